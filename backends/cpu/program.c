@@ -1,0 +1,211 @@
+/* Programs: what the device can run, what a part needs, and parts made runnable. A program is an array of nodes
+ * with their addresses; each node is a segment. */
+#include "program.h"
+
+#include <time.h>
+
+struct pco_program {
+    uint32_t n_nodes;
+    bool profiling;
+    uint64_t *nanoseconds; /* n_nodes, of the last run */
+    cpu_node nodes[];
+};
+
+static pco_status cpu_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
+{
+    cpu_node parsed;
+    return cpu_node_parse(device, part, node, &parsed, err);
+}
+
+static uint32_t cpu_variants(pco_device *device, const pco_part *part, uint32_t node, const char **names,
+                             uint32_t capacity)
+{
+    cpu_node parsed;
+    const cpu_variant *list[8];
+    if (cpu_node_parse(device, part, node, &parsed, NULL)) return 0;
+    uint32_t count = cpu_node_variants(&parsed, list, 8);
+    for (uint32_t i = 0; i < count && i < capacity; i++) names[i] = list[i]->name;
+    return count;
+}
+
+/* The inputs whose memory output 0 may take: those that the op's row allows and that have its type and shape. */
+static uint32_t cpu_in_place(const cpu_node *node)
+{
+    uint32_t mask = 0;
+    const cpu_tensor *y = &node->out[0];
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const cpu_tensor *x = &node->in[i];
+        if (!(node->op->in_place >> i & 1) || !x->present || x->count != y->count) continue;
+        if (cpu_size(x->dtype) == cpu_size(y->dtype) && cpu_same_shape(x, y)) mask |= 1u << i;
+    }
+    return mask;
+}
+
+static pco_status cpu_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
+{
+    if (!part || part->size < sizeof *part || !proposal || proposal->size < sizeof *proposal)
+        return cpu_fail(err, PCO_ERROR_INVALID, "part or proposal is missing or too small");
+    for (uint32_t i = 0; i < part->n_nodes; i++) {
+        cpu_node node;
+        const cpu_variant *variant;
+        pco_status status = cpu_node_parse(device, part, i, &node, err);
+        if (!status) status = cpu_node_choose(&node, part->nodes[i].variant, &variant, err);
+        if (status) return status;
+        pco_node_proposal *out = &proposal->nodes[i];
+        out->variant = node.variant;
+        out->in_place = cpu_in_place(&node);
+        out->workspace = variant->workspace ? variant->workspace(&node) : 0;
+    }
+    /* No kernel needs more than the alignment of elements: weights can be used where a file has them. */
+    for (uint32_t i = 0; i < part->n_tensors; i++)
+        if (part->tensors[i].kind == PCO_KIND_CONSTANT)
+            proposal->tensors[i].alignment = part->tensors[i].dtype < PCO_DTYPE_COUNT &&
+                                                     cpu_size(part->tensors[i].dtype)
+                                                 ? cpu_size(part->tensors[i].dtype)
+                                                 : 2;
+    return PCO_OK;
+}
+
+/* The address of a place, or NULL where there is none. Errors: INVALID when it does not hold `bytes`. */
+static pco_status cpu_address(const pco_plan *plan, const pco_place *place, uint64_t bytes, unsigned char **address,
+                              pco_error *err)
+{
+    *address = NULL;
+    if (bytes == 0) return PCO_OK;
+    if (place->buffer >= plan->n_buffers || !plan->buffers[place->buffer])
+        return cpu_fail(err, PCO_ERROR_INVALID, "a tensor that is needed has no buffer");
+    const pco_buffer *buffer = plan->buffers[place->buffer];
+    if (place->offset > buffer->bytes || bytes > buffer->bytes - place->offset)
+        return cpu_fail(err, PCO_ERROR_INVALID, "a tensor reaches beyond its buffer: %llu bytes at %llu of %llu",
+                        (unsigned long long)bytes, (unsigned long long)place->offset,
+                        (unsigned long long)buffer->bytes);
+    *address = buffer->data + place->offset;
+    return PCO_OK;
+}
+
+static pco_status cpu_bind_tensor(const pco_plan *plan, uint32_t index, cpu_tensor *tensor, pco_error *err)
+{
+    if (!tensor->present) return PCO_OK;
+    uint64_t bytes = (uint64_t)cpu_bytes(tensor->dtype, tensor->count);
+    pco_status status = cpu_address(plan, &plan->tensors[index], bytes, &tensor->data, err);
+    uint32_t size = cpu_size(tensor->dtype);
+    if (!status && size && (uintptr_t)tensor->data % size)
+        status = cpu_fail(err, PCO_ERROR_INVALID, "tensor %u is not aligned to its elements", index);
+    return status;
+}
+
+static pco_status cpu_bind(cpu_node *node, const pco_node *from, const pco_plan *plan, const cpu_variant *variant,
+                           pco_error *err)
+{
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; i < node->n_inputs && !status; i++)
+        status = cpu_bind_tensor(plan, from->inputs[i], &node->in[i], err);
+    for (uint32_t i = 0; i < node->n_outputs && !status; i++)
+        status = cpu_bind_tensor(plan, from->outputs[i], &node->out[i], err);
+    node->workspace_bytes = variant->workspace ? variant->workspace(node) : 0;
+    if (!status && node->workspace_bytes) {
+        status = cpu_address(plan, &plan->workspaces[node->index], node->workspace_bytes, &node->workspace, err);
+        if (!status && (uintptr_t)node->workspace % 64)
+            status = cpu_fail(err, PCO_ERROR_INVALID, "workspace of node %u is not aligned to 64 bytes", node->index);
+    }
+    node->run = variant->run;
+    return status;
+}
+
+static void cpu_program_destroy(pco_device *device, pco_program *program)
+{
+    if (!program) return;
+    device->host->release(device->host->user, program->nanoseconds);
+    device->host->release(device->host->user, program);
+}
+
+static pco_status cpu_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
+                              const pco_plan *plan, pco_program **program, pco_error *err)
+{
+    *program = NULL;
+    if (!part || part->size < sizeof *part || !proposal || proposal->size < sizeof *proposal || !plan ||
+        plan->size < sizeof *plan)
+        return cpu_fail(err, PCO_ERROR_INVALID, "part, proposal or plan is missing or too small");
+    const pco_host *host = device->host;
+    size_t bytes = sizeof(pco_program) + part->n_nodes * sizeof(cpu_node);
+    pco_program *made = host->allocate(host->user, bytes, 64);
+    if (!made) return cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a program of %u nodes", part->n_nodes);
+    made->n_nodes = part->n_nodes;
+    made->profiling = device->profiling;
+    made->nanoseconds = host->allocate(host->user, part->n_nodes * sizeof(uint64_t) + 8, 64);
+    pco_status status = PCO_OK;
+    if (made->nanoseconds)
+        memset(made->nanoseconds, 0, part->n_nodes * sizeof(uint64_t));
+    else
+        status = cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for timings of %u nodes", part->n_nodes);
+    for (uint32_t i = 0; i < part->n_nodes && !status; i++) {
+        const cpu_variant *variant;
+        status = cpu_node_parse(device, part, i, &made->nodes[i], err);
+        if (!status) status = cpu_node_choose(&made->nodes[i], proposal->nodes[i].variant, &variant, err);
+        if (!status) status = cpu_bind(&made->nodes[i], &part->nodes[i], plan, variant, err);
+        if (!status) made->nodes[i].name = "";
+    }
+    if (status) {
+        cpu_program_destroy(device, made);
+        return status;
+    }
+    *program = made;
+    return PCO_OK;
+}
+
+static uint32_t cpu_segments(const pco_program *program) { return program->n_nodes; }
+
+static uint32_t cpu_timings(pco_device *device, pco_program *program, pco_timing *out, uint32_t capacity)
+{
+    (void)device;
+    if (!program->profiling) return 0;
+    for (uint32_t i = 0; i < program->n_nodes && i < capacity; i++)
+        out[i] = (pco_timing){
+            .node = i, .variant = program->nodes[i].variant, .nanoseconds = program->nanoseconds[i]};
+    return program->n_nodes;
+}
+
+static uint64_t cpu_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Runs in the caller's thread and the pool; complete when it returns. */
+static pco_status cpu_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
+                             uint64_t *ticket, pco_error *err)
+{
+    if (first > program->n_nodes || count > program->n_nodes - first)
+        return cpu_fail(err, PCO_ERROR_INVALID, "segments %u..%llu of %u", first,
+                        (unsigned long long)first + count, program->n_nodes);
+    for (uint32_t i = first; i < first + count; i++) {
+        const cpu_node *node = &program->nodes[i];
+        uint64_t start = program->profiling ? cpu_now() : 0;
+        node->run(node);
+        if (program->profiling) program->nanoseconds[i] = cpu_now() - start;
+    }
+    *ticket = ++device->ticket;
+    return PCO_OK;
+}
+
+static pco_status cpu_wait(pco_device *device, uint64_t ticket, uint64_t nanoseconds, pco_error *err)
+{
+    (void)nanoseconds;
+    if (ticket > device->ticket)
+        return cpu_fail(err, PCO_ERROR_INVALID, "ticket %llu was never given", (unsigned long long)ticket);
+    return PCO_OK;
+}
+
+const pco_program_api cpu_program_api = {
+    .size = sizeof(pco_program_api),
+    .supports = cpu_supports,
+    .variants = cpu_variants,
+    .propose = cpu_propose,
+    .prepare = cpu_prepare,
+    .destroy = cpu_program_destroy,
+    .segments = cpu_segments,
+    .timings = cpu_timings,
+};
+
+const pco_queue_api cpu_queue_api = {.size = sizeof(pco_queue_api), .submit = cpu_submit, .wait = cpu_wait};

@@ -1,0 +1,151 @@
+/* cpu:reference: attention and positions, in double. */
+#include "run.h"
+
+/* ---- rope, sinusoidal_positions ---- */
+
+/* Radians of a pair at a position: a 64-bit fraction of a turn, which wraps, taken in [-1/2, 1/2). */
+static double cpu_reference_angle(const cpu_tensor *phase, int64_t pair, int32_t position)
+{
+    uint64_t fraction = (uint64_t)(uint32_t)cpu_i32_at(phase, 2 * pair + 1) << 32;
+    fraction |= (uint32_t)cpu_i32_at(phase, 2 * pair);
+    fraction *= (uint64_t)(int64_t)position;
+    return (double)(int64_t)fraction * 0x1p-64 * 6.28318530717958647693;
+}
+
+static void cpu_reference_rope_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    const cpu_node *node = task;
+    const cpu_rope *plan = &node->plan.rope;
+    const pco_rope_attrs *attrs = &node->attrs.rope;
+    const cpu_tensor *x = &node->in[0], *y = &node->out[0];
+    for (int64_t i = begin; i < end; i++) {
+        int64_t b = i / plan->s / plan->h, s = i / plan->h % plan->s, h = i % plan->h;
+        int64_t at = b * plan->x_b + s * plan->x_s + h * plan->x_h;
+        int32_t position = cpu_i32_at(&node->in[1], b * plan->positions_b + s);
+        for (int64_t pair = 0; pair < plan->r; pair++) {
+            double angle = cpu_reference_angle(&node->in[2], pair, position);
+            double cosine = cos(angle) * attrs->scale, sine = sin(angle) * attrs->scale;
+            if (attrs->inverse) sine = -sine;
+            int64_t first = at + (attrs->interleaved ? 2 * pair : pair);
+            int64_t second = attrs->interleaved ? first + 1 : first + plan->r;
+            double u = cpu_load_f64(x->dtype, x->data, first), v = cpu_load_f64(x->dtype, x->data, second);
+            cpu_store_f64(y->dtype, y->data, first, u * cosine - v * sine);
+            cpu_store_f64(y->dtype, y->data, second, u * sine + v * cosine);
+        }
+        for (int64_t j = 2 * plan->r; j < plan->d; j++)
+            cpu_store_f64(y->dtype, y->data, at + j, cpu_load_f64(x->dtype, x->data, at + j));
+    }
+}
+
+void cpu_run_reference_rope(const cpu_node *node)
+{
+    const cpu_rope *plan = &node->plan.rope;
+    if (node->out[0].count == 0) return;
+    cpu_parallel(node, plan->b * plan->s * plan->h, cpu_grain(plan->r * 64), cpu_reference_rope_slice);
+}
+
+void cpu_run_reference_sinusoidal_positions(const cpu_node *node)
+{
+    const cpu_tensor *positions = &node->in[0], *phase = &node->in[1], *y = &node->out[0];
+    int64_t pairs = phase->shape[0];
+    bool halves = node->attrs.sinusoidal_positions.layout != 0;
+    for (int64_t i = 0; i < positions->count; i++)
+        for (int64_t pair = 0; pair < pairs; pair++) {
+            double angle = cpu_reference_angle(phase, pair, cpu_i32_at(positions, i));
+            int64_t sine = i * 2 * pairs + (halves ? pair : 2 * pair), cosine = halves ? sine + pairs : sine + 1;
+            cpu_store_f64(y->dtype, y->data, sine, sin(angle));
+            cpu_store_f64(y->dtype, y->data, cosine, cos(angle));
+        }
+}
+
+/* ---- attention ---- */
+
+/* Per worker: T scores or weights, E sums, and T bytes that say which keys are seen. */
+CPU_WORKSPACE(reference_attention)
+{
+    const cpu_attention *plan = &node->plan.attention;
+    return node->device->threads * cpu_round64((uint64_t)(plan->t * 9 + plan->e * 8));
+}
+
+/* Is key j seen by query s of sequence b? The float mask's term goes to *add. */
+static bool cpu_reference_sees(const cpu_node *node, int64_t b, int64_t h, int64_t s, int64_t j, double *add)
+{
+    const cpu_attention *plan = &node->plan.attention;
+    const pco_scaled_dot_product_attention_attrs *attrs = &node->attrs.attention;
+    const cpu_tensor *mask = &node->in[3], *lengths = &node->in[4], *starts = &node->in[5];
+    int64_t position = s;
+    *add = 0;
+    if (starts->present) position += cpu_i32_at(starts, b * plan->starts_b);
+    if (lengths->present && j >= cpu_i32_at(lengths, b * plan->lengths_b)) return false;
+    if (attrs->causal && j > position) return false;
+    if (attrs->window > 0 && (j <= position - attrs->window || j >= position + attrs->window)) return false;
+    if (!mask->present) return true;
+    double value = cpu_load_f64(mask->dtype, mask->data,
+                                b * plan->mask_b + h * plan->mask_h + s * plan->mask_s + j * plan->mask_t);
+    if (mask->dtype == PCO_BOOL) return value != 0;
+    *add = value;
+    return value != -INFINITY;
+}
+
+static double cpu_reference_score(const cpu_node *node, int64_t q_at, int64_t k_at)
+{
+    const cpu_attention *plan = &node->plan.attention;
+    const cpu_tensor *q = &node->in[0], *k = &node->in[1];
+    double cap = node->attrs.attention.softcap, sum = 0;
+    for (int64_t d = 0; d < plan->d; d++)
+        sum += cpu_load_f64(q->dtype, q->data, q_at + d) * cpu_load_f64(k->dtype, k->data, k_at + d);
+    sum *= plan->scale;
+    return cap > 0 ? cap * tanh(sum / cap) : sum;
+}
+
+static void cpu_reference_attend(const cpu_node *node, int64_t b, int64_t h, int64_t s, unsigned char *memory)
+{
+    const cpu_attention *plan = &node->plan.attention;
+    const cpu_tensor *v = &node->in[2], *y = &node->out[0], *weights = &node->out[1];
+    double *p = (double *)(void *)memory, *o = p + plan->t, most = -INFINITY, sum = 0;
+    unsigned char *seen = (unsigned char *)(void *)(o + plan->e);
+    int64_t g = h / (plan->h / plan->g);
+    int64_t row = (b * plan->h + h) * plan->s + s, y_at = b * plan->y_b + h * plan->y_h + s * plan->y_s;
+    for (int64_t j = 0; j < plan->t; j++) {
+        double add;
+        seen[j] = cpu_reference_sees(node, b, h, s, j, &add);
+        if (!seen[j]) continue;
+        p[j] = cpu_reference_score(node, b * plan->q_b + h * plan->q_h + s * plan->q_s,
+                                   b * plan->k_b + g * plan->k_g + j * plan->k_t) +
+               add;
+        if (p[j] > most || p[j] != p[j]) most = p[j];
+    }
+    for (int64_t j = 0; j < plan->t; j++) {
+        if (most == -INFINITY) seen[j] = 0;
+        p[j] = seen[j] ? exp(p[j] - most) : 0;
+        sum += p[j];
+    }
+    for (int64_t e = 0; e < plan->e; e++) o[e] = 0;
+    for (int64_t j = 0; j < plan->t; j++) {
+        if (seen[j]) p[j] /= sum;
+        if (weights->present) cpu_store_f64(weights->dtype, weights->data, row * plan->t + j, p[j]);
+        if (!seen[j]) continue;
+        int64_t v_at = b * plan->v_b + g * plan->v_g + j * plan->v_t;
+        for (int64_t e = 0; e < plan->e; e++) o[e] += p[j] * cpu_load_f64(v->dtype, v->data, v_at + e);
+    }
+    for (int64_t e = 0; e < plan->e; e++) cpu_store_f64(y->dtype, y->data, y_at + e, o[e]);
+}
+
+/* Slices are rows of [B,H,S]. */
+static void cpu_reference_attention_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
+{
+    const cpu_node *node = task;
+    const cpu_attention *plan = &node->plan.attention;
+    for (int64_t i = begin; i < end; i++)
+        cpu_reference_attend(node, i / plan->s / plan->h, i / plan->s % plan->h, i % plan->s,
+                             cpu_worker_memory(node, worker));
+}
+
+void cpu_run_reference_attention(const cpu_node *node)
+{
+    const cpu_attention *plan = &node->plan.attention;
+    if (node->out[0].count == 0 && node->out[1].count == 0) return;
+    cpu_parallel(node, plan->b * plan->h * plan->s, cpu_grain(plan->t * (plan->d + plan->e) * 4),
+                 cpu_reference_attention_slice);
+}

@@ -1,0 +1,108 @@
+/* What the Vulkan and the OpenCL plugin share: from a part of a graph to a list of kernel dispatches.
+ *
+ * gpu/ knows the ops and the kernels and no API; vulkan/ and opencl/ know their API and no op. A plugin embeds
+ * pco_gpu_device as the first member of its pco_device, fills limits and driver at open, and puts
+ * pco_gpu_program_api into its pco_plugin table. */
+#ifndef PCO_GPU_H
+#define PCO_GPU_H
+
+#include "portico/plugin.h"
+
+enum { PCO_GPU_MAX_BINDINGS = 8, PCO_GPU_MAX_SPECS = 24, PCO_GPU_MAX_PARAMS = 32 };
+
+/* What a kernel needs beyond the baseline (Vulkan 1.1, OpenCL 1.2 without optional features). */
+enum {
+    PCO_GPU_NEEDS_SUBGROUPS = 1u << 0,      /* arithmetic subgroup operations, of any width */
+    PCO_GPU_NEEDS_STORAGE_16 = 1u << 1,
+    PCO_GPU_NEEDS_F16 = 1u << 2,
+    PCO_GPU_NEEDS_INTEGER_DOT = 1u << 3,
+    PCO_GPU_NEEDS_COOPERATIVE_MATRIX = 1u << 4,
+};
+
+/* One row of shaders/kernels.def: a .kern file compiled with a set of defines. The numbers of rows are the
+ * same in both plugins; the code is not. */
+typedef struct pco_gpu_kernel {
+    const char *name;    /* "unary", "matmul_tiled_8x4" ... */
+    const char *file;    /* "unary.kern" */
+    const char *defines; /* "-DTM=8 -DTN=4" or "" */
+    uint32_t n_bindings;
+    uint32_t n_specs;    /* with the workgroup size, which is 0, 1, 2 */
+    uint32_t needs;      /* PCO_GPU_NEEDS_* */
+    uint64_t hash;       /* of dialect, file and defines */
+} pco_gpu_kernel;
+
+extern const pco_gpu_kernel pco_gpu_kernels[];
+extern const uint32_t pco_gpu_n_kernels;
+
+/* The code of kernel i: SPIR-V words (Vulkan) or OpenCL C text (OpenCL); NULL data when this build has none. */
+typedef struct pco_gpu_code {
+    const void *data;
+    size_t bytes;
+} pco_gpu_code;
+extern const pco_gpu_code pco_gpu_codes[];
+
+typedef struct pco_gpu_limits {
+    uint32_t type;             /* pco_device_type: the class, for defaults */
+    uint32_t needs_met;        /* PCO_GPU_NEEDS_* that this device and this build can serve */
+    uint32_t max_bindings;     /* storage buffers per kernel, at least 4 */
+    uint64_t max_binding;      /* bytes visible through one binding */
+    uint64_t max_allocation;
+    uint32_t offset_alignment; /* of a binding's offset, bytes, a power of two, at least 4 */
+    uint32_t max_workgroup;    /* invocations */
+    uint32_t max_local[3];     /* workgroup size per dimension */
+    uint32_t max_groups[3];
+    uint32_t shared_memory;    /* bytes */
+    uint32_t subgroup_min, subgroup_max;
+    uint32_t is_opencl;        /* 1: OpenCL */
+    pco_contract contract;
+} pco_gpu_limits;
+
+/* A window of a buffer of the plan. offset is a multiple of offset_alignment. */
+typedef struct pco_gpu_binding {
+    uint32_t buffer; /* index into pco_plan.buffers */
+    uint32_t write;  /* 1: written (and perhaps read) */
+    uint64_t offset, bytes;
+} pco_gpu_binding;
+
+typedef struct pco_gpu_dispatch {
+    uint32_t kernel;
+    uint32_t node;           /* of the part, for timings and messages */
+    uint32_t n_specs, n_bindings, n_params;
+    uint32_t barrier_before; /* 1: must see the writes of all earlier dispatches of the program */
+    int32_t specs[PCO_GPU_MAX_SPECS]; /* 0..2: workgroup size */
+    pco_gpu_binding bindings[PCO_GPU_MAX_BINDINGS];
+    uint32_t params[PCO_GPU_MAX_PARAMS];
+    uint32_t groups[3];
+} pco_gpu_dispatch;
+
+typedef struct pco_gpu_device pco_gpu_device;
+typedef struct pco_gpu_recording pco_gpu_recording; /* defined by the API side */
+
+/* What the API side does for gpu/. */
+typedef struct pco_gpu_driver {
+    /* Compiles (or finds in memory or in the cache) every pipeline of the list, then records it, in segments
+     * of at most `per_segment` dispatches. `list` is not kept. On the way to a first run a pipeline that does
+     * not compile is INTERNAL, with the driver's words. */
+    pco_status (*record)(pco_gpu_device *device, const pco_plan *plan, const pco_gpu_dispatch *list,
+                         uint32_t count, uint32_t per_segment, pco_gpu_recording **recording, pco_error *err);
+    void (*discard)(pco_gpu_device *device, pco_gpu_recording *recording);
+    uint32_t (*segments)(const pco_gpu_recording *recording);
+} pco_gpu_driver;
+
+struct pco_gpu_device {
+    const pco_host *host;
+    const pco_gpu_driver *driver;
+    pco_gpu_limits limits;
+    char name[256];
+    uint32_t profile;
+};
+
+/* A prepared program: gpu/ owns it, the API side reads `recording` when it submits. */
+struct pco_program {
+    pco_gpu_recording *recording;
+    uint32_t n_dispatches;
+};
+
+extern const pco_program_api pco_gpu_program_api;
+
+#endif

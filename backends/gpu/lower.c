@@ -1,0 +1,313 @@
+/* The helpers with which a lowerer reads operands and builds dispatches. */
+#include "lower.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- operands ---- */
+
+uint32_t gpu_input_index(const gpu_lowering *gpu, uint32_t i)
+{
+    return i < gpu->node->n_inputs && i < PCO_MAX_INPUTS ? gpu->node->inputs[i] : PCO_NONE;
+}
+
+uint32_t gpu_output_index(const gpu_lowering *gpu, uint32_t i)
+{
+    return i < gpu->node->n_outputs && i < PCO_MAX_OUTPUTS ? gpu->node->outputs[i] : PCO_NONE;
+}
+
+const pco_tensor *gpu_input(const gpu_lowering *gpu, uint32_t i)
+{
+    const uint32_t index = gpu_input_index(gpu, i);
+    return index == PCO_NONE ? NULL : &gpu->part->tensors[index];
+}
+
+const pco_tensor *gpu_output(const gpu_lowering *gpu, uint32_t i)
+{
+    const uint32_t index = gpu_output_index(gpu, i);
+    return index == PCO_NONE ? NULL : &gpu->part->tensors[index];
+}
+
+uint64_t gpu_product(const pco_tensor *tensor, uint32_t first, uint32_t end)
+{
+    uint64_t product = 1;
+    for (uint32_t d = first; d < end && d < PCO_MAX_RANK; d++) product *= (uint64_t)tensor->shape[d];
+    return product;
+}
+
+uint64_t gpu_count(const pco_tensor *tensor) { return gpu_product(tensor, 0, tensor->rank); }
+
+uint32_t gpu_element_bytes(uint32_t dtype)
+{
+    switch (dtype) {
+    case PCO_F32:
+    case PCO_I32: return 4;
+    case PCO_F16:
+    case PCO_BF16: return 2;
+    case PCO_BOOL: return 1;
+    default: return 0;
+    }
+}
+
+uint32_t gpu_lanes(uint32_t dtype)
+{
+    const uint32_t bytes = gpu_element_bytes(dtype);
+    return bytes ? 4 / bytes : 1;
+}
+
+int gpu_is_float(uint32_t dtype) { return dtype == PCO_F32 || dtype == PCO_F16 || dtype == PCO_BF16; }
+
+const void *gpu_attrs(const gpu_lowering *gpu, void *room, size_t size)
+{
+    memset(room, 0, size);
+    if (gpu->node->attrs) memcpy(room, gpu->node->attrs, gpu_min(size, gpu->node->attrs_size));
+    return room;
+}
+
+uint32_t gpu_axis(int64_t axis, uint32_t rank) { return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis); }
+
+/* The tensor that owns the memory which `tensor` is a name for. */
+static uint32_t gpu_root(const pco_part *part, uint32_t tensor)
+{
+    for (uint32_t steps = 0; steps < part->n_tensors && part->tensors[tensor].alias != PCO_NONE; steps++) {
+        tensor = part->tensors[tensor].alias;
+    }
+    return tensor;
+}
+
+/* Where a tensor lies; in a dry run every tensor begins its own buffer. Buffer PCO_NONE: nowhere. */
+static pco_place gpu_place(const gpu_lowering *gpu, uint32_t tensor)
+{
+    const uint32_t root = gpu_root(gpu->part, tensor);
+    if (!gpu->plan) {
+        return (pco_place){.buffer = root, .bytes = gpu->part->tensors[tensor].bytes};
+    }
+    const pco_place own = gpu->plan->tensors[tensor];
+    return own.buffer == PCO_NONE ? gpu->plan->tensors[root] : own;
+}
+
+int gpu_same_memory(const gpu_lowering *gpu, uint32_t a, uint32_t b)
+{
+    const pco_place p = gpu_place(gpu, a), q = gpu_place(gpu, b);
+    if (p.buffer == PCO_NONE || q.buffer == PCO_NONE) return 0;
+    if (p.buffer != q.buffer && (!gpu->plan || gpu->plan->buffers[p.buffer] != gpu->plan->buffers[q.buffer])) {
+        return 0;
+    }
+    return p.offset < q.offset + q.bytes && q.offset < p.offset + p.bytes;
+}
+
+/* ---- errors ---- */
+
+pco_status gpu_fail(gpu_lowering *gpu, pco_status status, const char *format, ...)
+{
+    if (gpu->status != PCO_OK) return gpu->status;
+    gpu->status = status;
+    if (gpu->err) {
+        va_list list;
+        va_start(list, format);
+        vsnprintf(gpu->err->message, sizeof gpu->err->message, format, list);
+        va_end(list);
+    }
+    return status;
+}
+
+/* ---- dispatches ---- */
+
+void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t x, uint32_t y, uint32_t z)
+{
+    memset(d, 0, sizeof *d);
+    memset(gpu->building, 0, sizeof gpu->building);
+    d->kernel = kernel;
+    d->node = gpu->node_index;
+    d->n_specs = pco_gpu_kernels[kernel].n_specs;
+    d->n_bindings = pco_gpu_kernels[kernel].n_bindings;
+    d->specs[0] = (int32_t)x;
+    d->specs[1] = (int32_t)y;
+    d->specs[2] = (int32_t)z;
+    if (!pco_gpu_codes[kernel].data || (pco_gpu_kernels[kernel].needs & ~gpu->limits->needs_met)) {
+        gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "kernel %s is not in this build or beyond this device",
+                 pco_gpu_kernels[kernel].name);
+    }
+    if (d->n_bindings > gpu->limits->max_bindings) {
+        gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "kernel %s needs %u storage buffers, the device has %u",
+                 pco_gpu_kernels[kernel].name, d->n_bindings, gpu->limits->max_bindings);
+    }
+}
+
+/* Binds bytes [first, first + bytes) of a place; returns the distance from the window's beginning. */
+static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, pco_place place,
+                         const char *name, uint64_t first, uint64_t bytes, uint32_t write)
+{
+    if (slot >= d->n_bindings) {
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no binding %u", pco_gpu_kernels[d->kernel].name, slot);
+        return 0;
+    }
+    if (bytes == 0) return 0;
+    if (place.buffer == PCO_NONE) {
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "%s has no memory in the plan", name);
+        return 0;
+    }
+    const uint64_t at = place.offset + first;
+    const uint64_t begin = at & ~(uint64_t)(gpu->limits->offset_alignment - 1);
+    const uint64_t end = (at + bytes + 3) & ~UINT64_C(3);
+    const uint64_t limit = gpu_min(gpu->limits->max_binding, UINT64_C(1) << 31);
+    if (end - begin > limit) {
+        gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
+                 "%s needs a window of %llu bytes in one piece, above the device's binding limit of %llu", name,
+                 (unsigned long long)(end - begin), (unsigned long long)limit);
+        return 0;
+    }
+    d->bindings[slot] = (pco_gpu_binding){.buffer = place.buffer, .write = write, .offset = begin,
+                                          .bytes = end - begin};
+    gpu->building[slot] = (gpu_range){.buffer = place.buffer, .write = write, .first = at & ~UINT64_C(3), .end = end};
+    return (uint32_t)(at - begin);
+}
+
+uint32_t gpu_bind_read(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint64_t first,
+                       uint64_t bytes)
+{
+    return gpu_bind(gpu, d, slot, gpu_place(gpu, tensor), gpu->part->tensors[tensor].name, first, bytes, 0);
+}
+
+uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint64_t first,
+                        uint64_t bytes)
+{
+    return gpu_bind(gpu, d, slot, gpu_place(gpu, tensor), gpu->part->tensors[tensor].name, first, bytes, 1);
+}
+
+uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor,
+                           uint64_t first, uint64_t count, int write)
+{
+    const uint32_t size = gpu_element_bytes(gpu->part->tensors[tensor].dtype);
+    if (size == 0) {
+        gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%s is quantised", gpu->part->tensors[tensor].name);
+        return 0;
+    }
+    return (write ? gpu_bind_write : gpu_bind_read)(gpu, d, slot, tensor, first * size, count * size) / size;
+}
+
+uint32_t gpu_bind_workspace(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint64_t first,
+                            uint64_t bytes, int write)
+{
+    gpu->workspace = gpu_max(gpu->workspace, first + bytes);
+    const pco_place dry = {.buffer = gpu->part->n_tensors, .bytes = gpu->workspace};
+    const pco_place place = gpu->plan ? gpu->plan->workspaces[gpu->node_index] : dry;
+    if (first + bytes > place.bytes) {
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "%s: the plan gives %llu bytes of workspace, %llu are needed",
+                 gpu->node->name, (unsigned long long)place.bytes, (unsigned long long)(first + bytes));
+        return 0;
+    }
+    return gpu_bind(gpu, d, slot, place, "the workspace", first, bytes, write ? 1 : 0);
+}
+
+void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t other)
+{
+    d->bindings[slot] = d->bindings[other];
+    d->bindings[slot].write = 0;
+    gpu->building[slot] = (gpu_range){.buffer = d->bindings[other].buffer};
+}
+
+void gpu_spec(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t id, int32_t value)
+{
+    if (id >= d->n_specs || id >= PCO_GPU_MAX_SPECS) {
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no constant %u", pco_gpu_kernels[d->kernel].name, id);
+        return;
+    }
+    d->specs[id] = value;
+}
+
+void gpu_param(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t index, uint32_t value)
+{
+    if (index >= PCO_GPU_MAX_PARAMS) {
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s: parameter %u", pco_gpu_kernels[d->kernel].name, index);
+        return;
+    }
+    d->params[index] = value;
+    if (d->n_params <= index) d->n_params = index + 1;
+}
+
+void gpu_param_f(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t index, float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    gpu_param(gpu, d, index, bits);
+}
+
+/* Room for one more dispatch. */
+static pco_status gpu_grow(gpu_lowering *gpu)
+{
+    gpu_list *list = gpu->list;
+    if (list->count < list->capacity) return PCO_OK;
+    const uint32_t capacity = list->capacity ? list->capacity * 2 : 64;
+    const pco_host *host = list->host;
+    pco_gpu_dispatch *dispatches = host->allocate(host->user, capacity * sizeof *dispatches, 64);
+    gpu_range(*ranges)[PCO_GPU_MAX_BINDINGS] = host->allocate(host->user, capacity * sizeof *ranges, 64);
+    if (!dispatches || !ranges) {
+        if (dispatches) host->release(host->user, dispatches);
+        if (ranges) host->release(host->user, ranges);
+        return gpu_fail(gpu, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of %u dispatches", capacity);
+    }
+    if (list->count) {
+        memcpy(dispatches, list->dispatches, list->count * sizeof *dispatches);
+        memcpy(ranges, list->ranges, list->count * sizeof *ranges);
+    }
+    if (list->dispatches) host->release(host->user, list->dispatches);
+    if (list->ranges) host->release(host->user, list->ranges);
+    list->dispatches = dispatches;
+    list->ranges = ranges;
+    list->capacity = capacity;
+    return PCO_OK;
+}
+
+pco_status gpu_emit_grid(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t x, uint64_t y, uint64_t z)
+{
+    const uint64_t groups[3] = {x, y, z};
+    if (gpu->status != PCO_OK || x == 0 || y == 0 || z == 0) return gpu->status;
+    for (uint32_t i = 0; i < 3; i++) {
+        if (groups[i] > gpu->limits->max_groups[i]) {
+            return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%llu workgroups in dimension %u, the device has %u",
+                            (unsigned long long)groups[i], i, gpu->limits->max_groups[i]);
+        }
+        d->groups[i] = (uint32_t)groups[i];
+    }
+    for (uint32_t slot = 0, good = 0; slot < d->n_bindings; slot++) {
+        if (d->bindings[slot].bytes) continue;
+        while (good < d->n_bindings && !d->bindings[good].bytes) good++;
+        if (good == d->n_bindings) {
+            return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing", pco_gpu_kernels[d->kernel].name);
+        }
+        gpu_bind_again(gpu, d, slot, good);
+    }
+    if (!gpu->list) return PCO_OK;
+    if (gpu_grow(gpu) != PCO_OK) return gpu->status;
+    gpu->list->dispatches[gpu->list->count] = *d;
+    memcpy(gpu->list->ranges[gpu->list->count], gpu->building, sizeof gpu->building);
+    gpu->list->count++;
+    return PCO_OK;
+}
+
+pco_status gpu_emit(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t groups)
+{
+    const uint32_t *max = gpu->limits->max_groups;
+    if (groups <= max[0]) return gpu_emit_grid(gpu, d, groups, 1, 1);
+    const uint64_t planes = gpu_div_up(groups, max[0]);
+    const uint64_t z = gpu_div_up(planes, max[1]), y = gpu_div_up(planes, z);
+    return gpu_emit_grid(gpu, d, gpu_div_up(groups, y * z), y, z);
+}
+
+uint32_t gpu_workgroup(const gpu_lowering *gpu, uint32_t wanted)
+{
+    const uint64_t most = gpu_min(gpu->limits->max_workgroup, gpu->limits->max_local[0]);
+    uint32_t size = 1;
+    while (size * 2 <= wanted && size * 2 <= most) size *= 2;
+    return size;
+}
+
+uint64_t gpu_window(const gpu_lowering *gpu, uint64_t bytes)
+{
+    const uint64_t limit = gpu_min(gpu->limits->max_binding, UINT64_C(1) << 31);
+    const uint64_t room = limit - gpu_min(gpu->limits->offset_alignment, limit);
+    const uint64_t count = room / bytes;
+    return count >= 1024 ? count & ~UINT64_C(1023) : count;
+}

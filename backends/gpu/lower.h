@@ -1,0 +1,194 @@
+/* Inside gpu/: how a node of the graph becomes kernel dispatches.
+ *
+ * Every op has a gpu_lowerer. Its `lower` writes dispatches through the helpers below; the same function runs
+ * dry (plan NULL, nothing is kept) to answer supports, to find the workspace and to check limits, so a node
+ * that was said to be supported can be prepared. Helpers remember the first error in the gpu_lowering: code
+ * may go on and return gpu->status at its end.
+ *
+ * Sizes: a kernel sees windows of tensors, of at most max_binding bytes, and indexes in 32 bits within them.
+ * A window begins where the device allows it (offset_alignment); what remains to the tensor's first element is
+ * a parameter of the kernel, so tensors need 4-byte alignment only. */
+#ifndef PCO_GPU_LOWER_H
+#define PCO_GPU_LOWER_H
+
+#include "gpu.h"
+
+/* The numbers of the rows of shaders/kernels.def: GPU_KERNEL_unary ... */
+enum {
+#define PCO_KERNEL(name, file, defines, n_bindings, n_specs, needs) GPU_KERNEL_##name,
+#include "../../shaders/kernels.def"
+#undef PCO_KERNEL
+    GPU_N_KERNELS
+};
+
+/* Layout of quantised constants that the kernels read: all quants of the tensor (Q8_0: 32 bytes per block,
+ * Q4_0: 16 bytes, nibbles as in the file), then all scales, f16, two to a word. Both planes in block order. */
+enum { GPU_LAYOUT_FILE = 0, GPU_LAYOUT_PLANES = 1 };
+
+/* The dispatches of a program, with the exact bytes that each binding touches (for hazards). */
+typedef struct gpu_range {
+    uint32_t buffer, write;
+    uint64_t first, end;
+} gpu_range;
+
+typedef struct gpu_list {
+    const pco_host *host;
+    pco_gpu_dispatch *dispatches;
+    gpu_range (*ranges)[PCO_GPU_MAX_BINDINGS]; /* [count][n_bindings] */
+    uint32_t count, capacity;
+} gpu_list;
+
+/* The work at hand: one node of a part. */
+typedef struct gpu_lowering {
+    const pco_host *host;
+    const pco_gpu_limits *limits;
+    const pco_part *part;
+    const pco_node *node;
+    uint32_t node_index;
+    uint32_t variant;     /* id: index into the lowerer's own table */
+    const pco_plan *plan; /* NULL: a dry run */
+    gpu_list *list;       /* NULL in a dry run */
+    uint64_t workspace;   /* bytes that gpu_workspace has been asked for */
+    gpu_range building[PCO_GPU_MAX_BINDINGS]; /* ranges of the dispatch being built */
+    pco_status status;    /* of the first helper that failed */
+    pco_error *err;
+} gpu_lowering;
+
+/* A way to compute an op. A variant is offered where the device meets `needs` and, if the lowerer has one, its
+ * `eligible` agrees. */
+typedef struct gpu_variant {
+    const char *name;
+    uint32_t needs; /* PCO_GPU_NEEDS_* */
+} gpu_variant;
+
+typedef struct gpu_lowerer {
+    const gpu_variant *variants; /* NULL: one, "default" */
+    uint32_t n_variants;
+    uint32_t in_place; /* bit i: output 0 may lie in input i's memory when type and element count agree */
+    int (*eligible)(const gpu_lowering *gpu, uint32_t variant);   /* NULL: all are */
+    uint32_t (*choose)(const gpu_lowering *gpu);                  /* the default's id; NULL: the first eligible */
+    /* Says why the node cannot run here (gpu_fail), before the dry run of lower; NULL: the dry run is enough. */
+    pco_status (*supports)(gpu_lowering *gpu);
+    /* Layouts and alignment of tensors; workspace and in_place are filled in for it. NULL: nothing to add. */
+    void (*propose)(gpu_lowering *gpu, pco_proposal *proposal);
+    pco_status (*lower)(gpu_lowering *gpu);
+} gpu_lowerer;
+
+/* lower_matmul.c and lower_attention.c */
+extern const gpu_lowerer gpu_lower_matmul, gpu_lower_attention;
+/* the others, a file per family */
+extern const gpu_lowerer gpu_lower_unary, gpu_lower_binary, gpu_lower_where, gpu_lower_swiglu;
+extern const gpu_lowerer gpu_lower_fill, gpu_lower_iota, gpu_lower_random_bits, gpu_lower_dropout;
+extern const gpu_lowerer gpu_lower_broadcast_to, gpu_lower_reshape, gpu_lower_permute, gpu_lower_slice;
+extern const gpu_lowerer gpu_lower_concat, gpu_lower_pad, gpu_lower_state_write;
+extern const gpu_lowerer gpu_lower_gather, gpu_lower_gather_along_axis, gpu_lower_scatter_add;
+extern const gpu_lowerer gpu_lower_reduce, gpu_lower_argmax, gpu_lower_softmax, gpu_lower_norm;
+extern const gpu_lowerer gpu_lower_rope, gpu_lower_sinusoidal_positions;
+
+/* The lowerer of an op and the op's name, or NULL. */
+const gpu_lowerer *gpu_find_lowerer(uint32_t op, const char **name);
+
+/* ---- the node's operands ---- */
+
+/* Tensor index of operand i, PCO_NONE when absent; the tensor, NULL when absent. */
+uint32_t gpu_input_index(const gpu_lowering *gpu, uint32_t i);
+uint32_t gpu_output_index(const gpu_lowering *gpu, uint32_t i);
+const pco_tensor *gpu_input(const gpu_lowering *gpu, uint32_t i);
+const pco_tensor *gpu_output(const gpu_lowering *gpu, uint32_t i);
+/* Elements of a tensor; bytes of an element (0 for quantised types); elements in a 32-bit word. */
+uint64_t gpu_count(const pco_tensor *tensor);
+uint32_t gpu_element_bytes(uint32_t dtype);
+uint32_t gpu_lanes(uint32_t dtype);
+int gpu_is_float(uint32_t dtype);
+/* The attribute struct, complete: fields that the caller's older struct lacks are zero. `size` is ours. */
+const void *gpu_attrs(const gpu_lowering *gpu, void *room, size_t size);
+/* Axis counted from the front. */
+uint32_t gpu_axis(int64_t axis, uint32_t rank);
+/* Product of shape[first .. end-1]. */
+uint64_t gpu_product(const pco_tensor *tensor, uint32_t first, uint32_t end);
+/* 1 if both tensors occupy some of the same memory (dry run: the same tensor or alias). */
+int gpu_same_memory(const gpu_lowering *gpu, uint32_t a, uint32_t b);
+
+/* Byte size of the plane of quants of a quantised tensor in GPU_LAYOUT_PLANES (the scales follow), and of all. */
+uint64_t gpu_plane_quants(const pco_tensor *tensor);
+uint64_t gpu_plane_bytes(const pco_tensor *tensor);
+/* Asks for GPU_LAYOUT_PLANES for the tensor if it is quantised: for lowerer.propose. */
+void gpu_want_planes(pco_proposal *proposal, const pco_part *part, uint32_t tensor);
+
+/* ---- errors ---- */
+
+/* Notes status and message (the first one stays) and returns gpu->status. */
+pco_status gpu_fail(gpu_lowering *gpu, pco_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- building a dispatch ---- */
+
+/* Empties *d for a kernel with workgroup x, y, z (spec 0..2). */
+void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t x, uint32_t y, uint32_t z);
+/* Binds bytes [first, first + bytes) of a tensor. Returns what lies between the window's beginning and the
+ * tensor's byte `first`, in bytes. Fails if the window exceeds max_binding. */
+uint32_t gpu_bind_read(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint64_t first,
+                       uint64_t bytes);
+uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint64_t first,
+                        uint64_t bytes);
+/* The same in elements: binds elements [first, first + count), returns an offset in elements. */
+uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor,
+                           uint64_t first, uint64_t count, int write);
+/* Binds a slice of the node's workspace. The node's workspace becomes at least first + bytes. */
+uint32_t gpu_bind_workspace(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint64_t first,
+                            uint64_t bytes, int write);
+/* Lets an unused slot see what another one sees, read only (every binding of a kernel must exist). */
+void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t other);
+void gpu_spec(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t id, int32_t value);
+void gpu_param(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t index, uint32_t value);
+void gpu_param_f(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t index, float value);
+/* Appends the dispatch, with `groups` workgroups in three dimensions (the kernel finds its number with
+ * LINEAR_GROUP(); there may be more groups than asked for) or with a grid of its own. 0 groups: nothing. */
+pco_status gpu_emit(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t groups);
+pco_status gpu_emit_grid(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t x, uint64_t y, uint64_t z);
+
+/* ---- sizes ---- */
+
+/* A workgroup of one dimension: the largest power of two that is at most `wanted` and what the device can. */
+uint32_t gpu_workgroup(const gpu_lowering *gpu, uint32_t wanted);
+/* Elements of `bytes` each that fit into one window of any tensor, whatever its offset: a multiple of 1024
+ * when that is possible. */
+uint64_t gpu_window(const gpu_lowering *gpu, uint64_t bytes);
+
+static inline uint64_t gpu_div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+static inline uint64_t gpu_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static inline uint64_t gpu_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* ---- strided views ---- */
+
+/* Dimensions, outermost first, with a stride in elements for each of up to four operands. */
+enum { GPU_MAX_VIEWS = 4 };
+typedef struct gpu_view {
+    uint32_t rank, n;               /* n operands */
+    uint64_t size[PCO_MAX_RANK];
+    int64_t stride[GPU_MAX_VIEWS][PCO_MAX_RANK];
+    uint64_t offset[GPU_MAX_VIEWS]; /* element at index 0 */
+} gpu_view;
+
+/* Drops dimensions of size 1 and joins neighbours that all operands step through evenly. Rank is at least 1. */
+void gpu_view_coalesce(gpu_view *view);
+/* Row-major strides of shape[rank]. */
+void gpu_strides(const int64_t *shape, uint32_t rank, int64_t *stride);
+/* Strides of a tensor broadcast (as NumPy does) to rank dimensions. */
+void gpu_broadcast_strides(const pco_tensor *tensor, uint32_t rank, const int64_t *shape, int64_t *stride);
+/* Elements between the first and the last that operand k touches, both included. */
+uint64_t gpu_view_span(const gpu_view *view, uint32_t k);
+
+/* Calls `emit` for parts of the view in which operand k spans at most limit[k] elements, in row-major order of
+ * the cuts. Cuts of the innermost dimension are at multiples of 1024 when that is possible. */
+typedef pco_status (*gpu_view_fn)(gpu_lowering *gpu, const gpu_view *part, void *context);
+pco_status gpu_view_split(gpu_lowering *gpu, const gpu_view *view, const uint64_t *limit, gpu_view_fn emit,
+                          void *context);
+
+/* ---- hazards (hazard.c) ---- */
+
+/* Sets barrier_before: on every dispatch that touches bytes which one since the last barrier wrote, or writes
+ * bytes which one since then read. Buffers are compared by identity, ranges in whole words. */
+pco_status gpu_find_hazards(const pco_plan *plan, gpu_list *list, pco_error *err);
+
+#endif

@@ -1,0 +1,134 @@
+/* Ops that make data: fill, iota, random numbers, and dropout, which uses them. */
+#include "elementwise.h"
+
+#include <math.h>
+
+static pco_status gpu_lower_fill_node(gpu_lowering *gpu)
+{
+    const pco_tensor *y = gpu_output(gpu, 0);
+    pco_fill_attrs room;
+    const pco_fill_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
+    uint32_t word = gpu_element_bits(y->dtype, attrs->value);
+    for (uint32_t bits = 8 * gpu_element_bytes(y->dtype); bits < 32; bits *= 2) word |= word << bits;
+    const uint64_t total = gpu_count(y), window = gpu_window(gpu, gpu_element_bytes(y->dtype));
+    for (uint64_t first = 0; first < total && gpu->status == PCO_OK; first += window) {
+        const uint64_t count = gpu_min(window, total - first), words = gpu_div_up(count, gpu_lanes(y->dtype));
+        const gpu_rows cover = gpu_cover_rows(gpu, words, 1);
+        pco_gpu_dispatch d;
+        gpu_begin(gpu, &d, GPU_KERNEL_fill, cover.local_x, 1, 1);
+        gpu_spec(gpu, &d, 3, (int32_t)cover.per);
+        gpu_param(gpu, &d, 0, (uint32_t)words);
+        gpu_param(gpu, &d, 1,
+                  gpu_bind_elements(gpu, &d, 0, gpu_output_index(gpu, 0), first, count, 1) / gpu_lanes(y->dtype));
+        gpu_param(gpu, &d, 2, word);
+        gpu_emit(gpu, &d, cover.groups);
+    }
+    return gpu->status;
+}
+
+const gpu_lowerer gpu_lower_fill = {.lower = gpu_lower_fill_node};
+
+static pco_status gpu_lower_iota_node(gpu_lowering *gpu)
+{
+    const pco_tensor *y = gpu_output(gpu, 0);
+    pco_iota_attrs room;
+    const pco_iota_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
+    const uint32_t axis = gpu_axis(attrs->axis, y->rank), as = y->dtype == PCO_I32 ? PCO_I32 : PCO_F32;
+    const uint64_t total = gpu_count(y), window = gpu_window(gpu, gpu_element_bytes(y->dtype));
+    if (total > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a result of more than 2^32 elements");
+    for (uint64_t first = 0; first < total && gpu->status == PCO_OK; first += window) {
+        const uint64_t count = gpu_min(window, total - first), words = gpu_div_up(count, gpu_lanes(y->dtype));
+        const gpu_rows cover = gpu_cover_rows(gpu, words, 1);
+        pco_gpu_dispatch d;
+        gpu_begin(gpu, &d, GPU_KERNEL_iota, cover.local_x, 1, 1);
+        gpu_spec(gpu, &d, 3, (int32_t)y->dtype);
+        gpu_spec(gpu, &d, 4, (int32_t)cover.per);
+        gpu_param(gpu, &d, 0, (uint32_t)count);
+        gpu_param(gpu, &d, 1,
+                  gpu_bind_elements(gpu, &d, 0, gpu_output_index(gpu, 0), first, count, 1) / gpu_lanes(y->dtype));
+        gpu_param(gpu, &d, 2, (uint32_t)first);
+        gpu_param(gpu, &d, 3, (uint32_t)(y->rank ? gpu_product(y, axis + 1, y->rank) : 1));
+        gpu_param(gpu, &d, 4, (uint32_t)(y->rank ? y->shape[axis] : 1));
+        gpu_param(gpu, &d, 5, gpu_value_bits(as, attrs->start));
+        gpu_param(gpu, &d, 6, gpu_value_bits(as, attrs->step));
+        gpu_emit(gpu, &d, cover.groups);
+    }
+    return gpu->status;
+}
+
+const gpu_lowerer gpu_lower_iota = {.lower = gpu_lower_iota_node};
+
+/* A pair of words (seed, offset) at a slot; returns the first word's place. */
+static uint32_t gpu_bind_pair(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t input)
+{
+    if (!gpu_input(gpu, input)) return 0;
+    return gpu_bind_elements(gpu, d, slot, gpu_input_index(gpu, input), 0, 2, 0);
+}
+
+/* Blocks of four elements count in 32 bits. */
+static pco_status gpu_check_blocks(gpu_lowering *gpu, uint64_t total)
+{
+    if (total / 4 < UINT32_MAX) return PCO_OK;
+    return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a result of more than 2^34 elements");
+}
+
+static pco_status gpu_lower_random_bits_node(gpu_lowering *gpu)
+{
+    const pco_tensor *y = gpu_output(gpu, 0);
+    pco_random_bits_attrs room;
+    const pco_random_bits_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
+    const uint64_t total = gpu_count(y), window = gpu_window(gpu, 4) & ~UINT64_C(3);
+    gpu_check_blocks(gpu, total);
+    for (uint64_t first = 0; first < total && gpu->status == PCO_OK; first += window) {
+        const uint64_t count = gpu_min(window, total - first);
+        const gpu_rows cover = gpu_cover_rows(gpu, gpu_div_up(count, 4), 1);
+        pco_gpu_dispatch d;
+        gpu_begin(gpu, &d, GPU_KERNEL_random_bits, cover.local_x, 1, 1);
+        gpu_spec(gpu, &d, 3, (int32_t)cover.per);
+        gpu_spec(gpu, &d, 4, gpu_input(gpu, 1) != NULL);
+        gpu_param(gpu, &d, 0, (uint32_t)count);
+        gpu_param(gpu, &d, 1, gpu_bind_pair(gpu, &d, 0, 0));
+        gpu_param(gpu, &d, 2, gpu_bind_pair(gpu, &d, 1, 1));
+        gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 2, gpu_output_index(gpu, 0), first, count, 1));
+        gpu_param(gpu, &d, 4, (uint32_t)(first / 4));
+        gpu_param(gpu, &d, 5, (uint32_t)attrs->stream);
+        gpu_emit(gpu, &d, cover.groups);
+    }
+    return gpu->status;
+}
+
+const gpu_lowerer gpu_lower_random_bits = {.lower = gpu_lower_random_bits_node};
+
+static pco_status gpu_lower_dropout_node(gpu_lowering *gpu)
+{
+    const pco_tensor *y = gpu_output(gpu, 0);
+    pco_dropout_attrs room;
+    const pco_dropout_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
+    const uint64_t total = gpu_count(y), window = gpu_window(gpu, gpu_element_bytes(y->dtype)) & ~UINT64_C(3);
+    const uint64_t threshold = (uint64_t)llrint(attrs->p * 4294967296.0);
+    gpu_check_blocks(gpu, total);
+    for (uint64_t first = 0; first < total && gpu->status == PCO_OK; first += window) {
+        const uint64_t count = gpu_min(window, total - first);
+        const gpu_rows cover = gpu_cover_rows(gpu, gpu_div_up(count, 4), 1);
+        pco_gpu_dispatch d;
+        gpu_begin(gpu, &d, GPU_KERNEL_dropout, cover.local_x, 1, 1);
+        gpu_spec(gpu, &d, 3, (int32_t)y->dtype);
+        gpu_spec(gpu, &d, 4, (int32_t)cover.per);
+        gpu_spec(gpu, &d, 5, gpu_input(gpu, 2) != NULL);
+        gpu_param(gpu, &d, 0, (uint32_t)count);
+        gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first, count, 0));
+        gpu_param(gpu, &d, 2, gpu_bind_pair(gpu, &d, 1, 1));
+        gpu_param(gpu, &d, 3, gpu_bind_pair(gpu, &d, 2, 2));
+        gpu_param(gpu, &d, 4,
+                  gpu_bind_elements(gpu, &d, 3, gpu_output_index(gpu, 0), first, count, 1) / gpu_lanes(y->dtype));
+        gpu_param(gpu, &d, 5, (uint32_t)(first / 4));
+        gpu_param(gpu, &d, 6, (uint32_t)attrs->stream);
+        gpu_param(gpu, &d, 7, (uint32_t)gpu_min(threshold, UINT32_MAX));
+        gpu_param_f(gpu, &d, 8, (float)(1.0 / (1.0 - attrs->p)));
+        gpu_param(gpu, &d, 9, threshold > UINT32_MAX);
+        gpu_emit(gpu, &d, cover.groups);
+    }
+    return gpu->status;
+}
+
+const gpu_lowerer gpu_lower_dropout = {.in_place = 1, .lower = gpu_lower_dropout_node};

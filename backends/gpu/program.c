@@ -1,0 +1,216 @@
+/* The program interface of both GPU plugins: asks the lowerers, orders their dispatches, has them recorded. */
+#include "layout.h"
+#include "lower.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Dispatches of a segment: enough that submission costs little, few enough to part long work for watchdogs. */
+enum { GPU_PER_SEGMENT = 128, GPU_MAX_VARIANTS = 32 };
+
+static gpu_lowering gpu_start(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
+{
+    const pco_gpu_device *gpu = (const pco_gpu_device *)(const void *)device;
+    return (gpu_lowering){.host = gpu->host,
+                          .limits = &gpu->limits,
+                          .part = part,
+                          .node = &part->nodes[node],
+                          .node_index = node,
+                          .err = err};
+}
+
+/* Ids of the variants that this device offers for the node; returns how many. */
+static uint32_t gpu_offered(const gpu_lowering *gpu, const gpu_lowerer *lowerer, uint32_t *ids)
+{
+    uint32_t n = 0;
+    if (!lowerer->variants) {
+        ids[n++] = 0;
+        return n;
+    }
+    for (uint32_t id = 0; id < lowerer->n_variants && n < GPU_MAX_VARIANTS; id++) {
+        if (lowerer->variants[id].needs & ~gpu->limits->needs_met) continue;
+        if (lowerer->eligible && !lowerer->eligible(gpu, id)) continue;
+        ids[n++] = id;
+    }
+    return n;
+}
+
+/* Fixes gpu->variant: what `wanted` (an index into the offered ones) says, or the lowerer's own choice.
+ * Returns the index. */
+static uint32_t gpu_pick(gpu_lowering *gpu, const gpu_lowerer *lowerer, uint32_t wanted)
+{
+    uint32_t ids[GPU_MAX_VARIANTS];
+    const uint32_t n = gpu_offered(gpu, lowerer, ids);
+    uint32_t index = 0;
+    if (n == 0) {
+        gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "no kernel variant fits this device");
+        return 0;
+    }
+    if (wanted != PCO_NONE) {
+        if (wanted >= n) gpu_fail(gpu, PCO_ERROR_NOT_FOUND, "there is no variant %u (of %u)", wanted, n);
+        index = wanted < n ? wanted : 0;
+    } else if (lowerer->choose) {
+        const uint32_t id = lowerer->choose(gpu);
+        while (index < n && ids[index] != id) index++;
+        if (index == n) index = 0;
+    }
+    gpu->variant = ids[index];
+    return index;
+}
+
+/* Words in front of the message that say which op and node failed. */
+static pco_status gpu_explain(const gpu_lowering *gpu, const char *op)
+{
+    char text[sizeof gpu->err->message];
+    if (gpu->status == PCO_OK || !gpu->err) return gpu->status;
+    memcpy(text, gpu->err->message, sizeof text);
+    text[sizeof text - 1] = 0;
+    snprintf(gpu->err->message, sizeof gpu->err->message, "%s (%.100s): %.800s", op, gpu->node->name, text);
+    return gpu->status;
+}
+
+static pco_status gpu_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
+{
+    gpu_lowering gpu = gpu_start(device, part, node, err);
+    const char *name = "op";
+    const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node->op, &name);
+    if (!lowerer) {
+        snprintf(err->message, sizeof err->message, "no kernel for op %u", gpu.node->op);
+        return PCO_ERROR_UNSUPPORTED;
+    }
+    gpu_pick(&gpu, lowerer, gpu.node->variant);
+    if (gpu.status == PCO_OK && lowerer->supports) lowerer->supports(&gpu);
+    if (gpu.status == PCO_OK) lowerer->lower(&gpu);
+    return gpu_explain(&gpu, name);
+}
+
+static uint32_t gpu_variants(pco_device *device, const pco_part *part, uint32_t node, const char **names,
+                             uint32_t capacity)
+{
+    const gpu_lowering gpu = gpu_start(device, part, node, NULL);
+    const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node->op, NULL);
+    uint32_t ids[GPU_MAX_VARIANTS];
+    if (!lowerer) return 0;
+    const uint32_t n = gpu_offered(&gpu, lowerer, ids);
+    for (uint32_t i = 0; i < n && i < capacity; i++) {
+        names[i] = lowerer->variants ? lowerer->variants[ids[i]].name : "default";
+    }
+    return n;
+}
+
+/* Inputs whose memory the output may take: of the same element size and count, and read at no other place. */
+static uint32_t gpu_in_place(const gpu_lowering *gpu, const gpu_lowerer *lowerer)
+{
+    const pco_tensor *y = gpu_output(gpu, 0);
+    uint32_t mask = 0;
+    for (uint32_t i = 0; y && i < gpu->node->n_inputs; i++) {
+        const pco_tensor *x = gpu_input(gpu, i);
+        if (!(lowerer->in_place >> i & 1) || !x) continue;
+        if (x->dtype == y->dtype && gpu_count(x) == gpu_count(y)) mask |= 1u << i;
+    }
+    return mask;
+}
+
+static pco_status gpu_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
+{
+    for (uint32_t node = 0; node < part->n_nodes; node++) {
+        gpu_lowering gpu = gpu_start(device, part, node, err);
+        pco_node_proposal *wish = &proposal->nodes[node];
+        const char *name = "op";
+        const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node->op, &name);
+        if (!lowerer) {
+            snprintf(err->message, sizeof err->message, "no kernel for op %u", gpu.node->op);
+            return PCO_ERROR_UNSUPPORTED;
+        }
+        wish->variant = gpu_pick(&gpu, lowerer, gpu.node->variant);
+        wish->in_place = gpu_in_place(&gpu, lowerer);
+        if (gpu.status == PCO_OK) lowerer->lower(&gpu);
+        wish->workspace = (gpu.workspace + 3) & ~UINT64_C(3);
+        if (gpu.status == PCO_OK && lowerer->propose) lowerer->propose(&gpu, proposal);
+        if (gpu.status != PCO_OK) return gpu_explain(&gpu, name);
+    }
+    return PCO_OK;
+}
+
+static void gpu_list_free(gpu_list *list)
+{
+    if (list->dispatches) list->host->release(list->host->user, list->dispatches);
+    if (list->ranges) list->host->release(list->host->user, list->ranges);
+    *list = (gpu_list){.host = list->host};
+}
+
+static pco_status gpu_lower_part(pco_device *device, const pco_part *part, const pco_proposal *proposal,
+                                 const pco_plan *plan, gpu_list *list, pco_error *err)
+{
+    for (uint32_t node = 0; node < part->n_nodes; node++) {
+        gpu_lowering gpu = gpu_start(device, part, node, err);
+        const char *name = "op";
+        const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node->op, &name);
+        if (!lowerer) {
+            snprintf(err->message, sizeof err->message, "no kernel for op %u", gpu.node->op);
+            return PCO_ERROR_UNSUPPORTED;
+        }
+        if (proposal->nodes[node].fused_into != PCO_NONE) continue;
+        gpu.plan = plan;
+        gpu.list = list;
+        gpu_pick(&gpu, lowerer, proposal->nodes[node].variant);
+        if (gpu.status == PCO_OK) lowerer->lower(&gpu);
+        if (gpu.status != PCO_OK) return gpu_explain(&gpu, name);
+    }
+    return PCO_OK;
+}
+
+static pco_status gpu_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
+                              const pco_plan *plan, pco_program **program, pco_error *err)
+{
+    pco_gpu_device *gpu = (pco_gpu_device *)(void *)device;
+    const pco_host *host = gpu->host;
+    gpu_list list = {.host = host};
+    pco_program *made = host->allocate(host->user, sizeof *made, 64);
+    pco_status status = PCO_ERROR_OUT_OF_HOST_MEMORY;
+    if (!made) {
+        snprintf(err->message, sizeof err->message, "no memory for a program");
+        goto fail;
+    }
+    *made = (pco_program){0};
+    status = gpu_lower_part(device, part, proposal, plan, &list, err);
+    if (status != PCO_OK) goto fail;
+    status = gpu_find_hazards(plan, &list, err);
+    if (status != PCO_OK) goto fail;
+    made->n_dispatches = list.count;
+    status = gpu->driver->record(gpu, plan, list.dispatches, list.count, GPU_PER_SEGMENT, &made->recording, err);
+    if (status != PCO_OK) goto fail;
+    gpu_list_free(&list);
+    *program = made;
+    return PCO_OK;
+fail:
+    gpu_list_free(&list);
+    if (made) host->release(host->user, made);
+    return status;
+}
+
+static void gpu_destroy(pco_device *device, pco_program *program)
+{
+    pco_gpu_device *gpu = (pco_gpu_device *)(void *)device;
+    if (!program) return;
+    gpu->driver->discard(gpu, program->recording);
+    gpu->host->release(gpu->host->user, program);
+}
+
+/* The recording knows its device; the driver's function needs only the recording, and segments are counted as
+ * gpu_prepare asked for them. */
+static uint32_t gpu_segments(const pco_program *program)
+{
+    return (program->n_dispatches + GPU_PER_SEGMENT - 1) / GPU_PER_SEGMENT;
+}
+
+const pco_program_api pco_gpu_program_api = {
+    .size = sizeof(pco_program_api),
+    .supports = gpu_supports,
+    .variants = gpu_variants,
+    .propose = gpu_propose,
+    .convert = gpu_convert,
+    .prepare = gpu_prepare,
+    .destroy = gpu_destroy,
+    .segments = gpu_segments,
+};

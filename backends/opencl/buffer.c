@@ -1,0 +1,237 @@
+/* Buffers, and sub-buffers through which kernels see windows of them. */
+#include "opencl.h"
+
+#include <string.h>
+
+/* Kernels read whole words, and some read four at a time. */
+static uint64_t ocl_round16(uint64_t bytes)
+{
+    return bytes ? (bytes + 15) & ~(uint64_t)15 : 16;
+}
+
+static pco_status ocl_no_room(pco_device *device, uint64_t bytes, cl_int code, pco_error *err)
+{
+    return ocl_fail(err, PCO_ERROR_OUT_OF_DEVICE_MEMORY,
+                    "%s has no room for a buffer of %llu bytes: %llu of %llu are taken by Portico (%s)",
+                    device->gpu.name, (unsigned long long)bytes, (unsigned long long)device->allocated,
+                    (unsigned long long)device->memory, code ? ocl_code_name(code) : "counted");
+}
+
+static pco_status ocl_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **out,
+                                    pco_error *err)
+{
+    *out = NULL;
+    pco_status status = ocl_alive(device, err);
+    if (status != PCO_OK) return status;
+    uint64_t room = ocl_round16(bytes);
+    if (bytes > device->gpu.limits.max_allocation || room > SIZE_MAX)
+        return ocl_fail(err, PCO_ERROR_UNSUPPORTED, "%s allocates at most %llu bytes at once, not %llu",
+                        device->gpu.name, (unsigned long long)device->gpu.limits.max_allocation,
+                        (unsigned long long)bytes);
+    if (room > device->gpu.limits.max_allocation) room = device->gpu.limits.max_allocation;
+    /* Drivers on the CPU hand out more than there is and die later. */
+    if (device->allocated > device->memory || room > device->memory - device->allocated)
+        return ocl_no_room(device, bytes, CL_SUCCESS, err);
+    pco_buffer *buffer = ocl_allocate(device->gpu.host, sizeof *buffer);
+    if (!buffer) return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a buffer's record");
+    cl_mem_flags flags = CL_MEM_READ_WRITE;
+    if (usage & (PCO_USAGE_UPLOAD | PCO_USAGE_READBACK)) flags |= CL_MEM_ALLOC_HOST_PTR;
+    cl_int code = CL_SUCCESS;
+    buffer->mem = device->api->CreateBuffer(device->context, flags, (size_t)room, NULL, &code);
+    if (buffer->mem) {
+        /* Many drivers allocate at first use: better now, when it is a plain out of memory. */
+        static const uint32_t touch[4];
+        code = device->api->EnqueueWriteBuffer(device->queue, buffer->mem, CL_TRUE, 0,
+                                               room < sizeof touch ? (size_t)room : sizeof touch, touch, 0,
+                                               NULL, NULL);
+        if (code != CL_SUCCESS) device->api->ReleaseMemObject(buffer->mem);
+    }
+    if (!buffer->mem || code != CL_SUCCESS) {
+        ocl_release(device->gpu.host, buffer);
+        if (code == CL_DEVICE_NOT_AVAILABLE) return ocl_fail_code(device, err, code, "creating a buffer");
+        return ocl_no_room(device, bytes, code ? code : CL_OUT_OF_RESOURCES, err);
+    }
+    buffer->bytes = bytes;
+    buffer->room = buffer->counted = room;
+    device->allocated += room;
+    *out = buffer;
+    return PCO_OK;
+}
+
+static void ocl_buffer_destroy(pco_device *device, pco_buffer *buffer)
+{
+    if (!buffer) return;
+    for (uint32_t i = 0; i < OCL_WINDOW_BUCKETS; i++) {
+        ocl_window *next = NULL;
+        for (ocl_window *window = buffer->windows[i]; window; window = next) {
+            next = window->next;
+            device->api->ReleaseMemObject(window->mem);
+            ocl_release(device->gpu.host, window);
+        }
+    }
+    device->api->ReleaseMemObject(buffer->mem);
+    device->allocated -= buffer->counted;
+    ocl_release(device->gpu.host, buffer);
+}
+
+static pco_status ocl_check_range(const pco_buffer *buffer, uint64_t offset, uint64_t bytes, const char *what,
+                                  pco_error *err)
+{
+    if (offset > buffer->bytes || bytes > buffer->bytes - offset)
+        return ocl_fail(err, PCO_ERROR_INVALID, "%s %llu bytes at %llu of a buffer of %llu bytes", what,
+                        (unsigned long long)bytes, (unsigned long long)offset,
+                        (unsigned long long)buffer->bytes);
+    return PCO_OK;
+}
+
+static pco_status ocl_buffer_write(pco_device *device, pco_buffer *buffer, uint64_t offset, const void *data,
+                                   uint64_t bytes, pco_error *err)
+{
+    pco_status status = ocl_alive(device, err);
+    if (status == PCO_OK) status = ocl_check_range(buffer, offset, bytes, "writing", err);
+    if (status != PCO_OK || !bytes) return status;
+    cl_int code = device->api->EnqueueWriteBuffer(device->queue, buffer->mem, CL_TRUE, (size_t)offset,
+                                                  (size_t)bytes, data, 0, NULL, NULL);
+    return code == CL_SUCCESS ? PCO_OK : ocl_fail_code(device, err, code, "writing a buffer");
+}
+
+static pco_status ocl_buffer_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
+                                  uint64_t bytes, pco_error *err)
+{
+    pco_status status = ocl_alive(device, err);
+    if (status == PCO_OK) status = ocl_check_range(buffer, offset, bytes, "reading", err);
+    if (status != PCO_OK || !bytes) return status;
+    cl_int code = device->api->EnqueueReadBuffer(device->queue, buffer->mem, CL_TRUE, (size_t)offset,
+                                                 (size_t)bytes, data, 0, NULL, NULL);
+    return code == CL_SUCCESS ? PCO_OK : ocl_fail_code(device, err, code, "reading a buffer");
+}
+
+static pco_status ocl_buffer_copy(pco_device *device, pco_buffer *from, uint64_t from_offset, pco_buffer *to,
+                                  uint64_t to_offset, uint64_t bytes, pco_error *err)
+{
+    pco_status status = ocl_alive(device, err);
+    if (status == PCO_OK) status = ocl_check_range(from, from_offset, bytes, "copying", err);
+    if (status == PCO_OK) status = ocl_check_range(to, to_offset, bytes, "copying to", err);
+    if (status != PCO_OK || !bytes) return status;
+    if (from == to && from_offset < to_offset + bytes && to_offset < from_offset + bytes)
+        return ocl_fail(err, PCO_ERROR_INVALID, "copying within a buffer between ranges that overlap");
+    cl_event event = NULL;
+    cl_int code = device->api->EnqueueCopyBuffer(device->queue, from->mem, to->mem, (size_t)from_offset,
+                                                 (size_t)to_offset, (size_t)bytes, 0, NULL, &event);
+    if (code == CL_SUCCESS) code = device->api->WaitForEvents(1, &event);
+    if (event) device->api->ReleaseEvent(event);
+    return code == CL_SUCCESS ? PCO_OK : ocl_fail_code(device, err, code, "copying between buffers");
+}
+
+/* In OpenCL 1.2 memory may not stay mapped while kernels use it. */
+static void *ocl_buffer_map(pco_device *device, pco_buffer *buffer)
+{
+    (void)device;
+    (void)buffer;
+    return NULL;
+}
+
+static pco_status ocl_buffer_import(pco_device *device, const void *data, uint64_t bytes, pco_buffer **out,
+                                    pco_error *err)
+{
+    *out = NULL;
+    pco_status status = ocl_alive(device, err);
+    if (status != PCO_OK) return status;
+    if (!device->unified)
+        return ocl_fail(err, PCO_ERROR_UNSUPPORTED, "%s has memory of its own: host memory must be copied",
+                        device->gpu.name);
+    if (bytes < 4 || bytes > device->gpu.limits.max_allocation - 3 ||
+        (uintptr_t)data % device->gpu.limits.offset_alignment)
+        return ocl_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "%s cannot use %llu bytes of host memory in place (at most %llu, aligned to %u)",
+                        device->gpu.name, (unsigned long long)bytes,
+                        (unsigned long long)device->gpu.limits.max_allocation,
+                        device->gpu.limits.offset_alignment);
+    pco_buffer *buffer = ocl_allocate(device->gpu.host, sizeof *buffer);
+    if (!buffer) return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a buffer's record");
+    /* Kernels read whole words; the page goes on beyond the last byte. */
+    buffer->bytes = bytes;
+    buffer->room = (bytes + 3) & ~(uint64_t)3;
+    cl_int code = CL_SUCCESS;
+    buffer->mem = device->api->CreateBuffer(device->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR,
+                                            (size_t)buffer->room, (void *)(uintptr_t)data, &code);
+    if (!buffer->mem) {
+        ocl_release(device->gpu.host, buffer);
+        return ocl_fail(err, PCO_ERROR_UNSUPPORTED, "%s does not take host memory in place (%s, %d)",
+                        device->gpu.name, ocl_code_name(code), code);
+    }
+    *out = buffer;
+    return PCO_OK;
+}
+
+static ocl_window **ocl_window_bucket(const pco_device *device, pco_buffer *buffer, uint64_t offset,
+                                      uint64_t bytes)
+{
+    uint64_t key = (offset / device->gpu.limits.offset_alignment + bytes) * UINT64_C(0x9e3779b97f4a7c15);
+    return &buffer->windows[(key >> 32) % OCL_WINDOW_BUCKETS];
+}
+
+pco_status ocl_window_take(pco_device *device, pco_buffer *buffer, uint64_t offset, uint64_t bytes,
+                           cl_mem *mem, ocl_window **out, pco_error *err)
+{
+    *out = NULL;
+    bytes = bytes ? (bytes + 3) & ~(uint64_t)3 : 4;
+    if (offset % device->gpu.limits.offset_alignment || offset > buffer->room ||
+        bytes > buffer->room - offset)
+        return ocl_fail(
+            err, PCO_ERROR_INTERNAL, "a window of %llu bytes at %llu does not fit a buffer of %llu bytes",
+            (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)buffer->room);
+    if (!offset && bytes == buffer->room) {
+        *mem = buffer->mem;
+        return PCO_OK;
+    }
+    ocl_window **bucket = ocl_window_bucket(device, buffer, offset, bytes);
+    for (ocl_window *window = *bucket; window; window = window->next)
+        if (window->offset == offset && window->bytes == bytes) {
+            window->refs++;
+            *mem = window->mem;
+            *out = window;
+            return PCO_OK;
+        }
+    ocl_window *window = ocl_allocate(device->gpu.host, sizeof *window);
+    if (!window) return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a buffer's window");
+    const cl_buffer_region region = {.origin = (size_t)offset, .size = (size_t)bytes};
+    cl_int code = CL_SUCCESS;
+    /* Access flags come from the buffer. */
+    window->mem = device->api->CreateSubBuffer(buffer->mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    if (!window->mem) {
+        ocl_release(device->gpu.host, window);
+        return ocl_fail_code(device, err,
+                             code == CL_OUT_OF_RESOURCES ? CL_MEM_OBJECT_ALLOCATION_FAILURE : code,
+                             "making a sub-buffer");
+    }
+    window->offset = offset;
+    window->bytes = bytes;
+    window->refs = 1;
+    window->next = *bucket;
+    *bucket = window;
+    *mem = window->mem;
+    *out = window;
+    return PCO_OK;
+}
+
+void ocl_window_drop(pco_device *device, pco_buffer *buffer, ocl_window *window)
+{
+    if (!window || --window->refs) return;
+    ocl_window **link = ocl_window_bucket(device, buffer, window->offset, window->bytes);
+    while (*link != window) link = &(*link)->next;
+    *link = window->next;
+    device->api->ReleaseMemObject(window->mem);
+    ocl_release(device->gpu.host, window);
+}
+
+const pco_buffer_api ocl_buffer_api = {
+    .size = sizeof(pco_buffer_api),
+    .create = ocl_buffer_create,
+    .destroy = ocl_buffer_destroy,
+    .write = ocl_buffer_write,
+    .read = ocl_buffer_read,
+    .copy = ocl_buffer_copy,
+    .map = ocl_buffer_map,
+    .import = ocl_buffer_import,
+};

@@ -1,0 +1,340 @@
+/* Which OpenCL devices there are, of any vendor, and what each can do and promises. */
+#include "opencl.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Of exp, log, sin, cos, tanh, erf as the kernels compute them. The floor that OpenCL sets for its own is the
+ * same (erf: 16). */
+#define OCL_FUNCTION_ULP 16.0f
+
+/* clang-format off */
+static const struct {
+    const char *sign, *alias; /* a device whose texts hold the sign goes by the alias as well */
+} ocl_aliases[] = {
+    {"portable computing language", "pocl"},
+    {"rusticl", "rusticl"},
+    {"clover", "clover"},
+    {"oclgrind", "oclgrind"},
+    {"llvmpipe", "llvmpipe"},
+    {"softpipe", "softpipe"},
+    {"clvk", "clvk"},
+    {"intel(r) corporation", "intel"},
+    {"nvidia", "nvidia"},
+    {"advanced micro devices", "amd"},
+    {"amd ", "amd"},
+    {"radeon", "radeon"},
+    {"adreno", "adreno"},
+    {"qualcomm", "qualcomm"},
+    {"mali", "mali"},
+    {"panfrost", "mali"},
+    {"powervr", "powervr"},
+    {"vivante", "vivante"},
+    {"apple", "apple"},
+};
+/* clang-format on */
+
+/* ---- enumeration ------------------------------------------------------------------------------------- */
+
+static cl_uint ocl_device_uint(const ocl_api *api, cl_device_id id, cl_device_info what)
+{
+    cl_uint value = 0;
+    return api->GetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+}
+
+static uint64_t ocl_device_ulong(const ocl_api *api, cl_device_id id, cl_device_info what)
+{
+    cl_ulong value = 0;
+    return api->GetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+}
+
+static size_t ocl_device_size(const ocl_api *api, cl_device_id id, cl_device_info what)
+{
+    size_t value = 0;
+    return api->GetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+}
+
+static int ocl_usable(const ocl_api *api, cl_device_id id)
+{
+    return ocl_device_uint(api, id, CL_DEVICE_AVAILABLE) &&
+           ocl_device_uint(api, id, CL_DEVICE_COMPILER_AVAILABLE) &&
+           ocl_device_uint(api, id, CL_DEVICE_ENDIAN_LITTLE);
+}
+
+/* The usable devices of one platform, in the platform's own order. */
+static pco_status ocl_platform_devices(pco_backend *backend, cl_platform_id platform, pco_error *err)
+{
+    const ocl_api *api = &backend->api;
+    const pco_host *host = backend->host;
+    cl_uint count = 0;
+    /* A platform without a device (Clover, rusticl that was not asked for) says so with an error. */
+    if (api->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &count) != CL_SUCCESS || !count)
+        return PCO_OK;
+    cl_device_id *ids = ocl_allocate(host, count * sizeof *ids);
+    ocl_entry *entries = ocl_allocate(host, (backend->n_entries + (size_t)count) * sizeof *entries);
+    if (!ids || !entries) {
+        ocl_release(host, ids);
+        ocl_release(host, entries);
+        return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of %u devices", count);
+    }
+    if (api->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, ids, NULL) != CL_SUCCESS) count = 0;
+    uint32_t n = backend->n_entries;
+    if (n) memcpy(entries, backend->entries, n * sizeof *entries);
+    for (cl_uint i = 0; i < count; i++)
+        if (ids[i] && ocl_usable(api, ids[i])) entries[n++] = (ocl_entry){.platform = platform, .id = ids[i]};
+    ocl_release(host, ids);
+    ocl_release(host, backend->entries);
+    backend->entries = entries;
+    backend->n_entries = n;
+    return PCO_OK;
+}
+
+pco_status ocl_devices_find(pco_backend *backend, pco_error *err)
+{
+    const ocl_api *api = &backend->api;
+    cl_uint count = 0;
+    cl_int code = api->GetPlatformIDs(0, NULL, &count);
+    if (code != CL_SUCCESS || !count)
+        return ocl_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "the OpenCL loader finds no driver (%s); is an ICD file installed?",
+                        code ? ocl_code_name(code) : "no platform");
+    cl_platform_id *platforms = ocl_allocate(backend->host, count * sizeof *platforms);
+    if (!platforms)
+        return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of %u platforms", count);
+    pco_status status = PCO_OK;
+    if (api->GetPlatformIDs(count, platforms, NULL) == CL_SUCCESS)
+        for (cl_uint i = 0; i < count && status == PCO_OK; i++)
+            status = ocl_platform_devices(backend, platforms[i], err);
+    ocl_release(backend->host, platforms);
+    return status;
+}
+
+/* ---- facts ------------------------------------------------------------------------------------------- */
+
+static void ocl_trim(char *text)
+{
+    size_t lead = strspn(text, " \t\n");
+    size_t length = strlen(text + lead);
+    memmove(text, text + lead, length + 1);
+    while (length && isspace((unsigned char)text[length - 1])) text[--length] = 0;
+}
+
+/* Texts of drivers can be longer than ours: then OpenCL gives nothing, so a longer buffer is asked first. */
+static void ocl_device_text(const ocl_api *api, cl_device_id id, cl_device_info what, char out[256])
+{
+    char text[2048] = "";
+    if (api->GetDeviceInfo(id, what, sizeof text - 1, text, NULL) != CL_SUCCESS) text[0] = 0;
+    snprintf(out, 256, "%.255s", text);
+    ocl_trim(out);
+}
+
+static void ocl_platform_text(const ocl_api *api, cl_platform_id id, cl_platform_info what, char out[256])
+{
+    char text[2048] = "";
+    if (api->GetPlatformInfo(id, what, sizeof text - 1, text, NULL) != CL_SUCCESS) text[0] = 0;
+    snprintf(out, 256, "%.255s", text);
+    ocl_trim(out);
+}
+
+static void ocl_lower(char *out, size_t room, const char *text)
+{
+    size_t i = 0;
+    for (; text[i] && i + 1 < room; i++) out[i] = (char)tolower((unsigned char)text[i]);
+    out[i] = 0;
+}
+
+/* 1: the space-separated list holds the word. */
+static int ocl_has_word(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    for (const char *c = list; (c = strstr(c, word)); c += length)
+        if ((c == list || c[-1] == ' ') && (c[length] == 0 || c[length] == ' ')) return 1;
+    return 0;
+}
+
+static void ocl_find_aliases(const ocl_facts *facts, char *out, size_t room)
+{
+    char texts[1024], lower[1024];
+    snprintf(texts, sizeof texts, "%s | %s | %s | ", facts->platform, facts->vendor, facts->name);
+    ocl_lower(lower, sizeof lower, texts);
+    out[0] = 0;
+    for (size_t i = 0; i < sizeof ocl_aliases / sizeof ocl_aliases[0]; i++) {
+        if (!strstr(lower, ocl_aliases[i].sign) || ocl_has_word(out, ocl_aliases[i].alias)) continue;
+        size_t used = strlen(out);
+        if (used + strlen(ocl_aliases[i].alias) + 2 > room) break;
+        snprintf(out + used, room - used, "%s%s", used ? " " : "", ocl_aliases[i].alias);
+    }
+}
+
+static uint32_t ocl_device_class(const ocl_api *api, cl_device_id id, const ocl_facts *facts,
+                                 const char *aliases)
+{
+    cl_device_type type = ocl_device_ulong(api, id, CL_DEVICE_TYPE);
+    if (ocl_has_word(aliases, "llvmpipe") || ocl_has_word(aliases, "softpipe") ||
+        ocl_has_word(aliases, "oclgrind") || type & CL_DEVICE_TYPE_CPU)
+        return PCO_DEVICE_SOFTWARE;
+    if (type & CL_DEVICE_TYPE_GPU) return facts->unified ? PCO_DEVICE_INTEGRATED : PCO_DEVICE_DISCRETE;
+    return PCO_DEVICE_OTHER;
+}
+
+static pco_contract ocl_find_contract(const ocl_api *api, cl_device_id id, uint32_t correctly_rounded)
+{
+    cl_device_fp_config fp = ocl_device_ulong(api, id, CL_DEVICE_SINGLE_FP_CONFIG);
+    pco_contract contract = {
+        .size = sizeof(pco_contract),
+        .accumulate_f32 = PCO_F32,
+        .accumulate_f16 = PCO_F32,
+        .accumulate_bf16 = PCO_F32,
+        .compute = PCO_F32,
+        .round_to_nearest = fp & CL_FP_ROUND_TO_NEAREST ? 1 : 0,
+        .subnormals = fp & CL_FP_DENORM ? 1 : 0,
+        .contraction = 1, /* OpenCL C contracts unless a pragma forbids it */
+        .nan_inf = fp & CL_FP_INF_NAN ? 1 : 0,
+        /* The floors of the OpenCL specification for f32, or correct rounding. */
+        .div_ulp = correctly_rounded ? 0.5f : 2.5f,
+        .sqrt_ulp = correctly_rounded ? 0.5f : 3.0f,
+        .function_ulp = OCL_FUNCTION_ULP,
+    };
+    /* 1 / sqrt(x): an error of s ulp of sqrt is at most 2 s ulp of its inverse. */
+    contract.rsqrt_ulp = 2.0f * contract.sqrt_ulp + contract.div_ulp;
+    return contract;
+}
+
+static uint32_t ocl_min_u64(uint64_t a, uint64_t b)
+{
+    return (uint32_t)(a < b ? a : b);
+}
+
+static void ocl_find_limits(const ocl_api *api, cl_device_id id, ocl_facts *facts)
+{
+    pco_gpu_limits *limits = &facts->limits;
+    size_t items[16] = {1, 1, 1};
+    if (ocl_device_uint(api, id, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS) < 3 ||
+        api->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, NULL) != CL_SUCCESS)
+        items[0] = items[1] = items[2] = 1;
+    size_t group = ocl_device_size(api, id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    /* Windows are sub-buffers, whose origins have this alignment; uint4 loads need 16. */
+    uint32_t alignment = 16, wanted = ocl_device_uint(api, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+    while (alignment < wanted && alignment < 1u << 20) alignment *= 2;
+    limits->type = facts->type;
+    limits->needs_met = 0;
+    limits->max_bindings = PCO_GPU_MAX_BINDINGS;
+    limits->max_allocation = facts->max_allocation;
+    /* Kernels index words of a window with 32 bits of bytes. */
+    limits->max_binding = facts->max_allocation < UINT32_MAX - 3 ? facts->max_allocation : UINT32_MAX - 3;
+    limits->max_binding &= ~(uint64_t)3;
+    limits->offset_alignment = alignment;
+    limits->max_workgroup = ocl_min_u64(group ? group : 1, 1u << 16);
+    for (int d = 0; d < 3; d++) {
+        limits->max_local[d] = ocl_min_u64(items[d] ? items[d] : 1, limits->max_workgroup);
+        /* get_global_id is cut to 32 bits in the kernels, and size_t may be 32 bits on the device. */
+        limits->max_groups[d] = UINT32_MAX / limits->max_local[d];
+        if (limits->max_groups[d] > INT32_MAX) limits->max_groups[d] = INT32_MAX;
+    }
+    limits->shared_memory = ocl_min_u64(ocl_device_ulong(api, id, CL_DEVICE_LOCAL_MEM_SIZE), 1u << 30);
+    limits->is_opencl = 1;
+    limits->contract = ocl_find_contract(api, id, facts->correctly_rounded);
+}
+
+static uint32_t ocl_find_features(const ocl_api *api, cl_device_id id, const ocl_facts *facts)
+{
+    char extensions[8192] = "";
+    if (api->GetDeviceInfo(id, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL) != CL_SUCCESS)
+        extensions[0] = 0;
+    uint32_t features = PCO_FEATURE_STORAGE_16 | PCO_FEATURE_TIMESTAMPS; /* both are core in OpenCL 1.2 */
+    if (facts->unified) features |= PCO_FEATURE_UNIFIED_MEMORY;
+    if (ocl_has_word(extensions, "cl_khr_fp16")) features |= PCO_FEATURE_F16_ARITHMETIC;
+    if (ocl_has_word(extensions, "cl_khr_fp64")) features |= PCO_FEATURE_F64;
+    if (ocl_has_word(extensions, "cl_khr_subgroups") || ocl_has_word(extensions, "cl_intel_subgroups") ||
+        ocl_has_word(extensions, "cl_qcom_reqd_sub_group_size"))
+        features |= PCO_FEATURE_SUBGROUPS;
+    if (ocl_has_word(extensions, "cl_khr_integer_dot_product") ||
+        ocl_has_word(extensions, "cl_arm_integer_dot_product_int8") ||
+        ocl_has_word(extensions, "cl_qcom_dot_product8"))
+        features |= PCO_FEATURE_INTEGER_DOT;
+    return features;
+}
+
+void ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_facts *facts)
+{
+    cl_device_id id = entry->id;
+    *facts = (ocl_facts){0};
+    ocl_device_text(api, id, CL_DEVICE_NAME, facts->name);
+    ocl_device_text(api, id, CL_DRIVER_VERSION, facts->driver);
+    ocl_device_text(api, id, CL_DEVICE_VERSION, facts->version);
+    ocl_device_text(api, id, CL_DEVICE_VENDOR, facts->vendor);
+    ocl_platform_text(api, entry->platform, CL_PLATFORM_NAME, facts->platform);
+    ocl_platform_text(api, entry->platform, CL_PLATFORM_VERSION, facts->platform_version);
+    cl_device_fp_config fp = ocl_device_ulong(api, id, CL_DEVICE_SINGLE_FP_CONFIG);
+    facts->correctly_rounded = fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? 1 : 0;
+    facts->unified = ocl_device_uint(api, id, CL_DEVICE_HOST_UNIFIED_MEMORY) ? 1 : 0;
+    facts->memory = ocl_device_ulong(api, id, CL_DEVICE_GLOBAL_MEM_SIZE);
+    facts->max_allocation = ocl_device_ulong(api, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    facts->features = ocl_find_features(api, id, facts);
+    char aliases[128];
+    ocl_find_aliases(facts, aliases, sizeof aliases);
+    /* Mesa 22.3 names the subgroup's width as the limit of every kernel, and runs larger ones well. */
+    facts->kernel_limit_unknown = ocl_has_word(aliases, "rusticl") ? 1 : 0;
+    /* There, events of a kernel that takes half a second are 1 ns apart. */
+    facts->clock_unknown = ocl_has_word(aliases, "rusticl") && ocl_has_word(aliases, "llvmpipe") ? 1 : 0;
+    facts->type = ocl_device_class(api, id, facts, aliases);
+    ocl_find_limits(api, id, facts);
+    const char *const texts[] = {facts->platform, facts->platform_version, facts->vendor,
+                                 facts->name,     facts->version,          facts->driver};
+    facts->identity = OCL_HASH_START;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+        facts->identity = ocl_hash_text(facts->identity, texts[i]);
+}
+
+/* ---- description ------------------------------------------------------------------------------------- */
+
+static void ocl_not_in_build(uint32_t features, char *out, size_t room)
+{
+    static const struct {
+        uint32_t feature;
+        const char *words;
+    } lacking[] = {
+        {PCO_FEATURE_F16_ARITHMETIC, "fp16 arithmetic"},
+        {PCO_FEATURE_SUBGROUPS, "subgroups"},
+        {PCO_FEATURE_INTEGER_DOT, "integer dot products"},
+    };
+    out[0] = 0;
+    for (size_t i = 0; i < sizeof lacking / sizeof lacking[0]; i++) {
+        size_t used = strlen(out);
+        if (features & lacking[i].feature)
+            snprintf(out + used, room - used, "%s%s", used ? ", " : "", lacking[i].words);
+    }
+}
+
+pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device_info *info, pco_error *err)
+{
+    if (index >= backend->n_entries)
+        return ocl_fail(err, PCO_ERROR_NOT_FOUND, "there is no OpenCL device %u, only %u", index,
+                        backend->n_entries);
+    ocl_facts facts;
+    ocl_devices_facts(&backend->api, &backend->entries[index], &facts);
+    pco_device_info made = {
+        .type = facts.type,
+        .memory = facts.memory,
+        .max_allocation = facts.max_allocation,
+        .max_binding = facts.limits.max_binding,
+        .buffer_alignment = facts.limits.offset_alignment,
+        .max_workgroup = facts.limits.max_workgroup,
+        .shared_memory = facts.limits.shared_memory,
+        .features = facts.features,
+        .contract = facts.limits.contract,
+    };
+    snprintf(made.name, sizeof made.name, "%s", facts.name);
+    snprintf(made.driver, sizeof made.driver, "%.120s %.120s", facts.platform, facts.driver);
+    snprintf(made.platform, sizeof made.platform, "%s", facts.platform);
+    ocl_find_aliases(&facts, made.aliases, sizeof made.aliases);
+    uint64_t second = ocl_hash(facts.identity, "uuid", 4);
+    memcpy(made.uuid, &facts.identity, 8);
+    memcpy(made.uuid + 8, &second, 8);
+    ocl_not_in_build(facts.features, made.not_in_build, sizeof made.not_in_build);
+    uint32_t room = info->size && info->size < sizeof made ? info->size : (uint32_t)sizeof made;
+    made.size = room;
+    memcpy(info, &made, room);
+    return PCO_OK;
+}

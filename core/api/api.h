@@ -1,0 +1,31 @@
+/* What the files of the library's API know of each other. */
+#ifndef PCO_API_API_H
+#define PCO_API_API_H
+
+#include "models/llama_run.h"
+#include "models/model.h"
+#include "models/seq2seq.h"
+#include "portico/portico.h"
+#include "runtime/session.h"
+
+struct pco_context {
+    pco_registry *registry;
+};
+
+struct pco_model {
+    pco_context *context;
+    pco_model_file *file;
+    pco_session *session;
+    pco_llama_run *llama; /* the one of the file's family */
+    pco_seq2seq *seq2seq;
+    int64_t context_length;
+    pco_memory_estimate estimate;
+    float *logits;   /* [vocab_size] */
+    void *workspace; /* of the sampler */
+    double load_seconds;
+};
+
+/* Seconds of a clock that only goes forward. */
+double api_seconds(void);
+
+#endif

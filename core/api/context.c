@@ -1,0 +1,106 @@
+#include "api/api.h"
+
+#include "base/env.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifndef PCO_VERSION
+#define PCO_VERSION "0.1.0"
+#endif
+
+const char *pco_version(void)
+{
+    return PCO_VERSION;
+}
+
+const char *pco_status_text(pco_status status)
+{
+    switch (status) {
+    case PCO_OK: return "ok";
+    case PCO_ERROR_INVALID: return "invalid argument";
+    case PCO_ERROR_UNSUPPORTED: return "not supported";
+    case PCO_ERROR_OUT_OF_HOST_MEMORY: return "out of host memory";
+    case PCO_ERROR_OUT_OF_DEVICE_MEMORY: return "out of device memory";
+    case PCO_ERROR_DEVICE_LOST: return "device lost";
+    case PCO_ERROR_IO: return "input or output failed";
+    case PCO_ERROR_FORMAT: return "malformed file";
+    case PCO_ERROR_NOT_FOUND: return "not found";
+    case PCO_ERROR_TIMEOUT: return "timed out";
+    case PCO_ERROR_CANCELLED: return "cancelled";
+    case PCO_ERROR_ABI: return "plugin of another ABI";
+    case PCO_ERROR_INTERNAL: return "internal error";
+    }
+    return "unknown status";
+}
+
+void pco_free(void *memory)
+{
+    free(memory);
+}
+
+pco_status pco_context_create(const pco_context_params *params, pco_context **out, pco_error *err)
+{
+    static const pco_context_params defaults = {0};
+    pco_config config;
+    *out = NULL;
+    if (!params) params = &defaults;
+    pco_status status = pco_config_read(&config, err);
+    if (status) return status;
+    if (params->log_level > PCO_LOG_DEBUG + 1)
+        return pco_fail(err, PCO_ERROR_INVALID, "log_level is %u, and must be 0 or 1 + a pco_log_level", params->log_level);
+    if (params->log_level) config.log = (pco_log_level)(params->log_level - 1);
+    if (params->log) {
+        config.log_fn = params->log;
+        config.log_user = params->log_user;
+    }
+    if (params->backend) {
+        if (strlen(params->backend) >= sizeof config.backend)
+            return pco_fail(err, PCO_ERROR_INVALID, "backend is longer than %zu bytes", sizeof config.backend - 1);
+        snprintf(config.backend, sizeof config.backend, "%s", params->backend);
+    }
+    pco_context *context = calloc(1, sizeof *context);
+    if (!context) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a context");
+    status = pco_registry_create(&config, &context->registry, err);
+    if (status) {
+        free(context);
+        return status;
+    }
+    *out = context;
+    return PCO_OK;
+}
+
+void pco_context_destroy(pco_context *context)
+{
+    if (!context) return;
+    pco_registry_destroy(context->registry);
+    free(context);
+}
+
+uint32_t pco_context_devices(const pco_context *context, pco_device_description *devices, uint32_t capacity)
+{
+    const pco_device_entry *entries;
+    uint32_t count = pco_registry_devices(context->registry, &entries), first = PCO_NONE, matching = 0;
+    const char *backend = pco_registry_config(context->registry)->backend;
+    if (pco_registry_select(context->registry, backend, &first, 1, &matching, NULL) || !matching) first = PCO_NONE;
+    for (uint32_t i = 0; i < count && i < capacity; i++) {
+        devices[i] = (pco_device_description){.preferred = i == first, .info = entries[i].info};
+        memcpy(devices[i].id, entries[i].id, sizeof devices[i].id);
+    }
+    return count;
+}
+
+uint32_t pco_context_plugins(const pco_context *context, pco_plugin_description *plugins, uint32_t capacity)
+{
+    const pco_plugin_entry *entries;
+    uint32_t count = pco_registry_plugins(context->registry, &entries);
+    for (uint32_t i = 0; i < count && i < capacity; i++) {
+        plugins[i] = (pco_plugin_description){.devices = entries[i].n_devices};
+        memcpy(plugins[i].name, entries[i].name, sizeof plugins[i].name);
+        memcpy(plugins[i].path, entries[i].path, sizeof plugins[i].path);
+        memcpy(plugins[i].reason, entries[i].reason, sizeof plugins[i].reason);
+    }
+    return count;
+}

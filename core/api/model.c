@@ -1,0 +1,137 @@
+#include "api/api.h"
+
+#include "base/error.h"
+#include "text/sampler.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+double api_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static pco_status api_progress(const pco_model_params *params, double share, pco_error *err)
+{
+    if (!params->progress || !params->progress(params->progress_user, share)) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_CANCELLED, "opening the model was cancelled");
+}
+
+/* Refuses a model that the device cannot hold, before anything is uploaded. */
+static pco_status api_check_memory(const pco_model *model, pco_error *err)
+{
+    const pco_device_info *info = pco_session_device(model->session);
+    const pco_memory_estimate *need = &model->estimate;
+    if (info->memory == 0 || need->total <= info->memory) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_OUT_OF_DEVICE_MEMORY,
+                    "%s needs about %" PRIu64 " bytes (weights %" PRIu64 ", cache %" PRIu64 " for %" PRId64
+                    " tokens, activations %" PRIu64 "), and device %s has %" PRIu64, model->file->path, need->total,
+                    need->constant_bytes, need->state_bytes, model->context_length, need->arena_bytes + need->io_bytes,
+                    pco_session_device_id(model->session), info->memory);
+}
+
+static pco_status api_prepare(pco_model *model, pco_error *err)
+{
+    const pco_model_file *file = model->file;
+    int64_t vocab = pco_model_vocab(file);
+    model->logits = malloc((size_t)vocab * sizeof *model->logits);
+    model->workspace = malloc(pco_sampler_workspace(vocab));
+    if (!model->logits || !model->workspace)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
+    if (file->family == PCO_FAMILY_LLAMA)
+        return pco_llama_run_create(model->session, file->weights, &file->llama, model->context_length, &model->llama,
+                                    err);
+    return pco_seq2seq_create(model->session, file->weights, &file->transformer, model->context_length,
+                              &model->seq2seq, err);
+}
+
+pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params, pco_model **out,
+                          pco_error *err)
+{
+    static const pco_model_params defaults = {0};
+    const double begin = api_seconds();
+    *out = NULL;
+    if (!params) params = &defaults;
+    pco_model *model = calloc(1, sizeof *model);
+    if (!model) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    model->context = context;
+    pco_status status = api_progress(params, 0, err);
+    if (!status) status = pco_model_file_open(path, &model->file, err);
+    if (!status) status = pco_model_context(model->file, params->context_length, &model->context_length, err);
+    if (!status) status = pco_model_estimate(model->file, model->context_length, &model->estimate, err);
+    if (!status) status = api_progress(params, 0.1, err);
+    if (!status) status = pco_session_open(context->registry, params->device, &model->session, err);
+    if (!status) status = api_check_memory(model, err);
+    if (!status) status = api_progress(params, 0.2, err);
+    if (!status) status = api_prepare(model, err);
+    if (!status) status = api_progress(params, 1, err);
+    if (status) {
+        pco_model_close(model);
+        return status;
+    }
+    model->load_seconds = api_seconds() - begin;
+    *out = model;
+    return PCO_OK;
+}
+
+void pco_model_close(pco_model *model)
+{
+    if (!model) return;
+    pco_llama_run_destroy(model->llama);
+    pco_seq2seq_destroy(model->seq2seq);
+    pco_session_close(model->session);
+    pco_model_file_close(model->file);
+    free(model->logits);
+    free(model->workspace);
+    free(model);
+}
+
+static void api_describe(const pco_model_file *file, int64_t context, const pco_memory_estimate *estimate,
+                         pco_model_info *info)
+{
+    *info = (pco_model_info){.vocab_size = pco_model_vocab(file),
+                             .context_length = context,
+                             .parameters = estimate->parameters,
+                             .constant_bytes = estimate->constant_bytes,
+                             .state_bytes = estimate->state_bytes,
+                             .arena_bytes = estimate->arena_bytes,
+                             .io_bytes = estimate->io_bytes};
+    snprintf(info->architecture, sizeof info->architecture, "%s", pco_family_name(file->family));
+    if (file->family == PCO_FAMILY_LLAMA) {
+        info->source_vocab_size = info->vocab_size;
+        info->file_context_length = file->llama.context_length;
+        info->layers = file->llama.block_count;
+        info->width = file->llama.embedding_length;
+    } else {
+        info->source_vocab_size = file->transformer.vocab_size[PCO_ENCODER];
+        info->file_context_length = file->transformer.max_position_embeddings;
+        info->layers = file->transformer.layers[PCO_DECODER];
+        info->width = file->transformer.d_model;
+    }
+}
+
+void pco_model_describe(const pco_model *model, pco_model_info *info)
+{
+    api_describe(model->file, model->context_length, &model->estimate, info);
+    snprintf(info->device, sizeof info->device, "%s", pco_session_device_id(model->session));
+    info->device_bytes = pco_session_memory(model->session, &info->peak_device_bytes);
+}
+
+pco_status pco_model_inspect(const char *path, int64_t context_length, pco_model_info *info, pco_error *err)
+{
+    pco_model_file *file;
+    pco_memory_estimate estimate;
+    int64_t context;
+    pco_status status = pco_model_file_open(path, &file, err);
+    if (status) return status;
+    status = pco_model_context(file, context_length, &context, err);
+    if (!status) status = pco_model_estimate(file, context, &estimate, err);
+    if (!status) api_describe(file, context, &estimate, info);
+    pco_model_file_close(file);
+    return status;
+}

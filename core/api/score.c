@@ -1,0 +1,84 @@
+#include "api/text.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+pco_status pco_model_logits(pco_model *model, const int32_t *ids, size_t count, float *logits, pco_error *err)
+{
+    if (!model->llama)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is an encoder-decoder: it is scored with a source and a target",
+                        model->file->path);
+    if (count > (size_t)model->context_length)
+        return pco_fail(err, PCO_ERROR_INVALID, "%zu tokens do not fit into a context of %" PRId64, count,
+                        model->context_length);
+    pco_llama_run_reset(model->llama);
+    return pco_llama_run_score(model->llama, ids, (int64_t)count, logits, err);
+}
+
+/* log softmax(logits)[id], in double. */
+static double api_log_probability(const float *logits, int64_t vocab, int32_t id)
+{
+    double largest = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < vocab; i++)
+        if ((double)logits[i] > largest) largest = (double)logits[i];
+    for (int64_t i = 0; i < vocab; i++) sum += exp((double)logits[i] - largest);
+    return (double)logits[id] - largest - log(sum);
+}
+
+/* ids[0..count-2] is the target, ids[count-1] is EOS: the decoder reads the start token and ids[0..count-2]. */
+static pco_status api_score(pco_model *model, const int32_t *ids, size_t count, double *log_probs, pco_error *err)
+{
+    const int64_t vocab = pco_model_vocab(model->file);
+    int32_t *read = malloc(count * sizeof *read);
+    float *logits = malloc(count * (size_t)vocab * sizeof *logits);
+    pco_status status = PCO_OK;
+    if (!read || !logits) status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for scoring");
+    if (!status) {
+        read[0] = model->file->transformer.decoder_start_token_id;
+        memcpy(read + 1, ids, (count - 1) * sizeof *read);
+        status = pco_seq2seq_score(model->seq2seq, read, (int64_t)count, logits, err);
+    }
+    for (size_t i = 0; !status && i < count; i++)
+        log_probs[i] = api_log_probability(logits + i * (size_t)vocab, vocab, ids[i]);
+    free(read);
+    free(logits);
+    return status;
+}
+
+pco_status pco_model_score(pco_model *model, const char *source, const char *target, double **log_probs,
+                           size_t *count, pco_error *err)
+{
+    int32_t *source_ids = NULL, *target_ids = NULL;
+    size_t source_count = 0, target_count = 0;
+    *log_probs = NULL;
+    *count = 0;
+    if (!model->seq2seq)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is decoder-only: it is scored by pco_model_logits",
+                        model->file->path);
+    if (!model->file->target) return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", model->file->path);
+    pco_status status = api_encode(model, source, strlen(source), 1, &source_ids, &source_count, err);
+    if (!status)
+        status = pco_tokenizer_encode(model->file->target, target, strlen(target), PCO_ENCODE_EOS, &target_ids,
+                                      &target_count, err);
+    if (!status && !(*log_probs = calloc(target_count + 1, sizeof **log_probs)))
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for scoring");
+    if (!status && source_count == 0) {
+        if (target_count > 1) status = pco_fail(err, PCO_ERROR_INVALID, "the source is empty and the target is not");
+    } else if (!status) {
+        status = pco_seq2seq_encode(model->seq2seq, source_ids, (int64_t)source_count, err);
+        if (!status) status = api_score(model, target_ids, target_count, *log_probs, err);
+    }
+    if (status) {
+        free(*log_probs);
+        *log_probs = NULL;
+    } else {
+        *count = target_count;
+    }
+    free(source_ids);
+    free(target_ids);
+    return status;
+}

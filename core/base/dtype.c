@@ -1,0 +1,309 @@
+#include "base/dtype.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/error.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "file data is used in place: little endian only");
+
+typedef struct base_dtype {
+    const char *name;
+    uint32_t block, block_bytes;
+} base_dtype;
+
+static const base_dtype base_dtypes[PCO_DTYPE_COUNT] = {
+    [PCO_F32] = {"f32", 1, 4},     [PCO_F16] = {"f16", 1, 2},   [PCO_BF16] = {"bf16", 1, 2},
+    [PCO_I32] = {"i32", 1, 4},     [PCO_BOOL] = {"bool", 1, 1}, [PCO_Q8_0] = {"q8_0", 32, 34},
+    [PCO_Q4_0] = {"q4_0", 32, 18},
+};
+
+const char *pco_dtype_name(uint32_t dtype)
+{
+    return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].name : "unknown";
+}
+
+pco_status pco_dtype_from_name(const char *name, pco_dtype *dtype, pco_error *err)
+{
+    for (uint32_t i = 0; i < PCO_DTYPE_COUNT; i++) {
+        if (strcasecmp(name, base_dtypes[i].name) == 0) {
+            *dtype = (pco_dtype)i;
+            return PCO_OK;
+        }
+    }
+    return pco_fail(err, PCO_ERROR_NOT_FOUND,
+                    "'%s' is not an element type; there are f32, f16, bf16, i32, bool, q8_0 and q4_0", name);
+}
+
+uint32_t pco_dtype_block(uint32_t dtype)
+{
+    return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].block : 0;
+}
+
+uint32_t pco_dtype_block_bytes(uint32_t dtype)
+{
+    return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].block_bytes : 0;
+}
+
+char *pco_shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size)
+{
+    size_t used = (size_t)snprintf(text, size, "[");
+    uint32_t i = 0;
+    for (; i < rank && used + 28 < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%" PRId64, i ? ", " : "", shape[i]);
+    if (used + 5 < size) snprintf(text + used, size - used, i == rank ? "]" : "...]");
+    return text;
+}
+
+pco_status pco_shape_count(uint32_t rank, const int64_t *shape, int64_t *count, pco_error *err)
+{
+    if (rank > PCO_MAX_RANK)
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "rank %" PRIu32 " is above the %d dimensions that there can be", rank, PCO_MAX_RANK);
+    int64_t product = 1;
+    int empty = 0;
+    char text[192];
+    for (uint32_t i = 0; i < rank; i++) {
+        if (shape[i] < 0)
+            return pco_fail(err, PCO_ERROR_INVALID, "shape %s has a negative dimension",
+                            pco_shape_text(rank, shape, text, sizeof text));
+        if (shape[i] == 0) {
+            empty = 1;
+        } else if (__builtin_mul_overflow(product, shape[i], &product)) {
+            return pco_fail(err, PCO_ERROR_INVALID, "shape %s has more elements than can be counted",
+                            pco_shape_text(rank, shape, text, sizeof text));
+        }
+    }
+    *count = empty ? 0 : product;
+    return PCO_OK;
+}
+
+pco_status pco_shape_bytes(uint32_t rank, const int64_t *shape, uint32_t block, uint32_t block_bytes,
+                           uint64_t *bytes, pco_error *err)
+{
+    int64_t count = 0, size = 0;
+    char text[192];
+    pco_status status = pco_shape_count(rank, shape, &count, err);
+    if (status) return status;
+    int64_t last = rank ? shape[rank - 1] : 1;
+    if (last % block)
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "the last dimension of shape %s is not a multiple of the block of %" PRIu32
+                        " elements",
+                        pco_shape_text(rank, shape, text, sizeof text), block);
+    if (__builtin_mul_overflow(count / (int64_t)block, (int64_t)block_bytes, &size))
+        return pco_fail(err, PCO_ERROR_INVALID, "shape %s needs more bytes than can be counted",
+                        pco_shape_text(rank, shape, text, sizeof text));
+    *bytes = (uint64_t)size;
+    return PCO_OK;
+}
+
+pco_status pco_dtype_bytes(uint32_t dtype, uint32_t rank, const int64_t *shape, uint64_t *bytes,
+                           pco_error *err)
+{
+    if (dtype >= PCO_DTYPE_COUNT)
+        return pco_fail(err, PCO_ERROR_INVALID, "%" PRIu32 " is not an element type", dtype);
+    return pco_shape_bytes(rank, shape, base_dtypes[dtype].block, base_dtypes[dtype].block_bytes, bytes, err);
+}
+
+/* ---- half precision ---------------------------------------------------------------------------------- */
+
+static uint32_t base_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static float base_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+float pco_f16_to_f32(uint16_t bits)
+{
+    uint32_t sign = (uint32_t)(bits & 0x8000u) << 16, exponent = bits >> 10 & 0x1Fu, fraction = bits & 0x3FFu;
+    if (exponent == 0x1F) return base_float(sign | 0x7F800000u | fraction << 13);
+    if (exponent) return base_float(sign | (exponent + 112) << 23 | fraction << 13);
+    float magnitude = (float)fraction * 0x1p-24f; /* zero and subnormals; exact */
+    return base_float(sign | base_bits(magnitude));
+}
+
+uint16_t pco_f16_from_f32(float value)
+{
+    uint32_t bits = base_bits(value), sign = bits >> 16 & 0x8000u, size = bits & 0x7FFFFFFFu;
+    if (size > 0x7F800000u) return (uint16_t)(sign | 0x7E00u | (size >> 13 & 0x1FFu));
+    if (size >= 0x477FF000u) return (uint16_t)(sign | 0x7C00u); /* 65520 and above round to infinity */
+    if (size >= 0x38800000u) {                                  /* 2^-14 and above: a normal half */
+        size -= 112u << 23;
+        size += 0xFFFu + (size >> 13 & 1u);
+        return (uint16_t)(sign | size >> 13);
+    }
+    if (size < 0x33000000u) return (uint16_t)sign; /* below 2^-25, half of the least subnormal */
+    uint32_t shift = 126 - (size >> 23), mantissa = (size & 0x7FFFFFu) | 0x800000u;
+    uint32_t kept = mantissa >> shift, rest = mantissa & ((1u << shift) - 1), half = 1u << (shift - 1);
+    if (rest > half || (rest == half && (kept & 1u))) kept++;
+    return (uint16_t)(sign | kept);
+}
+
+float pco_bf16_to_f32(uint16_t bits)
+{
+    return base_float((uint32_t)bits << 16);
+}
+
+uint16_t pco_bf16_from_f32(float value)
+{
+    uint32_t bits = base_bits(value);
+    if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
+}
+
+/* ---- quantised blocks -------------------------------------------------------------------------------- */
+
+void pco_q8_0_to_f32(const void *blocks, int64_t count, float *out)
+{
+    const unsigned char *block = blocks;
+    for (int64_t i = 0; i < count; i += 32, block += 34) {
+        float scale = pco_f16_to_f32((uint16_t)(block[0] | block[1] << 8));
+        for (int j = 0; j < 32; j++) out[i + j] = scale * (float)(int8_t)block[2 + j];
+    }
+}
+
+void pco_q4_0_to_f32(const void *blocks, int64_t count, float *out)
+{
+    const unsigned char *block = blocks;
+    for (int64_t i = 0; i < count; i += 32, block += 18) {
+        float scale = pco_f16_to_f32((uint16_t)(block[0] | block[1] << 8));
+        for (int j = 0; j < 16; j++) {
+            out[i + j] = scale * (float)((block[2 + j] & 15) - 8);
+            out[i + j + 16] = scale * (float)((block[2 + j] >> 4) - 8);
+        }
+    }
+}
+
+static void base_put_scale(unsigned char *block, float scale)
+{
+    uint16_t bits = pco_f16_from_f32(scale);
+    block[0] = (unsigned char)bits;
+    block[1] = (unsigned char)(bits >> 8);
+}
+
+void pco_q8_0_from_f32(const float *in, int64_t count, void *blocks)
+{
+    unsigned char *block = blocks;
+    for (int64_t i = 0; i < count; i += 32, block += 34) {
+        float largest = 0;
+        for (int j = 0; j < 32; j++) largest = fmaxf(largest, fabsf(in[i + j]));
+        float scale = largest / 127.0f, inverse = scale > 0 ? 1.0f / scale : 0.0f;
+        if (!isfinite(inverse)) inverse = 0; /* a scale so small that f16 makes it zero anyway */
+        base_put_scale(block, scale);
+        for (int j = 0; j < 32; j++) block[2 + j] = (unsigned char)(int8_t)roundf(in[i + j] * inverse);
+    }
+}
+
+static unsigned char base_q4(float scaled)
+{
+    float q = floorf(scaled + 8.5f);
+    return (unsigned char)(q < 0 ? 0 : q > 15 ? 15 : q);
+}
+
+void pco_q4_0_from_f32(const float *in, int64_t count, void *blocks)
+{
+    unsigned char *block = blocks;
+    for (int64_t i = 0; i < count; i += 32, block += 18) {
+        float largest = 0;
+        for (int j = 0; j < 32; j++)
+            if (fabsf(in[i + j]) > fabsf(largest)) largest = in[i + j];
+        float scale = largest / -8.0f, inverse = scale != 0 ? 1.0f / scale : 0.0f;
+        if (!isfinite(inverse)) inverse = 0;
+        base_put_scale(block, scale);
+        for (int j = 0; j < 16; j++)
+            block[2 + j] =
+                (unsigned char)(base_q4(in[i + j] * inverse) | base_q4(in[i + j + 16] * inverse) << 4);
+    }
+}
+
+/* ---- rows of any type -------------------------------------------------------------------------------- */
+
+static pco_status base_check_count(uint32_t dtype, int64_t count, pco_error *err)
+{
+    if (dtype >= PCO_DTYPE_COUNT)
+        return pco_fail(err, PCO_ERROR_INVALID, "%" PRIu32 " is not an element type", dtype);
+    if (count < 0 || count % base_dtypes[dtype].block)
+        return pco_fail(err, PCO_ERROR_INVALID, "%" PRId64 " elements are not whole blocks of type %s", count,
+                        base_dtypes[dtype].name);
+    return PCO_OK;
+}
+
+pco_status pco_dtype_to_f32(uint32_t dtype, const void *data, int64_t count, float *out, pco_error *err)
+{
+    pco_status status = base_check_count(dtype, count, err);
+    if (status || count == 0) return status;
+    const unsigned char *byte = data;
+    switch ((pco_dtype)dtype) {
+    case PCO_F32:
+        memcpy(out, data, (size_t)count * sizeof *out);
+        break;
+    case PCO_F16:
+    case PCO_BF16:
+        for (int64_t i = 0; i < count; i++) {
+            uint16_t bits = (uint16_t)(byte[2 * i] | byte[2 * i + 1] << 8);
+            out[i] = dtype == PCO_F16 ? pco_f16_to_f32(bits) : pco_bf16_to_f32(bits);
+        }
+        break;
+    case PCO_I32:
+        for (int64_t i = 0; i < count; i++) {
+            int32_t value;
+            memcpy(&value, byte + 4 * i, sizeof value);
+            out[i] = (float)value;
+        }
+        break;
+    case PCO_BOOL:
+        for (int64_t i = 0; i < count; i++) out[i] = byte[i] != 0;
+        break;
+    case PCO_Q8_0:
+        pco_q8_0_to_f32(data, count, out);
+        break;
+    case PCO_Q4_0:
+        pco_q4_0_to_f32(data, count, out);
+        break;
+    case PCO_DTYPE_COUNT:
+        break;
+    }
+    return PCO_OK;
+}
+
+pco_status pco_dtype_from_f32(uint32_t dtype, const float *in, int64_t count, void *out, pco_error *err)
+{
+    pco_status status = base_check_count(dtype, count, err);
+    if (status || count == 0) return status;
+    if (dtype == PCO_I32 || dtype == PCO_BOOL)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "f32 values are not converted to %s",
+                        pco_dtype_name(dtype));
+    if (dtype == PCO_F32) {
+        memcpy(out, in, (size_t)count * sizeof *in);
+        return PCO_OK;
+    }
+    if (dtype == PCO_F16 || dtype == PCO_BF16) {
+        unsigned char *byte = out;
+        for (int64_t i = 0; i < count; i++) {
+            uint16_t bits = dtype == PCO_F16 ? pco_f16_from_f32(in[i]) : pco_bf16_from_f32(in[i]);
+            memcpy(byte + 2 * i, &bits, sizeof bits);
+        }
+        return PCO_OK;
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(in[i]))
+            return pco_fail(err, PCO_ERROR_INVALID, "element %" PRId64 " is %f, which %s cannot hold", i,
+                            (double)in[i], pco_dtype_name(dtype));
+    if (dtype == PCO_Q8_0)
+        pco_q8_0_from_f32(in, count, out);
+    else
+        pco_q4_0_from_f32(in, count, out);
+    return PCO_OK;
+}

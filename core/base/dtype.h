@@ -1,0 +1,63 @@
+/* Element types: names, sizes, and conversion of rows to and from f32. Everything here is pure and may be
+ * called from any thread. Numbers in memory are little endian, and so is every host that Portico runs on. */
+#ifndef PCO_BASE_DTYPE_H
+#define PCO_BASE_DTYPE_H
+
+#include "portico/plugin.h"
+
+/* "f32" "f16" "bf16" "i32" "bool" "q8_0" "q4_0"; "unknown" for anything else. Static. */
+const char *pco_dtype_name(uint32_t dtype);
+
+/* The type with that name, upper or lower case, in *dtype. Errors: NOT_FOUND, listing the names. */
+pco_status pco_dtype_from_name(const char *name, pco_dtype *dtype, pco_error *err) PCO_NODISCARD;
+
+/* Elements in a block (1, or 32 for quantised types) and bytes of a block; 0 for an unknown type. */
+uint32_t pco_dtype_block(uint32_t dtype);
+uint32_t pco_dtype_block_bytes(uint32_t dtype);
+
+/* The number of elements of shape[rank]; 1 for rank 0. Errors, INVALID: rank above PCO_MAX_RANK, a negative
+ * dimension, or a product of the non-zero dimensions beyond int64. */
+pco_status pco_shape_count(uint32_t rank, const int64_t *shape, int64_t *count, pco_error *err) PCO_NODISCARD;
+
+/* Bytes of a contiguous tensor made of blocks of `block` elements (along the last dimension) and
+ * `block_bytes` bytes. Errors, INVALID: as pco_shape_count; a last dimension that is not whole blocks; a size
+ * beyond int64. */
+pco_status pco_shape_bytes(uint32_t rank, const int64_t *shape, uint32_t block, uint32_t block_bytes,
+                           uint64_t *bytes, pco_error *err) PCO_NODISCARD;
+
+/* The same for a pco_dtype. Errors also: INVALID for an unknown type. */
+pco_status pco_dtype_bytes(uint32_t dtype, uint32_t rank, const int64_t *shape, uint64_t *bytes,
+                           pco_error *err) PCO_NODISCARD;
+
+/* "[2, 3]", cut with "..." when it does not fit; returns `text`. 192 bytes hold every shape. */
+char *pco_shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size);
+
+/* IEEE 754 binary16 and bfloat16. To f32 is exact; from f32 rounds to nearest, ties to even, with subnormals,
+ * overflow to infinity, and NaN kept a (quiet) NaN of the same sign. */
+float pco_f16_to_f32(uint16_t bits);
+uint16_t pco_f16_from_f32(float value);
+float pco_bf16_to_f32(uint16_t bits);
+uint16_t pco_bf16_from_f32(float value);
+
+/* Blocks as GGUF stores them, `count` a multiple of 32; `blocks` need not be aligned.
+ * Q8_0: y = d * q with d in f16 and q in -127..127; quantised with d = max|x| / 127, q = round(x / d), halves
+ * away from zero.
+ * Q4_0: y = d * (q - 8), q in 0..15, element i of a block in the low nibble of byte i, i + 16 in the high
+ * one; quantised with d = x* / -8, x* the element of largest magnitude (the first of equals), q = min(15,
+ * floor(x / d + 8.5)). Products are taken in f32. Values must be finite to be quantised. */
+void pco_q8_0_to_f32(const void *blocks, int64_t count, float *out);
+void pco_q4_0_to_f32(const void *blocks, int64_t count, float *out);
+void pco_q8_0_from_f32(const float *in, int64_t count, void *blocks);
+void pco_q4_0_from_f32(const float *in, int64_t count, void *blocks);
+
+/* `count` elements of any pco_dtype as f32 (i32 is rounded; bool gives 0 or 1). `data` need not be aligned.
+ * Errors: INVALID for an unknown type or a count that is not whole blocks. */
+pco_status pco_dtype_to_f32(uint32_t dtype, const void *data, int64_t count, float *out,
+                            pco_error *err) PCO_NODISCARD;
+
+/* The other way, for f32, f16, bf16, q8_0 and q4_0. Errors: INVALID as above; for the quantised types also a
+ * value that is not finite, by its index; UNSUPPORTED for i32 and bool. */
+pco_status pco_dtype_from_f32(uint32_t dtype, const float *in, int64_t count, void *out,
+                              pco_error *err) PCO_NODISCARD;
+
+#endif

@@ -1,0 +1,131 @@
+#include "base/env.h"
+
+#include "base/error.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const pco_env_row ROWS[] = {
+    {"PORTICO_BACKEND", "BACKEND[:WHICH][,...]", "automatic",
+     "device to use: a plugin's name, and an index or a part of a device's, driver's or platform's name; the first "
+     "of the list that works"},
+    {"PORTICO_PLUGIN_PATH", "folder[:folder...]", "none", "folders searched for plugins before the installed ones"},
+    {"PORTICO_CACHE_DIR", "folder, or empty", "~/.cache/portico",
+     "where compiled kernels and probe results are kept; empty: nowhere"},
+    {"PORTICO_LOG", "error, warning, info, debug", "warning", "which lines are logged to stderr"},
+    {"PORTICO_FALLBACK", "warn, error, silent", "warn",
+     "what to do about an op that the device cannot run: run it on the CPU and say so once, refuse, or say nothing"},
+    {"PORTICO_THREADS", "1 to 1024", "all processors", "threads of the cpu plugin"},
+};
+
+const pco_env_row *pco_env_table(uint32_t *count)
+{
+    *count = sizeof ROWS / sizeof ROWS[0];
+    return ROWS;
+}
+
+static pco_status env_text(const char *name, char *out, size_t size, pco_error *err)
+{
+    const char *value = getenv(name);
+    if (!value) return PCO_OK;
+    if (strlen(value) >= size)
+        return pco_fail(err, PCO_ERROR_INVALID, "%s is longer than %zu characters; shorten it", name, size - 1);
+    strcpy(out, value);
+    return PCO_OK;
+}
+
+/* The position of the variable's value in a NULL-terminated list of choices. */
+static pco_status env_choice(const char *name, const char *const *choices, int *choice, pco_error *err)
+{
+    const char *value = getenv(name);
+    if (!value || !*value) return PCO_OK;
+    char list[128] = "";
+    for (int i = 0; choices[i]; i++) {
+        if (strcmp(value, choices[i]) == 0) {
+            *choice = i;
+            return PCO_OK;
+        }
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", choices[i]);
+    }
+    return pco_fail(err, PCO_ERROR_INVALID, "%s is '%s', and must be one of %s", name, value, list);
+}
+
+static pco_status env_threads(uint32_t *threads, pco_error *err)
+{
+    cpu_set_t set;
+    *threads = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+    const char *value = getenv("PORTICO_THREADS");
+    if (!value || !*value) return PCO_OK;
+    char *end;
+    errno = 0;
+    long number = strtol(value, &end, 10);
+    if (*end || errno || number < 1 || number > 1024)
+        return pco_fail(err, PCO_ERROR_INVALID, "PORTICO_THREADS is '%s', and must be a number from 1 to 1024", value);
+    *threads = (uint32_t)number;
+    return PCO_OK;
+}
+
+static pco_status env_cache(char *dir, size_t size, pco_error *err)
+{
+    if (getenv("PORTICO_CACHE_DIR")) return env_text("PORTICO_CACHE_DIR", dir, size, err);
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    int length = 0;
+    if (xdg && *xdg == '/')
+        length = snprintf(dir, size, "%s/portico", xdg);
+    else if (home && *home == '/')
+        length = snprintf(dir, size, "%s/.cache/portico", home);
+    if (length < 0 || (size_t)length >= size) dir[0] = 0;
+    return PCO_OK;
+}
+
+/* Variables of the Vulkan and OpenCL loaders that change which drivers there are. */
+static void env_drivers(char *out, size_t size)
+{
+    static const char *const names[] = {"VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VK_ADD_DRIVER_FILES", "OCL_ICD_VENDORS",
+                                        "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES", "RUSTICL_ENABLE", "POCL_DEVICES",
+                                        "LD_PRELOAD", "LD_LIBRARY_PATH", "VK_INSTANCE_LAYERS"};
+    size_t used = 0;
+    out[0] = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value && used < size) used += (size_t)snprintf(out + used, size - used, "%s=%s;", names[i], value);
+    }
+}
+
+pco_status pco_config_read(pco_config *config, pco_error *err)
+{
+    static const char *const levels[] = {"error", "warning", "info", "debug", NULL};
+    static const char *const fallbacks[] = {"warn", "error", "silent", NULL};
+    *config = (pco_config){.log = PCO_LOG_WARNING};
+    int level = PCO_LOG_WARNING, fallback = PCO_FALLBACK_WARN;
+    pco_status status = env_text("PORTICO_BACKEND", config->backend, sizeof config->backend, err);
+    if (!status) status = env_text("PORTICO_PLUGIN_PATH", config->plugin_path, sizeof config->plugin_path, err);
+    if (!status) status = env_cache(config->cache_dir, sizeof config->cache_dir, err);
+    if (!status) status = env_choice("PORTICO_LOG", levels, &level, err);
+    if (!status) status = env_choice("PORTICO_FALLBACK", fallbacks, &fallback, err);
+    if (!status) status = env_threads(&config->threads, err);
+    env_drivers(config->drivers, sizeof config->drivers);
+    config->log = (pco_log_level)level;
+    config->fallback = (pco_fallback)fallback;
+    return status;
+}
+
+void pco_log(const pco_config *config, pco_log_level level, const char *format, ...)
+{
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    if (level > config->log) return;
+    char line[1200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (config->log_fn)
+        config->log_fn(config->log_user, level, line);
+    else
+        fprintf(stderr, "portico: %s: %s\n", names[level], line);
+}

@@ -1,0 +1,41 @@
+/* The environment and where things are installed: read here and nowhere else. */
+#ifndef PCO_BASE_ENV_H
+#define PCO_BASE_ENV_H
+
+#include "portico/plugin.h"
+
+typedef enum pco_fallback {
+    PCO_FALLBACK_WARN = 0,  /* the node runs on the CPU, and this is said once */
+    PCO_FALLBACK_ERROR = 1,
+    PCO_FALLBACK_SILENT = 2,
+} pco_fallback;
+
+/* Receives log lines (without a newline). May be called from any thread. */
+typedef void (*pco_log_fn)(void *user, pco_log_level level, const char *line);
+
+typedef struct pco_config {
+    char backend[256];      /* PORTICO_BACKEND: BACKEND[:WHICH][,...]; "": automatic */
+    char plugin_path[1024]; /* PORTICO_PLUGIN_PATH: folders separated by colons, searched first */
+    char cache_dir[512];    /* PORTICO_CACHE_DIR; else $XDG_CACHE_HOME/portico or ~/.cache/portico; "": no cache */
+    pco_log_level log;      /* PORTICO_LOG: error, warning, info, debug */
+    pco_fallback fallback;  /* PORTICO_FALLBACK: warn, error, silent */
+    uint32_t threads;       /* PORTICO_THREADS: 1..1024; default: processors this process may use */
+    char drivers[1024];     /* what decides which drivers the loaders see: identity of cached probes */
+    pco_log_fn log_fn;      /* NULL: lines go to stderr */
+    void *log_user;
+} pco_config;
+
+/* One documented variable, for `portico --help` and the README's table. */
+typedef struct pco_env_row {
+    const char *name, *values, *initial, *doc;
+} pco_env_row;
+const pco_env_row *pco_env_table(uint32_t *count);
+
+/* Reads the environment. Errors: INVALID, naming the variable, its value and what it may be. */
+pco_status pco_config_read(pco_config *config, pco_error *err) PCO_NODISCARD;
+
+/* Writes a line if the configuration's level lets it through. */
+void pco_log(const pco_config *config, pco_log_level level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

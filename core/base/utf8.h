@@ -1,0 +1,19 @@
+/* UTF-8 as RFC 3629 defines it: no overlong forms, no surrogates, nothing above U+10FFFF. All functions are
+ * pure and may be called from any thread. */
+#ifndef PCO_BASE_UTF8_H
+#define PCO_BASE_UTF8_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes (1 to 4) of the well-formed sequence at the start of text[size], or 0 when it is malformed, cut off
+ * or size is 0. `codepoint` may be NULL. */
+size_t pco_utf8_decode(const char *text, size_t size, uint32_t *codepoint);
+
+/* Writes `codepoint` (a Unicode scalar value) to `out`; returns its length in bytes, 1 to 4. No NUL. */
+size_t pco_utf8_encode(uint32_t codepoint, char out[4]);
+
+/* Offset of the first byte that is not part of a well-formed sequence; `size` when all of it is UTF-8. */
+size_t pco_utf8_check(const char *text, size_t size);
+
+#endif

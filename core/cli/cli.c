@@ -1,0 +1,230 @@
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+void cli_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("portico: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+}
+
+int cli_fail(const pco_error *err)
+{
+    cli_error("%s", err->message);
+    return CLI_FAILED;
+}
+
+int cli_option(int argc, char **argv, int *i, const char *name, const char *short_name, const char **value)
+{
+    const char *argument = argv[*i];
+    size_t length = strlen(name);
+    int is_long = strncmp(argument, name, length) == 0 && (argument[length] == 0 || argument[length] == '=');
+    int is_short = short_name && strcmp(argument, short_name) == 0;
+    if (!is_long && !is_short) return 0;
+    if (!value) {
+        if (is_short || argument[length] == 0) return 1;
+        cli_error("option %s takes no value", name);
+        return -1;
+    }
+    if (is_long && argument[length] == '=') {
+        *value = argument + length + 1;
+        return 1;
+    }
+    if (*i + 1 >= argc) {
+        cli_error("option %s needs a value", name);
+        return -1;
+    }
+    *value = argv[++*i];
+    return 1;
+}
+
+int cli_number(const char *option, const char *text, double low, double high, double *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtod(text, &end);
+    if (*text && !*end && !errno && isfinite(*number) && *number >= low && *number <= high) return 1;
+    cli_error("option %s: '%s' is not a number from %g to %g", option, text, low, high);
+    return 0;
+}
+
+int cli_integer(const char *option, const char *text, int64_t low, int64_t high, int64_t *number)
+{
+    char *end;
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    if (*text && !*end && !errno && *number >= low && *number <= high) return 1;
+    cli_error("option %s: '%s' is not a whole number from %" PRId64 " to %" PRId64, option, text, low, high);
+    return 0;
+}
+
+int cli_unknown(const char *command, const char *argument)
+{
+    if (argument[0] == '-')
+        cli_error("%s: unknown option '%s'; see portico %s --help", command, argument, command);
+    else
+        cli_error("%s: unexpected argument '%s'; see portico %s --help", command, argument, command);
+    return CLI_USAGE;
+}
+
+void cli_wrap(const char *text, int column, int indent)
+{
+    enum { COLUMNS = 100 };
+    for (const char *at = text; *at;) {
+        int length = (int)strcspn(at, " ");
+        if (at != text && column + 1 + length > COLUMNS)
+            printf("\n%*s", column = indent, "");
+        else if (at != text)
+            column += printf(" ");
+        column += printf("%.*s", length, at);
+        at += length + (at[length] == ' ');
+    }
+    putchar('\n');
+}
+
+void cli_append(char *text, size_t size, size_t *used, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(text + *used, size - *used, format, args);
+    va_end(args);
+    if (length > 0) *used = *used + (size_t)length < size ? *used + (size_t)length : size - 1;
+}
+
+pco_registry *cli_registry(int *status)
+{
+    pco_config config;
+    pco_registry *registry = NULL;
+    pco_error err;
+    if (pco_config_read(&config, &err)) {
+        cli_error("%s", err.message);
+        *status = CLI_USAGE;
+        return NULL;
+    }
+    if (pco_registry_create(&config, &registry, &err)) *status = cli_fail(&err);
+    return registry;
+}
+
+int cli_check_device(const pco_registry *registry, const char *selection, int *status)
+{
+    pco_error err;
+    uint32_t index, count;
+    if (!selection || !*selection) selection = pco_registry_config(registry)->backend;
+    if (pco_registry_select(registry, selection, &index, 1, &count, &err) == PCO_OK) return 1;
+    *status = cli_fail(&err);
+    if (selection && *selection) *status = CLI_USAGE;
+    return 0;
+}
+
+/* Checks one term of a list and appends its devices. */
+static int cli_select_term(const pco_registry *registry, const char *term, uint32_t *indices, uint32_t capacity,
+                           uint32_t *count)
+{
+    pco_error err;
+    uint32_t *found = calloc(capacity, sizeof *found), n = 0;
+    if (!found || pco_registry_select(registry, term, found, capacity, &n, &err)) {
+        cli_error("%s", found ? err.message : "out of host memory");
+        free(found);
+        return 0;
+    }
+    for (uint32_t i = 0; i < n && i < capacity; i++) {
+        uint32_t known = 0;
+        while (known < *count && indices[known] != found[i]) known++;
+        if (known == *count) indices[(*count)++] = found[i];
+    }
+    free(found);
+    return 1;
+}
+
+uint32_t cli_select_devices(const pco_registry *registry, const char *list, uint32_t **indices, int *status)
+{
+    const pco_device_entry *devices;
+    uint32_t n = pco_registry_devices(registry, &devices), count = 0, capacity = n ? n : 1;
+    *indices = NULL;
+    if (!cli_check_device(registry, list, status)) return 0;
+    *indices = calloc(capacity, sizeof **indices);
+    *status = CLI_FAILED;
+    if (!*indices) return 0;
+    if (!list) {
+        cli_select_term(registry, pco_registry_config(registry)->backend, *indices, capacity, &count);
+        return count ? 1 : 0;
+    }
+    for (const char *at = list; *at;) {
+        char term[256];
+        size_t length = strcspn(at, ",");
+        snprintf(term, sizeof term, "%.*s", (int)length, at);
+        at += length + (at[length] == ',');
+        if (*term && cli_select_term(registry, term, *indices, capacity, &count)) continue;
+        if (!*term) cli_error("an empty term in the list of devices '%s'", list);
+        *status = CLI_USAGE;
+        return 0;
+    }
+    return count;
+}
+
+char *cli_bytes(uint64_t bytes, char *text)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    while (value >= 1024 && unit < 4) value /= 1024, unit++;
+    snprintf(text, 32, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+    return text;
+}
+
+int cli_terminal(void)
+{
+    return isatty(STDERR_FILENO);
+}
+
+double cli_seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void cli_progress_start(cli_progress *progress, const char *label, const char *unit)
+{
+    *progress = (cli_progress){.label = label, .unit = unit, .start = cli_seconds(), .last_tenth = -1};
+}
+
+static void cli_progress_bar(char *bar, double part)
+{
+    enum { WIDTH = 24 };
+    for (int i = 0; i < WIDTH; i++) bar[i] = i < (int)(part * WIDTH) ? '#' : ' ';
+    bar[WIDTH] = 0;
+}
+
+void cli_progress_update(cli_progress *progress, uint64_t done, uint64_t total)
+{
+    double now = cli_seconds(), spent = now - progress->start, part = total ? (double)done / (double)total : 1;
+    int terminal = cli_terminal(), tenth = (int)(part * 10);
+    if (terminal ? now - progress->last_print < 0.1 && done < total : tenth == progress->last_tenth) return;
+    progress->last_print = now;
+    progress->last_tenth = tenth;
+    char bar[32];
+    cli_progress_bar(bar, part);
+    double rate = spent > 0 ? (double)done / spent : 0, left = rate > 0 ? (double)(total - done) / rate : 0;
+    fprintf(stderr, terminal ? "\r%s %3.0f %% [%s] %" PRIu64 "/%" PRIu64 " %s %.1f/s, %.0f s left \033[K"
+                             : "%s %3.0f %% [%s] %" PRIu64 "/%" PRIu64 " %s %.1f/s, %.0f s left\n",
+            progress->label, 100 * part, bar, done, total, progress->unit, rate, left);
+}
+
+void cli_progress_end(cli_progress *progress)
+{
+    if (cli_terminal() && progress->last_print > 0) fputs("\r\033[K", stderr);
+    progress->last_print = 0;
+}

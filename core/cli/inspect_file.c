@@ -1,0 +1,158 @@
+/* Finding out what a file or folder holds. */
+#include "cli/inspect.h"
+
+#include "base/error.h"
+#include "formats/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int inspect_ends(const char *path, const char *end)
+{
+    size_t length = strlen(path), tail = strlen(end);
+    return length >= tail && strcasecmp(path + length - tail, end) == 0;
+}
+
+/* Bytes that one value takes in a GGUF file, without its type. */
+static uint64_t inspect_value_bytes(const pco_gguf_entry *entry)
+{
+    static const unsigned char sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    uint64_t bytes = entry->is_array ? 12 : 0;
+    if (entry->type != PCO_GGUF_STRING) return bytes + entry->count * sizes[entry->type];
+    for (uint64_t i = 0; i < entry->count; i++) bytes += 8 + entry->strings[i].size;
+    return bytes;
+}
+
+/* Where the header of a GGUF file ends. */
+static uint64_t inspect_header_bytes(const pco_gguf *gguf)
+{
+    const pco_weights *weights = pco_gguf_weights(gguf);
+    uint64_t bytes = 24;
+    for (uint64_t i = 0; i < pco_gguf_entry_count(gguf); i++) {
+        const pco_gguf_entry *entry = pco_gguf_entry_at(gguf, i);
+        bytes += 8 + strlen(entry->key) + 4 + inspect_value_bytes(entry);
+    }
+    for (uint32_t i = 0; i < weights->count; i++)
+        bytes += 8 + strlen(weights->items[i].name) + 4 + 8 * (uint64_t)weights->items[i].rank + 4 + 8;
+    return bytes;
+}
+
+/* A GGUF file that holds a whole header and nothing behind it is a valid description of a model; one whose data
+ * end too early is damaged. */
+static pco_status inspect_open_gguf(inspect_file *file, pco_error *err)
+{
+    file->format = "GGUF";
+    pco_status status = pco_gguf_open(file->path, 0, &file->gguf, err);
+    if (status == PCO_ERROR_FORMAT) {
+        pco_error ignored;
+        if (pco_gguf_open(file->path, PCO_GGUF_METADATA_ONLY, &file->gguf, &ignored)) return status;
+        uint32_t alignment = 32;
+        (void)!pco_gguf_u32_or(file->gguf, "general.alignment", 32, &alignment, &ignored);
+        if (alignment == 0) alignment = 1;
+        uint64_t end = inspect_header_bytes(file->gguf), padded = (end + alignment - 1) / alignment * alignment;
+        if (pco_gguf_weights(file->gguf)->map.size > padded) return status;
+        file->header_only = 1;
+        status = PCO_OK;
+    }
+    if (!status) file->weights = pco_gguf_weights(file->gguf);
+    return status;
+}
+
+static pco_status inspect_open_safetensors(inspect_file *file, pco_error *err)
+{
+    file->format = "safetensors";
+    pco_status status = pco_safetensors_open(file->path, &file->owned, err);
+    file->weights = file->owned;
+    return status;
+}
+
+/* By name first, so that a damaged file is told what is wrong with it; by content otherwise. */
+static pco_status inspect_open_any(inspect_file *file, pco_error *err)
+{
+    if (inspect_ends(file->path, ".gguf")) return inspect_open_gguf(file, err);
+    if (inspect_ends(file->path, ".safetensors")) return inspect_open_safetensors(file, err);
+    pco_map map;
+    pco_status status = pco_map_open(file->path, &map, err);
+    if (status) return status;
+    int is_gguf = map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
+    int is_safetensors = map.size >= 9 && map.data[8] == '{';
+    pco_map_close(&map);
+    if (is_gguf) return inspect_open_gguf(file, err);
+    if (is_safetensors) return inspect_open_safetensors(file, err);
+    return pco_fail(err, PCO_ERROR_FORMAT, "%s is neither a GGUF nor a safetensors file nor a model folder "
+                    "(config.json and model.safetensors)", file->path);
+}
+
+static void inspect_read_transformer(inspect_file *file, const cJSON *config)
+{
+    if (pco_transformer_config_read(config, file->config_path, &file->model.transformer, &file->reason) == PCO_OK)
+        file->family = INSPECT_TRANSFORMER;
+}
+
+/* Does it hold a model that can run? */
+static void inspect_recognise(inspect_file *file)
+{
+    if (file->header_only) {
+        pco_fail(&file->reason, PCO_ERROR_UNSUPPORTED, "the file has a header and no data");
+    } else if (file->gguf) {
+        if (pco_llama_config_read(file->gguf, &file->model.llama, &file->reason) == PCO_OK) file->family = INSPECT_LLAMA;
+    } else if (file->config) {
+        inspect_read_transformer(file, file->config);
+    } else {
+        pco_fail(&file->reason, PCO_ERROR_UNSUPPORTED, "a safetensors file alone has no configuration; give the folder "
+                 "that holds it and a config.json");
+    }
+    for (uint32_t i = 0; file->family && i < file->weights->count; i++) {
+        const pco_weight *weight = &file->weights->items[i];
+        if (weight->dtype >= 0) continue;
+        file->family = INSPECT_NONE;
+        pco_fail(&file->reason, PCO_ERROR_UNSUPPORTED, "tensor '%s' has type %s, which Portico lists and cannot run",
+                 weight->name, weight->type_name);
+    }
+    if (file->family) file->reason.message[0] = 0;
+}
+
+pco_status inspect_open(const char *path, inspect_file *file, pco_error *err)
+{
+    memset(file, 0, sizeof *file);
+    if (strlen(path) > sizeof file->path - 32)
+        return pco_fail(err, PCO_ERROR_INVALID, "the path is longer than %zu bytes", sizeof file->path - 32);
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') length--;
+    snprintf(file->path, sizeof file->path, "%.*s", (int)length, path);
+    pco_status status;
+    if (pco_is_directory(path) || inspect_ends(path, "/config.json") || strcmp(path, "config.json") == 0) {
+        if (!pco_is_directory(path)) { /* the folder of config.json */
+            char *slash = strrchr(file->path, '/');
+            if (slash) *slash = 0;
+            else snprintf(file->path, sizeof file->path, ".");
+        }
+        size_t used = strlen(file->path);
+        snprintf(file->config_path, sizeof file->config_path, "%.*s/config.json", 1000, file->path);
+        snprintf(file->path + used, sizeof file->path - used, "/model.safetensors");
+        status = pco_json_load(file->config_path, &file->config, err);
+        if (!status) status = inspect_open_safetensors(file, err);
+    } else {
+        status = inspect_open_any(file, err);
+    }
+    if (!status) inspect_recognise(file);
+    if (status) inspect_close(file);
+    return status;
+}
+
+void inspect_close(inspect_file *file)
+{
+    pco_gguf_close(file->gguf);
+    pco_weights_close(file->owned);
+    cJSON_Delete(file->config);
+    memset(file, 0, sizeof *file);
+}
+
+int64_t inspect_context(const inspect_file *file, int64_t asked)
+{
+    int64_t own = file->family == INSPECT_LLAMA ? file->model.llama.context_length
+                                                : file->model.transformer.max_position_embeddings;
+    if (asked) return asked;
+    return own > 0 && own < 4096 ? own : 4096;
+}

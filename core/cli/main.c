@@ -1,0 +1,56 @@
+/* portico COMMAND ... */
+#include "cli/cli.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static const cli_command *const COMMANDS[] = {&cli_run,     &cli_inspect,     &cli_devices, &cli_ops,
+                                              &cli_compare, &cli_conformance, &cli_bench};
+enum { N_COMMANDS = sizeof COMMANDS / sizeof COMMANDS[0] };
+
+static void main_help(void)
+{
+    printf("portico " PCO_VERSION ": runs transformer models on any compute device\n\n"
+           "usage: portico COMMAND [ARGUMENT ...]\n\ncommands:\n");
+    for (int i = 0; i < N_COMMANDS; i++) printf("  %-12s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
+    printf("\n`portico COMMAND --help` tells about one of them. Exit status: 0 done, 1 failed, 2 wrong usage.\n\n"
+           "environment:\n");
+    uint32_t count;
+    const pco_env_row *rows = pco_env_table(&count);
+    for (uint32_t i = 0; i < count; i++)
+        printf("  %-20s %s (%s; default: %s)\n", rows[i].name, rows[i].doc, rows[i].values, rows[i].initial);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, so that devices are closed in order */
+    if (argc < 2) {
+        cli_error("a command is missing; see portico --help");
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        main_help();
+        return CLI_OK;
+    }
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("portico " PCO_VERSION " (plugin ABI %u.%u)\n", PCO_ABI_MAJOR, PCO_ABI_MINOR);
+        return CLI_OK;
+    }
+    for (int i = 0; i < N_COMMANDS; i++) {
+        if (strcmp(argv[1], COMMANDS[i]->name) != 0) continue;
+        for (int k = 2; k < argc; k++)
+            if (strcmp(argv[k], "--help") == 0 || strcmp(argv[k], "-h") == 0) {
+                printf("portico %s: %s\n\n%s", COMMANDS[i]->name, COMMANDS[i]->summary, COMMANDS[i]->help);
+                return CLI_OK;
+            }
+        int status = COMMANDS[i]->run(argc - 1, argv + 1);
+        if (fflush(stdout) != 0 && status == CLI_OK) {
+            cli_error("cannot write to stdout");
+            status = CLI_FAILED;
+        }
+        return status;
+    }
+    cli_error("unknown command '%s'; see portico --help", argv[1]);
+    return CLI_USAGE;
+}

@@ -1,0 +1,211 @@
+/* portico ops: the reference of operations, printed from the table. */
+#include "cli/cli.h"
+
+#include "base/dtype.h"
+#include "formats/json.h"
+#include "graph/op.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { OPS_COLUMN = 17 }; /* where the right side begins */
+
+/* Rule names with what they mean, by their numbers in op.h. */
+typedef struct ops_rule {
+    const char *name, *doc;
+} ops_rule;
+
+static const ops_rule OPS_SPLITS[] = {
+    [PCO_SPLIT_NONE] = {"none", "a tensor beyond the binding limit is refused"},
+    [PCO_SPLIT_ANY] = {"any", "cut anywhere in the flat order"},
+    [PCO_SPLIT_ROWS] = {"rows", "cut along all dimensions but the last"},
+    [PCO_SPLIT_OUTER] = {"outer", "cut along the first dimension"},
+    [PCO_SPLIT_MATMUL] = {"matmul", "cut along rows and columns of the result"},
+};
+
+static const ops_rule OPS_BOUNDS[] = {
+    [PCO_BOUND_EXACT] = {"exact", "bit for bit"},
+    [PCO_BOUND_ROUND] = {"round", "one operation, rounded as the device's contract says"},
+    [PCO_BOUND_FUNCTION] = {"function", "the derived bound of the polynomial"},
+    [PCO_BOUND_SUM] = {"sum", "K-term sum: c gamma_K sum |a| |b|"},
+    [PCO_BOUND_COMPOSITE] = {"composite", "propagated through the decomposition"},
+};
+
+static const ops_rule OPS_GRADIENTS[] = {
+    [PCO_GRADIENT_NONE] = {"none", "not differentiable"},
+    [PCO_GRADIENT_PLANNED] = {"planned", "the rule comes with training"},
+};
+
+static const char *const OPS_ATTR_TYPES[] = {
+    [PCO_ATTR_INT] = "int", [PCO_ATTR_FLOAT] = "float", [PCO_ATTR_VECTOR] = "int[]"};
+
+/* The default of an attribute: types by name, vectors have none. */
+static const char *ops_default(const pco_attr_info *attr, char *text, size_t size)
+{
+    int is_type = strcmp(attr->name, "dtype") == 0 || strcmp(attr->name, "accumulate") == 0;
+    if (attr->type == PCO_ATTR_VECTOR)
+        snprintf(text, size, "-");
+    else if (is_type && attr->initial >= 0)
+        snprintf(text, size, "%s", pco_dtype_name((uint32_t)attr->initial));
+    else
+        snprintf(text, size, "%g", attr->initial);
+    return text;
+}
+
+static void ops_row(const char *label, const char *text)
+{
+    printf("  %-*s", OPS_COLUMN - 2, label);
+    cli_wrap(text, OPS_COLUMN, OPS_COLUMN);
+}
+
+static void ops_rule_row(const char *label, const ops_rule *rule)
+{
+    char text[160];
+    snprintf(text, sizeof text, "%s: %s", rule->name, rule->doc);
+    ops_row(label, text);
+}
+
+static void ops_attributes(const pco_op_info *op)
+{
+    char initial[32];
+    int widest = 0, widest_default = 0;
+    const pco_attr_info *attr;
+    for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++) {
+        int width = (int)strlen(attr->name), width_default = (int)strlen(ops_default(attr, initial, sizeof initial));
+        if (width > widest) widest = width;
+        if (width_default > widest_default) widest_default = width_default;
+    }
+    for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++) {
+        int column = printf("  %-*s%-*s  %-5s  %-*s  ", OPS_COLUMN - 2, i ? "" : "attributes", widest, attr->name,
+                            OPS_ATTR_TYPES[attr->type], widest_default, ops_default(attr, initial, sizeof initial));
+        cli_wrap(attr->doc, column, column);
+    }
+}
+
+/* "F=f32,f16 K=f32" -> "F: f32, f16; K: f32" */
+static void ops_types(const pco_op_info *op)
+{
+    char text[512];
+    size_t used = 0;
+    if (!*op->types) return;
+    for (const char *at = op->types; *at; at++) {
+        const char *piece = *at == '=' ? ": " : *at == ',' ? ", " : *at == ' ' ? "; " : NULL;
+        if (piece)
+            cli_append(text, sizeof text, &used, "%s", piece);
+        else
+            cli_append(text, sizeof text, &used, "%c", *at);
+    }
+    ops_row("types", text);
+}
+
+static void ops_print(const pco_op_info *op)
+{
+    printf("%s (op %d)\n", op->name, (int)op->op);
+    printf("  ");
+    cli_wrap(op->doc, 2, 2);
+    ops_row("signature", op->signature);
+    ops_types(op);
+    ops_attributes(op);
+    ops_rule_row("split", &OPS_SPLITS[op->split]);
+    ops_row("decomposition", op->decompose ? "yes, into primitives" : "no: a primitive");
+    ops_rule_row("gradient", &OPS_GRADIENTS[op->gradient]);
+    ops_rule_row("error bound", &OPS_BOUNDS[op->bound]);
+}
+
+static void ops_json_text(pco_json_writer *json, const char *key, const char *text)
+{
+    pco_json_key(json, key);
+    pco_json_write_string(json, text);
+}
+
+static void ops_json(pco_json_writer *json, const pco_op_info *op)
+{
+    pco_json_begin_object(json);
+    pco_json_key(json, "id");
+    pco_json_write_int(json, op->op);
+    ops_json_text(json, "name", op->name);
+    ops_json_text(json, "signature", op->signature);
+    ops_json_text(json, "types", op->types);
+    pco_json_key(json, "attributes");
+    pco_json_begin_array(json);
+    const pco_attr_info *attr;
+    for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++) {
+        pco_json_begin_object(json);
+        ops_json_text(json, "name", attr->name);
+        ops_json_text(json, "type", OPS_ATTR_TYPES[attr->type]);
+        pco_json_key(json, "default"); /* JSON has no infinity: its name, as a string */
+        if (attr->type == PCO_ATTR_VECTOR)
+            pco_json_write_null(json);
+        else if (isinf(attr->initial))
+            pco_json_write_string(json, attr->initial > 0 ? "inf" : "-inf");
+        else
+            pco_json_write_number(json, attr->initial);
+        ops_json_text(json, "doc", attr->doc);
+        pco_json_end_object(json);
+    }
+    pco_json_end_array(json);
+    ops_json_text(json, "split", OPS_SPLITS[op->split].name);
+    pco_json_key(json, "decomposition");
+    pco_json_write_bool(json, op->decompose != NULL);
+    ops_json_text(json, "gradient", OPS_GRADIENTS[op->gradient].name);
+    ops_json_text(json, "bound", OPS_BOUNDS[op->bound].name);
+    ops_json_text(json, "doc", op->doc);
+    pco_json_end_object(json);
+}
+
+static void ops_legend(void)
+{
+    printf("Operations of Portico. A signature reads `operand:TYPE[dims] ... -> result:TYPE[dims]`; `?`: optional; `..`:\n"
+           "leading dimensions, the same everywhere; `*`: broadcast as NumPy does; a letter binds a size; `@`: see the\n"
+           "text. Shapes are outermost first. A type's letter is listed under types.\n\n");
+}
+
+static int ops_run(int argc, char **argv)
+{
+    const char *name = NULL;
+    int as_json = 0, matched;
+    for (int i = 1; i < argc; i++) {
+        if ((matched = cli_option(argc, argv, &i, "--json", NULL, NULL)) < 0) return CLI_USAGE;
+        if (matched)
+            as_json = 1;
+        else if (argv[i][0] != '-' && !name)
+            name = argv[i];
+        else
+            return cli_unknown("ops", argv[i]);
+    }
+    const pco_op_info *one = name ? pco_op_find_name(name) : NULL;
+    if (name && !one) {
+        cli_error("there is no op '%s'; `portico ops` lists them", name);
+        return CLI_USAGE;
+    }
+    uint32_t count;
+    const pco_op_info *table = pco_op_table(&count);
+    if (one) table = one, count = 1;
+    pco_json_writer json = {.file = stdout, .indent = 2};
+    if (as_json) {
+        pco_json_begin_array(&json);
+        for (uint32_t i = 0; i < count; i++) ops_json(&json, &table[i]);
+        pco_json_end_array(&json);
+        putchar('\n');
+        return CLI_OK;
+    }
+    if (!one) ops_legend();
+    for (uint32_t i = 0; i < count; i++) {
+        if (i) putchar('\n');
+        ops_print(&table[i]);
+    }
+    return CLI_OK;
+}
+
+const cli_command cli_ops = {
+    .name = "ops",
+    .summary = "the reference of operations",
+    .help = "usage: portico ops [NAME] [--json]\n\n"
+            "Prints every operation (or the one called NAME) from the table that drives Portico: signature, types,\n"
+            "attributes with defaults, along what large tensors are split, whether it decomposes into primitives, its\n"
+            "gradient, and how the conformance suite bounds its error.\n\n"
+            "  --json   an array of objects instead of text\n\n"
+            "Exit status: 0 done, 2 no op of that name.\n",
+    .run = ops_run,
+};

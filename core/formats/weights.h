@@ -1,0 +1,66 @@
+/* Named tensors of a model file, whatever its format: what the safetensors and GGUF readers produce.
+ *
+ * A pco_weights is built by one thread; afterwards it is read-only and may be shared by threads. */
+#ifndef PCO_FORMATS_WEIGHTS_H
+#define PCO_FORMATS_WEIGHTS_H
+
+#include "base/file.h"
+#include "portico/plugin.h"
+
+/* One tensor. `type_name` is the format's own name for its type, a static string. `dtype` is a pco_dtype, or
+ * -1 for a type that Portico lists and cannot run ("Q5_0", "F64"). */
+typedef struct pco_weight {
+    char *name;
+    const char *type_name;
+    int32_t dtype;
+    uint32_t rank;
+    int64_t shape[PCO_MAX_RANK]; /* outermost first, as NumPy prints it: GGUF's dimensions reversed */
+    uint64_t bytes;
+    const void *data; /* `bytes` bytes inside the map, perhaps unaligned; NULL when only metadata was read */
+} pco_weight;
+
+/* A string of the file about itself ("__metadata__" of safetensors). */
+typedef struct pco_weights_note {
+    char *key, *value;
+} pco_weights_note;
+
+typedef struct pco_weights {
+    pco_weight *items; /* in the order of the file's header */
+    uint32_t count, capacity;
+    uint32_t *order; /* indices of items, sorted by name */
+    pco_weights_note *notes;
+    uint32_t note_count;
+    char *label; /* the path, for messages */
+    pco_map map; /* owned; empty when the file was parsed from the caller's memory */
+} pco_weights;
+
+/* Unmaps and frees; every pointer into it ends. NULL is allowed. */
+void pco_weights_close(pco_weights *weights);
+
+/* The tensor with that name, or NULL. Binary search. */
+const pco_weight *pco_weights_find(const pco_weights *weights, const char *name);
+
+/* The same, as an error when there is none (NOT_FOUND) or its type cannot run (UNSUPPORTED), by name. */
+pco_status pco_weights_require(const pco_weights *weights, const char *name, const pco_weight **weight,
+                               pco_error *err) PCO_NODISCARD;
+
+/* The value of a note, or NULL. */
+const char *pco_weights_note_value(const pco_weights *weights, const char *key);
+
+/* ---- for readers: create, add all, index --------------------------------------------------------------- */
+
+/* An empty collection. `label` is copied. NULL without memory. */
+pco_weights *pco_weights_create(const char *label);
+
+/* Appends a copy of `weight` with a copy of name[name_size]. Errors: OUT_OF_HOST_MEMORY. */
+pco_status pco_weights_add(pco_weights *weights, const pco_weight *weight, const char *name, size_t name_size,
+                           pco_error *err) PCO_NODISCARD;
+
+/* Appends a note; both strings are copied. Errors: OUT_OF_HOST_MEMORY. */
+pco_status pco_weights_add_note(pco_weights *weights, const char *key, const char *value,
+                                pco_error *err) PCO_NODISCARD;
+
+/* Makes find work. Errors: FORMAT when a name occurs twice; OUT_OF_HOST_MEMORY. */
+pco_status pco_weights_index(pco_weights *weights, pco_error *err) PCO_NODISCARD;
+
+#endif

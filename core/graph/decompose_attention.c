@@ -1,0 +1,184 @@
+/* Decompositions of rope, sinusoidal_positions and scaled_dot_product_attention. */
+#include "graph/decompose.h"
+
+#include "graph/build.h"
+
+#include <math.h>
+#include <string.h>
+
+#define ATTRS(name) const pco_##name##_attrs *attrs = node->attrs
+#define INPUT(i)    ((i) < node->n_inputs ? node->inputs[i] : PCO_NONE)
+#define TYPE(t)     ((pco_dtype)graph->tensors[t].dtype)
+#define SHAPE(...)  (const int64_t[]){__VA_ARGS__}
+#define BIN(op, a, b)  pco_binary(graph, PCO_OP_##op, a, b)
+#define BINS(op, a, v) pco_binary_scalar(graph, PCO_OP_##op, a, v)
+#define UN(op, a)      pco_unary(graph, PCO_OP_##op, a)
+
+/* Angles in [-pi, pi), shape positions.shape + [R]: the high word of position * phase modulo 2^64. Its first
+ * summand wraps exactly in i32; the second, position * low / 2^32, is below 2^31 and is taken in f32. */
+static uint32_t position_angles(pco_graph *graph, uint32_t positions, uint32_t phase)
+{
+    if (graph->status) return PCO_NONE;
+    int64_t pairs = graph->tensors[phase].shape[0], shape[PCO_MAX_RANK];
+    uint32_t rank = graph->tensors[positions].rank;
+    memcpy(shape, graph->tensors[positions].shape, rank * sizeof *shape);
+    shape[rank] = 1;
+    uint32_t at = pco_reshape(graph, positions, rank + 1, shape);
+    uint32_t low = pco_reshape(graph, pco_slice_axis(graph, phase, 1, 0, 1), 1, SHAPE(pairs));
+    uint32_t high = pco_reshape(graph, pco_slice_axis(graph, phase, 1, 1, 1), 1, SHAPE(pairs));
+    uint32_t signed_low = BINS(MUL, pco_cast(graph, low, PCO_F32), ldexp(1, -32));
+    uint32_t fraction = pco_where(graph, BINS(LT, low, 0), BINS(ADD, signed_low, 1), signed_low);
+    uint32_t carried = UN(FLOOR, BIN(MUL, pco_cast(graph, at, PCO_F32), fraction));
+    uint32_t turn = BIN(ADD, BIN(MUL, at, high), pco_cast(graph, carried, PCO_I32));
+    return BINS(MUL, pco_cast(graph, turn, PCO_F32), 6.283185307179586476925 * ldexp(1, -32));
+}
+
+/* One rotated pair of slices, in f32. */
+static void rope_rotate(pco_graph *graph, uint32_t *a, uint32_t *b, uint32_t cosine, uint32_t sine)
+{
+    uint32_t x = *a, y = *b;
+    *a = BIN(SUB, BIN(MUL, x, cosine), BIN(MUL, y, sine));
+    *b = BIN(ADD, BIN(MUL, y, cosine), BIN(MUL, x, sine));
+}
+
+PCO_DECOMPOSE(rope)
+{
+    ATTRS(rope);
+    pco_tensor in = graph->tensors[INPUT(0)];
+    int64_t pairs = graph->tensors[INPUT(2)].shape[0], depth = in.shape[3];
+    int64_t batch = graph->tensors[INPUT(1)].shape[0], rows = graph->tensors[INPUT(1)].shape[1];
+    uint32_t angles = position_angles(graph, INPUT(1), INPUT(2));
+    angles = attrs->heads_first ? pco_reshape(graph, angles, 4, SHAPE(batch, 1, rows, pairs))
+                                : pco_reshape(graph, angles, 4, SHAPE(batch, rows, 1, pairs));
+    uint32_t cosine = BINS(MUL, UN(COS, angles), attrs->scale);
+    uint32_t sine = BINS(MUL, UN(SIN, angles), attrs->inverse ? -attrs->scale : attrs->scale);
+    uint32_t x = pco_cast(graph, INPUT(0), PCO_F32), parts[3], rotated;
+    if (attrs->interleaved) {
+        const int64_t *s = in.shape;
+        uint32_t two = pco_reshape(graph, pco_slice_axis(graph, x, 3, 0, 2 * pairs), 5, SHAPE(s[0], s[1], s[2], pairs, 2));
+        for (int i = 0; i < 2; i++)
+            parts[i] = pco_reshape(graph, pco_slice_axis(graph, two, 4, i, 1), 4, SHAPE(s[0], s[1], s[2], pairs));
+        rope_rotate(graph, &parts[0], &parts[1], cosine, sine);
+        for (int i = 0; i < 2; i++) parts[i] = pco_reshape(graph, parts[i], 5, SHAPE(s[0], s[1], s[2], pairs, 1));
+        rotated = pco_reshape(graph, pco_concat(graph, parts, 2, 4), 4, SHAPE(s[0], s[1], s[2], 2 * pairs));
+    } else {
+        parts[0] = pco_slice_axis(graph, x, 3, 0, pairs);
+        parts[1] = pco_slice_axis(graph, x, 3, pairs, pairs);
+        rope_rotate(graph, &parts[0], &parts[1], cosine, sine);
+        rotated = pco_concat(graph, parts, 2, 3);
+    }
+    if (2 * pairs < depth) {
+        uint32_t rest = pco_slice_axis(graph, x, 3, 2 * pairs, depth - 2 * pairs);
+        rotated = pco_concat(graph, (uint32_t[]){rotated, rest}, 2, 3);
+    }
+    out[0] = pco_cast(graph, rotated, (pco_dtype)in.dtype);
+    return pco_graph_check(graph, err);
+}
+
+PCO_DECOMPOSE(sinusoidal_positions)
+{
+    ATTRS(sinusoidal_positions);
+    uint32_t angles = position_angles(graph, INPUT(0), INPUT(1));
+    uint32_t parts[2] = {UN(SIN, angles), UN(COS, angles)};
+    if (!graph->status) {
+        uint32_t rank = graph->tensors[angles].rank;
+        int64_t pairs = graph->tensors[angles].shape[rank - 1], shape[PCO_MAX_RANK];
+        memcpy(shape, graph->tensors[angles].shape, sizeof shape);
+        if (attrs->layout == 0) {
+            shape[rank] = 1;
+            for (int i = 0; i < 2; i++) parts[i] = pco_reshape(graph, parts[i], rank + 1, shape);
+        }
+        uint32_t joined = pco_concat(graph, parts, 2, -1);
+        shape[rank - 1] = 2 * pairs;
+        out[0] = pco_cast(graph, pco_reshape(graph, joined, rank, shape), (pco_dtype)attrs->dtype);
+    }
+    return pco_graph_check(graph, err);
+}
+
+/* The operands of an attention with heads first, and its sizes. */
+typedef struct attention_view {
+    int64_t batch, heads, groups, rows, keys, depth, value_depth;
+    uint32_t query, key, value;
+} attention_view;
+
+static uint32_t attention_heads_first(pco_graph *graph, uint32_t x, int64_t heads_first)
+{
+    return heads_first ? x : pco_permute(graph, x, SHAPE(0, 2, 1, 3));
+}
+
+/* Which keys a row sees, broadcast to [B,H,S,T], or PCO_NONE when it sees all of them. */
+static uint32_t attention_visible(pco_graph *graph, const pco_node *node, const attention_view *v)
+{
+    ATTRS(scaled_dot_product_attention);
+    uint32_t mask = INPUT(3), lengths = INPUT(4), starts = INPUT(5), visible = PCO_NONE;
+    uint32_t rules[5], n = 0;
+    uint32_t key = pco_iota(graph, PCO_I32, 3, 0, 1, 4, SHAPE(1, 1, 1, v->keys));
+    if (lengths != PCO_NONE) rules[n++] = BIN(LT, key, pco_reshape(graph, lengths, 4, SHAPE(v->batch, 1, 1, 1)));
+    if (attrs->causal || attrs->window) {
+        uint32_t row = pco_iota(graph, PCO_I32, 2, 0, 1, 4, SHAPE(1, 1, v->rows, 1));
+        if (starts != PCO_NONE) row = BIN(ADD, row, pco_reshape(graph, starts, 4, SHAPE(v->batch, 1, 1, 1)));
+        if (attrs->causal) rules[n++] = BIN(LE, key, row);
+        if (attrs->window) {
+            rules[n++] = BIN(GT, key, BINS(SUB, row, (double)attrs->window));
+            rules[n++] = BIN(LT, key, BINS(ADD, row, (double)attrs->window));
+        }
+    }
+    if (mask != PCO_NONE && !graph->status && TYPE(mask) == PCO_BOOL) rules[n++] = mask;
+    for (uint32_t i = 0; i < n; i++) visible = i ? BIN(LOGICAL_AND, visible, rules[i]) : rules[0];
+    return visible;
+}
+
+/* Softmax weights [B,H,S,T] in f32. */
+static uint32_t attention_weights(pco_graph *graph, const pco_node *node, const attention_view *v)
+{
+    ATTRS(scaled_dot_product_attention);
+    uint32_t mask = INPUT(3);
+    uint32_t folded = pco_reshape(graph, v->query, 4, SHAPE(v->batch, v->groups, v->heads / v->groups * v->rows, v->depth));
+    pco_matmul_attrs product = {.transpose_b = 1, .dtype = PCO_F32};
+    uint32_t scores = pco_graph_add(graph, PCO_OP_MATMUL, &product, (uint32_t[]){folded, v->key}, 2, NULL);
+    scores = pco_reshape(graph, scores, 4, SHAPE(v->batch, v->heads, v->rows, v->keys));
+    scores = BINS(MUL, scores, attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)v->depth));
+    if (attrs->softcap > 0) scores = BINS(MUL, UN(TANH, BINS(DIV, scores, attrs->softcap)), attrs->softcap);
+    if (mask != PCO_NONE && !graph->status && TYPE(mask) != PCO_BOOL)
+        scores = BIN(ADD, scores, pco_cast(graph, mask, PCO_F32));
+    uint32_t visible = attention_visible(graph, node, v);
+    if (visible != PCO_NONE) scores = pco_where(graph, visible, scores, pco_scalar(graph, PCO_F32, -INFINITY));
+    return pco_softmax(graph, scores, 3);
+}
+
+/* Values beyond a sequence's length as zeros: garbage there must not reach a sum, not even times 0. */
+static uint32_t attention_values(pco_graph *graph, const pco_node *node, const attention_view *v)
+{
+    uint32_t lengths = INPUT(4);
+    if (lengths == PCO_NONE || graph->status) return v->value;
+    uint32_t key = pco_iota(graph, PCO_I32, 2, 0, 1, 4, SHAPE(1, 1, v->keys, 1));
+    uint32_t inside = BIN(LT, key, pco_reshape(graph, lengths, 4, SHAPE(v->batch, 1, 1, 1)));
+    return pco_where(graph, inside, v->value, pco_scalar(graph, TYPE(v->value), 0));
+}
+
+PCO_DECOMPOSE(attention)
+{
+    ATTRS(scaled_dot_product_attention);
+    pco_dtype dtype = TYPE(INPUT(0));
+    attention_view v = {.query = attention_heads_first(graph, INPUT(0), attrs->heads_first),
+                        .key = attention_heads_first(graph, INPUT(1), attrs->heads_first),
+                        .value = attention_heads_first(graph, INPUT(2), attrs->heads_first)};
+    pco_status status = pco_graph_check(graph, err);
+    if (status) return status;
+    const int64_t *q = graph->tensors[v.query].shape, *k = graph->tensors[v.key].shape;
+    v.batch = q[0], v.heads = q[1], v.rows = q[2], v.depth = q[3];
+    v.groups = k[1], v.keys = k[2], v.value_depth = graph->tensors[v.value].shape[3];
+    if (v.groups == 0 || v.keys == 0) { /* no head, or no key to see: zeros */
+        uint32_t none = pco_fill(graph, PCO_F32, 0, 4, SHAPE(v.batch, v.heads, v.rows, v.value_depth));
+        out[0] = pco_cast(graph, attention_heads_first(graph, none, attrs->heads_first), dtype);
+        if (attrs->weights) out[1] = pco_fill(graph, dtype, 0, 4, SHAPE(v.batch, v.heads, v.rows, v.keys));
+        return pco_graph_check(graph, err);
+    }
+    uint32_t weights = attention_weights(graph, node, &v), values = attention_values(graph, node, &v);
+    uint32_t folded = pco_reshape(graph, weights, 4, SHAPE(v.batch, v.groups, v.heads / v.groups * v.rows, v.keys));
+    uint32_t y = pco_matmul(graph, folded, values, 0, 0);
+    y = pco_reshape(graph, y, 4, SHAPE(v.batch, v.heads, v.rows, v.value_depth));
+    out[0] = pco_cast(graph, attention_heads_first(graph, y, attrs->heads_first), dtype);
+    if (attrs->weights) out[1] = pco_cast(graph, weights, dtype);
+    return pco_graph_check(graph, err);
+}

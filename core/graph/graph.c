@@ -1,0 +1,239 @@
+#include "graph/graph.h"
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "graph/infer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+pco_graph *pco_graph_create(void)
+{
+    pco_graph *graph = calloc(1, sizeof *graph);
+    if (graph) graph->scope = "";
+    return graph;
+}
+
+void pco_graph_destroy(pco_graph *graph)
+{
+    if (!graph) return;
+    pco_arena_release(&graph->arena);
+    free(graph->tensors);
+    free(graph->producers);
+    free(graph->nodes);
+    free(graph);
+}
+
+pco_status pco_graph_check(const pco_graph *graph, pco_error *err)
+{
+    if (graph->status) return pco_fail(err, graph->status, "%s", graph->error.message);
+    return PCO_OK;
+}
+
+uint32_t pco_graph_fail(pco_graph *graph, pco_status status, const char *format, ...)
+{
+    if (graph->status) return PCO_NONE;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(graph->error.message, sizeof graph->error.message, format, args);
+    va_end(args);
+    graph->status = status;
+    return PCO_NONE;
+}
+
+static uint32_t graph_no_memory(pco_graph *graph)
+{
+    return pco_graph_fail(graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while building a graph");
+}
+
+void pco_graph_scope(pco_graph *graph, const char *format, ...)
+{
+    char text[128];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const char *copy = pco_arena_text(&graph->arena, text);
+    if (!copy)
+        graph_no_memory(graph);
+    else
+        graph->scope = copy;
+}
+
+int64_t pco_tensor_elements(const pco_tensor *tensor)
+{
+    int64_t count = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) count *= tensor->shape[i];
+    return count;
+}
+
+/* Appends a tensor; `name` is copied. */
+static uint32_t graph_append(pco_graph *graph, pco_tensor tensor, const char *name)
+{
+    if (graph->status) return PCO_NONE;
+    pco_error err;
+    if (pco_dtype_bytes(tensor.dtype, tensor.rank, tensor.shape, &tensor.bytes, &err))
+        return pco_graph_fail(graph, PCO_ERROR_INVALID, "tensor '%s': %s", name, err.message);
+    if (graph->n_tensors == graph->tensor_capacity) {
+        uint32_t capacity = graph->tensor_capacity ? 2 * graph->tensor_capacity : 64;
+        pco_tensor *tensors = realloc(graph->tensors, capacity * sizeof *tensors);
+        if (tensors) graph->tensors = tensors;
+        uint32_t *producers = realloc(graph->producers, capacity * sizeof *producers);
+        if (producers) graph->producers = producers;
+        if (!tensors || !producers) return graph_no_memory(graph);
+        graph->tensor_capacity = capacity;
+    }
+    tensor.name = pco_arena_text(&graph->arena, name);
+    if (!tensor.name) return graph_no_memory(graph);
+    graph->producers[graph->n_tensors] = PCO_NONE;
+    graph->tensors[graph->n_tensors] = tensor;
+    return graph->n_tensors++;
+}
+
+static uint32_t graph_leaf(pco_graph *graph, pco_kind kind, const char *name, pco_dtype dtype, uint32_t rank,
+                           const int64_t *shape, const void *data)
+{
+    if (rank > PCO_MAX_RANK)
+        return pco_graph_fail(graph, PCO_ERROR_INVALID, "tensor '%s': rank %u is above %d", name, rank, PCO_MAX_RANK);
+    pco_tensor tensor = {.dtype = (uint32_t)dtype, .kind = (uint32_t)kind, .rank = rank, .alias = PCO_NONE, .data = data};
+    if (rank) memcpy(tensor.shape, shape, rank * sizeof *shape);
+    return graph_append(graph, tensor, name);
+}
+
+uint32_t pco_graph_constant(pco_graph *graph, const char *name, pco_dtype dtype, uint32_t rank,
+                            const int64_t *shape, const void *data)
+{
+    return graph_leaf(graph, PCO_KIND_CONSTANT, name, dtype, rank, shape, data);
+}
+
+uint32_t pco_graph_constant_copy(pco_graph *graph, const char *name, pco_dtype dtype, uint32_t rank,
+                                 const int64_t *shape, const void *data)
+{
+    uint32_t id = graph_leaf(graph, PCO_KIND_CONSTANT, name, dtype, rank, shape, NULL);
+    if (id == PCO_NONE) return id;
+    graph->tensors[id].data = pco_arena_copy(&graph->arena, data, graph->tensors[id].bytes);
+    return graph->tensors[id].data ? id : graph_no_memory(graph);
+}
+
+uint32_t pco_graph_input(pco_graph *graph, const char *name, pco_dtype dtype, uint32_t rank, const int64_t *shape)
+{
+    return graph_leaf(graph, PCO_KIND_INPUT, name, dtype, rank, shape, NULL);
+}
+
+uint32_t pco_graph_value(pco_graph *graph, const char *name, pco_dtype dtype, uint32_t rank, const int64_t *shape)
+{
+    return graph_leaf(graph, PCO_KIND_VALUE, name, dtype, rank, shape, NULL);
+}
+
+uint32_t pco_graph_state(pco_graph *graph, const char *name, pco_dtype dtype, uint32_t rank, const int64_t *shape)
+{
+    return graph_leaf(graph, PCO_KIND_STATE, name, dtype, rank, shape, NULL);
+}
+
+uint32_t pco_graph_root(const pco_graph *graph, uint32_t tensor)
+{
+    while (graph->tensors[tensor].alias != PCO_NONE) tensor = graph->tensors[tensor].alias;
+    return tensor;
+}
+
+uint32_t pco_graph_find(const pco_graph *graph, const char *name)
+{
+    for (uint32_t i = 0; i < graph->n_tensors; i++)
+        if (strcmp(graph->tensors[i].name, name) == 0) return i;
+    return PCO_NONE;
+}
+
+static pco_node *graph_append_node(pco_graph *graph)
+{
+    if (graph->n_nodes == graph->node_capacity) {
+        uint32_t capacity = graph->node_capacity ? 2 * graph->node_capacity : 64;
+        pco_node *nodes = realloc(graph->nodes, capacity * sizeof *nodes);
+        if (!nodes) {
+            graph_no_memory(graph);
+            return NULL;
+        }
+        graph->nodes = nodes;
+        graph->node_capacity = capacity;
+    }
+    return memset(&graph->nodes[graph->n_nodes], 0, sizeof *graph->nodes);
+}
+
+/* Adds a node whose shapes have been inferred; `aliased` is the operand that output 0 shares memory with. */
+static uint32_t graph_add_inferred(pco_graph *graph, const pco_shape_context *context, const uint32_t *inputs,
+                                   uint32_t aliased, const char *name, uint32_t *outputs)
+{
+    pco_node *node = graph_append_node(graph);
+    if (!node) return PCO_NONE;
+    node->op = (uint32_t)context->op->op;
+    node->variant = PCO_NONE;
+    node->n_inputs = context->n_inputs;
+    node->n_outputs = context->n_outputs;
+    node->attrs_size = pco_op_attrs_size(context->op);
+    node->attrs = node->attrs_size ? pco_arena_copy(&graph->arena, context->attrs, node->attrs_size) : NULL;
+    node->name = pco_arena_text(&graph->arena, name);
+    if (!node->name || (node->attrs_size && !node->attrs)) return graph_no_memory(graph);
+    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) node->inputs[i] = i < context->n_inputs ? inputs[i] : PCO_NONE;
+    for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) {
+        node->outputs[i] = PCO_NONE;
+        if (i >= context->n_outputs) continue;
+        pco_tensor tensor = context->outputs[i];
+        tensor.kind = PCO_KIND_TRANSIENT;
+        tensor.alias = i == 0 ? aliased : PCO_NONE;
+        char output_name[192];
+        snprintf(output_name, sizeof output_name, i ? "%s:%u" : "%s", name, i);
+        node->outputs[i] = graph_append(graph, tensor, output_name);
+        if (node->outputs[i] == PCO_NONE) return PCO_NONE;
+        graph->producers[node->outputs[i]] = graph->n_nodes;
+        if (outputs) outputs[i] = node->outputs[i];
+    }
+    graph->n_nodes++;
+    return node->outputs[0];
+}
+
+uint32_t pco_graph_add(pco_graph *graph, pco_op op, const void *attrs, const uint32_t *inputs, uint32_t n_inputs,
+                       uint32_t *outputs)
+{
+    if (outputs)
+        for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) outputs[i] = PCO_NONE;
+    if (graph->status) return PCO_NONE;
+    const pco_op_info *info = pco_op_find((uint32_t)op);
+    if (!info) return pco_graph_fail(graph, PCO_ERROR_INVALID, "op %d does not exist", (int)op);
+    char name[160];
+    snprintf(name, sizeof name, "%s%s%s_%u", graph->scope, *graph->scope ? "." : "", info->name, graph->n_nodes);
+    unsigned char defaults[512];
+    if (!attrs) {
+        pco_op_default_attrs(info, defaults);
+        attrs = defaults;
+    }
+    while (n_inputs > 0 && inputs[n_inputs - 1] == PCO_NONE) n_inputs--;
+    pco_shape_context context = {.op = info, .attrs = attrs, .node_name = name, .n_inputs = n_inputs};
+    for (uint32_t i = 0; i < n_inputs && i < PCO_MAX_INPUTS; i++) {
+        if (inputs[i] != PCO_NONE && inputs[i] >= graph->n_tensors)
+            return pco_graph_fail(graph, PCO_ERROR_INVALID, "op '%s' (%s): operand %u is no tensor of this graph",
+                                  info->name, name, i);
+        context.inputs[i] = inputs[i] == PCO_NONE ? NULL : &graph->tensors[inputs[i]];
+    }
+    pco_error err;
+    pco_status status = pco_infer(&context, &err);
+    if (status) return pco_graph_fail(graph, status, "%s", err.message);
+    uint32_t aliased = op == PCO_OP_RESHAPE || op == PCO_OP_STATE_WRITE ? inputs[0] : PCO_NONE;
+    return graph_add_inferred(graph, &context, inputs, aliased, name, outputs);
+}
+
+uint32_t pco_graph_output(pco_graph *graph, uint32_t tensor, const char *name)
+{
+    if (graph->status || tensor == PCO_NONE) return PCO_NONE;
+    uint32_t kind = graph->tensors[pco_graph_root(graph, tensor)].kind;
+    if ((kind != PCO_KIND_TRANSIENT && kind != PCO_KIND_OUTPUT) || graph->tensors[tensor].kind == PCO_KIND_OUTPUT) {
+        pco_reshape_attrs attrs = {.n_shape = graph->tensors[tensor].rank};
+        memcpy(attrs.shape, graph->tensors[tensor].shape, sizeof attrs.shape);
+        tensor = pco_graph_add(graph, PCO_OP_RESHAPE, &attrs, &tensor, 1, NULL);
+        if (tensor == PCO_NONE) return PCO_NONE;
+        graph->tensors[tensor].alias = PCO_NONE; /* a copy: the host must find it after the run */
+    }
+    graph->tensors[tensor].kind = PCO_KIND_OUTPUT;
+    graph->tensors[tensor].name = pco_arena_text(&graph->arena, name);
+    return graph->tensors[tensor].name ? tensor : graph_no_memory(graph);
+}

@@ -1,0 +1,59 @@
+/* Shape and type inference: from a node's operands to its outputs, with messages that name the op, the
+ * operands and both shapes. Signatures are read by signature.c; what letters cannot say is in infer.c. */
+#ifndef PCO_GRAPH_INFER_H
+#define PCO_GRAPH_INFER_H
+
+#include "graph/op.h"
+
+struct pco_shape_context {
+    const pco_op_info *op;
+    const void *attrs;
+    const char *node_name;
+    uint32_t n_inputs;
+    const pco_tensor *inputs[PCO_MAX_INPUTS]; /* NULL where absent */
+    uint32_t n_outputs;                       /* set by inference */
+    pco_tensor outputs[PCO_MAX_OUTPUTS];      /* dtype, rank, shape (and bytes) are set by inference */
+};
+
+/* Checks operands against the signature (presence, types, letters, broadcast), then fills the outputs by the
+ * signature or by the op's own function. Errors: INVALID. */
+pco_status pco_infer(pco_shape_context *context, pco_error *err) PCO_NODISCARD;
+
+/* Reads the signature: checks operands, and fills those outputs whose dims the signature determines. */
+pco_status pco_infer_signature(pco_shape_context *context, pco_error *err) PCO_NODISCARD;
+
+/* "[2,10,512]" into text, which holds at least 128 bytes; returns text. */
+char *pco_tensor_shape_text(const pco_tensor *tensor, char *text);
+
+/* An INVALID error "op 'name' (node): ..." */
+pco_status pco_infer_fail(const pco_shape_context *context, pco_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define PCO_INFER(name) pco_status infer_##name(pco_shape_context *context, pco_error *err)
+PCO_INFER(cast);
+PCO_INFER(fill);
+PCO_INFER(iota);
+PCO_INFER(broadcast_to);
+PCO_INFER(reshape);
+PCO_INFER(permute);
+PCO_INFER(slice);
+PCO_INFER(concat);
+PCO_INFER(pad);
+PCO_INFER(gather);
+PCO_INFER(gather_along_axis);
+PCO_INFER(scatter_add);
+PCO_INFER(state_write);
+PCO_INFER(matmul);
+PCO_INFER(reduce);
+PCO_INFER(argmax);
+PCO_INFER(random_bits);
+PCO_INFER(swiglu);
+PCO_INFER(axis);
+PCO_INFER(logsumexp);
+PCO_INFER(layer_norm);
+PCO_INFER(rms_norm);
+PCO_INFER(rope);
+PCO_INFER(sinusoidal_positions);
+PCO_INFER(attention);
+
+#endif

@@ -1,0 +1,108 @@
+/* Expands ops.def into the table of op.h. */
+#include "graph/op.h"
+#include "graph/decompose.h"
+#include "graph/infer.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+/* One attribute table per op that has attributes: first all rows in one array, in the order of ops.def. */
+typedef struct attr_row {
+    const char *op;
+    pco_attr_info info;
+} attr_row;
+
+#define PCO_ATTR_I(op, field, initial, doc) \
+    {#op, {#field, PCO_ATTR_INT, offsetof(pco_##op##_attrs, field), initial, doc}},
+#define PCO_ATTR_F(op, field, initial, doc) \
+    {#op, {#field, PCO_ATTR_FLOAT, offsetof(pco_##op##_attrs, field), initial, doc}},
+#define PCO_ATTR_V(op, field, doc) \
+    {#op, {#field, PCO_ATTR_VECTOR, offsetof(pco_##op##_attrs, n_##field), 0, doc}},
+#define PCO_OP(...)
+#define PCO_RESERVED(...)
+static const attr_row ATTR_ROWS[] = {
+#include "graph/ops.def"
+};
+#undef PCO_ATTR_I
+#undef PCO_ATTR_F
+#undef PCO_ATTR_V
+#undef PCO_OP
+
+#define SIGNATURE NULL
+#define NONE      NULL
+#define PCO_ATTR_I(...)
+#define PCO_ATTR_F(...)
+#define PCO_ATTR_V(...)
+#define PCO_OP(id, upper, name_, signature_, types_, infer_, split_, decompose_, gradient_, bound_, doc_) \
+    {.op = PCO_OP_##upper,                                                                               \
+     .name = #name_,                                                                                     \
+     .signature = signature_,                                                                            \
+     .types = types_,                                                                                    \
+     .doc = doc_,                                                                                        \
+     .infer = infer_,                                                                                    \
+     .split = PCO_SPLIT_##split_,                                                                        \
+     .decompose = decompose_,                                                                            \
+     .gradient = PCO_GRADIENT_##gradient_,                                                               \
+     .bound = PCO_BOUND_##bound_},
+static const pco_op_info OPS[] = {
+#include "graph/ops.def"
+};
+#undef PCO_ATTR_I
+#undef PCO_ATTR_F
+#undef PCO_ATTR_V
+#undef PCO_OP
+#undef SIGNATURE
+#undef NONE
+
+enum { N_OPS = sizeof OPS / sizeof OPS[0], N_ATTR_ROWS = sizeof ATTR_ROWS / sizeof ATTR_ROWS[0] };
+
+const pco_op_info *pco_op_table(uint32_t *count)
+{
+    *count = N_OPS;
+    return OPS;
+}
+
+const pco_op_info *pco_op_find(uint32_t op)
+{
+    for (uint32_t i = 0; i < N_OPS; i++)
+        if ((uint32_t)OPS[i].op == op) return &OPS[i];
+    return NULL;
+}
+
+const pco_op_info *pco_op_find_name(const char *name)
+{
+    for (uint32_t i = 0; i < N_OPS; i++)
+        if (strcmp(OPS[i].name, name) == 0) return &OPS[i];
+    return NULL;
+}
+
+const pco_attr_info *pco_op_attr(const pco_op_info *op, uint32_t i)
+{
+    for (uint32_t row = 0; row < N_ATTR_ROWS; row++)
+        if (strcmp(ATTR_ROWS[row].op, op->name) == 0 && i-- == 0) return &ATTR_ROWS[row].info;
+    return NULL;
+}
+
+uint32_t pco_op_attrs_size(const pco_op_info *op)
+{
+    uint32_t size = 0;
+    const pco_attr_info *attr;
+    for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++)
+        size = attr->offset + (attr->type == PCO_ATTR_VECTOR ? 8u + 8u * PCO_MAX_RANK : 8u);
+    return size;
+}
+
+void pco_op_default_attrs(const pco_op_info *op, void *attrs)
+{
+    memset(attrs, 0, pco_op_attrs_size(op));
+    const pco_attr_info *attr;
+    for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++) {
+        unsigned char *at = (unsigned char *)attrs + attr->offset;
+        int64_t whole = attr->type == PCO_ATTR_INT ? (int64_t)attr->initial : 0;
+        if (attr->type == PCO_ATTR_FLOAT)
+            memcpy(at, &attr->initial, sizeof attr->initial);
+        else
+            memcpy(at, &whole, sizeof whole);
+    }
+}

@@ -1,0 +1,76 @@
+/* The op table, expanded: what ops.def says of each op, for the graph, the CLI and the conformance cases. */
+#ifndef PCO_GRAPH_OP_H
+#define PCO_GRAPH_OP_H
+
+#include "portico/plugin.h"
+
+typedef enum pco_bound_rule {
+    PCO_BOUND_EXACT,
+    PCO_BOUND_ROUND,
+    PCO_BOUND_FUNCTION,
+    PCO_BOUND_SUM,
+    PCO_BOUND_COMPOSITE,
+} pco_bound_rule;
+
+typedef enum pco_split_rule {
+    PCO_SPLIT_NONE,
+    PCO_SPLIT_ANY,
+    PCO_SPLIT_ROWS,
+    PCO_SPLIT_OUTER,
+    PCO_SPLIT_MATMUL,
+} pco_split_rule;
+
+typedef enum pco_gradient_rule {
+    PCO_GRADIENT_NONE,
+    PCO_GRADIENT_PLANNED,
+} pco_gradient_rule;
+
+typedef enum pco_attr_type { PCO_ATTR_INT, PCO_ATTR_FLOAT, PCO_ATTR_VECTOR } pco_attr_type;
+
+typedef struct pco_attr_info {
+    const char *name;
+    pco_attr_type type;
+    uint32_t offset; /* of the value in the struct; of n_field for a vector, whose elements follow 8 bytes later */
+    double initial;
+    const char *doc;
+} pco_attr_info;
+
+typedef struct pco_graph pco_graph;
+typedef struct pco_shape_context pco_shape_context;
+
+/* Works out the outputs of a node from its inputs (core/graph/infer.h). */
+typedef pco_status (*pco_infer_fn)(pco_shape_context *context, pco_error *err);
+
+/* Builds the node from primitives in `graph`: in[i] are tensor ids or PCO_NONE, out[] are filled. */
+typedef pco_status (*pco_decompose_fn)(pco_graph *graph, const pco_node *node, uint32_t *out, pco_error *err);
+
+typedef struct pco_op_info {
+    pco_op op;
+    const char *name;
+    const char *signature;
+    const char *types;
+    const char *doc;
+    pco_infer_fn infer; /* NULL: the signature says it all */
+    pco_split_rule split;
+    pco_decompose_fn decompose; /* NULL for a primitive */
+    pco_gradient_rule gradient;
+    pco_bound_rule bound;
+} pco_op_info;
+
+/* The row of an op, or NULL for a number that is reserved or unknown. Static. */
+const pco_op_info *pco_op_find(uint32_t op);
+const pco_op_info *pco_op_find_name(const char *name);
+
+/* All rows in the order of ops.def; *count receives how many. Static. */
+const pco_op_info *pco_op_table(uint32_t *count);
+
+/* Attribute i of an op in the order of its struct, or NULL past the last. Static. */
+const pco_attr_info *pco_op_attr(const pco_op_info *op, uint32_t i);
+
+/* Size of the op's attribute struct in bytes; 0 without attributes. */
+uint32_t pco_op_attrs_size(const pco_op_info *op);
+
+/* Fills an attribute struct with the op's defaults. */
+void pco_op_default_attrs(const pco_op_info *op, void *attrs);
+
+#endif

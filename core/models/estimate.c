@@ -1,0 +1,101 @@
+/* Device memory from the graphs alone. */
+#include "models/model.h"
+
+#include "base/error.h"
+#include "models/seq2seq.h"
+
+#include <stdlib.h>
+
+/* Most bytes of transients that are alive at once, nodes run in order. */
+static pco_status estimate_arena(const pco_graph *graph, uint64_t *peak, pco_error *err)
+{
+    uint32_t *last = malloc((graph->n_tensors + 1) * sizeof *last);
+    if (!last) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an estimate");
+    for (uint32_t t = 0; t < graph->n_tensors; t++) last[t] = PCO_NONE;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const pco_node *node = &graph->nodes[i];
+        for (uint32_t k = 0; k < node->n_inputs; k++)
+            if (node->inputs[k] != PCO_NONE) last[pco_graph_root(graph, node->inputs[k])] = i;
+    }
+    uint64_t alive = 0;
+    *peak = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const pco_node *node = &graph->nodes[i];
+        for (uint32_t k = 0; k < node->n_outputs; k++) {
+            uint32_t t = node->outputs[k];
+            if (t != PCO_NONE && graph->tensors[t].alias == PCO_NONE && graph->tensors[t].kind == PCO_KIND_TRANSIENT)
+                alive += graph->tensors[t].bytes;
+        }
+        if (alive > *peak) *peak = alive;
+        for (uint32_t k = 0; k < node->n_inputs; k++) {
+            if (node->inputs[k] == PCO_NONE) continue;
+            uint32_t root = pco_graph_root(graph, node->inputs[k]);
+            if (last[root] != i || graph->tensors[root].kind != PCO_KIND_TRANSIENT) continue;
+            alive -= graph->tensors[root].bytes;
+            last[root] = PCO_NONE;
+        }
+    }
+    free(last);
+    return PCO_OK;
+}
+
+/* A constant that `other` has too, at the same address. */
+static int estimate_counted(const pco_graph *other, const pco_tensor *constant)
+{
+    for (uint32_t t = 0; other && t < other->n_tensors; t++)
+        if (other->tensors[t].kind == PCO_KIND_CONSTANT && other->tensors[t].data == constant->data) return 1;
+    return 0;
+}
+
+static int estimate_state_counted(const pco_graph *other, const pco_tensor *state)
+{
+    uint32_t t = other ? pco_graph_find(other, state->name) : PCO_NONE;
+    return t != PCO_NONE && other->tensors[t].kind == PCO_KIND_STATE;
+}
+
+/* Adds what `graph` needs beyond `other` (NULL: nothing was counted yet). */
+static pco_status estimate_add(const pco_graph *graph, const pco_graph *other, pco_memory_estimate *estimate,
+                               pco_error *err)
+{
+    uint64_t arena = 0;
+    pco_status status = pco_graph_check(graph, err);
+    if (!status) status = estimate_arena(graph, &arena, err);
+    if (status) return status;
+    estimate->arena_bytes += arena;
+    for (uint32_t t = 0; t < graph->n_tensors; t++) {
+        const pco_tensor *x = &graph->tensors[t];
+        if (x->kind == PCO_KIND_CONSTANT && !estimate_counted(other, x)) {
+            estimate->constant_bytes += x->bytes;
+            if (x->dtype != PCO_I32) estimate->parameters += (uint64_t)pco_tensor_elements(x);
+        } else if (x->kind == PCO_KIND_STATE && !estimate_state_counted(other, x)) {
+            estimate->state_bytes += x->bytes;
+        } else if (x->kind == PCO_KIND_INPUT || x->kind == PCO_KIND_OUTPUT || x->kind == PCO_KIND_VALUE) {
+            estimate->io_bytes += x->bytes;
+        }
+    }
+    return PCO_OK;
+}
+
+pco_status pco_model_estimate(const pco_model_file *file, int64_t context, pco_memory_estimate *estimate,
+                              pco_error *err)
+{
+    *estimate = (pco_memory_estimate){0};
+    pco_graph *step = pco_graph_create(), *chunk = pco_graph_create();
+    const pco_nn step_nn = {step, file->weights}, chunk_nn = {chunk, file->weights};
+    pco_status status = PCO_OK;
+    if (!step || !chunk) {
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an estimate");
+    } else if (file->family == PCO_FAMILY_LLAMA) {
+        pco_llama_build(&step_nn, &file->llama, context, 1, 0);
+        pco_llama_build(&chunk_nn, &file->llama, context, context < 256 ? context : 256, 0);
+    } else {
+        pco_seq2seq_build_decode(&step_nn, &file->transformer, context, 1, 1);
+        pco_seq2seq_build_encode(&chunk_nn, &file->transformer, context, context);
+    }
+    if (!status) status = estimate_add(step, NULL, estimate, err);
+    if (!status) status = estimate_add(chunk, step, estimate, err);
+    pco_graph_destroy(step);
+    pco_graph_destroy(chunk);
+    estimate->total = estimate->constant_bytes + estimate->state_bytes + estimate->arena_bytes + estimate->io_bytes;
+    return status;
+}

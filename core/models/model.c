@@ -1,0 +1,130 @@
+#include "models/model.h"
+
+#include "base/error.h"
+#include "formats/safetensors.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { MODEL_CONTEXT_DEFAULT = 4096, MODEL_CONTEXT_MOST = 1 << 24 };
+
+const char *pco_family_name(pco_family family)
+{
+    return family == PCO_FAMILY_LLAMA ? "llama" : "transformer";
+}
+
+static pco_status model_open_gguf(const char *path, pco_model_file *file, pco_error *err)
+{
+    file->family = PCO_FAMILY_LLAMA;
+    pco_status status = pco_gguf_open(path, 0, &file->gguf, err);
+    if (!status) status = pco_llama_config_read(file->gguf, &file->llama, err);
+    if (status) return status;
+    file->weights = pco_gguf_weights(file->gguf);
+    if (!pco_gguf_find(file->gguf, "tokenizer.ggml.model")) return PCO_OK;
+    status = pco_tokenizer_from_gguf(file->gguf, &file->target, err);
+    file->source = file->target;
+    if (!status && pco_tokenizer_vocab_size(file->target) != (uint64_t)file->llama.vocab_size)
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and 'token_embd.weight' %" PRId64, path,
+                          pco_tokenizer_vocab_size(file->target), file->llama.vocab_size);
+    return status;
+}
+
+static pco_status model_read_config(const char *path, pco_model_file *file, pco_error *err)
+{
+    cJSON *root;
+    pco_status status = pco_json_load(path, &root, err);
+    if (status) return status;
+    pco_transformer_config *config = &file->transformer;
+    status = pco_transformer_config_read(root, path, config, err);
+    if (!status && (config->vocab_size[0] < 1 || config->vocab_size[1] < 1))
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: vocab_size is missing", path);
+    if (!status) status = pco_transformer_tokenizer(root, path, config, PCO_ENCODER, &file->source, err);
+    if (!status) status = pco_transformer_tokenizer(root, path, config, PCO_DECODER, &file->target, err);
+    cJSON_Delete(root);
+    return status;
+}
+
+static pco_status model_open_folder(const char *path, pco_model_file *file, pco_error *err)
+{
+    char *name = NULL;
+    file->family = PCO_FAMILY_TRANSFORMER;
+    if (asprintf(&name, "%s/config.json", path) < 0)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    pco_status status = model_read_config(name, file, err);
+    free(name);
+    if (status) return status;
+    if (asprintf(&name, "%s/model.safetensors", path) < 0)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    status = pco_safetensors_open(name, &file->safetensors, err);
+    free(name);
+    file->weights = file->safetensors;
+    return status;
+}
+
+/* Does the file begin as GGUF files do? */
+static int model_is_gguf(const char *path)
+{
+    char magic[4] = {0};
+    FILE *in = fopen(path, "rb");
+    if (!in) return 0;
+    size_t size = fread(magic, 1, sizeof magic, in);
+    fclose(in);
+    return size == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
+}
+
+pco_status pco_model_file_open(const char *path, pco_model_file **out, pco_error *err)
+{
+    struct stat info;
+    *out = NULL;
+    if (stat(path, &info)) return pco_fail(err, PCO_ERROR_IO, "%s cannot be opened: %m", path);
+    pco_model_file *file = calloc(1, sizeof *file);
+    if (file) file->path = strdup(path);
+    if (!file || !file->path) {
+        free(file);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    }
+    pco_status status;
+    if (S_ISDIR(info.st_mode))
+        status = model_open_folder(path, file, err);
+    else if (model_is_gguf(path))
+        status = model_open_gguf(path, file, err);
+    else
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s is neither a GGUF file nor a folder with config.json and "
+                          "model.safetensors", path);
+    if (status) {
+        pco_model_file_close(file);
+        return status;
+    }
+    *out = file;
+    return PCO_OK;
+}
+
+void pco_model_file_close(pco_model_file *file)
+{
+    if (!file) return;
+    if (file->source != file->target) pco_tokenizer_destroy(file->source);
+    pco_tokenizer_destroy(file->target);
+    pco_gguf_close(file->gguf);
+    pco_weights_close(file->safetensors);
+    free(file->path);
+    free(file);
+}
+
+pco_status pco_model_context(const pco_model_file *file, int64_t wanted, int64_t *context, pco_error *err)
+{
+    int64_t most = file->family == PCO_FAMILY_LLAMA ? file->llama.context_length
+                                                    : file->transformer.max_position_embeddings;
+    if (wanted < 0 || wanted > MODEL_CONTEXT_MOST)
+        return pco_fail(err, PCO_ERROR_INVALID, "a context of %" PRId64 " tokens is not possible; it can be 1 to %d",
+                        wanted, MODEL_CONTEXT_MOST);
+    *context = wanted ? wanted : most < MODEL_CONTEXT_DEFAULT ? most : MODEL_CONTEXT_DEFAULT;
+    return PCO_OK;
+}
+
+int64_t pco_model_vocab(const pco_model_file *file)
+{
+    return file->family == PCO_FAMILY_LLAMA ? file->llama.vocab_size : file->transformer.vocab_size[PCO_DECODER];
+}

@@ -1,0 +1,225 @@
+#include "models/seq2seq.h"
+
+#include "base/error.h"
+#include "models/stage.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEQ2SEQ_ENCODE, SEQ2SEQ_SCORE };
+
+struct pco_seq2seq {
+    pco_session *session;
+    const pco_weights *weights;
+    pco_transformer_config config;
+    int64_t context, source, position; /* source: tokens of the source; 0: none read */
+    uint32_t n_sizes;
+    int64_t sizes[PCO_STAGE_SIZES];
+    pco_stage step, stages[2][PCO_STAGE_SIZES];
+    int32_t *ids; /* [context] */
+};
+
+/* A state per decoder layer, [1,context,H,D], "what.N"; NULL after a kept error. In the graph's memory. */
+static uint32_t *seq2seq_states(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
+                                const char *what)
+{
+    int64_t heads = config->attention_heads[PCO_DECODER], layers = config->layers[PCO_DECODER];
+    const int64_t shape[4] = {1, context, heads, config->d_model / heads};
+    uint32_t *states = pco_arena_allocate(&nn->graph->arena, (size_t)(layers + 1) * sizeof *states);
+    if (!states) {
+        pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
+        return NULL;
+    }
+    for (int64_t i = 0; i < layers; i++)
+        states[i] = pco_graph_state(nn->graph, pco_nn_name(nn, "%s.%" PRId64, what, i), PCO_F32, 4, shape);
+    return states;
+}
+
+void pco_seq2seq_build_encode(const pco_nn *nn, const pco_transformer_config *config, int64_t context, int64_t rows)
+{
+    pco_graph *graph = nn->graph;
+    uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, (int64_t[]){1, rows});
+    const pco_transformer_padding padding = {PCO_NONE, pco_graph_value(graph, "lengths", PCO_I32, 1, (int64_t[]){1})};
+    uint32_t memory = pco_transformer_encode(nn, config, ids, &padding);
+    const int32_t zero = 0;
+    uint32_t first = pco_graph_constant_copy(graph, "first", PCO_I32, 1, (int64_t[]){1}, &zero);
+    uint32_t *keys = seq2seq_states(nn, config, context, "cross.key");
+    uint32_t *values = seq2seq_states(nn, config, context, "cross.value");
+    const pco_nn_attention_operands none = PCO_NN_NO_OPERANDS;
+    for (int64_t i = 0; keys && values && i < config->layers[PCO_DECODER]; i++) {
+        uint32_t key, value;
+        pco_graph_scope(graph, "cross.%" PRId64, i);
+        pco_nn_layer_params layer = pco_transformer_layer(nn, config, PCO_DECODER, i);
+        pco_nn_attention_memory(nn, memory, &layer.cross_attention, &none, &key, &value);
+        pco_state_write(graph, keys[i], key, first, 1);
+        pco_state_write(graph, values[i], value, first, 1);
+    }
+}
+
+void pco_seq2seq_build_decode(const pco_nn *nn, const pco_transformer_config *config, int64_t context, int64_t rows,
+                              int step)
+{
+    pco_graph *graph = nn->graph;
+    const int64_t one[1] = {1}, ids_shape[2] = {1, rows};
+    uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, ids_shape);
+    pco_transformer_decoder decoder = {.memory = PCO_NONE, .positions = PCO_NONE, .starts = PCO_NONE, .lengths = PCO_NONE};
+    decoder.padding.mask = PCO_NONE;
+    decoder.padding.lengths = pco_graph_value(graph, "source_lengths", PCO_I32, 1, one);
+    decoder.cross_keys = seq2seq_states(nn, config, context, "cross.key");
+    decoder.cross_values = seq2seq_states(nn, config, context, "cross.value");
+    if (step) {
+        decoder.positions = pco_graph_value(graph, "positions", PCO_I32, 2, ids_shape);
+        decoder.starts = pco_graph_value(graph, "starts", PCO_I32, 1, one);
+        decoder.lengths = pco_graph_value(graph, "lengths", PCO_I32, 1, one);
+        decoder.key_states = seq2seq_states(nn, config, context, "cache.key");
+        decoder.value_states = seq2seq_states(nn, config, context, "cache.value");
+    }
+    if (graph->status) return;
+    uint32_t logits = pco_transformer_decode(nn, config, ids, &decoder);
+    logits = pco_reshape(graph, logits, 2, (int64_t[]){rows, config->vocab_size[PCO_DECODER]});
+    pco_graph_output(graph, logits, "logits");
+}
+
+static pco_status seq2seq_build(pco_seq2seq *run, const char *what, int64_t rows, int encode, int step, pco_stage *stage,
+                                pco_error *err)
+{
+    if (stage->executable) return PCO_OK;
+    char name[64];
+    snprintf(name, sizeof name, "%s, %" PRId64 " tokens", what, rows);
+    pco_graph *graph = pco_graph_create();
+    if (graph) {
+        const pco_nn nn = {graph, run->weights};
+        if (encode)
+            pco_seq2seq_build_encode(&nn, &run->config, run->context, rows);
+        else
+            pco_seq2seq_build_decode(&nn, &run->config, run->context, rows, step);
+    }
+    return pco_stage_create(run->session, graph, name, rows, stage, err);
+}
+
+pco_status pco_seq2seq_create(pco_session *session, const pco_weights *weights, const pco_transformer_config *config,
+                              int64_t context, pco_seq2seq **out, pco_error *err)
+{
+    *out = NULL;
+    pco_seq2seq *run = calloc(1, sizeof *run);
+    if (run) run->ids = calloc((size_t)context, sizeof *run->ids);
+    if (!run || !run->ids) {
+        free(run);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a model");
+    }
+    run->session = session;
+    run->weights = weights;
+    run->config = *config;
+    run->context = context;
+    run->n_sizes = pco_stage_sizes(16, context, run->sizes);
+    pco_status status = seq2seq_build(run, "decoder", 1, 0, 1, &run->step, err);
+    if (status) {
+        pco_seq2seq_destroy(run);
+        return status;
+    }
+    *out = run;
+    return PCO_OK;
+}
+
+void pco_seq2seq_destroy(pco_seq2seq *run)
+{
+    if (!run) return;
+    for (uint32_t i = 0; i < run->n_sizes; i++) {
+        pco_stage_destroy(&run->stages[SEQ2SEQ_ENCODE][i]);
+        pco_stage_destroy(&run->stages[SEQ2SEQ_SCORE][i]);
+    }
+    pco_stage_destroy(&run->step);
+    free(run->ids);
+    free(run);
+}
+
+static pco_status seq2seq_check(const pco_seq2seq *run, pco_transformer_side side, const int32_t *ids, int64_t count,
+                                int64_t total, pco_error *err)
+{
+    const char *what = side == PCO_ENCODER ? "source" : "target";
+    if (total > run->context)
+        return pco_fail(err, PCO_ERROR_INVALID, "a %s of %" PRId64 " tokens does not fit into a context of %" PRId64, what,
+                        total, run->context);
+    for (int64_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= run->config.vocab_size[side])
+            return pco_fail(err, PCO_ERROR_INVALID, "token %" PRId64 " of the %s is %d, outside a vocabulary of %" PRId64, i,
+                            what, ids[i], run->config.vocab_size[side]);
+    return PCO_OK;
+}
+
+/* The stage that holds `count` rows, with ids written, padded. */
+static pco_status seq2seq_start(pco_seq2seq *run, int kind, const int32_t *ids, int64_t count, pco_stage **out,
+                                pco_error *err)
+{
+    uint32_t size = 0;
+    while (run->sizes[size] < count) size++;
+    pco_stage *stage = *out = &run->stages[kind][size];
+    int encode = kind == SEQ2SEQ_ENCODE;
+    pco_status status = seq2seq_build(run, encode ? "encoder" : "scoring", run->sizes[size], encode, 0, stage, err);
+    if (status) return status;
+    for (int64_t i = 0; i < stage->rows; i++) run->ids[i] = i < count ? ids[i] : run->config.pad_token_id;
+    return pco_stage_write(stage, stage->ids, run->ids, stage->rows, err);
+}
+
+pco_status pco_seq2seq_encode(pco_seq2seq *run, const int32_t *ids, int64_t count, pco_error *err)
+{
+    pco_stage *stage;
+    const int32_t length = (int32_t)count;
+    run->position = run->source = 0;
+    if (count < 1) return pco_fail(err, PCO_ERROR_INVALID, "the source has no tokens");
+    pco_status status = seq2seq_check(run, PCO_ENCODER, ids, count, count, err);
+    if (!status) status = seq2seq_start(run, SEQ2SEQ_ENCODE, ids, count, &stage, err);
+    if (!status) status = pco_stage_write(stage, stage->lengths, &length, 1, err);
+    if (!status) status = pco_executable_run(stage->executable, err);
+    if (!status) run->source = count;
+    return status;
+}
+
+pco_status pco_seq2seq_step(pco_seq2seq *run, int32_t id, float *logits, pco_error *err)
+{
+    pco_stage *stage = &run->step;
+    const int32_t start = (int32_t)run->position, length = start + 1, source = (int32_t)run->source;
+    const int32_t position = start + (int32_t)run->config.position_offset;
+    if (!run->source) return pco_fail(err, PCO_ERROR_INVALID, "no source has been read");
+    pco_status status = seq2seq_check(run, PCO_DECODER, &id, 1, length, err);
+    if (!status) status = pco_stage_write(stage, stage->ids, &id, 1, err);
+    if (!status) status = pco_stage_write(stage, stage->positions, &position, 1, err);
+    if (!status) status = pco_stage_write(stage, stage->starts, &start, 1, err);
+    if (!status) status = pco_stage_write(stage, stage->lengths, &length, 1, err);
+    if (!status) status = pco_stage_write(stage, stage->source_lengths, &source, 1, err);
+    if (!status) status = pco_executable_run(stage->executable, err);
+    uint64_t bytes = (uint64_t)run->config.vocab_size[PCO_DECODER] * sizeof *logits;
+    if (!status && logits) status = pco_executable_read(stage->executable, stage->logits, logits, bytes, err);
+    if (!status) run->position++;
+    return status;
+}
+
+int64_t pco_seq2seq_position(const pco_seq2seq *run)
+{
+    return run->position;
+}
+
+pco_status pco_seq2seq_score(pco_seq2seq *run, const int32_t *ids, int64_t count, float *logits, pco_error *err)
+{
+    pco_stage *stage;
+    const int32_t source = (int32_t)run->source;
+    if (!run->source) return pco_fail(err, PCO_ERROR_INVALID, "no source has been read");
+    if (count < 1) return pco_fail(err, PCO_ERROR_INVALID, "the target has no tokens");
+    pco_status status = seq2seq_check(run, PCO_DECODER, ids, count, count, err);
+    if (!status) status = seq2seq_start(run, SEQ2SEQ_SCORE, ids, count, &stage, err);
+    if (!status) status = pco_stage_write(stage, stage->source_lengths, &source, 1, err);
+    if (!status) status = pco_executable_run(stage->executable, err);
+    uint64_t bytes = (uint64_t)(count * run->config.vocab_size[PCO_DECODER]) * sizeof *logits;
+    if (!status) status = pco_executable_read(stage->executable, stage->logits, logits, bytes, err);
+    return status;
+}
+
+pco_executable_stats pco_seq2seq_inspect(const pco_seq2seq *run)
+{
+    for (uint32_t i = run->n_sizes; i-- > 0;)
+        for (int kind = 0; kind < 2; kind++)
+            if (run->stages[kind][i].executable) return pco_executable_inspect(run->stages[kind][i].executable);
+    return pco_executable_inspect(run->step.executable);
+}

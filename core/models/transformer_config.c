@@ -1,0 +1,185 @@
+#include "models/transformer.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const transformer_keys[] = {
+    "model_type", "vocab_size", "encoder_vocab_size", "decoder_vocab_size", "d_model", "encoder_layers",
+    "decoder_layers", "encoder_attention_heads", "decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim",
+    "activation_function", "fused_gate_up", "normalize_before", "norm_type", "norm_form", "norm_eps", "final_norm",
+    "final_norm_form", "final_norm_eps", "attention_bias", "ffn_bias", "fused_qkv", "position_embedding",
+    "rope_theta", "rope_interleaved", "sinusoidal_layout", "position_offset", "scale_embedding",
+    "tie_word_embeddings", "share_embeddings", "final_logits_bias", "pad_token_id", "bos_token_id", "eos_token_id",
+    "decoder_start_token_id", "max_position_embeddings", "add_eos_to_source", "vocab", "encoder_vocab",
+    "decoder_vocab",
+};
+
+/* Reading goes on after an error without effect: the first one is kept. */
+typedef struct transformer_reader {
+    const cJSON *root;
+    const char *label;
+    pco_status status;
+    pco_error *err;
+} transformer_reader;
+
+static int64_t transformer_int(transformer_reader *r, const char *key, int64_t least, int64_t most, int64_t fallback)
+{
+    int64_t value = fallback;
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
+    if (!r->status && !cJSON_IsNull(item))
+        r->status = pco_json_int_or(r->root, r->label, key, least, most, fallback, &value, r->err);
+    return value;
+}
+
+static double transformer_number(transformer_reader *r, const char *key, double least, double most, double fallback)
+{
+    double value = fallback;
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
+    if (!r->status && !cJSON_IsNull(item))
+        r->status = pco_json_number_or(r->root, r->label, key, least, most, fallback, &value, r->err);
+    return value;
+}
+
+static int transformer_bool(transformer_reader *r, const char *key, int fallback)
+{
+    int value = fallback;
+    if (!r->status) r->status = pco_json_bool_or(r->root, r->label, key, fallback, &value, r->err);
+    return value;
+}
+
+static uint32_t transformer_enum(transformer_reader *r, const char *key, const char *const *names, uint32_t count,
+                                 uint32_t fallback)
+{
+    uint32_t value = fallback;
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
+    if (!r->status && !cJSON_IsNull(item))
+        r->status = pco_json_enum_or(r->root, r->label, key, names, count, fallback, &value, r->err);
+    return value;
+}
+
+static int32_t transformer_token(transformer_reader *r, const char *key, int32_t fallback)
+{
+    return (int32_t)transformer_int(r, key, 0, INT32_MAX, fallback);
+}
+
+static void transformer_read_sizes(transformer_reader *r, pco_transformer_config *c)
+{
+    int64_t vocab = transformer_int(r, "vocab_size", 0, INT32_MAX, 0);
+    c->share_embeddings = transformer_bool(r, "share_embeddings", 1);
+    c->vocab_size[0] = transformer_int(r, "encoder_vocab_size", 0, INT32_MAX, vocab);
+    c->vocab_size[1] = transformer_int(r, "decoder_vocab_size", 0, INT32_MAX, vocab);
+    if (c->share_embeddings) c->vocab_size[0] = c->vocab_size[1] = vocab;
+    c->d_model = transformer_int(r, "d_model", 1, 1 << 20, 512);
+    c->layers[0] = transformer_int(r, "encoder_layers", 0, 1024, 6);
+    c->layers[1] = transformer_int(r, "decoder_layers", 0, 1024, 6);
+    c->attention_heads[0] = transformer_int(r, "encoder_attention_heads", 1, 4096, 8);
+    c->attention_heads[1] = transformer_int(r, "decoder_attention_heads", 1, 4096, 8);
+    c->ffn_dim[0] = transformer_int(r, "encoder_ffn_dim", 1, 1 << 24, 2048);
+    c->ffn_dim[1] = transformer_int(r, "decoder_ffn_dim", 1, 1 << 24, 2048);
+    c->max_position_embeddings = transformer_int(r, "max_position_embeddings", 1, 1 << 24, 512);
+}
+
+static void transformer_read_norms(transformer_reader *r, pco_transformer_config *c)
+{
+    static const char *const types[] = {"layer_norm", "rms_norm"}, *const forms[] = {"var_eps", "std_eps"};
+    c->norm.size = c->d_model;
+    c->norm.type = (pco_nn_norm_type)transformer_enum(r, "norm_type", types, 2, PCO_NN_LAYER_NORM);
+    c->norm.form = (pco_nn_norm_form)transformer_enum(r, "norm_form", forms, 2, PCO_NN_VAR_EPS);
+    c->norm.eps = transformer_number(r, "norm_eps", 0, 1e3, 1e-5);
+    c->final_norm = transformer_bool(r, "final_norm", 0);
+    c->last_norm = c->norm;
+    c->last_norm.form = (pco_nn_norm_form)transformer_enum(r, "final_norm_form", forms, 2, c->norm.form);
+    c->last_norm.eps = transformer_number(r, "final_norm_eps", 0, 1e3, c->norm.eps);
+}
+
+static void transformer_read_options(transformer_reader *r, pco_transformer_config *c)
+{
+    static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swiglu"};
+    static const pco_nn_activation values[] = {PCO_NN_RELU, PCO_NN_GELU, PCO_NN_GELU_TANH, PCO_NN_SWIGLU};
+    static const char *const positions[] = {"sinusoidal", "rope"}, *const layouts[] = {"interleaved", "half"};
+    c->activation_function = values[transformer_enum(r, "activation_function", activations, 4, 0)];
+    c->fused_gate_up = transformer_bool(r, "fused_gate_up", 0);
+    c->normalize_before = transformer_bool(r, "normalize_before", 0);
+    c->attention_bias = transformer_bool(r, "attention_bias", 1);
+    c->ffn_bias = transformer_bool(r, "ffn_bias", 1);
+    c->fused_qkv = transformer_bool(r, "fused_qkv", 0);
+    c->position_embedding = (pco_position_embedding)transformer_enum(r, "position_embedding", positions, 2, 0);
+    c->rope_theta = transformer_number(r, "rope_theta", 1, 1e12, 10000);
+    c->rope_interleaved = transformer_bool(r, "rope_interleaved", 0);
+    c->sinusoidal_layout = (int)transformer_enum(r, "sinusoidal_layout", layouts, 2, 0);
+    c->position_offset = transformer_int(r, "position_offset", 0, 1 << 24, 0);
+    c->scale_embedding = transformer_bool(r, "scale_embedding", 0);
+    c->tie_word_embeddings = transformer_bool(r, "tie_word_embeddings", 1);
+    c->final_logits_bias = transformer_bool(r, "final_logits_bias", 0);
+    c->pad_token_id = transformer_token(r, "pad_token_id", 0);
+    c->bos_token_id = transformer_token(r, "bos_token_id", 1);
+    c->eos_token_id = transformer_token(r, "eos_token_id", 2);
+    c->decoder_start_token_id = transformer_token(r, "decoder_start_token_id", 1);
+    c->add_eos_to_source = transformer_bool(r, "add_eos_to_source", 0);
+}
+
+pco_status pco_transformer_config_read(const cJSON *root, const char *label, pco_transformer_config *config,
+                                       pco_error *err)
+{
+    static const char *const sides[] = {"encoder", "decoder"}, *const types[] = {"transformer"};
+    uint32_t type;
+    memset(config, 0, sizeof *config);
+    uint32_t n_keys = sizeof transformer_keys / sizeof *transformer_keys;
+    pco_status status = pco_json_enum(root, label, "model_type", types, 1, &type, err);
+    if (!status) status = pco_json_known(root, label, transformer_keys, n_keys, err);
+    if (status) return status;
+    transformer_reader reader = {root, label, PCO_OK, err};
+    transformer_read_sizes(&reader, config);
+    transformer_read_norms(&reader, config);
+    transformer_read_options(&reader, config);
+    if (reader.status) return reader.status;
+    for (int side = 0; side < 2; side++) {
+        int64_t heads = config->attention_heads[side], size = config->d_model / heads;
+        if (config->d_model % heads)
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: d_model %" PRId64 " is no multiple of %s_attention_heads %" PRId64,
+                            label, config->d_model, sides[side], heads);
+        if (config->position_embedding == PCO_POSITION_ROPE && size % 2)
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: rope needs an even head size, and d_model / %s_attention_heads "
+                            "is %" PRId64, label, sides[side], size);
+    }
+    if (config->position_embedding == PCO_POSITION_SINUSOIDAL && config->d_model % 2)
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: sinusoidal positions need an even d_model, and it is %" PRId64,
+                        label, config->d_model);
+    return PCO_OK;
+}
+
+pco_status pco_transformer_tokenizer(const cJSON *root, const char *label, const pco_transformer_config *config,
+                                     pco_transformer_side side, pco_tokenizer **tokenizer, pco_error *err)
+{
+    const char *key = side == PCO_ENCODER ? "encoder_vocab" : "decoder_vocab";
+    *tokenizer = NULL;
+    const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, key);
+    if (!list) list = cJSON_GetObjectItemCaseSensitive(root, key = "vocab");
+    if (!list) return PCO_OK;
+    if (!cJSON_IsArray(list)) return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
+    uint32_t count = (uint32_t)cJSON_GetArraySize(list), filled = 0;
+    if (count != config->vocab_size[side])
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has %u tokens and the vocabulary size is %" PRId64, label, key,
+                        count, config->vocab_size[side]);
+    const char **tokens = calloc(count ? count : 1, sizeof *tokens);
+    if (!tokens) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s' of %s", key, label);
+    pco_status status = PCO_OK;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, list) {
+        if (!status && !cJSON_IsString(item))
+            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
+        else
+            tokens[filled++] = item->valuestring;
+    }
+    pco_tokenizer_special special = {.bos = config->bos_token_id, .eos = config->eos_token_id,
+                                     .pad = config->pad_token_id, .unk = -1};
+    if (!status) {
+        status = pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
+        if (status) status = pco_fail_prefix(err, status, "%s: '%s'", label, key);
+    }
+    free(tokens);
+    return status;
+}

@@ -1,0 +1,68 @@
+#include "nn/nn.h"
+
+/* Which rows of the fused projection, or which projection. */
+typedef enum nn_role { NN_QUERY, NN_KEY, NN_VALUE } nn_role;
+
+/* x [B,S,H*D] as [B,S,H,D]: the same memory. */
+static uint32_t nn_split_heads(const pco_nn *nn, uint32_t x, int64_t heads, int64_t head_dim)
+{
+    if (nn->graph->status || x == PCO_NONE) return PCO_NONE;
+    const int64_t *shape = nn->graph->tensors[x].shape;
+    return pco_reshape(nn->graph, x, 4, (int64_t[]){shape[0], shape[1], heads, head_dim});
+}
+
+/* The projection of x [B,S,width] for that role: [B,S,H,D]. */
+static uint32_t nn_project(const pco_nn *nn, uint32_t x, const pco_nn_attention_params *params, nn_role role)
+{
+    const char *names[] = {params->query, params->key, params->value};
+    int64_t queries = params->heads * params->head_dim, keys = params->kv_heads * params->head_dim;
+    int64_t heads = role == NN_QUERY ? params->heads : params->kv_heads;
+    pco_nn_linear_params linear = {.name = names[role],
+                                   .in_features = params->width,
+                                   .out_features = heads * params->head_dim,
+                                   .bias = params->bias};
+    if (params->fused) {
+        linear.name = params->fused;
+        linear.first_row = role == NN_QUERY ? 0 : role == NN_KEY ? queries : queries + keys;
+        linear.total_rows = queries + 2 * keys;
+    }
+    return nn_split_heads(nn, pco_nn_linear(nn, x, &linear), heads, params->head_dim);
+}
+
+void pco_nn_attention_memory(const pco_nn *nn, uint32_t memory, const pco_nn_attention_params *params,
+                             const pco_nn_attention_operands *operands, uint32_t *key, uint32_t *value)
+{
+    *key = nn_project(nn, memory, params, NN_KEY);
+    if (operands->phase != PCO_NONE)
+        *key = pco_nn_rope(nn, *key, operands->positions, operands->phase, params->rope_interleaved);
+    *value = nn_project(nn, memory, params, NN_VALUE);
+}
+
+uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_params *params,
+                          const pco_nn_attention_operands *operands)
+{
+    pco_graph *graph = nn->graph;
+    uint32_t query = nn_project(nn, x, params, NN_QUERY), key = operands->key, value = operands->value;
+    if (operands->phase != PCO_NONE)
+        query = pco_nn_rope(nn, query, operands->positions, operands->phase, params->rope_interleaved);
+    if (key == PCO_NONE || value == PCO_NONE) {
+        uint32_t memory = operands->memory == PCO_NONE ? x : operands->memory;
+        pco_nn_attention_memory(nn, memory, params, operands, &key, &value);
+    }
+    if (operands->key_state != PCO_NONE) {
+        key = pco_state_write(graph, operands->key_state, key, operands->index, 1);
+        value = pco_state_write(graph, operands->value_state, value, operands->index, 1);
+    }
+    if (graph->status) return PCO_NONE;
+    pco_scaled_dot_product_attention_attrs attrs = {.causal = params->causal, .heads_first = 0};
+    uint32_t inputs[] = {query, key, value, operands->mask, operands->lengths, operands->starts};
+    uint32_t mixed = pco_graph_add(graph, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, inputs, 6, NULL);
+    if (graph->status) return PCO_NONE;
+    const int64_t *shape = graph->tensors[mixed].shape;
+    const int64_t joined[3] = {shape[0], shape[1], params->heads * params->head_dim};
+    pco_nn_linear_params output = {.name = params->output,
+                                   .in_features = joined[2],
+                                   .out_features = params->width,
+                                   .bias = params->output_bias};
+    return pco_nn_linear(nn, pco_reshape(graph, mixed, 3, joined), &output);
+}

@@ -1,0 +1,46 @@
+#include "nn/nn.h"
+
+typedef struct nn_attention_call {
+    const pco_nn_attention_params *params;
+    const pco_nn_attention_operands *operands;
+} nn_attention_call;
+
+static uint32_t nn_attention_block(const pco_nn *nn, uint32_t x, const void *user)
+{
+    const nn_attention_call *call = user;
+    return pco_nn_attention(nn, x, call->params, call->operands);
+}
+
+static uint32_t nn_ffn_block(const pco_nn *nn, uint32_t x, const void *user)
+{
+    return pco_nn_ffn(nn, x, user);
+}
+
+uint32_t pco_nn_residual(const pco_nn *nn, uint32_t x, int normalize_before, const char *norm_name,
+                         const pco_nn_norm_params *norm, pco_nn_block_fn block, const void *user)
+{
+    uint32_t in = normalize_before ? pco_nn_norm(nn, x, norm_name, norm) : x;
+    uint32_t sum = pco_binary(nn->graph, PCO_OP_ADD, x, block(nn, in, user));
+    return normalize_before ? sum : pco_nn_norm(nn, sum, norm_name, norm);
+}
+
+uint32_t pco_nn_encoder_layer(const pco_nn *nn, uint32_t x, const pco_nn_layer_params *params,
+                              const pco_nn_attention_operands *self_attention)
+{
+    nn_attention_call self = {&params->self_attention, self_attention};
+    int before = params->normalize_before;
+    x = pco_nn_residual(nn, x, before, params->self_attention_norm, &params->norm, nn_attention_block, &self);
+    return pco_nn_residual(nn, x, before, params->ffn_norm, &params->norm, nn_ffn_block, &params->ffn);
+}
+
+uint32_t pco_nn_decoder_layer(const pco_nn *nn, uint32_t x, const pco_nn_layer_params *params,
+                              const pco_nn_attention_operands *self_attention,
+                              const pco_nn_attention_operands *cross_attention)
+{
+    nn_attention_call self = {&params->self_attention, self_attention};
+    nn_attention_call cross = {&params->cross_attention, cross_attention};
+    int before = params->normalize_before;
+    x = pco_nn_residual(nn, x, before, params->self_attention_norm, &params->norm, nn_attention_block, &self);
+    x = pco_nn_residual(nn, x, before, params->cross_attention_norm, &params->norm, nn_attention_block, &cross);
+    return pco_nn_residual(nn, x, before, params->ffn_norm, &params->norm, nn_ffn_block, &params->ffn);
+}

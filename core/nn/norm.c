@@ -1,0 +1,14 @@
+#include "nn/nn.h"
+
+uint32_t pco_nn_norm(const pco_nn *nn, uint32_t x, const char *name, const pco_nn_norm_params *params)
+{
+    uint32_t weight = pco_nn_weight(nn, pco_nn_name(nn, "%s.weight", name), 1, &params->size);
+    if (params->type == PCO_NN_RMS_NORM) {
+        pco_rms_norm_attrs attrs = {.eps = params->eps};
+        return pco_graph_add(nn->graph, PCO_OP_RMS_NORM, &attrs, (uint32_t[]){x, weight}, 2, NULL);
+    }
+    uint32_t bias = pco_nn_weight(nn, pco_nn_name(nn, "%s.bias", name), 1, &params->size);
+    int unbiased = params->form == PCO_NN_STD_EPS;
+    pco_layer_norm_attrs attrs = {.eps = params->eps, .form = unbiased, .correction = unbiased};
+    return pco_graph_add(nn->graph, PCO_OP_LAYER_NORM, &attrs, (uint32_t[]){x, weight, bias}, 3, NULL);
+}

@@ -1,0 +1,94 @@
+#include "nn/nn.h"
+
+#include "base/dtype.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *pco_nn_name(const pco_nn *nn, const char *format, ...)
+{
+    char text[256];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    const char *copy = pco_arena_text(&nn->graph->arena, text);
+    if (copy) return copy;
+    pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while building a graph");
+    return "";
+}
+
+/* Can a constant of that type and rank be an operand? */
+static int nn_type_runs(int32_t dtype, uint32_t rank)
+{
+    if (dtype == PCO_F32 || dtype == PCO_F16 || dtype == PCO_BF16) return 1;
+    return rank >= 2 && (dtype == PCO_Q8_0 || dtype == PCO_Q4_0);
+}
+
+/* The tensor in the file, checked; NULL after a kept error. */
+static const pco_weight *nn_find(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape)
+{
+    char wanted[160], found[160];
+    const char *file = nn->weights->label;
+    const pco_weight *weight = pco_weights_find(nn->weights, name);
+    pco_shape_text(rank, shape, wanted, sizeof wanted);
+    if (!weight) {
+        pco_graph_fail(nn->graph, PCO_ERROR_NOT_FOUND, "%s has no tensor '%s', which should have shape %s", file, name,
+                       wanted);
+        return NULL;
+    }
+    if (!nn_type_runs(weight->dtype, rank)) {
+        const char *types = rank >= 2 ? "F32, F16, Q8_0 or Q4_0" : "F32 or F16";
+        pco_graph_fail(nn->graph, PCO_ERROR_UNSUPPORTED, "tensor '%s' is %s, which Portico cannot run; use %s", name,
+                       weight->type_name, types);
+        return NULL;
+    }
+    if (weight->rank != rank || memcmp(weight->shape, shape, rank * sizeof *shape) != 0) {
+        pco_graph_fail(nn->graph, PCO_ERROR_FORMAT, "tensor '%s' of %s has shape %s and should have %s", name, file,
+                       pco_shape_text(weight->rank, weight->shape, found, sizeof found), wanted);
+        return NULL;
+    }
+    if (!weight->data) {
+        pco_graph_fail(nn->graph, PCO_ERROR_FORMAT, "tensor '%s' of %s has no data", name, file);
+        return NULL;
+    }
+    return weight;
+}
+
+/* The constant of that name, when the graph has it already. */
+static uint32_t nn_known(const pco_nn *nn, const char *name)
+{
+    const pco_graph *graph = nn->graph;
+    for (uint32_t i = 0; i < graph->n_tensors; i++)
+        if (graph->tensors[i].kind == PCO_KIND_CONSTANT && strcmp(graph->tensors[i].name, name) == 0) return i;
+    return PCO_NONE;
+}
+
+uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape)
+{
+    if (nn->graph->status) return PCO_NONE;
+    const pco_weight *weight = nn_find(nn, name, rank, shape);
+    if (!weight) return PCO_NONE;
+    uint32_t known = nn_known(nn, name);
+    if (known != PCO_NONE) return known;
+    return pco_graph_constant(nn->graph, name, (pco_dtype)weight->dtype, rank, shape, weight->data);
+}
+
+uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape, int64_t first,
+                            int64_t count)
+{
+    if (nn->graph->status) return PCO_NONE;
+    const pco_weight *weight = nn_find(nn, name, rank, shape);
+    if (!weight) return PCO_NONE;
+    const char *part = pco_nn_name(nn, "%s[%" PRId64 ":%" PRId64 "]", name, first, first + count);
+    uint32_t known = nn_known(nn, part);
+    if (known != PCO_NONE) return known;
+    int64_t part_shape[PCO_MAX_RANK];
+    memcpy(part_shape, shape, rank * sizeof *shape);
+    part_shape[0] = count;
+    uint64_t row_bytes = shape[0] ? weight->bytes / (uint64_t)shape[0] : 0;
+    const char *data = (const char *)weight->data + (uint64_t)first * row_bytes;
+    return pco_graph_constant(nn->graph, part, (pco_dtype)weight->dtype, rank, part_shape, data);
+}

@@ -1,0 +1,85 @@
+#include "runtime/cache.h"
+
+#include "base/file.h"
+#include "base/hash.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What stands in front of each blob. */
+typedef struct cache_header {
+    char magic[8];
+    uint64_t bytes, checksum;
+} cache_header;
+
+static const char CACHE_MAGIC[8] = "PCOCACH1";
+
+static int cache_path(const char *dir, const char *name, char *path, size_t size)
+{
+    if (!*dir || !*name || strlen(name) > 100) return 0;
+    if (strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789._-") != strlen(name) || name[0] == '.') return 0;
+    int length = snprintf(path, size, "%s/%s", dir, name);
+    return length > 0 && (size_t)length < size;
+}
+
+pco_status pco_cache_load(const char *dir, const char *name, void **data, size_t *bytes)
+{
+    char path[700];
+    pco_map map;
+    *data = NULL;
+    *bytes = 0;
+    if (!cache_path(dir, name, path, sizeof path)) return PCO_ERROR_NOT_FOUND;
+    if (pco_map_open(path, &map, NULL)) return PCO_ERROR_NOT_FOUND;
+    pco_status status = PCO_ERROR_NOT_FOUND;
+    cache_header header;
+    if (map.size >= sizeof header) {
+        memcpy(&header, map.data, sizeof header);
+        const unsigned char *blob = map.data + sizeof header;
+        size_t size = map.size - sizeof header;
+        if (memcmp(header.magic, CACHE_MAGIC, sizeof header.magic) == 0 && header.bytes == size &&
+            header.checksum == pco_hash(PCO_HASH_START, blob, size)) {
+            *data = malloc(size ? size : 1);
+            status = *data ? PCO_OK : PCO_ERROR_OUT_OF_HOST_MEMORY;
+            if (*data) {
+                memcpy(*data, blob, size);
+                *bytes = size;
+            }
+        }
+    }
+    pco_map_close(&map);
+    if (status == PCO_ERROR_NOT_FOUND) unlink(path);
+    return status;
+}
+
+/* mkdir -p, private to the user. */
+static void cache_make_dir(const char *dir)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s", dir);
+    for (char *at = path + 1; *at; at++) {
+        if (*at != '/') continue;
+        *at = 0;
+        mkdir(path, 0700);
+        *at = '/';
+    }
+    mkdir(path, 0700);
+}
+
+pco_status pco_cache_store(const char *dir, const char *name, const void *data, size_t bytes)
+{
+    char path[700];
+    if (!cache_path(dir, name, path, sizeof path)) return PCO_ERROR_NOT_FOUND;
+    cache_make_dir(dir);
+    cache_header header = {.bytes = bytes, .checksum = pco_hash(PCO_HASH_START, data, bytes)};
+    memcpy(header.magic, CACHE_MAGIC, sizeof header.magic);
+    unsigned char *blob = malloc(sizeof header + bytes);
+    if (!blob) return PCO_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(blob, &header, sizeof header);
+    if (bytes) memcpy(blob + sizeof header, data, bytes);
+    pco_status status = pco_file_write(path, blob, sizeof header + bytes, NULL);
+    free(blob);
+    return status;
+}

@@ -1,0 +1,353 @@
+/* Executables: from a graph to parts on devices, and running them. */
+#include "runtime/session_internal.h"
+
+#include "base/error.h"
+#include "graph/passes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tensor that goes from one part to another through the host. */
+typedef struct executable_copy {
+    uint32_t from_part, from, to_part, to;
+    uint64_t bytes;
+} executable_copy;
+
+struct pco_executable {
+    pco_session *session;
+    pco_graph *graph; /* as it runs */
+    uint32_t n_parts;
+    session_part *parts;
+    uint32_t n_copies, copy_capacity;
+    executable_copy *copies;
+    void *staging;
+    uint64_t staging_bytes;
+    uint32_t cpu_nodes, decomposed;
+};
+
+static pco_status executable_no_memory(pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an executable");
+}
+
+static int executable_supports(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node, pco_error *why)
+{
+    const session_slot *s = &session->slots[slot];
+    const pco_part view = {.size = sizeof view, .n_tensors = graph->n_tensors, .n_nodes = graph->n_nodes,
+                           .tensors = graph->tensors, .nodes = graph->nodes};
+    return s->plugin->program->supports(s->device, &view, node, why) == PCO_OK;
+}
+
+/* A device may know matmul and not all that can be folded into it. */
+static int executable_refuses_matmul(pco_session *session, const pco_graph *graph)
+{
+    pco_error why;
+    for (uint32_t i = 0; i < graph->n_nodes; i++)
+        if (graph->nodes[i].op == PCO_OP_MATMUL && !executable_supports(session, 0, graph, i, &why)) return 1;
+    return 0;
+}
+
+/* Rewrites: first with fusions, then with decompositions of what the device does not know, until nothing more
+ * can be decomposed. A fused matmul that the device refuses is tried without fusions. */
+static pco_status executable_lower(pco_executable *executable, const pco_graph *source,
+                                   const pco_executable_params *params, pco_error *err)
+{
+    pco_session *session = executable->session;
+    pco_graph *graph;
+    pco_status status = pco_graph_rewrite(source, &(pco_rewrite_params){.fuse = 1}, &graph, err);
+    if (!status && executable_refuses_matmul(session, graph)) {
+        pco_graph_destroy(graph);
+        status = pco_graph_rewrite(source, &(pco_rewrite_params){.fuse = 0}, &graph, err);
+    }
+    for (int round = 0; !status && round < 8; round++) {
+        unsigned char *decompose = calloc(graph->n_nodes + 1, 1);
+        if (!decompose) {
+            status = executable_no_memory(err);
+            break;
+        }
+        uint32_t count = 0;
+        for (uint32_t i = 0; i < graph->n_nodes; i++) {
+            pco_error why;
+            const pco_op_info *info = pco_op_find(graph->nodes[i].op);
+            if (!info->decompose || params->no_decomposition) continue;
+            if (!params->force_decomposition && executable_supports(session, 0, graph, i, &why)) continue;
+            decompose[i] = 1;
+            count++;
+        }
+        if (count == 0) {
+            free(decompose);
+            break;
+        }
+        pco_graph *next;
+        executable->decomposed += count;
+        status = pco_graph_rewrite(graph, &(pco_rewrite_params){.decompose = decompose}, &next, err);
+        free(decompose);
+        if (status) break;
+        pco_graph_destroy(graph);
+        graph = next;
+    }
+    if (status) {
+        pco_graph_destroy(graph);
+        return status;
+    }
+    executable->graph = graph;
+    return PCO_OK;
+}
+
+/* What happens to a node that the device cannot run: an error, or the CPU with a word about it. */
+static pco_status executable_fallback(pco_executable *executable, uint32_t i, const pco_error *why, pco_error *err)
+{
+    pco_session *session = executable->session;
+    const pco_config *config = pco_registry_config(session->registry);
+    const pco_node *node = &executable->graph->nodes[i];
+    const char *op = pco_op_find(node->op)->name;
+    if (config->fallback == PCO_FALLBACK_ERROR)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "device %s cannot run op '%s' (%s): %s; PORTICO_FALLBACK=warn lets the "
+                        "CPU run it", session->slots[0].entry->id, op, node->name, why->message);
+    pco_status status = session_open_cpu(session, err);
+    if (status)
+        return pco_fail_prefix(err, status, "device %s cannot run op '%s' (%s), and the CPU cannot help",
+                               session->slots[0].entry->id, op, why->message);
+    pco_error cpu_why = {""};
+    if (!executable_supports(session, 1, executable->graph, i, &cpu_why))
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "neither device %s nor the CPU can run op '%s' (%s): %s",
+                        session->slots[0].entry->id, op, node->name, cpu_why.message);
+    if (config->fallback == PCO_FALLBACK_WARN && node->op < 256 && !session->warned[node->op])
+        pco_log(config, PCO_LOG_WARNING, "op '%s' runs on the CPU: device %s: %s", op, session->slots[0].entry->id,
+                why->message);
+    if (node->op < 256) session->warned[node->op] = 1;
+    executable->cpu_nodes++;
+    return PCO_OK;
+}
+
+/* Chooses a slot for each node and cuts the list where it changes. */
+static pco_status executable_partition(pco_executable *executable, pco_error *err)
+{
+    const pco_graph *graph = executable->graph;
+    executable->parts = calloc(graph->n_nodes + 1, sizeof *executable->parts);
+    if (!executable->parts) return executable_no_memory(err);
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        pco_error why = {""};
+        uint32_t slot = executable_supports(executable->session, 0, graph, i, &why) ? 0 : 1;
+        if (slot == 1) {
+            pco_status status = executable_fallback(executable, i, &why, err);
+            if (status) return status;
+        }
+        session_part *last = executable->n_parts ? &executable->parts[executable->n_parts - 1] : NULL;
+        if (!last || last->slot != slot) {
+            last = &executable->parts[executable->n_parts++];
+            last->slot = slot;
+            last->first_node = i;
+        }
+        last->n_nodes++;
+    }
+    return PCO_OK;
+}
+
+/* For each tensor: does another part than its own read it, or the host? */
+static void executable_needs(const pco_executable *executable, unsigned char *needed, uint32_t *maker)
+{
+    const pco_graph *graph = executable->graph;
+    for (uint32_t t = 0; t < graph->n_tensors; t++) maker[t] = PCO_NONE;
+    for (uint32_t p = 0; p < executable->n_parts; p++)
+        for (uint32_t i = 0; i < executable->parts[p].n_nodes; i++) {
+            const pco_node *node = &graph->nodes[executable->parts[p].first_node + i];
+            for (uint32_t k = 0; k < node->n_inputs; k++) {
+                uint32_t t = node->inputs[k];
+                if (t != PCO_NONE && maker[t] != PCO_NONE && maker[t] != p) needed[t] = 1;
+            }
+            for (uint32_t k = 0; k < node->n_outputs; k++)
+                if (node->outputs[k] != PCO_NONE) maker[node->outputs[k]] = p;
+        }
+}
+
+static pco_status executable_add_copy(pco_executable *executable, uint32_t t, uint32_t from_part, uint32_t to_part,
+                                      pco_error *err)
+{
+    if (executable->n_copies == executable->copy_capacity) {
+        uint32_t capacity = executable->copy_capacity ? 2 * executable->copy_capacity : 8;
+        executable_copy *copies = realloc(executable->copies, capacity * sizeof *copies);
+        if (!copies) return executable_no_memory(err);
+        executable->copies = copies;
+        executable->copy_capacity = capacity;
+    }
+    uint64_t bytes = executable->graph->tensors[t].bytes;
+    if (bytes > executable->staging_bytes) executable->staging_bytes = bytes;
+    executable->copies[executable->n_copies++] =
+        (executable_copy){from_part, executable->parts[from_part].local[t], to_part,
+                          executable->parts[to_part].local[t], bytes};
+    return PCO_OK;
+}
+
+static pco_status executable_link(pco_executable *executable, const uint32_t *maker, pco_error *err)
+{
+    for (uint32_t p = 0; p < executable->n_parts; p++)
+        for (uint32_t t = 0; t < executable->graph->n_tensors; t++) {
+            if (executable->parts[p].local[t] == PCO_NONE || maker[t] == PCO_NONE || maker[t] >= p) continue;
+            pco_status status = executable_add_copy(executable, t, maker[t], p, err);
+            if (status) return status;
+        }
+    if (executable->staging_bytes && !(executable->staging = malloc(executable->staging_bytes)))
+        return executable_no_memory(err);
+    return PCO_OK;
+}
+
+static pco_status executable_parts(pco_executable *executable, pco_error *err)
+{
+    uint32_t n = executable->graph->n_tensors + 1;
+    unsigned char *needed = calloc(n, 1);
+    uint32_t *maker = malloc(n * sizeof *maker);
+    pco_status status = needed && maker ? PCO_OK : executable_no_memory(err);
+    if (!status) executable_needs(executable, needed, maker);
+    for (uint32_t p = 0; !status && p < executable->n_parts; p++)
+        status = session_part_create(executable->session, executable->graph, &executable->parts[p], needed, err);
+    if (!status) status = executable_link(executable, maker, err);
+    free(needed);
+    free(maker);
+    return status;
+}
+
+pco_status pco_executable_create(pco_session *session, const pco_graph *graph, const pco_executable_params *params,
+                                 pco_executable **out, pco_error *err)
+{
+    static const pco_executable_params defaults = {0};
+    if (!params) params = &defaults;
+    *out = NULL;
+    pco_executable *executable = calloc(1, sizeof *executable);
+    if (!executable) return executable_no_memory(err);
+    executable->session = session;
+    pco_status status = executable_lower(executable, graph, params, err);
+    if (!status) status = executable_partition(executable, err);
+    if (!status) status = executable_parts(executable, err);
+    if (status) {
+        if (params->name) pco_fail_prefix(err, status, "%s", params->name);
+        pco_executable_destroy(executable);
+        return status;
+    }
+    *out = executable;
+    return PCO_OK;
+}
+
+void pco_executable_destroy(pco_executable *executable)
+{
+    if (!executable) return;
+    for (uint32_t p = executable->n_parts; p-- > 0;) session_part_destroy(executable->session, &executable->parts[p]);
+    free(executable->parts);
+    free(executable->copies);
+    free(executable->staging);
+    pco_graph_destroy(executable->graph);
+    free(executable);
+}
+
+uint32_t pco_executable_tensor(const pco_executable *executable, const char *name)
+{
+    const pco_graph *graph = executable->graph;
+    for (uint32_t t = 0; t < graph->n_tensors; t++) {
+        uint32_t kind = graph->tensors[t].kind;
+        if ((kind == PCO_KIND_INPUT || kind == PCO_KIND_VALUE || kind == PCO_KIND_OUTPUT) &&
+            strcmp(graph->tensors[t].name, name) == 0)
+            return t;
+    }
+    return PCO_NONE;
+}
+
+const pco_tensor *pco_executable_describe(const pco_executable *executable, uint32_t handle)
+{
+    return handle < executable->graph->n_tensors ? &executable->graph->tensors[handle] : NULL;
+}
+
+static pco_status executable_check(const pco_executable *executable, uint32_t handle, uint64_t bytes, int output,
+                                   pco_error *err)
+{
+    const pco_tensor *x = pco_executable_describe(executable, handle);
+    if (!x || (output ? x->kind != PCO_KIND_OUTPUT : x->kind != PCO_KIND_INPUT && x->kind != PCO_KIND_VALUE))
+        return pco_fail(err, PCO_ERROR_INVALID, "tensor %u is no %s of this executable", handle,
+                        output ? "output" : "input");
+    if (bytes > x->bytes)
+        return pco_fail(err, PCO_ERROR_INVALID, "tensor '%s' has %" PRIu64 " bytes, not %" PRIu64, x->name, x->bytes,
+                        bytes);
+    return PCO_OK;
+}
+
+pco_status pco_executable_write(pco_executable *executable, uint32_t handle, const void *data, uint64_t bytes,
+                                pco_error *err)
+{
+    pco_status status = executable_check(executable, handle, bytes, 0, err);
+    for (uint32_t p = 0; !status && p < executable->n_parts; p++) {
+        const session_part *part = &executable->parts[p];
+        const session_slot *slot = &executable->session->slots[part->slot];
+        uint32_t local = part->local[handle];
+        if (local == PCO_NONE || part->places[local].buffer == PCO_NONE || bytes == 0) continue;
+        const pco_place *place = &part->places[local];
+        status = slot->plugin->buffer->write(slot->device, part->buffers[place->buffer], place->offset, data, bytes, err);
+    }
+    return status;
+}
+
+static pco_status executable_read_local(const pco_executable *executable, uint32_t p, uint32_t local, void *data,
+                                        uint64_t bytes, pco_error *err)
+{
+    const session_part *part = &executable->parts[p];
+    const session_slot *slot = &executable->session->slots[part->slot];
+    const pco_place *place = &part->places[local];
+    if (place->buffer == PCO_NONE || bytes == 0) return PCO_OK;
+    return slot->plugin->buffer->read(slot->device, part->buffers[place->buffer], place->offset, data, bytes, err);
+}
+
+pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void *data, uint64_t bytes, pco_error *err)
+{
+    pco_status status = executable_check(executable, handle, bytes, 1, err);
+    if (status) return status;
+    for (uint32_t p = 0; p < executable->n_parts; p++) { /* the first part that knows it is the one that makes it */
+        uint32_t local = executable->parts[p].local[handle];
+        if (local != PCO_NONE) return executable_read_local(executable, p, local, data, bytes, err);
+    }
+    return pco_fail(err, PCO_ERROR_INTERNAL, "output '%s' is made by no part", executable->graph->tensors[handle].name);
+}
+
+static pco_status executable_run_part(pco_executable *executable, uint32_t p, pco_error *err)
+{
+    const session_part *part = &executable->parts[p];
+    const session_slot *slot = &executable->session->slots[part->slot];
+    uint64_t ticket = 0;
+    for (uint32_t i = 0; i < executable->n_copies; i++) {
+        const executable_copy *copy = &executable->copies[i];
+        if (copy->to_part != p) continue;
+        const pco_place *place = &part->places[copy->to];
+        pco_status status =
+            executable_read_local(executable, copy->from_part, copy->from, executable->staging, copy->bytes, err);
+        if (!status && place->buffer != PCO_NONE)
+            status = slot->plugin->buffer->write(slot->device, part->buffers[place->buffer], place->offset,
+                                                 executable->staging, copy->bytes, err);
+        if (status) return status;
+    }
+    pco_status status = slot->plugin->queue->submit(slot->device, part->program, 0, part->segments, &ticket, err);
+    if (!status) status = slot->plugin->queue->wait(slot->device, ticket, UINT64_MAX, err);
+    return status ? pco_fail_prefix(err, status, "device %s", slot->entry->id) : PCO_OK;
+}
+
+pco_status pco_executable_run(pco_executable *executable, pco_error *err)
+{
+    pco_status status = PCO_OK;
+    for (uint32_t p = 0; !status && p < executable->n_parts; p++) status = executable_run_part(executable, p, err);
+    return status;
+}
+
+pco_executable_stats pco_executable_inspect(const pco_executable *executable)
+{
+    pco_executable_stats stats = {.nodes = executable->graph->n_nodes,
+                                  .parts = executable->n_parts,
+                                  .cpu_nodes = executable->cpu_nodes,
+                                  .decomposed = executable->decomposed};
+    for (uint32_t p = 0; p < executable->n_parts; p++) {
+        const session_part *part = &executable->parts[p];
+        stats.constant_bytes += part->constant_bytes;
+        stats.state_bytes += part->state_bytes;
+        stats.arena_bytes += part->arena_bytes;
+        stats.transient_bytes += part->transient_bytes;
+        stats.io_bytes += part->io_bytes;
+        stats.arena_lower_bound += part->lower_bound;
+    }
+    return stats;
+}

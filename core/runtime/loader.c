@@ -1,0 +1,123 @@
+#include "runtime/loader.h"
+
+#include "base/error.h"
+#include "base/paths.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { PROBE_SECONDS = 30 };
+
+static pco_status loader_check(const pco_plugin *plugin, pco_error *err)
+{
+    if (!plugin)
+        return pco_fail(err, PCO_ERROR_ABI, "it does not serve plugin ABI %u.%u", PCO_ABI_MAJOR, PCO_ABI_MINOR);
+    uint32_t major = plugin->abi_version >> 16, minor = plugin->abi_version & 0xffff;
+    if (major != PCO_ABI_MAJOR || minor > PCO_ABI_MINOR)
+        return pco_fail(err, PCO_ERROR_ABI, "it was made for plugin ABI %u.%u, and this Portico has %u.%u", major, minor,
+                        PCO_ABI_MAJOR, PCO_ABI_MINOR);
+    if (plugin->size < sizeof *plugin)
+        return pco_fail(err, PCO_ERROR_ABI, "its table has %u bytes, and ABI %u.%u needs %zu", plugin->size,
+                        PCO_ABI_MAJOR, PCO_ABI_MINOR, sizeof *plugin);
+    if (!plugin->name || !*plugin->name || strspn(plugin->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(plugin->name))
+        return pco_fail(err, PCO_ERROR_ABI, "its name is not made of a-z, 0-9 and _");
+    if (!plugin->create || !plugin->device_count || !plugin->describe || !plugin->open || !plugin->device ||
+        !plugin->buffer || !plugin->program || !plugin->queue || plugin->device->size < sizeof(pco_device_api) ||
+        plugin->buffer->size < sizeof(pco_buffer_api) || plugin->program->size < sizeof(pco_program_api) ||
+        plugin->queue->size < sizeof(pco_queue_api))
+        return pco_fail(err, PCO_ERROR_ABI, "its table is not complete");
+    return PCO_OK;
+}
+
+pco_status pco_loader_open(const char *path, void **handle, const pco_plugin **plugin, pco_error *err)
+{
+    *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!*handle) return pco_fail(err, PCO_ERROR_IO, "%s", dlerror());
+    pco_plugin_query_fn query;
+    *(void **)&query = dlsym(*handle, "pco_plugin_query");
+    pco_status status;
+    if (!query) {
+        status = pco_fail(err, PCO_ERROR_ABI, "it is no Portico plugin: it has no symbol pco_plugin_query");
+    } else {
+        *plugin = query(PCO_ABI_VERSION);
+        status = loader_check(*plugin, err);
+    }
+    if (status) {
+        dlclose(*handle);
+        *handle = NULL;
+    }
+    return status;
+}
+
+/* Reads the probe's line until it ends or time is up; 1 when the pipe was closed in time. */
+static int loader_read(int fd, char *text, size_t size)
+{
+    size_t used = 0;
+    struct timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (;;) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        int left = PROBE_SECONDS * 1000 - (int)((now.tv_sec - start.tv_sec) * 1000);
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        int ready = left > 0 ? poll(&wait, 1, left) : 0;
+        if (ready < 0 && errno == EINTR) continue;
+        if (ready <= 0) return 0;
+        char scrap[256];
+        ssize_t got = used + 1 < size ? read(fd, text + used, size - 1 - used) : read(fd, scrap, sizeof scrap);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return 1;
+        if (used + 1 < size) used += (size_t)got;
+        text[used < size ? used : size - 1] = 0;
+    }
+}
+
+static pco_status loader_verdict(int closed, int state, char *text, pco_error *err)
+{
+    text[strcspn(text, "\n")] = 0;
+    if (!closed) return pco_fail(err, PCO_ERROR_TIMEOUT, "it did not answer the probe within %d s", PROBE_SECONDS);
+    if (WIFSIGNALED(state))
+        return pco_fail(err, PCO_ERROR_INTERNAL, "it crashed in the probe (%s)", strsignal(WTERMSIG(state)));
+    if (strncmp(text, "ok", 2) == 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0) return PCO_OK;
+    if (strncmp(text, "no ", 3) == 0) return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s", text + 3);
+    return pco_fail(err, PCO_ERROR_INTERNAL, "the probe ended without an answer (status %d)",
+                    WIFEXITED(state) ? WEXITSTATUS(state) : -1);
+}
+
+pco_status pco_loader_probe(const char *path, pco_error *err)
+{
+    char program[PATH_MAX], text[600] = "";
+    int ends[2], state = 0;
+    if (!pco_path_probe(program, sizeof program))
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "the helper program portico-probe is missing; install Portico again");
+    if (pipe2(ends, O_CLOEXEC) != 0) return pco_fail(err, PCO_ERROR_IO, "no pipe to the probe: %s", strerror(errno));
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    char *arguments[] = {program, (char *)path, NULL};
+    pid_t child;
+    int failed = posix_spawn(&child, program, &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (failed) {
+        close(ends[0]);
+        return pco_fail(err, PCO_ERROR_IO, "the probe could not be started: %s", strerror(failed));
+    }
+    int closed = loader_read(ends[0], text, sizeof text);
+    close(ends[0]);
+    if (!closed) kill(child, SIGKILL);
+    while (waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
+    return loader_verdict(closed, state, text, err);
+}

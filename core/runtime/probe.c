@@ -1,0 +1,90 @@
+/* portico-probe PLUGIN: loads a plugin, asks for its devices, and says "ok N" or "no REASON". A driver that
+ * crashes while it is asked takes this process down and no other. */
+#include "runtime/loader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void *probe_allocate(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    void *memory = NULL;
+    if (alignment < sizeof(void *)) alignment = sizeof(void *);
+    return posix_memalign(&memory, alignment, bytes ? bytes : 1) == 0 ? memory : NULL;
+}
+
+static void probe_release(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+static void probe_log(void *user, pco_log_level level, const char *line)
+{
+    (void)user, (void)level, (void)line;
+}
+
+static const char *probe_setting(void *user, const char *key)
+{
+    (void)user, (void)key;
+    return NULL;
+}
+
+static uint32_t probe_threads(void *user)
+{
+    (void)user;
+    return 1;
+}
+
+static void probe_for(void *user, int64_t count, int64_t grain, pco_parallel_fn fn, void *task)
+{
+    (void)user, (void)grain;
+    fn(task, 0, count, 0);
+}
+
+static pco_status probe_load(void *user, const char *name, void **data, size_t *bytes)
+{
+    (void)user, (void)name, (void)data, (void)bytes;
+    return PCO_ERROR_NOT_FOUND;
+}
+
+static pco_status probe_store(void *user, const char *name, const void *data, size_t bytes)
+{
+    (void)user, (void)name, (void)data, (void)bytes;
+    return PCO_ERROR_NOT_FOUND;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: portico-probe PLUGIN\n");
+        return 2;
+    }
+    const pco_host host = {.size = sizeof host, .abi_version = PCO_ABI_VERSION, .allocate = probe_allocate,
+                           .release = probe_release, .log = probe_log, .setting = probe_setting,
+                           .thread_count = probe_threads, .parallel_for = probe_for, .cache_load = probe_load,
+                           .cache_store = probe_store};
+    pco_error err = {""};
+    void *handle;
+    const pco_plugin *plugin;
+    pco_backend *backend;
+    pco_status status = pco_loader_open(argv[1], &handle, &plugin, &err);
+    if (!status) status = plugin->create(&host, &backend, &err);
+    if (status) {
+        printf("no %s\n", err.message);
+        return 1;
+    }
+    uint32_t count = plugin->device_count(backend);
+    for (uint32_t i = 0; i < count; i++) {
+        pco_device_info info = {.size = sizeof info};
+        status = plugin->describe(backend, i, &info, &err);
+        if (status) {
+            printf("no device %u: %s\n", i, err.message);
+            return 1;
+        }
+    }
+    printf("ok %u\n", count);
+    fflush(stdout);
+    _exit(0); /* without the drivers' exit handlers */
+}

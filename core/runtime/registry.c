@@ -1,0 +1,215 @@
+#include "runtime/registry.h"
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/paths.h"
+#include "runtime/cache.h"
+#include "runtime/host.h"
+#include "runtime/loader.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct pco_registry {
+    pco_host_state host;
+    uint32_t n_plugins, plugin_capacity;
+    pco_plugin_entry *plugins;
+    uint32_t n_devices, device_capacity;
+    pco_device_entry *devices;
+};
+
+/* Folders whose change means that drivers were installed or removed. */
+static const char *const DRIVER_FOLDERS[] = {"/etc/vulkan/icd.d", "/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d",
+                                             "/etc/OpenCL/vendors", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"};
+
+static uint64_t registry_hash_file(uint64_t hash, const char *path)
+{
+    struct stat st;
+    hash = pco_hash(hash, path, strlen(path));
+    if (stat(path, &st) != 0) return hash;
+    const int64_t facts[] = {(int64_t)st.st_size, (int64_t)st.st_mtim.tv_sec, (int64_t)st.st_mtim.tv_nsec,
+                             (int64_t)st.st_ino};
+    return pco_hash(hash, facts, sizeof facts);
+}
+
+/* A probe's good verdict holds as long as the plugin's file and the drivers stay what they were. */
+static void registry_probe_name(const pco_config *config, const char *path, char *name, size_t size)
+{
+    uint64_t hash = registry_hash_file(PCO_HASH_START, path);
+    hash = pco_hash(hash, config->drivers, strlen(config->drivers));
+    for (size_t i = 0; i < sizeof DRIVER_FOLDERS / sizeof DRIVER_FOLDERS[0]; i++)
+        hash = registry_hash_file(hash, DRIVER_FOLDERS[i]);
+    snprintf(name, size, "probe-%016llx", (unsigned long long)hash);
+}
+
+static pco_status registry_probe(const pco_config *config, const char *path, pco_error *err)
+{
+    char name[64];
+    void *data;
+    size_t bytes;
+    registry_probe_name(config, path, name, sizeof name);
+    if (pco_cache_load(config->cache_dir, name, &data, &bytes) == PCO_OK) {
+        free(data);
+        return PCO_OK;
+    }
+    pco_status status = pco_loader_probe(path, err);
+    if (!status && pco_cache_store(config->cache_dir, name, "ok", 2))
+        pco_log(config, PCO_LOG_DEBUG, "the probe's verdict on %s could not be kept in '%s'", path, config->cache_dir);
+    return status;
+}
+
+static pco_status registry_add_device(pco_registry *registry, const pco_plugin_entry *entry, uint32_t index,
+                                      pco_error *err)
+{
+    if (registry->n_devices == registry->device_capacity) {
+        uint32_t capacity = registry->device_capacity ? 2 * registry->device_capacity : 8;
+        pco_device_entry *devices = realloc(registry->devices, capacity * sizeof *devices);
+        if (!devices) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the list of devices");
+        registry->devices = devices;
+        registry->device_capacity = capacity;
+    }
+    pco_device_entry *device = &registry->devices[registry->n_devices];
+    *device = (pco_device_entry){.plugin = registry->n_plugins, .index = index, .info.size = sizeof device->info};
+    snprintf(device->id, sizeof device->id, "%s:%u", entry->name, index);
+    pco_status status = entry->plugin->describe(entry->backend, index, &device->info, err);
+    if (!status) registry->n_devices++;
+    return status;
+}
+
+/* Loads one plugin file into `entry`; a failure is its reason. */
+static pco_status registry_load(pco_registry *registry, pco_plugin_entry *entry, pco_error *err)
+{
+    void *handle;
+    const pco_plugin *plugin;
+    pco_status status = registry_probe(&registry->host.config, entry->path, err);
+    if (status) return status;
+    status = pco_loader_open(entry->path, &handle, &plugin, err);
+    if (status) return status;
+    snprintf(entry->name, sizeof entry->name, "%s", plugin->name);
+    for (uint32_t i = 0; i < registry->n_plugins; i++)
+        if (registry->plugins[i].plugin && strcmp(registry->plugins[i].name, entry->name) == 0)
+            return pco_fail(err, PCO_ERROR_INVALID, "another plugin of this name was found first: %s",
+                            registry->plugins[i].path);
+    status = plugin->create(&registry->host.table, &entry->backend, err);
+    if (status) return status;
+    entry->plugin = plugin; /* from here on the object stays loaded: drivers do not survive dlclose */
+    uint32_t count = plugin->device_count(entry->backend);
+    for (uint32_t i = 0; i < count; i++) {
+        pco_error why;
+        if (registry_add_device(registry, entry, i, &why) == PCO_OK)
+            entry->n_devices++;
+        else
+            pco_log(&registry->host.config, PCO_LOG_WARNING, "%s: device %u: %s", entry->path, i, why.message);
+    }
+    return PCO_OK;
+}
+
+static pco_status registry_add_plugin(pco_registry *registry, const char *path, pco_error *err)
+{
+    if (registry->n_plugins == registry->plugin_capacity) {
+        uint32_t capacity = registry->plugin_capacity ? 2 * registry->plugin_capacity : 8;
+        pco_plugin_entry *plugins = realloc(registry->plugins, capacity * sizeof *plugins);
+        if (!plugins) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the list of plugins");
+        registry->plugins = plugins;
+        registry->plugin_capacity = capacity;
+    }
+    pco_plugin_entry *entry = &registry->plugins[registry->n_plugins];
+    *entry = (pco_plugin_entry){0};
+    snprintf(entry->path, sizeof entry->path, "%.511s", path);
+    pco_error why = {""};
+    if (registry_load(registry, entry, &why)) {
+        entry->plugin = NULL;
+        snprintf(entry->reason, sizeof entry->reason, "%.500s", why.message);
+        pco_log(&registry->host.config, PCO_LOG_INFO, "plugin %s is not used: %s", path, why.message);
+    }
+    registry->n_plugins++;
+    return PCO_OK;
+}
+
+static int registry_is_plugin(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+    return entry->d_name[0] != '.' && length > 3 && strcmp(entry->d_name + length - 3, ".so") == 0;
+}
+
+/* All *.so files of a folder, in the order of their names. A folder that does not exist is worth a line only. */
+static pco_status registry_scan(pco_registry *registry, const char *folder, pco_error *err)
+{
+    struct dirent **names;
+    int count = scandir(folder, &names, registry_is_plugin, alphasort);
+    if (count < 0) {
+        pco_log(&registry->host.config, PCO_LOG_WARNING, "plugin folder '%s' cannot be read", folder);
+        return PCO_OK;
+    }
+    pco_status status = PCO_OK;
+    for (int i = 0; i < count; i++) {
+        char path[PATH_MAX], real[PATH_MAX];
+        snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
+        if (!status) status = registry_add_plugin(registry, realpath(path, real) ? real : path, err);
+        free(names[i]);
+    }
+    free(names);
+    return status;
+}
+
+pco_status pco_registry_create(const pco_config *config, pco_registry **out, pco_error *err)
+{
+    pco_registry *registry = calloc(1, sizeof *registry);
+    if (!registry) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the registry");
+    pco_status status = pco_host_init(&registry->host, config, err);
+    const char *at = registry->host.config.plugin_path;
+    while (!status && *at) {
+        char folder[sizeof config->plugin_path];
+        size_t length = strcspn(at, ":");
+        snprintf(folder, sizeof folder, "%.*s", (int)length, at);
+        at += length + (at[length] == ':');
+        if (*folder) status = registry_scan(registry, folder, err);
+    }
+    char own[PATH_MAX];
+    if (!status && pco_path_plugins(own, sizeof own)) status = registry_scan(registry, own, err);
+    if (status) {
+        pco_registry_destroy(registry);
+        registry = NULL;
+    }
+    *out = registry;
+    return status;
+}
+
+void pco_registry_destroy(pco_registry *registry)
+{
+    if (!registry) return;
+    for (uint32_t i = 0; i < registry->n_plugins; i++) {
+        const pco_plugin_entry *entry = &registry->plugins[i];
+        if (entry->plugin && entry->plugin->destroy) entry->plugin->destroy(entry->backend);
+    }
+    pco_host_release(&registry->host);
+    free(registry->plugins);
+    free(registry->devices);
+    free(registry);
+}
+
+const pco_config *pco_registry_config(const pco_registry *registry)
+{
+    return &registry->host.config;
+}
+
+const pco_host *pco_registry_host(const pco_registry *registry)
+{
+    return &registry->host.table;
+}
+
+uint32_t pco_registry_plugins(const pco_registry *registry, const pco_plugin_entry **entries)
+{
+    *entries = registry->plugins;
+    return registry->n_plugins;
+}
+
+uint32_t pco_registry_devices(const pco_registry *registry, const pco_device_entry **entries)
+{
+    *entries = registry->devices;
+    return registry->n_devices;
+}

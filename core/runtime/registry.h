@@ -1,0 +1,45 @@
+/* The registry: plugins found on this machine, and the devices that they offer. */
+#ifndef PCO_RUNTIME_REGISTRY_H
+#define PCO_RUNTIME_REGISTRY_H
+
+#include "base/env.h"
+#include "portico/plugin.h"
+
+typedef struct pco_registry pco_registry;
+
+/* A plugin file that was found, loaded or not. */
+typedef struct pco_plugin_entry {
+    char path[512];
+    char name[64];        /* the plugin's own name; "" when it could not be asked */
+    char reason[512];     /* why it could not be loaded; "" when it was */
+    const pco_plugin *plugin; /* NULL when it could not be loaded */
+    pco_backend *backend;
+    uint32_t n_devices;
+} pco_plugin_entry;
+
+/* A device that a plugin offers. */
+typedef struct pco_device_entry {
+    uint32_t plugin; /* index of the plugin entry */
+    uint32_t index;  /* within the plugin */
+    char id[96];     /* "vulkan:0" */
+    pco_device_info info;
+} pco_device_entry;
+
+/* Scans PORTICO_PLUGIN_PATH, then the install's or build tree's plugin folder; probes each plugin in a helper
+ * process before it is loaded. A plugin that cannot be used is an entry with a reason, not an error. `config`
+ * is copied. Errors: OUT_OF_HOST_MEMORY. */
+pco_status pco_registry_create(const pco_config *config, pco_registry **registry, pco_error *err) PCO_NODISCARD;
+void pco_registry_destroy(pco_registry *registry);
+
+const pco_config *pco_registry_config(const pco_registry *registry);
+uint32_t pco_registry_plugins(const pco_registry *registry, const pco_plugin_entry **entries);
+uint32_t pco_registry_devices(const pco_registry *registry, const pco_device_entry **entries);
+const pco_host *pco_registry_host(const pco_registry *registry);
+
+/* Resolves "BACKEND[:WHICH][,...]" (NULL or "": automatic) into indices of device entries, best first: at most
+ * `capacity` of them; *count receives how many match. `all` gives every device. Errors: NOT_FOUND, listing what
+ * there is. */
+pco_status pco_registry_select(const pco_registry *registry, const char *selection, uint32_t *indices,
+                               uint32_t capacity, uint32_t *count, pco_error *err) PCO_NODISCARD;
+
+#endif

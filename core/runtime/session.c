@@ -1,0 +1,225 @@
+#include "runtime/session_internal.h"
+
+#include "base/error.h"
+#include "base/hash.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Up to this size a constant is known by its content; above it by name and address. */
+enum { SESSION_HASHED = 1 << 16 };
+
+static pco_status session_open_slot(pco_session *session, uint32_t slot, uint32_t device, pco_error *err)
+{
+    const pco_plugin_entry *plugins;
+    const pco_device_entry *devices;
+    pco_registry_plugins(session->registry, &plugins);
+    pco_registry_devices(session->registry, &devices);
+    const pco_plugin_entry *plugin = &plugins[devices[device].plugin];
+    pco_device *opened = NULL;
+    pco_status status = plugin->plugin->open(plugin->backend, devices[device].index, &opened, err);
+    if (status) return pco_fail_prefix(err, status, "device %s", devices[device].id);
+    session->slots[slot] = (session_slot){plugin->plugin, opened, &devices[device]};
+    return PCO_OK;
+}
+
+pco_status pco_session_open(pco_registry *registry, const char *devices, pco_session **out, pco_error *err)
+{
+    uint32_t indices[64], count;
+    *out = NULL;
+    if (!devices || !*devices) devices = pco_registry_config(registry)->backend;
+    pco_status status = pco_registry_select(registry, devices, indices, 64, &count, err);
+    if (status) return status;
+    pco_session *session = calloc(1, sizeof *session);
+    if (!session) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a session");
+    session->registry = registry;
+    for (uint32_t i = 0; i < count && i < 64; i++) {
+        status = session_open_slot(session, 0, indices[i], err);
+        if (!status) break;
+        if (i + 1 < count) pco_log(pco_registry_config(registry), PCO_LOG_WARNING, "%s; the next device is tried", err->message);
+    }
+    if (status) {
+        free(session);
+        return status;
+    }
+    *out = session;
+    return PCO_OK;
+}
+
+pco_status session_open_cpu(pco_session *session, pco_error *err)
+{
+    uint32_t index, count;
+    if (session->slots[1].plugin) return PCO_OK;
+    pco_status status = pco_registry_select(session->registry, "cpu:native", &index, 1, &count, err);
+    if (!status) status = session_open_slot(session, 1, index, err);
+    return status;
+}
+
+void pco_session_close(pco_session *session)
+{
+    if (!session) return;
+    while (session->constants) {
+        session_constant *next = session->constants->next;
+        free(session->constants);
+        session->constants = next;
+    }
+    while (session->buffers) {
+        session_buffer *shared = session->buffers;
+        session->buffers = shared->next;
+        session_buffer_destroy(session, shared->slot, shared->buffer, shared->bytes);
+        free(shared->state);
+        free(shared);
+    }
+    for (uint32_t i = 0; i < SESSION_SLOTS; i++)
+        if (session->slots[i].plugin) session->slots[i].plugin->device->close(session->slots[i].device);
+    free(session);
+}
+
+const pco_device_info *pco_session_device(const pco_session *session)
+{
+    return &session->slots[0].entry->info;
+}
+
+const char *pco_session_device_id(const pco_session *session)
+{
+    return session->slots[0].entry->id;
+}
+
+uint64_t pco_session_memory(const pco_session *session, uint64_t *peak)
+{
+    if (peak) *peak = session->peak;
+    return session->bytes;
+}
+
+pco_status session_buffer_create(pco_session *session, uint32_t slot, uint64_t bytes, uint32_t usage,
+                                 pco_buffer **buffer, pco_error *err)
+{
+    const session_slot *s = &session->slots[slot];
+    *buffer = NULL;
+    pco_status status = s->plugin->buffer->create(s->device, bytes, usage, buffer, err);
+    if (status) return pco_fail_prefix(err, status, "device %s", s->entry->id);
+    session->bytes += bytes;
+    if (session->bytes > session->peak) session->peak = session->bytes;
+    return PCO_OK;
+}
+
+void session_buffer_destroy(pco_session *session, uint32_t slot, pco_buffer *buffer, uint64_t bytes)
+{
+    if (!buffer) return;
+    session->slots[slot].plugin->buffer->destroy(session->slots[slot].device, buffer);
+    session->bytes -= bytes;
+}
+
+static pco_status session_zero(pco_session *session, const session_buffer *state, pco_error *err)
+{
+    static const unsigned char zeros[65536];
+    const session_slot *s = &session->slots[state->slot];
+    pco_status status = PCO_OK;
+    for (uint64_t at = 0; !status && at < state->bytes; at += sizeof zeros) {
+        uint64_t part = state->bytes - at < sizeof zeros ? state->bytes - at : sizeof zeros;
+        status = s->plugin->buffer->write(s->device, state->buffer, at, zeros, part, err);
+    }
+    return status;
+}
+
+pco_status session_state(pco_session *session, uint32_t slot, const pco_tensor *tensor, session_buffer **out,
+                         pco_error *err)
+{
+    for (session_buffer *state = session->buffers; state; state = state->next) {
+        if (!state->state || strcmp(state->state, tensor->name) != 0) continue;
+        if (state->slot != slot)
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "state '%s' is used by two devices at once", tensor->name);
+        if (state->dtype != tensor->dtype || state->rank != tensor->rank ||
+            memcmp(state->shape, tensor->shape, tensor->rank * sizeof(int64_t)) != 0)
+            return pco_fail(err, PCO_ERROR_INVALID, "state '%s' exists in this session with another shape or type",
+                            tensor->name);
+        *out = state;
+        return PCO_OK;
+    }
+    session_buffer *state = calloc(1, sizeof *state);
+    if (!state || !(state->state = strdup(tensor->name))) {
+        free(state);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for state '%s'", tensor->name);
+    }
+    state->slot = slot;
+    state->bytes = (tensor->bytes + 3) / 4 * 4;
+    state->dtype = tensor->dtype;
+    state->rank = tensor->rank;
+    memcpy(state->shape, tensor->shape, sizeof state->shape);
+    pco_status status = session_buffer_create(session, slot, state->bytes, PCO_USAGE_DEVICE, &state->buffer, err);
+    if (!status) status = session_zero(session, state, err);
+    if (status) {
+        session_buffer_destroy(session, slot, state->buffer, state->bytes);
+        free(state->state);
+        free(state);
+        return pco_fail_prefix(err, status, "state '%s'", tensor->name);
+    }
+    state->next = session->buffers;
+    session->buffers = state;
+    *out = state;
+    return PCO_OK;
+}
+
+pco_status pco_session_clear_state(pco_session *session, const char *name, pco_error *err)
+{
+    for (session_buffer *state = session->buffers; state; state = state->next)
+        if (state->state && strcmp(state->state, name) == 0) return session_zero(session, state, err);
+    return pco_fail(err, PCO_ERROR_NOT_FOUND, "the session has no state '%s'", name);
+}
+
+static uint64_t session_constant_key(const pco_tensor *tensor)
+{
+    uint64_t key = pco_hash(PCO_HASH_START, tensor->shape, tensor->rank * sizeof *tensor->shape);
+    key = pco_hash(key, &tensor->dtype, sizeof tensor->dtype);
+    if (tensor->bytes <= SESSION_HASHED) return pco_hash(key, tensor->data, tensor->bytes);
+    return pco_hash(key, tensor->name, strlen(tensor->name));
+}
+
+session_constant *session_find_constant(pco_session *session, uint32_t slot, const pco_tensor *tensor,
+                                        uint32_t layout, uint64_t bytes)
+{
+    uint64_t key = session_constant_key(tensor);
+    for (session_constant *c = session->constants; c; c = c->next)
+        if (c->buffer->slot == slot && c->key == key && c->layout == layout && c->bytes == bytes &&
+            (tensor->bytes <= SESSION_HASHED || c->data == tensor->data))
+            return c;
+    return NULL;
+}
+
+pco_status session_keep_constant(pco_session *session, session_buffer *buffer, const pco_tensor *tensor,
+                                 uint32_t layout, uint64_t offset, uint64_t bytes, pco_error *err)
+{
+    session_constant *c = calloc(1, sizeof *c);
+    if (!c) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for constant '%s'", tensor->name);
+    *c = (session_constant){.next = session->constants,
+                            .buffer = buffer,
+                            .offset = offset,
+                            .bytes = bytes,
+                            .key = session_constant_key(tensor),
+                            .data = tensor->data,
+                            .layout = layout};
+    session->constants = c;
+    return PCO_OK;
+}
+
+void session_unuse(pco_session *session, session_buffer *buffer)
+{
+    if (--buffer->users > 0 || buffer->state) return;
+    for (session_constant **at = &session->constants; *at;) {
+        session_constant *c = *at;
+        if (c->buffer != buffer) {
+            at = &c->next;
+            continue;
+        }
+        *at = c->next;
+        free(c);
+    }
+    for (session_buffer **at = &session->buffers; *at; at = &(*at)->next)
+        if (*at == buffer) {
+            *at = buffer->next;
+            break;
+        }
+    session_buffer_destroy(session, buffer->slot, buffer->buffer, buffer->bytes);
+    free(buffer);
+}

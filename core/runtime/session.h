@@ -1,0 +1,72 @@
+/* Sessions: devices that were opened to run graphs, with the memory that outlives programs (constants and
+ * states). An executable is a graph made ready on a session's devices.
+ *
+ * The way: pco_session_open, build a graph, pco_executable_create (passes, partition, propose, plan, prepare),
+ * then write inputs, run, read outputs, again and again. A session and what belongs to it is used by one thread
+ * at a time. */
+#ifndef PCO_RUNTIME_SESSION_H
+#define PCO_RUNTIME_SESSION_H
+
+#include "graph/graph.h"
+#include "runtime/registry.h"
+
+typedef struct pco_session pco_session;
+typedef struct pco_executable pco_executable;
+
+/* Opens the first device of `devices` (as in PORTICO_BACKEND; NULL: what the environment says, or the best
+ * there is) that works. Errors: NOT_FOUND, listing the devices there are; what opening returned. */
+pco_status pco_session_open(pco_registry *registry, const char *devices, pco_session **session,
+                            pco_error *err) PCO_NODISCARD;
+void pco_session_close(pco_session *session);
+
+/* The device that the session runs on. */
+const pco_device_info *pco_session_device(const pco_session *session);
+/* "vulkan:0" */
+const char *pco_session_device_id(const pco_session *session);
+
+/* Bytes that the session holds on its device now, and the most that it ever held. */
+uint64_t pco_session_memory(const pco_session *session, uint64_t *peak);
+
+typedef struct pco_executable_params {
+    const char *name;       /* for messages; may be NULL */
+    int no_decomposition;   /* 1: refuse instead of decomposing what the device cannot run */
+    int force_decomposition; /* 1: decompose every composite op (the twin that tests compare with) */
+} pco_executable_params;
+
+/* Makes a graph ready. The graph is copied as far as it is needed; constants' data are read during the call, so
+ * that a graph can be destroyed afterwards. `params` may be NULL. Errors: UNSUPPORTED, naming the op and why,
+ * with PORTICO_FALLBACK=error; OUT_OF_DEVICE_MEMORY with what was needed. */
+pco_status pco_executable_create(pco_session *session, const pco_graph *graph, const pco_executable_params *params,
+                                 pco_executable **executable, pco_error *err) PCO_NODISCARD;
+void pco_executable_destroy(pco_executable *executable);
+
+/* Tensors are named by their name in the graph. A handle stays valid as long as the executable; PCO_NONE when
+ * there is no input, value or output of that name. */
+uint32_t pco_executable_tensor(const pco_executable *executable, const char *name);
+
+/* Shape and type of a handle. */
+const pco_tensor *pco_executable_describe(const pco_executable *executable, uint32_t handle);
+
+/* Writes an input or a run value before a run (contiguous, the tensor's own type; `bytes` must be its size, or
+ * less to write only its beginning). Reads an output after a run. */
+pco_status pco_executable_write(pco_executable *executable, uint32_t handle, const void *data, uint64_t bytes,
+                                pco_error *err) PCO_NODISCARD;
+pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void *data, uint64_t bytes,
+                               pco_error *err) PCO_NODISCARD;
+
+/* Runs once and waits. Errors: DEVICE_LOST and what the device returned. */
+pco_status pco_executable_run(pco_executable *executable, pco_error *err) PCO_NODISCARD;
+
+/* Fills a session's state of that name with zeros (it is created by the first executable that has it). */
+pco_status pco_session_clear_state(pco_session *session, const char *name, pco_error *err) PCO_NODISCARD;
+
+/* What an executable is made of, for inspect and tests. */
+typedef struct pco_executable_stats {
+    uint32_t nodes, parts, cpu_nodes; /* nodes after passes; parts; nodes that fell back to the CPU */
+    uint32_t decomposed;              /* composite nodes that were replaced by primitives */
+    uint64_t constant_bytes, state_bytes, arena_bytes, transient_bytes, io_bytes;
+    uint64_t arena_lower_bound;       /* most bytes of transients alive at once */
+} pco_executable_stats;
+pco_executable_stats pco_executable_inspect(const pco_executable *executable);
+
+#endif

@@ -1,0 +1,112 @@
+/* A tokenizer from GGUF metadata. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "text/tokenizer_kinds.h"
+
+/* Which token a key names. Absent: `fallback` when the vocabulary has it. 2^32 - 1 in a file means none. */
+static pco_status text_special_id(const pco_gguf *gguf, const char *key, uint32_t count, int32_t fallback,
+                                  int32_t *id, pco_error *err)
+{
+    uint32_t value, none = UINT32_MAX;
+    uint32_t missing = fallback >= 0 && (uint32_t)fallback < count ? (uint32_t)fallback : none;
+    pco_status status = pco_gguf_u32_or(gguf, key, missing, &value, err);
+    if (status) return status;
+    if (value != none && value >= count)
+        return pco_fail(err, PCO_ERROR_FORMAT,
+                        "%s: key '%s' is %" PRIu32 ", outside the vocabulary of %" PRIu32,
+                        pco_gguf_label(gguf), key, value, count);
+    *id = value == none ? -1 : (int32_t)value;
+    return PCO_OK;
+}
+
+static pco_status text_special_ids(const pco_gguf *gguf, int llama, pco_tokenizer *tokenizer, pco_error *err)
+{
+    pco_tokenizer_special *special = &tokenizer->special;
+    uint32_t count = tokenizer->count;
+    pco_status status =
+        text_special_id(gguf, "tokenizer.ggml.bos_token_id", count, llama ? 1 : -1, &special->bos, err);
+    if (!status)
+        status =
+            text_special_id(gguf, "tokenizer.ggml.eos_token_id", count, llama ? 2 : -1, &special->eos, err);
+    if (!status)
+        status = text_special_id(gguf, "tokenizer.ggml.unknown_token_id", count, llama ? 0 : -1,
+                                 &special->unk, err);
+    if (!status)
+        status = text_special_id(gguf, "tokenizer.ggml.padding_token_id", count, -1, &special->pad, err);
+    if (!status)
+        status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_bos_token", llama, &tokenizer->add_bos, err);
+    if (!status) status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_eos_token", 0, &tokenizer->add_eos, err);
+    if (status) return status;
+    tokenizer->add_bos = tokenizer->add_bos && special->bos >= 0;
+    tokenizer->add_eos = tokenizer->add_eos && special->eos >= 0;
+    return PCO_OK;
+}
+
+/* Texts and types of all tokens. */
+static pco_status text_read_tokens(const pco_gguf *gguf, pco_tokenizer **tokenizer, pco_error *err)
+{
+    static const char tokens_key[] = "tokenizer.ggml.tokens", types_key[] = "tokenizer.ggml.token_type";
+    const pco_gguf_string *tokens;
+    uint64_t count, type_count = 0;
+    int32_t *types = NULL;
+    pco_status status = pco_gguf_string_array(gguf, tokens_key, &tokens, &count, err);
+    if (!status && pco_gguf_find(gguf, types_key))
+        status = pco_gguf_i32_array(gguf, types_key, &types, &type_count, err);
+    if (status) return status;
+    size_t bytes = 0, longest = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        bytes += tokens[i].size;
+        if (tokens[i].size > longest) longest = tokens[i].size;
+    }
+    if (count == 0 || count > INT32_MAX || longest > UINT16_MAX || (types && type_count != count)) {
+        status = pco_fail(err, PCO_ERROR_FORMAT,
+                          "%s: key '%s' has %" PRIu64 " tokens (longest %zu bytes), and key '%s' %" PRIu64
+                          " types: that is no vocabulary",
+                          pco_gguf_label(gguf), tokens_key, count, longest, types_key, type_count);
+        goto fail;
+    }
+    *tokenizer = text_create((uint32_t)count, bytes);
+    if (!*tokenizer) {
+        status = text_no_memory(err);
+        goto fail;
+    }
+    for (uint32_t id = 0; id < count; id++)
+        text_set_token(*tokenizer, id, tokens[id].data, tokens[id].size,
+                       types ? (uint32_t)types[id] : TEXT_NORMAL);
+fail:
+    free(types);
+    return status;
+}
+
+pco_status pco_tokenizer_from_gguf(const pco_gguf *gguf, pco_tokenizer **tokenizer, pco_error *err)
+{
+    const char *model;
+    pco_tokenizer *made = NULL;
+    int32_t twice;
+    *tokenizer = NULL;
+    pco_status status = pco_gguf_text(gguf, "tokenizer.ggml.model", &model, err);
+    if (status) return status;
+    int llama = strcmp(model, "llama") == 0;
+    if (!llama && strcmp(model, "gpt2") != 0)
+        return pco_fail(
+            err, PCO_ERROR_UNSUPPORTED,
+            "%s: the tokenizer '%s' (key 'tokenizer.ggml.model') is not supported; 'llama' and 'gpt2' are",
+            pco_gguf_label(gguf), model);
+    status = text_read_tokens(gguf, &made, err);
+    if (status) return status;
+    if (llama)
+        text_llama_pieces(made);
+    else
+        text_gpt2_pieces(made);
+    status = text_special_ids(gguf, llama, made, err);
+    if (!status) status = text_index(made, &twice, err);
+    if (!status) status = llama ? text_llama_prepare(made, gguf, err) : text_gpt2_prepare(made, gguf, err);
+    if (status)
+        pco_tokenizer_destroy(made);
+    else
+        *tokenizer = made;
+    return status;
+}

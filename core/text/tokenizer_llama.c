@@ -1,0 +1,144 @@
+/* SentencePiece-style BPE: characters are merged by falling score of the merged token; what has no token
+ * becomes byte tokens. Spaces are spelled U+2581. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/utf8.h"
+#include "text/tokenizer_kinds.h"
+
+#define TEXT_SPACE      "\xE2\x96\x81"
+#define TEXT_SPACE_SIZE 3u
+
+/* The N of "<0xNN>", or -1. */
+static int text_byte_value(const char *text, size_t size)
+{
+    if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
+    int value = 0;
+    for (int i = 3; i < 5; i++) {
+        char c = text[i];
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                           : -1;
+        if (digit < 0) return -1;
+        value = value * 16 + digit;
+    }
+    return value;
+}
+
+void text_llama_pieces(pco_tokenizer *tokenizer)
+{
+    for (uint32_t id = 0; id < tokenizer->count; id++) {
+        const text_token *token = &tokenizer->tokens[id];
+        int byte = token->type == TEXT_BYTE ? text_byte_value(token->text, token->size) : -1;
+        if (byte >= 0) {
+            char piece = (char)byte;
+            text_set_piece(tokenizer, id, &piece, 1);
+            if (tokenizer->byte_ids[byte] < 0) tokenizer->byte_ids[byte] = (int32_t)id;
+            continue;
+        }
+        char *out = tokenizer->pool + tokenizer->pool_used; /* in place: never longer than the text */
+        size_t used = 0;
+        for (size_t at = 0; at < token->size;) {
+            int space = token->size - at >= TEXT_SPACE_SIZE && memcmp(token->text + at, TEXT_SPACE, 3) == 0;
+            out[used++] = space ? ' ' : token->text[at];
+            at += space ? TEXT_SPACE_SIZE : 1;
+        }
+        text_set_piece(tokenizer, id, out, used);
+    }
+}
+
+/* May plain text become this token? Control, unknown and byte tokens only look like text. */
+static int text_is_plain(const text_token *token)
+{
+    return token->type == TEXT_NORMAL || token->type == TEXT_USER || token->type == TEXT_UNUSED;
+}
+
+static int text_llama_pair(const pco_tokenizer *tokenizer, const char *text, const text_symbol *left,
+                           const text_symbol *right, double *rank, int32_t *id)
+{
+    *id = text_find(tokenizer, text + left->begin, (size_t)left->size + right->size);
+    if (*id < 0 || !text_is_plain(&tokenizer->tokens[*id])) return 0;
+    *rank = -(double)tokenizer->tokens[*id].score;
+    return 1;
+}
+
+static pco_status text_llama_merge(const pco_tokenizer *tokenizer, const char *text, size_t size,
+                                   text_ids *ids, pco_error *err)
+{
+    text_merger merger = {0};
+    pco_status status = PCO_OK;
+    for (size_t at = 0; at < size && !status;) {
+        size_t length = pco_utf8_decode(text + at, size - at, NULL);
+        if (length == 0) length = 1; /* a byte that is not UTF-8 stands alone */
+        status = text_merger_add(&merger, at, length, -1, err);
+        at += length;
+    }
+    if (!status) status = text_merger_run(&merger, tokenizer, text, text_llama_pair, err);
+    for (int32_t i = 0; i >= 0 && !status; i = merger.symbols[i].next) {
+        const text_symbol *symbol = &merger.symbols[i];
+        int32_t id = symbol->id;
+        if (id < 0) id = text_find(tokenizer, text + symbol->begin, symbol->size);
+        if (id >= 0 && text_is_plain(&tokenizer->tokens[id]))
+            status = text_push(ids, id, err);
+        else
+            status = text_push_bytes(tokenizer, text + symbol->begin, symbol->size, ids, err);
+    }
+    text_merger_release(&merger);
+    return status;
+}
+
+static pco_status text_llama_encode(const pco_tokenizer *tokenizer, const char *text, size_t size, int first,
+                                    text_ids *ids, pco_error *err)
+{
+    size_t spaces = tokenizer->space_prefix && first;
+    if (size == 0) return PCO_OK;
+    for (size_t i = 0; i < size; i++) spaces += text[i] == ' ';
+    char *escaped = malloc(size + TEXT_SPACE_SIZE * spaces);
+    if (!escaped) return text_no_memory(err);
+    size_t used = 0;
+    if (tokenizer->space_prefix && first) {
+        memcpy(escaped, TEXT_SPACE, TEXT_SPACE_SIZE);
+        used = TEXT_SPACE_SIZE;
+    }
+    for (size_t i = 0; i < size; i++) {
+        if (text[i] == ' ') {
+            memcpy(escaped + used, TEXT_SPACE, TEXT_SPACE_SIZE);
+            used += TEXT_SPACE_SIZE;
+        } else {
+            escaped[used++] = text[i];
+        }
+    }
+    pco_status status = text_llama_merge(tokenizer, escaped, used, ids, err);
+    free(escaped);
+    return status;
+}
+
+pco_status text_llama_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err)
+{
+    static const char key[] = "tokenizer.ggml.scores";
+    float *scores;
+    uint64_t count;
+    pco_status status = pco_gguf_f32_array(gguf, key, &scores, &count, err);
+    if (status) return status;
+    if (count != tokenizer->count) {
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' has %llu elements for %u tokens",
+                          pco_gguf_label(gguf), key, (unsigned long long)count, tokenizer->count);
+        goto fail;
+    }
+    for (uint32_t id = 0; id < tokenizer->count; id++) {
+        if (isnan(scores[id])) {
+            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: element %u of key '%s' is not a number",
+                              pco_gguf_label(gguf), id, key);
+            goto fail;
+        }
+        tokenizer->tokens[id].score = scores[id];
+    }
+    tokenizer->encode = text_llama_encode;
+    status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_space_prefix", 1, &tokenizer->space_prefix, err);
+fail:
+    free(scores);
+    return status;
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env python3
+"""Compiles every row of the kernel table with both compilers, warnings as errors:
+
+    check.py kernels.def [--glslc glslc] [--clang clang] [--lacks NEED ...] [--only NAME ...]
+
+glslc -Werror compiles the Vulkan side; clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror parses the OpenCL side
+with specialisation constants at their initial values (rows with PCO_GPU_NEEDS_* other than F16 are Vulkan only
+there). Exit status 1 names the kernels that fail.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import embed
+
+SPEC = re.compile(r'^SPEC\(\s*(\d+)\s*,\s*\w+\s*,\s*(-?\w+)\s*\)', re.MULTILINE)
+
+
+def check_vulkan(kernel, sources, glslc, folder):
+    try:
+        _, words = embed.compile_spirv(kernel, embed.glsl_text(kernel, sources), glslc, folder, ['-Werror'])
+    except RuntimeError as error:
+        return str(error)
+    return words and f'kernel {kernel.name}:\n{words}'
+
+
+def check_opencl(kernel, sources, clang, folder):
+    text = embed.opencl_text(kernel, sources)
+    specs = {0: '64', 1: '1', 2: '1'}
+    specs.update({int(number): value for number, value in SPEC.findall(text)})
+    if len(specs) > kernel.n_specs or max(specs) >= kernel.n_specs:
+        return f'kernel {kernel.name}: declares specialisation constants beyond its {kernel.n_specs}'
+    path = os.path.join(folder, kernel.name + '.cl')
+    with open(path, 'w', encoding='utf-8') as file:
+        file.write(text)
+    done = subprocess.run([clang, '-x', 'cl', '-cl-std=CL1.2', '-Wall', '-Wextra', '-Werror', '-fsyntax-only',
+                           *[f'-DS{number}={value}' for number, value in specs.items()], path],
+                          capture_output=True, text=True, check=False)
+    return '' if done.returncode == 0 else f'kernel {kernel.name} ({kernel.file} {kernel.defines}):\n{done.stderr}'
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('table')
+    parser.add_argument('--glslc', default='glslc')
+    parser.add_argument('--clang', default='clang')
+    parser.add_argument('--lacks', action='append', default=[], metavar='NEED')
+    parser.add_argument('--only', action='append', metavar='NAME')
+    args = parser.parse_args()
+
+    kernels = [kernel for kernel in embed.read_table(args.table)
+               if (not args.only or kernel.name in args.only) and not kernel.needs_any(args.lacks)]
+    sources = embed.Sources(os.path.dirname(os.path.abspath(args.table)))
+    opencl = [kernel for kernel in kernels if kernel.needs in ('0', 'PCO_GPU_NEEDS_F16')]
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        jobs = [pool.submit(check_vulkan, kernel, sources, args.glslc, folder) for kernel in kernels]
+        jobs += [pool.submit(check_opencl, kernel, sources, args.clang, folder) for kernel in opencl]
+        failures = [failure for failure in (job.result() for job in jobs) if failure]
+    print('\n'.join(failures) if failures else
+          f'{len(kernels)} kernels compile with glslc, {len(opencl)} with clang, without a warning')
+    return 1 if failures else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,98 @@
+// The dialect, OpenCL side: what a .kern file may use, in OpenCL C 1.2. Its twin is dialect.glsl.
+// Specialisation constants arrive as -DS0=64 -DS1=1 ...; a program holds one kernel, called pco_main.
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wconstant-logical-operand" // specialisation constants are known in advance
+#endif
+#define LOCAL_X S0
+#define LOCAL_Y S1
+#define LOCAL_Z S2
+#define SPEC(id, name, initial) enum { name = S##id };
+
+// Parameters come in two uint16 kernel arguments.
+#define P_0 pco_p0.s0
+#define P_1 pco_p0.s1
+#define P_2 pco_p0.s2
+#define P_3 pco_p0.s3
+#define P_4 pco_p0.s4
+#define P_5 pco_p0.s5
+#define P_6 pco_p0.s6
+#define P_7 pco_p0.s7
+#define P_8 pco_p0.s8
+#define P_9 pco_p0.s9
+#define P_10 pco_p0.sa
+#define P_11 pco_p0.sb
+#define P_12 pco_p0.sc
+#define P_13 pco_p0.sd
+#define P_14 pco_p0.se
+#define P_15 pco_p0.sf
+#define P_16 pco_p1.s0
+#define P_17 pco_p1.s1
+#define P_18 pco_p1.s2
+#define P_19 pco_p1.s3
+#define P_20 pco_p1.s4
+#define P_21 pco_p1.s5
+#define P_22 pco_p1.s6
+#define P_23 pco_p1.s7
+#define P_24 pco_p1.s8
+#define P_25 pco_p1.s9
+#define P_26 pco_p1.sa
+#define P_27 pco_p1.sb
+#define P_28 pco_p1.sc
+#define P_29 pco_p1.sd
+#define P_30 pco_p1.se
+#define P_31 pco_p1.sf
+#define P(n) P_##n
+#define PI(n) as_int(P_##n)
+#define PF(n) as_float(P_##n)
+
+#define RO(slot, name) __global const uint *name
+#define RW(slot, name) __global uint *name
+#define RO4(slot, name) __global const uint4 *name
+#define RW4(slot, name) __global uint4 *name
+#define SEP ,
+#define SHARED(type, name, count) __local type name[count];
+#define KERNEL(name) \
+    __attribute__((reqd_work_group_size(S0, S1, S2))) \
+    __kernel void pco_main(BUFFERS, const uint16 pco_p0, const uint16 pco_p1)
+#define ENTER SHARED_ARRAYS (void)pco_p0; (void)pco_p1;
+
+#define GLOBAL_ID(d) ((uint)get_global_id(d))
+#define GROUP_ID(d) ((uint)get_group_id(d))
+#define LOCAL_ID(d) ((uint)get_local_id(d))
+#define NUM_GROUPS(d) ((uint)get_num_groups(d))
+#define LINEAR_GROUP() (GROUP_ID(0) + NUM_GROUPS(0) * (GROUP_ID(1) + NUM_GROUPS(1) * GROUP_ID(2)))
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define UNROLL _Pragma("unroll")
+#define FUNCTION static inline __attribute__((unused))
+
+#define MAKE4(a, b, c, d) (float4)(a, b, c, d)
+#define MAKE2(a, b) (float2)(a, b)
+#define MAKE_UINT4(a, b, c, d) (uint4)(a, b, c, d)
+#define AS_FLOAT(u) as_float(u)
+#define AS_FLOAT4(u) as_float4(u)
+#define AS_UINT(f) as_uint(f)
+#define AS_UINT4(f) as_uint4(f)
+#define AS_INT(u) as_int(u)
+#define TO_INT(x) ((int)(x))
+#define TO_UINT(x) ((uint)(x))
+#define TO_FLOAT(x) ((float)(x))
+#define MAD(a, b, c) fma(a, b, c)
+#define PRECISE
+#define SQRT(x) sqrt(x)
+#define RSQRT(x) (1.0f / sqrt(x))
+#define FLOOR(x) floor(x)
+#define RINT(x) rint(x)
+#define FABS(x) fabs(x)
+#define FMAX(a, b) fmax(a, b)
+#define FMIN(a, b) fmin(a, b)
+#define ATOMIC_AND(name, i, v) atomic_and(&name[i], v)
+#define ATOMIC_OR(name, i, v) atomic_or(&name[i], v)
+#define MUL_HI(a, b) mul_hi(a, b)
+
+FUNCTION float pco_half(uint bits)
+{
+    ushort word = (ushort)bits;
+    return vload_half(0, (const half *)&word);
+}
+#define HALF_LO(word) pco_half((word) & 0xffffu)
+#define HALF_HI(word) pco_half((word) >> 16)

@@ -1,0 +1,135 @@
+/* The cases of the suite: for each op, shapes, types, attributes and data that have broken devices before.
+ * A case is a pure description; its data follow from a seed. Its id is a hash of its label, and its label says
+ * all that the case is, so that an id means the same case in every tier and version that has it. */
+#ifndef CONF_CASES_H
+#define CONF_CASES_H
+
+#include "conformance.h"
+
+#include <stdbool.h>
+
+typedef enum conf_regime {
+    CONF_EXACT,       /* small integers: sums and products are exact, so results are bit for bit */
+    CONF_RANDOM,      /* uniform in the op's domain */
+    CONF_ADVERSARIAL, /* large, cancelling, tiny, subnormal, zeros of both signs, equal rows, ties */
+    CONF_SPECIAL,     /* with NaN and infinities; only where the contract promises them */
+} conf_regime;
+
+typedef enum conf_fill {
+    CONF_FILL_DEFAULT, /* by the regime, between low and high */
+    CONF_FILL_INTEGER, /* whole numbers low..high */
+    CONF_FILL_UNIFORM,
+    CONF_FILL_LIST,    /* list[i mod n_list] */
+    CONF_FILL_BOOL,    /* true with probability low */
+    CONF_FILL_BITS,    /* 32 random bits */
+    CONF_FILL_PHASE,   /* rotary phases of base 10000 */
+    CONF_FILL_EQUAL,   /* one value per row of the last dimension */
+    CONF_FILL_TIES,    /* few distinct values */
+    CONF_FILL_ROWS,    /* every third row of the last dimension false (0), or -infinity for floats; others by
+                          the regime */
+    CONF_FILL_GARBAGE, /* keys and values of attention: NaN beyond lengths[b], where nothing may be read */
+} conf_fill;
+
+typedef struct conf_operand {
+    bool present;
+    bool constant; /* given as a constant, so that the plugin may lay it out anew */
+    uint32_t dtype, rank;
+    int64_t shape[PCO_MAX_RANK];
+    conf_fill fill;
+    double low, high;
+    uint32_t n_list;
+    double list[8];
+} conf_operand;
+
+enum { CONF_LABEL = 400 };
+
+typedef struct conf_case {
+    uint32_t op, id;
+    conf_regime regime;
+    uint32_t n_inputs;
+    conf_operand in[PCO_MAX_INPUTS];
+    uint32_t attrs_size;
+    union {
+        int64_t align;
+        unsigned char bytes[256];
+    } attrs;
+    char label[CONF_LABEL];
+} conf_case;
+
+/* Called per case; returns false to stop. */
+typedef bool (*conf_visit_fn)(void *user, const conf_case *one);
+
+/* Visits the cases of a tier whose op matches the pattern (fnmatch; NULL: all), in the order of ops.def. */
+void conf_cases_visit(pco_conformance_tier tier, const char *pattern, conf_visit_fn visit, void *user);
+
+/* The seed of one case's data. */
+uint64_t conf_case_seed(const conf_case *one, uint64_t seed);
+
+/* Describes operand i (dtype, shape, bytes; kind INPUT or CONSTANT). */
+pco_tensor conf_operand_tensor(const conf_case *one, uint32_t input);
+
+/* Writes operand i's values, in storage format, `bytes` as described. Pure. */
+void conf_operand_fill(const conf_case *one, uint32_t input, uint64_t seed, void *data);
+
+/* ---- for the files that list cases ---- */
+
+typedef struct cases_context {
+    pco_conformance_tier tier;
+    const char *pattern;
+    conf_visit_fn visit;
+    void *user;
+    bool stopped;
+    conf_case one; /* under construction */
+} cases_context;
+
+/* Starts a case with the op's default attributes. */
+conf_case *cases_begin(cases_context *context, pco_op op, conf_regime regime);
+/* Adds an operand; the shape is text such as "2,3,5" ("": a scalar). Returns it, to be refined. */
+conf_operand *cases_in(conf_case *one, uint32_t dtype, const char *shape, ...) __attribute__((format(printf, 3, 4)));
+conf_operand *cases_absent(conf_case *one);
+/* Reads "2,3,5" into a vector attribute. */
+int64_t cases_vector(int64_t *vector, const char *text);
+void cases_list(conf_operand *operand, uint32_t n, const double *list);
+void cases_emit(cases_context *context);
+
+static inline bool cases_standard(const cases_context *context)
+{
+    return context->tier == PCO_CONFORMANCE_STANDARD;
+}
+
+extern const uint32_t CASES_FLOATS[3];
+
+#define CASES(name) void cases_##name(cases_context *context, pco_op op)
+CASES(unary);
+CASES(binary);
+CASES(logical);
+CASES(where);
+CASES(cast);
+CASES(clamp);
+CASES(fill);
+CASES(iota);
+CASES(broadcast_to);
+CASES(reshape);
+CASES(permute);
+CASES(slice);
+CASES(concat);
+CASES(pad);
+CASES(gather);
+CASES(gather_along_axis);
+CASES(scatter_add);
+CASES(state_write);
+CASES(matmul);
+CASES(reduce);
+CASES(argmax);
+CASES(random_bits);
+CASES(swiglu);
+CASES(softmax);
+CASES(layer_norm);
+CASES(rms_norm);
+CASES(rope);
+CASES(sinusoidal_positions);
+CASES(attention);
+CASES(dropout);
+#undef CASES
+
+#endif

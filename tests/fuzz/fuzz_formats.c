@@ -1,0 +1,206 @@
+/* Every reader of formats/ and the tokenizer loader, on bytes from anywhere: none may crash, hang or read out
+ * of bounds. With libFuzzer: compile with -DPCO_LIBFUZZER -fsanitize=fuzzer,address,undefined. Alone, it
+ * mutates valid files itself, the same way each time: fuzz_formats [rounds (20000)] [more seed files ...]
+ * every prefix of each small seed, then `rounds` times a few changed bytes. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../unit/gguf_builder.h"
+#include "base/dtype.h"
+#include "base/file.h"
+#include "base/philox.h"
+#include "formats/json.h"
+#include "formats/npy.h"
+#include "formats/safetensors.h"
+#include "text/tokenizer.h"
+
+/* Touches every byte that a reader says is there. */
+static unsigned fuzz_touch(const pco_weights *weights)
+{
+    unsigned sum = 0;
+    for (uint32_t i = 0; i < weights->count; i++) {
+        const pco_weight *weight = &weights->items[i];
+        if (pco_weights_find(weights, weight->name) != weight) abort();
+        for (uint64_t b = 0; weight->data && b < weight->bytes; b++)
+            sum += ((const unsigned char *)weight->data)[b];
+    }
+    return sum;
+}
+
+static void fuzz_tokenizer(const pco_gguf *gguf)
+{
+    static const char text[] = "<s> Hello,  w\xC3\xB6rld \xFF\n's 12<|end|>ab";
+    pco_tokenizer *tokenizer;
+    pco_error err;
+    int32_t *ids;
+    size_t count, size;
+    char *back;
+    if (pco_tokenizer_from_gguf(gguf, &tokenizer, &err)) return;
+    for (uint32_t flags = 0; flags < 8; flags++) {
+        if (pco_tokenizer_encode(tokenizer, text, sizeof text - 1, flags, &ids, &count, &err)) continue;
+        if (pco_tokenizer_decode(tokenizer, ids, count, &back, &size, &err)) abort();
+        free(back);
+        free(ids);
+    }
+    pco_tokenizer_destroy(tokenizer);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    pco_error err;
+    pco_weights *weights;
+    pco_gguf *gguf;
+    pco_npy npy;
+    cJSON *root;
+    volatile unsigned sum = 0;
+    if (!pco_safetensors_parse(data, size, "fuzz", &weights, &err)) {
+        sum += fuzz_touch(weights);
+        pco_weights_close(weights);
+    }
+    for (uint32_t flags = 0; flags < 2; flags++) {
+        if (pco_gguf_parse(data, size, "fuzz", flags, &gguf, &err)) continue;
+        sum += fuzz_touch(pco_gguf_weights(gguf));
+        fuzz_tokenizer(gguf);
+        pco_gguf_close(gguf);
+    }
+    if (!pco_npy_parse(data, size, "fuzz", &npy, &err))
+        for (uint64_t b = 0; b < npy.array.bytes; b++) sum += ((const unsigned char *)npy.array.data)[b];
+    if (!pco_json_parse((const char *)data, size, "fuzz", &root, &err)) cJSON_Delete(root);
+    (void)sum;
+    return 0;
+}
+
+#ifndef PCO_LIBFUZZER
+
+typedef struct seed {
+    unsigned char *data;
+    size_t size;
+} seed;
+
+static uint32_t fuzz_random(uint64_t *step)
+{
+    pco_philox bits = pco_philox4x32_10((pco_philox){{(uint32_t)*step, (uint32_t)(*step >> 32), 0, 0}}, 1);
+    ++*step;
+    return bits.word[0];
+}
+
+static seed fuzz_copy(const void *data, size_t size)
+{
+    seed copy = {malloc(size + 1), size};
+    if (!copy.data) abort();
+    memcpy(copy.data, data, size);
+    return copy;
+}
+
+static seed fuzz_safetensors_seed(void)
+{
+    static const float data[6] = {1, 2, 3};
+    pco_weight tensors[] = {{.name = (char *)"a", .dtype = PCO_F32, .rank = 2, .shape = {2, 3}, .data = data},
+                            {.name = (char *)"b", .dtype = PCO_F16, .rank = 1, .shape = {3}, .data = data}};
+    pco_weights_note notes[] = {{(char *)"format", (char *)"pt"}};
+    seed made = {NULL, 0};
+    pco_error err;
+    void *file;
+    if (pco_safetensors_encode(tensors, 2, notes, 1, &file, &made.size, &err)) abort();
+    made.data = file;
+    return made;
+}
+
+static seed fuzz_npy_seed(void)
+{
+    static const float data[6] = {1, 2, 3};
+    pco_weight array = {.dtype = PCO_F32, .rank = 2, .shape = {2, 3}, .data = data};
+    seed made = {NULL, 0};
+    pco_error err;
+    void *file;
+    if (pco_npy_encode(&array, &file, &made.size, &err)) abort();
+    made.data = file;
+    return made;
+}
+
+/* A tokenizer of either kind, some tensors, and a key of each type. */
+static seed fuzz_gguf_seed(const char *model)
+{
+    static const char *const tokens[] = {"<unk>", "<s>",          "</s>",   "a",       "b",
+                                         "ab",    "\xE2\x96\x81", "<0x0A>", "\xC4\xA0"};
+    static const char *const merges[] = {"a b"};
+    static built file;
+    put_header(&file, 3, 3, 9);
+    put_key_u32(&file, "general.alignment", 32);
+    put_key_text(&file, "tokenizer.ggml.model", model);
+    put_key_texts(&file, "tokenizer.ggml.tokens", tokens, 9);
+    put_key_texts(&file, "tokenizer.ggml.merges", merges, 1);
+    put_key_array(&file, "tokenizer.ggml.scores", PCO_GGUF_F32, 9);
+    for (int i = 0; i < 9; i++) put_f32(&file, (float)-i);
+    put_key_array(&file, "tokenizer.ggml.token_type", PCO_GGUF_I32, 9);
+    for (int i = 0; i < 9; i++) put_u32(&file, i == 0 ? 2 : i < 3 ? 3 : i == 7 ? 6 : 1);
+    put_key_bool(&file, "flag", 1);
+    put_key(&file, "big", PCO_GGUF_U64);
+    put_u64(&file, 1);
+    put_key_u32(&file, "tokenizer.ggml.unknown_token_id", 0);
+    put_tensor(&file, "x", 2, (uint64_t[]){3, 2}, 0, 0);
+    put_tensor(&file, "y", 2, (uint64_t[]){32, 1}, 8, 32);
+    put_tensor(&file, "z", 1, (uint64_t[]){256}, 14, 96);
+    put_padding(&file, 32);
+    for (int i = 0; i < 32 + 64 + 224; i++) put(&file, "\x01", 1);
+    return fuzz_copy(file.data, file.size);
+}
+
+static void fuzz_one(const seed *from, size_t size, uint32_t changes, uint64_t *step)
+{
+    seed copy = fuzz_copy(from->data, from->size);
+    for (uint32_t i = 0; i < changes && size; i++) {
+        uint32_t at = fuzz_random(step), what = fuzz_random(step);
+        unsigned char *byte = &copy.data[at % size];
+        if (what & 256)
+            *byte = (unsigned char)what;
+        else if (what & 512)
+            *byte = what & 1 ? 0xFF : 0;
+        else
+            *byte ^= (unsigned char)(1u << (what & 7));
+    }
+    unsigned char *exact = malloc(size ? size : 1); /* so that a sanitizer sees the first byte too far */
+    if (!exact) abort();
+    memcpy(exact, copy.data, size);
+    LLVMFuzzerTestOneInput(exact, size);
+    free(exact);
+    free(copy.data);
+}
+
+int main(int argc, char **argv)
+{
+    enum { MOST = 64 };
+    static const char json[] = "{\"a\": [1, -2.5e3, true, null, \"x\\u00e9\\n\"], \"b\": {\"c\": {}}}";
+    seed seeds[MOST] = {fuzz_safetensors_seed(), fuzz_npy_seed(), fuzz_gguf_seed("llama"),
+                        fuzz_gguf_seed("gpt2"), fuzz_copy(json, sizeof json - 1)};
+    size_t count = 5, prefixes = 0;
+    unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 20000;
+    uint64_t step = 0;
+    for (int i = 2; i < argc && count < MOST; i++) {
+        pco_map map;
+        pco_error err;
+        if (pco_map_open(argv[i], &map, &err)) {
+            fprintf(stderr, "%s\n", err.message);
+            return 1;
+        }
+        seeds[count++] = fuzz_copy(map.data ? (const void *)map.data : "", map.size);
+        pco_map_close(&map);
+    }
+    for (size_t s = 0; s < count; s++)
+        for (size_t size = 0; seeds[s].size <= 8192 && size <= seeds[s].size; size++, prefixes++)
+            fuzz_one(&seeds[s], size, 0, &step);
+    for (unsigned long i = 0; i < rounds; i++) {
+        const seed *from = &seeds[i % count];
+        uint32_t cut = fuzz_random(&step), changes = 1 + fuzz_random(&step) % 6;
+        size_t size = cut % 16 == 0 && from->size ? cut / 16 % from->size : from->size;
+        fuzz_one(from, size, changes, &step);
+    }
+    printf("%zu seeds, %zu prefixes, %lu mutations: nothing crashed\n", count, prefixes, rounds);
+    for (size_t s = 0; s < count; s++) free(seeds[s].data);
+    return 0;
+}
+
+#endif

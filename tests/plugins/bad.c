@@ -1,0 +1,59 @@
+/* Plugins that cannot be used, one per value of BAD: each must be listed with its reason and harm nobody. */
+#include "portico/plugin.h"
+
+#include <stdlib.h>
+
+#if BAD == 1 /* made for a later ABI */
+static const pco_plugin TABLE = {.size = sizeof TABLE, .abi_version = (PCO_ABI_MAJOR + 1) << 16, .name = "newer"};
+const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
+{
+    (void)host_abi_version;
+    return &TABLE;
+}
+#elif BAD == 2 /* crashes when it is asked for devices */
+static pco_status bad_create(const pco_host *host, pco_backend **backend, pco_error *err)
+{
+    (void)host, (void)backend, (void)err;
+    abort();
+}
+static uint32_t bad_count(pco_backend *backend)
+{
+    (void)backend;
+    return 0;
+}
+static pco_status bad_describe(pco_backend *backend, uint32_t index, pco_device_info *info, pco_error *err)
+{
+    (void)backend, (void)index, (void)info, (void)err;
+    return PCO_ERROR_INTERNAL;
+}
+static pco_status bad_open(pco_backend *backend, uint32_t index, pco_device **device, pco_error *err)
+{
+    (void)backend, (void)index, (void)device, (void)err;
+    return PCO_ERROR_INTERNAL;
+}
+static const pco_device_api DEVICE = {.size = sizeof DEVICE};
+static const pco_buffer_api BUFFER = {.size = sizeof BUFFER};
+static const pco_program_api PROGRAM = {.size = sizeof PROGRAM};
+static const pco_queue_api QUEUE = {.size = sizeof QUEUE};
+static const pco_plugin TABLE = {.size = sizeof TABLE, .abi_version = PCO_ABI_VERSION, .name = "crash",
+                                 .version = "1", .description = "crashes", .create = bad_create,
+                                 .device_count = bad_count, .describe = bad_describe, .open = bad_open,
+                                 .device = &DEVICE, .buffer = &BUFFER, .program = &PROGRAM, .queue = &QUEUE};
+const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
+{
+    (void)host_abi_version;
+    return &TABLE;
+}
+#elif BAD == 3 /* a shared object, and no plugin */
+PCO_EXPORT int something_else(void);
+int something_else(void)
+{
+    return 3;
+}
+#else /* does not serve this host */
+const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
+{
+    (void)host_abi_version;
+    return NULL;
+}
+#endif

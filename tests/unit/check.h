@@ -1,0 +1,35 @@
+/* What the unit tests share: cmocka with the headers that it needs, and checks of statuses and messages. */
+#ifndef PCO_TESTS_CHECK_H
+#define PCO_TESTS_CHECK_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+
+/* `call` uses `err`; it must succeed. */
+#define check_ok(call)                                                                                       \
+    do {                                                                                                     \
+        pco_error err = {""};                                                                                \
+        pco_status check_status = (call);                                                                    \
+        if (check_status) fail_msg("%s: status %d: %s", #call, (int)check_status, err.message);              \
+    } while (0)
+
+/* It must fail with `status`, and the message must contain `part`. */
+#define check_fails(call, status, part)                                                                      \
+    do {                                                                                                     \
+        pco_error err = {""};                                                                                \
+        pco_status check_status = (call);                                                                    \
+        if (check_status != (status) || !strstr(err.message, part))                                          \
+            fail_msg("%s: status %d, message '%s'; expected %d and '%s'", #call, (int)check_status,          \
+                     err.message, (int)(status), part);                                                      \
+    } while (0)
+
+#endif

@@ -1,0 +1,123 @@
+/* The base: files written whole, the cache and its checksum, the thread pool, the environment. */
+#include "check.h"
+
+#include "base/env.h"
+#include "base/file.h"
+#include "base/threads.h"
+#include "runtime/cache.h"
+
+#include <stdatomic.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/portico-test-XXXXXX";
+
+static int make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf '%s'", folder);
+    return system(command);
+}
+
+static void test_file(void **state)
+{
+    (void)state;
+    char path[100];
+    pco_map map;
+    snprintf(path, sizeof path, "%s/file", folder);
+    check_ok(pco_file_write(path, "hello", 5, &err));
+    check_ok(pco_map_open(path, &map, &err));
+    assert_int_equal(map.size, 5);
+    assert_memory_equal(map.data, "hello", 5);
+    pco_map_close(&map);
+    check_fails(pco_map_open("/nonexistent/model", &map, &err), PCO_ERROR_IO, "/nonexistent/model");
+    check_fails(pco_map_open(folder, &map, &err), PCO_ERROR_IO, "not a regular file");
+    check_fails(pco_file_write("/nonexistent/out", "x", 1, &err), PCO_ERROR_IO, "/nonexistent/out");
+}
+
+static void test_cache(void **state)
+{
+    (void)state;
+    char dir[100], path[120];
+    void *data;
+    size_t bytes;
+    snprintf(dir, sizeof dir, "%s/deep/cache", folder);
+    snprintf(path, sizeof path, "%s/blob-1", dir);
+    assert_int_equal(pco_cache_store(dir, "blob-1", "abc", 3), PCO_OK);
+    assert_int_equal(pco_cache_load(dir, "blob-1", &data, &bytes), PCO_OK);
+    assert_int_equal(bytes, 3);
+    assert_memory_equal(data, "abc", 3);
+    free(data);
+    FILE *file = fopen(path, "r+b"); /* damage the last byte */
+    fseek(file, -1, SEEK_END);
+    fputc('x', file);
+    fclose(file);
+    assert_int_equal(pco_cache_load(dir, "blob-1", &data, &bytes), PCO_ERROR_NOT_FOUND);
+    assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(pco_cache_store(dir, "../escape", "abc", 3), PCO_ERROR_NOT_FOUND);
+    assert_int_equal(pco_cache_load("", "blob-1", &data, &bytes), PCO_ERROR_NOT_FOUND);
+}
+
+typedef struct loop {
+    atomic_int counts[10007];
+    atomic_int in_use[8];
+    atomic_int clashes;
+} loop;
+
+static void loop_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
+{
+    loop *l = task;
+    if (atomic_fetch_add(&l->in_use[worker], 1)) atomic_fetch_add(&l->clashes, 1);
+    for (int64_t i = begin; i < end; i++) atomic_fetch_add(&l->counts[i], 1);
+    atomic_fetch_sub(&l->in_use[worker], 1);
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    for (uint32_t count = 1; count <= 8; count += 7) {
+        pco_threads *threads = pco_threads_create(count);
+        loop *l = calloc(1, sizeof *l);
+        for (int round = 1; round <= 100; round++) {
+            pco_threads_for(threads, 10007, 16, loop_slice, l);
+            for (int i = 0; i < 10007; i++) assert_int_equal(atomic_load(&l->counts[i]), round);
+        }
+        assert_int_equal(atomic_load(&l->clashes), 0);
+        free(l);
+        pco_threads_destroy(threads);
+    }
+}
+
+static void test_environment(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value, *word;
+    } bad[] = {{"PORTICO_THREADS", "0", "1 to 1024"}, {"PORTICO_THREADS", "4x", "'4x'"}, {"PORTICO_LOG", "loud", "debug"},
+               {"PORTICO_FALLBACK", "maybe", "warn, error, silent"}};
+    pco_config config;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        setenv(bad[i].name, bad[i].value, 1);
+        check_fails(pco_config_read(&config, &err), PCO_ERROR_INVALID, bad[i].word);
+        unsetenv(bad[i].name);
+    }
+    setenv("PORTICO_FALLBACK", "error", 1);
+    setenv("PORTICO_THREADS", "3", 1);
+    check_ok(pco_config_read(&config, &err));
+    assert_int_equal(config.fallback, PCO_FALLBACK_ERROR);
+    assert_int_equal(config.threads, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_file), cmocka_unit_test(test_cache),
+                                       cmocka_unit_test(test_threads), cmocka_unit_test(test_environment)};
+    return cmocka_run_group_tests_name("base", tests, make_folder, remove_folder);
+}

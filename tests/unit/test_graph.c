@@ -1,0 +1,146 @@
+/* Building graphs: what inference gives, what it refuses and in which words, what the passes keep. */
+#include "check.h"
+
+#include "graph/build.h"
+#include "graph/infer.h"
+#include "graph/passes.h"
+
+#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
+
+static void expect_shape(const pco_graph *g, uint32_t t, uint32_t dtype, uint32_t rank, const int64_t *shape)
+{
+    assert_int_not_equal(t, PCO_NONE);
+    assert_int_equal(g->tensors[t].dtype, dtype);
+    assert_int_equal(g->tensors[t].rank, rank);
+    for (uint32_t i = 0; i < rank; i++) assert_int_equal(g->tensors[t].shape[i], shape[i]);
+}
+
+static void test_shapes(void **state)
+{
+    (void)state;
+    pco_graph *g = pco_graph_create();
+    uint32_t a = pco_graph_input(g, "a", PCO_F32, 3, SHAPE(2, 1, 5)), b = pco_graph_input(g, "b", PCO_F32, 2, SHAPE(4, 1));
+    expect_shape(g, pco_binary(g, PCO_OP_ADD, a, b), PCO_F32, 3, SHAPE(2, 4, 5));
+    expect_shape(g, pco_binary(g, PCO_OP_LT, a, b), PCO_BOOL, 3, SHAPE(2, 4, 5));
+    uint32_t w = pco_graph_input(g, "w", PCO_F16, 2, SHAPE(7, 5));
+    expect_shape(g, pco_linear(g, a, w, PCO_NONE, 0), PCO_F32, 3, SHAPE(2, 1, 7));
+    uint32_t i = pco_graph_input(g, "i", PCO_I32, 2, SHAPE(3, 6));
+    expect_shape(g, pco_gather(g, a, i, 2), PCO_F32, 4, SHAPE(2, 1, 3, 6));
+    expect_shape(g, pco_reduce(g, PCO_OP_MEAN, a, -1, 0), PCO_F32, 2, SHAPE(2, 1));
+    expect_shape(g, pco_argmax(g, a, 2, 1), PCO_I32, 3, SHAPE(2, 1, 1));
+    expect_shape(g, pco_reshape(g, a, 2, SHAPE(-1, 5)), PCO_F32, 2, SHAPE(2, 5));
+    expect_shape(g, pco_concat(g, (uint32_t[]){a, a, a}, 3, 1), PCO_F32, 3, SHAPE(2, 3, 5));
+    uint32_t many[17];
+    for (int k = 0; k < 17; k++) many[k] = b;
+    expect_shape(g, pco_concat(g, many, 17, 0), PCO_F32, 2, SHAPE(68, 1));
+    uint32_t q = pco_graph_input(g, "q", PCO_F32, 4, SHAPE(2, 3, 8, 16)), kv = pco_graph_input(g, "kv", PCO_F16, 4, SHAPE(2, 9, 2, 16));
+    pco_scaled_dot_product_attention_attrs attrs = {.weights = 1};
+    uint32_t outs[PCO_MAX_OUTPUTS];
+    pco_graph_add(g, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, (uint32_t[]){q, kv, kv}, 3, outs);
+    expect_shape(g, outs[0], PCO_F32, 4, SHAPE(2, 3, 8, 16));
+    expect_shape(g, outs[1], PCO_F32, 4, SHAPE(2, 8, 3, 9));
+    check_ok(pco_graph_check(g, &err));
+    pco_graph_destroy(g);
+}
+
+/* One refusal: `build` must leave an error that holds all of the words. */
+#define REFUSES(build, ...)                                                                    \
+    do {                                                                                       \
+        pco_graph *g = pco_graph_create();                                                     \
+        uint32_t x = pco_graph_input(g, "ex", PCO_F32, 2, SHAPE(3, 4));                        \
+        uint32_t i = pco_graph_input(g, "eye", PCO_I32, 1, SHAPE(5));                          \
+        (void)x, (void)i;                                                                      \
+        (void)(build);                                                                         \
+        pco_error refusal = {""};                                                              \
+        assert_int_equal(pco_graph_check(g, &refusal), PCO_ERROR_INVALID);                     \
+        const char *const words[] = {__VA_ARGS__};                                             \
+        for (size_t k = 0; k < sizeof words / sizeof words[0]; k++)                            \
+            if (!strstr(refusal.message, words[k]))                                            \
+                fail_msg("'%s' does not say '%s'", refusal.message, words[k]);                 \
+        pco_graph_destroy(g);                                                                  \
+    } while (0)
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    REFUSES(pco_binary(g, PCO_OP_ADD, x, i), "add", "eye", "i32", "f32");
+    REFUSES(pco_unary(g, PCO_OP_EXP, i), "exp", "eye", "i32", "f32,f16,bf16");
+    REFUSES(pco_binary(g, PCO_OP_ADD, x, pco_graph_input(g, "five", PCO_F32, 1, SHAPE(5))), "add", "[3,4]", "[5]");
+    REFUSES(pco_graph_add(g, PCO_OP_LAYER_NORM, NULL, (uint32_t[]){x, pco_graph_input(g, "w", PCO_F32, 1, SHAPE(5))}, 2, NULL),
+            "layer_norm", "weight", "[5]", "N");
+    REFUSES(pco_graph_add(g, PCO_OP_RELU, NULL, NULL, 0, NULL), "relu", "'x' is missing");
+    REFUSES(pco_graph_add(g, PCO_OP_RELU, NULL, (uint32_t[]){x, x}, 2, NULL), "relu", "at most 1");
+    REFUSES(pco_slice_axis(g, x, 1, 2, 3), "slice", "ex", "[3,4]");
+    REFUSES(pco_softmax(g, x, 2), "softmax", "axis 2");
+    REFUSES(pco_reshape(g, x, 1, SHAPE(13)), "reshape", "[3,4]", "[13]");
+    REFUSES(pco_permute(g, x, SHAPE(0, 0)), "permute", "order");
+    REFUSES(pco_graph_add(g, PCO_OP_CONV1D, NULL, &x, 1, NULL), "does not exist");
+    REFUSES(pco_cast(g, x, PCO_Q8_0), "cast");
+    REFUSES(pco_graph_input(g, "big", PCO_F32, 2, SHAPE(INT64_C(1) << 40, INT64_C(1) << 40)), "big");
+}
+
+static void test_table(void **state)
+{
+    (void)state;
+    uint32_t count;
+    const pco_op_info *table = pco_op_table(&count);
+    assert_true(count >= 60);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_true(i == 0 || table[i].op > table[i - 1].op);
+        assert_ptr_equal(pco_op_find_name(table[i].name), &table[i]);
+        assert_true(strstr(table[i].signature, "->") != NULL);
+        assert_true(strlen(table[i].doc) >= 3);
+        assert_true((table[i].op >= 70) == (table[i].decompose != NULL)); /* composites decompose, primitives do not */
+        unsigned char attrs[512];
+        assert_true(pco_op_attrs_size(&table[i]) <= sizeof attrs);
+        pco_op_default_attrs(&table[i], attrs);
+    }
+    assert_null(pco_op_find(PCO_OP_TOP_K));
+}
+
+/* Dead nodes go, effects and outputs stay, names stay. */
+static void test_rewrite(void **state)
+{
+    (void)state;
+    pco_graph *g = pco_graph_create(), *r;
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, SHAPE(3, 4)), cache = pco_graph_state(g, "cache", PCO_F32, 2, SHAPE(1, 4));
+    uint32_t at = pco_graph_value(g, "at", PCO_I32, 1, SHAPE(1));
+    pco_unary(g, PCO_OP_EXP, x);
+    pco_state_write(g, cache, pco_graph_constant_copy(g, "one", PCO_F32, 2, SHAPE(1, 1), (float[]){1}), at, 1);
+    uint32_t y = pco_unary(g, PCO_OP_GELU, x);
+    pco_graph_output(g, y, "y");
+    pco_graph_output(g, x, "copy of x");
+    pco_graph_output(g, pco_reshape(g, y, 1, SHAPE(12)), "flat");
+    check_ok(pco_graph_rewrite(g, &(pco_rewrite_params){.fuse = 1}, &r, &err));
+    assert_int_equal(g->n_nodes, 5);
+    assert_int_equal(r->n_nodes, 4); /* state_write, gelu, two copies */
+    for (uint32_t i = 0; i < r->n_nodes; i++) assert_int_not_equal(r->nodes[i].op, PCO_OP_EXP);
+    assert_int_not_equal(pco_graph_find(r, "y"), PCO_NONE);
+    assert_int_not_equal(pco_graph_find(r, "flat"), PCO_NONE);
+    uint32_t copy = pco_graph_find(r, "copy of x");
+    assert_int_equal(r->tensors[copy].alias, PCO_NONE);
+    pco_graph_destroy(r);
+    pco_graph_destroy(g);
+}
+
+/* The phase of position p is p times the step, exactly, as a 64-bit fraction of a turn. */
+static void test_phase(void **state)
+{
+    (void)state;
+    pco_graph *g = pco_graph_create();
+    const double quarter = 1.5707963267948966192;
+    uint32_t t = pco_phase_table(g, &quarter, 1);
+    const uint32_t *words = g->tensors[t].data;
+    uint64_t step = (uint64_t)words[1] << 32 | words[0];
+    int64_t error = (int64_t)(step - (UINT64_C(1) << 62));
+    assert_true(llabs(error) < 1 << 12); /* pi/2 as a double is right to 2^-53 */
+    pco_graph_destroy(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_table), cmocka_unit_test(test_rewrite),
+                                       cmocka_unit_test(test_phase)};
+    return cmocka_run_group_tests_name("graph", tests, NULL, NULL);
+}

@@ -1,0 +1,270 @@
+#include "check.h"
+#include "gguf_builder.h"
+#include "text/tokenizer.h"
+
+static pco_tokenizer *from(const built *file)
+{
+    pco_gguf *gguf;
+    pco_tokenizer *tokenizer;
+    check_ok(pco_gguf_parse(file->data, file->size, "f", 0, &gguf, &err));
+    check_ok(pco_tokenizer_from_gguf(gguf, &tokenizer, &err));
+    pco_gguf_close(gguf); /* the tokenizer keeps nothing of it */
+    return tokenizer;
+}
+
+static void check_refused(const built *file, pco_status status, const char *part)
+{
+    pco_gguf *gguf;
+    pco_tokenizer *tokenizer;
+    check_ok(pco_gguf_parse(file->data, file->size, "f", 0, &gguf, &err));
+    check_fails(pco_tokenizer_from_gguf(gguf, &tokenizer, &err), status, part);
+    pco_gguf_close(gguf);
+}
+
+/* Encodes, and compares with ids[count], which ends at -1. */
+static void check_encode(const pco_tokenizer *tokenizer, const char *text, uint32_t flags,
+                         const int32_t *expected)
+{
+    int32_t *ids;
+    size_t count, wanted = 0;
+    check_ok(pco_tokenizer_encode(tokenizer, text, strlen(text), flags, &ids, &count, &err));
+    while (expected[wanted] >= 0) wanted++;
+    int same = count == wanted;
+    for (size_t i = 0; same && i < count; i++) same = ids[i] == expected[i];
+    if (!same) {
+        for (size_t i = 0; i < count; i++) printf(" %d", ids[i]);
+        fail_msg("'%s' gave the ids above", text);
+    }
+    free(ids);
+}
+#define IDS(...) ((const int32_t[]){__VA_ARGS__, -1})
+
+static void check_decode(const pco_tokenizer *tokenizer, const int32_t *ids, const char *expected)
+{
+    size_t count = 0, size;
+    char *text;
+    while (ids[count] >= 0) count++;
+    check_ok(pco_tokenizer_decode(tokenizer, ids, count, &text, &size, &err));
+    assert_string_equal(text, expected);
+    assert_int_equal(size, strlen(expected));
+    free(text);
+}
+
+#define SPACE "\xE2\x96\x81"
+
+/* <unk> <s> </s>, bytes 3 to 258, then the pieces. */
+static void build_llama(built *file, const char *model)
+{
+    static const char *const pieces[] = {SPACE,      "a",  "b",      SPACE "a", "ab",
+                                         SPACE "ab", "ba", "<user>", "\xC3\xA9"};
+    static const float scores[] = {-10, -11, -12, -1, -2, -3, -2, 0, -13};
+    static const int32_t types[] = {1, 1, 1, 1, 1, 1, 1, 4, 1};
+    enum { BYTES = 256, PIECES = 9, COUNT = 3 + BYTES + PIECES };
+    put_header(file, 3, 0, 4);
+    put_key_text(file, "tokenizer.ggml.model", model);
+    put_key_array(file, "tokenizer.ggml.tokens", PCO_GGUF_STRING, COUNT);
+    put_text(file, "<unk>");
+    put_text(file, "<s>");
+    put_text(file, "</s>");
+    for (int i = 0; i < BYTES; i++) {
+        char text[8];
+        snprintf(text, sizeof text, "<0x%02X>", i);
+        put_text(file, text);
+    }
+    for (int i = 0; i < PIECES; i++) put_text(file, pieces[i]);
+    put_key_array(file, "tokenizer.ggml.scores", PCO_GGUF_F32, COUNT);
+    for (int i = 0; i < 3 + BYTES; i++) put_f32(file, 0);
+    for (int i = 0; i < PIECES; i++) put_f32(file, scores[i]);
+    put_key_array(file, "tokenizer.ggml.token_type", PCO_GGUF_I32, COUNT);
+    for (int i = 0; i < 3 + BYTES; i++) put_u32(file, i == 0 ? 2 : i < 3 ? 3 : 6);
+    for (int i = 0; i < PIECES; i++) put_u32(file, (uint32_t)types[i]);
+}
+
+static void llama(void **state)
+{
+    (void)state;
+    enum { S = 259, A, B, SA, AB, SAB, BA, USER, E };
+    static built file;
+    build_llama(&file, "llama");
+    pco_tokenizer *t = from(&file);
+    pco_tokenizer_special special = pco_tokenizer_specials(t);
+    assert_true(special.bos == 1 && special.eos == 2 && special.unk == 0 && special.pad == -1);
+    assert_true(pco_tokenizer_adds_bos(t) && !pco_tokenizer_adds_eos(t));
+    assert_int_equal(pco_tokenizer_vocab_size(t), 268);
+    assert_string_equal(pco_tokenizer_token(t, 1, NULL), "<s>");
+    assert_null(pco_tokenizer_token(t, 268, NULL));
+    check_encode(t, "", PCO_ENCODE_BOS, IDS(1));
+    check_encode(t, "a", 0, IDS(SA));
+    check_encode(t, "ab", PCO_ENCODE_BOS | PCO_ENCODE_EOS, IDS(1, SAB, 2)); /* _a first, then _ab */
+    check_encode(t, "bab", 0, IDS(S, BA, B)); /* ab and ba tie: the leftmost wins */
+    check_encode(t, "\xC3\xA9\n", 0, IDS(S, E, 3 + '\n'));
+    check_encode(t, "\xE2\x82\xAC\xFF", 0, IDS(S, 3 + 0xE2, 3 + 0x82, 3 + 0xAC, 3 + 0xFF));
+    check_encode(t, "<s>", 0, IDS(S, 3 + '<', 3 + 's', 3 + '>'));
+    check_encode(t, "<s>a", PCO_ENCODE_SPECIAL, IDS(1, SA));
+    check_encode(t, "<0x0A>", 0, IDS(S, 3 + '<', 3 + '0', 3 + 'x', 3 + '0', 3 + 'A', 3 + '>'));
+    check_encode(t, "b<user>b", 0, IDS(S, B, USER, S, B));
+    check_decode(t, IDS(1, SAB, SA, 2), "ab a");
+    check_decode(t, IDS(SA), "a");
+    check_decode(t, IDS(1, 3 + 0xC3, 3 + 0xA9, S, E), "\xC3\xA9 \xC3\xA9");
+    pco_decoder decoder = PCO_DECODER(t);
+    const char *piece;
+    size_t size;
+    decoder.begun = decoder.show_control = 1;
+    check_ok(pco_decoder_next(&decoder, SA, &piece, &size, &err));
+    assert_true(size == 2 && memcmp(piece, " a", 2) == 0);
+    check_ok(pco_decoder_next(&decoder, 2, &piece, &size, &err));
+    assert_true(size == 4 && memcmp(piece, "</s>", 4) == 0);
+    check_fails(pco_decoder_next(&decoder, 268, &piece, &size, &err), PCO_ERROR_INVALID, "268");
+    check_fails(pco_decoder_next(&decoder, -1, &piece, &size, &err), PCO_ERROR_INVALID, "-1");
+    pco_tokenizer_destroy(t);
+}
+
+static void llama_long_text(void **state)
+{
+    (void)state;
+    static built file;
+    build_llama(&file, "llama");
+    pco_tokenizer *t = from(&file);
+    size_t size = 200000, count, back_size;
+    char *text = malloc(size), *back;
+    int32_t *ids;
+    uint32_t random = 1;
+    for (size_t i = 0; i < size; i++)
+        text[i] = "ab \xC3\xA9"[(random = random * 1664525u + 1013904223u) >> 24 & 3];
+    text[0] = 'a';
+    check_ok(pco_tokenizer_encode(t, text, size, 0, &ids, &count, &err));
+    check_ok(pco_tokenizer_decode(t, ids, count, &back, &back_size, &err));
+    assert_int_equal(back_size, size);
+    assert_memory_equal(back, text, size);
+    free(text);
+    free(back);
+    free(ids);
+    pco_tokenizer_destroy(t);
+}
+
+static void refuses_models(void **state)
+{
+    (void)state;
+    static built file;
+    build_llama(&file, "t5");
+    check_refused(&file, PCO_ERROR_UNSUPPORTED, "'t5'");
+    build_llama(&file, "gpt2");
+    check_refused(&file, PCO_ERROR_NOT_FOUND, "tokenizer.ggml.merges");
+    put_header(&file, 3, 0, 0);
+    check_refused(&file, PCO_ERROR_NOT_FOUND, "tokenizer.ggml.model");
+    put_header(&file, 3, 0, 3);
+    put_key_text(&file, "tokenizer.ggml.model", "llama");
+    put_key_texts(&file, "tokenizer.ggml.tokens", (const char *const[]){"a", "b"}, 2);
+    put_key_array(&file, "tokenizer.ggml.scores", PCO_GGUF_F32, 1);
+    put_f32(&file, 0);
+    check_refused(&file, PCO_ERROR_FORMAT, "1 elements for 2 tokens");
+    put_header(&file, 3, 0, 3);
+    put_key_text(&file, "tokenizer.ggml.model", "llama");
+    put_key_texts(&file, "tokenizer.ggml.tokens", (const char *const[]){"a", "b"}, 2);
+    put_key_u32(&file, "tokenizer.ggml.eos_token_id", 2);
+    check_refused(&file, PCO_ERROR_FORMAT, "eos_token_id' is 2");
+}
+
+/* Bytes first, by their spelling, then merges. Printable ASCII and space are enough here. */
+static void build_gpt2(built *file, const char *pre, const char *last_merge)
+{
+    static const char *const tokens[] = {"a",
+                                         "b",
+                                         "c",
+                                         "\xC4\xA0",
+                                         "1",
+                                         "!",
+                                         "'",
+                                         "s",
+                                         "\xC4\x8A",
+                                         "ab",
+                                         ("\xC4\xA0"
+                                          "ab"),
+                                         "bc",
+                                         "'s",
+                                         "<|end|>"};
+    const char *const merges[] = {"b c", "a b", "\xC4\xA0 ab", last_merge};
+    put_header(file, 3, 0, 6);
+    put_key_text(file, "tokenizer.ggml.model", "gpt2");
+    put_key_text(file, "tokenizer.ggml.pre", pre);
+    put_key_texts(file, "tokenizer.ggml.tokens", tokens, 14);
+    put_key_array(file, "tokenizer.ggml.token_type", PCO_GGUF_I32, 14);
+    for (int i = 0; i < 14; i++) put_u32(file, i == 13 ? 3 : 1);
+    put_key_texts(file, "tokenizer.ggml.merges", merges, 4);
+    put_key_u32(file, "tokenizer.ggml.eos_token_id", 13);
+}
+
+static void gpt2(void **state)
+{
+    (void)state;
+    enum { A, B, C, S, ONE, BANG, QUOTE, LOWER_S, NEWLINE, AB, SAB, BC, QUOTE_S, END };
+    static built file;
+    int32_t *ids;
+    size_t count;
+    build_gpt2(&file, "gpt-2", "' s");
+    pco_tokenizer *t = from(&file);
+    assert_int_equal(pco_tokenizer_specials(t).bos, -1);
+    assert_false(pco_tokenizer_adds_bos(t));
+    check_encode(t, "", 0, IDS(-1));
+    check_encode(t, "ab ab", 0, IDS(AB, SAB));
+    check_encode(t, "abc", 0, IDS(A, BC)); /* b c is the earlier merge */
+    check_encode(t, "a  ab", 0, IDS(A, S, SAB));
+    check_encode(t, "ab's1!\n", 0, IDS(AB, QUOTE_S, ONE, BANG, NEWLINE));
+    check_encode(t, "<|end|>", PCO_ENCODE_SPECIAL | PCO_ENCODE_EOS, IDS(END, END));
+    check_decode(t, IDS(SAB, S, BC, END, NEWLINE), " ab bc\n");
+    check_fails(pco_tokenizer_encode(t, "z", 1, 0, &ids, &count, &err), PCO_ERROR_INVALID, "0x7A");
+    check_fails(pco_tokenizer_encode(t, "a\xFF", 2, 0, &ids, &count, &err), PCO_ERROR_INVALID, "0xFF");
+    check_fails(pco_tokenizer_encode(t, "a", 1, PCO_ENCODE_BOS, &ids, &count, &err), PCO_ERROR_INVALID,
+                "BOS");
+    pco_tokenizer_destroy(t);
+    build_gpt2(&file, "llama-bpe", "' s");
+    check_refused(&file, PCO_ERROR_UNSUPPORTED, "'llama-bpe'");
+    build_gpt2(&file, "gpt-2", "a c");
+    check_refused(&file, PCO_ERROR_FORMAT, "'a c'");
+    build_gpt2(&file, "gpt-2", "ac");
+    check_refused(&file, PCO_ERROR_FORMAT, "'ac'");
+}
+
+static void characters(void **state)
+{
+    (void)state;
+    static const char *const vocab[] = {"<pad>", "<s>", "</s>", "a", "\xC3\xA9", " ", "ch", "c"};
+    pco_tokenizer_special special = {.bos = 1, .eos = 2, .pad = 0, .unk = -1};
+    pco_tokenizer *t;
+    int32_t *ids;
+    size_t count;
+    check_ok(pco_tokenizer_from_vocab(vocab, 8, &special, &t, &err));
+    check_encode(t, "a \xC3\xA9", PCO_ENCODE_BOS | PCO_ENCODE_EOS, IDS(1, 3, 5, 4, 2));
+    check_encode(t, "chc", 0, IDS(6, 7));
+    check_encode(t, "<pad>a", PCO_ENCODE_SPECIAL, IDS(0, 3));
+    check_decode(t, IDS(1, 5, 3, 4, 2, 0), " a\xC3\xA9");
+    check_fails(pco_tokenizer_encode(t, "a\xC3\xA9\xD1\x85", 5, 0, &ids, &count, &err), PCO_ERROR_INVALID,
+                "'\xD1\x85' (U+0445) at byte 3");
+    check_fails(pco_tokenizer_encode(t, "<pad>", 5, 0, &ids, &count, &err), PCO_ERROR_INVALID,
+                "'<' (U+003C)");
+    check_fails(pco_tokenizer_encode(t, "a\xC3", 2, 0, &ids, &count, &err), PCO_ERROR_INVALID, "byte 1");
+    pco_tokenizer_destroy(t);
+    special.unk = 7;
+    check_ok(pco_tokenizer_from_vocab(vocab, 8, &special, &t, &err));
+    check_encode(t,
+                 "x\xD1\x85"
+                 "a",
+                 0, IDS(7, 7, 3));
+    pco_tokenizer_destroy(t);
+    special.unk = 8;
+    check_fails(pco_tokenizer_from_vocab(vocab, 8, &special, &t, &err), PCO_ERROR_INVALID, "8");
+    check_fails(pco_tokenizer_from_vocab((const char *const[]){"a", "b", "a"}, 3, NULL, &t, &err),
+                PCO_ERROR_INVALID, "'a' is in the vocabulary twice");
+    check_fails(pco_tokenizer_from_vocab((const char *const[]){"a", ""}, 2, NULL, &t, &err),
+                PCO_ERROR_INVALID, "token 1");
+    check_fails(pco_tokenizer_from_vocab(NULL, 0, NULL, &t, &err), PCO_ERROR_INVALID, "0 tokens");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(llama), cmocka_unit_test(llama_long_text), cmocka_unit_test(refuses_models),
+        cmocka_unit_test(gpt2),  cmocka_unit_test(characters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
