@@ -44,7 +44,7 @@ typedef struct cpu_kernels {
 
     float (*max)(const float *x, int64_t n);               /* NaN if one is; -inf over nothing */
     double (*sum)(const float *x, int64_t n);
-    double (*sum_squares)(const float *x, float mean, float mean_low, int64_t n); /* of x - mean - mean_low */
+    double (*sum_squares)(const float *x, float mean, double *rest, int64_t n); /* of x - mean; their sum: rest */
     float (*exp_sum)(float *y, const float *x, float max, int64_t n); /* y = exp(x - max); their sum */
     void (*scale)(float *y, const float *x, float factor, int64_t n);
     void (*add_to)(double *y, const float *x, int64_t n);

@@ -1,5 +1,5 @@
-/* layer_norm and rms_norm of cpu:native: statistics in f32 partial sums, added in double. The mean is kept as the
- * sum of two floats, so that rows far from zero lose nothing. */
+/* layer_norm and rms_norm of cpu:native: statistics in f32 partial sums, added in double. The sum of x - mean corrects
+ * the mean, which is kept as two floats: rows far from zero lose nothing. */
 #include "run.h"
 
 static uint64_t cpu_norm_row_bytes(const cpu_node *node) { return cpu_round64((uint64_t)node->plan.axis.n * 4); }
@@ -24,15 +24,19 @@ static const float *cpu_norm_parameter(const cpu_node *node, int input)
 
 static void cpu_norm_statistics(const cpu_node *node, const float *x, int64_t n, double *mean, double *rstd)
 {
+    double rest;
     if (node->op->op == PCO_OP_RMS_NORM) {
         *mean = 0;
-        *rstd = 1 / sqrt(node->kernels->sum_squares(x, 0, 0, n) / (double)n + node->attrs.rms_norm.eps);
+        *rstd = 1 / sqrt(node->kernels->sum_squares(x, 0, &rest, n) / (double)n + node->attrs.rms_norm.eps);
         return;
     }
     const pco_layer_norm_attrs *attrs = &node->attrs.layer_norm;
-    *mean = node->kernels->sum(x, n) / (double)n;
-    float high = (float)*mean, low = (float)(*mean - (double)high);
-    double variance = node->kernels->sum_squares(x, high, low, n) / (double)(n - attrs->correction);
+    float near = (float)(node->kernels->sum(x, n) / (double)n);
+    double squares = node->kernels->sum_squares(x, near, &rest, n);
+    rest /= (double)n;
+    *mean = (double)near + rest;
+    double variance = fmax(0, squares - rest * rest * (double)n) / (double)(n - attrs->correction);
+    if (squares != squares) variance = squares;
     *rstd = attrs->form ? 1 / (sqrt(variance) + attrs->eps) : 1 / sqrt(variance + attrs->eps);
 }
 

@@ -27,41 +27,36 @@ static float row_max(const float *x, int64_t n)
 
 enum { ROW_BLOCK = 1024 }; /* partial sums in f32 are at most ROW_BLOCK / LANES / 4 terms long */
 
-#define CPU_ROW_SUM(name, parameters, expression, rest)                                                      \
-    static double name parameters                                                                            \
-    {                                                                                                        \
-        double total = 0;                                                                                    \
-        for (int64_t block = 0; block < n; block += ROW_BLOCK) {                                             \
-            int64_t end = block + ROW_BLOCK < n ? block + ROW_BLOCK : n, i = block;                          \
-            v_f32 sum[4] = {{0}, {0}, {0}, {0}};                                                             \
-            for (; i + 4 * LANES <= end; i += 4 * LANES)                                                     \
-                for (int j = 0; j < 4; j++) {                                                                \
-                    v_f32 v = v_load(x + i + j * LANES);                                                     \
-                    sum[j] = expression(sum[j]);                                                             \
-                }                                                                                            \
-            for (int j = 0; i < end; j++, i += LANES) {                                                      \
-                v_f32 v = i + LANES <= end ? v_load(x + i) : v_load_part(x + i, end - i, rest);              \
-                sum[j] = expression(sum[j]);                                                                 \
-            }                                                                                                \
-            total += (double)v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));                                   \
-        }                                                                                                    \
-        return total;                                                                                        \
-    }
-
-#define ROW_ADD(sum) (sum + v)
-CPU_ROW_SUM(row_sum, (const float *x, int64_t n), ROW_ADD, 0)
-
-#define ROW_ADD_SQUARE(sum) v_fma(v - mean - mean_low, v - mean - mean_low, sum)
-CPU_ROW_SUM(row_sum_squares_whole, (const float *x, float mean, float mean_low, int64_t n), ROW_ADD_SQUARE, 0)
-
-static double row_sum_squares(const float *x, float mean, float mean_low, int64_t n)
+static double row_sum(const float *x, int64_t n)
 {
-    int64_t whole = n / LANES * LANES;
-    double total = row_sum_squares_whole(x, mean, mean_low, whole);
-    for (int64_t i = whole; i < n; i++) {
-        double d = (double)(x[i] - mean - mean_low);
-        total += d * d;
+    double total = 0;
+    for (int64_t block = 0; block < n; block += ROW_BLOCK) {
+        int64_t end = block + ROW_BLOCK < n ? block + ROW_BLOCK : n, i = block;
+        v_f32 sum[4] = {{0}, {0}, {0}, {0}};
+        for (; i + 4 * LANES <= end; i += 4 * LANES)
+            for (int j = 0; j < 4; j++) sum[j] += v_load(x + i + j * LANES);
+        for (int j = 0; i < end; j++, i += LANES)
+            sum[j] += i + LANES <= end ? v_load(x + i) : v_load_part(x + i, end - i, 0);
+        total += (double)v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
     }
+    return total;
+}
+
+static double row_sum_squares(const float *x, float mean, double *rest, int64_t n)
+{
+    double total = 0, first = 0;
+    for (int64_t block = 0; block < n; block += ROW_BLOCK) {
+        int64_t end = block + ROW_BLOCK < n ? block + ROW_BLOCK : n, i = block;
+        v_f32 squares[2] = {{0}, {0}}, sum[2] = {{0}, {0}};
+        for (int j = 0; i < end; j ^= 1, i += LANES) {
+            v_f32 d = (i + LANES <= end ? v_load(x + i) : v_load_part(x + i, end - i, mean)) - mean;
+            squares[j] = v_fma(d, d, squares[j]);
+            sum[j] += d;
+        }
+        total += (double)v_sum(squares[0] + squares[1]);
+        first += (double)v_sum(sum[0] + sum[1]);
+    }
+    *rest = first;
     return total;
 }
 

@@ -10,6 +10,11 @@
 
 enum { PCO_GPU_MAX_BINDINGS = 8, PCO_GPU_MAX_SPECS = 24, PCO_GPU_MAX_PARAMS = 32 };
 
+/* What the kernels promise of exp, log, sin, cos, tanh and erf, in units in the last place (sin and cos: of 1):
+ * shaders/functions.inc measures below 2 with + - * rounded to nearest and divisions of 2.5; the rest is room for
+ * other rounding. For pco_contract.function_ulp. */
+#define PCO_GPU_FUNCTION_ULP 4.0f
+
 /* What a kernel needs beyond the baseline (Vulkan 1.1, OpenCL 1.2 without optional features). */
 enum {
     PCO_GPU_NEEDS_SUBGROUPS = 1u << 0,      /* arithmetic subgroup operations, of any width */

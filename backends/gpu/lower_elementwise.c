@@ -4,20 +4,20 @@
 #include <math.h>
 #include <string.h>
 
+/* A few shapes only: each makes another pipeline of the same kernel. */
 gpu_rows gpu_cover_rows(const gpu_lowering *gpu, uint64_t words, uint64_t rows)
 {
     const uint32_t most = gpu_workgroup(gpu, 64);
-    gpu_rows cover = {.local_x = 1, .local_y = 1, .per = 1};
-    while (cover.local_x < words && cover.local_x < most) cover.local_x *= 2;
-    while (cover.local_x * cover.local_y < most && cover.local_y < rows &&
-           cover.local_y * 2 <= gpu->limits->max_local[1]) {
-        cover.local_y *= 2;
+    gpu_rows cover = {.local_x = most, .local_y = 1, .per = 1};
+    if (rows > 1 && words <= most / 4) {
+        cover.local_x = words <= most / 16 ? (most + 15) / 16 : most / 4;
+        cover.local_y = (uint32_t)gpu_min(most / cover.local_x, gpu->limits->max_local[1]);
     }
     const uint64_t steps = gpu_div_up(words, cover.local_x);
     /* Long streams keep each invocation busy, short ones spread over the device. */
     const uint32_t per = steps * rows >= 1024 ? 8 : steps * rows >= 64 ? 4 : 1;
-    cover.chunks = (uint32_t)gpu_max(gpu_div_up(steps, per), 1);
-    cover.per = (uint32_t)gpu_max(gpu_div_up(steps, cover.chunks), 1);
+    while (cover.per < per && cover.per < steps) cover.per *= 2;
+    cover.chunks = (uint32_t)gpu_max(gpu_div_up(steps, cover.per), 1);
     cover.groups = gpu_div_up(rows, cover.local_y) * cover.chunks;
     return cover;
 }

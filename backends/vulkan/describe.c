@@ -227,7 +227,6 @@ void vk_describe(vk_physical *physical, const vk_report *report)
     physical->max_workgroup_subgroups = report->subgroup_sizes.maxComputeWorkgroupSubgroups;
     physical->vendor = report->core.vendorID;
     physical->device = report->core.deviceID;
-    physical->driver_version = report->core.driverVersion;
     memcpy(physical->cache_uuid, report->core.pipelineCacheUUID, VK_UUID_SIZE);
     vk_describe_names(&physical->info, report);
     vk_describe_memory(physical, report);

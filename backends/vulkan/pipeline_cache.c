@@ -12,8 +12,9 @@ static void vk_cache_name(const pco_device *device, char name[VK_CACHE_NAME])
     const vk_physical *physical = device->physical;
     char uuid[2 * VK_UUID_SIZE + 1];
     for (uint32_t i = 0; i < VK_UUID_SIZE; i++) snprintf(&uuid[2 * i], 3, "%02x", physical->cache_uuid[i]);
-    uint64_t kernels =
-        vk_hash(physical->driver_version, &physical->float_modes, sizeof physical->float_modes);
+    /* The UUID that identifies the driver is a constant in some drivers, so its description counts as well.
+     */
+    uint64_t kernels = vk_hash(physical->float_modes, physical->info.uuid, sizeof physical->info.uuid);
     for (uint32_t i = 0; i < pco_gpu_n_kernels; i++)
         kernels = vk_hash(kernels, &pco_gpu_kernels[i].hash, sizeof pco_gpu_kernels[i].hash);
     snprintf(name, VK_CACHE_NAME, "vulkan-%08x-%08x-%s-%016llx", physical->vendor, physical->device, uuid,
@@ -58,6 +59,7 @@ void vk_cache_load(pco_device *device)
         result = device->vk.CreatePipelineCache(device->handle, &info, NULL, &device->cache);
     }
     if (result != VK_SUCCESS) device->cache = VK_NULL_HANDLE;
+    device->cache_bytes = info.initialDataSize;
     vk_release(host, data);
 }
 
@@ -69,6 +71,8 @@ void vk_cache_store(pco_device *device)
     size_t bytes = 0;
     VkResult result = device->vk.GetPipelineCacheData(device->handle, device->cache, &bytes, NULL);
     if (result != VK_SUCCESS || bytes <= VK_CACHE_HEADER) return; /* lavapipe keeps its own elsewhere */
+    if (bytes == device->cache_bytes) return;                     /* all of it came from there */
+    device->cache_bytes = bytes;
     void *data = vk_allocate(host, bytes, 1);
     if (!data) return;
     char name[VK_CACHE_NAME];

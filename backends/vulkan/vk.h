@@ -113,7 +113,7 @@ typedef struct vk_physical {
     uint32_t queue_family, timestamp_bits;
     float timestamp_period; /* nanoseconds per tick */
     uint32_t subgroup_size, max_workgroup_subgroups;
-    uint32_t vendor, device, driver_version;
+    uint32_t vendor, device;
     uint8_t cache_uuid[VK_UUID_SIZE];
     uint32_t unified; /* 1: device memory is host memory, written directly */
     uint32_t main_heap;
@@ -187,7 +187,8 @@ struct pco_device {
     vk_slot slots[VK_SLOTS];
 
     VkPipelineCache cache;
-    uint32_t compiled;       /* pipelines made since the cache was stored */
+    size_t cache_bytes;      /* as loaded or last stored */
+    uint32_t compiled;       /* pipelines made since then */
     VkShaderModule *modules; /* one per kernel, made when first needed */
     VkDescriptorSetLayout set_layouts[PCO_GPU_MAX_BINDINGS + 1];
     VkPipelineLayout layouts[PCO_GPU_MAX_BINDINGS + 1];

@@ -19,19 +19,32 @@ const char *pco_version(void)
 const char *pco_status_text(pco_status status)
 {
     switch (status) {
-    case PCO_OK: return "ok";
-    case PCO_ERROR_INVALID: return "invalid argument";
-    case PCO_ERROR_UNSUPPORTED: return "not supported";
-    case PCO_ERROR_OUT_OF_HOST_MEMORY: return "out of host memory";
-    case PCO_ERROR_OUT_OF_DEVICE_MEMORY: return "out of device memory";
-    case PCO_ERROR_DEVICE_LOST: return "device lost";
-    case PCO_ERROR_IO: return "input or output failed";
-    case PCO_ERROR_FORMAT: return "malformed file";
-    case PCO_ERROR_NOT_FOUND: return "not found";
-    case PCO_ERROR_TIMEOUT: return "timed out";
-    case PCO_ERROR_CANCELLED: return "cancelled";
-    case PCO_ERROR_ABI: return "plugin of another ABI";
-    case PCO_ERROR_INTERNAL: return "internal error";
+    case PCO_OK:
+        return "ok";
+    case PCO_ERROR_INVALID:
+        return "invalid argument";
+    case PCO_ERROR_UNSUPPORTED:
+        return "not supported";
+    case PCO_ERROR_OUT_OF_HOST_MEMORY:
+        return "out of host memory";
+    case PCO_ERROR_OUT_OF_DEVICE_MEMORY:
+        return "out of device memory";
+    case PCO_ERROR_DEVICE_LOST:
+        return "device lost";
+    case PCO_ERROR_IO:
+        return "input or output failed";
+    case PCO_ERROR_FORMAT:
+        return "malformed file";
+    case PCO_ERROR_NOT_FOUND:
+        return "not found";
+    case PCO_ERROR_TIMEOUT:
+        return "timed out";
+    case PCO_ERROR_CANCELLED:
+        return "cancelled";
+    case PCO_ERROR_ABI:
+        return "plugin of another ABI";
+    case PCO_ERROR_INTERNAL:
+        return "internal error";
     }
     return "unknown status";
 }
@@ -50,7 +63,8 @@ pco_status pco_context_create(const pco_context_params *params, pco_context **ou
     pco_status status = pco_config_read(&config, err);
     if (status) return status;
     if (params->log_level > PCO_LOG_DEBUG + 1)
-        return pco_fail(err, PCO_ERROR_INVALID, "log_level is %u, and must be 0 or 1 + a pco_log_level", params->log_level);
+        return pco_fail(err, PCO_ERROR_INVALID, "log_level is %u, and must be 0 or 1 + a pco_log_level",
+                        params->log_level);
     if (params->log_level) config.log = (pco_log_level)(params->log_level - 1);
     if (params->log) {
         config.log_fn = params->log;
@@ -58,7 +72,8 @@ pco_status pco_context_create(const pco_context_params *params, pco_context **ou
     }
     if (params->backend) {
         if (strlen(params->backend) >= sizeof config.backend)
-            return pco_fail(err, PCO_ERROR_INVALID, "backend is longer than %zu bytes", sizeof config.backend - 1);
+            return pco_fail(err, PCO_ERROR_INVALID, "backend is longer than %zu bytes",
+                            sizeof config.backend - 1);
         snprintf(config.backend, sizeof config.backend, "%s", params->backend);
     }
     pco_context *context = calloc(1, sizeof *context);
@@ -84,7 +99,8 @@ uint32_t pco_context_devices(const pco_context *context, pco_device_description 
     const pco_device_entry *entries;
     uint32_t count = pco_registry_devices(context->registry, &entries), first = PCO_NONE, matching = 0;
     const char *backend = pco_registry_config(context->registry)->backend;
-    if (pco_registry_select(context->registry, backend, &first, 1, &matching, NULL) || !matching) first = PCO_NONE;
+    if (pco_registry_select(context->registry, backend, &first, 1, &matching, NULL) || !matching)
+        first = PCO_NONE;
     for (uint32_t i = 0; i < count && i < capacity; i++) {
         devices[i] = (pco_device_description){.preferred = i == first, .info = entries[i].info};
         memcpy(devices[i].id, entries[i].id, sizeof devices[i].id);

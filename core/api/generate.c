@@ -37,8 +37,8 @@ static pco_status api_advance(api_generation *g, int32_t id)
     return pco_seq2seq_step(model->seq2seq, id, model->logits, g->err);
 }
 
-/* Draws and emits until something ends it. The logits of the first token are there; `room` is how many tokens the
- * context still holds. */
+/* Draws and emits until something ends it. The logits of the first token are there; `room` is how many tokens
+ * the context still holds. */
 static pco_status api_continue(api_generation *g, int64_t room)
 {
     pco_model *model = g->model;
@@ -54,7 +54,8 @@ static pco_status api_continue(api_generation *g, int64_t room)
         if (g->params->max_tokens > 0 && n >= g->params->max_tokens) break;
         g->stats.stop_reason = PCO_STOP_CONTEXT;
         if (n >= room) break;
-        status = pco_sampler_draw(&g->sampler, model->logits, vocab, (uint64_t)n, model->workspace, &id, g->err);
+        status =
+            pco_sampler_draw(&g->sampler, model->logits, vocab, (uint64_t)n, model->workspace, &id, g->err);
         g->stats.stop_reason = PCO_STOP_END;
         if (status || id == end || (llama && id == special.bos)) break;
         g->stats.generated_tokens++;
@@ -76,14 +77,17 @@ static pco_status api_generate_llama(api_generation *g, const char *prompt)
     pco_status status = api_encode(model, prompt, strlen(prompt), 1, &ids, &count, g->err);
     if (status) return status;
     if (count == 0)
-        status = pco_fail(g->err, PCO_ERROR_INVALID, "the prompt is empty, and the model has no BOS to begin from");
+        status = pco_fail(g->err, PCO_ERROR_INVALID,
+                          "the prompt is empty, and the model has no BOS to begin from");
     else if ((int64_t)count > model->context_length)
-        status = pco_fail(g->err, PCO_ERROR_INVALID, "the prompt has %zu tokens and the context %" PRId64, count,
-                          model->context_length);
-    for (size_t i = 0; !status && i < count && !g->stopped; i++) status = api_emit(g, ids[i], g->params->echo);
+        status = pco_fail(g->err, PCO_ERROR_INVALID, "the prompt has %zu tokens and the context %" PRId64,
+                          count, model->context_length);
+    for (size_t i = 0; !status && i < count && !g->stopped; i++)
+        status = api_emit(g, ids[i], g->params->echo);
     const double begin = api_seconds();
     pco_llama_run_reset(model->llama);
-    if (!status && !g->stopped) status = pco_llama_run_append(model->llama, ids, (int64_t)count, model->logits, g->err);
+    if (!status && !g->stopped)
+        status = pco_llama_run_append(model->llama, ids, (int64_t)count, model->logits, g->err);
     g->stats.prompt_tokens = (int64_t)count;
     g->stats.prompt_seconds = api_seconds() - begin;
     g->stats.stop_reason = PCO_STOP_CALLBACK;
@@ -114,18 +118,15 @@ static pco_status api_generate_seq2seq(api_generation *g, const char *prompt)
     pco_model *model = g->model;
     int32_t *ids;
     size_t count;
+    g->stats.stop_reason = PCO_STOP_END;
+    if (!*prompt) return PCO_OK;
     pco_status status = api_encode(model, prompt, strlen(prompt), 1, &ids, &count, g->err);
     if (status) return status;
     const double begin = api_seconds();
     g->stats.prompt_tokens = (int64_t)count;
-    g->stats.stop_reason = PCO_STOP_END;
-    if (count == 0) {
-        free(ids);
-        return PCO_OK;
-    }
     if ((int64_t)count > model->context_length)
-        status = pco_fail(g->err, PCO_ERROR_INVALID, "the source has %zu tokens and the context %" PRId64, count,
-                          model->context_length);
+        status = pco_fail(g->err, PCO_ERROR_INVALID, "the source has %zu tokens and the context %" PRId64,
+                          count, model->context_length);
     if (!status) status = pco_seq2seq_encode(model->seq2seq, ids, (int64_t)count, g->err);
     if (!status) status = api_begin_target(g);
     g->stats.prompt_seconds = api_seconds() - begin;
@@ -142,8 +143,10 @@ pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_ge
     static const pco_generate_params defaults = {0};
     if (!params) params = &defaults;
     api_generation g = {.model = model, .params = params, .text = text, .user = user, .err = err};
-    g.sampler = (pco_sampler){.temperature = params->temperature, .top_p = params->top_p == 0 ? 1 : params->top_p,
-                              .top_k = params->top_k, .seed = params->seed};
+    g.sampler = (pco_sampler){.temperature = params->temperature,
+                              .top_p = params->top_p == 0 ? 1 : params->top_p,
+                              .top_k = params->top_k,
+                              .seed = params->seed};
     if (params->max_tokens < 0) return pco_fail(err, PCO_ERROR_INVALID, "max_tokens is below 0");
     pco_status status = pco_sampler_check(&g.sampler, err);
     if (status) return status;

@@ -30,8 +30,9 @@ static pco_status api_check_memory(const pco_model *model, pco_error *err)
     if (info->memory == 0 || need->total <= info->memory) return PCO_OK;
     return pco_fail(err, PCO_ERROR_OUT_OF_DEVICE_MEMORY,
                     "%s needs about %" PRIu64 " bytes (weights %" PRIu64 ", cache %" PRIu64 " for %" PRId64
-                    " tokens, activations %" PRIu64 "), and device %s has %" PRIu64, model->file->path, need->total,
-                    need->constant_bytes, need->state_bytes, model->context_length, need->arena_bytes + need->io_bytes,
+                    " tokens, activations %" PRIu64 "), and device %s has %" PRIu64,
+                    model->file->path, need->total, need->constant_bytes, need->state_bytes,
+                    model->context_length, need->arena_bytes + need->io_bytes,
                     pco_session_device_id(model->session), info->memory);
 }
 
@@ -44,14 +45,14 @@ static pco_status api_prepare(pco_model *model, pco_error *err)
     if (!model->logits || !model->workspace)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
     if (file->family == PCO_FAMILY_LLAMA)
-        return pco_llama_run_create(model->session, file->weights, &file->llama, model->context_length, &model->llama,
-                                    err);
+        return pco_llama_run_create(model->session, file->weights, &file->llama, model->context_length,
+                                    &model->llama, err);
     return pco_seq2seq_create(model->session, file->weights, &file->transformer, model->context_length,
                               &model->seq2seq, err);
 }
 
-pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params, pco_model **out,
-                          pco_error *err)
+pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params,
+                          pco_model **out, pco_error *err)
 {
     static const pco_model_params defaults = {0};
     const double begin = api_seconds();

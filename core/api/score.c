@@ -10,7 +10,8 @@
 pco_status pco_model_logits(pco_model *model, const int32_t *ids, size_t count, float *logits, pco_error *err)
 {
     if (!model->llama)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is an encoder-decoder: it is scored with a source and a target",
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "%s is an encoder-decoder: it is scored with a source and a target",
                         model->file->path);
     if (count > (size_t)model->context_length)
         return pco_fail(err, PCO_ERROR_INVALID, "%zu tokens do not fit into a context of %" PRId64, count,
@@ -29,14 +30,17 @@ static double api_log_probability(const float *logits, int64_t vocab, int32_t id
     return (double)logits[id] - largest - log(sum);
 }
 
-/* ids[0..count-2] is the target, ids[count-1] is EOS: the decoder reads the start token and ids[0..count-2]. */
-static pco_status api_score(pco_model *model, const int32_t *ids, size_t count, double *log_probs, pco_error *err)
+/* ids[0..count-2] is the target, ids[count-1] is EOS: the decoder reads the start token and ids[0..count-2].
+ */
+static pco_status api_score(pco_model *model, const int32_t *ids, size_t count, double *log_probs,
+                            pco_error *err)
 {
     const int64_t vocab = pco_model_vocab(model->file);
     int32_t *read = malloc(count * sizeof *read);
     float *logits = malloc(count * (size_t)vocab * sizeof *logits);
     pco_status status = PCO_OK;
-    if (!read || !logits) status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for scoring");
+    if (!read || !logits)
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for scoring");
     if (!status) {
         read[0] = model->file->transformer.decoder_start_token_id;
         memcpy(read + 1, ids, (count - 1) * sizeof *read);
@@ -59,15 +63,17 @@ pco_status pco_model_score(pco_model *model, const char *source, const char *tar
     if (!model->seq2seq)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is decoder-only: it is scored by pco_model_logits",
                         model->file->path);
-    if (!model->file->target) return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", model->file->path);
+    if (!model->file->target)
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", model->file->path);
     pco_status status = api_encode(model, source, strlen(source), 1, &source_ids, &source_count, err);
     if (!status)
-        status = pco_tokenizer_encode(model->file->target, target, strlen(target), PCO_ENCODE_EOS, &target_ids,
-                                      &target_count, err);
+        status = pco_tokenizer_encode(model->file->target, target, strlen(target), PCO_ENCODE_EOS,
+                                      &target_ids, &target_count, err);
     if (!status && !(*log_probs = calloc(target_count + 1, sizeof **log_probs)))
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for scoring");
-    if (!status && source_count == 0) {
-        if (target_count > 1) status = pco_fail(err, PCO_ERROR_INVALID, "the source is empty and the target is not");
+    if (!status && !*source) {
+        if (target_count > 1)
+            status = pco_fail(err, PCO_ERROR_INVALID, "the source is empty and the target is not");
     } else if (!status) {
         status = pco_seq2seq_encode(model->seq2seq, source_ids, (int64_t)source_count, err);
         if (!status) status = api_score(model, target_ids, target_count, *log_probs, err);

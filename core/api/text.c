@@ -21,14 +21,14 @@ pco_status api_encode(const pco_model *model, const char *text, size_t bytes, in
     return pco_tokenizer_encode(file->source, text, bytes, flags, ids, count, err);
 }
 
-pco_status pco_model_tokenize(const pco_model *model, const char *text, size_t bytes, int special, int32_t **ids,
-                              size_t *count, pco_error *err)
+pco_status pco_model_tokenize(const pco_model *model, const char *text, size_t bytes, int special,
+                              int32_t **ids, size_t *count, pco_error *err)
 {
     return api_encode(model, text, bytes, special, ids, count, err);
 }
 
-pco_status pco_model_detokenize(const pco_model *model, const int32_t *ids, size_t count, char **text, size_t *bytes,
-                                pco_error *err)
+pco_status pco_model_detokenize(const pco_model *model, const int32_t *ids, size_t count, char **text,
+                                size_t *bytes, pco_error *err)
 {
     const pco_model_file *file = model->file;
     *text = NULL;

@@ -5,15 +5,7 @@
 #include "cli/cli.h"
 #include "formats/gguf.h"
 #include "formats/json.h"
-#include "graph/graph.h"
-#include "models/llama.h"
-#include "models/transformer.h"
-
-typedef enum inspect_family {
-    INSPECT_NONE = 0, /* tensors, and no model that Portico runs */
-    INSPECT_LLAMA,
-    INSPECT_TRANSFORMER,
-} inspect_family;
+#include "models/model.h"
 
 /* What was found at a path. Zero-initialised: empty. */
 typedef struct inspect_file {
@@ -25,25 +17,23 @@ typedef struct inspect_file {
     const pco_weights *weights;
     cJSON *config;
     int header_only; /* GGUF: everything but the data */
-    inspect_family family;
-    pco_error reason; /* why it is no model that can run; "" when it is */
-    union {
-        pco_llama_config llama;
-        pco_transformer_config transformer;
-    } model;
+    pco_model_file *model; /* NULL when it is no model that Portico runs */
+    int64_t context;       /* of the model: what was asked for, else its own */
+    pco_memory_estimate estimate;
+    pco_error reason;      /* why there is no model; "" when there is */
 } inspect_file;
 
 /* What was asked for. */
 typedef struct inspect_arguments {
     const char *path, *device;
     int dot, json;
-    int64_t context; /* 0: the model's own, within reason */
+    int64_t context; /* 0: the model's own, at most 4096 */
 } inspect_arguments;
 
 /* Memory of a model on a device. */
 typedef struct inspect_plan {
     char device_id[96], device_name[256];
-    uint64_t device_memory, constants, states, arena, arena_bound, io, peak;
+    uint64_t device_memory, constants, states, arena, arena_bound, io, held, peak;
     uint32_t nodes, parts, cpu_nodes, decomposed;
     int64_t context;
     int fits;         /* 1: everything was allocated */
@@ -52,18 +42,15 @@ typedef struct inspect_plan {
 } inspect_plan;
 
 /* Opens a file or a model folder and finds out what it is. Errors: what the reader says. A file that is good and
- * holds no model that can run is no error: file->reason tells. */
-pco_status inspect_open(const char *path, inspect_file *file, pco_error *err) PCO_NODISCARD;
+ * holds no model that can run is no error: file->reason tells. `context` as in pco_model_params. */
+pco_status inspect_open(const char *path, int64_t context, inspect_file *file, pco_error *err) PCO_NODISCARD;
 void inspect_close(inspect_file *file);
-
-/* The context that is planned for: what was asked for, else the model's, at most 4,096. */
-int64_t inspect_context(const inspect_file *file, int64_t asked);
 
 /* Tries the model on the device and fills the plan. Returns 0, or the exit status after a message. */
 int inspect_make_plan(const inspect_file *file, const inspect_arguments *arguments, inspect_plan *plan);
 
 /* The graphs of a model in Graphviz's language, on stdout. */
-pco_status inspect_dot(const inspect_file *file, int64_t context, pco_error *err) PCO_NODISCARD;
+pco_status inspect_dot(const inspect_file *file, pco_error *err) PCO_NODISCARD;
 
 /* On stdout. `plan` may be NULL. */
 void inspect_print(const inspect_file *file, const inspect_plan *plan);

@@ -84,75 +84,61 @@ static pco_status inspect_open_any(inspect_file *file, pco_error *err)
                     "(config.json and model.safetensors)", file->path);
 }
 
-static void inspect_read_transformer(inspect_file *file, const cJSON *config)
-{
-    if (pco_transformer_config_read(config, file->config_path, &file->model.transformer, &file->reason) == PCO_OK)
-        file->family = INSPECT_TRANSFORMER;
-}
-
-/* Does it hold a model that can run? */
-static void inspect_recognise(inspect_file *file)
+/* Does it hold a model that can run? A folder that was meant to be one and is not is an error. */
+static pco_status inspect_recognise(inspect_file *file, const char *path, int64_t context, pco_error *err)
 {
     if (file->header_only) {
         pco_fail(&file->reason, PCO_ERROR_UNSUPPORTED, "the file has a header and no data");
-    } else if (file->gguf) {
-        if (pco_llama_config_read(file->gguf, &file->model.llama, &file->reason) == PCO_OK) file->family = INSPECT_LLAMA;
-    } else if (file->config) {
-        inspect_read_transformer(file, file->config);
-    } else {
+        return PCO_OK;
+    }
+    if (!file->gguf && !file->config) {
         pco_fail(&file->reason, PCO_ERROR_UNSUPPORTED, "a safetensors file alone has no configuration; give the folder "
                  "that holds it and a config.json");
+        return PCO_OK;
     }
-    for (uint32_t i = 0; file->family && i < file->weights->count; i++) {
-        const pco_weight *weight = &file->weights->items[i];
-        if (weight->dtype >= 0) continue;
-        file->family = INSPECT_NONE;
-        pco_fail(&file->reason, PCO_ERROR_UNSUPPORTED, "tensor '%s' has type %s, which Portico lists and cannot run",
-                 weight->name, weight->type_name);
+    pco_status status = pco_model_file_open(path, &file->model, &file->reason);
+    if (!status) status = pco_model_context(file->model, context, &file->context, &file->reason);
+    if (!status) status = pco_model_estimate(file->model, file->context, &file->estimate, &file->reason);
+    if (!status) {
+        file->reason.message[0] = 0;
+        return PCO_OK;
     }
-    if (file->family) file->reason.message[0] = 0;
+    pco_model_file_close(file->model);
+    file->model = NULL;
+    if (!file->config || status == PCO_ERROR_UNSUPPORTED) return PCO_OK;
+    *err = file->reason;
+    return status;
 }
 
-pco_status inspect_open(const char *path, inspect_file *file, pco_error *err)
+pco_status inspect_open(const char *path, int64_t context, inspect_file *file, pco_error *err)
 {
+    char folder[1024];
+    pco_status status;
     memset(file, 0, sizeof *file);
-    if (strlen(path) > sizeof file->path - 32)
-        return pco_fail(err, PCO_ERROR_INVALID, "the path is longer than %zu bytes", sizeof file->path - 32);
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
-    snprintf(file->path, sizeof file->path, "%.*s", (int)length, path);
-    pco_status status;
-    if (pco_is_directory(path) || inspect_ends(path, "/config.json") || strcmp(path, "config.json") == 0) {
-        if (!pco_is_directory(path)) { /* the folder of config.json */
-            char *slash = strrchr(file->path, '/');
-            if (slash) *slash = 0;
-            else snprintf(file->path, sizeof file->path, ".");
-        }
-        size_t used = strlen(file->path);
-        snprintf(file->config_path, sizeof file->config_path, "%.*s/config.json", 1000, file->path);
-        snprintf(file->path + used, sizeof file->path - used, "/model.safetensors");
+    if (length > sizeof folder - 32)
+        return pco_fail(err, PCO_ERROR_INVALID, "the path is longer than %zu bytes", sizeof folder - 32);
+    snprintf(folder, sizeof folder, "%.*s", (int)length, path);
+    snprintf(file->path, sizeof file->path, "%s", folder);
+    if (pco_is_directory(folder)) {
+        snprintf(file->config_path, sizeof file->config_path, "%.990s/config.json", folder);
+        snprintf(file->path, sizeof file->path, "%.990s/model.safetensors", folder);
         status = pco_json_load(file->config_path, &file->config, err);
         if (!status) status = inspect_open_safetensors(file, err);
     } else {
         status = inspect_open_any(file, err);
     }
-    if (!status) inspect_recognise(file);
+    if (!status) status = inspect_recognise(file, folder, context, err);
     if (status) inspect_close(file);
     return status;
 }
 
 void inspect_close(inspect_file *file)
 {
+    pco_model_file_close(file->model);
     pco_gguf_close(file->gguf);
     pco_weights_close(file->owned);
     cJSON_Delete(file->config);
     memset(file, 0, sizeof *file);
-}
-
-int64_t inspect_context(const inspect_file *file, int64_t asked)
-{
-    int64_t own = file->family == INSPECT_LLAMA ? file->model.llama.context_length
-                                                : file->model.transformer.max_position_embeddings;
-    if (asked) return asked;
-    return own > 0 && own < 4096 ? own : 4096;
 }

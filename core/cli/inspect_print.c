@@ -131,8 +131,7 @@ static void inspect_tensors(const inspect_file *file)
 
 static const char *inspect_architecture(const inspect_file *file)
 {
-    static const char *const names[] = {"none", "llama", "transformer (encoder-decoder)"};
-    return names[file->family];
+    return file->model ? pco_family_name(file->model->family) : "none";
 }
 
 static void inspect_print_plan(const inspect_plan *plan)
@@ -164,7 +163,7 @@ void inspect_print(const inspect_file *file, const inspect_plan *plan)
     printf("tensors        %u, %" PRIu64 " parameters, %s\n", file->weights->count, parameters, cli_bytes(bytes, text));
     printf("architecture   %s\n", inspect_architecture(file));
     printf("verdict        the file is valid; ");
-    if (file->family) {
+    if (file->model) {
         printf("the model can run\n");
     } else {
         printf("it cannot run: ");
@@ -277,7 +276,7 @@ void inspect_json(const inspect_file *file, const inspect_plan *plan)
     inspect_key_uint(&json, "bytes", bytes);
     inspect_key_text(&json, "architecture", inspect_architecture(file));
     pco_json_key(&json, "can_run");
-    pco_json_write_bool(&json, file->family != INSPECT_NONE);
+    pco_json_write_bool(&json, file->model != NULL);
     inspect_key_text(&json, "reason", file->reason.message);
     inspect_json_metadata(&json, file);
     inspect_json_tensors(&json, file);

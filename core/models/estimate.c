@@ -23,7 +23,8 @@ static pco_status estimate_arena(const pco_graph *graph, uint64_t *peak, pco_err
         const pco_node *node = &graph->nodes[i];
         for (uint32_t k = 0; k < node->n_outputs; k++) {
             uint32_t t = node->outputs[k];
-            if (t != PCO_NONE && graph->tensors[t].alias == PCO_NONE && graph->tensors[t].kind == PCO_KIND_TRANSIENT)
+            if (t != PCO_NONE && graph->tensors[t].alias == PCO_NONE &&
+                graph->tensors[t].kind == PCO_KIND_TRANSIENT)
                 alive += graph->tensors[t].bytes;
         }
         if (alive > *peak) *peak = alive;
@@ -96,6 +97,7 @@ pco_status pco_model_estimate(const pco_model_file *file, int64_t context, pco_m
     if (!status) status = estimate_add(chunk, step, estimate, err);
     pco_graph_destroy(step);
     pco_graph_destroy(chunk);
-    estimate->total = estimate->constant_bytes + estimate->state_bytes + estimate->arena_bytes + estimate->io_bytes;
+    estimate->total =
+        estimate->constant_bytes + estimate->state_bytes + estimate->arena_bytes + estimate->io_bytes;
     return status;
 }

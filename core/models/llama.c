@@ -19,8 +19,8 @@ static int64_t llama_size(llama_reader *r, const char *key, uint32_t most)
     uint32_t value = 1;
     if (!r->status) r->status = pco_gguf_u32(r->gguf, key, &value, r->err);
     if (!r->status && (value < 1 || value > most))
-        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %u, and must be 1 to %u", pco_gguf_label(r->gguf),
-                             key, value, most);
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %u, and must be 1 to %u",
+                             pco_gguf_label(r->gguf), key, value, most);
     return value;
 }
 
@@ -34,8 +34,8 @@ static double llama_number(llama_reader *r, const char *key, double fallback)
     float value = (float)fallback;
     if (!r->status) r->status = pco_gguf_f32_or(r->gguf, key, value, &value, r->err);
     if (!r->status && !(value > 0 && value < 1e30f))
-        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %g, and must be above 0", pco_gguf_label(r->gguf),
-                             key, (double)value);
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %g, and must be above 0",
+                             pco_gguf_label(r->gguf), key, (double)value);
     return (double)value;
 }
 
@@ -51,8 +51,10 @@ static void llama_read_rope(llama_reader *r, pco_llama_config *config)
     if (strcmp(type, "linear") == 0)
         config->rope_scale = llama_number(r, "llama.rope.scaling.factor", 1);
     else if (strcmp(type, "none") != 0)
-        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED, "%s: llama.rope.scaling.type is '%s', which Portico cannot "
-                             "run; it runs 'none' and 'linear'", pco_gguf_label(r->gguf), type);
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: llama.rope.scaling.type is '%s', which Portico cannot "
+                             "run; it runs 'none' and 'linear'",
+                             pco_gguf_label(r->gguf), type);
 }
 
 static void llama_read_factors(llama_reader *r, pco_llama_config *config)
@@ -61,8 +63,9 @@ static void llama_read_factors(llama_reader *r, pco_llama_config *config)
     if (r->status || !factors) return;
     if (factors->dtype != PCO_F32 || factors->rank != 1 || factors->shape[0] != config->rope_dimensions / 2 ||
         !factors->data || (uintptr_t)factors->data % sizeof(float))
-        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: tensor 'rope_freqs.weight' must be F32 [%" PRId64 "]",
-                             pco_gguf_label(r->gguf), config->rope_dimensions / 2);
+        r->status =
+            pco_fail(r->err, PCO_ERROR_FORMAT, "%s: tensor 'rope_freqs.weight' must be F32 [%" PRId64 "]",
+                     pco_gguf_label(r->gguf), config->rope_dimensions / 2);
     else
         config->rope_factors = factors->data;
 }
@@ -72,11 +75,15 @@ static void llama_check(llama_reader *r, const pco_llama_config *c)
     if (r->status) return;
     const char *label = pco_gguf_label(r->gguf);
     if (c->head_count % c->head_count_kv)
-        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: llama.attention.head_count %" PRId64 " is no multiple of "
-                             "llama.attention.head_count_kv %" PRId64, label, c->head_count, c->head_count_kv);
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                             "%s: llama.attention.head_count %" PRId64 " is no multiple of "
+                             "llama.attention.head_count_kv %" PRId64,
+                             label, c->head_count, c->head_count_kv);
     else if (c->rope_dimensions % 2 || c->rope_dimensions > c->head_dim)
-        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: llama.rope.dimension_count is %" PRId64 ", and must be even "
-                             "and at most the head size %" PRId64, label, c->rope_dimensions, c->head_dim);
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                             "%s: llama.rope.dimension_count is %" PRId64 ", and must be even "
+                             "and at most the head size %" PRId64,
+                             label, c->rope_dimensions, c->head_dim);
 }
 
 /* The embedding table's first dimension: the vocabulary. */
@@ -85,8 +92,9 @@ static void llama_read_vocab(llama_reader *r, pco_llama_config *config)
     const pco_weight *table = pco_weights_find(pco_gguf_weights(r->gguf), "token_embd.weight");
     if (r->status) return;
     if (!table || table->rank != 2)
-        r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no tensor 'token_embd.weight' with two dimensions",
-                             pco_gguf_label(r->gguf));
+        r->status =
+            pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no tensor 'token_embd.weight' with two dimensions",
+                     pco_gguf_label(r->gguf));
     else
         config->vocab_size = table->shape[0];
 }
@@ -98,34 +106,41 @@ pco_status pco_llama_config_read(const pco_gguf *gguf, pco_llama_config *config,
     pco_status status = pco_gguf_text(gguf, "general.architecture", &architecture, err);
     if (status) return status;
     if (strcmp(architecture, "llama") != 0)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is a model of architecture '%s', which Portico cannot run; it "
-                        "runs 'llama'", label, architecture);
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "%s is a model of architecture '%s', which Portico cannot run; it "
+                        "runs 'llama'",
+                        label, architecture);
     llama_reader reader = {gguf, PCO_OK, err};
     uint32_t experts = 0;
     reader.status = pco_gguf_u32_or(gguf, "llama.expert_count", 0, &experts, err);
     if (!reader.status && experts)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is a mixture of %u experts, which Portico cannot run", label,
-                        experts);
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is a mixture of %u experts, which Portico cannot run",
+                        label, experts);
     config->embedding_length = llama_size(&reader, "llama.embedding_length", 1 << 20);
     config->block_count = llama_size(&reader, "llama.block_count", 1 << 12);
     config->feed_forward_length = llama_size(&reader, "llama.feed_forward_length", 1 << 24);
     config->head_count = llama_size(&reader, "llama.attention.head_count", 1 << 12);
-    config->head_count_kv = llama_size_or(&reader, "llama.attention.head_count_kv", 1 << 12, config->head_count);
+    config->head_count_kv =
+        llama_size_or(&reader, "llama.attention.head_count_kv", 1 << 12, config->head_count);
     config->context_length = llama_size(&reader, "llama.context_length", 1 << 30);
     config->rms_epsilon = llama_number(&reader, "llama.attention.layer_norm_rms_epsilon", 0x1p-149);
     if (!reader.status && !pco_gguf_find(gguf, "llama.attention.layer_norm_rms_epsilon"))
-        reader.status = pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no key 'llama.attention.layer_norm_rms_epsilon'", label);
+        reader.status = pco_fail(err, PCO_ERROR_NOT_FOUND,
+                                 "%s has no key 'llama.attention.layer_norm_rms_epsilon'", label);
     if (!reader.status && !pco_gguf_find(gguf, "llama.attention.key_length") &&
         config->embedding_length % config->head_count)
-        reader.status = pco_fail(err, PCO_ERROR_FORMAT, "%s: llama.embedding_length %" PRId64 " is no multiple of "
-                                 "llama.attention.head_count %" PRId64, label, config->embedding_length,
-                                 config->head_count);
+        reader.status = pco_fail(err, PCO_ERROR_FORMAT,
+                                 "%s: llama.embedding_length %" PRId64 " is no multiple of "
+                                 "llama.attention.head_count %" PRId64,
+                                 label, config->embedding_length, config->head_count);
     int64_t head_dim = config->embedding_length / config->head_count;
     config->head_dim = llama_size_or(&reader, "llama.attention.key_length", 1 << 16, head_dim);
     int64_t value_dim = llama_size_or(&reader, "llama.attention.value_length", 1 << 16, config->head_dim);
     if (!reader.status && value_dim != config->head_dim)
-        reader.status = pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: llama.attention.value_length differs from the keys' "
-                                 "length, which Portico cannot run", label);
+        reader.status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                                 "%s: llama.attention.value_length differs from the keys' "
+                                 "length, which Portico cannot run",
+                                 label);
     llama_read_rope(&reader, config);
     llama_check(&reader, config);
     llama_read_factors(&reader, config);
@@ -142,10 +157,12 @@ static uint32_t llama_phase(const pco_nn *nn, const pco_llama_config *config)
 {
     uint32_t pairs = (uint32_t)config->rope_dimensions / 2;
     float *factors = malloc((pairs ? pairs : 1) * sizeof *factors);
-    if (!factors) return pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for RoPE");
+    if (!factors)
+        return pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for RoPE");
     for (uint32_t i = 0; i < pairs; i++)
         factors[i] = (config->rope_factors ? config->rope_factors[i] : 1) * (float)config->rope_scale;
-    uint32_t phase = pco_rope_phase(nn->graph, config->rope_freq_base, (uint32_t)config->rope_dimensions, factors);
+    uint32_t phase =
+        pco_rope_phase(nn->graph, config->rope_freq_base, (uint32_t)config->rope_dimensions, factors);
     free(factors);
     return phase;
 }
@@ -159,8 +176,8 @@ static pco_nn_layer_params llama_layer(const pco_nn *nn, const pco_llama_config 
 {
     const char *prefix = pco_nn_name(nn, "blk.%" PRId64, index);
     pco_nn_layer_params params = {.normalize_before = 1};
-    params.norm = (pco_nn_norm_params){.type = PCO_NN_RMS_NORM, .eps = config->rms_epsilon,
-                                       .size = config->embedding_length};
+    params.norm = (pco_nn_norm_params){
+        .type = PCO_NN_RMS_NORM, .eps = config->rms_epsilon, .size = config->embedding_length};
     params.self_attention_norm = pco_nn_name(nn, "%s.attn_norm", prefix);
     params.ffn_norm = pco_nn_name(nn, "%s.ffn_norm", prefix);
     params.self_attention = (pco_nn_attention_params){.width = config->embedding_length,
@@ -187,11 +204,12 @@ static pco_nn_layer_params llama_layer(const pco_nn *nn, const pco_llama_config 
 }
 
 /* x [1,rows,C] -> the rows that logits are wanted for, normed, through the head: [n,vocab_size]. */
-static uint32_t llama_head(const pco_nn *nn, const pco_llama_config *config, uint32_t x, int64_t rows, int all_logits)
+static uint32_t llama_head(const pco_nn *nn, const pco_llama_config *config, uint32_t x, int64_t rows,
+                           int all_logits)
 {
     pco_graph *graph = nn->graph;
-    const pco_nn_norm_params norm = {.type = PCO_NN_RMS_NORM, .eps = config->rms_epsilon,
-                                     .size = config->embedding_length};
+    const pco_nn_norm_params norm = {
+        .type = PCO_NN_RMS_NORM, .eps = config->rms_epsilon, .size = config->embedding_length};
     x = pco_reshape(graph, x, 2, (int64_t[]){rows, config->embedding_length});
     if (!all_logits && rows > 1)
         x = pco_gather(graph, x, pco_graph_value(graph, "row", PCO_I32, 1, (int64_t[]){1}), 0);
@@ -201,7 +219,8 @@ static uint32_t llama_head(const pco_nn *nn, const pco_llama_config *config, uin
     return pco_linear(graph, x, pco_nn_weight(nn, head, 2, shape), PCO_NONE, PCO_NN_IDENTITY);
 }
 
-void pco_llama_build(const pco_nn *nn, const pco_llama_config *config, int64_t context, int64_t rows, int all_logits)
+void pco_llama_build(const pco_nn *nn, const pco_llama_config *config, int64_t context, int64_t rows,
+                     int all_logits)
 {
     pco_graph *graph = nn->graph;
     const int64_t one[1] = {1}, row_shape[2] = {1, rows};
@@ -218,7 +237,8 @@ void pco_llama_build(const pco_nn *nn, const pco_llama_config *config, int64_t c
         pco_graph_scope(graph, "blk.%" PRId64, i);
         pco_nn_layer_params layer = llama_layer(nn, config, i);
         self.key_state = pco_graph_state(graph, pco_nn_name(nn, "cache.key.%" PRId64, i), PCO_F32, 4, cache);
-        self.value_state = pco_graph_state(graph, pco_nn_name(nn, "cache.value.%" PRId64, i), PCO_F32, 4, cache);
+        self.value_state =
+            pco_graph_state(graph, pco_nn_name(nn, "cache.value.%" PRId64, i), PCO_F32, 4, cache);
         x = pco_nn_encoder_layer(nn, x, &layer, &self);
     }
     pco_graph_scope(graph, "output");

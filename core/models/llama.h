@@ -1,4 +1,5 @@
-/* The Llama family in GGUF (Touvron et al. 2023): RMSNorm, RoPE on adjacent pairs, grouped queries, SwiGLU. */
+/* The Llama family in GGUF (Touvron et al. 2023): RMSNorm, RoPE on adjacent pairs, grouped queries, SwiGLU.
+ */
 #ifndef PCO_MODELS_LLAMA_H
 #define PCO_MODELS_LLAMA_H
 
@@ -15,19 +16,21 @@ typedef struct pco_llama_config {
     const float *rope_factors; /* rope_freqs.weight [rope_dimensions / 2], or NULL; in the file's memory */
 } pco_llama_config;
 
-/* Reads the metadata of a file whose general.architecture is "llama". Errors: UNSUPPORTED for another architecture,
- * experts or a kind of RoPE scaling, by name; NOT_FOUND and FORMAT for keys, naming them. */
-pco_status pco_llama_config_read(const pco_gguf *gguf, pco_llama_config *config, pco_error *err) PCO_NODISCARD;
+/* Reads the metadata of a file whose general.architecture is "llama". Errors: UNSUPPORTED for another
+ * architecture, experts or a kind of RoPE scaling, by name; NOT_FOUND and FORMAT for keys, naming them. */
+pco_status pco_llama_config_read(const pco_gguf *gguf, pco_llama_config *config,
+                                 pco_error *err) PCO_NODISCARD;
 
-/* Elements of a cache state of one layer for one sequence: [1,context,head_count_kv,head_dim]. The states are called
- * "cache.key.N" and "cache.value.N". */
+/* Elements of a cache state of one layer for one sequence: [1,context,head_count_kv,head_dim]. The states are
+ * called "cache.key.N" and "cache.value.N". */
 int64_t pco_llama_cache_elements(const pco_llama_config *config, int64_t context);
 
-/* Builds one chunk: `rows` tokens of one sequence behind what is in the cache. It reads the input "ids" i32 [1,rows]
- * and the run values "positions" i32 [1,rows], "starts" i32 [1] (position of the first row) and "lengths" i32 [1]
- * (valid keys: starts + valid rows); rows beyond the valid ones are computed and mean nothing. The output "logits"
- * is f32 [rows,vocab_size] with all_logits, else [1,vocab_size] of the row that the run value "row" i32 [1] names
- * (there is none when rows is 1). */
-void pco_llama_build(const pco_nn *nn, const pco_llama_config *config, int64_t context, int64_t rows, int all_logits);
+/* Builds one chunk: `rows` tokens of one sequence behind what is in the cache. It reads the input "ids" i32
+ * [1,rows] and the run values "positions" i32 [1,rows], "starts" i32 [1] (position of the first row) and
+ * "lengths" i32 [1] (valid keys: starts + valid rows); rows beyond the valid ones are computed and mean
+ * nothing. The output "logits" is f32 [rows,vocab_size] with all_logits, else [1,vocab_size] of the row that
+ * the run value "row" i32 [1] names (there is none when rows is 1). */
+void pco_llama_build(const pco_nn *nn, const pco_llama_config *config, int64_t context, int64_t rows,
+                     int all_logits);
 
 #endif

@@ -27,7 +27,8 @@ static pco_status llama_stage(pco_llama_run *run, uint32_t size, int all, pco_st
     pco_stage *stage = *out = &run->stages[all][size];
     if (stage->executable) return PCO_OK;
     char name[64];
-    snprintf(name, sizeof name, "llama, %" PRId64 " token%s", run->sizes[size], run->sizes[size] == 1 ? "" : "s");
+    snprintf(name, sizeof name, "llama, %" PRId64 " token%s", run->sizes[size],
+             run->sizes[size] == 1 ? "" : "s");
     pco_graph *graph = pco_graph_create();
     if (graph) {
         const pco_nn nn = {graph, run->weights};
@@ -38,8 +39,9 @@ static pco_status llama_stage(pco_llama_run *run, uint32_t size, int all, pco_st
     return status;
 }
 
-pco_status pco_llama_run_create(pco_session *session, const pco_weights *weights, const pco_llama_config *config,
-                                int64_t context, pco_llama_run **out, pco_error *err)
+pco_status pco_llama_run_create(pco_session *session, const pco_weights *weights,
+                                const pco_llama_config *config, int64_t context, pco_llama_run **out,
+                                pco_error *err)
 {
     *out = NULL;
     pco_llama_run *run = calloc(1, sizeof *run);
@@ -100,8 +102,8 @@ uint32_t pco_llama_run_stages(const pco_llama_run *run)
     return run->built;
 }
 
-/* The smallest size that holds `count` rows, or the one below it where more than half of the rows would be wasted;
- * the largest when there are more. */
+/* The smallest size that holds `count` rows, or the one below it where more than half of the rows would be
+ * wasted; the largest when there are more. */
 static uint32_t llama_choose(const pco_llama_run *run, int64_t count)
 {
     uint32_t size = 0;
@@ -111,9 +113,11 @@ static uint32_t llama_choose(const pco_llama_run *run, int64_t count)
 }
 
 /* Runs the next `count` rows (at most the stage's) from the present position. */
-static pco_status llama_chunk(pco_llama_run *run, pco_stage *stage, const int32_t *ids, int64_t count, pco_error *err)
+static pco_status llama_chunk(pco_llama_run *run, pco_stage *stage, const int32_t *ids, int64_t count,
+                              pco_error *err)
 {
-    const int32_t start = (int32_t)run->position, end = (int32_t)(run->position + count), last = (int32_t)count - 1;
+    const int32_t start = (int32_t)run->position, end = (int32_t)(run->position + count),
+                  last = (int32_t)count - 1;
     for (int64_t i = 0; i < stage->rows; i++) {
         run->ids[i] = i < count ? ids[i] : 0;
         run->positions[i] = start + (int32_t)i;
@@ -134,7 +138,8 @@ static pco_status llama_check_ids(const pco_llama_run *run, const int32_t *ids, 
                         run->position + count, run->context);
     for (int64_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= run->config.vocab_size)
-            return pco_fail(err, PCO_ERROR_INVALID, "token %" PRId64 " is %d, outside a vocabulary of %" PRId64, i, ids[i],
+            return pco_fail(err, PCO_ERROR_INVALID,
+                            "token %" PRId64 " is %d, outside a vocabulary of %" PRId64, i, ids[i],
                             run->config.vocab_size);
     return PCO_OK;
 }
@@ -153,8 +158,9 @@ static pco_status llama_run_all(pco_llama_run *run, const int32_t *ids, int64_t 
         status = llama_chunk(run, stage, ids + done, rows, err);
         int last = done + rows == count;
         if (!status && all)
-            status = pco_executable_read(stage->executable, stage->logits, logits + done * run->config.vocab_size,
-                                         (uint64_t)rows * row_bytes, err);
+            status =
+                pco_executable_read(stage->executable, stage->logits, logits + done * run->config.vocab_size,
+                                    (uint64_t)rows * row_bytes, err);
         else if (!status && last && logits)
             status = pco_executable_read(stage->executable, stage->logits, logits, row_bytes, err);
         run->position += rows;
@@ -164,12 +170,14 @@ static pco_status llama_run_all(pco_llama_run *run, const int32_t *ids, int64_t 
     return status;
 }
 
-pco_status pco_llama_run_append(pco_llama_run *run, const int32_t *ids, int64_t count, float *logits, pco_error *err)
+pco_status pco_llama_run_append(pco_llama_run *run, const int32_t *ids, int64_t count, float *logits,
+                                pco_error *err)
 {
     return llama_run_all(run, ids, count, 0, logits, err);
 }
 
-pco_status pco_llama_run_score(pco_llama_run *run, const int32_t *ids, int64_t count, float *logits, pco_error *err)
+pco_status pco_llama_run_score(pco_llama_run *run, const int32_t *ids, int64_t count, float *logits,
+                               pco_error *err)
 {
     return llama_run_all(run, ids, count, 1, logits, err);
 }

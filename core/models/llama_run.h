@@ -7,11 +7,13 @@
 
 typedef struct pco_llama_run pco_llama_run;
 
-/* Prepares the step of one token; stages for longer chunks (16, 64, 256 rows) follow when they are first needed.
- * Everything given is borrowed until the destroy; the session must be used by this run alone, as states are known
- * by name. `context` is the most tokens of a sequence. Errors: those of the graph and of pco_executable_create. */
-pco_status pco_llama_run_create(pco_session *session, const pco_weights *weights, const pco_llama_config *config,
-                                int64_t context, pco_llama_run **run, pco_error *err) PCO_NODISCARD;
+/* Prepares the step of one token; stages for longer chunks (16, 64, 256 rows) follow when they are first
+ * needed. Everything given is borrowed until the destroy; the session must be used by this run alone, as
+ * states are known by name. `context` is the most tokens of a sequence. Errors: those of the graph and of
+ * pco_executable_create. */
+pco_status pco_llama_run_create(pco_session *session, const pco_weights *weights,
+                                const pco_llama_config *config, int64_t context, pco_llama_run **run,
+                                pco_error *err) PCO_NODISCARD;
 void pco_llama_run_destroy(pco_llama_run *run);
 
 /* Builds the stages of all chunk sizes now. */
@@ -26,9 +28,10 @@ int64_t pco_llama_run_position(const pco_llama_run *run);
 /* Executables built so far. */
 uint32_t pco_llama_run_stages(const pco_llama_run *run);
 
-/* Appends ids[count] to the sequence. logits (may be NULL) receives f32 [vocab_size] of the last token. A single
- * token builds, records and allocates nothing. Errors: INVALID for ids outside the vocabulary, or a sequence longer
- * than the context, with both numbers. After an error of the device the sequence is as before. */
+/* Appends ids[count] to the sequence. logits (may be NULL) receives f32 [vocab_size] of the last token. A
+ * single token builds, records and allocates nothing. Errors: INVALID for ids outside the vocabulary, or a
+ * sequence longer than the context, with both numbers. After an error of the device the sequence is as
+ * before. */
 pco_status pco_llama_run_append(pco_llama_run *run, const int32_t *ids, int64_t count, float *logits,
                                 pco_error *err) PCO_NODISCARD;
 

@@ -27,7 +27,8 @@ static pco_status model_open_gguf(const char *path, pco_model_file *file, pco_er
     status = pco_tokenizer_from_gguf(file->gguf, &file->target, err);
     file->source = file->target;
     if (!status && pco_tokenizer_vocab_size(file->target) != (uint64_t)file->llama.vocab_size)
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and 'token_embd.weight' %" PRId64, path,
+        status = pco_fail(err, PCO_ERROR_FORMAT,
+                          "%s: the tokenizer has %u tokens and 'token_embd.weight' %" PRId64, path,
                           pco_tokenizer_vocab_size(file->target), file->llama.vocab_size);
     return status;
 }
@@ -92,8 +93,10 @@ pco_status pco_model_file_open(const char *path, pco_model_file **out, pco_error
     else if (model_is_gguf(path))
         status = model_open_gguf(path, file, err);
     else
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s is neither a GGUF file nor a folder with config.json and "
-                          "model.safetensors", path);
+        status = pco_fail(err, PCO_ERROR_FORMAT,
+                          "%s is neither a GGUF file nor a folder with config.json and "
+                          "model.safetensors",
+                          path);
     if (status) {
         pco_model_file_close(file);
         return status;
@@ -118,13 +121,15 @@ pco_status pco_model_context(const pco_model_file *file, int64_t wanted, int64_t
     int64_t most = file->family == PCO_FAMILY_LLAMA ? file->llama.context_length
                                                     : file->transformer.max_position_embeddings;
     if (wanted < 0 || wanted > MODEL_CONTEXT_MOST)
-        return pco_fail(err, PCO_ERROR_INVALID, "a context of %" PRId64 " tokens is not possible; it can be 1 to %d",
-                        wanted, MODEL_CONTEXT_MOST);
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "a context of %" PRId64 " tokens is not possible; it can be 1 to %d", wanted,
+                        MODEL_CONTEXT_MOST);
     *context = wanted ? wanted : most < MODEL_CONTEXT_DEFAULT ? most : MODEL_CONTEXT_DEFAULT;
     return PCO_OK;
 }
 
 int64_t pco_model_vocab(const pco_model_file *file)
 {
-    return file->family == PCO_FAMILY_LLAMA ? file->llama.vocab_size : file->transformer.vocab_size[PCO_DECODER];
+    return file->family == PCO_FAMILY_LLAMA ? file->llama.vocab_size
+                                            : file->transformer.vocab_size[PCO_DECODER];
 }

@@ -15,33 +15,34 @@ typedef struct pco_model_file {
     pco_family family;
     char *path;
     const pco_weights *weights;
-    pco_llama_config llama;             /* of the family that it is */
+    pco_llama_config llama; /* of the family that it is */
     pco_transformer_config transformer;
-    pco_tokenizer *source, *target; /* of what is read and what is written; the same one where they do not differ;
-                                       NULL when the file has none */
+    pco_tokenizer *source, *target; /* of what is read and what is written; the same one where they do not
+                                       differ; NULL when the file has none */
     pco_gguf *gguf;                 /* what holds the weights */
     pco_weights *safetensors;
 } pco_model_file;
 
-/* Opens a .gguf file or a folder. The caller closes *file. Errors: IO; FORMAT and NOT_FOUND for what is wrong or
- * missing in the files, by name; UNSUPPORTED for another architecture, model type or tokenizer, by name. */
+/* Opens a .gguf file or a folder. The caller closes *file. Errors: IO; FORMAT and NOT_FOUND for what is wrong
+ * or missing in the files, by name; UNSUPPORTED for another architecture, model type or tokenizer, by name.
+ */
 pco_status pco_model_file_open(const char *path, pco_model_file **file, pco_error *err) PCO_NODISCARD;
 void pco_model_file_close(pco_model_file *file);
 
 /* "llama" or "transformer". Static. */
 const char *pco_family_name(pco_family family);
 
-/* The most tokens of a sequence: `wanted`, or what the file says (a GGUF's context_length, at most 4096, as a cache
- * of the length that newer models allow would not fit) when `wanted` is 0. Errors, INVALID: wanted below 0 or above
- * 2^24. */
+/* The most tokens of a sequence: `wanted`, or what the file says (a GGUF's context_length, at most 4096, as a
+ * cache of the length that newer models allow would not fit) when `wanted` is 0. Errors, INVALID: wanted
+ * below 0 or above 2^24. */
 pco_status pco_model_context(const pco_model_file *file, int64_t wanted, int64_t *context,
                              pco_error *err) PCO_NODISCARD;
 
 /* Size of the vocabulary that is written. */
 int64_t pco_model_vocab(const pco_model_file *file);
 
-/* Device memory that a model is going to need, in bytes, worked out from its graphs without a device. Devices lay
- * constants out with some padding and add workspace. */
+/* Device memory that a model is going to need, in bytes, worked out from its graphs without a device. Devices
+ * lay constants out with some padding and add workspace. */
 typedef struct pco_memory_estimate {
     uint64_t parameters;     /* elements of the weights that are used */
     uint64_t constant_bytes; /* weights and tables */

@@ -8,34 +8,39 @@
 
 typedef struct pco_seq2seq pco_seq2seq;
 
-/* Prepares the decoder's step; the encoder and scoring follow for lengths of 16, 64, 256 ... when they are first
- * needed. `context` is the most tokens of a source and of a target. What is given is borrowed until the destroy, and
- * the session must be used by this model alone. Errors: those of the graph and of pco_executable_create. */
-pco_status pco_seq2seq_create(pco_session *session, const pco_weights *weights, const pco_transformer_config *config,
-                              int64_t context, pco_seq2seq **run, pco_error *err) PCO_NODISCARD;
+/* Prepares the decoder's step; the encoder and scoring follow for lengths of 16, 64, 256 ... when they are
+ * first needed. `context` is the most tokens of a source and of a target. What is given is borrowed until the
+ * destroy, and the session must be used by this model alone. Errors: those of the graph and of
+ * pco_executable_create. */
+pco_status pco_seq2seq_create(pco_session *session, const pco_weights *weights,
+                              const pco_transformer_config *config, int64_t context, pco_seq2seq **run,
+                              pco_error *err) PCO_NODISCARD;
 void pco_seq2seq_destroy(pco_seq2seq *run);
 
-/* The graphs. encode: input "ids" i32 [1,rows] (the source), run value "lengths" i32 [1]; no output, but the states
- * "cross.key.N" and "cross.value.N" [1,context,H,D]. decode: input "ids" i32 [1,rows], run value "source_lengths"
- * i32 [1], output "logits" f32 [rows,vocab]; with `step`, rows is 1 and there are also the run values "positions"
- * i32 [1,1], "starts" and "lengths" i32 [1] and the states "cache.key.N" and "cache.value.N" [1,context,H,D]. */
-void pco_seq2seq_build_encode(const pco_nn *nn, const pco_transformer_config *config, int64_t context, int64_t rows);
-void pco_seq2seq_build_decode(const pco_nn *nn, const pco_transformer_config *config, int64_t context, int64_t rows,
-                              int step);
+/* The graphs. encode: input "ids" i32 [1,rows] (the source), run value "lengths" i32 [1]; no output, but the
+ * states "cross.key.N" and "cross.value.N" [1,context,H,D]. decode: input "ids" i32 [1,rows], run value
+ * "source_lengths" i32 [1], output "logits" f32 [rows,vocab]; with `step`, rows is 1 and there are also the
+ * run values "positions" i32 [1,1], "starts" and "lengths" i32 [1] and the states "cache.key.N" and
+ * "cache.value.N" [1,context,H,D]. */
+void pco_seq2seq_build_encode(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
+                              int64_t rows);
+void pco_seq2seq_build_decode(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
+                              int64_t rows, int step);
 
-/* Reads a source and starts an empty target. count is at least 1. Errors: INVALID for ids outside the vocabulary or
- * a source longer than the context. */
-pco_status pco_seq2seq_encode(pco_seq2seq *run, const int32_t *ids, int64_t count, pco_error *err) PCO_NODISCARD;
+/* Reads a source and starts an empty target. count is at least 1. Errors: INVALID for ids outside the
+ * vocabulary or a source longer than the context. */
+pco_status pco_seq2seq_encode(pco_seq2seq *run, const int32_t *ids, int64_t count,
+                              pco_error *err) PCO_NODISCARD;
 
-/* Appends one token to the target; logits f32 [vocab] are those of the token after it (NULL: not read). The first
- * token is decoder_start_token_id. Builds, records and allocates nothing. Errors: INVALID, as above. */
+/* Appends one token to the target; logits f32 [vocab] are those of the token after it (NULL: not read). The
+ * first token is decoder_start_token_id. Builds, records and allocates nothing. Errors: INVALID, as above. */
 pco_status pco_seq2seq_step(pco_seq2seq *run, int32_t id, float *logits, pco_error *err) PCO_NODISCARD;
 
 /* Tokens of the target so far, the start token included. */
 int64_t pco_seq2seq_position(const pco_seq2seq *run);
 
-/* Logits f32 [count,vocab] for a given target, all rows at once (teacher forcing): row i is for the token that
- * follows ids[i]. The target so far and its cache stay as they are. */
+/* Logits f32 [count,vocab] for a given target, all rows at once (teacher forcing): row i is for the token
+ * that follows ids[i]. The target so far and its cache stay as they are. */
 pco_status pco_seq2seq_score(pco_seq2seq *run, const int32_t *ids, int64_t count, float *logits,
                              pco_error *err) PCO_NODISCARD;
 

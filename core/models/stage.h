@@ -1,5 +1,5 @@
-/* Stages: an executable of a model for a number of rows, with the handles of what is written and read at each run.
- * Models keep a small family of them, so that after warm-up no length builds anything. */
+/* Stages: an executable of a model for a number of rows, with the handles of what is written and read at each
+ * run. Models keep a small family of them, so that after warm-up no length builds anything. */
 #ifndef PCO_MODELS_STAGE_H
 #define PCO_MODELS_STAGE_H
 
@@ -18,10 +18,10 @@ typedef struct pco_stage {
 /* Sizes first, 4 * first, 16 * first ... below `most`, then `most` itself; returns how many. */
 uint32_t pco_stage_sizes(int64_t first, int64_t most, int64_t sizes[PCO_STAGE_SIZES]);
 
-/* Makes the graph's executable (the graph may carry an error, which is then returned) and looks the handles up. The
- * graph is destroyed in any case. */
-pco_status pco_stage_create(pco_session *session, pco_graph *graph, const char *name, int64_t rows, pco_stage *stage,
-                            pco_error *err) PCO_NODISCARD;
+/* Makes the graph's executable (the graph may carry an error, which is then returned) and looks the handles
+ * up. The graph is destroyed in any case. */
+pco_status pco_stage_create(pco_session *session, pco_graph *graph, const char *name, int64_t rows,
+                            pco_stage *stage, pco_error *err) PCO_NODISCARD;
 void pco_stage_destroy(pco_stage *stage);
 
 /* Writes the i32 values of a handle; nothing for PCO_NONE. */

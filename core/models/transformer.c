@@ -48,8 +48,10 @@ pco_nn_layer_params pco_transformer_layer(const pco_nn *nn, const pco_transforme
     params.self_attention_norm = pco_nn_name(nn, "%s.self_attn_layer_norm", prefix);
     params.cross_attention_norm = pco_nn_name(nn, "%s.encoder_attn_layer_norm", prefix);
     params.ffn_norm = pco_nn_name(nn, "%s.final_layer_norm", prefix);
-    params.self_attention = transformer_attention(nn, config, side, pco_nn_name(nn, "%s.self_attn", prefix), 1);
-    params.cross_attention = transformer_attention(nn, config, side, pco_nn_name(nn, "%s.encoder_attn", prefix), 0);
+    params.self_attention =
+        transformer_attention(nn, config, side, pco_nn_name(nn, "%s.self_attn", prefix), 1);
+    params.cross_attention =
+        transformer_attention(nn, config, side, pco_nn_name(nn, "%s.encoder_attn", prefix), 0);
     params.ffn = transformer_ffn(nn, config, side, prefix);
     return params;
 }
@@ -60,11 +62,13 @@ static const char *transformer_table(const pco_transformer_config *config, pco_t
     return side == PCO_ENCODER ? "encoder.embed_tokens.weight" : "decoder.embed_tokens.weight";
 }
 
-uint32_t pco_transformer_embed(const pco_nn *nn, const pco_transformer_config *config, pco_transformer_side side,
-                               uint32_t ids, uint32_t positions)
+uint32_t pco_transformer_embed(const pco_nn *nn, const pco_transformer_config *config,
+                               pco_transformer_side side, uint32_t ids, uint32_t positions)
 {
-    uint32_t x = pco_nn_embedding(nn, ids, transformer_table(config, side), config->vocab_size[side], config->d_model);
-    if (config->scale_embedding) x = pco_binary_scalar(nn->graph, PCO_OP_MUL, x, sqrt((double)config->d_model));
+    uint32_t x =
+        pco_nn_embedding(nn, ids, transformer_table(config, side), config->vocab_size[side], config->d_model);
+    if (config->scale_embedding)
+        x = pco_binary_scalar(nn->graph, PCO_OP_MUL, x, sqrt((double)config->d_model));
     if (config->position_embedding == PCO_POSITION_ROPE) return x;
     return pco_nn_sinusoidal(nn, x, positions, config->sinusoidal_layout);
 }
@@ -77,7 +81,8 @@ static uint32_t transformer_positions(const pco_nn *nn, const pco_transformer_co
     return pco_nn_positions(nn, config->position_offset, nn->graph->tensors[ids].shape[1]);
 }
 
-static uint32_t transformer_phase(const pco_nn *nn, const pco_transformer_config *config, pco_transformer_side side)
+static uint32_t transformer_phase(const pco_nn *nn, const pco_transformer_config *config,
+                                  pco_transformer_side side)
 {
     if (config->position_embedding != PCO_POSITION_ROPE) return PCO_NONE;
     int64_t head_dim = config->d_model / config->attention_heads[side];
@@ -107,7 +112,8 @@ uint32_t pco_transformer_encode(const pco_nn *nn, const pco_transformer_config *
 static uint32_t transformer_head(const pco_nn *nn, const pco_transformer_config *config, uint32_t x)
 {
     const int64_t shape[2] = {config->vocab_size[PCO_DECODER], config->d_model};
-    const char *name = config->tie_word_embeddings ? transformer_table(config, PCO_DECODER) : "lm_head.weight";
+    const char *name =
+        config->tie_word_embeddings ? transformer_table(config, PCO_DECODER) : "lm_head.weight";
     uint32_t bias = PCO_NONE, weight = pco_nn_weight(nn, name, 2, shape);
     if (config->final_logits_bias) bias = pco_nn_weight(nn, "final_logits_bias", 1, shape);
     return pco_linear(nn->graph, x, weight, bias, PCO_NN_IDENTITY);

@@ -1,5 +1,5 @@
-/* The configurable encoder-decoder transformer (Vaswani et al. 2017 and its common variants): its config.json and
- * its graphs. Fields, defaults and tensor names: tests/golden/README.md. */
+/* The configurable encoder-decoder transformer (Vaswani et al. 2017 and its common variants): its config.json
+ * and its graphs. Fields, defaults and tensor names: tests/golden/README.md. */
 #ifndef PCO_MODELS_TRANSFORMER_H
 #define PCO_MODELS_TRANSFORMER_H
 
@@ -9,7 +9,10 @@
 
 typedef enum pco_transformer_side { PCO_ENCODER = 0, PCO_DECODER = 1 } pco_transformer_side;
 
-typedef enum pco_position_embedding { PCO_POSITION_SINUSOIDAL = 0, PCO_POSITION_ROPE = 1 } pco_position_embedding;
+typedef enum pco_position_embedding {
+    PCO_POSITION_SINUSOIDAL = 0,
+    PCO_POSITION_ROPE = 1
+} pco_position_embedding;
 
 /* The fields of config.json; pairs are indexed by pco_transformer_side. */
 typedef struct pco_transformer_config {
@@ -35,20 +38,20 @@ typedef struct pco_transformer_config {
 pco_status pco_transformer_config_read(const cJSON *root, const char *label, pco_transformer_config *config,
                                        pco_error *err) PCO_NODISCARD;
 
-/* A tokenizer from "encoder_vocab" or "decoder_vocab", else "vocab", whose length must be the side's vocabulary
- * size; NULL in *tokenizer when there is no list. The caller destroys it. Errors: FORMAT. */
-pco_status pco_transformer_tokenizer(const cJSON *root, const char *label, const pco_transformer_config *config,
-                                     pco_transformer_side side, pco_tokenizer **tokenizer,
-                                     pco_error *err) PCO_NODISCARD;
+/* A tokenizer from "encoder_vocab" or "decoder_vocab", else "vocab", whose length must be the side's
+ * vocabulary size; NULL in *tokenizer when there is no list. The caller destroys it. Errors: FORMAT. */
+pco_status pco_transformer_tokenizer(const cJSON *root, const char *label,
+                                     const pco_transformer_config *config, pco_transformer_side side,
+                                     pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
 /* Parameters of layer `index` of a stack, with names kept in the graph. */
 pco_nn_layer_params pco_transformer_layer(const pco_nn *nn, const pco_transformer_config *config,
                                           pco_transformer_side side, int64_t index);
 
-/* Token and position embeddings: ids i32 [B,S], positions i32 [B,S] or [1,S] (position_offset included) -> f32
- * [B,S,d_model]. */
-uint32_t pco_transformer_embed(const pco_nn *nn, const pco_transformer_config *config, pco_transformer_side side,
-                               uint32_t ids, uint32_t positions);
+/* Token and position embeddings: ids i32 [B,S], positions i32 [B,S] or [1,S] (position_offset included) ->
+ * f32 [B,S,d_model]. */
+uint32_t pco_transformer_embed(const pco_nn *nn, const pco_transformer_config *config,
+                               pco_transformer_side side, uint32_t ids, uint32_t positions);
 
 /* The tensors that hide padding: lengths i32 [B], or mask bool [B|1,1,1,S]; PCO_NONE for none. */
 typedef struct pco_transformer_padding {
@@ -59,15 +62,15 @@ typedef struct pco_transformer_padding {
 uint32_t pco_transformer_encode(const pco_nn *nn, const pco_transformer_config *config, uint32_t ids,
                                 const pco_transformer_padding *padding);
 
-/* What the decoder attends to, and how. With key_states and value_states (one per layer, [B,T,H,D]) it runs a few
- * rows at a time: rows are written from starts[b] on, and starts and lengths are i32 [B]. */
+/* What the decoder attends to, and how. With key_states and value_states (one per layer, [B,T,H,D]) it runs a
+ * few rows at a time: rows are written from starts[b] on, and starts and lengths are i32 [B]. */
 typedef struct pco_transformer_decoder {
-    uint32_t memory;                            /* [B,T,d_model]; or: */
-    const uint32_t *cross_keys, *cross_values;  /* one per layer, [B,T,H,D] */
-    pco_transformer_padding padding;            /* of the source */
-    uint32_t positions;                         /* i32 [B,S] or [1,S]; PCO_NONE: from position_offset on */
+    uint32_t memory;                           /* [B,T,d_model]; or: */
+    const uint32_t *cross_keys, *cross_values; /* one per layer, [B,T,H,D] */
+    pco_transformer_padding padding;           /* of the source */
+    uint32_t positions;                        /* i32 [B,S] or [1,S]; PCO_NONE: from position_offset on */
     const uint32_t *key_states, *value_states;
-    uint32_t starts, lengths;                   /* with states: where rows go, and how many keys there are then */
+    uint32_t starts, lengths; /* with states: where rows go, and how many keys there are then */
 } pco_transformer_decoder;
 
 /* Target ids i32 [B,S] -> logits f32 [B,S,vocab_size[1]]. Causal. */

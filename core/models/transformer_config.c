@@ -7,13 +7,46 @@
 #include <string.h>
 
 static const char *const transformer_keys[] = {
-    "model_type", "vocab_size", "encoder_vocab_size", "decoder_vocab_size", "d_model", "encoder_layers",
-    "decoder_layers", "encoder_attention_heads", "decoder_attention_heads", "encoder_ffn_dim", "decoder_ffn_dim",
-    "activation_function", "fused_gate_up", "normalize_before", "norm_type", "norm_form", "norm_eps", "final_norm",
-    "final_norm_form", "final_norm_eps", "attention_bias", "ffn_bias", "fused_qkv", "position_embedding",
-    "rope_theta", "rope_interleaved", "sinusoidal_layout", "position_offset", "scale_embedding",
-    "tie_word_embeddings", "share_embeddings", "final_logits_bias", "pad_token_id", "bos_token_id", "eos_token_id",
-    "decoder_start_token_id", "max_position_embeddings", "add_eos_to_source", "vocab", "encoder_vocab",
+    "model_type",
+    "vocab_size",
+    "encoder_vocab_size",
+    "decoder_vocab_size",
+    "d_model",
+    "encoder_layers",
+    "decoder_layers",
+    "encoder_attention_heads",
+    "decoder_attention_heads",
+    "encoder_ffn_dim",
+    "decoder_ffn_dim",
+    "activation_function",
+    "fused_gate_up",
+    "normalize_before",
+    "norm_type",
+    "norm_form",
+    "norm_eps",
+    "final_norm",
+    "final_norm_form",
+    "final_norm_eps",
+    "attention_bias",
+    "ffn_bias",
+    "fused_qkv",
+    "position_embedding",
+    "rope_theta",
+    "rope_interleaved",
+    "sinusoidal_layout",
+    "position_offset",
+    "scale_embedding",
+    "tie_word_embeddings",
+    "share_embeddings",
+    "final_logits_bias",
+    "pad_token_id",
+    "bos_token_id",
+    "eos_token_id",
+    "decoder_start_token_id",
+    "max_position_embeddings",
+    "add_eos_to_source",
+    "vocab",
+    "encoder_vocab",
     "decoder_vocab",
 };
 
@@ -25,7 +58,8 @@ typedef struct transformer_reader {
     pco_error *err;
 } transformer_reader;
 
-static int64_t transformer_int(transformer_reader *r, const char *key, int64_t least, int64_t most, int64_t fallback)
+static int64_t transformer_int(transformer_reader *r, const char *key, int64_t least, int64_t most,
+                               int64_t fallback)
 {
     int64_t value = fallback;
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
@@ -34,7 +68,8 @@ static int64_t transformer_int(transformer_reader *r, const char *key, int64_t l
     return value;
 }
 
-static double transformer_number(transformer_reader *r, const char *key, double least, double most, double fallback)
+static double transformer_number(transformer_reader *r, const char *key, double least, double most,
+                                 double fallback)
 {
     double value = fallback;
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
@@ -50,8 +85,8 @@ static int transformer_bool(transformer_reader *r, const char *key, int fallback
     return value;
 }
 
-static uint32_t transformer_enum(transformer_reader *r, const char *key, const char *const *names, uint32_t count,
-                                 uint32_t fallback)
+static uint32_t transformer_enum(transformer_reader *r, const char *key, const char *const *names,
+                                 uint32_t count, uint32_t fallback)
 {
     uint32_t value = fallback;
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
@@ -106,7 +141,8 @@ static void transformer_read_options(transformer_reader *r, pco_transformer_conf
     c->attention_bias = transformer_bool(r, "attention_bias", 1);
     c->ffn_bias = transformer_bool(r, "ffn_bias", 1);
     c->fused_qkv = transformer_bool(r, "fused_qkv", 0);
-    c->position_embedding = (pco_position_embedding)transformer_enum(r, "position_embedding", positions, 2, 0);
+    c->position_embedding =
+        (pco_position_embedding)transformer_enum(r, "position_embedding", positions, 2, 0);
     c->rope_theta = transformer_number(r, "rope_theta", 1, 1e12, 10000);
     c->rope_interleaved = transformer_bool(r, "rope_interleaved", 0);
     c->sinusoidal_layout = (int)transformer_enum(r, "sinusoidal_layout", layouts, 2, 0);
@@ -139,43 +175,51 @@ pco_status pco_transformer_config_read(const cJSON *root, const char *label, pco
     for (int side = 0; side < 2; side++) {
         int64_t heads = config->attention_heads[side], size = config->d_model / heads;
         if (config->d_model % heads)
-            return pco_fail(err, PCO_ERROR_FORMAT, "%s: d_model %" PRId64 " is no multiple of %s_attention_heads %" PRId64,
-                            label, config->d_model, sides[side], heads);
+            return pco_fail(err, PCO_ERROR_FORMAT,
+                            "%s: d_model %" PRId64 " is no multiple of %s_attention_heads %" PRId64, label,
+                            config->d_model, sides[side], heads);
         if (config->position_embedding == PCO_POSITION_ROPE && size % 2)
-            return pco_fail(err, PCO_ERROR_FORMAT, "%s: rope needs an even head size, and d_model / %s_attention_heads "
-                            "is %" PRId64, label, sides[side], size);
+            return pco_fail(err, PCO_ERROR_FORMAT,
+                            "%s: rope needs an even head size, and d_model / %s_attention_heads "
+                            "is %" PRId64,
+                            label, sides[side], size);
     }
     if (config->position_embedding == PCO_POSITION_SINUSOIDAL && config->d_model % 2)
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: sinusoidal positions need an even d_model, and it is %" PRId64,
-                        label, config->d_model);
+        return pco_fail(err, PCO_ERROR_FORMAT,
+                        "%s: sinusoidal positions need an even d_model, and it is %" PRId64, label,
+                        config->d_model);
     return PCO_OK;
 }
 
-pco_status pco_transformer_tokenizer(const cJSON *root, const char *label, const pco_transformer_config *config,
-                                     pco_transformer_side side, pco_tokenizer **tokenizer, pco_error *err)
+pco_status pco_transformer_tokenizer(const cJSON *root, const char *label,
+                                     const pco_transformer_config *config, pco_transformer_side side,
+                                     pco_tokenizer **tokenizer, pco_error *err)
 {
     const char *key = side == PCO_ENCODER ? "encoder_vocab" : "decoder_vocab";
     *tokenizer = NULL;
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, key);
     if (!list) list = cJSON_GetObjectItemCaseSensitive(root, key = "vocab");
     if (!list) return PCO_OK;
-    if (!cJSON_IsArray(list)) return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
+    if (!cJSON_IsArray(list))
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
     uint32_t count = (uint32_t)cJSON_GetArraySize(list), filled = 0;
     if (count != config->vocab_size[side])
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has %u tokens and the vocabulary size is %" PRId64, label, key,
-                        count, config->vocab_size[side]);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has %u tokens and the vocabulary size is %" PRId64,
+                        label, key, count, config->vocab_size[side]);
     const char **tokens = calloc(count ? count : 1, sizeof *tokens);
-    if (!tokens) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s' of %s", key, label);
+    if (!tokens)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s' of %s", key, label);
     pco_status status = PCO_OK;
     const cJSON *item;
-    cJSON_ArrayForEach(item, list) {
+    cJSON_ArrayForEach(item, list)
+    {
         if (!status && !cJSON_IsString(item))
             status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
         else
             tokens[filled++] = item->valuestring;
     }
-    pco_tokenizer_special special = {.bos = config->bos_token_id, .eos = config->eos_token_id,
-                                     .pad = config->pad_token_id, .unk = -1};
+    pco_tokenizer_special special = {
+        .bos = config->bos_token_id, .eos = config->eos_token_id, .pad = config->pad_token_id, .unk = -1};
     if (!status) {
         status = pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
         if (status) status = pco_fail_prefix(err, status, "%s: '%s'", label, key);

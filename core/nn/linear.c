@@ -21,7 +21,8 @@ uint32_t pco_nn_linear(const pco_nn *nn, uint32_t x, const pco_nn_linear_params 
         if (bias_name) bias = pco_nn_weight(nn, bias_name, 1, shape);
     } else {
         weight = pco_nn_weight_rows(nn, weight_name, 2, shape, params->first_row, params->out_features);
-        if (bias_name) bias = pco_nn_weight_rows(nn, bias_name, 1, shape, params->first_row, params->out_features);
+        if (bias_name)
+            bias = pco_nn_weight_rows(nn, bias_name, 1, shape, params->first_row, params->out_features);
     }
     return pco_linear(nn->graph, x, weight, bias, params->activation);
 }

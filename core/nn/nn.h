@@ -1,48 +1,48 @@
-/* Building blocks of transformers: functions that add nodes to a graph and take their weights, by name, from a
- * model file.
+/* Building blocks of transformers: functions that add nodes to a graph and take their weights, by name, from
+ * a model file.
  *
- * Ids of tensors go in and come out, as in graph/build.h, and errors are sticky in the graph in the same way: a
- * tensor that is missing, has a wrong shape or a type that cannot run becomes the graph's error, with the tensor,
- * the file and both shapes. Activations are f32, [B,S,C] (batch, sequence, channels); weights keep the type that
- * they have in the file, matrices [out, in] as PyTorch keeps them. Names of parameters and tensors are those of
- * PyTorch and Hugging Face.
+ * Ids of tensors go in and come out, as in graph/build.h, and errors are sticky in the graph in the same way:
+ * a tensor that is missing, has a wrong shape or a type that cannot run becomes the graph's error, with the
+ * tensor, the file and both shapes. Activations are f32, [B,S,C] (batch, sequence, channels); weights keep
+ * the type that they have in the file, matrices [out, in] as PyTorch keeps them. Names of parameters and
+ * tensors are those of PyTorch and Hugging Face.
  *
- * A projection called "a.q_proj" has the tensors "a.q_proj.weight" and "a.q_proj.bias"; a name that ends in '_'
- * takes them without the dot ("a.in_proj_" has "a.in_proj_weight", as torch.nn.MultiheadAttention). */
+ * A projection called "a.q_proj" has the tensors "a.q_proj.weight" and "a.q_proj.bias"; a name that ends in
+ * '_' takes them without the dot ("a.in_proj_" has "a.in_proj_weight", as torch.nn.MultiheadAttention). */
 #ifndef PCO_NN_NN_H
 #define PCO_NN_NN_H
 
 #include "formats/weights.h"
 #include "graph/build.h"
 
-/* Where to build, and from what. Both are borrowed. `weights` outlives every program made from the graph only as
- * far as graph.h asks for it: constants are read when an executable is created. */
+/* Where to build, and from what. Both are borrowed. `weights` outlives every program made from the graph only
+ * as far as graph.h asks for it: constants are read when an executable is created. */
 typedef struct pco_nn {
     pco_graph *graph;
     const pco_weights *weights;
 } pco_nn;
 
-/* ---- weights (weight.c) -------------------------------------------------------------------------------- */
+/* ---- weights (weight.c) ----------------------------------------------------------------------------- */
 
 /* A formatted name, kept as long as the graph; "" after an error. */
 const char *pco_nn_name(const pco_nn *nn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The constant of that name, which must have that shape. Matrices are f32, f16, bf16, q8_0 or q4_0; tensors of
- * rank 1 f32, f16 or bf16. The same name gives the same constant again. Errors (kept): NOT_FOUND, FORMAT for a
- * shape, UNSUPPORTED for a type. */
+/* The constant of that name, which must have that shape. Matrices are f32, f16, bf16, q8_0 or q4_0; tensors
+ * of rank 1 f32, f16 or bf16. The same name gives the same constant again. Errors (kept): NOT_FOUND, FORMAT
+ * for a shape, UNSUPPORTED for a type. */
 uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape);
 
 /* Rows first .. first+count-1 of that tensor as a constant of their own; they share the file's memory. */
-uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape, int64_t first,
-                            int64_t count);
+uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape,
+                            int64_t first, int64_t count);
 
-/* ---- linear and embedding (linear.c) -------------------------------------------------------------------- */
+/* ---- linear and embedding (linear.c) ---------------------------------------------------------------- */
 
 /* As the attribute `activation` of matmul. */
 typedef enum pco_nn_activation {
     PCO_NN_IDENTITY = 0,
     PCO_NN_RELU = 1,
-    PCO_NN_GELU = 2,      /* with erf */
+    PCO_NN_GELU = 2, /* with erf */
     PCO_NN_GELU_TANH = 3,
     PCO_NN_SILU = 4,
     PCO_NN_SWIGLU = 5, /* feed-forward blocks only: silu(gate) * up */
@@ -53,8 +53,8 @@ typedef struct pco_nn_linear_params {
     int64_t in_features, out_features;
     int bias; /* 1: there is a bias */
     pco_nn_activation activation;
-    /* A part of a fused projection: rows first_row .. first_row+out_features-1 of a tensor with total_rows rows.
-     * total_rows 0: all rows. */
+    /* A part of a fused projection: rows first_row .. first_row+out_features-1 of a tensor with total_rows
+     * rows. total_rows 0: all rows. */
     int64_t first_row, total_rows;
 } pco_nn_linear_params;
 
@@ -64,7 +64,7 @@ uint32_t pco_nn_linear(const pco_nn *nn, uint32_t x, const pco_nn_linear_params 
 /* Rows of the tensor `name` [vocab, width]: ids i32 [B,S] -> f32 [B,S,width]. Ids outside give zeros. */
 uint32_t pco_nn_embedding(const pco_nn *nn, uint32_t ids, const char *name, int64_t vocab, int64_t width);
 
-/* ---- norms (norm.c) --------------------------------------------------------------------------------------- */
+/* ---- norms (norm.c) --------------------------------------------------------------------------------- */
 
 typedef enum pco_nn_norm_type {
     PCO_NN_LAYER_NORM = 0, /* Ba et al. 2016 */
@@ -86,28 +86,31 @@ typedef struct pco_nn_norm_params {
 /* x [..,size] -> the same, with "name.weight" and, for layer_norm, "name.bias". */
 uint32_t pco_nn_norm(const pco_nn *nn, uint32_t x, const char *name, const pco_nn_norm_params *params);
 
-/* ---- positions (positional.c) ------------------------------------------------------------------------------ */
+/* ---- positions (positional.c)
+ * ------------------------------------------------------------------------------ */
 
 /* i32 [1,length]: first, first+1, ... as a node without inputs. */
 uint32_t pco_nn_positions(const pco_nn *nn, int64_t first, int64_t length);
 
-/* x [B,S,C] + the sinusoidal encoding (Vaswani et al. 2017, 3.5) of positions i32 [B,S] or [1,S]. layout 0: sine
- * on even, cosine on odd channels; 1: all sines, then all cosines (tensor2tensor's exponents). C is even. */
+/* x [B,S,C] + the sinusoidal encoding (Vaswani et al. 2017, 3.5) of positions i32 [B,S] or [1,S]. layout 0:
+ * sine on even, cosine on odd channels; 1: all sines, then all cosines (tensor2tensor's exponents). C is
+ * even. */
 uint32_t pco_nn_sinusoidal(const pco_nn *nn, uint32_t x, uint32_t positions, int layout);
 
-/* Rotates x [B,S,H,D] (RoFormer: Su et al. 2021) by positions i32 [B,S] or [1,S]; `phase` as pco_rope_phase makes
- * it. interleaved 1: pairs (2i, 2i+1); 0: pairs (i, i + R). */
+/* Rotates x [B,S,H,D] (RoFormer: Su et al. 2021) by positions i32 [B,S] or [1,S]; `phase` as pco_rope_phase
+ * makes it. interleaved 1: pairs (2i, 2i+1); 0: pairs (i, i + R). */
 uint32_t pco_nn_rope(const pco_nn *nn, uint32_t x, uint32_t positions, uint32_t phase, int interleaved);
 
-/* ---- attention (attention.c) -------------------------------------------------------------------------------- */
+/* ---- attention (attention.c)
+ * -------------------------------------------------------------------------------- */
 
-/* Multi-head attention (Vaswani et al. 2017, 3.2.2), with grouped queries (Ainslie et al. 2023) where kv_heads is
- * below heads. What a model decides: */
+/* Multi-head attention (Vaswani et al. 2017, 3.2.2), with grouped queries (Ainslie et al. 2023) where
+ * kv_heads is below heads. What a model decides: */
 typedef struct pco_nn_attention_params {
     const char *query, *key, *value; /* names of the projections */
     const char *fused;               /* instead of these three: one projection with rows query, key, value */
     const char *output;
-    int64_t width;  /* channels of x, and of the result */
+    int64_t width; /* channels of x, and of the result */
     int64_t heads, kv_heads, head_dim;
     int bias, output_bias; /* of query, key and value; of output */
     int causal;            /* row i of sequence b sees keys j <= starts[b] + i */
@@ -116,19 +119,19 @@ typedef struct pco_nn_attention_params {
 
 /* Its tensors, PCO_NONE for those that are absent; start from PCO_NN_NO_OPERANDS. */
 typedef struct pco_nn_attention_operands {
-    uint32_t memory;     /* [B,T,width]: keys and values come from here; absent: self-attention */
-    uint32_t key, value; /* [B,T,G,D]: they are there already, and nothing is projected */
-    uint32_t mask;       /* bool [B|1,H|1,S|1,T|1]: true where a key is seen */
-    uint32_t lengths;    /* i32 [B]: keys that are valid */
-    uint32_t starts;     /* i32 [B]: position of the first row among the keys */
+    uint32_t memory;           /* [B,T,width]: keys and values come from here; absent: self-attention */
+    uint32_t key, value;       /* [B,T,G,D]: they are there already, and nothing is projected */
+    uint32_t mask;             /* bool [B|1,H|1,S|1,T|1]: true where a key is seen */
+    uint32_t lengths;          /* i32 [B]: keys that are valid */
+    uint32_t starts;           /* i32 [B]: position of the first row among the keys */
     uint32_t phase, positions; /* RoPE: the table, and i32 [B,S] or [1,S] */
-    /* A cache: states [B,T,G,D]. The new keys and values are written from index[b] on (i32 [B]), and attention
-     * is over the states after that. */
+    /* A cache: states [B,T,G,D]. The new keys and values are written from index[b] on (i32 [B]), and
+     * attention is over the states after that. */
     uint32_t key_state, value_state, index;
 } pco_nn_attention_operands;
 
-#define PCO_NN_NO_OPERANDS                                                                              \
-    ((pco_nn_attention_operands){PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, \
+#define PCO_NN_NO_OPERANDS                                                                                   \
+    ((pco_nn_attention_operands){PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE,       \
                                  PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE})
 
 /* Keys and values [B,T,G,D] of memory [B,T,width], rotated where there is RoPE, before any cache. */
@@ -139,7 +142,7 @@ void pco_nn_attention_memory(const pco_nn *nn, uint32_t memory, const pco_nn_att
 uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_params *params,
                           const pco_nn_attention_operands *operands);
 
-/* ---- feed-forward (ffn.c) --------------------------------------------------------------------------------- */
+/* ---- feed-forward (ffn.c) --------------------------------------------------------------------------- */
 
 typedef struct pco_nn_ffn_params {
     pco_nn_activation activation;
@@ -153,7 +156,8 @@ typedef struct pco_nn_ffn_params {
 /* x [B,S,width] -> the same. */
 uint32_t pco_nn_ffn(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *params);
 
-/* ---- layers (block.c) ---------------------------------------------------------------------------------------- */
+/* ---- layers (block.c)
+ * ---------------------------------------------------------------------------------------- */
 
 /* A residual block each for self-attention, cross-attention (decoder layers) and feed-forward:
  * x + f(norm(x)) with normalize_before (Xiong et al. 2020), norm(x + f(x)) without (Vaswani et al. 2017). */
@@ -165,13 +169,14 @@ typedef struct pco_nn_layer_params {
     pco_nn_ffn_params ffn;
 } pco_nn_layer_params;
 
-/* One residual block around `block`, for layers of other kinds: what pco_nn_residual gives to the caller's function
- * is x, or norm(x). */
+/* One residual block around `block`, for layers of other kinds: what pco_nn_residual gives to the caller's
+ * function is x, or norm(x). */
 typedef uint32_t (*pco_nn_block_fn)(const pco_nn *nn, uint32_t x, const void *user);
 uint32_t pco_nn_residual(const pco_nn *nn, uint32_t x, int normalize_before, const char *norm_name,
                          const pco_nn_norm_params *norm, pco_nn_block_fn block, const void *user);
 
-/* Self-attention and feed-forward: encoders, and decoders without cross-attention. x [B,S,width] -> the same. */
+/* Self-attention and feed-forward: encoders, and decoders without cross-attention. x [B,S,width] -> the same.
+ */
 uint32_t pco_nn_encoder_layer(const pco_nn *nn, uint32_t x, const pco_nn_layer_params *params,
                               const pco_nn_attention_operands *self_attention);
 

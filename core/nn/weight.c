@@ -35,19 +35,19 @@ static const pco_weight *nn_find(const pco_nn *nn, const char *name, uint32_t ra
     const pco_weight *weight = pco_weights_find(nn->weights, name);
     pco_shape_text(rank, shape, wanted, sizeof wanted);
     if (!weight) {
-        pco_graph_fail(nn->graph, PCO_ERROR_NOT_FOUND, "%s has no tensor '%s', which should have shape %s", file, name,
-                       wanted);
+        pco_graph_fail(nn->graph, PCO_ERROR_NOT_FOUND, "%s has no tensor '%s', which should have shape %s",
+                       file, name, wanted);
         return NULL;
     }
     if (!nn_type_runs(weight->dtype, rank)) {
         const char *types = rank >= 2 ? "F32, F16, Q8_0 or Q4_0" : "F32 or F16";
-        pco_graph_fail(nn->graph, PCO_ERROR_UNSUPPORTED, "tensor '%s' is %s, which Portico cannot run; use %s", name,
-                       weight->type_name, types);
+        pco_graph_fail(nn->graph, PCO_ERROR_UNSUPPORTED,
+                       "tensor '%s' is %s, which Portico cannot run; use %s", name, weight->type_name, types);
         return NULL;
     }
     if (weight->rank != rank || memcmp(weight->shape, shape, rank * sizeof *shape) != 0) {
-        pco_graph_fail(nn->graph, PCO_ERROR_FORMAT, "tensor '%s' of %s has shape %s and should have %s", name, file,
-                       pco_shape_text(weight->rank, weight->shape, found, sizeof found), wanted);
+        pco_graph_fail(nn->graph, PCO_ERROR_FORMAT, "tensor '%s' of %s has shape %s and should have %s", name,
+                       file, pco_shape_text(weight->rank, weight->shape, found, sizeof found), wanted);
         return NULL;
     }
     if (!weight->data) {
@@ -62,7 +62,8 @@ static uint32_t nn_known(const pco_nn *nn, const char *name)
 {
     const pco_graph *graph = nn->graph;
     for (uint32_t i = 0; i < graph->n_tensors; i++)
-        if (graph->tensors[i].kind == PCO_KIND_CONSTANT && strcmp(graph->tensors[i].name, name) == 0) return i;
+        if (graph->tensors[i].kind == PCO_KIND_CONSTANT && strcmp(graph->tensors[i].name, name) == 0)
+            return i;
     return PCO_NONE;
 }
 
@@ -76,8 +77,8 @@ uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const 
     return pco_graph_constant(nn->graph, name, (pco_dtype)weight->dtype, rank, shape, weight->data);
 }
 
-uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape, int64_t first,
-                            int64_t count)
+uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape,
+                            int64_t first, int64_t count)
 {
     if (nn->graph->status) return PCO_NONE;
     const pco_weight *weight = nn_find(nn, name, rank, shape);

@@ -237,6 +237,20 @@ static int64_t cases_work(const conf_case *one)
     return work;
 }
 
+/* True the first time that an id comes. */
+static bool cases_is_new(cases_context *context, uint32_t id)
+{
+    uint32_t size = sizeof context->seen / sizeof *context->seen;
+    for (uint32_t i = 0; i < size; i++) {
+        uint32_t *slot = &context->seen[(id + i) % size];
+        if (*slot == id) return false;
+        if (*slot != 0) continue;
+        *slot = id;
+        return true;
+    }
+    return true;
+}
+
 void cases_emit(cases_context *context)
 {
     static const char *const REGIMES[] = {"exact", "random", "adversarial", "special"};
@@ -248,5 +262,5 @@ void cases_emit(cases_context *context)
     cases_label_attrs(one, one->label);
     cases_append(one->label, " %s", REGIMES[one->regime]);
     one->id = cases_hash(one->label);
-    if (!context->visit(context->user, one)) context->stopped = true;
+    if (cases_is_new(context, one->id) && !context->visit(context->user, one)) context->stopped = true;
 }

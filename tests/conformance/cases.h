@@ -80,6 +80,7 @@ typedef struct cases_context {
     void *user;
     bool stopped;
     conf_case one; /* under construction */
+    uint32_t seen[1 << 16]; /* ids that were visited, by open addressing: lists overlap */
 } cases_context;
 
 /* Starts a case with the op's default attributes. */

@@ -91,10 +91,10 @@ oracle_ve oracle_sigmoid(const oracle_rules *rules, oracle_ve a)
     return oracle_worse(y, oracle_quotient(rules, grow, oracle_add(rules, one, grow)));
 }
 
-/* x sigmoid(x), or x / (1 + exp(-x)). */
+/* x sigmoid(x), or x / (1 + exp(-x)). At -infinity the limit is 0 and the product is NaN: neither is promised. */
 oracle_ve oracle_silu(const oracle_rules *rules, oracle_ve a)
 {
-    if (isinf(a.v)) return (oracle_ve){a.v > 0 ? a.v : (oracle_real)NAN, 0.0L};
+    if (isinf(a.v)) return a.v > 0 ? a : (oracle_ve){0.0L, INFINITY};
     oracle_ve one = {1.0L, 0.0L};
     oracle_ve product = oracle_mul(rules, a, oracle_sigmoid(rules, a));
     oracle_ve below = oracle_add(rules, one, oracle_exp(rules, (oracle_ve){-a.v, a.e}));
@@ -102,16 +102,19 @@ oracle_ve oracle_silu(const oracle_rules *rules, oracle_ve a)
 }
 
 /* x Phi(x). In 1 + erf (1 + tanh) the sum cancels for negative x: its error is that of erf near -1, an absolute
- * one, and reaches the result as |x| / 2 times it. The tanh form may also be computed as x sigmoid(2 z). */
+ * one, and reaches the result as |x| / 2 times it. Phi may also be a function of its own, and the tanh form may be
+ * computed as x sigmoid(2 z). */
 oracle_ve oracle_gelu(const oracle_rules *rules, oracle_ve a, bool tanh_form)
 {
     oracle_ve one = {1.0L, 0.0L}, half = {0.5L, 0.0L}, inner;
-    if (isinf(a.v)) return (oracle_ve){a.v > 0 ? a.v : (oracle_real)NAN, 0.0L};
+    if (isinf(a.v)) return a.v > 0 ? a : (oracle_ve){0.0L, INFINITY};
     if (!tanh_form) {
         inner = oracle_mul(rules, a, oracle_constant(rules, 0.70710678118654752440));
         oracle_ve sum = oracle_add(rules, one, oracle_erf(rules, inner));
         oracle_ve y = oracle_mul(rules, oracle_mul(rules, half, a), sum);
-        y.v = 0.5L * a.v * erfcl(-a.v * 0.70710678118654752440084436210484903928L);
+        oracle_ve phi = {0.5L * erfcl(-a.v * 0.70710678118654752440084436210484903928L), 0.0L};
+        y.v = a.v * phi.v;
+        if (a.e == 0.0L) y = oracle_worse(y, oracle_mul(rules, a, oracle_within(rules, phi, rules->function)));
         return y;
     }
     oracle_ve cube = oracle_mul(rules, oracle_mul(rules, a, a), a);

@@ -60,6 +60,7 @@ static void softmax_logarithm(oracle_node *node, const oracle_ve *score, int64_t
     oracle_ve log = isfinite(max) ? oracle_log(rules, sum) : (oracle_ve){max, 0.0L};
     if (node->op == PCO_OP_LOGSUMEXP) {
         oracle_ve y = isfinite(max) ? oracle_add(rules, (oracle_ve){max, 0.0L}, log) : log;
+        if (isinf(max) && max > 0) y.e = INFINITY; /* infinity - infinity on the way: nothing is promised */
         oracle_finish(&node->out[0], base, rules, y);
         return;
     }

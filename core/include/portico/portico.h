@@ -1,21 +1,21 @@
 /* Portico: runs transformer models on any compute device.
  *
- * A context knows the plugins and devices of the machine. A model is opened on one device; text goes in, text comes
- * out piece by piece. Everything returns a pco_status and leaves one line in a pco_error (NULL where the line is not
- * wanted). Structs of parameters may be zero: every 0 and NULL stands for the usual choice.
+ * A context knows the plugins and devices of the machine. A model is opened on one device; text goes in, text
+ * comes out piece by piece. Everything returns a pco_status and leaves one line in a pco_error (NULL where
+ * the line is not wanted). Structs of parameters may be zero: every 0 and NULL stands for the usual choice.
  *
  *     pco_context *context;
  *     pco_model *model;
  *     pco_error err;
  *     if (pco_context_create(NULL, &context, &err)) ...
- *     if (pco_model_open(context, "model.gguf", &(pco_model_params){.context_length = 512}, &model, &err)) ...
- *     if (pco_model_generate(model, "Once upon a time", NULL, print, NULL, NULL, &err)) ...
+ *     if (pco_model_open(context, "model.gguf", &(pco_model_params){.context_length = 512}, &model, &err))
+ * ... if (pco_model_generate(model, "Once upon a time", NULL, print, NULL, NULL, &err)) ...
  *     pco_model_close(model);
  *     pco_context_destroy(context);
  *
- * Threads: a context and the models opened in it are used by one thread at a time; different contexts by different
- * threads at once. Text is UTF-8. Memory is counted in bytes, time in seconds. What a call hands out belongs to the
- * caller where it says so, and is given back with pco_free. */
+ * Threads: a context and the models opened in it are used by one thread at a time; different contexts by
+ * different threads at once. Text is UTF-8. Memory is counted in bytes, time in seconds. What a call hands
+ * out belongs to the caller where it says so, and is given back with pco_free. */
 #ifndef PORTICO_PORTICO_H
 #define PORTICO_PORTICO_H
 
@@ -37,18 +37,19 @@ PCO_EXPORT const char *pco_status_text(pco_status status);
 /* Gives back memory that a function below handed out. NULL is allowed. */
 PCO_EXPORT void pco_free(void *memory);
 
-/* ---- context ------------------------------------------------------------------------------------------- */
+/* ---- context ---------------------------------------------------------------------------------------- */
 
 typedef struct pco_context_params {
-    const char *backend;   /* as PORTICO_BACKEND, "BACKEND[:WHICH][,...]"; NULL: what the environment says */
-    uint32_t log_level;    /* 0: what PORTICO_LOG says; otherwise 1 + a pco_log_level */
+    const char *backend; /* as PORTICO_BACKEND, "BACKEND[:WHICH][,...]"; NULL: what the environment says */
+    uint32_t log_level;  /* 0: what PORTICO_LOG says; otherwise 1 + a pco_log_level */
     /* Receives log lines, without a newline, from any thread; NULL: they go to standard error. */
     void (*log)(void *user, pco_log_level level, const char *line);
     void *log_user;
 } pco_context_params;
 
-/* Reads the environment (the README lists the variables) and looks for plugins. A plugin that cannot be used is not
- * an error. `params` may be NULL. Errors: INVALID for a variable, with what it may be; OUT_OF_HOST_MEMORY. */
+/* Reads the environment (the README lists the variables) and looks for plugins. A plugin that cannot be used
+ * is not an error. `params` may be NULL. Errors: INVALID for a variable, with what it may be;
+ * OUT_OF_HOST_MEMORY. */
 PCO_EXPORT pco_status pco_context_create(const pco_context_params *params, pco_context **context,
                                          pco_error *err) PCO_NODISCARD;
 
@@ -56,7 +57,7 @@ PCO_EXPORT pco_status pco_context_create(const pco_context_params *params, pco_c
 PCO_EXPORT void pco_context_destroy(pco_context *context);
 
 typedef struct pco_device_description {
-    char id[96];       /* what `device` and PORTICO_BACKEND call it: "vulkan:0" */
+    char id[96];        /* what `device` and PORTICO_BACKEND call it: "vulkan:0" */
     uint32_t preferred; /* 1: the one that is used when none is named */
     pco_device_info info;
 } pco_device_description;
@@ -74,21 +75,23 @@ PCO_EXPORT uint32_t pco_context_devices(const pco_context *context, pco_device_d
 PCO_EXPORT uint32_t pco_context_plugins(const pco_context *context, pco_plugin_description *plugins,
                                         uint32_t capacity);
 
-/* ---- models -------------------------------------------------------------------------------------------- */
+/* ---- models ----------------------------------------------------------------------------------------- */
 
 typedef struct pco_model_params {
     const char *device;     /* as PORTICO_BACKEND, and before it; NULL: the context's */
-    int64_t context_length; /* most tokens of a sequence, prompt included; may exceed what the file says. 0: what the
-                               file says, at most 4096 */
-    /* Called while the model is opened, with a share of the work between 0 and 1; returning non-zero cancels. */
+    int64_t context_length; /* most tokens of a sequence, prompt included; may exceed what the file says. 0:
+                               what the file says, at most 4096 */
+    /* Called while the model is opened, with a share of the work between 0 and 1; returning non-zero cancels.
+     */
     int (*progress)(void *user, double share);
     void *progress_user;
 } pco_model_params;
 
 /* Opens a .gguf file (architecture llama) or a folder with config.json and model.safetensors (model type
- * transformer, an encoder-decoder) on a device. `params` may be NULL. The context outlives the model. Errors: IO, and
- * FORMAT, NOT_FOUND and UNSUPPORTED naming the key, tensor, type or op; NOT_FOUND for a device, listing those there
- * are; OUT_OF_DEVICE_MEMORY before anything is uploaded, with the bytes needed and available; CANCELLED. */
+ * transformer, an encoder-decoder) on a device. `params` may be NULL. The context outlives the model. Errors:
+ * IO, and FORMAT, NOT_FOUND and UNSUPPORTED naming the key, tensor, type or op; NOT_FOUND for a device,
+ * listing those there are; OUT_OF_DEVICE_MEMORY before anything is uploaded, with the bytes needed and
+ * available; CANCELLED. */
 PCO_EXPORT pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params,
                                      pco_model **model, pco_error *err) PCO_NODISCARD;
 
@@ -96,17 +99,17 @@ PCO_EXPORT pco_status pco_model_open(pco_context *context, const char *path, con
 PCO_EXPORT void pco_model_close(pco_model *model);
 
 typedef struct pco_model_info {
-    char architecture[32];    /* "llama", "transformer" */
-    char device[96];          /* "" when inspected without a device */
-    int64_t vocab_size;       /* of what is written */
-    int64_t source_vocab_size; /* of what is read; the same for a decoder-only model */
-    int64_t context_length;   /* in force */
+    char architecture[32];       /* "llama", "transformer" */
+    char device[96];             /* "" when inspected without a device */
+    int64_t vocab_size;          /* of what is written */
+    int64_t source_vocab_size;   /* of what is read; the same for a decoder-only model */
+    int64_t context_length;      /* in force */
     int64_t file_context_length; /* what the file says */
-    int64_t layers;           /* decoder's layers */
-    int64_t width;            /* channels between layers */
-    uint64_t parameters;      /* weights in use, tied ones once */
-    uint64_t constant_bytes, state_bytes, arena_bytes, io_bytes; /* estimate of device memory: weights, caches,
-                                                                    activations, inputs and outputs */
+    int64_t layers;              /* decoder's layers */
+    int64_t width;               /* channels between layers */
+    uint64_t parameters;         /* weights in use, tied ones once */
+    uint64_t constant_bytes, state_bytes, arena_bytes, io_bytes; /* estimate of device memory: weights,
+                                                                    caches, activations, inputs and outputs */
     uint64_t device_bytes, peak_device_bytes; /* held by this model now, and at most; 0 without a device */
 } pco_model_info;
 
@@ -116,20 +119,20 @@ PCO_EXPORT void pco_model_describe(const pco_model *model, pco_model_info *info)
 PCO_EXPORT pco_status pco_model_inspect(const char *path, int64_t context_length, pco_model_info *info,
                                         pco_error *err) PCO_NODISCARD;
 
-/* ---- text and tokens ----------------------------------------------------------------------------------- */
+/* ---- text and tokens -------------------------------------------------------------------------------- */
 
-/* text[bytes] as the ids that a prompt of the model would have: *ids (pco_free) holds *count. With `special`, BOS in
- * front or EOS behind as the model wants it. For an encoder-decoder it is the source's vocabulary. Errors: NOT_FOUND
- * when the file has no tokenizer; INVALID for text that cannot be encoded. */
+/* text[bytes] as the ids that a prompt of the model would have: *ids (pco_free) holds *count. With `special`,
+ * BOS in front or EOS behind as the model wants it. For an encoder-decoder it is the source's vocabulary.
+ * Errors: NOT_FOUND when the file has no tokenizer; INVALID for text that cannot be encoded. */
 PCO_EXPORT pco_status pco_model_tokenize(const pco_model *model, const char *text, size_t bytes, int special,
                                          int32_t **ids, size_t *count, pco_error *err) PCO_NODISCARD;
 
-/* ids[count] as text: *text (pco_free) of *bytes bytes, and a NUL behind them. Control tokens print nothing. For an
- * encoder-decoder it is the target's vocabulary. Errors: as above. */
-PCO_EXPORT pco_status pco_model_detokenize(const pco_model *model, const int32_t *ids, size_t count, char **text,
-                                           size_t *bytes, pco_error *err) PCO_NODISCARD;
+/* ids[count] as text: *text (pco_free) of *bytes bytes, and a NUL behind them. Control tokens print nothing.
+ * For an encoder-decoder it is the target's vocabulary. Errors: as above. */
+PCO_EXPORT pco_status pco_model_detokenize(const pco_model *model, const int32_t *ids, size_t count,
+                                           char **text, size_t *bytes, pco_error *err) PCO_NODISCARD;
 
-/* ---- generating ---------------------------------------------------------------------------------------- */
+/* ---- generating ------------------------------------------------------------------------------------- */
 
 typedef struct pco_generate_params {
     int64_t max_tokens; /* most tokens that are generated; 0: as many as the context holds */
@@ -138,15 +141,16 @@ typedef struct pco_generate_params {
     double top_p;       /* draw among the likeliest that have this share together; 0: no limit */
     uint64_t seed;      /* the same seed gives the same text on the same device */
     int echo;           /* 1: the prompt is given to the callback first (decoder-only) */
-    const char *prefix; /* encoder-decoder: text that the answer begins with; it is part of the output. NULL: none */
+    const char
+        *prefix; /* encoder-decoder: text that the answer begins with; it is part of the output. NULL: none */
 } pco_generate_params;
 
 /* Why generation ended. */
 typedef enum pco_stop_reason {
-    PCO_STOP_END = 0,        /* the model ended the text */
+    PCO_STOP_END = 0, /* the model ended the text */
     PCO_STOP_MAX_TOKENS = 1,
-    PCO_STOP_CONTEXT = 2,    /* prompt and text fill the context */
-    PCO_STOP_CALLBACK = 3,   /* the callback asked for it */
+    PCO_STOP_CONTEXT = 2,  /* prompt and text fill the context */
+    PCO_STOP_CALLBACK = 3, /* the callback asked for it */
 } pco_stop_reason;
 
 typedef struct pco_generate_stats {
@@ -159,31 +163,31 @@ typedef struct pco_generate_stats {
     uint64_t peak_device_bytes;
 } pco_generate_stats;
 
-/* Receives text[bytes] (no NUL), at least one byte. Bytes of one character may come in several pieces. Returning
- * non-zero stops generation, which is not an error. */
+/* Receives text[bytes] (no NUL), at least one byte. Bytes of one character may come in several pieces.
+ * Returning non-zero stops generation, which is not an error. */
 typedef int (*pco_text_fn)(void *user, const char *text, size_t bytes);
 
-/* Continues a prompt (decoder-only: an empty one begins from BOS) or answers a source (encoder-decoder: an empty
- * source gives an empty answer). The text is that behind the prompt; the space that some vocabularies put in front
- * of a text is left out. Every call begins anew. `params` and `stats` may be NULL. Errors: INVALID for parameters
- * (the range is named) and for a prompt longer than the context, with both numbers; what the device returned. The
- * model stays usable after any error but DEVICE_LOST. */
-PCO_EXPORT pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_generate_params *params,
-                                         pco_text_fn text, void *user, pco_generate_stats *stats,
-                                         pco_error *err) PCO_NODISCARD;
+/* Continues a prompt (decoder-only: an empty one begins from BOS) or answers a source (encoder-decoder: an
+ * empty source gives an empty answer). The text is that behind the prompt; the space that some vocabularies
+ * put in front of a text is left out. Every call begins anew. `params` and `stats` may be NULL. Errors:
+ * INVALID for parameters (the range is named) and for a prompt longer than the context, with both numbers;
+ * what the device returned. The model stays usable after any error but DEVICE_LOST. */
+PCO_EXPORT pco_status pco_model_generate(pco_model *model, const char *prompt,
+                                         const pco_generate_params *params, pco_text_fn text, void *user,
+                                         pco_generate_stats *stats, pco_error *err) PCO_NODISCARD;
 
-/* ---- scoring ------------------------------------------------------------------------------------------- */
+/* ---- scoring ---------------------------------------------------------------------------------------- */
 
-/* Decoder-only: logits [count][vocab_size] for ids[count]; row i is for the token that follows ids[0..i]. No BOS is
- * added. Errors: UNSUPPORTED for an encoder-decoder; INVALID as in generate. */
+/* Decoder-only: logits [count][vocab_size] for ids[count]; row i is for the token that follows ids[0..i]. No
+ * BOS is added. Errors: UNSUPPORTED for an encoder-decoder; INVALID as in generate. */
 PCO_EXPORT pco_status pco_model_logits(pco_model *model, const int32_t *ids, size_t count, float *logits,
                                        pco_error *err) PCO_NODISCARD;
 
-/* Encoder-decoder: natural logarithms of the probability of each token of `target`, and of EOS behind it, given
- * `source`: *log_probs (pco_free), *count of them. An empty source has an empty answer: its EOS has 0, and a target
- * that is not empty is INVALID. Errors: UNSUPPORTED for a decoder-only model; as in generate. */
-PCO_EXPORT pco_status pco_model_score(pco_model *model, const char *source, const char *target, double **log_probs,
-                                      size_t *count, pco_error *err) PCO_NODISCARD;
+/* Encoder-decoder: natural logarithms of the probability of each token of `target`, and of EOS behind it,
+ * given `source`: *log_probs (pco_free), *count of them. An empty source has an empty answer: its EOS has 0,
+ * and a target that is not empty is INVALID. Errors: UNSUPPORTED for a decoder-only model; as in generate. */
+PCO_EXPORT pco_status pco_model_score(pco_model *model, const char *source, const char *target,
+                                      double **log_probs, size_t *count, pco_error *err) PCO_NODISCARD;
 
 #ifdef __cplusplus
 }

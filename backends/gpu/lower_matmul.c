@@ -1,0 +1,449 @@
+/* matmul: y = activation(a b + bias) + c.
+ *
+ * The problem is put into one form (leading dimensions joined, rows of a batch taken together where b is the
+ * same for all), cut into boxes whose windows and grids the device can take, and each box is one dispatch. Where b
+ * [K,N] or a transposed a is beyond the binding limit, K is cut as well: then sums go to a workspace in f32, and a
+ * last dispatch finishes them. So it does on devices with 4 bindings when there is a bias or c. */
+#include "lower_matmul.h"
+
+#include <string.h>
+
+enum { MATMUL_BATCH_DIMS = 3 };
+
+/* What one dispatch computes: batch entries, rows m0..m1, columns n0..n1, terms k0..k1. */
+typedef struct matmul_box {
+    uint64_t batch[MATMUL_BATCH_DIMS];
+    int64_t step_a[MATMUL_BATCH_DIMS], step_b[MATMUL_BATCH_DIMS];
+    uint64_t a0, b0, y0; /* elements before the first batch entry */
+    uint64_t m0, m1, n0, n1, k0, k1;
+    int add;             /* 1: to the sums of earlier terms */
+} matmul_box;
+
+/* ---- the problem ---- */
+
+static void matmul_join(gpu_matmul *p, const pco_tensor *a, const pco_tensor *b, const pco_tensor *y)
+{
+    const uint32_t rank = y->rank - 2;
+    gpu_view *view = &p->batch;
+    memset(view, 0, sizeof *view);
+    view->rank = rank;
+    view->n = 3;
+    for (uint32_t d = 0; d < rank; d++) view->size[d] = (uint64_t)y->shape[d];
+    const pco_tensor *const operands[2] = {a, b};
+    for (uint32_t k = 0; k < 2; k++) {
+        const pco_tensor *x = operands[k];
+        int64_t step = x->shape[x->rank - 1] * x->shape[x->rank - 2];
+        for (uint32_t d = rank; d-- > 0;) {
+            const int64_t own = (int64_t)d + x->rank - y->rank;
+            const int64_t size = own < 0 ? 1 : x->shape[own];
+            view->stride[k][d] = size == 1 ? 0 : step;
+            step *= size;
+        }
+    }
+    int64_t step = (int64_t)(p->m * p->n);
+    for (uint32_t d = rank; d-- > 0;) {
+        view->stride[2][d] = step;
+        step *= y->shape[d];
+    }
+    gpu_view_coalesce(view);
+    if (view->rank == 1 && view->stride[1][0] == 0 && !p->trans_a &&
+        (view->size[0] == 1 || view->stride[0][0] == (int64_t)(p->m * p->k))) {
+        p->m *= view->size[0];
+        view->size[0] = 1;
+    }
+}
+
+/* One column: a times a vector is the vector times a transposed, whose long rows are what gemv is made for. */
+static void matmul_swap(gpu_matmul *p)
+{
+    const uint32_t a = p->a, type = p->a_type, trans_a = p->trans_a;
+    p->a = p->b;
+    p->a_type = p->b_type;
+    p->trans_a = 0;
+    p->b = a;
+    p->b_type = type;
+    p->trans_b = !trans_a;
+    p->lda = p->k;
+    p->ldb = trans_a ? p->m : p->k;
+    p->n = p->m;
+    p->m = 1;
+    p->bias_step = 0;
+    for (uint32_t d = 0; d < p->batch.rank; d++) {
+        const int64_t stride = p->batch.stride[0][d];
+        p->batch.stride[0][d] = p->batch.stride[1][d];
+        p->batch.stride[1][d] = stride;
+    }
+}
+
+static gpu_matmul matmul_read(const gpu_lowering *gpu)
+{
+    pco_matmul_attrs room;
+    const pco_matmul_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
+    const pco_tensor *a = gpu_input(gpu, 0), *b = gpu_input(gpu, 1), *bias = gpu_input(gpu, 2);
+    const pco_tensor *y = gpu_output(gpu, 0);
+    gpu_matmul p = {
+        .a = gpu_input_index(gpu, 0), .b = gpu_input_index(gpu, 1), .bias = gpu_input_index(gpu, 2),
+        .c = gpu_input_index(gpu, 3), .y = gpu_output_index(gpu, 0),
+        .a_type = a->dtype, .b_type = b->dtype, .y_type = y->dtype,
+        .bias_type = bias ? (int32_t)bias->dtype : -1, .bias_step = 1,
+        .trans_a = attrs->transpose_a != 0, .trans_b = attrs->transpose_b != 0,
+        .quantised = gpu_element_bytes(b->dtype) == 0, .activation = (uint32_t)attrs->activation,
+    };
+    p.m = (uint64_t)y->shape[y->rank - 2];
+    p.n = (uint64_t)y->shape[y->rank - 1];
+    p.k = (uint64_t)a->shape[a->rank - (p.trans_a ? 2 : 1)];
+    p.lda = p.trans_a ? p.m : p.k;
+    p.ldb = p.trans_b ? p.k : p.n;
+    p.total = gpu_count(y);
+    matmul_join(&p, a, b, y);
+    return p;
+}
+
+/* ---- windows ---- */
+
+/* Elements between the first and the last of a matrix's `rows` of `row` elements. */
+static uint64_t matmul_extent(uint64_t rows, uint64_t step, uint64_t row) { return (rows - 1) * step + row; }
+
+static uint64_t matmul_span(const matmul_box *box, const int64_t *step, uint64_t matrix)
+{
+    for (uint32_t d = 0; d < MATMUL_BATCH_DIMS; d++) matrix += (box->batch[d] - 1) * (uint64_t)step[d];
+    return matrix;
+}
+
+typedef struct matmul_window {
+    uint64_t first, count;
+} matmul_window;
+
+static uint64_t matmul_entries(const matmul_box *box) { return box->batch[0] * box->batch[1] * box->batch[2]; }
+
+static matmul_window matmul_window_a(const gpu_matmul *p, const matmul_box *box)
+{
+    const uint64_t m = box->m1 - box->m0, k = box->k1 - box->k0;
+    return (matmul_window){
+        box->a0 + (p->trans_a ? box->k0 * p->lda + box->m0 : box->m0 * p->lda + box->k0),
+        matmul_span(box, box->step_a, p->trans_a ? matmul_extent(k, p->lda, m) : matmul_extent(m, p->lda, k))};
+}
+
+static matmul_window matmul_window_b(const gpu_matmul *p, const matmul_box *box)
+{
+    const uint64_t n = box->n1 - box->n0, k = box->k1 - box->k0;
+    return (matmul_window){
+        box->b0 + (p->trans_b ? box->n0 * p->ldb + box->k0 : box->k0 * p->ldb + box->n0),
+        matmul_span(box, box->step_b, p->trans_b ? matmul_extent(n, p->ldb, k) : matmul_extent(k, p->ldb, n))};
+}
+
+static matmul_window matmul_window_y(const gpu_matmul *p, const matmul_box *box)
+{
+    return (matmul_window){box->y0 + box->m0 * p->n + box->n0,
+                           (matmul_entries(box) - 1) * p->m * p->n +
+                               matmul_extent(box->m1 - box->m0, p->n, box->n1 - box->n0)};
+}
+
+/* Bytes of `count` elements of b in its plane of quants, or of any other type. */
+static uint64_t matmul_bytes(uint32_t dtype, uint64_t count)
+{
+    return dtype == PCO_Q8_0 ? count : dtype == PCO_Q4_0 ? count / 2 : count * gpu_element_bytes(dtype);
+}
+
+static uint64_t matmul_y_bytes(const gpu_matmul *p) { return p->raw ? 4 : gpu_element_bytes(p->y_type); }
+
+/* ---- one dispatch ---- */
+
+/* Are rows of this operand, whose window begins at `first`, made of whole 4-word vectors? */
+static int matmul_aligned(uint32_t dtype, uint64_t first, uint64_t row, const int64_t *step)
+{
+    const uint64_t unit = 16 / gpu_element_bytes(dtype);
+    return first % unit == 0 && row % unit == 0 && step[0] % (int64_t)unit == 0 && step[1] % (int64_t)unit == 0 &&
+           step[2] % (int64_t)unit == 0;
+}
+
+static void matmul_bind_b(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispatch *d, matmul_window b)
+{
+    if (!p->quantised) {
+        gpu_param(gpu, d, 6, gpu_bind_elements(gpu, d, 1, p->b, b.first, b.count, 0));
+        return;
+    }
+    const pco_tensor *tensor = &gpu->part->tensors[p->b];
+    const uint32_t before = gpu_bind_read(gpu, d, 1, p->b, matmul_bytes(p->b_type, b.first),
+                                          matmul_bytes(p->b_type, b.count));
+    const uint32_t first = p->b_type == PCO_Q8_0 ? before : before * 2;
+    const uint32_t scale = gpu_bind_read(gpu, d, 2, p->b, gpu_plane_quants(tensor) + b.first / 32 * 2,
+                                         b.count / 32 * 2) / 2;
+    if (first % 32) gpu_fail(gpu, PCO_ERROR_INTERNAL, "%s is not aligned to its blocks", tensor->name);
+    gpu_param(gpu, d, 6, first);
+    gpu_param(gpu, d, 7, scale - first / 32); /* the kernel adds first / 32 again */
+}
+
+/* bias, c and y; y's element offset in its window. */
+static uint32_t matmul_bind_y(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispatch *d, const matmul_box *box,
+                              const gpu_matmul_kernel *kernel)
+{
+    const matmul_window y = matmul_window_y(p, box);
+    const uint32_t slot = d->n_bindings - 1;
+    if (kernel->four || p->raw) {
+        gpu_param(gpu, d, 12, 0);
+    } else {
+        if (p->bias_type >= 0) {
+            const uint64_t first = p->bias_step ? box->n0 : 0, count = p->bias_step ? box->n1 - box->n0 : 1;
+            gpu_param(gpu, d, 8, gpu_bind_elements(gpu, d, slot - 2, p->bias, first, count, 0));
+        }
+        if (p->c != PCO_NONE) gpu_param(gpu, d, 9, gpu_bind_elements(gpu, d, slot - 1, p->c, y.first, y.count, 0));
+        gpu_param(gpu, d, 12, p->bias_step);
+    }
+    if (p->raw) return gpu_bind_workspace(gpu, d, slot, y.first * 4, y.count * 4, 1) / 4;
+    return gpu_bind_elements(gpu, d, slot, p->y, y.first, y.count, 1);
+}
+
+/* Fills a dispatch with `kernel`; 0 if the windows turn out not to be aligned as it needs. */
+static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box *box, const gpu_matmul_kernel *kernel,
+                       pco_gpu_dispatch *d)
+{
+    const matmul_window a = matmul_window_a(p, box), b = matmul_window_b(p, box);
+    gpu_begin(gpu, d, kernel->kernel, kernel->local_x, kernel->local_y, 1);
+    const uint32_t a_first = gpu_bind_elements(gpu, d, 0, p->a, a.first, a.count, 0);
+    matmul_bind_b(gpu, p, d, b);
+    if (kernel->wide && (p->trans_a || (box->k1 - box->k0) % 4 ||
+                         !matmul_aligned(p->a_type, a_first, p->lda, box->step_a) ||
+                         (!p->quantised && !matmul_aligned(p->b_type, d->params[6], p->ldb, box->step_b)))) {
+        return 0;
+    }
+    const uint32_t y_first = matmul_bind_y(gpu, p, d, box, kernel);
+    const uint64_t m = box->m1 - box->m0, n = box->n1 - box->n0;
+    const uint32_t y_type = p->raw ? PCO_F32 : p->y_type;
+    const int32_t specs[] = {(int32_t)p->a_type, (int32_t)p->b_type, (int32_t)y_type,
+                             p->raw ? -1 : p->bias_type, !p->raw && p->c != PCO_NONE,
+                             p->raw ? 0 : (int32_t)p->activation, (int32_t)p->trans_a, (int32_t)p->trans_b,
+                             (m < kernel->rows ? 1 : 0) | (n < kernel->columns ? 2 : 0),
+                             p->raw ? 1 + box->add : 0,
+                             y_type != PCO_F32 && p->n % 2 == 0 && y_first % 2 == 0,
+                             (int32_t)kernel->order};
+    for (uint32_t i = 0; i < sizeof specs / sizeof *specs; i++) gpu_spec(gpu, d, 3 + i, specs[i]);
+    const uint64_t params[] = {m, n, box->k1 - box->k0, p->lda, p->ldb, a_first};
+    for (uint32_t i = 0; i < sizeof params / sizeof *params; i++) gpu_param(gpu, d, i, (uint32_t)params[i]);
+    gpu_param(gpu, d, 10, y_first);
+    gpu_param(gpu, d, 11, (uint32_t)p->n);
+    gpu_param(gpu, d, 13, (uint32_t)(p->m * p->n));
+    gpu_param(gpu, d, 14, (uint32_t)box->batch[1]);
+    gpu_param(gpu, d, 15, (uint32_t)box->batch[2]);
+    for (uint32_t i = 0; i < MATMUL_BATCH_DIMS; i++) {
+        gpu_param(gpu, d, 16 + i, (uint32_t)box->step_a[i]);
+        gpu_param(gpu, d, 19 + i, (uint32_t)box->step_b[i]);
+    }
+    return 1;
+}
+
+static pco_status matmul_emit(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box *box)
+{
+    pco_gpu_dispatch d;
+    gpu_matmul_kernel kernel = gpu_matmul_pick(gpu, p, box->m1 - box->m0, box->n1 - box->n0, 1);
+    if (!matmul_fill(gpu, p, box, &kernel, &d)) {
+        kernel = gpu_matmul_pick(gpu, p, box->m1 - box->m0, box->n1 - box->n0, 0);
+        matmul_fill(gpu, p, box, &kernel, &d);
+    }
+    const uint64_t m = box->m1 - box->m0, n = box->n1 - box->n0, entries = matmul_entries(box);
+    if (kernel.flat) {
+        const uint32_t lanes = p->raw ? 1 : gpu_lanes(p->y_type);
+        const uint64_t words = gpu_div_up(m * n * entries, lanes);
+        gpu_param(gpu, &d, 22, (uint32_t)words);
+        gpu_param(gpu, &d, 23, (uint32_t)(m * n * entries));
+        gpu_param(gpu, &d, 24, (uint32_t)(m * n));
+        gpu_param(gpu, &d, 25, (uint32_t)n);
+        return gpu_emit(gpu, &d, gpu_div_up(words, kernel.local_x));
+    }
+    const uint64_t across = gpu_div_up(n, kernel.columns), down = gpu_div_up(m, kernel.rows);
+    return kernel.order ? gpu_emit_grid(gpu, &d, gpu_div_up(down, kernel.grid_x), gpu_div_up(across, kernel.grid_y),
+                                        entries)
+                        : gpu_emit_grid(gpu, &d, gpu_div_up(across, kernel.grid_x), gpu_div_up(down, kernel.grid_y),
+                                        entries);
+}
+
+/* ---- cutting ---- */
+
+static int matmul_fits(const gpu_lowering *gpu, const gpu_matmul *p, const matmul_box *box, int *y_fits)
+{
+    const uint64_t limit = gpu_window(gpu, 1) - 64;
+    *y_fits = matmul_window_y(p, box).count * matmul_y_bytes(p) <= limit;
+    const uint32_t *most = gpu->limits->max_groups;
+    /* Every kernel's tile holds at least one row and column. */
+    return *y_fits && matmul_bytes(p->a_type, matmul_window_a(p, box).count) <= limit &&
+           matmul_bytes(p->b_type, matmul_window_b(p, box).count) <= limit && matmul_entries(box) <= most[2] &&
+           (box->m1 - box->m0) <= (uint64_t)gpu_min(most[0], most[1]) &&
+           (box->n1 - box->n0) <= (uint64_t)gpu_min(most[0], most[1]) * 4;
+}
+
+/* Where to cut `count`: in the middle, at a multiple of 64, or of 2, when there is one. */
+static uint64_t matmul_middle(uint64_t count)
+{
+    const uint64_t half = (count + 1) / 2, coarse = (half + 63) & ~UINT64_C(63), even = (half + 1) & ~UINT64_C(1);
+    return coarse < count ? coarse : even < count ? even : half;
+}
+
+/* A stack of boxes rather than recursion: halving twice 2^40 leaves at most 80 waiting. */
+static pco_status matmul_cut(gpu_lowering *gpu, const gpu_matmul *p, matmul_box whole)
+{
+    enum { DEPTH = 128 };
+    matmul_box waiting[DEPTH];
+    uint32_t count = 1;
+    waiting[0] = whole;
+    while (count > 0 && gpu->status == PCO_OK) {
+        matmul_box box = waiting[--count], rest;
+        int y_fits;
+        if (matmul_fits(gpu, p, &box, &y_fits) || count + 2 > DEPTH) {
+            matmul_emit(gpu, p, &box);
+            continue;
+        }
+        while (box.batch[0] == 1 && box.batch[1] * box.batch[2] > 1) {
+            for (uint32_t d = 0; d + 1 < MATMUL_BATCH_DIMS; d++) {
+                box.batch[d] = box.batch[d + 1];
+                box.step_a[d] = box.step_a[d + 1];
+                box.step_b[d] = box.step_b[d + 1];
+            }
+            box.batch[2] = 1;
+            box.step_a[2] = box.step_b[2] = 0;
+        }
+        rest = box;
+        const uint64_t m = box.m1 - box.m0, n = box.n1 - box.n0, limit = gpu_window(gpu, 1) - 64;
+        const int a_fits = matmul_bytes(p->a_type, matmul_window_a(p, &box).count) <= limit;
+        if (box.batch[0] > 1) {
+            box.batch[0] /= 2;
+            rest.batch[0] -= box.batch[0];
+            rest.a0 += box.batch[0] * (uint64_t)box.step_a[0];
+            rest.b0 += box.batch[0] * (uint64_t)box.step_b[0];
+            rest.y0 += box.batch[0] * box.batch[1] * box.batch[2] * p->m * p->n;
+        } else if (m > 1 && (!y_fits || !a_fits || m > gpu_min(gpu->limits->max_groups[0],
+                                                              gpu->limits->max_groups[1]))) {
+            box.m1 = rest.m0 = box.m0 + matmul_middle(m);
+        } else if (n > 1) {
+            box.n1 = rest.n0 = box.n0 + matmul_middle(n);
+        } else {
+            matmul_emit(gpu, p, &box); /* says what does not fit */
+            continue;
+        }
+        waiting[count++] = rest;
+        waiting[count++] = box;
+    }
+    return gpu->status;
+}
+
+/* Terms of k at a time, such that a window of whole rows of b [K,N] and of a [K,M] fits. */
+static uint64_t matmul_terms(const gpu_lowering *gpu, const gpu_matmul *p)
+{
+    const uint64_t limit = gpu_window(gpu, 1) - 64;
+    uint64_t terms = p->k;
+    if (!p->trans_b) terms = gpu_min(terms, limit / (p->ldb * gpu_element_bytes(p->b_type)));
+    if (p->trans_a) terms = gpu_min(terms, limit / (p->lda * gpu_element_bytes(p->a_type)));
+    if (terms < p->k && terms > 64) terms &= ~UINT64_C(63);
+    return gpu_max(terms, 1);
+}
+
+/* All batch entries for terms k0..k1; dimensions beyond three are gone through one by one. */
+static pco_status matmul_batches(gpu_lowering *gpu, const gpu_matmul *p, uint64_t k0, uint64_t k1)
+{
+    const gpu_view *view = &p->batch;
+    const uint32_t outer = view->rank > MATMUL_BATCH_DIMS ? view->rank - MATMUL_BATCH_DIMS : 0;
+    uint64_t count = 1;
+    for (uint32_t d = 0; d < outer; d++) count *= view->size[d];
+    for (uint64_t i = 0; i < count && gpu->status == PCO_OK; i++) {
+        matmul_box box = {.batch = {1, 1, 1}, .m1 = p->m, .n1 = p->n, .k0 = k0, .k1 = k1, .add = k0 > 0};
+        uint64_t left = i;
+        for (uint32_t d = outer; d-- > 0; left /= view->size[d]) {
+            const uint64_t at = left % view->size[d];
+            box.a0 += at * (uint64_t)view->stride[0][d];
+            box.b0 += at * (uint64_t)view->stride[1][d];
+            box.y0 += at * (uint64_t)view->stride[2][d];
+        }
+        for (uint32_t d = outer; d < view->rank; d++) {
+            const uint32_t to = d + MATMUL_BATCH_DIMS - view->rank;
+            box.batch[to] = view->size[d];
+            box.step_a[to] = view->stride[0][d];
+            box.step_b[to] = view->stride[1][d];
+        }
+        matmul_cut(gpu, p, box);
+    }
+    return gpu->status;
+}
+
+/* ---- from sums to the result ---- */
+
+static pco_status matmul_finish(gpu_lowering *gpu, const gpu_matmul *p, int has_sums)
+{
+    const uint64_t window = gpu_window(gpu, 4);
+    const uint32_t local = gpu_workgroup(gpu, 64);
+    for (uint64_t first = 0; first < p->total && gpu->status == PCO_OK; first += window) {
+        const uint64_t count = gpu_min(window, p->total - first), words = gpu_div_up(count, gpu_lanes(p->y_type));
+        pco_gpu_dispatch d;
+        gpu_begin(gpu, &d, GPU_KERNEL_matmul_finish, local, 1, 1);
+        const int32_t specs[] = {(int32_t)p->y_type, p->bias_type, p->c != PCO_NONE, (int32_t)p->activation,
+                                 has_sums, 4};
+        for (uint32_t i = 0; i < sizeof specs / sizeof *specs; i++) gpu_spec(gpu, &d, 3 + i, specs[i]);
+        gpu_param(gpu, &d, 0, (uint32_t)count);
+        gpu_param(gpu, &d, 1, (uint32_t)p->n);
+        gpu_param(gpu, &d, 2, (uint32_t)(first % p->n));
+        if (has_sums) gpu_param(gpu, &d, 3, gpu_bind_workspace(gpu, &d, 0, first * 4, count * 4, 0) / 4);
+        if (p->bias_type >= 0) {
+            gpu_param(gpu, &d, 4, gpu_bind_elements(gpu, &d, 1, p->bias, 0, p->bias_step ? p->n : 1, 0));
+        }
+        if (p->c != PCO_NONE) gpu_param(gpu, &d, 5, gpu_bind_elements(gpu, &d, 2, p->c, first, count, 0));
+        gpu_param(gpu, &d, 6, gpu_bind_elements(gpu, &d, 3, p->y, first, count, 1) / gpu_lanes(p->y_type));
+        gpu_param(gpu, &d, 7, p->bias_step);
+        gpu_emit(gpu, &d, gpu_div_up(words, (uint64_t)local * 4));
+    }
+    return gpu->status;
+}
+
+static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
+{
+    gpu_matmul p = matmul_read(gpu);
+    if (p.total == 0) return gpu->status;
+    const int is_gemv = gpu->variant == GPU_MATMUL_GEMV || gpu->variant == GPU_MATMUL_GEMV_SUBGROUP;
+    if (is_gemv && p.n == 1 && !p.quantised) matmul_swap(&p);
+    if (p.k == 0) return matmul_finish(gpu, &p, 0);
+    const uint64_t terms = matmul_terms(gpu, &p);
+    const int crowded = gpu->limits->max_bindings < 6 && (p.bias_type >= 0 || p.c != PCO_NONE);
+    p.raw = terms < p.k || crowded;
+    for (uint64_t k = 0; k < p.k && gpu->status == PCO_OK; k += terms) {
+        matmul_batches(gpu, &p, k, gpu_min(k + terms, p.k));
+    }
+    return p.raw ? matmul_finish(gpu, &p, 1) : gpu->status;
+}
+
+/* ---- the lowerer ---- */
+
+static int gpu_eligible_matmul(const gpu_lowering *gpu, uint32_t variant)
+{
+    const gpu_matmul p = matmul_read(gpu);
+    return gpu_matmul_can(gpu, &p, variant);
+}
+
+static uint32_t gpu_choose_matmul(const gpu_lowering *gpu)
+{
+    const gpu_matmul p = matmul_read(gpu);
+    return gpu_matmul_choose(gpu, &p);
+}
+
+static void gpu_propose_matmul(gpu_lowering *gpu, pco_proposal *proposal)
+{
+    const uint32_t b = gpu_input_index(gpu, 1);
+    gpu_want_planes(proposal, gpu->part, b);
+    for (uint32_t i = 0; i < 2; i++) {
+        pco_tensor_proposal *tensor = &proposal->tensors[gpu_input_index(gpu, i)];
+        if (tensor->alignment < 16) tensor->alignment = 16;
+    }
+}
+
+static const gpu_variant gpu_matmul_variants[] = {
+    [GPU_MATMUL_NAIVE] = {"naive", 0},
+    [GPU_MATMUL_REGISTER] = {"register", 0},
+    [GPU_MATMUL_SHARED] = {"shared", 0},
+    [GPU_MATMUL_GEMV] = {"gemv", 0},
+    [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS},
+};
+
+const gpu_lowerer gpu_lower_matmul = {
+    .variants = gpu_matmul_variants,
+    .n_variants = sizeof gpu_matmul_variants / sizeof *gpu_matmul_variants,
+    .eligible = gpu_eligible_matmul,
+    .choose = gpu_choose_matmul,
+    .propose = gpu_propose_matmul,
+    .lower = gpu_lower_matmul_node,
+};

@@ -1,0 +1,42 @@
+/* matmul in gpu/: the problem in the form that kernels compute, and which kernel takes it. */
+#ifndef PCO_GPU_LOWER_MATMUL_H
+#define PCO_GPU_LOWER_MATMUL_H
+
+#include "lower.h"
+
+enum {
+    GPU_MATMUL_NAIVE,
+    GPU_MATMUL_REGISTER,
+    GPU_MATMUL_SHARED,
+    GPU_MATMUL_GEMV,
+    GPU_MATMUL_GEMV_SUBGROUP,
+};
+
+/* y[..,M,N] = activation(a b + bias) + c. Row r of a begins at r * lda (of a transposed a: term k at k * lda). */
+typedef struct gpu_matmul {
+    uint32_t a, b, bias, c, y; /* tensors, PCO_NONE when absent */
+    uint32_t a_type, b_type, y_type;
+    int32_t bias_type;         /* -1: no bias */
+    uint32_t bias_step;        /* 0: the same bias for all columns */
+    uint32_t trans_a, trans_b, quantised, activation;
+    uint32_t raw;              /* 1: f32 sums go to the workspace */
+    uint64_t m, n, k, lda, ldb, total;
+    gpu_view batch;            /* operands a, b, y */
+} gpu_matmul;
+
+/* A row of the kernel table and how its grid covers the result. */
+typedef struct gpu_matmul_kernel {
+    uint32_t kernel;
+    uint32_t wide, four, flat; /* 4-word vectors; a, b, s and y only; one dimension of words */
+    uint32_t rows, columns;    /* of the tile of an invocation or of a workgroup */
+    uint32_t local_x, local_y;
+    uint32_t grid_x, grid_y;   /* tiles in a workgroup */
+    uint32_t order;            /* 1: rows of tiles along x */
+} gpu_matmul_kernel;
+
+/* The kernel of gpu->variant for a box of m by n; wide: one that needs aligned rows may be chosen. */
+gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide);
+int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant);
+uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p);
+
+#endif

@@ -1,0 +1,135 @@
+/* Which matmul kernel for which problem and device class.
+ *
+ * A device that is a CPU (software) has no use for shared memory: its tiles live in registers, as large as pays for
+ * the cost of a load, which on Vulkan's software drivers is tens of instructions, and one lane sums a whole column.
+ * All other devices get tiles in shared memory, and lanes that share a column. */
+#include "lower_matmul.h"
+
+static int matmul_is_software(const gpu_lowering *gpu) { return gpu->limits->type == PCO_DEVICE_SOFTWARE; }
+
+/* Worth a try: the alignment of offsets is checked when they are known. */
+static int matmul_may_be_wide(const gpu_lowering *gpu, const gpu_matmul *p)
+{
+    const uint32_t unit_a = 16 / gpu_element_bytes(p->a_type);
+    const uint32_t unit_b = p->quantised ? 1 : 16 / gpu_element_bytes(p->b_type);
+    return gpu->limits->max_bindings >= 6 && !p->trans_a && p->k % unit_a == 0 && p->ldb % unit_b == 0 && p->k % 4 == 0;
+}
+
+static gpu_matmul_kernel matmul_naive(const gpu_lowering *gpu)
+{
+    const uint32_t four = gpu->limits->max_bindings < 6, local = gpu_workgroup(gpu, 64);
+    return (gpu_matmul_kernel){.kernel = four ? GPU_KERNEL_matmul_naive_4 : GPU_KERNEL_matmul_naive, .four = four,
+                               .flat = 1, .rows = 1, .columns = 1, .local_x = local, .local_y = 1};
+}
+
+static gpu_matmul_kernel matmul_tile(uint32_t kernel, uint32_t rows, uint32_t columns, uint32_t wide)
+{
+    return (gpu_matmul_kernel){.kernel = kernel, .rows = rows, .columns = columns, .wide = wide};
+}
+
+static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n,
+                                         int wide)
+{
+    const int software = matmul_is_software(gpu), vulkan = !gpu->limits->is_opencl;
+    gpu_matmul_kernel k;
+    if (!wide) {
+        const int four = gpu->limits->max_bindings < 6;
+        k = matmul_tile(four ? GPU_KERNEL_matmul_register_4x2_4 : GPU_KERNEL_matmul_register_4x2, 4, 8, 0);
+        k.four = (uint32_t)four;
+    } else if (p->quantised) {
+        k = matmul_tile(GPU_KERNEL_matmul_register_quant_8x2, 8, 8, 1);
+    } else if (software && vulkan && m >= 24 && n >= 16) {
+        k = matmul_tile(GPU_KERNEL_matmul_register_wide_32x4, 32, 16, 1);
+    } else if (m <= 4 || !software || (!p->trans_b && n >= 16)) {
+        k = matmul_tile(GPU_KERNEL_matmul_register_wide_4x4, 4, 16, 1);
+    } else {
+        k = matmul_tile(GPU_KERNEL_matmul_register_wide_8x2, 8, 8, 1);
+    }
+    /* On a CPU neighbours in a workgroup run one after the other: they should meet the same columns of b. */
+    k.order = software && !p->trans_b && !vulkan;
+    k.local_x = k.order ? 16 : 8;
+    k.local_y = software ? 1 : 8;
+    if (software && vulkan) {
+        k.local_x = 4;
+        k.local_y = 2;
+    }
+    k.grid_x = k.local_x;
+    k.grid_y = k.local_y;
+    return k;
+}
+
+static gpu_matmul_kernel matmul_shared(void)
+{
+    return (gpu_matmul_kernel){.kernel = GPU_KERNEL_matmul_shared_64x64, .rows = 64, .columns = 64, .local_x = 16,
+                               .local_y = 8, .grid_x = 1, .grid_y = 1};
+}
+
+static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
+{
+    const int subgroup = gpu->variant == GPU_MATMUL_GEMV_SUBGROUP, four_rows = p->m > 1 && wide && !subgroup;
+    const uint32_t width = p->trans_b ? 4 : 16;
+    uint32_t kernel = GPU_KERNEL_matmul_gemv_1x4;
+    if (subgroup) {
+        kernel = wide ? GPU_KERNEL_matmul_gemv_subgroup_wide_1x4 : GPU_KERNEL_matmul_gemv_subgroup_1x4;
+    } else if (wide && p->quantised) {
+        kernel = four_rows ? GPU_KERNEL_matmul_gemv_quant_4x4 : GPU_KERNEL_matmul_gemv_quant_1x4;
+    } else if (wide) {
+        kernel = four_rows ? GPU_KERNEL_matmul_gemv_wide_4x4 : GPU_KERNEL_matmul_gemv_wide_1x4;
+    }
+    gpu_matmul_kernel k = matmul_tile(kernel, four_rows ? 4 : 1, width, (uint32_t)wide);
+    /* Lanes depend on K and N, never on M: the order of a row's sum must not. */
+    uint32_t lanes = 32, groups = 2;
+    if (subgroup) {
+        lanes = gpu_workgroup(gpu, 64);
+        groups = 1;
+    } else if (matmul_is_software(gpu)) {
+        lanes = p->n < 16 * width && p->k >= 256 ? 8 : 1;
+        groups = lanes == 1 ? 8 : 1;
+    } else if (!p->trans_b) {
+        lanes = 8;
+        groups = 8;
+    }
+    k.local_x = p->trans_b ? lanes : groups;
+    k.local_y = p->trans_b ? groups : lanes;
+    k.grid_x = groups;
+    k.grid_y = 1;
+    return k;
+}
+
+gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide)
+{
+    const int aligned = wide && matmul_may_be_wide(gpu, p);
+    switch (gpu->variant) {
+    case GPU_MATMUL_REGISTER: return matmul_register(gpu, p, m, n, aligned);
+    case GPU_MATMUL_SHARED: return matmul_shared();
+    case GPU_MATMUL_GEMV: return matmul_gemv(gpu, p, aligned);
+    case GPU_MATMUL_GEMV_SUBGROUP: return matmul_gemv(gpu, p, aligned && !p->quantised);
+    default: return matmul_naive(gpu);
+    }
+}
+
+int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant)
+{
+    const int full = gpu->limits->max_bindings >= 6;
+    switch (variant) {
+    case GPU_MATMUL_SHARED:
+        return full && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
+               gpu->limits->max_local[1] >= 8 && gpu->limits->shared_memory >= 8448;
+    case GPU_MATMUL_GEMV: return full && gpu->limits->max_workgroup >= 64;
+    case GPU_MATMUL_GEMV_SUBGROUP: return full && (p->trans_b || p->n == 1);
+    default: return 1;
+    }
+}
+
+uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
+{
+    const int software = matmul_is_software(gpu);
+    const int one_column = p->n == 1 && !p->quantised;
+    if ((p->m <= 4 || one_column) && gpu_matmul_can(gpu, p, GPU_MATMUL_GEMV)) {
+        const int subgroups = gpu->limits->needs_met & PCO_GPU_NEEDS_SUBGROUPS && !software && !p->quantised;
+        const int along = one_column ? !p->trans_a : p->trans_b;
+        return subgroups && along && p->m == 1 ? GPU_MATMUL_GEMV_SUBGROUP : GPU_MATMUL_GEMV;
+    }
+    if (!software && p->m >= 16 && p->n >= 16 && gpu_matmul_can(gpu, p, GPU_MATMUL_SHARED)) return GPU_MATMUL_SHARED;
+    return GPU_MATMUL_REGISTER;
+}

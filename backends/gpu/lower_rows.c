@@ -1,0 +1,318 @@
+/* Ops that join the elements of rows: reductions, argmax, softmax and its relatives, norms. */
+#include "elementwise.h"
+
+/* Ids of the variants that all of them have, and of their kernels: serial, shared, subgroup follow each other
+ * in shaders/kernels.def. */
+enum { GPU_SERIAL = 0, GPU_SHARED = 1, GPU_SUBGROUP = 2, GPU_N_ROW_VARIANTS = 3 };
+static const gpu_variant gpu_row_variants[GPU_N_ROW_VARIANTS] = {
+    {"serial", 0},
+    {"shared", 0},
+    {"subgroup", PCO_GPU_NEEDS_SUBGROUPS},
+};
+
+_Static_assert(GPU_KERNEL_reduce_serial + GPU_SUBGROUP == GPU_KERNEL_reduce_subgroup, "order of rows");
+_Static_assert(GPU_KERNEL_argmax_serial + GPU_SUBGROUP == GPU_KERNEL_argmax_subgroup, "order of rows");
+_Static_assert(GPU_KERNEL_softmax_serial + GPU_SUBGROUP == GPU_KERNEL_softmax_subgroup, "order of rows");
+_Static_assert(GPU_KERNEL_norm_serial + GPU_SUBGROUP == GPU_KERNEL_norm_subgroup, "order of rows");
+_Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_stats_subgroup, "order of rows");
+
+/* Neighbouring rows that lie side by side are read together by neighbouring invocations; very short rows leave a
+ * workgroup nothing to share. */
+static uint32_t gpu_choose_rows(const gpu_lowering *gpu, uint64_t rows, uint64_t n, uint64_t stride)
+{
+    if (n <= 4 || (stride > 1 && rows >= 32)) return GPU_SERIAL;
+    const int software = gpu->limits->type == PCO_DEVICE_SOFTWARE || gpu->limits->type == PCO_DEVICE_CPU;
+    return !software && (gpu->limits->needs_met & PCO_GPU_NEEDS_SUBGROUPS) ? GPU_SUBGROUP : GPU_SHARED;
+}
+
+/* Empties *d for kernel `serial` + variant; returns the number of workgroups for so many rows of n elements. */
+static uint64_t gpu_begin_rows(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t serial, uint64_t rows, uint64_t n)
+{
+    uint32_t x = gpu_workgroup(gpu, 64), y = 1;
+    if (gpu->variant == GPU_SHARED) {
+        const uint32_t most = x;
+        x = 1;
+        while (x < most && x * 4 < n) x *= 2;
+        while (x * y < most && y < rows && y * 2 <= gpu->limits->max_local[1]) y *= 2;
+    }
+    gpu_begin(gpu, d, serial + gpu->variant, x, y, 1);
+    return gpu_div_up(rows, gpu->variant == GPU_SERIAL ? x : y);
+}
+
+/* ---- sum, mean, amax ---- */
+
+/* Dimensions of one kind, outermost first: sizes and strides in x. */
+typedef struct gpu_dims {
+    uint32_t n;
+    uint64_t size[PCO_MAX_RANK], stride[PCO_MAX_RANK], count;
+} gpu_dims;
+
+typedef struct gpu_reduction {
+    gpu_dims kept, reduced;
+    int outer_kept; /* the outermost dimension of x is a kept one */
+} gpu_reduction;
+
+static void gpu_add_dim(gpu_dims *dims, uint64_t size, uint64_t stride, int join)
+{
+    dims->count *= size;
+    if (join) {
+        dims->size[dims->n - 1] *= size;
+        dims->stride[dims->n - 1] = stride;
+        return;
+    }
+    dims->size[dims->n] = size;
+    dims->stride[dims->n++] = stride;
+}
+
+static gpu_reduction gpu_reduction_of(const pco_tensor *x, int64_t n_axes, const int64_t *axes)
+{
+    gpu_reduction r = {.kept = {.count = 1}, .reduced = {.count = 1}};
+    uint32_t mask = 0;
+    int64_t stride[PCO_MAX_RANK] = {0};
+    int last = -1;
+    gpu_strides(x->shape, x->rank, stride);
+    for (int64_t a = 0; a < n_axes; a++) mask |= 1u << gpu_axis(axes[a], x->rank);
+    for (uint32_t d = 0; d < x->rank; d++) {
+        const int kind = (int)(mask >> d & 1);
+        if (x->shape[d] == 1) continue;
+        if (last < 0) r.outer_kept = !kind;
+        gpu_add_dim(kind ? &r.reduced : &r.kept, (uint64_t)x->shape[d], (uint64_t)stride[d], kind == last);
+        last = kind;
+    }
+    if (r.kept.n == 0) gpu_add_dim(&r.kept, 1, 0, 0);
+    if (r.reduced.n == 0) gpu_add_dim(&r.reduced, 1, 0, 0);
+    return r;
+}
+
+static gpu_reduction gpu_node_reduction(const gpu_lowering *gpu)
+{
+    pco_sum_attrs room; /* mean and amax have the same fields */
+    const pco_sum_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
+    return gpu_reduction_of(gpu_input(gpu, 0), attrs->n_axes, attrs->axes);
+}
+
+static uint32_t gpu_choose_reduce(const gpu_lowering *gpu)
+{
+    const gpu_reduction r = gpu_node_reduction(gpu);
+    return gpu_choose_rows(gpu, r.kept.count, r.reduced.count, r.reduced.stride[r.reduced.n - 1]);
+}
+
+/* Results [first, first + count) of the outermost kept dimension. */
+static pco_status gpu_emit_reduce(gpu_lowering *gpu, const gpu_reduction *r, uint64_t first, uint64_t count)
+{
+    const pco_tensor *x = gpu_input(gpu, 0);
+    const gpu_dims *kept = &r->kept, *reduced = &r->reduced;
+    const uint64_t per = kept->count / kept->size[0], results = per * count;
+    const int part = count != kept->size[0];
+    pco_gpu_dispatch d;
+    const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_reduce_serial, results, reduced->count);
+    gpu_spec(gpu, &d, 3, (int32_t)gpu->node->op);
+    gpu_spec(gpu, &d, 4, (int32_t)x->dtype);
+    gpu_spec(gpu, &d, 5, (int32_t)kept->n);
+    gpu_spec(gpu, &d, 6, (int32_t)reduced->n);
+    gpu_param(gpu, &d, 0, (uint32_t)results);
+    gpu_param(gpu, &d, 1, (uint32_t)reduced->count);
+    gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * kept->stride[0],
+                                            part ? count * kept->stride[0] : gpu_count(x), 0));
+    gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 1, gpu_output_index(gpu, 0), first * per, results, 1));
+    gpu_param_f(gpu, &d, 4, (float)reduced->count);
+    for (uint32_t k = 0; k < kept->n; k++) {
+        gpu_param(gpu, &d, 5 + k, (uint32_t)kept->size[kept->n - 1 - k]);
+        gpu_param(gpu, &d, 9 + k, (uint32_t)kept->stride[kept->n - 1 - k]);
+    }
+    for (uint32_t k = 0; k < reduced->n; k++) {
+        gpu_param(gpu, &d, 13 + k, (uint32_t)reduced->size[reduced->n - 1 - k]);
+        gpu_param(gpu, &d, 17 + k, (uint32_t)reduced->stride[reduced->n - 1 - k]);
+    }
+    return gpu_emit(gpu, &d, groups);
+}
+
+static pco_status gpu_lower_reduce_node(gpu_lowering *gpu)
+{
+    const pco_tensor *x = gpu_input(gpu, 0), *y = gpu_output(gpu, 0);
+    const gpu_reduction r = gpu_node_reduction(gpu);
+    const uint64_t window = gpu_window(gpu, gpu_element_bytes(x->dtype));
+    if (gpu_count(y) == 0) return gpu->status;
+    if (gpu_count(x) <= window) return gpu_emit_reduce(gpu, &r, 0, r.kept.size[0]);
+    const uint64_t step = r.outer_kept ? window / r.kept.stride[0] : 0;
+    if (step == 0) {
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
+                        "%s exceeds the device's binding limit, and these axes cannot be cut into windows", x->name);
+    }
+    for (uint64_t first = 0; first < r.kept.size[0] && gpu->status == PCO_OK; first += step) {
+        gpu_emit_reduce(gpu, &r, first, gpu_min(step, r.kept.size[0] - first));
+    }
+    return gpu->status;
+}
+
+const gpu_lowerer gpu_lower_reduce = {.variants = gpu_row_variants,
+                                      .n_variants = GPU_N_ROW_VARIANTS,
+                                      .choose = gpu_choose_reduce,
+                                      .lower = gpu_lower_reduce_node};
+
+/* ---- along one axis: argmax, softmax, log_softmax, logsumexp ---- */
+
+typedef struct gpu_along {
+    uint64_t outer, n, inner;
+} gpu_along;
+
+static gpu_along gpu_node_axis(const gpu_lowering *gpu)
+{
+    pco_softmax_attrs room; /* the axis comes first in all of them */
+    const pco_softmax_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
+    const pco_tensor *x = gpu_input(gpu, 0);
+    const uint32_t axis = gpu_axis(attrs->axis, x->rank);
+    if (x->rank == 0) return (gpu_along){1, 1, 1};
+    return (gpu_along){gpu_product(x, 0, axis), (uint64_t)x->shape[axis], gpu_product(x, axis + 1, x->rank)};
+}
+
+static uint32_t gpu_choose_axis(const gpu_lowering *gpu)
+{
+    const gpu_along a = gpu_node_axis(gpu);
+    return gpu_choose_rows(gpu, a.outer * a.inner, a.n, a.inner);
+}
+
+static void gpu_emit_axis(gpu_lowering *gpu, const gpu_along *a, uint64_t first, uint64_t outer)
+{
+    const pco_tensor *x = gpu_input(gpu, 0);
+    const int argmax = gpu->node->op == PCO_OP_ARGMAX, narrow = argmax || gpu->node->op == PCO_OP_LOGSUMEXP;
+    const uint64_t rows = outer * a->inner, block = a->n * a->inner, y_block = narrow ? a->inner : block;
+    pco_gpu_dispatch d;
+    const uint64_t groups =
+        gpu_begin_rows(gpu, &d, argmax ? GPU_KERNEL_argmax_serial : GPU_KERNEL_softmax_serial, rows, a->n);
+    if (argmax) {
+        gpu_spec(gpu, &d, 3, (int32_t)x->dtype);
+    } else {
+        gpu_spec(gpu, &d, 3, (int32_t)gpu->node->op);
+        gpu_spec(gpu, &d, 4, (int32_t)x->dtype);
+        gpu_spec(gpu, &d, 5, a->inner > 1);
+    }
+    gpu_param(gpu, &d, 0, (uint32_t)rows);
+    gpu_param(gpu, &d, 1, (uint32_t)a->n);
+    gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * block, outer * block, 0));
+    gpu_param(gpu, &d, 3,
+              gpu_bind_elements(gpu, &d, 1, gpu_output_index(gpu, 0), first * y_block, outer * y_block, 1));
+    gpu_param(gpu, &d, 4, (uint32_t)a->inner);
+    gpu_emit(gpu, &d, groups);
+}
+
+static pco_status gpu_lower_axis_node(gpu_lowering *gpu)
+{
+    const pco_tensor *x = gpu_input(gpu, 0);
+    const gpu_along a = gpu_node_axis(gpu);
+    if (gpu_count(gpu_output(gpu, 0)) == 0) return gpu->status;
+    const uint64_t window = gpu_window(gpu, gpu_element_bytes(x->dtype));
+    const uint64_t step = a.n ? window / (a.n * a.inner) : a.outer;
+    if (step == 0) {
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "slices of %llu elements exceed the device's binding limit",
+                        (unsigned long long)(a.n * a.inner));
+    }
+    for (uint64_t first = 0; first < a.outer && gpu->status == PCO_OK; first += step) {
+        gpu_emit_axis(gpu, &a, first, gpu_min(step, a.outer - first));
+    }
+    return gpu->status;
+}
+
+const gpu_lowerer gpu_lower_argmax = {.variants = gpu_row_variants,
+                                      .n_variants = GPU_N_ROW_VARIANTS,
+                                      .choose = gpu_choose_axis,
+                                      .lower = gpu_lower_axis_node};
+const gpu_lowerer gpu_lower_softmax = {.variants = gpu_row_variants,
+                                       .n_variants = GPU_N_ROW_VARIANTS,
+                                       .choose = gpu_choose_axis,
+                                       .lower = gpu_lower_axis_node};
+
+/* ---- layer_norm, rms_norm ---- */
+
+typedef struct gpu_norming {
+    int rms, form;
+    double eps;
+    uint64_t n, rows;
+    int64_t divisor; /* of the sum of squares */
+    uint32_t mean, rstd;
+} gpu_norming;
+
+static gpu_norming gpu_norming_of(const gpu_lowering *gpu)
+{
+    const pco_tensor *x = gpu_input(gpu, 0);
+    gpu_norming norm = {.rms = gpu->node->op == PCO_OP_RMS_NORM, .mean = PCO_NONE};
+    norm.n = x->rank ? (uint64_t)x->shape[x->rank - 1] : 1;
+    norm.rows = gpu_product(x, 0, x->rank ? x->rank - 1 : 0);
+    norm.divisor = (int64_t)norm.n;
+    if (norm.rms) {
+        pco_rms_norm_attrs room;
+        const pco_rms_norm_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
+        norm.eps = attrs->eps;
+        norm.rstd = gpu_output_index(gpu, 1);
+    } else {
+        pco_layer_norm_attrs room;
+        const pco_layer_norm_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
+        norm.eps = attrs->eps;
+        norm.form = attrs->form != 0;
+        norm.divisor -= attrs->correction;
+        norm.mean = gpu_output_index(gpu, 1);
+        norm.rstd = gpu_output_index(gpu, 2);
+    }
+    return norm;
+}
+
+static uint32_t gpu_choose_norm(const gpu_lowering *gpu)
+{
+    const gpu_norming norm = gpu_norming_of(gpu);
+    return gpu_choose_rows(gpu, norm.rows, norm.n, 1);
+}
+
+/* Rows [first, first + rows): the result, or (stats) mean and rstd. */
+static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t first, uint64_t rows, int stats)
+{
+    const pco_tensor *x = gpu_input(gpu, 0), *weight = gpu_input(gpu, 1), *bias = norm->rms ? NULL : gpu_input(gpu, 2);
+    const uint64_t n = norm->n;
+    pco_gpu_dispatch d;
+    const uint64_t groups =
+        gpu_begin_rows(gpu, &d, stats ? GPU_KERNEL_norm_stats_serial : GPU_KERNEL_norm_serial, rows, n);
+    gpu_spec(gpu, &d, 3, norm->rms);
+    gpu_spec(gpu, &d, 4, (int32_t)x->dtype);
+    gpu_spec(gpu, &d, 5, norm->form);
+    gpu_spec(gpu, &d, 6, (int32_t)(weight ? weight->dtype : bias ? bias->dtype : PCO_F32));
+    gpu_spec(gpu, &d, 7, weight != NULL);
+    gpu_spec(gpu, &d, 8, bias != NULL);
+    gpu_param(gpu, &d, 0, (uint32_t)rows);
+    gpu_param(gpu, &d, 1, (uint32_t)n);
+    gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * n, rows * n, 0));
+    gpu_param_f(gpu, &d, 3, (float)norm->eps);
+    gpu_param_f(gpu, &d, 4, (float)n);
+    gpu_param_f(gpu, &d, 5, (float)norm->divisor);
+    if (stats) {
+        if (norm->mean != PCO_NONE) {
+            gpu_param(gpu, &d, 6, gpu_bind_elements(gpu, &d, 1, norm->mean, first, rows, 1));
+        }
+        gpu_param(gpu, &d, 7, gpu_bind_elements(gpu, &d, 2, norm->rstd, first, rows, 1));
+    } else {
+        if (weight) gpu_param(gpu, &d, 6, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), 0, n, 0));
+        if (bias) gpu_param(gpu, &d, 7, gpu_bind_elements(gpu, &d, 2, gpu_input_index(gpu, 2), 0, n, 0));
+        gpu_param(gpu, &d, 8, gpu_bind_elements(gpu, &d, 3, gpu_output_index(gpu, 0), first * n, rows * n, 1));
+    }
+    gpu_emit(gpu, &d, groups);
+}
+
+static pco_status gpu_lower_norm_node(gpu_lowering *gpu)
+{
+    const gpu_norming norm = gpu_norming_of(gpu);
+    const uint64_t step = norm.n ? gpu_window(gpu, gpu_element_bytes(gpu_input(gpu, 0)->dtype)) / norm.n : norm.rows;
+    if (step == 0 && norm.rows) {
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "rows of %llu elements exceed the device's binding limit",
+                        (unsigned long long)norm.n);
+    }
+    /* Statistics first: in place, the result overwrites what they are taken from. */
+    for (uint64_t first = 0; first < norm.rows && gpu->status == PCO_OK; first += step) {
+        const uint64_t rows = gpu_min(step, norm.rows - first);
+        if (norm.rstd != PCO_NONE) gpu_emit_norm(gpu, &norm, first, rows, 1);
+        if (norm.n) gpu_emit_norm(gpu, &norm, first, rows, 0);
+    }
+    return gpu->status;
+}
+
+const gpu_lowerer gpu_lower_norm = {.variants = gpu_row_variants,
+                                    .n_variants = GPU_N_ROW_VARIANTS,
+                                    .choose = gpu_choose_norm,
+                                    .lower = gpu_lower_norm_node};

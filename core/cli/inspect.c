@@ -1,0 +1,135 @@
+/* portico inspect: what a model file holds, and what it would take to run it. */
+#include "cli/inspect.h"
+#include "cli/model.h"
+
+#include "models/seq2seq.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+/* Tries the model; what a device says no to is part of the answer. */
+static void inspect_try(const inspect_arguments *arguments, pco_context *context, inspect_plan *plan)
+{
+    pco_model *model = NULL;
+    pco_error err = {""};
+    pco_status status = cli_open_model(context, arguments->path, arguments->device, arguments->context, &model, &err);
+    if (!status && model->llama) status = pco_llama_run_warm_up(model->llama, &err);
+    if (status) {
+        plan->out_of_memory = status == PCO_ERROR_OUT_OF_DEVICE_MEMORY;
+        snprintf(plan->message, sizeof plan->message, "%s", err.message);
+        pco_model_close(model);
+        return;
+    }
+    pco_executable_stats stats = model->llama ? pco_llama_run_inspect(model->llama) : pco_seq2seq_inspect(model->seq2seq);
+    plan->fits = 1;
+    plan->constants = stats.constant_bytes;
+    plan->states = stats.state_bytes;
+    plan->arena = stats.arena_bytes;
+    plan->arena_bound = stats.arena_lower_bound;
+    plan->io = stats.io_bytes;
+    plan->nodes = stats.nodes;
+    plan->parts = stats.parts;
+    plan->cpu_nodes = stats.cpu_nodes;
+    plan->decomposed = stats.decomposed;
+    plan->held = pco_session_memory(model->session, &plan->peak);
+    pco_model_close(model);
+}
+
+int inspect_make_plan(const inspect_file *file, const inspect_arguments *arguments, inspect_plan *plan)
+{
+    int status = CLI_OK;
+    uint32_t index = 0, count;
+    pco_error err;
+    const pco_device_entry *devices;
+    *plan = (inspect_plan){.context = file->context};
+    pco_context *context = cli_context(arguments->device, &status);
+    if (!context) return status;
+    const char *selection = arguments->device ? arguments->device : pco_registry_config(context->registry)->backend;
+    if (pco_registry_select(context->registry, selection, &index, 1, &count, &err) == PCO_OK) {
+        pco_registry_devices(context->registry, &devices);
+        snprintf(plan->device_id, sizeof plan->device_id, "%s", devices[index].id);
+        snprintf(plan->device_name, sizeof plan->device_name, "%s", devices[index].info.name);
+        plan->device_memory = devices[index].info.memory;
+    }
+    inspect_try(arguments, context, plan);
+    pco_context_destroy(context);
+    return CLI_OK;
+}
+
+/* ---- command ---- */
+
+static int inspect_parse(int argc, char **argv, inspect_arguments *arguments)
+{
+    const char *value;
+    for (int i = 1; i < argc; i++) {
+        int m = cli_option(argc, argv, &i, "--device", NULL, &arguments->device);
+        if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--dot", NULL, NULL)) > 0) arguments->dot = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--context", NULL, &value)) > 0 &&
+            !cli_integer("--context", value, 1, 1 << 24, &arguments->context))
+            return CLI_USAGE;
+        if (m < 0) return CLI_USAGE;
+        if (m) continue;
+        if (argv[i][0] == '-' || arguments->path) return cli_unknown("inspect", argv[i]);
+        arguments->path = argv[i];
+    }
+    if (!arguments->path) {
+        cli_error("inspect: a model is missing; see portico inspect --help");
+        return CLI_USAGE;
+    }
+    if (arguments->dot && arguments->json) {
+        cli_error("inspect: --dot and --json exclude each other");
+        return CLI_USAGE;
+    }
+    return CLI_OK;
+}
+
+static int inspect_run(int argc, char **argv)
+{
+    inspect_arguments arguments = {0};
+    inspect_file file;
+    inspect_plan plan;
+    pco_error err;
+    int status = inspect_parse(argc, argv, &arguments);
+    if (status) return status;
+    if (inspect_open(arguments.path, arguments.context, &file, &err)) return cli_fail(&err);
+    if (arguments.dot) {
+        if (!file.model) {
+            cli_error("%s holds no model that can run, so there is no graph: %s", arguments.path, file.reason.message);
+            status = CLI_FAILED;
+        } else if (inspect_dot(&file, &err)) {
+            status = cli_fail(&err);
+        }
+    } else {
+        if (file.model) status = inspect_make_plan(&file, &arguments, &plan);
+        /* the list is worth having without a device, unless a device was asked for and is not there */
+        if (status != CLI_USAGE) {
+            const inspect_plan *known = file.model && status == CLI_OK ? &plan : NULL;
+            (arguments.json ? inspect_json : inspect_print)(&file, known);
+            status = CLI_OK;
+        }
+    }
+    inspect_close(&file);
+    return status;
+}
+
+const cli_command cli_inspect = {
+    .name = "inspect",
+    .summary = "what a model file holds, and the memory that it takes",
+    .help =
+        "usage: portico inspect MODEL [--device D] [--context N] [--dot | --json]\n\n"
+        "MODEL is a .gguf file, a folder with config.json and model.safetensors, or a .safetensors file. Prints the\n"
+        "format, metadata or configuration, every tensor, whether the model can run, and, on the chosen device, the\n"
+        "memory for weights, cache, activations and buffers, and whether it fits. A GGUF file that is only a header\n"
+        "(the data were not downloaded) is listed as such.\n\n"
+        "  --device D    as PORTICO_BACKEND: plan for that device\n"
+        "  --context N   plan for a cache of N tokens (default: what the file says, at most 4096)\n"
+        "  --dot         the graph of one step (encoder-decoder: both) in Graphviz's language instead:\n"
+        "                portico inspect m.gguf --dot | dot -Tsvg > m.svg\n"
+        "  --json        one object instead of text\n\n"
+        "Exit status: 0 the file is valid (also when the model in it cannot run), 1 it is not, 2 wrong usage.\n",
+    .run = inspect_run,
+};

@@ -1,0 +1,103 @@
+#include "cli/model.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static volatile sig_atomic_t model_interrupt;
+
+/* The second Ctrl-C ends the process as usual: a device may hang. */
+static void model_on_interrupt(int number)
+{
+    model_interrupt = 1;
+    signal(number, SIG_DFL);
+}
+
+void cli_watch_interrupt(void)
+{
+    signal(SIGINT, model_on_interrupt);
+}
+
+int cli_interrupted(void)
+{
+    return model_interrupt;
+}
+
+pco_context *cli_context(const char *device, int *status)
+{
+    pco_context *context = NULL;
+    pco_error err;
+    pco_status result = pco_context_create(NULL, &context, &err);
+    if (result) {
+        *status = cli_fail(&err);
+        if (result == PCO_ERROR_INVALID) *status = CLI_USAGE;
+        return NULL;
+    }
+    if (cli_check_device(context->registry, device, status)) return context;
+    pco_context_destroy(context);
+    return NULL;
+}
+
+static int model_progress(void *user, double share)
+{
+    cli_progress *progress = user;
+    if (cli_terminal()) cli_progress_update(progress, (uint64_t)(100 * share), 100);
+    return model_interrupt;
+}
+
+pco_status cli_open_model(pco_context *context, const char *path, const char *device, int64_t context_length,
+                          pco_model **model, pco_error *err)
+{
+    cli_progress progress;
+    cli_progress_start(&progress, "loading", "%");
+    const pco_model_params params = {.device = device, .context_length = context_length, .progress = model_progress,
+                                     .progress_user = &progress};
+    pco_status status = pco_model_open(context, path, &params, model, err);
+    cli_progress_end(&progress);
+    return status;
+}
+
+int cli_read_text(const char *path, char **text, size_t *size)
+{
+    int is_stdin = strcmp(path, "-") == 0;
+    FILE *in = is_stdin ? stdin : fopen(path, "rb");
+    size_t capacity = 0, read = 1;
+    *text = NULL;
+    *size = 0;
+    if (!in) {
+        cli_error("%s cannot be opened: %s", path, strerror(errno));
+        return 0;
+    }
+    int failed = 0;
+    while (read && !failed) {
+        if (*size + 1 >= capacity) {
+            char *grown = realloc(*text, capacity = 2 * capacity + 65536);
+            if (!grown) {
+                cli_error("out of host memory for %s", path);
+                failed = 1;
+                break;
+            }
+            *text = grown;
+        }
+        read = fread(*text + *size, 1, capacity - 1 - *size, in);
+        *size += read;
+    }
+    if (!failed && ferror(in)) {
+        cli_error("%s cannot be read: %s", path, strerror(errno));
+        failed = 1;
+    }
+    if (!is_stdin) fclose(in);
+    if (!failed && memchr(*text, 0, *size)) {
+        cli_error("%s contains a NUL byte and is no text", path);
+        failed = 1;
+    }
+    if (failed) {
+        free(*text);
+        *text = NULL;
+        return 0;
+    }
+    (*text)[*size] = 0;
+    return 1;
+}

@@ -1,0 +1,232 @@
+/* portico run: text in, text out. */
+#include "cli/model.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct run_arguments {
+    const char *model, *prompt, *input, *device;
+    int64_t max_tokens, context;
+    pco_generate_params generate;
+} run_arguments;
+
+/* Totals over all sources. */
+typedef struct run_totals {
+    int64_t prompt_tokens, generated_tokens, answers;
+    double prompt_seconds, generation_seconds, load_seconds;
+    uint64_t peak;
+    pco_stop_reason stop_reason;
+    int broken; /* stdout can no longer be written */
+} run_totals;
+
+static int run_piece(void *user, const char *text, size_t bytes)
+{
+    run_totals *totals = user;
+    if (fwrite(text, 1, bytes, stdout) != bytes || fflush(stdout) != 0) totals->broken = 1;
+    return totals->broken || cli_interrupted();
+}
+
+static void run_add(run_totals *totals, const pco_generate_stats *stats)
+{
+    totals->answers++;
+    totals->prompt_tokens += stats->prompt_tokens;
+    totals->generated_tokens += stats->generated_tokens;
+    totals->prompt_seconds += stats->prompt_seconds;
+    totals->generation_seconds += stats->generation_seconds;
+    totals->load_seconds = stats->load_seconds;
+    totals->peak = stats->peak_device_bytes;
+    totals->stop_reason = stats->stop_reason;
+}
+
+static double run_rate(int64_t count, double seconds)
+{
+    return seconds > 0 ? (double)count / seconds : 0;
+}
+
+static void run_statistics(const pco_model *model, const run_totals *totals)
+{
+    static const char *const reasons[] = {"the model ended the text", "-n was reached", "the context is full",
+                                          "stopped"};
+    char bytes[32];
+    const pco_device_info *info = pco_session_device(model->session);
+    fprintf(stderr, "device      %s, %s\n", pco_session_device_id(model->session), info->name);
+    fprintf(stderr, "load        %.3f s\n", totals->load_seconds);
+    fprintf(stderr, "prompt      %" PRId64 " tokens, %.3f s, %.1f tokens/s\n", totals->prompt_tokens,
+            totals->prompt_seconds, run_rate(totals->prompt_tokens, totals->prompt_seconds));
+    fprintf(stderr, "generation  %" PRId64 " tokens, %.3f s, %.1f tokens/s", totals->generated_tokens,
+            totals->generation_seconds, run_rate(totals->generated_tokens, totals->generation_seconds));
+    if (totals->answers == 1) fprintf(stderr, "; %s", reasons[totals->stop_reason]);
+    if (totals->answers > 1) fprintf(stderr, "; %" PRId64 " sources", totals->answers);
+    fprintf(stderr, "\nmemory      %s at most on the device\n", cli_bytes(totals->peak, bytes));
+}
+
+/* One prompt, or one source; a newline follows the text. */
+static pco_status run_one(pco_model *model, const run_arguments *arguments, const char *text, run_totals *totals,
+                          pco_error *err)
+{
+    pco_generate_stats stats = {0};
+    pco_status status = pco_model_generate(model, text, &arguments->generate, run_piece, totals, &stats, err);
+    if (status) return status;
+    run_add(totals, &stats);
+    if (!totals->broken && (putchar('\n') == EOF || fflush(stdout) != 0)) totals->broken = 1;
+    return PCO_OK;
+}
+
+/* An encoder-decoder answers each line as it comes. */
+static pco_status run_lines(pco_model *model, const run_arguments *arguments, run_totals *totals, pco_error *err)
+{
+    int is_stdin = strcmp(arguments->input, "-") == 0;
+    FILE *in = is_stdin ? stdin : fopen(arguments->input, "r");
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t length;
+    uint64_t number = 0;
+    pco_status status = PCO_OK;
+    if (!in) {
+        snprintf(err->message, sizeof err->message, "%.800s cannot be opened: %s", arguments->input, strerror(errno));
+        return PCO_ERROR_IO;
+    }
+    while (!status && !totals->broken && !cli_interrupted() && (length = getline(&line, &capacity, in)) >= 0) {
+        pco_error inner = {""};
+        number++;
+        while (length && (line[length - 1] == '\n' || line[length - 1] == '\r')) line[--length] = 0;
+        if (strlen(line) != (size_t)length) {
+            status = PCO_ERROR_INVALID;
+            snprintf(inner.message, sizeof inner.message, "a NUL byte is no text");
+        } else {
+            status = run_one(model, arguments, line, totals, &inner);
+        }
+        if (status) snprintf(err->message, sizeof err->message, "line %" PRIu64 ": %.980s", number, inner.message);
+    }
+    free(line);
+    if (!is_stdin) fclose(in);
+    return status;
+}
+
+static int run_generate(pco_model *model, const run_arguments *arguments, run_totals *totals)
+{
+    pco_error err = {""};
+    pco_status status;
+    if (model->seq2seq && arguments->input) {
+        status = run_lines(model, arguments, totals, &err);
+    } else {
+        char *text = NULL;
+        size_t size;
+        if (arguments->input && !cli_read_text(arguments->input, &text, &size)) return CLI_FAILED;
+        const char *prompt = text ? text : arguments->prompt ? arguments->prompt : "";
+        status = run_one(model, arguments, prompt, totals, &err);
+        free(text);
+    }
+    if (status) return cli_fail(&err);
+    return CLI_OK;
+}
+
+/* A number option of generation; as cli_option, and 1 means that it was read. */
+static int run_numbers(int argc, char **argv, int *i, run_arguments *arguments)
+{
+    const char *value;
+    int64_t number = 0;
+    pco_generate_params *g = &arguments->generate;
+    int m = cli_option(argc, argv, i, "--max-tokens", "-n", &value);
+    if (m > 0) return cli_integer("-n", value, 0, INT32_MAX, &g->max_tokens) ? 1 : -1;
+    if (!m && (m = cli_option(argc, argv, i, "--context", NULL, &value)) > 0)
+        return cli_integer("--context", value, 1, 1 << 24, &arguments->context) ? 1 : -1;
+    if (!m && (m = cli_option(argc, argv, i, "--temperature", NULL, &value)) > 0)
+        return cli_number("--temperature", value, 0, 1000, &g->temperature) ? 1 : -1;
+    if (!m && (m = cli_option(argc, argv, i, "--top-k", NULL, &value)) > 0)
+        return cli_integer("--top-k", value, 0, INT32_MAX, &g->top_k) ? 1 : -1;
+    if (!m && (m = cli_option(argc, argv, i, "--top-p", NULL, &value)) > 0) {
+        if (!cli_number("--top-p", value, 0, 1, &g->top_p)) return -1;
+        if (g->top_p > 0) return 1;
+        cli_error("option --top-p: 0 keeps no token; it is above 0, and at most 1");
+        return -1;
+    }
+    if (!m && (m = cli_option(argc, argv, i, "--seed", NULL, &value)) > 0) {
+        if (!cli_integer("--seed", value, 0, INT64_MAX, &number)) return -1;
+        g->seed = (uint64_t)number;
+    }
+    return m;
+}
+
+static int run_parse(int argc, char **argv, run_arguments *arguments)
+{
+    for (int i = 1; i < argc; i++) {
+        int m = run_numbers(argc, argv, &i, arguments);
+        if (!m) m = cli_option(argc, argv, &i, "--prompt", "-p", &arguments->prompt);
+        if (!m) m = cli_option(argc, argv, &i, "--input", NULL, &arguments->input);
+        if (!m) m = cli_option(argc, argv, &i, "--device", NULL, &arguments->device);
+        if (!m && (m = cli_option(argc, argv, &i, "--echo", NULL, NULL)) > 0) arguments->generate.echo = 1;
+        if (m < 0) return CLI_USAGE;
+        if (m) continue;
+        if (strcmp(argv[i], "-") == 0 && !arguments->input)
+            arguments->input = "-";
+        else if (argv[i][0] == '-' || arguments->model)
+            return cli_unknown("run", argv[i]);
+        else
+            arguments->model = argv[i];
+    }
+    if (!arguments->model) {
+        cli_error("run: a model is missing; see portico run --help");
+        return CLI_USAGE;
+    }
+    if (arguments->prompt && arguments->input) {
+        cli_error("run: --prompt and %s exclude each other", strcmp(arguments->input, "-") ? "--input" : "-");
+        return CLI_USAGE;
+    }
+    return CLI_OK;
+}
+
+static int run_run(int argc, char **argv)
+{
+    run_arguments arguments = {0};
+    run_totals totals = {0};
+    pco_model *model = NULL;
+    pco_error err = {""};
+    int status = run_parse(argc, argv, &arguments);
+    if (status) return status;
+    pco_context *context = cli_context(arguments.device, &status);
+    if (!context) return status;
+    cli_watch_interrupt();
+    pco_status opened = cli_open_model(context, arguments.model, arguments.device, arguments.context, &model, &err);
+    if (opened) {
+        status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
+    } else {
+        status = run_generate(model, &arguments, &totals);
+        if (totals.broken) {
+            cli_error("stdout cannot be written any more");
+            status = CLI_FAILED;
+        }
+        if (totals.answers) run_statistics(model, &totals);
+    }
+    if (cli_interrupted()) fprintf(stderr, "interrupted\n");
+    pco_model_close(model);
+    pco_context_destroy(context);
+    return status;
+}
+
+const cli_command cli_run = {
+    .name = "run",
+    .summary = "continue a text, or answer it line by line",
+    .help =
+        "usage: portico run MODEL [--prompt TEXT | --input FILE | -] [OPTION ...]\n\n"
+        "MODEL is a .gguf file, or a folder with config.json and model.safetensors. A language model continues the\n"
+        "prompt (an empty one: it begins by itself). An encoder-decoder answers the prompt; from a file or stdin, each\n"
+        "line is a source of its own and gives one line. stdout carries the text and a newline, nothing else;\n"
+        "progress and statistics go to stderr.\n\n"
+        "  --prompt, -p TEXT   the prompt\n"
+        "  --input FILE        the prompt is in a file; `-`, or `-` as an argument: on stdin\n"
+        "  -n, --max-tokens N  most tokens that are generated; 0 (default): until the end or a full context\n"
+        "  --context N         most tokens of prompt and text together (default: what the model says, at most 4096)\n"
+        "  --temperature T     0 (default): always the likeliest token; 1: as the model was trained\n"
+        "  --top-k K           draw among the K likeliest (0, default: all)\n"
+        "  --top-p P           draw among the likeliest that have the share P together (default 1: all)\n"
+        "  --seed S            another draw (default 0); the same seed gives the same text on the same device\n"
+        "  --device D          as PORTICO_BACKEND, and before it\n"
+        "  --echo              print the prompt first (language models)\n\n"
+        "Ctrl-C ends the text cleanly, with statistics and the line \"interrupted\"; the exit status is then 0.\n"
+        "Exit status: 0 done, 1 failed (also when stdout was closed), 2 wrong usage.\n",
+    .run = run_run,
+};

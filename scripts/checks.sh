@@ -1,0 +1,198 @@
+# Read by scripts/test: checks that are more than one command. Each returns 0 when all is well, and prints what it did.
+
+# on_device DEVICE COMMAND...: with only that driver visible.
+on_device() {
+  use_device "$1"
+  shift
+  "$@"
+}
+
+# The tree that `meson install` makes, under $build/dest.
+dest_tree() {
+  local libdir
+  dest=$build/dest
+  rm -rf "$dest"
+  DESTDIR=$dest meson install -C "$build" --no-rebuild --quiet || return 1
+  libdir=$(dirname "$(find "$dest" -name portico.pc -printf '%h')")
+  prefix=$(dirname "$(dirname "$(find "$dest" -path '*/bin/portico')")")
+  export PKG_CONFIG_PATH=$libdir/pkgconfig PKG_CONFIG_SYSROOT_DIR=$dest LD_LIBRARY_PATH=$libdir
+  export PATH=$prefix/bin:$PATH
+}
+
+# An install works where it was moved to: the program finds its plugins, a program of the user's compiles and runs.
+check_install() {
+  dest_tree || return 1
+  cd "$dest" || return 1
+  "$prefix/bin/portico" devices || return 1
+  "$prefix/bin/portico" devices --json | python3 -c '
+import json, sys
+plugins = json.load(sys.stdin)["plugins"]
+names = {p["name"] for p in plugins if not p["reason"]}
+print("plugins:", " ".join(sorted(names)))
+sys.exit(not {"cpu", "opencl", "vulkan"} <= names or any(sys.argv[1] not in p["path"] for p in plugins))' "$dest" || return 1
+  if [ -f "$root/examples/generate.c" ]; then
+    # shellcheck disable=SC2046
+    cc -Wall -Wextra -Werror -o "$build/generate" "$root/examples/generate.c" $(pkg-config --cflags --libs portico) || return 1
+    "$build/generate" "$root/models/dates" "3 Sep 51" || return 1
+  fi
+}
+
+# The plugin in examples/plugin, compiled against the installed header alone, is found and judged.
+check_plugin() {
+  dest_tree || return 1
+  local scratch=$build/plugin-out-of-tree header
+  rm -rf "$scratch"
+  cp -r "$root/examples/plugin" "$scratch" && cd "$scratch" || return 1
+  if [ -f meson.build ]; then
+    meson setup out && meson compile -C out && export PORTICO_PLUGIN_PATH=$scratch/out || return 1
+  elif [ -f Makefile ]; then
+    make && export PORTICO_PLUGIN_PATH=$scratch || return 1
+  else
+    # shellcheck disable=SC2046
+    cc -std=c11 -O2 -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden -o plugin.so ./*.c \
+      $(pkg-config --cflags portico) || return 1
+    export PORTICO_PLUGIN_PATH=$scratch
+  fi
+  local names name
+  names=$(portico devices --json | python3 -c '
+import json, sys
+for p in json.load(sys.stdin)["plugins"]:
+    if sys.argv[1] in p["path"]:
+        print(p["name"] or "?", file=sys.stdout)
+        if p["reason"]: sys.exit(p["reason"])' "$scratch") || return 1
+  [ -n "$names" ] || { echo "the plugin was not found"; return 1; }
+  for name in $names; do portico conformance --devices "$name" --tier quick || return 1; done
+}
+
+# Deleting a plugin's file leaves a program that works with the others.
+check_without_plugin() {
+  dest_tree || return 1
+  find "$dest" -name 'vulkan.so' -print -delete
+  portico devices --json | python3 -c '
+import json, sys
+names = {p["name"] for p in json.load(sys.stdin)["plugins"]}
+print("plugins:", " ".join(sorted(names)))
+sys.exit("vulkan" in names or "cpu" not in names)' || return 1
+  portico conformance --devices cpu:native --tier tiny --ops 'matmul,softmax' || return 1
+  local status=0
+  PORTICO_BACKEND=vulkan portico run "$root/models/dates" "3 Sep 51" || status=$?
+  [ $status != 0 ] || { echo "a plugin that is gone was used"; return 1; }
+}
+
+# Everything again, compiled with AddressSanitizer and UndefinedBehaviorSanitizer.
+check_sanitizers() {
+  local device supp=$root/tests/suppressions status=0 plain=$build
+  build=$plain/sanitize
+  prepare_build "$build" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized \
+    "${with_data[@]}" >/dev/null || return 1
+  export ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1:suppressions=$supp/asan.txt
+  export LSAN_OPTIONS=suppressions=$supp/lsan.txt:print_suppressions=0
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:suppressions=$supp/ubsan.txt
+  local passed=0 failed=0 skipped=0 out
+  count() { # the last line of counts in $out
+    local line
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$out" | tail -n 1)
+    [ -n "$line" ] || line="0 passed, 1 failed, 0 skipped"
+    read -r p _ f _ s _ <<<"$line"
+    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
+  }
+  out=$logs/sanitize-unit.txt
+  (use_all_devices; tests unit --no-suite device --timeout-multiplier 5) >"$out" 2>&1 || status=1
+  cat "$out"; count
+  for device in $DEVICES; do
+    have_device "$device" || continue
+    out=$logs/sanitize-${device/:/-}.txt
+    (on_device "$device" tests "$device" --suite device --timeout-multiplier 5) >"$out" 2>&1 || status=1
+    cat "$out"; count
+    (on_device "$device" conformance tiny) >"$out" 2>&1 || status=1
+    cat "$out"; count
+  done
+  echo "$passed passed, $failed failed, $skipped skipped"
+  return $status
+}
+
+# The validation layer with synchronisation validation says nothing.
+check_validation() {
+  local device status=0 messages=$logs/validation.txt
+  mkdir -p "$build/validation"
+  cat >"$build/validation/vk_layer_settings.txt" <<TEXT
+khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
+khronos_validation.report_flags = error,warn
+khronos_validation.log_filename = $messages
+khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
+TEXT
+  export VK_LAYER_SETTINGS_PATH=$build/validation VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
+  for device in vulkan:lavapipe vulkan:swiftshader; do
+    have_device "$device" || { echo "$device is absent"; status=1; continue; }
+    rm -f "$messages"
+    (on_device "$device" conformance quick) || status=1
+    (on_device "$device" tests "validation-$device" --suite device --timeout-multiplier 5) || status=1
+    [ -e "$messages" ] || { echo "the validation layer was not loaded: no log"; status=1; }
+    if [ -s "$messages" ]; then
+      echo "messages on $device:"
+      head -n 40 "$messages"
+      status=1
+    fi
+  done
+  return $status
+}
+
+# oclgrind's interpreter sees every access of a kernel: races, and what is out of bounds.
+check_races() {
+  local log=$logs/oclgrind.txt
+  export OCLGRIND_DATA_RACES=1 OCLGRIND_LOG=$log OCLGRIND_CHECK_API=1
+  rm -f "$log"
+  on_device opencl:oclgrind conformance tiny || return 1
+  if [ -s "$log" ]; then head -n 60 "$log"; return 1; fi
+}
+
+# Libraries for aarch64 are unpacked beside the build; apt's own state is left alone.
+aarch64_sysroot() {
+  local sysroot=$1 apt=$build/aarch64-apt options
+  [ -e "$sysroot/complete" ] && return
+  rm -rf "$sysroot" "$apt"
+  mkdir -p "$sysroot" "$apt/lists/partial" "$apt/cache/archives/partial"
+  : >"$apt/status"
+  options=(-q -o "Dir::State::Lists=$apt/lists" -o "Dir::Cache=$apt/cache" -o "Dir::State::Status=$apt/status"
+           -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Acquire::Languages=none)
+  apt-get "${options[@]}" update || echo "some lists could not be read"
+  (cd "$apt" && apt-get "${options[@]}" download libcjson1 libcjson-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 \
+    libpcre2-posix3 libpcre2-dev libcmocka0 libcmocka-dev) || return 1
+  local package
+  for package in "$apt"/*.deb; do dpkg-deb -x "$package" "$sysroot" || return 1; done
+  rm -rf "$apt"
+  : >"$sysroot/complete"
+}
+
+# The CPU plugin's other architecture, run by an emulator.
+check_aarch64() {
+  local plain=$build sysroot=$build/aarch64-sysroot status=0 probe
+  aarch64_sysroot "$sysroot" || return 1
+  build=$plain/aarch64
+  cat >"$plain/aarch64-sysroot.txt" <<TEXT
+[properties]
+sys_root = '$sysroot'
+pkg_config_libdir = '$sysroot/usr/lib/aarch64-linux-gnu/pkgconfig'
+TEXT
+  export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
+  export QEMU_SET_ENV=LD_LIBRARY_PATH=$sysroot/usr/lib/aarch64-linux-gnu
+  prepare_build "$build" --cross-file "$root/cross/aarch64.txt" --cross-file "$plain/aarch64-sysroot.txt" \
+    -Dvulkan=disabled -Dopencl=disabled -Donnx=disabled "${with_data[@]}" || return 1
+  # The kernel starts the probe by itself, and knows nothing of the emulator.
+  probe=$build/portico-probe
+  if [ "$(head -c 4 "$probe" | tail -c 3)" = ELF ]; then
+    mv "$probe" "$probe.aarch64"
+    printf '#!/bin/sh\nexec qemu-aarch64 "%s" "$@"\n' "$probe.aarch64" >"$probe"
+    chmod +x "$probe"
+  fi
+  local device out=$logs/aarch64-counts.txt
+  : >"$out"
+  use_device cpu:native
+  (tests aarch64 --no-suite device --timeout-multiplier 10 | tee -a "$out") || status=1
+  for device in cpu:reference cpu:native; do
+    use_device "$device"
+    (tests "$device" --suite device --timeout-multiplier 10 | tee -a "$out") || status=1
+    (qemu-aarch64 "$build/portico" conformance --devices "$device" --tier tiny | tee -a "$out") || status=1
+  done
+  return $status
+}

@@ -1,0 +1,144 @@
+# Read by the other scripts: the build, the devices to test on, and steps whose time and result are kept.
+# Sets: root, build, logs. Expects: build (optional).
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+build=$(realpath -m "${build:-$root/build}")
+logs=$build/logs
+
+# Everything that the drivers and Portico keep goes into the build folder.
+export PORTICO_CACHE_DIR=$build/cache/portico
+export MESA_SHADER_CACHE_DIR=$build/cache/mesa
+export POCL_CACHE_DIR=$build/cache/pocl
+unset PORTICO_BACKEND PORTICO_PLUGIN_PATH PORTICO_LOG PORTICO_FALLBACK PORTICO_THREADS
+
+DEVICES="cpu:reference cpu:native opencl:pocl opencl:rusticl vulkan:lavapipe vulkan:swiftshader"
+
+# Configures FOLDER, or brings it up to date, and compiles: prepare_build FOLDER [meson options].
+prepare_build() {
+  local folder=$1
+  shift
+  if [ -f "$folder/build.ninja" ]; then
+    meson configure "$folder" "$@" >/dev/null
+  else
+    meson setup "$folder" "$root" "$@"
+  fi
+  meson compile -C "$folder"
+}
+
+# One folder per OpenCL driver, so that a test loads that driver and no other.
+prepare_drivers() {
+  local icd name
+  mkdir -p "$build/drivers/none" "$PORTICO_CACHE_DIR" "$MESA_SHADER_CACHE_DIR" "$POCL_CACHE_DIR" "$logs"
+  for icd in /etc/OpenCL/vendors/*.icd; do
+    [ -e "$icd" ] || continue
+    name=$(basename "$icd" .icd)
+    mkdir -p "$build/drivers/$name"
+    cp -f "$icd" "$build/drivers/$name/"
+  done
+  for icd in /usr/lib/oclgrind/liboclgrind-rt-icd.so /usr/lib/*/oclgrind/liboclgrind-rt-icd.so; do
+    [ -e "$icd" ] || continue
+    mkdir -p "$build/drivers/oclgrind"
+    echo "$icd" >"$build/drivers/oclgrind/oclgrind.icd"
+  done
+}
+
+# SwiftShader's manifest: from the browser if it is installed, or as unpacked by scripts/test --all.
+swiftshader_manifest() {
+  local file
+  for file in "$build/swiftshader/vk_swiftshader_icd.json" /usr/lib/chromium/vk_swiftshader_icd.json; do
+    if [ -e "$file" ]; then echo "$file"; return; fi
+  done
+  echo "$build/drivers/none/swiftshader.json"
+}
+
+lavapipe_manifest() {
+  local file
+  for file in /usr/share/vulkan/icd.d/lvp_icd*.json; do
+    if [ -e "$file" ]; then echo "$file"; return; fi
+  done
+  echo "$build/drivers/none/lavapipe.json"
+}
+
+# Takes SwiftShader out of Debian's chromium package, without installing the browser and all that it needs.
+fetch_swiftshader() {
+  local folder=$build/swiftshader scratch
+  [ -e "$(swiftshader_manifest)" ] && return
+  scratch=$(mktemp -d)
+  (cd "$scratch" && apt-get -q download chromium && dpkg-deb --fsys-tarfile chromium_*.deb |
+    tar -x ./usr/lib/chromium/libvk_swiftshader.so ./usr/lib/chromium/vk_swiftshader_icd.json)
+  mkdir -p "$folder"
+  cp "$scratch"/usr/lib/chromium/*swiftshader* "$folder/"
+  rm -rf "$scratch"
+}
+
+# Sets the environment for one device of DEVICES (or opencl:oclgrind): only its driver is visible.
+use_device() {
+  export PORTICO_BACKEND=$1 OCL_ICD_VENDORS=$build/drivers/none
+  export VK_DRIVER_FILES=$build/drivers/none/none.json
+  unset RUSTICL_ENABLE PORTICO_FALLBACK
+  case $1 in
+    opencl:pocl) OCL_ICD_VENDORS=$build/drivers/pocl ;;
+    opencl:rusticl) OCL_ICD_VENDORS=$build/drivers/rusticl; export RUSTICL_ENABLE=llvmpipe ;;
+    opencl:oclgrind) OCL_ICD_VENDORS=$build/drivers/oclgrind ;;
+    vulkan:lavapipe) VK_DRIVER_FILES=$(lavapipe_manifest) ;;
+    vulkan:swiftshader) VK_DRIVER_FILES=$(swiftshader_manifest) ;;
+  esac
+  export VK_ICD_FILENAMES=$VK_DRIVER_FILES
+  case $1 in cpu:*) ;; *) export PORTICO_FALLBACK=error ;; esac
+}
+
+# All drivers of DEVICES at once.
+use_all_devices() {
+  unset PORTICO_BACKEND PORTICO_FALLBACK OCL_ICD_VENDORS
+  export RUSTICL_ENABLE=llvmpipe
+  VK_DRIVER_FILES=$(lavapipe_manifest):$(swiftshader_manifest)
+  export VK_DRIVER_FILES VK_ICD_FILENAMES=$VK_DRIVER_FILES
+}
+
+# Is there such a device?
+have_device() (
+  use_device "$1"
+  "$build/portico" devices --json >/dev/null 2>&1
+)
+
+seconds_since() { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }'; }
+
+# step GROUP NAME COMMAND...: runs it (in a subshell, output to a log) and keeps its counts. A log may end in a line
+# "N passed, N failed, N skipped"; without one, the step is one test by its exit status (77: skipped). Sets `failed`
+# to 0 or 1, and goes on.
+step() {
+  local group=$1 name=$2 start=$EPOCHREALTIME log status=0
+  shift 2
+  log=$logs/$(tr -c 'A-Za-z0-9\n' '-' <<<"$group-$name").log
+  (set +e; "$@") >"$log" 2>&1 </dev/null || status=$?
+  failed=0
+  python3 "$root/scripts/results.py" step --results "$logs/results.tsv" --group "$group" --name "$name" \
+    --seconds "$(seconds_since "$start")" --status "$status" --log "$log" || failed=1
+}
+
+# skip GROUP NAME WHY: a step that cannot be run here.
+skip() {
+  python3 "$root/scripts/results.py" step --results "$logs/results.tsv" --group "$1" --name "$2" \
+    --seconds 0 --status 77 --why "$3"
+}
+
+# tests LOGNAME MESON-TEST-OPTIONS...: meson's tests, ending in a line of counts.
+tests() {
+  local name status=0
+  name=$(tr -c 'A-Za-z0-9\n' '-' <<<"$1")
+  shift
+  rm -f "$build/meson-logs/$name.json"
+  meson test -C "$build" --no-rebuild --logbase "$name" "$@" || status=$?
+  [ -s "$build/meson-logs/$name.json" ] || { echo "no test was selected: $*"; echo "0 passed, 1 failed"; return 1; }
+  python3 "$root/scripts/results.py" meson "$build/meson-logs/$name.json"
+  return $status
+}
+
+# conformance TIER: the suite on the device of PORTICO_BACKEND, ending in a line of counts.
+conformance() {
+  local status=0 json
+  json=$logs/conformance-$(tr -c 'A-Za-z0-9\n' '-' <<<"$PORTICO_BACKEND").json
+  "$build/portico" conformance --devices "$PORTICO_BACKEND" --tier "$1" --json >"$json" || status=$?
+  python3 "$root/scripts/results.py" conformance "$json"
+  return $status
+}

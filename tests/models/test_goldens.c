@@ -1,0 +1,299 @@
+/* test_goldens FOLDER [decomposed]: all cases of the files of FOLDER (tests/golden), built with core/nn, on
+ * the device that PORTICO_BACKEND picks. Per element |y - want| <= 1e-5 (|want| + rms of the row), want in
+ * float64. With `decomposed`, every composite op is replaced by primitives. */
+#include "models_test.h"
+
+#include "formats/json.h"
+#include "formats/safetensors.h"
+#include "models/transformer.h"
+
+static const double golden_tolerance = 1e-5;
+
+/* One case while it runs. */
+typedef struct golden_case {
+    const char *name, *kind;
+    uint32_t seed;
+    int causal;
+    const cJSON *tensors;
+    pco_transformer_config config;
+    const pco_weights *stored; /* of the file */
+    pco_weights *made;         /* weights and inputs by their formula */
+    pco_nn nn;
+    double worst;
+} golden_case;
+
+/* Filled by main, read by the tests. */
+typedef struct golden_run {
+    models_device device;
+    const char *folder;
+    int decomposed;
+} golden_run;
+
+typedef struct golden_file {
+    golden_run *run;
+    const char *name;
+} golden_file;
+
+/* All tensors of a recipe, by formula. */
+static void golden_make(golden_case *c)
+{
+    c->made = pco_weights_create(c->name);
+    assert_non_null(c->made);
+    uint32_t number = 0;
+    const cJSON *recipe, *size;
+    cJSON_ArrayForEach(recipe, c->tensors)
+    {
+        pco_weight weight = {.type_name = "F32", .dtype = PCO_F32};
+        const char *name = cJSON_GetObjectItem(recipe, "name")->valuestring;
+        float bound = (float)cJSON_GetObjectItem(recipe, "bound")->valuedouble;
+        float offset = (float)cJSON_GetObjectItem(recipe, "offset")->valuedouble;
+        int64_t count = 1;
+        cJSON_ArrayForEach(size, cJSON_GetObjectItem(recipe, "shape"))
+        {
+            weight.shape[weight.rank++] = size->valueint;
+            count *= size->valueint;
+        }
+        float *data = malloc((size_t)count * sizeof *data);
+        for (int64_t i = 0; i < count; i++) data[i] = models_uniform(c->seed, number, i, bound, offset);
+        weight.data = data;
+        weight.bytes = (uint64_t)count * sizeof *data;
+        check_ok(pco_weights_add(c->made, &weight, name, strlen(name), &err));
+        number++;
+    }
+    check_ok(pco_weights_index(c->made, &err));
+}
+
+static void golden_release(golden_case *c)
+{
+    for (uint32_t i = 0; i < c->made->count; i++) free((void *)(uintptr_t)c->made->items[i].data);
+    pco_weights_close(c->made);
+}
+
+/* The stored tensor "case/what", or NULL. */
+static const pco_weight *golden_stored(const golden_case *c, const char *what)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s/%s", c->name, what);
+    return pco_weights_find(c->stored, name);
+}
+
+static uint32_t golden_input(golden_case *c, const char *name)
+{
+    const pco_weight *x = pco_weights_find(c->made, name);
+    return x ? pco_graph_input(c->nn.graph, name, PCO_F32, x->rank, x->shape) : PCO_NONE;
+}
+
+/* A stored mask [batch,length] as the bool input [batch,1,1,length], or PCO_NONE. */
+static uint32_t golden_mask(golden_case *c, const char *name)
+{
+    const pco_weight *mask = golden_stored(c, name);
+    if (!mask) return PCO_NONE;
+    return pco_graph_input(c->nn.graph, name, PCO_BOOL, 4, (int64_t[]){mask->shape[0], 1, 1, mask->shape[1]});
+}
+
+static uint32_t golden_ffn(const pco_nn *nn, uint32_t x, const void *user)
+{
+    return pco_nn_ffn(nn, x, user);
+}
+
+static void golden_build_activations(golden_case *c)
+{
+    pco_graph *graph = c->nn.graph;
+    uint32_t x = golden_input(c, "input");
+    uint32_t gelu = pco_graph_add(graph, PCO_OP_GELU, &(pco_gelu_attrs){.approximate = 0}, &x, 1, NULL);
+    uint32_t gelu_tanh = pco_graph_add(graph, PCO_OP_GELU, &(pco_gelu_attrs){.approximate = 1}, &x, 1, NULL);
+    pco_graph_output(graph, pco_unary(graph, PCO_OP_RELU, x), "relu");
+    pco_graph_output(graph, gelu, "gelu");
+    pco_graph_output(graph, gelu_tanh, "gelu_tanh");
+    pco_graph_output(graph, pco_unary(graph, PCO_OP_SILU, x), "silu");
+}
+
+/* Source lengths come as a run value, not as a mask. */
+static void golden_build_seq2seq(golden_case *c)
+{
+    pco_graph *graph = c->nn.graph;
+    const pco_weight *src = golden_stored(c, "src"), *tgt = golden_stored(c, "tgt");
+    uint32_t source = pco_graph_input(graph, "src", PCO_I32, 2, src->shape);
+    uint32_t target = pco_graph_input(graph, "tgt", PCO_I32, 2, tgt->shape);
+    pco_transformer_padding padding = {PCO_NONE, pco_graph_value(graph, "lengths", PCO_I32, 1, src->shape)};
+    uint32_t memory = pco_transformer_encode(&c->nn, &c->config, source, &padding);
+    const pco_transformer_decoder decoder = {
+        .memory = memory, .padding = padding, .positions = PCO_NONE, .starts = PCO_NONE, .lengths = PCO_NONE};
+    uint32_t logits = pco_transformer_decode(&c->nn, &c->config, target, &decoder);
+    pco_graph_output(graph, memory, "memory");
+    pco_graph_output(graph, logits, "logits");
+}
+
+static void golden_build_part(golden_case *c)
+{
+    const pco_nn *nn = &c->nn;
+    const int decoder = strcmp(c->kind, "decoder_layer") == 0;
+    uint32_t x = golden_input(c, "input"), y = PCO_NONE;
+    const int64_t length = nn->graph->tensors[x].shape[1];
+    pco_nn_layer_params layer = pco_transformer_layer(nn, &c->config, decoder ? PCO_DECODER : PCO_ENCODER, 0);
+    layer.self_attention.causal = c->causal;
+    pco_nn_attention_operands self = PCO_NN_NO_OPERANDS, cross = PCO_NN_NO_OPERANDS;
+    self.mask = golden_mask(c, "visible");
+    self.positions = pco_nn_positions(nn, c->config.position_offset, length);
+    if (c->config.position_embedding == PCO_POSITION_ROPE)
+        self.phase =
+            pco_rope_phase(nn->graph, c->config.rope_theta, (uint32_t)layer.self_attention.head_dim, NULL);
+    if (strcmp(c->kind, "norm") == 0) {
+        y = pco_nn_norm(nn, x, layer.ffn_norm, &layer.norm);
+    } else if (strcmp(c->kind, "ffn") == 0) {
+        y = pco_nn_ffn(nn, x, &layer.ffn);
+    } else if (strcmp(c->kind, "norm_ffn_residual") == 0) {
+        y = pco_nn_residual(nn, x, layer.normalize_before, layer.ffn_norm, &layer.norm, golden_ffn,
+                            &layer.ffn);
+    } else if (strcmp(c->kind, "attention") == 0) {
+        y = pco_nn_attention(nn, x, &layer.self_attention, &self);
+    } else if (strcmp(c->kind, "positions") == 0) {
+        y = pco_nn_sinusoidal(nn, x, self.positions, c->config.sinusoidal_layout);
+    } else if (strcmp(c->kind, "encoder_layer") == 0) {
+        y = pco_nn_encoder_layer(nn, x, &layer, &self);
+    } else if (decoder) {
+        cross.memory = golden_input(c, "memory");
+        cross.mask = golden_mask(c, "memory_visible");
+        y = pco_nn_decoder_layer(nn, x, &layer, &self, &cross);
+    } else {
+        fail_msg("%s: unknown kind '%s'", c->name, c->kind);
+    }
+    pco_graph_output(nn->graph, y, "output");
+}
+
+/* Writes what the executable takes under `name` from the recipe or from the file. */
+static void golden_write(const golden_case *c, pco_executable *executable, const char *name)
+{
+    uint32_t handle = pco_executable_tensor(executable, name);
+    const pco_weight *made = pco_weights_find(c->made, name), *stored = golden_stored(c, name);
+    if (handle == PCO_NONE) return;
+    const pco_tensor *x = pco_executable_describe(executable, handle);
+    if (made) {
+        check_ok(pco_executable_write(executable, handle, made->data, made->bytes, &err));
+    } else if (x->dtype == PCO_BOOL) {
+        unsigned char mask[1024];
+        for (uint64_t i = 0; i < x->bytes; i++) mask[i] = ((const int32_t *)stored->data)[i] != 0;
+        check_ok(pco_executable_write(executable, handle, mask, x->bytes, &err));
+    } else {
+        check_ok(pco_executable_write(executable, handle, stored->data, stored->bytes, &err));
+    }
+}
+
+static void golden_write_lengths(const golden_case *c, pco_executable *executable)
+{
+    uint32_t handle = pco_executable_tensor(executable, "lengths");
+    const pco_weight *src = golden_stored(c, "src");
+    int32_t lengths[16] = {0};
+    if (handle == PCO_NONE) return;
+    for (int64_t i = 0; i < src->shape[0] * src->shape[1]; i++)
+        lengths[i / src->shape[1]] += ((const int32_t *)src->data)[i] != c->config.pad_token_id;
+    check_ok(
+        pco_executable_write(executable, handle, lengths, (uint64_t)src->shape[0] * sizeof *lengths, &err));
+}
+
+static void golden_compare(golden_case *c, pco_executable *executable, const char *name)
+{
+    uint32_t handle = pco_executable_tensor(executable, name);
+    const pco_weight *want = golden_stored(c, name);
+    if (handle == PCO_NONE || !want || strcmp(want->type_name, "F64") != 0) return;
+    const pco_tensor *x = pco_executable_describe(executable, handle);
+    if (x->kind != PCO_KIND_OUTPUT) return;
+    assert_int_equal(x->bytes * 2, want->bytes);
+    float *y = malloc(x->bytes);
+    double *wide = malloc(want->bytes);
+    memcpy(wide, want->data, want->bytes);
+    check_ok(pco_executable_read(executable, handle, y, x->bytes, &err));
+    double ratio = models_error(y, wide, (int64_t)(x->bytes / 4), x->shape[x->rank - 1], golden_tolerance);
+    if (ratio > c->worst) c->worst = ratio;
+    free(y);
+    free(wide);
+}
+
+/* Builds, runs and compares; returns error / bound. */
+static double golden_run_case(const golden_run *run, golden_case *c)
+{
+    static const char *const inputs[] = {"input", "memory", "visible", "memory_visible", "src", "tgt"};
+    static const char *const outputs[] = {"output", "memory", "logits", "relu", "gelu", "gelu_tanh", "silu"};
+    const pco_executable_params params = {.name = c->name, .force_decomposition = run->decomposed};
+    pco_executable *executable;
+    golden_make(c);
+    c->nn = (pco_nn){pco_graph_create(), c->made};
+    if (strcmp(c->kind, "activation") == 0)
+        golden_build_activations(c);
+    else if (strcmp(c->kind, "seq2seq") == 0)
+        golden_build_seq2seq(c);
+    else
+        golden_build_part(c);
+    check_ok(pco_graph_check(c->nn.graph, &err));
+    check_ok(pco_executable_create(run->device.session, c->nn.graph, &params, &executable, &err));
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        uint32_t handle = pco_executable_tensor(executable, inputs[i]);
+        if (handle == PCO_NONE || pco_executable_describe(executable, handle)->kind != PCO_KIND_INPUT)
+            continue;
+        golden_write(c, executable, inputs[i]);
+    }
+    golden_write_lengths(c, executable);
+    check_ok(pco_executable_run(executable, &err));
+    c->worst = -1;
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) golden_compare(c, executable, outputs[i]);
+    pco_executable_destroy(executable);
+    pco_graph_destroy(c->nn.graph);
+    golden_release(c);
+    return c->worst;
+}
+
+static void test_file(void **state)
+{
+    const golden_file *file = *state;
+    char path[1024];
+    pco_weights *weights;
+    cJSON *cases;
+    snprintf(path, sizeof path, "%s/%s.safetensors", file->run->folder, file->name);
+    check_ok(pco_safetensors_open(path, &weights, &err));
+    const char *text = pco_weights_note_value(weights, "cases");
+    assert_non_null(text);
+    check_ok(pco_json_parse(text, strlen(text), path, &cases, &err));
+    int wrong = 0, count = 0;
+    const cJSON *item;
+    cJSON_ArrayForEach(item, cases)
+    {
+        golden_case c = {.name = cJSON_GetObjectItem(item, "name")->valuestring,
+                         .kind = cJSON_GetObjectItem(item, "kind")->valuestring,
+                         .seed = (uint32_t)cJSON_GetObjectItem(item, "seed")->valueint,
+                         .causal = cJSON_IsTrue(cJSON_GetObjectItem(item, "causal")),
+                         .tensors = cJSON_GetObjectItem(item, "tensors"),
+                         .stored = weights};
+        const cJSON *config = cJSON_GetObjectItem(item, "config");
+        if (config) check_ok(pco_transformer_config_read(config, c.name, &c.config, &err));
+        double ratio = golden_run_case(file->run, &c);
+        int good = ratio >= 0 && ratio <= 1;
+        print_message("  %-34s error / bound %.3f%s\n", c.name, ratio, good ? "" : "  WRONG");
+        wrong += !good;
+        count++;
+    }
+    cJSON_Delete(cases);
+    pco_weights_close(weights);
+    assert_true(count > 0);
+    assert_int_equal(wrong, 0);
+}
+
+int main(int argc, char **argv)
+{
+    golden_run run = {.folder = argc > 1 ? argv[1] : "tests/golden"};
+    run.decomposed = argc > 2 && strcmp(argv[2], "decomposed") == 0;
+    golden_file files[] = {{&run, "notebook_000"}, {&run, "notebook_001"}, {&run, "notebook_002"},
+                           {&run, "notebook_003"}, {&run, "notebook_004"}, {&run, "seq2seq_matrix"}};
+    struct CMUnitTest tests[sizeof files / sizeof *files];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        tests[i] = (struct CMUnitTest){files[i].name, test_file, NULL, NULL, &files[i]};
+    pco_config config;
+    pco_error err;
+    if (pco_config_read(&config, &err) || pco_registry_create(&config, &run.device.registry, &err) ||
+        pco_session_open(run.device.registry, NULL, &run.device.session, &err)) {
+        fprintf(stderr, "%s\n", err.message);
+        return 1;
+    }
+    int failed = cmocka_run_group_tests_name("goldens", tests, NULL, NULL);
+    models_device_close(&run.device);
+    return failed;
+}

@@ -1,0 +1,312 @@
+#include "tiny_llama.h"
+
+#include "models_test.h"
+
+#include "base/dtype.h"
+
+typedef struct tiny_tensor {
+    char name[48];
+    int rows, columns; /* rows 0: a vector */
+    float bound, offset;
+    float *values; /* as they are after rounding to the type of the file */
+    void *data;    /* as in the file */
+    uint64_t bytes;
+} tiny_tensor;
+
+typedef struct tiny_tensors {
+    int count;
+    tiny_tensor items[TINY_TENSORS];
+} tiny_tensors;
+
+static void tiny_add(tiny_tensors *all, const tiny_llama *model, const char *name, int rows, int columns)
+{
+    tiny_tensor *t = &all->items[all->count];
+    int64_t count = (int64_t)(rows ? rows : 1) * columns;
+    uint32_t dtype = rows ? (uint32_t)model->dtype : PCO_F32, block = pco_dtype_block(dtype);
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->rows = rows;
+    t->columns = columns;
+    t->bound = rows ? sqrtf(3.0f / (float)columns) : 0.1f;
+    t->offset = rows ? 0 : 1;
+    if (strcmp(name, "token_embd.weight") == 0) t->bound = 1;
+    t->values = malloc((size_t)count * sizeof *t->values);
+    t->bytes = (uint64_t)count / block * pco_dtype_block_bytes(dtype);
+    t->data = malloc(t->bytes);
+    for (int64_t i = 0; i < count; i++)
+        t->values[i] = models_uniform(7, (uint32_t)all->count, i, t->bound, t->offset);
+    if (strcmp(name, "rope_freqs.weight") == 0)
+        for (int64_t i = 0; i < count; i++) t->values[i] = 1 + 0.5f * (float)i;
+    check_ok(pco_dtype_from_f32(dtype, t->values, count, t->data, &err));
+    check_ok(pco_dtype_to_f32(dtype, t->data, count, t->values, &err));
+    all->count++;
+}
+
+static int tiny_rope_dimensions(const tiny_llama *model)
+{
+    return model->rope_dimensions ? model->rope_dimensions : TINY_HEAD;
+}
+
+static void tiny_make(const tiny_llama *model, tiny_tensors *all)
+{
+    static const struct {
+        const char *name;
+        int rows, columns;
+    } layer[] = {{"attn_norm", 0, TINY_WIDTH},
+                 {"attn_q", TINY_WIDTH, TINY_WIDTH},
+                 {"attn_k", TINY_GROUPS * TINY_HEAD, TINY_WIDTH},
+                 {"attn_v", TINY_GROUPS * TINY_HEAD, TINY_WIDTH},
+                 {"attn_output", TINY_WIDTH, TINY_WIDTH},
+                 {"ffn_norm", 0, TINY_WIDTH},
+                 {"ffn_gate", TINY_HIDDEN, TINY_WIDTH},
+                 {"ffn_up", TINY_HIDDEN, TINY_WIDTH},
+                 {"ffn_down", TINY_WIDTH, TINY_HIDDEN}};
+    all->count = 0;
+    tiny_add(all, model, "token_embd.weight", TINY_VOCAB, TINY_WIDTH);
+    tiny_add(all, model, "output_norm.weight", 0, TINY_WIDTH);
+    for (int l = 0; l < TINY_LAYERS; l++)
+        for (size_t i = 0; i < sizeof layer / sizeof *layer; i++) {
+            char name[48];
+            snprintf(name, sizeof name, "blk.%d.%s.weight", l, layer[i].name);
+            tiny_add(all, model, name, layer[i].rows, layer[i].columns);
+        }
+    if (model->own_output) tiny_add(all, model, "output.weight", TINY_VOCAB, TINY_WIDTH);
+    if (model->rope_factors) tiny_add(all, model, "rope_freqs.weight", 0, tiny_rope_dimensions(model) / 2);
+}
+
+static void tiny_release(tiny_tensors *all)
+{
+    for (int i = 0; i < all->count; i++) {
+        free(all->items[i].values);
+        free(all->items[i].data);
+    }
+}
+
+/* ---- the file --------------------------------------------------------------------------------------- */
+
+static void tiny_put(FILE *out, uint64_t value, size_t bytes)
+{
+    fwrite(&value, 1, bytes, out); /* little endian, as all hosts of Portico are */
+}
+
+static void tiny_text(FILE *out, const char *text)
+{
+    tiny_put(out, strlen(text), 8);
+    fwrite(text, 1, strlen(text), out);
+}
+
+static uint64_t tiny_keys(const tiny_llama *model, FILE *out)
+{
+    const struct {
+        const char *name;
+        uint32_t value;
+    } sizes[] = {{"llama.embedding_length", TINY_WIDTH},
+                 {"llama.block_count", TINY_LAYERS},
+                 {"llama.feed_forward_length", TINY_HIDDEN},
+                 {"llama.attention.head_count", TINY_HEADS},
+                 {"llama.attention.head_count_kv", TINY_GROUPS},
+                 {"llama.context_length", TINY_CONTEXT},
+                 {"llama.rope.dimension_count", (uint32_t)tiny_rope_dimensions(model)}};
+    const struct {
+        const char *name;
+        float value;
+    } numbers[] = {{"llama.attention.layer_norm_rms_epsilon", 1e-5f},
+                   {"llama.rope.freq_base", (float)(model->rope_base > 0 ? model->rope_base : 10000)},
+                   {"llama.rope.scaling.factor", (float)(model->rope_scale > 0 ? model->rope_scale : 1)}};
+    uint64_t count = 2;
+    tiny_text(out, "general.architecture");
+    tiny_put(out, 8, 4);
+    tiny_text(out, model->architecture ? model->architecture : "llama");
+    tiny_text(out, "llama.rope.scaling.type");
+    tiny_put(out, 8, 4);
+    tiny_text(out, model->rope_scale > 0 ? "linear" : "none");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (model->without && strcmp(model->without, sizes[i].name) == 0) continue;
+        tiny_text(out, sizes[i].name);
+        tiny_put(out, 4, 4);
+        tiny_put(out, sizes[i].value, 4);
+        count++;
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (model->without && strcmp(model->without, numbers[i].name) == 0) continue;
+        tiny_text(out, numbers[i].name);
+        tiny_put(out, 6, 4);
+        fwrite(&numbers[i].value, 4, 1, out);
+        count++;
+    }
+    return count;
+}
+
+static uint64_t tiny_file_bytes(const tiny_llama *model, const tiny_tensor *t)
+{
+    if (model->as_q5_0 && strcmp(model->as_q5_0, t->name) == 0)
+        return (uint64_t)t->rows * t->columns / 32 * 22;
+    if (model->wrong_shape && strcmp(model->wrong_shape, t->name) == 0)
+        return t->bytes + t->bytes / (uint64_t)t->rows;
+    return t->bytes;
+}
+
+static void tiny_tensor_info(const tiny_llama *model, const tiny_tensor *t, uint64_t offset, FILE *out)
+{
+    static const uint32_t ids[] = {
+        [PCO_F32] = 0, [PCO_F16] = 1, [PCO_BF16] = 30, [PCO_Q8_0] = 8, [PCO_Q4_0] = 2};
+    int longer = model->wrong_shape && strcmp(model->wrong_shape, t->name) == 0;
+    int q5_0 = model->as_q5_0 && strcmp(model->as_q5_0, t->name) == 0;
+    tiny_text(out, t->name);
+    tiny_put(out, t->rows ? 2 : 1, 4);
+    tiny_put(out, (uint64_t)t->columns, 8);
+    if (t->rows) tiny_put(out, (uint64_t)t->rows + (longer ? 1 : 0), 8);
+    tiny_put(out, q5_0 ? 6 : t->rows ? ids[model->dtype] : 0, 4);
+    tiny_put(out, offset, 8);
+}
+
+int tiny_llama_write(const tiny_llama *model, const char *path)
+{
+    tiny_tensors all;
+    FILE *out = fopen(path, "wb");
+    if (!out) return 0;
+    tiny_make(model, &all);
+    int left_out = 0;
+    for (int i = 0; i < all.count; i++)
+        left_out += model->without && strcmp(model->without, all.items[i].name) == 0;
+    fwrite("GGUF", 1, 4, out);
+    tiny_put(out, 3, 4);
+    tiny_put(out, (uint64_t)(all.count - left_out), 8);
+    long keys_at = ftell(out);
+    tiny_put(out, 0, 8);
+    uint64_t keys = tiny_keys(model, out), offset = 0;
+    for (int i = 0; i < all.count; i++) {
+        if (model->without && strcmp(model->without, all.items[i].name) == 0) continue;
+        tiny_tensor_info(model, &all.items[i], offset, out);
+        offset += (tiny_file_bytes(model, &all.items[i]) + 31) / 32 * 32;
+    }
+    while (ftell(out) % 32) tiny_put(out, 0, 1);
+    for (int i = 0; i < all.count; i++) {
+        if (model->without && strcmp(model->without, all.items[i].name) == 0) continue;
+        uint64_t bytes = tiny_file_bytes(model, &all.items[i]), own = all.items[i].bytes;
+        fwrite(all.items[i].data, 1, own < bytes ? own : bytes, out);
+        for (uint64_t k = own < bytes ? own : bytes; k < bytes; k++) tiny_put(out, 0, 1);
+        while (ftell(out) % 32) tiny_put(out, 0, 1);
+    }
+    fseek(out, keys_at, SEEK_SET);
+    tiny_put(out, keys, 8);
+    tiny_release(&all);
+    int failed = ferror(out) | fclose(out);
+    return !failed;
+}
+
+/* ---- the reference
+ * ----------------------------------------------------------------------------------------- */
+
+static const tiny_tensor *tiny_find(const tiny_tensors *all, const char *name)
+{
+    for (int i = 0; i < all->count; i++)
+        if (strcmp(all->items[i].name, name) == 0) return &all->items[i];
+    return NULL;
+}
+
+static const tiny_tensor *tiny_layer(const tiny_tensors *all, int layer, const char *what)
+{
+    char name[48];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, what);
+    return tiny_find(all, name);
+}
+
+static void tiny_linear(const tiny_tensor *w, const double *x, double *y)
+{
+    for (int r = 0; r < w->rows; r++) {
+        y[r] = 0;
+        for (int c = 0; c < w->columns; c++) y[r] += (double)w->values[r * w->columns + c] * x[c];
+    }
+}
+
+static void tiny_norm(const tiny_tensor *w, const double *x, double *y)
+{
+    double squares = 0;
+    for (int i = 0; i < TINY_WIDTH; i++) squares += x[i] * x[i];
+    for (int i = 0; i < TINY_WIDTH; i++)
+        y[i] = x[i] / sqrt(squares / TINY_WIDTH + (double)1e-5f) * (double)w->values[i];
+}
+
+static void tiny_rope(const tiny_llama *model, const tiny_tensors *all, double *x, int heads, int position)
+{
+    const tiny_tensor *factors = tiny_find(all, "rope_freqs.weight");
+    const int dimensions = tiny_rope_dimensions(model);
+    const double base = model->rope_base > 0 ? model->rope_base : 10000;
+    const double scale = model->rope_scale > 0 ? model->rope_scale : 1;
+    for (int h = 0; h < heads; h++)
+        for (int i = 0; i < dimensions / 2; i++) {
+            double *pair = x + h * TINY_HEAD + 2 * i, a = pair[0], b = pair[1];
+            double angle = position * pow(base, -2.0 * i / dimensions) / scale;
+            if (factors) angle /= (double)factors->values[i];
+            pair[0] = a * cos(angle) - b * sin(angle);
+            pair[1] = a * sin(angle) + b * cos(angle);
+        }
+}
+
+/* One query row over keys and values 0 .. position, [position][groups][head]. */
+static void tiny_attend(const double *query, const double *keys, const double *values, int position,
+                        double *out)
+{
+    enum { ROW = TINY_GROUPS * TINY_HEAD };
+    double scores[TINY_CONTEXT];
+    for (int h = 0; h < TINY_HEADS; h++) {
+        const int at = h / (TINY_HEADS / TINY_GROUPS) * TINY_HEAD;
+        double largest = -INFINITY, sum = 0;
+        for (int j = 0; j <= position; j++) {
+            scores[j] = 0;
+            for (int d = 0; d < TINY_HEAD; d++)
+                scores[j] += query[h * TINY_HEAD + d] * keys[j * ROW + at + d];
+            scores[j] /= sqrt(TINY_HEAD);
+            largest = fmax(largest, scores[j]);
+        }
+        for (int j = 0; j <= position; j++) sum += scores[j] = exp(scores[j] - largest);
+        for (int d = 0; d < TINY_HEAD; d++) {
+            out[h * TINY_HEAD + d] = 0;
+            for (int j = 0; j <= position; j++)
+                out[h * TINY_HEAD + d] += scores[j] / sum * values[j * ROW + at + d];
+        }
+    }
+}
+
+static void tiny_ffn(const tiny_tensors *all, int layer, double *x)
+{
+    double normed[TINY_WIDTH], gate[TINY_HIDDEN], up[TINY_HIDDEN], down[TINY_WIDTH];
+    tiny_norm(tiny_layer(all, layer, "ffn_norm"), x, normed);
+    tiny_linear(tiny_layer(all, layer, "ffn_gate"), normed, gate);
+    tiny_linear(tiny_layer(all, layer, "ffn_up"), normed, up);
+    for (int i = 0; i < TINY_HIDDEN; i++) gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i];
+    tiny_linear(tiny_layer(all, layer, "ffn_down"), gate, down);
+    for (int i = 0; i < TINY_WIDTH; i++) x[i] += down[i];
+}
+
+void tiny_llama_logits(const tiny_llama *model, const int32_t *ids, int count, double *logits)
+{
+    enum { ROW = TINY_GROUPS * TINY_HEAD };
+    tiny_tensors all;
+    tiny_make(model, &all);
+    const tiny_tensor *table = tiny_find(&all, "token_embd.weight"), *head = tiny_find(&all, "output.weight");
+    double *keys = calloc((size_t)TINY_LAYERS * TINY_CONTEXT * ROW, sizeof *keys);
+    double *values = calloc((size_t)TINY_LAYERS * TINY_CONTEXT * ROW, sizeof *values);
+    for (int t = 0; t < count; t++) {
+        double x[TINY_WIDTH], normed[TINY_WIDTH], query[TINY_WIDTH], mixed[TINY_WIDTH], out[TINY_WIDTH];
+        for (int i = 0; i < TINY_WIDTH; i++) x[i] = (double)table->values[ids[t] * TINY_WIDTH + i];
+        for (int l = 0; l < TINY_LAYERS; l++) {
+            double *k = keys + (size_t)l * TINY_CONTEXT * ROW, *v = values + (size_t)l * TINY_CONTEXT * ROW;
+            tiny_norm(tiny_layer(&all, l, "attn_norm"), x, normed);
+            tiny_linear(tiny_layer(&all, l, "attn_q"), normed, query);
+            tiny_linear(tiny_layer(&all, l, "attn_k"), normed, k + t * ROW);
+            tiny_linear(tiny_layer(&all, l, "attn_v"), normed, v + t * ROW);
+            tiny_rope(model, &all, query, TINY_HEADS, t);
+            tiny_rope(model, &all, k + t * ROW, TINY_GROUPS, t);
+            tiny_attend(query, k, v, t, mixed);
+            tiny_linear(tiny_layer(&all, l, "attn_output"), mixed, out);
+            for (int i = 0; i < TINY_WIDTH; i++) x[i] += out[i];
+            tiny_ffn(&all, l, x);
+        }
+        tiny_norm(tiny_find(&all, "output_norm.weight"), x, normed);
+        tiny_linear(head ? head : table, normed, logits + (size_t)t * TINY_VOCAB);
+    }
+    free(keys);
+    free(values);
+    tiny_release(&all);
+}
