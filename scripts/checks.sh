@@ -75,7 +75,7 @@ print("plugins:", " ".join(sorted(names)))
 sys.exit("vulkan" in names or "cpu" not in names)' || return 1
   portico conformance --devices cpu:native --tier tiny --ops 'matmul,softmax' || return 1
   local status=0
-  PORTICO_BACKEND=vulkan portico run "$root/models/dates" "3 Sep 51" || status=$?
+  PORTICO_BACKEND=vulkan portico run "$root/models/dates" --prompt "3 Sep 51" || status=$?
   [ $status != 0 ] || { echo "a plugin that is gone was used"; return 1; }
 }
 

@@ -45,13 +45,19 @@ static void devices_row(const char *label, const char *text)
     cli_wrap(text, DEVICES_COLUMN, DEVICES_COLUMN);
 }
 
+/* A limit beyond any machine is none. */
+static const char *devices_limit(uint64_t bytes, char *text)
+{
+    return bytes >> 50 ? "unlimited" : cli_bytes(bytes, text);
+}
+
 static void devices_limits(const pco_device_info *info)
 {
     char text[512], a[32], b[32], c[32];
     size_t used = 0;
     devices_row("memory", info->memory ? cli_bytes(info->memory, a) : "unknown");
     cli_append(text, sizeof text, &used, "allocation %s, binding %s, alignment %u B",
-               cli_bytes(info->max_allocation, a), cli_bytes(info->max_binding, b), info->buffer_alignment);
+               devices_limit(info->max_allocation, a), devices_limit(info->max_binding, b), info->buffer_alignment);
     cli_append(text, sizeof text, &used, info->type == PCO_DEVICE_CPU ? ", %u threads" : ", workgroup %u",
                info->max_workgroup);
     if (info->shared_memory) cli_append(text, sizeof text, &used, ", shared memory %s", cli_bytes(info->shared_memory, c));

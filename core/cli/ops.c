@@ -156,9 +156,10 @@ static void ops_json(pco_json_writer *json, const pco_op_info *op)
 
 static void ops_legend(void)
 {
-    printf("Operations of Portico. A signature reads `operand:TYPE[dims] ... -> result:TYPE[dims]`; `?`: optional; `..`:\n"
-           "leading dimensions, the same everywhere; `*`: broadcast as NumPy does; a letter binds a size; `@`: see the\n"
-           "text. Shapes are outermost first. A type's letter is listed under types.\n\n");
+    cli_wrap("Operations of Portico. A signature reads `operand:TYPE[dims] ... -> result:TYPE[dims]`; `?`: optional; "
+             "`..`: leading dimensions, the same everywhere; `*`: broadcast as NumPy does; a letter binds a size; `@`: "
+             "see the text. Shapes are outermost first. A type's letter is listed under types.", 0, 0);
+    putchar('\n');
 }
 
 static int ops_run(int argc, char **argv)

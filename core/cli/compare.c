@@ -1,0 +1,270 @@
+/* portico compare: the same input on several devices. */
+#include "cli/compare.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct compare_arguments {
+    const char *model, *devices, *prompt;
+    int64_t max_tokens, context;
+    int json;
+} compare_arguments;
+
+static pco_status compare_text(const pco_model *model, compare_result *result, pco_error *err)
+{
+    size_t bytes;
+    return pco_model_detokenize(model, result->ids + result->prompt, (size_t)(result->count - result->prompt),
+                                &result->text, &bytes, err);
+}
+
+/* One device. The reference's own tokens are scored everywhere, so that logits are compared on equal input. */
+static void compare_device(const compare_arguments *arguments, pco_context *context, compare_result *result,
+                           const compare_result *reference)
+{
+    pco_model *model = NULL;
+    pco_error err = {""};
+    double start = cli_seconds();
+    pco_status status = cli_open_model(context, arguments->model, result->device, arguments->context, &model, &err);
+    result->load_seconds = cli_seconds() - start;
+    if (!status) status = compare_generate(model, arguments->prompt, arguments->max_tokens, result, &err);
+    if (!status) status = compare_text(model, result, &err);
+    const compare_result *target = reference ? reference : result;
+    if (!status) status = compare_score(model, target, result, &err);
+    if (status) snprintf(result->reason, sizeof result->reason, "%s", *err.message ? err.message : "failed");
+    result->status = status;
+    pco_model_close(model);
+}
+
+static int compare_same_tokens(const compare_result *a, const compare_result *b)
+{
+    return a->count == b->count && memcmp(a->ids, b->ids, (size_t)a->count * sizeof *a->ids) == 0;
+}
+
+/* Largest difference from the reference, divided by its bound COMPARE_BOUND (|y| + rms of the row). */
+static void compare_logits(const compare_result *reference, compare_result *result)
+{
+    int64_t vocab = reference->vocab;
+    for (int64_t row = 0; row < reference->rows; row++) {
+        const float *y = reference->logits + row * vocab, *x = result->logits + row * vocab;
+        double squares = 0;
+        for (int64_t i = 0; i < vocab; i++) squares += (double)y[i] * (double)y[i];
+        double rms = sqrt(squares / (double)vocab);
+        for (int64_t i = 0; i < vocab; i++) {
+            double difference = fabs((double)x[i] - (double)y[i]), bound = COMPARE_BOUND * (fabs((double)y[i]) + rms);
+            double ratio = difference == 0 ? 0 : isnan(difference) ? INFINITY : difference / bound;
+            if (ratio <= result->ratio && (row || i)) continue;
+            result->ratio = ratio;
+            result->difference = difference;
+            result->row = row;
+            result->column = i;
+        }
+    }
+}
+
+static double compare_rate(int64_t count, double seconds)
+{
+    return seconds > 0 ? (double)count / seconds : 0;
+}
+
+static void compare_print_text(const char *text)
+{
+    for (; *text; text++)
+        if (*text == '\n')
+            printf("\\n");
+        else
+            putchar(*text);
+    putchar('\n');
+}
+
+static void compare_table(const compare_result *results, uint32_t count)
+{
+    const compare_result *reference = &results[0];
+    printf("%-14s %-9s %9s  %-16s %9s %9s %9s  %s\n", "device", "text", "max diff", "at row, id", "diff/bound", "load s",
+           "prompt/s", "gener./s");
+    for (uint32_t i = 0; i < count; i++) {
+        const compare_result *r = &results[i];
+        char at[48] = "";
+        if (r->status) {
+            int column = printf("%-14s failed    ", r->device);
+            cli_wrap(r->reason, column, column);
+            continue;
+        }
+        if (r != reference && r->difference != 0) snprintf(at, sizeof at, "%" PRId64 ", %" PRId64, r->row, r->column);
+        printf("%-14s %-9s %9.2g  %-16s %10.3g %9.2f %9.1f %9.1f\n", r->device,
+               r == reference ? "reference" : r->same ? "same" : "DIFFERS", r->difference, at, r->ratio, r->load_seconds,
+               compare_rate(r->prompt, r->prompt_seconds), compare_rate(r->steps, r->generation_seconds));
+    }
+    if (reference->status) return;
+    printf("\n%" PRId64 " tokens of prompt, %" PRId64 " generated; bound of a logit y: %g (|y| + rms of its row).\n",
+           reference->prompt, reference->count - reference->prompt, COMPARE_BOUND);
+    printf("%s: ", reference->device);
+    compare_print_text(reference->text);
+    for (uint32_t i = 1; i < count; i++) {
+        if (results[i].status || results[i].same) continue;
+        printf("%s: ", results[i].device);
+        compare_print_text(results[i].text);
+    }
+}
+
+static void compare_json_number(pco_json_writer *json, const char *key, double value)
+{
+    pco_json_key(json, key);
+    pco_json_write_number(json, value);
+}
+
+static void compare_json_one(pco_json_writer *json, const compare_result *r)
+{
+    pco_json_begin_object(json);
+    pco_json_key(json, "device");
+    pco_json_write_string(json, r->device);
+    pco_json_key(json, "ok");
+    pco_json_write_bool(json, r->status == PCO_OK && r->same && r->ratio <= 1);
+    pco_json_key(json, "error");
+    if (r->status)
+        pco_json_write_string(json, r->reason);
+    else
+        pco_json_write_null(json);
+    if (!r->status) {
+        pco_json_key(json, "same_text");
+        pco_json_write_bool(json, r->same);
+        pco_json_key(json, "text");
+        pco_json_write_string(json, r->text);
+        pco_json_key(json, "tokens");
+        pco_json_begin_array(json);
+        for (int64_t i = r->prompt; i < r->count; i++) pco_json_write_int(json, r->ids[i]);
+        pco_json_end_array(json);
+        compare_json_number(json, "max_difference", r->difference);
+        compare_json_number(json, "row", (double)r->row);
+        compare_json_number(json, "id", (double)r->column);
+        compare_json_number(json, "difference_over_bound", r->ratio);
+        compare_json_number(json, "load_seconds", r->load_seconds);
+        compare_json_number(json, "prompt_tokens_per_second", compare_rate(r->prompt, r->prompt_seconds));
+        compare_json_number(json, "tokens_per_second", compare_rate(r->steps, r->generation_seconds));
+    }
+    pco_json_end_object(json);
+}
+
+static void compare_json(const compare_result *results, uint32_t count)
+{
+    pco_json_writer json = {.file = stdout, .indent = 2};
+    pco_json_begin_object(&json);
+    pco_json_key(&json, "reference");
+    pco_json_write_string(&json, results[0].device);
+    compare_json_number(&json, "bound", COMPARE_BOUND);
+    pco_json_key(&json, "devices");
+    pco_json_begin_array(&json);
+    for (uint32_t i = 0; i < count; i++) compare_json_one(&json, &results[i]);
+    pco_json_end_array(&json);
+    pco_json_end_object(&json);
+    putchar('\n');
+}
+
+/* cpu:reference first, if it is among them. */
+static void compare_order(const pco_device_entry *entries, uint32_t *indices, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        if (!strstr(entries[indices[i]].info.aliases, "reference")) continue;
+        uint32_t reference = indices[i];
+        memmove(indices + 1, indices, i * sizeof *indices);
+        indices[0] = reference;
+        return;
+    }
+}
+
+static int compare_all(const compare_arguments *arguments, pco_context *context, uint32_t *indices, uint32_t count)
+{
+    const pco_device_entry *entries;
+    pco_registry_devices(context->registry, &entries);
+    compare_order(entries, indices, count);
+    compare_result *results = calloc(count, sizeof *results);
+    int status = results ? CLI_OK : CLI_FAILED;
+    uint32_t done = 0;
+    for (; results && done < count && !cli_interrupted(); done++) {
+        compare_result *r = &results[done];
+        const compare_result *reference = done ? &results[0] : NULL;
+        snprintf(r->device, sizeof r->device, "%s", entries[indices[done]].id);
+        fprintf(stderr, "%s ...\n", r->device);
+        compare_device(arguments, context, r, reference);
+        r->same = r->status == PCO_OK;
+        if (!r->status && reference) {
+            compare_logits(reference, r);
+            r->same = compare_same_tokens(reference, r);
+        }
+        if (r->status || !r->same || r->ratio > 1) status = CLI_FAILED;
+        if (done == 0 && r->status) {
+            done++;
+            break; /* there is nothing to compare with */
+        }
+    }
+    if (cli_interrupted()) {
+        fprintf(stderr, "interrupted\n");
+        status = CLI_FAILED;
+    }
+    if (done) (arguments->json ? compare_json : compare_table)(results, done);
+    for (uint32_t i = 0; i < done; i++) compare_clear(&results[i]);
+    free(results);
+    return status;
+}
+
+static int compare_parse(int argc, char **argv, compare_arguments *arguments)
+{
+    const char *value;
+    for (int i = 1; i < argc; i++) {
+        int m = cli_option(argc, argv, &i, "--devices", NULL, &arguments->devices);
+        if (!m) m = cli_option(argc, argv, &i, "--prompt", "-p", &arguments->prompt);
+        if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--max-tokens", "-n", &value)) > 0 &&
+            !cli_integer("-n", value, 1, 1 << 20, &arguments->max_tokens))
+            return CLI_USAGE;
+        if (!m && (m = cli_option(argc, argv, &i, "--context", NULL, &value)) > 0 &&
+            !cli_integer("--context", value, 1, 1 << 24, &arguments->context))
+            return CLI_USAGE;
+        if (m < 0) return CLI_USAGE;
+        if (m) continue;
+        if (argv[i][0] == '-' || arguments->model) return cli_unknown("compare", argv[i]);
+        arguments->model = argv[i];
+    }
+    if (arguments->model) return CLI_OK;
+    cli_error("compare: a model is missing; see portico compare --help");
+    return CLI_USAGE;
+}
+
+static int compare_run(int argc, char **argv)
+{
+    compare_arguments arguments = {.devices = "all", .prompt = "Once upon a time", .max_tokens = 32};
+    uint32_t *indices = NULL;
+    int status = compare_parse(argc, argv, &arguments);
+    if (status) return status;
+    pco_context *context = cli_context(arguments.devices, &status);
+    if (!context) return status;
+    uint32_t count = cli_select_devices(context->registry, arguments.devices, &indices, &status);
+    cli_watch_interrupt();
+    if (count) status = compare_all(&arguments, context, indices, count);
+    free(indices);
+    pco_context_destroy(context);
+    return status;
+}
+
+const cli_command cli_compare = {
+    .name = "compare",
+    .summary = "the same input on several devices, side by side",
+    .help =
+        "usage: portico compare MODEL [--devices LIST] [--prompt TEXT] [-n N] [--context N] [--json]\n\n"
+        "Runs the model on each device with the likeliest token at every step. One table: whether the text is that of\n"
+        "the first device, the largest difference of a logit (row: token of the sequence; id: in the vocabulary) when\n"
+        "the first device's tokens are scored, load time, and tokens per second for prompt and generation, first use\n"
+        "included. cpu:reference, when it is in the list, comes first.\n\n"
+        "  --devices LIST   devices separated by commas, each of which must match one, or `all` (default)\n"
+        "  --prompt TEXT    the prompt or source (default \"Once upon a time\")\n"
+        "  -n N             most tokens that are generated (default 32)\n"
+        "  --context N      as for portico run\n"
+        "  --json           one object instead of a table\n\n"
+        "Exit status: 0 all agree; 1 a text differs, a logit differs by more than 1e-4 (|y| + rms of its row), or a\n"
+        "device failed; 2 wrong usage.\n",
+    .run = compare_run,
+};

@@ -1,0 +1,108 @@
+/* Greedy generation and scoring with the tokens in hand, for `portico compare` and `portico bench`. */
+#include "cli/compare.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int32_t compare_argmax(const float *logits, int64_t count)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (logits[i] > logits[best]) best = i;
+    return (int32_t)best;
+}
+
+static int32_t compare_end(const pco_model *model)
+{
+    if (model->seq2seq) return model->file->transformer.eos_token_id;
+    return model->file->target ? pco_tokenizer_specials(model->file->target).eos : -1;
+}
+
+/* Reads the prompt: model->logits are those of the first new token. */
+static pco_status compare_prompt(pco_model *model, const compare_result *result, pco_error *err)
+{
+    if (model->llama) {
+        pco_llama_run_reset(model->llama);
+        return pco_llama_run_append(model->llama, result->ids, result->prompt, model->logits, err);
+    }
+    pco_status status = pco_seq2seq_encode(model->seq2seq, result->ids, result->prompt, err);
+    if (status) return status;
+    return pco_seq2seq_step(model->seq2seq, model->file->transformer.decoder_start_token_id, model->logits, err);
+}
+
+static pco_status compare_step(pco_model *model, int32_t id, pco_error *err)
+{
+    if (model->llama) return pco_llama_run_append(model->llama, &id, 1, model->logits, err);
+    return pco_seq2seq_step(model->seq2seq, id, model->logits, err);
+}
+
+pco_status compare_generate(pco_model *model, const char *prompt, int64_t max_tokens, compare_result *result,
+                            pco_error *err)
+{
+    int32_t *ids;
+    size_t count;
+    pco_status status = pco_model_tokenize(model, prompt, strlen(prompt), 1, &ids, &count, err);
+    if (status) return status;
+    if (count == 0 || (int64_t)count > model->context_length) {
+        pco_free(ids);
+        return pco_fail(err, PCO_ERROR_INVALID, "the prompt has %zu tokens; it can have 1 to %" PRId64, count,
+                        model->context_length);
+    }
+    /* The target of an encoder-decoder begins with its start token. */
+    int64_t room = model->llama ? model->context_length - (int64_t)count : model->context_length - 1;
+    if (max_tokens > room) max_tokens = room;
+    result->vocab = pco_model_vocab(model->file);
+    result->prompt = result->count = (int64_t)count;
+    result->ids = realloc(ids, (count + (size_t)max_tokens + 1) * sizeof *ids);
+    if (!result->ids) {
+        pco_free(ids);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tokens");
+    }
+    double start = cli_seconds();
+    status = compare_prompt(model, result, err);
+    result->prompt_seconds = cli_seconds() - start;
+    start = cli_seconds();
+    for (int64_t n = 0; !status && n < max_tokens && !cli_interrupted(); n++) {
+        int32_t id = compare_argmax(model->logits, result->vocab);
+        if (id == compare_end(model)) break;
+        result->ids[result->count++] = id;
+        if (n + 1 == max_tokens) break;
+        status = compare_step(model, id, err);
+        result->steps++;
+    }
+    result->generation_seconds = cli_seconds() - start;
+    return status;
+}
+
+pco_status compare_score(pco_model *model, const compare_result *target, compare_result *result, pco_error *err)
+{
+    int64_t answer = target->count - target->prompt;
+    result->rows = model->llama ? target->count : answer + 1;
+    if (result->vocab != target->vocab)
+        return pco_fail(err, PCO_ERROR_INTERNAL, "vocabularies differ");
+    result->logits = malloc((size_t)(result->rows * result->vocab) * sizeof *result->logits);
+    int32_t *read = malloc((size_t)(result->rows + 1) * sizeof *read);
+    pco_status status = PCO_OK;
+    if (!result->logits || !read) {
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for logits");
+    } else if (model->llama) {
+        status = pco_model_logits(model, target->ids, (size_t)target->count, result->logits, err);
+    } else {
+        read[0] = model->file->transformer.decoder_start_token_id;
+        memcpy(read + 1, target->ids + target->prompt, (size_t)answer * sizeof *read);
+        status = pco_seq2seq_encode(model->seq2seq, target->ids, target->prompt, err);
+        if (!status) status = pco_seq2seq_score(model->seq2seq, read, result->rows, result->logits, err);
+    }
+    free(read);
+    return status;
+}
+
+void compare_clear(compare_result *result)
+{
+    free(result->ids);
+    pco_free(result->text);
+    free(result->logits);
+}
