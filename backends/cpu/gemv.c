@@ -1,7 +1,7 @@
 /* Products with few rows: b is read once, as it is stored, and widened in registers. */
 #include "matmul.h"
 
-enum { CPU_GEMV_COLUMNS = 64, CPU_GEMV_PANEL = 256 };
+enum { CPU_GEMV_COLUMNS = 64, CPU_GEMV_PANEL = 1024 };
 
 static bool cpu_gemv_reads_a(const cpu_node *node)
 {
@@ -101,7 +101,7 @@ void cpu_run_native_gemv(const cpu_node *node)
     const cpu_matmul *plan = &node->plan.matmul;
     if (node->out[0].count == 0) return;
     if (!cpu_gemv_reads_a(node)) cpu_parallel(node, plan->batches * plan->m, cpu_grain(plan->k), cpu_gemv_widen);
-    int64_t least = plan->b_by_rows ? 4 : CPU_GEMV_PANEL;
+    int64_t least = plan->b_by_rows ? 4 : 128;
     int64_t grain = cpu_max(least, cpu_grain(plan->m * plan->k));
     cpu_parallel(node, plan->batches * plan->n, grain, cpu_gemv_slice);
 }

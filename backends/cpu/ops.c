@@ -32,12 +32,14 @@ static const cpu_variant CPU_MATMUL[] = {
     {"naive", cpu_run_native_matmul_naive, NULL, NULL},
 };
 
-/* Up to this many rows, reading b where it lies is faster than packing it. */
-enum { CPU_GEMV_ROWS = 8 };
+/* Up to this many rows, reading b where it lies is faster than packing it. [K,N] is read once per row, [N,K] once
+ * per four. */
+enum { CPU_GEMV_ROWS = 16, CPU_GEMV_ROWS_BY_COLUMNS = 3 };
 
 const cpu_variant *cpu_matmul_choose(const cpu_node *node)
 {
-    return &CPU_MATMUL[node->plan.matmul.m <= CPU_GEMV_ROWS ? 1 : 0];
+    const cpu_matmul *plan = &node->plan.matmul;
+    return &CPU_MATMUL[plan->m <= (plan->b_by_rows ? CPU_GEMV_ROWS : CPU_GEMV_ROWS_BY_COLUMNS) ? 1 : 0];
 }
 
 static bool cpu_without_weights(const cpu_node *node) { return !node->out[1].present; }

@@ -77,19 +77,25 @@ CPU_INLINE void transpose_4(float *to, int64_t to_row, const float *b, int64_t s
     memcpy(to + 3 * to_row, &r3, 16);
 }
 
+/* In steps of PACK_STEPS: the source is read by whole cache lines, and what is written stays in the first cache. */
+enum { PACK_STEPS = 16 };
+
 static void pack_rows(float *to, const float *b, int64_t stride, int64_t n_rows, int64_t k, int64_t columns)
 {
-    int64_t row = 0;
-    for (; row + 4 <= n_rows; row += 4) {
-        const float *from = b + row * stride;
-        int64_t step = 0;
-        for (; step + 4 <= k; step += 4) transpose_4(to + step * columns + row, columns, from + step, stride);
-        for (; step < k; step++)
-            for (int64_t i = 0; i < 4; i++) to[step * columns + row + i] = from[i * stride + step];
+    for (int64_t first = 0; first < k; first += PACK_STEPS) {
+        int64_t end = first + PACK_STEPS < k ? first + PACK_STEPS : k, row = 0;
+        for (; row + 4 <= n_rows; row += 4) {
+            const float *from = b + row * stride;
+            int64_t step = first;
+            for (; step + 4 <= end; step += 4)
+                transpose_4(to + step * columns + row, columns, from + step, stride);
+            for (; step < end; step++)
+                for (int64_t i = 0; i < 4; i++) to[step * columns + row + i] = from[i * stride + step];
+        }
+        for (; row < columns; row++)
+            for (int64_t step = first; step < end; step++)
+                to[step * columns + row] = row < n_rows ? b[row * stride + step] : 0;
     }
-    for (; row < columns; row++)
-        for (int64_t step = 0; step < k; step++)
-            to[step * columns + row] = row < n_rows ? b[row * stride + step] : 0;
 }
 
 /* ---- few rows ---- */
@@ -151,45 +157,7 @@ CPU_DOT(dot_f32, float, v_load, CPU_SAME)
 CPU_DOT(dot_f16, uint16_t, v_load_f16, cpu_f16_to_f32)
 CPU_DOT(dot_bf16, uint16_t, v_load_bf16, cpu_bf16_to_f32)
 
-CPU_INLINE v_f32 q8_0_products(const unsigned char *block, const float *x)
-{
-    v_f32 sum = v_load_i8(block + 2) * v_load(x);
-    _Pragma("GCC unroll 8") for (int j = LANES; j < CPU_BLOCK; j += LANES)
-        sum = v_fma(v_load_i8(block + 2 + j), v_load(x + j), sum);
-    return sum;
-}
-
-CPU_INLINE v_f32 q4_0_products(const unsigned char *block, const float *x)
-{
-    v_f32 sum = {0}, low, high;
-    _Pragma("GCC unroll 8") for (int j = 0; j < 16; j += LANES)
-    {
-        v_load_nibbles(block + 2 + j, &low, &high);
-        sum = v_fma(low, v_load(x + j), sum);
-        sum = v_fma(high, v_load(x + 16 + j), sum);
-    }
-    return sum;
-}
-
-#define CPU_DOT_QUANTISED(name, products, block_bytes)                                                       \
-    static void name(float *y, const float *x, int64_t x_row, int rows, const void *w, int64_t k)            \
-    {                                                                                                        \
-        int64_t blocks = k / CPU_BLOCK;                                                                      \
-        for (int r = 0; r < rows; r++, x += x_row) {                                                         \
-            const unsigned char *block = w;                                                                  \
-            v_f32 even = {0}, odd = {0};                                                                     \
-            int64_t i = 0;                                                                                   \
-            for (; i + 2 <= blocks; i += 2, block += 2 * block_bytes) {                                      \
-                v_f32 d0 = v_splat(cpu_scale(block)), d1 = v_splat(cpu_scale(block + block_bytes));          \
-                even = v_fma(d0, products(block, x + i * CPU_BLOCK), even);                                  \
-                odd = v_fma(d1, products(block + block_bytes, x + (i + 1) * CPU_BLOCK), odd);                \
-            }                                                                                                \
-            if (i < blocks) even = v_fma(v_splat(cpu_scale(block)), products(block, x + i * CPU_BLOCK), even); \
-            y[r] = v_sum(even + odd);                                                                        \
-        }                                                                                                    \
-    }
-
-CPU_INLINE float cpu_scale(const unsigned char *block)
+CPU_INLINE float block_scale(const unsigned char *block)
 {
 #if defined(CPU_AVX512) || defined(CPU_AVX2)
     return _cvtsh_ss(cpu_u16_at(block));
@@ -197,39 +165,96 @@ CPU_INLINE float cpu_scale(const unsigned char *block)
     return cpu_f16_to_f32(cpu_u16_at(block));
 #endif
 }
-CPU_DOT_QUANTISED(dot_q8_0, q8_0_products, CPU_Q8_0_BYTES)
-CPU_DOT_QUANTISED(dot_q4_0, q4_0_products, CPU_Q4_0_BYTES)
 
+/* The weights of a block without its scale. */
+enum { BLOCK_VECTORS = CPU_BLOCK / CPU_LANES };
+
+CPU_INLINE void block_q8_0(const unsigned char *block, v_f32 *weight)
+{
+    _Pragma("GCC unroll 8") for (int j = 0; j < BLOCK_VECTORS; j++) weight[j] = v_load_i8(block + 2 + j * LANES);
+}
+
+CPU_INLINE void block_q4_0(const unsigned char *block, v_f32 *weight)
+{
+    _Pragma("GCC unroll 4") for (int j = 0; j < BLOCK_VECTORS / 2; j++)
+        v_load_nibbles(block + 2 + j * LANES, &weight[j], &weight[j + BLOCK_VECTORS / 2]);
+}
+
+/* Blocks with even and odd number have accumulators of their own. */
+#define CPU_DOT_QUANTISED(name, widen, block_bytes)                                                          \
+    CPU_INLINE void name##_rows(float *y, const float *x, int64_t x_row, const int rows,                     \
+                                const unsigned char *block, int64_t blocks)                                  \
+    {                                                                                                        \
+        v_f32 sum[CPU_DOT_ROWS][2], weight[BLOCK_VECTORS];                                                   \
+        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = v_splat(0);           \
+        for (int64_t i = 0; i < blocks; i += 2)                                                              \
+            _Pragma("GCC unroll 2") for (int odd = 0; odd < 2; odd++)                                        \
+            {                                                                                                \
+                if (odd && i + 1 >= blocks) break;                                                           \
+                v_f32 d = v_splat(block_scale(block));                                                       \
+                widen(block, weight);                                                                        \
+                _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)                                       \
+                {                                                                                            \
+                    const float *at = x + r * x_row + (i + odd) * CPU_BLOCK;                                 \
+                    v_f32 products = weight[0] * v_load(at);                                                 \
+                    _Pragma("GCC unroll 8") for (int j = 1; j < BLOCK_VECTORS; j++)                          \
+                        products = v_fma(weight[j], v_load(at + j * LANES), products);                       \
+                    sum[r][odd] = v_fma(d, products, sum[r][odd]);                                           \
+                }                                                                                            \
+                block += block_bytes;                                                                        \
+            }                                                                                                \
+        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) y[r] = v_sum(sum[r][0] + sum[r][1]);          \
+    }                                                                                                        \
+    static void name(float *y, const float *x, int64_t x_row, int rows, const void *w, int64_t k)            \
+    {                                                                                                        \
+        if (rows == 4) {                                                                                     \
+            name##_rows(y, x, x_row, 4, w, k / CPU_BLOCK);                                                   \
+            return;                                                                                          \
+        }                                                                                                    \
+        for (int r = 0; r < rows; r++) name##_rows(y + r, x + r * x_row, 0, 1, w, k / CPU_BLOCK);            \
+    }
+CPU_DOT_QUANTISED(dot_q8_0, block_q8_0, CPU_Q8_0_BYTES)
+CPU_DOT_QUANTISED(dot_q4_0, block_q4_0, CPU_Q4_0_BYTES)
+
+/* Four steps of k at a time over all columns, whose sums stay in the first cache. */
 #define CPU_COLUMNS(name, stored, vector_load, scalar)                                                       \
+    CPU_INLINE v_f32 name##_part(const stored *w, int64_t n)                                                 \
+    {                                                                                                        \
+        float padded[LANES] = {0};                                                                           \
+        for (int64_t q = 0; q < n; q++) padded[q] = scalar(w[q]);                                            \
+        return v_load(padded);                                                                               \
+    }                                                                                                        \
     static void name(float *y, const float *x, const void *from, int64_t w_row, int64_t k, int64_t n)        \
     {                                                                                                        \
         const stored *w = from;                                                                              \
-        int64_t i = 0;                                                                                       \
-        for (; i + 4 * LANES <= n; i += 4 * LANES) {                                                         \
-            v_f32 y0 = v_splat(0), y1 = y0, y2 = y0, y3 = y0;                                                \
-            const stored *at = w + i;                                                                        \
-            for (int64_t step = 0; step < k; step++, at += w_row) {                                          \
-                v_f32 s = v_splat(x[step]);                                                                  \
-                y0 = v_fma(s, vector_load(at), y0);                                                          \
-                y1 = v_fma(s, vector_load(at + LANES), y1);                                                  \
-                y2 = v_fma(s, vector_load(at + 2 * LANES), y2);                                              \
-                y3 = v_fma(s, vector_load(at + 3 * LANES), y3);                                              \
+        memset(y, 0, (size_t)n * 4);                                                                         \
+        int64_t step = 0;                                                                                    \
+        for (; step + 4 <= k; step += 4, w += 4 * w_row) {                                                   \
+            v_f32 x0 = v_splat(x[step]), x1 = v_splat(x[step + 1]);                                          \
+            v_f32 x2 = v_splat(x[step + 2]), x3 = v_splat(x[step + 3]);                                      \
+            int64_t i = 0;                                                                                   \
+            for (; i + LANES <= n; i += LANES) {                                                             \
+                v_f32 sum = v_fma(x0, vector_load(w + i), v_load(y + i));                                    \
+                sum = v_fma(x1, vector_load(w + w_row + i), sum);                                            \
+                sum = v_fma(x2, vector_load(w + 2 * w_row + i), sum);                                        \
+                v_store(y + i, v_fma(x3, vector_load(w + 3 * w_row + i), sum));                              \
             }                                                                                                \
-            v_store(y + i, y0);                                                                              \
-            v_store(y + i + LANES, y1);                                                                      \
-            v_store(y + i + 2 * LANES, y2);                                                                  \
-            v_store(y + i + 3 * LANES, y3);                                                                  \
+            if (i < n) {                                                                                     \
+                int64_t part = n - i;                                                                        \
+                v_f32 sum = v_fma(x0, name##_part(w + i, part), v_load_part(y + i, part, 0));                \
+                sum = v_fma(x1, name##_part(w + w_row + i, part), sum);                                      \
+                sum = v_fma(x2, name##_part(w + 2 * w_row + i, part), sum);                                  \
+                v_store_part(y + i, v_fma(x3, name##_part(w + 3 * w_row + i, part), sum), part);             \
+            }                                                                                                \
         }                                                                                                    \
-        for (; i < n; i += LANES) {                                                                          \
-            v_f32 sum = v_splat(0);                                                                          \
-            int64_t part = n - i < LANES ? n - i : LANES;                                                    \
-            const stored *at = w + i;                                                                        \
-            for (int64_t step = 0; step < k; step++, at += w_row) {                                          \
-                float padded[LANES] = {0};                                                                   \
-                for (int64_t q = 0; q < part; q++) padded[q] = scalar(at[q]);                                \
-                sum = v_fma(v_splat(x[step]), v_load(padded), sum);                                          \
+        for (; step < k; step++, w += w_row) {                                                               \
+            v_f32 x0 = v_splat(x[step]);                                                                     \
+            int64_t i = 0;                                                                                   \
+            for (; i + LANES <= n; i += LANES) v_store(y + i, v_fma(x0, vector_load(w + i), v_load(y + i))); \
+            if (i < n) {                                                                                     \
+                v_f32 sum = v_fma(x0, name##_part(w + i, n - i), v_load_part(y + i, n - i, 0));              \
+                v_store_part(y + i, sum, n - i);                                                             \
             }                                                                                                \
-            v_store_part(y + i, sum, part);                                                                  \
         }                                                                                                    \
     }
 CPU_COLUMNS(columns_f32, float, v_load, CPU_SAME)

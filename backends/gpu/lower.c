@@ -309,5 +309,5 @@ uint64_t gpu_window(const gpu_lowering *gpu, uint64_t bytes)
     const uint64_t limit = gpu_min(gpu->limits->max_binding, UINT64_C(1) << 31);
     const uint64_t room = limit - gpu_min(gpu->limits->offset_alignment, limit);
     const uint64_t count = room / bytes;
-    return count >= 1024 ? count & ~UINT64_C(1023) : count;
+    return count >= 1024 ? count & ~UINT64_C(1023) : count >= 4 ? count & ~UINT64_C(3) : count;
 }

@@ -151,8 +151,8 @@ pco_status gpu_emit_grid(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t x, uin
 
 /* A workgroup of one dimension: the largest power of two that is at most `wanted` and what the device can. */
 uint32_t gpu_workgroup(const gpu_lowering *gpu, uint32_t wanted);
-/* Elements of `bytes` each that fit into one window of any tensor, whatever its offset: a multiple of 1024
- * when that is possible. */
+/* Elements of `bytes` each that fit into one window of any tensor, whatever its offset: a multiple of 1024,
+ * or at least of 4, when that is possible. */
 uint64_t gpu_window(const gpu_lowering *gpu, uint64_t bytes);
 
 static inline uint64_t gpu_div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }

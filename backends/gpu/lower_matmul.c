@@ -399,7 +399,7 @@ static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
     if (is_gemv && p.n == 1 && !p.quantised) matmul_swap(&p);
     if (p.k == 0) return matmul_finish(gpu, &p, 0);
     const uint64_t terms = matmul_terms(gpu, &p);
-    const int crowded = gpu->limits->max_bindings < 6 && (p.bias_type >= 0 || p.c != PCO_NONE);
+    const int crowded = gpu->limits->max_bindings < (p.quantised || gpu->variant == GPU_MATMUL_SHARED ? 6u : 5u) && (p.bias_type >= 0 || p.c != PCO_NONE);
     p.raw = terms < p.k || crowded;
     for (uint64_t k = 0; k < p.k && gpu->status == PCO_OK; k += terms) {
         matmul_batches(gpu, &p, k, gpu_min(k + terms, p.k));

@@ -12,7 +12,7 @@ static int matmul_may_be_wide(const gpu_lowering *gpu, const gpu_matmul *p)
 {
     const uint32_t unit_a = 16 / gpu_element_bytes(p->a_type);
     const uint32_t unit_b = p->quantised ? 1 : 16 / gpu_element_bytes(p->b_type);
-    return gpu->limits->max_bindings >= 6 && !p->trans_a && p->k % unit_a == 0 && p->ldb % unit_b == 0 && p->k % 4 == 0;
+    return !p->trans_a && p->k % unit_a == 0 && p->ldb % unit_b == 0;
 }
 
 static gpu_matmul_kernel matmul_naive(const gpu_lowering *gpu)
@@ -33,9 +33,7 @@ static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matm
     const int software = matmul_is_software(gpu), vulkan = !gpu->limits->is_opencl;
     gpu_matmul_kernel k;
     if (!wide) {
-        const int four = gpu->limits->max_bindings < 6;
-        k = matmul_tile(four ? GPU_KERNEL_matmul_register_4x2_4 : GPU_KERNEL_matmul_register_4x2, 4, 8, 0);
-        k.four = (uint32_t)four;
+        k = matmul_tile(GPU_KERNEL_matmul_register_4x2, 4, 8, 0);
     } else if (p->quantised) {
         k = matmul_tile(GPU_KERNEL_matmul_register_quant_8x2, 8, 8, 1);
     } else if (software && vulkan && m >= 24 && n >= 16) {
@@ -67,10 +65,10 @@ static gpu_matmul_kernel matmul_shared(void)
 static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
 {
     const int subgroup = gpu->variant == GPU_MATMUL_GEMV_SUBGROUP, four_rows = p->m > 1 && wide && !subgroup;
-    const uint32_t width = p->trans_b ? 4 : 16;
-    uint32_t kernel = GPU_KERNEL_matmul_gemv_1x4;
+    const uint32_t width = (p->trans_b ? 1 : 4) * (wide ? 4 : 2);
+    uint32_t kernel = GPU_KERNEL_matmul_gemv_1x2;
     if (subgroup) {
-        kernel = wide ? GPU_KERNEL_matmul_gemv_subgroup_wide_1x4 : GPU_KERNEL_matmul_gemv_subgroup_1x4;
+        kernel = wide ? GPU_KERNEL_matmul_gemv_subgroup_wide_1x4 : GPU_KERNEL_matmul_gemv_subgroup_1x2;
     } else if (wide && p->quantised) {
         kernel = four_rows ? GPU_KERNEL_matmul_gemv_quant_4x4 : GPU_KERNEL_matmul_gemv_quant_1x4;
     } else if (wide) {
@@ -83,7 +81,7 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
         lanes = gpu_workgroup(gpu, 64);
         groups = 1;
     } else if (matmul_is_software(gpu)) {
-        lanes = p->n < 16 * width && p->k >= 256 ? 8 : 1;
+        lanes = p->n < (p->trans_b ? 64 : 256) && p->k >= 256 ? 8 : 1;
         groups = lanes == 1 ? 8 : 1;
     } else if (!p->trans_b) {
         lanes = 8;
@@ -103,20 +101,23 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
     case GPU_MATMUL_REGISTER: return matmul_register(gpu, p, m, n, aligned);
     case GPU_MATMUL_SHARED: return matmul_shared();
     case GPU_MATMUL_GEMV: return matmul_gemv(gpu, p, aligned);
-    case GPU_MATMUL_GEMV_SUBGROUP: return matmul_gemv(gpu, p, aligned && !p->quantised);
+    case GPU_MATMUL_GEMV_SUBGROUP: return matmul_gemv(gpu, p, aligned);
     default: return matmul_naive(gpu);
     }
 }
 
 int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant)
 {
-    const int full = gpu->limits->max_bindings >= 6;
+    const uint32_t bindings = gpu->limits->max_bindings;
+    /* Scales have a binding of their own, and kernels that read quants also want a in whole vectors. */
+    const int readable = p->quantised ? bindings >= 6 && !p->trans_a : bindings >= 5;
     switch (variant) {
+    case GPU_MATMUL_REGISTER: return readable;
     case GPU_MATMUL_SHARED:
-        return full && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
+        return bindings >= 6 && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
                gpu->limits->max_local[1] >= 8 && gpu->limits->shared_memory >= 8448;
-    case GPU_MATMUL_GEMV: return full && gpu->limits->max_workgroup >= 64;
-    case GPU_MATMUL_GEMV_SUBGROUP: return full && (p->trans_b || p->n == 1);
+    case GPU_MATMUL_GEMV: return readable && gpu->limits->max_workgroup >= 64;
+    case GPU_MATMUL_GEMV_SUBGROUP: return bindings >= 5 && !p->quantised && (p->n == 1 ? !p->trans_a : p->trans_b);
     default: return 1;
     }
 }
@@ -130,6 +131,7 @@ uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
         const int along = one_column ? !p->trans_a : p->trans_b;
         return subgroups && along && p->m == 1 ? GPU_MATMUL_GEMV_SUBGROUP : GPU_MATMUL_GEMV;
     }
-    if (!software && p->m >= 16 && p->n >= 16 && gpu_matmul_can(gpu, p, GPU_MATMUL_SHARED)) return GPU_MATMUL_SHARED;
-    return GPU_MATMUL_REGISTER;
+    const int large = p->m >= 16 && p->n >= 16;
+    if (!software && large && gpu_matmul_can(gpu, p, GPU_MATMUL_SHARED)) return GPU_MATMUL_SHARED;
+    return gpu_matmul_can(gpu, p, GPU_MATMUL_REGISTER) ? GPU_MATMUL_REGISTER : GPU_MATMUL_NAIVE;
 }

@@ -70,6 +70,7 @@ static const struct {
     {PCO_OP_SINUSOIDAL_POSITIONS, "sinusoidal_positions", &gpu_lower_sinusoidal_positions},
     {PCO_OP_DROPOUT, "dropout", &gpu_lower_dropout},
     {PCO_OP_SWIGLU, "swiglu", &gpu_lower_swiglu},
+    {PCO_OP_MATMUL, "matmul", &gpu_lower_matmul},
 };
 
 const gpu_lowerer *gpu_find_lowerer(uint32_t op, const char **name)

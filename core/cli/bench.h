@@ -11,22 +11,21 @@ enum { BENCH_MAX = 4 }; /* things that are timed against each other */
 
 /* What every figure needs. */
 typedef struct bench_setup {
-    pco_session *session;
-    const char *device;
-    double seconds; /* per timed thing */
-    double copy;    /* bytes per second that a copy moves on this device; 0: not measured */
+    const char *device;   /* "vulkan:0" */
+    double seconds;       /* per timed thing */
+    pco_session *session; /* of the figure under way */
 } bench_setup;
 
 /* One result line. */
 typedef struct bench_figure {
     char name[64];
-    double milliseconds;  /* median of the runs */
-    double rate;          /* in `unit` */
-    const char *unit;     /* "GFLOP/s", "GB/s" */
-    double of_copy;       /* fraction of the copy bandwidth; 0: not meant */
-    char peer[128];       /* what it was compared with, and the ratio; "" for none */
-    double ratio;         /* to the peer: above 1 is faster than it; 0: none */
-    char error[512];      /* why there is no figure; "" when there is */
+    double milliseconds; /* median of the runs */
+    double rate;         /* in `unit` */
+    const char *unit;    /* "GFLOP/s", "GB/s" */
+    double of_copy;      /* fraction of the bandwidth of a copy; 0: not compared */
+    char peer[128];      /* what it was compared with, and the ratio; "" for none */
+    double ratio;        /* to the peer: above 1 is faster than it; 0: none */
+    char error[512];     /* why there is no figure; "" when there is */
     int repetitions;
 } bench_figure;
 
@@ -36,23 +35,25 @@ typedef struct bench_job {
     void *user;
 } bench_job;
 
-/* Medians of the seconds of jobs[count], their repetitions interleaved, one run of each before that for warm-up.
- * *repetitions receives how many each had (at least 3). */
+/* Medians of the seconds of jobs[count], their repetitions interleaved, one run of each before that for
+ * warm-up. *repetitions receives how many each had (at least 3). */
 pco_status bench_time(const bench_job *jobs, int count, double seconds, double *medians, int *repetitions,
                       pco_error *err) PCO_NODISCARD;
 
 /* OpenBLAS, found at run time. */
 typedef struct bench_blas {
     void *library;
-    void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a, int lda,
-                  const float *b, int ldb, float beta, float *c, int ldc);
+    void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
+                  const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
     void (*set_threads)(int count);
 } bench_blas;
 int bench_blas_open(bench_blas *blas, uint32_t threads);
 void bench_blas_close(bench_blas *blas);
 
-/* Runs the figures whose name matches `pattern` on a session; fills figures[capacity], returns how many. */
-uint32_t bench_ops(bench_setup *setup, const char *pattern, uint32_t threads, bench_figure *figures, uint32_t capacity);
+/* Runs the figures whose name matches `pattern` on setup->device; fills figures[capacity], returns how many.
+ */
+uint32_t bench_ops(bench_setup *setup, pco_registry *registry, const char *pattern, uint32_t threads,
+                   bench_figure *figures, uint32_t capacity);
 
 /* Is there a figure of that name? */
 int bench_op_known(const char *pattern);

@@ -129,8 +129,8 @@ int cli_check_device(const pco_registry *registry, const char *selection, int *s
 }
 
 /* Checks one term of a list and appends its devices. */
-static int cli_select_term(const pco_registry *registry, const char *term, uint32_t *indices, uint32_t capacity,
-                           uint32_t *count)
+static int cli_select_term(const pco_registry *registry, const char *term, uint32_t *indices,
+                           uint32_t capacity, uint32_t *count)
 {
     pco_error err;
     uint32_t *found = calloc(capacity, sizeof *found), n = 0;
@@ -210,16 +210,19 @@ static void cli_progress_bar(char *bar, double part)
 
 void cli_progress_update(cli_progress *progress, uint64_t done, uint64_t total)
 {
-    double now = cli_seconds(), spent = now - progress->start, part = total ? (double)done / (double)total : 1;
+    double now = cli_seconds(), spent = now - progress->start,
+           part = total ? (double)done / (double)total : 1;
     int terminal = cli_terminal(), tenth = (int)(part * 10);
-    if (terminal ? now - progress->last_print < 0.1 && done < total : tenth == progress->last_tenth) return;
+    double quiet = now - (progress->last_print > 0 ? progress->last_print : progress->start);
+    if (terminal ? quiet < 0.1 && done < total : tenth == progress->last_tenth || quiet < 1) return;
     progress->last_print = now;
     progress->last_tenth = tenth;
     char bar[32];
     cli_progress_bar(bar, part);
     double rate = spent > 0 ? (double)done / spent : 0, left = rate > 0 ? (double)(total - done) / rate : 0;
-    fprintf(stderr, terminal ? "\r%s %3.0f %% [%s] %" PRIu64 "/%" PRIu64 " %s %.1f/s, %.0f s left \033[K"
-                             : "%s %3.0f %% [%s] %" PRIu64 "/%" PRIu64 " %s %.1f/s, %.0f s left\n",
+    fprintf(stderr,
+            terminal ? "\r%s %3.0f %% [%s] %" PRIu64 "/%" PRIu64 " %s %.1f/s, %.0f s left \033[K"
+                     : "%s %3.0f %% [%s] %" PRIu64 "/%" PRIu64 " %s %.1f/s, %.0f s left\n",
             progress->label, 100 * part, bar, done, total, progress->unit, rate, left);
 }
 

@@ -11,7 +11,7 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 typedef struct cli_command {
     const char *name;
     const char *summary;
-    const char *help; /* printed by --help, after the summary */
+    const char *help;                  /* printed by --help, after the summary */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 } cli_command;
 
@@ -24,9 +24,9 @@ void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * flag, 1 otherwise. */
 int cli_fail(const pco_error *err);
 
-/* Options. cli_option looks at argv[*i]: "--name VALUE", "--name=VALUE" (or the short form "-n VALUE") moves *i to
- * the option's last word and sets *value; a flag has no value (value NULL). Returns 1 when it matched, 0 when
- * not, -1 (after a message) when its value is missing. */
+/* Options. cli_option looks at argv[*i]: "--name VALUE", "--name=VALUE" (or the short form "-n VALUE") moves
+ * *i to the option's last word and sets *value; a flag has no value (value NULL). Returns 1 when it matched,
+ * 0 when not, -1 (after a message) when its value is missing. */
 int cli_option(int argc, char **argv, int *i, const char *name, const char *short_name, const char **value);
 
 /* Numbers; 0 after a message when text is not a number within the limits. */
@@ -36,8 +36,8 @@ int cli_integer(const char *option, const char *text, int64_t low, int64_t high,
 /* The message for an argument that no option matched; returns CLI_USAGE. */
 int cli_unknown(const char *command, const char *argument);
 
-/* Prints `text` in lines of at most 100 columns, broken at spaces, all but the first indented; the first begins at
- * column `column`. Ends with a newline. */
+/* Prints `text` in lines of at most 100 columns, broken at spaces, all but the first indented; the first
+ * begins at column `column`. Ends with a newline. */
 void cli_wrap(const char *text, int column, int indent);
 
 /* printf into text[size] at *used, which moves on; what does not fit is cut. */
@@ -47,13 +47,13 @@ void cli_append(char *text, size_t size, size_t *used, const char *format, ...)
 /* The registry of the environment; NULL after a message, with the exit status in *status. */
 pco_registry *cli_registry(int *status);
 
-/* Is there a device for `selection` (NULL: what the environment says, or automatic)? 0 after a message, with the
- * exit status in *status: 2 for words that match nothing, 1 when no device can be used at all. */
+/* Is there a device for `selection` (NULL: what the environment says, or automatic)? 0 after a message, with
+ * the exit status in *status: 2 for words that match nothing, 1 when no device can be used at all. */
 int cli_check_device(const pco_registry *registry, const char *selection, int *status);
 
 /* Device entries for a list ("all", or terms with commas, each of which must match something; NULL: as
- * cli_check_device, the first). The caller frees *indices. Returns their number; 0 after a message, with the exit
- * status in *status. */
+ * cli_check_device, the first). The caller frees *indices. Returns their number; 0 after a message, with the
+ * exit status in *status. */
 uint32_t cli_select_devices(const pco_registry *registry, const char *list, uint32_t **indices, int *status);
 
 /* "1.5 GiB" into text (32 bytes). */
@@ -62,8 +62,9 @@ char *cli_bytes(uint64_t bytes, char *text);
 /* Is stderr a terminal? Progress is then a line that is rewritten. */
 int cli_terminal(void);
 
-/* A progress line on stderr: "label  42 % [####    ]  12/30  3.1/s  5 s left". On a terminal it is rewritten, at
- * most ten times a second; otherwise a plain line comes at every tenth. `unit` may be "". */
+/* A progress line on stderr: "label  42 % [####    ]  12/30  3.1/s  5 s left". On a terminal it is rewritten,
+ * at most ten times a second; otherwise a plain line comes at every tenth, and at most once a second. `unit`
+ * may be "". */
 typedef struct cli_progress {
     const char *label, *unit;
     double start, last_print;

@@ -22,14 +22,16 @@ static pco_status compare_text(const pco_model *model, compare_result *result, p
                                 &result->text, &bytes, err);
 }
 
-/* One device. The reference's own tokens are scored everywhere, so that logits are compared on equal input. */
+/* One device. The reference's own tokens are scored everywhere, so that logits are compared on equal input.
+ */
 static void compare_device(const compare_arguments *arguments, pco_context *context, compare_result *result,
                            const compare_result *reference)
 {
     pco_model *model = NULL;
     pco_error err = {""};
     double start = cli_seconds();
-    pco_status status = cli_open_model(context, arguments->model, result->device, arguments->context, &model, &err);
+    pco_status status =
+        cli_open_model(context, arguments->model, result->device, arguments->context, &model, &err);
     result->load_seconds = cli_seconds() - start;
     if (!status) status = compare_generate(model, arguments->prompt, arguments->max_tokens, result, &err);
     if (!status) status = compare_text(model, result, &err);
@@ -55,7 +57,8 @@ static void compare_logits(const compare_result *reference, compare_result *resu
         for (int64_t i = 0; i < vocab; i++) squares += (double)y[i] * (double)y[i];
         double rms = sqrt(squares / (double)vocab);
         for (int64_t i = 0; i < vocab; i++) {
-            double difference = fabs((double)x[i] - (double)y[i]), bound = COMPARE_BOUND * (fabs((double)y[i]) + rms);
+            double difference = fabs((double)x[i] - (double)y[i]),
+                   bound = COMPARE_BOUND * (fabs((double)y[i]) + rms);
             double ratio = difference == 0 ? 0 : isnan(difference) ? INFINITY : difference / bound;
             if (ratio <= result->ratio && (row || i)) continue;
             result->ratio = ratio;
@@ -84,8 +87,8 @@ static void compare_print_text(const char *text)
 static void compare_table(const compare_result *results, uint32_t count)
 {
     const compare_result *reference = &results[0];
-    printf("%-14s %-9s %9s  %-16s %9s %9s %9s  %s\n", "device", "text", "max diff", "at row, id", "diff/bound", "load s",
-           "prompt/s", "gener./s");
+    printf("%-14s %-9s %9s  %-14s %10s %8s %13s %15s\n", "device", "text", "max diff", "at row, id",
+           "diff/bound", "load s", "prompt tok/s", "generate tok/s");
     for (uint32_t i = 0; i < count; i++) {
         const compare_result *r = &results[i];
         char at[48] = "";
@@ -94,13 +97,18 @@ static void compare_table(const compare_result *results, uint32_t count)
             cli_wrap(r->reason, column, column);
             continue;
         }
-        if (r != reference && r->difference != 0) snprintf(at, sizeof at, "%" PRId64 ", %" PRId64, r->row, r->column);
-        printf("%-14s %-9s %9.2g  %-16s %10.3g %9.2f %9.1f %9.1f\n", r->device,
-               r == reference ? "reference" : r->same ? "same" : "DIFFERS", r->difference, at, r->ratio, r->load_seconds,
-               compare_rate(r->prompt, r->prompt_seconds), compare_rate(r->steps, r->generation_seconds));
+        if (r != reference && r->difference != 0)
+            snprintf(at, sizeof at, "%" PRId64 ", %" PRId64, r->row, r->column);
+        printf("%-14s %-9s %9.2g  %-14s %10.3g %8.2f %13.1f %15.1f\n", r->device,
+               r == reference ? "reference"
+               : r->same      ? "same"
+                              : "DIFFERS",
+               r->difference, at, r->ratio, r->load_seconds, compare_rate(r->prompt, r->prompt_seconds),
+               compare_rate(r->steps, r->generation_seconds));
     }
     if (reference->status) return;
-    printf("\n%" PRId64 " tokens of prompt, %" PRId64 " generated; bound of a logit y: %g (|y| + rms of its row).\n",
+    printf("\n%" PRId64 " tokens of prompt, %" PRId64
+           " generated; bound of a logit y: %g (|y| + rms of its row).\n",
            reference->prompt, reference->count - reference->prompt, COMPARE_BOUND);
     printf("%s: ", reference->device);
     compare_print_text(reference->text);
@@ -176,7 +184,8 @@ static void compare_order(const pco_device_entry *entries, uint32_t *indices, ui
     }
 }
 
-static int compare_all(const compare_arguments *arguments, pco_context *context, uint32_t *indices, uint32_t count)
+static int compare_all(const compare_arguments *arguments, pco_context *context, uint32_t *indices,
+                       uint32_t count)
 {
     const pco_device_entry *entries;
     pco_registry_devices(context->registry, &entries);
@@ -253,18 +262,19 @@ static int compare_run(int argc, char **argv)
 const cli_command cli_compare = {
     .name = "compare",
     .summary = "the same input on several devices, side by side",
-    .help =
-        "usage: portico compare MODEL [--devices LIST] [--prompt TEXT] [-n N] [--context N] [--json]\n\n"
-        "Runs the model on each device with the likeliest token at every step. One table: whether the text is that of\n"
-        "the first device, the largest difference of a logit (row: token of the sequence; id: in the vocabulary) when\n"
-        "the first device's tokens are scored, load time, and tokens per second for prompt and generation, first use\n"
-        "included. cpu:reference, when it is in the list, comes first.\n\n"
-        "  --devices LIST   devices separated by commas, each of which must match one, or `all` (default)\n"
-        "  --prompt TEXT    the prompt or source (default \"Once upon a time\")\n"
-        "  -n N             most tokens that are generated (default 32)\n"
-        "  --context N      as for portico run\n"
-        "  --json           one object instead of a table\n\n"
-        "Exit status: 0 all agree; 1 a text differs, a logit differs by more than 1e-4 (|y| + rms of its row), or a\n"
-        "device failed; 2 wrong usage.\n",
+    .help = "usage: portico compare MODEL [--devices LIST] [--prompt TEXT] [-n N] [--context N] [--json]\n\n"
+            "Runs the model on each device with the likeliest token at every step. One table: whether the\n"
+            "text is that of the first device, the largest difference of a logit (row: token of the\n"
+            "sequence; id: in the vocabulary) when the first device's tokens are scored, load time, and\n"
+            "tokens per second for prompt and generation, first use included. cpu:reference, when it is in\n"
+            "the list, comes first.\n\n"
+            "  --devices LIST   devices separated by commas, each of which must match one, or `all`\n"
+            "                   (default)\n"
+            "  --prompt TEXT    the prompt or source (default \"Once upon a time\")\n"
+            "  -n N             most tokens that are generated (default 32)\n"
+            "  --context N      as for portico run\n"
+            "  --json           one object instead of a table\n\n"
+            "Exit status: 0 all agree; 1 a text differs, a logit differs by more than 1e-4 (|y| + rms of\n"
+            "its row), or a device failed; 2 wrong usage.\n",
     .run = compare_run,
 };

@@ -5,11 +5,12 @@
 #include "cli/model.h"
 #include "formats/json.h"
 
-/* Devices agree when every logit is within COMPARE_BOUND (|y| + rms of its row): f32 sums of a few thousand terms in
- * another order, through tens of layers, stay well below it. */
+/* Devices agree when every logit is within COMPARE_BOUND (|y| + rms of its row): f32 sums of a few thousand
+ * terms in another order, through tens of layers, stay well below it. */
 #define COMPARE_BOUND 1e-4
 
-/* What one device did. `ids` are the prompt and what follows; for an encoder-decoder the source, then the answer. */
+/* What one device did. `ids` are the prompt and what follows; for an encoder-decoder the source, then the
+ * answer. */
 typedef struct compare_result {
     char device[96];
     pco_status status;

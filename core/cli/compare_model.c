@@ -30,7 +30,8 @@ static pco_status compare_prompt(pco_model *model, const compare_result *result,
     }
     pco_status status = pco_seq2seq_encode(model->seq2seq, result->ids, result->prompt, err);
     if (status) return status;
-    return pco_seq2seq_step(model->seq2seq, model->file->transformer.decoder_start_token_id, model->logits, err);
+    return pco_seq2seq_step(model->seq2seq, model->file->transformer.decoder_start_token_id, model->logits,
+                            err);
 }
 
 static pco_status compare_step(pco_model *model, int32_t id, pco_error *err)
@@ -77,12 +78,12 @@ pco_status compare_generate(pco_model *model, const char *prompt, int64_t max_to
     return status;
 }
 
-pco_status compare_score(pco_model *model, const compare_result *target, compare_result *result, pco_error *err)
+pco_status compare_score(pco_model *model, const compare_result *target, compare_result *result,
+                         pco_error *err)
 {
     int64_t answer = target->count - target->prompt;
     result->rows = model->llama ? target->count : answer + 1;
-    if (result->vocab != target->vocab)
-        return pco_fail(err, PCO_ERROR_INTERNAL, "vocabularies differ");
+    if (result->vocab != target->vocab) return pco_fail(err, PCO_ERROR_INTERNAL, "vocabularies differ");
     result->logits = malloc((size_t)(result->rows * result->vocab) * sizeof *result->logits);
     int32_t *read = malloc((size_t)(result->rows + 1) * sizeof *read);
     pco_status status = PCO_OK;

@@ -9,9 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const DEVICES_TYPES[] = {
-    [PCO_DEVICE_CPU] = "cpu",         [PCO_DEVICE_DISCRETE] = "discrete GPU", [PCO_DEVICE_INTEGRATED] = "integrated GPU",
-    [PCO_DEVICE_VIRTUAL] = "virtual", [PCO_DEVICE_SOFTWARE] = "software",     [PCO_DEVICE_OTHER] = "other"};
+static const char *const DEVICES_TYPES[] = {[PCO_DEVICE_CPU] = "cpu",
+                                            [PCO_DEVICE_DISCRETE] = "discrete GPU",
+                                            [PCO_DEVICE_INTEGRATED] = "integrated GPU",
+                                            [PCO_DEVICE_VIRTUAL] = "virtual",
+                                            [PCO_DEVICE_SOFTWARE] = "software",
+                                            [PCO_DEVICE_OTHER] = "other"};
 
 static const struct {
     uint32_t bit;
@@ -57,15 +60,18 @@ static void devices_limits(const pco_device_info *info)
     size_t used = 0;
     devices_row("memory", info->memory ? cli_bytes(info->memory, a) : "unknown");
     cli_append(text, sizeof text, &used, "allocation %s, binding %s, alignment %u B",
-               devices_limit(info->max_allocation, a), devices_limit(info->max_binding, b), info->buffer_alignment);
+               devices_limit(info->max_allocation, a), devices_limit(info->max_binding, b),
+               info->buffer_alignment);
     cli_append(text, sizeof text, &used, info->type == PCO_DEVICE_CPU ? ", %u threads" : ", workgroup %u",
                info->max_workgroup);
-    if (info->shared_memory) cli_append(text, sizeof text, &used, ", shared memory %s", cli_bytes(info->shared_memory, c));
+    if (info->shared_memory)
+        cli_append(text, sizeof text, &used, ", shared memory %s", cli_bytes(info->shared_memory, c));
     if (info->subgroup_max) {
         if (info->subgroup_min == info->subgroup_max)
             cli_append(text, sizeof text, &used, ", subgroups of %u", info->subgroup_max);
         else
-            cli_append(text, sizeof text, &used, ", subgroups of %u to %u", info->subgroup_min, info->subgroup_max);
+            cli_append(text, sizeof text, &used, ", subgroups of %u to %u", info->subgroup_min,
+                       info->subgroup_max);
     }
     devices_row("limits", text);
 }
@@ -93,7 +99,8 @@ static void devices_contract(const pco_contract *c)
     cli_append(text, sizeof text, &used, ", division %g ulp, sqrt %g ulp, rsqrt %g ulp, functions %g ulp",
                (double)c->div_ulp, (double)c->sqrt_ulp, (double)c->rsqrt_ulp, (double)c->function_ulp);
     cli_append(text, sizeof text, &used, "; subnormals %s; a*b+c %s; NaN and infinity %s",
-               c->subnormals ? "kept" : "may be flushed", c->contraction ? "may be rounded once" : "is rounded twice",
+               c->subnormals ? "kept" : "may be flushed",
+               c->contraction ? "may be rounded once" : "is rounded twice",
                c->nan_inf ? "as IEEE 754" : "not promised");
     devices_row("numbers", text);
 }
@@ -125,7 +132,11 @@ static void devices_plugins(const pco_registry *registry)
             printf("  %s %s, %u device%s: %s\n    %s\n", p->name, p->plugin->version, p->n_devices,
                    p->n_devices == 1 ? "" : "s", p->plugin->description, p->path);
         else
-            printf("  %s: cannot be used\n    %s\n", *p->name ? p->name : slash ? slash + 1 : p->path, p->path);
+            printf("  %s: cannot be used\n    %s\n",
+                   *p->name ? p->name
+                   : slash  ? slash + 1
+                            : p->path,
+                   p->path);
         if (!p->plugin && *p->reason) {
             printf("    ");
             cli_wrap(p->reason, 4, 4);
@@ -202,7 +213,8 @@ static void devices_json(const pco_registry *registry, uint32_t chosen)
 {
     const pco_plugin_entry *plugins;
     const pco_device_entry *devices;
-    uint32_t n_plugins = pco_registry_plugins(registry, &plugins), n = pco_registry_devices(registry, &devices);
+    uint32_t n_plugins = pco_registry_plugins(registry, &plugins),
+             n = pco_registry_devices(registry, &devices);
     pco_json_writer json = {.file = stdout, .indent = 2};
     pco_json_begin_object(&json);
     pco_json_key(&json, "plugins");
@@ -251,7 +263,9 @@ static int devices_run(int argc, char **argv)
         devices_json(registry, chosen);
     else {
         for (uint32_t i = 0; i < count; i++)
-            devices_print(&devices[i], i != chosen ? "" : *asked ? "  (chosen by PORTICO_BACKEND)" : "  (the default)");
+            devices_print(&devices[i], i != chosen ? ""
+                                       : *asked    ? "  (chosen by PORTICO_BACKEND)"
+                                                   : "  (the default)");
         devices_plugins(registry);
     }
     pco_registry_destroy(registry);
@@ -262,10 +276,10 @@ const cli_command cli_devices = {
     .name = "devices",
     .summary = "devices and plugins that were found",
     .help = "usage: portico devices [--json]\n\n"
-            "Lists every device with its limits, features and numeric contract (what the conformance suite holds it to),\n"
-            "and every plugin, also those that cannot be used, with the reason. The device that PORTICO_BACKEND chooses,\n"
-            "or that is used when nothing is said, is marked. `id` is what --device and PORTICO_BACKEND take; so are\n"
-            "parts of a name: vulkan:radeon, opencl:pocl.\n\n"
+            "Lists every device with its limits, features and numeric contract (what the conformance suite\n"
+            "holds it to), and every plugin, also those that cannot be used, with the reason. The device\n"
+            "that PORTICO_BACKEND chooses, or that is used when nothing is said, is marked. `id` is what\n"
+            "--device and PORTICO_BACKEND take; so are parts of a name: vulkan:radeon, opencl:pocl.\n\n"
             "  --json   one object with `plugins` and `devices`, sizes in bytes\n\n"
             "Exit status: 0 done, 2 PORTICO_BACKEND matches no device.\n",
     .run = devices_run,

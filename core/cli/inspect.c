@@ -15,7 +15,8 @@ static void inspect_try(const inspect_arguments *arguments, pco_context *context
 {
     pco_model *model = NULL;
     pco_error err = {""};
-    pco_status status = cli_open_model(context, arguments->path, arguments->device, arguments->context, &model, &err);
+    pco_status status =
+        cli_open_model(context, arguments->path, arguments->device, arguments->context, &model, &err);
     if (!status && model->llama) status = pco_llama_run_warm_up(model->llama, &err);
     if (status) {
         plan->out_of_memory = status == PCO_ERROR_OUT_OF_DEVICE_MEMORY;
@@ -23,7 +24,8 @@ static void inspect_try(const inspect_arguments *arguments, pco_context *context
         pco_model_close(model);
         return;
     }
-    pco_executable_stats stats = model->llama ? pco_llama_run_inspect(model->llama) : pco_seq2seq_inspect(model->seq2seq);
+    pco_executable_stats stats =
+        model->llama ? pco_llama_run_inspect(model->llama) : pco_seq2seq_inspect(model->seq2seq);
     plan->fits = 1;
     plan->constants = stats.constant_bytes;
     plan->states = stats.state_bytes;
@@ -47,7 +49,8 @@ int inspect_make_plan(const inspect_file *file, const inspect_arguments *argumen
     *plan = (inspect_plan){.context = file->context};
     pco_context *context = cli_context(arguments->device, &status);
     if (!context) return status;
-    const char *selection = arguments->device ? arguments->device : pco_registry_config(context->registry)->backend;
+    const char *selection =
+        arguments->device ? arguments->device : pco_registry_config(context->registry)->backend;
     if (pco_registry_select(context->registry, selection, &index, 1, &count, &err) == PCO_OK) {
         pco_registry_devices(context->registry, &devices);
         snprintf(plan->device_id, sizeof plan->device_id, "%s", devices[index].id);
@@ -98,7 +101,8 @@ static int inspect_run(int argc, char **argv)
     if (inspect_open(arguments.path, arguments.context, &file, &err)) return cli_fail(&err);
     if (arguments.dot) {
         if (!file.model) {
-            cli_error("%s holds no model that can run, so there is no graph: %s", arguments.path, file.reason.message);
+            cli_error("%s holds no model that can run, so there is no graph: %s", arguments.path,
+                      file.reason.message);
             status = CLI_FAILED;
         } else if (inspect_dot(&file, &err)) {
             status = cli_fail(&err);
@@ -119,17 +123,17 @@ static int inspect_run(int argc, char **argv)
 const cli_command cli_inspect = {
     .name = "inspect",
     .summary = "what a model file holds, and the memory that it takes",
-    .help =
-        "usage: portico inspect MODEL [--device D] [--context N] [--dot | --json]\n\n"
-        "MODEL is a .gguf file, a folder with config.json and model.safetensors, or a .safetensors file. Prints the\n"
-        "format, metadata or configuration, every tensor, whether the model can run, and, on the chosen device, the\n"
-        "memory for weights, cache, activations and buffers, and whether it fits. A GGUF file that is only a header\n"
-        "(the data were not downloaded) is listed as such.\n\n"
-        "  --device D    as PORTICO_BACKEND: plan for that device\n"
-        "  --context N   plan for a cache of N tokens (default: what the file says, at most 4096)\n"
-        "  --dot         the graph of one step (encoder-decoder: both) in Graphviz's language instead:\n"
-        "                portico inspect m.gguf --dot | dot -Tsvg > m.svg\n"
-        "  --json        one object instead of text\n\n"
-        "Exit status: 0 the file is valid (also when the model in it cannot run), 1 it is not, 2 wrong usage.\n",
+    .help = "usage: portico inspect MODEL [--device D] [--context N] [--dot | --json]\n\n"
+            "MODEL is a .gguf file, a folder with config.json and model.safetensors, or a .safetensors\n"
+            "file. Prints the format, metadata or configuration, every tensor, whether the model can run,\n"
+            "and, on the chosen device, the memory for weights, cache, activations and buffers, and whether\n"
+            "it fits. A GGUF file that is only a header (the data were not downloaded) is listed as such.\n\n"
+            "  --device D    as PORTICO_BACKEND: plan for that device\n"
+            "  --context N   plan for a cache of N tokens (default: what the file says, at most 4096)\n"
+            "  --dot         the graph of one step (encoder-decoder: both) in Graphviz's language instead:\n"
+            "                portico inspect m.gguf --dot | dot -Tsvg > m.svg\n"
+            "  --json        one object instead of text\n\n"
+            "Exit status: 0 the file is valid (also when the model in it cannot run), 1 it is not, 2 wrong\n"
+            "usage.\n",
     .run = inspect_run,
 };

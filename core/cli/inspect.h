@@ -13,14 +13,14 @@ typedef struct inspect_file {
     char config_path[1024]; /* of config.json, or "" */
     const char *format;     /* "GGUF 3", "safetensors" */
     pco_gguf *gguf;
-    pco_weights *owned;     /* of safetensors */
+    pco_weights *owned; /* of safetensors */
     const pco_weights *weights;
     cJSON *config;
-    int header_only; /* GGUF: everything but the data */
+    int header_only;       /* GGUF: everything but the data */
     pco_model_file *model; /* NULL when it is no model that Portico runs */
     int64_t context;       /* of the model: what was asked for, else its own */
     pco_memory_estimate estimate;
-    pco_error reason;      /* why there is no model; "" when there is */
+    pco_error reason; /* why there is no model; "" when there is */
 } inspect_file;
 
 /* What was asked for. */
@@ -36,13 +36,13 @@ typedef struct inspect_plan {
     uint64_t device_memory, constants, states, arena, arena_bound, io, held, peak;
     uint32_t nodes, parts, cpu_nodes, decomposed;
     int64_t context;
-    int fits;         /* 1: everything was allocated */
+    int fits;          /* 1: everything was allocated */
     int out_of_memory; /* 1: it does not fit; 0 with fits 0: something else is the matter */
     char message[1024];
 } inspect_plan;
 
-/* Opens a file or a model folder and finds out what it is. Errors: what the reader says. A file that is good and
- * holds no model that can run is no error: file->reason tells. `context` as in pco_model_params. */
+/* Opens a file or a model folder and finds out what it is. Errors: what the reader says. A file that is good
+ * and holds no model that can run is no error: file->reason tells. `context` as in pco_model_params. */
 pco_status inspect_open(const char *path, int64_t context, inspect_file *file, pco_error *err) PCO_NODISCARD;
 void inspect_close(inspect_file *file);
 

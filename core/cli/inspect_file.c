@@ -38,8 +38,8 @@ static uint64_t inspect_header_bytes(const pco_gguf *gguf)
     return bytes;
 }
 
-/* A GGUF file that holds a whole header and nothing behind it is a valid description of a model; one whose data
- * end too early is damaged. */
+/* A GGUF file that holds a whole header and nothing behind it is a valid description of a model; one whose
+ * data end too early is damaged. */
 static pco_status inspect_open_gguf(inspect_file *file, pco_error *err)
 {
     file->format = "GGUF";
@@ -50,7 +50,8 @@ static pco_status inspect_open_gguf(inspect_file *file, pco_error *err)
         uint32_t alignment = 32;
         (void)!pco_gguf_u32_or(file->gguf, "general.alignment", 32, &alignment, &ignored);
         if (alignment == 0) alignment = 1;
-        uint64_t end = inspect_header_bytes(file->gguf), padded = (end + alignment - 1) / alignment * alignment;
+        uint64_t end = inspect_header_bytes(file->gguf),
+                 padded = (end + alignment - 1) / alignment * alignment;
         if (pco_gguf_weights(file->gguf)->map.size > padded) return status;
         file->header_only = 1;
         status = PCO_OK;
@@ -80,8 +81,10 @@ static pco_status inspect_open_any(inspect_file *file, pco_error *err)
     pco_map_close(&map);
     if (is_gguf) return inspect_open_gguf(file, err);
     if (is_safetensors) return inspect_open_safetensors(file, err);
-    return pco_fail(err, PCO_ERROR_FORMAT, "%s is neither a GGUF nor a safetensors file nor a model folder "
-                    "(config.json and model.safetensors)", file->path);
+    return pco_fail(err, PCO_ERROR_FORMAT,
+                    "%s is neither a GGUF nor a safetensors file nor a model folder "
+                    "(config.json and model.safetensors)",
+                    file->path);
 }
 
 /* Does it hold a model that can run? A folder that was meant to be one and is not is an error. */
@@ -92,7 +95,8 @@ static pco_status inspect_recognise(inspect_file *file, const char *path, int64_
         return PCO_OK;
     }
     if (!file->gguf && !file->config) {
-        pco_fail(&file->reason, PCO_ERROR_UNSUPPORTED, "a safetensors file alone has no configuration; give the folder "
+        pco_fail(&file->reason, PCO_ERROR_UNSUPPORTED,
+                 "a safetensors file alone has no configuration; give the folder "
                  "that holds it and a config.json");
         return PCO_OK;
     }

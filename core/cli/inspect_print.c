@@ -10,11 +10,11 @@
 static double inspect_number(const pco_gguf_entry *entry)
 {
     const unsigned char *at = entry->data;
-#define INSPECT_AS(type)               \
-    do {                               \
-        type value;                    \
-        memcpy(&value, at, sizeof value); \
-        return (double)value;          \
+#define INSPECT_AS(type)                                                                                     \
+    do {                                                                                                     \
+        type value;                                                                                          \
+        memcpy(&value, at, sizeof value);                                                                    \
+        return (double)value;                                                                                \
     } while (0)
     switch (entry->type) {
     case PCO_GGUF_U8: INSPECT_AS(uint8_t);
@@ -65,7 +65,8 @@ static void inspect_config(const inspect_file *file)
 {
     if (file->gguf) {
         printf("\nmetadata, %" PRIu64 " keys\n", pco_gguf_entry_count(file->gguf));
-        for (uint64_t i = 0; i < pco_gguf_entry_count(file->gguf); i++) inspect_entry(pco_gguf_entry_at(file->gguf, i));
+        for (uint64_t i = 0; i < pco_gguf_entry_count(file->gguf); i++)
+            inspect_entry(pco_gguf_entry_at(file->gguf, i));
         return;
     }
     if (file->weights->note_count) printf("\nnotes of the file\n");
@@ -78,7 +79,8 @@ static void inspect_config(const inspect_file *file)
     if (!file->config) return;
     printf("\nconfiguration, %s\n", file->config_path);
     const cJSON *item;
-    cJSON_ArrayForEach(item, file->config) {
+    cJSON_ArrayForEach(item, file->config)
+    {
         printf("  %-42s ", item->string ? item->string : "");
         if (cJSON_IsString(item))
             inspect_text(item->valuestring, strlen(item->valuestring));
@@ -125,13 +127,16 @@ static void inspect_tensors(const inspect_file *file)
     for (uint32_t i = 0; i < file->weights->count; i++) {
         const pco_weight *w = &file->weights->items[i];
         printf("  %-*s  %-8s  %-*s  %12" PRIu64 "%s\n", widest, w->name, w->type_name, widest_shape,
-               pco_shape_text(w->rank, w->shape, shape, sizeof shape), w->bytes, w->dtype < 0 ? "  cannot run" : "");
+               pco_shape_text(w->rank, w->shape, shape, sizeof shape), w->bytes,
+               w->dtype < 0 ? "  cannot run" : "");
     }
 }
 
 static const char *inspect_architecture(const inspect_file *file)
 {
-    return file->model ? pco_family_name(file->model->family) : "none";
+    const pco_gguf_entry *entry = file->gguf ? pco_gguf_find(file->gguf, "general.architecture") : NULL;
+    if (file->model) return pco_family_name(file->model->family);
+    return entry && entry->text ? entry->text : "unknown";
 }
 
 static void inspect_print_plan(const inspect_plan *plan)
@@ -142,14 +147,16 @@ static void inspect_print_plan(const inspect_plan *plan)
         printf("  %s: %s\n", plan->out_of_memory ? "does not fit" : "cannot run", plan->message);
         return;
     }
-    printf("  weights      %12s\n  cache        %12s\n", cli_bytes(plan->constants, a), cli_bytes(plan->states, b));
-    printf("  arena        %12s  at least needed: %s\n", cli_bytes(plan->arena, a), cli_bytes(plan->arena_bound, b));
+    printf("  weights      %12s\n  cache        %12s\n", cli_bytes(plan->constants, a),
+           cli_bytes(plan->states, b));
+    printf("  arena        %12s  at least needed: %s\n", cli_bytes(plan->arena, a),
+           cli_bytes(plan->arena_bound, b));
     printf("  in and out   %12s\n", cli_bytes(plan->io, a));
     printf("  peak         %12s  all programs together; the device has %s\n", cli_bytes(plan->peak, a),
            plan->device_memory ? cli_bytes(plan->device_memory, b) : "an unknown amount");
     printf("  fits on %s\n", plan->device_id);
-    printf("  %u nodes in %u part%s; %u decomposed, %u on the CPU\n", plan->nodes, plan->parts, plan->parts == 1 ? "" : "s",
-           plan->decomposed, plan->cpu_nodes);
+    printf("  %u nodes in %u part%s; %u decomposed, %u on the CPU\n", plan->nodes, plan->parts,
+           plan->parts == 1 ? "" : "s", plan->decomposed, plan->cpu_nodes);
 }
 
 void inspect_print(const inspect_file *file, const inspect_plan *plan)
@@ -160,7 +167,8 @@ void inspect_print(const inspect_file *file, const inspect_plan *plan)
     printf("file           %s\nformat         %s", file->path, file->format);
     if (file->gguf) printf(" version %u", pco_gguf_version(file->gguf));
     printf("%s\n", file->header_only ? ", header only: the tensors' data are not in the file" : "");
-    printf("tensors        %u, %" PRIu64 " parameters, %s\n", file->weights->count, parameters, cli_bytes(bytes, text));
+    printf("tensors        %u, %" PRIu64 " parameters, %s\n", file->weights->count, parameters,
+           cli_bytes(bytes, text));
     printf("architecture   %s\n", inspect_architecture(file));
     printf("verdict        the file is valid; ");
     if (file->model) {

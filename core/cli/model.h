@@ -5,8 +5,8 @@
 #include "api/api.h"
 #include "cli/cli.h"
 
-/* A context whose device matches `device` (NULL: the environment's choice). NULL after a message, with the exit
- * status in *status. */
+/* A context whose device matches `device` (NULL: the environment's choice). NULL after a message, with the
+ * exit status in *status. */
 pco_context *cli_context(const char *device, int *status);
 
 /* Ctrl-C sets a flag that the functions below and generation callbacks look at. */
@@ -17,7 +17,8 @@ int cli_interrupted(void);
 pco_status cli_open_model(pco_context *context, const char *path, const char *device, int64_t context_length,
                           pco_model **model, pco_error *err) PCO_NODISCARD;
 
-/* The whole of a file, or of stdin for "-": *text (free) with a NUL behind its *size bytes. 0 after a message. */
+/* The whole of a file, or of stdin for "-": *text (free) with a NUL behind its *size bytes. 0 after a
+ * message. */
 int cli_read_text(const char *path, char **text, size_t *size);
 
 #endif

@@ -72,13 +72,15 @@ static void ops_attributes(const pco_op_info *op)
     int widest = 0, widest_default = 0;
     const pco_attr_info *attr;
     for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++) {
-        int width = (int)strlen(attr->name), width_default = (int)strlen(ops_default(attr, initial, sizeof initial));
+        int width = (int)strlen(attr->name),
+            width_default = (int)strlen(ops_default(attr, initial, sizeof initial));
         if (width > widest) widest = width;
         if (width_default > widest_default) widest_default = width_default;
     }
     for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++) {
-        int column = printf("  %-*s%-*s  %-5s  %-*s  ", OPS_COLUMN - 2, i ? "" : "attributes", widest, attr->name,
-                            OPS_ATTR_TYPES[attr->type], widest_default, ops_default(attr, initial, sizeof initial));
+        int column =
+            printf("  %-*s%-*s  %-5s  %-*s  ", OPS_COLUMN - 2, i ? "" : "attributes", widest, attr->name,
+                   OPS_ATTR_TYPES[attr->type], widest_default, ops_default(attr, initial, sizeof initial));
         cli_wrap(attr->doc, column, column);
     }
 }
@@ -156,9 +158,12 @@ static void ops_json(pco_json_writer *json, const pco_op_info *op)
 
 static void ops_legend(void)
 {
-    cli_wrap("Operations of Portico. A signature reads `operand:TYPE[dims] ... -> result:TYPE[dims]`; `?`: optional; "
-             "`..`: leading dimensions, the same everywhere; `*`: broadcast as NumPy does; a letter binds a size; `@`: "
-             "see the text. Shapes are outermost first. A type's letter is listed under types.", 0, 0);
+    cli_wrap("Operations of Portico. A signature reads `operand:TYPE[dims] ... -> result:TYPE[dims]`; `?`: "
+             "optional; "
+             "`..`: leading dimensions, the same everywhere; `*`: broadcast as NumPy does; a letter binds a "
+             "size; `@`: "
+             "see the text. Shapes are outermost first. A type's letter is listed under types.",
+             0, 0);
     putchar('\n');
 }
 
@@ -203,9 +208,9 @@ const cli_command cli_ops = {
     .name = "ops",
     .summary = "the reference of operations",
     .help = "usage: portico ops [NAME] [--json]\n\n"
-            "Prints every operation (or the one called NAME) from the table that drives Portico: signature, types,\n"
-            "attributes with defaults, along what large tensors are split, whether it decomposes into primitives, its\n"
-            "gradient, and how the conformance suite bounds its error.\n\n"
+            "Prints every operation (or the one called NAME) from the table that drives Portico: signature,\n"
+            "types, attributes with defaults, along what large tensors are split, whether it decomposes\n"
+            "into primitives, its gradient, and how the conformance suite bounds its error.\n\n"
             "  --json   an array of objects instead of text\n\n"
             "Exit status: 0 done, 2 no op of that name.\n",
     .run = ops_run,

@@ -64,8 +64,8 @@ static void run_statistics(const pco_model *model, const run_totals *totals)
 }
 
 /* One prompt, or one source; a newline follows the text. */
-static pco_status run_one(pco_model *model, const run_arguments *arguments, const char *text, run_totals *totals,
-                          pco_error *err)
+static pco_status run_one(pco_model *model, const run_arguments *arguments, const char *text,
+                          run_totals *totals, pco_error *err)
 {
     pco_generate_stats stats = {0};
     pco_status status = pco_model_generate(model, text, &arguments->generate, run_piece, totals, &stats, err);
@@ -76,7 +76,8 @@ static pco_status run_one(pco_model *model, const run_arguments *arguments, cons
 }
 
 /* An encoder-decoder answers each line as it comes. */
-static pco_status run_lines(pco_model *model, const run_arguments *arguments, run_totals *totals, pco_error *err)
+static pco_status run_lines(pco_model *model, const run_arguments *arguments, run_totals *totals,
+                            pco_error *err)
 {
     int is_stdin = strcmp(arguments->input, "-") == 0;
     FILE *in = is_stdin ? stdin : fopen(arguments->input, "r");
@@ -86,10 +87,12 @@ static pco_status run_lines(pco_model *model, const run_arguments *arguments, ru
     uint64_t number = 0;
     pco_status status = PCO_OK;
     if (!in) {
-        snprintf(err->message, sizeof err->message, "%.800s cannot be opened: %s", arguments->input, strerror(errno));
+        snprintf(err->message, sizeof err->message, "%.800s cannot be opened: %s", arguments->input,
+                 strerror(errno));
         return PCO_ERROR_IO;
     }
-    while (!status && !totals->broken && !cli_interrupted() && (length = getline(&line, &capacity, in)) >= 0) {
+    while (!status && !totals->broken && !cli_interrupted() &&
+           (length = getline(&line, &capacity, in)) >= 0) {
         pco_error inner = {""};
         number++;
         while (length && (line[length - 1] == '\n' || line[length - 1] == '\r')) line[--length] = 0;
@@ -99,7 +102,8 @@ static pco_status run_lines(pco_model *model, const run_arguments *arguments, ru
         } else {
             status = run_one(model, arguments, line, totals, &inner);
         }
-        if (status) snprintf(err->message, sizeof err->message, "line %" PRIu64 ": %.980s", number, inner.message);
+        if (status)
+            snprintf(err->message, sizeof err->message, "line %" PRIu64 ": %.980s", number, inner.message);
     }
     free(line);
     if (!is_stdin) fclose(in);
@@ -190,7 +194,8 @@ static int run_run(int argc, char **argv)
     pco_context *context = cli_context(arguments.device, &status);
     if (!context) return status;
     cli_watch_interrupt();
-    pco_status opened = cli_open_model(context, arguments.model, arguments.device, arguments.context, &model, &err);
+    pco_status opened =
+        cli_open_model(context, arguments.model, arguments.device, arguments.context, &model, &err);
     if (opened) {
         status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
     } else {
@@ -210,23 +215,25 @@ static int run_run(int argc, char **argv)
 const cli_command cli_run = {
     .name = "run",
     .summary = "continue a text, or answer it line by line",
-    .help =
-        "usage: portico run MODEL [--prompt TEXT | --input FILE | -] [OPTION ...]\n\n"
-        "MODEL is a .gguf file, or a folder with config.json and model.safetensors. A language model continues the\n"
-        "prompt (an empty one: it begins by itself). An encoder-decoder answers the prompt; from a file or stdin, each\n"
-        "line is a source of its own and gives one line. stdout carries the text and a newline, nothing else;\n"
-        "progress and statistics go to stderr.\n\n"
-        "  --prompt, -p TEXT   the prompt\n"
-        "  --input FILE        the prompt is in a file; `-`, or `-` as an argument: on stdin\n"
-        "  -n, --max-tokens N  most tokens that are generated; 0 (default): until the end or a full context\n"
-        "  --context N         most tokens of prompt and text together (default: what the model says, at most 4096)\n"
-        "  --temperature T     0 (default): always the likeliest token; 1: as the model was trained\n"
-        "  --top-k K           draw among the K likeliest (0, default: all)\n"
-        "  --top-p P           draw among the likeliest that have the share P together (default 1: all)\n"
-        "  --seed S            another draw (default 0); the same seed gives the same text on the same device\n"
-        "  --device D          as PORTICO_BACKEND, and before it\n"
-        "  --echo              print the prompt first (language models)\n\n"
-        "Ctrl-C ends the text cleanly, with statistics and the line \"interrupted\"; the exit status is then 0.\n"
-        "Exit status: 0 done, 1 failed (also when stdout was closed), 2 wrong usage.\n",
+    .help = "usage: portico run MODEL [--prompt TEXT | --input FILE | -] [OPTION ...]\n\n"
+            "MODEL is a .gguf file, or a folder with config.json and model.safetensors. A language model\n"
+            "continues the prompt (an empty one: it begins by itself). An encoder-decoder answers the\n"
+            "prompt; from a file or stdin, each line is a source of its own and gives one line. stdout\n"
+            "carries the text and a newline, nothing else; progress and statistics go to stderr.\n\n"
+            "  --prompt, -p TEXT   the prompt\n"
+            "  --input FILE        the prompt is in a file; `-`, or `-` as an argument: on stdin\n"
+            "  -n, --max-tokens N  most tokens that are generated; 0 (default): until the end or a full\n"
+            "                      context\n"
+            "  --context N         most tokens of prompt and text together (default: what the model says,\n"
+            "                      at most 4096)\n"
+            "  --temperature T     0 (default): always the likeliest token; 1: as the model was trained\n"
+            "  --top-k K           draw among the K likeliest (0, default: all)\n"
+            "  --top-p P           draw among the likeliest that have the share P together (default 1: all)\n"
+            "  --seed S            another draw (default 0); the same seed gives the same text on the same\n"
+            "                      device\n"
+            "  --device D          as PORTICO_BACKEND, and before it\n"
+            "  --echo              print the prompt first (language models)\n\n"
+            "Ctrl-C ends the text cleanly, with statistics and the line \"interrupted\"; the exit status is\n"
+            "then 0. Exit status: 0 done, 1 failed (also when stdout was closed), 2 wrong usage.\n",
     .run = run_run,
 };

@@ -11,83 +11,83 @@
 
 const uint32_t CASES_FLOATS[3] = {PCO_F32, PCO_F16, PCO_BF16};
 
-typedef void (*cases_fn)(cases_context *context, pco_op op);
+typedef void (*conf_cases_fn)(conf_cases_context *context, pco_op op);
 
-typedef struct cases_row {
+typedef struct conf_cases_row {
     pco_op op;
-    cases_fn list;
-} cases_row;
+    conf_cases_fn list;
+} conf_cases_row;
 
-static const cases_row ROWS[] = {
-    {PCO_OP_ADD, cases_binary},
-    {PCO_OP_SUB, cases_binary},
-    {PCO_OP_MUL, cases_binary},
-    {PCO_OP_DIV, cases_binary},
-    {PCO_OP_MINIMUM, cases_binary},
-    {PCO_OP_MAXIMUM, cases_binary},
-    {PCO_OP_POW, cases_binary},
-    {PCO_OP_EQ, cases_binary},
-    {PCO_OP_NE, cases_binary},
-    {PCO_OP_LT, cases_binary},
-    {PCO_OP_LE, cases_binary},
-    {PCO_OP_GT, cases_binary},
-    {PCO_OP_GE, cases_binary},
-    {PCO_OP_LOGICAL_AND, cases_logical},
-    {PCO_OP_LOGICAL_OR, cases_logical},
-    {PCO_OP_LOGICAL_NOT, cases_logical},
-    {PCO_OP_WHERE, cases_where},
-    {PCO_OP_NEG, cases_unary},
-    {PCO_OP_ABS, cases_unary},
-    {PCO_OP_SIGN, cases_unary},
-    {PCO_OP_FLOOR, cases_unary},
-    {PCO_OP_RECIPROCAL, cases_unary},
-    {PCO_OP_CLAMP, cases_clamp},
-    {PCO_OP_EXP, cases_unary},
-    {PCO_OP_LOG, cases_unary},
-    {PCO_OP_SQRT, cases_unary},
-    {PCO_OP_RSQRT, cases_unary},
-    {PCO_OP_SIN, cases_unary},
-    {PCO_OP_COS, cases_unary},
-    {PCO_OP_TANH, cases_unary},
-    {PCO_OP_ERF, cases_unary},
-    {PCO_OP_SIGMOID, cases_unary},
-    {PCO_OP_ISFINITE, cases_unary},
-    {PCO_OP_CAST, cases_cast},
-    {PCO_OP_FILL, cases_fill},
-    {PCO_OP_IOTA, cases_iota},
-    {PCO_OP_BROADCAST_TO, cases_broadcast_to},
-    {PCO_OP_RESHAPE, cases_reshape},
-    {PCO_OP_PERMUTE, cases_permute},
-    {PCO_OP_SLICE, cases_slice},
-    {PCO_OP_CONCAT, cases_concat},
-    {PCO_OP_PAD, cases_pad},
-    {PCO_OP_GATHER, cases_gather},
-    {PCO_OP_GATHER_ALONG_AXIS, cases_gather_along_axis},
-    {PCO_OP_SCATTER_ADD, cases_scatter_add},
-    {PCO_OP_STATE_WRITE, cases_state_write},
-    {PCO_OP_MATMUL, cases_matmul},
-    {PCO_OP_SUM, cases_reduce},
-    {PCO_OP_MEAN, cases_reduce},
-    {PCO_OP_AMAX, cases_reduce},
-    {PCO_OP_ARGMAX, cases_argmax},
-    {PCO_OP_RANDOM_BITS, cases_random_bits},
-    {PCO_OP_RELU, cases_unary},
-    {PCO_OP_GELU, cases_unary},
-    {PCO_OP_SILU, cases_unary},
-    {PCO_OP_SWIGLU, cases_swiglu},
-    {PCO_OP_SOFTMAX, cases_softmax},
-    {PCO_OP_LOG_SOFTMAX, cases_softmax},
-    {PCO_OP_LOGSUMEXP, cases_softmax},
-    {PCO_OP_LAYER_NORM, cases_layer_norm},
-    {PCO_OP_RMS_NORM, cases_rms_norm},
-    {PCO_OP_ROPE, cases_rope},
-    {PCO_OP_SINUSOIDAL_POSITIONS, cases_sinusoidal_positions},
-    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, cases_attention},
-    {PCO_OP_DROPOUT, cases_dropout},
+static const conf_cases_row ROWS[] = {
+    {PCO_OP_ADD, conf_cases_binary},
+    {PCO_OP_SUB, conf_cases_binary},
+    {PCO_OP_MUL, conf_cases_binary},
+    {PCO_OP_DIV, conf_cases_binary},
+    {PCO_OP_MINIMUM, conf_cases_binary},
+    {PCO_OP_MAXIMUM, conf_cases_binary},
+    {PCO_OP_POW, conf_cases_binary},
+    {PCO_OP_EQ, conf_cases_binary},
+    {PCO_OP_NE, conf_cases_binary},
+    {PCO_OP_LT, conf_cases_binary},
+    {PCO_OP_LE, conf_cases_binary},
+    {PCO_OP_GT, conf_cases_binary},
+    {PCO_OP_GE, conf_cases_binary},
+    {PCO_OP_LOGICAL_AND, conf_cases_logical},
+    {PCO_OP_LOGICAL_OR, conf_cases_logical},
+    {PCO_OP_LOGICAL_NOT, conf_cases_logical},
+    {PCO_OP_WHERE, conf_cases_where},
+    {PCO_OP_NEG, conf_cases_unary},
+    {PCO_OP_ABS, conf_cases_unary},
+    {PCO_OP_SIGN, conf_cases_unary},
+    {PCO_OP_FLOOR, conf_cases_unary},
+    {PCO_OP_RECIPROCAL, conf_cases_unary},
+    {PCO_OP_CLAMP, conf_cases_clamp},
+    {PCO_OP_EXP, conf_cases_unary},
+    {PCO_OP_LOG, conf_cases_unary},
+    {PCO_OP_SQRT, conf_cases_unary},
+    {PCO_OP_RSQRT, conf_cases_unary},
+    {PCO_OP_SIN, conf_cases_unary},
+    {PCO_OP_COS, conf_cases_unary},
+    {PCO_OP_TANH, conf_cases_unary},
+    {PCO_OP_ERF, conf_cases_unary},
+    {PCO_OP_SIGMOID, conf_cases_unary},
+    {PCO_OP_ISFINITE, conf_cases_unary},
+    {PCO_OP_CAST, conf_cases_cast},
+    {PCO_OP_FILL, conf_cases_fill},
+    {PCO_OP_IOTA, conf_cases_iota},
+    {PCO_OP_BROADCAST_TO, conf_cases_broadcast_to},
+    {PCO_OP_RESHAPE, conf_cases_reshape},
+    {PCO_OP_PERMUTE, conf_cases_permute},
+    {PCO_OP_SLICE, conf_cases_slice},
+    {PCO_OP_CONCAT, conf_cases_concat},
+    {PCO_OP_PAD, conf_cases_pad},
+    {PCO_OP_GATHER, conf_cases_gather},
+    {PCO_OP_GATHER_ALONG_AXIS, conf_cases_gather_along_axis},
+    {PCO_OP_SCATTER_ADD, conf_cases_scatter_add},
+    {PCO_OP_STATE_WRITE, conf_cases_state_write},
+    {PCO_OP_MATMUL, conf_cases_matmul},
+    {PCO_OP_SUM, conf_cases_reduce},
+    {PCO_OP_MEAN, conf_cases_reduce},
+    {PCO_OP_AMAX, conf_cases_reduce},
+    {PCO_OP_ARGMAX, conf_cases_argmax},
+    {PCO_OP_RANDOM_BITS, conf_cases_random_bits},
+    {PCO_OP_RELU, conf_cases_unary},
+    {PCO_OP_GELU, conf_cases_unary},
+    {PCO_OP_SILU, conf_cases_unary},
+    {PCO_OP_SWIGLU, conf_cases_swiglu},
+    {PCO_OP_SOFTMAX, conf_cases_softmax},
+    {PCO_OP_LOG_SOFTMAX, conf_cases_softmax},
+    {PCO_OP_LOGSUMEXP, conf_cases_softmax},
+    {PCO_OP_LAYER_NORM, conf_cases_layer_norm},
+    {PCO_OP_RMS_NORM, conf_cases_rms_norm},
+    {PCO_OP_ROPE, conf_cases_rope},
+    {PCO_OP_SINUSOIDAL_POSITIONS, conf_cases_sinusoidal_positions},
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, conf_cases_attention},
+    {PCO_OP_DROPOUT, conf_cases_dropout},
 };
 
 /* Several patterns may stand in a row with commas between. */
-static bool cases_match(const char *pattern, const char *name)
+static bool conf_cases_match(const char *pattern, const char *name)
 {
     char one[128];
     while (pattern) {
@@ -102,17 +102,17 @@ static bool cases_match(const char *pattern, const char *name)
 
 void conf_cases_visit(pco_conformance_tier tier, const char *pattern, conf_visit_fn visit, void *user)
 {
-    cases_context *context = calloc(1, sizeof *context);
+    conf_cases_context *context = calloc(1, sizeof *context);
     if (!context) return;
     context->tier = tier, context->pattern = pattern, context->visit = visit, context->user = user;
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0] && !context->stopped; i++) {
         const pco_op_info *info = pco_op_find(ROWS[i].op);
-        if (!pattern || cases_match(pattern, info->name)) ROWS[i].list(context, ROWS[i].op);
+        if (!pattern || conf_cases_match(pattern, info->name)) ROWS[i].list(context, ROWS[i].op);
     }
     free(context);
 }
 
-conf_case *cases_begin(cases_context *context, pco_op op, conf_regime regime)
+conf_case *conf_cases_begin(conf_cases_context *context, pco_op op, conf_regime regime)
 {
     conf_case *one = &context->one;
     memset(one, 0, sizeof *one);
@@ -122,7 +122,7 @@ conf_case *cases_begin(cases_context *context, pco_op op, conf_regime regime)
     return one;
 }
 
-int64_t cases_vector(int64_t *vector, const char *text)
+int64_t conf_cases_vector(int64_t *vector, const char *text)
 {
     int64_t n = 0;
     while (*text && n < PCO_MAX_RANK) {
@@ -133,7 +133,7 @@ int64_t cases_vector(int64_t *vector, const char *text)
     return n;
 }
 
-conf_operand *cases_in(conf_case *one, uint32_t dtype, const char *shape, ...)
+conf_operand *conf_cases_in(conf_case *one, uint32_t dtype, const char *shape, ...)
 {
     char text[96];
     va_list arguments;
@@ -143,16 +143,16 @@ conf_operand *cases_in(conf_case *one, uint32_t dtype, const char *shape, ...)
     conf_operand *operand = &one->in[one->n_inputs++];
     operand->present = true;
     operand->dtype = dtype;
-    operand->rank = (uint32_t)cases_vector(operand->shape, text);
+    operand->rank = (uint32_t)conf_cases_vector(operand->shape, text);
     return operand;
 }
 
-conf_operand *cases_absent(conf_case *one)
+conf_operand *conf_cases_absent(conf_case *one)
 {
     return &one->in[one->n_inputs++];
 }
 
-void cases_list(conf_operand *operand, uint32_t n, const double *list)
+void conf_cases_list(conf_operand *operand, uint32_t n, const double *list)
 {
     operand->fill = CONF_FILL_LIST;
     operand->n_list = n;
@@ -161,7 +161,7 @@ void cases_list(conf_operand *operand, uint32_t n, const double *list)
 
 /* ---- labels ---- */
 
-__attribute__((format(printf, 2, 3))) static void cases_append(char *label, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void conf_cases_append(char *label, const char *format, ...)
 {
     size_t length = strlen(label);
     va_list arguments;
@@ -170,30 +170,31 @@ __attribute__((format(printf, 2, 3))) static void cases_append(char *label, cons
     va_end(arguments);
 }
 
-static void cases_label_vector(char *label, const int64_t *vector, int64_t n)
+static void conf_cases_label_vector(char *label, const int64_t *vector, int64_t n)
 {
-    for (int64_t i = 0; i < n; i++) cases_append(label, "%s%lld", i ? "," : "", (long long)vector[i]);
+    for (int64_t i = 0; i < n; i++) conf_cases_append(label, "%s%lld", i ? "," : "", (long long)vector[i]);
 }
 
-static void cases_label_operand(char *label, const conf_operand *operand)
+static void conf_cases_label_operand(char *label, const conf_operand *operand)
 {
     static const char *const FILLS[] = {"",      "int",   "uniform", "list", "bool",   "bits",
                                         "phase", "equal", "ties",    "rows", "garbage"};
     if (!operand->present) {
-        cases_append(label, " -");
+        conf_cases_append(label, " -");
         return;
     }
-    cases_append(label, " %s[", oracle_dtype_name(operand->dtype));
-    cases_label_vector(label, operand->shape, operand->rank);
-    cases_append(label, "]%s%s", operand->constant ? "const" : "", FILLS[operand->fill]);
+    conf_cases_append(label, " %s[", oracle_dtype_name(operand->dtype));
+    conf_cases_label_vector(label, operand->shape, operand->rank);
+    conf_cases_append(label, "]%s%s", operand->constant ? "const" : "", FILLS[operand->fill]);
     if (operand->fill == CONF_FILL_LIST)
-        for (uint32_t i = 0; i < operand->n_list; i++) cases_append(label, "%s%g", i ? "," : ":", operand->list[i]);
+        for (uint32_t i = 0; i < operand->n_list; i++)
+            conf_cases_append(label, "%s%g", i ? "," : ":", operand->list[i]);
     else if (operand->low != 0.0 || operand->high != 0.0)
-        cases_append(label, "(%g..%g)", operand->low, operand->high);
+        conf_cases_append(label, "(%g..%g)", operand->low, operand->high);
 }
 
 /* Attributes that differ from their defaults. */
-static void cases_label_attrs(const conf_case *one, char *label)
+static void conf_cases_label_attrs(const conf_case *one, char *label)
 {
     const pco_op_info *info = pco_op_find(one->op);
     unsigned char defaults[256] = {0};
@@ -205,20 +206,20 @@ static void cases_label_attrs(const conf_case *one, char *label)
         int64_t vector[PCO_MAX_RANK + 1];
         if (attr->type == PCO_ATTR_VECTOR) {
             memcpy(vector, at, sizeof vector);
-            cases_append(label, " %s=", attr->name);
-            cases_label_vector(label, vector + 1, vector[0]);
+            conf_cases_append(label, " %s=", attr->name);
+            conf_cases_label_vector(label, vector + 1, vector[0]);
         } else if (memcmp(at, defaults + attr->offset, 8) != 0) {
             memcpy(&real, at, 8);
             memcpy(vector, at, 8);
             if (attr->type == PCO_ATTR_FLOAT)
-                cases_append(label, " %s=%g", attr->name, real);
+                conf_cases_append(label, " %s=%g", attr->name, real);
             else
-                cases_append(label, " %s=%lld", attr->name, (long long)vector[0]);
+                conf_cases_append(label, " %s=%lld", attr->name, (long long)vector[0]);
         }
     }
 }
 
-static uint32_t cases_hash(const char *text)
+static uint32_t conf_cases_hash(const char *text)
 {
     uint32_t hash = 2166136261u; /* FNV-1a */
     for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 16777619u;
@@ -226,7 +227,7 @@ static uint32_t cases_hash(const char *text)
 }
 
 /* Elements that a case touches: what the tiny tier is cut by. */
-static int64_t cases_work(const conf_case *one)
+static int64_t conf_cases_work(const conf_case *one)
 {
     int64_t work = 0;
     for (uint32_t i = 0; i < one->n_inputs; i++) {
@@ -238,7 +239,7 @@ static int64_t cases_work(const conf_case *one)
 }
 
 /* True the first time that an id comes. */
-static bool cases_is_new(cases_context *context, uint32_t id)
+static bool conf_cases_is_new(conf_cases_context *context, uint32_t id)
 {
     uint32_t size = sizeof context->seen / sizeof *context->seen;
     for (uint32_t i = 0; i < size; i++) {
@@ -251,16 +252,16 @@ static bool cases_is_new(cases_context *context, uint32_t id)
     return true;
 }
 
-void cases_emit(cases_context *context)
+void conf_cases_emit(conf_cases_context *context)
 {
     static const char *const REGIMES[] = {"exact", "random", "adversarial", "special"};
     conf_case *one = &context->one;
     if (context->stopped) return;
-    if (context->tier == PCO_CONFORMANCE_TINY && cases_work(one) > 700) return;
-    cases_append(one->label, "%s", pco_op_find(one->op)->name);
-    for (uint32_t i = 0; i < one->n_inputs; i++) cases_label_operand(one->label, &one->in[i]);
-    cases_label_attrs(one, one->label);
-    cases_append(one->label, " %s", REGIMES[one->regime]);
-    one->id = cases_hash(one->label);
-    if (cases_is_new(context, one->id) && !context->visit(context->user, one)) context->stopped = true;
+    if (context->tier == PCO_CONFORMANCE_TINY && conf_cases_work(one) > 700) return;
+    conf_cases_append(one->label, "%s", pco_op_find(one->op)->name);
+    for (uint32_t i = 0; i < one->n_inputs; i++) conf_cases_label_operand(one->label, &one->in[i]);
+    conf_cases_label_attrs(one, one->label);
+    conf_cases_append(one->label, " %s", REGIMES[one->regime]);
+    one->id = conf_cases_hash(one->label);
+    if (conf_cases_is_new(context, one->id) && !context->visit(context->user, one)) context->stopped = true;
 }

@@ -1,6 +1,6 @@
 /* The cases of the suite: for each op, shapes, types, attributes and data that have broken devices before.
- * A case is a pure description; its data follow from a seed. Its id is a hash of its label, and its label says
- * all that the case is, so that an id means the same case in every tier and version that has it. */
+ * A case is a pure description; its data follow from a seed. Its id is a hash of its label, and its label
+ * says all that the case is, so that an id means the same case in every tier and version that has it. */
 #ifndef CONF_CASES_H
 #define CONF_CASES_H
 
@@ -73,34 +73,35 @@ void conf_operand_fill(const conf_case *one, uint32_t input, uint64_t seed, void
 
 /* ---- for the files that list cases ---- */
 
-typedef struct cases_context {
+typedef struct conf_cases_context {
     pco_conformance_tier tier;
     const char *pattern;
     conf_visit_fn visit;
     void *user;
     bool stopped;
-    conf_case one; /* under construction */
+    conf_case one;          /* under construction */
     uint32_t seen[1 << 16]; /* ids that were visited, by open addressing: lists overlap */
-} cases_context;
+} conf_cases_context;
 
 /* Starts a case with the op's default attributes. */
-conf_case *cases_begin(cases_context *context, pco_op op, conf_regime regime);
+conf_case *conf_cases_begin(conf_cases_context *context, pco_op op, conf_regime regime);
 /* Adds an operand; the shape is text such as "2,3,5" ("": a scalar). Returns it, to be refined. */
-conf_operand *cases_in(conf_case *one, uint32_t dtype, const char *shape, ...) __attribute__((format(printf, 3, 4)));
-conf_operand *cases_absent(conf_case *one);
+conf_operand *conf_cases_in(conf_case *one, uint32_t dtype, const char *shape, ...)
+    __attribute__((format(printf, 3, 4)));
+conf_operand *conf_cases_absent(conf_case *one);
 /* Reads "2,3,5" into a vector attribute. */
-int64_t cases_vector(int64_t *vector, const char *text);
-void cases_list(conf_operand *operand, uint32_t n, const double *list);
-void cases_emit(cases_context *context);
+int64_t conf_cases_vector(int64_t *vector, const char *text);
+void conf_cases_list(conf_operand *operand, uint32_t n, const double *list);
+void conf_cases_emit(conf_cases_context *context);
 
-static inline bool cases_standard(const cases_context *context)
+static inline bool conf_cases_standard(const conf_cases_context *context)
 {
     return context->tier == PCO_CONFORMANCE_STANDARD;
 }
 
 extern const uint32_t CASES_FLOATS[3];
 
-#define CASES(name) void cases_##name(cases_context *context, pco_op op)
+#define CASES(name) void conf_cases_##name(conf_cases_context *context, pco_op op)
 CASES(unary);
 CASES(binary);
 CASES(logical);

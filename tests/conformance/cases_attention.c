@@ -1,64 +1,98 @@
 /* Cases of attention and position encodings. */
 #include "cases.h"
 
-typedef struct attention_spec {
+typedef struct conf_attention_spec {
     int b, h, g, s, t, d, e;
     int causal, window, layout, weights; /* layout: heads_first */
     double softcap, scale;
     const char *mask; /* shape, or NULL */
     int boolean;      /* mask type */
     int lengths, starts;
-} attention_spec;
+} conf_attention_spec;
 
-static void attention_one(cases_context *context, const attention_spec *s, uint32_t q_type, uint32_t kv_type,
-                          conf_regime regime)
+static void conf_attention_one(conf_cases_context *context, const conf_attention_spec *s, uint32_t q_type,
+                               uint32_t kv_type, conf_regime regime)
 {
     static const double LENGTHS[] = {5, 0, 17, 3}, STARTS[] = {4, 2, 0, 11};
-    conf_case *one = cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, regime);
-    pco_scaled_dot_product_attention_attrs *attrs = (pco_scaled_dot_product_attention_attrs *)one->attrs.bytes;
-    *attrs = (pco_scaled_dot_product_attention_attrs){
-        .scale = s->scale, .causal = s->causal, .window = s->window, .softcap = s->softcap,
-        .heads_first = s->layout, .weights = s->weights};
+    conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, regime);
+    pco_scaled_dot_product_attention_attrs *attrs =
+        (pco_scaled_dot_product_attention_attrs *)one->attrs.bytes;
+    *attrs = (pco_scaled_dot_product_attention_attrs){.scale = s->scale,
+                                                      .causal = s->causal,
+                                                      .window = s->window,
+                                                      .softcap = s->softcap,
+                                                      .heads_first = s->layout,
+                                                      .weights = s->weights};
     if (s->layout) {
-        cases_in(one, q_type, "%d,%d,%d,%d", s->b, s->h, s->s, s->d);
-        cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->g, s->t, s->d);
-        cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->g, s->t, s->e);
+        conf_cases_in(one, q_type, "%d,%d,%d,%d", s->b, s->h, s->s, s->d);
+        conf_cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->g, s->t, s->d);
+        conf_cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->g, s->t, s->e);
     } else {
-        cases_in(one, q_type, "%d,%d,%d,%d", s->b, s->s, s->h, s->d);
-        cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->t, s->g, s->d);
-        cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->t, s->g, s->e);
+        conf_cases_in(one, q_type, "%d,%d,%d,%d", s->b, s->s, s->h, s->d);
+        conf_cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->t, s->g, s->d);
+        conf_cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->t, s->g, s->e);
     }
     if (regime == CONF_SPECIAL) { /* what lies beyond the lengths may be anything */
         one->in[0].fill = CONF_FILL_UNIFORM, one->in[0].low = -2.0, one->in[0].high = 2.0;
         one->in[1].fill = one->in[2].fill = CONF_FILL_GARBAGE;
     }
     if (s->mask) {
-        conf_operand *mask = cases_in(one, s->boolean ? PCO_BOOL : q_type, "%s", s->mask);
+        conf_operand *mask = conf_cases_in(one, s->boolean ? PCO_BOOL : q_type, "%s", s->mask);
         if (s->boolean == 2) mask->fill = CONF_FILL_ROWS; /* rows that see no key at all */
     } else if (s->lengths || s->starts) {
-        cases_absent(one);
+        conf_cases_absent(one);
     }
     if (s->lengths)
-        cases_list(cases_in(one, PCO_I32, "%d", s->b), 4, LENGTHS);
+        conf_cases_list(conf_cases_in(one, PCO_I32, "%d", s->b), 4, LENGTHS);
     else if (s->starts)
-        cases_absent(one);
-    if (s->starts) cases_list(cases_in(one, PCO_I32, "%d", s->b), 4, STARTS);
-    cases_emit(context);
+        conf_cases_absent(one);
+    if (s->starts) conf_cases_list(conf_cases_in(one, PCO_I32, "%d", s->b), 4, STARTS);
+    conf_cases_emit(context);
 }
 
-static const attention_spec SPECS[] = {
+static const conf_attention_spec SPECS[] = {
     {.b = 2, .h = 3, .g = 3, .s = 5, .t = 7, .d = 8, .e = 8, .layout = 1},
     {.b = 2, .h = 4, .g = 2, .s = 9, .t = 9, .d = 16, .e = 16, .layout = 0, .causal = 1},
     {.b = 1, .h = 4, .g = 1, .s = 1, .t = 65, .d = 32, .e = 32, .layout = 1},
-    {.b = 4, .h = 2, .g = 1, .s = 1, .t = 20, .d = 16, .e = 16, .layout = 0, .causal = 1, .lengths = 1, .starts = 1},
+    {.b = 4,
+     .h = 2,
+     .g = 1,
+     .s = 1,
+     .t = 20,
+     .d = 16,
+     .e = 16,
+     .layout = 0,
+     .causal = 1,
+     .lengths = 1,
+     .starts = 1},
     {.b = 3, .h = 2, .g = 2, .s = 6, .t = 20, .d = 8, .e = 8, .layout = 1, .lengths = 1},
-    {.b = 2, .h = 2, .g = 2, .s = 9, .t = 11, .d = 8, .e = 8, .layout = 1, .causal = 1, .window = 3, .starts = 1},
+    {.b = 2,
+     .h = 2,
+     .g = 2,
+     .s = 9,
+     .t = 11,
+     .d = 8,
+     .e = 8,
+     .layout = 1,
+     .causal = 1,
+     .window = 3,
+     .starts = 1},
     {.b = 1, .h = 2, .g = 2, .s = 13, .t = 13, .d = 8, .e = 8, .layout = 1, .window = 4},
     {.b = 1, .h = 2, .g = 1, .s = 5, .t = 33, .d = 16, .e = 16, .layout = 0, .softcap = 2.0, .scale = 0.5},
     {.b = 2, .h = 3, .g = 3, .s = 6, .t = 10, .d = 8, .e = 8, .layout = 1, .mask = "2,3,6,10", .boolean = 1},
     {.b = 2, .h = 3, .g = 3, .s = 6, .t = 10, .d = 8, .e = 8, .layout = 1, .mask = "1,1,6,10", .boolean = 2},
     {.b = 2, .h = 2, .g = 1, .s = 4, .t = 6, .d = 8, .e = 8, .layout = 0, .mask = "2,1,1,6", .boolean = 0},
-    {.b = 1, .h = 2, .g = 2, .s = 5, .t = 7, .d = 8, .e = 8, .layout = 1, .mask = "1,2,5,1", .boolean = 0, .causal = 1},
+    {.b = 1,
+     .h = 2,
+     .g = 2,
+     .s = 5,
+     .t = 7,
+     .d = 8,
+     .e = 8,
+     .layout = 1,
+     .mask = "1,2,5,1",
+     .boolean = 0,
+     .causal = 1},
     {.b = 2, .h = 2, .g = 2, .s = 5, .t = 7, .d = 8, .e = 12, .layout = 1, .weights = 1},
     {.b = 1, .h = 6, .g = 2, .s = 3, .t = 5, .d = 7, .e = 5, .layout = 0, .weights = 1, .causal = 1},
     {.b = 1, .h = 2, .g = 2, .s = 33, .t = 65, .d = 64, .e = 64, .layout = 1, .causal = 1, .starts = 1},
@@ -70,69 +104,70 @@ static const attention_spec SPECS[] = {
 };
 enum { N_SPECS = sizeof SPECS / sizeof *SPECS };
 
-void cases_attention(cases_context *context, pco_op op)
+void conf_cases_attention(conf_cases_context *context, pco_op op)
 {
     (void)op;
     for (uint32_t i = 0; i < N_SPECS; i++) {
-        attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_RANDOM);
-        if (cases_standard(context) || i == 0 || i == 8)
-            attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_ADVERSARIAL);
-        if (SPECS[i].lengths) attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_SPECIAL);
+        conf_attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_RANDOM);
+        if (conf_cases_standard(context) || i == 0 || i == 8)
+            conf_attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_ADVERSARIAL);
+        if (SPECS[i].lengths) conf_attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_SPECIAL);
         for (uint32_t t = 1; t < 3; t++) {
-            if (cases_standard(context) || i == 1 || i == 3)
-                attention_one(context, &SPECS[i], PCO_F32, CASES_FLOATS[t], CONF_RANDOM);
-            if (cases_standard(context) || i < 2 || i == 10)
-                attention_one(context, &SPECS[i], CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
+            if (conf_cases_standard(context) || i == 1 || i == 3)
+                conf_attention_one(context, &SPECS[i], PCO_F32, CASES_FLOATS[t], CONF_RANDOM);
+            if (conf_cases_standard(context) || i < 2 || i == 10)
+                conf_attention_one(context, &SPECS[i], CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
         }
     }
 }
 
-static void rope_one(cases_context *context, uint32_t dtype, const char *shape, int rows, int length, int pairs,
-                     const pco_rope_attrs *attrs, double furthest)
+static void conf_rope_one(conf_cases_context *context, uint32_t dtype, const char *shape, int rows,
+                          int length, int pairs, const pco_rope_attrs *attrs, double furthest)
 {
-    conf_case *one = cases_begin(context, PCO_OP_ROPE, CONF_RANDOM);
+    conf_case *one = conf_cases_begin(context, PCO_OP_ROPE, CONF_RANDOM);
     *(pco_rope_attrs *)one->attrs.bytes = *attrs;
-    cases_in(one, dtype, "%s", shape);
-    conf_operand *positions = cases_in(one, PCO_I32, "%d,%d", rows, length);
+    conf_cases_in(one, dtype, "%s", shape);
+    conf_operand *positions = conf_cases_in(one, PCO_I32, "%d,%d", rows, length);
     positions->fill = CONF_FILL_INTEGER, positions->low = 0, positions->high = furthest;
-    conf_operand *phase = cases_in(one, PCO_I32, "%d,2", pairs);
+    conf_operand *phase = conf_cases_in(one, PCO_I32, "%d,2", pairs);
     phase->fill = CONF_FILL_PHASE, phase->constant = true;
-    cases_emit(context);
+    conf_cases_emit(context);
 }
 
-void cases_rope(cases_context *context, pco_op op)
+void conf_cases_rope(conf_cases_context *context, pco_op op)
 {
     (void)op;
     static const pco_rope_attrs PLAIN = {0, 0, 0, 1.0}, PAIRED = {1, 0, 0, 1.0}, HEADS = {0, 1, 0, 1.0},
                                 INVERSE = {0, 0, 1, 1.0}, SCALED = {1, 1, 1, 1.25};
     for (uint32_t t = 0; t < 3; t++) {
         uint32_t type = CASES_FLOATS[t];
-        rope_one(context, type, "2,5,3,16", 2, 5, 8, &PLAIN, 4096);
-        rope_one(context, type, "2,5,3,16", 1, 5, 8, &PAIRED, 4096);
-        rope_one(context, type, "2,3,5,22", 1, 5, 7, &HEADS, 100000); /* part of the depth; far positions */
-        if (t && !cases_standard(context)) continue;
-        rope_one(context, type, "1,7,2,64", 1, 7, 32, &INVERSE, 100000);
-        rope_one(context, type, "2,3,5,10", 2, 5, 3, &SCALED, 1000000000);
-        rope_one(context, type, "1,1,1,2", 1, 1, 1, &PLAIN, 0);
-        rope_one(context, type, "0,4,2,8", 1, 4, 4, &PLAIN, 8);
-        rope_one(context, type, "1,33,1,130", 1, 33, 65, &PAIRED, 131072);
+        conf_rope_one(context, type, "2,5,3,16", 2, 5, 8, &PLAIN, 4096);
+        conf_rope_one(context, type, "2,5,3,16", 1, 5, 8, &PAIRED, 4096);
+        conf_rope_one(context, type, "2,3,5,22", 1, 5, 7, &HEADS,
+                      100000); /* part of the depth; far positions */
+        if (t && !conf_cases_standard(context)) continue;
+        conf_rope_one(context, type, "1,7,2,64", 1, 7, 32, &INVERSE, 100000);
+        conf_rope_one(context, type, "2,3,5,10", 2, 5, 3, &SCALED, 1000000000);
+        conf_rope_one(context, type, "1,1,1,2", 1, 1, 1, &PLAIN, 0);
+        conf_rope_one(context, type, "0,4,2,8", 1, 4, 4, &PLAIN, 8);
+        conf_rope_one(context, type, "1,33,1,130", 1, 33, 65, &PAIRED, 131072);
     }
 }
 
-void cases_sinusoidal_positions(cases_context *context, pco_op op)
+void conf_cases_sinusoidal_positions(conf_cases_context *context, pco_op op)
 {
     static const char *const SHAPES[] = {"33", "2,5", "", "0", "3,1,7"};
     static const int PAIRS[] = {16, 7, 33, 4, 1};
     for (uint32_t t = 0; t < 3; t++) {
-        for (uint32_t s = 0; s < (t == 0 || cases_standard(context) ? 5u : 2u); s++) {
-            conf_case *one = cases_begin(context, op, CONF_RANDOM);
+        for (uint32_t s = 0; s < (t == 0 || conf_cases_standard(context) ? 5u : 2u); s++) {
+            conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
             pco_sinusoidal_positions_attrs *attrs = (pco_sinusoidal_positions_attrs *)one->attrs.bytes;
             attrs->layout = s % 2, attrs->dtype = CASES_FLOATS[t];
-            conf_operand *positions = cases_in(one, PCO_I32, "%s", SHAPES[s]);
+            conf_operand *positions = conf_cases_in(one, PCO_I32, "%s", SHAPES[s]);
             positions->fill = CONF_FILL_INTEGER, positions->high = s == 0 ? 5000 : 100000;
-            conf_operand *phase = cases_in(one, PCO_I32, "%d,2", PAIRS[s]);
+            conf_operand *phase = conf_cases_in(one, PCO_I32, "%d,2", PAIRS[s]);
             phase->fill = CONF_FILL_PHASE, phase->constant = true;
-            cases_emit(context);
+            conf_cases_emit(context);
         }
     }
 }

@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 typedef enum pco_conformance_tier {
-    PCO_CONFORMANCE_QUICK = 0,    /* every op, type and variant, a few shapes: a minute on a software device */
+    PCO_CONFORMANCE_QUICK = 0, /* every op, type and variant, a few shapes: a minute on a software device */
     PCO_CONFORMANCE_STANDARD = 1, /* every op, type and variant at all shapes */
     PCO_CONFORMANCE_TINY = 2,     /* the small cases of quick, for slow interpreters (oclgrind) */
 } pco_conformance_tier;
@@ -19,8 +19,8 @@ typedef enum pco_conformance_tier {
 /* A case (one op, one set of operands, one variant) ends in one of these. */
 typedef enum pco_conformance_state {
     PCO_CASE_PASS = 0,
-    PCO_CASE_FAIL = 1,         /* a wrong element, a write out of place, a status that is not OK */
-    PCO_CASE_UNSUPPORTED = 2,  /* the device says that it cannot, or a limit forbids it; the detail says why */
+    PCO_CASE_FAIL = 1,        /* a wrong element, a write out of place, a status that is not OK */
+    PCO_CASE_UNSUPPORTED = 2, /* the device says that it cannot, or a limit forbids it; the detail says why */
     PCO_CASE_NOT_PROMISED = 3, /* the contract does not promise NaN and infinity; nothing was run */
     PCO_CASE_MISTRUSTED = 4,   /* passed, but the result or the bound proves too little (nearly all zero) */
     PCO_CASE_STATES = 5,
@@ -40,8 +40,8 @@ typedef struct pco_conformance_device {
     const char *id;
 } pco_conformance_device;
 
-/* The result of one case in one variant. `ratio` is the worst error divided by its bound (0 where all is exact,
- * infinity where an exact element differs); the other figures describe that element. */
+/* The result of one case in one variant. `ratio` is the worst error divided by its bound (0 where all is
+ * exact, infinity where an exact element differs); the other figures describe that element. */
 typedef struct pco_conformance_case {
     uint32_t op, id;
     const char *op_name, *label, *variant; /* valid during the callback */
@@ -66,11 +66,11 @@ typedef int (*pco_conformance_progress_fn)(void *user, const pco_conformance_pro
 
 typedef struct pco_conformance_options {
     pco_conformance_tier tier;
-    const char *ops;  /* shell pattern of op names, or several with commas; NULL: all */
+    const char *ops; /* shell pattern of op names, or several with commas; NULL: all */
     uint64_t seed;
-    uint32_t case_id; /* 0: all cases */
-    const char *variant; /* shell pattern; NULL: all */
-    uint32_t max_failures; /* failing cases that are kept per device; 0: 20 */
+    uint32_t case_id;                     /* 0: all cases */
+    const char *variant;                  /* shell pattern; NULL: all */
+    uint32_t max_failures;                /* failing cases that are kept per device; 0: 20 */
     pco_conformance_progress_fn progress; /* may be NULL */
     void *user;
 } pco_conformance_options;
@@ -80,9 +80,9 @@ typedef struct pco_conformance_op {
     uint32_t op;
     const char *name;
     uint32_t count[PCO_CASE_STATES];
-    uint32_t variants;       /* most variants that one case had */
+    uint32_t variants;              /* most variants that one case had */
     double median_ratio, max_ratio; /* over the judged cases; of each, the worst element */
-    char reason[256];        /* of the first unsupported case */
+    char reason[256];               /* of the first unsupported case */
 } pco_conformance_op;
 
 typedef struct pco_conformance_result {
@@ -94,9 +94,9 @@ typedef struct pco_conformance_result {
     double seconds;
     uint32_t count[PCO_CASE_STATES];
     uint32_t n_ops;
-    pco_conformance_op *ops;          /* those that had a case */
+    pco_conformance_op *ops; /* those that had a case */
     uint32_t n_failures;
-    pco_conformance_case *failures;   /* fail and mistrusted, the first max_failures; strings are owned */
+    pco_conformance_case *failures; /* fail and mistrusted, the first max_failures; strings are owned */
 } pco_conformance_result;
 
 /* How a run ended, for an exit code. */
@@ -113,22 +113,24 @@ uint32_t pco_conformance_count(const pco_conformance_options *options);
 /* Runs the suite on each device in turn: results[i] for devices[i] (to be cleared even after an error).
  * Errors: OUT_OF_HOST_MEMORY, CANCELLED. A device that is lost or fails is a result, not an error. */
 pco_status pco_conformance_run(const pco_conformance_options *options, const pco_conformance_device *devices,
-                               uint32_t n_devices, pco_conformance_result *results, pco_error *err) PCO_NODISCARD;
+                               uint32_t n_devices, pco_conformance_result *results,
+                               pco_error *err) PCO_NODISCARD;
 void pco_conformance_clear(pco_conformance_result *results, uint32_t count);
 
 /* One JSON object: options, devices with their contract, op rows, failures. Errors: IO. */
-pco_status pco_conformance_write_json(const pco_conformance_result *results, const pco_conformance_device *devices,
-                                      uint32_t count, FILE *file, pco_error *err) PCO_NODISCARD;
+pco_status pco_conformance_write_json(const pco_conformance_result *results,
+                                      const pco_conformance_device *devices, uint32_t count, FILE *file,
+                                      pco_error *err) PCO_NODISCARD;
 
-/* Does the judge catch what it must? For every case of the tier that matches: the oracle's own values, rounded,
- * must pass; moved just outside the bound (for exact results: with the lowest bit changed) at sampled elements,
- * each must be flagged. Needs no device. */
+/* Does the judge catch what it must? For every case of the tier that matches: the oracle's own values,
+ * rounded, must pass; moved just outside the bound (for exact results: with the lowest bit changed) at
+ * sampled elements, each must be flagged. Needs no device. */
 typedef struct pco_conformance_self_test {
     uint32_t cases, elements_moved;
-    uint32_t rejected; /* cases whose rounded oracle values did not pass */
-    uint32_t missed;   /* moved elements that were not flagged */
+    uint32_t rejected;  /* cases whose rounded oracle values did not pass */
+    uint32_t missed;    /* moved elements that were not flagged */
     uint32_t toothless; /* random cases whose bound cannot tell the result from zero */
-    char first[512];   /* the first of these, in words */
+    char first[512];    /* the first of these, in words */
 } pco_conformance_self_test;
 pco_status pco_conformance_test_judge(pco_conformance_tier tier, const char *ops, uint64_t seed,
                                       const pco_contract *contract, pco_conformance_self_test *result,

@@ -4,7 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-static double judge_float(const oracle_output *out, const oracle_rules *rules, double v, double e, double got)
+static double conf_judge_float(const oracle_output *out, const oracle_rules *rules, double v, double e,
+                               double got)
 {
     oracle_format format = oracle_format_of(out->desc.dtype);
     /* the first number that rounds to infinity; without a promised mode, all beyond the largest */
@@ -25,7 +26,7 @@ double conf_judge_element(const oracle_output *out, const oracle_rules *rules, i
     if (isinf(e)) return 0.0;
     if (out->desc.dtype == PCO_I32 || out->desc.dtype == PCO_BOOL)
         return got == v ? 0.0 : e == 0.0 ? INFINITY : fabs(got - v) / e;
-    return judge_float(out, rules, v, e, got);
+    return conf_judge_float(out, rules, v, e, got);
 }
 
 void conf_judge(const oracle_output *out, const oracle_rules *rules, const void *data, conf_verdict *verdict)
@@ -57,7 +58,8 @@ void conf_judge(const oracle_output *out, const oracle_rules *rules, const void 
 const char *conf_judge_mistrust(const conf_verdict *verdict)
 {
     if (verdict->elements < 16) return NULL;
-    if (verdict->zeros * 20 > verdict->elements * 19 && verdict->expected_zeros * 20 <= verdict->elements * 19)
+    if (verdict->zeros * 20 > verdict->elements * 19 &&
+        verdict->expected_zeros * 20 <= verdict->elements * 19)
         return "more than 95 % of the result is zero, and that is not expected";
     if (verdict->judged == 0 && verdict->expected_zeros < verdict->elements)
         return "no element has a finite bound";

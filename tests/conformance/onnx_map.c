@@ -20,15 +20,21 @@ uint32_t onnx_map_type(int32_t type)
 {
     switch (type) {
     case ONNX_FLOAT:
-    case ONNX_DOUBLE: return PCO_F32;
-    case ONNX_FLOAT16: return PCO_F16;
-    case ONNX_BFLOAT16: return PCO_BF16;
+    case ONNX_DOUBLE:
+        return PCO_F32;
+    case ONNX_FLOAT16:
+        return PCO_F16;
+    case ONNX_BFLOAT16:
+        return PCO_BF16;
     case ONNX_INT8:
     case ONNX_UINT8:
     case ONNX_INT32:
-    case ONNX_INT64: return PCO_I32;
-    case ONNX_BOOL: return PCO_BOOL;
-    default: return PCO_NONE;
+    case ONNX_INT64:
+        return PCO_I32;
+    case ONNX_BOOL:
+        return PCO_BOOL;
+    default:
+        return PCO_NONE;
     }
 }
 
@@ -89,19 +95,19 @@ static const struct {
     pco_op op;
     uint32_t inputs;
 } DIRECT[] = {
-    {"Abs", PCO_OP_ABS, 1},       {"Neg", PCO_OP_NEG, 1},         {"Exp", PCO_OP_EXP, 1},
-    {"Log", PCO_OP_LOG, 1},       {"Sqrt", PCO_OP_SQRT, 1},       {"Tanh", PCO_OP_TANH, 1},
-    {"Erf", PCO_OP_ERF, 1},       {"Sigmoid", PCO_OP_SIGMOID, 1}, {"Relu", PCO_OP_RELU, 1},
-    {"Floor", PCO_OP_FLOOR, 1},   {"Sign", PCO_OP_SIGN, 1},       {"Reciprocal", PCO_OP_RECIPROCAL, 1},
-    {"Sin", PCO_OP_SIN, 1},       {"Cos", PCO_OP_COS, 1},         {"Not", PCO_OP_LOGICAL_NOT, 1},
-    {"Add", PCO_OP_ADD, 2},       {"Sub", PCO_OP_SUB, 2},         {"Mul", PCO_OP_MUL, 2},
-    {"Div", PCO_OP_DIV, 2},       {"Equal", PCO_OP_EQ, 2},        {"Less", PCO_OP_LT, 2},
-    {"Greater", PCO_OP_GT, 2},    {"And", PCO_OP_LOGICAL_AND, 2}, {"Or", PCO_OP_LOGICAL_OR, 2},
-    {"Min", PCO_OP_MINIMUM, 2},   {"Max", PCO_OP_MAXIMUM, 2},     {"SwiGLU", PCO_OP_SWIGLU, 2},
+    {"Abs", PCO_OP_ABS, 1},     {"Neg", PCO_OP_NEG, 1},         {"Exp", PCO_OP_EXP, 1},
+    {"Log", PCO_OP_LOG, 1},     {"Sqrt", PCO_OP_SQRT, 1},       {"Tanh", PCO_OP_TANH, 1},
+    {"Erf", PCO_OP_ERF, 1},     {"Sigmoid", PCO_OP_SIGMOID, 1}, {"Relu", PCO_OP_RELU, 1},
+    {"Floor", PCO_OP_FLOOR, 1}, {"Sign", PCO_OP_SIGN, 1},       {"Reciprocal", PCO_OP_RECIPROCAL, 1},
+    {"Sin", PCO_OP_SIN, 1},     {"Cos", PCO_OP_COS, 1},         {"Not", PCO_OP_LOGICAL_NOT, 1},
+    {"Add", PCO_OP_ADD, 2},     {"Sub", PCO_OP_SUB, 2},         {"Mul", PCO_OP_MUL, 2},
+    {"Div", PCO_OP_DIV, 2},     {"Equal", PCO_OP_EQ, 2},        {"Less", PCO_OP_LT, 2},
+    {"Greater", PCO_OP_GT, 2},  {"And", PCO_OP_LOGICAL_AND, 2}, {"Or", PCO_OP_LOGICAL_OR, 2},
+    {"Min", PCO_OP_MINIMUM, 2}, {"Max", PCO_OP_MAXIMUM, 2},     {"SwiGLU", PCO_OP_SWIGLU, 2},
     {"Where", PCO_OP_WHERE, 3},
 };
 
-static bool map_direct(onnx_map *map)
+static bool onnx_map_direct(onnx_map *map)
 {
     for (size_t i = 0; i < sizeof DIRECT / sizeof *DIRECT; i++) {
         if (!onnx_is(map, DIRECT[i].onnx)) continue;
@@ -115,7 +121,7 @@ static bool map_direct(onnx_map *map)
 
 /* ---- elementwise, composed ---- */
 
-static uint32_t map_gelu(onnx_map *map)
+static uint32_t onnx_map_gelu(onnx_map *map)
 {
     char form[16];
     onnx_text(map->test, "approximate", "none", form, sizeof form);
@@ -124,7 +130,7 @@ static uint32_t map_gelu(onnx_map *map)
     return pco_graph_add(map->graph, PCO_OP_GELU, &attrs, &x, 1, NULL);
 }
 
-static uint32_t map_clip(onnx_map *map)
+static uint32_t onnx_map_clip(onnx_map *map)
 {
     pco_clamp_attrs attrs = {-INFINITY, INFINITY};
     if (onnx_has(map, 1)) attrs.min = map->test->inputs[1].value[0];
@@ -134,7 +140,7 @@ static uint32_t map_clip(onnx_map *map)
 }
 
 /* The base's type decides; an integer result is the nearest integer of the power in f32. */
-static uint32_t map_pow(onnx_map *map)
+static uint32_t onnx_map_pow(onnx_map *map)
 {
     pco_graph *graph = map->graph;
     uint32_t a = onnx_in(map, 0), b = onnx_in(map, 1);
@@ -142,10 +148,11 @@ static uint32_t map_pow(onnx_map *map)
     pco_dtype type = whole ? PCO_F32 : (pco_dtype)onnx_desc(map, a)->dtype;
     uint32_t y = pco_binary(graph, PCO_OP_POW, pco_cast(graph, a, type), pco_cast(graph, b, type));
     if (!whole) return y;
-    return pco_cast(graph, pco_unary(graph, PCO_OP_FLOOR, pco_binary_scalar(graph, PCO_OP_ADD, y, 0.5)), PCO_I32);
+    return pco_cast(graph, pco_unary(graph, PCO_OP_FLOOR, pco_binary_scalar(graph, PCO_OP_ADD, y, 0.5)),
+                    PCO_I32);
 }
 
-static uint32_t map_leaky(onnx_map *map)
+static uint32_t onnx_map_leaky(onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0);
     uint32_t scaled = pco_binary_scalar(map->graph, PCO_OP_MUL, x, onnx_float(map->test, "alpha", 0.01));
@@ -153,7 +160,7 @@ static uint32_t map_leaky(onnx_map *map)
 }
 
 /* max(x, 0) + log(1 + exp(-|x|)) */
-static uint32_t map_softplus(onnx_map *map)
+static uint32_t onnx_map_softplus(onnx_map *map)
 {
     pco_graph *graph = map->graph;
     uint32_t x = onnx_in(map, 0), size = pco_unary(graph, PCO_OP_NEG, pco_unary(graph, PCO_OP_ABS, x));
@@ -162,25 +169,27 @@ static uint32_t map_softplus(onnx_map *map)
     return pco_binary(graph, PCO_OP_ADD, pco_unary(graph, PCO_OP_RELU, x), log);
 }
 
-static uint32_t map_hard_swish(onnx_map *map)
+static uint32_t onnx_map_hard_swish(onnx_map *map)
 {
     pco_graph *graph = map->graph;
     uint32_t x = onnx_in(map, 0);
-    uint32_t line = pco_binary_scalar(graph, PCO_OP_ADD, pco_binary_scalar(graph, PCO_OP_MUL, x, 1.0 / 6.0), 0.5);
+    uint32_t line =
+        pco_binary_scalar(graph, PCO_OP_ADD, pco_binary_scalar(graph, PCO_OP_MUL, x, 1.0 / 6.0), 0.5);
     uint32_t gate = pco_graph_add(graph, PCO_OP_CLAMP, &(pco_clamp_attrs){0.0, 1.0}, &line, 1, NULL);
     return pco_binary(graph, PCO_OP_MUL, x, gate);
 }
 
-static uint32_t map_swish(onnx_map *map)
+static uint32_t onnx_map_swish(onnx_map *map)
 {
     double alpha = onnx_float(map->test, "alpha", 1.0);
     uint32_t x = onnx_in(map, 0);
     if (alpha == 1.0) return pco_unary(map->graph, PCO_OP_SILU, x);
-    uint32_t gate = pco_unary(map->graph, PCO_OP_SIGMOID, pco_binary_scalar(map->graph, PCO_OP_MUL, x, alpha));
+    uint32_t gate =
+        pco_unary(map->graph, PCO_OP_SIGMOID, pco_binary_scalar(map->graph, PCO_OP_MUL, x, alpha));
     return pco_binary(map->graph, PCO_OP_MUL, x, gate);
 }
 
-static uint32_t map_cast(onnx_map *map)
+static uint32_t onnx_map_cast(onnx_map *map)
 {
     int32_t to = (int32_t)onnx_int(map->test, "to", ONNX_FLOAT), from = map->test->inputs[0].type;
     uint32_t type = onnx_map_type(to);
@@ -193,7 +202,7 @@ static uint32_t map_cast(onnx_map *map)
 /* ---- products ---- */
 
 /* A vector is a matrix of one row (left) or one column (right), whose dimension is dropped again. */
-static uint32_t map_matmul_of(onnx_map *map, uint32_t a, uint32_t b)
+static uint32_t onnx_map_matmul_of(onnx_map *map, uint32_t a, uint32_t b)
 {
     const pco_tensor *left = onnx_desc(map, a), *right = onnx_desc(map, b);
     bool row = left->rank == 1, column = right->rank == 1;
@@ -210,7 +219,7 @@ static uint32_t map_matmul_of(onnx_map *map, uint32_t a, uint32_t b)
     return pco_reshape(map->graph, y, shape.rank, shape.shape);
 }
 
-static uint32_t map_gemm(onnx_map *map)
+static uint32_t onnx_map_gemm(onnx_map *map)
 {
     double alpha = onnx_float(map->test, "alpha", 1.0), beta = onnx_float(map->test, "beta", 1.0);
     int64_t left = onnx_int(map->test, "transA", 0), right = onnx_int(map->test, "transB", 0);
@@ -223,7 +232,7 @@ static uint32_t map_gemm(onnx_map *map)
 }
 
 /* The equations that occur: a sum, an inner product, the diagonals of a batch, products of two matrices. */
-static uint32_t map_einsum(onnx_map *map)
+static uint32_t onnx_map_einsum(onnx_map *map)
 {
     char equation[64];
     onnx_text(map->test, "equation", "", equation, sizeof equation);
@@ -235,8 +244,8 @@ static uint32_t map_einsum(onnx_map *map)
     const pco_tensor *desc = onnx_desc(map, x);
     if (strcmp(equation, "ij->i") == 0) return pco_reduce(map->graph, PCO_OP_SUM, x, 1, 0);
     if (strcmp(equation, "ij->ji") == 0) return pco_permute(map->graph, x, (int64_t[]){1, 0});
-    if (strcmp(equation, "i,i") == 0) return map_matmul_of(map, x, onnx_in(map, 1));
-    if (strcmp(equation, "bij,bjk->bik") == 0) return map_matmul_of(map, x, onnx_in(map, 1));
+    if (strcmp(equation, "i,i") == 0) return onnx_map_matmul_of(map, x, onnx_in(map, 1));
+    if (strcmp(equation, "bij,bjk->bik") == 0) return onnx_map_matmul_of(map, x, onnx_in(map, 1));
     if (strcmp(equation, "...ii->...i") == 0 && desc->rank == 3) {
         int64_t n = desc->shape[1], batch = desc->shape[0];
         uint32_t flat = pco_reshape(map->graph, x, 2, (int64_t[]){batch, n * n});
@@ -248,7 +257,7 @@ static uint32_t map_einsum(onnx_map *map)
 
 /* ---- reductions ---- */
 
-static uint32_t map_reduce(onnx_map *map)
+static uint32_t onnx_map_reduce(onnx_map *map)
 {
     pco_graph *graph = map->graph;
     int64_t keepdims = onnx_int(map->test, "keepdims", 1);
@@ -256,52 +265,54 @@ static uint32_t map_reduce(onnx_map *map)
     if (onnx_is(map, "ReduceSum")) return onnx_sum_axes(map, PCO_OP_SUM, x, mask, keepdims);
     if (onnx_is(map, "ReduceMean")) return onnx_sum_axes(map, PCO_OP_MEAN, x, mask, keepdims);
     if (onnx_is(map, "ReduceL2")) {
-        uint32_t squares = onnx_sum_axes(map, PCO_OP_SUM, pco_binary(graph, PCO_OP_MUL, x, x), mask, keepdims);
+        uint32_t squares =
+            onnx_sum_axes(map, PCO_OP_SUM, pco_binary(graph, PCO_OP_MUL, x, x), mask, keepdims);
         return pco_unary(graph, PCO_OP_SQRT, squares);
     }
     if (onnx_desc(map, x)->dtype != PCO_BOOL) return onnx_sum_axes(map, PCO_OP_AMAX, x, mask, keepdims);
-    return pco_cast(graph, onnx_sum_axes(map, PCO_OP_AMAX, pco_cast(graph, x, PCO_I32), mask, keepdims), PCO_BOOL);
+    return pco_cast(graph, onnx_sum_axes(map, PCO_OP_AMAX, pco_cast(graph, x, PCO_I32), mask, keepdims),
+                    PCO_BOOL);
 }
 
-static uint32_t map_argmax(onnx_map *map)
+static uint32_t onnx_map_argmax(onnx_map *map)
 {
     if (onnx_int(map->test, "select_last_index", 0)) return onnx_skip(map, "ArgMax of the last among equals");
     return pco_argmax(map->graph, onnx_in(map, 0), onnx_int(map->test, "axis", 0),
                       (int)onnx_int(map->test, "keepdims", 1));
 }
 
-static uint32_t map_softmax(onnx_map *map, pco_op op)
+static uint32_t onnx_map_softmax(onnx_map *map, pco_op op)
 {
     pco_softmax_attrs attrs = {.axis = onnx_int(map->test, "axis", -1)};
     uint32_t x = onnx_in(map, 0);
     return pco_graph_add(map->graph, op, &attrs, &x, 1, NULL);
 }
 
-static uint32_t map_one(onnx_map *map)
+static uint32_t onnx_map_one(onnx_map *map)
 {
-    if (onnx_is(map, "Gelu")) return map_gelu(map);
-    if (onnx_is(map, "Clip")) return map_clip(map);
-    if (onnx_is(map, "Pow")) return map_pow(map);
-    if (onnx_is(map, "LeakyRelu")) return map_leaky(map);
-    if (onnx_is(map, "Softplus")) return map_softplus(map);
-    if (onnx_is(map, "HardSwish")) return map_hard_swish(map);
-    if (onnx_is(map, "Swish")) return map_swish(map);
-    if (onnx_is(map, "Cast")) return map_cast(map);
-    if (onnx_is(map, "MatMul")) return map_matmul_of(map, onnx_in(map, 0), onnx_in(map, 1));
-    if (onnx_is(map, "Gemm")) return map_gemm(map);
-    if (onnx_is(map, "Einsum")) return map_einsum(map);
-    if (strncmp(map->test->node->op_type, "Reduce", 6) == 0) return map_reduce(map);
-    if (onnx_is(map, "ArgMax")) return map_argmax(map);
-    if (onnx_is(map, "Softmax")) return map_softmax(map, PCO_OP_SOFTMAX);
-    if (onnx_is(map, "LogSoftmax")) return map_softmax(map, PCO_OP_LOG_SOFTMAX);
+    if (onnx_is(map, "Gelu")) return onnx_map_gelu(map);
+    if (onnx_is(map, "Clip")) return onnx_map_clip(map);
+    if (onnx_is(map, "Pow")) return onnx_map_pow(map);
+    if (onnx_is(map, "LeakyRelu")) return onnx_map_leaky(map);
+    if (onnx_is(map, "Softplus")) return onnx_map_softplus(map);
+    if (onnx_is(map, "HardSwish")) return onnx_map_hard_swish(map);
+    if (onnx_is(map, "Swish")) return onnx_map_swish(map);
+    if (onnx_is(map, "Cast")) return onnx_map_cast(map);
+    if (onnx_is(map, "MatMul")) return onnx_map_matmul_of(map, onnx_in(map, 0), onnx_in(map, 1));
+    if (onnx_is(map, "Gemm")) return onnx_map_gemm(map);
+    if (onnx_is(map, "Einsum")) return onnx_map_einsum(map);
+    if (strncmp(map->test->node->op_type, "Reduce", 6) == 0) return onnx_map_reduce(map);
+    if (onnx_is(map, "ArgMax")) return onnx_map_argmax(map);
+    if (onnx_is(map, "Softmax")) return onnx_map_softmax(map, PCO_OP_SOFTMAX);
+    if (onnx_is(map, "LogSoftmax")) return onnx_map_softmax(map, PCO_OP_LOG_SOFTMAX);
     return PCO_NONE;
 }
 
 void onnx_map_node(onnx_map *map)
 {
     for (uint32_t i = 0; i < ONNX_MAX_OPERANDS; i++) map->in[i] = map->out[i] = PCO_NONE;
-    if (map_direct(map)) return;
-    map->out[0] = map_one(map);
+    if (onnx_map_direct(map)) return;
+    map->out[0] = onnx_map_one(map);
     if (map->out[0] == PCO_NONE && !map->skip[0] && !map->graph->status) onnx_map_shapes(map);
     if (map->out[0] == PCO_NONE && !map->skip[0] && !map->graph->status) onnx_map_layers(map);
     if (map->out[0] == PCO_NONE && !map->skip[0] && !map->graph->status)

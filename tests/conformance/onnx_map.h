@@ -17,7 +17,8 @@ typedef struct onnx_map {
 /* Adds the node to the graph. Where it cannot be expressed, `skip` says why. */
 void onnx_map_node(onnx_map *map);
 
-/* The Portico type in which an ONNX type is run: integers as i32, f64 as f32; PCO_NONE where there is none. */
+/* The Portico type in which an ONNX type is run: integers as i32, f64 as f32; PCO_NONE where there is none.
+ */
 uint32_t onnx_map_type(int32_t type);
 
 /* ---- for the mapping files ---- */

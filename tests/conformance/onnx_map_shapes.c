@@ -1,4 +1,5 @@
-/* Ops of ONNX that move data. Shapes, axes and the like are read on the host; values go through the device. */
+/* Ops of ONNX that move data. Shapes, axes and the like are read on the host; values go through the device.
+ */
 #include "onnx_map.h"
 
 #include <stdlib.h>
@@ -9,10 +10,11 @@ enum { MAX_PARTS = ONNX_MAX_OPERANDS };
 uint32_t onnx_wrapped(onnx_map *map, uint32_t indices, int64_t n)
 {
     uint32_t negative = pco_binary_scalar(map->graph, PCO_OP_LT, indices, 0.0);
-    return pco_where(map->graph, negative, pco_binary_scalar(map->graph, PCO_OP_ADD, indices, (double)n), indices);
+    return pco_where(map->graph, negative, pco_binary_scalar(map->graph, PCO_OP_ADD, indices, (double)n),
+                     indices);
 }
 
-static void shapes_transpose(onnx_map *map)
+static void onnx_shapes_transpose(onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0), rank = onnx_desc(map, x)->rank;
     int64_t dims[PCO_MAX_RANK];
@@ -21,7 +23,7 @@ static void shapes_transpose(onnx_map *map)
     map->out[0] = pco_permute(map->graph, x, dims);
 }
 
-static void shapes_reshape(onnx_map *map)
+static void onnx_shapes_reshape(onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0);
     int64_t shape[PCO_MAX_RANK], n = onnx_host(map, 1, shape, PCO_MAX_RANK);
@@ -32,7 +34,7 @@ static void shapes_reshape(onnx_map *map)
 }
 
 /* Both are reshapes to the expected rank: dimensions of size 1 come or go. */
-static void shapes_squeeze(onnx_map *map, bool add)
+static void onnx_shapes_squeeze(onnx_map *map, bool add)
 {
     uint32_t x = onnx_in(map, 0);
     const pco_tensor *desc = onnx_desc(map, x);
@@ -50,7 +52,7 @@ static void shapes_squeeze(onnx_map *map, bool add)
     map->out[0] = pco_reshape(map->graph, x, to, shape);
 }
 
-static void shapes_expand(onnx_map *map)
+static void onnx_shapes_expand(onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0);
     const pco_tensor *desc = onnx_desc(map, x);
@@ -64,7 +66,7 @@ static void shapes_expand(onnx_map *map)
     map->out[0] = pco_broadcast_to(map->graph, x, rank, shape);
 }
 
-static void shapes_concat(onnx_map *map)
+static void onnx_shapes_concat(onnx_map *map)
 {
     uint32_t parts[MAX_PARTS];
     for (uint32_t i = 0; i < map->test->n_inputs; i++) parts[i] = onnx_in(map, i);
@@ -72,27 +74,26 @@ static void shapes_concat(onnx_map *map)
 }
 
 /* Sizes from the second input, or equal parts, the last one smaller. */
-static void shapes_split(onnx_map *map)
+static void onnx_shapes_split(onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0), parts = map->test->n_outputs;
     const pco_tensor *desc = onnx_desc(map, x);
     int64_t axis = onnx_axis(onnx_int(map->test, "axis", 0), desc->rank), sizes[MAX_PARTS], start = 0;
     int64_t length = desc->shape[axis], each = (length + parts - 1) / parts;
     if (onnx_host(map, 1, sizes, MAX_PARTS) < 0)
-        for (uint32_t i = 0; i < parts; i++)
-            sizes[i] = i + 1 < parts ? each : length - each * (parts - 1);
+        for (uint32_t i = 0; i < parts; i++) sizes[i] = i + 1 < parts ? each : length - each * (parts - 1);
     for (uint32_t i = 0; i < parts; i++) {
         map->out[i] = pco_slice_axis(map->graph, x, axis, start, sizes[i]);
         start += sizes[i];
     }
 }
 
-static int64_t shapes_clamp(int64_t value, int64_t low, int64_t high)
+static int64_t onnx_shapes_clamp(int64_t value, int64_t low, int64_t high)
 {
     return value < low ? low : value > high ? high : value;
 }
 
-static void shapes_slice(onnx_map *map)
+static void onnx_shapes_slice(onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0);
     const pco_tensor *desc = onnx_desc(map, x);
@@ -110,15 +111,15 @@ static void shapes_slice(onnx_map *map)
             onnx_skip(map, "a negative step");
             return;
         }
-        int64_t start = shapes_clamp(starts[i] < 0 ? starts[i] + length : starts[i], 0, length);
-        int64_t end = shapes_clamp(ends[i] < 0 ? ends[i] + length : ends[i], start, length);
+        int64_t start = onnx_shapes_clamp(starts[i] < 0 ? starts[i] + length : starts[i], 0, length);
+        int64_t end = onnx_shapes_clamp(ends[i] < 0 ? ends[i] + length : ends[i], start, length);
         attrs.starts[axis] = start, attrs.steps[axis] = steps[i];
         attrs.sizes[axis] = (end - start + steps[i] - 1) / steps[i];
     }
     map->out[0] = pco_graph_add(map->graph, PCO_OP_SLICE, &attrs, &x, 1, NULL);
 }
 
-static void shapes_gather(onnx_map *map)
+static void onnx_shapes_gather(onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0), indices = onnx_in(map, 1);
     int64_t axis = onnx_axis(onnx_int(map->test, "axis", 0), onnx_desc(map, x)->rank);
@@ -127,7 +128,7 @@ static void shapes_gather(onnx_map *map)
 }
 
 /* x is cut to the indices' shape outside the axis. */
-static void shapes_gather_elements(onnx_map *map)
+static void onnx_shapes_gather_elements(onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0), indices = onnx_in(map, 1);
     pco_tensor shape = *onnx_desc(map, indices);
@@ -137,16 +138,18 @@ static void shapes_gather_elements(onnx_map *map)
         if (d != axis && onnx_desc(map, x)->shape[d] != shape.shape[d])
             x = pco_slice_axis(map->graph, x, d, 0, shape.shape[d]);
     pco_gather_along_axis_attrs attrs = {.axis = axis};
-    map->out[0] = pco_graph_add(map->graph, PCO_OP_GATHER_ALONG_AXIS, &attrs, (uint32_t[]){x, indices}, 2, NULL);
+    map->out[0] =
+        pco_graph_add(map->graph, PCO_OP_GATHER_ALONG_AXIS, &attrs, (uint32_t[]){x, indices}, 2, NULL);
 }
 
 /* Index tuples become one index into rows of a matrix; leading batch dimensions count as a first index. */
-static void shapes_gather_nd(onnx_map *map)
+static void onnx_shapes_gather_nd(onnx_map *map)
 {
     pco_graph *graph = map->graph;
     uint32_t x = onnx_in(map, 0), indices = onnx_in(map, 1);
     pco_tensor data = *onnx_desc(map, x), tuple = *onnx_desc(map, indices);
-    int64_t batch = onnx_int(map->test, "batch_dims", 0), depth = tuple.shape[tuple.rank - 1], rows = 1, inner = 1;
+    int64_t batch = onnx_int(map->test, "batch_dims", 0), depth = tuple.shape[tuple.rank - 1], rows = 1,
+            inner = 1;
     if (batch > 1) {
         onnx_skip(map, "GatherND with several batch dimensions");
         return;
@@ -173,12 +176,13 @@ static void shapes_gather_nd(onnx_map *map)
     map->out[0] = pco_reshape(graph, y, expected->rank, expected->shape);
 }
 
-static uint32_t shapes_constant(onnx_map *map, pco_dtype dtype, int64_t rows, int64_t columns, const void *data)
+static uint32_t onnx_shapes_constant(onnx_map *map, pco_dtype dtype, int64_t rows, int64_t columns,
+                                     const void *data)
 {
     return pco_graph_constant_copy(map->graph, "constant", dtype, 2, (int64_t[]){rows, columns}, data);
 }
 
-static void shapes_trilu(onnx_map *map)
+static void onnx_shapes_trilu(onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0);
     const pco_tensor *desc = onnx_desc(map, x);
@@ -192,18 +196,19 @@ static void shapes_trilu(onnx_map *map)
         int64_t above = i % columns - i / columns;
         mask[i] = upper ? above >= k : above <= k;
     }
-    uint32_t keep = shapes_constant(map, PCO_BOOL, rows, columns, mask);
+    uint32_t keep = onnx_shapes_constant(map, PCO_BOOL, rows, columns, mask);
     free(mask);
     uint32_t zero = pco_scalar(map->graph, (pco_dtype)onnx_desc(map, x)->dtype, 0.0);
     map->out[0] = pco_where(map->graph, keep, x, zero);
 }
 
 /* A product with a triangular matrix of ones along the last dimension, in f32. */
-static void shapes_cumsum(onnx_map *map)
+static void onnx_shapes_cumsum(onnx_map *map)
 {
     pco_graph *graph = map->graph;
     uint32_t x = onnx_in(map, 0), dtype = onnx_desc(map, x)->dtype;
-    int64_t axis = 0, n, exclusive = onnx_int(map->test, "exclusive", 0), reverse = onnx_int(map->test, "reverse", 0);
+    int64_t axis = 0, n, exclusive = onnx_int(map->test, "exclusive", 0),
+            reverse = onnx_int(map->test, "reverse", 0);
     pco_tensor shape = *onnx_desc(map, x);
     onnx_host(map, 1, &axis, 1);
     axis = onnx_axis(axis, shape.rank);
@@ -218,7 +223,7 @@ static void shapes_cumsum(onnx_map *map)
         int64_t from = i / n, to = i % n;
         ones[i] = (reverse ? from >= to : from <= to) && !(exclusive && from == to) ? 1.0f : 0.0f;
     }
-    uint32_t triangle = shapes_constant(map, PCO_F32, n, n, ones);
+    uint32_t triangle = onnx_shapes_constant(map, PCO_F32, n, n, ones);
     free(ones);
     uint32_t rows = pco_cast(graph, x, PCO_F32);
     bool turned = shape.rank == 2 && axis == 0;
@@ -230,7 +235,7 @@ static void shapes_cumsum(onnx_map *map)
 }
 
 /* k times: the largest, its place, and that place struck out. */
-static void shapes_top_k(onnx_map *map)
+static void onnx_shapes_top_k(onnx_map *map)
 {
     pco_graph *graph = map->graph;
     uint32_t x = onnx_in(map, 0), values[MAX_PARTS], places[MAX_PARTS];
@@ -246,7 +251,8 @@ static void shapes_top_k(onnx_map *map)
     for (int64_t i = 0; i < k; i++) {
         pco_gather_along_axis_attrs attrs = {.axis = axis};
         places[i] = pco_argmax(graph, x, axis, 1);
-        values[i] = pco_graph_add(graph, PCO_OP_GATHER_ALONG_AXIS, &attrs, (uint32_t[]){x, places[i]}, 2, NULL);
+        values[i] =
+            pco_graph_add(graph, PCO_OP_GATHER_ALONG_AXIS, &attrs, (uint32_t[]){x, places[i]}, 2, NULL);
         uint32_t struck = pco_binary(graph, PCO_OP_EQ, counting, places[i]);
         x = pco_where(graph, struck, pco_scalar(graph, (pco_dtype)shape.dtype, lowest), x);
     }
@@ -256,7 +262,7 @@ static void shapes_top_k(onnx_map *map)
 
 /* The cache is a state, first filled with the past. Where it is circular, what falls off its end is written a
  * second time, a whole length further in front; what then lies outside is dropped. */
-static void shapes_tensor_scatter(onnx_map *map)
+static void onnx_shapes_tensor_scatter(onnx_map *map)
 {
     pco_graph *graph = map->graph;
     char mode[16];
@@ -268,7 +274,8 @@ static void shapes_tensor_scatter(onnx_map *map)
         onnx_skip(map, "TensorScatter along the batch");
         return;
     }
-    uint32_t state = pco_graph_state(graph, map->test->node->output[0], (pco_dtype)shape.dtype, shape.rank, shape.shape);
+    uint32_t state =
+        pco_graph_state(graph, map->test->node->output[0], (pco_dtype)shape.dtype, shape.rank, shape.shape);
     uint32_t origin = pco_fill(graph, PCO_I32, 0.0, 1, zero);
     if (indices == PCO_NONE) indices = origin;
     state = pco_state_write(graph, state, past, origin, axis);
@@ -282,19 +289,19 @@ static void shapes_tensor_scatter(onnx_map *map)
 
 void onnx_map_shapes(onnx_map *map)
 {
-    if (onnx_is(map, "Transpose")) shapes_transpose(map);
-    if (onnx_is(map, "Reshape")) shapes_reshape(map);
-    if (onnx_is(map, "Squeeze")) shapes_squeeze(map, false);
-    if (onnx_is(map, "Unsqueeze")) shapes_squeeze(map, true);
-    if (onnx_is(map, "Expand")) shapes_expand(map);
-    if (onnx_is(map, "Concat")) shapes_concat(map);
-    if (onnx_is(map, "Split")) shapes_split(map);
-    if (onnx_is(map, "Slice")) shapes_slice(map);
-    if (onnx_is(map, "Gather")) shapes_gather(map);
-    if (onnx_is(map, "GatherElements")) shapes_gather_elements(map);
-    if (onnx_is(map, "GatherND")) shapes_gather_nd(map);
-    if (onnx_is(map, "Trilu")) shapes_trilu(map);
-    if (onnx_is(map, "CumSum")) shapes_cumsum(map);
-    if (onnx_is(map, "TopK")) shapes_top_k(map);
-    if (onnx_is(map, "TensorScatter")) shapes_tensor_scatter(map);
+    if (onnx_is(map, "Transpose")) onnx_shapes_transpose(map);
+    if (onnx_is(map, "Reshape")) onnx_shapes_reshape(map);
+    if (onnx_is(map, "Squeeze")) onnx_shapes_squeeze(map, false);
+    if (onnx_is(map, "Unsqueeze")) onnx_shapes_squeeze(map, true);
+    if (onnx_is(map, "Expand")) onnx_shapes_expand(map);
+    if (onnx_is(map, "Concat")) onnx_shapes_concat(map);
+    if (onnx_is(map, "Split")) onnx_shapes_split(map);
+    if (onnx_is(map, "Slice")) onnx_shapes_slice(map);
+    if (onnx_is(map, "Gather")) onnx_shapes_gather(map);
+    if (onnx_is(map, "GatherElements")) onnx_shapes_gather_elements(map);
+    if (onnx_is(map, "GatherND")) onnx_shapes_gather_nd(map);
+    if (onnx_is(map, "Trilu")) onnx_shapes_trilu(map);
+    if (onnx_is(map, "CumSum")) onnx_shapes_cumsum(map);
+    if (onnx_is(map, "TopK")) onnx_shapes_top_k(map);
+    if (onnx_is(map, "TensorScatter")) onnx_shapes_tensor_scatter(map);
 }

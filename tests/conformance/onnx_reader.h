@@ -10,9 +10,22 @@
 
 /* ONNX's element types (TensorProto.DataType). */
 enum {
-    ONNX_FLOAT = 1, ONNX_UINT8 = 2, ONNX_INT8 = 3, ONNX_UINT16 = 4, ONNX_INT16 = 5, ONNX_INT32 = 6, ONNX_INT64 = 7,
-    ONNX_STRING = 8, ONNX_BOOL = 9, ONNX_FLOAT16 = 10, ONNX_DOUBLE = 11, ONNX_UINT32 = 12, ONNX_UINT64 = 13,
-    ONNX_BFLOAT16 = 16, ONNX_FLOAT8E4M3FN = 17, ONNX_FLOAT8E5M2 = 19,
+    ONNX_FLOAT = 1,
+    ONNX_UINT8 = 2,
+    ONNX_INT8 = 3,
+    ONNX_UINT16 = 4,
+    ONNX_INT16 = 5,
+    ONNX_INT32 = 6,
+    ONNX_INT64 = 7,
+    ONNX_STRING = 8,
+    ONNX_BOOL = 9,
+    ONNX_FLOAT16 = 10,
+    ONNX_DOUBLE = 11,
+    ONNX_UINT32 = 12,
+    ONNX_UINT64 = 13,
+    ONNX_BFLOAT16 = 16,
+    ONNX_FLOAT8E4M3FN = 17,
+    ONNX_FLOAT8E5M2 = 19,
 };
 
 /* A tensor in host memory, all values as doubles (exact for every type that occurs). */

@@ -75,12 +75,15 @@ static const oracle_fn FUNCTIONS[] = {
     [PCO_OP_DROPOUT] = oracle_eval_dropout,
 };
 
-pco_status oracle_operand_load(oracle_operand *operand, const pco_tensor *desc, const void *data, pco_error *err)
+pco_status oracle_operand_load(oracle_operand *operand, const pco_tensor *desc, const void *data,
+                               pco_error *err)
 {
     memset(operand, 0, sizeof *operand);
     int64_t count = oracle_count(desc);
     double *value = malloc(sizeof *value * (size_t)(count + 1));
-    if (!value) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory for %lld values", (long long)count);
+    if (!value)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory for %lld values",
+                        (long long)count);
     oracle_decode(desc->dtype, data, value, count);
     double quantum = 0.0;
     for (int64_t i = 0; i < count; i++) {
@@ -109,10 +112,12 @@ pco_status oracle_run(oracle_node *node, pco_error *err)
         out->sign_of_zero = false;
         out->value = calloc((size_t)out->count + 1, sizeof *out->value);
         out->bound = calloc((size_t)out->count + 1, sizeof *out->bound);
-        if (!out->value || !out->bound) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory");
+        if (!out->value || !out->bound)
+            return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory");
     }
-    if (node->out[0].desc.dtype == PCO_I32 && (node->op <= PCO_OP_MAXIMUM || node->op == PCO_OP_SUM ||
-        node->op == PCO_OP_NEG || node->op == PCO_OP_ABS || node->op == PCO_OP_SCATTER_ADD))
+    if (node->out[0].desc.dtype == PCO_I32 &&
+        (node->op <= PCO_OP_MAXIMUM || node->op == PCO_OP_SUM || node->op == PCO_OP_NEG ||
+         node->op == PCO_OP_ABS || node->op == PCO_OP_SCATTER_ADD))
         return oracle_eval_integer(node, err);
     return FUNCTIONS[node->op](node, err);
 }

@@ -33,8 +33,8 @@ typedef struct oracle_node {
 } oracle_node;
 
 /* Decodes raw storage into an operand; release with oracle_operand_clear. OUT_OF_HOST_MEMORY. */
-pco_status oracle_operand_load(oracle_operand *operand, const pco_tensor *desc, const void *data, pco_error *err)
-    PCO_NODISCARD;
+pco_status oracle_operand_load(oracle_operand *operand, const pco_tensor *desc, const void *data,
+                               pco_error *err) PCO_NODISCARD;
 void oracle_operand_clear(oracle_operand *operand);
 
 /* Computes value and bound of all outputs; release with oracle_node_clear. Errors: OUT_OF_HOST_MEMORY;
@@ -104,10 +104,11 @@ ORACLE(dropout);
 /* Philox 4x32-10, written again for the oracle. */
 uint32_t oracle_random_word(uint64_t seed, uint64_t offset, uint32_t stream, uint64_t element);
 
-/* Terms exp(s_j - max) of a softmax and their sum, with errors: term[j] and *sum. score: n values with errors,
- * -infinity where masked. The scale that all terms share (the device's own maximum) cancels in every use. */
-void oracle_softmax_terms(const oracle_rules *rules, const oracle_rules *sum_rules, const oracle_ve *score, int64_t n,
-                          oracle_ve *term, oracle_ve *sum);
+/* Terms exp(s_j - max) of a softmax and their sum, with errors: term[j] and *sum. score: n values with
+ * errors, -infinity where masked. The scale that all terms share (the device's own maximum) cancels in every
+ * use. */
+void oracle_softmax_terms(const oracle_rules *rules, const oracle_rules *sum_rules, const oracle_ve *score,
+                          int64_t n, oracle_ve *term, oracle_ve *sum);
 /* term / sum; zero where the sum is. */
 oracle_ve oracle_softmax_weight(const oracle_rules *rules, oracle_ve term, oracle_ve sum);
 

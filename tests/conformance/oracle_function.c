@@ -91,7 +91,8 @@ oracle_ve oracle_sigmoid(const oracle_rules *rules, oracle_ve a)
     return oracle_worse(y, oracle_quotient(rules, grow, oracle_add(rules, one, grow)));
 }
 
-/* x sigmoid(x), or x / (1 + exp(-x)). At -infinity the limit is 0 and the product is NaN: neither is promised. */
+/* x sigmoid(x), or x / (1 + exp(-x)). At -infinity the limit is 0 and the product is NaN: neither is
+ * promised. */
 oracle_ve oracle_silu(const oracle_rules *rules, oracle_ve a)
 {
     if (isinf(a.v)) return a.v > 0 ? a : (oracle_ve){0.0L, INFINITY};
@@ -101,9 +102,9 @@ oracle_ve oracle_silu(const oracle_rules *rules, oracle_ve a)
     return oracle_worse(product, oracle_div(rules, a, below));
 }
 
-/* x Phi(x). In 1 + erf (1 + tanh) the sum cancels for negative x: its error is that of erf near -1, an absolute
- * one, and reaches the result as |x| / 2 times it. Phi may also be a function of its own, and the tanh form may be
- * computed as x sigmoid(2 z). */
+/* x Phi(x). In 1 + erf (1 + tanh) the sum cancels for negative x: its error is that of erf near -1, an
+ * absolute one, and reaches the result as |x| / 2 times it. Phi may also be a function of its own, and the
+ * tanh form may be computed as x sigmoid(2 z). */
 oracle_ve oracle_gelu(const oracle_rules *rules, oracle_ve a, bool tanh_form)
 {
     oracle_ve one = {1.0L, 0.0L}, half = {0.5L, 0.0L}, inner;
@@ -114,7 +115,8 @@ oracle_ve oracle_gelu(const oracle_rules *rules, oracle_ve a, bool tanh_form)
         oracle_ve y = oracle_mul(rules, oracle_mul(rules, half, a), sum);
         oracle_ve phi = {0.5L * erfcl(-a.v * 0.70710678118654752440084436210484903928L), 0.0L};
         y.v = a.v * phi.v;
-        if (a.e == 0.0L) y = oracle_worse(y, oracle_mul(rules, a, oracle_within(rules, phi, rules->function)));
+        if (a.e == 0.0L)
+            y = oracle_worse(y, oracle_mul(rules, a, oracle_within(rules, phi, rules->function)));
         return y;
     }
     oracle_ve cube = oracle_mul(rules, oracle_mul(rules, a, a), a);
@@ -134,7 +136,8 @@ void oracle_turn(const oracle_rules *rules, uint64_t turn, oracle_ve *sine, orac
 {
     oracle_real fraction = ldexpl((oracle_real)(int64_t)turn, -64);
     oracle_ve f = {fraction, (uint32_t)turn != 0 ? 0x1p-32L : 0.0L};
-    oracle_ve angle = oracle_mul(rules, oracle_rounded(rules, f), oracle_constant(rules, 6.28318530717958647692));
+    oracle_ve angle =
+        oracle_mul(rules, oracle_rounded(rules, f), oracle_constant(rules, 6.28318530717958647692));
     *sine = oracle_sin(rules, (oracle_ve){2.0L * PI * fraction, angle.e});
     *cosine = oracle_cos(rules, (oracle_ve){2.0L * PI * fraction, angle.e});
 }

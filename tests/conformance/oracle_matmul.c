@@ -1,24 +1,30 @@
-/* matmul: K products and K - 1 sums, so gamma_K(u) sum |a||b|; one more rounding per term for quantised weights,
- * whose scale may be applied to the block's sum. Conversions of f16, bf16 and quantised inputs are exact. */
+/* matmul: K products and K - 1 sums, so gamma_K(u) sum |a||b|; one more rounding per term for quantised
+ * weights, whose scale may be applied to the block's sum. Conversions of f16, bf16 and quantised inputs are
+ * exact. */
 #include "oracle.h"
 
 #include "base/error.h"
 
 #include <math.h>
 
-static oracle_ve matmul_activate(const oracle_rules *rules, int64_t activation, oracle_ve y)
+static oracle_ve oracle_matmul_activate(const oracle_rules *rules, int64_t activation, oracle_ve y)
 {
     switch (activation) {
-    case 1: return y.v > 0.0L || isnan(y.v) ? y : (oracle_ve){0.0L, fmaxl(y.v + y.e, 0.0L)};
-    case 2: return oracle_gelu(rules, y, false);
-    case 3: return oracle_gelu(rules, y, true);
-    case 4: return oracle_silu(rules, y);
-    default: return y;
+    case 1:
+        return y.v > 0.0L || isnan(y.v) ? y : (oracle_ve){0.0L, fmaxl(y.v + y.e, 0.0L)};
+    case 2:
+        return oracle_gelu(rules, y, false);
+    case 3:
+        return oracle_gelu(rules, y, true);
+    case 4:
+        return oracle_silu(rules, y);
+    default:
+        return y;
     }
 }
 
 /* An f16 accumulator where the node allows it, unless the contract promises a wider one for f32 inputs. */
-static oracle_rules matmul_rules(const oracle_node *node)
+static oracle_rules oracle_matmul_rules(const oracle_node *node)
 {
     uint32_t a_type = node->in[0].desc->dtype;
     oracle_rules rules = oracle_rules_sum(node->rules, a_type);
@@ -29,7 +35,7 @@ static oracle_rules matmul_rules(const oracle_node *node)
 }
 
 /* Offset of the matrix that belongs to batch i of the output. */
-static int64_t matmul_batch(const pco_tensor *out, const pco_tensor *in, int64_t i)
+static int64_t oracle_matmul_batch(const pco_tensor *out, const pco_tensor *in, int64_t i)
 {
     pco_tensor out_lead = *out, in_lead = *in;
     out_lead.rank = out->rank > 2 ? out->rank - 2 : 0;
@@ -37,16 +43,16 @@ static int64_t matmul_batch(const pco_tensor *out, const pco_tensor *in, int64_t
     return oracle_broadcast_index(&out_lead, &in_lead, i) * in->shape[in->rank - 1] * in->shape[in->rank - 2];
 }
 
-typedef struct matmul_shape {
+typedef struct oracle_matmul_shape {
     int64_t m, n, k;
     int64_t a_row, a_step, b_column, b_step;
-} matmul_shape;
+} oracle_matmul_shape;
 
-static matmul_shape matmul_read_shape(const oracle_node *node)
+static oracle_matmul_shape oracle_matmul_read_shape(const oracle_node *node)
 {
     const pco_matmul_attrs *attrs = node->attrs;
     const pco_tensor *a = node->in[0].desc, *b = node->in[1].desc, *y = &node->out[0].desc;
-    matmul_shape s = {.m = y->shape[y->rank - 2], .n = y->shape[y->rank - 1]};
+    oracle_matmul_shape s = {.m = y->shape[y->rank - 2], .n = y->shape[y->rank - 1]};
     s.k = a->shape[attrs->transpose_a ? a->rank - 2 : a->rank - 1];
     s.a_row = attrs->transpose_a ? 1 : s.k, s.a_step = attrs->transpose_a ? s.m : 1;
     s.b_column = attrs->transpose_b ? s.k : 1, s.b_step = attrs->transpose_b ? 1 : s.n;
@@ -54,8 +60,9 @@ static matmul_shape matmul_read_shape(const oracle_node *node)
     return s;
 }
 
-static oracle_ve matmul_dot(const oracle_node *node, const oracle_rules *rules, const matmul_shape *s,
-                            const double *a, const double *b, double quantum)
+static oracle_ve oracle_matmul_dot(const oracle_node *node, const oracle_rules *rules,
+                                   const oracle_matmul_shape *s, const double *a, const double *b,
+                                   double quantum)
 {
     oracle_real v = 0.0L, magnitude = 0.0L, flushed = 0.0L;
     bool tiny = rules->flush > 0 && (node->in[0].tiny || node->in[1].tiny);
@@ -79,22 +86,24 @@ pco_status oracle_eval_matmul(oracle_node *node, pco_error *err)
     const pco_matmul_attrs *attrs = node->attrs;
     const oracle_rules *rules = node->rules;
     oracle_output *out = &node->out[0];
-    oracle_rules sum_rules = matmul_rules(node);
-    matmul_shape s = matmul_read_shape(node);
+    oracle_rules sum_rules = oracle_matmul_rules(node);
+    oracle_matmul_shape s = oracle_matmul_read_shape(node);
     double quantum = node->in[0].quantum * node->in[1].quantum;
     bool bare = !oracle_present(node, 2) && !oracle_present(node, 3) && attrs->activation == 0;
     for (int64_t i = 0; i < out->count; i++) {
         int64_t batch = i / (s.m * s.n), row = i / s.n % s.m, column = i % s.n;
-        const double *a = node->in[0].value + matmul_batch(&out->desc, node->in[0].desc, batch) + row * s.a_row;
-        const double *b = node->in[1].value + matmul_batch(&out->desc, node->in[1].desc, batch) + column * s.b_column;
-        oracle_ve y = matmul_dot(node, &sum_rules, &s, a, b, quantum);
+        const double *a =
+            node->in[0].value + oracle_matmul_batch(&out->desc, node->in[0].desc, batch) + row * s.a_row;
+        const double *b = node->in[1].value + oracle_matmul_batch(&out->desc, node->in[1].desc, batch) +
+                          column * s.b_column;
+        oracle_ve y = oracle_matmul_dot(node, &sum_rules, &s, a, b, quantum);
         if (bare) {
             oracle_finish(out, i, &sum_rules, y);
             continue;
         }
         y = oracle_handed(&sum_rules, rules, y);
         if (oracle_present(node, 2)) y = oracle_add(rules, y, oracle_read(node, 2, column));
-        y = matmul_activate(rules, attrs->activation, y);
+        y = oracle_matmul_activate(rules, attrs->activation, y);
         if (oracle_present(node, 3)) y = oracle_add(rules, y, oracle_read(node, 3, i));
         oracle_finish(out, i, rules, y);
     }

@@ -39,7 +39,7 @@ pco_status oracle_eval_iota(oracle_node *node, pco_error *err)
 }
 
 /* The input element that output element `index` comes from, or -1 for padding. */
-static int64_t move_source(const oracle_node *node, const pco_tensor *in, const int64_t *index)
+static int64_t oracle_move_source(const oracle_node *node, const pco_tensor *in, const int64_t *index)
 {
     int64_t from[PCO_MAX_RANK] = {0};
     const pco_permute_attrs *permute = node->attrs;
@@ -70,9 +70,10 @@ pco_status oracle_eval_move(oracle_node *node, pco_error *err)
         if (node->op == PCO_OP_BROADCAST_TO)
             from = oracle_broadcast_index(&out->desc, x->desc, i);
         else if (node->op != PCO_OP_RESHAPE)
-            from = move_source(node, x->desc, index);
-        out->value[i] = from >= 0 ? x->value[from]
-                                  : oracle_round_to(out->desc.dtype, ((const pco_pad_attrs *)node->attrs)->value);
+            from = oracle_move_source(node, x->desc, index);
+        out->value[i] = from >= 0
+                            ? x->value[from]
+                            : oracle_round_to(out->desc.dtype, ((const pco_pad_attrs *)node->attrs)->value);
     }
     return PCO_OK;
 }

@@ -8,18 +8,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct norm_row {
+typedef struct oracle_norm_row {
     oracle_ve mean, variance, deviation; /* variance: divided, eps not yet added */
     oracle_ve rstd;
-} norm_row;
+} oracle_norm_row;
 
 /* Mean, and sum of (x - mean)^2 / (n - correction) as computed in two passes. */
-static norm_row norm_moments(const oracle_node *node, int64_t row, int64_t n, int64_t correction,
-                             const oracle_rules *sum_rules)
+static oracle_norm_row oracle_norm_moments(const oracle_node *node, int64_t row, int64_t n,
+                                           int64_t correction, const oracle_rules *sum_rules)
 {
     const oracle_rules *rules = node->rules;
     const oracle_operand *x = &node->in[0];
-    norm_row r = {.mean = {0.0L, 0.0L}};
+    oracle_norm_row r = {.mean = {0.0L, 0.0L}};
     oracle_sum sum = {0}, squares = {0};
     for (int64_t i = 0; i < n; i++) oracle_sum_add(&sum, oracle_read(node, 0, row * n + i));
     r.mean = oracle_handed(sum_rules, rules, oracle_sum_end(sum_rules, &sum, n - 1, x->quantum));
@@ -40,7 +40,7 @@ static norm_row norm_moments(const oracle_node *node, int64_t row, int64_t n, in
 }
 
 /* 1 / deviation, and the deviation. */
-static void norm_finish(const oracle_rules *rules, norm_row *r, double eps, bool form1)
+static void oracle_norm_finish(const oracle_rules *rules, oracle_norm_row *r, double eps, bool form1)
 {
     oracle_ve one = {1.0L, 0.0L}, small = oracle_constant(rules, eps);
     if (form1) {
@@ -54,7 +54,7 @@ static void norm_finish(const oracle_rules *rules, norm_row *r, double eps, bool
 }
 
 /* d * rstd or d / deviation, whichever is worse. */
-static oracle_ve norm_scaled(const oracle_rules *rules, oracle_ve d, const norm_row *r)
+static oracle_ve oracle_norm_scaled(const oracle_rules *rules, oracle_ve d, const oracle_norm_row *r)
 {
     oracle_ve y = oracle_mul(rules, d, r->rstd), quotient = oracle_div(rules, d, r->deviation);
     if (quotient.e > y.e) y.e = quotient.e;
@@ -70,10 +70,11 @@ pco_status oracle_eval_layer_norm(oracle_node *node, pco_error *err)
     oracle_rules sum_rules = oracle_rules_sum(rules, x->desc->dtype);
     int64_t n = x->desc->shape[x->desc->rank - 1], rows = n ? x->count / n : 0;
     for (int64_t row = 0; row < rows; row++) {
-        norm_row r = norm_moments(node, row, n, attrs->correction, &sum_rules);
-        norm_finish(rules, &r, attrs->eps, attrs->form == 1);
+        oracle_norm_row r = oracle_norm_moments(node, row, n, attrs->correction, &sum_rules);
+        oracle_norm_finish(rules, &r, attrs->eps, attrs->form == 1);
         for (int64_t i = 0; i < n; i++) {
-            oracle_ve y = norm_scaled(rules, oracle_sub(rules, oracle_read(node, 0, row * n + i), r.mean), &r);
+            oracle_ve y =
+                oracle_norm_scaled(rules, oracle_sub(rules, oracle_read(node, 0, row * n + i), r.mean), &r);
             if (oracle_present(node, 1)) y = oracle_mul(rules, y, oracle_read(node, 1, i));
             if (oracle_present(node, 2)) y = oracle_add(rules, y, oracle_read(node, 2, i));
             oracle_finish(&node->out[0], row * n + i, rules, y);
@@ -94,7 +95,7 @@ pco_status oracle_eval_rms_norm(oracle_node *node, pco_error *err)
     oracle_rules sum_rules = oracle_rules_sum(rules, x->desc->dtype);
     int64_t n = x->desc->shape[x->desc->rank - 1], rows = n ? x->count / n : 0;
     for (int64_t row = 0; row < rows; row++) {
-        norm_row r = {.mean = {0.0L, 0.0L}};
+        oracle_norm_row r = {.mean = {0.0L, 0.0L}};
         oracle_sum squares = {0};
         for (int64_t i = 0; i < n; i++) {
             oracle_ve v = oracle_read(node, 0, row * n + i);
@@ -103,9 +104,9 @@ pco_status oracle_eval_rms_norm(oracle_node *node, pco_error *err)
         oracle_ve total = oracle_handed(&sum_rules, rules,
                                         oracle_sum_end(&sum_rules, &squares, n, x->quantum * x->quantum));
         r.variance = oracle_quotient(rules, total, (oracle_ve){n, 0.0L});
-        norm_finish(rules, &r, attrs->eps, false);
+        oracle_norm_finish(rules, &r, attrs->eps, false);
         for (int64_t i = 0; i < n; i++) {
-            oracle_ve y = norm_scaled(rules, oracle_read(node, 0, row * n + i), &r);
+            oracle_ve y = oracle_norm_scaled(rules, oracle_read(node, 0, row * n + i), &r);
             if (oracle_present(node, 1)) y = oracle_mul(rules, y, oracle_read(node, 1, i));
             oracle_finish(&node->out[0], row * n + i, rules, y);
         }

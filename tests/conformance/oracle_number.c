@@ -150,7 +150,8 @@ static oracle_ve oracle_divide(const oracle_rules *rules, oracle_ve a, oracle_ve
         y.e = (fabsl(a.v) * b.e / fabsl(b.v) + a.e) / (fabsl(b.v) - b.e);
     }
     if (rules->flush > 0 && isfinite(b.v) && fabsl(b.v) > 0x1p126L) y.e += fabsl(y.v);
-    if (ulps <= 1.0 && y.e == 0.0L && oracle_representable(rules->compute, y.v)) return oracle_flush(rules, y);
+    if (ulps <= 1.0 && y.e == 0.0L && oracle_representable(rules->compute, y.v))
+        return oracle_flush(rules, y);
     return oracle_within(rules, y, ulps);
 }
 

@@ -5,9 +5,10 @@
 
 #include <math.h>
 
-static uint64_t position_turn(const oracle_operand *phase, int64_t pair, double position)
+static uint64_t oracle_position_turn(const oracle_operand *phase, int64_t pair, double position)
 {
-    uint64_t low = (uint32_t)(int32_t)phase->value[2 * pair], high = (uint32_t)(int32_t)phase->value[2 * pair + 1];
+    uint64_t low = (uint32_t)(int32_t)phase->value[2 * pair],
+             high = (uint32_t)(int32_t)phase->value[2 * pair + 1];
     return (low | high << 32) * (uint64_t)(int64_t)position;
 }
 
@@ -27,12 +28,13 @@ pco_status oracle_eval_rope(oracle_node *node, pco_error *err)
         int64_t b = row / batch_rows;
         int64_t s = attrs->heads_first ? row % length : row / x->desc->shape[2] % length;
         double position = positions->value[(positions->desc->shape[0] > 1 ? b * length : 0) + s];
-        for (int64_t i = 2 * half; i < depth; i++) oracle_put(out, row * depth + i, oracle_read(node, 0, row * depth + i));
+        for (int64_t i = 2 * half; i < depth; i++)
+            oracle_put(out, row * depth + i, oracle_read(node, 0, row * depth + i));
         for (int64_t i = 0; i < half; i++) {
             int64_t first = row * depth + (attrs->interleaved ? 2 * i : i);
             int64_t second = first + (attrs->interleaved ? 1 : half);
             oracle_ve sine, cosine, x0 = oracle_read(node, 0, first), x1 = oracle_read(node, 0, second);
-            oracle_turn(rules, position_turn(phase, i, position), &sine, &cosine);
+            oracle_turn(rules, oracle_position_turn(phase, i, position), &sine, &cosine);
             if (attrs->inverse) sine.v = -sine.v;
             sine = oracle_mul(rules, sine, scale);
             cosine = oracle_mul(rules, cosine, scale);
@@ -54,7 +56,7 @@ pco_status oracle_eval_sinusoidal_positions(oracle_node *node, pco_error *err)
     for (int64_t row = 0; row < positions->count; row++) {
         for (int64_t i = 0; i < half; i++) {
             oracle_ve sine, cosine;
-            oracle_turn(node->rules, position_turn(phase, i, positions->value[row]), &sine, &cosine);
+            oracle_turn(node->rules, oracle_position_turn(phase, i, positions->value[row]), &sine, &cosine);
             int64_t at = row * 2 * half;
             oracle_finish(&node->out[0], at + (attrs->layout ? i : 2 * i), node->rules, sine);
             oracle_finish(&node->out[0], at + (attrs->layout ? half + i : 2 * i + 1), node->rules, cosine);

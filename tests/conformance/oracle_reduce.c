@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Shape of x with the reduced dimensions set to 1; *terms: elements per result. */
-static pco_tensor reduce_kept(const pco_tensor *x, int64_t n_axes, const int64_t *axes, int64_t *terms)
+static pco_tensor oracle_reduce_kept(const pco_tensor *x, int64_t n_axes, const int64_t *axes, int64_t *terms)
 {
     pco_tensor kept = *x;
     *terms = 1;
@@ -21,17 +21,18 @@ static pco_tensor reduce_kept(const pco_tensor *x, int64_t n_axes, const int64_t
 }
 
 /* mean: the sum divided by n, or multiplied by the rounded 1/n. */
-static oracle_ve reduce_mean(const oracle_rules *rules, oracle_ve sum, int64_t n)
+static oracle_ve oracle_reduce_mean(const oracle_rules *rules, oracle_ve sum, int64_t n)
 {
     if (n == 0) return (oracle_ve){NAN, 0.0L};
     return oracle_quotient(rules, sum, oracle_rounded(rules, (oracle_ve){n, 0.0L}));
 }
 
-static void reduce_amax(oracle_node *node, const pco_tensor *kept)
+static void oracle_reduce_amax(oracle_node *node, const pco_tensor *kept)
 {
     oracle_output *out = &node->out[0];
     const oracle_operand *x = &node->in[0];
-    for (int64_t i = 0; i < out->count; i++) out->value[i] = out->desc.dtype == PCO_I32 ? INT32_MIN : -INFINITY;
+    for (int64_t i = 0; i < out->count; i++)
+        out->value[i] = out->desc.dtype == PCO_I32 ? INT32_MIN : -INFINITY;
     for (int64_t i = 0; i < x->count; i++) {
         int64_t at = oracle_broadcast_index(x->desc, kept, i);
         oracle_ve v = oracle_read(node, 0, i);
@@ -52,9 +53,9 @@ pco_status oracle_eval_reduce(oracle_node *node, pco_error *err)
     oracle_output *out = &node->out[0];
     const oracle_operand *x = &node->in[0];
     int64_t terms;
-    pco_tensor kept = reduce_kept(x->desc, attrs->n_axes, attrs->axes, &terms);
+    pco_tensor kept = oracle_reduce_kept(x->desc, attrs->n_axes, attrs->axes, &terms);
     if (node->op == PCO_OP_AMAX) {
-        reduce_amax(node, &kept);
+        oracle_reduce_amax(node, &kept);
         return PCO_OK;
     }
     oracle_rules rules = oracle_rules_sum(node->rules, x->desc->dtype);
@@ -65,7 +66,7 @@ pco_status oracle_eval_reduce(oracle_node *node, pco_error *err)
     for (int64_t i = 0; i < out->count; i++) {
         oracle_ve y = oracle_sum_end(&rules, &sums[i], terms - 1, x->quantum);
         if (node->op == PCO_OP_MEAN) {
-            y = reduce_mean(node->rules, oracle_handed(&rules, node->rules, y), terms);
+            y = oracle_reduce_mean(node->rules, oracle_handed(&rules, node->rules, y), terms);
             oracle_finish(out, i, node->rules, y);
         } else {
             oracle_finish(out, i, &rules, y);
@@ -89,7 +90,8 @@ pco_status oracle_eval_scatter_add(oracle_node *node, pco_error *err)
     for (int64_t u = 0; u < updates->count; u++) {
         int64_t index = (int64_t)indices->value[u / inner % indices->count];
         if (index < 0 || index >= n) continue;
-        oracle_sum_add(&sums[(u / inner / indices->count * n + index) * inner + u % inner], oracle_read(node, 2, u));
+        oracle_sum_add(&sums[(u / inner / indices->count * n + index) * inner + u % inner],
+                       oracle_read(node, 2, u));
     }
     double quantum = x->quantum != 0.0 && (updates->quantum == 0.0 || x->quantum < updates->quantum)
                          ? x->quantum
@@ -141,7 +143,7 @@ uint32_t oracle_random_word(uint64_t seed, uint64_t offset, uint32_t stream, uin
 }
 
 /* Two i32 words, the low one first. */
-static uint64_t random_pair(const oracle_node *node, uint32_t input)
+static uint64_t oracle_random_pair(const oracle_node *node, uint32_t input)
 {
     if (!oracle_present(node, input)) return 0;
     const double *value = node->in[input].value;
@@ -153,7 +155,7 @@ pco_status oracle_eval_random_bits(oracle_node *node, pco_error *err)
     (void)err;
     const pco_random_bits_attrs *attrs = node->attrs;
     oracle_output *out = &node->out[0];
-    uint64_t seed = random_pair(node, 0), offset = random_pair(node, 1);
+    uint64_t seed = oracle_random_pair(node, 0), offset = oracle_random_pair(node, 1);
     for (int64_t i = 0; i < out->count; i++)
         out->value[i] = (int32_t)oracle_random_word(seed, offset, (uint32_t)attrs->stream, (uint64_t)i);
     return PCO_OK;
@@ -165,7 +167,7 @@ pco_status oracle_eval_dropout(oracle_node *node, pco_error *err)
     (void)err;
     const pco_dropout_attrs *attrs = node->attrs;
     oracle_output *out = &node->out[0];
-    uint64_t seed = random_pair(node, 1), offset = random_pair(node, 2);
+    uint64_t seed = oracle_random_pair(node, 1), offset = oracle_random_pair(node, 2);
     uint64_t threshold = (uint64_t)llrint(attrs->p * 4294967296.0);
     oracle_ve keep = oracle_constant(node->rules, 1.0 - attrs->p);
     oracle_ve scale = oracle_constant(node->rules, 1.0 / (1.0 - attrs->p));

@@ -1,7 +1,7 @@
 /* softmax, log_softmax, logsumexp. Each term is exp(s_j - m): the subtraction is rounded, exp has its own
  * error. A device may find the maximum on the way and rescale: we allow R = ceil(n / 32) + ceil(log2 n)
- * rescalings of a term (blocks of 32 or more in sequence, then a tree), each exp(m - m') with the error of one
- * exp and one product; the rounded differences m - m' of all of them telescope, so that they cost no more
+ * rescalings of a term (blocks of 32 or more in sequence, then a tree), each exp(m - m') with the error of
+ * one exp and one product; the rounded differences m - m' of all of them telescope, so that they cost no more
  * than the first subtraction again. */
 #include "oracle.h"
 
@@ -10,18 +10,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-static int64_t softmax_rescalings(int64_t n)
+static int64_t oracle_softmax_rescalings(int64_t n)
 {
     int64_t rescalings = n > 1 ? (n + 31) / 32 : 0;
     for (int64_t lanes = 1; lanes < n; lanes *= 2) rescalings++;
     return rescalings;
 }
 
-void oracle_softmax_terms(const oracle_rules *rules, const oracle_rules *sum_rules, const oracle_ve *score, int64_t n,
-                          oracle_ve *term, oracle_ve *sum)
+void oracle_softmax_terms(const oracle_rules *rules, const oracle_rules *sum_rules, const oracle_ve *score,
+                          int64_t n, oracle_ve *term, oracle_ve *sum)
 {
     oracle_real max = -INFINITY, unit = ldexpl(1.0L, 1 - rules->compute.precision);
-    oracle_real rescale = (oracle_real)softmax_rescalings(n) * (rules->function + rules->round) * unit;
+    oracle_real rescale = (oracle_real)oracle_softmax_rescalings(n) * (rules->function + rules->round) * unit;
     oracle_sum total = {0};
     for (int64_t j = 0; j < n; j++)
         if (score[j].v > max || isnan(score[j].v)) max = score[j].v;
@@ -50,8 +50,8 @@ oracle_ve oracle_softmax_weight(const oracle_rules *rules, oracle_ve term, oracl
 }
 
 /* x - max - log(sum), or max + log(sum). */
-static void softmax_logarithm(oracle_node *node, const oracle_ve *score, int64_t n, oracle_ve sum, int64_t base,
-                              int64_t inner)
+static void oracle_softmax_logarithm(oracle_node *node, const oracle_ve *score, int64_t n, oracle_ve sum,
+                                     int64_t base, int64_t inner)
 {
     const oracle_rules *rules = node->rules;
     oracle_real max = -INFINITY;
@@ -84,7 +84,7 @@ pco_status oracle_eval_softmax(oracle_node *node, pco_error *err)
         for (int64_t j = 0; j < n; j++) score[j] = oracle_read(node, 0, base + j * inner);
         oracle_softmax_terms(node->rules, &sum_rules, score, n, term, &sum);
         if (node->op != PCO_OP_SOFTMAX) {
-            softmax_logarithm(node, score, n, sum, node->op == PCO_OP_LOGSUMEXP ? row : base, inner);
+            oracle_softmax_logarithm(node, score, n, sum, node->op == PCO_OP_LOGSUMEXP ? row : base, inner);
             continue;
         }
         for (int64_t j = 0; j < n; j++)

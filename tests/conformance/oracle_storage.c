@@ -39,10 +39,14 @@ uint64_t oracle_bytes(const pco_tensor *tensor)
 oracle_format oracle_format_of(uint32_t dtype)
 {
     switch (dtype) {
-    case PCO_F16: return (oracle_format){11, -14, 65504.0};
-    case PCO_BF16: return (oracle_format){8, -126, 0x1.fep127};
-    case PCO_CONTRACT_F64: return (oracle_format){53, -1022, 0x1.fffffffffffffp1023};
-    default: return (oracle_format){24, -126, 0x1.fffffep127};
+    case PCO_F16:
+        return (oracle_format){11, -14, 65504.0};
+    case PCO_BF16:
+        return (oracle_format){8, -126, 0x1.fep127};
+    case PCO_CONTRACT_F64:
+        return (oracle_format){53, -1022, 0x1.fffffffffffffp1023};
+    default:
+        return (oracle_format){24, -126, 0x1.fffffep127};
     }
 }
 
@@ -82,8 +86,7 @@ static uint16_t oracle_encode16(oracle_format format, int exponent_bits, double 
     if (isinf(x)) return (uint16_t)(sign | (top << fraction_bits));
     if (x == 0.0) return (uint16_t)sign;
     int exponent = ilogb(x);
-    if (exponent < format.emin)
-        return (uint16_t)(sign | (unsigned)ldexp(x, bias - 1 + fraction_bits));
+    if (exponent < format.emin) return (uint16_t)(sign | (unsigned)ldexp(x, bias - 1 + fraction_bits));
     unsigned fraction = (unsigned)ldexp(x, fraction_bits - exponent) & ((1u << fraction_bits) - 1);
     return (uint16_t)(sign | ((unsigned)(exponent + bias) << fraction_bits) | fraction);
 }
@@ -124,11 +127,20 @@ void oracle_decode(uint32_t dtype, const void *from, double *to, int64_t count)
         int32_t n;
         uint16_t h;
         switch (dtype) {
-        case PCO_F32: memcpy(&f, bytes + 4 * i, 4), to[i] = f; break;
-        case PCO_I32: memcpy(&n, bytes + 4 * i, 4), to[i] = n; break;
-        case PCO_F16: memcpy(&h, bytes + 2 * i, 2), to[i] = oracle_decode16(h, 5); break;
-        case PCO_BF16: memcpy(&h, bytes + 2 * i, 2), to[i] = oracle_decode16(h, 8); break;
-        default: to[i] = bytes[i];
+        case PCO_F32:
+            memcpy(&f, bytes + 4 * i, 4), to[i] = f;
+            break;
+        case PCO_I32:
+            memcpy(&n, bytes + 4 * i, 4), to[i] = n;
+            break;
+        case PCO_F16:
+            memcpy(&h, bytes + 2 * i, 2), to[i] = oracle_decode16(h, 5);
+            break;
+        case PCO_BF16:
+            memcpy(&h, bytes + 2 * i, 2), to[i] = oracle_decode16(h, 8);
+            break;
+        default:
+            to[i] = bytes[i];
         }
     }
 }
@@ -143,11 +155,18 @@ void oracle_encode(uint32_t dtype, const double *from, void *to, int64_t count)
         if (dtype == PCO_F16) h = oracle_encode16(oracle_format_of(dtype), 5, from[i]);
         if (dtype == PCO_BF16) h = oracle_encode16(oracle_format_of(dtype), 8, from[i]);
         switch (dtype) {
-        case PCO_F32: memcpy(bytes + 4 * i, &f, 4); break;
-        case PCO_I32: memcpy(bytes + 4 * i, &n, 4); break;
+        case PCO_F32:
+            memcpy(bytes + 4 * i, &f, 4);
+            break;
+        case PCO_I32:
+            memcpy(bytes + 4 * i, &n, 4);
+            break;
         case PCO_F16:
-        case PCO_BF16: memcpy(bytes + 2 * i, &h, 2); break;
-        default: bytes[i] = from[i] != 0.0;
+        case PCO_BF16:
+            memcpy(bytes + 2 * i, &h, 2);
+            break;
+        default:
+            bytes[i] = from[i] != 0.0;
         }
     }
 }

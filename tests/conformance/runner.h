@@ -20,8 +20,8 @@ typedef struct conf_problem {
 
 /* Fills *problem; release with conf_problem_clear, also after an error. Errors: INVALID (the case is wrong:
  * a defect of the suite), OUT_OF_HOST_MEMORY. */
-pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed, const pco_contract *contract,
-                             pco_error *err) PCO_NODISCARD;
+pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
+                             const pco_contract *contract, pco_error *err) PCO_NODISCARD;
 void conf_problem_clear(conf_problem *problem);
 
 /* What is to be done with the outcome of one variant. */
@@ -35,19 +35,19 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
 
 /* ---- memory of a run (runner_memory.c) ---- */
 
-typedef struct run_region {
+typedef struct conf_run_region {
     uint32_t buffer;
-    uint32_t shares;       /* PCO_NONE, or the region whose memory this one is */
-    bool written;          /* by the device: outputs, state, workspace */
+    uint32_t shares;        /* PCO_NONE, or the region whose memory this one is */
+    bool written;           /* by the device: outputs, state, workspace */
     uint64_t offset, bytes; /* bytes = 0: no memory */
-    const void *data;      /* contents before the run, NULL: poison */
+    const void *data;       /* contents before the run, NULL: poison */
     uint64_t data_bytes;
-} run_region;
+} conf_run_region;
 
-typedef struct run_memory {
+typedef struct conf_run_memory {
     const pco_conformance_device *device;
     uint32_t n_regions, n_buffers;
-    run_region regions[CONF_MAX_TENSORS + 1]; /* by tensor, the workspace last */
+    conf_run_region regions[CONF_MAX_TENSORS + 1]; /* by tensor, the workspace last */
     uint64_t alignment[CONF_MAX_TENSORS + 1];
     bool single; /* one buffer for all, or one for each region */
     pco_buffer *buffers[CONF_MAX_TENSORS + 1];
@@ -55,15 +55,16 @@ typedef struct run_memory {
     uint8_t *image, *after; /* all buffers, one behind the other */
     uint64_t starts[CONF_MAX_TENSORS + 1];
     uint64_t total;
-} run_memory;
+} conf_run_memory;
 
 /* Lays out regions (bytes, alignment, data set by the caller) between canaries and creates the buffers. */
-pco_status run_memory_create(run_memory *memory, pco_error *err) PCO_NODISCARD;
-void run_memory_destroy(run_memory *memory);
+pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
+void conf_run_memory_destroy(conf_run_memory *memory);
 /* Writes poison, canaries and contents: the state before a run. */
-pco_status run_memory_reset(run_memory *memory, pco_error *err) PCO_NODISCARD;
+pco_status conf_run_memory_reset(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
 /* Reads all back and checks that nothing outside written regions changed (INTERNAL, saying where). */
-pco_status run_memory_check(run_memory *memory, const pco_tensor *tensors, pco_error *err) PCO_NODISCARD;
-const void *run_memory_result(const run_memory *memory, uint32_t region);
+pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tensors,
+                                 pco_error *err) PCO_NODISCARD;
+const void *conf_run_memory_result(const conf_run_memory *memory, uint32_t region);
 
 #endif

@@ -11,111 +11,116 @@
 enum { CANARY = 256 };
 static const uint8_t POISON[4] = {0xe5, 0x7f, 0xe5, 0x7f};
 
-static uint64_t run_align(uint64_t offset, uint64_t alignment)
+static uint64_t conf_run_align(uint64_t offset, uint64_t alignment)
 {
     return (offset + alignment - 1) / alignment * alignment;
 }
 
-pco_status run_memory_create(run_memory *memory, pco_error *err)
+pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err)
 {
     uint64_t offset = 0;
     for (uint32_t r = 0; r < memory->n_regions; r++) {
-        run_region *region = &memory->regions[r];
+        conf_run_region *region = &memory->regions[r];
         if (region->bytes == 0 || region->shares != PCO_NONE) continue;
         uint64_t alignment = memory->alignment[r] > CANARY ? memory->alignment[r] : CANARY;
         if (!memory->single) offset = 0;
         region->buffer = memory->single ? 0 : memory->n_buffers;
-        region->offset = run_align(offset + CANARY, alignment);
-        offset = run_align(region->offset + region->bytes, 4) + CANARY;
+        region->offset = conf_run_align(offset + CANARY, alignment);
+        offset = conf_run_align(region->offset + region->bytes, 4) + CANARY;
         if (memory->single)
             memory->n_buffers = 1, memory->sizes[0] = offset;
         else
             memory->sizes[memory->n_buffers++] = offset;
     }
     for (uint32_t r = 0; r < memory->n_regions; r++) {
-        run_region *region = &memory->regions[r];
+        conf_run_region *region = &memory->regions[r];
         if (region->bytes == 0 || region->shares == PCO_NONE) continue;
-        const run_region *owner = &memory->regions[region->shares];
+        const conf_run_region *owner = &memory->regions[region->shares];
         region->buffer = owner->buffer, region->offset = owner->offset, region->bytes = owner->bytes;
     }
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
         memory->starts[b] = memory->total;
-        memory->total += run_align(memory->sizes[b], 8);
+        memory->total += conf_run_align(memory->sizes[b], 8);
         if (memory->sizes[b] > memory->device->info->max_allocation)
-            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "size: %" PRIu64 " bytes in one buffer, and the device has %"
-                            PRIu64 " at most", memory->sizes[b], memory->device->info->max_allocation);
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                            "size: %" PRIu64 " bytes in one buffer, and the device has %" PRIu64 " at most",
+                            memory->sizes[b], memory->device->info->max_allocation);
     }
     memory->image = malloc(memory->total + 8);
     memory->after = malloc(memory->total + 8);
     if (!memory->image || !memory->after) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
     for (uint64_t i = 0; i < memory->total; i++) memory->image[i] = POISON[i % 4];
     for (uint32_t r = 0; r < memory->n_regions; r++) {
-        const run_region *region = &memory->regions[r];
+        const conf_run_region *region = &memory->regions[r];
         if (region->bytes && region->data)
-            memcpy(memory->image + memory->starts[region->buffer] + region->offset, region->data, region->data_bytes);
+            memcpy(memory->image + memory->starts[region->buffer] + region->offset, region->data,
+                   region->data_bytes);
     }
     const pco_conformance_device *device = memory->device;
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
         pco_status status = device->plugin->buffer->create(device->device, memory->sizes[b], PCO_USAGE_DEVICE,
                                                            &memory->buffers[b], err);
-        if (status) return pco_fail_prefix(err, status, "creating a buffer of %" PRIu64 " bytes", memory->sizes[b]);
+        if (status)
+            return pco_fail_prefix(err, status, "creating a buffer of %" PRIu64 " bytes", memory->sizes[b]);
     }
     return PCO_OK;
 }
 
-void run_memory_destroy(run_memory *memory)
+void conf_run_memory_destroy(conf_run_memory *memory)
 {
     for (uint32_t b = 0; b < memory->n_buffers; b++)
-        if (memory->buffers[b]) memory->device->plugin->buffer->destroy(memory->device->device, memory->buffers[b]);
+        if (memory->buffers[b])
+            memory->device->plugin->buffer->destroy(memory->device->device, memory->buffers[b]);
     free(memory->image);
     free(memory->after);
     memset(memory, 0, sizeof *memory);
 }
 
-pco_status run_memory_reset(run_memory *memory, pco_error *err)
+pco_status conf_run_memory_reset(conf_run_memory *memory, pco_error *err)
 {
     const pco_conformance_device *device = memory->device;
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
-        pco_status status = device->plugin->buffer->write(device->device, memory->buffers[b], 0,
-                                                          memory->image + memory->starts[b], memory->sizes[b], err);
+        pco_status status = device->plugin->buffer->write(
+            device->device, memory->buffers[b], 0, memory->image + memory->starts[b], memory->sizes[b], err);
         if (status) return pco_fail_prefix(err, status, "writing a buffer");
     }
     return PCO_OK;
 }
 
-static const char *run_region_name(const run_memory *memory, const pco_tensor *tensors, uint32_t region)
+static const char *conf_run_region_name(const conf_run_memory *memory, const pco_tensor *tensors,
+                                        uint32_t region)
 {
     return region + 1 < memory->n_regions ? tensors[region].name : "workspace";
 }
 
 /* Says what byte `at` of buffer b is, now that it changed. */
-static pco_status run_memory_blame(const run_memory *memory, const pco_tensor *tensors, uint32_t b, uint64_t at,
-                                   pco_error *err)
+static pco_status conf_run_memory_blame(const conf_run_memory *memory, const pco_tensor *tensors, uint32_t b,
+                                        uint64_t at, pco_error *err)
 {
     uint64_t best = UINT64_MAX;
     uint32_t near = 0;
     const char *where = "";
     for (uint32_t r = 0; r < memory->n_regions; r++) {
-        const run_region *region = &memory->regions[r];
+        const conf_run_region *region = &memory->regions[r];
         if (!region->bytes || region->buffer != b) continue;
         uint64_t end = region->offset + region->bytes;
         if (at >= region->offset && at < end)
             return pco_fail(err, PCO_ERROR_INTERNAL, "operand '%s' was changed at byte %" PRIu64,
-                            run_region_name(memory, tensors, r), at - region->offset);
+                            conf_run_region_name(memory, tensors, r), at - region->offset);
         uint64_t distance = at < region->offset ? region->offset - at : at - end + 1;
         if (distance < best) best = distance, near = r, where = at < region->offset ? "before" : "behind";
     }
     return pco_fail(err, PCO_ERROR_INTERNAL, "write out of place: %" PRIu64 " bytes %s '%s'", best, where,
-                    run_region_name(memory, tensors, near));
+                    conf_run_region_name(memory, tensors, near));
 }
 
-pco_status run_memory_check(run_memory *memory, const pco_tensor *tensors, pco_error *err)
+pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tensors, pco_error *err)
 {
     const pco_conformance_device *device = memory->device;
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
         uint8_t *after = memory->after + memory->starts[b];
-        pco_status status = device->plugin->buffer->read(device->device, memory->buffers[b], 0, after, memory->sizes[b],
-                                                         err);
+        pco_status status =
+            device->plugin->buffer->read(device->device, memory->buffers[b], 0, after, memory->sizes[b], err);
         if (status) return pco_fail_prefix(err, status, "reading a buffer");
     }
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
@@ -125,20 +130,20 @@ pco_status run_memory_check(run_memory *memory, const pco_tensor *tensors, pco_e
             uint64_t next = memory->sizes[b]; /* end of the stretch that must be unchanged */
             uint64_t skip = next;             /* where the next one starts */
             for (uint32_t r = 0; r < memory->n_regions; r++) {
-                const run_region *region = &memory->regions[r];
+                const conf_run_region *region = &memory->regions[r];
                 if (region->bytes && region->buffer == b && region->written && region->offset >= at &&
                     region->offset < next)
                     next = region->offset, skip = region->offset + region->bytes;
             }
             for (; at < next; at++)
-                if (image[at] != after[at]) return run_memory_blame(memory, tensors, b, at, err);
+                if (image[at] != after[at]) return conf_run_memory_blame(memory, tensors, b, at, err);
             at = skip;
         }
     }
     return PCO_OK;
 }
 
-const void *run_memory_result(const run_memory *memory, uint32_t region)
+const void *conf_run_memory_result(const conf_run_memory *memory, uint32_t region)
 {
     return memory->after + memory->starts[memory->regions[region].buffer] + memory->regions[region].offset;
 }

@@ -11,15 +11,15 @@
 
 enum { SAMPLES = 24 };
 
-typedef struct self_run {
+typedef struct conf_self_run {
     const pco_contract *contract;
     uint64_t seed;
     pco_conformance_self_test *result;
     pco_status status;
     pco_error *err;
-} self_run;
+} conf_self_run;
 
-__attribute__((format(printf, 2, 3))) static void self_note(self_run *run, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void conf_self_note(conf_self_run *run, const char *format, ...)
 {
     if (run->result->first[0]) return;
     va_list arguments;
@@ -30,14 +30,15 @@ __attribute__((format(printf, 2, 3))) static void self_note(self_run *run, const
 
 /* A value outside the acceptance interval, at most one step of the type beyond twice the bound. Returns false
  * where there is none: nothing is promised, or every value is accepted. */
-static bool self_move(const oracle_output *out, const oracle_rules *rules, int64_t i, uint8_t *to)
+static bool conf_self_move(const oracle_output *out, const oracle_rules *rules, int64_t i, uint8_t *to)
 {
     uint32_t dtype = out->desc.dtype;
     double v = out->value[i], e = out->bound[i], moved;
     if (isinf(e) || (dtype == PCO_BOOL && e > 0.0)) return false;
     oracle_encode(dtype, &v, to, 1);
     if (dtype == PCO_BOOL || dtype == PCO_I32 || (e == 0.0 && isfinite(v))) {
-        if (dtype != PCO_BOOL && dtype != PCO_I32 && !rules->nan_inf && fabs(v) >= oracle_format_of(dtype).max)
+        if (dtype != PCO_BOOL && dtype != PCO_I32 && !rules->nan_inf &&
+            fabs(v) >= oracle_format_of(dtype).max)
             return false;
         to[0] ^= 1; /* the lowest bit */
         return true;
@@ -61,7 +62,7 @@ static bool self_move(const oracle_output *out, const oracle_rules *rules, int64
     return true;
 }
 
-static void self_output(self_run *run, const conf_problem *problem, const oracle_output *out)
+static void conf_self_output(conf_self_run *run, const conf_problem *problem, const oracle_output *out)
 {
     uint32_t step = oracle_block_bytes(out->desc.dtype);
     uint8_t *data = malloc((size_t)out->count * step + 8), saved[8];
@@ -75,23 +76,24 @@ static void self_output(self_run *run, const conf_problem *problem, const oracle
     const char *doubt = problem->one->regime == CONF_RANDOM ? conf_judge_mistrust(&verdict) : NULL;
     if (verdict.wrong) {
         run->result->rejected++;
-        self_note(run, "%s: element %lld: %.17g is not accepted as %.17g within %.3g", problem->one->label,
-                  (long long)verdict.element, verdict.got, verdict.expected, verdict.bound);
+        conf_self_note(run, "%s: element %lld: %.17g is not accepted as %.17g within %.3g",
+                       problem->one->label, (long long)verdict.element, verdict.got, verdict.expected,
+                       verdict.bound);
     }
     if (doubt) {
         run->result->toothless++;
-        self_note(run, "%s: %s", problem->one->label, doubt);
+        conf_self_note(run, "%s: %s", problem->one->label, doubt);
     }
     for (int64_t s = 0; s < SAMPLES && s < out->count; s++) {
         int64_t i = out->count <= SAMPLES ? s : s * (out->count - 1) / (SAMPLES - 1);
         memcpy(saved, data + i * step, step);
-        if (self_move(out, &problem->rules, i, data + i * step)) {
+        if (conf_self_move(out, &problem->rules, i, data + i * step)) {
             run->result->elements_moved++;
             conf_judge(out, &problem->rules, data, &verdict);
             if (verdict.wrong == 0) {
                 run->result->missed++;
-                self_note(run, "%s: element %lld: a moved value is accepted as %.17g within %.3g", problem->one->label,
-                          (long long)i, out->value[i], out->bound[i]);
+                conf_self_note(run, "%s: element %lld: a moved value is accepted as %.17g within %.3g",
+                               problem->one->label, (long long)i, out->value[i], out->bound[i]);
             }
         }
         memcpy(data + i * step, saved, step);
@@ -99,24 +101,25 @@ static void self_output(self_run *run, const conf_problem *problem, const oracle
     free(data);
 }
 
-static bool self_visit(void *user, const conf_case *one)
+static bool conf_self_visit(void *user, const conf_case *one)
 {
-    self_run *run = user;
+    conf_self_run *run = user;
     conf_problem problem;
     if (one->regime == CONF_SPECIAL && !run->contract->nan_inf) return true;
     run->result->cases++;
     run->status = conf_problem_make(&problem, one, run->seed, run->contract, run->err);
     for (uint32_t i = 0; i < problem.node.n_outputs && !run->status; i++)
-        self_output(run, &problem, &problem.oracle.out[i]);
+        conf_self_output(run, &problem, &problem.oracle.out[i]);
     conf_problem_clear(&problem);
     return run->status == PCO_OK;
 }
 
 pco_status pco_conformance_test_judge(pco_conformance_tier tier, const char *ops, uint64_t seed,
-                                      const pco_contract *contract, pco_conformance_self_test *result, pco_error *err)
+                                      const pco_contract *contract, pco_conformance_self_test *result,
+                                      pco_error *err)
 {
     memset(result, 0, sizeof *result);
-    self_run run = {.contract = contract, .seed = seed, .result = result, .err = err};
-    conf_cases_visit(tier, ops, self_visit, &run);
+    conf_self_run run = {.contract = contract, .seed = seed, .result = result, .err = err};
+    conf_cases_visit(tier, ops, conf_self_visit, &run);
     return run.status;
 }

@@ -1,11 +1,12 @@
-/* The oracle and its judge, without a device: known values, the bounds' exact cases, and that what is wrong is
- * always caught. */
+/* The oracle and its judge, without a device: known values, the bounds' exact cases, and that what is wrong
+ * is always caught. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -17,14 +18,26 @@
 
 static pco_contract contract_strict(void)
 {
-    return (pco_contract){.size = sizeof(pco_contract), .compute = PCO_F32, .round_to_nearest = 1, .subnormals = 1,
-                          .nan_inf = 1, .div_ulp = 0.5f, .sqrt_ulp = 0.5f, .rsqrt_ulp = 2.0f, .function_ulp = 4.0f};
+    return (pco_contract){.size = sizeof(pco_contract),
+                          .compute = PCO_F32,
+                          .round_to_nearest = 1,
+                          .subnormals = 1,
+                          .nan_inf = 1,
+                          .div_ulp = 0.5f,
+                          .sqrt_ulp = 0.5f,
+                          .rsqrt_ulp = 2.0f,
+                          .function_ulp = 4.0f};
 }
 
 static pco_contract contract_loose(void)
 {
-    return (pco_contract){.size = sizeof(pco_contract), .compute = PCO_F32, .contraction = 1, .div_ulp = 2.5f,
-                          .sqrt_ulp = 3.0f, .rsqrt_ulp = 2.0f, .function_ulp = 4.0f};
+    return (pco_contract){.size = sizeof(pco_contract),
+                          .compute = PCO_F32,
+                          .contraction = 1,
+                          .div_ulp = 2.5f,
+                          .sqrt_ulp = 3.0f,
+                          .rsqrt_ulp = 2.0f,
+                          .function_ulp = 4.0f};
 }
 
 static pco_contract contract_double(void)
@@ -79,7 +92,8 @@ static void test_philox(void **state)
     assert_int_equal(oracle_random_word(0, 0, 0, 3), 0x9b00dbd8u);
 }
 
-/* Bounds are no larger than they must be: exact where a result is representable, half an ulp where it is not. */
+/* Bounds are no larger than they must be: exact where a result is representable, half an ulp where it is not.
+ */
 static void test_bounds(void **state)
 {
     (void)state;
@@ -103,7 +117,9 @@ static void test_bounds(void **state)
 
 static oracle_output output_of(uint32_t dtype, double *value, double *bound, int64_t count)
 {
-    return (oracle_output){.desc = {.dtype = dtype, .rank = 1, .shape = {count}}, .count = count, .value = value,
+    return (oracle_output){.desc = {.dtype = dtype, .rank = 1, .shape = {count}},
+                           .count = count,
+                           .value = value,
                            .bound = bound};
 }
 
@@ -151,7 +167,8 @@ static void test_cases(void **state)
     uint32_t count = pco_conformance_count(&quick);
     assert_in_range(count, 700, 2500);
     assert_int_equal(pco_conformance_count(&none), 0);
-    assert_int_equal(pco_conformance_count(&two), pco_conformance_count(&add) + pco_conformance_count(&matmul));
+    assert_int_equal(pco_conformance_count(&two),
+                     pco_conformance_count(&add) + pco_conformance_count(&matmul));
     conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, label_is_unique, seen);
 }
 
@@ -159,7 +176,8 @@ static void check_contract(const pco_contract *contract)
 {
     pco_conformance_self_test result;
     pco_error err = {""};
-    assert_int_equal(pco_conformance_test_judge(PCO_CONFORMANCE_QUICK, NULL, 7, contract, &result, &err), PCO_OK);
+    assert_int_equal(pco_conformance_test_judge(PCO_CONFORMANCE_QUICK, NULL, 7, contract, &result, &err),
+                     PCO_OK);
     if (result.rejected || result.missed || result.toothless) print_error("%s\n", result.first);
     assert_true(result.cases > 700 && result.elements_moved > 10000);
     assert_int_equal(result.rejected, 0);
@@ -174,12 +192,242 @@ static void test_always_caught(void **state)
     for (int i = 0; i < 3; i++) check_contract(&contracts[i]);
 }
 
+/* ---- a device in this file: neg and add of f32, with one defect at a time ---- */
+
+typedef enum toy_defect {
+    TOY_RIGHT,
+    TOY_ZERO,        /* leaves the result at zero */
+    TOY_ONE_ELEMENT, /* one element is off by an ulp */
+    TOY_BEHIND,      /* writes a word behind its result */
+    TOY_INPUT,       /* changes an operand */
+    TOY_UNSTEADY,    /* another result each time */
+    TOY_IN_PLACE,    /* wrong when the result lies on its operand */
+    TOY_UNTOUCHED,   /* writes nothing */
+    TOY_REFUSES,     /* supports nothing */
+    TOY_LOST,        /* is lost on submission */
+    TOY_DEFECTS,
+} toy_defect;
+
+struct pco_device {
+    toy_defect defect;
+    uint32_t runs;
+};
+
+struct pco_buffer {
+    uint8_t *data;
+};
+
+struct pco_program {
+    float *in[2], *out;
+    int64_t count;
+    uint32_t op;
+};
+
+static pco_status toy_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer,
+                             pco_error *err)
+{
+    (void)device, (void)usage, (void)err;
+    *buffer = malloc(sizeof **buffer);
+    (*buffer)->data = calloc(1, bytes + 1);
+    return PCO_OK;
+}
+
+static void toy_destroy(pco_device *device, pco_buffer *buffer)
+{
+    (void)device;
+    free(buffer->data);
+    free(buffer);
+}
+
+static pco_status toy_write(pco_device *device, pco_buffer *buffer, uint64_t offset, const void *data,
+                            uint64_t bytes, pco_error *err)
+{
+    (void)device, (void)err;
+    memcpy(buffer->data + offset, data, bytes);
+    return PCO_OK;
+}
+
+static pco_status toy_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
+                           uint64_t bytes, pco_error *err)
+{
+    (void)device, (void)err;
+    memcpy(data, buffer->data + offset, bytes);
+    return PCO_OK;
+}
+
+static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
+{
+    const pco_node *n = &part->nodes[node];
+    const pco_tensor *y = &part->tensors[n->outputs[0]];
+    bool same = y->dtype == PCO_F32;
+    for (uint32_t i = 0; i < n->n_inputs && same; i++) same = part->tensors[n->inputs[i]].bytes == y->bytes;
+    if (device->defect != TOY_REFUSES && same) return PCO_OK;
+    snprintf(err->message, sizeof err->message, "the toy does not like it");
+    return PCO_ERROR_UNSUPPORTED;
+}
+
+static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
+                              pco_error *err)
+{
+    (void)device, (void)part, (void)err;
+    proposal->nodes[0].in_place = 1;
+    proposal->nodes[0].workspace = 12;
+    return PCO_OK;
+}
+
+static pco_status toy_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
+                              const pco_plan *plan, pco_program **program, pco_error *err)
+{
+    (void)device, (void)proposal, (void)err;
+    const pco_node *node = &part->nodes[0];
+    pco_program *made = calloc(1, sizeof *made);
+    uint32_t y = node->outputs[0];
+    made->op = node->op;
+    made->count = (int64_t)part->tensors[y].bytes / 4;
+    for (uint32_t i = 0; i < node->n_inputs && made->count; i++) {
+        const pco_place *place = &plan->tensors[node->inputs[i]];
+        made->in[i] = (float *)(void *)(plan->buffers[place->buffer]->data + place->offset);
+    }
+    if (made->count)
+        made->out = (float *)(void *)(plan->buffers[plan->tensors[y].buffer]->data + plan->tensors[y].offset);
+    *program = made;
+    return PCO_OK;
+}
+
+static void toy_free(pco_device *device, pco_program *program)
+{
+    (void)device;
+    free(program);
+}
+
+static uint32_t toy_segments(const pco_program *program)
+{
+    (void)program;
+    return 1;
+}
+
+static pco_status toy_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
+                             uint64_t *ticket, pco_error *err)
+{
+    (void)first, (void)count;
+    *ticket = ++device->runs;
+    if (device->defect == TOY_LOST) {
+        snprintf(err->message, sizeof err->message, "gone");
+        return PCO_ERROR_DEVICE_LOST;
+    }
+    for (int64_t i = 0; i < program->count && device->defect != TOY_UNTOUCHED; i++)
+        program->out[i] =
+            program->op == PCO_OP_ADD ? program->in[0][i] + program->in[1][i] : -program->in[0][i];
+    if (program->count == 0) return PCO_OK;
+    float *y = program->out, *last = &y[program->count - 1];
+    if (device->defect == TOY_ZERO) memset(y, 0, (size_t)program->count * sizeof *y);
+    if (device->defect == TOY_ONE_ELEMENT) *last = nextafterf(*last, 3.0f);
+    if (device->defect == TOY_BEHIND) last[1] = 0.0f;
+    if (device->defect == TOY_INPUT) program->in[0][0] = 42.0f;
+    if (device->defect == TOY_UNSTEADY && device->runs % 2 == 0) y[0] = nextafterf(y[0], 1e9f);
+    if (device->defect == TOY_IN_PLACE && y == program->in[0]) y[0] += 1.0f;
+    return PCO_OK;
+}
+
+static pco_status toy_wait(pco_device *device, uint64_t ticket, uint64_t nanoseconds, pco_error *err)
+{
+    (void)device, (void)ticket, (void)nanoseconds, (void)err;
+    return PCO_OK;
+}
+
+static pco_conformance_result toy_run(toy_defect defect, const char *ops)
+{
+    static const pco_buffer_api buffers = {.size = sizeof buffers,
+                                           .create = toy_create,
+                                           .destroy = toy_destroy,
+                                           .write = toy_write,
+                                           .read = toy_read};
+    static const pco_program_api programs = {.size = sizeof programs,
+                                             .supports = toy_supports,
+                                             .propose = toy_propose,
+                                             .prepare = toy_prepare,
+                                             .destroy = toy_free,
+                                             .segments = toy_segments};
+    static const pco_queue_api queues = {.size = sizeof queues, .submit = toy_submit, .wait = toy_wait};
+    static const pco_plugin plugin = {.size = sizeof plugin,
+                                      .abi_version = PCO_ABI_VERSION,
+                                      .name = "toy",
+                                      .buffer = &buffers,
+                                      .program = &programs,
+                                      .queue = &queues};
+    pco_device device = {.defect = defect};
+    pco_device_info info = {.size = sizeof info,
+                            .max_allocation = 1 << 30,
+                            .buffer_alignment = 64,
+                            .contract = contract_strict()};
+    pco_conformance_device entry = {&plugin, &device, &info, "toy:0"};
+    pco_conformance_options options = {.ops = ops, .seed = 5};
+    pco_conformance_result result;
+    pco_error err = {""};
+    assert_int_equal(pco_conformance_run(&options, &entry, 1, &result, &err), PCO_OK);
+    return result;
+}
+
+static void test_toy_right(void **state)
+{
+    (void)state;
+    pco_conformance_result result = toy_run(TOY_RIGHT, "neg,add");
+    if (result.n_failures) print_error("%s\n", result.failures[0].detail);
+    assert_int_equal(result.count[PCO_CASE_FAIL] + result.count[PCO_CASE_MISTRUSTED], 0);
+    assert_true(result.count[PCO_CASE_PASS] > 5 && result.count[PCO_CASE_UNSUPPORTED] > 5);
+    assert_int_equal(pco_conformance_judge(&result, 1), PCO_VERDICT_PASS);
+    assert_int_equal(result.n_ops, 2);
+    assert_true(result.ops[0].op == PCO_OP_ADD && result.ops[0].max_ratio <= 1.0);
+    pco_conformance_clear(&result, 1);
+}
+
+static void test_toy_wrong(void **state)
+{
+    (void)state;
+    static const char *const SAYS[TOY_DEFECTS] = {
+        [TOY_ZERO] = "outside their bounds",
+        [TOY_ONE_ELEMENT] = "outside their bounds",
+        [TOY_BEHIND] = "behind 'y'",
+        [TOY_INPUT] = "operand 'in0' was changed",
+        [TOY_UNSTEADY] = "the second run differs",
+        [TOY_IN_PLACE] = "running in place",
+        [TOY_UNTOUCHED] = "outside their bounds",
+        [TOY_LOST] = "gone",
+    };
+    for (toy_defect defect = TOY_ZERO; defect < TOY_DEFECTS; defect++) {
+        if (defect == TOY_REFUSES) continue;
+        pco_conformance_result result = toy_run(defect, "neg");
+        assert_int_equal(pco_conformance_judge(&result, 1), PCO_VERDICT_FAIL);
+        assert_true(result.n_failures > 0 && result.count[PCO_CASE_FAIL] > 0);
+        if (!strstr(result.failures[0].detail, SAYS[defect])) print_error("%s\n", result.failures[0].detail);
+        assert_non_null(strstr(result.failures[0].detail, SAYS[defect]));
+        assert_non_null(
+            strstr(result.failures[0].repeat, "portico conformance --devices toy:0 --tier quick --ops neg"));
+        assert_int_equal(result.status, defect == TOY_LOST ? PCO_ERROR_DEVICE_LOST : PCO_OK);
+        pco_conformance_clear(&result, 1);
+    }
+}
+
+static void test_toy_refuses(void **state)
+{
+    (void)state;
+    pco_conformance_result result = toy_run(TOY_REFUSES, "neg");
+    assert_int_equal(pco_conformance_judge(&result, 1), PCO_VERDICT_NOTHING_TESTED);
+    assert_string_equal(result.ops[0].reason, "the toy does not like it");
+    pco_conformance_clear(&result, 1);
+    result = toy_run(TOY_RIGHT, "no_such_op");
+    assert_int_equal(pco_conformance_judge(&result, 1), PCO_VERDICT_NOTHING_TESTED);
+    pco_conformance_clear(&result, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storage), cmocka_unit_test(test_quantum), cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_bounds),  cmocka_unit_test(test_judge),   cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_always_caught),
+        cmocka_unit_test(test_storage),       cmocka_unit_test(test_quantum),
+        cmocka_unit_test(test_philox),        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_judge),         cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_always_caught), cmocka_unit_test(test_toy_right),
+        cmocka_unit_test(test_toy_wrong),     cmocka_unit_test(test_toy_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,175 @@
+/* portico bench: how fast is this device? */
+#include "cli/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BENCH_FIGURES = 32 };
+
+typedef struct bench_arguments {
+    const char *devices, *op;
+    double seconds;
+    int json;
+} bench_arguments;
+
+static int bench_parse(int argc, char **argv, bench_arguments *arguments)
+{
+    const char *value;
+    for (int i = 2; i < argc; i++) {
+        int m = cli_option(argc, argv, &i, "--devices", NULL, &arguments->devices);
+        if (!m) m = cli_option(argc, argv, &i, "--op", NULL, &arguments->op);
+        if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--seconds", NULL, &value)) > 0 &&
+            !cli_number("--seconds", value, 0.001, 3600, &arguments->seconds))
+            return CLI_USAGE;
+        if (m < 0) return CLI_USAGE;
+        if (!m) return cli_unknown("bench", argv[i]);
+    }
+    if (strcmp(arguments->op, "all") == 0) arguments->op = "*";
+    if (bench_op_known(arguments->op)) return CLI_OK;
+    cli_error("there is no figure '%s'; there are: %s", arguments->op, bench_op_names());
+    return CLI_USAGE;
+}
+
+static void bench_print(const pco_device_entry *device, const bench_figure *figures, uint32_t count)
+{
+    printf("%s: %s, %s\n", device->id, device->info.name, device->info.driver);
+    for (uint32_t i = 0; i < count; i++) {
+        const bench_figure *f = &figures[i];
+        if (*f->error) {
+            int column = printf("  %-14s ", f->name);
+            cli_wrap(f->error, column, column);
+            continue;
+        }
+        printf("  %-14s %9.3f ms  %8.2f %-7s  %4d runs  %s\n", f->name, f->milliseconds, f->rate, f->unit,
+               f->repetitions, f->peer);
+    }
+}
+
+static void bench_json_number(pco_json_writer *json, const char *key, double value)
+{
+    pco_json_key(json, key);
+    if (value > 0)
+        pco_json_write_number(json, value);
+    else
+        pco_json_write_null(json);
+}
+
+static void bench_json_text(pco_json_writer *json, const char *key, const char *value)
+{
+    pco_json_key(json, key);
+    pco_json_write_string(json, value);
+}
+
+static void bench_json(pco_json_writer *json, const pco_device_entry *device, const bench_figure *figures,
+                       uint32_t count)
+{
+    pco_json_begin_object(json);
+    bench_json_text(json, "device", device->id);
+    bench_json_text(json, "name", device->info.name);
+    bench_json_text(json, "driver", device->info.driver);
+    pco_json_key(json, "figures");
+    pco_json_begin_array(json);
+    for (uint32_t i = 0; i < count; i++) {
+        const bench_figure *f = &figures[i];
+        pco_json_begin_object(json);
+        bench_json_text(json, "name", f->name);
+        bench_json_number(json, "milliseconds", f->milliseconds);
+        bench_json_number(json, "rate", f->rate);
+        bench_json_text(json, "unit", f->unit);
+        bench_json_number(json, "of_copy", f->of_copy);
+        bench_json_number(json, "ratio_to_peer", f->ratio);
+        bench_json_text(json, "peer", f->peer);
+        pco_json_key(json, "repetitions");
+        pco_json_write_int(json, f->repetitions);
+        bench_json_text(json, "error", f->error);
+        pco_json_end_object(json);
+    }
+    pco_json_end_array(json);
+    pco_json_end_object(json);
+}
+
+static int bench_devices(const bench_arguments *arguments, pco_registry *registry, const uint32_t *indices,
+                         uint32_t count)
+{
+    const pco_device_entry *devices;
+    pco_registry_devices(registry, &devices);
+    bench_figure *figures = calloc(BENCH_FIGURES, sizeof *figures);
+    if (!figures) return CLI_FAILED;
+    int status = CLI_FAILED; /* until there is a figure */
+    pco_json_writer json = {.file = stdout, .indent = 2};
+    if (arguments->json)
+        pco_json_begin_array(&json);
+    else
+        printf("Medians of interleaved runs after one that is not counted; %u threads on the CPU.\n\n",
+               pco_registry_config(registry)->threads);
+    for (uint32_t i = 0; i < count; i++) {
+        const pco_device_entry *device = &devices[indices[i]];
+        bench_setup setup = {.device = device->id, .seconds = arguments->seconds};
+        fprintf(stderr, "%s ...\n", device->id);
+        uint32_t n = bench_ops(&setup, registry, arguments->op, pco_registry_config(registry)->threads,
+                               figures, BENCH_FIGURES);
+        for (uint32_t k = 0; k < n; k++)
+            if (!*figures[k].error) status = CLI_OK;
+        if (arguments->json) {
+            bench_json(&json, device, figures, n);
+            continue;
+        }
+        if (i) putchar('\n');
+        bench_print(device, figures, n);
+        fflush(stdout);
+    }
+    if (arguments->json) {
+        pco_json_end_array(&json);
+        putchar('\n');
+    }
+    free(figures);
+    return status;
+}
+
+static int bench_run(int argc, char **argv)
+{
+    bench_arguments arguments = {.op = "*", .seconds = 0.5};
+    uint32_t *indices = NULL;
+    int status;
+    if (argc < 2) {
+        cli_error("bench: `op` or a model is missing; see portico bench --help");
+        return CLI_USAGE;
+    }
+    if (strcmp(argv[1], "op") != 0) return bench_model(argc, argv);
+    status = bench_parse(argc, argv, &arguments);
+    if (status) return status;
+    pco_registry *registry = cli_registry(&status);
+    if (!registry) return status;
+    uint32_t count = cli_select_devices(registry, arguments.devices, &indices, &status);
+    if (count) status = bench_devices(&arguments, registry, indices, count);
+    free(indices);
+    pco_registry_destroy(registry);
+    return status;
+}
+
+const cli_command cli_bench = {
+    .name = "bench",
+    .summary = "speed of operations, or of a model",
+    .help = "usage: portico bench op [--devices LIST] [--op NAME] [--seconds S] [--json]\n"
+            "       portico bench MODEL [--devices LIST] [--prompt-tokens N] [-n N] [--context N] [--seconds "
+            "S] [--json]\n\n"
+            "`bench op` times single operations on operands in device memory. Copy, add, gelu, norms and\n"
+            "softmax work on 4096 x 4096 f32; gemv is one row times 4096 x 4096 weights; each is shown as a\n"
+            "fraction of what a copy on the same device moves per second. matmul is 1024^3 in f32, beside\n"
+            "OpenBLAS with as many threads when libopenblas.so.0 is installed. attention is 8 heads of 64\n"
+            "over 1,024 positions (attention_row: one query) beside its own decomposition into primitives.\n"
+            "`bench MODEL` times reading a prompt and generating token by token. Repetitions of what is\n"
+            "compared (there, all devices) alternate in one run; the figures are medians; warm-up is not\n"
+            "counted.\n\n"
+            "  --devices LIST     devices separated by commas, each of which must match one, or `all`;\n"
+            "                     default: the chosen one\n"
+            "  --op NAME          one figure, a pattern, or `all` (default)\n"
+            "  --seconds S        time per figure (default 0.5), at least 3 runs\n"
+            "  --prompt-tokens N  length of the prompt (default 64, or half of the context)\n"
+            "  -n N               tokens generated in one run (default 32)\n"
+            "  --json             an array of objects instead of text\n\n"
+            "Exit status: 0 done, 1 nothing could be timed, 2 wrong usage.\n",
+    .run = bench_run,
+};

@@ -1,0 +1,367 @@
+/* Speed of single operations, each beside something that says how good it is: a copy of the same device,
+ * OpenBLAS, or the operation's own decomposition. Operands are states and results transients, so that
+ * everything lies in device memory; one element of a result is an output, to keep it alive. */
+#include "cli/bench.h"
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+#include <fnmatch.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 4096, COLUMNS = 4096, SQUARE = 1024, POSITIONS = 1024, HEADS = 8, HEAD_SIZE = 64 };
+
+typedef enum bench_against {
+    AGAINST_COPY,
+    AGAINST_BLAS,
+    AGAINST_DECOMPOSITION,
+    AGAINST_NOTHING
+} bench_against;
+
+typedef struct bench_row {
+    const char *name;
+    bench_against against;
+    double flops; /* of one run; 0: `bytes` are what counts */
+    double bytes; /* read and written */
+    uint32_t (*build)(pco_graph *graph, const void *weights);
+    int dtype; /* of the constant [ROWS,COLUMNS] that build takes; -1: none */
+} bench_row;
+
+static uint32_t bench_state(pco_graph *graph, const char *name, int64_t rows, int64_t columns)
+{
+    return pco_graph_state(graph, name, PCO_F32, 2, (int64_t[]){rows, columns});
+}
+
+static uint32_t bench_large(pco_graph *graph)
+{
+    return bench_state(graph, "x", ROWS, COLUMNS);
+}
+
+static uint32_t bench_vector(pco_graph *graph, const char *name)
+{
+    const float one = 1;
+    uint32_t scalar = pco_graph_constant_copy(graph, name, PCO_F32, 1, (int64_t[]){1}, &one);
+    return pco_broadcast_to(graph, scalar, 1, (int64_t[]){COLUMNS});
+}
+
+static uint32_t bench_copy(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    uint32_t x = bench_large(graph);
+    const uint32_t halves[2] = {pco_reshape(graph, x, 1, (int64_t[]){-1}),
+                                pco_reshape(graph, bench_state(graph, "y", 1, 4), 1, (int64_t[]){-1})};
+    return pco_concat(graph, halves, 2, 0);
+}
+
+static uint32_t bench_add(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    return pco_binary(graph, PCO_OP_ADD, bench_large(graph), bench_state(graph, "z", ROWS, COLUMNS));
+}
+
+static uint32_t bench_gelu(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    return pco_unary(graph, PCO_OP_GELU, bench_large(graph));
+}
+
+static uint32_t bench_layer_norm(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    const uint32_t inputs[3] = {bench_large(graph), bench_vector(graph, "weight"),
+                                bench_vector(graph, "bias")};
+    return pco_graph_add(graph, PCO_OP_LAYER_NORM, NULL, inputs, 3, NULL);
+}
+
+static uint32_t bench_rms_norm(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    const uint32_t inputs[2] = {bench_large(graph), bench_vector(graph, "weight")};
+    return pco_graph_add(graph, PCO_OP_RMS_NORM, NULL, inputs, 2, NULL);
+}
+
+static uint32_t bench_softmax(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    return pco_softmax(graph, bench_large(graph), -1);
+}
+
+static uint32_t bench_matmul(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    return pco_matmul(graph, bench_state(graph, "a", SQUARE, SQUARE), bench_state(graph, "b", SQUARE, SQUARE),
+                      0, 0);
+}
+
+static uint32_t bench_gemv(pco_graph *graph, pco_dtype dtype, const void *weights)
+{
+    uint32_t weight = pco_graph_constant(graph, "weight", dtype, 2, (int64_t[]){ROWS, COLUMNS}, weights);
+    return pco_linear(graph, bench_state(graph, "v", 1, COLUMNS), weight, PCO_NONE, 0);
+}
+
+static uint32_t bench_gemv_f32(pco_graph *graph, const void *weights)
+{
+    return bench_gemv(graph, PCO_F32, weights);
+}
+
+static uint32_t bench_gemv_f16(pco_graph *graph, const void *weights)
+{
+    return bench_gemv(graph, PCO_F16, weights);
+}
+
+static uint32_t bench_gemv_q8_0(pco_graph *graph, const void *weights)
+{
+    return bench_gemv(graph, PCO_Q8_0, weights);
+}
+
+static uint32_t bench_attend(pco_graph *graph, int64_t queries)
+{
+    static const char *const names[] = {"query", "key", "value"};
+    uint32_t inputs[3];
+    for (int i = 0; i < 3; i++) {
+        int64_t rows = i ? POSITIONS : queries;
+        uint32_t x = bench_state(graph, names[i], HEADS * rows, HEAD_SIZE);
+        inputs[i] = pco_reshape(graph, x, 4, (int64_t[]){1, HEADS, rows, HEAD_SIZE});
+    }
+    return pco_graph_add(graph, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, NULL, inputs, 3, NULL);
+}
+
+static uint32_t bench_attention(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    return bench_attend(graph, POSITIONS);
+}
+
+static uint32_t bench_attention_row(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    return bench_attend(graph, 1);
+}
+
+#define LARGE (4.0 * ROWS * COLUMNS)
+static const bench_row BENCH_ROWS[] = {
+    {"copy", AGAINST_NOTHING, 0, 2 * LARGE, bench_copy, -1},
+    {"add", AGAINST_COPY, 0, 3 * LARGE, bench_add, -1},
+    {"gelu", AGAINST_COPY, 0, 2 * LARGE, bench_gelu, -1},
+    {"layer_norm", AGAINST_COPY, 0, 2 * LARGE, bench_layer_norm, -1},
+    {"rms_norm", AGAINST_COPY, 0, 2 * LARGE, bench_rms_norm, -1},
+    {"softmax", AGAINST_COPY, 0, 2 * LARGE, bench_softmax, -1},
+    {"matmul", AGAINST_BLAS, 2.0 * SQUARE *SQUARE *SQUARE, 0, bench_matmul, -1},
+    {"gemv_f32", AGAINST_COPY, 0, LARGE, bench_gemv_f32, PCO_F32},
+    {"gemv_f16", AGAINST_COPY, 0, LARGE / 2, bench_gemv_f16, PCO_F16},
+    {"gemv_q8_0", AGAINST_COPY, 0, LARGE / 4 * 34 / 32, bench_gemv_q8_0, PCO_Q8_0},
+    {"attention", AGAINST_DECOMPOSITION, 4.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0, bench_attention,
+     -1},
+    {"attention_row", AGAINST_DECOMPOSITION, 0, 2 * 4.0 * HEADS *POSITIONS *HEAD_SIZE, bench_attention_row,
+     -1},
+};
+enum { BENCH_N_ROWS = sizeof BENCH_ROWS / sizeof BENCH_ROWS[0] };
+
+int bench_op_known(const char *pattern)
+{
+    for (int i = 0; i < BENCH_N_ROWS; i++)
+        if (fnmatch(pattern, BENCH_ROWS[i].name, 0) == 0) return 1;
+    return 0;
+}
+
+const char *bench_op_names(void)
+{
+    return "copy, add, gelu, layer_norm, rms_norm, softmax, matmul, gemv_f32, gemv_f16, gemv_q8_0, "
+           "attention, "
+           "attention_row";
+}
+
+/* ---- running ---- */
+
+static pco_status bench_execute(void *user, pco_error *err)
+{
+    return pco_executable_run(user, err);
+}
+
+/* Fills the states of `graph` with values between -1 and 1: zeros are faster than numbers on some devices. */
+static pco_status bench_fill(pco_session *session, const pco_graph *graph, pco_error *err)
+{
+    pco_graph *fill = pco_graph_create();
+    if (!fill) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
+    const int32_t zero = 0;
+    uint32_t index = pco_graph_constant_copy(fill, "index", PCO_I32, 1, (int64_t[]){1}, &zero), written = 0;
+    for (uint32_t t = 0; t < graph->n_tensors; t++) {
+        const pco_tensor *x = &graph->tensors[t];
+        if (x->kind != PCO_KIND_STATE) continue;
+        int64_t flat[1] = {pco_tensor_elements(x)};
+        uint32_t values = pco_unary(fill, PCO_OP_SIN, pco_iota(fill, PCO_F32, 0, t, 1e-3, 1, flat));
+        uint32_t state = pco_graph_state(fill, x->name, x->dtype, x->rank, x->shape);
+        pco_state_write(fill, state, pco_reshape(fill, values, x->rank, x->shape), index, 1);
+        written++;
+    }
+    pco_executable *executable = NULL;
+    pco_status status = pco_graph_check(fill, err);
+    if (!status && written) status = pco_executable_create(session, fill, NULL, &executable, err);
+    if (!status && written) status = pco_executable_run(executable, err);
+    pco_executable_destroy(executable);
+    pco_graph_destroy(fill);
+    return status;
+}
+
+/* An executable of a row; `fill`: its states get their values. */
+static pco_status bench_make(pco_session *session, const bench_row *row, const void *weights, int decomposed,
+                             int fill, pco_executable **executable, pco_error *err)
+{
+    pco_graph *graph = pco_graph_create();
+    *executable = NULL;
+    if (!graph) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
+    uint32_t y = pco_reshape(graph, row->build(graph, weights), 1, (int64_t[]){-1});
+    pco_graph_output(graph, pco_slice_axis(graph, y, 0, 0, 1), "first");
+    pco_status status = pco_graph_check(graph, err);
+    if (!status && fill) status = bench_fill(session, graph, err);
+    const pco_executable_params params = {.name = row->name, .force_decomposition = decomposed};
+    if (!status) status = pco_executable_create(session, graph, &params, executable, err);
+    pco_graph_destroy(graph);
+    if (!status && pco_executable_inspect(*executable).cpu_nodes) {
+        pco_executable_destroy(*executable);
+        *executable = NULL;
+        status = pco_fail(err, PCO_ERROR_UNSUPPORTED, "the device cannot run it: it would run on the CPU");
+    }
+    return status;
+}
+
+static pco_status bench_weights(int dtype, void **weights, pco_error *err)
+{
+    uint64_t bytes;
+    *weights = NULL;
+    if (dtype < 0) return PCO_OK;
+    pco_status status = pco_dtype_bytes((uint32_t)dtype, 2, (int64_t[]){ROWS, COLUMNS}, &bytes, err);
+    if (status) return status;
+    float *row = malloc(COLUMNS * sizeof *row);
+    unsigned char *all = malloc(bytes);
+    for (int64_t r = 0; row && all && !status && r < ROWS; r++) {
+        for (int i = 0; i < COLUMNS; i++) row[i] = (float)(((r * 31 + i * 17) % 255) - 127) / 127;
+        status = pco_dtype_from_f32((uint32_t)dtype, row, COLUMNS, all + bytes / ROWS * (uint64_t)r, err);
+    }
+    if (!row || !all) status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for weights");
+    free(row);
+    if (status)
+        free(all);
+    else
+        *weights = all;
+    return status;
+}
+
+/* A matrix product by OpenBLAS. */
+typedef struct bench_product {
+    bench_blas blas;
+    float *a, *b, *c;
+} bench_product;
+
+static pco_status bench_blas_run(void *user, pco_error *err)
+{
+    (void)err;
+    const bench_product *p = user;
+    enum { ROW_MAJOR = 101, PLAIN = 111 };
+    p->blas.sgemm(ROW_MAJOR, PLAIN, PLAIN, SQUARE, SQUARE, SQUARE, 1, p->a, SQUARE, p->b, SQUARE, 0, p->c,
+                  SQUARE);
+    return PCO_OK;
+}
+
+static int bench_product_open(bench_product *p, uint32_t threads)
+{
+    size_t count = (size_t)SQUARE * SQUARE;
+    *p = (bench_product){.a = malloc(count * 4), .b = malloc(count * 4), .c = malloc(count * 4)};
+    if (!p->a || !p->b || !p->c || !bench_blas_open(&p->blas, threads)) return 0;
+    for (size_t i = 0; i < count; i++) {
+        p->a[i] = sinf((float)i * 1e-3f);
+        p->b[i] = sinf((float)i * 1e-3f + 1);
+    }
+    return 1;
+}
+
+static void bench_product_close(bench_product *p)
+{
+    bench_blas_close(&p->blas);
+    free(p->a);
+    free(p->b);
+    free(p->c);
+}
+
+static void bench_results(const bench_row *row, const double *medians, bench_figure *figure)
+{
+    figure->milliseconds = 1e3 * medians[0];
+    figure->rate = 1e-9 * (row->flops > 0 ? row->flops : row->bytes) / medians[0];
+    figure->unit = row->flops > 0 ? "GFLOP/s" : "GB/s";
+    if (row->against == AGAINST_COPY) {
+        double copy = 1e-9 * 2 * LARGE / medians[1];
+        figure->of_copy = figure->rate / copy;
+        snprintf(figure->peer, sizeof figure->peer, "%.0f %% of copy (%.1f GB/s)", 100 * figure->of_copy,
+                 copy);
+    } else if (row->against == AGAINST_DECOMPOSITION) {
+        figure->ratio = medians[1] / medians[0];
+        snprintf(figure->peer, sizeof figure->peer, "%.2f times its decomposition (%.3f ms)", figure->ratio,
+                 1e3 * medians[1]);
+    } else if (row->against == AGAINST_BLAS && medians[1] > 0) {
+        figure->ratio = medians[1] / medians[0];
+        snprintf(figure->peer, sizeof figure->peer, "%.2f times OpenBLAS on the CPU (%.1f GFLOP/s)",
+                 figure->ratio, 1e-9 * row->flops / medians[1]);
+    }
+}
+
+static pco_status bench_figure_run(bench_setup *setup, const bench_row *row, uint32_t threads,
+                                   const void *weights, bench_figure *figure, pco_error *err)
+{
+    pco_executable *subject = NULL, *other = NULL;
+    bench_product product = {0};
+    double medians[BENCH_MAX] = {0};
+    int jobs = 1;
+    bench_job job[2] = {{bench_execute, NULL}, {bench_execute, NULL}};
+    pco_status status = bench_make(setup->session, row, weights, 0, 1, &subject, err);
+    job[0].user = subject;
+    if (!status && row->against == AGAINST_COPY) {
+        status = bench_make(setup->session, &BENCH_ROWS[0], NULL, 0, 1, &other, err);
+        jobs = 2;
+    } else if (!status && row->against == AGAINST_DECOMPOSITION) {
+        status = bench_make(setup->session, row, weights, 1, 0, &other, err);
+        jobs = 2;
+    }
+    job[1].user = other;
+    if (!status && row->against == AGAINST_BLAS) {
+        if (bench_product_open(&product, threads)) {
+            job[1] = (bench_job){bench_blas_run, &product};
+            jobs = 2;
+        } else {
+            snprintf(figure->peer, sizeof figure->peer, "peer not installed (libopenblas.so.0)");
+        }
+    }
+    if (!status) status = bench_time(job, jobs, setup->seconds, medians, &figure->repetitions, err);
+    if (!status) bench_results(row, medians, figure);
+    bench_product_close(&product);
+    pco_executable_destroy(subject);
+    pco_executable_destroy(other);
+    return status;
+}
+
+uint32_t bench_ops(bench_setup *setup, pco_registry *registry, const char *pattern, uint32_t threads,
+                   bench_figure *figures, uint32_t capacity)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < BENCH_N_ROWS && count < capacity; i++) {
+        const bench_row *row = &BENCH_ROWS[i];
+        if (fnmatch(pattern, row->name, 0) != 0) continue;
+        bench_figure *figure = &figures[count++];
+        pco_error err = {""};
+        void *weights = NULL;
+        *figure = (bench_figure){.unit = ""};
+        snprintf(figure->name, sizeof figure->name, "%s", row->name);
+        /* A session of its own: states are kept until it ends. */
+        pco_status status = pco_session_open(registry, setup->device, &setup->session, &err);
+        if (!status) status = bench_weights(row->dtype, &weights, &err);
+        if (!status) status = bench_figure_run(setup, row, threads, weights, figure, &err);
+        if (status)
+            snprintf(figure->error, sizeof figure->error, "%.500s", *err.message ? err.message : "failed");
+        pco_session_close(setup->session);
+        setup->session = NULL;
+        free(weights);
+    }
+    return count;
+}

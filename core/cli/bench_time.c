@@ -1,0 +1,74 @@
+/* Timing, and the peer that a matrix product is compared with. */
+#include "cli/bench.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+
+enum { BENCH_MOST = 2000, BENCH_LEAST = 3 };
+
+static int bench_order(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static pco_status bench_one(const bench_job *job, double *seconds, pco_error *err)
+{
+    double start = cli_seconds();
+    pco_status status = job->run(job->user, err);
+    *seconds = cli_seconds() - start;
+    return status;
+}
+
+pco_status bench_time(const bench_job *jobs, int count, double seconds, double *medians, int *repetitions,
+                      pco_error *err)
+{
+    double *times[BENCH_MAX] = {0}, first = 0;
+    pco_status status = PCO_OK;
+    int n = 0, least = BENCH_LEAST;
+    for (int j = 0; !status && j < count; j++) { /* caches, pages, clocks */
+        double once = 0;
+        status = bench_one(&jobs[j], &once, err);
+        first += once;
+        times[j] = malloc(BENCH_MOST * sizeof *times[j]);
+        if (!times[j]) status = PCO_ERROR_OUT_OF_HOST_MEMORY;
+    }
+    if (first > 8 * seconds * count) least = 1;
+    double start = cli_seconds();
+    while (!status && n < BENCH_MOST && (n < least || cli_seconds() - start < seconds * count)) {
+        for (int j = 0; !status && j < count; j++) status = bench_one(&jobs[j], &times[j][n], err);
+        n++;
+    }
+    for (int j = 0; j < count; j++) {
+        if (!status) {
+            qsort(times[j], (size_t)n, sizeof *times[j], bench_order);
+            medians[j] = n % 2 ? times[j][n / 2] : (times[j][n / 2 - 1] + times[j][n / 2]) / 2;
+        }
+        free(times[j]);
+    }
+    *repetitions = n;
+    return status;
+}
+
+int bench_blas_open(bench_blas *blas, uint32_t threads)
+{
+    *blas = (bench_blas){.library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL)};
+    if (!blas->library) return 0;
+    void *sgemm = dlsym(blas->library, "cblas_sgemm"),
+         *set = dlsym(blas->library, "openblas_set_num_threads");
+    if (!sgemm || !set) {
+        bench_blas_close(blas);
+        return 0;
+    }
+    /* ISO C has no conversion from an object pointer to a function pointer; POSIX has. */
+    *(void **)&blas->sgemm = sgemm;
+    *(void **)&blas->set_threads = set;
+    blas->set_threads((int)threads);
+    return 1;
+}
+
+void bench_blas_close(bench_blas *blas)
+{
+    if (blas->library) dlclose(blas->library);
+    *blas = (bench_blas){0};
+}

@@ -1,0 +1,252 @@
+#!/bin/bash
+# The `portico` program from outside: what it prints where, and how it exits.
+#
+#   test_cli.sh PORTICO SOURCE [DATA [INCLUDE]]
+#
+# PORTICO: the program. SOURCE: the source folder. DATA: the folder of shared test data (stories260k, gguf-cases,
+# safetensors); what needs it is skipped without it. INCLUDE: a folder with portico/plugin.h, to compile a plugin
+# of another ABI; default: looked for beside the program. Prints one line per check; exits 1 if one failed.
+set -u
+[ $# -ge 2 ] || { echo "usage: $0 PORTICO SOURCE [DATA [INCLUDE]]"; exit 2; }
+portico=$(realpath "$1")
+source=$(realpath "$2")
+data=${3:-}
+include=${4:-$(dirname "$portico")/core/include}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset PORTICO_BACKEND PORTICO_PLUGIN_PATH PORTICO_LOG PORTICO_FALLBACK PORTICO_THREADS
+export PORTICO_CACHE_DIR=$work/cache LC_ALL=C
+passed=0
+failed=0
+skipped=0
+
+ok() { passed=$((passed + 1)); echo "ok    $1"; }
+bad() {
+    failed=$((failed + 1))
+    echo "FAIL  $1: $2"
+    head -c 600 "$work/err" | sed 's/^/      /'
+}
+skip() { skipped=$((skipped + 1)); echo "skip  $1"; }
+
+# run ARGUMENT...: the program, with $work/out, $work/err and $status.
+run() {
+    timeout 300 "$portico" "$@" > "$work/out" 2> "$work/err" < /dev/null
+    status=$?
+}
+
+# status NAME WANTED: the last run's exit status. A run that fails says why in at least one line.
+status() {
+    if [ "$status" != "$2" ]; then
+        bad "$1" "exit status $status, and $2 was expected"
+    elif [ "$2" != 0 ] && ! grep -q . "$work/err"; then
+        bad "$1" "it fails without a word"
+    else
+        ok "$1"
+    fi
+}
+
+# says NAME FILE PATTERN: out or err holds a line like that.
+says() {
+    if grep -Eq -- "$3" "$work/$2"; then ok "$1"; else bad "$1" "no '$3' in std$2"; fi
+}
+silent() { if [ -s "$work/$2" ]; then bad "$1" "std$2 is not empty"; else ok "$1"; fi; }
+json() {
+    if python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/out" 2> /dev/null; then
+        ok "$1"
+    else
+        bad "$1" "stdout is not JSON"
+    fi
+}
+
+# ---- the frame ----
+run; status "no command" 2
+run --help; status "--help" 0; says "--help lists commands" out '^  conformance '
+says "--help lists the environment" out 'PORTICO_BACKEND'; silent "--help: nothing on stderr" err
+run --version; status "--version" 0; says "--version" out '^portico [0-9]+\.[0-9]+'
+run nonsense; status "unknown command" 2
+for command in run inspect devices ops compare conformance bench; do
+    run $command --help; status "$command --help" 0
+    says "$command --help: usage" out "^usage: portico $command"
+    says "$command --help: exit status" out 'Exit status'
+    run $command --no-such-option; status "$command: unknown option" 2
+    says "$command: unknown option is named" err 'no-such-option'
+done
+for command in run inspect compare bench; do
+    run $command; status "$command without a model" 2
+done
+
+# ---- ops ----
+run ops; status "ops" 0; says "ops has matmul" out '^matmul '
+if awk 'length > 100 { exit 1 }' "$work/out"; then ok "ops: 100 columns"; else bad "ops: 100 columns" "too wide"; fi
+run ops layer_norm; status "ops NAME" 0; says "ops NAME: default" out 'eps.*1e-05'
+run ops nonsense; status "ops: unknown op" 2
+run ops add sub; status "ops: two names" 2
+run ops --json; status "ops --json" 0; json "ops --json parses"
+
+# ---- devices ----
+run devices; status "devices" 0; says "devices: the CPU" out '^cpu:'; says "devices: one is marked" out 'the default'
+run devices --json; status "devices --json" 0; json "devices --json parses"
+run devices extra; status "devices: an argument" 2
+export PORTICO_BACKEND=cpu:reference; run devices; unset PORTICO_BACKEND
+status "devices with PORTICO_BACKEND" 0; says "devices: chosen by PORTICO_BACKEND" out 'chosen by PORTICO_BACKEND'
+export PORTICO_BACKEND=nonsense; run devices; unset PORTICO_BACKEND
+status "devices: PORTICO_BACKEND matches nothing" 2; says "devices: still lists" out '^cpu:'
+
+# ---- environment ----
+for setting in PORTICO_LOG=loud PORTICO_FALLBACK=maybe PORTICO_THREADS=0 PORTICO_THREADS=two; do
+    export "${setting?}"; run devices; unset "${setting%%=*}"
+    status "$setting" 2; says "$setting is named" err "${setting%%=*}"
+done
+for command in conformance "bench op" "run $source/models/dates" "inspect $source/models/dates"; do
+    export PORTICO_BACKEND=nonsense; run $command; unset PORTICO_BACKEND
+    case $command in inspect*) [ -f "$source/models/dates/model.safetensors" ] || continue ;; esac
+    status "PORTICO_BACKEND=nonsense, ${command%% *}" 2
+done
+
+# ---- plugins ----
+mkdir "$work/plugins"
+echo "this is no shared object" > "$work/plugins/text.so"
+export PORTICO_PLUGIN_PATH=$work/plugins; run devices
+status "a plugin that is not ELF" 0; says "it is listed" out 'text\.so'; says "the CPU works beside it" out '^cpu:'
+if command -v cc > /dev/null && [ -f "$include/portico/plugin.h" ]; then
+    cat > "$work/newer.c" << 'C'
+#include <portico/plugin.h>
+static const pco_plugin table = {.size = sizeof table, .abi_version = (PCO_ABI_MAJOR + 1) << 16, .name = "newer",
+                                 .version = "1", .description = "made for a later ABI"};
+const pco_plugin *pco_plugin_query(uint32_t host) { (void)host; return &table; }
+C
+    if cc -shared -fPIC -I"$include" "$work/newer.c" -o "$work/plugins/newer.so" 2> "$work/err"; then
+        run devices
+        status "a plugin of a newer ABI" 0; says "it is listed" out 'newer\.so'; says "with the reason" out 'ABI'
+        run conformance --devices newer --tier tiny --ops add; status "and cannot be used" 2
+    else
+        bad "a plugin of a newer ABI" "it does not compile"
+    fi
+else
+    skip "a plugin of a newer ABI: no cc, or no plugin.h in $include"
+fi
+unset PORTICO_PLUGIN_PATH
+
+# ---- bad files ----
+printf 'no model at all, only text\n' > "$work/text.gguf"
+printf 'no model at all, only text\n' > "$work/text.bin"
+printf '\377\377\377\377\377\377\377\377{}' > "$work/long.safetensors"
+printf 'GGUF\003\000' > "$work/cut.gguf"
+: > "$work/empty.safetensors"
+mkdir "$work/folder" "$work/broken"
+echo '{"model_type": "transformer", ' > "$work/broken/config.json"
+for file in missing.gguf text.gguf text.bin long.safetensors cut.gguf empty.safetensors folder broken; do
+    for command in "inspect" "run --prompt x" "compare --devices cpu" "bench --devices cpu"; do
+        run $command "$work/$file"; status "${command%% *} $file" 1
+    done
+    run inspect "$work/$file"; says "inspect $file names it" err "$file"
+    silent "inspect $file: nothing on stdout" out
+done
+
+# ---- options ----
+for option in "-n -1" "-n many" "--temperature -1" "--temperature nan" "--top-p 2" "--top-p 0" "--top-k -1" "--seed x" \
+    "--context 0" "-n" "--echo=1" "--device nonsense" "--prompt a --input b"; do
+    run run "$source/models/dates" $option; status "run $option" 2
+done
+run inspect a b; status "inspect: two models" 2
+run inspect a --dot --json; status "inspect --dot --json" 2
+
+# ---- conformance ----
+run conformance --ops nonsense; status "conformance: unknown op" 2
+run conformance --ops add,nonsense; status "conformance: one of two ops unknown" 2
+run conformance --devices nonsense; status "conformance: unknown device" 2
+run conformance --devices cpu,nonsense --ops add; status "conformance: one of two devices unknown" 2
+run conformance --devices ,; status "conformance: an empty list" 2
+run conformance --tier huge; status "conformance: unknown tier" 2
+run conformance --case xyz; status "conformance: no case" 2
+run conformance --case deadbeef --ops add; status "conformance: unknown case" 2
+run conformance --devices cpu:reference --ops add --variant nonsense; status "conformance: unknown variant" 2
+run conformance --devices cpu:reference --ops add,neg --tier tiny; status "conformance" 0
+says "conformance: table" out '^  add '; says "conformance: verdict on stderr" err 'passed'
+run conformance --devices cpu:reference --ops add --tier tiny --json; status "conformance --json" 0
+json "conformance --json parses"
+run conformance --devices cpu:reference --ops neg --tier tiny --verbose; says "conformance --verbose" err 'neg #'
+
+# ---- bench ----
+run bench op --op nonsense; status "bench: unknown figure" 2
+run bench op --devices nonsense; status "bench: unknown device" 2
+run bench op --seconds 0; status "bench --seconds 0" 2
+run bench op --devices cpu:native --op attention_row --seconds 0.01 --json; status "bench op" 0; json "bench --json parses"
+run bench op --devices cpu:native --op matmul --seconds 0.01; status "bench op matmul" 0
+says "bench op matmul: its peer" out 'OpenBLAS|not installed'
+
+# ---- encoder-decoder ----
+dates=$source/models/dates
+if [ -f "$dates/model.safetensors" ]; then
+    run run "$dates" --prompt "5 March 2020" --device cpu; status "run: one source" 0
+    if [ "$(cat "$work/out")" = 2020-03-05 ]; then ok "stdout is the answer alone"; else bad "answer" "$(cat "$work/out")"; fi
+    says "statistics on stderr" err 'tokens/s'
+    printf '5 March 2020\n\n14 July 1999' > "$work/lines"
+    run run "$dates" --input "$work/lines" --device cpu; status "run: lines" 0
+    if [ "$(wc -l < "$work/out")" = 3 ]; then ok "a line for each line"; else bad "lines" "$(cat "$work/out")"; fi
+    cp "$work/out" "$work/first"
+    "$portico" run "$dates" - --device cpu < "$work/lines" > "$work/out" 2> "$work/err"; status=$?
+    status "run -: stdin" 0
+    if cmp -s "$work/out" "$work/first"; then ok "stdin as from a file"; else bad "stdin" "differs"; fi
+    run run "$dates" --prompt "$(printf '5%.0s' {1..100})" --context 20 --device cpu
+    status "run: a source longer than the context" 1; silent "nothing on stdout" out; says "both numbers" err '20'
+    run inspect "$dates" --device cpu; status "inspect folder" 0; says "inspect: the memory plan" out 'fits on cpu'
+    run inspect "$dates" --json --device cpu; json "inspect --json parses"
+    run inspect "$dates" --dot; status "inspect --dot" 0; says "encoder and decoder" out 'cluster_encoder'
+    run compare "$dates" --prompt "5 March 2020" --devices cpu; status "compare" 0; says "compare: same" out 'same'
+    run compare "$dates" --prompt "5 March 2020" --devices cpu --json; json "compare --json parses"
+    run bench "$dates" --devices cpu:native --seconds 0.01 -n 4 --json; status "bench MODEL" 0; json "bench MODEL parses"
+    mkdir "$work/cut"
+    cp "$dates/config.json" "$work/cut"
+    head -c 1000 "$dates/model.safetensors" > "$work/cut/model.safetensors"
+    run run "$work/cut" --prompt x; status "run: truncated weights" 1
+else
+    skip "encoder-decoder: models/dates has no weights"
+fi
+
+# ---- with the shared data ----
+# verdicts FOLDER: every file's exit status is its verdict.
+verdicts() {
+    local count=0 wrong=0 file verdict rest
+    while read -r file verdict rest; do
+        [ "$file" = file ] && continue
+        run inspect "$data/$1/$file"
+        count=$((count + 1))
+        case $verdict in accept) [ $status = 0 ] ;; *) [ $status = 1 ] ;; esac || { wrong=$((wrong + 1)); echo "      $file"; }
+    done < "$data/$1/VERDICTS.tsv"
+    if [ $wrong = 0 ]; then ok "verdicts of $count files in $1"; else bad "$1" "$wrong of $count verdicts are wrong"; fi
+}
+stories=$data/stories260k/stories260K.gguf
+if [ -n "$data" ] && [ -f "$stories" ]; then
+    verdicts gguf-cases
+    verdicts safetensors
+    run inspect "$stories" --device cpu; status "inspect GGUF" 0; says "it fits" out 'fits on cpu'
+    run inspect "$stories" --dot; status "inspect GGUF --dot" 0; says "digraph" out '^digraph'
+    run inspect "$data/stories260k/stories260K-q5_0-q8_0-f16.gguf"; status "inspect Q5_0" 0; says "Q5_0" out 'cannot run'
+    run run "$data/stories260k/stories260K-q5_0-q8_0-f16.gguf"; status "run Q5_0" 1; says "names the type" err 'Q5_0'
+    run run "$stories" --prompt "Once upon a time" -n 30 --device cpu; status "run GGUF" 0
+    says "the text" out '^, there was a little girl named Lily'
+    says "statistics on stderr" err 'tokens/s'
+    if [ "$(wc -l < "$work/out")" = 1 ]; then ok "stdout: the text and a newline"; else bad "stdout" "more lines"; fi
+    run run "$stories" --prompt "Once upon a time" -n 5 --device cpu --echo; says "--echo" out '^Once upon a time, there'
+    run run "$stories" -n 8 --temperature 1 --seed 7 --device cpu; cp "$work/out" "$work/first"
+    run run "$stories" -n 8 --temperature 1 --seed 7 --device cpu
+    if cmp -s "$work/out" "$work/first"; then ok "same seed, same text"; else bad "same seed" "differs"; fi
+    run run "$stories" --prompt "$(printf 'word %.0s' {1..200})" --context 32 --device cpu
+    status "prompt longer than the context" 1; says "both numbers" err 'context 32'; silent "nothing on stdout" out
+    head -c 200000 "$stories" > "$work/short.gguf"
+    run run "$work/short.gguf"; status "run: truncated GGUF" 1; says "cut off" err 'cut off'
+    (set -o pipefail; timeout 60 "$portico" run "$stories" --device cpu 2> "$work/err" | head -c 1 > "$work/out")
+    says "a closed pipe is handled" err 'stdout cannot be written|tokens/s'
+    # a job of a script ignores Ctrl-C unless job control is on
+    (set -m; "$portico" run "$stories" --device cpu:reference > "$work/out" 2> "$work/err" & pid=$!
+     sleep 0.3; kill -INT $pid 2> /dev/null; wait $pid; echo $? > "$work/status")
+    status=$(cat "$work/status"); status "Ctrl-C" 0
+    run compare "$stories" --devices cpu -n 8; status "compare GGUF" 0
+    run compare "$stories" --devices cpu,nonsense; status "compare: one of two devices unknown" 2
+else
+    skip "shared data: no folder given, or it has no stories260k"
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]
