@@ -1,6 +1,6 @@
-/* What the variants of attention in cpu:native share: which keys a row sees, and softmax over blocks of keys that
- * arrive one after the other. Blocks begin at multiples of CPU_KEYS whatever the rows, so that a row gives the
- * same bits alone and in a batch. */
+/* What the variants of attention in cpu:native share: which keys a row sees, and softmax over blocks of keys
+ * that arrive one after the other. Blocks begin at multiples of CPU_KEYS whatever the rows, so that a row
+ * gives the same bits alone and in a batch. */
 #ifndef CPU_ATTENTION_H
 #define CPU_ATTENTION_H
 
@@ -30,13 +30,13 @@ void cpu_query_load(const cpu_node *node, const cpu_query *query, float *to);
 /* Stores y = o / sum; zeros where no key was seen. */
 void cpu_query_store(const cpu_node *node, const cpu_query *query, float *o, float sum);
 
-/* Scores of keys first .. first+n-1 become capped and masked: -inf where not seen. Returns true if all are seen,
- * and does then not write `seen`. */
+/* Scores of keys first .. first+n-1 become capped and masked: -inf where not seen. Returns true if all are
+ * seen, and does then not write `seen`. */
 bool cpu_query_mask(const cpu_node *node, const cpu_query *query, int64_t first, int64_t n, float *scores,
                     unsigned char *seen);
 
-/* Takes a block of scores in: they become weights relative to online->most; o is rescaled. Returns false where
- * there is nothing to add to o. */
+/* Takes a block of scores in: they become weights relative to online->most; o is rescaled. Returns false
+ * where there is nothing to add to o. */
 bool cpu_online_add(const cpu_node *node, cpu_online *online, float *scores, int64_t n, float *o, int64_t e);
 
 const cpu_variant *cpu_attention_choose(const cpu_node *node);

@@ -5,8 +5,8 @@
 enum { CPU_ROWS_AT_ONCE = 16 };
 
 /* Values of keys first .. first+n-1 in f32, rows *stride apart: where they are, or widened into `wide`. */
-static const float *cpu_values(const cpu_node *node, int64_t b, int64_t g, int64_t first, int64_t n, float *wide,
-                               int64_t *stride)
+static const float *cpu_values(const cpu_node *node, int64_t b, int64_t g, int64_t first, int64_t n,
+                               float *wide, int64_t *stride)
 {
     const cpu_attention *plan = &node->plan.attention;
     const cpu_tensor *v = &node->in[2];
@@ -28,7 +28,8 @@ CPU_WORKSPACE(native_attention_rows)
 }
 
 /* Up to CPU_ROWS_AT_ONCE queries that share key head g. */
-static void cpu_attend_rows(const cpu_node *node, int64_t b, int64_t g, int64_t row, int64_t rows, float *memory)
+static void cpu_attend_rows(const cpu_node *node, int64_t b, int64_t g, int64_t row, int64_t rows,
+                            float *memory)
 {
     const cpu_attention *plan = &node->plan.attention;
     const cpu_tensor *k = &node->in[1];
@@ -151,5 +152,6 @@ void cpu_run_native_attention_whole(const cpu_node *node)
 {
     const cpu_attention *plan = &node->plan.attention;
     if (node->out[0].count == 0 && node->out[1].count == 0) return;
-    cpu_parallel(node, plan->b * plan->h * plan->s, cpu_grain(plan->t * (plan->d + plan->e) / 4), cpu_whole_slice);
+    cpu_parallel(node, plan->b * plan->h * plan->s, cpu_grain(plan->t * (plan->d + plan->e) / 4),
+                 cpu_whole_slice);
 }

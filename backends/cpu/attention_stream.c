@@ -1,9 +1,9 @@
-/* Attention with many queries: blocks of queries against blocks of keys, both in f32 and packed for the register
- * tiles of matmul. Where a query sees only a part of a block, its values are added key by key, so that what it
- * does not see is never multiplied. */
+/* Attention with many queries: blocks of queries against blocks of keys, both in f32 and packed for the
+ * register tiles of matmul. Where a query sees only a part of a block, its values are added key by key, so
+ * that what it does not see is never multiplied. */
 #include "attention.h"
 
-enum { CPU_QUERY_TILES = 4 };
+enum { CPU_QUERY_TILES = 8 };
 
 /* The memory of one worker, in floats but for `seen`. */
 typedef struct cpu_stream {
@@ -11,15 +11,20 @@ typedef struct cpu_stream {
     int64_t b, g, rows;    /* of this block */
     int64_t room, e_room;  /* rows of q, scores and o; width of o */
     float *q, *scores, *o; /* [room, D], [room, CPU_KEYS], [room, e_room] */
-    float *k, *v;          /* packed: panels of [D, tile], [CPU_KEYS, tile] */
-    float *wide;           /* [tile, D] */
+    float *k, *v;          /* panels of [D, tile]; [CPU_KEYS, e_room] */
+    const float *values;   /* v, or where they are */
+    int64_t values_row;
+    float *wide; /* [tile, D] */
     cpu_query *query;
     cpu_online *online;
     unsigned char *seen; /* [room, CPU_KEYS] */
     unsigned char *all, *some;
 } cpu_stream;
 
-static int64_t cpu_query_rows(const cpu_node *node) { return CPU_QUERY_TILES * node->kernels->tile_rows; }
+static int64_t cpu_query_rows(const cpu_node *node)
+{
+    return CPU_QUERY_TILES * node->kernels->tile_rows;
+}
 
 /* Lays the parts out one after the other; returns the bytes that they take. */
 static uint64_t cpu_stream_lay(const cpu_node *node, unsigned char *memory, cpu_stream *stream)
@@ -63,7 +68,10 @@ static uint64_t cpu_stream_lay(const cpu_node *node, unsigned char *memory, cpu_
     return used;
 }
 
-CPU_WORKSPACE(native_attention_stream) { return node->device->threads * cpu_stream_lay(node, NULL, NULL); }
+CPU_WORKSPACE(native_attention_stream)
+{
+    return node->device->threads * cpu_stream_lay(node, NULL, NULL);
+}
 
 static void cpu_stream_keys(cpu_stream *stream, int64_t first, int64_t n)
 {
@@ -78,7 +86,8 @@ static void cpu_stream_keys(cpu_stream *stream, int64_t first, int64_t n)
         int64_t stride = plan->k_t;
         if (k->dtype != PCO_F32) {
             for (int64_t r = 0; r < rows; r++)
-                node->kernels->load[k->dtype](stream->wide + r * plan->d, cpu_at(k, at + r * plan->k_t), plan->d);
+                node->kernels->load[k->dtype](stream->wide + r * plan->d, cpu_at(k, at + r * plan->k_t),
+                                              plan->d);
             from = stream->wide;
             stride = plan->d;
         }
@@ -86,20 +95,22 @@ static void cpu_stream_keys(cpu_stream *stream, int64_t first, int64_t n)
     }
 }
 
+/* Values in f32, rows padded with zeros to whole tiles; used where they are if they are so already. */
 static void cpu_stream_values(cpu_stream *stream, int64_t first, int64_t n)
 {
     const cpu_node *node = stream->node;
     const cpu_attention *plan = &node->plan.attention;
     const cpu_tensor *v = &node->in[2];
-    int64_t tile = node->kernels->tile_columns;
+    int64_t at = stream->b * plan->v_b + stream->g * plan->v_g + first * plan->v_t;
+    stream->values = (const float *)(void *)v->data + at;
+    stream->values_row = plan->v_t;
+    if (v->dtype == PCO_F32 && plan->e == stream->e_room) return;
+    stream->values = stream->v;
+    stream->values_row = stream->e_room;
     for (int64_t j = 0; j < n; j++) {
-        int64_t at = stream->b * plan->v_b + stream->g * plan->v_g + (first + j) * plan->v_t;
-        for (int64_t e = 0; e < plan->e; e += tile) {
-            float *to = stream->v + e * n + j * tile;
-            int64_t width = cpu_min(tile, plan->e - e);
-            node->kernels->load[v->dtype](to, cpu_at(v, at + e), width);
-            for (int64_t i = width; i < tile; i++) to[i] = 0;
-        }
+        float *to = stream->v + j * stream->e_room;
+        node->kernels->load[v->dtype](to, cpu_at(v, at + j * plan->v_t), plan->e);
+        for (int64_t e = plan->e; e < stream->e_room; e++) to[e] = 0;
     }
 }
 
@@ -110,8 +121,8 @@ static void cpu_stream_scores(cpu_stream *stream, int64_t first, int64_t n)
     int64_t d = node->plan.attention.d, tile = node->kernels->tile_columns, high = node->kernels->tile_rows;
     for (int64_t r = 0; r < stream->rows; r += high)
         for (int64_t j = 0; j < n; j += tile)
-            node->kernels->tile_strided(d, stream->q + r * d, d, stream->k + j * d, stream->scores + r * CPU_KEYS + j,
-                                        CPU_KEYS, 0);
+            node->kernels->tile_strided(d, stream->q + r * d, d, stream->k + j * d, tile,
+                                        stream->scores + r * CPU_KEYS + j, CPU_KEYS, 0);
     for (int64_t r = 0; r < stream->rows; r++) {
         float *scores = stream->scores + r * CPU_KEYS;
         stream->all[r] =
@@ -130,19 +141,14 @@ static void cpu_stream_attend(cpu_stream *stream, int64_t n)
         int64_t r1 = cpu_min(stream->rows, r0 + high);
         bool all = true;
         for (int64_t r = r0; r < r1; r++) all = all && stream->all[r] && stream->some[r];
-        for (int64_t e = 0; e < stream->e_room; e += tile) {
-            const float *v = stream->v + e * n;
-            float *o = stream->o + e;
-            if (all) {
-                kernels->tile_strided(n, stream->scores + r0 * CPU_KEYS, CPU_KEYS, v, o + r0 * stream->e_room,
-                                      stream->e_room, 1);
-                continue;
-            }
-            for (int64_t r = r0; r < r1; r++)
-                if (stream->some[r])
-                    kernels->attend(o + r * stream->e_room, stream->scores + r * CPU_KEYS,
-                                    stream->all[r] ? NULL : stream->seen + r * CPU_KEYS, v, tile, n, tile);
-        }
+        for (int64_t e = 0; e < stream->e_room && all; e += tile)
+            kernels->tile_strided(n, stream->scores + r0 * CPU_KEYS, CPU_KEYS, stream->values + e,
+                                  stream->values_row, stream->o + r0 * stream->e_room + e, stream->e_room, 1);
+        for (int64_t r = r0; r < r1 && !all; r++)
+            if (stream->some[r])
+                kernels->attend(stream->o + r * stream->e_room, stream->scores + r * CPU_KEYS,
+                                stream->all[r] ? NULL : stream->seen + r * CPU_KEYS, stream->values,
+                                stream->values_row, n, stream->e_room);
     }
 }
 
@@ -196,6 +202,8 @@ void cpu_run_native_attention_stream(const cpu_node *node)
 {
     const cpu_attention *plan = &node->plan.attention;
     if (node->out[0].count == 0) return;
-    int64_t room = cpu_query_rows(node), rows = plan->h / plan->g * plan->s, blocks = (rows + room - 1) / room;
-    cpu_parallel(node, plan->b * plan->g * blocks, cpu_grain(room * plan->t * (plan->d + plan->e) / 8), cpu_stream_slice);
+    int64_t room = cpu_query_rows(node), rows = plan->h / plan->g * plan->s,
+            blocks = (rows + room - 1) / room;
+    cpu_parallel(node, plan->b * plan->g * blocks, cpu_grain(room * plan->t * (plan->d + plan->e) / 8),
+                 cpu_stream_slice);
 }

@@ -1,7 +1,7 @@
 /* What the files of the CPU backend share: devices, nodes made ready to run, and how an op is described.
  *
- * A node is parsed once (checked, and its shapes turned into a plan), gets addresses in prepare, and is then a
- * function pointer with its parameters: running it looks nothing up and allocates nothing. */
+ * A node is parsed once (checked, and its shapes turned into a plan), gets addresses in prepare, and is then
+ * a function pointer with its parameters: running it looks nothing up and allocates nothing. */
 #ifndef CPU_H
 #define CPU_H
 
@@ -216,9 +216,18 @@ int64_t cpu_product(const int64_t *shape, int from, int to);
 
 /* ---- running ---- */
 
-static inline int64_t cpu_min(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t cpu_max(int64_t a, int64_t b) { return a > b ? a : b; }
-static inline uint64_t cpu_round64(uint64_t bytes) { return (bytes + 63u) & ~(uint64_t)63; }
+static inline int64_t cpu_min(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static inline int64_t cpu_max(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+static inline uint64_t cpu_round64(uint64_t bytes)
+{
+    return (bytes + 63u) & ~(uint64_t)63;
+}
 
 /* Runs fn(node, begin, end, worker) over 0 <= i < count in slices of at least `grain`. */
 static inline void cpu_parallel(const cpu_node *node, int64_t count, int64_t grain, pco_parallel_fn fn)
@@ -232,7 +241,10 @@ static inline void cpu_parallel(const cpu_node *node, int64_t count, int64_t gra
 }
 
 /* How many indices a slice holds at least, when each costs about `cost` simple operations. */
-static inline int64_t cpu_grain(int64_t cost) { return cpu_max(1, 32768 / cpu_max(1, cost)); }
+static inline int64_t cpu_grain(int64_t cost)
+{
+    return cpu_max(1, 32768 / cpu_max(1, cost));
+}
 
 /* The scratch memory of a worker, for variants whose workspace is one part per thread. */
 static inline unsigned char *cpu_worker_memory(const cpu_node *node, uint32_t worker)
@@ -241,7 +253,10 @@ static inline unsigned char *cpu_worker_memory(const cpu_node *node, uint32_t wo
 }
 
 /* Element i of a tensor of 32-bit integers. */
-static inline int32_t cpu_i32_at(const cpu_tensor *x, int64_t i) { return ((const int32_t *)(void *)x->data)[i]; }
+static inline int32_t cpu_i32_at(const cpu_tensor *x, int64_t i)
+{
+    return ((const int32_t *)(void *)x->data)[i];
+}
 
 /* Room for `count` elements of a type behind `at`, in bytes. */
 static inline unsigned char *cpu_at(const cpu_tensor *x, int64_t element)

@@ -3,8 +3,8 @@
 #include "philox.h"
 #include "run.h"
 
-void cpu_elementwise(const cpu_node *node, const unsigned char *const *base, int64_t begin, int64_t end, bool raw,
-                     cpu_lanes_fn fn)
+void cpu_elementwise(const cpu_node *node, const unsigned char *const *base, int64_t begin, int64_t end,
+                     bool raw, cpu_lanes_fn fn)
 {
     const cpu_walk *walk = &node->plan.walk;
     const cpu_tensor *y = &node->out[0];
@@ -32,14 +32,17 @@ void cpu_elementwise_inputs(const cpu_node *node, int64_t begin, int64_t end, bo
     cpu_elementwise(node, base, begin, end, raw, fn);
 }
 
-/* Defines cpu_run_NAME, which runs a lanes function over the whole result in parallel. cost: simple operations. */
+/* Defines cpu_run_NAME, which runs a lanes function over the whole result. cost: simple operations. */
 #define CPU_ELEMENTWISE(name, lanes, raw, cost)                                                              \
     static void name##_slice(void *task, int64_t begin, int64_t end, uint32_t worker)                        \
     {                                                                                                        \
         (void)worker;                                                                                        \
         cpu_elementwise_inputs(task, begin, end, raw, lanes);                                                \
     }                                                                                                        \
-    void cpu_run_##name(const cpu_node *node) { cpu_parallel(node, node->out[0].count, cpu_grain(cost), name##_slice); }
+    void cpu_run_##name(const cpu_node *node)                                                                \
+    {                                                                                                        \
+        cpu_parallel(node, node->out[0].count, cpu_grain(cost), name##_slice);                               \
+    }
 
 /* ---- one operand ---- */
 
@@ -48,15 +51,21 @@ static void cpu_lanes_map_i32(const cpu_node *node, int32_t *y, const int32_t *x
     for (int64_t i = 0; i < n; i++) {
         uint32_t u = (uint32_t)x[i];
         switch (node->op->op) {
-        case PCO_OP_NEG: y[i] = (int32_t)(0u - u); break;
-        case PCO_OP_ABS: y[i] = (int32_t)(x[i] < 0 ? 0u - u : u); break;
-        default: y[i] = (x[i] > 0) - (x[i] < 0); break; /* sign */
+        case PCO_OP_NEG:
+            y[i] = (int32_t)(0u - u);
+            break;
+        case PCO_OP_ABS:
+            y[i] = (int32_t)(x[i] < 0 ? 0u - u : u);
+            break;
+        default:
+            y[i] = (x[i] > 0) - (x[i] < 0);
+            break; /* sign */
         }
     }
 }
 
-/* Functions that the kernels leave to libm, which errs by at most 1 ulp in f32 (glibc; musl 1.5). 1/sqrt(x) is
- * rounded from double. */
+/* Functions that the kernels leave to libm, which errs by at most 1 ulp in f32 (glibc; musl 1.5). 1/sqrt(x)
+ * is rounded from double. */
 static void cpu_lanes_map_libm(const cpu_node *node, float *y, const float *x, int64_t n)
 {
     switch (node->op->op) {
@@ -147,7 +156,8 @@ static int32_t cpu_div_i32(int32_t a, int32_t b)
     return a / b;
 }
 
-static void cpu_lanes_map2_i32(const cpu_node *node, int32_t *y, const int32_t *a, const int32_t *b, int64_t n)
+static void cpu_lanes_map2_i32(const cpu_node *node, int32_t *y, const int32_t *a, const int32_t *b,
+                               int64_t n)
 {
     switch (node->op->op) {
     case PCO_OP_ADD:
@@ -257,9 +267,7 @@ static void cpu_lanes_logical(const cpu_node *node, void *y, const void *const *
     uint8_t *to = y;
     uint32_t op = node->op->op;
     for (int64_t i = 0; i < n; i++)
-        to[i] = op == PCO_OP_LOGICAL_AND  ? a[i] && b[i]
-                : op == PCO_OP_LOGICAL_OR ? a[i] || b[i]
-                                          : !a[i];
+        to[i] = op == PCO_OP_LOGICAL_AND ? a[i] && b[i] : op == PCO_OP_LOGICAL_OR ? a[i] || b[i] : !a[i];
 }
 CPU_ELEMENTWISE(logical, cpu_lanes_logical, true, 1)
 
@@ -276,9 +284,15 @@ static void cpu_lanes_where(const cpu_node *node, void *y, const void *const *x,
 {
     (void)at;
     switch (cpu_size(node->out[0].dtype)) {
-    case 1: cpu_where_uint8_t(y, x[0], x[1], x[2], n); break;
-    case 2: cpu_where_uint16_t(y, x[0], x[1], x[2], n); break;
-    default: cpu_where_uint32_t(y, x[0], x[1], x[2], n); break;
+    case 1:
+        cpu_where_uint8_t(y, x[0], x[1], x[2], n);
+        break;
+    case 2:
+        cpu_where_uint16_t(y, x[0], x[1], x[2], n);
+        break;
+    default:
+        cpu_where_uint32_t(y, x[0], x[1], x[2], n);
+        break;
     }
 }
 CPU_ELEMENTWISE(where, cpu_lanes_where, true, 2)

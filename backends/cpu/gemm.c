@@ -1,25 +1,25 @@
-/* The product of matrices of any size: blocks of a and b are widened to f32 and packed, then tiles of registers
- * run over them. Loops from the outside: columns by NC, rows by MC, k by KC; packing and computing are two
- * parallel loops per block. A sum runs over k in order, whatever the tile, the block of rows or the thread, so a
- * row is the same bits alone and in a batch. Many small batches run one per thread instead. */
+/* The product of matrices of any size: blocks of a and b are widened to f32 and packed, then tiles of
+ * registers run over them. Loops from the outside: columns by NC, rows by MC, k by KC; packing and computing
+ * are two parallel loops per block. A sum runs over k in order, whatever the tile, the block of rows or the
+ * thread, so a row is the same bits alone and in a batch. Many small batches run one per thread instead. */
 #include "matmul.h"
 
 enum {
-    CPU_KC = 256,          /* steps of k per block; a multiple of the quantised block */
-    CPU_MC = 1008,         /* rows per block: a multiple of all tile heights (6, 8, 12, 14) */
-    CPU_NC = 2048,         /* columns per block: a multiple of all tile widths */
-    CPU_TASK_ROWS = 8,     /* tiles of one task */
+    CPU_KC = 256,      /* steps of k per block; a multiple of the quantised block */
+    CPU_MC = 1008,     /* rows per block: a multiple of all tile heights (6, 8, 12, 14) */
+    CPU_NC = 2048,     /* columns per block: a multiple of all tile widths */
+    CPU_TASK_ROWS = 8, /* tiles of one task */
     CPU_TASK_COLUMNS = 4,
-    CPU_SMALL = 1 << 26,   /* products of a batch below which batches run in parallel */
+    CPU_SMALL = 1 << 26, /* products of a batch below which batches run in parallel */
 };
 
 typedef struct cpu_gemm {
     const cpu_node *node;
     const cpu_kernels *kernels;
-    int64_t a_at, b_at;   /* elements */
-    int64_t row;          /* first row of the batch in the result */
+    int64_t a_at, b_at;          /* elements */
+    int64_t row;                 /* first row of the batch in the result */
     int64_t m0, m, n0, n, k0, k; /* the block */
-    bool first, last;     /* along k */
+    bool first, last;            /* along k */
     bool serial;
     uint32_t worker; /* when serial */
     float *sums;     /* of the block's first element */
@@ -28,7 +28,10 @@ typedef struct cpu_gemm {
     int64_t scratch_room; /* floats per worker */
 } cpu_gemm;
 
-static int64_t cpu_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
+static int64_t cpu_up(int64_t n, int64_t unit)
+{
+    return (n + unit - 1) / unit * unit;
+}
 
 /* Room in floats; `scratch` is per worker: a panel before it is packed, and a tile. */
 typedef struct cpu_gemm_room {
@@ -36,7 +39,10 @@ typedef struct cpu_gemm_room {
 } cpu_gemm_room;
 
 /* Sums grow in y itself where that loses nothing. */
-static bool cpu_gemm_in_y(const cpu_node *node) { return node->out[0].dtype == PCO_F32; }
+static bool cpu_gemm_in_y(const cpu_node *node)
+{
+    return node->out[0].dtype == PCO_F32;
+}
 
 static cpu_gemm_room cpu_gemm_measure(const cpu_node *node)
 {
@@ -56,7 +62,8 @@ static cpu_gemm_room cpu_gemm_measure(const cpu_node *node)
 static bool cpu_gemm_by_batch(const cpu_node *node)
 {
     const cpu_matmul *plan = &node->plan.matmul;
-    return plan->batches >= node->device->threads && plan->batches > 1 && plan->m * plan->n * plan->k < CPU_SMALL;
+    return plan->batches >= node->device->threads && plan->batches > 1 &&
+           plan->m * plan->n * plan->k < CPU_SMALL;
 }
 
 CPU_WORKSPACE(native_gemm)
@@ -124,7 +131,8 @@ static void cpu_gemm_pack(void *argument, int64_t begin, int64_t end, uint32_t w
         int64_t columns = cpu_min(wide, task->n - panel * wide);
         float *to = task->b_pack + panel * wide * task->k;
         if (plan->b_by_rows)
-            cpu_pack_rows(task, to, b, task->b_at + column * plan->k + task->k0, plan->k, columns, wide, worker);
+            cpu_pack_rows(task, to, b, task->b_at + column * plan->k + task->k0, plan->k, columns, wide,
+                          worker);
         else
             cpu_pack_columns(task, to, b, task->b_at + task->k0 * plan->n + column, plan->n, columns, wide);
     }
@@ -136,14 +144,16 @@ static void cpu_gemm_tile(const cpu_gemm *task, const float *a, const float *b, 
 {
     int64_t high = task->kernels->tile_rows, wide = task->kernels->tile_columns;
     if (rows == high && columns == wide) {
-        task->kernels->tile_packed(task->k, a, 1, b, sums, task->sums_row, !task->first);
+        task->kernels->tile_packed(task->k, a, b, sums, task->sums_row, !task->first);
         return;
     }
     float edge[CPU_TILE_MAX] = {0};
     if (!task->first)
-        for (int64_t r = 0; r < rows; r++) memcpy(edge + r * wide, sums + r * task->sums_row, (size_t)columns * 4);
-    task->kernels->tile_packed(task->k, a, 1, b, edge, wide, !task->first);
-    for (int64_t r = 0; r < rows; r++) memcpy(sums + r * task->sums_row, edge + r * wide, (size_t)columns * 4);
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(edge + r * wide, sums + r * task->sums_row, (size_t)columns * 4);
+    task->kernels->tile_packed(task->k, a, b, edge, wide, !task->first);
+    for (int64_t r = 0; r < rows; r++)
+        memcpy(sums + r * task->sums_row, edge + r * wide, (size_t)columns * 4);
 }
 
 /* Slices are groups of tiles of the block, columns outermost. */
@@ -160,7 +170,8 @@ static void cpu_gemm_compute(void *argument, int64_t begin, int64_t end, uint32_
         for (int64_t n = n0; n < n1; n += wide)
             for (int64_t m = m0; m < m1; m += high)
                 cpu_gemm_tile(task, task->a_pack + m * task->k, task->b_pack + n * task->k,
-                              task->sums + m * task->sums_row + n, cpu_min(high, m1 - m), cpu_min(wide, n1 - n));
+                              task->sums + m * task->sums_row + n, cpu_min(high, m1 - m),
+                              cpu_min(wide, n1 - n));
         if (task->last)
             for (int64_t m = m0; m < m1; m++)
                 cpu_matmul_finish(task->node, task->row + task->m0 + m, task->n0 + n0,
@@ -198,7 +209,9 @@ static void cpu_gemm_batch(cpu_gemm *task, int64_t batch, float *sums)
             task->m = cpu_min(CPU_MC, plan->m - task->m0);
             bool in_y = cpu_gemm_in_y(node);
             task->sums_row = in_y ? plan->n : task->n;
-            task->sums = in_y ? (float *)(void *)node->out[0].data + (task->row + task->m0) * plan->n + task->n0 : sums;
+            task->sums =
+                in_y ? (float *)(void *)node->out[0].data + (task->row + task->m0) * plan->n + task->n0
+                     : sums;
             cpu_gemm_block(task);
         }
     }
@@ -209,7 +222,12 @@ static cpu_gemm cpu_gemm_task(const cpu_node *node, bool serial, uint32_t worker
 {
     cpu_gemm_room room = cpu_gemm_measure(node);
     float *memory = (float *)(void *)node->workspace;
-    cpu_gemm task = {.node = node, .kernels = node->kernels, .serial = serial, .worker = worker, .scratch = memory, .scratch_room = room.scratch};
+    cpu_gemm task = {.node = node,
+                     .kernels = node->kernels,
+                     .serial = serial,
+                     .worker = worker,
+                     .scratch = memory,
+                     .scratch_room = room.scratch};
     memory += node->device->threads * room.scratch;
     if (serial) memory += worker * (room.a_pack + room.b_pack + room.sums);
     task.a_pack = memory;

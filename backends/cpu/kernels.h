@@ -1,5 +1,5 @@
-/* The inner loops of cpu:native, compiled once per instruction set from simd_*.h and chosen when the device is
- * opened. All work on f32 in contiguous memory without any alignment; within one table, the result for an
+/* The inner loops of cpu:native, compiled once per instruction set from simd_*.h and chosen when the device
+ * is opened. All work on f32 in contiguous memory without any alignment; within one table, the result for an
  * element depends on neither its position nor its neighbours. */
 #ifndef CPU_KERNELS_H
 #define CPU_KERNELS_H
@@ -9,7 +9,7 @@
 enum {
     CPU_OP_LIMIT = 100, /* op ids of this ABI are below */
     CPU_TILE_MAX = 14 * 32,
-    CPU_DOT_ROWS = 4,   /* rows that dot_rows takes at once */
+    CPU_DOT_ROWS = 4, /* rows that dot_rows takes at once */
 };
 
 /* Functions that matmul applies after the bias. */
@@ -22,10 +22,13 @@ typedef enum cpu_activation {
     CPU_ACT_COUNT = 5,
 } cpu_activation;
 
-/* One tile of a product: c[mr, nr] (+)= a b over k steps. a is read at a[row * a_row + k * a_step]; b is packed:
- * nr floats per step. Sums run in the order of k, one term at a time. */
-typedef void (*cpu_tile_fn)(int64_t k, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row,
-                            int add);
+/* One tile of a product: c[tile_rows, tile_columns] (+)= a b over k steps, the rows of c c_row floats apart.
+ * Sums run in the order of k, one term at a time. packed: a and b hold the tile's rows or columns of one step
+ * after the other. strided: rows of a are a_row apart, steps of b b_step. */
+typedef void (*cpu_tile_packed_fn)(int64_t k, const float *a, const float *b, float *c, int64_t c_row,
+                                   int add);
+typedef void (*cpu_tile_strided_fn)(int64_t k, const float *a, int64_t a_row, const float *b, int64_t b_step,
+                                    float *c, int64_t c_row, int add);
 
 typedef struct cpu_kernels {
     const char *name;
@@ -42,9 +45,10 @@ typedef struct cpu_kernels {
     void (*load[PCO_DTYPE_COUNT])(void *y, const void *x, int64_t n);
     void (*store[PCO_DTYPE_COUNT])(void *y, const float *x, int64_t n);
 
-    float (*max)(const float *x, int64_t n);               /* NaN if one is; -inf over nothing */
+    float (*max)(const float *x, int64_t n); /* NaN if one is; -inf over nothing */
     double (*sum)(const float *x, int64_t n);
-    double (*sum_squares)(const float *x, float mean, double *rest, int64_t n); /* of x - mean; their sum: rest */
+    double (*sum_squares)(const float *x, float mean, double *rest,
+                          int64_t n);                                 /* of x - mean; their sum: rest */
     float (*exp_sum)(float *y, const float *x, float max, int64_t n); /* y = exp(x - max); their sum */
     void (*scale)(float *y, const float *x, float factor, int64_t n);
     void (*add_to)(double *y, const float *x, int64_t n);
@@ -54,8 +58,8 @@ typedef struct cpu_kernels {
     /* (low, high) turned by the angle of each pair */
     void (*rotate)(float *low, float *high, const float *cosine, const float *sine, int64_t n);
 
-    cpu_tile_fn tile_packed; /* a_step is tile_rows, a_row 1 */
-    cpu_tile_fn tile_strided; /* a_step is 1 */
+    cpu_tile_packed_fn tile_packed;
+    cpu_tile_strided_fn tile_strided;
     /* b[n_rows, k] (rows `stride` floats apart) to packed columns: to[step * tile_columns + row]; rows up to
      * tile_columns are filled with zeros. */
     void (*pack_rows)(float *to, const float *b, int64_t stride, int64_t n_rows, int64_t k, int64_t columns);

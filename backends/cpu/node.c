@@ -4,7 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const char *const CPU_TYPE_NAMES[PCO_DTYPE_COUNT] = {"f32", "f16", "bf16", "i32", "bool", "q8_0", "q4_0"};
+static const char *const CPU_TYPE_NAMES[PCO_DTYPE_COUNT] = {"f32",  "f16",  "bf16", "i32",
+                                                            "bool", "q8_0", "q4_0"};
 
 pco_status cpu_fail(pco_error *err, pco_status status, const char *format, ...)
 {
@@ -60,7 +61,8 @@ static pco_status cpu_read_tensor(const cpu_node *node, const pco_part *part, ui
     if (index >= part->n_tensors) return cpu_invalid(node, err, "tensor %u is not in the part", index);
     const pco_tensor *tensor = &part->tensors[index];
     if (tensor->rank > PCO_MAX_RANK) return cpu_invalid(node, err, "a tensor has rank %u", tensor->rank);
-    if (tensor->dtype >= PCO_DTYPE_COUNT) return cpu_invalid(node, err, "type %u is not known", tensor->dtype);
+    if (tensor->dtype >= PCO_DTYPE_COUNT)
+        return cpu_invalid(node, err, "type %u is not known", tensor->dtype);
     *out = (cpu_tensor){.present = true, .dtype = tensor->dtype, .rank = tensor->rank, .count = 1};
     bool empty = false;
     for (uint32_t i = 0; i < tensor->rank; i++) {
@@ -81,22 +83,31 @@ static pco_status cpu_read_tensor(const cpu_node *node, const pco_part *part, ui
 static bool cpu_type_in_class(uint32_t dtype, char letter)
 {
     switch (letter | 0x20) {
-    case 'n': return cpu_is_float(dtype) || dtype == PCO_I32;
+    case 'n':
+        return cpu_is_float(dtype) || dtype == PCO_I32;
     case 'f':
-    case 'k': return cpu_is_float(dtype);
-    case 'a': return !cpu_is_quantised(dtype);
-    case 'w': return cpu_is_float(dtype) || cpu_is_quantised(dtype);
-    case 'm': return cpu_is_float(dtype) || dtype == PCO_BOOL;
-    case 'i': return dtype == PCO_I32;
-    case 'b': return dtype == PCO_BOOL;
-    case 's': return dtype == PCO_F32;
-    default: return true;
+    case 'k':
+        return cpu_is_float(dtype);
+    case 'a':
+        return !cpu_is_quantised(dtype);
+    case 'w':
+        return cpu_is_float(dtype) || cpu_is_quantised(dtype);
+    case 'm':
+        return cpu_is_float(dtype) || dtype == PCO_BOOL;
+    case 'i':
+        return dtype == PCO_I32;
+    case 'b':
+        return dtype == PCO_BOOL;
+    case 's':
+        return dtype == PCO_F32;
+    default:
+        return true;
     }
 }
 
 /* One operand against the notation: a letter names a class of types (n numbers, f and k floats, a all but
- * quantised, w floats and quantised, m masks, i i32, b bool, s f32, @ any); operands with the same capital have
- * the same type. '?' after a letter: may be absent. */
+ * quantised, w floats and quantised, m masks, i i32, b bool, s f32, @ any); operands with the same capital
+ * have the same type. '?' after a letter: may be absent. */
 static pco_status cpu_check_type(const cpu_node *node, const cpu_tensor *x, const char *role, uint32_t i,
                                  char letter, uint32_t *bound, pco_error *err)
 {
@@ -149,8 +160,8 @@ static pco_status cpu_read_attrs(cpu_node *node, const pco_node *from, pco_error
     for (uint32_t i = known; i < from->attrs_size; i++)
         if (((const unsigned char *)from->attrs)[i])
             return cpu_fail(err, PCO_ERROR_UNSUPPORTED,
-                            "op '%s' (%.200s) uses an attribute that is newer than this plugin", node->op->name,
-                            node->name);
+                            "op '%s' (%.200s) uses an attribute that is newer than this plugin",
+                            node->op->name, node->name);
     return PCO_OK;
 }
 
@@ -173,7 +184,8 @@ pco_status cpu_node_parse(const pco_device *device, const pco_part *part, uint32
         return cpu_invalid(node, err, "%u inputs and %u outputs", from->n_inputs, from->n_outputs);
     pco_status status = PCO_OK;
     for (uint32_t i = 0; i < from->n_inputs && !status; i++)
-        if (from->inputs[i] != PCO_NONE) status = cpu_read_tensor(node, part, from->inputs[i], &node->in[i], err);
+        if (from->inputs[i] != PCO_NONE)
+            status = cpu_read_tensor(node, part, from->inputs[i], &node->in[i], err);
     for (uint32_t i = 0; i < from->n_outputs && !status; i++)
         if (from->outputs[i] != PCO_NONE)
             status = cpu_read_tensor(node, part, from->outputs[i], &node->out[i], err);

@@ -3,20 +3,22 @@
 #include "matmul.h"
 #include "parse.h"
 
-#define CPU_VARIANT(name)        {"default", cpu_run_##name, NULL, NULL}
-#define CPU_VARIANT_MEMORY(name) {"default", cpu_run_##name, cpu_##name##_workspace, NULL}
+#define CPU_VARIANT(name)                                                                                    \
+    {                                                                                                        \
+        "default", cpu_run_##name, NULL, NULL                                                                \
+    }
+#define CPU_VARIANT_MEMORY(name)                                                                             \
+    {                                                                                                        \
+        "default", cpu_run_##name, cpu_##name##_workspace, NULL                                              \
+    }
 
 /* One variant on either device. */
 #define CPU_OP(upper, name_, types_, attrs_, parse_, in_place_, native_, reference_)                         \
-    {.op = PCO_OP_##upper,                                                                                   \
-     .name = #name_,                                                                                         \
-     .types = types_,                                                                                        \
-     .attrs_size = attrs_,                                                                                   \
-     .parse = cpu_parse_##parse_,                                                                            \
-     .in_place = in_place_,                                                                                  \
-     .n_native = 1,                                                                                          \
-     .native = &(const cpu_variant)native_,                                                                  \
-     .reference = &(const cpu_variant)reference_},
+    {                                                                                                        \
+        .op = PCO_OP_##upper, .name = #name_, .types = types_, .attrs_size = attrs_,                         \
+        .parse = cpu_parse_##parse_, .in_place = in_place_, .n_native = 1,                                   \
+        .native = &(const cpu_variant)native_, .reference = &(const cpu_variant)reference_                   \
+    }
 
 /* Elementwise ops: y may lie where any operand of its type and shape does. */
 #define CPU_MAP(upper, name, types, parse, native)                                                           \
@@ -32,9 +34,9 @@ static const cpu_variant CPU_MATMUL[] = {
     {"naive", cpu_run_native_matmul_naive, NULL, NULL},
 };
 
-/* Up to this many rows, reading b where it lies is faster than packing it. [K,N] is read once per row, [N,K] once
- * per four. */
-enum { CPU_GEMV_ROWS = 16, CPU_GEMV_ROWS_BY_COLUMNS = 3 };
+/* Up to this many rows, reading b where it lies is faster than packing it. [K,N] is read once per row, [N,K]
+ * once per four. */
+enum { CPU_GEMV_ROWS = 24, CPU_GEMV_ROWS_BY_COLUMNS = 3 };
 
 const cpu_variant *cpu_matmul_choose(const cpu_node *node)
 {
@@ -42,7 +44,10 @@ const cpu_variant *cpu_matmul_choose(const cpu_node *node)
     return &CPU_MATMUL[plan->m <= (plan->b_by_rows ? CPU_GEMV_ROWS : CPU_GEMV_ROWS_BY_COLUMNS) ? 1 : 0];
 }
 
-static bool cpu_without_weights(const cpu_node *node) { return !node->out[1].present; }
+static bool cpu_without_weights(const cpu_node *node)
+{
+    return !node->out[1].present;
+}
 
 static const cpu_variant CPU_ATTENTION[] = {
     {"stream", cpu_run_native_attention_stream, cpu_native_attention_stream_workspace, cpu_without_weights},
@@ -67,54 +72,56 @@ static const cpu_variant CPU_ATTENTION_REFERENCE = CPU_VARIANT_MEMORY(reference_
 #define SIZE(name) sizeof(pco_##name##_attrs)
 
 static const cpu_op CPU_OPS[] = {
-    CPU_MAP(ADD, add, "NN>N", elementwise, native_map2)
-    CPU_MAP(SUB, sub, "NN>N", elementwise, native_map2)
-    CPU_MAP(MUL, mul, "NN>N", elementwise, native_map2)
-    CPU_MAP(DIV, div, "NN>N", elementwise, native_map2)
-    CPU_MAP(MINIMUM, minimum, "NN>N", elementwise, native_map2)
-    CPU_MAP(MAXIMUM, maximum, "NN>N", elementwise, native_map2)
-    CPU_MAP(POW, pow, "FF>F", elementwise, native_map2)
-    CPU_MAP(EQ, eq, "NN>b", elementwise, compare)
-    CPU_MAP(NE, ne, "NN>b", elementwise, compare)
-    CPU_MAP(LT, lt, "NN>b", elementwise, compare)
-    CPU_MAP(LE, le, "NN>b", elementwise, compare)
-    CPU_MAP(GT, gt, "NN>b", elementwise, compare)
-    CPU_MAP(GE, ge, "NN>b", elementwise, compare)
-    CPU_MAP(LOGICAL_AND, logical_and, "bb>b", elementwise, logical)
-    CPU_MAP(LOGICAL_OR, logical_or, "bb>b", elementwise, logical)
-    CPU_MAP(LOGICAL_NOT, logical_not, "b>b", unary, logical)
-    CPU_MAP(WHERE, where, "bAA>A", elementwise, where)
-    CPU_MAP(NEG, neg, "N>N", unary, native_map)
-    CPU_MAP(ABS, abs, "N>N", unary, native_map)
-    CPU_MAP(SIGN, sign, "N>N", unary, native_map)
-    CPU_MAP(FLOOR, floor, "F>F", unary, native_map)
-    CPU_MAP(RECIPROCAL, reciprocal, "F>F", unary, native_map)
-    CPU_OP(CLAMP, clamp, "N>N", SIZE(clamp), unary, 1, CPU_VARIANT(native_clamp), CPU_VARIANT(reference_elementwise))
-    CPU_MAP(EXP, exp, "F>F", unary, native_map)
-    CPU_MAP(LOG, log, "F>F", unary, native_map)
-    CPU_MAP(SQRT, sqrt, "F>F", unary, native_map)
-    CPU_MAP(RSQRT, rsqrt, "F>F", unary, native_map)
-    CPU_MAP(SIN, sin, "F>F", unary, native_map)
-    CPU_MAP(COS, cos, "F>F", unary, native_map)
-    CPU_MAP(TANH, tanh, "F>F", unary, native_map)
-    CPU_MAP(ERF, erf, "F>F", unary, native_map)
-    CPU_MAP(SIGMOID, sigmoid, "F>F", unary, native_map)
-    CPU_MAP(ISFINITE, isfinite, "F>b", unary, compare)
-    CPU_OP(CAST, cast, "a>a", SIZE(cast), cast, 1, CPU_VARIANT(native_cast), CPU_VARIANT(reference_elementwise))
-    CPU_SHARED(FILL, fill, ">a", SIZE(fill), fill, 0, fill)
-    CPU_SHARED(IOTA, iota, ">n", SIZE(iota), iota, 0, iota)
-    CPU_SHARED(BROADCAST_TO, broadcast_to, "A>A", SIZE(broadcast_to), broadcast_to, 0, copy)
-    CPU_SHARED(RESHAPE, reshape, "A>A", SIZE(reshape), reshape, 0, reshape)
-    CPU_SHARED(PERMUTE, permute, "A>A", SIZE(permute), permute, 0, copy)
-    CPU_SHARED(SLICE, slice, "A>A", SIZE(slice), slice, 0, copy)
-    CPU_SHARED(CONCAT, concat, "AA?A?A?A?A?A?A?>A", SIZE(concat), concat, 0, concat)
-    CPU_SHARED(PAD, pad, "A>A", SIZE(pad), pad, 0, pad)
-    CPU_SHARED(GATHER, gather, "@i>@", SIZE(gather), gather, 0, gather)
+    CPU_MAP(ADD, add, "NN>N", elementwise, native_map2),
+    CPU_MAP(SUB, sub, "NN>N", elementwise, native_map2),
+    CPU_MAP(MUL, mul, "NN>N", elementwise, native_map2),
+    CPU_MAP(DIV, div, "NN>N", elementwise, native_map2),
+    CPU_MAP(MINIMUM, minimum, "NN>N", elementwise, native_map2),
+    CPU_MAP(MAXIMUM, maximum, "NN>N", elementwise, native_map2),
+    CPU_MAP(POW, pow, "FF>F", elementwise, native_map2),
+    CPU_MAP(EQ, eq, "NN>b", elementwise, compare),
+    CPU_MAP(NE, ne, "NN>b", elementwise, compare),
+    CPU_MAP(LT, lt, "NN>b", elementwise, compare),
+    CPU_MAP(LE, le, "NN>b", elementwise, compare),
+    CPU_MAP(GT, gt, "NN>b", elementwise, compare),
+    CPU_MAP(GE, ge, "NN>b", elementwise, compare),
+    CPU_MAP(LOGICAL_AND, logical_and, "bb>b", elementwise, logical),
+    CPU_MAP(LOGICAL_OR, logical_or, "bb>b", elementwise, logical),
+    CPU_MAP(LOGICAL_NOT, logical_not, "b>b", unary, logical),
+    CPU_MAP(WHERE, where, "bAA>A", elementwise, where),
+    CPU_MAP(NEG, neg, "N>N", unary, native_map),
+    CPU_MAP(ABS, abs, "N>N", unary, native_map),
+    CPU_MAP(SIGN, sign, "N>N", unary, native_map),
+    CPU_MAP(FLOOR, floor, "F>F", unary, native_map),
+    CPU_MAP(RECIPROCAL, reciprocal, "F>F", unary, native_map),
+    CPU_OP(CLAMP, clamp, "N>N", SIZE(clamp), unary, 1, CPU_VARIANT(native_clamp),
+           CPU_VARIANT(reference_elementwise)),
+    CPU_MAP(EXP, exp, "F>F", unary, native_map),
+    CPU_MAP(LOG, log, "F>F", unary, native_map),
+    CPU_MAP(SQRT, sqrt, "F>F", unary, native_map),
+    CPU_MAP(RSQRT, rsqrt, "F>F", unary, native_map),
+    CPU_MAP(SIN, sin, "F>F", unary, native_map),
+    CPU_MAP(COS, cos, "F>F", unary, native_map),
+    CPU_MAP(TANH, tanh, "F>F", unary, native_map),
+    CPU_MAP(ERF, erf, "F>F", unary, native_map),
+    CPU_MAP(SIGMOID, sigmoid, "F>F", unary, native_map),
+    CPU_MAP(ISFINITE, isfinite, "F>b", unary, compare),
+    CPU_OP(CAST, cast, "a>a", SIZE(cast), cast, 1, CPU_VARIANT(native_cast),
+           CPU_VARIANT(reference_elementwise)),
+    CPU_SHARED(FILL, fill, ">a", SIZE(fill), fill, 0, fill),
+    CPU_SHARED(IOTA, iota, ">n", SIZE(iota), iota, 0, iota),
+    CPU_SHARED(BROADCAST_TO, broadcast_to, "A>A", SIZE(broadcast_to), broadcast_to, 0, copy),
+    CPU_SHARED(RESHAPE, reshape, "A>A", SIZE(reshape), reshape, 0, reshape),
+    CPU_SHARED(PERMUTE, permute, "A>A", SIZE(permute), permute, 0, copy),
+    CPU_SHARED(SLICE, slice, "A>A", SIZE(slice), slice, 0, copy),
+    CPU_SHARED(CONCAT, concat, "AA?A?A?A?A?A?A?>A", SIZE(concat), concat, 0, concat),
+    CPU_SHARED(PAD, pad, "A>A", SIZE(pad), pad, 0, pad),
+    CPU_SHARED(GATHER, gather, "@i>@", SIZE(gather), gather, 0, gather),
     CPU_SHARED(GATHER_ALONG_AXIS, gather_along_axis, "Ai>A", SIZE(gather_along_axis), gather_along_axis, 0,
-               gather_along_axis)
+               gather_along_axis),
     CPU_OP(SCATTER_ADD, scatter_add, "NiN>N", SIZE(scatter_add), scatter_add, 1,
-           CPU_VARIANT_MEMORY(native_scatter_add), CPU_VARIANT_MEMORY(reference_scatter_add))
-    CPU_SHARED(STATE_WRITE, state_write, "Aai>A", SIZE(state_write), state_write, 0, state_write)
+           CPU_VARIANT_MEMORY(native_scatter_add), CPU_VARIANT_MEMORY(reference_scatter_add)),
+    CPU_SHARED(STATE_WRITE, state_write, "Aai>A", SIZE(state_write), state_write, 0, state_write),
     {.op = PCO_OP_MATMUL,
      .name = "matmul",
      .types = "fwf?f?>f",
@@ -124,28 +131,33 @@ static const cpu_op CPU_OPS[] = {
      .native = CPU_MATMUL,
      .choose = cpu_matmul_choose,
      .reference = &CPU_MATMUL_REFERENCE},
-    CPU_OP(SUM, sum, "N>N", SIZE(sum), reduce, 0, CPU_VARIANT(native_reduce), CPU_VARIANT(reference_reduce))
-    CPU_OP(MEAN, mean, "F>F", SIZE(mean), reduce, 0, CPU_VARIANT(native_reduce), CPU_VARIANT(reference_reduce))
-    CPU_OP(AMAX, amax, "N>N", SIZE(amax), reduce, 0, CPU_VARIANT(native_reduce), CPU_VARIANT(reference_reduce))
-    CPU_SHARED(ARGMAX, argmax, "N>i", SIZE(argmax), argmax, 0, argmax)
-    CPU_SHARED(RANDOM_BITS, random_bits, "ii?>i", SIZE(random_bits), random_bits, 0, random_bits)
-    CPU_MAP(RELU, relu, "F>F", unary, native_map)
-    CPU_OP(GELU, gelu, "F>F", SIZE(gelu), unary, 1, CPU_VARIANT(native_gelu), CPU_VARIANT(reference_elementwise))
-    CPU_MAP(SILU, silu, "F>F", unary, native_map)
-    CPU_OP(SWIGLU, swiglu, "FF?>F", 0, swiglu, 3, CPU_VARIANT(native_swiglu), CPU_VARIANT(reference_swiglu))
+    CPU_OP(SUM, sum, "N>N", SIZE(sum), reduce, 0, CPU_VARIANT(native_reduce), CPU_VARIANT(reference_reduce)),
+    CPU_OP(MEAN, mean, "F>F", SIZE(mean), reduce, 0, CPU_VARIANT(native_reduce),
+           CPU_VARIANT(reference_reduce)),
+    CPU_OP(AMAX, amax, "N>N", SIZE(amax), reduce, 0, CPU_VARIANT(native_reduce),
+           CPU_VARIANT(reference_reduce)),
+    CPU_SHARED(ARGMAX, argmax, "N>i", SIZE(argmax), argmax, 0, argmax),
+    CPU_SHARED(RANDOM_BITS, random_bits, "ii?>i", SIZE(random_bits), random_bits, 0, random_bits),
+    CPU_MAP(RELU, relu, "F>F", unary, native_map),
+    CPU_OP(GELU, gelu, "F>F", SIZE(gelu), unary, 1, CPU_VARIANT(native_gelu),
+           CPU_VARIANT(reference_elementwise)),
+    CPU_MAP(SILU, silu, "F>F", unary, native_map),
+    CPU_OP(SWIGLU, swiglu, "FF?>F", 0, swiglu, 3, CPU_VARIANT(native_swiglu), CPU_VARIANT(reference_swiglu)),
     CPU_OP(SOFTMAX, softmax, "F>F", SIZE(softmax), softmax, 1, CPU_VARIANT_MEMORY(native_softmax),
-           CPU_VARIANT(reference_softmax))
+           CPU_VARIANT(reference_softmax)),
     CPU_OP(LOG_SOFTMAX, log_softmax, "F>F", SIZE(log_softmax), softmax, 1, CPU_VARIANT_MEMORY(native_softmax),
-           CPU_VARIANT(reference_softmax))
+           CPU_VARIANT(reference_softmax)),
     CPU_OP(LOGSUMEXP, logsumexp, "F>F", SIZE(logsumexp), logsumexp, 0, CPU_VARIANT_MEMORY(native_softmax),
-           CPU_VARIANT(reference_softmax))
-    CPU_OP(LAYER_NORM, layer_norm, "Ff?f?>Fs?s?", SIZE(layer_norm), layer_norm, 1, CPU_VARIANT_MEMORY(native_norm),
-           CPU_VARIANT(reference_norm))
+           CPU_VARIANT(reference_softmax)),
+    CPU_OP(LAYER_NORM, layer_norm, "Ff?f?>Fs?s?", SIZE(layer_norm), layer_norm, 1,
+           CPU_VARIANT_MEMORY(native_norm), CPU_VARIANT(reference_norm)),
     CPU_OP(RMS_NORM, rms_norm, "Ff?>Fs?", SIZE(rms_norm), rms_norm, 1, CPU_VARIANT_MEMORY(native_norm),
-           CPU_VARIANT(reference_norm))
-    CPU_OP(ROPE, rope, "Fii>F", SIZE(rope), rope, 1, CPU_VARIANT_MEMORY(native_rope), CPU_VARIANT(reference_rope))
-    CPU_OP(SINUSOIDAL_POSITIONS, sinusoidal_positions, "ii>f", SIZE(sinusoidal_positions), sinusoidal_positions, 0,
-           CPU_VARIANT(native_sinusoidal_positions), CPU_VARIANT(reference_sinusoidal_positions))
+           CPU_VARIANT(reference_norm)),
+    CPU_OP(ROPE, rope, "Fii>F", SIZE(rope), rope, 1, CPU_VARIANT_MEMORY(native_rope),
+           CPU_VARIANT(reference_rope)),
+    CPU_OP(SINUSOIDAL_POSITIONS, sinusoidal_positions, "ii>f", SIZE(sinusoidal_positions),
+           sinusoidal_positions, 0, CPU_VARIANT(native_sinusoidal_positions),
+           CPU_VARIANT(reference_sinusoidal_positions)),
     {.op = PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
      .name = "scaled_dot_product_attention",
      .types = "FKKm?i?i?>FF?",
@@ -156,7 +168,7 @@ static const cpu_op CPU_OPS[] = {
      .choose = cpu_attention_choose,
      .reference = &CPU_ATTENTION_REFERENCE},
     CPU_OP(DROPOUT, dropout, "Fii?>F", SIZE(dropout), dropout, 1, CPU_VARIANT(native_dropout),
-           CPU_VARIANT(reference_dropout))
+           CPU_VARIANT(reference_dropout)),
 };
 
 const cpu_op *cpu_op_find(uint32_t op)

@@ -1,4 +1,4 @@
-/* From a node's shapes and attributes to its plan; every op has one of these. Errors: INVALID, UNSUPPORTED. */
+/* From a node's shapes and attributes to its plan; every op has one of these. INVALID, UNSUPPORTED. */
 #ifndef CPU_PARSE_H
 #define CPU_PARSE_H
 

@@ -52,9 +52,9 @@ CPU_PARSE(attention)
     plan->b = q->shape[0];
     plan->d = q->shape[3];
     plan->e = v->shape[3];
-    if (k->shape[0] != plan->b || v->shape[0] != plan->b || y->shape[0] != plan->b || k->shape[3] != plan->d ||
-        v_heads != plan->g || v_rows != plan->t || y_heads != plan->h || y_rows != plan->s ||
-        y->shape[3] != plan->e)
+    if (k->shape[0] != plan->b || v->shape[0] != plan->b || y->shape[0] != plan->b ||
+        k->shape[3] != plan->d || v_heads != plan->g || v_rows != plan->t || y_heads != plan->h ||
+        y_rows != plan->s || y->shape[3] != plan->e)
         return cpu_invalid(node, err, "the shapes of query, key, value and output do not fit");
     if (plan->h > 0 && (plan->g == 0 || plan->h % plan->g))
         return cpu_invalid(node, err, "%lld heads are not a multiple of %lld", (long long)plan->h,
@@ -72,7 +72,10 @@ CPU_PARSE(attention)
     return PCO_OK;
 }
 
-static bool cpu_is_phase(const cpu_tensor *phase) { return phase->rank == 2 && phase->shape[1] == 2; }
+static bool cpu_is_phase(const cpu_tensor *phase)
+{
+    return phase->rank == 2 && phase->shape[1] == 2;
+}
 
 CPU_PARSE(rope)
 {

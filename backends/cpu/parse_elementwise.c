@@ -123,7 +123,8 @@ CPU_PARSE(iota)
     if (!status) status = cpu_check_attr_shape(node, attrs->n_shape, attrs->shape, err);
     if (status) return status;
     int axis;
-    if (!cpu_axis_of(&node->out[0], attrs->axis, &axis)) return cpu_invalid(node, err, "axis is out of range");
+    if (!cpu_axis_of(&node->out[0], attrs->axis, &axis))
+        return cpu_invalid(node, err, "axis is out of range");
     node->plan.axis = cpu_split(&node->out[0], axis);
     return PCO_OK;
 }

@@ -86,7 +86,8 @@ CPU_PARSE(concat)
 {
     const cpu_tensor *y = &node->out[0];
     int axis;
-    if (!cpu_axis_of(y, node->attrs.concat.axis, &axis)) return cpu_invalid(node, err, "axis is out of range");
+    if (!cpu_axis_of(y, node->attrs.concat.axis, &axis))
+        return cpu_invalid(node, err, "axis is out of range");
     int64_t total = 0;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         if (!node->in[i].present) continue;
@@ -124,10 +125,13 @@ CPU_PARSE(gather)
 {
     const cpu_tensor *x = &node->in[0], *indices = &node->in[1], *y = &node->out[0];
     int axis;
-    if (!cpu_axis_of(x, node->attrs.gather.axis, &axis)) return cpu_invalid(node, err, "axis is out of range");
+    if (!cpu_axis_of(x, node->attrs.gather.axis, &axis))
+        return cpu_invalid(node, err, "axis is out of range");
     if (cpu_is_quantised(x->dtype)) {
-        if (x->rank != 2 || axis != 0 || !cpu_is_float(y->dtype) || node->attrs.gather.dtype != (int64_t)y->dtype)
-            return cpu_invalid(node, err, "quantised x has rank 2 and axis 0, and gives the float type of dtype");
+        if (x->rank != 2 || axis != 0 || !cpu_is_float(y->dtype) ||
+            node->attrs.gather.dtype != (int64_t)y->dtype)
+            return cpu_invalid(node, err,
+                               "quantised x has rank 2 and axis 0, and gives the float type of dtype");
     } else if (x->dtype != y->dtype) {
         return cpu_invalid(node, err, "input and output differ in type");
     }
@@ -154,8 +158,8 @@ CPU_PARSE(gather_along_axis)
     if (!cpu_same_but(x, indices, axis) || !cpu_same_shape(indices, y))
         return cpu_invalid(node, err, "x, indices and output do not fit");
     cpu_axis split = cpu_split(x, axis);
-    node->plan.gather = (cpu_gather){
-        .outer = split.outer, .n = split.n, .inner = split.inner, .picks = indices->shape[axis]};
+    node->plan.gather =
+        (cpu_gather){.outer = split.outer, .n = split.n, .inner = split.inner, .picks = indices->shape[axis]};
     return PCO_OK;
 }
 
@@ -163,7 +167,8 @@ CPU_PARSE(scatter_add)
 {
     const cpu_tensor *x = &node->in[0], *indices = &node->in[1], *updates = &node->in[2];
     int axis;
-    if (!cpu_axis_of(x, node->attrs.scatter_add.axis, &axis)) return cpu_invalid(node, err, "axis is out of range");
+    if (!cpu_axis_of(x, node->attrs.scatter_add.axis, &axis))
+        return cpu_invalid(node, err, "axis is out of range");
     cpu_axis split = cpu_split(x, axis);
     node->plan.gather =
         (cpu_gather){.outer = split.outer, .n = split.n, .inner = split.inner, .picks = indices->count};

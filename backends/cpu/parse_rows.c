@@ -94,11 +94,15 @@ CPU_PARSE(argmax)
     const pco_argmax_attrs *attrs = &node->attrs.argmax;
     pco_status status = cpu_parse_axis(node, attrs->axis, true, attrs->keepdims != 0, err);
     if (!status && node->plan.axis.n == 0) return cpu_invalid(node, err, "the axis is empty");
-    if (!status && node->plan.axis.n > INT32_MAX) return cpu_invalid(node, err, "the axis is longer than an i32 counts");
+    if (!status && node->plan.axis.n > INT32_MAX)
+        return cpu_invalid(node, err, "the axis is longer than an i32 counts");
     return status;
 }
 
-CPU_PARSE(softmax) { return cpu_parse_axis(node, node->attrs.softmax.axis, false, false, err); }
+CPU_PARSE(softmax)
+{
+    return cpu_parse_axis(node, node->attrs.softmax.axis, false, false, err);
+}
 
 CPU_PARSE(logsumexp)
 {
@@ -131,4 +135,7 @@ CPU_PARSE(layer_norm)
     return cpu_parse_norm(node, 2, err);
 }
 
-CPU_PARSE(rms_norm) { return cpu_parse_norm(node, 1, err); }
+CPU_PARSE(rms_norm)
+{
+    return cpu_parse_norm(node, 1, err);
+}

@@ -1,5 +1,5 @@
-/* The CPU plugin: device 0 computes with threads and vectors in f32, device 1 is the reference, plain loops in
- * double. */
+/* The CPU plugin: device 0 computes with threads and vectors in f32, device 1 is the reference, plain loops
+ * in double. */
 #include "program.h"
 
 #include <stdio.h>
@@ -39,7 +39,7 @@ static pco_status cpu_backend_create(const pco_host *host, pco_backend **backend
     *backend = host->allocate(host->user, sizeof **backend, 16);
     if (!*backend) return cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the backend");
     (*backend)->host = host;
-    cpu_read_model((*backend)->model, sizeof (*backend)->model);
+    cpu_read_model((*backend)->model, sizeof(*backend)->model);
     return PCO_OK;
 }
 
@@ -90,7 +90,8 @@ static pco_contract cpu_contract(bool reference)
 
 static pco_status cpu_describe(pco_backend *backend, uint32_t index, pco_device_info *info, pco_error *err)
 {
-    if (index >= CPU_DEVICES) return cpu_fail(err, PCO_ERROR_NOT_FOUND, "the cpu plugin has no device %u", index);
+    if (index >= CPU_DEVICES)
+        return cpu_fail(err, PCO_ERROR_NOT_FOUND, "the cpu plugin has no device %u", index);
     if (!info || info->size < sizeof *info)
         return cpu_fail(err, PCO_ERROR_ABI, "the host's device description is too small");
     const pco_host *host = backend->host;
@@ -104,7 +105,8 @@ static pco_status cpu_describe(pco_backend *backend, uint32_t index, pco_device_
         .max_binding = INT64_MAX,
         .buffer_alignment = 64,
         .max_workgroup = host->thread_count(host->user),
-        .features = PCO_FEATURE_UNIFIED_MEMORY | PCO_FEATURE_F64 | PCO_FEATURE_TIMESTAMPS | PCO_FEATURE_STORAGE_16,
+        .features =
+            PCO_FEATURE_UNIFIED_MEMORY | PCO_FEATURE_F64 | PCO_FEATURE_TIMESTAMPS | PCO_FEATURE_STORAGE_16,
         .contract = cpu_contract(reference),
     };
     snprintf(info->name, sizeof info->name, "%s", backend->model);
@@ -117,7 +119,8 @@ static pco_status cpu_describe(pco_backend *backend, uint32_t index, pco_device_
 static pco_status cpu_open(pco_backend *backend, uint32_t index, pco_device **device, pco_error *err)
 {
     *device = NULL;
-    if (index >= CPU_DEVICES) return cpu_fail(err, PCO_ERROR_NOT_FOUND, "the cpu plugin has no device %u", index);
+    if (index >= CPU_DEVICES)
+        return cpu_fail(err, PCO_ERROR_NOT_FOUND, "the cpu plugin has no device %u", index);
     const pco_host *host = backend->host;
     *device = host->allocate(host->user, sizeof **device, 16);
     if (!*device) return cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the device");
@@ -149,8 +152,10 @@ static pco_status cpu_profile(pco_device *device, int on, pco_error *err)
     return PCO_OK;
 }
 
-static const pco_device_api cpu_device_api = {
-    .size = sizeof(pco_device_api), .close = cpu_close, .memory_left = cpu_memory_left, .profile = cpu_profile};
+static const pco_device_api cpu_device_api = {.size = sizeof(pco_device_api),
+                                              .close = cpu_close,
+                                              .memory_left = cpu_memory_left,
+                                              .profile = cpu_profile};
 
 const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
 {

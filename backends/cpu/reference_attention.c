@@ -53,7 +53,8 @@ void cpu_run_reference_sinusoidal_positions(const cpu_node *node)
     for (int64_t i = 0; i < positions->count; i++)
         for (int64_t pair = 0; pair < pairs; pair++) {
             double angle = cpu_reference_angle(phase, pair, cpu_i32_at(positions, i));
-            int64_t sine = i * 2 * pairs + (halves ? pair : 2 * pair), cosine = halves ? sine + pairs : sine + 1;
+            int64_t sine = i * 2 * pairs + (halves ? pair : 2 * pair),
+                    cosine = halves ? sine + pairs : sine + 1;
             cpu_store_f64(y->dtype, y->data, sine, sin(angle));
             cpu_store_f64(y->dtype, y->data, cosine, cos(angle));
         }

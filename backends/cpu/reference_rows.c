@@ -74,7 +74,8 @@ static void cpu_reference_norm_slice(void *task, int64_t begin, int64_t end, uin
         }
         double rstd = cpu_reference_rstd(node, i, mean);
         for (int64_t j = 0; j < n; j++) {
-            double v = (cpu_load_f64(x->dtype, x->data, i * n + j) - mean) * rstd * cpu_reference_at(&node->in[1], j, 1);
+            double v = (cpu_load_f64(x->dtype, x->data, i * n + j) - mean) * rstd *
+                       cpu_reference_at(&node->in[1], j, 1);
             if (!rms && node->in[2].present) v += cpu_reference_at(&node->in[2], j, 0);
             cpu_store_f64(y->dtype, y->data, i * n + j, v);
         }

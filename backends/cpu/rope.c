@@ -8,8 +8,9 @@ static uint64_t cpu_turn(const cpu_tensor *phase, int64_t pair, int32_t position
     return (high << 32 | low) * (uint64_t)(int64_t)position;
 }
 
-/* The nearest quarter turn q and a rest of at most an eighth: |a| <= pi/4. Taylor in double, to a^11 and a^12: the
- * remainders, a^13/13! and a^14/14!, are below 7e-12, so that one rounding to f32 is all that counts. */
+/* The nearest quarter turn q and a rest of at most an eighth: |a| <= pi/4. Taylor in double, to a^11 and
+ * a^12: the remainders, a^13/13! and a^14/14!, are below 7e-12, so that one rounding to f32 is all that
+ * counts. */
 static void cpu_sine_cosine(uint64_t turn, float *sine, float *cosine)
 {
     uint64_t quarter = (turn + (1ull << 61)) >> 62;
@@ -55,7 +56,8 @@ static void cpu_rope_slice(void *task, int64_t begin, int64_t end, uint32_t work
     const cpu_rope *plan = &node->plan.rope;
     const pco_rope_attrs *attrs = &node->attrs.rope;
     const cpu_tensor *x = &node->in[0], *y = &node->out[0];
-    float *cosine = (float *)(void *)cpu_worker_memory(node, worker), *sine = cosine + plan->r, *head = sine + plan->r;
+    float *cosine = (float *)(void *)cpu_worker_memory(node, worker), *sine = cosine + plan->r,
+          *head = sine + plan->r;
     for (int64_t i = begin; i < end; i++) {
         int64_t b = i / plan->s, s = i % plan->s;
         int32_t position = cpu_i32_at(&node->in[1], b * plan->positions_b + s);

@@ -1,10 +1,10 @@
-/* The functions that run nodes. native: f32, threads, vectors. shared: no arithmetic, or exact. reference: double. */
+/* The functions that run nodes. native: f32, threads, vectors. others: exact. reference: double. */
 #ifndef CPU_RUN_H
 #define CPU_RUN_H
 
 #include "cpu.h"
 
-#define CPU_RUN(name) void cpu_run_##name(const cpu_node *node)
+#define CPU_RUN(name)       void cpu_run_##name(const cpu_node *node)
 #define CPU_WORKSPACE(name) uint64_t cpu_##name##_workspace(const cpu_node *node)
 
 /* elementwise.c, elementwise_cast.c */

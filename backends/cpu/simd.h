@@ -30,7 +30,10 @@ CPU_INLINE v_f32 v_load(const float *p)
     return v;
 }
 
-CPU_INLINE void v_store(float *p, v_f32 v) { memcpy(p, &v, sizeof v); }
+CPU_INLINE void v_store(float *p, v_f32 v)
+{
+    memcpy(p, &v, sizeof v);
+}
 
 CPU_INLINE v_f32 v_splat(float x)
 {
@@ -73,26 +76,46 @@ CPU_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c)
 #endif
 }
 
-CPU_INLINE v_i32 v_bits(v_f32 v) { return (v_i32)v; }
+CPU_INLINE v_i32 v_bits(v_f32 v)
+{
+    return (v_i32)v;
+}
 
 CPU_INLINE v_f32 v_select(v_i32 mask, v_f32 yes, v_f32 no)
 {
     return (v_f32)((mask & (v_i32)yes) | (~mask & (v_i32)no));
 }
 
-CPU_INLINE v_f32 v_abs(v_f32 v) { return (v_f32)((v_i32)v & INT32_MAX); }
+CPU_INLINE v_f32 v_abs(v_f32 v)
+{
+    return (v_f32)((v_i32)v & INT32_MAX);
+}
 
 /* v with the sign of s, which must be where v >= 0. */
-CPU_INLINE v_f32 v_with_sign(v_f32 v, v_f32 s) { return (v_f32)((v_i32)v | ((v_i32)s & INT32_MIN)); }
+CPU_INLINE v_f32 v_with_sign(v_f32 v, v_f32 s)
+{
+    return (v_f32)((v_i32)v | ((v_i32)s & INT32_MIN));
+}
 
-/* Lanes added in a fixed tree. */
+/* Lanes added in a fixed tree: halves, quarters ... */
 CPU_INLINE float v_sum(v_f32 v)
 {
-    float lane[LANES];
-    v_store(lane, v);
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++) lane[i] += lane[i + half];
-    return lane[0];
+    typedef float v4 __attribute__((vector_size(16)));
+#if CPU_LANES == 16
+    typedef float v8 __attribute__((vector_size(32)));
+    v8 eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+               __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+#elif CPU_LANES == 8
+    v_f32 eight = v;
+#endif
+#if CPU_LANES >= 8
+    v4 four =
+        __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+#else
+    v4 four = v;
+#endif
+    v4 two = four + __builtin_shufflevector(four, four, 2, 3, 0, 1);
+    return two[0] + two[1];
 }
 
 /* ---- stored types ---- */
@@ -145,7 +168,10 @@ CPU_INLINE v_i32 v_widen_u8(const void *p)
 #endif
 }
 
-CPU_INLINE v_f32 v_load_bf16(const void *p) { return (v_f32)(v_widen_u16(p) << 16); }
+CPU_INLINE v_f32 v_load_bf16(const void *p)
+{
+    return (v_f32)(v_widen_u16(p) << 16);
+}
 
 CPU_INLINE v_f32 v_load_f16(const void *p)
 {
@@ -192,7 +218,10 @@ CPU_INLINE void v_store_bf16(void *p, v_f32 v)
 }
 
 /* LANES signed bytes. */
-CPU_INLINE v_f32 v_load_i8(const void *p) { return __builtin_convertvector(v_widen_i8(p), v_f32); }
+CPU_INLINE v_f32 v_load_i8(const void *p)
+{
+    return __builtin_convertvector(v_widen_i8(p), v_f32);
+}
 
 /* LANES bytes of two nibbles: 16 weights apart in the block. */
 CPU_INLINE void v_load_nibbles(const void *p, v_f32 *low, v_f32 *high)
@@ -225,7 +254,10 @@ CPU_LOAD(load_bf16, uint16_t, v_load_bf16, cpu_bf16_to_f32)
 CPU_STORE(store_f16, v_store_f16, cpu_f32_to_f16)
 CPU_STORE(store_bf16, v_store_bf16, cpu_f32_to_bf16)
 
-static void load_f32(void *to, const void *from, int64_t n) { memcpy(to, from, (size_t)n * 4); }
+static void load_f32(void *to, const void *from, int64_t n)
+{
+    memcpy(to, from, (size_t)n * 4);
+}
 
 static void store_f32(void *to, const float *from, int64_t n)
 {

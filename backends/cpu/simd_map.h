@@ -14,7 +14,10 @@
         }                                                                                                    \
     }
 
-CPU_INLINE v_f32 v_relu(v_f32 x) { return (v_f32)(((x > 0.0f) | (x != x)) & (v_i32)x); }
+CPU_INLINE v_f32 v_relu(v_f32 x)
+{
+    return (v_f32)(((x > 0.0f) | (x != x)) & (v_i32)x);
+}
 
 CPU_INLINE v_f32 v_sign(v_f32 x)
 {

@@ -2,10 +2,10 @@
  * below counts the roundings that reach the result; all are under the 4 ulp that the contract promises. The
  * same steps are taken with and without a fused multiply-add, so the bounds count the latter's roundings. */
 
-/* e^x = p * 2^n with p in [0.70, 1.42]. x is brought to [-120, 89], beyond which the result, also times |x|, is 0 or infinite.
- * n = round(x log2 e); r = x - n ln 2 in two parts, the first product exact (ln2 high has 9 zero bits, |n| < 2^8);
- * |r| <= 0.3475. Taylor to r^7: remainder r^8/8! < 5.3e-9 = 0.09 u relative. Roundings: r itself 0.35 u, r^2 q
- * 0.2 u, r + r^2 q 0.5 u, 1 + .. 1 u: below 1.2 ulp. NaN stays NaN in p. */
+/* e^x = p * 2^n with p in [0.70, 1.42]. x is brought to [-120, 89], beyond which the result, also times |x|,
+ * is 0 or infinite. n = round(x log2 e); r = x - n ln 2 in two parts, the first product exact (ln2 high has 9
+ * zero bits, |n| < 2^8); |r| <= 0.3475. Taylor to r^7: remainder r^8/8! < 5.3e-9 = 0.09 u relative.
+ * Roundings: r itself 0.35 u, r^2 q 0.2 u, r + r^2 q 0.5 u, 1 + .. 1 u: below 1.2 ulp. NaN stays NaN in p. */
 CPU_INLINE void v_exp_parts(v_f32 x, v_f32 *p, v_i32 *n)
 {
     const v_f32 low = v_splat(-120.0f), high = v_splat(89.0f), magic = v_splat(0x1.8p23f);
@@ -32,7 +32,8 @@ CPU_INLINE void v_exp_parts_f64(const v_f64 *argument, v_f32 *p, v_i32 *n)
     v_f64 x = *argument;
     const v_f64 zero = {0};
     const v_f64 low = zero - 120.0, high = zero + 89.0;
-    v_i64 below = x < low, above = x > high;
+    v_i64 below = x < low;
+    v_i64 above = x > high;
     x = (v_f64)((below & (v_i64)low) | (~below & (v_i64)x));
     x = (v_f64)((above & (v_i64)high) | (~above & (v_i64)x));
     v_f64 whole = x * 0x1.71547652b82fep0 + 0x1.8p52 - 0x1.8p52;
@@ -65,7 +66,8 @@ CPU_INLINE v_f32 v_exp(v_f32 x)
     return v_scale_2(p, n);
 }
 
-/* Below 0.625: x + x^3 P(x^2), P minimax of degree 5 (2.6e-10): under 1 ulp. Above: (1 - e) / (1 + e), e = e^-2|x|
+/* Below 0.625: x + x^3 P(x^2), P minimax of degree 5 (2.6e-10): under 1 ulp. Above: (1 - e) / (1 + e), e =
+ * e^-2|x|
  * <= 0.287; the 1.2 ulp of e weigh at most 0.4 in 1 - e and 0.23 in 1 + e; three roundings: under 2.5 ulp. */
 CPU_INLINE v_f32 v_tanh(v_f32 x)
 {
@@ -83,10 +85,10 @@ CPU_INLINE v_f32 v_tanh(v_f32 x)
     return v_select(a >= 0.625f, large, small);
 }
 
-/* 0.5 erfcx(a / sqrt 2), erfcx(t) = e^(t^2) erfc(t), for 0 <= a <= 14.75: a polynomial of degree 10 in s = (a - c) /
- * (a + c) = 1 - 2c / (a + c), over a + c; c = 2.828125. Minimax error 3.7e-9 relative. s and 1/(a + c) are rounded
- * once, from double; Horner adds 1 ulp (its terms have one sign where s < 0 and fall by half where s > 0), the
- * product 0.5: below 2.5 ulp. */
+/* 0.5 erfcx(a / sqrt 2), erfcx(t) = e^(t^2) erfc(t), for 0 <= a <= 14.75: a polynomial of degree 10 in s = (a
+ * - c) / (a + c) = 1 - 2c / (a + c), over a + c; c = 2.828125. Minimax error 3.7e-9 relative. s and 1/(a + c)
+ * are rounded once, from double; Horner adds 1 ulp (its terms have one sign where s < 0 and fall by half
+ * where s > 0), the product 0.5: below 2.5 ulp. */
 CPU_INLINE v_f32 v_half_erfcx(v_f32 a)
 {
     v_f64 wide = 1.0 / (__builtin_convertvector(a, v_f64) + 2.828125);
@@ -112,8 +114,8 @@ CPU_INLINE v_f64 v_square_f64(v_f32 x)
     return wide * wide;
 }
 
-/* Below 1: x P(x^2), minimax of degree 7 (3.4e-11): under 2 ulp. Above: 1 - e^(-x^2) erfcx(x); the error of the
- * second term (under 6 ulp of at most 0.158) weighs under 1 ulp. */
+/* Below 1: x P(x^2), minimax of degree 7 (3.4e-11): under 2 ulp. Above: 1 - e^(-x^2) erfcx(x); the error of
+ * the second term (under 6 ulp of at most 0.158) weighs under 1 ulp. */
 CPU_INLINE v_f32 v_erf(v_f32 x)
 {
     v_f32 a = v_abs(x), z = x * x;
@@ -135,8 +137,8 @@ CPU_INLINE v_f32 v_erf(v_f32 x)
     return v_select(a >= 1.0f, large, x * q);
 }
 
-/* numerator * e^-|u| / (1 + e^-|u|) where u < 0, numerator / (1 + e^-|u|) elsewhere; (p, n) is e^-|u|. The power of
- * two comes last, so that the product is rounded in the normal range. */
+/* numerator * e^-|u| / (1 + e^-|u|) where u < 0, numerator / (1 + e^-|u|) elsewhere; (p, n) is e^-|u|. The
+ * power of two comes last, so that the product is rounded in the normal range. */
 CPU_INLINE v_f32 v_logistic(v_f32 numerator, v_i32 negative, v_f32 p, v_i32 n)
 {
     v_f32 e = v_scale_2(p, n);
@@ -163,9 +165,9 @@ CPU_INLINE v_f32 v_silu(v_f32 x)
     return v_logistic(finite, x < 0.0f, p, n);
 }
 
-/* x Phi(x), Phi(x) = q for x < 0 and 1 - q for x >= 0, q = 0.5 e^(-x^2/2) erfcx(|x| / sqrt 2): relative accuracy
- * in the lower tail too. erfcx 2.3 ulp, e 1.2 and two products 0.5 each could add up to 4.5, but their worst cases
- * do not meet: a sweep finds 3.2 at most. */
+/* x Phi(x), Phi(x) = q for x < 0 and 1 - q for x >= 0, q = 0.5 e^(-x^2/2) erfcx(|x| / sqrt 2): relative
+ * accuracy in the lower tail too. erfcx 2.3 ulp, e 1.2 and two products 0.5 each could add up to 4.5, but
+ * their worst cases do not meet: a sweep finds 3.2 at most. */
 CPU_INLINE v_f32 v_gelu(v_f32 x)
 {
     v_f32 top = v_splat(14.5f), p, a = v_abs(x);

@@ -30,30 +30,28 @@ enum { TILE_ROWS = CPU_TILE_ROWS, TILE_COLUMNS = 2 * CPU_LANES };
     v_store(c + (r)*c_row, c##r##_0);                                                                        \
     v_store(c + (r)*c_row + LANES, c##r##_1);
 
-CPU_INLINE void tile(int64_t k, const float *a, int64_t a_row, int64_t a_step, const float *b, float *c,
-                     int64_t c_row, int add)
+CPU_INLINE void tile(int64_t k, const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step,
+                     float *c, int64_t c_row, int add)
 {
     CPU_ROWS(CPU_TILE_LOAD)
     for (int64_t step = 0; step < k; step++) {
         v_f32 b0 = v_load(b), b1 = v_load(b + LANES);
         CPU_ROWS(CPU_TILE_STEP)
         a += a_step;
-        b += TILE_COLUMNS;
+        b += b_step;
     }
     CPU_ROWS(CPU_TILE_SAVE)
 }
 
-static void tile_packed(int64_t k, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row,
-                        int add)
+static void tile_packed(int64_t k, const float *a, const float *b, float *c, int64_t c_row, int add)
 {
-    (void)a_row;
-    tile(k, a, 1, TILE_ROWS, b, c, c_row, add);
+    tile(k, a, 1, TILE_ROWS, b, TILE_COLUMNS, c, c_row, add);
 }
 
-static void tile_strided(int64_t k, const float *a, int64_t a_row, const float *b, float *c, int64_t c_row,
-                         int add)
+static void tile_strided(int64_t k, const float *a, int64_t a_row, const float *b, int64_t b_step, float *c,
+                         int64_t c_row, int add)
 {
-    tile(k, a, a_row, 1, b, c, c_row, add);
+    tile(k, a, a_row, 1, b, b_step, c, c_row, add);
 }
 
 /* Four rows of four become four columns of four. */
@@ -77,7 +75,8 @@ CPU_INLINE void transpose_4(float *to, int64_t to_row, const float *b, int64_t s
     memcpy(to + 3 * to_row, &r3, 16);
 }
 
-/* In steps of PACK_STEPS: the source is read by whole cache lines, and what is written stays in the first cache. */
+/* In steps of PACK_STEPS: the source is read by whole cache lines, and what is written stays in the first
+ * cache. */
 enum { PACK_STEPS = 16 };
 
 static void pack_rows(float *to, const float *b, int64_t stride, int64_t n_rows, int64_t k, int64_t columns)
@@ -121,13 +120,15 @@ CPU_INLINE float sums_total(const v_f32 *sum)
             _Pragma("GCC unroll 4") for (int j = 0; j < SUMS; j++) sum[r][j] = v_splat(0);                   \
         int64_t i = 0;                                                                                       \
         for (; i + SUMS * LANES <= k; i += SUMS * LANES)                                                     \
-            _Pragma("GCC unroll 4") for (int j = 0; j < SUMS; j++) {                                         \
+            _Pragma("GCC unroll 4") for (int j = 0; j < SUMS; j++)                                           \
+            {                                                                                                \
                 v_f32 weight = vector_load(w + i + j * LANES);                                               \
-                _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)                                       \
-                    sum[r][j] = v_fma(v_load(x + r * x_row + i + j * LANES), weight, sum[r][j]);             \
+                _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) sum[r][j] =                           \
+                    v_fma(v_load(x + r * x_row + i + j * LANES), weight, sum[r][j]);                         \
             }                                                                                                \
         if (i < k) {                                                                                         \
-            _Pragma("GCC unroll 4") for (int j = 0; j < SUMS; j++, i += LANES) {                             \
+            _Pragma("GCC unroll 4") for (int j = 0; j < SUMS; j++, i += LANES)                               \
+            {                                                                                                \
                 if (i >= k) break;                                                                           \
                 int64_t part = k - i;                                                                        \
                 float padded[LANES] = {0};                                                                   \
@@ -171,7 +172,8 @@ enum { BLOCK_VECTORS = CPU_BLOCK / CPU_LANES };
 
 CPU_INLINE void block_q8_0(const unsigned char *block, v_f32 *weight)
 {
-    _Pragma("GCC unroll 8") for (int j = 0; j < BLOCK_VECTORS; j++) weight[j] = v_load_i8(block + 2 + j * LANES);
+    _Pragma("GCC unroll 8") for (int j = 0; j < BLOCK_VECTORS; j++) weight[j] =
+        v_load_i8(block + 2 + j * LANES);
 }
 
 CPU_INLINE void block_q4_0(const unsigned char *block, v_f32 *weight)
@@ -187,8 +189,7 @@ CPU_INLINE void block_q4_0(const unsigned char *block, v_f32 *weight)
     {                                                                                                        \
         v_f32 sum[CPU_DOT_ROWS][2], weight[BLOCK_VECTORS];                                                   \
         _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = v_splat(0);           \
-        for (int64_t i = 0; i < blocks; i += 2)                                                              \
-            _Pragma("GCC unroll 2") for (int odd = 0; odd < 2; odd++)                                        \
+        for (int64_t i = 0; i < blocks; i += 2) _Pragma("GCC unroll 2") for (int odd = 0; odd < 2; odd++)    \
             {                                                                                                \
                 if (odd && i + 1 >= blocks) break;                                                           \
                 v_f32 d = v_splat(block_scale(block));                                                       \
@@ -197,8 +198,8 @@ CPU_INLINE void block_q4_0(const unsigned char *block, v_f32 *weight)
                 {                                                                                            \
                     const float *at = x + r * x_row + (i + odd) * CPU_BLOCK;                                 \
                     v_f32 products = weight[0] * v_load(at);                                                 \
-                    _Pragma("GCC unroll 8") for (int j = 1; j < BLOCK_VECTORS; j++)                          \
-                        products = v_fma(weight[j], v_load(at + j * LANES), products);                       \
+                    _Pragma("GCC unroll 8") for (int j = 1; j < BLOCK_VECTORS; j++) products =               \
+                        v_fma(weight[j], v_load(at + j * LANES), products);                                  \
                     sum[r][odd] = v_fma(d, products, sum[r][odd]);                                           \
                 }                                                                                            \
                 block += block_bytes;                                                                        \

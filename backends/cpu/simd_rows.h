@@ -161,6 +161,17 @@ static void row_attend(float *y, const float *p, const unsigned char *seen, cons
         v_store(y + i + 2 * LANES, y2);
         v_store(y + i + 3 * LANES, y3);
     }
+    for (; i + 2 * LANES <= n; i += 2 * LANES) {
+        v_f32 y0 = v_load(y + i), y1 = v_load(y + i + LANES);
+        for (int64_t j = 0; j < keys; j++) {
+            if (seen && !seen[j]) continue;
+            const float *at = v + j * v_row + i;
+            y0 = v_fma(v_splat(p[j]), v_load(at), y0);
+            y1 = v_fma(v_splat(p[j]), v_load(at + LANES), y1);
+        }
+        v_store(y + i, y0);
+        v_store(y + i + LANES, y1);
+    }
     for (; i + LANES <= n; i += LANES)
         v_store(y + i, v_attend_one(v_load(y + i), p, seen, v + i, v_row, keys, LANES));
     if (i < n) {

@@ -75,7 +75,8 @@ static void cpu_write_row(const cpu_node *node, const float *row, int64_t base)
     if (axis.inner == 1)
         node->kernels->store[y->dtype](cpu_at(y, base), row, axis.n);
     else
-        for (int64_t j = 0; j < axis.n; j++) cpu_store_f64(y->dtype, y->data, base + j * axis.inner, (double)row[j]);
+        for (int64_t j = 0; j < axis.n; j++)
+            cpu_store_f64(y->dtype, y->data, base + j * axis.inner, (double)row[j]);
 }
 
 static void cpu_softmax_slice(void *task, int64_t begin, int64_t end, uint32_t worker)

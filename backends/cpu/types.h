@@ -1,5 +1,5 @@
-/* Element types: sizes, and conversion of single elements. Every conversion to a narrower type rounds once, to
- * nearest even, from the value that it is given; NaN stays NaN. */
+/* Element types: sizes, and conversion of single elements. Every conversion to a narrower type rounds once,
+ * to nearest even, from the value that it is given; NaN stays NaN. */
 #ifndef CPU_TYPES_H
 #define CPU_TYPES_H
 
@@ -16,17 +16,27 @@ static inline uint32_t cpu_size(uint32_t dtype)
 {
     switch (dtype) {
     case PCO_F32:
-    case PCO_I32: return 4;
+    case PCO_I32:
+        return 4;
     case PCO_F16:
-    case PCO_BF16: return 2;
-    case PCO_BOOL: return 1;
-    default: return 0;
+    case PCO_BF16:
+        return 2;
+    case PCO_BOOL:
+        return 1;
+    default:
+        return 0;
     }
 }
 
-static inline bool cpu_is_float(uint32_t dtype) { return dtype <= PCO_BF16; }
+static inline bool cpu_is_float(uint32_t dtype)
+{
+    return dtype <= PCO_BF16;
+}
 
-static inline bool cpu_is_quantised(uint32_t dtype) { return dtype == PCO_Q8_0 || dtype == PCO_Q4_0; }
+static inline bool cpu_is_quantised(uint32_t dtype)
+{
+    return dtype == PCO_Q8_0 || dtype == PCO_Q4_0;
+}
 
 /* Bytes of `count` elements that lie one after the other; quantised counts are multiples of the block. */
 static inline int64_t cpu_bytes(uint32_t dtype, int64_t count)
@@ -50,7 +60,10 @@ static inline float cpu_f32_bits(uint32_t bits)
     return x;
 }
 
-static inline float cpu_bf16_to_f32(uint16_t h) { return cpu_f32_bits((uint32_t)h << 16); }
+static inline float cpu_bf16_to_f32(uint16_t h)
+{
+    return cpu_f32_bits((uint32_t)h << 16);
+}
 
 static inline float cpu_f16_to_f32(uint16_t h)
 {
@@ -60,8 +73,8 @@ static inline float cpu_f16_to_f32(uint16_t h)
     return cpu_f32_bits(sign | cpu_bits_f32(cpu_f32_bits(rest) * 0x1p112f));
 }
 
-/* The 15 bits below the sign of |x| in a 16-bit format with `kept` stored bits of significand and the exponent
- * bias `bias`. */
+/* The 15 bits below the sign of |x| in a 16-bit format with `kept` stored bits of significand and the
+ * exponent bias `bias`. */
 static inline uint16_t cpu_narrow_f64(double x, int kept, int bias)
 {
     uint64_t bits;
@@ -81,11 +94,20 @@ static inline uint16_t cpu_narrow_f64(double x, int kept, int bias)
     return (uint16_t)(sign | (uint16_t)(result >= infinity ? infinity : result));
 }
 
-static inline uint16_t cpu_f64_to_f16(double x) { return cpu_narrow_f64(x, 10, 15); }
+static inline uint16_t cpu_f64_to_f16(double x)
+{
+    return cpu_narrow_f64(x, 10, 15);
+}
 
-static inline uint16_t cpu_f64_to_bf16(double x) { return cpu_narrow_f64(x, 7, 127); }
+static inline uint16_t cpu_f64_to_bf16(double x)
+{
+    return cpu_narrow_f64(x, 7, 127);
+}
 
-static inline uint16_t cpu_f32_to_f16(float x) { return cpu_f64_to_f16((double)x); }
+static inline uint16_t cpu_f32_to_f16(float x)
+{
+    return cpu_f64_to_f16((double)x);
+}
 
 static inline uint16_t cpu_f32_to_bf16(float x)
 {
@@ -114,11 +136,16 @@ static inline uint16_t cpu_u16_at(const unsigned char *at)
 static inline double cpu_load_f64(uint32_t dtype, const void *x, int64_t i)
 {
     switch (dtype) {
-    case PCO_F32: return (double)((const float *)x)[i];
-    case PCO_F16: return (double)cpu_f16_to_f32(((const uint16_t *)x)[i]);
-    case PCO_BF16: return (double)cpu_bf16_to_f32(((const uint16_t *)x)[i]);
-    case PCO_I32: return (double)((const int32_t *)x)[i];
-    case PCO_BOOL: return ((const uint8_t *)x)[i] ? 1.0 : 0.0;
+    case PCO_F32:
+        return (double)((const float *)x)[i];
+    case PCO_F16:
+        return (double)cpu_f16_to_f32(((const uint16_t *)x)[i]);
+    case PCO_BF16:
+        return (double)cpu_bf16_to_f32(((const uint16_t *)x)[i]);
+    case PCO_I32:
+        return (double)((const int32_t *)x)[i];
+    case PCO_BOOL:
+        return ((const uint8_t *)x)[i] ? 1.0 : 0.0;
     case PCO_Q8_0: {
         const unsigned char *block = (const unsigned char *)x + i / CPU_BLOCK * CPU_Q8_0_BYTES;
         return (double)cpu_f16_to_f32(cpu_u16_at(block)) * (double)(int8_t)block[2 + i % CPU_BLOCK];
@@ -129,7 +156,8 @@ static inline double cpu_load_f64(uint32_t dtype, const void *x, int64_t i)
         int nibble = j < 16 ? block[2 + j] & 15 : block[2 + j - 16] >> 4;
         return (double)cpu_f16_to_f32(cpu_u16_at(block)) * (double)(nibble - 8);
     }
-    default: return 0;
+    default:
+        return 0;
     }
 }
 
@@ -137,12 +165,23 @@ static inline double cpu_load_f64(uint32_t dtype, const void *x, int64_t i)
 static inline void cpu_store_f64(uint32_t dtype, void *y, int64_t i, double x)
 {
     switch (dtype) {
-    case PCO_F32: ((float *)y)[i] = (float)x; break;
-    case PCO_F16: ((uint16_t *)y)[i] = cpu_f64_to_f16(x); break;
-    case PCO_BF16: ((uint16_t *)y)[i] = cpu_f64_to_bf16(x); break;
-    case PCO_I32: ((int32_t *)y)[i] = cpu_f64_to_i32(x); break;
-    case PCO_BOOL: ((uint8_t *)y)[i] = x != 0; break;
-    default: break;
+    case PCO_F32:
+        ((float *)y)[i] = (float)x;
+        break;
+    case PCO_F16:
+        ((uint16_t *)y)[i] = cpu_f64_to_f16(x);
+        break;
+    case PCO_BF16:
+        ((uint16_t *)y)[i] = cpu_f64_to_bf16(x);
+        break;
+    case PCO_I32:
+        ((int32_t *)y)[i] = cpu_f64_to_i32(x);
+        break;
+    case PCO_BOOL:
+        ((uint8_t *)y)[i] = x != 0;
+        break;
+    default:
+        break;
     }
 }
 

@@ -1,5 +1,5 @@
-/* Walking over a result while operands are broadcast or strided: dimensions are merged where the memory of all
- * operands allows it. Strides are in elements. */
+/* Walking over a result while operands are broadcast or strided: dimensions are merged where the memory of
+ * all operands allows it. Strides are in elements. */
 #ifndef CPU_WALK_H
 #define CPU_WALK_H
 
@@ -39,8 +39,8 @@ void cpu_walk_next_run(const cpu_walk *walk, int64_t *index);
 /* Turns runs of stored elements into lanes. */
 typedef void (*cpu_convert_fn)(void *lanes, const void *stored, int64_t n);
 
-/* Elements begin .. begin+n-1 of an operand, as the result sees them: a pointer into the operand where they lie
- * there just so, or `buffer` after they were written to it. `convert` is NULL where lanes are the stored
+/* Elements begin .. begin+n-1 of an operand, as the result sees them: a pointer into the operand where they
+ * lie there just so, or `buffer` after they were written to it. `convert` is NULL where lanes are the stored
  * elements. size: bytes of a stored element; lane: bytes of a lane (1, 2, 4 or 8). */
 const void *cpu_walk_fetch(const cpu_walk *walk, int operand, const void *data, uint32_t size,
                            cpu_convert_fn convert, uint32_t lane, int64_t begin, int64_t n, void *buffer);

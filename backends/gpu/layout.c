@@ -25,7 +25,7 @@ uint64_t gpu_plane_bytes(const pco_tensor *tensor)
 void gpu_want_planes(pco_proposal *proposal, const pco_part *part, uint32_t tensor)
 {
     const pco_tensor *t = &part->tensors[tensor];
-    if (gpu_block_quants(t->dtype) == 0) return;
+    if (gpu_block_quants(t->dtype) == 0 || t->kind != PCO_KIND_CONSTANT) return;
     proposal->tensors[tensor].layout = GPU_LAYOUT_PLANES;
     proposal->tensors[tensor].bytes = gpu_plane_bytes(t);
 }

@@ -112,7 +112,8 @@ int gpu_same_memory(const gpu_lowering *gpu, uint32_t a, uint32_t b);
 /* Byte size of the plane of quants of a quantised tensor in GPU_LAYOUT_PLANES (the scales follow), and of all. */
 uint64_t gpu_plane_quants(const pco_tensor *tensor);
 uint64_t gpu_plane_bytes(const pco_tensor *tensor);
-/* Asks for GPU_LAYOUT_PLANES for the tensor if it is quantised: for lowerer.propose. */
+/* Asks for GPU_LAYOUT_PLANES for the tensor if it is a quantised constant (others keep the file's layout, which no
+ * kernel reads: refuse them): for lowerer.propose. */
 void gpu_want_planes(pco_proposal *proposal, const pco_part *part, uint32_t tensor);
 
 /* ---- errors ---- */

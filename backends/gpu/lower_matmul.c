@@ -355,8 +355,8 @@ static pco_status matmul_batches(gpu_lowering *gpu, const gpu_matmul *p, uint64_
         for (uint32_t d = outer; d < view->rank; d++) {
             const uint32_t to = d + MATMUL_BATCH_DIMS - view->rank;
             box.batch[to] = view->size[d];
-            box.step_a[to] = view->stride[0][d];
-            box.step_b[to] = view->stride[1][d];
+            box.step_a[to] = view->size[d] > 1 ? view->stride[0][d] : 0;
+            box.step_b[to] = view->size[d] > 1 ? view->stride[1][d] : 0;
         }
         matmul_cut(gpu, p, box);
     }

@@ -37,7 +37,8 @@ uint32_t pco_registry_devices(const pco_registry *registry, const pco_device_ent
 const pco_host *pco_registry_host(const pco_registry *registry);
 
 /* Resolves "BACKEND[:WHICH][,...]" (NULL or "": automatic) into indices of device entries, best first: at most
- * `capacity` of them; *count receives how many match. `all` gives every device. Errors: NOT_FOUND, listing what
+ * `capacity` of them; *count receives how many match. `all` gives every
+ * device but that of the null plugin, which runs nothing. Errors: NOT_FOUND, listing what
  * there is. */
 pco_status pco_registry_select(const pco_registry *registry, const char *selection, uint32_t *indices,
                                uint32_t capacity, uint32_t *count, pco_error *err) PCO_NODISCARD;

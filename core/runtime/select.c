@@ -106,7 +106,10 @@ pco_status pco_registry_select(const pco_registry *registry, const char *selecti
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "no device can be used; `portico devices` says why for each plugin");
     }
     if (strcmp(selection, "all") == 0) {
-        for (uint32_t i = 0; i < n; i++) select_add(indices, capacity, count, i);
+        const pco_plugin_entry *plugins;
+        pco_registry_plugins(registry, &plugins);
+        for (uint32_t i = 0; i < n; i++)
+            if (strcmp(plugins[devices[i].plugin].name, "null") != 0) select_add(indices, capacity, count, i);
         return *count ? PCO_OK : pco_fail(err, PCO_ERROR_NOT_FOUND, "there is no device; see `portico devices`");
     }
     if (strchr(selection, '+'))

@@ -13,16 +13,16 @@ typedef struct oracle_norm_row {
     oracle_ve rstd;
 } oracle_norm_row;
 
-/* Mean, and sum of (x - mean)^2 / (n - correction) as computed in two passes. */
+/* Mean, and sum of (x - mean)^2 / (n - correction) as computed in two passes. A device may correct or update its
+ * mean on the way, so that the sum counts one rounding more and is never taken as exact. */
 static oracle_norm_row oracle_norm_moments(const oracle_node *node, int64_t row, int64_t n,
                                            int64_t correction, const oracle_rules *sum_rules)
 {
     const oracle_rules *rules = node->rules;
-    const oracle_operand *x = &node->in[0];
     oracle_norm_row r = {.mean = {0.0L, 0.0L}};
     oracle_sum sum = {0}, squares = {0};
     for (int64_t i = 0; i < n; i++) oracle_sum_add(&sum, oracle_read(node, 0, row * n + i));
-    r.mean = oracle_handed(sum_rules, rules, oracle_sum_end(sum_rules, &sum, n - 1, x->quantum));
+    r.mean = oracle_handed(sum_rules, rules, oracle_sum_end(sum_rules, &sum, n, 0.0));
     r.mean = oracle_quotient(rules, r.mean, (oracle_ve){n, 0.0L});
     for (int64_t i = 0; i < n; i++) {
         oracle_ve v = oracle_read(node, 0, row * n + i);

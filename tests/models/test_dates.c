@@ -95,7 +95,10 @@ static void test_edges(void **state)
 
 int main(int argc, char **argv)
 {
-    dates_run run = {argc > 1 ? argv[1] : "models/dates", argc > 2 ? atol(argv[2]) : 1000000};
+    /* All lines on the CPU; the first ones elsewhere, where a software driver takes a second for each. */
+    const char *backend = getenv("PORTICO_BACKEND");
+    long lines = backend && strncmp(backend, "cpu", 3) != 0 ? 25 : 1000000;
+    dates_run run = {argc > 1 ? argv[1] : "models/dates", argc > 2 ? atol(argv[2]) : lines};
     const struct CMUnitTest tests[] = {
         {"accuracy", test_accuracy, NULL, NULL, &run},
         {"edges", test_edges, NULL, NULL, &run},
