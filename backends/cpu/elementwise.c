@@ -109,26 +109,21 @@ static void cpu_lanes_gelu(const cpu_node *node, void *y, const void *const *x, 
 }
 CPU_ELEMENTWISE(native_gelu, cpu_lanes_gelu, false, 16)
 
-/* The limits are rounded to the type: i32 to nearest even and saturated. */
 static void cpu_lanes_clamp(const cpu_node *node, void *y, const void *const *x, int64_t at, int64_t n)
 {
     (void)at;
-    double low = node->attrs.clamp.min, high = node->attrs.clamp.max;
-    if (node->in[0].dtype == PCO_I32) {
-        int32_t least = cpu_f64_to_i32(rint(low)), most = cpu_f64_to_i32(rint(high));
-        const int32_t *from = x[0];
-        int32_t *to = y;
-        for (int64_t i = 0; i < n; i++) {
-            int32_t v = from[i] < least ? least : from[i];
-            to[i] = v > most ? most : v;
-        }
+    double low = cpu_round_to(node->in[0].dtype, node->attrs.clamp.min);
+    double high = cpu_round_to(node->in[0].dtype, node->attrs.clamp.max);
+    if (node->in[0].dtype != PCO_I32) {
+        node->kernels->clamp(y, x[0], (float)low, (float)high, n);
         return;
     }
-    uint32_t limits[2];
-    cpu_store_f64(node->in[0].dtype, limits, 0, low);
-    cpu_store_f64(node->in[0].dtype, limits, 1, high);
-    node->kernels->clamp(y, x[0], (float)cpu_load_f64(node->in[0].dtype, limits, 0),
-                         (float)cpu_load_f64(node->in[0].dtype, limits, 1), n);
+    const int32_t *from = x[0];
+    int32_t *to = y;
+    for (int64_t i = 0; i < n; i++) {
+        int32_t v = from[i] < low ? (int32_t)low : from[i];
+        to[i] = v > high ? (int32_t)high : v;
+    }
 }
 CPU_ELEMENTWISE(native_clamp, cpu_lanes_clamp, false, 2)
 

@@ -1,17 +1,10 @@
-/* Ops that make and move data; both devices run these, as they only copy (iota is rounded once from double).
- */
+/* Ops that make and move data, on both devices: they only copy (iota is rounded once, from double). */
 #include "run.h"
-
-/* An attribute as an element: floats rounded to nearest even; i32 too, and saturated; bool: not 0. */
-static void cpu_store_attr(uint32_t dtype, void *to, int64_t i, double value)
-{
-    cpu_store_f64(dtype, to, i, dtype == PCO_I32 ? rint(value) : value);
-}
 
 static void cpu_fill_elements(uint32_t dtype, unsigned char *to, double value, int64_t n)
 {
     unsigned char element[4];
-    cpu_store_attr(dtype, element, 0, value);
+    cpu_store_f64(dtype, element, 0, cpu_round_to(dtype, value));
     switch (cpu_size(dtype)) {
     case 1:
         memset(to, element[0], (size_t)n);

@@ -28,8 +28,7 @@ static uint32_t cpu_variants(pco_device *device, const pco_part *part, uint32_t 
     return count;
 }
 
-/* The inputs whose memory output 0 may take: those that the op's row allows and that have its type and shape.
- */
+/* The inputs whose memory output 0 may take: allowed by the op, and of its type and shape. */
 static uint32_t cpu_in_place(const cpu_node *node)
 {
     uint32_t mask = 0;

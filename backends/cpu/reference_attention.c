@@ -1,5 +1,5 @@
 /* cpu:reference: attention and positions, in double. */
-#include "run.h"
+#include "reference.h"
 
 /* ---- rope, sinusoidal_positions ---- */
 

@@ -1,6 +1,6 @@
 /* cpu:reference, elementwise: each result from its operands in double, rounded once. */
+#include "reference.h"
 #include "philox.h"
-#include "run.h"
 
 static double cpu_reference_gelu(double x, bool approximate)
 {
@@ -19,16 +19,8 @@ static double cpu_reference_silu(double x)
 /* NaN stays NaN: every comparison with it is false. */
 static double cpu_reference_clamp(const cpu_node *node, double x)
 {
-    uint32_t dtype = node->in[0].dtype, limits[2];
-    double low = node->attrs.clamp.min, high = node->attrs.clamp.max;
-    if (dtype == PCO_I32) {
-        low = rint(low);
-        high = rint(high);
-    }
-    cpu_store_f64(dtype, limits, 0, low);
-    cpu_store_f64(dtype, limits, 1, high);
-    low = cpu_load_f64(dtype, limits, 0);
-    high = cpu_load_f64(dtype, limits, 1);
+    double low = cpu_round_to(node->in[0].dtype, node->attrs.clamp.min);
+    double high = cpu_round_to(node->in[0].dtype, node->attrs.clamp.max);
     if (x < low) x = low;
     return x > high ? high : x;
 }

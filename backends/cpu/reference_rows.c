@@ -1,5 +1,5 @@
 /* cpu:reference: softmax and norms, in double. */
-#include "run.h"
+#include "reference.h"
 
 static void cpu_reference_softmax_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
 {

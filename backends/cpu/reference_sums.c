@@ -1,5 +1,5 @@
 /* cpu:reference: reductions, matrix products and scatter_add. Sums in double, in the order of the indices. */
-#include "run.h"
+#include "reference.h"
 
 /* ---- sum, mean, amax ---- */
 

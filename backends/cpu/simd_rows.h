@@ -25,7 +25,8 @@ static float row_max(const float *x, int64_t n)
     return bad ? NAN : result;
 }
 
-enum { ROW_BLOCK = 1024 }; /* partial sums in f32 are at most ROW_BLOCK / LANES / 4 terms long */
+/* Rows are summed in blocks, and these in double: an f32 accumulator takes 32 terms at most. */
+enum { ROW_BLOCK = 64 * CPU_LANES };
 
 static double row_sum(const float *x, int64_t n)
 {

@@ -185,4 +185,21 @@ static inline void cpu_store_f64(uint32_t dtype, void *y, int64_t i, double x)
     }
 }
 
+/* x as the type holds it: rounded to nearest even; i32 too, and saturated. */
+static inline double cpu_round_to(uint32_t dtype, double x)
+{
+    switch (dtype) {
+    case PCO_F32:
+        return (double)(float)x;
+    case PCO_F16:
+        return (double)cpu_f16_to_f32(cpu_f64_to_f16(x));
+    case PCO_BF16:
+        return (double)cpu_bf16_to_f32(cpu_f64_to_bf16(x));
+    case PCO_I32:
+        return (double)cpu_f64_to_i32(rint(x));
+    default:
+        return x != 0;
+    }
+}
+
 #endif

@@ -1,6 +1,8 @@
 /* portico compare: the same input on several devices. */
 #include "cli/compare.h"
 
+#include "base/file.h"
+
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -245,10 +247,12 @@ static int compare_parse(int argc, char **argv, compare_arguments *arguments)
 
 static int compare_run(int argc, char **argv)
 {
-    compare_arguments arguments = {.devices = "all", .prompt = "Once upon a time", .max_tokens = 32};
+    compare_arguments arguments = {.devices = "all", .max_tokens = 32};
     uint32_t *indices = NULL;
     int status = compare_parse(argc, argv, &arguments);
     if (status) return status;
+    /* A folder is an encoder-decoder, a file a decoder: each gets something that it can do something with. */
+    if (!arguments.prompt) arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
     pco_context *context = cli_context(arguments.devices, &status);
     if (!context) return status;
     uint32_t count = cli_select_devices(context->registry, arguments.devices, &indices, &status);
@@ -270,7 +274,8 @@ const cli_command cli_compare = {
             "the list, comes first.\n\n"
             "  --devices LIST   devices separated by commas, each of which must match one, or `all`\n"
             "                   (default)\n"
-            "  --prompt TEXT    the prompt or source (default \"Once upon a time\")\n"
+            "  --prompt TEXT    the prompt or source (default: the beginning of a\n"
+            "                   story; for a model folder, a date)\n"
             "  -n N             most tokens that are generated (default 32)\n"
             "  --context N      as for portico run\n"
             "  --json           one object instead of a table\n\n"

@@ -1,6 +1,8 @@
 /* Outputs of the ops whose signatures letters cannot say: one function each, named in ops.def. */
 #include "graph/infer.h"
 
+#include "base/dtype.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -257,6 +259,9 @@ PCO_INFER(state_write)
     pco_status status = infer_resolve(context, state, attrs->axis, &axis, err);
     if (status) return status;
     if (axis == 0) FAIL("the axis cannot be 0, the dimension of sequences");
+    if (x->dtype != state->dtype && !(infer_is_float(x->dtype) && infer_is_float(state->dtype)))
+        FAIL("'%s' is %s and state '%s' is %s", x->name, pco_dtype_name(x->dtype), state->name,
+             pco_dtype_name(state->dtype));
     int fits = x->rank == state->rank;
     for (uint32_t i = 0; fits && i < x->rank; i++) fits = i == axis || x->shape[i] == state->shape[i];
     if (!fits)
