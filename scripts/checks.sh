@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154
 # Read by scripts/test: checks that are more than one command. Each returns 0 when all is well, and prints what it did.
 
 # on_device DEVICE COMMAND...: with only that driver visible.
@@ -78,7 +79,7 @@ check_sanitizers() {
   local device supp=$root/tests/suppressions status=0 plain=$build
   build=$plain/sanitize
   prepare_build "$build" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized \
-    "${with_data[@]}" >/dev/null || return 1
+    "${with_data[@]}" >"$logs/sanitize-build.txt" 2>&1 || { tail -n 30 "$logs/sanitize-build.txt"; return 1; }
   export ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1:suppressions=$supp/asan.txt
   export LSAN_OPTIONS=suppressions=$supp/lsan.txt:print_suppressions=0
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:suppressions=$supp/ubsan.txt

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # Read by the other scripts: the build, the devices to test on, and steps whose time and result are kept.
 # Sets: root, build, logs. Expects: build (optional).
 
@@ -40,6 +41,31 @@ prepare_drivers() {
     mkdir -p "$build/drivers/oclgrind"
     echo "$icd" >"$build/drivers/oclgrind/oclgrind.icd"
   done
+  describe_machine
+}
+
+# PoCL learns from hwloc how much memory there is, and hwloc from /sys; in a bare chroot without it PoCL would abort.
+describe_machine() {
+  local file=$build/drivers/machine.xml
+  [ -d /sys/devices/system/cpu ] && return
+  python3 - "$file" <<'TEXT'
+import os, sys
+count = min(os.cpu_count(), 32)
+memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+node = 'nodeset="0x00000001" complete_nodeset="0x00000001"'
+cpus = lambda mask: f'cpuset="{mask:#010x}" complete_cpuset="{mask:#010x}" {node}'
+every = (1 << count) - 1
+with open(sys.argv[1], "w", encoding="utf-8") as file:
+    print('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE topology SYSTEM "hwloc2.dtd">\n<topology version="2.0">\n'
+          f'<object type="Machine" os_index="0" {cpus(every)} allowed_cpuset="{every:#010x}" '
+          'allowed_nodeset="0x00000001" gp_index="1">\n'
+          f'<object type="NUMANode" os_index="0" {cpus(every)} gp_index="2" local_memory="{memory}"/>', file=file)
+    for i in range(count):
+        print(f'<object type="Core" os_index="{i}" {cpus(1 << i)} gp_index="{10 + i}">'
+              f'<object type="PU" os_index="{i}" {cpus(1 << i)} gp_index="{100 + i}"/></object>', file=file)
+    print("</object></topology>", file=file)
+TEXT
+  export HWLOC_XMLFILE=$file
 }
 
 # SwiftShader's manifest: from the browser if it is installed, or as unpacked by scripts/test --all.
@@ -138,7 +164,7 @@ tests() {
 conformance() {
   local status=0 json
   json=$logs/conformance-$(tr -c 'A-Za-z0-9\n' '-' <<<"$PORTICO_BACKEND").json
-  "$build/portico" conformance --devices "$PORTICO_BACKEND" --tier "$1" --json >"$json" || status=$?
+  timeout 1200 "$build/portico" conformance --devices "$PORTICO_BACKEND" --tier "$1" --json >"$json" || status=$?
   python3 "$root/scripts/results.py" conformance "$json"
   return $status
 }

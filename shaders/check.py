@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles every row of the kernel table with both compilers, warnings as errors:
 
-    check.py kernels.def [--glslc glslc] [--clang clang] [--lacks NEED ...] [--only NAME ...]
+    check.py kernels.def [--glslc glslc] [--clang clang] [--lacks NEED ...] [--only PATTERN ...]
 
 glslc -Werror compiles the Vulkan side; clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror parses the OpenCL side
 with specialisation constants at their initial values (rows with PCO_GPU_NEEDS_* other than F16 are Vulkan only
@@ -10,6 +10,7 @@ there). Exit status 1 names the kernels that fail.
 
 import argparse
 import concurrent.futures
+import fnmatch
 import os
 import re
 import subprocess
@@ -50,18 +51,18 @@ def main():
     parser.add_argument('--glslc', default='glslc')
     parser.add_argument('--clang', default='clang')
     parser.add_argument('--lacks', action='append', default=[], metavar='NEED')
-    parser.add_argument('--only', action='append', metavar='NAME')
+    parser.add_argument('--only', action='append', metavar='PATTERN')
     args = parser.parse_args()
 
     kernels = [kernel for kernel in embed.read_table(args.table)
-               if (not args.only or kernel.name in args.only) and not kernel.needs_any(args.lacks)]
+               if any(fnmatch.fnmatch(kernel.name, only) for only in args.only or ['*']) and not kernel.needs_any(args.lacks)]
     sources = embed.Sources(os.path.dirname(os.path.abspath(args.table)))
     opencl = [kernel for kernel in kernels if kernel.needs in ('0', 'PCO_GPU_NEEDS_F16')]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         jobs = [pool.submit(check_vulkan, kernel, sources, args.glslc, folder) for kernel in kernels]
         jobs += [pool.submit(check_opencl, kernel, sources, args.clang, folder) for kernel in opencl]
         failures = [failure for failure in (job.result() for job in jobs) if failure]
-    print('\n'.join(failures) if failures else
+    print('\n'.join('\n'.join(failure.split('\n')[:12]) for failure in failures) if failures else
           f'{len(kernels)} kernels compile with glslc, {len(opencl)} with clang, without a warning')
     return 1 if failures else 0
 

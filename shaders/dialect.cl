@@ -61,6 +61,10 @@
 #define LOCAL_ID(d) ((uint)get_local_id(d))
 #define NUM_GROUPS(d) ((uint)get_num_groups(d))
 #define LINEAR_GROUP() (GROUP_ID(0) + NUM_GROUPS(0) * (GROUP_ID(1) + NUM_GROUPS(1) * GROUP_ID(2)))
+// Signed, for index arithmetic: the compiler may assume that it does not wrap and join neighbours' accesses.
+#define GROUP() TO_INT(LINEAR_GROUP())
+#define LANE_X() TO_INT(LOCAL_ID(0))
+#define LANE_Y() TO_INT(LOCAL_ID(1))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define UNROLL _Pragma("unroll")
 #define FUNCTION static inline __attribute__((unused))

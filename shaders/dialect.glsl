@@ -42,6 +42,10 @@ layout(push_constant) uniform pco_parameters { uint p[32]; } pco_push;
 #define NUM_GROUPS(d) gl_NumWorkGroups[d]
 // Number of the workgroup in a grid that gpu/ folded into three dimensions. There may be more groups than work.
 #define LINEAR_GROUP() (GROUP_ID(0) + NUM_GROUPS(0) * (GROUP_ID(1) + NUM_GROUPS(1) * GROUP_ID(2)))
+// Signed, for index arithmetic: the compiler may assume that it does not wrap and join neighbours' accesses.
+#define GROUP() TO_INT(LINEAR_GROUP())
+#define LANE_X() TO_INT(LOCAL_ID(0))
+#define LANE_Y() TO_INT(LOCAL_ID(1))
 #define BARRIER() barrier()
 #define UNROLL [[unroll]]
 #define FUNCTION

@@ -91,8 +91,10 @@ pco_status gpu_emit_unary(gpu_lowering *gpu, uint32_t op, uint32_t x, uint32_t y
         gpu_spec(gpu, &d, 4, (int32_t)x_type);
         gpu_spec(gpu, &d, 5, (int32_t)y_type);
         gpu_spec(gpu, &d, 6, (int32_t)cover.per);
+        const uint32_t x_first = gpu_bind_elements(gpu, &d, 0, x, first, count, 0);
+        gpu_spec(gpu, &d, 7, x_first % gpu_lanes(x_type) == 0 && gpu_lanes(x_type) <= gpu_lanes(y_type));
         gpu_param(gpu, &d, 0, (uint32_t)count);
-        gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, x, first, count, 0));
+        gpu_param(gpu, &d, 1, x_first);
         gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, y, first, count, 1) / gpu_lanes(y_type));
         gpu_param(gpu, &d, 3, low);
         gpu_param(gpu, &d, 4, high);
@@ -166,6 +168,18 @@ uint64_t gpu_view_rows(const gpu_view *view)
     return rows;
 }
 
+/* The binary kernel's ALIGNED: rows of the inputs that step by 1 begin at whole words. */
+static int gpu_rows_aligned(const pco_gpu_dispatch *d, const gpu_view *view, uint32_t lanes, uint32_t y_lanes)
+{
+    int aligned = lanes <= y_lanes;
+    for (uint32_t k = 1; k < view->n; k++) {
+        if (view->stride[k][view->rank - 1] == 0) continue;
+        aligned &= d->params[k] % lanes == 0;
+        for (uint32_t i = 0; i + 1 < view->rank; i++) aligned &= view->stride[k][i] % lanes == 0;
+    }
+    return aligned;
+}
+
 static pco_status gpu_emit_binary(gpu_lowering *gpu, const gpu_view *view, void *context)
 {
     const gpu_tensors *tensors = context;
@@ -185,6 +199,8 @@ static pco_status gpu_emit_binary(gpu_lowering *gpu, const gpu_view *view, void 
     gpu_spec(gpu, &d, 9, (int32_t)view->stride[1][inner]);
     gpu_spec(gpu, &d, 10, (int32_t)view->stride[2][inner]);
     gpu_row_params(gpu, &d, view, tensors, &cover, element ? 1 : rows);
+    const uint32_t x_lanes = gpu_lanes(gpu->part->tensors[tensors->tensor[1]].dtype);
+    gpu_spec(gpu, &d, 11, !element && gpu_rows_aligned(&d, view, x_lanes, lanes));
     for (uint32_t k = 0; k < inner; k++) {
         gpu_param(gpu, &d, 7 + k, (uint32_t)view->size[inner - 1 - k]);
         gpu_param(gpu, &d, 14 + k, (uint32_t)view->stride[1][inner - 1 - k]);

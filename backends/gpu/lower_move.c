@@ -69,6 +69,7 @@ static pco_status gpu_emit_copy_part(gpu_lowering *gpu, const gpu_view *part, vo
     gpu_spec(gpu, &d, 5, (int32_t)cover.per);
     gpu_spec(gpu, &d, 6, (int32_t)view.rank);
     gpu_spec(gpu, &d, 7, mode);
+    gpu_spec(gpu, &d, 8, view.stride[1][inner] == 1);
     gpu_param(gpu, &d, 0, (uint32_t)n);
     gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, copy->x, part->offset[1], gpu_view_span(part, 1), 0) / unit);
     gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, copy->y, part->offset[0], gpu_view_span(part, 0), 1) / unit);

@@ -17,11 +17,11 @@ _Static_assert(GPU_KERNEL_norm_serial + GPU_SUBGROUP == GPU_KERNEL_norm_subgroup
 _Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_stats_subgroup, "order of rows");
 
 /* Neighbouring rows that lie side by side are read together by neighbouring invocations; very short rows leave a
- * workgroup nothing to share. */
+ * workgroup nothing to share. On CPUs a barrier costs more than it gains, once there is a row for each lane. */
 static uint32_t gpu_choose_rows(const gpu_lowering *gpu, uint64_t rows, uint64_t n, uint64_t stride)
 {
-    if (n <= 4 || (stride > 1 && rows >= 32)) return GPU_SERIAL;
     const int software = gpu->limits->type == PCO_DEVICE_SOFTWARE || gpu->limits->type == PCO_DEVICE_CPU;
+    if (n <= 4 || (stride > 1 && rows >= 32) || (software && rows >= 16)) return GPU_SERIAL;
     return !software && (gpu->limits->needs_met & PCO_GPU_NEEDS_SUBGROUPS) ? GPU_SUBGROUP : GPU_SHARED;
 }
 
@@ -38,6 +38,9 @@ static uint64_t gpu_begin_rows(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t 
     gpu_begin(gpu, d, serial + gpu->variant, x, y, 1);
     return gpu_div_up(rows, gpu->variant == GPU_SERIAL ? x : y);
 }
+
+/* The kernels' WALK: an invocation goes along its contiguous row from end to end. */
+static int32_t gpu_walk(const gpu_lowering *gpu, uint64_t stride) { return gpu->variant == GPU_SERIAL && stride == 1; }
 
 /* ---- sum, mean, amax ---- */
 
@@ -110,6 +113,8 @@ static pco_status gpu_emit_reduce(gpu_lowering *gpu, const gpu_reduction *r, uin
     gpu_spec(gpu, &d, 4, (int32_t)x->dtype);
     gpu_spec(gpu, &d, 5, (int32_t)kept->n);
     gpu_spec(gpu, &d, 6, (int32_t)reduced->n);
+    gpu_spec(gpu, &d, 7, gpu_walk(gpu, reduced->stride[reduced->n - 1]));
+    gpu_spec(gpu, &d, 8, reduced->stride[reduced->n - 1] == 1);
     gpu_param(gpu, &d, 0, (uint32_t)results);
     gpu_param(gpu, &d, 1, (uint32_t)reduced->count);
     gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * kept->stride[0],
@@ -182,10 +187,13 @@ static void gpu_emit_axis(gpu_lowering *gpu, const gpu_along *a, uint64_t first,
         gpu_begin_rows(gpu, &d, argmax ? GPU_KERNEL_argmax_serial : GPU_KERNEL_softmax_serial, rows, a->n);
     if (argmax) {
         gpu_spec(gpu, &d, 3, (int32_t)x->dtype);
+        gpu_spec(gpu, &d, 4, a->inner > 1);
+        gpu_spec(gpu, &d, 5, gpu_walk(gpu, a->inner));
     } else {
         gpu_spec(gpu, &d, 3, (int32_t)gpu->node->op);
         gpu_spec(gpu, &d, 4, (int32_t)x->dtype);
         gpu_spec(gpu, &d, 5, a->inner > 1);
+        gpu_spec(gpu, &d, 6, gpu_walk(gpu, a->inner));
     }
     gpu_param(gpu, &d, 0, (uint32_t)rows);
     gpu_param(gpu, &d, 1, (uint32_t)a->n);
@@ -276,6 +284,7 @@ static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t f
     gpu_spec(gpu, &d, 6, (int32_t)(weight ? weight->dtype : bias ? bias->dtype : PCO_F32));
     gpu_spec(gpu, &d, 7, weight != NULL);
     gpu_spec(gpu, &d, 8, bias != NULL);
+    gpu_spec(gpu, &d, 9, gpu_walk(gpu, 1));
     gpu_param(gpu, &d, 0, (uint32_t)rows);
     gpu_param(gpu, &d, 1, (uint32_t)n);
     gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * n, rows * n, 0));

@@ -70,6 +70,7 @@ static const struct {
     {PCO_OP_SINUSOIDAL_POSITIONS, "sinusoidal_positions", &gpu_lower_sinusoidal_positions},
     {PCO_OP_DROPOUT, "dropout", &gpu_lower_dropout},
     {PCO_OP_SWIGLU, "swiglu", &gpu_lower_swiglu},
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, "scaled_dot_product_attention", &gpu_lower_sdpa},
     {PCO_OP_MATMUL, "matmul", &gpu_lower_matmul},
 };
 
