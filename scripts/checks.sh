@@ -8,6 +8,24 @@ on_device() {
   "$@"
 }
 
+# use_all COMMAND...: with all drivers visible.
+use_all() {
+  use_all_devices
+  "$@"
+}
+
+# counted COMMAND...: runs it in a subshell and adds its line of counts to the array `counted`.
+counted() {
+  local output=$logs/counted.txt status=0 line passed failed skipped
+  ("$@") >"$output" 2>&1 || status=$?
+  cat "$output"
+  line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped' "$output" | tail -n 1)
+  read -r passed _ failed _ skipped _ <<<"${line:-0 passed, 1 failed, 0 skipped}"
+  [ $status = 0 ] || [ "$failed" != 0 ] || failed=1
+  counted[0]=$((counted[0] + passed)) counted[1]=$((counted[1] + failed)) counted[2]=$((counted[2] + skipped))
+  return $status
+}
+
 # The tree that `meson install` makes, under $build/dest.
 dest_tree() {
   local libdir
@@ -83,26 +101,14 @@ check_sanitizers() {
   export ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1:suppressions=$supp/asan.txt
   export LSAN_OPTIONS=suppressions=$supp/lsan.txt:print_suppressions=0
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:suppressions=$supp/ubsan.txt
-  local passed=0 failed=0 skipped=0 out
-  count() { # the last line of counts in $out
-    local line
-    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$out" | tail -n 1)
-    [ -n "$line" ] || line="0 passed, 1 failed, 0 skipped"
-    read -r p _ f _ s _ <<<"$line"
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + ${s:-0}))
-  }
-  out=$logs/sanitize-unit.txt
-  (use_all_devices; tests unit --no-suite device --timeout-multiplier 5) >"$out" 2>&1 || status=1
-  cat "$out"; count
+  counted=(0 0 0)
+  counted use_all tests unit --no-suite device --timeout-multiplier 5 || status=1
   for device in $DEVICES; do
     have_device "$device" || continue
-    out=$logs/sanitize-${device/:/-}.txt
-    (on_device "$device" tests "$device" --suite device --timeout-multiplier 5) >"$out" 2>&1 || status=1
-    cat "$out"; count
-    (on_device "$device" conformance tiny) >"$out" 2>&1 || status=1
-    cat "$out"; count
+    counted on_device "$device" tests "$device" --suite device --timeout-multiplier 5 || status=1
+    counted on_device "$device" conformance tiny || status=1
   done
-  echo "$passed passed, $failed failed, $skipped skipped"
+  echo "${counted[0]} passed, ${counted[1]} failed, ${counted[2]} skipped"
   return $status
 }
 
@@ -117,18 +123,19 @@ khronos_validation.log_filename = $messages
 khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
 TEXT
   export VK_LAYER_SETTINGS_PATH=$build/validation VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
+  counted=(0 0 0)
   for device in vulkan:lavapipe vulkan:swiftshader; do
-    have_device "$device" || { echo "$device is absent"; status=1; continue; }
+    have_device "$device" || { echo "$device is absent"; counted[1]=$((counted[1] + 1)); continue; }
     rm -f "$messages"
-    (on_device "$device" conformance quick) || status=1
-    (on_device "$device" tests "validation-$device" --suite device --timeout-multiplier 5) || status=1
-    [ -e "$messages" ] || { echo "the validation layer was not loaded: no log"; status=1; }
-    if [ -s "$messages" ]; then
-      echo "messages on $device:"
-      head -n 40 "$messages"
-      status=1
+    counted on_device "$device" conformance tiny || status=1
+    counted on_device "$device" tests "validation-$device" --suite device --timeout-multiplier 5 || status=1
+    if [ -s "$messages" ] || [ ! -e "$messages" ]; then
+      echo "messages of the validation layer on $device (none at all: it was not loaded):"
+      head -n 60 "$messages"
+      counted[1]=$((counted[1] + 1)) status=1
     fi
   done
+  echo "${counted[0]} passed, ${counted[1]} failed, ${counted[2]} skipped"
   return $status
 }
 
@@ -180,14 +187,21 @@ TEXT
     printf '#!/bin/sh\nexec qemu-aarch64 "%s" "$@"\n' "$probe.aarch64" >"$probe"
     chmod +x "$probe"
   fi
-  local device out=$logs/aarch64-counts.txt
-  : >"$out"
-  use_device cpu:native
-  (tests aarch64 --no-suite device --timeout-multiplier 10 | tee -a "$out") || status=1
+  # Not here: the program's own tests (they start it as a native one), and the oracle's (it needs no device, and
+  # minutes under the emulator).
+  local device names
+  names=$(meson introspect "$build" --tests | python3 -c '
+import json, sys
+print(*(t["name"] for t in json.load(sys.stdin)
+        if any(s.split(":")[-1] == "unit" for s in t["suite"]) and t["name"] not in ("cli", "oracle")))')
+  counted=(0 0 0)
+  emulator=qemu-aarch64
+  # shellcheck disable=SC2086
+  counted use_all tests aarch64 $names --timeout-multiplier 10 || status=1
   for device in cpu:reference cpu:native; do
-    use_device "$device"
-    (tests "$device" --suite device --timeout-multiplier 10 | tee -a "$out") || status=1
-    (qemu-aarch64 "$build/portico" conformance --devices "$device" --tier tiny | tee -a "$out") || status=1
+    counted on_device "$device" tests "$device" --suite device --timeout-multiplier 10 || status=1
+    counted on_device "$device" conformance tiny || status=1
   done
+  echo "${counted[0]} passed, ${counted[1]} failed, ${counted[2]} skipped"
   return $status
 }

@@ -168,12 +168,13 @@ uint64_t gpu_view_rows(const gpu_view *view)
     return rows;
 }
 
-/* The binary kernel's ALIGNED: rows of the inputs that step by 1 begin at whole words. */
+/* The binary kernel's ALIGNED: inputs step by 0 or 1, and rows of those that step by 1 begin at whole words. */
 static int gpu_rows_aligned(const pco_gpu_dispatch *d, const gpu_view *view, uint32_t lanes, uint32_t y_lanes)
 {
     int aligned = lanes <= y_lanes;
     for (uint32_t k = 1; k < view->n; k++) {
         if (view->stride[k][view->rank - 1] == 0) continue;
+        aligned &= view->stride[k][view->rank - 1] == 1;
         aligned &= d->params[k] % lanes == 0;
         for (uint32_t i = 0; i + 1 < view->rank; i++) aligned &= view->stride[k][i] % lanes == 0;
     }
