@@ -59,6 +59,7 @@ typedef struct pco_gpu_limits {
     uint32_t shared_memory;    /* bytes */
     uint32_t subgroup_min, subgroup_max;
     uint32_t is_opencl;        /* 1: OpenCL */
+    uint32_t small_kernels;    /* 1: the driver's compiler takes minutes over large unrolled tiles: do without */
     pco_contract contract;
 } pco_gpu_limits;
 

@@ -409,6 +409,14 @@ static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
 
 /* ---- the lowerer ---- */
 
+static pco_status gpu_supports_matmul(gpu_lowering *gpu)
+{
+    const pco_tensor *b = gpu_input(gpu, 1);
+    if (gpu_element_bytes(b->dtype) == 0 && b->kind != PCO_KIND_CONSTANT)
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%s is quantised and not a constant", b->name);
+    return gpu->status;
+}
+
 static int gpu_eligible_matmul(const gpu_lowering *gpu, uint32_t variant)
 {
     const gpu_matmul p = matmul_read(gpu);
@@ -444,6 +452,7 @@ const gpu_lowerer gpu_lower_matmul = {
     .n_variants = sizeof gpu_matmul_variants / sizeof *gpu_matmul_variants,
     .eligible = gpu_eligible_matmul,
     .choose = gpu_choose_matmul,
+    .supports = gpu_supports_matmul,
     .propose = gpu_propose_matmul,
     .lower = gpu_lower_matmul_node,
 };

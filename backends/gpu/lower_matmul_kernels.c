@@ -111,6 +111,7 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
     const uint32_t bindings = gpu->limits->max_bindings;
     /* Scales have a binding of their own, and kernels that read quants also want a in whole vectors. */
     const int readable = p->quantised ? bindings >= 6 && !p->trans_a : bindings >= 5;
+    if (gpu->limits->small_kernels && variant != GPU_MATMUL_SHARED) return variant == GPU_MATMUL_NAIVE;
     switch (variant) {
     case GPU_MATMUL_REGISTER: return readable;
     case GPU_MATMUL_SHARED:
@@ -132,6 +133,6 @@ uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
         return subgroups && along && p->m == 1 ? GPU_MATMUL_GEMV_SUBGROUP : GPU_MATMUL_GEMV;
     }
     const int large = p->m >= 16 && p->n >= 16;
-    if (!software && large && gpu_matmul_can(gpu, p, GPU_MATMUL_SHARED)) return GPU_MATMUL_SHARED;
+    if ((!software || gpu->limits->small_kernels) && large && gpu_matmul_can(gpu, p, GPU_MATMUL_SHARED)) return GPU_MATMUL_SHARED;
     return gpu_matmul_can(gpu, p, GPU_MATMUL_REGISTER) ? GPU_MATMUL_REGISTER : GPU_MATMUL_NAIVE;
 }

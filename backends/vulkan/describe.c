@@ -212,6 +212,7 @@ static void vk_describe_limits(vk_physical *physical, const vk_report *report)
     limits->subgroup_min = info->subgroup_min;
     limits->subgroup_max = info->subgroup_max;
     limits->contract = info->contract;
+    limits->small_kernels = report->driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER; /* its JIT: minutes a tile */
     for (uint32_t i = 0; i < 3; i++) {
         limits->max_local[i] = core->maxComputeWorkGroupSize[i];
         limits->max_groups[i] = core->maxComputeWorkGroupCount[i];

@@ -191,9 +191,9 @@ static int run_run(int argc, char **argv)
     pco_error err = {""};
     int status = run_parse(argc, argv, &arguments);
     if (status) return status;
+    cli_watch_interrupt();
     pco_context *context = cli_context(arguments.device, &status);
     if (!context) return status;
-    cli_watch_interrupt();
     pco_status opened =
         cli_open_model(context, arguments.model, arguments.device, arguments.context, &model, &err);
     if (opened) {
