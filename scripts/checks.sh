@@ -98,9 +98,9 @@ check_sanitizers() {
   build=$plain/sanitize
   prepare_build "$build" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized \
     "${with_data[@]}" >"$logs/sanitize-build.txt" 2>&1 || { tail -n 30 "$logs/sanitize-build.txt"; return 1; }
-  export ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1:suppressions=$supp/asan.txt
+  export ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1
   export LSAN_OPTIONS=suppressions=$supp/lsan.txt:print_suppressions=0
-  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:suppressions=$supp/ubsan.txt
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   counted=(0 0 0)
   counted use_all tests unit --no-suite device --timeout-multiplier 5 || status=1
   for device in $DEVICES; do

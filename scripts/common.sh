@@ -1,10 +1,12 @@
 # shellcheck shell=bash disable=SC2034
 # Read by the other scripts: the build, the devices to test on, and steps whose time and result are kept.
-# Sets: root, build, logs. Expects: build (optional).
+# Sets: root, build, logs, drivers, swiftshader. Expects: build (optional).
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$(realpath -m "${build:-$root/build}")
 logs=$build/logs
+drivers=$build/drivers
+swiftshader=$build/swiftshader
 
 # Everything that the drivers and Portico keep goes into the build folder.
 export PORTICO_CACHE_DIR=$build/cache/portico
@@ -30,24 +32,24 @@ prepare_build() {
 # One folder per OpenCL driver, so that a test loads that driver and no other.
 prepare_drivers() {
   local icd name
-  mkdir -p "$build/drivers/none" "$PORTICO_CACHE_DIR" "$MESA_SHADER_CACHE_DIR" "$POCL_CACHE_DIR" "$logs"
+  mkdir -p "$drivers/none" "$PORTICO_CACHE_DIR" "$MESA_SHADER_CACHE_DIR" "$POCL_CACHE_DIR" "$logs"
   for icd in /etc/OpenCL/vendors/*.icd; do
     [ -e "$icd" ] || continue
     name=$(basename "$icd" .icd)
-    mkdir -p "$build/drivers/$name"
-    cp -f "$icd" "$build/drivers/$name/"
+    mkdir -p "$drivers/$name"
+    cp -f "$icd" "$drivers/$name/"
   done
   for icd in /usr/lib/oclgrind/liboclgrind-rt-icd.so /usr/lib/*/oclgrind/liboclgrind-rt-icd.so; do
     [ -e "$icd" ] || continue
-    mkdir -p "$build/drivers/oclgrind"
-    echo "$icd" >"$build/drivers/oclgrind/oclgrind.icd"
+    mkdir -p "$drivers/oclgrind"
+    echo "$icd" >"$drivers/oclgrind/oclgrind.icd"
   done
   describe_machine
 }
 
 # PoCL learns from hwloc how much memory there is, and hwloc from /sys; in a bare chroot without it PoCL would abort.
 describe_machine() {
-  local file=$build/drivers/machine.xml
+  local file=$drivers/machine.xml
   [ -d /sys/devices/system/cpu ] && return
   python3 - "$file" <<'TEXT'
 import os, sys
@@ -72,10 +74,10 @@ TEXT
 # SwiftShader's manifest: from the browser if it is installed, or as unpacked by scripts/test --all.
 swiftshader_manifest() {
   local file
-  for file in "$build/swiftshader/vk_swiftshader_icd.json" /usr/lib/chromium/vk_swiftshader_icd.json; do
+  for file in "$swiftshader/vk_swiftshader_icd.json" /usr/lib/chromium/vk_swiftshader_icd.json; do
     if [ -e "$file" ]; then echo "$file"; return; fi
   done
-  echo "$build/drivers/none/swiftshader.json"
+  echo "$drivers/none/swiftshader.json"
 }
 
 lavapipe_manifest() {
@@ -83,12 +85,12 @@ lavapipe_manifest() {
   for file in /usr/share/vulkan/icd.d/lvp_icd*.json; do
     if [ -e "$file" ]; then echo "$file"; return; fi
   done
-  echo "$build/drivers/none/lavapipe.json"
+  echo "$drivers/none/lavapipe.json"
 }
 
 # Takes SwiftShader out of Debian's chromium package, without installing the browser and all that it needs.
 fetch_swiftshader() {
-  local folder=$build/swiftshader scratch
+  local folder=$swiftshader scratch
   [ -e "$(swiftshader_manifest)" ] && return
   scratch=$(mktemp -d)
   (cd "$scratch" && apt-get -q download chromium && dpkg-deb --fsys-tarfile chromium_*.deb |
@@ -100,13 +102,13 @@ fetch_swiftshader() {
 
 # Sets the environment for one device of DEVICES (or opencl:oclgrind): only its driver is visible.
 use_device() {
-  export PORTICO_BACKEND=$1 OCL_ICD_VENDORS=$build/drivers/none
-  export VK_DRIVER_FILES=$build/drivers/none/none.json
+  export PORTICO_BACKEND=$1 OCL_ICD_VENDORS=$drivers/none
+  export VK_DRIVER_FILES=$drivers/none/none.json
   unset RUSTICL_ENABLE PORTICO_FALLBACK
   case $1 in
-    opencl:pocl) OCL_ICD_VENDORS=$build/drivers/pocl ;;
-    opencl:rusticl) OCL_ICD_VENDORS=$build/drivers/rusticl; export RUSTICL_ENABLE=llvmpipe ;;
-    opencl:oclgrind) OCL_ICD_VENDORS=$build/drivers/oclgrind ;;
+    opencl:pocl) OCL_ICD_VENDORS=$drivers/pocl ;;
+    opencl:rusticl) OCL_ICD_VENDORS=$drivers/rusticl; export RUSTICL_ENABLE=llvmpipe ;;
+    opencl:oclgrind) OCL_ICD_VENDORS=$drivers/oclgrind ;;
     vulkan:lavapipe) VK_DRIVER_FILES=$(lavapipe_manifest) ;;
     vulkan:swiftshader) VK_DRIVER_FILES=$(swiftshader_manifest) ;;
   esac

@@ -39,6 +39,8 @@ def meson_counts(path):
                 counts = text_counts(text, verdict in BAD)
             if counts[1]:
                 worst.append(test["name"])
+                lines = [line for line in text.splitlines() if not re.match(r"\[ *(RUN|OK) *\]|ok\b", line)]
+                print(f"---- {test['name']}, its last lines:\n" + "\n".join(lines[-25:]) + "\n----")
             print(f"{verdict:8} {test['duration']:7.1f} s  {counts[0]:5} {counts[1]:5} {counts[2]:5}  {test['name']}")
             total = [a + b for a, b in zip(total, counts)]
     if worst:
