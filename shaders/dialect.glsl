@@ -28,7 +28,11 @@ layout(push_constant) uniform pco_parameters { uint p[32]; } pco_push;
 #define RO(slot, name) layout(std430, set = 0, binding = slot) readonly buffer name##_block { uint name[]; };
 #define RW(slot, name) layout(std430, set = 0, binding = slot) buffer name##_block { uint name[]; };
 // The same binding seen as 4-word vectors (16-byte aligned), for kernels compiled with wide loads.
-#define RO4(slot, name) layout(std430, set = 0, binding = slot) readonly buffer name##_block4 { uvec4 name[]; };
+#define RO4(slot, name)                                                                                      \
+    layout(std430, set = 0, binding = slot) readonly buffer name##_block4                                    \
+    {                                                                                                        \
+        uvec4 name[];                                                                                        \
+    };
 #define RW4(slot, name) layout(std430, set = 0, binding = slot) buffer name##_block4 { uvec4 name[]; };
 
 #define SEP
@@ -40,7 +44,8 @@ layout(push_constant) uniform pco_parameters { uint p[32]; } pco_push;
 #define GROUP_ID(d) gl_WorkGroupID[d]
 #define LOCAL_ID(d) gl_LocalInvocationID[d]
 #define NUM_GROUPS(d) gl_NumWorkGroups[d]
-// Number of the workgroup in a grid that gpu/ folded into three dimensions. There may be more groups than work.
+// Number of the workgroup in a grid that gpu/ folded into three dimensions. There may be more groups than
+// work.
 #define LINEAR_GROUP() (GROUP_ID(0) + NUM_GROUPS(0) * (GROUP_ID(1) + NUM_GROUPS(1) * GROUP_ID(2)))
 // Signed, for index arithmetic: the compiler may assume that it does not wrap and join neighbours' accesses.
 #define GROUP() TO_INT(LINEAR_GROUP())

@@ -1,7 +1,7 @@
 /* What the Vulkan and the OpenCL plugin share: from a part of a graph to a list of kernel dispatches.
  *
- * gpu/ knows the ops and the kernels and no API; vulkan/ and opencl/ know their API and no op. A plugin embeds
- * pco_gpu_device as the first member of its pco_device, fills limits and driver at open, and puts
+ * gpu/ knows the ops and the kernels and no API; vulkan/ and opencl/ know their API and no op. A plugin
+ * embeds pco_gpu_device as the first member of its pco_device, fills limits and driver at open, and puts
  * pco_gpu_program_api into its pco_plugin table. */
 #ifndef PCO_GPU_H
 #define PCO_GPU_H
@@ -10,9 +10,9 @@
 
 enum { PCO_GPU_MAX_BINDINGS = 8, PCO_GPU_MAX_SPECS = 24, PCO_GPU_MAX_PARAMS = 32 };
 
-/* What the kernels promise of exp, log, sin, cos, tanh and erf, in units in the last place (sin and cos: of 1):
- * shaders/functions.inc measures below 2 with + - * rounded to nearest and divisions of 2.5; the rest is room for
- * other rounding. For pco_contract.function_ulp. */
+/* What the kernels promise of exp, log, sin, cos, tanh and erf, in units in the last place (sin and cos: of
+ * 1): shaders/functions.inc measures below 2 with + - * rounded to nearest and divisions of 2.5; the rest is
+ * room for other rounding. For pco_contract.function_ulp. */
 #define PCO_GPU_FUNCTION_ULP 4.0f
 
 /* What a kernel needs beyond the baseline (Vulkan 1.1, OpenCL 1.2 without optional features). */
@@ -39,7 +39,8 @@ typedef struct pco_gpu_kernel {
 extern const pco_gpu_kernel pco_gpu_kernels[];
 extern const uint32_t pco_gpu_n_kernels;
 
-/* The code of kernel i: SPIR-V words (Vulkan) or OpenCL C text (OpenCL); NULL data when this build has none. */
+/* The code of kernel i: SPIR-V words (Vulkan) or OpenCL C text (OpenCL); NULL data when this build has none.
+ */
 typedef struct pco_gpu_code {
     const void *data;
     size_t bytes;
@@ -59,7 +60,7 @@ typedef struct pco_gpu_limits {
     uint32_t shared_memory;    /* bytes */
     uint32_t subgroup_min, subgroup_max;
     uint32_t is_opencl;        /* 1: OpenCL */
-    uint32_t small_kernels;    /* 1: the driver's compiler takes minutes over large unrolled tiles: do without */
+    uint32_t small_kernels; /* 1: the driver's compiler takes minutes over large unrolled tiles: do without */
     pco_contract contract;
 } pco_gpu_limits;
 

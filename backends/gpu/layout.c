@@ -1,4 +1,5 @@
-/* Quantised constants in planes: blocks of 18 and 34 bytes straddle words, so quants and scales are parted. */
+/* Quantised constants in planes: blocks of 18 and 34 bytes straddle words, so quants and scales are parted.
+ */
 #include "layout.h"
 #include "lower.h"
 
@@ -30,14 +31,14 @@ void gpu_want_planes(pco_proposal *proposal, const pco_part *part, uint32_t tens
     proposal->tensors[tensor].bytes = gpu_plane_bytes(t);
 }
 
-pco_status gpu_convert(pco_device *device, const pco_tensor *tensor, uint32_t layout, const void *from, void *to,
-                       uint64_t bytes, pco_error *err)
+pco_status gpu_convert(pco_device *device, const pco_tensor *tensor, uint32_t layout, const void *from,
+                       void *to, uint64_t bytes, pco_error *err)
 {
     (void)device;
     const uint32_t quants = gpu_block_quants(tensor->dtype);
     if (layout != GPU_LAYOUT_PLANES || quants == 0 || bytes < gpu_plane_bytes(tensor)) {
-        snprintf(err->message, sizeof err->message, "%s: no layout %u of %llu bytes for this type", tensor->name,
-                 layout, (unsigned long long)bytes);
+        snprintf(err->message, sizeof err->message, "%s: no layout %u of %llu bytes for this type",
+                 tensor->name, layout, (unsigned long long)bytes);
         return PCO_ERROR_INVALID;
     }
     const uint64_t blocks = gpu_count(tensor) / GPU_BLOCK;

@@ -4,7 +4,7 @@
 
 #include "gpu.h"
 
-pco_status gpu_convert(pco_device *device, const pco_tensor *tensor, uint32_t layout, const void *from, void *to,
-                       uint64_t bytes, pco_error *err);
+pco_status gpu_convert(pco_device *device, const pco_tensor *tensor, uint32_t layout, const void *from,
+                       void *to, uint64_t bytes, pco_error *err);
 
 #endif

@@ -91,7 +91,8 @@ int gpu_same_memory(const gpu_lowering *gpu, uint32_t a, uint32_t b)
 {
     const pco_place p = gpu_place(gpu, a), q = gpu_place(gpu, b);
     if (p.buffer == PCO_NONE || q.buffer == PCO_NONE) return 0;
-    if (p.buffer != q.buffer && (!gpu->plan || gpu->plan->buffers[p.buffer] != gpu->plan->buffers[q.buffer])) {
+    if (p.buffer != q.buffer &&
+        (!gpu->plan || gpu->plan->buffers[p.buffer] != gpu->plan->buffers[q.buffer])) {
         return 0;
     }
     return p.offset < q.offset + q.bytes && q.offset < p.offset + p.bytes;
@@ -140,7 +141,8 @@ static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, 
                          const char *name, uint64_t first, uint64_t bytes, uint32_t write)
 {
     if (slot >= d->n_bindings) {
-        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no binding %u", pco_gpu_kernels[d->kernel].name, slot);
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no binding %u", pco_gpu_kernels[d->kernel].name,
+                 slot);
         return 0;
     }
     if (bytes == 0) return 0;
@@ -154,13 +156,14 @@ static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, 
     const uint64_t limit = gpu_min(gpu->limits->max_binding, UINT64_C(1) << 31);
     if (end - begin > limit) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
-                 "%s needs a window of %llu bytes in one piece, above the device's binding limit of %llu", name,
-                 (unsigned long long)(end - begin), (unsigned long long)limit);
+                 "%s needs a window of %llu bytes in one piece, above the device's binding limit of %llu",
+                 name, (unsigned long long)(end - begin), (unsigned long long)limit);
         return 0;
     }
     d->bindings[slot] = (pco_gpu_binding){.buffer = place.buffer, .write = write, .offset = begin,
                                           .bytes = end - begin};
-    gpu->building[slot] = (gpu_range){.buffer = place.buffer, .write = write, .first = at & ~UINT64_C(3), .end = end};
+    gpu->building[slot] =
+        (gpu_range){.buffer = place.buffer, .write = write, .first = at & ~UINT64_C(3), .end = end};
     return (uint32_t)(at - begin);
 }
 
@@ -170,8 +173,8 @@ uint32_t gpu_bind_read(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, ui
     return gpu_bind(gpu, d, slot, gpu_place(gpu, tensor), gpu->part->tensors[tensor].name, first, bytes, 0);
 }
 
-uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint64_t first,
-                        uint64_t bytes)
+uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor,
+                        uint64_t first, uint64_t bytes)
 {
     return gpu_bind(gpu, d, slot, gpu_place(gpu, tensor), gpu->part->tensors[tensor].name, first, bytes, 1);
 }
@@ -211,7 +214,8 @@ void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint3
 void gpu_spec(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t id, int32_t value)
 {
     if (id >= d->n_specs || id >= PCO_GPU_MAX_SPECS) {
-        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no constant %u", pco_gpu_kernels[d->kernel].name, id);
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no constant %u", pco_gpu_kernels[d->kernel].name,
+                 id);
         return;
     }
     d->specs[id] = value;
@@ -275,7 +279,8 @@ pco_status gpu_emit_grid(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t x, uin
         if (d->bindings[slot].bytes) continue;
         while (good < d->n_bindings && !d->bindings[good].bytes) good++;
         if (good == d->n_bindings) {
-            return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing", pco_gpu_kernels[d->kernel].name);
+            return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing",
+                            pco_gpu_kernels[d->kernel].name);
         }
         gpu_bind_again(gpu, d, slot, good);
     }

@@ -6,8 +6,8 @@
  * may go on and return gpu->status at its end.
  *
  * Sizes: a kernel sees windows of tensors, of at most max_binding bytes, and indexes in 32 bits within them.
- * A window begins where the device allows it (offset_alignment); what remains to the tensor's first element is
- * a parameter of the kernel, so tensors need 4-byte alignment only. */
+ * A window begins where the device allows it (offset_alignment); what remains to the tensor's first element
+ * is a parameter of the kernel, so tensors need 4-byte alignment only. */
 #ifndef PCO_GPU_LOWER_H
 #define PCO_GPU_LOWER_H
 
@@ -22,7 +22,8 @@ enum {
 };
 
 /* Layout of quantised constants that the kernels read: all quants of the tensor (Q8_0: 32 bytes per block,
- * Q4_0: 16 bytes, nibbles as in the file), then all scales, f16, two to a word. Both planes in block order. */
+ * Q4_0: 16 bytes, nibbles as in the file), then all scales, f16, two to a word. Both planes in block order.
+ */
 enum { GPU_LAYOUT_FILE = 0, GPU_LAYOUT_PLANES = 1 };
 
 /* The dispatches of a program, with the exact bytes that each binding touches (for hazards). */
@@ -54,8 +55,8 @@ typedef struct gpu_lowering {
     pco_error *err;
 } gpu_lowering;
 
-/* A way to compute an op. A variant is offered where the device meets `needs` and, if the lowerer has one, its
- * `eligible` agrees. */
+/* A way to compute an op. A variant is offered where the device meets `needs` and, if the lowerer has one,
+ * its `eligible` agrees. */
 typedef struct gpu_variant {
     const char *name;
     uint32_t needs; /* PCO_GPU_NEEDS_* */
@@ -66,8 +67,9 @@ typedef struct gpu_lowerer {
     uint32_t n_variants;
     uint32_t in_place; /* bit i: output 0 may lie in input i's memory when type and element count agree */
     int (*eligible)(const gpu_lowering *gpu, uint32_t variant);   /* NULL: all are */
-    uint32_t (*choose)(const gpu_lowering *gpu);                  /* the default's id; NULL: the first eligible */
-    /* Says why the node cannot run here (gpu_fail), before the dry run of lower; NULL: the dry run is enough. */
+    uint32_t (*choose)(const gpu_lowering *gpu); /* the default's id; NULL: the first eligible */
+    /* Says why the node cannot run here (gpu_fail), before the dry run of lower; NULL: the dry run is enough.
+     */
     pco_status (*supports)(gpu_lowering *gpu);
     /* Layouts and alignment of tensors; workspace and in_place are filled in for it. NULL: nothing to add. */
     void (*propose)(gpu_lowering *gpu, pco_proposal *proposal);
@@ -109,11 +111,12 @@ uint64_t gpu_product(const pco_tensor *tensor, uint32_t first, uint32_t end);
 /* 1 if both tensors occupy some of the same memory (dry run: the same tensor or alias). */
 int gpu_same_memory(const gpu_lowering *gpu, uint32_t a, uint32_t b);
 
-/* Byte size of the plane of quants of a quantised tensor in GPU_LAYOUT_PLANES (the scales follow), and of all. */
+/* Byte size of the plane of quants of a quantised tensor in GPU_LAYOUT_PLANES (the scales follow), and of
+ * all. */
 uint64_t gpu_plane_quants(const pco_tensor *tensor);
 uint64_t gpu_plane_bytes(const pco_tensor *tensor);
-/* Asks for GPU_LAYOUT_PLANES for the tensor if it is a quantised constant (others keep the file's layout, which no
- * kernel reads: refuse them): for lowerer.propose. */
+/* Asks for GPU_LAYOUT_PLANES for the tensor if it is a quantised constant (others keep the file's layout,
+ * which no kernel reads: refuse them): for lowerer.propose. */
 void gpu_want_planes(pco_proposal *proposal, const pco_part *part, uint32_t tensor);
 
 /* ---- errors ---- */
@@ -130,8 +133,8 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
  * tensor's byte `first`, in bytes. Fails if the window exceeds max_binding. */
 uint32_t gpu_bind_read(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint64_t first,
                        uint64_t bytes);
-uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint64_t first,
-                        uint64_t bytes);
+uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor,
+                        uint64_t first, uint64_t bytes);
 /* The same in elements: binds elements [first, first + count), returns an offset in elements. */
 uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor,
                            uint64_t first, uint64_t count, int write);
@@ -171,7 +174,8 @@ typedef struct gpu_view {
     uint64_t offset[GPU_MAX_VIEWS]; /* element at index 0 */
 } gpu_view;
 
-/* Drops dimensions of size 1 and joins neighbours that all operands step through evenly. Rank is at least 1. */
+/* Drops dimensions of size 1 and joins neighbours that all operands step through evenly. Rank is at least 1.
+ */
 void gpu_view_coalesce(gpu_view *view);
 /* Row-major strides of shape[rank]. */
 void gpu_strides(const int64_t *shape, uint32_t rank, int64_t *stride);
@@ -180,8 +184,8 @@ void gpu_broadcast_strides(const pco_tensor *tensor, uint32_t rank, const int64_
 /* Elements between the first and the last that operand k touches, both included. */
 uint64_t gpu_view_span(const gpu_view *view, uint32_t k);
 
-/* Calls `emit` for parts of the view in which operand k spans at most limit[k] elements, in row-major order of
- * the cuts. Cuts of the innermost dimension are at multiples of 1024 when that is possible. */
+/* Calls `emit` for parts of the view in which operand k spans at most limit[k] elements, in row-major order
+ * of the cuts. Cuts of the innermost dimension are at multiples of 1024 when that is possible. */
 typedef pco_status (*gpu_view_fn)(gpu_lowering *gpu, const gpu_view *part, void *context);
 pco_status gpu_view_split(gpu_lowering *gpu, const gpu_view *view, const uint64_t *limit, gpu_view_fn emit,
                           void *context);

@@ -139,8 +139,8 @@ static uint32_t gpu_bind_view(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t s
     return gpu_bind_elements(gpu, d, slot, tensor, view->offset[k], gpu_view_span(view, k), write);
 }
 
-/* The parameters that the kernels with rows share: elements, then offsets of the n - 1 inputs, the first word of
- * y, elements in a row, chunks, rows. */
+/* The parameters that the kernels with rows share: elements, then offsets of the n - 1 inputs, the first word
+ * of y, elements in a row, chunks, rows. */
 static void gpu_row_params(gpu_lowering *gpu, pco_gpu_dispatch *d, const gpu_view *view,
                            const gpu_tensors *tensors, const gpu_rows *cover, uint64_t rows)
 {
@@ -168,7 +168,8 @@ uint64_t gpu_view_rows(const gpu_view *view)
     return rows;
 }
 
-/* The binary kernel's ALIGNED: inputs step by 0 or 1, and rows of those that step by 1 begin at whole words. */
+/* The binary kernel's ALIGNED: inputs step by 0 or 1, and rows of those that step by 1 begin at whole words.
+ */
 static int gpu_rows_aligned(const pco_gpu_dispatch *d, const gpu_view *view, uint32_t lanes, uint32_t y_lanes)
 {
     int aligned = lanes <= y_lanes;
@@ -210,8 +211,8 @@ static pco_status gpu_emit_binary(gpu_lowering *gpu, const gpu_view *view, void 
     return gpu_emit(gpu, &d, cover.groups);
 }
 
-/* Cuts a view whose first operand is the contiguous result into windows. Operands reach at most `reach` times as
- * far as the result does, so cutting the result is enough, and it stays contiguous. */
+/* Cuts a view whose first operand is the contiguous result into windows. Operands reach at most `reach` times
+ * as far as the result does, so cutting the result is enough, and it stays contiguous. */
 static pco_status gpu_split_result(gpu_lowering *gpu, gpu_view *view, gpu_tensors *tensors, uint64_t reach,
                                    gpu_view_fn emit)
 {

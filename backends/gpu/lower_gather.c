@@ -48,10 +48,13 @@ static pco_status gpu_emit_gather(gpu_lowering *gpu, const gpu_taking *t, const 
     const uint64_t rows = part->outer * part->n_k, y_first = (part->o * t->k + part->k) * t->inner;
     const int whole = rows == t->outer * t->k && part->n_n == t->n;
     const int32_t mode = t->inner % lanes == 0 ? 0 : whole ? 1 : 2;
-    const uint64_t units = mode == 0 ? t->inner / lanes : mode == 1 ? gpu_div_up(rows * t->inner, lanes) : t->inner;
+    const uint64_t units = mode == 0   ? t->inner / lanes
+                           : mode == 1 ? gpu_div_up(rows * t->inner, lanes)
+                                       : t->inner;
     const gpu_rows cover = gpu_cover_rows(gpu, units, mode == 1 ? 1 : rows);
     pco_gpu_dispatch d;
-    gpu_begin(gpu, &d, quantised ? GPU_KERNEL_gather_quantised : GPU_KERNEL_gather, cover.local_x, cover.local_y, 1);
+    gpu_begin(gpu, &d, quantised ? GPU_KERNEL_gather_quantised : GPU_KERNEL_gather, cover.local_x,
+              cover.local_y, 1);
     gpu_spec(gpu, &d, 3, (int32_t)x->dtype);
     gpu_spec(gpu, &d, 4, (int32_t)y->dtype);
     gpu_spec(gpu, &d, 5, (int32_t)cover.per);
@@ -134,11 +137,13 @@ static pco_status gpu_lower_gather_along_axis_node(gpu_lowering *gpu)
     uint64_t step = gpu_window(gpu, 4) / slice;
     if (step < t.outer) step &= ~UINT64_C(3);
     if (step == 0) {
-        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "slices of %llu elements exceed the device's binding limit",
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
+                        "slices of %llu elements exceed the device's binding limit",
                         (unsigned long long)slice);
     }
     for (uint64_t o = 0; o < t.outer && gpu->status == PCO_OK; o += step) {
-        const uint64_t outer = gpu_min(step, t.outer - o), count = outer * t.k * t.inner, first = o * t.k * t.inner;
+        const uint64_t outer = gpu_min(step, t.outer - o), count = outer * t.k * t.inner,
+                       first = o * t.k * t.inner;
         const gpu_rows cover = gpu_cover_rows(gpu, gpu_div_up(count, lanes), 1);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_gather_along_axis, cover.local_x, 1, 1);
@@ -148,7 +153,8 @@ static pco_status gpu_lower_gather_along_axis_node(gpu_lowering *gpu)
         gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), o * t.n * t.inner,
                                                 outer * t.n * t.inner, 0));
         gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), first, count, 0));
-        gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 2, gpu_output_index(gpu, 0), first, count, 1) / lanes);
+        gpu_param(gpu, &d, 3,
+                  gpu_bind_elements(gpu, &d, 2, gpu_output_index(gpu, 0), first, count, 1) / lanes);
         gpu_param(gpu, &d, 4, (uint32_t)t.inner);
         gpu_param(gpu, &d, 5, (uint32_t)(t.k * t.inner));
         gpu_param(gpu, &d, 6, (uint32_t)t.n);
@@ -175,7 +181,8 @@ static pco_status gpu_lower_scatter_add_node(gpu_lowering *gpu)
     const uint64_t slice = gpu_max(t.n, t.k) * t.inner, window = gpu_window(gpu, gpu_element_bytes(x->dtype));
     const uint64_t step = window / slice;
     if (step == 0) {
-        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "slices of %llu elements exceed the device's binding limit",
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
+                        "slices of %llu elements exceed the device's binding limit",
                         (unsigned long long)slice);
     }
     const int32_t mode = t.inner % lanes ? 2 : 0;

@@ -19,7 +19,8 @@ static pco_status gpu_lower_fill_node(gpu_lowering *gpu)
         gpu_spec(gpu, &d, 3, (int32_t)cover.per);
         gpu_param(gpu, &d, 0, (uint32_t)words);
         gpu_param(gpu, &d, 1,
-                  gpu_bind_elements(gpu, &d, 0, gpu_output_index(gpu, 0), first, count, 1) / gpu_lanes(y->dtype));
+                  gpu_bind_elements(gpu, &d, 0, gpu_output_index(gpu, 0), first, count, 1) /
+                      gpu_lanes(y->dtype));
         gpu_param(gpu, &d, 2, word);
         gpu_emit(gpu, &d, cover.groups);
     }
@@ -35,7 +36,8 @@ static pco_status gpu_lower_iota_node(gpu_lowering *gpu)
     const pco_iota_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
     const uint32_t axis = gpu_axis(attrs->axis, y->rank), as = y->dtype == PCO_I32 ? PCO_I32 : PCO_F32;
     const uint64_t total = gpu_count(y), window = gpu_window(gpu, gpu_element_bytes(y->dtype));
-    if (total > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a result of more than 2^32 elements");
+    if (total > UINT32_MAX)
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a result of more than 2^32 elements");
     for (uint64_t first = 0; first < total && gpu->status == PCO_OK; first += window) {
         const uint64_t count = gpu_min(window, total - first), words = gpu_div_up(count, gpu_lanes(y->dtype));
         const gpu_rows cover = gpu_cover_rows(gpu, words, 1);
@@ -45,7 +47,8 @@ static pco_status gpu_lower_iota_node(gpu_lowering *gpu)
         gpu_spec(gpu, &d, 4, (int32_t)cover.per);
         gpu_param(gpu, &d, 0, (uint32_t)count);
         gpu_param(gpu, &d, 1,
-                  gpu_bind_elements(gpu, &d, 0, gpu_output_index(gpu, 0), first, count, 1) / gpu_lanes(y->dtype));
+                  gpu_bind_elements(gpu, &d, 0, gpu_output_index(gpu, 0), first, count, 1) /
+                      gpu_lanes(y->dtype));
         gpu_param(gpu, &d, 2, (uint32_t)first);
         gpu_param(gpu, &d, 3, (uint32_t)(y->rank ? gpu_product(y, axis + 1, y->rank) : 1));
         gpu_param(gpu, &d, 4, (uint32_t)(y->rank ? y->shape[axis] : 1));
@@ -120,7 +123,8 @@ static pco_status gpu_lower_dropout_node(gpu_lowering *gpu)
         gpu_param(gpu, &d, 2, gpu_bind_pair(gpu, &d, 1, 1));
         gpu_param(gpu, &d, 3, gpu_bind_pair(gpu, &d, 2, 2));
         gpu_param(gpu, &d, 4,
-                  gpu_bind_elements(gpu, &d, 3, gpu_output_index(gpu, 0), first, count, 1) / gpu_lanes(y->dtype));
+                  gpu_bind_elements(gpu, &d, 3, gpu_output_index(gpu, 0), first, count, 1) /
+                      gpu_lanes(y->dtype));
         gpu_param(gpu, &d, 5, (uint32_t)(first / 4));
         gpu_param(gpu, &d, 6, (uint32_t)attrs->stream);
         gpu_param(gpu, &d, 7, (uint32_t)gpu_min(threshold, UINT32_MAX));

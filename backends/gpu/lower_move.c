@@ -71,8 +71,10 @@ static pco_status gpu_emit_copy_part(gpu_lowering *gpu, const gpu_view *part, vo
     gpu_spec(gpu, &d, 7, mode);
     gpu_spec(gpu, &d, 8, view.stride[1][inner] == 1);
     gpu_param(gpu, &d, 0, (uint32_t)n);
-    gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, copy->x, part->offset[1], gpu_view_span(part, 1), 0) / unit);
-    gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, copy->y, part->offset[0], gpu_view_span(part, 0), 1) / unit);
+    gpu_param(gpu, &d, 1,
+              gpu_bind_elements(gpu, &d, 0, copy->x, part->offset[1], gpu_view_span(part, 1), 0) / unit);
+    gpu_param(gpu, &d, 2,
+              gpu_bind_elements(gpu, &d, 1, copy->y, part->offset[0], gpu_view_span(part, 0), 1) / unit);
     gpu_param(gpu, &d, 3, cover.chunks);
     gpu_param(gpu, &d, 4, (uint32_t)(mode == 1 ? 1 : rows));
     for (uint32_t k = 0; k < inner; k++) {
@@ -109,7 +111,8 @@ static gpu_view gpu_result_view(const pco_tensor *y)
 
 pco_status gpu_emit_whole_copy(gpu_lowering *gpu, uint32_t y, uint32_t x)
 {
-    const gpu_view view = {.rank = 1, .n = 2, .size = {gpu_count(&gpu->part->tensors[y])}, .stride = {{1}, {1}}};
+    const gpu_view view = {
+        .rank = 1, .n = 2, .size = {gpu_count(&gpu->part->tensors[y])}, .stride = {{1}, {1}}};
     return gpu_emit_copy(gpu, &view, y, x);
 }
 
@@ -191,7 +194,8 @@ const gpu_lowerer gpu_lower_concat = {.lower = gpu_lower_concat_node};
 
 /* ---- pad ---- */
 
-/* Sizes of y, of x and elements in front, innermost first; unpadded dimensions joined with the next outer one. */
+/* Sizes of y, of x and elements in front, innermost first; unpadded dimensions joined with the next outer
+ * one. */
 typedef struct gpu_frame {
     uint32_t rank;
     uint64_t y[PCO_MAX_RANK], x[PCO_MAX_RANK], front[PCO_MAX_RANK];
@@ -224,7 +228,8 @@ static pco_status gpu_lower_pad_node(gpu_lowering *gpu)
     const gpu_frame frame = gpu_pad_frame(x, y, attrs);
     const uint32_t lanes = gpu_lanes(x->dtype);
     const uint64_t total = gpu_count(y), window = gpu_window(gpu, gpu_element_bytes(y->dtype));
-    if (total > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a result of more than 2^32 elements");
+    if (total > UINT32_MAX)
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a result of more than 2^32 elements");
     for (uint64_t first = 0; first < total && gpu->status == PCO_OK; first += window) {
         const uint64_t count = gpu_min(window, total - first), words = gpu_div_up(count, lanes);
         const gpu_rows cover = gpu_cover_rows(gpu, words, 1);
@@ -282,7 +287,8 @@ static pco_status gpu_lower_state_write_node(gpu_lowering *gpu)
         gpu_spec(gpu, &d, 5, (int32_t)cover.per);
         gpu_spec(gpu, &d, 6, mode);
         gpu_param(gpu, &d, 0, (uint32_t)inner);
-        gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 1), first * x_row, count * x_row, 0));
+        gpu_param(gpu, &d, 1,
+                  gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 1), first * x_row, count * x_row, 0));
         gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 2), several ? first : 0,
                                                 several ? count : 1, 0));
         gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 2, y, first * y_row, count * y_row, 1));

@@ -8,7 +8,8 @@ static pco_status gpu_lower_rope_node(gpu_lowering *gpu)
     const pco_rope_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
     const uint32_t lanes = gpu_lanes(x->dtype), in = gpu_input_index(gpu, 0), out = gpu_output_index(gpu, 0);
     const uint64_t n = (uint64_t)x->shape[3], total = gpu_product(x, 0, 3);
-    const uint64_t s = (uint64_t)x->shape[attrs->heads_first ? 2 : 1], h = (uint64_t)x->shape[attrs->heads_first ? 1 : 2];
+    const uint64_t s = (uint64_t)x->shape[attrs->heads_first ? 2 : 1],
+                   h = (uint64_t)x->shape[attrs->heads_first ? 1 : 2];
     if (gpu_count(x) == 0) return gpu->status;
     uint64_t step = gpu_window(gpu, gpu_element_bytes(x->dtype)) / n;
     if (step < total) step &= ~UINT64_C(3); /* whole words of every type */
@@ -26,7 +27,8 @@ static pco_status gpu_lower_rope_node(gpu_lowering *gpu)
         gpu_spec(gpu, &d, 7, attrs->heads_first != 0);
         gpu_param(gpu, &d, 0, (uint32_t)n);
         gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, in, first * n, all, 0));
-        gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), 0, gpu_count(positions), 0));
+        gpu_param(gpu, &d, 2,
+                  gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), 0, gpu_count(positions), 0));
         gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 2, gpu_input_index(gpu, 2), 0, gpu_count(phase), 0));
         gpu_param(gpu, &d, 4, gpu_bind_elements(gpu, &d, 3, out, first * n, all, 1) / lanes);
         gpu_param(gpu, &d, 5, cover.chunks);

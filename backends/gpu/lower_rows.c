@@ -14,10 +14,12 @@ _Static_assert(GPU_KERNEL_reduce_serial + GPU_SUBGROUP == GPU_KERNEL_reduce_subg
 _Static_assert(GPU_KERNEL_argmax_serial + GPU_SUBGROUP == GPU_KERNEL_argmax_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_softmax_serial + GPU_SUBGROUP == GPU_KERNEL_softmax_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_norm_serial + GPU_SUBGROUP == GPU_KERNEL_norm_subgroup, "order of rows");
-_Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_stats_subgroup, "order of rows");
+_Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_stats_subgroup,
+               "order of rows");
 
-/* Neighbouring rows that lie side by side are read together by neighbouring invocations; very short rows leave a
- * workgroup nothing to share. On CPUs a barrier costs more than it gains, once there is a row for each lane. */
+/* Neighbouring rows that lie side by side are read together by neighbouring invocations; very short rows
+ * leave a workgroup nothing to share. On CPUs a barrier costs more than it gains, once there is a row for
+ * each lane. */
 static uint32_t gpu_choose_rows(const gpu_lowering *gpu, uint64_t rows, uint64_t n, uint64_t stride)
 {
     const int software = gpu->limits->type == PCO_DEVICE_SOFTWARE || gpu->limits->type == PCO_DEVICE_CPU;
@@ -25,8 +27,10 @@ static uint32_t gpu_choose_rows(const gpu_lowering *gpu, uint64_t rows, uint64_t
     return !software && (gpu->limits->needs_met & PCO_GPU_NEEDS_SUBGROUPS) ? GPU_SUBGROUP : GPU_SHARED;
 }
 
-/* Empties *d for kernel `serial` + variant; returns the number of workgroups for so many rows of n elements. */
-static uint64_t gpu_begin_rows(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t serial, uint64_t rows, uint64_t n)
+/* Empties *d for kernel `serial` + variant; returns the number of workgroups for so many rows of n elements.
+ */
+static uint64_t gpu_begin_rows(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t serial, uint64_t rows,
+                               uint64_t n)
 {
     uint32_t x = gpu_workgroup(gpu, 64), y = 1;
     if (gpu->variant == GPU_SHARED) {
@@ -40,7 +44,10 @@ static uint64_t gpu_begin_rows(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t 
 }
 
 /* The kernels' WALK: an invocation goes along its contiguous row from end to end. */
-static int32_t gpu_walk(const gpu_lowering *gpu, uint64_t stride) { return gpu->variant == GPU_SERIAL && stride == 1; }
+static int32_t gpu_walk(const gpu_lowering *gpu, uint64_t stride)
+{
+    return gpu->variant == GPU_SERIAL && stride == 1;
+}
 
 /* ---- sum, mean, amax ---- */
 
@@ -142,7 +149,8 @@ static pco_status gpu_lower_reduce_node(gpu_lowering *gpu)
     const uint64_t step = r.outer_kept ? window / r.kept.stride[0] : 0;
     if (step == 0) {
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
-                        "%s exceeds the device's binding limit, and these axes cannot be cut into windows", x->name);
+                        "%s exceeds the device's binding limit, and these axes cannot be cut into windows",
+                        x->name);
     }
     for (uint64_t first = 0; first < r.kept.size[0] && gpu->status == PCO_OK; first += step) {
         gpu_emit_reduce(gpu, &r, first, gpu_min(step, r.kept.size[0] - first));
@@ -197,7 +205,8 @@ static void gpu_emit_axis(gpu_lowering *gpu, const gpu_along *a, uint64_t first,
     }
     gpu_param(gpu, &d, 0, (uint32_t)rows);
     gpu_param(gpu, &d, 1, (uint32_t)a->n);
-    gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * block, outer * block, 0));
+    gpu_param(gpu, &d, 2,
+              gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * block, outer * block, 0));
     gpu_param(gpu, &d, 3,
               gpu_bind_elements(gpu, &d, 1, gpu_output_index(gpu, 0), first * y_block, outer * y_block, 1));
     gpu_param(gpu, &d, 4, (uint32_t)a->inner);
@@ -212,7 +221,8 @@ static pco_status gpu_lower_axis_node(gpu_lowering *gpu)
     const uint64_t window = gpu_window(gpu, gpu_element_bytes(x->dtype));
     const uint64_t step = a.n ? window / (a.n * a.inner) : a.outer;
     if (step == 0) {
-        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "slices of %llu elements exceed the device's binding limit",
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
+                        "slices of %llu elements exceed the device's binding limit",
                         (unsigned long long)(a.n * a.inner));
     }
     for (uint64_t first = 0; first < a.outer && gpu->status == PCO_OK; first += step) {
@@ -271,9 +281,11 @@ static uint32_t gpu_choose_norm(const gpu_lowering *gpu)
 }
 
 /* Rows [first, first + rows): the result, or (stats) mean and rstd. */
-static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t first, uint64_t rows, int stats)
+static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t first, uint64_t rows,
+                          int stats)
 {
-    const pco_tensor *x = gpu_input(gpu, 0), *weight = gpu_input(gpu, 1), *bias = norm->rms ? NULL : gpu_input(gpu, 2);
+    const pco_tensor *x = gpu_input(gpu, 0), *weight = gpu_input(gpu, 1),
+                     *bias = norm->rms ? NULL : gpu_input(gpu, 2);
     const uint64_t n = norm->n;
     pco_gpu_dispatch d;
     const uint64_t groups =
@@ -299,7 +311,8 @@ static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t f
     } else {
         if (weight) gpu_param(gpu, &d, 6, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), 0, n, 0));
         if (bias) gpu_param(gpu, &d, 7, gpu_bind_elements(gpu, &d, 2, gpu_input_index(gpu, 2), 0, n, 0));
-        gpu_param(gpu, &d, 8, gpu_bind_elements(gpu, &d, 3, gpu_output_index(gpu, 0), first * n, rows * n, 1));
+        gpu_param(gpu, &d, 8,
+                  gpu_bind_elements(gpu, &d, 3, gpu_output_index(gpu, 0), first * n, rows * n, 1));
     }
     gpu_emit(gpu, &d, groups);
 }
@@ -307,7 +320,8 @@ static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t f
 static pco_status gpu_lower_norm_node(gpu_lowering *gpu)
 {
     const gpu_norming norm = gpu_norming_of(gpu);
-    const uint64_t step = norm.n ? gpu_window(gpu, gpu_element_bytes(gpu_input(gpu, 0)->dtype)) / norm.n : norm.rows;
+    const uint64_t step =
+        norm.n ? gpu_window(gpu, gpu_element_bytes(gpu_input(gpu, 0)->dtype)) / norm.n : norm.rows;
     if (step == 0 && norm.rows) {
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "rows of %llu elements exceed the device's binding limit",
                         (unsigned long long)norm.n);

@@ -1,5 +1,5 @@
-/* Which lowerer serves which op. An op that is not here is unsupported, and the core decomposes it or gives it
- * to another device. */
+/* Which lowerer serves which op. An op that is not here is unsupported, and the core decomposes it or gives
+ * it to another device. */
 #include "lower.h"
 
 static const struct {

@@ -1,11 +1,13 @@
-/* The program interface of both GPU plugins: asks the lowerers, orders their dispatches, has them recorded. */
+/* The program interface of both GPU plugins: asks the lowerers, orders their dispatches, has them recorded.
+ */
 #include "layout.h"
 #include "lower.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Dispatches of a segment: enough that submission costs little, few enough to part long work for watchdogs. */
+/* Dispatches of a segment: enough that submission costs little, few enough to part long work for watchdogs.
+ */
 enum { GPU_PER_SEGMENT = 128, GPU_MAX_VARIANTS = 32 };
 
 static gpu_lowering gpu_start(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
@@ -111,7 +113,8 @@ static uint32_t gpu_in_place(const gpu_lowering *gpu, const gpu_lowerer *lowerer
     return mask;
 }
 
-static pco_status gpu_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
+static pco_status gpu_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
+                              pco_error *err)
 {
     for (uint32_t node = 0; node < part->n_nodes; node++) {
         gpu_lowering gpu = gpu_start(device, part, node, err);
@@ -178,7 +181,8 @@ static pco_status gpu_prepare(pco_device *device, const pco_part *part, const pc
     status = gpu_find_hazards(plan, &list, err);
     if (status != PCO_OK) goto fail;
     made->n_dispatches = list.count;
-    status = gpu->driver->record(gpu, plan, list.dispatches, list.count, GPU_PER_SEGMENT, &made->recording, err);
+    status =
+        gpu->driver->record(gpu, plan, list.dispatches, list.count, GPU_PER_SEGMENT, &made->recording, err);
     if (status != PCO_OK) goto fail;
     gpu_list_free(&list);
     *program = made;
