@@ -11,6 +11,7 @@ unable to compile) gets no code. A kernel that does not compile stops the build.
 
 import argparse
 import concurrent.futures
+import hashlib
 import os
 import re
 import subprocess
@@ -86,8 +87,42 @@ def opencl_text(kernel, sources):
     return '\n'.join(line for line in lines if line) + '\n'
 
 
+def compiler_version(glslc):
+    return subprocess.run([glslc, '--version'], capture_output=True, text=True, check=True).stdout
+
+
+class Kept:
+    """SPIR-V of earlier builds, in a folder beside the result: a row is compiled again when its text has changed."""
+
+    def __init__(self, folder, glslc):
+        self.folder, self.version, self.used = folder, compiler_version(glslc), set()
+        os.makedirs(folder, exist_ok=True)
+
+    def path(self, kernel, text):
+        key = hashlib.sha256((self.version + text).encode()).hexdigest()[:32]
+        name = f'{kernel.name}-{key}.spv'
+        self.used.add(name)
+        return os.path.join(self.folder, name)
+
+    def compile(self, kernel, text, glslc, room):
+        path = self.path(kernel, text)
+        if os.path.exists(path):
+            with open(path, 'rb') as file:
+                return file.read()
+        code = compile_spirv(kernel, text, glslc, room)[0]
+        with open(path + '.new', 'wb') as file:
+            file.write(code)
+        os.replace(path + '.new', path)
+        return code
+
+    def forget_others(self):
+        for name in os.listdir(self.folder):
+            if name not in self.used:
+                os.unlink(os.path.join(self.folder, name))
+
+
 def compile_spirv(kernel, text, glslc, folder, extra=()):
-    """Returns the SPIR-V, or raises RuntimeError with the compiler's words."""
+    """Returns the SPIR-V and warnings, or raises RuntimeError with the compiler's words."""
     source, out = os.path.join(folder, kernel.name + '.comp'), os.path.join(folder, kernel.name + '.spv')
     with open(source, 'w', encoding='utf-8') as file:
         file.write(text)
@@ -155,14 +190,16 @@ def main():
     texts = [build(kernel, sources) for kernel in kernels]
     codes = [None if kernel.needs_any(args.lacks) else text for kernel, text in zip(kernels, texts)]
     if args.target == 'spirv':
+        kept = Kept(args.out + '.kept', args.glslc)
         with tempfile.TemporaryDirectory() as room, \
                 concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-            jobs = [None if text is None else pool.submit(compile_spirv, kernel, text, args.glslc, room)
+            jobs = [None if text is None else pool.submit(kept.compile, kernel, text, args.glslc, room)
                     for kernel, text in zip(kernels, codes)]
             try:
-                codes = [None if job is None else job.result()[0] for job in jobs]
+                codes = [None if job is None else job.result() for job in jobs]
             except RuntimeError as error:
                 raise SystemExit(str(error)) from None
+        kept.forget_others()
     write_c(args.out, kernels, texts, codes, args.target == 'opencl')
     if args.depfile:
         with open(args.depfile, 'w', encoding='utf-8') as file:

@@ -264,6 +264,25 @@ static pco_status gpu_grow(gpu_lowering *gpu)
     return PCO_OK;
 }
 
+/* Slots that this dispatch leaves unused get a buffer all the same. One that the dispatch writes, if there is one:
+ * a slot declared for writing counts as written, and for that memory the barriers are there. */
+static pco_status gpu_fill_bindings(gpu_lowering *gpu, pco_gpu_dispatch *d)
+{
+    uint32_t good = d->n_bindings;
+    for (uint32_t slot = 0; slot < d->n_bindings; slot++) {
+        if (d->bindings[slot].bytes && (good == d->n_bindings || d->bindings[slot].write)) good = slot;
+    }
+    for (uint32_t slot = 0; slot < d->n_bindings; slot++) {
+        if (d->bindings[slot].bytes) continue;
+        if (good == d->n_bindings) {
+            return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing",
+                            pco_gpu_kernels[d->kernel].name);
+        }
+        gpu_bind_again(gpu, d, slot, good);
+    }
+    return PCO_OK;
+}
+
 pco_status gpu_emit_grid(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t x, uint64_t y, uint64_t z)
 {
     const uint64_t groups[3] = {x, y, z};
@@ -275,15 +294,7 @@ pco_status gpu_emit_grid(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t x, uin
         }
         d->groups[i] = (uint32_t)groups[i];
     }
-    for (uint32_t slot = 0, good = 0; slot < d->n_bindings; slot++) {
-        if (d->bindings[slot].bytes) continue;
-        while (good < d->n_bindings && !d->bindings[good].bytes) good++;
-        if (good == d->n_bindings) {
-            return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing",
-                            pco_gpu_kernels[d->kernel].name);
-        }
-        gpu_bind_again(gpu, d, slot, good);
-    }
+    if (gpu_fill_bindings(gpu, d) != PCO_OK) return gpu->status;
     if (!gpu->list) return PCO_OK;
     if (gpu_grow(gpu) != PCO_OK) return gpu->status;
     gpu->list->dispatches[gpu->list->count] = *d;

@@ -23,6 +23,7 @@ static void conformance_interrupt(int number)
 typedef struct conformance_arguments {
     const char *devices;
     int json, verbose;
+    uint32_t max_failures;
     pco_conformance_options options;
 } conformance_arguments;
 
@@ -72,8 +73,11 @@ static void conformance_table(const pco_conformance_result *result, const pco_co
            "median", "max");
     for (uint32_t i = 0; i < result->n_ops; i++) {
         const pco_conformance_op *op = &result->ops[i];
-        uint32_t cases = 0, bad = op->count[PCO_CASE_FAIL] + op->count[PCO_CASE_MISTRUSTED];
-        for (int s = 0; s < PCO_CASE_STATES; s++) cases += op->count[s];
+        uint32_t cases = 0, bad = 0;
+        for (int s = 0; s < PCO_CASE_STATES; s++) {
+            cases += op->count[s];
+            if (pco_conformance_state_is_bad((pco_conformance_state)s)) bad += op->count[s];
+        }
         printf("  %-29s %6u %6u %5u %7u %8u  %7s %7s%s\n", op->name, cases, op->count[PCO_CASE_PASS], bad,
                op->count[PCO_CASE_UNSUPPORTED], op->variants, conformance_ratio(op->median_ratio, median),
                conformance_ratio(op->max_ratio, most), bad ? "  <- fails" : "");
@@ -93,11 +97,14 @@ static void conformance_table(const pco_conformance_result *result, const pco_co
     if (result->status) printf("  stopped: %s\n", result->message);
 }
 
-static void conformance_failures(const pco_conformance_result *result)
+/* Describes the first `most` cases that went wrong. */
+static void conformance_failures(const pco_conformance_result *result, uint32_t most)
 {
-    uint32_t all = result->count[PCO_CASE_FAIL] + result->count[PCO_CASE_MISTRUSTED];
-    for (uint32_t i = 0; i < result->n_failures; i++) {
-        const pco_conformance_case *one = &result->failures[i];
+    uint32_t shown = 0, all = 0;
+    for (uint32_t i = 0; i < result->n_cases; i++) {
+        const pco_conformance_case *one = &result->cases[i];
+        if (!pco_conformance_state_is_bad(one->state) || all++ >= most) continue;
+        shown++;
         printf("\n  %s #%08x %s, variant %s: %s\n", one->op_name, one->id, one->label, one->variant,
                pco_conformance_state_name(one->state));
         printf("    ");
@@ -105,7 +112,7 @@ static void conformance_failures(const pco_conformance_result *result)
         if (one->wrong) printf("    error / bound: %.3g\n", one->ratio);
         printf("    again: %s\n", one->repeat);
     }
-    if (all > result->n_failures) printf("\n  and %u more\n", all - result->n_failures);
+    if (all > shown) printf("\n  and %u more\n", all - shown);
 }
 
 /* An op pattern that names nothing is most likely a slip: say what there is. */
@@ -165,7 +172,7 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
             return CLI_USAGE;
         if (!m && (m = cli_option(argc, argv, &i, "--max-failures", NULL, &value)) > 0) {
             if (!cli_integer("--max-failures", value, 1, 100000, &number)) return CLI_USAGE;
-            options->max_failures = (uint32_t)number;
+            arguments->max_failures = (uint32_t)number;
         }
         if (m < 0) return CLI_USAGE;
         if (!m) return cli_unknown("conformance", argv[i]);
@@ -190,7 +197,7 @@ static int conformance_report(const conformance_arguments *arguments, const pco_
         for (uint32_t i = 0; i < opened; i++) {
             if (i) putchar('\n');
             conformance_table(&results[i], &devices[i]);
-            conformance_failures(&results[i]);
+            conformance_failures(&results[i], arguments->max_failures);
         }
     }
     pco_conformance_verdict verdict = pco_conformance_judge(results, opened);
@@ -249,7 +256,7 @@ static int conformance_devices(const conformance_arguments *arguments, const pco
 
 static int conformance_run(int argc, char **argv)
 {
-    conformance_arguments arguments = {.options = {.tier = PCO_CONFORMANCE_QUICK}};
+    conformance_arguments arguments = {.max_failures = 20, .options = {.tier = PCO_CONFORMANCE_QUICK}};
     int status = conformance_parse(argc, argv, &arguments);
     if (status) return status;
     pco_registry *registry = cli_registry(&status);

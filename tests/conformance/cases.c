@@ -112,6 +112,19 @@ void conf_cases_visit(pco_conformance_tier tier, const char *pattern, conf_visit
     free(context);
 }
 
+const char *conf_regime_name(conf_regime regime)
+{
+    static const char *const REGIMES[] = {"exact", "random", "adversarial", "special"};
+    return REGIMES[regime];
+}
+
+const char *conf_case_dtype(const conf_case *one)
+{
+    for (uint32_t i = 0; i < one->n_inputs; i++)
+        if (one->in[i].present) return oracle_dtype_name(one->in[i].dtype);
+    return "";
+}
+
 conf_case *conf_cases_begin(conf_cases_context *context, pco_op op, conf_regime regime)
 {
     conf_case *one = &context->one;
@@ -254,14 +267,13 @@ static bool conf_cases_is_new(conf_cases_context *context, uint32_t id)
 
 void conf_cases_emit(conf_cases_context *context)
 {
-    static const char *const REGIMES[] = {"exact", "random", "adversarial", "special"};
     conf_case *one = &context->one;
     if (context->stopped) return;
     if (context->tier == PCO_CONFORMANCE_TINY && conf_cases_work(one) > 700) return;
     conf_cases_append(one->label, "%s", pco_op_find(one->op)->name);
     for (uint32_t i = 0; i < one->n_inputs; i++) conf_cases_label_operand(one->label, &one->in[i]);
     conf_cases_label_attrs(one, one->label);
-    conf_cases_append(one->label, " %s", REGIMES[one->regime]);
+    conf_cases_append(one->label, " %s", conf_regime_name(one->regime));
     one->id = conf_cases_hash(one->label);
     if (conf_cases_is_new(context, one->id) && !context->visit(context->user, one)) context->stopped = true;
 }

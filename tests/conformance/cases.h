@@ -62,6 +62,11 @@ typedef bool (*conf_visit_fn)(void *user, const conf_case *one);
 /* Visits the cases of a tier whose op matches the pattern (fnmatch; NULL: all), in the order of ops.def. */
 void conf_cases_visit(pco_conformance_tier tier, const char *pattern, conf_visit_fn visit, void *user);
 
+/* "exact", "random" ... Static. */
+const char *conf_regime_name(conf_regime regime);
+/* The type's name of the first operand that is there; "" without one. Static. */
+const char *conf_case_dtype(const conf_case *one);
+
 /* The seed of one case's data. */
 uint64_t conf_case_seed(const conf_case *one, uint64_t seed);
 

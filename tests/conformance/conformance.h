@@ -23,7 +23,12 @@ typedef enum pco_conformance_state {
     PCO_CASE_UNSUPPORTED = 2, /* the device says that it cannot, or a limit forbids it; the detail says why */
     PCO_CASE_NOT_PROMISED = 3, /* the contract does not promise NaN and infinity; nothing was run */
     PCO_CASE_MISTRUSTED = 4,   /* passed, but the result or the bound proves too little (nearly all zero) */
-    PCO_CASE_STATES = 5,
+    PCO_CASE_WAIVED = 5,       /* a failure that the waiver file expects; `waiver` is its reason */
+    PCO_CASE_FLAKY = 6,        /* right once and wrong once, on the same data */
+    PCO_CASE_CRASHED = 7,      /* the process that ran it died */
+    PCO_CASE_HUNG = 8,         /* no answer within the time limit */
+    PCO_CASE_DEVICE_LOST = 9,  /* the device was lost, or no longer answers a known question */
+    PCO_CASE_STATES = 10,
 } pco_conformance_state;
 
 /* "pass", "fail" ... Static. */
@@ -44,7 +49,11 @@ typedef struct pco_conformance_device {
  * exact, infinity where an exact element differs); the other figures describe that element. */
 typedef struct pco_conformance_case {
     uint32_t op, id;
-    const char *op_name, *label, *variant; /* valid during the callback */
+    const char *op_name, *regime, *dtype; /* static; dtype: of the first operand that is there */
+    const char *label, *variant;          /* valid during the callback; owned in a result */
+    const char *waiver;                   /* as label; NULL: none */
+    uint32_t width;                       /* subgroup width that was forced; 0: the driver's choice */
+    double seconds;
     uint64_t seed;                         /* the run's seed, which with the id gives the same data again */
     pco_conformance_state state;
     double ratio;
@@ -70,7 +79,6 @@ typedef struct pco_conformance_options {
     uint64_t seed;
     uint32_t case_id;                     /* 0: all cases */
     const char *variant;                  /* shell pattern; NULL: all */
-    uint32_t max_failures;                /* failing cases that are kept per device; 0: 20 */
     pco_conformance_progress_fn progress; /* may be NULL */
     void *user;
 } pco_conformance_options;
@@ -95,9 +103,14 @@ typedef struct pco_conformance_result {
     uint32_t count[PCO_CASE_STATES];
     uint32_t n_ops;
     pco_conformance_op *ops; /* those that had a case */
-    uint32_t n_failures;
-    pco_conformance_case *failures; /* fail and mistrusted, the first max_failures; strings are owned */
+    uint32_t n_cases;
+    pco_conformance_case *cases; /* every case and variant, in the order in which they ran */
 } pco_conformance_result;
+
+/* 1 for the states that make a run fail: fail, mistrusted, flaky, crashed, hung, device lost. */
+int pco_conformance_state_is_bad(pco_conformance_state state);
+/* 1 if there is a ratio: pass, fail, mistrusted, waived, flaky. */
+int pco_conformance_state_is_judged(pco_conformance_state state);
 
 /* How a run ended, for an exit code. */
 typedef enum pco_conformance_verdict {

@@ -146,9 +146,12 @@ static void conf_report_result(FILE *file, const pco_conformance_result *result,
         fprintf(file, i + 1 < result->n_ops ? ",\n" : "\n");
     }
     fprintf(file, "  ],\n  \"failures\": [\n");
-    for (uint32_t i = 0; i < result->n_failures; i++) {
-        conf_report_failure(file, &result->failures[i]);
-        fprintf(file, i + 1 < result->n_failures ? ",\n" : "\n");
+    const char *between = "";
+    for (uint32_t i = 0; i < result->n_cases; i++) {
+        if (!pco_conformance_state_is_bad(result->cases[i].state)) continue;
+        fputs(between, file);
+        conf_report_failure(file, &result->cases[i]);
+        between = ",\n";
     }
     fprintf(file, "  ]}");
 }

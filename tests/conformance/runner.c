@@ -338,6 +338,8 @@ static pco_conformance_case conf_run_result(const pco_conformance_device *device
     pco_conformance_case result = {.op = one->op,
                                    .id = one->id,
                                    .op_name = name,
+                                   .regime = conf_regime_name(one->regime),
+                                   .dtype = conf_case_dtype(one),
                                    .label = one->label,
                                    .variant = "",
                                    .seed = options->seed,

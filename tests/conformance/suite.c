@@ -9,13 +9,25 @@
 #include <string.h>
 #include <time.h>
 
-static const char *const STATES[PCO_CASE_STATES] = {"pass", "fail", "unsupported", "not promised",
-                                                    "mistrusted"};
+static const char *const STATES[PCO_CASE_STATES] = {"pass",   "fail",  "unsupported", "not promised", "mistrusted",
+                                                    "waived", "flaky", "crashed",     "hung",         "device lost"};
 static const char *const TIERS[] = {"quick", "standard", "tiny"};
 
 const char *pco_conformance_state_name(pco_conformance_state state)
 {
     return (unsigned)state < PCO_CASE_STATES ? STATES[state] : "?";
+}
+
+int pco_conformance_state_is_bad(pco_conformance_state state)
+{
+    return state == PCO_CASE_FAIL || state == PCO_CASE_MISTRUSTED ||
+           (state >= PCO_CASE_FLAKY && state < PCO_CASE_STATES);
+}
+
+int pco_conformance_state_is_judged(pco_conformance_state state)
+{
+    return state == PCO_CASE_PASS || state == PCO_CASE_FAIL || state == PCO_CASE_MISTRUSTED ||
+           state == PCO_CASE_WAIVED || state == PCO_CASE_FLAKY;
 }
 
 const char *pco_conformance_tier_name(pco_conformance_tier tier)
@@ -64,10 +76,9 @@ typedef struct conf_suite_run {
     const pco_conformance_options *options;
     const pco_conformance_device *device;
     pco_conformance_result *result;
-    uint32_t done, total, max_failures;
-    uint32_t variants; /* of the case under way */
-    conf_suite_ratio *ratios;
-    size_t n_ratios, ratio_capacity;
+    uint32_t done, total, capacity; /* capacity: of result->cases */
+    uint32_t variants;              /* of the case under way */
+    double began;                   /* the case or variant under way */
     pco_status status;
     pco_error *err;
 } conf_suite_run;
@@ -82,35 +93,43 @@ static pco_conformance_op *conf_suite_row(conf_suite_run *run, uint32_t op)
     return row;
 }
 
-static void conf_suite_keep_ratio(conf_suite_run *run, const pco_conformance_case *one)
+static void conf_suite_free_case(pco_conformance_case *one)
 {
-    if (run->n_ratios == run->ratio_capacity) {
-        size_t capacity = run->ratio_capacity ? run->ratio_capacity * 2 : 1024;
-        conf_suite_ratio *grown = realloc(run->ratios, capacity * sizeof *grown);
+    free((void *)(uintptr_t)one->label);
+    free((void *)(uintptr_t)one->variant);
+    free((void *)(uintptr_t)one->waiver);
+}
+
+static void conf_suite_keep(conf_suite_run *run, const pco_conformance_case *one)
+{
+    pco_conformance_result *result = run->result;
+    if (result->n_cases == run->capacity) {
+        uint32_t capacity = run->capacity ? run->capacity * 2 : 1024;
+        pco_conformance_case *grown = realloc(result->cases, capacity * sizeof *grown);
         if (!grown) {
             run->status = pco_fail(run->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for results");
             return;
         }
-        run->ratios = grown, run->ratio_capacity = capacity;
+        result->cases = grown, run->capacity = capacity;
     }
-    run->ratios[run->n_ratios++] = (conf_suite_ratio){one->op, one->ratio};
-}
-
-static void conf_suite_keep_failure(conf_suite_run *run, const pco_conformance_case *one)
-{
-    pco_conformance_result *result = run->result;
-    if (result->n_failures >= run->max_failures) return;
-    pco_conformance_case *kept = &result->failures[result->n_failures];
+    pco_conformance_case *kept = &result->cases[result->n_cases];
     *kept = *one;
     kept->label = strdup(one->label);
     kept->variant = strdup(one->variant);
-    if (kept->label && kept->variant) {
-        result->n_failures++;
+    kept->waiver = one->waiver ? strdup(one->waiver) : NULL;
+    if (kept->label && kept->variant && !one->waiver == !kept->waiver) {
+        result->n_cases++;
         return;
     }
-    free((void *)(uintptr_t)kept->label);
-    free((void *)(uintptr_t)kept->variant);
+    conf_suite_free_case(kept);
     run->status = pco_fail(run->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for results");
+}
+
+static double conf_suite_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static void conf_suite_report(void *user, pco_conformance_case *one)
@@ -122,9 +141,9 @@ static void conf_suite_report(void *user, pco_conformance_case *one)
     if (++run->variants > row->variants) row->variants = run->variants;
     if (one->state == PCO_CASE_UNSUPPORTED && !row->reason[0])
         snprintf(row->reason, sizeof row->reason, "%.255s", one->detail);
-    if (one->state == PCO_CASE_FAIL || one->state == PCO_CASE_MISTRUSTED) conf_suite_keep_failure(run, one);
-    if (one->state == PCO_CASE_PASS || one->state == PCO_CASE_FAIL || one->state == PCO_CASE_MISTRUSTED)
-        conf_suite_keep_ratio(run, one);
+    double now = conf_suite_now();
+    one->seconds = now - run->began, run->began = now;
+    conf_suite_keep(run, one);
     pco_conformance_progress progress = {run->device, run->done, run->total, one};
     if (run->options->progress && !run->options->progress(run->options->user, &progress))
         run->status = pco_fail(run->err, PCO_ERROR_CANCELLED, "cancelled");
@@ -136,6 +155,7 @@ static bool conf_suite_visit(void *user, const conf_case *one)
     if (run->options->case_id && run->options->case_id != one->id) return true;
     run->done++;
     run->variants = 0;
+    run->began = conf_suite_now();
     pco_status status = conf_run_case(run->device, one, run->options, conf_suite_report, run, run->err);
     if (status && run->status == PCO_OK) run->status = status;
     return run->status == PCO_OK;
@@ -143,27 +163,29 @@ static bool conf_suite_visit(void *user, const conf_case *one)
 
 static int conf_suite_compare(const void *left, const void *right)
 {
-    const conf_suite_ratio *a = left, *b = right;
+    const pco_conformance_case *a = *(const pco_conformance_case *const *)left,
+                               *b = *(const pco_conformance_case *const *)right;
     if (a->op != b->op) return a->op < b->op ? -1 : 1;
     return a->ratio < b->ratio ? -1 : a->ratio > b->ratio;
 }
 
-static void conf_suite_medians(conf_suite_run *run)
+static pco_status conf_suite_medians(conf_suite_run *run, pco_error *err)
 {
-    if (run->n_ratios) qsort(run->ratios, run->n_ratios, sizeof *run->ratios, conf_suite_compare);
-    for (size_t begin = 0, end; begin < run->n_ratios; begin = end) {
-        for (end = begin; end < run->n_ratios && run->ratios[end].op == run->ratios[begin].op;) end++;
-        pco_conformance_op *row = conf_suite_row(run, run->ratios[begin].op);
-        row->median_ratio = run->ratios[begin + (end - begin) / 2].ratio;
-        row->max_ratio = run->ratios[end - 1].ratio;
+    pco_conformance_result *result = run->result;
+    const pco_conformance_case **judged = malloc((result->n_cases + 1) * sizeof *judged);
+    if (!judged) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for results");
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < result->n_cases; i++)
+        if (pco_conformance_state_is_judged(result->cases[i].state)) judged[count++] = &result->cases[i];
+    qsort(judged, count, sizeof *judged, conf_suite_compare);
+    for (uint32_t begin = 0, end; begin < count; begin = end) {
+        for (end = begin; end < count && judged[end]->op == judged[begin]->op;) end++;
+        pco_conformance_op *row = conf_suite_row(run, judged[begin]->op);
+        row->median_ratio = judged[begin + (end - begin) / 2]->ratio;
+        row->max_ratio = judged[end - 1]->ratio;
     }
-}
-
-static double conf_suite_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    free(judged);
+    return PCO_OK;
 }
 
 static pco_status conf_suite_device(const pco_conformance_options *options,
@@ -173,17 +195,17 @@ static pco_status conf_suite_device(const pco_conformance_options *options,
     uint32_t n_ops;
     pco_op_table(&n_ops);
     conf_suite_run run = {.options = options, .device = device, .result = result, .err = err};
-    run.max_failures = options->max_failures ? options->max_failures : 20;
     run.total = pco_conformance_count(options);
     *result = (pco_conformance_result){.device_id = device->id, .tier = options->tier, .seed = options->seed};
     result->ops = calloc(n_ops, sizeof *result->ops);
-    result->failures = calloc(run.max_failures, sizeof *result->failures);
-    if (!result->ops || !result->failures)
+    if (!result->ops)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for results");
     double start = conf_suite_now();
     conf_cases_visit(options->tier, options->ops, conf_suite_visit, &run);
-    conf_suite_medians(&run);
-    free(run.ratios);
+    if (run.status == PCO_OK || run.status == PCO_ERROR_DEVICE_LOST) {
+        pco_status status = conf_suite_medians(&run, err);
+        if (status) return status;
+    }
     result->seconds = conf_suite_now() - start;
     result->status = run.status;
     if (run.status) snprintf(result->message, sizeof result->message, "%.255s", err->message);
@@ -206,12 +228,9 @@ pco_status pco_conformance_run(const pco_conformance_options *options, const pco
 void pco_conformance_clear(pco_conformance_result *results, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        for (uint32_t f = 0; f < results[i].n_failures; f++) {
-            free((void *)(uintptr_t)results[i].failures[f].label);
-            free((void *)(uintptr_t)results[i].failures[f].variant);
-        }
+        for (uint32_t c = 0; c < results[i].n_cases; c++) conf_suite_free_case(&results[i].cases[c]);
         free(results[i].ops);
-        free(results[i].failures);
+        free(results[i].cases);
         memset(&results[i], 0, sizeof results[i]);
     }
 }
@@ -220,11 +239,11 @@ pco_conformance_verdict pco_conformance_judge(const pco_conformance_result *resu
 {
     uint32_t judged = 0, bad = 0;
     for (uint32_t i = 0; i < count; i++) {
-        bad += results[i].count[PCO_CASE_FAIL] + results[i].count[PCO_CASE_MISTRUSTED];
-        bad += results[i].status != PCO_OK;
-        uint32_t here = results[i].count[PCO_CASE_PASS];
-        if (here == 0 && results[i].count[PCO_CASE_FAIL] == 0)
-            return bad ? PCO_VERDICT_FAIL : PCO_VERDICT_NOTHING_TESTED;
+        uint32_t here = results[i].count[PCO_CASE_PASS], wrong = 0;
+        for (int state = 0; state < PCO_CASE_STATES; state++)
+            if (pco_conformance_state_is_bad((pco_conformance_state)state)) wrong += results[i].count[state];
+        bad += wrong + (results[i].status != PCO_OK);
+        if (here == 0 && wrong == 0) return bad ? PCO_VERDICT_FAIL : PCO_VERDICT_NOTHING_TESTED;
         judged += here;
     }
     if (bad) return PCO_VERDICT_FAIL;
