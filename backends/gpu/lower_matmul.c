@@ -445,6 +445,7 @@ static const gpu_variant gpu_matmul_variants[] = {
     [GPU_MATMUL_SHARED] = {"shared", 0},
     [GPU_MATMUL_GEMV] = {"gemv", 0},
     [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS},
+    [GPU_MATMUL_VECTOR] = {"vector", PCO_GPU_NEEDS_VECTOR_16},
 };
 
 const gpu_lowerer gpu_lower_matmul = {
