@@ -110,13 +110,14 @@ static void conf_html_ops(FILE *file, const pco_conformance_result *result)
 }
 
 /* Bounds that may be wider than they need be. */
-static pco_status conf_html_low(FILE *file, const pco_conformance_result *result, pco_error *err)
+static pco_status conf_html_low(FILE *file, const pco_conformance_result *result,
+                                const pco_contract *contract, pco_error *err)
 {
     bool any = false;
     for (uint32_t i = 0; i < result->n_ops; i++) {
         conf_figures figures;
         char median[32], most[32];
-        pco_status status = conf_figures_make(result, result->ops[i].op, &figures, err);
+        pco_status status = conf_figures_make(result, result->ops[i].op, contract, &figures, err);
         if (status) return status;
         if (!figures.low) continue;
         if (!any)
@@ -129,12 +130,10 @@ static pco_status conf_html_low(FILE *file, const pco_conformance_result *result
         any = true;
         fprintf(file,
                 "<tr><td class=\"op\">%s</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">%s</td>"
-                "<td class=\"n\">%s</td><td>%s%s</td></tr>\n",
+                "<td class=\"n\">%s</td><td><span class=\"pill%s\">%.*s</span>%s</td></tr>\n",
                 result->ops[i].name, figures.bounded, conf_html_ratio(figures.median, median),
-                conf_html_ratio(figures.max, most),
-                figures.low == CONF_TIGHTEN ? "<span class=\"pill warn\">tighten</span> "
-                                            : "<span class=\"pill\">explained</span> ",
-                figures.low);
+                conf_html_ratio(figures.max, most), figures.explained ? "" : " warn",
+                (int)strcspn(figures.why, ":"), figures.why, strchr(figures.why, ':') + 1);
     }
     if (any) fputs("</tbody></table></div>\n", file);
     return PCO_OK;
@@ -165,7 +164,7 @@ static pco_status conf_html_device(FILE *file, const pco_conformance_report *rep
     pco_status status = conf_html_failures(file, result, err);
     if (comparison) conf_html_changes(file, report, comparison, device);
     if (result->n_ops) conf_html_ops(file, result);
-    if (!status) status = conf_html_low(file, result, err);
+    if (!status) status = conf_html_low(file, result, &info->contract, err);
     if (!status) status = conf_html_worst(file, result, err);
     if (!status) status = conf_html_coverage(file, result, err);
     conf_html_unsupported(file, result);
@@ -223,7 +222,7 @@ static void conf_html_matrix(FILE *file, const pco_conformance_report *report)
             for (uint32_t e = 0; e < d && !seen; e++)
                 seen = conf_html_find(&report->results[e], op->op) != NULL;
             if (seen) continue;
-            fprintf(file, "<tr><td class=\"op\" style=\"text-align:left\">%s</td>", op->name);
+            fprintf(file, "<tr><td class=\"op\">%s</td>", op->name);
             for (uint32_t e = 0; e < report->n_devices; e++)
                 conf_html_matrix_cell(file, conf_html_find(&report->results[e], op->op));
             fputs("</tr>\n", file);

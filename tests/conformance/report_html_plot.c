@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-enum { CONF_PLOT_BINS = 120, CONF_PLOT_HEIGHT = 20 };
+enum { CONF_PLOT_BINS = 72, CONF_PLOT_HEIGHT = 20 };
 static const double CONF_PLOT_LEFT = 8, CONF_PLOT_DECADE = 14, CONF_PLOT_LEAST = -4;
 
 /* What one op's strip counts. */
@@ -56,8 +56,8 @@ static void conf_plot_bars(FILE *file, const conf_plot *plot, bool over)
         if (plot->bins[bin] == 0 || (bin >= CONF_PLOT_BINS * 4 / 6) != over) continue;
         if (!any) fprintf(file, "<path class=\"%s\" d=\"", over ? "over" : "bars");
         any = true;
-        fprintf(file, "M%.1f 20V%.1fh.65V20z", CONF_PLOT_LEFT + width * bin,
-                conf_plot_top(plot->bins[bin], plot->most));
+        fprintf(file, "M%.1f 20V%.1fh%.2fV20z", CONF_PLOT_LEFT + width * bin,
+                conf_plot_top(plot->bins[bin], plot->most), width - 0.1);
     }
     if (any) fputs("\"/>", file);
 }

@@ -53,11 +53,12 @@ pco_status conf_report_from_tree(const cJSON *root, const char *label, pco_confo
 typedef struct conf_figures {
     uint32_t bounded;   /* judged cases with a bound above zero */
     double median, max; /* of error / bound of those */
-    const char *low;    /* NULL; or why a median below 0.01 is right, or CONF_TIGHTEN */
+    bool low;           /* the median is below 0.01, and not all is exact */
+    bool explained;     /* by what `why` says; else the bound is to be tightened */
+    char why[160];
 } conf_figures;
-extern const char CONF_TIGHTEN[];
-pco_status conf_figures_make(const pco_conformance_result *result, uint32_t op, conf_figures *figures,
-                             pco_error *err) PCO_NODISCARD;
+pco_status conf_figures_make(const pco_conformance_result *result, uint32_t op, const pco_contract *contract,
+                             conf_figures *figures, pco_error *err) PCO_NODISCARD;
 
 /* ---- the other files ---- */
 

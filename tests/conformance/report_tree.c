@@ -144,10 +144,10 @@ static void conf_tree_counts(conf_tree *tree, cJSON *at, const uint32_t *count)
 }
 
 static pco_status conf_tree_op(conf_tree *tree, cJSON *rows, const pco_conformance_result *result,
-                               const pco_conformance_op *op, pco_error *err)
+                               const pco_conformance_op *op, const pco_contract *contract, pco_error *err)
 {
     conf_figures figures;
-    pco_status status = conf_figures_make(result, op->op, &figures, err);
+    pco_status status = conf_figures_make(result, op->op, contract, &figures, err);
     if (status) return status;
     cJSON *at = conf_tree_element(tree, rows);
     conf_tree_text(tree, at, "op", op->name);
@@ -157,7 +157,7 @@ static pco_status conf_tree_op(conf_tree *tree, cJSON *rows, const pco_conforman
     conf_tree_number(tree, at, "max_error_over_bound", op->max_ratio);
     conf_tree_number(tree, at, "bounded", figures.bounded);
     conf_tree_number(tree, at, "median_of_bounded", figures.median);
-    if (figures.low) conf_tree_text(tree, at, "median_below_0.01", figures.low);
+    if (figures.low) conf_tree_text(tree, at, "median_below_0.01", figures.why);
     if (op->reason[0]) conf_tree_text(tree, at, "unsupported_because", op->reason);
     return PCO_OK;
 }
@@ -206,7 +206,7 @@ static pco_status conf_tree_result(conf_tree *tree, cJSON *results, const pco_co
     conf_tree_counts(tree, at, result->count);
     cJSON *ops = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "ops"));
     for (uint32_t i = 0; i < result->n_ops; i++) {
-        pco_status status = conf_tree_op(tree, ops, result, &result->ops[i], err);
+        pco_status status = conf_tree_op(tree, ops, result, &result->ops[i], &device->info->contract, err);
         if (status) return status;
     }
     cJSON *cases = conf_tree_keep(tree, cJSON_AddArrayToObject(at, records ? "cases" : "failures"));
