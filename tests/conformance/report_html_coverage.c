@@ -36,6 +36,16 @@ static uint32_t conf_cover_name(const char **names, uint32_t *count, uint32_t ca
     return (*count)++;
 }
 
+/* The op's regimes in the suite's order, whatever came first. */
+static void conf_cover_regimes(conf_cover *cover, const pco_conformance_result *result, uint32_t op)
+{
+    static const char *const FIRST[] = {"exact", "random", "adversarial", "special"};
+    for (size_t f = 0; f < sizeof FIRST / sizeof *FIRST; f++)
+        for (uint32_t i = 0; i < result->n_cases; i++)
+            if (result->cases[i].op == op && strcmp(result->cases[i].regime, FIRST[f]) == 0)
+                conf_cover_name(cover->regimes, &cover->n_regimes, CONF_COVER_REGIMES, FIRST[f]);
+}
+
 static uint32_t conf_cover_row(conf_cover *cover, const pco_conformance_case *one)
 {
     for (uint32_t i = 0; i < cover->n_rows; i++)
@@ -49,6 +59,7 @@ static uint32_t conf_cover_row(conf_cover *cover, const pco_conformance_case *on
 static void conf_cover_make(conf_cover *cover, const pco_conformance_result *result, uint32_t op)
 {
     memset(cover, 0, sizeof *cover);
+    conf_cover_regimes(cover, result, op);
     for (uint32_t i = 0; i < result->n_cases; i++) {
         const pco_conformance_case *one = &result->cases[i];
         if (one->op != op) continue;

@@ -52,7 +52,7 @@ static void made_up_figures(pco_conformance_case *one, bool faulty)
     one->expected = at == 5 ? -0.0 : 0.1 * at, one->got = one->expected * (1 + 1e-7);
     one->seconds = at / 1e6;
     if (!faulty) return;
-    one->state = at % 3 ? PCO_CASE_PASS : (pco_conformance_state)(at / 3 % PCO_CASE_STATES);
+    one->state = at * 7 % 23 < PCO_CASE_STATES ? (pco_conformance_state)(at * 7 % 23) : PCO_CASE_PASS;
     if (one->state == PCO_CASE_PASS) return;
     snprintf(one->detail, sizeof one->detail, "made up: <%s> & \"quoted\"\t\x01 \xC3\xA4\n",
              pco_conformance_state_name(one->state));
@@ -326,7 +326,9 @@ static void test_every_edit(void **state)
     cJSON *cases = cJSON_GetObjectItem(device, "cases");
     int n = cJSON_GetArraySize(cases);
     for (int i = 0; i < n; i++) { /* one left out, one twice, two in each other's place */
-        cJSON *copy = cJSON_Duplicate(root, 1);
+        char *text = print_tree(root);
+        cJSON *copy = cJSON_Parse(text);
+        free(text);
         cJSON *here = cJSON_GetObjectItem(cJSON_GetObjectItem(copy, "conformance")->child, "cases");
         cJSON *one = cJSON_GetArrayItem(here, i), *next = cJSON_GetArrayItem(here, (i + 1) % n);
         cJSON *child = one->child;
@@ -334,9 +336,10 @@ static void test_every_edit(void **state)
         one->child = next->child, next->child = child;
         assert_true(look(copy).count > 0);
         next->child = one->child, one->child = child;
-        cJSON_InsertItemInArray(here, i, cJSON_Duplicate(one, 1));
+        cJSON twice = *one;
+        twice.next = one->next, one->next = &twice;
         assert_true(look(copy).count > 0);
-        cJSON_DeleteItemFromArray(here, i);
+        one->next = twice.next;
         assert_int_equal(look(copy).count, 0);
         cJSON_DeleteItemFromArray(here, i);
         assert_true(look(copy).count > 0);
