@@ -166,6 +166,7 @@ typedef struct cli_report_repeat {
     pco_conformance_device device; /* open */
     int identical;                 /* same device, driver and Portico: figures must be the same */
     uint32_t repeated, differ;
+    uint32_t absent; /* variants that another device or driver has not */
 } cli_report_repeat;
 
 /* `text` as a shell pattern that matches itself. */
@@ -196,7 +197,9 @@ static void cli_report_judge(cli_report_repeat *repeat, const pco_conformance_ca
             is = &result->cases[i];
     /* a waiver is not the device's doing */
     pco_conformance_state then = was->state == PCO_CASE_WAIVED ? PCO_CASE_FAIL : was->state;
-    if (!is) {
+    if (!is && !repeat->identical) {
+        repeat->absent++;
+    } else if (!is) {
         cli_report_differs(repeat, was, "there is no such variant here");
     } else if (is->state != then &&
                !(was->state == PCO_CASE_WAIVED && pco_conformance_state_is_bad(is->state))) {
@@ -252,12 +255,15 @@ static int cli_report_samples(cli_report_repeat *repeat, uint32_t device, uint32
     uint32_t drawn = pco_conformance_sample(result, seed, count, indices);
     for (uint32_t i = 0; i < drawn && status == CLI_OK; i++)
         status = cli_report_one(repeat, &result->cases[indices[i]]);
+    uint32_t agree = repeat->repeated - repeat->differ - repeat->absent;
     printf("  %-12s %s: %" PRIu32 " of %" PRIu32 " repeated cases agree%s\n", "repeated", repeat->device.id,
-           repeat->repeated - repeat->differ, drawn,
+           agree, drawn - repeat->absent,
            repeat->identical ? ", error/bound to the last bit"
                              : " in their state (another driver or Portico: figures may differ)");
+    if (repeat->absent) printf("%15s%" PRIu32 " have a variant that is not here\n", "", repeat->absent);
+    if (agree == 0) cli_error("%s: nothing was repeated that agrees", repeat->device.id);
     free(indices);
-    return repeat->differ || repeat->repeated < drawn ? CLI_FAILED : status;
+    return repeat->differ || repeat->repeated < drawn || agree == 0 ? CLI_FAILED : status;
 }
 
 static int cli_report_device(const pco_registry *registry, const pco_conformance_report *report, uint32_t i,
