@@ -468,6 +468,11 @@ static void test_contradictions(void **state)
     verify_made_up(&report, count, first);
     assert_true(count[PCO_FINDING_ALTERED] == 1 && strstr(first, "cases[2] (neg #"));
     result->cases[2].wrong = 0;
+    result->cases[2].state = PCO_CASE_FAIL; /* the verdict is that of the records, not that of the counts */
+    verify_made_up(&report, count, first);
+    assert_int_equal(count[PCO_FINDING_ALTERED], 2);
+    assert_int_equal(count[PCO_FINDING_VERDICT], 1);
+    result->cases[2].state = PCO_CASE_PASS;
     double most = result->ops[0].max_ratio;
     result->ops[0].max_ratio += 0.5;
     verify_made_up(&report, count, first);
