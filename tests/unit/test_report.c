@@ -314,13 +314,13 @@ static uint32_t alter_all(const cJSON *root, cJSON *at, const char *place)
 static void test_every_edit(void **state)
 {
     (void)state;
-    pco_conformance_report report = make_report("neg,matmul", 1, true);
+    pco_conformance_report report = make_report("matmul", 1, true);
     cJSON *root = sealed_tree(&report);
     seen all = look(root);
     if (all.count) fail_msg("%s", all.first);
     uint32_t changes = alter_all(root, root, "");
     print_message("%u single edits, each noticed\n", changes);
-    assert_true(changes > 1000);
+    assert_true(changes > 500);
     assert_int_equal(look(root).count, 0);
     cJSON *device = cJSON_GetObjectItem(root, "conformance")->child;
     cJSON *cases = cJSON_GetObjectItem(device, "cases");
