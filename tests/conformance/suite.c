@@ -11,7 +11,7 @@
 
 static const char *const STATES[PCO_CASE_STATES] = {"pass",   "fail",  "unsupported", "not promised", "mistrusted",
                                                     "waived", "flaky", "crashed",     "hung",         "device lost"};
-static const char *const TIERS[] = {"quick", "standard", "tiny"};
+static const char *const TIERS[] = {"quick", "standard", "tiny", "full"};
 
 const char *pco_conformance_state_name(pco_conformance_state state)
 {
@@ -32,12 +32,12 @@ int pco_conformance_state_is_judged(pco_conformance_state state)
 
 const char *pco_conformance_tier_name(pco_conformance_tier tier)
 {
-    return (unsigned)tier < 3 ? TIERS[tier] : "?";
+    return (unsigned)tier < sizeof TIERS / sizeof *TIERS ? TIERS[tier] : "?";
 }
 
 int pco_conformance_tier_parse(const char *name, pco_conformance_tier *tier)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < (int)(sizeof TIERS / sizeof *TIERS); i++)
         if (strcmp(name, TIERS[i]) == 0) {
             *tier = (pco_conformance_tier)i;
             return 1;
