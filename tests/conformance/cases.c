@@ -88,7 +88,8 @@ static const conf_cases_row ROWS[] = {
 };
 
 /* Groups of cases beside each op's own list: each adds what it has for the op. */
-static const conf_cases_fn GROUPS[] = {conf_cases_contract, conf_cases_real, conf_cases_twins, conf_cases_traps};
+static const conf_cases_fn GROUPS[] = {conf_cases_contract, conf_cases_real, conf_cases_twins, conf_cases_traps,
+                                     conf_cases_edges};
 
 /* Several patterns may stand in a row with commas between. */
 static bool conf_cases_match(const char *pattern, const char *name)
@@ -106,12 +107,33 @@ static bool conf_cases_match(const char *pattern, const char *name)
 
 void conf_cases_visit(pco_conformance_tier tier, const char *pattern, conf_visit_fn visit, void *user)
 {
+    conf_cases_visit_on(NULL, tier, pattern, visit, user);
+}
+
+/* Where a device names no edges: powers of two, as most kernels have them. */
+static void conf_cases_edges_of(conf_cases_context *context, const pco_device_info *info)
+{
+    static const uint32_t USUAL[] = {8, 16, 32, 64, 128, 256};
+    context->n_edges = info ? info->n_edges : 0;
+    if (context->n_edges > PCO_MAX_EDGES) context->n_edges = PCO_MAX_EDGES;
+    if (context->n_edges) {
+        memcpy(context->edges, info->edges, context->n_edges * sizeof *context->edges);
+        return;
+    }
+    context->n_edges = sizeof USUAL / sizeof *USUAL;
+    memcpy(context->edges, USUAL, sizeof USUAL);
+}
+
+void conf_cases_visit_on(const pco_device_info *info, pco_conformance_tier tier, const char *pattern,
+                         conf_visit_fn visit, void *user)
+{
     conf_cases_context *context = calloc(1, sizeof *context);
     if (!context) return;
+    conf_cases_edges_of(context, info);
     context->tier = tier, context->pattern = pattern, context->visit = visit, context->user = user;
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0] && !context->stopped; i++) {
-        const pco_op_info *info = pco_op_find(ROWS[i].op);
-        if (pattern && !conf_cases_match(pattern, info->name)) continue;
+        const char *name = pco_op_find(ROWS[i].op)->name;
+        if (pattern && !conf_cases_match(pattern, name)) continue;
         ROWS[i].list(context, ROWS[i].op);
         for (size_t g = 0; g < sizeof GROUPS / sizeof GROUPS[0]; g++) GROUPS[g](context, ROWS[i].op);
     }
