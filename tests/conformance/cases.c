@@ -89,7 +89,7 @@ static const conf_cases_row ROWS[] = {
 
 /* Groups of cases beside each op's own list: each adds what it has for the op. */
 static const conf_cases_fn GROUPS[] = {conf_cases_contract, conf_cases_real, conf_cases_twins, conf_cases_traps,
-                                     conf_cases_edges};
+                                     conf_cases_edges, conf_cases_large};
 
 /* Several patterns may stand in a row with commas between. */
 static bool conf_cases_match(const char *pattern, const char *name)
@@ -115,6 +115,7 @@ static void conf_cases_edges_of(conf_cases_context *context, const pco_device_in
 {
     static const uint32_t USUAL[] = {8, 16, 32, 64, 128, 256};
     context->n_edges = info ? info->n_edges : 0;
+    context->binding = info ? info->max_binding : 0;
     if (context->n_edges > PCO_MAX_EDGES) context->n_edges = PCO_MAX_EDGES;
     if (context->n_edges) {
         memcpy(context->edges, info->edges, context->n_edges * sizeof *context->edges);
@@ -315,7 +316,7 @@ void conf_cases_emit(conf_cases_context *context)
     conf_cases_append(one->label, "%s", pco_op_find(one->op)->name);
     for (uint32_t i = 0; i < one->n_inputs; i++) conf_cases_label_operand(one->label, &one->in[i]);
     conf_cases_label_attrs(one, one->label);
-    conf_cases_append(one->label, " %s", conf_regime_name(one->regime));
+    conf_cases_append(one->label, "%s %s", one->large ? " large" : "", conf_regime_name(one->regime));
     one->id = conf_cases_hash(one->label);
     if (conf_cases_is_new(context, one->id) && !context->visit(context->user, one)) context->stopped = true;
 }

@@ -51,6 +51,7 @@ enum { CONF_LABEL = 400 };
 typedef struct conf_case {
     uint32_t op, id;
     conf_regime regime;
+    bool large; /* not to be held on the host: judged by rows (runner_large.c) */
     uint32_t n_inputs;
     conf_operand in[PCO_MAX_INPUTS];
     uint32_t attrs_size;
@@ -98,6 +99,7 @@ typedef struct conf_cases_context {
     conf_visit_fn visit;
     void *user;
     bool stopped;
+    uint64_t binding; /* bytes that a kernel of the device sees through one argument; 0: no device */
     uint32_t n_edges;
     uint32_t edges[PCO_MAX_EDGES]; /* of the device's kernels */
     conf_case one;          /* under construction */
@@ -160,6 +162,7 @@ CASES(real);
 CASES(twins);
 CASES(traps);
 CASES(edges);
+CASES(large);
 #undef CASES
 
 #endif

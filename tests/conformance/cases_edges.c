@@ -112,3 +112,41 @@ void conf_cases_edges(conf_cases_context *context, pco_op op)
                 if (size > 0 && size <= LARGEST) conf_edge_size(context, op, CASES_FLOATS[t], (int)size);
             }
 }
+
+/* ---- large tensors ---- */
+
+enum { ROW = 4096 }; /* elements */
+
+/* So many rows of ROW elements. */
+static void conf_large_one(conf_cases_context *context, pco_op op, uint32_t type, int64_t rows)
+{
+    conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+    double list[] = {(double)rows - 1, 0, 1, (double)rows / 2, (double)rows - 2, 65535, 65536, 65537};
+    one->large = true;
+    if (op == PCO_OP_MATMUL) { /* a result per row */
+        conf_cases_in(one, type, "3,%d", ROW);
+        ((pco_matmul_attrs *)one->attrs.bytes)->transpose_b = 1;
+    }
+    conf_cases_in(one, type, "%lld,%d", (long long)rows, ROW);
+    if (op == PCO_OP_GATHER) {
+        for (int i = 3; i < 8; i++) list[i] = (double)(int64_t)(list[i] < rows ? list[i] : rows - 1);
+        conf_cases_list(conf_cases_in(one, PCO_I32, "8"), 8, list);
+    }
+    if (op == PCO_OP_SUM) {
+        pco_sum_attrs *attrs = (pco_sum_attrs *)one->attrs.bytes;
+        attrs->n_axes = conf_cases_vector(attrs->axes, "1");
+    }
+    conf_cases_emit(context);
+}
+
+/* Beyond 2^31 bytes, and beyond what a kernel sees through one argument, where that is less. */
+void conf_cases_large(conf_cases_context *context, pco_op op)
+{
+    bool has = op == PCO_OP_NEG || op == PCO_OP_SOFTMAX || op == PCO_OP_SUM || op == PCO_OP_MATMUL || op == PCO_OP_GATHER;
+    if (!has || context->tier != PCO_CONFORMANCE_FULL) return;
+    uint32_t type = op == PCO_OP_SOFTMAX ? PCO_F16 : PCO_F32;
+    int64_t row = type == PCO_F16 ? 2 * ROW : 4 * ROW;
+    conf_large_one(context, op, type, ((int64_t)1 << 31) / row + 3);
+    if (context->binding && context->binding < (uint64_t)1 << 31)
+        conf_large_one(context, op, type, (int64_t)context->binding / row + 3);
+}

@@ -257,6 +257,7 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
         report(user, &result);
         return PCO_OK;
     }
+    if (one->large) return conf_run_large(device, one, options, &result, report, user, err);
     conf_problem problem;
     pco_status status = conf_problem_make(&problem, one, options->seed, &device->info->contract, err);
     conf_run_state run = conf_run_start(device, &problem);

@@ -38,6 +38,11 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
                          const pco_conformance_options *options, conf_report_fn report, void *user,
                          pco_error *err) PCO_NODISCARD;
 
+/* A case whose operands are too large to be held here (runner_large.c). `blank` is its result to start from. */
+pco_status conf_run_large(const pco_conformance_device *device, const conf_case *one,
+                          const pco_conformance_options *options, const pco_conformance_case *blank,
+                          conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
+
 /* ---- one execution (runner_run.c) ---- */
 
 /* A problem on a device in the variant that problem->node.variant names. */
