@@ -63,11 +63,11 @@ void conf_cases_real(conf_cases_context *context, pco_op op)
             conf_real_norm(context, op, type);
             break;
         case PCO_OP_MATMUL:
-            conf_real_matmul(context, type, 0);
-            conf_real_matmul(context, type, 2);
+            if (type == PCO_F32 || conf_cases_standard(context)) conf_real_matmul(context, type, 2);
+            if (type == PCO_F16 || conf_cases_standard(context)) conf_real_matmul(context, type, 0);
             break;
         case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
-            conf_real_attention(context, type, 0);
+            if (conf_cases_standard(context)) conf_real_attention(context, type, 0);
             conf_real_attention(context, type, 1);
             break;
         case PCO_OP_SOFTMAX:
@@ -128,12 +128,14 @@ static void conf_trap_one(conf_cases_context *context, pco_op op, uint32_t type,
 
 static void conf_trap_matmul(conf_cases_context *context, uint32_t type, uint32_t weights)
 {
+    int k = weights > PCO_BF16 ? 32 : 5;
     conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_SPECIAL);
     ((pco_matmul_attrs *)one->attrs.bytes)->transpose_b = 1;
-    conf_operand *a = conf_cases_in(one, type, "37,32");
+    ((pco_matmul_attrs *)one->attrs.bytes)->dtype = PCO_F32;
+    conf_operand *a = conf_cases_in(one, type, "37,%d", k);
     a->fill = CONF_FILL_ROWS; /* rows of -infinity, the others with NaN and infinities here and there */
     a->low = -2.0, a->high = 2.0;
-    conf_operand *b = conf_cases_in(one, weights, "7,32");
+    conf_operand *b = conf_cases_in(one, weights, "7,%d", k);
     b->constant = true;
     if (weights <= PCO_BF16) b->fill = CONF_FILL_UNIFORM, b->low = -2.0, b->high = 2.0;
     conf_cases_emit(context);
@@ -153,7 +155,8 @@ static void conf_trap_norm(conf_cases_context *context, pco_op op, uint32_t type
 static void conf_trap_attention(conf_cases_context *context, uint32_t type)
 {
     static const double LENGTHS[] = {0, 7, 3};
-    for (int form = 0; form < 4; form++) {
+    int forms = type == PCO_F32 || conf_cases_standard(context) ? 4 : 2;
+    for (int form = 0; form < forms; form++) {
         conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
                                           form == 3 || form == 1 ? CONF_SPECIAL : CONF_RANDOM);
         ((pco_scaled_dot_product_attention_attrs *)one->attrs.bytes)->heads_first = 1;
@@ -229,7 +232,7 @@ static void conf_trap_type(conf_cases_context *context, pco_op op, uint32_t type
         break;
     case PCO_OP_MATMUL:
         conf_trap_matmul(context, type, type);
-        if (type == PCO_F32) conf_trap_matmul(context, type, PCO_Q8_0);
+        if (type == PCO_F32 && conf_cases_standard(context)) conf_trap_matmul(context, type, PCO_Q8_0);
         break;
     case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
         conf_trap_attention(context, type);
