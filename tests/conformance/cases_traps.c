@@ -63,8 +63,8 @@ void conf_cases_real(conf_cases_context *context, pco_op op)
             conf_real_norm(context, op, type);
             break;
         case PCO_OP_MATMUL:
-            if (type == PCO_F32 || conf_cases_standard(context)) conf_real_matmul(context, type, 2);
-            if (type == PCO_F16 || conf_cases_standard(context)) conf_real_matmul(context, type, 0);
+            if (type == PCO_F16 || conf_cases_standard(context)) conf_real_matmul(context, type, 2);
+            if (type == PCO_F32 || conf_cases_standard(context)) conf_real_matmul(context, type, 0);
             break;
         case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
             if (conf_cases_standard(context)) conf_real_attention(context, type, 0);
