@@ -314,7 +314,7 @@ static void conf_run_judge(const conf_run_state *run, pco_conformance_case *resu
     }
 }
 
-static pco_status conf_run_variant(conf_run_state *run, pco_conformance_case *result, pco_error *err)
+static pco_status conf_run_once(conf_run_state *run, pco_conformance_case *result, pco_error *err)
 {
     pco_status status = conf_run_propose(run, err);
     if (!status) status = conf_run_times(run, PCO_NONE, 2, err);
@@ -322,13 +322,31 @@ static pco_status conf_run_variant(conf_run_state *run, pco_conformance_case *re
     if (!status && result->state != PCO_CASE_FAIL) status = conf_run_shared(run, err);
     if (status) {
         bool unsupported = status == PCO_ERROR_UNSUPPORTED;
-        result->state = unsupported ? PCO_CASE_UNSUPPORTED : PCO_CASE_FAIL;
+        result->state = unsupported                        ? PCO_CASE_UNSUPPORTED
+                        : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
+                                                          : PCO_CASE_FAIL;
         result->ratio = unsupported ? 0.0 : INFINITY;
         snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
     }
     for (uint32_t t = 0; t < CONF_MAX_TENSORS; t++) free(run->converted[t]), run->converted[t] = NULL;
     for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) free(run->first[i]), run->first[i] = NULL;
     return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
+}
+
+/* What fails is run once more on the same data: right once and wrong once is a verdict of its own. */
+static pco_status conf_run_variant(conf_run_state *run, pco_conformance_case *result, pco_error *err)
+{
+    pco_conformance_case again = *result;
+    pco_status status = conf_run_once(run, result, err);
+    if (status || result->state != PCO_CASE_FAIL) return status;
+    status = conf_run_once(run, &again, err);
+    if (again.state == PCO_CASE_DEVICE_LOST || status) *result = again;
+    if (again.state != PCO_CASE_PASS && again.state != PCO_CASE_MISTRUSTED) return status;
+    char detail[sizeof result->detail];
+    snprintf(detail, sizeof detail, "wrong once and right once on the same data; wrong: %.440s", result->detail);
+    memcpy(result->detail, detail, sizeof detail);
+    result->state = PCO_CASE_FLAKY;
+    return status;
 }
 
 static pco_conformance_case conf_run_result(const pco_conformance_device *device, const conf_case *one,
@@ -363,6 +381,7 @@ static pco_status conf_run_variants(conf_run_state *run, const pco_conformance_o
         pco_conformance_case result = conf_run_result(run->device, run->problem->one, options);
         if (count) result.variant = names[v];
         if (options->variant && fnmatch(options->variant, result.variant, 0) != 0) continue;
+        if (options->begin && !options->begin(options->user, &result, 0)) continue;
         run->problem->node.variant = program->variants && count ? v : PCO_NONE;
         status = conf_run_variant(run, &result, err);
         report(user, &result);
@@ -376,6 +395,7 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
                          pco_error *err)
 {
     pco_conformance_case result = conf_run_result(device, one, options);
+    if (options->begin && !options->begin(options->user, &result, 1)) return PCO_OK;
     if (one->regime == CONF_SPECIAL && !device->info->contract.nan_inf) {
         result.state = PCO_CASE_NOT_PROMISED;
         snprintf(result.detail, sizeof result.detail, "the contract does not promise NaN and infinity");
@@ -397,7 +417,9 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
             conf_problem_clear(&problem);
             return status;
         }
-        result.state = can == PCO_ERROR_UNSUPPORTED ? PCO_CASE_UNSUPPORTED : PCO_CASE_FAIL;
+        result.state = can == PCO_ERROR_UNSUPPORTED   ? PCO_CASE_UNSUPPORTED
+                       : can == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
+                                                      : PCO_CASE_FAIL;
         if (can == PCO_ERROR_DEVICE_LOST) status = can;
     } else {
         result.state = PCO_CASE_FAIL;
