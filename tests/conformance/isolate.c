@@ -71,7 +71,7 @@ static void isolate_known(conf_slot *slot, const char *kind, const cJSON *line)
 {
     conf_isolated *run = slot->run;
     int64_t mask = 0;
-    isolate_fail(run, pco_json_int(line, "an answer", "mask", 0, UINT32_MAX, &mask, run->err));
+    isolate_fail(run, pco_json_int(line, "an answer", "number", 0, UINT32_MAX, &mask, run->err));
     if (!run->asked) run->known = (uint32_t)mask;
     run->asked = true;
     bool sane = ((uint32_t)mask & run->known) == run->known;
@@ -101,6 +101,10 @@ static bool isolate_answer(void *user, char *text)
         kind = "";
     } else if (strcmp(kind, "ready") == 0 || strcmp(kind, "asked") == 0) {
         isolate_known(slot, kind, line);
+    } else if (strcmp(kind, "asks") == 0) {
+        int64_t question = 0;
+        isolate_fail(run, pco_json_int(line, "an answer", "number", 0, 31, &question, run->err));
+        slot->question = (uint32_t)question;
     } else if (strcmp(kind, "case") == 0 || strcmp(kind, "begin") == 0 || strcmp(kind, "record") == 0) {
         isolate_record(slot, kind, line);
     } else if (strcmp(kind, "done") == 0) {
@@ -124,6 +128,10 @@ static void isolate_start(conf_slot *slot)
     slot->started = !run->status;
     slot->ready = slot->busy = slot->stopped = slot->hung = false;
     slot->why[0] = 0;
+    slot->question = PCO_NONE;
+    char command[40];
+    snprintf(command, sizeof command, "{\"questions\": %" PRIu32 "}\n", run->questions);
+    if (slot->started) conf_process_send(&slot->process, command);
     slot->op = 0;
     slot->order = PCO_NONE;
     slot->heard = conf_now();
@@ -201,6 +209,10 @@ static void isolate_not_ready(conf_slot *slot, const char *how)
     conf_isolated *run = slot->run;
     uint32_t others = 0;
     for (uint32_t i = 0; i < run->n_slots; i++) others += run->slots[i].started && run->slots[i].ready;
+    if (!run->asked && slot->question != PCO_NONE) { /* it cannot be asked that; cases will tell more */
+        run->questions &= ~(UINT32_C(1) << slot->question);
+        return;
+    }
     if (others) { /* perhaps it does not like company */
         slot->closed = true;
         return;
@@ -378,6 +390,7 @@ pco_status pco_conformance_run_isolated(const pco_conformance_options *options, 
 {
     pco_error local;
     conf_isolated run = {.options = options, .isolation = isolation, .device = device, .err = err ? err : &local};
+    run.questions = CONF_QUESTIONS;
     double start = conf_now();
     memset(result, 0, sizeof *result);
     isolate_fail(&run, conf_list_make(&run.list, options, run.err));

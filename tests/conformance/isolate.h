@@ -132,7 +132,8 @@ typedef struct conf_slot {
     bool whole;         /* ... and no variant yet */
     pco_conformance_case next;
     bool hung;
-    double heard; /* when */
+    uint32_t question; /* that is being asked */
+    double heard;      /* when it said something */
     char why[256];
     struct conf_isolated *run;
 } conf_slot;
@@ -146,7 +147,8 @@ typedef struct conf_isolated {
     conf_units units, crashes; /* all records; those that took the device or the process down */
     uint32_t n_slots, done;
     conf_slot *slots;
-    uint32_t known; /* what the device knew at first */
+    uint32_t questions; /* that may be asked: those after which the device did not die at once */
+    uint32_t known;     /* what the device knew at first */
     bool asked;
     uint32_t failed_starts; /* in a row */
     pco_status lost;        /* the device cannot be used any more ... */
@@ -163,9 +165,13 @@ void conf_slot_asked(conf_slot *slot, bool sane);
 
 /* ---- what it is asked: known.c ---- */
 
-/* Small cases with exact answers. Bit i of the mask: question i was answered rightly; what the device does not
- * support, or always gets wrong, has no bit. Errors: DEVICE_LOST, OUT_OF_HOST_MEMORY. */
-pco_status conf_known_ask(const pco_conformance_device *device, uint32_t *mask, pco_error *err) PCO_NODISCARD;
+/* Asks the questions i whose bit is in `wanted`: small cases with exact answers. Bit i of the mask: it was answered
+ * rightly; what the device does not support, or always gets wrong, has no bit. `asks` (may be NULL) is told before
+ * each. Errors: DEVICE_LOST, OUT_OF_HOST_MEMORY. */
+enum { CONF_QUESTIONS = 7 }; /* a mask of all */
+pco_status conf_known_ask(const pco_conformance_device *device, uint32_t wanted,
+                          void (*asks)(void *user, uint32_t question), void *user, uint32_t *mask,
+                          pco_error *err) PCO_NODISCARD;
 
 /* ---- the log (run_log.c) and waivers (waivers.c) ---- */
 

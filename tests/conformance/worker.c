@@ -1,7 +1,8 @@
 /* The worker's side of an isolated run. It reads a command per line,
  *   {"op": "add", "cases": ["0123abcd", ...], "from": 0, "not": [{"variant": "v", "width": "0", "state": "hung"}]}
- * and answers with lines of its own: "begin" before each case and variant, a record after each variant, "done" after
- * each case, and "asked" with what the device knows after the group. `from` units of the first case are left out, and
+ * or {"questions": mask}, which comes first, and answers with lines of its own: "asks" before each known question and
+ * "ready" after the first of them, "case" and "begin" before each case and variant, a record after each variant, "done" after each
+ * case, and "asked" with what the device knows after the group. `from` units of the first case are left out, and
  * variants in "not" are not run but have the state that is named there. */
 #include "cases.h"
 #include "isolate.h"
@@ -26,6 +27,7 @@ typedef struct conf_worker {
     pco_conformance_options options;
     FILE *answers;
     const cJSON *refused; /* "not" */
+    uint32_t questions;
     uint32_t ids[MAX_GROUP], n_ids, left;
     uint32_t unit, skip; /* the case under way: units begun, and how many of them are left out */
     double began;
@@ -64,12 +66,27 @@ static void worker_text(conf_worker *worker, const char *kind, const char *key, 
     worker_end(worker, &writer);
 }
 
-static void worker_mask(conf_worker *worker, const char *kind, uint32_t mask)
+static void worker_number(conf_worker *worker, const char *kind, uint32_t number)
 {
     pco_json_writer writer = worker_begin(worker, kind);
-    pco_json_key(&writer, "mask");
-    pco_json_write_int(&writer, mask);
+    pco_json_key(&writer, "number");
+    pco_json_write_int(&writer, number);
     worker_end(worker, &writer);
+}
+
+static void worker_asks(void *user, uint32_t question)
+{
+    worker_number(user, "asks", question);
+}
+
+/* What does the device know? `kind`: of the answer, "ready" or "asked". */
+static pco_status worker_ask(conf_worker *worker, const char *kind)
+{
+    uint32_t mask;
+    pco_status status =
+        conf_known_ask(worker->device, worker->questions, worker_asks, worker, &mask, &worker->err);
+    if (!status) worker_number(worker, kind, mask);
+    return status;
 }
 
 /* ---- cases ---- */
@@ -140,6 +157,11 @@ static pco_status worker_command(conf_worker *worker, const cJSON *command)
     static const char LABEL[] = "a command";
     const char *op;
     int64_t from;
+    if (cJSON_HasObjectItem(command, "questions")) {
+        pco_status wrong = pco_json_int(command, LABEL, "questions", 0, UINT32_MAX, &from, &worker->err);
+        worker->questions = (uint32_t)from;
+        return wrong ? wrong : worker_ask(worker, "ready");
+    }
     const cJSON *item, *cases = cJSON_GetObjectItemCaseSensitive(command, "cases");
     pco_status status = pco_json_string(command, LABEL, "op", &op, &worker->err);
     if (!status) status = pco_json_int_or(command, LABEL, "from", 0, 1 << 20, 0, &from, &worker->err);
@@ -153,7 +175,7 @@ static pco_status worker_command(conf_worker *worker, const cJSON *command)
     conf_cases_visit(worker->options.tier, op, worker_visit, worker);
     if (!worker->status && worker->left)
         return pco_fail(&worker->err, PCO_ERROR_NOT_FOUND, "a case that the worker does not have");
-    return worker->status;
+    return worker->status ? worker->status : worker_ask(worker, "asked");
 }
 
 /* ---- the process ---- */
@@ -163,17 +185,13 @@ static pco_status worker_loop(conf_worker *worker, FILE *commands)
     char *line = NULL;
     size_t size = 0;
     ssize_t length;
-    uint32_t mask = 0;
-    pco_status status = conf_known_ask(worker->device, &mask, &worker->err);
-    if (!status) worker_mask(worker, "ready", mask);
+    pco_status status = PCO_OK;
     while (!status && (length = getline(&line, &size, commands)) > 0) {
         cJSON *command;
         status = pco_json_parse(line, (size_t)length, "a command", &command, &worker->err);
         if (status) break;
         status = worker_command(worker, command);
         cJSON_Delete(command);
-        if (!status) status = conf_known_ask(worker->device, &mask, &worker->err);
-        if (!status) worker_mask(worker, "asked", mask);
         if (!status) status = worker->status;
     }
     free(line);
