@@ -81,7 +81,9 @@ static int conformance_check(const conformance_arguments *arguments)
 {
     if (arguments->in_process && (arguments->log || arguments->jobs || arguments->timeout > 0)) {
         cli_error("conformance: --in-process runs without workers: there is no %s then",
-                  arguments->log ? "--log" : arguments->jobs ? "--jobs" : "--timeout");
+                  arguments->log    ? "--log"
+                  : arguments->jobs ? "--jobs"
+                                    : "--timeout");
         return 0;
     }
     if (arguments->minutes > 0 && arguments->options.tier != PCO_CONFORMANCE_SOAK) {

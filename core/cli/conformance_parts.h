@@ -19,15 +19,15 @@ typedef struct conformance_arguments {
 
 /* Judges the devices entries[indices[count]] and prints what was found; returns the exit status
  * (conformance_run.c). */
-int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry, const uint32_t *indices,
-                        uint32_t count);
+int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry,
+                        const uint32_t *indices, uint32_t count);
 
 /* What a worker process does (conformance_worker.c). */
 int conformance_worker(const conformance_arguments *arguments);
 
 /* Prints what was found, and judges it; `waivers` may be NULL (conformance_print.c). */
 int conformance_report(const conformance_arguments *arguments, const pco_conformance_result *results,
-                       const pco_conformance_device *devices, uint32_t count, const pco_conformance_waivers *waivers,
-                       int interrupted);
+                       const pco_conformance_device *devices, uint32_t count,
+                       const pco_conformance_waivers *waivers, int interrupted);
 
 #endif

@@ -33,14 +33,15 @@ static void conformance_row(const pco_conformance_result *result, const pco_conf
     for (int c = 0; c < N_COLUMNS; c++)
         if (result->count[COLUMNS[c].state]) printf(" %7u", op->count[COLUMNS[c].state]);
     printf(" %7u %8u  %7s %7s%s\n", op->count[PCO_CASE_UNSUPPORTED], op->variants,
-           conformance_ratio(op->median_ratio, median), conformance_ratio(op->max_ratio, most), bad ? "  <- fails" : "");
+           conformance_ratio(op->median_ratio, median), conformance_ratio(op->max_ratio, most),
+           bad ? "  <- fails" : "");
 }
 
 static void conformance_totals(const pco_conformance_result *result)
 {
-    printf("  %u passed, %u failed, %u mistrusted, %u unsupported, %u not promised", result->count[PCO_CASE_PASS],
-           result->count[PCO_CASE_FAIL], result->count[PCO_CASE_MISTRUSTED], result->count[PCO_CASE_UNSUPPORTED],
-           result->count[PCO_CASE_NOT_PROMISED]);
+    printf("  %u passed, %u failed, %u mistrusted, %u unsupported, %u not promised",
+           result->count[PCO_CASE_PASS], result->count[PCO_CASE_FAIL], result->count[PCO_CASE_MISTRUSTED],
+           result->count[PCO_CASE_UNSUPPORTED], result->count[PCO_CASE_NOT_PROMISED]);
     for (int s = PCO_CASE_WAIVED; s < PCO_CASE_STATES; s++)
         if (result->count[s])
             printf(", %u %s", result->count[s], pco_conformance_state_name((pco_conformance_state)s));
@@ -94,17 +95,18 @@ static void conformance_waivers(const pco_conformance_waivers *waivers, FILE *fi
     uint32_t count = waivers ? pco_conformance_waivers_list(waivers, &rows) : 0;
     for (uint32_t i = 0; i < count; i++) {
         if (rows[i].passed && !rows[i].waived)
-            fprintf(file, "waiver of line %u is no longer needed: all that it covers passed (%u): %s\n", rows[i].line,
-                    rows[i].passed, rows[i].reason);
+            fprintf(file, "waiver of line %u is no longer needed: all that it covers passed (%u): %s\n",
+                    rows[i].line, rows[i].passed, rows[i].reason);
         else if (rows[i].passed)
-            fprintf(file, "waiver of line %u is too wide: %u of the records that it covers passed, %u failed: %s\n",
+            fprintf(file,
+                    "waiver of line %u is too wide: %u of the records that it covers passed, %u failed: %s\n",
                     rows[i].line, rows[i].passed, rows[i].waived, rows[i].reason);
     }
 }
 
 int conformance_report(const conformance_arguments *arguments, const pco_conformance_result *results,
-                       const pco_conformance_device *devices, uint32_t count, const pco_conformance_waivers *waivers,
-                       int interrupted)
+                       const pco_conformance_device *devices, uint32_t count,
+                       const pco_conformance_waivers *waivers, int interrupted)
 {
     pco_error err;
     if (arguments->json) {

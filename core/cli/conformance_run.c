@@ -78,15 +78,27 @@ static pco_status conformance_isolated(conformance_run *run, const pco_conforman
     snprintf(tier, sizeof tier, "%s", pco_conformance_tier_name(options->tier));
     snprintf(seed, sizeof seed, "%" PRIu64, options->seed);
     snprintf(index, sizeof index, "%" PRIu32, entry->index);
-    char *command[20] = {"/proc/self/exe", "conformance", "--worker", "--plugin", (char *)plugins[entry->plugin].path,
-                         "--index", index, "--id", (char *)entry->id, "--tier", tier, "--seed", seed};
+    char *command[20] = {"/proc/self/exe",
+                         "conformance",
+                         "--worker",
+                         "--plugin",
+                         (char *)plugins[entry->plugin].path,
+                         "--index",
+                         index,
+                         "--id",
+                         (char *)entry->id,
+                         "--tier",
+                         tier,
+                         "--seed",
+                         seed};
     int n = 13;
     if (options->variant) command[n++] = "--variant", command[n++] = (char *)options->variant;
     pco_conformance_isolation isolation = {
         .command = command,
         .jobs = conformance_jobs(run->arguments, &entry->info),
-        .timeout = run->arguments->timeout > 0 ? run->arguments->timeout
-                   : options->tier >= PCO_CONFORMANCE_FULL ? 600 : 120,
+        .timeout = run->arguments->timeout > 0             ? run->arguments->timeout
+                   : options->tier >= PCO_CONFORMANCE_FULL ? 600
+                                                           : 120,
         .log = run->log,
         .waivers = run->waivers,
         .interrupted = &conformance_interrupted,
@@ -135,8 +147,9 @@ static int conformance_device(conformance_run *run, uint64_t seed, const pco_dev
     snprintf(run->watch.unit, sizeof run->watch.unit, "cases");
     run->watch.failed = 0;
     cli_progress_start(&run->watch.progress, device->id, run->watch.unit);
-    pco_status status = run->arguments->in_process ? conformance_direct(run, &options, entry, device, result, &err)
-                                                   : conformance_isolated(run, &options, entry, device, result, &err);
+    pco_status status = run->arguments->in_process
+                            ? conformance_direct(run, &options, entry, device, result, &err)
+                            : conformance_isolated(run, &options, entry, device, result, &err);
     cli_progress_end(&run->watch.progress);
     if (status && status != PCO_ERROR_CANCELLED) {
         cli_error("%s: %s", entry->id, err.message);
@@ -158,7 +171,8 @@ static void conformance_soak(conformance_run *run, const pco_device_entry *entri
             if (run->deadline > 0 && cli_seconds() >= run->deadline) return;
             if (results[i].status) continue;
             usable++;
-            conformance_device(run, run->arguments->options.seed + round, &entries[indices[i]], &devices[i], &more);
+            conformance_device(run, run->arguments->options.seed + round, &entries[indices[i]], &devices[i],
+                               &more);
             if (more.status == PCO_ERROR_CANCELLED) more.status = PCO_OK; /* that is how a soak ends */
             if (pco_conformance_add_round(&results[i], &more, &err)) {
                 cli_error("%s", err.message);
@@ -176,14 +190,15 @@ static int conformance_open_files(conformance_run *run, const pco_conformance_de
     pco_status status = PCO_OK;
     if (arguments->waivers) status = pco_conformance_waivers_read(arguments->waivers, &run->waivers, &err);
     if (!status && arguments->log)
-        status = pco_conformance_log_open(arguments->log, &arguments->options, devices, count, &run->log, &err);
+        status =
+            pco_conformance_log_open(arguments->log, &arguments->options, devices, count, &run->log, &err);
     if (!status) return 1;
     cli_error("%s", err.message);
     return 0;
 }
 
-int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry, const uint32_t *indices,
-                        uint32_t count)
+int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry,
+                        const uint32_t *indices, uint32_t count)
 {
     const pco_device_entry *entries;
     pco_registry_devices(registry, &entries);
@@ -198,12 +213,14 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
         goto done;
     }
     for (uint32_t i = 0; i < count; i++)
-        devices[i] = (pco_conformance_device){.info = &entries[indices[i]].info, .id = entries[indices[i]].id};
+        devices[i] =
+            (pco_conformance_device){.info = &entries[indices[i]].info, .id = entries[indices[i]].id};
     status = CLI_USAGE;
     if (!conformance_open_files(&run, devices, count)) goto done;
     signal(SIGINT, conformance_interrupt);
     for (int go = 1; go && done < count && !conformance_interrupted; done++)
-        go = conformance_device(&run, arguments->options.seed, &entries[indices[done]], &devices[done], &results[done]) ||
+        go = conformance_device(&run, arguments->options.seed, &entries[indices[done]], &devices[done],
+                                &results[done]) ||
              soak;
     for (uint32_t i = 0; i < done && soak; i++) {
         results[i].rounds = 1;

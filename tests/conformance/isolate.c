@@ -1,6 +1,7 @@
-/* A run in worker processes. The parent never opens the device. It gives groups of cases to workers, each a process
- * that opens the device for itself, and waits for their records. A worker says what it begins, so that when it dies,
- * hangs or loses the device the case and variant under way is to blame; a new worker goes on behind it. */
+/* A run in worker processes. The parent never opens the device. It gives groups of cases to workers, each a
+ * process that opens the device for itself, and waits for their records. A worker says what it begins, so
+ * that when it dies, hangs or loses the device the case and variant under way is to blame; a new worker goes
+ * on behind it. */
 #include "isolate.h"
 #include "result.h"
 #include "wire.h"
@@ -79,7 +80,8 @@ static void isolate_known(conf_slot *slot, const char *kind, const cJSON *line)
         slot->ready = true;
         run->failed_starts = 0;
     } else if (strcmp(kind, "ready") == 0) {
-        snprintf(slot->why, sizeof slot->why, "a known question that was answered rightly before is now answered wrongly");
+        snprintf(slot->why, sizeof slot->why,
+                 "a known question that was answered rightly before is now answered wrongly");
         slot->stopped = true;
     } else if (slot->busy) {
         conf_slot_asked(slot, sane);
@@ -162,8 +164,8 @@ static char *isolate_command(conf_isolated *run, const conf_group *group)
     pco_json_begin_array(&writer);
     for (uint32_t i = 0; i < run->crashes.count; i++) {
         const pco_conformance_case *one = &run->crashes.items[i].one;
-        pco_conformance_state state = conf_units_banned(&run->crashes, run->list.items[group->begin].op, one->variant,
-                                                        one->width, group->begin);
+        pco_conformance_state state = conf_units_banned(&run->crashes, run->list.items[group->begin].op,
+                                                        one->variant, one->width, group->begin);
         if (one->op != run->list.items[group->begin].op || state == PCO_CASE_PASS) continue;
         char width[12];
         snprintf(width, sizeof width, "%" PRIu32, one->width);
@@ -328,7 +330,8 @@ static void isolate_close(conf_isolated *run)
         if (ended && killed) snprintf(how, sizeof how, "it hung");
         if (ended && (killed || state != 0) && slot->ready) {
             run->lost = PCO_ERROR_INTERNAL;
-            snprintf(run->message, sizeof run->message, "all cases were run, but when the device was closed, %s", how);
+            snprintf(run->message, sizeof run->message,
+                     "all cases were run, but when the device was closed, %s", how);
         }
         conf_units_clear(&slot->pending);
         isolate_forget(slot);
@@ -338,11 +341,13 @@ static void isolate_close(conf_isolated *run)
 
 /* ---- the result ---- */
 
-/* With several workers a variant may have been run behind the crashes that end it: as with one, it was not. */
+/* With several workers a variant may have been run behind the crashes that end it: as with one, it was not.
+ */
 static void isolate_ban(conf_isolated *run, conf_unit *unit)
 {
     pco_conformance_case *one = &unit->one;
-    pco_conformance_state state = conf_units_banned(&run->crashes, one->op, one->variant, one->width, unit->order);
+    pco_conformance_state state =
+        conf_units_banned(&run->crashes, one->op, one->variant, one->width, unit->order);
     if (state == PCO_CASE_PASS) return;
     one->state = state;
     one->seconds = one->ratio = one->expected = one->got = one->bound = 0;
@@ -371,8 +376,8 @@ static pco_status isolate_result(conf_isolated *run, pco_conformance_result *res
 static void isolate_resume(conf_isolated *run)
 {
     conf_units old = {0};
-    isolate_fail(run, conf_log_replay(run->isolation->log, run->device->id, run->options->seed, &run->list, &old,
-                                      run->err));
+    isolate_fail(run, conf_log_replay(run->isolation->log, run->device->id, run->options->seed, &run->list,
+                                      &old, run->err));
     for (uint32_t i = 0; i < run->list.count; i++) run->done += run->list.items[i].done;
     run->isolation->resumed += run->done;
     for (uint32_t i = 0; i < old.count && !run->status; i++) {
@@ -384,12 +389,14 @@ static void isolate_resume(conf_isolated *run)
     conf_units_clear(&old);
 }
 
-pco_status pco_conformance_run_isolated(const pco_conformance_options *options, pco_conformance_isolation *isolation,
+pco_status pco_conformance_run_isolated(const pco_conformance_options *options,
+                                        pco_conformance_isolation *isolation,
                                         const pco_conformance_device *device, pco_conformance_result *result,
                                         pco_error *err)
 {
     pco_error local;
-    conf_isolated run = {.options = options, .isolation = isolation, .device = device, .err = err ? err : &local};
+    conf_isolated run = {
+        .options = options, .isolation = isolation, .device = device, .err = err ? err : &local};
     run.questions = CONF_QUESTIONS;
     double start = conf_now();
     memset(result, 0, sizeof *result);

@@ -24,7 +24,8 @@ typedef struct conf_list {
     uint32_t *by_id; /* indices, sorted by id */
 } conf_list;
 
-pco_status conf_list_make(conf_list *list, const pco_conformance_options *options, pco_error *err) PCO_NODISCARD;
+pco_status conf_list_make(conf_list *list, const pco_conformance_options *options,
+                          pco_error *err) PCO_NODISCARD;
 void conf_list_clear(conf_list *list);
 /* Index of a case; PCO_NONE: no such case. */
 uint32_t conf_list_find(const conf_list *list, uint32_t id);
@@ -73,18 +74,18 @@ typedef struct conf_queue {
 pco_status conf_queue_make(conf_queue *queue, const conf_list *list, pco_error *err) PCO_NODISCARD;
 void conf_queue_clear(conf_queue *queue);
 pco_status conf_queue_add(conf_queue *queue, const conf_group *group, pco_error *err) PCO_NODISCARD;
-/* The next group for a worker that has run `op` (0: none), so that kernels that it has are used again; ops that
- * others[n] work on are left to them while there is something else. False: there is none. */
+/* The next group for a worker that has run `op` (0: none), so that kernels that it has are used again; ops
+ * that others[n] work on are left to them while there is something else. False: there is none. */
 bool conf_queue_take(conf_queue *queue, uint32_t op, const uint32_t *others, uint32_t n, conf_group *group);
 
 /* After this many crashes, hangs or losses in one variant of an op, the rest of it is not run. */
 enum { CONF_MAX_CRASHES = 3 };
 #define CONF_NOT_RUN "not run: this variant of the op had taken the device down %d times"
 
-/* Did `variant` (of that subgroup width) of the case's op crash so often in cases before `order`? Its last state
- * of that kind, or PCO_CASE_PASS. */
-pco_conformance_state conf_units_banned(const conf_units *units, uint32_t op, const char *variant, uint32_t width,
-                                        uint32_t order);
+/* Did `variant` (of that subgroup width) of the op crash so often in cases before `order`? The state of the
+ * crash that ended it, in the order of the cases, or PCO_CASE_PASS. */
+pco_conformance_state conf_units_banned(const conf_units *units, uint32_t op, const char *variant,
+                                        uint32_t width, uint32_t order);
 
 /* ---- one worker process (process.c) ---- */
 
@@ -103,16 +104,16 @@ typedef struct conf_process {
 pco_status conf_process_start(conf_process *process, char *const *command, pco_error *err) PCO_NODISCARD;
 /* Sends a line. False: it is gone. */
 bool conf_process_send(conf_process *process, const char *line);
-/* Reads what is there, without waiting. `answer` gets each whole line; it returns false to stop reading. Returns
- * false when the other end is closed. */
+/* Reads what is there, without waiting. `answer` gets each whole line; it returns false to stop reading.
+ * Returns false when the other end is closed. */
 bool conf_process_read(conf_process *process, bool (*answer)(void *user, char *line), void *user);
 /* Passes on to stderr what was printed, and keeps the end of it. */
 void conf_process_drain(conf_process *process);
 /* Is it dead? Then *state is that of waitpid. */
 bool conf_process_ended(conf_process *process, int *state);
 void conf_process_kill(conf_process *process);
-/* Closes what is open and waits for its end, killing it after `seconds`. Returns the state of waitpid; *killed: it
- * did not end by itself. */
+/* Closes what is open and waits for its end, killing it after `seconds`. Returns the state of waitpid;
+ * *killed: it did not end by itself. */
 int conf_process_finish(conf_process *process, double seconds, bool *killed);
 /* "died of a segmentation fault; it printed: ..." into text. */
 void conf_process_describe(const conf_process *process, int state, char *text, size_t size);
@@ -121,7 +122,8 @@ void conf_process_describe(const conf_process *process, int state, char *text, s
 
 typedef struct conf_slot {
     conf_process process;
-    bool started, ready, busy, stopped, closed; /* stopped: it said why it ends; closed: no worker is started here */
+    bool started, ready, busy, stopped,
+        closed; /* stopped: it said why it ends; closed: no worker is started here */
     uint32_t op;
     conf_group group;
     conf_units pending; /* records of the group */
@@ -157,17 +159,17 @@ typedef struct conf_isolated {
     pco_error *err;
 } conf_isolated;
 
-/* The worker of a slot is gone, or was sent away because it hung. What it had begun is judged and committed, the rest
- * of its group queued again. `how`: in words. */
+/* The worker of a slot is gone, or was sent away because it hung. What it had begun is judged and committed,
+ * the rest of its group queued again. `how`: in words. */
 void conf_slot_gone(conf_slot *slot, const char *how);
 /* All cases of the group have run and the device was asked. */
 void conf_slot_asked(conf_slot *slot, bool sane);
 
 /* ---- what it is asked: known.c ---- */
 
-/* Asks the questions i whose bit is in `wanted`: small cases with exact answers. Bit i of the mask: it was answered
- * rightly; what the device does not support, or always gets wrong, has no bit. `asks` (may be NULL) is told before
- * each. Errors: DEVICE_LOST, OUT_OF_HOST_MEMORY. */
+/* Asks the questions i whose bit is in `wanted`: small cases with exact answers. Bit i of the mask: it was
+ * answered rightly; what the device does not support, or always gets wrong, has no bit. `asks` (may be NULL)
+ * is told before each. Errors: DEVICE_LOST, OUT_OF_HOST_MEMORY. */
 enum { CONF_QUESTIONS = 7 }; /* a mask of all */
 pco_status conf_known_ask(const pco_conformance_device *device, uint32_t wanted,
                           void (*asks)(void *user, uint32_t question), void *user, uint32_t *mask,
@@ -179,8 +181,9 @@ pco_status conf_known_ask(const pco_conformance_device *device, uint32_t wanted,
 pco_status conf_log_replay(pco_conformance_log *log, const char *device_id, uint64_t seed, conf_list *list,
                            conf_units *units, pco_error *err) PCO_NODISCARD;
 /* Appends records; those of cases [begin, end) are then complete. It is on the disk on return. Errors: IO. */
-pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint64_t seed, const conf_units *units,
-                          const conf_list *list, uint32_t begin, uint32_t end, pco_error *err) PCO_NODISCARD;
+pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint64_t seed,
+                          const conf_units *units, const conf_list *list, uint32_t begin, uint32_t end,
+                          pco_error *err) PCO_NODISCARD;
 /* Is this bad record waived? */
 bool conf_waivers_cover(const pco_conformance_waivers *waivers, const pco_conformance_device *device,
                         const pco_conformance_case *one);

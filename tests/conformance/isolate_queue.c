@@ -1,4 +1,5 @@
-/* What there is to do in an isolated run, and what is known already: cases in order, groups of them, records. */
+/* What there is to do in an isolated run, and what is known already: cases in order, groups of them, records.
+ */
 #include "cases.h"
 #include "isolate.h"
 #include "result.h"
@@ -134,20 +135,26 @@ void conf_units_sort(conf_units *units)
     if (units->count) qsort(units->items, units->count, sizeof *units->items, conf_units_compare);
 }
 
-pco_conformance_state conf_units_banned(const conf_units *units, uint32_t op, const char *variant, uint32_t width,
-                                        uint32_t order)
+pco_conformance_state conf_units_banned(const conf_units *units, uint32_t op, const char *variant,
+                                        uint32_t width, uint32_t order)
 {
-    uint32_t count = 0;
+    uint32_t last = PCO_NONE; /* the crash that was counted last */
     pco_conformance_state state = PCO_CASE_PASS;
-    for (uint32_t i = 0; i < units->count; i++) {
-        const conf_unit *unit = &units->items[i];
-        if (unit->one.op != op || unit->order >= order || unit->one.width != width ||
-            strcmp(unit->one.variant, variant) != 0)
-            continue;
-        count++;
-        state = unit->one.state;
+    for (int round = 0; round < CONF_MAX_CRASHES; round++) {
+        uint32_t next = PCO_NONE;
+        for (uint32_t i = 0; i < units->count; i++) {
+            const conf_unit *unit = &units->items[i];
+            if (unit->one.op != op || unit->order >= order || unit->one.width != width ||
+                (last != PCO_NONE && unit->order <= last) || (next != PCO_NONE && unit->order >= next) ||
+                strcmp(unit->one.variant, variant) != 0)
+                continue;
+            next = unit->order;
+            state = unit->one.state;
+        }
+        if (next == PCO_NONE) return PCO_CASE_PASS;
+        last = next;
     }
-    return count >= CONF_MAX_CRASHES ? state : PCO_CASE_PASS;
+    return state;
 }
 
 /* ---- groups ---- */

@@ -27,8 +27,8 @@ static void verdict_commit(conf_isolated *run, conf_units *units, uint32_t begin
         run->list.items[i].done = true;
     }
     if (isolation->log)
-        verdict_fail(run, conf_log_write(isolation->log, run->device->id, options->seed, units, &run->list, begin, end,
-                                         run->err));
+        verdict_fail(run, conf_log_write(isolation->log, run->device->id, options->seed, units, &run->list,
+                                         begin, end, run->err));
     for (uint32_t i = 0; i < units->count && !run->status; i++) {
         const conf_unit *unit = &units->items[i];
         verdict_fail(run, conf_units_add(&run->units, unit->order, unit->unit, &unit->one, run->err));
@@ -52,7 +52,8 @@ static void verdict_lose(conf_units *units, const char *how)
     for (uint32_t i = 0; i < units->count; i++) {
         pco_conformance_case *one = &units->items[i].one;
         char detail[sizeof one->detail];
-        if (one->state == PCO_CASE_UNSUPPORTED || one->state == PCO_CASE_NOT_PROMISED || verdict_is_down(one->state))
+        if (one->state == PCO_CASE_UNSUPPORTED || one->state == PCO_CASE_NOT_PROMISED ||
+            verdict_is_down(one->state))
             continue;
         snprintf(detail, sizeof detail, "%.300s; the result itself: %s%s%.120s", how,
                  pco_conformance_state_name(one->state), *one->detail ? ", " : "", one->detail);
@@ -64,7 +65,8 @@ static void verdict_lose(conf_units *units, const char *how)
 static void verdict_move(conf_isolated *run, conf_units *from, conf_units *to)
 {
     for (uint32_t i = 0; i < from->count && !run->status; i++)
-        verdict_fail(run, conf_units_add(to, from->items[i].order, from->items[i].unit, &from->items[i].one, run->err));
+        verdict_fail(run, conf_units_add(to, from->items[i].order, from->items[i].unit, &from->items[i].one,
+                                         run->err));
     conf_units_clear(from);
 }
 
@@ -74,8 +76,9 @@ static void verdict_family(conf_isolated *run, conf_family *family, conf_units *
     verdict_move(run, units, &family->held);
     if (--family->left > 0 || run->status) return;
     if (!family->lost)
-        verdict_lose(&family->held, "after a group of cases with this one the device answered a known question wrongly, "
-                                    "and after none of them alone");
+        verdict_lose(&family->held,
+                     "after a group of cases with this one the device answered a known question wrongly, "
+                     "and after none of them alone");
     conf_units_sort(&family->held);
     while (family->held.count && !run->status) { /* case by case: they need not stand side by side */
         conf_units one = {0};
@@ -103,7 +106,8 @@ static uint32_t verdict_cases(const conf_isolated *run, const conf_group *group)
 
 static void verdict_requeue(conf_isolated *run, conf_group group)
 {
-    if (verdict_cases(run, &group) && !run->status) verdict_fail(run, conf_queue_add(&run->queue, &group, run->err));
+    if (verdict_cases(run, &group) && !run->status)
+        verdict_fail(run, conf_queue_add(&run->queue, &group, run->err));
 }
 
 /* Tries each case of a group alone. */
@@ -144,7 +148,8 @@ void conf_slot_asked(conf_slot *slot, bool sane)
     }
 }
 
-/* The record of what had begun when the worker was gone; `more`: the case has variants that are still to be run. */
+/* The record of what had begun when the worker was gone; `more`: the case has variants that are still to be
+ * run. */
 static bool verdict_blame(conf_slot *slot, const char *how)
 {
     conf_isolated *run = slot->run;
@@ -174,7 +179,8 @@ void conf_slot_gone(conf_slot *slot, const char *how)
     conf_group rest = slot->group;
     if (!slot->busy) return;
     if (!slot->begun) {
-        verdict_fail(run, pco_fail(run->err, PCO_ERROR_INTERNAL, "a worker ended without beginning a case: %s", how));
+        verdict_fail(
+            run, pco_fail(run->err, PCO_ERROR_INTERNAL, "a worker ended without beginning a case: %s", how));
         return;
     }
     if (slot->order == PCO_NONE) { /* while it was asked */

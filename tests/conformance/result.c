@@ -109,7 +109,8 @@ pco_status conf_result_finish(conf_result_builder *builder, pco_error *err)
     return PCO_OK;
 }
 
-pco_status pco_conformance_add_round(pco_conformance_result *sum, const pco_conformance_result *round, pco_error *err)
+pco_status pco_conformance_add_round(pco_conformance_result *sum, const pco_conformance_result *round,
+                                     pco_error *err)
 {
     conf_result_builder builder = {.result = sum, .capacity = sum->n_cases};
     for (uint32_t i = 0; i < round->n_cases; i++) {

@@ -1,5 +1,6 @@
-/* The log of a run: a line that says which run it is, then a line per record and one per finished case. Lines are only
- * ever appended; a last line that was cut off is dropped. Records of a case that was not finished do not count. */
+/* The log of a run: a line that says which run it is, then a line per record and one per finished case. Lines
+ * are only ever appended; a last line that was cut off is dropped. Records of a case that was not finished do
+ * not count. */
 #include "cases.h"
 #include "isolate.h"
 #include "result.h"
@@ -41,8 +42,8 @@ static void log_member(pco_json_writer *writer, const char *key, const char *tex
     pco_json_write_string(writer, text);
 }
 
-static void log_header(FILE *file, const pco_conformance_options *options, const pco_conformance_device *devices,
-                       uint32_t n_devices)
+static void log_header(FILE *file, const pco_conformance_options *options,
+                       const pco_conformance_device *devices, uint32_t n_devices)
 {
     char text[32];
     uint64_t hash = PCO_HASH_START;
@@ -66,7 +67,8 @@ static void log_header(FILE *file, const pco_conformance_options *options, const
         snprintf(key, sizeof key, "device %" PRIu32, i + 1);
         pco_json_key(&writer, key);
         char device[700];
-        snprintf(device, sizeof device, "%s, %s, %s", devices[i].id, devices[i].info->name, devices[i].info->driver);
+        snprintf(device, sizeof device, "%s, %s, %s", devices[i].id, devices[i].info->name,
+                 devices[i].info->driver);
         pco_json_write_string(&writer, device);
     }
     pco_json_end_object(&writer);
@@ -80,20 +82,22 @@ static pco_status log_compare(const char *path, const cJSON *old, const cJSON *n
         const cJSON *was = cJSON_GetObjectItemCaseSensitive(old, member->string);
         const char *text = cJSON_IsString(was) ? was->valuestring : NULL;
         if (cJSON_Compare(was, member, 1)) continue;
-        return pco_fail(err, PCO_ERROR_INVALID,
-                        "%s: this is the log of another run: its %s is %s%.100s%s, now it is '%.100s'; use another file",
-                        path, member->string, text ? "'" : "", text ? text : "absent", text ? "'" : "",
-                        member->valuestring ? member->valuestring : "another");
+        return pco_fail(
+            err, PCO_ERROR_INVALID,
+            "%s: this is the log of another run: its %s is %s%.100s%s, now it is '%.100s'; use another file",
+            path, member->string, text ? "'" : "", text ? text : "absent", text ? "'" : "",
+            member->valuestring ? member->valuestring : "another");
     }
     if (cJSON_GetArraySize(old) != cJSON_GetArraySize(now))
-        return pco_fail(err, PCO_ERROR_INVALID, "%s: this is the log of a run on more devices; use another file", path);
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "%s: this is the log of a run on more devices; use another file", path);
     return PCO_OK;
 }
 
 /* ---- reading ---- */
 
-static pco_status log_line(pco_conformance_log *log, const char *text, size_t length, uint32_t number, const cJSON *now,
-                           pco_error *err)
+static pco_status log_line(pco_conformance_log *log, const char *text, size_t length, uint32_t number,
+                           const cJSON *now, pco_error *err)
 {
     char label[400];
     cJSON *line;
@@ -129,7 +133,8 @@ static pco_status log_read(pco_conformance_log *log, const cJSON *now, size_t *e
     *end = 0;
     for (uint32_t number = 1; !status && *end < map.size; number++) {
         const char *at = (const char *)map.data + *end, *stop = memchr(at, '\n', map.size - *end);
-        if (!stop && number == 1) status = pco_fail(err, PCO_ERROR_FORMAT, "%s: this is no log of a conformance run", log->path);
+        if (!stop && number == 1)
+            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: this is no log of a conformance run", log->path);
         if (!stop) break;
         status = log_line(log, at, (size_t)(stop - at), number, now, err);
         *end += (size_t)(stop - at) + 1;
@@ -200,8 +205,9 @@ static bool log_is_of(const cJSON *line, const char *device_id, uint64_t seed)
     pco_error err;
     const char *device;
     uint64_t its;
-    return pco_json_string(line, "a log", "device", &device, &err) == PCO_OK && strcmp(device, device_id) == 0 &&
-           conf_wire_uint(line, "seed", &its, &err) == PCO_OK && its == seed;
+    return pco_json_string(line, "a log", "device", &device, &err) == PCO_OK &&
+           strcmp(device, device_id) == 0 && conf_wire_uint(line, "seed", &its, &err) == PCO_OK &&
+           its == seed;
 }
 
 pco_status conf_log_replay(pco_conformance_log *log, const char *device_id, uint64_t seed, conf_list *list,
@@ -234,8 +240,9 @@ pco_status conf_log_replay(pco_conformance_log *log, const char *device_id, uint
     return status;
 }
 
-pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint64_t seed, const conf_units *units,
-                          const conf_list *list, uint32_t begin, uint32_t end, pco_error *err)
+pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint64_t seed,
+                          const conf_units *units, const conf_list *list, uint32_t begin, uint32_t end,
+                          pco_error *err)
 {
     char text[32];
     for (uint32_t i = 0; i < units->count; i++) {

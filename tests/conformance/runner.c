@@ -322,7 +322,7 @@ static pco_status conf_run_once(conf_run_state *run, pco_conformance_case *resul
     if (!status && result->state != PCO_CASE_FAIL) status = conf_run_shared(run, err);
     if (status) {
         bool unsupported = status == PCO_ERROR_UNSUPPORTED;
-        result->state = unsupported                        ? PCO_CASE_UNSUPPORTED
+        result->state = unsupported                       ? PCO_CASE_UNSUPPORTED
                         : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
                                                           : PCO_CASE_FAIL;
         result->ratio = unsupported ? 0.0 : INFINITY;
@@ -343,7 +343,8 @@ static pco_status conf_run_variant(conf_run_state *run, pco_conformance_case *re
     if (again.state == PCO_CASE_DEVICE_LOST || status) *result = again;
     if (again.state != PCO_CASE_PASS && again.state != PCO_CASE_MISTRUSTED) return status;
     char detail[sizeof result->detail];
-    snprintf(detail, sizeof detail, "wrong once and right once on the same data; wrong: %.440s", result->detail);
+    snprintf(detail, sizeof detail, "wrong once and right once on the same data; wrong: %.440s",
+             result->detail);
     memcpy(result->detail, detail, sizeof detail);
     result->state = PCO_CASE_FLAKY;
     return status;

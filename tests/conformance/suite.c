@@ -7,8 +7,9 @@
 
 #include <string.h>
 
-static const char *const STATES[PCO_CASE_STATES] = {"pass",   "fail",  "unsupported", "not promised", "mistrusted",
-                                                    "waived", "flaky", "crashed",     "hung",         "device lost"};
+static const char *const STATES[PCO_CASE_STATES] = {"pass",       "fail",       "unsupported", "not promised",
+                                                    "mistrusted", "waived",     "flaky",       "crashed",
+                                                    "hung",       "device lost"};
 static const char *const TIERS[] = {"quick", "standard", "tiny", "full", "soak"};
 enum { N_TIERS = sizeof TIERS / sizeof TIERS[0] };
 

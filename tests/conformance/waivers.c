@@ -7,8 +7,8 @@
  *   reason: flushes subnormals, which its contract denies
  *   reference: https://example.org/issues/12
  *
- * reason and reference must be there; what is absent matches all. A line that begins with # is a comment, one that
- * begins with a space goes on with the value above. In patterns * is any text and ? any character. */
+ * reason and reference must be there; what is absent matches all. A line that begins with # is a comment, one
+ * that begins with a space goes on with the value above. In patterns * is any text and ? any character. */
 #include "isolate.h"
 #include "result.h"
 
@@ -19,7 +19,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEY_DEVICE, KEY_DRIVER, KEY_OP, KEY_LABEL, KEY_VARIANT, KEY_CASE, KEY_STATE, KEY_REASON, KEY_REFERENCE, N_KEYS };
+enum {
+    KEY_DEVICE,
+    KEY_DRIVER,
+    KEY_OP,
+    KEY_LABEL,
+    KEY_VARIANT,
+    KEY_CASE,
+    KEY_STATE,
+    KEY_REASON,
+    KEY_REFERENCE,
+    N_KEYS
+};
 static const char *const KEYS[N_KEYS] = {"device", "driver", "op",     "label",    "variant",
                                          "case",   "state",  "reason", "reference"};
 
@@ -62,8 +73,10 @@ static bool waivers_match_one(const waivers_entry *entry, const pco_conformance_
     return (waivers_match(entry->values[KEY_DEVICE], device->id) ||
             waivers_match(entry->values[KEY_DEVICE], device->info->name)) &&
            waivers_match(entry->values[KEY_DRIVER], device->info->driver) &&
-           waivers_match(entry->values[KEY_OP], one->op_name) && waivers_match(entry->values[KEY_LABEL], one->label) &&
-           waivers_match(entry->values[KEY_VARIANT], one->variant) && waivers_match(entry->values[KEY_CASE], id);
+           waivers_match(entry->values[KEY_OP], one->op_name) &&
+           waivers_match(entry->values[KEY_LABEL], one->label) &&
+           waivers_match(entry->values[KEY_VARIANT], one->variant) &&
+           waivers_match(entry->values[KEY_CASE], id);
 }
 
 static bool waivers_match_state(const waivers_entry *entry, pco_conformance_state state)
@@ -81,7 +94,8 @@ typedef struct waivers_reader {
     pco_error *err;
 } waivers_reader;
 
-static pco_status waivers_fail(const waivers_reader *reader, uint32_t line, const char *format, const char *what)
+static pco_status waivers_fail(const waivers_reader *reader, uint32_t line, const char *format,
+                               const char *what)
 {
     pco_status status = pco_fail(reader->err, PCO_ERROR_FORMAT, format, what);
     return pco_fail_prefix(reader->err, status, "%s: line %" PRIu32, reader->path, line);
@@ -99,7 +113,8 @@ static pco_status waivers_check_state(const waivers_reader *reader, const char *
             waivers_match(pattern, pco_conformance_state_name((pco_conformance_state)i)))
             return PCO_OK;
     return waivers_fail(reader, reader->line,
-                        "state '%.60s' is none of fail, mistrusted, flaky, crashed, hung, device lost", pattern);
+                        "state '%.60s' is none of fail, mistrusted, flaky, crashed, hung, device lost",
+                        pattern);
 }
 
 /* The end of a paragraph. */
@@ -113,13 +128,15 @@ static pco_status waivers_finish(waivers_reader *reader)
         if (!entry->values[key] || !entry->values[key][0])
             return waivers_fail(reader, reader->first, "this waiver has no %s", KEYS[key]);
     if (!entry->values[KEY_OP] && !entry->values[KEY_LABEL] && !entry->values[KEY_CASE])
-        return waivers_fail(reader, reader->first, "this waiver has no %s", "op, label or case: it would waive everything");
+        return waivers_fail(reader, reader->first, "this waiver has no %s",
+                            "op, label or case: it would waive everything");
     size_t size = strlen(entry->values[KEY_REASON]) + strlen(entry->values[KEY_REFERENCE]) + 4;
     entry->text = malloc(size);
     if (!entry->text) return waivers_memory(reader);
     snprintf(entry->text, size, "%s (%s)", entry->values[KEY_REASON], entry->values[KEY_REFERENCE]);
-    *row = (pco_conformance_waiver){
-        .line = reader->first, .reason = entry->values[KEY_REASON], .reference = entry->values[KEY_REFERENCE]};
+    *row = (pco_conformance_waiver){.line = reader->first,
+                                    .reason = entry->values[KEY_REASON],
+                                    .reference = entry->values[KEY_REFERENCE]};
     reader->first = 0;
     return PCO_OK;
 }
@@ -159,7 +176,8 @@ static pco_status waivers_line(waivers_reader *reader, char *text)
     if (length == 0) return waivers_finish(reader);
     if (text[0] == ' ' || text[0] == '\t') {
         if (!reader->first || reader->key < 0)
-            return waivers_fail(reader, reader->line, "there is nothing that '%.60s' goes on with", text + strspn(text, " \t"));
+            return waivers_fail(reader, reader->line, "there is nothing that '%.60s' goes on with",
+                                text + strspn(text, " \t"));
         return waivers_value(reader, text + strspn(text, " \t"));
     }
     pco_status status = reader->first ? PCO_OK : waivers_begin(reader);
@@ -169,12 +187,14 @@ static pco_status waivers_line(waivers_reader *reader, char *text)
     *colon = 0;
     for (reader->key = 0; reader->key < N_KEYS && strcmp(text, KEYS[reader->key]) != 0;) reader->key++;
     if (reader->key == N_KEYS)
-        return waivers_fail(reader, reader->line,
-                            "'%.60s' is no key; there are device, driver, op, label, variant, case, state, reason "
-                            "and reference",
-                            text);
+        return waivers_fail(
+            reader, reader->line,
+            "'%.60s' is no key; there are device, driver, op, label, variant, case, state, reason "
+            "and reference",
+            text);
     if (reader->waivers->entries[reader->waivers->count - 1].values[reader->key])
-        return waivers_fail(reader, reader->line, "'%.60s' stands here twice; an empty line ends a waiver", text);
+        return waivers_fail(reader, reader->line, "'%.60s' stands here twice; an empty line ends a waiver",
+                            text);
     const char *value = colon + 1 + strspn(colon + 1, " \t");
     if (reader->key == KEY_STATE) status = waivers_check_state(reader, value);
     return status ? status : waivers_value(reader, value);
@@ -225,7 +245,8 @@ void pco_conformance_waivers_destroy(pco_conformance_waivers *waivers)
     free(waivers);
 }
 
-uint32_t pco_conformance_waivers_list(const pco_conformance_waivers *waivers, const pco_conformance_waiver **rows)
+uint32_t pco_conformance_waivers_list(const pco_conformance_waivers *waivers,
+                                      const pco_conformance_waiver **rows)
 {
     *rows = waivers->rows;
     return waivers->count;
@@ -237,7 +258,8 @@ bool conf_waivers_cover(const pco_conformance_waivers *waivers, const pco_confor
                         const pco_conformance_case *one)
 {
     for (uint32_t i = 0; i < waivers->count; i++)
-        if (waivers_match_one(&waivers->entries[i], device, one) && waivers_match_state(&waivers->entries[i], one->state))
+        if (waivers_match_one(&waivers->entries[i], device, one) &&
+            waivers_match_state(&waivers->entries[i], one->state))
             return true;
     return false;
 }

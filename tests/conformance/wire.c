@@ -102,7 +102,8 @@ static pco_status wire_read_real(const cJSON *object, const char *key, double *o
             *out = values[i];
             return PCO_OK;
         }
-    return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' is '%.40s', which is no number", LABEL, key, member->valuestring);
+    return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' is '%.40s', which is no number", LABEL, key,
+                    member->valuestring);
 }
 
 static pco_status wire_read_text(const cJSON *object, const char *key, char *out, size_t size, pco_error *err)

@@ -1,9 +1,10 @@
 /* The worker's side of an isolated run. It reads a command per line,
- *   {"op": "add", "cases": ["0123abcd", ...], "from": 0, "not": [{"variant": "v", "width": "0", "state": "hung"}]}
- * or {"questions": mask}, which comes first, and answers with lines of its own: "asks" before each known question and
- * "ready" after the first of them, "case" and "begin" before each case and variant, a record after each variant, "done" after each
- * case, and "asked" with what the device knows after the group. `from` units of the first case are left out, and
- * variants in "not" are not run but have the state that is named there. */
+ *   {"op": "add", "cases": ["0123abcd", ...], "from": 0, "not": [{"variant": "v", "width": "0", "state":
+ * "hung"}]} or {"questions": mask}, which comes first, and answers with lines of its own: "asks" before each
+ * known question and "ready" after the first of them, "case" and "begin" before each case and variant, a
+ * record after each variant, "done" after each case, and "asked" with what the device knows after the group.
+ * `from` units of the first case are left out, and variants in "not" are not run but have the state that is
+ * named there. */
 #include "cases.h"
 #include "isolate.h"
 #include "result.h"
@@ -101,9 +102,9 @@ static bool worker_refuses(conf_worker *worker, const pco_conformance_case *next
         const char *variant, *state;
         uint64_t width;
         pco_error err;
-        if (pco_json_string(item, "a command", "variant", &variant, &err) || strcmp(variant, next->variant) != 0 ||
-            conf_wire_uint(item, "width", &width, &err) || width != next->width ||
-            pco_json_string(item, "a command", "state", &state, &err))
+        if (pco_json_string(item, "a command", "variant", &variant, &err) ||
+            strcmp(variant, next->variant) != 0 || conf_wire_uint(item, "width", &width, &err) ||
+            width != next->width || pco_json_string(item, "a command", "state", &state, &err))
             continue;
         for (int i = 0; i < PCO_CASE_STATES; i++)
             if (strcmp(state, pco_conformance_state_name((pco_conformance_state)i)) == 0)
@@ -143,7 +144,8 @@ static bool worker_visit(void *user, const conf_case *one)
     uint32_t i = 0;
     while (i < worker->n_ids && worker->ids[i] != one->id) i++;
     if (i == worker->n_ids) return true;
-    pco_status status = conf_run_case(worker->device, one, &worker->options, worker_case_ends, worker, &worker->err);
+    pco_status status =
+        conf_run_case(worker->device, one, &worker->options, worker_case_ends, worker, &worker->err);
     worker->skip = 0;
     if (!worker->status) worker->status = status;
     if (worker->status) return false;
@@ -204,8 +206,8 @@ static FILE *worker_open(int fd, const char *mode)
     return fdopen(fd, mode);
 }
 
-pco_status pco_conformance_serve(const pco_conformance_options *options, pco_conformance_open_fn open, void *user,
-                                 pco_error *err)
+pco_status pco_conformance_serve(const pco_conformance_options *options, pco_conformance_open_fn open,
+                                 void *user, pco_error *err)
 {
     conf_worker *worker = calloc(1, sizeof *worker);
     if (!worker) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
@@ -214,7 +216,8 @@ pco_status pco_conformance_serve(const pco_conformance_options *options, pco_con
     pco_status status = PCO_OK;
     pco_conformance_device device;
     if (!commands || !worker->answers) {
-        status = pco_fail(err, PCO_ERROR_INVALID, "a worker is started by `portico conformance` and by nobody else");
+        status = pco_fail(err, PCO_ERROR_INVALID,
+                          "a worker is started by `portico conformance` and by nobody else");
         goto done;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);

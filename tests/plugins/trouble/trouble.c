@@ -1,5 +1,6 @@
-/* A plugin whose devices each make another kind of trouble, to test what the conformance suite says of it. All of them
- * run add, sub, mul, neg and abs of f32, of equal shapes or with a scalar; large products are where the trouble lies. */
+/* A plugin whose devices each make another kind of trouble, to test what the conformance suite says of it.
+ * All of them run add, sub, mul, neg and abs of f32, of equal shapes or with a scalar; large products are
+ * where the trouble lies. */
 #include "portico/plugin.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 
 typedef enum trouble_kind {
     TROUBLE_NONE,
-    TROUBLE_CRASH, /* a segmentation fault at one size */
+    TROUBLE_CRASH,  /* a segmentation fault at one size */
     TROUBLE_ALWAYS, /* at every size of variant "bad"; variant "good" is right */
     TROUBLE_HANG,
     TROUBLE_LOST,   /* says so */
@@ -29,8 +30,9 @@ typedef enum trouble_kind {
     TROUBLE_KINDS,
 } trouble_kind;
 
-static const char *const NAMES[TROUBLE_KINDS] = {"sound", "crash", "always", "hang",   "lost",  "reset",  "stop", "memory",
-                                                 "flaky", "wrong", "open",   "refuse", "close", "unable", "noise"};
+static const char *const NAMES[TROUBLE_KINDS] = {"sound", "crash",  "always", "hang",   "lost",
+                                                 "reset", "stop",   "memory", "flaky",  "wrong",
+                                                 "open",  "refuse", "close",  "unable", "noise"};
 enum { TROUBLE_LARGE = 300 }; /* elements beyond which it begins */
 
 struct pco_backend {
@@ -79,7 +81,8 @@ static uint32_t trouble_count(pco_backend *backend)
     return TROUBLE_KINDS;
 }
 
-static pco_status trouble_describe(pco_backend *backend, uint32_t index, pco_device_info *info, pco_error *err)
+static pco_status trouble_describe(pco_backend *backend, uint32_t index, pco_device_info *info,
+                                   pco_error *err)
 {
     (void)backend, (void)err;
     uint32_t size = info->size;
@@ -92,9 +95,16 @@ static pco_status trouble_describe(pco_backend *backend, uint32_t index, pco_dev
     info->memory = info->max_allocation = info->max_binding = UINT64_C(1) << 30;
     info->buffer_alignment = 64;
     info->max_workgroup = 1;
-    info->contract = (pco_contract){.size = sizeof info->contract, .accumulate_f32 = PCO_F32, .compute = PCO_F32,
-                                    .round_to_nearest = 1, .subnormals = 1, .nan_inf = 1, .div_ulp = 0.5f,
-                                    .sqrt_ulp = 0.5f, .rsqrt_ulp = 1, .function_ulp = 4};
+    info->contract = (pco_contract){.size = sizeof info->contract,
+                                    .accumulate_f32 = PCO_F32,
+                                    .compute = PCO_F32,
+                                    .round_to_nearest = 1,
+                                    .subnormals = 1,
+                                    .nan_inf = 1,
+                                    .div_ulp = 0.5f,
+                                    .sqrt_ulp = 0.5f,
+                                    .rsqrt_ulp = 1,
+                                    .function_ulp = 4};
     return PCO_OK;
 }
 
@@ -121,8 +131,8 @@ static uint64_t trouble_memory_left(pco_device *device)
 
 /* ---- buffers ---- */
 
-static pco_status trouble_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer,
-                                        pco_error *err)
+static pco_status trouble_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage,
+                                        pco_buffer **buffer, pco_error *err)
 {
     (void)usage, (void)err;
     *buffer = device->host->allocate(device->host->user, sizeof **buffer, sizeof(void *));
@@ -146,8 +156,8 @@ static pco_status trouble_write(pco_device *device, pco_buffer *buffer, uint64_t
     return PCO_OK;
 }
 
-static pco_status trouble_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
-                               pco_error *err)
+static pco_status trouble_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
+                               uint64_t bytes, pco_error *err)
 {
     (void)device, (void)err;
     if (bytes) memcpy(data, buffer->data + offset, bytes);
@@ -180,8 +190,8 @@ static pco_status trouble_supports(pco_device *device, const pco_part *part, uin
     const pco_node *node = &part->nodes[index];
     const pco_tensor *y = &part->tensors[node->outputs[0]];
     if (device->kind == TROUBLE_UNABLE) return trouble_fail(err, PCO_ERROR_UNSUPPORTED, "it can do nothing");
-    if (node->op != PCO_OP_ADD && node->op != PCO_OP_SUB && node->op != PCO_OP_MUL && node->op != PCO_OP_NEG &&
-        node->op != PCO_OP_ABS)
+    if (node->op != PCO_OP_ADD && node->op != PCO_OP_SUB && node->op != PCO_OP_MUL &&
+        node->op != PCO_OP_NEG && node->op != PCO_OP_ABS)
         return trouble_fail(err, PCO_ERROR_UNSUPPORTED, "no such op");
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const pco_tensor *x = &part->tensors[node->inputs[i]];
@@ -200,7 +210,8 @@ static uint32_t trouble_variants(pco_device *device, const pco_part *part, uint3
     return device->kind == TROUBLE_ALWAYS ? 2 : 1;
 }
 
-static pco_status trouble_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
+static pco_status trouble_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
+                                  pco_error *err)
 {
     (void)device, (void)part, (void)proposal, (void)err;
     return PCO_OK;
@@ -253,17 +264,26 @@ static uint32_t trouble_segments(const pco_program *program)
 static pco_status trouble_make(pco_device *device, const pco_program *program, pco_error *err)
 {
     switch (device->kind) {
-    case TROUBLE_CRASH: fprintf(stderr, "trouble: register r7 is on fire\n"); raise(SIGSEGV); break;
+    case TROUBLE_CRASH:
+        fprintf(stderr, "trouble: register r7 is on fire\n");
+        raise(SIGSEGV);
+        break;
     case TROUBLE_ALWAYS:
         if (program->variant == 0) raise(SIGSEGV);
         break;
     case TROUBLE_HANG:
         for (;;) pause();
-    case TROUBLE_LOST: return trouble_fail(err, PCO_ERROR_DEVICE_LOST, "the device fell off the bus");
-    case TROUBLE_RESET: device->was_reset = 1; break;
-    case TROUBLE_STOP: _exit(3);
-    case TROUBLE_MEMORY: return trouble_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
-    default: break;
+    case TROUBLE_LOST:
+        return trouble_fail(err, PCO_ERROR_DEVICE_LOST, "the device fell off the bus");
+    case TROUBLE_RESET:
+        device->was_reset = 1;
+        break;
+    case TROUBLE_STOP:
+        _exit(3);
+    case TROUBLE_MEMORY:
+        return trouble_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
+    default:
+        break;
     }
     return PCO_OK;
 }
@@ -288,7 +308,8 @@ static pco_status trouble_submit(pco_device *device, pco_program *program, uint3
     (void)first, (void)count;
     *ticket = 0;
     pco_status status = PCO_OK;
-    if (program->large || (device->kind == TROUBLE_ALWAYS && program->op == PCO_OP_MUL)) status = trouble_make(device, program, err);
+    if (program->large || (device->kind == TROUBLE_ALWAYS && program->op == PCO_OP_MUL))
+        status = trouble_make(device, program, err);
     if (device->kind == TROUBLE_NOISE) printf("{\"kind\": \"done\"}\n%.20000d\n", 1), fflush(stdout);
     if (!status) trouble_compute(device, program);
     return status;
@@ -302,19 +323,35 @@ static pco_status trouble_wait(pco_device *device, uint64_t ticket, uint64_t nan
 
 static const pco_device_api DEVICE = {
     .size = sizeof DEVICE, .close = trouble_close, .memory_left = trouble_memory_left};
-static const pco_buffer_api BUFFER = {.size = sizeof BUFFER, .create = trouble_buffer_create,
-                                      .destroy = trouble_buffer_destroy, .write = trouble_write,
-                                      .read = trouble_read, .copy = trouble_copy, .map = trouble_map};
-static const pco_program_api PROGRAM = {.size = sizeof PROGRAM, .supports = trouble_supports,
-                                        .variants = trouble_variants, .propose = trouble_propose,
-                                        .prepare = trouble_prepare, .destroy = trouble_program_destroy,
+static const pco_buffer_api BUFFER = {.size = sizeof BUFFER,
+                                      .create = trouble_buffer_create,
+                                      .destroy = trouble_buffer_destroy,
+                                      .write = trouble_write,
+                                      .read = trouble_read,
+                                      .copy = trouble_copy,
+                                      .map = trouble_map};
+static const pco_program_api PROGRAM = {.size = sizeof PROGRAM,
+                                        .supports = trouble_supports,
+                                        .variants = trouble_variants,
+                                        .propose = trouble_propose,
+                                        .prepare = trouble_prepare,
+                                        .destroy = trouble_program_destroy,
                                         .segments = trouble_segments};
 static const pco_queue_api QUEUE = {.size = sizeof QUEUE, .submit = trouble_submit, .wait = trouble_wait};
-static const pco_plugin TABLE = {.size = sizeof TABLE, .abi_version = PCO_ABI_VERSION, .name = "trouble",
-                                 .version = "1", .description = "makes trouble", .create = trouble_create,
-                                 .destroy = trouble_destroy, .device_count = trouble_count,
-                                 .describe = trouble_describe, .open = trouble_open, .device = &DEVICE,
-                                 .buffer = &BUFFER, .program = &PROGRAM, .queue = &QUEUE};
+static const pco_plugin TABLE = {.size = sizeof TABLE,
+                                 .abi_version = PCO_ABI_VERSION,
+                                 .name = "trouble",
+                                 .version = "1",
+                                 .description = "makes trouble",
+                                 .create = trouble_create,
+                                 .destroy = trouble_destroy,
+                                 .device_count = trouble_count,
+                                 .describe = trouble_describe,
+                                 .open = trouble_open,
+                                 .device = &DEVICE,
+                                 .buffer = &BUFFER,
+                                 .program = &PROGRAM,
+                                 .queue = &QUEUE};
 const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
 {
     (void)host_abi_version;
