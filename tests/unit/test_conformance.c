@@ -189,6 +189,99 @@ static void test_bans(void **state)
     conf_units_clear(&units);
 }
 
+/* A group after which the device answers wrongly is tried case by case: `guilty` of them (PCO_NONE: none)
+ * does it again, alone. */
+static void try_group(uint32_t guilty, pco_error *err)
+{
+    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK, .ops = "mul"};
+    const pco_conformance_device device = {.id = "toy:0"};
+    pco_conformance_isolation isolation = {.jobs = 1};
+    conf_isolated run = {.options = &options, .isolation = &isolation, .device = &device, .err = err};
+    conf_slot slot = {.run = &run};
+    assert_int_equal(conf_list_make(&run.list, &options, err), PCO_OK);
+    assert_int_equal(conf_queue_make(&run.queue, &run.list, err), PCO_OK);
+    assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &slot.group));
+    uint32_t cases = slot.group.end - slot.group.begin, alone = 0;
+    assert_true(cases > 3 && slot.group.begin == 0);
+    for (int attempt = 0; attempt == 0 || (slot.group.family && alone < cases); attempt++) {
+        for (uint32_t i = slot.group.begin; i < slot.group.end; i++) {
+            pco_conformance_case one = record(i == 1 ? PCO_CASE_UNSUPPORTED : PCO_CASE_PASS);
+            one.op = PCO_OP_MUL, one.id = run.list.items[i].id;
+            assert_int_equal(conf_units_add(&slot.pending, i, 0, &one, err), PCO_OK);
+        }
+        slot.busy = true;
+        alone += slot.group.family != NULL;
+        conf_slot_asked(&slot, slot.group.family && slot.group.begin != guilty);
+        assert_int_equal(run.status, PCO_OK);
+        assert_int_equal(slot.pending.count, 0);
+        if (alone < cases)
+            assert_int_equal(run.units.count, 0); /* nothing is known before all have been tried */
+        if (alone < cases) assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &slot.group));
+    }
+    assert_int_equal(run.units.count, cases);
+    for (uint32_t i = 0; i < cases; i++) {
+        const pco_conformance_case *one = &run.units.items[i].one;
+        bool lost = i != 1 && (guilty == PCO_NONE || i == guilty);
+        assert_int_equal(run.units.items[i].order, i);
+        assert_int_equal(one->state, lost     ? PCO_CASE_DEVICE_LOST
+                                     : i == 1 ? PCO_CASE_UNSUPPORTED
+                                              : PCO_CASE_PASS);
+        assert_true(run.list.items[i].done);
+    }
+    assert_int_equal(run.done, cases);
+    assert_int_equal(run.crashes.count, guilty == PCO_NONE ? cases - 1 : 1);
+    conf_units_clear(&run.units);
+    conf_units_clear(&run.crashes);
+    conf_queue_clear(&run.queue);
+    conf_list_clear(&run.list);
+}
+
+static void test_silent_reset(void **state)
+{
+    (void)state;
+    pco_error err = {""};
+    try_group(2, &err);
+    try_group(0, &err);
+    try_group(PCO_NONE, &err);
+}
+
+/* A worker that is gone: what it announced is to blame, and the rest is queued again. */
+static void test_gone(void **state)
+{
+    (void)state;
+    pco_error err = {""};
+    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK, .ops = "mul"};
+    const pco_conformance_device device = {.id = "toy:0"};
+    pco_conformance_isolation isolation = {.jobs = 1};
+    for (int whole = 0; whole < 2; whole++) {
+        conf_isolated run = {.options = &options, .isolation = &isolation, .device = &device, .err = &err};
+        conf_slot slot = {.run = &run, .busy = true, .begun = true, .order = 2, .unit = 1, .announced = true};
+        conf_group rest;
+        assert_int_equal(conf_list_make(&run.list, &options, &err), PCO_OK);
+        assert_int_equal(conf_queue_make(&run.queue, &run.list, &err), PCO_OK);
+        assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &slot.group));
+        slot.whole = whole;
+        slot.hung = whole;
+        slot.next = record(PCO_CASE_PASS);
+        slot.next.id = run.list.items[2].id;
+        conf_slot_gone(&slot, "the process died");
+        assert_int_equal(run.status, PCO_OK);
+        assert_int_equal(run.units.count, 1);
+        assert_int_equal(run.units.items[0].order, 2);
+        assert_int_equal(run.units.items[0].unit, 1);
+        assert_int_equal(run.units.items[0].one.state, whole ? PCO_CASE_HUNG : PCO_CASE_CRASHED);
+        assert_string_equal(run.units.items[0].one.detail, "the process died");
+        assert_int_equal(run.done, whole ? 3 : 2);
+        assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &rest));
+        assert_int_equal(rest.begin, whole ? 3 : 2); /* its other variants, unless none had begun */
+        assert_int_equal(rest.from, whole ? 0 : 2);
+        conf_units_clear(&run.units);
+        conf_units_clear(&run.crashes);
+        conf_queue_clear(&run.queue);
+        conf_list_clear(&run.list);
+    }
+}
+
 /* ---- waivers ---- */
 
 static pco_status waivers_of(const char *text, pco_conformance_waivers **waivers, pco_error *err)
@@ -307,7 +400,8 @@ int main(void)
         cmocka_unit_test(test_wire),    cmocka_unit_test(test_wire_refuses),
         cmocka_unit_test(test_queue),   cmocka_unit_test(test_bans),
         cmocka_unit_test(test_waivers), cmocka_unit_test(test_waivers_refuse),
-        cmocka_unit_test(test_rounds),
+        cmocka_unit_test(test_rounds),  cmocka_unit_test(test_silent_reset),
+        cmocka_unit_test(test_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
