@@ -2,11 +2,10 @@
 #include "cli/conformance_parts.h"
 
 #include <inttypes.h>
-#include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static volatile sig_atomic_t conformance_interrupted;
 
@@ -51,10 +50,12 @@ static int conformance_progress(void *user, const pco_conformance_progress *prog
 /* Software devices run their kernels on all processors, but compile them on one; a GPU is not shared. */
 static uint32_t conformance_jobs(const conformance_arguments *arguments, const pco_device_info *info)
 {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    enum { MOST = 16 }; /* each has the driver's threads and memory besides */
+    cpu_set_t set;
     if (arguments->jobs) return arguments->jobs;
     if (info->type != PCO_DEVICE_CPU && info->type != PCO_DEVICE_SOFTWARE) return 1;
-    return processors < 1 ? 1 : (uint32_t)processors;
+    int processors = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return processors < 1 ? 1 : processors > MOST ? MOST : (uint32_t)processors;
 }
 
 typedef struct conformance_run {

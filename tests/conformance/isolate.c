@@ -302,7 +302,9 @@ static bool isolate_step(conf_isolated *run)
         isolate_fail(run, pco_fail(run->err, PCO_ERROR_CANCELLED, "its time is up"));
     for (uint32_t i = 0; i < run->n_slots && !run->status; i++) {
         conf_slot *slot = &run->slots[i];
-        if (!slot->started && !slot->closed && run->queue.open > idle) isolate_start(slot);
+        /* the others wait for the first: it fills the driver's caches, and finds out what can be asked */
+        if (!slot->started && !slot->closed && run->queue.open > idle && (run->asked || i == 0))
+            isolate_start(slot);
         if (slot->started && slot->ready && !slot->busy && run->queue.open) isolate_give(slot);
         busy += slot->busy;
         idle += slot->started && !slot->busy;
