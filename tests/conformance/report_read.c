@@ -179,6 +179,12 @@ static void conf_read_limits(conf_read *read, const cJSON *at, pco_device_info *
     info->shared_memory = conf_read_uint(read, at, "shared_memory");
     info->subgroup_min = conf_read_uint(read, at, "subgroup_min");
     info->subgroup_max = conf_read_uint(read, at, "subgroup_max");
+    const char *edges = conf_read_text(read, at, "edges");
+    while (*edges && info->n_edges < PCO_MAX_EDGES) {
+        char *end;
+        info->edges[info->n_edges++] = (uint32_t)strtoul(edges, &end, 10);
+        edges = *end ? end + 1 : end;
+    }
 }
 
 static void conf_read_device(conf_read *read, const cJSON *at, pco_conformance_device *device,

@@ -107,6 +107,10 @@ static void conf_tree_limits(conf_tree *tree, cJSON *parent, const pco_device_in
     conf_tree_number(tree, at, "shared_memory", info->shared_memory);
     conf_tree_number(tree, at, "subgroup_min", info->subgroup_min);
     conf_tree_number(tree, at, "subgroup_max", info->subgroup_max);
+    char edges[PCO_MAX_EDGES * 11 + 1] = "";
+    for (uint32_t i = 0, length = 0; i < info->n_edges && i < PCO_MAX_EDGES; i++)
+        length += (uint32_t)snprintf(edges + length, sizeof edges - length, "%s%" PRIu32, i ? " " : "", info->edges[i]);
+    conf_tree_text(tree, at, "edges", edges);
 }
 
 static void conf_tree_device(conf_tree *tree, cJSON *parent, const pco_conformance_device *device)

@@ -124,7 +124,7 @@ static void conf_verify_complete(conf_verify *verify, const pco_conformance_repo
     }
     for (uint32_t i = 0; i < result->n_cases; i++) list.sorted[i] = &result->cases[i];
     qsort(list.sorted, result->n_cases, sizeof *list.sorted, conf_verify_order);
-    conf_cases_visit(report->options.tier, report->options.ops, conf_verify_case, &list);
+    conf_cases_visit_on(report->devices[device].info, report->options.tier, report->options.ops, conf_verify_case, &list);
     verify->findings->cases += list.cases;
     /* a run of some variants only has nothing to say of cases without them */
     if (list.missing && !report->options.variant)
