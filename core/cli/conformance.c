@@ -22,7 +22,7 @@ static void conformance_interrupt(int number)
 
 typedef struct conformance_arguments {
     const char *devices;
-    int json, verbose;
+    int json, verbose, fail_fast;
     uint32_t max_failures;
     pco_conformance_options options;
 } conformance_arguments;
@@ -55,7 +55,8 @@ static int conformance_progress(void *user, const pco_conformance_progress *prog
         fprintf(stderr, "%s: %s fails: %s\n", progress->device->id, last->op_name, last->repeat);
     }
     cli_progress_update(&watch->progress, progress->done, progress->total);
-    return !conformance_interrupted;
+    return !conformance_interrupted &&
+           !(watch->arguments->fail_fast && pco_conformance_state_is_bad(last->state));
 }
 
 /* "0.123", "inf", or "0" for exact rows. */
@@ -147,6 +148,18 @@ static int conformance_case_id(const char *text, uint32_t *id)
     return 0;
 }
 
+static int conformance_judging(const char *name, pco_conformance_judging *judging)
+{
+    static const char *const NAMES[] = {"bounds", "nmse", "field"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, NAMES[i]) == 0) {
+            *judging = (pco_conformance_judging)i;
+            return 1;
+        }
+    cli_error("option --judge: '%s' is none of bounds, nmse, field", name);
+    return 0;
+}
+
 static int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
 {
     pco_conformance_options *options = &arguments->options;
@@ -158,6 +171,10 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
         if (!m) m = cli_option(argc, argv, &i, "--variant", NULL, &options->variant);
         if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--verbose", "-v", NULL)) > 0) arguments->verbose = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--fail-fast", NULL, NULL)) > 0) arguments->fail_fast = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--judge", NULL, &value)) > 0 &&
+            !conformance_judging(value, &options->judging))
+            return CLI_USAGE;
         if (!m && (m = cli_option(argc, argv, &i, "--tier", NULL, &value)) > 0 &&
             !pco_conformance_tier_parse(value, &options->tier)) {
             cli_error("option --tier: '%s' is none of quick, standard, tiny", value);
@@ -276,7 +293,8 @@ const cli_command cli_conformance = {
     .summary = "judge a device, one operation at a time, against a float64 oracle",
     .help =
         "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--variant PATTERN]\n"
-        "                           [--seed S] [--case ID] [--max-failures N] [--json] [--verbose]\n\n"
+        "                           [--seed S] [--case ID] [--max-failures N] [--fail-fast]\n"
+        "                           [--judge JUDGE] [--json] [--verbose]\n\n"
         "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
         "and compares each element with a result computed in double. The bound comes from the device's\n"
         "numeric contract (`portico devices`); the table shows error divided by bound: below 1 passes.\n\n"
@@ -290,6 +308,9 @@ const cli_command cli_conformance = {
         "  --seed S           other random operands (default 0)\n"
         "  --case ID          only that case; failures print the command that repeats each\n"
         "  --max-failures N   failing cases that are described, per device (default 20)\n"
+        "  --fail-fast        stop at the first failure\n"
+        "  --judge JUDGE      bounds (default); for comparison only: nmse or field, a norm over each\n"
+        "                     output of uniform operands, as other suites judge (docs/conformance.md)\n"
         "  --json             one object instead of tables\n"
         "  --verbose, -v      a line on stderr for each case and variant\n\n"
         "Exit status: 0 nothing failed, 1 something failed or the run was interrupted, 2 nothing was\n"
