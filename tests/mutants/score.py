@@ -18,7 +18,7 @@ import plugins
 import sites
 import sources
 
-MECHANICAL, SEED = 130, 1
+MECHANICAL, SEED = 190, 1
 KINDS = ['classic', 'arithmetic', 'index', 'comparison', 'barrier', 'constant']
 
 
@@ -258,6 +258,7 @@ def main():
         if row:
             done[m.name] = row
     waiting = [m for m in mutants if m.name not in done] if not arguments.table else []
+    waiting.sort(key=lambda m: sites.digest(m.name))  # an unfinished run has something of everything
     numbers = list(range(arguments.jobs))
 
     def work(mutant):

@@ -8,8 +8,8 @@ import re
 
 import sources
 
-# Not faults: what only changes how fast a device is, never what it computes.
-CHOICES = {'gpu_cover_rows', 'gpu_choose_rows', 'gpu_choose_reduce', 'gpu_choose_axis', 'gpu_choose_norm',
+# Not faults: what only changes how fast a device is, or which limits it asks of a device that has room for all.
+CHOICES = {'gpu_matmul_can', 'gpu_sdpa_eligible', 'gpu_matmul_pick', 'matmul_may_be_wide', 'gpu_cover_rows', 'gpu_choose_rows', 'gpu_choose_reduce', 'gpu_choose_axis', 'gpu_choose_norm',
            'gpu_choose_matmul', 'gpu_matmul_choose', 'gpu_sdpa_choose', 'matmul_is_software', 'gpu_workgroup',
            'matmul_middle', 'gpu_grow', 'gpu_explain', 'gpu_fail', 'gpu_list_free', 'gpu_segments'}
 SKIP = re.compile(r'\s*(#include|#if|#e|#extension|#version|SPEC\(|layout|_Static_assert|enum\b|typedef|//|/\*|\* )|'
@@ -82,7 +82,8 @@ class Mutant:
 def files():
     kernels = [f'shaders/{name}' for name in sorted(os.listdir(sources.SHADERS))
                if name.endswith(('.kern', '.inc')) or name == 'dialect.glsl']
-    lowering = [f'backends/gpu/{name}' for name in sorted(os.listdir(sources.LOWERING)) if name.endswith('.c')]
+    lowering = [f'backends/gpu/{name}' for name in sorted(os.listdir(sources.LOWERING))
+                if name.endswith('.c') and name != 'lower_matmul_kernels.c']  # which chooses, and does nothing else
     return kernels + lowering
 
 
