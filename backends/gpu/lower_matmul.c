@@ -444,7 +444,7 @@ static const gpu_variant gpu_matmul_variants[] = {
     [GPU_MATMUL_REGISTER] = {"register", 0},
     [GPU_MATMUL_SHARED] = {"shared", 0},
     [GPU_MATMUL_GEMV] = {"gemv", 0},
-    [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS},
+    [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS, GPU_AT_WIDTH("gemv_subgroup")},
 };
 
 const gpu_lowerer gpu_lower_matmul = {

@@ -2,7 +2,6 @@
 #ifndef CONF_JUDGE_H
 #define CONF_JUDGE_H
 
-#include "cases.h"
 #include "oracle.h"
 
 typedef struct conf_verdict {
@@ -19,16 +18,6 @@ double conf_judge_element(const oracle_output *out, const oracle_rules *rules, i
 
 /* Judges an output; `data` in storage format. */
 void conf_judge(const oracle_output *out, const oracle_rules *rules, const void *data, conf_verdict *verdict);
-
-/* ---- judge_nmse.c: the field's habit, to compare with ---- */
-
-/* sum (got - expected)^2 / sum expected^2 over the output; *mismatch: a NaN or infinity that is not where it should
- * be. With infinities that match it is NaN, and no threshold finds fault with that. */
-double conf_judge_nmse(const oracle_output *out, const void *data, bool *mismatch);
-/* Is there such a case in a suite of that kind? Random data, and types that keep below the threshold. */
-bool conf_nmse_takes(const conf_case *one);
-/* The case with uniform operands in [-1, 1], where its op allows that. */
-conf_case conf_nmse_case(const conf_case *one);
 
 /* Why a passing random result proves little, or NULL. */
 const char *conf_judge_mistrust(const conf_verdict *verdict);

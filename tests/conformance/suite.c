@@ -11,7 +11,7 @@
 
 static const char *const STATES[PCO_CASE_STATES] = {"pass",   "fail",  "unsupported", "not promised", "mistrusted",
                                                     "waived", "flaky", "crashed",     "hung",         "device lost"};
-static const char *const TIERS[] = {"quick", "standard", "tiny"};
+static const char *const TIERS[] = {"quick", "standard", "tiny", "full"};
 
 const char *pco_conformance_state_name(pco_conformance_state state)
 {
@@ -32,12 +32,12 @@ int pco_conformance_state_is_judged(pco_conformance_state state)
 
 const char *pco_conformance_tier_name(pco_conformance_tier tier)
 {
-    return (unsigned)tier < 3 ? TIERS[tier] : "?";
+    return (unsigned)tier < sizeof TIERS / sizeof *TIERS ? TIERS[tier] : "?";
 }
 
 int pco_conformance_tier_parse(const char *name, pco_conformance_tier *tier)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < (int)(sizeof TIERS / sizeof *TIERS); i++)
         if (strcmp(name, TIERS[i]) == 0) {
             *tier = (pco_conformance_tier)i;
             return 1;
@@ -58,11 +58,16 @@ static bool conf_suite_count_one(void *user, const conf_case *one)
     return true;
 }
 
-uint32_t pco_conformance_count(const pco_conformance_options *options)
+static uint32_t conf_suite_count_on(const pco_conformance_options *options, const pco_device_info *info)
 {
     conf_suite_count count = {.case_id = options->case_id};
-    conf_cases_visit(options->tier, options->ops, conf_suite_count_one, &count);
+    conf_cases_visit_on(info, options->tier, options->ops, conf_suite_count_one, &count);
     return count.count;
+}
+
+uint32_t pco_conformance_count(const pco_conformance_options *options)
+{
+    return conf_suite_count_on(options, NULL);
 }
 
 /* ---- running ---- */
@@ -154,7 +159,6 @@ static bool conf_suite_visit(void *user, const conf_case *one)
     conf_suite_run *run = user;
     if (run->options->case_id && run->options->case_id != one->id) return true;
     run->done++;
-    if (run->options->judging != PCO_JUDGE_BOUNDS && !conf_nmse_takes(one)) return true;
     run->variants = 0;
     run->began = conf_suite_now();
     pco_status status = conf_run_case(run->device, one, run->options, conf_suite_report, run, run->err);
@@ -196,13 +200,13 @@ static pco_status conf_suite_device(const pco_conformance_options *options,
     uint32_t n_ops;
     pco_op_table(&n_ops);
     conf_suite_run run = {.options = options, .device = device, .result = result, .err = err};
-    run.total = pco_conformance_count(options);
+    run.total = conf_suite_count_on(options, device->info);
     *result = (pco_conformance_result){.device_id = device->id, .tier = options->tier, .seed = options->seed};
     result->ops = calloc(n_ops, sizeof *result->ops);
     if (!result->ops)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for results");
     double start = conf_suite_now();
-    conf_cases_visit(options->tier, options->ops, conf_suite_visit, &run);
+    conf_cases_visit_on(device->info, options->tier, options->ops, conf_suite_visit, &run);
     if (run.status == PCO_OK || run.status == PCO_ERROR_DEVICE_LOST) {
         pco_status status = conf_suite_medians(&run, err);
         if (status) return status;
