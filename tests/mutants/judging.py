@@ -8,7 +8,7 @@ import time
 
 import sources
 
-SILENCE = 90  # seconds without a finished case: hung
+SILENCE = 60  # seconds without a finished case: hung
 
 
 def device_environment(build, device):
@@ -25,7 +25,7 @@ class Verdict:
         self.outcome, self.by, self.seconds = outcome, by, seconds
 
 
-def conformance(build, environment, device, tier, ops, variant=None, judge='bounds'):
+def conformance(build, environment, device, tier, ops, variant=None, judge='bounds', silence=SILENCE):
     """'killed', 'survived' or 'nothing' (was tested), and what killed it."""
     command = [os.path.join(build, 'portico'), 'conformance', '--devices', device, '--tier', tier, '--fail-fast',
                '--verbose', '--max-failures', '1', '--judge', judge]
@@ -43,7 +43,7 @@ def conformance(build, environment, device, tier, ops, variant=None, judge='boun
                 break
             text = (text + piece)[-65536:]
             last = time.monotonic()
-        elif time.monotonic() - last > SILENCE:
+        elif time.monotonic() - last > silence:
             hung = True
             os.killpg(child.pid, signal.SIGKILL)
             break

@@ -11,6 +11,9 @@ import sources
 from sources import embed
 
 
+WINDOW = 4096
+
+
 class Invalid(Exception):
     """The edited source does not compile: no fault at all."""
 
@@ -53,6 +56,7 @@ class Builder:
         with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
             self.commands = {entry['output']: shlex.split(entry['command']) for entry in json.load(file)}
         self.plugin = os.path.join(scratch, 'plugins', f'{backend}.so')
+        self.small_windows = False  # a binding limit of WINDOW bytes, so that small tensors are cut as large ones are
 
     def code(self, row, text, optimised=False):
         """The path of a file with the row's code."""
@@ -82,9 +86,20 @@ class Builder:
         return [self.plain(row, edited) if files is None or row.file in files else original
                 for row, original in zip(self.rows, self.originals)]
 
+    def windowed(self):
+        """The object that describes devices, with the small binding limit."""
+        text = sources.read(os.path.join(sources.ROOT, 'backends/vulkan/describe.c'))
+        line = 'limits->max_binding = info->max_binding;'
+        if text.count(line) != 1:
+            raise SystemExit(f'backends/vulkan/describe.c no longer has the line that small windows change: {line}')
+        return self.compile('vulkan', 'describe.c', text.replace(line, f'limits->max_binding = {WINDOW};'), 'windows')
+
     def compile_lowering(self, name, text, tag):
         """The object of a file of the lowering with this text."""
-        output = f'backends/{self.backend}.so.p/gpu_{name}.o'
+        return self.compile('gpu', name, text, tag)
+
+    def compile(self, folder, name, text, tag):
+        output = f'backends/{self.backend}.so.p/{folder}_{name}.o'
         source, made = os.path.join(self.scratch, name), os.path.join(self.scratch, f'{tag}-{name}.o')
         with open(source, 'w', encoding='utf-8') as file:
             file.write(text)
@@ -96,7 +111,7 @@ class Builder:
                 skip = True
             elif word not in ('-MD', '-O3', '-O2', '-g') and not word.startswith('-W'):
                 command.append(word)
-        run(command + ['-w', '-O1', '-c', source, '-o', made], cwd=self.build)
+        run(command + ['-w', '-O1', '-I', os.path.join(sources.ROOT, 'backends', folder), '-c', source, '-o', made], cwd=self.build)
         return made
 
     def table(self, texts, paths):
@@ -144,6 +159,8 @@ class Builder:
         elif mutant and all(self.same(path, self.code(row, original)) for row, original, path
                             in zip(self.rows, self.originals, paths) if path):
             return False
+        if self.small_windows:
+            objects['vulkan_describe.c.o'] = self.windowed()
         new = self.plugin + '.new'
         run(['cc', '-shared', '-o', new, *objects.values(), *self.table(texts, paths), '-pthread', '-ldl', '-lm'])
         os.replace(new, self.plugin)

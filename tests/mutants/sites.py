@@ -188,6 +188,22 @@ def table():
     return mutants
 
 
+class Fault:
+    """A device of the faulty plugin."""
+
+    def __init__(self, name, words, key):
+        self.name, self.kind, self.origin, self.family = f'faulty:{name}', 'plugin', 'by hand', 'plugin'
+        self.file, self.first, self.old, self.new, self.key = 'tests/mutants/faulty/faulty.h', 0, name, words, key
+
+
+def faults():
+    """The faults of the plugin, without the control."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'faulty')
+    text = ''.join(sources.read(os.path.join(folder, name)) for name in ('faulty.h', 'effects.c', 'plugin.c'))
+    listed = re.findall(r'FAULTY\((\w+), "([^"]+)"\)', text)
+    return [Fault(name, words, digest(name + text)[:24]) for name, words in listed if name != 'sound']
+
+
 def equivalents():
     """name -> why no input can tell it from the original."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'equivalent.txt')
