@@ -36,7 +36,7 @@ class Results:
     """A file of JSON lines; what is in it is not measured again."""
 
     def __init__(self, path):
-        self.path, self.lock, self.rows = path, threading.Lock(), {}
+        self.path, self.lock, self.rows, self.killed = path, threading.Lock(), {}, {}
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         if os.path.exists(path):
             for line in sources.read(path).split('\n'):
@@ -44,17 +44,18 @@ class Results:
                     row = json.loads(line)
                 except ValueError:
                     continue  # a line that an interrupted run left unfinished
-                self.rows[self.place(row)] = row
+                self.keep(row)
 
-    @staticmethod
-    def place(row):
-        return row['key'], row['suite'], row['device'], row['tier']
+    def keep(self, row):
+        self.rows[row['key'], row['suite'], row['device'], row['tier']] = row
+        if row['outcome'] == 'killed':
+            self.killed[row['key'], row['device'], row['tier']] = row
 
     def add(self, row):
         with self.lock, open(self.path, 'a', encoding='utf-8') as file:
             file.write(json.dumps(row) + '\n')
             file.flush()
-            self.rows[self.place(row)] = row
+            self.keep(row)
 
 
 class Stage:
@@ -106,6 +107,13 @@ class Course:
     def device_of(self, mutant):
         return 'cpu:native' if mutant.family == 'plugin' else self.arguments.device
 
+    def cost(self, mutant):
+        """Roughly, what there is to compile for it."""
+        if mutant.family == 'plugin':
+            return 0
+        return sum(self.rows_of[file] for stage in self.stages(mutant)
+                   for file in (stage.files or {file for op in stage.ops for file in self.lowering.kernels[op]}))
+
     def stages(self, mutant):
         """The cheapest cases first: what is killed there need not be judged by the rest."""
         name = os.path.basename(mutant.file)
@@ -120,8 +128,9 @@ class Course:
         return [stage for stage in stages if stage.ops]
 
 
-def sees_race(course, mutant, stages, worker):
-    """Does oclgrind's interpreter see a data race that a CPU driver cannot show?"""
+def sees_memory(course, mutant, stages, worker):
+    """Does oclgrind's interpreter see a data race that a CPU driver cannot show, or the suite there a write outside of
+    a tensor that a Vulkan driver does not let out of the binding?"""
     builder = course.builder('opencl', worker)
     environment = course.environment('opencl:oclgrind', worker)
     log = os.path.join(builder.scratch, 'races.txt')
@@ -141,7 +150,7 @@ def sees_race(course, mutant, stages, worker):
 
 
 def sees_windows(course, mutant, stages, worker):
-    """Does a fault of the lowering show when tensors are cut into windows, as only large ones are otherwise?"""
+    """Does it show when tensors are cut into windows that begin anywhere, as only large ones are otherwise?"""
     arguments = course.arguments
     builder, environment = course.builder('vulkan', worker), course.environment(arguments.device, worker)
     builder.small_windows = True
@@ -179,9 +188,11 @@ def measure(course, mutant, worker):
     builder, environment = course.builder(backend, worker), course.environment(arguments.device, worker)
     row = course.row(mutant)
     stages = course.stages(mutant)
+    if not stages:
+        raise SystemExit(f'{mutant.name}: no op of the suite reaches {mutant.file}:{mutant.first}')
     try:
         for stage in stages:
-            if row['outcome'] == 'killed' and row['norm'] == 'killed':
+            if row['outcome'] == 'killed' and (row['norm'] == 'killed' or arguments.no_norm):
                 break
             if not builder.make(mutant, stage.files):
                 continue
@@ -194,19 +205,18 @@ def measure(course, mutant, worker):
                     row['outcome'], row['by'] = 'killed', f'nothing could be tested: {verdict.by}'
                 if row['outcome'] == 'killed' and ('hung' in row['by'] or 'died' in row['by']):
                     row['norm'], row['norm_by'] = 'killed', row['by']  # any suite sees that
-            if row['norm'] != 'killed' and not arguments.no_norm:
+            # What passes every bound passes a norm of the same data; only what was caught is worth the comparison.
+            if row['outcome'] == 'killed' and row['norm'] != 'killed' and not arguments.no_norm:
                 verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
                                               None, 'nmse')
                 if verdict.outcome == 'killed':
                     row['norm'], row['norm_by'] = 'killed', verdict.by
         if row['outcome'] == 'survived' and builder.same_optimised(mutant, None):
             row['outcome'] = 'same'
-        if row['outcome'] == 'survived' and mutant.kind == 'barrier' and backend == 'vulkan':
-            by = sees_race(course, mutant, stages, worker)
-            if by:
-                row['outcome'], row['by'] = 'killed', by
-        if row['outcome'] == 'survived' and mutant.family == 'lowering' and backend == 'vulkan':
-            by = sees_windows(course, mutant, stages, worker)
+        if row['outcome'] == 'survived' and backend == 'vulkan':
+            by = None if mutant.kind == 'barrier' else sees_windows(course, mutant, stages, worker)
+            if not by and mutant.family == 'kernels':
+                by = sees_memory(course, mutant, stages, worker)
             if by:
                 row['outcome'], row['by'] = 'killed', by
     except plugins.Invalid as error:
@@ -246,7 +256,7 @@ def print_table(rows, equivalents, without_norm):
     for words in ('oclgrind', 'windows'):
         seen = sum(row['outcome'] == 'killed' and row['by'].startswith(words) for row in rows)
         if seen:
-            print(f'of the killed, {seen} only ' + ('by oclgrind, which sees data races' if words == 'oclgrind' else
+            print(f'of the killed, {seen} only ' + ('by oclgrind, which sees data races and writes outside of a binding' if words == 'oclgrind' else
                   f'with a binding limit of {plugins.WINDOW} bytes, which cuts tensors into windows'))
     field = [row for row in rows if 'field' in row]
     if field:
@@ -283,6 +293,8 @@ def parse():
                         help='how many mechanical ones (default: %(default)s)')
     parser.add_argument('--jobs', type=int, default=1, metavar='N')
     parser.add_argument('--build', default=os.path.join(sources.ROOT, 'build'), metavar='DIR')
+    parser.add_argument('--keep-killed', action='store_true',
+                        help='a fault that an earlier version of the suite killed need not be killed again')
     parser.add_argument('--results', metavar='FILE', help='default: mutants/results.jsonl in the build folder')
     parser.add_argument('--no-norm', action='store_true', help='without the comparison with a norm')
     parser.add_argument('--list', action='store_true', help='print the faults and run nothing')
@@ -308,10 +320,12 @@ def main():
     done = {}
     for m in mutants:
         row = course.results.rows.get((m.key, course.suite, course.device_of(m), arguments.tier))
+        if not row and arguments.keep_killed:
+            row = course.results.killed.get((m.key, course.device_of(m), arguments.tier))
         if row:
             done[m.name] = row
     waiting = [m for m in mutants if m.name not in done] if not arguments.table else []
-    waiting.sort(key=lambda m: sites.digest(m.name))  # an unfinished run has something of everything
+    waiting.sort(key=lambda m: (course.cost(m), sites.digest(m.name)))
     numbers = list(range(arguments.jobs))
 
     def work(mutant):

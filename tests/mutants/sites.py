@@ -128,6 +128,8 @@ def sites_in(path, text, start, line, shown, tag):
         for match in pattern.finditer(shown):
             if head and kind not in ('comparison', 'barrier'):
                 continue
+            if match.group(0) == ' < ' and shown[match.end():].startswith('PER;'):
+                continue  # once more round: another invocation's word, written again with the same bits
             if shown[match.start() - 1] == '[' and kind == 'constant' and path.endswith('.c'):
                 continue
             old = line[match.start():match.end()]

@@ -177,6 +177,8 @@ class Kernels:
             for name in used:
                 for unit in self.units[name]:
                     definitions.setdefault(unit.name, set()).update(words(unit.text) - {unit.name})
+            for uses in definitions.values():  # ROWS_ ## TM is a name that a number completes
+                uses |= {name for use in uses if use.endswith('_') for name in definitions if name.startswith(use)}
             start = {'KERNEL', 'BUFFERS', 'SHARED_ARRAYS', 'SPEC', 'ENTER'}
             self.reach[file] = (used, closure(start, definitions), definitions, text)
 
