@@ -11,7 +11,7 @@ import sources
 from sources import embed
 
 
-WINDOW = 4096
+WINDOW = 1024
 
 
 class Invalid(Exception):
