@@ -27,7 +27,8 @@ typedef struct gpu_offer {
 } gpu_offer;
 
 /* Widths are offered behind all variants, where there is a choice. */
-static uint32_t gpu_offer_widths(const gpu_lowering *gpu, const gpu_lowerer *lowerer, gpu_offer *offers, uint32_t n)
+static uint32_t gpu_offer_widths(const gpu_lowering *gpu, const gpu_lowerer *lowerer, gpu_offer *offers,
+                                 uint32_t n)
 {
     const pco_gpu_limits *limits = gpu->limits;
     const uint32_t plain = n;
@@ -253,8 +254,9 @@ static void gpu_add_edge(pco_device_info *info, uint32_t size)
     if (size > 1 && info->n_edges < PCO_MAX_EDGES) info->edges[info->n_edges++] = size;
 }
 
-/* Tiles of matmul (4, 8, 32 and 64 rows, 2 to 64 columns, steps of 16), of attention (keys by 16 and 32, depths of 64
- * and 128), lanes of gemv, workgroups, and the elements of a workgroup where each invocation owns a word. */
+/* Tiles of matmul (4, 8, 32 and 64 rows, 2 to 64 columns, steps of 16), of attention (keys by 16 and 32,
+ * depths of 64 and 128), lanes of gemv, workgroups, and the elements of a workgroup where each invocation
+ * owns a word. */
 void pco_gpu_describe_edges(const pco_gpu_limits *limits, pco_device_info *info)
 {
     static const uint32_t SIZES[] = {4, 8, 16, 32, 64, 128, 256};

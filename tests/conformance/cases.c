@@ -88,8 +88,9 @@ static const conf_cases_row ROWS[] = {
 };
 
 /* Groups of cases beside each op's own list: each adds what it has for the op. */
-static const conf_cases_fn GROUPS[] = {conf_cases_contract, conf_cases_real, conf_cases_twins, conf_cases_traps,
-                                     conf_cases_edges, conf_cases_large};
+static const conf_cases_fn GROUPS[] = {conf_cases_contract, conf_cases_real,  conf_cases_twins,
+                                       conf_cases_traps,    conf_cases_missed, conf_cases_edges,
+                                       conf_cases_large};
 
 /* Several patterns may stand in a row with commas between. */
 static bool conf_cases_match(const char *pattern, const char *name)
@@ -227,7 +228,7 @@ static void conf_cases_label_vector(char *label, const int64_t *vector, int64_t 
 
 static void conf_cases_label_operand(char *label, const conf_operand *operand)
 {
-    static const char *const FILLS[] = {"",      "int",   "uniform", "list", "bool",   "bits",
+    static const char *const FILLS[] = {"",      "int",   "uniform", "list", "bool", "bits",
                                         "phase", "equal", "ties",    "rows", "real", "garbage"};
     if (!operand->present) {
         conf_cases_append(label, " -");

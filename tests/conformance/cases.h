@@ -65,8 +65,8 @@ typedef struct conf_case {
 /* Called per case; returns false to stop. */
 typedef bool (*conf_visit_fn)(void *user, const conf_case *one);
 
-/* Visits the cases of a tier whose op matches the pattern (fnmatch; NULL: all), in the order of ops.def. The second
- * adds shapes at the edges of a device's kernels; the first has those of no device. */
+/* Visits the cases of a tier whose op matches the pattern (fnmatch; NULL: all), in the order of ops.def. The
+ * second adds shapes at the edges of a device's kernels; the first has those of no device. */
 void conf_cases_visit_on(const pco_device_info *info, pco_conformance_tier tier, const char *pattern,
                          conf_visit_fn visit, void *user);
 void conf_cases_visit(pco_conformance_tier tier, const char *pattern, conf_visit_fn visit, void *user);
@@ -102,8 +102,8 @@ typedef struct conf_cases_context {
     uint64_t binding; /* bytes that a kernel of the device sees through one argument; 0: no device */
     uint32_t n_edges;
     uint32_t edges[PCO_MAX_EDGES]; /* of the device's kernels */
-    conf_case one;          /* under construction */
-    uint32_t seen[1 << 16]; /* ids that were visited, by open addressing: lists overlap */
+    conf_case one;                 /* under construction */
+    uint32_t seen[1 << 16];        /* ids that were visited, by open addressing: lists overlap */
 } conf_cases_context;
 
 /* Starts a case with the op's default attributes. */
@@ -161,6 +161,7 @@ CASES(contract); /* for any op: those of the contract group, if it has any */
 CASES(real);
 CASES(twins);
 CASES(traps);
+CASES(missed);
 CASES(edges);
 CASES(large);
 #undef CASES

@@ -1,5 +1,5 @@
-/* Shapes one below, at and above every edge that the device's kernels have (pco_device_info.edges): each dimension of
- * a kernel that is cut into tiles, lanes or blocks, in each float type. In the longer tiers. */
+/* Shapes one below, at and above every edge that the device's kernels have (pco_device_info.edges): each
+ * dimension of a kernel that is cut into tiles, lanes or blocks, in each float type. In the longer tiers. */
 #include "cases.h"
 
 enum { LARGEST = 4096 }; /* elements of a dimension: the oracle is slow */
@@ -7,7 +7,8 @@ enum { LARGEST = 4096 }; /* elements of a dimension: the oracle is slow */
 static void conf_edge_rows(conf_cases_context *context, pco_op op, uint32_t type, int size)
 {
     conf_case *one = conf_cases_begin(context, op, size % 2 ? CONF_RANDOM : CONF_EXACT);
-    bool norm = op == PCO_OP_LAYER_NORM || op == PCO_OP_RMS_NORM, softmax = op >= PCO_OP_SOFTMAX && op <= PCO_OP_LOGSUMEXP;
+    bool norm = op == PCO_OP_LAYER_NORM || op == PCO_OP_RMS_NORM,
+         softmax = op >= PCO_OP_SOFTMAX && op <= PCO_OP_LOGSUMEXP;
     if (norm || softmax) one->regime = CONF_RANDOM;
     conf_cases_in(one, type, "3,%d", size);
     if (norm) conf_cases_in(one, type, "%d", size);
@@ -44,7 +45,8 @@ static void conf_edge_matmul(conf_cases_context *context, uint32_t type, uint32_
         pco_matmul_attrs *attrs = (pco_matmul_attrs *)one->attrs.bytes;
         attrs->transpose_b = blocks || size % 2;
         conf_cases_in(one, type, "%d,%d", m, k);
-        conf_cases_in(one, weights, "%d,%d", attrs->transpose_b ? n : k, attrs->transpose_b ? k : n)->constant = blocks;
+        conf_cases_in(one, weights, "%d,%d", attrs->transpose_b ? n : k, attrs->transpose_b ? k : n)
+            ->constant = blocks;
         conf_cases_emit(context);
     }
 }
@@ -142,7 +144,8 @@ static void conf_large_one(conf_cases_context *context, pco_op op, uint32_t type
 /* Beyond 2^31 bytes, and beyond what a kernel sees through one argument, where that is less. */
 void conf_cases_large(conf_cases_context *context, pco_op op)
 {
-    bool has = op == PCO_OP_NEG || op == PCO_OP_SOFTMAX || op == PCO_OP_SUM || op == PCO_OP_MATMUL || op == PCO_OP_GATHER;
+    bool has = op == PCO_OP_NEG || op == PCO_OP_SOFTMAX || op == PCO_OP_SUM || op == PCO_OP_MATMUL ||
+               op == PCO_OP_GATHER;
     if (!has || context->tier != PCO_CONFORMANCE_FULL) return;
     uint32_t type = op == PCO_OP_SOFTMAX ? PCO_F16 : PCO_F32;
     int64_t row = type == PCO_F16 ? 2 * ROW : 4 * ROW;

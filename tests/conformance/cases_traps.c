@@ -1,6 +1,6 @@
-/* Cases that every op needs beside its own list: data of a real model, the same operand twice, and what comparisons
- * by a norm over the whole result are blind to (NaN, infinities, ties, equal rows, rows that see nothing), in each of
- * the three float types. */
+/* Cases that every op needs beside its own list: data of a real model, the same operand twice, and what
+ * comparisons by a norm over the whole result are blind to (NaN, infinities, ties, equal rows, rows that see
+ * nothing), in each of the three float types. */
 #include "cases.h"
 
 #include "real_data.h"
@@ -46,7 +46,8 @@ static void conf_real_attention(conf_cases_context *context, uint32_t type, int6
     conf_cases_emit(context);
 }
 
-static void conf_real_one(conf_cases_context *context, pco_op op, uint32_t type, const char *shape, uint32_t real)
+static void conf_real_one(conf_cases_context *context, pco_op op, uint32_t type, const char *shape,
+                          uint32_t real)
 {
     conf_case *one = conf_cases_begin(context, op, CONF_REAL);
     conf_real_in(one, type, shape, real);
@@ -107,15 +108,16 @@ void conf_cases_twins(conf_cases_context *context, pco_op op)
                 op == PCO_OP_CONCAT || op == PCO_OP_MATMUL;
     for (uint32_t t = 0; t < (conf_cases_standard(context) ? 3u : 1u) && (attention || pair); t++) {
         conf_twin_pair(context, op, CASES_FLOATS[t], attention ? "2,3,9,16" : "17,48");
-        if (conf_cases_standard(context)) conf_twin_pair(context, op, CASES_FLOATS[t], attention ? "1,2,33,40" : "5,131");
+        if (conf_cases_standard(context))
+            conf_twin_pair(context, op, CASES_FLOATS[t], attention ? "1,2,33,40" : "5,131");
     }
 }
 
 /* ---- traps ---- */
 
 /* One operand, special or of equal rows. */
-static void conf_trap_one(conf_cases_context *context, pco_op op, uint32_t type, const char *shape, conf_regime regime,
-                          conf_fill fill)
+static void conf_trap_one(conf_cases_context *context, pco_op op, uint32_t type, const char *shape,
+                          conf_regime regime, conf_fill fill)
 {
     conf_case *one = conf_cases_begin(context, op, regime);
     conf_cases_in(one, type, "%s", shape)->fill = fill;
@@ -151,7 +153,8 @@ static void conf_trap_norm(conf_cases_context *context, pco_op op, uint32_t type
     conf_cases_emit(context);
 }
 
-/* Masks under which some rows see nothing: by truth, by -infinity, by a length of 0; and NaN among the values. */
+/* Masks under which some rows see nothing: by truth, by -infinity, by a length of 0; and NaN among the
+ * values. */
 static void conf_trap_attention(conf_cases_context *context, uint32_t type)
 {
     static const double LENGTHS[] = {0, 7, 3};

@@ -1,6 +1,7 @@
-/* Each clause of the contract is loosened alone; the one whose loosening explains every wrong element is named. The
- * evidence must be sharp: a bound that accepts everything explains nothing, and outside the cases made for it more
- * than half of the elements must be wrong, because a defect of a kernel (a forgotten tail) is small as well. */
+/* Each clause of the contract is loosened alone; the one whose loosening explains every wrong element is
+ * named. The evidence must be sharp: a bound that accepts everything explains nothing, and outside the cases
+ * made for it more than half of the elements must be wrong, because a defect of a kernel (a forgotten tail)
+ * is small as well. */
 #include "diagnose.h"
 
 #include <math.h>
@@ -17,7 +18,8 @@ typedef struct conf_suspicion {
     size_t size;
 } conf_suspicion;
 
-__attribute__((format(printf, 2, 3))) static void conf_diagnose_say(const conf_suspicion *s, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void conf_diagnose_say(const conf_suspicion *s,
+                                                                    const char *format, ...)
 {
     size_t length = strlen(s->text);
     va_list arguments;
@@ -26,9 +28,9 @@ __attribute__((format(printf, 2, 3))) static void conf_diagnose_say(const conf_s
     va_end(arguments);
 }
 
-/* Every element that was wrong is right under the other rules. `narrow`: the accumulator that is suspected, or NULL:
- * where its sums may overflow, infinity and NaN fit as well, and where its bound is no bound any more, numbers that it
- * can hold, if the result's type could hold others. */
+/* Every element that was wrong is right under the other rules. `narrow`: the accumulator that is suspected,
+ * or NULL: where its sums may overflow, infinity and NaN fit as well, and where its bound is no bound any
+ * more, numbers that it can hold, if the result's type could hold others. */
 static bool conf_diagnose_explains(const conf_problem *problem, const conf_problem *other, void *const *got,
                                    const oracle_format *narrow)
 {
@@ -81,7 +83,8 @@ static bool conf_diagnose_accumulator(const conf_suspicion *s)
         rules.accumulate[dtype] = format, rules.narrow = true;
         if (!conf_diagnose_try(s, &rules, &format)) continue;
         conf_diagnose_say(s, "; behaves like %s accumulation, and the contract declares %s (accumulate_%s)",
-                          conf_diagnose_type(TYPES[t]), conf_diagnose_type(declared), oracle_dtype_name(dtype));
+                          conf_diagnose_type(TYPES[t]), conf_diagnose_type(declared),
+                          oracle_dtype_name(dtype));
         return true;
     }
     return false;
@@ -130,8 +133,8 @@ static bool conf_diagnose_figures(const conf_suspicion *s)
             double *figures[N_FIGURES] = {&rules.div, &rules.sqrt, &rules.rsqrt, &rules.function};
             *figures[f] = times * (*figures[f] > 0.5 ? *figures[f] : 0.5);
             if (!conf_diagnose_try(s, &rules, NULL)) continue;
-            conf_diagnose_say(s, "; within %g ulp, and the contract declares %g (%s)", times * (double)declared[f],
-                              (double)declared[f], NAMES[f]);
+            conf_diagnose_say(s, "; within %g ulp, and the contract declares %g (%s)",
+                              times * (double)declared[f], (double)declared[f], NAMES[f]);
             return true;
         }
     }
@@ -156,9 +159,11 @@ static bool conf_diagnose_patterns(const conf_suspicion *s)
         }
     }
     if (flushed)
-        conf_diagnose_say(s, "; flushes subnormals of %s to zero", oracle_dtype_name(s->problem->oracle.out[0].desc.dtype));
+        conf_diagnose_say(s, "; flushes subnormals of %s to zero",
+                          oracle_dtype_name(s->problem->oracle.out[0].desc.dtype));
     else if (special && s->contract->nan_inf && s->problem->one->regime == CONF_SPECIAL)
-        conf_diagnose_say(s, "; NaN or infinity is not what IEEE 754 says, and the contract promises that (nan_inf)");
+        conf_diagnose_say(
+            s, "; NaN or infinity is not what IEEE 754 says, and the contract promises that (nan_inf)");
     return flushed || (special && s->problem->one->regime == CONF_SPECIAL);
 }
 
@@ -187,8 +192,8 @@ void conf_diagnose(const conf_problem *problem, uint64_t seed, const pco_contrac
     if (!sharp) (void)conf_diagnose_figures(&s);
 }
 
-bool conf_diagnose_fuses(const conf_problem *problem, const pco_contract *contract, void *const *got, char *text,
-                         size_t size)
+bool conf_diagnose_fuses(const conf_problem *problem, const pco_contract *contract, void *const *got,
+                         char *text, size_t size)
 {
     const oracle_output *out = &problem->oracle.out[0];
     if (problem->one->regime != CONF_CONTRACT || problem->one->op != PCO_OP_MATMUL || contract->contraction ||
@@ -198,10 +203,11 @@ bool conf_diagnose_fuses(const conf_problem *problem, const pco_contract *contra
         float y;
         memcpy(&y, (const uint8_t *)got[0] + 4 * i, 4);
         if (y == 0.0f) continue;
-        snprintf(text, size,
-                 "element %lld is %.9g: products are fused with sums, and the contract says that they are not "
-                 "(contraction)",
-                 (long long)i, (double)y);
+        snprintf(
+            text, size,
+            "element %lld is %.9g: products are fused with sums, and the contract says that they are not "
+            "(contraction)",
+            (long long)i, (double)y);
         return true;
     }
     return false;

@@ -23,7 +23,8 @@ pco_status conf_problem_infer(conf_problem *problem, pco_error *err)
                                  .node_name = "case",
                                  .n_inputs = problem->node.n_inputs};
     for (uint32_t i = 0; i < problem->node.n_inputs; i++)
-        if (problem->node.inputs[i] != PCO_NONE) context.inputs[i] = &problem->tensors[problem->node.inputs[i]];
+        if (problem->node.inputs[i] != PCO_NONE)
+            context.inputs[i] = &problem->tensors[problem->node.inputs[i]];
     pco_status status = pco_infer(&context, err);
     if (status) return pco_fail_prefix(err, status, "the suite's own case '%s'", one->label);
     static const char *const NAMES[PCO_MAX_OUTPUTS] = {"y", "y1", "y2", "y3"};
@@ -164,7 +165,8 @@ static int conf_run_repeats(pco_conformance_tier tier)
     return tier == PCO_CONFORMANCE_FULL ? 100 : tier == PCO_CONFORMANCE_STANDARD ? 10 : 3;
 }
 
-/* In the short tiers only for real data: a piece often means another pipeline, and software drivers compile slowly. */
+/* In the short tiers only for real data: a piece often means another pipeline, and software drivers compile
+ * slowly. */
 static int conf_run_rows(pco_conformance_tier tier, conf_regime regime)
 {
     if (tier != PCO_CONFORMANCE_FULL && tier != PCO_CONFORMANCE_STANDARD) return regime == CONF_REAL;
@@ -183,11 +185,13 @@ static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_op
 {
     pco_status status = conf_run_propose(run, err);
     if (!status) status = conf_run_times(run, PCO_NONE, conf_run_repeats(options->tier), NULL, err);
-    if (conf_run_has_results(run)) conf_run_judge(run, options->seed, result); /* also when a later run differed */
+    if (conf_run_has_results(run))
+        conf_run_judge(run, options->seed, result); /* also when a later run differed */
     if (status == PCO_ERROR_INTERNAL && result->state == PCO_CASE_FAIL) status = PCO_OK; /* said already */
     if (!status && result->state != PCO_CASE_FAIL) status = conf_run_shared(run, err);
     if (!status && result->state != PCO_CASE_FAIL)
-        status = conf_run_pieces(run, result->variant, conf_run_rows(options->tier, run->problem->one->regime), err);
+        status = conf_run_pieces(run, result->variant,
+                                 conf_run_rows(options->tier, run->problem->one->regime), err);
     if (status) {
         bool unsupported = status == PCO_ERROR_UNSUPPORTED;
         result->state = unsupported ? PCO_CASE_UNSUPPORTED : PCO_CASE_FAIL;

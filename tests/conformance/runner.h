@@ -38,7 +38,8 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
                          const pco_conformance_options *options, conf_report_fn report, void *user,
                          pco_error *err) PCO_NODISCARD;
 
-/* A case whose operands are too large to be held here (runner_large.c). `blank` is its result to start from. */
+/* A case whose operands are too large to be held here (runner_large.c). `blank` is its result to start from.
+ */
 pco_status conf_run_large(const pco_conformance_device *device, const conf_case *one,
                           const pco_conformance_options *options, const pco_conformance_case *blank,
                           conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
@@ -60,27 +61,28 @@ typedef struct conf_run_state {
     pco_proposal proposal;
     void *converted[CONF_MAX_TENSORS];
     void *first[PCO_MAX_OUTPUTS]; /* results of the first run */
-    bool bare;                    /* what lies around the results is not looked at */
-    uint32_t overlay[2];          /* tensor 0 lies in the memory of tensor 1 (both only read); PCO_NONE: not */
+    bool bare;           /* what lies around the results is not looked at */
+    uint32_t overlay[2]; /* tensor 0 lies in the memory of tensor 1 (both only read); PCO_NONE: not */
 } conf_run_state;
 
 conf_run_state conf_run_start(const pco_conformance_device *device, conf_problem *problem);
 /* Asks the plugin, checks its answer, converts constants. */
 pco_status conf_run_propose(conf_run_state *run, pco_error *err) PCO_NODISCARD;
-/* Runs `times` times, output 0 in the memory of tensor `in_place` (PCO_NONE: its own). The first run of a state
- * sets `first`; all others must give the same bits: INTERNAL, and `what` differs. The first finds its memory
- * poisoned, the second as the first left it, the third zeroed, the others again as it was left. */
+/* Runs `times` times, output 0 in the memory of tensor `in_place` (PCO_NONE: its own). The first run of a
+ * state sets `first`; all others must give the same bits: INTERNAL, and `what` differs. The first finds its
+ * memory poisoned, the second as the first left it, the third zeroed, the others again as it was left. */
 pco_status conf_run_times(conf_run_state *run, uint32_t in_place, int times, const char *what,
                           pco_error *err) PCO_NODISCARD;
 void conf_run_clear(conf_run_state *run); /* what propose and the runs allocated */
 
 /* ---- the same work in other pieces (runner_pieces.c) ---- */
 
-/* Runs parts of the problem again as problems of their own, in the same variant, and compares bit for bit: equal
- * operands as one tensor and in one place, a row alone, a prompt in chunks. INTERNAL: a difference, in words. Where
- * the piece has no such variant, nothing is compared. `rows`: how many single rows are tried; 0: only equal
- * operands. */
-pco_status conf_run_pieces(const conf_run_state *whole, const char *variant, int rows, pco_error *err) PCO_NODISCARD;
+/* Runs parts of the problem again as problems of their own, in the same variant, and compares bit for bit:
+ * equal operands as one tensor and in one place, a row alone, a prompt in chunks. INTERNAL: a difference, in
+ * words. Where the piece has no such variant, nothing is compared. `rows`: how many single rows are tried; 0:
+ * only equal operands. */
+pco_status conf_run_pieces(const conf_run_state *whole, const char *variant, int rows,
+                           pco_error *err) PCO_NODISCARD;
 
 /* ---- memory of a run (runner_memory.c) ---- */
 
@@ -112,7 +114,8 @@ pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err) PCO_N
 void conf_run_memory_destroy(conf_run_memory *memory);
 /* Writes poison, canaries and contents: the state before a run. */
 pco_status conf_run_memory_reset(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
-/* Between runs: nothing is written (the memory is as the last run left it), or zeros where the device writes. */
+/* Between runs: nothing is written (the memory is as the last run left it), or zeros where the device writes.
+ */
 pco_status conf_run_memory_zero(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
 /* Reads all back and checks that nothing outside written regions changed (INTERNAL, saying where). */
 pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tensors,

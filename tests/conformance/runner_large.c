@@ -1,6 +1,6 @@
-/* Tensors beyond 2^31 bytes and beyond a binding: nothing is held on the host but a table of values, which repeats
- * with a prime period, and a piece to copy from. The whole result is computed; rows of it are judged: the first and
- * last, those at 2^31 and 2^32 bytes and at multiples of the binding limit, and some more. */
+/* Tensors beyond 2^31 bytes and beyond a binding: nothing is held on the host but a table of values, which
+ * repeats with a prime period, and a piece to copy from. The whole result is computed; rows of it are judged:
+ * the first and last, those at 2^31 and 2^32 bytes and at multiples of the binding limit, and some more. */
 #include "runner.h"
 
 #include "base/error.h"
@@ -11,7 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERIOD = 1000003, CHUNK = 1 << 25, MAX_SAMPLES = 64, RANDOM_SAMPLES = 16, TAIL = 256, MAX_VARIANTS = 64 };
+enum {
+    PERIOD = 1000003,
+    CHUNK = 1 << 25,
+    MAX_SAMPLES = 64,
+    RANDOM_SAMPLES = 16,
+    TAIL = 256,
+    MAX_VARIANTS = 64
+};
 static const uint64_t WAIT_NANOSECONDS = 600ull * 1000000000ull;
 static const uint64_t SPARE = 1ull << 30; /* memory that is left alone */
 
@@ -19,8 +26,8 @@ typedef struct conf_large_run {
     const pco_conformance_device *device;
     const conf_case *one;
     uint64_t seed;
-    conf_problem problem; /* tensors and node; no data */
-    uint8_t *table[PCO_MAX_INPUTS]; /* PERIOD elements, or fewer where the operand is small */
+    conf_problem problem;                      /* tensors and node; no data */
+    uint8_t *table[PCO_MAX_INPUTS];            /* PERIOD elements, or fewer where the operand is small */
     pco_buffer *buffers[CONF_MAX_TENSORS + 1]; /* by tensor, the workspace last */
     uint8_t *chunk;
     int64_t samples[MAX_SAMPLES];
@@ -34,7 +41,8 @@ static int64_t conf_large_period(const pco_tensor *tensor)
 }
 
 /* Elements [from, from + count) of an operand. */
-static void conf_large_fetch(const conf_large_run *run, uint32_t input, int64_t from, int64_t count, uint8_t *to)
+static void conf_large_fetch(const conf_large_run *run, uint32_t input, int64_t from, int64_t count,
+                             uint8_t *to)
 {
     const pco_tensor *tensor = &run->problem.tensors[run->problem.node.inputs[input]];
     int64_t period = conf_large_period(tensor), step = oracle_block_bytes(tensor->dtype);
@@ -82,7 +90,8 @@ static pco_status conf_large_check_room(const conf_large_run *run, pco_error *er
         uint64_t bytes = run->problem.tensors[t].bytes + TAIL;
         need += bytes;
         if (bytes > info->max_allocation)
-            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "size: needs %.1f GiB in one buffer, and the device has %.1f GiB at most",
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                            "size: needs %.1f GiB in one buffer, and the device has %.1f GiB at most",
                             (double)bytes * 0x1p-30, (double)info->max_allocation * 0x1p-30);
     }
     if (left && need + SPARE > left)
@@ -115,11 +124,13 @@ static pco_status conf_large_create(conf_large_run *run, pco_error *err)
     const pco_conformance_device *device = run->device;
     for (uint32_t t = 0; t < run->problem.n_tensors; t++) {
         uint64_t bytes = (run->problem.tensors[t].bytes + TAIL + 3) / 4 * 4;
-        pco_status status = device->plugin->buffer->create(device->device, bytes, PCO_USAGE_DEVICE, &run->buffers[t], err);
+        pco_status status =
+            device->plugin->buffer->create(device->device, bytes, PCO_USAGE_DEVICE, &run->buffers[t], err);
         if (status == PCO_ERROR_OUT_OF_DEVICE_MEMORY) {
             char why[256];
             snprintf(why, sizeof why, "%.255s", err->message);
-            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "size: a buffer of %.1f GiB: %s", (double)bytes * 0x1p-30, why);
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "size: a buffer of %.1f GiB: %s",
+                            (double)bytes * 0x1p-30, why);
         }
         if (status) return pco_fail_prefix(err, status, "creating a buffer of %" PRIu64 " bytes", bytes);
     }
@@ -159,7 +170,8 @@ static void conf_large_choose(conf_large_run *run)
     const pco_tensor *x = &run->problem.tensors[run->problem.node.inputs[conf_large_input(run->one)]];
     const pco_tensor *y = &run->problem.tensors[run->problem.node.outputs[0]];
     int64_t rows = run->one->op == PCO_OP_GATHER ? y->shape[0] : x->shape[0];
-    uint64_t row_bytes = x->bytes / (uint64_t)x->shape[0], binding = run->device->info->max_binding, state = run->seed;
+    uint64_t row_bytes = x->bytes / (uint64_t)x->shape[0], binding = run->device->info->max_binding,
+             state = run->seed;
     const uint64_t edges[] = {1ull << 31, 1ull << 32, binding, 2 * binding, 3 * binding};
     conf_large_sample(run, 0, rows);
     conf_large_sample(run, rows - 1, rows);
@@ -207,8 +219,8 @@ static pco_status conf_large_row(const conf_large_run *run, int64_t row, conf_pr
 }
 
 /* What the device has for the row: one slice of the result's first dimension, or (matmul) of its last. */
-static pco_status conf_large_read(const conf_large_run *run, int64_t row, const conf_problem *piece, uint8_t *to,
-                                  pco_error *err)
+static pco_status conf_large_read(const conf_large_run *run, int64_t row, const conf_problem *piece,
+                                  uint8_t *to, pco_error *err)
 {
     uint32_t t = run->problem.node.outputs[0];
     const pco_tensor *y = &run->problem.tensors[t];
@@ -216,8 +228,9 @@ static pco_status conf_large_read(const conf_large_run *run, int64_t row, const 
     uint64_t parts = run->one->op == PCO_OP_MATMUL ? (uint64_t)y->shape[0] : 1, part = bytes / parts;
     uint64_t stride = run->one->op == PCO_OP_MATMUL ? (uint64_t)y->shape[1] * step : 0;
     for (uint64_t i = 0; i < parts; i++) {
-        pco_status status = run->device->plugin->buffer->read(run->device->device, run->buffers[t],
-                                                              i * stride + (uint64_t)row * part, to + i * part, part, err);
+        pco_status status =
+            run->device->plugin->buffer->read(run->device->device, run->buffers[t],
+                                              i * stride + (uint64_t)row * part, to + i * part, part, err);
         if (status) return pco_fail_prefix(err, status, "reading a buffer");
     }
     return PCO_OK;
@@ -237,9 +250,11 @@ static pco_status conf_large_judge_row(const conf_large_run *run, int64_t row, p
         result->elements += verdict.elements;
         if (verdict.wrong && !result->wrong)
             snprintf(result->detail, sizeof result->detail,
-                     "row %" PRId64 ": %" PRId64 " of %" PRId64 " elements are outside their bounds; element %" PRId64
+                     "row %" PRId64 ": %" PRId64 " of %" PRId64
+                     " elements are outside their bounds; element %" PRId64
                      " is %.9g, expected %.9g within %.3g",
-                     row, verdict.wrong, verdict.elements, verdict.element, verdict.got, verdict.expected, verdict.bound);
+                     row, verdict.wrong, verdict.elements, verdict.element, verdict.got, verdict.expected,
+                     verdict.bound);
         result->wrong += verdict.wrong;
         if (result->element < 0 || verdict.ratio > result->ratio) {
             result->ratio = verdict.ratio, result->element = row * verdict.elements + verdict.element;
@@ -257,12 +272,13 @@ static pco_status conf_large_check_tails(const conf_large_run *run, pco_error *e
     for (uint32_t t = 0; t < run->problem.n_tensors; t++) {
         uint8_t tail[TAIL];
         const pco_tensor *tensor = &run->problem.tensors[t];
-        pco_status status = run->device->plugin->buffer->read(run->device->device, run->buffers[t], tensor->bytes, tail,
-                                                              TAIL, err);
+        pco_status status = run->device->plugin->buffer->read(run->device->device, run->buffers[t],
+                                                              tensor->bytes, tail, TAIL, err);
         if (status) return pco_fail_prefix(err, status, "reading a buffer");
         for (int i = 4; i < TAIL; i++)
             if (tail[i] != 0x7f)
-                return pco_fail(err, PCO_ERROR_INTERNAL, "write out of place: %d bytes behind '%s'", i, tensor->name);
+                return pco_fail(err, PCO_ERROR_INTERNAL, "write out of place: %d bytes behind '%s'", i,
+                                tensor->name);
     }
     return PCO_OK;
 }
@@ -293,7 +309,8 @@ static pco_status conf_large_execute(conf_large_run *run, conf_run_state *state,
                      .tensors = places,
                      .workspaces = &places[n]};
     status = plugin->program->prepare(device, &state->part, &state->proposal, &plan, &program, err);
-    if (!status) status = plugin->queue->submit(device, program, 0, plugin->program->segments(program), &ticket, err);
+    if (!status)
+        status = plugin->queue->submit(device, program, 0, plugin->program->segments(program), &ticket, err);
     if (!status) status = plugin->queue->wait(device, ticket, WAIT_NANOSECONDS, err);
     if (program) plugin->program->destroy(device, program);
     if (run->buffers[n]) plugin->buffer->destroy(device, run->buffers[n]), run->buffers[n] = NULL;

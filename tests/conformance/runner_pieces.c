@@ -1,6 +1,6 @@
-/* The same work in other pieces must give the same bits within one variant: equal operands as one tensor or in one
- * place, a row alone as in its batch, a prompt in chunks as at once. A piece is a problem of its own, cut out of the
- * whole one; its result is compared with that part of the whole result. */
+/* The same work in other pieces must give the same bits within one variant: equal operands as one tensor or
+ * in one place, a row alone as in its batch, a prompt in chunks as at once. A piece is a problem of its own,
+ * cut out of the whole one; its result is compared with that part of the whole result. */
 #include "runner.h"
 
 #include "base/error.h"
@@ -33,8 +33,8 @@ static conf_slices conf_slices_of(const pco_tensor *tensor, int dim)
 
 /* ---- building a piece ---- */
 
-static pco_status conf_piece_operand(conf_problem *piece, uint32_t i, const pco_tensor *desc, const void *data,
-                                     int dim, int64_t from, int64_t count, pco_error *err)
+static pco_status conf_piece_operand(conf_problem *piece, uint32_t i, const pco_tensor *desc,
+                                     const void *data, int dim, int64_t from, int64_t count, pco_error *err)
 {
     uint32_t at = piece->n_tensors++;
     pco_tensor *tensor = &piece->tensors[at];
@@ -56,9 +56,10 @@ static pco_status conf_piece_operand(conf_problem *piece, uint32_t i, const pco_
     return PCO_OK;
 }
 
-/* Operands cut; outputs are inferred later (conf_piece_run). `merge`: operands that are twins become one tensor. */
-static pco_status conf_piece_make(conf_problem *piece, const conf_problem *whole, const conf_cut *cut, int64_t from,
-                                  int64_t count, bool merge, pco_error *err)
+/* Operands cut; outputs are inferred later (conf_piece_run). `merge`: operands that are twins become one
+ * tensor. */
+static pco_status conf_piece_make(conf_problem *piece, const conf_problem *whole, const conf_cut *cut,
+                                  int64_t from, int64_t count, bool merge, pco_error *err)
 {
     *piece = (conf_problem){.one = whole->one, .rules = whole->rules, .node = whole->node};
     piece->oracle.op = whole->oracle.op, piece->oracle.attrs = whole->oracle.attrs;
@@ -77,7 +78,8 @@ static pco_status conf_piece_make(conf_problem *piece, const conf_problem *whole
     return PCO_OK;
 }
 
-/* The index of the variant of that name, as the plugin counts them for this node; PCO_NONE when it has none. */
+/* The index of the variant of that name, as the plugin counts them for this node; PCO_NONE when it has none.
+ */
 static uint32_t conf_piece_variant(const conf_run_state *run, const char *name)
 {
     const pco_program_api *program = run->device->plugin->program;
@@ -89,8 +91,19 @@ static uint32_t conf_piece_variant(const conf_run_state *run, const char *name)
     return PCO_NONE;
 }
 
-static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run_state *piece, const conf_cut *cut,
-                                     int64_t from, int64_t count, const char *what, pco_error *err)
+/* Is there NaN in both? Its sign and payload are nobody's promise, and compilers differ between shapes. */
+static bool conf_piece_both_nan(uint32_t dtype, const uint8_t *a, const uint8_t *b)
+{
+    double x, y;
+    if (dtype > PCO_BF16) return false;
+    oracle_decode(dtype, a, &x, 1);
+    oracle_decode(dtype, b, &y, 1);
+    return isnan(x) && isnan(y);
+}
+
+static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run_state *piece,
+                                     const conf_cut *cut, int64_t from, int64_t count, const char *what,
+                                     pco_error *err)
 {
     for (uint32_t i = 0; i < piece->problem->node.n_outputs; i++) {
         const pco_tensor *y = &whole->problem->tensors[whole->problem->node.outputs[i]];
@@ -101,8 +114,10 @@ static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run
         uint64_t bytes = (dim == WHOLE ? 1 : (uint64_t)count) * s.bytes;
         for (uint64_t o = 0; o < s.outer; o++) {
             const uint8_t *expected = all + (o * s.n + (dim == WHOLE ? 0 : (uint64_t)from)) * s.bytes;
-            for (uint64_t at = 0; at < bytes; at++)
-                if (expected[at] != part[o * bytes + at])
+            const uint8_t *got = part + o * bytes;
+            for (uint64_t at = 0, step = oracle_block_bytes(y->dtype); at < bytes; at += step)
+                if (memcmp(expected + at, got + at, step) != 0 &&
+                    !conf_piece_both_nan(y->dtype, expected + at, got + at))
                     return pco_fail(err, PCO_ERROR_INTERNAL,
                                     "%s differs from the whole at byte %" PRIu64 " of '%s'", what,
                                     (uint64_t)(expected - all) + at, y->name);
@@ -113,8 +128,8 @@ static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run
 
 /* Runs a piece, if this variant can, and compares. Releases the piece. `overlay`: twins lie in one place. */
 static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piece, const char *variant,
-                                 const conf_cut *cut, int64_t from, int64_t count, bool overlay, const char *what,
-                                 pco_error *err)
+                                 const conf_cut *cut, int64_t from, int64_t count, bool overlay,
+                                 const char *what, pco_error *err)
 {
     pco_status status = conf_problem_infer(piece, err);
     conf_run_state run = conf_run_start(whole->device, piece);
@@ -160,7 +175,8 @@ static conf_cut conf_cut_none(void)
 
 static const pco_tensor *conf_cut_tensor(const conf_problem *p, uint32_t input)
 {
-    return input < p->node.n_inputs && p->node.inputs[input] != PCO_NONE ? &p->tensors[p->node.inputs[input]] : NULL;
+    return input < p->node.n_inputs && p->node.inputs[input] != PCO_NONE ? &p->tensors[p->node.inputs[input]]
+                                                                         : NULL;
 }
 
 static const pco_tensor *conf_cut_output(const conf_problem *p, uint32_t output)
@@ -195,7 +211,8 @@ static conf_cut conf_cut_reduce(const conf_problem *p)
     conf_cut cut = attrs->n_axes ? conf_cut_first(p) : conf_cut_none();
     for (int64_t a = 0; a < attrs->n_axes && cut.n; a++) cut = conf_cut_axis(p, attrs->axes[a]);
     for (int64_t a = 0; a < attrs->n_axes && cut.n; a++)
-        if (attrs->axes[a] == 0 || attrs->axes[a] + (int64_t)conf_cut_tensor(p, 0)->rank == 0) cut = conf_cut_none();
+        if (attrs->axes[a] == 0 || attrs->axes[a] + (int64_t)conf_cut_tensor(p, 0)->rank == 0)
+            cut = conf_cut_none();
     return cut;
 }
 
@@ -294,8 +311,8 @@ static bool conf_chunk_fits(const conf_problem *p)
 }
 
 /* Adds an operand of one i32 per sequence. */
-static pco_status conf_chunk_numbers(conf_problem *piece, uint32_t input, const int32_t *values, int64_t batch,
-                                     pco_error *err)
+static pco_status conf_chunk_numbers(conf_problem *piece, uint32_t input, const int32_t *values,
+                                     int64_t batch, pco_error *err)
 {
     pco_tensor desc = {.dtype = PCO_I32,
                        .kind = PCO_KIND_INPUT,
@@ -319,12 +336,13 @@ static void conf_chunk_forget(conf_problem *piece, uint32_t input, int row, cons
     for (uint64_t o = 0; o < s.outer; o++)
         for (uint64_t t = (uint64_t)lengths[o / per]; t < s.n; t++)
             for (uint64_t at = 0; at < s.bytes; at += step)
-                oracle_encode(x->dtype, &garbage, (uint8_t *)piece->data[input] + (o * s.n + t) * s.bytes + at, 1);
+                oracle_encode(x->dtype, &garbage,
+                              (uint8_t *)piece->data[input] + (o * s.n + t) * s.bytes + at, 1);
 }
 
 /* Queries from .. from + count, over a cache that holds what came up to then and garbage behind it. */
-static pco_status conf_chunk_run(const conf_run_state *whole, const char *variant, int64_t from, int64_t count,
-                                 pco_error *err)
+static pco_status conf_chunk_run(const conf_run_state *whole, const char *variant, int64_t from,
+                                 int64_t count, pco_error *err)
 {
     enum { MAX_BATCH = 16 };
     const conf_problem *p = whole->problem;

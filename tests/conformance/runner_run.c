@@ -86,8 +86,8 @@ static void conf_run_describe(const conf_run_state *run, uint32_t in_place, conf
         memory->regions[t].data_bytes = problem->tensors[t].bytes;
     }
     uint32_t over = run->overlay[0], under = run->overlay[1], y = problem->node.outputs[0];
-    if (over != PCO_NONE && memory->regions[over].bytes == memory->regions[under].bytes && !run->converted[over] &&
-        !run->converted[under])
+    if (over != PCO_NONE && memory->regions[over].bytes == memory->regions[under].bytes &&
+        !run->converted[over] && !run->converted[under])
         memory->regions[over].shares = under;
     if (in_place != PCO_NONE && memory->regions[in_place].bytes && memory->regions[y].bytes) {
         if (memory->regions[y].bytes > memory->regions[in_place].bytes)
@@ -170,7 +170,8 @@ static pco_status conf_run_compare(conf_run_state *run, const conf_run_memory *m
 
 pco_status conf_run_times(conf_run_state *run, uint32_t in_place, int times, const char *what, pco_error *err)
 {
-    static const char *const FOUND[] = {"the first run", "the second run, over memory that holds the first one's results,",
+    static const char *const FOUND[] = {"the first run",
+                                        "the second run, over memory that holds the first one's results,",
                                         "the third run, over zeroed memory,"};
     conf_run_memory memory;
     pco_program *program = NULL;

@@ -1,5 +1,5 @@
-/* A device whose contract is false is found and named; so are results that depend on what memory held, on the rows
- * beside them, or on operands that are one. The device is a toy with one such fault at a time. */
+/* A device whose contract is false is found and named; so are results that depend on what memory held, on the
+ * rows beside them, or on operands that are one. The device is a toy with one such fault at a time. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,17 +16,17 @@
 
 typedef enum toy_fault {
     TOY_RIGHT,
-    TOY_SUMS_F16,  /* accumulates in f16 */
+    TOY_SUMS_F16, /* accumulates in f16 */
     TOY_SUMS_BF16,
-    TOY_SUMS_F32,  /* and its contract says f64 */
-    TOY_FLUSHES,   /* subnormals */
-    TOY_CUTS,      /* instead of rounding */
-    TOY_FUSES,     /* and its contract says that it does not */
-    TOY_HALF,      /* arithmetic in f16 */
-    TOY_NO_NAN,    /* NaN becomes 0 */
-    TOY_STALE,     /* the last element keeps what it had, unless that is NaN */
-    TOY_BATCH,     /* sums a single row the other way round */
-    TOY_SAME,      /* wrong where both operands lie in one place */
+    TOY_SUMS_F32, /* and its contract says f64 */
+    TOY_FLUSHES,  /* subnormals */
+    TOY_CUTS,     /* instead of rounding */
+    TOY_FUSES,    /* and its contract says that it does not */
+    TOY_HALF,     /* arithmetic in f16 */
+    TOY_NO_NAN,   /* NaN becomes 0 */
+    TOY_STALE,    /* the last element keeps what it had, unless that is NaN */
+    TOY_BATCH,    /* sums a single row the other way round */
+    TOY_SAME,     /* wrong where both operands lie in one place */
     TOY_FAULTS,
 } toy_fault;
 
@@ -45,7 +45,8 @@ struct pco_program {
     uint8_t *x_data, *w_data, *bias_data, *y_data;
 };
 
-static pco_status toy_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer, pco_error *err)
+static pco_status toy_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer,
+                             pco_error *err)
 {
     (void)device, (void)usage, (void)err;
     *buffer = malloc(sizeof **buffer);
@@ -60,16 +61,16 @@ static void toy_destroy(pco_device *device, pco_buffer *buffer)
     free(buffer);
 }
 
-static pco_status toy_write(pco_device *device, pco_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes,
-                            pco_error *err)
+static pco_status toy_write(pco_device *device, pco_buffer *buffer, uint64_t offset, const void *data,
+                            uint64_t bytes, pco_error *err)
 {
     (void)device, (void)err;
     memcpy(buffer->data + offset, data, bytes);
     return PCO_OK;
 }
 
-static pco_status toy_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
-                           pco_error *err)
+static pco_status toy_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
+                           uint64_t bytes, pco_error *err)
 {
     (void)device, (void)err;
     memcpy(data, buffer->data + offset, bytes);
@@ -90,8 +91,9 @@ static bool toy_can(const pco_part *part, const pco_node *n)
         return x->rank == 2 && attrs->n_axes == 1 && (attrs->axes[0] == 1 || attrs->axes[0] == -1);
     }
     const pco_matmul_attrs *attrs = n->attrs;
-    return n->op == PCO_OP_MATMUL && x->rank == 2 && w->rank == 2 && w->dtype <= PCO_BF16 && attrs->transpose_b &&
-           !attrs->transpose_a && !attrs->activation && (n->n_inputs < 4 || n->inputs[3] == PCO_NONE);
+    return n->op == PCO_OP_MATMUL && x->rank == 2 && w->rank == 2 && w->dtype <= PCO_BF16 &&
+           attrs->transpose_b && !attrs->transpose_a && !attrs->activation &&
+           (n->n_inputs < 4 || n->inputs[3] == PCO_NONE);
 }
 
 static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
@@ -102,7 +104,8 @@ static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_
     return PCO_ERROR_UNSUPPORTED;
 }
 
-static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
+static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
+                              pco_error *err)
 {
     (void)device, (void)part, (void)proposal, (void)err;
     return PCO_OK;
@@ -156,7 +159,8 @@ static double toy_round(toy_fault fault, double exact)
 {
     float nearest = (float)exact;
     if (fault == TOY_HALF) return oracle_round_to(PCO_F16, exact);
-    if (fault == TOY_CUTS && isfinite(nearest) && fabs((double)nearest) > fabs(exact)) nearest = nextafterf(nearest, 0.0f);
+    if (fault == TOY_CUTS && isfinite(nearest) && fabs((double)nearest) > fabs(exact))
+        nearest = nextafterf(nearest, 0.0f);
     if (fault == TOY_FLUSHES && fabsf(nearest) < 0x1p-126f) return 0.0;
     return nearest;
 }
@@ -204,8 +208,8 @@ static double toy_element(const pco_program *p, toy_fault fault, int64_t i)
     return toy_round(fault, p->node.op == PCO_OP_ADD ? a + b : a * b);
 }
 
-static pco_status toy_submit(pco_device *device, pco_program *p, uint32_t first, uint32_t count, uint64_t *ticket,
-                             pco_error *err)
+static pco_status toy_submit(pco_device *device, pco_program *p, uint32_t first, uint32_t count,
+                             uint64_t *ticket, pco_error *err)
 {
     (void)first, (void)count, (void)err;
     int64_t elements = oracle_count(&p->y);

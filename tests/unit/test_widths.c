@@ -1,5 +1,5 @@
-/* Subgroup widths: each one that a device lets us require is a variant of its own, and reaches the dispatch. The
- * device is a description only; nothing runs. */
+/* Subgroup widths: each one that a device lets us require is a variant of its own, and reaches the dispatch.
+ * The device is a description only; nothing runs. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,8 @@ static void widths_release(void *user, void *memory)
 }
 
 static pco_status widths_record(pco_gpu_device *device, const pco_plan *plan, const pco_gpu_dispatch *list,
-                                uint32_t count, uint32_t per_segment, pco_gpu_recording **recording, pco_error *err)
+                                uint32_t count, uint32_t per_segment, pco_gpu_recording **recording,
+                                pco_error *err)
 {
     (void)device, (void)plan, (void)per_segment, (void)err;
     last = (pco_gpu_recording){list[0].width, count};
@@ -98,7 +99,8 @@ static void part_make(widths_part *p, uint32_t variant)
                          .attrs_size = sizeof p->attrs,
                          .attrs = &p->attrs,
                          .name = "softmax"};
-    p->part = (pco_part){.size = sizeof p->part, .n_tensors = 2, .n_nodes = 1, .tensors = p->tensors, .nodes = &p->node};
+    p->part = (pco_part){
+        .size = sizeof p->part, .n_tensors = 2, .n_nodes = 1, .tensors = p->tensors, .nodes = &p->node};
 }
 
 /* Prepares the variant; *width is what the dispatch requires. */
@@ -133,7 +135,7 @@ static uint32_t names_of(pco_device *device, const char **names, uint32_t capaci
 static void test_each_width(void **state)
 {
     (void)state;
-    static const char *const NAMES[] = {"serial",     "shared",      "subgroup",   "subgroup@8",
+    static const char *const NAMES[] = {"serial",      "shared",      "subgroup",   "subgroup@8",
                                         "subgroup@16", "subgroup@32", "subgroup@64"};
     static const uint32_t WIDTHS[] = {0, 0, 0, 8, 16, 32, 64};
     pco_device device = device_of(8, 64, 16);
