@@ -93,6 +93,18 @@ static int conformance_check(const conformance_arguments *arguments)
     return 1;
 }
 
+static int conformance_judging(const char *name, pco_conformance_judging *judging)
+{
+    static const char *const NAMES[] = {"bounds", "nmse", "field"};
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, NAMES[i]) == 0) {
+            *judging = (pco_conformance_judging)i;
+            return 1;
+        }
+    cli_error("option --judge: '%s' is none of bounds, nmse, field", name);
+    return 0;
+}
+
 static int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
 {
     pco_conformance_options *options = &arguments->options;
@@ -106,6 +118,10 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
         if (!m) m = cli_option(argc, argv, &i, "--variant", NULL, &options->variant);
         if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--verbose", "-v", NULL)) > 0) arguments->verbose = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--fail-fast", NULL, NULL)) > 0) arguments->fail_fast = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--judge", NULL, &value)) > 0 &&
+            !conformance_judging(value, &options->judging))
+            return CLI_USAGE;
         if (!m && (m = cli_option(argc, argv, &i, "--tier", NULL, &value)) > 0 &&
             !pco_conformance_tier_parse(value, &options->tier)) {
             cli_error("option --tier: '%s' is none of quick, standard, full, soak, tiny", value);
@@ -174,7 +190,7 @@ const cli_command cli_conformance = {
         "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--variant PATTERN]\n"
         "                           [--seed S] [--case ID] [--jobs N] [--timeout SECONDS] [--log FILE]\n"
         "                           [--waivers FILE] [--minutes N] [--max-failures N] [--json] [--verbose]\n"
-        "                           [--in-process] [--report DIR] [--baseline DIR [--factor F]]\n"
+        "                           [--in-process] [--fail-fast] [--judge JUDGE] [--report DIR] [--baseline DIR [--factor F]]\n"
         "       portico conformance --verify DIR [--rerun N [--devices LIST] [--seed S]] [--baseline DIR]\n\n"
         "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
         "and compares each element with a result computed in double. The bound comes from the device's\n"
@@ -199,6 +215,9 @@ const cli_command cli_conformance = {
         "  --minutes N        a soak ends then (default: with Ctrl-C)\n"
         "  --in-process       without worker processes, for debuggers: a crash ends the run\n"
         "  --max-failures N   failing cases that are described, per device (default 20)\n"
+        "  --fail-fast        stop at the first failure\n"
+        "  --judge JUDGE      bounds (default); for comparison only: nmse or field, a norm over each\n"
+        "                     output of uniform operands, as other suites judge (docs/conformance.md)\n"
         "  --json             one object instead of tables\n"
         "  --verbose, -v      a line on stderr for each case and variant\n"
         "  --report DIR       also write DIR/report.html, report.json and junit.xml\n"

@@ -8,7 +8,7 @@
 
 typedef struct conformance_arguments {
     const char *devices, *log, *waivers;
-    int json, verbose, in_process;
+    int json, verbose, in_process, fail_fast;
     uint32_t max_failures, jobs; /* jobs 0: by the device */
     double timeout, minutes;     /* 0: by the tier; no limit */
     cli_report report;

@@ -42,7 +42,8 @@ static int conformance_progress(void *user, const pco_conformance_progress *prog
         snprintf(watch->unit, sizeof watch->unit, "cases, %u bad,", watch->failed);
     }
     cli_progress_update(&watch->progress, progress->done, progress->total);
-    return !conformance_interrupted;
+    return !conformance_interrupted &&
+           !(watch->arguments->fail_fast && pco_conformance_state_is_bad(last->state));
 }
 
 /* ---- worker processes ---- */
@@ -94,6 +95,8 @@ static pco_status conformance_isolated(conformance_run *run, const pco_conforman
                          seed};
     int n = 13;
     if (options->variant) command[n++] = "--variant", command[n++] = (char *)options->variant;
+    if (options->judging == PCO_JUDGE_NMSE) command[n++] = "--judge", command[n++] = "nmse";
+    if (options->judging == PCO_JUDGE_FIELD) command[n++] = "--judge", command[n++] = "field";
     pco_conformance_isolation isolation = {
         .command = command,
         .jobs = conformance_jobs(run->arguments, &entry->info),

@@ -162,6 +162,7 @@ CASES(contract); /* for any op: those of the contract group, if it has any */
 CASES(real);
 CASES(twins);
 CASES(traps);
+CASES(missed);
 CASES(edges);
 CASES(large);
 #undef CASES

@@ -80,12 +80,21 @@ typedef int (*pco_conformance_progress_fn)(void *user, const pco_conformance_pro
  * leave it out: nothing is reported for it. */
 typedef int (*pco_conformance_begin_fn)(void *user, const pco_conformance_case *next, int whole);
 
+/* How results are judged. The others are what this suite is compared with (docs/conformance.md): one default variant,
+ * uniform operands, a threshold for a norm over the whole output, no canaries, no second run. */
+typedef enum pco_conformance_judging {
+    PCO_JUDGE_BOUNDS = 0,
+    PCO_JUDGE_NMSE = 1, /* 1e-7 */
+    PCO_JUDGE_FIELD = 2, /* 5e-4 for matmul and attention, 1e-7 for the rest */
+} pco_conformance_judging;
+
 typedef struct pco_conformance_options {
     pco_conformance_tier tier;
     const char *ops; /* shell pattern of op names, or several with commas; NULL: all */
     uint64_t seed;
     uint32_t case_id;                     /* 0: all cases */
     const char *variant;                  /* shell pattern; NULL: all */
+    pco_conformance_judging judging;
     pco_conformance_progress_fn progress; /* may be NULL */
     pco_conformance_begin_fn begin;       /* may be NULL */
     void *user;

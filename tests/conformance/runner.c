@@ -283,6 +283,7 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
         report(user, &result);
         return PCO_OK;
     }
+    if (options->judging != PCO_JUDGE_BOUNDS) return conf_run_norm(device, one, options, &result, report, user, err);
     if (one->large) return conf_run_large(device, one, options, &result, report, user, err);
     conf_problem problem;
     pco_status status = conf_problem_make(&problem, one, options->seed, &device->info->contract, err);

@@ -44,6 +44,11 @@ pco_status conf_run_large(const pco_conformance_device *device, const conf_case 
                           const pco_conformance_options *options, const pco_conformance_case *blank,
                           conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
 
+/* A case as other suites judge it (runner_norm.c); reports nothing where they have no such case. */
+pco_status conf_run_norm(const pco_conformance_device *device, const conf_case *one,
+                         const pco_conformance_options *options, const pco_conformance_case *blank,
+                         conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
+
 /* ---- one execution (runner_run.c) ---- */
 
 /* A problem on a device in the variant that problem->node.variant names. */
@@ -56,6 +61,7 @@ typedef struct conf_run_state {
     pco_proposal proposal;
     void *converted[CONF_MAX_TENSORS];
     void *first[PCO_MAX_OUTPUTS]; /* results of the first run */
+    bool bare;           /* what lies around the results is not looked at */
     uint32_t overlay[2]; /* tensor 0 lies in the memory of tensor 1 (both only read); PCO_NONE: not */
 } conf_run_state;
 
