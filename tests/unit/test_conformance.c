@@ -250,7 +250,7 @@ static void test_gone(void **state)
 {
     (void)state;
     pco_error err = {""};
-    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK, .ops = "mul"};
+    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_TINY, .ops = "mul"};
     const pco_conformance_device device = {.id = "toy:0"};
     pco_conformance_isolation isolation = {.jobs = 1};
     for (int whole = 0; whole < 2; whole++) {
