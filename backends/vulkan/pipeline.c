@@ -140,7 +140,7 @@ vk_subgroups(const pco_device *device, const vk_pipeline *pipeline,
 {
     const vk_physical *physical = device->physical;
     const int32_t *specs = pipeline->specs;
-    uint32_t size = physical->subgroup_size;
+    uint32_t size = pipeline->width ? pipeline->width : physical->subgroup_size;
     uint64_t group = (uint64_t)specs[0] * (uint64_t)specs[1] * (uint64_t)specs[2];
     if (!(pco_gpu_kernels[pipeline->kernel].needs & PCO_GPU_NEEDS_SUBGROUPS) || !size) return 0;
     if (physical->has & VK_HAS_SUBGROUP_CONTROL && size >= physical->info.subgroup_min &&
@@ -198,10 +198,11 @@ static void vk_compile_slice(void *task, int64_t begin, int64_t end, uint32_t wo
 static vk_pipeline *vk_find_pipeline(pco_device *device, const pco_gpu_dispatch *dispatch)
 {
     uint32_t bytes = dispatch->n_specs * 4;
-    uint64_t hash = vk_hash(dispatch->kernel, dispatch->specs, bytes);
+    uint64_t hash = vk_hash(dispatch->kernel + ((uint64_t)dispatch->width << 32), dispatch->specs, bytes);
     vk_pipeline **bucket = &device->pipelines[hash % VK_BUCKETS];
     for (vk_pipeline *at = *bucket; at; at = at->next)
         if (at->hash == hash && at->kernel == dispatch->kernel && at->n_specs == dispatch->n_specs &&
+            at->width == dispatch->width &&
             memcmp(at->specs, dispatch->specs, bytes) == 0)
             return at;
     vk_pipeline *added = vk_allocate(device->gpu.host, 1, sizeof *added);
@@ -209,6 +210,7 @@ static vk_pipeline *vk_find_pipeline(pco_device *device, const pco_gpu_dispatch 
     added->hash = hash;
     added->kernel = dispatch->kernel;
     added->n_specs = dispatch->n_specs;
+    added->width = dispatch->width;
     added->result = VK_NOT_READY;
     memcpy(added->specs, dispatch->specs, bytes);
     added->next = *bucket;

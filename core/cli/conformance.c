@@ -122,6 +122,7 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
             if (!cli_integer("--max-failures", value, 1, 100000, &number)) return CLI_USAGE;
             arguments->max_failures = (uint32_t)number;
         }
+        if (!m) m = cli_report_option(argc, argv, &i, &arguments->report);
         if (m < 0) return CLI_USAGE;
         if (!m) return cli_unknown("conformance", argv[i]);
     }
@@ -136,19 +137,33 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
     return CLI_OK;
 }
 
+/* Runs on the devices that were chosen. */
+static int conformance_start(const conformance_arguments *arguments)
+{
+    int status = CLI_OK;
+    pco_registry *registry = cli_registry(&status);
+    if (!registry) return status;
+    uint32_t *indices, count = cli_select_devices(registry, arguments->devices, &indices, &status);
+    if (!count) status = CLI_USAGE; /* nothing was tested */
+    if (count) status = conformance_devices(arguments, registry, indices, count);
+    free(indices);
+    pco_registry_destroy(registry);
+    return status;
+}
+
 static int conformance_main(int argc, char **argv)
 {
     conformance_arguments arguments = {.max_failures = 20, .options = {.tier = PCO_CONFORMANCE_QUICK}};
     int status = conformance_parse(argc, argv, &arguments);
     if (status) return status;
     if (arguments.worker) return conformance_worker(&arguments);
-    pco_registry *registry = cli_registry(&status);
-    if (!registry) return status;
-    uint32_t *indices, count = cli_select_devices(registry, arguments.devices, &indices, &status);
-    if (!count) status = CLI_USAGE; /* nothing was tested */
-    if (count) status = conformance_devices(&arguments, registry, indices, count);
-    free(indices);
-    pco_registry_destroy(registry);
+    arguments.report.json = arguments.json;
+    status = cli_report_begin(&arguments.report);
+    if (status == CLI_OK)
+        status = arguments.report.verify
+                     ? cli_report_verify(&arguments.report, arguments.devices, arguments.options.seed)
+                     : conformance_start(&arguments);
+    cli_report_clear(&arguments.report);
     return status;
 }
 
@@ -159,7 +174,8 @@ const cli_command cli_conformance = {
         "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--variant PATTERN]\n"
         "                           [--seed S] [--case ID] [--jobs N] [--timeout SECONDS] [--log FILE]\n"
         "                           [--waivers FILE] [--minutes N] [--max-failures N] [--json] [--verbose]\n"
-        "                           [--in-process]\n\n"
+        "                           [--in-process] [--report DIR] [--baseline DIR [--factor F]]\n"
+        "       portico conformance --verify DIR [--rerun N [--devices LIST] [--seed S]] [--baseline DIR]\n\n"
         "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
         "and compares each element with a result computed in double. The bound comes from the device's\n"
         "numeric contract (`portico devices`); the table shows error divided by bound: below 1 passes.\n"
@@ -184,8 +200,13 @@ const cli_command cli_conformance = {
         "  --in-process       without worker processes, for debuggers: a crash ends the run\n"
         "  --max-failures N   failing cases that are described, per device (default 20)\n"
         "  --json             one object instead of tables\n"
-        "  --verbose, -v      a line on stderr for each case and variant\n\n"
+        "  --verbose, -v      a line on stderr for each case and variant\n"
+        "  --report DIR       also write DIR/report.html, report.json and junit.xml\n"
+        "  --baseline DIR     compare with an earlier report; a regression makes the run fail\n"
+        "  --factor F         error/bound has grown when it is above F times what it was (default 2)\n"
+        "  --verify DIR       runs nothing: is that report unaltered, complete and a pass?\n"
+        "  --rerun N          then repeats N of its cases on the device; --seed S draws the same again\n\n"
         "Exit status: 0 nothing failed, 1 something failed or the run was interrupted, 2 nothing was\n"
-        "tested: wrong usage, no such device, operation, case or variant.\n",
+        "tested: wrong usage, no such device, operation, case or variant, or a folder that holds no report.\n",
     .run = conformance_main,
 };

@@ -3,6 +3,7 @@
 #define PCO_CLI_CONFORMANCE_PARTS_H
 
 #include "cli/cli.h"
+#include "cli/conformance_report.h"
 #include "conformance.h"
 
 typedef struct conformance_arguments {
@@ -10,6 +11,7 @@ typedef struct conformance_arguments {
     int json, verbose, in_process;
     uint32_t max_failures, jobs; /* jobs 0: by the device */
     double timeout, minutes;     /* 0: by the tier; no limit */
+    cli_report report;
     pco_conformance_options options;
     /* of a worker process */
     int worker;

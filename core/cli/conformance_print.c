@@ -120,6 +120,7 @@ int conformance_report(const conformance_arguments *arguments, const pco_conform
     }
     fflush(stdout);
     conformance_waivers(waivers, stderr);
+    if (cli_report_end(&arguments->report, &arguments->options, results, devices, count)) interrupted = 1;
     pco_conformance_verdict verdict = pco_conformance_judge(results, count);
     fprintf(stderr, "conformance: %s\n",
             verdict == PCO_VERDICT_FAIL || interrupted ? "FAILED"

@@ -253,6 +253,72 @@ if [ -f "$trouble/trouble.so" ]; then
 else
     skip "the trouble plugin is not built"
 fi
+# ---- conformance: reports ----
+# altered NAME FROM TO: with FROM replaced once in report.json, --verify says so.
+altered() {
+    cp "$work/report.json" "$report/report.json"
+    sed -i "0,/$2/s//$3/" "$report/report.json"
+    if cmp -s "$work/report.json" "$report/report.json"; then bad "$1" "nothing was altered"; return; fi
+    run conformance --verify "$report"; status "--verify: $1" 1; says "--verify: $1 is named" out "alterations  .*$4"
+}
+report=$work/reports/cpu
+run conformance --devices cpu:native --ops softmax,matmul,neg --tier tiny --report "$report"; status "--report" 0
+says "--report says where" err 'report.html'
+if command -v python3 > /dev/null; then
+    if python3 "$source/tests/cli/check_report.py" "$report" "$source/docs/conformance-schema.json" > "$work/err"; then
+        ok "the report's three files are well formed"
+    else
+        bad "the report's three files" "are not well formed"
+    fi
+fi
+cp "$report/report.json" "$work/report.json"
+run conformance --verify "$report"; status "--verify" 0; says "--verify: nothing altered" out 'alterations  none'
+run conformance --verify "$report" --json; status "--verify --json" 0; json "--verify --json parses"
+run conformance --verify "$report" --rerun 8 --seed 3; status "--verify --rerun" 0
+says "--rerun: bit for bit" out '8 of 8 repeated cases agree, error/bound to the last bit'
+run conformance --verify "$report" --rerun 12 --seed 3 --devices cpu:reference; status "--rerun on another device" 0
+says "--rerun: figures may differ" out '([0-9]+) of \1 repeated cases agree in their state'
+run conformance --verify "$report" --rerun 3 --devices nonsense; status "--rerun: unknown device" 2
+altered "a verdict" '"state": "pass"' '"state": "fail"' 'cases\[0\] \('
+altered "a figure" '"wrong": 0' '"wrong": 1' 'cases\[0\] \('
+altered "a count" '"pass": [0-9]*' '"pass": 5' "'pass' was altered"
+altered "a driver" '"driver": "' '"driver": "x' "'device' was altered"
+altered "a name nearby" '"case": "' '"cage": "' 'cases'
+cp "$work/report.json" "$report/report.json"
+echo >> "$report/junit.xml"; run conformance --verify "$report"; status "--verify: junit.xml altered" 1
+rm "$report/junit.xml"; run conformance --verify "$report"; status "--verify: junit.xml missing" 1
+says "--verify: junit.xml is named" out 'junit.xml is missing'
+head -c 3000 "$work/report.json" > "$report/report.json"
+run conformance --verify "$report"; status "--verify: cut off" 2; says "--verify: cut off: which file" err 'report.json'
+silent "--verify: cut off: nothing on stdout" out
+run conformance --baseline "$report" --ops neg --devices cpu:native; status "--baseline: cut off" 2
+for folder in nowhere folder text.bin; do
+    run conformance --verify "$work/$folder"; status "--verify $folder" 2
+    if [ "$(wc -l < "$work/err")" = 1 ]; then ok "--verify $folder: one line"; else bad "--verify $folder" "more lines"; fi
+done
+run conformance --report "$work/broken" --ops neg --devices cpu:native; status "--report into a folder of other files" 2
+run conformance --report "$work/text.bin" --ops neg --devices cpu:native; status "--report onto a file" 2
+run conformance --rerun 5 --ops neg; status "--rerun without --verify" 2
+run conformance --factor 5 --ops neg; status "--factor without --baseline" 2
+run conformance --verify x --report y; status "--verify with --report" 2
+rm -r "$report"
+first=$work/reports/first
+run conformance --devices cpu:native --ops neg,softmax --tier tiny --report "$first"; status "a baseline" 0
+run conformance --devices cpu:native --ops neg,softmax,abs --tier tiny --baseline "$first" --report "$report"
+status "--baseline" 0; says "--baseline: counts" out '0 regressions, 0 fixed, 0 grown.*[1-9][0-9]* new, 0 removed'
+if command -v python3 > /dev/null; then
+    if python3 "$source/tests/cli/check_report.py" "$report" "$source/docs/conformance-schema.json" > "$work/err"; then
+        ok "a report with a comparison is well formed"
+    else
+        bad "a report with a comparison" "is not well formed"
+    fi
+fi
+run conformance --verify "$report" --baseline "$first"; status "--verify --baseline" 0
+run conformance --verify "$first" --baseline "$report"; status "--verify --baseline, less than before" 0
+says "--baseline: removed" out 'removed .*abs'
+sed -i '0,/"state": "pass"/s//"state": "fail"/' "$first/report.json"
+run conformance --devices cpu:native --ops neg --tier tiny --baseline "$first"; status "--baseline that was altered" 2
+says "--baseline that was altered: which record" err 'cases\[0\]'
 
 # ---- bench ----
 run bench op --op nonsense; status "bench: unknown figure" 2

@@ -15,7 +15,7 @@ typedef enum pco_conformance_tier {
     PCO_CONFORMANCE_QUICK = 0, /* every op, type and variant, a few shapes: a minute on a software device */
     PCO_CONFORMANCE_STANDARD = 1, /* every op, type and variant at all shapes */
     PCO_CONFORMANCE_TINY = 2,     /* the small cases of quick, for slow interpreters (oclgrind) */
-    PCO_CONFORMANCE_FULL = 3,     /* standard, and what takes hours or much memory */
+    PCO_CONFORMANCE_FULL = 3,     /* standard, each case 100 times, and tensors beyond 2^31 bytes */
     PCO_CONFORMANCE_SOAK = 4,     /* full, again and again with new seeds */
 } pco_conformance_tier;
 

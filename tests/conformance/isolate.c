@@ -402,7 +402,7 @@ pco_status pco_conformance_run_isolated(const pco_conformance_options *options,
     run.questions = CONF_QUESTIONS;
     double start = conf_now();
     memset(result, 0, sizeof *result);
-    isolate_fail(&run, conf_list_make(&run.list, options, run.err));
+    isolate_fail(&run, conf_list_make(&run.list, options, device->info, run.err));
     if (!run.status && isolation->log) isolate_resume(&run);
     if (!run.status) isolate_fail(&run, conf_queue_make(&run.queue, &run.list, run.err));
     run.n_slots = isolation->jobs < 1 ? 1 : isolation->jobs < MAX_JOBS ? isolation->jobs : MAX_JOBS;

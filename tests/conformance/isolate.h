@@ -25,7 +25,7 @@ typedef struct conf_list {
 } conf_list;
 
 pco_status conf_list_make(conf_list *list, const pco_conformance_options *options,
-                          pco_error *err) PCO_NODISCARD;
+                          const pco_device_info *info, pco_error *err) PCO_NODISCARD;
 void conf_list_clear(conf_list *list);
 /* Index of a case; PCO_NONE: no such case. */
 uint32_t conf_list_find(const conf_list *list, uint32_t id);

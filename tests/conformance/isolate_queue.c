@@ -60,11 +60,12 @@ static int conf_list_compare(const void *left, const void *right)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-pco_status conf_list_make(conf_list *list, const pco_conformance_options *options, pco_error *err)
+pco_status conf_list_make(conf_list *list, const pco_conformance_options *options,
+                          const pco_device_info *info, pco_error *err)
 {
     *list = (conf_list){0};
     conf_list_build build = {.list = list, .case_id = options->case_id};
-    conf_cases_visit(options->tier, options->ops, conf_list_visit, &build);
+    conf_cases_visit_on(info, options->tier, options->ops, conf_list_visit, &build);
     conf_list_key *keys = malloc((list->count + 1) * sizeof *keys);
     list->by_id = malloc((list->count + 1) * sizeof *list->by_id);
     if (build.failed || !keys || !list->by_id) {

@@ -58,11 +58,16 @@ static bool conf_suite_count_one(void *user, const conf_case *one)
     return true;
 }
 
-uint32_t pco_conformance_count(const pco_conformance_options *options)
+static uint32_t conf_suite_count_on(const pco_conformance_options *options, const pco_device_info *info)
 {
     conf_suite_count count = {.case_id = options->case_id};
-    conf_cases_visit(options->tier, options->ops, conf_suite_count_one, &count);
+    conf_cases_visit_on(info, options->tier, options->ops, conf_suite_count_one, &count);
     return count.count;
+}
+
+uint32_t pco_conformance_count(const pco_conformance_options *options)
+{
+    return conf_suite_count_on(options, NULL);
 }
 
 /* ---- running ---- */
@@ -105,11 +110,11 @@ static pco_status conf_suite_device(const pco_conformance_options *options,
                                     pco_error *err)
 {
     conf_suite_run run = {.options = options, .device = device, .err = err};
-    run.total = pco_conformance_count(options);
+    run.total = conf_suite_count_on(options, device->info);
     pco_status status = conf_result_start(&run.builder, options, device->id, result, err);
     if (status) return status;
     double start = conf_now();
-    conf_cases_visit(options->tier, options->ops, conf_suite_visit, &run);
+    conf_cases_visit_on(device->info, options->tier, options->ops, conf_suite_visit, &run);
     if (run.status == PCO_OK || run.status == PCO_ERROR_DEVICE_LOST) {
         status = conf_result_finish(&run.builder, err);
         if (status) return status;

@@ -139,7 +139,7 @@ static void test_queue(void **state)
     conf_group group;
     pco_error err;
     const pco_conformance_options options = {.tier = PCO_CONFORMANCE_STANDARD, .ops = "add,sub,mul"};
-    assert_int_equal(conf_list_make(&list, &options, &err), PCO_OK);
+    assert_int_equal(conf_list_make(&list, &options, NULL, &err), PCO_OK);
     assert_int_equal(list.count, pco_conformance_count(&options));
     for (uint32_t i = 0; i < list.count; i++) assert_int_equal(conf_list_find(&list, list.items[i].id), i);
     assert_int_equal(conf_list_find(&list, 1), PCO_NONE);
@@ -198,7 +198,7 @@ static void try_group(uint32_t guilty, pco_error *err)
     pco_conformance_isolation isolation = {.jobs = 1};
     conf_isolated run = {.options = &options, .isolation = &isolation, .device = &device, .err = err};
     conf_slot slot = {.run = &run};
-    assert_int_equal(conf_list_make(&run.list, &options, err), PCO_OK);
+    assert_int_equal(conf_list_make(&run.list, &options, NULL, err), PCO_OK);
     assert_int_equal(conf_queue_make(&run.queue, &run.list, err), PCO_OK);
     assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &slot.group));
     uint32_t cases = slot.group.end - slot.group.begin, alone = 0;
@@ -257,7 +257,7 @@ static void test_gone(void **state)
         conf_isolated run = {.options = &options, .isolation = &isolation, .device = &device, .err = &err};
         conf_slot slot = {.run = &run, .busy = true, .begun = true, .order = 2, .unit = 1, .announced = true};
         conf_group rest;
-        assert_int_equal(conf_list_make(&run.list, &options, &err), PCO_OK);
+        assert_int_equal(conf_list_make(&run.list, &options, NULL, &err), PCO_OK);
         assert_int_equal(conf_queue_make(&run.queue, &run.list, &err), PCO_OK);
         assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &slot.group));
         slot.whole = whole;
