@@ -149,7 +149,7 @@ static void test_queue(void **state)
     assert_true(conf_queue_take(&queue, 0, &add, 1, &group));
     assert_int_not_equal(list.items[group.begin].op, PCO_OP_ADD);
     uint32_t *seen = calloc(list.count, sizeof *seen), last = list.items[group.begin].op;
-    group.from = 2;
+    group.from = 2, group.begun = true;
     assert_int_equal(conf_queue_add(&queue, &group, &err), PCO_OK);
     assert_true(conf_queue_take(&queue, PCO_OP_ADD, NULL, 0, &group));
     assert_int_equal(group.from, 2);
