@@ -112,26 +112,38 @@ check_sanitizers() {
   return $status
 }
 
-# The validation layer with synchronisation validation says nothing.
+# The settings of the validation layer, in a folder of their own: validation_settings FOLDER [LOG]. Without a log the
+# messages go to stdout: of several processes, each would begin the file anew.
+validation_settings() {
+  mkdir -p "$1"
+  {
+    echo 'khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG'
+    echo 'khronos_validation.report_flags = error,warn'
+    echo 'khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT'
+    if [ -n "${2:-}" ]; then echo "khronos_validation.log_filename = $2"; fi
+  } >"$1/vk_layer_settings.txt"
+  export VK_LAYER_SETTINGS_PATH=$1 VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
+}
+
+# The validation layer with synchronisation validation says nothing. Conformance runs in one process, so that the
+# layer's log is whole; what the tests print is searched.
 check_validation() {
-  local device status=0 messages=$logs/validation.txt
-  mkdir -p "$build/validation"
-  cat >"$build/validation/vk_layer_settings.txt" <<TEXT
-khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
-khronos_validation.report_flags = error,warn
-khronos_validation.log_filename = $messages
-khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
-TEXT
-  export VK_LAYER_SETTINGS_PATH=$build/validation VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
+  local device name status=0 messages=$logs/validation.txt
   counted=(0 0 0)
   for device in vulkan:lavapipe vulkan:swiftshader; do
     have_device "$device" || { echo "$device is absent"; counted[1]=$((counted[1] + 1)); continue; }
+    name=validation-${device#*:}
     rm -f "$messages"
-    counted on_device "$device" conformance tiny || status=1
-    counted on_device "$device" tests "validation-$device" --suite device --timeout-multiplier 5 || status=1
+    validation_settings "$build/validation/file" "$messages"
+    counted on_device "$device" conformance tiny --in-process || status=1
     if [ -s "$messages" ] || [ ! -e "$messages" ]; then
-      echo "messages of the validation layer on $device (none at all: it was not loaded):"
+      echo "messages of the validation layer on $device (no file at all: it was not loaded):"
       head -n 60 "$messages"
+      counted[1]=$((counted[1] + 1)) status=1
+    fi
+    validation_settings "$build/validation/stdout"
+    counted on_device "$device" tests "$name" --suite device --timeout-multiplier 5 || status=1
+    if grep -E 'VUID-|SYNC-HAZARD|Validation (Error|Warning)' "$build/meson-logs/$name.txt" | head -n 60 | grep .; then
       counted[1]=$((counted[1] + 1)) status=1
     fi
   done

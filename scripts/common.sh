@@ -163,12 +163,13 @@ tests() {
   return $status
 }
 
-# conformance TIER: the suite on the device of PORTICO_BACKEND, ending in a line of counts.
+# conformance TIER [OPTION...]: the suite on the device of PORTICO_BACKEND, ending in a line of counts.
 conformance() {
-  local status=0 json
+  local status=0 json tier=$1
+  shift
   json=$logs/conformance-$(tr -c 'A-Za-z0-9\n' '-' <<<"$PORTICO_BACKEND").json
   # shellcheck disable=SC2086
-  timeout 1200 $emulator "$build/portico" conformance ${emulator:+--in-process} --devices "$PORTICO_BACKEND" --tier "$1" --json >"$json" || status=$?
+  timeout 1200 $emulator "$build/portico" conformance ${emulator:+--in-process} --devices "$PORTICO_BACKEND" --tier "$tier" "$@" --json >"$json" || status=$?
   python3 "$root/scripts/results.py" conformance "$json"
   return $status
 }
