@@ -1,5 +1,6 @@
 /* portico conformance: which operation is wrong on a device, by how much, and how to see it again. */
 #include "cli/cli.h"
+#include "cli/conformance_reproduce.h"
 
 #include "conformance.h"
 #include "graph/op.h"
@@ -24,6 +25,7 @@ typedef struct conformance_arguments {
     const char *devices;
     int json, verbose;
     uint32_t max_failures;
+    conformance_reproducers reproducers;
     pco_conformance_options options;
 } conformance_arguments;
 
@@ -147,6 +149,18 @@ static int conformance_case_id(const char *text, uint32_t *id)
     return 0;
 }
 
+static int conformance_check_reproducers(const conformance_reproducers *wanted,
+                                         const pco_conformance_options *options)
+{
+    if ((wanted->always || wanted->no_run) && !wanted->folder) {
+        cli_error("option %s needs --reproducers", wanted->always ? "--always" : "--no-run");
+        return 0;
+    }
+    if (!wanted->no_run || (options->ops && options->case_id && options->variant)) return 1;
+    cli_error("option --no-run needs --ops, --case and --variant, as a failure prints them");
+    return 0;
+}
+
 static int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
 {
     pco_conformance_options *options = &arguments->options;
@@ -157,6 +171,9 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
         if (!m) m = cli_option(argc, argv, &i, "--ops", NULL, &options->ops);
         if (!m) m = cli_option(argc, argv, &i, "--variant", NULL, &options->variant);
         if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
+        if (!m) m = cli_option(argc, argv, &i, "--reproducers", NULL, &arguments->reproducers.folder);
+        if (!m && (m = cli_option(argc, argv, &i, "--always", NULL, NULL)) > 0) arguments->reproducers.always = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--no-run", NULL, NULL)) > 0) arguments->reproducers.no_run = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--verbose", "-v", NULL)) > 0) arguments->verbose = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--tier", NULL, &value)) > 0 &&
             !pco_conformance_tier_parse(value, &options->tier)) {
@@ -178,6 +195,7 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
         if (!m) return cli_unknown("conformance", argv[i]);
     }
     if (!conformance_check_ops(options->ops)) return CLI_USAGE;
+    if (!conformance_check_reproducers(&arguments->reproducers, options)) return CLI_USAGE;
     if (pco_conformance_count(options) == 0) {
         cli_error("no case matches: tier %s, ops '%s', case %x", pco_conformance_tier_name(options->tier),
                   options->ops ? options->ops : "*", options->case_id);
@@ -236,11 +254,20 @@ static int conformance_devices(const conformance_arguments *arguments, const pco
             continue;
         }
         devices[opened] = (pco_conformance_device){plugin->plugin, device, &entry->info, entry->id};
+        if (arguments->reproducers.no_run) {
+            if (conformance_reproduce_unseen(&arguments->reproducers, &devices[opened], &options))
+                status = CLI_OK;
+            plugin->plugin->device->close(device);
+            free(devices);
+            free(results);
+            return status;
+        }
         if (pco_conformance_run(&options, &devices[opened], 1, &results[opened], &err)) {
             if (!conformance_interrupted) cli_error("%s: %s", entry->id, err.message);
             broken++;
         }
         cli_progress_end(&watch.progress);
+        if (!conformance_reproduce(&arguments->reproducers, &devices[opened], &results[opened])) broken++;
         opened++;
         plugin->plugin->device->close(device);
         devices[opened - 1].device = NULL;
@@ -276,7 +303,8 @@ const cli_command cli_conformance = {
     .summary = "judge a device, one operation at a time, against a float64 oracle",
     .help =
         "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--variant PATTERN]\n"
-        "                           [--seed S] [--case ID] [--max-failures N] [--json] [--verbose]\n\n"
+        "                           [--seed S] [--case ID] [--max-failures N] [--json] [--verbose]\n"
+        "                           [--reproducers DIR [--always | --no-run]]\n\n"
         "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
         "and compares each element with a result computed in double. The bound comes from the device's\n"
         "numeric contract (`portico devices`); the table shows error divided by bound: below 1 passes.\n\n"
@@ -290,6 +318,9 @@ const cli_command cli_conformance = {
         "  --seed S           other random operands (default 0)\n"
         "  --case ID          only that case; failures print the command that repeats each\n"
         "  --max-failures N   failing cases that are described, per device (default 20)\n"
+        "  --reproducers DIR  write a folder into DIR for each failure, with all that shows it again,\n"
+        "                     without Portico too; --always: for cases that pass as well; --no-run: for\n"
+        "                     one case (--ops, --case, --variant) without running it\n"
         "  --json             one object instead of tables\n"
         "  --verbose, -v      a line on stderr for each case and variant\n\n"
         "Exit status: 0 nothing failed, 1 something failed or the run was interrupted, 2 nothing was\n"

@@ -41,8 +41,8 @@ static pco_status conf_problem_infer(conf_problem *problem, pco_error *err)
     return PCO_OK;
 }
 
-pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
-                             const pco_contract *contract, pco_error *err)
+static pco_status conf_problem_build(conf_problem *problem, const conf_case *one, const void *const *data,
+                                     uint64_t seed, const pco_contract *contract, pco_error *err)
 {
     memset(problem, 0, sizeof *problem);
     problem->one = one;
@@ -66,7 +66,10 @@ pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64
         problem->data[i] = malloc(problem->tensors[at].bytes + 8);
         if (!problem->data[i])
             return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a case's data");
-        conf_operand_fill(one, i, data_seed, problem->data[i]);
+        if (data)
+            memcpy(problem->data[i], data[i], problem->tensors[at].bytes);
+        else
+            conf_operand_fill(one, i, data_seed, problem->data[i]);
         if (one->in[i].constant) problem->tensors[at].data = problem->data[i];
         pco_status status =
             oracle_operand_load(&problem->oracle.in[i], &problem->tensors[at], problem->data[i], err);
@@ -76,6 +79,18 @@ pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64
     if (status) return status;
     problem->oracle.n_outputs = problem->node.n_outputs;
     return oracle_run(&problem->oracle, err);
+}
+
+pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
+                             const pco_contract *contract, pco_error *err)
+{
+    return conf_problem_build(problem, one, NULL, seed, contract, err);
+}
+
+pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
+                                  const pco_contract *contract, pco_error *err)
+{
+    return conf_problem_build(problem, one, data, 0, contract, err);
 }
 
 void conf_problem_clear(conf_problem *problem)
@@ -96,6 +111,8 @@ typedef struct conf_run_state {
     pco_proposal proposal;
     void *converted[CONF_MAX_TENSORS];
     void *first[PCO_MAX_OUTPUTS]; /* results of the first run */
+    const conf_observer *observer;
+    const char *variant;
 } conf_run_state;
 
 static pco_status conf_run_propose(conf_run_state *run, pco_error *err)
@@ -235,6 +252,14 @@ static pco_status conf_run_compare(conf_run_state *run, const conf_run_memory *m
     return PCO_OK;
 }
 
+static void conf_run_show(const conf_run_state *run, const conf_run_memory *memory, pco_program *program,
+                          bool ran, pco_status status, const pco_error *err)
+{
+    const conf_execution execution = {run->device, run->problem, memory, program,
+                                      run->variant, ran,         status, status ? err->message : ""};
+    if (run->observer) run->observer->observe(run->observer->user, &execution);
+}
+
 /* Runs `times` times with the given sharing. */
 static pco_status conf_run_times(conf_run_state *run, uint32_t in_place, int times, pco_error *err)
 {
@@ -243,11 +268,16 @@ static pco_status conf_run_times(conf_run_state *run, uint32_t in_place, int tim
     conf_run_describe(run, in_place, &memory);
     pco_status status = conf_run_memory_create(&memory, err);
     if (!status) status = conf_run_prepare(run, &memory, &program, err);
+    if (!status && run->observer && run->observer->prepare_only) {
+        conf_run_show(run, &memory, program, false, PCO_OK, err);
+        status = pco_fail(err, PCO_ERROR_CANCELLED, "not run");
+    }
     for (int i = 0; i < times && !status; i++) {
         status = conf_run_submit(run, &memory, program, err);
         if (!status)
             status = conf_run_compare(run, &memory,
                                       in_place == PCO_NONE ? "the second run" : "running in place", err);
+        conf_run_show(run, &memory, program, true, status, err);
     }
     if (program) run->device->plugin->program->destroy(run->device->device, program);
     conf_run_memory_destroy(&memory);
@@ -361,14 +391,37 @@ static pco_status conf_run_variants(conf_run_state *run, const pco_conformance_o
     if (count > MAX_VARIANTS) count = MAX_VARIANTS;
     for (uint32_t v = 0; v < (count ? count : 1) && !status; v++) {
         pco_conformance_case result = conf_run_result(run->device, run->problem->one, options);
+        const bool own = run->problem->own_choice;
         if (count) result.variant = names[v];
-        if (options->variant && fnmatch(options->variant, result.variant, 0) != 0) continue;
-        run->problem->node.variant = program->variants && count ? v : PCO_NONE;
+        if (!own && options->variant && fnmatch(options->variant, result.variant, 0) != 0) continue;
+        run->problem->node.variant = program->variants && count && !own ? v : PCO_NONE;
+        run->variant = own ? "" : result.variant;
         status = conf_run_variant(run, &result, err);
+        if (own) result.variant = run->node_proposal.variant < count ? names[run->node_proposal.variant] : "";
         report(user, &result);
+        if (own) break;
     }
     run->problem->node.variant = PCO_NONE;
     return status;
+}
+
+pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *problem,
+                            const pco_conformance_options *options, conf_report_fn report, void *user,
+                            pco_error *err)
+{
+    conf_run_state run = {.device = device, .problem = problem, .observer = options->observer};
+    run.part = (pco_part){.size = sizeof run.part,
+                          .n_tensors = problem->n_tensors,
+                          .n_nodes = 1,
+                          .tensors = problem->tensors,
+                          .nodes = &problem->node};
+    pco_status can = device->plugin->program->supports(device->device, &run.part, 0, err);
+    if (can == PCO_OK) return conf_run_variants(&run, options, report, user, err);
+    pco_conformance_case result = conf_run_result(device, problem->one, options);
+    result.state = can == PCO_ERROR_UNSUPPORTED ? PCO_CASE_UNSUPPORTED : PCO_CASE_FAIL;
+    snprintf(result.detail, sizeof result.detail, "%.511s", err->message);
+    report(user, &result);
+    return can == PCO_ERROR_DEVICE_LOST ? can : PCO_OK;
 }
 
 pco_status conf_run_case(const pco_conformance_device *device, const conf_case *one,
@@ -384,27 +437,14 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
     }
     conf_problem problem;
     pco_status status = conf_problem_make(&problem, one, options->seed, &device->info->contract, err);
-    conf_run_state run = {.device = device, .problem = &problem};
-    run.part = (pco_part){.size = sizeof run.part,
-                          .n_tensors = problem.n_tensors,
-                          .n_nodes = 1,
-                          .tensors = problem.tensors,
-                          .nodes = &problem.node};
     if (status == PCO_OK) {
-        pco_status can = device->plugin->program->supports(device->device, &run.part, 0, err);
-        if (can == PCO_OK) {
-            status = conf_run_variants(&run, options, report, user, err);
-            conf_problem_clear(&problem);
-            return status;
-        }
-        result.state = can == PCO_ERROR_UNSUPPORTED ? PCO_CASE_UNSUPPORTED : PCO_CASE_FAIL;
-        if (can == PCO_ERROR_DEVICE_LOST) status = can;
+        status = conf_run_problem(device, &problem, options, report, user, err);
     } else {
         result.state = PCO_CASE_FAIL;
         if (status != PCO_ERROR_OUT_OF_HOST_MEMORY) status = PCO_OK;
+        snprintf(result.detail, sizeof result.detail, "%.511s", err->message);
+        report(user, &result);
     }
-    snprintf(result.detail, sizeof result.detail, "%.511s", err->message);
-    report(user, &result);
     conf_problem_clear(&problem);
     return status;
 }

@@ -16,12 +16,16 @@ typedef struct conf_problem {
     pco_node node;
     oracle_node oracle;
     oracle_rules rules;
+    bool own_choice; /* only the variant that the plugin chooses by itself, not each in turn */
 } conf_problem;
 
 /* Fills *problem; release with conf_problem_clear, also after an error. Errors: INVALID (the case is wrong:
  * a defect of the suite), OUT_OF_HOST_MEMORY. */
 pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
                              const pco_contract *contract, pco_error *err) PCO_NODISCARD;
+/* The same with the operands' values given, in storage format, by input (copied). */
+pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
+                                  const pco_contract *contract, pco_error *err) PCO_NODISCARD;
 void conf_problem_clear(conf_problem *problem);
 
 /* What is to be done with the outcome of one variant. */
@@ -32,6 +36,11 @@ typedef void (*conf_report_fn)(void *user, pco_conformance_case *result);
 pco_status conf_run_case(const pco_conformance_device *device, const conf_case *one,
                          const pco_conformance_options *options, conf_report_fn report, void *user,
                          pco_error *err) PCO_NODISCARD;
+
+/* The variants of a problem that match (or its own choice). As conf_run_case. */
+pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *problem,
+                            const pco_conformance_options *options, conf_report_fn report, void *user,
+                            pco_error *err) PCO_NODISCARD;
 
 /* ---- memory of a run (runner_memory.c) ---- */
 
@@ -55,6 +64,7 @@ typedef struct conf_run_memory {
     uint8_t *image, *after; /* all buffers, one behind the other */
     uint64_t starts[CONF_MAX_TENSORS + 1];
     uint64_t total;
+    bool read; /* `after` holds what the last run left */
 } conf_run_memory;
 
 /* Lays out regions (bytes, alignment, data set by the caller) between canaries and creates the buffers. */
@@ -66,5 +76,26 @@ pco_status conf_run_memory_reset(conf_run_memory *memory, pco_error *err) PCO_NO
 pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tensors,
                                  pco_error *err) PCO_NODISCARD;
 const void *conf_run_memory_result(const conf_run_memory *memory, uint32_t region);
+
+/* ---- looking on ---- */
+
+/* One execution, or a program that is about to be executed. */
+typedef struct conf_execution {
+    const pco_conformance_device *device;
+    const conf_problem *problem;
+    const conf_run_memory *memory; /* image: before the run; after: behind it, if it ran */
+    pco_program *program;
+    const char *variant;
+    bool ran;           /* false: only prepared */
+    pco_status status;  /* of the run and the checks of memory and repeatability; the judge comes later */
+    const char *message;
+} conf_execution;
+
+/* `observe` is called after each execution, or, with prepare_only, instead of the first; then nothing runs. */
+typedef struct conf_observer {
+    void (*observe)(void *user, const conf_execution *execution);
+    void *user;
+    bool prepare_only;
+} conf_observer;
 
 #endif

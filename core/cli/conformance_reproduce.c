@@ -1,0 +1,102 @@
+#include "cli/conformance_reproduce.h"
+
+#include "cli/cli.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* A driver may hang while it compiles, too. */
+enum { PATIENCE_SECONDS = 300 };
+
+/* Waits for a child; 1 when it ended well in time. */
+static int reproduce_wait(pid_t child)
+{
+    int state = 0;
+    for (double start = cli_seconds(); cli_seconds() - start < PATIENCE_SECONDS;) {
+        const struct timespec nap = {.tv_nsec = 20000000};
+        pid_t ended = waitpid(child, &state, WNOHANG);
+        if (ended == child) return WIFEXITED(state) && WEXITSTATUS(state) == CLI_OK;
+        if (ended < 0) return 0;
+        nanosleep(&nap, NULL);
+    }
+    kill(child, SIGKILL);
+    waitpid(child, &state, 0);
+    return 0;
+}
+
+/* In a process of its own, which opens the device anew and prepares the case: here it may be lost, and preparing
+ * may crash. */
+static int reproduce_apart(const conformance_reproducers *wanted, const pco_conformance_device *device,
+                           const pco_conformance_case *one, pco_conformance_tier tier)
+{
+    char id[16], seed[32];
+    const char *words[] = {"portico", "conformance", "--devices", device->id, "--tier",
+                           pco_conformance_tier_name(tier), "--ops", one->op_name, "--seed", seed, "--case", id,
+                           "--variant", one->variant, "--reproducers", wanted->folder, "--no-run", NULL};
+    pid_t child;
+    snprintf(id, sizeof id, "%08x", one->id);
+    snprintf(seed, sizeof seed, "%" PRIu64, one->seed);
+    fflush(NULL);
+    if (posix_spawn(&child, "/proc/self/exe", NULL, NULL, (char **)(uintptr_t)words, environ)) return 0;
+    return reproduce_wait(child);
+}
+
+static int reproduce_one(const conformance_reproducers *wanted, const pco_conformance_device *device,
+                         const pco_conformance_case *one, pco_conformance_tier tier)
+{
+    char name[256], path[1024];
+    pco_error err = {""};
+    const int gone = one->state == PCO_CASE_CRASHED || one->state == PCO_CASE_HUNG ||
+                     one->state == PCO_CASE_DEVICE_LOST;
+    uint32_t flags = wanted->always ? PCO_REPRODUCER_ALWAYS : 0;
+    pco_conformance_reproducer_name(one, name, sizeof name);
+    snprintf(path, sizeof path, "%s/%s", wanted->folder, name);
+    if (gone) {
+        if (reproduce_apart(wanted, device, one, tier)) return 1;
+        flags = PCO_REPRODUCER_NO_DEVICE;
+    }
+    pco_status status = pco_conformance_write_reproducer(device, tier, one, flags, path, &err);
+    if (status) cli_error("%s: %s", path, err.message);
+    return status == PCO_OK;
+}
+
+int conformance_reproduce(const conformance_reproducers *wanted, const pco_conformance_device *device,
+                          const pco_conformance_result *result)
+{
+    uint32_t written = 0, due = 0;
+    if (!wanted->folder) return 1;
+    for (uint32_t i = 0; i < result->n_cases; i++) {
+        const pco_conformance_case *one = &result->cases[i];
+        int bad = pco_conformance_state_is_bad(one->state);
+        if (!bad && !(wanted->always && pco_conformance_state_is_judged(one->state))) continue;
+        due++;
+        written += reproduce_one(wanted, device, one, result->tier) ? 1 : 0;
+    }
+    if (due) fprintf(stderr, "%s: %u of %u reproducers written to %s\n", device->id, written, due, wanted->folder);
+    return written == due;
+}
+
+int conformance_reproduce_unseen(const conformance_reproducers *wanted, const pco_conformance_device *device,
+                                 const pco_conformance_options *options)
+{
+    char name[256], path[1024];
+    pco_error err = {""};
+    pco_conformance_case one = {.id = options->case_id,
+                                .op_name = options->ops,
+                                .variant = options->variant,
+                                .seed = options->seed,
+                                .detail = "not run here: a run crashed, hung or lost the device"};
+    pco_conformance_reproducer_name(&one, name, sizeof name);
+    snprintf(path, sizeof path, "%s/%s", wanted->folder, name);
+    if (!pco_conformance_write_reproducer(device, options->tier, &one, PCO_REPRODUCER_NO_RUN, path, &err)) return 1;
+    cli_error("%s: %s", path, err.message);
+    return 0;
+}
