@@ -1,5 +1,6 @@
 /* portico conformance: which operation is wrong on a device, by how much, and how to see it again. */
 #include "cli/cli.h"
+#include "cli/conformance_bisect.h"
 #include "cli/conformance_reproduce.h"
 
 #include "conformance.h"
@@ -26,6 +27,7 @@ typedef struct conformance_arguments {
     int json, verbose;
     uint32_t max_failures;
     conformance_reproducers reproducers;
+    conformance_bisect_arguments bisect;
     pco_conformance_options options;
 } conformance_arguments;
 
@@ -172,6 +174,14 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
         if (!m) m = cli_option(argc, argv, &i, "--variant", NULL, &options->variant);
         if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
         if (!m) m = cli_option(argc, argv, &i, "--reproducers", NULL, &arguments->reproducers.folder);
+        if (!m) m = cli_option(argc, argv, &i, "--bisect", NULL, &arguments->bisect.model);
+        if (!m) m = cli_option(argc, argv, &i, "--prompt", "-p", &arguments->bisect.prompt);
+        if (!m && (m = cli_option(argc, argv, &i, "--max-tokens", "-n", &value)) > 0 &&
+            !cli_integer("-n", value, 1, 1 << 20, &arguments->bisect.max_tokens))
+            return CLI_USAGE;
+        if (!m && (m = cli_option(argc, argv, &i, "--context", NULL, &value)) > 0 &&
+            !cli_integer("--context", value, 1, 1 << 24, &arguments->bisect.context))
+            return CLI_USAGE;
         if (!m && (m = cli_option(argc, argv, &i, "--always", NULL, NULL)) > 0) arguments->reproducers.always = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--no-run", NULL, NULL)) > 0) arguments->reproducers.no_run = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--verbose", "-v", NULL)) > 0) arguments->verbose = 1;
@@ -283,9 +293,14 @@ static int conformance_devices(const conformance_arguments *arguments, const pco
 
 static int conformance_run(int argc, char **argv)
 {
-    conformance_arguments arguments = {.max_failures = 20, .options = {.tier = PCO_CONFORMANCE_QUICK}};
+    conformance_arguments arguments = {.max_failures = 20, .bisect.max_tokens = 2, .options = {.tier = PCO_CONFORMANCE_QUICK}};
     int status = conformance_parse(argc, argv, &arguments);
     if (status) return status;
+    if (arguments.bisect.model) {
+        arguments.bisect.devices = arguments.devices;
+        arguments.bisect.reproducers = arguments.reproducers.folder;
+        return conformance_bisect(&arguments.bisect);
+    }
     pco_registry *registry = cli_registry(&status);
     if (!registry) return status;
     uint32_t *indices, count = cli_select_devices(registry, arguments.devices, &indices, &status);
@@ -304,7 +319,9 @@ const cli_command cli_conformance = {
     .help =
         "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--variant PATTERN]\n"
         "                           [--seed S] [--case ID] [--max-failures N] [--json] [--verbose]\n"
-        "                           [--reproducers DIR [--always | --no-run]]\n\n"
+        "                           [--reproducers DIR [--always | --no-run]]\n"
+        "       portico conformance --bisect MODEL [--devices LIST] [--prompt TEXT] [-n N] [--context N]\n"
+        "                           [--reproducers DIR]\n\n"
         "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
         "and compares each element with a result computed in double. The bound comes from the device's\n"
         "numeric contract (`portico devices`); the table shows error divided by bound: below 1 passes.\n\n"
@@ -321,6 +338,9 @@ const cli_command cli_conformance = {
         "  --reproducers DIR  write a folder into DIR for each failure, with all that shows it again,\n"
         "                     without Portico too; --always: for cases that pass as well; --no-run: for\n"
         "                     one case (--ops, --case, --variant) without running it\n"
+        "  --bisect MODEL     run a model's operations one by one, each on the operands that cpu:reference\n"
+        "                     made, find the first that is out of its bound and make it small; --prompt\n"
+        "                     TEXT, -n N (tokens behind the prompt, default 2), --context N\n"
         "  --json             one object instead of tables\n"
         "  --verbose, -v      a line on stderr for each case and variant\n\n"
         "Exit status: 0 nothing failed, 1 something failed or the run was interrupted, 2 nothing was\n"
