@@ -252,8 +252,8 @@ pco_status ocl_program_find(pco_device *device, uint32_t kernel, const int32_t *
     return PCO_OK;
 }
 
-pco_status ocl_program_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
-                                pco_error *err)
+pco_status ocl_program_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch,
+                                pco_dispatch_info *info, pco_error *err)
 {
     pco_device *device = (pco_device *)gpu;
     ocl_build build;

@@ -107,9 +107,9 @@ static pco_status vk_load_module(pco_device *device, uint32_t kernel, pco_error 
     };
     char what[160];
     snprintf(what, sizeof what, "kernel '%s': vkCreateShaderModule", pco_gpu_kernels[kernel].name);
-    status = vk_check(device,
-                      device->vk.CreateShaderModule(device->handle, &info, NULL, &device->modules[kernel]),
-                      err, what);
+    status =
+        vk_check(device, device->vk.CreateShaderModule(device->handle, &info, NULL, &device->modules[kernel]),
+                 err, what);
     vk_release(device->gpu.host, words);
     return status;
 }

@@ -288,7 +288,8 @@ static pco_status vk_describe_dispatch(pco_gpu_device *gpu, const pco_gpu_dispat
                                        pco_dispatch_info *info, pco_error *err)
 {
     pco_status status = vk_pipeline_describe((pco_device *)gpu, dispatch, info, err);
-    for (uint32_t i = 0; i < info->n_bindings; i++) info->bindings[i].bytes = vk_rounded(info->bindings[i].bytes);
+    for (uint32_t i = 0; i < info->n_bindings; i++)
+        info->bindings[i].bytes = vk_rounded(info->bindings[i].bytes);
     return status;
 }
 

@@ -182,8 +182,10 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
         if (!m && (m = cli_option(argc, argv, &i, "--context", NULL, &value)) > 0 &&
             !cli_integer("--context", value, 1, 1 << 24, &arguments->bisect.context))
             return CLI_USAGE;
-        if (!m && (m = cli_option(argc, argv, &i, "--always", NULL, NULL)) > 0) arguments->reproducers.always = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--no-run", NULL, NULL)) > 0) arguments->reproducers.no_run = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--always", NULL, NULL)) > 0)
+            arguments->reproducers.always = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--no-run", NULL, NULL)) > 0)
+            arguments->reproducers.no_run = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--verbose", "-v", NULL)) > 0) arguments->verbose = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--tier", NULL, &value)) > 0 &&
             !pco_conformance_tier_parse(value, &options->tier)) {
@@ -293,7 +295,8 @@ static int conformance_devices(const conformance_arguments *arguments, const pco
 
 static int conformance_run(int argc, char **argv)
 {
-    conformance_arguments arguments = {.max_failures = 20, .bisect.max_tokens = 2, .options = {.tier = PCO_CONFORMANCE_QUICK}};
+    conformance_arguments arguments = {
+        .max_failures = 20, .bisect.max_tokens = 2, .options = {.tier = PCO_CONFORMANCE_QUICK}};
     int status = conformance_parse(argc, argv, &arguments);
     if (status) return status;
     if (arguments.bisect.model) {

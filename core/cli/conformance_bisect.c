@@ -15,7 +15,8 @@
 
 enum { BISECT_LARGEST_CHUNK = 256, BISECT_ATTEMPTS = 600 };
 
-/* A graph of the model, made ready on the device under test: that is how it is rewritten, and how it runs whole. */
+/* A graph of the model, made ready on the device under test: that is how it is rewritten, and how it runs
+ * whole. */
 typedef struct bisect_stage {
     pco_graph *source; /* keeps the constants */
     pco_executable *executable;
@@ -36,7 +37,7 @@ typedef struct bisect_run {
     int64_t n_prompt, n_ids;
     int whole_failed; /* 1: the whole graph could not run, whole_error says why */
     pco_error whole_error;
-    double whole; /* largest difference of a logit over its bound, whole graphs, device and reference */
+    double whole;      /* largest difference of a logit over its bound, whole graphs, device and reference */
     int64_t different; /* steps at which the likeliest token differs */
     int64_t steps;
 } bisect_run;
@@ -70,7 +71,8 @@ static pco_status bisect_stage_make(bisect_run *run, bisect_stage *stage, const 
         pco_seq2seq_build_decode(&nn, &file->transformer, context, rows, 1);
     const pco_executable_params params = {.name = stage->name};
     pco_status status = pco_graph_check(stage->source, err);
-    if (!status) status = pco_executable_create(run->session, stage->source, &params, &stage->executable, err);
+    if (!status)
+        status = pco_executable_create(run->session, stage->source, &params, &stage->executable, err);
     return status;
 }
 
@@ -128,8 +130,8 @@ static void bisect_compare(bisect_run *run, const float *want)
 static pco_status bisect_both(bisect_run *run, const bisect_stage *stage, const pco_bisect_input *inputs,
                               uint32_t n_inputs, pco_error *err)
 {
-    pco_status status = pco_bisect_run(run->bisect, pco_executable_graph(stage->executable), stage->name, inputs,
-                                       n_inputs, bisect_on_node, run, err);
+    pco_status status = pco_bisect_run(run->bisect, pco_executable_graph(stage->executable), stage->name,
+                                       inputs, n_inputs, bisect_on_node, run, err);
     if (status || pco_bisect_first(run->bisect)->found || run->whole_failed) return status;
     run->whole_failed = bisect_whole(run, stage, inputs, n_inputs, &run->whole_error) != PCO_OK;
     const float *want = pco_bisect_output(run->bisect, "logits");
@@ -144,8 +146,7 @@ static pco_status bisect_chunk(bisect_run *run, const bisect_stage *stage, const
     const pco_model_file *file = run->model->file;
     const int32_t starts = (int32_t)start, lengths = (int32_t)(start + count), row = (int32_t)count - 1,
                   source = (int32_t)run->n_prompt;
-    const int32_t offset =
-        file->family == PCO_FAMILY_LLAMA ? 0 : (int32_t)file->transformer.position_offset;
+    const int32_t offset = file->family == PCO_FAMILY_LLAMA ? 0 : (int32_t)file->transformer.position_offset;
     int32_t positions[BISECT_LARGEST_CHUNK], padded[BISECT_LARGEST_CHUNK];
     for (int64_t i = 0; i < stage->rows; i++) {
         positions[i] = starts + offset + (int32_t)i;
@@ -173,13 +174,15 @@ static int64_t bisect_rows(int64_t count, int64_t most)
 static pco_status bisect_read_prompt(bisect_run *run, pco_error *err)
 {
     const pco_model_file *file = run->model->file;
-    const int64_t context = run->model->context_length, most = context < BISECT_LARGEST_CHUNK ? context : BISECT_LARGEST_CHUNK;
+    const int64_t context = run->model->context_length,
+                  most = context < BISECT_LARGEST_CHUNK ? context : BISECT_LARGEST_CHUNK;
     const int llama = file->family == PCO_FAMILY_LLAMA;
     int64_t rows = bisect_rows(run->n_prompt, llama ? most : context);
     pco_status status = bisect_stage_make(run, &run->prompt, llama ? "prompt" : "encoder", rows, err);
     if (status) return status;
     if (llama) {
-        for (int64_t done = 0; !status && done < run->n_prompt && !pco_bisect_first(run->bisect)->found; done += rows) {
+        for (int64_t done = 0; !status && done < run->n_prompt && !pco_bisect_first(run->bisect)->found;
+             done += rows) {
             int64_t count = run->n_prompt - done < rows ? run->n_prompt - done : rows;
             status = bisect_chunk(run, &run->prompt, run->ids + done, done, count, err);
         }
@@ -188,7 +191,8 @@ static pco_status bisect_read_prompt(bisect_run *run, pco_error *err)
     const int32_t lengths = (int32_t)run->n_prompt;
     int32_t *padded = malloc((size_t)rows * sizeof *padded);
     if (!padded) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tokens");
-    for (int64_t i = 0; i < rows; i++) padded[i] = i < run->n_prompt ? run->ids[i] : file->transformer.pad_token_id;
+    for (int64_t i = 0; i < rows; i++)
+        padded[i] = i < run->n_prompt ? run->ids[i] : file->transformer.pad_token_id;
     const pco_bisect_input inputs[] = {{"ids", padded, (uint64_t)rows * sizeof *padded},
                                        {"lengths", &lengths, sizeof lengths}};
     status = bisect_both(run, &run->prompt, inputs, 2, err);
@@ -202,10 +206,12 @@ static pco_status bisect_generate(bisect_run *run, pco_error *err)
     const pco_model_file *file = run->model->file;
     const int llama = file->family == PCO_FAMILY_LLAMA;
     const float *logits = llama ? pco_bisect_output(run->bisect, "logits") : NULL;
-    int32_t id = llama ? logits ? (int32_t)bisect_argmax(logits, run->vocab) : 0 : file->transformer.decoder_start_token_id;
+    int32_t id = llama ? logits ? (int32_t)bisect_argmax(logits, run->vocab) : 0
+                       : file->transformer.decoder_start_token_id;
     int64_t position = llama ? run->n_prompt : 0;
     pco_status status = bisect_stage_make(run, &run->step, llama ? "step" : "decoder", 1, err);
-    for (int64_t n = 0; !status && n < run->arguments->max_tokens && position < run->model->context_length; n++) {
+    for (int64_t n = 0; !status && n < run->arguments->max_tokens && position < run->model->context_length;
+         n++) {
         status = bisect_chunk(run, &run->step, &id, position++, 1, err);
         logits = pco_bisect_output(run->bisect, "logits");
         if (status || pco_bisect_first(run->bisect)->found || !logits) break;
@@ -220,8 +226,8 @@ static void bisect_print_ops(const bisect_run *run, const char *id)
 {
     const pco_bisect_op *ops;
     uint32_t count = pco_bisect_ops(run->bisect, &ops), nodes = 0;
-    printf("%s: %s\n  %-29s %6s %12s  %s\n", id, pco_session_device(run->session)->name, "op", "nodes", "error/bound",
-           "at");
+    printf("%s: %s\n  %-29s %6s %12s  %s\n", id, pco_session_device(run->session)->name, "op", "nodes",
+           "error/bound", "at");
     for (uint32_t i = 0; i < count; i++) {
         nodes += ops[i].nodes;
         printf("  %-29s %6u %12.3g  %s", ops[i].name, ops[i].nodes, ops[i].worst, ops[i].node);
@@ -285,9 +291,11 @@ static int bisect_report(bisect_run *run, const char *id)
         return CLI_FAILED;
     }
     printf("  the whole model, %" PRId64 " tokens: logits differ by %.3g of %g (|y| + rms), %" PRId64
-           " tokens differ\n", run->steps, run->whole, COMPARE_BOUND, run->different);
+           " tokens differ\n",
+           run->steps, run->whole, COMPARE_BOUND, run->different);
     if (run->whole <= 1 && !run->different) return CLI_OK;
-    printf("  each op alone is right and together they are not: look at barriers, placement of memory, state\n");
+    printf(
+        "  each op alone is right and together they are not: look at barriers, placement of memory, state\n");
     return CLI_FAILED;
 }
 
@@ -298,7 +306,8 @@ typedef struct bisect_device {
     pco_conformance_device device;
 } bisect_device;
 
-static pco_status bisect_open(const pco_registry *registry, uint32_t index, bisect_device *out, pco_error *err)
+static pco_status bisect_open(const pco_registry *registry, uint32_t index, bisect_device *out,
+                              pco_error *err)
 {
     const pco_device_entry *entries;
     const pco_plugin_entry *plugins;
@@ -325,22 +334,23 @@ static pco_status bisect_tokens(bisect_run *run, pco_error *err)
     pco_status status = pco_model_tokenize(run->model, prompt, strlen(prompt), 1, &run->ids, &count, err);
     run->n_prompt = (int64_t)count;
     if (!status && (count == 0 || run->n_prompt >= run->model->context_length))
-        status = pco_fail(err, PCO_ERROR_INVALID, "the prompt has %zu tokens; it can have 1 to %" PRId64, count,
-                          run->model->context_length - 1);
+        status = pco_fail(err, PCO_ERROR_INVALID, "the prompt has %zu tokens; it can have 1 to %" PRId64,
+                          count, run->model->context_length - 1);
     return status;
 }
 
 /* One device. */
-static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *model, const pco_registry *registry,
-                      uint32_t index, const bisect_device *reference)
+static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *model,
+                      const pco_registry *registry, uint32_t index, const bisect_device *reference)
 {
     bisect_run run = {.arguments = arguments, .model = model, .vocab = pco_model_vocab(model->file)};
     bisect_device device = {0};
     pco_error err = {""};
     int status = CLI_FAILED;
     run.logits = malloc((size_t)run.vocab * sizeof *run.logits);
-    pco_status result = run.logits ? bisect_open(registry, index, &device, &err)
-                                   : pco_fail(&err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for logits");
+    pco_status result = run.logits
+                            ? bisect_open(registry, index, &device, &err)
+                            : pco_fail(&err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for logits");
     if (!result) result = bisect_tokens(&run, &err);
     if (!result) result = pco_session_open(model->context->registry, device.device.id, &run.session, &err);
     if (!result) result = pco_bisect_create(&device.device, &reference->device, &run.bisect, &err);
@@ -366,14 +376,17 @@ int conformance_bisect(const conformance_bisect_arguments *given)
     int status = CLI_OK;
     pco_context *context = cli_context(NULL, &status);
     if (!context) return status;
-    uint32_t *indices, count = cli_select_devices(context->registry, arguments.devices, &indices, &status), wanted, found;
+    uint32_t *indices, count = cli_select_devices(context->registry, arguments.devices, &indices, &status),
+                       wanted, found;
     pco_model *model = NULL;
     bisect_device reference = {0};
     pco_error err = {""};
-    if (!arguments.prompt) arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
+    if (!arguments.prompt)
+        arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
     cli_watch_interrupt();
     pco_status result = count ? PCO_OK : pco_fail(&err, PCO_ERROR_NOT_FOUND, "no device");
-    if (!result) result = cli_open_model(context, arguments.model, "cpu:reference", arguments.context, &model, &err);
+    if (!result)
+        result = cli_open_model(context, arguments.model, "cpu:reference", arguments.context, &model, &err);
     if (!result) result = pco_registry_select(context->registry, "cpu:reference", &wanted, 1, &found, &err);
     if (!result) result = bisect_open(context->registry, wanted, &reference, &err);
     if (result && count) status = cli_fail(&err);

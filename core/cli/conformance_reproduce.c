@@ -32,15 +32,18 @@ static int reproduce_wait(pid_t child)
     return 0;
 }
 
-/* In a process of its own, which opens the device anew and prepares the case: here it may be lost, and preparing
- * may crash. */
+/* In a process of its own, which opens the device anew and prepares the case: here it may be lost, and
+ * preparing may crash. */
 static int reproduce_apart(const conformance_reproducers *wanted, const pco_conformance_device *device,
                            const pco_conformance_case *one, pco_conformance_tier tier)
 {
     char id[16], seed[32];
-    const char *words[] = {"portico", "conformance", "--devices", device->id, "--tier",
-                           pco_conformance_tier_name(tier), "--ops", one->op_name, "--seed", seed, "--case", id,
-                           "--variant", one->variant, "--reproducers", wanted->folder, "--no-run", NULL};
+    const char *words[] = {"portico",      "conformance", "--devices",
+                           device->id,     "--tier",      pco_conformance_tier_name(tier),
+                           "--ops",        one->op_name,  "--seed",
+                           seed,           "--case",      id,
+                           "--variant",    one->variant,  "--reproducers",
+                           wanted->folder, "--no-run",    NULL};
     pid_t child;
     snprintf(id, sizeof id, "%08x", one->id);
     snprintf(seed, sizeof seed, "%" PRIu64, one->seed);
@@ -54,8 +57,8 @@ static int reproduce_one(const conformance_reproducers *wanted, const pco_confor
 {
     char name[256], path[1024];
     pco_error err = {""};
-    const int gone = one->state == PCO_CASE_CRASHED || one->state == PCO_CASE_HUNG ||
-                     one->state == PCO_CASE_DEVICE_LOST;
+    const int gone =
+        one->state == PCO_CASE_CRASHED || one->state == PCO_CASE_HUNG || one->state == PCO_CASE_DEVICE_LOST;
     uint32_t flags = wanted->always ? PCO_REPRODUCER_ALWAYS : 0;
     pco_conformance_reproducer_name(one, name, sizeof name);
     snprintf(path, sizeof path, "%s/%s", wanted->folder, name);
@@ -80,7 +83,8 @@ int conformance_reproduce(const conformance_reproducers *wanted, const pco_confo
         due++;
         written += reproduce_one(wanted, device, one, result->tier) ? 1 : 0;
     }
-    if (due) fprintf(stderr, "%s: %u of %u reproducers written to %s\n", device->id, written, due, wanted->folder);
+    if (due)
+        fprintf(stderr, "%s: %u of %u reproducers written to %s\n", device->id, written, due, wanted->folder);
     return written == due;
 }
 
@@ -96,7 +100,8 @@ int conformance_reproduce_unseen(const conformance_reproducers *wanted, const pc
                                 .detail = "not run here: a run crashed, hung or lost the device"};
     pco_conformance_reproducer_name(&one, name, sizeof name);
     snprintf(path, sizeof path, "%s/%s", wanted->folder, name);
-    if (!pco_conformance_write_reproducer(device, options->tier, &one, PCO_REPRODUCER_NO_RUN, path, &err)) return 1;
+    if (!pco_conformance_write_reproducer(device, options->tier, &one, PCO_REPRODUCER_NO_RUN, path, &err))
+        return 1;
     cli_error("%s: %s", path, err.message);
     return 0;
 }

@@ -10,8 +10,8 @@ typedef struct conformance_reproducers {
     int no_run;         /* of one case, without running it */
 } conformance_reproducers;
 
-/* Writes a folder for each case of `result` that went wrong (or, with always, that was judged), before the device is
- * closed. Returns 0 after a message when one could not be written. */
+/* Writes a folder for each case of `result` that went wrong (or, with always, that was judged), before the
+ * device is closed. Returns 0 after a message when one could not be written. */
 int conformance_reproduce(const conformance_reproducers *wanted, const pco_conformance_device *device,
                           const pco_conformance_result *result);
 

@@ -88,7 +88,8 @@ static pco_status bisect_state_data(pco_bisect *bisect, const pco_tensor *tensor
         if (strcmp(state->name, tensor->name) == 0) {
             *data = state->data;
             if (state->bytes == tensor->bytes) return PCO_OK;
-            return pco_fail(err, PCO_ERROR_INVALID, "state '%s' has another size in another graph", tensor->name);
+            return pco_fail(err, PCO_ERROR_INVALID, "state '%s' has another size in another graph",
+                            tensor->name);
         }
     bisect_state *state = calloc(1, sizeof *state);
     if (state) {
@@ -134,7 +135,8 @@ static pco_status bisect_begin(pco_bisect *bisect, const pco_graph *graph, const
             status = bisect_new_value(bisect, t, err);
             for (uint32_t i = 0; !status && i < n_inputs; i++)
                 if (strcmp(inputs[i].name, x->name) == 0)
-                    memcpy(bisect->values[t], inputs[i].data, inputs[i].bytes < x->bytes ? inputs[i].bytes : x->bytes);
+                    memcpy(bisect->values[t], inputs[i].data,
+                           inputs[i].bytes < x->bytes ? inputs[i].bytes : x->bytes);
         }
         if (status) return status;
     }
@@ -144,7 +146,8 @@ static pco_status bisect_begin(pco_bisect *bisect, const pco_graph *graph, const
 const void *pco_bisect_output(const pco_bisect *bisect, const char *name)
 {
     for (uint32_t t = 0; bisect->graph && t < bisect->n_values; t++)
-        if (bisect->graph->tensors[t].kind == PCO_KIND_OUTPUT && strcmp(bisect->graph->tensors[t].name, name) == 0)
+        if (bisect->graph->tensors[t].kind == PCO_KIND_OUTPUT &&
+            strcmp(bisect->graph->tensors[t].name, name) == 0)
             return bisect->values[t];
     return NULL;
 }
@@ -181,17 +184,20 @@ static pco_status bisect_problem_make(const pco_bisect *bisect, const pco_node *
     one->n_inputs = node->n_inputs;
     one->attrs_size = node->attrs_size;
     if (node->attrs_size > sizeof one->attrs.bytes)
-        return pco_fail(err, PCO_ERROR_INTERNAL, "node '%s' has %u bytes of attributes", node->name, node->attrs_size);
+        return pco_fail(err, PCO_ERROR_INTERNAL, "node '%s' has %u bytes of attributes", node->name,
+                        node->attrs_size);
     if (node->attrs_size) memcpy(one->attrs.bytes, node->attrs, node->attrs_size);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         uint32_t t = node->inputs[i];
         if (t == PCO_NONE) continue;
         const pco_tensor *x = &bisect->graph->tensors[t];
         conf_operand *in = &one->in[i];
-        *in = (conf_operand){.present = true, .constant = x->kind == PCO_KIND_CONSTANT, .dtype = x->dtype, .rank = x->rank};
+        *in = (conf_operand){
+            .present = true, .constant = x->kind == PCO_KIND_CONSTANT, .dtype = x->dtype, .rank = x->rank};
         memcpy(in->shape, x->shape, sizeof in->shape);
         if (!bisect->values[t])
-            return pco_fail(err, PCO_ERROR_INTERNAL, "node '%s': operand '%s' has no value", node->name, x->name);
+            return pco_fail(err, PCO_ERROR_INTERNAL, "node '%s': operand '%s' has no value", node->name,
+                            x->name);
         problem->data[i] = malloc(x->bytes + 8);
         if (!problem->data[i]) return bisect_no_memory(err);
         memcpy(problem->data[i], bisect->values[t], x->bytes);
@@ -262,7 +268,8 @@ static void bisect_take_outputs(void *user, const conf_execution *execution)
 }
 
 /* Makes the node's outputs on the reference device. That of a state_write is the state itself. */
-static pco_status bisect_advance(pco_bisect *bisect, const pco_node *node, conf_problem *problem, pco_error *err)
+static pco_status bisect_advance(pco_bisect *bisect, const pco_node *node, conf_problem *problem,
+                                 pco_error *err)
 {
     const pco_graph *graph = bisect->graph;
     bisect_take take = {bisect, node, 0};
@@ -351,17 +358,21 @@ pco_status pco_bisect_run(pco_bisect *bisect, const pco_graph *graph, const char
     return status;
 }
 
-pco_status pco_bisect_write_reproducer(pco_bisect *bisect, const char *repeat, const char *folder, pco_error *err)
+pco_status pco_bisect_write_reproducer(pco_bisect *bisect, const char *repeat, const char *folder,
+                                       pco_error *err)
 {
     const pco_bisect_fault *fault = &bisect->fault;
     char title[900], variant[64];
     pco_conformance_case result;
-    if (!fault->found) return pco_fail(err, PCO_ERROR_NOT_FOUND, "nothing is wrong: there is nothing to reproduce");
-    snprintf(title, sizeof title, "%s, from %s, node '%s'", bisect->problem.one.label, fault->graph, fault->node);
+    if (!fault->found)
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "nothing is wrong: there is nothing to reproduce");
+    snprintf(title, sizeof title, "%s, from %s, node '%s'", bisect->problem.one.label, fault->graph,
+             fault->node);
     conf_reproducer_text text = {
         .title = title, .found = fault->result.detail, .repeat = repeat, .variant = fault->variant};
     conf_reproducer writer = {.text = &text, .target = folder, .always = true};
-    const conf_observer observer = {conf_reproducer_observe, &writer, fault->result.state == PCO_CASE_DEVICE_LOST};
+    const conf_observer observer = {conf_reproducer_observe, &writer,
+                                    fault->result.state == PCO_CASE_DEVICE_LOST};
     pco_status status = bisect_try(bisect, &bisect->problem, &observer, &result, variant, err);
     if (writer.status) return pco_fail(err, writer.status, "%s", writer.err.message);
     if (status || writer.written) return status;

@@ -1,5 +1,5 @@
-/* A whole model, op by op: each node runs alone on the device under test, fed with what the reference device made
- * of the nodes before it, and is judged as any case of the suite is. */
+/* A whole model, op by op: each node runs alone on the device under test, fed with what the reference device
+ * made of the nodes before it, and is judged as any case of the suite is. */
 #ifndef CONF_BISECT_H
 #define CONF_BISECT_H
 
@@ -41,9 +41,9 @@ typedef struct pco_bisect_input {
 /* Called before each node; returns 0 to stop (CANCELLED). May be NULL. */
 typedef int (*pco_bisect_progress_fn)(void *user, const char *graph, uint32_t node, uint32_t nodes);
 
-/* Runs a graph (as it runs on the device: decomposed and fused) once. States are kept by name from graph to graph,
- * zero at first. Stops at the first wrong node: see pco_bisect_first. Errors: those of the reference device, which
- * must itself be right; DEVICE_LOST is a fault, not an error. */
+/* Runs a graph (as it runs on the device: decomposed and fused) once. States are kept by name from graph to
+ * graph, zero at first. Stops at the first wrong node: see pco_bisect_first. Errors: those of the reference
+ * device, which must itself be right; DEVICE_LOST is a fault, not an error. */
 pco_status pco_bisect_run(pco_bisect *bisect, const pco_graph *graph, const char *name,
                           const pco_bisect_input *inputs, uint32_t n_inputs, pco_bisect_progress_fn progress,
                           void *user, pco_error *err) PCO_NODISCARD;
@@ -54,9 +54,9 @@ const void *pco_bisect_output(const pco_bisect *bisect, const char *name);
 const pco_bisect_fault *pco_bisect_first(const pco_bisect *bisect);
 uint32_t pco_bisect_ops(const pco_bisect *bisect, const pco_bisect_op **ops);
 
-/* Makes the problem of the first fault smaller, dimension by dimension, with slices of its own data, as long as it
- * stays wrong. At most `attempts` runs. Returns how many were made; the fault's `result` and `problem` follow.
- * Errors: OUT_OF_HOST_MEMORY. */
+/* Makes the problem of the first fault smaller, dimension by dimension, with slices of its own data, as long
+ * as it stays wrong. At most `attempts` runs. Returns how many were made; the fault's `result` and `problem`
+ * follow. Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_bisect_minimise(pco_bisect *bisect, uint32_t attempts, uint32_t *made,
                                pco_error *err) PCO_NODISCARD;
 

@@ -23,7 +23,7 @@ struct pco_bisect {
     const pco_conformance_device *device, *reference;
     bisect_state *states;
     const pco_graph *graph; /* that ran last; its values are valid until the next run */
-    void **values;          /* by tensor: of node outputs and inputs, owned unless a state's or a constant's */
+    void **values; /* by tensor: of node outputs and inputs, owned unless a state's or a constant's */
     unsigned char *owned;
     uint32_t n_values;
     uint32_t n_ops;
@@ -33,8 +33,8 @@ struct pco_bisect {
     bisect_problem problem; /* of the fault */
 };
 
-/* Runs a problem on the device under test, by the plugin's own choice of variant. *result keeps static strings;
- * variant[64] receives the variant. Errors: OUT_OF_HOST_MEMORY; a lost device is a result. */
+/* Runs a problem on the device under test, by the plugin's own choice of variant. *result keeps static
+ * strings; variant[64] receives the variant. Errors: OUT_OF_HOST_MEMORY; a lost device is a result. */
 pco_status bisect_try(const pco_bisect *bisect, const bisect_problem *problem, const conf_observer *observer,
                       pco_conformance_case *result, char *variant, pco_error *err) PCO_NODISCARD;
 void bisect_problem_clear(bisect_problem *problem);

@@ -1,5 +1,5 @@
-/* Smaller problems with the same fault. Dimensions that belong together are found by trial: a set of equal sizes, in
- * operands and in attributes, may shrink when shape inference accepts the smaller problem. */
+/* Smaller problems with the same fault. Dimensions that belong together are found by trial: a set of equal
+ * sizes, in operands and in attributes, may shrink when shape inference accepts the smaller problem. */
 #include "bisect_internal.h"
 
 #include "base/error.h"
@@ -10,8 +10,8 @@
 
 enum { BISECT_MEMBERS = 12 }; /* dimensions that may change together, at most */
 
-/* One size: dimension `dim` of an operand, or (operand PCO_NONE) a whole number at `dim` bytes into the attributes.
- * half: it is half the size of the others (channels in pairs). */
+/* One size: dimension `dim` of an operand, or (operand PCO_NONE) a whole number at `dim` bytes into the
+ * attributes. half: it is half the size of the others (channels in pairs). */
 typedef struct bisect_member {
     uint32_t operand, dim;
     bool half;
@@ -42,18 +42,22 @@ static bool bisect_infers(const conf_case *one)
 
 /* ---- data ---- */
 
-/* Elements begin .. begin + count - 1 of dimension `dim`. In blocks of a quantised type along the last one. */
-static void *bisect_slice(const conf_operand *in, uint32_t dim, const void *data, int64_t begin, int64_t count)
+/* Elements begin .. begin + count - 1 of dimension `dim`. In blocks of a quantised type along the last one.
+ */
+static void *bisect_slice(const conf_operand *in, uint32_t dim, const void *data, int64_t begin,
+                          int64_t count)
 {
     int64_t block = oracle_block_count(in->dtype), unit = oracle_block_bytes(in->dtype), outer = 1;
     int64_t inner = unit, size = in->shape[dim];
     const bool last = dim + 1 == in->rank;
     for (uint32_t d = 0; d < dim; d++) outer *= in->shape[d];
-    for (uint32_t d = dim + 1; d < in->rank; d++) inner *= d + 1 == in->rank ? in->shape[d] / block : in->shape[d];
+    for (uint32_t d = dim + 1; d < in->rank; d++)
+        inner *= d + 1 == in->rank ? in->shape[d] / block : in->shape[d];
     if (last) size /= block, begin /= block, count /= block;
     unsigned char *out = malloc((size_t)(outer * count * inner) + 8);
     for (int64_t o = 0; out && o < outer; o++)
-        memcpy(out + o * count * inner, (const unsigned char *)data + (o * size + begin) * inner, (size_t)(count * inner));
+        memcpy(out + o * count * inner, (const unsigned char *)data + (o * size + begin) * inner,
+               (size_t)(count * inner));
     return out;
 }
 
@@ -137,8 +141,8 @@ static bool bisect_attempt(bisect_search *search, bisect_problem *smaller)
     char variant[64];
     search->made++;
     search->status = bisect_try(bisect, smaller, NULL, &result, variant, search->err);
-    if (search->status || !pco_conformance_state_is_bad(result.state) || result.state == PCO_CASE_MISTRUSTED ||
-        result.state != bisect->fault.result.state)
+    if (search->status || !pco_conformance_state_is_bad(result.state) ||
+        result.state == PCO_CASE_MISTRUSTED || result.state != bisect->fault.result.state)
         return false;
     bisect_problem_clear(&bisect->problem);
     bisect->problem = *smaller;
@@ -166,7 +170,8 @@ static bool bisect_shrink_to(bisect_search *search, uint32_t mask, int64_t size)
     return accepted;
 }
 
-/* From size n: 1, then halves, then what lies between the smallest that is wrong and the largest that is not. */
+/* From size n: 1, then halves, then what lies between the smallest that is wrong and the largest that is not.
+ */
 static bool bisect_shrink(bisect_search *search, uint32_t mask, int64_t n)
 {
     int64_t low = 1, high = n;
@@ -202,7 +207,8 @@ static void bisect_find_members(bisect_search *search, int64_t n)
     const pco_attr_info *attr;
     search->n_members = 0;
     for (uint32_t i = 0; i < one->n_inputs; i++)
-        for (uint32_t d = 0; one->in[i].present && d < one->in[i].rank; d++) bisect_add_member(search, i, d, n);
+        for (uint32_t d = 0; one->in[i].present && d < one->in[i].rank; d++)
+            bisect_add_member(search, i, d, n);
     for (uint32_t a = 0; (attr = pco_op_attr(op, a)) != NULL; a++) {
         int64_t count = 0;
         if (attr->type != PCO_ATTR_VECTOR) continue;
@@ -229,7 +235,8 @@ static uint32_t bisect_sizes(const bisect_problem *problem, int64_t *sizes, uint
     if (!one->n_inputs || !count) { /* ops without operands have their shape in the attributes */
         const pco_attr_info *attr;
         for (uint32_t a = 0; (attr = pco_op_attr(pco_op_find(one->op), a)) != NULL; a++)
-            for (uint32_t e = 1; attr->type == PCO_ATTR_VECTOR && e <= PCO_MAX_RANK && count < capacity; e++) {
+            for (uint32_t e = 1; attr->type == PCO_ATTR_VECTOR && e <= PCO_MAX_RANK && count < capacity;
+                 e++) {
                 int64_t value;
                 memcpy(&value, one->attrs.bytes + attr->offset + 8 * e, sizeof value);
                 if (value > 1) sizes[count++] = value;
@@ -239,8 +246,8 @@ static uint32_t bisect_sizes(const bisect_problem *problem, int64_t *sizes, uint
     return count;
 }
 
-/* Tries every set of members of size n that has one of the full size, small sets first. Returns whether something
- * became smaller. */
+/* Tries every set of members of size n that has one of the full size, small sets first. Returns whether
+ * something became smaller. */
 static bool bisect_shrink_size(bisect_search *search, int64_t n)
 {
     bisect_find_members(search, n);

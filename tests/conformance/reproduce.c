@@ -14,7 +14,7 @@
 /* Embedded by tests/meson.build. */
 extern const char conf_reproduce_common[], conf_reproduce_vulkan[], conf_reproduce_opencl[];
 
-enum { MAX_LINES = 300 };                     /* of repro.c; beyond it the tables go into a file of their own */
+enum { MAX_LINES = 300 }; /* of repro.c; beyond it the tables go into a file of their own */
 static const uint64_t MAX_BYTES = 1ull << 31; /* of memory images */
 
 /* A text that grows. */
@@ -52,12 +52,13 @@ static pco_status conf_text_close(conf_text *text, pco_error *err)
 
 /* ---- values as .npy ---- */
 
-static pco_status conf_write_array(const conf_writing *w, const char *name, const pco_tensor *desc, int32_t dtype,
-                                   const void *data, pco_error *err)
+static pco_status conf_write_array(const conf_writing *w, const char *name, const pco_tensor *desc,
+                                   int32_t dtype, const void *data, pco_error *err)
 {
     void *file;
     size_t bytes;
-    pco_weight array = {.dtype = dtype, .type_name = dtype < 0 ? "F64" : NULL, .rank = desc->rank, .data = data};
+    pco_weight array = {
+        .dtype = dtype, .type_name = dtype < 0 ? "F64" : NULL, .rank = desc->rank, .data = data};
     memcpy(array.shape, desc->shape, sizeof array.shape);
     pco_status status = pco_npy_encode(&array, &file, &bytes, err);
     if (status) return status;
@@ -112,7 +113,8 @@ static double conf_edge(const conf_problem *problem, uint32_t dtype)
 /* The bound as repro.c needs it: infinite also where overflow is not promised. */
 static pco_status conf_write_bound(const conf_writing *w, const char *name, const oracle_output *out)
 {
-    double edge = conf_edge(w->problem, out->desc.dtype), *bound = malloc((size_t)(out->count + 1) * sizeof *bound);
+    double edge = conf_edge(w->problem, out->desc.dtype),
+           *bound = malloc((size_t)(out->count + 1) * sizeof *bound);
     if (!bound) return pco_fail(w->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
     for (int64_t i = 0; i < out->count; i++) {
         bool overflows = edge > 0 && !w->problem->rules.nan_inf && !isinf(out->value[i]) &&
@@ -148,7 +150,8 @@ static pco_status conf_write_results(conf_writing *w)
                 "    {.expected = \"%s\", .bound = \"%s\", .type = \"%s\", .buffer = %u, .offset = %" PRIu64
                 ", .count = %" PRId64 ",\n     .zero = %d, .edge = %.17g},\n",
                 expected, bound, oracle_dtype_name(out->desc.dtype), memory->regions[t].buffer,
-                memory->regions[t].offset, out->count, out->sign_of_zero, conf_edge(problem, out->desc.dtype));
+                memory->regions[t].offset, out->count, out->sign_of_zero,
+                conf_edge(problem, out->desc.dtype));
     }
     if (memory) fprintf(w->tables.file, "};\n");
     return PCO_OK;
@@ -160,7 +163,8 @@ static pco_status conf_write_memory(conf_writing *w)
 {
     const conf_run_memory *memory = w->execution->memory;
     const char *separator = "";
-    fprintf(w->tables.file, "static buffer buffers[] = { /* before the run: operands, canaries, poison */\n   ");
+    fprintf(w->tables.file,
+            "static buffer buffers[] = { /* before the run: operands, canaries, poison */\n   ");
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
         char name[64];
         snprintf(name, sizeof name, "buffer%u.bin", b);
@@ -209,9 +213,9 @@ static void conf_put_launch(FILE *file, const pco_dispatch_info *info, const cha
     int64_t specs[PCO_DISPATCH_SPECS], params[PCO_DISPATCH_PARAMS];
     for (uint32_t i = 0; i < info->n_specs; i++) specs[i] = info->specs[i];
     for (uint32_t i = 0; i < info->n_params; i++) params[i] = info->params[i];
-    fprintf(file, "    {.kernel = \"%s\", .entry = \"%s\", .groups = {%u, %u, %u}, .local = {%u, %u, %u}", kernel,
-            info->entry, info->groups[0], info->groups[1], info->groups[2], info->workgroup[0], info->workgroup[1],
-            info->workgroup[2]);
+    fprintf(file, "    {.kernel = \"%s\", .entry = \"%s\", .groups = {%u, %u, %u}, .local = {%u, %u, %u}",
+            kernel, info->entry, info->groups[0], info->groups[1], info->groups[2], info->workgroup[0],
+            info->workgroup[1], info->workgroup[2]);
     if (info->subgroup_size) fprintf(file, ", .subgroup_size = %u", info->subgroup_size);
     if (info->full_subgroups) fprintf(file, ", .full_subgroups = 1");
     if (info->barrier_before) fprintf(file, ", .barrier_before = 1");
@@ -238,7 +242,8 @@ static pco_status conf_write_launch(conf_writing *w, uint32_t index, const pco_d
     pco_status status = PCO_OK;
     if (info->n_specs > PCO_DISPATCH_SPECS || info->n_params > PCO_DISPATCH_PARAMS ||
         info->n_bindings > PCO_DISPATCH_BINDINGS || (!opencl && info->api != PCO_DISPATCH_VULKAN))
-        return pco_fail(w->err, PCO_ERROR_INTERNAL, "launch %u: the plugin's description is not valid", index);
+        return pco_fail(w->err, PCO_ERROR_INTERNAL, "launch %u: the plugin's description is not valid",
+                        index);
     w->api = info->api;
     snprintf(file, sizeof file, "%.80s.%s", info->kernel, opencl ? "cl" : "spv");
     if (opencl) {
@@ -251,9 +256,9 @@ static pco_status conf_write_launch(conf_writing *w, uint32_t index, const pco_d
     }
     if (status) return status;
     conf_put_launch(w->tables.file, info, file, opencl);
-    fprintf(w->list.file, "  %u. %s, workgroups %u x %u x %u of %u x %u x %u%s\n", index, file, info->groups[0],
-            info->groups[1], info->groups[2], info->workgroup[0], info->workgroup[1], info->workgroup[2],
-            info->barrier_before ? ", behind a barrier" : "");
+    fprintf(w->list.file, "  %u. %s, workgroups %u x %u x %u of %u x %u x %u%s\n", index, file,
+            info->groups[0], info->groups[1], info->groups[2], info->workgroup[0], info->workgroup[1],
+            info->workgroup[2], info->barrier_before ? ", behind a barrier" : "");
     if (!opencl) {
         fprintf(w->list.file, "     specialisation constants 0 to %u:", info->n_specs - 1);
         for (uint32_t i = 0; i < info->n_specs; i++) fprintf(w->list.file, " %d", info->specs[i]);
@@ -264,7 +269,8 @@ static pco_status conf_write_launch(conf_writing *w, uint32_t index, const pco_d
     for (uint32_t i = 0; i < info->n_bindings; i++)
         fprintf(w->list.file, "     binding %u: buffer%u.bin, bytes %" PRIu64 " to %" PRIu64 ", %s\n", i,
                 info->bindings[i].buffer, info->bindings[i].offset,
-                info->bindings[i].offset + info->bindings[i].bytes, info->bindings[i].write ? "written" : "read");
+                info->bindings[i].offset + info->bindings[i].bytes,
+                info->bindings[i].write ? "written" : "read");
     return PCO_OK;
 }
 
@@ -305,7 +311,8 @@ static pco_status conf_write_program(conf_writing *w)
     conf_text text = {0};
     pco_status status = conf_text_open(&text, w->err);
     if (status) return status;
-    bool apart = conf_lines(conf_reproduce_common) + conf_lines(tail) + conf_lines(w->tables.data) + 4 >= MAX_LINES;
+    bool apart =
+        conf_lines(conf_reproduce_common) + conf_lines(tail) + conf_lines(w->tables.data) + 4 >= MAX_LINES;
     fprintf(text.file, "/* %s: shows without Portico what README.txt tells. cc repro.c %s -lm -o repro\n",
             pco_op_find(w->problem->one->op)->name, opencl ? "-lOpenCL" : "-lvulkan");
     fwrite(conf_reproduce_common, 1, (size_t)(place - conf_reproduce_common), text.file);
@@ -331,12 +338,14 @@ static pco_status conf_write_program(conf_writing *w)
 static void conf_put_contract(FILE *file, const pco_contract *c)
 {
     fprintf(file,
-            "Contract: compute %s, sums of f32 in %s, of f16 in %s, of bf16 in %s; %s; subnormals %s; NaN and infinity "
+            "Contract: compute %s, sums of f32 in %s, of f16 in %s, of bf16 in %s; %s; subnormals %s; NaN "
+            "and infinity "
             "%s; / %g ulp, sqrt %g, rsqrt %g, functions %g\n",
-            oracle_dtype_name(c->compute), oracle_dtype_name(c->accumulate_f32), oracle_dtype_name(c->accumulate_f16),
-            oracle_dtype_name(c->accumulate_bf16), c->round_to_nearest ? "to nearest even" : "either neighbour",
-            c->subnormals ? "kept" : "may be flushed", c->nan_inf ? "promised" : "not promised", (double)c->div_ulp,
-            (double)c->sqrt_ulp, (double)c->rsqrt_ulp, (double)c->function_ulp);
+            oracle_dtype_name(c->compute), oracle_dtype_name(c->accumulate_f32),
+            oracle_dtype_name(c->accumulate_f16), oracle_dtype_name(c->accumulate_bf16),
+            c->round_to_nearest ? "to nearest even" : "either neighbour",
+            c->subnormals ? "kept" : "may be flushed", c->nan_inf ? "promised" : "not promised",
+            (double)c->div_ulp, (double)c->sqrt_ulp, (double)c->rsqrt_ulp, (double)c->function_ulp);
 }
 
 static void conf_put_program(const conf_writing *w, FILE *file, bool program)
@@ -346,25 +355,29 @@ static void conf_put_program(const conf_writing *w, FILE *file, bool program)
         fprintf(file,
                 "\nWithout Portico, in this folder (headers and loader of %s are needed):\n\n"
                 "  cc repro.c %s -lm -o repro && ./repro\n\n"
-                "prints the worst element and PASS or FAIL; ./repro NAME runs it on the device whose name has NAME in it.\n",
+                "prints the worst element and PASS or FAIL; ./repro NAME runs it on the device whose name "
+                "has NAME in it.\n",
                 opencl ? "OpenCL" : "Vulkan", opencl ? "-lOpenCL" : "-lvulkan");
     else if (!w->execution)
         fprintf(file, "\nNo program could be prepared, so there are no kernels and no repro.c here.\n");
     else if (w->describes)
         fprintf(file, "\nNo kernel is launched for this case, so there is no repro.c here.\n");
     else
-        fprintf(file, "\nThe plugin describes no kernel launches, so there are no kernels and no repro.c here.\n");
+        fprintf(file,
+                "\nThe plugin describes no kernel launches, so there are no kernels and no repro.c here.\n");
     fprintf(file, "\nFiles:\n"
                   "  inN.npy            operands (bf16 and quantised types as f32)\n"
                   "  y.expected.npy     the result in exact arithmetic, in double\n"
                   "  y.bound.npy        how far each element may be from it; inf: anything is right\n"
                   "  y.got.npy          what the device wrote (absent when it was not run)\n");
     if (!program) return;
-    fprintf(file, "  bufferN.bin        device memory before the run: operands in place, canaries and poison around them\n");
-    fprintf(file, opencl ? "  *.cl               OpenCL C as it is compiled\n"
-                         : "  *.spv              SPIR-V as the driver gets it\n"
-                           "  *.comp             the GLSL that it was made from (glslc -fshader-stage=compute "
-                           "--target-env=vulkan1.1 -O; the float modes are patched in later)\n");
+    fprintf(file, "  bufferN.bin        device memory before the run: operands in place, canaries and poison "
+                  "around them\n");
+    fprintf(file, opencl
+                      ? "  *.cl               OpenCL C as it is compiled\n"
+                      : "  *.spv              SPIR-V as the driver gets it\n"
+                        "  *.comp             the GLSL that it was made from (glslc -fshader-stage=compute "
+                        "--target-env=vulkan1.1 -O; the float modes are patched in later)\n");
     fprintf(file, "\nLaunches:\n%s", w->list.data);
 }
 
@@ -374,11 +387,12 @@ static pco_status conf_write_readme(conf_writing *w, bool program)
     const pco_device_info *info = w->device->info;
     pco_status status = conf_text_open(&text, w->err);
     if (status) return status;
-    fprintf(text.file, "Reproducer: %s\n\nDevice: %s, %s, %s\n", w->text->title, w->device->id, info->name, info->driver);
+    fprintf(text.file, "Reproducer: %s\n\nDevice: %s, %s, %s\n", w->text->title, w->device->id, info->name,
+            info->driver);
     if (info->platform[0]) fprintf(text.file, "Platform: %s\n", info->platform);
     conf_put_contract(text.file, &info->contract);
-    fprintf(text.file, "Variant: %s\nSeed: %" PRIu64 "\nSeen: %s\n\nAgain, with Portico:\n\n  %s\n", w->text->variant,
-            w->text->seed, w->text->found, w->text->repeat);
+    fprintf(text.file, "Variant: %s\nSeed: %" PRIu64 "\nSeen: %s\n\nAgain, with Portico:\n\n  %s\n",
+            w->text->variant, w->text->seed, w->text->found, w->text->repeat);
     conf_put_program(w, text.file, program);
     status = conf_text_close(&text, w->err);
     if (!status) status = conf_folder_write(&w->folder, "README.txt", text.data, text.bytes, w->err);
@@ -409,8 +423,8 @@ pco_status conf_reproducer_write(const pco_conformance_device *device, const con
 {
     conf_writing w = {.device = device, .problem = problem, .execution = execution, .text = text, .err = err};
     if (execution && execution->memory->total > MAX_BYTES)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %" PRIu64 " bytes are too much for a reproducer", target,
-                        execution->memory->total);
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %" PRIu64 " bytes are too much for a reproducer",
+                        target, execution->memory->total);
     pco_status status = conf_folder_create(&w.folder, target, err);
     if (!status) status = conf_write_all(&w);
     if (!status) status = conf_folder_finish(&w.folder, err);
@@ -440,7 +454,8 @@ static bool conf_execution_fails(const conf_execution *execution, char *found, s
         conf_judge(out, &problem->rules, conf_run_memory_result(execution->memory, t), &verdict);
         if (!verdict.wrong) continue;
         snprintf(found, size,
-                 "%" PRId64 " of %" PRId64 " elements of '%s' are outside their bounds; worst: element %" PRId64
+                 "%" PRId64 " of %" PRId64
+                 " elements of '%s' are outside their bounds; worst: element %" PRId64
                  " is %.9g, expected %.9g within %.3g",
                  verdict.wrong, verdict.elements, problem->tensors[t].name, verdict.element, verdict.got,
                  verdict.expected, verdict.bound);
@@ -458,7 +473,8 @@ void conf_reproducer_observe(void *user, const conf_execution *execution)
     conf_reproducer_text text = *r->text;
     if (execution->ran || !text.found[0]) text.found = found;
     if (execution->variant[0]) text.variant = execution->variant;
-    r->status = conf_reproducer_write(execution->device, execution->problem, execution, &text, r->target, &r->err);
+    r->status =
+        conf_reproducer_write(execution->device, execution->problem, execution, &text, r->target, &r->err);
     if (!r->status) r->written = fails ? 2 : 1;
 }
 
@@ -501,25 +517,29 @@ static pco_status conf_reproduce_unprepared(const pco_conformance_device *device
 }
 
 pco_status pco_conformance_write_reproducer(const pco_conformance_device *device, pco_conformance_tier tier,
-                                            const pco_conformance_case *one, uint32_t flags, const char *folder,
-                                            pco_error *err)
+                                            const pco_conformance_case *one, uint32_t flags,
+                                            const char *folder, pco_error *err)
 {
     conf_search search = {.id = one->id};
     conf_outcome outcome = {0};
     char title[600], repeat[400];
     conf_cases_visit(tier, NULL, conf_search_visit, &search);
     if (!search.found)
-        return pco_fail(err, PCO_ERROR_NOT_FOUND, "tier %s has no case %08x", pco_conformance_tier_name(tier), one->id);
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "tier %s has no case %08x", pco_conformance_tier_name(tier),
+                        one->id);
     const char *op = pco_op_find(search.one.op)->name;
     snprintf(title, sizeof title, "%s, case %08x: %s", op, one->id, search.one.label);
     snprintf(repeat, sizeof repeat,
-             "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64 " --case %08x --variant %s",
+             "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64
+             " --case %08x --variant %s",
              device->id, pco_conformance_tier_name(tier), op, one->seed, one->id, one->variant);
     conf_reproducer_text text = {
         .title = title, .found = one->detail, .repeat = repeat, .variant = one->variant, .seed = one->seed};
-    if (flags & PCO_REPRODUCER_NO_DEVICE) return conf_reproduce_unprepared(device, &search.one, &text, folder, err);
-    conf_reproducer writer = {
-        .text = &text, .target = folder, .always = (flags & (PCO_REPRODUCER_ALWAYS | PCO_REPRODUCER_NO_RUN)) != 0};
+    if (flags & PCO_REPRODUCER_NO_DEVICE)
+        return conf_reproduce_unprepared(device, &search.one, &text, folder, err);
+    conf_reproducer writer = {.text = &text,
+                              .target = folder,
+                              .always = (flags & (PCO_REPRODUCER_ALWAYS | PCO_REPRODUCER_NO_RUN)) != 0};
     conf_observer observer = {conf_reproducer_observe, &writer, (flags & PCO_REPRODUCER_NO_RUN) != 0};
     pco_conformance_options options = {
         .tier = tier, .seed = one->seed, .case_id = one->id, .variant = one->variant, .observer = &observer};
@@ -527,12 +547,12 @@ pco_status pco_conformance_write_reproducer(const pco_conformance_device *device
     if (writer.status) return pco_fail(err, writer.status, "%s", writer.err.message);
     if (writer.written) return PCO_OK;
     if (!outcome.count)
-        return pco_fail(err, PCO_ERROR_NOT_FOUND, "case %08x has no variant '%s' on %s", one->id, one->variant,
-                        device->id);
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "case %08x has no variant '%s' on %s", one->id,
+                        one->variant, device->id);
     if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
     if (!pco_conformance_state_is_bad(outcome.last.state) && !(flags & PCO_REPRODUCER_ALWAYS))
-        return pco_fail(err, PCO_ERROR_NOT_FOUND, "case %08x, variant '%s' passes now: nothing is written", one->id,
-                        one->variant);
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "case %08x, variant '%s' passes now: nothing is written",
+                        one->id, one->variant);
     text.found = outcome.last.detail;
     return conf_reproduce_unprepared(device, &search.one, &text, folder, err);
 }

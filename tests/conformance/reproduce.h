@@ -34,13 +34,13 @@ pco_status conf_reproducer_write(const pco_conformance_device *device, const con
                                  const conf_execution *execution, const conf_reproducer_text *text,
                                  const char *target, pco_error *err) PCO_NODISCARD;
 
-/* An observer that writes a reproducer of what it sees: of the first execution that is wrong, or with `always`
- * also of the first one. */
+/* An observer that writes a reproducer of what it sees: of the first execution that is wrong, or with
+ * `always` also of the first one. */
 typedef struct conf_reproducer {
     const conf_reproducer_text *text;
     const char *target;
     bool always;
-    uint32_t written; /* 0 nothing, 1 a right one, 2 a wrong one */
+    uint32_t written;  /* 0 nothing, 1 a right one, 2 a wrong one */
     pco_status status; /* of writing */
     pco_error err;
 } conf_reproducer;

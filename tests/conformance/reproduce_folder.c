@@ -59,10 +59,11 @@ pco_status conf_folder_create(conf_folder *folder, const char *target, pco_error
     if (strlen(target) + 1 > sizeof folder->target || !*target)
         return pco_fail(err, PCO_ERROR_INVALID, "a folder's name of %zu characters", strlen(target));
     snprintf(folder->target, sizeof folder->target, "%s", target);
-    for (size_t end = strlen(folder->target); end > 1 && folder->target[end - 1] == '/';) folder->target[--end] = 0;
+    for (size_t end = strlen(folder->target); end > 1 && folder->target[end - 1] == '/';)
+        folder->target[--end] = 0;
     if (lstat(folder->target, &st) == 0 && !conf_folder_is_reproducer(folder->target))
-        return pco_fail(err, PCO_ERROR_INVALID, "%s exists and is no reproducer; remove it or name another folder",
-                        folder->target);
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "%s exists and is no reproducer; remove it or name another folder", folder->target);
     pco_status status = conf_folder_parents(folder->target, err);
     if (status) return status;
     const char *slash = strrchr(folder->target, '/'), *name = slash ? slash + 1 : folder->target;
@@ -97,8 +98,8 @@ pco_status conf_folder_finish(conf_folder *folder, pco_error *err)
     snprintf(old, sizeof old, "%s.old", folder->scratch);
     bool replaces = lstat(folder->target, &st) == 0;
     if ((replaces && rename(folder->target, old) != 0) || rename(folder->scratch, folder->target) != 0) {
-        pco_status status = pco_fail(err, PCO_ERROR_IO, "%s: cannot be put in place: %s", folder->target,
-                                     strerror(errno));
+        pco_status status =
+            pco_fail(err, PCO_ERROR_IO, "%s: cannot be put in place: %s", folder->target, strerror(errno));
         if (replaces && lstat(folder->target, &st) != 0 && rename(old, folder->target) != 0)
             return pco_fail_prefix(err, status, "what was there is now %s", old);
         return status;

@@ -255,8 +255,8 @@ static pco_status conf_run_compare(conf_run_state *run, const conf_run_memory *m
 static void conf_run_show(const conf_run_state *run, const conf_run_memory *memory, pco_program *program,
                           bool ran, pco_status status, const pco_error *err)
 {
-    const conf_execution execution = {run->device, run->problem, memory, program,
-                                      run->variant, ran,         status, status ? err->message : ""};
+    const conf_execution execution = {run->device,  run->problem, memory, program,
+                                      run->variant, ran,          status, status ? err->message : ""};
     if (run->observer) run->observer->observe(run->observer->user, &execution);
 }
 

@@ -86,12 +86,13 @@ typedef struct conf_execution {
     const conf_run_memory *memory; /* image: before the run; after: behind it, if it ran */
     pco_program *program;
     const char *variant;
-    bool ran;           /* false: only prepared */
-    pco_status status;  /* of the run and the checks of memory and repeatability; the judge comes later */
+    bool ran;          /* false: only prepared */
+    pco_status status; /* of the run and the checks of memory and repeatability; the judge comes later */
     const char *message;
 } conf_execution;
 
-/* `observe` is called after each execution, or, with prepare_only, instead of the first; then nothing runs. */
+/* `observe` is called after each execution, or, with prepare_only, instead of the first; then nothing runs.
+ */
 typedef struct conf_observer {
     void (*observe)(void *user, const conf_execution *execution);
     void *user;
