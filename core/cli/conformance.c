@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CONFORMANCE_TOKENS = 2 }; /* behind the prompt, when a model is bisected */
+
 static volatile sig_atomic_t conformance_interrupted;
 
 static void conformance_interrupt(int number)
@@ -152,10 +154,15 @@ static int conformance_case_id(const char *text, uint32_t *id)
 }
 
 static int conformance_check_reproducers(const conformance_reproducers *wanted,
+                                         const conformance_bisect_arguments *bisect,
                                          const pco_conformance_options *options)
 {
     if ((wanted->always || wanted->no_run) && !wanted->folder) {
         cli_error("option %s needs --reproducers", wanted->always ? "--always" : "--no-run");
+        return 0;
+    }
+    if (!bisect->model && (bisect->prompt || bisect->context || bisect->max_tokens != CONFORMANCE_TOKENS)) {
+        cli_error("options --prompt, -n and --context belong to --bisect");
         return 0;
     }
     if (!wanted->no_run || (options->ops && options->case_id && options->variant)) return 1;
@@ -207,7 +214,8 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
         if (!m) return cli_unknown("conformance", argv[i]);
     }
     if (!conformance_check_ops(options->ops)) return CLI_USAGE;
-    if (!conformance_check_reproducers(&arguments->reproducers, options)) return CLI_USAGE;
+    if (!conformance_check_reproducers(&arguments->reproducers, &arguments->bisect, options))
+        return CLI_USAGE;
     if (pco_conformance_count(options) == 0) {
         cli_error("no case matches: tier %s, ops '%s', case %x", pco_conformance_tier_name(options->tier),
                   options->ops ? options->ops : "*", options->case_id);
@@ -251,6 +259,8 @@ static int conformance_devices(const conformance_arguments *arguments, const pco
     pco_conformance_result *results = calloc(count, sizeof *results);
     conformance_watch watch = {.arguments = arguments};
     pco_conformance_options options = arguments->options;
+    conformance_reproducers reproducers = arguments->reproducers;
+    reproducers.several = count > 1;
     options.progress = conformance_progress;
     options.user = &watch;
     uint32_t opened = 0, broken = 0;
@@ -267,8 +277,7 @@ static int conformance_devices(const conformance_arguments *arguments, const pco
         }
         devices[opened] = (pco_conformance_device){plugin->plugin, device, &entry->info, entry->id};
         if (arguments->reproducers.no_run) {
-            if (conformance_reproduce_unseen(&arguments->reproducers, &devices[opened], &options))
-                status = CLI_OK;
+            if (conformance_reproduce_unseen(&reproducers, &devices[opened], &options)) status = CLI_OK;
             plugin->plugin->device->close(device);
             free(devices);
             free(results);
@@ -279,7 +288,7 @@ static int conformance_devices(const conformance_arguments *arguments, const pco
             broken++;
         }
         cli_progress_end(&watch.progress);
-        if (!conformance_reproduce(&arguments->reproducers, &devices[opened], &results[opened])) broken++;
+        if (!conformance_reproduce(&reproducers, &devices[opened], &results[opened])) broken++;
         opened++;
         plugin->plugin->device->close(device);
         devices[opened - 1].device = NULL;
@@ -295,13 +304,14 @@ static int conformance_devices(const conformance_arguments *arguments, const pco
 
 static int conformance_run(int argc, char **argv)
 {
-    conformance_arguments arguments = {
-        .max_failures = 20, .bisect.max_tokens = 2, .options = {.tier = PCO_CONFORMANCE_QUICK}};
+    conformance_arguments arguments = {.max_failures = 20,
+                                       .bisect.max_tokens = CONFORMANCE_TOKENS,
+                                       .options = {.tier = PCO_CONFORMANCE_QUICK}};
     int status = conformance_parse(argc, argv, &arguments);
     if (status) return status;
     if (arguments.bisect.model) {
         arguments.bisect.devices = arguments.devices;
-        arguments.bisect.reproducers = arguments.reproducers.folder;
+        arguments.bisect.reproducers = &arguments.reproducers;
         return conformance_bisect(&arguments.bisect);
     }
     pco_registry *registry = cli_registry(&status);

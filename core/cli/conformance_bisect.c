@@ -263,17 +263,18 @@ static pco_status bisect_reduce(bisect_run *run, const char *id, pco_error *err)
     if (status) return status;
     printf("  still wrong, after %u attempts to make it smaller: %s\n    %s\n", made, fault->problem,
            fault->result.detail);
-    if (!arguments->reproducers) {
+    if (!arguments->reproducers->folder) {
         printf("  --reproducers DIR writes what shows it without the model\n");
         return PCO_OK;
     }
-    char folder[1024], repeat[1024];
-    snprintf(folder, sizeof folder, "%s/bisect-%s", arguments->reproducers, fault->result.op_name);
+    char folder[600], path[1024], repeat[1024];
+    conformance_reproducer_folder(arguments->reproducers, id, folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/bisect-%s", folder, fault->result.op_name);
     snprintf(repeat, sizeof repeat,
              "portico conformance --bisect %s --devices %s --prompt '%s' -n %" PRId64 " --context %" PRId64,
              arguments->model, id, arguments->prompt, arguments->max_tokens, run->model->context_length);
-    status = pco_bisect_write_reproducer(run->bisect, repeat, folder, err);
-    if (!status) printf("  reproducer: %s\n", folder);
+    status = pco_bisect_write_reproducer(run->bisect, repeat, path, err);
+    if (!status) printf("  reproducer: %s\n", path);
     return status;
 }
 
@@ -373,6 +374,7 @@ static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *
 int conformance_bisect(const conformance_bisect_arguments *given)
 {
     conformance_bisect_arguments arguments = *given;
+    conformance_reproducers reproducers = *given->reproducers;
     int status = CLI_OK;
     pco_context *context = cli_context(NULL, &status);
     if (!context) return status;
@@ -383,6 +385,8 @@ int conformance_bisect(const conformance_bisect_arguments *given)
     pco_error err = {""};
     if (!arguments.prompt)
         arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
+    reproducers.several = count > 1;
+    arguments.reproducers = &reproducers;
     cli_watch_interrupt();
     pco_status result = count ? PCO_OK : pco_fail(&err, PCO_ERROR_NOT_FOUND, "no device");
     if (!result)

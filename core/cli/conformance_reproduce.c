@@ -16,6 +16,14 @@ extern char **environ;
 /* A driver may hang while it compiles, too. */
 enum { PATIENCE_SECONDS = 300 };
 
+void conformance_reproducer_folder(const conformance_reproducers *wanted, const char *device, char *path,
+                                   size_t size)
+{
+    snprintf(path, size, "%s%s%s", wanted->folder, wanted->several ? "/" : "", wanted->several ? device : "");
+    for (char *at = path + strlen(wanted->folder); *at; at++)
+        if (*at == ':') *at = '-';
+}
+
 /* Waits for a child; 1 when it ended well in time. */
 static int reproduce_wait(pid_t child)
 {
@@ -34,16 +42,14 @@ static int reproduce_wait(pid_t child)
 
 /* In a process of its own, which opens the device anew and prepares the case: here it may be lost, and
  * preparing may crash. */
-static int reproduce_apart(const conformance_reproducers *wanted, const pco_conformance_device *device,
+static int reproduce_apart(const char *folder, const pco_conformance_device *device,
                            const pco_conformance_case *one, pco_conformance_tier tier)
 {
     char id[16], seed[32];
-    const char *words[] = {"portico",      "conformance", "--devices",
-                           device->id,     "--tier",      pco_conformance_tier_name(tier),
-                           "--ops",        one->op_name,  "--seed",
-                           seed,           "--case",      id,
-                           "--variant",    one->variant,  "--reproducers",
-                           wanted->folder, "--no-run",    NULL};
+    const char *words[] = {
+        "portico",   "conformance", "--devices",     device->id, "--tier",   pco_conformance_tier_name(tier),
+        "--ops",     one->op_name,  "--seed",        seed,       "--case",   id,
+        "--variant", one->variant,  "--reproducers", folder,     "--no-run", NULL};
     pid_t child;
     snprintf(id, sizeof id, "%08x", one->id);
     snprintf(seed, sizeof seed, "%" PRIu64, one->seed);
@@ -55,15 +61,16 @@ static int reproduce_apart(const conformance_reproducers *wanted, const pco_conf
 static int reproduce_one(const conformance_reproducers *wanted, const pco_conformance_device *device,
                          const pco_conformance_case *one, pco_conformance_tier tier)
 {
-    char name[256], path[1024];
+    char name[256], folder[600], path[1024];
     pco_error err = {""};
     const int gone =
         one->state == PCO_CASE_CRASHED || one->state == PCO_CASE_HUNG || one->state == PCO_CASE_DEVICE_LOST;
     uint32_t flags = wanted->always ? PCO_REPRODUCER_ALWAYS : 0;
     pco_conformance_reproducer_name(one, name, sizeof name);
-    snprintf(path, sizeof path, "%s/%s", wanted->folder, name);
+    conformance_reproducer_folder(wanted, device->id, folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     if (gone) {
-        if (reproduce_apart(wanted, device, one, tier)) return 1;
+        if (reproduce_apart(folder, device, one, tier)) return 1;
         flags = PCO_REPRODUCER_NO_DEVICE;
     }
     pco_status status = pco_conformance_write_reproducer(device, tier, one, flags, path, &err);
@@ -91,7 +98,7 @@ int conformance_reproduce(const conformance_reproducers *wanted, const pco_confo
 int conformance_reproduce_unseen(const conformance_reproducers *wanted, const pco_conformance_device *device,
                                  const pco_conformance_options *options)
 {
-    char name[256], path[1024];
+    char name[256], folder[600], path[1024];
     pco_error err = {""};
     pco_conformance_case one = {.id = options->case_id,
                                 .op_name = options->ops,
@@ -99,7 +106,8 @@ int conformance_reproduce_unseen(const conformance_reproducers *wanted, const pc
                                 .seed = options->seed,
                                 .detail = "not run here: a run crashed, hung or lost the device"};
     pco_conformance_reproducer_name(&one, name, sizeof name);
-    snprintf(path, sizeof path, "%s/%s", wanted->folder, name);
+    conformance_reproducer_folder(wanted, device->id, folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     if (!pco_conformance_write_reproducer(device, options->tier, &one, PCO_REPRODUCER_NO_RUN, path, &err))
         return 1;
     cli_error("%s: %s", path, err.message);

@@ -8,7 +8,12 @@ typedef struct conformance_reproducers {
     const char *folder; /* NULL: none are wanted */
     int always;         /* also of cases that pass */
     int no_run;         /* of one case, without running it */
+    int several;        /* devices: each gets a folder of its own within `folder` */
 } conformance_reproducers;
+
+/* "DIR" or "DIR/vulkan-0" into path[size]. */
+void conformance_reproducer_folder(const conformance_reproducers *wanted, const char *device, char *path,
+                                   size_t size);
 
 /* Writes a folder for each case of `result` that went wrong (or, with always, that was judged), before the
  * device is closed. Returns 0 after a message when one could not be written. */
