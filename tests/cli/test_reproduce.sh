@@ -4,7 +4,7 @@
 #
 #   test_reproduce.sh PORTICO SOURCE WRONG [CC ...]
 #
-# PORTICO: the program. SOURCE: the source folder. WRONG: the folder of the plugin with a defect. CC: the words of a C
+# PORTICO: the program. SOURCE: the source folder. WRONG: the folder of plugins with a defect. CC: the words of a C
 # compiler (default: cc). The part of an API is skipped without its headers, loader or device. Prints one line per
 # check; exits 1 if one failed.
 set -u
@@ -167,7 +167,10 @@ says "bisect: the first wrong op" out 'first that is wrong: .*layer_norm_6.*\(la
 says "bisect: tensor, element, bound" out "element 7 is .* error / bound [0-9]"
 says "bisect: made small" out 'smaller: layer_norm f32\[1,1,8\] f32\[8\] f32\[8\]'
 there "bisect: reproducer" "$work/bisect/bisect-layer_norm/y.got.npy"
+run conformance --bisect "$source/models/dates" --devices together:0; status "bisect: wrong as a whole" 1
+says "bisect: wrong as a whole" out 'each op alone is right and together they are not'
 unset PORTICO_PLUGIN_PATH
+run conformance --prompt x; status "--prompt without --bisect" 2
 run conformance --bisect "$source/models/dates" --devices cpu:native; status "bisect a right device" 0
 says "bisect: every op" out 'every op is within its bound'
 says "bisect: the whole" out 'the whole model, 2 tokens: .* 0 tokens differ'
