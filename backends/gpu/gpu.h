@@ -22,6 +22,7 @@ enum {
     PCO_GPU_NEEDS_F16 = 1u << 2,
     PCO_GPU_NEEDS_INTEGER_DOT = 1u << 3,
     PCO_GPU_NEEDS_COOPERATIVE_MATRIX = 1u << 4,
+    PCO_GPU_NEEDS_VECTOR_16 = 1u << 5, /* registers for vectors of 16 floats: CPUs, OpenCL only */
 };
 
 /* One row of shaders/kernels.def: a .kern file compiled with a set of defines. The numbers of rows are the
@@ -63,6 +64,7 @@ typedef struct pco_gpu_limits {
     uint32_t max_groups[3];
     uint32_t shared_memory;    /* bytes */
     uint32_t subgroup_min, subgroup_max;
+    uint32_t subgroups_settable; /* 0, or how many subgroups a workgroup may have where their width is required */
     uint32_t is_opencl;        /* 1: OpenCL */
     uint32_t small_kernels; /* 1: the driver's compiler takes minutes over large unrolled tiles: do without */
     pco_contract contract;
@@ -79,6 +81,7 @@ typedef struct pco_gpu_dispatch {
     uint32_t kernel;
     uint32_t node;           /* of the part, for timings and messages */
     uint32_t n_specs, n_bindings, n_params;
+    uint32_t width;          /* of subgroups, required; 0: the driver's own */
     uint32_t barrier_before; /* 1: must see the writes of all earlier dispatches of the program */
     int32_t specs[PCO_GPU_MAX_SPECS]; /* 0..2: workgroup size */
     pco_gpu_binding bindings[PCO_GPU_MAX_BINDINGS];
@@ -119,5 +122,8 @@ struct pco_program {
 };
 
 extern const pco_program_api pco_gpu_program_api;
+
+/* Fills info->edges: the workgroups, tiles and subgroup widths of the kernels on a device with these limits. */
+void pco_gpu_describe_edges(const pco_gpu_limits *limits, pco_device_info *info);
 
 #endif

@@ -120,6 +120,7 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
     memset(d, 0, sizeof *d);
     memset(gpu->building, 0, sizeof gpu->building);
     d->kernel = kernel;
+    d->width = pco_gpu_kernels[kernel].needs & PCO_GPU_NEEDS_SUBGROUPS ? gpu->width : 0;
     d->node = gpu->node_index;
     d->n_specs = pco_gpu_kernels[kernel].n_specs;
     d->n_bindings = pco_gpu_kernels[kernel].n_bindings;
@@ -129,6 +130,10 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
     if (!pco_gpu_codes[kernel].data || (pco_gpu_kernels[kernel].needs & ~gpu->limits->needs_met)) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "kernel %s is not in this build or beyond this device",
                  pco_gpu_kernels[kernel].name);
+    }
+    if (d->width && (uint64_t)x * y * z > (uint64_t)d->width * gpu->limits->subgroups_settable) {
+        gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a workgroup of %u in subgroups of %u: the device allows %u of them",
+                 x * y * z, d->width, gpu->limits->subgroups_settable);
     }
     if (d->n_bindings > gpu->limits->max_bindings) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "kernel %s needs %u storage buffers, the device has %u",

@@ -47,6 +47,7 @@ typedef struct gpu_lowering {
     const pco_node *node;
     uint32_t node_index;
     uint32_t variant;     /* id: index into the lowerer's own table */
+    uint32_t width;       /* of subgroups; 0: the driver's own */
     const pco_plan *plan; /* NULL: a dry run */
     gpu_list *list;       /* NULL in a dry run */
     uint64_t workspace;   /* bytes that gpu_workspace has been asked for */
@@ -60,7 +61,16 @@ typedef struct gpu_lowering {
 typedef struct gpu_variant {
     const char *name;
     uint32_t needs; /* PCO_GPU_NEEDS_* */
+    const char *const *at_width; /* with NEEDS_SUBGROUPS: names by log2 of the width that is required, GPU_AT_WIDTH */
 } gpu_variant;
+
+/* A variant of subgroups is offered once as the driver would have it, and once for each width that can be required. */
+enum { GPU_N_WIDTHS = 8 };
+#define GPU_AT_WIDTH(name) \
+    (const char *const[GPU_N_WIDTHS]) \
+    { \
+        name "@1", name "@2", name "@4", name "@8", name "@16", name "@32", name "@64", name "@128" \
+    }
 
 typedef struct gpu_lowerer {
     const gpu_variant *variants; /* NULL: one, "default" */

@@ -7,7 +7,7 @@ enum { GPU_SERIAL = 0, GPU_SHARED = 1, GPU_SUBGROUP = 2, GPU_N_ROW_VARIANTS = 3 
 static const gpu_variant gpu_row_variants[GPU_N_ROW_VARIANTS] = {
     {"serial", 0},
     {"shared", 0},
-    {"subgroup", PCO_GPU_NEEDS_SUBGROUPS},
+    {"subgroup", PCO_GPU_NEEDS_SUBGROUPS, GPU_AT_WIDTH("subgroup")},
 };
 
 _Static_assert(GPU_KERNEL_reduce_serial + GPU_SUBGROUP == GPU_KERNEL_reduce_subgroup, "order of rows");

@@ -21,28 +21,52 @@ static gpu_lowering gpu_start(pco_device *device, const pco_part *part, uint32_t
                           .err = err};
 }
 
-/* Ids of the variants that this device offers for the node; returns how many. */
-static uint32_t gpu_offered(const gpu_lowering *gpu, const gpu_lowerer *lowerer, uint32_t *ids)
+/* What is offered for a node: a variant, and a required width or 0. */
+typedef struct gpu_offer {
+    uint32_t id, width;
+} gpu_offer;
+
+/* Widths are offered behind all variants, where there is a choice. */
+static uint32_t gpu_offer_widths(const gpu_lowering *gpu, const gpu_lowerer *lowerer, gpu_offer *offers,
+                                 uint32_t n)
+{
+    const pco_gpu_limits *limits = gpu->limits;
+    const uint32_t plain = n;
+    if (!limits->subgroups_settable || limits->subgroup_min >= limits->subgroup_max) return n;
+    for (uint32_t i = 0; i < plain; i++) {
+        if (!lowerer->variants[offers[i].id].at_width) continue;
+        for (uint32_t log = 0; log < GPU_N_WIDTHS && n < GPU_MAX_VARIANTS; log++) {
+            const uint32_t width = 1u << log;
+            if (width >= limits->subgroup_min && width <= limits->subgroup_max) {
+                offers[n++] = (gpu_offer){offers[i].id, width};
+            }
+        }
+    }
+    return n;
+}
+
+/* The variants that this device offers for the node; returns how many. */
+static uint32_t gpu_offered(const gpu_lowering *gpu, const gpu_lowerer *lowerer, gpu_offer *offers)
 {
     uint32_t n = 0;
     if (!lowerer->variants) {
-        ids[n++] = 0;
+        offers[n++] = (gpu_offer){0, 0};
         return n;
     }
     for (uint32_t id = 0; id < lowerer->n_variants && n < GPU_MAX_VARIANTS; id++) {
         if (lowerer->variants[id].needs & ~gpu->limits->needs_met) continue;
         if (lowerer->eligible && !lowerer->eligible(gpu, id)) continue;
-        ids[n++] = id;
+        offers[n++] = (gpu_offer){id, 0};
     }
-    return n;
+    return gpu_offer_widths(gpu, lowerer, offers, n);
 }
 
 /* Fixes gpu->variant: what `wanted` (an index into the offered ones) says, or the lowerer's own choice.
  * Returns the index. */
 static uint32_t gpu_pick(gpu_lowering *gpu, const gpu_lowerer *lowerer, uint32_t wanted)
 {
-    uint32_t ids[GPU_MAX_VARIANTS];
-    const uint32_t n = gpu_offered(gpu, lowerer, ids);
+    gpu_offer offers[GPU_MAX_VARIANTS];
+    const uint32_t n = gpu_offered(gpu, lowerer, offers);
     uint32_t index = 0;
     if (n == 0) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "no kernel variant fits this device");
@@ -53,10 +77,11 @@ static uint32_t gpu_pick(gpu_lowering *gpu, const gpu_lowerer *lowerer, uint32_t
         index = wanted < n ? wanted : 0;
     } else if (lowerer->choose) {
         const uint32_t id = lowerer->choose(gpu);
-        while (index < n && ids[index] != id) index++;
+        while (index < n && offers[index].id != id) index++;
         if (index == n) index = 0;
     }
-    gpu->variant = ids[index];
+    gpu->variant = offers[index].id;
+    gpu->width = offers[index].width;
     return index;
 }
 
@@ -91,11 +116,14 @@ static uint32_t gpu_variants(pco_device *device, const pco_part *part, uint32_t 
 {
     const gpu_lowering gpu = gpu_start(device, part, node, NULL);
     const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node->op, NULL);
-    uint32_t ids[GPU_MAX_VARIANTS];
+    gpu_offer offers[GPU_MAX_VARIANTS];
     if (!lowerer) return 0;
-    const uint32_t n = gpu_offered(&gpu, lowerer, ids);
+    const uint32_t n = gpu_offered(&gpu, lowerer, offers);
     for (uint32_t i = 0; i < n && i < capacity; i++) {
-        names[i] = lowerer->variants ? lowerer->variants[ids[i]].name : "default";
+        const gpu_variant *variant = lowerer->variants ? &lowerer->variants[offers[i].id] : NULL;
+        uint32_t log = 0;
+        while (offers[i].width >> log > 1) log++;
+        names[i] = !variant ? "default" : offers[i].width ? variant->at_width[log] : variant->name;
     }
     return n;
 }
@@ -256,3 +284,23 @@ const pco_program_api pco_gpu_program_api = {
     .segments = gpu_segments,
     .describe = gpu_describe,
 };
+
+static void gpu_add_edge(pco_device_info *info, uint32_t size)
+{
+    for (uint32_t i = 0; i < info->n_edges; i++)
+        if (info->edges[i] == size) return;
+    if (size > 1 && info->n_edges < PCO_MAX_EDGES) info->edges[info->n_edges++] = size;
+}
+
+/* Tiles of matmul (4, 8, 32 and 64 rows, 2 to 64 columns, steps of 16), of attention (keys by 16 and 32,
+ * depths of 64 and 128), lanes of gemv, workgroups, and the elements of a workgroup where each invocation
+ * owns a word. */
+void pco_gpu_describe_edges(const pco_gpu_limits *limits, pco_device_info *info)
+{
+    static const uint32_t SIZES[] = {4, 8, 16, 32, 64, 128, 256};
+    info->n_edges = 0;
+    for (uint32_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) gpu_add_edge(info, SIZES[i]);
+    for (uint32_t width = limits->subgroup_min; width && width <= limits->subgroup_max; width *= 2)
+        gpu_add_edge(info, width);
+    gpu_add_edge(info, limits->max_workgroup < 64 ? limits->max_workgroup : 64);
+}

@@ -5,10 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of exp, log, sin, cos, tanh, erf as the kernels compute them. The floor that OpenCL sets for its own is the
- * same (erf: 16). */
-#define OCL_FUNCTION_ULP 16.0f
-
 /* clang-format off */
 static const struct {
     const char *sign, *alias; /* a device whose texts hold the sign goes by the alias as well */
@@ -194,7 +190,7 @@ static pco_contract ocl_find_contract(const ocl_api *api, cl_device_id id, uint3
         /* The floors of the OpenCL specification for f32, or correct rounding. */
         .div_ulp = correctly_rounded ? 0.5f : 2.5f,
         .sqrt_ulp = correctly_rounded ? 0.5f : 3.0f,
-        .function_ulp = OCL_FUNCTION_ULP,
+        .function_ulp = PCO_GPU_FUNCTION_ULP,
     };
     /* 1 / sqrt(x): an error of s ulp of sqrt is at most 2 s ulp of its inverse. */
     contract.rsqrt_ulp = 2.0f * contract.sqrt_ulp + contract.div_ulp;
@@ -218,7 +214,8 @@ static void ocl_find_limits(const ocl_api *api, cl_device_id id, ocl_facts *fact
     uint32_t alignment = 16, wanted = ocl_device_uint(api, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
     while (alignment < wanted && alignment < 1u << 20) alignment *= 2;
     limits->type = facts->type;
-    limits->needs_met = 0;
+    if (ocl_device_uint(api, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) >= 8)
+        limits->needs_met = PCO_GPU_NEEDS_VECTOR_16;
     limits->max_bindings = PCO_GPU_MAX_BINDINGS;
     limits->max_allocation = facts->max_allocation;
     /* Kernels index words of a window with 32 bits of bytes. */
@@ -333,6 +330,7 @@ pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device
     memcpy(made.uuid, &facts.identity, 8);
     memcpy(made.uuid + 8, &second, 8);
     ocl_not_in_build(facts.features, made.not_in_build, sizeof made.not_in_build);
+    pco_gpu_describe_edges(&facts.limits, &made);
     uint32_t room = info->size && info->size < sizeof made ? info->size : (uint32_t)sizeof made;
     made.size = room;
     memcpy(info, &made, room);

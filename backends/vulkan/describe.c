@@ -143,7 +143,7 @@ static void vk_describe_contract(vk_physical *physical)
         .div_ulp = 2.5f,
         .sqrt_ulp = 6.5f,
         .rsqrt_ulp = 2.0f,
-        .function_ulp = 16.0f,
+        .function_ulp = PCO_GPU_FUNCTION_ULP,
     };
 }
 
@@ -213,6 +213,9 @@ static void vk_describe_limits(vk_physical *physical, const vk_report *report)
     limits->subgroup_max = info->subgroup_max;
     limits->contract = info->contract;
     limits->small_kernels = report->driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER; /* its JIT: minutes a tile */
+    limits->subgroups_settable =
+        physical->has & VK_HAS_SUBGROUP_CONTROL ? physical->max_workgroup_subgroups : 0;
+    pco_gpu_describe_edges(limits, info);
     for (uint32_t i = 0; i < 3; i++) {
         limits->max_local[i] = core->maxComputeWorkGroupSize[i];
         limits->max_groups[i] = core->maxComputeWorkGroupCount[i];

@@ -150,7 +150,7 @@ vk_subgroups(const pco_device *device, const vk_pipeline *pipeline,
 {
     const vk_physical *physical = device->physical;
     const int32_t *specs = pipeline->specs;
-    uint32_t size = physical->subgroup_size;
+    uint32_t size = pipeline->width ? pipeline->width : physical->subgroup_size;
     uint64_t group = (uint64_t)specs[0] * (uint64_t)specs[1] * (uint64_t)specs[2];
     if (!(pco_gpu_kernels[pipeline->kernel].needs & PCO_GPU_NEEDS_SUBGROUPS) || !size) return 0;
     if (physical->has & VK_HAS_SUBGROUP_CONTROL && size >= physical->info.subgroup_min &&
@@ -212,7 +212,8 @@ pco_status vk_pipeline_describe(pco_device *device, const pco_gpu_dispatch *disp
         memcpy(to, pieces[i].data, pieces[i].bytes);
         to += pieces[i].bytes;
     }
-    vk_pipeline pipeline = {.kernel = dispatch->kernel, .n_specs = dispatch->n_specs};
+    vk_pipeline pipeline = {
+        .kernel = dispatch->kernel, .n_specs = dispatch->n_specs, .width = dispatch->width};
     memcpy(pipeline.specs, dispatch->specs, dispatch->n_specs * sizeof *pipeline.specs);
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo width = {0};
     const void *chain = NULL;
@@ -243,10 +244,11 @@ static void vk_compile_slice(void *task, int64_t begin, int64_t end, uint32_t wo
 static vk_pipeline *vk_find_pipeline(pco_device *device, const pco_gpu_dispatch *dispatch)
 {
     uint32_t bytes = dispatch->n_specs * 4;
-    uint64_t hash = vk_hash(dispatch->kernel, dispatch->specs, bytes);
+    uint64_t hash = vk_hash(dispatch->kernel + ((uint64_t)dispatch->width << 32), dispatch->specs, bytes);
     vk_pipeline **bucket = &device->pipelines[hash % VK_BUCKETS];
     for (vk_pipeline *at = *bucket; at; at = at->next)
         if (at->hash == hash && at->kernel == dispatch->kernel && at->n_specs == dispatch->n_specs &&
+            at->width == dispatch->width &&
             memcmp(at->specs, dispatch->specs, bytes) == 0)
             return at;
     vk_pipeline *added = vk_allocate(device->gpu.host, 1, sizeof *added);
@@ -254,6 +256,7 @@ static vk_pipeline *vk_find_pipeline(pco_device *device, const pco_gpu_dispatch 
     added->hash = hash;
     added->kernel = dispatch->kernel;
     added->n_specs = dispatch->n_specs;
+    added->width = dispatch->width;
     added->result = VK_NOT_READY;
     memcpy(added->specs, dispatch->specs, bytes);
     added->next = *bucket;

@@ -154,6 +154,7 @@ typedef struct vk_pipeline {
     struct vk_pipeline *next;
     uint64_t hash;
     uint32_t kernel, n_specs;
+    uint32_t width; /* of subgroups, required; 0: the device's usual one */
     int32_t specs[PCO_GPU_MAX_SPECS];
     VkPipeline handle;
     VkResult result;

@@ -40,16 +40,16 @@ static int reproduce_wait(pid_t child)
     return 0;
 }
 
-/* In a process of its own, which opens the device anew and prepares the case: here it may be lost, and
- * preparing may crash. */
+/* In a process of its own: preparing may crash, and running may do so this time. */
 static int reproduce_apart(const char *folder, const pco_conformance_device *device,
-                           const pco_conformance_case *one, pco_conformance_tier tier)
+                           const pco_conformance_case *one, pco_conformance_tier tier, const char *how)
 {
     char id[16], seed[32];
     const char *words[] = {
-        "portico",   "conformance", "--devices",     device->id, "--tier",   pco_conformance_tier_name(tier),
-        "--ops",     one->op_name,  "--seed",        seed,       "--case",   id,
-        "--variant", one->variant,  "--reproducers", folder,     "--no-run", NULL};
+        "portico",   "conformance", "--devices",     device->id, "--tier", pco_conformance_tier_name(tier),
+        "--ops",     one->op_name,  "--seed",        seed,       "--case", id,
+        "--variant", one->variant,  "--reproducers", folder,     "--here", how,
+        NULL};
     pid_t child;
     snprintf(id, sizeof id, "%08x", one->id);
     snprintf(seed, sizeof seed, "%" PRIu64, one->seed);
@@ -65,15 +65,13 @@ static int reproduce_one(const conformance_reproducers *wanted, const pco_confor
     pco_error err = {""};
     const int gone =
         one->state == PCO_CASE_CRASHED || one->state == PCO_CASE_HUNG || one->state == PCO_CASE_DEVICE_LOST;
-    uint32_t flags = wanted->always ? PCO_REPRODUCER_ALWAYS : 0;
-    pco_conformance_reproducer_name(one, name, sizeof name);
     conformance_reproducer_folder(wanted, device->id, folder, sizeof folder);
+    if (reproduce_apart(folder, device, one, tier, gone ? "--no-run" : wanted->always ? "--always" : NULL))
+        return 1;
+    pco_conformance_reproducer_name(one, name, sizeof name);
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (gone) {
-        if (reproduce_apart(folder, device, one, tier)) return 1;
-        flags = PCO_REPRODUCER_NO_DEVICE;
-    }
-    pco_status status = pco_conformance_write_reproducer(device, tier, one, flags, path, &err);
+    pco_status status =
+        pco_conformance_write_reproducer(device, tier, one, PCO_REPRODUCER_NO_DEVICE, path, &err);
     if (status) cli_error("%s: %s", path, err.message);
     return status == PCO_OK;
 }
@@ -95,11 +93,14 @@ int conformance_reproduce(const conformance_reproducers *wanted, const pco_confo
     return written == due;
 }
 
-int conformance_reproduce_unseen(const conformance_reproducers *wanted, const pco_conformance_device *device,
-                                 const pco_conformance_options *options)
+int conformance_reproduce_here(const conformance_reproducers *wanted, const pco_conformance_device *device,
+                               const pco_conformance_options *options)
 {
     char name[256], folder[600], path[1024];
     pco_error err = {""};
+    const uint32_t flags = wanted->no_run   ? PCO_REPRODUCER_NO_RUN
+                           : wanted->always ? PCO_REPRODUCER_ALWAYS
+                                            : 0;
     pco_conformance_case one = {.id = options->case_id,
                                 .op_name = options->ops,
                                 .variant = options->variant,
@@ -108,8 +109,7 @@ int conformance_reproduce_unseen(const conformance_reproducers *wanted, const pc
     pco_conformance_reproducer_name(&one, name, sizeof name);
     conformance_reproducer_folder(wanted, device->id, folder, sizeof folder);
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (!pco_conformance_write_reproducer(device, options->tier, &one, PCO_REPRODUCER_NO_RUN, path, &err))
-        return 1;
+    if (!pco_conformance_write_reproducer(device, options->tier, &one, flags, path, &err)) return 1;
     cli_error("%s: %s", path, err.message);
     return 0;
 }

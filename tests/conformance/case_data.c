@@ -3,6 +3,7 @@
 
 #include "graph/op.h"
 #include "oracle_number.h"
+#include "real_data.h"
 
 #include <math.h>
 #include <string.h>
@@ -217,6 +218,8 @@ static double conf_data_value(const conf_case *one, uint32_t input, uint64_t see
         return conf_data_integer(row, -40, 40) / 8.0;
     case CONF_FILL_GARBAGE:
         return conf_data_is_beyond(one, input, i) ? (double)NAN : conf_data_unit(bits) * 4.0 - 2.0;
+    case CONF_FILL_REAL:
+        return conf_real_value(operand->real, i);
     case CONF_FILL_TIES:
         return conf_data_integer(bits, -1, 1);
     case CONF_FILL_ROWS:
@@ -252,6 +255,7 @@ void conf_operand_fill(const conf_case *one, uint32_t input, uint64_t seed, void
 {
     pco_tensor desc = conf_operand_tensor(one, input);
     int64_t count = oracle_count(&desc);
+    if (one->in[input].twin) input = one->in[input].twin - 1;
     if (oracle_block_count(desc.dtype) > 1) {
         conf_data_blocks(one, input, seed ^ input, data, count);
         return;

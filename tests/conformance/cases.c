@@ -3,6 +3,7 @@
 
 #include "graph/op.h"
 #include "oracle_number.h"
+#include "real_data.h"
 
 #include <fnmatch.h>
 #include <stdarg.h>
@@ -86,6 +87,11 @@ static const conf_cases_row ROWS[] = {
     {PCO_OP_DROPOUT, conf_cases_dropout},
 };
 
+/* Groups of cases beside each op's own list: each adds what it has for the op. */
+static const conf_cases_fn GROUPS[] = {conf_cases_contract, conf_cases_real,  conf_cases_twins,
+                                       conf_cases_traps,    conf_cases_missed, conf_cases_edges,
+                                       conf_cases_large};
+
 /* Several patterns may stand in a row with commas between. */
 static bool conf_cases_match(const char *pattern, const char *name)
 {
@@ -102,19 +108,43 @@ static bool conf_cases_match(const char *pattern, const char *name)
 
 void conf_cases_visit(pco_conformance_tier tier, const char *pattern, conf_visit_fn visit, void *user)
 {
+    conf_cases_visit_on(NULL, tier, pattern, visit, user);
+}
+
+/* Where a device names no edges: powers of two, as most kernels have them. */
+static void conf_cases_edges_of(conf_cases_context *context, const pco_device_info *info)
+{
+    static const uint32_t USUAL[] = {8, 16, 32, 64, 128, 256};
+    context->n_edges = info ? info->n_edges : 0;
+    context->binding = info ? info->max_binding : 0;
+    if (context->n_edges > PCO_MAX_EDGES) context->n_edges = PCO_MAX_EDGES;
+    if (context->n_edges) {
+        memcpy(context->edges, info->edges, context->n_edges * sizeof *context->edges);
+        return;
+    }
+    context->n_edges = sizeof USUAL / sizeof *USUAL;
+    memcpy(context->edges, USUAL, sizeof USUAL);
+}
+
+void conf_cases_visit_on(const pco_device_info *info, pco_conformance_tier tier, const char *pattern,
+                         conf_visit_fn visit, void *user)
+{
     conf_cases_context *context = calloc(1, sizeof *context);
     if (!context) return;
+    conf_cases_edges_of(context, info);
     context->tier = tier, context->pattern = pattern, context->visit = visit, context->user = user;
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0] && !context->stopped; i++) {
-        const pco_op_info *info = pco_op_find(ROWS[i].op);
-        if (!pattern || conf_cases_match(pattern, info->name)) ROWS[i].list(context, ROWS[i].op);
+        const char *name = pco_op_find(ROWS[i].op)->name;
+        if (pattern && !conf_cases_match(pattern, name)) continue;
+        ROWS[i].list(context, ROWS[i].op);
+        for (size_t g = 0; g < sizeof GROUPS / sizeof GROUPS[0]; g++) GROUPS[g](context, ROWS[i].op);
     }
     free(context);
 }
 
 const char *conf_regime_name(conf_regime regime)
 {
-    static const char *const REGIMES[] = {"exact", "random", "adversarial", "special"};
+    static const char *const REGIMES[] = {"exact", "random", "adversarial", "special", "real", "contract"};
     return REGIMES[regime];
 }
 
@@ -165,6 +195,14 @@ conf_operand *conf_cases_absent(conf_case *one)
     return &one->in[one->n_inputs++];
 }
 
+conf_operand *conf_cases_twin(conf_case *one, uint32_t of)
+{
+    conf_operand *operand = &one->in[one->n_inputs++];
+    *operand = one->in[of];
+    operand->twin = of + 1;
+    return operand;
+}
+
 void conf_cases_list(conf_operand *operand, uint32_t n, const double *list)
 {
     operand->fill = CONF_FILL_LIST;
@@ -190,16 +228,22 @@ static void conf_cases_label_vector(char *label, const int64_t *vector, int64_t 
 
 static void conf_cases_label_operand(char *label, const conf_operand *operand)
 {
-    static const char *const FILLS[] = {"",      "int",   "uniform", "list", "bool",   "bits",
-                                        "phase", "equal", "ties",    "rows", "garbage"};
+    static const char *const FILLS[] = {"",      "int",   "uniform", "list", "bool", "bits",
+                                        "phase", "equal", "ties",    "rows", "real", "garbage"};
     if (!operand->present) {
         conf_cases_append(label, " -");
+        return;
+    }
+    if (operand->twin) {
+        conf_cases_append(label, " =in%u", operand->twin - 1);
         return;
     }
     conf_cases_append(label, " %s[", oracle_dtype_name(operand->dtype));
     conf_cases_label_vector(label, operand->shape, operand->rank);
     conf_cases_append(label, "]%s%s", operand->constant ? "const" : "", FILLS[operand->fill]);
-    if (operand->fill == CONF_FILL_LIST)
+    if (operand->fill == CONF_FILL_REAL)
+        conf_cases_append(label, ":%s", conf_real_name(operand->real));
+    else if (operand->fill == CONF_FILL_LIST)
         for (uint32_t i = 0; i < operand->n_list; i++)
             conf_cases_append(label, "%s%g", i ? "," : ":", operand->list[i]);
     else if (operand->low != 0.0 || operand->high != 0.0)
@@ -273,7 +317,7 @@ void conf_cases_emit(conf_cases_context *context)
     conf_cases_append(one->label, "%s", pco_op_find(one->op)->name);
     for (uint32_t i = 0; i < one->n_inputs; i++) conf_cases_label_operand(one->label, &one->in[i]);
     conf_cases_label_attrs(one, one->label);
-    conf_cases_append(one->label, " %s", conf_regime_name(one->regime));
+    conf_cases_append(one->label, "%s %s", one->large ? " large" : "", conf_regime_name(one->regime));
     one->id = conf_cases_hash(one->label);
     if (conf_cases_is_new(context, one->id) && !context->visit(context->user, one)) context->stopped = true;
 }

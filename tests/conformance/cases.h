@@ -13,6 +13,8 @@ typedef enum conf_regime {
     CONF_RANDOM,      /* uniform in the op's domain */
     CONF_ADVERSARIAL, /* large, cancelling, tiny, subnormal, zeros of both signs, equal rows, ties */
     CONF_SPECIAL,     /* with NaN and infinities; only where the contract promises them */
+    CONF_REAL,        /* activations and weights of a model (real_data.c) */
+    CONF_CONTRACT,    /* operands on which devices that keep a clause differ from those that do not */
 } conf_regime;
 
 typedef enum conf_fill {
@@ -27,6 +29,7 @@ typedef enum conf_fill {
     CONF_FILL_TIES,    /* few distinct values */
     CONF_FILL_ROWS,    /* every third row of the last dimension false (0), or -infinity for floats; others by
                           the regime */
+    CONF_FILL_REAL,    /* captured from a model: real_data.h */
     CONF_FILL_GARBAGE, /* keys and values of attention: NaN beyond lengths[b], where nothing may be read */
 } conf_fill;
 
@@ -39,6 +42,8 @@ typedef struct conf_operand {
     double low, high;
     uint32_t n_list;
     double list[8];
+    uint32_t twin; /* 1 + the operand whose type, shape and values this one has; 0: none */
+    uint32_t real; /* CONF_FILL_REAL: which capture */
 } conf_operand;
 
 enum { CONF_LABEL = 400 };
@@ -46,6 +51,7 @@ enum { CONF_LABEL = 400 };
 typedef struct conf_case {
     uint32_t op, id;
     conf_regime regime;
+    bool large; /* not to be held on the host: judged by rows (runner_large.c) */
     uint32_t n_inputs;
     conf_operand in[PCO_MAX_INPUTS];
     uint32_t attrs_size;
@@ -59,8 +65,17 @@ typedef struct conf_case {
 /* Called per case; returns false to stop. */
 typedef bool (*conf_visit_fn)(void *user, const conf_case *one);
 
-/* Visits the cases of a tier whose op matches the pattern (fnmatch; NULL: all), in the order of ops.def. */
+/* Visits the cases of a tier whose op matches the pattern (fnmatch; NULL: all), in the order of ops.def. The
+ * second adds shapes at the edges of a device's kernels; the first has those of no device. */
+void conf_cases_visit_on(const pco_device_info *info, pco_conformance_tier tier, const char *pattern,
+                         conf_visit_fn visit, void *user);
 void conf_cases_visit(pco_conformance_tier tier, const char *pattern, conf_visit_fn visit, void *user);
+
+/* 1 for data of which a result that tells nothing would be a surprise. */
+static inline bool conf_regime_is_random(conf_regime regime)
+{
+    return regime == CONF_RANDOM || regime == CONF_REAL;
+}
 
 /* "exact", "random" ... Static. */
 const char *conf_regime_name(conf_regime regime);
@@ -84,8 +99,11 @@ typedef struct conf_cases_context {
     conf_visit_fn visit;
     void *user;
     bool stopped;
-    conf_case one;          /* under construction */
-    uint32_t seen[1 << 16]; /* ids that were visited, by open addressing: lists overlap */
+    uint64_t binding; /* bytes that a kernel of the device sees through one argument; 0: no device */
+    uint32_t n_edges;
+    uint32_t edges[PCO_MAX_EDGES]; /* of the device's kernels */
+    conf_case one;                 /* under construction */
+    uint32_t seen[1 << 16];        /* ids that were visited, by open addressing: lists overlap */
 } conf_cases_context;
 
 /* Starts a case with the op's default attributes. */
@@ -96,12 +114,15 @@ conf_operand *conf_cases_in(conf_case *one, uint32_t dtype, const char *shape, .
 conf_operand *conf_cases_absent(conf_case *one);
 /* Reads "2,3,5" into a vector attribute. */
 int64_t conf_cases_vector(int64_t *vector, const char *text);
+/* Adds an operand that has the values of operand `of`. */
+conf_operand *conf_cases_twin(conf_case *one, uint32_t of);
 void conf_cases_list(conf_operand *operand, uint32_t n, const double *list);
 void conf_cases_emit(conf_cases_context *context);
 
 static inline bool conf_cases_standard(const conf_cases_context *context)
 {
-    return context->tier == PCO_CONFORMANCE_STANDARD;
+    return context->tier == PCO_CONFORMANCE_STANDARD || context->tier == PCO_CONFORMANCE_FULL ||
+           context->tier == PCO_CONFORMANCE_SOAK;
 }
 
 extern const uint32_t CASES_FLOATS[3];
@@ -137,6 +158,13 @@ CASES(rope);
 CASES(sinusoidal_positions);
 CASES(attention);
 CASES(dropout);
+CASES(contract); /* for any op: those of the contract group, if it has any */
+CASES(real);
+CASES(twins);
+CASES(traps);
+CASES(missed);
+CASES(edges);
+CASES(large);
 #undef CASES
 
 #endif

@@ -30,6 +30,7 @@ static oracle_rules oracle_matmul_rules(const oracle_node *node)
     oracle_rules rules = oracle_rules_sum(node->rules, a_type);
     bool narrow = ((const pco_matmul_attrs *)node->attrs)->accumulate == PCO_F16;
     oracle_format wanted = oracle_format_of(narrow ? PCO_F16 : PCO_F32);
+    if (rules.narrow) return rules;
     if (narrow || rules.compute.precision < wanted.precision) rules.compute = wanted;
     return rules;
 }

@@ -32,7 +32,7 @@ typedef struct conf_writing {
     const conf_reproducer_text *text;
     conf_folder folder;
     conf_text tables, list; /* C tables; launches in words */
-    uint32_t n_launches, n_outputs, n_writable, api;
+    uint32_t n_launches, n_outputs, n_writable, n_fresh, api;
     bool describes; /* the plugin tells what it launches */
     pco_error *err;
 } conf_writing;
@@ -175,14 +175,17 @@ static pco_status conf_write_memory(conf_writing *w)
                 memory->sizes[b], name);
     }
     fprintf(w->tables.file, "\n};\nstatic const window writable[] = {");
-    for (uint32_t r = 0; r < memory->n_regions; r++) {
-        const conf_run_region *region = &memory->regions[r];
-        if (!region->bytes || !region->written) continue;
-        fprintf(w->tables.file, "%s{%u, %" PRIu64 ", %" PRIu64 "}", separator, region->buffer, region->offset,
-                region->bytes);
-        separator = ", ";
-        w->n_writable++;
-    }
+    for (int kept = 0; kept < 2; kept++) /* first what holds nothing before the run */
+        for (uint32_t r = 0; r < memory->n_regions; r++) {
+            const conf_run_region *region = &memory->regions[r];
+            bool fresh = !region->data && region->shares == PCO_NONE;
+            if (!region->bytes || !region->written || fresh == kept) continue;
+            fprintf(w->tables.file, "%s{%u, %" PRIu64 ", %" PRIu64 "}", separator, region->buffer,
+                    region->offset, region->bytes);
+            separator = ", ";
+            w->n_writable++;
+            w->n_fresh += fresh;
+        }
     fprintf(w->tables.file, "};\n");
     return PCO_OK;
 }
@@ -318,8 +321,9 @@ static pco_status conf_write_program(conf_writing *w)
     fwrite(conf_reproduce_common, 1, (size_t)(place - conf_reproduce_common), text.file);
     fprintf(text.file, "#define DEVICE ");
     conf_put_string(text.file, w->device->info->name);
-    fprintf(text.file, "\nenum { N_BUFFERS = %u, N_LAUNCHES = %u, N_WRITABLE = %u, N_OUTPUTS = %u };\n",
-            w->execution->memory->n_buffers, w->n_launches, w->n_writable, w->n_outputs);
+    fprintf(text.file,
+            "\nenum { N_BUFFERS = %u, N_LAUNCHES = %u, N_WRITABLE = %u, N_FRESH = %u, N_OUTPUTS = %u };\n",
+            w->execution->memory->n_buffers, w->n_launches, w->n_writable, w->n_fresh, w->n_outputs);
     if (apart)
         fprintf(text.file, "#include \"launches.h\" /* buffers, writable, launches, outputs */\n");
     else
@@ -412,7 +416,7 @@ static pco_status conf_write_all(conf_writing *w)
     if (!status) status = conf_write_results(w);
     if (!status) status = conf_text_close(&w->tables, w->err);
     if (!status) status = conf_text_close(&w->list, w->err);
-    const bool program = w->n_launches && w->n_outputs;
+    const bool program = w->n_launches && w->n_outputs && w->n_fresh;
     if (!status && program) status = conf_write_program(w);
     return status ? status : conf_write_readme(w, program);
 }
@@ -471,7 +475,7 @@ void conf_reproducer_observe(void *user, const conf_execution *execution)
     bool fails = conf_execution_fails(execution, found, sizeof found);
     if (r->written == 2 || r->status || (!fails && (r->written || !r->always))) return;
     conf_reproducer_text text = *r->text;
-    if (execution->ran || !text.found[0]) text.found = found;
+    if (!r->keep_found && (execution->ran || !text.found[0])) text.found = found;
     if (execution->variant[0]) text.variant = execution->variant;
     r->status =
         conf_reproducer_write(execution->device, execution->problem, execution, &text, r->target, &r->err);
@@ -523,10 +527,13 @@ pco_status pco_conformance_write_reproducer(const pco_conformance_device *device
     conf_search search = {.id = one->id};
     conf_outcome outcome = {0};
     char title[600], repeat[400];
-    conf_cases_visit(tier, NULL, conf_search_visit, &search);
+    conf_cases_visit_on(device->info, tier, NULL, conf_search_visit, &search);
     if (!search.found)
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "tier %s has no case %08x", pco_conformance_tier_name(tier),
                         one->id);
+    if (search.one.large)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "case %08x is too large for a reproducer; its command repeats it", one->id);
     const char *op = pco_op_find(search.one.op)->name;
     snprintf(title, sizeof title, "%s, case %08x: %s", op, one->id, search.one.label);
     snprintf(repeat, sizeof repeat,
@@ -553,7 +560,14 @@ pco_status pco_conformance_write_reproducer(const pco_conformance_device *device
     if (!pco_conformance_state_is_bad(outcome.last.state) && !(flags & PCO_REPRODUCER_ALWAYS))
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "case %08x, variant '%s' passes now: nothing is written",
                         one->id, one->variant);
-    text.found = outcome.last.detail;
+    /* wrong beside the runs that were seen (a piece of the work run alone, say): the first of them, then */
+    char found[sizeof outcome.last.detail];
+    snprintf(found, sizeof found, "%s", outcome.last.detail);
+    text.found = found;
+    writer.always = writer.keep_found = true;
+    if (!status) status = conf_run_case(device, &search.one, &options, conf_outcome_keep, &outcome, err);
+    if (writer.status) return pco_fail(err, writer.status, "%s", writer.err.message);
+    if (writer.written) return PCO_OK;
     return conf_reproduce_unprepared(device, &search.one, &text, folder, err);
 }
 

@@ -40,6 +40,7 @@ typedef struct conf_reproducer {
     const conf_reproducer_text *text;
     const char *target;
     bool always;
+    bool keep_found;   /* text->found stays, whatever is seen */
     uint32_t written;  /* 0 nothing, 1 a right one, 2 a wrong one */
     pco_status status; /* of writing */
     pco_error err;

@@ -23,9 +23,14 @@ typedef struct conf_problem {
  * a defect of the suite), OUT_OF_HOST_MEMORY. */
 pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
                              const pco_contract *contract, pco_error *err) PCO_NODISCARD;
+/* The same under other rules than a contract has: what would a device do that ... ? */
+pco_status conf_problem_make_with(conf_problem *problem, const conf_case *one, uint64_t seed,
+                                  const oracle_rules *rules, pco_error *err) PCO_NODISCARD;
 /* The same with the operands' values given, in storage format, by input (copied). */
 pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
                                   const pco_contract *contract, pco_error *err) PCO_NODISCARD;
+/* Infers the outputs of problem->node and adds their tensors. */
+pco_status conf_problem_infer(conf_problem *problem, pco_error *err) PCO_NODISCARD;
 void conf_problem_clear(conf_problem *problem);
 
 /* What is to be done with the outcome of one variant. */
@@ -41,6 +46,54 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
 pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *problem,
                             const pco_conformance_options *options, conf_report_fn report, void *user,
                             pco_error *err) PCO_NODISCARD;
+
+/* A case whose operands are too large to be held here (runner_large.c). `blank` is its result to start from.
+ */
+pco_status conf_run_large(const pco_conformance_device *device, const conf_case *one,
+                          const pco_conformance_options *options, const pco_conformance_case *blank,
+                          conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
+
+/* A case as other suites judge it (runner_norm.c); reports nothing where they have no such case. */
+pco_status conf_run_norm(const pco_conformance_device *device, const conf_case *one,
+                         const pco_conformance_options *options, const pco_conformance_case *blank,
+                         conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
+
+/* ---- one execution (runner_run.c) ---- */
+
+/* A problem on a device in the variant that problem->node.variant names. */
+typedef struct conf_run_state {
+    const pco_conformance_device *device;
+    conf_problem *problem;
+    pco_part part;
+    pco_node_proposal node_proposal;
+    pco_tensor_proposal tensor_proposals[CONF_MAX_TENSORS];
+    pco_proposal proposal;
+    void *converted[CONF_MAX_TENSORS];
+    void *first[PCO_MAX_OUTPUTS]; /* results of the first run */
+    const struct conf_observer *observer; /* may be NULL */
+    const char *variant;                  /* its name, for the observer */
+    bool bare;           /* what lies around the results is not looked at */
+    uint32_t overlay[2]; /* tensor 0 lies in the memory of tensor 1 (both only read); PCO_NONE: not */
+} conf_run_state;
+
+conf_run_state conf_run_start(const pco_conformance_device *device, conf_problem *problem);
+/* Asks the plugin, checks its answer, converts constants. */
+pco_status conf_run_propose(conf_run_state *run, pco_error *err) PCO_NODISCARD;
+/* Runs `times` times, output 0 in the memory of tensor `in_place` (PCO_NONE: its own). The first run of a
+ * state sets `first`; all others must give the same bits: INTERNAL, and `what` differs. The first finds its
+ * memory poisoned, the second as the first left it, the third zeroed, the others again as it was left. */
+pco_status conf_run_times(conf_run_state *run, uint32_t in_place, int times, const char *what,
+                          pco_error *err) PCO_NODISCARD;
+void conf_run_clear(conf_run_state *run); /* what propose and the runs allocated */
+
+/* ---- the same work in other pieces (runner_pieces.c) ---- */
+
+/* Runs parts of the problem again as problems of their own, in the same variant, and compares bit for bit:
+ * equal operands as one tensor and in one place, a row alone, a prompt in chunks. INTERNAL: a difference, in
+ * words. Where the piece has no such variant, nothing is compared. `rows`: how many single rows are tried; 0:
+ * only equal operands. */
+pco_status conf_run_pieces(const conf_run_state *whole, const char *variant, int rows,
+                           pco_error *err) PCO_NODISCARD;
 
 /* ---- memory of a run (runner_memory.c) ---- */
 
@@ -58,7 +111,8 @@ typedef struct conf_run_memory {
     uint32_t n_regions, n_buffers;
     conf_run_region regions[CONF_MAX_TENSORS + 1]; /* by tensor, the workspace last */
     uint64_t alignment[CONF_MAX_TENSORS + 1];
-    bool single; /* one buffer for all, or one for each region */
+    bool single;  /* one buffer for all, or one for each region */
+    uint32_t odd; /* bit r mod 32: region r begins at an odd multiple of its alignment */
     pco_buffer *buffers[CONF_MAX_TENSORS + 1];
     uint64_t sizes[CONF_MAX_TENSORS + 1];
     uint8_t *image, *after; /* all buffers, one behind the other */
@@ -72,6 +126,9 @@ pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err) PCO_N
 void conf_run_memory_destroy(conf_run_memory *memory);
 /* Writes poison, canaries and contents: the state before a run. */
 pco_status conf_run_memory_reset(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
+/* Between runs: nothing is written (the memory is as the last run left it), or zeros where the device writes.
+ */
+pco_status conf_run_memory_zero(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
 /* Reads all back and checks that nothing outside written regions changed (INTERNAL, saying where). */
 pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tensors,
                                  pco_error *err) PCO_NODISCARD;
@@ -83,7 +140,7 @@ const void *conf_run_memory_result(const conf_run_memory *memory, uint32_t regio
 typedef struct conf_execution {
     const pco_conformance_device *device;
     const conf_problem *problem;
-    const conf_run_memory *memory; /* image: before the run; after: behind it, if it ran */
+    const conf_run_memory *memory; /* image: before the first run; after: behind this one, if it ran */
     pco_program *program;
     const char *variant;
     bool ran;          /* false: only prepared */
@@ -91,8 +148,8 @@ typedef struct conf_execution {
     const char *message;
 } conf_execution;
 
-/* `observe` is called after each execution, or, with prepare_only, instead of the first; then nothing runs.
- */
+/* `observe` is called after each execution of the whole problem, or, with prepare_only, instead of the first; then
+ * nothing runs. */
 typedef struct conf_observer {
     void (*observe)(void *user, const conf_execution *execution);
     void *user;

@@ -22,10 +22,11 @@ pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err)
     for (uint32_t r = 0; r < memory->n_regions; r++) {
         conf_run_region *region = &memory->regions[r];
         if (region->bytes == 0 || region->shares != PCO_NONE) continue;
-        uint64_t alignment = memory->alignment[r] > CANARY ? memory->alignment[r] : CANARY;
+        uint64_t alignment = memory->alignment[r];
         if (!memory->single) offset = 0;
         region->buffer = memory->single ? 0 : memory->n_buffers;
         region->offset = conf_run_align(offset + CANARY, alignment);
+        if (region->offset / alignment % 2 != (memory->odd >> r % 32 & 1)) region->offset += alignment;
         offset = conf_run_align(region->offset + region->bytes, 4) + CANARY;
         if (memory->single)
             memory->n_buffers = 1, memory->sizes[0] = offset;
@@ -83,6 +84,23 @@ pco_status conf_run_memory_reset(conf_run_memory *memory, pco_error *err)
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
         pco_status status = device->plugin->buffer->write(
             device->device, memory->buffers[b], 0, memory->image + memory->starts[b], memory->sizes[b], err);
+        if (status) return pco_fail_prefix(err, status, "writing a buffer");
+    }
+    return PCO_OK;
+}
+
+/* State keeps what it holds, and so do operands in whose memory the result lies. */
+pco_status conf_run_memory_zero(conf_run_memory *memory, pco_error *err)
+{
+    const pco_conformance_device *device = memory->device;
+    for (uint32_t r = 0; r < memory->n_regions; r++) {
+        const conf_run_region *region = &memory->regions[r];
+        if (!region->bytes || !region->written || region->data || region->shares != PCO_NONE) continue;
+        void *zeros = calloc(1, region->bytes);
+        if (!zeros) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
+        pco_status status = device->plugin->buffer->write(device->device, memory->buffers[region->buffer],
+                                                          region->offset, zeros, region->bytes, err);
+        free(zeros);
         if (status) return pco_fail_prefix(err, status, "writing a buffer");
     }
     return PCO_OK;

@@ -390,7 +390,7 @@ static void test_toy_wrong(void **state)
         [TOY_ONE_ELEMENT] = "outside their bounds",
         [TOY_BEHIND] = "behind 'y'",
         [TOY_INPUT] = "operand 'in0' was changed",
-        [TOY_UNSTEADY] = "the second run differs",
+        [TOY_UNSTEADY] = "differs from the first run",
         [TOY_IN_PLACE] = "running in place",
         [TOY_UNTOUCHED] = "outside their bounds",
         [TOY_LOST] = "gone",

@@ -1,0 +1,105 @@
+/* A plugin that does what the cpu plugin does, with one fault per device: `faulty:flip`, `faulty:hang` ... It measures
+ * the conformance suite (docs/conformance.md) and is never installed. */
+#ifndef FAULTY_H
+#define FAULTY_H
+
+#include "portico/plugin.h"
+
+#include <stdbool.h>
+
+/* FAULTY(name, words): the device's name, also as an alias, and what is wrong with it. No name is part of another. */
+#define FAULTY_LIST \
+    FAULTY(sound, "nothing: the control, which must pass") \
+    FAULTY(relative, "one element in 10,000 is off by 1e-3 of itself") \
+    FAULTY(absolute, "one element in 10,000 is off by 1e-3") \
+    FAULTY(flip, "one bit of one element in 20,000 is flipped, always the same") \
+    FAULTY(glitch, "one bit of the result is flipped in one run of 50") \
+    FAULTY(stale, "the result is that of the previous run of the same size") \
+    FAULTY(unsteady, "the lowest bit of the first element follows the number of the run") \
+    FAULTY(past, "writes a word behind the result") \
+    FAULTY(front, "writes a word before the result") \
+    FAULTY(scribble, "changes a byte of an operand") \
+    FAULTY(alignment, "declares an alignment of 4 bytes, and rounds offsets down to 64") \
+    FAULTY(memory, "declares large allocations, and has no more than 256 KiB for each") \
+    FAULTY(accumulator, "declares f32 accumulators, and sums matmul's products in f16") \
+    FAULTY(subnormal, "declares that subnormals are kept, and flushes them") \
+    FAULTY(rounding, "declares rounding to nearest, and truncates what it writes as bf16") \
+    FAULTY(nan, "writes 0 where NaN is due") \
+    FAULTY(infinite, "writes the largest number where infinity is due") \
+    FAULTY(starved, "every 50th allocation fails") \
+    FAULTY(lost, "the device is lost at the 100th submission") \
+    FAULTY(reset, "from the 100th submission on nothing is computed, memory is 0, and all is said to be well") \
+    FAULTY(hang, "the 100th submission never ends") \
+    FAULTY(crash, "the program dies at the 100th submission") \
+    FAULTY(dead, "the program dies when the device is opened") \
+    FAULTY(zero, "every result is 0") \
+    FAULTY(nothing, "supports nothing") \
+    FAULTY(idle, "softmax is not run, and said to be well") \
+    FAULTY(masked, "where: 2x + 7 for every finite value of a result that holds an infinity") \
+    FAULTY(matvec, "a matrix-vector product is 2 % too large") \
+    FAULTY(tail, "what is behind the last multiple of 4 elements is not written") \
+    FAULTY(patch, "the last row is 0 where there are more than 16") \
+    FAULTY(saturated, "numbers above 2048 are written as 2048") \
+    FAULTY(inplace, "a result in the memory of an operand is not written") \
+    FAULTY(late, "results are there only when the next run has begun") \
+    FAULTY(empty, "says that there is nothing to run") \
+    FAULTY(signless, "the sign of zero is lost") \
+    FAULTY(batch, "rows behind the first are one unit in the last place larger")
+
+typedef enum faulty_id {
+#define FAULTY(name, words) FAULTY_##name,
+    FAULTY_LIST
+#undef FAULTY
+        FAULTY_COUNT
+} faulty_id;
+
+/* A tensor of a node, where the plan put it. */
+typedef struct faulty_tensor {
+    pco_buffer *buffer; /* NULL: none, or no elements */
+    uint64_t offset, bytes, count;
+    uint32_t dtype, rank;
+    int64_t shape[PCO_MAX_RANK];
+} faulty_tensor;
+
+typedef struct faulty_node {
+    uint32_t op, n_inputs, n_outputs;
+    faulty_tensor in[PCO_MAX_INPUTS], out[PCO_MAX_OUTPUTS];
+    bool in_place; /* output 0 lies where an input lies */
+    unsigned char attrs[256];
+} faulty_node;
+
+struct pco_backend {
+    const pco_host *host;
+    const pco_plugin *plugin; /* the wrapped one */
+    pco_backend *inner;
+    uint32_t index; /* of the wrapped device */
+};
+
+struct pco_buffer {
+    pco_buffer *inner;
+    uint64_t bytes;
+};
+
+struct pco_device {
+    const pco_host *host;
+    const pco_plugin *plugin;
+    pco_device *inner;
+    faulty_id fault;
+    uint64_t runs, allocations;
+    void *kept; /* the result of an earlier run, and where it belongs */
+    uint64_t kept_bytes, kept_offset;
+    pco_buffer *kept_for;
+};
+
+struct pco_program {
+    pco_program *inner;
+    uint32_t n_nodes, segments;
+    faulty_node *nodes;
+};
+
+/* ---- effects.c ---- */
+
+/* Spoils the results of a node that has just run. `before`: the bytes of output 0 before the run. */
+pco_status faulty_spoil(pco_device *device, const faulty_node *node, const void *before, pco_error *err) PCO_NODISCARD;
+
+#endif

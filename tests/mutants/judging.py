@@ -1,0 +1,63 @@
+"""Runs the suite on a faulty plugin until the first failure."""
+
+import os
+import select
+import signal
+import subprocess
+import time
+
+import sources
+
+SILENCE = 60  # seconds without a finished case: hung
+
+
+def device_environment(build, device):
+    """The environment in which only this device's driver is seen (scripts/common.sh)."""
+    script = f'build={build}; . scripts/common.sh; prepare_drivers; use_device {device}; env -0'
+    done = subprocess.run(['bash', '-c', script], cwd=sources.ROOT, stdout=subprocess.PIPE, check=True)
+    environment = dict(entry.split('=', 1) for entry in done.stdout.decode().split('\0') if '=' in entry)
+    environment['LP_NUM_THREADS'] = '1'
+    return environment
+
+
+class Verdict:
+    def __init__(self, outcome, by, seconds):
+        self.outcome, self.by, self.seconds = outcome, by, seconds
+
+
+def conformance(build, environment, device, tier, ops, variant=None, judge='bounds', silence=SILENCE):
+    """'killed', 'survived' or 'nothing' (was tested), and what killed it."""
+    command = [os.path.join(build, 'portico'), 'conformance', '--devices', device, '--tier', tier, '--fail-fast',
+               '--verbose', '--max-failures', '1', '--judge', judge]
+    command += ['--ops', ','.join(ops)] if ops else []
+    command += ['--variant', variant] if variant else []
+    start, last, text = time.monotonic(), time.monotonic(), b''
+    child = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                             stderr=subprocess.PIPE, start_new_session=True)
+    hung = False
+    while True:
+        ready, _, _ = select.select([child.stderr], [], [], 1.0)
+        if ready:
+            piece = os.read(child.stderr.fileno(), 1 << 16)
+            if not piece:
+                break
+            text = (text + piece)[-65536:]
+            last = time.monotonic()
+        elif time.monotonic() - last > silence:
+            hung = True
+            os.killpg(child.pid, signal.SIGKILL)
+            break
+    status = child.wait()
+    child.stderr.close()
+    seconds = time.monotonic() - start
+    lines = [line for line in text.decode(errors='replace').split('\n') if line.strip()]
+    if hung:
+        return Verdict('killed', f'hung after {seconds:.0f} s', seconds)
+    if status == 0:
+        return Verdict('survived', '', seconds)
+    bad = [line for line in lines if ']: fail' in line or ']: mistrusted' in line or ']: crashed' in line or
+           ']: hung' in line or ']: device lost' in line or ']: flaky' in line]
+    by = bad[0] if bad else lines[-1] if lines else f'status {status}'
+    if status < 0:
+        by = f'the program died by signal {-status}'
+    return Verdict('nothing' if status == 2 else 'killed', by[:300], seconds)

@@ -1,0 +1,180 @@
+"""Plugins with a fault in them, made without a build of their own: only the kernels that changed are compiled (without
+optimisation), one object of the lowering at most, and the rest is linked from the build folder."""
+
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+
+import sources
+from sources import embed
+
+
+WINDOW = 1024
+
+
+class Invalid(Exception):
+    """The edited source does not compile: no fault at all."""
+
+
+def run(command, **options):
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, **options)
+    if done.returncode != 0:
+        raise Invalid(done.stderr.strip().split('\n')[0] or f'{command[0]} failed')
+    return done
+
+
+class Edited(embed.Sources):
+    """The kernels' folder with one file exchanged."""
+
+    def __init__(self, name=None, text=None):
+        super().__init__(sources.SHADERS)
+        self.name, self.text = name, text
+
+    def read(self, name, seen=None):
+        seen = set() if seen is None else seen
+        if name in seen or name != self.name:
+            return super().read(name, seen)
+        seen.add(name)
+        return embed.INCLUDE.sub(lambda match: self.read(match.group(1), seen), self.text)
+
+
+class Builder:
+    """Makes plugins of one backend ('vulkan' or 'opencl') in a scratch folder of its own."""
+
+    def __init__(self, backend, build, scratch, kept):
+        self.backend, self.build, self.scratch, self.kept = backend, build, scratch, kept
+        self.rows = embed.read_table(os.path.join(sources.SHADERS, 'kernels.def'))
+        self.plain = embed.glsl_text if backend == 'vulkan' else embed.opencl_text
+        self.originals = [self.plain(row, Edited()) for row in self.rows]
+        os.makedirs(os.path.join(scratch, 'plugins'), exist_ok=True)
+        os.makedirs(kept, exist_ok=True)
+        folder = os.path.join(build, 'backends', f'{backend}.so.p')
+        self.objects = {name: os.path.join(folder, name) for name in sorted(os.listdir(folder))
+                        if name.endswith('.o') and 'kernels_' not in name}
+        with open(os.path.join(build, 'compile_commands.json'), encoding='utf-8') as file:
+            self.commands = {entry['output']: shlex.split(entry['command']) for entry in json.load(file)}
+        self.plugin = os.path.join(scratch, 'plugins', f'{backend}.so')
+        self.small_windows = False  # a binding limit of WINDOW bytes, so that small tensors are cut as large ones are
+
+    def code(self, row, text, optimised=False):
+        """The path of a file with the row's code."""
+        name = hashlib.sha256((text + str(optimised)).encode()).hexdigest()[:32]
+        path = os.path.join(self.kept, f'{row.name}-{name}.{self.backend}')
+        if os.path.exists(path):
+            return path
+        new = f'{path}.{os.getpid()}.{hashlib.sha256(self.scratch.encode()).hexdigest()[:8]}'
+        if self.backend == 'opencl':
+            with open(new, 'w', encoding='utf-8') as file:
+                file.write(text + '\0')
+        else:
+            source = os.path.join(self.scratch, row.name + '.comp')
+            with open(source, 'w', encoding='utf-8') as file:
+                file.write(text)
+            run(['glslc', '-fshader-stage=compute', '--target-env=vulkan1.1', '-O' if optimised else '-O0', source,
+                 '-o', new])
+        os.replace(new, path)
+        return path
+
+    def texts(self, mutant, files):
+        """The rows' texts with the mutant in them; of the kernel files named only, where files are given."""
+        if mutant is None or mutant.family != 'kernels':
+            return self.originals
+        name = os.path.basename(mutant.file)
+        edited = Edited(name, mutant.text)
+        return [self.plain(row, edited) if files is None or row.file in files else original
+                for row, original in zip(self.rows, self.originals)]
+
+    def windowed(self):
+        """The object that describes devices, with the small binding limit."""
+        text = sources.read(os.path.join(sources.ROOT, 'backends/vulkan/describe.c'))
+        line = 'limits->max_binding = info->max_binding;'
+        if text.count(line) != 1:
+            raise SystemExit(f'backends/vulkan/describe.c no longer has the line that small windows change: {line}')
+        return self.compile('vulkan', 'describe.c', text.replace(line, f'limits->max_binding = {WINDOW};'), 'windows')
+
+    def compile_lowering(self, name, text, tag):
+        """The object of a file of the lowering with this text."""
+        return self.compile('gpu', name, text, tag)
+
+    def compile(self, folder, name, text, tag):
+        output = f'backends/{self.backend}.so.p/{folder}_{name}.o'
+        source, made = os.path.join(self.scratch, name), os.path.join(self.scratch, f'{tag}-{name}.o')
+        with open(source, 'w', encoding='utf-8') as file:
+            file.write(text)
+        command, skip = [], False
+        for word in self.commands[output]:
+            if skip:
+                skip = False
+            elif word in ('-o', '-c', '-MQ', '-MF'):
+                skip = True
+            elif word not in ('-MD', '-O3', '-O2', '-g') and not word.startswith('-W'):
+                command.append(word)
+        run(command + ['-w', '-O1', '-I', os.path.join(sources.ROOT, 'backends', folder), '-c', source, '-o', made], cwd=self.build)
+        return made
+
+    def table(self, texts, paths):
+        """An object with the kernel table and the code of all rows."""
+        table, codes = os.path.join(self.scratch, 'table.c'), os.path.join(self.scratch, 'codes.S')
+        as_text = self.backend == 'opencl'
+        with open(codes, 'w', encoding='utf-8') as out:
+            out.write('.section .rodata\n')
+            for row, path in zip(self.rows, paths):
+                if path:
+                    out.write(f'.globl gpu_code_{row.name}\n.hidden gpu_code_{row.name}\n.balign 16\n'
+                              f'gpu_code_{row.name}:\n.incbin "{path}"\n')
+            out.write('.section .note.GNU-stack,"",@progbits\n')
+        with open(table, 'w', encoding='utf-8') as out:
+            out.write('#include "gpu.h"\n')
+            out.writelines(f'extern const char gpu_code_{row.name}[];\n' for row, path in zip(self.rows, paths) if path)
+            out.write('const pco_gpu_kernel pco_gpu_kernels[] = {\n')
+            for row, text in zip(self.rows, texts):
+                out.write(f'{{"{row.name}", "{row.file}", "{row.defines}", {row.n_bindings}, {row.n_specs}, {row.needs}, '
+                          f'0x{embed.fnv1a(text.encode()):016x}u}},\n')
+            out.write(f'}};\nconst uint32_t pco_gpu_n_kernels = {len(self.rows)};\nconst pco_gpu_code pco_gpu_codes[] = {{\n')
+            for row, path in zip(self.rows, paths):
+                out.write(f'{{gpu_code_{row.name}, {os.path.getsize(path) - as_text}}},\n' if path else '{NULL, 0},\n')
+            out.write('};\n')
+        made = os.path.join(self.scratch, 'table.o'), os.path.join(self.scratch, 'codes.o')
+        run(['cc', '-w', '-O0', '-fPIC', '-fvisibility=hidden', '-I', sources.LOWERING, '-I',
+             os.path.join(self.build, 'core/include'), '-c', table, '-o', made[0]])
+        run(['cc', '-c', codes, '-o', made[1]])
+        return list(made)
+
+    def make(self, mutant, files=None):
+        """Links the plugin with the mutant (None: without). Returns False if its code is that of the original."""
+        texts = self.texts(mutant, files)
+        paths = [None if self.backend == 'opencl' and 'SUBGROUPS' in row.needs else self.code(row, text)
+                 for row, text in zip(self.rows, texts)]
+        objects = dict(self.objects)
+        if mutant and mutant.family == 'lowering':
+            name = os.path.basename(mutant.file)
+            made = self.compile_lowering(name, mutant.text, 'new')
+            original = self.compile_lowering(name, sources.read(os.path.join(sources.ROOT, mutant.file)), 'old')
+            with open(made, 'rb') as a, open(original, 'rb') as b:
+                if a.read() == b.read():
+                    return False
+            objects[f'gpu_{name}.o'] = made
+        elif mutant and all(self.same(path, self.code(row, original)) for row, original, path
+                            in zip(self.rows, self.originals, paths) if path):
+            return False
+        if self.small_windows:
+            objects['vulkan_describe.c.o'] = self.windowed()
+        new = self.plugin + '.new'
+        run(['cc', '-shared', '-o', new, *objects.values(), *self.table(texts, paths), '-pthread', '-ldl', '-lm'])
+        os.replace(new, self.plugin)
+        return True
+
+    def same(self, one, other):
+        if one == other:
+            return True
+        with open(one, 'rb') as a, open(other, 'rb') as b:
+            return a.read() == b.read()
+
+    def same_optimised(self, mutant, files):
+        """Is the code that glslc makes with -O that of the original? Dead and folded code shows only so."""
+        texts = self.texts(mutant, files)
+        return self.backend == 'vulkan' and mutant.family == 'kernels' and all(
+            text == original or self.same(self.code(row, text, True), self.code(row, original, True))
+            for row, text, original in zip(self.rows, texts, self.originals))

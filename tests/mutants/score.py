@@ -1,0 +1,356 @@
+"""Measures the suite: makes each fault, lets the suite judge it, keeps the result, prints the table of scores."""
+
+import argparse
+import concurrent.futures
+import fnmatch
+import glob
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+import time
+
+import judging
+import plugins
+import sites
+import sources
+
+MECHANICAL, SEED = 190, 1
+KINDS = ['classic', 'arithmetic', 'index', 'comparison', 'barrier', 'constant']
+
+
+def suite_hash():
+    """What the verdicts depend on, beside the fault."""
+    digest = hashlib.sha256()
+    for path in sorted(glob.glob(os.path.join(sources.ROOT, 'tests/conformance/*.[ch]'))):
+        if 'onnx' not in path:
+            digest.update(sources.read(path).encode())
+    digest.update(sources.read(os.path.join(sources.ROOT, 'core/graph/ops.def')).encode())
+    return digest.hexdigest()[:12]
+
+
+class Results:
+    """A file of JSON lines; what is in it is not measured again."""
+
+    def __init__(self, path):
+        self.path, self.lock, self.rows, self.killed = path, threading.Lock(), {}, {}
+        os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+        if os.path.exists(path):
+            for line in sources.read(path).split('\n'):
+                try:
+                    row = json.loads(line)
+                except ValueError:
+                    continue  # a line that an interrupted run left unfinished
+                self.keep(row)
+
+    def keep(self, row):
+        self.rows[row['key'], row['suite'], row['device'], row['tier']] = row
+        if row['outcome'] == 'killed':
+            self.killed[row['key'], row['device'], row['tier']] = row
+
+    def add(self, row):
+        with self.lock, open(self.path, 'a', encoding='utf-8') as file:
+            file.write(json.dumps(row) + '\n')
+            file.flush()
+            self.keep(row)
+
+
+class Stage:
+    """A part of the cases: the kernel files that are exchanged for it (None: all), the ops, the variants."""
+
+    def __init__(self, files, ops, variant):
+        self.files, self.ops, self.variant = files, ops, variant
+
+
+class Course:
+    """What all faults of a run have in common."""
+
+    def __init__(self, arguments):
+        self.arguments, self.build = arguments, os.path.realpath(arguments.build)
+        self.lowering = sources.Lowering()
+        self.kernels = sources.Kernels(self.lowering)
+        self.suite = suite_hash()
+        self.results = Results(arguments.results or os.path.join(self.build, 'mutants', 'results.jsonl'))
+        self.environments, self.lock = {}, threading.Lock()
+        self.room = tempfile.mkdtemp(prefix='work-', dir=self.kept_folder())
+        self.rows_of = {file: sum(row.file == file for row in self.kernels.rows) for file in self.kernels.reach}
+
+    def kept_folder(self):
+        folder = os.path.join(self.build, 'mutants')
+        os.makedirs(folder, exist_ok=True)
+        return folder
+
+    def environment(self, device, worker):
+        with self.lock:
+            if device not in self.environments:
+                self.environments[device] = judging.device_environment(self.build, device)
+        folder = os.path.join(self.room, str(worker))
+        return {**self.environments[device], 'PORTICO_PLUGIN_PATH': os.path.join(folder, 'plugins'),
+                'PORTICO_CACHE_DIR': os.path.join(folder, 'cache')}
+
+    def builder(self, backend, worker):
+        folder = os.path.join(self.room, str(worker))
+        for name in glob.glob(os.path.join(folder, 'plugins', '*.so')):
+            os.unlink(name)
+        os.makedirs(os.path.join(folder, 'cache'), exist_ok=True)
+        return plugins.Builder(backend, self.build, folder, os.path.join(self.kept_folder(), 'kept'))
+
+    def row(self, mutant):
+        return {'name': mutant.name, 'key': mutant.key, 'suite': self.suite, 'device': self.device_of(mutant),
+                'tier': self.arguments.tier, 'family': mutant.family, 'kind': mutant.kind, 'origin': mutant.origin,
+                'file': mutant.file, 'line': mutant.first, 'old': mutant.old, 'new': mutant.new, 'outcome': 'same',
+                'by': '', 'norm': 'survived', 'norm_by': ''}
+
+    def device_of(self, mutant):
+        return 'cpu:native' if mutant.family == 'plugin' else self.arguments.device
+
+    def cost(self, mutant):
+        """Roughly, what there is to compile for it."""
+        if mutant.family == 'plugin':
+            return 0
+        return sum(self.rows_of[file] for stage in self.stages(mutant)
+                   for file in (stage.files or {file for op in stage.ops for file in self.lowering.kernels[op]}))
+
+    def stages(self, mutant):
+        """The cheapest cases first: what is killed there need not be judged by the rest."""
+        name = os.path.basename(mutant.file)
+        if mutant.family == 'lowering':
+            groups = self.lowering.lowerer_groups(self.lowering.ops_of_line(name, mutant.first))
+            cost = [(sum(self.rows_of[file] for op in group[:1] for file in self.lowering.kernels[op]), group)
+                    for group in groups]
+            return [Stage(None, group, None) for _, group in sorted(cost, key=lambda pair: pair[0])]
+        files = sorted(self.kernels.files_of(name, mutant.first), key=lambda file: (self.rows_of[file], file))
+        stages = [Stage([file], self.kernels.ops_of(file, name, mutant.first), sources.VARIANTS.get(file))
+                  for file in files]
+        return [stage for stage in stages if stage.ops]
+
+
+def sees_memory(course, mutant, stages, worker):
+    """Does oclgrind's interpreter see a data race that a CPU driver cannot show, or the suite there a write outside of
+    a tensor that a Vulkan driver does not let out of the binding?"""
+    builder = course.builder('opencl', worker)
+    environment = course.environment('opencl:oclgrind', worker)
+    log = os.path.join(builder.scratch, 'races.txt')
+    environment.update({'OCLGRIND_DATA_RACES': '1', 'OCLGRIND_LOG': log})
+    for stage in stages:
+        if not builder.make(mutant, stage.files):
+            continue
+        if os.path.exists(log):
+            os.unlink(log)
+        variant = None if stage.variant == 'gemv*' else stage.variant
+        verdict = judging.conformance(course.build, environment, 'opencl:oclgrind', 'tiny', stage.ops, variant)
+        if verdict.outcome == 'killed':
+            return f'oclgrind: {verdict.by}'
+        if os.path.exists(log) and os.path.getsize(log):
+            return f'oclgrind: {sources.read(log).strip().split(chr(10))[0]}'
+    return None
+
+
+def sees_windows(course, mutant, stages, worker):
+    """Does it show when tensors are cut into windows that begin anywhere, as only large ones are otherwise?"""
+    arguments = course.arguments
+    builder, environment = course.builder('vulkan', worker), course.environment(arguments.device, worker)
+    builder.small_windows = True
+    for stage in stages:
+        builder.make(mutant, stage.files)
+        verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops)
+        if verdict.outcome == 'killed':
+            return f'windows of {plugins.WINDOW} bytes: {verdict.by}'
+    return None
+
+
+def measure_plugin(course, fault):
+    """One row of the results, for a device of the faulty plugin."""
+    environment = course.environment('cpu:native', 'none')
+    environment['PORTICO_PLUGIN_PATH'] = os.path.join(course.build, 'tests/mutants/faulty')
+    row = course.row(fault)
+    for judge, member in (('bounds', 'outcome'), ('nmse', 'norm'), ('field', 'field')):
+        verdict = judging.conformance(course.build, environment, fault.name, course.arguments.tier, None, None, judge, 20)
+        row[member] = verdict.outcome
+        if judge == 'bounds':
+            row['by'], row['seconds'] = verdict.by, round(verdict.seconds, 2)
+            if verdict.outcome == 'nothing':
+                row[member], row['by'] = 'killed', f'nothing could be tested: {verdict.by}'
+        elif verdict.outcome == 'nothing':  # other suites call that skipped, and the run a success
+            row[member] = 'survived'
+    return row
+
+
+def measure(course, mutant, worker):
+    """One row of the results."""
+    if mutant.family == 'plugin':
+        return measure_plugin(course, mutant)
+    arguments, start = course.arguments, time.monotonic()
+    backend = arguments.device.split(':')[0]
+    builder, environment = course.builder(backend, worker), course.environment(arguments.device, worker)
+    row = course.row(mutant)
+    stages = course.stages(mutant)
+    if not stages:
+        raise SystemExit(f'{mutant.name}: no op of the suite reaches {mutant.file}:{mutant.first}')
+    try:
+        for stage in stages:
+            if row['outcome'] == 'killed' and (row['norm'] == 'killed' or arguments.no_norm):
+                break
+            if not builder.make(mutant, stage.files):
+                continue
+            if row['outcome'] != 'killed':
+                verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
+                                              stage.variant)
+                row['outcome'] = 'survived' if verdict.outcome == 'nothing' and stage.variant else verdict.outcome
+                row['by'] = verdict.by
+                if verdict.outcome == 'nothing' and not stage.variant:
+                    row['outcome'], row['by'] = 'killed', f'nothing could be tested: {verdict.by}'
+                if row['outcome'] == 'killed' and ('hung' in row['by'] or 'died' in row['by']):
+                    row['norm'], row['norm_by'] = 'killed', row['by']  # any suite sees that
+            # What passes every bound passes a norm of the same data; only what was caught is worth the comparison.
+            if row['outcome'] == 'killed' and row['norm'] != 'killed' and not arguments.no_norm:
+                verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
+                                              None, 'nmse')
+                if verdict.outcome == 'killed':
+                    row['norm'], row['norm_by'] = 'killed', verdict.by
+        if row['outcome'] == 'survived' and builder.same_optimised(mutant, None):
+            row['outcome'] = 'same'
+        if row['outcome'] == 'survived' and backend == 'vulkan':
+            by = None if mutant.kind == 'barrier' else sees_windows(course, mutant, stages, worker)
+            if not by and mutant.family == 'kernels':
+                by = sees_memory(course, mutant, stages, worker)
+            if by:
+                row['outcome'], row['by'] = 'killed', by
+    except plugins.Invalid as error:
+        row['outcome'], row['by'] = 'invalid', str(error)[:200]
+    row['seconds'] = round(time.monotonic() - start, 2)
+    return row
+
+
+# ---- the table ----
+
+def counted(rows, equivalents):
+    """faults, killed, survived, equivalent, caught by the norm."""
+    real = [row for row in rows if row['outcome'] in ('killed', 'survived')]
+    argued = [row for row in real if row['outcome'] == 'survived' and row['name'] in equivalents]
+    killed = sum(row['outcome'] == 'killed' for row in real)
+    norm = sum(row['norm'] == 'killed' for row in real)
+    return len(real), killed, len(real) - killed - len(argued), len(argued), norm
+
+
+def percent(part, whole):
+    return f'{100 * part / whole:.1f} %' if whole else '-'
+
+
+def print_table(rows, equivalents, without_norm):
+    print(f'{"family":10} {"kind":12} {"faults":>6} {"killed":>6} {"survived":>8} {"equivalent":>10} {"score":>8}'
+          f' {"norm 1e-7":>10}')
+    groups = [(family, kind) for family in ('kernels', 'lowering', 'plugin') for kind in KINDS + ['plugin']]
+    groups += [('all', origin) for origin in ('by hand', 'mechanical')] + [('all', '')]
+    for family, kind in groups:
+        here = [row for row in rows if (family == 'all' and kind in ('', row['origin'])) or
+                (row['family'] == family and row['kind'] == kind)]
+        faults, killed, survived, argued, norm = counted(here, equivalents)
+        if faults:
+            print(f'{family:10} {kind:12} {faults:6} {killed:6} {survived:8} {argued:10} '
+                  f'{percent(killed, killed + survived):>8} '
+                  f'{"-" if without_norm else percent(norm, killed + survived):>10}')
+    for words in ('oclgrind', 'windows'):
+        seen = sum(row['outcome'] == 'killed' and row['by'].startswith(words) for row in rows)
+        if seen:
+            print(f'of the killed, {seen} only ' + ('by oclgrind, which sees data races and writes outside of a binding' if words == 'oclgrind' else
+                  f'with a binding limit of {plugins.WINDOW} bytes, which cuts tensors into windows'))
+    field = [row for row in rows if 'field' in row]
+    if field:
+        print(f'of the plugin\'s {len(field)}, a norm of 5e-4 for matmul and attention catches '
+              f'{sum(row["field"] == "killed" for row in field)}')
+    same = sum(row['outcome'] == 'same' for row in rows)
+    invalid = sum(row['outcome'] == 'invalid' for row in rows)
+    if same or invalid:
+        print(f'not counted: {same} whose code is that of the original, {invalid} that do not compile')
+    for row in rows:
+        if row['outcome'] == 'survived' and row['name'] not in equivalents:
+            print(f'survived: {row["name"]} ({row["file"]}:{row["line"]}): {row["old"]!r} -> {row["new"]!r}')
+
+
+# ---- the program ----
+
+def chosen(arguments):
+    mutants = sites.faults() + sites.table() + sites.choose(arguments.mechanical, arguments.seed)
+    if arguments.only:
+        mutants = [m for m in mutants if any(fnmatch.fnmatch(text, arguments.only) for text in (m.name, m.kind, m.file))]
+    if arguments.sample:
+        mutants = sorted(mutants, key=lambda m: sites.digest(f'{arguments.seed} {m.name}'))[:arguments.sample]
+    return mutants
+
+
+def parse():
+    parser = argparse.ArgumentParser(prog='scripts/mutants', description=__doc__)
+    parser.add_argument('--device', default='vulkan:lavapipe', help='default: %(default)s')
+    parser.add_argument('--tier', default='quick', help='default: %(default)s')
+    parser.add_argument('--only', metavar='PATTERN', help='faults whose name, kind or file matches')
+    parser.add_argument('--sample', type=int, metavar='N', help='only N of them')
+    parser.add_argument('--seed', type=int, default=SEED, help='which sites, and which sample (default: %(default)s)')
+    parser.add_argument('--mechanical', type=int, default=MECHANICAL, metavar='N',
+                        help='how many mechanical ones (default: %(default)s)')
+    parser.add_argument('--jobs', type=int, default=1, metavar='N')
+    parser.add_argument('--build', default=os.path.join(sources.ROOT, 'build'), metavar='DIR')
+    parser.add_argument('--keep-killed', action='store_true',
+                        help='a fault that an earlier version of the suite killed need not be killed again')
+    parser.add_argument('--results', metavar='FILE', help='default: mutants/results.jsonl in the build folder')
+    parser.add_argument('--no-norm', action='store_true', help='without the comparison with a norm')
+    parser.add_argument('--list', action='store_true', help='print the faults and run nothing')
+    parser.add_argument('--table', action='store_true', help='print the table of what has been measured, run nothing')
+    return parser.parse_args()
+
+
+def describe(row):
+    return f'{row["outcome"]:8} {row["norm"]:8} {row["seconds"]:6.1f} s  {row["name"]}  {row["by"][:140]}'
+
+
+def main():
+    arguments = parse()
+    mutants = chosen(arguments)
+    if not mutants:
+        print('scripts/mutants: no fault matches', file=sys.stderr)
+        return 2
+    if arguments.list:
+        for m in mutants:
+            print(f'{m.name}\t{m.family}\t{m.kind}\t{m.file}:{m.first}\t{m.old!r} -> {m.new!r}')
+        return 0
+    course = Course(arguments)
+    done = {}
+    for m in mutants:
+        row = course.results.rows.get((m.key, course.suite, course.device_of(m), arguments.tier))
+        if not row and arguments.keep_killed:
+            row = course.results.killed.get((m.key, course.device_of(m), arguments.tier))
+        if row:
+            done[m.name] = row
+    waiting = [m for m in mutants if m.name not in done] if not arguments.table else []
+    waiting.sort(key=lambda m: (course.cost(m), sites.digest(m.name)))
+    numbers = list(range(arguments.jobs))
+
+    def work(mutant):
+        with course.lock:
+            worker = numbers.pop()
+        row = measure(course, mutant, worker)
+        with course.lock:
+            numbers.append(worker)
+        course.results.add(row)
+        print(describe(row), file=sys.stderr, flush=True)
+        return row
+
+    try:
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            for row in pool.map(work, waiting):
+                done[row['name']] = row
+    finally:
+        shutil.rmtree(course.room, ignore_errors=True)
+    rows = [done[m.name] for m in mutants if m.name in done]
+    equivalents = sites.equivalents()
+    print_table(rows, equivalents, arguments.no_norm)
+    alive = [row for row in rows if row['outcome'] == 'survived' and row['name'] not in equivalents]
+    print(f'device {arguments.device}, tier {arguments.tier}, suite {course.suite}, seed {arguments.seed}')
+    return 1 if alive or not rows else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,212 @@
+"""The mechanical half of the faults: every place of the kernels and of the lowering where an operator, an index, a
+comparison, a barrier or a constant stands, and the edit that breaks it. Which of them are taken follows from a seed,
+evenly over files and kinds; a site keeps its name as long as its line stays what it is."""
+
+import hashlib
+import os
+import re
+
+import sources
+
+# Not faults: what only changes how fast a device is, or which limits it asks of a device that has room for all.
+CHOICES = {'gpu_matmul_can', 'gpu_sdpa_eligible', 'gpu_matmul_pick', 'matmul_may_be_wide', 'gpu_cover_rows', 'gpu_choose_rows', 'gpu_choose_reduce', 'gpu_choose_axis', 'gpu_choose_norm',
+           'gpu_choose_matmul', 'gpu_matmul_choose', 'gpu_sdpa_choose', 'matmul_is_software', 'gpu_workgroup',
+           'matmul_middle', 'gpu_grow', 'gpu_explain', 'gpu_fail', 'gpu_list_free', 'gpu_segments'}
+SKIP = re.compile(r'\s*(#include|#if|#e|#extension|#version|SPEC\(|layout|_Static_assert|enum\b|typedef|//|/\*|\* )|'
+                  r'#define OP_\w+ |#define \w+ \d+$')
+NUMBER = r'(?<![\w.])'
+
+
+def float_text(value):
+    text = repr(value)
+    return (text if '.' in text or 'e' in text else text + '.0') + 'f'
+
+
+def changed_float(match):
+    value = float(match.group(1))
+    return float_text(1.0 if value == 0.0 else 0.5 if value == 1.0 else float(f'{value * 1.0625:.9g}'))
+
+
+def changed_index(match):
+    number = int(match.group(2))
+    return f'{match.group(1)}({number + 1 if number + 1 < 32 else number - 1})'
+
+
+def changed_place(match):
+    number = int(match.group(2))
+    return f'{match.group(1)}{number + 1 if number % 2 == 0 else number - 1}'
+
+
+# kind, what it looks for, what it becomes. In a loop's head only comparisons are touched: other edits hang.
+EDITS = [
+    ('arithmetic', re.compile(r' \+ '), ' - '),
+    ('arithmetic', re.compile(r' - '), ' + '),
+    ('arithmetic', re.compile(r' \* '), ' + '),
+    ('arithmetic', re.compile(r' / '), ' * '),
+    ('arithmetic', re.compile(r' % '), ' / '),
+    ('arithmetic', re.compile(r' \+= '), ' = '),
+    ('arithmetic', re.compile(r' \|= '), ' = '),
+    ('arithmetic', re.compile(r' [+*] (?:\w+(?:\([^()]*\))?)(?=[;,)\]])'), ''),
+    ('index', re.compile(r'\b(PI|P|PF)\((\d+)\)'), changed_index),
+    ('index', re.compile(r'\[([\w ()+*]+)\]'), lambda m: f'[{m.group(1)} + 1]'),
+    ('index', re.compile(r'\.([xyzw])\b'), lambda m: '.' + {'x': 'y', 'y': 'x', 'z': 'w', 'w': 'z'}[m.group(1)]),
+    ('index', re.compile(r'(gpu_(?:param|param_f|spec)\(gpu, &?d, )(\d+)(?=,)'), changed_place),
+    ('index', re.compile(r'(gpu_(?:input|input_index|output|output_index)\(gpu, )(\d)(?=\))'), changed_place),
+    ('comparison', re.compile(r' < '), ' <= '),
+    ('comparison', re.compile(r' <= '), ' < '),
+    ('comparison', re.compile(r' > '), ' >= '),
+    ('comparison', re.compile(r' >= '), ' > '),
+    ('comparison', re.compile(r' == '), ' != '),
+    ('comparison', re.compile(r' != '), ' == '),
+    ('comparison', re.compile(r' && '), ' || '),
+    ('comparison', re.compile(r' \|\| '), ' && '),
+    ('barrier', re.compile(r'BARRIER\(\);'), ''),
+    ('constant', re.compile(NUMBER + r'(\d+\.\d+(?:e[-+]?\d+)?)f\b'), changed_float),
+    ('constant', re.compile(NUMBER + r'([1-9]\d*)(u?)(?=[ ;)\]?:,*])'), lambda m: f'{int(m.group(1)) + 1}{m.group(2)}'),
+]
+
+
+class Mutant:
+    """One edit of one file: `old`, which stands there `count` times and is the occurrence-th that is meant, becomes
+    `new`. `first` is the line where it begins."""
+
+    def __init__(self, name, kind, origin, file, start, old, new, text):
+        self.name, self.kind, self.origin, self.file = name, kind, origin, file
+        self.start, self.old, self.new = start, old, new
+        self.first = text.count('\n', 0, start) + 1
+        self.text = text[:start] + new + text[start + len(old):]
+        self.family = 'kernels' if file.startswith('shaders/') else 'lowering'
+        self.key = hashlib.sha256((file + '\0' + self.text).encode()).hexdigest()[:24]
+
+
+def files():
+    kernels = [f'shaders/{name}' for name in sorted(os.listdir(sources.SHADERS))
+               if name.endswith(('.kern', '.inc')) or name == 'dialect.glsl']
+    lowering = [f'backends/gpu/{name}' for name in sorted(os.listdir(sources.LOWERING))
+                if name.endswith('.c') and name != 'lower_matmul_kernels.c']  # which chooses, and does nothing else
+    return kernels + lowering
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def skipped_lines(path, blanked):
+    """Lines of a C file that are messages, or belong to functions that only choose."""
+    lines = set()
+    if not path.endswith('.c'):
+        return lines
+    for unit in sources.c_units(blanked):
+        if unit.name in CHOICES or unit.name.startswith('gpu_supports'):
+            lines.update(range(unit.first, unit.last + 1))
+    for match in re.finditer(r'(?:gpu_fail|snprintf)\([^;]*;', blanked):
+        first = blanked.count('\n', 0, match.start()) + 1
+        lines.update(range(first, first + match.group(0).count('\n') + 1))
+    return lines
+
+
+def sites_of(path):
+    """All mechanical mutants of a file."""
+    text = sources.read(os.path.join(sources.ROOT, path))
+    blanked = sources.blank(text)
+    skip, found, seen = skipped_lines(path, blanked), [], {}
+    used = {unit.name for unit in sources.kernel_units(text)} if path.endswith('.glsl') else None
+    start = 0
+    for number, (line, shown) in enumerate(zip(text.split('\n'), blanked.split('\n')), 1):
+        bare = line.strip()
+        seen[bare] = seen.get(bare, 0) + 1
+        if number not in skip and shown.strip() and not SKIP.match(line) and used is None or used and 'FUNCTION' in line:
+            found += sites_in(path, text, start, line, shown, f'{digest(bare)[:6]}{"" if seen[bare] == 1 else seen[bare]}')
+        start += len(line) + 1
+    return found
+
+
+def sites_in(path, text, start, line, shown, tag):
+    found = []
+    head = re.search(r'\bfor \([^;]*;[^;]*;(.*)\)', shown)
+    for kind, pattern, new in EDITS:
+        for match in pattern.finditer(shown):
+            if head and kind not in ('comparison', 'barrier'):
+                continue
+            if match.group(0) == ' < ' and shown[match.end():].startswith('PER;'):
+                continue  # once more round: another invocation's word, written again with the same bits
+            if shown[match.start() - 1] == '[' and kind == 'constant' and path.endswith('.c'):
+                continue
+            old = line[match.start():match.end()]
+            edited = new(match) if callable(new) else new
+            name = f'{os.path.basename(path)}:{tag}:{kind}:{match.start() - len(line) + len(line.lstrip())}'
+            name += f'.{digest(edited)[:2]}'
+            found.append(Mutant(name, kind, 'mechanical', path, start + match.start(), old, edited, text))
+    return found
+
+
+def choose(count, seed):
+    """`count` sites, in turn from every file and kind."""
+    buckets = {}
+    for path in files():
+        for site in sites_of(path):
+            buckets.setdefault((site.kind, path), []).append(site)
+    order = sorted(buckets, key=lambda bucket: digest(f'{seed} {bucket}'))
+    for bucket in order:
+        buckets[bucket].sort(key=lambda site: digest(f'{seed} {site.name}'))
+    chosen, at = [], 0
+    while len(chosen) < count and any(len(buckets[bucket]) > at for bucket in order):
+        chosen += [buckets[bucket][at] for bucket in order if len(buckets[bucket]) > at]
+        at += 1
+    return chosen[:count]
+
+
+def read_blocks(path):
+    """Blocks of `key: value` lines, parted by empty lines; a value goes on in lines that begin with `|`."""
+    blocks, block, last = [], {}, None
+    for number, line in enumerate(sources.read(path).split('\n') + [''], 1):
+        if line.startswith('#'):
+            continue
+        if not line.strip():
+            if block:
+                blocks.append(block)
+            block, last = {}, None
+        elif line.startswith('|') and last:
+            block[last] += '\n' + line[1:]
+        else:
+            last, colon, value = line.partition(':')
+            if not colon or last not in ('name', 'kind', 'file', 'old', 'new', 'why'):
+                raise SystemExit(f'{path}:{number}: not a line of the form key: value')
+            block[last] = value[1:]
+    return blocks
+
+
+def table():
+    """The faults written by hand."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'table.txt')
+    mutants = []
+    for block in read_blocks(path):
+        text = sources.read(os.path.join(sources.ROOT, block['file']))
+        count = text.count(block['old'])
+        if count != 1:
+            raise SystemExit(f'{path}: {block["name"]}: its text stands {count} times in {block["file"]}, not once')
+        mutants.append(Mutant(block['name'], block.get('kind', 'classic'), 'by hand', block['file'],
+                              text.index(block['old']), block['old'], block['new'], text))
+    return mutants
+
+
+class Fault:
+    """A device of the faulty plugin."""
+
+    def __init__(self, name, words, key):
+        self.name, self.kind, self.origin, self.family = f'faulty:{name}', 'plugin', 'by hand', 'plugin'
+        self.file, self.first, self.old, self.new, self.key = 'tests/mutants/faulty/faulty.h', 0, name, words, key
+
+
+def faults():
+    """The faults of the plugin, without the control."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'faulty')
+    text = ''.join(sources.read(os.path.join(folder, name)) for name in ('faulty.h', 'effects.c', 'plugin.c'))
+    listed = re.findall(r'FAULTY\((\w+), "([^"]+)"\)', text)
+    return [Fault(name, words, digest(name + text)[:24]) for name, words in listed if name != 'sound']
+
+
+def equivalents():
+    """name -> why no input can tell it from the original."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'equivalent.txt')
+    return {block['name']: block['why'] for block in read_blocks(path)} if os.path.exists(path) else {}

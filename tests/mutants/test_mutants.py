@@ -1,0 +1,79 @@
+"""Do the faults still fit the sources? Each must change its file once, in one place, and be judged by some op."""
+
+import sys
+import unittest
+
+import score
+import sites
+import sources
+
+
+class Mutants(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.table, cls.mechanical = sites.table(), sites.choose(score.MECHANICAL, score.SEED)
+        cls.lowering = sources.Lowering()
+        cls.kernels = sources.Kernels(cls.lowering)
+
+    def test_enough(self):
+        everything = len(self.table) + len(self.mechanical) + len(sites.faults())
+        self.assertGreaterEqual(everything, 150)
+        self.assertGreaterEqual(2 * len(self.mechanical), everything)
+        self.assertEqual(len(self.mechanical), score.MECHANICAL)
+
+    def test_names(self):
+        names = [m.name for m in self.table + self.mechanical + sites.faults()]
+        self.assertEqual(len(names), len(set(names)))
+        for name in sites.equivalents():
+            self.assertIn(name, names, 'equivalent.txt argues about a fault that is not there')
+        argued = sum(name in sites.equivalents() for name in names)
+        self.assertLessEqual(10 * argued, len(names))
+
+    def test_edits(self):
+        for mutant in self.table + self.mechanical:
+            text = sources.read(f'{sources.ROOT}/{mutant.file}')
+            self.assertNotEqual(mutant.text, text, mutant.name)
+            self.assertEqual(text[mutant.start:mutant.start + len(mutant.old)], mutant.old, mutant.name)
+            back = mutant.text[:mutant.start] + mutant.old + mutant.text[mutant.start + len(mutant.new):]
+            self.assertEqual(back, text, mutant.name)
+
+    def test_the_same_again(self):
+        again = sites.choose(score.MECHANICAL, score.SEED)
+        self.assertEqual([m.key for m in again], [m.key for m in self.mechanical])
+        self.assertNotEqual([m.key for m in sites.choose(score.MECHANICAL, score.SEED + 1)],
+                            [m.key for m in self.mechanical])
+
+    def test_spread(self):
+        for kind in ('arithmetic', 'index', 'comparison', 'constant', 'barrier'):
+            self.assertTrue(any(m.kind == kind for m in self.mechanical), kind)
+        touched = {m.file for m in self.mechanical}
+        self.assertEqual([f for f in sites.files() if f not in touched and sites.sites_of(f)], [])
+
+    def test_every_op_has_kernels(self):
+        self.assertGreater(len(self.lowering.ops), 60)
+        for op in self.lowering.ops:
+            self.assertTrue(self.lowering.kernels[op], op)
+        for file in self.kernels.reach:
+            self.assertTrue(self.lowering.ops_of_kernel(file), file)
+
+    def test_someone_judges(self):
+        for mutant in self.table + self.mechanical:
+            name = mutant.file.split('/')[-1]
+            if mutant.family == 'lowering':
+                self.assertTrue(self.lowering.ops_of_line(name, mutant.first), mutant.name)
+            else:
+                files = self.kernels.files_of(name, mutant.first)
+                self.assertTrue(files, f'{mutant.name}: no kernel has line {mutant.first}')
+                self.assertTrue(any(self.kernels.ops_of(file, name, mutant.first) for file in files), mutant.name)
+
+    def test_reach(self):
+        """Samples of what the sources are read for."""
+        line = sources.read(f'{sources.SHADERS}/functions.inc').split('\n').index('FUNCTION float pco_erf(float x)') + 1
+        self.assertEqual(self.kernels.ops_of('unary.kern', 'functions.inc', line), ['erf', 'gelu'])
+        self.assertNotIn('rope.kern', self.kernels.files_of('functions.inc', line))
+        self.assertEqual(self.lowering.kernels['argmax'], {'argmax.kern'})
+        self.assertIn('copy.kern', self.lowering.kernels['scatter_add'])
+
+
+if __name__ == '__main__':
+    sys.exit(unittest.main())

@@ -1,0 +1,332 @@
+/* A device whose contract is false is found and named; so are results that depend on what memory held, on the
+ * rows beside them, or on operands that are one. The device is a toy with one such fault at a time. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "conformance.h"
+#include "oracle.h"
+
+typedef enum toy_fault {
+    TOY_RIGHT,
+    TOY_SUMS_F16, /* accumulates in f16 */
+    TOY_SUMS_BF16,
+    TOY_SUMS_F32, /* and its contract says f64 */
+    TOY_FLUSHES,  /* subnormals */
+    TOY_CUTS,     /* instead of rounding */
+    TOY_FUSES,    /* and its contract says that it does not */
+    TOY_HALF,     /* arithmetic in f16 */
+    TOY_NO_NAN,   /* NaN becomes 0 */
+    TOY_STALE,    /* the last element keeps what it had, unless that is NaN */
+    TOY_BATCH,    /* sums a single row the other way round */
+    TOY_SAME,     /* wrong where both operands lie in one place */
+    TOY_FAULTS,
+} toy_fault;
+
+struct pco_device {
+    toy_fault fault;
+};
+
+struct pco_buffer {
+    uint8_t *data;
+};
+
+struct pco_program {
+    pco_node node;
+    pco_tensor x, w, bias, y;
+    pco_matmul_attrs matmul;
+    uint8_t *x_data, *w_data, *bias_data, *y_data;
+};
+
+static pco_status toy_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer,
+                             pco_error *err)
+{
+    (void)device, (void)usage, (void)err;
+    *buffer = malloc(sizeof **buffer);
+    (*buffer)->data = calloc(1, bytes + 1);
+    return PCO_OK;
+}
+
+static void toy_destroy(pco_device *device, pco_buffer *buffer)
+{
+    (void)device;
+    free(buffer->data);
+    free(buffer);
+}
+
+static pco_status toy_write(pco_device *device, pco_buffer *buffer, uint64_t offset, const void *data,
+                            uint64_t bytes, pco_error *err)
+{
+    (void)device, (void)err;
+    memcpy(buffer->data + offset, data, bytes);
+    return PCO_OK;
+}
+
+static pco_status toy_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
+                           uint64_t bytes, pco_error *err)
+{
+    (void)device, (void)err;
+    memcpy(data, buffer->data + offset, bytes);
+    return PCO_OK;
+}
+
+/* add, mul, neg of equal shapes; sum along the last of two axes; matmul of two matrices, b transposed. */
+static bool toy_can(const pco_part *part, const pco_node *n)
+{
+    const pco_tensor *x = &part->tensors[n->inputs[0]], *y = &part->tensors[n->outputs[0]];
+    if (x->dtype > PCO_BF16 || y->dtype > PCO_BF16 || y->bytes == 0 || x->bytes == 0) return false;
+    if (n->op == PCO_OP_NEG) return true;
+    const pco_tensor *w = n->n_inputs > 1 ? &part->tensors[n->inputs[1]] : NULL;
+    if (n->op == PCO_OP_ADD || n->op == PCO_OP_MUL)
+        return w->rank == x->rank && memcmp(w->shape, x->shape, sizeof(int64_t) * x->rank) == 0;
+    if (n->op == PCO_OP_SUM) {
+        const pco_sum_attrs *attrs = n->attrs;
+        return x->rank == 2 && attrs->n_axes == 1 && (attrs->axes[0] == 1 || attrs->axes[0] == -1);
+    }
+    const pco_matmul_attrs *attrs = n->attrs;
+    return n->op == PCO_OP_MATMUL && x->rank == 2 && w->rank == 2 && w->dtype <= PCO_BF16 &&
+           attrs->transpose_b && !attrs->transpose_a && !attrs->activation &&
+           (n->n_inputs < 4 || n->inputs[3] == PCO_NONE);
+}
+
+static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
+{
+    (void)device;
+    if (toy_can(part, &part->nodes[node])) return PCO_OK;
+    snprintf(err->message, sizeof err->message, "the toy does not like it");
+    return PCO_ERROR_UNSUPPORTED;
+}
+
+static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
+                              pco_error *err)
+{
+    (void)device, (void)part, (void)proposal, (void)err;
+    return PCO_OK;
+}
+
+static uint8_t *toy_at(const pco_plan *plan, uint32_t tensor)
+{
+    const pco_place *place = &plan->tensors[tensor];
+    return plan->buffers[place->buffer]->data + place->offset;
+}
+
+static pco_status toy_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
+                              const pco_plan *plan, pco_program **program, pco_error *err)
+{
+    (void)device, (void)proposal, (void)err;
+    pco_program *p = calloc(1, sizeof *p);
+    p->node = part->nodes[0];
+    p->x = part->tensors[p->node.inputs[0]], p->x_data = toy_at(plan, p->node.inputs[0]);
+    p->y = part->tensors[p->node.outputs[0]], p->y_data = toy_at(plan, p->node.outputs[0]);
+    if (p->node.n_inputs > 1) {
+        p->w = part->tensors[p->node.inputs[1]], p->w_data = toy_at(plan, p->node.inputs[1]);
+        if (p->node.op == PCO_OP_MATMUL) memcpy(&p->matmul, p->node.attrs, sizeof p->matmul);
+    }
+    if (p->node.n_inputs > 2 && p->node.inputs[2] != PCO_NONE)
+        p->bias = part->tensors[p->node.inputs[2]], p->bias_data = toy_at(plan, p->node.inputs[2]);
+    *program = p;
+    return PCO_OK;
+}
+
+static void toy_free(pco_device *device, pco_program *program)
+{
+    (void)device;
+    free(program);
+}
+
+static uint32_t toy_segments(const pco_program *program)
+{
+    (void)program;
+    return 1;
+}
+
+static double toy_load(const pco_tensor *t, const uint8_t *data, int64_t i)
+{
+    double value;
+    oracle_decode(t->dtype, data + i * oracle_block_bytes(t->dtype), &value, 1);
+    return value;
+}
+
+/* One operation in f32, or as the fault has it. */
+static double toy_round(toy_fault fault, double exact)
+{
+    float nearest = (float)exact;
+    if (fault == TOY_HALF) return oracle_round_to(PCO_F16, exact);
+    if (fault == TOY_CUTS && isfinite(nearest) && fabs((double)nearest) > fabs(exact))
+        nearest = nextafterf(nearest, 0.0f);
+    if (fault == TOY_FLUSHES && fabsf(nearest) < 0x1p-126f) return 0.0;
+    return nearest;
+}
+
+static double toy_accumulate(toy_fault fault, double sum, double term)
+{
+    if (fault == TOY_SUMS_F16) return oracle_round_to(PCO_F16, sum + term);
+    if (fault == TOY_SUMS_BF16) return oracle_round_to(PCO_BF16, sum + term);
+    return toy_round(fault == TOY_FLUSHES ? fault : TOY_RIGHT, sum + term);
+}
+
+static double toy_input(toy_fault fault, uint32_t dtype, double value)
+{
+    return fault == TOY_FLUSHES && dtype != PCO_F16 && fabs(value) < 0x1p-126 ? 0.0 : value;
+}
+
+static double toy_dot(const pco_program *p, toy_fault fault, int64_t row, int64_t column)
+{
+    int64_t k = p->x.shape[1], single = p->x.shape[0] == 1 && fault == TOY_BATCH;
+    double sum = 0.0;
+    for (int64_t i = 0; i < k; i++) {
+        int64_t at = single ? k - 1 - i : i;
+        double x = toy_input(fault, p->x.dtype, toy_load(&p->x, p->x_data, row * k + at));
+        if (p->node.op == PCO_OP_SUM) {
+            sum = toy_accumulate(fault, sum, x);
+            continue;
+        }
+        double product = x * toy_input(fault, p->w.dtype, toy_load(&p->w, p->w_data, column * k + at));
+        sum = toy_accumulate(fault, sum, fault == TOY_FUSES ? product : (double)(float)product);
+    }
+    return sum;
+}
+
+static double toy_element(const pco_program *p, toy_fault fault, int64_t i)
+{
+    if (p->node.op == PCO_OP_SUM) return toy_dot(p, fault, i, 0);
+    if (p->node.op == PCO_OP_MATMUL) {
+        double y = toy_dot(p, fault, i / p->y.shape[1], i % p->y.shape[1]);
+        return p->bias_data ? (double)(float)(y + toy_load(&p->bias, p->bias_data, i % p->y.shape[1])) : y;
+    }
+    double a = toy_input(fault, p->x.dtype, toy_load(&p->x, p->x_data, i));
+    if (p->node.op == PCO_OP_NEG) return -a;
+    double b = toy_input(fault, p->w.dtype, toy_load(&p->w, p->w_data, i));
+    if (fault == TOY_SAME && p->x_data == p->w_data) return 7.0;
+    return toy_round(fault, p->node.op == PCO_OP_ADD ? a + b : a * b);
+}
+
+static pco_status toy_submit(pco_device *device, pco_program *p, uint32_t first, uint32_t count,
+                             uint64_t *ticket, pco_error *err)
+{
+    (void)first, (void)count, (void)err;
+    int64_t elements = oracle_count(&p->y);
+    uint32_t step = oracle_block_bytes(p->y.dtype);
+    for (int64_t i = 0; i < elements; i++) {
+        double y = toy_element(p, device->fault, i), old;
+        if (device->fault == TOY_NO_NAN && isnan(y)) y = 0.0;
+        oracle_decode(p->y.dtype, p->y_data + i * step, &old, 1);
+        if (device->fault == TOY_STALE && i == elements - 1 && !isnan(old)) continue;
+        oracle_encode(p->y.dtype, &y, p->y_data + i * step, 1);
+    }
+    *ticket = 1;
+    return PCO_OK;
+}
+
+static pco_status toy_wait(pco_device *device, uint64_t ticket, uint64_t nanoseconds, pco_error *err)
+{
+    (void)device, (void)ticket, (void)nanoseconds, (void)err;
+    return PCO_OK;
+}
+
+static pco_conformance_result toy_run(toy_fault fault)
+{
+    static const pco_buffer_api buffers = {.size = sizeof buffers,
+                                           .create = toy_create,
+                                           .destroy = toy_destroy,
+                                           .write = toy_write,
+                                           .read = toy_read};
+    static const pco_program_api programs = {.size = sizeof programs,
+                                             .supports = toy_supports,
+                                             .propose = toy_propose,
+                                             .prepare = toy_prepare,
+                                             .destroy = toy_free,
+                                             .segments = toy_segments};
+    static const pco_queue_api queues = {.size = sizeof queues, .submit = toy_submit, .wait = toy_wait};
+    static const pco_plugin plugin = {.size = sizeof plugin,
+                                      .abi_version = PCO_ABI_VERSION,
+                                      .name = "toy",
+                                      .buffer = &buffers,
+                                      .program = &programs,
+                                      .queue = &queues};
+    pco_device device = {.fault = fault};
+    pco_device_info info = {.size = sizeof info,
+                            .max_allocation = 1 << 30,
+                            .buffer_alignment = 64,
+                            .contract = {.size = sizeof(pco_contract),
+                                         .compute = PCO_F32,
+                                         .round_to_nearest = 1,
+                                         .subnormals = 1,
+                                         .nan_inf = 1,
+                                         .div_ulp = 0.5f,
+                                         .sqrt_ulp = 0.5f,
+                                         .rsqrt_ulp = 2.0f,
+                                         .function_ulp = 4.0f}};
+    if (fault == TOY_SUMS_F32) info.contract.accumulate_f32 = info.contract.accumulate_f16 = PCO_CONTRACT_F64;
+    pco_conformance_device entry = {&plugin, &device, &info, "toy:0"};
+    pco_conformance_options options = {.ops = "add,mul,neg,sum,matmul", .seed = 3};
+    pco_conformance_result result;
+    pco_error err = {""};
+    assert_int_equal(pco_conformance_run(&options, &entry, 1, &result, &err), PCO_OK);
+    return result;
+}
+
+static const char *const SAYS[TOY_FAULTS] = {
+    [TOY_SUMS_F16] = "behaves like f16 accumulation, and the contract declares f32 (accumulate_f16)",
+    [TOY_SUMS_BF16] = "behaves like bf16 accumulation, and the contract declares f32 (accumulate_f32)",
+    [TOY_SUMS_F32] = "behaves like f32 accumulation, and the contract declares f64 (accumulate_f32)",
+    [TOY_FLUSHES] = "flushes subnormals",
+    [TOY_CUTS] = "cuts where the contract rounds to nearest (round_to_nearest)",
+    [TOY_FUSES] = "products are fused with sums, and the contract says that they are not (contraction)",
+    [TOY_HALF] = "behaves like arithmetic in f16, and the contract declares f32 (compute)",
+    [TOY_NO_NAN] = "NaN or infinity is not what IEEE 754 says",
+    [TOY_STALE] = "over zeroed memory, differs from the first run",
+    [TOY_BATCH] = "alone differs from the whole",
+    [TOY_SAME] = "with one tensor for equal operands, the result differs",
+};
+
+static void test_right(void **state)
+{
+    (void)state;
+    pco_conformance_result result = toy_run(TOY_RIGHT);
+    for (uint32_t i = 0; i < result.n_cases; i++)
+        if (pco_conformance_state_is_bad(result.cases[i].state))
+            print_error("%s: %s\n", result.cases[i].label, result.cases[i].detail);
+    assert_int_equal(pco_conformance_judge(&result, 1), PCO_VERDICT_PASS);
+    uint32_t contract = 0;
+    for (uint32_t i = 0; i < result.n_cases; i++)
+        contract += result.cases[i].state == PCO_CASE_PASS && strcmp(result.cases[i].regime, "contract") == 0;
+    assert_true(contract >= 30);
+    pco_conformance_clear(&result, 1);
+}
+
+/* Found, and named in at least one case; and no other clause is blamed in the cases made for it. */
+static void test_named(void **state)
+{
+    (void)state;
+    for (toy_fault fault = TOY_RIGHT + 1; fault < TOY_FAULTS; fault++) {
+        pco_conformance_result result = toy_run(fault);
+        uint32_t named = 0, failed = 0;
+        for (uint32_t i = 0; i < result.n_cases; i++) {
+            if (result.cases[i].state != PCO_CASE_FAIL) continue;
+            failed++;
+            named += strstr(result.cases[i].detail, SAYS[fault]) != NULL;
+        }
+        if (named == 0)
+            for (uint32_t i = 0; i < result.n_cases; i++)
+                if (result.cases[i].state == PCO_CASE_FAIL)
+                    print_error("%s: %s\n", result.cases[i].label, result.cases[i].detail);
+        print_message("fault %d: %u failed, %u named\n", fault, failed, named);
+        assert_true(named > 0);
+        assert_int_equal(pco_conformance_judge(&result, 1), PCO_VERDICT_FAIL);
+        pco_conformance_clear(&result, 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_right), cmocka_unit_test(test_named)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
