@@ -201,7 +201,8 @@ static void isolate_give(conf_slot *slot)
     if (!command)
         isolate_fail(run, pco_fail(run->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory"));
     else if (!conf_process_send(&slot->process, command)) /* it is gone: the group is for another */
-        isolate_fail(run, conf_queue_add(&run->queue, &slot->group, run->err)), slot->busy = false;
+        slot->group.begun = true, slot->busy = false,
+        isolate_fail(run, conf_queue_add(&run->queue, &slot->group, run->err));
     free(command);
 }
 

@@ -57,8 +57,8 @@ typedef struct conf_family {
 /* Cases of one op that a worker is given at once: [begin, end) of the list without those that are done. */
 typedef struct conf_group {
     uint32_t begin, end;
-    uint32_t from; /* units of the first case that are known already */
-    bool taken;
+    uint32_t from;       /* units of the first case that are known already */
+    bool taken, begun;   /* begun: a worker has had it; it comes before the others */
     conf_family *family; /* NULL, or shared by groups of one case */
 } conf_group;
 

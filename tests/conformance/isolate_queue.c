@@ -210,7 +210,7 @@ bool conf_queue_take(conf_queue *queue, uint32_t op, const uint32_t *others, uin
         conf_group *at = &queue->groups[i];
         if (at->taken) continue;
         uint32_t at_op = queue->list->items[at->begin].op;
-        int rank = at->from || at->family ? 0 : at_op == op ? 1 : 2; /* first what was begun */
+        int rank = at->begun ? 0 : at_op == op ? 1 : 2; /* first what was begun */
         for (uint32_t k = 0; k < n && rank == 2; k++)
             if (others[k] == at_op) rank = 3;
         if (rank < best_rank) best = at, best_rank = rank;

@@ -106,6 +106,7 @@ static uint32_t verdict_cases(const conf_isolated *run, const conf_group *group)
 
 static void verdict_requeue(conf_isolated *run, conf_group group)
 {
+    group.begun = true;
     if (verdict_cases(run, &group) && !run->status)
         verdict_fail(run, conf_queue_add(&run->queue, &group, run->err));
 }

@@ -197,7 +197,7 @@ static bool conf_run_has_results(const conf_run_state *run)
 }
 
 static pco_status conf_run_once(conf_run_state *run, const pco_conformance_options *options,
-                                   pco_conformance_case *result, pco_error *err)
+                                pco_conformance_case *result, pco_error *err)
 {
     pco_status status = conf_run_propose(run, err);
     if (!status) status = conf_run_times(run, PCO_NONE, conf_run_repeats(options->tier), NULL, err);

@@ -277,9 +277,13 @@ def chosen(arguments):
     mutants = sites.faults() + sites.table() + sites.choose(arguments.mechanical, arguments.seed)
     if arguments.only:
         mutants = [m for m in mutants if any(fnmatch.fnmatch(text, arguments.only) for text in (m.name, m.kind, m.file))]
-    if arguments.sample:
-        mutants = sorted(mutants, key=lambda m: sites.digest(f'{arguments.seed} {m.name}'))[:arguments.sample]
     return mutants
+
+
+def sampled(course, mutants):
+    """Some of those that are judged quickly."""
+    quick = [m for m in mutants if course.cost(m) <= 6]
+    return sorted(quick, key=lambda m: sites.digest(f'{course.arguments.seed} {m.name}'))[:course.arguments.sample]
 
 
 def parse():
@@ -287,7 +291,7 @@ def parse():
     parser.add_argument('--device', default='vulkan:lavapipe', help='default: %(default)s')
     parser.add_argument('--tier', default='quick', help='default: %(default)s')
     parser.add_argument('--only', metavar='PATTERN', help='faults whose name, kind or file matches')
-    parser.add_argument('--sample', type=int, metavar='N', help='only N of them')
+    parser.add_argument('--sample', type=int, metavar='N', help='only N of them, of those that are quickly judged')
     parser.add_argument('--seed', type=int, default=SEED, help='which sites, and which sample (default: %(default)s)')
     parser.add_argument('--mechanical', type=int, default=MECHANICAL, metavar='N',
                         help='how many mechanical ones (default: %(default)s)')
@@ -317,6 +321,8 @@ def main():
             print(f'{m.name}\t{m.family}\t{m.kind}\t{m.file}:{m.first}\t{m.old!r} -> {m.new!r}')
         return 0
     course = Course(arguments)
+    if arguments.sample:
+        mutants = sampled(course, mutants)
     done = {}
     for m in mutants:
         row = course.results.rows.get((m.key, course.suite, course.device_of(m), arguments.tier))

@@ -149,7 +149,7 @@ static void test_queue(void **state)
     assert_true(conf_queue_take(&queue, 0, &add, 1, &group));
     assert_int_not_equal(list.items[group.begin].op, PCO_OP_ADD);
     uint32_t *seen = calloc(list.count, sizeof *seen), last = list.items[group.begin].op;
-    group.from = 2;
+    group.from = 2, group.begun = true;
     assert_int_equal(conf_queue_add(&queue, &group, &err), PCO_OK);
     assert_true(conf_queue_take(&queue, PCO_OP_ADD, NULL, 0, &group));
     assert_int_equal(group.from, 2);
@@ -250,7 +250,7 @@ static void test_gone(void **state)
 {
     (void)state;
     pco_error err = {""};
-    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK, .ops = "mul"};
+    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_TINY, .ops = "mul"};
     const pco_conformance_device device = {.id = "toy:0"};
     pco_conformance_isolation isolation = {.jobs = 1};
     for (int whole = 0; whole < 2; whole++) {

@@ -62,6 +62,13 @@ static pco_status trouble_fail(pco_error *err, pco_status status, const char *me
     return status;
 }
 
+/* As a driver does it, also where a sanitizer would catch it. */
+static void trouble_crash(void)
+{
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+}
+
 static pco_status trouble_create(const pco_host *host, pco_backend **backend, pco_error *err)
 {
     (void)err;
@@ -110,7 +117,7 @@ static pco_status trouble_describe(pco_backend *backend, uint32_t index, pco_dev
 
 static pco_status trouble_open(pco_backend *backend, uint32_t index, pco_device **device, pco_error *err)
 {
-    if (index == TROUBLE_OPEN) raise(SIGSEGV);
+    if (index == TROUBLE_OPEN) trouble_crash();
     if (index == TROUBLE_REFUSE) return trouble_fail(err, PCO_ERROR_INTERNAL, "the firmware is missing");
     *device = backend->host->allocate(backend->host->user, sizeof **device, sizeof(void *));
     **device = (pco_device){.host = backend->host, .kind = (trouble_kind)index};
@@ -119,7 +126,7 @@ static pco_status trouble_open(pco_backend *backend, uint32_t index, pco_device 
 
 static void trouble_close(pco_device *device)
 {
-    if (device->kind == TROUBLE_CLOSE) raise(SIGSEGV);
+    if (device->kind == TROUBLE_CLOSE) trouble_crash();
     device->host->release(device->host->user, device);
 }
 
@@ -266,10 +273,10 @@ static pco_status trouble_make(pco_device *device, const pco_program *program, p
     switch (device->kind) {
     case TROUBLE_CRASH:
         fprintf(stderr, "trouble: register r7 is on fire\n");
-        raise(SIGSEGV);
+        trouble_crash();
         break;
     case TROUBLE_ALWAYS:
-        if (program->variant == 0) raise(SIGSEGV);
+        if (program->variant == 0) trouble_crash();
         break;
     case TROUBLE_HANG:
         for (;;) pause();
