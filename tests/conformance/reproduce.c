@@ -130,7 +130,7 @@ static pco_status conf_write_results(conf_writing *w)
 {
     const conf_problem *problem = w->problem;
     const conf_run_memory *memory = w->execution ? w->execution->memory : NULL;
-    if (memory) fprintf(w->tables.file, "static const output outputs[] = {\n");
+    if (memory) fprintf(w->tables.file, "static const output outputs[] = {");
     for (uint32_t i = 0; i < problem->node.n_outputs; i++) {
         char expected[64], bound[64], got[64];
         uint32_t t = problem->node.outputs[i];
@@ -147,13 +147,13 @@ static pco_status conf_write_results(conf_writing *w)
         if (!memory || !memory->regions[t].bytes || out->count == 0) continue;
         w->n_outputs++;
         fprintf(w->tables.file,
-                "    {.expected = \"%s\", .bound = \"%s\", .type = \"%s\", .buffer = %u, .offset = %" PRIu64
-                ", .count = %" PRId64 ",\n     .zero = %d, .edge = %.17g},\n",
+                "\n    {.expected = \"%s\", .bound = \"%s\", .type = \"%s\", .buffer = %u, .offset = %" PRIu64
+                ", .count = %" PRId64 ", .zero = %d, .edge = %.17g},",
                 expected, bound, oracle_dtype_name(out->desc.dtype), memory->regions[t].buffer,
                 memory->regions[t].offset, out->count, out->sign_of_zero,
                 conf_edge(problem, out->desc.dtype));
     }
-    if (memory) fprintf(w->tables.file, "};\n");
+    if (memory) fprintf(w->tables.file, " };\n");
     return PCO_OK;
 }
 
@@ -163,18 +163,17 @@ static pco_status conf_write_memory(conf_writing *w)
 {
     const conf_run_memory *memory = w->execution->memory;
     const char *separator = "";
-    fprintf(w->tables.file,
-            "static buffer buffers[] = { /* before the run: operands, canaries, poison */\n   ");
+    fprintf(w->tables.file, "static buffer buffers[] = {");
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
         char name[64];
         snprintf(name, sizeof name, "buffer%u.bin", b);
         pco_status status =
             conf_folder_write(&w->folder, name, memory->image + memory->starts[b], memory->sizes[b], w->err);
         if (status) return status;
-        fprintf(w->tables.file, "%s{.bytes = %" PRIu64 ", .file = \"%s\"},", b % 2 || !b ? " " : "\n    ",
+        fprintf(w->tables.file, "%s{.bytes = %" PRIu64 ", .file = \"%s\"},", b && b % 3 == 0 ? "\n    " : " ",
                 memory->sizes[b], name);
     }
-    fprintf(w->tables.file, "\n};\nstatic const window writable[] = {");
+    fprintf(w->tables.file, " };\nstatic const window writable[] = {");
     for (int kept = 0; kept < 2; kept++) /* first what holds nothing before the run */
         for (uint32_t r = 0; r < memory->n_regions; r++) {
             const conf_run_region *region = &memory->regions[r];
