@@ -48,6 +48,10 @@ typedef struct pco_gpu_code {
 } pco_gpu_code;
 extern const pco_gpu_code pco_gpu_codes[];
 
+/* The source of kernel i as pieces to be joined, which kernels share: GLSL (Vulkan); NULL (OpenCL, whose code
+ * is its source). The list ends with NULL data. */
+extern const pco_gpu_code *const pco_gpu_sources[];
+
 typedef struct pco_gpu_limits {
     uint32_t type;             /* pco_device_type: the class, for defaults */
     uint32_t needs_met;        /* PCO_GPU_NEEDS_* that this device and this build can serve */
@@ -97,6 +101,9 @@ typedef struct pco_gpu_driver {
                          uint32_t count, uint32_t per_segment, pco_gpu_recording **recording, pco_error *err);
     void (*discard)(pco_gpu_device *device, pco_gpu_recording *recording);
     uint32_t (*segments)(const pco_gpu_recording *recording);
+    /* The driver's part of a description: api, entry, options, source, binary, subgroups. */
+    pco_status (*describe)(pco_gpu_device *device, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
+                           pco_error *err);
 } pco_gpu_driver;
 
 struct pco_gpu_device {
@@ -111,6 +118,7 @@ struct pco_gpu_device {
 struct pco_program {
     pco_gpu_recording *recording;
     uint32_t n_dispatches;
+    pco_gpu_dispatch *dispatches; /* as recorded, for describe */
 };
 
 extern const pco_program_api pco_gpu_program_api;

@@ -209,9 +209,11 @@ static pco_status gpu_prepare(pco_device *device, const pco_part *part, const pc
     status = gpu_find_hazards(plan, &list, err);
     if (status != PCO_OK) goto fail;
     made->n_dispatches = list.count;
+    made->dispatches = list.dispatches;
     status =
         gpu->driver->record(gpu, plan, list.dispatches, list.count, GPU_PER_SEGMENT, &made->recording, err);
     if (status != PCO_OK) goto fail;
+    list.dispatches = NULL; /* the program's now */
     gpu_list_free(&list);
     *program = made;
     return PCO_OK;
@@ -226,6 +228,7 @@ static void gpu_destroy(pco_device *device, pco_program *program)
     pco_gpu_device *gpu = (pco_gpu_device *)(void *)device;
     if (!program) return;
     gpu->driver->discard(gpu, program->recording);
+    if (program->dispatches) gpu->host->release(gpu->host->user, program->dispatches);
     gpu->host->release(gpu->host->user, program);
 }
 
@@ -234,6 +237,40 @@ static void gpu_destroy(pco_device *device, pco_program *program)
 static uint32_t gpu_segments(const pco_program *program)
 {
     return (program->n_dispatches + GPU_PER_SEGMENT - 1) / GPU_PER_SEGMENT;
+}
+
+static pco_status gpu_describe(pco_device *device, pco_program *program, uint32_t index,
+                               pco_dispatch_info *info, pco_error *err)
+{
+    pco_gpu_device *gpu = (pco_gpu_device *)(void *)device;
+    const uint32_t size = info->size < sizeof *info ? info->size : (uint32_t)sizeof *info;
+    if (index >= program->n_dispatches) {
+        snprintf(err->message, sizeof err->message, "launch %u of %u", index, program->n_dispatches);
+        return PCO_ERROR_NOT_FOUND;
+    }
+    const pco_gpu_dispatch *dispatch = &program->dispatches[index];
+    pco_dispatch_info full = {.size = size,
+                              .node = dispatch->node,
+                              .barrier_before = dispatch->barrier_before,
+                              .kernel = pco_gpu_kernels[dispatch->kernel].name,
+                              .options = "",
+                              .n_specs = dispatch->n_specs,
+                              .n_params = PCO_GPU_MAX_PARAMS,
+                              .n_bindings = dispatch->n_bindings};
+    memcpy(full.specs, dispatch->specs, dispatch->n_specs * sizeof *full.specs);
+    memcpy(full.params, dispatch->params, dispatch->n_params * sizeof *full.params);
+    for (int d = 0; d < 3; d++) {
+        full.workgroup[d] = (uint32_t)dispatch->specs[d];
+        full.groups[d] = dispatch->groups[d];
+    }
+    for (uint32_t i = 0; i < dispatch->n_bindings; i++) {
+        const pco_gpu_binding *binding = &dispatch->bindings[i];
+        full.bindings[i] =
+            (pco_dispatch_binding){binding->buffer, binding->write, binding->offset, binding->bytes};
+    }
+    pco_status status = gpu->driver->describe(gpu, dispatch, &full, err);
+    if (status == PCO_OK) memcpy(info, &full, size);
+    return status;
 }
 
 const pco_program_api pco_gpu_program_api = {
@@ -245,6 +282,7 @@ const pco_program_api pco_gpu_program_api = {
     .prepare = gpu_prepare,
     .destroy = gpu_destroy,
     .segments = gpu_segments,
+    .describe = gpu_describe,
 };
 
 static void gpu_add_edge(pco_device_info *info, uint32_t size)

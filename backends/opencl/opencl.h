@@ -56,7 +56,7 @@ typedef struct ocl_program {
     int32_t specs[PCO_GPU_MAX_SPECS];
 } ocl_program;
 
-enum { OCL_PROGRAM_BUCKETS = 64, OCL_WINDOW_BUCKETS = 32, OCL_TICKETS = 64 };
+enum { OCL_OPTIONS_ROOM = 1024, OCL_PROGRAM_BUCKETS = 64, OCL_WINDOW_BUCKETS = 32, OCL_TICKETS = 64 };
 
 struct pco_device {
     pco_gpu_device gpu; /* first: gpu/ sees only this */
@@ -71,6 +71,7 @@ struct pco_device {
     uint32_t kernel_limit_unknown; /* 1: what the driver says of a kernel's workgroup is not true */
     uint32_t clock_unknown; /* 1: nor are its times: timings are taken on the host, one dispatch at a time */
     double keeping_ms;      /* spent on keeping binaries since open */
+    char described[OCL_OPTIONS_ROOM]; /* build options of the last launch that was described */
     uint32_t lost;
     ocl_program *programs[OCL_PROGRAM_BUCKETS];
     /* The last command of the most recent submissions; ticket t lies at t % OCL_TICKETS. */
@@ -168,6 +169,9 @@ void ocl_window_drop(pco_device *device, pco_buffer *buffer, ocl_window *window)
 /* program.c */
 PCO_NODISCARD pco_status ocl_program_find(pco_device *device, uint32_t kernel, const int32_t *specs,
                                           uint32_t n_specs, ocl_program **program, pco_error *err);
+/* The driver's part of pco_dispatch_info. */
+PCO_NODISCARD pco_status ocl_program_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch,
+                                              pco_dispatch_info *info, pco_error *err);
 void ocl_programs_destroy(pco_device *device);
 
 /* record.c */

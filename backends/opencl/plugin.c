@@ -81,6 +81,12 @@ static uint32_t ocl_timings(pco_device *device, pco_program *program, pco_timing
     return program->recording ? ocl_queue_timings(device, program->recording, out, capacity) : 0;
 }
 
+static pco_status ocl_describe_program(pco_device *device, pco_program *program, uint32_t index,
+                                       pco_dispatch_info *info, pco_error *err)
+{
+    return pco_gpu_program_api.describe(device, program, index, info, err);
+}
+
 static const pco_program_api ocl_program_api = {
     .size = sizeof(pco_program_api),
     .supports = ocl_supports,
@@ -91,6 +97,7 @@ static const pco_program_api ocl_program_api = {
     .destroy = ocl_destroy_program,
     .segments = ocl_count_segments,
     .timings = ocl_timings,
+    .describe = ocl_describe_program,
 };
 
 static const pco_plugin ocl_plugin = {

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { OCL_OPTIONS_ROOM = 1024, OCL_KEEPING_MS = 500 };
+enum { OCL_KEEPING_MS = 500 };
 
 /* What one build works with. */
 typedef struct ocl_build {
@@ -249,6 +249,27 @@ pco_status ocl_program_find(pco_device *device, uint32_t kernel, const int32_t *
     made->next = *bucket;
     *bucket = made;
     *program = made;
+    return PCO_OK;
+}
+
+pco_status ocl_program_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch,
+                                pco_dispatch_info *info, pco_error *err)
+{
+    pco_device *device = (pco_device *)gpu;
+    ocl_build build;
+    pco_status status =
+        ocl_build_start(&build, device, dispatch->kernel, dispatch->specs, dispatch->n_specs, err);
+    if (status != PCO_OK) return status;
+    memcpy(device->described, build.options, sizeof device->described);
+    info->api = PCO_DISPATCH_OPENCL;
+    info->entry = "pco_main";
+    info->options = device->described;
+    info->source = build.code->data;
+    info->source_bytes = strnlen(build.code->data, build.code->bytes);
+    for (uint32_t i = 0; i < info->n_bindings; i++) { /* windows are of whole words, and never empty */
+        uint64_t bytes = info->bindings[i].bytes;
+        info->bindings[i].bytes = bytes ? (bytes + 3) & ~(uint64_t)3 : 4;
+    }
     return PCO_OK;
 }
 

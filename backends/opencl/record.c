@@ -126,4 +126,5 @@ const pco_gpu_driver ocl_gpu_driver = {
     .record = ocl_record,
     .discard = ocl_discard,
     .segments = ocl_segments,
+    .describe = ocl_program_describe,
 };

@@ -64,6 +64,8 @@ void vk_pipelines_close(pco_device *device)
     for (uint32_t i = 0; device->modules && i < pco_gpu_n_kernels; i++)
         if (device->modules[i]) vk->DestroyShaderModule(device->handle, device->modules[i], NULL);
     vk_release(device->gpu.host, device->modules);
+    vk_release(device->gpu.host, device->described);
+    vk_release(device->gpu.host, device->described_source);
     for (uint32_t i = 0; i <= PCO_GPU_MAX_BINDINGS; i++) {
         if (device->layouts[i]) vk->DestroyPipelineLayout(device->handle, device->layouts[i], NULL);
         if (device->set_layouts[i])
@@ -72,35 +74,43 @@ void vk_pipelines_close(pco_device *device)
     if (device->cache) vk->DestroyPipelineCache(device->handle, device->cache, NULL);
 }
 
-/* Loads a kernel's module with the device's float modes patched in. */
-static pco_status vk_load_module(pco_device *device, uint32_t kernel, pco_error *err)
+/* A kernel's code with the device's float modes patched in: *out (release with vk_release) of *n words. */
+static pco_status vk_patched_code(const pco_device *device, uint32_t kernel, uint32_t **out, size_t *n,
+                                  pco_error *err)
 {
-    const pco_host *host = device->gpu.host;
     const pco_gpu_code *code = &pco_gpu_codes[kernel];
     const char *name = pco_gpu_kernels[kernel].name;
-    if (device->modules[kernel]) return PCO_OK;
+    *out = NULL;
     if (!code->data) return vk_fail(err, PCO_ERROR_UNSUPPORTED, "kernel '%s' is not in this build", name);
-    size_t n = code->bytes / 4;
-    uint32_t *words = vk_allocate(host, n + VK_PATCH_WORDS, 4);
+    uint32_t *words = vk_allocate(device->gpu.host, code->bytes / 4 + VK_PATCH_WORDS, 4);
     if (!words) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for kernel '%s'", name);
-    pco_status status = PCO_OK;
-    size_t patched = vk_spirv_patch(code->data, n, device->physical->float_modes, words);
-    if (!patched) {
-        status =
-            vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s' is no SPIR-V module with one entry point", name);
-    } else {
-        VkShaderModuleCreateInfo info = {
-            .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-            .codeSize = patched * 4,
-            .pCode = words,
-        };
-        char what[160];
-        snprintf(what, sizeof what, "kernel '%s': vkCreateShaderModule", name);
-        status = vk_check(
-            device, device->vk.CreateShaderModule(device->handle, &info, NULL, &device->modules[kernel]), err,
-            what);
+    *n = vk_spirv_patch(code->data, code->bytes / 4, device->physical->float_modes, words);
+    if (*n) {
+        *out = words;
+        return PCO_OK;
     }
-    vk_release(host, words);
+    vk_release(device->gpu.host, words);
+    return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s' is no SPIR-V module with one entry point", name);
+}
+
+static pco_status vk_load_module(pco_device *device, uint32_t kernel, pco_error *err)
+{
+    uint32_t *words;
+    size_t n;
+    if (device->modules[kernel]) return PCO_OK;
+    pco_status status = vk_patched_code(device, kernel, &words, &n, err);
+    if (status != PCO_OK) return status;
+    VkShaderModuleCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = n * 4,
+        .pCode = words,
+    };
+    char what[160];
+    snprintf(what, sizeof what, "kernel '%s': vkCreateShaderModule", pco_gpu_kernels[kernel].name);
+    status =
+        vk_check(device, device->vk.CreateShaderModule(device->handle, &info, NULL, &device->modules[kernel]),
+                 err, what);
+    vk_release(device->gpu.host, words);
     return status;
 }
 
@@ -180,6 +190,42 @@ static void vk_compile(pco_device *device, vk_pipeline *pipeline)
     pipeline->result =
         device->vk.CreateComputePipelines(device->handle, device->cache, 1, &info, NULL, &pipeline->handle);
     if (pipeline->result != VK_SUCCESS) pipeline->handle = VK_NULL_HANDLE;
+}
+
+pco_status vk_pipeline_describe(pco_device *device, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
+                                pco_error *err)
+{
+    const pco_host *host = device->gpu.host;
+    const pco_gpu_code *pieces = pco_gpu_sources[dispatch->kernel];
+    size_t n = 0, bytes = 0;
+    vk_release(host, device->described);
+    vk_release(host, device->described_source);
+    device->described_source = NULL;
+    pco_status status = vk_patched_code(device, dispatch->kernel, &device->described, &n, err);
+    if (status != PCO_OK) return status;
+    for (uint32_t i = 0; pieces && pieces[i].data; i++) bytes += pieces[i].bytes;
+    device->described_source = vk_allocate(host, bytes + 1, 1);
+    if (!device->described_source)
+        return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a kernel's source");
+    char *to = device->described_source;
+    for (uint32_t i = 0; pieces && pieces[i].data; i++) {
+        memcpy(to, pieces[i].data, pieces[i].bytes);
+        to += pieces[i].bytes;
+    }
+    vk_pipeline pipeline = {
+        .kernel = dispatch->kernel, .n_specs = dispatch->n_specs, .width = dispatch->width};
+    memcpy(pipeline.specs, dispatch->specs, dispatch->n_specs * sizeof *pipeline.specs);
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo width = {0};
+    const void *chain = NULL;
+    info->full_subgroups = vk_subgroups(device, &pipeline, &width, &chain) != 0;
+    info->subgroup_size = chain ? width.requiredSubgroupSize : 0;
+    info->api = PCO_DISPATCH_VULKAN;
+    info->entry = "main";
+    info->source = device->described_source;
+    info->source_bytes = bytes;
+    info->binary = device->described;
+    info->binary_bytes = n * 4;
+    return PCO_OK;
 }
 
 typedef struct vk_compile_task {

@@ -132,6 +132,12 @@ static uint32_t vk_timings(pco_device *device, pco_program *program, pco_timing 
     return program->recording ? vk_recording_timings(device, program->recording, out, capacity) : 0;
 }
 
+static pco_status vk_describe_program(pco_device *device, pco_program *program, uint32_t index,
+                                      pco_dispatch_info *info, pco_error *err)
+{
+    return pco_gpu_program_api.describe(device, program, index, info, err);
+}
+
 static const pco_program_api vk_program_table = {
     .size = sizeof(pco_program_api),
     .supports = vk_supports,
@@ -142,6 +148,7 @@ static const pco_program_api vk_program_table = {
     .destroy = vk_destroy_program,
     .segments = vk_segments,
     .timings = vk_timings,
+    .describe = vk_describe_program,
 };
 
 static const pco_plugin vk_plugin = {

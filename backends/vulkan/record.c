@@ -284,6 +284,15 @@ static uint32_t vk_segment_count(const pco_gpu_recording *recording)
     return recording->n_segments;
 }
 
+static pco_status vk_describe_dispatch(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch,
+                                       pco_dispatch_info *info, pco_error *err)
+{
+    pco_status status = vk_pipeline_describe((pco_device *)gpu, dispatch, info, err);
+    for (uint32_t i = 0; i < info->n_bindings; i++)
+        info->bindings[i].bytes = vk_rounded(info->bindings[i].bytes);
+    return status;
+}
+
 uint32_t vk_recording_timings(pco_device *device, pco_gpu_recording *recording, pco_timing *out,
                               uint32_t capacity)
 {
@@ -320,4 +329,5 @@ const pco_gpu_driver vk_driver = {
     .record = vk_record,
     .discard = vk_discard,
     .segments = vk_segment_count,
+    .describe = vk_describe_dispatch,
 };

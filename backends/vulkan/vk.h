@@ -191,6 +191,8 @@ struct pco_device {
     size_t cache_bytes;      /* as loaded or last stored */
     uint32_t compiled;       /* pipelines made since then */
     VkShaderModule *modules; /* one per kernel, made when first needed */
+    uint32_t *described;     /* code and source of the last launch that was described */
+    char *described_source;
     VkDescriptorSetLayout set_layouts[PCO_GPU_MAX_BINDINGS + 1];
     VkPipelineLayout layouts[PCO_GPU_MAX_BINDINGS + 1];
     vk_pipeline *pipelines[VK_BUCKETS];
@@ -270,6 +272,9 @@ extern const pco_buffer_api vk_buffer_table;
 /* Finds or makes the pipeline of every dispatch; out has room for count. */
 PCO_NODISCARD pco_status vk_pipelines_require(pco_device *device, const pco_gpu_dispatch *list,
                                               uint32_t count, vk_pipeline **out, pco_error *err);
+/* What pipeline.c knows of a launch: the driver's part of pco_dispatch_info. */
+PCO_NODISCARD pco_status vk_pipeline_describe(pco_device *device, const pco_gpu_dispatch *dispatch,
+                                              pco_dispatch_info *info, pco_error *err);
 PCO_NODISCARD pco_status vk_pipelines_open(pco_device *device, pco_error *err);
 void vk_pipelines_close(pco_device *device);
 void vk_cache_load(pco_device *device);

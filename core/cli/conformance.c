@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CONFORMANCE_TOKENS = 2 }; /* behind the prompt, when a model is bisected */
+
 /* An op pattern that names nothing is most likely a slip: say what there is. */
 static int conformance_check_ops(const char *patterns)
 {
@@ -93,6 +95,44 @@ static int conformance_check(const conformance_arguments *arguments)
     return 1;
 }
 
+/* Reproducers, and the bisection of a model. */
+static int conformance_parse_more(int argc, char **argv, int *i, conformance_arguments *arguments)
+{
+    const char *value = NULL;
+    int m = cli_option(argc, argv, i, "--reproducers", NULL, &arguments->reproducers.folder);
+    if (!m) m = cli_option(argc, argv, i, "--bisect", NULL, &arguments->bisect.model);
+    if (!m) m = cli_option(argc, argv, i, "--prompt", "-p", &arguments->bisect.prompt);
+    if (!m && (m = cli_option(argc, argv, i, "--max-tokens", "-n", &value)) > 0 &&
+        !cli_integer("-n", value, 1, 1 << 20, &arguments->bisect.max_tokens))
+        return -1;
+    if (!m && (m = cli_option(argc, argv, i, "--context", NULL, &value)) > 0 &&
+        !cli_integer("--context", value, 1, 1 << 24, &arguments->bisect.context))
+        return -1;
+    if (!m && (m = cli_option(argc, argv, i, "--always", NULL, NULL)) > 0) arguments->reproducers.always = 1;
+    if (!m && (m = cli_option(argc, argv, i, "--no-run", NULL, NULL)) > 0)
+        arguments->reproducers.no_run = arguments->reproducers.here = 1;
+    if (!m && (m = cli_option(argc, argv, i, "--here", NULL, NULL)) > 0) arguments->reproducers.here = 1;
+    return m;
+}
+
+static int conformance_check_more(const conformance_arguments *arguments)
+{
+    const conformance_reproducers *wanted = &arguments->reproducers;
+    const conformance_bisect_arguments *bisect = &arguments->bisect;
+    const pco_conformance_options *options = &arguments->options;
+    if ((wanted->always || wanted->here) && !wanted->folder) {
+        cli_error("option %s needs --reproducers", wanted->always ? "--always" : "--no-run");
+        return 0;
+    }
+    if (!bisect->model && (bisect->prompt || bisect->context || bisect->max_tokens != CONFORMANCE_TOKENS)) {
+        cli_error("options --prompt, -n and --context belong to --bisect");
+        return 0;
+    }
+    if (!wanted->here || (options->ops && options->case_id && options->variant)) return 1;
+    cli_error("option --no-run needs --ops, --case and --variant, as a failure prints them");
+    return 0;
+}
+
 static int conformance_judging(const char *name, pco_conformance_judging *judging)
 {
     static const char *const NAMES[] = {"bounds", "nmse", "field"};
@@ -114,6 +154,7 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
         int m = cli_option(argc, argv, &i, "--devices", NULL, &arguments->devices);
         if (!m) m = conformance_parse_worker(argc, argv, &i, arguments);
         if (!m) m = conformance_parse_run(argc, argv, &i, arguments);
+        if (!m) m = conformance_parse_more(argc, argv, &i, arguments);
         if (!m) m = cli_option(argc, argv, &i, "--ops", NULL, &options->ops);
         if (!m) m = cli_option(argc, argv, &i, "--variant", NULL, &options->variant);
         if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
@@ -143,7 +184,7 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
         if (!m) return cli_unknown("conformance", argv[i]);
     }
     if (arguments->worker) return CLI_OK;
-    if (!conformance_check(arguments)) return CLI_USAGE;
+    if (!conformance_check(arguments) || !conformance_check_more(arguments)) return CLI_USAGE;
     if (!conformance_check_ops(options->ops)) return CLI_USAGE;
     if (pco_conformance_count(options) == 0) {
         cli_error("no case matches: tier %s, ops '%s', case %x", pco_conformance_tier_name(options->tier),
@@ -169,10 +210,17 @@ static int conformance_start(const conformance_arguments *arguments)
 
 static int conformance_main(int argc, char **argv)
 {
-    conformance_arguments arguments = {.max_failures = 20, .options = {.tier = PCO_CONFORMANCE_QUICK}};
+    conformance_arguments arguments = {.max_failures = 20,
+                                       .bisect.max_tokens = CONFORMANCE_TOKENS,
+                                       .options = {.tier = PCO_CONFORMANCE_QUICK}};
     int status = conformance_parse(argc, argv, &arguments);
     if (status) return status;
     if (arguments.worker) return conformance_worker(&arguments);
+    if (arguments.bisect.model) {
+        arguments.bisect.devices = arguments.devices;
+        arguments.bisect.reproducers = &arguments.reproducers;
+        return conformance_bisect(&arguments.bisect);
+    }
     arguments.report.json = arguments.json;
     status = cli_report_begin(&arguments.report);
     if (status == CLI_OK)
@@ -190,7 +238,11 @@ const cli_command cli_conformance = {
         "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--variant PATTERN]\n"
         "                           [--seed S] [--case ID] [--jobs N] [--timeout SECONDS] [--log FILE]\n"
         "                           [--waivers FILE] [--minutes N] [--max-failures N] [--json] [--verbose]\n"
-        "                           [--in-process] [--fail-fast] [--judge JUDGE] [--report DIR] [--baseline DIR [--factor F]]\n"
+        "                           [--in-process] [--fail-fast] [--judge JUDGE] [--report DIR] [--baseline "
+        "DIR [--factor F]]\n"
+        "                           [--reproducers DIR [--always | --no-run]]\n"
+        "       portico conformance --bisect MODEL [--devices LIST] [--prompt TEXT] [-n N] [--context N]\n"
+        "                           [--reproducers DIR]\n"
         "       portico conformance --verify DIR [--rerun N [--devices LIST] [--seed S]] [--baseline DIR]\n\n"
         "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
         "and compares each element with a result computed in double. The bound comes from the device's\n"
@@ -218,6 +270,12 @@ const cli_command cli_conformance = {
         "  --fail-fast        stop at the first failure\n"
         "  --judge JUDGE      bounds (default); for comparison only: nmse or field, a norm over each\n"
         "                     output of uniform operands, as other suites judge (docs/conformance.md)\n"
+        "  --reproducers DIR  write a folder into DIR for each failure, with all that shows it again,\n"
+        "                     without Portico too; --always: for cases that pass as well; --no-run: for\n"
+        "                     one case (--ops, --case, --variant) without running it\n"
+        "  --bisect MODEL     run a model's operations one by one, each on the operands that cpu:reference\n"
+        "                     made, find the first that is out of its bound and make it small; --prompt\n"
+        "                     TEXT, -n N (tokens behind the prompt, default 2), --context N\n"
         "  --json             one object instead of tables\n"
         "  --verbose, -v      a line on stderr for each case and variant\n"
         "  --report DIR       also write DIR/report.html, report.json and junit.xml\n"
@@ -226,6 +284,7 @@ const cli_command cli_conformance = {
         "  --verify DIR       runs nothing: is that report unaltered, complete and a pass?\n"
         "  --rerun N          then repeats N of its cases on the device; --seed S draws the same again\n\n"
         "Exit status: 0 nothing failed, 1 something failed or the run was interrupted, 2 nothing was\n"
-        "tested: wrong usage, no such device, operation, case or variant, or a folder that holds no report.\n",
+        "tested: wrong usage, no such device, operation, case or variant, or a folder that holds no "
+        "report.\n",
     .run = conformance_main,
 };

@@ -3,7 +3,9 @@
 #define PCO_CLI_CONFORMANCE_PARTS_H
 
 #include "cli/cli.h"
+#include "cli/conformance_bisect.h"
 #include "cli/conformance_report.h"
+#include "cli/conformance_reproduce.h"
 #include "conformance.h"
 
 typedef struct conformance_arguments {
@@ -12,6 +14,8 @@ typedef struct conformance_arguments {
     uint32_t max_failures, jobs; /* jobs 0: by the device */
     double timeout, minutes;     /* 0: by the tier; no limit */
     cli_report report;
+    conformance_reproducers reproducers;
+    conformance_bisect_arguments bisect;
     pco_conformance_options options;
     /* of a worker process */
     int worker;

@@ -201,11 +201,30 @@ static int conformance_open_files(conformance_run *run, const pco_conformance_de
     return 0;
 }
 
+/* One case on one device, written in this process. */
+static int conformance_here(const conformance_arguments *arguments, const pco_registry *registry,
+                            const pco_device_entry *entry)
+{
+    const pco_plugin_entry *plugins;
+    pco_registry_plugins(registry, &plugins);
+    const pco_plugin_entry *plugin = &plugins[entry->plugin];
+    pco_conformance_device device = {plugin->plugin, NULL, &entry->info, entry->id};
+    pco_error err = {""};
+    if (plugin->plugin->open(plugin->backend, entry->index, &device.device, &err)) {
+        cli_error("%s cannot be opened: %s", entry->id, err.message);
+        return CLI_FAILED;
+    }
+    int good = conformance_reproduce_here(&arguments->reproducers, &device, &arguments->options);
+    plugin->plugin->device->close(device.device);
+    return good ? CLI_OK : CLI_FAILED;
+}
+
 int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry,
                         const uint32_t *indices, uint32_t count)
 {
     const pco_device_entry *entries;
     pco_registry_devices(registry, &entries);
+    if (arguments->reproducers.here) return conformance_here(arguments, registry, &entries[indices[0]]);
     pco_conformance_device *devices = calloc(count, sizeof *devices);
     pco_conformance_result *results = calloc(count, sizeof *results);
     conformance_run run = {.arguments = arguments, .registry = registry, .watch = {.arguments = arguments}};
@@ -232,6 +251,10 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     }
     if (soak && !run.failed) conformance_soak(&run, entries, indices, done, devices, results);
     signal(SIGINT, SIG_DFL);
+    conformance_reproducers reproducers = arguments->reproducers;
+    reproducers.several = count > 1;
+    for (uint32_t i = 0; i < done; i++)
+        if (!conformance_reproduce(&reproducers, &devices[i], &results[i])) run.failed = 1;
     if (run.resumed) fprintf(stderr, "conformance: %u cases were in the log already\n", run.resumed);
     if (conformance_interrupted && !soak) cli_error("interrupted");
     status = conformance_report(arguments, results, devices, done, run.waivers,

@@ -351,3 +351,8 @@ pco_executable_stats pco_executable_inspect(const pco_executable *executable)
     }
     return stats;
 }
+
+const pco_graph *pco_executable_graph(const pco_executable *executable)
+{
+    return executable->graph;
+}

@@ -35,7 +35,7 @@ static pco_status loader_check(const pco_plugin *plugin, pco_error *err)
         return pco_fail(err, PCO_ERROR_ABI, "its name is not made of a-z, 0-9 and _");
     if (!plugin->create || !plugin->device_count || !plugin->describe || !plugin->open || !plugin->device ||
         !plugin->buffer || !plugin->program || !plugin->queue || plugin->device->size < sizeof(pco_device_api) ||
-        plugin->buffer->size < sizeof(pco_buffer_api) || plugin->program->size < sizeof(pco_program_api) ||
+        plugin->buffer->size < sizeof(pco_buffer_api) || plugin->program->size < offsetof(pco_program_api, describe) ||
         plugin->queue->size < sizeof(pco_queue_api))
         return pco_fail(err, PCO_ERROR_ABI, "its table is not complete");
     return PCO_OK;

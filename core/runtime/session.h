@@ -69,4 +69,8 @@ typedef struct pco_executable_stats {
 } pco_executable_stats;
 pco_executable_stats pco_executable_inspect(const pco_executable *executable);
 
+/* The graph as it runs: rewritten, fused, decomposed. Lives as long as the executable; constants point to the data
+ * of the graph that it was made from. */
+const pco_graph *pco_executable_graph(const pco_executable *executable);
+
 #endif

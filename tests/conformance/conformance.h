@@ -98,6 +98,7 @@ typedef struct pco_conformance_options {
     pco_conformance_progress_fn progress; /* may be NULL */
     pco_conformance_begin_fn begin;       /* may be NULL */
     void *user;
+    const struct conf_observer *observer; /* the suite's own (runner.h); NULL for everyone else */
 } pco_conformance_options;
 
 /* One row of the summary. Counts are of cases times variants. */
@@ -213,6 +214,27 @@ pco_status pco_conformance_add_round(pco_conformance_result *sum, const pco_conf
 pco_status pco_conformance_write_json(const pco_conformance_result *results,
                                       const pco_conformance_device *devices, uint32_t count, FILE *file,
                                       pco_error *err) PCO_NODISCARD;
+
+/* Reproducers (reproduce.c): a folder with all that one case needs to be seen again, with Portico and
+ * without: inputs, expected, got and bounds as .npy, the memory before the run, the kernels, the launches, a
+ * README.txt, and, where the plugin can describe its launches, a C program that needs only the Vulkan or
+ * OpenCL loader. */
+enum {
+    PCO_REPRODUCER_ALWAYS = 1u << 0,    /* also when the case passes */
+    PCO_REPRODUCER_NO_RUN = 1u << 1,    /* prepare it only: for what crashes, hangs or loses the device */
+    PCO_REPRODUCER_NO_DEVICE = 1u << 2, /* leave the device alone: operands and expected values only */
+};
+
+/* Runs one case again (`one`: id, seed, variant; with NO_RUN and NO_DEVICE also detail) and writes the
+ * folder, whole or not at all; its parent is created when it is absent, and an older reproducer of that name
+ * is replaced. Errors: NOT_FOUND when there is no such case or variant, or when it passes and flags do not
+ * have ALWAYS; INVALID when the folder exists and is no reproducer; IO. */
+pco_status pco_conformance_write_reproducer(const pco_conformance_device *device, pco_conformance_tier tier,
+                                            const pco_conformance_case *one, uint32_t flags,
+                                            const char *folder, pco_error *err) PCO_NODISCARD;
+
+/* "OP-ID-VARIANT", the name of a case's folder, into text[size]. */
+void pco_conformance_reproducer_name(const pco_conformance_case *one, char *text, size_t size);
 
 /* Does the judge catch what it must? For every case of the tier that matches: the oracle's own values,
  * rounded, must pass; moved just outside the bound (for exact results: with the lowest bit changed) at

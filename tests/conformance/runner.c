@@ -49,8 +49,8 @@ pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64
     return conf_problem_make_with(problem, one, seed, &rules, err);
 }
 
-pco_status conf_problem_make_with(conf_problem *problem, const conf_case *one, uint64_t seed,
-                                  const oracle_rules *rules, pco_error *err)
+static pco_status conf_problem_build(conf_problem *problem, const conf_case *one, const void *const *data,
+                                     uint64_t seed, const oracle_rules *rules, pco_error *err)
 {
     memset(problem, 0, sizeof *problem);
     problem->one = one;
@@ -74,7 +74,10 @@ pco_status conf_problem_make_with(conf_problem *problem, const conf_case *one, u
         problem->data[i] = malloc(problem->tensors[at].bytes + 8);
         if (!problem->data[i])
             return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a case's data");
-        conf_operand_fill(one, i, data_seed, problem->data[i]);
+        if (data)
+            memcpy(problem->data[i], data[i], problem->tensors[at].bytes);
+        else
+            conf_operand_fill(one, i, data_seed, problem->data[i]);
         if (one->in[i].constant) problem->tensors[at].data = problem->data[i];
         pco_status status =
             oracle_operand_load(&problem->oracle.in[i], &problem->tensors[at], problem->data[i], err);
@@ -84,6 +87,19 @@ pco_status conf_problem_make_with(conf_problem *problem, const conf_case *one, u
     if (status) return status;
     problem->oracle.n_outputs = problem->node.n_outputs;
     return oracle_run(&problem->oracle, err);
+}
+
+pco_status conf_problem_make_with(conf_problem *problem, const conf_case *one, uint64_t seed,
+                                  const oracle_rules *rules, pco_error *err)
+{
+    return conf_problem_build(problem, one, NULL, seed, rules, err);
+}
+
+pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
+                                  const pco_contract *contract, pco_error *err)
+{
+    oracle_rules rules = oracle_rules_from(contract);
+    return conf_problem_build(problem, one, data, 0, &rules, err);
 }
 
 void conf_problem_clear(conf_problem *problem)
@@ -261,14 +277,35 @@ static pco_status conf_run_variants(conf_run_state *run, const pco_conformance_o
         pco_conformance_case result = conf_run_result(run->device, run->problem->one, options);
         if (count) result.variant = names[v];
         result.width = conf_run_width(result.variant);
-        if (options->variant && fnmatch(options->variant, result.variant, 0) != 0) continue;
+        const bool own = run->problem->own_choice;
+        if (!own && options->variant && fnmatch(options->variant, result.variant, 0) != 0) continue;
         if (options->begin && !options->begin(options->user, &result, 0)) continue;
-        run->problem->node.variant = program->variants && count ? v : PCO_NONE;
+        run->problem->node.variant = program->variants && count && !own ? v : PCO_NONE;
+        run->variant = own ? "" : result.variant;
         status = conf_run_variant(run, options, &result, err);
+        if (own) result.variant = run->node_proposal.variant < count ? names[run->node_proposal.variant] : "";
         report(user, &result);
+        if (own) break;
     }
     run->problem->node.variant = PCO_NONE;
     return status;
+}
+
+pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *problem,
+                            const pco_conformance_options *options, conf_report_fn report, void *user,
+                            pco_error *err)
+{
+    conf_run_state run = conf_run_start(device, problem);
+    run.observer = options->observer;
+    pco_status can = device->plugin->program->supports(device->device, &run.part, 0, err);
+    if (can == PCO_OK) return conf_run_variants(&run, options, report, user, err);
+    pco_conformance_case result = conf_run_result(device, problem->one, options);
+    result.state = can == PCO_ERROR_UNSUPPORTED   ? PCO_CASE_UNSUPPORTED
+                   : can == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
+                                                  : PCO_CASE_FAIL;
+    snprintf(result.detail, sizeof result.detail, "%.511s", err->message);
+    report(user, &result);
+    return can == PCO_ERROR_DEVICE_LOST ? can : PCO_OK;
 }
 
 pco_status conf_run_case(const pco_conformance_device *device, const conf_case *one,
@@ -287,24 +324,14 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
     if (one->large) return conf_run_large(device, one, options, &result, report, user, err);
     conf_problem problem;
     pco_status status = conf_problem_make(&problem, one, options->seed, &device->info->contract, err);
-    conf_run_state run = conf_run_start(device, &problem);
     if (status == PCO_OK) {
-        pco_status can = device->plugin->program->supports(device->device, &run.part, 0, err);
-        if (can == PCO_OK) {
-            status = conf_run_variants(&run, options, report, user, err);
-            conf_problem_clear(&problem);
-            return status;
-        }
-        result.state = can == PCO_ERROR_UNSUPPORTED   ? PCO_CASE_UNSUPPORTED
-                       : can == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
-                                                      : PCO_CASE_FAIL;
-        if (can == PCO_ERROR_DEVICE_LOST) status = can;
+        status = conf_run_problem(device, &problem, options, report, user, err);
     } else {
         result.state = PCO_CASE_FAIL;
         if (status != PCO_ERROR_OUT_OF_HOST_MEMORY) status = PCO_OK;
+        snprintf(result.detail, sizeof result.detail, "%.511s", err->message);
+        report(user, &result);
     }
-    snprintf(result.detail, sizeof result.detail, "%.511s", err->message);
-    report(user, &result);
     conf_problem_clear(&problem);
     return status;
 }

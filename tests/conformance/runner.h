@@ -16,6 +16,7 @@ typedef struct conf_problem {
     pco_node node;
     oracle_node oracle;
     oracle_rules rules;
+    bool own_choice; /* only the variant that the plugin chooses by itself, not each in turn */
 } conf_problem;
 
 /* Fills *problem; release with conf_problem_clear, also after an error. Errors: INVALID (the case is wrong:
@@ -25,6 +26,9 @@ pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64
 /* The same under other rules than a contract has: what would a device do that ... ? */
 pco_status conf_problem_make_with(conf_problem *problem, const conf_case *one, uint64_t seed,
                                   const oracle_rules *rules, pco_error *err) PCO_NODISCARD;
+/* The same with the operands' values given, in storage format, by input (copied). */
+pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
+                                  const pco_contract *contract, pco_error *err) PCO_NODISCARD;
 /* Infers the outputs of problem->node and adds their tensors. */
 pco_status conf_problem_infer(conf_problem *problem, pco_error *err) PCO_NODISCARD;
 void conf_problem_clear(conf_problem *problem);
@@ -37,6 +41,11 @@ typedef void (*conf_report_fn)(void *user, pco_conformance_case *result);
 pco_status conf_run_case(const pco_conformance_device *device, const conf_case *one,
                          const pco_conformance_options *options, conf_report_fn report, void *user,
                          pco_error *err) PCO_NODISCARD;
+
+/* The variants of a problem that match (or its own choice). As conf_run_case. */
+pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *problem,
+                            const pco_conformance_options *options, conf_report_fn report, void *user,
+                            pco_error *err) PCO_NODISCARD;
 
 /* A case whose operands are too large to be held here (runner_large.c). `blank` is its result to start from.
  */
@@ -61,6 +70,8 @@ typedef struct conf_run_state {
     pco_proposal proposal;
     void *converted[CONF_MAX_TENSORS];
     void *first[PCO_MAX_OUTPUTS]; /* results of the first run */
+    const struct conf_observer *observer; /* may be NULL */
+    const char *variant;                  /* its name, for the observer */
     bool bare;           /* what lies around the results is not looked at */
     uint32_t overlay[2]; /* tensor 0 lies in the memory of tensor 1 (both only read); PCO_NONE: not */
 } conf_run_state;
@@ -107,6 +118,7 @@ typedef struct conf_run_memory {
     uint8_t *image, *after; /* all buffers, one behind the other */
     uint64_t starts[CONF_MAX_TENSORS + 1];
     uint64_t total;
+    bool read; /* `after` holds what the last run left */
 } conf_run_memory;
 
 /* Lays out regions (bytes, alignment, data set by the caller) between canaries and creates the buffers. */
@@ -121,5 +133,27 @@ pco_status conf_run_memory_zero(conf_run_memory *memory, pco_error *err) PCO_NOD
 pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tensors,
                                  pco_error *err) PCO_NODISCARD;
 const void *conf_run_memory_result(const conf_run_memory *memory, uint32_t region);
+
+/* ---- looking on ---- */
+
+/* One execution, or a program that is about to be executed. */
+typedef struct conf_execution {
+    const pco_conformance_device *device;
+    const conf_problem *problem;
+    const conf_run_memory *memory; /* image: before the first run; after: behind this one, if it ran */
+    pco_program *program;
+    const char *variant;
+    bool ran;          /* false: only prepared */
+    pco_status status; /* of the run and the checks of memory and repeatability; the judge comes later */
+    const char *message;
+} conf_execution;
+
+/* `observe` is called after each execution of the whole problem, or, with prepare_only, instead of the first; then
+ * nothing runs. */
+typedef struct conf_observer {
+    void (*observe)(void *user, const conf_execution *execution);
+    void *user;
+    bool prepare_only;
+} conf_observer;
 
 #endif

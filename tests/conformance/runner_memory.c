@@ -80,6 +80,7 @@ void conf_run_memory_destroy(conf_run_memory *memory)
 pco_status conf_run_memory_reset(conf_run_memory *memory, pco_error *err)
 {
     const pco_conformance_device *device = memory->device;
+    memory->read = false;
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
         pco_status status = device->plugin->buffer->write(
             device->device, memory->buffers[b], 0, memory->image + memory->starts[b], memory->sizes[b], err);
@@ -141,6 +142,7 @@ pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tens
             device->plugin->buffer->read(device->device, memory->buffers[b], 0, after, memory->sizes[b], err);
         if (status) return pco_fail_prefix(err, status, "reading a buffer");
     }
+    memory->read = true;
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
         const uint8_t *image = memory->image + memory->starts[b], *after = memory->after + memory->starts[b];
         uint64_t at = 0;

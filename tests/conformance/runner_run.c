@@ -168,6 +168,14 @@ static pco_status conf_run_compare(conf_run_state *run, const conf_run_memory *m
     return PCO_OK;
 }
 
+static void conf_run_show(const conf_run_state *run, const conf_run_memory *memory, pco_program *program,
+                          bool ran, pco_status status, const pco_error *err)
+{
+    const conf_execution execution = {run->device,  run->problem, memory, program,
+                                      run->variant, ran,          status, status ? err->message : ""};
+    if (run->observer) run->observer->observe(run->observer->user, &execution);
+}
+
 pco_status conf_run_times(conf_run_state *run, uint32_t in_place, int times, const char *what, pco_error *err)
 {
     static const char *const FOUND[] = {"the first run",
@@ -178,12 +186,17 @@ pco_status conf_run_times(conf_run_state *run, uint32_t in_place, int times, con
     conf_run_describe(run, in_place, &memory);
     pco_status status = conf_run_memory_create(&memory, err);
     if (!status) status = conf_run_prepare(run, &memory, &program, err);
+    if (!status && run->observer && run->observer->prepare_only) {
+        conf_run_show(run, &memory, program, false, PCO_OK, err);
+        status = pco_fail(err, PCO_ERROR_CANCELLED, "not run");
+    }
     for (int i = 0; i < times && !status; i++) {
         char name[64];
         snprintf(name, sizeof name, "run %d of %d", i + 1, times);
         status = conf_run_fill(&memory, i, err);
         if (!status) status = conf_run_submit(run, &memory, program, err);
         if (!status) status = conf_run_compare(run, &memory, what ? what : i < 3 ? FOUND[i] : name, err);
+        conf_run_show(run, &memory, program, true, status, err);
     }
     if (program) run->device->plugin->program->destroy(run->device->device, program);
     conf_run_memory_destroy(&memory);

@@ -1,0 +1,408 @@
+#include "cli/conformance_bisect.h"
+
+#include "cli/compare.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "bisect.h"
+#include "models/stage.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BISECT_LARGEST_CHUNK = 256, BISECT_ATTEMPTS = 600 };
+
+/* A graph of the model, made ready on the device under test: that is how it is rewritten, and how it runs
+ * whole. */
+typedef struct bisect_stage {
+    pco_graph *source; /* keeps the constants */
+    pco_executable *executable;
+    char name[64];
+    int64_t rows;
+} bisect_stage;
+
+typedef struct bisect_run {
+    const conformance_bisect_arguments *arguments;
+    pco_model *model; /* on the reference: file, tokenizer */
+    pco_session *session;
+    pco_bisect *bisect;
+    cli_progress progress;
+    bisect_stage prompt, step;
+    float *logits; /* of the device, when the whole graphs run there */
+    int64_t vocab;
+    int32_t *ids; /* the prompt, then what the reference goes on with */
+    int64_t n_prompt, n_ids;
+    int whole_failed; /* 1: the whole graph could not run, whole_error says why */
+    pco_error whole_error;
+    double whole;      /* largest difference of a logit over its bound, whole graphs, device and reference */
+    int64_t different; /* steps at which the likeliest token differs */
+    int64_t steps;
+} bisect_run;
+
+static int bisect_on_node(void *user, const char *graph, uint32_t node, uint32_t nodes)
+{
+    bisect_run *run = user;
+    run->progress.label = graph;
+    cli_progress_update(&run->progress, node, nodes);
+    return !cli_interrupted();
+}
+
+/* ---- the graphs of a model ---- */
+
+static pco_status bisect_stage_make(bisect_run *run, bisect_stage *stage, const char *what, int64_t rows,
+                                    pco_error *err)
+{
+    const pco_model_file *file = run->model->file;
+    const int64_t context = run->model->context_length;
+    const int first = stage == &run->prompt;
+    snprintf(stage->name, sizeof stage->name, "%s, %" PRId64 " row%s", what, rows, rows == 1 ? "" : "s");
+    stage->rows = rows;
+    stage->source = pco_graph_create();
+    if (!stage->source) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
+    const pco_nn nn = {stage->source, file->weights};
+    if (file->family == PCO_FAMILY_LLAMA)
+        pco_llama_build(&nn, &file->llama, context, rows, 0);
+    else if (first)
+        pco_seq2seq_build_encode(&nn, &file->transformer, context, rows);
+    else
+        pco_seq2seq_build_decode(&nn, &file->transformer, context, rows, 1);
+    const pco_executable_params params = {.name = stage->name};
+    pco_status status = pco_graph_check(stage->source, err);
+    if (!status)
+        status = pco_executable_create(run->session, stage->source, &params, &stage->executable, err);
+    return status;
+}
+
+static void bisect_stage_clear(bisect_stage *stage)
+{
+    pco_executable_destroy(stage->executable);
+    pco_graph_destroy(stage->source);
+    *stage = (bisect_stage){0};
+}
+
+/* ---- running one: node by node, and whole ---- */
+
+static pco_status bisect_whole(bisect_run *run, const bisect_stage *stage, const pco_bisect_input *inputs,
+                               uint32_t n_inputs, pco_error *err)
+{
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; i < n_inputs && !status; i++) {
+        uint32_t handle = pco_executable_tensor(stage->executable, inputs[i].name);
+        if (handle == PCO_NONE) continue;
+        status = pco_executable_write(stage->executable, handle, inputs[i].data, inputs[i].bytes, err);
+    }
+    if (!status) status = pco_executable_run(stage->executable, err);
+    uint32_t logits = pco_executable_tensor(stage->executable, "logits");
+    if (!status && logits != PCO_NONE)
+        status = pco_executable_read(stage->executable, logits, run->logits,
+                                     (uint64_t)run->vocab * sizeof *run->logits, err);
+    return status;
+}
+
+static int64_t bisect_argmax(const float *logits, int64_t count)
+{
+    int64_t best = 0;
+    for (int64_t i = 1; i < count; i++)
+        if (logits[i] > logits[best]) best = i;
+    return best;
+}
+
+/* As portico compare judges logits. */
+static void bisect_compare(bisect_run *run, const float *want)
+{
+    double squares = 0;
+    for (int64_t i = 0; i < run->vocab; i++) squares += (double)want[i] * (double)want[i];
+    double rms = sqrt(squares / (double)run->vocab);
+    for (int64_t i = 0; i < run->vocab; i++) {
+        double difference = fabs((double)run->logits[i] - (double)want[i]);
+        double ratio = isnan(difference) ? (double)INFINITY
+                       : difference == 0 ? 0
+                                         : difference / (COMPARE_BOUND * (fabs((double)want[i]) + rms));
+        if (ratio > run->whole) run->whole = ratio;
+    }
+    run->different += bisect_argmax(run->logits, run->vocab) != bisect_argmax(want, run->vocab);
+    run->steps++;
+}
+
+static pco_status bisect_both(bisect_run *run, const bisect_stage *stage, const pco_bisect_input *inputs,
+                              uint32_t n_inputs, pco_error *err)
+{
+    pco_status status = pco_bisect_run(run->bisect, pco_executable_graph(stage->executable), stage->name,
+                                       inputs, n_inputs, bisect_on_node, run, err);
+    if (status || pco_bisect_first(run->bisect)->found || run->whole_failed) return status;
+    run->whole_failed = bisect_whole(run, stage, inputs, n_inputs, &run->whole_error) != PCO_OK;
+    const float *want = pco_bisect_output(run->bisect, "logits");
+    if (!run->whole_failed && want) bisect_compare(run, want);
+    return PCO_OK;
+}
+
+/* One chunk of a decoder-only model, or one step of either. */
+static pco_status bisect_chunk(bisect_run *run, const bisect_stage *stage, const int32_t *ids, int64_t start,
+                               int64_t count, pco_error *err)
+{
+    const pco_model_file *file = run->model->file;
+    const int32_t starts = (int32_t)start, lengths = (int32_t)(start + count), row = (int32_t)count - 1,
+                  source = (int32_t)run->n_prompt;
+    const int32_t offset = file->family == PCO_FAMILY_LLAMA ? 0 : (int32_t)file->transformer.position_offset;
+    int32_t positions[BISECT_LARGEST_CHUNK], padded[BISECT_LARGEST_CHUNK];
+    for (int64_t i = 0; i < stage->rows; i++) {
+        positions[i] = starts + offset + (int32_t)i;
+        padded[i] = i < count ? ids[i] : 0;
+    }
+    const uint64_t bytes = (uint64_t)stage->rows * sizeof *padded;
+    const pco_bisect_input inputs[] = {{"ids", padded, bytes},
+                                       {"positions", positions, bytes},
+                                       {"starts", &starts, sizeof starts},
+                                       {"lengths", &lengths, sizeof lengths},
+                                       {"source_lengths", &source, sizeof source},
+                                       {"row", &row, sizeof row}};
+    return bisect_both(run, stage, inputs, sizeof inputs / sizeof *inputs, err);
+}
+
+static int64_t bisect_rows(int64_t count, int64_t most)
+{
+    int64_t sizes[PCO_STAGE_SIZES];
+    uint32_t n = pco_stage_sizes(16, most, sizes), i = 0;
+    while (i + 1 < n && sizes[i] < count) i++;
+    return sizes[i];
+}
+
+/* Reads the prompt; the stages are those that the model itself would take. */
+static pco_status bisect_read_prompt(bisect_run *run, pco_error *err)
+{
+    const pco_model_file *file = run->model->file;
+    const int64_t context = run->model->context_length,
+                  most = context < BISECT_LARGEST_CHUNK ? context : BISECT_LARGEST_CHUNK;
+    const int llama = file->family == PCO_FAMILY_LLAMA;
+    int64_t rows = bisect_rows(run->n_prompt, llama ? most : context);
+    pco_status status = bisect_stage_make(run, &run->prompt, llama ? "prompt" : "encoder", rows, err);
+    if (status) return status;
+    if (llama) {
+        for (int64_t done = 0; !status && done < run->n_prompt && !pco_bisect_first(run->bisect)->found;
+             done += rows) {
+            int64_t count = run->n_prompt - done < rows ? run->n_prompt - done : rows;
+            status = bisect_chunk(run, &run->prompt, run->ids + done, done, count, err);
+        }
+        return status;
+    }
+    const int32_t lengths = (int32_t)run->n_prompt;
+    int32_t *padded = malloc((size_t)rows * sizeof *padded);
+    if (!padded) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tokens");
+    for (int64_t i = 0; i < rows; i++)
+        padded[i] = i < run->n_prompt ? run->ids[i] : file->transformer.pad_token_id;
+    const pco_bisect_input inputs[] = {{"ids", padded, (uint64_t)rows * sizeof *padded},
+                                       {"lengths", &lengths, sizeof lengths}};
+    status = bisect_both(run, &run->prompt, inputs, 2, err);
+    free(padded);
+    return status;
+}
+
+/* One token at a time, with the reference's likeliest. */
+static pco_status bisect_generate(bisect_run *run, pco_error *err)
+{
+    const pco_model_file *file = run->model->file;
+    const int llama = file->family == PCO_FAMILY_LLAMA;
+    const float *logits = llama ? pco_bisect_output(run->bisect, "logits") : NULL;
+    int32_t id = llama ? logits ? (int32_t)bisect_argmax(logits, run->vocab) : 0
+                       : file->transformer.decoder_start_token_id;
+    int64_t position = llama ? run->n_prompt : 0;
+    pco_status status = bisect_stage_make(run, &run->step, llama ? "step" : "decoder", 1, err);
+    for (int64_t n = 0; !status && n < run->arguments->max_tokens && position < run->model->context_length;
+         n++) {
+        status = bisect_chunk(run, &run->step, &id, position++, 1, err);
+        logits = pco_bisect_output(run->bisect, "logits");
+        if (status || pco_bisect_first(run->bisect)->found || !logits) break;
+        id = (int32_t)bisect_argmax(logits, run->vocab);
+    }
+    return status;
+}
+
+/* ---- reporting ---- */
+
+static void bisect_print_ops(const bisect_run *run, const char *id)
+{
+    const pco_bisect_op *ops;
+    uint32_t count = pco_bisect_ops(run->bisect, &ops), nodes = 0;
+    printf("%s: %s\n  %-29s %6s %12s  %s\n", id, pco_session_device(run->session)->name, "op", "nodes",
+           "error/bound", "at");
+    for (uint32_t i = 0; i < count; i++) {
+        nodes += ops[i].nodes;
+        printf("  %-29s %6u %12.3g  %s", ops[i].name, ops[i].nodes, ops[i].worst, ops[i].node);
+        if (ops[i].unsupported) printf(" (%u more run on the CPU)", ops[i].unsupported);
+        putchar('\n');
+    }
+    printf("  %u nodes, each fed with the reference's own operands\n", nodes);
+}
+
+static void bisect_print_fault(const pco_bisect_fault *fault)
+{
+    const pco_conformance_case *result = &fault->result;
+    printf("\n  the first that is wrong: %s, node '%s' (%s), variant %s\n    %s\n", fault->graph, fault->node,
+           result->op_name, fault->variant[0] ? fault->variant : "default", fault->problem);
+    if (result->wrong)
+        printf("    '%s' element %" PRId64 " is %.9g, expected %.9g within %.3g: error / bound %.3g; %" PRId64
+               " of %" PRId64 " elements are wrong\n",
+               fault->tensor, result->element, result->got, result->expected, result->bound, result->ratio,
+               result->wrong, result->elements);
+    else
+        printf("    %s: %s\n", pco_conformance_state_name(result->state), result->detail);
+}
+
+/* Makes the fault small and writes it. */
+static pco_status bisect_reduce(bisect_run *run, const char *id, pco_error *err)
+{
+    const conformance_bisect_arguments *arguments = run->arguments;
+    const pco_bisect_fault *fault = pco_bisect_first(run->bisect);
+    uint32_t made = 0;
+    bisect_print_fault(fault);
+    fflush(stdout);
+    pco_status status = pco_bisect_minimise(run->bisect, BISECT_ATTEMPTS, &made, err);
+    if (status) return status;
+    printf("  still wrong, after %u attempts to make it smaller: %s\n    %s\n", made, fault->problem,
+           fault->result.detail);
+    if (!arguments->reproducers->folder) {
+        printf("  --reproducers DIR writes what shows it without the model\n");
+        return PCO_OK;
+    }
+    char folder[600], path[1024], repeat[1024];
+    conformance_reproducer_folder(arguments->reproducers, id, folder, sizeof folder);
+    snprintf(path, sizeof path, "%s/bisect-%s", folder, fault->result.op_name);
+    snprintf(repeat, sizeof repeat,
+             "portico conformance --bisect %s --devices %s --prompt '%s' -n %" PRId64 " --context %" PRId64,
+             arguments->model, id, arguments->prompt, arguments->max_tokens, run->model->context_length);
+    status = pco_bisect_write_reproducer(run->bisect, repeat, path, err);
+    if (!status) printf("  reproducer: %s\n", path);
+    return status;
+}
+
+static int bisect_report(bisect_run *run, const char *id)
+{
+    pco_error err = {""};
+    bisect_print_ops(run, id);
+    if (pco_bisect_first(run->bisect)->found) {
+        if (bisect_reduce(run, id, &err)) cli_fail(&err);
+        return CLI_FAILED;
+    }
+    printf("  every op is within its bound\n");
+    if (run->whole_failed) {
+        printf("  the whole model does not run: %s\n", run->whole_error.message);
+        return CLI_FAILED;
+    }
+    printf("  the whole model, %" PRId64 " tokens: logits differ by %.3g of %g (|y| + rms), %" PRId64
+           " tokens differ\n",
+           run->steps, run->whole, COMPARE_BOUND, run->different);
+    if (run->whole <= 1 && !run->different) return CLI_OK;
+    printf(
+        "  each op alone is right and together they are not: look at barriers, placement of memory, state\n");
+    return CLI_FAILED;
+}
+
+/* ---- devices ---- */
+
+typedef struct bisect_device {
+    const pco_plugin *plugin;
+    pco_conformance_device device;
+} bisect_device;
+
+static pco_status bisect_open(const pco_registry *registry, uint32_t index, bisect_device *out,
+                              pco_error *err)
+{
+    const pco_device_entry *entries;
+    const pco_plugin_entry *plugins;
+    pco_registry_devices(registry, &entries);
+    pco_registry_plugins(registry, &plugins);
+    const pco_device_entry *entry = &entries[index];
+    const pco_plugin_entry *plugin = &plugins[entry->plugin];
+    out->plugin = plugin->plugin;
+    out->device = (pco_conformance_device){plugin->plugin, NULL, &entry->info, entry->id};
+    pco_status status = plugin->plugin->open(plugin->backend, entry->index, &out->device.device, err);
+    return status ? pco_fail_prefix(err, status, "%s", entry->id) : PCO_OK;
+}
+
+static void bisect_close(bisect_device *device)
+{
+    if (device->device.device) device->plugin->device->close(device->device.device);
+    device->device.device = NULL;
+}
+
+static pco_status bisect_tokens(bisect_run *run, pco_error *err)
+{
+    size_t count;
+    const char *prompt = run->arguments->prompt;
+    pco_status status = pco_model_tokenize(run->model, prompt, strlen(prompt), 1, &run->ids, &count, err);
+    run->n_prompt = (int64_t)count;
+    if (!status && (count == 0 || run->n_prompt >= run->model->context_length))
+        status = pco_fail(err, PCO_ERROR_INVALID, "the prompt has %zu tokens; it can have 1 to %" PRId64,
+                          count, run->model->context_length - 1);
+    return status;
+}
+
+/* One device. */
+static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *model,
+                      const pco_registry *registry, uint32_t index, const bisect_device *reference)
+{
+    bisect_run run = {.arguments = arguments, .model = model, .vocab = pco_model_vocab(model->file)};
+    bisect_device device = {0};
+    pco_error err = {""};
+    int status = CLI_FAILED;
+    run.logits = malloc((size_t)run.vocab * sizeof *run.logits);
+    pco_status result = run.logits
+                            ? bisect_open(registry, index, &device, &err)
+                            : pco_fail(&err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for logits");
+    if (!result) result = bisect_tokens(&run, &err);
+    if (!result) result = pco_session_open(model->context->registry, device.device.id, &run.session, &err);
+    if (!result) result = pco_bisect_create(&device.device, &reference->device, &run.bisect, &err);
+    cli_progress_start(&run.progress, "", "nodes");
+    if (!result) result = bisect_read_prompt(&run, &err);
+    if (!result && !pco_bisect_first(run.bisect)->found) result = bisect_generate(&run, &err);
+    cli_progress_end(&run.progress);
+    if (!result) status = bisect_report(&run, device.device.id);
+    if (result) cli_fail(&err);
+    pco_bisect_destroy(run.bisect);
+    bisect_stage_clear(&run.prompt);
+    bisect_stage_clear(&run.step);
+    pco_session_close(run.session);
+    bisect_close(&device);
+    pco_free(run.ids);
+    free(run.logits);
+    return status;
+}
+
+int conformance_bisect(const conformance_bisect_arguments *given)
+{
+    conformance_bisect_arguments arguments = *given;
+    conformance_reproducers reproducers = *given->reproducers;
+    int status = CLI_OK;
+    pco_context *context = cli_context(NULL, &status);
+    if (!context) return status;
+    uint32_t *indices, count = cli_select_devices(context->registry, arguments.devices, &indices, &status),
+                       wanted, found;
+    pco_model *model = NULL;
+    bisect_device reference = {0};
+    pco_error err = {""};
+    if (!arguments.prompt)
+        arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
+    reproducers.several = count > 1;
+    arguments.reproducers = &reproducers;
+    cli_watch_interrupt();
+    pco_status result = count ? PCO_OK : pco_fail(&err, PCO_ERROR_NOT_FOUND, "no device");
+    if (!result)
+        result = cli_open_model(context, arguments.model, "cpu:reference", arguments.context, &model, &err);
+    if (!result) result = pco_registry_select(context->registry, "cpu:reference", &wanted, 1, &found, &err);
+    if (!result) result = bisect_open(context->registry, wanted, &reference, &err);
+    if (result && count) status = cli_fail(&err);
+    if (!count) status = CLI_USAGE; /* the reason has been said */
+    for (uint32_t i = 0; !result && i < count && !cli_interrupted(); i++) {
+        if (i) putchar('\n');
+        int one = bisect_one(&arguments, model, context->registry, indices[i], &reference);
+        if (i == 0 || one) status = one;
+    }
+    bisect_close(&reference);
+    pco_model_close(model);
+    free(indices);
+    pco_context_destroy(context);
+    return status;
+}

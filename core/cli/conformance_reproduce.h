@@ -1,0 +1,28 @@
+/* Reproducers of what a run of `portico conformance` found wrong. */
+#ifndef PCO_CLI_CONFORMANCE_REPRODUCE_H
+#define PCO_CLI_CONFORMANCE_REPRODUCE_H
+
+#include "conformance.h"
+
+typedef struct conformance_reproducers {
+    const char *folder; /* NULL: none are wanted */
+    int always;         /* also of cases that pass */
+    int no_run;         /* of one case, without running it */
+    int here;           /* of one case, in this process: what the child processes are told */
+    int several;        /* devices: each gets a folder of its own within `folder` */
+} conformance_reproducers;
+
+/* "DIR" or "DIR/vulkan-0" into path[size]. */
+void conformance_reproducer_folder(const conformance_reproducers *wanted, const char *device, char *path,
+                                   size_t size);
+
+/* Writes a folder for each case of `result` that went wrong (or, with always, that was judged), each in a
+ * process of its own, which opens the device. Returns 0 after a message when one could not be written. */
+int conformance_reproduce(const conformance_reproducers *wanted, const pco_conformance_device *device,
+                          const pco_conformance_result *result);
+
+/* The folder of one case, in this process: options name op, case and variant. As above. */
+int conformance_reproduce_here(const conformance_reproducers *wanted, const pco_conformance_device *device,
+                               const pco_conformance_options *options);
+
+#endif
