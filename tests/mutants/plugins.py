@@ -87,12 +87,16 @@ class Builder:
                 for row, original in zip(self.rows, self.originals)]
 
     def windowed(self):
-        """The object that describes devices, with the small binding limit."""
+        """The object that describes devices, with the small binding limit, and windows that begin at coarse offsets
+        while tensors do not."""
         text = sources.read(os.path.join(sources.ROOT, 'backends/vulkan/describe.c'))
-        line = 'limits->max_binding = info->max_binding;'
-        if text.count(line) != 1:
-            raise SystemExit(f'backends/vulkan/describe.c no longer has the line that small windows change: {line}')
-        return self.compile('vulkan', 'describe.c', text.replace(line, f'limits->max_binding = {WINDOW};'), 'windows')
+        for old, new in (('limits->max_binding = info->max_binding;', f'limits->max_binding = {WINDOW};'),
+                         ('limits->offset_alignment = info->buffer_alignment;',
+                          'limits->offset_alignment = 256, info->buffer_alignment = 32;')):
+            if text.count(old) != 1:
+                raise SystemExit(f'backends/vulkan/describe.c no longer has the line that small windows change: {old}')
+            text = text.replace(old, new)
+        return self.compile('vulkan', 'describe.c', text, 'windows')
 
     def compile_lowering(self, name, text, tag):
         """The object of a file of the lowering with this text."""
