@@ -168,7 +168,7 @@ conformance() {
   local status=0 json
   json=$logs/conformance-$(tr -c 'A-Za-z0-9\n' '-' <<<"$PORTICO_BACKEND").json
   # shellcheck disable=SC2086
-  timeout 1200 $emulator "$build/portico" conformance --devices "$PORTICO_BACKEND" --tier "$1" --json >"$json" || status=$?
+  timeout 1200 $emulator "$build/portico" conformance ${emulator:+--in-process} --devices "$PORTICO_BACKEND" --tier "$1" --json >"$json" || status=$?
   python3 "$root/scripts/results.py" conformance "$json"
   return $status
 }

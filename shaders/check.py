@@ -57,9 +57,10 @@ def main():
     kernels = [kernel for kernel in embed.read_table(args.table)
                if any(fnmatch.fnmatch(kernel.name, only) for only in args.only or ['*']) and not kernel.needs_any(args.lacks)]
     sources = embed.Sources(os.path.dirname(os.path.abspath(args.table)))
-    opencl = [kernel for kernel in kernels if kernel.needs in ('0', 'PCO_GPU_NEEDS_F16')]
+    opencl = [kernel for kernel in kernels if kernel.needs in ('0', 'PCO_GPU_NEEDS_F16', 'PCO_GPU_NEEDS_VECTOR_16')]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        jobs = [pool.submit(check_vulkan, kernel, sources, args.glslc, folder) for kernel in kernels]
+        jobs = [pool.submit(check_vulkan, kernel, sources, args.glslc, folder) for kernel in kernels
+                if not kernel.needs_any(['VECTOR_16'])]
         jobs += [pool.submit(check_opencl, kernel, sources, args.clang, folder) for kernel in opencl]
         failures = [failure for failure in (job.result() for job in jobs) if failure]
     print('\n'.join('\n'.join(failure.split('\n')[:12]) for failure in failures) if failures else

@@ -22,6 +22,7 @@ enum {
     PCO_GPU_NEEDS_F16 = 1u << 2,
     PCO_GPU_NEEDS_INTEGER_DOT = 1u << 3,
     PCO_GPU_NEEDS_COOPERATIVE_MATRIX = 1u << 4,
+    PCO_GPU_NEEDS_VECTOR_16 = 1u << 5, /* registers for vectors of 16 floats: CPUs, OpenCL only */
 };
 
 /* One row of shaders/kernels.def: a .kern file compiled with a set of defines. The numbers of rows are the

@@ -67,6 +67,7 @@ static void matmul_swap(gpu_matmul *p)
     p->ldb = trans_a ? p->m : p->k;
     p->n = p->m;
     p->m = 1;
+    p->ldy = p->n;
     p->bias_step = 0;
     for (uint32_t d = 0; d < p->batch.rank; d++) {
         const int64_t stride = p->batch.stride[0][d];
@@ -95,7 +96,9 @@ static gpu_matmul matmul_read(const gpu_lowering *gpu)
     p.lda = p.trans_a ? p.m : p.k;
     p.ldb = p.trans_b ? p.k : p.n;
     p.total = gpu_count(y);
+    p.ldy = p.n;
     matmul_join(&p, a, b, y);
+    p.y_step = p.m * p.n;
     return p;
 }
 
@@ -134,9 +137,9 @@ static matmul_window matmul_window_b(const gpu_matmul *p, const matmul_box *box)
 
 static matmul_window matmul_window_y(const gpu_matmul *p, const matmul_box *box)
 {
-    return (matmul_window){box->y0 + box->m0 * p->n + box->n0,
-                           (matmul_entries(box) - 1) * p->m * p->n +
-                               matmul_extent(box->m1 - box->m0, p->n, box->n1 - box->n0)};
+    return (matmul_window){box->y0 + box->m0 * p->ldy + box->n0,
+                           (matmul_entries(box) - 1) * p->y_step +
+                               matmul_extent(box->m1 - box->m0, p->ldy, box->n1 - box->n0)};
 }
 
 /* Bytes of `count` elements of b in its plane of quants, or of any other type. */
@@ -200,7 +203,8 @@ static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box 
 {
     const matmul_window a = matmul_window_a(p, box), b = matmul_window_b(p, box);
     gpu_begin(gpu, d, kernel->kernel, kernel->local_x, kernel->local_y, 1);
-    const uint32_t a_first = gpu_bind_elements(gpu, d, 0, p->a, a.first, a.count, 0);
+    const uint32_t a_first = p->scratch_a ? gpu_bind_workspace(gpu, d, 0, a.first * 4, a.count * 4, 0) / 4
+                                          : gpu_bind_elements(gpu, d, 0, p->a, a.first, a.count, 0);
     matmul_bind_b(gpu, p, d, b);
     if (kernel->wide && (p->trans_a || (box->k1 - box->k0) % 4 ||
                          !matmul_aligned(p->a_type, a_first, p->lda, box->step_a) ||
@@ -215,14 +219,15 @@ static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box 
                              p->raw ? 0 : (int32_t)p->activation, (int32_t)p->trans_a, (int32_t)p->trans_b,
                              (m < kernel->rows ? 1 : 0) | (n < kernel->columns ? 2 : 0),
                              p->raw ? 1 + box->add : 0,
-                             y_type != PCO_F32 && p->n % 2 == 0 && y_first % 2 == 0,
+                             y_type != PCO_F32 && p->n % 2 == 0 && p->ldy % 2 == 0 && p->y_step % 2 == 0 &&
+                                 y_first % 2 == 0,
                              (int32_t)kernel->order};
     for (uint32_t i = 0; i < sizeof specs / sizeof *specs; i++) gpu_spec(gpu, d, 3 + i, specs[i]);
     const uint64_t params[] = {m, n, box->k1 - box->k0, p->lda, p->ldb, a_first};
     for (uint32_t i = 0; i < sizeof params / sizeof *params; i++) gpu_param(gpu, d, i, (uint32_t)params[i]);
     gpu_param(gpu, d, 10, y_first);
-    gpu_param(gpu, d, 11, (uint32_t)p->n);
-    gpu_param(gpu, d, 13, (uint32_t)(p->m * p->n));
+    gpu_param(gpu, d, 11, (uint32_t)p->ldy);
+    gpu_param(gpu, d, 13, (uint32_t)p->y_step);
     gpu_param(gpu, d, 14, (uint32_t)box->batch[1]);
     gpu_param(gpu, d, 15, (uint32_t)box->batch[2]);
     for (uint32_t i = 0; i < MATMUL_BATCH_DIMS; i++) {
@@ -309,7 +314,7 @@ static pco_status matmul_cut(gpu_lowering *gpu, const gpu_matmul *p, matmul_box 
             rest.batch[0] -= box.batch[0];
             rest.a0 += box.batch[0] * (uint64_t)box.step_a[0];
             rest.b0 += box.batch[0] * (uint64_t)box.step_b[0];
-            rest.y0 += box.batch[0] * box.batch[1] * box.batch[2] * p->m * p->n;
+            rest.y0 += box.batch[0] * box.batch[1] * box.batch[2] * p->y_step;
         } else if (m > 1 && (!y_fits || !a_fits || m > gpu_min(gpu->limits->max_groups[0],
                                                               gpu->limits->max_groups[1]))) {
             box.m1 = rest.m0 = box.m0 + matmul_middle(m);
@@ -407,6 +412,17 @@ static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
     return p.raw ? matmul_finish(gpu, &p, 1) : gpu->status;
 }
 
+int gpu_matmul_whole(const gpu_lowering *gpu, const gpu_matmul *p) { return matmul_terms(gpu, p) >= p->k; }
+
+pco_status gpu_emit_product(gpu_lowering *gpu, const gpu_matmul *p)
+{
+    const uint32_t variant = gpu->variant;
+    gpu->variant = gpu_matmul_choose(gpu, p);
+    const pco_status status = matmul_batches(gpu, p, 0, p->k);
+    gpu->variant = variant;
+    return status;
+}
+
 /* ---- the lowerer ---- */
 
 static pco_status gpu_supports_matmul(gpu_lowering *gpu)
@@ -445,6 +461,7 @@ static const gpu_variant gpu_matmul_variants[] = {
     [GPU_MATMUL_SHARED] = {"shared", 0},
     [GPU_MATMUL_GEMV] = {"gemv", 0},
     [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS, GPU_AT_WIDTH("gemv_subgroup")},
+    [GPU_MATMUL_VECTOR] = {"vector", PCO_GPU_NEEDS_VECTOR_16},
 };
 
 const gpu_lowerer gpu_lower_matmul = {

@@ -10,6 +10,7 @@ enum {
     GPU_MATMUL_SHARED,
     GPU_MATMUL_GEMV,
     GPU_MATMUL_GEMV_SUBGROUP,
+    GPU_MATMUL_VECTOR,
 };
 
 /* y[..,M,N] = activation(a b + bias) + c. Row r of a begins at r * lda (of a transposed a: term k at k * lda). */
@@ -20,7 +21,9 @@ typedef struct gpu_matmul {
     uint32_t bias_step;        /* 0: the same bias for all columns */
     uint32_t trans_a, trans_b, quantised, activation;
     uint32_t raw;              /* 1: f32 sums go to the workspace */
+    uint32_t scratch_a;        /* 1: a is f32 in the workspace, from its beginning */
     uint64_t m, n, k, lda, ldb, total;
+    uint64_t ldy, y_step;      /* rows and batch entries of y */
     gpu_view batch;            /* operands a, b, y */
 } gpu_matmul;
 
@@ -33,6 +36,11 @@ typedef struct gpu_matmul_kernel {
     uint32_t grid_x, grid_y;   /* tiles in a workgroup */
     uint32_t order;            /* 1: rows of tiles along x */
 } gpu_matmul_kernel;
+
+/* Emits the product with the kernel that suits it; nothing is added or applied. K is not cut: it must fit. For other
+ * lowerers; gpu_matmul_whole says beforehand whether K fits. */
+pco_status gpu_emit_product(gpu_lowering *gpu, const gpu_matmul *p);
+int gpu_matmul_whole(const gpu_lowering *gpu, const gpu_matmul *p);
 
 /* The kernel of gpu->variant for a box of m by n; wide: one that needs aligned rows may be chosen. */
 gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide);

@@ -8,7 +8,7 @@
 static int matmul_is_software(const gpu_lowering *gpu) { return gpu->limits->type == PCO_DEVICE_SOFTWARE; }
 
 /* Worth a try: the alignment of offsets is checked when they are known. */
-static int matmul_may_be_wide(const gpu_lowering *gpu, const gpu_matmul *p)
+static int matmul_may_be_wide(const gpu_matmul *p)
 {
     const uint32_t unit_a = 16 / gpu_element_bytes(p->a_type);
     const uint32_t unit_b = p->quantised ? 1 : 16 / gpu_element_bytes(p->b_type);
@@ -36,8 +36,8 @@ static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matm
         k = matmul_tile(GPU_KERNEL_matmul_register_4x2, 4, 8, 0);
     } else if (p->quantised) {
         k = matmul_tile(GPU_KERNEL_matmul_register_quant_8x2, 8, 8, 1);
-    } else if (software && vulkan && m >= 24 && n >= 16) {
-        k = matmul_tile(GPU_KERNEL_matmul_register_wide_32x4, 32, 16, 1);
+    } else if (software && vulkan && m >= 12 && n >= 16) {
+        k = matmul_tile(GPU_KERNEL_matmul_register_wide_16x4, 16, 16, 1);
     } else if (m <= 4 || !software || (!p->trans_b && n >= 16)) {
         k = matmul_tile(GPU_KERNEL_matmul_register_wide_4x4, 4, 16, 1);
     } else {
@@ -47,13 +47,15 @@ static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matm
     k.order = software && !p->trans_b && !vulkan;
     k.local_x = k.order ? 16 : 8;
     k.local_y = software ? 1 : 8;
-    if (software && vulkan) {
-        k.local_x = 4;
-        k.local_y = 2;
-    }
     k.grid_x = k.local_x;
     k.grid_y = k.local_y;
     return k;
+}
+
+static gpu_matmul_kernel matmul_vector(void)
+{
+    return (gpu_matmul_kernel){.kernel = GPU_KERNEL_matmul_vector_8x16, .rows = 8, .columns = 16, .local_x = 32,
+                               .local_y = 1, .grid_x = 32, .grid_y = 1, .order = 1};
 }
 
 static gpu_matmul_kernel matmul_shared(void)
@@ -96,10 +98,11 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
 
 gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide)
 {
-    const int aligned = wide && matmul_may_be_wide(gpu, p);
+    const int aligned = wide && matmul_may_be_wide(p);
     switch (gpu->variant) {
     case GPU_MATMUL_REGISTER: return matmul_register(gpu, p, m, n, aligned);
     case GPU_MATMUL_SHARED: return matmul_shared();
+    case GPU_MATMUL_VECTOR: return matmul_vector();
     case GPU_MATMUL_GEMV: return matmul_gemv(gpu, p, aligned);
     case GPU_MATMUL_GEMV_SUBGROUP: return matmul_gemv(gpu, p, aligned);
     default: return matmul_naive(gpu);
@@ -117,6 +120,7 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
     case GPU_MATMUL_SHARED:
         return bindings >= 6 && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
                gpu->limits->max_local[1] >= 8 && gpu->limits->shared_memory >= 8448;
+    case GPU_MATMUL_VECTOR: return bindings >= 5 && !p->quantised && !p->trans_b && p->n >= 16;
     case GPU_MATMUL_GEMV: return readable && gpu->limits->max_workgroup >= 64;
     case GPU_MATMUL_GEMV_SUBGROUP: return bindings >= 5 && !p->quantised && (p->n == 1 ? !p->trans_a : p->trans_b);
     default: return 1;
@@ -134,5 +138,7 @@ uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
     }
     const int large = p->m >= 16 && p->n >= 16;
     if ((!software || gpu->limits->small_kernels) && large && gpu_matmul_can(gpu, p, GPU_MATMUL_SHARED)) return GPU_MATMUL_SHARED;
+    if ((gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16) && p->m >= 8 && gpu_matmul_can(gpu, p, GPU_MATMUL_VECTOR))
+        return GPU_MATMUL_VECTOR;
     return gpu_matmul_can(gpu, p, GPU_MATMUL_REGISTER) ? GPU_MATMUL_REGISTER : GPU_MATMUL_NAIVE;
 }

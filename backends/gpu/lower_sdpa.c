@@ -1,14 +1,17 @@
-/* scaled_dot_product_attention: a workgroup per query row (few rows, any use), or tiles shared by many rows. */
-#include "lower.h"
+/* scaled_dot_product_attention: a workgroup per query row (few rows, any use), tiles of keys that many rows share, or
+ * two matrix products with the scores in the workspace between them. */
+#include "lower_matmul.h"
 
 #include <math.h>
 
-enum { SDPA_ROWS, SDPA_TILED, SDPA_BINDINGS = 8, SDPA_ROW_LIMIT = 256, SDPA_TILE_LIMIT = 128 };
+enum { SDPA_ROWS, SDPA_TILED, SDPA_MATMUL };
+enum { SDPA_BINDINGS = 8, SDPA_ROW_LIMIT = 256, SDPA_TILE_LIMIT = 128, SDPA_SCORE_BYTES = 1 << 28 };
 
 /* Bits of the kernels' FLAGS. */
 enum { SDPA_CAUSAL = 1, SDPA_LENGTHS = 2, SDPA_STARTS = 4, SDPA_WEIGHTS = 8, SDPA_SOFTCAP = 16, SDPA_WINDOW = 32 };
 
-static const gpu_variant sdpa_variants[] = {[SDPA_ROWS] = {"rows", 0}, [SDPA_TILED] = {"tiled", 0}};
+static const gpu_variant sdpa_variants[] = {[SDPA_ROWS] = {"rows", 0}, [SDPA_TILED] = {"tiled", 0},
+                                             [SDPA_MATMUL] = {"matmul", 0}};
 
 typedef struct sdpa_sizes {
     uint32_t batch, heads, group_heads, rows, keys, depth, value_depth;
@@ -32,17 +35,82 @@ static sdpa_sizes gpu_sdpa_sizes(const gpu_lowering *gpu)
     return z;
 }
 
+static void gpu_sdpa_stride(const pco_tensor *x, int heads_first, int64_t stride[3])
+{
+    const int64_t last = x->shape[3], middle = x->shape[2] * last;
+    stride[0] = x->shape[1] * middle;
+    stride[1] = heads_first ? middle : last;
+    stride[2] = heads_first ? last : middle;
+}
+
+/* ---- two products ---- */
+
+/* Scores q k^T to the workspace, [B,H,S,T] in f32. */
+static gpu_matmul gpu_sdpa_scores(const gpu_lowering *gpu, const sdpa_sizes *z)
+{
+    int64_t q[3], k[3];
+    gpu_sdpa_stride(gpu_input(gpu, 0), z->attrs.heads_first != 0, q);
+    gpu_sdpa_stride(gpu_input(gpu, 1), z->attrs.heads_first != 0, k);
+    const int64_t group = z->group_heads, matrix = (int64_t)z->rows * z->keys;
+    return (gpu_matmul){
+        .a = gpu_input_index(gpu, 0), .b = gpu_input_index(gpu, 1), .bias = PCO_NONE, .c = PCO_NONE,
+        .y = gpu_output_index(gpu, 0), .a_type = gpu_input(gpu, 0)->dtype, .b_type = gpu_input(gpu, 1)->dtype,
+        .y_type = PCO_F32, .bias_type = -1, .trans_b = 1, .raw = 1,
+        .m = z->rows, .n = z->keys, .k = z->depth, .lda = (uint64_t)q[2], .ldb = (uint64_t)k[2],
+        .ldy = z->keys, .y_step = (uint64_t)matrix,
+        .batch = {.rank = 3, .n = 3, .size = {z->batch, z->heads / z->group_heads, z->group_heads},
+                  .stride = {{q[0], group * q[1], q[1]},
+                             {k[0], k[1], 0},
+                             {z->heads * matrix, group * matrix, matrix}}}};
+}
+
+/* Weights times values. Sequences of [B,S,H,E] are gone through one by one: their heads' steps are not in line. */
+static gpu_matmul gpu_sdpa_join(const gpu_lowering *gpu, const sdpa_sizes *z)
+{
+    int64_t v[3], y[3];
+    gpu_sdpa_stride(gpu_input(gpu, 2), z->attrs.heads_first != 0, v);
+    gpu_sdpa_stride(gpu_output(gpu, 0), z->attrs.heads_first != 0, y);
+    const int64_t group = z->group_heads, matrix = (int64_t)z->rows * z->keys;
+    return (gpu_matmul){
+        .b = gpu_input_index(gpu, 2), .bias = PCO_NONE, .c = PCO_NONE, .y = gpu_output_index(gpu, 0),
+        .a_type = PCO_F32, .b_type = gpu_input(gpu, 2)->dtype, .y_type = gpu_output(gpu, 0)->dtype,
+        .bias_type = -1, .scratch_a = 1,
+        .m = z->rows, .n = z->value_depth, .k = z->keys, .lda = z->keys, .ldb = (uint64_t)v[2],
+        .ldy = (uint64_t)y[2], .y_step = (uint64_t)y[1],
+        .batch = {.rank = 4, .n = 3, .size = {z->batch, 1, z->heads / z->group_heads, z->group_heads},
+                  .stride = {{z->heads * matrix, 0, group * matrix, matrix},
+                             {v[0], 0, v[1], 0},
+                             {y[0], 0, group * y[1], y[1]}}}};
+}
+
+/* Not with lengths: behind them there may be anything, and 0 times NaN is NaN. */
+static int gpu_sdpa_is_product(const gpu_lowering *gpu, const sdpa_sizes *z)
+{
+    const uint64_t scores = (uint64_t)z->batch * z->heads * z->rows * z->keys;
+    if (z->attrs.weights || gpu_input(gpu, 4) || scores == 0 || z->depth == 0 || z->value_depth == 0) return 0;
+    if (scores * 4 > gpu_min(SDPA_SCORE_BYTES, gpu_window(gpu, 1)) || scores > INT32_MAX) return 0;
+    const gpu_matmul first = gpu_sdpa_scores(gpu, z), second = gpu_sdpa_join(gpu, z);
+    return gpu_matmul_choose(gpu, &first) != GPU_MATMUL_NAIVE && gpu_matmul_whole(gpu, &first) &&
+           gpu_matmul_choose(gpu, &second) != GPU_MATMUL_NAIVE && gpu_matmul_whole(gpu, &second);
+}
+
+/* ---- which variant ---- */
+
 static int gpu_sdpa_eligible(const gpu_lowering *gpu, uint32_t variant)
 {
     const sdpa_sizes z = gpu_sdpa_sizes(gpu);
     if (variant == SDPA_ROWS) return 1;
+    if (variant == SDPA_MATMUL) return gpu_sdpa_is_product(gpu, &z);
     const uint32_t larger = z.depth > z.value_depth ? z.depth : z.value_depth;
     return larger <= SDPA_TILE_LIMIT && !z.attrs.weights && gpu->limits->shared_memory >= 16384;
 }
 
 static uint32_t gpu_sdpa_choose(const gpu_lowering *gpu)
 {
-    return gpu_sdpa_sizes(gpu).rows >= 16 && gpu_sdpa_eligible(gpu, SDPA_TILED) ? SDPA_TILED : SDPA_ROWS;
+    /* On a CPU shared memory is no faster than other memory, and the products have the larger tiles. */
+    if (gpu->limits->type == PCO_DEVICE_SOFTWARE && gpu_sdpa_eligible(gpu, SDPA_MATMUL)) return SDPA_MATMUL;
+    if (gpu_sdpa_sizes(gpu).rows < 16) return SDPA_ROWS;
+    return gpu_sdpa_eligible(gpu, SDPA_TILED) ? SDPA_TILED : SDPA_ROWS;
 }
 
 static pco_status gpu_sdpa_supports(gpu_lowering *gpu)
@@ -57,25 +125,17 @@ static pco_status gpu_sdpa_supports(gpu_lowering *gpu)
     return gpu->status;
 }
 
-/* Binds a whole tensor, or lets the slot see slot `other` when it is absent; its first element is parameter `slot`. */
+/* Binds a whole tensor, or lets the slot see slot `other` when it is absent; its first element goes to a parameter.
+ * Slots from 6 on are written. */
 static void gpu_sdpa_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint32_t other,
-                          int write)
+                          uint32_t param)
 {
     uint32_t first = 0;
     if (tensor == PCO_NONE || gpu_count(&gpu->part->tensors[tensor]) == 0)
         gpu_bind_again(gpu, d, slot, other);
     else
-        first = gpu_bind_elements(gpu, d, slot, tensor, 0, gpu_count(&gpu->part->tensors[tensor]), write);
-    gpu_param(gpu, d, slot, first);
-}
-
-/* Strides of [B,H,S,D] or [B,S,H,D] per sequence, head and row. */
-static void gpu_sdpa_strides(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t param, const pco_tensor *x, int heads_first)
-{
-    const uint32_t last = (uint32_t)x->shape[3], middle = (uint32_t)x->shape[2] * last;
-    gpu_param(gpu, d, param, (uint32_t)x->shape[1] * middle);
-    gpu_param(gpu, d, param + 1, heads_first ? middle : last);
-    gpu_param(gpu, d, param + 2, heads_first ? last : middle);
+        first = gpu_bind_elements(gpu, d, slot, tensor, 0, gpu_count(&gpu->part->tensors[tensor]), slot >= 6);
+    gpu_param(gpu, d, param, first);
 }
 
 static int32_t gpu_sdpa_flags(const gpu_lowering *gpu, const sdpa_sizes *z)
@@ -83,6 +143,61 @@ static int32_t gpu_sdpa_flags(const gpu_lowering *gpu, const sdpa_sizes *z)
     return (z->attrs.causal ? SDPA_CAUSAL : 0) | (gpu_input(gpu, 4) ? SDPA_LENGTHS : 0) |
            (gpu_input(gpu, 5) ? SDPA_STARTS : 0) | (z->attrs.weights ? SDPA_WEIGHTS : 0) |
            (z->attrs.softcap > 0 ? SDPA_SOFTCAP : 0) | (z->attrs.window > 0 ? SDPA_WINDOW : 0);
+}
+
+/* Strides of [B,H,S,D] or [B,S,H,D] per sequence, head and row. */
+static void gpu_sdpa_strides(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t param, const pco_tensor *x, int heads_first)
+{
+    int64_t stride[3];
+    gpu_sdpa_stride(x, heads_first, stride);
+    for (uint32_t i = 0; i < 3; i++) gpu_param(gpu, d, param + i, (uint32_t)stride[i]);
+}
+
+/* What all kernels have in common: constants 3 to 8 and parameters 20 to 30. */
+static void gpu_sdpa_describe(gpu_lowering *gpu, pco_gpu_dispatch *d, const sdpa_sizes *z)
+{
+    const pco_tensor *mask = gpu_input(gpu, 3);
+    const int32_t specs[] = {(int32_t)gpu_input(gpu, 0)->dtype, (int32_t)gpu_input(gpu, 1)->dtype,
+                             mask ? (int32_t)mask->dtype : -1, gpu_sdpa_flags(gpu, z), (int32_t)z->depth,
+                             (int32_t)z->value_depth};
+    for (uint32_t i = 0; i < 6; i++) gpu_spec(gpu, d, 3 + i, specs[i]);
+    uint32_t step = 1;
+    for (uint32_t i = 4; mask && i-- > 0;) {
+        gpu_param(gpu, d, 20 + i, mask->shape[i] == 1 ? 0 : step);
+        step *= (uint32_t)mask->shape[i];
+    }
+    gpu_param(gpu, d, 24, z->heads);
+    gpu_param(gpu, d, 25, z->group_heads);
+    gpu_param(gpu, d, 26, z->rows);
+    gpu_param(gpu, d, 27, z->keys);
+    gpu_param_f(gpu, d, 28, (float)(z->attrs.scale != 0 ? z->attrs.scale : 1 / sqrt((double)z->depth)));
+    gpu_param_f(gpu, d, 29, (float)z->attrs.softcap);
+    gpu_param(gpu, d, 30, (uint32_t)(z->attrs.window > INT32_MAX / 2 ? INT32_MAX / 2 : z->attrs.window));
+}
+
+/* Scores to weights, in the workspace. */
+static pco_status gpu_sdpa_weigh(gpu_lowering *gpu, const sdpa_sizes *z)
+{
+    const uint64_t rows = (uint64_t)z->batch * z->heads * z->rows;
+    const int serial = gpu->limits->type == PCO_DEVICE_SOFTWARE;
+    const uint32_t local = gpu_workgroup(gpu, 64);
+    pco_gpu_dispatch d;
+    gpu_begin(gpu, &d, serial ? GPU_KERNEL_attention_scores_serial : GPU_KERNEL_attention_scores_shared, local, 1, 1);
+    gpu_sdpa_describe(gpu, &d, z);
+    gpu_spec(gpu, &d, 9, serial);
+    gpu_param(gpu, &d, 0, gpu_bind_workspace(gpu, &d, 0, 0, rows * z->keys * 4, 1) / 4);
+    gpu_sdpa_bind(gpu, &d, 1, gpu_input_index(gpu, 3), 0, 3);
+    gpu_sdpa_bind(gpu, &d, 2, gpu_input_index(gpu, 5), 0, 5);
+    gpu_param(gpu, &d, 31, (uint32_t)rows);
+    return gpu_emit(gpu, &d, serial ? gpu_div_up(rows, local) : rows);
+}
+
+static pco_status gpu_sdpa_products(gpu_lowering *gpu, const sdpa_sizes *z)
+{
+    const gpu_matmul scores = gpu_sdpa_scores(gpu, z), join = gpu_sdpa_join(gpu, z);
+    pco_status status = gpu_emit_product(gpu, &scores);
+    if (status == PCO_OK) status = gpu_sdpa_weigh(gpu, z);
+    return status == PCO_OK ? gpu_emit_product(gpu, &join) : status;
 }
 
 static uint32_t gpu_sdpa_kernel(const gpu_lowering *gpu, const sdpa_sizes *z, uint32_t *local)
@@ -96,39 +211,22 @@ static uint32_t gpu_sdpa_kernel(const gpu_lowering *gpu, const sdpa_sizes *z, ui
 static pco_status gpu_lower_sdpa_node(gpu_lowering *gpu)
 {
     const sdpa_sizes z = gpu_sdpa_sizes(gpu);
-    const pco_tensor *mask = gpu_input(gpu, 3), *y = gpu_output(gpu, 0);
+    const pco_tensor *y = gpu_output(gpu, 0);
     if (gpu_count(y) == 0 && !(z.attrs.weights && gpu_count(gpu_output(gpu, 1)))) return gpu->status;
+    if (gpu->variant == SDPA_MATMUL) return gpu_sdpa_products(gpu, &z);
     pco_gpu_dispatch d;
     uint32_t local;
     const uint32_t kernel = gpu_sdpa_kernel(gpu, &z, &local);
     gpu_begin(gpu, &d, kernel, local, 1, 1);
-    gpu_spec(gpu, &d, 3, (int32_t)gpu_input(gpu, 0)->dtype);
-    gpu_spec(gpu, &d, 4, (int32_t)gpu_input(gpu, 1)->dtype);
-    gpu_spec(gpu, &d, 5, mask ? (int32_t)mask->dtype : -1);
-    gpu_spec(gpu, &d, 6, gpu_sdpa_flags(gpu, &z));
-    gpu_spec(gpu, &d, 7, (int32_t)z.depth);
-    gpu_spec(gpu, &d, 8, (int32_t)z.value_depth);
-    gpu_sdpa_bind(gpu, &d, 0, gpu_input_index(gpu, 0), 0, 0);
-    for (uint32_t i = 1; i < 6; i++) gpu_sdpa_bind(gpu, &d, i, gpu_input_index(gpu, i), 0, 0);
-    gpu_sdpa_bind(gpu, &d, 6, gpu_output_index(gpu, 0), 0, 1);
-    if (gpu->variant == SDPA_ROWS) gpu_sdpa_bind(gpu, &d, 7, z.attrs.weights ? gpu_output_index(gpu, 1) : PCO_NONE, 6, 1);
+    gpu_sdpa_describe(gpu, &d, &z);
+    for (uint32_t i = 0; i < 6; i++) gpu_sdpa_bind(gpu, &d, i, gpu_input_index(gpu, i), 0, i);
+    gpu_sdpa_bind(gpu, &d, 6, gpu_output_index(gpu, 0), 0, 6);
+    if (gpu->variant == SDPA_ROWS) gpu_sdpa_bind(gpu, &d, 7, z.attrs.weights ? gpu_output_index(gpu, 1) : PCO_NONE, 6, 7);
     const int heads_first = z.attrs.heads_first != 0;
     gpu_sdpa_strides(gpu, &d, 8, gpu_input(gpu, 0), heads_first);
     gpu_sdpa_strides(gpu, &d, 11, gpu_input(gpu, 1), heads_first);
     gpu_sdpa_strides(gpu, &d, 14, gpu_input(gpu, 2), heads_first);
     gpu_sdpa_strides(gpu, &d, 17, y, heads_first);
-    uint32_t step = 1;
-    for (uint32_t i = 4; mask && i-- > 0;) {
-        gpu_param(gpu, &d, 20 + i, mask->shape[i] == 1 ? 0 : step);
-        step *= (uint32_t)mask->shape[i];
-    }
-    gpu_param(gpu, &d, 24, z.heads);
-    gpu_param(gpu, &d, 25, z.group_heads);
-    gpu_param(gpu, &d, 26, z.rows);
-    gpu_param(gpu, &d, 27, z.keys);
-    gpu_param_f(gpu, &d, 28, (float)(z.attrs.scale != 0 ? z.attrs.scale : 1 / sqrt((double)z.depth)));
-    gpu_param_f(gpu, &d, 29, (float)z.attrs.softcap);
-    gpu_param(gpu, &d, 30, (uint32_t)(z.attrs.window > INT32_MAX / 2 ? INT32_MAX / 2 : z.attrs.window));
     const uint64_t heads = (uint64_t)z.batch * z.heads;
     const uint64_t groups = gpu->variant == SDPA_ROWS ? heads * z.rows : heads * gpu_div_up(z.rows, local);
     if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows");
@@ -137,7 +235,7 @@ static pco_status gpu_lower_sdpa_node(gpu_lowering *gpu)
 }
 
 const gpu_lowerer gpu_lower_sdpa = {.variants = sdpa_variants,
-                                    .n_variants = 2,
+                                    .n_variants = 3,
                                     .eligible = gpu_sdpa_eligible,
                                     .choose = gpu_sdpa_choose,
                                     .supports = gpu_sdpa_supports,

@@ -214,7 +214,8 @@ static void ocl_find_limits(const ocl_api *api, cl_device_id id, ocl_facts *fact
     uint32_t alignment = 16, wanted = ocl_device_uint(api, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
     while (alignment < wanted && alignment < 1u << 20) alignment *= 2;
     limits->type = facts->type;
-    limits->needs_met = 0;
+    if (ocl_device_uint(api, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) >= 8)
+        limits->needs_met = PCO_GPU_NEEDS_VECTOR_16;
     limits->max_bindings = PCO_GPU_MAX_BINDINGS;
     limits->max_allocation = facts->max_allocation;
     /* Kernels index words of a window with 32 bits of bytes. */

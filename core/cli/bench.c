@@ -10,7 +10,7 @@ enum { BENCH_FIGURES = 32 };
 typedef struct bench_arguments {
     const char *devices, *op;
     double seconds;
-    int json;
+    int json, processor;
 } bench_arguments;
 
 static int bench_parse(int argc, char **argv, bench_arguments *arguments)
@@ -20,6 +20,7 @@ static int bench_parse(int argc, char **argv, bench_arguments *arguments)
         int m = cli_option(argc, argv, &i, "--devices", NULL, &arguments->devices);
         if (!m) m = cli_option(argc, argv, &i, "--op", NULL, &arguments->op);
         if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--cpu-time", NULL, NULL)) > 0) arguments->processor = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--seconds", NULL, &value)) > 0 &&
             !cli_number("--seconds", value, 0.001, 3600, &arguments->seconds))
             return CLI_USAGE;
@@ -107,6 +108,7 @@ static int bench_devices(const bench_arguments *arguments, pco_registry *registr
     for (uint32_t i = 0; i < count; i++) {
         const pco_device_entry *device = &devices[indices[i]];
         bench_setup setup = {.device = device->id, .seconds = arguments->seconds};
+        if (arguments->processor) setup.processor = pco_registry_config(registry)->threads;
         fprintf(stderr, "%s ...\n", device->id);
         uint32_t n = bench_ops(&setup, registry, arguments->op, pco_registry_config(registry)->threads,
                                figures, BENCH_FIGURES);
@@ -152,7 +154,7 @@ static int bench_run(int argc, char **argv)
 const cli_command cli_bench = {
     .name = "bench",
     .summary = "speed of operations, or of a model",
-    .help = "usage: portico bench op [--devices LIST] [--op NAME] [--seconds S] [--json]\n"
+    .help = "usage: portico bench op [--devices LIST] [--op NAME] [--seconds S] [--cpu-time] [--json]\n"
             "       portico bench MODEL [--devices LIST] [--prompt-tokens N] [-n N] [--context N] [--seconds "
             "S] [--json]\n\n"
             "`bench op` times single operations on operands in device memory. Copy, add, gelu, norms and\n"
@@ -167,6 +169,8 @@ const cli_command cli_bench = {
             "                     default: the chosen one\n"
             "  --op NAME          one figure, a pattern, or `all` (default)\n"
             "  --seconds S        time per figure (default 0.5), at least 3 runs\n"
+            "  --cpu-time         processor time divided by the number of threads, instead of the clock: for\n"
+            "                     devices that are the processor, while it has other work to do\n"
             "  --prompt-tokens N  length of the prompt (default 64, or half of the context)\n"
             "  -n N               tokens generated in one run (default 32)\n"
             "  --json             an array of objects instead of text\n\n"

@@ -13,6 +13,7 @@ enum { BENCH_MAX = 4 }; /* things that are timed against each other */
 typedef struct bench_setup {
     const char *device;   /* "vulkan:0" */
     double seconds;       /* per timed thing */
+    uint32_t processor;   /* > 0: processor time divided by so many threads, instead of the clock */
     pco_session *session; /* of the figure under way */
 } bench_setup;
 
@@ -36,9 +37,10 @@ typedef struct bench_job {
 } bench_job;
 
 /* Medians of the seconds of jobs[count], their repetitions interleaved, one run of each before that for
- * warm-up. *repetitions receives how many each had (at least 3). */
-pco_status bench_time(const bench_job *jobs, int count, double seconds, double *medians, int *repetitions,
-                      pco_error *err) PCO_NODISCARD;
+ * warm-up. *repetitions receives how many each had (at least 3). threads > 0: processor time of the process
+ * divided by threads, for devices that are the processor, on a machine with other work. */
+pco_status bench_time(const bench_job *jobs, int count, double seconds, uint32_t threads, double *medians,
+                      int *repetitions, pco_error *err) PCO_NODISCARD;
 
 /* OpenBLAS, found at run time. */
 typedef struct bench_blas {

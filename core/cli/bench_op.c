@@ -333,7 +333,8 @@ static pco_status bench_figure_run(bench_setup *setup, const bench_row *row, uin
             snprintf(figure->peer, sizeof figure->peer, "peer not installed (libopenblas.so.0)");
         }
     }
-    if (!status) status = bench_time(job, jobs, setup->seconds, medians, &figure->repetitions, err);
+    if (!status)
+        status = bench_time(job, jobs, setup->seconds, setup->processor, medians, &figure->repetitions, err);
     if (!status) bench_results(row, medians, figure);
     bench_product_close(&product);
     pco_executable_destroy(subject);

@@ -117,6 +117,21 @@ pco_registry *cli_registry(int *status)
     return registry;
 }
 
+/* Was a plugin named that was found, and cannot be used? It is known by its file only. */
+static void cli_explain_plugins(const pco_registry *registry, const char *selection)
+{
+    const pco_plugin_entry *plugins;
+    uint32_t count = pco_registry_plugins(registry, &plugins);
+    for (const char *at = selection; at && *at; at += strcspn(at, ","), at += *at == ',') {
+        size_t length = strcspn(at, ",:");
+        for (uint32_t i = 0; i < count; i++) {
+            const char *slash = strrchr(plugins[i].path, '/'), *name = slash ? slash + 1 : plugins[i].path;
+            if (plugins[i].plugin || strlen(name) != length + 3 || strncmp(name, at, length) != 0) continue;
+            cli_error("plugin %s is not used: %s", plugins[i].path, plugins[i].reason);
+        }
+    }
+}
+
 int cli_check_device(const pco_registry *registry, const char *selection, int *status)
 {
     pco_error err;
@@ -124,6 +139,7 @@ int cli_check_device(const pco_registry *registry, const char *selection, int *s
     if (!selection || !*selection) selection = pco_registry_config(registry)->backend;
     if (pco_registry_select(registry, selection, &index, 1, &count, &err) == PCO_OK) return 1;
     *status = cli_fail(&err);
+    cli_explain_plugins(registry, selection);
     if (selection && *selection) *status = CLI_USAGE;
     return 0;
 }

@@ -1,120 +1,12 @@
 /* portico conformance: which operation is wrong on a device, by how much, and how to see it again. */
-#include "cli/cli.h"
+#include "cli/conformance_parts.h"
 
-#include "conformance.h"
 #include "graph/op.h"
 
 #include <fnmatch.h>
-#include <inttypes.h>
-#include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static volatile sig_atomic_t conformance_interrupted;
-
-static void conformance_interrupt(int number)
-{
-    (void)number;
-    conformance_interrupted = 1;
-}
-
-typedef struct conformance_arguments {
-    const char *devices;
-    int json, verbose, fail_fast;
-    uint32_t max_failures;
-    pco_conformance_options options;
-} conformance_arguments;
-
-/* What the callback needs. */
-typedef struct conformance_watch {
-    const conformance_arguments *arguments;
-    const pco_conformance_device *device; /* the one whose line is being printed */
-    cli_progress progress;
-    uint32_t failed;
-} conformance_watch;
-
-static int conformance_progress(void *user, const pco_conformance_progress *progress)
-{
-    conformance_watch *watch = user;
-    const pco_conformance_case *last = progress->last;
-    if (watch->device != progress->device) {
-        cli_progress_end(&watch->progress);
-        cli_progress_start(&watch->progress, progress->device->id, "cases");
-        watch->device = progress->device;
-        watch->failed = 0;
-    }
-    if (watch->arguments->verbose) {
-        cli_progress_end(&watch->progress);
-        fprintf(stderr, "%s %s #%08x %s [%s]: %s, error/bound %.3g%s%s\n", progress->device->id,
-                last->op_name, last->id, last->label, last->variant, pco_conformance_state_name(last->state),
-                last->ratio, *last->detail ? ": " : "", last->detail);
-    } else if (last->state == PCO_CASE_FAIL && watch->failed++ < 3) {
-        cli_progress_end(&watch->progress);
-        fprintf(stderr, "%s: %s fails: %s\n", progress->device->id, last->op_name, last->repeat);
-    }
-    cli_progress_update(&watch->progress, progress->done, progress->total);
-    return !conformance_interrupted &&
-           !(watch->arguments->fail_fast && pco_conformance_state_is_bad(last->state));
-}
-
-/* "0.123", "inf", or "0" for exact rows. */
-static const char *conformance_ratio(double ratio, char *text)
-{
-    snprintf(text, 32, isinf(ratio) ? "inf" : ratio == 0 ? "0" : "%.3f", ratio);
-    return text;
-}
-
-static void conformance_table(const pco_conformance_result *result, const pco_conformance_device *device)
-{
-    char median[32], most[32];
-    printf("%s: %s, %s\n", device->id, device->info->name, device->info->driver);
-    printf("  %-29s %6s %6s %5s %7s %8s  %7s %7s\n", "op", "cases", "pass", "fail", "unsup.", "variants",
-           "median", "max");
-    for (uint32_t i = 0; i < result->n_ops; i++) {
-        const pco_conformance_op *op = &result->ops[i];
-        uint32_t cases = 0, bad = 0;
-        for (int s = 0; s < PCO_CASE_STATES; s++) {
-            cases += op->count[s];
-            if (pco_conformance_state_is_bad((pco_conformance_state)s)) bad += op->count[s];
-        }
-        printf("  %-29s %6u %6u %5u %7u %8u  %7s %7s%s\n", op->name, cases, op->count[PCO_CASE_PASS], bad,
-               op->count[PCO_CASE_UNSUPPORTED], op->variants, conformance_ratio(op->median_ratio, median),
-               conformance_ratio(op->max_ratio, most), bad ? "  <- fails" : "");
-    }
-    if (result->n_ops == 0) printf("  nothing was tested: no case has such a variant\n");
-    for (uint32_t i = 0; i < result->n_ops; i++)
-        if (result->ops[i].count[PCO_CASE_UNSUPPORTED]) {
-            printf("  unsupported: ");
-            int column = 15 + printf("%s: ", result->ops[i].name);
-            cli_wrap(result->ops[i].reason, column, 15);
-        }
-    printf("  %u passed, %u failed, %u mistrusted, %u unsupported, %u not promised; tier %s, seed %" PRIu64
-           ", %.1f s\n",
-           result->count[PCO_CASE_PASS], result->count[PCO_CASE_FAIL], result->count[PCO_CASE_MISTRUSTED],
-           result->count[PCO_CASE_UNSUPPORTED], result->count[PCO_CASE_NOT_PROMISED],
-           pco_conformance_tier_name(result->tier), result->seed, result->seconds);
-    if (result->status) printf("  stopped: %s\n", result->message);
-}
-
-/* Describes the first `most` cases that went wrong. */
-static void conformance_failures(const pco_conformance_result *result, uint32_t most)
-{
-    uint32_t shown = 0, all = 0;
-    for (uint32_t i = 0; i < result->n_cases; i++) {
-        const pco_conformance_case *one = &result->cases[i];
-        if (!pco_conformance_state_is_bad(one->state) || all++ >= most) continue;
-        shown++;
-        printf("\n  %s #%08x %s, variant %s: %s\n", one->op_name, one->id, one->label, one->variant,
-               pco_conformance_state_name(one->state));
-        printf("    ");
-        cli_wrap(one->detail, 4, 4);
-        if (one->wrong) printf("    error / bound: %.3g\n", one->ratio);
-        printf("    again: %s\n", one->repeat);
-    }
-    if (all > shown) printf("\n  and %u more\n", all - shown);
-}
 
 /* An op pattern that names nothing is most likely a slip: say what there is. */
 static int conformance_check_ops(const char *patterns)
@@ -148,6 +40,59 @@ static int conformance_case_id(const char *text, uint32_t *id)
     return 0;
 }
 
+/* Options of a worker process, which the help does not mention. */
+static int conformance_parse_worker(int argc, char **argv, int *i, conformance_arguments *arguments)
+{
+    const char *value = NULL;
+    int64_t number;
+    int m = cli_option(argc, argv, i, "--plugin", NULL, &arguments->plugin);
+    if (!m) m = cli_option(argc, argv, i, "--id", NULL, &arguments->id);
+    if (!m && (m = cli_option(argc, argv, i, "--worker", NULL, NULL)) > 0) arguments->worker = 1;
+    if (!m && (m = cli_option(argc, argv, i, "--index", NULL, &value)) > 0) {
+        if (!cli_integer("--index", value, 0, UINT32_MAX, &number)) return -1;
+        arguments->index = (uint32_t)number;
+    }
+    return m;
+}
+
+/* How the cases are run. */
+static int conformance_parse_run(int argc, char **argv, int *i, conformance_arguments *arguments)
+{
+    const char *value = NULL;
+    int64_t number;
+    int m = cli_option(argc, argv, i, "--log", NULL, &arguments->log);
+    if (!m) m = cli_option(argc, argv, i, "--waivers", NULL, &arguments->waivers);
+    if (!m && (m = cli_option(argc, argv, i, "--in-process", NULL, NULL)) > 0) arguments->in_process = 1;
+    if (!m && (m = cli_option(argc, argv, i, "--jobs", NULL, &value)) > 0) {
+        if (!cli_integer("--jobs", value, 1, 256, &number)) return -1;
+        arguments->jobs = (uint32_t)number;
+    }
+    if (!m && (m = cli_option(argc, argv, i, "--timeout", NULL, &value)) > 0 &&
+        !cli_number("--timeout", value, 0.1, 1e6, &arguments->timeout))
+        return -1;
+    if (!m && (m = cli_option(argc, argv, i, "--minutes", NULL, &value)) > 0 &&
+        !cli_number("--minutes", value, 0.001, 1e6, &arguments->minutes))
+        return -1;
+    return m;
+}
+
+/* Options that contradict each other. */
+static int conformance_check(const conformance_arguments *arguments)
+{
+    if (arguments->in_process && (arguments->log || arguments->jobs || arguments->timeout > 0)) {
+        cli_error("conformance: --in-process runs without workers: there is no %s then",
+                  arguments->log    ? "--log"
+                  : arguments->jobs ? "--jobs"
+                                    : "--timeout");
+        return 0;
+    }
+    if (arguments->minutes > 0 && arguments->options.tier != PCO_CONFORMANCE_SOAK) {
+        cli_error("conformance: --minutes is for --tier soak; other tiers run once");
+        return 0;
+    }
+    return 1;
+}
+
 static int conformance_judging(const char *name, pco_conformance_judging *judging)
 {
     static const char *const NAMES[] = {"bounds", "nmse", "field"};
@@ -167,6 +112,8 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
         const char *value = NULL;
         int64_t number;
         int m = cli_option(argc, argv, &i, "--devices", NULL, &arguments->devices);
+        if (!m) m = conformance_parse_worker(argc, argv, &i, arguments);
+        if (!m) m = conformance_parse_run(argc, argv, &i, arguments);
         if (!m) m = cli_option(argc, argv, &i, "--ops", NULL, &options->ops);
         if (!m) m = cli_option(argc, argv, &i, "--variant", NULL, &options->variant);
         if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
@@ -177,7 +124,7 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
             return CLI_USAGE;
         if (!m && (m = cli_option(argc, argv, &i, "--tier", NULL, &value)) > 0 &&
             !pco_conformance_tier_parse(value, &options->tier)) {
-            cli_error("option --tier: '%s' is none of quick, standard, tiny", value);
+            cli_error("option --tier: '%s' is none of quick, standard, full, soak, tiny", value);
             return CLI_USAGE;
         }
         if (!m && (m = cli_option(argc, argv, &i, "--seed", NULL, &value)) > 0) {
@@ -191,9 +138,12 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
             if (!cli_integer("--max-failures", value, 1, 100000, &number)) return CLI_USAGE;
             arguments->max_failures = (uint32_t)number;
         }
+        if (!m) m = cli_report_option(argc, argv, &i, &arguments->report);
         if (m < 0) return CLI_USAGE;
         if (!m) return cli_unknown("conformance", argv[i]);
     }
+    if (arguments->worker) return CLI_OK;
+    if (!conformance_check(arguments)) return CLI_USAGE;
     if (!conformance_check_ops(options->ops)) return CLI_USAGE;
     if (pco_conformance_count(options) == 0) {
         cli_error("no case matches: tier %s, ops '%s', case %x", pco_conformance_tier_name(options->tier),
@@ -203,88 +153,33 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
     return CLI_OK;
 }
 
-/* Prints what was found, and judges it. `opened` results are filled. */
-static int conformance_report(const conformance_arguments *arguments, const pco_conformance_result *results,
-                              const pco_conformance_device *devices, uint32_t opened, uint32_t broken)
+/* Runs on the devices that were chosen. */
+static int conformance_start(const conformance_arguments *arguments)
 {
-    pco_error err;
-    if (arguments->json) {
-        if (pco_conformance_write_json(results, devices, opened, stdout, &err)) return cli_fail(&err);
-    } else {
-        for (uint32_t i = 0; i < opened; i++) {
-            if (i) putchar('\n');
-            conformance_table(&results[i], &devices[i]);
-            conformance_failures(&results[i], arguments->max_failures);
-        }
-    }
-    pco_conformance_verdict verdict = pco_conformance_judge(results, opened);
-    fprintf(stderr, "conformance: %s\n",
-            verdict == PCO_VERDICT_FAIL || broken ? "FAILED"
-            : verdict == PCO_VERDICT_PASS         ? "passed"
-                                                  : "NOTHING TESTED on a device");
-    if (verdict == PCO_VERDICT_FAIL || broken) return CLI_FAILED;
-    return verdict == PCO_VERDICT_PASS ? CLI_OK : CLI_USAGE;
-}
-
-/* Devices are opened one after the other, so that one that hangs in its driver does not keep the others. */
-static int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry,
-                               const uint32_t *indices, uint32_t count)
-{
-    const pco_device_entry *entries;
-    const pco_plugin_entry *plugins;
-    pco_registry_devices(registry, &entries);
-    pco_registry_plugins(registry, &plugins);
-    pco_conformance_device *devices = calloc(count, sizeof *devices);
-    pco_conformance_result *results = calloc(count, sizeof *results);
-    conformance_watch watch = {.arguments = arguments};
-    pco_conformance_options options = arguments->options;
-    options.progress = conformance_progress;
-    options.user = &watch;
-    uint32_t opened = 0, broken = 0;
-    int status = CLI_FAILED;
-    for (uint32_t i = 0; devices && results && i < count && !conformance_interrupted; i++) {
-        const pco_device_entry *entry = &entries[indices[i]];
-        const pco_plugin_entry *plugin = &plugins[entry->plugin];
-        pco_device *device;
-        pco_error err = {""};
-        if (plugin->plugin->open(plugin->backend, entry->index, &device, &err)) {
-            cli_error("%s cannot be opened: %s", entry->id, err.message);
-            broken++;
-            continue;
-        }
-        devices[opened] = (pco_conformance_device){plugin->plugin, device, &entry->info, entry->id};
-        if (pco_conformance_run(&options, &devices[opened], 1, &results[opened], &err)) {
-            if (!conformance_interrupted) cli_error("%s: %s", entry->id, err.message);
-            broken++;
-        }
-        cli_progress_end(&watch.progress);
-        opened++;
-        plugin->plugin->device->close(device);
-        devices[opened - 1].device = NULL;
-    }
-    if (conformance_interrupted) cli_error("interrupted");
-    if (devices && results)
-        status = conformance_report(arguments, results, devices, opened, broken || conformance_interrupted);
-    if (results) pco_conformance_clear(results, opened);
-    free(devices);
-    free(results);
+    int status = CLI_OK;
+    pco_registry *registry = cli_registry(&status);
+    if (!registry) return status;
+    uint32_t *indices, count = cli_select_devices(registry, arguments->devices, &indices, &status);
+    if (!count) status = CLI_USAGE; /* nothing was tested */
+    if (count) status = conformance_devices(arguments, registry, indices, count);
+    free(indices);
+    pco_registry_destroy(registry);
     return status;
 }
 
-static int conformance_run(int argc, char **argv)
+static int conformance_main(int argc, char **argv)
 {
     conformance_arguments arguments = {.max_failures = 20, .options = {.tier = PCO_CONFORMANCE_QUICK}};
     int status = conformance_parse(argc, argv, &arguments);
     if (status) return status;
-    pco_registry *registry = cli_registry(&status);
-    if (!registry) return status;
-    uint32_t *indices, count = cli_select_devices(registry, arguments.devices, &indices, &status);
-    if (!count) status = CLI_USAGE; /* nothing was tested */
-    signal(SIGINT, conformance_interrupt);
-    if (count) status = conformance_devices(&arguments, registry, indices, count);
-    signal(SIGINT, SIG_DFL);
-    free(indices);
-    pco_registry_destroy(registry);
+    if (arguments.worker) return conformance_worker(&arguments);
+    arguments.report.json = arguments.json;
+    status = cli_report_begin(&arguments.report);
+    if (status == CLI_OK)
+        status = arguments.report.verify
+                     ? cli_report_verify(&arguments.report, arguments.devices, arguments.options.seed)
+                     : conformance_start(&arguments);
+    cli_report_clear(&arguments.report);
     return status;
 }
 
@@ -293,27 +188,44 @@ const cli_command cli_conformance = {
     .summary = "judge a device, one operation at a time, against a float64 oracle",
     .help =
         "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--variant PATTERN]\n"
-        "                           [--seed S] [--case ID] [--max-failures N] [--fail-fast]\n"
-        "                           [--judge JUDGE] [--json] [--verbose]\n\n"
+        "                           [--seed S] [--case ID] [--jobs N] [--timeout SECONDS] [--log FILE]\n"
+        "                           [--waivers FILE] [--minutes N] [--max-failures N] [--json] [--verbose]\n"
+        "                           [--in-process] [--fail-fast] [--judge JUDGE] [--report DIR] [--baseline DIR [--factor F]]\n"
+        "       portico conformance --verify DIR [--rerun N [--devices LIST] [--seed S]] [--baseline DIR]\n\n"
         "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
         "and compares each element with a result computed in double. The bound comes from the device's\n"
-        "numeric contract (`portico devices`); the table shows error divided by bound: below 1 passes.\n\n"
+        "numeric contract (`portico devices`); the table shows error divided by bound: below 1 passes.\n"
+        "Cases run in processes of their own: a crash, a hang or a lost device is a result, and the run\n"
+        "goes on. docs/conformance.md describes states, waivers and logs.\n\n"
         "  --devices LIST     devices, separated by commas (each must match one), or `all`; default:\n"
         "                     the device that PORTICO_BACKEND names, or the default\n"
         "  --ops PATTERN      names of operations, `*` and `?` allowed, several with commas:\n"
         "                     matmul,*_norm\n"
         "  --tier TIER        quick (default): every op, type and variant at a few shapes; standard: at\n"
-        "                     all shapes; tiny: for slow interpreters\n"
+        "                     all shapes; full: with what takes hours or much memory; soak: full again\n"
+        "                     and again with new seeds; tiny: for slow interpreters\n"
         "  --variant PATTERN  only kernel variants of that name\n"
         "  --seed S           other random operands (default 0)\n"
         "  --case ID          only that case; failures print the command that repeats each\n"
+        "  --jobs N           worker processes at once (default: all processors for software devices, 1 for\n"
+        "                     others); the result does not depend on it\n"
+        "  --timeout SECONDS  a variant of a case that takes longer is hung (default 120; full, soak: 600)\n"
+        "  --log FILE         what is finished is kept there, and a run that was ended goes on from it\n"
+        "  --waivers FILE     failures that are expected, each with a reason\n"
+        "  --minutes N        a soak ends then (default: with Ctrl-C)\n"
+        "  --in-process       without worker processes, for debuggers: a crash ends the run\n"
         "  --max-failures N   failing cases that are described, per device (default 20)\n"
         "  --fail-fast        stop at the first failure\n"
         "  --judge JUDGE      bounds (default); for comparison only: nmse or field, a norm over each\n"
         "                     output of uniform operands, as other suites judge (docs/conformance.md)\n"
         "  --json             one object instead of tables\n"
-        "  --verbose, -v      a line on stderr for each case and variant\n\n"
+        "  --verbose, -v      a line on stderr for each case and variant\n"
+        "  --report DIR       also write DIR/report.html, report.json and junit.xml\n"
+        "  --baseline DIR     compare with an earlier report; a regression makes the run fail\n"
+        "  --factor F         error/bound has grown when it is above F times what it was (default 2)\n"
+        "  --verify DIR       runs nothing: is that report unaltered, complete and a pass?\n"
+        "  --rerun N          then repeats N of its cases on the device; --seed S draws the same again\n\n"
         "Exit status: 0 nothing failed, 1 something failed or the run was interrupted, 2 nothing was\n"
-        "tested: wrong usage, no such device, operation, case or variant.\n",
-    .run = conformance_run,
+        "tested: wrong usage, no such device, operation, case or variant, or a folder that holds no report.\n",
+    .run = conformance_main,
 };

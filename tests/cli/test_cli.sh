@@ -167,6 +167,159 @@ run conformance --devices cpu:reference --ops add --tier tiny --json; status "co
 json "conformance --json parses"
 run conformance --devices cpu:reference --ops neg --tier tiny --verbose; says "conformance --verbose" err 'neg #'
 
+# ---- conformance: a device that makes trouble ----
+for option in "--jobs 0" "--timeout 0" "--minutes 1" "--in-process --jobs 2" "--in-process --log x" "--worker"; do
+    run conformance $option --tier tiny --ops add; status "conformance $option" 2
+done
+# judged NAME STATUS KIND OPTION...: the verdict on one device of the trouble plugin
+judged() {
+    local name=$1 wanted=$2 kind=$3
+    shift 3
+    run conformance --devices "trouble:$kind" --ops add,mul,sub --tier standard "$@"
+    status "$name" "$wanted"
+}
+trouble=$(dirname "$portico")/tests/plugins/trouble
+if [ -f "$trouble/trouble.so" ]; then
+    export PORTICO_PLUGIN_PATH=$trouble:$(dirname "$trouble")
+    judged "a sound device" 0 sound; says "a sound device: rare states have no column" out '  pass  fail  unsup'
+    judged "a crash" 1 crash
+    says "a crash: the case is blamed" out 'mul f32.*: crashed'; says "a crash: last words" out 'register r7 is on fire'
+    says "a crash: the run goes on" out '^  sub +[0-9]+ +[1-9][0-9]* +0 +0 '; says "a crash: counted" out ', [1-9][0-9]* crashed'
+    judged "a variant that always crashes" 1 always
+    says "it is given up" out 'not run: this variant'; says "the other variant passes" out '^  mul +[0-9]+ +[1-9]'
+    judged "a hang" 1 hang --timeout 0.5
+    says "a hang: the case is blamed" out 'mul f32.*: hung'; says "a hang: the limit" out 'no answer within 0.5 s'
+    judged "a lost device" 1 lost; says "a lost device: the case is blamed" out 'mul f32.*: device lost'
+    says "a lost device: its message" out 'fell off the bus'
+    judged "a silent reset" 1 reset; says "a silent reset: the case is blamed" out 'mul f32.*: device lost'
+    says "a silent reset: how it is known" out 'known question'
+    says "a silent reset: others are not blamed" out '^  sub +[0-9]+ +[1-9][0-9]* +0 +0 '
+    judged "exit in a driver" 1 stop; says "exit in a driver: its status" out 'ended with status 3'
+    judged "out of host memory" 1 memory; says "out of host memory" out 'out of host memory'
+    judged "a flaky device" 1 flaky; says "a flaky device: right and wrong" out 'wrong once and right once'
+    judged "a wrong device" 1 wrong; says "a wrong device" out 'outside their bounds'
+    judged "a crash in open" 1 open; says "a crash in open: the verdict" out 'opened, the process died'
+    judged "a device that does not open" 1 refuse; says "it says why" out 'firmware is missing'
+    judged "a crash in close" 1 close; says "a crash in close: the verdict" out 'closed, the process died'
+    judged "a device that can do nothing" 2 unable; says "it says so" err 'NOTHING TESTED'
+    judged "a device that prints" 0 noise
+    run conformance --devices bad2 --tier tiny; status "a plugin that crashes in create" 2
+    says "a plugin that crashes in create: why" err 'bad2.so is not used: it crashed in the probe'
+    # the same records with any number of workers
+    for jobs in 1 3; do
+        run conformance --devices trouble:crash,trouble:always,trouble:reset,trouble:lost --ops add,mul,sub \
+            --tier standard --json --jobs $jobs
+        sed -E 's/"seconds": [-+0-9.e]+//' "$work/out" > "$work/jobs$jobs"
+    done
+    if cmp -s "$work/jobs1" "$work/jobs3"; then ok "one worker or three"; else bad "one worker or three" "results differ"; fi
+    # a log: a run that was ended goes on, and comes to the same end
+    judged "with a log" 1 crash --json --log "$work/log"
+    sed -E 's/"seconds": [-+0-9.e]+//' "$work/out" > "$work/first"
+    lines=$(wc -l < "$work/log")
+    head -n $((lines / 2)) "$work/log" > "$work/log2"
+    printf '{"device": "trouble:1", "cut' >> "$work/log2"
+    judged "a log that was cut off" 1 crash --json --log "$work/log2"
+    says "what is done is not repeated" err 'cases were in the log already'
+    sed -E 's/"seconds": [-+0-9.e]+//' "$work/out" > "$work/second"
+    if cmp -s "$work/first" "$work/second"; then ok "the same result"; else bad "a resumed run" "another result"; fi
+    judged "a log of another seed" 2 crash --seed 1 --log "$work/log"; says "it says what differs" err 'its seed is'
+    judged "a log of another device" 2 sound --log "$work/log"
+    echo "no log" > "$work/nolog"
+    judged "a file that is no log" 2 crash --log "$work/nolog"; judged "a log in no folder" 2 crash --log "$work/no/log"
+    # waivers
+    printf '# known\n\ndevice: trouble:*\nop: mul\nstate: crashed\nreason: r7 burns\n  at full moon\nreference: bug 7\n' > "$work/waivers"
+    judged "waived crashes" 0 crash --waivers "$work/waivers"; says "waived crashes: counted" out '[1-9][0-9]* waived'
+    says "waivers that are too wide" err 'line 3 is too wide.*r7 burns at full moon'
+    judged "a hang is not waived" 1 lost --waivers "$work/waivers"
+    judged "a waiver without need" 0 sound --waivers "$work/waivers"
+    says "a waiver without need: reported" err 'line 3 is no longer needed'
+    sed -i 's/^op:/opp:/' "$work/waivers"
+    judged "a bad waiver" 2 crash --waivers "$work/waivers"; says "a bad waiver: the line" err 'line 4: .opp. is no key'
+    printf 'op: mul\nreason: because\n' > "$work/waivers"
+    judged "a waiver without reference" 2 crash --waivers "$work/waivers"; says "which" err 'line 1: .* no reference'
+    printf 'reason: because\nreference: none\n' > "$work/waivers"
+    judged "a waiver of everything" 2 crash --waivers "$work/waivers"
+    judged "no waiver file" 2 crash --waivers "$work/missing"
+    # a soak
+    run conformance --devices trouble:sound --ops add --tier soak --minutes 0.02; status "a soak" 0
+    says "a soak: rounds" out 'seed 0 and on, [1-9][0-9]* rounds'
+    run conformance --devices trouble:flaky --ops mul --tier soak --minutes 0.02; status "a soak that fails" 1
+    # Ctrl-C ends a run with its summary, and no worker stays
+    (set -m; "$portico" conformance --devices trouble:hang --ops add,mul --timeout 100 > "$work/out" 2> "$work/err" & pid=$!
+     for _ in $(seq 100); do pgrep -P $pid > /dev/null 2>&1 && break; sleep 0.05; done
+     sleep 0.5; kill -INT $pid; wait $pid; echo $? > "$work/status")
+    status=$(cat "$work/status"); status "Ctrl-C in a hang" 1; says "Ctrl-C: the summary" out '^  add '
+    unset PORTICO_PLUGIN_PATH
+else
+    skip "the trouble plugin is not built"
+fi
+# ---- conformance: reports ----
+# altered NAME FROM TO: with FROM replaced once in report.json, --verify says so.
+altered() {
+    cp "$work/report.json" "$report/report.json"
+    sed -i "0,/$2/s//$3/" "$report/report.json"
+    if cmp -s "$work/report.json" "$report/report.json"; then bad "$1" "nothing was altered"; return; fi
+    run conformance --verify "$report"; status "--verify: $1" 1; says "--verify: $1 is named" out "alterations  .*$4"
+}
+report=$work/reports/cpu
+run conformance --devices cpu:native --ops softmax,matmul,neg --tier tiny --report "$report"; status "--report" 0
+says "--report says where" err 'report.html'
+if command -v python3 > /dev/null; then
+    if python3 "$source/tests/cli/check_report.py" "$report" "$source/docs/conformance-schema.json" > "$work/err"; then
+        ok "the report's three files are well formed"
+    else
+        bad "the report's three files" "are not well formed"
+    fi
+fi
+cp "$report/report.json" "$work/report.json"
+run conformance --verify "$report"; status "--verify" 0; says "--verify: nothing altered" out 'alterations  none'
+run conformance --verify "$report" --json; status "--verify --json" 0; json "--verify --json parses"
+run conformance --verify "$report" --rerun 8 --seed 3; status "--verify --rerun" 0
+says "--rerun: bit for bit" out '8 of 8 repeated cases agree, error/bound to the last bit'
+run conformance --verify "$report" --rerun 12 --seed 3 --devices cpu:reference; status "--rerun on another device" 0
+says "--rerun: figures may differ" out '([0-9]+) of \1 repeated cases agree in their state'
+run conformance --verify "$report" --rerun 3 --devices nonsense; status "--rerun: unknown device" 2
+altered "a verdict" '"state": "pass"' '"state": "fail"' 'cases\[0\] \('
+altered "a figure" '"wrong": 0' '"wrong": 1' 'cases\[0\] \('
+altered "a count" '"pass": [0-9]*' '"pass": 5' "'pass' was altered"
+altered "a driver" '"driver": "' '"driver": "x' "'device' was altered"
+altered "a name nearby" '"case": "' '"cage": "' 'cases'
+cp "$work/report.json" "$report/report.json"
+echo >> "$report/junit.xml"; run conformance --verify "$report"; status "--verify: junit.xml altered" 1
+rm "$report/junit.xml"; run conformance --verify "$report"; status "--verify: junit.xml missing" 1
+says "--verify: junit.xml is named" out 'junit.xml is missing'
+head -c 3000 "$work/report.json" > "$report/report.json"
+run conformance --verify "$report"; status "--verify: cut off" 2; says "--verify: cut off: which file" err 'report.json'
+silent "--verify: cut off: nothing on stdout" out
+run conformance --baseline "$report" --ops neg --devices cpu:native; status "--baseline: cut off" 2
+for folder in nowhere folder text.bin; do
+    run conformance --verify "$work/$folder"; status "--verify $folder" 2
+    if [ "$(wc -l < "$work/err")" = 1 ]; then ok "--verify $folder: one line"; else bad "--verify $folder" "more lines"; fi
+done
+run conformance --report "$work/broken" --ops neg --devices cpu:native; status "--report into a folder of other files" 2
+run conformance --report "$work/text.bin" --ops neg --devices cpu:native; status "--report onto a file" 2
+run conformance --rerun 5 --ops neg; status "--rerun without --verify" 2
+run conformance --factor 5 --ops neg; status "--factor without --baseline" 2
+run conformance --verify x --report y; status "--verify with --report" 2
+rm -r "$report"
+first=$work/reports/first
+run conformance --devices cpu:native --ops neg,softmax --tier tiny --report "$first"; status "a baseline" 0
+run conformance --devices cpu:native --ops neg,softmax,abs --tier tiny --baseline "$first" --report "$report"
+status "--baseline" 0; says "--baseline: counts" out '0 regressions, 0 fixed, 0 grown.*[1-9][0-9]* new, 0 removed'
+if command -v python3 > /dev/null; then
+    if python3 "$source/tests/cli/check_report.py" "$report" "$source/docs/conformance-schema.json" > "$work/err"; then
+        ok "a report with a comparison is well formed"
+    else
+        bad "a report with a comparison" "is not well formed"
+    fi
+fi
+run conformance --verify "$report" --baseline "$first"; status "--verify --baseline" 0
+run conformance --verify "$first" --baseline "$report"; status "--verify --baseline, less than before" 0
+says "--baseline: removed" out 'removed .*abs'
+sed -i '0,/"state": "pass"/s//"state": "fail"/' "$first/report.json"
+run conformance --devices cpu:native --ops neg --tier tiny --baseline "$first"; status "--baseline that was altered" 2
+says "--baseline that was altered: which record" err 'cases\[0\]'
+
 # ---- bench ----
 run bench op --op nonsense; status "bench: unknown figure" 2
 run bench op --devices nonsense; status "bench: unknown device" 2

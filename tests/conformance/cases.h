@@ -121,7 +121,8 @@ void conf_cases_emit(conf_cases_context *context);
 
 static inline bool conf_cases_standard(const conf_cases_context *context)
 {
-    return context->tier == PCO_CONFORMANCE_STANDARD || context->tier == PCO_CONFORMANCE_FULL;
+    return context->tier == PCO_CONFORMANCE_STANDARD || context->tier == PCO_CONFORMANCE_FULL ||
+           context->tier == PCO_CONFORMANCE_SOAK;
 }
 
 extern const uint32_t CASES_FLOATS[3];

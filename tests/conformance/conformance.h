@@ -8,6 +8,7 @@
 
 #include "portico/plugin.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 typedef enum pco_conformance_tier {
@@ -15,6 +16,7 @@ typedef enum pco_conformance_tier {
     PCO_CONFORMANCE_STANDARD = 1, /* every op, type and variant at all shapes */
     PCO_CONFORMANCE_TINY = 2,     /* the small cases of quick, for slow interpreters (oclgrind) */
     PCO_CONFORMANCE_FULL = 3,     /* standard, each case 100 times, and tensors beyond 2^31 bytes */
+    PCO_CONFORMANCE_SOAK = 4,     /* full, again and again with new seeds */
 } pco_conformance_tier;
 
 /* A case (one op, one set of operands, one variant) ends in one of these. */
@@ -55,7 +57,7 @@ typedef struct pco_conformance_case {
     const char *waiver;                   /* as label; NULL: none */
     uint32_t width;                       /* subgroup width that was forced; 0: the driver's choice */
     double seconds;
-    uint64_t seed;                         /* the run's seed, which with the id gives the same data again */
+    uint64_t seed; /* the run's seed, which with the id gives the same data again */
     pco_conformance_state state;
     double ratio;
     uint32_t output;
@@ -74,6 +76,10 @@ typedef struct pco_conformance_progress {
 /* After each case and variant. Returns 0 to stop (the run ends with CANCELLED). */
 typedef int (*pco_conformance_progress_fn)(void *user, const pco_conformance_progress *progress);
 
+/* Before each case (`whole`: its record has no variant yet), and before each of its variants. Returns 0 to
+ * leave it out: nothing is reported for it. */
+typedef int (*pco_conformance_begin_fn)(void *user, const pco_conformance_case *next, int whole);
+
 /* How results are judged. The others are what this suite is compared with (docs/conformance.md): one default variant,
  * uniform operands, a threshold for a norm over the whole output, no canaries, no second run. */
 typedef enum pco_conformance_judging {
@@ -90,6 +96,7 @@ typedef struct pco_conformance_options {
     const char *variant;                  /* shell pattern; NULL: all */
     pco_conformance_judging judging;
     pco_conformance_progress_fn progress; /* may be NULL */
+    pco_conformance_begin_fn begin;       /* may be NULL */
     void *user;
 } pco_conformance_options;
 
@@ -114,7 +121,8 @@ typedef struct pco_conformance_result {
     uint32_t n_ops;
     pco_conformance_op *ops; /* those that had a case */
     uint32_t n_cases;
-    pco_conformance_case *cases; /* every case and variant, in the order in which they ran */
+    pco_conformance_case *cases; /* every case and variant, in the suite's order */
+    uint32_t rounds; /* seeds tried by a soak; counts are over all, cases of the later are the bad ones */
 } pco_conformance_result;
 
 /* 1 for the states that make a run fail: fail, mistrusted, flaky, crashed, hung, device lost. */
@@ -139,6 +147,67 @@ pco_status pco_conformance_run(const pco_conformance_options *options, const pco
                                uint32_t n_devices, pco_conformance_result *results,
                                pco_error *err) PCO_NODISCARD;
 void pco_conformance_clear(pco_conformance_result *results, uint32_t count);
+
+/* ---- a run that survives the device: see docs/conformance.md ---- */
+
+/* Failures that are expected: a file of patterns with reasons. */
+typedef struct pco_conformance_waivers pco_conformance_waivers;
+typedef struct pco_conformance_waiver {
+    uint32_t line; /* in the file */
+    const char *reason, *reference;
+    uint32_t waived, passed; /* failures that it covered; records that it covers and that passed */
+} pco_conformance_waiver;
+/* Errors: IO; FORMAT, with the line. */
+pco_status pco_conformance_waivers_read(const char *path, pco_conformance_waivers **waivers,
+                                        pco_error *err) PCO_NODISCARD;
+void pco_conformance_waivers_destroy(pco_conformance_waivers *waivers);
+uint32_t pco_conformance_waivers_list(const pco_conformance_waivers *waivers,
+                                      const pco_conformance_waiver **rows);
+/* Waives every bad record of a result that a waiver covers, and counts anew. Errors: OUT_OF_HOST_MEMORY. */
+pco_status pco_conformance_waive(pco_conformance_waivers *waivers, const pco_conformance_device *device,
+                                 pco_conformance_result *result, pco_error *err) PCO_NODISCARD;
+
+/* The log of a run: what is finished, so that a run that was ended goes on where it was. */
+typedef struct pco_conformance_log pco_conformance_log;
+/* Opens a log or begins it. One that is there must be of the same suite, options and devices. Errors: IO;
+ * FORMAT (no log); INVALID (of another run, or in use), in one line. */
+pco_status pco_conformance_log_open(const char *path, const pco_conformance_options *options,
+                                    const pco_conformance_device *devices, uint32_t n_devices,
+                                    pco_conformance_log **log, pco_error *err) PCO_NODISCARD;
+void pco_conformance_log_close(pco_conformance_log *log);
+
+typedef struct pco_conformance_isolation {
+    char *const *command;     /* of a worker, NULL-terminated: a program that calls pco_conformance_serve */
+    uint32_t jobs;            /* workers at once, at least 1 */
+    double timeout;           /* seconds for one variant of a case */
+    pco_conformance_log *log; /* may be NULL */
+    pco_conformance_waivers *waivers;         /* may be NULL; counts what they waive */
+    const volatile sig_atomic_t *interrupted; /* may be NULL: set to end the run with CANCELLED */
+    double deadline;  /* of CLOCK_MONOTONIC in seconds, for the end of the run; 0: none */
+    uint32_t resumed; /* out: cases that the log had */
+} pco_conformance_isolation;
+
+/* As pco_conformance_run for one device, whose `plugin` and `device` are not used: worker processes open it.
+ * Crash, hang and loss are states of the case under way, and the run goes on. The records and their order do
+ * not depend on the number of workers. When the device can no longer be used at all, the result's status and
+ * message say so. Errors: OUT_OF_HOST_MEMORY, CANCELLED, IO (a worker cannot be started; the log cannot be
+ * written). */
+pco_status pco_conformance_run_isolated(const pco_conformance_options *options,
+                                        pco_conformance_isolation *isolation,
+                                        const pco_conformance_device *device, pco_conformance_result *result,
+                                        pco_error *err) PCO_NODISCARD;
+
+/* A worker's part: opens the device, answers until there are no more commands. File descriptors 3 and 4 are
+ * the parent's. Returns what ended it; the parent has been told. */
+enum { PCO_CONFORMANCE_COMMANDS = 3, PCO_CONFORMANCE_ANSWERS = 4 };
+typedef pco_status (*pco_conformance_open_fn)(void *user, pco_conformance_device *device, pco_error *err);
+pco_status pco_conformance_serve(const pco_conformance_options *options, pco_conformance_open_fn open,
+                                 void *user, pco_error *err) PCO_NODISCARD;
+
+/* Adds the result of a further round (another seed) to a soak's: all is counted, and what went wrong is kept.
+ * Errors: OUT_OF_HOST_MEMORY. */
+pco_status pco_conformance_add_round(pco_conformance_result *sum, const pco_conformance_result *round,
+                                     pco_error *err) PCO_NODISCARD;
 
 /* One JSON object: options, devices with their contract, op rows, failures. Errors: IO. */
 pco_status pco_conformance_write_json(const pco_conformance_result *results,

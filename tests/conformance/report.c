@@ -1,172 +1,172 @@
-/* Results as JSON. Infinity and NaN, which JSON has not, are written as strings. */
-#include "conformance.h"
-#include "oracle_number.h"
+/* A report's folder: three files, each written whole or not at all, report.json last. */
+#include "report_parts.h"
 
 #include "base/error.h"
+#include "base/file.h"
 
-#include <inttypes.h>
-#include <math.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
-static void conf_report_string(FILE *file, const char *text)
+/* Are all files in it ours? An empty folder is fine; so is one whose writing was cut short. */
+static pco_status conf_report_check_contents(const char *folder, pco_error *err)
 {
-    fputc('"', file);
-    for (; *text; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            fprintf(file, "\\%c", c);
-        else if (c < 0x20)
-            fprintf(file, "\\u%04x", c);
-        else
-            fputc(c, file);
+    static const char *const NAMES[] = {"report.json", "report.html", "junit.xml"};
+    DIR *entries = opendir(folder);
+    if (!entries) return pco_fail(err, PCO_ERROR_INVALID, "%s: cannot be read: %s", folder, strerror(errno));
+    pco_status status = PCO_OK;
+    bool ours = false;
+    char other[256] = "";
+    for (const struct dirent *entry; (entry = readdir(entries)) != NULL;) {
+        bool known = false;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+            size_t length = strlen(NAMES[i]);
+            known |= strncmp(entry->d_name, NAMES[i], length) == 0 &&
+                     (entry->d_name[length] == 0 || entry->d_name[length] == '.');
+        }
+        if (strcmp(entry->d_name, NAMES[0]) == 0) ours = true;
+        if (!known) snprintf(other, sizeof other, "%s", entry->d_name);
     }
-    fputc('"', file);
+    closedir(entries);
+    if (*other && !ours)
+        status = pco_fail(err, PCO_ERROR_INVALID,
+                          "%s: holds '%.80s' and no conformance report; name a new or an empty folder",
+                          folder, other);
+    return status;
 }
 
-static void conf_report_member(FILE *file, const char *name, const char *text)
+pco_status pco_conformance_report_check_folder(const char *folder, pco_error *err)
 {
-    fprintf(file, "\"%s\": ", name);
-    conf_report_string(file, text);
-}
-
-static void conf_report_number(FILE *file, const char *name, double value)
-{
-    if (isnan(value))
-        fprintf(file, "\"%s\": \"nan\"", name);
-    else if (isinf(value))
-        fprintf(file, "\"%s\": \"%sinf\"", name, value < 0 ? "-" : "");
-    else
-        fprintf(file, "\"%s\": %.17g", name, value);
-}
-
-static void conf_report_counts(FILE *file, const uint32_t *count)
-{
-    for (int state = 0; state < PCO_CASE_STATES; state++) {
-        fprintf(file, "%s", state ? ", " : "");
-        const char *name = pco_conformance_state_name((pco_conformance_state)state);
-        fputc('"', file);
-        for (; *name; name++) fputc(*name == ' ' ? '_' : *name, file);
-        fprintf(file, "\": %" PRIu32, count[state]);
+    cJSON *root;
+    char path[1024];
+    struct stat st;
+    if (!*folder || strlen(folder) > 900)
+        return pco_fail(err, PCO_ERROR_INVALID, "'%.40s' is no name for a folder", folder);
+    if (stat(folder, &st) != 0) {
+        if (errno == ENOENT) return PCO_OK;
+        return pco_fail(err, PCO_ERROR_INVALID, "%s: %s", folder, strerror(errno));
     }
-}
-
-static const char *conf_report_type(uint32_t dtype)
-{
-    return dtype == PCO_CONTRACT_F64 ? "f64" : oracle_dtype_name(dtype);
-}
-
-static void conf_report_device(FILE *file, const pco_conformance_device *device)
-{
-    const pco_device_info *info = device->info;
-    const pco_contract *c = &info->contract;
-    fprintf(file, "\"device\": {");
-    conf_report_member(file, "id", device->id);
-    fprintf(file, ", ");
-    conf_report_member(file, "name", info->name);
-    fprintf(file, ", ");
-    conf_report_member(file, "driver", info->driver);
-    fprintf(file, ", ");
-    conf_report_member(file, "platform", info->platform);
-    fprintf(file, ",\n   \"contract\": {");
-    conf_report_member(file, "accumulate_f32", conf_report_type(c->accumulate_f32));
-    fprintf(file, ", ");
-    conf_report_member(file, "accumulate_f16", conf_report_type(c->accumulate_f16));
-    fprintf(file, ", ");
-    conf_report_member(file, "accumulate_bf16", conf_report_type(c->accumulate_bf16));
-    fprintf(file, ", ");
-    conf_report_member(file, "compute", conf_report_type(c->compute));
-    fprintf(file, ", \"round_to_nearest\": %u, \"subnormals\": %u, \"contraction\": %u, \"nan_inf\": %u",
-            c->round_to_nearest, c->subnormals, c->contraction, c->nan_inf);
-    fprintf(file, ", \"div_ulp\": %g, \"sqrt_ulp\": %g, \"rsqrt_ulp\": %g, \"function_ulp\": %g}}",
-            c->div_ulp, c->sqrt_ulp, c->rsqrt_ulp, c->function_ulp);
-}
-
-static void conf_report_op(FILE *file, const pco_conformance_op *row)
-{
-    fprintf(file, "   {");
-    conf_report_member(file, "op", row->name);
-    fprintf(file, ", ");
-    conf_report_counts(file, row->count);
-    fprintf(file, ", \"variants\": %" PRIu32 ", ", row->variants);
-    conf_report_number(file, "median_error_over_bound", row->median_ratio);
-    fprintf(file, ", ");
-    conf_report_number(file, "max_error_over_bound", row->max_ratio);
-    if (row->reason[0]) {
-        fprintf(file, ", ");
-        conf_report_member(file, "unsupported_because", row->reason);
-    }
-    fputc('}', file);
-}
-
-static void conf_report_failure(FILE *file, const pco_conformance_case *one)
-{
-    fprintf(file, "   {");
-    conf_report_member(file, "op", one->op_name);
-    fprintf(file, ", \"case\": \"%08" PRIx32 "\", ", one->id);
-    conf_report_member(file, "label", one->label);
-    fprintf(file, ", ");
-    conf_report_member(file, "variant", one->variant);
-    fprintf(file, ", ");
-    conf_report_member(file, "state", pco_conformance_state_name(one->state));
-    fprintf(file, ",\n    ");
-    conf_report_number(file, "error_over_bound", one->ratio);
-    fprintf(file,
-            ", \"output\": %" PRIu32 ", \"element\": %" PRId64 ", \"elements\": %" PRId64
-            ", \"wrong\": %" PRId64 ", ",
-            one->output, one->element, one->elements, one->wrong);
-    conf_report_number(file, "expected", one->expected);
-    fprintf(file, ", ");
-    conf_report_number(file, "got", one->got);
-    fprintf(file, ", ");
-    conf_report_number(file, "bound", one->bound);
-    fprintf(file, ",\n    ");
-    conf_report_member(file, "detail", one->detail);
-    fprintf(file, ",\n    ");
-    conf_report_member(file, "repeat", one->repeat);
-    fputc('}', file);
-}
-
-static void conf_report_result(FILE *file, const pco_conformance_result *result,
-                               const pco_conformance_device *device)
-{
-    static const char *const VERDICTS[] = {"pass", "fail", "nothing tested"};
-    fprintf(file, " {");
-    conf_report_device(file, device);
-    fprintf(file, ",\n  ");
-    conf_report_member(file, "verdict", VERDICTS[pco_conformance_judge(result, 1)]);
-    fprintf(file, ", ");
-    conf_report_member(file, "tier", pco_conformance_tier_name(result->tier));
-    fprintf(file, ", \"seed\": %" PRIu64 ", \"seconds\": %.3f, \"status\": %d, ", result->seed,
-            result->seconds, (int)result->status);
-    conf_report_member(file, "message", result->message);
-    fprintf(file, ",\n  ");
-    conf_report_counts(file, result->count);
-    fprintf(file, ",\n  \"ops\": [\n");
-    for (uint32_t i = 0; i < result->n_ops; i++) {
-        conf_report_op(file, &result->ops[i]);
-        fprintf(file, i + 1 < result->n_ops ? ",\n" : "\n");
-    }
-    fprintf(file, "  ],\n  \"failures\": [\n");
-    const char *between = "";
-    for (uint32_t i = 0; i < result->n_cases; i++) {
-        if (!pco_conformance_state_is_bad(result->cases[i].state)) continue;
-        fputs(between, file);
-        conf_report_failure(file, &result->cases[i]);
-        between = ",\n";
-    }
-    fprintf(file, "  ]}");
-}
-
-pco_status pco_conformance_write_json(const pco_conformance_result *results,
-                                      const pco_conformance_device *devices, uint32_t count, FILE *file,
-                                      pco_error *err)
-{
-    fprintf(file, "{\"conformance\": [\n");
-    for (uint32_t i = 0; i < count; i++) {
-        conf_report_result(file, &results[i], &devices[i]);
-        fprintf(file, i + 1 < count ? ",\n" : "\n");
-    }
-    fprintf(file, "]}\n");
-    if (fflush(file) != 0 || ferror(file))
-        return pco_fail(err, PCO_ERROR_IO, "the report could not be written");
+    if (!S_ISDIR(st.st_mode)) return pco_fail(err, PCO_ERROR_INVALID, "%s: not a folder", folder);
+    pco_status status = conf_report_check_contents(folder, err);
+    conf_report_path(path, sizeof path, folder, "report.json");
+    if (status || stat(path, &st) != 0) return status;
+    if (conf_report_load(folder, &root, err))
+        return pco_fail_prefix(err, PCO_ERROR_INVALID, "the folder holds another report.json");
+    cJSON_Delete(root);
     return PCO_OK;
+}
+
+static pco_status conf_report_make_folder(const char *folder, pco_error *err)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s", folder);
+    for (char *at = path + 1;; at++) {
+        if (*at != '/' && *at != 0) continue;
+        char kept = *at;
+        *at = 0;
+        if (mkdir(path, 0755) != 0 && errno != EEXIST)
+            return pco_fail(err, PCO_ERROR_IO, "%s: cannot be created: %s", path, strerror(errno));
+        *at = kept;
+        if (!kept) break;
+    }
+    return PCO_OK;
+}
+
+/* A file that is made in memory and then written. */
+typedef struct conf_report_file {
+    FILE *file;
+    char *text;
+    size_t size;
+} conf_report_file;
+
+static pco_status conf_report_open(conf_report_file *file, pco_error *err)
+{
+    *file = (conf_report_file){0};
+    file->file = open_memstream(&file->text, &file->size);
+    return file->file ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
+}
+
+/* Writes it to FOLDER/NAME when `status` is OK; `digest` (may be NULL) is the text's. */
+static pco_status conf_report_close(conf_report_file *file, const char *folder, const char *name,
+                                    char *digest, pco_status status, pco_error *err)
+{
+    char path[1024];
+    int bad = ferror(file->file) != 0;
+    if (fclose(file->file) != 0) bad = 1;
+    if (!status && bad) status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for %s", name);
+    if (!status && digest) {
+        pco_sha256 sha;
+        pco_sha256_start(&sha);
+        pco_sha256_add(&sha, file->text, file->size);
+        pco_sha256_finish_text(&sha, digest);
+    }
+    conf_report_path(path, sizeof path, folder, name);
+    if (!status) status = pco_file_write(path, file->text, file->size, err);
+    free(file->text);
+    return status;
+}
+
+static pco_status conf_report_html(const char *folder, const pco_conformance_report *report,
+                                   const pco_conformance_comparison *comparison, char *digest, pco_error *err)
+{
+    conf_report_file html;
+    pco_status status = conf_report_open(&html, err);
+    if (status) return status;
+    status = conf_html_write(report, comparison, html.file, err);
+    return conf_report_close(&html, folder, "report.html", digest, status, err);
+}
+
+static pco_status conf_report_junit(const char *folder, const pco_conformance_report *report, char *digest,
+                                    pco_error *err)
+{
+    conf_report_file junit;
+    pco_status status = conf_report_open(&junit, err);
+    if (status) return status;
+    conf_junit_write(report, junit.file);
+    return conf_report_close(&junit, folder, "junit.xml", digest, PCO_OK, err);
+}
+
+static pco_status conf_report_json(const char *folder, const pco_conformance_report *report,
+                                   const pco_conformance_comparison *comparison, const char *html,
+                                   const char *junit, pco_error *err)
+{
+    conf_report_file json;
+    cJSON *root;
+    pco_status status = conf_tree_make(report, comparison, true, &root, err);
+    if (status) return status;
+    cJSON *files = cJSON_AddObjectToObject(root, "files");
+    if (!cJSON_AddStringToObject(files, "report.html", html) ||
+        !cJSON_AddStringToObject(files, "junit.xml", junit))
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
+    if (!status) status = conf_seal(root, err);
+    if (!status) status = conf_report_open(&json, err);
+    if (!status) {
+        conf_tree_print(root, json.file);
+        status = conf_report_close(&json, folder, "report.json", NULL, PCO_OK, err);
+    }
+    cJSON_Delete(root);
+    return status;
+}
+
+pco_status pco_conformance_report_write(const char *folder, const pco_conformance_report *report,
+                                        const pco_conformance_comparison *comparison, pco_error *err)
+{
+    char html[PCO_SHA256_TEXT], junit[PCO_SHA256_TEXT];
+    pco_conformance_report whole = *report;
+    time_t now = time(NULL);
+    struct tm utc;
+    snprintf(whole.program, sizeof whole.program, "%s", PCO_VERSION);
+    strftime(whole.written, sizeof whole.written, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    whole.suite_version = PCO_CONFORMANCE_SUITE_VERSION;
+    pco_conformance_suite_hash(report->options.tier, whole.suite_hash);
+    pco_status status = pco_conformance_report_check_folder(folder, err);
+    if (!status) status = conf_report_make_folder(folder, err);
+    if (!status) status = conf_report_html(folder, &whole, comparison, html, err);
+    if (!status) status = conf_report_junit(folder, &whole, junit, err);
+    if (!status) status = conf_report_json(folder, &whole, comparison, html, junit, err);
+    return status;
 }

@@ -162,15 +162,15 @@ static void conf_run_judge(const conf_run_state *run, uint64_t seed, pco_conform
 /* How often each tier runs a case for the same bits, and how many rows it runs alone. */
 static int conf_run_repeats(pco_conformance_tier tier)
 {
-    return tier == PCO_CONFORMANCE_FULL ? 100 : tier == PCO_CONFORMANCE_STANDARD ? 10 : 3;
+    return tier >= PCO_CONFORMANCE_FULL ? 100 : tier == PCO_CONFORMANCE_STANDARD ? 10 : 3;
 }
 
 /* In the short tiers only for real data: a piece often means another pipeline, and software drivers compile
  * slowly. */
 static int conf_run_rows(pco_conformance_tier tier, conf_regime regime)
 {
-    if (tier != PCO_CONFORMANCE_FULL && tier != PCO_CONFORMANCE_STANDARD) return regime == CONF_REAL;
-    return tier == PCO_CONFORMANCE_FULL ? 8 : 3;
+    if (tier == PCO_CONFORMANCE_QUICK || tier == PCO_CONFORMANCE_TINY) return regime == CONF_REAL;
+    return tier >= PCO_CONFORMANCE_FULL ? 8 : 3;
 }
 
 static bool conf_run_has_results(const conf_run_state *run)
@@ -180,8 +180,8 @@ static bool conf_run_has_results(const conf_run_state *run)
     return true;
 }
 
-static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_options *options,
-                                   pco_conformance_case *result, pco_error *err)
+static pco_status conf_run_once(conf_run_state *run, const pco_conformance_options *options,
+                                pco_conformance_case *result, pco_error *err)
 {
     pco_status status = conf_run_propose(run, err);
     if (!status) status = conf_run_times(run, PCO_NONE, conf_run_repeats(options->tier), NULL, err);
@@ -194,12 +194,32 @@ static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_op
                                  conf_run_rows(options->tier, run->problem->one->regime), err);
     if (status) {
         bool unsupported = status == PCO_ERROR_UNSUPPORTED;
-        result->state = unsupported ? PCO_CASE_UNSUPPORTED : PCO_CASE_FAIL;
+        result->state = unsupported                       ? PCO_CASE_UNSUPPORTED
+                        : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
+                                                          : PCO_CASE_FAIL;
         result->ratio = unsupported ? 0.0 : INFINITY;
         snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
     }
     conf_run_clear(run);
     return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
+}
+
+/* What fails is run once more on the same data: right once and wrong once is a verdict of its own. */
+static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_options *options,
+                                   pco_conformance_case *result, pco_error *err)
+{
+    pco_conformance_case again = *result;
+    pco_status status = conf_run_once(run, options, result, err);
+    if (status || result->state != PCO_CASE_FAIL) return status;
+    status = conf_run_once(run, options, &again, err);
+    if (again.state == PCO_CASE_DEVICE_LOST || status) *result = again;
+    if (again.state != PCO_CASE_PASS && again.state != PCO_CASE_MISTRUSTED) return status;
+    char detail[sizeof result->detail];
+    snprintf(detail, sizeof detail, "wrong once and right once on the same data; wrong: %.440s",
+             result->detail);
+    memcpy(result->detail, detail, sizeof detail);
+    result->state = PCO_CASE_FLAKY;
+    return status;
 }
 
 static pco_conformance_case conf_run_result(const pco_conformance_device *device, const conf_case *one,
@@ -242,6 +262,7 @@ static pco_status conf_run_variants(conf_run_state *run, const pco_conformance_o
         if (count) result.variant = names[v];
         result.width = conf_run_width(result.variant);
         if (options->variant && fnmatch(options->variant, result.variant, 0) != 0) continue;
+        if (options->begin && !options->begin(options->user, &result, 0)) continue;
         run->problem->node.variant = program->variants && count ? v : PCO_NONE;
         status = conf_run_variant(run, options, &result, err);
         report(user, &result);
@@ -255,6 +276,7 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
                          pco_error *err)
 {
     pco_conformance_case result = conf_run_result(device, one, options);
+    if (options->begin && !options->begin(options->user, &result, 1)) return PCO_OK;
     if (one->regime == CONF_SPECIAL && !device->info->contract.nan_inf) {
         result.state = PCO_CASE_NOT_PROMISED;
         snprintf(result.detail, sizeof result.detail, "the contract does not promise NaN and infinity");
@@ -273,7 +295,9 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
             conf_problem_clear(&problem);
             return status;
         }
-        result.state = can == PCO_ERROR_UNSUPPORTED ? PCO_CASE_UNSUPPORTED : PCO_CASE_FAIL;
+        result.state = can == PCO_ERROR_UNSUPPORTED   ? PCO_CASE_UNSUPPORTED
+                       : can == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
+                                                      : PCO_CASE_FAIL;
         if (can == PCO_ERROR_DEVICE_LOST) status = can;
     } else {
         result.state = PCO_CASE_FAIL;

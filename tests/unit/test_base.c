@@ -3,6 +3,7 @@
 
 #include "base/env.h"
 #include "base/file.h"
+#include "base/sha256.h"
 #include "base/threads.h"
 #include "runtime/cache.h"
 
@@ -40,6 +41,40 @@ static void test_file(void **state)
     check_fails(pco_map_open("/nonexistent/model", &map, &err), PCO_ERROR_IO, "/nonexistent/model");
     check_fails(pco_map_open(folder, &map, &err), PCO_ERROR_IO, "not a regular file");
     check_fails(pco_file_write("/nonexistent/out", "x", 1, &err), PCO_ERROR_IO, "/nonexistent/out");
+}
+
+/* The examples of FIPS 180-4 and its test vectors: none, one and two blocks, a million bytes, odd portions.
+ */
+static void test_sha256(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *digest;
+    } cases[] = {
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+        {"abcdefghbcdefghicdefghijdefghijkefghijklfghijklmghijklmnhijklmnoijklmnopjklmnopqklmnopqrlmnopqrs"
+         "mnopqrstnopqrstu",
+         "cf5b16a778af8380036ce59e7b0492370b249b11e8f07a51afac45037afee9d1"},
+    };
+    pco_sha256 sha;
+    char digest[PCO_SHA256_TEXT], many[1000];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pco_sha256_start(&sha);
+        pco_sha256_add(&sha, cases[i].text, strlen(cases[i].text));
+        pco_sha256_finish_text(&sha, digest);
+        assert_string_equal(digest, cases[i].digest);
+    }
+    memset(many, 'a', sizeof many);
+    for (size_t portion = 1; portion <= 1000; portion = portion * 3 + 1) {
+        pco_sha256_start(&sha);
+        for (size_t done = 0; done < 1000000; done += portion)
+            pco_sha256_add(&sha, many, done + portion > 1000000 ? 1000000 - done : portion);
+        pco_sha256_finish_text(&sha, digest);
+        assert_string_equal(digest, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    }
 }
 
 static void test_cache(void **state)
@@ -100,7 +135,9 @@ static void test_environment(void **state)
     (void)state;
     static const struct {
         const char *name, *value, *word;
-    } bad[] = {{"PORTICO_THREADS", "0", "1 to 1024"}, {"PORTICO_THREADS", "4x", "'4x'"}, {"PORTICO_LOG", "loud", "debug"},
+    } bad[] = {{"PORTICO_THREADS", "0", "1 to 1024"},
+               {"PORTICO_THREADS", "4x", "'4x'"},
+               {"PORTICO_LOG", "loud", "debug"},
                {"PORTICO_FALLBACK", "maybe", "warn, error, silent"}};
     pco_config config;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -117,7 +154,8 @@ static void test_environment(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_file), cmocka_unit_test(test_cache),
-                                       cmocka_unit_test(test_threads), cmocka_unit_test(test_environment)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_file), cmocka_unit_test(test_sha256),
+                                       cmocka_unit_test(test_cache), cmocka_unit_test(test_threads),
+                                       cmocka_unit_test(test_environment)};
     return cmocka_run_group_tests_name("base", tests, make_folder, remove_folder);
 }

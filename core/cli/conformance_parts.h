@@ -1,0 +1,35 @@
+/* The parts of `portico conformance`. */
+#ifndef PCO_CLI_CONFORMANCE_PARTS_H
+#define PCO_CLI_CONFORMANCE_PARTS_H
+
+#include "cli/cli.h"
+#include "cli/conformance_report.h"
+#include "conformance.h"
+
+typedef struct conformance_arguments {
+    const char *devices, *log, *waivers;
+    int json, verbose, in_process, fail_fast;
+    uint32_t max_failures, jobs; /* jobs 0: by the device */
+    double timeout, minutes;     /* 0: by the tier; no limit */
+    cli_report report;
+    pco_conformance_options options;
+    /* of a worker process */
+    int worker;
+    const char *plugin, *id;
+    uint32_t index;
+} conformance_arguments;
+
+/* Judges the devices entries[indices[count]] and prints what was found; returns the exit status
+ * (conformance_run.c). */
+int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry,
+                        const uint32_t *indices, uint32_t count);
+
+/* What a worker process does (conformance_worker.c). */
+int conformance_worker(const conformance_arguments *arguments);
+
+/* Prints what was found, and judges it; `waivers` may be NULL (conformance_print.c). */
+int conformance_report(const conformance_arguments *arguments, const pco_conformance_result *results,
+                       const pco_conformance_device *devices, uint32_t count,
+                       const pco_conformance_waivers *waivers, int interrupted);
+
+#endif

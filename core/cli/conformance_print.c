@@ -1,0 +1,131 @@
+/* What `portico conformance` prints: a table per device, what went wrong, and the verdict. */
+#include "cli/conformance_parts.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "0.123", "inf", or "0" for exact rows. */
+static const char *conformance_ratio(double ratio, char *text)
+{
+    snprintf(text, 32, isinf(ratio) ? "inf" : ratio == 0 ? "0" : "%.3f", ratio);
+    return text;
+}
+
+/* States that are rare have a column only where there is one of them. */
+static const struct conformance_column {
+    pco_conformance_state state;
+    const char *title;
+} COLUMNS[] = {{PCO_CASE_MISTRUSTED, "mistr."}, {PCO_CASE_WAIVED, "waived"}, {PCO_CASE_FLAKY, "flaky"},
+               {PCO_CASE_CRASHED, "crashed"},   {PCO_CASE_HUNG, "hung"},     {PCO_CASE_DEVICE_LOST, "lost"}};
+enum { N_COLUMNS = sizeof COLUMNS / sizeof COLUMNS[0] };
+
+static void conformance_row(const pco_conformance_result *result, const pco_conformance_op *op)
+{
+    char median[32], most[32];
+    uint32_t cases = 0, bad = 0;
+    for (int s = 0; s < PCO_CASE_STATES; s++) {
+        cases += op->count[s];
+        if (pco_conformance_state_is_bad((pco_conformance_state)s)) bad += op->count[s];
+    }
+    printf("  %-29s %6u %6u %5u", op->name, cases, op->count[PCO_CASE_PASS], op->count[PCO_CASE_FAIL]);
+    for (int c = 0; c < N_COLUMNS; c++)
+        if (result->count[COLUMNS[c].state]) printf(" %7u", op->count[COLUMNS[c].state]);
+    printf(" %7u %8u  %7s %7s%s\n", op->count[PCO_CASE_UNSUPPORTED], op->variants,
+           conformance_ratio(op->median_ratio, median), conformance_ratio(op->max_ratio, most),
+           bad ? "  <- fails" : "");
+}
+
+static void conformance_totals(const pco_conformance_result *result)
+{
+    printf("  %u passed, %u failed, %u mistrusted, %u unsupported, %u not promised",
+           result->count[PCO_CASE_PASS], result->count[PCO_CASE_FAIL], result->count[PCO_CASE_MISTRUSTED],
+           result->count[PCO_CASE_UNSUPPORTED], result->count[PCO_CASE_NOT_PROMISED]);
+    for (int s = PCO_CASE_WAIVED; s < PCO_CASE_STATES; s++)
+        if (result->count[s])
+            printf(", %u %s", result->count[s], pco_conformance_state_name((pco_conformance_state)s));
+    printf("; tier %s, seed %" PRIu64, pco_conformance_tier_name(result->tier), result->seed);
+    if (result->rounds) printf(" and on, %u rounds", result->rounds);
+    printf(", %.1f s\n", result->seconds);
+    if (result->status) printf("  stopped: %s\n", result->message);
+}
+
+static void conformance_table(const pco_conformance_result *result, const pco_conformance_device *device)
+{
+    printf("%s: %s, %s\n", device->id, device->info->name, device->info->driver);
+    printf("  %-29s %6s %6s %5s", "op", "cases", "pass", "fail");
+    for (int c = 0; c < N_COLUMNS; c++)
+        if (result->count[COLUMNS[c].state]) printf(" %7s", COLUMNS[c].title);
+    printf(" %7s %8s  %7s %7s\n", "unsup.", "variants", "median", "max");
+    for (uint32_t i = 0; i < result->n_ops; i++) conformance_row(result, &result->ops[i]);
+    if (result->n_ops == 0)
+        printf("  nothing was tested%s\n", result->status ? "" : ": no case has such a variant");
+    for (uint32_t i = 0; i < result->n_ops; i++)
+        if (result->ops[i].count[PCO_CASE_UNSUPPORTED]) {
+            printf("  unsupported: ");
+            int column = 15 + printf("%s: ", result->ops[i].name);
+            cli_wrap(result->ops[i].reason, column, 15);
+        }
+    conformance_totals(result);
+}
+
+/* Describes the first `most` cases that went wrong. */
+static void conformance_failures(const pco_conformance_result *result, uint32_t most)
+{
+    uint32_t shown = 0, all = 0;
+    for (uint32_t i = 0; i < result->n_cases; i++) {
+        const pco_conformance_case *one = &result->cases[i];
+        if (!pco_conformance_state_is_bad(one->state) || all++ >= most) continue;
+        shown++;
+        printf("\n  %s #%08x %s, variant %s: %s\n", one->op_name, one->id, one->label, one->variant,
+               pco_conformance_state_name(one->state));
+        printf("    ");
+        cli_wrap(one->detail, 4, 4);
+        if (one->wrong) printf("    error / bound: %.3g\n", one->ratio);
+        printf("    again: %s\n", one->repeat);
+    }
+    if (all > shown) printf("\n  and %u more\n", all - shown);
+}
+
+/* Expectations that the run did not meet. */
+static void conformance_waivers(const pco_conformance_waivers *waivers, FILE *file)
+{
+    const pco_conformance_waiver *rows;
+    uint32_t count = waivers ? pco_conformance_waivers_list(waivers, &rows) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        if (rows[i].passed && !rows[i].waived)
+            fprintf(file, "waiver of line %u is no longer needed: all that it covers passed (%u): %s\n",
+                    rows[i].line, rows[i].passed, rows[i].reason);
+        else if (rows[i].passed)
+            fprintf(file,
+                    "waiver of line %u is too wide: %u of the records that it covers passed, %u failed: %s\n",
+                    rows[i].line, rows[i].passed, rows[i].waived, rows[i].reason);
+    }
+}
+
+int conformance_report(const conformance_arguments *arguments, const pco_conformance_result *results,
+                       const pco_conformance_device *devices, uint32_t count,
+                       const pco_conformance_waivers *waivers, int interrupted)
+{
+    pco_error err;
+    if (arguments->json) {
+        if (pco_conformance_write_json(results, devices, count, stdout, &err)) return cli_fail(&err);
+    } else {
+        for (uint32_t i = 0; i < count; i++) {
+            if (i) putchar('\n');
+            conformance_table(&results[i], &devices[i]);
+            conformance_failures(&results[i], arguments->max_failures);
+        }
+    }
+    fflush(stdout);
+    conformance_waivers(waivers, stderr);
+    if (cli_report_end(&arguments->report, &arguments->options, results, devices, count)) interrupted = 1;
+    pco_conformance_verdict verdict = pco_conformance_judge(results, count);
+    fprintf(stderr, "conformance: %s\n",
+            verdict == PCO_VERDICT_FAIL || interrupted ? "FAILED"
+            : verdict == PCO_VERDICT_PASS              ? "passed"
+                                                       : "NOTHING TESTED on a device");
+    if (verdict == PCO_VERDICT_FAIL || interrupted) return CLI_FAILED;
+    return verdict == PCO_VERDICT_PASS ? CLI_OK : CLI_USAGE;
+}

@@ -1,0 +1,35 @@
+/* Reports of portico conformance: --report, --baseline, --verify, --rerun. */
+#ifndef PCO_CLI_CONFORMANCE_REPORT_H
+#define PCO_CLI_CONFORMANCE_REPORT_H
+
+#include "cli/cli.h"
+
+#include "report.h"
+
+typedef struct cli_report {
+    const char *folder, *baseline, *verify; /* NULL: not asked for */
+    uint32_t rerun;
+    double factor;                 /* 0: the default */
+    int json;                      /* stdout is an object: tables go nowhere */
+    pco_conformance_report before; /* the baseline, once it has been read */
+} cli_report;
+
+/* As cli_option, for the options above. */
+int cli_report_option(int argc, char **argv, int *i, cli_report *report);
+
+/* Before a run: can the folder be written to, is the baseline a report? Returns the exit status. */
+int cli_report_begin(cli_report *report);
+
+/* After it: compares and writes what was asked for. Returns CLI_OK; CLI_FAILED after a regression or an
+ * error. */
+int cli_report_end(const cli_report *report, const pco_conformance_options *options,
+                   const pco_conformance_result *results, const pco_conformance_device *devices,
+                   uint32_t count);
+
+/* --verify: `devices` are those to repeat cases on (NULL: those that the report names), `seed` draws them (0:
+ * the clock does). Returns the exit status. */
+int cli_report_verify(cli_report *report, const char *devices, uint64_t seed);
+
+void cli_report_clear(cli_report *report);
+
+#endif

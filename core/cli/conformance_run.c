@@ -1,0 +1,246 @@
+/* Devices in turn: in worker processes, or in this one. */
+#include "cli/conformance_parts.h"
+
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static volatile sig_atomic_t conformance_interrupted;
+
+static void conformance_interrupt(int number)
+{
+    (void)number;
+    conformance_interrupted = 1;
+}
+
+/* What the callback needs. */
+typedef struct conformance_watch {
+    const conformance_arguments *arguments;
+    cli_progress progress;
+    char unit[64];
+    uint32_t failed;
+} conformance_watch;
+
+static int conformance_progress(void *user, const pco_conformance_progress *progress)
+{
+    conformance_watch *watch = user;
+    const pco_conformance_case *last = progress->last;
+    if (watch->arguments->verbose) {
+        cli_progress_end(&watch->progress);
+        fprintf(stderr, "%s %s #%08x %s [%s]: %s, error/bound %.3g%s%s\n", progress->device->id,
+                last->op_name, last->id, last->label, last->variant, pco_conformance_state_name(last->state),
+                last->ratio, *last->detail ? ": " : "", last->detail);
+    }
+    if (pco_conformance_state_is_bad(last->state)) {
+        if (watch->failed++ < 3 && !watch->arguments->verbose) {
+            cli_progress_end(&watch->progress);
+            fprintf(stderr, "%s: %s: %s: %s\n", progress->device->id, last->op_name,
+                    pco_conformance_state_name(last->state), last->repeat);
+        }
+        snprintf(watch->unit, sizeof watch->unit, "cases, %u bad,", watch->failed);
+    }
+    cli_progress_update(&watch->progress, progress->done, progress->total);
+    return !conformance_interrupted &&
+           !(watch->arguments->fail_fast && pco_conformance_state_is_bad(last->state));
+}
+
+/* ---- worker processes ---- */
+
+/* Software devices run their kernels on all processors, but compile them on one; a GPU is not shared. */
+static uint32_t conformance_jobs(const conformance_arguments *arguments, const pco_device_info *info)
+{
+    enum { MOST = 16 }; /* each has the driver's threads and memory besides */
+    cpu_set_t set;
+    if (arguments->jobs) return arguments->jobs;
+    if (info->type != PCO_DEVICE_CPU && info->type != PCO_DEVICE_SOFTWARE) return 1;
+    int processors = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    return processors < 1 ? 1 : processors > MOST ? MOST : (uint32_t)processors;
+}
+
+typedef struct conformance_run {
+    const conformance_arguments *arguments;
+    const pco_registry *registry;
+    conformance_watch watch;
+    pco_conformance_log *log;
+    pco_conformance_waivers *waivers;
+    double deadline;
+    uint32_t resumed;
+    int failed; /* an error of the run itself, which was printed */
+} conformance_run;
+
+static pco_status conformance_isolated(conformance_run *run, const pco_conformance_options *options,
+                                       const pco_device_entry *entry, const pco_conformance_device *device,
+                                       pco_conformance_result *result, pco_error *err)
+{
+    const pco_plugin_entry *plugins;
+    char tier[16], seed[24], index[12];
+    pco_registry_plugins(run->registry, &plugins);
+    snprintf(tier, sizeof tier, "%s", pco_conformance_tier_name(options->tier));
+    snprintf(seed, sizeof seed, "%" PRIu64, options->seed);
+    snprintf(index, sizeof index, "%" PRIu32, entry->index);
+    char *command[20] = {"/proc/self/exe",
+                         "conformance",
+                         "--worker",
+                         "--plugin",
+                         (char *)plugins[entry->plugin].path,
+                         "--index",
+                         index,
+                         "--id",
+                         (char *)entry->id,
+                         "--tier",
+                         tier,
+                         "--seed",
+                         seed};
+    int n = 13;
+    if (options->variant) command[n++] = "--variant", command[n++] = (char *)options->variant;
+    if (options->judging == PCO_JUDGE_NMSE) command[n++] = "--judge", command[n++] = "nmse";
+    if (options->judging == PCO_JUDGE_FIELD) command[n++] = "--judge", command[n++] = "field";
+    pco_conformance_isolation isolation = {
+        .command = command,
+        .jobs = conformance_jobs(run->arguments, &entry->info),
+        .timeout = run->arguments->timeout > 0             ? run->arguments->timeout
+                   : options->tier >= PCO_CONFORMANCE_FULL ? 600
+                                                           : 120,
+        .log = run->log,
+        .waivers = run->waivers,
+        .interrupted = &conformance_interrupted,
+        .deadline = run->deadline,
+    };
+    pco_status status = pco_conformance_run_isolated(options, &isolation, device, result, err);
+    run->resumed += isolation.resumed;
+    return status;
+}
+
+/* ---- in this process, for debuggers ---- */
+
+static pco_status conformance_direct(conformance_run *run, const pco_conformance_options *options,
+                                     const pco_device_entry *entry, pco_conformance_device *device,
+                                     pco_conformance_result *result, pco_error *err)
+{
+    const pco_plugin_entry *plugins;
+    pco_registry_plugins(run->registry, &plugins);
+    const pco_plugin_entry *plugin = &plugins[entry->plugin];
+    *result = (pco_conformance_result){.device_id = entry->id, .tier = options->tier, .seed = options->seed};
+    pco_status status = plugin->plugin->open(plugin->backend, entry->index, &device->device, err);
+    if (status) {
+        result->status = status;
+        snprintf(result->message, sizeof result->message, "it cannot be opened: %.220s", err->message);
+        return PCO_OK;
+    }
+    device->plugin = plugin->plugin;
+    status = pco_conformance_run(options, device, 1, result, err);
+    if (!status && run->waivers) status = pco_conformance_waive(run->waivers, device, result, err);
+    plugin->plugin->device->close(device->device);
+    device->device = NULL;
+    return status;
+}
+
+/* ---- all devices ---- */
+
+/* One device with one seed. Returns 0 when the run is to end. */
+static int conformance_device(conformance_run *run, uint64_t seed, const pco_device_entry *entry,
+                              pco_conformance_device *device, pco_conformance_result *result)
+{
+    pco_conformance_options options = run->arguments->options;
+    pco_error err = {""};
+    options.seed = seed;
+    options.progress = conformance_progress;
+    options.user = &run->watch;
+    snprintf(run->watch.unit, sizeof run->watch.unit, "cases");
+    run->watch.failed = 0;
+    cli_progress_start(&run->watch.progress, device->id, run->watch.unit);
+    pco_status status = run->arguments->in_process
+                            ? conformance_direct(run, &options, entry, device, result, &err)
+                            : conformance_isolated(run, &options, entry, device, result, &err);
+    cli_progress_end(&run->watch.progress);
+    if (status && status != PCO_ERROR_CANCELLED) {
+        cli_error("%s: %s", entry->id, err.message);
+        run->failed = 1;
+    }
+    return status == PCO_OK;
+}
+
+/* A soak goes on with new seeds until its time is up, it is interrupted, or no device is left. */
+static void conformance_soak(conformance_run *run, const pco_device_entry *entries, const uint32_t *indices,
+                             uint32_t count, pco_conformance_device *devices, pco_conformance_result *results)
+{
+    uint32_t usable = 1;
+    for (uint64_t round = 1; !conformance_interrupted && !run->failed && usable; round++) {
+        usable = 0;
+        for (uint32_t i = 0; i < count && !conformance_interrupted && !run->failed; i++) {
+            pco_conformance_result more;
+            pco_error err;
+            if (run->deadline > 0 && cli_seconds() >= run->deadline) return;
+            if (results[i].status) continue;
+            usable++;
+            conformance_device(run, run->arguments->options.seed + round, &entries[indices[i]], &devices[i],
+                               &more);
+            if (more.status == PCO_ERROR_CANCELLED) more.status = PCO_OK; /* that is how a soak ends */
+            if (pco_conformance_add_round(&results[i], &more, &err)) {
+                cli_error("%s", err.message);
+                run->failed = 1;
+            }
+            pco_conformance_clear(&more, 1);
+        }
+    }
+}
+
+static int conformance_open_files(conformance_run *run, const pco_conformance_device *devices, uint32_t count)
+{
+    const conformance_arguments *arguments = run->arguments;
+    pco_error err;
+    pco_status status = PCO_OK;
+    if (arguments->waivers) status = pco_conformance_waivers_read(arguments->waivers, &run->waivers, &err);
+    if (!status && arguments->log)
+        status =
+            pco_conformance_log_open(arguments->log, &arguments->options, devices, count, &run->log, &err);
+    if (!status) return 1;
+    cli_error("%s", err.message);
+    return 0;
+}
+
+int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry,
+                        const uint32_t *indices, uint32_t count)
+{
+    const pco_device_entry *entries;
+    pco_registry_devices(registry, &entries);
+    pco_conformance_device *devices = calloc(count, sizeof *devices);
+    pco_conformance_result *results = calloc(count, sizeof *results);
+    conformance_run run = {.arguments = arguments, .registry = registry, .watch = {.arguments = arguments}};
+    int soak = arguments->options.tier == PCO_CONFORMANCE_SOAK, status = CLI_FAILED;
+    uint32_t done = 0;
+    if (arguments->minutes > 0) run.deadline = cli_seconds() + 60 * arguments->minutes;
+    if (!devices || !results) {
+        cli_error("out of host memory");
+        goto done;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        devices[i] =
+            (pco_conformance_device){.info = &entries[indices[i]].info, .id = entries[indices[i]].id};
+    status = CLI_USAGE;
+    if (!conformance_open_files(&run, devices, count)) goto done;
+    signal(SIGINT, conformance_interrupt);
+    for (int go = 1; go && done < count && !conformance_interrupted; done++)
+        go = conformance_device(&run, arguments->options.seed, &entries[indices[done]], &devices[done],
+                                &results[done]) ||
+             soak;
+    for (uint32_t i = 0; i < done && soak; i++) {
+        results[i].rounds = 1;
+        if (results[i].status == PCO_ERROR_CANCELLED) results[i].status = PCO_OK;
+    }
+    if (soak && !run.failed) conformance_soak(&run, entries, indices, done, devices, results);
+    signal(SIGINT, SIG_DFL);
+    if (run.resumed) fprintf(stderr, "conformance: %u cases were in the log already\n", run.resumed);
+    if (conformance_interrupted && !soak) cli_error("interrupted");
+    status = conformance_report(arguments, results, devices, done, run.waivers,
+                                run.failed || (!soak && done < count) || (!soak && conformance_interrupted));
+    pco_conformance_clear(results, done);
+done:
+    pco_conformance_log_close(run.log);
+    pco_conformance_waivers_destroy(run.waivers);
+    free(devices);
+    free(results);
+    return status;
+}

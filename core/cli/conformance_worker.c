@@ -1,0 +1,48 @@
+/* A worker process of `portico conformance`: loads one plugin, and judges one device of it for the parent. */
+#include "cli/conformance_parts.h"
+
+#include "runtime/host.h"
+#include "runtime/loader.h"
+
+typedef struct worker_device {
+    const conformance_arguments *arguments;
+    pco_host_state host;
+    const pco_plugin *plugin;
+    pco_backend *backend;
+    pco_device *device;
+    pco_device_info info;
+} worker_device;
+
+static pco_status worker_open(void *user, pco_conformance_device *device, pco_error *err)
+{
+    worker_device *worker = user;
+    const conformance_arguments *arguments = worker->arguments;
+    void *handle;
+    pco_status status = pco_loader_open(arguments->plugin, &handle, &worker->plugin, err);
+    if (!status) status = worker->plugin->create(&worker->host.table, &worker->backend, err);
+    if (status) return status;
+    worker->info.size = sizeof worker->info;
+    status = worker->plugin->describe(worker->backend, arguments->index, &worker->info, err);
+    if (!status) status = worker->plugin->open(worker->backend, arguments->index, &worker->device, err);
+    *device = (pco_conformance_device){worker->plugin, worker->device, &worker->info, arguments->id};
+    return status;
+}
+
+int conformance_worker(const conformance_arguments *arguments)
+{
+    pco_config config;
+    pco_error err;
+    worker_device worker = {.arguments = arguments};
+    if (!arguments->plugin || !arguments->id) {
+        cli_error("conformance: --worker is for `portico conformance` itself");
+        return CLI_USAGE;
+    }
+    pco_status status = pco_config_read(&config, &err);
+    if (!status) status = pco_host_init(&worker.host, &config, &err);
+    if (status) return cli_fail(&err);
+    status = pco_conformance_serve(&arguments->options, worker_open, &worker, &err);
+    if (worker.device) worker.plugin->device->close(worker.device);
+    if (worker.backend && worker.plugin->destroy) worker.plugin->destroy(worker.backend);
+    pco_host_release(&worker.host);
+    return status ? CLI_FAILED : CLI_OK;
+}

@@ -1,0 +1,33 @@
+/* What the files of the HTML page share. */
+#ifndef CONF_REPORT_HTML_H
+#define CONF_REPORT_HTML_H
+
+#include "report_parts.h"
+
+enum { CONF_HTML_SHOWN = 200, CONF_HTML_WORST = 12 }; /* failures and closest cases per device */
+
+void conf_html_text(FILE *file, const char *text);
+/* A class for the colour of a state: "pass", "bad", "warn" or "". */
+const char *conf_html_class(pco_conformance_state state);
+/* "0.123", "1.2e-05", "inf", "0". */
+const char *conf_html_ratio(double ratio, char text[32]);
+
+/* The strip of error / bound of one op: a histogram on a logarithmic scale, the median, the bound. */
+void conf_html_plot(FILE *file, const pco_conformance_result *result, const pco_conformance_op *op);
+void conf_html_axis(FILE *file);
+
+/* Op by op: type x regime, and variant x width, with the number of cases in each cell. */
+pco_status conf_html_coverage(FILE *file, const pco_conformance_result *result, pco_error *err) PCO_NODISCARD;
+
+/* Cards: what failed, what came closest to its bound, what was refused, what is waived. */
+pco_status conf_html_failures(FILE *file, const pco_conformance_result *result, pco_error *err) PCO_NODISCARD;
+pco_status conf_html_worst(FILE *file, const pco_conformance_result *result, pco_error *err) PCO_NODISCARD;
+void conf_html_unsupported(FILE *file, const pco_conformance_result *result);
+void conf_html_waived(FILE *file, const pco_conformance_result *result);
+void conf_html_changes(FILE *file, const pco_conformance_report *report,
+                       const pco_conformance_comparison *comparison, uint32_t device);
+
+/* Device, driver, limits, contract. */
+void conf_html_facts(FILE *file, const pco_device_info *info);
+
+#endif

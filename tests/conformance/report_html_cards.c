@@ -1,0 +1,249 @@
+/* The lists of the page: failures, closest cases, refusals, waivers, changes since the baseline. */
+#include "report_html.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void conf_cards_figures(FILE *file, const pco_conformance_case *one)
+{
+    if (one->element < 0) return;
+    fprintf(file,
+            "<div class=\"figures\">element %" PRId64 " of %" PRId64
+            ": got <b>%.9g</b>, expected <b>%.9g</b>, bound %.3g",
+            one->element, one->elements, one->got, one->expected, one->bound);
+    if (one->wrong) fprintf(file, "; <b>%" PRId64 "</b> elements outside", one->wrong);
+    fputs("</div>", file);
+}
+
+static void conf_cards_case(FILE *file, const pco_conformance_case *one)
+{
+    char ratio[32];
+    fprintf(file,
+            "<li class=\"%s\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32 "</span><span>",
+            conf_html_class(one->state), one->op_name, one->id);
+    conf_html_text(file, *one->variant ? one->variant : "refused");
+    if (one->width) fprintf(file, ", width %" PRIu32, one->width);
+    fputs("</span>", file);
+    if (one->state != PCO_CASE_PASS)
+        fprintf(file, "<span class=\"pill %s\">%s</span>", conf_html_class(one->state),
+                pco_conformance_state_name(one->state));
+    if (pco_conformance_state_is_judged(one->state))
+        fprintf(file, "<span class=\"ratio\">error / bound <b>%s</b></span>",
+                conf_html_ratio(one->ratio, ratio));
+    fputs("</div><div class=\"label mono\">", file);
+    conf_html_text(file, one->label);
+    fputs("</div>", file);
+    if (one->detail[0]) {
+        fputs("<div>", file);
+        conf_html_text(file, one->detail);
+        fputs("</div>", file);
+    }
+    if (pco_conformance_state_is_judged(one->state)) conf_cards_figures(file, one);
+    if (one->repeat[0]) {
+        fputs("<code class=\"run\">", file);
+        conf_html_text(file, one->repeat);
+        fputs("</code>", file);
+    }
+    fputs("</li>\n", file);
+}
+
+static int conf_cards_order(const void *left, const void *right)
+{
+    const pco_conformance_case *a = *(const pco_conformance_case *const *)left,
+                               *b = *(const pco_conformance_case *const *)right;
+    if (a->ratio != b->ratio) return a->ratio > b->ratio ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* Cases that are bad, or that passed with an error, the worst first; the caller frees them. */
+static const pco_conformance_case **conf_cards_select(const pco_conformance_result *result, bool bad,
+                                                      uint32_t *count)
+{
+    const pco_conformance_case **chosen = malloc((result->n_cases + 1) * sizeof *chosen);
+    *count = 0;
+    for (uint32_t i = 0; chosen && i < result->n_cases; i++) {
+        const pco_conformance_case *one = &result->cases[i];
+        if (bad ? pco_conformance_state_is_bad(one->state) : one->state == PCO_CASE_PASS && one->ratio > 0)
+            chosen[(*count)++] = one;
+    }
+    if (chosen) qsort(chosen, *count, sizeof *chosen, conf_cards_order);
+    return chosen;
+}
+
+pco_status conf_html_failures(FILE *file, const pco_conformance_result *result, pco_error *err)
+{
+    uint32_t count;
+    const pco_conformance_case **bad = conf_cards_select(result, true, &count);
+    if (!bad) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
+    if (count) {
+        fprintf(file, "<h3>What went wrong <small>%" PRIu32 " cases</small></h3><ul class=\"cards\">\n",
+                count);
+        for (uint32_t i = 0; i < count && i < CONF_HTML_SHOWN; i++) conf_cards_case(file, bad[i]);
+        fputs("</ul>\n", file);
+        if (count > CONF_HTML_SHOWN)
+            fprintf(file, "<p class=\"note\">And %" PRIu32 " more in report.json.</p>\n",
+                    count - CONF_HTML_SHOWN);
+    }
+    free(bad);
+    return PCO_OK;
+}
+
+pco_status conf_html_worst(FILE *file, const pco_conformance_result *result, pco_error *err)
+{
+    uint32_t count, shown = 0;
+    const pco_conformance_case **close = conf_cards_select(result, false, &count);
+    if (!close) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
+    if (count) {
+        fputs("<h3>Closest to the bound <small>of those that passed, one for each operation</small></h3>"
+              "<ul class=\"cards narrow\">\n",
+              file);
+        for (uint32_t i = 0; i < count && shown < CONF_HTML_WORST; i++) {
+            bool seen = false;
+            for (uint32_t j = 0; j < i && !seen; j++) seen = close[j]->op == close[i]->op;
+            if (seen) continue;
+            conf_cards_case(file, close[i]);
+            shown++;
+        }
+        fputs("</ul>\n", file);
+    }
+    free(close);
+    return PCO_OK;
+}
+
+/* Is this the first case of its op with that reason? Then `count` is how many there are. */
+static bool conf_cards_is_first(const pco_conformance_result *result, uint32_t index,
+                                pco_conformance_state state, uint32_t *count)
+{
+    const pco_conformance_case *one = &result->cases[index];
+    *count = 0;
+    if (one->state != state) return false;
+    for (uint32_t i = 0; i < result->n_cases; i++) {
+        const pco_conformance_case *other = &result->cases[i];
+        if (other->op != one->op || other->state != state || strcmp(other->detail, one->detail) != 0)
+            continue;
+        if (i < index) return false;
+        ++*count;
+    }
+    return true;
+}
+
+static void conf_cards_reasons(FILE *file, const pco_conformance_result *result, pco_conformance_state state,
+                               const char *title)
+{
+    uint32_t count;
+    if (result->count[state] == 0) return;
+    fprintf(file,
+            "<h3>%s <small>%" PRIu32
+            " cases</small></h3><div class=\"scroll\"><table class=\"list\"><thead><tr>"
+            "<th>operation</th><th class=\"n\">cases</th><th>why</th></tr></thead><tbody>\n",
+            title, result->count[state]);
+    for (uint32_t i = 0; i < result->n_cases; i++) {
+        if (!conf_cards_is_first(result, i, state, &count)) continue;
+        fprintf(file, "<tr><td class=\"op\">%s</td><td class=\"n\">%" PRIu32 "</td><td>",
+                result->cases[i].op_name, count);
+        conf_html_text(file, result->cases[i].detail);
+        fputs("</td></tr>\n", file);
+    }
+    fputs("</tbody></table></div>\n", file);
+}
+
+void conf_html_unsupported(FILE *file, const pco_conformance_result *result)
+{
+    conf_cards_reasons(file, result, PCO_CASE_UNSUPPORTED, "Unsupported");
+    conf_cards_reasons(file, result, PCO_CASE_NOT_PROMISED, "Not promised");
+}
+
+void conf_html_waived(FILE *file, const pco_conformance_result *result)
+{
+    if (result->count[PCO_CASE_WAIVED] == 0) {
+        fputs("<h3>Waivers</h3><p class=\"note\">None was used.</p>\n", file);
+        return;
+    }
+    fprintf(file,
+            "<h3>Waivers <small>%" PRIu32 " failures that were expected</small></h3><ul class=\"cards\">\n",
+            result->count[PCO_CASE_WAIVED]);
+    for (uint32_t i = 0, shown = 0; i < result->n_cases && shown < CONF_HTML_SHOWN; i++) {
+        const pco_conformance_case *one = &result->cases[i];
+        if (one->state != PCO_CASE_WAIVED) continue;
+        shown++;
+        fprintf(file,
+                "<li class=\"warn\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32
+                "</span><span>",
+                one->op_name, one->id);
+        conf_html_text(file, one->variant);
+        fputs("</span></div><div class=\"label mono\">", file);
+        conf_html_text(file, one->label);
+        fputs("</div><div><b>Waived:</b> ", file);
+        conf_html_text(file, one->waiver ? one->waiver : "no reason was given");
+        fputs("</div><div>", file);
+        conf_html_text(file, one->detail);
+        fputs("</div></li>\n", file);
+    }
+    fputs("</ul>\n", file);
+}
+
+/* ---- changes ---- */
+
+static void conf_cards_state(FILE *file, const pco_conformance_case *one)
+{
+    char ratio[32];
+    if (!one) {
+        fputs("<td>&ndash;</td>", file);
+        return;
+    }
+    fprintf(file, "<td><span class=\"pill %s\">%s</span>", conf_html_class(one->state),
+            pco_conformance_state_name(one->state));
+    if (pco_conformance_state_is_judged(one->state)) fprintf(file, " %s", conf_html_ratio(one->ratio, ratio));
+    fputs("</td>", file);
+}
+
+void conf_html_changes(FILE *file, const pco_conformance_report *report,
+                       const pco_conformance_comparison *comparison, uint32_t device)
+{
+    static const char *const TITLES[PCO_CHANGE_KINDS] = {"regression",  "fixed", "grown",
+                                                         "other state", "new",   "removed"};
+    uint32_t pair = comparison->pairs[device], shown = 0, all = 0;
+    fputs("<h3>Against the baseline</h3><p class=\"note\">", file);
+    if (pair == PCO_NONE) {
+        fputs("The earlier run has no such device.</p>\n", file);
+        return;
+    }
+    fprintf(file, "The run of %s, Portico %s, with driver <b>", comparison->before->written,
+            comparison->before->program);
+    conf_html_text(file, comparison->before->devices[pair].info->driver);
+    fputs("</b>; now <b>", file);
+    conf_html_text(file, report->devices[device].info->driver);
+    fprintf(file, "</b>. Grown: error / bound is above %g times what it was, and above 0.01%s.</p>\n",
+            comparison->factor, comparison->same_data ? "" : " (the seeds differ: not compared)");
+    for (uint32_t i = 0; i < comparison->n_changes; i++) {
+        const pco_conformance_change *change = &comparison->changes[i];
+        const pco_conformance_case *one = change->now ? change->now : change->before;
+        if (change->device != device || all++ >= CONF_HTML_SHOWN) continue;
+        if (shown++ == 0)
+            fputs("<div class=\"scroll\"><table "
+                  "class=\"list\"><thead><tr><th>change</th><th>case</th><th>variant</th>"
+                  "<th>before</th><th>now</th></tr></thead><tbody>\n",
+                  file);
+        fprintf(file,
+                "<tr><td><span class=\"pill %s\">%s</span></td><td><b>%s</b> <span class=\"mono\">#%08" PRIx32
+                "</span></td><td>",
+                change->kind == PCO_CHANGE_REGRESSION ? "bad"
+                : change->kind == PCO_CHANGE_FIXED    ? "pass"
+                : change->kind == PCO_CHANGE_GROWN    ? "warn"
+                                                      : "",
+                TITLES[change->kind], one->op_name, one->id);
+        conf_html_text(file, one->variant);
+        fputs("</td>", file);
+        conf_cards_state(file, change->before);
+        conf_cards_state(file, change->now);
+        fputs("</tr>\n", file);
+    }
+    if (shown) fputs("</tbody></table></div>\n", file);
+    if (all > shown)
+        fprintf(file, "<p class=\"note\">And %" PRIu32 " more in report.json.</p>\n", all - shown);
+    if (all == 0) fputs("<p>No difference.</p>\n", file);
+}

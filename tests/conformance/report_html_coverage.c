@@ -1,0 +1,148 @@
+/* The coverage table of one device: which of op x type x variant x width x regime was tested. */
+#include "report_html.h"
+
+#include "base/error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONF_COVER_TYPES = 16, CONF_COVER_REGIMES = 8, CONF_COVER_ROWS = 128 };
+
+typedef struct conf_cover_cell {
+    uint32_t tested, bad, unsupported;
+} conf_cover_cell;
+
+typedef struct conf_cover {
+    uint32_t n_types, n_regimes, n_rows, tested;
+    const char *types[CONF_COVER_TYPES], *regimes[CONF_COVER_REGIMES];
+    struct {
+        const char *variant;
+        uint32_t width;
+    } rows[CONF_COVER_ROWS];
+    conf_cover_cell cells[CONF_COVER_ROWS][CONF_COVER_TYPES][CONF_COVER_REGIMES];
+} conf_cover;
+
+typedef struct conf_cover_total {
+    uint32_t tested, unsupported, holes;
+} conf_cover_total;
+
+/* The place of `name` in a list, appended when it is new; the last place once the list is full. */
+static uint32_t conf_cover_name(const char **names, uint32_t *count, uint32_t capacity, const char *name)
+{
+    for (uint32_t i = 0; i < *count; i++)
+        if (strcmp(names[i], name) == 0) return i;
+    if (*count == capacity) return capacity - 1;
+    names[*count] = name;
+    return (*count)++;
+}
+
+/* The op's regimes in the suite's order, whatever came first. */
+static void conf_cover_regimes(conf_cover *cover, const pco_conformance_result *result, uint32_t op)
+{
+    static const char *const FIRST[] = {"exact", "random", "adversarial", "special"};
+    for (size_t f = 0; f < sizeof FIRST / sizeof *FIRST; f++)
+        for (uint32_t i = 0; i < result->n_cases; i++)
+            if (result->cases[i].op == op && strcmp(result->cases[i].regime, FIRST[f]) == 0)
+                conf_cover_name(cover->regimes, &cover->n_regimes, CONF_COVER_REGIMES, FIRST[f]);
+}
+
+static uint32_t conf_cover_row(conf_cover *cover, const pco_conformance_case *one)
+{
+    for (uint32_t i = 0; i < cover->n_rows; i++)
+        if (cover->rows[i].width == one->width && strcmp(cover->rows[i].variant, one->variant) == 0) return i;
+    if (cover->n_rows == CONF_COVER_ROWS) return CONF_COVER_ROWS - 1;
+    cover->rows[cover->n_rows].variant = one->variant;
+    cover->rows[cover->n_rows].width = one->width;
+    return cover->n_rows++;
+}
+
+static void conf_cover_make(conf_cover *cover, const pco_conformance_result *result, uint32_t op)
+{
+    memset(cover, 0, sizeof *cover);
+    conf_cover_regimes(cover, result, op);
+    for (uint32_t i = 0; i < result->n_cases; i++) {
+        const pco_conformance_case *one = &result->cases[i];
+        if (one->op != op) continue;
+        uint32_t type = conf_cover_name(cover->types, &cover->n_types, CONF_COVER_TYPES, one->dtype);
+        uint32_t regime = conf_cover_name(cover->regimes, &cover->n_regimes, CONF_COVER_REGIMES, one->regime);
+        conf_cover_cell *cell = &cover->cells[conf_cover_row(cover, one)][type][regime];
+        bool bad = pco_conformance_state_is_bad(one->state);
+        cell->bad += bad;
+        if (bad || pco_conformance_state_is_judged(one->state))
+            cell->tested++, cover->tested++;
+        else
+            cell->unsupported++;
+    }
+}
+
+static void conf_cover_cell_write(FILE *file, const conf_cover_cell *cell, conf_cover_total *total)
+{
+    if (cell->bad)
+        fprintf(file, "<td class=\"c-bad\">%u/%u", cell->bad, cell->tested);
+    else if (cell->tested)
+        fprintf(file, "<td class=\"c-tested\">%u", cell->tested);
+    else if (cell->unsupported)
+        fprintf(file, "<td class=\"c-unsupported\">%u", cell->unsupported);
+    else
+        fputs("<td class=\"c-hole\">", file);
+    total->tested += cell->tested > 0;
+    total->unsupported += cell->tested == 0 && cell->unsupported;
+    total->holes += cell->tested == 0 && cell->unsupported == 0;
+    fputs("</td>", file);
+}
+
+static void conf_cover_op(FILE *file, const conf_cover *cover, const char *name, conf_cover_total *total)
+{
+    fprintf(file, "<div><h4>%s <small>%u tested</small></h4><table><thead><tr><th></th>", name,
+            cover->tested);
+    for (uint32_t type = 0; type < cover->n_types; type++) {
+        fprintf(file, "<th class=\"type\" colspan=\"%u\">", cover->n_regimes);
+        conf_html_text(file, *cover->types[type] ? cover->types[type] : "none");
+        fputs("</th>", file);
+    }
+    fputs("</tr><tr><th></th>", file);
+    for (uint32_t type = 0; type < cover->n_types; type++)
+        for (uint32_t regime = 0; regime < cover->n_regimes; regime++) {
+            fputs("<th title=\"", file);
+            conf_html_text(file, cover->regimes[regime]);
+            fprintf(file, "\">%.1s</th>", cover->regimes[regime]);
+        }
+    fputs("</tr></thead><tbody>", file);
+    for (uint32_t row = 0; row < cover->n_rows; row++) {
+        fputs("<tr><th class=\"row\">", file);
+        conf_html_text(file, *cover->rows[row].variant ? cover->rows[row].variant : "refused");
+        if (cover->rows[row].width) fprintf(file, ", width %u", cover->rows[row].width);
+        fputs("</th>", file);
+        for (uint32_t type = 0; type < cover->n_types; type++)
+            for (uint32_t regime = 0; regime < cover->n_regimes; regime++)
+                conf_cover_cell_write(file, &cover->cells[row][type][regime], total);
+        fputs("</tr>", file);
+    }
+    fputs("</tbody></table></div>\n", file);
+}
+
+pco_status conf_html_coverage(FILE *file, const pco_conformance_result *result, pco_error *err)
+{
+    conf_cover_total total = {0};
+    conf_cover *cover = malloc(sizeof *cover);
+    if (!cover) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
+    fputs("<h3>Coverage</h3><p class=\"note\">Cases per kernel variant and subgroup width (rows), operand "
+          "type and "
+          "regime (columns: <b>e</b>xact, <b>r</b>andom, <b>a</b>dversarial, <b>s</b>pecial). "
+          "<span class=\"key c-tested\">8</span> tested, <span class=\"key c-bad\">2/8</span> two of eight "
+          "bad, "
+          "<span class=\"key c-unsupported\">3</span> refused or not promised, "
+          "<span class=\"key c-hole\">&nbsp;</span> a hole: no such case.</p><div class=\"coverage\">\n",
+          file);
+    for (uint32_t i = 0; i < result->n_ops; i++) {
+        conf_cover_make(cover, result, result->ops[i].op);
+        conf_cover_op(file, cover, result->ops[i].name, &total);
+    }
+    fprintf(file,
+            "</div><p class=\"note\">%u combinations of operation, type, variant, width and regime tested, "
+            "%u only "
+            "refused or not promised, %u holes.</p>\n",
+            total.tested, total.unsupported, total.holes);
+    free(cover);
+    return PCO_OK;
+}

@@ -1,0 +1,172 @@
+/* The report as JUnit XML: a suite for each device and op, a test for each case and variant. */
+#include "report_parts.h"
+
+#include "base/utf8.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* XML 1.0 knows no control characters but tab and line ends, and neither surrogates nor U+FFFE. */
+static void conf_junit_text(FILE *file, const char *text)
+{
+    for (size_t at = 0, size = strlen(text); at < size;) {
+        uint32_t codepoint;
+        size_t length = pco_utf8_decode(text + at, size - at, &codepoint);
+        if (length == 0 || (codepoint < 0x20 && !strchr("\t\n\r", (int)codepoint)) || codepoint == 0xFFFE ||
+            codepoint == 0xFFFF)
+            fputs("\xEF\xBF\xBD", file);
+        else if (strchr("<>&\"'\t\n\r", (int)codepoint) && codepoint < 0x80)
+            fprintf(file, "&#%" PRIu32 ";", codepoint);
+        else
+            fwrite(text + at, 1, length, file);
+        at += length ? length : 1;
+    }
+}
+
+static void conf_junit_attribute(FILE *file, const char *name, const char *text)
+{
+    fprintf(file, " %s=\"", name);
+    conf_junit_text(file, text);
+    fputc('"', file);
+}
+
+typedef struct conf_junit_count {
+    uint32_t tests, failures, errors, skipped;
+    double seconds;
+} conf_junit_count;
+
+/* A failure is a wrong answer; an error is no answer. Waived failures are skipped, with the reason. */
+static bool conf_junit_is_error(pco_conformance_state state)
+{
+    return state == PCO_CASE_CRASHED || state == PCO_CASE_HUNG || state == PCO_CASE_DEVICE_LOST;
+}
+
+static bool conf_junit_is_skipped(pco_conformance_state state)
+{
+    return state != PCO_CASE_PASS && !pco_conformance_state_is_bad(state);
+}
+
+static void conf_junit_add(conf_junit_count *count, const pco_conformance_case *one)
+{
+    count->tests++;
+    count->seconds += one->seconds;
+    if (conf_junit_is_error(one->state))
+        count->errors++;
+    else if (conf_junit_is_skipped(one->state))
+        count->skipped++;
+    else if (one->state != PCO_CASE_PASS)
+        count->failures++;
+}
+
+static void conf_junit_count_write(FILE *file, const conf_junit_count *count)
+{
+    fprintf(file,
+            " tests=\"%" PRIu32 "\" failures=\"%" PRIu32 "\" errors=\"%" PRIu32 "\" skipped=\"%" PRIu32
+            "\" time=\"%.6f\"",
+            count->tests, count->failures, count->errors, count->skipped, count->seconds);
+}
+
+static void conf_junit_case(FILE *file, const char *class, const pco_conformance_case *one)
+{
+    char name[1024];
+    snprintf(name, sizeof name, "%s #%08" PRIx32 " [%s%s%.0u]", one->label, one->id, one->variant,
+             one->width ? ", width " : "", one->width);
+    fputs("  <testcase", file);
+    conf_junit_attribute(file, "name", name);
+    conf_junit_attribute(file, "classname", class);
+    fprintf(file, " time=\"%.6f\"", one->seconds);
+    if (one->state == PCO_CASE_PASS) {
+        fputs("/>\n", file);
+        return;
+    }
+    const char *element = conf_junit_is_error(one->state)     ? "error"
+                          : conf_junit_is_skipped(one->state) ? "skipped"
+                                                              : "failure";
+    snprintf(name, sizeof name, "%s%s%s%s%s", pco_conformance_state_name(one->state),
+             *one->detail ? ": " : "", one->detail, one->waiver ? "; waived: " : "",
+             one->waiver ? one->waiver : "");
+    fprintf(file, ">\n   <%s", element);
+    conf_junit_attribute(file, "message", name);
+    if (strcmp(element, "skipped") == 0) {
+        fputs("/>\n  </testcase>\n", file);
+        return;
+    }
+    conf_junit_attribute(file, "type", pco_conformance_state_name(one->state));
+    snprintf(name, sizeof name, "error / bound %g, %" PRId64 " of %" PRId64 " elements; repeat with: %s",
+             one->ratio, one->wrong, one->elements, one->repeat);
+    fputc('>', file);
+    conf_junit_text(file, name);
+    fprintf(file, "</%s>\n  </testcase>\n", element);
+}
+
+static void conf_junit_suite(FILE *file, const pco_conformance_report *report, uint32_t device,
+                             const pco_conformance_op *op)
+{
+    const pco_conformance_result *result = &report->results[device];
+    char class[160];
+    conf_junit_count count = {0};
+    for (uint32_t i = 0; i < result->n_cases; i++)
+        if (result->cases[i].op == op->op) conf_junit_add(&count, &result->cases[i]);
+    snprintf(class, sizeof class, "%.80s.%s", report->devices[device].id, op->name);
+    fputs(" <testsuite", file);
+    conf_junit_attribute(file, "name", class);
+    conf_junit_count_write(file, &count);
+    fprintf(file, " timestamp=\"%.19s\"", report->written); /* the format has no time zone */
+    fputs(">\n  <properties>\n", file);
+    const char *const properties[][2] = {{"device", report->devices[device].info->name},
+                                         {"driver", report->devices[device].info->driver},
+                                         {"tier", pco_conformance_tier_name(result->tier)},
+                                         {"portico", report->program}};
+    for (size_t i = 0; i < sizeof properties / sizeof *properties; i++) {
+        fputs("   <property", file);
+        conf_junit_attribute(file, "name", properties[i][0]);
+        conf_junit_attribute(file, "value", properties[i][1]);
+        fputs("/>\n", file);
+    }
+    fputs("  </properties>\n", file);
+    for (uint32_t i = 0; i < result->n_cases; i++)
+        if (result->cases[i].op == op->op) conf_junit_case(file, class, &result->cases[i]);
+    fputs(" </testsuite>\n", file);
+}
+
+/* A run that ended early, or in which nothing was tested, must not look like one that passed. */
+static bool conf_junit_is_broken(const pco_conformance_result *result)
+{
+    return result->status != PCO_OK || pco_conformance_judge(result, 1) == PCO_VERDICT_NOTHING_TESTED;
+}
+
+static void conf_junit_run(FILE *file, const pco_conformance_report *report, uint32_t device)
+{
+    const pco_conformance_result *result = &report->results[device];
+    char name[160];
+    const char *why = result->status ? result->message : "nothing was tested";
+    snprintf(name, sizeof name, "%.80s.run", report->devices[device].id);
+    fputs(" <testsuite", file);
+    conf_junit_attribute(file, "name", name);
+    conf_junit_count_write(file, &(conf_junit_count){.tests = 1, .errors = 1});
+    fputs(">\n  <testcase name=\"the run\" time=\"0\"", file);
+    conf_junit_attribute(file, "classname", name);
+    fputs(">\n   <error type=\"run\"", file);
+    conf_junit_attribute(file, "message", why);
+    fputs("/>\n  </testcase>\n </testsuite>\n", file);
+}
+
+void conf_junit_write(const pco_conformance_report *report, FILE *file)
+{
+    conf_junit_count count = {0};
+    for (uint32_t d = 0; d < report->n_devices; d++) {
+        const pco_conformance_result *result = &report->results[d];
+        for (uint32_t i = 0; i < result->n_cases; i++) conf_junit_add(&count, &result->cases[i]);
+        if (conf_junit_is_broken(result)) count.tests++, count.errors++;
+    }
+    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"portico conformance\"", file);
+    conf_junit_count_write(file, &count);
+    fputs(">\n", file);
+    for (uint32_t d = 0; d < report->n_devices; d++) {
+        for (uint32_t i = 0; i < report->results[d].n_ops; i++)
+            conf_junit_suite(file, report, d, &report->results[d].ops[i]);
+        if (conf_junit_is_broken(&report->results[d])) conf_junit_run(file, report, d);
+    }
+    fputs("</testsuites>\n", file);
+}

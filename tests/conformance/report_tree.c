@@ -1,0 +1,363 @@
+/* A report as a tree of JSON values. docs/conformance-schema.json says what is in it. */
+#include "report_parts.h"
+
+#include "base/error.h"
+#include "formats/json.h"
+#include "oracle_number.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const conf_feature CONF_FEATURE_TABLE[CONF_FEATURES] = {
+    {PCO_FEATURE_F16_ARITHMETIC, "f16 arithmetic"},
+    {PCO_FEATURE_STORAGE_16, "16-bit storage"},
+    {PCO_FEATURE_SUBGROUPS, "subgroups"},
+    {PCO_FEATURE_INTEGER_DOT, "integer dot product"},
+    {PCO_FEATURE_COOPERATIVE_MATRIX, "cooperative matrix"},
+    {PCO_FEATURE_UNIFIED_MEMORY, "unified memory"},
+    {PCO_FEATURE_F64, "f64"},
+    {PCO_FEATURE_TIMESTAMPS, "timestamps"},
+};
+
+const char *conf_accumulator_name(uint32_t type)
+{
+    return type == PCO_CONTRACT_F64 ? "f64" : oracle_dtype_name(type);
+}
+
+const char *conf_verdict_name(pco_conformance_verdict verdict)
+{
+    static const char *const VERDICTS[] = {"pass", "fail", "nothing tested"};
+    return VERDICTS[verdict];
+}
+
+/* ---- building: what cannot be allocated is remembered ---- */
+
+typedef struct conf_tree {
+    bool failed;
+} conf_tree;
+
+static cJSON *conf_tree_keep(conf_tree *tree, cJSON *item)
+{
+    if (!item) tree->failed = true;
+    return item;
+}
+
+static void conf_tree_text(conf_tree *tree, cJSON *object, const char *key, const char *text)
+{
+    conf_tree_keep(tree, cJSON_AddStringToObject(object, key, text));
+}
+
+static void conf_tree_number(conf_tree *tree, cJSON *object, const char *key, double value)
+{
+    if (isfinite(value))
+        conf_tree_keep(tree, cJSON_AddNumberToObject(object, key, value));
+    else
+        conf_tree_text(tree, object, key, isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
+}
+
+/* Numbers in JSON are doubles for most readers: what may lie beyond 2^53 is text. */
+static void conf_tree_wide(conf_tree *tree, cJSON *object, const char *key, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    conf_tree_text(tree, object, key, text);
+}
+
+static cJSON *conf_tree_object(conf_tree *tree, cJSON *parent, const char *key)
+{
+    return conf_tree_keep(tree, cJSON_AddObjectToObject(parent, key));
+}
+
+static cJSON *conf_tree_element(conf_tree *tree, cJSON *array)
+{
+    cJSON *object = conf_tree_keep(tree, cJSON_CreateObject());
+    if (object && !cJSON_AddItemToArray(array, object)) tree->failed = true;
+    return object;
+}
+
+/* ---- parts ---- */
+
+static void conf_tree_contract(conf_tree *tree, cJSON *parent, const pco_contract *c)
+{
+    cJSON *at = conf_tree_object(tree, parent, "contract");
+    conf_tree_text(tree, at, "accumulate_f32", conf_accumulator_name(c->accumulate_f32));
+    conf_tree_text(tree, at, "accumulate_f16", conf_accumulator_name(c->accumulate_f16));
+    conf_tree_text(tree, at, "accumulate_bf16", conf_accumulator_name(c->accumulate_bf16));
+    conf_tree_text(tree, at, "compute", conf_accumulator_name(c->compute));
+    conf_tree_number(tree, at, "round_to_nearest", c->round_to_nearest);
+    conf_tree_number(tree, at, "subnormals", c->subnormals);
+    conf_tree_number(tree, at, "contraction", c->contraction);
+    conf_tree_number(tree, at, "nan_inf", c->nan_inf);
+    conf_tree_number(tree, at, "div_ulp", (double)c->div_ulp);
+    conf_tree_number(tree, at, "sqrt_ulp", (double)c->sqrt_ulp);
+    conf_tree_number(tree, at, "rsqrt_ulp", (double)c->rsqrt_ulp);
+    conf_tree_number(tree, at, "function_ulp", (double)c->function_ulp);
+}
+
+static void conf_tree_limits(conf_tree *tree, cJSON *parent, const pco_device_info *info)
+{
+    cJSON *at = conf_tree_object(tree, parent, "limits");
+    conf_tree_wide(tree, at, "memory", info->memory);
+    conf_tree_wide(tree, at, "max_allocation", info->max_allocation);
+    conf_tree_wide(tree, at, "max_binding", info->max_binding);
+    conf_tree_number(tree, at, "buffer_alignment", info->buffer_alignment);
+    conf_tree_number(tree, at, "max_workgroup", info->max_workgroup);
+    conf_tree_number(tree, at, "shared_memory", info->shared_memory);
+    conf_tree_number(tree, at, "subgroup_min", info->subgroup_min);
+    conf_tree_number(tree, at, "subgroup_max", info->subgroup_max);
+    char edges[PCO_MAX_EDGES * 11 + 1] = "";
+    for (uint32_t i = 0, length = 0; i < info->n_edges && i < PCO_MAX_EDGES; i++)
+        length += (uint32_t)snprintf(edges + length, sizeof edges - length, "%s%" PRIu32, i ? " " : "", info->edges[i]);
+    conf_tree_text(tree, at, "edges", edges);
+}
+
+static void conf_tree_device(conf_tree *tree, cJSON *parent, const pco_conformance_device *device)
+{
+    const pco_device_info *info = device->info;
+    char uuid[33];
+    cJSON *at = conf_tree_object(tree, parent, "device");
+    for (int i = 0; i < 16; i++) snprintf(uuid + 2 * i, 3, "%02x", info->uuid[i]);
+    conf_tree_text(tree, at, "id", device->id);
+    conf_tree_text(tree, at, "name", info->name);
+    conf_tree_text(tree, at, "driver", info->driver);
+    conf_tree_text(tree, at, "platform", info->platform);
+    conf_tree_text(tree, at, "aliases", info->aliases);
+    conf_tree_text(tree, at, "uuid", uuid);
+    conf_tree_number(tree, at, "type", info->type);
+    conf_tree_limits(tree, at, info);
+    cJSON *features = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "features"));
+    for (int i = 0; i < CONF_FEATURES; i++) {
+        if (!(info->features & CONF_FEATURE_TABLE[i].bit)) continue;
+        cJSON *name = conf_tree_keep(tree, cJSON_CreateString(CONF_FEATURE_TABLE[i].name));
+        if (name && !cJSON_AddItemToArray(features, name)) tree->failed = true;
+    }
+    conf_tree_text(tree, at, "not_in_build", info->not_in_build);
+    conf_tree_contract(tree, at, &info->contract);
+}
+
+static void conf_tree_counts(conf_tree *tree, cJSON *at, const uint32_t *count)
+{
+    for (int state = 0; state < PCO_CASE_STATES; state++) {
+        char key[32];
+        snprintf(key, sizeof key, "%s", pco_conformance_state_name((pco_conformance_state)state));
+        for (char *space; (space = strchr(key, ' ')) != NULL;) *space = '_';
+        conf_tree_number(tree, at, key, count[state]);
+    }
+}
+
+static pco_status conf_tree_op(conf_tree *tree, cJSON *rows, const pco_conformance_result *result,
+                               const pco_conformance_op *op, const pco_contract *contract, pco_error *err)
+{
+    conf_figures figures;
+    pco_status status = conf_figures_make(result, op->op, contract, &figures, err);
+    if (status) return status;
+    cJSON *at = conf_tree_element(tree, rows);
+    conf_tree_text(tree, at, "op", op->name);
+    conf_tree_counts(tree, at, op->count);
+    conf_tree_number(tree, at, "variants", op->variants);
+    conf_tree_number(tree, at, "median_error_over_bound", op->median_ratio);
+    conf_tree_number(tree, at, "max_error_over_bound", op->max_ratio);
+    conf_tree_number(tree, at, "bounded", figures.bounded);
+    conf_tree_number(tree, at, "median_of_bounded", figures.median);
+    if (figures.low) conf_tree_text(tree, at, "median_below_0.01", figures.why);
+    if (op->reason[0]) conf_tree_text(tree, at, "unsupported_because", op->reason);
+    return PCO_OK;
+}
+
+/* Members that say nothing (no text, width 0, the command of a case that passed) are left out. */
+static void conf_tree_case(conf_tree *tree, cJSON *rows, const pco_conformance_case *one)
+{
+    char id[16];
+    cJSON *at = conf_tree_element(tree, rows);
+    snprintf(id, sizeof id, "%08" PRIx32, one->id);
+    conf_tree_text(tree, at, "op", one->op_name);
+    conf_tree_text(tree, at, "case", id);
+    conf_tree_text(tree, at, "label", one->label);
+    conf_tree_text(tree, at, "regime", one->regime);
+    conf_tree_text(tree, at, "dtype", one->dtype);
+    conf_tree_text(tree, at, "variant", one->variant);
+    if (one->width) conf_tree_number(tree, at, "width", one->width);
+    conf_tree_text(tree, at, "state", pco_conformance_state_name(one->state));
+    conf_tree_number(tree, at, "seconds", nearbyint(one->seconds * 1e6) / 1e6);
+    conf_tree_number(tree, at, "elements", (double)one->elements);
+    if (pco_conformance_state_is_judged(one->state)) {
+        conf_tree_number(tree, at, "error_over_bound", one->ratio);
+        conf_tree_number(tree, at, "output", one->output);
+        conf_tree_number(tree, at, "element", (double)one->element);
+        conf_tree_number(tree, at, "wrong", (double)one->wrong);
+        conf_tree_number(tree, at, "expected", one->expected);
+        conf_tree_number(tree, at, "got", one->got);
+        conf_tree_number(tree, at, "bound", one->bound);
+    }
+    if (one->detail[0]) conf_tree_text(tree, at, "detail", one->detail);
+    if (one->waiver) conf_tree_text(tree, at, "waiver", one->waiver);
+    if (one->state != PCO_CASE_PASS && one->repeat[0]) conf_tree_text(tree, at, "repeat", one->repeat);
+}
+
+static pco_status conf_tree_result(conf_tree *tree, cJSON *results, const pco_conformance_result *result,
+                                   const pco_conformance_device *device, bool records, pco_error *err)
+{
+    cJSON *at = conf_tree_element(tree, results);
+    conf_tree_device(tree, at, device);
+    conf_tree_text(tree, at, "verdict", conf_verdict_name(pco_conformance_judge(result, 1)));
+    conf_tree_text(tree, at, "tier", pco_conformance_tier_name(result->tier));
+    conf_tree_wide(tree, at, "seed", result->seed);
+    conf_tree_number(tree, at, "seconds", nearbyint(result->seconds * 1e6) / 1e6);
+    conf_tree_number(tree, at, "status", result->status);
+    conf_tree_text(tree, at, "message", result->message);
+    conf_tree_counts(tree, at, result->count);
+    cJSON *ops = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "ops"));
+    for (uint32_t i = 0; i < result->n_ops; i++) {
+        pco_status status = conf_tree_op(tree, ops, result, &result->ops[i], &device->info->contract, err);
+        if (status) return status;
+    }
+    cJSON *cases = conf_tree_keep(tree, cJSON_AddArrayToObject(at, records ? "cases" : "failures"));
+    for (uint32_t i = 0; i < result->n_cases; i++)
+        if (records || pco_conformance_state_is_bad(result->cases[i].state))
+            conf_tree_case(tree, cases, &result->cases[i]);
+    return PCO_OK;
+}
+
+static void conf_tree_change(conf_tree *tree, cJSON *rows, const pco_conformance_report *report,
+                             const pco_conformance_change *change)
+{
+    const pco_conformance_case *one = change->now ? change->now : change->before;
+    char id[16];
+    cJSON *at = conf_tree_element(tree, rows);
+    snprintf(id, sizeof id, "%08" PRIx32, one->id);
+    conf_tree_text(tree, at, "change", pco_conformance_change_name(change->kind));
+    if (change->device != PCO_NONE) conf_tree_text(tree, at, "device", report->devices[change->device].id);
+    conf_tree_text(tree, at, "op", one->op_name);
+    conf_tree_text(tree, at, "case", id);
+    conf_tree_text(tree, at, "variant", one->variant);
+    if (one->width) conf_tree_number(tree, at, "width", one->width);
+    if (change->before) {
+        conf_tree_text(tree, at, "before", pco_conformance_state_name(change->before->state));
+        conf_tree_number(tree, at, "error_over_bound_before", change->before->ratio);
+    }
+    if (change->now) {
+        conf_tree_text(tree, at, "now", pco_conformance_state_name(change->now->state));
+        conf_tree_number(tree, at, "error_over_bound_now", change->now->ratio);
+    }
+}
+
+static void conf_tree_comparison(conf_tree *tree, cJSON *root, const pco_conformance_report *report,
+                                 const pco_conformance_comparison *comparison)
+{
+    const pco_conformance_report *before = comparison->before;
+    cJSON *at = conf_tree_object(tree, root, "baseline");
+    conf_tree_text(tree, at, "program", before->program);
+    conf_tree_text(tree, at, "written", before->written);
+    conf_tree_text(tree, at, "digest", before->digest);
+    conf_tree_number(tree, at, "factor", comparison->factor);
+    conf_tree_keep(tree, cJSON_AddBoolToObject(at, "same_data", comparison->same_data));
+    cJSON *drivers = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "drivers"));
+    for (uint32_t i = 0; i < report->n_devices; i++) {
+        uint32_t pair = comparison->pairs[i];
+        cJSON *one = conf_tree_element(tree, drivers);
+        conf_tree_text(tree, one, "device", report->devices[i].id);
+        if (pair != PCO_NONE) conf_tree_text(tree, one, "before", before->devices[pair].info->driver);
+        conf_tree_text(tree, one, "now", report->devices[i].info->driver);
+    }
+    for (int kind = 0; kind < PCO_CHANGE_KINDS; kind++)
+        conf_tree_number(tree, at, pco_conformance_change_name((pco_conformance_change_kind)kind),
+                         comparison->count[kind]);
+    cJSON *changes = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "changes"));
+    for (uint32_t i = 0; i < comparison->n_changes; i++)
+        conf_tree_change(tree, changes, report, &comparison->changes[i]);
+}
+
+static void conf_tree_head(conf_tree *tree, cJSON *root, const pco_conformance_report *report)
+{
+    const pco_conformance_options *options = &report->options;
+    conf_tree_text(tree, root, "schema", PCO_CONFORMANCE_SCHEMA);
+    conf_tree_text(tree, root, "program", report->program);
+    conf_tree_text(tree, root, "written", report->written);
+    cJSON *suite = conf_tree_object(tree, root, "suite");
+    conf_tree_number(tree, suite, "version", report->suite_version);
+    conf_tree_text(tree, suite, "tier", pco_conformance_tier_name(options->tier));
+    conf_tree_text(tree, suite, "hash", report->suite_hash);
+    cJSON *run = conf_tree_object(tree, root, "run");
+    conf_tree_wide(tree, run, "seed", options->seed);
+    if (options->ops) conf_tree_text(tree, run, "ops", options->ops);
+    if (options->variant) conf_tree_text(tree, run, "variant", options->variant);
+    if (options->case_id) {
+        char id[16];
+        snprintf(id, sizeof id, "%08" PRIx32, options->case_id);
+        conf_tree_text(tree, run, "case", id);
+    }
+}
+
+pco_status conf_tree_make(const pco_conformance_report *report, const pco_conformance_comparison *comparison,
+                          bool records, cJSON **root, pco_error *err)
+{
+    conf_tree tree = {0};
+    pco_status status = PCO_OK;
+    *root = conf_tree_keep(&tree, cJSON_CreateObject());
+    if (records) conf_tree_head(&tree, *root, report);
+    if (comparison) conf_tree_comparison(&tree, *root, report, comparison);
+    cJSON *results = conf_tree_keep(&tree, cJSON_AddArrayToObject(*root, "conformance"));
+    for (uint32_t i = 0; i < report->n_devices && !status; i++)
+        status = conf_tree_result(&tree, results, &report->results[i], &report->devices[i], records, err);
+    if (!status && tree.failed)
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
+    if (status) {
+        cJSON_Delete(*root);
+        *root = NULL;
+    }
+    return status;
+}
+
+/* ---- printing ---- */
+
+static bool conf_tree_is_flat(const cJSON *value)
+{
+    for (const cJSON *child = value->child; child; child = child->next)
+        if (child->child) return false;
+    return true;
+}
+
+static void conf_tree_value(pco_json_writer *json, const cJSON *value)
+{
+    int indent = json->indent;
+    bool nested = cJSON_IsObject(value) || cJSON_IsArray(value);
+    if (cJSON_IsObject(value)) pco_json_begin_object(json);
+    if (cJSON_IsArray(value)) pco_json_begin_array(json);
+    if (nested && json->depth > 1 && conf_tree_is_flat(value)) json->indent = 0;
+    for (const cJSON *child = value->child; child; child = child->next) {
+        if (cJSON_IsObject(value)) pco_json_key(json, child->string);
+        conf_tree_value(json, child);
+    }
+    if (cJSON_IsObject(value)) pco_json_end_object(json);
+    if (cJSON_IsArray(value)) pco_json_end_array(json);
+    json->indent = indent;
+    if (cJSON_IsString(value)) pco_json_write_string(json, value->valuestring);
+    if (cJSON_IsNumber(value)) pco_json_write_number(json, value->valuedouble);
+    if (cJSON_IsBool(value)) pco_json_write_bool(json, cJSON_IsTrue(value));
+    if (cJSON_IsNull(value)) pco_json_write_null(json);
+}
+
+void conf_tree_print(const cJSON *root, FILE *file)
+{
+    pco_json_writer json = {.file = file, .indent = 1};
+    conf_tree_value(&json, root);
+}
+
+pco_status pco_conformance_write_json(const pco_conformance_result *results,
+                                      const pco_conformance_device *devices, uint32_t count, FILE *file,
+                                      pco_error *err)
+{
+    pco_conformance_report report = {.n_devices = count,
+                                     .devices = (pco_conformance_device *)(uintptr_t)devices,
+                                     .results = (pco_conformance_result *)(uintptr_t)results};
+    cJSON *root;
+    pco_status status = conf_tree_make(&report, NULL, false, &root, err);
+    if (status) return status;
+    conf_tree_print(root, file);
+    cJSON_Delete(root);
+    if (fflush(file) != 0 || ferror(file))
+        return pco_fail(err, PCO_ERROR_IO, "the report could not be written");
+    return PCO_OK;
+}
