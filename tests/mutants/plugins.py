@@ -4,6 +4,7 @@ optimisation), one object of the lowering at most, and the rest is linked from t
 import hashlib
 import json
 import os
+import re
 import shlex
 import subprocess
 
@@ -47,6 +48,7 @@ class Builder:
         self.backend, self.build, self.scratch, self.kept = backend, build, scratch, kept
         self.rows = embed.read_table(os.path.join(sources.SHADERS, 'kernels.def'))
         self.plain = embed.glsl_text if backend == 'vulkan' else embed.opencl_text
+        self.has_code = self.rows_with_code()
         self.originals = [self.plain(row, Edited()) for row in self.rows]
         os.makedirs(os.path.join(scratch, 'plugins'), exist_ok=True)
         os.makedirs(kept, exist_ok=True)
@@ -57,6 +59,15 @@ class Builder:
             self.commands = {entry['output']: shlex.split(entry['command']) for entry in json.load(file)}
         self.plugin = os.path.join(scratch, 'plugins', f'{backend}.so')
         self.small_windows = False  # a binding limit of WINDOW bytes, so that small tensors are cut as large ones are
+
+    def rows_with_code(self):
+        """Which rows the build has compiled: a compiler may lack what others need."""
+        name = 'kernels_spirv.c' if self.backend == 'vulkan' else 'kernels_opencl.c'
+        text = sources.read(os.path.join(self.build, 'backends', name))
+        listed = re.findall(r'^    \{(NULL|gpu_code_\w+),', text[text.index('pco_gpu_codes[]'):], re.MULTILINE)
+        if len(listed) != len(self.rows):
+            raise SystemExit(f'{name} in the build folder is not of these kernels; build first')
+        return [entry != 'NULL' for entry in listed]
 
     def code(self, row, text, optimised=False):
         """The path of a file with the row's code."""
@@ -87,12 +98,16 @@ class Builder:
                 for row, original in zip(self.rows, self.originals)]
 
     def windowed(self):
-        """The object that describes devices, with the small binding limit."""
+        """The object that describes devices, with the small binding limit, and windows that begin at coarse offsets
+        while tensors do not."""
         text = sources.read(os.path.join(sources.ROOT, 'backends/vulkan/describe.c'))
-        line = 'limits->max_binding = info->max_binding;'
-        if text.count(line) != 1:
-            raise SystemExit(f'backends/vulkan/describe.c no longer has the line that small windows change: {line}')
-        return self.compile('vulkan', 'describe.c', text.replace(line, f'limits->max_binding = {WINDOW};'), 'windows')
+        for old, new in (('limits->max_binding = info->max_binding;', f'limits->max_binding = {WINDOW};'),
+                         ('limits->offset_alignment = info->buffer_alignment;',
+                          'limits->offset_alignment = 256, info->buffer_alignment = 32;')):
+            if text.count(old) != 1:
+                raise SystemExit(f'backends/vulkan/describe.c no longer has the line that small windows change: {old}')
+            text = text.replace(old, new)
+        return self.compile('vulkan', 'describe.c', text, 'windows')
 
     def compile_lowering(self, name, text, tag):
         """The object of a file of the lowering with this text."""
@@ -145,8 +160,7 @@ class Builder:
     def make(self, mutant, files=None):
         """Links the plugin with the mutant (None: without). Returns False if its code is that of the original."""
         texts = self.texts(mutant, files)
-        paths = [None if self.backend == 'opencl' and 'SUBGROUPS' in row.needs else self.code(row, text)
-                 for row, text in zip(self.rows, texts)]
+        paths = [self.code(row, text) if has else None for row, text, has in zip(self.rows, texts, self.has_code)]
         objects = dict(self.objects)
         if mutant and mutant.family == 'lowering':
             name = os.path.basename(mutant.file)
@@ -176,5 +190,5 @@ class Builder:
         """Is the code that glslc makes with -O that of the original? Dead and folded code shows only so."""
         texts = self.texts(mutant, files)
         return self.backend == 'vulkan' and mutant.family == 'kernels' and all(
-            text == original or self.same(self.code(row, text, True), self.code(row, original, True))
-            for row, text, original in zip(self.rows, texts, self.originals))
+            not has or text == original or self.same(self.code(row, text, True), self.code(row, original, True))
+            for row, text, original, has in zip(self.rows, texts, self.originals, self.has_code))

@@ -18,7 +18,7 @@ import plugins
 import sites
 import sources
 
-MECHANICAL, SEED = 190, 1
+SEED = 1
 KINDS = ['classic', 'arithmetic', 'index', 'comparison', 'barrier', 'constant']
 
 
@@ -168,7 +168,7 @@ def measure_plugin(course, fault):
     environment['PORTICO_PLUGIN_PATH'] = os.path.join(course.build, 'tests/mutants/faulty')
     row = course.row(fault)
     for judge, member in (('bounds', 'outcome'), ('nmse', 'norm'), ('field', 'field')):
-        verdict = judging.conformance(course.build, environment, fault.name, course.arguments.tier, None, None, judge, 20)
+        verdict = judging.conformance(course.build, environment, fault.name, course.arguments.tier, None, None, judge, 60, True)
         row[member] = verdict.outcome
         if judge == 'bounds':
             row['by'], row['seconds'] = verdict.by, round(verdict.seconds, 2)
@@ -274,7 +274,7 @@ def print_table(rows, equivalents, without_norm):
 # ---- the program ----
 
 def chosen(arguments):
-    mutants = sites.faults() + sites.table() + sites.choose(arguments.mechanical, arguments.seed)
+    mutants = sites.faults() + sites.table() + sites.mechanical()
     if arguments.only:
         mutants = [m for m in mutants if any(fnmatch.fnmatch(text, arguments.only) for text in (m.name, m.kind, m.file))]
     return mutants
@@ -292,9 +292,8 @@ def parse():
     parser.add_argument('--tier', default='quick', help='default: %(default)s')
     parser.add_argument('--only', metavar='PATTERN', help='faults whose name, kind or file matches')
     parser.add_argument('--sample', type=int, metavar='N', help='only N of them, of those that are quickly judged')
-    parser.add_argument('--seed', type=int, default=SEED, help='which sites, and which sample (default: %(default)s)')
-    parser.add_argument('--mechanical', type=int, default=MECHANICAL, metavar='N',
-                        help='how many mechanical ones (default: %(default)s)')
+    parser.add_argument('--seed', type=int, default=SEED, help='which sample, which sites for --choose (default: %(default)s)')
+    parser.add_argument('--choose', type=int, metavar='N', help='write mechanical.txt anew, with N sites; run nothing')
     parser.add_argument('--jobs', type=int, default=1, metavar='N')
     parser.add_argument('--build', default=os.path.join(sources.ROOT, 'build'), metavar='DIR')
     parser.add_argument('--keep-killed', action='store_true',
@@ -312,6 +311,12 @@ def describe(row):
 
 def main():
     arguments = parse()
+    if arguments.choose:
+        names = [site.name for site in sites.choose(arguments.choose, arguments.seed)]
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'mechanical.txt'), 'w',
+                  encoding='utf-8') as file:
+            file.write('\n'.join(sorted(names)) + '\n')
+        return 0
     mutants = chosen(arguments)
     if not mutants:
         print('scripts/mutants: no fault matches', file=sys.stderr)

@@ -80,8 +80,11 @@ class Mutant:
 
 
 def files():
+    """The files of which mechanical faults are made: kernels that the Vulkan plugin has, and the lowering."""
+    rows = sources.embed.read_table(os.path.join(sources.SHADERS, 'kernels.def'))
+    here = {row.file for row in rows if 'VECTOR_16' not in row.needs}
     kernels = [f'shaders/{name}' for name in sorted(os.listdir(sources.SHADERS))
-               if name.endswith(('.kern', '.inc')) or name == 'dialect.glsl']
+               if name in here or name.endswith('.inc') or name == 'dialect.glsl']
     lowering = [f'backends/gpu/{name}' for name in sorted(os.listdir(sources.LOWERING))
                 if name.endswith('.c') and name != 'lower_matmul_kernels.c']  # which chooses, and does nothing else
     return kernels + lowering
@@ -154,6 +157,14 @@ def choose(count, seed):
         chosen += [buckets[bucket][at] for bucket in order if len(buckets[bucket]) > at]
         at += 1
     return chosen[:count]
+
+
+def mechanical():
+    """The mechanical faults: those of mechanical.txt, which `scripts/mutants --choose N` has written. One whose line
+    has changed since is gone."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'mechanical.txt')
+    wanted = set(sources.read(path).split('\n'))
+    return [site for path in files() for site in sites_of(path) if site.name in wanted]
 
 
 def read_blocks(path):
