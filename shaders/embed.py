@@ -62,16 +62,19 @@ class Sources:
     def __init__(self, folder):
         self.folder, self.used = folder, set()
 
+    def text(self, name):
+        path = os.path.join(self.folder, name)
+        self.used.add(path)
+        with open(path, encoding='utf-8') as file:
+            return file.read()
+
     def pieces(self, name, seen=None):
         """The resolved text, cut where files were included, so that texts with the same files share pieces."""
         seen = set() if seen is None else seen
         if name in seen:
             return []
         seen.add(name)
-        path = os.path.join(self.folder, name)
-        self.used.add(path)
-        with open(path, encoding='utf-8') as file:
-            parts = INCLUDE.split(file.read())
+        parts = INCLUDE.split(self.text(name))
         pieces = []
         for i, part in enumerate(parts):
             pieces += self.pieces(part, seen) if i % 2 else [part]

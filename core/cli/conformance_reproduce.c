@@ -80,17 +80,18 @@ int conformance_reproduce(const conformance_reproducers *wanted, const pco_confo
                           const pco_conformance_result *result)
 {
     uint32_t written = 0, due = 0;
+    const uint32_t most = wanted->most ? wanted->most : UINT32_MAX;
     if (!wanted->folder) return 1;
     for (uint32_t i = 0; i < result->n_cases; i++) {
         const pco_conformance_case *one = &result->cases[i];
         int bad = pco_conformance_state_is_bad(one->state);
         if (!bad && !(wanted->always && pco_conformance_state_is_judged(one->state))) continue;
-        due++;
+        if (due++ >= most) continue;
         written += reproduce_one(wanted, device, one, result->tier) ? 1 : 0;
     }
     if (due)
         fprintf(stderr, "%s: %u of %u reproducers written to %s\n", device->id, written, due, wanted->folder);
-    return written == due;
+    return written == (due < most ? due : most);
 }
 
 int conformance_reproduce_here(const conformance_reproducers *wanted, const pco_conformance_device *device,

@@ -9,6 +9,7 @@ typedef struct conformance_reproducers {
     int always;         /* also of cases that pass */
     int no_run;         /* of one case, without running it */
     int here;           /* of one case, in this process: what the child processes are told */
+    uint32_t most;      /* so many for a device, 0: all; the others are counted */
     int several;        /* devices: each gets a folder of its own within `folder` */
 } conformance_reproducers;
 

@@ -219,6 +219,25 @@ static int conformance_here(const conformance_arguments *arguments, const pco_re
     return good ? CLI_OK : CLI_FAILED;
 }
 
+/* Where --reproducers says, and otherwise, of the first failures, into the report. Returns 0 when one failed. */
+static int conformance_write_reproducers(const conformance_arguments *arguments,
+                                         const pco_conformance_device *devices,
+                                         const pco_conformance_result *results, uint32_t count)
+{
+    conformance_reproducers wanted = arguments->reproducers;
+    char folder[1024];
+    int good = 1;
+    wanted.several = count > 1;
+    if (!wanted.folder && arguments->report.folder) {
+        snprintf(folder, sizeof folder, "%s/reproducers", arguments->report.folder);
+        wanted.folder = folder;
+        wanted.most = arguments->max_failures;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (!conformance_reproduce(&wanted, &devices[i], &results[i])) good = 0;
+    return good;
+}
+
 int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry,
                         const uint32_t *indices, uint32_t count)
 {
@@ -251,10 +270,7 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     }
     if (soak && !run.failed) conformance_soak(&run, entries, indices, done, devices, results);
     signal(SIGINT, SIG_DFL);
-    conformance_reproducers reproducers = arguments->reproducers;
-    reproducers.several = count > 1;
-    for (uint32_t i = 0; i < done; i++)
-        if (!conformance_reproduce(&reproducers, &devices[i], &results[i])) run.failed = 1;
+    if (!conformance_write_reproducers(arguments, devices, results, done)) run.failed = 1;
     if (run.resumed) fprintf(stderr, "conformance: %u cases were in the log already\n", run.resumed);
     if (conformance_interrupted && !soak) cli_error("interrupted");
     status = conformance_report(arguments, results, devices, done, run.waivers,

@@ -14,7 +14,7 @@
 /* Are all files in it ours? An empty folder is fine; so is one whose writing was cut short. */
 static pco_status conf_report_check_contents(const char *folder, pco_error *err)
 {
-    static const char *const NAMES[] = {"report.json", "report.html", "junit.xml"};
+    static const char *const NAMES[] = {"report.json", "report.html", "junit.xml", "reproducers"};
     DIR *entries = opendir(folder);
     if (!entries) return pco_fail(err, PCO_ERROR_INVALID, "%s: cannot be read: %s", folder, strerror(errno));
     pco_status status = PCO_OK;

@@ -157,7 +157,7 @@ static void ct2_put(ct2_writer *w, const char *to, const char *from, int64_t fir
 static void ct2_put_pair(ct2_writer *w, const char *to, const char *from, int norm, int64_t first,
                          int64_t rows)
 {
-    char source[128], target[96];
+    char source[192], target[192];
     snprintf(source, sizeof source, "%s/%s", from, norm ? "gamma" : "weight");
     snprintf(target, sizeof target, "%sweight", to);
     ct2_put(w, target, source, first, rows);

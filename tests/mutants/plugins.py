@@ -31,14 +31,10 @@ class Edited(embed.Sources):
 
     def __init__(self, name=None, text=None):
         super().__init__(sources.SHADERS)
-        self.name, self.text = name, text
+        self.name, self.edited = name, text
 
-    def read(self, name, seen=None):
-        seen = set() if seen is None else seen
-        if name in seen or name != self.name:
-            return super().read(name, seen)
-        seen.add(name)
-        return embed.INCLUDE.sub(lambda match: self.read(match.group(1), seen), self.text)
+    def text(self, name):
+        return self.edited if name == self.name else super().text(name)
 
 
 class Builder:
@@ -64,7 +60,8 @@ class Builder:
         """Which rows the build has compiled: a compiler may lack what others need."""
         name = 'kernels_spirv.c' if self.backend == 'vulkan' else 'kernels_opencl.c'
         text = sources.read(os.path.join(self.build, 'backends', name))
-        listed = re.findall(r'^    \{(NULL|gpu_code_\w+),', text[text.index('pco_gpu_codes[]'):], re.MULTILINE)
+        text = text[text.index('pco_gpu_codes[]'):]
+        listed = re.findall(r'^    \{(NULL|gpu_code_\w+),', text[:text.index('};')], re.MULTILINE)
         if len(listed) != len(self.rows):
             raise SystemExit(f'{name} in the build folder is not of these kernels; build first')
         return [entry != 'NULL' for entry in listed]
@@ -150,7 +147,7 @@ class Builder:
             out.write(f'}};\nconst uint32_t pco_gpu_n_kernels = {len(self.rows)};\nconst pco_gpu_code pco_gpu_codes[] = {{\n')
             for row, path in zip(self.rows, paths):
                 out.write(f'{{gpu_code_{row.name}, {os.path.getsize(path) - as_text}}},\n' if path else '{NULL, 0},\n')
-            out.write('};\n')
+            out.write('};\nconst pco_gpu_code *const pco_gpu_sources[] = {' + 'NULL, ' * len(self.rows) + '};\n')
         made = os.path.join(self.scratch, 'table.o'), os.path.join(self.scratch, 'codes.o')
         run(['cc', '-w', '-O0', '-fPIC', '-fvisibility=hidden', '-I', sources.LOWERING, '-I',
              os.path.join(self.build, 'core/include'), '-c', table, '-o', made[0]])
