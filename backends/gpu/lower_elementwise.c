@@ -5,6 +5,9 @@
 #include <string.h>
 
 /* A few shapes only: each makes another pipeline of the same kernel. */
+/* Words of an invocation that goes from one to the next. */
+enum { GPU_NEXT_WORDS = 512 };
+
 gpu_rows gpu_cover_rows(const gpu_lowering *gpu, uint64_t words, uint64_t rows)
 {
     const uint32_t most = gpu_workgroup(gpu, 64);
@@ -84,9 +87,14 @@ pco_status gpu_emit_unary(gpu_lowering *gpu, uint32_t op, uint32_t x, uint32_t y
     const uint64_t window = gpu_window(gpu, gpu_max(gpu_element_bytes(x_type), gpu_element_bytes(y_type)));
     for (uint64_t first = 0; first < total && gpu->status == PCO_OK; first += window) {
         const uint64_t count = gpu_min(window, total - first), words = gpu_div_up(count, gpu_lanes(y_type));
-        const gpu_rows cover = gpu_cover_rows(gpu, words, 1);
+        gpu_rows cover = gpu_cover_rows(gpu, words, 1);
+        /* A CPU's compiler makes vectors of a loop's turns sooner than of invocations. */
+        const int next = (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16) && words > GPU_NEXT_WORDS;
+        if (next) cover = (gpu_rows){.local_x = 1, .local_y = 1, .per = GPU_NEXT_WORDS,
+                                   .groups = gpu_div_up(words, GPU_NEXT_WORDS)};
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_unary, cover.local_x, 1, 1);
+        gpu_spec(gpu, &d, 8, next);
         gpu_spec(gpu, &d, 3, (int32_t)op);
         gpu_spec(gpu, &d, 4, (int32_t)x_type);
         gpu_spec(gpu, &d, 5, (int32_t)y_type);

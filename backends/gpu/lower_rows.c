@@ -202,6 +202,7 @@ static void gpu_emit_axis(gpu_lowering *gpu, const gpu_along *a, uint64_t first,
         gpu_spec(gpu, &d, 4, (int32_t)x->dtype);
         gpu_spec(gpu, &d, 5, a->inner > 1);
         gpu_spec(gpu, &d, 6, gpu_walk(gpu, a->inner));
+        gpu_spec(gpu, &d, 7, gpu_walk(gpu, a->inner) && (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16));
     }
     gpu_param(gpu, &d, 0, (uint32_t)rows);
     gpu_param(gpu, &d, 1, (uint32_t)a->n);
