@@ -156,7 +156,8 @@ def sees_windows(course, mutant, stages, worker):
     builder.small_windows = True
     for stage in stages:
         builder.make(mutant, stage.files)
-        verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops)
+        verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
+                                      stage.variant)
         if verdict.outcome == 'killed':
             return f'windows of {plugins.WINDOW} bytes: {verdict.by}'
     return None
