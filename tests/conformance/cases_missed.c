@@ -58,6 +58,18 @@ static void conf_missed_pad(conf_cases_context *context)
     }
 }
 
+/* Positions on both sides of 0. */
+static void conf_missed_positions(conf_cases_context *context, pco_op op)
+{
+    conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+    if (op == PCO_OP_ROPE) conf_cases_in(one, PCO_F32, "2,5,3,16");
+    conf_operand *positions = conf_cases_in(one, PCO_I32, "2,5");
+    positions->fill = CONF_FILL_INTEGER, positions->low = -100000, positions->high = 100000;
+    conf_operand *phase = conf_cases_in(one, PCO_I32, "8,2");
+    phase->fill = CONF_FILL_PHASE, phase->constant = true;
+    conf_cases_emit(context);
+}
+
 /* An index that 16 bits do not hold. */
 static void conf_missed_gather(conf_cases_context *context)
 {
@@ -79,6 +91,7 @@ void conf_cases_missed(conf_cases_context *context, pco_op op)
         conf_cases_emit(context);
     }
     if (op == PCO_OP_MATMUL) conf_missed_matmul(context);
+    if (op == PCO_OP_ROPE || op == PCO_OP_SINUSOIDAL_POSITIONS) conf_missed_positions(context, op);
     if (op == PCO_OP_PAD) conf_missed_pad(context);
     if (op == PCO_OP_GATHER) conf_missed_gather(context);
 }
