@@ -5,7 +5,6 @@ enum { MISSED_INPUTS = 4 };
 
 typedef struct conf_missed {
     uint32_t op;
-    conf_regime regime;
     struct {
         uint32_t dtype;
         const char *shape; /* NULL: no such operand */
@@ -14,24 +13,85 @@ typedef struct conf_missed {
 
 static const conf_missed MISSED[] = {
     /* two rows of odd length in types that share words: the smallest count that is more than one row */
-    {PCO_OP_ADD, CONF_RANDOM, {{PCO_F16, "2,7"}, {PCO_F16, "7"}}},
-    {PCO_OP_SWIGLU, CONF_RANDOM, {{PCO_F16, "2,7"}, {PCO_F16, "2,7"}}},
-    {PCO_OP_WHERE, CONF_RANDOM, {{PCO_BOOL, "7"}, {PCO_F16, "2,7"}, {PCO_F16, "7"}}},
+    {PCO_OP_ADD, {{PCO_F16, "2,7"}, {PCO_F16, "7"}}},
+    {PCO_OP_SWIGLU, {{PCO_F16, "2,7"}, {PCO_F16, "2,7"}}},
+    {PCO_OP_WHERE, {{PCO_BOOL, "7"}, {PCO_F16, "2,7"}, {PCO_F16, "7"}}},
     /* operands of which one moves along and the other does not, long enough to be cut into windows */
-    {PCO_OP_WHERE, CONF_RANDOM, {{PCO_BOOL, "2047"}, {PCO_F16, "2047"}, {PCO_F16, ""}}},
-    {PCO_OP_WHERE, CONF_RANDOM, {{PCO_BOOL, "2047"}, {PCO_F16, ""}, {PCO_F16, "2047"}}},
-    {PCO_OP_SUB, CONF_RANDOM, {{PCO_F16, "2047"}, {PCO_F16, ""}}},
-    {PCO_OP_SUB, CONF_RANDOM, {{PCO_F16, ""}, {PCO_F16, "2047"}}},
+    {PCO_OP_WHERE, {{PCO_BOOL, "2047"}, {PCO_F16, "2047"}, {PCO_F16, ""}}},
+    {PCO_OP_WHERE, {{PCO_BOOL, "2047"}, {PCO_F16, ""}, {PCO_F16, "2047"}}},
+    {PCO_OP_SUB, {{PCO_F16, "2047"}, {PCO_F16, ""}}},
+    {PCO_OP_SUB, {{PCO_F16, ""}, {PCO_F16, "2047"}}},
+    /* more keys than a workgroup has invocations, where the largest score comes late as often as early */
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,2,3,8"}, {PCO_F32, "1,2,131,8"}, {PCO_F32, "1,2,131,8"}}},
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F16, "1,2,3,8"}, {PCO_F16, "1,2,131,8"}, {PCO_F16, "1,2,131,8"}}},
 };
+
+/* Nothing to sum: activation, bias and c are all that is left of the product. */
+static void conf_missed_matmul(conf_cases_context *context)
+{
+    static const uint32_t TYPES[2] = {PCO_F32, PCO_F16};
+    for (uint32_t t = 0; t < 2; t++)
+        for (int64_t activation = 1; activation <= 4; activation++) {
+            conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+            ((pco_matmul_attrs *)one->attrs.bytes)->activation = activation;
+            conf_cases_in(one, TYPES[t], "33,0");
+            conf_cases_in(one, TYPES[t], "0,31");
+            conf_cases_in(one, TYPES[t], "31");
+            if (activation % 2) conf_cases_in(one, TYPES[t], "33,31");
+            conf_cases_emit(context);
+        }
+}
+
+/* Long enough to be cut into windows, and padded in as many dimensions as there are. */
+static void conf_missed_pad(conf_cases_context *context)
+{
+    static const char *const SHAPES[2][3] = {{"20,21", "1,2", "3,0"},
+                                             {"1,2,1,1,1,2,1,1", "1,1,1,1,1,1,1,1", "0,0,0,0,0,0,0,0"}};
+    for (uint32_t s = 0; s < 2; s++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_PAD, CONF_RANDOM);
+        pco_pad_attrs *attrs = (pco_pad_attrs *)one->attrs.bytes;
+        conf_cases_in(one, PCO_F32, "%s", SHAPES[s][0]);
+        attrs->n_before = conf_cases_vector(attrs->before, SHAPES[s][1]);
+        attrs->n_after = conf_cases_vector(attrs->after, SHAPES[s][2]);
+        attrs->value = -2.0;
+        conf_cases_emit(context);
+    }
+}
+
+/* Positions on both sides of 0. */
+static void conf_missed_positions(conf_cases_context *context, pco_op op)
+{
+    conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+    if (op == PCO_OP_ROPE) conf_cases_in(one, PCO_F32, "2,5,3,16");
+    conf_operand *positions = conf_cases_in(one, PCO_I32, "2,5");
+    positions->fill = CONF_FILL_INTEGER, positions->low = -100000, positions->high = 100000;
+    conf_operand *phase = conf_cases_in(one, PCO_I32, "8,2");
+    phase->fill = CONF_FILL_PHASE, phase->constant = true;
+    conf_cases_emit(context);
+}
+
+/* An index that 16 bits do not hold. */
+static void conf_missed_gather(conf_cases_context *context)
+{
+    static const double INDICES[4] = {65539, 3, 65999, 66000};
+    conf_case *one = conf_cases_begin(context, PCO_OP_GATHER, CONF_RANDOM);
+    conf_cases_in(one, PCO_F32, "66000,1");
+    conf_cases_list(conf_cases_in(one, PCO_I32, "4"), 4, INDICES);
+    conf_cases_emit(context);
+}
 
 void conf_cases_missed(conf_cases_context *context, pco_op op)
 {
     for (size_t i = 0; i < sizeof MISSED / sizeof *MISSED; i++) {
         const conf_missed *missed = &MISSED[i];
         if (missed->op != (uint32_t)op) continue;
-        conf_case *one = conf_cases_begin(context, op, missed->regime);
+        conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
         for (uint32_t k = 0; k < MISSED_INPUTS && missed->in[k].shape; k++)
             conf_cases_in(one, missed->in[k].dtype, "%s", missed->in[k].shape);
         conf_cases_emit(context);
     }
+    if (op == PCO_OP_MATMUL) conf_missed_matmul(context);
+    if (op == PCO_OP_ROPE || op == PCO_OP_SINUSOIDAL_POSITIONS) conf_missed_positions(context, op);
+    if (op == PCO_OP_PAD) conf_missed_pad(context);
+    if (op == PCO_OP_GATHER) conf_missed_gather(context);
 }

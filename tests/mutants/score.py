@@ -36,7 +36,8 @@ class Results:
     """A file of JSON lines; what is in it is not measured again."""
 
     def __init__(self, path):
-        self.path, self.lock, self.rows, self.killed = path, threading.Lock(), {}, {}
+        self.path, self.lock, self.rows, self.settled = path, threading.Lock(), {}, {}
+        self.argued = sites.equivalents()
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
         if os.path.exists(path):
             for line in sources.read(path).split('\n'):
@@ -48,8 +49,8 @@ class Results:
 
     def keep(self, row):
         self.rows[row['key'], row['suite'], row['device'], row['tier']] = row
-        if row['outcome'] == 'killed':
-            self.killed[row['key'], row['device'], row['tier']] = row
+        if row['outcome'] in ('killed', 'same') or row['name'] in self.argued:
+            self.settled[row['key'], row['device'], row['tier']] = row
 
     def add(self, row):
         with self.lock, open(self.path, 'a', encoding='utf-8') as file:
@@ -156,7 +157,8 @@ def sees_windows(course, mutant, stages, worker):
     builder.small_windows = True
     for stage in stages:
         builder.make(mutant, stage.files)
-        verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops)
+        verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
+                                      stage.variant)
         if verdict.outcome == 'killed':
             return f'windows of {plugins.WINDOW} bytes: {verdict.by}'
     return None
@@ -296,8 +298,8 @@ def parse():
     parser.add_argument('--choose', type=int, metavar='N', help='write mechanical.txt anew, with N sites; run nothing')
     parser.add_argument('--jobs', type=int, default=1, metavar='N')
     parser.add_argument('--build', default=os.path.join(sources.ROOT, 'build'), metavar='DIR')
-    parser.add_argument('--keep-killed', action='store_true',
-                        help='a fault that an earlier version of the suite killed need not be killed again')
+    parser.add_argument('--keep-settled', action='store_true',
+                        help='what an earlier version of the suite killed, or is argued away, need not be run again')
     parser.add_argument('--results', metavar='FILE', help='default: mutants/results.jsonl in the build folder')
     parser.add_argument('--no-norm', action='store_true', help='without the comparison with a norm')
     parser.add_argument('--list', action='store_true', help='print the faults and run nothing')
@@ -331,8 +333,8 @@ def main():
     done = {}
     for m in mutants:
         row = course.results.rows.get((m.key, course.suite, course.device_of(m), arguments.tier))
-        if not row and arguments.keep_killed:
-            row = course.results.killed.get((m.key, course.device_of(m), arguments.tier))
+        if not row and arguments.keep_settled:
+            row = course.results.settled.get((m.key, course.device_of(m), arguments.tier))
         if row:
             done[m.name] = row
     waiting = [m for m in mutants if m.name not in done] if not arguments.table else []
