@@ -11,7 +11,6 @@
 
 typedef struct conf_suspicion {
     const conf_problem *problem;
-    uint64_t seed;
     const pco_contract *contract;
     void *const *got;
     char *text;
@@ -57,7 +56,7 @@ static bool conf_diagnose_try(const conf_suspicion *s, const oracle_rules *rules
 {
     conf_problem other;
     pco_error err;
-    bool fits = conf_problem_make_with(&other, s->problem->one, s->seed, rules, &err) == PCO_OK &&
+    bool fits = conf_problem_make_with(&other, s->problem, rules, &err) == PCO_OK &&
                 conf_diagnose_explains(s->problem, &other, s->got, narrow);
     conf_problem_clear(&other);
     return fits;
@@ -180,10 +179,10 @@ static int64_t conf_diagnose_count(const conf_problem *problem, void *const *got
     return wrong;
 }
 
-void conf_diagnose(const conf_problem *problem, uint64_t seed, const pco_contract *contract, void *const *got,
+void conf_diagnose(const conf_problem *problem, const pco_contract *contract, void *const *got,
                    char *text, size_t size)
 {
-    conf_suspicion s = {problem, seed, contract, got, text, size};
+    conf_suspicion s = {problem, contract, got, text, size};
     int64_t elements, wrong = conf_diagnose_count(problem, got, &elements);
     bool sharp = problem->one->regime == CONF_CONTRACT;
     if (conf_diagnose_patterns(&s)) return;

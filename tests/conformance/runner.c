@@ -42,13 +42,6 @@ pco_status conf_problem_infer(conf_problem *problem, pco_error *err)
     return PCO_OK;
 }
 
-pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
-                             const pco_contract *contract, pco_error *err)
-{
-    oracle_rules rules = oracle_rules_from(contract);
-    return conf_problem_make_with(problem, one, seed, &rules, err);
-}
-
 static pco_status conf_problem_build(conf_problem *problem, const conf_case *one, const void *const *data,
                                      uint64_t seed, const oracle_rules *rules, pco_error *err)
 {
@@ -89,10 +82,17 @@ static pco_status conf_problem_build(conf_problem *problem, const conf_case *one
     return oracle_run(&problem->oracle, err);
 }
 
-pco_status conf_problem_make_with(conf_problem *problem, const conf_case *one, uint64_t seed,
-                                  const oracle_rules *rules, pco_error *err)
+pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
+                             const pco_contract *contract, pco_error *err)
 {
-    return conf_problem_build(problem, one, NULL, seed, rules, err);
+    oracle_rules rules = oracle_rules_from(contract);
+    return conf_problem_build(problem, one, NULL, seed, &rules, err);
+}
+
+pco_status conf_problem_make_with(conf_problem *problem, const conf_problem *other, const oracle_rules *rules,
+                                  pco_error *err)
+{
+    return conf_problem_build(problem, other->one, (const void *const *)other->data, 0, rules, err);
 }
 
 pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
@@ -139,7 +139,7 @@ static pco_status conf_run_shared(conf_run_state *run, pco_error *err)
 
 /* ---- verdicts ---- */
 
-static void conf_run_judge(const conf_run_state *run, uint64_t seed, pco_conformance_case *result)
+static void conf_run_judge(const conf_run_state *run, pco_conformance_case *result)
 {
     const conf_problem *problem = run->problem;
     const char *doubt = NULL;
@@ -164,7 +164,7 @@ static void conf_run_judge(const conf_run_state *run, uint64_t seed, pco_conform
                  result->wrong, result->elements,
                  problem->tensors[problem->node.outputs[result->output]].name, result->element, result->got,
                  result->expected, result->bound);
-        conf_diagnose(problem, seed, &run->device->info->contract, run->first, result->detail,
+        conf_diagnose(problem, &run->device->info->contract, run->first, result->detail,
                       sizeof result->detail);
     } else if (conf_diagnose_fuses(problem, &run->device->info->contract, run->first, result->detail,
                                    sizeof result->detail)) {
@@ -202,7 +202,7 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
     pco_status status = conf_run_propose(run, err);
     if (!status) status = conf_run_times(run, PCO_NONE, conf_run_repeats(options->tier), NULL, err);
     if (conf_run_has_results(run))
-        conf_run_judge(run, options->seed, result); /* also when a later run differed */
+        conf_run_judge(run, result); /* also when a later run differed */
     if (status == PCO_ERROR_INTERNAL && result->state == PCO_CASE_FAIL) status = PCO_OK; /* said already */
     if (!status && result->state != PCO_CASE_FAIL) status = conf_run_shared(run, err);
     if (!status && result->state != PCO_CASE_FAIL)

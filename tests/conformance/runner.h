@@ -23,9 +23,9 @@ typedef struct conf_problem {
  * a defect of the suite), OUT_OF_HOST_MEMORY. */
 pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
                              const pco_contract *contract, pco_error *err) PCO_NODISCARD;
-/* The same under other rules than a contract has: what would a device do that ... ? */
-pco_status conf_problem_make_with(conf_problem *problem, const conf_case *one, uint64_t seed,
-                                  const oracle_rules *rules, pco_error *err) PCO_NODISCARD;
+/* The problem `other`, with its data, under other rules than a contract has: what would a device do that ... ? */
+pco_status conf_problem_make_with(conf_problem *problem, const conf_problem *other, const oracle_rules *rules,
+                                  pco_error *err) PCO_NODISCARD;
 /* The same with the operands' values given, in storage format, by input (copied). */
 pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
                                   const pco_contract *contract, pco_error *err) PCO_NODISCARD;
