@@ -58,6 +58,15 @@ static void conf_missed_pad(conf_cases_context *context)
     }
 }
 
+/* Rows far from 0 and close together: the mean is subtracted before squares are summed. */
+static void conf_missed_layer_norm(conf_cases_context *context)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_LAYER_NORM, CONF_RANDOM);
+    conf_operand *x = conf_cases_in(one, PCO_F32, "3,17");
+    x->low = 1000.0, x->high = 1001.0;
+    conf_cases_emit(context);
+}
+
 /* Positions on both sides of 0. */
 static void conf_missed_positions(conf_cases_context *context, pco_op op)
 {
@@ -91,6 +100,7 @@ void conf_cases_missed(conf_cases_context *context, pco_op op)
         conf_cases_emit(context);
     }
     if (op == PCO_OP_MATMUL) conf_missed_matmul(context);
+    if (op == PCO_OP_LAYER_NORM) conf_missed_layer_norm(context);
     if (op == PCO_OP_ROPE || op == PCO_OP_SINUSOIDAL_POSITIONS) conf_missed_positions(context, op);
     if (op == PCO_OP_PAD) conf_missed_pad(context);
     if (op == PCO_OP_GATHER) conf_missed_gather(context);
