@@ -26,11 +26,16 @@ static const conf_missed MISSED[] = {
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F16, "1,2,3,8"}, {PCO_F16, "1,2,131,8"}, {PCO_F16, "1,2,131,8"}}},
 };
 
-/* Nothing to sum: activation, bias and c are all that is left of the product. */
+/* One column with a bias; then nothing to sum, where activation, bias and c are all that is left of the product. */
 static void conf_missed_matmul(conf_cases_context *context)
 {
     static const uint32_t TYPES[2] = {PCO_F32, PCO_F16};
-    for (uint32_t t = 0; t < 2; t++)
+    for (uint32_t t = 0; t < 2; t++) {
+        conf_case *column = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        conf_cases_in(column, TYPES[t], "33,64");
+        conf_cases_in(column, TYPES[t], "64,1");
+        conf_cases_in(column, TYPES[t], "1");
+        conf_cases_emit(context);
         for (int64_t activation = 1; activation <= 4; activation++) {
             conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
             ((pco_matmul_attrs *)one->attrs.bytes)->activation = activation;
@@ -40,6 +45,7 @@ static void conf_missed_matmul(conf_cases_context *context)
             if (activation % 2) conf_cases_in(one, TYPES[t], "33,31");
             conf_cases_emit(context);
         }
+    }
 }
 
 /* Long enough to be cut into windows, and padded in as many dimensions as there are. */
