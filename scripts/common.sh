@@ -88,16 +88,20 @@ lavapipe_manifest() {
   echo "$drivers/none/lavapipe.json"
 }
 
-# Takes SwiftShader out of Debian's chromium package, without installing the browser and all that it needs.
+# Takes SwiftShader out of Debian's chromium-common package (chromium, where that has none), without installing the
+# browser and all that it needs.
 fetch_swiftshader() {
-  local folder=$swiftshader scratch
+  local folder=$swiftshader scratch package
   [ -e "$(swiftshader_manifest)" ] && return
   scratch=$(mktemp -d)
-  (cd "$scratch" && apt-get -q download chromium && dpkg-deb --fsys-tarfile chromium_*.deb |
-    tar -x ./usr/lib/chromium/libvk_swiftshader.so ./usr/lib/chromium/vk_swiftshader_icd.json)
+  chmod 755 "$scratch" # apt downloads as a user of its own
   mkdir -p "$folder"
-  cp "$scratch"/usr/lib/chromium/*swiftshader* "$folder/"
+  for package in chromium-common chromium; do
+    (cd "$scratch" && apt-get -q download "$package" >/dev/null 2>&1 && dpkg-deb -x "$package"_*.deb .) || continue
+    cp "$scratch"/usr/lib/chromium/*swiftshader* "$folder/" 2>/dev/null && break
+  done
   rm -rf "$scratch"
+  [ -e "$folder/vk_swiftshader_icd.json" ] || echo "SwiftShader is in no package of this Debian" >&2
 }
 
 # Sets the environment for one device of DEVICES (or opencl:oclgrind): only its driver is visible.

@@ -86,6 +86,13 @@
 #define RSQRT(x) (1.0f / sqrt(x))
 #define FLOOR(x) floor(x)
 #define RINT(x) rint(x)
+// The same for |x| below 2^22: beyond 2^23 a float has no fraction. PoCL emulates rint at length in vectors. The full
+// profile rounds sums to nearest (OpenCL 1.2, 7.4); the embedded one may not.
+#ifdef __EMBEDDED_PROFILE__
+#define SMALL_RINT(x) rint(x)
+#else
+#define SMALL_RINT(x) (((x) + 12582912.0f) - 12582912.0f)
+#endif
 #define FABS(x) fabs(x)
 #define FMAX(a, b) fmax(a, b)
 #define FMIN(a, b) fmin(a, b)

@@ -78,6 +78,8 @@ layout(push_constant) uniform pco_parameters { uint p[32]; } pco_push;
 // RINT: to the nearest integer, ties to even.
 #define FLOOR(x) floor(x)
 #define RINT(x) roundEven(x)
+// The same for |x| below 2^22.
+#define SMALL_RINT(x) roundEven(x)
 #define FABS(x) abs(x)
 #define FMAX(a, b) max(a, b)
 #define FMIN(a, b) min(a, b)

@@ -86,7 +86,7 @@ static gpu_matmul matmul_read(const gpu_lowering *gpu)
         .a = gpu_input_index(gpu, 0), .b = gpu_input_index(gpu, 1), .bias = gpu_input_index(gpu, 2),
         .c = gpu_input_index(gpu, 3), .y = gpu_output_index(gpu, 0),
         .a_type = a->dtype, .b_type = b->dtype, .y_type = y->dtype,
-        .bias_type = bias ? (int32_t)bias->dtype : -1, .bias_step = 1,
+        .bias_type = bias ? (int32_t)bias->dtype : -1, .bias_step = 1, .variant = gpu->variant,
         .trans_a = attrs->transpose_a != 0, .trans_b = attrs->transpose_b != 0,
         .quantised = gpu_element_bytes(b->dtype) == 0, .activation = (uint32_t)attrs->activation,
     };
@@ -400,11 +400,12 @@ static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
 {
     gpu_matmul p = matmul_read(gpu);
     if (p.total == 0) return gpu->status;
-    const int is_gemv = gpu->variant == GPU_MATMUL_GEMV || gpu->variant == GPU_MATMUL_GEMV_SUBGROUP;
+    const int is_gemv = p.variant == GPU_MATMUL_GEMV || p.variant == GPU_MATMUL_GEMV_SUBGROUP;
     if (is_gemv && p.n == 1 && !p.quantised) matmul_swap(&p);
     if (p.k == 0) return matmul_finish(gpu, &p, 0);
     const uint64_t terms = matmul_terms(gpu, &p);
-    const int crowded = gpu->limits->max_bindings < (p.quantised || gpu->variant == GPU_MATMUL_SHARED ? 6u : 5u) && (p.bias_type >= 0 || p.c != PCO_NONE);
+    const uint32_t wanted = p.quantised || p.variant == GPU_MATMUL_SHARED ? 6 : 5;
+    const int crowded = gpu->limits->max_bindings < wanted && (p.bias_type >= 0 || p.c != PCO_NONE);
     p.raw = terms < p.k || crowded;
     for (uint64_t k = 0; k < p.k && gpu->status == PCO_OK; k += terms) {
         matmul_batches(gpu, &p, k, gpu_min(k + terms, p.k));
@@ -416,11 +417,9 @@ int gpu_matmul_whole(const gpu_lowering *gpu, const gpu_matmul *p) { return matm
 
 pco_status gpu_emit_product(gpu_lowering *gpu, const gpu_matmul *p)
 {
-    const uint32_t variant = gpu->variant;
-    gpu->variant = gpu_matmul_choose(gpu, p);
-    const pco_status status = matmul_batches(gpu, p, 0, p->k);
-    gpu->variant = variant;
-    return status;
+    gpu_matmul chosen = *p;
+    chosen.variant = gpu_matmul_choose(gpu, p);
+    return matmul_batches(gpu, &chosen, 0, chosen.k);
 }
 
 /* ---- the lowerer ---- */

@@ -20,6 +20,7 @@ typedef struct gpu_matmul {
     int32_t bias_type;         /* -1: no bias */
     uint32_t bias_step;        /* 0: the same bias for all columns */
     uint32_t trans_a, trans_b, quantised, activation;
+    uint32_t variant;          /* GPU_MATMUL_* */
     uint32_t raw;              /* 1: f32 sums go to the workspace */
     uint32_t scratch_a;        /* 1: a is f32 in the workspace, from its beginning */
     uint64_t m, n, k, lda, ldb, total;
@@ -42,7 +43,7 @@ typedef struct gpu_matmul_kernel {
 pco_status gpu_emit_product(gpu_lowering *gpu, const gpu_matmul *p);
 int gpu_matmul_whole(const gpu_lowering *gpu, const gpu_matmul *p);
 
-/* The kernel of gpu->variant for a box of m by n; wide: one that needs aligned rows may be chosen. */
+/* The kernel of p->variant for a box of m by n; wide: one that needs aligned rows may be chosen. */
 gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide);
 int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant);
 uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p);

@@ -66,7 +66,7 @@ static gpu_matmul_kernel matmul_shared(void)
 
 static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
 {
-    const int subgroup = gpu->variant == GPU_MATMUL_GEMV_SUBGROUP, four_rows = p->m > 1 && wide && !subgroup;
+    const int subgroup = p->variant == GPU_MATMUL_GEMV_SUBGROUP, four_rows = p->m > 1 && wide && !subgroup;
     const uint32_t width = (p->trans_b ? 1 : 4) * (wide ? 4 : 2);
     uint32_t kernel = GPU_KERNEL_matmul_gemv_1x2;
     if (subgroup) {
@@ -99,7 +99,7 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
 gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide)
 {
     const int aligned = wide && matmul_may_be_wide(p);
-    switch (gpu->variant) {
+    switch (p->variant) {
     case GPU_MATMUL_REGISTER: return matmul_register(gpu, p, m, n, aligned);
     case GPU_MATMUL_SHARED: return matmul_shared();
     case GPU_MATMUL_VECTOR: return matmul_vector();

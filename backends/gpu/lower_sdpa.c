@@ -43,7 +43,10 @@ static void gpu_sdpa_stride(const pco_tensor *x, int heads_first, int64_t stride
     stride[2] = heads_first ? last : middle;
 }
 
-/* ---- two products ---- */
+/* ---- two products ----
+ *
+ * The product's kernel is chosen by the number of rows, so that a row in a prompt of another length may get other bits
+ * (within its bound). Prompts in chunks have lengths, and take the other variants. */
 
 /* Scores q k^T to the workspace, [B,H,S,T] in f32. */
 static gpu_matmul gpu_sdpa_scores(const gpu_lowering *gpu, const sdpa_sizes *z)

@@ -3,43 +3,14 @@
 
 #include "base/dtype.h"
 #include "formats/json.h"
+#include "runtime/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const DEVICES_TYPES[] = {[PCO_DEVICE_CPU] = "cpu",
-                                            [PCO_DEVICE_DISCRETE] = "discrete GPU",
-                                            [PCO_DEVICE_INTEGRATED] = "integrated GPU",
-                                            [PCO_DEVICE_VIRTUAL] = "virtual",
-                                            [PCO_DEVICE_SOFTWARE] = "software",
-                                            [PCO_DEVICE_OTHER] = "other"};
-
-static const struct {
-    uint32_t bit;
-    const char *name;
-} DEVICES_FEATURES[] = {
-    {PCO_FEATURE_F16_ARITHMETIC, "f16 arithmetic"},
-    {PCO_FEATURE_STORAGE_16, "16-bit storage"},
-    {PCO_FEATURE_SUBGROUPS, "subgroups"},
-    {PCO_FEATURE_INTEGER_DOT, "integer dot product"},
-    {PCO_FEATURE_COOPERATIVE_MATRIX, "cooperative matrix"},
-    {PCO_FEATURE_UNIFIED_MEMORY, "unified memory"},
-    {PCO_FEATURE_F64, "f64"},
-    {PCO_FEATURE_TIMESTAMPS, "timestamps"},
-};
-enum { DEVICES_N_FEATURES = sizeof DEVICES_FEATURES / sizeof DEVICES_FEATURES[0], DEVICES_COLUMN = 16 };
-
-static const char *devices_type(uint32_t type)
-{
-    return type < sizeof DEVICES_TYPES / sizeof DEVICES_TYPES[0] ? DEVICES_TYPES[type] : "unknown";
-}
-
-static const char *devices_accumulator(uint32_t type)
-{
-    return type == PCO_CONTRACT_F64 ? "f64" : pco_dtype_name(type);
-}
+enum { DEVICES_COLUMN = 16 };
 
 static void devices_row(const char *label, const char *text)
 {
@@ -80,9 +51,9 @@ static void devices_features(const pco_device_info *info)
 {
     char text[512] = "none";
     size_t used = 0;
-    for (int i = 0; i < DEVICES_N_FEATURES; i++)
-        if (info->features & DEVICES_FEATURES[i].bit)
-            cli_append(text, sizeof text, &used, "%s%s", used ? ", " : "", DEVICES_FEATURES[i].name);
+    for (int i = 0; i < PCO_N_FEATURE_WORDS; i++)
+        if (info->features & PCO_FEATURE_WORDS[i].bit)
+            cli_append(text, sizeof text, &used, "%s%s", used ? ", " : "", PCO_FEATURE_WORDS[i].name);
     devices_row("features", text);
     devices_row("not in build", info->not_in_build);
 }
@@ -92,8 +63,8 @@ static void devices_contract(const pco_contract *c)
     char text[512];
     size_t used = 0;
     cli_append(text, sizeof text, &used, "sums of f32 in %s, f16 in %s, bf16 in %s; functions in %s",
-               devices_accumulator(c->accumulate_f32), devices_accumulator(c->accumulate_f16),
-               devices_accumulator(c->accumulate_bf16), devices_accumulator(c->compute));
+               pco_accumulator_word(c->accumulate_f32), pco_accumulator_word(c->accumulate_f16),
+               pco_accumulator_word(c->accumulate_bf16), pco_accumulator_word(c->compute));
     cli_append(text, sizeof text, &used, "; + - * %s",
                c->round_to_nearest ? "rounded to nearest" : "rounded to either neighbour");
     cli_append(text, sizeof text, &used, ", division %g ulp, sqrt %g ulp, rsqrt %g ulp, functions %g ulp",
@@ -110,7 +81,7 @@ static void devices_print(const pco_device_entry *device, const char *chosen)
     const pco_device_info *info = &device->info;
     printf("%s%s\n", device->id, chosen);
     devices_row("name", info->name);
-    devices_row("type", devices_type(info->type));
+    devices_row("type", pco_device_type_word(info->type));
     devices_row("driver", info->driver);
     devices_row("platform", info->platform);
     devices_row("aliases", info->aliases);
@@ -164,10 +135,10 @@ static void devices_json_contract(pco_json_writer *json, const pco_contract *c)
     const float figure_values[] = {c->div_ulp, c->sqrt_ulp, c->rsqrt_ulp, c->function_ulp};
     pco_json_key(json, "contract");
     pco_json_begin_object(json);
-    devices_json_text(json, "accumulate_f32", devices_accumulator(c->accumulate_f32));
-    devices_json_text(json, "accumulate_f16", devices_accumulator(c->accumulate_f16));
-    devices_json_text(json, "accumulate_bf16", devices_accumulator(c->accumulate_bf16));
-    devices_json_text(json, "compute", devices_accumulator(c->compute));
+    devices_json_text(json, "accumulate_f32", pco_accumulator_word(c->accumulate_f32));
+    devices_json_text(json, "accumulate_f16", pco_accumulator_word(c->accumulate_f16));
+    devices_json_text(json, "accumulate_bf16", pco_accumulator_word(c->accumulate_bf16));
+    devices_json_text(json, "compute", pco_accumulator_word(c->compute));
     for (int i = 0; i < 4; i++) {
         pco_json_key(json, flags[i]);
         pco_json_write_bool(json, flag_values[i] != 0);
@@ -190,7 +161,7 @@ static void devices_json_device(pco_json_writer *json, const pco_device_entry *d
     devices_json_text(json, "driver", info->driver);
     devices_json_text(json, "platform", info->platform);
     devices_json_text(json, "aliases", info->aliases);
-    devices_json_text(json, "type", devices_type(info->type));
+    devices_json_text(json, "type", pco_device_type_word(info->type));
     devices_json_uint(json, "memory", info->memory);
     devices_json_uint(json, "max_allocation", info->max_allocation);
     devices_json_uint(json, "max_binding", info->max_binding);
@@ -201,8 +172,8 @@ static void devices_json_device(pco_json_writer *json, const pco_device_entry *d
     devices_json_uint(json, "subgroup_max", info->subgroup_max);
     pco_json_key(json, "features");
     pco_json_begin_array(json);
-    for (int i = 0; i < DEVICES_N_FEATURES; i++)
-        if (info->features & DEVICES_FEATURES[i].bit) pco_json_write_string(json, DEVICES_FEATURES[i].name);
+    for (int i = 0; i < PCO_N_FEATURE_WORDS; i++)
+        if (info->features & PCO_FEATURE_WORDS[i].bit) pco_json_write_string(json, PCO_FEATURE_WORDS[i].name);
     pco_json_end_array(json);
     devices_json_text(json, "not_in_build", info->not_in_build);
     devices_json_contract(json, &info->contract);

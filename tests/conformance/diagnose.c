@@ -4,6 +4,8 @@
  * is small as well. */
 #include "diagnose.h"
 
+#include "runtime/words.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -62,11 +64,6 @@ static bool conf_diagnose_try(const conf_suspicion *s, const oracle_rules *rules
     return fits;
 }
 
-static const char *conf_diagnose_type(uint32_t type)
-{
-    return type == PCO_CONTRACT_F64 ? "f64" : oracle_dtype_name(type);
-}
-
 /* Accumulators of less precision than declared, the best that explains it. */
 static bool conf_diagnose_accumulator(const conf_suspicion *s)
 {
@@ -82,7 +79,7 @@ static bool conf_diagnose_accumulator(const conf_suspicion *s)
         rules.accumulate[dtype] = format, rules.narrow = true;
         if (!conf_diagnose_try(s, &rules, &format)) continue;
         conf_diagnose_say(s, "; behaves like %s accumulation, and the contract declares %s (accumulate_%s)",
-                          conf_diagnose_type(TYPES[t]), conf_diagnose_type(declared),
+                          pco_accumulator_word(TYPES[t]), pco_accumulator_word(declared),
                           oracle_dtype_name(dtype));
         return true;
     }
@@ -98,7 +95,7 @@ static bool conf_diagnose_compute(const conf_suspicion *s)
         rules.compute = oracle_format_of(TYPES[t]);
         if (!conf_diagnose_try(s, &rules, NULL)) continue;
         conf_diagnose_say(s, "; behaves like arithmetic in %s, and the contract declares %s (compute)",
-                          conf_diagnose_type(TYPES[t]), conf_diagnose_type(s->contract->compute));
+                          pco_accumulator_word(TYPES[t]), pco_accumulator_word(s->contract->compute));
         return true;
     }
     return false;

@@ -26,21 +26,15 @@ static void conf_facts_bytes(FILE *file, const char *name, uint64_t bytes)
 
 static void conf_facts_device(FILE *file, const pco_device_info *info)
 {
-    static const char *const TYPES[] = {[PCO_DEVICE_CPU] = "CPU",
-                                        [PCO_DEVICE_DISCRETE] = "discrete GPU",
-                                        [PCO_DEVICE_INTEGRATED] = "integrated GPU",
-                                        [PCO_DEVICE_VIRTUAL] = "virtual GPU",
-                                        [PCO_DEVICE_SOFTWARE] = "software",
-                                        [PCO_DEVICE_OTHER] = "other"};
     fputs("<div><h3>Device</h3><dl>", file);
     conf_facts_row(file, "driver", info->driver);
     conf_facts_row(file, "platform", info->platform);
-    conf_facts_row(file, "type", info->type < sizeof TYPES / sizeof *TYPES ? TYPES[info->type] : "unknown");
+    conf_facts_row(file, "type", pco_device_type_word(info->type));
     fputs("<dt>features</dt><dd>", file);
     const char *between = "";
-    for (int i = 0; i < CONF_FEATURES; i++) {
-        if (!(info->features & CONF_FEATURE_TABLE[i].bit)) continue;
-        fprintf(file, "%s%s", between, CONF_FEATURE_TABLE[i].name);
+    for (int i = 0; i < PCO_N_FEATURE_WORDS; i++) {
+        if (!(info->features & PCO_FEATURE_WORDS[i].bit)) continue;
+        fprintf(file, "%s%s", between, PCO_FEATURE_WORDS[i].name);
         between = ", ";
     }
     fprintf(file, "%s</dd>", *between ? "" : "none");
@@ -72,10 +66,10 @@ static void conf_facts_contract(FILE *file, const pco_contract *c)
     char text[160];
     fputs("<div><h3>Numeric contract</h3><dl>", file);
     snprintf(text, sizeof text, "of f32 in %s, of f16 in %s, of bf16 in %s",
-             conf_accumulator_name(c->accumulate_f32), conf_accumulator_name(c->accumulate_f16),
-             conf_accumulator_name(c->accumulate_bf16));
+             pco_accumulator_word(c->accumulate_f32), pco_accumulator_word(c->accumulate_f16),
+             pco_accumulator_word(c->accumulate_bf16));
     conf_facts_row(file, "sums", text);
-    snprintf(text, sizeof text, "in %s, %g ulp", conf_accumulator_name(c->compute), (double)c->function_ulp);
+    snprintf(text, sizeof text, "in %s, %g ulp", pco_accumulator_word(c->compute), (double)c->function_ulp);
     conf_facts_row(file, "functions", text);
     conf_facts_row(file, "+ - *", c->round_to_nearest ? "rounded to nearest" : "rounded to either neighbour");
     snprintf(text, sizeof text, "%g ulp, square root %g, its reciprocal %g", (double)c->div_ulp,

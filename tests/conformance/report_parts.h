@@ -5,6 +5,8 @@
 #include "cases.h"
 #include "report.h"
 
+#include "runtime/words.h"
+
 #include <cjson/cJSON.h>
 #include <stdbool.h>
 
@@ -14,17 +16,9 @@
  * it. Errors: OUT_OF_HOST_MEMORY. */
 pco_status conf_tree_make(const pco_conformance_report *report, const pco_conformance_comparison *comparison,
                           bool records, cJSON **root, pco_error *err) PCO_NODISCARD;
-/* Prints it, one line for each record. */
+/* Prints it, one line for each record. "nan", "inf" and "-inf" stand for what JSON has not. */
 void conf_tree_print(const cJSON *root, FILE *file);
 
-/* "nan", "inf" and "-inf" stand for what JSON has not. */
-typedef struct conf_feature {
-    uint32_t bit;
-    const char *name;
-} conf_feature;
-enum { CONF_FEATURES = 8 };
-extern const conf_feature CONF_FEATURE_TABLE[CONF_FEATURES];
-const char *conf_accumulator_name(uint32_t type);
 const char *conf_verdict_name(pco_conformance_verdict verdict);
 
 /* ---- digests (report_seal.c) ---- */

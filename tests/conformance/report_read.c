@@ -145,7 +145,7 @@ static uint32_t conf_read_accumulator(conf_read *read, const cJSON *object, cons
 {
     const char *text = conf_read_text(read, object, key);
     for (uint32_t type = 0; type < PCO_DTYPE_COUNT; type++)
-        if (strcmp(text, conf_accumulator_name(type)) == 0) return type;
+        if (strcmp(text, pco_accumulator_word(type)) == 0) return type;
     if (!read->status && strcmp(text, "f64") != 0)
         read->status =
             pco_fail(read->err, PCO_ERROR_FORMAT, "%s: %s: '%.40s' is no type", read->label, key, text);
@@ -205,11 +205,11 @@ static void conf_read_device(conf_read *read, const cJSON *at, pco_conformance_d
     }
     info->type = conf_read_uint(read, at, "type");
     const cJSON *features = conf_read_member(read, at, "features", true), *feature;
-    cJSON_ArrayForEach(feature, features) for (int i = 0; i < CONF_FEATURES; i++)
+    cJSON_ArrayForEach(feature, features) for (int i = 0; i < PCO_N_FEATURE_WORDS; i++)
     {
         const char *name = cJSON_GetStringValue(feature);
-        if (name && strcmp(name, CONF_FEATURE_TABLE[i].name) == 0)
-            info->features |= CONF_FEATURE_TABLE[i].bit;
+        if (name && strcmp(name, PCO_FEATURE_WORDS[i].name) == 0)
+            info->features |= PCO_FEATURE_WORDS[i].bit;
     }
     conf_read_limits(read, conf_read_member(read, at, "limits", false), info);
     conf_read_contract(read, conf_read_member(read, at, "contract", false), &info->contract);

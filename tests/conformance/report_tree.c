@@ -10,22 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const conf_feature CONF_FEATURE_TABLE[CONF_FEATURES] = {
-    {PCO_FEATURE_F16_ARITHMETIC, "f16 arithmetic"},
-    {PCO_FEATURE_STORAGE_16, "16-bit storage"},
-    {PCO_FEATURE_SUBGROUPS, "subgroups"},
-    {PCO_FEATURE_INTEGER_DOT, "integer dot product"},
-    {PCO_FEATURE_COOPERATIVE_MATRIX, "cooperative matrix"},
-    {PCO_FEATURE_UNIFIED_MEMORY, "unified memory"},
-    {PCO_FEATURE_F64, "f64"},
-    {PCO_FEATURE_TIMESTAMPS, "timestamps"},
-};
-
-const char *conf_accumulator_name(uint32_t type)
-{
-    return type == PCO_CONTRACT_F64 ? "f64" : oracle_dtype_name(type);
-}
-
 const char *conf_verdict_name(pco_conformance_verdict verdict)
 {
     static const char *const VERDICTS[] = {"pass", "fail", "nothing tested"};
@@ -82,10 +66,10 @@ static cJSON *conf_tree_element(conf_tree *tree, cJSON *array)
 static void conf_tree_contract(conf_tree *tree, cJSON *parent, const pco_contract *c)
 {
     cJSON *at = conf_tree_object(tree, parent, "contract");
-    conf_tree_text(tree, at, "accumulate_f32", conf_accumulator_name(c->accumulate_f32));
-    conf_tree_text(tree, at, "accumulate_f16", conf_accumulator_name(c->accumulate_f16));
-    conf_tree_text(tree, at, "accumulate_bf16", conf_accumulator_name(c->accumulate_bf16));
-    conf_tree_text(tree, at, "compute", conf_accumulator_name(c->compute));
+    conf_tree_text(tree, at, "accumulate_f32", pco_accumulator_word(c->accumulate_f32));
+    conf_tree_text(tree, at, "accumulate_f16", pco_accumulator_word(c->accumulate_f16));
+    conf_tree_text(tree, at, "accumulate_bf16", pco_accumulator_word(c->accumulate_bf16));
+    conf_tree_text(tree, at, "compute", pco_accumulator_word(c->compute));
     conf_tree_number(tree, at, "round_to_nearest", c->round_to_nearest);
     conf_tree_number(tree, at, "subnormals", c->subnormals);
     conf_tree_number(tree, at, "contraction", c->contraction);
@@ -128,9 +112,9 @@ static void conf_tree_device(conf_tree *tree, cJSON *parent, const pco_conforman
     conf_tree_number(tree, at, "type", info->type);
     conf_tree_limits(tree, at, info);
     cJSON *features = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "features"));
-    for (int i = 0; i < CONF_FEATURES; i++) {
-        if (!(info->features & CONF_FEATURE_TABLE[i].bit)) continue;
-        cJSON *name = conf_tree_keep(tree, cJSON_CreateString(CONF_FEATURE_TABLE[i].name));
+    for (int i = 0; i < PCO_N_FEATURE_WORDS; i++) {
+        if (!(info->features & PCO_FEATURE_WORDS[i].bit)) continue;
+        cJSON *name = conf_tree_keep(tree, cJSON_CreateString(PCO_FEATURE_WORDS[i].name));
         if (name && !cJSON_AddItemToArray(features, name)) tree->failed = true;
     }
     conf_tree_text(tree, at, "not_in_build", info->not_in_build);

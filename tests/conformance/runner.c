@@ -201,19 +201,18 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
 {
     pco_status status = conf_run_propose(run, err);
     if (!status) status = conf_run_times(run, PCO_NONE, conf_run_repeats(options->tier), NULL, err);
-    if (conf_run_has_results(run))
-        conf_run_judge(run, result); /* also when a later run differed */
+    const bool refused = status == PCO_ERROR_UNSUPPORTED; /* later on it is no excuse any more */
+    if (conf_run_has_results(run)) conf_run_judge(run, result); /* also when a later run differed */
     if (status == PCO_ERROR_INTERNAL && result->state == PCO_CASE_FAIL) status = PCO_OK; /* said already */
     if (!status && result->state != PCO_CASE_FAIL) status = conf_run_shared(run, err);
     if (!status && result->state != PCO_CASE_FAIL)
         status = conf_run_pieces(run, result->variant,
                                  conf_run_rows(options->tier, run->problem->one->regime), err);
     if (status) {
-        bool unsupported = status == PCO_ERROR_UNSUPPORTED;
-        result->state = unsupported                       ? PCO_CASE_UNSUPPORTED
+        result->state = refused                           ? PCO_CASE_UNSUPPORTED
                         : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
                                                           : PCO_CASE_FAIL;
-        result->ratio = unsupported ? 0.0 : INFINITY;
+        result->ratio = refused ? 0.0 : INFINITY;
         snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
     }
     conf_run_clear(run);
