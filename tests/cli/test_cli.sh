@@ -12,51 +12,7 @@ portico=$(realpath "$1")
 source=$(realpath "$2")
 data=${3:-}
 include=${4:-$(dirname "$portico")/core/include}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-unset PORTICO_BACKEND PORTICO_PLUGIN_PATH PORTICO_LOG PORTICO_FALLBACK PORTICO_THREADS
-export PORTICO_CACHE_DIR=$work/cache LC_ALL=C
-passed=0
-failed=0
-skipped=0
-
-ok() { passed=$((passed + 1)); echo "ok    $1"; }
-bad() {
-    failed=$((failed + 1))
-    echo "FAIL  $1: $2"
-    head -c 600 "$work/err" | sed 's/^/      /'
-}
-skip() { skipped=$((skipped + 1)); echo "skip  $1"; }
-
-# run ARGUMENT...: the program, with $work/out, $work/err and $status.
-run() {
-    timeout 300 "$portico" "$@" > "$work/out" 2> "$work/err" < /dev/null
-    status=$?
-}
-
-# status NAME WANTED: the last run's exit status. A run that fails says why in at least one line.
-status() {
-    if [ "$status" != "$2" ]; then
-        bad "$1" "exit status $status, and $2 was expected"
-    elif [ "$2" != 0 ] && ! grep -q . "$work/err"; then
-        bad "$1" "it fails without a word"
-    else
-        ok "$1"
-    fi
-}
-
-# says NAME FILE PATTERN: out or err holds a line like that.
-says() {
-    if grep -Eq -- "$3" "$work/$2"; then ok "$1"; else bad "$1" "no '$3' in std$2"; fi
-}
-silent() { if [ -s "$work/$2" ]; then bad "$1" "std$2 is not empty"; else ok "$1"; fi; }
-json() {
-    if python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/out" 2> /dev/null; then
-        ok "$1"
-    else
-        bad "$1" "stdout is not JSON"
-    fi
-}
+. "$source/tests/cli/checks.sh"
 
 # ---- the frame ----
 run; status "no command" 2
@@ -402,5 +358,4 @@ else
     skip "shared data: no folder given, or it has no stories260k"
 fi
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+finish

@@ -14,27 +14,7 @@ source=$(realpath "$2")
 wrong=$(realpath "$3")
 shift 3
 cc=("${@:-cc}")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-unset PORTICO_BACKEND PORTICO_PLUGIN_PATH PORTICO_LOG PORTICO_FALLBACK PORTICO_THREADS
-export PORTICO_CACHE_DIR=${PORTICO_CACHE_DIR:-$work/cache} LC_ALL=C
-passed=0
-failed=0
-skipped=0
-
-ok() { passed=$((passed + 1)); echo "ok    $1"; }
-bad() {
-    failed=$((failed + 1))
-    echo "FAIL  $1: $2"
-    head -c 600 "$work/err" | sed 's/^/      /'
-}
-skip() { skipped=$((skipped + 1)); echo "skip  $1"; }
-run() {
-    timeout 300 "$portico" "$@" > "$work/out" 2> "$work/err" < /dev/null
-    status=$?
-}
-status() { if [ "$status" = "$2" ]; then ok "$1"; else bad "$1" "exit status $status, and $2 was expected"; fi; }
-says() { if grep -Eq -- "$3" "$work/$2"; then ok "$1"; else bad "$1" "no '$3' in std$2"; fi; }
+. "$source/tests/cli/checks.sh"
 there() { if [ -e "$2" ]; then ok "$1"; else bad "$1" "there is no ${2#"$work"/}"; fi; }
 
 # The id of the first case of an op whose label matches.
@@ -197,5 +177,4 @@ run conformance --bisect "$source/models/dates" --devices nonsense; status "bise
 api vulkan vulkan:lavapipe -lvulkan vulkan/vulkan.h
 api opencl opencl:pocl -lOpenCL CL/cl.h
 
-echo "$passed passed, $failed failed, $skipped skipped"
-[ $failed = 0 ]
+finish

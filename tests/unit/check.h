@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -31,5 +32,24 @@
             fail_msg("%s: status %d, message '%s'; expected %d and '%s'", #call, (int)check_status,          \
                      err.message, (int)(status), part);                                                      \
     } while (0)
+
+/* A folder of the test's own: setup and teardown of a group, for tests that define CHECK_FOLDER before this file. */
+#ifdef CHECK_FOLDER
+static char check_folder[] = "/tmp/portico-test-XXXXXX";
+
+static int check_make_folder(void **state)
+{
+    (void)state;
+    return mkdtemp(check_folder) ? 0 : -1;
+}
+
+static int check_remove_folder(void **state)
+{
+    (void)state;
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf '%s'", check_folder);
+    return system(command);
+}
+#endif
 
 #endif

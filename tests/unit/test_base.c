@@ -1,4 +1,5 @@
 /* The base: files written whole, the cache and its checksum, the thread pool, the environment. */
+#define CHECK_FOLDER
 #include "check.h"
 
 #include "base/env.h"
@@ -11,35 +12,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/portico-test-XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
 static void test_file(void **state)
 {
     (void)state;
     char path[100];
     pco_map map;
-    snprintf(path, sizeof path, "%s/file", folder);
+    snprintf(path, sizeof path, "%s/file", check_folder);
     check_ok(pco_file_write(path, "hello", 5, &err));
     check_ok(pco_map_open(path, &map, &err));
     assert_int_equal(map.size, 5);
     assert_memory_equal(map.data, "hello", 5);
     pco_map_close(&map);
     check_fails(pco_map_open("/nonexistent/model", &map, &err), PCO_ERROR_IO, "/nonexistent/model");
-    check_fails(pco_map_open(folder, &map, &err), PCO_ERROR_IO, "not a regular file");
+    check_fails(pco_map_open(check_folder, &map, &err), PCO_ERROR_IO, "not a regular file");
     check_fails(pco_file_write("/nonexistent/out", "x", 1, &err), PCO_ERROR_IO, "/nonexistent/out");
 }
 
@@ -83,7 +68,7 @@ static void test_cache(void **state)
     char dir[100], path[120];
     void *data;
     size_t bytes;
-    snprintf(dir, sizeof dir, "%s/deep/cache", folder);
+    snprintf(dir, sizeof dir, "%s/deep/cache", check_folder);
     snprintf(path, sizeof path, "%s/blob-1", dir);
     assert_int_equal(pco_cache_store(dir, "blob-1", "abc", 3), PCO_OK);
     assert_int_equal(pco_cache_load(dir, "blob-1", &data, &bytes), PCO_OK);
@@ -157,5 +142,5 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_file), cmocka_unit_test(test_sha256),
                                        cmocka_unit_test(test_cache), cmocka_unit_test(test_threads),
                                        cmocka_unit_test(test_environment)};
-    return cmocka_run_group_tests_name("base", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("base", tests, check_make_folder, check_remove_folder);
 }

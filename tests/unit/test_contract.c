@@ -1,18 +1,10 @@
 /* A device whose contract is false is found and named; so are results that depend on what memory held, on the
  * rows beside them, or on operands that are one. The device is a toy with one such fault at a time. */
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "toy.h"
 
-#include <cmocka.h>
-
-#include "conformance.h"
 #include "oracle.h"
+
+#include <math.h>
 
 typedef enum toy_fault {
     TOY_RIGHT,
@@ -34,48 +26,12 @@ struct pco_device {
     toy_fault fault;
 };
 
-struct pco_buffer {
-    uint8_t *data;
-};
-
 struct pco_program {
     pco_node node;
     pco_tensor x, w, bias, y;
     pco_matmul_attrs matmul;
     uint8_t *x_data, *w_data, *bias_data, *y_data;
 };
-
-static pco_status toy_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer,
-                             pco_error *err)
-{
-    (void)device, (void)usage, (void)err;
-    *buffer = malloc(sizeof **buffer);
-    (*buffer)->data = calloc(1, bytes + 1);
-    return PCO_OK;
-}
-
-static void toy_destroy(pco_device *device, pco_buffer *buffer)
-{
-    (void)device;
-    free(buffer->data);
-    free(buffer);
-}
-
-static pco_status toy_write(pco_device *device, pco_buffer *buffer, uint64_t offset, const void *data,
-                            uint64_t bytes, pco_error *err)
-{
-    (void)device, (void)err;
-    memcpy(buffer->data + offset, data, bytes);
-    return PCO_OK;
-}
-
-static pco_status toy_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
-                           uint64_t bytes, pco_error *err)
-{
-    (void)device, (void)err;
-    memcpy(data, buffer->data + offset, bytes);
-    return PCO_OK;
-}
 
 /* add, mul, neg of equal shapes; sum along the last of two axes; matmul of two matrices, b transposed. */
 static bool toy_can(const pco_part *part, const pco_node *n)
@@ -133,18 +89,6 @@ static pco_status toy_prepare(pco_device *device, const pco_part *part, const pc
         p->bias = part->tensors[p->node.inputs[2]], p->bias_data = toy_at(plan, p->node.inputs[2]);
     *program = p;
     return PCO_OK;
-}
-
-static void toy_free(pco_device *device, pco_program *program)
-{
-    (void)device;
-    free(program);
-}
-
-static uint32_t toy_segments(const pco_program *program)
-{
-    (void)program;
-    return 1;
 }
 
 static double toy_load(const pco_tensor *t, const uint8_t *data, int64_t i)
@@ -225,52 +169,12 @@ static pco_status toy_submit(pco_device *device, pco_program *p, uint32_t first,
     return PCO_OK;
 }
 
-static pco_status toy_wait(pco_device *device, uint64_t ticket, uint64_t nanoseconds, pco_error *err)
-{
-    (void)device, (void)ticket, (void)nanoseconds, (void)err;
-    return PCO_OK;
-}
-
 static pco_conformance_result toy_run(toy_fault fault)
 {
-    static const pco_buffer_api buffers = {.size = sizeof buffers,
-                                           .create = toy_create,
-                                           .destroy = toy_destroy,
-                                           .write = toy_write,
-                                           .read = toy_read};
-    static const pco_program_api programs = {.size = sizeof programs,
-                                             .supports = toy_supports,
-                                             .propose = toy_propose,
-                                             .prepare = toy_prepare,
-                                             .destroy = toy_free,
-                                             .segments = toy_segments};
-    static const pco_queue_api queues = {.size = sizeof queues, .submit = toy_submit, .wait = toy_wait};
-    static const pco_plugin plugin = {.size = sizeof plugin,
-                                      .abi_version = PCO_ABI_VERSION,
-                                      .name = "toy",
-                                      .buffer = &buffers,
-                                      .program = &programs,
-                                      .queue = &queues};
     pco_device device = {.fault = fault};
-    pco_device_info info = {.size = sizeof info,
-                            .max_allocation = 1 << 30,
-                            .buffer_alignment = 64,
-                            .contract = {.size = sizeof(pco_contract),
-                                         .compute = PCO_F32,
-                                         .round_to_nearest = 1,
-                                         .subnormals = 1,
-                                         .nan_inf = 1,
-                                         .div_ulp = 0.5f,
-                                         .sqrt_ulp = 0.5f,
-                                         .rsqrt_ulp = 2.0f,
-                                         .function_ulp = 4.0f}};
-    if (fault == TOY_SUMS_F32) info.contract.accumulate_f32 = info.contract.accumulate_f16 = PCO_CONTRACT_F64;
-    pco_conformance_device entry = {&plugin, &device, &info, "toy:0"};
-    pco_conformance_options options = {.ops = "add,mul,neg,sum,matmul", .seed = 3};
-    pco_conformance_result result;
-    pco_error err = {""};
-    assert_int_equal(pco_conformance_run(&options, &entry, 1, &result, &err), PCO_OK);
-    return result;
+    pco_contract contract = contract_strict();
+    if (fault == TOY_SUMS_F32) contract.accumulate_f32 = contract.accumulate_f16 = PCO_CONTRACT_F64;
+    return toy_judge(&device, &contract, "add,mul,neg,sum,matmul", 3);
 }
 
 static const char *const SAYS[TOY_FAULTS] = {

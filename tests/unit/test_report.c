@@ -1,6 +1,7 @@
 /* Reports: written, read back, sealed, verified, compared. The results are made up, of the suite's own cases,
  * so that every state occurs. `test_report FOLDER` leaves the worst of them there, to be looked at in a
  * browser. */
+#define CHECK_FOLDER
 #include "check.h"
 
 #include "base/file.h"
@@ -12,26 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char folder[] = "/tmp/portico-report-XXXXXX";
-
-static int make_folder(void **state)
-{
-    (void)state;
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int remove_folder(void **state)
-{
-    (void)state;
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf '%s'", folder);
-    return system(command);
-}
-
 static const char *in_folder(const char *name)
 {
     static char path[200];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(path, sizeof path, "%s/%s", check_folder, name);
     return path;
 }
 
@@ -603,5 +588,5 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_contradictions), cmocka_unit_test(test_baseline),
         cmocka_unit_test(test_figures),        cmocka_unit_test(test_samples),
     };
-    return cmocka_run_group_tests_name("report", tests, make_folder, remove_folder);
+    return cmocka_run_group_tests_name("report", tests, check_make_folder, check_remove_folder);
 }

@@ -1,0 +1,119 @@
+/* A toy device: what is the same for every toy of a test. Memory is the host's; the test defines `struct pco_device`,
+ * `struct pco_program` and toy_supports, toy_propose, toy_prepare, toy_submit, and includes this file before them. */
+#ifndef PCO_TESTS_TOY_H
+#define PCO_TESTS_TOY_H
+
+#include "check.h"
+
+#include "conformance.h"
+
+/* The contract of IEEE 754 in f32, with functions good to 4 ulp. */
+static pco_contract contract_strict(void)
+{
+    return (pco_contract){.size = sizeof(pco_contract),
+                          .compute = PCO_F32,
+                          .round_to_nearest = 1,
+                          .subnormals = 1,
+                          .nan_inf = 1,
+                          .div_ulp = 0.5f,
+                          .sqrt_ulp = 0.5f,
+                          .rsqrt_ulp = 2.0f,
+                          .function_ulp = 4.0f};
+}
+
+struct pco_buffer {
+    uint8_t *data;
+};
+
+static pco_status toy_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer,
+                             pco_error *err)
+{
+    (void)device, (void)usage, (void)err;
+    *buffer = malloc(sizeof **buffer);
+    (*buffer)->data = calloc(1, bytes + 1);
+    return PCO_OK;
+}
+
+static void toy_destroy(pco_device *device, pco_buffer *buffer)
+{
+    (void)device;
+    free(buffer->data);
+    free(buffer);
+}
+
+static pco_status toy_write(pco_device *device, pco_buffer *buffer, uint64_t offset, const void *data,
+                            uint64_t bytes, pco_error *err)
+{
+    (void)device, (void)err;
+    memcpy(buffer->data + offset, data, bytes);
+    return PCO_OK;
+}
+
+static pco_status toy_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
+                           uint64_t bytes, pco_error *err)
+{
+    (void)device, (void)err;
+    memcpy(data, buffer->data + offset, bytes);
+    return PCO_OK;
+}
+
+static void toy_free(pco_device *device, pco_program *program)
+{
+    (void)device;
+    free(program);
+}
+
+static uint32_t toy_segments(const pco_program *program)
+{
+    (void)program;
+    return 1;
+}
+
+static pco_status toy_wait(pco_device *device, uint64_t ticket, uint64_t nanoseconds, pco_error *err)
+{
+    (void)device, (void)ticket, (void)nanoseconds, (void)err;
+    return PCO_OK;
+}
+
+static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err);
+static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
+                              pco_error *err);
+static pco_status toy_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
+                              const pco_plan *plan, pco_program **program, pco_error *err);
+static pco_status toy_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
+                             uint64_t *ticket, pco_error *err);
+
+/* The suite's judgement of `device`, which declares `contract`. */
+static pco_conformance_result toy_judge(pco_device *device, const pco_contract *contract, const char *ops,
+                                        uint64_t seed)
+{
+    static const pco_buffer_api buffers = {.size = sizeof buffers,
+                                           .create = toy_create,
+                                           .destroy = toy_destroy,
+                                           .write = toy_write,
+                                           .read = toy_read};
+    static const pco_program_api programs = {.size = sizeof programs,
+                                             .supports = toy_supports,
+                                             .propose = toy_propose,
+                                             .prepare = toy_prepare,
+                                             .destroy = toy_free,
+                                             .segments = toy_segments};
+    static const pco_queue_api queues = {.size = sizeof queues, .submit = toy_submit, .wait = toy_wait};
+    static const pco_plugin plugin = {.size = sizeof plugin,
+                                      .abi_version = PCO_ABI_VERSION,
+                                      .name = "toy",
+                                      .buffer = &buffers,
+                                      .program = &programs,
+                                      .queue = &queues};
+    pco_device_info info = {.size = sizeof info,
+                            .max_allocation = 1 << 30,
+                            .buffer_alignment = 64,
+                            .contract = *contract};
+    pco_conformance_device entry = {&plugin, device, &info, "toy:0"};
+    pco_conformance_options options = {.ops = ops, .seed = seed};
+    pco_conformance_result result;
+    check_ok(pco_conformance_run(&options, &entry, 1, &result, &err));
+    return result;
+}
+
+#endif
