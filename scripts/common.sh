@@ -173,7 +173,7 @@ conformance() {
   shift
   json=$logs/conformance-$(tr -c 'A-Za-z0-9\n' '-' <<<"$PORTICO_BACKEND").json
   # shellcheck disable=SC2086
-  timeout 1200 $emulator "$build/portico" conformance ${emulator:+--in-process} --devices "$PORTICO_BACKEND" --tier "$tier" "$@" --json >"$json" || status=$?
+  timeout 3600 $emulator "$build/portico" conformance ${emulator:+--in-process} --devices "$PORTICO_BACKEND" --tier "$tier" "$@" --json >"$json" || status=$?
   python3 "$root/scripts/results.py" conformance "$json"
   return $status
 }
