@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "graph/passes.h"
+#include "runtime/selftest.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -96,7 +97,8 @@ static pco_status executable_lower(pco_executable *executable, const pco_graph *
 }
 
 /* What happens to a node that the device cannot run: an error, or the CPU with a word about it. */
-static pco_status executable_fallback(pco_executable *executable, uint32_t i, const pco_error *why, pco_error *err)
+static pco_status executable_fallback(pco_executable *executable, uint32_t i, unsigned reason, const pco_error *why,
+                                      pco_error *err)
 {
     pco_session *session = executable->session;
     const pco_config *config = pco_registry_config(session->registry);
@@ -113,27 +115,32 @@ static pco_status executable_fallback(pco_executable *executable, uint32_t i, co
     if (!executable_supports(session, 1, executable->graph, i, &cpu_why))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "neither device %s nor the CPU can run op '%s' (%s): %s",
                         session->slots[0].entry->id, op, node->name, cpu_why.message);
-    if (config->fallback == PCO_FALLBACK_WARN && node->op < 256 && !session->warned[node->op])
+    if (config->fallback == PCO_FALLBACK_WARN && node->op < 256 && !(session->warned[node->op] & reason))
         pco_log(config, PCO_LOG_WARNING, "op '%s' runs on the CPU: device %s: %s", op, session->slots[0].entry->id,
                 why->message);
-    if (node->op < 256) session->warned[node->op] = 1;
+    if (node->op < 256) session->warned[node->op] |= (unsigned char)reason;
     executable->cpu_nodes++;
     return PCO_OK;
 }
 
 /* Chooses a slot for each node and cuts the list where it changes. */
-static pco_status executable_partition(pco_executable *executable, pco_error *err)
+static pco_status executable_partition(pco_executable *executable, const pco_executable_params *params, pco_error *err)
 {
-    const pco_graph *graph = executable->graph;
+    pco_graph *graph = executable->graph;
     executable->parts = calloc(graph->n_nodes + 1, sizeof *executable->parts);
     if (!executable->parts) return executable_no_memory(err);
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         pco_error why = {""};
-        uint32_t slot = executable_supports(executable->session, 0, graph, i, &why) ? 0 : 1;
-        if (slot == 1) {
-            pco_status status = executable_fallback(executable, i, &why, err);
-            if (status) return status;
+        uint32_t slot = 0;
+        const int supported = executable_supports(executable->session, 0, graph, i, &why);
+        pco_status status = supported ? PCO_OK : PCO_ERROR_UNSUPPORTED;
+        if (supported && !params->no_self_test)
+            status = session_selftest(executable->session, 0, graph, i, &why, err);
+        if (status == PCO_ERROR_UNSUPPORTED) {
+            slot = 1;
+            status = executable_fallback(executable, i, supported ? 2 : 1, &why, err);
         }
+        if (status) return status;
         session_part *last = executable->n_parts ? &executable->parts[executable->n_parts - 1] : NULL;
         if (!last || last->slot != slot) {
             last = &executable->parts[executable->n_parts++];
@@ -214,11 +221,15 @@ pco_status pco_executable_create(pco_session *session, const pco_graph *graph, c
     static const pco_executable_params defaults = {0};
     if (!params) params = &defaults;
     *out = NULL;
+    if (!session->slots[0].plugin)
+        return pco_fail(err, PCO_ERROR_DEVICE_LOST, "device %s was lost and could not be opened again",
+                        session->slots[0].entry->id);
     pco_executable *executable = calloc(1, sizeof *executable);
     if (!executable) return executable_no_memory(err);
     executable->session = session;
     pco_status status = executable_lower(executable, graph, params, err);
-    if (!status) status = executable_partition(executable, err);
+    if (!status) status = executable_partition(executable, params, err);
+    session_selftest_save(session);
     if (!status) status = executable_parts(executable, err);
     if (status) {
         if (params->name) pco_fail_prefix(err, status, "%s", params->name);

@@ -15,6 +15,7 @@ typedef struct pco_plugin_entry {
     const pco_plugin *plugin; /* NULL when it could not be loaded */
     pco_backend *backend;
     uint32_t n_devices;
+    uint64_t identity; /* hash of the file's path, size, time and number: changes with the plugin's kernels */
 } pco_plugin_entry;
 
 /* A device that a plugin offers. */

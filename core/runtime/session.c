@@ -1,4 +1,5 @@
 #include "runtime/session_internal.h"
+#include "runtime/selftest.h"
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -20,8 +21,17 @@ static pco_status session_open_slot(pco_session *session, uint32_t slot, uint32_
     pco_device *opened = NULL;
     pco_status status = plugin->plugin->open(plugin->backend, devices[device].index, &opened, err);
     if (status) return pco_fail_prefix(err, status, "device %s", devices[device].id);
-    session->slots[slot] = (session_slot){plugin->plugin, opened, &devices[device]};
+    session->slots[slot] = (session_slot){plugin->plugin, opened, &devices[device], 0};
     return PCO_OK;
+}
+
+pco_status session_reopen(pco_session *session, uint32_t slot, pco_error *err)
+{
+    const pco_device_entry *devices, *entry = session->slots[slot].entry;
+    pco_registry_devices(session->registry, &devices);
+    session->slots[slot].plugin->device->close(session->slots[slot].device);
+    session->slots[slot] = (session_slot){.entry = entry}; /* no plugin: no executable can be made any more */
+    return session_open_slot(session, slot, (uint32_t)(entry - devices), err);
 }
 
 pco_status pco_session_open(pco_registry *registry, const char *devices, pco_session **out, pco_error *err)
@@ -59,6 +69,7 @@ pco_status session_open_cpu(pco_session *session, pco_error *err)
 void pco_session_close(pco_session *session)
 {
     if (!session) return;
+    session_selftest_close(session);
     while (session->constants) {
         session_constant *next = session->constants->next;
         free(session->constants);
@@ -99,6 +110,7 @@ pco_status session_buffer_create(pco_session *session, uint32_t slot, uint64_t b
     *buffer = NULL;
     pco_status status = s->plugin->buffer->create(s->device, bytes, usage, buffer, err);
     if (status) return pco_fail_prefix(err, status, "device %s", s->entry->id);
+    session->slots[slot].live++;
     session->bytes += bytes;
     if (session->bytes > session->peak) session->peak = session->bytes;
     return PCO_OK;
@@ -108,6 +120,7 @@ void session_buffer_destroy(pco_session *session, uint32_t slot, pco_buffer *buf
 {
     if (!buffer) return;
     session->slots[slot].plugin->buffer->destroy(session->slots[slot].device, buffer);
+    session->slots[slot].live--;
     session->bytes -= bytes;
 }
 

@@ -11,6 +11,7 @@ typedef struct session_slot {
     const pco_plugin *plugin; /* NULL: not opened */
     pco_device *device;
     const pco_device_entry *entry;
+    uint32_t live; /* buffers on it */
 } session_slot;
 
 /* Device memory that several executables use: constants that were uploaded together, or a state. */
@@ -40,11 +41,15 @@ struct pco_session {
     session_buffer *buffers;
     session_constant *constants;
     uint64_t bytes, peak;
-    unsigned char warned[256]; /* op number: its fallback has been said */
+    unsigned char warned[256]; /* op number: its fallback has been said, 1 unsupported, 2 failed the self-test */
+    struct session_selftest *selftest; /* NULL: nothing was tested yet */
 };
 
 /* Opens slot 1 if it is not yet. */
 pco_status session_open_cpu(pco_session *session, pco_error *err) PCO_NODISCARD;
+
+/* Closes a device on which nothing is left, and opens it again. */
+pco_status session_reopen(pco_session *session, uint32_t slot, pco_error *err) PCO_NODISCARD;
 
 /* Creates and destroys device buffers, counted. */
 pco_status session_buffer_create(pco_session *session, uint32_t slot, uint64_t bytes, uint32_t usage,
