@@ -10,9 +10,9 @@
 #include <string.h>
 
 static const pco_env_row ROWS[] = {
-    {"PORTICO_BACKEND", "BACKEND[:WHICH][,...]", "automatic",
-     "device to use: a plugin's name, and an index or a part of a device's, driver's or platform's name; the first "
-     "of the list that works"},
+    {"PORTICO_BACKEND", "BACKEND[:WHICH][+...][,...]", "automatic",
+     "device to use: a plugin's name, and an index or a part of a device's, driver's or platform's name; those "
+     "joined with + are used together; the first of the list that works"},
     {"PORTICO_PLUGIN_PATH", "folder[:folder...]", "none", "folders searched for plugins before the installed ones"},
     {"PORTICO_CACHE_DIR", "folder, or empty", "~/.cache/portico",
      "where compiled kernels, probe results and verdicts of self-tests are kept; empty: nowhere"},

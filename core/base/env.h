@@ -20,7 +20,7 @@ typedef enum pco_self_test {
 typedef void (*pco_log_fn)(void *user, pco_log_level level, const char *line);
 
 typedef struct pco_config {
-    char backend[256];      /* PORTICO_BACKEND: BACKEND[:WHICH][,...]; "": automatic */
+    char backend[256];      /* PORTICO_BACKEND: BACKEND[:WHICH][+...][,...]; "": automatic */
     char plugin_path[1024]; /* PORTICO_PLUGIN_PATH: folders separated by colons, searched first */
     char cache_dir[512];    /* PORTICO_CACHE_DIR; else $XDG_CACHE_HOME/portico or ~/.cache/portico; "": no cache */
     pco_log_level log;      /* PORTICO_LOG: error, warning, info, debug */

@@ -44,8 +44,8 @@ static void quarantine_name(pco_quarantine *q, const pco_plugin_entry *plugin, c
     snprintf(q->name, sizeof q->name, "variants-%016" PRIx64, hash);
 }
 
-/* Lines "good KEY" and "bad KEY WHAT WAS SEEN". A line that is neither ends the reading: the blob has a checksum, so
- * it is from another version. */
+/* Lines "good KEY" and "bad KEY WHAT WAS SEEN". A line that is neither ends the reading: the blob has a
+ * checksum, so it is from another version. */
 static void quarantine_read(pco_quarantine *q, char *text)
 {
     for (char *line = text; *line;) {
@@ -100,12 +100,14 @@ pco_verdict pco_quarantine_find(const pco_quarantine *q, uint64_t key, const cha
     return PCO_VERDICT_UNKNOWN;
 }
 
-pco_status pco_quarantine_add(pco_quarantine *q, uint64_t key, pco_verdict verdict, const char *seen, pco_error *err)
+pco_status pco_quarantine_add(pco_quarantine *q, uint64_t key, pco_verdict verdict, const char *seen,
+                              pco_error *err)
 {
     if (q->count == q->capacity) {
         uint32_t capacity = q->capacity ? 2 * q->capacity : 64;
         quarantine_entry *entries = realloc(q->entries, capacity * sizeof *entries);
-        if (!entries) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
+        if (!entries)
+            return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
         q->entries = entries;
         q->capacity = capacity;
     }
@@ -128,11 +130,12 @@ void pco_quarantine_save(pco_quarantine *q)
     for (uint32_t i = 0; i < q->count; i++) {
         const quarantine_entry *entry = &q->entries[i];
         const int bad = entry->verdict == PCO_VERDICT_BAD;
-        used += (size_t)snprintf(text + used, line, "%s %016" PRIx64 "%s%s\n", bad ? "bad" : "good", entry->key,
-                                 bad ? " " : "", bad ? entry->seen : "");
+        used += (size_t)snprintf(text + used, line, "%s %016" PRIx64 "%s%s\n", bad ? "bad" : "good",
+                                 entry->key, bad ? " " : "", bad ? entry->seen : "");
     }
     if (pco_cache_store(q->config->cache_dir, q->name, text, used))
-        pco_log(q->config, PCO_LOG_DEBUG, "the self-test's verdicts could not be kept in '%s'", q->config->cache_dir);
+        pco_log(q->config, PCO_LOG_DEBUG, "the self-test's verdicts could not be kept in '%s'",
+                q->config->cache_dir);
     else
         q->changed = 0;
     free(text);

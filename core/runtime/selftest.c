@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Work that a test may be: made smaller until it is below the first; as the node is if its variant is not offered for
- * less, below the second. Products; cpu:reference does some 10^8 a second. */
+/* Work that a test may be: made smaller until it is below the first; as the node is if its variant is not
+ * offered for less, below the second. Products; cpu:reference does some 10^8 a second. */
 enum { SELFTEST_WORK = 2000000, SELFTEST_WORK_WHOLE = 16000000, SELFTEST_VARIANTS = 64 };
 
 /* What was decided for a node, so that the next like it costs a lookup. */
@@ -70,7 +70,8 @@ static int selftest_reference(pco_session *session)
     }
     if (status)
         pco_log(pco_registry_config(session->registry), PCO_LOG_WARNING,
-                "kernels are used without a self-test, because cpu:reference cannot be opened: %s", why.message);
+                "kernels are used without a self-test, because cpu:reference cannot be opened: %s",
+                why.message);
     return test->reference.plugin != NULL;
 }
 
@@ -97,8 +98,8 @@ void session_selftest_save(pco_session *session)
         if (test->verdicts[slot]) pco_quarantine_save(test->verdicts[slot]);
     if (test->tested)
         pco_log(pco_registry_config(session->registry), PCO_LOG_INFO,
-                "self-test: %u kernel variants compared with cpu:reference in %.2f s, %u of them failed", test->tested,
-                test->seconds, test->failed);
+                "self-test: %u kernel variants compared with cpu:reference in %.2f s, %u of them failed",
+                test->tested, test->seconds, test->failed);
     test->tested = test->failed = 0;
     test->seconds = 0;
 }
@@ -119,16 +120,22 @@ void session_selftest_close(pco_session *session)
 
 static uint32_t selftest_names(const selftest_place *place, const selftest_case *one, const char **names)
 {
-    const pco_part view = {.size = sizeof view, .n_tensors = one->graph->n_tensors, .n_nodes = 1,
-                           .tensors = one->graph->tensors, .nodes = one->graph->nodes};
+    const pco_part view = {.size = sizeof view,
+                           .n_tensors = one->graph->n_tensors,
+                           .n_nodes = 1,
+                           .tensors = one->graph->tensors,
+                           .nodes = one->graph->nodes};
     names[0] = "default";
     if (!place->plugin->program->variants) return 1;
-    const uint32_t count = place->plugin->program->variants(place->device, &view, 0, names, SELFTEST_VARIANTS);
+    const uint32_t count =
+        place->plugin->program->variants(place->device, &view, 0, names, SELFTEST_VARIANTS);
     return count < SELFTEST_VARIANTS ? count : SELFTEST_VARIANTS;
 }
 
-/* The number of a variant in a case's list, if the device can run the case with it; *variant is then what forces it. */
-static int selftest_offers(const selftest_place *place, selftest_case *one, const char *name, uint32_t *variant)
+/* The number of a variant in a case's list, if the device can run the case with it; *variant is then what
+ * forces it. */
+static int selftest_offers(const selftest_place *place, selftest_case *one, const char *name,
+                           uint32_t *variant)
 {
     const char *names[SELFTEST_VARIANTS];
     const uint32_t count = selftest_names(place, one, names);
@@ -138,8 +145,11 @@ static int selftest_offers(const selftest_place *place, selftest_case *one, cons
     while (i < count && strcmp(names[i], name) != 0) i++;
     if (i == count) return 0;
     *variant = place->plugin->program->variants ? i : PCO_NONE;
-    const pco_part view = {.size = sizeof view, .n_tensors = one->graph->n_tensors, .n_nodes = 1,
-                           .tensors = one->graph->tensors, .nodes = node};
+    const pco_part view = {.size = sizeof view,
+                           .n_tensors = one->graph->n_tensors,
+                           .n_nodes = 1,
+                           .tensors = one->graph->tensors,
+                           .nodes = node};
     const uint32_t before = node->variant;
     node->variant = *variant;
     const int supported = place->plugin->program->supports(place->device, &view, 0, &why) == PCO_OK;
@@ -147,14 +157,16 @@ static int selftest_offers(const selftest_place *place, selftest_case *one, cons
     return supported;
 }
 
-/* The node made so small that its test is quick, and still offered with the variant. NOT_FOUND when there is no such
- * size. */
-static pco_status selftest_shrink(const selftest_place *place, const pco_graph *graph, uint32_t node, const char *name,
-                                  selftest_case *made, uint32_t *variant, pco_error *err)
+/* The node made so small that its test is quick, and still offered with the variant. NOT_FOUND when there is
+ * no such size. */
+static pco_status selftest_shrink(const selftest_place *place, const pco_graph *graph, uint32_t node,
+                                  const char *name, selftest_case *made, uint32_t *variant, pco_error *err)
 {
     static const int64_t CAPS[] = {128, 96, 64, 32, 0};
     for (int i = 0; i < 5; i++) {
-        const double limit = CAPS[i] == 0 ? SELFTEST_WORK_WHOLE : CAPS[i] == 32 ? 4 * SELFTEST_WORK : SELFTEST_WORK;
+        const double limit = CAPS[i] == 0    ? SELFTEST_WORK_WHOLE
+                             : CAPS[i] == 32 ? 4 * SELFTEST_WORK
+                                             : SELFTEST_WORK;
         pco_status status = selftest_case_make(graph, node, CAPS[i], made, err);
         if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
         if (status) continue;
@@ -166,9 +178,11 @@ static pco_status selftest_shrink(const selftest_place *place, const pco_graph *
 
 /* ---- one test ---- */
 
-/* Runs the case on both devices and compares. GOOD, BAD with what was seen, or UNKNOWN where nothing can be said. */
-static pco_status selftest_compare(const selftest_place *place, const selftest_place *reference, selftest_case *one,
-                                   uint32_t variant, pco_verdict *verdict, char *seen, size_t size, pco_error *err)
+/* Runs the case on both devices and compares. GOOD, BAD with what was seen, or UNKNOWN where nothing can be
+ * said. */
+static pco_status selftest_compare(const selftest_place *place, const selftest_place *reference,
+                                   selftest_case *one, uint32_t variant, pco_verdict *verdict, char *seen,
+                                   size_t size, pco_error *err)
 {
     void *want[PCO_MAX_OUTPUTS], *got[PCO_MAX_OUTPUTS];
     int was_in_place;
@@ -187,7 +201,8 @@ static pco_status selftest_compare(const selftest_place *place, const selftest_p
     }
     selftest_results_free(want);
     if (!status || status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
-    *verdict = PCO_VERDICT_UNKNOWN; /* not enough memory now, or not for this size, says nothing of the kernel */
+    *verdict =
+        PCO_VERDICT_UNKNOWN; /* not enough memory now, or not for this size, says nothing of the kernel */
     if (status == PCO_ERROR_OUT_OF_DEVICE_MEMORY || status == PCO_ERROR_UNSUPPORTED) return PCO_OK;
     *verdict = PCO_VERDICT_BAD;
     snprintf(seen, size, "%.*s", (int)size - 1, err->message);
@@ -207,7 +222,8 @@ static uint64_t selftest_key_lost(const pco_graph *graph, uint32_t node, const c
 
 /* The verdict on one variant of a node, from the table or from a test. */
 static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node,
-                                 const char *name, pco_verdict *verdict, char *seen, size_t size, pco_error *err)
+                                 const char *name, pco_verdict *verdict, char *seen, size_t size,
+                                 pco_error *err)
 {
     struct session_selftest *test = session->selftest;
     const selftest_place place = selftest_slot(session, slot);
@@ -242,20 +258,25 @@ static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_
     return status;
 }
 
-/* The test has cost the device: what is known is kept, and the device opened again if nothing else is on it. */
-static pco_status selftest_lost(pco_session *session, uint32_t slot, const char *op, const char *name, pco_error *err)
+/* The test has cost the device: what is known is kept, and the device opened again if nothing else is on it.
+ */
+static pco_status selftest_lost(pco_session *session, uint32_t slot, const char *op, const char *name,
+                                pco_error *err)
 {
     pco_quarantine_save(session->selftest->verdicts[slot]);
-    if (session->slots[slot].live == 0) return session_reopen(session, slot, err) ? PCO_ERROR_DEVICE_LOST : PCO_OK;
-    return pco_fail_prefix(err, PCO_ERROR_DEVICE_LOST,
-                           "device %s was lost in the self-test of op '%s', variant '%s', which is not used from now on; "
-                           "start again", session->slots[slot].entry->id, op, name);
+    if (session->slots[slot].live == 0)
+        return session_reopen(session, slot, err) ? PCO_ERROR_DEVICE_LOST : PCO_OK;
+    return pco_fail_prefix(
+        err, PCO_ERROR_DEVICE_LOST,
+        "device %s was lost in the self-test of op '%s', variant '%s', which is not used from now on; "
+        "start again",
+        session->slots[slot].entry->id, op, name);
 }
 
 /* ---- a node ---- */
 
-/* The order in which variants are tried: the plugin's choice, then the others as they are listed, those that require a
- * width of subgroups last. */
+/* The order in which variants are tried: the plugin's choice, then the others as they are listed, those that
+ * require a width of subgroups last. */
 static uint32_t selftest_order(const char *const *names, uint32_t count, uint32_t chosen, uint32_t *order)
 {
     uint32_t n = 0;
@@ -267,8 +288,8 @@ static uint32_t selftest_order(const char *const *names, uint32_t count, uint32_
 }
 
 /* Another variant is used: one line for each that failed. */
-static void selftest_tell(pco_session *session, uint32_t slot, const char *op, const char *failed, const char *seen,
-                          const char *used, selftest_memo *memo)
+static void selftest_tell(pco_session *session, uint32_t slot, const char *op, const char *failed,
+                          const char *seen, const char *used, selftest_memo *memo)
 {
     const struct session_selftest *test = session->selftest;
     uint64_t told = pco_hash(pco_hash(PCO_HASH_START, &slot, sizeof slot), op, strlen(op) + 1);
@@ -296,7 +317,8 @@ static pco_status selftest_decide(pco_session *session, uint32_t slot, const pco
         const char *name = names[order[i]];
         pco_verdict verdict;
         if (i > 0 && !selftest_offers(&place, whole, name, &forced)) continue;
-        pco_status status = selftest_judge(session, slot, graph, node, name, &verdict, seen, sizeof seen, err);
+        pco_status status =
+            selftest_judge(session, slot, graph, node, name, &verdict, seen, sizeof seen, err);
         if (status == PCO_ERROR_DEVICE_LOST) status = selftest_lost(session, slot, op, name, err);
         if (status) return status;
         place = selftest_slot(session, slot); /* another one if it was lost */
@@ -339,15 +361,15 @@ static int selftest_is_nothing(const pco_graph *graph, const pco_node *node)
     return pco_tensor_elements(y) == 0 || (node->op == PCO_OP_RESHAPE && y->alias != PCO_NONE);
 }
 
-pco_status session_selftest(pco_session *session, uint32_t slot, pco_graph *graph, uint32_t index, pco_error *why,
-                            pco_error *err)
+pco_status session_selftest(pco_session *session, uint32_t slot, pco_graph *graph, uint32_t index,
+                            pco_error *why, pco_error *err)
 {
     pco_node *node = &graph->nodes[index];
     const pco_plugin *plugin = session->slots[slot].plugin;
     selftest_case whole;
     int known;
-    if (pco_registry_config(session->registry)->self_test == PCO_SELF_TEST_OFF || strcmp(plugin->name, "cpu") == 0 ||
-        node->variant != PCO_NONE || selftest_is_nothing(graph, node))
+    if (pco_registry_config(session->registry)->self_test == PCO_SELF_TEST_OFF ||
+        strcmp(plugin->name, "cpu") == 0 || node->variant != PCO_NONE || selftest_is_nothing(graph, node))
         return PCO_OK;
     pco_status status = selftest_open(session, slot, err);
     if (!status) status = selftest_case_make(graph, index, 0, &whole, err);

@@ -20,15 +20,19 @@ static int64_t selftest_size(int64_t size, int64_t cap)
 }
 
 /* A copy of the attributes with shapes made smaller. */
-static void selftest_attrs(const pco_op_info *info, const pco_node *node, int64_t cap, unsigned char *attrs, size_t size)
+static void selftest_attrs(const pco_op_info *info, const pco_node *node, int64_t cap, unsigned char *attrs,
+                           size_t size)
 {
     pco_op_default_attrs(info, attrs);
     if (node->attrs) memcpy(attrs, node->attrs, node->attrs_size < size ? node->attrs_size : size);
     const pco_attr_info *attr;
     for (uint32_t i = 0; (attr = pco_op_attr(info, i)); i++) {
-        if (attr->type != PCO_ATTR_VECTOR || (strcmp(attr->name, "shape") != 0 && strcmp(attr->name, "sizes") != 0)) continue;
+        if (attr->type != PCO_ATTR_VECTOR ||
+            (strcmp(attr->name, "shape") != 0 && strcmp(attr->name, "sizes") != 0))
+            continue;
         int64_t *vector = (int64_t *)(void *)(attrs + attr->offset);
-        for (int64_t k = 0; k < vector[0] && k < PCO_MAX_RANK; k++) vector[1 + k] = selftest_size(vector[1 + k], cap);
+        for (int64_t k = 0; k < vector[0] && k < PCO_MAX_RANK; k++)
+            vector[1 + k] = selftest_size(vector[1 + k], cap);
     }
 }
 
@@ -47,7 +51,8 @@ static uint32_t selftest_operand(const pco_graph *graph, uint32_t t, int64_t cap
     return pco_graph_input(made, name, dtype, x->rank, shape);
 }
 
-pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t cap, selftest_case *made, pco_error *err)
+pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t cap, selftest_case *made,
+                              pco_error *err)
 {
     const pco_node *node = &graph->nodes[index];
     const pco_op_info *info = pco_op_find(node->op);
@@ -75,7 +80,8 @@ pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t ca
     for (uint32_t k = 0; k < PCO_MAX_OUTPUTS; k++) {
         if (outputs[k] == PCO_NONE) continue;
         pco_tensor *y = &made->graph->tensors[outputs[k]];
-        if (node->outputs[k] != PCO_NONE && graph->tensors[node->outputs[k]].alias == PCO_NONE) y->alias = PCO_NONE;
+        if (node->outputs[k] != PCO_NONE && graph->tensors[node->outputs[k]].alias == PCO_NONE)
+            y->alias = PCO_NONE;
         if (y->alias == PCO_NONE) y->kind = PCO_KIND_OUTPUT;
     }
     return PCO_OK;
@@ -102,7 +108,8 @@ double selftest_case_cost(const selftest_case *one)
     if (node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION) {
         const pco_scaled_dot_product_attention_attrs *attrs = node->attrs;
         const pco_tensor *k = &tensors[node->inputs[1]];
-        return 2 * (double)pco_tensor_elements(&tensors[node->inputs[0]]) * (double)k->shape[attrs->heads_first ? 2 : 1];
+        return 2 * (double)pco_tensor_elements(&tensors[node->inputs[0]]) *
+               (double)k->shape[attrs->heads_first ? 2 : 1];
     }
     for (uint32_t t = 0; t < one->graph->n_tensors; t++) cost += (double)pco_tensor_elements(&tensors[t]);
     return cost;
@@ -151,8 +158,8 @@ static int selftest_is_positive(uint32_t op, uint32_t k)
     }
 }
 
-/* Multiples of 1/8 from -2 to 2, or from 1/4 to 2 1/4: exact in every float type. Most sums of their products are exact
- * in f32, so that a right kernel is far inside the tolerance. */
+/* Multiples of 1/8 from -2 to 2, or from 1/4 to 2 1/4: exact in every float type. Most sums of their products
+ * are exact in f32, so that a right kernel is far inside the tolerance. */
 static void selftest_floats(uint32_t op, uint32_t k, int64_t count, float *out)
 {
     const int positive = selftest_is_positive(op, k);
@@ -172,7 +179,8 @@ static int64_t selftest_axis_size(const pco_tensor *x, int64_t axis)
 static void selftest_range(const selftest_case *one, uint32_t k, int64_t *low, int64_t *span)
 {
     const pco_node *node = &one->graph->nodes[0];
-    const pco_tensor *tensors = one->graph->tensors, *first = node->n_inputs ? &tensors[node->inputs[0]] : NULL;
+    const pco_tensor *tensors = one->graph->tensors,
+                     *first = node->n_inputs ? &tensors[node->inputs[0]] : NULL;
     *low = -100;
     *span = 201;
     switch (node->op) {
@@ -210,7 +218,9 @@ static void selftest_integers(const selftest_case *one, uint32_t k, int64_t coun
     selftest_range(one, k, &low, &span);
     for (int64_t i = 0; i < count; i++) {
         const uint64_t bits = selftest_bits(k, (uint64_t)i) >> 8;
-        out[i] = span > 0 ? (int32_t)(low + (int64_t)(bits % (uint64_t)span)) : span < 0 ? 0 : (int32_t)(uint32_t)bits;
+        out[i] = span > 0   ? (int32_t)(low + (int64_t)(bits % (uint64_t)span))
+                 : span < 0 ? 0
+                            : (int32_t)(uint32_t)bits;
     }
     if (node->op != PCO_OP_SCALED_DOT_PRODUCT_ATTENTION) return;
     /* lengths: a few keys less than there are; starts: so that the last query is the last of them */

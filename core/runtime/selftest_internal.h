@@ -13,9 +13,10 @@ typedef struct selftest_case {
     void *data[SELFTEST_TENSORS]; /* of each tensor; NULL for what the node makes */
 } selftest_case;
 
-/* A case from node `node` of a graph. cap 0: as it is; otherwise dimensions above 1.5 cap become cap plus their
- * remainder by 64 (or 32), so that tails of tiles, vectors and blocks stay what they are. Tensors have no values yet. Errors:
- * INVALID when that is no node any more (the sizes are bound to each other); OUT_OF_HOST_MEMORY. */
+/* A case from node `node` of a graph. cap 0: as it is; otherwise dimensions above 1.5 cap become cap plus
+ * their remainder by 64 (or 32), so that tails of tiles, vectors and blocks stay what they are. Tensors have
+ * no values yet. Errors: INVALID when that is no node any more (the sizes are bound to each other);
+ * OUT_OF_HOST_MEMORY. */
 pco_status selftest_case_make(const pco_graph *graph, uint32_t node, int64_t cap, selftest_case *made,
                               pco_error *err) PCO_NODISCARD;
 void selftest_case_free(selftest_case *one);
@@ -29,8 +30,9 @@ uint64_t selftest_case_hash(const selftest_case *one);
 /* Values for the operands: the same for the same case everywhere, inside the op's domain. */
 pco_status selftest_case_fill(selftest_case *one, pco_error *err) PCO_NODISCARD;
 
-/* Runs the case's node with a variant. in_place: with output 0 in the memory of an operand, if the plugin allows one;
- * *was_in_place tells. results[k], of output k, are malloc'ed. Errors: what the plugin returned. */
+/* Runs the case's node with a variant. in_place: with output 0 in the memory of an operand, if the plugin
+ * allows one; *was_in_place tells. results[k], of output k, are malloc'ed. Errors: what the plugin returned.
+ */
 typedef struct selftest_place {
     const pco_plugin *plugin;
     pco_device *device;
@@ -43,7 +45,7 @@ pco_status selftest_proposed(const selftest_place *place, const selftest_case *o
 void selftest_results_free(void **results);
 
 /* 1 if the results agree within what both contracts allow. Otherwise `seen` says where they do not. */
-int selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got, void *const *want,
-                   char *seen, size_t size);
+int selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got,
+                   void *const *want, char *seen, size_t size);
 
 #endif
