@@ -43,19 +43,20 @@ static void inspect_try(const inspect_arguments *arguments, pco_context *context
 int inspect_make_plan(const inspect_file *file, const inspect_arguments *arguments, inspect_plan *plan)
 {
     int status = CLI_OK;
-    uint32_t index = 0, count;
+    uint32_t count;
     pco_error err;
-    const pco_device_entry *devices;
+    pco_device_set set;
+    pco_device_entry device;
     *plan = (inspect_plan){.context = file->context};
     pco_context *context = cli_context(arguments->device, &status);
     if (!context) return status;
     const char *selection =
         arguments->device ? arguments->device : pco_registry_config(context->registry)->backend;
-    if (pco_registry_select(context->registry, selection, &index, 1, &count, &err) == PCO_OK) {
-        pco_registry_devices(context->registry, &devices);
-        snprintf(plan->device_id, sizeof plan->device_id, "%s", devices[index].id);
-        snprintf(plan->device_name, sizeof plan->device_name, "%s", devices[index].info.name);
-        plan->device_memory = devices[index].info.memory;
+    if (pco_registry_select_sets(context->registry, selection, &set, 1, &count, &err) == PCO_OK) {
+        pco_registry_describe_set(context->registry, &set, &device);
+        snprintf(plan->device_id, sizeof plan->device_id, "%s", device.id);
+        snprintf(plan->device_name, sizeof plan->device_name, "%s", device.info.name);
+        plan->device_memory = device.info.memory;
     }
     inspect_try(arguments, context, plan);
     pco_context_destroy(context);

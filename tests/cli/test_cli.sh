@@ -49,7 +49,7 @@ export PORTICO_BACKEND=nonsense; run devices; unset PORTICO_BACKEND
 status "devices: PORTICO_BACKEND matches nothing" 2; says "devices: still lists" out '^cpu:'
 
 # ---- environment ----
-for setting in PORTICO_LOG=loud PORTICO_FALLBACK=maybe PORTICO_THREADS=0 PORTICO_THREADS=two; do
+for setting in PORTICO_LOG=loud PORTICO_FALLBACK=maybe PORTICO_SELF_TEST=perhaps PORTICO_THREADS=0 PORTICO_THREADS=two; do
     export "${setting?}"; run devices; unset "${setting%%=*}"
     status "$setting" 2; says "$setting is named" err "${setting%%=*}"
 done
@@ -304,6 +304,22 @@ if [ -f "$dates/model.safetensors" ]; then
     run inspect "$dates" --dot; status "inspect --dot" 0; says "encoder and decoder" out 'cluster_encoder'
     run compare "$dates" --prompt "5 March 2020" --devices cpu; status "compare" 0; says "compare: same" out 'same'
     run compare "$dates" --prompt "5 March 2020" --devices cpu --json; json "compare --json parses"
+    both=cpu:native+cpu:reference
+    run run "$dates" --prompt "5 March 2020" --device $both; status "run: two devices" 0
+    if [ "$(cat "$work/out")" = 2020-03-05 ]; then ok "two devices: the answer"; else bad "two devices" "$(cat "$work/out")"; fi
+    says "two devices: both are named" err '^device +cpu:0\+cpu:1, '
+    run run "$dates" --prompt "5 March 2020" --device warp:9+cpu,$both; status "run: the first list that is there" 0
+    says "the first list that is there" err '^device +cpu:0\+cpu:1, '
+    run run "$dates" --prompt "5 March 2020" --device cpu:native+warp:9; status "run: one of two devices unknown" 2
+    says "the one that is unknown is named" err "no device for 'warp:9' in 'cpu:native\+warp:9'"
+    run inspect "$dates" --device $both; says "inspect: on two devices" out 'fits on cpu:0\+cpu:1'
+    says "inspect: parts on two devices" out 'in [2-9] parts; .* 0 on the CPU'
+    run compare "$dates" --prompt "5 March 2020" --devices cpu:reference,$both; status "compare: two devices as one" 0
+    says "compare: two devices as one" out '^cpu:0\+cpu:1 +same'
+    run bench "$dates" --devices $both --seconds 0.01 -n 4; says "bench: two devices as one" out '^cpu:0\+cpu:1 '
+    run conformance --devices $both --ops add; status "conformance takes devices one by one" 2
+    export PORTICO_BACKEND=$both; run devices; unset PORTICO_BACKEND
+    status "devices: two chosen" 0; says "devices: two chosen" out '^cpu:0\+cpu:1  \(chosen'
     run bench "$dates" --devices cpu:native --seconds 0.01 -n 4 --json; status "bench MODEL" 0; json "bench MODEL parses"
     mkdir "$work/cut"
     cp "$dates/config.json" "$work/cut"

@@ -40,7 +40,7 @@ PCO_EXPORT void pco_free(void *memory);
 /* ---- context ---------------------------------------------------------------------------------------- */
 
 typedef struct pco_context_params {
-    const char *backend; /* as PORTICO_BACKEND, "BACKEND[:WHICH][,...]"; NULL: what the environment says */
+    const char *backend; /* as PORTICO_BACKEND, "BACKEND[:WHICH][+...][,...]"; NULL: what the environment says */
     uint32_t log_level;  /* 0: what PORTICO_LOG says; otherwise 1 + a pco_log_level */
     /* Receives log lines, without a newline, from any thread; NULL: they go to standard error. */
     void (*log)(void *user, pco_log_level level, const char *line);
@@ -58,7 +58,7 @@ PCO_EXPORT void pco_context_destroy(pco_context *context);
 
 typedef struct pco_device_description {
     char id[96];        /* what `device` and PORTICO_BACKEND call it: "vulkan:0" */
-    uint32_t preferred; /* 1: the one that is used when none is named */
+    uint32_t preferred; /* 1: it is used when none is named */
     pco_device_info info;
 } pco_device_description;
 
