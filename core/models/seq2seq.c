@@ -90,7 +90,7 @@ static pco_status seq2seq_build(pco_seq2seq *run, const char *what, int64_t rows
 {
     if (stage->executable) return PCO_OK;
     char name[64];
-    snprintf(name, sizeof name, "%s, %" PRId64 " tokens", what, rows);
+    snprintf(name, sizeof name, "%s, %" PRId64 " token%s", what, rows, rows == 1 ? "" : "s");
     pco_graph *graph = pco_graph_create();
     if (graph) {
         const pco_nn nn = {graph, run->weights};
@@ -137,6 +137,14 @@ void pco_seq2seq_destroy(pco_seq2seq *run)
     pco_stage_destroy(&run->step);
     free(run->ids);
     free(run);
+}
+
+pco_status pco_seq2seq_warm_up(pco_seq2seq *run, pco_error *err)
+{
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; !status && i < run->n_sizes; i++)
+        status = seq2seq_build(run, "encoder", run->sizes[i], 1, 0, &run->stages[SEQ2SEQ_ENCODE][i], err);
+    return status;
 }
 
 static pco_status seq2seq_check(const pco_seq2seq *run, pco_transformer_side side, const int32_t *ids,

@@ -17,6 +17,9 @@ pco_status pco_seq2seq_create(pco_session *session, const pco_weights *weights,
                               pco_error *err) PCO_NODISCARD;
 void pco_seq2seq_destroy(pco_seq2seq *run);
 
+/* Builds the encoder's stages of all lengths now. */
+pco_status pco_seq2seq_warm_up(pco_seq2seq *run, pco_error *err) PCO_NODISCARD;
+
 /* The graphs. encode: input "ids" i32 [1,rows] (the source), run value "lengths" i32 [1]; no output, but the
  * states "cross.key.N" and "cross.value.N" [1,context,H,D]. decode: input "ids" i32 [1,rows], run value
  * "source_lengths" i32 [1], output "logits" f32 [rows,vocab]; with `step`, rows is 1 and there are also the

@@ -106,6 +106,7 @@ for option in "-n -1" "-n many" "--temperature -1" "--temperature nan" "--top-p 
 done
 run inspect a b; status "inspect: two models" 2
 run inspect a --dot --json; status "inspect --dot --json" 2
+run inspect a --dot --memory; status "inspect --dot --memory" 2
 
 # ---- conformance ----
 run conformance --ops nonsense; status "conformance: unknown op" 2
@@ -302,6 +303,14 @@ if [ -f "$dates/model.safetensors" ]; then
     run inspect "$dates" --device cpu; status "inspect folder" 0; says "inspect: the memory plan" out 'fits on cpu'
     run inspect "$dates" --json --device cpu; json "inspect --json parses"
     run inspect "$dates" --dot; status "inspect --dot" 0; says "encoder and decoder" out 'cluster_encoder'
+    run inspect "$dates" --memory --device cpu; status "inspect --memory" 0
+    says "--memory: by kind" out '^  arenas .*activations and workspace'; says "--memory: by block" out '^  all +380640$'
+    run inspect "$dates" --memory --json --device cpu; status "inspect --memory --json" 0
+    if python3 "$source/tests/cli/check_memory.py" "$work/out" 380640 > "$work/err"; then
+        ok "--memory: the figures fit each other"
+    else
+        bad "--memory" "the figures do not fit each other"
+    fi
     run compare "$dates" --prompt "5 March 2020" --devices cpu; status "compare" 0; says "compare: same" out 'same'
     run compare "$dates" --prompt "5 March 2020" --devices cpu --json; json "compare --json parses"
     run bench "$dates" --devices cpu:native --seconds 0.01 -n 4 --json; status "bench MODEL" 0; json "bench MODEL parses"
