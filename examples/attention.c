@@ -1,4 +1,5 @@
-/* Causal multi-head self-attention with its weights: a row of weights sums to 1, and no token sees a later one. */
+/* Causal multi-head self-attention with its weights: a row of weights sums to 1, and no token sees a later
+ * one. */
 #include "kit.h"
 
 #include <math.h>
@@ -8,9 +9,17 @@ enum { LENGTH = 6, WIDTH = 64, HEADS = 4, COUNT = LENGTH * WIDTH };
 
 int main(void)
 {
-    static const pco_nn_attention_params attention = {
-        .query = "q", .key = "k", .value = "v", .output = "out", .width = WIDTH, .heads = HEADS, .kv_heads = HEADS,
-        .head_dim = WIDTH / HEADS, .bias = 1, .output_bias = 1, .causal = 1};
+    static const pco_nn_attention_params attention = {.query = "q",
+                                                      .key = "k",
+                                                      .value = "v",
+                                                      .output = "out",
+                                                      .width = WIDTH,
+                                                      .heads = HEADS,
+                                                      .kv_heads = HEADS,
+                                                      .head_dim = WIDTH / HEADS,
+                                                      .bias = 1,
+                                                      .output_bias = 1,
+                                                      .causal = 1};
     const pco_nn_attention_operands none = PCO_NN_NO_OPERANDS;
     static float x[COUNT], y[2][COUNT], weights[HEADS][LENGTH][LENGTH];
     double worst = 0;
@@ -48,9 +57,10 @@ int main(void)
     for (int i = 0; i < WIDTH; i++) x[COUNT - 1 - i] += 1; /* the last token */
     kit_map(&k, x, COUNT, y[1], COUNT);
     const int64_t before = COUNT - WIDTH;
-    double early = kit_difference(y[0], y[1], before), late = kit_difference(y[0] + before, y[1] + before, WIDTH);
-    printf("\nrows sum to 1 within %.1e; another last token changes earlier rows by %g, its own by %.3f\n", worst,
-           early, late);
+    double early = kit_difference(y[0], y[1], before),
+           late = kit_difference(y[0] + before, y[1] + before, WIDTH);
+    printf("\nrows sum to 1 within %.1e; another last token changes earlier rows by %g, its own by %.3f\n",
+           worst, early, late);
     kit_check(&k, early == 0 && late > 0, "an earlier row does not depend on a later token");
     return kit_close(&k);
 }

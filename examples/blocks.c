@@ -1,5 +1,5 @@
-/* Post-norm blocks (Vaswani et al. 2017: separate projections, ReLU) against pre-norm blocks (Xiong et al. 2020:
- * one fused projection, GELU): parameters, time, and the scale of the activations by depth. */
+/* Post-norm blocks (Vaswani et al. 2017: separate projections, ReLU) against pre-norm blocks (Xiong et al.
+ * 2020: one fused projection, GELU): parameters, time, and the scale of the activations by depth. */
 #include "kit.h"
 
 #include <inttypes.h>
@@ -15,15 +15,19 @@ static pco_nn_layer_params block(const pco_nn *nn, int before, int64_t width, in
     pco_nn_layer_params layer = {.normalize_before = before, .norm = {.eps = 1e-5, .size = width}};
     layer.self_attention_norm = pco_nn_name(nn, "%s.norm1", p);
     layer.ffn_norm = pco_nn_name(nn, "%s.norm2", p);
-    layer.self_attention = (pco_nn_attention_params){.width = width, .heads = HEADS, .kv_heads = HEADS,
-                                                     .head_dim = width / HEADS, .bias = 1, .output_bias = 1};
+    layer.self_attention = (pco_nn_attention_params){.width = width,
+                                                     .heads = HEADS,
+                                                     .kv_heads = HEADS,
+                                                     .head_dim = width / HEADS,
+                                                     .bias = 1,
+                                                     .output_bias = 1};
     layer.self_attention.query = pco_nn_name(nn, "%s.W_q", p);
     layer.self_attention.key = pco_nn_name(nn, "%s.W_k", p);
     layer.self_attention.value = pco_nn_name(nn, "%s.W_v", p);
     layer.self_attention.fused = before ? pco_nn_name(nn, "%s.qkv", p) : NULL;
     layer.self_attention.output = pco_nn_name(nn, "%s.W_o", p);
-    layer.ffn = (pco_nn_ffn_params){.activation = before ? PCO_NN_GELU : PCO_NN_RELU, .width = width,
-                                    .hidden = hidden, .bias = 1};
+    layer.ffn = (pco_nn_ffn_params){
+        .activation = before ? PCO_NN_GELU : PCO_NN_RELU, .width = width, .hidden = hidden, .bias = 1};
     layer.ffn.fc1 = pco_nn_name(nn, "%s.fc1", p);
     layer.ffn.fc2 = pco_nn_name(nn, "%s.fc2", p);
     return layer;
@@ -57,7 +61,8 @@ int main(void)
         build(&k, before, 512, 2048, 1);
         kit_map(&k, x, BATCH * LENGTH * 512, y, BATCH * LENGTH * 512);
         int64_t parameters = kit_parameters(&k, before ? "pre512" : "post512");
-        printf("%-16s    2 x 10 x 512 %12" PRId64 " %9.3f\n", names[before], parameters, 1e3 * kit_seconds(&k));
+        printf("%-16s    2 x 10 x 512 %12" PRId64 " %9.3f\n", names[before], parameters,
+               1e3 * kit_seconds(&k));
         kit_check(&k, parameters == 3152384, "3,152,384 parameters");
         kit_check(&k, isfinite(kit_rms(y, BATCH * LENGTH * 512)), "finite activations");
     }
@@ -75,7 +80,8 @@ int main(void)
             printf(" %7.3f", scale[before][i] = kit_rms(y, count));
         }
     }
-    printf("\n\nwidth 128, hidden 512, fresh weights: a post-norm block ends in a norm, so its scale is 1; the sum on\n"
+    printf("\n\nwidth 128, hidden 512, fresh weights: a post-norm block ends in a norm, so its scale is 1; "
+           "the sum on\n"
            "the residual path of pre-norm blocks grows with the depth, and a last norm follows the stack.\n");
     for (int i = 0; i < DEPTH; i++) {
         /* norm of weight 1 and bias 0, eps 1e-5: the rms of a row is sqrt(var / (var + eps)) */

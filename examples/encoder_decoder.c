@@ -11,10 +11,17 @@ static const pco_nn_norm_params norm = {PCO_NN_LAYER_NORM, PCO_NN_STD_EPS, 1e-6,
 
 static pco_nn_attention_params attention(const pco_nn *nn, const char *name, int causal)
 {
-    return (pco_nn_attention_params){.query = pco_nn_name(nn, "%s.q", name), .key = pco_nn_name(nn, "%s.k", name),
-                                     .value = pco_nn_name(nn, "%s.v", name), .output = pco_nn_name(nn, "%s.o", name),
-                                     .width = WIDTH, .heads = HEADS, .kv_heads = HEADS, .head_dim = WIDTH / HEADS,
-                                     .bias = 1, .output_bias = 1, .causal = causal};
+    return (pco_nn_attention_params){.query = pco_nn_name(nn, "%s.q", name),
+                                     .key = pco_nn_name(nn, "%s.k", name),
+                                     .value = pco_nn_name(nn, "%s.v", name),
+                                     .output = pco_nn_name(nn, "%s.o", name),
+                                     .width = WIDTH,
+                                     .heads = HEADS,
+                                     .kv_heads = HEADS,
+                                     .head_dim = WIDTH / HEADS,
+                                     .bias = 1,
+                                     .output_bias = 1,
+                                     .causal = causal};
 }
 
 static pco_nn_layer_params layer(kit *k, const char *stack, int index, int decoder)
@@ -22,9 +29,11 @@ static pco_nn_layer_params layer(kit *k, const char *stack, int index, int decod
     const pco_nn *nn = &k->nn;
     const char *p = pco_nn_name(nn, "%s.%d", stack, index);
     const pco_nn_layer_params params = {
-        .normalize_before = 1, .norm = norm,
+        .normalize_before = 1,
+        .norm = norm,
         .self_attention_norm = pco_nn_name(nn, "%s.residual1", p),
-        .cross_attention_norm = pco_nn_name(nn, "%s.residual2", p), .ffn_norm = pco_nn_name(nn, "%s.residual3", p),
+        .cross_attention_norm = pco_nn_name(nn, "%s.residual2", p),
+        .ffn_norm = pco_nn_name(nn, "%s.residual3", p),
         .self_attention = attention(nn, pco_nn_name(nn, "%s.self_attn", p), decoder),
         .cross_attention = attention(nn, pco_nn_name(nn, "%s.enc_dec_attn", p), 0),
         .ffn = {PCO_NN_RELU, .fc1 = pco_nn_name(nn, "%s.fc1", p), .fc2 = pco_nn_name(nn, "%s.fc2", p),
@@ -39,15 +48,18 @@ static uint32_t embed(kit *k, const char *name, int64_t length)
     snprintf(table, sizeof table, "%s.embedding", name);
     kit_linear(k, table, VOCAB, WIDTH, 0);
     uint32_t ids = pco_graph_input(k->nn.graph, name, PCO_I32, 2, (int64_t[]){1, length});
-    uint32_t x = pco_nn_embedding(&k->nn, ids, pco_nn_name(&k->nn, "%s.embedding.weight", name), VOCAB, WIDTH);
+    uint32_t x =
+        pco_nn_embedding(&k->nn, ids, pco_nn_name(&k->nn, "%s.embedding.weight", name), VOCAB, WIDTH);
     return pco_nn_sinusoidal(&k->nn, x, pco_nn_positions(&k->nn, 0, length), 0);
 }
 
 static void build(kit *k)
 {
-    pco_nn_attention_operands encoder = PCO_NN_NO_OPERANDS, self = PCO_NN_NO_OPERANDS, cross = PCO_NN_NO_OPERANDS;
+    pco_nn_attention_operands encoder = PCO_NN_NO_OPERANDS, self = PCO_NN_NO_OPERANDS,
+                              cross = PCO_NN_NO_OPERANDS;
     kit_begin(k);
-    encoder.mask = cross.mask = pco_graph_input(k->nn.graph, "mask", PCO_BOOL, 4, (int64_t[]){1, 1, 1, SOURCE});
+    encoder.mask = cross.mask =
+        pco_graph_input(k->nn.graph, "mask", PCO_BOOL, 4, (int64_t[]){1, 1, 1, SOURCE});
     uint32_t memory = embed(k, "source", SOURCE), x = embed(k, "target", TARGET);
     for (int i = 0; i < LAYERS; i++) {
         const pco_nn_layer_params params = layer(k, "encoder", i, 0);
@@ -80,8 +92,10 @@ int main(void)
     static const struct {
         const char *what;
         int source, index, first; /* which token changes; the first row that it reaches */
-    } changes[] = {{"source token 3", 1, 3, 0}, {"source token 8, padding", 1, 8, TARGET},
-                   {"target token 0", 0, 0, 0}, {"target token 4", 0, 4, 4}};
+    } changes[] = {{"source token 3", 1, 3, 0},
+                   {"source token 8, padding", 1, 8, TARGET},
+                   {"target token 0", 0, 0, 0},
+                   {"target token 4", 0, 4, 4}};
     static float y[TARGET][WIDTH], z[TARGET][WIDTH];
     int32_t ids[2][16] = {{7, 6, 5, 4, 3, 2, 1, 0, 0}, {1, 11, 12, 13, 14, 15}}, other[2][16];
     kit k;
@@ -101,6 +115,7 @@ int main(void)
         }
         printf("\n");
     }
-    printf("\n%lld parameters; a masked token reaches nothing, to the last bit\n", (long long)kit_parameters(&k, ""));
+    printf("\n%lld parameters; a masked token reaches nothing, to the last bit\n",
+           (long long)kit_parameters(&k, ""));
     return kit_close(&k);
 }

@@ -1,5 +1,5 @@
-/* Sinusoidal positions (Vaswani et al. 2017) swapped for RoPE (Su et al. 2021) in a causal self-attention: what
- * changes when the same tokens stand later in the text. RoPE sees distances only, so nothing does. */
+/* Sinusoidal positions (Vaswani et al. 2017) swapped for RoPE (Su et al. 2021) in a causal self-attention:
+ * what changes when the same tokens stand later in the text. RoPE sees distances only, so nothing does. */
 #include "kit.h"
 
 #include <inttypes.h>
@@ -11,9 +11,17 @@ typedef enum positions { NONE, SINUSOIDAL, ROPE, KINDS } positions;
 
 static void build(kit *k, positions kind)
 {
-    static const pco_nn_attention_params attention = {
-        .query = "attn.q", .key = "attn.k", .value = "attn.v", .output = "attn.out", .width = WIDTH, .heads = HEADS,
-        .kv_heads = HEADS, .head_dim = WIDTH / HEADS, .bias = 1, .output_bias = 1, .causal = 1};
+    static const pco_nn_attention_params attention = {.query = "attn.q",
+                                                      .key = "attn.k",
+                                                      .value = "attn.v",
+                                                      .output = "attn.out",
+                                                      .width = WIDTH,
+                                                      .heads = HEADS,
+                                                      .kv_heads = HEADS,
+                                                      .head_dim = WIDTH / HEADS,
+                                                      .bias = 1,
+                                                      .output_bias = 1,
+                                                      .causal = 1};
     pco_nn_attention_operands self = PCO_NN_NO_OPERANDS;
     if (kind == NONE) kit_attention(k, &attention); /* once: the three share their weights */
     kit_begin(k);
@@ -54,13 +62,13 @@ int main(void)
         }
         printf(" %10.3f\n", 1e3 * kit_seconds(&k));
     }
-    printf("\nlargest change of the result, as a share of its rms; %d tokens, width %d, %d heads\n", LENGTH, WIDTH,
-           HEADS);
+    printf("\nlargest change of the result, as a share of its rms; %d tokens, width %d, %d heads\n", LENGTH,
+           WIDTH, HEADS);
     for (int s = 1; s < SHIFTS; s++) {
         kit_check(&k, change[NONE][s] == 0, "without positions nothing depends on them");
         kit_check(&k, change[SINUSOIDAL][s] > 1e-3, "sinusoidal positions are absolute");
-        /* angles keep 2^-32 of a turn at any position; what is left is the rounding of sine, cosine and the sums in
-         * f32: some 2^-20 of scores of order 1, hence of the weights */
+        /* angles keep 2^-32 of a turn at any position; what is left is the rounding of sine, cosine and the
+         * sums in f32: some 2^-20 of scores of order 1, hence of the weights */
         kit_check(&k, change[ROPE][s] < 1e-5, "RoPE depends on distances alone");
     }
     kit_check(&k, kit_difference(y[ROPE][0], y[NONE][0], COUNT) > 1e-3, "RoPE does something");

@@ -1,5 +1,5 @@
-/* A stack of pre-norm feed-forward blocks with the residual connection, x + f(norm(x)), and without, f(norm(x)):
- * how much of the input is left by depth, and how far a small change of it reaches. */
+/* A stack of pre-norm feed-forward blocks with the residual connection, x + f(norm(x)), and without,
+ * f(norm(x)): how much of the input is left by depth, and how far a small change of it reaches. */
 #include "kit.h"
 
 #include <math.h>
@@ -22,7 +22,10 @@ static void build(kit *k, int residual)
     uint32_t x = pco_graph_input(nn->graph, "x", PCO_F32, 3, (int64_t[]){1, LENGTH, WIDTH});
     for (int i = 0; i < DEPTH; i++) {
         const char *name = pco_nn_name(nn, "block%d.norm", i);
-        const pco_nn_ffn_params params = {.activation = PCO_NN_GELU, .width = WIDTH, .hidden = HIDDEN, .bias = 1,
+        const pco_nn_ffn_params params = {.activation = PCO_NN_GELU,
+                                          .width = WIDTH,
+                                          .hidden = HIDDEN,
+                                          .bias = 1,
                                           .fc1 = pco_nn_name(nn, "block%d.w_1", i),
                                           .fc2 = pco_nn_name(nn, "block%d.w_2", i)};
         if (residual) { /* first; without it, the same weights serve */
@@ -80,7 +83,8 @@ int main(void)
         for (int d = 0; d < DEPTH; d++) printf(" %6.3f", reach[residual][d]);
         printf("\n\n");
     }
-    printf("%d tokens of width %d; the change of the input is 1 %% of it, both are measured relative to their scale\n",
+    printf("%d tokens of width %d; the change of the input is 1 %% of it, both are measured relative to "
+           "their scale\n",
            LENGTH, WIDTH);
     /* vectors of 1280 elements that know nothing of each other have a cosine of some 1280^-1/2 = 0.03 */
     kit_check(&k, kept[1][DEPTH - 1] > 0.7, "with it, the input comes through");

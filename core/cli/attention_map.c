@@ -11,11 +11,11 @@
 #include <string.h>
 
 enum {
-    MAP_LEVELS = 32,       /* shades; level of a weight w: floor(w * 32 + 1/2), 0 is not drawn */
-    MAP_CELLS = 4000000,   /* most that one picture holds: some 50 MB, as far as browsers go */
-    MAP_LABEL = 14,        /* most characters of a token */
-    MAP_GAP = 18,          /* pixels between panels */
-    MAP_LETTER = 60        /* width of a letter, in hundredths of the font's size (monospace) */
+    MAP_LEVELS = 32,     /* shades; level of a weight w: floor(w * 32 + 1/2), 0 is not drawn */
+    MAP_CELLS = 4000000, /* most that one picture holds: some 50 MB, as far as browsers go */
+    MAP_LABEL = 14,      /* most characters of a token */
+    MAP_GAP = 18,        /* pixels between panels */
+    MAP_LETTER = 60      /* width of a letter, in hundredths of the font's size (monospace) */
 };
 
 /* One label: a token, printable, for text or XML. */
@@ -38,7 +38,8 @@ typedef struct map_set {
     int failed;    /* out of memory */
 } map_set;
 
-static const char *const map_kinds[] = {"encoder self-attention", "decoder self-attention", "cross-attention"};
+static const char *const map_kinds[] = {"encoder self-attention", "decoder self-attention",
+                                        "cross-attention"};
 static const char *const map_keys[] = {"encoder", "decoder", "cross"};
 
 /* ---- labels ---- */
@@ -187,8 +188,8 @@ static void map_shade(FILE *out, const float *weights, int64_t queries, int64_t 
             int64_t run = 0;
             while (k + run < keys && map_level(weights[q * keys + k + run]) == level) run++;
             if (run == 0) continue;
-            fprintf(out, "%sM%" PRId64 " %" PRId64 "h%" PRId64 "v1h-%" PRId64 "z",
-                    open ? "" : "<path d=\"", k, q, run, run);
+            fprintf(out, "%sM%" PRId64 " %" PRId64 "h%" PRId64 "v1h-%" PRId64 "z", open ? "" : "<path d=\"",
+                    k, q, run, run);
             open = 1;
             k += run;
         }
@@ -203,33 +204,36 @@ static void map_labels(FILE *out, const map_set *set, const map_layout *l, const
         fprintf(out, "<text x=\"-3\" y=\"%.2f\" text-anchor=\"end\">%s</text>\n", l->cell * ((double)q + 0.8),
                 rows[q].text);
     for (int64_t k = 0; k < map->keys; k++)
-        fprintf(out, "<text transform=\"translate(%.2f -3) rotate(-90)\">%s</text>\n", l->cell * ((double)k + 0.8),
-                columns[k].text);
+        fprintf(out, "<text transform=\"translate(%.2f -3) rotate(-90)\">%s</text>\n",
+                l->cell * ((double)k + 0.8), columns[k].text);
     fprintf(out, "</g>\n");
 }
 
-static void map_panel(FILE *out, const map_set *set, const map_layout *l, const pco_attention_map *map, int64_t head,
-                      double x, double y)
+static void map_panel(FILE *out, const map_set *set, const map_layout *l, const pco_attention_map *map,
+                      int64_t head, double x, double y)
 {
     const float *weights = map->weights + head * map->queries * map->keys;
     fprintf(out,
             "<g class=\"p\" transform=\"translate(%.2f %.2f)\" data-kind=\"%s\" data-layer=\"%" PRId64
             "\" data-head=\"%" PRId64 "\" data-queries=\"%" PRId64 "\" data-keys=\"%" PRId64 "\">\n",
             x + l->left, y + 14 + l->top, map_keys[map->kind], map->layer, head, map->queries, map->keys);
-    fprintf(out, "<title>%s, layer %" PRId64 ", head %" PRId64 "</title>\n", map_kinds[map->kind], map->layer, head);
-    fprintf(out, "<text x=\"0\" y=\"%.2f\" font-size=\"11\">layer %" PRId64 ", head %" PRId64 "</text>\n", -l->top - 4,
-            map->layer, head);
+    fprintf(out, "<title>%s, layer %" PRId64 ", head %" PRId64 "</title>\n", map_kinds[map->kind], map->layer,
+            head);
+    fprintf(out, "<text x=\"0\" y=\"%.2f\" font-size=\"11\">layer %" PRId64 ", head %" PRId64 "</text>\n",
+            -l->top - 4, map->layer, head);
     map_labels(out, set, l, map);
     fprintf(out, "<g transform=\"scale(%.4f)\" shape-rendering=\"crispEdges\">\n", l->cell);
     for (int level = 1; level <= MAP_LEVELS; level++) map_shade(out, weights, map->queries, map->keys, level);
-    fprintf(out, "</g>\n<rect class=\"f\" width=\"%.2f\" height=\"%.2f\"/>\n</g>\n", l->cell * (double)map->keys,
-            l->cell * (double)map->queries);
+    fprintf(out, "</g>\n<rect class=\"f\" width=\"%.2f\" height=\"%.2f\"/>\n</g>\n",
+            l->cell * (double)map->keys, l->cell * (double)map->queries);
 }
 
 static void map_legend(FILE *out, double x, double y)
 {
-    fprintf(out, "<g transform=\"translate(%.2f %.2f)\" font-size=\"11\">\n<text x=\"0\" y=\"10\">weight 0</text>\n", x,
-            y);
+    fprintf(
+        out,
+        "<g transform=\"translate(%.2f %.2f)\" font-size=\"11\">\n<text x=\"0\" y=\"10\">weight 0</text>\n",
+        x, y);
     for (int level = 1; level <= MAP_LEVELS; level++)
         fprintf(out, "<path class=\"c%d\" d=\"M%d 0h6v12h-6z\"/>\n", level, 54 + 6 * (level - 1));
     fprintf(out, "<text x=\"%d\" y=\"10\">1</text>\n</g>\n", 58 + 6 * MAP_LEVELS);
@@ -247,17 +251,20 @@ static void map_svg(FILE *out, const map_set *set, const char *device)
         if (i == 0 || map->kind != set->items[i - 1].map.kind) l.height += 24;
         l.height += map_panel_height(&l, map);
     }
-    fprintf(out,
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" "
-            "role=\"img\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\">\n"
-            "<title>Attention weights</title>\n<style>\n.t{font-family:monospace}\n"
-            ".f{fill:none;stroke:#999;stroke-width:.5}\n",
-            l.width, l.height, l.width, l.height);
+    fprintf(
+        out,
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
+        "version=\"1.1\" "
+        "role=\"img\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\">\n"
+        "<title>Attention weights</title>\n<style>\n.t{font-family:monospace}\n"
+        ".f{fill:none;stroke:#999;stroke-width:.5}\n",
+        l.width, l.height, l.width, l.height);
     map_colours(out);
     fprintf(out,
             "</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
             "<text x=\"20\" y=\"22\" font-size=\"14\">Attention weights, computed on %s</text>\n"
-            "<text x=\"20\" y=\"38\" font-size=\"11\">a row is a token that looks, a column one that is looked at; "
+            "<text x=\"20\" y=\"38\" font-size=\"11\">a row is a token that looks, a column one that is "
+            "looked at; "
             "a row sums to 1</text>\n",
             device);
     map_legend(out, 20, 46);
@@ -356,8 +363,8 @@ static void map_write(FILE *out, const map_set *set, const pco_model *model, con
     fputc('\n', out);
 }
 
-static pco_status map_save(const map_set *set, const pco_model *model, const int32_t *source, const int32_t *target,
-                           const attention_picture *picture, pco_error *err)
+static pco_status map_save(const map_set *set, const pco_model *model, const int32_t *source,
+                           const int32_t *target, const attention_picture *picture, pco_error *err)
 {
     char part[1100];
     snprintf(part, sizeof part, "%.1080s.part", picture->path);
@@ -375,7 +382,8 @@ static pco_status map_save(const map_set *set, const pco_model *model, const int
 static pco_status map_check(const map_set *set, const attention_picture *picture, pco_error *err)
 {
     int64_t cells = 0;
-    if (set->failed) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for attention weights");
+    if (set->failed)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for attention weights");
     if (set->count == 0)
         return pco_fail(err, PCO_ERROR_INVALID, "the model has no layer %" PRId64 " (layers count from 0)",
                         set->layer);
@@ -383,7 +391,8 @@ static pco_status map_check(const map_set *set, const attention_picture *picture
         cells += set->items[i].map.heads * set->items[i].map.queries * set->items[i].map.keys;
     if (cells <= MAP_CELLS || map_ends(picture->path, ".json")) return PCO_OK;
     return pco_fail(err, PCO_ERROR_INVALID,
-                    "%" PRId64 " cells are more than a picture holds, %d; draw one layer (--attention-layer), a shorter "
+                    "%" PRId64
+                    " cells are more than a picture holds, %d; draw one layer (--attention-layer), a shorter "
                     "text, or write numbers (a path that ends in .json)",
                     cells, MAP_CELLS);
 }
@@ -403,8 +412,8 @@ pco_status attention_draw(pco_model *model, const int32_t *source, size_t source
     for (size_t i = 0; !status && i < set.n_target; i++)
         map_spell(model->file->target, target[i], &set.target[i]);
     if (!status)
-        status = pco_model_attention(model, source, source_count, model->sequence, model->n_sequence, map_receive,
-                                     &set, err);
+        status = pco_model_attention(model, source, source_count, model->sequence, model->n_sequence,
+                                     map_receive, &set, err);
     if (!status) status = map_check(&set, picture, err);
     if (!status) status = map_save(&set, model, source, target, picture, err);
     for (uint32_t i = 0; i < set.count; i++) free((void *)(uintptr_t)set.items[i].map.weights);

@@ -9,10 +9,10 @@ typedef struct attention_picture {
     int64_t layer;    /* only that layer; below 0: all */
 } attention_picture;
 
-/* Draws the attentions of the model's last generation, whose source was source[source_count] (none: decoder-only).
- * One panel per layer and head: a row per token that looks, a column per token that is looked at, darker for a larger
- * weight. The file is written under a name of its own and then renamed. Errors: as pco_model_attention; INVALID for
- * a layer that is not there, or more cells than a picture holds; IO. */
+/* Draws the attentions of the model's last generation, whose source was source[source_count] (none:
+ * decoder-only). One panel per layer and head: a row per token that looks, a column per token that is looked
+ * at, darker for a larger weight. The file is written under a name of its own and then renamed. Errors: as
+ * pco_model_attention; INVALID for a layer that is not there, or more cells than a picture holds; IO. */
 pco_status attention_draw(pco_model *model, const int32_t *source, size_t source_count,
                           const attention_picture *picture, pco_error *err) PCO_NODISCARD;
 

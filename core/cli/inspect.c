@@ -134,20 +134,21 @@ static int inspect_run(int argc, char **argv)
 const cli_command cli_inspect = {
     .name = "inspect",
     .summary = "what a model file holds, and the memory that it takes",
-    .help = "usage: portico inspect MODEL [--device D] [--context N] [--memory] [--dot | --json]\n\n"
-            "MODEL is a .gguf file, a folder with config.json and model.safetensors, or a .safetensors\n"
-            "file. Prints the format, metadata or configuration, every tensor, whether the model can run,\n"
-            "and, on the chosen device, the memory for weights, cache, activations and buffers, and whether\n"
-            "it fits. A GGUF file that is only a header (the data were not downloaded) is listed as such.\n\n"
-            "  --device D    as PORTICO_BACKEND: plan for that device\n"
-            "  --context N   plan for a cache of N tokens (default: what the file says, at most 4096)\n"
-            "  --memory      where the memory goes instead: by kind (weights, states, arenas, inputs and\n"
-            "                outputs), by program (activations and workspace in their arena, beside the least\n"
-            "                that any plan could take) and by block, on each device that has a part\n"
-            "  --dot         the graph of one step (encoder-decoder: both) in Graphviz's language instead:\n"
-            "                portico inspect m.gguf --dot | dot -Tsvg > m.svg\n"
-            "  --json        one object instead of text\n\n"
-            "Exit status: 0 the file is valid (also when the model in it cannot run), 1 it is not, 2 wrong\n"
-            "usage.\n",
+    .help =
+        "usage: portico inspect MODEL [--device D] [--context N] [--memory] [--dot | --json]\n\n"
+        "MODEL is a .gguf file, a folder with config.json and model.safetensors, or a .safetensors\n"
+        "file. Prints the format, metadata or configuration, every tensor, whether the model can run,\n"
+        "and, on the chosen device, the memory for weights, cache, activations and buffers, and whether\n"
+        "it fits. A GGUF file that is only a header (the data were not downloaded) is listed as such.\n\n"
+        "  --device D    as PORTICO_BACKEND: plan for that device\n"
+        "  --context N   plan for a cache of N tokens (default: what the file says, at most 4096)\n"
+        "  --memory      where the memory goes instead: by kind (weights, states, arenas, inputs and\n"
+        "                outputs), by program (activations and workspace in their arena, beside the least\n"
+        "                that any plan could take) and by block, on each device that has a part\n"
+        "  --dot         the graph of one step (encoder-decoder: both) in Graphviz's language instead:\n"
+        "                portico inspect m.gguf --dot | dot -Tsvg > m.svg\n"
+        "  --json        one object instead of text\n\n"
+        "Exit status: 0 the file is valid (also when the model in it cannot run), 1 it is not, 2 wrong\n"
+        "usage.\n",
     .run = inspect_run,
 };

@@ -50,11 +50,12 @@ void inspect_close(inspect_file *file);
 /* Tries the model on the device and fills the plan. Returns 0, or the exit status after a message. */
 int inspect_make_plan(const inspect_file *file, const inspect_arguments *arguments, inspect_plan *plan);
 
-/* Makes the model ready on the device and prints where its memory goes, on stdout. Returns the exit status. */
+/* Makes the model ready on the device and prints where its memory goes, on stdout. Returns the exit status.
+ */
 int inspect_memory(const inspect_file *file, const inspect_arguments *arguments);
 
-/* Opens a model on the device with all programs that a prompt or source of any length needs. The caller closes
- * *model also after an error. */
+/* Opens a model on the device with all programs that a prompt or source of any length needs. The caller
+ * closes *model also after an error. */
 pco_status inspect_open_model(const inspect_arguments *arguments, pco_context *context, pco_model **model,
                               pco_error *err) PCO_NODISCARD;
 

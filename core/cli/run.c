@@ -113,11 +113,17 @@ static pco_status run_lines(pco_model *model, const run_arguments *arguments, ru
 }
 
 /* The picture of what was generated last: the answer to `prompt`. */
-static pco_status run_attention(pco_model *model, const run_arguments *arguments, const char *prompt, pco_error *err)
+static pco_status run_attention(pco_model *model, const run_arguments *arguments, const char *prompt,
+                                pco_error *err)
 {
     int32_t *source = NULL;
     size_t count = 0;
     pco_status status = PCO_OK;
+    if (model->seq2seq && !*prompt) { /* its answer is empty, and nothing ran */
+        snprintf(err->message, sizeof err->message,
+                 "an empty source has no attention to draw; give a prompt");
+        return PCO_ERROR_INVALID;
+    }
     if (model->seq2seq) status = pco_model_tokenize(model, prompt, strlen(prompt), 1, &source, &count, err);
     if (!status) status = attention_draw(model, source, count, &arguments->attention, err);
     if (!status) fprintf(stderr, "attention   %s\n", arguments->attention.path);
@@ -269,8 +275,10 @@ const cli_command cli_run = {
             "                      device\n"
             "  --device D          as PORTICO_BACKEND, and before it\n"
             "  --echo              print the prompt first (language models)\n"
-            "  --attention FILE    draw the attention weights of the prompt and what was generated: a heat map for\n"
-            "                      each layer and head, labelled with the tokens, as SVG; a FILE that ends in .json\n"
+            "  --attention FILE    draw the attention weights of the prompt and what was generated: a heat "
+            "map for\n"
+            "                      each layer and head, labelled with the tokens, as SVG; a FILE that ends "
+            "in .json\n"
             "                      gets the numbers instead\n"
             "  --attention-layer N draw only that layer, from 0\n\n"
             "Ctrl-C ends the text cleanly, with statistics and the line \"interrupted\"; the exit status is\n"

@@ -1,25 +1,27 @@
 /* Where the device memory of a session goes: by kind, by program, by device.
  *
- * The arenas of a program hold its activations (results of nodes that only later nodes read) and the workspaces
- * that the plugin asked for. One run needs at least the most bytes of both that are alive at one node: the lower
- * bound. Everything is in bytes, with the padding that the device asks for. */
+ * The arenas of a program hold its activations (results of nodes that only later nodes read) and the
+ * workspaces that the plugin asked for. One run needs at least the most bytes of both that are alive at one
+ * node: the lower bound. Everything is in bytes, with the padding that the device asks for. */
 #ifndef PCO_RUNTIME_MEMORY_H
 #define PCO_RUNTIME_MEMORY_H
 
 #include "runtime/session.h"
 
-enum { PCO_MEMORY_DEVICES = 2 }; /* of a session: the one that was chosen, and the CPU for what it cannot run */
+enum {
+    PCO_MEMORY_DEVICES = 2
+}; /* of a session: the one that was chosen, and the CPU for what it cannot run */
 
 /* One program on one device. Where it has several parts there, these are sums over them. */
 typedef struct pco_memory_use {
-    const char *device;         /* "vulkan:0"; as long as the session */
+    const char *device; /* "vulkan:0"; as long as the session */
     uint32_t nodes;
-    uint64_t weights, states;   /* that it reads or writes; other programs of the session may share them */
-    uint64_t activations;       /* most that are alive at one node */
-    uint64_t workspace;         /* most that one node asks for */
+    uint64_t weights, states;    /* that it reads or writes; other programs of the session may share them */
+    uint64_t activations;        /* most that are alive at one node */
+    uint64_t workspace;          /* most that one node asks for */
     uint64_t arena, lower_bound; /* what the plan takes for both; the least that any plan could take */
-    uint64_t unplanned;         /* every activation and workspace in memory of its own */
-    uint64_t io;                /* inputs, run values, outputs, and what goes from device to device */
+    uint64_t unplanned;          /* every activation and workspace in memory of its own */
+    uint64_t io;                 /* inputs, run values, outputs, and what goes from device to device */
 } pco_memory_use;
 
 /* What a session holds on one device: weights and states once, arenas and io of all programs. */
