@@ -9,25 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor that goes from one part to another through the host. */
-typedef struct executable_copy {
-    uint32_t from_part, from, to_part, to;
-    uint64_t bytes;
-} executable_copy;
-
-struct pco_executable {
-    pco_session *session;
-    pco_graph *graph; /* as it runs */
-    uint32_t *slots;  /* of its nodes */
-    uint32_t n_parts;
-    session_part *parts;
-    uint32_t n_copies, copy_capacity;
-    executable_copy *copies;
-    void *staging;
-    uint64_t staging_bytes;
-    uint32_t cpu_nodes, decomposed;
-};
-
 static pco_status executable_no_memory(pco_error *err)
 {
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an executable");
@@ -188,6 +169,21 @@ static pco_status executable_parts(pco_executable *executable, pco_error *err)
     return status;
 }
 
+/* The session's list, which pco_session_executable walks. */
+static void executable_enlist(pco_executable *executable)
+{
+    pco_executable **end = &executable->session->executables;
+    while (*end) end = &(*end)->next;
+    *end = executable;
+}
+
+static void executable_delist(pco_executable *executable)
+{
+    pco_executable **at = &executable->session->executables;
+    while (*at && *at != executable) at = &(*at)->next;
+    if (*at) *at = executable->next;
+}
+
 pco_status pco_executable_create(pco_session *session, const pco_graph *graph, const pco_executable_params *params,
                                  pco_executable **out, pco_error *err)
 {
@@ -201,7 +197,10 @@ pco_status pco_executable_create(pco_session *session, const pco_graph *graph, c
     pco_executable *executable = calloc(1, sizeof *executable);
     if (!executable) return executable_no_memory(err);
     executable->session = session;
-    pco_status status = executable_lower(executable, graph, params, err);
+    executable->name = strdup(params->name ? params->name : "");
+    executable_enlist(executable);
+    pco_status status = executable->name ? PCO_OK : executable_no_memory(err);
+    if (!status) status = executable_lower(executable, graph, params, err);
     if (!status) status = executable_partition(executable, params, err);
     session_selftest_save(session);
     if (!status) status = executable_parts(executable, err);
@@ -217,12 +216,14 @@ pco_status pco_executable_create(pco_session *session, const pco_graph *graph, c
 void pco_executable_destroy(pco_executable *executable)
 {
     if (!executable) return;
+    executable_delist(executable);
     for (uint32_t p = executable->n_parts; p-- > 0;) session_part_destroy(executable->session, &executable->parts[p]);
     free(executable->parts);
     free(executable->slots);
     free(executable->copies);
     free(executable->staging);
     pco_graph_destroy(executable->graph);
+    free(executable->name);
     free(executable);
 }
 

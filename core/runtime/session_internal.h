@@ -45,6 +45,7 @@ typedef struct session_unit {
 
 struct pco_session {
     pco_registry *registry;
+    pco_executable *executables; /* in the order in which they were created */
     uint32_t n_devices;
     session_slot slots[SESSION_SLOTS];
     pco_device_entry whole; /* all devices as one */
@@ -123,7 +124,29 @@ typedef struct session_part {
     session_buffer **shared;  /* buffers of the session that this part uses */
     uint32_t n_shared;
     uint64_t constant_bytes, state_bytes, arena_bytes, transient_bytes, io_bytes, lower_bound;
+    uint64_t activation_peak, workspace_peak, workspace_bytes; /* most at one node, twice; all workspaces */
 } session_part;
+
+/* A tensor that goes from one part to another through the host. */
+typedef struct executable_copy {
+    uint32_t from_part, from, to_part, to;
+    uint64_t bytes;
+} executable_copy;
+
+struct pco_executable {
+    pco_session *session;
+    pco_executable *next; /* of the session */
+    char *name;
+    pco_graph *graph; /* as it runs */
+    uint32_t *slots;  /* of its nodes */
+    uint32_t n_parts;
+    session_part *parts;
+    uint32_t n_copies, copy_capacity;
+    executable_copy *copies;
+    void *staging;
+    uint64_t staging_bytes;
+    uint32_t cpu_nodes, decomposed;
+};
 
 /* Makes a part from nodes of `graph` (the tables of part->local, view) and prepares it: propose, plan, upload,
  * prepare. `needed_after` tells for each graph tensor whether a later part or the host reads it. */

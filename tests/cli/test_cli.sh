@@ -106,6 +106,7 @@ for option in "-n -1" "-n many" "--temperature -1" "--temperature nan" "--top-p 
 done
 run inspect a b; status "inspect: two models" 2
 run inspect a --dot --json; status "inspect --dot --json" 2
+run inspect a --dot --memory; status "inspect --dot --memory" 2
 
 # ---- conformance ----
 run conformance --ops nonsense; status "conformance: unknown op" 2
@@ -302,6 +303,35 @@ if [ -f "$dates/model.safetensors" ]; then
     run inspect "$dates" --device cpu; status "inspect folder" 0; says "inspect: the memory plan" out 'fits on cpu'
     run inspect "$dates" --json --device cpu; json "inspect --json parses"
     run inspect "$dates" --dot; status "inspect --dot" 0; says "encoder and decoder" out 'cluster_encoder'
+    for kind in svg json; do
+        run run "$dates" --prompt "5 March 2020" --device cpu:reference --attention "$work/map.$kind"
+        status "run --attention $kind" 0; says "--attention $kind says where" err "map.$kind"
+    done
+    if python3 "$source/tests/cli/check_attention.py" "$work/map.svg" "$work/map.json" 24 > "$work/out" 2> "$work/err"; then
+        ok "the picture is well formed, and shows the weights"
+    else
+        bad "--attention" "the picture is not as it should be"
+    fi
+    run run "$dates" --prompt "5 March 2020" --device cpu --attention "$work/one.svg" --attention-layer 1
+    status "run --attention-layer" 0; cp "$work/one.svg" "$work/out"; says "only that layer" out "layer 1, head 0"
+    run run "$dates" --prompt "5 March 2020" --device cpu --attention "$work/two.svg" --attention-layer 2
+    status "run --attention-layer: none" 1; says "it says so" err 'no layer 2'
+    run run "$dates" --prompt "5 March 2020" --device cpu --attention "$work/nowhere/one.svg"
+    status "run --attention into no folder" 1; says "which file" err 'nowhere/one.svg'
+    run run "$dates" --input "$work/lines" --device cpu --attention "$work/two.svg"; status "run --attention of lines" 2
+    run run "$dates" --prompt "" --device cpu --attention "$work/two.svg"; status "run --attention of nothing" 1
+    run run "$dates" --prompt x --attention-layer 1; status "run --attention-layer alone" 2
+    if [ -e "$work/two.svg" ]; then bad "--attention that failed" "leaves a file"; else ok "a failure leaves no file"; fi
+    run inspect "$dates" --memory --device cpu; status "inspect --memory" 0
+    says "--memory: by kind" out '^  arenas .*activations and workspace'; says "--memory: by block" out '^  all +380640$'
+    for device in cpu null; do # the null device runs nothing: everything lies on the CPU
+        run inspect "$dates" --memory --json --device $device; status "inspect --memory --json, $device" 0
+        if python3 "$source/tests/cli/check_memory.py" "$work/out" 380640 2> "$work/err"; then
+            ok "--memory, $device: the figures fit each other"
+        else
+            bad "--memory, $device" "the figures do not fit each other"
+        fi
+    done
     run compare "$dates" --prompt "5 March 2020" --devices cpu; status "compare" 0; says "compare: same" out 'same'
     run compare "$dates" --prompt "5 March 2020" --devices cpu --json; json "compare --json parses"
     both=cpu:native+cpu:reference
@@ -353,6 +383,15 @@ if [ -n "$data" ] && [ -f "$stories" ]; then
     says "the text" out '^, there was a little girl named Lily'
     says "statistics on stderr" err 'tokens/s'
     if [ "$(wc -l < "$work/out")" = 1 ]; then ok "stdout: the text and a newline"; else bad "stdout" "more lines"; fi
+    for kind in svg json; do
+        run run "$stories" --prompt "Once upon a time" -n 9 --device cpu --attention "$work/map.$kind"
+        status "run GGUF --attention $kind" 0
+    done
+    if python3 "$source/tests/cli/check_attention.py" "$work/map.svg" "$work/map.json" 40 > "$work/out" 2> "$work/err"; then
+        ok "the picture of a GGUF"
+    else
+        bad "GGUF --attention" "the picture is not as it should be"
+    fi
     run run "$stories" --prompt "Once upon a time" -n 5 --device cpu --echo; says "--echo" out '^Once upon a time, there'
     run run "$stories" -n 8 --temperature 1 --seed 7 --device cpu; cp "$work/out" "$work/first"
     run run "$stories" -n 8 --temperature 1 --seed 7 --device cpu
