@@ -51,15 +51,6 @@ static int cli_report_load_baseline(cli_report *report)
 int cli_report_begin(cli_report *report)
 {
     pco_error err;
-    if ((report->rerun && !report->verify) || (report->factor != 0 && !report->baseline)) {
-        cli_error("option %s: without %s it says nothing", report->rerun ? "--rerun" : "--factor",
-                  report->rerun ? "--verify" : "--baseline");
-        return CLI_USAGE;
-    }
-    if (report->folder && report->verify) {
-        cli_error("--verify looks at a report and --report writes one: name one of them");
-        return CLI_USAGE;
-    }
     if (report->folder && pco_conformance_report_check_folder(report->folder, &err)) {
         cli_error("--report: %s", err.message);
         return CLI_USAGE;
@@ -401,10 +392,6 @@ int cli_report_verify(cli_report *report, const char *devices, uint64_t seed)
     pco_error err;
     uint32_t found = 0;
     int status = CLI_OK;
-    if (report->json && report->rerun) {
-        cli_error("--verify --json does not repeat cases: leave out --rerun or --json");
-        return CLI_USAGE;
-    }
     if (pco_conformance_verify(report->verify, &checked, &findings, &err)) {
         cli_error("--verify: %s", err.message);
         pco_conformance_report_clear(&checked);

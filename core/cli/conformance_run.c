@@ -21,6 +21,8 @@ typedef struct conformance_watch {
     cli_progress progress;
     char unit[64];
     uint32_t failed;
+    double deadline; /* of a soak without workers; 0: none */
+    int stopped;     /* by the first failure */
 } conformance_watch;
 
 static int conformance_progress(void *user, const pco_conformance_progress *progress)
@@ -42,8 +44,9 @@ static int conformance_progress(void *user, const pco_conformance_progress *prog
         snprintf(watch->unit, sizeof watch->unit, "cases, %u bad,", watch->failed);
     }
     cli_progress_update(&watch->progress, progress->done, progress->total);
-    return !conformance_interrupted &&
-           !(watch->arguments->fail_fast && pco_conformance_state_is_bad(last->state));
+    if (watch->arguments->fail_fast && pco_conformance_state_is_bad(last->state)) watch->stopped = 1;
+    return !conformance_interrupted && !watch->stopped &&
+           !(watch->deadline > 0 && cli_seconds() >= watch->deadline);
 }
 
 /* ---- worker processes ---- */
@@ -167,9 +170,9 @@ static void conformance_soak(conformance_run *run, const pco_device_entry *entri
                              uint32_t count, pco_conformance_device *devices, pco_conformance_result *results)
 {
     uint32_t usable = 1;
-    for (uint64_t round = 1; !conformance_interrupted && !run->failed && usable; round++) {
+    for (uint64_t round = 1; !conformance_interrupted && !run->failed && !run->watch.stopped && usable; round++) {
         usable = 0;
-        for (uint32_t i = 0; i < count && !conformance_interrupted && !run->failed; i++) {
+        for (uint32_t i = 0; i < count && !conformance_interrupted && !run->failed && !run->watch.stopped; i++) {
             pco_conformance_result more;
             pco_error err;
             if (run->deadline > 0 && cli_seconds() >= run->deadline) return;
@@ -249,7 +252,7 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     conformance_run run = {.arguments = arguments, .registry = registry, .watch = {.arguments = arguments}};
     int soak = arguments->options.tier == PCO_CONFORMANCE_SOAK, status = CLI_FAILED;
     uint32_t done = 0;
-    if (arguments->minutes > 0) run.deadline = cli_seconds() + 60 * arguments->minutes;
+    if (arguments->minutes > 0) run.watch.deadline = run.deadline = cli_seconds() + 60 * arguments->minutes;
     if (!devices || !results) {
         cli_error("out of host memory");
         goto done;
@@ -263,7 +266,7 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     for (int go = 1; go && done < count && !conformance_interrupted; done++)
         go = conformance_device(&run, arguments->options.seed, &entries[indices[done]], &devices[done],
                                 &results[done]) ||
-             soak;
+             (soak && !run.watch.stopped);
     for (uint32_t i = 0; i < done && soak; i++) {
         results[i].rounds = 1;
         if (results[i].status == PCO_ERROR_CANCELLED) results[i].status = PCO_OK;

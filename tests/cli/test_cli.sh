@@ -127,6 +127,46 @@ run conformance --devices cpu:reference --ops neg --tier tiny --verbose; says "c
 for option in "--jobs 0" "--timeout 0" "--minutes 1" "--in-process --jobs 2" "--in-process --log x" "--worker"; do
     run conformance $option --tier tiny --ops add; status "conformance $option" 2
 done
+# Options of which one would be ignored: one line that names both, and nothing is run or written.
+while read -r first second options; do
+    run conformance $options; status "conformance $options" 2
+    says "conformance $options: both are named" err "^portico: conformance: .*$first.* .*$second"
+    if [ "$(wc -l < "$work/err")" = 1 ]; then ok "one line"; else bad "conformance $options" "more lines"; fi
+    silent "conformance $options: nothing on stdout" out
+done <<TEXT
+--bisect --report --bisect m --report $work/no
+--bisect --verify --bisect m --verify $work/no
+--bisect --baseline --bisect m --baseline $work/no
+--bisect --log --bisect m --log $work/no
+--bisect --ops --bisect m --ops add
+--bisect --json --bisect m --json
+--bisect --no-run --bisect m --reproducers $work/no --no-run
+--no-run --report --no-run --ops add --case 1 --variant x --reproducers $work/no --report $work/no
+--verify --no-run --no-run --ops add --case 1 --variant x --reproducers $work/no --verify $work/no
+--no-run --baseline --no-run --ops add --case 1 --variant x --reproducers $work/no --baseline $work/no
+--no-run --log --no-run --ops add --case 1 --variant x --reproducers $work/no --log $work/no
+--no-run --always --no-run --ops add --case 1 --variant x --reproducers $work/no --always
+--judge --reproducers --judge nmse --reproducers $work/no
+--judge --reproducers --judge=field --reproducers=$work/no
+--judge --report --judge nmse --report $work/no
+--judge --log --judge nmse --log $work/no
+--verify --ops --verify $work/no --ops add
+--verify --devices --verify $work/no --devices cpu
+--verify --waivers --verify $work/no --waivers x
+--verify --report --verify $work/no --report $work/no
+--verify --seed --verify $work/no --seed 3
+--rerun --json --verify $work/no --rerun 3 --json
+--rerun --verify --rerun 3
+--factor --baseline --factor 3
+--prompt --bisect --prompt x
+--max-tokens --bisect -n 3
+--always --reproducers --always
+--in-process --jobs --in-process --jobs 2
+--in-process --log --in-process --log $work/no
+--json --max-failures --json --max-failures 3
+TEXT
+if [ -e "$work/no" ]; then bad "contradictions" "something was written"; else ok "nothing is written"; fi
+run conformance --id x --ops add; status "an option of worker processes" 2
 # judged NAME STATUS KIND OPTION...: the verdict on one device of the trouble plugin
 judged() {
     local name=$1 wanted=$2 kind=$3
@@ -200,6 +240,8 @@ if [ -f "$trouble/trouble.so" ]; then
     run conformance --devices trouble:sound --ops add --tier soak --minutes 0.02; status "a soak" 0
     says "a soak: rounds" out 'seed 0 and on, [1-9][0-9]* rounds'
     run conformance --devices trouble:flaky --ops mul --tier soak --minutes 0.02; status "a soak that fails" 1
+    run conformance --devices trouble:wrong --ops mul --tier soak --minutes 5 --fail-fast
+    status "a soak that stops at the first failure" 1
     # Ctrl-C ends a run with its summary, and no worker stays
     (set -m; "$portico" conformance --devices trouble:hang --ops add,mul --timeout 100 > "$work/out" 2> "$work/err" & pid=$!
      for _ in $(seq 100); do pgrep -P $pid > /dev/null 2>&1 && break; sleep 0.05; done
@@ -254,9 +296,6 @@ for folder in nowhere folder text.bin; do
 done
 run conformance --report "$work/broken" --ops neg --devices cpu:native; status "--report into a folder of other files" 2
 run conformance --report "$work/text.bin" --ops neg --devices cpu:native; status "--report onto a file" 2
-run conformance --rerun 5 --ops neg; status "--rerun without --verify" 2
-run conformance --factor 5 --ops neg; status "--factor without --baseline" 2
-run conformance --verify x --report y; status "--verify with --report" 2
 rm -r "$report"
 first=$work/reports/first
 run conformance --devices cpu:native --ops neg,softmax --tier tiny --report "$first"; status "a baseline" 0

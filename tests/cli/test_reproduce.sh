@@ -118,8 +118,10 @@ mutate() {
 }
 
 # ---- the command ----
-run conformance --always --ops neg; status "--always alone" 2
 run conformance --no-run --reproducers "$work/no" --ops neg; status "--no-run without a case" 2
+run conformance --no-run --reproducers "$work/no" --ops neg --case "$(case_of neg f32)" --variant default \
+    --tier tiny --devices cpu:reference,cpu:native
+status "--no-run on two devices" 2
 run conformance --devices cpu:reference --ops neg --tier tiny --reproducers "$work/none"; status "nothing fails" 0
 if [ -e "$work/none" ]; then bad "nothing fails" "a folder was written"; else ok "nothing fails: no folder"; fi
 
@@ -166,7 +168,6 @@ there "bisect: reproducer" "$work/bisect/bisect-layer_norm/y.got.npy"
 run conformance --bisect "$source/models/dates" --devices together:0; status "bisect: wrong as a whole" 1
 says "bisect: wrong as a whole" out 'each op alone is right and together they are not'
 unset PORTICO_PLUGIN_PATH
-run conformance --prompt x; status "--prompt without --bisect" 2
 run conformance --bisect "$source/models/dates" --devices cpu:native; status "bisect a right device" 0
 says "bisect: every op" out 'every op is within its bound'
 says "bisect: the whole" out 'the whole model, 2 tokens: .* 0 tokens differ'
