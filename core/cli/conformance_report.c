@@ -271,7 +271,7 @@ static int cli_report_device(const pco_registry *registry, const pco_conformance
                        strcmp(was->name, entry->info.name) == 0 &&
                        memcmp(was->uuid, entry->info.uuid, sizeof was->uuid) == 0 &&
                        strcmp(report->program, PCO_VERSION) == 0;
-    if (plugin->plugin->open(plugin->backend, entry->index, &repeat.device.device, &err)) {
+    if (pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &repeat.device.device, &err)) {
         cli_error("%s cannot be opened: %s", entry->id, err.message);
         return CLI_FAILED;
     }

@@ -126,10 +126,11 @@ static pco_status conformance_direct(conformance_run *run, const pco_conformance
     pco_registry_plugins(run->registry, &plugins);
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
     *result = (pco_conformance_result){.device_id = entry->id, .tier = options->tier, .seed = options->seed};
-    pco_status status = plugin->plugin->open(plugin->backend, entry->index, &device->device, err);
+    pco_status status = pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device->device, err);
     if (status) {
         result->status = status;
-        snprintf(result->message, sizeof result->message, "it cannot be opened: %.220s", err->message);
+        result->not_opened = 1;
+        snprintf(result->message, sizeof result->message, "it could not be opened: %.220s", err->message);
         return PCO_OK;
     }
     device->plugin = plugin->plugin;
@@ -213,8 +214,8 @@ static int conformance_here(const conformance_arguments *arguments, const pco_re
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
     pco_conformance_device device = {plugin->plugin, NULL, &entry->info, entry->id};
     pco_error err = {""};
-    if (plugin->plugin->open(plugin->backend, entry->index, &device.device, &err)) {
-        cli_error("%s cannot be opened: %s", entry->id, err.message);
+    if (pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device.device, &err)) {
+        cli_error("%s could not be opened: %s", entry->id, err.message);
         return CLI_FAILED;
     }
     int good = conformance_reproduce_here(&arguments->reproducers, &device, &arguments->options);

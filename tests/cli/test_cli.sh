@@ -194,8 +194,25 @@ if [ -f "$trouble/trouble.so" ]; then
     judged "out of host memory" 1 memory; says "out of host memory" out 'out of host memory'
     judged "a flaky device" 1 flaky; says "a flaky device: right and wrong" out 'wrong once and right once'
     judged "a wrong device" 1 wrong; says "a wrong device" out 'outside their bounds'
-    judged "a crash in open" 1 open; says "a crash in open: the verdict" out 'opened, the process died'
+    judged "a crash in open" 1 open; says "a crash in open: the verdict" out 'not opened: .*opened, the process died'
     judged "a device that does not open" 1 refuse; says "it says why" out 'firmware is missing'
+    judged "a device that is none" 1 empty; says "a device that is none: why" out 'not opened: .* gave none'
+    # a device that could not be opened stands in the report, beside one that is sound
+    for kind in open refuse empty; do
+        judged "$kind: a report" 1 "sound,trouble:$kind" --report "$work/$kind"; says "$kind: said" err 'could not be opened'
+        run conformance --verify "$work/$kind"; status "$kind: --verify" 1; says "$kind: --verify says FAILED" err 'FAILED$'
+        says "$kind: --verify says why" out "verdict +device trouble:.* was not tested: .*(opened|gave)"
+        cp "$work/$kind/report.json" "$work/out"; says "$kind: in report.json" out '"opened": false'
+        cp "$work/$kind/junit.xml" "$work/out"; says "$kind: in junit.xml" out 'testcase name="opening the device"'
+        cp "$work/$kind/report.html" "$work/out"; says "$kind: in report.html" out 'pill bad">not opened<'
+        if python3 "$source/tests/cli/check_report.py" "$work/$kind" "$source/docs/conformance-schema.json" > "$work/err"; then
+            ok "$kind: the files are well formed"
+        else
+            bad "$kind: the files" "are not well formed"
+        fi
+    done
+    judged "a device that can do nothing, and one that is wrong" 1 unable,trouble:wrong
+    judged "a device that can do nothing, and one that is not opened" 1 unable,trouble:refuse
     judged "a crash in close" 1 close; says "a crash in close: the verdict" out 'closed, the process died'
     judged "a device that can do nothing" 2 unable; says "it says so" err 'NOTHING TESTED'
     judged "a device that prints" 0 noise

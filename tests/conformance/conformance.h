@@ -115,6 +115,7 @@ typedef struct pco_conformance_result {
     const char *device_id; /* borrowed from the device list */
     pco_status status;     /* OK; DEVICE_LOST and CANCELLED end a device's run early */
     char message[256];
+    int not_opened;        /* the device could not be opened; the message says why */
     pco_conformance_tier tier;
     uint64_t seed;
     double seconds;
@@ -131,7 +132,13 @@ int pco_conformance_state_is_bad(pco_conformance_state state);
 /* 1 if there is a ratio: pass, fail, mistrusted, waived, flaky. */
 int pco_conformance_state_is_judged(pco_conformance_state state);
 
-/* How a run ended, for an exit code. */
+/* Opens device `index` of a backend; *device is NULL after an error. A plugin that says that all is well and gives no
+ * device is an error too, INTERNAL. */
+pco_status pco_conformance_open(const pco_plugin *plugin, pco_backend *backend, uint32_t index, pco_device **device,
+                                pco_error *err) PCO_NODISCARD;
+
+/* How a run ended, for an exit code: FAIL when something is bad on one of the devices, or one could not be opened or
+ * not be run to its end; else NOTHING_TESTED when that holds for one of them. */
 typedef enum pco_conformance_verdict {
     PCO_VERDICT_PASS = 0,
     PCO_VERDICT_FAIL = 1,

@@ -155,7 +155,7 @@ static pco_status conf_html_device(FILE *file, const pco_conformance_report *rep
             : verdict == PCO_VERDICT_FAIL ? "failed"
                                           : "nothing tested");
     if (result->status) {
-        fputs("<p><span class=\"pill bad\">stopped</span> ", file);
+        fprintf(file, "<p><span class=\"pill bad\">%s</span> ", result->not_opened ? "not opened" : "stopped");
         conf_html_text(file, result->message);
         fputs("</p>\n", file);
     }

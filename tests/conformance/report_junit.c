@@ -141,11 +141,12 @@ static void conf_junit_run(FILE *file, const pco_conformance_report *report, uin
     const pco_conformance_result *result = &report->results[device];
     char name[160];
     const char *why = result->status ? result->message : "nothing was tested";
+    const char *test = result->not_opened ? "opening the device" : "the run";
     snprintf(name, sizeof name, "%.80s.run", report->devices[device].id);
     fputs(" <testsuite", file);
     conf_junit_attribute(file, "name", name);
     conf_junit_count_write(file, &(conf_junit_count){.tests = 1, .errors = 1});
-    fputs(">\n  <testcase name=\"the run\" time=\"0\"", file);
+    fprintf(file, ">\n  <testcase name=\"%s\" time=\"0\"", test);
     conf_junit_attribute(file, "classname", name);
     fputs(">\n   <error type=\"run\"", file);
     conf_junit_attribute(file, "message", why);

@@ -319,6 +319,7 @@ static void conf_read_result(conf_read *read, const cJSON *at, const char *file,
     result->seconds = conf_read_number(read, at, "seconds");
     result->status = (pco_status)conf_read_int(read, at, "status", 0, 1000);
     snprintf(result->message, sizeof result->message, "%s", conf_read_text(read, at, "message"));
+    result->not_opened = cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(at, "opened")); /* earlier reports: no word */
     conf_read_counts(read, at, result->count);
     result->ops = conf_read_zeroed(read, (size_t)cJSON_GetArraySize(ops), sizeof *result->ops);
     result->cases = conf_read_zeroed(read, (size_t)cJSON_GetArraySize(cases), sizeof *result->cases);

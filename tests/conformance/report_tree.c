@@ -191,6 +191,7 @@ static pco_status conf_tree_result(conf_tree *tree, cJSON *results, const pco_co
     conf_tree_number(tree, at, "seconds", nearbyint(result->seconds * 1e6) / 1e6);
     conf_tree_number(tree, at, "status", result->status);
     conf_tree_text(tree, at, "message", result->message);
+    conf_tree_keep(tree, cJSON_AddBoolToObject(at, "opened", !result->not_opened));
     conf_tree_counts(tree, at, result->count);
     cJSON *ops = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "ops"));
     for (uint32_t i = 0; i < result->n_ops; i++) {

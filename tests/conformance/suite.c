@@ -138,17 +138,26 @@ pco_status pco_conformance_run(const pco_conformance_options *options, const pco
     return PCO_OK;
 }
 
+pco_status pco_conformance_open(const pco_plugin *plugin, pco_backend *backend, uint32_t index, pco_device **device,
+                                pco_error *err)
+{
+    *device = NULL;
+    pco_status status = plugin->open(backend, index, device, err);
+    if (!status && !*device)
+        status = pco_fail(err, PCO_ERROR_INTERNAL, "the plugin says that it opened the device, and gave none");
+    if (status) *device = NULL;
+    return status;
+}
+
 pco_conformance_verdict pco_conformance_judge(const pco_conformance_result *results, uint32_t count)
 {
-    uint32_t judged = 0, bad = 0;
+    uint32_t bad = 0, empty = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t here = results[i].count[PCO_CASE_PASS], wrong = 0;
+        uint32_t wrong = results[i].status != PCO_OK;
         for (int state = 0; state < PCO_CASE_STATES; state++)
             if (pco_conformance_state_is_bad((pco_conformance_state)state)) wrong += results[i].count[state];
-        bad += wrong + (results[i].status != PCO_OK);
-        if (here == 0 && wrong == 0) return bad ? PCO_VERDICT_FAIL : PCO_VERDICT_NOTHING_TESTED;
-        judged += here;
+        bad += wrong;
+        empty += !wrong && results[i].count[PCO_CASE_PASS] == 0;
     }
-    if (bad) return PCO_VERDICT_FAIL;
-    return judged ? PCO_VERDICT_PASS : PCO_VERDICT_NOTHING_TESTED;
+    return bad ? PCO_VERDICT_FAIL : empty || !count ? PCO_VERDICT_NOTHING_TESTED : PCO_VERDICT_PASS;
 }

@@ -126,8 +126,8 @@ static void conf_verify_complete(conf_verify *verify, const pco_conformance_repo
     qsort(list.sorted, result->n_cases, sizeof *list.sorted, conf_verify_order);
     conf_cases_visit_on(report->devices[device].info, report->options.tier, report->options.ops, conf_verify_case, &list);
     verify->findings->cases += list.cases;
-    /* a run of some variants only has nothing to say of cases without them */
-    if (list.missing && !report->options.variant)
+    /* a run of some variants only has nothing to say of cases without them; a device that could not be opened, of none */
+    if (list.missing && !report->options.variant && !result->not_opened)
         conf_verify_add(verify, PCO_FINDING_INCOMPLETE,
                         "device %s: %" PRIu32 " of %" PRIu32 " cases have no record; the first: %s",
                         result->device_id, list.missing, list.cases, list.first);
@@ -191,7 +191,7 @@ static void conf_verify_result(conf_verify *verify, const pco_conformance_report
     if (result->tier != report->options.tier || result->seed != report->options.seed)
         conf_verify_add(verify, PCO_FINDING_ALTERED, "device %s: its tier or seed is not that of the run",
                         result->device_id);
-    if (result->status)
+    if (result->status && !result->not_opened)
         conf_verify_add(verify, PCO_FINDING_INCOMPLETE, "device %s: the run was stopped: %s",
                         result->device_id, result->message);
     pco_conformance_result counted = *result; /* by its records, whatever its counts say */
@@ -200,7 +200,10 @@ static void conf_verify_result(conf_verify *verify, const pco_conformance_report
     uint32_t bad = 0;
     for (int state = 0; state < PCO_CASE_STATES; state++)
         if (pco_conformance_state_is_bad((pco_conformance_state)state)) bad += count[state];
-    if (verdict == PCO_VERDICT_NOTHING_TESTED)
+    if (result->not_opened)
+        conf_verify_add(verify, PCO_FINDING_VERDICT, "device %s was not tested: %s", result->device_id,
+                        result->message);
+    else if (verdict == PCO_VERDICT_NOTHING_TESTED)
         conf_verify_add(verify, PCO_FINDING_VERDICT, "device %s: nothing was tested", result->device_id);
     else if (verdict != PCO_VERDICT_PASS)
         conf_verify_add(verify, PCO_FINDING_VERDICT, "device %s: %" PRIu32 " of %" PRIu32 " records are bad",

@@ -27,12 +27,14 @@ typedef enum trouble_kind {
     TROUBLE_CLOSE,  /* crashes when it is closed */
     TROUBLE_UNABLE, /* supports nothing */
     TROUBLE_NOISE,  /* prints a lot, on stdout too */
+    TROUBLE_EMPTY,  /* says that it was opened, and gives no device */
     TROUBLE_KINDS,
 } trouble_kind;
 
 static const char *const NAMES[TROUBLE_KINDS] = {"sound", "crash",  "always", "hang",   "lost",
                                                  "reset", "stop",   "memory", "flaky",  "wrong",
-                                                 "open",  "refuse", "close",  "unable", "noise"};
+                                                 "open",  "refuse", "close",  "unable", "noise",
+                                                 "empty"};
 enum { TROUBLE_LARGE = 300 }; /* elements beyond which it begins */
 
 struct pco_backend {
@@ -119,6 +121,7 @@ static pco_status trouble_open(pco_backend *backend, uint32_t index, pco_device 
 {
     if (index == TROUBLE_OPEN) trouble_crash();
     if (index == TROUBLE_REFUSE) return trouble_fail(err, PCO_ERROR_INTERNAL, "the firmware is missing");
+    if (index == TROUBLE_EMPTY) return PCO_OK;
     *device = backend->host->allocate(backend->host->user, sizeof **device, sizeof(void *));
     **device = (pco_device){.host = backend->host, .kind = (trouble_kind)index};
     return PCO_OK;
