@@ -1,4 +1,5 @@
 /* portico conformance: which operation is wrong on a device, by how much, and how to see it again. */
+#include "cli/child.h"
 #include "cli/conformance_parts.h"
 
 #include <stdlib.h>
@@ -32,16 +33,21 @@ static int conformance_main(int argc, char **argv)
     int status = conformance_parse(argc, argv, &arguments);
     if (status) return status;
     if (arguments.worker) return conformance_worker(&arguments);
+    if (arguments.bisect.child || arguments.reproducers.here) cli_child_begin();
     if (arguments.bisect.model) {
         arguments.bisect.devices = arguments.devices;
         arguments.bisect.reproducers = &arguments.reproducers;
+        arguments.bisect.timeout = arguments.timeout;
+        arguments.bisect.in_process = arguments.in_process;
         return conformance_bisect(&arguments.bisect);
     }
     arguments.report.json = arguments.json;
+    const cli_report_rerun rerun = {arguments.devices, arguments.options.seed, arguments.timeout,
+                                    arguments.in_process};
     status = cli_report_begin(&arguments.report);
     if (status == CLI_OK)
         status = arguments.report.verify
-                     ? cli_report_verify(&arguments.report, arguments.devices, arguments.options.seed)
+                     ? cli_report_verify(&arguments.report, &rerun)
                      : conformance_start(&arguments);
     cli_report_clear(&arguments.report);
     return status;
@@ -58,8 +64,9 @@ const cli_command cli_conformance = {
         "DIR [--factor F]]\n"
         "                           [--reproducers DIR [--always | --no-run]]\n"
         "       portico conformance --bisect MODEL [--devices LIST] [--prompt TEXT] [-n N] [--context N]\n"
-        "                           [--reproducers DIR]\n"
-        "       portico conformance --verify DIR [--rerun N [--devices LIST] [--seed S]] [--baseline DIR]\n\n"
+        "                           [--reproducers DIR] [--timeout SECONDS] [--in-process]\n"
+        "       portico conformance --verify DIR [--rerun N [--devices LIST] [--seed S] [--timeout SECONDS]\n"
+        "                           [--in-process]] [--baseline DIR [--factor F]] [--json]\n\n"
         "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
         "and compares each element with a result computed in double. The bound comes from the device's\n"
         "numeric contract (`portico devices`); the table shows error divided by bound: below 1 passes.\n"
@@ -77,7 +84,8 @@ const cli_command cli_conformance = {
         "  --case ID          only that case; failures print the command that repeats each\n"
         "  --jobs N           worker processes at once (default: all processors for software devices, 1 for\n"
         "                     others); the result does not depend on it\n"
-        "  --timeout SECONDS  a variant of a case that takes longer is hung (default 120; full, soak: 600)\n"
+        "  --timeout SECONDS  a variant of a case that takes longer is hung (default 120; full, soak: 600);\n"
+        "                     with --bisect, a node\n"
         "  --log FILE         what is finished is kept there, and a run that was ended goes on from it\n"
         "  --waivers FILE     failures that are expected, each with a reason\n"
         "  --minutes N        a soak ends then (default: with Ctrl-C)\n"

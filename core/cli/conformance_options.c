@@ -48,6 +48,7 @@ static int conformance_parse_worker(int argc, char **argv, int *i, conformance_a
     int m = cli_option(argc, argv, i, "--plugin", NULL, &arguments->plugin);
     if (!m) m = cli_option(argc, argv, i, "--id", NULL, &arguments->id);
     if (!m && (m = cli_option(argc, argv, i, "--here", NULL, NULL)) > 0) arguments->reproducers.here = 1;
+    if (!m && (m = cli_option(argc, argv, i, "--child", NULL, NULL)) > 0) arguments->bisect.child = 1;
     if (!m && (m = cli_option(argc, argv, i, "--worker", NULL, NULL)) > 0) arguments->worker = 1;
     if (!m && (m = cli_option(argc, argv, i, "--index", NULL, &value)) > 0) {
         if (!cli_integer("--index", value, 0, UINT32_MAX, &number)) return -1;
@@ -162,11 +163,11 @@ static const struct conformance_option {
     {"--case", NULL, DO_RUN | DO_PREPARE},
     {"--seed", NULL, DO_RUN | DO_RERUN | DO_PREPARE},
     {"--jobs", NULL, DO_RUN},
-    {"--timeout", NULL, DO_RUN},
+    {"--timeout", NULL, DO_RUN | DO_RERUN | DO_BISECT},
     {"--log", NULL, DO_RUN},
     {"--waivers", NULL, DO_RUN},
     {"--minutes", NULL, DO_RUN},
-    {"--in-process", NULL, DO_RUN},
+    {"--in-process", NULL, DO_RUN | DO_RERUN | DO_BISECT},
     {"--max-failures", NULL, DO_RUN},
     {"--fail-fast", NULL, DO_RUN},
     {"--verbose", "-v", DO_RUN},
@@ -293,8 +294,8 @@ int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
         given |= conformance_bit_of_word(word);
     }
     if (arguments->worker) return CLI_OK;
-    if (arguments->internal && !arguments->reproducers.here) {
-        cli_error("conformance: --plugin, --id and --index are for worker processes, which the program starts itself");
+    if (arguments->internal && !arguments->reproducers.here && !(arguments->bisect.child && arguments->bisect.model)) {
+        cli_error("conformance: --plugin, --id, --index and --child are for worker processes, which the program starts itself");
         return CLI_USAGE;
     }
     if (!conformance_check(arguments, given)) return CLI_USAGE;

@@ -6,6 +6,7 @@
 #include "cli/conformance_bisect.h"
 #include "cli/conformance_report.h"
 #include "cli/conformance_reproduce.h"
+#include "cli/conformance_worker.h"
 #include "conformance.h"
 
 typedef struct conformance_arguments {

@@ -1,7 +1,6 @@
 /* Devices in turn: in worker processes, or in this one. */
 #include "cli/conformance_parts.h"
 
-#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,35 +76,12 @@ static pco_status conformance_isolated(conformance_run *run, const pco_conforman
                                        const pco_device_entry *entry, const pco_conformance_device *device,
                                        pco_conformance_result *result, pco_error *err)
 {
-    const pco_plugin_entry *plugins;
-    char tier[16], seed[24], index[12];
-    pco_registry_plugins(run->registry, &plugins);
-    snprintf(tier, sizeof tier, "%s", pco_conformance_tier_name(options->tier));
-    snprintf(seed, sizeof seed, "%" PRIu64, options->seed);
-    snprintf(index, sizeof index, "%" PRIu32, entry->index);
-    char *command[20] = {"/proc/self/exe",
-                         "conformance",
-                         "--worker",
-                         "--plugin",
-                         (char *)plugins[entry->plugin].path,
-                         "--index",
-                         index,
-                         "--id",
-                         (char *)entry->id,
-                         "--tier",
-                         tier,
-                         "--seed",
-                         seed};
-    int n = 13;
-    if (options->variant) command[n++] = "--variant", command[n++] = (char *)options->variant;
-    if (options->judging == PCO_JUDGE_NMSE) command[n++] = "--judge", command[n++] = "nmse";
-    if (options->judging == PCO_JUDGE_FIELD) command[n++] = "--judge", command[n++] = "field";
+    conformance_command command;
+    conformance_command_make(&command, run->registry, entry, options);
     pco_conformance_isolation isolation = {
-        .command = command,
+        .command = command.words,
         .jobs = conformance_jobs(run->arguments, &entry->info),
-        .timeout = run->arguments->timeout > 0             ? run->arguments->timeout
-                   : options->tier >= PCO_CONFORMANCE_FULL ? 600
-                                                           : 120,
+        .timeout = conformance_timeout(run->arguments->timeout, options->tier),
         .log = run->log,
         .waivers = run->waivers,
         .interrupted = &conformance_interrupted,

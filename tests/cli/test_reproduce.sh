@@ -167,7 +167,24 @@ says "bisect: made small" out 'smaller: layer_norm f32\[1,1,8\] f32\[8\] f32\[8\
 there "bisect: reproducer" "$work/bisect/bisect-layer_norm/y.got.npy"
 run conformance --bisect "$source/models/dates" --devices together:0; status "bisect: wrong as a whole" 1
 says "bisect: wrong as a whole" out 'each op alone is right and together they are not'
+# a device that crashes or hangs: the node is named, the program goes on
+run conformance --bisect "$source/models/dates" --devices dies:0,wrong:0 --reproducers "$work/bisect"
+status "bisect: a crash" 1
+says "bisect: the op that crashes" out 'first that is wrong: .*layer_norm_6.*\(layer_norm\)'
+says "bisect: how it crashes" out 'crashed: the process died \(Segmentation fault\)'
+says "bisect: the crash made small" out 'smaller: layer_norm f32\[1,1,8\] f32\[8\] f32\[8\]'
+says "bisect: the next device" out 'element 7 is .* error / bound [0-9]'
+there "bisect: a crash: operands" "$work/bisect/dies-0/bisect-layer_norm/in0.npy"
+cp "$work/bisect/dies-0/bisect-layer_norm/README.txt" "$work/out"
+says "bisect: a crash: README" out '^Seen: crashed: the process died \(Segmentation fault\)'
+run conformance --bisect "$source/models/dates" --devices stuck:0 --timeout 2 --reproducers "$work/stuck"
+status "bisect: a hang" 1
+says "bisect: the op that hangs" out 'hung: no answer within 2 s'; says "bisect: a hang" out 'is not made smaller'
+run conformance --bisect "$source/models/dates" --devices unready:0,wrong:0; status "bisect: a crash in prepare" 1
+says "bisect: a crash in prepare: where" err 'died \(Segmentation fault\) while preparing the graph .encoder, .* on unready:0'
+says "bisect: a crash in prepare: it goes on" out 'element 7 is .* error / bound [0-9]'
 unset PORTICO_PLUGIN_PATH
+run conformance --bisect "$source/models/dates" --devices cpu:native --in-process; status "bisect --in-process" 0
 run conformance --bisect "$source/models/dates" --devices cpu:native; status "bisect a right device" 0
 says "bisect: every op" out 'every op is within its bound'
 says "bisect: the whole" out 'the whole model, 2 tokens: .* 0 tokens differ'
