@@ -47,6 +47,7 @@ static int conformance_parse_worker(int argc, char **argv, int *i, conformance_a
     int64_t number;
     int m = cli_option(argc, argv, i, "--plugin", NULL, &arguments->plugin);
     if (!m) m = cli_option(argc, argv, i, "--id", NULL, &arguments->id);
+    if (!m) m = cli_option(argc, argv, i, "--found", NULL, &arguments->reproducers.found);
     if (!m && (m = cli_option(argc, argv, i, "--here", NULL, NULL)) > 0) arguments->reproducers.here = 1;
     if (!m && (m = cli_option(argc, argv, i, "--child", NULL, NULL)) > 0) arguments->bisect.child = 1;
     if (!m && (m = cli_option(argc, argv, i, "--worker", NULL, NULL)) > 0) arguments->worker = 1;

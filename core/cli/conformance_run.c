@@ -194,9 +194,10 @@ static int conformance_here(const conformance_arguments *arguments, const pco_re
         cli_error("%s could not be opened: %s", entry->id, err.message);
         return CLI_FAILED;
     }
-    int good = conformance_reproduce_here(&arguments->reproducers, &device, &arguments->options);
+    pco_status status = conformance_reproduce_here(&arguments->reproducers, &device, &arguments->options);
     plugin->plugin->device->close(device.device);
-    return good ? CLI_OK : CLI_FAILED;
+    if (status == PCO_ERROR_UNSUPPORTED && arguments->internal) return CONFORMANCE_TOO_LARGE;
+    return status ? CLI_FAILED : CLI_OK;
 }
 
 /* Where --reproducers says, and otherwise, of the first failures, into the report. Returns 0 when one failed. */
@@ -208,6 +209,7 @@ static int conformance_write_reproducers(const conformance_arguments *arguments,
     char folder[1024];
     int good = 1;
     wanted.several = count > 1;
+    wanted.timeout = arguments->timeout;
     if (!wanted.folder && arguments->report.folder) {
         snprintf(folder, sizeof folder, "%s/reproducers", arguments->report.folder);
         wanted.folder = folder;

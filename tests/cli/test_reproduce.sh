@@ -154,10 +154,27 @@ if [ -f "$trouble/trouble.so" ]; then
     done
     folders=("$work"/trouble-crash/mul-*)
     there "a crash: operands" "${folders[0]}/in0.npy"
+    cp "${folders[0]}/README.txt" "$work/out"
+    says "a crash: README" out '^Seen: crashed: the process died \(Segmentation fault\); its last words: .* r7 is on fire'
+    export PORTICO_PLUGIN_PATH=$trouble
+    run conformance --devices trouble:hang --ops mul --tier standard --timeout 0.5 --reproducers "$work/trouble-hang"
+    status "a hang" 1; cat "$work"/trouble-hang/mul-*/README.txt > "$work/out"
+    says "a hang: README" out '^Seen: hung: no answer within 0.5 s'
+    run conformance --devices trouble:unready --ops mul --tier standard --reproducers "$work/trouble-unready"
+    status "a crash in prepare" 1; says "a crash in prepare: all are written" err ' ([1-9][0-9]*) of \1 reproducers written'
+    says "a crash in prepare: said" err 'mul #.*: the process died \(Segmentation fault\) while its reproducer was made'
+    cat "$work"/trouble-unready/mul-*/README.txt > "$work/out"
+    says "a crash in prepare: README" out 'Seen: crashed: .*; for this folder it was only prepared: the process died'
+    run conformance --devices trouble:tells --ops mul --tier standard --case "$(basename "${folders[0]}" | cut -d- -f2)" \
+        --variant only --reproducers "$work/trouble-once" --no-run
+    status "--no-run" 0
+    if [ "$(grep -c 'trouble: prepared' "$work/err")" = 1 ]; then ok "--no-run prepares once"; else bad "--no-run" "prepares more than once"; fi
+    unset PORTICO_PLUGIN_PATH
     if [ -e "${folders[0]}/y.got.npy" ]; then bad "a crash" "it was run"; else ok "a crash: not run"; fi
 else
     skip "no plugin that makes trouble"
 fi
+export PORTICO_PLUGIN_PATH=$wrong
 
 # ---- bisection ----
 run conformance --bisect "$source/models/dates" --devices wrong:0 --reproducers "$work/bisect"; status "bisect" 1

@@ -129,6 +129,8 @@ typedef struct pco_conformance_result {
 
 /* 1 for the states that make a run fail: fail, mistrusted, flaky, crashed, hung, device lost. */
 int pco_conformance_state_is_bad(pco_conformance_state state);
+/* 1 for a record that was not run, because its variant had taken the device down too often; it has that state. */
+int pco_conformance_is_given_up(const pco_conformance_case *one);
 /* 1 if there is a ratio: pass, fail, mistrusted, waived, flaky. */
 int pco_conformance_state_is_judged(pco_conformance_state state);
 

@@ -304,6 +304,14 @@ static uint32_t conf_lines(const char *text)
     return lines;
 }
 
+/* In a comment, on one line. */
+static void conf_put_comment(FILE *file, const char *text)
+{
+    for (char before = 0; *text; before = *text++)
+        if (*text != '/' || before != '*') putc((unsigned char)*text < ' ' ? ' ' : *text, file);
+    putc('\n', file);
+}
+
 static pco_status conf_write_program(conf_writing *w)
 {
     static const char PLACE[] = "@TABLES@\n";
@@ -314,9 +322,10 @@ static pco_status conf_write_program(conf_writing *w)
     pco_status status = conf_text_open(&text, w->err);
     if (status) return status;
     bool apart =
-        conf_lines(conf_reproduce_common) + conf_lines(tail) + conf_lines(w->tables.data) + 4 >= MAX_LINES;
-    fprintf(text.file, "/* %s: shows without Portico what README.txt tells. cc repro.c %s -lm -o repro\n",
+        conf_lines(conf_reproduce_common) + conf_lines(tail) + conf_lines(w->tables.data) + 5 >= MAX_LINES;
+    fprintf(text.file, "/* %s: shows without Portico what README.txt tells. cc repro.c %s -lm -o repro\n * Seen: ",
             pco_op_find(w->problem->one->op)->name, opencl ? "-lOpenCL" : "-lvulkan");
+    conf_put_comment(text.file, w->text->found);
     fwrite(conf_reproduce_common, 1, (size_t)(place - conf_reproduce_common), text.file);
     fprintf(text.file, "#define DEVICE ");
     conf_put_string(text.file, w->device->info->name);
@@ -359,8 +368,10 @@ static void conf_put_program(const conf_writing *w, FILE *file, bool program)
                 "\nWithout Portico, in this folder (headers and loader of %s are needed):\n\n"
                 "  cc repro.c %s -lm -o repro && ./repro\n\n"
                 "prints the worst element and PASS or FAIL; ./repro NAME runs it on the device whose name "
-                "has NAME in it.\n",
-                opencl ? "OpenCL" : "Vulkan", opencl ? "-lOpenCL" : "-lvulkan");
+                "has NAME in it.%s\n",
+                opencl ? "OpenCL" : "Vulkan", opencl ? "-lOpenCL" : "-lvulkan",
+                w->execution->ran ? "" : " The case was not run when this folder was written: what it did to the device "
+                                         "then, crash, hang or loss, ./repro may do too.");
     else if (!w->execution)
         fprintf(file, "\nNo program could be prepared, so there are no kernels and no repro.c here.\n");
     else if (w->describes)
