@@ -47,6 +47,9 @@ static void conformance_totals(const pco_conformance_result *result)
             printf(", %u %s", result->count[s], pco_conformance_state_name((pco_conformance_state)s));
     printf("; tier %s, seed %" PRIu64, pco_conformance_tier_name(result->tier), result->seed);
     if (result->rounds) printf(" and on, %u rounds", result->rounds);
+    if (result->rounds && result->each_round[result->rounds - 1].cut)
+        printf(" (the last was cut after %u cases: %s)", result->each_round[result->rounds - 1].cases,
+               result->each_round[result->rounds - 1].end);
     printf(", %.1f s\n", result->seconds);
     if (result->status) printf("  %s: %s\n", result->not_opened ? "not opened" : "stopped", result->message);
 }

@@ -230,6 +230,7 @@ static int cli_report_one(cli_report_repeat *repeat, const pco_conformance_case 
     pco_conformance_result result = {0};
     pco_error err;
     cli_report_literal(variant, sizeof variant, was->variant);
+    options.seed = was->seed;
     options.ops = was->op_name;
     options.case_id = was->id;
     options.variant = *was->variant ? variant : NULL;

@@ -157,7 +157,6 @@ static void conformance_soak(conformance_run *run, const pco_device_entry *entri
             usable++;
             conformance_device(run, run->arguments->options.seed + round, &entries[indices[i]], &devices[i],
                                &more);
-            if (more.status == PCO_ERROR_CANCELLED) more.status = PCO_OK; /* that is how a soak ends */
             if (pco_conformance_add_round(&results[i], &more, &err)) {
                 cli_error("%s", err.message);
                 run->failed = 1;
@@ -247,8 +246,10 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
                                 &results[done]) ||
              (soak && !run.watch.stopped);
     for (uint32_t i = 0; i < done && soak; i++) {
-        results[i].rounds = 1;
-        if (results[i].status == PCO_ERROR_CANCELLED) results[i].status = PCO_OK;
+        pco_error err;
+        if (!pco_conformance_start_rounds(&results[i], &err)) continue;
+        cli_error("%s", err.message);
+        run.failed = 1;
     }
     if (soak && !run.failed) conformance_soak(&run, entries, indices, done, devices, results);
     signal(SIGINT, SIG_DFL);

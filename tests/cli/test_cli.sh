@@ -266,6 +266,24 @@ if [ -f "$trouble/trouble.so" ]; then
     run conformance --devices trouble:sound --ops add --tier soak --minutes 0.02; status "a soak" 0
     says "a soak: rounds" out 'seed 0 and on, [1-9][0-9]* rounds'
     run conformance --devices trouble:flaky --ops mul --tier soak --minutes 0.02; status "a soak that fails" 1
+    # reports of soaks: every round is complete, but for the last
+    run conformance --devices trouble:sound --ops add --tier soak --minutes 0.03 --report "$work/soak"; status "a soak's report" 0
+    run conformance --verify "$work/soak"; status "--verify a soak" 0; says "--verify a soak: complete" out 'complete +[0-9]+ cases'
+    run conformance --verify "$work/soak" --rerun 3 --seed 1; status "--rerun of a soak" 0
+    run conformance --devices trouble:wrong --ops mul --tier soak --minutes 0.05 --report "$work/soak-wrong" --max-failures 1
+    status "a bad soak's report" 1
+    run conformance --verify "$work/soak-wrong"; status "--verify a bad soak" 1
+    says "--verify a bad soak: nothing altered" out 'alterations  none'; says "and its verdict" out 'verdict .* records are bad'
+    for folder in soak soak-wrong; do
+        if python3 "$source/tests/cli/check_report.py" "$work/$folder" "$source/docs/conformance-schema.json" > "$work/err"; then
+            ok "$folder: the files are well formed"
+        else
+            bad "$folder" "the files are not well formed"
+        fi
+    done
+    run conformance --devices trouble:sound --ops 'add,sub,mul,neg,abs' --tier soak --minutes 0.002 --report "$work/soak-cut"
+    run conformance --verify "$work/soak-cut"; status "--verify a soak of less than a round" 1
+    says "a soak of less than a round" out 'round 1 of 1 .seed 0. has [0-9]+ of [0-9]+ cases: its time is up'
     run conformance --devices trouble:wrong --ops mul --tier soak --minutes 5 --fail-fast
     status "a soak that stops at the first failure" 1
     # Ctrl-C ends a run with its summary, and no worker stays

@@ -111,6 +111,16 @@ typedef struct pco_conformance_op {
     char reason[256];               /* of the first unsupported case */
 } pco_conformance_op;
 
+/* One round of a soak: the whole tier with one seed. */
+typedef struct pco_conformance_round {
+    uint64_t seed;
+    uint32_t cases, records; /* cases that were finished, and their records */
+    uint32_t count[PCO_CASE_STATES];
+    double seconds;
+    int cut;      /* it was ended before the tier was, by the time limit or by hand: the last round may be */
+    char end[64]; /* why, in words */
+} pco_conformance_round;
+
 typedef struct pco_conformance_result {
     const char *device_id; /* borrowed from the device list */
     pco_status status;     /* OK; DEVICE_LOST and CANCELLED end a device's run early */
@@ -125,6 +135,7 @@ typedef struct pco_conformance_result {
     uint32_t n_cases;
     pco_conformance_case *cases; /* every case and variant, in the suite's order */
     uint32_t rounds; /* seeds tried by a soak; counts are over all, cases of the later are the bad ones */
+    pco_conformance_round *each_round; /* of a soak */
 } pco_conformance_result;
 
 /* 1 for the states that make a run fail: fail, mistrusted, flaky, crashed, hung, device lost. */
@@ -214,9 +225,13 @@ typedef pco_status (*pco_conformance_open_fn)(void *user, pco_conformance_device
 pco_status pco_conformance_serve(const pco_conformance_options *options, pco_conformance_open_fn open,
                                  void *user, pco_error *err) PCO_NODISCARD;
 
-/* Adds the result of a further round (another seed) to a soak's: all is counted, and what went wrong is kept.
- * Errors: OUT_OF_HOST_MEMORY. */
-pco_status pco_conformance_add_round(pco_conformance_result *sum, const pco_conformance_result *round,
+/* Makes a result the first round of a soak. A run that was cancelled is a round that was cut, and no failure. Errors:
+ * OUT_OF_HOST_MEMORY. */
+pco_status pco_conformance_start_rounds(pco_conformance_result *result, pco_error *err) PCO_NODISCARD;
+
+/* Adds the result of a further round (another seed) to a soak's: all is counted, and what went wrong is kept. As
+ * above. */
+pco_status pco_conformance_add_round(pco_conformance_result *sum, pco_conformance_result *round,
                                      pco_error *err) PCO_NODISCARD;
 
 /* One JSON object: options, devices with their contract, op rows, failures. Errors: IO. */

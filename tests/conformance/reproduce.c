@@ -549,7 +549,8 @@ pco_status pco_conformance_write_reproducer(const pco_conformance_device *device
     snprintf(repeat, sizeof repeat,
              "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64
              " --case %08x --variant %s",
-             device->id, pco_conformance_tier_name(tier), op, one->seed, one->id, one->variant);
+             device->id, pco_conformance_tier_name(tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : tier), op,
+             one->seed, one->id, one->variant);
     conf_reproducer_text text = {
         .title = title, .found = one->detail, .repeat = repeat, .variant = one->variant, .seed = one->seed};
     if (flags & PCO_REPRODUCER_NO_DEVICE)

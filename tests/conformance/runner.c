@@ -253,7 +253,8 @@ static pco_conformance_case conf_run_result(const pco_conformance_device *device
                                    .element = -1};
     snprintf(result.repeat, sizeof result.repeat,
              "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64 " --case %08x", device->id,
-             pco_conformance_tier_name(options->tier), name, options->seed, one->id);
+             pco_conformance_tier_name(options->tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : options->tier),
+             name, options->seed, one->id);
     return result;
 }
 
