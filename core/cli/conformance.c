@@ -6,6 +6,20 @@
 
 enum { CONFORMANCE_TOKENS = 2 }; /* behind the prompt, when a model is bisected */
 
+/* Has one of the devices such cases at all? */
+static int conformance_has_cases(const conformance_arguments *arguments, const pco_registry *registry,
+                                 const uint32_t *indices, uint32_t count)
+{
+    const pco_conformance_options *options = &arguments->options;
+    const pco_device_entry *entries;
+    pco_registry_devices(registry, &entries);
+    for (uint32_t i = 0; i < count; i++)
+        if (pco_conformance_count(options, &entries[indices[i]].info)) return 1;
+    cli_error("no case matches: tier %s, ops '%s', case %x", pco_conformance_tier_name(options->tier),
+              options->ops ? options->ops : "*", options->case_id);
+    return 0;
+}
+
 /* Runs on the devices that were chosen. */
 static int conformance_start(const conformance_arguments *arguments)
 {
@@ -16,6 +30,8 @@ static int conformance_start(const conformance_arguments *arguments)
     if (!count) status = CLI_USAGE; /* nothing was tested */
     if (count > 1 && arguments->reproducers.here) {
         cli_error("conformance: --no-run prepares a case on one device, and --devices names %u", count);
+        status = CLI_USAGE;
+    } else if (count && !conformance_has_cases(arguments, registry, indices, count)) {
         status = CLI_USAGE;
     } else if (count) {
         status = conformance_devices(arguments, registry, indices, count);

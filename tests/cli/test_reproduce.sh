@@ -208,8 +208,25 @@ says "bisect: the whole" out 'the whole model, 2 tokens: .* 0 tokens differ'
 run conformance --bisect "$work/nothing" --devices cpu:native; status "bisect: no model" 1
 run conformance --bisect "$source/models/dates" --devices nonsense; status "bisect: no device" 2
 
+# A tensor of 128 MiB, where that is the binding limit: its folder has a period of it, and the program does the rest.
+large() {
+    local folder=$work/large/neg-6fbd7406-default
+    run conformance --devices vulkan:lavapipe --tier full --ops neg --case 6fbd7406 --variant default --always \
+        --reproducers "$work/large"
+    if [ "$status" = 2 ]; then skip "a large tensor: none of 8195 rows on this device"; return; fi
+    status "a large tensor" 0
+    there "a large tensor: repro.c" "$folder/repro.c"
+    if [ "$(du -sk "$folder" | cut -f1)" -ge 20000 ]; then bad "a large tensor" "its folder is large"; else ok "a small folder"; fi
+    if [ "$(wc -l < "$folder/repro.c")" -ge 300 ]; then bad "a large tensor" "repro.c has 300 lines or more"; fi
+    (cd "$folder" && "${cc[@]}" -Wall -Wextra -Werror -O1 repro.c -lvulkan -lm -o repro) > "$work/out" 2> "$work/err"
+    expect "a large tensor" "$folder" PASS
+    spoil "$folder/y.expected.npy"
+    expect "a large tensor, another expected value" "$folder" FAIL
+}
+
 # ---- stand-alone programs ----
 api vulkan vulkan:lavapipe -lvulkan vulkan/vulkan.h
+[ ! -d "$work/vulkan" ] || large
 api opencl opencl:pocl -lOpenCL CL/cl.h
 
 finish

@@ -159,8 +159,9 @@ typedef enum pco_conformance_verdict {
 } pco_conformance_verdict;
 pco_conformance_verdict pco_conformance_judge(const pco_conformance_result *results, uint32_t count);
 
-/* Number of cases that the options select; 0 when nothing matches. */
-uint32_t pco_conformance_count(const pco_conformance_options *options);
+/* Number of cases that the options select on a device, which adds shapes at the edges of its kernels (NULL: those of no
+ * device); 0 when nothing matches. */
+uint32_t pco_conformance_count(const pco_conformance_options *options, const pco_device_info *info);
 
 /* Runs the suite on each device in turn: results[i] for devices[i] (to be cleared even after an error).
  * Errors: OUT_OF_HOST_MEMORY, CANCELLED. A device that is lost or fails is a result, not an error. */

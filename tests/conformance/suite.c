@@ -58,16 +58,11 @@ static bool conf_suite_count_one(void *user, const conf_case *one)
     return true;
 }
 
-static uint32_t conf_suite_count_on(const pco_conformance_options *options, const pco_device_info *info)
+uint32_t pco_conformance_count(const pco_conformance_options *options, const pco_device_info *info)
 {
     conf_suite_count count = {.case_id = options->case_id};
     conf_cases_visit_on(info, options->tier, options->ops, conf_suite_count_one, &count);
     return count.count;
-}
-
-uint32_t pco_conformance_count(const pco_conformance_options *options)
-{
-    return conf_suite_count_on(options, NULL);
 }
 
 /* ---- running ---- */
@@ -110,7 +105,7 @@ static pco_status conf_suite_device(const pco_conformance_options *options,
                                     pco_error *err)
 {
     conf_suite_run run = {.options = options, .device = device, .err = err};
-    run.total = conf_suite_count_on(options, device->info);
+    run.total = pco_conformance_count(options, device->info);
     pco_status status = conf_result_start(&run.builder, options, device->id, result, err);
     if (status) return status;
     double start = conf_now();
