@@ -226,6 +226,7 @@ static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_op
     pco_conformance_case again = *result;
     pco_status status = conf_run_once(run, options, result, err);
     if (status || result->state != PCO_CASE_FAIL) return status;
+    if (run->observer && run->observer->prepare_only) return status; /* nothing was run */
     status = conf_run_once(run, options, &again, err);
     if (again.state == PCO_CASE_DEVICE_LOST || status) *result = again;
     if (again.state != PCO_CASE_PASS && again.state != PCO_CASE_MISTRUSTED) return status;
@@ -252,7 +253,8 @@ static pco_conformance_case conf_run_result(const pco_conformance_device *device
                                    .element = -1};
     snprintf(result.repeat, sizeof result.repeat,
              "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64 " --case %08x", device->id,
-             pco_conformance_tier_name(options->tier), name, options->seed, one->id);
+             pco_conformance_tier_name(options->tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : options->tier),
+             name, options->seed, one->id);
     return result;
 }
 
