@@ -204,39 +204,55 @@ pco_status pco_transformer_config_read(const cJSON *root, const char *label, pco
     return PCO_OK;
 }
 
+/* A list of strings; *list is malloc'ed, its strings belong to the document. */
+static pco_status transformer_strings(const cJSON *list, const char *label, const char *key, const char ***strings,
+                                      uint32_t *count, pco_error *err)
+{
+    const cJSON *item;
+    *count = 0;
+    *strings = NULL;
+    if (!cJSON_IsArray(list))
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
+    *strings = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof **strings);
+    if (!*strings)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s' of %s", key, label);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsString(item))
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
+        (*strings)[(*count)++] = item->valuestring;
+    }
+    return PCO_OK;
+}
+
 pco_status pco_transformer_tokenizer(const cJSON *root, const char *label,
                                      const pco_transformer_config *config, pco_transformer_side side,
                                      pco_tokenizer **tokenizer, pco_error *err)
 {
-    const char *key = side == PCO_ENCODER ? "encoder_vocab" : "decoder_vocab";
+    static const char *const keys[][2] = {{"encoder_vocab", "encoder_merges"}, {"decoder_vocab", "decoder_merges"}};
+    const char *key = keys[side][0], *merges_key = keys[side][1];
+    const char **tokens = NULL, **merges = NULL;
+    uint32_t count = 0, merge_count = 0;
     *tokenizer = NULL;
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, key);
     if (!list) list = cJSON_GetObjectItemCaseSensitive(root, key = "vocab");
     if (!list) return PCO_OK;
-    if (!cJSON_IsArray(list))
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
-    uint32_t count = (uint32_t)cJSON_GetArraySize(list), filled = 0;
-    if (count != config->vocab_size[side])
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has %u tokens and the vocabulary size is %" PRId64,
-                        label, key, count, config->vocab_size[side]);
-    const char **tokens = calloc(count ? count : 1, sizeof *tokens);
-    if (!tokens)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s' of %s", key, label);
-    pco_status status = PCO_OK;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
-        if (!status && !cJSON_IsString(item))
-            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
-        else
-            tokens[filled++] = item->valuestring;
-    }
-    pco_tokenizer_special special = {
+    const cJSON *merge_list = cJSON_GetObjectItemCaseSensitive(root, merges_key);
+    if (!merge_list) merge_list = cJSON_GetObjectItemCaseSensitive(root, merges_key = "merges");
+    pco_status status = transformer_strings(list, label, key, &tokens, &count, err);
+    if (!status && merge_list)
+        status = transformer_strings(merge_list, label, merges_key, &merges, &merge_count, err);
+    if (!status && count != config->vocab_size[side])
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has %u tokens and the vocabulary size is %" PRId64, label,
+                          key, count, config->vocab_size[side]);
+    const pco_tokenizer_special special = {
         .bos = config->bos_token_id, .eos = config->eos_token_id, .pad = config->pad_token_id, .unk = -1};
     if (!status) {
-        status = pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
+        status = merge_list ? pco_tokenizer_from_bpe(label, tokens, count, merges, merge_count, &special, tokenizer, err)
+                            : pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
         if (status) status = pco_fail_prefix(err, status, "%s: '%s'", label, key);
     }
     free(tokens);
+    free(merges);
     return status;
 }
