@@ -19,7 +19,7 @@ typedef struct rewrite_state {
 
 static int rewrite_effect(const pco_node *node)
 {
-    return node->op == PCO_OP_STATE_WRITE;
+    return pco_op_has_effect(pco_op_find(node->op));
 }
 
 /* Marks from the end what outputs and effects need. */
