@@ -34,11 +34,11 @@ static pco_status data_corpus(const pco_data *data, int side, int all, char **te
         return PCO_OK;
     }
     for (uint32_t i = 0; i < data->n_pairs; i++) {
-        const data_pair *pair = &data->pairs[i];
+        const pco_pair *pair = &data->pairs[i];
         for (int s = 0; s < 2; s++) {
             if ((side >= 0 && s != side) || (pair->held_out && !all)) continue;
-            memcpy(*text + used, pair->text[s].at, pair->text[s].size);
-            used += pair->text[s].size;
+            memcpy(*text + used, pair->text[s], pair->size[s]);
+            used += pair->size[s];
             if (!all) (*text)[used++] = '\n';
         }
     }
@@ -98,11 +98,12 @@ static pco_status data_read_text(pco_data *data, pco_error *err)
 static pco_status data_read(pco_data *data, pco_error *err)
 {
     const pco_data_config *config = data->config;
+    const pco_pairs_params columns = {{config->source_column, config->target_column}, config->held_out};
     if (config->kind == PCO_DATA_DATES) return data_dates_create(data, err);
     pco_status status = pco_map_open(config->file, &data->map, err);
     if (!status && data->map.size == 0)
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s:1: the file is empty", config->file);
-    if (!status) status = config->kind == PCO_DATA_TEXT ? data_read_text(data, err) : data_pairs_read(data, err);
+    if (!status) status = config->kind == PCO_DATA_TEXT ? data_read_text(data, err) : pco_pairs_read(&data->map, config->file, &columns, &data->pairs, &data->n_pairs, err);
     if (!status && config->kind == PCO_DATA_PAIRS && !config->share_vocabulary)
         status = data_make_vocabulary(data, 0, err);
     if (!status) status = data_make_vocabulary(data, 1, err);
@@ -198,7 +199,7 @@ static pco_status data_encode_text(pco_data *data, const pco_tokenizer *tokenize
     return status;
 }
 
-static pco_status data_encode_pair(pco_data *data, pco_tokenizer *const *tokenizers, const data_pair *pair,
+static pco_status data_encode_pair(pco_data *data, pco_tokenizer *const *tokenizers, const pco_pair *pair,
                                    pco_error *err)
 {
     const int64_t context = data->config->context;
@@ -209,7 +210,7 @@ static pco_status data_encode_pair(pco_data *data, pco_tokenizer *const *tokeniz
     pco_status status = PCO_OK;
     for (int side = 0; side < 2 && !status; side++) {
         uint32_t flags = side == 0 && data->ids.add_eos_to_source ? PCO_ENCODE_EOS : 0;
-        status = pco_tokenizer_encode(tokenizers[side], pair->text[side].at, pair->text[side].size, flags, &ids[side],
+        status = pco_tokenizer_encode(tokenizers[side], pair->text[side], pair->size[side], flags, &ids[side],
                                       &count[side], err);
     }
     if (status) {

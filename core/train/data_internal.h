@@ -2,23 +2,11 @@
 #ifndef PCO_TRAIN_DATA_INTERNAL_H
 #define PCO_TRAIN_DATA_INTERNAL_H
 
-#include "base/file.h"
 #include "train/data.h"
 #include "train/dates.h"
+#include "train/pairs.h"
 
 enum { DATA_DATES_POOL = 16 }; /* batches of dates that are made at once, so that lengths can be sorted */
-
-typedef struct data_text {
-    const char *at; /* in the file */
-    uint32_t size;
-} data_text;
-
-/* A line of a file of pairs. */
-typedef struct data_pair {
-    data_text text[2];
-    uint32_t line;
-    int held_out;
-} data_pair;
 
 /* Where the ids of a window or a pair lie in data_part.ids. */
 typedef struct data_sample {
@@ -52,7 +40,7 @@ struct pco_data {
     pco_data_ids ids;
     pco_map map;
     size_t text_cut; /* of text: where the held-out part begins */
-    data_pair *pairs;
+    pco_pair *pairs;
     uint32_t n_pairs;
     pco_dates *dates;
     int32_t characters[128]; /* of dates: the id of each */
@@ -70,8 +58,5 @@ void data_plan_epoch(pco_data *data, pco_data_split split, int64_t epoch);
 /* data_dates.c: makes the pairs of a pool (training) or all held-out ones. */
 pco_status data_dates_create(pco_data *data, pco_error *err);
 void data_dates_fill(pco_data *data, pco_data_split split, int64_t epoch);
-
-/* data_pairs.c: finds the columns of each line. */
-pco_status data_pairs_read(pco_data *data, pco_error *err);
 
 #endif
