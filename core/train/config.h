@@ -22,7 +22,7 @@ typedef struct pco_train_config {
     cJSON *model;        /* "model" of root */
     pco_data_config data;
     pco_optimizer_config optimizer;
-    pco_schedule schedule; /* d_model is filled in with the model's */
+    pco_schedule schedule; /* without d_model, which the model says */
     pco_initialization initialization;
     int64_t steps, rows, accumulation; /* updates; sequences of a batch; batches of an update */
     uint64_t seed;

@@ -180,7 +180,7 @@ static pco_status trainer_many_batches(pco_trainer *trainer, pco_train_result *r
 
 pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_error *err)
 {
-    *result = (pco_train_result){.learning_rate = pco_schedule_rate(&trainer->config->schedule, trainer->step + 1)};
+    *result = (pco_train_result){.learning_rate = pco_schedule_rate(&trainer->schedule, trainer->step + 1)};
     pco_status status = trainer->config->accumulation == 1 ? trainer_one_batch(trainer, result, err)
                                                            : trainer_many_batches(trainer, result, err);
     if (status) return status;
@@ -242,6 +242,8 @@ static pco_status trainer_open(pco_trainer *trainer, pco_error *err)
     pco_status status = pco_data_open(&config->data, config->seed, config->rows, &trainer->data, err);
     if (!status) status = pco_train_model_config(config, trainer->data, &trainer->document, &trainer->model, err);
     if (status) return status;
+    trainer->schedule = config->schedule;
+    trainer->schedule.d_model = trainer->model.d_model;
     const pco_data_ids ids = {.pad = trainer->model.pad_token_id,
                               .eos = trainer->model.eos_token_id,
                               .decoder_start = trainer->model.decoder_start_token_id,

@@ -18,7 +18,8 @@ struct pco_trainer {
     const pco_train_config *config;
     pco_session *session;
     pco_transformer_config model;
-    cJSON *document; /* of config.json */
+    pco_schedule schedule; /* the config's, with the model's width */
+    cJSON *document;       /* of config.json */
     pco_data *data;
     pco_nn_training training;
     trainer_stage **stages;

@@ -213,15 +213,19 @@ static void exports_what_it_evaluates(void **state)
     run r;
     double loss, sum = 0;
     int64_t tokens, counted = 0;
+    pco_train_result result;
     static const char text[] =
         "{" MODEL "}, \"data\": {\"kind\": \"pairs\", \"file\": \"some.tsv\", \"held_out\": 0.5, \"context_length\": 12,"
         "\"source_buckets\": [5, 12], \"target_buckets\": [6, 12], \"tokenizer\": {\"kind\": \"bpe\", \"size\": 262}},"
-        "\"batch_size\": 3, \"seed\": 3, \"out\": \"x\", " REST "}";
+        "\"batch_size\": 3, \"seed\": 3, \"out\": \"x\", \"schedule\": {\"type\": \"inverse_sqrt\", \"learning_rate\": 0.5,"
+        "\"warmup_steps\": 16}}";
     static const char pairs[] = "low\twol\tx\nlower\trewol\nnewest\ttsewen\nw\tw\nwest\ttsew\nlot\ttol\nten\tnet\nstew\twets\n"
                                 "so\tos\nnot\tton\n";
     write_file("some.tsv", pairs);
     start(&r, text, "export", 0);
-    steps(&r, 4, NULL);
+    steps(&r, 3, NULL);
+    check_ok(pco_trainer_step(r.trainer, &result, &err));
+    assert_true(fabs(result.learning_rate - 0.5 / 4 * 4 / 64) < 1e-12); /* 0.5 16^-0.5 * 4 16^-1.5 */
     check_ok(pco_trainer_evaluate(r.trainer, &loss, &tokens, &err));
     check_ok(pco_trainer_save(r.trainer, &err));
     const int64_t held_out = pco_data_samples(pco_trainer_data(r.trainer), PCO_DATA_HELD_OUT, NULL);
