@@ -36,6 +36,7 @@ static int tokenizer_parse(int argc, char **argv, tokenizer_arguments *a)
 {
     const char *value;
     int kind = 0;
+    if (argc > 1 && argv[1][0] == '-') return cli_unknown("tokenizer", argv[1]);
     if (argc < 2 || strcmp(argv[1], "train") != 0) {
         cli_error("tokenizer: 'train' is missing; see portico tokenizer --help");
         return CLI_USAGE;

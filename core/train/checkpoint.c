@@ -1,7 +1,8 @@
 /* Checkpoints: one safetensors file with weights and optimiser ("model.NAME", "adamw.m.NAME" ...) and a note of JSON
  * with the step and the config; and the trained model as a folder that `portico run` takes. */
-#include <inttypes.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +66,8 @@ static void checkpoint_release(checkpoint_set *set)
     free(set->items);
 }
 
-/* Adds the state "prefix NAME" under the name "shown NAME". */
+/* Adds the state "prefix NAME" under the name "shown NAME". What is not finite is never written: a checkpoint is one to
+ * go on from. */
 static pco_status checkpoint_add(const pco_trainer *trainer, checkpoint_set *set, const pco_nn_parameter *parameter,
                                  const char *prefix, const char *shown, pco_error *err)
 {
@@ -80,6 +82,12 @@ static pco_status checkpoint_add(const pco_trainer *trainer, checkpoint_set *set
     pco_status status = weight->data && state && weight->name ? PCO_OK : trainer_no_memory(err);
     if (!status) status = pco_session_read_state(trainer->session, state, (void *)weight->data, bytes, err);
     free(state);
+    const float *values = weight->data;
+    for (uint64_t i = 0; i < bytes / sizeof *values && !status; i++)
+        if (!isfinite(values[i]))
+            status = pco_fail(err, PCO_ERROR_INVALID,
+                              "after step %" PRId64 " tensor '%s' is not finite; the last checkpoint is kept",
+                              trainer->step, weight->name);
     return status;
 }
 

@@ -35,7 +35,8 @@ pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_
 pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tokens, pco_error *err) PCO_NODISCARD;
 
 /* Writes checkpoint.safetensors (weights, optimiser, step and config, one file, whole or not at all), then config.json
- * and model.safetensors, the model as `portico run` takes it. Errors: IO. */
+ * and model.safetensors, the model as `portico run` takes it. Errors: IO; INVALID when a value is not finite, naming the tensor: the files
+ * are then as before. */
 pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err) PCO_NODISCARD;
 
 /* Updates done so far, in this run and those that it continues; batches taken; executables built. */
