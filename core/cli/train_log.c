@@ -62,6 +62,15 @@ int train_log_open(train_log *log, const char *path, int64_t resume_after)
     *log = (train_log){.path = path};
     if (!path) return 1;
     if (!log_is_json(path, &log->json)) return train_log_check(path);
+    const char *slash = strrchr(path, '/');
+    char *folder = slash && slash > path ? strndup(path, (size_t)(slash - path)) : NULL;
+    pco_error err;
+    if (folder && pco_folder_make(folder, &err)) {
+        cli_error("%s", err.message);
+        free(folder);
+        return 0;
+    }
+    free(folder);
     FILE *there = resume_after >= 0 ? fopen(path, "r") : NULL;
     if (there) {
         fclose(there);

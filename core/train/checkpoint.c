@@ -1,12 +1,10 @@
 /* Checkpoints: one safetensors file with weights and optimiser ("model.NAME", "adamw.m.NAME" ...) and a note of JSON
  * with the step and the config; and the trained model as a folder that `portico run` takes. */
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -30,26 +28,6 @@ int trainer_has_checkpoint(const pco_trainer *trainer)
 }
 
 /* ---- writing ---- */
-
-/* mkdir -p */
-static pco_status checkpoint_folder(const char *folder, pco_error *err)
-{
-    char *path = strdup(folder);
-    if (!path) return trainer_no_memory(err);
-    pco_status status = PCO_OK;
-    for (char *at = path + 1; !status; at++) {
-        char kept = *at;
-        if (kept != '/' && kept != 0) continue;
-        *at = 0;
-        if (mkdir(path, 0777) != 0 && errno != EEXIST)
-            status = pco_fail(err, PCO_ERROR_IO, "the folder %s cannot be made: %s", path, strerror(errno));
-        *at = kept;
-        if (!kept) break;
-    }
-    if (!status && !pco_is_directory(path)) status = pco_fail(err, PCO_ERROR_IO, "%s is no folder", path);
-    free(path);
-    return status;
-}
 
 /* Tensors with their values, read from the device. */
 typedef struct checkpoint_set {
@@ -135,7 +113,7 @@ pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err)
                    count = trainer->training.count;
     checkpoint_set set = {calloc((size_t)count * (n_prefixes + 1) + 1, sizeof(pco_weight)), 0};
     char *note = checkpoint_make_note(trainer);
-    pco_status status = set.items && note ? checkpoint_folder(trainer->config->out, err) : trainer_no_memory(err);
+    pco_status status = set.items && note ? pco_folder_make(trainer->config->out, err) : trainer_no_memory(err);
     for (uint32_t i = 0; i < count && !status; i++)
         status = checkpoint_add(trainer, &set, &trainer->training.items[i], "", "model.", err);
     for (uint32_t k = 0; k < n_prefixes; k++)

@@ -133,11 +133,11 @@ cat > text.json << 'JSON'
  "data": {"kind": "text", "file": "text.txt", "context_length": 16, "held_out": 0.2, "tokenizer": "bpe.json"},
  "steps": 10, "batch_size": 4, "gradient_accumulation_steps": 2, "out": "lm"}
 JSON
-run train text.json --log text.jsonl; status "train a language model" 0
+run train text.json --log logs/new/text.jsonl; status "train a language model" 0
 run run lm --prompt "the cat" -n 5; status "run of it" 0
 run eval lm --data text.txt --held-out 0.2; status "eval of it" 0; says "eval: tokens" out '^tokens +[0-9]+'
 run inspect lm; status "inspect of it" 0
 run compare lm --devices cpu:native,cpu:reference --prompt "the cat" --max-tokens 4; status "compare of it" 0
 run conformance --bisect lm --devices cpu:native --prompt "the cat" --max-tokens 2; status "bisect of it" 0
-run plot text.jsonl --logarithmic; status "plot of JSON lines" 0
+run plot logs/new/text.jsonl --logarithmic; status "plot of JSON lines" 0
 finish
