@@ -102,9 +102,14 @@ void oracle_operand_clear(oracle_operand *operand)
     memset(operand, 0, sizeof *operand);
 }
 
+bool oracle_knows(uint32_t op)
+{
+    return op < sizeof FUNCTIONS / sizeof FUNCTIONS[0] && FUNCTIONS[op];
+}
+
 pco_status oracle_run(oracle_node *node, pco_error *err)
 {
-    if (node->op >= sizeof FUNCTIONS / sizeof FUNCTIONS[0] || !FUNCTIONS[node->op])
+    if (!oracle_knows(node->op))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "no oracle for op %u", node->op);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         oracle_output *out = &node->out[i];
