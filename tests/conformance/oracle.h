@@ -100,6 +100,10 @@ ORACLE(sinusoidal_positions);
 ORACLE(attention);
 ORACLE(random_bits);
 ORACLE(dropout);
+ORACLE(cross_entropy);
+ORACLE(cross_entropy_backward);
+ORACLE(adamw);
+ORACLE(sgd);
 #undef ORACLE
 
 /* Philox 4x32-10, written again for the oracle. */
