@@ -101,6 +101,13 @@ uint32_t pco_op_written(const pco_op_info *op, uint32_t output)
     return *at ? op_operand(op->signature, at, strcspn(at, "?: ")) : PCO_NONE;
 }
 
+int pco_op_writes(const pco_op_info *op, uint32_t input)
+{
+    for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++)
+        if (pco_op_written(op, i) == input) return input != PCO_NONE;
+    return 0;
+}
+
 int pco_op_has_effect(const pco_op_info *op)
 {
     return pco_op_written(op, 0) != PCO_NONE;

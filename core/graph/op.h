@@ -67,6 +67,9 @@ const pco_op_info *pco_op_table(uint32_t *count);
  * PCO_NONE for an output of its own. */
 uint32_t pco_op_written(const pco_op_info *op, uint32_t output);
 
+/* Is operand `input` written in place? */
+int pco_op_writes(const pco_op_info *op, uint32_t input);
+
 /* Does the op change a state? Then it runs although nothing may read its outputs, and its place in the order of
  * nodes counts. */
 int pco_op_has_effect(const pco_op_info *op);
