@@ -72,6 +72,9 @@ typedef union cpu_attrs {
     pco_sinusoidal_positions_attrs sinusoidal_positions;
     pco_scaled_dot_product_attention_attrs attention;
     pco_dropout_attrs dropout;
+    pco_cross_entropy_attrs cross_entropy; /* cross_entropy_backward has the same */
+    pco_adamw_attrs adamw;
+    pco_sgd_attrs sgd;
 } cpu_attrs;
 
 /* A tensor seen as [outer, n, inner] around one axis. */

@@ -30,6 +30,14 @@ typedef void (*cpu_tile_packed_fn)(int64_t k, const float *a, const float *b, fl
 typedef void (*cpu_tile_strided_fn)(int64_t k, const float *a, int64_t a_row, const float *b, int64_t b_step,
                                     float *c, int64_t c_row, int add);
 
+/* One step of adamw: what is the same for all elements. */
+typedef struct cpu_adamw {
+    float scale;           /* of the gradient */
+    float beta1, rest1, beta2, rest2; /* decays and what they leave of 1 */
+    float rate, root, eps; /* rate / (1 - beta1^t), sqrt(1 - beta2^t) */
+    float decay;           /* rate * lambda */
+} cpu_adamw;
+
 typedef struct cpu_kernels {
     const char *name;
     int lanes;
@@ -40,6 +48,7 @@ typedef struct cpu_kernels {
     void (*activate[CPU_ACT_COUNT])(float *y, const float *x, int64_t n);
     void (*clamp)(float *y, const float *x, float low, float high, int64_t n);
     void (*swiglu)(float *y, const float *gate, const float *up, int64_t n);
+    void (*adamw)(float *param, float *m, float *v, const float *gradient, const cpu_adamw *step, int64_t n);
 
     /* Stored elements to f32 and back; load of a quantised type takes whole blocks. */
     void (*load[PCO_DTYPE_COUNT])(void *y, const void *x, int64_t n);

@@ -169,6 +169,12 @@ static const cpu_op CPU_OPS[] = {
      .reference = &CPU_ATTENTION_REFERENCE},
     CPU_OP(DROPOUT, dropout, "Fii?>F", SIZE(dropout), dropout, 1, CPU_VARIANT(native_dropout),
            CPU_VARIANT(reference_dropout)),
+    CPU_OP(CROSS_ENTROPY, cross_entropy, "fi>s", SIZE(cross_entropy), cross_entropy, 0,
+           CPU_VARIANT_MEMORY(native_cross_entropy), CPU_VARIANT(reference_cross_entropy)),
+    CPU_OP(CROSS_ENTROPY_BACKWARD, cross_entropy_backward, "Fis>F", SIZE(cross_entropy_backward), cross_entropy, 1,
+           CPU_VARIANT_MEMORY(native_cross_entropy_backward), CPU_VARIANT(reference_cross_entropy_backward)),
+    CPU_OP(ADAMW, adamw, "sssfss?>sss", SIZE(adamw), adamw, 0, CPU_VARIANT(native_adamw), CPU_VARIANT(reference_adamw)),
+    CPU_OP(SGD, sgd, "ssfss?>ss", SIZE(sgd), sgd, 0, CPU_VARIANT(native_sgd), CPU_VARIANT(reference_sgd)),
 };
 
 const cpu_op *cpu_op_find(uint32_t op)

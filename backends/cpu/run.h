@@ -7,6 +7,10 @@
 #define CPU_RUN(name)       void cpu_run_##name(const cpu_node *node)
 #define CPU_WORKSPACE(name) uint64_t cpu_##name##_workspace(const cpu_node *node)
 
+/* softmax.c: the sum of exp(x - max), blocks of it added in double. The first keeps the terms in y, which may be x. */
+double cpu_exp_sum(const cpu_node *node, float *y, const float *x, float max, int64_t n);
+double cpu_exp_sum_only(const cpu_node *node, const float *x, float max, int64_t n);
+
 /* elementwise.c, elementwise_cast.c */
 CPU_RUN(native_map);
 CPU_RUN(native_map2);
@@ -43,6 +47,14 @@ CPU_WORKSPACE(native_softmax);
 CPU_RUN(native_norm);
 CPU_WORKSPACE(native_norm);
 
+/* training.c */
+CPU_RUN(native_cross_entropy);
+CPU_WORKSPACE(native_cross_entropy);
+CPU_RUN(native_cross_entropy_backward);
+CPU_WORKSPACE(native_cross_entropy_backward);
+CPU_RUN(native_adamw);
+CPU_RUN(native_sgd);
+
 /* gemm.c, gemv.c, matmul.c */
 CPU_RUN(native_gemm);
 CPU_WORKSPACE(native_gemm);
@@ -78,5 +90,9 @@ CPU_RUN(reference_rope);
 CPU_RUN(reference_sinusoidal_positions);
 CPU_RUN(reference_attention);
 CPU_WORKSPACE(reference_attention);
+CPU_RUN(reference_cross_entropy);
+CPU_RUN(reference_cross_entropy_backward);
+CPU_RUN(reference_adamw);
+CPU_RUN(reference_sgd);
 
 #endif

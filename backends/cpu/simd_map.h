@@ -76,3 +76,24 @@ static void map_clamp(float *y, const float *from, float low, float high, int64_
         y[i] = x > high ? high : x;
     }
 }
+
+/* The tail in the same code: an element's result does not depend on where it stands. */
+static void map_adamw(float *param, float *m, float *v, const float *gradient, const cpu_adamw *step, int64_t n)
+{
+    v_f32 scale = v_splat(step->scale), beta1 = v_splat(step->beta1), rest1 = v_splat(step->rest1);
+    v_f32 beta2 = v_splat(step->beta2), rest2 = v_splat(step->rest2), rate = v_splat(step->rate);
+    v_f32 root = v_splat(step->root), eps = v_splat(step->eps), decay = v_splat(step->decay);
+    for (int64_t i = 0; i < n; i += LANES) {
+        int64_t part = n - i < LANES ? n - i : LANES;
+        v_f32 g = v_load_part(gradient + i, part, 0) * scale, p = v_load_part(param + i, part, 0);
+        v_f32 first = v_load_part(m + i, part, 0) * beta1 + g * rest1;
+        v_f32 second = v_load_part(v + i, part, 0) * beta2 + g * rest2 * g, deviation;
+        float lane[LANES];
+        v_store(lane, second);
+        for (int j = 0; j < LANES; j++) lane[j] = __builtin_sqrtf(lane[j]);
+        deviation = v_load(lane) / root + eps;
+        v_store_part(param + i, p - p * decay - rate * (first / deviation), part);
+        v_store_part(m + i, first, part);
+        v_store_part(v + i, second, part);
+    }
+}

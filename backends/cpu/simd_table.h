@@ -27,6 +27,7 @@ const cpu_kernels CPU_TABLE = {
                  [CPU_ACT_SILU] = map_silu},
     .clamp = map_clamp,
     .swiglu = map_swiglu,
+    .adamw = map_adamw,
     .load = {[PCO_F32] = load_f32,
              [PCO_F16] = load_f16,
              [PCO_BF16] = load_bf16,

@@ -14,8 +14,7 @@ CPU_WORKSPACE(native_softmax)
     return cpu_row_is_f32(node) ? 0 : node->device->threads * cpu_round64((uint64_t)node->plan.axis.n * 4);
 }
 
-/* y = exp(x - max), which may be x; their sum, blocks of it added in double. */
-static double cpu_exp_sum(const cpu_node *node, float *y, const float *x, float max, int64_t n)
+double cpu_exp_sum(const cpu_node *node, float *y, const float *x, float max, int64_t n)
 {
     double sum = 0;
     for (int64_t i = 0; i < n; i += CPU_EXP_BLOCK)
@@ -23,7 +22,7 @@ static double cpu_exp_sum(const cpu_node *node, float *y, const float *x, float 
     return sum;
 }
 
-static double cpu_exp_sum_only(const cpu_node *node, const float *x, float max, int64_t n)
+double cpu_exp_sum_only(const cpu_node *node, const float *x, float max, int64_t n)
 {
     float block[CPU_EXP_BLOCK];
     double sum = 0;

@@ -1,10 +1,8 @@
 /* Ops that join the elements of rows: reductions, argmax, softmax and its relatives, norms. */
 #include "elementwise.h"
+#include "rows.h"
 
-/* Ids of the variants that all of them have, and of their kernels: serial, shared, subgroup follow each other
- * in shaders/kernels.def. */
-enum { GPU_SERIAL = 0, GPU_SHARED = 1, GPU_SUBGROUP = 2, GPU_N_ROW_VARIANTS = 3 };
-static const gpu_variant gpu_row_variants[GPU_N_ROW_VARIANTS] = {
+const gpu_variant gpu_row_variants[GPU_N_ROW_VARIANTS] = {
     {"serial", 0},
     {"shared", 0},
     {"subgroup", PCO_GPU_NEEDS_SUBGROUPS, GPU_AT_WIDTH("subgroup")},
@@ -20,17 +18,14 @@ _Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_st
 /* Neighbouring rows that lie side by side are read together by neighbouring invocations; very short rows
  * leave a workgroup nothing to share. On CPUs a barrier costs more than it gains, once there is a row for
  * each lane. */
-static uint32_t gpu_choose_rows(const gpu_lowering *gpu, uint64_t rows, uint64_t n, uint64_t stride)
+uint32_t gpu_choose_rows(const gpu_lowering *gpu, uint64_t rows, uint64_t n, uint64_t stride)
 {
     const int software = gpu->limits->type == PCO_DEVICE_SOFTWARE || gpu->limits->type == PCO_DEVICE_CPU;
     if (n <= 4 || (stride > 1 && rows >= 32) || (software && rows >= 16)) return GPU_SERIAL;
     return !software && (gpu->limits->needs_met & PCO_GPU_NEEDS_SUBGROUPS) ? GPU_SUBGROUP : GPU_SHARED;
 }
 
-/* Empties *d for kernel `serial` + variant; returns the number of workgroups for so many rows of n elements.
- */
-static uint64_t gpu_begin_rows(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t serial, uint64_t rows,
-                               uint64_t n)
+uint64_t gpu_begin_rows(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t serial, uint64_t rows, uint64_t n)
 {
     uint32_t x = gpu_workgroup(gpu, 64), y = 1;
     if (gpu->variant == GPU_SHARED) {
@@ -43,8 +38,7 @@ static uint64_t gpu_begin_rows(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t 
     return gpu_div_up(rows, gpu->variant == GPU_SERIAL ? x : y);
 }
 
-/* The kernels' WALK: an invocation goes along its contiguous row from end to end. */
-static int32_t gpu_walk(const gpu_lowering *gpu, uint64_t stride)
+int32_t gpu_walk(const gpu_lowering *gpu, uint64_t stride)
 {
     return gpu->variant == GPU_SERIAL && stride == 1;
 }

@@ -72,6 +72,10 @@ static const struct {
     {PCO_OP_SWIGLU, "swiglu", &gpu_lower_swiglu},
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, "scaled_dot_product_attention", &gpu_lower_sdpa},
     {PCO_OP_MATMUL, "matmul", &gpu_lower_matmul},
+    {PCO_OP_CROSS_ENTROPY, "cross_entropy", &gpu_lower_cross_entropy},
+    {PCO_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", &gpu_lower_cross_entropy},
+    {PCO_OP_ADAMW, "adamw", &gpu_lower_adamw},
+    {PCO_OP_SGD, "sgd", &gpu_lower_sgd},
 };
 
 const gpu_lowerer *gpu_find_lowerer(uint32_t op, const char **name)

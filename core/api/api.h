@@ -16,7 +16,7 @@ struct pco_model {
     pco_context *context;
     pco_model_file *file;
     pco_session *session;
-    pco_llama_run *llama; /* the one of the file's family */
+    pco_llama_run *llama; /* of a model that continues text; the other one is NULL */
     pco_seq2seq *seq2seq;
     int64_t context_length;
     pco_memory_estimate estimate;

@@ -36,6 +36,11 @@ static pco_status api_check_memory(const pco_model *model, pco_error *err)
                     pco_session_device_id(model->session), info->memory);
 }
 
+static void api_build_causal(const pco_nn *nn, const void *config, int64_t context, int64_t rows, int all_logits)
+{
+    pco_transformer_build_causal(nn, config, context, rows, all_logits);
+}
+
 static pco_status api_prepare(pco_model *model, pco_error *err)
 {
     const pco_model_file *file = model->file;
@@ -48,6 +53,15 @@ static pco_status api_prepare(pco_model *model, pco_error *err)
     if (file->family == PCO_FAMILY_LLAMA)
         return pco_llama_run_create(model->session, file->weights, &file->llama, model->context_length,
                                     &model->llama, err);
+    if (pco_model_is_causal(file)) {
+        const pco_causal_model causal = {.name = "decoder",
+                                         .config = &file->transformer,
+                                         .build = api_build_causal,
+                                         .vocab_size = vocab,
+                                         .position_offset = file->transformer.position_offset};
+        return pco_llama_run_create_causal(model->session, file->weights, &causal, model->context_length,
+                                           &model->llama, err);
+    }
     return pco_seq2seq_create(model->session, file->weights, &file->transformer, model->context_length,
                               &model->seq2seq, err);
 }

@@ -74,6 +74,25 @@ done:
     return status;
 }
 
+pco_status pco_folder_make(const char *folder, pco_error *err)
+{
+    char *path = strdup(folder);
+    if (!path) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: out of host memory", folder);
+    pco_status status = PCO_OK;
+    for (char *at = path; *at && !status;) {
+        at += strspn(at, "/");
+        at += strcspn(at, "/");
+        char kept = *at;
+        *at = 0;
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            status = pco_fail(err, PCO_ERROR_IO, "%s: the folder cannot be made: %s", path, strerror(errno));
+        *at = kept;
+    }
+    if (!status && !pco_is_directory(folder)) status = pco_fail(err, PCO_ERROR_IO, "%s: not a folder", folder);
+    free(path);
+    return status;
+}
+
 int pco_is_directory(const char *path)
 {
     struct stat st;

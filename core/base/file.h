@@ -17,6 +17,9 @@ void pco_map_close(pco_map *map);
 /* Writes `size` bytes to `path` through a temporary file beside it: write, fsync, rename. */
 pco_status pco_file_write(const char *path, const void *data, size_t size, pco_error *err) PCO_NODISCARD;
 
+/* Makes a folder and those above it, where they are not there yet. Errors: IO. */
+pco_status pco_folder_make(const char *path, pco_error *err) PCO_NODISCARD;
+
 /* True when `path` names a directory. */
 int pco_is_directory(const char *path);
 

@@ -15,7 +15,8 @@ typedef struct cli_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 } cli_command;
 
-extern const cli_command cli_run, cli_inspect, cli_ops, cli_devices, cli_compare, cli_conformance, cli_bench;
+extern const cli_command cli_run, cli_inspect, cli_ops, cli_devices, cli_compare, cli_conformance, cli_bench, cli_train,
+    cli_eval, cli_tokenizer, cli_plot;
 
 /* "portico: ..." on stderr. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

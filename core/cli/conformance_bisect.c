@@ -86,9 +86,9 @@ static pco_status bisect_stage_make(bisect_run *run, bisect_stage *stage, const 
     stage->rows = rows;
     stage->source = pco_graph_create();
     if (!stage->source) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
-    const pco_nn nn = {stage->source, file->weights};
-    if (file->family == PCO_FAMILY_LLAMA)
-        pco_llama_build(&nn, &file->llama, context, rows, 0);
+    const pco_nn nn = {.graph = stage->source, .weights = file->weights};
+    if (pco_model_is_causal(file))
+        pco_model_build_causal(&nn, file, context, rows, 0);
     else if (first)
         pco_seq2seq_build_encode(&nn, &file->transformer, context, rows);
     else
@@ -172,7 +172,7 @@ static pco_status bisect_chunk(bisect_run *run, const bisect_stage *stage, const
     const pco_model_file *file = run->model->file;
     const int32_t starts = (int32_t)start, lengths = (int32_t)(start + count), row = (int32_t)count - 1,
                   source = (int32_t)run->n_prompt;
-    const int32_t offset = file->family == PCO_FAMILY_LLAMA ? 0 : (int32_t)file->transformer.position_offset;
+    const int32_t offset = (int32_t)pco_model_position_offset(file);
     int32_t positions[BISECT_LARGEST_CHUNK], padded[BISECT_LARGEST_CHUNK];
     for (int64_t i = 0; i < stage->rows; i++) {
         positions[i] = starts + offset + (int32_t)i;
@@ -202,11 +202,11 @@ static pco_status bisect_read_prompt(bisect_run *run, pco_error *err)
     const pco_model_file *file = run->model->file;
     const int64_t context = run->model->context_length,
                   most = context < BISECT_LARGEST_CHUNK ? context : BISECT_LARGEST_CHUNK;
-    const int llama = file->family == PCO_FAMILY_LLAMA;
-    int64_t rows = bisect_rows(run->n_prompt, llama ? most : context);
-    pco_status status = bisect_stage_make(run, &run->prompt, llama ? "prompt" : "encoder", rows, err);
+    const int causal = pco_model_is_causal(file);
+    int64_t rows = bisect_rows(run->n_prompt, causal ? most : context);
+    pco_status status = bisect_stage_make(run, &run->prompt, causal ? "prompt" : "encoder", rows, err);
     if (status) return status;
-    if (llama) {
+    if (causal) {
         for (int64_t done = 0; !status && done < run->n_prompt && !pco_bisect_first(run->bisect)->found;
              done += rows) {
             int64_t count = run->n_prompt - done < rows ? run->n_prompt - done : rows;
@@ -230,12 +230,12 @@ static pco_status bisect_read_prompt(bisect_run *run, pco_error *err)
 static pco_status bisect_generate(bisect_run *run, pco_error *err)
 {
     const pco_model_file *file = run->model->file;
-    const int llama = file->family == PCO_FAMILY_LLAMA;
-    const float *logits = llama ? pco_bisect_output(run->bisect, "logits") : NULL;
-    int32_t id = llama ? logits ? (int32_t)bisect_argmax(logits, run->vocab) : 0
+    const int causal = pco_model_is_causal(file);
+    const float *logits = causal ? pco_bisect_output(run->bisect, "logits") : NULL;
+    int32_t id = causal ? logits ? (int32_t)bisect_argmax(logits, run->vocab) : 0
                        : file->transformer.decoder_start_token_id;
-    int64_t position = llama ? run->n_prompt : 0;
-    pco_status status = bisect_stage_make(run, &run->step, llama ? "step" : "decoder", 1, err);
+    int64_t position = causal ? run->n_prompt : 0;
+    pco_status status = bisect_stage_make(run, &run->step, causal ? "step" : "decoder", 1, err);
     for (int64_t n = 0; !status && n < run->arguments->max_tokens && position < run->model->context_length;
          n++) {
         status = bisect_chunk(run, &run->step, &id, position++, 1, err);

@@ -67,25 +67,25 @@ static void dot_graph(const char *prefix, const char *title, const pco_graph *gr
 pco_status inspect_dot(const inspect_file *file, pco_error *err)
 {
     const pco_model_file *model = file->model;
-    int llama = model->family == PCO_FAMILY_LLAMA;
-    pco_graph *step = pco_graph_create(), *encoder = llama ? NULL : pco_graph_create();
+    int causal = pco_model_is_causal(model);
+    pco_graph *step = pco_graph_create(), *encoder = causal ? NULL : pco_graph_create();
     pco_status status = PCO_OK;
-    if (!step || (!llama && !encoder)) {
+    if (!step || (!causal && !encoder)) {
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
-    } else if (llama) {
-        pco_llama_build(&(pco_nn){step, model->weights}, &model->llama, file->context, 1, 0);
+    } else if (causal) {
+        pco_model_build_causal(&(pco_nn){.graph = step, .weights = model->weights}, model, file->context, 1, 0);
     } else {
         int64_t rows = file->context < 64 ? file->context : 64;
-        pco_seq2seq_build_encode(&(pco_nn){encoder, model->weights}, &model->transformer, file->context,
+        pco_seq2seq_build_encode(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->transformer, file->context,
                                  rows);
-        pco_seq2seq_build_decode(&(pco_nn){step, model->weights}, &model->transformer, file->context, 1, 1);
+        pco_seq2seq_build_decode(&(pco_nn){.graph = step, .weights = model->weights}, &model->transformer, file->context, 1, 1);
         status = pco_graph_check(encoder, err);
     }
     if (!status) status = pco_graph_check(step, err);
     if (!status) {
         printf("digraph portico {\n  rankdir=TB;\n  node [fontsize=10];\n  edge [fontsize=8];\n");
         if (encoder) dot_graph("encoder", "encoder", encoder);
-        dot_graph("step", llama ? "one token" : "decoder, one token", step);
+        dot_graph("step", causal ? "one token" : "decoder, one token", step);
         printf("}\n");
     }
     pco_graph_destroy(step);

@@ -6,7 +6,8 @@
 #include <string.h>
 
 static const cli_command *const COMMANDS[] = {&cli_run,     &cli_inspect,     &cli_devices, &cli_ops,
-                                              &cli_compare, &cli_conformance, &cli_bench};
+                                              &cli_compare, &cli_conformance, &cli_bench,
+                                              &cli_train,   &cli_eval,        &cli_plot,    &cli_tokenizer};
 enum { N_COMMANDS = sizeof COMMANDS / sizeof COMMANDS[0] };
 
 static void main_help(void)

@@ -32,11 +32,6 @@ static const ops_rule OPS_BOUNDS[] = {
     [PCO_BOUND_COMPOSITE] = {"composite", "propagated through the decomposition"},
 };
 
-static const ops_rule OPS_GRADIENTS[] = {
-    [PCO_GRADIENT_NONE] = {"none", "not differentiable"},
-    [PCO_GRADIENT_PLANNED] = {"planned", "the rule comes with training"},
-};
-
 static const char *const OPS_ATTR_TYPES[] = {
     [PCO_ATTR_INT] = "int", [PCO_ATTR_FLOAT] = "float", [PCO_ATTR_VECTOR] = "int[]"};
 
@@ -111,7 +106,7 @@ static void ops_print(const pco_op_info *op)
     ops_attributes(op);
     ops_rule_row("split", &OPS_SPLITS[op->split]);
     ops_row("decomposition", op->decompose ? "yes, into primitives" : "no: a primitive");
-    ops_rule_row("gradient", &OPS_GRADIENTS[op->gradient]);
+    ops_row("gradient", op->gradient ? "yes: a graph of other ops" : "none: not differentiable");
     ops_rule_row("error bound", &OPS_BOUNDS[op->bound]);
 }
 
@@ -150,7 +145,8 @@ static void ops_json(pco_json_writer *json, const pco_op_info *op)
     ops_json_text(json, "split", OPS_SPLITS[op->split].name);
     pco_json_key(json, "decomposition");
     pco_json_write_bool(json, op->decompose != NULL);
-    ops_json_text(json, "gradient", OPS_GRADIENTS[op->gradient].name);
+    pco_json_key(json, "gradient");
+    pco_json_write_bool(json, op->gradient != NULL);
     ops_json_text(json, "bound", OPS_BOUNDS[op->bound].name);
     ops_json_text(json, "doc", op->doc);
     pco_json_end_object(json);

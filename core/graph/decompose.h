@@ -19,5 +19,9 @@ PCO_DECOMPOSE(rope);
 PCO_DECOMPOSE(sinusoidal_positions);
 PCO_DECOMPOSE(attention);
 PCO_DECOMPOSE(dropout);
+PCO_DECOMPOSE(cross_entropy);
+PCO_DECOMPOSE(cross_entropy_backward);
+PCO_DECOMPOSE(adamw);
+PCO_DECOMPOSE(sgd);
 
 #endif

@@ -160,9 +160,17 @@ static pco_node *graph_append_node(pco_graph *graph)
     return memset(&graph->nodes[graph->n_nodes], 0, sizeof *graph->nodes);
 }
 
-/* Adds a node whose shapes have been inferred; `aliased` is the operand that output 0 shares memory with. */
+/* The operand that an output shares its memory with, or PCO_NONE. */
+static uint32_t graph_shared(const pco_op_info *op, const uint32_t *inputs, uint32_t output)
+{
+    if (op->op == PCO_OP_RESHAPE) return inputs[0];
+    uint32_t written = pco_op_written(op, output);
+    return written == PCO_NONE ? PCO_NONE : inputs[written];
+}
+
+/* Adds a node whose shapes have been inferred. */
 static uint32_t graph_add_inferred(pco_graph *graph, const pco_shape_context *context, const uint32_t *inputs,
-                                   uint32_t aliased, const char *name, uint32_t *outputs)
+                                   const char *name, uint32_t *outputs)
 {
     pco_node *node = graph_append_node(graph);
     if (!node) return PCO_NONE;
@@ -180,7 +188,7 @@ static uint32_t graph_add_inferred(pco_graph *graph, const pco_shape_context *co
         if (i >= context->n_outputs) continue;
         pco_tensor tensor = context->outputs[i];
         tensor.kind = PCO_KIND_TRANSIENT;
-        tensor.alias = i == 0 ? aliased : PCO_NONE;
+        tensor.alias = graph_shared(context->op, inputs, i);
         char output_name[192];
         snprintf(output_name, sizeof output_name, i ? "%s:%u" : "%s", name, i);
         node->outputs[i] = graph_append(graph, tensor, output_name);
@@ -218,8 +226,7 @@ uint32_t pco_graph_add(pco_graph *graph, pco_op op, const void *attrs, const uin
     pco_error err;
     pco_status status = pco_infer(&context, &err);
     if (status) return pco_graph_fail(graph, status, "%s", err.message);
-    uint32_t aliased = op == PCO_OP_RESHAPE || op == PCO_OP_STATE_WRITE ? inputs[0] : PCO_NONE;
-    return graph_add_inferred(graph, &context, inputs, aliased, name, outputs);
+    return graph_add_inferred(graph, &context, inputs, name, outputs);
 }
 
 uint32_t pco_graph_output(pco_graph *graph, uint32_t tensor, const char *name)

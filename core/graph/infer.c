@@ -524,3 +524,26 @@ PCO_INFER(attention)
     }
     return PCO_OK;
 }
+
+static pco_status infer_loss_attrs(pco_shape_context *context, double label_smoothing, pco_error *err)
+{
+    const pco_tensor *logits = INPUT(0);
+    char text[128];
+    if (!(label_smoothing >= 0 && label_smoothing <= 1))
+        FAIL("label_smoothing %g is not between 0 and 1", label_smoothing);
+    if (logits->shape[logits->rank - 1] == 0)
+        FAIL("logits '%s' %s have no class", logits->name, pco_tensor_shape_text(logits, text));
+    return PCO_OK;
+}
+
+PCO_INFER(cross_entropy)
+{
+    ATTRS(cross_entropy);
+    return infer_loss_attrs(context, attrs->label_smoothing, err);
+}
+
+PCO_INFER(cross_entropy_backward)
+{
+    ATTRS(cross_entropy_backward);
+    return infer_loss_attrs(context, attrs->label_smoothing, err);
+}

@@ -1,6 +1,7 @@
 /* Expands ops.def into the table of op.h. */
 #include "graph/op.h"
 #include "graph/decompose.h"
+#include "graph/gradient.h"
 #include "graph/infer.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ static const attr_row ATTR_ROWS[] = {
      .infer = infer_,                                                                                    \
      .split = PCO_SPLIT_##split_,                                                                        \
      .decompose = decompose_,                                                                            \
-     .gradient = PCO_GRADIENT_##gradient_,                                                               \
+     .gradient = gradient_,                                                                              \
      .bound = PCO_BOUND_##bound_},
 static const pco_op_info OPS[] = {
 #include "graph/ops.def"
@@ -75,6 +76,41 @@ const pco_op_info *pco_op_find_name(const char *name)
     for (uint32_t i = 0; i < N_OPS; i++)
         if (strcmp(OPS[i].name, name) == 0) return &OPS[i];
     return NULL;
+}
+
+/* Position of the name that begins at `name` among the operands in front of "->", or PCO_NONE. */
+static uint32_t op_operand(const char *signature, const char *name, size_t length)
+{
+    uint32_t index = 0;
+    for (const char *at = signature; *at && strncmp(at, "->", 2) != 0; index++) {
+        if (strcspn(at, "?: ") == length && strncmp(at, name, length) == 0) return index;
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+    }
+    return PCO_NONE;
+}
+
+uint32_t pco_op_written(const pco_op_info *op, uint32_t output)
+{
+    const char *at = strstr(op->signature, "->") + 2;
+    at += strspn(at, " ");
+    for (; output > 0 && *at; output--) {
+        at += strcspn(at, " ");
+        at += strspn(at, " ");
+    }
+    return *at ? op_operand(op->signature, at, strcspn(at, "?: ")) : PCO_NONE;
+}
+
+int pco_op_writes(const pco_op_info *op, uint32_t input)
+{
+    for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++)
+        if (pco_op_written(op, i) == input) return input != PCO_NONE;
+    return 0;
+}
+
+int pco_op_has_effect(const pco_op_info *op)
+{
+    return pco_op_written(op, 0) != PCO_NONE;
 }
 
 const pco_attr_info *pco_op_attr(const pco_op_info *op, uint32_t i)

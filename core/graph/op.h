@@ -20,11 +20,6 @@ typedef enum pco_split_rule {
     PCO_SPLIT_MATMUL,
 } pco_split_rule;
 
-typedef enum pco_gradient_rule {
-    PCO_GRADIENT_NONE,
-    PCO_GRADIENT_PLANNED,
-} pco_gradient_rule;
-
 typedef enum pco_attr_type { PCO_ATTR_INT, PCO_ATTR_FLOAT, PCO_ATTR_VECTOR } pco_attr_type;
 
 typedef struct pco_attr_info {
@@ -44,6 +39,10 @@ typedef pco_status (*pco_infer_fn)(pco_shape_context *context, pco_error *err);
 /* Builds the node from primitives in `graph`: in[i] are tensor ids or PCO_NONE, out[] are filled. */
 typedef pco_status (*pco_decompose_fn)(pco_graph *graph, const pco_node *node, uint32_t *out, pco_error *err);
 
+/* Adds what a node contributes to the gradients of its operands (core/graph/gradient.h). */
+typedef struct pco_gradient pco_gradient;
+typedef void (*pco_gradient_fn)(pco_gradient *gradient);
+
 typedef struct pco_op_info {
     pco_op op;
     const char *name;
@@ -53,7 +52,7 @@ typedef struct pco_op_info {
     pco_infer_fn infer; /* NULL: the signature says it all */
     pco_split_rule split;
     pco_decompose_fn decompose; /* NULL for a primitive */
-    pco_gradient_rule gradient;
+    pco_gradient_fn gradient;   /* NULL: not differentiable */
     pco_bound_rule bound;
 } pco_op_info;
 
@@ -63,6 +62,17 @@ const pco_op_info *pco_op_find_name(const char *name);
 
 /* All rows in the order of ops.def; *count receives how many. Static. */
 const pco_op_info *pco_op_table(uint32_t *count);
+
+/* The operand that output i is after the op has written it in place (an output with an operand's name), or
+ * PCO_NONE for an output of its own. */
+uint32_t pco_op_written(const pco_op_info *op, uint32_t output);
+
+/* Is operand `input` written in place? */
+int pco_op_writes(const pco_op_info *op, uint32_t input);
+
+/* Does the op change a state? Then it runs although nothing may read its outputs, and its place in the order of
+ * nodes counts. */
+int pco_op_has_effect(const pco_op_info *op);
 
 /* Attribute i of an op in the order of its struct, or NULL past the last. Static. */
 const pco_attr_info *pco_op_attr(const pco_op_info *op, uint32_t i);

@@ -19,7 +19,7 @@ typedef struct rewrite_state {
 
 static int rewrite_effect(const pco_node *node)
 {
-    return node->op == PCO_OP_STATE_WRITE;
+    return pco_op_has_effect(pco_op_find(node->op));
 }
 
 /* Marks from the end what outputs and effects need. */
@@ -82,6 +82,21 @@ static int rewrite_fold(rewrite_state *state, uint32_t matmul, const pco_node *n
     return 1;
 }
 
+/* A matmul that reads what `node` writes in place must stay in front of it. */
+static void rewrite_stay(const rewrite_state *state, const pco_node *node, uint32_t *owner)
+{
+    const pco_graph *source = state->source;
+    for (uint32_t k = 0; k < node->n_outputs; k++) {
+        if (pco_op_written(pco_op_find(node->op), k) == PCO_NONE) continue;
+        uint32_t root = pco_graph_root(source, node->outputs[k]);
+        for (uint32_t t = 0; t < source->n_tensors; t++) {
+            const pco_node *matmul = owner[t] == PCO_NONE ? NULL : &state->fused[owner[t]];
+            for (uint32_t i = 0; matmul && i < 4; i++)
+                if (matmul->inputs[i] != PCO_NONE && pco_graph_root(source, matmul->inputs[i]) == root) owner[t] = PCO_NONE;
+        }
+    }
+}
+
 /* Follows each matmul through its single readers. */
 static void rewrite_fuse(rewrite_state *state)
 {
@@ -92,6 +107,7 @@ static void rewrite_fuse(rewrite_state *state)
     for (uint32_t i = 0; i < source->n_nodes; i++) {
         const pco_node *node = &source->nodes[i];
         if (!state->live[i]) continue;
+        if (rewrite_effect(node)) rewrite_stay(state, node, owner);
         if (node->op == PCO_OP_MATMUL && node->variant == PCO_NONE) {
             state->fused[i] = *node;
             state->fused_attrs[i] = *(const pco_matmul_attrs *)node->attrs;

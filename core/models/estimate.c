@@ -82,13 +82,14 @@ pco_status pco_model_estimate(const pco_model_file *file, int64_t context, pco_m
 {
     *estimate = (pco_memory_estimate){0};
     pco_graph *step = pco_graph_create(), *chunk = pco_graph_create();
-    const pco_nn step_nn = {step, file->weights}, chunk_nn = {chunk, file->weights};
+    const pco_nn step_nn = {.graph = step, .weights = file->weights},
+                 chunk_nn = {.graph = chunk, .weights = file->weights};
     pco_status status = PCO_OK;
     if (!step || !chunk) {
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an estimate");
-    } else if (file->family == PCO_FAMILY_LLAMA) {
-        pco_llama_build(&step_nn, &file->llama, context, 1, 0);
-        pco_llama_build(&chunk_nn, &file->llama, context, context < 256 ? context : 256, 0);
+    } else if (pco_model_is_causal(file)) {
+        pco_model_build_causal(&step_nn, file, context, 1, 0);
+        pco_model_build_causal(&chunk_nn, file, context, context < 256 ? context : 256, 0);
     } else {
         pco_seq2seq_build_decode(&step_nn, &file->transformer, context, 1, 1);
         pco_seq2seq_build_encode(&chunk_nn, &file->transformer, context, context);

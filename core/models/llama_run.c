@@ -13,7 +13,8 @@ enum { LLAMA_LARGEST_CHUNK = 256 };
 struct pco_llama_run {
     pco_session *session;
     const pco_weights *weights;
-    pco_llama_config config;
+    pco_llama_config llama; /* what model.config points to, of a Llama */
+    pco_causal_model model;
     int64_t context, position;
     uint32_t n_sizes;
     int64_t sizes[PCO_STAGE_SIZES + 1];
@@ -27,28 +28,38 @@ static pco_status llama_stage(pco_llama_run *run, uint32_t size, int all, pco_st
     pco_stage *stage = *out = &run->stages[all][size];
     if (stage->executable) return PCO_OK;
     char name[64];
-    snprintf(name, sizeof name, "llama, %" PRId64 " token%s", run->sizes[size],
+    snprintf(name, sizeof name, "%s, %" PRId64 " token%s", run->model.name, run->sizes[size],
              run->sizes[size] == 1 ? "" : "s");
     pco_graph *graph = pco_graph_create();
     if (graph) {
-        const pco_nn nn = {graph, run->weights};
-        pco_llama_build(&nn, &run->config, run->context, run->sizes[size], all);
+        const pco_nn nn = {.graph = graph, .weights = run->weights};
+        run->model.build(&nn, run->model.config, run->context, run->sizes[size], all);
     }
     pco_status status = pco_stage_create(run->session, graph, name, run->sizes[size], stage, err);
     if (!status) run->built++;
     return status;
 }
 
-pco_status pco_llama_run_create(pco_session *session, const pco_weights *weights,
-                                const pco_llama_config *config, int64_t context, pco_llama_run **out,
-                                pco_error *err)
+static void llama_build(const pco_nn *nn, const void *config, int64_t context, int64_t rows, int all_logits)
+{
+    pco_llama_build(nn, config, context, rows, all_logits);
+}
+
+/* `llama` is copied into the run, and its config pointed to, when it is not NULL. */
+static pco_status llama_create(pco_session *session, const pco_weights *weights, const pco_causal_model *model,
+                               const pco_llama_config *llama, int64_t context, pco_llama_run **out,
+                               pco_error *err)
 {
     *out = NULL;
     pco_llama_run *run = calloc(1, sizeof *run);
     if (!run) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a model");
     run->session = session;
     run->weights = weights;
-    run->config = *config;
+    run->model = *model;
+    if (llama) {
+        run->llama = *llama;
+        run->model.config = &run->llama;
+    }
     run->context = context;
     int64_t most = context < LLAMA_LARGEST_CHUNK ? context : LLAMA_LARGEST_CHUNK;
     run->n_sizes = 1;
@@ -62,6 +73,21 @@ pco_status pco_llama_run_create(pco_session *session, const pco_weights *weights
     }
     *out = run;
     return PCO_OK;
+}
+
+pco_status pco_llama_run_create(pco_session *session, const pco_weights *weights,
+                                const pco_llama_config *config, int64_t context, pco_llama_run **out,
+                                pco_error *err)
+{
+    const pco_causal_model model = {.name = "llama", .build = llama_build, .vocab_size = config->vocab_size};
+    return llama_create(session, weights, &model, config, context, out, err);
+}
+
+pco_status pco_llama_run_create_causal(pco_session *session, const pco_weights *weights,
+                                       const pco_causal_model *model, int64_t context, pco_llama_run **out,
+                                       pco_error *err)
+{
+    return llama_create(session, weights, model, NULL, context, out, err);
 }
 
 void pco_llama_run_destroy(pco_llama_run *run)
@@ -120,7 +146,7 @@ static pco_status llama_chunk(pco_llama_run *run, pco_stage *stage, const int32_
                   last = (int32_t)count - 1;
     for (int64_t i = 0; i < stage->rows; i++) {
         run->ids[i] = i < count ? ids[i] : 0;
-        run->positions[i] = start + (int32_t)i;
+        run->positions[i] = start + (int32_t)(run->model.position_offset + i);
     }
     pco_status status = pco_stage_write(stage, stage->ids, run->ids, stage->rows, err);
     if (!status) status = pco_stage_write(stage, stage->positions, run->positions, stage->rows, err);
@@ -137,10 +163,10 @@ static pco_status llama_check_ids(const pco_llama_run *run, const int32_t *ids, 
         return pco_fail(err, PCO_ERROR_INVALID, "%" PRId64 " tokens do not fit into a context of %" PRId64,
                         run->position + count, run->context);
     for (int64_t i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= run->config.vocab_size)
+        if (ids[i] < 0 || ids[i] >= run->model.vocab_size)
             return pco_fail(err, PCO_ERROR_INVALID,
                             "token %" PRId64 " is %d, outside a vocabulary of %" PRId64, i, ids[i],
-                            run->config.vocab_size);
+                            run->model.vocab_size);
     return PCO_OK;
 }
 
@@ -148,7 +174,7 @@ static pco_status llama_run_all(pco_llama_run *run, const int32_t *ids, int64_t 
                                 pco_error *err)
 {
     const int64_t begin = run->position;
-    uint64_t row_bytes = (uint64_t)run->config.vocab_size * sizeof *logits;
+    uint64_t row_bytes = (uint64_t)run->model.vocab_size * sizeof *logits;
     pco_status status = llama_check_ids(run, ids, count, err);
     for (int64_t done = 0; !status && done < count;) {
         pco_stage *stage;
@@ -159,7 +185,7 @@ static pco_status llama_run_all(pco_llama_run *run, const int32_t *ids, int64_t 
         int last = done + rows == count;
         if (!status && all)
             status =
-                pco_executable_read(stage->executable, stage->logits, logits + done * run->config.vocab_size,
+                pco_executable_read(stage->executable, stage->logits, logits + done * run->model.vocab_size,
                                     (uint64_t)rows * row_bytes, err);
         else if (!status && last && logits)
             status = pco_executable_read(stage->executable, stage->logits, logits, row_bytes, err);

@@ -1,4 +1,5 @@
-/* Running a Llama model: one sequence at a time, with its keys and values cached on the device. */
+/* Running a model that continues text, a Llama or a decoder of another family: one sequence at a time, with its
+ * keys and values cached on the device. */
 #ifndef PCO_MODELS_LLAMA_RUN_H
 #define PCO_MODELS_LLAMA_RUN_H
 
@@ -14,6 +15,19 @@ typedef struct pco_llama_run pco_llama_run;
 pco_status pco_llama_run_create(pco_session *session, const pco_weights *weights,
                                 const pco_llama_config *config, int64_t context, pco_llama_run **run,
                                 pco_error *err) PCO_NODISCARD;
+
+/* What such a run needs to know of a model of another family. `build` makes what pco_llama_build makes, from a
+ * config that is borrowed until the run's destroy. */
+typedef struct pco_causal_model {
+    const char *name;
+    const void *config;
+    void (*build)(const pco_nn *nn, const void *config, int64_t context, int64_t rows, int all_logits);
+    int64_t vocab_size;
+    int64_t position_offset; /* number of the first position */
+} pco_causal_model;
+pco_status pco_llama_run_create_causal(pco_session *session, const pco_weights *weights,
+                                       const pco_causal_model *model, int64_t context, pco_llama_run **run,
+                                       pco_error *err) PCO_NODISCARD;
 void pco_llama_run_destroy(pco_llama_run *run);
 
 /* Builds the stages of all chunk sizes now. */

@@ -16,6 +16,25 @@ const char *pco_family_name(pco_family family)
     return family == PCO_FAMILY_LLAMA ? "llama" : "transformer";
 }
 
+int pco_model_is_causal(const pco_model_file *file)
+{
+    return file->family == PCO_FAMILY_LLAMA || file->transformer.decoder_only;
+}
+
+void pco_model_build_causal(const pco_nn *nn, const pco_model_file *file, int64_t context, int64_t rows,
+                            int all_logits)
+{
+    if (file->family == PCO_FAMILY_LLAMA)
+        pco_llama_build(nn, &file->llama, context, rows, all_logits);
+    else
+        pco_transformer_build_causal(nn, &file->transformer, context, rows, all_logits);
+}
+
+int64_t pco_model_position_offset(const pco_model_file *file)
+{
+    return file->family == PCO_FAMILY_LLAMA ? 0 : file->transformer.position_offset;
+}
+
 static pco_status model_open_gguf(const char *path, pco_model_file *file, pco_error *err)
 {
     file->family = PCO_FAMILY_LLAMA;

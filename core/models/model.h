@@ -7,7 +7,8 @@
 
 typedef enum pco_family {
     PCO_FAMILY_LLAMA = 0,       /* decoder-only, from a .gguf file */
-    PCO_FAMILY_TRANSFORMER = 1, /* encoder-decoder, from a folder with config.json and model.safetensors */
+    PCO_FAMILY_TRANSFORMER = 1, /* encoder-decoder, or decoder-only, from a folder with config.json and
+                                   model.safetensors */
 } pco_family;
 
 /* Read-only once opened; may be shared by threads. */
@@ -31,6 +32,16 @@ void pco_model_file_close(pco_model_file *file);
 
 /* "llama" or "transformer". Static. */
 const char *pco_family_name(pco_family family);
+
+/* 1: the model continues text (models/llama_run.h runs it); 0: it reads a source first (models/seq2seq.h). */
+int pco_model_is_causal(const pco_model_file *file);
+
+/* One chunk of a model that continues text, of either family: as pco_llama_build. */
+void pco_model_build_causal(const pco_nn *nn, const pco_model_file *file, int64_t context, int64_t rows,
+                            int all_logits);
+
+/* Number of the first position, as the run value "positions" counts. */
+int64_t pco_model_position_offset(const pco_model_file *file);
 
 /* The most tokens of a sequence: `wanted`, or what the file says (a GGUF's context_length, at most 4096, as a
  * cache of the length that newer models allow would not fit) when `wanted` is 0. Errors, INVALID: wanted

@@ -107,7 +107,7 @@ static pco_status seq2seq_build(pco_seq2seq *run, const char *what, int64_t rows
     snprintf(name, sizeof name, "%s, %" PRId64 " token%s", what, rows, rows == 1 ? "" : "s");
     pco_graph *graph = pco_graph_create();
     if (graph) {
-        const pco_nn nn = {graph, run->weights};
+        const pco_nn nn = {.graph = graph, .weights = run->weights};
         if (encode)
             pco_seq2seq_build_encode(&nn, &run->config, run->context, rows);
         else

@@ -69,8 +69,9 @@ uint32_t pco_transformer_embed(const pco_nn *nn, const pco_transformer_config *c
         pco_nn_embedding(nn, ids, transformer_table(config, side), config->vocab_size[side], config->d_model);
     if (config->scale_embedding)
         x = pco_binary_scalar(nn->graph, PCO_OP_MUL, x, sqrt((double)config->d_model));
-    if (config->position_embedding == PCO_POSITION_ROPE) return x;
-    return pco_nn_sinusoidal(nn, x, positions, config->sinusoidal_layout);
+    if (config->position_embedding != PCO_POSITION_ROPE)
+        x = pco_nn_sinusoidal(nn, x, positions, config->sinusoidal_layout);
+    return pco_nn_dropout(nn, x);
 }
 
 /* positions, or position_offset, position_offset + 1, ... for ids [B,S]. */
@@ -109,8 +110,10 @@ uint32_t pco_transformer_encode(const pco_nn *nn, const pco_transformer_config *
     return config->final_norm ? pco_nn_norm(nn, x, "encoder.layer_norm", &config->last_norm) : x;
 }
 
-static uint32_t transformer_head(const pco_nn *nn, const pco_transformer_config *config, uint32_t x)
+uint32_t pco_transformer_head(const pco_nn *nn, const pco_transformer_config *config, uint32_t x)
 {
+    pco_graph_scope(nn->graph, "decoder");
+    if (config->final_norm) x = pco_nn_norm(nn, x, "decoder.layer_norm", &config->last_norm);
     const int64_t shape[2] = {config->vocab_size[PCO_DECODER], config->d_model};
     const char *name =
         config->tie_word_embeddings ? transformer_table(config, PCO_DECODER) : "lm_head.weight";
@@ -119,8 +122,8 @@ static uint32_t transformer_head(const pco_nn *nn, const pco_transformer_config 
     return pco_linear(nn->graph, x, weight, bias, PCO_NN_IDENTITY);
 }
 
-uint32_t pco_transformer_decode(const pco_nn *nn, const pco_transformer_config *config, uint32_t ids,
-                                const pco_transformer_decoder *decoder)
+uint32_t pco_transformer_decode_layers(const pco_nn *nn, const pco_transformer_config *config, uint32_t ids,
+                                       const pco_transformer_decoder *decoder)
 {
     pco_graph_scope(nn->graph, "decoder");
     uint32_t positions = transformer_positions(nn, config, ids, decoder->positions);
@@ -144,9 +147,14 @@ uint32_t pco_transformer_decode(const pco_nn *nn, const pco_transformer_config *
             cross.key = decoder->cross_keys[i];
             cross.value = decoder->cross_values[i];
         }
-        x = pco_nn_decoder_layer(nn, x, &layer, &self, &cross);
+        x = config->decoder_only ? pco_nn_encoder_layer(nn, x, &layer, &self)
+                                 : pco_nn_decoder_layer(nn, x, &layer, &self, &cross);
     }
-    pco_graph_scope(nn->graph, "decoder");
-    if (config->final_norm) x = pco_nn_norm(nn, x, "decoder.layer_norm", &config->last_norm);
-    return transformer_head(nn, config, x);
+    return x;
+}
+
+uint32_t pco_transformer_decode(const pco_nn *nn, const pco_transformer_config *config, uint32_t ids,
+                                const pco_transformer_decoder *decoder)
+{
+    return pco_transformer_head(nn, config, pco_transformer_decode_layers(nn, config, ids, decoder));
 }

@@ -1,5 +1,5 @@
-/* The configurable encoder-decoder transformer (Vaswani et al. 2017 and its common variants): its config.json
- * and its graphs. Fields, defaults and tensor names: tests/golden/README.md. */
+/* The configurable transformer (Vaswani et al. 2017 and its common variants), an encoder-decoder or a decoder
+ * alone: its config.json and its graphs. Fields, defaults and tensor names: tests/golden/README.md. */
 #ifndef PCO_MODELS_TRANSFORMER_H
 #define PCO_MODELS_TRANSFORMER_H
 
@@ -31,6 +31,8 @@ typedef struct pco_transformer_config {
     int32_t pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id;
     int64_t max_position_embeddings;
     int add_eos_to_source;
+    int decoder_only; /* is_encoder_decoder is false: a language model, without encoder and cross-attention */
+    double dropout;   /* in training graphs only, on embeddings and on what each block adds */
 } pco_transformer_config;
 
 /* Reads the fields from `root`. Errors, FORMAT: all unknown keys, in one message; a field that is not what it
@@ -39,7 +41,7 @@ pco_status pco_transformer_config_read(const cJSON *root, const char *label, pco
                                        pco_error *err) PCO_NODISCARD;
 
 /* A tokenizer from "encoder_vocab" or "decoder_vocab", else "vocab", whose length must be the side's
- * vocabulary size; NULL in *tokenizer when there is no list. The caller destroys it. Errors: FORMAT. */
+ * vocabulary size: byte-level BPE with "encoder_merges", "decoder_merges" or "merges", else characters; NULL in *tokenizer when there is no list. The caller destroys it. Errors: FORMAT. */
 pco_status pco_transformer_tokenizer(const cJSON *root, const char *label,
                                      const pco_transformer_config *config, pco_transformer_side side,
                                      pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
@@ -73,8 +75,18 @@ typedef struct pco_transformer_decoder {
     uint32_t starts, lengths; /* with states: where rows go, and how many keys there are then */
 } pco_transformer_decoder;
 
-/* Target ids i32 [B,S] -> logits f32 [B,S,vocab_size[1]]. Causal. */
+/* Target ids i32 [B,S] -> logits f32 [B,S,vocab_size[1]]. Causal. It is pco_transformer_head of
+ * pco_transformer_decode_layers, which is f32 [B,S,d_model]. A decoder alone has no memory and no cross_keys. */
 uint32_t pco_transformer_decode(const pco_nn *nn, const pco_transformer_config *config, uint32_t ids,
                                 const pco_transformer_decoder *decoder);
+uint32_t pco_transformer_decode_layers(const pco_nn *nn, const pco_transformer_config *config, uint32_t ids,
+                                       const pco_transformer_decoder *decoder);
+/* x f32 [..,d_model] -> logits f32 [..,vocab_size[1]]: the last norm and the output projection. */
+uint32_t pco_transformer_head(const pco_nn *nn, const pco_transformer_config *config, uint32_t x);
+
+/* A decoder alone, one chunk of one sequence, with the inputs, run values, states and outputs of pco_llama_build
+ * (models/llama.h); the caches are [1,context,H,D]. */
+void pco_transformer_build_causal(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
+                                  int64_t rows, int all_logits);
 
 #endif

@@ -45,9 +45,14 @@ static const char *const transformer_keys[] = {
     "decoder_start_token_id",
     "max_position_embeddings",
     "add_eos_to_source",
+    "is_encoder_decoder",
+    "dropout",
     "vocab",
     "encoder_vocab",
     "decoder_vocab",
+    "merges",
+    "encoder_merges",
+    "decoder_merges",
 };
 
 /* Reading goes on after an error without effect: the first one is kept. */
@@ -95,14 +100,17 @@ static uint32_t transformer_enum(transformer_reader *r, const char *key, const c
     return value;
 }
 
-static int32_t transformer_token(transformer_reader *r, const char *key, int32_t fallback)
+/* -1 means none, which only a decoder alone can do with. */
+static int32_t transformer_token(transformer_reader *r, const pco_transformer_config *c, const char *key,
+                                 int32_t fallback)
 {
-    return (int32_t)transformer_int(r, key, 0, INT32_MAX, fallback);
+    return (int32_t)transformer_int(r, key, c->decoder_only ? -1 : 0, INT32_MAX, fallback);
 }
 
 static void transformer_read_sizes(transformer_reader *r, pco_transformer_config *c)
 {
     int64_t vocab = transformer_int(r, "vocab_size", 0, INT32_MAX, 0);
+    c->decoder_only = !transformer_bool(r, "is_encoder_decoder", 1);
     c->share_embeddings = transformer_bool(r, "share_embeddings", 1);
     c->vocab_size[0] = transformer_int(r, "encoder_vocab_size", 0, INT32_MAX, vocab);
     c->vocab_size[1] = transformer_int(r, "decoder_vocab_size", 0, INT32_MAX, vocab);
@@ -115,6 +123,10 @@ static void transformer_read_sizes(transformer_reader *r, pco_transformer_config
     c->ffn_dim[0] = transformer_int(r, "encoder_ffn_dim", 1, 1 << 24, 2048);
     c->ffn_dim[1] = transformer_int(r, "decoder_ffn_dim", 1, 1 << 24, 2048);
     c->max_position_embeddings = transformer_int(r, "max_position_embeddings", 1, 1 << 24, 512);
+    if (!c->decoder_only) return;
+    c->layers[0] = 0;
+    c->attention_heads[0] = c->attention_heads[1];
+    c->vocab_size[0] = c->vocab_size[1];
 }
 
 static void transformer_read_norms(transformer_reader *r, pco_transformer_config *c)
@@ -150,11 +162,12 @@ static void transformer_read_options(transformer_reader *r, pco_transformer_conf
     c->scale_embedding = transformer_bool(r, "scale_embedding", 0);
     c->tie_word_embeddings = transformer_bool(r, "tie_word_embeddings", 1);
     c->final_logits_bias = transformer_bool(r, "final_logits_bias", 0);
-    c->pad_token_id = transformer_token(r, "pad_token_id", 0);
-    c->bos_token_id = transformer_token(r, "bos_token_id", 1);
-    c->eos_token_id = transformer_token(r, "eos_token_id", 2);
-    c->decoder_start_token_id = transformer_token(r, "decoder_start_token_id", 1);
+    c->pad_token_id = transformer_token(r, c, "pad_token_id", 0);
+    c->bos_token_id = transformer_token(r, c, "bos_token_id", 1);
+    c->eos_token_id = transformer_token(r, c, "eos_token_id", 2);
+    c->decoder_start_token_id = transformer_token(r, c, "decoder_start_token_id", 1);
     c->add_eos_to_source = transformer_bool(r, "add_eos_to_source", 0);
+    c->dropout = transformer_number(r, "dropout", 0, 0.999, 0);
 }
 
 pco_status pco_transformer_config_read(const cJSON *root, const char *label, pco_transformer_config *config,
@@ -191,39 +204,55 @@ pco_status pco_transformer_config_read(const cJSON *root, const char *label, pco
     return PCO_OK;
 }
 
+/* A list of strings; *list is malloc'ed, its strings belong to the document. */
+static pco_status transformer_strings(const cJSON *list, const char *label, const char *key, const char ***strings,
+                                      uint32_t *count, pco_error *err)
+{
+    const cJSON *item;
+    *count = 0;
+    *strings = NULL;
+    if (!cJSON_IsArray(list))
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
+    *strings = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof **strings);
+    if (!*strings)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s' of %s", key, label);
+    cJSON_ArrayForEach(item, list)
+    {
+        if (!cJSON_IsString(item))
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
+        (*strings)[(*count)++] = item->valuestring;
+    }
+    return PCO_OK;
+}
+
 pco_status pco_transformer_tokenizer(const cJSON *root, const char *label,
                                      const pco_transformer_config *config, pco_transformer_side side,
                                      pco_tokenizer **tokenizer, pco_error *err)
 {
-    const char *key = side == PCO_ENCODER ? "encoder_vocab" : "decoder_vocab";
+    static const char *const keys[][2] = {{"encoder_vocab", "encoder_merges"}, {"decoder_vocab", "decoder_merges"}};
+    const char *key = keys[side][0], *merges_key = keys[side][1];
+    const char **tokens = NULL, **merges = NULL;
+    uint32_t count = 0, merge_count = 0;
     *tokenizer = NULL;
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(root, key);
     if (!list) list = cJSON_GetObjectItemCaseSensitive(root, key = "vocab");
     if (!list) return PCO_OK;
-    if (!cJSON_IsArray(list))
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
-    uint32_t count = (uint32_t)cJSON_GetArraySize(list), filled = 0;
-    if (count != config->vocab_size[side])
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has %u tokens and the vocabulary size is %" PRId64,
-                        label, key, count, config->vocab_size[side]);
-    const char **tokens = calloc(count ? count : 1, sizeof *tokens);
-    if (!tokens)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s' of %s", key, label);
-    pco_status status = PCO_OK;
-    const cJSON *item;
-    cJSON_ArrayForEach(item, list)
-    {
-        if (!status && !cJSON_IsString(item))
-            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
-        else
-            tokens[filled++] = item->valuestring;
-    }
-    pco_tokenizer_special special = {
+    const cJSON *merge_list = cJSON_GetObjectItemCaseSensitive(root, merges_key);
+    if (!merge_list) merge_list = cJSON_GetObjectItemCaseSensitive(root, merges_key = "merges");
+    pco_status status = transformer_strings(list, label, key, &tokens, &count, err);
+    if (!status && merge_list)
+        status = transformer_strings(merge_list, label, merges_key, &merges, &merge_count, err);
+    if (!status && count != config->vocab_size[side])
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has %u tokens and the vocabulary size is %" PRId64, label,
+                          key, count, config->vocab_size[side]);
+    const pco_tokenizer_special special = {
         .bos = config->bos_token_id, .eos = config->eos_token_id, .pad = config->pad_token_id, .unk = -1};
     if (!status) {
-        status = pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
+        status = merge_list ? pco_tokenizer_from_bpe(label, tokens, count, merges, merge_count, &special, tokenizer, err)
+                            : pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
         if (status) status = pco_fail_prefix(err, status, "%s: '%s'", label, key);
     }
     free(tokens);
+    free(merges);
     return status;
 }

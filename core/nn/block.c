@@ -20,7 +20,7 @@ uint32_t pco_nn_residual(const pco_nn *nn, uint32_t x, int normalize_before, con
                          const pco_nn_norm_params *norm, pco_nn_block_fn block, const void *user)
 {
     uint32_t in = normalize_before ? pco_nn_norm(nn, x, norm_name, norm) : x;
-    uint32_t sum = pco_binary(nn->graph, PCO_OP_ADD, x, block(nn, in, user));
+    uint32_t sum = pco_binary(nn->graph, PCO_OP_ADD, x, pco_nn_dropout(nn, block(nn, in, user)));
     return normalize_before ? sum : pco_nn_norm(nn, sum, norm_name, norm);
 }
 

@@ -22,14 +22,44 @@ typedef struct pco_nn {
     const pco_weights *weights;
     int keep_attention; /* 1: the softmax weights of each attention become an output, f32 [B,H,S,T], called
                            "attention:" and the name of its output projection */
+    struct pco_nn_training *training; /* NULL: weights are constants from `weights` */
 } pco_nn;
+
+/* ---- parameters that are trained (weight.c) --------------------------------------------------------- */
+
+/* A weight that the graph keeps as a state of the same name, f32, instead of a constant. */
+typedef struct pco_nn_parameter {
+    char *name;
+    uint32_t rank;
+    int64_t shape[PCO_MAX_RANK];
+    uint32_t tensor; /* in the graph that was built last */
+} pco_nn_parameter;
+
+/* With this in pco_nn, weights become states, listed here in the order in which the graph first asks for them, and
+ * `weights` is not looked at (NULL is fine). Building several graphs of one model with the same struct gives one
+ * list. Zero it first. Dropout layers are built where `dropout` is above 0; `seed` and `offset` are then
+ * i32 [2] tensors of the graph (as in the op dropout), and each layer takes the next stream. */
+typedef struct pco_nn_training {
+    pco_nn_parameter *items;
+    uint32_t count, capacity;
+    double dropout;
+    uint32_t seed, offset;
+    int64_t streams; /* set to 0 before each graph */
+} pco_nn_training;
+void pco_nn_training_release(pco_nn_training *training);
+
+/* The parameter of that name, or NULL. */
+const pco_nn_parameter *pco_nn_training_find(const pco_nn_training *training, const char *name);
+
+/* x, with elements set to 0 at random (Srivastava et al. 2014) in a training graph with dropout. */
+uint32_t pco_nn_dropout(const pco_nn *nn, uint32_t x);
 
 /* ---- weights (weight.c) ----------------------------------------------------------------------------- */
 
 /* A formatted name, kept as long as the graph; "" after an error. */
 const char *pco_nn_name(const pco_nn *nn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The constant of that name, which must have that shape. Matrices are f32, f16, bf16, q8_0 or q4_0; tensors
+/* The constant (or, in training, the state) of that name, which must have that shape. Matrices are f32, f16, bf16, q8_0 or q4_0; tensors
  * of rank 1 f32, f16 or bf16. The same name gives the same constant again. Errors (kept): NOT_FOUND, FORMAT
  * for a shape, UNSUPPORTED for a type. */
 uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape);
@@ -162,7 +192,8 @@ uint32_t pco_nn_ffn(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *param
  * ---------------------------------------------------------------------------------------- */
 
 /* A residual block each for self-attention, cross-attention (decoder layers) and feed-forward:
- * x + f(norm(x)) with normalize_before (Xiong et al. 2020), norm(x + f(x)) without (Vaswani et al. 2017). */
+ * x + f(norm(x)) with normalize_before (Xiong et al. 2020), norm(x + f(x)) without (Vaswani et al. 2017). In
+ * training, dropout comes between f and the sum. */
 typedef struct pco_nn_layer_params {
     int normalize_before;
     pco_nn_norm_params norm;

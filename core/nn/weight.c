@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *pco_nn_name(const pco_nn *nn, const char *format, ...)
@@ -67,9 +68,68 @@ static uint32_t nn_known(const pco_nn *nn, const char *name)
     return PCO_NONE;
 }
 
+const pco_nn_parameter *pco_nn_training_find(const pco_nn_training *training, const char *name)
+{
+    for (uint32_t i = 0; i < training->count; i++)
+        if (strcmp(training->items[i].name, name) == 0) return &training->items[i];
+    return NULL;
+}
+
+void pco_nn_training_release(pco_nn_training *training)
+{
+    for (uint32_t i = 0; i < training->count; i++) free(training->items[i].name);
+    free(training->items);
+    *training = (pco_nn_training){0};
+}
+
+static pco_nn_parameter *nn_add_parameter(pco_nn_training *training, const char *name, uint32_t rank,
+                                          const int64_t *shape)
+{
+    if (training->count == training->capacity) {
+        uint32_t capacity = training->capacity ? 2 * training->capacity : 64;
+        pco_nn_parameter *items = realloc(training->items, capacity * sizeof *items);
+        if (!items) return NULL;
+        training->items = items;
+        training->capacity = capacity;
+    }
+    pco_nn_parameter *parameter = &training->items[training->count];
+    *parameter = (pco_nn_parameter){.rank = rank};
+    memcpy(parameter->shape, shape, rank * sizeof *shape);
+    if (!(parameter->name = strdup(name))) return NULL;
+    training->count++;
+    return parameter;
+}
+
+/* A weight as a state of the graph, listed. */
+static uint32_t nn_parameter(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape)
+{
+    char wanted[160], found[160];
+    pco_graph *graph = nn->graph;
+    pco_nn_parameter *parameter = (pco_nn_parameter *)pco_nn_training_find(nn->training, name);
+    if (parameter && (parameter->rank != rank || memcmp(parameter->shape, shape, rank * sizeof *shape) != 0))
+        return pco_graph_fail(graph, PCO_ERROR_INVALID, "parameter '%s' has shape %s, and %s is asked for too", name,
+                              pco_shape_text(parameter->rank, parameter->shape, found, sizeof found),
+                              pco_shape_text(rank, shape, wanted, sizeof wanted));
+    if (!parameter && !(parameter = nn_add_parameter(nn->training, name, rank, shape)))
+        return pco_graph_fail(graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while building a graph");
+    uint32_t known = pco_graph_find(graph, name);
+    parameter->tensor = known != PCO_NONE ? known : pco_graph_state(graph, name, PCO_F32, rank, shape);
+    return parameter->tensor;
+}
+
+uint32_t pco_nn_dropout(const pco_nn *nn, uint32_t x)
+{
+    pco_nn_training *training = nn->training;
+    if (!training || training->dropout <= 0) return x;
+    pco_dropout_attrs attrs = {.p = training->dropout, .stream = training->streams++};
+    uint32_t inputs[] = {x, training->seed, training->offset};
+    return pco_graph_add(nn->graph, PCO_OP_DROPOUT, &attrs, inputs, 3, NULL);
+}
+
 uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape)
 {
     if (nn->graph->status) return PCO_NONE;
+    if (nn->training) return nn_parameter(nn, name, rank, shape);
     const pco_weight *weight = nn_find(nn, name, rank, shape);
     if (!weight) return PCO_NONE;
     uint32_t known = nn_known(nn, name);
@@ -81,6 +141,8 @@ uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, c
                             int64_t first, int64_t count)
 {
     if (nn->graph->status) return PCO_NONE;
+    if (nn->training)
+        return pco_slice_axis(nn->graph, nn_parameter(nn, name, rank, shape), 0, first, count);
     const pco_weight *weight = nn_find(nn, name, rank, shape);
     if (!weight) return PCO_NONE;
     const char *part = pco_nn_name(nn, "%s[%" PRId64 ":%" PRId64 "]", name, first, first + count);

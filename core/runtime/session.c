@@ -194,6 +194,7 @@ pco_status session_state(pco_session *session, uint32_t slot, const pco_tensor *
     }
     state->slot = slot;
     state->bytes = (tensor->bytes + 3) / 4 * 4;
+    state->content = tensor->bytes;
     state->dtype = tensor->dtype;
     state->rank = tensor->rank;
     memcpy(state->shape, tensor->shape, sizeof state->shape);
@@ -216,6 +217,43 @@ uint32_t session_state_slot(const pco_session *session, const char *name)
     for (const session_buffer *state = session->buffers; state; state = state->next)
         if (state->state && strcmp(state->state, name) == 0) return state->slot;
     return PCO_NONE;
+}
+
+/* The state of that name and size. */
+static pco_status session_find_state(const pco_session *session, const char *name, uint64_t bytes,
+                                     session_buffer **out, pco_error *err)
+{
+    for (session_buffer *state = session->buffers; state; state = state->next) {
+        if (!state->state || strcmp(state->state, name) != 0) continue;
+        if (state->content != bytes)
+            return pco_fail(err, PCO_ERROR_INVALID, "state '%s' has %" PRIu64 " bytes, not %" PRIu64, name,
+                            state->content, bytes);
+        *out = state;
+        return PCO_OK;
+    }
+    return pco_fail(err, PCO_ERROR_NOT_FOUND, "the session has no state '%s'", name);
+}
+
+pco_status pco_session_write_state(pco_session *session, const char *name, const void *data, uint64_t bytes,
+                                   pco_error *err)
+{
+    session_buffer *state = NULL;
+    pco_status status = session_find_state(session, name, bytes, &state, err);
+    if (status || bytes == 0) return status;
+    const session_slot *slot = &session->slots[state->slot];
+    status = slot->plugin->buffer->write(slot->device, state->buffer, 0, data, bytes, err);
+    return status ? pco_fail_prefix(err, status, "state '%s'", name) : PCO_OK;
+}
+
+pco_status pco_session_read_state(pco_session *session, const char *name, void *data, uint64_t bytes,
+                                  pco_error *err)
+{
+    session_buffer *state = NULL;
+    pco_status status = session_find_state(session, name, bytes, &state, err);
+    if (status || bytes == 0) return status;
+    const session_slot *slot = &session->slots[state->slot];
+    status = slot->plugin->buffer->read(slot->device, state->buffer, 0, data, bytes, err);
+    return status ? pco_fail_prefix(err, status, "state '%s'", name) : PCO_OK;
 }
 
 pco_status pco_session_clear_state(pco_session *session, const char *name, pco_error *err)

@@ -64,6 +64,14 @@ pco_status pco_executable_run(pco_executable *executable, pco_error *err) PCO_NO
 /* Fills a session's state of that name with zeros (it is created by the first executable that has it). */
 pco_status pco_session_clear_state(pco_session *session, const char *name, pco_error *err) PCO_NODISCARD;
 
+/* Writes or reads a whole state (contiguous, its own type; `bytes` must be its size): initial values and
+ * checkpoints of what is trained. Errors: NOT_FOUND for a state that no executable has used yet; INVALID for another
+ * size. */
+pco_status pco_session_write_state(pco_session *session, const char *name, const void *data, uint64_t bytes,
+                                   pco_error *err) PCO_NODISCARD;
+pco_status pco_session_read_state(pco_session *session, const char *name, void *data, uint64_t bytes,
+                                  pco_error *err) PCO_NODISCARD;
+
 /* What an executable is made of, for inspect and tests. */
 typedef struct pco_executable_stats {
     uint32_t nodes, parts, cpu_nodes; /* nodes after passes; parts; nodes that fell back to the CPU */

@@ -22,7 +22,8 @@ typedef struct session_buffer {
     uint32_t users; /* executables; a buffer of constants goes with its last user */
     pco_buffer *buffer;
     uint64_t bytes;
-    char *state; /* name of the state, or NULL */
+    uint64_t content; /* of a state: bytes of the tensor, before rounding up */
+    char *state;      /* name of the state, or NULL */
     uint32_t dtype, rank;
     int64_t shape[PCO_MAX_RANK];
 } session_buffer;

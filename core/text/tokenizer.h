@@ -1,8 +1,8 @@
 /* Tokenizers: text to token ids and back.
  *
  * Three kinds: SentencePiece-style BPE with scores ("llama" in GGUF; Kudo and Richardson 2018, with byte
- * fallback), byte-level BPE with a merge list ("gpt2"; Sennrich et al. 2016, Radford et al. 2019), and plain
- * characters from a list (config.json "vocab").
+ * fallback), byte-level BPE with a merge list ("gpt2"; Sennrich et al. 2016, Radford et al. 2019; also config.json
+ * "vocab" with "merges"), and plain characters from a list (config.json "vocab").
  *
  * A tokenizer is read-only once made and may be shared by threads; it keeps nothing of what it was made from.
  */
@@ -30,6 +30,14 @@ pco_status pco_tokenizer_from_gguf(const pco_gguf *gguf, pco_tokenizer **tokeniz
 pco_status pco_tokenizer_from_vocab(const char *const *tokens, uint32_t count,
                                     const pco_tokenizer_special *special, pco_tokenizer **tokenizer,
                                     pco_error *err) PCO_NODISCARD;
+
+/* Byte-level BPE from tokens[count], spelled as GPT-2 spells bytes, and merges[merge_count], each "LEFT RIGHT",
+ * the first merged first. The special tokens are the only ones that are not spelled so. `label` is for messages.
+ * Errors: INVALID as above; FORMAT for a merge that is not two tokens that make a third. */
+pco_status pco_tokenizer_from_bpe(const char *label, const char *const *tokens, uint32_t count,
+                                  const char *const *merges, uint32_t merge_count,
+                                  const pco_tokenizer_special *special, pco_tokenizer **tokenizer,
+                                  pco_error *err) PCO_NODISCARD;
 
 /* NULL is allowed. */
 void pco_tokenizer_destroy(pco_tokenizer *tokenizer);

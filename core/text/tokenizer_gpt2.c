@@ -20,6 +20,14 @@ static int text_is_printable(uint32_t byte)
     return (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD && byte < 0x100);
 }
 
+void text_gpt2_spell(unsigned char byte, char out[4])
+{
+    uint32_t next = 0x100;
+    if (!text_is_printable(byte))
+        for (uint32_t b = 0; b < byte; b++) next += !text_is_printable(b);
+    out[pco_utf8_encode(text_is_printable(byte) ? byte : next, out)] = 0;
+}
+
 /* The byte that a character of the vocabulary spells, or -1. */
 static int text_spelled_byte(uint32_t codepoint)
 {
@@ -75,7 +83,12 @@ static uint64_t text_pair_key(int32_t left, int32_t right)
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }
 
-static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const pco_gguf *gguf,
+/* Where merges come from, for messages. */
+typedef struct text_source {
+    const char *label, *key;
+} text_source;
+
+static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const text_source *source,
                                       const pco_gguf_string *merge, uint32_t rank, pco_error *err)
 {
     const char *space = merge->size > 2 ? memchr(merge->data + 1, ' ', merge->size - 2) : NULL;
@@ -91,23 +104,19 @@ static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const pco_gguf *
     }
     if (left < 0 || right < 0 || id < 0)
         return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: element %" PRIu32
-                        " of key 'tokenizer.ggml.merges', '%.*s', is not two tokens that make a third",
-                        pco_gguf_label(gguf), rank, (int)(merge->size < 80 ? merge->size : 80), merge->data);
+                        "%s: element %" PRIu32 " of key '%s', '%.*s', is not two tokens that make a third",
+                        source->label, rank, source->key, (int)(merge->size < 80 ? merge->size : 80), merge->data);
     text_pair *slot = text_pair_slot(tokenizer, text_pair_key(left, right));
     if (slot->id < 0) *slot = (text_pair){text_pair_key(left, right), rank, id};
     return PCO_OK;
 }
 
-static pco_status text_gpt2_merges(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err)
+static pco_status text_gpt2_merges(pco_tokenizer *tokenizer, const text_source *source,
+                                   const pco_gguf_string *merges, uint64_t count, pco_error *err)
 {
-    const pco_gguf_string *merges;
-    uint64_t count;
-    pco_status status = pco_gguf_string_array(gguf, "tokenizer.ggml.merges", &merges, &count, err);
-    if (status) return status;
+    pco_status status = PCO_OK;
     if (count > UINT32_MAX / 4)
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: key 'tokenizer.ggml.merges' has too many elements",
-                        pco_gguf_label(gguf));
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' has too many elements", source->label, source->key);
     uint32_t size = 16;
     while (size < 2 * count) size *= 2;
     tokenizer->pairs = malloc(size * sizeof *tokenizer->pairs);
@@ -115,7 +124,7 @@ static pco_status text_gpt2_merges(pco_tokenizer *tokenizer, const pco_gguf *ggu
     tokenizer->pairs_size = size;
     for (uint32_t i = 0; i < size; i++) tokenizer->pairs[i] = (text_pair){.id = -1};
     for (uint64_t i = 0; i < count && !status; i++)
-        status = text_gpt2_add_merge(tokenizer, gguf, &merges[i], (uint32_t)i, err);
+        status = text_gpt2_add_merge(tokenizer, source, &merges[i], (uint32_t)i, err);
     return status;
 }
 
@@ -188,6 +197,17 @@ static pco_status text_gpt2_encode(const pco_tokenizer *tokenizer, const char *t
     return status;
 }
 
+pco_status text_gpt2_pattern(void **pattern, pco_error *err)
+{
+    int code = 0;
+    PCRE2_SIZE offset = 0;
+    *pattern = pcre2_compile((PCRE2_SPTR)text_gpt2_words, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code,
+                             &offset, NULL);
+    if (*pattern) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 refused the pattern of GPT-2 with error %d at %zu", code,
+                    (size_t)offset);
+}
+
 pco_status text_gpt2_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err)
 {
     const char *pre;
@@ -197,17 +217,28 @@ pco_status text_gpt2_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s: the pre-tokenizer '%s' (key 'tokenizer.ggml.pre') is not supported; 'gpt-2' is",
                         pco_gguf_label(gguf), pre);
-    status = text_gpt2_merges(tokenizer, gguf, err);
-    if (status) return status;
-    int code = 0;
-    PCRE2_SIZE offset = 0;
-    tokenizer->pattern = pcre2_compile((PCRE2_SPTR)text_gpt2_words, PCRE2_ZERO_TERMINATED,
-                                       PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
-    if (!tokenizer->pattern)
-        return pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 refused the pattern of GPT-2 with error %d at %zu",
-                        code, (size_t)offset);
-    tokenizer->encode = text_gpt2_encode;
-    return PCO_OK;
+    const pco_gguf_string *merges;
+    uint64_t count;
+    const text_source source = {pco_gguf_label(gguf), "tokenizer.ggml.merges"};
+    status = pco_gguf_string_array(gguf, source.key, &merges, &count, err);
+    if (!status) status = text_gpt2_merges(tokenizer, &source, merges, count, err);
+    if (!status) status = text_gpt2_pattern(&tokenizer->pattern, err);
+    if (!status) tokenizer->encode = text_gpt2_encode;
+    return status;
+}
+
+pco_status text_gpt2_prepare_list(pco_tokenizer *tokenizer, const char *label, const char *const *merges,
+                                  uint32_t count, pco_error *err)
+{
+    const text_source source = {label, "merges"};
+    pco_gguf_string *strings = calloc(count ? count : 1, sizeof *strings);
+    if (!strings) return text_no_memory(err);
+    for (uint32_t i = 0; i < count; i++) strings[i] = (pco_gguf_string){merges[i], strlen(merges[i])};
+    pco_status status = text_gpt2_merges(tokenizer, &source, strings, count, err);
+    free(strings);
+    if (!status) status = text_gpt2_pattern(&tokenizer->pattern, err);
+    if (!status) tokenizer->encode = text_gpt2_encode;
+    return status;
 }
 
 void text_gpt2_release(pco_tokenizer *tokenizer)

@@ -79,6 +79,13 @@ pco_status text_no_memory(pco_error *err);
 /* tokenizer_llama.c, tokenizer_gpt2.c: fill what is particular to the kind. */
 pco_status text_llama_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err);
 pco_status text_gpt2_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err);
+/* The same with merges[count], each "LEFT RIGHT"; `label` is for messages. */
+pco_status text_gpt2_prepare_list(pco_tokenizer *tokenizer, const char *label, const char *const *merges,
+                                  uint32_t count, pco_error *err);
+/* The compiled expression (pcre2_code) that cuts text into words, which the caller frees. */
+pco_status text_gpt2_pattern(void **pattern, pco_error *err);
+/* How the vocabulary spells a byte: 1 or 2 bytes of UTF-8 and a NUL. */
+void text_gpt2_spell(unsigned char byte, char out[4]);
 /* The pieces, before text_index. */
 void text_llama_pieces(pco_tokenizer *tokenizer);
 void text_gpt2_pieces(pco_tokenizer *tokenizer);

@@ -1,4 +1,4 @@
-/* Characters: each token is found as it is written, the longest one first. */
+/* Tokenizers from lists of strings. Characters: each token is found as it is written, the longest one first. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -55,9 +55,9 @@ static pco_status text_vocab_special(int32_t id, const char *name, uint32_t coun
                     count);
 }
 
-pco_status pco_tokenizer_from_vocab(const char *const *tokens, uint32_t count,
-                                    const pco_tokenizer_special *special, pco_tokenizer **tokenizer,
-                                    pco_error *err)
+/* A tokenizer with all texts and types set; pieces and the index are still to come. */
+static pco_status text_vocab_make(const char *const *tokens, uint32_t count, const pco_tokenizer_special *special,
+                                  pco_tokenizer **tokenizer, pco_error *err)
 {
     *tokenizer = NULL;
     if (count == 0 || count > INT32_MAX)
@@ -78,7 +78,6 @@ pco_status pco_tokenizer_from_vocab(const char *const *tokens, uint32_t count,
     }
     pco_tokenizer *made = text_create(count, bytes);
     if (!made) return text_no_memory(err);
-    made->encode = text_vocab_encode;
     made->special = ids;
     made->add_bos = ids.bos >= 0;
     made->add_eos = ids.eos >= 0;
@@ -89,17 +88,52 @@ pco_status pco_tokenizer_from_vocab(const char *const *tokens, uint32_t count,
                        id == ids.unk ? TEXT_UNKNOWN
                        : control     ? TEXT_CONTROL
                                      : TEXT_NORMAL);
-        text_set_piece(made, i, tokens[i], strlen(tokens[i]));
     }
+    *tokenizer = made;
+    return PCO_OK;
+}
+
+static pco_status text_vocab_index(pco_tokenizer *made, pco_error *err)
+{
     int32_t twice = -1;
-    status = text_index(made, &twice, err);
-    if (!status && twice >= 0)
-        status = pco_fail(err, PCO_ERROR_INVALID,
-                          "token '%s' is in the vocabulary twice, the second time as %" PRId32, tokens[twice],
-                          twice);
-    if (status)
-        pco_tokenizer_destroy(made);
-    else
-        *tokenizer = made;
+    pco_status status = text_index(made, &twice, err);
+    if (status || twice < 0) return status;
+    return pco_fail(err, PCO_ERROR_INVALID, "token '%s' is in the vocabulary twice, the second time as %" PRId32,
+                    made->tokens[twice].text, twice);
+}
+
+/* Gives the tokenizer out, or destroys it. */
+static pco_status text_vocab_done(pco_tokenizer *made, pco_status status, pco_tokenizer **tokenizer)
+{
+    *tokenizer = status ? NULL : made;
+    if (status) pco_tokenizer_destroy(made);
     return status;
+}
+
+pco_status pco_tokenizer_from_vocab(const char *const *tokens, uint32_t count,
+                                    const pco_tokenizer_special *special, pco_tokenizer **tokenizer,
+                                    pco_error *err)
+{
+    pco_tokenizer *made;
+    *tokenizer = NULL;
+    pco_status status = text_vocab_make(tokens, count, special, &made, err);
+    if (status) return status;
+    made->encode = text_vocab_encode;
+    for (uint32_t i = 0; i < count; i++) text_set_piece(made, i, tokens[i], strlen(tokens[i]));
+    return text_vocab_done(made, text_vocab_index(made, err), tokenizer);
+}
+
+pco_status pco_tokenizer_from_bpe(const char *label, const char *const *tokens, uint32_t count,
+                                  const char *const *merges, uint32_t merge_count,
+                                  const pco_tokenizer_special *special, pco_tokenizer **tokenizer,
+                                  pco_error *err)
+{
+    pco_tokenizer *made;
+    *tokenizer = NULL;
+    pco_status status = text_vocab_make(tokens, count, special, &made, err);
+    if (status) return status;
+    text_gpt2_pieces(made);
+    status = text_vocab_index(made, err);
+    if (!status) status = text_gpt2_prepare_list(made, label, merges, merge_count, err);
+    return text_vocab_done(made, status, tokenizer);
 }

@@ -20,14 +20,14 @@ run --help; status "--help" 0; says "--help lists commands" out '^  conformance 
 says "--help lists the environment" out 'PORTICO_BACKEND'; silent "--help: nothing on stderr" err
 run --version; status "--version" 0; says "--version" out '^portico [0-9]+\.[0-9]+'
 run nonsense; status "unknown command" 2
-for command in run inspect devices ops compare conformance bench; do
+for command in run inspect devices ops compare conformance bench train eval plot tokenizer; do
     run $command --help; status "$command --help" 0
     says "$command --help: usage" out "^usage: portico $command"
     says "$command --help: exit status" out 'Exit status'
     run $command --no-such-option; status "$command: unknown option" 2
     says "$command: unknown option is named" err 'no-such-option'
 done
-for command in run inspect compare bench; do
+for command in run inspect compare bench train eval plot tokenizer; do
     run $command; status "$command without a model" 2
 done
 

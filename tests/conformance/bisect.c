@@ -273,7 +273,7 @@ static void bisect_take_outputs(void *user, const conf_execution *execution)
     take->taken = 1;
 }
 
-/* Makes the node's outputs on the reference device. That of a state_write is the state itself. */
+/* Makes the node's outputs on the reference device. What an op writes in place is the state itself. */
 static pco_status bisect_advance(pco_bisect *bisect, const pco_node *node, conf_problem *problem,
                                  pco_error *err)
 {
@@ -286,7 +286,7 @@ static pco_status bisect_advance(pco_bisect *bisect, const pco_node *node, conf_
         uint32_t t = node->outputs[i];
         if (t == PCO_NONE) continue;
         pco_status status = PCO_OK;
-        if (node->op == PCO_OP_STATE_WRITE)
+        if (pco_op_written(pco_op_find(node->op), i) != PCO_NONE)
             bisect->values[t] = bisect->values[pco_graph_root(graph, t)];
         else
             status = bisect_new_value(bisect, t, err);

@@ -36,7 +36,7 @@ pco_tensor conf_operand_tensor(const conf_case *one, uint32_t input)
                          .rank = operand->rank,
                          .alias = PCO_NONE,
                          .name = NAMES[input]};
-    if (one->op == PCO_OP_STATE_WRITE && input == 0) tensor.kind = PCO_KIND_STATE;
+    if (pco_op_writes(pco_op_find(one->op), input)) tensor.kind = PCO_KIND_STATE;
     memcpy(tensor.shape, operand->shape, sizeof tensor.shape);
     tensor.bytes = oracle_bytes(&tensor);
     return tensor;

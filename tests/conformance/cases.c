@@ -85,6 +85,10 @@ static const conf_cases_row ROWS[] = {
     {PCO_OP_SINUSOIDAL_POSITIONS, conf_cases_sinusoidal_positions},
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, conf_cases_attention},
     {PCO_OP_DROPOUT, conf_cases_dropout},
+    {PCO_OP_CROSS_ENTROPY, conf_cases_cross_entropy},
+    {PCO_OP_CROSS_ENTROPY_BACKWARD, conf_cases_cross_entropy},
+    {PCO_OP_ADAMW, conf_cases_adamw},
+    {PCO_OP_SGD, conf_cases_sgd},
 };
 
 /* Groups of cases beside each op's own list: each adds what it has for the op. */

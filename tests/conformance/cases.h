@@ -158,6 +158,9 @@ CASES(rope);
 CASES(sinusoidal_positions);
 CASES(attention);
 CASES(dropout);
+CASES(cross_entropy);
+CASES(adamw);
+CASES(sgd);
 CASES(contract); /* for any op: those of the contract group, if it has any */
 CASES(real);
 CASES(twins);

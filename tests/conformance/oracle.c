@@ -73,6 +73,10 @@ static const oracle_fn FUNCTIONS[] = {
     [PCO_OP_SINUSOIDAL_POSITIONS] = oracle_eval_sinusoidal_positions,
     [PCO_OP_SCALED_DOT_PRODUCT_ATTENTION] = oracle_eval_attention,
     [PCO_OP_DROPOUT] = oracle_eval_dropout,
+    [PCO_OP_CROSS_ENTROPY] = oracle_eval_cross_entropy,
+    [PCO_OP_CROSS_ENTROPY_BACKWARD] = oracle_eval_cross_entropy_backward,
+    [PCO_OP_ADAMW] = oracle_eval_adamw,
+    [PCO_OP_SGD] = oracle_eval_sgd,
 };
 
 pco_status oracle_operand_load(oracle_operand *operand, const pco_tensor *desc, const void *data,
@@ -102,9 +106,14 @@ void oracle_operand_clear(oracle_operand *operand)
     memset(operand, 0, sizeof *operand);
 }
 
+bool oracle_knows(uint32_t op)
+{
+    return op < sizeof FUNCTIONS / sizeof FUNCTIONS[0] && FUNCTIONS[op];
+}
+
 pco_status oracle_run(oracle_node *node, pco_error *err)
 {
-    if (node->op >= sizeof FUNCTIONS / sizeof FUNCTIONS[0] || !FUNCTIONS[node->op])
+    if (!oracle_knows(node->op))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "no oracle for op %u", node->op);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         oracle_output *out = &node->out[i];

@@ -39,6 +39,7 @@ void oracle_operand_clear(oracle_operand *operand);
 
 /* Computes value and bound of all outputs; release with oracle_node_clear. Errors: OUT_OF_HOST_MEMORY;
  * UNSUPPORTED for an op without an oracle. */
+bool oracle_knows(uint32_t op); /* is there an oracle for it? */
 pco_status oracle_run(oracle_node *node, pco_error *err) PCO_NODISCARD;
 void oracle_node_clear(oracle_node *node); /* operands and outputs */
 
@@ -99,6 +100,10 @@ ORACLE(sinusoidal_positions);
 ORACLE(attention);
 ORACLE(random_bits);
 ORACLE(dropout);
+ORACLE(cross_entropy);
+ORACLE(cross_entropy_backward);
+ORACLE(adamw);
+ORACLE(sgd);
 #undef ORACLE
 
 /* Philox 4x32-10, written again for the oracle. */

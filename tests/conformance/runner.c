@@ -33,7 +33,8 @@ pco_status conf_problem_infer(conf_problem *problem, pco_error *err)
         pco_tensor *tensor = &problem->tensors[problem->n_tensors];
         *tensor = context.outputs[i];
         tensor->kind = PCO_KIND_OUTPUT;
-        tensor->alias = one->op == PCO_OP_STATE_WRITE ? problem->node.inputs[0] : PCO_NONE;
+        uint32_t written = pco_op_written(context.op, i);
+        tensor->alias = written == PCO_NONE ? PCO_NONE : problem->node.inputs[written];
         tensor->name = NAMES[i];
         tensor->bytes = oracle_bytes(tensor);
         problem->node.outputs[i] = problem->n_tensors++;

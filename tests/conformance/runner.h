@@ -129,6 +129,7 @@ pco_status conf_run_memory_reset(conf_run_memory *memory, pco_error *err) PCO_NO
 /* Between runs: nothing is written (the memory is as the last run left it), or zeros where the device writes.
  */
 pco_status conf_run_memory_zero(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
+pco_status conf_run_memory_states(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
 /* Reads all back and checks that nothing outside written regions changed (INTERNAL, saying where). */
 pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tensors,
                                  pco_error *err) PCO_NODISCARD;

@@ -89,6 +89,20 @@ pco_status conf_run_memory_reset(conf_run_memory *memory, pco_error *err)
     return PCO_OK;
 }
 
+/* A state is an operand and a result: every run begins with what it held at first. */
+pco_status conf_run_memory_states(conf_run_memory *memory, pco_error *err)
+{
+    const pco_conformance_device *device = memory->device;
+    for (uint32_t r = 0; r < memory->n_regions; r++) {
+        const conf_run_region *region = &memory->regions[r];
+        if (!region->bytes || !region->written || !region->data) continue;
+        pco_status status = device->plugin->buffer->write(device->device, memory->buffers[region->buffer],
+                                                          region->offset, region->data, region->data_bytes, err);
+        if (status) return pco_fail_prefix(err, status, "writing a buffer");
+    }
+    return PCO_OK;
+}
+
 /* State keeps what it holds, and so do operands in whose memory the result lies. */
 pco_status conf_run_memory_zero(conf_run_memory *memory, pco_error *err)
 {

@@ -125,7 +125,8 @@ static pco_status conf_run_prepare(conf_run_state *run, conf_run_memory *memory,
 static pco_status conf_run_fill(conf_run_memory *memory, int i, pco_error *err)
 {
     if (i == 0) return conf_run_memory_reset(memory, err);
-    return i == 2 ? conf_run_memory_zero(memory, err) : PCO_OK;
+    pco_status status = conf_run_memory_states(memory, err);
+    return !status && i == 2 ? conf_run_memory_zero(memory, err) : status;
 }
 
 static pco_status conf_run_submit(conf_run_state *run, conf_run_memory *memory, pco_program *program,

@@ -1,17 +1,20 @@
 /* test_goldens FOLDER [decomposed]: all cases of the files of FOLDER (tests/golden), built with core/nn, on
  * the device that PORTICO_BACKEND picks. Per element |y - want| <= 1e-5 (|want| + rms of the row), want in
- * float64. With `decomposed`, every composite op is replaced by primitives. */
+ * float64. With `decomposed`, every composite op is replaced by primitives. Then the gradients of sum(output * u) for
+ * all weights and float inputs, within 1e-4 in the same sense of what PyTorch found in float64. */
 #include "models_test.h"
+
+#include "graph/gradients.h"
 
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "models/transformer.h"
 
-static const double golden_tolerance = 1e-5;
+static const double golden_tolerance = 1e-5, golden_gradient_tolerance = 1e-4;
 
 /* One case while it runs. */
 typedef struct golden_case {
-    const char *name, *kind;
+    const char *name, *kind, *file;
     uint32_t seed;
     int causal;
     const cJSON *tensors;
@@ -27,11 +30,13 @@ typedef struct golden_run {
     models_device device;
     const char *folder;
     int decomposed;
+    pco_weights *gradients; /* gradients.safetensors */
 } golden_run;
 
 typedef struct golden_file {
     golden_run *run;
     const char *name;
+    int gradients; /* 1: compares these, not the outputs */
 } golden_file;
 
 /* All tensors of a recipe, by formula. */
@@ -209,13 +214,130 @@ static void golden_compare(golden_case *c, pco_executable *executable, const cha
     free(wide);
 }
 
+/* ---- gradients ---- */
+
+enum { GOLDEN_PARTS = 512 };
+
+/* The tensors of the graph that are differentiated: weights, blocks of rows of weights ("name[0:64]"), inputs. */
+typedef struct golden_parts {
+    uint32_t count;
+    uint32_t tensor[GOLDEN_PARTS];
+    char output[GOLDEN_PARTS][160];
+} golden_parts;
+
+static const pco_weight *golden_gradient(const golden_run *run, const golden_case *c, const char *name)
+{
+    char full[256];
+    snprintf(full, sizeof full, "%s/%s/%s", c->file, c->name, name);
+    return pco_weights_find(run->gradients, full);
+}
+
+/* Does graph tensor `x` hold the tensor `name` of the recipe, or rows of it? *first: of these, the first. */
+static int golden_holds(const pco_tensor *x, const char *name, int64_t *first)
+{
+    size_t length = strlen(name);
+    long long row = 0;
+    if (x->kind != PCO_KIND_CONSTANT && x->kind != PCO_KIND_INPUT) return 0;
+    if (strncmp(x->name, name, length) != 0) return 0;
+    if (x->name[length] && sscanf(x->name + length, "[%lld:", &row) != 1) return 0;
+    *first = row;
+    return 1;
+}
+
+/* Adds sum(output * u) over the case's outputs (of a whole model: its logits), and its gradients as outputs. */
+static void golden_differentiate(golden_case *c, golden_parts *parts)
+{
+    pco_graph *graph = c->nn.graph;
+    uint32_t loss = PCO_NONE, number = 0, gradients[GOLDEN_PARTS], n = graph->n_tensors;
+    for (uint32_t t = 0; t < n; t++) {
+        pco_tensor x = graph->tensors[t];
+        char name[32];
+        if (x.kind != PCO_KIND_OUTPUT || (strcmp(c->kind, "seq2seq") == 0 && strcmp(x.name, "memory") == 0)) continue;
+        snprintf(name, sizeof name, "u%u", number++);
+        uint32_t u = pco_graph_input(graph, name, PCO_F32, x.rank, x.shape);
+        uint32_t flat = pco_reshape(graph, pco_binary(graph, PCO_OP_MUL, t, u), 1, (int64_t[]){-1});
+        uint32_t sum = pco_reduce(graph, PCO_OP_SUM, flat, 0, 1);
+        loss = loss == PCO_NONE ? sum : pco_binary(graph, PCO_OP_ADD, loss, sum);
+    }
+    const cJSON *recipe;
+    parts->count = 0;
+    cJSON_ArrayForEach(recipe, c->tensors)
+    {
+        int64_t first;
+        const char *name = cJSON_GetObjectItem(recipe, "name")->valuestring;
+        for (uint32_t t = 0; t < n; t++) {
+            if (!golden_holds(&graph->tensors[t], name, &first)) continue;
+            assert_true(parts->count < GOLDEN_PARTS);
+            snprintf(parts->output[parts->count], sizeof parts->output[0], "d:%s", graph->tensors[t].name);
+            parts->tensor[parts->count++] = t;
+        }
+    }
+    check_ok(pco_gradients(graph, loss, parts->tensor, parts->count, gradients, &err));
+    for (uint32_t i = 0; i < parts->count; i++) pco_graph_output(graph, gradients[i], parts->output[i]);
+}
+
+static void golden_write_u(const golden_case *c, pco_executable *executable)
+{
+    for (uint32_t number = 0;; number++) {
+        char name[32];
+        snprintf(name, sizeof name, "u%u", number);
+        uint32_t handle = pco_executable_tensor(executable, name);
+        if (handle == PCO_NONE) return;
+        uint64_t bytes = pco_executable_describe(executable, handle)->bytes;
+        float *u = malloc(bytes);
+        for (uint64_t i = 0; i < bytes / 4; i++) u[i] = models_uniform(c->seed, 2000 + number, (int64_t)i, 1, 0);
+        check_ok(pco_executable_write(executable, handle, u, bytes, &err));
+        free(u);
+    }
+}
+
+/* The kept elements of one tensor of the recipe that lie in one part of it. */
+static void golden_compare_part(golden_case *c, pco_executable *executable, const char *output, const pco_weight *want,
+                                int64_t begin, int64_t count)
+{
+    uint32_t handle = pco_executable_tensor(executable, output);
+    assert_int_not_equal(handle, PCO_NONE);
+    const pco_tensor *x = pco_executable_describe(executable, handle);
+    int64_t kept = want->shape[1], own = (int64_t)(x->bytes / 4);
+    float *have = malloc(x->bytes + 4);
+    const double *value = want->data, *rms = value + kept;
+    check_ok(pco_executable_read(executable, handle, have, x->bytes, &err));
+    for (int64_t k = 0; k < kept; k++) {
+        int64_t at = k * count / kept - begin;
+        if (at < 0 || at >= own) continue;
+        double error = fabs((double)have[at] - value[k]);
+        double ratio = error == 0 ? 0 : error / (golden_gradient_tolerance * (fabs(value[k]) + rms[k]));
+        if (!(ratio <= c->worst)) c->worst = ratio == ratio ? ratio : INFINITY;
+    }
+    free(have);
+}
+
+static void golden_compare_gradients(const golden_run *run, golden_case *c, pco_executable *executable,
+                                     const golden_parts *parts)
+{
+    uint32_t part = 0;
+    const cJSON *recipe, *size;
+    cJSON_ArrayForEach(recipe, c->tensors)
+    {
+        const char *name = cJSON_GetObjectItem(recipe, "name")->valuestring;
+        const pco_weight *want = golden_gradient(run, c, name);
+        int64_t count = 1, rows = cJSON_GetArrayItem(cJSON_GetObjectItem(recipe, "shape"), 0)->valueint, first;
+        cJSON_ArrayForEach(size, cJSON_GetObjectItem(recipe, "shape")) count *= size->valueint;
+        assert_non_null(want);
+        for (; part < parts->count && golden_holds(&c->nn.graph->tensors[parts->tensor[part]], name, &first); part++)
+            golden_compare_part(c, executable, parts->output[part], want, first * (count / rows), count);
+    }
+    assert_int_equal(part, parts->count);
+}
+
 /* Builds, runs and compares; returns error / bound. */
-static double golden_run_case(const golden_run *run, golden_case *c)
+static double golden_run_case(const golden_run *run, golden_case *c, int gradients)
 {
     static const char *const inputs[] = {"input", "memory", "visible", "memory_visible", "src", "tgt"};
     static const char *const outputs[] = {"output", "memory", "logits", "relu", "gelu", "gelu_tanh", "silu"};
     const pco_executable_params params = {.name = c->name, .force_decomposition = run->decomposed};
     pco_executable *executable;
+    golden_parts parts;
     golden_make(c);
     c->nn = (pco_nn){pco_graph_create(), c->made};
     if (strcmp(c->kind, "activation") == 0)
@@ -224,6 +346,7 @@ static double golden_run_case(const golden_run *run, golden_case *c)
         golden_build_seq2seq(c);
     else
         golden_build_part(c);
+    if (gradients) golden_differentiate(c, &parts);
     check_ok(pco_graph_check(c->nn.graph, &err));
     check_ok(pco_executable_create(run->device.session, c->nn.graph, &params, &executable, &err));
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
@@ -233,9 +356,12 @@ static double golden_run_case(const golden_run *run, golden_case *c)
         golden_write(c, executable, inputs[i]);
     }
     golden_write_lengths(c, executable);
+    golden_write_u(c, executable);
     check_ok(pco_executable_run(executable, &err));
     c->worst = -1;
-    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) golden_compare(c, executable, outputs[i]);
+    if (gradients) golden_compare_gradients(run, c, executable, &parts);
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs && !gradients; i++)
+        golden_compare(c, executable, outputs[i]);
     pco_executable_destroy(executable);
     pco_graph_destroy(c->nn.graph);
     golden_release(c);
@@ -259,13 +385,14 @@ static void test_file(void **state)
     {
         golden_case c = {.name = cJSON_GetObjectItem(item, "name")->valuestring,
                          .kind = cJSON_GetObjectItem(item, "kind")->valuestring,
+                         .file = file->name,
                          .seed = (uint32_t)cJSON_GetObjectItem(item, "seed")->valueint,
                          .causal = cJSON_IsTrue(cJSON_GetObjectItem(item, "causal")),
                          .tensors = cJSON_GetObjectItem(item, "tensors"),
                          .stored = weights};
         const cJSON *config = cJSON_GetObjectItem(item, "config");
         if (config) check_ok(pco_transformer_config_read(config, c.name, &c.config, &err));
-        double ratio = golden_run_case(file->run, &c);
+        double ratio = golden_run_case(file->run, &c, file->gradients);
         int good = ratio >= 0 && ratio <= 1;
         print_message("  %-34s error / bound %.3f%s\n", c.name, ratio, good ? "" : "  WRONG");
         wrong += !good;
@@ -281,19 +408,28 @@ int main(int argc, char **argv)
 {
     golden_run run = {.folder = argc > 1 ? argv[1] : "tests/golden"};
     run.decomposed = argc > 2 && strcmp(argv[2], "decomposed") == 0;
-    golden_file files[] = {{&run, "notebook_000"}, {&run, "notebook_001"}, {&run, "notebook_002"},
-                           {&run, "notebook_003"}, {&run, "notebook_004"}, {&run, "seq2seq_matrix"}};
-    struct CMUnitTest tests[sizeof files / sizeof *files];
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        tests[i] = (struct CMUnitTest){files[i].name, test_file, NULL, NULL, &files[i]};
+    static const char *const names[] = {"notebook_000", "notebook_001", "notebook_002",
+                                        "notebook_003", "notebook_004", "seq2seq_matrix"};
+    enum { FILES = sizeof names / sizeof *names };
+    golden_file files[2 * FILES];
+    struct CMUnitTest tests[2 * FILES];
+    char titles[2 * FILES][64];
+    for (size_t i = 0; i < 2 * FILES; i++) {
+        files[i] = (golden_file){&run, names[i % FILES], i >= FILES};
+        snprintf(titles[i], sizeof titles[i], "%s%s", names[i % FILES], i < FILES ? "" : ", gradients");
+        tests[i] = (struct CMUnitTest){titles[i], test_file, NULL, NULL, &files[i]};
+    }
+    char path[1024];
+    snprintf(path, sizeof path, "%s/gradients.safetensors", run.folder);
     pco_config config;
     pco_error err;
-    if (pco_config_read(&config, &err) || pco_registry_create(&config, &run.device.registry, &err) ||
+    if (pco_safetensors_open(path, &run.gradients, &err) || pco_config_read(&config, &err) || pco_registry_create(&config, &run.device.registry, &err) ||
         pco_session_open(run.device.registry, NULL, &run.device.session, &err)) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
     int failed = cmocka_run_group_tests_name("goldens", tests, NULL, NULL);
     models_device_close(&run.device);
+    pco_weights_close(run.gradients);
     return failed;
 }

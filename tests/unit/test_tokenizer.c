@@ -1,6 +1,8 @@
+#define CHECK_FOLDER
 #include "check.h"
 #include "gguf_builder.h"
 #include "text/tokenizer.h"
+#include "text/vocabulary.h"
 
 static pco_tokenizer *from(const built *file)
 {
@@ -260,11 +262,63 @@ static void characters(void **state)
     check_fails(pco_tokenizer_from_vocab(NULL, 0, NULL, &t, &err), PCO_ERROR_INVALID, "0 tokens");
 }
 
+/* Sennrich et al. 2016, figure 1: five times "low", twice "lower", six times "newest", three times "widest". Pairs of
+ * the start: es 9, st 9, we 8, lo 7, ow 7, ne 6, ew 6; then by hand, ties to the lower ids. */
+static void trains_bpe(void **state)
+{
+    (void)state;
+    static const char text[] = "low\nlow\nlow\nlow\nlow\nlower\nlower\nnewest\nnewest\nnewest\nnewest\nnewest\n"
+                               "newest\nwidest\nwidest\nwidest\n";
+    static const char *const merges[] = {"e s", "es t", "l o", "lo w", "e w", "n ew", "new est"};
+    pco_vocabulary v, again;
+    pco_tokenizer *t;
+    char path[100];
+    check_ok(pco_vocabulary_train_bpe(text, strlen(text), 3 + 256 + 7, 1, &v, &err));
+    assert_int_equal(v.count, 266);
+    assert_int_equal(v.merge_count, 7);
+    for (int i = 0; i < 7; i++) assert_string_equal(v.merges[i], merges[i]);
+    assert_string_equal(v.tokens[2], "</s>");
+    assert_string_equal(v.tokens[3 + ' '], "\xC4\xA0"); /* U+0120 */
+    assert_string_equal(v.tokens[265], "newest");
+    snprintf(path, sizeof path, "%s/bpe.json", check_folder);
+    check_ok(pco_vocabulary_write(path, &v, &err));
+    check_ok(pco_vocabulary_read(path, &again, &err));
+    assert_int_equal(again.count, v.count);
+    assert_int_equal(again.special.eos, 2);
+    check_ok(pco_vocabulary_tokenizer(&again, path, &t, &err));
+    check_encode(t, "newest lowest", PCO_ENCODE_EOS, IDS(265, 3 + ' ', 262, 260, 2));
+    check_encode(t, "\xD8\xB3", 0, IDS(3 + 0xD8, 3 + 0xB3)); /* any text has tokens */
+    check_decode(t, IDS(265, 3 + 0xD8, 3 + 0xB3, 2), "newest\xD8\xB3");
+    pco_tokenizer_destroy(t);
+    pco_vocabulary_release(&again);
+    pco_vocabulary_release(&v);
+    check_ok(pco_vocabulary_train_bpe("ab cd", 5, 300, 0, &v, &err)); /* no pair twice */
+    assert_int_equal(v.count, 256);
+    pco_vocabulary_release(&v);
+    check_fails(pco_vocabulary_train_bpe("ab", 2, 258, 1, &v, &err), PCO_ERROR_INVALID, "it has 259 to");
+    check_fails(pco_vocabulary_train_bpe("", 0, 300, 1, &v, &err), PCO_ERROR_INVALID, "empty");
+    check_fails(pco_vocabulary_train_bpe("a\xFF", 2, 300, 1, &v, &err), PCO_ERROR_INVALID, "byte 1");
+}
+
+static void trains_characters(void **state)
+{
+    (void)state;
+    pco_vocabulary v;
+    pco_tokenizer *t;
+    check_ok(pco_vocabulary_train_characters("b\xC3\xA9 a\nb", 7, 0, &v, &err));
+    assert_int_equal(v.count, 5);
+    check_ok(pco_vocabulary_tokenizer(&v, "v", &t, &err));
+    check_encode(t, "\n ab\xC3\xA9", 0, IDS(0, 1, 2, 3, 4));
+    pco_tokenizer_destroy(t);
+    pco_vocabulary_release(&v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llama), cmocka_unit_test(llama_long_text), cmocka_unit_test(refuses_models),
         cmocka_unit_test(gpt2),  cmocka_unit_test(characters),
+        cmocka_unit_test(trains_bpe), cmocka_unit_test(trains_characters),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }

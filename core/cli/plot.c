@@ -1,0 +1,159 @@
+/* portico plot: loss curves of training logs. */
+#include "cli/plot.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+
+double plot_height(const plot_figure *figure, double loss)
+{
+    return figure->logarithmic ? log10(loss > 1e-12 ? loss : 1e-12) : loss;
+}
+
+double plot_tick(double span, int ticks)
+{
+    static const double steps[] = {1, 2, 5, 10};
+    double raw = span > 0 ? span / ticks : 1, power = pow(10, floor(log10(raw)));
+    for (int i = 0; i < 4; i++)
+        if (steps[i] * power >= raw) return steps[i] * power;
+    return 10 * power;
+}
+
+static void plot_grow(plot_figure *figure, double step, double loss)
+{
+    const double point[2] = {step, plot_height(figure, loss)};
+    for (int i = 0; i < 2 && isfinite(loss); i++) {
+        if (point[i] < figure->low[i]) figure->low[i] = point[i];
+        if (point[i] > figure->high[i]) figure->high[i] = point[i];
+    }
+}
+
+static void plot_limits(plot_figure *figure)
+{
+    for (int i = 0; i < 2; i++) {
+        figure->low[i] = INFINITY;
+        figure->high[i] = -INFINITY;
+    }
+    for (uint32_t r = 0; r < figure->n_runs; r++)
+        for (uint32_t i = 0; i < figure->runs[r].count; i++) {
+            const train_record *record = &figure->runs[r].records[i];
+            plot_grow(figure, (double)record->step, record->loss);
+            plot_grow(figure, (double)record->step, record->validation_loss);
+        }
+    if (!figure->logarithmic && figure->low[1] > 0) figure->low[1] = 0;
+    for (int i = 0; i < 2; i++) {
+        if (!(figure->low[i] <= figure->high[i])) figure->low[i] = 0, figure->high[i] = 1;
+        if (figure->high[i] - figure->low[i] < 1e-9) figure->high[i] = figure->low[i] + 1;
+    }
+}
+
+/* ---- the terminal ---- */
+
+enum { PLOT_COLUMNS = 72, PLOT_LINES = 18 };
+
+/* Where a point lies, or 0 outside. */
+static int plot_cell(const plot_figure *figure, double step, double loss, int *x, int *y)
+{
+    if (!isfinite(loss)) return 0;
+    *x = (int)((step - figure->low[0]) / (figure->high[0] - figure->low[0]) * (PLOT_COLUMNS - 1) + 0.5);
+    *y = (int)((figure->high[1] - plot_height(figure, loss)) / (figure->high[1] - figure->low[1]) * (PLOT_LINES - 1) + 0.5);
+    return *x >= 0 && *x < PLOT_COLUMNS && *y >= 0 && *y < PLOT_LINES;
+}
+
+/* Each run has a letter, a capital one for its validation loss. Of many points in a column the mean is drawn. */
+static void plot_draw(const plot_figure *figure, uint32_t run, char cells[PLOT_LINES][PLOT_COLUMNS + 1])
+{
+    double sum[PLOT_COLUMNS] = {0}, steps[PLOT_COLUMNS] = {0};
+    uint32_t count[PLOT_COLUMNS] = {0};
+    int x, y;
+    const plot_run *r = &figure->runs[run];
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (!plot_cell(figure, (double)r->records[i].step, r->records[i].loss, &x, &y)) continue;
+        sum[x] += r->records[i].loss;
+        steps[x] += (double)r->records[i].step;
+        count[x]++;
+    }
+    for (int c = 0; c < PLOT_COLUMNS; c++)
+        if (count[c] && plot_cell(figure, steps[c] / count[c], sum[c] / count[c], &x, &y)) cells[y][c] = (char)('a' + run);
+    for (uint32_t i = 0; i < r->count; i++)
+        if (plot_cell(figure, (double)r->records[i].step, r->records[i].validation_loss, &x, &y))
+            cells[y][x] = (char)('A' + run);
+}
+
+static void plot_terminal(const plot_figure *figure)
+{
+    char cells[PLOT_LINES][PLOT_COLUMNS + 1];
+    memset(cells, ' ', sizeof cells);
+    for (uint32_t r = 0; r < figure->n_runs; r++) plot_draw(figure, r, cells);
+    for (int y = 0; y < PLOT_LINES; y++) {
+        double height = figure->high[1] - (figure->high[1] - figure->low[1]) * y / (PLOT_LINES - 1);
+        cells[y][PLOT_COLUMNS] = 0;
+        if (y % 4 == 0 || y == PLOT_LINES - 1)
+            printf("%9.4g |%s\n", figure->logarithmic ? pow(10, height) : height, cells[y]);
+        else
+            printf("%9s |%s\n", "", cells[y]);
+    }
+    printf("%9s +", "");
+    for (int x = 0; x < PLOT_COLUMNS; x++) putchar('-');
+    printf("\n%10s %-*.0f%*.0f\n", "", PLOT_COLUMNS / 2, figure->low[0], PLOT_COLUMNS / 2, figure->high[0]);
+    for (uint32_t r = 0; r < figure->n_runs; r++) {
+        const train_record *last = &figure->runs[r].records[figure->runs[r].count - 1];
+        double best = INFINITY;
+        for (uint32_t i = 0; i < figure->runs[r].count; i++)
+            if (figure->runs[r].records[i].validation_loss < best) best = figure->runs[r].records[i].validation_loss;
+        printf("  %c  %s: step %" PRId64 ", loss %.5g", 'a' + (int)r, figure->runs[r].path, last->step, last->loss);
+        if (isfinite(best)) printf("; %c  validation loss, %.5g at best", 'A' + (int)r, best);
+        putchar('\n');
+    }
+}
+
+static int plot_parse(int argc, char **argv, plot_figure *figure, const char **out)
+{
+    for (int i = 1; i < argc; i++) {
+        int m = cli_option(argc, argv, &i, "--output", "-o", out);
+        if (!m && (m = cli_option(argc, argv, &i, "--logarithmic", NULL, NULL)) > 0) figure->logarithmic = 1;
+        if (m < 0) return CLI_USAGE;
+        if (m) continue;
+        if (argv[i][0] == '-') return cli_unknown("plot", argv[i]);
+        if (figure->n_runs == PLOT_RUNS) {
+            cli_error("plot: at most %d logs fit into one figure", PLOT_RUNS);
+            return CLI_USAGE;
+        }
+        figure->runs[figure->n_runs++].path = argv[i];
+    }
+    if (figure->n_runs) return CLI_OK;
+    cli_error("plot: a log is missing; see portico plot --help");
+    return CLI_USAGE;
+}
+
+static int plot_run_command(int argc, char **argv)
+{
+    plot_figure figure = {0};
+    const char *out = NULL;
+    int status = plot_parse(argc, argv, &figure, &out);
+    for (uint32_t r = 0; r < figure.n_runs && !status; r++)
+        if (!train_log_read(figure.runs[r].path, &figure.runs[r].records, &figure.runs[r].count)) status = CLI_FAILED;
+    if (!status) {
+        plot_limits(&figure);
+        plot_terminal(&figure);
+        if (out && !plot_svg(&figure, out)) status = CLI_FAILED;
+    }
+    for (uint32_t r = 0; r < figure.n_runs; r++) free(figure.runs[r].records);
+    return status;
+}
+
+const cli_command cli_plot = {
+    .name = "plot",
+    .summary = "draws the loss curves of training logs",
+    .help = "usage: portico plot LOG... [-o FILE.svg] [--logarithmic]\n\n"
+            "Reads logs of portico train (.csv or .jsonl), up to 8, and draws loss against step on stdout: a run's\n"
+            "loss as a small letter, its validation loss as the capital one.\n\n"
+            "  -o, --output FILE   an SVG as well\n"
+            "  --logarithmic       a logarithmic axis of the loss\n\n"
+            "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
+    .run = plot_run_command,
+};

@@ -1,0 +1,31 @@
+/* Curves of training logs: what the terminal's picture and the SVG have in common. */
+#ifndef PCO_CLI_PLOT_H
+#define PCO_CLI_PLOT_H
+
+#include "cli/train_log.h"
+
+enum { PLOT_RUNS = 8 };
+
+typedef struct plot_run {
+    const char *path;
+    train_record *records;
+    uint32_t count;
+} plot_run;
+
+typedef struct plot_figure {
+    plot_run runs[PLOT_RUNS];
+    uint32_t n_runs;
+    int logarithmic;                    /* of the loss */
+    double low[2], high[2];             /* limits of step and loss (its logarithm when logarithmic) */
+} plot_figure;
+
+/* The height of a loss in the figure. */
+double plot_height(const plot_figure *figure, double loss);
+
+/* A round distance between ticks, so that about `ticks` of them fill `span`. */
+double plot_tick(double span, int ticks);
+
+/* Writes the figure as SVG. 0 after a message. */
+int plot_svg(const plot_figure *figure, const char *path);
+
+#endif

@@ -1,0 +1,230 @@
+/* portico train: from a config to a model. */
+#include "cli/model.h"
+#include "cli/train_log.h"
+
+#include "train/trainer.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct train_arguments {
+    const char *config, *device, *log;
+    pco_train_overrides overrides;
+    int64_t steps; /* 0: as the config says */
+    int resume;
+} train_arguments;
+
+typedef struct train_run {
+    const train_arguments *arguments;
+    pco_train_config config;
+    pco_trainer *trainer;
+    train_log log;
+    int64_t first, last; /* updates done before this run began; the one after which it ends */
+    int64_t tokens, saved;
+    double begin, last_print, evaluating;
+    double best; /* lowest validation loss so far */
+} train_run;
+
+static void train_bar(char *bar, double part)
+{
+    enum { WIDTH = 20 };
+    for (int i = 0; i < WIDTH; i++) bar[i] = i < (int)(part * WIDTH) ? '#' : ' ';
+    bar[WIDTH] = 0;
+}
+
+/* A line that is rewritten on a terminal; elsewhere a plain one at every tenth of the run. */
+static void train_progress(train_run *run, const pco_train_result *result)
+{
+    const double now = cli_seconds(), spent = now - run->begin - run->evaluating;
+    const int64_t step = pco_trainer_steps(run->trainer), done = step - run->first, total = run->last - run->first;
+    const int terminal = cli_terminal(), tenth = done * 10 / total != (done - 1) * 10 / total || done == 1;
+    if (terminal ? now - run->last_print < 0.1 && done < total : !tenth) return;
+    char bar[32];
+    run->last_print = now;
+    train_bar(bar, (double)done / (double)total);
+    fprintf(stderr,
+            terminal ? "\rstep %" PRId64 "/%" PRId64 " [%s] loss %.4f, %.0f tokens/s, %.0f s left \033[K"
+                     : "step %" PRId64 "/%" PRId64 " [%s] loss %.4f, %.0f tokens/s, %.0f s left\n",
+            step, run->last, bar, result->loss, spent > 0 ? (double)run->tokens / spent : 0,
+            spent / (double)done * (double)(total - done));
+}
+
+static void train_clear_line(void)
+{
+    if (cli_terminal()) fputs("\r\033[K", stderr);
+}
+
+static void train_describe(const train_run *run, const pco_session *session)
+{
+    int64_t elements, left_out[2];
+    const pco_data *data = pco_trainer_data(run->trainer);
+    const int64_t samples = pco_data_samples(data, PCO_DATA_TRAIN, &left_out[0]),
+                  held_out = pco_data_samples(data, PCO_DATA_HELD_OUT, &left_out[1]);
+    const pco_train_config *config = &run->config;
+    pco_trainer_parameters(run->trainer, &elements);
+    fprintf(stderr, "device      %s, %s\n", pco_session_device_id(session), pco_session_device(session)->name);
+    fprintf(stderr, "model       %" PRId64 " parameters, vocabulary of %u tokens\n", elements,
+            pco_data_vocabulary(data, 1)->count);
+    if (config->data.kind == PCO_DATA_DATES)
+        fprintf(stderr, "data        dates made from seed %" PRIu64 ", %" PRId64 " held out\n", config->seed, held_out);
+    else
+        fprintf(stderr, "data        %s: %" PRId64 " %s, %" PRId64 " held out\n", config->data.file, samples,
+                config->data.kind == PCO_DATA_TEXT ? "windows" : "pairs", held_out);
+    if (left_out[0] + left_out[1])
+        fprintf(stderr, "            %" PRId64 " pairs are longer than %" PRId64 " tokens and left out\n",
+                left_out[0] + left_out[1], config->data.context);
+    if (run->first) fprintf(stderr, "resumed     after step %" PRId64 "\n", run->first);
+}
+
+static pco_status train_evaluate(train_run *run, double *loss, pco_error *err)
+{
+    int64_t tokens;
+    const double begin = cli_seconds();
+    pco_status status = pco_trainer_evaluate(run->trainer, loss, &tokens, err);
+    run->evaluating += cli_seconds() - begin;
+    if (status || tokens == 0) return status;
+    train_clear_line();
+    fprintf(stderr, "step %" PRId64 ": validation loss %.4f, perplexity %.3f, over %" PRId64 " tokens\n",
+            pco_trainer_steps(run->trainer), *loss, exp(*loss), tokens);
+    return PCO_OK;
+}
+
+static pco_status train_save(train_run *run, pco_error *err)
+{
+    const int64_t step = pco_trainer_steps(run->trainer);
+    if (run->saved == step) return PCO_OK;
+    pco_status status = pco_trainer_save(run->trainer, err);
+    if (!status) run->saved = step;
+    return status;
+}
+
+static int train_due(int64_t step, int64_t interval, int64_t last)
+{
+    return interval > 0 && (step % interval == 0 || step == last);
+}
+
+/* Updates until the end, Ctrl-C or an error. */
+static int train_loop(train_run *run)
+{
+    pco_error err = {""};
+    pco_status status = PCO_OK;
+    int64_t step = pco_trainer_steps(run->trainer);
+    while (!status && step < run->last && !cli_interrupted()) {
+        pco_train_result result;
+        status = pco_trainer_step(run->trainer, &result, &err);
+        if (status) break;
+        step = pco_trainer_steps(run->trainer);
+        run->tokens += result.tokens;
+        train_record record = {.step = step,
+                               .tokens = result.tokens,
+                               .loss = result.loss,
+                               .learning_rate = result.learning_rate,
+                               .grad_norm = result.grad_norm,
+                               .seconds = cli_seconds() - run->begin,
+                               .validation_loss = NAN};
+        train_progress(run, &result);
+        if (train_due(step, run->config.evaluation_interval, run->last))
+            status = train_evaluate(run, &record.validation_loss, &err);
+        if (!status && !train_log_write(&run->log, &record)) return CLI_FAILED;
+        if (!status && train_due(step, run->config.checkpoint_interval, run->last)) status = train_save(run, &err);
+    }
+    if (!status) status = train_save(run, &err);
+    train_clear_line();
+    if (status) return cli_fail(&err);
+    const double spent = cli_seconds() - run->begin - run->evaluating;
+    if (cli_interrupted()) fputs("interrupted\n", stderr);
+    fprintf(stderr, "done        %" PRId64 " steps, %" PRId64 " tokens, %.1f s, %.0f tokens/s, %u executables\n",
+            step - run->first, run->tokens, spent, spent > 0 ? (double)run->tokens / spent : 0,
+            pco_trainer_executables(run->trainer));
+    printf("%s\n", run->config.out);
+    return CLI_OK;
+}
+
+static int train_on(train_run *run, pco_session *session)
+{
+    pco_error err = {""};
+    const train_arguments *a = run->arguments;
+    if (pco_trainer_create(session, &run->config, a->resume, &run->trainer, &err)) return cli_fail(&err);
+    run->first = run->saved = pco_trainer_steps(run->trainer);
+    if (!a->resume) run->saved = -1;
+    run->last = a->steps >= 0 ? a->steps : run->config.steps;
+    if (!train_log_open(&run->log, a->log, a->resume ? run->first : -1)) return CLI_FAILED;
+    train_describe(run, session);
+    if (run->first >= run->last && a->resume)
+        fprintf(stderr, "nothing to do: step %" PRId64 " was reached before\n", run->first);
+    cli_watch_interrupt();
+    run->begin = cli_seconds();
+    return train_loop(run);
+}
+
+static int train_parse(int argc, char **argv, train_arguments *a)
+{
+    const char *value;
+    a->overrides.seed = -1;
+    a->steps = -1;
+    for (int i = 1; i < argc; i++) {
+        int m = cli_option(argc, argv, &i, "--device", NULL, &a->device);
+        if (!m) m = cli_option(argc, argv, &i, "--out", NULL, &a->overrides.out);
+        if (!m) m = cli_option(argc, argv, &i, "--data", NULL, &a->overrides.data_file);
+        if (!m && (m = cli_option(argc, argv, &i, "--log", NULL, &a->log)) > 0 && !train_log_check(a->log)) m = -1;
+        if (!m && (m = cli_option(argc, argv, &i, "--resume", NULL, NULL)) > 0) a->resume = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--steps", NULL, &value)) > 0 &&
+            !cli_integer("--steps", value, 0, INT32_MAX, &a->steps))
+            m = -1;
+        if (!m && (m = cli_option(argc, argv, &i, "--seed", NULL, &value)) > 0 &&
+            !cli_integer("--seed", value, 0, INT64_C(1) << 53, &a->overrides.seed))
+            m = -1;
+        if (m < 0) return CLI_USAGE;
+        if (m) continue;
+        if (argv[i][0] == '-' || a->config) return cli_unknown("train", argv[i]);
+        a->config = argv[i];
+    }
+    if (a->config) return CLI_OK;
+    cli_error("train: a config is missing; see portico train --help");
+    return CLI_USAGE;
+}
+
+static int train_run_command(int argc, char **argv)
+{
+    train_arguments arguments = {0};
+    train_run run = {.arguments = &arguments};
+    pco_session *session = NULL;
+    pco_error err = {""};
+    int status = train_parse(argc, argv, &arguments);
+    if (status) return status;
+    if (pco_train_config_load(arguments.config, &arguments.overrides, &run.config, &err)) return cli_fail(&err);
+    pco_registry *registry = cli_registry(&status);
+    if (registry && cli_check_device(registry, arguments.device, &status))
+        status = pco_session_open(registry, arguments.device, &session, &err) ? cli_fail(&err) : train_on(&run, session);
+    train_log_close(&run.log);
+    pco_trainer_destroy(run.trainer);
+    pco_session_close(session);
+    pco_registry_destroy(registry);
+    pco_train_config_release(&run.config);
+    return status;
+}
+
+const cli_command cli_train = {
+    .name = "train",
+    .summary = "trains a model from nothing, on any device",
+    .help = "usage: portico train CONFIG.json [--steps N] [--device D] [--out DIR] [--data FILE] [--log FILE]\n"
+            "                     [--resume] [--seed S]\n\n"
+            "The config names the model, the data, the optimiser and the schedule (docs/training.md). DIR receives\n"
+            "checkpoint.safetensors (weights, optimiser, step), config.json and model.safetensors: it is a model for\n"
+            "portico run, eval and inspect. A checkpoint is whole or not there; a run that ends at any moment loses\n"
+            "the steps since the last one. stdout carries the name of the folder, stderr everything else.\n\n"
+            "  --steps N     stop after update N, counted from the start of the run; the schedule stays as it is\n"
+            "                (default: what the config says)\n"
+            "  --device D    as PORTICO_BACKEND, and before it\n"
+            "  --out DIR     another folder than the config's \"out\"\n"
+            "  --data FILE   another file than the config's\n"
+            "  --log FILE    a record for each step: .csv or .jsonl\n"
+            "  --resume      continue from the checkpoint in DIR, bit by bit as if the run had not stopped; the\n"
+            "                log is continued, too\n"
+            "  --seed S      another seed than the config's\n\n"
+            "Ctrl-C ends the run after a checkpoint, with exit status 0. Exit status: 0 done, 1 failed, 2 wrong usage.\n",
+    .run = train_run_command,
+};

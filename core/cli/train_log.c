@@ -1,0 +1,181 @@
+#include "cli/train_log.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/cli.h"
+#include "cli/model.h"
+#include "formats/json.h"
+
+static const char log_header[] = "step,loss,learning_rate,grad_norm,tokens,seconds,validation_loss\n";
+
+static int log_is_json(const char *path, int *json)
+{
+    const char *dot = strrchr(path, '.');
+    *json = dot && strcmp(dot, ".jsonl") == 0;
+    return dot && (*json || strcmp(dot, ".csv") == 0);
+}
+
+int train_log_check(const char *path)
+{
+    int json;
+    if (log_is_json(path, &json)) return 1;
+    cli_error("%s: a log ends in .csv or .jsonl", path);
+    return 0;
+}
+
+/* The step of a line, or -1. */
+static int64_t log_step(const char *line, int json)
+{
+    int64_t step = -1;
+    if (sscanf(line, json ? "{\"step\":%" SCNd64 : "%" SCNd64, &step) != 1) return -1;
+    return step;
+}
+
+/* Keeps the lines of steps up to `last`, whole ones only. */
+static int log_cut(const char *path, int json, int64_t last)
+{
+    char *text = NULL;
+    size_t size = 0, kept = 0;
+    pco_error err;
+    if (!cli_read_text(path, &text, &size)) return 0;
+    for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
+        int header = !json && at == text;
+        int64_t step = log_step(at, json);
+        if (!header && (step < 0 || step > last)) continue;
+        size_t length = (size_t)(end + 1 - at);
+        memmove(text + kept, at, length);
+        kept += length;
+    }
+    int good = pco_file_write(path, text, kept, &err) == PCO_OK;
+    if (!good) cli_error("%s", err.message);
+    free(text);
+    return good;
+}
+
+int train_log_open(train_log *log, const char *path, int64_t resume_after)
+{
+    *log = (train_log){.path = path};
+    if (!path) return 1;
+    if (!log_is_json(path, &log->json)) return train_log_check(path);
+    const char *slash = strrchr(path, '/');
+    char *folder = slash && slash > path ? strndup(path, (size_t)(slash - path)) : NULL;
+    pco_error err;
+    if (folder && pco_folder_make(folder, &err)) {
+        cli_error("%s", err.message);
+        free(folder);
+        return 0;
+    }
+    free(folder);
+    FILE *there = resume_after >= 0 ? fopen(path, "r") : NULL;
+    if (there) {
+        fclose(there);
+        if (!log_cut(path, log->json, resume_after)) return 0;
+    }
+    log->file = fopen(path, there ? "a" : "w");
+    if (!log->file) {
+        cli_error("%s cannot be written: %s", path, strerror(errno));
+        return 0;
+    }
+    if (!there && !log->json) fputs(log_header, log->file);
+    return 1;
+}
+
+int train_log_write(train_log *log, const train_record *r)
+{
+    if (!log->file) return 1;
+    fprintf(log->file,
+            log->json ? "{\"step\":%" PRId64 ",\"loss\":%.9g,\"learning_rate\":%.9g,\"grad_norm\":%.9g,\"tokens\":%" PRId64
+                        ",\"seconds\":%.3f"
+                      : "%" PRId64 ",%.9g,%.9g,%.9g,%" PRId64 ",%.3f",
+            r->step, r->loss, r->learning_rate, r->grad_norm, r->tokens, r->seconds);
+    if (log->json)
+        fprintf(log->file, isnan(r->validation_loss) ? "}\n" : ",\"validation_loss\":%.9g}\n", r->validation_loss);
+    else
+        fprintf(log->file, isnan(r->validation_loss) ? ",\n" : ",%.9g\n", r->validation_loss);
+    if (fflush(log->file) == 0) return 1;
+    cli_error("%s cannot be written: %s", log->path, strerror(errno));
+    return 0;
+}
+
+void train_log_close(train_log *log)
+{
+    if (log->file) fclose(log->file);
+    log->file = NULL;
+}
+
+/* ---- reading ---- */
+
+static int log_parse_json(const char *line, size_t size, train_record *r)
+{
+    cJSON *root;
+    pco_error err;
+    if (pco_json_parse(line, size, "log", &root, &err)) return 0;
+    const cJSON *step = cJSON_GetObjectItemCaseSensitive(root, "step"),
+                *loss = cJSON_GetObjectItemCaseSensitive(root, "loss"),
+                *validation = cJSON_GetObjectItemCaseSensitive(root, "validation_loss");
+    int good = cJSON_IsNumber(step) && cJSON_IsNumber(loss);
+    if (good) {
+        r->step = (int64_t)step->valuedouble;
+        r->loss = loss->valuedouble;
+        if (cJSON_IsNumber(validation)) r->validation_loss = validation->valuedouble;
+    }
+    cJSON_Delete(root);
+    return good;
+}
+
+static int log_parse_csv(const char *line, train_record *r)
+{
+    char *end;
+    r->step = strtoll(line, &end, 10);
+    if (end == line || *end != ',') return 0;
+    const char *at = end + 1;
+    r->loss = strtod(at, &end);
+    if (end == at || *end != ',') return 0;
+    const char *last = strrchr(line, ','), *text = last + 1;
+    double validation = strtod(text, &end);
+    if (end != text) r->validation_loss = validation;
+    return 1;
+}
+
+int train_log_read(const char *path, train_record **records, uint32_t *count)
+{
+    char *text = NULL;
+    size_t size = 0;
+    int json;
+    uint32_t capacity = 0, line = 0;
+    *records = NULL;
+    *count = 0;
+    if (!train_log_check(path) || !cli_read_text(path, &text, &size)) return 0;
+    log_is_json(path, &json);
+    for (char *at = text, *end; *at; at = end) {
+        train_record r = {.validation_loss = NAN};
+        end = at + strcspn(at, "\n");
+        size_t length = (size_t)(end - at);
+        if (*end) *end++ = 0;
+        line++;
+        if (length == 0 || (!json && line == 1)) continue;
+        if (!(json ? log_parse_json(at, length, &r) : log_parse_csv(at, &r))) {
+            cli_error("%s:%u: the line is no record of a training log", path, line);
+            free(text);
+            return 0;
+        }
+        if (*count == capacity) {
+            train_record *grown = realloc(*records, (capacity = 2 * capacity + 256) * sizeof *grown);
+            if (!grown) {
+                cli_error("out of host memory for %s", path);
+                free(text);
+                return 0;
+            }
+            *records = grown;
+        }
+        (*records)[(*count)++] = r;
+    }
+    free(text);
+    if (*count == 0) cli_error("%s holds no records", path);
+    return *count > 0;
+}

@@ -1,0 +1,91 @@
+/* What the rules of differentiation are written with. One function per op, named in ops.def: it adds the nodes
+ * that give the contribution of one node to the gradients of its operands. */
+#ifndef PCO_GRAPH_GRADIENT_H
+#define PCO_GRAPH_GRADIENT_H
+
+#include "graph/build.h"
+
+struct pco_gradient {
+    pco_graph *graph;
+    pco_node node;                         /* a copy: the graph's list moves while nodes are added */
+    uint32_t upstream[PCO_MAX_OUTPUTS];    /* gradient of each output, PCO_NONE: the loss does not depend on it */
+    unsigned char wanted[PCO_MAX_INPUTS];  /* 1: a gradient of this operand is needed */
+    uint32_t result[PCO_MAX_INPUTS];       /* what the rule fills; PCO_NONE: zero */
+};
+
+#define PCO_GRADIENT(name) void gradient_##name(pco_gradient *g)
+
+/* elementwise (gradient_elementwise.c) */
+PCO_GRADIENT(add);
+PCO_GRADIENT(sub);
+PCO_GRADIENT(mul);
+PCO_GRADIENT(div);
+PCO_GRADIENT(extremum);
+PCO_GRADIENT(pow);
+PCO_GRADIENT(where);
+PCO_GRADIENT(zero);
+PCO_GRADIENT(neg);
+PCO_GRADIENT(abs);
+PCO_GRADIENT(reciprocal);
+PCO_GRADIENT(clamp);
+PCO_GRADIENT(exp);
+PCO_GRADIENT(log);
+PCO_GRADIENT(sqrt);
+PCO_GRADIENT(rsqrt);
+PCO_GRADIENT(sin);
+PCO_GRADIENT(cos);
+PCO_GRADIENT(tanh);
+PCO_GRADIENT(erf);
+PCO_GRADIENT(sigmoid);
+PCO_GRADIENT(cast);
+PCO_GRADIENT(relu);
+PCO_GRADIENT(gelu);
+PCO_GRADIENT(silu);
+PCO_GRADIENT(swiglu);
+PCO_GRADIENT(dropout);
+/* moving data (gradient_move.c) */
+PCO_GRADIENT(broadcast_to);
+PCO_GRADIENT(reshape);
+PCO_GRADIENT(permute);
+PCO_GRADIENT(slice);
+PCO_GRADIENT(concat);
+PCO_GRADIENT(pad);
+PCO_GRADIENT(gather);
+PCO_GRADIENT(gather_along_axis);
+PCO_GRADIENT(scatter_add);
+/* sums (gradient_sums.c) */
+PCO_GRADIENT(matmul);
+PCO_GRADIENT(sum);
+PCO_GRADIENT(mean);
+PCO_GRADIENT(amax);
+/* rows (gradient_rows.c) */
+PCO_GRADIENT(softmax);
+PCO_GRADIENT(log_softmax);
+PCO_GRADIENT(logsumexp);
+PCO_GRADIENT(layer_norm);
+PCO_GRADIENT(rms_norm);
+PCO_GRADIENT(rope);
+PCO_GRADIENT(cross_entropy);
+/* Any composite: its decomposition is added (computed again) and differentiated (gradients.c). */
+PCO_GRADIENT(decomposed);
+
+/* ---- for the rules ---- */
+
+/* Operand i or PCO_NONE. */
+uint32_t gradient_operand(const pco_gradient *g, uint32_t i);
+
+/* Operand i, output i, and the gradient of output i, in f32. */
+uint32_t gradient_in(pco_gradient *g, uint32_t i);
+uint32_t gradient_out(pco_gradient *g, uint32_t i);
+uint32_t gradient_upstream(pco_gradient *g, uint32_t i);
+
+/* Makes `value` (f32) the gradient of operand i: summed over what was broadcast, shaped and typed as the operand. */
+void gradient_give(pco_gradient *g, uint32_t i, uint32_t value);
+
+/* value summed over the dimensions in which `shape` has size 1 or is shorter, as broadcasting's adjoint asks. */
+uint32_t gradient_unbroadcast(pco_graph *graph, uint32_t value, uint32_t rank, const int64_t *shape);
+
+/* The tensor's entry, by value: the table moves while nodes are added. A rank-0 tensor after an error. */
+pco_tensor gradient_tensor(const pco_graph *graph, uint32_t t);
+
+#endif

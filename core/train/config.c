@@ -1,0 +1,296 @@
+#include "train/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+static const char *const config_keys[] = {
+    "model",
+    "data",
+    "optimizer",
+    "schedule",
+    "initialization",
+    "steps",
+    "batch_size",
+    "gradient_accumulation_steps",
+    "seed",
+    "max_grad_norm",
+    "label_smoothing",
+    "checkpoint_interval",
+    "evaluation_interval",
+    "evaluation_batches",
+    "out",
+};
+
+/* Keys that may differ between a run and its continuation. */
+static const char *const config_free[] = {"checkpoint_interval", "evaluation_interval", "evaluation_batches", "out"};
+
+/* Reading goes on after an error without effect: the first one is kept. */
+typedef struct config_reader {
+    const cJSON *object;
+    const char *label;
+    pco_status status;
+    pco_error *err;
+} config_reader;
+
+static int64_t config_int(config_reader *r, const char *key, int64_t least, int64_t most, int64_t fallback)
+{
+    int64_t value = fallback;
+    if (!r->status) r->status = pco_json_int_or(r->object, r->label, key, least, most, fallback, &value, r->err);
+    return value;
+}
+
+static double config_number(config_reader *r, const char *key, double least, double most, double fallback)
+{
+    double value = fallback;
+    if (!r->status) r->status = pco_json_number_or(r->object, r->label, key, least, most, fallback, &value, r->err);
+    return value;
+}
+
+static uint32_t config_enum(config_reader *r, const char *key, const char *const *names, uint32_t count)
+{
+    uint32_t value = 0;
+    if (!r->status) r->status = pco_json_enum_or(r->object, r->label, key, names, count, 0, &value, r->err);
+    return value;
+}
+
+/* The reader of a member object; an absent one reads as an empty one. */
+static config_reader config_member(config_reader *r, const char *key, const char *const *known, uint32_t count)
+{
+    config_reader member = {cJSON_GetObjectItemCaseSensitive(r->object, key), r->label, r->status, r->err};
+    if (!member.status && member.object) {
+        member.status = pco_json_known(member.object, r->label, known, count, r->err);
+        if (member.status) pco_fail_prefix(r->err, member.status, "'%s'", key);
+    }
+    return member;
+}
+
+static void config_optimizer(config_reader *r, pco_optimizer_config *optimizer)
+{
+    static const char *const keys[] = {"type", "beta1", "beta2", "eps", "momentum", "weight_decay", "weight_decay_on"};
+    static const char *const types[] = {"adamw", "sgd"}, *const on[] = {"matrices", "all"};
+    config_reader m = config_member(r, "optimizer", keys, 7);
+    optimizer->type = (pco_optimizer_type)config_enum(&m, "type", types, 2);
+    optimizer->beta1 = config_number(&m, "beta1", 0, 0.999999, 0.9);
+    optimizer->beta2 = config_number(&m, "beta2", 0, 0.999999, 0.999);
+    optimizer->eps = config_number(&m, "eps", 0, 1, 1e-8);
+    optimizer->momentum = config_number(&m, "momentum", 0, 0.999999, 0);
+    optimizer->weight_decay = config_number(&m, "weight_decay", 0, 100, 0.01);
+    optimizer->decay_all = (int)config_enum(&m, "weight_decay_on", on, 2);
+    r->status = m.status;
+}
+
+static void config_schedule(config_reader *r, pco_train_config *config)
+{
+    static const char *const keys[] = {"type", "learning_rate", "min_learning_rate", "warmup_steps"};
+    static const char *const types[] = {"constant", "linear", "cosine", "inverse_sqrt"};
+    config_reader m = config_member(r, "schedule", keys, 4);
+    pco_schedule *schedule = &config->schedule;
+    schedule->type = (pco_schedule_type)config_enum(&m, "type", types, 4);
+    schedule->learning_rate = config_number(&m, "learning_rate", 0, 1e6,
+                                            schedule->type == PCO_SCHEDULE_INVERSE_SQRT ? 1 : 1e-3);
+    schedule->min_learning_rate = config_number(&m, "min_learning_rate", 0, 1e6, 0);
+    schedule->warmup_steps = config_int(&m, "warmup_steps", 0, INT32_MAX, 0);
+    schedule->steps = config->steps;
+    if (!m.status && schedule->type != PCO_SCHEDULE_INVERSE_SQRT && schedule->warmup_steps > config->steps)
+        m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: warmup_steps %lld is above steps %lld", r->label,
+                            (long long)schedule->warmup_steps, (long long)config->steps);
+    r->status = m.status;
+}
+
+static void config_initialization(config_reader *r, pco_initialization *how)
+{
+    static const char *const keys[] = {"type", "std", "embedding_std"};
+    static const char *const types[] = {"pytorch", "xavier", "normal"};
+    config_reader m = config_member(r, "initialization", keys, 3);
+    how->type = (pco_initialization_type)config_enum(&m, "type", types, 3);
+    how->std = config_number(&m, "std", 0, 100, 0.02);
+    how->embedding_std = config_number(&m, "embedding_std", 0, 100, 0);
+    r->status = m.status;
+}
+
+static void config_fields(config_reader *r, pco_train_config *config)
+{
+    config->steps = config_int(r, "steps", 1, INT32_MAX, 1000);
+    config->rows = config_int(r, "batch_size", 1, 1 << 20, 32);
+    config->accumulation = config_int(r, "gradient_accumulation_steps", 1, 1 << 20, 1);
+    config->seed = (uint64_t)config_int(r, "seed", 0, INT64_C(1) << 53, 0);
+    config->max_grad_norm = config_number(r, "max_grad_norm", 0, 1e9, 0);
+    config->label_smoothing = config_number(r, "label_smoothing", 0, 0.999, 0);
+    config->checkpoint_interval = config_int(r, "checkpoint_interval", 0, INT32_MAX, 0);
+    config->evaluation_interval = config_int(r, "evaluation_interval", 0, INT32_MAX, 0);
+    config->evaluation_batches = config_int(r, "evaluation_batches", 0, INT32_MAX, 0);
+    config_optimizer(r, &config->optimizer);
+    config_schedule(r, config);
+    config_initialization(r, &config->initialization);
+}
+
+static pco_status config_out(config_reader *r, const char *override, pco_train_config *config)
+{
+    const char *out = override;
+    pco_status status = PCO_OK;
+    if (!out) status = pco_json_string(r->object, r->label, "out", &out, r->err);
+    if (!status && !(config->out = strdup(out)))
+        status = pco_fail(r->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", r->label);
+    return status;
+}
+
+/* What the command line says instead of the file. */
+static pco_status config_override(cJSON *root, const pco_train_overrides *overrides, const char *path, pco_error *err)
+{
+    cJSON *data = cJSON_GetObjectItemCaseSensitive(root, "data");
+    if (overrides->seed >= 0) {
+        cJSON_DeleteItemFromObjectCaseSensitive(root, "seed");
+        cJSON_AddNumberToObject(root, "seed", (double)overrides->seed);
+    }
+    if (!overrides->data_file) return PCO_OK;
+    char *absolute = realpath(overrides->data_file, NULL);
+    if (!absolute) return pco_fail(err, PCO_ERROR_IO, "%s cannot be opened: %m", overrides->data_file);
+    if (!cJSON_IsObject(data) || !cJSON_GetObjectItemCaseSensitive(data, "file")) {
+        free(absolute);
+        return pco_fail(err, PCO_ERROR_INVALID, "%s: its data come from no file, so --data has no meaning", path);
+    }
+    cJSON_DeleteItemFromObjectCaseSensitive(data, "file");
+    cJSON_AddStringToObject(data, "file", absolute);
+    free(absolute);
+    return PCO_OK;
+}
+
+pco_status pco_train_config_load(const char *path, const pco_train_overrides *overrides, pco_train_config *config,
+                                 pco_error *err)
+{
+    *config = (pco_train_config){0};
+    pco_status status = pco_json_load(path, &config->root, err);
+    if (status) return status;
+    const uint32_t n_keys = sizeof config_keys / sizeof *config_keys;
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("");
+    config_reader reader = {config->root, path, PCO_OK, err};
+    status = pco_json_known(config->root, path, config_keys, n_keys, err);
+    if (!status && !folder) status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    if (!status) status = config_override(config->root, overrides, path, err);
+    config->model = cJSON_GetObjectItemCaseSensitive(config->root, "model");
+    const cJSON *data = cJSON_GetObjectItemCaseSensitive(config->root, "data");
+    if (!status && (!cJSON_IsObject(config->model) || !cJSON_IsObject(data)))
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be an object", path,
+                          cJSON_IsObject(config->model) ? "data" : "model");
+    reader.status = status;
+    config_fields(&reader, config);
+    if (!reader.status) reader.status = config_out(&reader, overrides->out, config);
+    if (!reader.status) reader.status = pco_data_config_read(data, path, folder, &config->data, err);
+    free(folder);
+    if (reader.status) pco_train_config_release(config);
+    return reader.status;
+}
+
+void pco_train_config_release(pco_train_config *config)
+{
+    cJSON_Delete(config->root);
+    pco_data_config_release(&config->data);
+    free(config->out);
+    *config = (pco_train_config){0};
+}
+
+const char *pco_train_config_difference(const cJSON *a, const cJSON *b)
+{
+    const cJSON *sides[2][2] = {{a, b}, {b, a}};
+    for (int side = 0; side < 2; side++) {
+        const cJSON *item;
+        cJSON_ArrayForEach(item, sides[side][0])
+        {
+            int is_free = 0;
+            for (uint32_t i = 0; i < sizeof config_free / sizeof *config_free; i++)
+                is_free |= strcmp(item->string, config_free[i]) == 0;
+            const cJSON *other = cJSON_GetObjectItemCaseSensitive(sides[side][1], item->string);
+            if (!is_free && (!other || !cJSON_Compare(item, other, 1))) return item->string;
+        }
+    }
+    return NULL;
+}
+
+/* ---- the model's config.json ---- */
+
+static void model_add_list(cJSON *document, const char *key, char *const *list, uint32_t count)
+{
+    cJSON *array = cJSON_AddArrayToObject(document, key);
+    for (uint32_t i = 0; array && i < count; i++) cJSON_AddItemToArray(array, cJSON_CreateString(list[i]));
+}
+
+/* Adds a number unless the model says it already. */
+static void model_default(cJSON *document, const char *key, double value)
+{
+    if (!cJSON_GetObjectItemCaseSensitive(document, key)) cJSON_AddNumberToObject(document, key, value);
+}
+
+static pco_status model_vocab_size(cJSON *document, const char *key, const pco_vocabulary *vocabulary, pco_error *err)
+{
+    int64_t said = 0;
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(document, key);
+    if (item && (!pco_json_whole(item, &said) || said != vocabulary->count))
+        return pco_fail(err, PCO_ERROR_FORMAT, "the model's %s does not match the tokenizer, which has %u tokens", key,
+                        vocabulary->count);
+    model_default(document, key, vocabulary->count);
+    return PCO_OK;
+}
+
+static pco_status model_vocabularies(const pco_train_config *config, const pco_data *data, cJSON *document,
+                                     pco_error *err)
+{
+    static const char *const names[3][3] = {{"encoder_vocab_size", "encoder_vocab", "encoder_merges"},
+                                            {"decoder_vocab_size", "decoder_vocab", "decoder_merges"},
+                                            {"vocab_size", "vocab", "merges"}};
+    const int share = config->data.share_vocabulary;
+    const pco_vocabulary *target = pco_data_vocabulary(data, 1), *source = pco_data_vocabulary(data, 0);
+    const pco_tokenizer_special *a = &source->special, *b = &target->special;
+    pco_status status = PCO_OK;
+    if (!share && (a->pad != b->pad || a->bos != b->bos || a->eos != b->eos || source->bpe != target->bpe))
+        return pco_fail(err, PCO_ERROR_FORMAT,
+                        "the two tokenizers must be of one kind and have the same padding, BOS and EOS ids");
+    for (int side = share ? 2 : 0; side < (share ? 3 : 2) && !status; side++) {
+        const pco_vocabulary *vocabulary = side == 0 ? source : target;
+        status = model_vocab_size(document, names[side][0], vocabulary, err);
+        model_add_list(document, names[side][1], vocabulary->tokens, vocabulary->count);
+        if (vocabulary->bpe) model_add_list(document, names[side][2], vocabulary->merges, vocabulary->merge_count);
+    }
+    if (!share && !cJSON_GetObjectItemCaseSensitive(document, "share_embeddings"))
+        cJSON_AddFalseToObject(document, "share_embeddings");
+    const int text = config->data.kind == PCO_DATA_TEXT; /* nothing marks beginning and end of a window */
+    model_default(document, "pad_token_id", text ? -1 : b->pad);
+    model_default(document, "bos_token_id", text ? -1 : b->bos);
+    model_default(document, "eos_token_id", text ? -1 : b->eos);
+    model_default(document, "decoder_start_token_id", text ? -1 : b->bos);
+    return status;
+}
+
+pco_status pco_train_model_config(const pco_train_config *config, const pco_data *data, cJSON **out,
+                                  pco_transformer_config *model, pco_error *err)
+{
+    const int text = config->data.kind == PCO_DATA_TEXT;
+    *out = NULL;
+    cJSON *document = cJSON_Duplicate(config->model, 1);
+    if (!document) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the model's config");
+    if (!cJSON_GetObjectItemCaseSensitive(document, "model_type"))
+        cJSON_AddStringToObject(document, "model_type", "transformer");
+    if (text && !cJSON_GetObjectItemCaseSensitive(document, "is_encoder_decoder"))
+        cJSON_AddFalseToObject(document, "is_encoder_decoder");
+    model_default(document, "max_position_embeddings", (double)config->data.context);
+    pco_status status = model_vocabularies(config, data, document, err);
+    if (!status) status = pco_transformer_config_read(document, "model", model, err);
+    if (!status && model->decoder_only != text)
+        status = pco_fail(err, PCO_ERROR_FORMAT,
+                          text ? "model: a text trains a decoder alone: is_encoder_decoder must be false"
+                               : "model: pairs and dates train an encoder-decoder: is_encoder_decoder must be true");
+    if (!status && !config->data.share_vocabulary && model->share_embeddings)
+        status = pco_fail(err, PCO_ERROR_FORMAT, "model: two vocabularies cannot share_embeddings");
+    if (!status && config->data.context > model->max_position_embeddings)
+        status = pco_fail(err, PCO_ERROR_FORMAT,
+                          "model: max_position_embeddings %lld is below the data's context_length %lld",
+                          (long long)model->max_position_embeddings, (long long)config->data.context);
+    if (status)
+        cJSON_Delete(document);
+    else
+        *out = document;
+    return status;
+}

@@ -1,0 +1,177 @@
+#include "train/graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/gradients.h"
+
+uint32_t pco_train_state_prefixes(const pco_optimizer_config *optimizer, const char *const **prefixes)
+{
+    static const char *const adamw[] = {"adamw.m.", "adamw.v."}, *const sgd[] = {"sgd.velocity."};
+    *prefixes = optimizer->type == PCO_OPTIMIZER_ADAMW ? adamw : sgd;
+    return optimizer->type == PCO_OPTIMIZER_ADAMW ? 2 : 1;
+}
+
+/* Batch in, logits f32 [B,T,V] out. */
+static uint32_t train_forward(const pco_nn *nn, const pco_transformer_config *model, int64_t rows,
+                              int64_t source_length, int64_t target_length)
+{
+    pco_graph *graph = nn->graph;
+    pco_transformer_decoder decoder = {.memory = PCO_NONE,
+                                       .padding = {PCO_NONE, PCO_NONE},
+                                       .positions = PCO_NONE,
+                                       .starts = PCO_NONE,
+                                       .lengths = PCO_NONE};
+    if (!model->decoder_only) {
+        uint32_t source = pco_graph_input(graph, "source", PCO_I32, 2, (int64_t[]){rows, source_length});
+        decoder.padding.lengths = pco_graph_value(graph, "source_lengths", PCO_I32, 1, &rows);
+        decoder.memory = pco_transformer_encode(nn, model, source, &decoder.padding);
+    }
+    uint32_t target = pco_graph_input(graph, "target", PCO_I32, 2, (int64_t[]){rows, target_length});
+    return pco_transformer_decode(nn, model, target, &decoder);
+}
+
+/* The sum of the rows' losses times "loss_scale": f32 [1]. */
+static uint32_t train_loss(const pco_nn *nn, uint32_t logits, double smoothing, int64_t rows, int64_t target_length)
+{
+    pco_graph *graph = nn->graph;
+    uint32_t labels = pco_graph_input(graph, "labels", PCO_I32, 2, (int64_t[]){rows, target_length});
+    uint32_t scale = pco_graph_value(graph, "loss_scale", PCO_F32, 1, (int64_t[]){1});
+    pco_graph_scope(graph, "loss");
+    pco_cross_entropy_attrs attrs = {.ignore_index = PCO_DATA_IGNORE, .label_smoothing = smoothing};
+    uint32_t loss = pco_graph_add(graph, PCO_OP_CROSS_ENTROPY, &attrs, (uint32_t[]){logits, labels}, 2, NULL);
+    loss = pco_reshape(graph, loss, 1, (int64_t[]){rows * target_length});
+    loss = pco_reduce(graph, PCO_OP_SUM, loss, 0, 1);
+    return pco_binary(graph, PCO_OP_MUL, loss, scale);
+}
+
+static uint32_t train_state(const pco_nn *nn, const char *prefix, const pco_nn_parameter *parameter)
+{
+    return pco_graph_state(nn->graph, pco_nn_name(nn, "%s%s", prefix, parameter->name), PCO_F32, parameter->rank,
+                           parameter->shape);
+}
+
+/* The update of every parameter, from gradients[]. */
+static void train_update(const pco_nn *nn, const pco_optimizer_config *optimizer, double max_norm,
+                         const uint32_t *gradients)
+{
+    pco_graph *graph = nn->graph;
+    const pco_nn_training *training = nn->training;
+    const int adamw = optimizer->type == PCO_OPTIMIZER_ADAMW;
+    uint32_t run = pco_graph_value(graph, "run", PCO_F32, 1, (int64_t[]){adamw ? 3 : 1});
+    pco_graph_scope(graph, "optimizer");
+    uint32_t norm = pco_global_norm(graph, gradients, training->count);
+    uint32_t scale = pco_clip_scale(graph, norm, max_norm);
+    pco_graph_output(graph, norm, "grad_norm");
+    for (uint32_t i = 0; i < training->count; i++) {
+        const pco_nn_parameter *p = &training->items[i];
+        const double decay = optimizer->decay_all || p->rank >= 2 ? optimizer->weight_decay : 0;
+        const char *const *prefixes;
+        pco_train_state_prefixes(optimizer, &prefixes);
+        uint32_t first = train_state(nn, prefixes[0], p);
+        pco_graph_scope(graph, "optimizer.%s", p->name);
+        if (adamw) {
+            pco_adamw_attrs attrs = {.beta1 = optimizer->beta1,
+                                     .beta2 = optimizer->beta2,
+                                     .eps = optimizer->eps,
+                                     .weight_decay = decay};
+            uint32_t second = train_state(nn, prefixes[1], p);
+            uint32_t inputs[] = {p->tensor, first, second, gradients[i], run, scale};
+            pco_graph_add(graph, PCO_OP_ADAMW, &attrs, inputs, 6, NULL);
+        } else {
+            pco_sgd_attrs attrs = {.momentum = optimizer->momentum, .weight_decay = decay};
+            uint32_t inputs[] = {p->tensor, first, gradients[i], run, scale};
+            pco_graph_add(graph, PCO_OP_SGD, &attrs, inputs, 5, NULL);
+        }
+    }
+}
+
+/* The state in which a parameter's gradients are summed: [1,elements], because writes count along dimension 1. */
+static uint32_t train_gradient_state(const pco_nn *nn, const pco_nn_parameter *parameter, int64_t *elements)
+{
+    *elements = 1;
+    for (uint32_t i = 0; i < parameter->rank; i++) *elements *= parameter->shape[i];
+    return pco_graph_state(nn->graph, pco_nn_name(nn, "gradient.%s", parameter->name), PCO_F32, 2,
+                           (int64_t[]){1, *elements});
+}
+
+static void train_accumulate(const pco_nn *nn, const uint32_t *gradients)
+{
+    pco_graph *graph = nn->graph;
+    const int32_t zero = 0;
+    uint32_t keep = pco_graph_value(graph, "keep", PCO_F32, 1, (int64_t[]){1});
+    uint32_t first = pco_graph_constant_copy(graph, "first", PCO_I32, 1, (int64_t[]){1}, &zero);
+    pco_graph_scope(graph, "accumulate");
+    for (uint32_t i = 0; i < nn->training->count; i++) {
+        int64_t elements;
+        uint32_t state = train_gradient_state(nn, &nn->training->items[i], &elements);
+        uint32_t kept = pco_binary(graph, PCO_OP_MUL, state, keep);
+        uint32_t more = pco_reshape(graph, gradients[i], 2, (int64_t[]){1, elements});
+        pco_state_write(graph, state, pco_binary(graph, PCO_OP_ADD, kept, more), first, 1);
+    }
+}
+
+static void train_apply(const pco_nn *nn, const pco_train_config *config, uint32_t *gradients)
+{
+    for (uint32_t i = 0; i < nn->training->count; i++) {
+        pco_nn_parameter *p = &nn->training->items[i];
+        int64_t elements;
+        p->tensor = pco_graph_state(nn->graph, p->name, PCO_F32, p->rank, p->shape);
+        gradients[i] = pco_reshape(nn->graph, train_gradient_state(nn, p, &elements), p->rank, p->shape);
+    }
+    train_update(nn, &config->optimizer, config->max_grad_norm, gradients);
+}
+
+/* Every float tensor that a node makes becomes an output of its own name. */
+static void train_show_all(pco_graph *graph)
+{
+    const uint32_t count = graph->n_tensors;
+    for (uint32_t t = 0; t < count && !graph->status; t++) {
+        const pco_tensor *x = &graph->tensors[t];
+        if (x->kind != PCO_KIND_TRANSIENT || x->dtype != PCO_F32 || x->alias != PCO_NONE) continue;
+        pco_graph_output(graph, t, x->name);
+    }
+}
+
+static void train_dropout(const pco_nn *nn, const pco_transformer_config *model, pco_train_stage stage)
+{
+    pco_nn_training *training = nn->training;
+    training->streams = 0;
+    training->dropout = stage == PCO_TRAIN_EVALUATE ? 0 : model->dropout;
+    if (training->dropout <= 0) return;
+    training->seed = pco_graph_value(nn->graph, "dropout_seed", PCO_I32, 1, (int64_t[]){2});
+    training->offset = pco_graph_value(nn->graph, "dropout_offset", PCO_I32, 1, (int64_t[]){2});
+}
+
+void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco_transformer_config *model,
+                     pco_train_stage stage, int64_t rows, int64_t source_length, int64_t target_length)
+{
+    pco_graph *graph = nn->graph;
+    uint32_t loss = PCO_NONE;
+    if (stage != PCO_TRAIN_APPLY) {
+        train_dropout(nn, model, stage);
+        uint32_t logits = train_forward(nn, model, rows, source_length, target_length);
+        loss = train_loss(nn, logits, stage == PCO_TRAIN_EVALUATE ? 0 : config->label_smoothing, rows, target_length);
+    }
+    if (stage == PCO_TRAIN_EVALUATE) {
+        pco_graph_output(graph, loss, "loss");
+        return;
+    }
+    const uint32_t count = nn->training->count;
+    uint32_t *gradients = calloc(2 * (size_t)count + 2, sizeof *gradients), *parameters = gradients + count + 1;
+    if (!gradients) {
+        pco_graph_fail(graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for gradients");
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) parameters[i] = nn->training->items[i].tensor;
+    pco_error err;
+    if (stage == PCO_TRAIN_APPLY) {
+        train_apply(nn, config, gradients);
+    } else if (!graph->status && pco_gradients(graph, loss, parameters, count, gradients, &err) == PCO_OK) {
+        if (stage == PCO_TRAIN_STEP) train_update(nn, &config->optimizer, config->max_grad_norm, gradients);
+        if (stage == PCO_TRAIN_ACCUMULATE) train_accumulate(nn, gradients);
+        pco_graph_output(graph, loss, "loss");
+        if (stage == PCO_TRAIN_DIAGNOSE) train_show_all(graph);
+    }
+    free(gradients);
+}

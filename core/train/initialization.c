@@ -1,0 +1,71 @@
+#include "train/initialization.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "train/random.h"
+
+/* Does the name end in, or contain, that part? */
+static int init_ends(const char *name, const char *part)
+{
+    size_t size = strlen(name), end = strlen(part);
+    return size >= end && strcmp(name + size - end, part) == 0;
+}
+
+static int init_is_norm(const char *name)
+{
+    return strstr(name, "layer_norm.") != NULL;
+}
+
+static int init_is_embedding(const char *name)
+{
+    return strcmp(name, "shared.weight") == 0 || strstr(name, "embed_tokens.") != NULL;
+}
+
+/* Uniform in [-1, 1), a multiple of 2^-23: exact in f32. */
+static double init_uniform(const pco_philox *block, int word)
+{
+    return ((double)(block->word[word] >> 8) * 0x1p-24 - 0.5) * 2;
+}
+
+/* Two uniform words to a normal number (Box & Muller 1958); the first is never 0. */
+static double init_normal(uint32_t a, uint32_t b)
+{
+    const double two_pi = 6.28318530717958647692;
+    return sqrt(-2 * log(((double)a + 1) * 0x1p-32)) * cos(two_pi * ((double)b * 0x1p-32));
+}
+
+void pco_initialize(const pco_initialization *how, uint64_t seed, const pco_nn_parameter *parameter, int64_t layers,
+                    float *values)
+{
+    const char *name = parameter->name;
+    const int matrix = parameter->rank >= 2;
+    const double out = (double)parameter->shape[0], in = matrix ? (double)parameter->shape[1] : out;
+    int64_t count = 1;
+    for (uint32_t i = 0; i < parameter->rank; i++) count *= parameter->shape[i];
+    double bound = 0, std = 0;
+    if (init_is_norm(name)) {
+        for (int64_t i = 0; i < count; i++) values[i] = init_ends(name, ".weight");
+        return;
+    }
+    if (init_is_embedding(name))
+        std = how->embedding_std > 0 ? how->embedding_std : 1 / sqrt(in);
+    else if (matrix && how->type == PCO_INITIALIZATION_NORMAL)
+        std = how->std / (init_ends(name, "out_proj.weight") || init_ends(name, "fc2.weight") ||
+                                  init_ends(name, "down_proj.weight")
+                              ? sqrt(2 * (double)(layers ? layers : 1))
+                              : 1);
+    else if (matrix)
+        bound = how->type == PCO_INITIALIZATION_XAVIER ? sqrt(6 / (in + out)) : 1 / sqrt(in);
+    if (std == 0 && bound == 0) {
+        for (int64_t i = 0; i < count; i++) values[i] = 0;
+        return;
+    }
+    const uint64_t key = seed ^ pco_hash(PCO_HASH_START, name, strlen(name));
+    for (int64_t i = 0; i < count; i++) {
+        pco_philox r = pco_random_block(key, PCO_RANDOM_WEIGHTS, 0, (uint64_t)(std > 0 ? i / 2 : i / 4));
+        int k = (int)(i % 2) * 2;
+        values[i] = (float)(std > 0 ? std * init_normal(r.word[k], r.word[k + 1]) : bound * init_uniform(&r, i % 4));
+    }
+}

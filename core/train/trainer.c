@@ -1,0 +1,344 @@
+#include "train/trainer_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+
+pco_status trainer_no_memory(pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for training");
+}
+
+int64_t trainer_elements(const pco_nn_parameter *parameter)
+{
+    int64_t elements = 1;
+    for (uint32_t i = 0; i < parameter->rank; i++) elements *= parameter->shape[i];
+    return elements;
+}
+
+/* ---- executables ---- */
+
+static void trainer_handles(trainer_stage *stage)
+{
+    const struct {
+        uint32_t *handle;
+        const char *name;
+    } names[] = {{&stage->source, "source"},
+                 {&stage->source_lengths, "source_lengths"},
+                 {&stage->target, "target"},
+                 {&stage->labels, "labels"},
+                 {&stage->loss_scale, "loss_scale"},
+                 {&stage->run, "run"},
+                 {&stage->keep, "keep"},
+                 {&stage->dropout_seed, "dropout_seed"},
+                 {&stage->dropout_offset, "dropout_offset"},
+                 {&stage->loss, "loss"},
+                 {&stage->grad_norm, "grad_norm"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        *names[i].handle = pco_executable_tensor(stage->executable, names[i].name);
+}
+
+static pco_status trainer_build(pco_trainer *trainer, trainer_stage *stage, pco_error *err)
+{
+    static const char *const words[] = {"training", "training", "the update", "evaluation", "diagnosis"};
+    char name[96];
+    snprintf(name, sizeof name, "%s, %" PRId64 " x %" PRId64 " tokens", words[stage->kind], trainer->config->rows,
+             stage->target_length);
+    const pco_executable_params params = {.name = name};
+    pco_graph *graph = pco_graph_create();
+    if (!graph) return trainer_no_memory(err);
+    const pco_nn nn = {.graph = graph, .training = &trainer->training};
+    pco_train_build(&nn, trainer->config, &trainer->model, stage->kind, trainer->config->rows, stage->source_length,
+                    stage->target_length);
+    pco_status status = pco_graph_check(graph, err);
+    if (!status) status = pco_executable_create(trainer->session, graph, &params, &stage->executable, err);
+    pco_graph_destroy(graph);
+    if (!status) trainer_handles(stage);
+    return status;
+}
+
+pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const pco_data_batch *batch,
+                             trainer_stage **out, pco_error *err)
+{
+    const int64_t source = batch ? batch->source_length : 0, target = batch ? batch->target_length : 0;
+    for (uint32_t i = 0; i < trainer->n_stages; i++) {
+        trainer_stage *stage = *out = trainer->stages[i];
+        if (stage->kind == kind && stage->source_length == source && stage->target_length == target) return PCO_OK;
+    }
+    if (trainer->n_stages == trainer->stage_capacity) {
+        uint32_t capacity = 2 * trainer->stage_capacity + 8;
+        trainer_stage **grown = realloc(trainer->stages, capacity * sizeof *grown);
+        if (!grown) return trainer_no_memory(err);
+        trainer->stages = grown;
+        trainer->stage_capacity = capacity;
+    }
+    trainer_stage *stage = *out = calloc(1, sizeof *stage);
+    if (!stage) return trainer_no_memory(err);
+    *stage = (trainer_stage){.kind = kind, .source_length = source, .target_length = target};
+    pco_status status = trainer_build(trainer, stage, err);
+    if (status) {
+        pco_executable_destroy(stage->executable);
+        free(stage);
+        return status;
+    }
+    trainer->stages[trainer->n_stages++] = stage;
+    return PCO_OK;
+}
+
+static pco_status trainer_write(trainer_stage *stage, uint32_t handle, const void *data, uint64_t bytes, pco_error *err)
+{
+    return handle == PCO_NONE ? PCO_OK : pco_executable_write(stage->executable, handle, data, bytes, err);
+}
+
+pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch, float scale,
+                               int64_t index, pco_error *err)
+{
+    const uint64_t seed = trainer->config->seed;
+    const int32_t dropout_seed[2] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32)},
+                  offset[2] = {(int32_t)(uint32_t)index, (int32_t)(uint32_t)((uint64_t)index >> 32)};
+    const uint64_t rows = (uint64_t)batch->rows * sizeof(int32_t), target = rows * (uint64_t)batch->target_length;
+    pco_status status = trainer_write(stage, stage->target, batch->target, target, err);
+    if (!status) status = trainer_write(stage, stage->labels, batch->labels, target, err);
+    if (!status)
+        status = trainer_write(stage, stage->source, batch->source, rows * (uint64_t)batch->source_length, err);
+    if (!status) status = trainer_write(stage, stage->source_lengths, batch->source_lengths, rows, err);
+    if (!status) status = trainer_write(stage, stage->loss_scale, &scale, sizeof scale, err);
+    if (!status) status = trainer_write(stage, stage->dropout_seed, dropout_seed, sizeof dropout_seed, err);
+    if (!status) status = trainer_write(stage, stage->dropout_offset, offset, sizeof offset, err);
+    return status;
+}
+
+static pco_status trainer_read(const trainer_stage *stage, uint32_t handle, double *value, pco_error *err)
+{
+    float read = 0;
+    pco_status status = pco_executable_read(stage->executable, handle, &read, sizeof read, err);
+    *value = (double)read;
+    return status;
+}
+
+/* ---- an update ---- */
+
+/* The rate and the corrections of AdamW's moments (Kingma & Ba 2015, algorithm 1), in double. */
+static pco_status trainer_write_run(pco_trainer *trainer, trainer_stage *stage, double rate, pco_error *err)
+{
+    const pco_optimizer_config *optimizer = &trainer->config->optimizer;
+    const double t = (double)trainer->step + 1;
+    const float run[3] = {(float)rate, (float)(1 - pow(optimizer->beta1, t)), (float)(1 - pow(optimizer->beta2, t))};
+    const uint64_t values = optimizer->type == PCO_OPTIMIZER_ADAMW ? 3 : 1;
+    return pco_executable_write(stage->executable, stage->run, run, values * sizeof *run, err);
+}
+
+static pco_status trainer_one_batch(pco_trainer *trainer, pco_train_result *result, pco_error *err)
+{
+    pco_data_batch batch;
+    trainer_stage *stage;
+    pco_data_read(trainer->data, PCO_DATA_TRAIN, trainer->step, &batch);
+    result->tokens = batch.tokens;
+    pco_status status = trainer_stage_for(trainer, PCO_TRAIN_STEP, &batch, &stage, err);
+    if (!status)
+        status = trainer_write_batch(trainer, stage, &batch, 1 / (float)batch.tokens, trainer->step, err);
+    if (!status) status = trainer_write_run(trainer, stage, result->learning_rate, err);
+    if (!status) status = pco_executable_run(stage->executable, err);
+    if (!status) status = trainer_read(stage, stage->loss, &result->loss, err);
+    if (!status) status = trainer_read(stage, stage->grad_norm, &result->grad_norm, err);
+    return status;
+}
+
+/* The mean is over the labels of all batches together, as if they were one. */
+static pco_status trainer_many_batches(pco_trainer *trainer, pco_train_result *result, pco_error *err)
+{
+    const int64_t count = trainer->config->accumulation, first = trainer->step * count;
+    pco_data_batch batch;
+    trainer_stage *stage;
+    pco_status status = PCO_OK;
+    for (int64_t i = 0; i < count; i++) {
+        pco_data_read(trainer->data, PCO_DATA_TRAIN, first + i, &batch);
+        result->tokens += batch.tokens;
+    }
+    for (int64_t i = 0; i < count && !status; i++) {
+        const float keep = i > 0;
+        double loss = 0;
+        pco_data_read(trainer->data, PCO_DATA_TRAIN, first + i, &batch);
+        status = trainer_stage_for(trainer, PCO_TRAIN_ACCUMULATE, &batch, &stage, err);
+        if (!status)
+            status = trainer_write_batch(trainer, stage, &batch, 1 / (float)result->tokens, first + i, err);
+        if (!status) status = trainer_write(stage, stage->keep, &keep, sizeof keep, err);
+        if (!status) status = pco_executable_run(stage->executable, err);
+        if (!status) status = trainer_read(stage, stage->loss, &loss, err);
+        result->loss += loss;
+    }
+    if (!status) status = trainer_stage_for(trainer, PCO_TRAIN_APPLY, NULL, &stage, err);
+    if (!status) status = trainer_write_run(trainer, stage, result->learning_rate, err);
+    if (!status) status = pco_executable_run(stage->executable, err);
+    if (!status) status = trainer_read(stage, stage->grad_norm, &result->grad_norm, err);
+    return status;
+}
+
+pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_error *err)
+{
+    *result = (pco_train_result){.learning_rate = pco_schedule_rate(&trainer->schedule, trainer->step + 1)};
+    pco_status status = trainer->config->accumulation == 1 ? trainer_one_batch(trainer, result, err)
+                                                           : trainer_many_batches(trainer, result, err);
+    if (status) return status;
+    if (!isfinite(result->loss) || !isfinite(result->grad_norm))
+        return trainer_diagnose(trainer, result->loss, result->grad_norm, err);
+    trainer->step++;
+    return PCO_OK;
+}
+
+pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tokens, pco_error *err)
+{
+    int64_t batches = pco_data_batches(trainer->data, PCO_DATA_HELD_OUT), most = trainer->config->evaluation_batches;
+    double sum = 0;
+    pco_status status = PCO_OK;
+    *tokens = 0;
+    if (most && batches > most) batches = most;
+    for (int64_t i = 0; i < batches && !status; i++) {
+        pco_data_batch batch;
+        trainer_stage *stage;
+        double part = 0;
+        pco_data_read(trainer->data, PCO_DATA_HELD_OUT, i, &batch);
+        status = trainer_stage_for(trainer, PCO_TRAIN_EVALUATE, &batch, &stage, err);
+        if (!status) status = trainer_write_batch(trainer, stage, &batch, 1, 0, err);
+        if (!status) status = pco_executable_run(stage->executable, err);
+        if (!status) status = trainer_read(stage, stage->loss, &part, err);
+        sum += part;
+        *tokens += batch.tokens;
+    }
+    *loss = *tokens ? sum / (double)*tokens : NAN;
+    return status;
+}
+
+/* ---- creating ---- */
+
+static int64_t trainer_layers(const pco_transformer_config *model, const char *name)
+{
+    return model->layers[strncmp(name, "encoder.", 8) == 0 ? PCO_ENCODER : PCO_DECODER];
+}
+
+static pco_status trainer_initialize(pco_trainer *trainer, pco_error *err)
+{
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; i < trainer->training.count && !status; i++) {
+        const pco_nn_parameter *p = &trainer->training.items[i];
+        const uint64_t bytes = (uint64_t)trainer_elements(p) * sizeof(float);
+        float *values = malloc(bytes ? bytes : 1);
+        if (!values) return trainer_no_memory(err);
+        pco_initialize(&trainer->config->initialization, trainer->config->seed, p,
+                       trainer_layers(&trainer->model, p->name), values);
+        status = pco_session_write_state(trainer->session, p->name, values, bytes, err);
+        free(values);
+    }
+    return status;
+}
+
+static pco_status trainer_open(pco_trainer *trainer, pco_error *err)
+{
+    const pco_train_config *config = trainer->config;
+    pco_status status = pco_data_open(&config->data, config->seed, config->rows, &trainer->data, err);
+    if (!status) status = pco_train_model_config(config, trainer->data, &trainer->document, &trainer->model, err);
+    if (status) return status;
+    trainer->schedule = config->schedule;
+    trainer->schedule.d_model = trainer->model.d_model;
+    const pco_data_ids ids = {.pad = trainer->model.pad_token_id,
+                              .eos = trainer->model.eos_token_id,
+                              .decoder_start = trainer->model.decoder_start_token_id,
+                              .add_eos_to_source = trainer->model.add_eos_to_source};
+    return pco_data_encode(trainer->data, &ids, err);
+}
+
+pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, int resume, pco_trainer **out,
+                              pco_error *err)
+{
+    *out = NULL;
+    pco_trainer *trainer = calloc(1, sizeof *trainer);
+    if (!trainer) return trainer_no_memory(err);
+    trainer->config = config;
+    trainer->session = session;
+    pco_status status = PCO_OK;
+    const int there = trainer_has_checkpoint(trainer);
+    if (there && !resume)
+        status = pco_fail(err, PCO_ERROR_INVALID,
+                          "%s holds a run already; --resume continues it, and --out takes another folder", config->out);
+    else if (!there && resume)
+        status = pco_fail(err, PCO_ERROR_NOT_FOUND, "%s holds no checkpoint to resume; start without --resume",
+                          config->out);
+    if (!status) status = trainer_open(trainer, err);
+    if (!status) {
+        pco_data_batch batch;
+        trainer_stage *stage;
+        const int one = config->accumulation == 1;
+        pco_data_read(trainer->data, PCO_DATA_TRAIN, 0, &batch);
+        status = trainer_stage_for(trainer, one ? PCO_TRAIN_STEP : PCO_TRAIN_ACCUMULATE, &batch, &stage, err);
+        if (!status && !one) status = trainer_stage_for(trainer, PCO_TRAIN_APPLY, NULL, &stage, err);
+    }
+    if (!status) status = resume ? trainer_load(trainer, err) : trainer_initialize(trainer, err);
+    if (status) {
+        pco_trainer_destroy(trainer);
+        return status;
+    }
+    *out = trainer;
+    return PCO_OK;
+}
+
+void pco_trainer_destroy(pco_trainer *trainer)
+{
+    if (!trainer) return;
+    for (uint32_t i = 0; i < trainer->n_stages; i++) {
+        pco_executable_destroy(trainer->stages[i]->executable);
+        free(trainer->stages[i]);
+    }
+    free(trainer->stages);
+    pco_nn_training_release(&trainer->training);
+    pco_data_close(trainer->data);
+    cJSON_Delete(trainer->document);
+    free(trainer);
+}
+
+/* ---- what it is ---- */
+
+int64_t pco_trainer_steps(const pco_trainer *trainer)
+{
+    return trainer->step;
+}
+
+int64_t pco_trainer_batches(const pco_trainer *trainer)
+{
+    return trainer->step * trainer->config->accumulation;
+}
+
+uint32_t pco_trainer_executables(const pco_trainer *trainer)
+{
+    return trainer->n_stages;
+}
+
+const pco_data *pco_trainer_data(const pco_trainer *trainer)
+{
+    return trainer->data;
+}
+
+const pco_transformer_config *pco_trainer_model(const pco_trainer *trainer)
+{
+    return &trainer->model;
+}
+
+const pco_nn_training *pco_trainer_parameters(const pco_trainer *trainer, int64_t *elements)
+{
+    *elements = 0;
+    for (uint32_t i = 0; i < trainer->training.count; i++) *elements += trainer_elements(&trainer->training.items[i]);
+    return &trainer->training;
+}
+
+pco_status pco_trainer_read(const pco_trainer *trainer, const char *name, float *values, int64_t count, pco_error *err)
+{
+    return pco_session_read_state(trainer->session, name, values, (uint64_t)count * sizeof *values, err);
+}
+
+pco_executable_stats pco_trainer_inspect(const pco_trainer *trainer)
+{
+    return pco_executable_inspect(trainer->stages[trainer->n_stages - 1]->executable);
+}

@@ -1,0 +1,50 @@
+/* What the files of the trainer know of each other. */
+#ifndef PCO_TRAIN_TRAINER_INTERNAL_H
+#define PCO_TRAIN_TRAINER_INTERNAL_H
+
+#include "train/graph.h"
+#include "train/trainer.h"
+
+/* An executable for one shape of batch; handles are PCO_NONE where the graph has no such tensor. */
+typedef struct trainer_stage {
+    pco_train_stage kind;
+    int64_t source_length, target_length;
+    pco_executable *executable;
+    uint32_t source, source_lengths, target, labels, loss_scale, run, keep, dropout_seed, dropout_offset;
+    uint32_t loss, grad_norm;
+} trainer_stage;
+
+struct pco_trainer {
+    const pco_train_config *config;
+    pco_session *session;
+    pco_transformer_config model;
+    pco_schedule schedule; /* the config's, with the model's width */
+    cJSON *document;       /* of config.json */
+    pco_data *data;
+    pco_nn_training training;
+    trainer_stage **stages;
+    uint32_t n_stages, stage_capacity;
+    int64_t step;
+};
+
+/* trainer.c */
+int64_t trainer_elements(const pco_nn_parameter *parameter);
+pco_status trainer_no_memory(pco_error *err);
+pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const pco_data_batch *batch,
+                             trainer_stage **stage, pco_error *err);
+/* Writes a batch and the values that belong to it. */
+pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch, float scale,
+                               int64_t index, pco_error *err);
+
+/* diagnose.c: runs the batches of the update that failed once more, on the parameters as they are, and names the first
+ * tensor that is not finite. Returns INVALID. */
+pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, pco_error *err);
+
+/* checkpoint.c: the path of a file of the run, malloc'ed; NULL without memory. */
+char *trainer_path(const pco_trainer *trainer, const char *name);
+/* Is there a checkpoint in the folder? */
+int trainer_has_checkpoint(const pco_trainer *trainer);
+/* Puts the checkpoint's values into the states, which exist. */
+pco_status trainer_load(pco_trainer *trainer, pco_error *err);
+
+#endif

@@ -1,0 +1,143 @@
+#!/bin/bash
+# `portico train`, `eval`, `plot` and `tokenizer` from outside: what they write, how they resume, and what they say of
+# bad input.
+#
+#   test_train.sh PORTICO SOURCE
+#
+# PORTICO: the program. SOURCE: the source folder. Everything runs on cpu:native. Prints one line per check; exits 1 if
+# one failed.
+set -u
+[ $# -ge 2 ] || { echo "usage: $0 PORTICO SOURCE"; exit 2; }
+portico=$(realpath "$1")
+source=$(realpath "$2")
+. "$source/tests/cli/checks.sh"
+export PORTICO_BACKEND=cpu:native
+cd "$work" || exit 2
+
+# same NAME FILE FILE
+same() { if cmp -s "$2" "$3"; then ok "$1"; else bad "$1" "$2 and $3 differ"; fi; }
+
+# config NAME DATA [FIELDS]: a small run that goes to the folder NAME
+config() {
+    cat > "$1.json" << JSON
+{"model": {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+  "decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24, "normalize_before": true,
+  "final_norm": true, "scale_embedding": true, "add_eos_to_source": true, "dropout": 0.1},
+ "data": $2, "schedule": {"type": "cosine", "learning_rate": 0.01, "warmup_steps": 2}, "max_grad_norm": 1,
+ "steps": 12, "batch_size": 4, "seed": 3, "out": "$1"${3:+, $3}}
+JSON
+}
+
+printf 'low\twol\tx\nlower\trewol\nnewest\ttsewen\nw\tw\nwest\ttsew\nlot\ttol\nten\tnet\nstew\twets\n' > pairs.tsv
+for i in $(seq 40); do echo "the cat sat on the mat, $((i * 7 % 10)) times"; done > text.txt
+pairs='{"kind": "pairs", "file": "pairs.tsv", "held_out": 0.3, "context_length": 8, "tokenizer": {"kind": "char"}}'
+dates='{"kind": "dates", "source_buckets": [40], "target_buckets": [11], "held_out_count": 4}'
+
+# ---- a run, and the same in two parts ----
+config whole "$pairs" '"evaluation_interval": 6'
+run train whole.json --log whole.csv; status "train" 0
+says "train: stdout names the folder" out '^whole$'; says "train: plain lines" err '^step 12/12 .* loss [0-9.]+, [0-9]+ tokens/s'
+says "train: validation" err 'step 6: validation loss'
+for file in config.json model.safetensors checkpoint.safetensors; do
+    if [ -s "whole/$file" ]; then ok "train wrote $file"; else bad "train" "no whole/$file"; fi
+done
+config parts "$pairs" '"evaluation_interval": 6'
+run train parts.json --steps 6 --log parts.csv; status "train --steps" 0
+echo '8,0.1,0.1,0.1,4,0.1,' >> parts.csv # a step that the checkpoint does not know
+run train parts.json --resume --log parts.csv; status "train --resume" 0
+says "train --resume: from where" err '^resumed +after step 6'
+same "resumed weights" whole/model.safetensors parts/model.safetensors
+cut -d, -f1-5,7 whole.csv > a; cut -d, -f1-5,7 parts.csv > b; same "resumed log" a b
+run train parts.json --resume; status "resuming what is done" 0; says "it says so" err 'nothing to do'
+run train parts.json; status "a folder that holds a run" 1; says "it says what to do" err '--resume continues it'
+run train parts.json --resume --seed 9; status "resuming with another seed" 1; says "it names the key" err "'seed' differs"
+run train parts.json --resume --out nowhere; status "resuming nothing" 1; says "it names the folder" err 'nowhere holds no checkpoint'
+
+# ---- kill -9 at any moment ----
+config killed "$dates" '"checkpoint_interval": 5'
+sed -i 's/"steps": 12/"steps": 100000/' killed.json
+"$portico" train killed.json > out 2> err & pid=$!
+for _ in $(seq 200); do [ -f killed/checkpoint.safetensors ] && break; sleep 0.05; done
+sleep 0.3; kill -9 $pid; wait $pid 2> /dev/null
+run train killed.json --resume --steps 1; status "resuming after kill -9" 0
+says "it begins at a checkpoint" err '^resumed +after step [0-9]*[05]$'
+head -c 5000 killed/checkpoint.safetensors > cut; mv cut killed/checkpoint.safetensors
+run train killed.json --resume; status "a truncated checkpoint" 1; says "it is named" err 'killed/checkpoint.safetensors'
+
+# ---- a full disk: files cannot grow beyond 16 KiB; the last checkpoint stays ----
+config full "$pairs" '"checkpoint_interval": 1'
+run train full.json --steps 1; cp full/checkpoint.safetensors kept
+(trap '' XFSZ; ulimit -f 16; timeout 100 "$portico" train full.json --resume > "$work/out" 2> "$work/err"; echo $? > code)
+status=$(cat code); status "a full disk" 1; says "it names the file" err 'full/checkpoint.safetensors'
+same "the last checkpoint stays" full/checkpoint.safetensors kept
+
+# ---- Ctrl-C ----
+config stopped "$dates"
+sed -i 's/"steps": 12/"steps": 100000/' stopped.json
+(set -m; "$portico" train stopped.json > out 2> err & pid=$!
+ for _ in $(seq 200); do grep -q '^step' err && break; sleep 0.05; done
+ kill -INT $pid; wait $pid; echo $? > code)
+status=$(cat code); status "Ctrl-C" 0; says "Ctrl-C: said" err '^interrupted'
+[ -s stopped/checkpoint.safetensors ] && ok "Ctrl-C: a checkpoint" || bad "Ctrl-C" "no checkpoint"
+
+# ---- bad input ----
+refused() { # NAME PATTERN: the config bad.json
+    rm -rf bad
+    run train bad.json; status "$1" 1; says "$1: said" err "$2"
+    if [ "$(wc -l < "$work/err")" = 1 ]; then ok "$1: one line"; else bad "$1" "more than one line"; fi
+}
+: > empty.tsv; config bad "${pairs/pairs.tsv/empty.tsv}"; refused "an empty file" 'empty.tsv:1: the file is empty'
+printf 'a\tb\nlonely\n' > one.tsv; config bad "${pairs/pairs.tsv/one.tsv}"; refused "a missing column" 'one.tsv:2: column 2 is missing'
+printf 'a\tb\n\377\tb\n' > latin.tsv; config bad "${pairs/pairs.tsv/latin.tsv}"; refused "not UTF-8" 'latin.tsv:2: .*not UTF-8'
+config bad "${pairs/pairs.tsv/missing.tsv}"; refused "no file" 'missing.tsv'
+config bad "$pairs" '"stesp": 1, "bacth": 2'; refused "unknown keys" 'stesp.*bacth'
+config bad "${pairs/held_out/held_in}"; refused "an unknown key of the data" 'held_in'
+config bad "$pairs"; sed -i 's/"dropout": 0.1/"dropout": 0.1, "vocab_size": 5/' bad.json
+refused "a vocabulary that does not match" 'vocab_size does not match the tokenizer'
+# without eps, embeddings that a batch does not use become 0 / 0
+config bad "$pairs" '"optimizer": {"eps": 0}, "checkpoint_interval": 1'
+sed -i 's/"dropout": 0.1/"tie_word_embeddings": false/; s/"batch_size": 4/"batch_size": 1/' bad.json
+rm -rf bad; run train bad.json; status "a tensor that goes bad" 1; says "it is named" err "tensor 'model.shared.weight' is not finite"
+if [ -e bad ] && [ -n "$(ls bad)" ]; then bad "a bad checkpoint" "it was written"; else ok "no bad checkpoint"; fi
+sed -i 's/"checkpoint_interval": 1/"checkpoint_interval": 0/' bad.json
+rm -rf bad; run train bad.json; status "a loss that is not finite" 1
+says "the first tensor is named" err "the loss of step [0-9]+ is -?nan: the first tensor that is not finite is 'shared.weight'"
+for option in "--log x.txt" "--steps -1" "--seed x" "--device nonsense"; do
+    run train whole.json $option; status "train $option" 2
+done
+run train missing.json; status "no config" 1; says "no config: its name" err 'missing.json'
+
+# ---- what comes of it ----
+run run whole --prompt low; status "run of a trained model" 0
+run eval whole --data pairs.tsv; status "eval" 0
+says "eval: perplexity" out '^perplexity +[0-9.]+'; says "eval: BLEU" out '^BLEU +[0-9.]+'; says "eval: exact" out 'of 8\)'
+run eval whole --data pairs.tsv --held-out 0.3 --json; status "eval --json" 0; json "eval --json parses"
+run eval whole --data one.tsv; status "eval of a bad file" 1; says "it names the line" err 'one.tsv:2'
+run eval "$source/models/dates" --data dates --limit 5; status "eval dates" 0; says "eval dates: exact" out '100.00 % \(5 of 5\)'
+run eval whole; status "eval without data" 2
+run plot whole.csv parts.csv -o curve.svg; status "plot" 0; says "plot: both runs" out 'b  parts.csv: step 12'
+if python3 -c 'import sys, xml.dom.minidom as x; d = x.parse("curve.svg"); sys.exit(len(d.getElementsByTagName("polyline")) != 4)'
+then ok "plot: SVG"; else bad "plot" "no SVG with four curves"; fi
+run plot pairs.tsv; status "plot of no log" 1
+
+# ---- a language model, on a tokenizer of its own ----
+run tokenizer train text.txt --kind bpe --size 270 --no-special --out bpe.json; status "tokenizer train" 0
+says "tokenizer train: how many" out 'bpe.json: 270 tokens, 14 merges'
+run tokenizer train pairs.tsv --kind char --columns 1,2 --out char.json; status "tokenizer train --columns" 0
+run tokenizer train text.txt --kind bpe --size 256 --out x.json; status "a BPE that is too small" 1
+run tokenizer train text.txt --kind word --out x.json; status "an unknown kind" 2
+run tokenizer train empty.tsv --kind char --out x.json; status "an empty text" 1; says "it is named" err 'empty.tsv'
+cat > text.json << 'JSON'
+{"model": {"d_model": 16, "decoder_layers": 1, "decoder_attention_heads": 2, "decoder_ffn_dim": 24, "normalize_before": true,
+  "final_norm": true, "position_embedding": "rope", "activation_function": "swiglu", "norm_type": "rms_norm"},
+ "data": {"kind": "text", "file": "text.txt", "context_length": 16, "held_out": 0.2, "tokenizer": "bpe.json"},
+ "steps": 10, "batch_size": 4, "gradient_accumulation_steps": 2, "out": "lm"}
+JSON
+run train text.json --log logs/new/text.jsonl; status "train a language model" 0
+run run lm --prompt "the cat" -n 5; status "run of it" 0
+run eval lm --data text.txt --held-out 0.2; status "eval of it" 0; says "eval: tokens" out '^tokens +[0-9]+'
+run inspect lm; status "inspect of it" 0
+run compare lm --devices cpu:native,cpu:reference --prompt "the cat" --max-tokens 4; status "compare of it" 0
+run conformance --bisect lm --devices cpu:native --prompt "the cat" --max-tokens 2; status "bisect of it" 0
+run plot logs/new/text.jsonl --logarithmic; status "plot of JSON lines" 0
+finish

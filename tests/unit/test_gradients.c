@@ -1,0 +1,341 @@
+/* The rules of differentiation. Each is tried on small tensors with the loss L = sum over outputs of u . y, in
+ * float64 by the oracle: every element of its gradient against the central difference of L, which is the adjoint
+ * identity <J e_i, u> = <e_i, J^T u> element by element, and on random directions for all operands at once. Then the
+ * same graphs run on the device that PORTICO_BACKEND picks, against the float64 result. */
+#include "gradient_eval.h"
+
+#include "graph/build.h"
+#include "graph/gradients.h"
+#include "runtime/session.h"
+
+#include <math.h>
+
+#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
+#define BIN(op, a, b) pco_binary(c->graph, PCO_OP_##op, a, b)
+#define UN(op, a)     pco_unary(c->graph, PCO_OP_##op, a)
+
+enum { MOST_LEAVES = 24, MOST_OUTPUTS = PCO_MAX_OUTPUTS };
+
+/* One case under construction: its graph, its inputs, and which of them are differentiated. */
+typedef struct gradient_case {
+    pco_graph *graph;
+    const char *name;
+    uint64_t seed;
+    uint32_t n_leaves;
+    uint32_t leaf[MOST_LEAVES];
+    unsigned char wrt[MOST_LEAVES];
+    double *data[MOST_LEAVES];
+    uint32_t out[MOST_OUTPUTS];
+} gradient_case;
+
+/* splitmix64 (Steele, Lea, Flood 2014), in [0, 1) */
+static double draw(uint64_t *seed)
+{
+    uint64_t z = (*seed += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+static uint32_t leaf(gradient_case *c, pco_dtype dtype, double low, double high, uint32_t rank, const int64_t *shape)
+{
+    char name[16];
+    snprintf(name, sizeof name, "in%u", c->n_leaves);
+    uint32_t id = pco_graph_input(c->graph, name, dtype, rank, shape), at = c->n_leaves++;
+    int64_t count = pco_tensor_elements(&c->graph->tensors[id]);
+    c->leaf[at] = id;
+    c->data[at] = malloc((size_t)(count + 1) * sizeof(double));
+    for (int64_t i = 0; i < count; i++) {
+        double x = low + (high - low) * draw(&c->seed);
+        c->data[at][i] = dtype == PCO_F32 ? (double)(float)x : floor(x); /* what every device can hold */
+    }
+    return id;
+}
+
+/* An operand to differentiate; one of whole numbers in [low, high). */
+static uint32_t real(gradient_case *c, double low, double high, uint32_t rank, const int64_t *shape)
+{
+    c->wrt[c->n_leaves] = 1;
+    return leaf(c, PCO_F32, low, high, rank, shape);
+}
+
+static uint32_t whole(gradient_case *c, double low, double high, uint32_t rank, const int64_t *shape)
+{
+    return leaf(c, PCO_I32, low, high, rank, shape);
+}
+
+static uint32_t truth(gradient_case *c, uint32_t rank, const int64_t *shape)
+{
+    return leaf(c, PCO_BOOL, 0, 2, rank, shape);
+}
+
+static uint32_t add(gradient_case *c, pco_op op, const void *attrs, const uint32_t *in, uint32_t n)
+{
+    return pco_graph_add(c->graph, op, attrs, in, n, c->out);
+}
+
+#include "gradient_cases.h"
+
+/* ---- the loss and its gradients ---- */
+
+/* Adds L = sum u . y as output "loss", and d L / d leaf as "g0", "g1", ... */
+static void gradient_finish(gradient_case *c)
+{
+    pco_graph *g = c->graph;
+    uint32_t loss = PCO_NONE, wrt[MOST_LEAVES], gradients[MOST_LEAVES], n = 0, leaves = c->n_leaves;
+    for (uint32_t k = 0; k < MOST_OUTPUTS; k++) {
+        if (c->out[k] == PCO_NONE) continue;
+        pco_tensor y = g->tensors[c->out[k]];
+        uint32_t u = leaf(c, PCO_F32, -1, 1, y.rank, y.shape);
+        uint32_t terms = pco_reshape(g, pco_binary(g, PCO_OP_MUL, pco_cast(g, c->out[k], PCO_F32), u), 1, SHAPE(-1));
+        uint32_t sum = pco_reduce(g, PCO_OP_SUM, terms, 0, 1);
+        loss = loss == PCO_NONE ? sum : pco_binary(g, PCO_OP_ADD, loss, sum);
+    }
+    for (uint32_t i = 0; i < leaves; i++)
+        if (c->wrt[i]) wrt[n++] = c->leaf[i];
+    pco_error err = {""};
+    if (pco_gradients(g, loss, wrt, n, gradients, &err)) fail_msg("%s: %s", c->name, err.message);
+    for (uint32_t i = 0, k = 0; i < leaves; i++) {
+        char name[16];
+        if (!c->wrt[i]) continue;
+        const pco_tensor *x = &g->tensors[wrt[k]], *d = &g->tensors[gradients[k]];
+        assert_int_equal(x->dtype, d->dtype);
+        assert_int_equal(x->rank, d->rank);
+        assert_memory_equal(x->shape, d->shape, x->rank * sizeof(int64_t));
+        snprintf(name, sizeof name, "g%u", i);
+        pco_graph_output(g, gradients[k++], name);
+    }
+    pco_graph_output(g, loss, "loss");
+    if (pco_graph_check(g, &err)) fail_msg("%s: %s", c->name, err.message);
+}
+
+static void gradient_make(gradient_case *c, const gradient_row *row)
+{
+    *c = (gradient_case){.graph = pco_graph_create(), .name = row->name, .seed = 20240607};
+    for (uint32_t k = 0; k < MOST_OUTPUTS; k++) c->out[k] = PCO_NONE;
+    uint32_t y = row->build(c);
+    if (c->out[0] == PCO_NONE) c->out[0] = y;
+    gradient_finish(c);
+}
+
+static void gradient_clear(gradient_case *c)
+{
+    pco_graph_destroy(c->graph);
+    for (uint32_t i = 0; i < c->n_leaves; i++) free(c->data[i]);
+}
+
+/* ---- in float64 ---- */
+
+static double **gradient_values(const gradient_case *c, const pco_graph *lowered)
+{
+    double **values = calloc(lowered->n_tensors + 1, sizeof(*values));
+    for (uint32_t i = 0; i < c->n_leaves; i++) {
+        const pco_tensor *x = &c->graph->tensors[c->leaf[i]];
+        uint32_t t = pco_graph_find(lowered, x->name);
+        values[t] = malloc((size_t)(oracle_count(x) + 1) * sizeof(double));
+        memcpy(values[t], c->data[i], (size_t)oracle_count(x) * sizeof(double));
+    }
+    eval_run(lowered, values);
+    return values;
+}
+
+static double gradient_loss(const gradient_case *c, const pco_graph *lowered)
+{
+    double **values = gradient_values(c, lowered);
+    double loss = values[pco_graph_find(lowered, "loss")][0];
+    eval_free(lowered, values);
+    return loss;
+}
+
+/* (8 (L(h) - L(-h)) - (L(2h) - L(-2h))) / 12h: wrong by h^4 / 30 of the fifth derivative. */
+static double gradient_quotient(const gradient_case *c, const pco_graph *lowered, uint32_t at, int64_t i)
+{
+    static const double STEPS[4] = {1, -1, 2, -2}, FACTORS[4] = {8, -8, -1, 1};
+    const double h = 0x1p-10, x = c->data[at][i];
+    double sum = 0;
+    for (int k = 0; k < 4; k++) {
+        c->data[at][i] = x + STEPS[k] * h;
+        sum += FACTORS[k] * gradient_loss(c, lowered);
+    }
+    c->data[at][i] = x;
+    return sum / (12 * h);
+}
+
+/* Constants of formulas (1/sqrt 2, sqrt(2/pi), ...) are f32 in a graph and exact in the oracle's own composites: 2^-24
+ * relative each, at most four of them meet in one gradient. Differences: h^4/30 = 3e-14 times a fifth derivative that
+ * is below 1e4 here, and 2^-53 |L| / h = 1e-13 |L|. Together below 4e-7; asked is 1e-6 of the tensor's largest. */
+static void gradient_check_float64(const gradient_case *c)
+{
+    pco_graph *lowered = eval_lowered(c->graph);
+    double **values = gradient_values(c, lowered);
+    for (uint32_t at = 0; at < c->n_leaves; at++) {
+        char name[16];
+        if (!c->wrt[at]) continue;
+        snprintf(name, sizeof name, "g%u", at);
+        const double *g = values[pco_graph_find(lowered, name)];
+        int64_t count = oracle_count(&c->graph->tensors[c->leaf[at]]);
+        double largest = 1;
+        for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs(g[i]));
+        for (int64_t i = 0; i < count; i++) {
+            double quotient = gradient_quotient(c, lowered, at, i);
+            if (!(fabs(g[i] - quotient) <= 1e-6 * largest))
+                fail_msg("%s: d L / d in%u[%lld] is %.10g, the difference quotient says %.10g", c->name, at,
+                         (long long)i, g[i], quotient);
+        }
+    }
+    eval_free(lowered, values);
+    pco_graph_destroy(lowered);
+}
+
+static void test_float64(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof GRADIENT_ROWS / sizeof *GRADIENT_ROWS; i++) {
+        gradient_case c;
+        gradient_make(&c, &GRADIENT_ROWS[i]);
+        gradient_check_float64(&c);
+        gradient_clear(&c);
+    }
+}
+
+/* Every op that says it has a rule is in the list above. */
+static void test_complete(void **state)
+{
+    (void)state;
+    unsigned char seen[256] = {0};
+    for (size_t i = 0; i < sizeof GRADIENT_ROWS / sizeof *GRADIENT_ROWS; i++) {
+        gradient_case c = {.graph = pco_graph_create(), .name = "", .seed = 1};
+        GRADIENT_ROWS[i].build(&c);
+        for (uint32_t k = 0; k < c.graph->n_nodes; k++) seen[c.graph->nodes[k].op] = 1;
+        gradient_clear(&c);
+    }
+    uint32_t count;
+    const pco_op_info *table = pco_op_table(&count);
+    for (uint32_t i = 0; i < count; i++)
+        if (table[i].gradient && !seen[table[i].op]) fail_msg("the gradient of '%s' is not tried", table[i].name);
+}
+
+/* ---- on a device ---- */
+
+static pco_registry *device_registry;
+static pco_session *device_session;
+
+static int device_open(void **state)
+{
+    (void)state;
+    pco_config config;
+    pco_error err = {""};
+    if (pco_config_read(&config, &err) || pco_registry_create(&config, &device_registry, &err) ||
+        pco_session_open(device_registry, NULL, &device_session, &err)) {
+        print_error("%s\n", err.message);
+        return -1;
+    }
+    return 0;
+}
+
+static int device_close(void **state)
+{
+    (void)state;
+    pco_session_close(device_session);
+    pco_registry_destroy(device_registry);
+    return 0;
+}
+
+/* The definition that all comparisons with another implementation use: |y - y'| <= 1e-4 (|y| + rms y). */
+static void device_compare(const gradient_case *c, pco_executable *e, const char *name, const double *want,
+                           int64_t count)
+{
+    float *have = malloc((size_t)(count + 1) * sizeof *have);
+    double square = 0;
+    check_ok(pco_executable_read(e, pco_executable_tensor(e, name), have, (uint64_t)count * 4, &err));
+    for (int64_t i = 0; i < count; i++) square += want[i] * want[i];
+    double rms = count ? sqrt(square / (double)count) : 0;
+    for (int64_t i = 0; i < count; i++)
+        if (!(fabs(have[i] - want[i]) <= 1e-4 * (fabs(want[i]) + rms)))
+            fail_msg("%s: %s[%lld] is %.9g, float64 says %.9g", c->name, name, (long long)i, (double)have[i], want[i]);
+    free(have);
+}
+
+static void device_case(const gradient_case *c)
+{
+    pco_graph *lowered = eval_lowered(c->graph);
+    double **values = gradient_values(c, lowered);
+    pco_executable *e = NULL;
+    check_ok(pco_executable_create(device_session, c->graph, &(pco_executable_params){.name = c->name}, &e, &err));
+    for (uint32_t i = 0; i < c->n_leaves; i++) {
+        const pco_tensor *x = &c->graph->tensors[c->leaf[i]];
+        void *data = malloc(x->bytes + 4);
+        oracle_encode(x->dtype, c->data[i], data, oracle_count(x));
+        if (pco_executable_tensor(e, x->name) != PCO_NONE)
+            check_ok(pco_executable_write(e, pco_executable_tensor(e, x->name), data, x->bytes, &err));
+        free(data);
+    }
+    check_ok(pco_executable_run(e, &err));
+    for (uint32_t i = 0; i < c->n_leaves; i++) {
+        char name[16];
+        if (!c->wrt[i]) continue;
+        snprintf(name, sizeof name, "g%u", i);
+        device_compare(c, e, name, values[pco_graph_find(lowered, name)], oracle_count(&c->graph->tensors[c->leaf[i]]));
+    }
+    pco_executable_destroy(e);
+    eval_free(lowered, values);
+    pco_graph_destroy(lowered);
+}
+
+static void test_device(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof GRADIENT_ROWS / sizeof *GRADIENT_ROWS; i++) {
+        gradient_case c;
+        gradient_make(&c, &GRADIENT_ROWS[i]);
+        device_case(&c);
+        gradient_clear(&c);
+    }
+}
+
+/* ---- what is refused, and what is special ---- */
+
+static void test_errors(void **state)
+{
+    (void)state;
+    pco_graph *g = pco_graph_create();
+    uint32_t x = pco_graph_input(g, "ex", PCO_F32, 2, SHAPE(2, 3)), i = pco_graph_input(g, "eye", PCO_I32, 1, SHAPE(1));
+    uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, x, 1, SHAPE(6)), 0, 1), gradient;
+    check_fails(pco_gradients(g, x, &x, 1, &gradient, &err), PCO_ERROR_INVALID, "6 elements");
+    check_fails(pco_gradients(g, loss, &i, 1, &gradient, &err), PCO_ERROR_INVALID, "'eye' is i32");
+    check_fails(pco_gradients(g, loss, (uint32_t[]){999}, 1, &gradient, &err), PCO_ERROR_INVALID, "no tensor");
+    check_ok(pco_graph_check(g, &err));
+    uint32_t state_id = pco_graph_state(g, "cache", PCO_F32, 2, SHAPE(2, 3));
+    uint32_t after = pco_state_write(g, state_id, x, i, 1);
+    loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, after, 1, SHAPE(6)), 0, 1);
+    check_fails(pco_gradients(g, loss, &x, 1, &gradient, &err), PCO_ERROR_UNSUPPORTED, "'state_write' (state_write_");
+    pco_graph_destroy(g);
+}
+
+/* No path, a path through integers only, the loss itself, one tensor twice. */
+static void test_special(void **state)
+{
+    (void)state;
+    pco_graph *g = pco_graph_create();
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 1, SHAPE(3)), z = pco_graph_input(g, "z", PCO_F16, 2, SHAPE(2, 2));
+    uint32_t k = pco_cast(g, pco_cast(g, x, PCO_I32), PCO_F32);
+    uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_binary(g, PCO_OP_MUL, k, k), 0, 0), gradients[4];
+    check_ok(pco_gradients(g, loss, (uint32_t[]){x, z, loss, x}, 4, gradients, &err));
+    for (int i = 0; i < 4; i++) {
+        const pco_node *made = &g->nodes[g->producers[gradients[i]]];
+        assert_int_equal(made->op, PCO_OP_FILL);
+        assert_true(((const pco_fill_attrs *)made->attrs)->value == (i == 2));
+    }
+    assert_int_equal(g->tensors[gradients[1]].dtype, PCO_F16);
+    assert_int_equal(g->tensors[gradients[1]].rank, 2);
+    pco_graph_destroy(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_complete), cmocka_unit_test(test_errors), cmocka_unit_test(test_special),
+        cmocka_unit_test(test_float64),  cmocka_unit_test(test_device),
+    };
+    return cmocka_run_group_tests(tests, device_open, device_close);
+}

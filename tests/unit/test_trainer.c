@@ -1,0 +1,360 @@
+/* Training on a device (the one that PORTICO_BACKEND picks): resuming bit by bit, accumulation, evaluation against the
+ * exported model, bad values, damaged checkpoints. */
+#define CHECK_FOLDER
+#include "check.h"
+
+#include <math.h>
+#include <sys/stat.h>
+
+#include "api/api.h"
+#include "train/pairs.h"
+#include "train/trainer.h"
+
+static pco_registry *registry;
+
+static int open_registry(void **state)
+{
+    pco_config config;
+    pco_error err = {""};
+    if (pco_config_read(&config, &err) || pco_registry_create(&config, &registry, &err)) {
+        print_error("%s\n", err.message);
+        return -1;
+    }
+    return check_make_folder(state);
+}
+
+static int close_registry(void **state)
+{
+    pco_registry_destroy(registry);
+    return check_remove_folder(state);
+}
+
+/* A run: its session, config and trainer. */
+typedef struct run {
+    pco_session *session;
+    pco_train_config config;
+    pco_trainer *trainer;
+} run;
+
+static const char *path_of(const char *name)
+{
+    static char paths[8][160];
+    static int next;
+    char *path = paths[next++ % 8];
+    snprintf(path, sizeof paths[0], "%s/%s", check_folder, name);
+    return path;
+}
+
+static const char *write_file(const char *name, const char *text)
+{
+    const char *path = path_of(name);
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
+    return path;
+}
+
+static void load(run *r, const char *text, const char *out)
+{
+    const pco_train_overrides overrides = {.seed = -1, .out = path_of(out)};
+    *r = (run){0};
+    check_ok(pco_train_config_load(write_file("config.json", text), &overrides, &r->config, &err));
+    check_ok(pco_session_open(registry, NULL, &r->session, &err));
+}
+
+static void start(run *r, const char *text, const char *out, int resume)
+{
+    load(r, text, out);
+    check_ok(pco_trainer_create(r->session, &r->config, resume, &r->trainer, &err));
+}
+
+static void stop(run *r)
+{
+    pco_trainer_destroy(r->trainer);
+    pco_session_close(r->session);
+    pco_train_config_release(&r->config);
+}
+
+static void steps(run *r, int count, double *losses)
+{
+    for (int i = 0; i < count; i++) {
+        pco_train_result result;
+        check_ok(pco_trainer_step(r->trainer, &result, &err));
+        if (losses) losses[i] = result.loss;
+    }
+}
+
+/* All parameters, one after the other; malloc'ed. */
+static float *parameters(const run *r, int64_t *count)
+{
+    const pco_nn_training *training = pco_trainer_parameters(r->trainer, count);
+    float *values = calloc((size_t)*count, sizeof *values), *at = values;
+    assert_non_null(values);
+    for (uint32_t i = 0; i < training->count; i++) {
+        int64_t n = 1;
+        for (uint32_t k = 0; k < training->items[i].rank; k++) n *= training->items[i].shape[k];
+        check_ok(pco_trainer_read(r->trainer, training->items[i].name, at, n, &err));
+        at += n;
+    }
+    return values;
+}
+
+#define MODEL                                                                                                   \
+    "\"model\": {\"d_model\": 16, \"encoder_layers\": 1, \"decoder_layers\": 1, \"encoder_attention_heads\": 2,"  \
+    "\"decoder_attention_heads\": 2, \"encoder_ffn_dim\": 24, \"decoder_ffn_dim\": 24, \"normalize_before\": true," \
+    "\"final_norm\": true, \"scale_embedding\": true, \"add_eos_to_source\": true"
+#define REST "\"max_grad_norm\": 1, \"schedule\": {\"type\": \"cosine\", \"learning_rate\": 0.01, \"warmup_steps\": 2}, \"steps\": 20"
+
+/* dropout, label smoothing, clipping and a schedule: everything that has a state */
+static const char dates_text[] =
+    "{" MODEL ", \"dropout\": 0.1}, \"data\": {\"kind\": \"dates\", \"source_buckets\": [20, 40], \"target_buckets\": [11],"
+    "\"held_out_count\": 6}, \"batch_size\": 4, \"seed\": 3, \"label_smoothing\": 0.1, \"out\": \"x\", " REST "}";
+
+static void resumes_bit_by_bit(void **state)
+{
+    (void)state;
+    run straight, first, second;
+    double wanted[20], got[20];
+    int64_t count, again;
+    start(&straight, dates_text, "straight", 0);
+    steps(&straight, 20, wanted);
+    assert_true(wanted[19] < wanted[0]);
+    assert_int_equal(pco_trainer_executables(straight.trainer), 2); /* one for each bucket, and no more */
+    float *values = parameters(&straight, &count);
+    start(&first, dates_text, "parts", 0);
+    steps(&first, 10, got);
+    check_ok(pco_trainer_save(first.trainer, &err));
+    steps(&first, 3, NULL); /* lost, as after a kill */
+    stop(&first);
+    start(&second, dates_text, "parts", 1);
+    assert_int_equal(pco_trainer_steps(second.trainer), 10);
+    steps(&second, 10, got + 10);
+    float *others = parameters(&second, &again);
+    assert_int_equal(count, again);
+    assert_memory_equal(wanted, got, sizeof wanted);
+    assert_memory_equal(values, others, (size_t)count * sizeof *values);
+    free(values);
+    free(others);
+    stop(&second);
+    stop(&straight);
+}
+
+static void needs_the_right_folder(void **state)
+{
+    (void)state;
+    run r;
+    start(&r, dates_text, "folder", 0);
+    check_ok(pco_trainer_save(r.trainer, &err));
+    stop(&r);
+    load(&r, dates_text, "folder");
+    check_fails(pco_trainer_create(r.session, &r.config, 0, &r.trainer, &err), PCO_ERROR_INVALID, "--resume continues it");
+    stop(&r);
+    load(&r, dates_text, "none");
+    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_NOT_FOUND, "no checkpoint");
+    stop(&r);
+    char other[sizeof dates_text];
+    memcpy(other, dates_text, sizeof other);
+    memcpy(strstr(other, "\"seed\": 3"), "\"seed\": 4", 9);
+    load(&r, other, "folder");
+    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_FORMAT, "'seed' differs");
+    stop(&r);
+    struct stat info;
+    const char *checkpoint = path_of("folder/checkpoint.safetensors");
+    assert_int_equal(stat(checkpoint, &info), 0);
+    assert_int_equal(truncate(checkpoint, info.st_size - 100), 0);
+    load(&r, dates_text, "folder");
+    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_FORMAT, "checkpoint.safetensors");
+    stop(&r);
+}
+
+/* Eight pairs of one length, so that one batch of eight and two of four hold the same ones. The loss is a sum over the
+ * same labels divided by the same number, only grouped otherwise: gradients differ by the rounding of sums of a few
+ * hundred terms, some 1e-5 of their size, and so do the first two steps of plain gradient descent. */
+static const char accumulate_text[] =
+    "{" MODEL "}, \"data\": {\"kind\": \"pairs\", \"file\": \"eight.tsv\", \"held_out\": 0, \"context_length\": 8,"
+    "\"source_buckets\": [4, 8], \"target_buckets\": [4, 8], \"tokenizer\": {\"kind\": \"char\"}},"
+    "\"optimizer\": {\"type\": \"sgd\", \"momentum\": 0.9}, \"schedule\": {\"learning_rate\": 0.1}, \"max_grad_norm\": 1,"
+    "\"seed\": 3, \"out\": \"x\", \"batch_size\": %d, \"gradient_accumulation_steps\": %d}";
+
+static void accumulates(void **state)
+{
+    (void)state;
+    run runs[2];
+    float *values[2];
+    int64_t count;
+    pco_train_result results[2];
+    write_file("eight.tsv", "abc\tcab\nbca\tacb\ncba\tabc\naab\tbba\nbba\taab\ncca\tacc\nbcc\tccb\nacc\tcca\n");
+    for (int i = 0; i < 2; i++) {
+        char text[2048];
+        snprintf(text, sizeof text, accumulate_text, i ? 4 : 8, i ? 2 : 1);
+        start(&runs[i], text, i ? "two" : "one", 0);
+        for (int k = 0; k < 2; k++) check_ok(pco_trainer_step(runs[i].trainer, &results[i], &err));
+        values[i] = parameters(&runs[i], &count);
+    }
+    assert_int_equal(results[0].tokens, 8 * 4);
+    assert_int_equal(results[1].tokens, 8 * 4);
+    assert_true(fabs(results[0].loss - results[1].loss) <= 1e-5 * results[0].loss);
+    assert_true(fabs(results[0].grad_norm - results[1].grad_norm) <= 1e-4 * results[0].grad_norm);
+    double most = 0;
+    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs((double)values[0][i] - (double)values[1][i]));
+    assert_true(most <= 0.1 * 1e-4); /* rate times 1e-4 of a clipped gradient, whose norm is at most 1 */
+    for (int i = 0; i < 2; i++) {
+        free(values[i]);
+        stop(&runs[i]);
+    }
+}
+
+/* The validation loss, from batches that are padded to buckets, is what the exported model gives pair by pair. Both are
+ * sums in f32 of other order; 1e-4 is what docs/numerics.md allows between two ways to run a model. */
+static void exports_what_it_evaluates(void **state)
+{
+    (void)state;
+    run r;
+    double loss, sum = 0;
+    int64_t tokens, counted = 0;
+    pco_train_result result;
+    static const char text[] =
+        "{" MODEL "}, \"data\": {\"kind\": \"pairs\", \"file\": \"some.tsv\", \"held_out\": 0.5, \"context_length\": 12,"
+        "\"source_buckets\": [5, 12], \"target_buckets\": [6, 12], \"tokenizer\": {\"kind\": \"bpe\", \"size\": 262}},"
+        "\"batch_size\": 3, \"seed\": 3, \"out\": \"x\", \"schedule\": {\"type\": \"inverse_sqrt\", \"learning_rate\": 0.5,"
+        "\"warmup_steps\": 16}}";
+    static const char pairs[] = "low\twol\tx\nlower\trewol\nnewest\ttsewen\nw\tw\nwest\ttsew\nlot\ttol\nten\tnet\nstew\twets\n"
+                                "so\tos\nnot\tton\n";
+    write_file("some.tsv", pairs);
+    start(&r, text, "export", 0);
+    steps(&r, 3, NULL);
+    check_ok(pco_trainer_step(r.trainer, &result, &err));
+    assert_true(fabs(result.learning_rate - 0.5 / 4 * 4 / 64) < 1e-12); /* 0.5 16^-0.5 * 4 16^-1.5 */
+    check_ok(pco_trainer_evaluate(r.trainer, &loss, &tokens, &err));
+    check_ok(pco_trainer_save(r.trainer, &err));
+    const int64_t held_out = pco_data_samples(pco_trainer_data(r.trainer), PCO_DATA_HELD_OUT, NULL);
+    assert_true(held_out >= 2 && held_out <= 8);
+    stop(&r);
+
+    pco_context *context;
+    pco_model *model;
+    check_ok(pco_context_create(NULL, &context, &err));
+    check_ok(pco_model_open(context, path_of("export"), NULL, &model, &err));
+    pco_map map = {(const unsigned char *)pairs, sizeof pairs - 1};
+    pco_pair *list;
+    uint32_t count;
+    check_ok(pco_pairs_read(&map, "some.tsv", &(pco_pairs_params){{1, 2}, 0.5}, &list, &count, &err));
+    for (uint32_t i = 0; i < count; i++) {
+        char source[16], target[16];
+        double *log_probs;
+        size_t n;
+        if (!list[i].held_out) continue;
+        snprintf(source, sizeof source, "%.*s", (int)list[i].size[0], list[i].text[0]);
+        snprintf(target, sizeof target, "%.*s", (int)list[i].size[1], list[i].text[1]);
+        check_ok(pco_model_score(model, source, target, &log_probs, &n, &err));
+        for (size_t k = 0; k < n; k++) sum -= log_probs[k];
+        counted += (int64_t)n;
+        free(log_probs);
+    }
+    assert_int_equal(counted, tokens);
+    assert_true(fabs(sum / (double)counted - loss) <= 1e-4 * loss);
+    free(list);
+    pco_model_close(model);
+    pco_context_destroy(context);
+}
+
+/* A decoder alone, with the notebooks' other variants: RMSNorm, SwiGLU, RoPE, fused projections. */
+static const char text_text[] =
+    "{\"model\": {\"d_model\": 16, \"decoder_layers\": 2, \"decoder_attention_heads\": 2, \"decoder_ffn_dim\": 24,"
+    "\"normalize_before\": true, \"final_norm\": true, \"norm_type\": \"rms_norm\", \"activation_function\": \"swiglu\","
+    "\"position_embedding\": \"rope\", \"fused_qkv\": true, \"tie_word_embeddings\": false, \"attention_bias\": false,"
+    "\"ffn_bias\": false}, \"data\": {\"kind\": \"text\", \"file\": \"text.txt\", \"context_length\": 16, \"held_out\": 0.2,"
+    "\"tokenizer\": {\"kind\": \"char\"}}, \"initialization\": {\"type\": \"normal\"}, \"batch_size\": 4, \"seed\": 3,"
+    "\"out\": \"x\", \"optimizer\": {\"weight_decay\": 0.1}, " REST "}";
+
+static void trains_a_language_model(void **state)
+{
+    (void)state;
+    run r;
+    double losses[20], before, after;
+    int64_t tokens;
+    char text[1200] = "";
+    for (int i = 0; i < 60; i++) strcat(text, i % 3 ? "the cat sat on " : "the mat. ");
+    write_file("text.txt", text);
+    start(&r, text_text, "text", 0);
+    check_ok(pco_trainer_evaluate(r.trainer, &before, &tokens, &err));
+    steps(&r, 20, losses);
+    check_ok(pco_trainer_evaluate(r.trainer, &after, &tokens, &err));
+    assert_true(fabs(losses[0] - log(11)) < 0.3); /* 11 characters, and it knows nothing */
+    assert_true(after < 0.75 * before && losses[19] < 0.75 * losses[0]);
+    check_ok(pco_trainer_save(r.trainer, &err));
+    stop(&r);
+
+    pco_context *context;
+    pco_model *model;
+    int32_t *ids;
+    size_t count;
+    check_ok(pco_context_create(NULL, &context, &err));
+    check_ok(pco_model_open(context, path_of("text"), NULL, &model, &err));
+    check_ok(pco_model_tokenize(model, "the cat", 7, 1, &ids, &count, &err));
+    assert_int_equal(count, 7); /* no BOS: nothing in the training began with one */
+    float *all = calloc(7 * 11, sizeof *all), *step = calloc(11, sizeof *step);
+    assert_true(all && step);
+    assert_int_equal(pco_model_vocab(model->file), 11);
+    check_ok(pco_model_logits(model, ids, 7, all, &err));
+    pco_llama_run_reset(model->llama);
+    for (size_t i = 0; i < 7; i++) { /* the cache, token by token, gives what all rows at once give */
+        check_ok(pco_llama_run_append(model->llama, &ids[i], 1, step, &err));
+        for (int k = 0; k < 11; k++) assert_true(fabsf(step[k] - all[11 * i + (size_t)k]) <= 1e-4f * (1 + fabsf(step[k])));
+    }
+    free(all);
+    free(step);
+    free(ids);
+    pco_model_close(model);
+    pco_context_destroy(context);
+}
+
+/* A parameter of infinity: the run stops, names it, and leaves everything else as it was. */
+static void stops_at_bad_values(void **state)
+{
+    (void)state;
+    run r;
+    int64_t count, again;
+    float bad[16];
+    pco_train_result result;
+    start(&r, dates_text, "bad", 0);
+    steps(&r, 1, NULL);
+    for (int i = 0; i < 16; i++) bad[i] = INFINITY;
+    check_ok(pco_session_write_state(r.session, "decoder.layers.0.fc2.bias", bad, sizeof bad, &err));
+    float *before = parameters(&r, &count);
+    check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID, "decoder.layers.0.fc2.bias");
+    float *after = parameters(&r, &again);
+    assert_memory_equal(before, after, (size_t)count * sizeof *before);
+    assert_int_equal(pco_trainer_steps(r.trainer), 1);
+    /* weights that are finite, and a product that is not: the node is named */
+    for (int i = 0; i < 16; i++) bad[i] = 3e38f;
+    check_ok(pco_session_write_state(r.session, "decoder.layers.0.fc2.bias", bad, sizeof bad, &err));
+    check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID, "'decoder.");
+    free(before);
+    free(after);
+    stop(&r);
+}
+
+static void states(void **state)
+{
+    (void)state;
+    run r;
+    float value[16];
+    start(&r, dates_text, "states", 0);
+    check_fails(pco_session_read_state(r.session, "nonsense", value, 4, &err), PCO_ERROR_NOT_FOUND, "'nonsense'");
+    check_fails(pco_session_read_state(r.session, "decoder.layers.0.fc2.bias", value, 8, &err), PCO_ERROR_INVALID,
+                "64 bytes, not 8");
+    stop(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(resumes_bit_by_bit),        cmocka_unit_test(needs_the_right_folder),
+        cmocka_unit_test(accumulates),               cmocka_unit_test(exports_what_it_evaluates),
+        cmocka_unit_test(trains_a_language_model),   cmocka_unit_test(stops_at_bad_values),
+        cmocka_unit_test(states),
+    };
+    return cmocka_run_group_tests_name("trainer", tests, open_registry, close_registry);
+}
