@@ -100,7 +100,7 @@
 #define ATOMIC_OR(name, i, v) atomic_or(&name[i], v)
 #define MUL_HI(a, b) mul_hi(a, b)
 
-// Sixteen elements from element i on (rows that need PCO_GPU_NEEDS_VECTOR_16; OpenCL only).
+// Rows that need PCO_GPU_NEEDS_VECTOR_16 (OpenCL only): sixteen elements from element i on.
 #define LOAD16(name, type, i) \
     ((type) == F32   ? vload16(0, (__global const float *)(name) + (i)) \
      : (type) == F16 ? vload_half16(0, (__global const half *)(name) + (i)) \
