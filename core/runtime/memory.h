@@ -8,9 +8,8 @@
 
 #include "runtime/session.h"
 
-enum {
-    PCO_MEMORY_DEVICES = 2
-}; /* of a session: the one that was chosen, and the CPU for what it cannot run */
+/* Of a session: those that were chosen, and the CPU for what they cannot run. */
+enum { PCO_MEMORY_DEVICES = PCO_SET_DEVICES + 1 };
 
 /* One program on one device. Where it has several parts there, these are sums over them. */
 typedef struct pco_memory_use {
