@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 typedef enum pco_conformance_tier {
-    PCO_CONFORMANCE_QUICK = 0, /* every op, type and variant, a few shapes: a minute on a software device */
+    PCO_CONFORMANCE_QUICK = 0, /* every op, type and variant, a few shapes: a minute or two on a software device */
     PCO_CONFORMANCE_STANDARD = 1, /* every op, type and variant at all shapes */
     PCO_CONFORMANCE_TINY = 2,     /* the small cases of quick, for slow interpreters (oclgrind) */
     PCO_CONFORMANCE_FULL = 3,     /* standard, each case 100 times, and tensors beyond 2^31 bytes */

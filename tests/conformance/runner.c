@@ -182,11 +182,12 @@ static int conf_run_repeats(pco_conformance_tier tier)
     return tier >= PCO_CONFORMANCE_FULL ? 100 : tier == PCO_CONFORMANCE_STANDARD ? 10 : 3;
 }
 
-/* In the short tiers only for real data: a piece often means another pipeline, and software drivers compile
- * slowly. */
-static int conf_run_rows(pco_conformance_tier tier, conf_regime regime)
+/* In the short tiers only for real data in f32: a piece often means another pipeline, and software drivers compile
+ * slowly. Which rows a piece has does not depend on how their elements are stored. */
+static int conf_run_rows(pco_conformance_tier tier, const conf_case *one)
 {
-    if (tier == PCO_CONFORMANCE_QUICK || tier == PCO_CONFORMANCE_TINY) return regime == CONF_REAL;
+    if (tier == PCO_CONFORMANCE_QUICK || tier == PCO_CONFORMANCE_TINY)
+        return one->regime == CONF_REAL && one->in[0].dtype == PCO_F32;
     return tier >= PCO_CONFORMANCE_FULL ? 8 : 3;
 }
 
@@ -208,7 +209,7 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
     if (!status && result->state != PCO_CASE_FAIL) status = conf_run_shared(run, err);
     if (!status && result->state != PCO_CASE_FAIL)
         status = conf_run_pieces(run, result->variant,
-                                 conf_run_rows(options->tier, run->problem->one->regime), err);
+                                 conf_run_rows(options->tier, run->problem->one), err);
     if (status) {
         result->state = refused                           ? PCO_CASE_UNSUPPORTED
                         : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
