@@ -395,7 +395,8 @@ static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *
     if (!result) result = bisect_tokens(&run, &err);
     bisect_doing(&run, "opening the device", NULL);
     if (!result) result = pco_session_open(model->context->registry, device.device.id, &run.session, &err);
-    if (!result) result = pco_bisect_create(&device.device, &reference->device, arguments->in_process ? NULL : &isolation, &run.bisect, &err);
+    if (!result) result = pco_bisect_create(&device.device, &reference->device,
+                                   arguments->in_process ? NULL : &isolation, &run.bisect, &err);
     cli_progress_start(&run.progress, "", "nodes");
     if (!result) result = bisect_read_prompt(&run, &err);
     if (!result && !pco_bisect_first(run.bisect)->found) result = bisect_generate(&run, &err);
@@ -478,7 +479,8 @@ int conformance_bisect(const conformance_bisect_arguments *given)
     cli_watch_interrupt();
     if (!count) status = CLI_USAGE; /* the reason has been said */
     pco_registry_devices(context->registry, &entries);
-    if (count && (arguments.in_process || arguments.child)) status = bisect_devices(&arguments, context, indices, count);
+    if (count && (arguments.in_process || arguments.child))
+        status = bisect_devices(&arguments, context, indices, count);
     for (uint32_t i = 0; i < count && !arguments.in_process && !arguments.child && !cli_interrupted(); i++) {
         if (i) putchar('\n');
         int one = bisect_in_child(&arguments, entries[indices[i]].id);

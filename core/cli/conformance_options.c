@@ -296,7 +296,8 @@ int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
     }
     if (arguments->worker) return CLI_OK;
     if (arguments->internal && !arguments->reproducers.here && !(arguments->bisect.child && arguments->bisect.model)) {
-        cli_error("conformance: --plugin, --id, --index and --child are for worker processes, which the program starts itself");
+        cli_error("conformance: --plugin, --id, --index and --child are for worker processes, "
+                  "which the program starts itself");
         return CLI_USAGE;
     }
     if (!conformance_check(arguments, given)) return CLI_USAGE;

@@ -69,9 +69,10 @@ static reproduce_end reproduce_one(const conformance_reproducers *wanted, const 
     pco_conformance_reproducer_name(one, name, sizeof name);
     snprintf(path, sizeof path, "%s/%s", folder, name);
     cli_child_describe(&child, how, sizeof how);
-    snprintf(told.detail, sizeof told.detail, "%.290s%s%s%.160s", found, child.exited ? "" : "; for this folder it was ",
-             child.exited                                  ? ""
-             : reproduce_is_gone(one) ? "only prepared: " : "run again: ",
+    snprintf(told.detail, sizeof told.detail, "%.290s%s%.160s", found,
+             child.exited             ? ""
+             : reproduce_is_gone(one) ? "; for this folder it was only prepared: "
+                                      : "; for this folder it was run again: ",
              child.exited ? "" : how);
     if (!child.exited)
         fprintf(stderr, "%s: %s #%08x [%s]: %s while its reproducer was made: it has no kernels and no program\n",

@@ -313,7 +313,8 @@ static pco_status conf_write_program(conf_writing *w)
     conf_put_string(text.file, w->device->info->name);
     fprintf(text.file,
             "\nenum { N_BUFFERS = %u, N_LAUNCHES = %u, N_WRITABLE = %u, N_FRESH = %u, N_OUTPUTS = %u };\n",
-            w->execution->large ? w->execution->large->n_buffers : w->execution->memory->n_buffers, w->n_launches, w->n_writable, w->n_fresh, w->n_outputs);
+            w->execution->large ? w->execution->large->n_buffers : w->execution->memory->n_buffers, w->n_launches,
+            w->n_writable, w->n_fresh, w->n_outputs);
     if (apart)
         fprintf(text.file, "#include \"launches.h\" /* buffers, writable, launches, outputs */\n");
     else
@@ -352,8 +353,9 @@ static void conf_put_program(const conf_writing *w, FILE *file, bool program)
                 "prints the worst element and PASS or FAIL; ./repro NAME runs it on the device whose name "
                 "has NAME in it.%s\n",
                 opencl ? "OpenCL" : "Vulkan", opencl ? "-lOpenCL" : "-lvulkan",
-                w->execution->ran ? "" : " The case was not run when this folder was written: what it did to the device "
-                                         "then, crash, hang or loss, ./repro may do too.");
+                w->execution->ran ? ""
+                                  : " The case was not run when this folder was written: what it did to the device "
+                                    "then, crash, hang or loss, ./repro may do too.");
     else if (!w->execution)
         fprintf(file, "\nNo program could be prepared, so there are no kernels and no repro.c here.\n");
     else if (w->describes)

@@ -139,7 +139,8 @@ static void conf_verify_rounds(conf_verify *verify, const pco_conformance_report
                             "device %s: rounds[%" PRIu32 "] (seed %" PRIu64 ") does not fit the records: %" PRIu32
                             " are there, %" PRIu32 " should be",
                             result->device_id, k, round->seed, records, shown);
-        if (report->options.variant || round->cases == cases || (round->cut && k > 0 && k + 1 == result->rounds)) continue;
+        if (report->options.variant || round->cases == cases) continue;
+        if (round->cut && k > 0 && k + 1 == result->rounds) continue;
         conf_verify_add(verify, PCO_FINDING_INCOMPLETE,
                         "device %s: round %" PRIu32 " of %" PRIu32 " (seed %" PRIu64 ") has %" PRIu32 " of %" PRIu32
                         " cases%s%s; a soak needs one whole round, and only its last may be cut",
@@ -161,9 +162,10 @@ static void conf_verify_complete(conf_verify *verify, const pco_conformance_repo
     }
     for (uint32_t i = 0; i < result->n_cases; i++) list.sorted[i] = &result->cases[i];
     qsort(list.sorted, result->n_cases, sizeof *list.sorted, conf_verify_order);
-    conf_cases_visit_on(report->devices[device].info, report->options.tier, report->options.ops, conf_verify_case, &list);
+    conf_cases_visit_on(report->devices[device].info, report->options.tier, report->options.ops, conf_verify_case,
+                        &list);
     verify->findings->cases += list.cases;
-    /* a run of some variants only has nothing to say of cases without them; a device that could not be opened, of none */
+    /* a run of some variants only has nothing to say of cases without them; without the device, of none */
     if (list.missing && !report->options.variant && !result->not_opened)
         conf_verify_add(verify, PCO_FINDING_INCOMPLETE,
                         "device %s: %" PRIu32 " of %" PRIu32 " cases have no record; the first: %s",
