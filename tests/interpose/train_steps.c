@@ -1,7 +1,8 @@
-/* An update of training allocates nothing, makes no object, records nothing; it submits once, and moves the batch, the
- * run values, the loss and the norm of the gradients. train_steps CONFIG: updates of that run are watched once every
- * bucket has been seen, on the device of PORTICO_BACKEND, over the end of an epoch. Run with libpco-interpose.so
- * preloaded and as a layer. What goes through mapped memory in Vulkan is not seen. */
+/* An update of training allocates nothing, makes no object, records nothing; it submits once, and moves the
+ * batch, the run values, the loss and the norm of the gradients. train_steps CONFIG: updates of that run are
+ * watched once every bucket has been seen, on the device of PORTICO_BACKEND, over the end of an epoch. Run
+ * with libpco-interpose.so preloaded and as a layer. What goes through mapped memory in Vulkan is not seen.
+ */
 #include "interpose.h"
 
 #include "runtime/session.h"
@@ -46,17 +47,18 @@ static void judge(const interpose_counts *seen, const char *device, uint64_t bat
     for (int i = 0; i < INTERPOSE_KINDS; i++) printf("%s %s %" PRIu64, i ? "," : "", names[i], count[i]);
     printf("\n");
     for (int i = 0; i < INTERPOSE_KINDS; i++)
-        if (i != INTERPOSE_VK_SUBMITS && i != INTERPOSE_CL_LAUNCHES && i != INTERPOSE_CL_WRITTEN && i != INTERPOSE_CL_READ)
+        if (i != INTERPOSE_VK_SUBMITS && i != INTERPOSE_CL_LAUNCHES && i != INTERPOSE_CL_WRITTEN &&
+            i != INTERPOSE_CL_READ)
             check(count[i] == 0, names[i], count[i], "none");
     if (count[INTERPOSE_ALLOCATIONS]) print_allocation(seen->first_allocation);
     if (seen->first_call) printf("the first call was %s\n", seen->first_call);
     if (strncmp(device, "vulkan", 6) == 0)
-        check(count[INTERPOSE_VK_SUBMITS] == TRAIN_WATCHED, names[INTERPOSE_VK_SUBMITS], count[INTERPOSE_VK_SUBMITS],
-              "one for each update");
+        check(count[INTERPOSE_VK_SUBMITS] == TRAIN_WATCHED, names[INTERPOSE_VK_SUBMITS],
+              count[INTERPOSE_VK_SUBMITS], "one for each update");
     if (strncmp(device, "opencl", 6) == 0) {
         check(count[INTERPOSE_CL_LAUNCHES] > 0, names[INTERPOSE_CL_LAUNCHES], 0, "some");
-        check(count[INTERPOSE_CL_WRITTEN] <= TRAIN_WATCHED * (batch + TRAIN_VALUES), names[INTERPOSE_CL_WRITTEN],
-              count[INTERPOSE_CL_WRITTEN], "the batch and run values");
+        check(count[INTERPOSE_CL_WRITTEN] <= TRAIN_WATCHED * (batch + TRAIN_VALUES),
+              names[INTERPOSE_CL_WRITTEN], count[INTERPOSE_CL_WRITTEN], "the batch and run values");
         check(count[INTERPOSE_CL_READ] <= TRAIN_WATCHED * TRAIN_READ, names[INTERPOSE_CL_READ],
               count[INTERPOSE_CL_READ], "loss and norm");
     }
@@ -78,8 +80,10 @@ static pco_status run(pco_session *session, const pco_train_config *config, inte
     mark(0);
     if (!status) {
         const pco_data *data = pco_trainer_data(trainer);
-        uint64_t row = sizeof(int32_t) * (uint64_t)(pco_data_longest(data, 0) + 2 * pco_data_longest(data, 1) + 1);
-        check(pco_trainer_executables(trainer) == executables, "executables", pco_trainer_executables(trainer), "as before");
+        uint64_t row =
+            sizeof(int32_t) * (uint64_t)(pco_data_longest(data, 0) + 2 * pco_data_longest(data, 1) + 1);
+        check(pco_trainer_executables(trainer) == executables, "executables",
+              pco_trainer_executables(trainer), "as before");
         judge(counts(), pco_session_device_id(session), row * (uint64_t)config->rows);
     }
     pco_trainer_destroy(trainer);
