@@ -194,13 +194,13 @@ static void eval_print(const eval_arguments *a, const eval_result *r, int pairs)
     if (a->json) {
         printf("{\"tokens\":%" PRId64 ",\"loss\":%.9g,\"perplexity\":%.9g", r->tokens, loss, exp(loss));
         if (pairs)
-            printf(",\"pairs\":%" PRId64 ",\"exact\":%" PRId64 ",\"exact_match\":%.9g,\"bleu\":%.9g", r->lines, r->exact,
-                   share, bleu);
+            printf(",\"pairs\":%" PRId64 ",\"exact\":%" PRId64 ",\"exact_match\":%.9g,\"bleu\":%.9g",
+                   r->lines, r->exact, share, bleu);
         printf("}\n");
         return;
     }
-    printf("tokens        %" PRId64 "\nloss          %.5f nats for a token\nperplexity    %.4f\n", r->tokens, loss,
-           exp(loss));
+    printf("tokens        %" PRId64 "\nloss          %.5f nats for a token\nperplexity    %.4f\n", r->tokens,
+           loss, exp(loss));
     if (!pairs) return;
     printf("exact match   %.2f %% (%" PRId64 " of %" PRId64 ")\n", 100 * share, r->exact, r->lines);
     printf("BLEU          %.2f (%.1f/%.1f/%.1f/%.1f, brevity penalty %.3f, %" PRId64 " tokens for %" PRId64
@@ -221,7 +221,9 @@ static int eval_model(pco_context *context, const eval_arguments *a)
     if (dates && !pairs)
         cli_error("eval: dates are for an encoder-decoder, and %s continues text", a->model);
     else
-        status = dates ? eval_dates(model, a, &result) : pairs ? eval_lines(model, a, &result) : eval_text(model, a, &result);
+        status = dates   ? eval_dates(model, a, &result)
+                 : pairs ? eval_lines(model, a, &result)
+                         : eval_text(model, a, &result);
     if (!status && result.tokens == 0) {
         cli_error("eval: nothing was evaluated");
         status = CLI_FAILED;
@@ -243,8 +245,10 @@ static int eval_parse(int argc, char **argv, eval_arguments *a)
         const struct {
             const char *name;
             int64_t *number, least;
-        } numbers[] = {{"--source-column", &a->columns[0], 1}, {"--target-column", &a->columns[1], 1},
-                       {"--limit", &a->limit, 1},              {"--seed", &a->seed, 0},
+        } numbers[] = {{"--source-column", &a->columns[0], 1},
+                       {"--target-column", &a->columns[1], 1},
+                       {"--limit", &a->limit, 1},
+                       {"--seed", &a->seed, 0},
                        {"--show-wrong", &a->wrong, 0}};
         for (int k = 0; k < 5 && !m; k++)
             if ((m = cli_option(argc, argv, &i, numbers[k].name, NULL, &value)) > 0 &&
@@ -279,20 +283,24 @@ static int eval_run(int argc, char **argv)
 const cli_command cli_eval = {
     .name = "eval",
     .summary = "measures a model on a file: perplexity, exact match, BLEU",
-    .help = "usage: portico eval MODEL --data FILE [--device D] [--held-out P] [--limit N] [--json]\n"
-            "                    [--source-column N] [--target-column N] [--show-wrong N] [--seed S]\n\n"
-            "For an encoder-decoder FILE has a pair in each line, columns between tabs. Each source is answered, always\n"
-            "with the likeliest token: the share of answers equal to the target, and BLEU as sacreBLEU defines it (13a\n"
-            "tokens, case kept, exponential smoothing), and the perplexity of the targets. A model that continues text\n"
-            "gets a text file, cut into windows of its context, and has a perplexity alone.\n\n"
-            "  --data FILE          `dates` stands for the built-in test dates, which no training uses\n"
-            "  --held-out P         only what portico train holds out with \"held_out\": P\n"
-            "  --limit N            at most N pairs, windows or dates (dates: 1000 by default)\n"
-            "  --source-column N    column of the source (default 1); --target-column of the target (default 2)\n"
-            "  --show-wrong N       print the first N answers that are wrong, on stderr\n"
-            "  --seed S             other test dates (default 0)\n"
-            "  --json               one JSON object\n"
-            "  --device D           as PORTICO_BACKEND, and before it\n\n"
-            "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
+    .help =
+        "usage: portico eval MODEL --data FILE [--device D] [--held-out P] [--limit N] [--json]\n"
+        "                    [--source-column N] [--target-column N] [--show-wrong N] [--seed S]\n\n"
+        "For an encoder-decoder FILE has a pair in each line, columns between tabs. Each source is answered, "
+        "always\n"
+        "with the likeliest token: the share of answers equal to the target, and BLEU as sacreBLEU defines "
+        "it (13a\n"
+        "tokens, case kept, exponential smoothing), and the perplexity of the targets. A model that "
+        "continues text\n"
+        "gets a text file, cut into windows of its context, and has a perplexity alone.\n\n"
+        "  --data FILE          `dates` stands for the built-in test dates, which no training uses\n"
+        "  --held-out P         only what portico train holds out with \"held_out\": P\n"
+        "  --limit N            at most N pairs, windows or dates (dates: 1000 by default)\n"
+        "  --source-column N    column of the source (default 1); --target-column of the target (default 2)\n"
+        "  --show-wrong N       print the first N answers that are wrong, on stderr\n"
+        "  --seed S             other test dates (default 0)\n"
+        "  --json               one JSON object\n"
+        "  --device D           as PORTICO_BACKEND, and before it\n\n"
+        "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
     .run = eval_run,
 };

@@ -73,12 +73,14 @@ pco_status inspect_dot(const inspect_file *file, pco_error *err)
     if (!step || (!causal && !encoder)) {
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
     } else if (causal) {
-        pco_model_build_causal(&(pco_nn){.graph = step, .weights = model->weights}, model, file->context, 1, 0);
+        pco_model_build_causal(&(pco_nn){.graph = step, .weights = model->weights}, model, file->context, 1,
+                               0);
     } else {
         int64_t rows = file->context < 64 ? file->context : 64;
-        pco_seq2seq_build_encode(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->transformer, file->context,
-                                 rows);
-        pco_seq2seq_build_decode(&(pco_nn){.graph = step, .weights = model->weights}, &model->transformer, file->context, 1, 1);
+        pco_seq2seq_build_encode(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->transformer,
+                                 file->context, rows);
+        pco_seq2seq_build_decode(&(pco_nn){.graph = step, .weights = model->weights}, &model->transformer,
+                                 file->context, 1, 1);
         status = pco_graph_check(encoder, err);
     }
     if (!status) status = pco_graph_check(step, err);

@@ -60,11 +60,14 @@ static int plot_cell(const plot_figure *figure, double step, double loss, int *x
 {
     if (!isfinite(loss)) return 0;
     *x = (int)((step - figure->low[0]) / (figure->high[0] - figure->low[0]) * (PLOT_COLUMNS - 1) + 0.5);
-    *y = (int)((figure->high[1] - plot_height(figure, loss)) / (figure->high[1] - figure->low[1]) * (PLOT_LINES - 1) + 0.5);
+    *y = (int)((figure->high[1] - plot_height(figure, loss)) / (figure->high[1] - figure->low[1]) *
+                   (PLOT_LINES - 1) +
+               0.5);
     return *x >= 0 && *x < PLOT_COLUMNS && *y >= 0 && *y < PLOT_LINES;
 }
 
-/* Each run has a letter, a capital one for its validation loss. Of many points in a column the mean is drawn. */
+/* Each run has a letter, a capital one for its validation loss. Of many points in a column the mean is drawn.
+ */
 static void plot_draw(const plot_figure *figure, uint32_t run, char cells[PLOT_LINES][PLOT_COLUMNS + 1])
 {
     double sum[PLOT_COLUMNS] = {0}, steps[PLOT_COLUMNS] = {0};
@@ -78,7 +81,8 @@ static void plot_draw(const plot_figure *figure, uint32_t run, char cells[PLOT_L
         count[x]++;
     }
     for (int c = 0; c < PLOT_COLUMNS; c++)
-        if (count[c] && plot_cell(figure, steps[c] / count[c], sum[c] / count[c], &x, &y)) cells[y][c] = (char)('a' + run);
+        if (count[c] && plot_cell(figure, steps[c] / count[c], sum[c] / count[c], &x, &y))
+            cells[y][c] = (char)('a' + run);
     for (uint32_t i = 0; i < r->count; i++)
         if (plot_cell(figure, (double)r->records[i].step, r->records[i].validation_loss, &x, &y))
             cells[y][x] = (char)('A' + run);
@@ -104,8 +108,10 @@ static void plot_terminal(const plot_figure *figure)
         const train_record *last = &figure->runs[r].records[figure->runs[r].count - 1];
         double best = INFINITY;
         for (uint32_t i = 0; i < figure->runs[r].count; i++)
-            if (figure->runs[r].records[i].validation_loss < best) best = figure->runs[r].records[i].validation_loss;
-        printf("  %c  %s: step %" PRId64 ", loss %.5g", 'a' + (int)r, figure->runs[r].path, last->step, last->loss);
+            if (figure->runs[r].records[i].validation_loss < best)
+                best = figure->runs[r].records[i].validation_loss;
+        printf("  %c  %s: step %" PRId64 ", loss %.5g", 'a' + (int)r, figure->runs[r].path, last->step,
+               last->loss);
         if (isfinite(best)) printf("; %c  validation loss, %.5g at best", 'A' + (int)r, best);
         putchar('\n');
     }
@@ -136,7 +142,8 @@ static int plot_run_command(int argc, char **argv)
     const char *out = NULL;
     int status = plot_parse(argc, argv, &figure, &out);
     for (uint32_t r = 0; r < figure.n_runs && !status; r++)
-        if (!train_log_read(figure.runs[r].path, &figure.runs[r].records, &figure.runs[r].count)) status = CLI_FAILED;
+        if (!train_log_read(figure.runs[r].path, &figure.runs[r].records, &figure.runs[r].count))
+            status = CLI_FAILED;
     if (!status) {
         plot_limits(&figure);
         plot_terminal(&figure);
@@ -150,7 +157,8 @@ const cli_command cli_plot = {
     .name = "plot",
     .summary = "draws the loss curves of training logs",
     .help = "usage: portico plot LOG... [-o FILE.svg] [--logarithmic]\n\n"
-            "Reads logs of portico train (.csv or .jsonl), up to 8, and draws loss against step on stdout: a run's\n"
+            "Reads logs of portico train (.csv or .jsonl), up to 8, and draws loss against step on stdout: a "
+            "run's\n"
             "loss as a small letter, its validation loss as the capital one.\n\n"
             "  -o, --output FILE   an SVG as well\n"
             "  --logarithmic       a logarithmic axis of the loss\n\n"

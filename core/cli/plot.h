@@ -15,8 +15,8 @@ typedef struct plot_run {
 typedef struct plot_figure {
     plot_run runs[PLOT_RUNS];
     uint32_t n_runs;
-    int logarithmic;                    /* of the loss */
-    double low[2], high[2];             /* limits of step and loss (its logarithm when logarithmic) */
+    int logarithmic;        /* of the loss */
+    double low[2], high[2]; /* limits of step and loss (its logarithm when logarithmic) */
 } plot_figure;
 
 /* The height of a loss in the figure. */

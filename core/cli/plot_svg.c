@@ -8,7 +8,15 @@
 #include "cli/cli.h"
 #include "cli/plot.h"
 
-enum { SVG_WIDTH = 800, SVG_HEIGHT = 480, SVG_LEFT = 70, SVG_RIGHT = 20, SVG_TOP = 20, SVG_BOTTOM = 50, SVG_POINTS = 2000 };
+enum {
+    SVG_WIDTH = 800,
+    SVG_HEIGHT = 480,
+    SVG_LEFT = 70,
+    SVG_RIGHT = 20,
+    SVG_TOP = 20,
+    SVG_BOTTOM = 50,
+    SVG_POINTS = 2000
+};
 
 /* Colours that stay apart for most eyes (Okabe & Ito 2008). */
 static const char *const svg_colours[PLOT_RUNS] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
@@ -16,12 +24,14 @@ static const char *const svg_colours[PLOT_RUNS] = {"#0072B2", "#D55E00", "#009E7
 
 static double svg_x(const plot_figure *figure, double step)
 {
-    return SVG_LEFT + (step - figure->low[0]) / (figure->high[0] - figure->low[0]) * (SVG_WIDTH - SVG_LEFT - SVG_RIGHT);
+    return SVG_LEFT +
+           (step - figure->low[0]) / (figure->high[0] - figure->low[0]) * (SVG_WIDTH - SVG_LEFT - SVG_RIGHT);
 }
 
 static double svg_y(const plot_figure *figure, double height)
 {
-    return SVG_TOP + (figure->high[1] - height) / (figure->high[1] - figure->low[1]) * (SVG_HEIGHT - SVG_TOP - SVG_BOTTOM);
+    return SVG_TOP + (figure->high[1] - height) / (figure->high[1] - figure->low[1]) *
+                         (SVG_HEIGHT - SVG_TOP - SVG_BOTTOM);
 }
 
 static void svg_text(FILE *out, double x, double y, const char *anchor, const char *text)
@@ -44,7 +54,8 @@ static void svg_axes(const plot_figure *figure, FILE *out)
 {
     char text[32];
     const double right = SVG_WIDTH - SVG_RIGHT, bottom = SVG_HEIGHT - SVG_BOTTOM;
-    double step = plot_tick(figure->high[0] - figure->low[0], 6), height = plot_tick(figure->high[1] - figure->low[1], 6);
+    double step = plot_tick(figure->high[0] - figure->low[0], 6),
+           height = plot_tick(figure->high[1] - figure->low[1], 6);
     for (double v = ceil(figure->low[0] / step) * step; v <= figure->high[0] * (1 + 1e-12); v += step) {
         fprintf(out, "<path d=\"M%.1f %d V%.1f\" class=\"grid\"/>\n", svg_x(figure, v), SVG_TOP, bottom);
         snprintf(text, sizeof text, "%g", v);
@@ -87,10 +98,12 @@ static void svg_legend(const plot_figure *figure, FILE *out)
     for (uint32_t r = 0; r < figure->n_runs; r++) {
         const double y = SVG_TOP + 18 + 18 * (double)r, x = SVG_WIDTH - SVG_RIGHT - 10;
         const char *slash = strrchr(figure->runs[r].path, '/');
-        fprintf(out, "<path d=\"M%.1f %.1f h-24\" stroke=\"%s\" stroke-width=\"2\"/>\n", x, y - 4, svg_colours[r]);
+        fprintf(out, "<path d=\"M%.1f %.1f h-24\" stroke=\"%s\" stroke-width=\"2\"/>\n", x, y - 4,
+                svg_colours[r]);
         svg_text(out, x - 30, y, "end", slash ? slash + 1 : figure->runs[r].path);
     }
-    svg_text(out, SVG_WIDTH - SVG_RIGHT - 10, SVG_TOP + 18 + 18 * (double)figure->n_runs, "end", "dashed: validation");
+    svg_text(out, SVG_WIDTH - SVG_RIGHT - 10, SVG_TOP + 18 + 18 * (double)figure->n_runs, "end",
+             "dashed: validation");
 }
 
 int plot_svg(const plot_figure *figure, const char *path)

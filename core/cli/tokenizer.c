@@ -52,14 +52,20 @@ static int tokenizer_parse(int argc, char **argv, tokenizer_arguments *a)
         if (!m && (m = cli_option(argc, argv, &i, "--size", NULL, &value)) > 0 &&
             !cli_integer("--size", value, 256, 1 << 24, &a->size))
             m = -1;
-        if (!m && (m = cli_option(argc, argv, &i, "--columns", NULL, &value)) > 0 && !tokenizer_columns(value, a)) m = -1;
+        if (!m && (m = cli_option(argc, argv, &i, "--columns", NULL, &value)) > 0 &&
+            !tokenizer_columns(value, a))
+            m = -1;
         if (!m && (m = cli_option(argc, argv, &i, "--no-special", NULL, NULL)) > 0) a->no_special = 1;
         if (m < 0) return CLI_USAGE;
         if (m) continue;
         if (argv[i][0] == '-' || a->file) return cli_unknown("tokenizer", argv[i]);
         a->file = argv[i];
     }
-    const char *missing = !a->file ? "a text file" : !a->out ? "--out" : !kind ? "--kind" : a->bpe && !a->size ? "--size" : NULL;
+    const char *missing = !a->file             ? "a text file"
+                          : !a->out            ? "--out"
+                          : !kind              ? "--kind"
+                          : a->bpe && !a->size ? "--size"
+                                               : NULL;
     if (!missing) return CLI_OK;
     cli_error("tokenizer train: %s is missing; see portico tokenizer --help", missing);
     return CLI_USAGE;
@@ -77,7 +83,7 @@ static int tokenizer_text(const tokenizer_arguments *a, char **text, size_t *siz
     const pco_pairs_params params = {{a->columns[0], a->columns[a->n_columns - 1]}, 0};
     char *joined = NULL;
     pco_status status = pco_pairs_read(&map, a->file, &params, &pairs, &count, &err);
-    if (!status && !(joined = malloc(2 * *size + 2 * (size_t)count + 1))) 
+    if (!status && !(joined = malloc(2 * *size + 2 * (size_t)count + 1)))
         status = pco_fail(&err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", a->file);
     *size = 0;
     for (uint32_t i = 0; i < count && !status; i++)
@@ -119,12 +125,15 @@ static int tokenizer_run(int argc, char **argv)
 const cli_command cli_tokenizer = {
     .name = "tokenizer",
     .summary = "trains a tokenizer on a text",
-    .help = "usage: portico tokenizer train FILE --kind bpe|char [--size N] --out F.json [--columns A[,B]] [--no-special]\n\n"
-            "Writes a vocabulary that configs of portico train name as \"tokenizer\". `char`: each character of the text\n"
-            "is a token. `bpe`: byte-level byte pair encoding (as GPT-2's), which has tokens for any text.\n\n"
-            "  --size N        tokens of the BPE: 3 special ones, 256 bytes, and merges\n"
-            "  --columns A,B   FILE has columns between tabs, and these are the text\n"
-            "  --no-special    without the tokens <pad>, <s> and </s>, which pairs need\n\n"
-            "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
+    .help =
+        "usage: portico tokenizer train FILE --kind bpe|char [--size N] --out F.json [--columns A[,B]] "
+        "[--no-special]\n\n"
+        "Writes a vocabulary that configs of portico train name as \"tokenizer\". `char`: each character of "
+        "the text\n"
+        "is a token. `bpe`: byte-level byte pair encoding (as GPT-2's), which has tokens for any text.\n\n"
+        "  --size N        tokens of the BPE: 3 special ones, 256 bytes, and merges\n"
+        "  --columns A,B   FILE has columns between tabs, and these are the text\n"
+        "  --no-special    without the tokens <pad>, <s> and </s>, which pairs need\n\n"
+        "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
     .run = tokenizer_run,
 };

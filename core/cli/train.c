@@ -39,7 +39,8 @@ static void train_bar(char *bar, double part)
 static void train_progress(train_run *run, const pco_train_result *result)
 {
     const double now = cli_seconds(), spent = now - run->begin - run->evaluating;
-    const int64_t step = pco_trainer_steps(run->trainer), done = step - run->first, total = run->last - run->first;
+    const int64_t step = pco_trainer_steps(run->trainer), done = step - run->first,
+                  total = run->last - run->first;
     const int terminal = cli_terminal(), tenth = done * 10 / total != (done - 1) * 10 / total || done == 1;
     if (terminal ? now - run->last_print < 0.1 && done < total : !tenth) return;
     char bar[32];
@@ -65,11 +66,13 @@ static void train_describe(const train_run *run, const pco_session *session)
                   held_out = pco_data_samples(data, PCO_DATA_HELD_OUT, &left_out[1]);
     const pco_train_config *config = &run->config;
     pco_trainer_parameters(run->trainer, &elements);
-    fprintf(stderr, "device      %s, %s\n", pco_session_device_id(session), pco_session_device(session)->name);
+    fprintf(stderr, "device      %s, %s\n", pco_session_device_id(session),
+            pco_session_device(session)->name);
     fprintf(stderr, "model       %" PRId64 " parameters, vocabulary of %u tokens\n", elements,
             pco_data_vocabulary(data, 1)->count);
     if (config->data.kind == PCO_DATA_DATES)
-        fprintf(stderr, "data        dates made from seed %" PRIu64 ", %" PRId64 " held out\n", config->seed, held_out);
+        fprintf(stderr, "data        dates made from seed %" PRIu64 ", %" PRId64 " held out\n", config->seed,
+                held_out);
     else
         fprintf(stderr, "data        %s: %" PRId64 " %s, %" PRId64 " held out\n", config->data.file, samples,
                 config->data.kind == PCO_DATA_TEXT ? "windows" : "pairs", held_out);
@@ -129,14 +132,16 @@ static int train_loop(train_run *run)
         if (train_due(step, run->config.evaluation_interval, run->last))
             status = train_evaluate(run, &record.validation_loss, &err);
         if (!status && !train_log_write(&run->log, &record)) return CLI_FAILED;
-        if (!status && train_due(step, run->config.checkpoint_interval, run->last)) status = train_save(run, &err);
+        if (!status && train_due(step, run->config.checkpoint_interval, run->last))
+            status = train_save(run, &err);
     }
     if (!status) status = train_save(run, &err);
     train_clear_line();
     if (status) return cli_fail(&err);
     const double spent = cli_seconds() - run->begin - run->evaluating;
     if (cli_interrupted()) fputs("interrupted\n", stderr);
-    fprintf(stderr, "done        %" PRId64 " steps, %" PRId64 " tokens, %.1f s, %.0f tokens/s, %u executables\n",
+    fprintf(stderr,
+            "done        %" PRId64 " steps, %" PRId64 " tokens, %.1f s, %.0f tokens/s, %u executables\n",
             step - run->first, run->tokens, spent, spent > 0 ? (double)run->tokens / spent : 0,
             pco_trainer_executables(run->trainer));
     printf("%s\n", run->config.out);
@@ -169,7 +174,8 @@ static int train_parse(int argc, char **argv, train_arguments *a)
         int m = cli_option(argc, argv, &i, "--device", NULL, &a->device);
         if (!m) m = cli_option(argc, argv, &i, "--out", NULL, &a->overrides.out);
         if (!m) m = cli_option(argc, argv, &i, "--data", NULL, &a->overrides.data_file);
-        if (!m && (m = cli_option(argc, argv, &i, "--log", NULL, &a->log)) > 0 && !train_log_check(a->log)) m = -1;
+        if (!m && (m = cli_option(argc, argv, &i, "--log", NULL, &a->log)) > 0 && !train_log_check(a->log))
+            m = -1;
         if (!m && (m = cli_option(argc, argv, &i, "--resume", NULL, NULL)) > 0) a->resume = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--steps", NULL, &value)) > 0 &&
             !cli_integer("--steps", value, 0, INT32_MAX, &a->steps))
@@ -195,10 +201,12 @@ static int train_run_command(int argc, char **argv)
     pco_error err = {""};
     int status = train_parse(argc, argv, &arguments);
     if (status) return status;
-    if (pco_train_config_load(arguments.config, &arguments.overrides, &run.config, &err)) return cli_fail(&err);
+    if (pco_train_config_load(arguments.config, &arguments.overrides, &run.config, &err))
+        return cli_fail(&err);
     pco_registry *registry = cli_registry(&status);
     if (registry && cli_check_device(registry, arguments.device, &status))
-        status = pco_session_open(registry, arguments.device, &session, &err) ? cli_fail(&err) : train_on(&run, session);
+        status = pco_session_open(registry, arguments.device, &session, &err) ? cli_fail(&err)
+                                                                              : train_on(&run, session);
     train_log_close(&run.log);
     pco_trainer_destroy(run.trainer);
     pco_session_close(session);
@@ -210,21 +218,27 @@ static int train_run_command(int argc, char **argv)
 const cli_command cli_train = {
     .name = "train",
     .summary = "trains a model from nothing, on any device",
-    .help = "usage: portico train CONFIG.json [--steps N] [--device D] [--out DIR] [--data FILE] [--log FILE]\n"
-            "                     [--resume] [--seed S]\n\n"
-            "The config names the model, the data, the optimiser and the schedule (docs/training.md). DIR receives\n"
-            "checkpoint.safetensors (weights, optimiser, step), config.json and model.safetensors: it is a model for\n"
-            "portico run, eval and inspect. A checkpoint is whole or not there; a run that ends at any moment loses\n"
-            "the steps since the last one. stdout carries the name of the folder, stderr everything else.\n\n"
-            "  --steps N     stop after update N, counted from the start of the run; the schedule stays as it is\n"
-            "                (default: what the config says)\n"
-            "  --device D    as PORTICO_BACKEND, and before it\n"
-            "  --out DIR     another folder than the config's \"out\"\n"
-            "  --data FILE   another file than the config's\n"
-            "  --log FILE    a record for each step: .csv or .jsonl\n"
-            "  --resume      continue from the checkpoint in DIR, bit by bit as if the run had not stopped; the\n"
-            "                log is continued, too\n"
-            "  --seed S      another seed than the config's\n\n"
-            "Ctrl-C ends the run after a checkpoint, with exit status 0. Exit status: 0 done, 1 failed, 2 wrong usage.\n",
+    .help =
+        "usage: portico train CONFIG.json [--steps N] [--device D] [--out DIR] [--data FILE] [--log FILE]\n"
+        "                     [--resume] [--seed S]\n\n"
+        "The config names the model, the data, the optimiser and the schedule (docs/training.md). DIR "
+        "receives\n"
+        "checkpoint.safetensors (weights, optimiser, step), config.json and model.safetensors: it is a model "
+        "for\n"
+        "portico run, eval and inspect. A checkpoint is whole or not there; a run that ends at any moment "
+        "loses\n"
+        "the steps since the last one. stdout carries the name of the folder, stderr everything else.\n\n"
+        "  --steps N     stop after update N, counted from the start of the run; the schedule stays as it "
+        "is\n"
+        "                (default: what the config says)\n"
+        "  --device D    as PORTICO_BACKEND, and before it\n"
+        "  --out DIR     another folder than the config's \"out\"\n"
+        "  --data FILE   another file than the config's\n"
+        "  --log FILE    a record for each step: .csv or .jsonl\n"
+        "  --resume      continue from the checkpoint in DIR, bit by bit as if the run had not stopped; the\n"
+        "                log is continued, too\n"
+        "  --seed S      another seed than the config's\n\n"
+        "Ctrl-C ends the run after a checkpoint, with exit status 0. Exit status: 0 done, 1 failed, 2 wrong "
+        "usage.\n",
     .run = train_run_command,
 };

@@ -89,12 +89,14 @@ int train_log_write(train_log *log, const train_record *r)
 {
     if (!log->file) return 1;
     fprintf(log->file,
-            log->json ? "{\"step\":%" PRId64 ",\"loss\":%.9g,\"learning_rate\":%.9g,\"grad_norm\":%.9g,\"tokens\":%" PRId64
+            log->json ? "{\"step\":%" PRId64
+                        ",\"loss\":%.9g,\"learning_rate\":%.9g,\"grad_norm\":%.9g,\"tokens\":%" PRId64
                         ",\"seconds\":%.3f"
                       : "%" PRId64 ",%.9g,%.9g,%.9g,%" PRId64 ",%.3f",
             r->step, r->loss, r->learning_rate, r->grad_norm, r->tokens, r->seconds);
     if (log->json)
-        fprintf(log->file, isnan(r->validation_loss) ? "}\n" : ",\"validation_loss\":%.9g}\n", r->validation_loss);
+        fprintf(log->file, isnan(r->validation_loss) ? "}\n" : ",\"validation_loss\":%.9g}\n",
+                r->validation_loss);
     else
         fprintf(log->file, isnan(r->validation_loss) ? ",\n" : ",%.9g\n", r->validation_loss);
     if (fflush(log->file) == 0) return 1;

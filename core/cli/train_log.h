@@ -21,8 +21,8 @@ typedef struct train_log {
 /* 1: the path ends in .csv or .jsonl; 0 after a message. */
 int train_log_check(const char *path);
 
-/* Opens the log; `resume_after` at least 0: records of later steps are cut off, and the rest is continued. 0 after a
- * message. */
+/* Opens the log; `resume_after` at least 0: records of later steps are cut off, and the rest is continued. 0
+ * after a message. */
 int train_log_open(train_log *log, const char *path, int64_t resume_after);
 /* Writes a record through to the file. 0 after a message. */
 int train_log_write(train_log *log, const train_record *record);

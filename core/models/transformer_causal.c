@@ -12,7 +12,8 @@ static uint32_t *causal_states(const pco_nn *nn, const pco_transformer_config *c
         return NULL;
     }
     for (int64_t i = 0; i < layers; i++)
-        states[i] = pco_graph_state(nn->graph, pco_nn_name(nn, "%s.%lld", what, (long long)i), PCO_F32, 4, shape);
+        states[i] =
+            pco_graph_state(nn->graph, pco_nn_name(nn, "%s.%lld", what, (long long)i), PCO_F32, 4, shape);
     return states;
 }
 

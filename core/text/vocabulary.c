@@ -69,8 +69,8 @@ pco_status pco_vocabulary_start(const char *text, size_t size, int special, pco_
     return status;
 }
 
-pco_status pco_vocabulary_train_characters(const char *text, size_t size, int special, pco_vocabulary *vocabulary,
-                                           pco_error *err)
+pco_status pco_vocabulary_train_characters(const char *text, size_t size, int special,
+                                           pco_vocabulary *vocabulary, pco_error *err)
 {
     enum { CODEPOINTS = 0x110000 };
     pco_status status = pco_vocabulary_start(text, size, special, vocabulary, err);
@@ -169,10 +169,12 @@ pco_status pco_vocabulary_read(const char *path, pco_vocabulary *vocabulary, pco
     if (!status) status = pco_json_int_or(root, path, "pad_token_id", -1, INT32_MAX, -1, &pad, err);
     if (!status) status = pco_json_int_or(root, path, "bos_token_id", -1, INT32_MAX, -1, &bos, err);
     if (!status) status = pco_json_int_or(root, path, "eos_token_id", -1, INT32_MAX, -1, &eos, err);
-    if (!status) status = vocabulary_read_list(root, path, "vocab", &vocabulary->tokens, &vocabulary->count, err);
+    if (!status)
+        status = vocabulary_read_list(root, path, "vocab", &vocabulary->tokens, &vocabulary->count, err);
     vocabulary->bpe = cJSON_HasObjectItem(root, "merges");
     if (!status && vocabulary->bpe)
-        status = vocabulary_read_list(root, path, "merges", &vocabulary->merges, &vocabulary->merge_count, err);
+        status =
+            vocabulary_read_list(root, path, "merges", &vocabulary->merges, &vocabulary->merge_count, err);
     cJSON_Delete(root);
     vocabulary->special = (pco_tokenizer_special){(int32_t)bos, (int32_t)eos, (int32_t)pad, -1};
     if (status) pco_vocabulary_release(vocabulary);

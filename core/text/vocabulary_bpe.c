@@ -93,7 +93,8 @@ static pco_status bpe_cut(bpe_trainer *t, const char *text, size_t size, pco_err
     for (size_t at = 0; at < size && !status; at = bounds[1]) {
         int found = pcre2_match(pattern, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK, match, NULL);
         if (found <= 0 || bounds[0] != at || bounds[1] <= at)
-            status = pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 answered %d at byte %zu of the text", found, at);
+            status =
+                pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 answered %d at byte %zu of the text", found, at);
         else
             status = bpe_count_word(t, text + at, bounds[1] - at, err);
         if (status) break;

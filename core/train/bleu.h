@@ -1,5 +1,6 @@
-/* BLEU (Papineni et al. 2002) as sacreBLEU defines it (Post 2018): whole corpus, 1- to 4-grams, tokens as mteval-v13a
- * makes them, case kept, exponential smoothing of precisions without a match, references' closest lengths. */
+/* BLEU (Papineni et al. 2002) as sacreBLEU defines it (Post 2018): whole corpus, 1- to 4-grams, tokens as
+ * mteval-v13a makes them, case kept, exponential smoothing of precisions without a match, references' closest
+ * lengths. */
 #ifndef PCO_TRAIN_BLEU_H
 #define PCO_TRAIN_BLEU_H
 
@@ -21,7 +22,8 @@ pco_status pco_bleu_tokenize(const char *line, char **tokens, pco_error *err) PC
 pco_status pco_bleu_add(pco_bleu *bleu, const char *hypothesis, const char *const *references, uint32_t count,
                         pco_error *err) PCO_NODISCARD;
 
-/* The score, 0 to 100; *brevity receives the penalty and precisions[] the percentages (either may be NULL). */
+/* The score, 0 to 100; *brevity receives the penalty and precisions[] the percentages (either may be NULL).
+ */
 double pco_bleu_score(const pco_bleu *bleu, double *brevity, double precisions[PCO_BLEU_ORDER]);
 
 #endif

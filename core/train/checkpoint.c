@@ -1,5 +1,5 @@
-/* Checkpoints: one safetensors file with weights and optimiser ("model.NAME", "adamw.m.NAME" ...) and a note of JSON
- * with the step and the config; and the trained model as a folder that `portico run` takes. */
+/* Checkpoints: one safetensors file with weights and optimiser ("model.NAME", "adamw.m.NAME" ...) and a note
+ * of JSON with the step and the config; and the trained model as a folder that `portico run` takes. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -44,10 +44,11 @@ static void checkpoint_release(checkpoint_set *set)
     free(set->items);
 }
 
-/* Adds the state "prefix NAME" under the name "shown NAME". What is not finite is never written: a checkpoint is one to
- * go on from. */
-static pco_status checkpoint_add(const pco_trainer *trainer, checkpoint_set *set, const pco_nn_parameter *parameter,
-                                 const char *prefix, const char *shown, pco_error *err)
+/* Adds the state "prefix NAME" under the name "shown NAME". What is not finite is never written: a checkpoint
+ * is one to go on from. */
+static pco_status checkpoint_add(const pco_trainer *trainer, checkpoint_set *set,
+                                 const pco_nn_parameter *parameter, const char *prefix, const char *shown,
+                                 pco_error *err)
 {
     char *state = NULL;
     pco_weight *weight = &set->items[set->count++];
@@ -83,8 +84,8 @@ static char *checkpoint_make_note(const pco_trainer *trainer)
     return text;
 }
 
-static pco_status checkpoint_write(const pco_trainer *trainer, const char *name, const checkpoint_set *set, char *note,
-                                   pco_error *err)
+static pco_status checkpoint_write(const pco_trainer *trainer, const char *name, const checkpoint_set *set,
+                                   char *note, pco_error *err)
 {
     char key[] = "portico.train";
     const pco_weights_note notes[] = {{key, note}};
@@ -99,7 +100,8 @@ static pco_status checkpoint_write_config(const pco_trainer *trainer, pco_error 
 {
     char *path = trainer_path(trainer, "config.json"), *text = cJSON_Print(trainer->document), *lines = NULL;
     int size = text ? asprintf(&lines, "%s\n", text) : -1;
-    pco_status status = path && size >= 0 ? pco_file_write(path, lines, (size_t)size, err) : trainer_no_memory(err);
+    pco_status status =
+        path && size >= 0 ? pco_file_write(path, lines, (size_t)size, err) : trainer_no_memory(err);
     if (size >= 0) free(lines);
     cJSON_free(text);
     free(path);
@@ -113,12 +115,14 @@ pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err)
                    count = trainer->training.count;
     checkpoint_set set = {calloc((size_t)count * (n_prefixes + 1) + 1, sizeof(pco_weight)), 0};
     char *note = checkpoint_make_note(trainer);
-    pco_status status = set.items && note ? pco_folder_make(trainer->config->out, err) : trainer_no_memory(err);
+    pco_status status =
+        set.items && note ? pco_folder_make(trainer->config->out, err) : trainer_no_memory(err);
     for (uint32_t i = 0; i < count && !status; i++)
         status = checkpoint_add(trainer, &set, &trainer->training.items[i], "", "model.", err);
     for (uint32_t k = 0; k < n_prefixes; k++)
         for (uint32_t i = 0; i < count && !status; i++)
-            status = checkpoint_add(trainer, &set, &trainer->training.items[i], prefixes[k], prefixes[k], err);
+            status =
+                checkpoint_add(trainer, &set, &trainer->training.items[i], prefixes[k], prefixes[k], err);
     if (!status) status = checkpoint_write(trainer, checkpoint_file, &set, note, err);
     if (!status) status = checkpoint_write_config(trainer, err);
     if (!status) { /* the weights come first, and are called what the model calls them */
@@ -136,18 +140,19 @@ pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err)
 /* ---- reading ---- */
 
 static pco_status checkpoint_load_state(const pco_trainer *trainer, const pco_weights *file,
-                                        const pco_nn_parameter *parameter, const char *prefix, const char *shown,
-                                        pco_error *err)
+                                        const pco_nn_parameter *parameter, const char *prefix,
+                                        const char *shown, pco_error *err)
 {
     char *name = NULL, *state = NULL;
     const pco_weight *weight = NULL;
     if (asprintf(&name, "%s%s", shown, parameter->name) < 0) name = NULL;
     if (asprintf(&state, "%s%s", prefix, parameter->name) < 0) state = NULL;
-    pco_status status = name && state ? pco_weights_require(file, name, &weight, err) : trainer_no_memory(err);
+    pco_status status =
+        name && state ? pco_weights_require(file, name, &weight, err) : trainer_no_memory(err);
     if (!status && (weight->dtype != PCO_F32 || weight->rank != parameter->rank ||
                     memcmp(weight->shape, parameter->shape, parameter->rank * sizeof(int64_t)) != 0))
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is not what the model of the config has", file->label,
-                          name);
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is not what the model of the config has",
+                          file->label, name);
     if (!status) status = pco_session_write_state(trainer->session, state, weight->data, weight->bytes, err);
     free(name);
     free(state);

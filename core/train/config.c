@@ -25,7 +25,8 @@ static const char *const config_keys[] = {
 };
 
 /* Keys that may differ between a run and its continuation. */
-static const char *const config_free[] = {"checkpoint_interval", "evaluation_interval", "evaluation_batches", "out"};
+static const char *const config_free[] = {"checkpoint_interval", "evaluation_interval", "evaluation_batches",
+                                          "out"};
 
 /* Reading goes on after an error without effect: the first one is kept. */
 typedef struct config_reader {
@@ -38,14 +39,16 @@ typedef struct config_reader {
 static int64_t config_int(config_reader *r, const char *key, int64_t least, int64_t most, int64_t fallback)
 {
     int64_t value = fallback;
-    if (!r->status) r->status = pco_json_int_or(r->object, r->label, key, least, most, fallback, &value, r->err);
+    if (!r->status)
+        r->status = pco_json_int_or(r->object, r->label, key, least, most, fallback, &value, r->err);
     return value;
 }
 
 static double config_number(config_reader *r, const char *key, double least, double most, double fallback)
 {
     double value = fallback;
-    if (!r->status) r->status = pco_json_number_or(r->object, r->label, key, least, most, fallback, &value, r->err);
+    if (!r->status)
+        r->status = pco_json_number_or(r->object, r->label, key, least, most, fallback, &value, r->err);
     return value;
 }
 
@@ -57,7 +60,8 @@ static uint32_t config_enum(config_reader *r, const char *key, const char *const
 }
 
 /* The reader of a member object; an absent one reads as an empty one. */
-static config_reader config_member(config_reader *r, const char *key, const char *const *known, uint32_t count)
+static config_reader config_member(config_reader *r, const char *key, const char *const *known,
+                                   uint32_t count)
 {
     config_reader member = {cJSON_GetObjectItemCaseSensitive(r->object, key), r->label, r->status, r->err};
     if (!member.status && member.object) {
@@ -69,7 +73,8 @@ static config_reader config_member(config_reader *r, const char *key, const char
 
 static void config_optimizer(config_reader *r, pco_optimizer_config *optimizer)
 {
-    static const char *const keys[] = {"type", "beta1", "beta2", "eps", "momentum", "weight_decay", "weight_decay_on"};
+    static const char *const keys[] = {"type",     "beta1",        "beta2",          "eps",
+                                       "momentum", "weight_decay", "weight_decay_on"};
     static const char *const types[] = {"adamw", "sgd"}, *const on[] = {"matrices", "all"};
     config_reader m = config_member(r, "optimizer", keys, 7);
     optimizer->type = (pco_optimizer_type)config_enum(&m, "type", types, 2);
@@ -89,8 +94,8 @@ static void config_schedule(config_reader *r, pco_train_config *config)
     config_reader m = config_member(r, "schedule", keys, 4);
     pco_schedule *schedule = &config->schedule;
     schedule->type = (pco_schedule_type)config_enum(&m, "type", types, 4);
-    schedule->learning_rate = config_number(&m, "learning_rate", 0, 1e6,
-                                            schedule->type == PCO_SCHEDULE_INVERSE_SQRT ? 1 : 1e-3);
+    schedule->learning_rate =
+        config_number(&m, "learning_rate", 0, 1e6, schedule->type == PCO_SCHEDULE_INVERSE_SQRT ? 1 : 1e-3);
     schedule->min_learning_rate = config_number(&m, "min_learning_rate", 0, 1e6, 0);
     schedule->warmup_steps = config_int(&m, "warmup_steps", 0, INT32_MAX, 0);
     schedule->steps = config->steps;
@@ -138,7 +143,8 @@ static pco_status config_out(config_reader *r, const char *override, pco_train_c
 }
 
 /* What the command line says instead of the file. */
-static pco_status config_override(cJSON *root, const pco_train_overrides *overrides, const char *path, pco_error *err)
+static pco_status config_override(cJSON *root, const pco_train_overrides *overrides, const char *path,
+                                  pco_error *err)
 {
     cJSON *data = cJSON_GetObjectItemCaseSensitive(root, "data");
     if (overrides->seed >= 0) {
@@ -150,7 +156,8 @@ static pco_status config_override(cJSON *root, const pco_train_overrides *overri
     if (!absolute) return pco_fail(err, PCO_ERROR_IO, "%s cannot be opened: %m", overrides->data_file);
     if (!cJSON_IsObject(data) || !cJSON_GetObjectItemCaseSensitive(data, "file")) {
         free(absolute);
-        return pco_fail(err, PCO_ERROR_INVALID, "%s: its data come from no file, so --data has no meaning", path);
+        return pco_fail(err, PCO_ERROR_INVALID, "%s: its data come from no file, so --data has no meaning",
+                        path);
     }
     cJSON_DeleteItemFromObjectCaseSensitive(data, "file");
     cJSON_AddStringToObject(data, "file", absolute);
@@ -158,8 +165,8 @@ static pco_status config_override(cJSON *root, const pco_train_overrides *overri
     return PCO_OK;
 }
 
-pco_status pco_train_config_load(const char *path, const pco_train_overrides *overrides, pco_train_config *config,
-                                 pco_error *err)
+pco_status pco_train_config_load(const char *path, const pco_train_overrides *overrides,
+                                 pco_train_config *config, pco_error *err)
 {
     *config = (pco_train_config){0};
     pco_status status = pco_json_load(path, &config->root, err);
@@ -169,7 +176,8 @@ pco_status pco_train_config_load(const char *path, const pco_train_overrides *ov
     char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("");
     config_reader reader = {config->root, path, PCO_OK, err};
     status = pco_json_known(config->root, path, config_keys, n_keys, err);
-    if (!status && !folder) status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    if (!status && !folder)
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
     if (!status) status = config_override(config->root, overrides, path, err);
     config->model = cJSON_GetObjectItemCaseSensitive(config->root, "model");
     const cJSON *data = cJSON_GetObjectItemCaseSensitive(config->root, "data");
@@ -224,12 +232,14 @@ static void model_default(cJSON *document, const char *key, double value)
     if (!cJSON_GetObjectItemCaseSensitive(document, key)) cJSON_AddNumberToObject(document, key, value);
 }
 
-static pco_status model_vocab_size(cJSON *document, const char *key, const pco_vocabulary *vocabulary, pco_error *err)
+static pco_status model_vocab_size(cJSON *document, const char *key, const pco_vocabulary *vocabulary,
+                                   pco_error *err)
 {
     int64_t said = 0;
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(document, key);
     if (item && (!pco_json_whole(item, &said) || said != vocabulary->count))
-        return pco_fail(err, PCO_ERROR_FORMAT, "the model's %s does not match the tokenizer, which has %u tokens", key,
+        return pco_fail(err, PCO_ERROR_FORMAT,
+                        "the model's %s does not match the tokenizer, which has %u tokens", key,
                         vocabulary->count);
     model_default(document, key, vocabulary->count);
     return PCO_OK;
@@ -252,7 +262,8 @@ static pco_status model_vocabularies(const pco_train_config *config, const pco_d
         const pco_vocabulary *vocabulary = side == 0 ? source : target;
         status = model_vocab_size(document, names[side][0], vocabulary, err);
         model_add_list(document, names[side][1], vocabulary->tokens, vocabulary->count);
-        if (vocabulary->bpe) model_add_list(document, names[side][2], vocabulary->merges, vocabulary->merge_count);
+        if (vocabulary->bpe)
+            model_add_list(document, names[side][2], vocabulary->merges, vocabulary->merge_count);
     }
     if (!share && !cJSON_GetObjectItemCaseSensitive(document, "share_embeddings"))
         cJSON_AddFalseToObject(document, "share_embeddings");
@@ -270,7 +281,8 @@ pco_status pco_train_model_config(const pco_train_config *config, const pco_data
     const int text = config->data.kind == PCO_DATA_TEXT;
     *out = NULL;
     cJSON *document = cJSON_Duplicate(config->model, 1);
-    if (!document) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the model's config");
+    if (!document)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the model's config");
     if (!cJSON_GetObjectItemCaseSensitive(document, "model_type"))
         cJSON_AddStringToObject(document, "model_type", "transformer");
     if (text && !cJSON_GetObjectItemCaseSensitive(document, "is_encoder_decoder"))
@@ -279,9 +291,10 @@ pco_status pco_train_model_config(const pco_train_config *config, const pco_data
     pco_status status = model_vocabularies(config, data, document, err);
     if (!status) status = pco_transformer_config_read(document, "model", model, err);
     if (!status && model->decoder_only != text)
-        status = pco_fail(err, PCO_ERROR_FORMAT,
-                          text ? "model: a text trains a decoder alone: is_encoder_decoder must be false"
-                               : "model: pairs and dates train an encoder-decoder: is_encoder_decoder must be true");
+        status = pco_fail(
+            err, PCO_ERROR_FORMAT,
+            text ? "model: a text trains a decoder alone: is_encoder_decoder must be false"
+                 : "model: pairs and dates train an encoder-decoder: is_encoder_decoder must be true");
     if (!status && !config->data.share_vocabulary && model->share_embeddings)
         status = pco_fail(err, PCO_ERROR_FORMAT, "model: two vocabularies cannot share_embeddings");
     if (!status && config->data.context > model->max_position_embeddings)

@@ -18,17 +18,17 @@ typedef struct pco_optimizer_config {
 } pco_optimizer_config;
 
 typedef struct pco_train_config {
-    cJSON *root;         /* the file, as it was, with the seed that holds; owned */
-    cJSON *model;        /* "model" of root */
+    cJSON *root;  /* the file, as it was, with the seed that holds; owned */
+    cJSON *model; /* "model" of root */
     pco_data_config data;
     pco_optimizer_config optimizer;
     pco_schedule schedule; /* without d_model, which the model says */
     pco_initialization initialization;
     int64_t steps, rows, accumulation; /* updates; sequences of a batch; batches of an update */
     uint64_t seed;
-    double max_grad_norm, label_smoothing; /* 0: none */
+    double max_grad_norm, label_smoothing;                                /* 0: none */
     int64_t checkpoint_interval, evaluation_interval, evaluation_batches; /* 0: never; never; all */
-    char *out;                                                           /* folder of the run */
+    char *out;                                                            /* folder of the run */
 } pco_train_config;
 
 typedef struct pco_train_overrides {
@@ -36,20 +36,21 @@ typedef struct pco_train_overrides {
     int64_t seed;                /* below 0: as the file says */
 } pco_train_overrides;
 
-/* Reads and checks a config. Paths in it are taken from its own folder, but "out" from the current one. The caller
- * releases *config after success. Errors: IO; FORMAT with the file and all unknown keys, or the key. */
-pco_status pco_train_config_load(const char *path, const pco_train_overrides *overrides, pco_train_config *config,
-                                 pco_error *err) PCO_NODISCARD;
+/* Reads and checks a config. Paths in it are taken from its own folder, but "out" from the current one. The
+ * caller releases *config after success. Errors: IO; FORMAT with the file and all unknown keys, or the key.
+ */
+pco_status pco_train_config_load(const char *path, const pco_train_overrides *overrides,
+                                 pco_train_config *config, pco_error *err) PCO_NODISCARD;
 void pco_train_config_release(pco_train_config *config);
 
-/* The config.json of the model that is trained: "model" with the vocabularies of the data, and what follows from them.
- * The caller gives *document to cJSON_Delete. Errors, FORMAT: a model whose kind or vocab_size does not fit the data;
- * what pco_transformer_config_read says. */
+/* The config.json of the model that is trained: "model" with the vocabularies of the data, and what follows
+ * from them. The caller gives *document to cJSON_Delete. Errors, FORMAT: a model whose kind or vocab_size
+ * does not fit the data; what pco_transformer_config_read says. */
 pco_status pco_train_model_config(const pco_train_config *config, const pco_data *data, cJSON **document,
                                   pco_transformer_config *model, pco_error *err) PCO_NODISCARD;
 
-/* The first key of two configs that makes a different run (lengths and intervals that do not matter are left out), or
- * NULL when one continues the other. Static or in `a` or `b`. */
+/* The first key of two configs that makes a different run (lengths and intervals that do not matter are left
+ * out), or NULL when one continues the other. Static or in `a` or `b`. */
 const char *pco_train_config_difference(const cJSON *a, const cJSON *b);
 
 #endif

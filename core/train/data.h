@@ -1,8 +1,9 @@
 /* What a model is trained on: batches of token ids, by number.
  *
- * A batch depends on the seed, the split and its number alone, so the position in the data is that number: nothing
- * else has to be saved. Training batches go through the data once per epoch, in another order each time; held-out
- * ones are the same each time. Lengths are padded up to a few sizes (buckets), one executable for each. */
+ * A batch depends on the seed, the split and its number alone, so the position in the data is that number:
+ * nothing else has to be saved. Training batches go through the data once per epoch, in another order each
+ * time; held-out ones are the same each time. Lengths are padded up to a few sizes (buckets), one executable
+ * for each. */
 #ifndef PCO_TRAIN_DATA_H
 #define PCO_TRAIN_DATA_H
 
@@ -39,10 +40,11 @@ typedef struct pco_data_config {
     uint32_t n_buckets[2];
 } pco_data_config;
 
-/* Reads the object "data" of a training config. Relative paths are taken from `folder`. The caller releases the config
- * after success. Errors, FORMAT: unknown keys, all in one message; values that are not what they should be. */
-pco_status pco_data_config_read(const cJSON *object, const char *label, const char *folder, pco_data_config *config,
-                                pco_error *err) PCO_NODISCARD;
+/* Reads the object "data" of a training config. Relative paths are taken from `folder`. The caller releases
+ * the config after success. Errors, FORMAT: unknown keys, all in one message; values that are not what they
+ * should be. */
+pco_status pco_data_config_read(const cJSON *object, const char *label, const char *folder,
+                                pco_data_config *config, pco_error *err) PCO_NODISCARD;
 void pco_data_config_release(pco_data_config *config);
 
 /* What the model decides about the ids. */
@@ -63,8 +65,8 @@ typedef struct pco_data_batch {
 
 typedef struct pco_data pco_data;
 
-/* Reads and tokenizes the files. `rows` is the size of a batch. `config` is borrowed until the destroy. Errors: IO;
- * FORMAT with file and line: empty, not UTF-8, a missing column, too few tokens. */
+/* Reads and tokenizes the files. `rows` is the size of a batch. `config` is borrowed until the destroy.
+ * Errors: IO; FORMAT with file and line: empty, not UTF-8, a missing column, too few tokens. */
 pco_status pco_data_open(const pco_data_config *config, uint64_t seed, int64_t rows, pco_data **data,
                          pco_error *err) PCO_NODISCARD;
 void pco_data_close(pco_data *data);
@@ -75,8 +77,8 @@ const pco_vocabulary *pco_data_vocabulary(const pco_data *data, int side);
 /* Turns texts into ids; comes before the first batch. Errors: what the tokenizers say, with the line. */
 pco_status pco_data_encode(pco_data *data, const pco_data_ids *ids, pco_error *err) PCO_NODISCARD;
 
-/* Batches of an epoch, or of the held-out split; and windows or pairs of a split, with those that were left out
- * because they are too long in *left_out (may be NULL). */
+/* Batches of an epoch, or of the held-out split; and windows or pairs of a split, with those that were left
+ * out because they are too long in *left_out (may be NULL). */
 int64_t pco_data_batches(const pco_data *data, pco_data_split split);
 int64_t pco_data_samples(const pco_data *data, pco_data_split split, int64_t *left_out);
 

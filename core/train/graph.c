@@ -32,7 +32,8 @@ static uint32_t train_forward(const pco_nn *nn, const pco_transformer_config *mo
 }
 
 /* The sum of the rows' losses times "loss_scale": f32 [1]. */
-static uint32_t train_loss(const pco_nn *nn, uint32_t logits, double smoothing, int64_t rows, int64_t target_length)
+static uint32_t train_loss(const pco_nn *nn, uint32_t logits, double smoothing, int64_t rows,
+                           int64_t target_length)
 {
     pco_graph *graph = nn->graph;
     uint32_t labels = pco_graph_input(graph, "labels", PCO_I32, 2, (int64_t[]){rows, target_length});
@@ -47,8 +48,8 @@ static uint32_t train_loss(const pco_nn *nn, uint32_t logits, double smoothing, 
 
 static uint32_t train_state(const pco_nn *nn, const char *prefix, const pco_nn_parameter *parameter)
 {
-    return pco_graph_state(nn->graph, pco_nn_name(nn, "%s%s", prefix, parameter->name), PCO_F32, parameter->rank,
-                           parameter->shape);
+    return pco_graph_state(nn->graph, pco_nn_name(nn, "%s%s", prefix, parameter->name), PCO_F32,
+                           parameter->rank, parameter->shape);
 }
 
 /* The update of every parameter, from gradients[]. */
@@ -86,7 +87,8 @@ static void train_update(const pco_nn *nn, const pco_optimizer_config *optimizer
     }
 }
 
-/* The state in which a parameter's gradients are summed: [1,elements], because writes count along dimension 1. */
+/* The state in which a parameter's gradients are summed: [1,elements], because writes count along
+ * dimension 1. */
 static uint32_t train_gradient_state(const pco_nn *nn, const pco_nn_parameter *parameter, int64_t *elements)
 {
     *elements = 1;
@@ -151,14 +153,16 @@ void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco
     if (stage != PCO_TRAIN_APPLY) {
         train_dropout(nn, model, stage);
         uint32_t logits = train_forward(nn, model, rows, source_length, target_length);
-        loss = train_loss(nn, logits, stage == PCO_TRAIN_EVALUATE ? 0 : config->label_smoothing, rows, target_length);
+        loss = train_loss(nn, logits, stage == PCO_TRAIN_EVALUATE ? 0 : config->label_smoothing, rows,
+                          target_length);
     }
     if (stage == PCO_TRAIN_EVALUATE) {
         pco_graph_output(graph, loss, "loss");
         return;
     }
     const uint32_t count = nn->training->count;
-    uint32_t *gradients = calloc(2 * (size_t)count + 2, sizeof *gradients), *parameters = gradients + count + 1;
+    uint32_t *gradients = calloc(2 * (size_t)count + 2, sizeof *gradients),
+             *parameters = gradients + count + 1;
     if (!gradients) {
         pco_graph_fail(graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for gradients");
         return;

@@ -10,18 +10,21 @@ typedef enum pco_train_stage {
     PCO_TRAIN_ACCUMULATE = 1, /* adds a batch's gradients to states */
     PCO_TRAIN_APPLY = 2,      /* an update from these; has no batch */
     PCO_TRAIN_EVALUATE = 3,   /* the loss alone, without smoothing and dropout */
-    PCO_TRAIN_DIAGNOSE = 4,   /* as STEP without the update: every tensor is an output, to find the first bad one */
+    PCO_TRAIN_DIAGNOSE =
+        4, /* as STEP without the update: every tensor is an output, to find the first bad one */
 } pco_train_stage;
 enum { PCO_TRAIN_STAGES = 5 };
 
-/* Builds a stage for batches [rows,source_length] and [rows,target_length] (source_length 0: a decoder alone) into
- * nn->graph, with nn->training set. Parameters are states of their own names; those of AdamW are "adamw.m.NAME" and
- * "adamw.v.NAME", of SGD "sgd.velocity.NAME"; accumulated gradients are "gradient.NAME" [1,elements].
+/* Builds a stage for batches [rows,source_length] and [rows,target_length] (source_length 0: a decoder alone)
+ * into nn->graph, with nn->training set. Parameters are states of their own names; those of AdamW are
+ * "adamw.m.NAME" and "adamw.v.NAME", of SGD "sgd.velocity.NAME"; accumulated gradients are "gradient.NAME"
+ * [1,elements].
  *
- * Inputs: "source" i32 [B,S], "target" and "labels" i32 [B,T]. Run values: "source_lengths" i32 [B]; "loss_scale" f32
- * [1], which the sum of the rows' losses is multiplied with; "run" f32 [3] ([1] with SGD), as in the ops adamw and sgd;
- * "keep" f32 [1], 0 or 1, which accumulated gradients are multiplied with first; "dropout_seed" and "dropout_offset"
- * i32 [2], where there is dropout. Outputs: "loss" f32 [1]; "grad_norm" f32 [1], before clipping. */
+ * Inputs: "source" i32 [B,S], "target" and "labels" i32 [B,T]. Run values: "source_lengths" i32 [B];
+ * "loss_scale" f32 [1], which the sum of the rows' losses is multiplied with; "run" f32 [3] ([1] with SGD),
+ * as in the ops adamw and sgd; "keep" f32 [1], 0 or 1, which accumulated gradients are multiplied with first;
+ * "dropout_seed" and "dropout_offset" i32 [2], where there is dropout. Outputs: "loss" f32 [1]; "grad_norm"
+ * f32 [1], before clipping. */
 void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco_transformer_config *model,
                      pco_train_stage stage, int64_t rows, int64_t source_length, int64_t target_length);
 

@@ -11,10 +11,10 @@ typedef enum pco_schedule_type {
     PCO_SCHEDULE_INVERSE_SQRT = 3, /* Vaswani et al. 2017, 5.3 */
 } pco_schedule_type;
 
-/* All but inverse_sqrt rise linearly over the first `warmup_steps` updates, to learning_rate at the last of them, and
- * then stay, fall in a line, or fall along half a cosine (Loshchilov & Hutter 2017) to min_learning_rate at update
- * `steps`, where they stay. inverse_sqrt is learning_rate d_model^-0.5 min(t^-0.5, t warmup_steps^-1.5): the paper's
- * with learning_rate 1. */
+/* All but inverse_sqrt rise linearly over the first `warmup_steps` updates, to learning_rate at the last of
+ * them, and then stay, fall in a line, or fall along half a cosine (Loshchilov & Hutter 2017) to
+ * min_learning_rate at update `steps`, where they stay. inverse_sqrt is learning_rate d_model^-0.5
+ * min(t^-0.5, t warmup_steps^-1.5): the paper's with learning_rate 1. */
 typedef struct pco_schedule {
     pco_schedule_type type;
     double learning_rate, min_learning_rate;

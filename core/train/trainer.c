@@ -46,14 +46,14 @@ static pco_status trainer_build(pco_trainer *trainer, trainer_stage *stage, pco_
 {
     static const char *const words[] = {"training", "training", "the update", "evaluation", "diagnosis"};
     char name[96];
-    snprintf(name, sizeof name, "%s, %" PRId64 " x %" PRId64 " tokens", words[stage->kind], trainer->config->rows,
-             stage->target_length);
+    snprintf(name, sizeof name, "%s, %" PRId64 " x %" PRId64 " tokens", words[stage->kind],
+             trainer->config->rows, stage->target_length);
     const pco_executable_params params = {.name = name};
     pco_graph *graph = pco_graph_create();
     if (!graph) return trainer_no_memory(err);
     const pco_nn nn = {.graph = graph, .training = &trainer->training};
-    pco_train_build(&nn, trainer->config, &trainer->model, stage->kind, trainer->config->rows, stage->source_length,
-                    stage->target_length);
+    pco_train_build(&nn, trainer->config, &trainer->model, stage->kind, trainer->config->rows,
+                    stage->source_length, stage->target_length);
     pco_status status = pco_graph_check(graph, err);
     if (!status) status = pco_executable_create(trainer->session, graph, &params, &stage->executable, err);
     pco_graph_destroy(graph);
@@ -67,7 +67,8 @@ pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const p
     const int64_t source = batch ? batch->source_length : 0, target = batch ? batch->target_length : 0;
     for (uint32_t i = 0; i < trainer->n_stages; i++) {
         trainer_stage *stage = *out = trainer->stages[i];
-        if (stage->kind == kind && stage->source_length == source && stage->target_length == target) return PCO_OK;
+        if (stage->kind == kind && stage->source_length == source && stage->target_length == target)
+            return PCO_OK;
     }
     if (trainer->n_stages == trainer->stage_capacity) {
         uint32_t capacity = 2 * trainer->stage_capacity + 8;
@@ -89,22 +90,25 @@ pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const p
     return PCO_OK;
 }
 
-static pco_status trainer_write(trainer_stage *stage, uint32_t handle, const void *data, uint64_t bytes, pco_error *err)
+static pco_status trainer_write(trainer_stage *stage, uint32_t handle, const void *data, uint64_t bytes,
+                                pco_error *err)
 {
     return handle == PCO_NONE ? PCO_OK : pco_executable_write(stage->executable, handle, data, bytes, err);
 }
 
-pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch, float scale,
-                               int64_t index, pco_error *err)
+pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch,
+                               float scale, int64_t index, pco_error *err)
 {
     const uint64_t seed = trainer->config->seed;
     const int32_t dropout_seed[2] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32)},
                   offset[2] = {(int32_t)(uint32_t)index, (int32_t)(uint32_t)((uint64_t)index >> 32)};
-    const uint64_t rows = (uint64_t)batch->rows * sizeof(int32_t), target = rows * (uint64_t)batch->target_length;
+    const uint64_t rows = (uint64_t)batch->rows * sizeof(int32_t),
+                   target = rows * (uint64_t)batch->target_length;
     pco_status status = trainer_write(stage, stage->target, batch->target, target, err);
     if (!status) status = trainer_write(stage, stage->labels, batch->labels, target, err);
     if (!status)
-        status = trainer_write(stage, stage->source, batch->source, rows * (uint64_t)batch->source_length, err);
+        status =
+            trainer_write(stage, stage->source, batch->source, rows * (uint64_t)batch->source_length, err);
     if (!status) status = trainer_write(stage, stage->source_lengths, batch->source_lengths, rows, err);
     if (!status) status = trainer_write(stage, stage->loss_scale, &scale, sizeof scale, err);
     if (!status) status = trainer_write(stage, stage->dropout_seed, dropout_seed, sizeof dropout_seed, err);
@@ -127,7 +131,8 @@ static pco_status trainer_write_run(pco_trainer *trainer, trainer_stage *stage, 
 {
     const pco_optimizer_config *optimizer = &trainer->config->optimizer;
     const double t = (double)trainer->step + 1;
-    const float run[3] = {(float)rate, (float)(1 - pow(optimizer->beta1, t)), (float)(1 - pow(optimizer->beta2, t))};
+    const float run[3] = {(float)rate, (float)(1 - pow(optimizer->beta1, t)),
+                          (float)(1 - pow(optimizer->beta2, t))};
     const uint64_t values = optimizer->type == PCO_OPTIMIZER_ADAMW ? 3 : 1;
     return pco_executable_write(stage->executable, stage->run, run, values * sizeof *run, err);
 }
@@ -192,7 +197,8 @@ pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_
 
 pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tokens, pco_error *err)
 {
-    int64_t batches = pco_data_batches(trainer->data, PCO_DATA_HELD_OUT), most = trainer->config->evaluation_batches;
+    int64_t batches = pco_data_batches(trainer->data, PCO_DATA_HELD_OUT),
+            most = trainer->config->evaluation_batches;
     double sum = 0;
     pco_status status = PCO_OK;
     *tokens = 0;
@@ -240,7 +246,8 @@ static pco_status trainer_open(pco_trainer *trainer, pco_error *err)
 {
     const pco_train_config *config = trainer->config;
     pco_status status = pco_data_open(&config->data, config->seed, config->rows, &trainer->data, err);
-    if (!status) status = pco_train_model_config(config, trainer->data, &trainer->document, &trainer->model, err);
+    if (!status)
+        status = pco_train_model_config(config, trainer->data, &trainer->document, &trainer->model, err);
     if (status) return status;
     trainer->schedule = config->schedule;
     trainer->schedule.d_model = trainer->model.d_model;
@@ -251,8 +258,8 @@ static pco_status trainer_open(pco_trainer *trainer, pco_error *err)
     return pco_data_encode(trainer->data, &ids, err);
 }
 
-pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, int resume, pco_trainer **out,
-                              pco_error *err)
+pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, int resume,
+                              pco_trainer **out, pco_error *err)
 {
     *out = NULL;
     pco_trainer *trainer = calloc(1, sizeof *trainer);
@@ -263,10 +270,11 @@ pco_status pco_trainer_create(pco_session *session, const pco_train_config *conf
     const int there = trainer_has_checkpoint(trainer);
     if (there && !resume)
         status = pco_fail(err, PCO_ERROR_INVALID,
-                          "%s holds a run already; --resume continues it, and --out takes another folder", config->out);
-    else if (!there && resume)
-        status = pco_fail(err, PCO_ERROR_NOT_FOUND, "%s holds no checkpoint to resume; start without --resume",
+                          "%s holds a run already; --resume continues it, and --out takes another folder",
                           config->out);
+    else if (!there && resume)
+        status = pco_fail(err, PCO_ERROR_NOT_FOUND,
+                          "%s holds no checkpoint to resume; start without --resume", config->out);
     if (!status) status = trainer_open(trainer, err);
     if (!status) {
         pco_data_batch batch;
@@ -329,11 +337,13 @@ const pco_transformer_config *pco_trainer_model(const pco_trainer *trainer)
 const pco_nn_training *pco_trainer_parameters(const pco_trainer *trainer, int64_t *elements)
 {
     *elements = 0;
-    for (uint32_t i = 0; i < trainer->training.count; i++) *elements += trainer_elements(&trainer->training.items[i]);
+    for (uint32_t i = 0; i < trainer->training.count; i++)
+        *elements += trainer_elements(&trainer->training.items[i]);
     return &trainer->training;
 }
 
-pco_status pco_trainer_read(const pco_trainer *trainer, const char *name, float *values, int64_t count, pco_error *err)
+pco_status pco_trainer_read(const pco_trainer *trainer, const char *name, float *values, int64_t count,
+                            pco_error *err)
 {
     return pco_session_read_state(trainer->session, name, values, (uint64_t)count * sizeof *values, err);
 }

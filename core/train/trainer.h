@@ -1,8 +1,8 @@
 /* Training a model on one device: updates, evaluation, checkpoints.
  *
- * An update writes a batch and run values, runs one executable (or one for each batch of the update, and one more),
- * and reads the loss and the norm of the gradients. Weights and optimiser stay on the device. Executables are built
- * when a shape of batch comes up first, and kept. One thread. */
+ * An update writes a batch and run values, runs one executable (or one for each batch of the update, and one
+ * more), and reads the loss and the norm of the gradients. Weights and optimiser stay on the device.
+ * Executables are built when a shape of batch comes up first, and kept. One thread. */
 #ifndef PCO_TRAIN_TRAINER_H
 #define PCO_TRAIN_TRAINER_H
 
@@ -11,12 +11,13 @@
 
 typedef struct pco_trainer pco_trainer;
 
-/* Opens the data, makes the first executable and the parameters: as the seed says, or with `resume` as the checkpoint
- * in config->out says. config and session are borrowed until the destroy; the session is used by this trainer alone.
- * Errors: those of the data and the model; without `resume` INVALID when the folder holds a checkpoint already; with
- * it NOT_FOUND when there is none, FORMAT when it is damaged or of another config, by the first key that differs. */
-pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, int resume, pco_trainer **trainer,
-                              pco_error *err) PCO_NODISCARD;
+/* Opens the data, makes the first executable and the parameters: as the seed says, or with `resume` as the
+ * checkpoint in config->out says. config and session are borrowed until the destroy; the session is used by
+ * this trainer alone. Errors: those of the data and the model; without `resume` INVALID when the folder holds
+ * a checkpoint already; with it NOT_FOUND when there is none, FORMAT when it is damaged or of another config,
+ * by the first key that differs. */
+pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, int resume,
+                              pco_trainer **trainer, pco_error *err) PCO_NODISCARD;
 void pco_trainer_destroy(pco_trainer *trainer);
 
 typedef struct pco_train_result {
@@ -26,17 +27,18 @@ typedef struct pco_train_result {
     int64_t tokens;       /* labels that counted */
 } pco_train_result;
 
-/* One update. Errors: those of the device; INVALID when loss or gradients are not finite, naming the first tensor that
- * went bad: parameters and optimiser are then as before the update. */
+/* One update. Errors: those of the device; INVALID when loss or gradients are not finite, naming the first
+ * tensor that went bad: parameters and optimiser are then as before the update. */
 pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_error *err) PCO_NODISCARD;
 
-/* The mean loss of the held-out split (of its first config->evaluation_batches) in nats per label; *tokens receives
- * how many labels. NaN without held-out data. */
-pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tokens, pco_error *err) PCO_NODISCARD;
+/* The mean loss of the held-out split (of its first config->evaluation_batches) in nats per label; *tokens
+ * receives how many labels. NaN without held-out data. */
+pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tokens,
+                                pco_error *err) PCO_NODISCARD;
 
-/* Writes checkpoint.safetensors (weights, optimiser, step and config, one file, whole or not at all), then config.json
- * and model.safetensors, the model as `portico run` takes it. Errors: IO; INVALID when a value is not finite, naming the tensor: the files
- * are then as before. */
+/* Writes checkpoint.safetensors (weights, optimiser, step and config, one file, whole or not at all), then
+ * config.json and model.safetensors, the model as `portico run` takes it. Errors: IO; INVALID when a value is
+ * not finite, naming the tensor: the files are then as before. */
 pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err) PCO_NODISCARD;
 
 /* Updates done so far, in this run and those that it continues; batches taken; executables built. */

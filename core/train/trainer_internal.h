@@ -33,11 +33,11 @@ pco_status trainer_no_memory(pco_error *err);
 pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const pco_data_batch *batch,
                              trainer_stage **stage, pco_error *err);
 /* Writes a batch and the values that belong to it. */
-pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch, float scale,
-                               int64_t index, pco_error *err);
+pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch,
+                               float scale, int64_t index, pco_error *err);
 
-/* diagnose.c: runs the batches of the update that failed once more, on the parameters as they are, and names the first
- * tensor that is not finite. Returns INVALID. */
+/* diagnose.c: runs the batches of the update that failed once more, on the parameters as they are, and names
+ * the first tensor that is not finite. Returns INVALID. */
 pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, pco_error *err);
 
 /* checkpoint.c: the path of a file of the run, malloc'ed; NULL without memory. */

@@ -22,10 +22,14 @@
 static void schedules(void **state)
 {
     (void)state;
-    pco_schedule s = {.type = PCO_SCHEDULE_COSINE, .learning_rate = 8, .min_learning_rate = 2, .warmup_steps = 4, .steps = 12};
+    pco_schedule s = {.type = PCO_SCHEDULE_COSINE,
+                      .learning_rate = 8,
+                      .min_learning_rate = 2,
+                      .warmup_steps = 4,
+                      .steps = 12};
     check_near(pco_schedule_rate(&s, 1), 2, 1e-12); /* 8 * 1/4 */
     check_near(pco_schedule_rate(&s, 4), 8, 1e-12);
-    check_near(pco_schedule_rate(&s, 8), 5, 1e-12); /* half way: the mean of 8 and 2 */
+    check_near(pco_schedule_rate(&s, 8), 5, 1e-12);                       /* half way: the mean of 8 and 2 */
     check_near(pco_schedule_rate(&s, 6), 2 + 3 * (1 + sqrt(0.5)), 1e-12); /* cos(pi / 4) */
     check_near(pco_schedule_rate(&s, 12), 2, 0);
     check_near(pco_schedule_rate(&s, 100), 2, 0);
@@ -34,8 +38,10 @@ static void schedules(void **state)
     s.type = PCO_SCHEDULE_CONSTANT;
     check_near(pco_schedule_rate(&s, 2), 4, 1e-12);
     check_near(pco_schedule_rate(&s, 100), 8, 0);
-    /* Vaswani et al. 2017, (3): d 512, warm-up 4000: 512^-0.5 * 4000^-0.5 at its top, and half of it 4 times later */
-    s = (pco_schedule){.type = PCO_SCHEDULE_INVERSE_SQRT, .learning_rate = 1, .warmup_steps = 4000, .d_model = 512};
+    /* Vaswani et al. 2017, (3): d 512, warm-up 4000: 512^-0.5 * 4000^-0.5 at its top, and half of it 4 times
+     * later */
+    s = (pco_schedule){
+        .type = PCO_SCHEDULE_INVERSE_SQRT, .learning_rate = 1, .warmup_steps = 4000, .d_model = 512};
     check_near(pco_schedule_rate(&s, 4000), 6.987712429686843e-04, 1e-15);
     check_near(pco_schedule_rate(&s, 16000), 3.4938562148434217e-04, 1e-15);
     check_near(pco_schedule_rate(&s, 1), 6.987712429686843e-04 / 4000, 1e-15);
@@ -55,7 +61,8 @@ static void dates(void **state)
     assert_int_equal(pco_dates_days(d, PCO_DATES_VALID), 741);
     assert_int_equal(pco_dates_days(d, PCO_DATES_TEST), 3671);
     for (uint64_t i = 0; i < 2000; i++) {
-        char written[PCO_DATES_WRITTEN], iso[PCO_DATES_ISO], again[PCO_DATES_WRITTEN], iso_again[PCO_DATES_ISO];
+        char written[PCO_DATES_WRITTEN], iso[PCO_DATES_ISO], again[PCO_DATES_WRITTEN],
+            iso_again[PCO_DATES_ISO];
         int year, month, day;
         pco_dates_pair(d, PCO_DATES_TRAIN, 5, i, written, iso);
         pco_dates_pair(d, PCO_DATES_TRAIN, 5, i, again, iso_again);
@@ -96,13 +103,15 @@ static void bleu(void **state)
     check_tokens("Hello, world! It's 1,000.5 (or so)-ish: 5-4 a...b.",
                  "Hello , world ! It's 1,000.5 ( or so ) -ish : 5 - 4 a . . . b .");
     check_tokens("&quot;A&amp;B&quot; &lt;x&gt; 3.x y.3 2,z", "\" A & B \" < x > 3 . x y . 3 2 , z");
-    check_tokens("\xD9\x84\xD8\xA8. \xDA\x86\xD8\x9F\xC2\xA0\xE3\x80\x80x", "\xD9\x84\xD8\xA8 . \xDA\x86\xD8\x9F x");
+    check_tokens("\xD9\x84\xD8\xA8. \xDA\x86\xD8\x9F\xC2\xA0\xE3\x80\x80x",
+                 "\xD9\x84\xD8\xA8 . \xDA\x86\xD8\x9F x");
     check_tokens("e-mail 12-13-x -1", "e-mail 12 - 13 - x -1");
     check_tokens("...,,", ". . . , ,");
     check_tokens("", "");
-    /* matches 14/17, 7/14, 5/11, 3/8; lengths 17 and 18: 100 exp(1 - 18/17) (14/17 * 1/2 * 5/11 * 3/8)^(1/4), the
-     * figure that sacreBLEU's documentation gives for these sentences */
-    static const char *const answers[] = {"The dog bit the man.", "It wasn't surprising.", "The man had just bitten him."};
+    /* matches 14/17, 7/14, 5/11, 3/8; lengths 17 and 18: 100 exp(1 - 18/17) (14/17 * 1/2 * 5/11 * 3/8)^(1/4),
+     * the figure that sacreBLEU's documentation gives for these sentences */
+    static const char *const answers[] = {"The dog bit the man.", "It wasn't surprising.",
+                                          "The man had just bitten him."};
     static const char *const references[][2] = {{"The dog bit the man.", "The dog had bit the man."},
                                                 {"It was not unexpected.", "No one was surprised."},
                                                 {"The man bit him first.", "The man had bitten the dog."}};
@@ -166,14 +175,21 @@ static void data_errors(void **state)
 {
     (void)state;
     check_data_fails(FILE_WITH("empty.tsv", ""), "empty.tsv:1: the file is empty");
-    check_data_fails(FILE_WITH("one.tsv", "a\tb\nlonely\n"), "one.tsv:2: column 2 is missing: the line has 1 column");
+    check_data_fails(FILE_WITH("one.tsv", "a\tb\nlonely\n"),
+                     "one.tsv:2: column 2 is missing: the line has 1 column");
     check_data_fails(FILE_WITH("hole.tsv", "a\tb\n\tb\n"), "hole.tsv:2: column 1 is empty");
-    check_data_fails(FILE_WITH("latin.tsv", "a\tb\nc\td\ncaf\xE9\tb\n"), "latin.tsv:3: the line is not UTF-8 at byte 3");
+    check_data_fails(FILE_WITH("latin.tsv", "a\tb\nc\td\ncaf\xE9\tb\n"),
+                     "latin.tsv:3: the line is not UTF-8 at byte 3");
     check_data_fails(FILE_WITH("nul.tsv", "a\tb\0\n"), "nul.tsv:1");
-    pco_data_config text = {.kind = PCO_DATA_TEXT, .file = (char *)FILE_WITH("bad.txt", "fine\nn\xFFo"), .context = 4,
-                            .share_vocabulary = 1, .buckets = {{4}, {4}}, .n_buckets = {1, 1}};
+    pco_data_config text = {.kind = PCO_DATA_TEXT,
+                            .file = (char *)FILE_WITH("bad.txt", "fine\nn\xFFo"),
+                            .context = 4,
+                            .share_vocabulary = 1,
+                            .buckets = {{4}, {4}},
+                            .n_buckets = {1, 1}};
     pco_data *data;
-    check_fails(pco_data_open(&text, 1, 2, &data, &err), PCO_ERROR_FORMAT, "bad.txt:2: the text is not UTF-8 at byte 6");
+    check_fails(pco_data_open(&text, 1, 2, &data, &err), PCO_ERROR_FORMAT,
+                "bad.txt:2: the text is not UTF-8 at byte 6");
     text.file = (char *)FILE_WITH("short.txt", "abcdefg");
     check_ok(pco_data_open(&text, 1, 2, &data, &err));
     const pco_data_ids none = {-1, -1, -1, 0};
@@ -184,8 +200,9 @@ static void data_errors(void **state)
 }
 
 /* Eleven pairs: "N" letters and a number, of different lengths; further columns are ignored. */
-static const char pairs_text[] = "a\tk\tx\nbb\tkk\nccc\tkkk\tx\ty\ndddd\tk\neeeee\tk\r\nf\tk\ng\tk\nhh\tkkkkkk\nii\tk\njj\tk\n"
-                                 "kkkkkkkkkkkkkkkkkkkkk\tk\n";
+static const char pairs_text[] =
+    "a\tk\tx\nbb\tkk\nccc\tkkk\tx\ty\ndddd\tk\neeeee\tk\r\nf\tk\ng\tk\nhh\tkkkkkk\nii\tk\njj\tk\n"
+    "kkkkkkkkkkkkkkkkkkkkk\tk\n";
 
 /* Which pairs a batch holds, by their source's first id. */
 static void check_batch(const pco_data_batch *batch, int *seen)
@@ -239,8 +256,9 @@ static void data_pairs(void **state)
             check_batch(&batch, seen);
             assert_true(batch.target_length == 5 || batch.target_length == 16);
             if (i == 0) first[epoch > 0][batch.source[0]]++;
-            pco_data_read(again, PCO_DATA_TRAIN, 11 - (4 * epoch + i), &same); /* another order of reading ... */
-            pco_data_read(again, PCO_DATA_TRAIN, 4 * epoch + i, &same);        /* ... gives the same batch */
+            pco_data_read(again, PCO_DATA_TRAIN, 11 - (4 * epoch + i),
+                          &same);                                       /* another order of reading ... */
+            pco_data_read(again, PCO_DATA_TRAIN, 4 * epoch + i, &same); /* ... gives the same batch */
             assert_int_equal(same.source_length, batch.source_length);
             assert_memory_equal(same.source, batch.source, 3 * (size_t)batch.source_length * sizeof(int32_t));
             assert_memory_equal(same.labels, batch.labels, 3 * (size_t)batch.target_length * sizeof(int32_t));
@@ -263,8 +281,13 @@ static void data_text(void **state)
     (void)state;
     char text[1001];
     for (int i = 0; i < 1000; i++) text[i] = (char)('a' + (i * i + i / 7) % 23);
-    pco_data_config config = {.kind = PCO_DATA_TEXT, .file = (char *)file_with("text.txt", text, 1000), .context = 8,
-                              .held_out = 0.2, .share_vocabulary = 1, .buckets = {{8}, {8}}, .n_buckets = {1, 1}};
+    pco_data_config config = {.kind = PCO_DATA_TEXT,
+                              .file = (char *)file_with("text.txt", text, 1000),
+                              .context = 8,
+                              .held_out = 0.2,
+                              .share_vocabulary = 1,
+                              .buckets = {{8}, {8}},
+                              .n_buckets = {1, 1}};
     pco_data *data;
     pco_data_batch batch;
     const pco_data_ids none = {-1, -1, -1, 0};
@@ -279,14 +302,15 @@ static void data_text(void **state)
     pco_data_read(data, PCO_DATA_TRAIN, 0, &batch);
     assert_int_equal(batch.tokens, 5 * 8);
     for (int row = 0; row < 5; row++)
-        for (int i = 0; i < 7; i++) assert_int_equal(batch.labels[8 * row + i], batch.target[8 * row + i + 1]);
+        for (int i = 0; i < 7; i++)
+            assert_int_equal(batch.labels[8 * row + i], batch.target[8 * row + i + 1]);
     pco_data_close(data);
 }
 
 /* ---- first values ---- */
 
-static double moment(const pco_initialization *how, const char *name, uint32_t rank, int64_t rows, int64_t columns,
-                     double *most)
+static double moment(const pco_initialization *how, const char *name, uint32_t rank, int64_t rows,
+                     int64_t columns, double *most)
 {
     pco_nn_parameter p = {.name = (char *)name, .rank = rank, .shape = {rows, columns}};
     const int64_t count = rank == 2 ? rows * columns : rows;
@@ -306,8 +330,8 @@ static double moment(const pco_initialization *how, const char *name, uint32_t r
 static void first_values(void **state)
 {
     (void)state;
-    /* the deviation of n = 40000 values is off by more than 4 / sqrt(2 n) = 1.4 % of itself once in 16,000 times for
-     * normal values, and less for uniform ones; the seed is fixed */
+    /* the deviation of n = 40000 values is off by more than 4 / sqrt(2 n) = 1.4 % of itself once in 16,000
+     * times for normal values, and less for uniform ones; the seed is fixed */
     const double off = 4 / sqrt(2 * 40000.0);
     pco_initialization how = {.type = PCO_INITIALIZATION_PYTORCH, .std = 0.02};
     double most;
@@ -340,18 +364,29 @@ static void configs(void **state)
     (void)state;
     pco_train_config config;
     const pco_train_overrides none = {.seed = -1}, other = {.seed = 7, .out = "there"};
-    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"stesp\": 1, \"loss\": 2}", "stesp");
-    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"stesp\": 1, \"loss\": 2}", "loss");
+    check_config_fails(
+        "{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"stesp\": 1, \"loss\": 2}",
+        "stesp");
+    check_config_fails(
+        "{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"stesp\": 1, \"loss\": 2}",
+        "loss");
     check_config_fails("{\"data\": {\"kind\": \"dates\"}, \"out\": \"x\"}", "'model' must be an object");
-    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\", \"file\": \"a\"}, \"out\": \"x\"}", "dates have no 'file'");
-    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"pairs\"}, \"out\": \"x\"}", "'file' is missing");
+    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\", \"file\": \"a\"}, \"out\": \"x\"}",
+                       "dates have no 'file'");
+    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"pairs\"}, \"out\": \"x\"}",
+                       "'file' is missing");
     check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}}", "out");
-    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"optimizer\": {\"beta3\": 1}}", "beta3");
+    check_config_fails(
+        "{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"optimizer\": {\"beta3\": 1}}",
+        "beta3");
     check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"steps\": 5,"
-                       "\"schedule\": {\"warmup_steps\": 6}}", "warmup_steps 6 is above steps 5");
-    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\", \"source_buckets\": [8, 4]}, \"out\": \"x\"}",
-                       "'source_buckets' must be a list of at most 32 rising lengths");
-    static const char good[] = "{\"model\": {\"vocab_size\": 64}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"steps\": 9}";
+                       "\"schedule\": {\"warmup_steps\": 6}}",
+                       "warmup_steps 6 is above steps 5");
+    check_config_fails(
+        "{\"model\": {}, \"data\": {\"kind\": \"dates\", \"source_buckets\": [8, 4]}, \"out\": \"x\"}",
+        "'source_buckets' must be a list of at most 32 rising lengths");
+    static const char good[] =
+        "{\"model\": {\"vocab_size\": 64}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"steps\": 9}";
     check_ok(pco_train_config_load(FILE_WITH("good.json", good), &none, &config, &err));
     assert_int_equal(config.steps, 9);
     assert_int_equal(config.data.buckets[0][0], 8);
@@ -375,8 +410,8 @@ static void configs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(schedules),  cmocka_unit_test(dates),     cmocka_unit_test(bleu),
-        cmocka_unit_test(data_errors), cmocka_unit_test(data_pairs), cmocka_unit_test(data_text),
+        cmocka_unit_test(schedules),    cmocka_unit_test(dates),      cmocka_unit_test(bleu),
+        cmocka_unit_test(data_errors),  cmocka_unit_test(data_pairs), cmocka_unit_test(data_text),
         cmocka_unit_test(first_values), cmocka_unit_test(configs),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);

@@ -1,5 +1,5 @@
-/* Training on a device (the one that PORTICO_BACKEND picks): resuming bit by bit, accumulation, evaluation against the
- * exported model, bad values, damaged checkpoints. */
+/* Training on a device (the one that PORTICO_BACKEND picks): resuming bit by bit, accumulation, evaluation
+ * against the exported model, bad values, damaged checkpoints. */
 #define CHECK_FOLDER
 #include "check.h"
 
@@ -100,16 +100,22 @@ static float *parameters(const run *r, int64_t *count)
     return values;
 }
 
-#define MODEL                                                                                                   \
-    "\"model\": {\"d_model\": 16, \"encoder_layers\": 1, \"decoder_layers\": 1, \"encoder_attention_heads\": 2,"  \
-    "\"decoder_attention_heads\": 2, \"encoder_ffn_dim\": 24, \"decoder_ffn_dim\": 24, \"normalize_before\": true," \
+#define MODEL                                                                                                \
+    "\"model\": {\"d_model\": 16, \"encoder_layers\": 1, \"decoder_layers\": 1, "                            \
+    "\"encoder_attention_heads\": 2,"                                                                        \
+    "\"decoder_attention_heads\": 2, \"encoder_ffn_dim\": 24, \"decoder_ffn_dim\": 24, "                     \
+    "\"normalize_before\": true,"                                                                            \
     "\"final_norm\": true, \"scale_embedding\": true, \"add_eos_to_source\": true"
-#define REST "\"max_grad_norm\": 1, \"schedule\": {\"type\": \"cosine\", \"learning_rate\": 0.01, \"warmup_steps\": 2}, \"steps\": 20"
+#define REST                                                                                                 \
+    "\"max_grad_norm\": 1, \"schedule\": {\"type\": \"cosine\", \"learning_rate\": 0.01, \"warmup_steps\": " \
+    "2}, \"steps\": 20"
 
 /* dropout, label smoothing, clipping and a schedule: everything that has a state */
 static const char dates_text[] =
-    "{" MODEL ", \"dropout\": 0.1}, \"data\": {\"kind\": \"dates\", \"source_buckets\": [20, 40], \"target_buckets\": [11],"
-    "\"held_out_count\": 6}, \"batch_size\": 4, \"seed\": 3, \"label_smoothing\": 0.1, \"out\": \"x\", " REST "}";
+    "{" MODEL ", \"dropout\": 0.1}, \"data\": {\"kind\": \"dates\", \"source_buckets\": [20, 40], "
+              "\"target_buckets\": [11],"
+    "\"held_out_count\": 6}, \"batch_size\": 4, \"seed\": 3, \"label_smoothing\": 0.1, \"out\": \"x\", " REST
+    "}";
 
 static void resumes_bit_by_bit(void **state)
 {
@@ -148,33 +154,40 @@ static void needs_the_right_folder(void **state)
     check_ok(pco_trainer_save(r.trainer, &err));
     stop(&r);
     load(&r, dates_text, "folder");
-    check_fails(pco_trainer_create(r.session, &r.config, 0, &r.trainer, &err), PCO_ERROR_INVALID, "--resume continues it");
+    check_fails(pco_trainer_create(r.session, &r.config, 0, &r.trainer, &err), PCO_ERROR_INVALID,
+                "--resume continues it");
     stop(&r);
     load(&r, dates_text, "none");
-    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_NOT_FOUND, "no checkpoint");
+    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_NOT_FOUND,
+                "no checkpoint");
     stop(&r);
     char other[sizeof dates_text];
     memcpy(other, dates_text, sizeof other);
     memcpy(strstr(other, "\"seed\": 3"), "\"seed\": 4", 9);
     load(&r, other, "folder");
-    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_FORMAT, "'seed' differs");
+    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_FORMAT,
+                "'seed' differs");
     stop(&r);
     struct stat info;
     const char *checkpoint = path_of("folder/checkpoint.safetensors");
     assert_int_equal(stat(checkpoint, &info), 0);
     assert_int_equal(truncate(checkpoint, info.st_size - 100), 0);
     load(&r, dates_text, "folder");
-    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_FORMAT, "checkpoint.safetensors");
+    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_FORMAT,
+                "checkpoint.safetensors");
     stop(&r);
 }
 
-/* Eight pairs of one length, so that one batch of eight and two of four hold the same ones. The loss is a sum over the
- * same labels divided by the same number, only grouped otherwise: gradients differ by the rounding of sums of a few
- * hundred terms, some 1e-5 of their size, and so do the first two steps of plain gradient descent. */
+/* Eight pairs of one length, so that one batch of eight and two of four hold the same ones. The loss is a sum
+ * over the same labels divided by the same number, only grouped otherwise: gradients differ by the rounding
+ * of sums of a few hundred terms, some 1e-5 of their size, and so do the first two steps of plain gradient
+ * descent. */
 static const char accumulate_text[] =
-    "{" MODEL "}, \"data\": {\"kind\": \"pairs\", \"file\": \"eight.tsv\", \"held_out\": 0, \"context_length\": 8,"
+    "{" MODEL
+    "}, \"data\": {\"kind\": \"pairs\", \"file\": \"eight.tsv\", \"held_out\": 0, \"context_length\": 8,"
     "\"source_buckets\": [4, 8], \"target_buckets\": [4, 8], \"tokenizer\": {\"kind\": \"char\"}},"
-    "\"optimizer\": {\"type\": \"sgd\", \"momentum\": 0.9}, \"schedule\": {\"learning_rate\": 0.1}, \"max_grad_norm\": 1,"
+    "\"optimizer\": {\"type\": \"sgd\", \"momentum\": 0.9}, \"schedule\": {\"learning_rate\": 0.1}, "
+    "\"max_grad_norm\": 1,"
     "\"seed\": 3, \"out\": \"x\", \"batch_size\": %d, \"gradient_accumulation_steps\": %d}";
 
 static void accumulates(void **state)
@@ -184,7 +197,8 @@ static void accumulates(void **state)
     float *values[2];
     int64_t count;
     pco_train_result results[2];
-    write_file("eight.tsv", "abc\tcab\nbca\tacb\ncba\tabc\naab\tbba\nbba\taab\ncca\tacc\nbcc\tccb\nacc\tcca\n");
+    write_file("eight.tsv",
+               "abc\tcab\nbca\tacb\ncba\tabc\naab\tbba\nbba\taab\ncca\tacc\nbcc\tccb\nacc\tcca\n");
     for (int i = 0; i < 2; i++) {
         char text[2048];
         snprintf(text, sizeof text, accumulate_text, i ? 4 : 8, i ? 2 : 1);
@@ -205,8 +219,9 @@ static void accumulates(void **state)
     }
 }
 
-/* The validation loss, from batches that are padded to buckets, is what the exported model gives pair by pair. Both are
- * sums in f32 of other order; 1e-4 is what docs/numerics.md allows between two ways to run a model. */
+/* The validation loss, from batches that are padded to buckets, is what the exported model gives pair by
+ * pair. Both are sums in f32 of other order; 1e-4 is what docs/numerics.md allows between two ways to run a
+ * model. */
 static void exports_what_it_evaluates(void **state)
 {
     (void)state;
@@ -214,13 +229,16 @@ static void exports_what_it_evaluates(void **state)
     double loss, sum = 0;
     int64_t tokens, counted = 0;
     pco_train_result result;
-    static const char text[] =
-        "{" MODEL "}, \"data\": {\"kind\": \"pairs\", \"file\": \"some.tsv\", \"held_out\": 0.5, \"context_length\": 12,"
-        "\"source_buckets\": [5, 12], \"target_buckets\": [6, 12], \"tokenizer\": {\"kind\": \"bpe\", \"size\": 262}},"
-        "\"batch_size\": 3, \"seed\": 3, \"out\": \"x\", \"schedule\": {\"type\": \"inverse_sqrt\", \"learning_rate\": 0.5,"
-        "\"warmup_steps\": 16}}";
-    static const char pairs[] = "low\twol\tx\nlower\trewol\nnewest\ttsewen\nw\tw\nwest\ttsew\nlot\ttol\nten\tnet\nstew\twets\n"
-                                "so\tos\nnot\tton\n";
+    static const char text[] = "{" MODEL "}, \"data\": {\"kind\": \"pairs\", \"file\": \"some.tsv\", "
+                                         "\"held_out\": 0.5, \"context_length\": 12,"
+                               "\"source_buckets\": [5, 12], \"target_buckets\": [6, 12], \"tokenizer\": "
+                               "{\"kind\": \"bpe\", \"size\": 262}},"
+                               "\"batch_size\": 3, \"seed\": 3, \"out\": \"x\", \"schedule\": {\"type\": "
+                               "\"inverse_sqrt\", \"learning_rate\": 0.5,"
+                               "\"warmup_steps\": 16}}";
+    static const char pairs[] =
+        "low\twol\tx\nlower\trewol\nnewest\ttsewen\nw\tw\nwest\ttsew\nlot\ttol\nten\tnet\nstew\twets\n"
+        "so\tos\nnot\tton\n";
     write_file("some.tsv", pairs);
     start(&r, text, "export", 0);
     steps(&r, 3, NULL);
@@ -260,13 +278,17 @@ static void exports_what_it_evaluates(void **state)
 }
 
 /* A decoder alone, with the notebooks' other variants: RMSNorm, SwiGLU, RoPE, fused projections. */
-static const char text_text[] =
-    "{\"model\": {\"d_model\": 16, \"decoder_layers\": 2, \"decoder_attention_heads\": 2, \"decoder_ffn_dim\": 24,"
-    "\"normalize_before\": true, \"final_norm\": true, \"norm_type\": \"rms_norm\", \"activation_function\": \"swiglu\","
-    "\"position_embedding\": \"rope\", \"fused_qkv\": true, \"tie_word_embeddings\": false, \"attention_bias\": false,"
-    "\"ffn_bias\": false}, \"data\": {\"kind\": \"text\", \"file\": \"text.txt\", \"context_length\": 16, \"held_out\": 0.2,"
-    "\"tokenizer\": {\"kind\": \"char\"}}, \"initialization\": {\"type\": \"normal\"}, \"batch_size\": 4, \"seed\": 3,"
-    "\"out\": \"x\", \"optimizer\": {\"weight_decay\": 0.1}, " REST "}";
+static const char text_text[] = "{\"model\": {\"d_model\": 16, \"decoder_layers\": 2, "
+                                "\"decoder_attention_heads\": 2, \"decoder_ffn_dim\": 24,"
+                                "\"normalize_before\": true, \"final_norm\": true, \"norm_type\": "
+                                "\"rms_norm\", \"activation_function\": \"swiglu\","
+                                "\"position_embedding\": \"rope\", \"fused_qkv\": true, "
+                                "\"tie_word_embeddings\": false, \"attention_bias\": false,"
+                                "\"ffn_bias\": false}, \"data\": {\"kind\": \"text\", \"file\": "
+                                "\"text.txt\", \"context_length\": 16, \"held_out\": 0.2,"
+                                "\"tokenizer\": {\"kind\": \"char\"}}, \"initialization\": {\"type\": "
+                                "\"normal\"}, \"batch_size\": 4, \"seed\": 3,"
+                                "\"out\": \"x\", \"optimizer\": {\"weight_decay\": 0.1}, " REST "}";
 
 static void trains_a_language_model(void **state)
 {
@@ -301,7 +323,8 @@ static void trains_a_language_model(void **state)
     pco_llama_run_reset(model->llama);
     for (size_t i = 0; i < 7; i++) { /* the cache, token by token, gives what all rows at once give */
         check_ok(pco_llama_run_append(model->llama, &ids[i], 1, step, &err));
-        for (int k = 0; k < 11; k++) assert_true(fabsf(step[k] - all[11 * i + (size_t)k]) <= 1e-4f * (1 + fabsf(step[k])));
+        for (int k = 0; k < 11; k++)
+            assert_true(fabsf(step[k] - all[11 * i + (size_t)k]) <= 1e-4f * (1 + fabsf(step[k])));
     }
     free(all);
     free(step);
@@ -342,18 +365,22 @@ static void states(void **state)
     run r;
     float value[16];
     start(&r, dates_text, "states", 0);
-    check_fails(pco_session_read_state(r.session, "nonsense", value, 4, &err), PCO_ERROR_NOT_FOUND, "'nonsense'");
-    check_fails(pco_session_read_state(r.session, "decoder.layers.0.fc2.bias", value, 8, &err), PCO_ERROR_INVALID,
-                "64 bytes, not 8");
+    check_fails(pco_session_read_state(r.session, "nonsense", value, 4, &err), PCO_ERROR_NOT_FOUND,
+                "'nonsense'");
+    check_fails(pco_session_read_state(r.session, "decoder.layers.0.fc2.bias", value, 8, &err),
+                PCO_ERROR_INVALID, "64 bytes, not 8");
     stop(&r);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(resumes_bit_by_bit),        cmocka_unit_test(needs_the_right_folder),
-        cmocka_unit_test(accumulates),               cmocka_unit_test(exports_what_it_evaluates),
-        cmocka_unit_test(trains_a_language_model),   cmocka_unit_test(stops_at_bad_values),
+        cmocka_unit_test(resumes_bit_by_bit),
+        cmocka_unit_test(needs_the_right_folder),
+        cmocka_unit_test(accumulates),
+        cmocka_unit_test(exports_what_it_evaluates),
+        cmocka_unit_test(trains_a_language_model),
+        cmocka_unit_test(stops_at_bad_values),
         cmocka_unit_test(states),
     };
     return cmocka_run_group_tests_name("trainer", tests, open_registry, close_registry);
