@@ -9,8 +9,8 @@
 #include "runtime/session.h"
 
 enum {
-    PCO_MEMORY_DEVICES = 2
-}; /* of a session: the one that was chosen, and the CPU for what it cannot run */
+    PCO_MEMORY_DEVICES = PCO_SET_DEVICES + 1
+}; /* of a session: those that were chosen, and the CPU for what they cannot run */
 
 /* One program on one device. Where it has several parts there, these are sums over them. */
 typedef struct pco_memory_use {
