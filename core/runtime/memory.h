@@ -8,8 +8,9 @@
 
 #include "runtime/session.h"
 
-/* Of a session: those that were chosen, and the CPU for what they cannot run. */
-enum { PCO_MEMORY_DEVICES = PCO_SET_DEVICES + 1 };
+enum {
+    PCO_MEMORY_DEVICES = PCO_SET_DEVICES + 1
+}; /* of a session: those that were chosen, and the CPU for what they cannot run */
 
 /* One program on one device. Where it has several parts there, these are sums over them. */
 typedef struct pco_memory_use {

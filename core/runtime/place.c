@@ -191,25 +191,45 @@ static pco_status place_try(pco_session *session, uint32_t slot, pco_graph *grap
     return no_self_test ? PCO_OK : session_selftest(session, slot, graph, i, why, err);
 }
 
-/* The state that a node uses as it is before the graph runs; PCO_NONE without one. Such nodes are where the
- * state is: what reads it after a write takes the write's result, which goes anywhere. */
-static uint32_t place_state(const pco_graph *graph, const pco_node *node)
+/* Does a node use a state as it is before the graph runs? Such nodes are where the state is: what reads it
+ * after a write takes the write's result, which goes anywhere. */
+static int place_has_state(const pco_graph *graph, const pco_node *node)
 {
     for (uint32_t k = 0; k < node->n_inputs; k++)
-        if (node->inputs[k] != PCO_NONE && graph->tensors[node->inputs[k]].kind == PCO_KIND_STATE)
-            return node->inputs[k];
+        if (node->inputs[k] != PCO_NONE && graph->tensors[node->inputs[k]].kind == PCO_KIND_STATE) return 1;
+    return 0;
+}
+
+/* Do both use the same state so? */
+static int place_shares_state(const pco_graph *graph, const pco_node *a, const pco_node *b)
+{
+    for (uint32_t i = 0; i < a->n_inputs; i++) {
+        if (a->inputs[i] == PCO_NONE || graph->tensors[a->inputs[i]].kind != PCO_KIND_STATE) continue;
+        for (uint32_t k = 0; k < b->n_inputs; k++)
+            if (a->inputs[i] == b->inputs[k]) return 1;
+    }
+    return 0;
+}
+
+/* The slot of the first of a node's states that exists, or PCO_NONE. */
+static uint32_t place_state_slot(const pco_session *session, const pco_graph *graph, const pco_node *node)
+{
+    for (uint32_t k = 0; k < node->n_inputs; k++) {
+        if (node->inputs[k] == PCO_NONE || graph->tensors[node->inputs[k]].kind != PCO_KIND_STATE) continue;
+        const uint32_t slot = session_state_slot(session, graph->tensors[node->inputs[k]].name);
+        if (slot != PCO_NONE) return slot;
+    }
     return PCO_NONE;
 }
 
-static pco_status place_node(pco_session *session, pco_graph *graph, uint32_t i, uint32_t *slot,
+/* The slot of a node: *slot as it is wanted; unless `fixed` is given, another device's; the CPU. */
+static pco_status place_node(pco_session *session, pco_graph *graph, uint32_t i, uint32_t *slot, int fixed,
                              int no_self_test, pco_error *err)
 {
     pco_error first = {""}, why = {""};
     unsigned reason, first_reason = 1;
-    const uint32_t wanted = *slot, state = place_state(graph, &graph->nodes[i]);
-    const uint32_t there =
-        state == PCO_NONE ? PCO_NONE : session_state_slot(session, graph->tensors[state].name);
-    for (uint32_t k = 0; k <= session->n_devices; k++) {
+    const uint32_t wanted = *slot, there = place_state_slot(session, graph, &graph->nodes[i]);
+    for (uint32_t k = 0; k <= (fixed ? 0 : session->n_devices); k++) {
         *slot = k == 0 ? wanted : k - 1;
         if ((k > 0 && *slot == wanted) || *slot == SESSION_CPU || (there != PCO_NONE && *slot != there))
             continue;
@@ -228,9 +248,10 @@ static int place_gather(pco_graph *graph, uint32_t *slots)
 {
     int moved = 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        const uint32_t state = place_state(graph, &graph->nodes[i]);
-        for (uint32_t k = 0; state != PCO_NONE && k < graph->n_nodes; k++) {
-            if (slots[k] >= slots[i] || place_state(graph, &graph->nodes[k]) != state) continue;
+        if (!place_has_state(graph, &graph->nodes[i])) continue;
+        for (uint32_t k = 0; k < graph->n_nodes; k++) {
+            if (slots[k] >= slots[i] || !place_shares_state(graph, &graph->nodes[i], &graph->nodes[k]))
+                continue;
             slots[k] = slots[i];
             graph->nodes[k].variant = PCO_NONE; /* it was one of another device */
             moved = 1;
@@ -245,11 +266,11 @@ pco_status session_choose(pco_session *session, pco_graph *graph, uint32_t *slot
     pco_status status = PCO_OK;
     *cpu_nodes = 0;
     for (uint32_t i = 0; !status && i < graph->n_nodes; i++)
-        status = place_node(session, graph, i, &slots[i], no_self_test, err);
-    for (uint32_t round = 0; !status && round <= session->n_devices && place_gather(graph, slots); round++)
+        status = place_node(session, graph, i, &slots[i], 0, no_self_test, err);
+    while (!status && place_gather(graph, slots)) /* slots only ever grow */
         for (uint32_t i = 0; !status && i < graph->n_nodes; i++)
-            if (slots[i] != SESSION_CPU && place_state(graph, &graph->nodes[i]) != PCO_NONE)
-                status = place_node(session, graph, i, &slots[i], no_self_test, err);
+            if (slots[i] != SESSION_CPU && place_has_state(graph, &graph->nodes[i]))
+                status = place_node(session, graph, i, &slots[i], 1, no_self_test, err);
     for (uint32_t i = 0; i < graph->n_nodes; i++) *cpu_nodes += slots[i] == SESSION_CPU;
     return status;
 }

@@ -153,6 +153,8 @@ static int selftest_is_positive(uint32_t op, uint32_t k)
         return k == 0;
     case PCO_OP_DIV:
         return k == 1;
+    case PCO_OP_ADAMW: /* the second moment, rate and corrections, scale */
+        return k == 2 || k >= 4;
     default:
         return 0;
     }
@@ -190,6 +192,11 @@ static void selftest_range(const selftest_case *one, uint32_t k, int64_t *low, i
         if (k != 1) return;
         *low = 0;
         *span = selftest_axis_size(first, ((const pco_gather_attrs *)node->attrs)->axis);
+        return;
+    case PCO_OP_CROSS_ENTROPY:
+    case PCO_OP_CROSS_ENTROPY_BACKWARD:
+        *low = 0;
+        *span = selftest_axis_size(first, -1);
         return;
     case PCO_OP_STATE_WRITE:
         if (k != 2) return;
