@@ -12,7 +12,7 @@ swiftshader=$build/swiftshader
 export PORTICO_CACHE_DIR=$build/cache/portico
 export MESA_SHADER_CACHE_DIR=$build/cache/mesa
 export POCL_CACHE_DIR=$build/cache/pocl
-unset PORTICO_BACKEND PORTICO_PLUGIN_PATH PORTICO_LOG PORTICO_FALLBACK PORTICO_THREADS
+unset PORTICO_BACKEND PORTICO_PLUGIN_PATH PORTICO_LOG PORTICO_FALLBACK PORTICO_SELF_TEST PORTICO_THREADS
 
 emulator= # in front of the build's programs, where they are not for this machine
 DEVICES="cpu:reference cpu:native opencl:pocl opencl:rusticl vulkan:lavapipe vulkan:swiftshader"
@@ -173,7 +173,7 @@ conformance() {
   shift
   json=$logs/conformance-$(tr -c 'A-Za-z0-9\n' '-' <<<"$PORTICO_BACKEND").json
   # shellcheck disable=SC2086
-  timeout 1200 $emulator "$build/portico" conformance ${emulator:+--in-process} --devices "$PORTICO_BACKEND" --tier "$tier" "$@" --json >"$json" || status=$?
+  timeout 3600 $emulator "$build/portico" conformance ${emulator:+--in-process} --devices "$PORTICO_BACKEND" --tier "$tier" "$@" --json >"$json" || status=$?
   python3 "$root/scripts/results.py" conformance "$json"
   return $status
 }

@@ -100,16 +100,49 @@
 #define ATOMIC_OR(name, i, v) atomic_or(&name[i], v)
 #define MUL_HI(a, b) mul_hi(a, b)
 
-// Sixteen elements from element i on (rows that need PCO_GPU_NEEDS_VECTOR_16; OpenCL only).
+// Rows that need PCO_GPU_NEEDS_VECTOR_16 (OpenCL only): sixteen elements from element i on.
 #define LOAD16(name, type, i) \
     ((type) == F32   ? vload16(0, (__global const float *)(name) + (i)) \
      : (type) == F16 ? vload_half16(0, (__global const half *)(name) + (i)) \
                      : as_float16(convert_uint16(vload16(0, (__global const ushort *)(name) + (i))) << 16u))
 
+// One f16; sixteen signed bytes, or the low or high nibbles of 16 bytes less 8: element or byte i and those behind it.
+#define LOAD_HALF(name, i) vload_half(i, (__global const half *)(name))
+#define BYTES16(name, i) convert_float16(vload16(0, (__global const char *)(name) + (i)))
+#define LOW16(name, i) convert_float16((vload16(0, (__global const char *)(name) + (i)) & (char16)(15)) - (char16)(8))
+#define HIGH16(name, i) \
+    convert_float16(as_char16(vload16(0, (__global const uchar *)(name) + (i)) >> (uchar16)(4)) - (char16)(8))
+
+// f16 in the low or high half of a word, and the numbers in one word or two, as float4: f16, bf16, signed bytes, the
+// low nibbles of four bytes less 8. VECTOR_16 comes from the plugin. A compiler that knows no halves may leave words
+// behind a pointer in memory, which is slower than arithmetic.
+#if defined(VECTOR_16) || defined(cl_khr_fp16)
 FUNCTION float pco_half(uint bits)
 {
     ushort word = (ushort)bits;
     return vload_half(0, (const half *)&word);
 }
+FUNCTION float4 pco_halves(uint low, uint high)
+{
+    uint2 words = (uint2)(low, high);
+    return vload_half4(0, (const half *)&words);
+}
 #define HALF_LO(word) pco_half((word) & 0xffffu)
 #define HALF_HI(word) pco_half((word) >> 16)
+#define BYTES4(word) convert_float4(as_char4(word))
+#define NIBBLES4(word) convert_float4(as_char4((word) & 0x0f0f0f0fu) - (char4)(8))
+#else
+FUNCTION float4 pco_halves(uint low, uint high)
+{
+    const uint4 h = (uint4)(low & 0xffffu, low >> 16, high & 0xffffu, high >> 16), m = h & 0x7fffu;
+    const uint4 bits = (m << 13u) + select((uint4)(0x38000000u), (uint4)(0x70000000u), m >= 0x7c00u);
+    const uint4 small = as_uint4(convert_float4(m) * 5.9604644775390625e-8f);
+    return as_float4(select(bits, small, m < 0x400u) | ((h & 0x8000u) << 16u));
+}
+#define HALF_LO(word) pco_halves(word, 0u).x
+#define HALF_HI(word) pco_halves(word, 0u).y
+#define BYTES4(word) convert_float4(as_int4((uint4)(word) << (uint4)(24u, 16u, 8u, 0u)) >> 24)
+#define NIBBLES4(word) convert_float4(as_int4(((uint4)(word) >> (uint4)(0u, 8u, 16u, 24u)) & 15u) - 8)
+#endif
+#define HALVES4(low, high) pco_halves(low, high)
+#define BFLOATS4(low, high) as_float4(convert_uint4(as_ushort4((uint2)(low, high))) << 16u)

@@ -98,6 +98,11 @@ uint pco_mul_hi(uint a, uint b)
 // f16 in the low or high half of a word.
 #define HALF_LO(word) unpackHalf2x16(word).x
 #define HALF_HI(word) unpackHalf2x16(word).y
+// The numbers in one word or two, as float4: f16, bf16, signed bytes, the low nibbles of four bytes less 8.
+#define HALVES4(low, high) vec4(unpackHalf2x16(low), unpackHalf2x16(high))
+#define BFLOATS4(low, high) uintBitsToFloat(uvec4((low) << 16, (low) & 0xffff0000u, (high) << 16, (high) & 0xffff0000u))
+#define BYTES4(word) vec4(ivec4(uvec4(word) << uvec4(24u, 16u, 8u, 0u)) >> 24)
+#define NIBBLES4(word) vec4(ivec4((uvec4(word) >> uvec4(0u, 8u, 16u, 24u)) & 15u) - 8)
 
 // With -DSUBGROUPS (rows that need PCO_GPU_NEEDS_SUBGROUPS; Vulkan only): of any width.
 #ifdef SUBGROUPS

@@ -75,6 +75,9 @@ typedef union cpu_attrs {
     pco_cross_entropy_attrs cross_entropy; /* cross_entropy_backward has the same */
     pco_adamw_attrs adamw;
     pco_sgd_attrs sgd;
+    pco_softmax_backward_attrs softmax_backward;
+    pco_layer_norm_backward_attrs layer_norm_backward;
+    pco_rms_norm_backward_attrs rms_norm_backward;
 } cpu_attrs;
 
 /* A tensor seen as [outer, n, inner] around one axis. */

@@ -59,6 +59,18 @@ typedef struct cpu_kernels {
     double (*sum_squares)(const float *x, float mean, double *rest,
                           int64_t n);                                 /* of x - mean; their sum: rest */
     float (*exp_sum)(float *y, const float *x, float max, int64_t n); /* y = exp(x - max); their sum */
+    double (*dot)(const float *a, const float *b, int64_t n);
+    /* y = p * (gradient - along); y may be either */
+    void (*softmax_backward)(float *y, const float *p, const float *gradient, float along, int64_t n);
+    /* Of u = gradient [* weight]: sum u and sum u * normal, normal = (x - mean - mean_low) * factor, moments
+     * = {mean, mean_low, factor}; and
+     * y = (u - mean_u) * factor - normal * share, which may be x or the gradient. */
+    double (*norm_backward_sums)(const float *x, const float *gradient, const float *weight, const float *moments,
+                                 double *sum_u, int64_t n);
+    void (*norm_backward)(float *y, const float *x, const float *gradient, const float *weight, const float *moments,
+                          float mean_u, float share, int64_t n);
+    void (*swiglu_backward)(float *gate_gradient, float *up_gradient, const float *gate, const float *up,
+                            const float *gradient, int64_t n);
     void (*scale)(float *y, const float *x, float factor, int64_t n);
     void (*add_to)(double *y, const float *x, int64_t n);
     /* y = (x - mean - mean_low) * factor [* weight] [+ bias] */

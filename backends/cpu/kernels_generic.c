@@ -12,5 +12,6 @@
 #include "simd_math.h"
 #include "simd_map.h"
 #include "simd_rows.h"
+#include "simd_backward.h"
 #include "simd_matmul.h"
 #include "simd_table.h"

@@ -174,6 +174,14 @@ static const cpu_op CPU_OPS[] = {
     CPU_OP(CROSS_ENTROPY_BACKWARD, cross_entropy_backward, "Fis>F", SIZE(cross_entropy_backward), cross_entropy, 1,
            CPU_VARIANT_MEMORY(native_cross_entropy_backward), CPU_VARIANT(reference_cross_entropy_backward)),
     CPU_OP(ADAMW, adamw, "sssfss?>sss", SIZE(adamw), adamw, 0, CPU_VARIANT(native_adamw), CPU_VARIANT(reference_adamw)),
+    CPU_OP(SOFTMAX_BACKWARD, softmax_backward, "FF>F", SIZE(softmax_backward), softmax_backward, 3,
+           CPU_VARIANT_MEMORY(native_softmax_backward), CPU_VARIANT(reference_softmax_backward)),
+    CPU_OP(LAYER_NORM_BACKWARD, layer_norm_backward, "FFf?>F", SIZE(layer_norm_backward), norm_backward, 3,
+           CPU_VARIANT_MEMORY(native_norm_backward), CPU_VARIANT(reference_norm_backward)),
+    CPU_OP(RMS_NORM_BACKWARD, rms_norm_backward, "FFf?>F", SIZE(rms_norm_backward), norm_backward, 3,
+           CPU_VARIANT_MEMORY(native_norm_backward), CPU_VARIANT(reference_norm_backward)),
+    CPU_OP(SWIGLU_BACKWARD, swiglu_backward, "FF?F>FF?", 0, swiglu_backward, 0, CPU_VARIANT(native_swiglu_backward),
+           CPU_VARIANT(reference_swiglu_backward)),
     CPU_OP(SGD, sgd, "ssfss?>ss", SIZE(sgd), sgd, 0, CPU_VARIANT(native_sgd), CPU_VARIANT(reference_sgd)),
 };
 

@@ -36,5 +36,8 @@ CPU_PARSE(attention);
 CPU_PARSE(cross_entropy); /* and its backward op */
 CPU_PARSE(adamw);
 CPU_PARSE(sgd);
+CPU_PARSE(softmax_backward);
+CPU_PARSE(norm_backward);
+CPU_PARSE(swiglu_backward);
 
 #endif

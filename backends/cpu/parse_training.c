@@ -1,4 +1,4 @@
-/* The loss and the optimisers. */
+/* The loss, the optimisers and the backward ops. */
 #include "parse.h"
 
 /* logits [..,N], target [..]; y [..], or as the logits beside the gradient of each row. */
@@ -37,4 +37,49 @@ CPU_PARSE(adamw)
 CPU_PARSE(sgd)
 {
     return cpu_parse_optimiser(node, 2, 1, err);
+}
+
+CPU_PARSE(softmax_backward)
+{
+    const cpu_tensor *y = &node->in[0];
+    int axis;
+    if (!cpu_axis_of(y, node->attrs.softmax_backward.axis, &axis)) return cpu_invalid(node, err, "axis is out of range");
+    if (!cpu_same_shape(y, &node->in[1]) || !cpu_same_shape(y, &node->out[0]))
+        return cpu_invalid(node, err, "operands and output differ in shape");
+    node->plan.axis = cpu_split(y, axis);
+    return PCO_OK;
+}
+
+CPU_PARSE(norm_backward)
+{
+    const cpu_tensor *x = &node->in[0], *weight = &node->in[2];
+    if (x->rank == 0 || !cpu_same_shape(x, &node->in[1]) || !cpu_same_shape(x, &node->out[0]))
+        return cpu_invalid(node, err, "operands and output differ in shape, or have none");
+    node->plan.axis = cpu_split(x, (int)x->rank - 1);
+    if (weight->present && (weight->rank != 1 || weight->count != node->plan.axis.n))
+        return cpu_invalid(node, err, "weight is not a row");
+    if (node->op->op == PCO_OP_RMS_NORM_BACKWARD) return PCO_OK;
+    int64_t form = node->attrs.layer_norm_backward.form, correction = node->attrs.layer_norm_backward.correction;
+    if (form != 0 && form != 1) return cpu_invalid(node, err, "form is %lld", (long long)form);
+    if (correction != 0 && correction != 1) return cpu_invalid(node, err, "correction is %lld", (long long)correction);
+    return PCO_OK;
+}
+
+/* plan.axis: rows of the gradient, and its last dimension. */
+CPU_PARSE(swiglu_backward)
+{
+    const cpu_tensor *gate = &node->in[0], *up = &node->in[1], *gradient = &node->in[2];
+    bool joined = !up->present;
+    if (!cpu_same_shape(gate, &node->out[0]) || node->out[1].present == joined)
+        return cpu_invalid(node, err, "the outputs are not those of its operands");
+    if (!joined && (!cpu_same_shape(gate, up) || !cpu_same_shape(gate, gradient) || !cpu_same_shape(gate, &node->out[1])))
+        return cpu_invalid(node, err, "gate, up, gradient and outputs differ in shape");
+    node->plan.axis = (cpu_axis){1, gradient->count, 1};
+    if (!joined) return PCO_OK;
+    if (gate->rank == 0 || gate->rank != gradient->rank ||
+        memcmp(gate->shape, gradient->shape, (gate->rank - 1) * sizeof gate->shape[0]) ||
+        gate->shape[gate->rank - 1] != 2 * gradient->shape[gate->rank - 1])
+        return cpu_invalid(node, err, "the last dimension of gate is not twice that of the gradient");
+    node->plan.axis = cpu_split(gradient, (int)gradient->rank - 1);
+    return PCO_OK;
 }

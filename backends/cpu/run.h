@@ -55,6 +55,13 @@ CPU_WORKSPACE(native_cross_entropy_backward);
 CPU_RUN(native_adamw);
 CPU_RUN(native_sgd);
 
+/* backward.c */
+CPU_RUN(native_softmax_backward);
+CPU_WORKSPACE(native_softmax_backward);
+CPU_RUN(native_norm_backward);
+CPU_WORKSPACE(native_norm_backward);
+CPU_RUN(native_swiglu_backward);
+
 /* gemm.c, gemv.c, matmul.c */
 CPU_RUN(native_gemm);
 CPU_WORKSPACE(native_gemm);
@@ -94,5 +101,8 @@ CPU_RUN(reference_cross_entropy);
 CPU_RUN(reference_cross_entropy_backward);
 CPU_RUN(reference_adamw);
 CPU_RUN(reference_sgd);
+CPU_RUN(reference_softmax_backward);
+CPU_RUN(reference_norm_backward);
+CPU_RUN(reference_swiglu_backward);
 
 #endif

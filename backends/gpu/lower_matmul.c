@@ -400,11 +400,12 @@ static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
 {
     gpu_matmul p = matmul_read(gpu);
     if (p.total == 0) return gpu->status;
-    const int is_gemv = p.variant == GPU_MATMUL_GEMV || p.variant == GPU_MATMUL_GEMV_SUBGROUP;
+    const int is_gemv = p.variant == GPU_MATMUL_GEMV || p.variant == GPU_MATMUL_GEMV_SUBGROUP ||
+                        p.variant == GPU_MATMUL_DOT;
     if (is_gemv && p.n == 1 && !p.quantised) matmul_swap(&p);
     if (p.k == 0) return matmul_finish(gpu, &p, 0);
     const uint64_t terms = matmul_terms(gpu, &p);
-    const uint32_t wanted = p.quantised || p.variant == GPU_MATMUL_SHARED ? 6 : 5;
+    const uint32_t wanted = p.quantised || p.variant == GPU_MATMUL_SHARED || p.variant == GPU_MATMUL_DOT ? 6 : 5;
     const int crowded = gpu->limits->max_bindings < wanted && (p.bias_type >= 0 || p.c != PCO_NONE);
     p.raw = terms < p.k || crowded;
     for (uint64_t k = 0; k < p.k && gpu->status == PCO_OK; k += terms) {
@@ -419,6 +420,8 @@ pco_status gpu_emit_product(gpu_lowering *gpu, const gpu_matmul *p)
 {
     gpu_matmul chosen = *p;
     chosen.variant = gpu_matmul_choose(gpu, p);
+    /* One column is turned into one row for nodes only. */
+    if (chosen.variant == GPU_MATMUL_DOT && !p->trans_b) chosen.variant = GPU_MATMUL_GEMV;
     return matmul_batches(gpu, &chosen, 0, chosen.k);
 }
 
@@ -461,6 +464,7 @@ static const gpu_variant gpu_matmul_variants[] = {
     [GPU_MATMUL_GEMV] = {"gemv", 0},
     [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS, GPU_AT_WIDTH("gemv_subgroup")},
     [GPU_MATMUL_VECTOR] = {"vector", PCO_GPU_NEEDS_VECTOR_16},
+    [GPU_MATMUL_DOT] = {"dot", PCO_GPU_NEEDS_VECTOR_16},
 };
 
 const gpu_lowerer gpu_lower_matmul = {

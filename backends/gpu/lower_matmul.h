@@ -11,6 +11,7 @@ enum {
     GPU_MATMUL_GEMV,
     GPU_MATMUL_GEMV_SUBGROUP,
     GPU_MATMUL_VECTOR,
+    GPU_MATMUL_DOT,
 };
 
 /* y[..,M,N] = activation(a b + bias) + c. Row r of a begins at r * lda (of a transposed a: term k at k * lda). */

@@ -12,7 +12,7 @@ static int matmul_may_be_wide(const gpu_matmul *p)
 {
     const uint32_t unit_a = 16 / gpu_element_bytes(p->a_type);
     const uint32_t unit_b = p->quantised ? 1 : 16 / gpu_element_bytes(p->b_type);
-    return !p->trans_a && p->k % unit_a == 0 && p->ldb % unit_b == 0;
+    return !p->trans_a && p->k % unit_a == 0 && p->ldb % unit_b == 0 && (!p->trans_b || p->k % unit_b == 0);
 }
 
 static gpu_matmul_kernel matmul_naive(const gpu_lowering *gpu)
@@ -58,6 +58,14 @@ static gpu_matmul_kernel matmul_vector(void)
                                .local_y = 1, .grid_x = 32, .grid_y = 1, .order = 1};
 }
 
+static gpu_matmul_kernel matmul_dot(const gpu_matmul *p)
+{
+    const int four = p->m > 1;
+    return (gpu_matmul_kernel){.kernel = four ? GPU_KERNEL_matmul_dot_4x4 : GPU_KERNEL_matmul_dot_1x4,
+                               .rows = four ? 4 : 1, .columns = 4, .local_x = 4, .local_y = 1, .grid_x = 4,
+                               .grid_y = 1};
+}
+
 static gpu_matmul_kernel matmul_shared(void)
 {
     return (gpu_matmul_kernel){.kernel = GPU_KERNEL_matmul_shared_64x64, .rows = 64, .columns = 64, .local_x = 16,
@@ -67,23 +75,29 @@ static gpu_matmul_kernel matmul_shared(void)
 static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
 {
     const int subgroup = p->variant == GPU_MATMUL_GEMV_SUBGROUP, four_rows = p->m > 1 && wide && !subgroup;
-    const uint32_t width = (p->trans_b ? 1 : 4) * (wide ? 4 : 2);
+    /* Where loads are dear (see above), terms of a serve more columns: quants are small beside them. */
+    const int eight = wide && p->quantised && !four_rows && p->trans_b && matmul_is_software(gpu);
+    const uint32_t width = (p->trans_b ? 1 : 4) * (eight ? 8 : wide ? 4 : 2);
     uint32_t kernel = GPU_KERNEL_matmul_gemv_1x2;
     if (subgroup) {
         kernel = wide ? GPU_KERNEL_matmul_gemv_subgroup_wide_1x4 : GPU_KERNEL_matmul_gemv_subgroup_1x2;
     } else if (wide && p->quantised) {
-        kernel = four_rows ? GPU_KERNEL_matmul_gemv_quant_4x4 : GPU_KERNEL_matmul_gemv_quant_1x4;
+        kernel = four_rows ? GPU_KERNEL_matmul_gemv_quant_4x4
+                 : eight   ? GPU_KERNEL_matmul_gemv_quant_1x8
+                           : GPU_KERNEL_matmul_gemv_quant_1x4;
     } else if (wide) {
         kernel = four_rows ? GPU_KERNEL_matmul_gemv_wide_4x4 : GPU_KERNEL_matmul_gemv_wide_1x4;
     }
     gpu_matmul_kernel k = matmul_tile(kernel, four_rows ? 4 : 1, width, (uint32_t)wide);
-    /* Lanes depend on K and N, never on M: the order of a row's sum must not. */
+    /* Lanes depend on K and N, never on M: the order of a row's sum must not. On a CPU lanes read one row of b
+     * together: as many rows at once as there are invocations would push each other out of a cache, since rows are
+     * often powers of two apart. */
     uint32_t lanes = 32, groups = 2;
     if (subgroup) {
         lanes = gpu_workgroup(gpu, 64);
         groups = 1;
     } else if (matmul_is_software(gpu)) {
-        lanes = p->n < (p->trans_b ? 64 : 256) && p->k >= 256 ? 8 : 1;
+        lanes = (p->trans_b || p->n < 256) && p->k >= 256 ? 8 : 1;
         groups = lanes == 1 ? 8 : 1;
     } else if (!p->trans_b) {
         lanes = 8;
@@ -103,6 +117,7 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
     case GPU_MATMUL_REGISTER: return matmul_register(gpu, p, m, n, aligned);
     case GPU_MATMUL_SHARED: return matmul_shared();
     case GPU_MATMUL_VECTOR: return matmul_vector();
+    case GPU_MATMUL_DOT: return matmul_dot(p);
     case GPU_MATMUL_GEMV: return matmul_gemv(gpu, p, aligned);
     case GPU_MATMUL_GEMV_SUBGROUP: return matmul_gemv(gpu, p, aligned);
     default: return matmul_naive(gpu);
@@ -121,6 +136,7 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
         return bindings >= 6 && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
                gpu->limits->max_local[1] >= 8 && gpu->limits->shared_memory >= 8448;
     case GPU_MATMUL_VECTOR: return bindings >= 5 && !p->quantised && !p->trans_b && p->n >= 16;
+    case GPU_MATMUL_DOT: return bindings >= 6 && (p->n == 1 && !p->quantised ? !p->trans_a : p->trans_b && !p->trans_a);
     case GPU_MATMUL_GEMV: return readable && gpu->limits->max_workgroup >= 64;
     case GPU_MATMUL_GEMV_SUBGROUP: return bindings >= 5 && !p->quantised && (p->n == 1 ? !p->trans_a : p->trans_b);
     default: return 1;
@@ -132,6 +148,9 @@ uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
     const int software = matmul_is_software(gpu);
     const int one_column = p->n == 1 && !p->quantised;
     if ((p->m <= 4 || one_column) && gpu_matmul_can(gpu, p, GPU_MATMUL_GEMV)) {
+        if (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16 && p->k >= 16 &&
+            gpu_matmul_can(gpu, p, GPU_MATMUL_DOT))
+            return GPU_MATMUL_DOT;
         const int subgroups = gpu->limits->needs_met & PCO_GPU_NEEDS_SUBGROUPS && !software && !p->quantised;
         const int along = one_column ? !p->trans_a : p->trans_b;
         return subgroups && along && p->m == 1 ? GPU_MATMUL_GEMV_SUBGROUP : GPU_MATMUL_GEMV;

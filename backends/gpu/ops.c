@@ -76,6 +76,10 @@ static const struct {
     {PCO_OP_CROSS_ENTROPY_BACKWARD, "cross_entropy_backward", &gpu_lower_cross_entropy},
     {PCO_OP_ADAMW, "adamw", &gpu_lower_adamw},
     {PCO_OP_SGD, "sgd", &gpu_lower_sgd},
+    {PCO_OP_SOFTMAX_BACKWARD, "softmax_backward", &gpu_lower_softmax_backward},
+    {PCO_OP_LAYER_NORM_BACKWARD, "layer_norm_backward", &gpu_lower_norm_backward},
+    {PCO_OP_RMS_NORM_BACKWARD, "rms_norm_backward", &gpu_lower_norm_backward},
+    {PCO_OP_SWIGLU_BACKWARD, "swiglu_backward", &gpu_lower_swiglu_backward},
 };
 
 const gpu_lowerer *gpu_find_lowerer(uint32_t op, const char **name)

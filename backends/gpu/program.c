@@ -293,8 +293,8 @@ static void gpu_add_edge(pco_device_info *info, uint32_t size)
 }
 
 /* Tiles of matmul (4, 8, 32 and 64 rows, 2 to 64 columns, steps of 16), of attention (keys by 16 and 32,
- * depths of 64 and 128), lanes of gemv, workgroups, and the elements of a workgroup where each invocation
- * owns a word. */
+ * depths of 64 and 128), lanes of gemv and their terms (4 to 32), workgroups, and the elements of a workgroup where
+ * each invocation owns a word. */
 void pco_gpu_describe_edges(const pco_gpu_limits *limits, pco_device_info *info)
 {
     static const uint32_t SIZES[] = {4, 8, 16, 32, 64, 128, 256};

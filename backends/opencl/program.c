@@ -38,8 +38,9 @@ static pco_status ocl_build_start(ocl_build *build, pco_device *device, uint32_t
                         build->row->name);
     char *text = build->options;
     /* The row's own defines stand in its text. */
-    int used = snprintf(text, OCL_OPTIONS_ROOM, "-cl-std=CL1.2%s",
-                        device->correctly_rounded ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
+    int used = snprintf(text, OCL_OPTIONS_ROOM, "-cl-std=CL1.2%s%s",
+                        device->correctly_rounded ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
+                        device->gpu.limits.needs_met & PCO_GPU_NEEDS_VECTOR_16 ? " -DVECTOR_16" : "");
     for (uint32_t i = 0; i < n_specs && used < OCL_OPTIONS_ROOM; i++)
         used += snprintf(text + used, (size_t)(OCL_OPTIONS_ROOM - used), " -DS%u=%d", i, (int)specs[i]);
     if (used >= OCL_OPTIONS_ROOM)

@@ -20,8 +20,10 @@ struct pco_model {
     pco_seq2seq *seq2seq;
     int64_t context_length;
     pco_memory_estimate estimate;
-    float *logits;   /* [vocab_size] */
-    void *workspace; /* of the sampler */
+    float *logits;     /* [vocab_size] */
+    void *workspace;   /* of the sampler */
+    int32_t *sequence; /* [context_length + 1]: ids of the last generation; decoder-only: with the prompt */
+    size_t n_sequence;
     double load_seconds;
 };
 

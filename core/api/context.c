@@ -97,12 +97,13 @@ void pco_context_destroy(pco_context *context)
 uint32_t pco_context_devices(const pco_context *context, pco_device_description *devices, uint32_t capacity)
 {
     const pco_device_entry *entries;
-    uint32_t count = pco_registry_devices(context->registry, &entries), first = PCO_NONE, matching = 0;
+    uint32_t count = pco_registry_devices(context->registry, &entries), matching = 0;
+    pco_device_set first = {0};
     const char *backend = pco_registry_config(context->registry)->backend;
-    if (pco_registry_select(context->registry, backend, &first, 1, &matching, NULL) || !matching)
-        first = PCO_NONE;
+    if (pco_registry_select_sets(context->registry, backend, &first, 1, &matching, NULL)) first.count = 0;
     for (uint32_t i = 0; i < count && i < capacity; i++) {
-        devices[i] = (pco_device_description){.preferred = i == first, .info = entries[i].info};
+        devices[i] = (pco_device_description){.info = entries[i].info};
+        for (uint32_t k = 0; k < first.count; k++) devices[i].preferred |= i == first.devices[k];
         memcpy(devices[i].id, entries[i].id, sizeof devices[i].id);
     }
     return count;

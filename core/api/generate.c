@@ -25,6 +25,8 @@ static pco_status api_emit(api_generation *g, int32_t id, int show)
 {
     const char *piece;
     size_t bytes;
+    if (g->model->n_sequence <= (size_t)g->model->context_length)
+        g->model->sequence[g->model->n_sequence++] = id;
     pco_status status = pco_decoder_next(&g->decoder, id, &piece, &bytes, g->err);
     if (!status && show && bytes && g->text && g->text(g->user, piece, bytes)) g->stopped = 1;
     return status;
@@ -153,6 +155,7 @@ pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_ge
     if (!model->file->source || !model->file->target)
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", model->file->path);
     g.decoder = PCO_DECODER(model->file->target);
+    model->n_sequence = 0;
     status = model->llama ? api_generate_llama(&g, prompt) : api_generate_seq2seq(&g, prompt);
     g.stats.load_seconds = model->load_seconds;
     pco_session_memory(model->session, &g.stats.peak_device_bytes);

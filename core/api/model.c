@@ -47,7 +47,8 @@ static pco_status api_prepare(pco_model *model, pco_error *err)
     int64_t vocab = pco_model_vocab(file);
     model->logits = malloc((size_t)vocab * sizeof *model->logits);
     model->workspace = malloc(pco_sampler_workspace(vocab));
-    if (!model->logits || !model->workspace)
+    model->sequence = malloc(((size_t)model->context_length + 1) * sizeof *model->sequence);
+    if (!model->logits || !model->workspace || !model->sequence)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
     if (file->family == PCO_FAMILY_LLAMA)
         return pco_llama_run_create(model->session, file->weights, &file->llama, model->context_length,
@@ -103,6 +104,7 @@ void pco_model_close(pco_model *model)
     pco_model_file_close(model->file);
     free(model->logits);
     free(model->workspace);
+    free(model->sequence);
     free(model);
 }
 

@@ -10,15 +10,18 @@
 #include <string.h>
 
 static const pco_env_row ROWS[] = {
-    {"PORTICO_BACKEND", "BACKEND[:WHICH][,...]", "automatic",
-     "device to use: a plugin's name, and an index or a part of a device's, driver's or platform's name; the first "
-     "of the list that works"},
+    {"PORTICO_BACKEND", "BACKEND[:WHICH][+...][,...]", "automatic",
+     "device to use: a plugin's name, and an index or a part of a device's, driver's or platform's name; those "
+     "joined with + are used together; the first of the list that works"},
     {"PORTICO_PLUGIN_PATH", "folder[:folder...]", "none", "folders searched for plugins before the installed ones"},
     {"PORTICO_CACHE_DIR", "folder, or empty", "~/.cache/portico",
-     "where compiled kernels and probe results are kept; empty: nowhere"},
+     "where compiled kernels, probe results and verdicts of self-tests are kept; empty: nowhere"},
     {"PORTICO_LOG", "error, warning, info, debug", "warning", "which lines are logged to stderr"},
     {"PORTICO_FALLBACK", "warn, error, silent", "warn",
      "what to do about an op that the device cannot run: run it on the CPU and say so once, refuse, or say nothing"},
+    {"PORTICO_SELF_TEST", "on, off, always", "on",
+     "whether a kernel variant must agree with cpu:reference before a device other than the CPU uses it: once per "
+     "device and driver (the verdicts are kept in the cache), never, or in every process"},
     {"PORTICO_THREADS", "1 to 1024", "all processors", "threads of the cpu plugin"},
 };
 
@@ -101,17 +104,20 @@ pco_status pco_config_read(pco_config *config, pco_error *err)
 {
     static const char *const levels[] = {"error", "warning", "info", "debug", NULL};
     static const char *const fallbacks[] = {"warn", "error", "silent", NULL};
+    static const char *const self_tests[] = {"on", "off", "always", NULL};
     *config = (pco_config){.log = PCO_LOG_WARNING};
-    int level = PCO_LOG_WARNING, fallback = PCO_FALLBACK_WARN;
+    int level = PCO_LOG_WARNING, fallback = PCO_FALLBACK_WARN, self_test = PCO_SELF_TEST_ON;
     pco_status status = env_text("PORTICO_BACKEND", config->backend, sizeof config->backend, err);
     if (!status) status = env_text("PORTICO_PLUGIN_PATH", config->plugin_path, sizeof config->plugin_path, err);
     if (!status) status = env_cache(config->cache_dir, sizeof config->cache_dir, err);
     if (!status) status = env_choice("PORTICO_LOG", levels, &level, err);
     if (!status) status = env_choice("PORTICO_FALLBACK", fallbacks, &fallback, err);
+    if (!status) status = env_choice("PORTICO_SELF_TEST", self_tests, &self_test, err);
     if (!status) status = env_threads(&config->threads, err);
     env_drivers(config->drivers, sizeof config->drivers);
     config->log = (pco_log_level)level;
     config->fallback = (pco_fallback)fallback;
+    config->self_test = (pco_self_test)self_test;
     return status;
 }
 

@@ -10,15 +10,22 @@ typedef enum pco_fallback {
     PCO_FALLBACK_SILENT = 2,
 } pco_fallback;
 
+typedef enum pco_self_test {
+    PCO_SELF_TEST_ON = 0,     /* kernel variants that the cache does not know are tested before they are used */
+    PCO_SELF_TEST_OFF = 1,
+    PCO_SELF_TEST_ALWAYS = 2, /* whatever the cache knows */
+} pco_self_test;
+
 /* Receives log lines (without a newline). May be called from any thread. */
 typedef void (*pco_log_fn)(void *user, pco_log_level level, const char *line);
 
 typedef struct pco_config {
-    char backend[256];      /* PORTICO_BACKEND: BACKEND[:WHICH][,...]; "": automatic */
+    char backend[256];      /* PORTICO_BACKEND: BACKEND[:WHICH][+...][,...]; "": automatic */
     char plugin_path[1024]; /* PORTICO_PLUGIN_PATH: folders separated by colons, searched first */
     char cache_dir[512];    /* PORTICO_CACHE_DIR; else $XDG_CACHE_HOME/portico or ~/.cache/portico; "": no cache */
     pco_log_level log;      /* PORTICO_LOG: error, warning, info, debug */
     pco_fallback fallback;  /* PORTICO_FALLBACK: warn, error, silent */
+    pco_self_test self_test; /* PORTICO_SELF_TEST: on, off, always */
     uint32_t threads;       /* PORTICO_THREADS: 1..1024; default: processors this process may use */
     char drivers[1024];     /* what decides which drivers the loaders see: identity of cached probes */
     pco_log_fn log_fn;      /* NULL: lines go to stderr */

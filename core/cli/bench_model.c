@@ -173,16 +173,14 @@ static void bench_model_print(bench_runner *r)
 }
 
 static int bench_model_devices(const bench_model_arguments *arguments, pco_context *context,
-                               const uint32_t *indices, uint32_t count)
+                               const pco_device_entry *devices, uint32_t count)
 {
-    const pco_device_entry *devices;
-    pco_registry_devices(context->registry, &devices);
     bench_runner *runners = calloc(count, sizeof *runners);
     int status = CLI_FAILED;
     pco_json_writer json = {.file = stdout, .indent = 2};
     if (!runners) return status;
     for (uint32_t i = 0; i < count && !cli_interrupted(); i++) {
-        runners[i].device = &devices[indices[i]];
+        runners[i].device = &devices[i];
         fprintf(stderr, "%s ...\n", runners[i].device->id);
         bench_open(&runners[i], context, arguments);
     }
@@ -246,15 +244,15 @@ static int bench_model_parse(int argc, char **argv, bench_model_arguments *argum
 int bench_model(int argc, char **argv)
 {
     bench_model_arguments arguments = {.seconds = 0.5};
-    uint32_t *indices = NULL;
+    pco_device_entry *devices = NULL;
     int status = bench_model_parse(argc, argv, &arguments);
     if (status) return status;
     pco_context *context = cli_context(arguments.devices, &status);
     if (!context) return status;
-    uint32_t count = cli_select_devices(context->registry, arguments.devices, &indices, &status);
+    uint32_t count = cli_select_sets(context->registry, arguments.devices, &devices, &status);
     cli_watch_interrupt();
-    if (count) status = bench_model_devices(&arguments, context, indices, count);
-    free(indices);
+    if (count) status = bench_model_devices(&arguments, context, devices, count);
+    free(devices);
     pco_context_destroy(context);
     return status;
 }

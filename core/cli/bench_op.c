@@ -112,6 +112,16 @@ static uint32_t bench_gemv_f16(pco_graph *graph, const void *weights)
     return bench_gemv(graph, PCO_F16, weights);
 }
 
+static uint32_t bench_gemv_bf16(pco_graph *graph, const void *weights)
+{
+    return bench_gemv(graph, PCO_BF16, weights);
+}
+
+static uint32_t bench_gemv_q4_0(pco_graph *graph, const void *weights)
+{
+    return bench_gemv(graph, PCO_Q4_0, weights);
+}
+
 static uint32_t bench_gemv_q8_0(pco_graph *graph, const void *weights)
 {
     return bench_gemv(graph, PCO_Q8_0, weights);
@@ -152,7 +162,9 @@ static const bench_row BENCH_ROWS[] = {
     {"matmul", AGAINST_BLAS, 2.0 * SQUARE *SQUARE *SQUARE, 0, bench_matmul, -1},
     {"gemv_f32", AGAINST_COPY, 0, LARGE, bench_gemv_f32, PCO_F32},
     {"gemv_f16", AGAINST_COPY, 0, LARGE / 2, bench_gemv_f16, PCO_F16},
+    {"gemv_bf16", AGAINST_COPY, 0, LARGE / 2, bench_gemv_bf16, PCO_BF16},
     {"gemv_q8_0", AGAINST_COPY, 0, LARGE / 4 * 34 / 32, bench_gemv_q8_0, PCO_Q8_0},
+    {"gemv_q4_0", AGAINST_COPY, 0, LARGE / 4 * 18 / 32, bench_gemv_q4_0, PCO_Q4_0},
     {"attention", AGAINST_DECOMPOSITION, 4.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0, bench_attention,
      -1},
     {"attention_row", AGAINST_DECOMPOSITION, 0, 2 * 4.0 * HEADS *POSITIONS *HEAD_SIZE, bench_attention_row,
@@ -169,7 +181,8 @@ int bench_op_known(const char *pattern)
 
 const char *bench_op_names(void)
 {
-    return "copy, add, gelu, layer_norm, rms_norm, softmax, matmul, gemv_f32, gemv_f16, gemv_q8_0, "
+    return "copy, add, gelu, layer_norm, rms_norm, softmax, matmul, gemv_f32, gemv_f16, gemv_bf16, "
+           "gemv_q8_0, gemv_q4_0, "
            "attention, "
            "attention_row";
 }

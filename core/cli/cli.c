@@ -122,8 +122,8 @@ static void cli_explain_plugins(const pco_registry *registry, const char *select
 {
     const pco_plugin_entry *plugins;
     uint32_t count = pco_registry_plugins(registry, &plugins);
-    for (const char *at = selection; at && *at; at += strcspn(at, ","), at += *at == ',') {
-        size_t length = strcspn(at, ",:");
+    for (const char *at = selection; at && *at; at += strcspn(at, ",+"), at += *at != 0) {
+        size_t length = strcspn(at, ",:+");
         for (uint32_t i = 0; i < count; i++) {
             const char *slash = strrchr(plugins[i].path, '/'), *name = slash ? slash + 1 : plugins[i].path;
             if (plugins[i].plugin || strlen(name) != length + 3 || strncmp(name, at, length) != 0) continue;
@@ -135,46 +135,50 @@ static void cli_explain_plugins(const pco_registry *registry, const char *select
 int cli_check_device(const pco_registry *registry, const char *selection, int *status)
 {
     pco_error err;
-    uint32_t index, count;
+    pco_device_set set;
+    uint32_t count;
     if (!selection || !*selection) selection = pco_registry_config(registry)->backend;
-    if (pco_registry_select(registry, selection, &index, 1, &count, &err) == PCO_OK) return 1;
+    if (pco_registry_select_sets(registry, selection, &set, 1, &count, &err) == PCO_OK) return 1;
     *status = cli_fail(&err);
     cli_explain_plugins(registry, selection);
     if (selection && *selection) *status = CLI_USAGE;
     return 0;
 }
 
-/* Checks one term of a list and appends its devices. */
-static int cli_select_term(const pco_registry *registry, const char *term, uint32_t *indices,
-                           uint32_t capacity, uint32_t *count)
+/* Checks one term of a list and appends the sets that it names. */
+static int cli_select_term(const pco_registry *registry, const char *term, pco_device_set *sets, uint32_t capacity,
+                           uint32_t *count)
 {
     pco_error err;
-    uint32_t *found = calloc(capacity, sizeof *found), n = 0;
-    if (!found || pco_registry_select(registry, term, found, capacity, &n, &err)) {
+    pco_device_set *found = calloc(capacity, sizeof *found);
+    uint32_t n = 0;
+    if (!found || pco_registry_select_sets(registry, term, found, capacity, &n, &err)) {
         cli_error("%s", found ? err.message : "out of host memory");
         free(found);
         return 0;
     }
     for (uint32_t i = 0; i < n && i < capacity; i++) {
         uint32_t known = 0;
-        while (known < *count && indices[known] != found[i]) known++;
-        if (known == *count) indices[(*count)++] = found[i];
+        while (known < *count && memcmp(&sets[known], &found[i], sizeof *found) != 0) known++;
+        if (known == *count && *count < capacity) sets[(*count)++] = found[i];
     }
     free(found);
     return 1;
 }
 
-uint32_t cli_select_devices(const pco_registry *registry, const char *list, uint32_t **indices, int *status)
+/* The sets of a list; the caller frees *sets. */
+static uint32_t cli_select_list(const pco_registry *registry, const char *list, pco_device_set **sets, int *status)
 {
     const pco_device_entry *devices;
-    uint32_t n = pco_registry_devices(registry, &devices), count = 0, capacity = n ? n : 1;
-    *indices = NULL;
+    uint32_t count = 0, capacity = pco_registry_devices(registry, &devices) + 1;
+    *sets = NULL;
     if (!cli_check_device(registry, list, status)) return 0;
-    *indices = calloc(capacity, sizeof **indices);
+    for (const char *at = list; at && *at; at++) capacity += *at == ',';
+    *sets = calloc(capacity, sizeof **sets);
     *status = CLI_FAILED;
-    if (!*indices) return 0;
+    if (!*sets) return 0;
     if (!list) {
-        cli_select_term(registry, pco_registry_config(registry)->backend, *indices, capacity, &count);
+        cli_select_term(registry, pco_registry_config(registry)->backend, *sets, capacity, &count);
         return count ? 1 : 0;
     }
     for (const char *at = list; *at;) {
@@ -182,11 +186,38 @@ uint32_t cli_select_devices(const pco_registry *registry, const char *list, uint
         size_t length = strcspn(at, ",");
         snprintf(term, sizeof term, "%.*s", (int)length, at);
         at += length + (at[length] == ',');
-        if (*term && cli_select_term(registry, term, *indices, capacity, &count)) continue;
+        if (*term && cli_select_term(registry, term, *sets, capacity, &count)) continue;
         if (!*term) cli_error("an empty term in the list of devices '%s'", list);
         *status = CLI_USAGE;
         return 0;
     }
+    return count;
+}
+
+uint32_t cli_select_sets(const pco_registry *registry, const char *list, pco_device_entry **entries, int *status)
+{
+    pco_device_set *sets;
+    uint32_t count = cli_select_list(registry, list, &sets, status);
+    *entries = count ? calloc(count, sizeof **entries) : NULL;
+    for (uint32_t i = 0; *entries && i < count; i++) pco_registry_describe_set(registry, &sets[i], &(*entries)[i]);
+    free(sets);
+    return *entries ? count : 0;
+}
+
+uint32_t cli_select_devices(const pco_registry *registry, const char *list, uint32_t **indices, int *status)
+{
+    pco_device_set *sets;
+    uint32_t count = cli_select_list(registry, list, &sets, status);
+    *indices = count ? calloc(count, sizeof **indices) : NULL;
+    if (!*indices) count = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        (*indices)[i] = sets[i].devices[0];
+        if (sets[i].count == 1) continue;
+        cli_error("devices joined with + cannot be taken one by one; separate them with commas");
+        *status = CLI_USAGE;
+        count = 0;
+    }
+    free(sets);
     return count;
 }
 

@@ -52,9 +52,12 @@ pco_registry *cli_registry(int *status);
  * the exit status in *status: 2 for words that match nothing, 1 when no device can be used at all. */
 int cli_check_device(const pco_registry *registry, const char *selection, int *status);
 
-/* Device entries for a list ("all", or terms with commas, each of which must match something; NULL: as
- * cli_check_device, the first). The caller frees *indices. Returns their number; 0 after a message, with the
+/* What a list names ("all", or terms with commas, each of which must match something; NULL: as cli_check_device, the
+ * first), a term with + as one device. The caller frees *entries. Returns their number; 0 after a message, with the
  * exit status in *status. */
+uint32_t cli_select_sets(const pco_registry *registry, const char *list, pco_device_entry **entries, int *status);
+
+/* The same as indices of device entries; devices joined with + are refused. The caller frees *indices. */
 uint32_t cli_select_devices(const pco_registry *registry, const char *list, uint32_t **indices, int *status);
 
 /* "1.5 GiB" into text (32 bytes). */

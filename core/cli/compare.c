@@ -175,30 +175,28 @@ static void compare_json(const compare_result *results, uint32_t count)
 }
 
 /* cpu:reference first, if it is among them. */
-static void compare_order(const pco_device_entry *entries, uint32_t *indices, uint32_t count)
+static void compare_order(pco_device_entry *entries, uint32_t count)
 {
     for (uint32_t i = 1; i < count; i++) {
-        if (!strstr(entries[indices[i]].info.aliases, "reference")) continue;
-        uint32_t reference = indices[i];
-        memmove(indices + 1, indices, i * sizeof *indices);
-        indices[0] = reference;
+        if (!strstr(entries[i].info.aliases, "reference")) continue;
+        pco_device_entry reference = entries[i];
+        memmove(entries + 1, entries, i * sizeof *entries);
+        entries[0] = reference;
         return;
     }
 }
 
-static int compare_all(const compare_arguments *arguments, pco_context *context, uint32_t *indices,
+static int compare_all(const compare_arguments *arguments, pco_context *context, pco_device_entry *entries,
                        uint32_t count)
 {
-    const pco_device_entry *entries;
-    pco_registry_devices(context->registry, &entries);
-    compare_order(entries, indices, count);
+    compare_order(entries, count);
     compare_result *results = calloc(count, sizeof *results);
     int status = results ? CLI_OK : CLI_FAILED;
     uint32_t done = 0;
     for (; results && done < count && !cli_interrupted(); done++) {
         compare_result *r = &results[done];
         const compare_result *reference = done ? &results[0] : NULL;
-        snprintf(r->device, sizeof r->device, "%s", entries[indices[done]].id);
+        snprintf(r->device, sizeof r->device, "%s", entries[done].id);
         fprintf(stderr, "%s ...\n", r->device);
         compare_device(arguments, context, r, reference);
         r->same = r->status == PCO_OK;
@@ -248,17 +246,17 @@ static int compare_parse(int argc, char **argv, compare_arguments *arguments)
 static int compare_run(int argc, char **argv)
 {
     compare_arguments arguments = {.devices = "all", .max_tokens = 32};
-    uint32_t *indices = NULL;
+    pco_device_entry *entries = NULL;
     int status = compare_parse(argc, argv, &arguments);
     if (status) return status;
     /* A folder is an encoder-decoder, a file a decoder: each gets something that it can do something with. */
     if (!arguments.prompt) arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
     pco_context *context = cli_context(arguments.devices, &status);
     if (!context) return status;
-    uint32_t count = cli_select_devices(context->registry, arguments.devices, &indices, &status);
+    uint32_t count = cli_select_sets(context->registry, arguments.devices, &entries, &status);
     cli_watch_interrupt();
-    if (count) status = compare_all(&arguments, context, indices, count);
-    free(indices);
+    if (count) status = compare_all(&arguments, context, entries, count);
+    free(entries);
     pco_context_destroy(context);
     return status;
 }
@@ -273,7 +271,7 @@ const cli_command cli_compare = {
             "tokens per second for prompt and generation, first use included. cpu:reference, when it is in\n"
             "the list, comes first.\n\n"
             "  --devices LIST   devices separated by commas, each of which must match one, or `all`\n"
-            "                   (default)\n"
+            "                   (default); devices joined with + run the model together\n"
             "  --prompt TEXT    the prompt or source (default: the beginning of a\n"
             "                   story; for a model folder, a date)\n"
             "  -n N             most tokens that are generated (default 32)\n"

@@ -1,197 +1,23 @@
 /* portico conformance: which operation is wrong on a device, by how much, and how to see it again. */
+#include "cli/child.h"
 #include "cli/conformance_parts.h"
 
-#include "graph/op.h"
-
-#include <fnmatch.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { CONFORMANCE_TOKENS = 2 }; /* behind the prompt, when a model is bisected */
 
-/* An op pattern that names nothing is most likely a slip: say what there is. */
-static int conformance_check_ops(const char *patterns)
+/* Has one of the devices such cases at all? */
+static int conformance_has_cases(const conformance_arguments *arguments, const pco_registry *registry,
+                                 const uint32_t *indices, uint32_t count)
 {
-    uint32_t count;
-    const pco_op_info *table = pco_op_table(&count);
-    for (const char *at = patterns; at && *at;) {
-        char pattern[128];
-        size_t length = strcspn(at, ",");
-        uint32_t found = 0;
-        snprintf(pattern, sizeof pattern, "%.*s", (int)length, at);
-        at += length + (at[length] == ',');
-        for (uint32_t i = 0; i < count; i++) found += fnmatch(pattern, table[i].name, 0) == 0;
-        if (found) continue;
-        cli_error("no op matches '%s'; `portico ops` lists them", pattern);
-        return 0;
-    }
-    return 1;
-}
-
-/* Cases are known by up to eight hexadecimal digits. */
-static int conformance_case_id(const char *text, uint32_t *id)
-{
-    size_t length = strlen(text);
-    *id = 0;
-    if (length >= 1 && length <= 8 && strspn(text, "0123456789abcdefABCDEF") == length)
-        *id = (uint32_t)strtoul(text, NULL, 16);
-    if (*id) return 1;
-    cli_error("option --case: '%s' is no case: up to eight hexadecimal digits, as a failure prints them",
-              text);
-    return 0;
-}
-
-/* Options of a worker process, which the help does not mention. */
-static int conformance_parse_worker(int argc, char **argv, int *i, conformance_arguments *arguments)
-{
-    const char *value = NULL;
-    int64_t number;
-    int m = cli_option(argc, argv, i, "--plugin", NULL, &arguments->plugin);
-    if (!m) m = cli_option(argc, argv, i, "--id", NULL, &arguments->id);
-    if (!m && (m = cli_option(argc, argv, i, "--worker", NULL, NULL)) > 0) arguments->worker = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--index", NULL, &value)) > 0) {
-        if (!cli_integer("--index", value, 0, UINT32_MAX, &number)) return -1;
-        arguments->index = (uint32_t)number;
-    }
-    return m;
-}
-
-/* How the cases are run. */
-static int conformance_parse_run(int argc, char **argv, int *i, conformance_arguments *arguments)
-{
-    const char *value = NULL;
-    int64_t number;
-    int m = cli_option(argc, argv, i, "--log", NULL, &arguments->log);
-    if (!m) m = cli_option(argc, argv, i, "--waivers", NULL, &arguments->waivers);
-    if (!m && (m = cli_option(argc, argv, i, "--in-process", NULL, NULL)) > 0) arguments->in_process = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--jobs", NULL, &value)) > 0) {
-        if (!cli_integer("--jobs", value, 1, 256, &number)) return -1;
-        arguments->jobs = (uint32_t)number;
-    }
-    if (!m && (m = cli_option(argc, argv, i, "--timeout", NULL, &value)) > 0 &&
-        !cli_number("--timeout", value, 0.1, 1e6, &arguments->timeout))
-        return -1;
-    if (!m && (m = cli_option(argc, argv, i, "--minutes", NULL, &value)) > 0 &&
-        !cli_number("--minutes", value, 0.001, 1e6, &arguments->minutes))
-        return -1;
-    return m;
-}
-
-/* Options that contradict each other. */
-static int conformance_check(const conformance_arguments *arguments)
-{
-    if (arguments->in_process && (arguments->log || arguments->jobs || arguments->timeout > 0)) {
-        cli_error("conformance: --in-process runs without workers: there is no %s then",
-                  arguments->log    ? "--log"
-                  : arguments->jobs ? "--jobs"
-                                    : "--timeout");
-        return 0;
-    }
-    if (arguments->minutes > 0 && arguments->options.tier != PCO_CONFORMANCE_SOAK) {
-        cli_error("conformance: --minutes is for --tier soak; other tiers run once");
-        return 0;
-    }
-    return 1;
-}
-
-/* Reproducers, and the bisection of a model. */
-static int conformance_parse_more(int argc, char **argv, int *i, conformance_arguments *arguments)
-{
-    const char *value = NULL;
-    int m = cli_option(argc, argv, i, "--reproducers", NULL, &arguments->reproducers.folder);
-    if (!m) m = cli_option(argc, argv, i, "--bisect", NULL, &arguments->bisect.model);
-    if (!m) m = cli_option(argc, argv, i, "--prompt", "-p", &arguments->bisect.prompt);
-    if (!m && (m = cli_option(argc, argv, i, "--max-tokens", "-n", &value)) > 0 &&
-        !cli_integer("-n", value, 1, 1 << 20, &arguments->bisect.max_tokens))
-        return -1;
-    if (!m && (m = cli_option(argc, argv, i, "--context", NULL, &value)) > 0 &&
-        !cli_integer("--context", value, 1, 1 << 24, &arguments->bisect.context))
-        return -1;
-    if (!m && (m = cli_option(argc, argv, i, "--always", NULL, NULL)) > 0) arguments->reproducers.always = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--no-run", NULL, NULL)) > 0)
-        arguments->reproducers.no_run = arguments->reproducers.here = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--here", NULL, NULL)) > 0) arguments->reproducers.here = 1;
-    return m;
-}
-
-static int conformance_check_more(const conformance_arguments *arguments)
-{
-    const conformance_reproducers *wanted = &arguments->reproducers;
-    const conformance_bisect_arguments *bisect = &arguments->bisect;
     const pco_conformance_options *options = &arguments->options;
-    if ((wanted->always || wanted->here) && !wanted->folder) {
-        cli_error("option %s needs --reproducers", wanted->always ? "--always" : "--no-run");
-        return 0;
-    }
-    if (!bisect->model && (bisect->prompt || bisect->context || bisect->max_tokens != CONFORMANCE_TOKENS)) {
-        cli_error("options --prompt, -n and --context belong to --bisect");
-        return 0;
-    }
-    if (!wanted->here || (options->ops && options->case_id && options->variant)) return 1;
-    cli_error("option --no-run needs --ops, --case and --variant, as a failure prints them");
+    const pco_device_entry *entries;
+    pco_registry_devices(registry, &entries);
+    for (uint32_t i = 0; i < count; i++)
+        if (pco_conformance_count(options, &entries[indices[i]].info)) return 1;
+    cli_error("no case matches: tier %s, ops '%s', case %x", pco_conformance_tier_name(options->tier),
+              options->ops ? options->ops : "*", options->case_id);
     return 0;
-}
-
-static int conformance_judging(const char *name, pco_conformance_judging *judging)
-{
-    static const char *const NAMES[] = {"bounds", "nmse", "field"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(name, NAMES[i]) == 0) {
-            *judging = (pco_conformance_judging)i;
-            return 1;
-        }
-    cli_error("option --judge: '%s' is none of bounds, nmse, field", name);
-    return 0;
-}
-
-static int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
-{
-    pco_conformance_options *options = &arguments->options;
-    for (int i = 1; i < argc; i++) {
-        const char *value = NULL;
-        int64_t number;
-        int m = cli_option(argc, argv, &i, "--devices", NULL, &arguments->devices);
-        if (!m) m = conformance_parse_worker(argc, argv, &i, arguments);
-        if (!m) m = conformance_parse_run(argc, argv, &i, arguments);
-        if (!m) m = conformance_parse_more(argc, argv, &i, arguments);
-        if (!m) m = cli_option(argc, argv, &i, "--ops", NULL, &options->ops);
-        if (!m) m = cli_option(argc, argv, &i, "--variant", NULL, &options->variant);
-        if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--verbose", "-v", NULL)) > 0) arguments->verbose = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--fail-fast", NULL, NULL)) > 0) arguments->fail_fast = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--judge", NULL, &value)) > 0 &&
-            !conformance_judging(value, &options->judging))
-            return CLI_USAGE;
-        if (!m && (m = cli_option(argc, argv, &i, "--tier", NULL, &value)) > 0 &&
-            !pco_conformance_tier_parse(value, &options->tier)) {
-            cli_error("option --tier: '%s' is none of quick, standard, full, soak, tiny", value);
-            return CLI_USAGE;
-        }
-        if (!m && (m = cli_option(argc, argv, &i, "--seed", NULL, &value)) > 0) {
-            if (!cli_integer("--seed", value, 0, INT64_MAX, &number)) return CLI_USAGE;
-            options->seed = (uint64_t)number;
-        }
-        if (!m && (m = cli_option(argc, argv, &i, "--case", NULL, &value)) > 0 &&
-            !conformance_case_id(value, &options->case_id))
-            return CLI_USAGE;
-        if (!m && (m = cli_option(argc, argv, &i, "--max-failures", NULL, &value)) > 0) {
-            if (!cli_integer("--max-failures", value, 1, 100000, &number)) return CLI_USAGE;
-            arguments->max_failures = (uint32_t)number;
-        }
-        if (!m) m = cli_report_option(argc, argv, &i, &arguments->report);
-        if (m < 0) return CLI_USAGE;
-        if (!m) return cli_unknown("conformance", argv[i]);
-    }
-    if (arguments->worker) return CLI_OK;
-    if (!conformance_check(arguments) || !conformance_check_more(arguments)) return CLI_USAGE;
-    if (!conformance_check_ops(options->ops)) return CLI_USAGE;
-    if (pco_conformance_count(options) == 0) {
-        cli_error("no case matches: tier %s, ops '%s', case %x", pco_conformance_tier_name(options->tier),
-                  options->ops ? options->ops : "*", options->case_id);
-        return CLI_USAGE;
-    }
-    return CLI_OK;
 }
 
 /* Runs on the devices that were chosen. */
@@ -202,7 +28,14 @@ static int conformance_start(const conformance_arguments *arguments)
     if (!registry) return status;
     uint32_t *indices, count = cli_select_devices(registry, arguments->devices, &indices, &status);
     if (!count) status = CLI_USAGE; /* nothing was tested */
-    if (count) status = conformance_devices(arguments, registry, indices, count);
+    if (count > 1 && arguments->reproducers.here) {
+        cli_error("conformance: --no-run prepares a case on one device, and --devices names %u", count);
+        status = CLI_USAGE;
+    } else if (count && !conformance_has_cases(arguments, registry, indices, count)) {
+        status = CLI_USAGE;
+    } else if (count) {
+        status = conformance_devices(arguments, registry, indices, count);
+    }
     free(indices);
     pco_registry_destroy(registry);
     return status;
@@ -216,16 +49,21 @@ static int conformance_main(int argc, char **argv)
     int status = conformance_parse(argc, argv, &arguments);
     if (status) return status;
     if (arguments.worker) return conformance_worker(&arguments);
+    if (arguments.bisect.child || arguments.reproducers.here) cli_child_begin();
     if (arguments.bisect.model) {
         arguments.bisect.devices = arguments.devices;
         arguments.bisect.reproducers = &arguments.reproducers;
+        arguments.bisect.timeout = arguments.timeout;
+        arguments.bisect.in_process = arguments.in_process;
         return conformance_bisect(&arguments.bisect);
     }
     arguments.report.json = arguments.json;
+    const cli_report_rerun rerun = {arguments.devices, arguments.options.seed, arguments.timeout,
+                                    arguments.in_process};
     status = cli_report_begin(&arguments.report);
     if (status == CLI_OK)
         status = arguments.report.verify
-                     ? cli_report_verify(&arguments.report, arguments.devices, arguments.options.seed)
+                     ? cli_report_verify(&arguments.report, &rerun)
                      : conformance_start(&arguments);
     cli_report_clear(&arguments.report);
     return status;
@@ -242,8 +80,9 @@ const cli_command cli_conformance = {
         "DIR [--factor F]]\n"
         "                           [--reproducers DIR [--always | --no-run]]\n"
         "       portico conformance --bisect MODEL [--devices LIST] [--prompt TEXT] [-n N] [--context N]\n"
-        "                           [--reproducers DIR]\n"
-        "       portico conformance --verify DIR [--rerun N [--devices LIST] [--seed S]] [--baseline DIR]\n\n"
+        "                           [--reproducers DIR] [--timeout SECONDS] [--in-process]\n"
+        "       portico conformance --verify DIR [--rerun N [--devices LIST] [--seed S] [--timeout SECONDS]\n"
+        "                           [--in-process]] [--baseline DIR [--factor F]] [--json]\n\n"
         "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
         "and compares each element with a result computed in double. The bound comes from the device's\n"
         "numeric contract (`portico devices`); the table shows error divided by bound: below 1 passes.\n"
@@ -261,7 +100,8 @@ const cli_command cli_conformance = {
         "  --case ID          only that case; failures print the command that repeats each\n"
         "  --jobs N           worker processes at once (default: all processors for software devices, 1 for\n"
         "                     others); the result does not depend on it\n"
-        "  --timeout SECONDS  a variant of a case that takes longer is hung (default 120; full, soak: 600)\n"
+        "  --timeout SECONDS  a variant of a case that takes longer is hung (default 120; full, soak: 600);\n"
+        "                     with --bisect, a node\n"
         "  --log FILE         what is finished is kept there, and a run that was ended goes on from it\n"
         "  --waivers FILE     failures that are expected, each with a reason\n"
         "  --minutes N        a soak ends then (default: with Ctrl-C)\n"

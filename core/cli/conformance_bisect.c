@@ -1,6 +1,8 @@
 #include "cli/conformance_bisect.h"
 
+#include "cli/child.h"
 #include "cli/compare.h"
+#include "cli/conformance_worker.h"
 
 #include "base/error.h"
 #include "base/file.h"
@@ -14,6 +16,9 @@
 #include <string.h>
 
 enum { BISECT_LARGEST_CHUNK = 256, BISECT_ATTEMPTS = 600 };
+
+/* What is done with a whole graph, or on the reference, may take so many times as long as one node on the device. */
+enum { BISECT_PATIENCE = 5 };
 
 /* A graph of the model, made ready on the device under test: that is how it is rewritten, and how it runs
  * whole. */
@@ -35,6 +40,7 @@ typedef struct bisect_run {
     int64_t vocab;
     int32_t *ids; /* the prompt, then what the reference goes on with */
     int64_t n_prompt, n_ids;
+    const char *device;
     int whole_failed; /* 1: the whole graph could not run, whole_error says why */
     pco_error whole_error;
     double whole;      /* largest difference of a logit over its bound, whole graphs, device and reference */
@@ -45,9 +51,27 @@ typedef struct bisect_run {
 static int bisect_on_node(void *user, const char *graph, uint32_t node, uint32_t nodes)
 {
     bisect_run *run = user;
+    char doing[160];
+    snprintf(doing, sizeof doing, "it was at node %u of %u of graph '%s'", node + 1, nodes, graph);
+    if (run->arguments->child) cli_child_beat(doing);
     run->progress.label = graph;
     cli_progress_update(&run->progress, node, nodes);
     return !cli_interrupted();
+}
+
+/* The device is used in this process from here on: should it take the process along, this is what it did. */
+static void bisect_doing(const bisect_run *run, const char *what, const char *graph)
+{
+    char doing[200];
+    snprintf(doing, sizeof doing, "%s%s%s%s on %s", what, graph ? " '" : "", graph ? graph : "", graph ? "'" : "",
+             run->device);
+    if (run->arguments->child) cli_child_beat(doing);
+}
+
+static void bisect_waits(void *user)
+{
+    (void)user;
+    cli_child_beat(NULL);
 }
 
 /* ---- the graphs of a model ---- */
@@ -69,8 +93,9 @@ static pco_status bisect_stage_make(bisect_run *run, bisect_stage *stage, const 
         pco_seq2seq_build_encode(&nn, &file->transformer, context, rows);
     else
         pco_seq2seq_build_decode(&nn, &file->transformer, context, rows, 1);
-    const pco_executable_params params = {.name = stage->name};
+    const pco_executable_params params = {.name = stage->name, .no_self_test = 1};
     pco_status status = pco_graph_check(stage->source, err);
+    bisect_doing(run, "preparing the graph", stage->name);
     if (!status)
         status = pco_executable_create(run->session, stage->source, &params, &stage->executable, err);
     return status;
@@ -89,6 +114,7 @@ static pco_status bisect_whole(bisect_run *run, const bisect_stage *stage, const
                                uint32_t n_inputs, pco_error *err)
 {
     pco_status status = PCO_OK;
+    bisect_doing(run, "running the whole graph", stage->name);
     for (uint32_t i = 0; i < n_inputs && !status; i++) {
         uint32_t handle = pco_executable_tensor(stage->executable, inputs[i].name);
         if (handle == PCO_NONE) continue;
@@ -261,8 +287,11 @@ static pco_status bisect_reduce(bisect_run *run, const char *id, pco_error *err)
     fflush(stdout);
     pco_status status = pco_bisect_minimise(run->bisect, BISECT_ATTEMPTS, &made, err);
     if (status) return status;
-    printf("  still wrong, after %u attempts to make it smaller: %s\n    %s\n", made, fault->problem,
-           fault->result.detail);
+    if (made)
+        printf("  still wrong, after %u attempts to make it smaller: %s\n    %s\n", made, fault->problem,
+               fault->result.detail);
+    else if (fault->result.state == PCO_CASE_HUNG || fault->result.state == PCO_CASE_DEVICE_LOST)
+        printf("  it is not made smaller: each attempt would hang or lose the device again\n");
     if (!arguments->reproducers->folder) {
         printf("  --reproducers DIR writes what shows it without the model\n");
         return PCO_OK;
@@ -318,7 +347,7 @@ static pco_status bisect_open(const pco_registry *registry, uint32_t index, bise
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
     out->plugin = plugin->plugin;
     out->device = (pco_conformance_device){plugin->plugin, NULL, &entry->info, entry->id};
-    pco_status status = plugin->plugin->open(plugin->backend, entry->index, &out->device.device, err);
+    pco_status status = pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &out->device.device, err);
     return status ? pco_fail_prefix(err, status, "%s", entry->id) : PCO_OK;
 }
 
@@ -344,17 +373,30 @@ static pco_status bisect_tokens(bisect_run *run, pco_error *err)
 static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *model,
                       const pco_registry *registry, uint32_t index, const bisect_device *reference)
 {
-    bisect_run run = {.arguments = arguments, .model = model, .vocab = pco_model_vocab(model->file)};
-    bisect_device device = {0};
+    const pco_device_entry *entries;
+    pco_registry_devices(registry, &entries);
+    bisect_run run = {.arguments = arguments,
+                      .model = model,
+                      .vocab = pco_model_vocab(model->file),
+                      .device = entries[index].id};
+    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK};
+    conformance_command command;
+    conformance_command_make(&command, registry, &entries[index], &options);
+    const pco_bisect_isolation isolation = {.command = command.words,
+                                            .timeout = conformance_timeout(arguments->timeout, options.tier),
+                                            .beat = arguments->child ? bisect_waits : NULL};
+    bisect_device device = {.device = {.info = &entries[index].info, .id = entries[index].id}};
     pco_error err = {""};
     int status = CLI_FAILED;
     run.logits = malloc((size_t)run.vocab * sizeof *run.logits);
-    pco_status result = run.logits
-                            ? bisect_open(registry, index, &device, &err)
-                            : pco_fail(&err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for logits");
+    pco_status result =
+        run.logits ? PCO_OK : pco_fail(&err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for logits");
+    if (!result && arguments->in_process) result = bisect_open(registry, index, &device, &err);
     if (!result) result = bisect_tokens(&run, &err);
+    bisect_doing(&run, "opening the device", NULL);
     if (!result) result = pco_session_open(model->context->registry, device.device.id, &run.session, &err);
-    if (!result) result = pco_bisect_create(&device.device, &reference->device, &run.bisect, &err);
+    if (!result) result = pco_bisect_create(&device.device, &reference->device,
+                                   arguments->in_process ? NULL : &isolation, &run.bisect, &err);
     cli_progress_start(&run.progress, "", "nodes");
     if (!result) result = bisect_read_prompt(&run, &err);
     if (!result && !pco_bisect_first(run.bisect)->found) result = bisect_generate(&run, &err);
@@ -371,37 +413,79 @@ static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *
     return status;
 }
 
+/* All that one process does: the devices indices[count], one after the other. */
+static int bisect_devices(const conformance_bisect_arguments *arguments, pco_context *context,
+                          const uint32_t *indices, uint32_t count)
+{
+    uint32_t wanted, found;
+    pco_model *model = NULL;
+    bisect_device reference = {0};
+    pco_error err = {""};
+    int status = CLI_OK;
+    pco_status result = cli_open_model(context, arguments->model, "cpu:reference", arguments->context, &model, &err);
+    if (!result) result = pco_registry_select(context->registry, "cpu:reference", &wanted, 1, &found, &err);
+    if (!result) result = bisect_open(context->registry, wanted, &reference, &err);
+    if (result) status = cli_fail(&err);
+    for (uint32_t i = 0; !result && i < count && !cli_interrupted(); i++) {
+        if (i) putchar('\n');
+        int one = bisect_one(arguments, model, context->registry, indices[i], &reference);
+        if (i == 0 || one) status = one;
+    }
+    bisect_close(&reference);
+    pco_model_close(model);
+    return status;
+}
+
+/* One device in a process of its own: when that dies or says nothing any more, the device failed. */
+static int bisect_in_child(const conformance_bisect_arguments *arguments, const char *device)
+{
+    char tokens[24], context[24], timeout[32], folder[600], how[400];
+    const double limit = conformance_timeout(arguments->timeout, PCO_CONFORMANCE_QUICK);
+    const char *words[24] = {"portico", "conformance", "--bisect", arguments->model, "--devices", device,
+                             "--prompt", arguments->prompt, "-n", tokens, "--timeout", timeout, "--child"};
+    int n = 13;
+    cli_child child;
+    snprintf(tokens, sizeof tokens, "%" PRId64, arguments->max_tokens);
+    snprintf(timeout, sizeof timeout, "%.17g", limit);
+    snprintf(context, sizeof context, "%" PRId64, arguments->context);
+    if (arguments->context) words[n++] = "--context", words[n++] = context;
+    if (arguments->reproducers->folder) {
+        conformance_reproducer_folder(arguments->reproducers, device, folder, sizeof folder);
+        words[n++] = "--reproducers", words[n++] = folder;
+    }
+    if (!cli_child_run(words, BISECT_PATIENCE * limit, &child)) return CLI_FAILED;
+    if (child.exited) return child.status;
+    if (cli_interrupted()) return CLI_FAILED;
+    cli_child_describe(&child, how, sizeof how);
+    printf("%s: %s\n", device, how);
+    cli_error("%s: %s: %s; `portico conformance --devices %s` judges each op alone", device,
+              child.signal ? "crashed" : "hung", how, device);
+    return CLI_FAILED;
+}
+
 int conformance_bisect(const conformance_bisect_arguments *given)
 {
     conformance_bisect_arguments arguments = *given;
     conformance_reproducers reproducers = *given->reproducers;
+    const pco_device_entry *entries;
     int status = CLI_OK;
     pco_context *context = cli_context(NULL, &status);
     if (!context) return status;
-    uint32_t *indices, count = cli_select_devices(context->registry, arguments.devices, &indices, &status),
-                       wanted, found;
-    pco_model *model = NULL;
-    bisect_device reference = {0};
-    pco_error err = {""};
+    uint32_t *indices, count = cli_select_devices(context->registry, arguments.devices, &indices, &status);
     if (!arguments.prompt)
         arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
     reproducers.several = count > 1;
     arguments.reproducers = &reproducers;
     cli_watch_interrupt();
-    pco_status result = count ? PCO_OK : pco_fail(&err, PCO_ERROR_NOT_FOUND, "no device");
-    if (!result)
-        result = cli_open_model(context, arguments.model, "cpu:reference", arguments.context, &model, &err);
-    if (!result) result = pco_registry_select(context->registry, "cpu:reference", &wanted, 1, &found, &err);
-    if (!result) result = bisect_open(context->registry, wanted, &reference, &err);
-    if (result && count) status = cli_fail(&err);
     if (!count) status = CLI_USAGE; /* the reason has been said */
-    for (uint32_t i = 0; !result && i < count && !cli_interrupted(); i++) {
+    pco_registry_devices(context->registry, &entries);
+    if (count && (arguments.in_process || arguments.child))
+        status = bisect_devices(&arguments, context, indices, count);
+    for (uint32_t i = 0; i < count && !arguments.in_process && !arguments.child && !cli_interrupted(); i++) {
         if (i) putchar('\n');
-        int one = bisect_one(&arguments, model, context->registry, indices[i], &reference);
+        int one = bisect_in_child(&arguments, entries[indices[i]].id);
         if (i == 0 || one) status = one;
     }
-    bisect_close(&reference);
-    pco_model_close(model);
     free(indices);
     pco_context_destroy(context);
     return status;

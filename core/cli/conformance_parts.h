@@ -6,6 +6,7 @@
 #include "cli/conformance_bisect.h"
 #include "cli/conformance_report.h"
 #include "cli/conformance_reproduce.h"
+#include "cli/conformance_worker.h"
 #include "conformance.h"
 
 typedef struct conformance_arguments {
@@ -17,11 +18,15 @@ typedef struct conformance_arguments {
     conformance_reproducers reproducers;
     conformance_bisect_arguments bisect;
     pco_conformance_options options;
-    /* of a worker process */
-    int worker;
+    /* of child processes, which the program starts itself */
+    int internal, worker;
     const char *plugin, *id;
     uint32_t index;
 } conformance_arguments;
+
+/* Reads the command line into *arguments, which holds the defaults. Options that would be ignored are refused, in one
+ * line. Returns the exit status (conformance_options.c). */
+int conformance_parse(int argc, char **argv, conformance_arguments *arguments);
 
 /* Judges the devices entries[indices[count]] and prints what was found; returns the exit status
  * (conformance_run.c). */

@@ -47,8 +47,11 @@ static void conformance_totals(const pco_conformance_result *result)
             printf(", %u %s", result->count[s], pco_conformance_state_name((pco_conformance_state)s));
     printf("; tier %s, seed %" PRIu64, pco_conformance_tier_name(result->tier), result->seed);
     if (result->rounds) printf(" and on, %u rounds", result->rounds);
+    if (result->rounds && result->each_round[result->rounds - 1].cut)
+        printf(" (the last was cut after %u cases: %s)", result->each_round[result->rounds - 1].cases,
+               result->each_round[result->rounds - 1].end);
     printf(", %.1f s\n", result->seconds);
-    if (result->status) printf("  stopped: %s\n", result->message);
+    if (result->status) printf("  %s: %s\n", result->not_opened ? "not opened" : "stopped", result->message);
 }
 
 static void conformance_table(const pco_conformance_result *result, const pco_conformance_device *device)
@@ -122,8 +125,10 @@ int conformance_report(const conformance_arguments *arguments, const pco_conform
     conformance_waivers(waivers, stderr);
     if (cli_report_end(&arguments->report, &arguments->options, results, devices, count)) interrupted = 1;
     pco_conformance_verdict verdict = pco_conformance_judge(results, count);
+    uint32_t unopened = 0;
+    for (uint32_t i = 0; i < count; i++) unopened += results[i].not_opened != 0;
     fprintf(stderr, "conformance: %s\n",
-            verdict == PCO_VERDICT_FAIL || interrupted ? "FAILED"
+            verdict == PCO_VERDICT_FAIL || interrupted ? unopened ? "FAILED: a device could not be opened" : "FAILED"
             : verdict == PCO_VERDICT_PASS              ? "passed"
                                                        : "NOTHING TESTED on a device");
     if (verdict == PCO_VERDICT_FAIL || interrupted) return CLI_FAILED;

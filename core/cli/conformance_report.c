@@ -1,6 +1,8 @@
 /* portico conformance --report, --baseline, --verify, --rerun. */
 #include "cli/conformance_report.h"
 
+#include "cli/conformance_worker.h"
+
 #include "base/error.h"
 #include "formats/json.h"
 
@@ -51,15 +53,6 @@ static int cli_report_load_baseline(cli_report *report)
 int cli_report_begin(cli_report *report)
 {
     pco_error err;
-    if ((report->rerun && !report->verify) || (report->factor != 0 && !report->baseline)) {
-        cli_error("option %s: without %s it says nothing", report->rerun ? "--rerun" : "--factor",
-                  report->rerun ? "--verify" : "--baseline");
-        return CLI_USAGE;
-    }
-    if (report->folder && report->verify) {
-        cli_error("--verify looks at a report and --report writes one: name one of them");
-        return CLI_USAGE;
-    }
     if (report->folder && pco_conformance_report_check_folder(report->folder, &err)) {
         cli_error("--report: %s", err.message);
         return CLI_USAGE;
@@ -162,8 +155,10 @@ int cli_report_end(const cli_report *report, const pco_conformance_options *opti
 
 typedef struct cli_report_repeat {
     const pco_conformance_report *report;
-    const pco_plugin *plugin;
-    pco_conformance_device device; /* open */
+    const cli_report_rerun *how;
+    const pco_registry *registry;
+    const pco_device_entry *entry;
+    pco_conformance_device device; /* open only without worker processes */
     int identical;                 /* same device, driver and Portico: figures must be the same */
     uint32_t repeated, differ;
     uint32_t absent; /* variants that another device or driver has not */
@@ -191,10 +186,12 @@ static void cli_report_judge(cli_report_repeat *repeat, const pco_conformance_ca
                              const pco_conformance_result *result)
 {
     const pco_conformance_case *is = NULL;
-    char what[160];
+    char what[700];
     for (uint32_t i = 0; i < result->n_cases && !is; i++)
         if (strcmp(result->cases[i].variant, was->variant) == 0 && result->cases[i].width == was->width)
             is = &result->cases[i];
+    for (uint32_t i = 0; i < result->n_cases && !is; i++) /* it did not come as far as to a variant */
+        if (result->cases[i].state >= PCO_CASE_CRASHED) is = &result->cases[i];
     /* a waiver is not the device's doing */
     pco_conformance_state then = was->state == PCO_CASE_WAIVED ? PCO_CASE_FAIL : was->state;
     if (!is && !repeat->identical) {
@@ -203,8 +200,8 @@ static void cli_report_judge(cli_report_repeat *repeat, const pco_conformance_ca
         cli_report_differs(repeat, was, "there is no such variant here");
     } else if (is->state != then &&
                !(was->state == PCO_CASE_WAIVED && pco_conformance_state_is_bad(is->state))) {
-        snprintf(what, sizeof what, "%s here, %s in the report", pco_conformance_state_name(is->state),
-                 pco_conformance_state_name(was->state));
+        snprintf(what, sizeof what, "%s here, %s in the report%s%s", pco_conformance_state_name(is->state),
+                 pco_conformance_state_name(was->state), *is->detail ? "; here: " : "", is->detail);
         cli_report_differs(repeat, was, what);
     } else if (repeat->identical && was->state != PCO_CASE_FLAKY && is->ratio != was->ratio) {
         snprintf(what, sizeof what, "error/bound %.17g here, %.17g in the report", is->ratio, was->ratio);
@@ -212,22 +209,38 @@ static void cli_report_judge(cli_report_repeat *repeat, const pco_conformance_ca
     }
 }
 
-static int cli_report_one(cli_report_repeat *repeat, const pco_conformance_case *was)
+/* One case, in a worker process: the device may crash or hang now. */
+static pco_status cli_report_run(const cli_report_repeat *repeat, const pco_conformance_options *options,
+                                 pco_conformance_result *result, pco_error *err)
+{
+    if (repeat->how->in_process) return pco_conformance_run(options, &repeat->device, 1, result, err);
+    conformance_command command;
+    conformance_command_make(&command, repeat->registry, repeat->entry, options);
+    pco_conformance_isolation isolation = {.command = command.words,
+                                           .jobs = 1,
+                                           .timeout = conformance_timeout(repeat->how->timeout, options->tier)};
+    return pco_conformance_run_isolated(options, &isolation, &repeat->device, result, err);
+}
+
+/* *go: is there any use in going on? */
+static int cli_report_one(cli_report_repeat *repeat, const pco_conformance_case *was, int *go)
 {
     char variant[256];
     pco_conformance_options options = repeat->report->options;
     pco_conformance_result result = {0};
     pco_error err;
     cli_report_literal(variant, sizeof variant, was->variant);
+    options.seed = was->seed;
     options.ops = was->op_name;
     options.case_id = was->id;
     options.variant = *was->variant ? variant : NULL;
-    pco_status status = pco_conformance_run(&options, &repeat->device, 1, &result, &err);
-    if (!status) {
+    pco_status status = cli_report_run(repeat, &options, &result, &err);
+    *go = !status && !result.not_opened;
+    if (!status && !result.not_opened) {
         repeat->repeated++;
         cli_report_judge(repeat, was, &result);
-        if (result.status) status = pco_fail(&err, result.status, "%s", result.message);
     }
+    if (!status && result.status) status = pco_fail(&err, result.status, "%s", result.message);
     if (status) cli_error("%s: %s", repeat->device.id, err.message);
     pco_conformance_clear(&result, 1);
     return status ? CLI_FAILED : CLI_OK;
@@ -250,11 +263,11 @@ static int cli_report_samples(cli_report_repeat *repeat, uint32_t device, uint32
 {
     const pco_conformance_result *result = &repeat->report->results[device];
     uint32_t *indices = calloc(count, sizeof *indices);
-    int status = CLI_OK;
+    int status = CLI_OK, go = 1;
     if (!indices) return CLI_FAILED;
     uint32_t drawn = pco_conformance_sample(result, seed, count, indices);
-    for (uint32_t i = 0; i < drawn && status == CLI_OK; i++)
-        status = cli_report_one(repeat, &result->cases[indices[i]]);
+    for (uint32_t i = 0; i < drawn && go; i++)
+        if (cli_report_one(repeat, &result->cases[indices[i]], &go)) status = CLI_FAILED;
     uint32_t agree = repeat->repeated - repeat->differ - repeat->absent;
     printf("  %-12s %s: %" PRIu32 " of %" PRIu32 " repeated cases agree%s\n", "repeated", repeat->device.id,
            agree, drawn - repeat->absent,
@@ -267,31 +280,34 @@ static int cli_report_samples(cli_report_repeat *repeat, uint32_t device, uint32
 }
 
 static int cli_report_device(const pco_registry *registry, const pco_conformance_report *report, uint32_t i,
-                             const pco_device_entry *entry, uint32_t count, uint64_t seed)
+                             const pco_device_entry *entry, uint32_t count, const cli_report_rerun *how,
+                             uint64_t seed)
 {
     const pco_plugin_entry *plugins;
     const pco_device_info *was = report->devices[i].info;
     pco_error err;
     pco_registry_plugins(registry, &plugins);
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
-    cli_report_repeat repeat = {.report = report, .plugin = plugin->plugin};
+    cli_report_repeat repeat = {.report = report, .how = how, .registry = registry, .entry = entry};
     repeat.device = (pco_conformance_device){plugin->plugin, NULL, &entry->info, entry->id};
     repeat.identical = strcmp(was->driver, entry->info.driver) == 0 &&
                        strcmp(was->name, entry->info.name) == 0 &&
                        memcmp(was->uuid, entry->info.uuid, sizeof was->uuid) == 0 &&
                        strcmp(report->program, PCO_VERSION) == 0;
-    if (plugin->plugin->open(plugin->backend, entry->index, &repeat.device.device, &err)) {
-        cli_error("%s cannot be opened: %s", entry->id, err.message);
+    if (how->in_process &&
+        pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &repeat.device.device, &err)) {
+        cli_error("%s could not be opened: %s", entry->id, err.message);
         return CLI_FAILED;
     }
     int status = cli_report_samples(&repeat, i, count, seed);
-    plugin->plugin->device->close(repeat.device.device);
+    if (repeat.device.device) plugin->plugin->device->close(repeat.device.device);
     return status;
 }
 
-static int cli_report_rerun(const pco_conformance_report *report, const char *devices, uint32_t count,
-                            uint64_t seed)
+static int cli_report_repeat_all(const pco_conformance_report *report, const cli_report_rerun *how, uint32_t count)
 {
+    const char *devices = how->devices;
+    uint64_t seed = how->seed;
     int status = CLI_OK;
     char text[24];
     pco_registry *registry = cli_registry(&status);
@@ -312,7 +328,7 @@ static int cli_report_rerun(const pco_conformance_report *report, const char *de
             status = CLI_USAGE;
             continue;
         }
-        int one = cli_report_device(registry, report, i, entry, count, seed);
+        int one = cli_report_device(registry, report, i, entry, count, how, seed);
         if (status == CLI_OK) status = one;
     }
     free(indices);
@@ -393,7 +409,7 @@ static void cli_report_print_json(const char *folder, const pco_conformance_repo
     pco_json_end_object(&json);
 }
 
-int cli_report_verify(cli_report *report, const char *devices, uint64_t seed)
+int cli_report_verify(cli_report *report, const cli_report_rerun *rerun)
 {
     pco_conformance_report checked;
     pco_conformance_findings findings;
@@ -401,10 +417,6 @@ int cli_report_verify(cli_report *report, const char *devices, uint64_t seed)
     pco_error err;
     uint32_t found = 0;
     int status = CLI_OK;
-    if (report->json && report->rerun) {
-        cli_error("--verify --json does not repeat cases: leave out --rerun or --json");
-        return CLI_USAGE;
-    }
     if (pco_conformance_verify(report->verify, &checked, &findings, &err)) {
         cli_error("--verify: %s", err.message);
         pco_conformance_report_clear(&checked);
@@ -416,7 +428,7 @@ int cli_report_verify(cli_report *report, const char *devices, uint64_t seed)
         cli_report_print_json(report->verify, &checked, &findings);
     else
         cli_report_print(report->verify, &checked, &findings);
-    if (report->rerun && checked.n_devices) status = cli_report_rerun(&checked, devices, report->rerun, seed);
+    if (report->rerun && checked.n_devices) status = cli_report_repeat_all(&checked, rerun, report->rerun);
     if (report->baseline && checked.n_devices) {
         int compared = cli_report_compare(report, &checked, &comparison);
         if (status == CLI_OK) status = compared;

@@ -26,9 +26,16 @@ int cli_report_end(const cli_report *report, const pco_conformance_options *opti
                    const pco_conformance_result *results, const pco_conformance_device *devices,
                    uint32_t count);
 
-/* --verify: `devices` are those to repeat cases on (NULL: those that the report names), `seed` draws them (0:
- * the clock does). Returns the exit status. */
-int cli_report_verify(cli_report *report, const char *devices, uint64_t seed);
+/* How cases are repeated. */
+typedef struct cli_report_rerun {
+    const char *devices; /* NULL: those that the report names */
+    uint64_t seed;       /* which cases; 0: the clock draws them */
+    double timeout;      /* seconds for one variant of a case; 0: what the tier has */
+    int in_process;      /* without worker processes */
+} cli_report_rerun;
+
+/* --verify. Returns the exit status. */
+int cli_report_verify(cli_report *report, const cli_report_rerun *rerun);
 
 void cli_report_clear(cli_report *report);
 

@@ -1,20 +1,15 @@
 #include "cli/conformance_reproduce.h"
 
+#include "cli/child.h"
 #include "cli/cli.h"
+#include "cli/conformance_worker.h"
 
 #include <inttypes.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-extern char **environ;
-
-/* A driver may hang while it compiles, too. */
-enum { PATIENCE_SECONDS = 300 };
+/* Opening the device, writing and a machine that is busy take a while however short the limit of a case is. */
+enum { LEAST_SECONDS = 10 };
 
 void conformance_reproducer_folder(const conformance_reproducers *wanted, const char *device, char *path,
                                    size_t size)
@@ -24,77 +19,96 @@ void conformance_reproducer_folder(const conformance_reproducers *wanted, const 
         if (*at == ':') *at = '-';
 }
 
-/* Waits for a child; 1 when it ended well in time. */
-static int reproduce_wait(pid_t child)
+static int reproduce_is_gone(const pco_conformance_case *one)
 {
-    int state = 0;
-    for (double start = cli_seconds(); cli_seconds() - start < PATIENCE_SECONDS;) {
-        const struct timespec nap = {.tv_nsec = 20000000};
-        pid_t ended = waitpid(child, &state, WNOHANG);
-        if (ended == child) return WIFEXITED(state) && WEXITSTATUS(state) == CLI_OK;
-        if (ended < 0) return 0;
-        nanosleep(&nap, NULL);
-    }
-    kill(child, SIGKILL);
-    waitpid(child, &state, 0);
-    return 0;
+    return one->state == PCO_CASE_CRASHED || one->state == PCO_CASE_HUNG || one->state == PCO_CASE_DEVICE_LOST;
+}
+
+/* The case may be run three times: as it was, again when it was wrong, and to find the run that shows it. */
+static double reproduce_limit(const conformance_reproducers *wanted, const pco_conformance_case *one,
+                              pco_conformance_tier tier)
+{
+    double limit = conformance_timeout(wanted->timeout, tier);
+    if (limit < LEAST_SECONDS) limit = LEAST_SECONDS;
+    return reproduce_is_gone(one) ? limit : limit + 3 * one->seconds;
 }
 
 /* In a process of its own: preparing may crash, and running may do so this time. */
-static int reproduce_apart(const char *folder, const pco_conformance_device *device,
-                           const pco_conformance_case *one, pco_conformance_tier tier, const char *how)
+static int reproduce_apart(const conformance_reproducers *wanted, const char *folder,
+                           const pco_conformance_device *device, const pco_conformance_case *one,
+                           pco_conformance_tier tier, const char *found, cli_child *child)
 {
     char id[16], seed[32];
+    const char *how = reproduce_is_gone(one) ? "--no-run" : wanted->always ? "--always" : NULL;
     const char *words[] = {
         "portico",   "conformance", "--devices",     device->id, "--tier", pco_conformance_tier_name(tier),
         "--ops",     one->op_name,  "--seed",        seed,       "--case", id,
-        "--variant", one->variant,  "--reproducers", folder,     "--here", how,
-        NULL};
-    pid_t child;
+        "--variant", one->variant,  "--reproducers", folder,     "--here", "--found",
+        found,       how,           NULL};
     snprintf(id, sizeof id, "%08x", one->id);
     snprintf(seed, sizeof seed, "%" PRIu64, one->seed);
-    fflush(NULL);
-    if (posix_spawn(&child, "/proc/self/exe", NULL, NULL, (char **)(uintptr_t)words, environ)) return 0;
-    return reproduce_wait(child);
+    return cli_child_run(words, reproduce_limit(wanted, one, tier), child);
 }
 
-static int reproduce_one(const conformance_reproducers *wanted, const pco_conformance_device *device,
-                         const pco_conformance_case *one, pco_conformance_tier tier)
+typedef enum reproduce_end { REPRODUCE_FAILED, REPRODUCE_WRITTEN, REPRODUCE_TOO_LARGE } reproduce_end;
+
+static reproduce_end reproduce_one(const conformance_reproducers *wanted, const pco_conformance_device *device,
+                                   const pco_conformance_case *one, pco_conformance_tier tier)
 {
-    char name[256], folder[600], path[1024];
+    char name[256], folder[600], path[1024], how[400], found[600];
     pco_error err = {""};
-    const int gone =
-        one->state == PCO_CASE_CRASHED || one->state == PCO_CASE_HUNG || one->state == PCO_CASE_DEVICE_LOST;
+    cli_child child;
+    pco_conformance_case told = *one;
+    /* a crash, a hang, a loss: which of them is said before how it was seen */
+    snprintf(found, sizeof found, "%s%s%s", reproduce_is_gone(one) ? pco_conformance_state_name(one->state) : "",
+             reproduce_is_gone(one) ? ": " : "", one->detail);
     conformance_reproducer_folder(wanted, device->id, folder, sizeof folder);
-    if (reproduce_apart(folder, device, one, tier, gone ? "--no-run" : wanted->always ? "--always" : NULL))
-        return 1;
+    if (!reproduce_apart(wanted, folder, device, one, tier, found, &child)) return REPRODUCE_FAILED;
+    if (child.exited && child.status == CLI_OK) return REPRODUCE_WRITTEN;
+    if (child.exited && child.status == CONFORMANCE_TOO_LARGE) return REPRODUCE_TOO_LARGE;
     pco_conformance_reproducer_name(one, name, sizeof name);
     snprintf(path, sizeof path, "%s/%s", folder, name);
+    cli_child_describe(&child, how, sizeof how);
+    snprintf(told.detail, sizeof told.detail, "%.290s%s%.160s", found,
+             child.exited             ? ""
+             : reproduce_is_gone(one) ? "; for this folder it was only prepared: "
+                                      : "; for this folder it was run again: ",
+             child.exited ? "" : how);
+    if (!child.exited)
+        fprintf(stderr, "%s: %s #%08x [%s]: %s while its reproducer was made: it has no kernels and no program\n",
+                device->id, one->op_name, one->id, one->variant, how);
     pco_status status =
-        pco_conformance_write_reproducer(device, tier, one, PCO_REPRODUCER_NO_DEVICE, path, &err);
+        pco_conformance_write_reproducer(device, tier, &told, PCO_REPRODUCER_NO_DEVICE, path, &err);
     if (status) cli_error("%s: %s", path, err.message);
-    return status == PCO_OK;
+    return status == PCO_OK                  ? REPRODUCE_WRITTEN
+           : status == PCO_ERROR_UNSUPPORTED ? REPRODUCE_TOO_LARGE
+                                             : REPRODUCE_FAILED;
 }
 
 int conformance_reproduce(const conformance_reproducers *wanted, const pco_conformance_device *device,
                           const pco_conformance_result *result)
 {
-    uint32_t written = 0, due = 0;
+    uint32_t ends[3] = {0}, due = 0, tried = 0;
     const uint32_t most = wanted->most ? wanted->most : UINT32_MAX;
     if (!wanted->folder) return 1;
     for (uint32_t i = 0; i < result->n_cases; i++) {
         const pco_conformance_case *one = &result->cases[i];
-        int bad = pco_conformance_state_is_bad(one->state);
+        int bad = pco_conformance_state_is_bad(one->state) && !pco_conformance_is_given_up(one);
         if (!bad && !(wanted->always && pco_conformance_state_is_judged(one->state))) continue;
         if (due++ >= most) continue;
-        written += reproduce_one(wanted, device, one, result->tier) ? 1 : 0;
+        tried++;
+        ends[reproduce_one(wanted, device, one, result->tier)]++;
     }
     if (due)
-        fprintf(stderr, "%s: %u of %u reproducers written to %s\n", device->id, written, due, wanted->folder);
-    return written == (due < most ? due : most);
+        fprintf(stderr, "%s: %u of %u reproducers written to %s\n", device->id, ends[REPRODUCE_WRITTEN], due,
+                wanted->folder);
+    if (ends[REPRODUCE_TOO_LARGE])
+        fprintf(stderr, "%s: %u cases have no reproducer: too large; their commands repeat them\n", device->id,
+                ends[REPRODUCE_TOO_LARGE]);
+    return ends[REPRODUCE_FAILED] == 0;
 }
 
-int conformance_reproduce_here(const conformance_reproducers *wanted, const pco_conformance_device *device,
+pco_status conformance_reproduce_here(const conformance_reproducers *wanted, const pco_conformance_device *device,
                                const pco_conformance_options *options)
 {
     char name[256], folder[600], path[1024];
@@ -106,11 +120,12 @@ int conformance_reproduce_here(const conformance_reproducers *wanted, const pco_
                                 .op_name = options->ops,
                                 .variant = options->variant,
                                 .seed = options->seed,
-                                .detail = "not run here: a run crashed, hung or lost the device"};
+                                .detail = "nothing yet: the case was not run"};
+    if (wanted->found) snprintf(one.detail, sizeof one.detail, "%s", wanted->found);
     pco_conformance_reproducer_name(&one, name, sizeof name);
     conformance_reproducer_folder(wanted, device->id, folder, sizeof folder);
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    if (!pco_conformance_write_reproducer(device, options->tier, &one, flags, path, &err)) return 1;
-    cli_error("%s: %s", path, err.message);
-    return 0;
+    pco_status status = pco_conformance_write_reproducer(device, options->tier, &one, flags, path, &err);
+    if (status) cli_error("%s: %s", path, err.message);
+    return status;
 }

@@ -1,7 +1,6 @@
 /* Devices in turn: in worker processes, or in this one. */
 #include "cli/conformance_parts.h"
 
-#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,8 @@ typedef struct conformance_watch {
     cli_progress progress;
     char unit[64];
     uint32_t failed;
+    double deadline; /* of a soak without workers; 0: none */
+    int stopped;     /* by the first failure */
 } conformance_watch;
 
 static int conformance_progress(void *user, const pco_conformance_progress *progress)
@@ -42,8 +43,9 @@ static int conformance_progress(void *user, const pco_conformance_progress *prog
         snprintf(watch->unit, sizeof watch->unit, "cases, %u bad,", watch->failed);
     }
     cli_progress_update(&watch->progress, progress->done, progress->total);
-    return !conformance_interrupted &&
-           !(watch->arguments->fail_fast && pco_conformance_state_is_bad(last->state));
+    if (watch->arguments->fail_fast && pco_conformance_state_is_bad(last->state)) watch->stopped = 1;
+    return !conformance_interrupted && !watch->stopped &&
+           !(watch->deadline > 0 && cli_seconds() >= watch->deadline);
 }
 
 /* ---- worker processes ---- */
@@ -74,35 +76,12 @@ static pco_status conformance_isolated(conformance_run *run, const pco_conforman
                                        const pco_device_entry *entry, const pco_conformance_device *device,
                                        pco_conformance_result *result, pco_error *err)
 {
-    const pco_plugin_entry *plugins;
-    char tier[16], seed[24], index[12];
-    pco_registry_plugins(run->registry, &plugins);
-    snprintf(tier, sizeof tier, "%s", pco_conformance_tier_name(options->tier));
-    snprintf(seed, sizeof seed, "%" PRIu64, options->seed);
-    snprintf(index, sizeof index, "%" PRIu32, entry->index);
-    char *command[20] = {"/proc/self/exe",
-                         "conformance",
-                         "--worker",
-                         "--plugin",
-                         (char *)plugins[entry->plugin].path,
-                         "--index",
-                         index,
-                         "--id",
-                         (char *)entry->id,
-                         "--tier",
-                         tier,
-                         "--seed",
-                         seed};
-    int n = 13;
-    if (options->variant) command[n++] = "--variant", command[n++] = (char *)options->variant;
-    if (options->judging == PCO_JUDGE_NMSE) command[n++] = "--judge", command[n++] = "nmse";
-    if (options->judging == PCO_JUDGE_FIELD) command[n++] = "--judge", command[n++] = "field";
+    conformance_command command;
+    conformance_command_make(&command, run->registry, entry, options);
     pco_conformance_isolation isolation = {
-        .command = command,
+        .command = command.words,
         .jobs = conformance_jobs(run->arguments, &entry->info),
-        .timeout = run->arguments->timeout > 0             ? run->arguments->timeout
-                   : options->tier >= PCO_CONFORMANCE_FULL ? 600
-                                                           : 120,
+        .timeout = conformance_timeout(run->arguments->timeout, options->tier),
         .log = run->log,
         .waivers = run->waivers,
         .interrupted = &conformance_interrupted,
@@ -123,10 +102,11 @@ static pco_status conformance_direct(conformance_run *run, const pco_conformance
     pco_registry_plugins(run->registry, &plugins);
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
     *result = (pco_conformance_result){.device_id = entry->id, .tier = options->tier, .seed = options->seed};
-    pco_status status = plugin->plugin->open(plugin->backend, entry->index, &device->device, err);
+    pco_status status = pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device->device, err);
     if (status) {
         result->status = status;
-        snprintf(result->message, sizeof result->message, "it cannot be opened: %.220s", err->message);
+        result->not_opened = 1;
+        snprintf(result->message, sizeof result->message, "it could not be opened: %.220s", err->message);
         return PCO_OK;
     }
     device->plugin = plugin->plugin;
@@ -167,9 +147,9 @@ static void conformance_soak(conformance_run *run, const pco_device_entry *entri
                              uint32_t count, pco_conformance_device *devices, pco_conformance_result *results)
 {
     uint32_t usable = 1;
-    for (uint64_t round = 1; !conformance_interrupted && !run->failed && usable; round++) {
+    for (uint64_t round = 1; !conformance_interrupted && !run->failed && !run->watch.stopped && usable; round++) {
         usable = 0;
-        for (uint32_t i = 0; i < count && !conformance_interrupted && !run->failed; i++) {
+        for (uint32_t i = 0; i < count && !conformance_interrupted && !run->failed && !run->watch.stopped; i++) {
             pco_conformance_result more;
             pco_error err;
             if (run->deadline > 0 && cli_seconds() >= run->deadline) return;
@@ -177,7 +157,6 @@ static void conformance_soak(conformance_run *run, const pco_device_entry *entri
             usable++;
             conformance_device(run, run->arguments->options.seed + round, &entries[indices[i]], &devices[i],
                                &more);
-            if (more.status == PCO_ERROR_CANCELLED) more.status = PCO_OK; /* that is how a soak ends */
             if (pco_conformance_add_round(&results[i], &more, &err)) {
                 cli_error("%s", err.message);
                 run->failed = 1;
@@ -210,13 +189,14 @@ static int conformance_here(const conformance_arguments *arguments, const pco_re
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
     pco_conformance_device device = {plugin->plugin, NULL, &entry->info, entry->id};
     pco_error err = {""};
-    if (plugin->plugin->open(plugin->backend, entry->index, &device.device, &err)) {
-        cli_error("%s cannot be opened: %s", entry->id, err.message);
+    if (pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device.device, &err)) {
+        cli_error("%s could not be opened: %s", entry->id, err.message);
         return CLI_FAILED;
     }
-    int good = conformance_reproduce_here(&arguments->reproducers, &device, &arguments->options);
+    pco_status status = conformance_reproduce_here(&arguments->reproducers, &device, &arguments->options);
     plugin->plugin->device->close(device.device);
-    return good ? CLI_OK : CLI_FAILED;
+    if (status == PCO_ERROR_UNSUPPORTED && arguments->internal) return CONFORMANCE_TOO_LARGE;
+    return status ? CLI_FAILED : CLI_OK;
 }
 
 /* Where --reproducers says, and otherwise, of the first failures, into the report. Returns 0 when one failed. */
@@ -228,6 +208,7 @@ static int conformance_write_reproducers(const conformance_arguments *arguments,
     char folder[1024];
     int good = 1;
     wanted.several = count > 1;
+    wanted.timeout = arguments->timeout;
     if (!wanted.folder && arguments->report.folder) {
         snprintf(folder, sizeof folder, "%s/reproducers", arguments->report.folder);
         wanted.folder = folder;
@@ -249,7 +230,7 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     conformance_run run = {.arguments = arguments, .registry = registry, .watch = {.arguments = arguments}};
     int soak = arguments->options.tier == PCO_CONFORMANCE_SOAK, status = CLI_FAILED;
     uint32_t done = 0;
-    if (arguments->minutes > 0) run.deadline = cli_seconds() + 60 * arguments->minutes;
+    if (arguments->minutes > 0) run.watch.deadline = run.deadline = cli_seconds() + 60 * arguments->minutes;
     if (!devices || !results) {
         cli_error("out of host memory");
         goto done;
@@ -263,10 +244,12 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     for (int go = 1; go && done < count && !conformance_interrupted; done++)
         go = conformance_device(&run, arguments->options.seed, &entries[indices[done]], &devices[done],
                                 &results[done]) ||
-             soak;
+             (soak && !run.watch.stopped);
     for (uint32_t i = 0; i < done && soak; i++) {
-        results[i].rounds = 1;
-        if (results[i].status == PCO_ERROR_CANCELLED) results[i].status = PCO_OK;
+        pco_error err;
+        if (!pco_conformance_start_rounds(&results[i], &err)) continue;
+        cli_error("%s", err.message);
+        run.failed = 1;
     }
     if (soak && !run.failed) conformance_soak(&run, entries, indices, done, devices, results);
     signal(SIGINT, SIG_DFL);

@@ -4,6 +4,33 @@
 #include "runtime/host.h"
 #include "runtime/loader.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
+void conformance_command_make(conformance_command *command, const pco_registry *registry,
+                              const pco_device_entry *entry, const pco_conformance_options *options)
+{
+    const pco_plugin_entry *plugins;
+    pco_registry_plugins(registry, &plugins);
+    snprintf(command->tier, sizeof command->tier, "%s", pco_conformance_tier_name(options->tier));
+    snprintf(command->seed, sizeof command->seed, "%" PRIu64, options->seed);
+    snprintf(command->index, sizeof command->index, "%" PRIu32, entry->index);
+    char *const words[] = {"/proc/self/exe", "conformance", "--worker", "--plugin",
+                           (char *)plugins[entry->plugin].path, "--index", command->index, "--id",
+                           (char *)entry->id, "--tier", command->tier, "--seed", command->seed};
+    int n = 0;
+    for (; n < (int)(sizeof words / sizeof *words); n++) command->words[n] = words[n];
+    if (options->variant) command->words[n++] = "--variant", command->words[n++] = (char *)options->variant;
+    if (options->judging != PCO_JUDGE_BOUNDS)
+        command->words[n++] = "--judge", command->words[n++] = options->judging == PCO_JUDGE_NMSE ? "nmse" : "field";
+    command->words[n] = NULL;
+}
+
+double conformance_timeout(double asked, pco_conformance_tier tier)
+{
+    return asked > 0 ? asked : tier >= PCO_CONFORMANCE_FULL ? 600 : 120;
+}
+
 typedef struct worker_device {
     const conformance_arguments *arguments;
     pco_host_state host;
@@ -23,7 +50,7 @@ static pco_status worker_open(void *user, pco_conformance_device *device, pco_er
     if (status) return status;
     worker->info.size = sizeof worker->info;
     status = worker->plugin->describe(worker->backend, arguments->index, &worker->info, err);
-    if (!status) status = worker->plugin->open(worker->backend, arguments->index, &worker->device, err);
+    if (!status) status = pco_conformance_open(worker->plugin, worker->backend, arguments->index, &worker->device, err);
     *device = (pco_conformance_device){worker->plugin, worker->device, &worker->info, arguments->id};
     return status;
 }

@@ -180,7 +180,27 @@ static void devices_json_device(pco_json_writer *json, const pco_device_entry *d
     pco_json_end_object(json);
 }
 
-static void devices_json(const pco_registry *registry, uint32_t chosen)
+static int devices_has(const pco_device_set *set, uint32_t index)
+{
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->devices[i] == index) return 1;
+    return 0;
+}
+
+/* Several that are used together, as the programs that run models show them. */
+static void devices_together(const pco_registry *registry, const pco_device_set *set)
+{
+    pco_device_entry whole;
+    char bytes[32];
+    if (set->count < 2) return;
+    pco_registry_describe_set(registry, set, &whole);
+    printf("%s  (chosen by PORTICO_BACKEND)\n", whole.id);
+    devices_row("name", whole.info.name);
+    devices_row("memory", whole.info.memory ? cli_bytes(whole.info.memory, bytes) : "unknown");
+    putchar('\n');
+}
+
+static void devices_json(const pco_registry *registry, const pco_device_set *chosen)
 {
     const pco_plugin_entry *plugins;
     const pco_device_entry *devices;
@@ -202,7 +222,7 @@ static void devices_json(const pco_registry *registry, uint32_t chosen)
     pco_json_end_array(&json);
     pco_json_key(&json, "devices");
     pco_json_begin_array(&json);
-    for (uint32_t i = 0; i < n; i++) devices_json_device(&json, &devices[i], i == chosen);
+    for (uint32_t i = 0; i < n; i++) devices_json_device(&json, &devices[i], devices_has(chosen, i));
     pco_json_end_array(&json);
     pco_json_end_object(&json);
     putchar('\n');
@@ -219,24 +239,27 @@ static int devices_run(int argc, char **argv)
     pco_registry *registry = cli_registry(&status);
     if (!registry) return status;
     const pco_device_entry *devices;
-    uint32_t count = pco_registry_devices(registry, &devices), chosen = PCO_NONE, matching;
+    uint32_t count = pco_registry_devices(registry, &devices), matching;
+    pco_device_set chosen = {0};
     const char *asked = pco_registry_config(registry)->backend;
     pco_error err = {""};
     /* The list is printed whether or not PORTICO_BACKEND matches: it is what one looks at then. */
-    if (pco_registry_select(registry, asked, &chosen, 1, &matching, &err)) {
-        chosen = PCO_NONE;
+    if (pco_registry_select_sets(registry, asked, &chosen, 1, &matching, &err)) {
+        chosen.count = 0;
         if (*asked) {
             cli_error("PORTICO_BACKEND: %s", err.message);
             status = CLI_USAGE;
         }
     }
     if (as_json)
-        devices_json(registry, chosen);
+        devices_json(registry, &chosen);
     else {
         for (uint32_t i = 0; i < count; i++)
-            devices_print(&devices[i], i != chosen ? ""
-                                       : *asked    ? "  (chosen by PORTICO_BACKEND)"
-                                                   : "  (the default)");
+            devices_print(&devices[i], !devices_has(&chosen, i) ? ""
+                                       : chosen.count > 1     ? "  (one of those chosen by PORTICO_BACKEND)"
+                                       : *asked               ? "  (chosen by PORTICO_BACKEND)"
+                                                              : "  (the default)");
+        devices_together(registry, &chosen);
         devices_plugins(registry);
     }
     pco_registry_destroy(registry);
@@ -250,7 +273,8 @@ const cli_command cli_devices = {
             "Lists every device with its limits, features and numeric contract (what the conformance suite\n"
             "holds it to), and every plugin, also those that cannot be used, with the reason. The device\n"
             "that PORTICO_BACKEND chooses, or that is used when nothing is said, is marked. `id` is what\n"
-            "--device and PORTICO_BACKEND take; so are parts of a name: vulkan:radeon, opencl:pocl.\n\n"
+            "--device and PORTICO_BACKEND take; so are parts of a name: vulkan:radeon, opencl:pocl.\n"
+            "Devices joined with + are used together: vulkan:0+cpu:native.\n\n"
             "  --json   one object with `plugins` and `devices`, sizes in bytes\n\n"
             "Exit status: 0 done, 2 PORTICO_BACKEND matches no device.\n",
     .run = devices_run,

@@ -10,14 +10,22 @@
 
 /* ---- memory ---- */
 
+pco_status inspect_open_model(const inspect_arguments *arguments, pco_context *context, pco_model **model,
+                              pco_error *err)
+{
+    pco_status status =
+        cli_open_model(context, arguments->path, arguments->device, arguments->context, model, err);
+    if (!status && (*model)->llama) status = pco_llama_run_warm_up((*model)->llama, err);
+    if (!status && (*model)->seq2seq) status = pco_seq2seq_warm_up((*model)->seq2seq, err);
+    return status;
+}
+
 /* Tries the model; what a device says no to is part of the answer. */
 static void inspect_try(const inspect_arguments *arguments, pco_context *context, inspect_plan *plan)
 {
     pco_model *model = NULL;
     pco_error err = {""};
-    pco_status status =
-        cli_open_model(context, arguments->path, arguments->device, arguments->context, &model, &err);
-    if (!status && model->llama) status = pco_llama_run_warm_up(model->llama, &err);
+    pco_status status = inspect_open_model(arguments, context, &model, &err);
     if (status) {
         plan->out_of_memory = status == PCO_ERROR_OUT_OF_DEVICE_MEMORY;
         snprintf(plan->message, sizeof plan->message, "%s", err.message);
@@ -43,19 +51,20 @@ static void inspect_try(const inspect_arguments *arguments, pco_context *context
 int inspect_make_plan(const inspect_file *file, const inspect_arguments *arguments, inspect_plan *plan)
 {
     int status = CLI_OK;
-    uint32_t index = 0, count;
+    uint32_t count;
     pco_error err;
-    const pco_device_entry *devices;
+    pco_device_set set;
+    pco_device_entry device;
     *plan = (inspect_plan){.context = file->context};
     pco_context *context = cli_context(arguments->device, &status);
     if (!context) return status;
     const char *selection =
         arguments->device ? arguments->device : pco_registry_config(context->registry)->backend;
-    if (pco_registry_select(context->registry, selection, &index, 1, &count, &err) == PCO_OK) {
-        pco_registry_devices(context->registry, &devices);
-        snprintf(plan->device_id, sizeof plan->device_id, "%s", devices[index].id);
-        snprintf(plan->device_name, sizeof plan->device_name, "%s", devices[index].info.name);
-        plan->device_memory = devices[index].info.memory;
+    if (pco_registry_select_sets(context->registry, selection, &set, 1, &count, &err) == PCO_OK) {
+        pco_registry_describe_set(context->registry, &set, &device);
+        snprintf(plan->device_id, sizeof plan->device_id, "%s", device.id);
+        snprintf(plan->device_name, sizeof plan->device_name, "%s", device.info.name);
+        plan->device_memory = device.info.memory;
     }
     inspect_try(arguments, context, plan);
     pco_context_destroy(context);
@@ -71,6 +80,7 @@ static int inspect_parse(int argc, char **argv, inspect_arguments *arguments)
         int m = cli_option(argc, argv, &i, "--device", NULL, &arguments->device);
         if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--dot", NULL, NULL)) > 0) arguments->dot = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--memory", NULL, NULL)) > 0) arguments->memory = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--context", NULL, &value)) > 0 &&
             !cli_integer("--context", value, 1, 1 << 24, &arguments->context))
             return CLI_USAGE;
@@ -83,8 +93,8 @@ static int inspect_parse(int argc, char **argv, inspect_arguments *arguments)
         cli_error("inspect: a model is missing; see portico inspect --help");
         return CLI_USAGE;
     }
-    if (arguments->dot && arguments->json) {
-        cli_error("inspect: --dot and --json exclude each other");
+    if (arguments->dot && (arguments->json || arguments->memory)) {
+        cli_error("inspect: --dot and --%s exclude each other", arguments->json ? "json" : "memory");
         return CLI_USAGE;
     }
     return CLI_OK;
@@ -99,11 +109,13 @@ static int inspect_run(int argc, char **argv)
     int status = inspect_parse(argc, argv, &arguments);
     if (status) return status;
     if (inspect_open(arguments.path, arguments.context, &file, &err)) return cli_fail(&err);
-    if (arguments.dot) {
+    if (arguments.dot || arguments.memory) {
         if (!file.model) {
-            cli_error("%s holds no model that can run, so there is no graph: %s", arguments.path,
-                      file.reason.message);
+            cli_error("%s holds no model that can run, so there is no %s: %s", arguments.path,
+                      arguments.dot ? "graph" : "memory to tell of", file.reason.message);
             status = CLI_FAILED;
+        } else if (arguments.memory) {
+            status = inspect_memory(&file, &arguments);
         } else if (inspect_dot(&file, &err)) {
             status = cli_fail(&err);
         }
@@ -123,17 +135,21 @@ static int inspect_run(int argc, char **argv)
 const cli_command cli_inspect = {
     .name = "inspect",
     .summary = "what a model file holds, and the memory that it takes",
-    .help = "usage: portico inspect MODEL [--device D] [--context N] [--dot | --json]\n\n"
-            "MODEL is a .gguf file, a folder with config.json and model.safetensors, or a .safetensors\n"
-            "file. Prints the format, metadata or configuration, every tensor, whether the model can run,\n"
-            "and, on the chosen device, the memory for weights, cache, activations and buffers, and whether\n"
-            "it fits. A GGUF file that is only a header (the data were not downloaded) is listed as such.\n\n"
-            "  --device D    as PORTICO_BACKEND: plan for that device\n"
-            "  --context N   plan for a cache of N tokens (default: what the file says, at most 4096)\n"
-            "  --dot         the graph of one step (encoder-decoder: both) in Graphviz's language instead:\n"
-            "                portico inspect m.gguf --dot | dot -Tsvg > m.svg\n"
-            "  --json        one object instead of text\n\n"
-            "Exit status: 0 the file is valid (also when the model in it cannot run), 1 it is not, 2 wrong\n"
-            "usage.\n",
+    .help =
+        "usage: portico inspect MODEL [--device D] [--context N] [--memory] [--dot | --json]\n\n"
+        "MODEL is a .gguf file, a folder with config.json and model.safetensors, or a .safetensors\n"
+        "file. Prints the format, metadata or configuration, every tensor, whether the model can run,\n"
+        "and, on the chosen device, the memory for weights, cache, activations and buffers, and whether\n"
+        "it fits. A GGUF file that is only a header (the data were not downloaded) is listed as such.\n\n"
+        "  --device D    as PORTICO_BACKEND: plan for that device\n"
+        "  --context N   plan for a cache of N tokens (default: what the file says, at most 4096)\n"
+        "  --memory      where the memory goes instead: by kind (weights, states, arenas, inputs and\n"
+        "                outputs), by program (activations and workspace in their arena, beside the least\n"
+        "                that any plan could take) and by block, on each device that has a part\n"
+        "  --dot         the graph of one step (encoder-decoder: both) in Graphviz's language instead:\n"
+        "                portico inspect m.gguf --dot | dot -Tsvg > m.svg\n"
+        "  --json        one object instead of text\n\n"
+        "Exit status: 0 the file is valid (also when the model in it cannot run), 1 it is not, 2 wrong\n"
+        "usage.\n",
     .run = inspect_run,
 };

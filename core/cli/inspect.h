@@ -6,6 +6,7 @@
 #include "formats/gguf.h"
 #include "formats/json.h"
 #include "models/model.h"
+#include "portico/portico.h"
 
 /* What was found at a path. Zero-initialised: empty. */
 typedef struct inspect_file {
@@ -26,7 +27,7 @@ typedef struct inspect_file {
 /* What was asked for. */
 typedef struct inspect_arguments {
     const char *path, *device;
-    int dot, json;
+    int dot, json, memory;
     int64_t context; /* 0: the model's own, at most 4096 */
 } inspect_arguments;
 
@@ -48,6 +49,15 @@ void inspect_close(inspect_file *file);
 
 /* Tries the model on the device and fills the plan. Returns 0, or the exit status after a message. */
 int inspect_make_plan(const inspect_file *file, const inspect_arguments *arguments, inspect_plan *plan);
+
+/* Makes the model ready on the device and prints where its memory goes, on stdout. Returns the exit status.
+ */
+int inspect_memory(const inspect_file *file, const inspect_arguments *arguments);
+
+/* Opens a model on the device with all programs that a prompt or source of any length needs. The caller
+ * closes *model also after an error. */
+pco_status inspect_open_model(const inspect_arguments *arguments, pco_context *context, pco_model **model,
+                              pco_error *err) PCO_NODISCARD;
 
 /* The graphs of a model in Graphviz's language, on stdout. */
 pco_status inspect_dot(const inspect_file *file, pco_error *err) PCO_NODISCARD;

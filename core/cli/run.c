@@ -1,4 +1,5 @@
 /* portico run: text in, text out. */
+#include "cli/attention_map.h"
 #include "cli/model.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@ typedef struct run_arguments {
     const char *model, *prompt, *input, *device;
     int64_t max_tokens, context;
     pco_generate_params generate;
+    attention_picture attention; /* path NULL: none */
 } run_arguments;
 
 /* Totals over all sources. */
@@ -110,11 +112,33 @@ static pco_status run_lines(pco_model *model, const run_arguments *arguments, ru
     return status;
 }
 
+/* The picture of what was generated last: the answer to `prompt`. */
+static pco_status run_attention(pco_model *model, const run_arguments *arguments, const char *prompt,
+                                pco_error *err)
+{
+    int32_t *source = NULL;
+    size_t count = 0;
+    pco_status status = PCO_OK;
+    if (model->seq2seq && !*prompt) { /* its answer is empty, and nothing ran */
+        snprintf(err->message, sizeof err->message,
+                 "an empty source has no attention to draw; give a prompt");
+        return PCO_ERROR_INVALID;
+    }
+    if (model->seq2seq) status = pco_model_tokenize(model, prompt, strlen(prompt), 1, &source, &count, err);
+    if (!status) status = attention_draw(model, source, count, &arguments->attention, err);
+    if (!status) fprintf(stderr, "attention   %s\n", arguments->attention.path);
+    pco_free(source);
+    return status;
+}
+
 static int run_generate(pco_model *model, const run_arguments *arguments, run_totals *totals)
 {
     pco_error err = {""};
     pco_status status;
-    if (model->seq2seq && arguments->input) {
+    if (model->seq2seq && arguments->input && arguments->attention.path) {
+        cli_error("run: --attention draws one source of an encoder-decoder: give it with --prompt");
+        return CLI_USAGE;
+    } else if (model->seq2seq && arguments->input) {
         status = run_lines(model, arguments, totals, &err);
     } else {
         char *text = NULL;
@@ -122,6 +146,8 @@ static int run_generate(pco_model *model, const run_arguments *arguments, run_to
         if (arguments->input && !cli_read_text(arguments->input, &text, &size)) return CLI_FAILED;
         const char *prompt = text ? text : arguments->prompt ? arguments->prompt : "";
         status = run_one(model, arguments, prompt, totals, &err);
+        if (!status && arguments->attention.path && !totals->broken && !cli_interrupted())
+            status = run_attention(model, arguments, prompt, &err);
         free(text);
     }
     if (status) return cli_fail(&err);
@@ -155,6 +181,17 @@ static int run_numbers(int argc, char **argv, int *i, run_arguments *arguments)
     return m;
 }
 
+/* As run_numbers. */
+static int run_attention_option(int argc, char **argv, int *i, attention_picture *attention)
+{
+    const char *value;
+    int m = cli_option(argc, argv, i, "--attention", NULL, &attention->path);
+    if (!m && (m = cli_option(argc, argv, i, "--attention-layer", NULL, &value)) > 0 &&
+        !cli_integer("--attention-layer", value, 0, 1 << 12, &attention->layer))
+        return -1;
+    return m;
+}
+
 static int run_parse(int argc, char **argv, run_arguments *arguments)
 {
     for (int i = 1; i < argc; i++) {
@@ -162,6 +199,7 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
         if (!m) m = cli_option(argc, argv, &i, "--prompt", "-p", &arguments->prompt);
         if (!m) m = cli_option(argc, argv, &i, "--input", NULL, &arguments->input);
         if (!m) m = cli_option(argc, argv, &i, "--device", NULL, &arguments->device);
+        if (!m) m = run_attention_option(argc, argv, &i, &arguments->attention);
         if (!m && (m = cli_option(argc, argv, &i, "--echo", NULL, NULL)) > 0) arguments->generate.echo = 1;
         if (m < 0) return CLI_USAGE;
         if (m) continue;
@@ -176,6 +214,10 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
         cli_error("run: a model is missing; see portico run --help");
         return CLI_USAGE;
     }
+    if (arguments->attention.layer >= 0 && !arguments->attention.path) {
+        cli_error("run: --attention-layer is for --attention");
+        return CLI_USAGE;
+    }
     if (arguments->prompt && arguments->input) {
         cli_error("run: --prompt and %s exclude each other", strcmp(arguments->input, "-") ? "--input" : "-");
         return CLI_USAGE;
@@ -185,7 +227,7 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
 
 static int run_run(int argc, char **argv)
 {
-    run_arguments arguments = {0};
+    run_arguments arguments = {.attention.layer = -1};
     run_totals totals = {0};
     pco_model *model = NULL;
     pco_error err = {""};
@@ -232,7 +274,13 @@ const cli_command cli_run = {
             "  --seed S            another draw (default 0); the same seed gives the same text on the same\n"
             "                      device\n"
             "  --device D          as PORTICO_BACKEND, and before it\n"
-            "  --echo              print the prompt first (language models)\n\n"
+            "  --echo              print the prompt first (language models)\n"
+            "  --attention FILE    draw the attention weights of the prompt and what was generated: a heat "
+            "map for\n"
+            "                      each layer and head, labelled with the tokens, as SVG; a FILE that ends "
+            "in .json\n"
+            "                      gets the numbers instead\n"
+            "  --attention-layer N draw only that layer, from 0\n\n"
             "Ctrl-C ends the text cleanly, with statistics and the line \"interrupted\"; the exit status is\n"
             "then 0. Exit status: 0 done, 1 failed (also when stdout was closed), 2 wrong usage.\n",
     .run = run_run,

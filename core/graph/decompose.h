@@ -23,5 +23,9 @@ PCO_DECOMPOSE(cross_entropy);
 PCO_DECOMPOSE(cross_entropy_backward);
 PCO_DECOMPOSE(adamw);
 PCO_DECOMPOSE(sgd);
+PCO_DECOMPOSE(softmax_backward);
+PCO_DECOMPOSE(layer_norm_backward);
+PCO_DECOMPOSE(rms_norm_backward);
+PCO_DECOMPOSE(swiglu_backward);
 
 #endif

@@ -206,23 +206,10 @@ PCO_GRADIENT(silu)
 
 PCO_GRADIENT(swiglu)
 {
-    int joined = gradient_operand(g, 1) == PCO_NONE;
-    uint32_t dy = gradient_upstream(g, 0), gate = gradient_in(g, 0), up = joined ? PCO_NONE : gradient_in(g, 1);
-    if (joined && !g->graph->status) {
-        pco_tensor x = gradient_tensor(g->graph, gate);
-        int64_t half = x.shape[x.rank - 1] / 2;
-        up = pco_slice_axis(g->graph, gate, -1, half, half);
-        gate = pco_slice_axis(g->graph, gate, -1, 0, half);
-    }
-    uint32_t s = UN(SIGMOID, gate), parts[2] = {PCO_NONE, PCO_NONE};
-    if (g->wanted[0]) parts[0] = BIN(MUL, BIN(MUL, dy, up), gradient_silu_slope(g, gate, s));
-    if (joined || g->wanted[1]) parts[1] = BIN(MUL, dy, BIN(MUL, gate, s));
-    if (joined) {
-        gradient_give(g, 0, pco_concat(g->graph, parts, 2, -1));
-    } else {
-        gradient_give(g, 0, parts[0]);
-        gradient_give(g, 1, parts[1]);
-    }
+    uint32_t inputs[3] = {g->node.inputs[0], gradient_operand(g, 1), g->upstream[0]}, out[PCO_MAX_OUTPUTS];
+    pco_graph_add(g->graph, PCO_OP_SWIGLU_BACKWARD, NULL, inputs, 3, out);
+    g->result[0] = out[0];
+    if (g->wanted[1]) g->result[1] = out[1];
 }
 
 /* The same op on the gradient: the same seed, offset and stream give the same mask. */

@@ -12,8 +12,9 @@
 PCO_GRADIENT(softmax)
 {
     ATTRS(softmax);
-    uint32_t y = gradient_out(g, 0), dy = gradient_upstream(g, 0);
-    gradient_give(g, 0, BIN(MUL, y, BIN(SUB, dy, SUM(BIN(MUL, dy, y), attrs->axis))));
+    uint32_t inputs[2] = {g->node.outputs[0], g->upstream[0]};
+    pco_softmax_backward_attrs back = {.axis = attrs->axis};
+    g->result[0] = pco_graph_add(g->graph, PCO_OP_SOFTMAX_BACKWARD, &back, inputs, 2, NULL);
 }
 
 PCO_GRADIENT(log_softmax)
@@ -36,18 +37,16 @@ PCO_GRADIENT(logsumexp)
     gradient_give(g, 0, pco_where(g->graph, none, zero, BIN(MUL, dy, UN(EXP, BIN(SUB, x, y)))));
 }
 
-/* The gradient of weight and bias of a norm, from dy and the normalised rows, and dy * weight. */
-static uint32_t rows_affine(pco_gradient *g, uint32_t dy, uint32_t normal)
+/* The gradients of weight and bias: for the weight the rows are normalised again, by the op itself. */
+static void rows_affine(pco_gradient *g, const void *attrs)
 {
+    uint32_t dy = gradient_upstream(g, 0);
     if (g->wanted[2]) gradient_give(g, 2, dy);
-    if (g->wanted[1]) gradient_give(g, 1, BIN(MUL, dy, normal));
-    return gradient_operand(g, 1) == PCO_NONE ? dy : BIN(MUL, dy, gradient_in(g, 1));
+    if (!g->wanted[1]) return;
+    uint32_t x = gradient_in(g, 0), normal = pco_graph_add(g->graph, (pco_op)g->node.op, attrs, &x, 1, NULL);
+    gradient_give(g, 1, BIN(MUL, dy, normal));
 }
 
-/* With c = x - mean, deviation D, n = c / D, m = N - correction and u = dy * weight:
- *   dx = (u - mean u) / D - n * sum(u n) / (m D)          form 0, D = sqrt(var + eps)
- *   dx = (u - mean u) / D - n * sum(u n) / (m sqrt(var))  form 1, D = sqrt(var) + eps; the second term is 0 at var 0
- * (Ba et al. 2016, differentiated; mean n = 0 whatever the form). */
 PCO_GRADIENT(layer_norm)
 {
     ATTRS(layer_norm);
@@ -55,24 +54,15 @@ PCO_GRADIENT(layer_norm)
         gradient_decomposed(g);
         return;
     }
-    pco_tensor in = gradient_tensor(g->graph, g->node.inputs[0]);
-    double count = (double)(in.rank ? in.shape[in.rank - 1] - attrs->correction : 1);
-    uint32_t x = gradient_in(g, 0), dy = gradient_upstream(g, 0);
-    uint32_t centred = BIN(SUB, x, pco_reduce(g->graph, PCO_OP_MEAN, x, -1, 1));
-    uint32_t variance = BINS(DIV, SUM(BIN(MUL, centred, centred), -1), count), root, deviation;
-    root = attrs->form ? UN(SQRT, variance) : UN(SQRT, BINS(ADD, variance, attrs->eps));
-    deviation = attrs->form ? BINS(ADD, root, attrs->eps) : root;
-    uint32_t normal = BIN(DIV, centred, deviation), u = rows_affine(g, dy, normal);
-    if (!g->wanted[0]) return;
-    uint32_t share = BIN(DIV, BINS(DIV, SUM(BIN(MUL, u, normal), -1), count), root);
-    if (attrs->form)
-        share = pco_where(g->graph, BINS(EQ, root, 0), pco_scalar(g->graph, PCO_F32, 0), share);
-    uint32_t rest = BIN(DIV, BIN(SUB, u, pco_reduce(g->graph, PCO_OP_MEAN, u, -1, 1)), deviation);
-    gradient_give(g, 0, BIN(SUB, rest, BIN(MUL, normal, share)));
+    pco_layer_norm_attrs plain = *attrs;
+    plain.stats = 0;
+    rows_affine(g, &plain);
+    pco_layer_norm_backward_attrs back = {.eps = attrs->eps, .form = attrs->form, .correction = attrs->correction};
+    uint32_t inputs[3] = {g->node.inputs[0], g->upstream[0], gradient_operand(g, 1)};
+    if (g->wanted[0])
+        g->result[0] = pco_graph_add(g->graph, PCO_OP_LAYER_NORM_BACKWARD, &back, inputs, 3, NULL);
 }
 
-/* With D = sqrt(mean x^2 + eps), n = x / D and u = dy * weight: dx = (u - n * mean(u n)) / D
- * (Zhang & Sennrich 2019, differentiated). */
 PCO_GRADIENT(rms_norm)
 {
     ATTRS(rms_norm);
@@ -80,13 +70,11 @@ PCO_GRADIENT(rms_norm)
         gradient_decomposed(g);
         return;
     }
-    uint32_t x = gradient_in(g, 0), dy = gradient_upstream(g, 0);
-    uint32_t square = pco_reduce(g->graph, PCO_OP_MEAN, BIN(MUL, x, x), -1, 1);
-    uint32_t root = UN(SQRT, BINS(ADD, square, attrs->eps)), normal = BIN(DIV, x, root);
-    uint32_t u = rows_affine(g, dy, normal);
-    if (!g->wanted[0]) return;
-    uint32_t along = pco_reduce(g->graph, PCO_OP_MEAN, BIN(MUL, u, normal), -1, 1);
-    gradient_give(g, 0, BIN(DIV, BIN(SUB, u, BIN(MUL, normal, along)), root));
+    pco_rms_norm_attrs plain = {.eps = attrs->eps};
+    rows_affine(g, &plain);
+    pco_rms_norm_backward_attrs back = {.eps = attrs->eps};
+    uint32_t inputs[3] = {g->node.inputs[0], g->upstream[0], gradient_operand(g, 1)};
+    if (g->wanted[0]) g->result[0] = pco_graph_add(g->graph, PCO_OP_RMS_NORM_BACKWARD, &back, inputs, 3, NULL);
 }
 
 /* A rotation (times scale): its adjoint turns back. */

@@ -547,3 +547,57 @@ PCO_INFER(cross_entropy_backward)
     ATTRS(cross_entropy_backward);
     return infer_loss_attrs(context, attrs->label_smoothing, err);
 }
+
+static pco_status infer_same_shape(pco_shape_context *context, const pco_tensor *x, const pco_tensor *gradient, pco_error *err)
+{
+    char left[128], right[128];
+    if (x->rank != gradient->rank || memcmp(x->shape, gradient->shape, x->rank * sizeof(int64_t)) != 0)
+        FAIL("gradient '%s' has shape %s, and must have that of '%s', %s", gradient->name,
+             pco_tensor_shape_text(gradient, left), x->name, pco_tensor_shape_text(x, right));
+    return PCO_OK;
+}
+
+PCO_INFER(softmax_backward)
+{
+    ATTRS(softmax_backward);
+    uint32_t axis;
+    infer_like(context, 0, INPUT(0));
+    pco_status status = infer_same_shape(context, INPUT(0), INPUT(1), err);
+    return status ? status : infer_resolve(context, INPUT(0), attrs->axis, &axis, err);
+}
+
+PCO_INFER(layer_norm_backward)
+{
+    ATTRS(layer_norm_backward);
+    const pco_tensor *x = INPUT(0);
+    if (attrs->form < 0 || attrs->form > 1) FAIL("form %" PRId64 " is neither 0 nor 1", attrs->form);
+    if (attrs->correction < 0 || attrs->correction > 1)
+        FAIL("correction %" PRId64 " is neither 0 nor 1", attrs->correction);
+    if (x->shape[x->rank - 1] <= attrs->correction)
+        FAIL("'%s' has %" PRId64 " values in a row, and needs more than %" PRId64, x->name, x->shape[x->rank - 1],
+             attrs->correction);
+    return PCO_OK;
+}
+
+PCO_INFER(rms_norm_backward)
+{
+    if (INPUT(0)->shape[INPUT(0)->rank - 1] == 0) FAIL("'%s' has no values in a row", INPUT(0)->name);
+    return PCO_OK;
+}
+
+PCO_INFER(swiglu_backward)
+{
+    const pco_tensor *gate = INPUT(0), *up = INPUT(1), *gradient = INPUT(2);
+    pco_tensor half = *gate;
+    if (!up && (gate->rank == 0 || gate->shape[gate->rank - 1] % 2))
+        FAIL("without up, the last dimension of gate '%s' must be even", gate->name);
+    if (!up) half.shape[gate->rank - 1] /= 2;
+    pco_status status = infer_same_shape(context, &half, gradient, err);
+    if (!status && up) status = infer_same_shape(context, gate, up, err);
+    infer_like(context, 0, gate);
+    if (!up) return status;
+    context->n_outputs = 2;
+    infer_like(context, 1, gate);
+    context->outputs[1].dtype = gate->dtype;
+    return status;
+}

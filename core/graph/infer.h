@@ -57,5 +57,9 @@ PCO_INFER(sinusoidal_positions);
 PCO_INFER(attention);
 PCO_INFER(cross_entropy);
 PCO_INFER(cross_entropy_backward);
+PCO_INFER(softmax_backward);
+PCO_INFER(layer_norm_backward);
+PCO_INFER(rms_norm_backward);
+PCO_INFER(swiglu_backward);
 
 #endif

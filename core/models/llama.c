@@ -219,6 +219,37 @@ static uint32_t llama_head(const pco_nn *nn, const pco_llama_config *config, uin
     return pco_linear(graph, x, pco_nn_weight(nn, head, 2, shape), PCO_NONE, PCO_NN_IDENTITY);
 }
 
+/* Embedding and layers: ids [1,S] -> [1,S,C]. `cache` is the shape of the states, NULL for none. */
+static uint32_t llama_layers(const pco_nn *nn, const pco_llama_config *config, uint32_t ids,
+                             pco_nn_attention_operands self, const int64_t *cache)
+{
+    pco_graph *graph = nn->graph;
+    self.phase = llama_phase(nn, config);
+    pco_graph_scope(graph, "embed");
+    uint32_t x = pco_nn_embedding(nn, ids, "token_embd.weight", config->vocab_size, config->embedding_length);
+    for (int64_t i = 0; i < config->block_count; i++) {
+        pco_graph_scope(graph, "blk.%" PRId64, i);
+        pco_nn_layer_params layer = llama_layer(nn, config, i);
+        if (cache) {
+            self.key_state =
+                pco_graph_state(graph, pco_nn_name(nn, "cache.key.%" PRId64, i), PCO_F32, 4, cache);
+            self.value_state =
+                pco_graph_state(graph, pco_nn_name(nn, "cache.value.%" PRId64, i), PCO_F32, 4, cache);
+        }
+        x = pco_nn_encoder_layer(nn, x, &layer, &self);
+    }
+    pco_graph_scope(graph, "output");
+    return x;
+}
+
+void pco_llama_build_attention(const pco_nn *nn, const pco_llama_config *config, int64_t rows)
+{
+    pco_nn_attention_operands self = PCO_NN_NO_OPERANDS;
+    uint32_t ids = pco_graph_input(nn->graph, "ids", PCO_I32, 2, (int64_t[]){1, rows});
+    self.positions = pco_nn_positions(nn, 0, rows);
+    llama_layers(nn, config, ids, self, NULL);
+}
+
 void pco_llama_build(const pco_nn *nn, const pco_llama_config *config, int64_t context, int64_t rows,
                      int all_logits)
 {
@@ -230,17 +261,6 @@ void pco_llama_build(const pco_nn *nn, const pco_llama_config *config, int64_t c
     self.positions = pco_graph_value(graph, "positions", PCO_I32, 2, row_shape);
     self.starts = self.index = pco_graph_value(graph, "starts", PCO_I32, 1, one);
     self.lengths = pco_graph_value(graph, "lengths", PCO_I32, 1, one);
-    self.phase = llama_phase(nn, config);
-    pco_graph_scope(graph, "embed");
-    uint32_t x = pco_nn_embedding(nn, ids, "token_embd.weight", config->vocab_size, config->embedding_length);
-    for (int64_t i = 0; i < config->block_count; i++) {
-        pco_graph_scope(graph, "blk.%" PRId64, i);
-        pco_nn_layer_params layer = llama_layer(nn, config, i);
-        self.key_state = pco_graph_state(graph, pco_nn_name(nn, "cache.key.%" PRId64, i), PCO_F32, 4, cache);
-        self.value_state =
-            pco_graph_state(graph, pco_nn_name(nn, "cache.value.%" PRId64, i), PCO_F32, 4, cache);
-        x = pco_nn_encoder_layer(nn, x, &layer, &self);
-    }
-    pco_graph_scope(graph, "output");
+    uint32_t x = llama_layers(nn, config, ids, self, cache);
     pco_graph_output(graph, llama_head(nn, config, x, rows, all_logits), "logits");
 }

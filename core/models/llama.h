@@ -33,4 +33,9 @@ int64_t pco_llama_cache_elements(const pco_llama_config *config, int64_t context
 void pco_llama_build(const pco_nn *nn, const pco_llama_config *config, int64_t context, int64_t rows,
                      int all_logits);
 
+/* Builds the layers for a whole text at once, without a cache and without logits: the input "ids" is i32
+ * [1,rows]. With nn->keep_attention its outputs are "attention:blk.N.attn_output", f32
+ * [1,head_count,rows,rows]. */
+void pco_llama_build_attention(const pco_nn *nn, const pco_llama_config *config, int64_t rows);
+
 #endif

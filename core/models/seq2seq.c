@@ -85,12 +85,26 @@ void pco_seq2seq_build_decode(const pco_nn *nn, const pco_transformer_config *co
     pco_graph_output(graph, logits, "logits");
 }
 
+void pco_seq2seq_build_attention(const pco_nn *nn, const pco_transformer_config *config, int64_t source_rows,
+                                 int64_t target_rows)
+{
+    uint32_t source = pco_graph_input(nn->graph, "source", PCO_I32, 2, (int64_t[]){1, source_rows});
+    uint32_t target = pco_graph_input(nn->graph, "target", PCO_I32, 2, (int64_t[]){1, target_rows});
+    const pco_transformer_padding none = {PCO_NONE, PCO_NONE};
+    const pco_transformer_decoder decoder = {.memory = pco_transformer_encode(nn, config, source, &none),
+                                             .padding = none,
+                                             .positions = PCO_NONE,
+                                             .starts = PCO_NONE,
+                                             .lengths = PCO_NONE};
+    pco_transformer_decode(nn, config, target, &decoder);
+}
+
 static pco_status seq2seq_build(pco_seq2seq *run, const char *what, int64_t rows, int encode, int step,
                                 pco_stage *stage, pco_error *err)
 {
     if (stage->executable) return PCO_OK;
     char name[64];
-    snprintf(name, sizeof name, "%s, %" PRId64 " tokens", what, rows);
+    snprintf(name, sizeof name, "%s, %" PRId64 " token%s", what, rows, rows == 1 ? "" : "s");
     pco_graph *graph = pco_graph_create();
     if (graph) {
         const pco_nn nn = {.graph = graph, .weights = run->weights};
@@ -137,6 +151,14 @@ void pco_seq2seq_destroy(pco_seq2seq *run)
     pco_stage_destroy(&run->step);
     free(run->ids);
     free(run);
+}
+
+pco_status pco_seq2seq_warm_up(pco_seq2seq *run, pco_error *err)
+{
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; !status && i < run->n_sizes; i++)
+        status = seq2seq_build(run, "encoder", run->sizes[i], 1, 0, &run->stages[SEQ2SEQ_ENCODE][i], err);
+    return status;
 }
 
 static pco_status seq2seq_check(const pco_seq2seq *run, pco_transformer_side side, const int32_t *ids,

@@ -17,6 +17,9 @@ pco_status pco_seq2seq_create(pco_session *session, const pco_weights *weights,
                               pco_error *err) PCO_NODISCARD;
 void pco_seq2seq_destroy(pco_seq2seq *run);
 
+/* Builds the encoder's stages of all lengths now. */
+pco_status pco_seq2seq_warm_up(pco_seq2seq *run, pco_error *err) PCO_NODISCARD;
+
 /* The graphs. encode: input "ids" i32 [1,rows] (the source), run value "lengths" i32 [1]; no output, but the
  * states "cross.key.N" and "cross.value.N" [1,context,H,D]. decode: input "ids" i32 [1,rows], run value
  * "source_lengths" i32 [1], output "logits" f32 [rows,vocab]; with `step`, rows is 1 and there are also the
@@ -26,6 +29,14 @@ void pco_seq2seq_build_encode(const pco_nn *nn, const pco_transformer_config *co
                               int64_t rows);
 void pco_seq2seq_build_decode(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
                               int64_t rows, int step);
+
+/* The whole model at once, without states and without logits, for a source and a target of known lengths: the
+ * inputs "source" and "target" are i32 [1,rows]. With nn->keep_attention its outputs are the weights of all
+ * attentions, "attention:encoder.layers.N.self_attn.out_proj",
+ * "attention:decoder.layers.N.self_attn.out_proj" and "attention:decoder.layers.N.encoder_attn.out_proj", f32
+ * [1,H,queries,keys]. */
+void pco_seq2seq_build_attention(const pco_nn *nn, const pco_transformer_config *config, int64_t source_rows,
+                                 int64_t target_rows);
 
 /* Reads a source and starts an empty target. count is at least 1. Errors: INVALID for ids outside the
  * vocabulary or a source longer than the context. */

@@ -20,6 +20,8 @@
 typedef struct pco_nn {
     pco_graph *graph;
     const pco_weights *weights;
+    int keep_attention; /* 1: the softmax weights of each attention become an output, f32 [B,H,S,T], called
+                           "attention:" and the name of its output projection */
     struct pco_nn_training *training; /* NULL: weights are constants from `weights` */
 } pco_nn;
 

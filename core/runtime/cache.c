@@ -15,7 +15,7 @@ typedef struct cache_header {
     uint64_t bytes, checksum;
 } cache_header;
 
-static const char CACHE_MAGIC[8] = "PCOCACH1";
+static const char CACHE_MAGIC[8] = {'P', 'C', 'O', 'C', 'A', 'C', 'H', '1'};
 
 static int cache_path(const char *dir, const char *name, char *path, size_t size)
 {

@@ -3,49 +3,49 @@
 
 #include "base/error.h"
 #include "graph/passes.h"
+#include "runtime/selftest.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A tensor that goes from one part to another through the host. */
-typedef struct executable_copy {
-    uint32_t from_part, from, to_part, to;
-    uint64_t bytes;
-} executable_copy;
-
-struct pco_executable {
-    pco_session *session;
-    pco_graph *graph; /* as it runs */
-    uint32_t n_parts;
-    session_part *parts;
-    uint32_t n_copies, copy_capacity;
-    executable_copy *copies;
-    void *staging;
-    uint64_t staging_bytes;
-    uint32_t cpu_nodes, decomposed;
-};
 
 static pco_status executable_no_memory(pco_error *err)
 {
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an executable");
 }
 
-static int executable_supports(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node, pco_error *why)
-{
-    const session_slot *s = &session->slots[slot];
-    const pco_part view = {.size = sizeof view, .n_tensors = graph->n_tensors, .n_nodes = graph->n_nodes,
-                           .tensors = graph->tensors, .nodes = graph->nodes};
-    return s->plugin->program->supports(s->device, &view, node, why) == PCO_OK;
-}
-
 /* A device may know matmul and not all that can be folded into it. */
-static int executable_refuses_matmul(pco_session *session, const pco_graph *graph)
+static int executable_refuses_matmul(pco_session *session, const pco_graph *graph, const uint32_t *slots)
 {
     pco_error why;
     for (uint32_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i].op == PCO_OP_MATMUL && !executable_supports(session, 0, graph, i, &why)) return 1;
+        if (graph->nodes[i].op == PCO_OP_MATMUL && !session_supports(session, slots[i], graph, i, &why)) return 1;
     return 0;
+}
+
+/* Which slot is to run which node of a graph; *slots is made as large as that needs. */
+static pco_status executable_place(pco_session *session, const pco_graph *graph, uint32_t **slots, pco_error *err)
+{
+    uint32_t *larger = realloc(*slots, (graph->n_nodes + 1) * sizeof *larger);
+    if (!larger) return executable_no_memory(err);
+    *slots = larger;
+    return session_place(session, graph, larger, err);
+}
+
+/* Marks the composites that are to be decomposed; returns how many. */
+static uint32_t executable_mark(pco_session *session, const pco_graph *graph, const pco_executable_params *params,
+                                const uint32_t *slots, unsigned char *decompose)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        pco_error why;
+        const pco_op_info *info = pco_op_find(graph->nodes[i].op);
+        if (!info->decompose || params->no_decomposition) continue;
+        if (!params->force_decomposition && session_supports(session, slots[i], graph, i, &why)) continue;
+        decompose[i] = 1;
+        count++;
+    }
+    return count;
 }
 
 /* Rewrites: first with fusions, then with decompositions of what the device does not know, until nothing more
@@ -56,25 +56,15 @@ static pco_status executable_lower(pco_executable *executable, const pco_graph *
     pco_session *session = executable->session;
     pco_graph *graph;
     pco_status status = pco_graph_rewrite(source, &(pco_rewrite_params){.fuse = 1}, &graph, err);
-    if (!status && executable_refuses_matmul(session, graph)) {
+    if (!status) status = executable_place(session, graph, &executable->slots, err);
+    if (!status && executable_refuses_matmul(session, graph, executable->slots)) {
         pco_graph_destroy(graph);
         status = pco_graph_rewrite(source, &(pco_rewrite_params){.fuse = 0}, &graph, err);
     }
     for (int round = 0; !status && round < 8; round++) {
         unsigned char *decompose = calloc(graph->n_nodes + 1, 1);
-        if (!decompose) {
-            status = executable_no_memory(err);
-            break;
-        }
-        uint32_t count = 0;
-        for (uint32_t i = 0; i < graph->n_nodes; i++) {
-            pco_error why;
-            const pco_op_info *info = pco_op_find(graph->nodes[i].op);
-            if (!info->decompose || params->no_decomposition) continue;
-            if (!params->force_decomposition && executable_supports(session, 0, graph, i, &why)) continue;
-            decompose[i] = 1;
-            count++;
-        }
+        status = decompose ? executable_place(session, graph, &executable->slots, err) : executable_no_memory(err);
+        const uint32_t count = status ? 0 : executable_mark(session, graph, params, executable->slots, decompose);
         if (count == 0) {
             free(decompose);
             break;
@@ -87,6 +77,7 @@ static pco_status executable_lower(pco_executable *executable, const pco_graph *
         pco_graph_destroy(graph);
         graph = next;
     }
+    if (!status) status = executable_place(session, graph, &executable->slots, err);
     if (status) {
         pco_graph_destroy(graph);
         return status;
@@ -95,54 +86,24 @@ static pco_status executable_lower(pco_executable *executable, const pco_graph *
     return PCO_OK;
 }
 
-/* What happens to a node that the device cannot run: an error, or the CPU with a word about it. */
-static pco_status executable_fallback(pco_executable *executable, uint32_t i, const pco_error *why, pco_error *err)
-{
-    pco_session *session = executable->session;
-    const pco_config *config = pco_registry_config(session->registry);
-    const pco_node *node = &executable->graph->nodes[i];
-    const char *op = pco_op_find(node->op)->name;
-    if (config->fallback == PCO_FALLBACK_ERROR)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "device %s cannot run op '%s' (%s): %s; PORTICO_FALLBACK=warn lets the "
-                        "CPU run it", session->slots[0].entry->id, op, node->name, why->message);
-    pco_status status = session_open_cpu(session, err);
-    if (status)
-        return pco_fail_prefix(err, status, "device %s cannot run op '%s' (%s), and the CPU cannot help",
-                               session->slots[0].entry->id, op, why->message);
-    pco_error cpu_why = {""};
-    if (!executable_supports(session, 1, executable->graph, i, &cpu_why))
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "neither device %s nor the CPU can run op '%s' (%s): %s",
-                        session->slots[0].entry->id, op, node->name, cpu_why.message);
-    if (config->fallback == PCO_FALLBACK_WARN && node->op < 256 && !session->warned[node->op])
-        pco_log(config, PCO_LOG_WARNING, "op '%s' runs on the CPU: device %s: %s", op, session->slots[0].entry->id,
-                why->message);
-    if (node->op < 256) session->warned[node->op] = 1;
-    executable->cpu_nodes++;
-    return PCO_OK;
-}
-
 /* Chooses a slot for each node and cuts the list where it changes. */
-static pco_status executable_partition(pco_executable *executable, pco_error *err)
+static pco_status executable_partition(pco_executable *executable, const pco_executable_params *params, pco_error *err)
 {
-    const pco_graph *graph = executable->graph;
+    pco_graph *graph = executable->graph;
     executable->parts = calloc(graph->n_nodes + 1, sizeof *executable->parts);
     if (!executable->parts) return executable_no_memory(err);
-    for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        pco_error why = {""};
-        uint32_t slot = executable_supports(executable->session, 0, graph, i, &why) ? 0 : 1;
-        if (slot == 1) {
-            pco_status status = executable_fallback(executable, i, &why, err);
-            if (status) return status;
-        }
+    pco_status status = session_choose(executable->session, graph, executable->slots, params->no_self_test,
+                                       &executable->cpu_nodes, err);
+    for (uint32_t i = 0; !status && i < graph->n_nodes; i++) {
         session_part *last = executable->n_parts ? &executable->parts[executable->n_parts - 1] : NULL;
-        if (!last || last->slot != slot) {
+        if (!last || last->slot != executable->slots[i]) {
             last = &executable->parts[executable->n_parts++];
-            last->slot = slot;
+            last->slot = executable->slots[i];
             last->first_node = i;
         }
         last->n_nodes++;
     }
-    return PCO_OK;
+    return status;
 }
 
 /* For each tensor: does another part than its own read it, or the host? */
@@ -208,17 +169,40 @@ static pco_status executable_parts(pco_executable *executable, pco_error *err)
     return status;
 }
 
+/* The session's list, which pco_session_executable walks. */
+static void executable_enlist(pco_executable *executable)
+{
+    pco_executable **end = &executable->session->executables;
+    while (*end) end = &(*end)->next;
+    *end = executable;
+}
+
+static void executable_delist(pco_executable *executable)
+{
+    pco_executable **at = &executable->session->executables;
+    while (*at && *at != executable) at = &(*at)->next;
+    if (*at) *at = executable->next;
+}
+
 pco_status pco_executable_create(pco_session *session, const pco_graph *graph, const pco_executable_params *params,
                                  pco_executable **out, pco_error *err)
 {
     static const pco_executable_params defaults = {0};
     if (!params) params = &defaults;
     *out = NULL;
+    for (uint32_t i = 0; i < session->n_devices; i++)
+        if (!session->slots[i].plugin)
+            return pco_fail(err, PCO_ERROR_DEVICE_LOST, "device %s was lost and could not be opened again",
+                            session->slots[i].entry->id);
     pco_executable *executable = calloc(1, sizeof *executable);
     if (!executable) return executable_no_memory(err);
     executable->session = session;
-    pco_status status = executable_lower(executable, graph, params, err);
-    if (!status) status = executable_partition(executable, err);
+    executable->name = strdup(params->name ? params->name : "");
+    executable_enlist(executable);
+    pco_status status = executable->name ? PCO_OK : executable_no_memory(err);
+    if (!status) status = executable_lower(executable, graph, params, err);
+    if (!status) status = executable_partition(executable, params, err);
+    session_selftest_save(session);
     if (!status) status = executable_parts(executable, err);
     if (status) {
         if (params->name) pco_fail_prefix(err, status, "%s", params->name);
@@ -232,11 +216,14 @@ pco_status pco_executable_create(pco_session *session, const pco_graph *graph, c
 void pco_executable_destroy(pco_executable *executable)
 {
     if (!executable) return;
+    executable_delist(executable);
     for (uint32_t p = executable->n_parts; p-- > 0;) session_part_destroy(executable->session, &executable->parts[p]);
     free(executable->parts);
+    free(executable->slots);
     free(executable->copies);
     free(executable->staging);
     pco_graph_destroy(executable->graph);
+    free(executable->name);
     free(executable);
 }
 

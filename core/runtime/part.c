@@ -352,9 +352,14 @@ static pco_status part_transients(pco_session *session, session_part *part, cons
         intervals[count++] = (pco_interval){first[t], last[t], part_room(part, t), part->tensor_proposals[t].alignment, 0, 0};
     }
     uint32_t workspaces = count;
-    for (uint32_t i = 0; i < part->n_nodes; i++)
-        if (part->node_proposals[i].workspace)
-            intervals[count++] = (pco_interval){i, i, part_up(part->node_proposals[i].workspace, 4), alignment, 0, 0};
+    part->activation_peak = pco_plan_lower_bound(intervals, count);
+    for (uint32_t i = 0; i < part->n_nodes; i++) {
+        uint64_t bytes = part_up(part->node_proposals[i].workspace, 4);
+        if (bytes == 0) continue;
+        intervals[count++] = (pco_interval){i, i, bytes, alignment, 0, 0};
+        part->workspace_bytes += bytes;
+        if (bytes > part->workspace_peak) part->workspace_peak = bytes;
+    }
     status = part_arenas(session, part, intervals, count, &first_buffer, err);
     for (uint32_t t = 0; !status && t < n; t++) {
         uint32_t top = t;

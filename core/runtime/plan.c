@@ -38,7 +38,7 @@ static uint64_t plan_fit(pco_interval *const *placed, uint32_t n_placed, const p
     return at + interval->bytes <= limit ? at : UINT64_MAX;
 }
 
-static uint64_t plan_lower_bound(const pco_interval *intervals, uint32_t count)
+uint64_t pco_plan_lower_bound(const pco_interval *intervals, uint32_t count)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < count; i++) { /* the most is alive at the beginning of some interval */
@@ -55,7 +55,7 @@ pco_status pco_plan_intervals(pco_interval *intervals, uint32_t count, uint64_t 
                               pco_error *err)
 {
     pco_status status = PCO_OK;
-    *sizes = (pco_chunk_sizes){.lower_bound = plan_lower_bound(intervals, count)};
+    *sizes = (pco_chunk_sizes){.lower_bound = pco_plan_lower_bound(intervals, count)};
     pco_interval **order = malloc((count + 1) * sizeof(*order)), **scratch = malloc((count + 1) * sizeof(*scratch));
     sizes->bytes = calloc(count + 1, sizeof *sizes->bytes);
     if (!order || !scratch || !sizes->bytes) {

@@ -18,6 +18,9 @@ typedef struct pco_chunk_sizes {
     uint64_t lower_bound;  /* most bytes alive at one step */
 } pco_chunk_sizes;
 
+/* The most bytes alive at one step: no plan needs less. */
+uint64_t pco_plan_lower_bound(const pco_interval *intervals, uint32_t count);
+
 /* Assigns offsets: intervals in the order of falling size, each at the lowest offset where it meets no other one
  * that is alive at the same time (greedy by size: Pisarchyk & Lee 2020, arXiv 2001.03288). An arena is at most
  * `chunk_limit` bytes; what does not fit goes to the next. Errors: OUT_OF_DEVICE_MEMORY when one interval is

@@ -120,6 +120,7 @@ static pco_status registry_add_plugin(pco_registry *registry, const char *path, 
     pco_plugin_entry *entry = &registry->plugins[registry->n_plugins];
     *entry = (pco_plugin_entry){0};
     snprintf(entry->path, sizeof entry->path, "%.511s", path);
+    entry->identity = registry_hash_file(PCO_HASH_START, path);
     pco_error why = {""};
     if (registry_load(registry, entry, &why)) {
         entry->plugin = NULL;

@@ -15,6 +15,7 @@ typedef struct pco_plugin_entry {
     const pco_plugin *plugin; /* NULL when it could not be loaded */
     pco_backend *backend;
     uint32_t n_devices;
+    uint64_t identity; /* hash of the file's path, size, time and number: changes with the plugin's kernels */
 } pco_plugin_entry;
 
 /* A device that a plugin offers. */
@@ -36,10 +37,25 @@ uint32_t pco_registry_plugins(const pco_registry *registry, const pco_plugin_ent
 uint32_t pco_registry_devices(const pco_registry *registry, const pco_device_entry **entries);
 const pco_host *pco_registry_host(const pco_registry *registry);
 
-/* Resolves "BACKEND[:WHICH][,...]" (NULL or "": automatic) into indices of device entries, best first: at most
- * `capacity` of them; *count receives how many match. `all` gives every
- * device but that of the null plugin, which runs nothing. Errors: NOT_FOUND, listing what
- * there is. */
+/* Devices that are used together. */
+enum { PCO_SET_DEVICES = 8 };
+typedef struct pco_device_set {
+    uint32_t count;
+    uint32_t devices[PCO_SET_DEVICES]; /* indices of device entries, in the order in which they were named */
+} pco_device_set;
+
+/* Resolves "BACKEND[:WHICH][+...][,...]" (NULL or "": automatic) into sets of devices, best first: at most `capacity`
+ * of them; *count receives how many there are. A term without + gives a set of one for each device that it matches;
+ * one with + gives one set, in which each part stands for the best device that it matches and no part before it has.
+ * `all` gives every device but that of the null plugin, which runs nothing. Errors: NOT_FOUND, naming what matches
+ * nothing (or is left over: a part beyond PCO_SET_DEVICES, a device named twice) and listing what there is. */
+pco_status pco_registry_select_sets(const pco_registry *registry, const char *selection, pco_device_set *sets,
+                                    uint32_t capacity, uint32_t *count, pco_error *err) PCO_NODISCARD;
+
+/* A set as if it were one device: "vulkan:0+opencl:0", names joined, memory summed, the rest as the first device. */
+void pco_registry_describe_set(const pco_registry *registry, const pco_device_set *set, pco_device_entry *entry);
+
+/* The same for callers who want single devices. Errors also: UNSUPPORTED for a term with +. */
 pco_status pco_registry_select(const pco_registry *registry, const char *selection, uint32_t *indices,
                                uint32_t capacity, uint32_t *count, pco_error *err) PCO_NODISCARD;
 

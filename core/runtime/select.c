@@ -48,37 +48,90 @@ static void select_list(const pco_registry *registry, char *text, size_t size)
                                  devices[i].info.name);
 }
 
-/* Appends an index once. */
-static void select_add(uint32_t *indices, uint32_t capacity, uint32_t *count, uint32_t index)
+/* Devices that were found, as sets of one. */
+typedef struct select_result {
+    pco_device_set *sets;
+    uint32_t capacity, count;
+} select_result;
+
+static void select_add_set(select_result *result, const pco_device_set *set)
 {
-    for (uint32_t i = 0; i < *count && i < capacity; i++)
-        if (indices[i] == index) return;
-    if (*count < capacity) indices[*count] = index;
-    ++*count;
+    for (uint32_t i = 0; i < result->count && i < result->capacity; i++)
+        if (memcmp(&result->sets[i], set, sizeof *set) == 0) return;
+    if (result->count < result->capacity) result->sets[result->count] = *set;
+    result->count++;
 }
 
-/* Devices that one term names, the better kinds first. */
-static uint32_t select_term(const pco_registry *registry, const char *backend, const char *which, uint32_t *indices,
-                            uint32_t capacity, uint32_t *count)
+static void select_add(select_result *result, uint32_t index)
+{
+    const pco_device_set set = {.count = 1, .devices = {index}};
+    select_add_set(result, &set);
+}
+
+/* The devices that "BACKEND[:WHICH]" names, the better kinds first, each given to `visit` until that returns 0. Returns
+ * how many were given. */
+static uint32_t select_term(const pco_registry *registry, const char *term, int (*visit)(void *user, uint32_t index),
+                            void *user)
 {
     const pco_device_entry *devices;
     const pco_plugin_entry *plugins;
     uint32_t n = pco_registry_devices(registry, &devices), found = 0;
+    const size_t backend = strcspn(term, ":");
+    const char *which = term[backend] ? term + backend + 1 : "";
     pco_registry_plugins(registry, &plugins);
     for (int rank = 0; rank <= 5; rank++)
         for (uint32_t i = 0; i < n; i++) {
             const char *name = plugins[devices[i].plugin].name;
-            if (select_rank(&devices[i].info) != rank || strcasecmp(name, backend) != 0 ||
-                !select_which(&devices[i], which))
+            if (select_rank(&devices[i].info) != rank || strlen(name) != backend ||
+                strncasecmp(name, term, backend) != 0 || !select_which(&devices[i], which))
                 continue;
-            select_add(indices, capacity, count, i);
             found++;
+            if (!visit(user, i)) return found;
         }
     return found;
 }
 
+static int select_visit_all(void *user, uint32_t index)
+{
+    select_add(user, index);
+    return 1;
+}
+
+/* The first that the set does not have yet. */
+static int select_visit_one(void *user, uint32_t index)
+{
+    pco_device_set *set = user;
+    for (uint32_t i = 0; i < set->count; i++)
+        if (set->devices[i] == index) return 1;
+    set->devices[set->count++] = index;
+    return 0;
+}
+
+/* One term between commas. Returns 1 if all of its parts match; `missed` is then left alone, and otherwise the first
+ * part that does not. */
+static int select_parts(const pco_registry *registry, char *term, select_result *result, char *missed, size_t size)
+{
+    pco_device_set set = {0};
+    if (!strchr(term, '+')) {
+        if (select_term(registry, term, select_visit_all, result)) return 1;
+        snprintf(missed, size, "%s", term);
+        return 0;
+    }
+    for (char *at = term, *next; at; at = next) {
+        next = strchr(at, '+');
+        if (next) *next++ = 0;
+        const uint32_t before = set.count;
+        if (set.count < PCO_SET_DEVICES) select_term(registry, at, select_visit_one, &set);
+        if (set.count > before) continue;
+        snprintf(missed, size, "%s", at);
+        return 0;
+    }
+    select_add_set(result, &set);
+    return 1;
+}
+
 /* Nothing was asked for: hardware, Vulkan before OpenCL within a kind, then the CPU. */
-static void select_automatic(const pco_registry *registry, uint32_t *indices, uint32_t capacity, uint32_t *count)
+static void select_automatic(const pco_registry *registry, select_result *result)
 {
     const pco_device_entry *devices;
     const pco_plugin_entry *plugins;
@@ -90,45 +143,89 @@ static void select_automatic(const pco_registry *registry, uint32_t *indices, ui
                 if (select_rank(&devices[i].info) == rank &&
                     (strcmp(plugins[devices[i].plugin].name, "vulkan") == 0) == vulkan &&
                     strstr(devices[i].info.aliases, "reference") == NULL)
-                    select_add(indices, capacity, count, i);
+                    select_add(result, i);
+}
+
+static pco_status select_all(const pco_registry *registry, select_result *result, pco_error *err)
+{
+    const pco_device_entry *devices;
+    const pco_plugin_entry *plugins;
+    uint32_t n = pco_registry_devices(registry, &devices);
+    pco_registry_plugins(registry, &plugins);
+    for (uint32_t i = 0; i < n; i++)
+        if (strcmp(plugins[devices[i].plugin].name, "null") != 0) select_add(result, i);
+    return result->count ? PCO_OK : pco_fail(err, PCO_ERROR_NOT_FOUND, "there is no device; see `portico devices`");
+}
+
+pco_status pco_registry_select_sets(const pco_registry *registry, const char *selection, pco_device_set *sets,
+                                    uint32_t capacity, uint32_t *count, pco_error *err)
+{
+    select_result result = {.sets = sets, .capacity = capacity};
+    char there[900], term[256], missed[256] = "", first[256] = "";
+    int failed = 0;
+    pco_status status = PCO_OK;
+    *count = 0;
+    if (!selection || !*selection) {
+        select_automatic(registry, &result);
+        if (!result.count)
+            status = pco_fail(err, PCO_ERROR_NOT_FOUND,
+                              "no device can be used; `portico devices` says why for each plugin");
+    } else if (strcmp(selection, "all") == 0) {
+        status = select_all(registry, &result, err);
+    } else {
+        for (const char *at = selection; *at;) {
+            size_t length = strcspn(at, ",");
+            snprintf(term, sizeof term, "%.*s", (int)length, at);
+            at += length + (at[length] == ',');
+            if (select_parts(registry, term, &result, missed, sizeof missed) || failed++) continue;
+            memcpy(first, missed, sizeof first);
+        }
+        if (!result.count) {
+            select_list(registry, there, sizeof there);
+            const char *what = failed ? first : selection;
+            status = strchr(selection, '+')
+                         ? pco_fail(err, PCO_ERROR_NOT_FOUND, "there is no device for '%s' in '%s'; there are: %s",
+                                    what, selection, there)
+                         : pco_fail(err, PCO_ERROR_NOT_FOUND, "no device matches '%s'; there are: %s", what, there);
+        }
+    }
+    *count = result.count;
+    return status;
 }
 
 pco_status pco_registry_select(const pco_registry *registry, const char *selection, uint32_t *indices,
                                uint32_t capacity, uint32_t *count, pco_error *err)
 {
-    const pco_device_entry *devices;
-    uint32_t n = pco_registry_devices(registry, &devices);
-    char there[900];
     *count = 0;
-    if (!selection || !*selection) {
-        select_automatic(registry, indices, capacity, count);
-        if (*count) return PCO_OK;
-        return pco_fail(err, PCO_ERROR_NOT_FOUND, "no device can be used; `portico devices` says why for each plugin");
+    if (selection && strchr(selection, '+'))
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "'%s' names devices to be used together (+), and here each is on "
+                        "its own: separate them with commas", selection);
+    pco_device_set *sets = calloc(capacity ? capacity : 1, sizeof *sets);
+    if (!sets) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a list of devices");
+    pco_status status = pco_registry_select_sets(registry, selection, sets, capacity, count, err);
+    for (uint32_t i = 0; !status && i < *count && i < capacity; i++) indices[i] = sets[i].devices[0];
+    free(sets);
+    return status;
+}
+
+static void select_append(char *text, size_t size, const char *separator, const char *part)
+{
+    const size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used ? separator : "", part);
+}
+
+void pco_registry_describe_set(const pco_registry *registry, const pco_device_set *set, pco_device_entry *entry)
+{
+    const pco_device_entry *devices;
+    pco_registry_devices(registry, &devices);
+    *entry = devices[set->devices[0]];
+    for (uint32_t i = 1; i < set->count; i++) {
+        const pco_device_entry *other = &devices[set->devices[i]];
+        pco_device_info *info = &entry->info;
+        select_append(entry->id, sizeof entry->id, "+", other->id);
+        select_append(info->name, sizeof info->name, " + ", other->info.name);
+        /* Unknown is 0, and then the sum is unknown too. */
+        info->memory = info->memory && other->info.memory ? info->memory + other->info.memory : 0;
+        info->aliases[0] = 0;
     }
-    if (strcmp(selection, "all") == 0) {
-        const pco_plugin_entry *plugins;
-        pco_registry_plugins(registry, &plugins);
-        for (uint32_t i = 0; i < n; i++)
-            if (strcmp(plugins[devices[i].plugin].name, "null") != 0) select_add(indices, capacity, count, i);
-        return *count ? PCO_OK : pco_fail(err, PCO_ERROR_NOT_FOUND, "there is no device; see `portico devices`");
-    }
-    if (strchr(selection, '+'))
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "'%s': using several devices together (+) is not available yet",
-                        selection);
-    const char *missing = NULL;
-    char term[256] = "", missed[256] = "";
-    for (const char *at = selection; *at;) {
-        size_t length = strcspn(at, ",");
-        snprintf(term, sizeof term, "%.*s", (int)length, at);
-        at += length + (at[length] == ',');
-        char *which = strchr(term, ':');
-        if (which) *which++ = 0;
-        if (select_term(registry, term, which ? which : "", indices, capacity, count) == 0 && !missing) {
-            snprintf(missed, sizeof missed, "%s%s%s", term, which ? ":" : "", which ? which : "");
-            missing = missed;
-        }
-    }
-    if (*count) return PCO_OK;
-    select_list(registry, there, sizeof there);
-    return pco_fail(err, PCO_ERROR_NOT_FOUND, "no device matches '%s'; there are: %s", missing ? missing : selection, there);
 }

@@ -1,4 +1,5 @@
 #include "runtime/session_internal.h"
+#include "runtime/selftest.h"
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -20,22 +21,63 @@ static pco_status session_open_slot(pco_session *session, uint32_t slot, uint32_
     pco_device *opened = NULL;
     pco_status status = plugin->plugin->open(plugin->backend, devices[device].index, &opened, err);
     if (status) return pco_fail_prefix(err, status, "device %s", devices[device].id);
-    session->slots[slot] = (session_slot){plugin->plugin, opened, &devices[device]};
+    session->slots[slot] = (session_slot){plugin->plugin, opened, &devices[device], 0};
+    return PCO_OK;
+}
+
+pco_status session_reopen(pco_session *session, uint32_t slot, pco_error *err)
+{
+    const pco_device_entry *devices, *entry = session->slots[slot].entry;
+    pco_registry_devices(session->registry, &devices);
+    session->slots[slot].plugin->device->close(session->slots[slot].device);
+    session->slots[slot] = (session_slot){.entry = entry}; /* no plugin: no executable can be made any more */
+    return session_open_slot(session, slot, (uint32_t)(entry - devices), err);
+}
+
+int session_supports(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node, pco_error *why)
+{
+    const session_slot *s = &session->slots[slot];
+    const pco_part view = {.size = sizeof view, .n_tensors = graph->n_tensors, .n_nodes = graph->n_nodes,
+                           .tensors = graph->tensors, .nodes = graph->nodes};
+    return s->plugin->program->supports(s->device, &view, node, why) == PCO_OK;
+}
+
+static void session_close_slots(pco_session *session)
+{
+    for (uint32_t i = 0; i < SESSION_SLOTS; i++) {
+        if (session->slots[i].plugin) session->slots[i].plugin->device->close(session->slots[i].device);
+        session->slots[i] = (session_slot){0};
+    }
+}
+
+/* Opens all devices of a set, or none. */
+static pco_status session_open_set(pco_session *session, const pco_device_set *set, pco_error *err)
+{
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; !status && i < set->count; i++) status = session_open_slot(session, i, set->devices[i], err);
+    if (status) {
+        session_close_slots(session);
+        return status;
+    }
+    session->n_devices = set->count;
+    pco_registry_describe_set(session->registry, set, &session->whole);
     return PCO_OK;
 }
 
 pco_status pco_session_open(pco_registry *registry, const char *devices, pco_session **out, pco_error *err)
 {
-    uint32_t indices[64], count;
+    enum { MOST = 64 };
+    pco_device_set sets[MOST];
+    uint32_t count;
     *out = NULL;
     if (!devices || !*devices) devices = pco_registry_config(registry)->backend;
-    pco_status status = pco_registry_select(registry, devices, indices, 64, &count, err);
+    pco_status status = pco_registry_select_sets(registry, devices, sets, MOST, &count, err);
     if (status) return status;
     pco_session *session = calloc(1, sizeof *session);
     if (!session) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a session");
     session->registry = registry;
-    for (uint32_t i = 0; i < count && i < 64; i++) {
-        status = session_open_slot(session, 0, indices[i], err);
+    for (uint32_t i = 0; i < count && i < MOST; i++) {
+        status = session_open_set(session, &sets[i], err);
         if (!status) break;
         if (i + 1 < count) pco_log(pco_registry_config(registry), PCO_LOG_WARNING, "%s; the next device is tried", err->message);
     }
@@ -50,15 +92,16 @@ pco_status pco_session_open(pco_registry *registry, const char *devices, pco_ses
 pco_status session_open_cpu(pco_session *session, pco_error *err)
 {
     uint32_t index, count;
-    if (session->slots[1].plugin) return PCO_OK;
+    if (session->slots[SESSION_CPU].plugin) return PCO_OK;
     pco_status status = pco_registry_select(session->registry, "cpu:native", &index, 1, &count, err);
-    if (!status) status = session_open_slot(session, 1, index, err);
+    if (!status) status = session_open_slot(session, SESSION_CPU, index, err);
     return status;
 }
 
 void pco_session_close(pco_session *session)
 {
     if (!session) return;
+    session_selftest_close(session);
     while (session->constants) {
         session_constant *next = session->constants->next;
         free(session->constants);
@@ -71,19 +114,24 @@ void pco_session_close(pco_session *session)
         free(shared->state);
         free(shared);
     }
-    for (uint32_t i = 0; i < SESSION_SLOTS; i++)
-        if (session->slots[i].plugin) session->slots[i].plugin->device->close(session->slots[i].device);
+    while (session->units) {
+        session_unit *next = session->units->next;
+        free(session->units->name);
+        free(session->units);
+        session->units = next;
+    }
+    session_close_slots(session);
     free(session);
 }
 
 const pco_device_info *pco_session_device(const pco_session *session)
 {
-    return &session->slots[0].entry->info;
+    return &session->whole.info;
 }
 
 const char *pco_session_device_id(const pco_session *session)
 {
-    return session->slots[0].entry->id;
+    return session->whole.id;
 }
 
 uint64_t pco_session_memory(const pco_session *session, uint64_t *peak)
@@ -99,6 +147,7 @@ pco_status session_buffer_create(pco_session *session, uint32_t slot, uint64_t b
     *buffer = NULL;
     pco_status status = s->plugin->buffer->create(s->device, bytes, usage, buffer, err);
     if (status) return pco_fail_prefix(err, status, "device %s", s->entry->id);
+    session->slots[slot].live++;
     session->bytes += bytes;
     if (session->bytes > session->peak) session->peak = session->bytes;
     return PCO_OK;
@@ -108,6 +157,7 @@ void session_buffer_destroy(pco_session *session, uint32_t slot, pco_buffer *buf
 {
     if (!buffer) return;
     session->slots[slot].plugin->buffer->destroy(session->slots[slot].device, buffer);
+    session->slots[slot].live--;
     session->bytes -= bytes;
 }
 
@@ -160,6 +210,13 @@ pco_status session_state(pco_session *session, uint32_t slot, const pco_tensor *
     session->buffers = state;
     *out = state;
     return PCO_OK;
+}
+
+uint32_t session_state_slot(const pco_session *session, const char *name)
+{
+    for (const session_buffer *state = session->buffers; state; state = state->next)
+        if (state->state && strcmp(state->state, name) == 0) return state->slot;
+    return PCO_NONE;
 }
 
 /* The state of that name and size. */

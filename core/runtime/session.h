@@ -13,29 +13,33 @@
 typedef struct pco_session pco_session;
 typedef struct pco_executable pco_executable;
 
-/* Opens the first device of `devices` (as in PORTICO_BACKEND; NULL: what the environment says, or the best
- * there is) that works. Errors: NOT_FOUND, listing the devices there are; what opening returned. */
+/* Opens the first device, or set of devices joined with +, of `devices` (as in PORTICO_BACKEND; NULL: what the
+ * environment says, or the best there is) that works. Errors: NOT_FOUND, listing the devices there are; what opening
+ * returned. */
 pco_status pco_session_open(pco_registry *registry, const char *devices, pco_session **session,
                             pco_error *err) PCO_NODISCARD;
 void pco_session_close(pco_session *session);
 
-/* The device that the session runs on. */
+/* The device that the session runs on; of several, the first, with the names of all and the sum of their memory. */
 const pco_device_info *pco_session_device(const pco_session *session);
-/* "vulkan:0" */
+/* "vulkan:0", "vulkan:0+opencl:0" */
 const char *pco_session_device_id(const pco_session *session);
 
-/* Bytes that the session holds on its device now, and the most that it ever held. */
+/* Bytes that the session holds on its devices now, and the most that it ever held. */
 uint64_t pco_session_memory(const pco_session *session, uint64_t *peak);
 
 typedef struct pco_executable_params {
     const char *name;       /* for messages; may be NULL */
     int no_decomposition;   /* 1: refuse instead of decomposing what the device cannot run */
     int force_decomposition; /* 1: decompose every composite op (the twin that tests compare with) */
+    int no_self_test;        /* 1: take the plugin's kernels as they are, whatever PORTICO_SELF_TEST says: for what
+                                looks for wrong ones */
 } pco_executable_params;
 
 /* Makes a graph ready. The graph is copied as far as it is needed; constants' data are read during the call, so
- * that a graph can be destroyed afterwards. `params` may be NULL. Errors: UNSUPPORTED, naming the op and why,
- * with PORTICO_FALLBACK=error; OUT_OF_DEVICE_MEMORY with what was needed. */
+ * that a graph can be destroyed afterwards. `params` may be NULL. Errors: UNSUPPORTED, naming the op and why (the
+ * self-test's verdict too, selftest.h), with PORTICO_FALLBACK=error; OUT_OF_DEVICE_MEMORY with what was needed;
+ * DEVICE_LOST in the self-test. */
 pco_status pco_executable_create(pco_session *session, const pco_graph *graph, const pco_executable_params *params,
                                  pco_executable **executable, pco_error *err) PCO_NODISCARD;
 void pco_executable_destroy(pco_executable *executable);

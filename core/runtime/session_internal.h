@@ -4,13 +4,15 @@
 
 #include "runtime/session.h"
 
-enum { SESSION_SLOTS = 2 }; /* 0: the device of the session; 1: the CPU for what it cannot run */
+/* Slots 0 .. n_devices - 1: the session's devices; SESSION_CPU: the CPU, for what they cannot run. */
+enum { SESSION_CPU = PCO_SET_DEVICES, SESSION_SLOTS };
 
 /* An open device. */
 typedef struct session_slot {
     const pco_plugin *plugin; /* NULL: not opened */
     pco_device *device;
     const pco_device_entry *entry;
+    uint32_t live; /* buffers on it */
 } session_slot;
 
 /* Device memory that several executables use: constants that were uploaded together, or a state. */
@@ -35,17 +37,35 @@ typedef struct session_constant {
     uint32_t layout;
 } session_constant;
 
+/* A unit of the graphs of a session, and the device that has it (place.c). */
+typedef struct session_unit {
+    struct session_unit *next;
+    char *name;
+    uint32_t slot;
+} session_unit;
+
 struct pco_session {
     pco_registry *registry;
+    pco_executable *executables; /* in the order in which they were created */
+    uint32_t n_devices;
     session_slot slots[SESSION_SLOTS];
+    pco_device_entry whole; /* all devices as one */
+    session_unit *units;
     session_buffer *buffers;
     session_constant *constants;
     uint64_t bytes, peak;
-    unsigned char warned[256]; /* op number: its fallback has been said */
+    unsigned char warned[256]; /* op number: its fallback has been said, 1 unsupported, 2 failed the self-test */
+    struct session_selftest *selftest; /* NULL: nothing was tested yet */
 };
 
-/* Opens slot 1 if it is not yet. */
+/* Opens SESSION_CPU if it is not yet. */
 pco_status session_open_cpu(pco_session *session, pco_error *err) PCO_NODISCARD;
+
+/* Can the device of a slot run a node? `why` says why not. */
+int session_supports(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node, pco_error *why);
+
+/* Closes a device on which nothing is left, and opens it again. */
+pco_status session_reopen(pco_session *session, uint32_t slot, pco_error *err) PCO_NODISCARD;
 
 /* Creates and destroys device buffers, counted. */
 pco_status session_buffer_create(pco_session *session, uint32_t slot, uint64_t bytes, uint32_t usage,
@@ -65,8 +85,20 @@ session_constant *session_find_constant(pco_session *session, uint32_t slot, con
 pco_status session_keep_constant(pco_session *session, session_buffer *buffer, const pco_tensor *tensor,
                                  uint32_t layout, uint64_t offset, uint64_t bytes, pco_error *err) PCO_NODISCARD;
 
+/* The slot of a state that exists, or PCO_NONE. */
+uint32_t session_state_slot(const pco_session *session, const char *name);
+
 /* Gives up one use of a shared buffer; constants without users are destroyed. */
 void session_unuse(pco_session *session, session_buffer *buffer);
+
+/* place.c: which slot should run which node of a graph, slots[n_nodes], by where they stand in it. */
+pco_status session_place(pco_session *session, const pco_graph *graph, uint32_t *slots, pco_error *err) PCO_NODISCARD;
+
+/* Which slot does: the wanted ones as far as their devices can run the node and its kernels pass the self-test (unless
+ * no_self_test is given), else another of the session's, else the CPU; with the last a line of the log, or an error, as
+ * PORTICO_FALLBACK says. *cpu_nodes receives how many went there. */
+pco_status session_choose(pco_session *session, pco_graph *graph, uint32_t *slots, int no_self_test,
+                          uint32_t *cpu_nodes, pco_error *err) PCO_NODISCARD;
 
 /* One part of an executable: consecutive nodes on one slot. */
 typedef struct part_link {
@@ -93,7 +125,29 @@ typedef struct session_part {
     session_buffer **shared;  /* buffers of the session that this part uses */
     uint32_t n_shared;
     uint64_t constant_bytes, state_bytes, arena_bytes, transient_bytes, io_bytes, lower_bound;
+    uint64_t activation_peak, workspace_peak, workspace_bytes; /* most at one node, twice; all workspaces */
 } session_part;
+
+/* A tensor that goes from one part to another through the host. */
+typedef struct executable_copy {
+    uint32_t from_part, from, to_part, to;
+    uint64_t bytes;
+} executable_copy;
+
+struct pco_executable {
+    pco_session *session;
+    pco_executable *next; /* of the session */
+    char *name;
+    pco_graph *graph; /* as it runs */
+    uint32_t *slots;  /* of its nodes */
+    uint32_t n_parts;
+    session_part *parts;
+    uint32_t n_copies, copy_capacity;
+    executable_copy *copies;
+    void *staging;
+    uint64_t staging_bytes;
+    uint32_t cpu_nodes, decomposed;
+};
 
 /* Makes a part from nodes of `graph` (the tables of part->local, view) and prepares it: propose, plan, upload,
  * prepare. `needed_after` tells for each graph tensor whether a later part or the host reads it. */

@@ -23,9 +23,8 @@ static pco_status text_vocab_encode(const pco_tokenizer *tokenizer, const char *
                                     text_ids *ids, pco_error *err)
 {
     (void)first;
-    size_t characters = 0;
     pco_status status = PCO_OK;
-    for (size_t at = 0; at < size && !status; characters++) {
+    for (size_t at = 0; at < size && !status;) {
         uint32_t codepoint;
         size_t length, character = pco_utf8_decode(text + at, size - at, &codepoint);
         if (character == 0)

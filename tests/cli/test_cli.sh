@@ -49,7 +49,7 @@ export PORTICO_BACKEND=nonsense; run devices; unset PORTICO_BACKEND
 status "devices: PORTICO_BACKEND matches nothing" 2; says "devices: still lists" out '^cpu:'
 
 # ---- environment ----
-for setting in PORTICO_LOG=loud PORTICO_FALLBACK=maybe PORTICO_THREADS=0 PORTICO_THREADS=two; do
+for setting in PORTICO_LOG=loud PORTICO_FALLBACK=maybe PORTICO_SELF_TEST=perhaps PORTICO_THREADS=0 PORTICO_THREADS=two; do
     export "${setting?}"; run devices; unset "${setting%%=*}"
     status "$setting" 2; says "$setting is named" err "${setting%%=*}"
 done
@@ -106,6 +106,7 @@ for option in "-n -1" "-n many" "--temperature -1" "--temperature nan" "--top-p 
 done
 run inspect a b; status "inspect: two models" 2
 run inspect a --dot --json; status "inspect --dot --json" 2
+run inspect a --dot --memory; status "inspect --dot --memory" 2
 
 # ---- conformance ----
 run conformance --ops nonsense; status "conformance: unknown op" 2
@@ -127,6 +128,46 @@ run conformance --devices cpu:reference --ops neg --tier tiny --verbose; says "c
 for option in "--jobs 0" "--timeout 0" "--minutes 1" "--in-process --jobs 2" "--in-process --log x" "--worker"; do
     run conformance $option --tier tiny --ops add; status "conformance $option" 2
 done
+# Options of which one would be ignored: one line that names both, and nothing is run or written.
+while read -r first second options; do
+    run conformance $options; status "conformance $options" 2
+    says "conformance $options: both are named" err "^portico: conformance: .*$first.* .*$second"
+    if [ "$(wc -l < "$work/err")" = 1 ]; then ok "one line"; else bad "conformance $options" "more lines"; fi
+    silent "conformance $options: nothing on stdout" out
+done <<TEXT
+--bisect --report --bisect m --report $work/no
+--bisect --verify --bisect m --verify $work/no
+--bisect --baseline --bisect m --baseline $work/no
+--bisect --log --bisect m --log $work/no
+--bisect --ops --bisect m --ops add
+--bisect --json --bisect m --json
+--bisect --no-run --bisect m --reproducers $work/no --no-run
+--no-run --report --no-run --ops add --case 1 --variant x --reproducers $work/no --report $work/no
+--verify --no-run --no-run --ops add --case 1 --variant x --reproducers $work/no --verify $work/no
+--no-run --baseline --no-run --ops add --case 1 --variant x --reproducers $work/no --baseline $work/no
+--no-run --log --no-run --ops add --case 1 --variant x --reproducers $work/no --log $work/no
+--no-run --always --no-run --ops add --case 1 --variant x --reproducers $work/no --always
+--judge --reproducers --judge nmse --reproducers $work/no
+--judge --reproducers --judge=field --reproducers=$work/no
+--judge --report --judge nmse --report $work/no
+--judge --log --judge nmse --log $work/no
+--verify --ops --verify $work/no --ops add
+--verify --devices --verify $work/no --devices cpu
+--verify --waivers --verify $work/no --waivers x
+--verify --report --verify $work/no --report $work/no
+--verify --seed --verify $work/no --seed 3
+--rerun --json --verify $work/no --rerun 3 --json
+--rerun --verify --rerun 3
+--factor --baseline --factor 3
+--prompt --bisect --prompt x
+--max-tokens --bisect -n 3
+--always --reproducers --always
+--in-process --jobs --in-process --jobs 2
+--in-process --log --in-process --log $work/no
+--json --max-failures --json --max-failures 3
+TEXT
+if [ -e "$work/no" ]; then bad "contradictions" "something was written"; else ok "nothing is written"; fi
+run conformance --id x --ops add; status "an option of worker processes" 2
 # judged NAME STATUS KIND OPTION...: the verdict on one device of the trouble plugin
 judged() {
     local name=$1 wanted=$2 kind=$3
@@ -154,8 +195,25 @@ if [ -f "$trouble/trouble.so" ]; then
     judged "out of host memory" 1 memory; says "out of host memory" out 'out of host memory'
     judged "a flaky device" 1 flaky; says "a flaky device: right and wrong" out 'wrong once and right once'
     judged "a wrong device" 1 wrong; says "a wrong device" out 'outside their bounds'
-    judged "a crash in open" 1 open; says "a crash in open: the verdict" out 'opened, the process died'
+    judged "a crash in open" 1 open; says "a crash in open: the verdict" out 'not opened: .*opened, the process died'
     judged "a device that does not open" 1 refuse; says "it says why" out 'firmware is missing'
+    judged "a device that is none" 1 empty; says "a device that is none: why" out 'not opened: .* gave none'
+    # a device that could not be opened stands in the report, beside one that is sound
+    for kind in open refuse empty; do
+        judged "$kind: a report" 1 "sound,trouble:$kind" --report "$work/$kind"; says "$kind: said" err 'could not be opened'
+        run conformance --verify "$work/$kind"; status "$kind: --verify" 1; says "$kind: --verify says FAILED" err 'FAILED$'
+        says "$kind: --verify says why" out "verdict +device trouble:.* was not tested: .*(opened|gave)"
+        cp "$work/$kind/report.json" "$work/out"; says "$kind: in report.json" out '"opened": false'
+        cp "$work/$kind/junit.xml" "$work/out"; says "$kind: in junit.xml" out 'testcase name="opening the device"'
+        cp "$work/$kind/report.html" "$work/out"; says "$kind: in report.html" out 'pill bad">not opened<'
+        if python3 "$source/tests/cli/check_report.py" "$work/$kind" "$source/docs/conformance-schema.json" > "$work/err"; then
+            ok "$kind: the files are well formed"
+        else
+            bad "$kind: the files" "are not well formed"
+        fi
+    done
+    judged "a device that can do nothing, and one that is wrong" 1 unable,trouble:wrong
+    judged "a device that can do nothing, and one that is not opened" 1 unable,trouble:refuse
     judged "a crash in close" 1 close; says "a crash in close: the verdict" out 'closed, the process died'
     judged "a device that can do nothing" 2 unable; says "it says so" err 'NOTHING TESTED'
     judged "a device that prints" 0 noise
@@ -182,6 +240,15 @@ if [ -f "$trouble/trouble.so" ]; then
     judged "a log of another device" 2 sound --log "$work/log"
     echo "no log" > "$work/nolog"
     judged "a file that is no log" 2 crash --log "$work/nolog"; judged "a log in no folder" 2 crash --log "$work/no/log"
+    # cases that are repeated: a device that crashes, hangs or does not open now
+    judged "a report to repeat" 0 sound --report "$work/sound"
+    run conformance --verify "$work/sound" --rerun 400 --seed 1 --devices trouble:crash; status "--rerun: a crash" 1
+    says "--rerun: a crash is named" out 'mul #.*: crashed here, pass in the report; here: the process died \(Segmentation'
+    says "--rerun: the others are repeated" out '[1-9][0-9]* of [0-9]+ repeated cases agree'
+    run conformance --verify "$work/sound" --rerun 400 --seed 1 --devices trouble:hang --timeout 0.3
+    status "--rerun: a hang" 1; says "--rerun: a hang is named" out 'hung here, pass in the report; here: no answer within 0.3 s'
+    run conformance --verify "$work/sound" --rerun 4 --seed 1 --devices trouble:open; status "--rerun: not opened" 1
+    says "--rerun: not opened: why" err 'when the device was opened, the process died'
     # waivers
     printf '# known\n\ndevice: trouble:*\nop: mul\nstate: crashed\nreason: r7 burns\n  at full moon\nreference: bug 7\n' > "$work/waivers"
     judged "waived crashes" 0 crash --waivers "$work/waivers"; says "waived crashes: counted" out '[1-9][0-9]* waived'
@@ -200,6 +267,26 @@ if [ -f "$trouble/trouble.so" ]; then
     run conformance --devices trouble:sound --ops add --tier soak --minutes 0.02; status "a soak" 0
     says "a soak: rounds" out 'seed 0 and on, [1-9][0-9]* rounds'
     run conformance --devices trouble:flaky --ops mul --tier soak --minutes 0.02; status "a soak that fails" 1
+    # reports of soaks: every round is complete, but for the last
+    run conformance --devices trouble:sound --ops add --tier soak --minutes 0.03 --report "$work/soak"; status "a soak's report" 0
+    run conformance --verify "$work/soak"; status "--verify a soak" 0; says "--verify a soak: complete" out 'complete +[0-9]+ cases'
+    run conformance --verify "$work/soak" --rerun 3 --seed 1; status "--rerun of a soak" 0
+    run conformance --devices trouble:wrong --ops mul --tier soak --minutes 0.05 --report "$work/soak-wrong" --max-failures 1
+    status "a bad soak's report" 1
+    run conformance --verify "$work/soak-wrong"; status "--verify a bad soak" 1
+    says "--verify a bad soak: nothing altered" out 'alterations  none'; says "and its verdict" out 'verdict .* records are bad'
+    for folder in soak soak-wrong; do
+        if python3 "$source/tests/cli/check_report.py" "$work/$folder" "$source/docs/conformance-schema.json" > "$work/err"; then
+            ok "$folder: the files are well formed"
+        else
+            bad "$folder" "the files are not well formed"
+        fi
+    done
+    run conformance --devices trouble:sound --ops 'add,sub,mul,neg,abs' --tier soak --minutes 0.002 --report "$work/soak-cut"
+    run conformance --verify "$work/soak-cut"; status "--verify a soak of less than a round" 1
+    says "a soak of less than a round" out 'round 1 of 1 .seed 0. has [0-9]+ of [0-9]+ cases: its time is up'
+    run conformance --devices trouble:wrong --ops mul --tier soak --minutes 5 --fail-fast
+    status "a soak that stops at the first failure" 1
     # Ctrl-C ends a run with its summary, and no worker stays
     (set -m; "$portico" conformance --devices trouble:hang --ops add,mul --timeout 100 > "$work/out" 2> "$work/err" & pid=$!
      for _ in $(seq 100); do pgrep -P $pid > /dev/null 2>&1 && break; sleep 0.05; done
@@ -254,9 +341,6 @@ for folder in nowhere folder text.bin; do
 done
 run conformance --report "$work/broken" --ops neg --devices cpu:native; status "--report into a folder of other files" 2
 run conformance --report "$work/text.bin" --ops neg --devices cpu:native; status "--report onto a file" 2
-run conformance --rerun 5 --ops neg; status "--rerun without --verify" 2
-run conformance --factor 5 --ops neg; status "--factor without --baseline" 2
-run conformance --verify x --report y; status "--verify with --report" 2
 rm -r "$report"
 first=$work/reports/first
 run conformance --devices cpu:native --ops neg,softmax --tier tiny --report "$first"; status "a baseline" 0
@@ -302,8 +386,53 @@ if [ -f "$dates/model.safetensors" ]; then
     run inspect "$dates" --device cpu; status "inspect folder" 0; says "inspect: the memory plan" out 'fits on cpu'
     run inspect "$dates" --json --device cpu; json "inspect --json parses"
     run inspect "$dates" --dot; status "inspect --dot" 0; says "encoder and decoder" out 'cluster_encoder'
+    for kind in svg json; do
+        run run "$dates" --prompt "5 March 2020" --device cpu:reference --attention "$work/map.$kind"
+        status "run --attention $kind" 0; says "--attention $kind says where" err "map.$kind"
+    done
+    if python3 "$source/tests/cli/check_attention.py" "$work/map.svg" "$work/map.json" 24 > "$work/out" 2> "$work/err"; then
+        ok "the picture is well formed, and shows the weights"
+    else
+        bad "--attention" "the picture is not as it should be"
+    fi
+    run run "$dates" --prompt "5 March 2020" --device cpu --attention "$work/one.svg" --attention-layer 1
+    status "run --attention-layer" 0; cp "$work/one.svg" "$work/out"; says "only that layer" out "layer 1, head 0"
+    run run "$dates" --prompt "5 March 2020" --device cpu --attention "$work/two.svg" --attention-layer 2
+    status "run --attention-layer: none" 1; says "it says so" err 'no layer 2'
+    run run "$dates" --prompt "5 March 2020" --device cpu --attention "$work/nowhere/one.svg"
+    status "run --attention into no folder" 1; says "which file" err 'nowhere/one.svg'
+    run run "$dates" --input "$work/lines" --device cpu --attention "$work/two.svg"; status "run --attention of lines" 2
+    run run "$dates" --prompt "" --device cpu --attention "$work/two.svg"; status "run --attention of nothing" 1
+    run run "$dates" --prompt x --attention-layer 1; status "run --attention-layer alone" 2
+    if [ -e "$work/two.svg" ]; then bad "--attention that failed" "leaves a file"; else ok "a failure leaves no file"; fi
+    run inspect "$dates" --memory --device cpu; status "inspect --memory" 0
+    says "--memory: by kind" out '^  arenas .*activations and workspace'; says "--memory: by block" out '^  all +380640$'
+    for device in cpu null; do # the null device runs nothing: everything lies on the CPU
+        run inspect "$dates" --memory --json --device $device; status "inspect --memory --json, $device" 0
+        if python3 "$source/tests/cli/check_memory.py" "$work/out" 380640 2> "$work/err"; then
+            ok "--memory, $device: the figures fit each other"
+        else
+            bad "--memory, $device" "the figures do not fit each other"
+        fi
+    done
     run compare "$dates" --prompt "5 March 2020" --devices cpu; status "compare" 0; says "compare: same" out 'same'
     run compare "$dates" --prompt "5 March 2020" --devices cpu --json; json "compare --json parses"
+    both=cpu:native+cpu:reference
+    run run "$dates" --prompt "5 March 2020" --device $both; status "run: two devices" 0
+    if [ "$(cat "$work/out")" = 2020-03-05 ]; then ok "two devices: the answer"; else bad "two devices" "$(cat "$work/out")"; fi
+    says "two devices: both are named" err '^device +cpu:0\+cpu:1, '
+    run run "$dates" --prompt "5 March 2020" --device warp:9+cpu,$both; status "run: the first list that is there" 0
+    says "the first list that is there" err '^device +cpu:0\+cpu:1, '
+    run run "$dates" --prompt "5 March 2020" --device cpu:native+warp:9; status "run: one of two devices unknown" 2
+    says "the one that is unknown is named" err "no device for 'warp:9' in 'cpu:native\+warp:9'"
+    run inspect "$dates" --device $both; says "inspect: on two devices" out 'fits on cpu:0\+cpu:1'
+    says "inspect: parts on two devices" out 'in [2-9] parts; .* 0 on the CPU'
+    run compare "$dates" --prompt "5 March 2020" --devices cpu:reference,$both; status "compare: two devices as one" 0
+    says "compare: two devices as one" out '^cpu:0\+cpu:1 +same'
+    run bench "$dates" --devices $both --seconds 0.01 -n 4; says "bench: two devices as one" out '^cpu:0\+cpu:1 '
+    run conformance --devices $both --ops add; status "conformance takes devices one by one" 2
+    export PORTICO_BACKEND=$both; run devices; unset PORTICO_BACKEND
+    status "devices: two chosen" 0; says "devices: two chosen" out '^cpu:0\+cpu:1  \(chosen'
     run bench "$dates" --devices cpu:native --seconds 0.01 -n 4 --json; status "bench MODEL" 0; json "bench MODEL parses"
     mkdir "$work/cut"
     cp "$dates/config.json" "$work/cut"
@@ -337,6 +466,15 @@ if [ -n "$data" ] && [ -f "$stories" ]; then
     says "the text" out '^, there was a little girl named Lily'
     says "statistics on stderr" err 'tokens/s'
     if [ "$(wc -l < "$work/out")" = 1 ]; then ok "stdout: the text and a newline"; else bad "stdout" "more lines"; fi
+    for kind in svg json; do
+        run run "$stories" --prompt "Once upon a time" -n 9 --device cpu --attention "$work/map.$kind"
+        status "run GGUF --attention $kind" 0
+    done
+    if python3 "$source/tests/cli/check_attention.py" "$work/map.svg" "$work/map.json" 40 > "$work/out" 2> "$work/err"; then
+        ok "the picture of a GGUF"
+    else
+        bad "GGUF --attention" "the picture is not as it should be"
+    fi
     run run "$stories" --prompt "Once upon a time" -n 5 --device cpu --echo; says "--echo" out '^Once upon a time, there'
     run run "$stories" -n 8 --temperature 1 --seed 7 --device cpu; cp "$work/out" "$work/first"
     run run "$stories" -n 8 --temperature 1 --seed 7 --device cpu

@@ -118,8 +118,10 @@ mutate() {
 }
 
 # ---- the command ----
-run conformance --always --ops neg; status "--always alone" 2
 run conformance --no-run --reproducers "$work/no" --ops neg; status "--no-run without a case" 2
+run conformance --no-run --reproducers "$work/no" --ops neg --case "$(case_of neg f32)" --variant default \
+    --tier tiny --devices cpu:reference,cpu:native
+status "--no-run on two devices" 2
 run conformance --devices cpu:reference --ops neg --tier tiny --reproducers "$work/none"; status "nothing fails" 0
 if [ -e "$work/none" ]; then bad "nothing fails" "a folder was written"; else ok "nothing fails: no folder"; fi
 
@@ -152,10 +154,27 @@ if [ -f "$trouble/trouble.so" ]; then
     done
     folders=("$work"/trouble-crash/mul-*)
     there "a crash: operands" "${folders[0]}/in0.npy"
+    cp "${folders[0]}/README.txt" "$work/out"
+    says "a crash: README" out '^Seen: crashed: the process died \(Segmentation fault\); its last words: .* r7 is on fire'
+    export PORTICO_PLUGIN_PATH=$trouble
+    run conformance --devices trouble:hang --ops mul --tier standard --timeout 0.5 --reproducers "$work/trouble-hang"
+    status "a hang" 1; cat "$work"/trouble-hang/mul-*/README.txt > "$work/out"
+    says "a hang: README" out '^Seen: hung: no answer within 0.5 s'
+    run conformance --devices trouble:unready --ops mul --tier standard --reproducers "$work/trouble-unready"
+    status "a crash in prepare" 1; says "a crash in prepare: all are written" err ' ([1-9][0-9]*) of \1 reproducers written'
+    says "a crash in prepare: said" err 'mul #.*: the process died \(Segmentation fault\) while its reproducer was made'
+    cat "$work"/trouble-unready/mul-*/README.txt > "$work/out"
+    says "a crash in prepare: README" out 'Seen: crashed: .*; for this folder it was only prepared: the process died'
+    run conformance --devices trouble:tells --ops mul --tier standard --case "$(basename "${folders[0]}" | cut -d- -f2)" \
+        --variant only --reproducers "$work/trouble-once" --no-run
+    status "--no-run" 0
+    if [ "$(grep -c 'trouble: prepared' "$work/err")" = 1 ]; then ok "--no-run prepares once"; else bad "--no-run" "prepares more than once"; fi
+    unset PORTICO_PLUGIN_PATH
     if [ -e "${folders[0]}/y.got.npy" ]; then bad "a crash" "it was run"; else ok "a crash: not run"; fi
 else
     skip "no plugin that makes trouble"
 fi
+export PORTICO_PLUGIN_PATH=$wrong
 
 # ---- bisection ----
 run conformance --bisect "$source/models/dates" --devices wrong:0 --reproducers "$work/bisect"; status "bisect" 1
@@ -165,16 +184,49 @@ says "bisect: made small" out 'smaller: layer_norm f32\[1,1,8\] f32\[8\] f32\[8\
 there "bisect: reproducer" "$work/bisect/bisect-layer_norm/y.got.npy"
 run conformance --bisect "$source/models/dates" --devices together:0; status "bisect: wrong as a whole" 1
 says "bisect: wrong as a whole" out 'each op alone is right and together they are not'
+# a device that crashes or hangs: the node is named, the program goes on
+run conformance --bisect "$source/models/dates" --devices dies:0,wrong:0 --reproducers "$work/bisect"
+status "bisect: a crash" 1
+says "bisect: the op that crashes" out 'first that is wrong: .*layer_norm_6.*\(layer_norm\)'
+says "bisect: how it crashes" out 'crashed: the process died \(Segmentation fault\)'
+says "bisect: the crash made small" out 'smaller: layer_norm f32\[1,1,8\] f32\[8\] f32\[8\]'
+says "bisect: the next device" out 'element 7 is .* error / bound [0-9]'
+there "bisect: a crash: operands" "$work/bisect/dies-0/bisect-layer_norm/in0.npy"
+cp "$work/bisect/dies-0/bisect-layer_norm/README.txt" "$work/out"
+says "bisect: a crash: README" out '^Seen: crashed: the process died \(Segmentation fault\)'
+run conformance --bisect "$source/models/dates" --devices stuck:0 --timeout 2 --reproducers "$work/stuck"
+status "bisect: a hang" 1
+says "bisect: the op that hangs" out 'hung: no answer within 2 s'; says "bisect: a hang" out 'is not made smaller'
+run conformance --bisect "$source/models/dates" --devices unready:0,wrong:0; status "bisect: a crash in prepare" 1
+says "bisect: a crash in prepare: where" err 'died \(Segmentation fault\) while preparing the graph .encoder, .* on unready:0'
+says "bisect: a crash in prepare: it goes on" out 'element 7 is .* error / bound [0-9]'
 unset PORTICO_PLUGIN_PATH
-run conformance --prompt x; status "--prompt without --bisect" 2
+run conformance --bisect "$source/models/dates" --devices cpu:native --in-process; status "bisect --in-process" 0
 run conformance --bisect "$source/models/dates" --devices cpu:native; status "bisect a right device" 0
 says "bisect: every op" out 'every op is within its bound'
 says "bisect: the whole" out 'the whole model, 2 tokens: .* 0 tokens differ'
 run conformance --bisect "$work/nothing" --devices cpu:native; status "bisect: no model" 1
 run conformance --bisect "$source/models/dates" --devices nonsense; status "bisect: no device" 2
 
+# A tensor of 128 MiB, where that is the binding limit: its folder has a period of it, and the program does the rest.
+large() {
+    local folder=$work/large/neg-6fbd7406-default
+    run conformance --devices vulkan:lavapipe --tier full --ops neg --case 6fbd7406 --variant default --always \
+        --reproducers "$work/large"
+    if [ "$status" = 2 ]; then skip "a large tensor: none of 8195 rows on this device"; return; fi
+    status "a large tensor" 0
+    there "a large tensor: repro.c" "$folder/repro.c"
+    if [ "$(du -sk "$folder" | cut -f1)" -ge 20000 ]; then bad "a large tensor" "its folder is large"; else ok "a small folder"; fi
+    if [ "$(wc -l < "$folder/repro.c")" -ge 300 ]; then bad "a large tensor" "repro.c has 300 lines or more"; fi
+    (cd "$folder" && "${cc[@]}" -Wall -Wextra -Werror -O1 repro.c -lvulkan -lm -o repro) > "$work/out" 2> "$work/err"
+    expect "a large tensor" "$folder" PASS
+    spoil "$folder/y.expected.npy"
+    expect "a large tensor, another expected value" "$folder" FAIL
+}
+
 # ---- stand-alone programs ----
 api vulkan vulkan:lavapipe -lvulkan vulkan/vulkan.h
+[ ! -d "$work/vulkan" ] || large
 api opencl opencl:pocl -lOpenCL CL/cl.h
 
 finish

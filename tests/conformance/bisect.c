@@ -16,13 +16,14 @@ pco_status bisect_no_memory(pco_error *err)
 }
 
 pco_status pco_bisect_create(const pco_conformance_device *device, const pco_conformance_device *reference,
-                             pco_bisect **out, pco_error *err)
+                             const pco_bisect_isolation *isolation, pco_bisect **out, pco_error *err)
 {
     pco_bisect *bisect = calloc(1, sizeof *bisect);
     *out = NULL;
     if (bisect) bisect->ops = calloc(BISECT_OPS, sizeof *bisect->ops);
     if (bisect) bisect->packed = calloc(BISECT_OPS, sizeof *bisect->packed);
-    if (!bisect || !bisect->ops || !bisect->packed) {
+    if (bisect && isolation) bisect->apart = bisect_apart_create(isolation);
+    if (!bisect || !bisect->ops || !bisect->packed || !bisect->apart != !isolation) {
         pco_bisect_destroy(bisect);
         return bisect_no_memory(err);
     }
@@ -53,6 +54,7 @@ void bisect_problem_clear(bisect_problem *problem)
 void pco_bisect_destroy(pco_bisect *bisect)
 {
     if (!bisect) return;
+    bisect_apart_destroy(bisect->apart);
     bisect_forget_values(bisect);
     bisect_problem_clear(&bisect->problem);
     for (bisect_state *state = bisect->states, *next; state; state = next) {
@@ -240,6 +242,10 @@ pco_status bisect_try(const pco_bisect *bisect, const bisect_problem *problem, c
                       pco_conformance_case *result, char *variant, pco_error *err)
 {
     conf_problem made;
+    if (bisect->apart) {
+        pco_status asked = bisect_apart_begin(bisect->apart, problem, NULL, NULL, false, err);
+        return asked ? asked : bisect_apart_end(bisect->apart, result, variant, err);
+    }
     pco_status status = conf_problem_make_from(&made, &problem->one, (const void *const *)problem->data,
                                                &bisect->device->info->contract, err);
     if (!status) status = bisect_judge(bisect->device, &made, observer, result, variant, err);
@@ -330,10 +336,14 @@ static pco_status bisect_node(pco_bisect *bisect, const pco_node *node, const ch
     pco_conformance_case result = {0};
     char variant[64];
     pco_status status = bisect_problem_make(bisect, node, &problem, err);
-    if (!status)
+    if (!status && bisect->apart) status = bisect_apart_begin(bisect->apart, &problem, NULL, NULL, false, err);
+    if (!status) /* the oracle works here and there at the same time */
         status = conf_problem_make_from(&made, &problem.one, (const void *const *)problem.data,
                                         &bisect->device->info->contract, err);
-    if (!status) status = bisect_judge(bisect->device, &made, NULL, &result, variant, err);
+    if (!status && bisect->apart)
+        status = bisect_apart_end(bisect->apart, &result, variant, err);
+    else if (!status)
+        status = bisect_judge(bisect->device, &made, NULL, &result, variant, err);
     if (!status) bisect_note(bisect, node, &result);
     if (!status && pco_conformance_state_is_bad(result.state) && result.state != PCO_CASE_MISTRUSTED)
         bisect_blame(bisect, node, graph, &result, variant, &problem);
@@ -358,25 +368,45 @@ pco_status pco_bisect_run(pco_bisect *bisect, const pco_graph *graph, const char
     return status;
 }
 
-pco_status pco_bisect_write_reproducer(pco_bisect *bisect, const char *repeat, const char *folder,
-                                       pco_error *err)
+/* Runs, or only prepares, the problem of the fault once more, and writes what is seen. *written: as conf_reproducer. */
+static pco_status bisect_show(pco_bisect *bisect, const conf_reproducer_text *text, bool gone, const char *folder,
+                              uint32_t *written, pco_error *err)
+{
+    pco_conformance_case result;
+    char variant[64];
+    pco_status status;
+    if (bisect->apart) {
+        status = bisect_apart_begin(bisect->apart, &bisect->problem, text, folder, gone, err);
+        if (!status) status = bisect_apart_end(bisect->apart, &result, variant, err);
+        *written = bisect_apart_written(bisect->apart);
+        return status;
+    }
+    conf_reproducer writer = {.text = text, .target = folder, .always = true};
+    const conf_observer observer = {conf_reproducer_observe, &writer, gone};
+    status = bisect_try(bisect, &bisect->problem, &observer, &result, variant, err);
+    *written = writer.written;
+    return writer.status ? pco_fail(err, writer.status, "%s", writer.err.message) : status;
+}
+
+pco_status pco_bisect_write_reproducer(pco_bisect *bisect, const char *repeat, const char *folder, pco_error *err)
 {
     const pco_bisect_fault *fault = &bisect->fault;
-    char title[900], variant[64];
-    pco_conformance_case result;
+    const pco_conformance_state state = fault->result.state;
+    const bool gone = state == PCO_CASE_DEVICE_LOST || state == PCO_CASE_CRASHED || state == PCO_CASE_HUNG;
+    char title[900], found[600];
+    uint32_t written = 0;
     if (!fault->found)
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "nothing is wrong: there is nothing to reproduce");
-    snprintf(title, sizeof title, "%s, from %s, node '%s'", bisect->problem.one.label, fault->graph,
-             fault->node);
-    conf_reproducer_text text = {
-        .title = title, .found = fault->result.detail, .repeat = repeat, .variant = fault->variant};
-    conf_reproducer writer = {.text = &text, .target = folder, .always = true};
-    const conf_observer observer = {conf_reproducer_observe, &writer,
-                                    fault->result.state == PCO_CASE_DEVICE_LOST};
-    pco_status status = bisect_try(bisect, &bisect->problem, &observer, &result, variant, err);
-    if (writer.status) return pco_fail(err, writer.status, "%s", writer.err.message);
-    if (status || writer.written) return status;
-    conf_problem made;
+    snprintf(title, sizeof title, "%s, from %s, node '%s'", bisect->problem.one.label, fault->graph, fault->node);
+    snprintf(found, sizeof found, "%s%s%s", gone ? pco_conformance_state_name(state) : "", gone ? ": " : "",
+             fault->result.detail);
+    const conf_reproducer_text text = {.title = title,
+                                       .found = found,
+                                       .repeat = repeat,
+                                       .variant = *fault->variant ? fault->variant : "the plugin's own choice"};
+    pco_status status = bisect_show(bisect, &text, gone, folder, &written, err);
+    if (written || (status && !gone)) return status;
+    conf_problem made; /* it cannot even be prepared */
     status = conf_problem_make_from(&made, &bisect->problem.one, (const void *const *)bisect->problem.data,
                                     &bisect->device->info->contract, err);
     if (!status) status = conf_reproducer_write(bisect->device, &made, NULL, &text, folder, err);

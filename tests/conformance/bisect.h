@@ -26,9 +26,19 @@ typedef struct pco_bisect_fault {
     char variant[64];
 } pco_bisect_fault;
 
-/* Both devices are borrowed until destroy. Errors: OUT_OF_HOST_MEMORY. */
+/* The device under test in a worker process: a crash or a hang is the fault of the node under way. */
+typedef struct pco_bisect_isolation {
+    char *const *command; /* as in pco_conformance_isolation */
+    double timeout;       /* seconds for one node, on the device and in the oracle */
+    void (*beat)(void *user); /* while a node is waited for; may be NULL */
+    void *user;
+} pco_bisect_isolation;
+
+/* Both devices are borrowed until destroy, and so is `isolation` (NULL: all in this process; else device->plugin and
+ * device->device are not used). Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_bisect_create(const pco_conformance_device *device, const pco_conformance_device *reference,
-                             pco_bisect **bisect, pco_error *err) PCO_NODISCARD;
+                             const pco_bisect_isolation *isolation, pco_bisect **bisect,
+                             pco_error *err) PCO_NODISCARD;
 void pco_bisect_destroy(pco_bisect *bisect);
 
 /* The values of an input or run value of the graph; fewer bytes than it has are its beginning. */
@@ -55,8 +65,8 @@ const pco_bisect_fault *pco_bisect_first(const pco_bisect *bisect);
 uint32_t pco_bisect_ops(const pco_bisect *bisect, const pco_bisect_op **ops);
 
 /* Makes the problem of the first fault smaller, dimension by dimension, with slices of its own data, as long
- * as it stays wrong. At most `attempts` runs. Returns how many were made; the fault's `result` and `problem`
- * follow. Errors: OUT_OF_HOST_MEMORY. */
+ * as it stays wrong. At most `attempts` runs, and none of a node that hung or lost the device, each of which would take
+ * as long again. Returns how many were made; the fault's `result` and `problem` follow. Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_bisect_minimise(pco_bisect *bisect, uint32_t attempts, uint32_t *made,
                                pco_error *err) PCO_NODISCARD;
 

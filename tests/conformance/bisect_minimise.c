@@ -265,7 +265,8 @@ static bool bisect_shrink_size(bisect_search *search, int64_t n)
 pco_status pco_bisect_minimise(pco_bisect *bisect, uint32_t attempts, uint32_t *made, pco_error *err)
 {
     bisect_search search = {.bisect = bisect, .attempts = attempts, .err = err};
-    bool smaller = bisect->fault.found && bisect->fault.result.state != PCO_CASE_DEVICE_LOST;
+    bool smaller = bisect->fault.found && bisect->fault.result.state != PCO_CASE_DEVICE_LOST &&
+                   bisect->fault.result.state != PCO_CASE_HUNG;
     while (smaller && !search.status && search.made < attempts) {
         int64_t sizes[PCO_MAX_INPUTS * PCO_MAX_RANK];
         uint32_t count = bisect_sizes(&bisect->problem, sizes, PCO_MAX_INPUTS * PCO_MAX_RANK);

@@ -89,6 +89,10 @@ static const conf_cases_row ROWS[] = {
     {PCO_OP_CROSS_ENTROPY_BACKWARD, conf_cases_cross_entropy},
     {PCO_OP_ADAMW, conf_cases_adamw},
     {PCO_OP_SGD, conf_cases_sgd},
+    {PCO_OP_SOFTMAX_BACKWARD, conf_cases_softmax_backward},
+    {PCO_OP_LAYER_NORM_BACKWARD, conf_cases_norm_backward},
+    {PCO_OP_RMS_NORM_BACKWARD, conf_cases_norm_backward},
+    {PCO_OP_SWIGLU_BACKWARD, conf_cases_swiglu_backward},
 };
 
 /* Groups of cases beside each op's own list: each adds what it has for the op. */

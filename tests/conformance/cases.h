@@ -161,6 +161,9 @@ CASES(dropout);
 CASES(cross_entropy);
 CASES(adamw);
 CASES(sgd);
+CASES(softmax_backward);
+CASES(norm_backward);
+CASES(swiglu_backward);
 CASES(contract); /* for any op: those of the contract group, if it has any */
 CASES(real);
 CASES(twins);

@@ -12,7 +12,7 @@
 #include <stdio.h>
 
 typedef enum pco_conformance_tier {
-    PCO_CONFORMANCE_QUICK = 0, /* every op, type and variant, a few shapes: a minute on a software device */
+    PCO_CONFORMANCE_QUICK = 0, /* every op, type and variant, a few shapes: a minute or two on a software device */
     PCO_CONFORMANCE_STANDARD = 1, /* every op, type and variant at all shapes */
     PCO_CONFORMANCE_TINY = 2,     /* the small cases of quick, for slow interpreters (oclgrind) */
     PCO_CONFORMANCE_FULL = 3,     /* standard, each case 100 times, and tensors beyond 2^31 bytes */
@@ -111,10 +111,21 @@ typedef struct pco_conformance_op {
     char reason[256];               /* of the first unsupported case */
 } pco_conformance_op;
 
+/* One round of a soak: the whole tier with one seed. */
+typedef struct pco_conformance_round {
+    uint64_t seed;
+    uint32_t cases, records; /* cases that were finished, and their records */
+    uint32_t count[PCO_CASE_STATES];
+    double seconds;
+    int cut;      /* it was ended before the tier was, by the time limit or by hand: the last round may be */
+    char end[64]; /* why, in words */
+} pco_conformance_round;
+
 typedef struct pco_conformance_result {
     const char *device_id; /* borrowed from the device list */
     pco_status status;     /* OK; DEVICE_LOST and CANCELLED end a device's run early */
     char message[256];
+    int not_opened;        /* the device could not be opened; the message says why */
     pco_conformance_tier tier;
     uint64_t seed;
     double seconds;
@@ -124,14 +135,23 @@ typedef struct pco_conformance_result {
     uint32_t n_cases;
     pco_conformance_case *cases; /* every case and variant, in the suite's order */
     uint32_t rounds; /* seeds tried by a soak; counts are over all, cases of the later are the bad ones */
+    pco_conformance_round *each_round; /* of a soak */
 } pco_conformance_result;
 
 /* 1 for the states that make a run fail: fail, mistrusted, flaky, crashed, hung, device lost. */
 int pco_conformance_state_is_bad(pco_conformance_state state);
+/* 1 for a record that was not run, because its variant had taken the device down too often; it has that state. */
+int pco_conformance_is_given_up(const pco_conformance_case *one);
 /* 1 if there is a ratio: pass, fail, mistrusted, waived, flaky. */
 int pco_conformance_state_is_judged(pco_conformance_state state);
 
-/* How a run ended, for an exit code. */
+/* Opens device `index` of a backend; *device is NULL after an error. A plugin that says that all is well and gives no
+ * device is an error too, INTERNAL. */
+pco_status pco_conformance_open(const pco_plugin *plugin, pco_backend *backend, uint32_t index, pco_device **device,
+                                pco_error *err) PCO_NODISCARD;
+
+/* How a run ended, for an exit code: FAIL when something is bad on one of the devices, or one could not be opened or
+ * not be run to its end; else NOTHING_TESTED when that holds for one of them. */
 typedef enum pco_conformance_verdict {
     PCO_VERDICT_PASS = 0,
     PCO_VERDICT_FAIL = 1,
@@ -139,8 +159,9 @@ typedef enum pco_conformance_verdict {
 } pco_conformance_verdict;
 pco_conformance_verdict pco_conformance_judge(const pco_conformance_result *results, uint32_t count);
 
-/* Number of cases that the options select; 0 when nothing matches. */
-uint32_t pco_conformance_count(const pco_conformance_options *options);
+/* Number of cases that the options select on a device, which adds shapes at the edges of its kernels (NULL: those of no
+ * device); 0 when nothing matches. */
+uint32_t pco_conformance_count(const pco_conformance_options *options, const pco_device_info *info);
 
 /* Runs the suite on each device in turn: results[i] for devices[i] (to be cleared even after an error).
  * Errors: OUT_OF_HOST_MEMORY, CANCELLED. A device that is lost or fails is a result, not an error. */
@@ -205,9 +226,13 @@ typedef pco_status (*pco_conformance_open_fn)(void *user, pco_conformance_device
 pco_status pco_conformance_serve(const pco_conformance_options *options, pco_conformance_open_fn open,
                                  void *user, pco_error *err) PCO_NODISCARD;
 
-/* Adds the result of a further round (another seed) to a soak's: all is counted, and what went wrong is kept.
- * Errors: OUT_OF_HOST_MEMORY. */
-pco_status pco_conformance_add_round(pco_conformance_result *sum, const pco_conformance_result *round,
+/* Makes a result the first round of a soak. A run that was cancelled is a round that was cut, and no failure. Errors:
+ * OUT_OF_HOST_MEMORY. */
+pco_status pco_conformance_start_rounds(pco_conformance_result *result, pco_error *err) PCO_NODISCARD;
+
+/* Adds the result of a further round (another seed) to a soak's: all is counted, and what went wrong is kept. As
+ * above. */
+pco_status pco_conformance_add_round(pco_conformance_result *sum, pco_conformance_result *round,
                                      pco_error *err) PCO_NODISCARD;
 
 /* One JSON object: options, devices with their contract, op rows, failures. Errors: IO. */

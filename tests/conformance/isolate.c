@@ -115,7 +115,7 @@ static bool isolate_answer(void *user, char *text)
     } else if (strcmp(kind, "stops") == 0 || strcmp(kind, "broken") == 0) {
         slot->stopped = true;
         isolate_fail(run, pco_json_string(line, "an answer", "why", &why, run->err));
-        snprintf(slot->why, sizeof slot->why, "%s%.200s", *kind == 'b' ? "it cannot be opened: " : "", why);
+        snprintf(slot->why, sizeof slot->why, "%s%.200s", *kind == 'b' ? "it could not be opened: " : "", why);
     }
     cJSON_Delete(line);
     return !run->status && !slot->stopped;
@@ -225,6 +225,7 @@ static void isolate_not_ready(conf_slot *slot, const char *how)
         return;
     }
     run->lost = run->asked ? PCO_ERROR_DEVICE_LOST : PCO_ERROR_INTERNAL;
+    run->not_opened = !run->asked;
     snprintf(run->message, sizeof run->message, "%s%.200s",
              run->asked      ? "the device can no longer be used: "
              : slot->stopped ? ""
@@ -370,6 +371,7 @@ static pco_status isolate_result(conf_isolated *run, pco_conformance_result *res
     }
     if (!status) status = conf_result_finish(&builder, err);
     result->status = run->lost;
+    result->not_opened = run->not_opened;
     snprintf(result->message, sizeof result->message, "%s", run->message);
     if (!status && run->isolation->waivers)
         status = pco_conformance_waive(run->isolation->waivers, run->device, result, err);

@@ -153,6 +153,7 @@ typedef struct conf_isolated {
     uint32_t known;     /* what the device knew at first */
     bool asked;
     uint32_t failed_starts; /* in a row */
+    bool not_opened;        /* not even once */
     pco_status lost;        /* the device cannot be used any more ... */
     char message[256];      /* ... and why */
     pco_status status;

@@ -158,6 +158,11 @@ pco_conformance_state conf_units_banned(const conf_units *units, uint32_t op, co
     return state;
 }
 
+int pco_conformance_is_given_up(const pco_conformance_case *one)
+{
+    return strncmp(one->detail, CONF_NOT_RUN, strcspn(CONF_NOT_RUN, "%")) == 0;
+}
+
 /* ---- groups ---- */
 
 pco_status conf_queue_add(conf_queue *queue, const conf_group *group, pco_error *err)

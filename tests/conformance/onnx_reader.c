@@ -98,7 +98,7 @@ static bool onnx_typed(const Onnx__TensorProto *from, onnx_tensor *to)
         if (!from->n_int32_data) continue;
         uint16_t half = (uint16_t)from->int32_data[i];
         if (to->type == ONNX_FLOAT16 || to->type == ONNX_BFLOAT16)
-            to->value[i] = onnx_raw_element(to->type, (const uint8_t *)&half);
+            oracle_decode(to->type == ONNX_FLOAT16 ? PCO_F16 : PCO_BF16, &half, &to->value[i], 1);
         else
             to->value[i] = from->int32_data[i];
     }

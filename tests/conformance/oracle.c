@@ -77,6 +77,10 @@ static const oracle_fn FUNCTIONS[] = {
     [PCO_OP_CROSS_ENTROPY_BACKWARD] = oracle_eval_cross_entropy_backward,
     [PCO_OP_ADAMW] = oracle_eval_adamw,
     [PCO_OP_SGD] = oracle_eval_sgd,
+    [PCO_OP_SOFTMAX_BACKWARD] = oracle_eval_softmax_backward,
+    [PCO_OP_LAYER_NORM_BACKWARD] = oracle_eval_norm_backward,
+    [PCO_OP_RMS_NORM_BACKWARD] = oracle_eval_norm_backward,
+    [PCO_OP_SWIGLU_BACKWARD] = oracle_eval_swiglu_backward,
 };
 
 pco_status oracle_operand_load(oracle_operand *operand, const pco_tensor *desc, const void *data,

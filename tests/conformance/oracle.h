@@ -104,6 +104,9 @@ ORACLE(cross_entropy);
 ORACLE(cross_entropy_backward);
 ORACLE(adamw);
 ORACLE(sgd);
+ORACLE(softmax_backward);
+ORACLE(norm_backward);
+ORACLE(swiglu_backward);
 #undef ORACLE
 
 /* Philox 4x32-10, written again for the oracle. */

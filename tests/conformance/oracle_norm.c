@@ -1,21 +1,16 @@
 /* layer_norm and rms_norm. The error of the mean is one shift d common to all elements of a row, so that it
  * changes the sum of squares by n d^2 only (the linear terms add up to zero); the rounding of each difference
  * changes it by a relative 2u. */
-#include "oracle.h"
+#include "oracle_norm.h"
 
 #include "base/error.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct oracle_norm_row {
-    oracle_ve mean, variance, deviation; /* variance: divided, eps not yet added */
-    oracle_ve rstd;
-} oracle_norm_row;
-
 /* Mean, and sum of (x - mean)^2 / (n - correction) as computed in two passes. A device may correct or update its
  * mean on the way, so that the sum counts one rounding more and is never taken as exact. */
-static oracle_norm_row oracle_norm_moments(const oracle_node *node, int64_t row, int64_t n,
+oracle_norm_row oracle_norm_moments(const oracle_node *node, int64_t row, int64_t n,
                                            int64_t correction, const oracle_rules *sum_rules)
 {
     const oracle_rules *rules = node->rules;
@@ -40,7 +35,7 @@ static oracle_norm_row oracle_norm_moments(const oracle_node *node, int64_t row,
 }
 
 /* 1 / deviation, and the deviation. */
-static void oracle_norm_finish(const oracle_rules *rules, oracle_norm_row *r, double eps, bool form1)
+void oracle_norm_finish(const oracle_rules *rules, oracle_norm_row *r, double eps, bool form1)
 {
     oracle_ve one = {1.0L, 0.0L}, small = oracle_constant(rules, eps);
     if (form1) {
@@ -54,7 +49,7 @@ static void oracle_norm_finish(const oracle_rules *rules, oracle_norm_row *r, do
 }
 
 /* d * rstd or d / deviation, whichever is worse. */
-static oracle_ve oracle_norm_scaled(const oracle_rules *rules, oracle_ve d, const oracle_norm_row *r)
+oracle_ve oracle_norm_scaled(const oracle_rules *rules, oracle_ve d, const oracle_norm_row *r)
 {
     oracle_ve y = oracle_mul(rules, d, r->rstd), quotient = oracle_div(rules, d, r->deviation);
     if (quotient.e > y.e) y.e = quotient.e;
@@ -86,6 +81,21 @@ pco_status oracle_eval_layer_norm(oracle_node *node, pco_error *err)
 }
 
 /* Sum of squares: n products, n - 1 sums. */
+oracle_norm_row oracle_norm_squares(const oracle_node *node, int64_t row, int64_t n, const oracle_rules *sum_rules)
+{
+    const oracle_operand *x = &node->in[0];
+    oracle_norm_row r = {.mean = {0.0L, 0.0L}};
+    oracle_sum squares = {0};
+    for (int64_t i = 0; i < n; i++) {
+        oracle_ve v = oracle_read(node, 0, row * n + i);
+        oracle_sum_add(&squares, (oracle_ve){v.v * v.v, 2.0L * fabsl(v.v) * v.e});
+    }
+    oracle_ve total = oracle_sum_end(sum_rules, &squares, n, x->quantum * x->quantum);
+    total = oracle_handed(sum_rules, node->rules, total);
+    r.variance = oracle_quotient(node->rules, total, (oracle_ve){n, 0.0L});
+    return r;
+}
+
 pco_status oracle_eval_rms_norm(oracle_node *node, pco_error *err)
 {
     (void)err;
@@ -95,15 +105,7 @@ pco_status oracle_eval_rms_norm(oracle_node *node, pco_error *err)
     oracle_rules sum_rules = oracle_rules_sum(rules, x->desc->dtype);
     int64_t n = x->desc->shape[x->desc->rank - 1], rows = n ? x->count / n : 0;
     for (int64_t row = 0; row < rows; row++) {
-        oracle_norm_row r = {.mean = {0.0L, 0.0L}};
-        oracle_sum squares = {0};
-        for (int64_t i = 0; i < n; i++) {
-            oracle_ve v = oracle_read(node, 0, row * n + i);
-            oracle_sum_add(&squares, (oracle_ve){v.v * v.v, 2.0L * fabsl(v.v) * v.e});
-        }
-        oracle_ve total = oracle_handed(&sum_rules, rules,
-                                        oracle_sum_end(&sum_rules, &squares, n, x->quantum * x->quantum));
-        r.variance = oracle_quotient(rules, total, (oracle_ve){n, 0.0L});
+        oracle_norm_row r = oracle_norm_squares(node, row, n, &sum_rules);
         oracle_norm_finish(rules, &r, attrs->eps, false);
         for (int64_t i = 0; i < n; i++) {
             oracle_ve y = oracle_norm_scaled(rules, oracle_read(node, 0, row * n + i), &r);

@@ -57,6 +57,19 @@ static void conf_html_states(FILE *file, const pco_conformance_result *result)
     fprintf(file, "<span><b>%.1f s</b></span></div>\n", result->seconds);
 }
 
+static void conf_html_rounds(FILE *file, const pco_conformance_result *result)
+{
+    if (!result->rounds) return;
+    const pco_conformance_round *last = &result->each_round[result->rounds - 1];
+    fprintf(file, "<p class=\"note\">A soak of %" PRIu32 " rounds, seeds %" PRIu64 " to %" PRIu64, result->rounds,
+            result->seed, last->seed);
+    if (last->cut) {
+        fprintf(file, "; the last was cut after %" PRIu32 " cases: ", last->cases);
+        conf_html_text(file, last->end);
+    }
+    fputs(". Counts are of all rounds; of the later ones only what went wrong is listed.</p>\n", file);
+}
+
 static void conf_html_op(FILE *file, const pco_conformance_result *result, const pco_conformance_op *op)
 {
     char median[32], most[32];
@@ -155,11 +168,12 @@ static pco_status conf_html_device(FILE *file, const pco_conformance_report *rep
             : verdict == PCO_VERDICT_FAIL ? "failed"
                                           : "nothing tested");
     if (result->status) {
-        fputs("<p><span class=\"pill bad\">stopped</span> ", file);
+        fprintf(file, "<p><span class=\"pill bad\">%s</span> ", result->not_opened ? "not opened" : "stopped");
         conf_html_text(file, result->message);
         fputs("</p>\n", file);
     }
     conf_html_states(file, result);
+    conf_html_rounds(file, result);
     conf_html_facts(file, info);
     pco_status status = conf_html_failures(file, result, err);
     if (comparison) conf_html_changes(file, report, comparison, device);

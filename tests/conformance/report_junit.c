@@ -67,11 +67,13 @@ static void conf_junit_count_write(FILE *file, const conf_junit_count *count)
             count->tests, count->failures, count->errors, count->skipped, count->seconds);
 }
 
-static void conf_junit_case(FILE *file, const char *class, const pco_conformance_case *one)
+/* `seed`: the run's. */
+static void conf_junit_case(FILE *file, const char *class, const pco_conformance_case *one, uint64_t seed)
 {
-    char name[1024];
-    snprintf(name, sizeof name, "%s #%08" PRIx32 " [%s%s%.0u]", one->label, one->id, one->variant,
-             one->width ? ", width " : "", one->width);
+    char name[1024], round[40] = "";
+    if (one->seed != seed) snprintf(round, sizeof round, ", seed %" PRIu64, one->seed);
+    snprintf(name, sizeof name, "%s #%08" PRIx32 " [%s%s%.0u]%s", one->label, one->id, one->variant,
+             one->width ? ", width " : "", one->width, round);
     fputs("  <testcase", file);
     conf_junit_attribute(file, "name", name);
     conf_junit_attribute(file, "classname", class);
@@ -126,7 +128,7 @@ static void conf_junit_suite(FILE *file, const pco_conformance_report *report, u
     }
     fputs("  </properties>\n", file);
     for (uint32_t i = 0; i < result->n_cases; i++)
-        if (result->cases[i].op == op->op) conf_junit_case(file, class, &result->cases[i]);
+        if (result->cases[i].op == op->op) conf_junit_case(file, class, &result->cases[i], result->seed);
     fputs(" </testsuite>\n", file);
 }
 
@@ -141,11 +143,12 @@ static void conf_junit_run(FILE *file, const pco_conformance_report *report, uin
     const pco_conformance_result *result = &report->results[device];
     char name[160];
     const char *why = result->status ? result->message : "nothing was tested";
+    const char *test = result->not_opened ? "opening the device" : "the run";
     snprintf(name, sizeof name, "%.80s.run", report->devices[device].id);
     fputs(" <testsuite", file);
     conf_junit_attribute(file, "name", name);
     conf_junit_count_write(file, &(conf_junit_count){.tests = 1, .errors = 1});
-    fputs(">\n  <testcase name=\"the run\" time=\"0\"", file);
+    fprintf(file, ">\n  <testcase name=\"%s\" time=\"0\"", test);
     conf_junit_attribute(file, "classname", name);
     fputs(">\n   <error type=\"run\"", file);
     conf_junit_attribute(file, "message", why);

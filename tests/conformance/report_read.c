@@ -274,7 +274,7 @@ static void conf_read_case(conf_read *read, const cJSON *at, pco_conformance_cas
 {
     one->op = conf_read_op(read, at, &one->op_name);
     one->id = (uint32_t)conf_read_digits(read, at, "case", 16);
-    one->seed = seed;
+    one->seed = cJSON_HasObjectItem(at, "seed") ? conf_read_digits(read, at, "seed", 10) : seed;
     one->regime = conf_read_static(read, conf_read_text(read, at, "regime"), last ? last->regime : NULL);
     one->dtype = conf_read_static(read, conf_read_text(read, at, "dtype"), last ? last->dtype : NULL);
     one->state = conf_read_state(read, at);
@@ -308,6 +308,26 @@ static pco_conformance_tier conf_read_tier(conf_read *read, const cJSON *at)
     return tier;
 }
 
+static void conf_read_rounds(conf_read *read, const cJSON *at, pco_conformance_result *result)
+{
+    const cJSON *rounds = cJSON_GetObjectItemCaseSensitive(at, "rounds"), *item;
+    if (!rounds) return;
+    rounds = conf_read_member(read, at, "rounds", true);
+    result->each_round = conf_read_zeroed(read, (size_t)cJSON_GetArraySize(rounds), sizeof *result->each_round);
+    cJSON_ArrayForEach(item, rounds)
+    {
+        if (read->status) break;
+        pco_conformance_round *round = &result->each_round[result->rounds++];
+        round->seed = conf_read_digits(read, item, "seed", 10);
+        round->cases = conf_read_uint(read, item, "cases");
+        round->records = conf_read_uint(read, item, "records");
+        conf_read_counts(read, item, round->count);
+        round->seconds = conf_read_number(read, item, "seconds");
+        round->cut = cJSON_HasObjectItem(item, "cut");
+        snprintf(round->end, sizeof round->end, "%.63s", conf_read_text_or(read, item, "cut", ""));
+    }
+}
+
 static void conf_read_result(conf_read *read, const cJSON *at, const char *file,
                              pco_conformance_result *result)
 {
@@ -319,7 +339,9 @@ static void conf_read_result(conf_read *read, const cJSON *at, const char *file,
     result->seconds = conf_read_number(read, at, "seconds");
     result->status = (pco_status)conf_read_int(read, at, "status", 0, 1000);
     snprintf(result->message, sizeof result->message, "%s", conf_read_text(read, at, "message"));
+    result->not_opened = cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(at, "opened")); /* earlier reports: no word */
     conf_read_counts(read, at, result->count);
+    conf_read_rounds(read, at, result);
     result->ops = conf_read_zeroed(read, (size_t)cJSON_GetArraySize(ops), sizeof *result->ops);
     result->cases = conf_read_zeroed(read, (size_t)cJSON_GetArraySize(cases), sizeof *result->cases);
     const char *outer = read->label;

@@ -97,9 +97,16 @@ static const char *conf_seal_string(const cJSON *object, const char *key)
 
 /* ---- sealing ---- */
 
+/* The digest of a chain without an element. */
+static pco_status conf_seal_no_chain(const cJSON *array, char *digest, pco_error *err)
+{
+    return conf_seal_digest("", array->string, array, NULL, CONF_SEAL_DIGITS, digest, err);
+}
+
 static pco_status conf_seal_chain(cJSON *array, char *last, pco_error *err)
 {
     snprintf(last, PCO_SHA256_TEXT, "%s", array->string);
+    if (!array->child) return conf_seal_no_chain(array, last, err);
     for (cJSON *record = array->child; record; record = record->next) {
         char digest[PCO_SHA256_TEXT];
         pco_status status = conf_seal_digest(last, "", record, "digest", CONF_SEAL_DIGITS, digest, err);
@@ -187,7 +194,11 @@ static pco_status conf_seal_check_chain(conf_seal_check_state *check, const char
         }
         snprintf(before, sizeof before, "%.64s", has);
     }
-    if (strcmp(before, index ? sealed : array->string) != 0 || (!index && strcmp(sealed, array->string) != 0))
+    if (!index) {
+        pco_status status = conf_seal_no_chain(array, before, err);
+        if (status) return status;
+    }
+    if (strcmp(before, sealed) != 0)
         conf_seal_say(check, "%s: the last of %s were left out, or others added", name, array->string);
     return PCO_OK;
 }

@@ -150,8 +150,24 @@ static pco_status conf_tree_op(conf_tree *tree, cJSON *rows, const pco_conforman
     return PCO_OK;
 }
 
+/* The rounds of a soak. */
+static void conf_tree_rounds(conf_tree *tree, cJSON *parent, const pco_conformance_result *result)
+{
+    cJSON *rows = result->rounds ? conf_tree_keep(tree, cJSON_AddArrayToObject(parent, "rounds")) : NULL;
+    for (uint32_t i = 0; i < result->rounds; i++) {
+        const pco_conformance_round *round = &result->each_round[i];
+        cJSON *at = conf_tree_element(tree, rows);
+        conf_tree_wide(tree, at, "seed", round->seed);
+        conf_tree_number(tree, at, "cases", round->cases);
+        conf_tree_number(tree, at, "records", round->records);
+        conf_tree_counts(tree, at, round->count);
+        conf_tree_number(tree, at, "seconds", nearbyint(round->seconds * 1e6) / 1e6);
+        if (round->cut) conf_tree_text(tree, at, "cut", round->end);
+    }
+}
+
 /* Members that say nothing (no text, width 0, the command of a case that passed) are left out. */
-static void conf_tree_case(conf_tree *tree, cJSON *rows, const pco_conformance_case *one)
+static void conf_tree_case(conf_tree *tree, cJSON *rows, const pco_conformance_case *one, uint64_t seed)
 {
     char id[16];
     cJSON *at = conf_tree_element(tree, rows);
@@ -163,6 +179,7 @@ static void conf_tree_case(conf_tree *tree, cJSON *rows, const pco_conformance_c
     conf_tree_text(tree, at, "dtype", one->dtype);
     conf_tree_text(tree, at, "variant", one->variant);
     if (one->width) conf_tree_number(tree, at, "width", one->width);
+    if (one->seed != seed) conf_tree_wide(tree, at, "seed", one->seed); /* of a later round of a soak */
     conf_tree_text(tree, at, "state", pco_conformance_state_name(one->state));
     conf_tree_number(tree, at, "seconds", nearbyint(one->seconds * 1e6) / 1e6);
     conf_tree_number(tree, at, "elements", (double)one->elements);
@@ -191,7 +208,9 @@ static pco_status conf_tree_result(conf_tree *tree, cJSON *results, const pco_co
     conf_tree_number(tree, at, "seconds", nearbyint(result->seconds * 1e6) / 1e6);
     conf_tree_number(tree, at, "status", result->status);
     conf_tree_text(tree, at, "message", result->message);
+    conf_tree_keep(tree, cJSON_AddBoolToObject(at, "opened", !result->not_opened));
     conf_tree_counts(tree, at, result->count);
+    conf_tree_rounds(tree, at, result);
     cJSON *ops = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "ops"));
     for (uint32_t i = 0; i < result->n_ops; i++) {
         pco_status status = conf_tree_op(tree, ops, result, &result->ops[i], &device->info->contract, err);
@@ -200,7 +219,7 @@ static pco_status conf_tree_result(conf_tree *tree, cJSON *results, const pco_co
     cJSON *cases = conf_tree_keep(tree, cJSON_AddArrayToObject(at, records ? "cases" : "failures"));
     for (uint32_t i = 0; i < result->n_cases; i++)
         if (records || pco_conformance_state_is_bad(result->cases[i].state))
-            conf_tree_case(tree, cases, &result->cases[i]);
+            conf_tree_case(tree, cases, &result->cases[i], result->seed);
     return PCO_OK;
 }
 

@@ -1,5 +1,5 @@
 /* One reproducer: operands, results, kernels, launches, README.txt and repro.c in a folder. */
-#include "reproduce.h"
+#include "reproduce_internal.h"
 
 #include "base/error.h"
 #include "formats/npy.h"
@@ -17,26 +17,6 @@ extern const char conf_reproduce_common[], conf_reproduce_vulkan[], conf_reprodu
 enum { MAX_LINES = 300 }; /* of repro.c; beyond it the tables go into a file of their own */
 static const uint64_t MAX_BYTES = 1ull << 31; /* of memory images */
 
-/* A text that grows. */
-typedef struct conf_text {
-    FILE *file;
-    char *data;
-    size_t bytes;
-} conf_text;
-
-/* What is under way. */
-typedef struct conf_writing {
-    const pco_conformance_device *device;
-    const conf_problem *problem;
-    const conf_execution *execution;
-    const conf_reproducer_text *text;
-    conf_folder folder;
-    conf_text tables, list; /* C tables; launches in words */
-    uint32_t n_launches, n_outputs, n_writable, n_fresh, api;
-    bool describes; /* the plugin tells what it launches */
-    pco_error *err;
-} conf_writing;
-
 static pco_status conf_text_open(conf_text *text, pco_error *err)
 {
     text->file = open_memstream(&text->data, &text->bytes);
@@ -52,7 +32,7 @@ static pco_status conf_text_close(conf_text *text, pco_error *err)
 
 /* ---- values as .npy ---- */
 
-static pco_status conf_write_array(const conf_writing *w, const char *name, const pco_tensor *desc,
+pco_status conf_write_array(const conf_writing *w, const char *name, const pco_tensor *desc,
                                    int32_t dtype, const void *data, pco_error *err)
 {
     void *file;
@@ -67,8 +47,7 @@ static pco_status conf_write_array(const conf_writing *w, const char *name, cons
     return status;
 }
 
-/* A tensor's values: in its own type where .npy has it, else in f32, which holds bf16 and quantised ones. */
-static pco_status conf_write_values(const conf_writing *w, const char *name, const pco_tensor *desc,
+pco_status conf_write_values(const conf_writing *w, const char *name, const pco_tensor *desc,
                                     const void *data, pco_error *err)
 {
     uint32_t dtype = desc->dtype;
@@ -102,25 +81,28 @@ static pco_status conf_write_operands(const conf_writing *w)
     return PCO_OK;
 }
 
-/* From where on a number rounds to infinity; 0 for types without. */
-static double conf_edge(const conf_problem *problem, uint32_t dtype)
+double conf_edge(const conf_problem *problem, uint32_t dtype)
 {
     if (dtype == PCO_I32 || dtype == PCO_BOOL) return 0.0;
     oracle_format format = oracle_format_of(dtype);
     return format.max + (problem->rules.round < 1.0 ? (double)oracle_ulp(format, format.max) / 2 : 0.0);
 }
 
-/* The bound as repro.c needs it: infinite also where overflow is not promised. */
-static pco_status conf_write_bound(const conf_writing *w, const char *name, const oracle_output *out)
+void conf_bounds(const conf_problem *problem, const oracle_output *out, double *bound)
 {
-    double edge = conf_edge(w->problem, out->desc.dtype),
-           *bound = malloc((size_t)(out->count + 1) * sizeof *bound);
-    if (!bound) return pco_fail(w->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
+    const double edge = conf_edge(problem, out->desc.dtype);
     for (int64_t i = 0; i < out->count; i++) {
-        bool overflows = edge > 0 && !w->problem->rules.nan_inf && !isinf(out->value[i]) &&
+        bool overflows = edge > 0 && !problem->rules.nan_inf && !isinf(out->value[i]) &&
                          fabs(out->value[i]) + out->bound[i] >= edge;
         bound[i] = overflows ? (double)INFINITY : out->bound[i];
     }
+}
+
+static pco_status conf_write_bound(const conf_writing *w, const char *name, const oracle_output *out)
+{
+    double *bound = malloc((size_t)(out->count + 1) * sizeof *bound);
+    if (!bound) return pco_fail(w->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
+    conf_bounds(w->problem, out, bound);
     pco_status status = conf_write_array(w, name, &out->desc, -1, bound, w->err);
     free(bound);
     return status;
@@ -304,6 +286,14 @@ static uint32_t conf_lines(const char *text)
     return lines;
 }
 
+/* In a comment, on one line. */
+static void conf_put_comment(FILE *file, const char *text)
+{
+    for (char before = 0; *text; before = *text++)
+        if (*text != '/' || before != '*') putc((unsigned char)*text < ' ' ? ' ' : *text, file);
+    putc('\n', file);
+}
+
 static pco_status conf_write_program(conf_writing *w)
 {
     static const char PLACE[] = "@TABLES@\n";
@@ -314,15 +304,17 @@ static pco_status conf_write_program(conf_writing *w)
     pco_status status = conf_text_open(&text, w->err);
     if (status) return status;
     bool apart =
-        conf_lines(conf_reproduce_common) + conf_lines(tail) + conf_lines(w->tables.data) + 4 >= MAX_LINES;
-    fprintf(text.file, "/* %s: shows without Portico what README.txt tells. cc repro.c %s -lm -o repro\n",
+        conf_lines(conf_reproduce_common) + conf_lines(tail) + conf_lines(w->tables.data) + 5 >= MAX_LINES;
+    fprintf(text.file, "/* %s: shows without Portico what README.txt tells. cc repro.c %s -lm -o repro\n * Seen: ",
             pco_op_find(w->problem->one->op)->name, opencl ? "-lOpenCL" : "-lvulkan");
+    conf_put_comment(text.file, w->text->found);
     fwrite(conf_reproduce_common, 1, (size_t)(place - conf_reproduce_common), text.file);
     fprintf(text.file, "#define DEVICE ");
     conf_put_string(text.file, w->device->info->name);
     fprintf(text.file,
             "\nenum { N_BUFFERS = %u, N_LAUNCHES = %u, N_WRITABLE = %u, N_FRESH = %u, N_OUTPUTS = %u };\n",
-            w->execution->memory->n_buffers, w->n_launches, w->n_writable, w->n_fresh, w->n_outputs);
+            w->execution->large ? w->execution->large->n_buffers : w->execution->memory->n_buffers, w->n_launches,
+            w->n_writable, w->n_fresh, w->n_outputs);
     if (apart)
         fprintf(text.file, "#include \"launches.h\" /* buffers, writable, launches, outputs */\n");
     else
@@ -359,8 +351,11 @@ static void conf_put_program(const conf_writing *w, FILE *file, bool program)
                 "\nWithout Portico, in this folder (headers and loader of %s are needed):\n\n"
                 "  cc repro.c %s -lm -o repro && ./repro\n\n"
                 "prints the worst element and PASS or FAIL; ./repro NAME runs it on the device whose name "
-                "has NAME in it.\n",
-                opencl ? "OpenCL" : "Vulkan", opencl ? "-lOpenCL" : "-lvulkan");
+                "has NAME in it.%s\n",
+                opencl ? "OpenCL" : "Vulkan", opencl ? "-lOpenCL" : "-lvulkan",
+                w->execution->ran ? ""
+                                  : " The case was not run when this folder was written: what it did to the device "
+                                    "then, crash, hang or loss, ./repro may do too.");
     else if (!w->execution)
         fprintf(file, "\nNo program could be prepared, so there are no kernels and no repro.c here.\n");
     else if (w->describes)
@@ -368,14 +363,23 @@ static void conf_put_program(const conf_writing *w, FILE *file, bool program)
     else
         fprintf(file,
                 "\nThe plugin describes no kernel launches, so there are no kernels and no repro.c here.\n");
-    fprintf(file, "\nFiles:\n"
-                  "  inN.npy            operands (bf16 and quantised types as f32)\n"
-                  "  y.expected.npy     the result in exact arithmetic, in double\n"
-                  "  y.bound.npy        how far each element may be from it; inf: anything is right\n"
-                  "  y.got.npy          what the device wrote (absent when it was not run)\n");
+    if (w->execution && w->execution->large)
+        fprintf(file, "\nFiles:\n"
+                      "  inN.npy            one period of an operand, which repeats it: element i is element i mod %d\n"
+                      "  y.expected.npy     the rows that are judged (columns of a product), in double; repro.c and\n"
+                      "                     launches.h say which\n"
+                      "  y.bound.npy        how far each element may be from it; inf: anything is right\n",
+                CONF_LARGE_PERIOD);
+    else
+        fprintf(file, "\nFiles:\n"
+                      "  inN.npy            operands (bf16 and quantised types as f32)\n"
+                      "  y.expected.npy     the result in exact arithmetic, in double\n"
+                      "  y.bound.npy        how far each element may be from it; inf: anything is right\n"
+                      "  y.got.npy          what the device wrote (absent when it was not run)\n");
     if (!program) return;
-    fprintf(file, "  bufferN.bin        device memory before the run: operands in place, canaries and poison "
-                  "around them\n");
+    fprintf(file, "  bufferN.bin        %s\n",
+            w->execution->large ? "one period of an operand as it is stored; repro.c fills the memory with it"
+                                : "device memory before the run: operands in place, canaries and poison around them");
     fprintf(file, opencl
                       ? "  *.cl               OpenCL C as it is compiled\n"
                       : "  *.spv              SPIR-V as the driver gets it\n"
@@ -409,10 +413,12 @@ static pco_status conf_write_all(conf_writing *w)
 {
     pco_status status = conf_text_open(&w->tables, w->err);
     if (!status) status = conf_text_open(&w->list, w->err);
-    if (!status) status = conf_write_operands(w);
-    if (!status && w->execution) status = conf_write_memory(w);
+    const bool large = w->execution && w->execution->large;
+    if (!status && large) status = conf_write_large(w);
+    if (!status && !large) status = conf_write_operands(w);
+    if (!status && w->execution && !large) status = conf_write_memory(w);
     if (!status && w->execution) status = conf_write_launches(w);
-    if (!status) status = conf_write_results(w);
+    if (!status && !large) status = conf_write_results(w);
     if (!status) status = conf_text_close(&w->tables, w->err);
     if (!status) status = conf_text_close(&w->list, w->err);
     const bool program = w->n_launches && w->n_outputs && w->n_fresh;
@@ -425,7 +431,7 @@ pco_status conf_reproducer_write(const pco_conformance_device *device, const con
                                  const char *target, pco_error *err)
 {
     conf_writing w = {.device = device, .problem = problem, .execution = execution, .text = text, .err = err};
-    if (execution && execution->memory->total > MAX_BYTES)
+    if (execution && execution->memory && execution->memory->total > MAX_BYTES)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %" PRIu64 " bytes are too much for a reproducer",
                         target, execution->memory->total);
     pco_status status = conf_folder_create(&w.folder, target, err);
@@ -448,7 +454,8 @@ static bool conf_execution_fails(const conf_execution *execution, char *found, s
     snprintf(found, size, "nothing wrong: all elements are within their bounds");
     if (execution->status) snprintf(found, size, "%s", execution->message);
     if (!execution->ran) snprintf(found, size, "not run here, only prepared");
-    if (execution->status || !execution->ran || !execution->memory->read) return execution->status != PCO_OK;
+    if (execution->large || execution->status || !execution->ran || !execution->memory->read)
+        return execution->status != PCO_OK;
     for (uint32_t i = 0; i < problem->node.n_outputs; i++) {
         conf_verdict verdict;
         uint32_t t = problem->node.outputs[i];
@@ -530,15 +537,16 @@ pco_status pco_conformance_write_reproducer(const pco_conformance_device *device
     if (!search.found)
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "tier %s has no case %08x", pco_conformance_tier_name(tier),
                         one->id);
-    if (search.one.large)
+    if (search.one.large && (flags & PCO_REPRODUCER_NO_DEVICE))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "case %08x is too large for a reproducer; its command repeats it", one->id);
+                        "case %08x is too large for a folder of values alone; its command repeats it", one->id);
     const char *op = pco_op_find(search.one.op)->name;
     snprintf(title, sizeof title, "%s, case %08x: %s", op, one->id, search.one.label);
     snprintf(repeat, sizeof repeat,
              "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64
              " --case %08x --variant %s",
-             device->id, pco_conformance_tier_name(tier), op, one->seed, one->id, one->variant);
+             device->id, pco_conformance_tier_name(tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : tier), op,
+             one->seed, one->id, one->variant);
     conf_reproducer_text text = {
         .title = title, .found = one->detail, .repeat = repeat, .variant = one->variant, .seed = one->seed};
     if (flags & PCO_REPRODUCER_NO_DEVICE)
@@ -567,6 +575,7 @@ pco_status pco_conformance_write_reproducer(const pco_conformance_device *device
     if (!status) status = conf_run_case(device, &search.one, &options, conf_outcome_keep, &outcome, err);
     if (writer.status) return pco_fail(err, writer.status, "%s", writer.err.message);
     if (writer.written) return PCO_OK;
+    if (search.one.large) return pco_fail(err, PCO_ERROR_UNSUPPORTED, "case %08x: %s", one->id, found);
     return conf_reproduce_unprepared(device, &search.one, &text, folder, err);
 }
 

@@ -109,13 +109,39 @@ pco_status conf_result_finish(conf_result_builder *builder, pco_error *err)
     return PCO_OK;
 }
 
-pco_status pco_conformance_add_round(pco_conformance_result *sum, const pco_conformance_result *round,
-                                     pco_error *err)
+/* Notes `round`, whose records are all there, in `sum`; a run that was cancelled was cut. */
+static pco_status conf_result_note_round(pco_conformance_result *sum, pco_conformance_result *round, pco_error *err)
 {
+    pco_conformance_round *grown = realloc(sum->each_round, (sum->rounds + 1) * sizeof *grown);
+    if (!grown) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for results");
+    sum->each_round = grown;
+    pco_conformance_round *noted = &grown[sum->rounds++];
+    *noted = (pco_conformance_round){
+        .seed = round->seed, .records = round->n_cases, .seconds = round->seconds};
+    memcpy(noted->count, round->count, sizeof noted->count);
+    for (uint32_t i = 0; i < round->n_cases; i++) /* records of one case stand in a row */
+        noted->cases += i == 0 || round->cases[i].id != round->cases[i - 1].id;
+    if (round->status != PCO_ERROR_CANCELLED) return PCO_OK;
+    noted->cut = 1;
+    snprintf(noted->end, sizeof noted->end, "%.63s", round->message);
+    round->status = PCO_OK;
+    round->message[0] = 0;
+    return PCO_OK;
+}
+
+pco_status pco_conformance_start_rounds(pco_conformance_result *result, pco_error *err)
+{
+    return conf_result_note_round(result, result, err);
+}
+
+pco_status pco_conformance_add_round(pco_conformance_result *sum, pco_conformance_result *round, pco_error *err)
+{
+    pco_status status = conf_result_note_round(sum, round, err);
+    if (status) return status;
     conf_result_builder builder = {.result = sum, .capacity = sum->n_cases};
     for (uint32_t i = 0; i < round->n_cases; i++) {
         if (!pco_conformance_state_is_bad(round->cases[i].state)) continue;
-        pco_status status = conf_result_add(&builder, &round->cases[i], err);
+        status = conf_result_add(&builder, &round->cases[i], err);
         if (status) return status;
     }
     for (uint32_t i = 0; i < round->n_ops; i++) {
@@ -134,7 +160,6 @@ pco_status pco_conformance_add_round(pco_conformance_result *sum, const pco_conf
         memcpy(sum->message, round->message, sizeof sum->message);
     }
     sum->seconds += round->seconds;
-    sum->rounds++;
     return PCO_OK;
 }
 
@@ -144,6 +169,7 @@ void pco_conformance_clear(pco_conformance_result *results, uint32_t count)
         for (uint32_t c = 0; c < results[i].n_cases; c++) conf_case_free(&results[i].cases[c]);
         free(results[i].ops);
         free(results[i].cases);
+        free(results[i].each_round);
         memset(&results[i], 0, sizeof results[i]);
     }
 }

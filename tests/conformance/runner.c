@@ -182,11 +182,12 @@ static int conf_run_repeats(pco_conformance_tier tier)
     return tier >= PCO_CONFORMANCE_FULL ? 100 : tier == PCO_CONFORMANCE_STANDARD ? 10 : 3;
 }
 
-/* In the short tiers only for real data: a piece often means another pipeline, and software drivers compile
- * slowly. */
-static int conf_run_rows(pco_conformance_tier tier, conf_regime regime)
+/* In the short tiers only for real data in f32: a piece often means another pipeline, and software drivers compile
+ * slowly. Which rows a piece has does not depend on how their elements are stored. */
+static int conf_run_rows(pco_conformance_tier tier, const conf_case *one)
 {
-    if (tier == PCO_CONFORMANCE_QUICK || tier == PCO_CONFORMANCE_TINY) return regime == CONF_REAL;
+    if (tier == PCO_CONFORMANCE_QUICK || tier == PCO_CONFORMANCE_TINY)
+        return one->regime == CONF_REAL && one->in[0].dtype == PCO_F32;
     return tier >= PCO_CONFORMANCE_FULL ? 8 : 3;
 }
 
@@ -208,7 +209,7 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
     if (!status && result->state != PCO_CASE_FAIL) status = conf_run_shared(run, err);
     if (!status && result->state != PCO_CASE_FAIL)
         status = conf_run_pieces(run, result->variant,
-                                 conf_run_rows(options->tier, run->problem->one->regime), err);
+                                 conf_run_rows(options->tier, run->problem->one), err);
     if (status) {
         result->state = refused                           ? PCO_CASE_UNSUPPORTED
                         : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
@@ -227,6 +228,7 @@ static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_op
     pco_conformance_case again = *result;
     pco_status status = conf_run_once(run, options, result, err);
     if (status || result->state != PCO_CASE_FAIL) return status;
+    if (run->observer && run->observer->prepare_only) return status; /* nothing was run */
     status = conf_run_once(run, options, &again, err);
     if (again.state == PCO_CASE_DEVICE_LOST || status) *result = again;
     if (again.state != PCO_CASE_PASS && again.state != PCO_CASE_MISTRUSTED) return status;
@@ -253,7 +255,8 @@ static pco_conformance_case conf_run_result(const pco_conformance_device *device
                                    .element = -1};
     snprintf(result.repeat, sizeof result.repeat,
              "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64 " --case %08x", device->id,
-             pco_conformance_tier_name(options->tier), name, options->seed, one->id);
+             pco_conformance_tier_name(options->tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : options->tier),
+             name, options->seed, one->id);
     return result;
 }
 

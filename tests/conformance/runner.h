@@ -137,6 +137,23 @@ const void *conf_run_memory_result(const conf_run_memory *memory, uint32_t regio
 
 /* ---- looking on ---- */
 
+/* What a case of runner_large.c has instead of images of its memory. */
+typedef struct conf_large_view {
+    uint32_t n_buffers; /* of operands and results, by tensor, then the workspace, if there is one */
+    struct {
+        uint64_t bytes, data; /* of the buffer; of the operand that it begins with (0: none), poison behind it */
+        uint64_t period;      /* the operand repeats the bytes of `table` */
+        const uint8_t *table;
+    } buffers[CONF_MAX_TENSORS + 1];
+    uint32_t n_rows; /* that are judged */
+    const int64_t *rows;
+    bool columns; /* of a result they are columns */
+    /* The row as a problem with the oracle's answer; release it with conf_problem_clear, also after an error. */
+    pco_status (*make_row)(const void *run, int64_t row, conf_problem *piece, pco_error *err);
+    const void *run;
+} conf_large_view;
+enum { CONF_LARGE_POISON = 0x7f, CONF_LARGE_PERIOD = 1000003 /* elements, a prime */ };
+
 /* One execution, or a program that is about to be executed. */
 typedef struct conf_execution {
     const pco_conformance_device *device;
@@ -147,6 +164,7 @@ typedef struct conf_execution {
     bool ran;          /* false: only prepared */
     pco_status status; /* of the run and the checks of memory and repeatability; the judge comes later */
     const char *message;
+    const conf_large_view *large; /* NULL, or instead of `memory` */
 } conf_execution;
 
 /* `observe` is called after each execution of the whole problem, or, with prepare_only, instead of the first; then

@@ -12,7 +12,6 @@
 #include <string.h>
 
 enum {
-    PERIOD = 1000003,
     CHUNK = 1 << 25,
     MAX_SAMPLES = 64,
     RANDOM_SAMPLES = 16,
@@ -27,17 +26,20 @@ typedef struct conf_large_run {
     const conf_case *one;
     uint64_t seed;
     conf_problem problem;                      /* tensors and node; no data */
-    uint8_t *table[PCO_MAX_INPUTS];            /* PERIOD elements, or fewer where the operand is small */
+    uint8_t *table[PCO_MAX_INPUTS];            /* one period, or fewer where the operand is small */
     pco_buffer *buffers[CONF_MAX_TENSORS + 1]; /* by tensor, the workspace last */
     uint8_t *chunk;
     int64_t samples[MAX_SAMPLES];
     uint32_t n_samples;
+    pco_program *program;          /* of the variant under way */
+    uint64_t workspace;
+    const conf_observer *observer; /* may be NULL */
 } conf_large_run;
 
 static int64_t conf_large_period(const pco_tensor *tensor)
 {
     int64_t count = oracle_count(tensor);
-    return count < PERIOD ? count : PERIOD;
+    return count < CONF_LARGE_PERIOD ? count : CONF_LARGE_PERIOD;
 }
 
 /* Elements [from, from + count) of an operand. */
@@ -107,7 +109,7 @@ static pco_status conf_large_write(conf_large_run *run, uint32_t tensor, uint32_
     uint64_t step = oracle_block_bytes(desc->dtype), whole = desc->bytes + TAIL;
     for (uint64_t at = 0; at < whole; at += CHUNK) {
         uint64_t bytes = whole - at < CHUNK ? whole - at : CHUNK, data = 0;
-        memset(run->chunk, 0x7f, bytes);
+        memset(run->chunk, CONF_LARGE_POISON, bytes);
         if (input != PCO_NONE && at < desc->bytes) {
             data = desc->bytes - at < bytes ? desc->bytes - at : bytes;
             conf_large_fetch(run, input, (int64_t)(at / step), (int64_t)(data / step), run->chunk);
@@ -276,7 +278,7 @@ static pco_status conf_large_check_tails(const conf_large_run *run, pco_error *e
                                                               tensor->bytes, tail, TAIL, err);
         if (status) return pco_fail_prefix(err, status, "reading a buffer");
         for (int i = 4; i < TAIL; i++)
-            if (tail[i] != 0x7f)
+            if (tail[i] != CONF_LARGE_POISON)
                 return pco_fail(err, PCO_ERROR_INTERNAL, "write out of place: %d bytes behind '%s'", i,
                                 tensor->name);
     }
@@ -292,7 +294,6 @@ static pco_status conf_large_execute(conf_large_run *run, conf_run_state *state,
     pco_place places[CONF_MAX_TENSORS + 1];
     uint32_t n = run->problem.n_tensors;
     uint64_t ticket = 0;
-    pco_program *program = NULL;
     pco_status status = conf_run_propose(state, err);
     if (status) return status;
     for (uint32_t t = 0; t < n; t++)
@@ -300,6 +301,7 @@ static pco_status conf_large_execute(conf_large_run *run, conf_run_state *state,
     places[n] = (pco_place){PCO_NONE, 0, 0, 0};
     if (state->node_proposal.workspace) {
         places[n] = (pco_place){n, 0, 0, (state->node_proposal.workspace + 3) / 4 * 4};
+        run->workspace = places[n].bytes;
         status = plugin->buffer->create(device, places[n].bytes, PCO_USAGE_DEVICE, &run->buffers[n], err);
         if (status) return pco_fail_prefix(err, PCO_ERROR_UNSUPPORTED, "size: workspace");
     }
@@ -308,13 +310,52 @@ static pco_status conf_large_execute(conf_large_run *run, conf_run_state *state,
                      .buffers = run->buffers,
                      .tensors = places,
                      .workspaces = &places[n]};
-    status = plugin->program->prepare(device, &state->part, &state->proposal, &plan, &program, err);
+    status = plugin->program->prepare(device, &state->part, &state->proposal, &plan, &run->program, err);
+    if (!status && run->observer && run->observer->prepare_only)
+        return pco_fail(err, PCO_ERROR_CANCELLED, "not run");
     if (!status)
-        status = plugin->queue->submit(device, program, 0, plugin->program->segments(program), &ticket, err);
+        status = plugin->queue->submit(device, run->program, 0, plugin->program->segments(run->program), &ticket, err);
     if (!status) status = plugin->queue->wait(device, ticket, WAIT_NANOSECONDS, err);
-    if (program) plugin->program->destroy(device, program);
-    if (run->buffers[n]) plugin->buffer->destroy(device, run->buffers[n]), run->buffers[n] = NULL;
     return status;
+}
+
+static void conf_large_finish(conf_large_run *run)
+{
+    const pco_plugin *plugin = run->device->plugin;
+    const uint32_t n = run->problem.n_tensors;
+    if (run->program) plugin->program->destroy(run->device->device, run->program);
+    if (run->buffers[n]) plugin->buffer->destroy(run->device->device, run->buffers[n]);
+    run->program = NULL, run->buffers[n] = NULL, run->workspace = 0;
+}
+
+static pco_status conf_large_make_row(const void *run, int64_t row, conf_problem *piece, pco_error *err)
+{
+    return conf_large_row(run, row, piece, err);
+}
+
+/* For whoever looks on, while the program is there. */
+static void conf_large_show(const conf_large_run *run, const char *variant, pco_status status, const char *message)
+{
+    const bool prepare_only = run->observer && run->observer->prepare_only;
+    conf_large_view view = {.n_buffers = run->problem.n_tensors,
+                            .n_rows = run->n_samples,
+                            .rows = run->samples,
+                            .columns = run->one->op == PCO_OP_MATMUL,
+                            .make_row = conf_large_make_row,
+                            .run = run};
+    if (!run->observer || !run->program) return;
+    for (uint32_t t = 0; t < view.n_buffers; t++)
+        view.buffers[t].bytes = (run->problem.tensors[t].bytes + TAIL + 3) / 4 * 4;
+    for (uint32_t i = 0; i < run->one->n_inputs; i++) {
+        const pco_tensor *tensor = &run->problem.tensors[run->problem.node.inputs[i]];
+        view.buffers[i].data = tensor->bytes;
+        view.buffers[i].period = (uint64_t)conf_large_period(tensor) * oracle_block_bytes(tensor->dtype);
+        view.buffers[i].table = run->table[i];
+    }
+    if (run->workspace) view.buffers[view.n_buffers++].bytes = run->workspace;
+    const conf_execution execution = {
+        run->device, &run->problem, NULL, run->program, variant, !prepare_only, status, message, &view};
+    run->observer->observe(run->observer->user, &execution);
 }
 
 static pco_status conf_large_variant(conf_large_run *run, conf_run_state *state, pco_conformance_case *result,
@@ -325,6 +366,12 @@ static pco_status conf_large_variant(conf_large_run *run, conf_run_state *state,
     for (uint32_t i = 0; i < run->n_samples && !status; i++)
         status = conf_large_judge_row(run, run->samples[i], result, err);
     if (!status) status = conf_large_check_tails(run, err);
+    if (status == PCO_ERROR_CANCELLED)
+        conf_large_show(run, result->variant, PCO_OK, "");
+    else
+        conf_large_show(run, result->variant, result->wrong ? PCO_ERROR_INTERNAL : status,
+                        result->wrong ? result->detail : status ? err->message : "");
+    conf_large_finish(run);
     result->state = result->wrong ? PCO_CASE_FAIL : PCO_CASE_PASS;
     if (status) {
         bool unsupported = status == PCO_ERROR_UNSUPPORTED;
@@ -362,7 +409,8 @@ pco_status conf_run_large(const pco_conformance_device *device, const conf_case 
                           const pco_conformance_options *options, const pco_conformance_case *blank,
                           conf_report_fn report, void *user, pco_error *err)
 {
-    conf_large_run run = {.device = device, .one = one, .seed = options->seed};
+    conf_large_run run = {
+        .device = device, .one = one, .seed = options->seed, .observer = options->observer};
     pco_status status = conf_large_describe(&run, err);
     if (!status) status = conf_large_check_room(&run, err);
     if (!status) {

@@ -173,7 +173,8 @@ static void conf_run_show(const conf_run_state *run, const conf_run_memory *memo
                           bool ran, pco_status status, const pco_error *err)
 {
     const conf_execution execution = {run->device,  run->problem, memory, program,
-                                      run->variant, ran,          status, status ? err->message : ""};
+                                      run->variant, ran,          status, status ? err->message : "",
+                                      NULL};
     if (run->observer) run->observer->observe(run->observer->user, &execution);
 }
 

@@ -58,16 +58,11 @@ static bool conf_suite_count_one(void *user, const conf_case *one)
     return true;
 }
 
-static uint32_t conf_suite_count_on(const pco_conformance_options *options, const pco_device_info *info)
+uint32_t pco_conformance_count(const pco_conformance_options *options, const pco_device_info *info)
 {
     conf_suite_count count = {.case_id = options->case_id};
     conf_cases_visit_on(info, options->tier, options->ops, conf_suite_count_one, &count);
     return count.count;
-}
-
-uint32_t pco_conformance_count(const pco_conformance_options *options)
-{
-    return conf_suite_count_on(options, NULL);
 }
 
 /* ---- running ---- */
@@ -110,7 +105,7 @@ static pco_status conf_suite_device(const pco_conformance_options *options,
                                     pco_error *err)
 {
     conf_suite_run run = {.options = options, .device = device, .err = err};
-    run.total = conf_suite_count_on(options, device->info);
+    run.total = pco_conformance_count(options, device->info);
     pco_status status = conf_result_start(&run.builder, options, device->id, result, err);
     if (status) return status;
     double start = conf_now();
@@ -138,17 +133,26 @@ pco_status pco_conformance_run(const pco_conformance_options *options, const pco
     return PCO_OK;
 }
 
+pco_status pco_conformance_open(const pco_plugin *plugin, pco_backend *backend, uint32_t index, pco_device **device,
+                                pco_error *err)
+{
+    *device = NULL;
+    pco_status status = plugin->open(backend, index, device, err);
+    if (!status && !*device)
+        status = pco_fail(err, PCO_ERROR_INTERNAL, "the plugin says that it opened the device, and gave none");
+    if (status) *device = NULL;
+    return status;
+}
+
 pco_conformance_verdict pco_conformance_judge(const pco_conformance_result *results, uint32_t count)
 {
-    uint32_t judged = 0, bad = 0;
+    uint32_t bad = 0, empty = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t here = results[i].count[PCO_CASE_PASS], wrong = 0;
+        uint32_t wrong = results[i].status != PCO_OK;
         for (int state = 0; state < PCO_CASE_STATES; state++)
             if (pco_conformance_state_is_bad((pco_conformance_state)state)) wrong += results[i].count[state];
-        bad += wrong + (results[i].status != PCO_OK);
-        if (here == 0 && wrong == 0) return bad ? PCO_VERDICT_FAIL : PCO_VERDICT_NOTHING_TESTED;
-        judged += here;
+        bad += wrong;
+        empty += !wrong && results[i].count[PCO_CASE_PASS] == 0;
     }
-    if (bad) return PCO_VERDICT_FAIL;
-    return judged ? PCO_VERDICT_PASS : PCO_VERDICT_NOTHING_TESTED;
+    return bad ? PCO_VERDICT_FAIL : empty || !count ? PCO_VERDICT_NOTHING_TESTED : PCO_VERDICT_PASS;
 }

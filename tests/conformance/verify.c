@@ -69,6 +69,7 @@ static int conf_verify_order(const void *left, const void *right)
     const pco_conformance_case *a = *(const pco_conformance_case *const *)left,
                                *b = *(const pco_conformance_case *const *)right;
     if (a->id != b->id) return a->id < b->id ? -1 : 1;
+    if (a->seed != b->seed) return a->seed < b->seed ? -1 : 1;
     return strcmp(a->variant, b->variant);
 }
 
@@ -96,21 +97,58 @@ static bool conf_verify_case(void *user, const conf_case *one)
         else
             high = middle;
     }
-    uint32_t begin = low;
+    uint32_t begin = low, first = 0; /* records of the first round */
     for (; low < result->n_cases && list->sorted[low]->id == one->id; low++) {
         list->known++;
+        first += list->sorted[low]->seed == result->seed;
         if (strcmp(list->sorted[low]->label, one->label) != 0 || list->sorted[low]->op != one->op)
             conf_verify_add(list->verify, PCO_FINDING_ALTERED,
                             "device %s: %s #%08" PRIx32 " is called '%.150s'", result->device_id, one->label,
                             one->id, list->sorted[low]->label);
         if (low > begin && strcmp(list->sorted[low]->variant, list->sorted[low - 1]->variant) == 0 &&
+            list->sorted[low]->seed == list->sorted[low - 1]->seed &&
             list->sorted[low]->width == list->sorted[low - 1]->width)
             conf_verify_add(list->verify, PCO_FINDING_ALTERED, "device %s: #%08" PRIx32 ", variant %s, twice",
                             result->device_id, one->id, list->sorted[low]->variant);
     }
-    if (low == begin && list->missing++ == 0)
+    if (!first && list->missing++ == 0)
         snprintf(list->first, sizeof list->first, "#%08" PRIx32 " %.180s", one->id, one->label);
     return true;
+}
+
+static uint32_t conf_verify_bad(const uint32_t *count)
+{
+    uint32_t bad = 0;
+    for (int state = 0; state < PCO_CASE_STATES; state++)
+        if (pco_conformance_state_is_bad((pco_conformance_state)state)) bad += count[state];
+    return bad;
+}
+
+/* Every round of a soak must have all `cases`, but for the last, which its time limit may have cut. Of the first all
+ * records are there, of the later ones the bad. */
+static void conf_verify_rounds(conf_verify *verify, const pco_conformance_report *report, uint32_t device,
+                               uint32_t cases)
+{
+    const pco_conformance_result *result = &report->results[device];
+    for (uint32_t k = 0; k < result->rounds; k++) {
+        const pco_conformance_round *round = &result->each_round[k];
+        uint32_t records = 0, shown = k == 0 ? round->records : conf_verify_bad(round->count);
+        for (uint32_t i = 0; i < result->n_cases; i++) records += result->cases[i].seed == round->seed;
+        if (round->seed != result->seed + k || records != shown)
+            conf_verify_add(verify, PCO_FINDING_ALTERED,
+                            "device %s: rounds[%" PRIu32 "] (seed %" PRIu64 ") does not fit the records: %" PRIu32
+                            " are there, %" PRIu32 " should be",
+                            result->device_id, k, round->seed, records, shown);
+        if (report->options.variant || round->cases == cases) continue;
+        if (round->cut && k > 0 && k + 1 == result->rounds) continue;
+        conf_verify_add(verify, PCO_FINDING_INCOMPLETE,
+                        "device %s: round %" PRIu32 " of %" PRIu32 " (seed %" PRIu64 ") has %" PRIu32 " of %" PRIu32
+                        " cases%s%s; a soak needs one whole round, and only its last may be cut",
+                        result->device_id, k + 1, result->rounds, round->seed, round->cases, cases,
+                        round->cut ? ": " : "", round->end);
+    }
+    if (report->options.tier == PCO_CONFORMANCE_SOAK && !result->rounds && !result->not_opened)
+        conf_verify_add(verify, PCO_FINDING_INCOMPLETE, "device %s: a soak without rounds", result->device_id);
 }
 
 static void conf_verify_complete(conf_verify *verify, const pco_conformance_report *report, uint32_t device)
@@ -124,10 +162,11 @@ static void conf_verify_complete(conf_verify *verify, const pco_conformance_repo
     }
     for (uint32_t i = 0; i < result->n_cases; i++) list.sorted[i] = &result->cases[i];
     qsort(list.sorted, result->n_cases, sizeof *list.sorted, conf_verify_order);
-    conf_cases_visit_on(report->devices[device].info, report->options.tier, report->options.ops, conf_verify_case, &list);
+    conf_cases_visit_on(report->devices[device].info, report->options.tier, report->options.ops, conf_verify_case,
+                        &list);
     verify->findings->cases += list.cases;
-    /* a run of some variants only has nothing to say of cases without them */
-    if (list.missing && !report->options.variant)
+    /* a run of some variants only has nothing to say of cases without them; without the device, of none */
+    if (list.missing && !report->options.variant && !result->not_opened)
         conf_verify_add(verify, PCO_FINDING_INCOMPLETE,
                         "device %s: %" PRIu32 " of %" PRIu32 " cases have no record; the first: %s",
                         result->device_id, list.missing, list.cases, list.first);
@@ -135,6 +174,7 @@ static void conf_verify_complete(conf_verify *verify, const pco_conformance_repo
         conf_verify_add(verify, PCO_FINDING_ALTERED,
                         "device %s: %" PRIu32 " records are of cases that were not selected",
                         result->device_id, result->n_cases - list.known);
+    conf_verify_rounds(verify, report, device, list.cases);
     free(list.sorted);
 }
 
@@ -168,7 +208,12 @@ static void conf_verify_row(conf_verify *verify, const pco_conformance_result *r
         count[one->state]++;
         if (pco_conformance_state_is_judged(one->state) && one->ratio > most) most = one->ratio;
     }
-    if (memcmp(count, row->count, sizeof count) != 0 || (most != row->max_ratio && result->status == PCO_OK))
+    bool fits = true;
+    for (int state = 0; state < PCO_CASE_STATES; state++) { /* what was not bad in later rounds is only counted */
+        bool counted = result->rounds && !pco_conformance_state_is_bad((pco_conformance_state)state);
+        fits &= count[state] == row->count[state] || (counted && count[state] < row->count[state]);
+    }
+    if (!fits || (result->rounds ? most > row->max_ratio : most != row->max_ratio && result->status == PCO_OK))
         conf_verify_add(verify, PCO_FINDING_ALTERED,
                         "device %s: ops[%" PRIu32 "] (%s) does not follow from its "
                         "records",
@@ -185,22 +230,26 @@ static void conf_verify_result(conf_verify *verify, const pco_conformance_report
     }
     verify->findings->records += result->n_cases;
     for (uint32_t i = 0; i < result->n_ops; i++) conf_verify_row(verify, result, i);
-    if (memcmp(count, result->count, sizeof count) != 0)
+    uint32_t all[PCO_CASE_STATES] = {0}; /* a soak's: of all rounds */
+    for (uint32_t k = 0; k < result->rounds; k++)
+        for (int state = 0; state < PCO_CASE_STATES; state++) all[state] += result->each_round[k].count[state];
+    if (memcmp(result->rounds ? all : count, result->count, sizeof count) != 0)
         conf_verify_add(verify, PCO_FINDING_ALTERED, "device %s: its counts do not follow from its records",
                         result->device_id);
     if (result->tier != report->options.tier || result->seed != report->options.seed)
         conf_verify_add(verify, PCO_FINDING_ALTERED, "device %s: its tier or seed is not that of the run",
                         result->device_id);
-    if (result->status)
+    if (result->status && !result->not_opened)
         conf_verify_add(verify, PCO_FINDING_INCOMPLETE, "device %s: the run was stopped: %s",
                         result->device_id, result->message);
     pco_conformance_result counted = *result; /* by its records, whatever its counts say */
     memcpy(counted.count, count, sizeof count);
     pco_conformance_verdict verdict = pco_conformance_judge(&counted, 1);
-    uint32_t bad = 0;
-    for (int state = 0; state < PCO_CASE_STATES; state++)
-        if (pco_conformance_state_is_bad((pco_conformance_state)state)) bad += count[state];
-    if (verdict == PCO_VERDICT_NOTHING_TESTED)
+    uint32_t bad = conf_verify_bad(count);
+    if (result->not_opened)
+        conf_verify_add(verify, PCO_FINDING_VERDICT, "device %s was not tested: %s", result->device_id,
+                        result->message);
+    else if (verdict == PCO_VERDICT_NOTHING_TESTED)
         conf_verify_add(verify, PCO_FINDING_VERDICT, "device %s: nothing was tested", result->device_id);
     else if (verdict != PCO_VERDICT_PASS)
         conf_verify_add(verify, PCO_FINDING_VERDICT, "device %s: %" PRIu32 " of %" PRIu32 " records are bad",

@@ -4,7 +4,9 @@
  * known question and "ready" after the first of them, "case" and "begin" before each case and variant, a
  * record after each variant, "done" after each case, and "asked" with what the device knows after the group.
  * `from` units of the first case are left out, and variants in "not" are not run but have the state that is
- * named there. */
+ * named there. A bisection asks {"problem": FILE} instead, one problem with its operands, in the variant that the
+ * plugin chooses, and gets a record and "done"; with "folder", "written" tells whether a reproducer was. */
+#include "bisect_internal.h"
 #include "cases.h"
 #include "isolate.h"
 #include "result.h"
@@ -154,11 +156,62 @@ static bool worker_visit(void *user, const conf_case *one)
     return !worker->status && --worker->left > 0;
 }
 
+/* ---- a problem of a bisection ---- */
+
+static pco_status worker_reproducer(const cJSON *command, conf_reproducer_text *text, conf_reproducer *writer,
+                                    conf_observer *observer, pco_error *err)
+{
+    static const char LABEL[] = "a command";
+    int prepare = 0;
+    *writer = (conf_reproducer){.text = text, .always = true};
+    *observer = (conf_observer){.observe = conf_reproducer_observe, .user = writer};
+    pco_status status = pco_json_string(command, LABEL, "folder", &writer->target, err);
+    if (!status) status = pco_json_string(command, LABEL, "title", &text->title, err);
+    if (!status) status = pco_json_string(command, LABEL, "found", &text->found, err);
+    if (!status) status = pco_json_string(command, LABEL, "again", &text->repeat, err);
+    if (!status) status = pco_json_string(command, LABEL, "variant", &text->variant, err);
+    if (!status) status = pco_json_bool_or(command, LABEL, "prepare", 0, &prepare, err);
+    observer->prepare_only = prepare != 0;
+    return status;
+}
+
+static pco_status worker_problem(conf_worker *worker, const cJSON *command)
+{
+    const char *path;
+    pco_map map = {0};
+    conf_case one;
+    const void *data[PCO_MAX_INPUTS] = {NULL};
+    conf_problem problem = {0};
+    conf_reproducer_text text = {0};
+    conf_reproducer writer = {0};
+    conf_observer observer = {0};
+    pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK};
+    pco_status status = pco_json_string(command, "a command", "problem", &path, &worker->err);
+    if (!status && cJSON_HasObjectItem(command, "folder")) {
+        status = worker_reproducer(command, &text, &writer, &observer, &worker->err);
+        options.observer = &observer;
+    }
+    if (!status) status = conf_problem_load(path, &map, &one, data, &worker->err);
+    if (!status)
+        status = conf_problem_make_from(&problem, &one, data, &worker->device->info->contract, &worker->err);
+    problem.own_choice = true;
+    worker->began = conf_now();
+    if (!status)
+        status = conf_run_problem(worker->device, &problem, &options, worker_case_ends, worker, &worker->err);
+    if (writer.status) status = pco_fail(&worker->err, writer.status, "%s", writer.err.message);
+    if (writer.written) worker_number(worker, "written", writer.written);
+    if (!status) worker_text(worker, "done", "case", "");
+    conf_problem_clear(&problem);
+    pco_map_close(&map);
+    return status;
+}
+
 static pco_status worker_command(conf_worker *worker, const cJSON *command)
 {
     static const char LABEL[] = "a command";
     const char *op;
     int64_t from;
+    if (cJSON_HasObjectItem(command, "problem")) return worker_problem(worker, command);
     if (cJSON_HasObjectItem(command, "questions")) {
         pco_status wrong = pco_json_int(command, LABEL, "questions", 0, UINT32_MAX, &from, &worker->err);
         worker->questions = (uint32_t)from;

@@ -219,11 +219,74 @@ static void test_api(void **state)
     unlink(path);
 }
 
+enum { ATTENDED = 23 };
+
+typedef struct llama_maps {
+    int count, stop_at; /* attentions received; the one that stops */
+    float weights[TINY_LAYERS][TINY_HEADS * ATTENDED * ATTENDED];
+} llama_maps;
+
+static int llama_keep(void *user, const pco_attention_map *map)
+{
+    llama_maps *maps = user;
+    assert_int_equal(map->kind, PCO_ATTENTION_DECODER);
+    assert_int_equal(map->layer, maps->count);
+    assert_int_equal(map->heads, TINY_HEADS);
+    assert_int_equal(map->queries, ATTENDED);
+    assert_int_equal(map->keys, ATTENDED);
+    memcpy(maps->weights[maps->count++], map->weights, sizeof maps->weights[0]);
+    return maps->count == maps->stop_at;
+}
+
+/* Attention weights against the reference, and what is refused. */
+static void test_attention(void **state)
+{
+    const tiny_llama model = {.dtype = PCO_F32, .rope_factors = 1};
+    static double want[TINY_LAYERS][TINY_HEADS * ATTENDED * ATTENDED];
+    static llama_maps maps;
+    int32_t ids[TINY_CONTEXT + 1];
+    char path[64];
+    pco_context *context;
+    pco_model *opened;
+    (void)state;
+    for (int i = 0; i <= TINY_CONTEXT; i++) ids[i] = i * 7 % TINY_VOCAB;
+    llama_path(path);
+    assert_true(tiny_llama_write(&model, path));
+    check_ok(pco_context_create(NULL, &context, &err));
+    check_ok(pco_model_open(context, path, NULL, &opened, &err));
+    pco_model_info before, after;
+    pco_model_describe(opened, &before);
+    check_ok(pco_model_attention(opened, NULL, 0, ids, ATTENDED, llama_keep, &maps, &err));
+    assert_int_equal(maps.count, TINY_LAYERS);
+    tiny_llama_attention(&model, ids, ATTENDED, want[0]);
+    for (int l = 0; l < TINY_LAYERS; l++)
+        assert_true(models_error(maps.weights[l], want[l], TINY_HEADS * ATTENDED * ATTENDED, ATTENDED,
+                                 llama_tolerance) <= 1);
+    maps = (llama_maps){.stop_at = 1};
+    check_ok(pco_model_attention(opened, NULL, 0, ids, ATTENDED, llama_keep, &maps, &err));
+    assert_int_equal(maps.count, 1);
+    check_fails(pco_model_attention(opened, ids, 1, ids, 1, llama_keep, &maps, &err), PCO_ERROR_INVALID,
+                "no source");
+    check_fails(pco_model_attention(opened, NULL, 0, NULL, 0, llama_keep, &maps, &err), PCO_ERROR_INVALID,
+                "without tokens");
+    check_fails(pco_model_attention(opened, NULL, 0, ids, TINY_CONTEXT + 1, llama_keep, &maps, &err),
+                PCO_ERROR_INVALID, "context of 300");
+    ids[2] = TINY_VOCAB;
+    check_fails(pco_model_attention(opened, NULL, 0, ids, 3, llama_keep, &maps, &err), PCO_ERROR_INVALID,
+                "token 2 of the text is 48");
+    pco_model_describe(opened, &after); /* its program is gone, and it shared the weights */
+    assert_true(after.device_bytes <= before.device_bytes + 4096);
+    pco_model_close(opened);
+    pco_context_destroy(context);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),  cmocka_unit_test(test_paths),   cmocka_unit_test(test_warm),
-        cmocka_unit_test(test_limits), cmocka_unit_test(test_refused), cmocka_unit_test(test_api),
+        cmocka_unit_test(test_forms),     cmocka_unit_test(test_paths),   cmocka_unit_test(test_warm),
+        cmocka_unit_test(test_limits),    cmocka_unit_test(test_refused), cmocka_unit_test(test_api),
+        cmocka_unit_test(test_attention),
     };
     return cmocka_run_group_tests_name("llama", tests, NULL, NULL);
 }

@@ -243,9 +243,10 @@ static void tiny_rope(const tiny_llama *model, const tiny_tensors *all, double *
         }
 }
 
-/* One query row over keys and values 0 .. position, [position][groups][head]. */
+/* One query row over keys and values 0 .. position, [position][groups][head]. Head h's weights go to
+ * weights[h * stride], unless it is NULL. */
 static void tiny_attend(const double *query, const double *keys, const double *values, int position,
-                        double *out)
+                        double *out, double *weights, int stride)
 {
     enum { ROW = TINY_GROUPS * TINY_HEAD };
     double scores[TINY_CONTEXT];
@@ -260,6 +261,7 @@ static void tiny_attend(const double *query, const double *keys, const double *v
             largest = fmax(largest, scores[j]);
         }
         for (int j = 0; j <= position; j++) sum += scores[j] = exp(scores[j] - largest);
+        for (int j = 0; weights && j <= position; j++) weights[h * stride + j] = scores[j] / sum;
         for (int d = 0; d < TINY_HEAD; d++) {
             out[h * TINY_HEAD + d] = 0;
             for (int j = 0; j <= position; j++)
@@ -279,7 +281,8 @@ static void tiny_ffn(const tiny_tensors *all, int layer, double *x)
     for (int i = 0; i < TINY_WIDTH; i++) x[i] += down[i];
 }
 
-void tiny_llama_logits(const tiny_llama *model, const int32_t *ids, int count, double *logits)
+/* Either result may be NULL. */
+static void tiny_run(const tiny_llama *model, const int32_t *ids, int count, double *logits, double *weights)
 {
     enum { ROW = TINY_GROUPS * TINY_HEAD };
     tiny_tensors all;
@@ -298,15 +301,27 @@ void tiny_llama_logits(const tiny_llama *model, const int32_t *ids, int count, d
             tiny_linear(tiny_layer(&all, l, "attn_v"), normed, v + t * ROW);
             tiny_rope(model, &all, query, TINY_HEADS, t);
             tiny_rope(model, &all, k + t * ROW, TINY_GROUPS, t);
-            tiny_attend(query, k, v, t, mixed);
+            double *row = weights ? weights + (l * TINY_HEADS * count + t) * count : NULL;
+            tiny_attend(query, k, v, t, mixed, row, count * count);
             tiny_linear(tiny_layer(&all, l, "attn_output"), mixed, out);
             for (int i = 0; i < TINY_WIDTH; i++) x[i] += out[i];
             tiny_ffn(&all, l, x);
         }
         tiny_norm(tiny_find(&all, "output_norm.weight"), x, normed);
-        tiny_linear(head ? head : table, normed, logits + (size_t)t * TINY_VOCAB);
+        if (logits) tiny_linear(head ? head : table, normed, logits + (size_t)t * TINY_VOCAB);
     }
     free(keys);
     free(values);
     tiny_release(&all);
+}
+
+void tiny_llama_logits(const tiny_llama *model, const int32_t *ids, int count, double *logits)
+{
+    tiny_run(model, ids, count, logits, NULL);
+}
+
+void tiny_llama_attention(const tiny_llama *model, const int32_t *ids, int count, double *weights)
+{
+    memset(weights, 0, sizeof *weights * TINY_LAYERS * TINY_HEADS * (size_t)count * (size_t)count);
+    tiny_run(model, ids, count, NULL, weights);
 }

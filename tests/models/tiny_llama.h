@@ -35,4 +35,7 @@ int tiny_llama_write(const tiny_llama *model, const char *path);
 /* logits [count][TINY_VOCAB] for ids[count]. */
 void tiny_llama_logits(const tiny_llama *model, const int32_t *ids, int count, double *logits);
 
+/* Attention weights [TINY_LAYERS][TINY_HEADS][count][count]. */
+void tiny_llama_attention(const tiny_llama *model, const int32_t *ids, int count, double *weights);
+
 #endif

@@ -140,7 +140,7 @@ static void test_queue(void **state)
     pco_error err;
     const pco_conformance_options options = {.tier = PCO_CONFORMANCE_STANDARD, .ops = "add,sub,mul"};
     assert_int_equal(conf_list_make(&list, &options, NULL, &err), PCO_OK);
-    assert_int_equal(list.count, pco_conformance_count(&options));
+    assert_int_equal(list.count, pco_conformance_count(&options, NULL));
     for (uint32_t i = 0; i < list.count; i++) assert_int_equal(conf_list_find(&list, list.items[i].id), i);
     assert_int_equal(conf_list_find(&list, 1), PCO_NONE);
     list.items[0].done = list.items[5].done = true;
@@ -385,7 +385,19 @@ static void test_rounds(void **state)
         }
         assert_int_equal(conf_result_finish(&builder, &err), PCO_OK);
     }
+    rounds[1].status = PCO_ERROR_CANCELLED;
+    snprintf(rounds[1].message, sizeof rounds[1].message, "its time is up");
+    assert_int_equal(pco_conformance_start_rounds(&rounds[0], &err), PCO_OK);
     assert_int_equal(pco_conformance_add_round(&rounds[0], &rounds[1], &err), PCO_OK);
+    assert_int_equal(rounds[0].rounds, 2);
+    assert_int_equal(rounds[0].status, PCO_OK);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_true(rounds[0].each_round[r].seed == r);
+        assert_int_equal(rounds[0].each_round[r].cases, 5);
+        assert_int_equal(rounds[0].each_round[r].count[PCO_CASE_FLAKY], 1);
+        assert_int_equal(rounds[0].each_round[r].cut, (int)r);
+    }
+    assert_string_equal(rounds[0].each_round[1].end, "its time is up");
     assert_int_equal(rounds[0].n_cases, 6);
     assert_int_equal(rounds[0].count[PCO_CASE_PASS], 8);
     assert_int_equal(rounds[0].count[PCO_CASE_FLAKY], 2);

@@ -143,11 +143,11 @@ static void test_cases(void **state)
     static uint8_t seen[1 << 21];
     pco_conformance_options quick = {.tier = PCO_CONFORMANCE_QUICK}, none = {.ops = "no_such_op"};
     pco_conformance_options two = {.ops = "add,matm*"}, add = {.ops = "add"}, matmul = {.ops = "matmul"};
-    uint32_t count = pco_conformance_count(&quick);
-    assert_in_range(count, 700, 2500);
-    assert_int_equal(pco_conformance_count(&none), 0);
-    assert_int_equal(pco_conformance_count(&two),
-                     pco_conformance_count(&add) + pco_conformance_count(&matmul));
+    uint32_t count = pco_conformance_count(&quick, NULL);
+    assert_true(count >= 700 && count <= 2500);
+    assert_int_equal(pco_conformance_count(&none, NULL), 0);
+    assert_int_equal(pco_conformance_count(&two, NULL),
+                     pco_conformance_count(&add, NULL) + pco_conformance_count(&matmul, NULL));
     conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, label_is_unique, seen);
 }
 

@@ -40,7 +40,7 @@ PCO_EXPORT void pco_free(void *memory);
 /* ---- context ---------------------------------------------------------------------------------------- */
 
 typedef struct pco_context_params {
-    const char *backend; /* as PORTICO_BACKEND, "BACKEND[:WHICH][,...]"; NULL: what the environment says */
+    const char *backend; /* as PORTICO_BACKEND, "BACKEND[:WHICH][+...][,...]"; NULL: what the environment says */
     uint32_t log_level;  /* 0: what PORTICO_LOG says; otherwise 1 + a pco_log_level */
     /* Receives log lines, without a newline, from any thread; NULL: they go to standard error. */
     void (*log)(void *user, pco_log_level level, const char *line);
@@ -58,7 +58,7 @@ PCO_EXPORT void pco_context_destroy(pco_context *context);
 
 typedef struct pco_device_description {
     char id[96];        /* what `device` and PORTICO_BACKEND call it: "vulkan:0" */
-    uint32_t preferred; /* 1: the one that is used when none is named */
+    uint32_t preferred; /* 1: it is used when none is named */
     pco_device_info info;
 } pco_device_description;
 
@@ -188,6 +188,35 @@ PCO_EXPORT pco_status pco_model_logits(pco_model *model, const int32_t *ids, siz
  * and a target that is not empty is INVALID. Errors: UNSUPPORTED for a decoder-only model; as in generate. */
 PCO_EXPORT pco_status pco_model_score(pco_model *model, const char *source, const char *target,
                                       double **log_probs, size_t *count, pco_error *err) PCO_NODISCARD;
+
+/* ---- attention -------------------------------------------------------------------------------------- */
+
+typedef enum pco_attention_kind {
+    PCO_ATTENTION_ENCODER = 0, /* the source sees itself */
+    PCO_ATTENTION_DECODER = 1, /* the text sees what it has so far */
+    PCO_ATTENTION_CROSS = 2,   /* the target sees the source */
+} pco_attention_kind;
+
+/* Softmax weights of one attention: weights [heads][queries][keys], valid until the callback returns. A row
+ * sums to 1 within rounding; what a token does not see has 0. */
+typedef struct pco_attention_map {
+    pco_attention_kind kind;
+    int64_t layer, heads, queries, keys;
+    const float *weights;
+} pco_attention_map;
+
+/* Receives the attentions in the order of the layers, the encoder's first. Returning non-zero ends the call,
+ * which is not an error. */
+typedef int (*pco_attention_fn)(void *user, const pco_attention_map *map);
+
+/* The attention weights of a text, computed in one run of its own. Decoder-only: target[target_count] is the
+ * text, BOS included where there is one, and there is no source. Encoder-decoder: the decoder reads its start
+ * token and then target[target_count], so that its attentions have target_count + 1 queries; the target may
+ * be empty. Errors: INVALID for ids outside the vocabulary, a text longer than the context, a source that is
+ * missing or not wanted; OUT_OF_DEVICE_MEMORY and what the device returned. */
+PCO_EXPORT pco_status pco_model_attention(pco_model *model, const int32_t *source, size_t source_count,
+                                          const int32_t *target, size_t target_count,
+                                          pco_attention_fn receive, void *user, pco_error *err) PCO_NODISCARD;
 
 #ifdef __cplusplus
 }

@@ -27,12 +27,16 @@ typedef enum trouble_kind {
     TROUBLE_CLOSE,  /* crashes when it is closed */
     TROUBLE_UNABLE, /* supports nothing */
     TROUBLE_NOISE,  /* prints a lot, on stdout too */
+    TROUBLE_EMPTY,  /* says that it was opened, and gives no device */
+    TROUBLE_UNREADY, /* crashes when a large product is prepared */
+    TROUBLE_TELLS,  /* prints a word for each program that it prepares */
     TROUBLE_KINDS,
 } trouble_kind;
 
 static const char *const NAMES[TROUBLE_KINDS] = {"sound", "crash",  "always", "hang",   "lost",
                                                  "reset", "stop",   "memory", "flaky",  "wrong",
-                                                 "open",  "refuse", "close",  "unable", "noise"};
+                                                 "open",  "refuse", "close",  "unable", "noise",
+                                                 "empty", "unready", "tells"};
 enum { TROUBLE_LARGE = 300 }; /* elements beyond which it begins */
 
 struct pco_backend {
@@ -119,6 +123,7 @@ static pco_status trouble_open(pco_backend *backend, uint32_t index, pco_device 
 {
     if (index == TROUBLE_OPEN) trouble_crash();
     if (index == TROUBLE_REFUSE) return trouble_fail(err, PCO_ERROR_INTERNAL, "the firmware is missing");
+    if (index == TROUBLE_EMPTY) return PCO_OK;
     *device = backend->host->allocate(backend->host->user, sizeof **device, sizeof(void *));
     **device = (pco_device){.host = backend->host, .kind = (trouble_kind)index};
     return PCO_OK;
@@ -240,6 +245,7 @@ static pco_status trouble_prepare(pco_device *device, const pco_part *part, cons
 {
     const pco_node *node = &part->nodes[0];
     (void)proposal, (void)err;
+    if (device->kind == TROUBLE_TELLS) fprintf(stderr, "trouble: prepared\n");
     *program = device->host->allocate(device->host->user, sizeof **program, sizeof(void *));
     **program = (pco_program){.op = node->op,
                               .variant = node->variant,
@@ -251,6 +257,7 @@ static pco_status trouble_prepare(pco_device *device, const pco_part *part, cons
                               .count = trouble_elements(&part->tensors[node->outputs[0]])};
     (*program)->large = node->op == PCO_OP_MUL && (*program)->count > TROUBLE_LARGE;
     device->products += (uint32_t)(*program)->large;
+    if (device->kind == TROUBLE_UNREADY && (*program)->large) trouble_crash();
     (*program)->wrong = (*program)->large && (device->kind == TROUBLE_WRONG ||
                                               (device->kind == TROUBLE_FLAKY && device->products == 1));
     return PCO_OK;

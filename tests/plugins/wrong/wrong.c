@@ -1,12 +1,15 @@
 /* A device with one defect: the cpu plugin, but in softmax, layer_norm and rms_norm the eighth element of the
  * first row, where there is one, is a thousandth off. With TOGETHER, instead, that of the results of programs
- * with more than one node, so that each op alone is right. For tests of what finds and reduces it. */
+ * with more than one node, so that each op alone is right. With DIES and STUCK the process dies there, or does not
+ * come back; with UNREADY it dies when such a program is prepared. For tests of what finds and reduces it. */
 #include "portico/plugin.h"
 
 #include <dlfcn.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { WRONG_ELEMENT = 7, WRONG_MOST = 4096 };
 
@@ -24,6 +27,15 @@ static pco_plugin wrong_plugin;
 static pco_program_api wrong_programs;
 static pco_queue_api wrong_queue;
 static const pco_plugin *wrong_cpu;
+
+#if defined DIES || defined UNREADY
+/* As a driver does it, also where a sanitizer would catch it. */
+static void wrong_die(void)
+{
+    signal(SIGSEGV, SIG_DFL);
+    raise(SIGSEGV);
+}
+#endif
 
 static int wrong_is(const pco_part *part, const pco_node *node)
 {
@@ -48,6 +60,9 @@ static pco_status wrong_prepare(pco_device *device, const pco_part *part, const 
         if (!wrong_is(part, node)) continue;
         if (y->dtype != PCO_F32 || y->rank == 0 || y->shape[y->rank - 1] <= WRONG_ELEMENT) continue;
         if (y->bytes == 0 || place->buffer == PCO_NONE) continue;
+#ifdef UNREADY
+        wrong_die();
+#endif
         program->places[program->count].buffer = plan->buffers[place->buffer];
         program->places[program->count++].offset = place->offset + 4 * WRONG_ELEMENT;
     }
@@ -73,6 +88,12 @@ static pco_status wrong_submit(pco_device *device, pco_program *program, uint32_
 {
     pco_status status = wrong_cpu->queue->submit(device, program->inner, first, count, ticket, err);
     if (!status) status = wrong_cpu->queue->wait(device, *ticket, UINT64_MAX, err);
+#ifdef DIES
+    if (program->count) wrong_die();
+#endif
+#ifdef STUCK
+    while (program->count) pause();
+#endif
     for (uint32_t i = 0; !status && i < program->count; i++) {
         float value;
         pco_buffer *buffer = program->places[i].buffer;

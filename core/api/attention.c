@@ -1,0 +1,148 @@
+#include "api/api.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One call. */
+typedef struct attention_call {
+    pco_model *model;
+    pco_executable *executable;
+    float *weights; /* of one attention */
+    uint64_t capacity;
+    pco_attention_fn receive;
+    void *user;
+    int stopped;
+} attention_call;
+
+static pco_status attention_check(const pco_model *model, pco_transformer_side side, const int32_t *ids,
+                                  size_t count, size_t total, pco_error *err)
+{
+    const pco_model_file *file = model->file;
+    int64_t vocab = model->llama ? file->llama.vocab_size : file->transformer.vocab_size[side];
+    const char *what = model->llama ? "text" : side == PCO_ENCODER ? "source" : "target";
+    if (total > (size_t)model->context_length)
+        return pco_fail(err, PCO_ERROR_INVALID, "a %s of %zu tokens does not fit into a context of %" PRId64,
+                        what, total, model->context_length);
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= vocab)
+            return pco_fail(err, PCO_ERROR_INVALID,
+                            "token %zu of the %s is %d, outside a vocabulary of %" PRId64, i, what, ids[i],
+                            vocab);
+    return PCO_OK;
+}
+
+static pco_status attention_prepare(attention_call *call, int64_t source_rows, int64_t target_rows,
+                                    pco_error *err)
+{
+    const pco_model_file *file = call->model->file;
+    const pco_executable_params params = {.name = "attention"};
+    pco_graph *graph = pco_graph_create();
+    if (!graph) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
+    const pco_nn nn = {.graph = graph, .weights = file->weights, .keep_attention = 1};
+    if (call->model->llama)
+        pco_llama_build_attention(&nn, &file->llama, target_rows);
+    else
+        pco_seq2seq_build_attention(&nn, &file->transformer, source_rows, target_rows);
+    pco_status status = pco_graph_check(graph, err);
+    if (!status) status = pco_executable_create(call->model->session, graph, &params, &call->executable, err);
+    pco_graph_destroy(graph);
+    return status;
+}
+
+static pco_status attention_write(attention_call *call, const char *input, const int32_t *ids, size_t count,
+                                  pco_error *err)
+{
+    uint32_t handle = pco_executable_tensor(call->executable, input);
+    return pco_executable_write(call->executable, handle, ids, (uint64_t)count * sizeof *ids, err);
+}
+
+/* Reads layers first, first + 1 ... of one kind; `format` is the tensor's name. */
+static pco_status attention_give(attention_call *call, pco_attention_kind kind, const char *format,
+                                 int64_t layers, pco_error *err)
+{
+    char name[96];
+    for (int64_t i = 0; i < layers && !call->stopped; i++) {
+        snprintf(name, sizeof name, "attention:%.*s%" PRId64 "%s", (int)strcspn(format, "*"), format, i,
+                 strchr(format, '*') + 1);
+        uint32_t handle = pco_executable_tensor(call->executable, name);
+        const pco_tensor *x = pco_executable_describe(call->executable, handle);
+        if (!x) return pco_fail(err, PCO_ERROR_INTERNAL, "the graph has no output '%s'", name);
+        if (x->bytes > call->capacity) {
+            float *grown = realloc(call->weights, x->bytes);
+            if (!grown)
+                return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s'", name);
+            call->weights = grown;
+            call->capacity = x->bytes;
+        }
+        pco_status status = pco_executable_read(call->executable, handle, call->weights, x->bytes, err);
+        if (status) return status;
+        const pco_attention_map map = {kind, i, x->shape[1], x->shape[2], x->shape[3], call->weights};
+        call->stopped = call->receive(call->user, &map);
+    }
+    return PCO_OK;
+}
+
+static pco_status attention_text(attention_call *call, const int32_t *ids, size_t count, pco_error *err)
+{
+    pco_status status = attention_check(call->model, PCO_DECODER, ids, count, count, err);
+    if (!status) status = attention_prepare(call, 0, (int64_t)count, err);
+    if (!status) status = attention_write(call, "ids", ids, count, err);
+    if (!status) status = pco_executable_run(call->executable, err);
+    if (!status)
+        status = attention_give(call, PCO_ATTENTION_DECODER, "blk.*.attn_output",
+                                call->model->file->llama.block_count, err);
+    return status;
+}
+
+static pco_status attention_pair(attention_call *call, const int32_t *source, size_t source_count,
+                                 const int32_t *target, size_t target_count, pco_error *err)
+{
+    const pco_transformer_config *config = &call->model->file->transformer;
+    int32_t *read = malloc((target_count + 1) * sizeof *read);
+    if (!read) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a target");
+    read[0] = config->decoder_start_token_id;
+    if (target_count) memcpy(read + 1, target, target_count * sizeof *read);
+    const size_t rows = target_count + 1;
+    pco_status status = attention_check(call->model, PCO_ENCODER, source, source_count, source_count, err);
+    if (!status) status = attention_check(call->model, PCO_DECODER, target, target_count, rows, err);
+    if (!status) status = attention_prepare(call, (int64_t)source_count, (int64_t)rows, err);
+    if (!status) status = attention_write(call, "source", source, source_count, err);
+    if (!status) status = attention_write(call, "target", read, rows, err);
+    if (!status) status = pco_executable_run(call->executable, err);
+    free(read);
+    if (!status)
+        status = attention_give(call, PCO_ATTENTION_ENCODER, "encoder.layers.*.self_attn.out_proj",
+                                config->layers[PCO_ENCODER], err);
+    if (!status)
+        status = attention_give(call, PCO_ATTENTION_DECODER, "decoder.layers.*.self_attn.out_proj",
+                                config->layers[PCO_DECODER], err);
+    if (!status)
+        status = attention_give(call, PCO_ATTENTION_CROSS, "decoder.layers.*.encoder_attn.out_proj",
+                                config->layers[PCO_DECODER], err);
+    return status;
+}
+
+pco_status pco_model_attention(pco_model *model, const int32_t *source, size_t source_count,
+                               const int32_t *target, size_t target_count, pco_attention_fn receive,
+                               void *user, pco_error *err)
+{
+    attention_call call = {.model = model, .receive = receive, .user = user};
+    pco_status status;
+    if (model->llama && source_count)
+        return pco_fail(err, PCO_ERROR_INVALID, "%s is decoder-only, and has no source", model->file->path);
+    if (model->llama && target_count == 0)
+        return pco_fail(err, PCO_ERROR_INVALID, "a text without tokens has no attention");
+    if (model->seq2seq && source_count == 0)
+        return pco_fail(err, PCO_ERROR_INVALID, "a source without tokens has no attention");
+    if (model->llama)
+        status = attention_text(&call, target, target_count, err);
+    else
+        status = attention_pair(&call, source, source_count, target, target_count, err);
+    pco_executable_destroy(call.executable);
+    free(call.weights);
+    return status;
+}

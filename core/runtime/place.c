@@ -1,0 +1,255 @@
+/* Which device runs which node.
+ *
+ * Where a session has several devices, the nodes of a graph are parted into units: nodes with the same scope
+ * in front of their name ("blk.3"), as models give one to each layer. A unit stays on one device for the
+ * whole session, in every graph that has it, so that the programs for a prompt and for one token share
+ * weights and caches: new units are dealt out in their order, so that each device gets a contiguous share of
+ * their weights in proportion to its memory (equal shares where a memory is unknown), and a unit that uses a
+ * state that exists goes to where that is. */
+#include "runtime/session_internal.h"
+
+#include "base/error.h"
+#include "runtime/selftest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static pco_status place_no_memory(pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for placing nodes on devices");
+}
+
+/* ---- units ---- */
+
+typedef struct place_unit {
+    const char *name; /* of its first node */
+    size_t length;    /* of the scope */
+    double weight;    /* bytes of constants that no unit before has */
+    uint32_t slot;    /* PCO_NONE: not known yet */
+} place_unit;
+
+/* Length of a node's scope: what stands in front of the last full stop, 0 without one. */
+static size_t place_scope(const char *name)
+{
+    const char *stop = strrchr(name, '.');
+    return stop ? (size_t)(stop - name) : 0;
+}
+
+/* The unit of each node; a node without a scope (a decomposition makes such) belongs to that of the one
+ * before it. Returns how many units there are. */
+static uint32_t place_units(const pco_graph *graph, place_unit *units, uint32_t *unit_of)
+{
+    uint32_t count = 0, last = PCO_NONE;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const char *name = graph->nodes[i].name;
+        const size_t length = place_scope(name);
+        uint32_t u = 0;
+        if (length == 0 && last != PCO_NONE) {
+            u = last;
+        } else {
+            while (u < count && (units[u].length != length || strncmp(units[u].name, name, length) != 0)) u++;
+            if (u == count) units[count++] = (place_unit){.name = name, .length = length, .slot = PCO_NONE};
+        }
+        unit_of[i] = last = u;
+    }
+    return count;
+}
+
+static session_unit *place_find(const pco_session *session, const place_unit *unit)
+{
+    for (session_unit *known = session->units; known; known = known->next)
+        if (strlen(known->name) == unit->length && strncmp(known->name, unit->name, unit->length) == 0)
+            return known;
+    return NULL;
+}
+
+static pco_status place_remember(pco_session *session, const place_unit *unit, pco_error *err)
+{
+    session_unit *known = calloc(1, sizeof *known);
+    if (!known || !(known->name = strndup(unit->name, unit->length))) {
+        free(known);
+        return place_no_memory(err);
+    }
+    known->slot = unit->slot;
+    known->next = session->units;
+    session->units = known;
+    return PCO_OK;
+}
+
+/* ---- dealing out ---- */
+
+/* Weights of the units, and the units that a state or an earlier graph ties to a device. */
+static void place_weigh(const pco_session *session, const pco_graph *graph, place_unit *units, uint32_t count,
+                        const uint32_t *unit_of, unsigned char *seen)
+{
+    for (uint32_t u = 0; u < count; u++) {
+        const session_unit *known = place_find(session, &units[u]);
+        if (known) units[u].slot = known->slot;
+    }
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        place_unit *unit = &units[unit_of[i]];
+        unit->weight += 1; /* a unit without constants has some work too */
+        for (uint32_t k = 0; k < graph->nodes[i].n_inputs; k++) {
+            const uint32_t t = graph->nodes[i].inputs[k];
+            if (t == PCO_NONE) continue;
+            const pco_tensor *x = &graph->tensors[t];
+            if (x->kind == PCO_KIND_STATE && unit->slot == PCO_NONE) {
+                const uint32_t slot = session_state_slot(session, x->name);
+                if (slot != PCO_NONE && slot < session->n_devices) unit->slot = slot;
+            }
+            if (x->kind == PCO_KIND_CONSTANT && !seen[t]) unit->weight += (double)x->bytes;
+            seen[t] = 1;
+        }
+    }
+}
+
+/* The device in whose share the point `at` of 0..1 lies. */
+static uint32_t place_share(const pco_session *session, double at)
+{
+    double memory[PCO_SET_DEVICES], total = 0, upto = 0;
+    int unknown = 0;
+    for (uint32_t i = 0; i < session->n_devices; i++) unknown |= session->slots[i].entry->info.memory == 0;
+    for (uint32_t i = 0; i < session->n_devices; i++) {
+        memory[i] = unknown ? 1 : (double)session->slots[i].entry->info.memory;
+        total += memory[i];
+    }
+    for (uint32_t i = 0; i + 1 < session->n_devices; i++) {
+        upto += memory[i] / total;
+        if (at < upto) return i;
+    }
+    return session->n_devices - 1;
+}
+
+static pco_status place_deal(pco_session *session, place_unit *units, uint32_t count, pco_error *err)
+{
+    double total = 0, before = 0;
+    pco_status status = PCO_OK;
+    for (uint32_t u = 0; u < count; u++) total += units[u].weight;
+    for (uint32_t u = 0; !status && u < count; u++) {
+        if (units[u].slot == PCO_NONE)
+            units[u].slot = place_share(session, (before + units[u].weight / 2) / total);
+        before += units[u].weight;
+        if (!place_find(session, &units[u])) status = place_remember(session, &units[u], err);
+    }
+    return status;
+}
+
+pco_status session_place(pco_session *session, const pco_graph *graph, uint32_t *slots, pco_error *err)
+{
+    for (uint32_t i = 0; i < graph->n_nodes; i++) slots[i] = 0;
+    if (session->n_devices == 1) return PCO_OK;
+    place_unit *units = calloc(graph->n_nodes + 1, sizeof *units);
+    unsigned char *seen = calloc(graph->n_tensors + 1, 1);
+    pco_status status = units && seen ? PCO_OK : place_no_memory(err);
+    if (!status) {
+        const uint32_t count = place_units(graph, units, slots);
+        place_weigh(session, graph, units, count, slots, seen);
+        status = place_deal(session, units, count, err);
+        for (uint32_t i = 0; !status && i < graph->n_nodes; i++) slots[i] = units[slots[i]].slot;
+    }
+    free(units);
+    free(seen);
+    return status;
+}
+
+/* ---- choosing ---- */
+
+/* What happens to a node that no device can run: an error, or the CPU with a word about it. reason: 1 it is
+ * not supported, 2 it failed the self-test. */
+static pco_status place_fallback(pco_session *session, const pco_graph *graph, uint32_t i, unsigned reason,
+                                 const pco_error *why, pco_error *err)
+{
+    const pco_config *config = pco_registry_config(session->registry);
+    const pco_node *node = &graph->nodes[i];
+    const char *op = pco_op_find(node->op)->name, *id = session->whole.id;
+    if (config->fallback == PCO_FALLBACK_ERROR)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "device %s cannot run op '%s' (%s): %s; PORTICO_FALLBACK=warn lets the "
+                        "CPU run it",
+                        id, op, node->name, why->message);
+    pco_status status = session_open_cpu(session, err);
+    if (status)
+        return pco_fail_prefix(err, status, "device %s cannot run op '%s' (%s), and the CPU cannot help", id,
+                               op, why->message);
+    pco_error cpu_why = {""};
+    if (!session_supports(session, SESSION_CPU, graph, i, &cpu_why))
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "neither device %s nor the CPU can run op '%s' (%s): %s",
+                        id, op, node->name, cpu_why.message);
+    if (config->fallback == PCO_FALLBACK_WARN && node->op < 256 && !(session->warned[node->op] & reason))
+        pco_log(config, PCO_LOG_WARNING, "op '%s' runs on the CPU: device %s: %s", op, id, why->message);
+    if (node->op < 256) session->warned[node->op] |= (unsigned char)reason;
+    return PCO_OK;
+}
+
+/* UNSUPPORTED, with why and reason, when the slot does not run the node. */
+static pco_status place_try(pco_session *session, uint32_t slot, pco_graph *graph, uint32_t i,
+                            int no_self_test, unsigned *reason, pco_error *why, pco_error *err)
+{
+    *reason = 1;
+    if (!session_supports(session, slot, graph, i, why)) return PCO_ERROR_UNSUPPORTED;
+    *reason = 2;
+    return no_self_test ? PCO_OK : session_selftest(session, slot, graph, i, why, err);
+}
+
+/* The state that a node uses as it is before the graph runs; PCO_NONE without one. Such nodes are where the
+ * state is: what reads it after a write takes the write's result, which goes anywhere. */
+static uint32_t place_state(const pco_graph *graph, const pco_node *node)
+{
+    for (uint32_t k = 0; k < node->n_inputs; k++)
+        if (node->inputs[k] != PCO_NONE && graph->tensors[node->inputs[k]].kind == PCO_KIND_STATE)
+            return node->inputs[k];
+    return PCO_NONE;
+}
+
+static pco_status place_node(pco_session *session, pco_graph *graph, uint32_t i, uint32_t *slot,
+                             int no_self_test, pco_error *err)
+{
+    pco_error first = {""}, why = {""};
+    unsigned reason, first_reason = 1;
+    const uint32_t wanted = *slot, state = place_state(graph, &graph->nodes[i]);
+    const uint32_t there =
+        state == PCO_NONE ? PCO_NONE : session_state_slot(session, graph->tensors[state].name);
+    for (uint32_t k = 0; k <= session->n_devices; k++) {
+        *slot = k == 0 ? wanted : k - 1;
+        if ((k > 0 && *slot == wanted) || *slot == SESSION_CPU || (there != PCO_NONE && *slot != there))
+            continue;
+        pco_status status = place_try(session, *slot, graph, i, no_self_test, &reason, &why, err);
+        if (status != PCO_ERROR_UNSUPPORTED) return status;
+        if (!*first.message) first = why, first_reason = reason;
+    }
+    if (!*first.message) pco_fail(&first, PCO_ERROR_UNSUPPORTED, "its state is on the CPU");
+    *slot = SESSION_CPU;
+    return place_fallback(session, graph, i, first_reason, &first, err);
+}
+
+/* Nodes that share a state are on one device: where they are not, all go to the last of their slots, the CPU
+ * last. Returns 1 if something was moved. */
+static int place_gather(pco_graph *graph, uint32_t *slots)
+{
+    int moved = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const uint32_t state = place_state(graph, &graph->nodes[i]);
+        for (uint32_t k = 0; state != PCO_NONE && k < graph->n_nodes; k++) {
+            if (slots[k] >= slots[i] || place_state(graph, &graph->nodes[k]) != state) continue;
+            slots[k] = slots[i];
+            graph->nodes[k].variant = PCO_NONE; /* it was one of another device */
+            moved = 1;
+        }
+    }
+    return moved;
+}
+
+pco_status session_choose(pco_session *session, pco_graph *graph, uint32_t *slots, int no_self_test,
+                          uint32_t *cpu_nodes, pco_error *err)
+{
+    pco_status status = PCO_OK;
+    *cpu_nodes = 0;
+    for (uint32_t i = 0; !status && i < graph->n_nodes; i++)
+        status = place_node(session, graph, i, &slots[i], no_self_test, err);
+    for (uint32_t round = 0; !status && round <= session->n_devices && place_gather(graph, slots); round++)
+        for (uint32_t i = 0; !status && i < graph->n_nodes; i++)
+            if (slots[i] != SESSION_CPU && place_state(graph, &graph->nodes[i]) != PCO_NONE)
+                status = place_node(session, graph, i, &slots[i], no_self_test, err);
+    for (uint32_t i = 0; i < graph->n_nodes; i++) *cpu_nodes += slots[i] == SESSION_CPU;
+    return status;
+}

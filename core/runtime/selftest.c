@@ -1,0 +1,387 @@
+#include "runtime/selftest.h"
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "runtime/quarantine.h"
+#include "runtime/selftest_internal.h"
+#include "runtime/session_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* Work that a test may be: made smaller until it is below the first; as the node is if its variant is not
+ * offered for less, below the second. Products; cpu:reference does some 10^8 a second. */
+enum { SELFTEST_WORK = 2000000, SELFTEST_WORK_WHOLE = 16000000, SELFTEST_VARIANTS = 64 };
+
+/* What was decided for a node, so that the next like it costs a lookup. */
+typedef struct selftest_memo {
+    uint64_t key;
+    uint32_t variant; /* to be forced, or PCO_NONE */
+    int refused;
+    uint64_t told; /* op and variant that a line of the log was written about, or 0 */
+    char why[512];
+} selftest_memo;
+
+struct session_selftest {
+    selftest_place reference; /* plugin NULL: not opened */
+    int searched;
+    pco_quarantine *verdicts[SESSION_SLOTS];
+    uint32_t count, capacity;
+    selftest_memo *memos;
+    uint32_t tested, failed;
+    double seconds;
+};
+
+static double selftest_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static selftest_place selftest_slot(const pco_session *session, uint32_t slot)
+{
+    const session_slot *s = &session->slots[slot];
+    return (selftest_place){s->plugin, s->device, &s->entry->info};
+}
+
+/* ---- the reference ---- */
+
+/* Opens cpu:reference; 1 if there is one. */
+static int selftest_reference(pco_session *session)
+{
+    struct session_selftest *test = session->selftest;
+    const pco_plugin_entry *plugins;
+    const pco_device_entry *devices;
+    uint32_t index, count;
+    pco_error why = {""};
+    if (test->searched) return test->reference.plugin != NULL;
+    test->searched = 1;
+    pco_registry_plugins(session->registry, &plugins);
+    pco_registry_devices(session->registry, &devices);
+    pco_status status = pco_registry_select(session->registry, "cpu:reference", &index, 1, &count, &why);
+    if (!status) {
+        const pco_plugin_entry *entry = &plugins[devices[index].plugin];
+        pco_device *device;
+        status = entry->plugin->open(entry->backend, devices[index].index, &device, &why);
+        if (!status) test->reference = (selftest_place){entry->plugin, device, &devices[index].info};
+    }
+    if (status)
+        pco_log(pco_registry_config(session->registry), PCO_LOG_WARNING,
+                "kernels are used without a self-test, because cpu:reference cannot be opened: %s",
+                why.message);
+    return test->reference.plugin != NULL;
+}
+
+static pco_status selftest_open(pco_session *session, uint32_t slot, pco_error *err)
+{
+    const pco_config *config = pco_registry_config(session->registry);
+    const pco_plugin_entry *plugins;
+    const pco_device_entry *entry = session->slots[slot].entry;
+    if (!session->selftest && !(session->selftest = calloc(1, sizeof *session->selftest)))
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
+    if (session->selftest->verdicts[slot]) return PCO_OK;
+    pco_registry_plugins(session->registry, &plugins);
+    session->selftest->verdicts[slot] = pco_quarantine_open(config, &plugins[entry->plugin], &entry->info,
+                                                            config->self_test == PCO_SELF_TEST_ALWAYS);
+    if (session->selftest->verdicts[slot]) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
+}
+
+void session_selftest_save(pco_session *session)
+{
+    struct session_selftest *test = session->selftest;
+    if (!test) return;
+    for (uint32_t slot = 0; slot < SESSION_SLOTS; slot++)
+        if (test->verdicts[slot]) pco_quarantine_save(test->verdicts[slot]);
+    if (test->tested)
+        pco_log(pco_registry_config(session->registry), PCO_LOG_INFO,
+                "self-test: %u kernel variants compared with cpu:reference in %.2f s, %u of them failed",
+                test->tested, test->seconds, test->failed);
+    test->tested = test->failed = 0;
+    test->seconds = 0;
+}
+
+void session_selftest_close(pco_session *session)
+{
+    struct session_selftest *test = session->selftest;
+    if (!test) return;
+    session_selftest_save(session);
+    for (uint32_t slot = 0; slot < SESSION_SLOTS; slot++) pco_quarantine_close(test->verdicts[slot]);
+    if (test->reference.plugin) test->reference.plugin->device->close(test->reference.device);
+    free(test->memos);
+    free(test);
+    session->selftest = NULL;
+}
+
+/* ---- variants ---- */
+
+static uint32_t selftest_names(const selftest_place *place, const selftest_case *one, const char **names)
+{
+    const pco_part view = {.size = sizeof view,
+                           .n_tensors = one->graph->n_tensors,
+                           .n_nodes = 1,
+                           .tensors = one->graph->tensors,
+                           .nodes = one->graph->nodes};
+    names[0] = "default";
+    if (!place->plugin->program->variants) return 1;
+    const uint32_t count =
+        place->plugin->program->variants(place->device, &view, 0, names, SELFTEST_VARIANTS);
+    return count < SELFTEST_VARIANTS ? count : SELFTEST_VARIANTS;
+}
+
+/* The number of a variant in a case's list, if the device can run the case with it; *variant is then what
+ * forces it. */
+static int selftest_offers(const selftest_place *place, selftest_case *one, const char *name,
+                           uint32_t *variant)
+{
+    const char *names[SELFTEST_VARIANTS];
+    const uint32_t count = selftest_names(place, one, names);
+    pco_node *node = &one->graph->nodes[0];
+    pco_error why;
+    uint32_t i = 0;
+    while (i < count && strcmp(names[i], name) != 0) i++;
+    if (i == count) return 0;
+    *variant = place->plugin->program->variants ? i : PCO_NONE;
+    const pco_part view = {.size = sizeof view,
+                           .n_tensors = one->graph->n_tensors,
+                           .n_nodes = 1,
+                           .tensors = one->graph->tensors,
+                           .nodes = node};
+    const uint32_t before = node->variant;
+    node->variant = *variant;
+    const int supported = place->plugin->program->supports(place->device, &view, 0, &why) == PCO_OK;
+    node->variant = before;
+    return supported;
+}
+
+/* The node made so small that its test is quick, and still offered with the variant. NOT_FOUND when there is
+ * no such size. */
+static pco_status selftest_shrink(const selftest_place *place, const pco_graph *graph, uint32_t node,
+                                  const char *name, selftest_case *made, uint32_t *variant, pco_error *err)
+{
+    static const int64_t CAPS[] = {128, 96, 64, 32, 0};
+    for (int i = 0; i < 5; i++) {
+        const double limit = CAPS[i] == 0    ? SELFTEST_WORK_WHOLE
+                             : CAPS[i] == 32 ? 4 * SELFTEST_WORK
+                                             : SELFTEST_WORK;
+        pco_status status = selftest_case_make(graph, node, CAPS[i], made, err);
+        if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
+        if (status) continue;
+        if (selftest_case_cost(made) <= limit && selftest_offers(place, made, name, variant)) return PCO_OK;
+        selftest_case_free(made);
+    }
+    return pco_fail(err, PCO_ERROR_NOT_FOUND, "no size of this node is small enough for a test");
+}
+
+/* ---- one test ---- */
+
+/* Runs the case on both devices and compares. GOOD, BAD with what was seen, or UNKNOWN where nothing can be
+ * said. */
+static pco_status selftest_compare(const selftest_place *place, const selftest_place *reference,
+                                   selftest_case *one, uint32_t variant, pco_verdict *verdict, char *seen,
+                                   size_t size, pco_error *err)
+{
+    void *want[PCO_MAX_OUTPUTS], *got[PCO_MAX_OUTPUTS];
+    int was_in_place;
+    *verdict = PCO_VERDICT_UNKNOWN;
+    pco_status status = selftest_case_fill(one, err);
+    if (status) return status;
+    status = selftest_run(reference, one, PCO_NONE, 0, &was_in_place, want, err);
+    if (status) return status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
+    *verdict = PCO_VERDICT_GOOD;
+    for (int in_place = 0; in_place < 2 && *verdict == PCO_VERDICT_GOOD; in_place++) {
+        status = selftest_run(place, one, variant, in_place, &was_in_place, got, err);
+        if (status) break;
+        if (in_place && !was_in_place) continue;
+        if (!selftest_agree(one, &place->info->contract, got, want, seen, size)) *verdict = PCO_VERDICT_BAD;
+        selftest_results_free(got);
+    }
+    selftest_results_free(want);
+    if (!status || status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
+    *verdict =
+        PCO_VERDICT_UNKNOWN; /* not enough memory now, or not for this size, says nothing of the kernel */
+    if (status == PCO_ERROR_OUT_OF_DEVICE_MEMORY || status == PCO_ERROR_UNSUPPORTED) return PCO_OK;
+    *verdict = PCO_VERDICT_BAD;
+    snprintf(seen, size, "%.*s", (int)size - 1, err->message);
+    return status == PCO_ERROR_DEVICE_LOST ? status : PCO_OK;
+}
+
+static uint64_t selftest_key(const selftest_case *one, const char *name)
+{
+    return pco_hash(selftest_case_hash(one), name, strlen(name));
+}
+
+/* A variant that has cost the device is tried for no size of its op again. */
+static uint64_t selftest_key_lost(const pco_graph *graph, uint32_t node, const char *name)
+{
+    return pco_hash(pco_hash(PCO_HASH_START, &graph->nodes[node].op, sizeof(uint32_t)), name, strlen(name));
+}
+
+/* The verdict on one variant of a node, from the table or from a test. */
+static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node,
+                                 const char *name, pco_verdict *verdict, char *seen, size_t size,
+                                 pco_error *err)
+{
+    struct session_selftest *test = session->selftest;
+    const selftest_place place = selftest_slot(session, slot);
+    selftest_case one;
+    uint32_t variant = PCO_NONE;
+    const char *known;
+    *verdict = PCO_VERDICT_UNKNOWN;
+    pco_status status = selftest_shrink(&place, graph, node, name, &one, &variant, err);
+    if (status) return status == PCO_ERROR_NOT_FOUND ? PCO_OK : status;
+    uint64_t key = selftest_key_lost(graph, node, name);
+    *verdict = pco_quarantine_find(test->verdicts[slot], key, &known);
+    if (*verdict == PCO_VERDICT_UNKNOWN) {
+        key = selftest_key(&one, name);
+        *verdict = pco_quarantine_find(test->verdicts[slot], key, &known);
+    }
+    if (*verdict != PCO_VERDICT_UNKNOWN) {
+        snprintf(seen, size, "%s", known);
+    } else if (selftest_reference(session)) {
+        const double start = selftest_now();
+        status = selftest_compare(&place, &test->reference, &one, variant, verdict, seen, size, err);
+        test->seconds += selftest_now() - start;
+        test->tested += *verdict != PCO_VERDICT_UNKNOWN;
+        test->failed += *verdict == PCO_VERDICT_BAD;
+        if (*verdict != PCO_VERDICT_UNKNOWN) {
+            pco_error memory;
+            if (status == PCO_ERROR_DEVICE_LOST) key = selftest_key_lost(graph, node, name);
+            pco_status added = pco_quarantine_add(test->verdicts[slot], key, *verdict, seen, &memory);
+            if (added && !status) status = pco_fail(err, added, "%s", memory.message);
+        }
+    }
+    selftest_case_free(&one);
+    return status;
+}
+
+/* The test has cost the device: what is known is kept, and the device opened again if nothing else is on it.
+ */
+static pco_status selftest_lost(pco_session *session, uint32_t slot, const char *op, const char *name,
+                                pco_error *err)
+{
+    pco_quarantine_save(session->selftest->verdicts[slot]);
+    if (session->slots[slot].live == 0)
+        return session_reopen(session, slot, err) ? PCO_ERROR_DEVICE_LOST : PCO_OK;
+    return pco_fail_prefix(
+        err, PCO_ERROR_DEVICE_LOST,
+        "device %s was lost in the self-test of op '%s', variant '%s', which is not used from now on; "
+        "start again",
+        session->slots[slot].entry->id, op, name);
+}
+
+/* ---- a node ---- */
+
+/* The order in which variants are tried: the plugin's choice, then the others as they are listed, those that
+ * require a width of subgroups last. */
+static uint32_t selftest_order(const char *const *names, uint32_t count, uint32_t chosen, uint32_t *order)
+{
+    uint32_t n = 0;
+    if (chosen < count) order[n++] = chosen;
+    for (int wide = 0; wide < 2; wide++)
+        for (uint32_t i = 0; i < count; i++)
+            if (i != chosen && (strchr(names[i], '@') != NULL) == wide) order[n++] = i;
+    return n;
+}
+
+/* Another variant is used: one line for each that failed. */
+static void selftest_tell(pco_session *session, uint32_t slot, const char *op, const char *failed,
+                          const char *seen, const char *used, selftest_memo *memo)
+{
+    const struct session_selftest *test = session->selftest;
+    uint64_t told = pco_hash(pco_hash(PCO_HASH_START, &slot, sizeof slot), op, strlen(op) + 1);
+    told = pco_hash(told, failed, strlen(failed));
+    for (uint32_t i = 0; i < test->count; i++)
+        if (test->memos[i].told == told) return;
+    memo->told = told;
+    pco_log(pco_registry_config(session->registry), PCO_LOG_WARNING,
+            "device %s: op '%s': variant '%s' failed the self-test: %s; '%s' is used instead",
+            session->slots[slot].entry->id, op, failed, seen, used);
+}
+
+static pco_status selftest_decide(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node,
+                                  selftest_case *whole, selftest_memo *memo, pco_error *err)
+{
+    selftest_place place = selftest_slot(session, slot);
+    const char *names[SELFTEST_VARIANTS], *op = pco_op_find(graph->nodes[node].op)->name;
+    char seen[PCO_QUARANTINE_SEEN] = "", first[PCO_QUARANTINE_SEEN] = "";
+    uint32_t order[SELFTEST_VARIANTS], chosen = 0, forced;
+    const uint32_t count = selftest_names(&place, whole, names);
+    if (selftest_proposed(&place, whole, &chosen)) return PCO_OK; /* the part will say what is wrong */
+    if (chosen >= count) chosen = 0;
+    const uint32_t n = selftest_order(names, count, chosen, order);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *name = names[order[i]];
+        pco_verdict verdict;
+        if (i > 0 && !selftest_offers(&place, whole, name, &forced)) continue;
+        pco_status status =
+            selftest_judge(session, slot, graph, node, name, &verdict, seen, sizeof seen, err);
+        if (status == PCO_ERROR_DEVICE_LOST) status = selftest_lost(session, slot, op, name, err);
+        if (status) return status;
+        place = selftest_slot(session, slot); /* another one if it was lost */
+        if (verdict != PCO_VERDICT_BAD) {
+            if (i == 0) return PCO_OK;
+            memo->variant = forced;
+            selftest_tell(session, slot, op, names[order[0]], first, name, memo);
+            return PCO_OK;
+        }
+        if (i == 0) memcpy(first, seen, sizeof first);
+    }
+    memo->refused = 1;
+    snprintf(memo->why, sizeof memo->why, "%svariant '%s' failed the self-test: %s",
+             n > 1 ? "none of its kernels is right; " : "", names[order[0]], first);
+    return PCO_OK;
+}
+
+static selftest_memo *selftest_remember(struct session_selftest *test, uint64_t key, int *known)
+{
+    *known = 1;
+    for (uint32_t i = 0; i < test->count; i++)
+        if (test->memos[i].key == key) return &test->memos[i];
+    *known = 0;
+    if (test->count == test->capacity) {
+        const uint32_t capacity = test->capacity ? 2 * test->capacity : 32;
+        selftest_memo *memos = realloc(test->memos, capacity * sizeof *memos);
+        if (!memos) return NULL;
+        test->memos = memos;
+        test->capacity = capacity;
+    }
+    selftest_memo *memo = &test->memos[test->count++];
+    *memo = (selftest_memo){.key = key, .variant = PCO_NONE};
+    return memo;
+}
+
+/* Nothing to compute: no elements, or the memory of an operand that is not written. */
+static int selftest_is_nothing(const pco_graph *graph, const pco_node *node)
+{
+    const pco_tensor *y = &graph->tensors[node->outputs[0]];
+    return pco_tensor_elements(y) == 0 || (node->op == PCO_OP_RESHAPE && y->alias != PCO_NONE);
+}
+
+pco_status session_selftest(pco_session *session, uint32_t slot, pco_graph *graph, uint32_t index,
+                            pco_error *why, pco_error *err)
+{
+    pco_node *node = &graph->nodes[index];
+    const pco_plugin *plugin = session->slots[slot].plugin;
+    selftest_case whole;
+    int known;
+    if (pco_registry_config(session->registry)->self_test == PCO_SELF_TEST_OFF ||
+        strcmp(plugin->name, "cpu") == 0 || node->variant != PCO_NONE || selftest_is_nothing(graph, node))
+        return PCO_OK;
+    pco_status status = selftest_open(session, slot, err);
+    if (!status) status = selftest_case_make(graph, index, 0, &whole, err);
+    if (status) return status;
+    const uint64_t key = pco_hash(selftest_case_hash(&whole), &slot, sizeof slot);
+    selftest_memo *memo = selftest_remember(session->selftest, key, &known);
+    if (!memo)
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
+    else if (!known)
+        status = selftest_decide(session, slot, graph, index, &whole, memo, err);
+    selftest_case_free(&whole);
+    if (status) return status;
+    node->variant = memo->variant;
+    return memo->refused ? pco_fail(why, PCO_ERROR_UNSUPPORTED, "%s", memo->why) : PCO_OK;
+}

@@ -1,0 +1,268 @@
+/* Cases of the self-test: a node made smaller, and values for its operands. */
+#include "runtime/selftest_internal.h"
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static pco_status selftest_no_memory(pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
+}
+
+static int64_t selftest_size(int64_t size, int64_t cap)
+{
+    if (cap == 0 || size <= cap + cap / 2) return size;
+    return cap + size % (cap % 64 ? 32 : 64);
+}
+
+/* A copy of the attributes with shapes made smaller. */
+static void selftest_attrs(const pco_op_info *info, const pco_node *node, int64_t cap, unsigned char *attrs,
+                           size_t size)
+{
+    pco_op_default_attrs(info, attrs);
+    if (node->attrs) memcpy(attrs, node->attrs, node->attrs_size < size ? node->attrs_size : size);
+    const pco_attr_info *attr;
+    for (uint32_t i = 0; (attr = pco_op_attr(info, i)); i++) {
+        if (attr->type != PCO_ATTR_VECTOR ||
+            (strcmp(attr->name, "shape") != 0 && strcmp(attr->name, "sizes") != 0))
+            continue;
+        int64_t *vector = (int64_t *)(void *)(attrs + attr->offset);
+        for (int64_t k = 0; k < vector[0] && k < PCO_MAX_RANK; k++)
+            vector[1 + k] = selftest_size(vector[1 + k], cap);
+    }
+}
+
+static uint32_t selftest_operand(const pco_graph *graph, uint32_t t, int64_t cap, pco_graph *made)
+{
+    static const char *const NAMES[SELFTEST_TENSORS] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
+    const pco_tensor *x = &graph->tensors[t];
+    const char *name = NAMES[made->n_tensors];
+    uint32_t kind = graph->tensors[pco_graph_root(graph, t)].kind;
+    int64_t shape[PCO_MAX_RANK];
+    for (uint32_t i = 0; i < x->rank; i++) shape[i] = selftest_size(x->shape[i], cap);
+    pco_dtype dtype = (pco_dtype)x->dtype;
+    if (x->kind == PCO_KIND_CONSTANT) return pco_graph_constant(made, name, dtype, x->rank, shape, NULL);
+    if (kind == PCO_KIND_STATE) return pco_graph_state(made, name, dtype, x->rank, shape);
+    if (kind == PCO_KIND_VALUE) return pco_graph_value(made, name, dtype, x->rank, shape);
+    return pco_graph_input(made, name, dtype, x->rank, shape);
+}
+
+pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t cap, selftest_case *made,
+                              pco_error *err)
+{
+    const pco_node *node = &graph->nodes[index];
+    const pco_op_info *info = pco_op_find(node->op);
+    union {
+        int64_t align;
+        unsigned char bytes[512];
+    } attrs;
+    uint32_t inputs[PCO_MAX_INPUTS], outputs[PCO_MAX_OUTPUTS];
+    *made = (selftest_case){.graph = pco_graph_create()};
+    if (!made->graph) return selftest_no_memory(err);
+    selftest_attrs(info, node, cap, attrs.bytes, sizeof attrs.bytes);
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        inputs[i] = PCO_NONE;
+        for (uint32_t k = 0; k < i; k++) /* an operand that is there twice stays one tensor */
+            if (node->inputs[k] == node->inputs[i]) inputs[i] = inputs[k];
+        if (node->inputs[i] != PCO_NONE && inputs[i] == PCO_NONE)
+            inputs[i] = selftest_operand(graph, node->inputs[i], cap, made->graph);
+    }
+    pco_graph_add(made->graph, (pco_op)node->op, attrs.bytes, inputs, node->n_inputs, outputs);
+    pco_status status = pco_graph_check(made->graph, err);
+    if (status) {
+        selftest_case_free(made);
+        return status;
+    }
+    for (uint32_t k = 0; k < PCO_MAX_OUTPUTS; k++) {
+        if (outputs[k] == PCO_NONE) continue;
+        pco_tensor *y = &made->graph->tensors[outputs[k]];
+        if (node->outputs[k] != PCO_NONE && graph->tensors[node->outputs[k]].alias == PCO_NONE)
+            y->alias = PCO_NONE;
+        if (y->alias == PCO_NONE) y->kind = PCO_KIND_OUTPUT;
+    }
+    return PCO_OK;
+}
+
+void selftest_case_free(selftest_case *one)
+{
+    for (uint32_t t = 0; t < SELFTEST_TENSORS; t++) free(one->data[t]);
+    pco_graph_destroy(one->graph);
+    *one = (selftest_case){0};
+}
+
+double selftest_case_cost(const selftest_case *one)
+{
+    const pco_node *node = &one->graph->nodes[0];
+    const pco_tensor *tensors = one->graph->tensors;
+    double cost = 0;
+    if (node->op == PCO_OP_MATMUL) {
+        const pco_matmul_attrs *attrs = node->attrs;
+        const pco_tensor *a = &tensors[node->inputs[0]];
+        return (double)pco_tensor_elements(&tensors[node->outputs[0]]) *
+               (double)a->shape[a->rank - (attrs->transpose_a ? 2 : 1)];
+    }
+    if (node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION) {
+        const pco_scaled_dot_product_attention_attrs *attrs = node->attrs;
+        const pco_tensor *k = &tensors[node->inputs[1]];
+        return 2 * (double)pco_tensor_elements(&tensors[node->inputs[0]]) *
+               (double)k->shape[attrs->heads_first ? 2 : 1];
+    }
+    for (uint32_t t = 0; t < one->graph->n_tensors; t++) cost += (double)pco_tensor_elements(&tensors[t]);
+    return cost;
+}
+
+uint64_t selftest_case_hash(const selftest_case *one)
+{
+    const pco_node *node = &one->graph->nodes[0];
+    uint64_t hash = pco_hash(PCO_HASH_START, &node->op, sizeof node->op);
+    if (node->attrs_size) hash = pco_hash(hash, node->attrs, node->attrs_size);
+    hash = pco_hash(hash, node->inputs, node->n_inputs * sizeof *node->inputs);
+    for (uint32_t t = 0; t < one->graph->n_tensors; t++) {
+        const pco_tensor *x = &one->graph->tensors[t];
+        const uint32_t facts[] = {x->dtype, x->kind, x->rank, x->alias};
+        hash = pco_hash(hash, facts, sizeof facts);
+        hash = pco_hash(hash, x->shape, x->rank * sizeof *x->shape);
+    }
+    return hash;
+}
+
+/* ---- values ---- */
+
+/* Bits for element i of operand k: the finaliser of splitmix64 (Steele, Lea & Flood 2014). */
+static uint64_t selftest_bits(uint32_t k, uint64_t i)
+{
+    uint64_t z = (i + 1) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)(k + 1) * UINT64_C(0xd1342543de82ef95);
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static int selftest_is_positive(uint32_t op, uint32_t k)
+{
+    switch (op) {
+    case PCO_OP_LOG:
+    case PCO_OP_SQRT:
+    case PCO_OP_RSQRT:
+    case PCO_OP_RECIPROCAL:
+        return 1;
+    case PCO_OP_POW:
+        return k == 0;
+    case PCO_OP_DIV:
+        return k == 1;
+    default:
+        return 0;
+    }
+}
+
+/* Multiples of 1/8 from -2 to 2, or from 1/4 to 2 1/4: exact in every float type. Most sums of their products
+ * are exact in f32, so that a right kernel is far inside the tolerance. */
+static void selftest_floats(uint32_t op, uint32_t k, int64_t count, float *out)
+{
+    const int positive = selftest_is_positive(op, k);
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t bits = selftest_bits(k, (uint64_t)i) >> 20;
+        out[i] = positive ? (float)(bits % 17 + 2) / 8 : (float)((int)(bits % 33) - 16) / 8;
+    }
+}
+
+static int64_t selftest_axis_size(const pco_tensor *x, int64_t axis)
+{
+    if (axis < 0) axis += x->rank;
+    return axis >= 0 && axis < x->rank ? x->shape[axis] : 1;
+}
+
+/* What i32 operand k of the node may hold: low .. low + span - 1; span 0: all 32 bits. */
+static void selftest_range(const selftest_case *one, uint32_t k, int64_t *low, int64_t *span)
+{
+    const pco_node *node = &one->graph->nodes[0];
+    const pco_tensor *tensors = one->graph->tensors,
+                     *first = node->n_inputs ? &tensors[node->inputs[0]] : NULL;
+    *low = -100;
+    *span = 201;
+    switch (node->op) {
+    case PCO_OP_GATHER:
+    case PCO_OP_GATHER_ALONG_AXIS:
+    case PCO_OP_SCATTER_ADD: /* their structs begin with the axis */
+        if (k != 1) return;
+        *low = 0;
+        *span = selftest_axis_size(first, ((const pco_gather_attrs *)node->attrs)->axis);
+        return;
+    case PCO_OP_STATE_WRITE:
+        if (k != 2) return;
+        const int64_t axis = ((const pco_state_write_attrs *)node->attrs)->axis;
+        *low = 0;
+        *span = 1 + selftest_axis_size(first, axis) - selftest_axis_size(&tensors[node->inputs[1]], axis);
+        return;
+    case PCO_OP_SINUSOIDAL_POSITIONS:
+    case PCO_OP_ROPE:
+        *low = 0;
+        *span = k == (node->op == PCO_OP_ROPE ? 1u : 0u) ? 1000 : 0;
+        return;
+    case PCO_OP_RANDOM_BITS:
+    case PCO_OP_DROPOUT:
+        *span = 0;
+        return;
+    default:
+        return;
+    }
+}
+
+static void selftest_integers(const selftest_case *one, uint32_t k, int64_t count, int32_t *out)
+{
+    const pco_node *node = &one->graph->nodes[0];
+    int64_t low, span;
+    selftest_range(one, k, &low, &span);
+    for (int64_t i = 0; i < count; i++) {
+        const uint64_t bits = selftest_bits(k, (uint64_t)i) >> 8;
+        out[i] = span > 0   ? (int32_t)(low + (int64_t)(bits % (uint64_t)span))
+                 : span < 0 ? 0
+                            : (int32_t)(uint32_t)bits;
+    }
+    if (node->op != PCO_OP_SCALED_DOT_PRODUCT_ATTENTION) return;
+    /* lengths: a few keys less than there are; starts: so that the last query is the last of them */
+    const pco_scaled_dot_product_attention_attrs *attrs = node->attrs;
+    const uint32_t rows = attrs->heads_first ? 2 : 1;
+    const int64_t queries = one->graph->tensors[node->inputs[0]].shape[rows];
+    const int64_t keys = one->graph->tensors[node->inputs[1]].shape[rows];
+    for (int64_t i = 0; i < count; i++) {
+        int64_t length = keys - (keys / 8 + i) % (keys ? keys : 1);
+        if (k == 5) length = length > queries ? length - queries : 0;
+        out[i] = (int32_t)length;
+    }
+}
+
+static pco_status selftest_fill_one(selftest_case *one, uint32_t k, uint32_t t, pco_error *err)
+{
+    pco_tensor *x = &one->graph->tensors[t];
+    const int64_t count = pco_tensor_elements(x);
+    pco_status status = PCO_OK;
+    if (!(one->data[t] = calloc(1, x->bytes + 8))) return selftest_no_memory(err);
+    if (x->dtype == PCO_I32) {
+        selftest_integers(one, k, count, one->data[t]);
+    } else if (x->dtype == PCO_BOOL) {
+        for (int64_t i = 0; i < count; i++)
+            ((unsigned char *)one->data[t])[i] = (selftest_bits(k, (uint64_t)i) >> 20) % 4 != 0;
+    } else {
+        float *values = malloc(((size_t)count + 1) * sizeof *values);
+        if (!values) return selftest_no_memory(err);
+        selftest_floats(one->graph->nodes[0].op, k, count, values);
+        status = pco_dtype_from_f32(x->dtype, values, count, one->data[t], err);
+        free(values);
+    }
+    if (x->kind == PCO_KIND_CONSTANT) x->data = one->data[t];
+    return status;
+}
+
+pco_status selftest_case_fill(selftest_case *one, pco_error *err)
+{
+    const pco_node *node = &one->graph->nodes[0];
+    pco_status status = PCO_OK;
+    for (uint32_t k = 0; !status && k < node->n_inputs; k++)
+        if (node->inputs[k] != PCO_NONE && !one->data[node->inputs[k]])
+            status = selftest_fill_one(one, k, node->inputs[k], err);
+    return status;
+}

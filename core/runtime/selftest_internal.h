@@ -1,0 +1,51 @@
+/* What the files of the self-test know of each other. */
+#ifndef PCO_RUNTIME_SELFTEST_INTERNAL_H
+#define PCO_RUNTIME_SELFTEST_INTERNAL_H
+
+#include "graph/graph.h"
+#include "portico/plugin.h"
+
+enum { SELFTEST_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS };
+
+/* One node in a graph of its own, with the values of its operands. */
+typedef struct selftest_case {
+    pco_graph *graph;
+    void *data[SELFTEST_TENSORS]; /* of each tensor; NULL for what the node makes */
+} selftest_case;
+
+/* A case from node `node` of a graph. cap 0: as it is; otherwise dimensions above 1.5 cap become cap plus
+ * their remainder by 64 (or 32), so that tails of tiles, vectors and blocks stay what they are. Tensors have
+ * no values yet. Errors: INVALID when that is no node any more (the sizes are bound to each other);
+ * OUT_OF_HOST_MEMORY. */
+pco_status selftest_case_make(const pco_graph *graph, uint32_t node, int64_t cap, selftest_case *made,
+                              pco_error *err) PCO_NODISCARD;
+void selftest_case_free(selftest_case *one);
+
+/* Products, or elements where there are none: about what a run costs. */
+double selftest_case_cost(const selftest_case *one);
+
+/* Op, attributes, and type, kind and shape of all operands. */
+uint64_t selftest_case_hash(const selftest_case *one);
+
+/* Values for the operands: the same for the same case everywhere, inside the op's domain. */
+pco_status selftest_case_fill(selftest_case *one, pco_error *err) PCO_NODISCARD;
+
+/* Runs the case's node with a variant. in_place: with output 0 in the memory of an operand, if the plugin
+ * allows one; *was_in_place tells. results[k], of output k, are malloc'ed. Errors: what the plugin returned.
+ */
+typedef struct selftest_place {
+    const pco_plugin *plugin;
+    pco_device *device;
+    const pco_device_info *info;
+} selftest_place;
+pco_status selftest_run(const selftest_place *place, const selftest_case *one, uint32_t variant, int in_place,
+                        int *was_in_place, void **results, pco_error *err) PCO_NODISCARD;
+/* The variant that the plugin chooses for the case. */
+pco_status selftest_proposed(const selftest_place *place, const selftest_case *one, uint32_t *variant);
+void selftest_results_free(void **results);
+
+/* 1 if the results agree within what both contracts allow. Otherwise `seen` says where they do not. */
+int selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got,
+                   void *const *want, char *seen, size_t size);
+
+#endif

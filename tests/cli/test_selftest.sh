@@ -1,0 +1,80 @@
+#!/bin/bash
+# The self-test on first use: devices whose kernels are wrong, through the program.
+#
+#   test_selftest.sh PORTICO SOURCE PLUGINS
+#
+# PORTICO: the program. SOURCE: the source folder. PLUGINS: the folder of the plugins made of tests/plugins/variants.
+# Prints one line per check; exits 1 if one failed.
+set -u
+[ $# -ge 3 ] || { echo "usage: $0 PORTICO SOURCE PLUGINS"; exit 2; }
+portico=$(realpath "$1")
+source=$(realpath "$2")
+plugins=$(realpath "$3")
+. "$source/tests/cli/checks.sh"
+export PORTICO_PLUGIN_PATH=$plugins PORTICO_LOG=info
+model=$source/models/dates
+[ -f "$model/model.safetensors" ] || { echo "no model"; exit 77; }
+
+dates() { run run "$model" --prompt "the 3rd of May, 2021" --device "$1"; }
+# right NAME: the last run wrote the right text
+right() { if [ "$(cat "$work/out")" = 2021-05-03 ]; then ok "$1: right text"; else bad "$1" "wrong text '$(cat "$work/out")'"; fi; }
+never() { if grep -Eq -- "$2" "$work/err"; then bad "$1" "'$2' in stderr"; else ok "$1"; fi; }
+times() {
+    local n
+    n=$(grep -Ec -- "$2" "$work/err")
+    if [ "$n" = "$3" ]; then ok "$1"; else bad "$1" "$n lines have '$2', not $3"; fi
+}
+compared='self-test: [1-9][0-9]* kernel variants compared'
+
+dates cpu; status "the cpu plugin" 0; right "the cpu plugin"; never "the cpu plugin is not tested" 'self-test'
+
+# A sound device: nothing to say but that it was tested, and nothing to do the second time.
+dates sound; status "sound" 0; right "sound"
+says "sound: it is tested" err "$compared.*, 0 of them failed"; never "sound: no alarm" 'warning'
+dates sound; status "sound, again" 0; right "sound, again"; never "sound, again: no test" "$compared"
+PORTICO_SELF_TEST=always dates sound; says "sound, always: it is tested" err "$compared"
+PORTICO_SELF_TEST=off dates sound; right "sound, off"; never "sound, off: no test" "$compared"
+
+# All variants of matmul but the last are wrong.
+PORTICO_SELF_TEST=off dates tile:0; status "tile, off" 0
+if [ "$(cat "$work/out")" = 2021-05-03 ]; then bad "tile, off" "the defect does no harm"; else ok "tile, off: garbage"; fi
+for fallback in warn error; do
+    rm -rf "$PORTICO_CACHE_DIR"
+    for start in first second; do
+        PORTICO_FALLBACK=$fallback dates tile:0; status "tile, $fallback, $start start" 0; right "tile, $fallback, $start start"
+        says "tile, $fallback, $start start: it says so" err \
+            "warning: device tile:0: op 'matmul': variant 'ge.*' failed the self-test: .*elements are wrong.*'naive' is used"
+        times "tile, $fallback, $start start: once" "variant 'gemv' failed" 1
+        never "tile, $fallback, $start start: not on the CPU" 'runs on the CPU'
+        case $start in
+            first) says "tile, $fallback: tested" err "$compared" ;;
+            *) never "tile, $fallback: the second start knows" "$compared" ;;
+        esac
+    done
+done
+# A damaged verdict is none.
+for file in "$PORTICO_CACHE_DIR"/variants-*; do printf 'good' | dd of="$file" bs=1 seek=40 conv=notrunc 2> /dev/null; done
+dates tile:0; status "tile, damaged cache" 0; right "tile, damaged cache"; says "tile, damaged cache: tested again" err "$compared"
+
+# Every variant of matmul is wrong: the CPU, or an error of one line.
+for start in first second; do
+    dates every:0; status "every, $start start" 0; right "every, $start start"
+    times "every, $start start: it says so once" "op 'matmul' runs on the CPU: device every:0: .*failed the self-test" 1
+    PORTICO_LOG=warning PORTICO_FALLBACK=error dates every:0; status "every, error, $start start" 1
+    if [ "$(grep -c . "$work/err")" = 1 ]; then ok "every, error, $start start: one line"; else bad "every, error, $start start" "more than a line"; fi
+    says "every, error, $start start: op, variant, device and what was seen" err \
+        "device every:0 cannot run op 'matmul'.*'ge.*' failed the self-test: .*elements are wrong"
+done
+
+# The other variants take the device with them, and it is opened again.
+for start in first second; do
+    dates lost:0; status "lost, $start start" 0; right "lost, $start start"
+    says "lost, $start start: it says so" err "variant 'ge.*' failed the self-test: .*the device is gone; 'naive' is used"
+done
+
+# What looks for wrong kernels gets them as they are.
+PORTICO_SELF_TEST=on run conformance --devices every:0 --ops matmul --tier tiny; status "conformance sees the defect" 1
+run conformance --bisect "$model" --devices every:0; status "bisect sees the defect" 1
+says "bisect names the op" out matmul
+
+finish
