@@ -12,6 +12,7 @@ static const char *const config_keys[] = {
     "optimizer",
     "schedule",
     "initialization",
+    "initial_weights",
     "steps",
     "batch_size",
     "gradient_accumulation_steps",
@@ -165,6 +166,18 @@ static pco_status config_override(cJSON *root, const pco_train_overrides *overri
     return PCO_OK;
 }
 
+/* "initial_weights", from the config's folder. */
+static void config_initial_weights(config_reader *r, const char *folder, pco_train_config *config)
+{
+    const char *path = NULL;
+    if (!r->status)
+        r->status = pco_json_string_or(r->object, r->label, "initial_weights", NULL, &path, r->err);
+    if (r->status || !path) return;
+    if (asprintf(&config->initial_weights, "%s%s", path[0] == '/' ? "" : folder, path) >= 0) return;
+    config->initial_weights = NULL;
+    r->status = pco_fail(r->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", r->label);
+}
+
 pco_status pco_train_config_load(const char *path, const pco_train_overrides *overrides,
                                  pco_train_config *config, pco_error *err)
 {
@@ -188,6 +201,7 @@ pco_status pco_train_config_load(const char *path, const pco_train_overrides *ov
     config_fields(&reader, config);
     if (!reader.status) reader.status = config_out(&reader, overrides->out, config);
     if (!reader.status) reader.status = pco_data_config_read(data, path, folder, &config->data, err);
+    config_initial_weights(&reader, folder, config);
     free(folder);
     if (reader.status) pco_train_config_release(config);
     return reader.status;
@@ -198,6 +212,7 @@ void pco_train_config_release(pco_train_config *config)
     cJSON_Delete(config->root);
     pco_data_config_release(&config->data);
     free(config->out);
+    free(config->initial_weights);
     *config = (pco_train_config){0};
 }
 

@@ -28,6 +28,7 @@ typedef struct pco_train_config {
     uint64_t seed;
     double max_grad_norm, label_smoothing;                                /* 0: none */
     int64_t checkpoint_interval, evaluation_interval, evaluation_batches; /* 0: never; never; all */
+    char *initial_weights; /* a safetensors file with the first values of every parameter; NULL: initialization's */
     char *out;                                                            /* folder of the run */
 } pco_train_config;
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "formats/safetensors.h"
 
 pco_status trainer_no_memory(pco_error *err)
 {
@@ -226,9 +227,31 @@ static int64_t trainer_layers(const pco_transformer_config *model, const char *n
     return model->layers[strncmp(name, "encoder.", 8) == 0 ? PCO_ENCODER : PCO_DECODER];
 }
 
+/* First values from a file. */
+static pco_status trainer_read_weights(pco_trainer *trainer, pco_error *err)
+{
+    pco_weights *file = NULL;
+    pco_status status = pco_safetensors_open(trainer->config->initial_weights, &file, err);
+    if (status) return status;
+    for (uint32_t i = 0; i < trainer->training.count && !status; i++) {
+        const pco_nn_parameter *p = &trainer->training.items[i];
+        const pco_weight *weight = NULL;
+        status = pco_weights_require(file, p->name, &weight, err);
+        if (!status && (weight->dtype != PCO_F32 || weight->rank != p->rank ||
+                        memcmp(weight->shape, p->shape, p->rank * sizeof *p->shape) != 0))
+            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is not F32 or not of the model's shape",
+                              file->label, p->name);
+        if (!status)
+            status = pco_session_write_state(trainer->session, p->name, weight->data, weight->bytes, err);
+    }
+    pco_weights_close(file);
+    return status;
+}
+
 static pco_status trainer_initialize(pco_trainer *trainer, pco_error *err)
 {
     pco_status status = PCO_OK;
+    if (trainer->config->initial_weights) return trainer_read_weights(trainer, err);
     for (uint32_t i = 0; i < trainer->training.count && !status; i++) {
         const pco_nn_parameter *p = &trainer->training.items[i];
         const uint64_t bytes = (uint64_t)trainer_elements(p) * sizeof(float);

@@ -53,6 +53,12 @@ run train parts.json; status "a folder that holds a run" 1; says "it says what t
 run train parts.json --resume --seed 9; status "resuming with another seed" 1; says "it names the key" err "'seed' differs"
 run train parts.json --resume --out nowhere; status "resuming nothing" 1; says "it names the folder" err 'nowhere holds no checkpoint'
 
+# ---- weights from a file ----
+config again "$pairs" '"initial_weights": "whole/model.safetensors"'
+run train again.json --steps 0; status "initial weights" 0; same "they are taken" whole/model.safetensors again/model.safetensors
+sed -i 's/"decoder_ffn_dim": 24/"decoder_ffn_dim": 20/' again.json; rm -rf again
+run train again.json; status "weights of another shape" 1; says "the tensor is named" err "'decoder.layers.0.fc1.weight'"
+
 # ---- kill -9 at any moment ----
 config killed "$dates" '"checkpoint_interval": 5'
 sed -i 's/"steps": 12/"steps": 100000/' killed.json

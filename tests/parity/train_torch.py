@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the language model of a config with PyTorch, as `portico train` does: the same initial weights, order of the
-data, schedule, optimiser and clipping; and compares the losses with Portico's log.
+"""Trains the model of a config (text of characters, or dates) with PyTorch, as `portico train` does: the same initial
+weights, data and their order, schedule, optimiser and clipping; and compares the losses with Portico's log.
 
     portico train configs/shakespeare.json --steps 0 --out runs/start        # the initial weights
     portico train configs/shakespeare.json --steps 200 --out runs/portico --log runs/portico.csv
@@ -23,10 +23,13 @@ import time
 import torch
 import torch.nn.functional as F
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "golden"))
-from transformer import Layer, Norm, causal, complete, sinusoidal_table  # noqa: E402
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tests" / "golden"), str(ROOT / "models" / "dates")]
+import generate  # noqa: E402
+from transformer import Layer, Norm, Transformer, causal, complete, sinusoidal_table  # noqa: E402
 
-SHUFFLE, BATCHES, WINDOW = 0x54520001, 0x54520002, 0x54520003
+SHUFFLE, BATCHES, WINDOW, DATES = 0x54520001, 0x54520002, 0x54520003, 0x54520004
+POOL = 16  # batches of dates that are made and sorted at once
 MASK = 0xFFFFFFFF
 
 
@@ -78,7 +81,7 @@ class Decoder(torch.nn.Module):
         if not cfg["tie_word_embeddings"]:
             self.lm_head = torch.nn.Linear(cfg["d_model"], cfg["vocab_size"], bias=False)
 
-    def forward(self, ids):
+    def forward(self, source, ids):
         x = self.shared(ids)
         if self.cfg["scale_embedding"]:
             x = x * math.sqrt(self.cfg["d_model"])
@@ -116,23 +119,54 @@ def windows(text, config, vocab):
         order = shuffled(count, seed, SHUFFLE, epoch)
         for batch in shuffled(batches, seed, BATCHES, epoch):
             at = [begin + w * context for w in order[batch * rows : (batch + 1) * rows]]
-            yield (torch.stack([ids[a : a + context] for a in at]),
+            yield (None, torch.stack([ids[a : a + context] for a in at]),
                    torch.stack([ids[a + 1 : a + 1 + context] for a in at]))
         epoch += 1
 
 
-def train(config, model, text, vocab, steps, log):
+def written_date(days, seed, index):
+    """Pair number `index`: what is written, and the ISO form."""
+    words = philox(seed, DATES, 0, index)
+    day = days[words[0] * len(days) >> 32]
+    text = generate.FORMS[words[1] * len(generate.FORMS) >> 32].format(**generate.fields(day))
+    letters = words[2] * 100 >> 32
+    return text.lower() if letters < 25 else text.upper() if letters < 35 else text, day.isoformat()
+
+
+def date_batches(config, exported):
+    """Batches of sources, targets and labels, padded to Portico's buckets."""
+    seed, rows, buckets = config.get("seed", 0), config["batch_size"], config["data"]["source_buckets"]
+    index = {token: i for i, token in enumerate(exported["vocab"])}
+    pad, start, end = (exported[k] for k in ("pad_token_id", "decoder_start_token_id", "eos_token_id"))
+    days, epoch, count = generate.days_of("train"), 0, POOL * rows
+    while True:
+        pairs = [written_date(days, seed, epoch * count + i) for i in range(count)]
+        sources = [[index[c] for c in text] + [end] for text, _ in pairs]
+        bucket = [next(b for b in buckets if b >= len(source)) for source in sources]
+        order = sorted(shuffled(count, seed, SHUFFLE, epoch), key=lambda i: bucket[i])
+        for batch in shuffled(POOL, seed, BATCHES, epoch):
+            at = order[batch * rows : (batch + 1) * rows]
+            width = max(bucket[i] for i in at)
+            target = [[index[c] for c in pairs[i][1]] for i in at]
+            yield (torch.tensor([sources[i] + [pad] * (width - len(sources[i])) for i in at]),
+                   torch.tensor([[start] + row for row in target]), torch.tensor([row + [end] for row in target]))
+        epoch += 1
+
+
+def train(config, model, stream, steps, log):
     """The losses of the first steps, and tokens per second."""
     o = config["optimizer"]
-    groups = [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": o["weight_decay"]},
-              {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}]
+    decay = o["weight_decay"]
+    groups = [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": decay},
+              {"params": [p for p in model.parameters() if p.dim() < 2],
+               "weight_decay": decay if o.get("weight_decay_on") == "all" else 0.0}]
     optimiser = torch.optim.AdamW(groups, lr=1.0, betas=(o["beta1"], o["beta2"]), eps=o.get("eps", 1e-8))
-    stream, losses, start = windows(text, config, vocab), [], time.time()
+    losses, start = [], time.time()
     for t in range(1, steps + 1):
-        ids, labels = next(stream)
+        source, ids, labels = next(stream)
         for group in optimiser.param_groups:
             group["lr"] = rate(config["schedule"], config["steps"], t)
-        loss = F.cross_entropy(model(ids).flatten(0, 1), labels.flatten())
+        loss = F.cross_entropy(model(source, ids).flatten(0, 1), labels.flatten())
         optimiser.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config["max_grad_norm"])
@@ -159,13 +193,18 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     config = json.loads(args.config.read_text())
     exported = json.loads((args.start / "config.json").read_text())
-    model = Decoder(exported)
+    dates = config["data"]["kind"] == "dates"
+    model = Transformer(exported) if dates else Decoder(exported)
     model.load_state_dict(read_safetensors(args.start / "model.safetensors"))
-    text = (args.data or args.config.parent / config["data"]["file"]).read_bytes()
+    if dates:
+        stream = date_batches(config, exported)
+    else:
+        text = (args.data or args.config.parent / config["data"]["file"]).read_bytes()
+        stream = windows(text, config, exported["vocab"])
     log = args.log.open("w") if args.log else None
     if log:
         log.write("step,loss,learning_rate,grad_norm,tokens,seconds,validation_loss\n")
-    losses, speed = train(config, model, text, exported["vocab"], args.steps, log)
+    losses, speed = train(config, model, stream, args.steps, log)
     print(f"PyTorch {torch.__version__}: loss {losses[0]:.6f} at first, {losses[-1]:.6f} at step {args.steps}; "
           f"{speed:.0f} tokens/s with {args.threads} threads")
     if not args.portico:
