@@ -4,7 +4,8 @@
 
 static float *cpu_backward_row(const cpu_node *node, uint32_t worker, int64_t which)
 {
-    return (float *)(void *)(cpu_worker_memory(node, worker) + (uint64_t)which * cpu_round64((uint64_t)node->plan.axis.n * 4));
+    return (float *)(void *)(cpu_worker_memory(node, worker) +
+                             (uint64_t)which * cpu_round64((uint64_t)node->plan.axis.n * 4));
 }
 
 /* Elements of a contiguous row in f32. */
@@ -80,7 +81,8 @@ static float cpu_backward_moments(const cpu_node *node, const float *x, int64_t 
     double rest, mean = 0, share;
     float near = 0;
     if (node->op->op == PCO_OP_RMS_NORM_BACKWARD) {
-        double root = sqrt(node->kernels->sum_squares(x, 0, &rest, n) / (double)n + node->attrs.rms_norm_backward.eps);
+        double root =
+            sqrt(node->kernels->sum_squares(x, 0, &rest, n) / (double)n + node->attrs.rms_norm_backward.eps);
         moments[0] = moments[1] = 0;
         moments[2] = (float)(1 / root);
         return (float)(1 / ((double)n * root));
@@ -110,7 +112,8 @@ static void cpu_norm_backward_slice(void *task, int64_t begin, int64_t end, uint
     for (int k = 0; k < 3 && !cpu_norm_backward_direct(node); k++) own[k] = cpu_backward_row(node, worker, k);
     const float *factor = weight->present ? cpu_row_of(node, weight, 0, own[2]) : NULL;
     for (int64_t i = begin; i < end; i++) {
-        const float *from = cpu_row_of(node, x, i * n, own[0]), *gradient = cpu_row_of(node, dy, i * n, own[1]);
+        const float *from = cpu_row_of(node, x, i * n, own[0]),
+                    *gradient = cpu_row_of(node, dy, i * n, own[1]);
         float *to = y->dtype == PCO_F32 ? cpu_f32(y) + i * n : own[0], moments[3];
         double sum_u, share = (double)cpu_backward_moments(node, from, n, moments);
         share *= node->kernels->norm_backward_sums(from, gradient, factor, moments, &sum_u, n);
@@ -138,7 +141,8 @@ static float *cpu_swiglu_read(const cpu_node *node, const cpu_tensor *x, int64_t
     return room;
 }
 
-static void cpu_swiglu_write(const cpu_node *node, const cpu_tensor *y, int64_t at, int64_t n, const float *from)
+static void cpu_swiglu_write(const cpu_node *node, const cpu_tensor *y, int64_t at, int64_t n,
+                             const float *from)
 {
     node->kernels->store[y->dtype](cpu_at(y, at), from, n);
 }
@@ -152,7 +156,8 @@ static void cpu_swiglu_backward_slice(void *task, int64_t begin, int64_t end, ui
     int64_t row_size = node->plan.axis.n, chunks = (row_size + CPU_SWIGLU_CHUNK - 1) / CPU_SWIGLU_CHUNK;
     float room[3][CPU_SWIGLU_CHUNK], result[2][CPU_SWIGLU_CHUNK];
     for (int64_t i = begin; i < end; i++) {
-        int64_t row = i / chunks, column = i % chunks * CPU_SWIGLU_CHUNK, n = cpu_min(CPU_SWIGLU_CHUNK, row_size - column);
+        int64_t row = i / chunks, column = i % chunks * CPU_SWIGLU_CHUNK,
+                n = cpu_min(CPU_SWIGLU_CHUNK, row_size - column);
         int64_t at = row * row_size + column, gate_at = joined ? 2 * row * row_size + column : at;
         const float *gate = cpu_swiglu_read(node, &node->in[0], gate_at, n, room[0]);
         const float *up = joined ? cpu_swiglu_read(node, &node->in[0], gate_at + row_size, n, room[1])
@@ -168,6 +173,6 @@ CPU_RUN(native_swiglu_backward)
 {
     cpu_axis axis = node->plan.axis;
     if (node->out[0].count == 0) return;
-    cpu_parallel(node, axis.outer * ((axis.n + CPU_SWIGLU_CHUNK - 1) / CPU_SWIGLU_CHUNK), cpu_grain(CPU_SWIGLU_CHUNK * 16),
-                 cpu_swiglu_backward_slice);
+    cpu_parallel(node, axis.outer * ((axis.n + CPU_SWIGLU_CHUNK - 1) / CPU_SWIGLU_CHUNK),
+                 cpu_grain(CPU_SWIGLU_CHUNK * 16), cpu_swiglu_backward_slice);
 }

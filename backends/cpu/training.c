@@ -11,7 +11,8 @@ static bool cpu_logits_are_f32(const cpu_node *node)
 
 CPU_WORKSPACE(native_cross_entropy)
 {
-    return cpu_logits_are_f32(node) ? 0 : node->device->threads * cpu_round64((uint64_t)node->plan.axis.n * 4);
+    return cpu_logits_are_f32(node) ? 0
+                                    : node->device->threads * cpu_round64((uint64_t)node->plan.axis.n * 4);
 }
 
 CPU_WORKSPACE(native_cross_entropy_backward)
@@ -25,7 +26,8 @@ static float cpu_row_loss(const cpu_node *node, const float *x, int64_t n, int64
     float max = node->kernels->max(x, n);
     double whole = (double)max + log(cpu_exp_sum_only(node, x, max, n));
     double loss = whole - (double)x[target];
-    if (smoothing > 0) loss = (1 - smoothing) * loss + smoothing * (whole - node->kernels->sum(x, n) / (double)n);
+    if (smoothing > 0)
+        loss = (1 - smoothing) * loss + smoothing * (whole - node->kernels->sum(x, n) / (double)n);
     return (float)loss;
 }
 
@@ -89,7 +91,8 @@ static void cpu_cross_entropy_backward_slice(void *task, int64_t begin, int64_t 
 
 CPU_RUN(native_cross_entropy_backward)
 {
-    cpu_parallel(node, node->plan.axis.outer, cpu_grain(node->plan.axis.n * 8), cpu_cross_entropy_backward_slice);
+    cpu_parallel(node, node->plan.axis.outer, cpu_grain(node->plan.axis.n * 8),
+                 cpu_cross_entropy_backward_slice);
 }
 
 /* ---- optimisers ---- */
@@ -97,7 +100,8 @@ CPU_RUN(native_cross_entropy_backward)
 enum { CPU_GRADIENT_CHUNK = 512 };
 
 /* Gradients begin .. begin+n-1 in f32: where they lie, or in `room`. */
-static const float *cpu_gradient(const cpu_node *node, const cpu_tensor *x, int64_t begin, int64_t n, float *room)
+static const float *cpu_gradient(const cpu_node *node, const cpu_tensor *x, int64_t begin, int64_t n,
+                                 float *room)
 {
     if (x->dtype == PCO_F32) return cpu_f32(x) + begin;
     node->kernels->load[x->dtype](room, cpu_at(x, begin), n);
@@ -113,14 +117,19 @@ static void cpu_adamw_slice(void *task, int64_t begin, int64_t end, uint32_t wor
     const cpu_tensor *scale = &node->in[5];
     float room[CPU_GRADIENT_CHUNK];
     cpu_adamw step = {.scale = scale->present ? *cpu_f32(scale) : 1,
-                      .beta1 = (float)attrs->beta1, .rest1 = (float)(1 - attrs->beta1),
-                      .beta2 = (float)attrs->beta2, .rest2 = (float)(1 - attrs->beta2),
-                      .rate = run[0] / run[1], .root = sqrtf(run[2]), .eps = (float)attrs->eps,
+                      .beta1 = (float)attrs->beta1,
+                      .rest1 = (float)(1 - attrs->beta1),
+                      .beta2 = (float)attrs->beta2,
+                      .rest2 = (float)(1 - attrs->beta2),
+                      .rate = run[0] / run[1],
+                      .root = sqrtf(run[2]),
+                      .eps = (float)attrs->eps,
                       .decay = run[0] * (float)attrs->weight_decay};
     for (int64_t i = begin; i < end; i += CPU_GRADIENT_CHUNK) {
         int64_t n = cpu_min(CPU_GRADIENT_CHUNK, end - i);
-        node->kernels->adamw(cpu_f32(&node->out[0]) + i, cpu_f32(&node->out[1]) + i, cpu_f32(&node->out[2]) + i,
-                             cpu_gradient(node, &node->in[3], i, n, room), &step, n);
+        node->kernels->adamw(cpu_f32(&node->out[0]) + i, cpu_f32(&node->out[1]) + i,
+                             cpu_f32(&node->out[2]) + i, cpu_gradient(node, &node->in[3], i, n, room), &step,
+                             n);
     }
 }
 

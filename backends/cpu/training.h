@@ -4,7 +4,8 @@
 
 #include "cpu.h"
 
-/* A row whose target is no class: 0 where it is ignored, else NaN. Returns false when the target is a class. */
+/* A row whose target is no class: 0 where it is ignored, else NaN. Returns false when the target is a class.
+ */
 static inline bool cpu_target_is_special(const cpu_node *node, int64_t row, int64_t *target, double *value)
 {
     *target = cpu_i32_at(&node->in[1], row);
@@ -13,8 +14,8 @@ static inline bool cpu_target_is_special(const cpu_node *node, int64_t row, int6
     return ignored || *target < 0 || *target >= node->plan.axis.n;
 }
 
-/* The states as they were where the host gave outputs other memory; returns the factor on the gradient, or NaN when
- * nothing is to be done: scale (operand `at`) is not finite. */
+/* The states as they were where the host gave outputs other memory; returns the factor on the gradient, or
+ * NaN when nothing is to be done: scale (operand `at`) is not finite. */
 static inline float cpu_optimiser_begin(const cpu_node *node, uint32_t at)
 {
     for (uint32_t i = 0; i < node->n_outputs; i++)

@@ -2,13 +2,16 @@
 #include "elementwise.h"
 #include "rows.h"
 
-_Static_assert(GPU_KERNEL_softmax_backward_serial + GPU_SUBGROUP == GPU_KERNEL_softmax_backward_subgroup, "order of rows");
-_Static_assert(GPU_KERNEL_norm_backward_serial + GPU_SUBGROUP == GPU_KERNEL_norm_backward_subgroup, "order of rows");
+_Static_assert(GPU_KERNEL_softmax_backward_serial + GPU_SUBGROUP == GPU_KERNEL_softmax_backward_subgroup,
+               "order of rows");
+_Static_assert(GPU_KERNEL_norm_backward_serial + GPU_SUBGROUP == GPU_KERNEL_norm_backward_subgroup,
+               "order of rows");
 
 /* Slices of so many elements that fit a window; refuses when none does. */
 static uint64_t gpu_slices(gpu_lowering *gpu, uint64_t elements, uint64_t all)
 {
-    const uint64_t step = elements ? gpu_window(gpu, gpu_element_bytes(gpu_input(gpu, 0)->dtype)) / elements : all;
+    const uint64_t step =
+        elements ? gpu_window(gpu, gpu_element_bytes(gpu_input(gpu, 0)->dtype)) / elements : all;
     if (step == 0)
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "slices of %llu elements exceed the device's binding limit",
                  (unsigned long long)elements);
@@ -45,16 +48,19 @@ static pco_status gpu_lower_soft_node(gpu_lowering *gpu)
     for (uint64_t first = 0; first < s.outer && gpu->status == PCO_OK; first += step) {
         const uint64_t outer = gpu_min(step, s.outer - first);
         pco_gpu_dispatch d;
-        const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_softmax_backward_serial, outer * s.inner, s.n);
+        const uint64_t groups =
+            gpu_begin_rows(gpu, &d, GPU_KERNEL_softmax_backward_serial, outer * s.inner, s.n);
         gpu_spec(gpu, &d, 3, (int32_t)gpu_input(gpu, 0)->dtype);
         gpu_spec(gpu, &d, 4, s.inner > 1);
         gpu_spec(gpu, &d, 5, gpu_walk(gpu, s.inner));
         gpu_param(gpu, &d, 0, (uint32_t)(outer * s.inner));
         gpu_param(gpu, &d, 1, (uint32_t)s.n);
         for (uint32_t i = 0; i < 2; i++)
-            gpu_param(gpu, &d, 2 + i,
-                      gpu_bind_elements(gpu, &d, i, gpu_input_index(gpu, i), first * block, outer * block, 0));
-        gpu_param(gpu, &d, 4, gpu_bind_elements(gpu, &d, 2, gpu_output_index(gpu, 0), first * block, outer * block, 1));
+            gpu_param(
+                gpu, &d, 2 + i,
+                gpu_bind_elements(gpu, &d, i, gpu_input_index(gpu, i), first * block, outer * block, 0));
+        gpu_param(gpu, &d, 4,
+                  gpu_bind_elements(gpu, &d, 2, gpu_output_index(gpu, 0), first * block, outer * block, 1));
         gpu_param(gpu, &d, 5, (uint32_t)s.inner);
         gpu_emit(gpu, &d, groups);
     }
@@ -101,7 +107,8 @@ static uint32_t gpu_choose_norm_backward(const gpu_lowering *gpu)
     return gpu_choose_rows(gpu, b.rows, b.n, 1);
 }
 
-static void gpu_emit_norm_backward(gpu_lowering *gpu, const gpu_norm_backward *b, uint64_t first, uint64_t rows)
+static void gpu_emit_norm_backward(gpu_lowering *gpu, const gpu_norm_backward *b, uint64_t first,
+                                   uint64_t rows)
 {
     const pco_tensor *weight = gpu_input(gpu, 2);
     const uint64_t n = b->n;
@@ -142,10 +149,11 @@ const gpu_lowerer gpu_lower_norm_backward = {.variants = gpu_row_variants,
 
 /* ---- swiglu_backward ---- */
 
-/* `rows` rows of n elements, which begin at element `begin` of gate, up and the results and at element `at` of the
- * gradient. Joined halves: the rows of these are 2n elements apart, and up and its gradient lie n further on. part 0: the
- * gate's gradient; 1: that of up. */
-static void gpu_emit_swiglu_backward(gpu_lowering *gpu, uint64_t begin, uint64_t at, uint64_t rows, uint64_t n, int part)
+/* `rows` rows of n elements, which begin at element `begin` of gate, up and the results and at element `at`
+ * of the gradient. Joined halves: the rows of these are 2n elements apart, and up and its gradient lie n
+ * further on. part 0: the gate's gradient; 1: that of up. */
+static void gpu_emit_swiglu_backward(gpu_lowering *gpu, uint64_t begin, uint64_t at, uint64_t rows,
+                                     uint64_t n, int part)
 {
     const pco_tensor *gate = gpu_input(gpu, 0);
     const int joined = gpu_input(gpu, 1) == NULL;

@@ -4,8 +4,10 @@
 
 #include <math.h>
 
-_Static_assert(GPU_KERNEL_cross_entropy_serial + GPU_SUBGROUP == GPU_KERNEL_cross_entropy_subgroup, "order of rows");
-_Static_assert(GPU_KERNEL_cross_entropy_backward_serial + GPU_SUBGROUP == GPU_KERNEL_cross_entropy_backward_subgroup,
+_Static_assert(GPU_KERNEL_cross_entropy_serial + GPU_SUBGROUP == GPU_KERNEL_cross_entropy_subgroup,
+               "order of rows");
+_Static_assert(GPU_KERNEL_cross_entropy_backward_serial + GPU_SUBGROUP ==
+                   GPU_KERNEL_cross_entropy_backward_subgroup,
                "order of rows");
 
 /* ---- cross-entropy ---- */
@@ -41,13 +43,15 @@ static void gpu_emit_entropy(gpu_lowering *gpu, const gpu_entropy *e, uint64_t f
     const double rest = e->smoothing / (double)e->n;
     pco_gpu_dispatch d;
     const uint64_t groups = gpu_begin_rows(
-        gpu, &d, e->backward ? GPU_KERNEL_cross_entropy_backward_serial : GPU_KERNEL_cross_entropy_serial, rows, e->n);
+        gpu, &d, e->backward ? GPU_KERNEL_cross_entropy_backward_serial : GPU_KERNEL_cross_entropy_serial,
+        rows, e->n);
     gpu_spec(gpu, &d, 3, (int32_t)gpu_input(gpu, 0)->dtype);
     gpu_spec(gpu, &d, 4, e->smoothing > 0);
     gpu_spec(gpu, &d, 5, gpu_walk(gpu, 1));
     gpu_param(gpu, &d, 0, (uint32_t)rows);
     gpu_param(gpu, &d, 1, (uint32_t)e->n);
-    gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * e->n, rows * e->n, 0));
+    gpu_param(gpu, &d, 2,
+              gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * e->n, rows * e->n, 0));
     gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), first, rows, 0));
     if (e->backward) {
         gpu_param(gpu, &d, 4, gpu_bind_elements(gpu, &d, 2, gpu_input_index(gpu, 2), first, rows, 0));
@@ -108,8 +112,8 @@ static void gpu_keep_states(gpu_lowering *gpu, uint32_t states)
             gpu_emit_whole_copy(gpu, gpu_output_index(gpu, i), gpu_input_index(gpu, i));
 }
 
-static gpu_rows gpu_begin_optimiser(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t gradient,
-                                    uint64_t count)
+static gpu_rows gpu_begin_optimiser(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel,
+                                    uint32_t gradient, uint64_t count)
 {
     const gpu_rows cover = gpu_cover_rows(gpu, count, 1);
     gpu_begin(gpu, d, kernel, cover.local_x, 1, 1);
@@ -121,7 +125,8 @@ static gpu_rows gpu_begin_optimiser(gpu_lowering *gpu, pco_gpu_dispatch *d, uint
 
 static void gpu_emit_adamw(gpu_lowering *gpu, const pco_adamw_attrs *attrs, uint64_t first, uint64_t count)
 {
-    const uint32_t param = gpu_output_index(gpu, 0), m = gpu_output_index(gpu, 1), v = gpu_output_index(gpu, 2);
+    const uint32_t param = gpu_output_index(gpu, 0), m = gpu_output_index(gpu, 1),
+                   v = gpu_output_index(gpu, 2);
     pco_gpu_dispatch d;
     gpu_rows cover = gpu_begin_optimiser(gpu, &d, GPU_KERNEL_optimise_moments, 3, count);
     gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 3), first, count, 0));

@@ -3,9 +3,9 @@
 
 #include "graph/build.h"
 
-#define ATTRS(name) const pco_##name##_attrs *attrs = node->attrs
-#define INPUT(i)    ((i) < node->n_inputs ? node->inputs[i] : PCO_NONE)
-#define TYPE(t)     ((pco_dtype)graph->tensors[t].dtype)
+#define ATTRS(name)    const pco_##name##_attrs *attrs = node->attrs
+#define INPUT(i)       ((i) < node->n_inputs ? node->inputs[i] : PCO_NONE)
+#define TYPE(t)        ((pco_dtype)graph->tensors[t].dtype)
 #define BIN(op, a, b)  pco_binary(graph, PCO_OP_##op, a, b)
 #define BINS(op, a, v) pco_binary_scalar(graph, PCO_OP_##op, a, v)
 #define UN(op, a)      pco_unary(graph, PCO_OP_##op, a)
@@ -38,7 +38,8 @@ PCO_DECOMPOSE(layer_norm_backward)
     uint32_t x = pco_cast(graph, INPUT(0), PCO_F32), u = backward_weighted(graph, INPUT(1), INPUT(2));
     uint32_t centred = BIN(SUB, x, MEAN(x)), variance = BINS(DIV, SUM(BIN(MUL, centred, centred)), count);
     uint32_t root = attrs->form ? UN(SQRT, variance) : UN(SQRT, BINS(ADD, variance, attrs->eps));
-    uint32_t deviation = attrs->form ? BINS(ADD, root, attrs->eps) : root, normal = BIN(DIV, centred, deviation);
+    uint32_t deviation = attrs->form ? BINS(ADD, root, attrs->eps) : root,
+             normal = BIN(DIV, centred, deviation);
     uint32_t share = BIN(DIV, BINS(DIV, SUM(BIN(MUL, u, normal)), count), root);
     if (attrs->form) share = pco_where(graph, BINS(EQ, root, 0), pco_scalar(graph, PCO_F32, 0), share);
     uint32_t rest = BIN(DIV, BIN(SUB, u, MEAN(u)), deviation);

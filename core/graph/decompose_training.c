@@ -9,7 +9,11 @@
 #define ATTRS(name) const pco_##name##_attrs *attrs = node->attrs
 #define INPUT(i)    ((i) < node->n_inputs ? node->inputs[i] : PCO_NONE)
 #define TYPE(t)     ((pco_dtype)graph->tensors[t].dtype)
-#define SHAPE(...)  (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...)                                                                                           \
+    (const int64_t[])                                                                                        \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
 #define BIN(op, a, b)  pco_binary(graph, PCO_OP_##op, a, b)
 #define BINS(op, a, v) pco_binary_scalar(graph, PCO_OP_##op, a, v)
 #define UN(op, a)      pco_unary(graph, PCO_OP_##op, a)
@@ -25,9 +29,10 @@ static uint32_t training_column(pco_graph *graph, uint32_t x)
     return pco_reshape(graph, x, rank + 1, shape);
 }
 
-/* `value` where the target is a class, 0 where it is ignored, NaN elsewhere; target and value broadcast. An ignored
- * class is ignored. */
-static uint32_t training_choose(pco_graph *graph, uint32_t target, int64_t ignore_index, int64_t classes, uint32_t value)
+/* `value` where the target is a class, 0 where it is ignored, NaN elsewhere; target and value broadcast. An
+ * ignored class is ignored. */
+static uint32_t training_choose(pco_graph *graph, uint32_t target, int64_t ignore_index, int64_t classes,
+                                uint32_t value)
 {
     uint32_t inside = BIN(LOGICAL_AND, BINS(GE, target, 0), BINS(LT, target, (double)classes));
     value = pco_where(graph, inside, value, pco_scalar(graph, PCO_F32, NAN));
@@ -68,7 +73,8 @@ PCO_DECOMPOSE(cross_entropy_backward)
     uint32_t probability = pco_softmax(graph, x, -1);
     uint32_t class = pco_iota(graph, PCO_I32, 0, 0, 1, 1, &classes);
     double rest = attrs->label_smoothing / (double)classes;
-    uint32_t hit = pco_where(graph, BIN(EQ, class, target), pco_scalar(graph, PCO_F32, 1 - attrs->label_smoothing + rest),
+    uint32_t hit = pco_where(graph, BIN(EQ, class, target),
+                             pco_scalar(graph, PCO_F32, 1 - attrs->label_smoothing + rest),
                              pco_scalar(graph, PCO_F32, rest));
     uint32_t value = BIN(MUL, BIN(SUB, probability, hit), training_column(graph, INPUT(2)));
     value = training_choose(graph, target, attrs->ignore_index, classes, value);
@@ -82,8 +88,8 @@ static uint32_t training_scalar(pco_graph *graph, uint32_t run, int64_t i)
     return pco_reshape(graph, pco_slice_axis(graph, run, 0, i, 1), 0, NULL);
 }
 
-/* The whole state becomes `value`, or stays where `keep` (a scalar bool, or PCO_NONE) is false. Written along the
- * last dimension, or through a view [1,N] where there is none but the first. */
+/* The whole state becomes `value`, or stays where `keep` (a scalar bool, or PCO_NONE) is false. Written along
+ * the last dimension, or through a view [1,N] where there is none but the first. */
 static uint32_t training_write(pco_graph *graph, uint32_t state, uint32_t value, uint32_t keep)
 {
     if (keep != PCO_NONE) value = pco_where(graph, keep, value, state);
@@ -120,7 +126,8 @@ PCO_DECOMPOSE(adamw)
     uint32_t deviation = BINS(ADD, BIN(DIV, UN(SQRT, v), UN(SQRT, second)), attrs->eps);
     uint32_t step = BIN(MUL, BIN(DIV, rate, first), BIN(DIV, m, deviation));
     uint32_t decayed = param;
-    if (attrs->weight_decay != 0) decayed = BIN(SUB, param, BIN(MUL, param, BINS(MUL, rate, attrs->weight_decay)));
+    if (attrs->weight_decay != 0)
+        decayed = BIN(SUB, param, BIN(MUL, param, BINS(MUL, rate, attrs->weight_decay)));
     uint32_t moved = BIN(SUB, decayed, step);
     out[0] = training_write(graph, param, moved, keep);
     out[1] = training_write(graph, INPUT(1), m, keep);

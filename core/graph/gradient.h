@@ -1,5 +1,5 @@
-/* What the rules of differentiation are written with. One function per op, named in ops.def: it adds the nodes
- * that give the contribution of one node to the gradients of its operands. */
+/* What the rules of differentiation are written with. One function per op, named in ops.def: it adds the
+ * nodes that give the contribution of one node to the gradients of its operands. */
 #ifndef PCO_GRAPH_GRADIENT_H
 #define PCO_GRAPH_GRADIENT_H
 
@@ -7,10 +7,11 @@
 
 struct pco_gradient {
     pco_graph *graph;
-    pco_node node;                         /* a copy: the graph's list moves while nodes are added */
-    uint32_t upstream[PCO_MAX_OUTPUTS];    /* gradient of each output, PCO_NONE: the loss does not depend on it */
-    unsigned char wanted[PCO_MAX_INPUTS];  /* 1: a gradient of this operand is needed */
-    uint32_t result[PCO_MAX_INPUTS];       /* what the rule fills; PCO_NONE: zero */
+    pco_node node; /* a copy: the graph's list moves while nodes are added */
+    uint32_t
+        upstream[PCO_MAX_OUTPUTS]; /* gradient of each output, PCO_NONE: the loss does not depend on it */
+    unsigned char wanted[PCO_MAX_INPUTS]; /* 1: a gradient of this operand is needed */
+    uint32_t result[PCO_MAX_INPUTS];      /* what the rule fills; PCO_NONE: zero */
 };
 
 #define PCO_GRADIENT(name) void gradient_##name(pco_gradient *g)
@@ -79,10 +80,12 @@ uint32_t gradient_in(pco_gradient *g, uint32_t i);
 uint32_t gradient_out(pco_gradient *g, uint32_t i);
 uint32_t gradient_upstream(pco_gradient *g, uint32_t i);
 
-/* Makes `value` (f32) the gradient of operand i: summed over what was broadcast, shaped and typed as the operand. */
+/* Makes `value` (f32) the gradient of operand i: summed over what was broadcast, shaped and typed as the
+ * operand. */
 void gradient_give(pco_gradient *g, uint32_t i, uint32_t value);
 
-/* value summed over the dimensions in which `shape` has size 1 or is shorter, as broadcasting's adjoint asks. */
+/* value summed over the dimensions in which `shape` has size 1 or is shorter, as broadcasting's adjoint asks.
+ */
 uint32_t gradient_unbroadcast(pco_graph *graph, uint32_t value, uint32_t rank, const int64_t *shape);
 
 /* The tensor's entry, by value: the table moves while nodes are added. A rank-0 tensor after an error. */

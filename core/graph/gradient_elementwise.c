@@ -1,10 +1,10 @@
-/* Rules of elementwise ops. Where a function has a corner, the derivative there is PyTorch's: ties of minimum and
- * maximum share the gradient, relu has 0 at 0, clamp has 1 on its limits, abs has 0 at 0. */
+/* Rules of elementwise ops. Where a function has a corner, the derivative there is PyTorch's: ties of minimum
+ * and maximum share the gradient, relu has 0 at 0, clamp has 1 on its limits, abs has 0 at 0. */
 #include "graph/gradient.h"
 
 #include <math.h>
 
-#define ATTRS(name) const pco_##name##_attrs *attrs = g->node.attrs
+#define ATTRS(name)    const pco_##name##_attrs *attrs = g->node.attrs
 #define BIN(op, a, b)  pco_binary(g->graph, PCO_OP_##op, a, b)
 #define BINS(op, a, v) pco_binary_scalar(g->graph, PCO_OP_##op, a, v)
 #define UN(op, a)      pco_unary(g->graph, PCO_OP_##op, a)
@@ -151,7 +151,8 @@ PCO_GRADIENT(tanh)
 PCO_GRADIENT(erf)
 {
     uint32_t x = gradient_in(g, 0), bell = UN(EXP, UN(NEG, BIN(MUL, x, x)));
-    gradient_give(g, 0, BIN(MUL, gradient_upstream(g, 0), BINS(MUL, bell, 1.12837916709551257390))); /* 2/sqrt(pi) */
+    gradient_give(
+        g, 0, BIN(MUL, gradient_upstream(g, 0), BINS(MUL, bell, 1.12837916709551257390))); /* 2/sqrt(pi) */
 }
 
 PCO_GRADIENT(sigmoid)
@@ -186,7 +187,8 @@ PCO_GRADIENT(gelu)
         slope = BINS(MUL, BIN(ADD, BINS(ADD, t, 1), second), 0.5);
     } else {
         uint32_t upper = BINS(MUL, BINS(ADD, UN(ERF, BINS(MUL, x, 0.70710678118654752440)), 1), 0.5);
-        uint32_t bell = BINS(MUL, UN(EXP, BINS(MUL, square, -0.5)), 0.39894228040143267794); /* 1/sqrt(2 pi) */
+        uint32_t bell =
+            BINS(MUL, UN(EXP, BINS(MUL, square, -0.5)), 0.39894228040143267794); /* 1/sqrt(2 pi) */
         slope = BIN(ADD, upper, BIN(MUL, x, bell));
     }
     gradient_give(g, 0, BIN(MUL, gradient_upstream(g, 0), slope));

@@ -4,7 +4,11 @@
 #include <string.h>
 
 #define ATTRS(name) const pco_##name##_attrs *attrs = g->node.attrs
-#define SHAPE(...)  (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...)                                                                                           \
+    (const int64_t[])                                                                                        \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
 
 PCO_GRADIENT(broadcast_to)
 {
@@ -93,7 +97,8 @@ PCO_GRADIENT(pad)
     g->result[0] = pco_graph_add(g->graph, PCO_OP_SLICE, &slice, g->upstream, 1, NULL);
 }
 
-/* Zeros plus the gradient's slices, in the order of the indices: the order is part of scatter_add's promise. */
+/* Zeros plus the gradient's slices, in the order of the indices: the order is part of scatter_add's promise.
+ */
 PCO_GRADIENT(gather)
 {
     ATTRS(gather);
@@ -104,24 +109,28 @@ PCO_GRADIENT(gather)
     g->result[0] = pco_graph_add(g->graph, PCO_OP_SCATTER_ADD, &scatter, inputs, 3, NULL);
 }
 
-/* Each element goes to its own place in the flat operand: a scatter_add along one axis of all elements, in the
- * order of the flat indices. An index outside becomes -1, which scatter_add skips. */
+/* Each element goes to its own place in the flat operand: a scatter_add along one axis of all elements, in
+ * the order of the flat indices. An index outside becomes -1, which scatter_add skips. */
 PCO_GRADIENT(gather_along_axis)
 {
     ATTRS(gather_along_axis);
     pco_graph *graph = g->graph;
-    pco_tensor x = gradient_tensor(graph, g->node.inputs[0]), indices = gradient_tensor(graph, g->node.inputs[1]);
-    int64_t axis = attrs->axis < 0 ? attrs->axis + x.rank : attrs->axis, outer = 1, inner = 1, size = x.shape[axis];
+    pco_tensor x = gradient_tensor(graph, g->node.inputs[0]),
+               indices = gradient_tensor(graph, g->node.inputs[1]);
+    int64_t axis = attrs->axis < 0 ? attrs->axis + x.rank : attrs->axis, outer = 1, inner = 1,
+            size = x.shape[axis];
     for (int64_t i = 0; i < axis; i++) outer *= x.shape[i];
     for (int64_t i = axis + 1; i < (int64_t)x.rank; i++) inner *= x.shape[i];
     int64_t taken = indices.shape[axis], total = outer * size * inner;
     if (total > INT32_MAX) {
         pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED,
-                       "gradient of op 'gather_along_axis' (%s): '%s' has more than 2^31 - 1 elements", g->node.name, x.name);
+                       "gradient of op 'gather_along_axis' (%s): '%s' has more than 2^31 - 1 elements",
+                       g->node.name, x.name);
         return;
     }
     uint32_t at = pco_reshape(graph, g->node.inputs[1], 3, SHAPE(outer, taken, inner));
-    uint32_t low = pco_binary_scalar(graph, PCO_OP_GE, at, 0), high = pco_binary_scalar(graph, PCO_OP_LT, at, (double)size);
+    uint32_t low = pco_binary_scalar(graph, PCO_OP_GE, at, 0),
+             high = pco_binary_scalar(graph, PCO_OP_LT, at, (double)size);
     uint32_t inside = pco_binary(graph, PCO_OP_LOGICAL_AND, low, high);
     uint32_t block = pco_iota(graph, PCO_I32, 0, 0, (double)(size * inner), 3, SHAPE(outer, 1, 1));
     uint32_t column = pco_iota(graph, PCO_I32, 2, 0, 1, 3, SHAPE(1, 1, inner));

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define ATTRS(name) const pco_##name##_attrs *attrs = g->node.attrs
+#define ATTRS(name)    const pco_##name##_attrs *attrs = g->node.attrs
 #define BIN(op, a, b)  pco_binary(g->graph, PCO_OP_##op, a, b)
 #define BINS(op, a, v) pco_binary_scalar(g->graph, PCO_OP_##op, a, v)
 #define UN(op, a)      pco_unary(g->graph, PCO_OP_##op, a)
@@ -57,7 +57,8 @@ PCO_GRADIENT(layer_norm)
     pco_layer_norm_attrs plain = *attrs;
     plain.stats = 0;
     rows_affine(g, &plain);
-    pco_layer_norm_backward_attrs back = {.eps = attrs->eps, .form = attrs->form, .correction = attrs->correction};
+    pco_layer_norm_backward_attrs back = {
+        .eps = attrs->eps, .form = attrs->form, .correction = attrs->correction};
     uint32_t inputs[3] = {g->node.inputs[0], g->upstream[0], gradient_operand(g, 1)};
     if (g->wanted[0])
         g->result[0] = pco_graph_add(g->graph, PCO_OP_LAYER_NORM_BACKWARD, &back, inputs, 3, NULL);
@@ -74,7 +75,8 @@ PCO_GRADIENT(rms_norm)
     rows_affine(g, &plain);
     pco_rms_norm_backward_attrs back = {.eps = attrs->eps};
     uint32_t inputs[3] = {g->node.inputs[0], g->upstream[0], gradient_operand(g, 1)};
-    if (g->wanted[0]) g->result[0] = pco_graph_add(g->graph, PCO_OP_RMS_NORM_BACKWARD, &back, inputs, 3, NULL);
+    if (g->wanted[0])
+        g->result[0] = pco_graph_add(g->graph, PCO_OP_RMS_NORM_BACKWARD, &back, inputs, 3, NULL);
 }
 
 /* A rotation (times scale): its adjoint turns back. */

@@ -1,4 +1,5 @@
-/* Reverse-mode differentiation: which nodes lie between wrt and the loss, and in which order rules are called. */
+/* Reverse-mode differentiation: which nodes lie between wrt and the loss, and in which order rules are
+ * called. */
 #include "graph/gradients.h"
 
 #include "base/dtype.h"
@@ -129,7 +130,8 @@ static void gradient_node(gradient_walk *walk, uint32_t index)
     const pco_op_info *info = pco_op_find(g.node.op);
     if (!info->gradient) {
         pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED,
-                       "op '%s' (%s) has no gradient, and the loss depends on it; take the gradient for tensors behind it",
+                       "op '%s' (%s) has no gradient, and the loss depends on it; take the gradient for "
+                       "tensors behind it",
                        info->name, g.node.name);
         return;
     }
@@ -170,7 +172,8 @@ PCO_GRADIENT(decomposed)
             *sum = *sum == PCO_NONE ? g->upstream[k] : pco_binary(graph, PCO_OP_ADD, *sum, g->upstream[k]);
         }
         gradient_nodes(&walk, first, end);
-        for (uint32_t k = 0; k < g->node.n_inputs; k++) { /* the same tensor twice: its whole gradient, once */
+        for (uint32_t k = 0; k < g->node.n_inputs;
+             k++) { /* the same tensor twice: its whole gradient, once */
             uint32_t t = g->node.inputs[k];
             if (!g->wanted[k]) continue;
             g->result[k] = walk.sum[t];
@@ -182,7 +185,8 @@ PCO_GRADIENT(decomposed)
 
 /* ---- unfolding ---- */
 
-/* Inserts a node behind node `index`: it takes over the outputs of that one, which gets a tensor of its own. */
+/* Inserts a node behind node `index`: it takes over the outputs of that one, which gets a tensor of its own.
+ */
 static void gradient_unfold(pco_graph *graph, uint32_t index)
 {
     pco_node node = graph->nodes[index];
@@ -193,8 +197,10 @@ static void gradient_unfold(pco_graph *graph, uint32_t index)
     pco_gelu_attrs gelu = {.approximate = activation == 3};
     uint32_t before = graph->n_nodes;
     attrs.activation = 0;
-    uint32_t z = pco_graph_add(graph, PCO_OP_MATMUL, &attrs, node.inputs, c == PCO_NONE ? node.n_inputs : 3, NULL);
-    uint32_t a = pco_graph_add(graph, OPS[activation], OPS[activation] == PCO_OP_GELU ? &gelu : NULL, &z, 1, NULL);
+    uint32_t z =
+        pco_graph_add(graph, PCO_OP_MATMUL, &attrs, node.inputs, c == PCO_NONE ? node.n_inputs : 3, NULL);
+    uint32_t a =
+        pco_graph_add(graph, OPS[activation], OPS[activation] == PCO_OP_GELU ? &gelu : NULL, &z, 1, NULL);
     if (c != PCO_NONE) a = pco_binary(graph, PCO_OP_ADD, a, c);
     if (graph->status) return;
     /* The new nodes, which stand at the end, move to where the old one stood; the last of them makes y. */
@@ -229,24 +235,28 @@ static pco_status gradients_check(const pco_graph *graph, uint32_t loss, const u
 {
     pco_status status = pco_graph_check(graph, err);
     if (status) return status;
-    if (loss >= graph->n_tensors) return pco_fail(err, PCO_ERROR_INVALID, "the loss is no tensor of this graph");
+    if (loss >= graph->n_tensors)
+        return pco_fail(err, PCO_ERROR_INVALID, "the loss is no tensor of this graph");
     const pco_tensor *x = &graph->tensors[loss];
     if (x->dtype != PCO_F32 || pco_tensor_elements(x) != 1)
-        return pco_fail(err, PCO_ERROR_INVALID, "the loss '%s' must be one f32 number, and has %lld elements of type %s",
-                        x->name, (long long)pco_tensor_elements(x), pco_dtype_name(x->dtype));
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "the loss '%s' must be one f32 number, and has %lld elements of type %s", x->name,
+                        (long long)pco_tensor_elements(x), pco_dtype_name(x->dtype));
     for (uint32_t i = 0; i < count; i++) {
         if (wrt[i] >= graph->n_tensors)
             return pco_fail(err, PCO_ERROR_INVALID, "wrt %u is no tensor of this graph", i);
         x = &graph->tensors[wrt[i]];
         if (!gradient_is_float(x))
-            return pco_fail(err, PCO_ERROR_INVALID, "'%s' is %s: only f32, f16 and bf16 tensors have a gradient", x->name,
+            return pco_fail(err, PCO_ERROR_INVALID,
+                            "'%s' is %s: only f32, f16 and bf16 tensors have a gradient", x->name,
                             pco_dtype_name(x->dtype));
     }
     return PCO_OK;
 }
 
 /* The type of the loss's own gradient is f32; wrt may be the loss itself. */
-static void gradients_walk(pco_graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count, uint32_t *gradients)
+static void gradients_walk(pco_graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count,
+                           uint32_t *gradients)
 {
     gradient_walk walk = {0};
     if (!gradient_walk_begin(&walk, graph)) {
@@ -273,8 +283,8 @@ static void gradients_walk(pco_graph *graph, uint32_t loss, const uint32_t *wrt,
     gradient_walk_end(&walk);
 }
 
-pco_status pco_gradients(pco_graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count, uint32_t *gradients,
-                         pco_error *err)
+pco_status pco_gradients(pco_graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count,
+                         uint32_t *gradients, pco_error *err)
 {
     for (uint32_t i = 0; i < count; i++) gradients[i] = PCO_NONE;
     pco_status status = gradients_check(graph, loss, wrt, count, err);

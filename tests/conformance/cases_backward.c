@@ -3,8 +3,8 @@
 
 #include "graph/op.h"
 
-static void conf_softmax_backward_one(conf_cases_context *context, conf_regime regime, uint32_t type, const char *shape,
-                                      int64_t axis)
+static void conf_softmax_backward_one(conf_cases_context *context, conf_regime regime, uint32_t type,
+                                      const char *shape, int64_t axis)
 {
     conf_case *one = conf_cases_begin(context, PCO_OP_SOFTMAX_BACKWARD, regime);
     ((pco_softmax_backward_attrs *)one->attrs.bytes)->axis = axis;
@@ -19,8 +19,8 @@ void conf_cases_softmax_backward(conf_cases_context *context, pco_op op)
     static const struct {
         const char *shape;
         int64_t axis;
-    } SHAPES[] = {{"7,33", -1}, {"2,5,3", 1}, {"3,65", 0}, {"1", 0}, {"4,257", -1}, {"0,5", -1}, {"5,0", 1},
-                  {"37,2", 1},  {"2,1031", 1}, {"3,4,5,6", -2}};
+    } SHAPES[] = {{"7,33", -1}, {"2,5,3", 1}, {"3,65", 0}, {"1", 0},      {"4,257", -1},
+                  {"0,5", -1},  {"5,0", 1},   {"37,2", 1}, {"2,1031", 1}, {"3,4,5,6", -2}};
     (void)op;
     bool more = conf_cases_standard(context);
     for (uint32_t t = 0; t < 3; t++)
@@ -54,17 +54,19 @@ void conf_cases_norm_backward(conf_cases_context *context, pco_op op)
     static const struct {
         const char *rows;
         int n;
-    } SHAPES[] = {{"7", 33}, {"2,3", 5}, {"", 9}, {"19", 65}, {"4", 257}, {"0", 5}, {"3", 1031}, {"33", 3}, {"3", 1}};
+    } SHAPES[] = {{"7", 33}, {"2,3", 5},  {"", 9},   {"19", 65}, {"4", 257},
+                  {"0", 5},  {"3", 1031}, {"33", 3}, {"3", 1}};
     bool more = conf_cases_standard(context);
     int forms = op == PCO_OP_LAYER_NORM_BACKWARD ? 2 : 1;
     for (uint32_t t = 0; t < 3; t++)
         for (uint32_t s = 0; s < (t == 0 || more ? 9u : 3u); s++)
             for (int form = 0; form < forms; form++) {
                 int weight = (int)(s + t + (uint32_t)form) % 3;
-                conf_norm_backward_one(context, op, CONF_RANDOM, CASES_FLOATS[t], SHAPES[s].rows, SHAPES[s].n, weight, form);
+                conf_norm_backward_one(context, op, CONF_RANDOM, CASES_FLOATS[t], SHAPES[s].rows, SHAPES[s].n,
+                                       weight, form);
                 if (s == 0 || more)
-                    conf_norm_backward_one(context, op, CONF_ADVERSARIAL, CASES_FLOATS[t], SHAPES[s].rows, SHAPES[s].n,
-                                           (weight + 1) % 3, form);
+                    conf_norm_backward_one(context, op, CONF_ADVERSARIAL, CASES_FLOATS[t], SHAPES[s].rows,
+                                           SHAPES[s].n, (weight + 1) % 3, form);
             }
     for (int form = 0; form < forms; form++) { /* rows of one value: no deviation */
         conf_case *one = conf_cases_begin(context, op, CONF_EXACT);

@@ -1,5 +1,5 @@
-/* The loss and the optimisers, step by step in the order that ops.def gives. Where two orders are usual the worse
- * one bounds both. */
+/* The loss and the optimisers, step by step in the order that ops.def gives. Where two orders are usual the
+ * worse one bounds both. */
 #include "oracle.h"
 
 #include "base/error.h"
@@ -56,8 +56,8 @@ static oracle_ve oracle_row_loss(const oracle_node *node, const oracle_ve *score
 }
 
 /* gradient * (p - hit): the class that is right is hit by 1 - e + e/N, the others by e/N. */
-static void oracle_row_gradient(oracle_node *node, const oracle_ve *term, int64_t n, int64_t row, int64_t target,
-                                oracle_ve sum)
+static void oracle_row_gradient(oracle_node *node, const oracle_ve *term, int64_t n, int64_t row,
+                                int64_t target, oracle_ve sum)
 {
     const pco_cross_entropy_backward_attrs *attrs = node->attrs;
     const oracle_rules *rules = node->rules;
@@ -145,7 +145,8 @@ pco_status oracle_eval_adamw(oracle_node *node, pco_error *err)
     oracle_ve root = oracle_sqrt(rules, oracle_read(node, 4, 2));
     for (int64_t i = 0; i < node->out[0].count; i++) {
         oracle_ve g = oracle_scaled(node, 3, 5, i);
-        oracle_ve m = oracle_add(rules, oracle_mul(rules, oracle_read(node, 1, i), b1), oracle_mul(rules, g, c1));
+        oracle_ve m =
+            oracle_add(rules, oracle_mul(rules, oracle_read(node, 1, i), b1), oracle_mul(rules, g, c1));
         oracle_ve square = oracle_mul(rules, oracle_mul(rules, g, c2), g);
         oracle_ve v = oracle_add(rules, oracle_mul(rules, oracle_read(node, 2, i), b2), square);
         oracle_ve deviation = oracle_add(rules, oracle_quotient(rules, oracle_sqrt(rules, v), root), eps);
@@ -169,7 +170,8 @@ pco_status oracle_eval_sgd(oracle_node *node, pco_error *err)
     for (int64_t i = 0; i < node->out[0].count; i++) {
         oracle_ve param = oracle_read(node, 0, i), g = oracle_scaled(node, 2, 4, i);
         if (attrs->weight_decay != 0) g = oracle_add(rules, g, oracle_mul(rules, param, lambda));
-        oracle_ve velocity = oracle_add(rules, oracle_mul(rules, oracle_read(node, 1, i), momentum), g), step = velocity;
+        oracle_ve velocity = oracle_add(rules, oracle_mul(rules, oracle_read(node, 1, i), momentum), g),
+                  step = velocity;
         if (attrs->nesterov) step = oracle_add(rules, g, oracle_mul(rules, velocity, momentum));
         oracle_finish(&node->out[0], i, rules, oracle_sub(rules, param, oracle_mul(rules, rate, step)));
         oracle_finish(&node->out[1], i, rules, velocity);

@@ -1,5 +1,5 @@
-/* Graphs in float64: each node by the conformance oracle, values kept as doubles from node to node. Forward passes
- * and gradients computed so are exact enough to compare with difference quotients. */
+/* Graphs in float64: each node by the conformance oracle, values kept as doubles from node to node. Forward
+ * passes and gradients computed so are exact enough to compare with difference quotients. */
 #ifndef PCO_TESTS_GRADIENT_EVAL_H
 #define PCO_TESTS_GRADIENT_EVAL_H
 
@@ -50,8 +50,8 @@ static inline void eval_operand(oracle_operand *operand, const pco_tensor *desc,
     }
 }
 
-/* values[t] of every tensor of the graph. Those of leaves are given (constants are read from the graph); those of
- * nodes are made here, and freed by eval_free. */
+/* values[t] of every tensor of the graph. Those of leaves are given (constants are read from the graph);
+ * those of nodes are made here, and freed by eval_free. */
 static inline void eval_run(const pco_graph *graph, double **values)
 {
     oracle_rules rules = eval_rules();
@@ -63,8 +63,11 @@ static inline void eval_run(const pco_graph *graph, double **values)
     }
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const pco_node *node = &graph->nodes[i];
-        oracle_node one = {.op = node->op, .attrs = node->attrs, .n_inputs = node->n_inputs,
-                           .n_outputs = node->n_outputs, .rules = &rules};
+        oracle_node one = {.op = node->op,
+                           .attrs = node->attrs,
+                           .n_inputs = node->n_inputs,
+                           .n_outputs = node->n_outputs,
+                           .rules = &rules};
         for (uint32_t k = 0; k < node->n_inputs; k++)
             if (node->inputs[k] != PCO_NONE)
                 eval_operand(&one.in[k], &graph->tensors[node->inputs[k]], values[node->inputs[k]]);

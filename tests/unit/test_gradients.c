@@ -1,7 +1,7 @@
-/* The rules of differentiation. Each is tried on small tensors with the loss L = sum over outputs of u . y, in
- * float64 by the oracle: every element of its gradient against the central difference of L, which is the adjoint
- * identity <J e_i, u> = <e_i, J^T u> element by element, and on random directions for all operands at once. Then the
- * same graphs run on the device that PORTICO_BACKEND picks, against the float64 result. */
+/* The rules of differentiation. Each is tried on small tensors with the loss L = sum over outputs of u . y,
+ * in float64 by the oracle: every element of its gradient against the central difference of L, which is the
+ * adjoint identity <J e_i, u> = <e_i, J^T u> element by element, and on random directions for all operands at
+ * once. Then the same graphs run on the device that PORTICO_BACKEND picks, against the float64 result. */
 #include "gradient_eval.h"
 
 #include "graph/build.h"
@@ -10,7 +10,11 @@
 
 #include <math.h>
 
-#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...)                                                                                           \
+    (const int64_t[])                                                                                        \
+    {                                                                                                        \
+        __VA_ARGS__                                                                                          \
+    }
 #define BIN(op, a, b) pco_binary(c->graph, PCO_OP_##op, a, b)
 #define UN(op, a)     pco_unary(c->graph, PCO_OP_##op, a)
 
@@ -37,7 +41,8 @@ static double draw(uint64_t *seed)
     return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
-static uint32_t leaf(gradient_case *c, pco_dtype dtype, double low, double high, uint32_t rank, const int64_t *shape)
+static uint32_t leaf(gradient_case *c, pco_dtype dtype, double low, double high, uint32_t rank,
+                     const int64_t *shape)
 {
     char name[16];
     snprintf(name, sizeof name, "in%u", c->n_leaves);
@@ -87,7 +92,8 @@ static void gradient_finish(gradient_case *c)
         if (c->out[k] == PCO_NONE) continue;
         pco_tensor y = g->tensors[c->out[k]];
         uint32_t u = leaf(c, PCO_F32, -1, 1, y.rank, y.shape);
-        uint32_t terms = pco_reshape(g, pco_binary(g, PCO_OP_MUL, pco_cast(g, c->out[k], PCO_F32), u), 1, SHAPE(-1));
+        uint32_t terms =
+            pco_reshape(g, pco_binary(g, PCO_OP_MUL, pco_cast(g, c->out[k], PCO_F32), u), 1, SHAPE(-1));
         uint32_t sum = pco_reduce(g, PCO_OP_SUM, terms, 0, 1);
         loss = loss == PCO_NONE ? sum : pco_binary(g, PCO_OP_ADD, loss, sum);
     }
@@ -161,9 +167,10 @@ static double gradient_quotient(const gradient_case *c, const pco_graph *lowered
     return sum / (12 * h);
 }
 
-/* Constants of formulas (1/sqrt 2, sqrt(2/pi), ...) are f32 in a graph and exact in the oracle's own composites: 2^-24
- * relative each, at most four of them meet in one gradient. Differences: h^4/30 = 3e-14 times a fifth derivative that
- * is below 1e4 here, and 2^-53 |L| / h = 1e-13 |L|. Together below 4e-7; asked is 1e-6 of the tensor's largest. */
+/* Constants of formulas (1/sqrt 2, sqrt(2/pi), ...) are f32 in a graph and exact in the oracle's own
+ * composites: 2^-24 relative each, at most four of them meet in one gradient. Differences: h^4/30 = 3e-14
+ * times a fifth derivative that is below 1e4 here, and 2^-53 |L| / h = 1e-13 |L|. Together below 4e-7; asked
+ * is 1e-6 of the tensor's largest. */
 static void gradient_check_float64(const gradient_case *c)
 {
     pco_graph *lowered = eval_lowered(c->graph);
@@ -212,7 +219,8 @@ static void test_complete(void **state)
     uint32_t count;
     const pco_op_info *table = pco_op_table(&count);
     for (uint32_t i = 0; i < count; i++)
-        if (table[i].gradient && !seen[table[i].op]) fail_msg("the gradient of '%s' is not tried", table[i].name);
+        if (table[i].gradient && !seen[table[i].op])
+            fail_msg("the gradient of '%s' is not tried", table[i].name);
 }
 
 /* ---- on a device ---- */
@@ -252,7 +260,8 @@ static void device_compare(const gradient_case *c, pco_executable *e, const char
     double rms = count ? sqrt(square / (double)count) : 0;
     for (int64_t i = 0; i < count; i++)
         if (!(fabs(have[i] - want[i]) <= 1e-4 * (fabs(want[i]) + rms)))
-            fail_msg("%s: %s[%lld] is %.9g, float64 says %.9g", c->name, name, (long long)i, (double)have[i], want[i]);
+            fail_msg("%s: %s[%lld] is %.9g, float64 says %.9g", c->name, name, (long long)i, (double)have[i],
+                     want[i]);
     free(have);
 }
 
@@ -261,7 +270,8 @@ static void device_case(const gradient_case *c)
     pco_graph *lowered = eval_lowered(c->graph);
     double **values = gradient_values(c, lowered);
     pco_executable *e = NULL;
-    check_ok(pco_executable_create(device_session, c->graph, &(pco_executable_params){.name = c->name}, &e, &err));
+    check_ok(
+        pco_executable_create(device_session, c->graph, &(pco_executable_params){.name = c->name}, &e, &err));
     for (uint32_t i = 0; i < c->n_leaves; i++) {
         const pco_tensor *x = &c->graph->tensors[c->leaf[i]];
         void *data = malloc(x->bytes + 4);
@@ -275,7 +285,8 @@ static void device_case(const gradient_case *c)
         char name[16];
         if (!c->wrt[i]) continue;
         snprintf(name, sizeof name, "g%u", i);
-        device_compare(c, e, name, values[pco_graph_find(lowered, name)], oracle_count(&c->graph->tensors[c->leaf[i]]));
+        device_compare(c, e, name, values[pco_graph_find(lowered, name)],
+                       oracle_count(&c->graph->tensors[c->leaf[i]]));
     }
     pco_executable_destroy(e);
     eval_free(lowered, values);
@@ -299,16 +310,19 @@ static void test_errors(void **state)
 {
     (void)state;
     pco_graph *g = pco_graph_create();
-    uint32_t x = pco_graph_input(g, "ex", PCO_F32, 2, SHAPE(2, 3)), i = pco_graph_input(g, "eye", PCO_I32, 1, SHAPE(1));
+    uint32_t x = pco_graph_input(g, "ex", PCO_F32, 2, SHAPE(2, 3)),
+             i = pco_graph_input(g, "eye", PCO_I32, 1, SHAPE(1));
     uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, x, 1, SHAPE(6)), 0, 1), gradient;
     check_fails(pco_gradients(g, x, &x, 1, &gradient, &err), PCO_ERROR_INVALID, "6 elements");
     check_fails(pco_gradients(g, loss, &i, 1, &gradient, &err), PCO_ERROR_INVALID, "'eye' is i32");
-    check_fails(pco_gradients(g, loss, (uint32_t[]){999}, 1, &gradient, &err), PCO_ERROR_INVALID, "no tensor");
+    check_fails(pco_gradients(g, loss, (uint32_t[]){999}, 1, &gradient, &err), PCO_ERROR_INVALID,
+                "no tensor");
     check_ok(pco_graph_check(g, &err));
     uint32_t state_id = pco_graph_state(g, "cache", PCO_F32, 2, SHAPE(2, 3));
     uint32_t after = pco_state_write(g, state_id, x, i, 1);
     loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, after, 1, SHAPE(6)), 0, 1);
-    check_fails(pco_gradients(g, loss, &x, 1, &gradient, &err), PCO_ERROR_UNSUPPORTED, "'state_write' (state_write_");
+    check_fails(pco_gradients(g, loss, &x, 1, &gradient, &err), PCO_ERROR_UNSUPPORTED,
+                "'state_write' (state_write_");
     pco_graph_destroy(g);
 }
 
@@ -317,7 +331,8 @@ static void test_special(void **state)
 {
     (void)state;
     pco_graph *g = pco_graph_create();
-    uint32_t x = pco_graph_input(g, "x", PCO_F32, 1, SHAPE(3)), z = pco_graph_input(g, "z", PCO_F16, 2, SHAPE(2, 2));
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 1, SHAPE(3)),
+             z = pco_graph_input(g, "z", PCO_F16, 2, SHAPE(2, 2));
     uint32_t k = pco_cast(g, pco_cast(g, x, PCO_I32), PCO_F32);
     uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_binary(g, PCO_OP_MUL, k, k), 0, 0), gradients[4];
     check_ok(pco_gradients(g, loss, (uint32_t[]){x, z, loss, x}, 4, gradients, &err));
