@@ -22,7 +22,7 @@ static pco_status attention_check(const pco_model *model, pco_transformer_side s
                                   size_t count, size_t total, pco_error *err)
 {
     const pco_model_file *file = model->file;
-    int64_t vocab = model->llama ? file->llama.vocab_size : file->transformer.vocab_size[side];
+    int64_t vocab = side == PCO_DECODER ? pco_model_vocab(file) : file->transformer.vocab_size[side];
     const char *what = model->llama ? "text" : side == PCO_ENCODER ? "source" : "target";
     if (total > (size_t)model->context_length)
         return pco_fail(err, PCO_ERROR_INVALID, "a %s of %zu tokens does not fit into a context of %" PRId64,
@@ -43,7 +43,7 @@ static pco_status attention_prepare(attention_call *call, int64_t source_rows, i
     pco_graph *graph = pco_graph_create();
     if (!graph) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
     const pco_nn nn = {.graph = graph, .weights = file->weights, .keep_attention = 1};
-    if (call->model->llama)
+    if (file->family == PCO_FAMILY_LLAMA)
         pco_llama_build_attention(&nn, &file->llama, target_rows);
     else
         pco_seq2seq_build_attention(&nn, &file->transformer, source_rows, target_rows);
@@ -88,13 +88,18 @@ static pco_status attention_give(attention_call *call, pco_attention_kind kind, 
 
 static pco_status attention_text(attention_call *call, const int32_t *ids, size_t count, pco_error *err)
 {
+    const pco_model_file *file = call->model->file;
+    const int llama = file->family == PCO_FAMILY_LLAMA;
     pco_status status = attention_check(call->model, PCO_DECODER, ids, count, count, err);
     if (!status) status = attention_prepare(call, 0, (int64_t)count, err);
-    if (!status) status = attention_write(call, "ids", ids, count, err);
+    if (!status) status = attention_write(call, llama ? "ids" : "target", ids, count, err);
     if (!status) status = pco_executable_run(call->executable, err);
-    if (!status)
-        status = attention_give(call, PCO_ATTENTION_DECODER, "blk.*.attn_output",
-                                call->model->file->llama.block_count, err);
+    if (!status && llama)
+        status =
+            attention_give(call, PCO_ATTENTION_DECODER, "blk.*.attn_output", file->llama.block_count, err);
+    else if (!status)
+        status = attention_give(call, PCO_ATTENTION_DECODER, "decoder.layers.*.self_attn.out_proj",
+                                file->transformer.layers[PCO_DECODER], err);
     return status;
 }
 

@@ -88,14 +88,17 @@ void pco_seq2seq_build_decode(const pco_nn *nn, const pco_transformer_config *co
 void pco_seq2seq_build_attention(const pco_nn *nn, const pco_transformer_config *config, int64_t source_rows,
                                  int64_t target_rows)
 {
-    uint32_t source = pco_graph_input(nn->graph, "source", PCO_I32, 2, (int64_t[]){1, source_rows});
+    uint32_t source = PCO_NONE;
+    if (!config->decoder_only)
+        source = pco_graph_input(nn->graph, "source", PCO_I32, 2, (int64_t[]){1, source_rows});
     uint32_t target = pco_graph_input(nn->graph, "target", PCO_I32, 2, (int64_t[]){1, target_rows});
     const pco_transformer_padding none = {PCO_NONE, PCO_NONE};
-    const pco_transformer_decoder decoder = {.memory = pco_transformer_encode(nn, config, source, &none),
-                                             .padding = none,
-                                             .positions = PCO_NONE,
-                                             .starts = PCO_NONE,
-                                             .lengths = PCO_NONE};
+    const pco_transformer_decoder decoder = {
+        .memory = config->decoder_only ? PCO_NONE : pco_transformer_encode(nn, config, source, &none),
+        .padding = none,
+        .positions = PCO_NONE,
+        .starts = PCO_NONE,
+        .lengths = PCO_NONE};
     pco_transformer_decode(nn, config, target, &decoder);
 }
 

@@ -34,7 +34,8 @@ void pco_seq2seq_build_decode(const pco_nn *nn, const pco_transformer_config *co
  * inputs "source" and "target" are i32 [1,rows]. With nn->keep_attention its outputs are the weights of all
  * attentions, "attention:encoder.layers.N.self_attn.out_proj",
  * "attention:decoder.layers.N.self_attn.out_proj" and "attention:decoder.layers.N.encoder_attn.out_proj", f32
- * [1,H,queries,keys]. */
+ * [1,H,queries,keys]. A decoder without encoder has neither source nor memory, and source_rows is not looked
+ * at. */
 void pco_seq2seq_build_attention(const pco_nn *nn, const pco_transformer_config *config, int64_t source_rows,
                                  int64_t target_rows);
 

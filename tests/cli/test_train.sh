@@ -142,6 +142,17 @@ JSON
 run train text.json --log logs/new/text.jsonl; status "train a language model" 0
 run run lm --prompt "the cat" -n 5; status "run of it" 0
 run eval lm --data text.txt --held-out 0.2; status "eval of it" 0; says "eval: tokens" out '^tokens +[0-9]+'
+for kind in svg json; do
+    run run lm --prompt "the cat" -n 3 --attention "lm.$kind"; status "run --attention $kind of a decoder" 0
+done
+panels=$(python3 -c 'import json; c = json.load(open("lm/config.json"));
+print(c["decoder_layers"] * c["decoder_attention_heads"])')
+if python3 "$source/tests/cli/check_attention.py" lm.svg lm.json "$panels" > "$work/out" 2> "$work/err"; then
+    ok "the picture of a decoder"
+else
+    bad "the picture of a decoder" "it is not as it should be"
+fi
+run inspect lm --memory; status "inspect --memory of it" 0
 run inspect lm; status "inspect of it" 0
 run compare lm --devices cpu:native,cpu:reference --prompt "the cat" --max-tokens 4; status "compare of it" 0
 run conformance --bisect lm --devices cpu:native --prompt "the cat" --max-tokens 2; status "bisect of it" 0
