@@ -295,7 +295,7 @@ def parse():
     parser.add_argument('--only', metavar='PATTERN', help='faults whose name, kind or file matches')
     parser.add_argument('--sample', type=int, metavar='N', help='only N of them, of those that are quickly judged')
     parser.add_argument('--seed', type=int, default=SEED, help='which sample, which sites for --choose (default: %(default)s)')
-    parser.add_argument('--choose', type=int, metavar='N', help='write mechanical.txt anew, with N sites; run nothing')
+    parser.add_argument('--choose', type=int, metavar='N', help='bring mechanical.txt to N sites, or draw them anew with another --seed; run nothing')
     parser.add_argument('--jobs', type=int, default=1, metavar='N')
     parser.add_argument('--build', default=os.path.join(sources.ROOT, 'build'), metavar='DIR')
     parser.add_argument('--keep-settled', action='store_true',
@@ -314,7 +314,7 @@ def describe(row):
 def main():
     arguments = parse()
     if arguments.choose:
-        names = [site.name for site in sites.choose(arguments.choose, arguments.seed)]
+        names = [site.name for site in sites.choose(arguments.choose, arguments.seed, arguments.seed == SEED)]
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'mechanical.txt'), 'w',
                   encoding='utf-8') as file:
             file.write('\n'.join(sorted(names)) + '\n')

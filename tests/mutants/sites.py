@@ -143,19 +143,29 @@ def sites_in(path, text, start, line, shown, tag):
     return found
 
 
-def choose(count, seed):
-    """`count` sites, in turn from every file and kind."""
-    buckets = {}
+def choose(count, seed, keep=False):
+    """`count` sites in turn from the files and kinds that have the fewest; with `keep`, those of mechanical.txt that are
+    still there come first."""
+    buckets, taken = {}, {}
+    kept = {site.name: site for site in mechanical()} if keep else {}
     for path in files():
         for site in sites_of(path):
-            buckets.setdefault((site.kind, path), []).append(site)
+            bucket = site.kind, path
+            buckets.setdefault(bucket, [])
+            if site.name in kept:
+                taken[bucket] = taken.get(bucket, 0) + 1
+                taken[path] = taken.get(path, 0) + 1
+            else:
+                buckets[bucket].append(site)
     order = sorted(buckets, key=lambda bucket: digest(f'{seed} {bucket}'))
     for bucket in order:
-        buckets[bucket].sort(key=lambda site: digest(f'{seed} {site.name}'))
-    chosen, at = [], 0
-    while len(chosen) < count and any(len(buckets[bucket]) > at for bucket in order):
-        chosen += [buckets[bucket][at] for bucket in order if len(buckets[bucket]) > at]
-        at += 1
+        buckets[bucket].sort(key=lambda site: digest(f'{seed} {site.name}'), reverse=True)
+    chosen = list(kept.values())
+    while len(chosen) < count and any(buckets.values()):
+        bucket = min((b for b in order if buckets[b]), key=lambda b: (taken.get(b[1], 0), taken.get(b, 0)))
+        chosen.append(buckets[bucket].pop())
+        for key in (bucket, bucket[1]):
+            taken[key] = taken.get(key, 0) + 1
     return chosen[:count]
 
 
