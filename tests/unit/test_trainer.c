@@ -113,7 +113,7 @@ static float *parameters(const run *r, int64_t *count)
 /* dropout, label smoothing, clipping and a schedule: everything that has a state */
 static const char dates_text[] =
     "{" MODEL ", \"dropout\": 0.1}, \"data\": {\"kind\": \"dates\", \"source_buckets\": [20, 40], "
-              "\"target_buckets\": [11],"
+    "\"target_buckets\": [11],"
     "\"held_out_count\": 6}, \"batch_size\": 4, \"seed\": 3, \"label_smoothing\": 0.1, \"out\": \"x\", " REST
     "}";
 
@@ -230,7 +230,7 @@ static void exports_what_it_evaluates(void **state)
     int64_t tokens, counted = 0;
     pco_train_result result;
     static const char text[] = "{" MODEL "}, \"data\": {\"kind\": \"pairs\", \"file\": \"some.tsv\", "
-                                         "\"held_out\": 0.5, \"context_length\": 12,"
+                               "\"held_out\": 0.5, \"context_length\": 12,"
                                "\"source_buckets\": [5, 12], \"target_buckets\": [6, 12], \"tokenizer\": "
                                "{\"kind\": \"bpe\", \"size\": 262}},"
                                "\"batch_size\": 3, \"seed\": 3, \"out\": \"x\", \"schedule\": {\"type\": "
@@ -350,10 +350,13 @@ static void stops_at_bad_values(void **state)
     float *after = parameters(&r, &again);
     assert_memory_equal(before, after, (size_t)count * sizeof *before);
     assert_int_equal(pco_trainer_steps(r.trainer), 1);
-    /* weights that are finite, and a product that is not: the node is named */
-    for (int i = 0; i < 16; i++) bad[i] = 3e38f;
+    /* weights that are finite, and a product that no f32 holds (embeddings times 4): the node is named */
+    static float large[65 * 16];
+    for (int i = 0; i < 65 * 16; i++) large[i] = 3e38f;
+    memset(bad, 0, sizeof bad);
     check_ok(pco_session_write_state(r.session, "decoder.layers.0.fc2.bias", bad, sizeof bad, &err));
-    check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID, "'decoder.");
+    check_ok(pco_session_write_state(r.session, "shared.weight", large, sizeof large, &err));
+    check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID, "'encoder.mul");
     free(before);
     free(after);
     stop(&r);
