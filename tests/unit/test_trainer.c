@@ -339,7 +339,7 @@ static void stops_at_bad_values(void **state)
     (void)state;
     run r;
     int64_t count, again;
-    float bad[16];
+    float bad[16], large[24], weight[16 * 24];
     pco_train_result result;
     start(&r, dates_text, "bad", 0);
     steps(&r, 1, NULL);
@@ -350,9 +350,13 @@ static void stops_at_bad_values(void **state)
     float *after = parameters(&r, &again);
     assert_memory_equal(before, after, (size_t)count * sizeof *before);
     assert_int_equal(pco_trainer_steps(r.trainer), 1);
-    /* weights that are finite, and a product that is not: the node is named */
-    for (int i = 0; i < 16; i++) bad[i] = 3e38f;
+    /* weights that are finite, and a product that no float holds, however wide its sum: the node is named */
+    memset(bad, 0, sizeof bad);
+    for (int i = 0; i < 24; i++) large[i] = 3e38f;
+    for (int i = 0; i < 16 * 24; i++) weight[i] = 1;
     check_ok(pco_session_write_state(r.session, "decoder.layers.0.fc2.bias", bad, sizeof bad, &err));
+    check_ok(pco_session_write_state(r.session, "decoder.layers.0.fc1.bias", large, sizeof large, &err));
+    check_ok(pco_session_write_state(r.session, "decoder.layers.0.fc2.weight", weight, sizeof weight, &err));
     check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID, "'decoder.");
     free(before);
     free(after);
