@@ -88,7 +88,7 @@ static reproduce_end reproduce_one(const conformance_reproducers *wanted, const 
 int conformance_reproduce(const conformance_reproducers *wanted, const pco_conformance_device *device,
                           const pco_conformance_result *result)
 {
-    uint32_t ends[3] = {0}, due = 0, tried = 0;
+    uint32_t ends[3] = {0}, due = 0;
     const uint32_t most = wanted->most ? wanted->most : UINT32_MAX;
     if (!wanted->folder) return 1;
     for (uint32_t i = 0; i < result->n_cases; i++) {
@@ -96,7 +96,6 @@ int conformance_reproduce(const conformance_reproducers *wanted, const pco_confo
         int bad = pco_conformance_state_is_bad(one->state) && !pco_conformance_is_given_up(one);
         if (!bad && !(wanted->always && pco_conformance_state_is_judged(one->state))) continue;
         if (due++ >= most) continue;
-        tried++;
         ends[reproduce_one(wanted, device, one, result->tier)]++;
     }
     if (due)

@@ -68,13 +68,19 @@ void conf_cases_norm_backward(conf_cases_context *context, pco_op op)
                     conf_norm_backward_one(context, op, CONF_ADVERSARIAL, CASES_FLOATS[t], SHAPES[s].rows,
                                            SHAPES[s].n, (weight + 1) % 3, form);
             }
-    for (int form = 0; form < forms; form++) { /* rows of one value: no deviation */
-        conf_case *one = conf_cases_begin(context, op, CONF_EXACT);
-        if (form) ((pco_layer_norm_backward_attrs *)one->attrs.bytes)->form = 1;
-        conf_cases_in(one, PCO_F32, "5,16")->fill = CONF_FILL_EQUAL;
-        conf_cases_in(one, PCO_F32, "5,16");
-        conf_cases_emit(context);
-    }
+    static const double ZERO[1] = {0};
+    for (int form = 0; form < forms; form++) /* rows of one value, and of zeros: no deviation */
+        for (int zeros = 0; zeros < 2; zeros++) {
+            conf_case *one = conf_cases_begin(context, op, CONF_EXACT);
+            if (form) ((pco_layer_norm_backward_attrs *)one->attrs.bytes)->form = 1;
+            conf_operand *x = conf_cases_in(one, PCO_F32, "5,16");
+            if (zeros)
+                conf_cases_list(x, 1, ZERO);
+            else
+                x->fill = CONF_FILL_EQUAL;
+            conf_cases_in(one, PCO_F32, "5,16");
+            conf_cases_emit(context);
+        }
 }
 
 void conf_cases_swiglu_backward(conf_cases_context *context, pco_op op)

@@ -22,6 +22,19 @@ static void conf_entropy_one(conf_cases_context *context, pco_op op, conf_regime
     conf_cases_emit(context);
 }
 
+/* Every third row is all -infinity: its softmax is 0, and what is left is what hits it. */
+static void conf_entropy_empty(conf_cases_context *context, pco_op op, uint32_t type)
+{
+    static const double TARGETS[] = {0, 16, 5, 1};
+    conf_case *one = conf_cases_begin(context, op, CONF_SPECIAL);
+    conf_operand *x = conf_cases_in(one, type, "9,17");
+    x->fill = CONF_FILL_ROWS, x->low = -8, x->high = 8;
+    conf_cases_list(conf_cases_in(one, PCO_I32, "9"), 4, TARGETS);
+    if (op == PCO_OP_CROSS_ENTROPY_BACKWARD)
+        conf_cases_in(one, PCO_F32, "9")->fill = CONF_FILL_UNIFORM, one->in[2].low = -1, one->in[2].high = 1;
+    conf_cases_emit(context);
+}
+
 void conf_cases_cross_entropy(conf_cases_context *context, pco_op op)
 {
     static const struct {
@@ -43,6 +56,7 @@ void conf_cases_cross_entropy(conf_cases_context *context, pco_op op)
         conf_entropy_one(context, op, CONF_ADVERSARIAL, CASES_FLOATS[t], "13", 34, 0, SMALL, 4);
         conf_entropy_one(context, op, CONF_ADVERSARIAL, CASES_FLOATS[t], "5", 3, 1, last, 1);
         conf_entropy_one(context, op, CONF_SPECIAL, CASES_FLOATS[t], "11", 7, 0, WRONG, 6);
+        conf_entropy_empty(context, op, CASES_FLOATS[t]);
     }
 }
 

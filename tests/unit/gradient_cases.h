@@ -251,6 +251,23 @@ BUILD(attention_window)
     return any_attention(c, &(pco_scaled_dot_product_attention_attrs){.window = 2, .causal = 1}, 1);
 }
 
+/* Half types: a layer with weights of one type, activations of another and a bias in f32; rows. */
+BUILD(half_layer)
+{
+    uint32_t x = half(c, PCO_F16, -1, 1, 2, SHAPE(3, 8)), w = half(c, PCO_BF16, -1, 1, 2, SHAPE(5, 8));
+    uint32_t b = real(c, -1, 1, 1, SHAPE(5)), y = pco_linear(c->graph, x, w, b, 2);
+    return BIN(MUL, y, half(c, PCO_F16, 0.5, 1.5, 1, SHAPE(5)));
+}
+
+BUILD(half_rows)
+{
+    uint32_t x = half(c, PCO_BF16, -2, 2, 2, SHAPE(3, 7)), w = real(c, 0.5, 1.5, 1, SHAPE(7));
+    pco_layer_norm_attrs attrs = {.eps = 0.01};
+    uint32_t y = pco_graph_add(c->graph, PCO_OP_LAYER_NORM, &attrs, (uint32_t[]){x, w, w}, 3, NULL);
+    y = BIN(SWIGLU, pco_softmax(c->graph, y, -1), UN(TANH, x));
+    return BIN(CROSS_ENTROPY, y, whole(c, 0, 7, 1, SHAPE(3)));
+}
+
 /* One tensor as two operands: both contributions count. */
 BUILD(twice)
 {
@@ -273,5 +290,5 @@ static const gradient_row GRADIENT_ROWS[] = {
     ROW(softmax), ROW(softmax_last), ROW(log_softmax), ROW(logsumexp), ROW(layer_norm), ROW(layer_norm_plain),
     ROW(layer_norm_deviation), ROW(layer_norm_stats), ROW(rms_norm), ROW(rms_norm_plain), ROW(rms_norm_stats),
     ROW(rope), ROW(cross_entropy), ROW(cross_entropy_smoothed), ROW(attention), ROW(attention_mask),
-    ROW(attention_capped), ROW(attention_window), ROW(twice),
+    ROW(attention_capped), ROW(attention_window), ROW(half_layer), ROW(half_rows), ROW(twice),
 };

@@ -52,12 +52,18 @@ static uint32_t leaf(gradient_case *c, pco_dtype dtype, double low, double high,
     c->data[at] = malloc((size_t)(count + 1) * sizeof(double));
     for (int64_t i = 0; i < count; i++) {
         double x = low + (high - low) * draw(&c->seed);
-        c->data[at][i] = dtype == PCO_F32 ? (double)(float)x : floor(x); /* what every device can hold */
+        c->data[at][i] = dtype <= PCO_BF16 ? oracle_round_to(dtype, x) : floor(x); /* what every device can hold */
     }
     return id;
 }
 
-/* An operand to differentiate; one of whole numbers in [low, high). */
+/* An operand to differentiate: f32, or of a half type; one of whole numbers in [low, high). */
+static uint32_t half(gradient_case *c, pco_dtype dtype, double low, double high, uint32_t rank, const int64_t *shape)
+{
+    c->wrt[c->n_leaves] = 1;
+    return leaf(c, dtype, low, high, rank, shape);
+}
+
 static uint32_t real(gradient_case *c, double low, double high, uint32_t rank, const int64_t *shape)
 {
     c->wrt[c->n_leaves] = 1;
@@ -249,19 +255,30 @@ static int device_close(void **state)
     return 0;
 }
 
-/* The definition that all comparisons with another implementation use: |y - y'| <= 1e-4 (|y| + rms y). */
-static void device_compare(const gradient_case *c, pco_executable *e, const char *name, const double *want,
-                           int64_t count)
+/* The definition that all comparisons with another implementation use: |y - y'| <= 1e-4 (|y| + rms y). Where
+ * operands have a half type, a gradient passes through at most eight tensors of that type on its way, each rounded
+ * once: 8 u instead, of the coarsest type that there is. */
+static void device_compare(const gradient_case *c, pco_executable *e, const char *name, const double *want)
 {
-    float *have = malloc((size_t)(count + 1) * sizeof *have);
-    double square = 0;
-    check_ok(pco_executable_read(e, pco_executable_tensor(e, name), have, (uint64_t)count * 4, &err));
+    static const double TOLERANCE[] = {[PCO_F32] = 1e-4, [PCO_F16] = 8 * 0x1p-11, [PCO_BF16] = 8 * 0x1p-8};
+    uint32_t coarsest = PCO_F32;
+    for (uint32_t i = 0; i < c->n_leaves; i++) {
+        uint32_t dtype = c->graph->tensors[c->leaf[i]].dtype;
+        if (dtype <= PCO_BF16 && dtype > coarsest) coarsest = dtype;
+    }
+    uint32_t handle = pco_executable_tensor(e, name);
+    const pco_tensor *x = pco_executable_describe(e, handle);
+    int64_t count = oracle_count(x);
+    double *have = malloc((size_t)(count + 1) * sizeof *have), square = 0;
+    void *data = malloc(x->bytes + 4);
+    check_ok(pco_executable_read(e, handle, data, x->bytes, &err));
+    oracle_decode(x->dtype, data, have, count);
     for (int64_t i = 0; i < count; i++) square += want[i] * want[i];
     double rms = count ? sqrt(square / (double)count) : 0;
     for (int64_t i = 0; i < count; i++)
-        if (!(fabs(have[i] - want[i]) <= 1e-4 * (fabs(want[i]) + rms)))
-            fail_msg("%s: %s[%lld] is %.9g, float64 says %.9g", c->name, name, (long long)i, (double)have[i],
-                     want[i]);
+        if (!(fabs(have[i] - want[i]) <= TOLERANCE[coarsest] * (fabs(want[i]) + rms)))
+            fail_msg("%s: %s[%lld] is %.9g, float64 says %.9g", c->name, name, (long long)i, have[i], want[i]);
+    free(data);
     free(have);
 }
 
@@ -285,8 +302,7 @@ static void device_case(const gradient_case *c)
         char name[16];
         if (!c->wrt[i]) continue;
         snprintf(name, sizeof name, "g%u", i);
-        device_compare(c, e, name, values[pco_graph_find(lowered, name)],
-                       oracle_count(&c->graph->tensors[c->leaf[i]]));
+        device_compare(c, e, name, values[pco_graph_find(lowered, name)]);
     }
     pco_executable_destroy(e);
     eval_free(lowered, values);
