@@ -43,7 +43,7 @@ def norm(rows, name):
     out = []
     for x in rows:
         mean = sum(x) / len(x)
-        scale = 1 / math.sqrt(sum((v - mean) ** 2 for v in x) / len(x) + config["norm_eps"])
+        scale = 1 / math.sqrt(sum((v - mean) ** 2 for v in x) / len(x) + config.get("norm_eps", 1e-5))
         out.append([(v - mean) * scale * w + b for v, w, b in zip(x, weight, bias)])
     return out
 
