@@ -400,6 +400,24 @@ static void check_config_fails(const char *text, const char *part)
                 PCO_ERROR_FORMAT, part);
 }
 
+/* A config for dates whose model has one more field. */
+static void check_model_fails(const char *field, const char *part)
+{
+    char text[256];
+    const pco_train_overrides none = {.seed = -1};
+    pco_train_config config;
+    pco_data *data;
+    cJSON *document;
+    pco_transformer_config model;
+    int size = snprintf(text, sizeof text,
+                        "{\"model\": {%s}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\"}", field);
+    check_ok(pco_train_config_load(file_with("model.json", text, (size_t)size), &none, &config, &err));
+    check_ok(pco_data_open(&config.data, 0, 2, &data, &err));
+    check_fails(pco_train_model_config(&config, data, &document, &model, &err), PCO_ERROR_FORMAT, part);
+    pco_data_close(data);
+    pco_train_config_release(&config);
+}
+
 static void configs(void **state)
 {
     (void)state;
@@ -438,6 +456,9 @@ static void configs(void **state)
     check_fails(pco_train_model_config(&config, data, &document, &model, &err), PCO_ERROR_FORMAT,
                 "vocab_size does not match the tokenizer, which has 65 tokens");
     pco_data_close(data);
+    check_model_fails("\"eos_token_id\": 65", "model: eos_token_id 65 is no token: the vocabulary has 65");
+    check_model_fails("\"decoder_start_token_id\": 70", "decoder_start_token_id 70 is no token");
+    check_model_fails("\"max_position_embeddings\": 63", "63 is below the data's context_length 64");
     pco_train_config second;
     check_ok(pco_train_config_load(FILE_WITH("good.json", good), &other, &second, &err));
     assert_string_equal(second.out, "there");
