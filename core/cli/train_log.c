@@ -120,9 +120,8 @@ static int log_parse_json(const char *line, size_t size, train_record *r)
     const cJSON *step = cJSON_GetObjectItemCaseSensitive(root, "step"),
                 *loss = cJSON_GetObjectItemCaseSensitive(root, "loss"),
                 *validation = cJSON_GetObjectItemCaseSensitive(root, "validation_loss");
-    int good = cJSON_IsNumber(step) && cJSON_IsNumber(loss);
+    int good = pco_json_whole(step, &r->step) && cJSON_IsNumber(loss);
     if (good) {
-        r->step = (int64_t)step->valuedouble;
         r->loss = loss->valuedouble;
         if (cJSON_IsNumber(validation)) r->validation_loss = validation->valuedouble;
     }
@@ -144,6 +143,13 @@ static int log_parse_csv(const char *line, train_record *r)
     return 1;
 }
 
+/* Numbers that a log can have: an axis from one to the other can be drawn in doubles. */
+static int log_plausible(const train_record *r)
+{
+    return r->step >= 0 && r->step <= INT32_MAX && !(isfinite(r->loss) && fabs(r->loss) > 1e100) &&
+           !(isfinite(r->validation_loss) && fabs(r->validation_loss) > 1e100);
+}
+
 int train_log_read(const char *path, train_record **records, uint32_t *count)
 {
     char *text = NULL;
@@ -161,7 +167,7 @@ int train_log_read(const char *path, train_record **records, uint32_t *count)
         if (*end) *end++ = 0;
         line++;
         if (length == 0 || (!json && line == 1)) continue;
-        if (!(json ? log_parse_json(at, length, &r) : log_parse_csv(at, &r))) {
+        if (!(json ? log_parse_json(at, length, &r) : log_parse_csv(at, &r)) || !log_plausible(&r)) {
             cli_error("%s:%u: the line is no record of a training log", path, line);
             free(text);
             return 0;

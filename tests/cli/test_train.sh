@@ -125,6 +125,12 @@ run plot whole.csv parts.csv -o curve.svg; status "plot" 0; says "plot: both run
 if python3 -c 'import sys, xml.dom.minidom as x; d = x.parse("curve.svg"); sys.exit(len(d.getElementsByTagName("polyline")) != 4)'
 then ok "plot: SVG"; else bad "plot" "no SVG with four curves"; fi
 run plot pairs.tsv; status "plot of no log" 1
+for line in 100000000000000000,1, 1,1e300, -1,1,; do
+    printf 'step,loss,learning_rate,grad_norm,tokens,seconds,validation_loss\n1,1,,,,,\n%s\n' "$line" > wild.csv
+    run plot wild.csv -o wild.svg; status "plot of the record $line" 1; says "its line is named" err 'wild.csv:3: '
+done
+printf 'step,loss\n5,-1e17,\n' > level.csv
+run plot level.csv -o level.svg; status "plot of one large loss" 0
 
 # ---- a language model, on a tokenizer of its own ----
 run tokenizer train text.txt --kind bpe --size 270 --no-special --out bpe.json; status "tokenizer train" 0
