@@ -48,6 +48,9 @@ run train parts.json --resume --log parts.csv; status "train --resume" 0
 says "train --resume: from where" err '^resumed +after step 6'
 same "resumed weights" whole/model.safetensors parts/model.safetensors
 cut -d, -f1-5,7 whole.csv > a; cut -d, -f1-5,7 parts.csv > b; same "resumed log" a b
+cp parts.csv kept.csv; : > parts.csv # as a kill before the first record leaves it
+run train parts.json --resume --steps 12 --log parts.csv; status "resuming with an empty log" 0
+same "the log has its header" <(head -n 1 whole.csv) parts.csv; mv kept.csv parts.csv
 run train parts.json --resume; status "resuming what is done" 0; says "it says so" err 'nothing to do'
 run train parts.json; status "a folder that holds a run" 1; says "it says what to do" err '--resume continues it'
 run train parts.json --resume --seed 9; status "resuming with another seed" 1; says "it names the key" err "'seed' differs"
