@@ -1,5 +1,6 @@
 /* Checkpoints: one safetensors file with weights and optimiser ("model.NAME", "adamw.m.NAME" ...) and a note
  * of JSON with the step and the config; and the trained model as a folder that `portico run` takes. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -28,6 +29,15 @@ int trainer_has_checkpoint(const pco_trainer *trainer)
 }
 
 /* ---- writing ---- */
+
+pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err)
+{
+    const char *out = trainer->config->out;
+    pco_status status = pco_folder_make(out, err);
+    if (!status && access(out, W_OK | X_OK) != 0)
+        status = pco_fail(err, PCO_ERROR_IO, "%s: the folder cannot be written to: %s", out, strerror(errno));
+    return status;
+}
 
 /* Tensors with their values, read from the device. */
 typedef struct checkpoint_set {

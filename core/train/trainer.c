@@ -308,6 +308,7 @@ pco_status pco_trainer_create(pco_session *session, const pco_train_config *conf
         if (!status && !one) status = trainer_stage_for(trainer, PCO_TRAIN_APPLY, NULL, &stage, err);
     }
     if (!status) status = resume ? trainer_load(trainer, err) : trainer_initialize(trainer, err);
+    if (!status) status = trainer_check_folder(trainer, err);
     if (status) {
         pco_trainer_destroy(trainer);
         return status;
