@@ -121,8 +121,9 @@ static pco_status eval_pair(pco_model *model, const eval_arguments *a, const cha
     pco_status status = answer.text ? PCO_OK : eval_no_memory(err);
     if (!status) status = pco_model_generate(model, source, &params, eval_piece, &answer, NULL, err);
     if (!status) status = pco_model_score(model, source, target, &log_probs, &count, err);
-    for (size_t i = 0; i < count && !status; i++) result->log_probability += log_probs[i];
-    if (!status && !answer.failed) {
+    if (!status && answer.failed) status = eval_no_memory(err);
+    if (!status && !cli_interrupted()) { /* an answer that was cut short is none */
+        for (size_t i = 0; i < count; i++) result->log_probability += log_probs[i];
         int exact = strcmp(answer.text, target) == 0;
         result->exact += exact;
         result->tokens += (int64_t)count;
