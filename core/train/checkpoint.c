@@ -12,6 +12,7 @@
 #include "formats/safetensors.h"
 #include "train/trainer_internal.h"
 
+enum { CHECKPOINT_FORMAT = 1 }; /* of the note, and of what the tensors are called */
 static const char checkpoint_file[] = "checkpoint.safetensors", checkpoint_note[] = "portico.train";
 
 char *trainer_path(const pco_trainer *trainer, const char *name)
@@ -85,7 +86,7 @@ static char *checkpoint_make_note(const pco_trainer *trainer)
 {
     cJSON *note = cJSON_CreateObject();
     char *text = NULL;
-    if (note && cJSON_AddNumberToObject(note, "format", 1) &&
+    if (note && cJSON_AddNumberToObject(note, "format", CHECKPOINT_FORMAT) &&
         cJSON_AddNumberToObject(note, "step", (double)trainer->step) &&
         cJSON_AddNumberToObject(note, "batches", (double)pco_trainer_batches(trainer)) &&
         cJSON_AddItemToObject(note, "config", cJSON_Duplicate(trainer->config->root, 1)))
@@ -178,7 +179,9 @@ static pco_status checkpoint_read_note(pco_trainer *trainer, const pco_weights *
     pco_status status = pco_json_parse(text, strlen(text), file->label, &note, err);
     if (status) return status;
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(note, "config");
-    status = pco_json_int(note, file->label, "step", 0, INT32_MAX, &trainer->step, err);
+    int64_t format;
+    status = pco_json_int(note, file->label, "format", CHECKPOINT_FORMAT, CHECKPOINT_FORMAT, &format, err);
+    if (!status) status = pco_json_int(note, file->label, "step", 0, INT32_MAX, &trainer->step, err);
     const char *key = config ? pco_train_config_difference(trainer->config->root, config) : "config";
     if (!status && key)
         status = pco_fail(err, PCO_ERROR_FORMAT,

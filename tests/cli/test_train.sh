@@ -70,6 +70,9 @@ for _ in $(seq 200); do [ -f killed/checkpoint.safetensors ] && break; sleep 0.0
 sleep 0.3; kill -9 $pid; wait $pid 2> /dev/null
 run train killed.json --resume --steps 1; status "resuming after kill -9" 0
 says "it begins at a checkpoint" err '^resumed +after step [0-9]*[05]$'
+sed 's/\\"format\\":1,/\\"format\\":2,/' killed/checkpoint.safetensors > later; cp killed/checkpoint.safetensors now; cp later killed/checkpoint.safetensors
+run train killed.json --resume; status "a checkpoint of a later format" 1; says "its format is named" err "killed/checkpoint.safetensors: key 'format' is 2"
+cp now killed/checkpoint.safetensors
 head -c 5000 killed/checkpoint.safetensors > cut; mv cut killed/checkpoint.safetensors
 run train killed.json --resume; status "a truncated checkpoint" 1; says "it is named" err 'killed/checkpoint.safetensors'
 
