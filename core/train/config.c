@@ -138,6 +138,9 @@ static pco_status config_out(config_reader *r, const char *override, pco_train_c
     const char *out = override;
     pco_status status = PCO_OK;
     if (!out) status = pco_json_string(r->object, r->label, "out", &out, r->err);
+    if (!status && !*out)
+        status =
+            pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'out' is empty; name the folder of the run", r->label);
     if (!status && !(config->out = strdup(out)))
         status = pco_fail(r->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", r->label);
     return status;

@@ -435,6 +435,7 @@ static void configs(void **state)
     check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"pairs\"}, \"out\": \"x\"}",
                        "'file' is missing");
     check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}}", "out");
+    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"\"}", "'out' is empty");
     check_config_fails(
         "{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"optimizer\": {\"beta3\": 1}}",
         "beta3");
