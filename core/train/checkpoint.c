@@ -150,9 +150,9 @@ pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err)
 
 /* ---- reading ---- */
 
-static pco_status checkpoint_load_state(const pco_trainer *trainer, const pco_weights *file,
-                                        const pco_nn_parameter *parameter, const char *prefix,
-                                        const char *shown, pco_error *err)
+pco_status trainer_load_state(const pco_trainer *trainer, const pco_weights *file,
+                              const pco_nn_parameter *parameter, const char *prefix, const char *shown,
+                              pco_error *err)
 {
     char *name = NULL, *state = NULL;
     const pco_weight *weight = NULL;
@@ -162,7 +162,7 @@ static pco_status checkpoint_load_state(const pco_trainer *trainer, const pco_we
         name && state ? pco_weights_require(file, name, &weight, err) : trainer_no_memory(err);
     if (!status && (weight->dtype != PCO_F32 || weight->rank != parameter->rank ||
                     memcmp(weight->shape, parameter->shape, parameter->rank * sizeof(int64_t)) != 0))
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is not what the model of the config has",
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is not F32 or not of the model's shape",
                           file->label, name);
     if (!status) status = pco_session_write_state(trainer->session, state, weight->data, weight->bytes, err);
     free(name);
@@ -204,9 +204,9 @@ pco_status trainer_load(pco_trainer *trainer, pco_error *err)
     status = checkpoint_read_note(trainer, file, err);
     for (uint32_t i = 0; i < trainer->training.count && !status; i++) {
         const pco_nn_parameter *p = &trainer->training.items[i];
-        status = checkpoint_load_state(trainer, file, p, "", "model.", err);
+        status = trainer_load_state(trainer, file, p, "", "model.", err);
         for (uint32_t k = 0; k < n_prefixes && !status; k++)
-            status = checkpoint_load_state(trainer, file, p, prefixes[k], prefixes[k], err);
+            status = trainer_load_state(trainer, file, p, prefixes[k], prefixes[k], err);
     }
     pco_weights_close(file);
     return status;
