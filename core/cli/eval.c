@@ -22,8 +22,8 @@ typedef struct eval_arguments {
 } eval_arguments;
 
 typedef struct eval_result {
-    int64_t tokens, bytes, lines, exact; /* of the targets, or of the text */
-    double log_probability;              /* sum, in nats */
+    int64_t tokens, lines, exact; /* of the targets, or of the text */
+    double log_probability;       /* sum, in nats */
     pco_bleu bleu;
 } eval_result;
 
@@ -85,7 +85,6 @@ static int eval_text(pco_model *model, const eval_arguments *a, eval_result *res
         return CLI_FAILED;
     }
     status = pco_model_tokenize(model, text + begin, size - begin, 0, &ids, &count, &err);
-    result->bytes = (int64_t)(size - begin);
     if (!status) status = eval_windows(model, a, ids, count, result, &err);
     free(ids);
     free(text);
@@ -127,7 +126,6 @@ static pco_status eval_pair(pco_model *model, const eval_arguments *a, const cha
         int exact = strcmp(answer.text, target) == 0;
         result->exact += exact;
         result->tokens += (int64_t)count;
-        result->bytes += (int64_t)strlen(target);
         if (!exact && result->lines - result->exact < a->wrong)
             fprintf(stderr, "wrong: %s\n    is %s\n   not %s\n", source, target, answer.text);
         result->lines++;
