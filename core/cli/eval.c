@@ -22,8 +22,8 @@ typedef struct eval_arguments {
 } eval_arguments;
 
 typedef struct eval_result {
-    int64_t tokens, bytes, lines, exact; /* of the targets, or of the text */
-    double log_probability;              /* sum, in nats */
+    int64_t tokens, lines, exact; /* of the targets, or of the text */
+    double log_probability;       /* sum, in nats */
     pco_bleu bleu;
 } eval_result;
 
@@ -85,7 +85,6 @@ static int eval_text(pco_model *model, const eval_arguments *a, eval_result *res
         return CLI_FAILED;
     }
     status = pco_model_tokenize(model, text + begin, size - begin, 0, &ids, &count, &err);
-    result->bytes = (int64_t)(size - begin);
     if (!status) status = eval_windows(model, a, ids, count, result, &err);
     free(ids);
     free(text);
@@ -121,12 +120,12 @@ static pco_status eval_pair(pco_model *model, const eval_arguments *a, const cha
     pco_status status = answer.text ? PCO_OK : eval_no_memory(err);
     if (!status) status = pco_model_generate(model, source, &params, eval_piece, &answer, NULL, err);
     if (!status) status = pco_model_score(model, source, target, &log_probs, &count, err);
-    for (size_t i = 0; i < count && !status; i++) result->log_probability += log_probs[i];
-    if (!status && !answer.failed) {
+    if (!status && answer.failed) status = eval_no_memory(err);
+    if (!status && !cli_interrupted()) { /* an answer that was cut short is none */
+        for (size_t i = 0; i < count; i++) result->log_probability += log_probs[i];
         int exact = strcmp(answer.text, target) == 0;
         result->exact += exact;
         result->tokens += (int64_t)count;
-        result->bytes += (int64_t)strlen(target);
         if (!exact && result->lines - result->exact < a->wrong)
             fprintf(stderr, "wrong: %s\n    is %s\n   not %s\n", source, target, answer.text);
         result->lines++;

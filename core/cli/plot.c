@@ -47,7 +47,8 @@ static void plot_limits(plot_figure *figure)
     if (!figure->logarithmic && figure->low[1] > 0) figure->low[1] = 0;
     for (int i = 0; i < 2; i++) {
         if (!(figure->low[i] <= figure->high[i])) figure->low[i] = 0, figure->high[i] = 1;
-        if (figure->high[i] - figure->low[i] < 1e-9) figure->high[i] = figure->low[i] + 1;
+        const double size = fmax(1, fmax(fabs(figure->low[i]), fabs(figure->high[i])));
+        if (figure->high[i] - figure->low[i] < 1e-9 * size) figure->high[i] = figure->low[i] + size;
     }
 }
 

@@ -13,7 +13,7 @@
 typedef struct train_arguments {
     const char *config, *device, *log;
     pco_train_overrides overrides;
-    int64_t steps; /* 0: as the config says */
+    int64_t steps; /* -1: as the config says */
     int resume;
 } train_arguments;
 
@@ -25,7 +25,6 @@ typedef struct train_run {
     int64_t first, last; /* updates done before this run began; the one after which it ends */
     int64_t tokens, saved;
     double begin, last_print, evaluating;
-    double best; /* lowest validation loss so far */
 } train_run;
 
 static void train_bar(char *bar, double part)

@@ -36,6 +36,11 @@ static int64_t log_step(const char *line, int json)
     return step;
 }
 
+static int log_is_header(const char *line)
+{
+    return strncmp(line, "step,", 5) == 0;
+}
+
 /* Keeps the lines of steps up to `last`, whole ones only. */
 static int log_cut(const char *path, int json, int64_t last)
 {
@@ -44,7 +49,7 @@ static int log_cut(const char *path, int json, int64_t last)
     pco_error err;
     if (!cli_read_text(path, &text, &size)) return 0;
     for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1) {
-        int header = !json && at == text;
+        int header = !json && at == text && log_is_header(at);
         int64_t step = log_step(at, json);
         if (!header && (step < 0 || step > last)) continue;
         size_t length = (size_t)(end + 1 - at);
@@ -81,7 +86,8 @@ int train_log_open(train_log *log, const char *path, int64_t resume_after)
         cli_error("%s cannot be written: %s", path, strerror(errno));
         return 0;
     }
-    if (!there && !log->json) fputs(log_header, log->file);
+    if (!log->json && fseek(log->file, 0, SEEK_END) == 0 && ftell(log->file) == 0)
+        fputs(log_header, log->file);
     return 1;
 }
 
@@ -120,9 +126,8 @@ static int log_parse_json(const char *line, size_t size, train_record *r)
     const cJSON *step = cJSON_GetObjectItemCaseSensitive(root, "step"),
                 *loss = cJSON_GetObjectItemCaseSensitive(root, "loss"),
                 *validation = cJSON_GetObjectItemCaseSensitive(root, "validation_loss");
-    int good = cJSON_IsNumber(step) && cJSON_IsNumber(loss);
+    int good = pco_json_whole(step, &r->step) && cJSON_IsNumber(loss);
     if (good) {
-        r->step = (int64_t)step->valuedouble;
         r->loss = loss->valuedouble;
         if (cJSON_IsNumber(validation)) r->validation_loss = validation->valuedouble;
     }
@@ -144,6 +149,13 @@ static int log_parse_csv(const char *line, train_record *r)
     return 1;
 }
 
+/* Numbers that a log can have: an axis from one to the other can be drawn in doubles. */
+static int log_plausible(const train_record *r)
+{
+    return r->step >= 0 && r->step <= INT32_MAX && !(isfinite(r->loss) && fabs(r->loss) > 1e100) &&
+           !(isfinite(r->validation_loss) && fabs(r->validation_loss) > 1e100);
+}
+
 int train_log_read(const char *path, train_record **records, uint32_t *count)
 {
     char *text = NULL;
@@ -160,8 +172,8 @@ int train_log_read(const char *path, train_record **records, uint32_t *count)
         size_t length = (size_t)(end - at);
         if (*end) *end++ = 0;
         line++;
-        if (length == 0 || (!json && line == 1)) continue;
-        if (!(json ? log_parse_json(at, length, &r) : log_parse_csv(at, &r))) {
+        if (length == 0 || (!json && line == 1 && log_is_header(at))) continue;
+        if (!(json ? log_parse_json(at, length, &r) : log_parse_csv(at, &r)) || !log_plausible(&r)) {
             cli_error("%s:%u: the line is no record of a training log", path, line);
             free(text);
             return 0;

@@ -37,6 +37,22 @@ static uint32_t sums_flat(pco_graph *graph, uint32_t x)
     return tensor.rank == 2 ? x : pco_reshape(graph, x, 2, SHAPE(rows, columns));
 }
 
+/* How many matrices a tensor is. */
+static int64_t sums_matrices(const pco_tensor *x)
+{
+    int64_t count = 1;
+    for (uint32_t i = 0; i + 2 < x->rank; i++) count *= x->shape[i];
+    return count;
+}
+
+/* The type in which a product is made that becomes the gradient of x: f32 when it is summed over a batch that
+ * x was broadcast over, so that a half type is rounded once, at the end. */
+static uint32_t sums_type(const pco_graph *graph, const pco_tensor *x, uint32_t dy)
+{
+    const pco_tensor y = gradient_tensor(graph, dy);
+    return sums_matrices(x) == sums_matrices(&y) ? x->dtype : PCO_F32;
+}
+
 /* y = A B with A = a or its transpose: dA = dy B^T, and a gets it transposed if it is. */
 static void sums_left(pco_gradient *g, uint32_t dy)
 {
@@ -44,9 +60,10 @@ static void sums_left(pco_gradient *g, uint32_t dy)
     pco_graph *graph = g->graph;
     pco_tensor a = gradient_tensor(graph, g->node.inputs[0]);
     uint32_t b = sums_dequantised(graph, g->node.inputs[1], a.dtype);
-    uint32_t value = attrs->transpose_a ? sums_product(graph, b, attrs->transpose_b != 0, dy, 1, a.dtype)
-                                        : sums_product(graph, dy, 0, b, !attrs->transpose_b, a.dtype);
-    g->result[0] = gradient_unbroadcast(graph, value, a.rank, a.shape);
+    uint32_t dtype = sums_type(graph, &a, dy);
+    uint32_t value = attrs->transpose_a ? sums_product(graph, b, attrs->transpose_b != 0, dy, 1, dtype)
+                                        : sums_product(graph, dy, 0, b, !attrs->transpose_b, dtype);
+    gradient_give(g, 0, value);
 }
 
 /* dB = A^T dy. A matrix that all of a batch was multiplied with is one product over all rows, not one product
@@ -63,9 +80,10 @@ static void sums_right(pco_gradient *g, uint32_t dy)
         a = sums_flat(graph, a);
         dy = sums_flat(graph, dy);
     }
-    uint32_t value = attrs->transpose_b ? sums_product(graph, dy, 1, a, transposed, b.dtype)
-                                        : sums_product(graph, a, !transposed, dy, 0, b.dtype);
-    g->result[1] = gradient_unbroadcast(graph, value, b.rank, b.shape);
+    uint32_t dtype = sums_type(graph, &b, dy);
+    uint32_t value = attrs->transpose_b ? sums_product(graph, dy, 1, a, transposed, dtype)
+                                        : sums_product(graph, a, !transposed, dy, 0, dtype);
+    gradient_give(g, 1, value);
 }
 
 PCO_GRADIENT(matmul)

@@ -267,7 +267,11 @@ static void gradients_walk(pco_graph *graph, uint32_t loss, const uint32_t *wrt,
     gradient_reach(&walk, 0, graph->n_nodes);
     gradient_unfold_all(graph, walk.wanted, walk.n_tensors);
     gradient_walk_end(&walk);
-    if (graph->status || !gradient_walk_begin(&walk, graph)) return;
+    if (graph->status) return;
+    if (!gradient_walk_begin(&walk, graph)) {
+        gradient_walk_end(&walk);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) walk.wanted[wrt[i]] = 1;
     uint32_t end = graph->n_nodes;
     gradient_reach(&walk, 0, end);

@@ -1,5 +1,6 @@
 /* Checkpoints: one safetensors file with weights and optimiser ("model.NAME", "adamw.m.NAME" ...) and a note
  * of JSON with the step and the config; and the trained model as a folder that `portico run` takes. */
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 #include "formats/safetensors.h"
 #include "train/trainer_internal.h"
 
+enum { CHECKPOINT_FORMAT = 1 }; /* of the note, and of what the tensors are called */
 static const char checkpoint_file[] = "checkpoint.safetensors", checkpoint_note[] = "portico.train";
 
 char *trainer_path(const pco_trainer *trainer, const char *name)
@@ -28,6 +30,15 @@ int trainer_has_checkpoint(const pco_trainer *trainer)
 }
 
 /* ---- writing ---- */
+
+pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err)
+{
+    const char *out = trainer->config->out;
+    pco_status status = pco_folder_make(out, err);
+    if (!status && access(out, W_OK | X_OK) != 0)
+        status = pco_fail(err, PCO_ERROR_IO, "%s: the folder cannot be written to: %s", out, strerror(errno));
+    return status;
+}
 
 /* Tensors with their values, read from the device. */
 typedef struct checkpoint_set {
@@ -75,7 +86,7 @@ static char *checkpoint_make_note(const pco_trainer *trainer)
 {
     cJSON *note = cJSON_CreateObject();
     char *text = NULL;
-    if (note && cJSON_AddNumberToObject(note, "format", 1) &&
+    if (note && cJSON_AddNumberToObject(note, "format", CHECKPOINT_FORMAT) &&
         cJSON_AddNumberToObject(note, "step", (double)trainer->step) &&
         cJSON_AddNumberToObject(note, "batches", (double)pco_trainer_batches(trainer)) &&
         cJSON_AddItemToObject(note, "config", cJSON_Duplicate(trainer->config->root, 1)))
@@ -139,9 +150,9 @@ pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err)
 
 /* ---- reading ---- */
 
-static pco_status checkpoint_load_state(const pco_trainer *trainer, const pco_weights *file,
-                                        const pco_nn_parameter *parameter, const char *prefix,
-                                        const char *shown, pco_error *err)
+pco_status trainer_load_state(const pco_trainer *trainer, const pco_weights *file,
+                              const pco_nn_parameter *parameter, const char *prefix, const char *shown,
+                              pco_error *err)
 {
     char *name = NULL, *state = NULL;
     const pco_weight *weight = NULL;
@@ -151,7 +162,7 @@ static pco_status checkpoint_load_state(const pco_trainer *trainer, const pco_we
         name && state ? pco_weights_require(file, name, &weight, err) : trainer_no_memory(err);
     if (!status && (weight->dtype != PCO_F32 || weight->rank != parameter->rank ||
                     memcmp(weight->shape, parameter->shape, parameter->rank * sizeof(int64_t)) != 0))
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is not what the model of the config has",
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is not F32 or not of the model's shape",
                           file->label, name);
     if (!status) status = pco_session_write_state(trainer->session, state, weight->data, weight->bytes, err);
     free(name);
@@ -168,7 +179,9 @@ static pco_status checkpoint_read_note(pco_trainer *trainer, const pco_weights *
     pco_status status = pco_json_parse(text, strlen(text), file->label, &note, err);
     if (status) return status;
     const cJSON *config = cJSON_GetObjectItemCaseSensitive(note, "config");
-    status = pco_json_int(note, file->label, "step", 0, INT32_MAX, &trainer->step, err);
+    int64_t format;
+    status = pco_json_int(note, file->label, "format", CHECKPOINT_FORMAT, CHECKPOINT_FORMAT, &format, err);
+    if (!status) status = pco_json_int(note, file->label, "step", 0, INT32_MAX, &trainer->step, err);
     const char *key = config ? pco_train_config_difference(trainer->config->root, config) : "config";
     if (!status && key)
         status = pco_fail(err, PCO_ERROR_FORMAT,
@@ -191,9 +204,9 @@ pco_status trainer_load(pco_trainer *trainer, pco_error *err)
     status = checkpoint_read_note(trainer, file, err);
     for (uint32_t i = 0; i < trainer->training.count && !status; i++) {
         const pco_nn_parameter *p = &trainer->training.items[i];
-        status = checkpoint_load_state(trainer, file, p, "", "model.", err);
+        status = trainer_load_state(trainer, file, p, "", "model.", err);
         for (uint32_t k = 0; k < n_prefixes && !status; k++)
-            status = checkpoint_load_state(trainer, file, p, prefixes[k], prefixes[k], err);
+            status = trainer_load_state(trainer, file, p, prefixes[k], prefixes[k], err);
     }
     pco_weights_close(file);
     return status;

@@ -138,6 +138,9 @@ static pco_status config_out(config_reader *r, const char *override, pco_train_c
     const char *out = override;
     pco_status status = PCO_OK;
     if (!out) status = pco_json_string(r->object, r->label, "out", &out, r->err);
+    if (!status && !*out)
+        status =
+            pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'out' is empty; name the folder of the run", r->label);
     if (!status && !(config->out = strdup(out)))
         status = pco_fail(r->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", r->label);
     return status;
@@ -290,6 +293,23 @@ static pco_status model_vocabularies(const pco_train_config *config, const pco_d
     return status;
 }
 
+/* The tokens that training writes itself must be tokens: a label that is none has no loss. */
+static pco_status model_check_tokens(const pco_transformer_config *model, pco_error *err)
+{
+    const struct {
+        const char *key;
+        int64_t id;
+    } tokens[] = {{"eos_token_id", model->eos_token_id},
+                  {"decoder_start_token_id", model->decoder_start_token_id},
+                  {"pad_token_id", model->pad_token_id}};
+    for (int i = 0; i < 3 && !model->decoder_only; i++)
+        for (int side = 0; side < 2; side++)
+            if (tokens[i].id >= model->vocab_size[side])
+                return pco_fail(err, PCO_ERROR_FORMAT, "model: %s %lld is no token: the vocabulary has %lld",
+                                tokens[i].key, (long long)tokens[i].id, (long long)model->vocab_size[side]);
+    return PCO_OK;
+}
+
 pco_status pco_train_model_config(const pco_train_config *config, const pco_data *data, cJSON **out,
                                   pco_transformer_config *model, pco_error *err)
 {
@@ -312,6 +332,7 @@ pco_status pco_train_model_config(const pco_train_config *config, const pco_data
                  : "model: pairs and dates train an encoder-decoder: is_encoder_decoder must be true");
     if (!status && !config->data.share_vocabulary && model->share_embeddings)
         status = pco_fail(err, PCO_ERROR_FORMAT, "model: two vocabularies cannot share_embeddings");
+    if (!status) status = model_check_tokens(model, err);
     if (!status && config->data.context > model->max_position_embeddings)
         status = pco_fail(err, PCO_ERROR_FORMAT,
                           "model: max_position_embeddings %lld is below the data's context_length %lld",

@@ -258,13 +258,35 @@ static pco_status data_encode_pairs(pco_data *data, pco_tokenizer *const *tokeni
     return status;
 }
 
+/* Rows are padded up to a bucket, so the last bucket must hold the longest row that can come. */
+static pco_status data_check_buckets(const pco_data *data, pco_error *err)
+{
+    static const char *const keys[] = {"source_buckets", "target_buckets"};
+    const int64_t context = data->config->context;
+    if (data->config->kind == PCO_DATA_TEXT) return PCO_OK;
+    for (int side = 0; side < 2; side++) {
+        int64_t longest = data->config->kind == PCO_DATA_PAIRS ? context
+                          : side == 0 ? PCO_DATES_LONGEST + (data->ids.add_eos_to_source != 0)
+                                      : PCO_DATES_ISO; /* ten characters, and the start token or the end */
+        if (pco_data_longest(data, side) < longest)
+            return pco_fail(err, PCO_ERROR_FORMAT,
+                            "data: '%s' ends at %" PRId64 ", and a row can have %" PRId64
+                            " tokens; add %" PRId64 " to the list",
+                            keys[side], pco_data_longest(data, side), longest, longest);
+    }
+    return PCO_OK;
+}
+
 pco_status pco_data_encode(pco_data *data, const pco_data_ids *ids, pco_error *err)
 {
     pco_tokenizer *tokenizers[2] = {NULL, NULL};
     const int share = data->config->share_vocabulary;
-    pco_status status = PCO_OK;
     data->ids = *ids;
-    if (data->config->kind != PCO_DATA_DATES) {
+    if (data->config->kind == PCO_DATA_DATES && data->config->context < PCO_DATES_WRITTEN - 16)
+        return pco_fail(err, PCO_ERROR_FORMAT, "data: dates need a context_length of at least %d",
+                        PCO_DATES_WRITTEN - 16);
+    pco_status status = data_check_buckets(data, err);
+    if (!status && data->config->kind != PCO_DATA_DATES) {
         status = pco_vocabulary_tokenizer(&data->vocabulary[1], "the vocabulary", &tokenizers[1], err);
         tokenizers[0] = tokenizers[1];
         if (!status && !share)
@@ -275,9 +297,6 @@ pco_status pco_data_encode(pco_data *data, const pco_data_ids *ids, pco_error *e
                                                          : data_encode_pairs(data, tokenizers, err);
         if (!share) pco_tokenizer_destroy(tokenizers[0]);
         pco_tokenizer_destroy(tokenizers[1]);
-    } else if (data->config->context < PCO_DATES_WRITTEN - 16) {
-        status = pco_fail(err, PCO_ERROR_FORMAT, "data: dates need a context_length of at least %d",
-                          PCO_DATES_WRITTEN - 16);
     }
     if (!status) status = data_plan_create(data, PCO_DATA_TRAIN, err);
     if (!status) status = data_plan_create(data, PCO_DATA_HELD_OUT, err);

@@ -74,7 +74,8 @@ void pco_data_close(pco_data *data);
 /* The vocabularies; the same one when they are shared. They outlive the data no longer than it lives. */
 const pco_vocabulary *pco_data_vocabulary(const pco_data *data, int side);
 
-/* Turns texts into ids; comes before the first batch. Errors: what the tokenizers say, with the line. */
+/* Turns texts into ids; comes before the first batch. Errors: what the tokenizers say, with the line; FORMAT
+ * when the last bucket of a side is shorter than a row can be. */
 pco_status pco_data_encode(pco_data *data, const pco_data_ids *ids, pco_error *err) PCO_NODISCARD;
 
 /* Batches of an epoch, or of the held-out split; and windows or pairs of a split, with those that were left

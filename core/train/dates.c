@@ -92,7 +92,7 @@ static const char *dates_ordinal(int n)
     return n / 10 == 1 || n % 10 > 3 ? suffixes[0] : suffixes[n % 10];
 }
 
-/* Writes a day in a form; the longest has 36 characters. */
+/* Writes a day in a form; the longest has PCO_DATES_LONGEST characters. */
 static void dates_write(const char *form, const dates_day *day, char out[PCO_DATES_WRITTEN])
 {
     char *at = out, *end = out + PCO_DATES_WRITTEN;

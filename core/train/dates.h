@@ -8,6 +8,7 @@
 typedef enum pco_dates_split { PCO_DATES_TRAIN = 0, PCO_DATES_VALID = 1, PCO_DATES_TEST = 2 } pco_dates_split;
 
 enum { PCO_DATES_WRITTEN = 64, PCO_DATES_ISO = 11 }; /* room for the texts, with the NUL */
+enum { PCO_DATES_LONGEST = 36 };                     /* characters: "Wednesday the 22nd of September 2021" */
 
 /* The days of each split; read-only once made. */
 typedef struct pco_dates pco_dates;

@@ -233,17 +233,8 @@ static pco_status trainer_read_weights(pco_trainer *trainer, pco_error *err)
     pco_weights *file = NULL;
     pco_status status = pco_safetensors_open(trainer->config->initial_weights, &file, err);
     if (status) return status;
-    for (uint32_t i = 0; i < trainer->training.count && !status; i++) {
-        const pco_nn_parameter *p = &trainer->training.items[i];
-        const pco_weight *weight = NULL;
-        status = pco_weights_require(file, p->name, &weight, err);
-        if (!status && (weight->dtype != PCO_F32 || weight->rank != p->rank ||
-                        memcmp(weight->shape, p->shape, p->rank * sizeof *p->shape) != 0))
-            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is not F32 or not of the model's shape",
-                              file->label, p->name);
-        if (!status)
-            status = pco_session_write_state(trainer->session, p->name, weight->data, weight->bytes, err);
-    }
+    for (uint32_t i = 0; i < trainer->training.count && !status; i++)
+        status = trainer_load_state(trainer, file, &trainer->training.items[i], "", "", err);
     pco_weights_close(file);
     return status;
 }
@@ -308,6 +299,7 @@ pco_status pco_trainer_create(pco_session *session, const pco_train_config *conf
         if (!status && !one) status = trainer_stage_for(trainer, PCO_TRAIN_APPLY, NULL, &stage, err);
     }
     if (!status) status = resume ? trainer_load(trainer, err) : trainer_initialize(trainer, err);
+    if (!status) status = trainer_check_folder(trainer, err);
     if (status) {
         pco_trainer_destroy(trainer);
         return status;

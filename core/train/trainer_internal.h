@@ -44,6 +44,13 @@ pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, pco_
 char *trainer_path(const pco_trainer *trainer, const char *name);
 /* Is there a checkpoint in the folder? */
 int trainer_has_checkpoint(const pco_trainer *trainer);
+/* Makes the folder of the run, so that one that cannot be written to is known before training. Errors: IO. */
+pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err);
+/* The state "prefix NAME" of a parameter, from the tensor "shown NAME" of a file. Errors name the tensor:
+ * NOT_FOUND when it is missing; FORMAT when it is not F32 or of another shape. */
+pco_status trainer_load_state(const pco_trainer *trainer, const pco_weights *file,
+                              const pco_nn_parameter *parameter, const char *prefix, const char *shown,
+                              pco_error *err);
 /* Puts the checkpoint's values into the states, which exist. */
 pco_status trainer_load(pco_trainer *trainer, pco_error *err);
 

@@ -48,6 +48,9 @@ run train parts.json --resume --log parts.csv; status "train --resume" 0
 says "train --resume: from where" err '^resumed +after step 6'
 same "resumed weights" whole/model.safetensors parts/model.safetensors
 cut -d, -f1-5,7 whole.csv > a; cut -d, -f1-5,7 parts.csv > b; same "resumed log" a b
+cp parts.csv kept.csv; : > parts.csv # as a kill before the first record leaves it
+run train parts.json --resume --steps 12 --log parts.csv; status "resuming with an empty log" 0
+same "the log has its header" <(head -n 1 whole.csv) parts.csv; mv kept.csv parts.csv
 run train parts.json --resume; status "resuming what is done" 0; says "it says so" err 'nothing to do'
 run train parts.json; status "a folder that holds a run" 1; says "it says what to do" err '--resume continues it'
 run train parts.json --resume --seed 9; status "resuming with another seed" 1; says "it names the key" err "'seed' differs"
@@ -67,6 +70,9 @@ for _ in $(seq 200); do [ -f killed/checkpoint.safetensors ] && break; sleep 0.0
 sleep 0.3; kill -9 $pid; wait $pid 2> /dev/null
 run train killed.json --resume --steps 1; status "resuming after kill -9" 0
 says "it begins at a checkpoint" err '^resumed +after step [0-9]*[05]$'
+sed 's/\\"format\\":1,/\\"format\\":2,/' killed/checkpoint.safetensors > later; cp killed/checkpoint.safetensors now; cp later killed/checkpoint.safetensors
+run train killed.json --resume; status "a checkpoint of a later format" 1; says "its format is named" err "killed/checkpoint.safetensors: key 'format' is 2"
+cp now killed/checkpoint.safetensors
 head -c 5000 killed/checkpoint.safetensors > cut; mv cut killed/checkpoint.safetensors
 run train killed.json --resume; status "a truncated checkpoint" 1; says "it is named" err 'killed/checkpoint.safetensors'
 
@@ -125,6 +131,12 @@ run plot whole.csv parts.csv -o curve.svg; status "plot" 0; says "plot: both run
 if python3 -c 'import sys, xml.dom.minidom as x; d = x.parse("curve.svg"); sys.exit(len(d.getElementsByTagName("polyline")) != 4)'
 then ok "plot: SVG"; else bad "plot" "no SVG with four curves"; fi
 run plot pairs.tsv; status "plot of no log" 1
+for line in 100000000000000000,1, 1,1e300, -1,1,; do
+    printf 'step,loss,learning_rate,grad_norm,tokens,seconds,validation_loss\n1,1,,,,,\n%s\n' "$line" > wild.csv
+    run plot wild.csv -o wild.svg; status "plot of the record $line" 1; says "its line is named" err 'wild.csv:3: '
+done
+printf 'step,loss\n5,-1e17,\n' > level.csv
+run plot level.csv -o level.svg; status "plot of one large loss" 0
 
 # ---- a language model, on a tokenizer of its own ----
 run tokenizer train text.txt --kind bpe --size 270 --no-special --out bpe.json; status "tokenizer train" 0

@@ -362,11 +362,46 @@ static void test_special(void **state)
     pco_graph_destroy(g);
 }
 
+/* A matrix of a half type that a batch was multiplied with: 60000 + 60000 is more than f16 holds, and so is
+ * what is taken off again, but their sum is 32. It is rounded once, so it is 32. */
+static void test_rounded_once(void **state)
+{
+    (void)state;
+    static const double many[] = {60000, 60000, -60000, -59968}, one = 1;
+    for (int side = 0; side < 2; side++) {
+        pco_graph *g = pco_graph_create();
+        pco_matmul_attrs attrs = {.transpose_a = side, .dtype = PCO_F32};
+        uint32_t x = pco_graph_input(g, "x", PCO_F16, 2, SHAPE(1, 1)),
+                 batch = pco_graph_input(g, "batch", PCO_F16, 3, SHAPE(2, 1, 2)), gradient;
+        uint32_t y = pco_graph_add(g, PCO_OP_MATMUL, &attrs,
+                                   side ? (uint32_t[]){batch, x} : (uint32_t[]){x, batch}, 2, NULL);
+        uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, y, 1, SHAPE(-1)), 0, 1);
+        check_ok(pco_gradients(g, loss, &x, 1, &gradient, &err));
+        pco_graph_output(g, gradient, "gradient");
+        pco_executable *e = NULL;
+        uint16_t data[4], got;
+        double value;
+        check_ok(
+            pco_executable_create(device_session, g, &(pco_executable_params){.name = "once"}, &e, &err));
+        oracle_encode(PCO_F16, many, data, 4);
+        check_ok(pco_executable_write(e, pco_executable_tensor(e, "batch"), data, sizeof data, &err));
+        oracle_encode(PCO_F16, &one, &got, 1);
+        if (pco_executable_tensor(e, "x") != PCO_NONE)
+            check_ok(pco_executable_write(e, pco_executable_tensor(e, "x"), &got, sizeof got, &err));
+        check_ok(pco_executable_run(e, &err));
+        check_ok(pco_executable_read(e, pco_executable_tensor(e, "gradient"), &got, sizeof got, &err));
+        oracle_decode(PCO_F16, &got, &value, 1);
+        assert_true(value == 32);
+        pco_executable_destroy(e);
+        pco_graph_destroy(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_complete), cmocka_unit_test(test_errors), cmocka_unit_test(test_special),
-        cmocka_unit_test(test_float64),  cmocka_unit_test(test_device),
+        cmocka_unit_test(test_float64),  cmocka_unit_test(test_device), cmocka_unit_test(test_rounded_once),
     };
     return cmocka_run_group_tests(tests, device_open, device_close);
 }

@@ -199,6 +199,47 @@ static void data_errors(void **state)
     check_fails(pco_data_open(&text, 1, 2, &data, &err), PCO_ERROR_IO, "/nowhere/at/all.txt");
 }
 
+/* A row must not be longer than the last bucket, which is what batches have room for. */
+static void data_buckets(void **state)
+{
+    (void)state;
+    pco_data_config pairs = pairs_config(FILE_WITH("long.tsv", "abcdefghijkl\tx\nx\tabcdefghijkl\n"));
+    pco_data_config dates = {.kind = PCO_DATA_DATES,
+                             .context = 64,
+                             .share_vocabulary = 1,
+                             .buckets = {{36}, {11}},
+                             .n_buckets = {1, 1}};
+    const pco_data_ids ids = {.pad = 0, .eos = 2, .decoder_start = 1, .add_eos_to_source = 1};
+    pco_data *data;
+    pairs.buckets[0][2] = 9;
+    check_ok(pco_data_open(&pairs, 1, 2, &data, &err));
+    check_fails(pco_data_encode(data, &ids, &err), PCO_ERROR_FORMAT,
+                "'source_buckets' ends at 9, and a row can have 16 tokens");
+    pco_data_close(data);
+    pairs.buckets[0][2] = 16;
+    pairs.n_buckets[1] = 1;
+    check_ok(pco_data_open(&pairs, 1, 2, &data, &err));
+    check_fails(pco_data_encode(data, &ids, &err), PCO_ERROR_FORMAT, "'target_buckets' ends at 5");
+    pco_data_close(data);
+    check_ok(pco_data_open(&dates, 1, 2, &data, &err));
+    check_fails(pco_data_encode(data, &ids, &err), PCO_ERROR_FORMAT,
+                "'source_buckets' ends at 36, and a row can have 37 tokens");
+    pco_data_close(data);
+    dates.buckets[0][0] = 37;
+    check_ok(pco_data_open(&dates, 1, 64, &data, &err));
+    check_ok(pco_data_encode(data, &ids, &err));
+    int64_t longest = 0; /* a row of 37 does come up, and none is longer */
+    for (int64_t i = 0; i < 512; i++) {
+        pco_data_batch batch;
+        pco_data_read(data, PCO_DATA_TRAIN, i, &batch);
+        assert_int_equal(batch.target_length, 11);
+        for (int64_t row = 0; row < batch.rows; row++)
+            if (batch.source_lengths[row] > longest) longest = batch.source_lengths[row];
+    }
+    assert_int_equal(longest, 37);
+    pco_data_close(data);
+}
+
 /* Eleven pairs: "N" letters and a number, of different lengths; further columns are ignored. */
 static const char pairs_text[] =
     "a\tk\tx\nbb\tkk\nccc\tkkk\tx\ty\ndddd\tk\neeeee\tk\r\nf\tk\ng\tk\nhh\tkkkkkk\nii\tk\njj\tk\n"
@@ -359,6 +400,24 @@ static void check_config_fails(const char *text, const char *part)
                 PCO_ERROR_FORMAT, part);
 }
 
+/* A config for dates whose model has one more field. */
+static void check_model_fails(const char *field, const char *part)
+{
+    char text[256];
+    const pco_train_overrides none = {.seed = -1};
+    pco_train_config config;
+    pco_data *data;
+    cJSON *document;
+    pco_transformer_config model;
+    int size = snprintf(text, sizeof text,
+                        "{\"model\": {%s}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\"}", field);
+    check_ok(pco_train_config_load(file_with("model.json", text, (size_t)size), &none, &config, &err));
+    check_ok(pco_data_open(&config.data, 0, 2, &data, &err));
+    check_fails(pco_train_model_config(&config, data, &document, &model, &err), PCO_ERROR_FORMAT, part);
+    pco_data_close(data);
+    pco_train_config_release(&config);
+}
+
 static void configs(void **state)
 {
     (void)state;
@@ -376,6 +435,7 @@ static void configs(void **state)
     check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"pairs\"}, \"out\": \"x\"}",
                        "'file' is missing");
     check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}}", "out");
+    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"\"}", "'out' is empty");
     check_config_fails(
         "{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"optimizer\": {\"beta3\": 1}}",
         "beta3");
@@ -397,6 +457,9 @@ static void configs(void **state)
     check_fails(pco_train_model_config(&config, data, &document, &model, &err), PCO_ERROR_FORMAT,
                 "vocab_size does not match the tokenizer, which has 65 tokens");
     pco_data_close(data);
+    check_model_fails("\"eos_token_id\": 65", "model: eos_token_id 65 is no token: the vocabulary has 65");
+    check_model_fails("\"decoder_start_token_id\": 70", "decoder_start_token_id 70 is no token");
+    check_model_fails("\"max_position_embeddings\": 63", "63 is below the data's context_length 64");
     pco_train_config second;
     check_ok(pco_train_config_load(FILE_WITH("good.json", good), &other, &second, &err));
     assert_string_equal(second.out, "there");
@@ -412,7 +475,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedules),    cmocka_unit_test(dates),      cmocka_unit_test(bleu),
         cmocka_unit_test(data_errors),  cmocka_unit_test(data_pairs), cmocka_unit_test(data_text),
-        cmocka_unit_test(first_values), cmocka_unit_test(configs),
+        cmocka_unit_test(first_values), cmocka_unit_test(configs),    cmocka_unit_test(data_buckets),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }

@@ -113,7 +113,7 @@ static float *parameters(const run *r, int64_t *count)
 /* dropout, label smoothing, clipping and a schedule: everything that has a state */
 static const char dates_text[] =
     "{" MODEL ", \"dropout\": 0.1}, \"data\": {\"kind\": \"dates\", \"source_buckets\": [20, 40], "
-              "\"target_buckets\": [11],"
+    "\"target_buckets\": [11],"
     "\"held_out_count\": 6}, \"batch_size\": 4, \"seed\": 3, \"label_smoothing\": 0.1, \"out\": \"x\", " REST
     "}";
 
@@ -167,6 +167,10 @@ static void needs_the_right_folder(void **state)
     load(&r, other, "folder");
     check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_FORMAT,
                 "'seed' differs");
+    end(&r);
+    write_file("file", "a file"); /* no folder can be made there: said before any training */
+    load(&r, dates_text, "file/below");
+    check_fails(pco_trainer_create(r.session, &r.config, 0, &r.trainer, &err), PCO_ERROR_IO, "file");
     end(&r);
     struct stat info;
     const char *checkpoint = path_of("folder/checkpoint.safetensors");
@@ -230,7 +234,7 @@ static void exports_what_it_evaluates(void **state)
     int64_t tokens, counted = 0;
     pco_train_result result;
     static const char text[] = "{" MODEL "}, \"data\": {\"kind\": \"pairs\", \"file\": \"some.tsv\", "
-                                         "\"held_out\": 0.5, \"context_length\": 12,"
+                               "\"held_out\": 0.5, \"context_length\": 12,"
                                "\"source_buckets\": [5, 12], \"target_buckets\": [6, 12], \"tokenizer\": "
                                "{\"kind\": \"bpe\", \"size\": 262}},"
                                "\"batch_size\": 3, \"seed\": 3, \"out\": \"x\", \"schedule\": {\"type\": "
