@@ -43,7 +43,7 @@ static void close_device(fixture *f)
     pco_registry_destroy(f->registry);
 }
 
-/* y = x w for one row, or -x */
+/* y = x w for one row, -x, or |x| (2) */
 static pco_status make(fixture *f, int matmul, pco_executable **executable, pco_error *err)
 {
     static float weights[64 * 64];
@@ -51,7 +51,9 @@ static pco_status make(fixture *f, int matmul, pco_executable **executable, pco_
     const int64_t row[2] = {1, 64}, square[2] = {64, 64};
     pco_graph *g = pco_graph_create();
     uint32_t y = pco_graph_input(g, "x", PCO_F32, 2, row);
-    if (matmul)
+    if (matmul == 2)
+        y = pco_unary(g, PCO_OP_ABS, y);
+    else if (matmul)
         y = pco_matmul(g, y, pco_graph_constant_copy(g, "w", PCO_F32, 2, square, weights), 0, 0);
     else
         y = pco_unary(g, PCO_OP_NEG, y);
@@ -128,6 +130,18 @@ static void test_lost(void **state)
     close_device(&f);
 }
 
+/* A test that could not be made is no verdict: it is made the next time. */
+static void test_no_verdict(void **state)
+{
+    (void)state;
+    fixture f;
+    pco_executable *e;
+    open_device(&f, "scarce:0", PCO_FALLBACK_ERROR);
+    check_fails(make(&f, 1, &e, &err), PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory this time");
+    check_fails(make(&f, 1, &e, &err), PCO_ERROR_UNSUPPORTED, "failed the self-test");
+    close_device(&f);
+}
+
 /* Nothing is said of a device whose kernels are right, and a caller may do without the test. */
 static void test_quiet(void **state)
 {
@@ -160,6 +174,7 @@ int main(int argc, char **argv)
     unsetenv("PORTICO_BACKEND");
     unsetenv("PORTICO_LOG");
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_lost), cmocka_unit_test(test_quiet)};
+                                       cmocka_unit_test(test_lost), cmocka_unit_test(test_no_verdict),
+                                       cmocka_unit_test(test_quiet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
