@@ -269,7 +269,7 @@ static pco_status selftest_lost(pco_session *session, uint32_t slot, const char 
     if (session->slots[slot].live == 0)
         return session_reopen(session, slot, err) ? PCO_ERROR_DEVICE_LOST : PCO_OK;
     return pco_fail_prefix(
-        err, PCO_ERROR_DEVICE_LOST,
+        err, session_noted(session, slot, PCO_ERROR_DEVICE_LOST),
         "device %s was lost in the self-test of op '%s', variant '%s', which is not used from now on; "
         "start again",
         session->slots[slot].entry->id, op, name);

@@ -126,7 +126,30 @@ static void test_lost(void **state)
     open_device(&f, "lost:0", PCO_FALLBACK_ERROR);
     check_ok(make(&f, 0, &first, &err));
     check_fails(make(&f, 1, &second, &err), PCO_ERROR_DEVICE_LOST, "lost in the self-test of op 'matmul'");
+    /* no kernel is blamed for what it finds on a device that is gone */
+    check_fails(make(&f, 1, &second, &err), PCO_ERROR_DEVICE_LOST, "open the session again");
+    check_fails(make(&f, 2, &second, &err), PCO_ERROR_DEVICE_LOST, "open the session again");
     pco_executable_destroy(first);
+    close_device(&f);
+}
+
+/* The same where a model has lost it. */
+static void test_lost_in_use(void **state)
+{
+    (void)state;
+    fixture f;
+    pco_executable *e, *other;
+    const int64_t shape[2] = {8, 8};
+    open_device(&f, "lost:0", PCO_FALLBACK_ERROR);
+    pco_graph *g = pco_graph_create();
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, shape);
+    pco_graph_output(g, pco_matmul(g, x, x, 0, 0), "y");
+    check_ok(pco_executable_create(f.session, g, &(pco_executable_params){.no_self_test = 1}, &e, &err));
+    pco_graph_destroy(g);
+    check_fails(pco_executable_run(e, &err), PCO_ERROR_DEVICE_LOST, "the device is gone");
+    check_fails(make(&f, 0, &other, &err), PCO_ERROR_DEVICE_LOST, "open the session again");
+    assert_null(strstr(f.lines, "self-test"));
+    pco_executable_destroy(e);
     close_device(&f);
 }
 
@@ -174,7 +197,8 @@ int main(int argc, char **argv)
     unsetenv("PORTICO_BACKEND");
     unsetenv("PORTICO_LOG");
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_lost), cmocka_unit_test(test_no_verdict),
+                                       cmocka_unit_test(test_lost), cmocka_unit_test(test_lost_in_use),
+                                       cmocka_unit_test(test_no_verdict),
                                        cmocka_unit_test(test_quiet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
