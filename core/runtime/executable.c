@@ -145,7 +145,9 @@ static pco_status executable_link(pco_executable *executable, const uint32_t *ma
 {
     for (uint32_t p = 0; p < executable->n_parts; p++)
         for (uint32_t t = 0; t < executable->graph->n_tensors; t++) {
-            if (executable->parts[p].local[t] == PCO_NONE || maker[t] == PCO_NONE || maker[t] >= p) continue;
+            const uint32_t local = executable->parts[p].local[t];
+            if (local == PCO_NONE || maker[t] == PCO_NONE || maker[t] >= p) continue;
+            if (executable->parts[p].tensors[local].alias != PCO_NONE) continue; /* a state, found where it is */
             pco_status status = executable_add_copy(executable, t, maker[t], p, err);
             if (status) return status;
         }
