@@ -2,6 +2,7 @@
  * test_selftest FOLDER: where these plugins are. */
 #include "check.h"
 #include "graph/build.h"
+#include "runtime/selftest_internal.h"
 #include "runtime/session.h"
 
 #include <stdlib.h>
@@ -165,6 +166,29 @@ static void test_no_verdict(void **state)
     close_device(&f);
 }
 
+/* Operands of a comparison are equal in some elements and not in others, with one number for all of them too: else
+ * a kernel that says the same of everything would pass. */
+static void test_equal_and_not(void **state)
+{
+    (void)state;
+    static const pco_dtype types[] = {PCO_F32, PCO_I32};
+    static const int64_t shapes[2][2] = {{1, 1}, {2, 16}};
+    for (int i = 0; i < 4; i++) {
+        selftest_case one;
+        int equal = 0;
+        pco_graph *g = pco_graph_create();
+        const uint32_t x = pco_graph_input(g, "x", types[i / 2], 2, shapes[1]);
+        pco_graph_output(g, pco_binary(g, PCO_OP_EQ, x, pco_graph_input(g, "y", types[i / 2], 2, shapes[i % 2])), "e");
+        check_ok(selftest_case_make(g, 0, 0, &one, &err));
+        check_ok(selftest_case_fill(&one, &err));
+        const int32_t *a = one.data[0], *b = one.data[1]; /* words; 0 is written one way only */
+        for (int k = 0; k < 32; k++) equal += a[k] == b[i % 2 ? k : 0];
+        assert_in_range(equal, 2, 30);
+        selftest_case_free(&one);
+        pco_graph_destroy(g);
+    }
+}
+
 /* Nothing is said of a device whose kernels are right, and a caller may do without the test. */
 static void test_quiet(void **state)
 {
@@ -199,6 +223,6 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong), cmocka_unit_test(test_refused),
                                        cmocka_unit_test(test_lost), cmocka_unit_test(test_lost_in_use),
                                        cmocka_unit_test(test_no_verdict),
-                                       cmocka_unit_test(test_quiet)};
+                                       cmocka_unit_test(test_equal_and_not), cmocka_unit_test(test_quiet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
