@@ -268,12 +268,13 @@ static int matmul_fits(const gpu_lowering *gpu, const gpu_matmul *p, const matmu
 {
     const uint64_t limit = gpu_window(gpu, 1) - 64;
     *y_fits = matmul_window_y(p, box).count * matmul_y_bytes(p) <= limit;
-    const uint32_t *most = gpu->limits->max_groups;
-    /* Every kernel's tile holds at least one row and column. */
+    const uint64_t b = matmul_window_b(p, box).count, most = gpu_min(gpu->limits->max_groups[0], gpu->limits->max_groups[1]);
+    /* Kernels count elements in 31 bits, of which only Q4_0 has more in a window. Every kernel's workgroup holds at
+     * least one row and two columns (matmul_gemv_1x2 with one group). */
     return *y_fits && matmul_bytes(p->a_type, matmul_window_a(p, box).count) <= limit &&
-           matmul_bytes(p->b_type, matmul_window_b(p, box).count) <= limit && matmul_entries(box) <= most[2] &&
-           (box->m1 - box->m0) <= (uint64_t)gpu_min(most[0], most[1]) &&
-           (box->n1 - box->n0) <= (uint64_t)gpu_min(most[0], most[1]) * 4;
+           matmul_bytes(p->b_type, b) <= limit && b <= (UINT64_C(1) << 31) - 1024 &&
+           matmul_entries(box) <= gpu->limits->max_groups[2] && (box->m1 - box->m0) <= most &&
+           (box->n1 - box->n0) <= most * 2;
 }
 
 /* Where to cut `count`: in the middle, at a multiple of 64, or of 2, when there is one. */

@@ -16,6 +16,7 @@
 extern char **environ;
 
 enum { CHILD_FREE = 10 }; /* descriptors from here on are not the child's own */
+enum { CHILD_UNKILLABLE_SECONDS = 10 };
 
 static int child_spawn(const char *const *words, pid_t *pid, int *beats)
 {
@@ -52,6 +53,15 @@ static int child_listen(int beats, cli_child *child, double *heard)
     return 1;
 }
 
+/* A process that sits in its driver, in the kernel, does not die either: it is left behind. */
+static void child_kill(pid_t pid)
+{
+    const double start = cli_seconds();
+    kill(pid, SIGKILL);
+    while (waitpid(pid, NULL, WNOHANG) == 0 && cli_seconds() - start < CHILD_UNKILLABLE_SECONDS)
+        poll(NULL, 0, 20);
+}
+
 int cli_child_run(const char *const *words, double patience, cli_child *child)
 {
     pid_t pid;
@@ -68,8 +78,7 @@ int cli_child_run(const char *const *words, double patience, cli_child *child)
         if (poll(&fd, 1, 20) > 0) open = child_listen(beats, child, &heard);
         ended = waitpid(pid, &state, WNOHANG);
         if (ended == 0 && cli_seconds() - heard > patience) {
-            kill(pid, SIGKILL);
-            waitpid(pid, &state, 0);
+            child_kill(pid);
             break;
         }
     }

@@ -359,7 +359,7 @@ static void bisect_close(bisect_device *device)
 
 static pco_status bisect_tokens(bisect_run *run, pco_error *err)
 {
-    size_t count;
+    size_t count = 0;
     const char *prompt = run->arguments->prompt;
     pco_status status = pco_model_tokenize(run->model, prompt, strlen(prompt), 1, &run->ids, &count, err);
     run->n_prompt = (int64_t)count;

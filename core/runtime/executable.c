@@ -145,7 +145,9 @@ static pco_status executable_link(pco_executable *executable, const uint32_t *ma
 {
     for (uint32_t p = 0; p < executable->n_parts; p++)
         for (uint32_t t = 0; t < executable->graph->n_tensors; t++) {
-            if (executable->parts[p].local[t] == PCO_NONE || maker[t] == PCO_NONE || maker[t] >= p) continue;
+            const uint32_t local = executable->parts[p].local[t];
+            if (local == PCO_NONE || maker[t] == PCO_NONE || maker[t] >= p) continue;
+            if (executable->parts[p].tensors[local].alias != PCO_NONE) continue; /* a state, found where it is */
             pco_status status = executable_add_copy(executable, t, maker[t], p, err);
             if (status) return status;
         }
@@ -190,10 +192,15 @@ pco_status pco_executable_create(pco_session *session, const pco_graph *graph, c
     static const pco_executable_params defaults = {0};
     if (!params) params = &defaults;
     *out = NULL;
-    for (uint32_t i = 0; i < session->n_devices; i++)
-        if (!session->slots[i].plugin)
+    for (uint32_t i = 0; i < session->n_devices; i++) {
+        const session_slot *slot = &session->slots[i];
+        if (!slot->plugin)
             return pco_fail(err, PCO_ERROR_DEVICE_LOST, "device %s was lost and could not be opened again",
-                            session->slots[i].entry->id);
+                            slot->entry->id);
+        if (slot->lost) /* whatever a self-test found there would be no kernel's fault */
+            return pco_fail(err, PCO_ERROR_DEVICE_LOST, "device %s was lost; close what is on it and open the session again",
+                            slot->entry->id);
+    }
     pco_executable *executable = calloc(1, sizeof *executable);
     if (!executable) return executable_no_memory(err);
     executable->session = session;
@@ -268,6 +275,7 @@ pco_status pco_executable_write(pco_executable *executable, uint32_t handle, con
         if (local == PCO_NONE || part->places[local].buffer == PCO_NONE || bytes == 0) continue;
         const pco_place *place = &part->places[local];
         status = slot->plugin->buffer->write(slot->device, part->buffers[place->buffer], place->offset, data, bytes, err);
+        session_noted(executable->session, part->slot, status);
     }
     return status;
 }
@@ -279,7 +287,9 @@ static pco_status executable_read_local(const pco_executable *executable, uint32
     const session_slot *slot = &executable->session->slots[part->slot];
     const pco_place *place = &part->places[local];
     if (place->buffer == PCO_NONE || bytes == 0) return PCO_OK;
-    return slot->plugin->buffer->read(slot->device, part->buffers[place->buffer], place->offset, data, bytes, err);
+    return session_noted(executable->session, part->slot,
+                         slot->plugin->buffer->read(slot->device, part->buffers[place->buffer], place->offset, data,
+                                                    bytes, err));
 }
 
 pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void *data, uint64_t bytes, pco_error *err)
@@ -305,12 +315,14 @@ static pco_status executable_run_part(pco_executable *executable, uint32_t p, pc
         pco_status status =
             executable_read_local(executable, copy->from_part, copy->from, executable->staging, copy->bytes, err);
         if (!status && place->buffer != PCO_NONE)
-            status = slot->plugin->buffer->write(slot->device, part->buffers[place->buffer], place->offset,
-                                                 executable->staging, copy->bytes, err);
+            status = session_noted(executable->session, part->slot,
+                                   slot->plugin->buffer->write(slot->device, part->buffers[place->buffer],
+                                                               place->offset, executable->staging, copy->bytes, err));
         if (status) return status;
     }
     pco_status status = slot->plugin->queue->submit(slot->device, part->program, 0, part->segments, &ticket, err);
     if (!status) status = slot->plugin->queue->wait(slot->device, ticket, UINT64_MAX, err);
+    session_noted(executable->session, part->slot, status);
     return status ? pco_fail_prefix(err, status, "device %s", slot->entry->id) : PCO_OK;
 }
 

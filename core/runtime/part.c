@@ -20,27 +20,35 @@ static uint64_t part_up(uint64_t bytes, uint64_t alignment)
 
 /* ---- tables ---- */
 
+/* Is a tensor that another part made a state of this part's device, as a write has left it? It is found there. */
+static int part_finds(const pco_session *session, const session_part *part, const pco_graph *graph, uint32_t t)
+{
+    const pco_tensor *root = &graph->tensors[pco_graph_root(graph, t)];
+    return root->kind == PCO_KIND_STATE && session_state_slot(session, root->name) == part->slot;
+}
+
 /* Gives a graph tensor its place in the part's table. */
-static uint32_t part_local(session_part *part, const pco_graph *graph, uint32_t t, int made_here,
-                           const unsigned char *needed_after)
+static uint32_t part_local(const pco_session *session, session_part *part, const pco_graph *graph, uint32_t t,
+                           int made_here, const unsigned char *needed_after)
 {
     if (t == PCO_NONE) return PCO_NONE;
     if (part->local[t] != PCO_NONE) return part->local[t];
     const pco_tensor *x = &graph->tensors[t];
-    uint32_t alias = made_here && x->alias != PCO_NONE ? part_local(part, graph, x->alias, 0, needed_after) : PCO_NONE;
+    const int shares = x->alias != PCO_NONE && (made_here || part_finds(session, part, graph, t));
+    uint32_t alias = shares ? part_local(session, part, graph, x->alias, 0, needed_after) : PCO_NONE;
     uint32_t local = part->view.n_tensors++;
     part->tensors[local] = *x;
     part->tensors[local].alias = alias;
     if (x->kind == PCO_KIND_TRANSIENT || x->kind == PCO_KIND_OUTPUT)
-        part->tensors[local].kind = !made_here          ? PCO_KIND_INPUT
+        part->tensors[local].kind = !made_here          ? (shares ? PCO_KIND_TRANSIENT : PCO_KIND_INPUT)
                                     : x->kind == PCO_KIND_OUTPUT || needed_after[t] ? PCO_KIND_OUTPUT
                                                                                     : PCO_KIND_TRANSIENT;
     part->local[t] = local;
     return local;
 }
 
-static pco_status part_tables(const pco_graph *graph, session_part *part, const unsigned char *needed_after,
-                              pco_error *err)
+static pco_status part_tables(const pco_session *session, const pco_graph *graph, session_part *part,
+                              const unsigned char *needed_after, pco_error *err)
 {
     uint32_t n = graph->n_tensors + 1;
     part->local = malloc(n * sizeof *part->local);
@@ -59,9 +67,9 @@ static pco_status part_tables(const pco_graph *graph, session_part *part, const 
         const pco_node *node = &graph->nodes[part->first_node + i];
         part->nodes[i] = *node;
         for (uint32_t k = 0; k < node->n_inputs; k++)
-            part->nodes[i].inputs[k] = part_local(part, graph, node->inputs[k], 0, needed_after);
+            part->nodes[i].inputs[k] = part_local(session, part, graph, node->inputs[k], 0, needed_after);
         for (uint32_t k = 0; k < node->n_outputs; k++)
-            part->nodes[i].outputs[k] = part_local(part, graph, node->outputs[k], 1, needed_after);
+            part->nodes[i].outputs[k] = part_local(session, part, graph, node->outputs[k], 1, needed_after);
     }
     part->view.size = sizeof part->view;
     part->view.n_nodes = part->n_nodes;
@@ -440,7 +448,7 @@ pco_status session_part_create(pco_session *session, const pco_graph *graph, ses
 {
     const session_slot *slot = &session->slots[part->slot];
     unsigned char *group = NULL;
-    pco_status status = part_tables(graph, part, needed_after, err);
+    pco_status status = part_tables(session, graph, part, needed_after, err);
     if (!status) status = part_propose(session, part, err);
     if (!status) status = part_check_memory(session, part, err);
     if (!status && !(group = malloc(part->view.n_tensors + 1))) status = part_no_memory(err);

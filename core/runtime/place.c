@@ -191,22 +191,35 @@ static pco_status place_try(pco_session *session, uint32_t slot, pco_graph *grap
     return no_self_test ? PCO_OK : session_selftest(session, slot, graph, i, why, err);
 }
 
-/* Does a node use a state as it is before the graph runs? Such nodes are where the state is: what reads it
- * after a write takes the write's result, which goes anywhere. */
+/* The state that operand k of a node is, or is what a write has left of it and is written again; PCO_NONE if
+ * it is neither. Such nodes are where the state is: what only reads it after a write takes the write's result,
+ * which goes anywhere. */
+static uint32_t place_state(const pco_graph *graph, const pco_node *node, uint32_t k)
+{
+    const uint32_t t = node->inputs[k];
+    if (t == PCO_NONE || graph->tensors[t].kind == PCO_KIND_STATE) return t;
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        if (node->outputs[i] == PCO_NONE || pco_op_written(pco_op_find(node->op), i) != k) continue;
+        const uint32_t root = pco_graph_root(graph, t);
+        if (graph->tensors[root].kind == PCO_KIND_STATE) return root;
+    }
+    return PCO_NONE;
+}
+
 static int place_has_state(const pco_graph *graph, const pco_node *node)
 {
     for (uint32_t k = 0; k < node->n_inputs; k++)
-        if (node->inputs[k] != PCO_NONE && graph->tensors[node->inputs[k]].kind == PCO_KIND_STATE) return 1;
+        if (place_state(graph, node, k) != PCO_NONE) return 1;
     return 0;
 }
 
-/* Do both use the same state so? */
+/* Do both have the same one? */
 static int place_shares_state(const pco_graph *graph, const pco_node *a, const pco_node *b)
 {
     for (uint32_t i = 0; i < a->n_inputs; i++) {
-        if (a->inputs[i] == PCO_NONE || graph->tensors[a->inputs[i]].kind != PCO_KIND_STATE) continue;
-        for (uint32_t k = 0; k < b->n_inputs; k++)
-            if (a->inputs[i] == b->inputs[k]) return 1;
+        const uint32_t state = place_state(graph, a, i);
+        for (uint32_t k = 0; state != PCO_NONE && k < b->n_inputs; k++)
+            if (place_state(graph, b, k) == state) return 1;
     }
     return 0;
 }
@@ -215,8 +228,9 @@ static int place_shares_state(const pco_graph *graph, const pco_node *a, const p
 static uint32_t place_state_slot(const pco_session *session, const pco_graph *graph, const pco_node *node)
 {
     for (uint32_t k = 0; k < node->n_inputs; k++) {
-        if (node->inputs[k] == PCO_NONE || graph->tensors[node->inputs[k]].kind != PCO_KIND_STATE) continue;
-        const uint32_t slot = session_state_slot(session, graph->tensors[node->inputs[k]].name);
+        const uint32_t state = place_state(graph, node, k);
+        if (state == PCO_NONE) continue;
+        const uint32_t slot = session_state_slot(session, graph->tensors[state].name);
         if (slot != PCO_NONE) return slot;
     }
     return PCO_NONE;

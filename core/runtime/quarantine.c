@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Counts changes of the tests themselves: inputs, tolerances, keys. */
-#define QUARANTINE_TESTS "tests 1"
+#define QUARANTINE_TESTS "tests 2"
 
 typedef struct quarantine_entry {
     uint64_t key;

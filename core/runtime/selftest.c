@@ -196,13 +196,15 @@ static pco_status selftest_compare(const selftest_place *place, const selftest_p
         status = selftest_run(place, one, variant, in_place, &was_in_place, got, err);
         if (status) break;
         if (in_place && !was_in_place) continue;
-        if (!selftest_agree(one, &place->info->contract, got, want, seen, size)) *verdict = PCO_VERDICT_BAD;
+        status = selftest_agree(one, &place->info->contract, got, want, verdict, seen, size, err);
         selftest_results_free(got);
+        if (status) break;
     }
     selftest_results_free(want);
-    if (!status || status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
-    *verdict =
-        PCO_VERDICT_UNKNOWN; /* not enough memory now, or not for this size, says nothing of the kernel */
+    if (!status) return PCO_OK;
+    /* not enough memory now, or not for this size, says nothing of the kernel */
+    *verdict = PCO_VERDICT_UNKNOWN;
+    if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
     if (status == PCO_ERROR_OUT_OF_DEVICE_MEMORY || status == PCO_ERROR_UNSUPPORTED) return PCO_OK;
     *verdict = PCO_VERDICT_BAD;
     snprintf(seen, size, "%.*s", (int)size - 1, err->message);
@@ -267,7 +269,7 @@ static pco_status selftest_lost(pco_session *session, uint32_t slot, const char 
     if (session->slots[slot].live == 0)
         return session_reopen(session, slot, err) ? PCO_ERROR_DEVICE_LOST : PCO_OK;
     return pco_fail_prefix(
-        err, PCO_ERROR_DEVICE_LOST,
+        err, session_noted(session, slot, PCO_ERROR_DEVICE_LOST),
         "device %s was lost in the self-test of op '%s', variant '%s', which is not used from now on; "
         "start again",
         session->slots[slot].entry->id, op, name);
@@ -381,7 +383,10 @@ pco_status session_selftest(pco_session *session, uint32_t slot, pco_graph *grap
     else if (!known)
         status = selftest_decide(session, slot, graph, index, &whole, memo, err);
     selftest_case_free(&whole);
-    if (status) return status;
+    if (status) {
+        if (memo) session->selftest->count--; /* nothing was decided; it is the last */
+        return status;
+    }
     node->variant = memo->variant;
     return memo->refused ? pco_fail(why, PCO_ERROR_UNSUPPORTED, "%s", memo->why) : PCO_OK;
 }

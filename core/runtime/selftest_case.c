@@ -160,6 +160,12 @@ static int selftest_is_positive(uint32_t op, uint32_t k)
     }
 }
 
+/* Comparisons get five numbers only, so that both answers are right somewhere. */
+static int selftest_compares(uint32_t op)
+{
+    return op >= PCO_OP_EQ && op <= PCO_OP_GE;
+}
+
 /* Multiples of 1/8 from -2 to 2, or from 1/4 to 2 1/4: exact in every float type. Most sums of their products
  * are exact in f32, so that a right kernel is far inside the tolerance. */
 static void selftest_floats(uint32_t op, uint32_t k, int64_t count, float *out)
@@ -167,7 +173,10 @@ static void selftest_floats(uint32_t op, uint32_t k, int64_t count, float *out)
     const int positive = selftest_is_positive(op, k);
     for (int64_t i = 0; i < count; i++) {
         const uint64_t bits = selftest_bits(k, (uint64_t)i) >> 20;
-        out[i] = positive ? (float)(bits % 17 + 2) / 8 : (float)((int)(bits % 33) - 16) / 8;
+        if (selftest_compares(op))
+            out[i] = (float)((int)(bits % 5) - 2) * 0.875f;
+        else
+            out[i] = positive ? (float)(bits % 17 + 2) / 8 : (float)((int)(bits % 33) - 16) / 8;
     }
 }
 
@@ -183,8 +192,8 @@ static void selftest_range(const selftest_case *one, uint32_t k, int64_t *low, i
     const pco_node *node = &one->graph->nodes[0];
     const pco_tensor *tensors = one->graph->tensors,
                      *first = node->n_inputs ? &tensors[node->inputs[0]] : NULL;
-    *low = -100;
-    *span = 201;
+    *low = selftest_compares(node->op) ? -2 : -100;
+    *span = selftest_compares(node->op) ? 5 : 201;
     switch (node->op) {
     case PCO_OP_GATHER:
     case PCO_OP_GATHER_ALONG_AXIS:

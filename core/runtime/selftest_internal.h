@@ -4,6 +4,7 @@
 
 #include "graph/graph.h"
 #include "portico/plugin.h"
+#include "runtime/quarantine.h"
 
 enum { SELFTEST_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS };
 
@@ -44,8 +45,9 @@ pco_status selftest_run(const selftest_place *place, const selftest_case *one, u
 pco_status selftest_proposed(const selftest_place *place, const selftest_case *one, uint32_t *variant);
 void selftest_results_free(void **results);
 
-/* 1 if the results agree within what both contracts allow. Otherwise `seen` says where they do not. */
-int selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got,
-                   void *const *want, char *seen, size_t size);
+/* GOOD if the results agree within what both contracts allow. BAD: `seen` says where they do not. Errors:
+ * OUT_OF_HOST_MEMORY, and there is no verdict. */
+pco_status selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got,
+                          void *const *want, pco_verdict *verdict, char *seen, size_t size, pco_error *err);
 
 #endif

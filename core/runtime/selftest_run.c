@@ -298,16 +298,21 @@ static int selftest_differs(double got, double want, double tolerance, double la
     return !(fabs(got - want) <= tolerance * (fabs(want) + largest));
 }
 
-static int selftest_agree_floats(const selftest_case *one, const pco_tensor *y, double tolerance,
-                                 const void *got, const void *want, char *seen, size_t size)
+/* *agree: 1 or 0. Errors: OUT_OF_HOST_MEMORY. */
+static pco_status selftest_agree_floats(const selftest_case *one, const pco_tensor *y, double tolerance,
+                                        const void *got, const void *want, int *agree, char *seen,
+                                        size_t size, pco_error *err)
 {
     const int64_t count = pco_tensor_elements(y);
     float *values = malloc((2 * (size_t)count + 1) * sizeof *values);
     int64_t wrong = 0, first = 0;
-    if (!values || pco_dtype_to_f32(y->dtype, got, count, values, NULL) ||
-        pco_dtype_to_f32(y->dtype, want, count, values + count, NULL)) {
+    if (!values)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
+    pco_status status = pco_dtype_to_f32(y->dtype, got, count, values, err);
+    if (!status) status = pco_dtype_to_f32(y->dtype, want, count, values + count, err);
+    if (status) {
         free(values);
-        return 1; /* no memory for a verdict */
+        return status;
     }
     const double largest = selftest_largest(one, values + count, count);
     for (int64_t i = count; i-- > 0;)
@@ -319,7 +324,8 @@ static int selftest_agree_floats(const selftest_case *one, const pco_tensor *y, 
                  " is %.6g and cpu:reference has %.6g",
                  wrong, count, first, (double)values[first], (double)values[count + first]);
     free(values);
-    return wrong == 0;
+    *agree = wrong == 0;
+    return PCO_OK;
 }
 
 static int selftest_agree_whole(const pco_tensor *y, const void *got, const void *want, char *seen,
@@ -340,18 +346,21 @@ static int selftest_agree_whole(const pco_tensor *y, const void *got, const void
     return wrong == 0;
 }
 
-int selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got,
-                   void *const *want, char *seen, size_t size)
+pco_status selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got,
+                          void *const *want, pco_verdict *verdict, char *seen, size_t size, pco_error *err)
 {
     const pco_node *node = &one->graph->nodes[0];
-    for (uint32_t k = 0; k < node->n_outputs; k++) {
+    int agree = 1;
+    pco_status status = PCO_OK;
+    for (uint32_t k = 0; !status && agree && k < node->n_outputs; k++) {
         if (node->outputs[k] == PCO_NONE) continue;
         const pco_tensor *y = &one->graph->tensors[node->outputs[k]];
-        const int agree = y->dtype == PCO_I32 || y->dtype == PCO_BOOL
-                              ? selftest_agree_whole(y, got[k], want[k], seen, size)
-                              : selftest_agree_floats(one, y, selftest_tolerance(one, y, contract), got[k],
-                                                      want[k], seen, size);
-        if (!agree) return 0;
+        if (y->dtype == PCO_I32 || y->dtype == PCO_BOOL)
+            agree = selftest_agree_whole(y, got[k], want[k], seen, size);
+        else
+            status = selftest_agree_floats(one, y, selftest_tolerance(one, y, contract), got[k], want[k],
+                                           &agree, seen, size, err);
     }
-    return 1;
+    *verdict = agree ? PCO_VERDICT_GOOD : PCO_VERDICT_BAD;
+    return status;
 }

@@ -21,7 +21,7 @@ static pco_status session_open_slot(pco_session *session, uint32_t slot, uint32_
     pco_device *opened = NULL;
     pco_status status = plugin->plugin->open(plugin->backend, devices[device].index, &opened, err);
     if (status) return pco_fail_prefix(err, status, "device %s", devices[device].id);
-    session->slots[slot] = (session_slot){plugin->plugin, opened, &devices[device], 0};
+    session->slots[slot] = (session_slot){.plugin = plugin->plugin, .device = opened, .entry = &devices[device]};
     return PCO_OK;
 }
 
@@ -32,6 +32,12 @@ pco_status session_reopen(pco_session *session, uint32_t slot, pco_error *err)
     session->slots[slot].plugin->device->close(session->slots[slot].device);
     session->slots[slot] = (session_slot){.entry = entry}; /* no plugin: no executable can be made any more */
     return session_open_slot(session, slot, (uint32_t)(entry - devices), err);
+}
+
+pco_status session_noted(pco_session *session, uint32_t slot, pco_status status)
+{
+    if (status == PCO_ERROR_DEVICE_LOST) session->slots[slot].lost = 1;
+    return status;
 }
 
 int session_supports(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node, pco_error *why)
@@ -242,6 +248,7 @@ pco_status pco_session_write_state(pco_session *session, const char *name, const
     if (status || bytes == 0) return status;
     const session_slot *slot = &session->slots[state->slot];
     status = slot->plugin->buffer->write(slot->device, state->buffer, 0, data, bytes, err);
+    session_noted(session, state->slot, status);
     return status ? pco_fail_prefix(err, status, "state '%s'", name) : PCO_OK;
 }
 
@@ -253,6 +260,7 @@ pco_status pco_session_read_state(pco_session *session, const char *name, void *
     if (status || bytes == 0) return status;
     const session_slot *slot = &session->slots[state->slot];
     status = slot->plugin->buffer->read(slot->device, state->buffer, 0, data, bytes, err);
+    session_noted(session, state->slot, status);
     return status ? pco_fail_prefix(err, status, "state '%s'", name) : PCO_OK;
 }
 

@@ -39,7 +39,7 @@ typedef struct pco_executable_params {
 /* Makes a graph ready. The graph is copied as far as it is needed; constants' data are read during the call, so
  * that a graph can be destroyed afterwards. `params` may be NULL. Errors: UNSUPPORTED, naming the op and why (the
  * self-test's verdict too, selftest.h), with PORTICO_FALLBACK=error; OUT_OF_DEVICE_MEMORY with what was needed;
- * DEVICE_LOST in the self-test. */
+ * DEVICE_LOST in the self-test, or since an earlier call of this session was told so. */
 pco_status pco_executable_create(pco_session *session, const pco_graph *graph, const pco_executable_params *params,
                                  pco_executable **executable, pco_error *err) PCO_NODISCARD;
 void pco_executable_destroy(pco_executable *executable);

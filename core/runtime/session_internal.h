@@ -13,6 +13,7 @@ typedef struct session_slot {
     pco_device *device;
     const pco_device_entry *entry;
     uint32_t live; /* buffers on it */
+    int lost;      /* it has said DEVICE_LOST, and holds something */
 } session_slot;
 
 /* Device memory that several executables use: constants that were uploaded together, or a state. */
@@ -66,6 +67,9 @@ int session_supports(pco_session *session, uint32_t slot, const pco_graph *graph
 
 /* Closes a device on which nothing is left, and opens it again. */
 pco_status session_reopen(pco_session *session, uint32_t slot, pco_error *err) PCO_NODISCARD;
+
+/* Notes a status that the device of a slot returned, and returns it. */
+pco_status session_noted(pco_session *session, uint32_t slot, pco_status status);
 
 /* Creates and destroys device buffers, counted. */
 pco_status session_buffer_create(pco_session *session, uint32_t slot, uint64_t bytes, uint32_t usage,

@@ -2,6 +2,7 @@
  * test_selftest FOLDER: where these plugins are. */
 #include "check.h"
 #include "graph/build.h"
+#include "runtime/selftest_internal.h"
 #include "runtime/session.h"
 
 #include <stdlib.h>
@@ -43,7 +44,7 @@ static void close_device(fixture *f)
     pco_registry_destroy(f->registry);
 }
 
-/* y = x w for one row, or -x */
+/* y = x w for one row, -x, or |x| (2) */
 static pco_status make(fixture *f, int matmul, pco_executable **executable, pco_error *err)
 {
     static float weights[64 * 64];
@@ -51,7 +52,9 @@ static pco_status make(fixture *f, int matmul, pco_executable **executable, pco_
     const int64_t row[2] = {1, 64}, square[2] = {64, 64};
     pco_graph *g = pco_graph_create();
     uint32_t y = pco_graph_input(g, "x", PCO_F32, 2, row);
-    if (matmul)
+    if (matmul == 2)
+        y = pco_unary(g, PCO_OP_ABS, y);
+    else if (matmul)
         y = pco_matmul(g, y, pco_graph_constant_copy(g, "w", PCO_F32, 2, square, weights), 0, 0);
     else
         y = pco_unary(g, PCO_OP_NEG, y);
@@ -124,8 +127,66 @@ static void test_lost(void **state)
     open_device(&f, "lost:0", PCO_FALLBACK_ERROR);
     check_ok(make(&f, 0, &first, &err));
     check_fails(make(&f, 1, &second, &err), PCO_ERROR_DEVICE_LOST, "lost in the self-test of op 'matmul'");
+    /* no kernel is blamed for what it finds on a device that is gone */
+    check_fails(make(&f, 1, &second, &err), PCO_ERROR_DEVICE_LOST, "open the session again");
+    check_fails(make(&f, 2, &second, &err), PCO_ERROR_DEVICE_LOST, "open the session again");
     pco_executable_destroy(first);
     close_device(&f);
+}
+
+/* The same where a model has lost it. */
+static void test_lost_in_use(void **state)
+{
+    (void)state;
+    fixture f;
+    pco_executable *e, *other;
+    const int64_t shape[2] = {8, 8};
+    open_device(&f, "lost:0", PCO_FALLBACK_ERROR);
+    pco_graph *g = pco_graph_create();
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, shape);
+    pco_graph_output(g, pco_matmul(g, x, x, 0, 0), "y");
+    check_ok(pco_executable_create(f.session, g, &(pco_executable_params){.no_self_test = 1}, &e, &err));
+    pco_graph_destroy(g);
+    check_fails(pco_executable_run(e, &err), PCO_ERROR_DEVICE_LOST, "the device is gone");
+    check_fails(make(&f, 0, &other, &err), PCO_ERROR_DEVICE_LOST, "open the session again");
+    assert_null(strstr(f.lines, "self-test"));
+    pco_executable_destroy(e);
+    close_device(&f);
+}
+
+/* A test that could not be made is no verdict: it is made the next time. */
+static void test_no_verdict(void **state)
+{
+    (void)state;
+    fixture f;
+    pco_executable *e;
+    open_device(&f, "scarce:0", PCO_FALLBACK_ERROR);
+    check_fails(make(&f, 1, &e, &err), PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory this time");
+    check_fails(make(&f, 1, &e, &err), PCO_ERROR_UNSUPPORTED, "failed the self-test");
+    close_device(&f);
+}
+
+/* Operands of a comparison are equal in some elements and not in others, with one number for all of them too: else
+ * a kernel that says the same of everything would pass. */
+static void test_equal_and_not(void **state)
+{
+    (void)state;
+    static const pco_dtype types[] = {PCO_F32, PCO_I32};
+    static const int64_t shapes[2][2] = {{1, 1}, {2, 16}};
+    for (int i = 0; i < 4; i++) {
+        selftest_case one;
+        int equal = 0;
+        pco_graph *g = pco_graph_create();
+        const uint32_t x = pco_graph_input(g, "x", types[i / 2], 2, shapes[1]);
+        pco_graph_output(g, pco_binary(g, PCO_OP_EQ, x, pco_graph_input(g, "y", types[i / 2], 2, shapes[i % 2])), "e");
+        check_ok(selftest_case_make(g, 0, 0, &one, &err));
+        check_ok(selftest_case_fill(&one, &err));
+        const int32_t *a = one.data[0], *b = one.data[1]; /* words; 0 is written one way only */
+        for (int k = 0; k < 32; k++) equal += a[k] == b[i % 2 ? k : 0];
+        assert_in_range(equal, 2, 30);
+        selftest_case_free(&one);
+        pco_graph_destroy(g);
+    }
 }
 
 /* Nothing is said of a device whose kernels are right, and a caller may do without the test. */
@@ -160,6 +221,8 @@ int main(int argc, char **argv)
     unsetenv("PORTICO_BACKEND");
     unsetenv("PORTICO_LOG");
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_lost), cmocka_unit_test(test_quiet)};
+                                       cmocka_unit_test(test_lost), cmocka_unit_test(test_lost_in_use),
+                                       cmocka_unit_test(test_no_verdict),
+                                       cmocka_unit_test(test_equal_and_not), cmocka_unit_test(test_quiet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

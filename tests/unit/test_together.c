@@ -196,6 +196,49 @@ static void test_other_unit(void **state)
     close_devices(&f);
 }
 
+/* Two writes into one state, in units of two devices, and work of another device between them: both are found. */
+static void test_written_twice(void **state)
+{
+    (void)state;
+    fixture f;
+    pco_executable *e;
+    const int64_t row[3] = {1, 1, WIDTH}, cache[3] = {1, ROOM, WIDTH}, one[1] = {1};
+    float x[WIDTH], y[WIDTH], held[ROOM * WIDTH];
+    const int32_t at[2] = {1, 2};
+    open_devices(&f, "cpu:native+cpu:reference", PCO_FALLBACK_ERROR);
+    pco_graph *g = pco_graph_create();
+    uint32_t t = pco_graph_input(g, "x", PCO_F32, 3, row), a = pco_graph_value(g, "a", PCO_I32, 1, one),
+             b = pco_graph_value(g, "b", PCO_I32, 1, one);
+    pco_graph_scope(g, "early");
+    uint32_t s = pco_state_write(g, pco_graph_state(g, "s", PCO_F32, 3, cache), t, a, 1);
+    pco_graph_scope(g, "late");
+    t = pco_unary(g, PCO_OP_NEG, t);
+    pco_graph_scope(g, "early");
+    t = pco_binary(g, PCO_OP_MUL, t, t);
+    pco_graph_scope(g, "late");
+    s = pco_state_write(g, s, t, b, 1);
+    pco_sum_attrs sum = {.keepdims = 1, .n_axes = 1, .axes = {1}};
+    pco_graph_output(g, pco_graph_add(g, PCO_OP_SUM, &sum, &s, 1, NULL), "y");
+    check_ok(pco_executable_create(f.session, g, NULL, &e, &err));
+    pco_graph_destroy(g);
+    for (int i = 0; i < WIDTH; i++) x[i] = (float)(i + 1);
+    check_ok(pco_executable_write(e, pco_executable_tensor(e, "x"), x, sizeof x, &err));
+    check_ok(pco_executable_write(e, pco_executable_tensor(e, "a"), &at[0], sizeof at[0], &err));
+    check_ok(pco_executable_write(e, pco_executable_tensor(e, "b"), &at[1], sizeof at[1], &err));
+    check_ok(pco_executable_run(e, &err));
+    check_ok(pco_executable_read(e, pco_executable_tensor(e, "y"), y, sizeof y, &err));
+    check_ok(pco_session_read_state(f.session, "s", held, sizeof held, &err));
+    for (int i = 0; i < ROOM * WIDTH; i++) {
+        const int r = i / WIDTH;
+        const float value = x[i % WIDTH];
+        assert_true(held[i] == (r == 1 ? value : r == 2 ? value * value : 0));
+    }
+    for (int i = 0; i < WIDTH; i++) assert_true(y[i] == x[i] + x[i] * x[i]);
+    assert_int_equal(pco_executable_inspect(e).parts, 3);
+    pco_executable_destroy(e);
+    close_devices(&f);
+}
+
 /* What the first device cannot run goes to the next, not to the CPU. */
 static void test_next(void **state)
 {
@@ -266,6 +309,6 @@ int main(int argc, char **argv)
     unsetenv("PORTICO_BACKEND");
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_select), cmocka_unit_test(test_states),
                                        cmocka_unit_test(test_other_unit), cmocka_unit_test(test_next),
-                                       cmocka_unit_test(test_gather)};
+                                       cmocka_unit_test(test_written_twice), cmocka_unit_test(test_gather)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Subgroup widths: each one that a device lets us require is a variant of its own, and reaches the dispatch.
- * The device is a description only; nothing runs. */
+/* What a description of a device is enough for; nothing runs. Subgroup widths: each one that a device lets us require
+ * is a variant of its own, and reaches the dispatch. Matrices that are larger than a device's grid or an index. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,6 +18,7 @@ struct pco_device {
 
 struct pco_gpu_recording {
     uint32_t width, count;
+    uint64_t columns, most; /* of a matmul's dispatches: together; elements of b that one of them reaches */
 };
 
 static pco_gpu_recording last;
@@ -39,7 +40,12 @@ static pco_status widths_record(pco_gpu_device *device, const pco_plan *plan, co
                                 pco_error *err)
 {
     (void)device, (void)plan, (void)per_segment, (void)err;
-    last = (pco_gpu_recording){list[0].width, count};
+    last = (pco_gpu_recording){.width = list[0].width, .count = count};
+    for (uint32_t i = 0; i < count; i++) {
+        const uint64_t reach = list[i].params[6] + (uint64_t)list[i].params[1] * list[i].params[4];
+        last.columns += list[i].params[1];
+        if (reach > last.most) last.most = reach;
+    }
     *recording = &last;
     return PCO_OK;
 }
@@ -183,9 +189,71 @@ static void test_edges(void **state)
     assert_int_equal(found, 2);
 }
 
+/* One row by a matrix [n, k] along k. */
+static pco_status multiply(pco_device *device, uint32_t type, int64_t n, int64_t k)
+{
+    const uint64_t count = (uint64_t)(n * k), bytes = type == PCO_Q4_0 ? count / 32 * 18 : count * 4;
+    pco_matmul_attrs attrs = {.transpose_b = 1, .accumulate = PCO_F32, .dtype = -1};
+    pco_tensor tensors[3] = {
+        {.kind = PCO_KIND_INPUT, .shape = {1, k}, .bytes = (uint64_t)k * 4, .name = "a"},
+        {.kind = PCO_KIND_CONSTANT, .dtype = type, .shape = {n, k}, .bytes = bytes, .name = "b"},
+        {.kind = PCO_KIND_OUTPUT, .shape = {1, n}, .bytes = (uint64_t)n * 4, .name = "y"}};
+    pco_tensor_proposal proposals[3];
+    pco_place places[3], workspace = {.buffer = PCO_NONE};
+    pco_buffer *buffers[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        tensors[i].rank = 2;
+        tensors[i].alias = PCO_NONE;
+        proposals[i] = (pco_tensor_proposal){0, 64, tensors[i].bytes};
+        buffers[i] = (pco_buffer *)&tensors[i];
+    }
+    pco_node node = {.op = PCO_OP_MATMUL, .n_inputs = 2, .n_outputs = 1, .inputs = {0, 1}, .outputs = {2},
+                     .variant = PCO_NONE, .attrs_size = sizeof attrs, .attrs = &attrs, .name = "matmul"};
+    const pco_part part = {.size = sizeof part, .n_tensors = 3, .n_nodes = 1, .tensors = tensors, .nodes = &node};
+    pco_node_proposal proposed = {.variant = PCO_NONE, .fused_into = PCO_NONE};
+    pco_proposal proposal = {.size = sizeof proposal, .nodes = &proposed, .tensors = proposals};
+    pco_error err = {""};
+    pco_program *program = NULL;
+    pco_status status = pco_gpu_program_api.propose(device, &part, &proposal, &err);
+    for (uint32_t i = 0; i < 3; i++) places[i] = (pco_place){i, 0, 0, proposals[i].bytes};
+    const pco_plan plan = {
+        .size = sizeof plan, .n_buffers = 3, .buffers = buffers, .tensors = places, .workspaces = &workspace};
+    if (!status) status = pco_gpu_program_api.prepare(device, &part, &proposal, &plan, &program, &err);
+    if (!status) pco_gpu_program_api.destroy(device, program);
+    if (status) print_message("%s\n", err.message);
+    return status;
+}
+
+/* A vocabulary of 200000 with rows that are no whole vectors: two columns a workgroup, and 65535 workgroups. */
+static void test_grid(void **state)
+{
+    (void)state;
+    static const uint32_t types[] = {PCO_DEVICE_DISCRETE, PCO_DEVICE_SOFTWARE};
+    for (int i = 0; i < 2; i++)
+        for (int64_t k = 31; k <= 301; k += 270) {
+            pco_device device = device_of(32, 32, 0);
+            device.gpu.limits.type = types[i];
+            device.gpu.limits.max_binding = UINT64_C(1) << 30;
+            assert_int_equal(multiply(&device, PCO_F32, 200000, k), PCO_OK);
+            assert_int_equal(last.columns, 200000);
+        }
+}
+
+/* Kernels count elements in 31 bits, and 2 GiB of Q4_0 are 2^32. */
+static void test_index(void **state)
+{
+    (void)state;
+    pco_device device = device_of(32, 32, 0);
+    device.gpu.limits.max_binding = device.gpu.limits.max_allocation = UINT32_MAX;
+    assert_int_equal(multiply(&device, PCO_Q4_0, 196608, 16384), PCO_OK);
+    assert_int_equal(last.columns, 196608);
+    assert_true(last.most <= INT32_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_width), cmocka_unit_test(test_no_choice),
-                                       cmocka_unit_test(test_too_many), cmocka_unit_test(test_edges)};
+                                       cmocka_unit_test(test_too_many), cmocka_unit_test(test_edges),
+                                       cmocka_unit_test(test_grid), cmocka_unit_test(test_index)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  *   tile   in every variant but the last the last element of the result is off by 100
  *   every  in every variant
  *   lost   every variant but the last loses the device, which stays lost until it is closed
+ *   scarce in every variant, but that the first run finds no host memory
  *
  * Devices, buffers and what is not said here are the cpu plugin's own. */
 #include "portico/plugin.h"
@@ -41,7 +42,7 @@ static int variants_is_wrong(pco_device *device, const pco_part *part, uint32_t 
 #if defined(DEFECT_SOUND)
     (void)device, (void)proposal;
     return 0;
-#elif defined(DEFECT_EVERY)
+#elif defined(DEFECT_EVERY) || defined(DEFECT_SCARCE)
     (void)device, (void)proposal;
     return 1;
 #else
@@ -114,6 +115,13 @@ static pco_status variants_submit(pco_device *device, pco_program *program, uint
         snprintf(err->message, sizeof err->message, "the device is gone");
         return PCO_ERROR_DEVICE_LOST;
     }
+#if defined(DEFECT_SCARCE)
+    static int runs;
+    if (program->count && runs++ == 0) {
+        snprintf(err->message, sizeof err->message, "no memory this time");
+        return PCO_ERROR_OUT_OF_HOST_MEMORY;
+    }
+#endif
     pco_status status = PCO_OK;
     for (uint32_t i = 0; !status && i < variants_cpu->program->segments(program->inner); i++) {
         status = variants_cpu->queue->submit(device, program->inner, i, 1, ticket, err);
