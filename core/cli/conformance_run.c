@@ -135,6 +135,11 @@ static int conformance_device(conformance_run *run, uint64_t seed, const pco_dev
                             ? conformance_direct(run, &options, entry, device, result, &err)
                             : conformance_isolated(run, &options, entry, device, result, &err);
     cli_progress_end(&run->watch.progress);
+    if (result->status == PCO_ERROR_CANCELLED)
+        snprintf(result->message, sizeof result->message, "%s",
+                 conformance_interrupted ? "interrupted"
+                 : run->watch.stopped    ? "stopped at the first failure"
+                                         : "its time is up");
     if (status && status != PCO_ERROR_CANCELLED) {
         cli_error("%s: %s", entry->id, err.message);
         run->failed = 1;
