@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     TRAIN_WARM_UP = 16, /* updates: a whole epoch of the config's pool, so every bucket that it has */
@@ -109,7 +110,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: libpco-interpose.so is not preloaded\n", argv[0]);
         return 2;
     }
-    const pco_train_overrides overrides = {.seed = -1, .out = "/nonexistent"};
+    char out[] = "/tmp/portico-steps-XXXXXX"; /* no checkpoint is written, but the trainer makes its folder */
+    if (!mkdtemp(out)) return 2;
+    const pco_train_overrides overrides = {.seed = -1, .out = out};
     pco_status status = pco_train_config_load(argv[1], &overrides, &config, &err);
     if (!status) status = pco_config_read(&environment, &err);
     if (!status) status = pco_registry_create(&environment, &registry, &err);
@@ -119,5 +122,6 @@ int main(int argc, char **argv)
     pco_session_close(session);
     pco_registry_destroy(registry);
     pco_train_config_release(&config);
+    rmdir(out);
     return failures != 0;
 }

@@ -23,9 +23,10 @@ static void test_file(void **state)
     assert_int_equal(map.size, 5);
     assert_memory_equal(map.data, "hello", 5);
     pco_map_close(&map);
-    check_fails(pco_map_open("/nonexistent/model", &map, &err), PCO_ERROR_IO, "/nonexistent/model");
+    snprintf(path, sizeof path, "%s/missing/model", check_folder);
+    check_fails(pco_map_open(path, &map, &err), PCO_ERROR_IO, path);
     check_fails(pco_map_open(check_folder, &map, &err), PCO_ERROR_IO, "not a regular file");
-    check_fails(pco_file_write("/nonexistent/out", "x", 1, &err), PCO_ERROR_IO, "/nonexistent/out");
+    check_fails(pco_file_write(path, "x", 1, &err), PCO_ERROR_IO, path);
 }
 
 /* The examples of FIPS 180-4 and its test vectors: none, one and two blocks, a million bytes, odd portions.
