@@ -6,7 +6,6 @@
 #include "base/error.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,22 +51,17 @@ static int compare_same_tokens(const compare_result *a, const compare_result *b)
 /* Largest difference from the reference, divided by its bound COMPARE_BOUND (|y| + rms of the row). */
 static void compare_logits(const compare_result *reference, compare_result *result)
 {
-    int64_t vocab = reference->vocab;
+    const int64_t vocab = reference->vocab;
     for (int64_t row = 0; row < reference->rows; row++) {
-        const float *y = reference->logits + row * vocab, *x = result->logits + row * vocab;
-        double squares = 0;
-        for (int64_t i = 0; i < vocab; i++) squares += (double)y[i] * (double)y[i];
-        double rms = sqrt(squares / (double)vocab);
-        for (int64_t i = 0; i < vocab; i++) {
-            double difference = fabs((double)x[i] - (double)y[i]),
-                   bound = COMPARE_BOUND * (fabs((double)y[i]) + rms);
-            double ratio = difference == 0 ? 0 : isnan(difference) ? INFINITY : difference / bound;
-            if (ratio <= result->ratio && (row || i)) continue;
-            result->ratio = ratio;
-            result->difference = difference;
-            result->row = row;
-            result->column = i;
-        }
+        int64_t column = 0;
+        double difference = 0;
+        const double ratio =
+            compare_row(result->logits + row * vocab, reference->logits + row * vocab, vocab, &column, &difference);
+        if (ratio <= result->ratio && row) continue;
+        result->ratio = ratio;
+        result->difference = difference;
+        result->row = row;
+        result->column = column;
     }
 }
 

@@ -27,6 +27,13 @@ typedef struct compare_result {
     int64_t row, column;
 } compare_result;
 
+/* The worst of `count` logits against those of the reference: |x - y| over its bound, infinity where
+ * that is NaN. *column and *difference (either may be NULL) say which and by how much. */
+double compare_row(const float *logits, const float *reference, int64_t count, int64_t *column, double *difference);
+
+/* The index of the largest, the lowest among equals. */
+int32_t compare_argmax(const float *logits, int64_t count);
+
 /* Greedy tokens, with times. */
 pco_status compare_generate(pco_model *model, const char *prompt, int64_t max_tokens, compare_result *result,
                             pco_error *err) PCO_NODISCARD;

@@ -4,10 +4,28 @@
 #include "base/error.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int32_t compare_argmax(const float *logits, int64_t count)
+double compare_row(const float *logits, const float *reference, int64_t count, int64_t *column, double *difference)
+{
+    double squares = 0, worst = -1;
+    for (int64_t i = 0; i < count; i++) squares += (double)reference[i] * (double)reference[i];
+    const double rms = sqrt(squares / (double)count);
+    for (int64_t i = 0; i < count; i++) {
+        const double off = fabs((double)logits[i] - (double)reference[i]),
+                     bound = COMPARE_BOUND * (fabs((double)reference[i]) + rms),
+                     ratio = off == 0 ? 0 : isnan(off) ? (double)INFINITY : off / bound;
+        if (ratio <= worst) continue;
+        worst = ratio;
+        if (column) *column = i;
+        if (difference) *difference = off;
+    }
+    return worst;
+}
+
+int32_t compare_argmax(const float *logits, int64_t count)
 {
     int64_t best = 0;
     for (int64_t i = 1; i < count; i++)

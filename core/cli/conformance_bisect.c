@@ -10,7 +10,6 @@
 #include "models/stage.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,28 +127,11 @@ static pco_status bisect_whole(bisect_run *run, const bisect_stage *stage, const
     return status;
 }
 
-static int64_t bisect_argmax(const float *logits, int64_t count)
-{
-    int64_t best = 0;
-    for (int64_t i = 1; i < count; i++)
-        if (logits[i] > logits[best]) best = i;
-    return best;
-}
-
-/* As portico compare judges logits. */
 static void bisect_compare(bisect_run *run, const float *want)
 {
-    double squares = 0;
-    for (int64_t i = 0; i < run->vocab; i++) squares += (double)want[i] * (double)want[i];
-    double rms = sqrt(squares / (double)run->vocab);
-    for (int64_t i = 0; i < run->vocab; i++) {
-        double difference = fabs((double)run->logits[i] - (double)want[i]);
-        double ratio = isnan(difference) ? (double)INFINITY
-                       : difference == 0 ? 0
-                                         : difference / (COMPARE_BOUND * (fabs((double)want[i]) + rms));
-        if (ratio > run->whole) run->whole = ratio;
-    }
-    run->different += bisect_argmax(run->logits, run->vocab) != bisect_argmax(want, run->vocab);
+    const double ratio = compare_row(run->logits, want, run->vocab, NULL, NULL);
+    if (ratio > run->whole) run->whole = ratio;
+    run->different += compare_argmax(run->logits, run->vocab) != compare_argmax(want, run->vocab);
     run->steps++;
 }
 
@@ -232,7 +214,7 @@ static pco_status bisect_generate(bisect_run *run, pco_error *err)
     const pco_model_file *file = run->model->file;
     const int causal = pco_model_is_causal(file);
     const float *logits = causal ? pco_bisect_output(run->bisect, "logits") : NULL;
-    int32_t id = causal ? logits ? (int32_t)bisect_argmax(logits, run->vocab) : 0
+    int32_t id = causal ? logits ? compare_argmax(logits, run->vocab) : 0
                        : file->transformer.decoder_start_token_id;
     int64_t position = causal ? run->n_prompt : 0;
     pco_status status = bisect_stage_make(run, &run->step, causal ? "step" : "decoder", 1, err);
@@ -241,7 +223,7 @@ static pco_status bisect_generate(bisect_run *run, pco_error *err)
         status = bisect_chunk(run, &run->step, &id, position++, 1, err);
         logits = pco_bisect_output(run->bisect, "logits");
         if (status || pco_bisect_first(run->bisect)->found || !logits) break;
-        id = (int32_t)bisect_argmax(logits, run->vocab);
+        id = compare_argmax(logits, run->vocab);
     }
     return status;
 }

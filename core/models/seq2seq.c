@@ -21,22 +21,6 @@ struct pco_seq2seq {
     int32_t *ids; /* [context] */
 };
 
-/* A state per decoder layer, [1,context,H,D], "what.N"; NULL after a kept error. In the graph's memory. */
-static uint32_t *seq2seq_states(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
-                                const char *what)
-{
-    int64_t heads = config->attention_heads[PCO_DECODER], layers = config->layers[PCO_DECODER];
-    const int64_t shape[4] = {1, context, heads, config->d_model / heads};
-    uint32_t *states = pco_arena_allocate(&nn->graph->arena, (size_t)(layers + 1) * sizeof *states);
-    if (!states) {
-        pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
-        return NULL;
-    }
-    for (int64_t i = 0; i < layers; i++)
-        states[i] = pco_graph_state(nn->graph, pco_nn_name(nn, "%s.%" PRId64, what, i), PCO_F32, 4, shape);
-    return states;
-}
-
 void pco_seq2seq_build_encode(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
                               int64_t rows)
 {
@@ -47,8 +31,8 @@ void pco_seq2seq_build_encode(const pco_nn *nn, const pco_transformer_config *co
     uint32_t memory = pco_transformer_encode(nn, config, ids, &padding);
     const int32_t zero = 0;
     uint32_t first = pco_graph_constant_copy(graph, "first", PCO_I32, 1, (int64_t[]){1}, &zero);
-    uint32_t *keys = seq2seq_states(nn, config, context, "cross.key");
-    uint32_t *values = seq2seq_states(nn, config, context, "cross.value");
+    uint32_t *keys = pco_transformer_states(nn, config, context, "cross.key");
+    uint32_t *values = pco_transformer_states(nn, config, context, "cross.value");
     const pco_nn_attention_operands none = PCO_NN_NO_OPERANDS;
     for (int64_t i = 0; keys && values && i < config->layers[PCO_DECODER]; i++) {
         uint32_t key, value;
@@ -70,14 +54,14 @@ void pco_seq2seq_build_decode(const pco_nn *nn, const pco_transformer_config *co
         .memory = PCO_NONE, .positions = PCO_NONE, .starts = PCO_NONE, .lengths = PCO_NONE};
     decoder.padding.mask = PCO_NONE;
     decoder.padding.lengths = pco_graph_value(graph, "source_lengths", PCO_I32, 1, one);
-    decoder.cross_keys = seq2seq_states(nn, config, context, "cross.key");
-    decoder.cross_values = seq2seq_states(nn, config, context, "cross.value");
+    decoder.cross_keys = pco_transformer_states(nn, config, context, "cross.key");
+    decoder.cross_values = pco_transformer_states(nn, config, context, "cross.value");
     if (step) {
         decoder.positions = pco_graph_value(graph, "positions", PCO_I32, 2, ids_shape);
         decoder.starts = pco_graph_value(graph, "starts", PCO_I32, 1, one);
         decoder.lengths = pco_graph_value(graph, "lengths", PCO_I32, 1, one);
-        decoder.key_states = seq2seq_states(nn, config, context, "cache.key");
-        decoder.value_states = seq2seq_states(nn, config, context, "cache.value");
+        decoder.key_states = pco_transformer_states(nn, config, context, "cache.key");
+        decoder.value_states = pco_transformer_states(nn, config, context, "cache.value");
     }
     if (graph->status) return;
     uint32_t logits = pco_transformer_decode(nn, config, ids, &decoder);

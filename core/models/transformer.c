@@ -1,5 +1,6 @@
 #include "models/transformer.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 static const char *const transformer_sides[] = {"encoder", "decoder"};
@@ -151,6 +152,21 @@ uint32_t pco_transformer_decode_layers(const pco_nn *nn, const pco_transformer_c
                                  : pco_nn_decoder_layer(nn, x, &layer, &self, &cross);
     }
     return x;
+}
+
+uint32_t *pco_transformer_states(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
+                                 const char *what)
+{
+    int64_t heads = config->attention_heads[PCO_DECODER], layers = config->layers[PCO_DECODER];
+    const int64_t shape[4] = {1, context, heads, config->d_model / heads};
+    uint32_t *states = pco_arena_allocate(&nn->graph->arena, (size_t)(layers + 1) * sizeof *states);
+    if (!states) {
+        pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
+        return NULL;
+    }
+    for (int64_t i = 0; i < layers; i++)
+        states[i] = pco_graph_state(nn->graph, pco_nn_name(nn, "%s.%" PRId64, what, i), PCO_F32, 4, shape);
+    return states;
 }
 
 uint32_t pco_transformer_decode(const pco_nn *nn, const pco_transformer_config *config, uint32_t ids,

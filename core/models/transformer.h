@@ -75,6 +75,11 @@ typedef struct pco_transformer_decoder {
     uint32_t starts, lengths; /* with states: where rows go, and how many keys there are then */
 } pco_transformer_decoder;
 
+/* A state for each decoder layer, f32 [1,context,heads,d_model/heads], "what.N": caches, or the keys and values that
+ * cross-attention reads. In the graph's memory; NULL after a kept error. */
+uint32_t *pco_transformer_states(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
+                                 const char *what);
+
 /* Target ids i32 [B,S] -> logits f32 [B,S,vocab_size[1]]. Causal. It is pco_transformer_head of
  * pco_transformer_decode_layers, which is f32 [B,S,d_model]. A decoder alone has no memory and no cross_keys. */
 uint32_t pco_transformer_decode(const pco_nn *nn, const pco_transformer_config *config, uint32_t ids,

@@ -1,22 +1,6 @@
 /* A decoder alone, run with a cache of keys and values. */
 #include "models/transformer.h"
 
-static uint32_t *causal_states(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
-                               const char *what)
-{
-    int64_t heads = config->attention_heads[PCO_DECODER], layers = config->layers[PCO_DECODER];
-    const int64_t shape[4] = {1, context, heads, config->d_model / heads};
-    uint32_t *states = pco_arena_allocate(&nn->graph->arena, (size_t)(layers + 1) * sizeof *states);
-    if (!states) {
-        pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
-        return NULL;
-    }
-    for (int64_t i = 0; i < layers; i++)
-        states[i] =
-            pco_graph_state(nn->graph, pco_nn_name(nn, "%s.%lld", what, (long long)i), PCO_F32, 4, shape);
-    return states;
-}
-
 void pco_transformer_build_causal(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
                                   int64_t rows, int all_logits)
 {
@@ -27,8 +11,8 @@ void pco_transformer_build_causal(const pco_nn *nn, const pco_transformer_config
     decoder.positions = pco_graph_value(graph, "positions", PCO_I32, 2, row_shape);
     decoder.starts = pco_graph_value(graph, "starts", PCO_I32, 1, one);
     decoder.lengths = pco_graph_value(graph, "lengths", PCO_I32, 1, one);
-    decoder.key_states = causal_states(nn, config, context, "cache.key");
-    decoder.value_states = causal_states(nn, config, context, "cache.value");
+    decoder.key_states = pco_transformer_states(nn, config, context, "cache.key");
+    decoder.value_states = pco_transformer_states(nn, config, context, "cache.value");
     if (graph->status) return;
     uint32_t x = pco_transformer_decode_layers(nn, config, ids, &decoder);
     x = pco_reshape(graph, x, 2, (int64_t[]){rows, config->d_model});
