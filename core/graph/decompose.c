@@ -1,17 +1,12 @@
 /* Decompositions of the elementwise and row composites. Half types are computed in f32 and rounded once. */
 #include "graph/decompose.h"
 
-#include "graph/build.h"
+#define RULE_GRAPH graph
+#define RULE_NODE  node
+#include "graph/rules.h"
 
 #include <math.h>
 #include <string.h>
-
-#define ATTRS(name) const pco_##name##_attrs *attrs = node->attrs
-#define INPUT(i)    ((i) < node->n_inputs ? node->inputs[i] : PCO_NONE)
-#define TYPE(t)     ((pco_dtype)graph->tensors[t].dtype)
-#define BIN(op, a, b)   pco_binary(graph, PCO_OP_##op, a, b)
-#define BINS(op, a, v)  pco_binary_scalar(graph, PCO_OP_##op, a, v)
-#define UN(op, a)       pco_unary(graph, PCO_OP_##op, a)
 
 static pco_status decompose_end(const pco_graph *graph, pco_error *err)
 {

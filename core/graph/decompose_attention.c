@@ -1,18 +1,12 @@
 /* Decompositions of rope, sinusoidal_positions and scaled_dot_product_attention. */
 #include "graph/decompose.h"
 
-#include "graph/build.h"
+#define RULE_GRAPH graph
+#define RULE_NODE  node
+#include "graph/rules.h"
 
 #include <math.h>
 #include <string.h>
-
-#define ATTRS(name) const pco_##name##_attrs *attrs = node->attrs
-#define INPUT(i)    ((i) < node->n_inputs ? node->inputs[i] : PCO_NONE)
-#define TYPE(t)     ((pco_dtype)graph->tensors[t].dtype)
-#define SHAPE(...)  (const int64_t[]){__VA_ARGS__}
-#define BIN(op, a, b)  pco_binary(graph, PCO_OP_##op, a, b)
-#define BINS(op, a, v) pco_binary_scalar(graph, PCO_OP_##op, a, v)
-#define UN(op, a)      pco_unary(graph, PCO_OP_##op, a)
 
 /* Angles in [-pi, pi), shape positions.shape + [R]: the high word of position * phase modulo 2^64. Its first
  * summand wraps exactly in i32; the second, position * low / 2^32, is below 2^31 and is taken in f32. */

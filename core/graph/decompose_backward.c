@@ -1,14 +1,10 @@
 /* Decompositions of the backward ops. */
 #include "graph/decompose.h"
 
-#include "graph/build.h"
+#define RULE_GRAPH graph
+#define RULE_NODE  node
+#include "graph/rules.h"
 
-#define ATTRS(name)    const pco_##name##_attrs *attrs = node->attrs
-#define INPUT(i)       ((i) < node->n_inputs ? node->inputs[i] : PCO_NONE)
-#define TYPE(t)        ((pco_dtype)graph->tensors[t].dtype)
-#define BIN(op, a, b)  pco_binary(graph, PCO_OP_##op, a, b)
-#define BINS(op, a, v) pco_binary_scalar(graph, PCO_OP_##op, a, v)
-#define UN(op, a)      pco_unary(graph, PCO_OP_##op, a)
 #define SUM(x)         pco_reduce(graph, PCO_OP_SUM, x, -1, 1)
 #define MEAN(x)        pco_reduce(graph, PCO_OP_MEAN, x, -1, 1)
 

@@ -1,22 +1,12 @@
 /* Decompositions of the loss and the optimisers. */
 #include "graph/decompose.h"
 
-#include "graph/build.h"
+#define RULE_GRAPH graph
+#define RULE_NODE  node
+#include "graph/rules.h"
 
 #include <math.h>
 #include <string.h>
-
-#define ATTRS(name) const pco_##name##_attrs *attrs = node->attrs
-#define INPUT(i)    ((i) < node->n_inputs ? node->inputs[i] : PCO_NONE)
-#define TYPE(t)     ((pco_dtype)graph->tensors[t].dtype)
-#define SHAPE(...)                                                                                           \
-    (const int64_t[])                                                                                        \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
-    }
-#define BIN(op, a, b)  pco_binary(graph, PCO_OP_##op, a, b)
-#define BINS(op, a, v) pco_binary_scalar(graph, PCO_OP_##op, a, v)
-#define UN(op, a)      pco_unary(graph, PCO_OP_##op, a)
 
 /* x [..] as [..,1] */
 static uint32_t training_column(pco_graph *graph, uint32_t x)

@@ -2,12 +2,12 @@
  * and maximum share the gradient, relu has 0 at 0, clamp has 1 on its limits, abs has 0 at 0. */
 #include "graph/gradient.h"
 
+#define RULE_GRAPH g->graph
+#define RULE_NODE  &g->node
+#include "graph/rules.h"
+
 #include <math.h>
 
-#define ATTRS(name)    const pco_##name##_attrs *attrs = g->node.attrs
-#define BIN(op, a, b)  pco_binary(g->graph, PCO_OP_##op, a, b)
-#define BINS(op, a, v) pco_binary_scalar(g->graph, PCO_OP_##op, a, v)
-#define UN(op, a)      pco_unary(g->graph, PCO_OP_##op, a)
 #define ZERO           pco_scalar(g->graph, PCO_F32, 0)
 
 /* No derivative but 0: sign, floor. */

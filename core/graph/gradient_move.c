@@ -1,14 +1,11 @@
 /* Rules of ops that move data: each one's adjoint is another of them. */
 #include "graph/gradient.h"
 
-#include <string.h>
+#define RULE_GRAPH g->graph
+#define RULE_NODE  &g->node
+#include "graph/rules.h"
 
-#define ATTRS(name) const pco_##name##_attrs *attrs = g->node.attrs
-#define SHAPE(...)                                                                                           \
-    (const int64_t[])                                                                                        \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
-    }
+#include <string.h>
 
 PCO_GRADIENT(broadcast_to)
 {

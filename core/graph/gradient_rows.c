@@ -1,12 +1,12 @@
 /* Rules of ops over rows: softmax and its family, norms, rotary positions, cross-entropy. */
 #include "graph/gradient.h"
 
+#define RULE_GRAPH g->graph
+#define RULE_NODE  &g->node
+#include "graph/rules.h"
+
 #include <math.h>
 
-#define ATTRS(name)    const pco_##name##_attrs *attrs = g->node.attrs
-#define BIN(op, a, b)  pco_binary(g->graph, PCO_OP_##op, a, b)
-#define BINS(op, a, v) pco_binary_scalar(g->graph, PCO_OP_##op, a, v)
-#define UN(op, a)      pco_unary(g->graph, PCO_OP_##op, a)
 #define SUM(x, axis)   pco_reduce(g->graph, PCO_OP_SUM, x, axis, 1)
 
 PCO_GRADIENT(softmax)

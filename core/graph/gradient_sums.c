@@ -1,14 +1,11 @@
 /* Rules of matmul and the reductions. */
 #include "graph/gradient.h"
 
-#include <string.h>
+#define RULE_GRAPH g->graph
+#define RULE_NODE  &g->node
+#include "graph/rules.h"
 
-#define ATTRS(name) const pco_##name##_attrs *attrs = g->node.attrs
-#define SHAPE(...)                                                                                           \
-    (const int64_t[])                                                                                        \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
-    }
+#include <string.h>
 
 /* a x b, each transposed or not, as a tensor of type `dtype`. */
 static uint32_t sums_product(pco_graph *graph, uint32_t a, int transpose_a, uint32_t b, int transpose_b,
