@@ -3,10 +3,10 @@
  * adjoint identity <J e_i, u> = <e_i, J^T u> element by element, and on random directions for all operands at
  * once. Then the same graphs run on the device that PORTICO_BACKEND picks, against the float64 result. */
 #include "gradient_eval.h"
+#include "check_device.h"
 
 #include "graph/build.h"
 #include "graph/gradients.h"
-#include "runtime/session.h"
 
 #include <math.h>
 
@@ -230,30 +230,6 @@ static void test_complete(void **state)
 }
 
 /* ---- on a device ---- */
-
-static pco_registry *device_registry;
-static pco_session *device_session;
-
-static int device_open(void **state)
-{
-    (void)state;
-    pco_config config;
-    pco_error err = {""};
-    if (pco_config_read(&config, &err) || pco_registry_create(&config, &device_registry, &err) ||
-        pco_session_open(device_registry, NULL, &device_session, &err)) {
-        print_error("%s\n", err.message);
-        return -1;
-    }
-    return 0;
-}
-
-static int device_close(void **state)
-{
-    (void)state;
-    pco_session_close(device_session);
-    pco_registry_destroy(device_registry);
-    return 0;
-}
 
 /* The definition that all comparisons with another implementation use: |y - y'| <= 1e-4 (|y| + rms y). Where
  * operands have a half type, a gradient passes through at most eight tensors of that type on its way, each rounded

@@ -2,10 +2,10 @@
  * the bound that the oracle derives from the device's contract; then a run of its own, within a first-order estimate. And
  * what an overflow, clipping and the fusing pass must leave alone. */
 #include "gradient_eval.h"
+#include "check_device.h"
 
 #include "graph/build.h"
 #include "graph/gradients.h"
-#include "runtime/session.h"
 
 #include <math.h>
 
@@ -14,30 +14,6 @@
 enum { ROWS = 24, TERMS = 16, COLUMNS = 5, COUNT = TERMS * COLUMNS, STEPS = 200 };
 
 static const double RATE = 0.01, BETA1 = 0.9, BETA2 = 0.999;
-
-static pco_registry *device_registry;
-static pco_session *device_session;
-
-static int device_open(void **state)
-{
-    (void)state;
-    pco_config config;
-    pco_error err = {""};
-    if (pco_config_read(&config, &err) || pco_registry_create(&config, &device_registry, &err) ||
-        pco_session_open(device_registry, NULL, &device_session, &err)) {
-        print_error("%s\n", err.message);
-        return -1;
-    }
-    return 0;
-}
-
-static int device_close(void **state)
-{
-    (void)state;
-    pco_session_close(device_session);
-    pco_registry_destroy(device_registry);
-    return 0;
-}
 
 /* In [0, 1), by splitmix64's finaliser (Steele, Lea, Flood 2014) over a counter. */
 static double draw(uint64_t counter)
