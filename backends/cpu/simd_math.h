@@ -1,5 +1,5 @@
 /* exp, tanh, erf and what models build from them, on vectors. With u = 2^-24 (half an ulp of f32), each bound
- * below counts the roundings that reach the result; all are under the 4 ulp that the contract promises. The
+ * below counts the roundings that reach the result; all are under the 4 ulp that the contract promises (gelu: of Phi, see there). The
  * same steps are taken with and without a fused multiply-add, so the bounds count the latter's roundings. */
 
 /* e^x = p * 2^n with p in [0.70, 1.42]. x is brought to [-120, 89], beyond which the result, also times |x|,
@@ -85,14 +85,43 @@ CPU_INLINE v_f32 v_tanh(v_f32 x)
     return v_select(a >= 0.625f, large, small);
 }
 
-/* 0.5 erfcx(a / sqrt 2), erfcx(t) = e^(t^2) erfc(t), for 0 <= a <= 14.75: a polynomial of degree 10 in s = (a
- * - c) / (a + c) = 1 - 2c / (a + c), over a + c; c = 2.828125. Minimax error 3.7e-9 relative. All in double
- * but for the polynomial: s is rounded once, Horner adds 1 ulp (its terms have one sign where s < 0 and fall
- * by half where s > 0): below 2 ulp of f32. */
-CPU_INLINE void v_half_erfcx(v_f32 a, v_f64 *result)
+/* e^-(A + s) = p * 2^n for a square A and its rest s as v_square leaves them: 0 <= A <= 106. As in
+ * v_exp_parts; A - n ln 2 (high part) is exact, s is rounded twice and at most 0.11: 0.2 u more in r, below
+ * 1.4 ulp in all. */
+CPU_INLINE void v_exp_square(v_f32 square, v_f32 rest, v_f32 *p, v_i32 *n)
 {
-    v_f64 over = 1.0 / (__builtin_convertvector(a, v_f64) + 2.828125);
-    v_f32 s = __builtin_convertvector(1.0 - over * 5.65625, v_f32);
+    const v_f32 magic = v_splat(0x1.8p23f);
+    v_f32 t = v_fma(square, v_splat(-0x1.715476p0f), magic);
+    v_f32 whole = t - magic;
+    *n = v_bits(t) - v_bits(magic);
+    v_f32 r = v_fma(whole, v_splat(-0x1.62e4p-1f), -square);
+    r = v_fma(whole, v_splat(-0x1.7f7d1cp-20f), r) - rest;
+    v_f32 q = v_splat(1.0f / 5040);
+    q = v_fma(q, r, v_splat(1.0f / 720));
+    q = v_fma(q, r, v_splat(1.0f / 120));
+    q = v_fma(q, r, v_splat(1.0f / 24));
+    q = v_fma(q, r, v_splat(1.0f / 6));
+    q = v_fma(q, r, v_splat(0.5f));
+    *p = v_fma(q, r * r, r) + 1.0f;
+}
+
+/* a^2 = square + rest: the square of the leading 12 bits, which is exact, and what they leave. */
+CPU_INLINE v_f32 v_square(v_f32 a, v_f32 *rest)
+{
+    v_f32 lead = (v_f32)((v_i32)a & (int32_t)0xfffff000);
+    *rest = (a + lead) * (a - lead);
+    return lead * lead;
+}
+
+/* 0.5 erfcx(a / sqrt 2), erfcx(t) = e^(t^2) erfc(t), for 0.8 <= a <= 14.75: a polynomial of degree 10 in s
+ * = (a - c) / (a + c) = 1 - 2c / (a + c), over a + c; c = 2.828125. Minimax error 3.7e-9 relative = 0.1 u.
+ * 1 / (a + c) has 2 u, s thereby 2 u (1 - s) + 1 u absolute, at most 4 u, which the polynomial, whose slope
+ * is below 0.8 of it, hands on as 3.2 u; Horner adds 2 u (its terms have one sign where s < 0 and fall by
+ * half where s > 0), the product 1 u and 1 / (a + c) again 2 u: below 8.3 u, relative. */
+CPU_INLINE v_f32 v_half_erfcx(v_f32 a)
+{
+    v_f32 over = 1.0f / (a + 2.828125f);
+    v_f32 s = v_fma(over, v_splat(-5.65625f), v_splat(1.0f));
     v_f32 q = v_splat(0x1.a30d8ep-15f);
     q = v_fma(q, s, v_splat(0x1.22117cp-15f));
     q = v_fma(q, s, v_splat(-0x1.b7a20ep-12f));
@@ -104,17 +133,12 @@ CPU_INLINE void v_half_erfcx(v_f32 a, v_f64 *result)
     q = v_fma(q, s, v_splat(0x1.949950p-3f));
     q = v_fma(q, s, v_splat(-0x1.f18356p-2f));
     q = v_fma(q, s, v_splat(0x1.71d892p-1f));
-    *result = __builtin_convertvector(q, v_f64) * over;
+    return q * over;
 }
 
-CPU_INLINE v_f64 v_square_f64(v_f32 x)
-{
-    v_f64 wide = __builtin_convertvector(x, v_f64);
-    return wide * wide;
-}
-
-/* Below 1: x P(x^2), minimax of degree 7 (3.4e-11): under 2 ulp. Above: 1 - e^(-x^2) erfcx(x); the error of
- * the second term (under 6 ulp of at most 0.158) weighs under 1 ulp. */
+/* Below 1: x P(x^2), minimax of degree 7 (3.4e-11): under 2 ulp. Above: 1 - e^(-x^2) erfcx(x); the second
+ * term is off by less than 13 u of at most 0.158, which is 2.5 u of the result, and 1 u for the difference:
+ * under 4 ulp (an ulp is at least 1 u there). */
 CPU_INLINE v_f32 v_erf(v_f32 x)
 {
     v_f32 a = v_abs(x), z = x * x;
@@ -126,15 +150,13 @@ CPU_INLINE v_f32 v_erf(v_f32 x)
     q = v_fma(q, z, v_splat(0x1.ce2f08p-4f));
     q = v_fma(q, z, v_splat(-0x1.812746p-2f));
     q = v_fma(q, z, v_splat(0x1.20dd76p0f));
-    v_f32 top = v_splat(10.0f), p;
+    v_f32 top = v_splat(10.0f), p, rest;
     v_f32 t = v_select(a > top, top, a);
-    v_f64 exponent = -v_square_f64(t);
     v_i32 n;
-    v_exp_parts_f64(&exponent, &p, &n);
-    v_f64 half;
-    v_half_erfcx(t * 0x1.6a09e6p0f, &half);
-    v_f32 rest = __builtin_convertvector(half + half, v_f32) * p;
-    v_f32 large = v_with_sign(1.0f - v_scale_2(rest, n), x);
+    v_f32 square = v_square(t, &rest);
+    v_exp_square(square, rest, &p, &n);
+    v_f32 tail = 2.0f * v_half_erfcx(t * 0x1.6a09e6p0f) * p;
+    v_f32 large = v_with_sign(1.0f - v_scale_2(tail, n), x);
     return v_select(a >= 1.0f, large, x * q);
 }
 
@@ -166,14 +188,16 @@ CPU_INLINE v_f32 v_silu(v_f32 x)
     return v_logistic(finite, x < 0.0f, p, n);
 }
 
-/* x Phi(x). Below 0.875: Phi = 0.5 + x R(x^2), R minimax of degree 5 (7.2e-10), whose 1.5 ulp weigh at
- * most 1.6 where x < 0: below 3.5 ulp. Above: Phi(x) = q for x < 0 and 1 - q for x >= 0, q = 0.5 e^(-x^2/2)
- * erfcx(|x| / sqrt 2): relative accuracy in the lower tail too. erfcx 2 ulp, e 1.2, the products in double
- * 0.5: below 4. */
+/* x Phi(x). Below 0.875: Phi = 0.5 + x R(x^2), R minimax of degree 5 (7.2e-10), whose 1.5 ulp weigh at most
+ * 1.6 where x < 0: below 3.5 ulp. Above, with w = x 0.5 e^(-x^2/2) erfcx(|x| / sqrt 2): w for x < 0, which
+ * is relatively accurate in the whole lower tail (erfcx 8.3 u, e 2.8 u, two products: below 13.1 u; what
+ * the contract promises there is far more, as 1 + erf cancels), and x - w for x >= 0, where w is at most
+ * 0.19 x: 13.1 u weigh 3.1, the difference 1: below 4.1 u, and the contract has 4 ulp (>= 4 u) for Phi and
+ * the rounding of the product. */
 CPU_INLINE v_f32 v_gelu(v_f32 x)
 {
-    v_f32 top = v_splat(14.5f), p, a = v_abs(x), z = x * x;
-    v_i32 n, negative = x < 0.0f;
+    v_f32 top = v_splat(14.5f), far = v_splat(20.0f), p, rest, a = v_abs(x), z = x * x;
+    v_i32 n;
     v_f32 r = v_splat(-0x1.00d528p-17f);
     r = v_fma(r, z, v_splat(0x1.dbff10p-14f));
     r = v_fma(r, z, v_splat(-0x1.36fd42p-10f));
@@ -181,17 +205,12 @@ CPU_INLINE v_f32 v_gelu(v_f32 x)
     r = v_fma(r, z, v_splat(-0x1.105832p-4f));
     r = v_fma(r, z, v_splat(0x1.988454p-2f));
     v_f32 small = x * v_fma(x, r, v_splat(0.5f));
-    a = v_select(a > top, top, a);
-    v_f64 exponent = v_square_f64(a) * -0.5;
-    v_exp_parts_f64(&exponent, &p, &n);
-    v_f64 q;
-    v_half_erfcx(a, &q);
-    q *= __builtin_convertvector(p, v_f64);
-    v_f32 upper = x * (1.0f - v_scale_2(__builtin_convertvector(q, v_f32), n));
-    q *= __builtin_convertvector(v_select(x < -20.0f, v_splat(-20.0f), x), v_f64);
-    v_f32 lower = v_scale_2(__builtin_convertvector(q, v_f32), n);
+    v_f32 t = v_select(a > top, top, a), finite = v_select(a > far, v_with_sign(far, x), x);
+    v_f32 square = v_square(t, &rest);
+    v_exp_square(square * 0.5f, rest * 0.5f, &p, &n);
+    v_f32 w = v_scale_2(v_half_erfcx(t) * p * finite, n);
     /* A NaN takes the last form, which keeps it. */
-    return v_select(v_abs(x) < 0.875f, small, v_select(negative, lower, upper));
+    return v_select(a < 0.875f, small, v_select(x < 0.0f, w, x - w));
 }
 
 /* 0.5 (1 + tanh v) = 1 / (1 + e^-2v), v = sqrt(2/pi) (x + 0.044715 x^3) in double. */
