@@ -100,6 +100,10 @@
 #define ATOMIC_OR(name, i, v) atomic_or(&name[i], v)
 #define MUL_HI(a, b) mul_hi(a, b)
 
+// Elements that an invocation with a row of its own takes at once. Here only: SwiftShader takes minutes to compile such
+// loops.
+#define ROW_BLOCK 8
+
 // Rows that need PCO_GPU_NEEDS_VECTOR_16 (OpenCL only): sixteen elements from element i on.
 #define LOAD16(name, type, i) \
     ((type) == F32   ? vload16(0, (__global const float *)(name) + (i)) \
