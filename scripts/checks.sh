@@ -16,10 +16,12 @@ use_all() {
 
 # counted COMMAND...: runs it in a subshell and adds its line of counts to the array `counted`.
 counted() {
-  local output=$logs/counted.txt status=0 line passed failed skipped
+  local output status=0 line passed failed skipped
+  output=$(mktemp "$logs/counted.XXXXXX")
   ("$@") >"$output" 2>&1 || status=$?
   cat "$output"
   line=$(grep -E '^[0-9]+ passed, [0-9]+ failed, [0-9]+ skipped' "$output" | tail -n 1)
+  rm -f "$output"
   read -r passed _ failed _ skipped _ <<<"${line:-0 passed, 1 failed, 0 skipped}"
   [ $status = 0 ] || [ "$failed" != 0 ] || failed=1
   counted[0]=$((counted[0] + passed)) counted[1]=$((counted[1] + failed)) counted[2]=$((counted[2] + skipped))
@@ -92,23 +94,30 @@ sys.exit("vulkan" in names or "cpu" not in names)' || return 1
   [ $status != 0 ] || { echo "a plugin that is gone was used"; return 1; }
 }
 
-# Everything again, compiled with AddressSanitizer and UndefinedBehaviorSanitizer.
-check_sanitizers() {
-  local device supp=$root/tests/suppressions status=0 plain=$build
-  build=$plain/sanitize
-  prepare_build "$build" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized \
-    "${with_data[@]}" >"$logs/sanitize-build.txt" 2>&1 || { tail -n 30 "$logs/sanitize-build.txt"; return 1; }
+# Everything again, compiled with AddressSanitizer and UndefinedBehaviorSanitizer, in a build of its own.
+sanitizer_build() {
+  prepare_build "$build/sanitize" -Db_sanitize=address,undefined -Db_lundef=false -Dbuildtype=debugoptimized \
+    "${with_data[@]}"
+}
+
+# sanitized COMMAND...: with that build, and with the sanitizers' options.
+sanitized() {
+  local supp=$root/tests/suppressions
+  build=$build/sanitize
   # Not detect_stack_use_after_return: GCC 12 then lays 64-byte vectors on the stack at any address (its bug 110027).
   export ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=0
   export LSAN_OPTIONS=suppressions=$supp/lsan.txt:print_suppressions=0
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  "$@"
+}
+
+# sanitized_device DEVICE [meson options]: its tests and the tiny tier.
+sanitized_device() {
+  local device=$1 status=0
+  shift
   counted=(0 0 0)
-  counted use_all tests unit --no-suite device --timeout-multiplier 5 || status=1
-  for device in $DEVICES; do
-    have_device "$device" || continue
-    counted on_device "$device" tests "$device" --suite device --timeout-multiplier 5 || status=1
-    counted on_device "$device" conformance tiny || status=1
-  done
+  counted sanitized on_device "$device" tests "$device" --suite device --timeout-multiplier 5 "$@" || status=1
+  counted sanitized on_device "$device" conformance tiny || status=1
   echo "${counted[0]} passed, ${counted[1]} failed, ${counted[2]} skipped"
   return $status
 }
@@ -126,28 +135,26 @@ validation_settings() {
   export VK_LAYER_SETTINGS_PATH=$1 VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation
 }
 
-# The validation layer with synchronisation validation says nothing. Conformance runs in one process, so that the
-# layer's log is whole; what the tests print is searched.
-check_validation() {
-  local device name status=0 messages=$logs/validation.txt
+# The validation layer with synchronisation validation says nothing: validated_device DEVICE [meson options].
+# Conformance runs in one process, so that the layer's log is whole; what the tests print is searched.
+validated_device() {
+  local device=$1 name=validation-${1#*:} status=0 messages
+  shift
+  messages=$logs/$name.txt
   counted=(0 0 0)
-  for device in vulkan:lavapipe vulkan:swiftshader; do
-    have_device "$device" || { echo "$device is absent"; counted[1]=$((counted[1] + 1)); continue; }
-    name=validation-${device#*:}
-    rm -f "$messages"
-    validation_settings "$build/validation/file" "$messages"
-    counted on_device "$device" conformance tiny --in-process || status=1
-    if [ -s "$messages" ] || [ ! -e "$messages" ]; then
-      echo "messages of the validation layer on $device (no file at all: it was not loaded):"
-      head -n 60 "$messages"
-      counted[1]=$((counted[1] + 1)) status=1
-    fi
-    validation_settings "$build/validation/stdout"
-    counted on_device "$device" tests "$name" --suite device --timeout-multiplier 5 || status=1
-    if grep -E 'VUID-|SYNC-HAZARD|Validation (Error|Warning)' "$build/meson-logs/$name.txt" | head -n 60 | grep .; then
-      counted[1]=$((counted[1] + 1)) status=1
-    fi
-  done
+  rm -f "$messages"
+  validation_settings "$build/$name/file" "$messages"
+  counted on_device "$device" conformance tiny --in-process || status=1
+  if [ -s "$messages" ] || [ ! -e "$messages" ]; then
+    echo "messages of the validation layer on $device (no file at all: it was not loaded):"
+    head -n 60 "$messages"
+    counted[1]=$((counted[1] + 1)) status=1
+  fi
+  validation_settings "$build/$name/stdout"
+  counted on_device "$device" tests "$name" --suite device --timeout-multiplier 5 "$@" || status=1
+  if grep -E 'VUID-|SYNC-HAZARD|Validation (Error|Warning)' "$build/meson-logs/$name.txt" | head -n 60 | grep .; then
+    counted[1]=$((counted[1] + 1)) status=1
+  fi
   echo "${counted[0]} passed, ${counted[1]} failed, ${counted[2]} skipped"
   return $status
 }
