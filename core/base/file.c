@@ -1,11 +1,13 @@
 #include "base/file.h"
 #include "base/error.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,26 +52,113 @@ static int file_write_all(int fd, const unsigned char *data, size_t size)
     return fsync(fd);
 }
 
+/* A temporary file is PATH.portico-XXXXXX. Who writes it holds a lock on it (flock, which ends with the process), so
+ * that one without is left over from a process that was killed. */
+static const char file_mark[] = ".portico-";
+enum { FILE_RANDOM = 6 };
+
+/* The folder of `path`, malloc'ed, and the name in it. */
+static char *file_folder(const char *path, const char **name)
+{
+    const char *slash = strrchr(path, '/');
+    *name = slash ? slash + 1 : path;
+    if (!slash) return strdup(".");
+    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+static int file_is_temporary(const char *found, const char *name)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    const size_t length = strlen(name), mark = sizeof file_mark - 1;
+    return strlen(found) == length + mark + FILE_RANDOM && memcmp(found, name, length) == 0 &&
+           memcmp(found + length, file_mark, mark) == 0 &&
+           strspn(found + length + mark, letters) == FILE_RANDOM;
+}
+
+/* Removes what writes of `name` left behind that were killed. Not being able to is nobody's problem. */
+static void file_remove_left(int folder, const char *name)
+{
+    const int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *list = copy < 0 ? NULL : fdopendir(copy);
+    if (!list) {
+        if (copy >= 0) close(copy);
+        return;
+    }
+    for (const struct dirent *entry; (entry = readdir(list));) {
+        struct stat st;
+        if (!file_is_temporary(entry->d_name, name)) continue;
+        const int fd = openat(folder, entry->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        if (fd < 0) continue;
+        if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            unlinkat(folder, entry->d_name, 0);
+        close(fd);
+    }
+    closedir(list);
+}
+
+void pco_file_clear(const char *path)
+{
+    const char *name;
+    char *folder = file_folder(path, &name);
+    const int directory = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (directory >= 0) {
+        file_remove_left(directory, name);
+        close(directory);
+    }
+    free(folder);
+}
+
+/* A new temporary file with its lock; -1 with errno. One that another process takes for a left one before it is
+ * locked is given up. */
+static int file_create(char *temporary, size_t length)
+{
+    for (int tries = 0; tries < 100; tries++) {
+        struct stat st;
+        memcpy(temporary + length, file_mark, sizeof file_mark - 1);
+        memcpy(temporary + length + sizeof file_mark - 1, "XXXXXX", FILE_RANDOM + 1);
+        const int fd = mkostemp(temporary, O_CLOEXEC);
+        if (fd < 0) return -1;
+        const int locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
+        /* a file system without locks has no cleaning either: its files count as in use */
+        if ((locked || errno != EWOULDBLOCK) && fstat(fd, &st) == 0 && st.st_nlink > 0) return fd;
+        unlink(temporary);
+        close(fd);
+    }
+    errno = EBUSY;
+    return -1;
+}
+
 pco_status pco_file_write(const char *path, const void *data, size_t size, pco_error *err)
 {
-    size_t length = strlen(path);
-    char *temporary = malloc(length + 8);
-    if (!temporary) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: out of host memory", path);
-    memcpy(temporary, path, length);
-    memcpy(temporary + length, ".XXXXXX", 8);
-    int fd = mkstemp(temporary);
+    const size_t length = strlen(path);
+    const char *name;
+    char *temporary = malloc(length + sizeof file_mark + FILE_RANDOM), *folder = file_folder(path, &name);
+    int directory = -1, fd = -1, bad;
     pco_status status = PCO_OK;
+    if (!temporary || !folder) {
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: out of host memory", path);
+        goto done;
+    }
+    memcpy(temporary, path, length);
+    directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* may be one that cannot be listed */
+    if (directory >= 0) file_remove_left(directory, name);
+    fd = file_create(temporary, length);
     if (fd < 0) {
         status = pco_fail(err, PCO_ERROR_IO, "%s: cannot create: %s", path, strerror(errno));
         goto done;
     }
-    int bad = fchmod(fd, 0644) != 0 || file_write_all(fd, data, size) != 0;
-    if (close(fd) != 0) bad = 1;
+    bad = fchmod(fd, 0644) != 0 || file_write_all(fd, data, size) != 0;
     if (bad || rename(temporary, path) != 0) {
         status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
         unlink(temporary);
+    } else if (directory >= 0 && fsync(directory) != 0 && errno != EINVAL && errno != EROFS) {
+        /* the name is durable with the folder; some file systems cannot sync one (EINVAL) */
+        status = pco_fail(err, PCO_ERROR_IO, "%s: cannot sync its folder: %s", path, strerror(errno));
     }
 done:
+    if (fd >= 0) close(fd);
+    if (directory >= 0) close(directory);
+    free(folder);
     free(temporary);
     return status;
 }
