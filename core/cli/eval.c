@@ -21,8 +21,12 @@ typedef struct eval_arguments {
     int json;
 } eval_arguments;
 
+enum { EVAL_NAMED = 10 }; /* lines of pairs that were left out which are named */
+
 typedef struct eval_result {
     int64_t tokens, lines, exact; /* of the targets, or of the text */
+    int64_t skipped;              /* pairs that do not fit into the model's context */
+    uint32_t skipped_lines[EVAL_NAMED];
     double log_probability;       /* sum, in nats */
     pco_bleu bleu;
 } eval_result;
@@ -136,6 +140,41 @@ static pco_status eval_pair(pco_model *model, const eval_arguments *a, const cha
     return status;
 }
 
+/* Do source and target fit into the model's context? As training leaves pairs out. */
+static pco_status eval_fits(const pco_model *model, const pco_pair *pair, int *fits, pco_error *err)
+{
+    int32_t *ids[2] = {NULL, NULL};
+    size_t count[2] = {0, 0};
+    pco_status status = pco_model_tokenize(model, pair->text[0], pair->size[0], 1, &ids[0], &count[0], err);
+    if (!status && !model->file->target)
+        status = pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", model->file->path);
+    if (!status)
+        status = pco_tokenizer_encode(model->file->target, pair->text[1], pair->size[1], PCO_ENCODE_EOS, &ids[1],
+                                      &count[1], err);
+    *fits = (int64_t)count[0] <= model->context_length && (int64_t)count[1] <= model->context_length;
+    free(ids[0]);
+    free(ids[1]);
+    return status;
+}
+
+static pco_status eval_line(pco_model *model, const eval_arguments *a, const pco_pair *pair, eval_result *result,
+                            pco_error *err)
+{
+    int fits = 0;
+    pco_status status = eval_fits(model, pair, &fits, err);
+    if (!status && !fits) {
+        if (result->skipped < EVAL_NAMED) result->skipped_lines[result->skipped] = pair->line;
+        result->skipped++;
+        return PCO_OK;
+    }
+    if (status) return status;
+    char *source = strndup(pair->text[0], pair->size[0]), *target = strndup(pair->text[1], pair->size[1]);
+    status = source && target ? eval_pair(model, a, source, target, result, err) : eval_no_memory(err);
+    free(source);
+    free(target);
+    return status;
+}
+
 static int eval_dates(pco_model *model, const eval_arguments *a, eval_result *result)
 {
     pco_dates *dates = pco_dates_create();
@@ -172,11 +211,8 @@ static int eval_lines(pco_model *model, const eval_arguments *a, eval_result *re
         cli_progress_update(&progress, i + 1, count);
         if (a->held_out > 0 && !pair->held_out) continue;
         if (a->limit && result->lines >= a->limit) break;
-        char *source = strndup(pair->text[0], pair->size[0]), *target = strndup(pair->text[1], pair->size[1]);
-        status = source && target ? eval_pair(model, a, source, target, result, &err) : eval_no_memory(&err);
+        status = eval_line(model, a, pair, result, &err);
         if (status) pco_fail_prefix(&err, status, "%s:%u", a->data, pair->line);
-        free(source);
-        free(target);
     }
     cli_progress_end(&progress);
     free(pairs);
@@ -186,15 +222,26 @@ static int eval_lines(pco_model *model, const eval_arguments *a, eval_result *re
 
 /* ---- printing ---- */
 
-static void eval_print(const eval_arguments *a, const eval_result *r, int pairs)
+/* "12 (lines 3, 8, 9 ...)" */
+static void eval_print_skipped(const eval_result *r, int64_t context)
+{
+    const int64_t named = r->skipped < EVAL_NAMED ? r->skipped : EVAL_NAMED;
+    printf("left out      %" PRId64 " pair%s longer than the model's context of %" PRId64 " tokens: line%s",
+           r->skipped, r->skipped == 1 ? "" : "s", context, r->skipped == 1 ? "" : "s");
+    for (int64_t i = 0; i < named; i++) printf("%s %u", i ? "," : "", r->skipped_lines[i]);
+    printf("%s\n", named < r->skipped ? " ..." : "");
+}
+
+static void eval_print(const eval_arguments *a, const eval_result *r, int pairs, int64_t context)
 {
     double precisions[PCO_BLEU_ORDER], brevity, bleu = pco_bleu_score(&r->bleu, &brevity, precisions);
     const double loss = -r->log_probability / (double)r->tokens, share = (double)r->exact / (double)r->lines;
     if (a->json) {
         printf("{\"tokens\":%" PRId64 ",\"loss\":%.9g,\"perplexity\":%.9g", r->tokens, loss, exp(loss));
         if (pairs)
-            printf(",\"pairs\":%" PRId64 ",\"exact\":%" PRId64 ",\"exact_match\":%.9g,\"bleu\":%.9g",
-                   r->lines, r->exact, share, bleu);
+            printf(",\"pairs\":%" PRId64 ",\"left_out\":%" PRId64 ",\"exact\":%" PRId64
+                   ",\"exact_match\":%.9g,\"bleu\":%.9g",
+                   r->lines, r->skipped, r->exact, share, bleu);
         printf("}\n");
         return;
     }
@@ -206,6 +253,7 @@ static void eval_print(const eval_arguments *a, const eval_result *r, int pairs)
            "; 13a, exp smoothing, as sacreBLEU)\n",
            bleu, precisions[0], precisions[1], precisions[2], precisions[3], brevity, r->bleu.length,
            r->bleu.reference_length);
+    if (r->skipped) eval_print_skipped(r, context);
 }
 
 static int eval_model(pco_context *context, const eval_arguments *a)
@@ -224,11 +272,16 @@ static int eval_model(pco_context *context, const eval_arguments *a)
                  : pairs ? eval_lines(model, a, &result)
                          : eval_text(model, a, &result);
     if (!status && result.tokens == 0) {
-        cli_error("eval: nothing was evaluated");
+        if (result.skipped)
+            cli_error("eval: nothing was evaluated: no pair fits into the model's context of %" PRId64
+                      " tokens, and %" PRId64 " were left out",
+                      model->context_length, result.skipped);
+        else
+            cli_error("eval: nothing was evaluated");
         status = CLI_FAILED;
     }
     if (cli_interrupted()) fputs("interrupted\n", stderr);
-    if (!status) eval_print(a, &result, pairs);
+    if (!status) eval_print(a, &result, pairs, model->context_length);
     pco_model_close(model);
     return status;
 }
@@ -291,7 +344,9 @@ const cli_command cli_eval = {
         "it (13a\n"
         "tokens, case kept, exponential smoothing), and the perplexity of the targets. A model that "
         "continues text\n"
-        "gets a text file, cut into windows of its context, and has a perplexity alone.\n\n"
+        "gets a text file, cut into windows of its context, and has a perplexity alone. Pairs that are longer "
+        "than the\n"
+        "model's context are left out, counted, and the first ten of them named by their lines.\n\n"
         "  --data FILE          `dates` stands for the built-in test dates, which no training uses\n"
         "  --held-out P         only what portico train holds out with \"held_out\": P\n"
         "  --limit N            at most N pairs, windows or dates (dates: 1000 by default)\n"
