@@ -14,7 +14,7 @@ typedef struct train_arguments {
     const char *config, *device, *log;
     pco_train_overrides overrides;
     int64_t steps; /* -1: as the config says */
-    int resume;
+    int resume, changed;
 } train_arguments;
 
 typedef struct train_run {
@@ -151,7 +151,10 @@ static int train_on(train_run *run, pco_session *session)
 {
     pco_error err = {""};
     const train_arguments *a = run->arguments;
-    if (pco_trainer_create(session, &run->config, a->resume, &run->trainer, &err)) return cli_fail(&err);
+    const pco_train_resume resume = a->changed  ? PCO_TRAIN_RESUME_CHANGED
+                                    : a->resume ? PCO_TRAIN_RESUME
+                                                : PCO_TRAIN_NEW;
+    if (pco_trainer_create(session, &run->config, resume, &run->trainer, &err)) return cli_fail(&err);
     run->first = run->saved = pco_trainer_steps(run->trainer);
     if (!a->resume) run->saved = -1;
     run->last = a->steps >= 0 ? a->steps : run->config.steps;
@@ -176,6 +179,7 @@ static int train_parse(int argc, char **argv, train_arguments *a)
         if (!m && (m = cli_option(argc, argv, &i, "--log", NULL, &a->log)) > 0 && !train_log_check(a->log))
             m = -1;
         if (!m && (m = cli_option(argc, argv, &i, "--resume", NULL, NULL)) > 0) a->resume = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--changed-data", NULL, NULL)) > 0) a->changed = 1;
         if (!m && (m = cli_option(argc, argv, &i, "--steps", NULL, &value)) > 0 &&
             !cli_integer("--steps", value, 0, INT32_MAX, &a->steps))
             m = -1;
@@ -186,6 +190,10 @@ static int train_parse(int argc, char **argv, train_arguments *a)
         if (m) continue;
         if (argv[i][0] == '-' || a->config) return cli_unknown("train", argv[i]);
         a->config = argv[i];
+    }
+    if (a->changed && !a->resume) {
+        cli_error("train: --changed-data is for --resume");
+        return CLI_USAGE;
     }
     if (a->config) return CLI_OK;
     cli_error("train: a config is missing; see portico train --help");
@@ -219,7 +227,7 @@ const cli_command cli_train = {
     .summary = "trains a model from nothing, on any device",
     .help =
         "usage: portico train CONFIG.json [--steps N] [--device D] [--out DIR] [--data FILE] [--log FILE]\n"
-        "                     [--resume] [--seed S]\n\n"
+        "                     [--resume [--changed-data]] [--seed S]\n\n"
         "The config names the model, the data, the optimiser and the schedule (docs/training.md). DIR "
         "receives\n"
         "checkpoint.safetensors (weights, optimiser, step), config.json and model.safetensors: it is a model "
@@ -235,7 +243,8 @@ const cli_command cli_train = {
         "  --data FILE   another file than the config's\n"
         "  --log FILE    a record for each step: .csv or .jsonl\n"
         "  --resume      continue from the checkpoint in DIR, bit by bit as if the run had not stopped; the\n"
-        "                log is continued, too\n"
+        "                log is continued, too; a file of data that has changed since is refused\n"
+        "  --changed-data  with --resume: go on with the changed file, if its vocabulary is the same\n"
         "  --seed S      another seed than the config's\n\n"
         "Ctrl-C ends the run after a checkpoint, with exit status 0. Exit status: 0 done, 1 failed, 2 wrong "
         "usage.\n",

@@ -13,7 +13,8 @@
 #include "train/trainer_internal.h"
 
 enum { CHECKPOINT_FORMAT = 1 }; /* of the note, and of what the tensors are called */
-static const char checkpoint_file[] = "checkpoint.safetensors", checkpoint_note[] = "portico.train";
+static const char checkpoint_file[] = "checkpoint.safetensors", checkpoint_note[] = "portico.train",
+                  checkpoint_config[] = "config.json", checkpoint_model[] = "model.safetensors";
 
 char *trainer_path(const pco_trainer *trainer, const char *name)
 {
@@ -29,6 +30,11 @@ int trainer_has_checkpoint(const pco_trainer *trainer)
     return there;
 }
 
+const char *trainer_kept(const pco_trainer *trainer)
+{
+    return trainer_has_checkpoint(trainer) ? "the last checkpoint is kept" : "no checkpoint was written yet";
+}
+
 /* ---- writing ---- */
 
 pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err)
@@ -37,6 +43,12 @@ pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err)
     pco_status status = pco_folder_make(out, err);
     if (!status && access(out, W_OK | X_OK) != 0)
         status = pco_fail(err, PCO_ERROR_IO, "%s: the folder cannot be written to: %s", out, strerror(errno));
+    const char *const names[] = {checkpoint_file, checkpoint_config, checkpoint_model};
+    for (int i = 0; i < 3 && !status; i++) {
+        char *path = trainer_path(trainer, names[i]);
+        if (path) pco_file_clear(path);
+        free(path);
+    }
     return status;
 }
 
@@ -76,12 +88,25 @@ static pco_status checkpoint_add(const pco_trainer *trainer, checkpoint_set *set
     for (uint64_t i = 0; i < bytes / sizeof *values && !status; i++)
         if (!isfinite(values[i]))
             status = pco_fail(err, PCO_ERROR_INVALID,
-                              "after step %" PRId64 " tensor '%s' is not finite; the last checkpoint is kept",
-                              trainer->step, weight->name);
+                              "after step %" PRId64 " tensor '%s' is not finite; %s", trainer->step,
+                              weight->name, trainer_kept(trainer));
     return status;
 }
 
-/* The note: step and config. malloc'ed. */
+/* Keys of "data" in the note, and what they are the digest of. */
+static const char *const checkpoint_vocabularies[] = {"source_vocabulary", "target_vocabulary"};
+
+static int checkpoint_note_data(const pco_trainer *trainer, cJSON *note)
+{
+    const pco_data_digests *digests = pco_data_digest(trainer->data);
+    cJSON *data = cJSON_AddObjectToObject(note, "data");
+    int good = data && (!*digests->file || cJSON_AddStringToObject(data, "file", digests->file));
+    for (int side = 0; side < 2 && good; side++)
+        good = cJSON_AddStringToObject(data, checkpoint_vocabularies[side], digests->vocabulary[side]) != NULL;
+    return good;
+}
+
+/* The note: step, config and digests of the data. malloc'ed. */
 static char *checkpoint_make_note(const pco_trainer *trainer)
 {
     cJSON *note = cJSON_CreateObject();
@@ -89,7 +114,8 @@ static char *checkpoint_make_note(const pco_trainer *trainer)
     if (note && cJSON_AddNumberToObject(note, "format", CHECKPOINT_FORMAT) &&
         cJSON_AddNumberToObject(note, "step", (double)trainer->step) &&
         cJSON_AddNumberToObject(note, "batches", (double)pco_trainer_batches(trainer)) &&
-        cJSON_AddItemToObject(note, "config", cJSON_Duplicate(trainer->config->root, 1)))
+        cJSON_AddItemToObject(note, "config", cJSON_Duplicate(trainer->config->root, 1)) &&
+        checkpoint_note_data(trainer, note))
         text = cJSON_PrintUnformatted(note);
     cJSON_Delete(note);
     return text;
@@ -109,7 +135,7 @@ static pco_status checkpoint_write(const pco_trainer *trainer, const char *name,
 
 static pco_status checkpoint_write_config(const pco_trainer *trainer, pco_error *err)
 {
-    char *path = trainer_path(trainer, "config.json"), *text = cJSON_Print(trainer->document), *lines = NULL;
+    char *path = trainer_path(trainer, checkpoint_config), *text = cJSON_Print(trainer->document), *lines = NULL;
     int size = text ? asprintf(&lines, "%s\n", text) : -1;
     pco_status status =
         path && size >= 0 ? pco_file_write(path, lines, (size_t)size, err) : trainer_no_memory(err);
@@ -141,7 +167,7 @@ pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err)
         for (uint32_t i = 0; i < count; i++)
             memmove(set.items[i].name, set.items[i].name + strlen("model."),
                     strlen(set.items[i].name + strlen("model.")) + 1);
-        status = checkpoint_write(trainer, "model.safetensors", &weights, NULL, err);
+        status = checkpoint_write(trainer, checkpoint_model, &weights, NULL, err);
     }
     checkpoint_release(&set);
     cJSON_free(note);
@@ -170,8 +196,43 @@ pco_status trainer_load_state(const pco_trainer *trainer, const pco_weights *fil
     return status;
 }
 
-/* Step and config of the note. */
-static pco_status checkpoint_read_note(pco_trainer *trainer, const pco_weights *file, pco_error *err)
+static int checkpoint_is(const cJSON *data, const char *key, const char *digest)
+{
+    const char *said = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(data, key));
+    return said ? strcmp(said, digest) == 0 : !*digest;
+}
+
+/* Ids of another vocabulary mean other tokens, so that is never gone on with; another file may be meant. */
+static pco_status checkpoint_check_data(const pco_trainer *trainer, const cJSON *note, const char *label,
+                                        pco_train_resume resume, pco_error *err)
+{
+    const pco_data_digests *digests = pco_data_digest(trainer->data);
+    const pco_data_config *config = &trainer->config->data;
+    const cJSON *data = cJSON_GetObjectItemCaseSensitive(note, "data");
+    if (!data && resume != PCO_TRAIN_RESUME_CHANGED)
+        return pco_fail(err, PCO_ERROR_FORMAT,
+                        "%s does not say on what data it was trained; --changed-data goes on with those that "
+                        "the config names",
+                        label);
+    for (int side = 0; side < 2 && data; side++) {
+        const pco_data_tokenizer *how = &config->tokenizer[config->share_vocabulary ? 1 : side];
+        const char *from = how->file ? how->file : config->file ? config->file : "this version";
+        if (checkpoint_is(data, checkpoint_vocabularies[side], digests->vocabulary[side])) continue;
+        return pco_fail(err, PCO_ERROR_FORMAT,
+                        "%s has another vocabulary than %s gives now; bring back what it was, or start again "
+                        "with another --out",
+                        label, from);
+    }
+    if (resume == PCO_TRAIN_RESUME_CHANGED || checkpoint_is(data, "file", digests->file)) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_FORMAT,
+                    "%s has changed since %s was written; bring it back, or go on with it as it is now with "
+                    "--changed-data",
+                    config->file, label);
+}
+
+/* Step, config and digests of the note. */
+static pco_status checkpoint_read_note(pco_trainer *trainer, const pco_weights *file, pco_train_resume resume,
+                                       pco_error *err)
 {
     const char *text = pco_weights_note_value(file, checkpoint_note);
     cJSON *note = NULL;
@@ -187,11 +248,12 @@ static pco_status checkpoint_read_note(pco_trainer *trainer, const pco_weights *
         status = pco_fail(err, PCO_ERROR_FORMAT,
                           "%s is of another run: '%s' differs from the config; --out takes another folder",
                           file->label, key);
+    if (!status) status = checkpoint_check_data(trainer, note, file->label, resume, err);
     cJSON_Delete(note);
     return status;
 }
 
-pco_status trainer_load(pco_trainer *trainer, pco_error *err)
+pco_status trainer_load(pco_trainer *trainer, pco_train_resume resume, pco_error *err)
 {
     const char *const *prefixes;
     const uint32_t n_prefixes = pco_train_state_prefixes(&trainer->config->optimizer, &prefixes);
@@ -201,7 +263,7 @@ pco_status trainer_load(pco_trainer *trainer, pco_error *err)
     pco_status status = pco_safetensors_open(path, &file, err);
     free(path);
     if (status) return status;
-    status = checkpoint_read_note(trainer, file, err);
+    status = checkpoint_read_note(trainer, file, resume, err);
     for (uint32_t i = 0; i < trainer->training.count && !status; i++) {
         const pco_nn_parameter *p = &trainer->training.items[i];
         status = trainer_load_state(trainer, file, p, "", "model.", err);

@@ -81,7 +81,8 @@ static void config_optimizer(config_reader *r, pco_optimizer_config *optimizer)
     optimizer->type = (pco_optimizer_type)config_enum(&m, "type", types, 2);
     optimizer->beta1 = config_number(&m, "beta1", 0, 0.999999, 0.9);
     optimizer->beta2 = config_number(&m, "beta2", 0, 0.999999, 0.999);
-    optimizer->eps = config_number(&m, "eps", 0, 1, 1e-8);
+    /* the smallest normal f32: with 0, or what f32 makes 0 of, an element that had no gradient yet is 0 / 0 */
+    optimizer->eps = config_number(&m, "eps", 0x1p-126, 1, 1e-8);
     optimizer->momentum = config_number(&m, "momentum", 0, 0.999999, 0);
     optimizer->weight_decay = config_number(&m, "weight_decay", 0, 100, 0.01);
     optimizer->decay_all = (int)config_enum(&m, "weight_decay_on", on, 2);
@@ -103,6 +104,9 @@ static void config_schedule(config_reader *r, pco_train_config *config)
     if (!m.status && schedule->type != PCO_SCHEDULE_INVERSE_SQRT && schedule->warmup_steps > config->steps)
         m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: warmup_steps %lld is above steps %lld", r->label,
                             (long long)schedule->warmup_steps, (long long)config->steps);
+    if (!m.status && schedule->min_learning_rate > schedule->learning_rate)
+        m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: min_learning_rate %g is above learning_rate %g",
+                            r->label, schedule->min_learning_rate, schedule->learning_rate);
     r->status = m.status;
 }
 
@@ -112,7 +116,7 @@ static void config_initialization(config_reader *r, pco_initialization *how)
     static const char *const types[] = {"pytorch", "xavier", "normal"};
     config_reader m = config_member(r, "initialization", keys, 3);
     how->type = (pco_initialization_type)config_enum(&m, "type", types, 3);
-    how->std = config_number(&m, "std", 0, 100, 0.02);
+    how->std = config_number(&m, "std", 1e-9, 100, 0.02); /* with 0 all rows of a matrix stay alike */
     how->embedding_std = config_number(&m, "embedding_std", 0, 100, 0);
     r->status = m.status;
 }
@@ -333,6 +337,11 @@ pco_status pco_train_model_config(const pco_train_config *config, const pco_data
     if (!status && !config->data.share_vocabulary && model->share_embeddings)
         status = pco_fail(err, PCO_ERROR_FORMAT, "model: two vocabularies cannot share_embeddings");
     if (!status) status = model_check_tokens(model, err);
+    if (!status && (model->norm.eps < 0x1p-126 || model->last_norm.eps < 0x1p-126))
+        status = pco_fail(err, PCO_ERROR_FORMAT,
+                          "model: '%s' must be at least 1.18e-38 for training: with 0 a row of equal numbers "
+                          "becomes 0 / 0",
+                          model->norm.eps < 0x1p-126 ? "norm_eps" : "final_norm_eps");
     if (!status && config->data.context > model->max_position_embeddings)
         status = pco_fail(err, PCO_ERROR_FORMAT,
                           "model: max_position_embeddings %lld is below the data's context_length %lld",

@@ -117,6 +117,38 @@ static pco_status data_read(pco_data *data, pco_error *err)
     return status;
 }
 
+/* With the zero that ends it, so that no two lists are the same bytes. */
+static void data_digest_list(pco_sha256 *sha, char *const *list, uint32_t count)
+{
+    pco_sha256_add(sha, &count, sizeof count);
+    for (uint32_t i = 0; i < count; i++) pco_sha256_add(sha, list[i], strlen(list[i]) + 1);
+}
+
+static void data_make_digests(pco_data *data)
+{
+    pco_sha256 sha;
+    if (data->map.size) {
+        pco_sha256_start(&sha);
+        pco_sha256_add(&sha, data->map.data, data->map.size);
+        pco_sha256_finish_text(&sha, data->digests.file);
+    }
+    for (int side = 0; side < 2; side++) {
+        const pco_vocabulary *vocabulary = pco_data_vocabulary(data, side);
+        const pco_tokenizer_special *special = &vocabulary->special;
+        const int32_t ids[] = {vocabulary->bpe, special->pad, special->bos, special->eos};
+        pco_sha256_start(&sha);
+        pco_sha256_add(&sha, ids, sizeof ids);
+        data_digest_list(&sha, vocabulary->tokens, vocabulary->count);
+        data_digest_list(&sha, vocabulary->merges, vocabulary->merge_count);
+        pco_sha256_finish_text(&sha, data->digests.vocabulary[side]);
+    }
+}
+
+const pco_data_digests *pco_data_digest(const pco_data *data)
+{
+    return &data->digests;
+}
+
 pco_status pco_data_open(const pco_data_config *config, uint64_t seed, int64_t rows, pco_data **out,
                          pco_error *err)
 {
@@ -137,6 +169,7 @@ pco_status pco_data_open(const pco_data_config *config, uint64_t seed, int64_t r
     pco_status status =
         data->source && data->source_lengths && data->target && data->labels ? PCO_OK : data_no_memory(err);
     if (!status) status = data_read(data, err);
+    if (!status) data_make_digests(data);
     if (status) {
         pco_data_close(data);
         return status;

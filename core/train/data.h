@@ -7,6 +7,7 @@
 #ifndef PCO_TRAIN_DATA_H
 #define PCO_TRAIN_DATA_H
 
+#include "base/sha256.h"
 #include "formats/json.h"
 #include "text/vocabulary.h"
 
@@ -70,6 +71,13 @@ typedef struct pco_data pco_data;
 pco_status pco_data_open(const pco_data_config *config, uint64_t seed, int64_t rows, pco_data **data,
                          pco_error *err) PCO_NODISCARD;
 void pco_data_close(pco_data *data);
+
+/* What tells two data apart: of the bytes of the file ("" for dates), and of each side's vocabulary (tokens, merges and
+ * special ids, however it came about), as hexadecimal SHA-256. */
+typedef struct pco_data_digests {
+    char file[PCO_SHA256_TEXT], vocabulary[2][PCO_SHA256_TEXT];
+} pco_data_digests;
+const pco_data_digests *pco_data_digest(const pco_data *data);
 
 /* The vocabularies; the same one when they are shared. They outlive the data no longer than it lives. */
 const pco_vocabulary *pco_data_vocabulary(const pco_data *data, int side);

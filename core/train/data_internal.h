@@ -46,6 +46,7 @@ struct pco_data {
     int32_t characters[128]; /* of dates: the id of each */
     pco_vocabulary vocabulary[2];
     data_part parts[2];
+    pco_data_digests digests;
     int32_t *source, *source_lengths, *target, *labels; /* of the batch */
 };
 

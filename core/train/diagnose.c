@@ -70,9 +70,9 @@ pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, pco_
     for (int64_t i = 0; i < count && !status && !name; i++)
         status = diagnose_batch(trainer, trainer->step * count + i, &name, err);
     if (status) return status;
-    return pco_fail(err, PCO_ERROR_INVALID, "%s of step %lld is %g: %s%s%s; the last checkpoint is kept",
+    return pco_fail(err, PCO_ERROR_INVALID, "%s of step %lld is %g: %s%s%s; %s",
                     what, (long long)trainer->step + 1, isfinite(loss) ? norm : loss,
                     name ? "the first tensor that is not finite is '"
                          : "every tensor is finite when run node by node",
-                    name ? name : "", name ? "'" : "");
+                    name ? name : "", name ? "'" : "", trainer_kept(trainer));
 }

@@ -272,7 +272,7 @@ static pco_status trainer_open(pco_trainer *trainer, pco_error *err)
     return pco_data_encode(trainer->data, &ids, err);
 }
 
-pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, int resume,
+pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, pco_train_resume resume,
                               pco_trainer **out, pco_error *err)
 {
     *out = NULL;
@@ -298,7 +298,7 @@ pco_status pco_trainer_create(pco_session *session, const pco_train_config *conf
         status = trainer_stage_for(trainer, one ? PCO_TRAIN_STEP : PCO_TRAIN_ACCUMULATE, &batch, &stage, err);
         if (!status && !one) status = trainer_stage_for(trainer, PCO_TRAIN_APPLY, NULL, &stage, err);
     }
-    if (!status) status = resume ? trainer_load(trainer, err) : trainer_initialize(trainer, err);
+    if (!status) status = resume ? trainer_load(trainer, resume, err) : trainer_initialize(trainer, err);
     if (!status) status = trainer_check_folder(trainer, err);
     if (status) {
         pco_trainer_destroy(trainer);

@@ -11,12 +11,19 @@
 
 typedef struct pco_trainer pco_trainer;
 
+typedef enum pco_train_resume {
+    PCO_TRAIN_NEW = 0,
+    PCO_TRAIN_RESUME = 1,         /* on the data of the checkpoint */
+    PCO_TRAIN_RESUME_CHANGED = 2, /* also when the file of the data has changed since */
+} pco_train_resume;
+
 /* Opens the data, makes the first executable and the parameters: as the seed says, or with `resume` as the
  * checkpoint in config->out says; makes that folder. config and session are borrowed until the destroy; the
  * session is used by this trainer alone. Errors: those of the data and the model; IO when the folder cannot
  * be written to; without `resume` INVALID when the folder holds a checkpoint already; with it NOT_FOUND when
- * there is none, FORMAT when it is damaged or of another config, by the first key that differs. */
-pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, int resume,
+ * there is none, FORMAT when it is damaged, of another config, by the first key that differs, of another
+ * vocabulary, or of other data. */
+pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, pco_train_resume resume,
                               pco_trainer **trainer, pco_error *err) PCO_NODISCARD;
 void pco_trainer_destroy(pco_trainer *trainer);
 

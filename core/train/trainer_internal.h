@@ -44,7 +44,10 @@ pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, pco_
 char *trainer_path(const pco_trainer *trainer, const char *name);
 /* Is there a checkpoint in the folder? */
 int trainer_has_checkpoint(const pco_trainer *trainer);
-/* Makes the folder of the run, so that one that cannot be written to is known before training. Errors: IO. */
+/* What an error says of it: "the last checkpoint is kept" or that there is none. */
+const char *trainer_kept(const pco_trainer *trainer);
+/* Makes the folder of the run, so that one that cannot be written to is known before training, and removes
+ * what a killed run left of a file there. Errors: IO. */
 pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err);
 /* The state "prefix NAME" of a parameter, from the tensor "shown NAME" of a file. Errors name the tensor:
  * NOT_FOUND when it is missing; FORMAT when it is not F32 or of another shape. */
@@ -52,6 +55,6 @@ pco_status trainer_load_state(const pco_trainer *trainer, const pco_weights *fil
                               const pco_nn_parameter *parameter, const char *prefix, const char *shown,
                               pco_error *err);
 /* Puts the checkpoint's values into the states, which exist. */
-pco_status trainer_load(pco_trainer *trainer, pco_error *err);
+pco_status trainer_load(pco_trainer *trainer, pco_train_resume resume, pco_error *err);
 
 #endif

@@ -56,6 +56,25 @@ run train parts.json; status "a folder that holds a run" 1; says "it says what t
 run train parts.json --resume --seed 9; status "resuming with another seed" 1; says "it names the key" err "'seed' differs"
 run train parts.json --resume --out nowhere; status "resuming nothing" 1; says "it names the folder" err 'nowhere holds no checkpoint'
 
+# ---- data that changed since the checkpoint ----
+cp pairs.tsv moving.tsv
+config moved "${pairs/pairs.tsv/moving.tsv}"
+run train moved.json --steps 3; status "a run whose data will change" 0
+cp moved/checkpoint.safetensors kept
+printf 'west\tstew\n' >> moving.tsv # no new character, so the same vocabulary
+run train moved.json --resume --steps 4; status "resuming on changed data" 1
+says "it names the file, and the way on" err '^portico: .*moving.tsv has changed since moved/checkpoint.safetensors was written; .* --changed-data$'
+if [ "$(wc -l < "$work/err")" = 1 ]; then ok "changed data: one line"; else bad "changed data" "more than one line"; fi
+same "the checkpoint stays" moved/checkpoint.safetensors kept
+run train moved.json --changed-data; status "--changed-data alone" 2
+run train moved.json --resume --changed-data --steps 4; status "resuming on changed data, as wished" 0
+run train moved.json --resume --steps 5; status "after that the file is the run's" 0
+printf 'zebra\tarbez\n' >> moving.tsv
+run train moved.json --resume --changed-data --steps 6; status "resuming with another vocabulary" 1
+says "the vocabulary is named" err 'moved/checkpoint.safetensors has another vocabulary than .*moving.tsv gives now'
+sed 's/,\\"data\\":{\\"file\\"/,\\"date\\":{\\"file\\"/' kept > moved/checkpoint.safetensors; cp pairs.tsv moving.tsv
+run train moved.json --resume; status "a checkpoint without digests" 1; says "it says so" err 'does not say on what data'
+
 # ---- weights from a file ----
 config again "$pairs" '"initial_weights": "whole/model.safetensors"'
 run train again.json --steps 0; status "initial weights" 0; same "they are taken" whole/model.safetensors again/model.safetensors
@@ -68,8 +87,12 @@ sed -i 's/"steps": 12/"steps": 100000/' killed.json
 "$portico" train killed.json > out 2> err & pid=$!
 for _ in $(seq 200); do [ -f killed/checkpoint.safetensors ] && break; sleep 0.05; done
 sleep 0.3; kill -9 $pid; wait $pid 2> /dev/null
+echo part of one > killed/checkpoint.safetensors.portico-Ab3dEf # as a kill while a checkpoint is written leaves it
+echo mine > killed/checkpoint.safetensors.backup
 run train killed.json --resume --steps 1; status "resuming after kill -9" 0
 says "it begins at a checkpoint" err '^resumed +after step [0-9]*[05]$'
+if [ -e killed/checkpoint.safetensors.portico-Ab3dEf ]; then bad "left files" "one is still there"; else ok "left files are removed"; fi
+[ -e killed/checkpoint.safetensors.backup ] && ok "other files stay" || bad "other files" "one was removed"
 sed 's/\\"format\\":1,/\\"format\\":2,/' killed/checkpoint.safetensors > later; cp killed/checkpoint.safetensors now; cp later killed/checkpoint.safetensors
 run train killed.json --resume; status "a checkpoint of a later format" 1; says "its format is named" err "killed/checkpoint.safetensors: key 'format' is 2"
 cp now killed/checkpoint.safetensors
@@ -106,14 +129,26 @@ config bad "$pairs" '"stesp": 1, "bacth": 2'; refused "unknown keys" 'stesp.*bac
 config bad "${pairs/held_out/held_in}"; refused "an unknown key of the data" 'held_in'
 config bad "$pairs"; sed -i 's/"dropout": 0.1/"dropout": 0.1, "vocab_size": 5/' bad.json
 refused "a vocabulary that does not match" 'vocab_size does not match the tokenizer'
-# without eps, embeddings that a batch does not use become 0 / 0
-config bad "$pairs" '"optimizer": {"eps": 0}, "checkpoint_interval": 1'
+config untied "$pairs"; sed -i 's/"dropout": 0.1/"tie_word_embeddings": false/' untied.json
+run train untied.json --steps 0; status "first values" 0
+# a row of the embedding that the first batch does not use, near the largest float: lr * weight_decay = 3 makes it infinite
+python3 - untied/model.safetensors huge.safetensors << 'PY'
+import json, struct, sys
+data = open(sys.argv[1], "rb").read()
+size, = struct.unpack("<Q", data[:8])
+begin = 8 + size + json.loads(data[8:8 + size])["shared.weight"]["data_offsets"][0]
+row = begin + 16 * 4 * 4
+open(sys.argv[2], "wb").write(data[:row] + struct.pack("<f", 3e38) * 16 + data[row + 64:])
+PY
+config bad "$pairs" '"optimizer": {"weight_decay": 3}, "initial_weights": "huge.safetensors", "checkpoint_interval": 1'
 sed -i 's/"dropout": 0.1/"tie_word_embeddings": false/; s/"batch_size": 4/"batch_size": 1/' bad.json
-rm -rf bad; run train bad.json; status "a tensor that goes bad" 1; says "it is named" err "tensor 'model.shared.weight' is not finite"
+sed -i 's/"type": "cosine", "learning_rate": 0.01, "warmup_steps": 2/"type": "constant", "learning_rate": 1/' bad.json
+rm -rf bad; run train bad.json; status "a tensor that goes bad" 1
+says "it is named" err "tensor 'model.shared.weight' is not finite; no checkpoint was written yet"
 if [ -e bad ] && [ -n "$(ls bad)" ]; then bad "a bad checkpoint" "it was written"; else ok "no bad checkpoint"; fi
 sed -i 's/"checkpoint_interval": 1/"checkpoint_interval": 0/' bad.json
 rm -rf bad; run train bad.json; status "a loss that is not finite" 1
-says "the first tensor is named" err "the loss of step [0-9]+ is -?nan: the first tensor that is not finite is 'shared.weight'"
+says "the first tensor is named" err "the loss of step [0-9]+ is -?nan: the first tensor that is not finite is 'shared.weight'; no checkpoint was written yet$"
 for option in "--log x.txt" "--steps -1" "--seed x" "--device nonsense"; do
     run train whole.json $option; status "train $option" 2
 done
@@ -124,6 +159,12 @@ run run whole --prompt low; status "run of a trained model" 0
 run eval whole --data pairs.tsv; status "eval" 0
 says "eval: perplexity" out '^perplexity +[0-9.]+'; says "eval: BLEU" out '^BLEU +[0-9.]+'; says "eval: exact" out 'of 8\)'
 run eval whole --data pairs.tsv --held-out 0.3 --json; status "eval --json" 0; json "eval --json parses"
+sed '3s/.*/anewestlowerlotten\tx/; 5s/.*/w\tlowlowlow/' pairs.tsv | sed 's/a//; s/x/w/' > long.tsv
+run eval whole --data long.tsv; status "eval with pairs that are too long" 0
+says "they are counted" out "^left out +2 pairs longer than the model's context of 8 tokens: lines 3, 5$"; says "the others are not" out 'of 6\)'
+run eval whole --data long.tsv --json; json "left out, JSON"; says "left out, JSON: how many" out '"pairs":6,"left_out":2,'
+sed -n 3p long.tsv > none.tsv; run eval whole --data none.tsv; status "eval of nothing but long pairs" 1
+says "it says why" err 'nothing was evaluated: no pair fits into .* context of 8 tokens, and 1 were left out'
 run eval whole --data one.tsv; status "eval of a bad file" 1; says "it names the line" err 'one.tsv:2'
 run eval "$source/models/dates" --data dates --limit 5; status "eval dates" 0; says "eval dates: exact" out '100.00 % \(5 of 5\)'
 run eval whole; status "eval without data" 2

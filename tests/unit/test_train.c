@@ -470,12 +470,61 @@ static void configs(void **state)
     pco_train_config_release(&config);
 }
 
+/* Each number just outside its range is refused, and the message names its key. */
+static void ranges(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fields, *key;
+    } rows[] = {
+        {"\"optimizer\": {\"eps\": 0}", "'eps'"},
+        {"\"optimizer\": {\"eps\": 1e-39}", "'eps'"}, /* 0 on devices that flush subnormals */
+        {"\"optimizer\": {\"eps\": -1e-8}", "'eps'"},
+        {"\"optimizer\": {\"beta1\": 1}", "'beta1'"},
+        {"\"optimizer\": {\"beta1\": -0.1}", "'beta1'"},
+        {"\"optimizer\": {\"beta2\": 1}", "'beta2'"},
+        {"\"optimizer\": {\"type\": \"sgd\", \"momentum\": 1}", "'momentum'"},
+        {"\"optimizer\": {\"weight_decay\": -1}", "'weight_decay'"},
+        {"\"schedule\": {\"learning_rate\": -1e-3}", "'learning_rate'"},
+        {"\"schedule\": {\"learning_rate\": 1e400}", "'learning_rate'"},
+        {"\"schedule\": {\"min_learning_rate\": -1}", "'min_learning_rate'"},
+        {"\"schedule\": {\"learning_rate\": 0.1, \"min_learning_rate\": 0.2}",
+         "min_learning_rate 0.2 is above learning_rate 0.1"},
+        {"\"schedule\": {\"warmup_steps\": -1}", "'warmup_steps'"},
+        {"\"steps\": 5, \"schedule\": {\"type\": \"cosine\", \"warmup_steps\": 6}",
+         "warmup_steps 6 is above steps 5"},
+        {"\"initialization\": {\"type\": \"normal\", \"std\": 0}", "'std'"},
+        {"\"initialization\": {\"embedding_std\": -1}", "'embedding_std'"},
+        {"\"steps\": 0", "'steps'"},
+        {"\"steps\": 1.5", "'steps'"},
+        {"\"steps\": 1e18", "'steps'"},
+        {"\"batch_size\": 0", "'batch_size'"},
+        {"\"gradient_accumulation_steps\": 0", "'gradient_accumulation_steps'"},
+        {"\"seed\": -1", "'seed'"},
+        {"\"max_grad_norm\": -1", "'max_grad_norm'"},
+        {"\"label_smoothing\": 1", "'label_smoothing'"},
+        {"\"checkpoint_interval\": -1", "'checkpoint_interval'"},
+        {"\"evaluation_interval\": -1", "'evaluation_interval'"},
+        {"\"evaluation_batches\": -1", "'evaluation_batches'"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[256];
+        snprintf(text, sizeof text, "{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", %s}",
+                 rows[i].fields);
+        check_config_fails(text, rows[i].key);
+    }
+    check_model_fails("\"dropout\": 1", "'dropout'");
+    check_model_fails("\"norm_eps\": 0", "'norm_eps' must be at least");
+    check_model_fails("\"final_norm_eps\": 0", "'final_norm_eps' must be at least");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(schedules),    cmocka_unit_test(dates),      cmocka_unit_test(bleu),
         cmocka_unit_test(data_errors),  cmocka_unit_test(data_pairs), cmocka_unit_test(data_text),
         cmocka_unit_test(first_values), cmocka_unit_test(configs),    cmocka_unit_test(data_buckets),
+        cmocka_unit_test(ranges),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }
