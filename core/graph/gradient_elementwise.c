@@ -1,5 +1,5 @@
 /* Rules of elementwise ops. Where a function has a corner, the derivative there is PyTorch's: ties of minimum
- * and maximum share the gradient, relu has 0 at 0, clamp has 1 on its limits, abs has 0 at 0. */
+ * and maximum share the gradient, and where an operand is NaN both get all of it; relu has 0 at 0, clamp has 1 on its limits, abs has 0 at 0. */
 #include "graph/gradient.h"
 
 #define RULE_GRAPH g->graph
@@ -44,17 +44,17 @@ PCO_GRADIENT(div)
     if (g->wanted[1]) gradient_give(g, 1, UN(NEG, BIN(MUL, share, gradient_out(g, 0))));
 }
 
-/* minimum and maximum: an operand gets all where it is the result alone, half where both are. */
+/* minimum and maximum: half for each where both are the result, nothing for the one that lost, all for the rest: that
+ * is the winner, and with NaN, which wins and loses against nothing, both. */
 PCO_GRADIENT(extremum)
 {
     uint32_t dy = gradient_upstream(g, 0), a = gradient_in(g, 0), b = gradient_in(g, 1);
     uint32_t tie = BIN(EQ, a, b), half = BINS(MUL, dy, 0.5);
-    uint32_t first = g->node.op == PCO_OP_MINIMUM ? BIN(LT, a, b) : BIN(GT, a, b);
-    uint32_t second = g->node.op == PCO_OP_MINIMUM ? BIN(LT, b, a) : BIN(GT, b, a);
     for (uint32_t i = 0; i < 2; i++) {
         if (!g->wanted[i]) continue;
-        uint32_t alone = pco_where(g->graph, i ? second : first, dy, ZERO);
-        gradient_give(g, i, pco_where(g->graph, tie, half, alone));
+        const int below = (g->node.op == PCO_OP_MAXIMUM) == (i == 0); /* where a < b operand i has lost */
+        uint32_t lost = below ? BIN(LT, a, b) : BIN(GT, a, b);
+        gradient_give(g, i, pco_where(g->graph, lost, ZERO, pco_where(g->graph, tie, half, dy)));
     }
 }
 

@@ -126,7 +126,8 @@ PCO_GRADIENT(mean)
     gradient_give(g, 0, pco_broadcast_to(g->graph, dy, x.rank, x.shape));
 }
 
-/* Shared equally by all elements that are the largest. */
+/* Shared equally by all elements that are the largest. Where the largest is NaN no element equals it: 0 / 0 makes the
+ * whole row NaN, as in PyTorch; a gradient of 0 would hide it. */
 PCO_GRADIENT(amax)
 {
     ATTRS(amax);
@@ -141,6 +142,5 @@ PCO_GRADIENT(amax)
     uint32_t ones = pco_cast(graph, top, PCO_F32),
              count = pco_graph_add(graph, PCO_OP_SUM, &sum, &ones, 1, NULL);
     uint32_t dy = pco_reshape(graph, gradient_upstream(g, 0), x.rank, kept);
-    dy = pco_binary(graph, PCO_OP_DIV, dy, count);
-    gradient_give(g, 0, pco_where(graph, top, dy, pco_scalar(graph, PCO_F32, 0)));
+    gradient_give(g, 0, pco_binary(graph, PCO_OP_DIV, pco_binary(graph, PCO_OP_MUL, ones, dy), count));
 }

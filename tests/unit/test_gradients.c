@@ -338,6 +338,102 @@ static void test_special(void **state)
     pco_graph_destroy(g);
 }
 
+/* Ties, infinities and NaN of what picks one of several: as PyTorch 1.13 gives them (printed by it, in float64). Rows of
+ * the loss have the weights 1, 2, 3 ... All values and all gradients are exact in f32, so that nothing is tolerated. */
+enum { PICK_MOST = 20 };
+
+typedef struct pick_case {
+    pco_op op;
+    int64_t shape[2]; /* of the operands; amax reduces the second */
+    double in[2][PICK_MOST], want[2][PICK_MOST];
+} pick_case;
+
+static const pick_case PICKS[] = {
+    {PCO_OP_MAXIMUM,
+     {1, 8},
+     {{1, 2, 3, NAN, 5, INFINITY, -INFINITY, 0}, {1, 3, 2, 4, NAN, INFINITY, -INFINITY, -0.0}},
+     {{0.5, 0, 3, 4, 5, 3, 3.5, 4}, {0.5, 2, 0, 4, 5, 3, 3.5, 4}}},
+    {PCO_OP_MINIMUM,
+     {1, 8},
+     {{1, 2, 3, NAN, 5, INFINITY, -INFINITY, 0}, {1, 3, 2, 4, NAN, INFINITY, -INFINITY, -0.0}},
+     {{0.5, 2, 0, 4, 5, 3, 3.5, 4}, {0.5, 0, 3, 4, 5, 3, 3.5, 4}}},
+    {PCO_OP_AMAX,
+     {5, 4},
+     {{1, 3, 3, 2, 5, 5, 5, 5, 1, NAN, 2, 3, -INFINITY, -INFINITY, -INFINITY, -INFINITY, INFINITY, 0, INFINITY, 0}},
+     {{0, 0.5, 0.5, 0, 0.5, 0.5, 0.5, 0.5, NAN, NAN, NAN, NAN, 1, 1, 1, 1, 2.5, 0, 2.5, 0}}},
+};
+
+/* The loss and its gradients "g0" and "g1". Returns how many operands there are. */
+static int pick_build(const pick_case *one, pco_graph *g)
+{
+    const int operands = one->op == PCO_OP_AMAX ? 1 : 2;
+    uint32_t in[2], gradients[2], y;
+    for (int i = 0; i < operands; i++) in[i] = pco_graph_input(g, i ? "in1" : "in0", PCO_F32, 2, one->shape);
+    y = operands == 1 ? pco_reduce(g, PCO_OP_AMAX, in[0], 1, 0)
+                      : pco_reshape(g, pco_binary(g, one->op, in[0], in[1]), 1, SHAPE(-1));
+    uint32_t u = pco_iota(g, PCO_F32, 0, 1, 1, 1, SHAPE(one->op == PCO_OP_AMAX ? one->shape[0] : one->shape[1]));
+    uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_binary(g, PCO_OP_MUL, y, u), 0, 1);
+    check_ok(pco_gradients(g, loss, in, (uint32_t)operands, gradients, &err));
+    for (int i = 0; i < operands; i++) pco_graph_output(g, gradients[i], i ? "g1" : "g0");
+    check_ok(pco_graph_check(g, &err));
+    return operands;
+}
+
+static void pick_check(const pick_case *one, int operand, const double *got, int nan, const char *where)
+{
+    for (int64_t i = 0; i < one->shape[0] * one->shape[1]; i++) {
+        const double want = one->want[operand][i];
+        const int64_t row = one->op == PCO_OP_AMAX ? i / one->shape[1] * one->shape[1] : i;
+        int special = 0; /* something here is not finite */
+        for (int64_t k = row; k < (one->op == PCO_OP_AMAX ? row + one->shape[1] : row + 1); k++)
+            special |= !isfinite(one->in[0][k]) || !isfinite(one->in[1][k]);
+        if (special && !nan) continue;
+        if (isnan(want) ? !isnan(got[i]) : got[i] != want)
+            fail_msg("%s, %s: operand %d, element %d: %g, and PyTorch has %g", where, pco_op_find(one->op)->name,
+                     operand, (int)i, got[i], want);
+    }
+}
+
+static void test_ties(void **state)
+{
+    (void)state;
+    for (size_t p = 0; p < sizeof PICKS / sizeof *PICKS; p++) {
+        const pick_case *one = &PICKS[p];
+        const int64_t count = one->shape[0] * one->shape[1];
+        pco_graph *g = pco_graph_create();
+        const int operands = pick_build(one, g);
+        pco_graph *lowered = eval_lowered(g);
+        double **values = calloc(lowered->n_tensors, sizeof *values);
+        static const char *const inputs[] = {"in0", "in1"}, *const outputs[] = {"g0", "g1"};
+        pco_executable *e = NULL;
+        check_ok(pco_executable_create(device_session, g, &(pco_executable_params){.name = "ties"}, &e, &err));
+        for (int i = 0; i < operands; i++) {
+            const uint32_t at = pco_graph_find(lowered, inputs[i]);
+            float data[PICK_MOST];
+            values[at] = malloc((size_t)count * sizeof **values);
+            memcpy(values[at], one->in[i], (size_t)count * sizeof **values);
+            oracle_encode(PCO_F32, one->in[i], data, count);
+            check_ok(pco_executable_write(e, pco_executable_tensor(e, inputs[i]), data, sizeof *data * (size_t)count,
+                                          &err));
+        }
+        eval_run(lowered, values);
+        check_ok(pco_executable_run(e, &err));
+        for (int i = 0; i < operands; i++) {
+            float data[PICK_MOST];
+            double got[PICK_MOST];
+            pick_check(one, i, values[pco_graph_find(lowered, outputs[i])], 1, "float64");
+            check_ok(pco_executable_read(e, pco_executable_tensor(e, outputs[i]), data, sizeof *data * (size_t)count,
+                                         &err));
+            oracle_decode(PCO_F32, data, got, count);
+            pick_check(one, i, got, pco_session_device(device_session)->contract.nan_inf, "the device");
+        }
+        pco_executable_destroy(e);
+        eval_free(lowered, values);
+        pco_graph_destroy(lowered);
+        pco_graph_destroy(g);
+    }
+}
+
 /* A matrix of a half type that a batch was multiplied with: 60000 + 60000 is more than f16 holds, and so is
  * what is taken off again, but their sum is 32. It is rounded once, so it is 32. */
 static void test_rounded_once(void **state)
@@ -378,6 +474,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_complete), cmocka_unit_test(test_errors), cmocka_unit_test(test_special),
         cmocka_unit_test(test_float64),  cmocka_unit_test(test_device), cmocka_unit_test(test_rounded_once),
+        cmocka_unit_test(test_ties),
     };
     return cmocka_run_group_tests(tests, device_open, device_close);
 }
