@@ -221,6 +221,25 @@ uint32_t cli_select_devices(const pco_registry *registry, const char *list, uint
     return count;
 }
 
+char *cli_quote(const char *text)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:,+=@%-";
+    char *word = malloc(4 * strlen(text) + 3), *at = word;
+    if (!word) return NULL;
+    if (*text && strspn(text, plain) == strlen(text)) return strcpy(word, text);
+    *at++ = '\'';
+    for (; *text; text++) {
+        if (*text == '\'') {
+            memcpy(at, "'\\'", 3); /* the quote ends, one comes by itself, the quote goes on */
+            at += 3;
+        }
+        *at++ = *text;
+    }
+    *at++ = '\'';
+    *at = 0;
+    return word;
+}
+
 char *cli_bytes(uint64_t bytes, char *text)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};

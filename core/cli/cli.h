@@ -60,6 +60,10 @@ uint32_t cli_select_sets(const pco_registry *registry, const char *list, pco_dev
 /* The same as indices of device entries; devices joined with + are refused. The caller frees *indices. */
 uint32_t cli_select_devices(const pco_registry *registry, const char *list, uint32_t **indices, int *status);
 
+/* `text` as one word of a shell command: itself where no shell sees more in it than letters, else in single quotes.
+ * malloc'ed; NULL without memory. */
+char *cli_quote(const char *text);
+
 /* "1.5 GiB" into text (32 bytes). */
 char *cli_bytes(uint64_t bytes, char *text);
 

@@ -259,6 +259,23 @@ static void bisect_print_fault(const pco_bisect_fault *fault)
         printf("    %s: %s\n", pco_conformance_state_name(result->state), result->detail);
 }
 
+/* The command that finds the fault again, for a shell; malloc'ed, NULL without memory. */
+static char *bisect_command(const bisect_run *run, const char *id)
+{
+    const conformance_bisect_arguments *arguments = run->arguments;
+    char *model = cli_quote(arguments->model), *device = cli_quote(id), *prompt = cli_quote(arguments->prompt);
+    char *command = NULL;
+    if (!model || !device || !prompt ||
+        asprintf(&command,
+                 "portico conformance --bisect %s --devices %s --prompt %s -n %" PRId64 " --context %" PRId64, model,
+                 device, prompt, arguments->max_tokens, run->model->context_length) < 0)
+        command = NULL;
+    free(model);
+    free(device);
+    free(prompt);
+    return command;
+}
+
 /* Makes the fault small and writes it. */
 static pco_status bisect_reduce(bisect_run *run, const char *id, pco_error *err)
 {
@@ -278,13 +295,13 @@ static pco_status bisect_reduce(bisect_run *run, const char *id, pco_error *err)
         printf("  --reproducers DIR writes what shows it without the model\n");
         return PCO_OK;
     }
-    char folder[600], path[1024], repeat[1024];
+    char folder[600], path[1024];
     conformance_reproducer_folder(arguments->reproducers, id, folder, sizeof folder);
     snprintf(path, sizeof path, "%s/bisect-%s", folder, fault->result.op_name);
-    snprintf(repeat, sizeof repeat,
-             "portico conformance --bisect %s --devices %s --prompt '%s' -n %" PRId64 " --context %" PRId64,
-             arguments->model, id, arguments->prompt, arguments->max_tokens, run->model->context_length);
+    char *repeat = bisect_command(run, id);
+    if (!repeat) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a reproducer");
     status = pco_bisect_write_reproducer(run->bisect, repeat, path, err);
+    free(repeat);
     if (!status) printf("  reproducer: %s\n", path);
     return status;
 }

@@ -54,8 +54,7 @@ pco_status pco_cache_load(const char *dir, const char *name, void **data, size_t
     return status;
 }
 
-/* mkdir -p, private to the user. */
-static void cache_make_dir(const char *dir)
+void pco_cache_make(const char *dir)
 {
     char path[700];
     snprintf(path, sizeof path, "%s", dir);
@@ -72,7 +71,7 @@ pco_status pco_cache_store(const char *dir, const char *name, const void *data, 
 {
     char path[700];
     if (!cache_path(dir, name, path, sizeof path)) return PCO_ERROR_NOT_FOUND;
-    cache_make_dir(dir);
+    pco_cache_make(dir);
     cache_header header = {.bytes = bytes, .checksum = pco_hash(PCO_HASH_START, data, bytes)};
     memcpy(header.magic, CACHE_MAGIC, sizeof header.magic);
     unsigned char *blob = malloc(sizeof header + bytes);

@@ -11,4 +11,7 @@
 pco_status pco_cache_load(const char *dir, const char *name, void **data, size_t *bytes);
 pco_status pco_cache_store(const char *dir, const char *name, const void *data, size_t bytes);
 
+/* mkdir -p, private to the user; who writes into it will see whether it worked. */
+void pco_cache_make(const char *dir);
+
 #endif

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "runtime/cache.h"
+#include "runtime/marker.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <string.h>
 
 /* Counts changes of the tests themselves: inputs, tolerances, keys. */
-#define QUARANTINE_TESTS "tests 2"
+#define QUARANTINE_TESTS "tests 3"
 
 typedef struct quarantine_entry {
     uint64_t key;
@@ -20,7 +21,8 @@ typedef struct quarantine_entry {
 
 struct pco_quarantine {
     const pco_config *config;
-    char name[64]; /* of the blob */
+    char name[64], marker_name[64]; /* of the blob, and of markers */
+    pco_marker marker;
     uint32_t count, capacity;
     quarantine_entry *entries;
     int changed;
@@ -42,6 +44,7 @@ static void quarantine_name(pco_quarantine *q, const pco_plugin_entry *plugin, c
     hash = quarantine_text(hash, info->platform);
     hash = pco_hash(hash, info->uuid, sizeof info->uuid);
     snprintf(q->name, sizeof q->name, "variants-%016" PRIx64, hash);
+    snprintf(q->marker_name, sizeof q->marker_name, "testing-%016" PRIx64, hash);
 }
 
 /* Lines "good KEY" and "bad KEY WHAT WAS SEEN". A line that is neither ends the reading: the blob has a
@@ -62,6 +65,18 @@ static void quarantine_read(pco_quarantine *q, char *text)
     }
 }
 
+/* Tests that ended their processes. With `fresh` they are forgotten, with the rest. */
+static void quarantine_collect(pco_quarantine *q, int fresh)
+{
+    char what[PCO_QUARANTINE_SEEN];
+    const char *known;
+    if (pco_marker_collect(q->config->cache_dir, q->marker_name, what, sizeof what) == 0 || fresh) return;
+    if (pco_quarantine_find(q, PCO_QUARANTINE_DEVICE, &known) != PCO_VERDICT_UNKNOWN ||
+        pco_quarantine_add(q, PCO_QUARANTINE_DEVICE, PCO_VERDICT_BAD, what, NULL))
+        return;
+    pco_quarantine_save(q);
+}
+
 pco_quarantine *pco_quarantine_open(const pco_config *config, const pco_plugin_entry *plugin,
                                     const pco_device_info *info, int fresh)
 {
@@ -71,21 +86,34 @@ pco_quarantine *pco_quarantine_open(const pco_config *config, const pco_plugin_e
     if (!q) return NULL;
     q->config = config;
     quarantine_name(q, plugin, info);
-    if (fresh || pco_cache_load(config->cache_dir, q->name, &data, &bytes)) return q;
-    char *text = calloc(1, bytes + 1);
-    if (text) {
-        memcpy(text, data, bytes);
-        quarantine_read(q, text);
+    if (!fresh && !pco_cache_load(config->cache_dir, q->name, &data, &bytes)) {
+        char *text = calloc(1, bytes + 1);
+        if (text) {
+            memcpy(text, data, bytes);
+            quarantine_read(q, text);
+        }
+        free(text);
+        free(data);
+        q->changed = 0;
     }
-    free(text);
-    free(data);
-    q->changed = 0;
+    quarantine_collect(q, fresh);
     return q;
+}
+
+void pco_quarantine_begin(pco_quarantine *q, const char *what)
+{
+    pco_marker_set(&q->marker, q->config->cache_dir, q->marker_name, what);
+}
+
+void pco_quarantine_end(pco_quarantine *q)
+{
+    pco_marker_clear(&q->marker);
 }
 
 void pco_quarantine_close(pco_quarantine *q)
 {
     if (!q) return;
+    pco_marker_clear(&q->marker);
     free(q->entries);
     free(q);
 }

@@ -13,12 +13,13 @@ typedef enum pco_verdict {
     PCO_VERDICT_BAD,
 } pco_verdict;
 
+enum { PCO_QUARANTINE_DEVICE = 0 }; /* the key of the verdict on the device as a whole: only ever BAD */
 enum { PCO_QUARANTINE_SEEN = 160 }; /* bytes of what was seen, with the final NUL */
 
 typedef struct pco_quarantine pco_quarantine;
 
-/* The table of a device, with what the cache knows; with `fresh`, without. NULL when the host has no memory.
- */
+/* The table of a device, with what the cache knows; with `fresh`, without. A test under way in a process that is gone
+ * (pco_quarantine_begin) makes the device BAD, and that is kept. NULL when the host has no memory. */
 pco_quarantine *pco_quarantine_open(const pco_config *config, const pco_plugin_entry *plugin,
                                     const pco_device_info *info, int fresh);
 void pco_quarantine_close(pco_quarantine *quarantine);
@@ -28,6 +29,10 @@ void pco_quarantine_close(pco_quarantine *quarantine);
 pco_verdict pco_quarantine_find(const pco_quarantine *quarantine, uint64_t key, const char **seen);
 pco_status pco_quarantine_add(pco_quarantine *quarantine, uint64_t key, pco_verdict verdict, const char *seen,
                               pco_error *err) PCO_NODISCARD;
+
+/* Around a test: should the process end in it, the next one knows by `what`. */
+void pco_quarantine_begin(pco_quarantine *quarantine, const char *what);
+void pco_quarantine_end(pco_quarantine *quarantine);
 
 /* Writes the table to the cache if it has changed. Not being able to is worth a line of the log only. */
 void pco_quarantine_save(pco_quarantine *quarantine);

@@ -117,13 +117,20 @@ static int select_parts(const pco_registry *registry, char *term, select_result 
         snprintf(missed, size, "%s", term);
         return 0;
     }
-    for (char *at = term, *next; at; at = next) {
+    for (char *at = term, *next; at; at = next) { /* `missed`: what is wrong with the part, and what to do */
         next = strchr(at, '+');
         if (next) *next++ = 0;
         const uint32_t before = set.count;
-        if (set.count < PCO_SET_DEVICES) select_term(registry, at, select_visit_one, &set);
+        uint32_t found = 0;
+        if (set.count < PCO_SET_DEVICES) found = select_term(registry, at, select_visit_one, &set);
         if (set.count > before) continue;
-        snprintf(missed, size, "%s", at);
+        if (set.count == PCO_SET_DEVICES)
+            snprintf(missed, size, "'%.150s' is one too many: at most %d devices are joined; leave it out", at,
+                     PCO_SET_DEVICES);
+        else if (found)
+            snprintf(missed, size, "every device that '%.150s' names is joined already; name each once, or another", at);
+        else
+            snprintf(missed, size, "there is no device for '%.150s'", at);
         return 0;
     }
     select_add_set(result, &set);
@@ -184,8 +191,7 @@ pco_status pco_registry_select_sets(const pco_registry *registry, const char *se
             select_list(registry, there, sizeof there);
             const char *what = failed ? first : selection;
             status = strchr(selection, '+')
-                         ? pco_fail(err, PCO_ERROR_NOT_FOUND, "there is no device for '%s' in '%s'; there are: %s",
-                                    what, selection, there)
+                         ? pco_fail(err, PCO_ERROR_NOT_FOUND, "%s: %s; there are: %s", selection, what, there)
                          : pco_fail(err, PCO_ERROR_NOT_FOUND, "no device matches '%s'; there are: %s", what, there);
         }
     }

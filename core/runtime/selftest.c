@@ -47,6 +47,24 @@ static selftest_place selftest_slot(const pco_session *session, uint32_t slot)
     return (selftest_place){s->plugin, s->device, &s->entry->info};
 }
 
+pco_status session_selftest_admit(const pco_registry *registry, const pco_plugin_entry *plugin,
+                                  const pco_device_entry *device, pco_error *err)
+{
+    const pco_config *config = pco_registry_config(registry);
+    const char *what;
+    pco_status status = PCO_OK;
+    if (config->self_test != PCO_SELF_TEST_ON || strcmp(plugin->name, "cpu") == 0) return PCO_OK;
+    pco_quarantine *verdicts = pco_quarantine_open(config, plugin, &device->info, 0);
+    if (!verdicts) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
+    if (pco_quarantine_find(verdicts, PCO_QUARANTINE_DEVICE, &what) == PCO_VERDICT_BAD)
+        status = pco_fail(err, PCO_ERROR_DEVICE_LOST,
+                          "device %s is not used: a process ended in its self-test of %s, killed by the driver or from "
+                          "outside; PORTICO_SELF_TEST=always tests it again, off uses it untested",
+                          device->id, what);
+    pco_quarantine_close(verdicts);
+    return status;
+}
+
 /* ---- the reference ---- */
 
 /* Opens cpu:reference; 1 if there is one. */
@@ -187,7 +205,7 @@ static pco_status selftest_compare(const selftest_place *place, const selftest_p
     void *want[PCO_MAX_OUTPUTS], *got[PCO_MAX_OUTPUTS];
     int was_in_place;
     *verdict = PCO_VERDICT_UNKNOWN;
-    pco_status status = selftest_case_fill(one, err);
+    pco_status status = selftest_case_fill(one, place->info->contract.nan_inf != 0, err);
     if (status) return status;
     status = selftest_run(reference, one, PCO_NONE, 0, &was_in_place, want, err);
     if (status) return status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
@@ -245,7 +263,11 @@ static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_
         snprintf(seen, size, "%s", known);
     } else if (selftest_reference(session)) {
         const double start = selftest_now();
+        char what[PCO_QUARANTINE_SEEN];
+        snprintf(what, sizeof what, "op '%s', variant '%s'", pco_op_find(graph->nodes[node].op)->name, name);
+        pco_quarantine_begin(test->verdicts[slot], what);
         status = selftest_compare(&place, &test->reference, &one, variant, verdict, seen, size, err);
+        pco_quarantine_end(test->verdicts[slot]);
         test->seconds += selftest_now() - start;
         test->tested += *verdict != PCO_VERDICT_UNKNOWN;
         test->failed += *verdict == PCO_VERDICT_BAD;

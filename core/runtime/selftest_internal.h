@@ -28,8 +28,9 @@ double selftest_case_cost(const selftest_case *one);
 /* Op, attributes, and type, kind and shape of all operands. */
 uint64_t selftest_case_hash(const selftest_case *one);
 
-/* Values for the operands: the same for the same case everywhere, inside the op's domain. */
-pco_status selftest_case_fill(selftest_case *one, pco_error *err) PCO_NODISCARD;
+/* Values for the operands: the same for the same case everywhere, inside the op's domain; with `special`, NaN and
+ * infinities for an op that asks for them. */
+pco_status selftest_case_fill(selftest_case *one, int special, pco_error *err) PCO_NODISCARD;
 
 /* Runs the case's node with a variant. in_place: with output 0 in the memory of an operand, if the plugin
  * allows one; *was_in_place tells. results[k], of output k, are malloc'ed. Errors: what the plugin returned.

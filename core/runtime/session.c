@@ -19,7 +19,9 @@ static pco_status session_open_slot(pco_session *session, uint32_t slot, uint32_
     pco_registry_devices(session->registry, &devices);
     const pco_plugin_entry *plugin = &plugins[devices[device].plugin];
     pco_device *opened = NULL;
-    pco_status status = plugin->plugin->open(plugin->backend, devices[device].index, &opened, err);
+    pco_status status = session_selftest_admit(session->registry, plugin, &devices[device], err);
+    if (status) return status;
+    status = plugin->plugin->open(plugin->backend, devices[device].index, &opened, err);
     if (status) return pco_fail_prefix(err, status, "device %s", devices[device].id);
     session->slots[slot] = (session_slot){.plugin = plugin->plugin, .device = opened, .entry = &devices[device]};
     return PCO_OK;
@@ -185,7 +187,9 @@ pco_status session_state(pco_session *session, uint32_t slot, const pco_tensor *
     for (session_buffer *state = session->buffers; state; state = state->next) {
         if (!state->state || strcmp(state->state, tensor->name) != 0) continue;
         if (state->slot != slot)
-            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "state '%s' is used by two devices at once", tensor->name);
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED,  "state '%s' is used by two devices at once: nodes that read or write it must stand in one "
+                            "scope (pco_graph_scope) or run on one device; name one device instead of several",
+                            tensor->name);
         if (state->dtype != tensor->dtype || state->rank != tensor->rank ||
             memcmp(state->shape, tensor->shape, tensor->rank * sizeof(int64_t)) != 0)
             return pco_fail(err, PCO_ERROR_INVALID, "state '%s' exists in this session with another shape or type",

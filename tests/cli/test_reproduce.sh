@@ -182,6 +182,16 @@ says "bisect: the first wrong op" out 'first that is wrong: .*layer_norm_6.*\(la
 says "bisect: tensor, element, bound" out "element 7 is .* error / bound [0-9]"
 says "bisect: made small" out 'smaller: layer_norm f32\[1,1,8\] f32\[8\] f32\[8\]'
 there "bisect: reproducer" "$work/bisect/bisect-layer_norm/y.got.npy"
+quoted="$work/a model's folder"; cp -r "$source/models/dates" "$quoted"
+run conformance --bisect "$quoted" --devices wrong:0 --prompt 'May 3, 2021' --reproducers "$work/bisect quoted"
+status "bisect of a path with blanks" 1
+command=$(grep -rh 'portico conformance --bisect' "$work/bisect quoted" | head -n 1)
+eval "words=($command)" # as a shell that it is pasted into reads it
+if [ "${words[3]-}" = "$quoted" ] && [ "${words[7]-}" = 'May 3, 2021' ]; then
+    ok "bisect: its command is quoted"
+else
+    bad "bisect: its command" "it reads $command"
+fi
 run conformance --bisect "$source/models/dates" --devices together:0; status "bisect: wrong as a whole" 1
 says "bisect: wrong as a whole" out 'each op alone is right and together they are not'
 # a device that crashes or hangs: the node is named, the program goes on

@@ -72,6 +72,26 @@ for start in first second; do
     says "lost, $start start: it says so" err "variant 'ge.*' failed the self-test: .*the device is gone; 'naive' is used"
 done
 
+# A driver that ends the process in the test: once, and the next start knows; until it is told to try again.
+export VARIANTS_FATAL=1
+killed() { if [ "$status" = 137 ]; then ok "$1: killed"; else bad "$1" "exit status $status, and 137 was expected"; fi; }
+dates fatal:0; killed "fatal, first start"
+if ls "$PORTICO_CACHE_DIR"/testing-* > /dev/null 2>&1; then ok "fatal: a marker"; else bad "fatal" "no marker"; fi
+for start in second third; do
+    dates fatal:0; status "fatal, $start start" 1
+    says "fatal, $start start: op, variant and what to do" err \
+        "device fatal:0 is not used: a process ended in its self-test of op 'matmul', variant '[a-z_0-9]+', .*PORTICO_SELF_TEST=always tests it again"
+    PORTICO_LOG=warning dates fatal:0
+    if [ "$(grep -c . "$work/err")" = 1 ]; then ok "fatal, $start start: one line"; else bad "fatal, $start start" "more than a line"; fi
+done
+dates fatal:0,cpu; status "fatal, another device" 0; right "fatal, another device"; says "fatal: the next is tried" err 'fatal:0 is not used.*the next device is tried'
+PORTICO_SELF_TEST=always dates fatal:0; killed "fatal, always"
+unset VARIANTS_FATAL # as if the driver had been mended
+dates fatal:0; status "fatal, mended, not told" 1
+PORTICO_SELF_TEST=always dates fatal:0; status "fatal, mended, always" 0; right "fatal, mended, always"
+dates fatal:0; status "fatal, mended, from then on" 0; right "fatal, mended, from then on"
+if ls "$PORTICO_CACHE_DIR"/testing-* > /dev/null 2>&1; then bad "markers" "one is left"; else ok "no marker is left"; fi
+
 # What looks for wrong kernels gets them as they are.
 PORTICO_SELF_TEST=on run conformance --devices every:0 --ops matmul --tier tiny; status "conformance sees the defect" 1
 run conformance --bisect "$model" --devices every:0; status "bisect sees the defect" 1

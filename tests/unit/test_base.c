@@ -7,12 +7,14 @@
 #include "base/sha256.h"
 #include "base/threads.h"
 #include "runtime/cache.h"
+#include "runtime/marker.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static void test_file(void **state)
@@ -173,6 +175,41 @@ static void loop_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
     atomic_fetch_sub(&l->in_use[worker], 1);
 }
 
+/* A marker of a process that lives is not taken; of one that is gone it is, once. */
+static void test_marker(void **state)
+{
+    (void)state;
+    char dir[100], text[32];
+    int ready[2], stop[2];
+    pco_marker own;
+    snprintf(dir, sizeof dir, "%s/markers", check_folder);
+    assert_int_equal(pipe(ready) + pipe(stop), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        pco_marker marker;
+        char byte = 0;
+        close(stop[1]);
+        pco_marker_set(&marker, dir, "testing-1", "op 'x'");
+        if (write(ready[1], &byte, 1) != 1 || read(stop[0], &byte, 1) < 0) _exit(1);
+        _exit(0); /* without clearing it */
+    }
+    char byte;
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    pco_marker_set(&own, dir, "testing-1", "op 'y'");
+    assert_true(own.set);
+    assert_int_equal(pco_marker_collect(dir, "testing-1", text, sizeof text), 0);
+    pco_marker_clear(&own);
+    close(stop[1]);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_int_equal(pco_marker_collect(dir, "testing-2", text, sizeof text), 0);
+    assert_int_equal(pco_marker_collect(dir, "testing-1", text, sizeof text), 1);
+    assert_string_equal(text, "op 'x'");
+    assert_int_equal(pco_marker_collect(dir, "testing-1", text, sizeof text), 0);
+    pco_marker_set(&own, "", "testing-1", "no cache");
+    assert_false(own.set);
+    pco_marker_clear(&own);
+}
+
 static void test_threads(void **state)
 {
     (void)state;
@@ -216,7 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_file),    cmocka_unit_test(test_file_is_durable), cmocka_unit_test(test_file_left),
         cmocka_unit_test(test_sha256),  cmocka_unit_test(test_cache),           cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_environment), cmocka_unit_test(test_marker),
     };
     return cmocka_run_group_tests_name("base", tests, check_make_folder, check_remove_folder);
 }

@@ -5,6 +5,7 @@
 #include "runtime/selftest_internal.h"
 #include "runtime/session.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,10 +181,30 @@ static void test_equal_and_not(void **state)
         const uint32_t x = pco_graph_input(g, "x", types[i / 2], 2, shapes[1]);
         pco_graph_output(g, pco_binary(g, PCO_OP_EQ, x, pco_graph_input(g, "y", types[i / 2], 2, shapes[i % 2])), "e");
         check_ok(selftest_case_make(g, 0, 0, &one, &err));
-        check_ok(selftest_case_fill(&one, &err));
+        check_ok(selftest_case_fill(&one, 1, &err));
         const int32_t *a = one.data[0], *b = one.data[1]; /* words; 0 is written one way only */
         for (int k = 0; k < 32; k++) equal += a[k] == b[i % 2 ? k : 0];
         assert_in_range(equal, 2, 30);
+        selftest_case_free(&one);
+        pco_graph_destroy(g);
+    }
+}
+
+/* Half of what isfinite is asked is not finite, of each kind; and nothing is where that is not promised. */
+static void test_finite_and_not(void **state)
+{
+    (void)state;
+    const int64_t shape[1] = {64};
+    for (int special = 0; special < 2; special++) {
+        selftest_case one;
+        int nan = 0, up = 0, down = 0;
+        pco_graph *g = pco_graph_create();
+        pco_graph_output(g, pco_unary(g, PCO_OP_ISFINITE, pco_graph_input(g, "x", PCO_F32, 1, shape)), "y");
+        check_ok(selftest_case_make(g, 0, 0, &one, &err));
+        check_ok(selftest_case_fill(&one, special, &err));
+        const float *x = one.data[0];
+        for (int k = 0; k < 64; k++) nan += isnan(x[k]) != 0, up += x[k] == INFINITY, down += x[k] == -INFINITY;
+        assert_true(special ? nan && up && down && nan + up + down < 48 : nan + up + down == 0);
         selftest_case_free(&one);
         pco_graph_destroy(g);
     }
@@ -223,6 +244,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong), cmocka_unit_test(test_refused),
                                        cmocka_unit_test(test_lost), cmocka_unit_test(test_lost_in_use),
                                        cmocka_unit_test(test_no_verdict),
-                                       cmocka_unit_test(test_equal_and_not), cmocka_unit_test(test_quiet)};
+                                       cmocka_unit_test(test_equal_and_not), cmocka_unit_test(test_finite_and_not),
+                                       cmocka_unit_test(test_quiet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,14 @@
  *   tile   in every variant but the last the last element of the result is off by 100
  *   every  in every variant
  *   lost   every variant but the last loses the device, which stays lost until it is closed
+ *   fatal  every variant ends the process while VARIANTS_FATAL is set
  *   scarce in every variant, but that the first run finds no host memory
  *
  * Devices, buffers and what is not said here are the cpu plugin's own. */
 #include "portico/plugin.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,6 +43,10 @@ static int variants_is_wrong(pco_device *device, const pco_part *part, uint32_t 
     if (part->nodes[i].op != PCO_OP_MATMUL) return 0;
 #if defined(DEFECT_SOUND)
     (void)device, (void)proposal;
+    return 0;
+#elif defined(DEFECT_FATAL)
+    (void)device, (void)proposal;
+    if (getenv("VARIANTS_FATAL")) raise(SIGKILL);
     return 0;
 #elif defined(DEFECT_EVERY) || defined(DEFECT_SCARCE)
     (void)device, (void)proposal;
