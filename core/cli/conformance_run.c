@@ -224,19 +224,55 @@ static int conformance_write_reproducers(const conformance_arguments *arguments,
     return good;
 }
 
+/* With `--devices all` a plugin that could not be loaded stands among the devices, under its file's name, as one that
+ * could not be opened: what it would have offered was not judged. Those that have nothing to offer on this machine do
+ * not. `entries`, `devices` and `results` have room for one each. Returns how many there are. */
+static uint32_t conformance_broken(const conformance_run *run, pco_device_entry *entries,
+                                   pco_conformance_device *devices, pco_conformance_result *results)
+{
+    const pco_plugin_entry *plugins;
+    const uint32_t n = pco_registry_plugins(run->registry, &plugins);
+    uint32_t count = 0;
+    if (!run->arguments->devices || strcmp(run->arguments->devices, "all") != 0) return 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!plugins[i].failed) continue;
+        pco_device_entry *entry = &entries[count];
+        const char *name = strrchr(plugins[i].path, '/');
+        name = name ? name + 1 : plugins[i].path;
+        *entry = (pco_device_entry){.plugin = i, .info.size = sizeof entry->info};
+        snprintf(entry->id, sizeof entry->id, "%.*s", (int)strcspn(name, "."), name);
+        snprintf(entry->info.name, sizeof entry->info.name, "a plugin that could not be loaded");
+        snprintf(entry->info.driver, sizeof entry->info.driver, "%.*s", (int)sizeof entry->info.driver - 1,
+                 plugins[i].path);
+        devices[count] = (pco_conformance_device){.info = &entry->info, .id = entry->id};
+        results[count] = (pco_conformance_result){.device_id = entry->id,
+                                                  .tier = run->arguments->options.tier,
+                                                  .seed = run->arguments->options.seed,
+                                                  .status = PCO_ERROR_INTERNAL,
+                                                  .not_opened = 1};
+        snprintf(results[count].message, sizeof results[count].message, "its plugin could not be loaded: %.220s",
+                 plugins[i].reason);
+        count++;
+    }
+    return count;
+}
+
 int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry,
                         const uint32_t *indices, uint32_t count)
 {
     const pco_device_entry *entries;
+    const pco_plugin_entry *plugins;
+    const uint32_t room = count + pco_registry_plugins(registry, &plugins);
     pco_registry_devices(registry, &entries);
     if (arguments->reproducers.here) return conformance_here(arguments, registry, &entries[indices[0]]);
-    pco_conformance_device *devices = calloc(count, sizeof *devices);
-    pco_conformance_result *results = calloc(count, sizeof *results);
+    pco_conformance_device *devices = calloc(room, sizeof *devices);
+    pco_conformance_result *results = calloc(room, sizeof *results);
+    pco_device_entry *broken = calloc(room, sizeof *broken);
     conformance_run run = {.arguments = arguments, .registry = registry, .watch = {.arguments = arguments}};
     int soak = arguments->options.tier == PCO_CONFORMANCE_SOAK, status = CLI_FAILED;
-    uint32_t done = 0;
+    uint32_t done = 0, judged;
     if (arguments->minutes > 0) run.watch.deadline = run.deadline = cli_seconds() + 60 * arguments->minutes;
-    if (!devices || !results) {
+    if (!devices || !results || !broken) {
         cli_error("out of host memory");
         goto done;
     }
@@ -258,15 +294,17 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     }
     if (soak && !run.failed) conformance_soak(&run, entries, indices, done, devices, results);
     signal(SIGINT, SIG_DFL);
+    judged = done + conformance_broken(&run, broken, devices + done, results + done);
     if (!conformance_write_reproducers(arguments, devices, results, done)) run.failed = 1;
     if (run.resumed) fprintf(stderr, "conformance: %u cases were in the log already\n", run.resumed);
     if (conformance_interrupted && !soak) cli_error("interrupted");
-    status = conformance_report(arguments, results, devices, done, run.waivers,
+    status = conformance_report(arguments, results, devices, judged, run.waivers,
                                 run.failed || (!soak && done < count) || (!soak && conformance_interrupted));
-    pco_conformance_clear(results, done);
+    pco_conformance_clear(results, judged);
 done:
     pco_conformance_log_close(run.log);
     pco_conformance_waivers_destroy(run.waivers);
+    free(broken);
     free(devices);
     free(results);
     return status;

@@ -91,6 +91,7 @@ static pco_status loader_verdict(int closed, int state, char *text, pco_error *e
         return pco_fail(err, PCO_ERROR_INTERNAL, "it crashed in the probe (%s)", strsignal(WTERMSIG(state)));
     if (strncmp(text, "ok", 2) == 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0) return PCO_OK;
     if (strncmp(text, "no ", 3) == 0) return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s", text + 3);
+    if (strncmp(text, "bad ", 4) == 0) return pco_fail(err, PCO_ERROR_INTERNAL, "%s", text + 4);
     return pco_fail(err, PCO_ERROR_INTERNAL, "the probe ended without an answer (status %d)",
                     WIFEXITED(state) ? WEXITSTATUS(state) : -1);
 }

@@ -70,9 +70,13 @@ int main(int argc, char **argv)
     const pco_plugin *plugin;
     pco_backend *backend;
     pco_status status = pco_loader_open(argv[1], &handle, &plugin, &err);
-    if (!status) status = plugin->create(&host, &backend, &err);
     if (status) {
-        printf("no %s\n", err.message);
+        printf("bad %s\n", err.message);
+        return 1;
+    }
+    status = plugin->create(&host, &backend, &err);
+    if (status) { /* UNSUPPORTED: there is nothing for it on this machine */
+        printf("%s %s\n", status == PCO_ERROR_UNSUPPORTED ? "no" : "bad", err.message);
         return 1;
     }
     uint32_t count = plugin->device_count(backend);
@@ -80,7 +84,7 @@ int main(int argc, char **argv)
         pco_device_info info = {.size = sizeof info};
         status = plugin->describe(backend, i, &info, &err);
         if (status) {
-            printf("no device %u: %s\n", i, err.message);
+            printf("bad device %u: %s\n", i, err.message);
             return 1;
         }
     }

@@ -92,7 +92,7 @@ static pco_status registry_load(pco_registry *registry, pco_plugin_entry *entry,
     snprintf(entry->name, sizeof entry->name, "%s", plugin->name);
     for (uint32_t i = 0; i < registry->n_plugins; i++)
         if (registry->plugins[i].plugin && strcmp(registry->plugins[i].name, entry->name) == 0)
-            return pco_fail(err, PCO_ERROR_INVALID, "another plugin of this name was found first: %s",
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "another plugin of this name was found first: %s",
                             registry->plugins[i].path);
     status = plugin->create(&registry->host.table, &entry->backend, err);
     if (status) return status;
@@ -122,8 +122,10 @@ static pco_status registry_add_plugin(pco_registry *registry, const char *path, 
     snprintf(entry->path, sizeof entry->path, "%.511s", path);
     entry->identity = registry_hash_file(PCO_HASH_START, path);
     pco_error why = {""};
-    if (registry_load(registry, entry, &why)) {
+    const pco_status status = registry_load(registry, entry, &why);
+    if (status) {
         entry->plugin = NULL;
+        entry->failed = status != PCO_ERROR_UNSUPPORTED;
         snprintf(entry->reason, sizeof entry->reason, "%.500s", why.message);
         pco_log(&registry->host.config, PCO_LOG_INFO, "plugin %s is not used: %s", path, why.message);
     }

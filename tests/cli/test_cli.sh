@@ -175,6 +175,29 @@ judged() {
     run conformance --devices "trouble:$kind" --ops add,mul,sub --tier standard "$@"
     status "$name" "$wanted"
 }
+# Plugins that cannot be loaded: with `all` they are failures; those without a driver here are not.
+broken=$(dirname "$portico")/tests/plugins
+if [ -f "$broken/bad2.so" ]; then
+    none() { VK_DRIVER_FILES=/nonexistent.json VK_ICD_FILENAMES=/nonexistent.json OCL_ICD_VENDORS=/nonexistent "$@"; }
+    none run conformance --devices all --ops neg --tier tiny; status "all devices that there are" 0
+    PORTICO_PLUGIN_PATH=$broken none run conformance --devices all --ops neg --tier tiny --report "$work/broken"
+    status "a plugin that crashes, and all devices" 1
+    says "it stands in the table" out '^bad2: a plugin that could not be loaded, .*bad2.so'
+    says "with its reason" out 'not opened: its plugin could not be loaded: it crashed in the probe'
+    says "the last line says so" err 'FAILED: a device could not be opened'
+    says "the others are judged" out '^cpu:0: '
+    if python3 -c 'import json, sys
+runs = json.load(open(sys.argv[1]))["conformance"]
+bad = [run for run in runs if run["device"]["id"] == "bad2"]
+sys.exit(not (len(bad) == 1 and bad[0]["opened"] is False and "crashed" in json.dumps(bad)))' "$work/broken/report.json"
+    then ok "it stands in the report"; else bad "the report" "bad2 is not there, or not as not opened"; fi
+    run conformance --verify "$work/broken"; status "--verify of it" 1; says "--verify names it" out 'bad2'
+    PORTICO_PLUGIN_PATH=$broken none run conformance --devices cpu:native --ops neg --tier tiny
+    status "a plugin that crashes, and another device" 0
+else
+    skip "plugins that cannot be loaded"
+fi
+
 trouble=$(dirname "$portico")/tests/plugins/trouble
 if [ -f "$trouble/trouble.so" ]; then
     export PORTICO_PLUGIN_PATH=$trouble:$(dirname "$trouble")
