@@ -5,38 +5,20 @@ See README.md for the schema. There is no randomness besides the counter-based g
 """
 
 import argparse
-import json
 import math
 import pathlib
-import struct
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import goldens
 import philox
 import transformer as ref
 
 HERE = pathlib.Path(__file__).resolve().parent
-DTYPES = {np.dtype(np.float64): "F64", np.dtype(np.int32): "I32"}
 UNIT = math.sqrt(3.0)  # uniform(-sqrt 3, sqrt 3) has variance 1
-
-
-def save(path, cases, arrays):
-    """A safetensors file with the recipes as JSON in __metadata__["cases"]; bytes are reproducible."""
-    header, offset = {"__metadata__": {"cases": json.dumps(cases, separators=(",", ":"))}}, 0
-    for name, array in arrays.items():
-        end = offset + array.nbytes
-        header[name] = {"dtype": DTYPES[array.dtype], "shape": list(array.shape), "data_offsets": [offset, end]}
-        offset = end
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as out:
-        out.write(struct.pack("<Q", len(text)) + text)
-        for array in arrays.values():
-            out.write(np.ascontiguousarray(array).tobytes())
-    print(f"{path.name}: {len(cases)} cases, {path.stat().st_size:,} bytes")
 
 
 def range_of(name, shape):
@@ -96,7 +78,7 @@ class Group:
 
     def write(self, folder):
         arrays = {name: array for case in self.cases for name, array in case.arrays.items()}
-        save(folder / self.file, [case.recipe for case in self.cases], arrays)
+        goldens.save(folder / self.file, arrays, "cases", [case.recipe for case in self.cases])
 
 
 def same(a, b, tolerance=1e-12):

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+import goldens
 import philox
 import transformer as ref
 
@@ -122,28 +123,13 @@ def gradients(file, case, stored):
     return arrays
 
 
-def save(path, arrays):
-    header, offset = {}, 0
-    for name, array in arrays.items():
-        end = offset + array.nbytes
-        header[name] = {"dtype": "F64", "shape": list(array.shape), "data_offsets": [offset, end]}
-        offset = end
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as out:
-        out.write(struct.pack("<Q", len(text)) + text)
-        for array in arrays.values():
-            out.write(np.ascontiguousarray(array).tobytes())
-    print(f"{path.name}: {len(arrays)} gradients, {path.stat().st_size:,} bytes")
-
-
 def main():
     arrays = {}
     for file in FILES:
         cases, stored = load(HERE / f"{file}.safetensors")
         for case in cases:
             arrays.update(gradients(file, case, lambda what, c=case: stored.get(f"{c['name']}/{what}")))
-    save(HERE / "gradients.safetensors", arrays)
+    goldens.save(HERE / "gradients.safetensors", arrays, "gradients")
 
 
 if __name__ == "__main__":
