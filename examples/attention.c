@@ -9,22 +9,13 @@ enum { LENGTH = 6, WIDTH = 64, HEADS = 4, COUNT = LENGTH * WIDTH };
 
 int main(void)
 {
-    static const pco_nn_attention_params attention = {.query = "q",
-                                                      .key = "k",
-                                                      .value = "v",
-                                                      .output = "out",
-                                                      .width = WIDTH,
-                                                      .heads = HEADS,
-                                                      .kv_heads = HEADS,
-                                                      .head_dim = WIDTH / HEADS,
-                                                      .bias = 1,
-                                                      .output_bias = 1,
-                                                      .causal = 1};
+    pco_nn_attention_params attention = kit_causal(WIDTH, HEADS);
     const pco_nn_attention_operands none = PCO_NN_NO_OPERANDS;
     static float x[COUNT], y[2][COUNT], weights[HEADS][LENGTH][LENGTH];
     double worst = 0;
     int sees_later = 0;
     kit k;
+    attention.query = "q", attention.key = "k", attention.value = "v", attention.output = "out";
     kit_open(&k, "attention");
     kit_random(x, COUNT, 9, 0, 2);
     kit_attention(&k, &attention);

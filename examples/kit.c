@@ -125,6 +125,17 @@ void kit_ffn(kit *k, const pco_nn_ffn_params *params)
     kit_linear(k, params->down, width, hidden, params->bias);
 }
 
+pco_nn_attention_params kit_causal(int64_t width, int64_t heads)
+{
+    return (pco_nn_attention_params){.width = width,
+                                     .heads = heads,
+                                     .kv_heads = heads,
+                                     .head_dim = width / heads,
+                                     .bias = 1,
+                                     .output_bias = 1,
+                                     .causal = 1};
+}
+
 void kit_attention(kit *k, const pco_nn_attention_params *params)
 {
     int64_t queries = params->heads * params->head_dim, keys = params->kv_heads * params->head_dim;

@@ -33,6 +33,8 @@ void kit_linear(kit *k, const char *name, int64_t out_features, int64_t in_featu
 void kit_norm(kit *k, const char *name, const pco_nn_norm_params *params);
 void kit_ffn(kit *k, const pco_nn_ffn_params *params);
 void kit_attention(kit *k, const pco_nn_attention_params *params);
+/* Causal self-attention with biases, `width` = heads x head_dim; the caller names its weights. */
+pco_nn_attention_params kit_causal(int64_t width, int64_t heads);
 /* Of an encoder layer; with `cross` of a decoder layer. */
 void kit_layer(kit *k, const pco_nn_layer_params *params, int cross);
 /* Rows first .. first+count-1 of the tensor `of`, under a name of their own. */

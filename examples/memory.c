@@ -10,23 +10,17 @@ enum { WIDTH = 512, HEADS = 8, HIDDEN = 2048 };
 int main(void)
 {
     static const int64_t lengths[] = {16, 64, 256};
-    const pco_nn_layer_params layer = {.normalize_before = 1,
+    pco_nn_layer_params layer = {.normalize_before = 1,
                                        .norm = {PCO_NN_LAYER_NORM, PCO_NN_VAR_EPS, 1e-5, WIDTH},
                                        .self_attention_norm = "block.norm1",
                                        .ffn_norm = "block.norm2",
-                                       .self_attention = {.fused = "block.qkv",
-                                                          .output = "block.proj",
-                                                          .width = WIDTH,
-                                                          .heads = HEADS,
-                                                          .kv_heads = HEADS,
-                                                          .head_dim = WIDTH / HEADS,
-                                                          .bias = 1,
-                                                          .output_bias = 1,
-                                                          .causal = 1},
+                                       .self_attention = kit_causal(WIDTH, HEADS),
                                        .ffn = {PCO_NN_GELU, .fc1 = "block.fc1", .fc2 = "block.fc2",
                                                .width = WIDTH, .hidden = HIDDEN, .bias = 1}};
     const pco_nn_attention_operands none = PCO_NN_NO_OPERANDS;
     kit k;
+    layer.self_attention.fused = "block.qkv";
+    layer.self_attention.output = "block.proj";
     kit_open(&k, "memory");
     kit_layer(&k, &layer, 0);
     printf("%6s %12s %12s %12s %12s %12s %12s %12s\n", "length", "weights", "activations", "workspace",

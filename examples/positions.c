@@ -11,18 +11,9 @@ typedef enum positions { NONE, SINUSOIDAL, ROPE, KINDS } positions;
 
 static void build(kit *k, positions kind)
 {
-    static const pco_nn_attention_params attention = {.query = "attn.q",
-                                                      .key = "attn.k",
-                                                      .value = "attn.v",
-                                                      .output = "attn.out",
-                                                      .width = WIDTH,
-                                                      .heads = HEADS,
-                                                      .kv_heads = HEADS,
-                                                      .head_dim = WIDTH / HEADS,
-                                                      .bias = 1,
-                                                      .output_bias = 1,
-                                                      .causal = 1};
+    pco_nn_attention_params attention = kit_causal(WIDTH, HEADS);
     pco_nn_attention_operands self = PCO_NN_NO_OPERANDS;
+    attention.query = "attn.q", attention.key = "attn.k", attention.value = "attn.v", attention.output = "attn.out";
     if (kind == NONE) kit_attention(k, &attention); /* once: the three share their weights */
     kit_begin(k);
     pco_graph *graph = k->nn.graph;
@@ -66,11 +57,14 @@ int main(void)
            WIDTH, HEADS);
     for (int s = 1; s < SHIFTS; s++) {
         kit_check(&k, change[NONE][s] == 0, "without positions nothing depends on them");
+        /* the vectors that are added change by up to 2 in a channel, the result by a share of its rms that is far above
+         * what rounding does (the next line): halfway between the two, on a scale of powers of ten */
         kit_check(&k, change[SINUSOIDAL][s] > 1e-3, "sinusoidal positions are absolute");
         /* angles keep 2^-32 of a turn at any position; what is left is the rounding of sine, cosine and the
          * sums in f32: some 2^-20 of scores of order 1, hence of the weights */
         kit_check(&k, change[ROPE][s] < 1e-5, "RoPE depends on distances alone");
     }
+    /* as above: rounding is 1e-5 at most, and turned queries and keys have other scores by a share of order 1 */
     kit_check(&k, kit_difference(y[ROPE][0], y[NONE][0], COUNT) > 1e-3, "RoPE does something");
     return kit_close(&k);
 }
