@@ -15,6 +15,7 @@
 pco_status pco_map_open(const char *path, pco_map *map, pco_error *err)
 {
     *map = (pco_map){0};
+    if (!*path) return pco_fail(err, PCO_ERROR_IO, "the name of a file is empty");
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return pco_fail(err, PCO_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));
     struct stat st;

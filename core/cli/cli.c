@@ -40,14 +40,18 @@ int cli_option(int argc, char **argv, int *i, const char *name, const char *shor
     }
     if (is_long && argument[length] == '=') {
         *value = argument + length + 1;
-        return 1;
-    }
-    if (*i + 1 >= argc) {
+    } else if (*i + 1 >= argc) {
         cli_error("option %s needs a value", name);
         return -1;
+    } else {
+        *value = argv[++*i];
     }
-    *value = argv[++*i];
-    return 1;
+    /* a text may be empty, and so may a choice of device: it is then as if nothing had been said */
+    if (**value || strncmp(name, "--device", 8) == 0 || strcmp(name, "--prompt") == 0 ||
+        strcmp(name, "--prefix") == 0)
+        return 1;
+    cli_error("option %s: its value is empty", name);
+    return -1;
 }
 
 int cli_number(const char *option, const char *text, double low, double high, double *number)

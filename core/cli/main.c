@@ -24,6 +24,14 @@ static void main_help(void)
         printf("  %-20s %s (%s; default: %s)\n", rows[i].name, rows[i].doc, rows[i].values, rows[i].initial);
 }
 
+/* What could not be written is an error, whenever that was: a flush that failed before is not seen by the next. */
+static int main_end(int status)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) return status;
+    cli_error("cannot write to stdout");
+    return status == CLI_OK ? CLI_FAILED : status;
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, so that devices are closed in order */
@@ -33,25 +41,20 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         main_help();
-        return CLI_OK;
+        return main_end(CLI_OK);
     }
     if (strcmp(argv[1], "--version") == 0) {
         printf("portico " PCO_VERSION " (plugin ABI %u.%u)\n", PCO_ABI_MAJOR, PCO_ABI_MINOR);
-        return CLI_OK;
+        return main_end(CLI_OK);
     }
     for (int i = 0; i < N_COMMANDS; i++) {
         if (strcmp(argv[1], COMMANDS[i]->name) != 0) continue;
         for (int k = 2; k < argc; k++)
             if (strcmp(argv[k], "--help") == 0 || strcmp(argv[k], "-h") == 0) {
                 printf("portico %s: %s\n\n%s", COMMANDS[i]->name, COMMANDS[i]->summary, COMMANDS[i]->help);
-                return CLI_OK;
+                return main_end(CLI_OK);
             }
-        int status = COMMANDS[i]->run(argc - 1, argv + 1);
-        if (fflush(stdout) != 0 && status == CLI_OK) {
-            cli_error("cannot write to stdout");
-            status = CLI_FAILED;
-        }
-        return status;
+        return main_end(COMMANDS[i]->run(argc - 1, argv + 1));
     }
     cli_error("unknown command '%s'; see portico --help", argv[1]);
     return CLI_USAGE;

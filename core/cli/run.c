@@ -242,10 +242,7 @@ static int run_run(int argc, char **argv)
         status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
     } else {
         status = run_generate(model, &arguments, &totals);
-        if (totals.broken) {
-            cli_error("stdout cannot be written any more");
-            status = CLI_FAILED;
-        }
+        if (totals.broken) status = CLI_FAILED; /* the end of the program says so */
         if (totals.answers) run_statistics(model, &totals);
     }
     if (cli_interrupted()) fprintf(stderr, "interrupted\n");

@@ -99,6 +99,7 @@ pco_status pco_model_file_open(const char *path, pco_model_file **out, pco_error
 {
     struct stat info;
     *out = NULL;
+    if (!*path) return pco_fail(err, PCO_ERROR_INVALID, "the name of the model is empty");
     if (stat(path, &info)) return pco_fail(err, PCO_ERROR_IO, "%s cannot be opened: %m", path);
     pco_model_file *file = calloc(1, sizeof *file);
     if (file) file->path = strdup(path);

@@ -507,7 +507,7 @@ if [ -n "$data" ] && [ -f "$stories" ]; then
     head -c 200000 "$stories" > "$work/short.gguf"
     run run "$work/short.gguf"; status "run: truncated GGUF" 1; says "cut off" err 'cut off'
     (set -o pipefail; timeout 60 "$portico" run "$stories" --device cpu 2> "$work/err" | head -c 1 > "$work/out")
-    says "a closed pipe is handled" err 'stdout cannot be written|tokens/s'
+    says "a closed pipe is handled" err 'cannot write to stdout|tokens/s'
     # a job of a script ignores Ctrl-C unless job control is on
     (set -m; "$portico" run "$stories" --device cpu:reference > "$work/out" 2> "$work/err" & pid=$!
      for _ in $(seq 600); do [ -s "$work/out" ] && break; sleep 0.05; done
@@ -518,5 +518,25 @@ if [ -n "$data" ] && [ -f "$stories" ]; then
 else
     skip "shared data: no folder given, or it has no stories260k"
 fi
+
+# ---- what cannot be written, and what is empty ----
+if [ -w /dev/full ]; then
+    for words in "--help" "--version" "devices" "ops" "conformance --devices cpu:native --ops neg --tier tiny" "run --help"; do
+        # shellcheck disable=SC2086
+        timeout 100 "$portico" $words > /dev/full 2> "$work/err"; status=$?; : > "$work/out"
+        status "a full stdout: $words" 1; says "a full stdout: $words: said" err '^portico: cannot write to stdout$'
+    done
+fi
+once() { # NAME STATUS PATTERN ARGUMENT...: fails with one line
+    local name=$1 wanted=$2 pattern=$3
+    shift 3
+    run "$@"; status "$name" "$wanted"; says "$name: said" err "$pattern"
+    if [ "$(wc -l < "$work/err")" = 1 ]; then ok "$name: one line"; else bad "$name" "not one line"; fi
+}
+once "an empty name of a model" 1 'the name of the model is empty' run "" --prompt x
+once "an empty name of a file" 1 'the name of a file is empty' train ""
+once "an empty --data" 2 'option --data: its value is empty' eval "$dates" --data ""
+once "an empty --ops" 2 'option --ops: its value is empty' conformance --ops=
+once "an empty --out" 2 'option --out: its value is empty' train "$source/configs/dates.json" --out ""
 
 finish
