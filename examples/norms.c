@@ -79,8 +79,8 @@ int main(void)
            "eps.\n",
            ROWS, WIDTH);
     /* One row: its sum of WIDTH terms near 3 rises to 400; added one by one in f32 (lanes are better) each step is off
-     * by up to 2^-16 at the end, 2^-17 on the whole, at random: sqrt(128) 2^-17 / sqrt(3) / 128 = 4e-7 of the mean, half
-     * of it after the division by the deviation 2. The rows are averaged, which makes that smaller still. */
+     * by up to 2^-16 at the end, 2^-17 on the whole, at random: sqrt(128) 2^-17 / sqrt(3) / 128 = 4e-7 of the mean,
+     * half of it after the division by the deviation 2. The rows are averaged, which makes that smaller still. */
     kit_check(&k, fabs(means[0]) < 1e-6 && fabs(means[1]) < 1e-6, "LayerNorm takes the mean away");
     kit_check(&k, fabs(means[2]) > 0.5, "RMSNorm keeps it");
     /* the unbiased deviation is larger by sqrt(N / (N - 1)); eps 1e-6 changes less than 1e-6 at deviation 2

@@ -111,7 +111,8 @@ static pco_status cpu_describe(pco_backend *backend, uint32_t index, pco_device_
     };
     const int edges[] = {kernels->lanes, kernels->tile_rows, kernels->tile_columns, 4 * kernels->lanes,
                          64 * kernels->lanes, 4, 16, 64, 256, 1008, 1024, 2048}; /* gemm.c, gemv.c, simd_*.h */
-    for (size_t i = 0; i < sizeof edges / sizeof *edges && !reference; i++) info->edges[info->n_edges++] = (uint32_t)edges[i];
+    for (size_t i = 0; i < sizeof edges / sizeof *edges && !reference; i++)
+        info->edges[info->n_edges++] = (uint32_t)edges[i];
     snprintf(info->name, sizeof info->name, "%s", backend->model);
     snprintf(info->driver, sizeof info->driver, "portico-cpu %s%s%s", PCO_VERSION, reference ? "" : " ",
              reference ? "" : kernels->name);

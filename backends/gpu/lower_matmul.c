@@ -268,7 +268,8 @@ static int matmul_fits(const gpu_lowering *gpu, const gpu_matmul *p, const matmu
 {
     const uint64_t limit = gpu_window(gpu, 1) - 64;
     *y_fits = matmul_window_y(p, box).count * matmul_y_bytes(p) <= limit;
-    const uint64_t b = matmul_window_b(p, box).count, most = gpu_min(gpu->limits->max_groups[0], gpu->limits->max_groups[1]);
+    const uint64_t b = matmul_window_b(p, box).count,
+                   most = gpu_min(gpu->limits->max_groups[0], gpu->limits->max_groups[1]);
     /* Kernels count elements in 31 bits, of which only Q4_0 has more in a window. Every kernel's workgroup holds at
      * least one row and two columns (matmul_gemv_1x2 with one group). */
     return *y_fits && matmul_bytes(p->a_type, matmul_window_a(p, box).count) <= limit &&

@@ -156,7 +156,8 @@ uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
         return subgroups && along && p->m == 1 ? GPU_MATMUL_GEMV_SUBGROUP : GPU_MATMUL_GEMV;
     }
     const int large = p->m >= 16 && p->n >= 16;
-    if ((!software || gpu->limits->small_kernels) && large && gpu_matmul_can(gpu, p, GPU_MATMUL_SHARED)) return GPU_MATMUL_SHARED;
+    if ((!software || gpu->limits->small_kernels) && large && gpu_matmul_can(gpu, p, GPU_MATMUL_SHARED))
+        return GPU_MATMUL_SHARED;
     if ((gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16) && p->m >= 8 && gpu_matmul_can(gpu, p, GPU_MATMUL_VECTOR))
         return GPU_MATMUL_VECTOR;
     return gpu_matmul_can(gpu, p, GPU_MATMUL_REGISTER) ? GPU_MATMUL_REGISTER : GPU_MATMUL_NAIVE;

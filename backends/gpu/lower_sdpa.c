@@ -149,7 +149,8 @@ static int32_t gpu_sdpa_flags(const gpu_lowering *gpu, const sdpa_sizes *z)
 }
 
 /* Strides of [B,H,S,D] or [B,S,H,D] per sequence, head and row. */
-static void gpu_sdpa_strides(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t param, const pco_tensor *x, int heads_first)
+static void gpu_sdpa_strides(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t param, const pco_tensor *x,
+                             int heads_first)
 {
     int64_t stride[3];
     gpu_sdpa_stride(x, heads_first, stride);
@@ -224,7 +225,8 @@ static pco_status gpu_lower_sdpa_node(gpu_lowering *gpu)
     gpu_sdpa_describe(gpu, &d, &z);
     for (uint32_t i = 0; i < 6; i++) gpu_sdpa_bind(gpu, &d, i, gpu_input_index(gpu, i), 0, i);
     gpu_sdpa_bind(gpu, &d, 6, gpu_output_index(gpu, 0), 0, 6);
-    if (gpu->variant == SDPA_ROWS) gpu_sdpa_bind(gpu, &d, 7, z.attrs.weights ? gpu_output_index(gpu, 1) : PCO_NONE, 6, 7);
+    if (gpu->variant == SDPA_ROWS)
+        gpu_sdpa_bind(gpu, &d, 7, z.attrs.weights ? gpu_output_index(gpu, 1) : PCO_NONE, 6, 7);
     const int heads_first = z.attrs.heads_first != 0;
     gpu_sdpa_strides(gpu, &d, 8, gpu_input(gpu, 0), heads_first);
     gpu_sdpa_strides(gpu, &d, 11, gpu_input(gpu, 1), heads_first);

@@ -92,7 +92,8 @@ static uint64_t null_memory_left(pco_device *device)
 
 /* ---- buffers: here, host memory ---- */
 
-static pco_status null_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer, pco_error *err)
+static pco_status null_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer,
+                                     pco_error *err)
 {
     const pco_host *host = device->host;
     (void)usage;
@@ -139,7 +140,8 @@ static pco_status null_read(pco_device *device, pco_buffer *buffer, uint64_t off
 static pco_status null_copy(pco_device *device, pco_buffer *from, uint64_t from_offset, pco_buffer *to,
                             uint64_t to_offset, uint64_t bytes, pco_error *err)
 {
-    if (null_outside(from, from_offset, bytes)) return null_fail(err, PCO_ERROR_INVALID, "a copy from outside a buffer");
+    if (null_outside(from, from_offset, bytes))
+        return null_fail(err, PCO_ERROR_INVALID, "a copy from outside a buffer");
     return null_write(device, to, to_offset, from->data + from_offset, bytes, err);
 }
 
@@ -184,8 +186,8 @@ static uint32_t null_segments(const pco_program *program)
 
 /* ---- queue ---- */
 
-static pco_status null_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count, uint64_t *ticket,
-                              pco_error *err)
+static pco_status null_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
+                              uint64_t *ticket, pco_error *err)
 {
     (void)device, (void)program, (void)first, (void)count, (void)ticket;
     return null_fail(err, PCO_ERROR_UNSUPPORTED, "the null device runs nothing");

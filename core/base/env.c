@@ -21,8 +21,8 @@ static const pco_env_row ROWS[] = {
      "what to do about an op that the device cannot run: run it on the CPU and say so once, refuse, or say nothing"},
     {"PORTICO_SELF_TEST", "on, off, always", "on",
      "whether a kernel variant must agree with cpu:reference before a device other than the CPU uses it: once per "
-     "device and driver (the verdicts are kept in the cache), never, or in every process, also where a test has ended the "
-     "process before"},
+     "device and driver (the verdicts are kept in the cache), never, or in every process, also where a test has "
+     "ended the process before"},
     {"PORTICO_THREADS", "1 to 1024", "all processors", "threads of the cpu plugin"},
 };
 

@@ -16,8 +16,8 @@ void pco_map_close(pco_map *map);
 
 /* Writes `size` bytes to `path` through a temporary file beside it, PATH.portico-XXXXXX: write, fsync, rename, fsync of
  * the folder. Temporary files of `path` that killed processes left are removed before; those being written are locked,
- * and stay. Errors: IO, with the path and the system's reason; the file is then as before, or (when the folder cannot be
- * synced) new. */
+ * and stay. Errors: IO, with the path and the system's reason; the file is then as before, or (when the folder cannot
+ * be synced) new. */
 pco_status pco_file_write(const char *path, const void *data, size_t size, pco_error *err) PCO_NODISCARD;
 
 /* Removes the same temporary files now, without a write. */

@@ -47,12 +47,14 @@ static int paths_find(const char *const *candidates, char *path, size_t size)
 int pco_path_plugins(char *path, size_t size)
 {
     /* In a build tree the plugins are in "backends" beside the program, or beside the folder of the tests. */
-    static const char *const candidates[] = {"backends", "../backends", PCO_PLUGINS_FROM_BIN, PCO_PLUGINS_FROM_LIB, NULL};
+    static const char *const candidates[] = {"backends", "../backends", PCO_PLUGINS_FROM_BIN, PCO_PLUGINS_FROM_LIB,
+                                             NULL};
     return paths_find(candidates, path, size);
 }
 
 int pco_path_probe(char *path, size_t size)
 {
-    static const char *const candidates[] = {"portico-probe", "../portico-probe", PCO_PROBE_FROM_BIN, PCO_PROBE_FROM_LIB, NULL};
+    static const char *const candidates[] = {"portico-probe", "../portico-probe", PCO_PROBE_FROM_BIN,
+                                             PCO_PROBE_FROM_LIB, NULL};
     return paths_find(candidates, path, size);
 }

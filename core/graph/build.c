@@ -194,7 +194,8 @@ uint32_t pco_sinusoidal_phase(pco_graph *graph, uint32_t dimensions, int layout)
     if (!frequencies) return pco_graph_fail(graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for positions");
     uint32_t half = dimensions / 2;
     for (uint32_t i = 0; i < half; i++)
-        frequencies[i] = layout ? pow(10000.0, half > 1 ? -(double)i / (half - 1) : 0) : pow(10000.0, -2.0 * i / dimensions);
+        frequencies[i] =
+            layout ? pow(10000.0, half > 1 ? -(double)i / (half - 1) : 0) : pow(10000.0, -2.0 * i / dimensions);
     uint32_t id = pco_phase_table(graph, frequencies, half);
     free(frequencies);
     return id;

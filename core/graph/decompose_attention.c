@@ -49,7 +49,8 @@ PCO_DECOMPOSE(rope)
     uint32_t x = pco_cast(graph, INPUT(0), PCO_F32), parts[3], rotated;
     if (attrs->interleaved) {
         const int64_t *s = in.shape;
-        uint32_t two = pco_reshape(graph, pco_slice_axis(graph, x, 3, 0, 2 * pairs), 5, SHAPE(s[0], s[1], s[2], pairs, 2));
+        uint32_t two =
+            pco_reshape(graph, pco_slice_axis(graph, x, 3, 0, 2 * pairs), 5, SHAPE(s[0], s[1], s[2], pairs, 2));
         for (int i = 0; i < 2; i++)
             parts[i] = pco_reshape(graph, pco_slice_axis(graph, two, 4, i, 1), 4, SHAPE(s[0], s[1], s[2], pairs));
         rope_rotate(graph, &parts[0], &parts[1], cosine, sine);
@@ -127,7 +128,8 @@ static uint32_t attention_weights(pco_graph *graph, const pco_node *node, const 
 {
     ATTRS(scaled_dot_product_attention);
     uint32_t mask = INPUT(3);
-    uint32_t folded = pco_reshape(graph, v->query, 4, SHAPE(v->batch, v->groups, v->heads / v->groups * v->rows, v->depth));
+    uint32_t folded =
+        pco_reshape(graph, v->query, 4, SHAPE(v->batch, v->groups, v->heads / v->groups * v->rows, v->depth));
     pco_matmul_attrs product = {.transpose_b = 1, .dtype = PCO_F32};
     uint32_t scores = pco_graph_add(graph, PCO_OP_MATMUL, &product, (uint32_t[]){folded, v->key}, 2, NULL);
     scores = pco_reshape(graph, scores, 4, SHAPE(v->batch, v->heads, v->rows, v->keys));

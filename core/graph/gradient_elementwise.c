@@ -1,5 +1,6 @@
 /* Rules of elementwise ops. Where a function has a corner, the derivative there is PyTorch's: ties of minimum
- * and maximum share the gradient, and where an operand is NaN both get all of it; relu has 0 at 0, clamp has 1 on its limits, abs has 0 at 0. */
+ * and maximum share the gradient, and where an operand is NaN both get all of it; relu has 0 at 0, clamp has 1 on its
+ * limits, abs has 0 at 0. */
 #include "graph/gradient.h"
 
 #define RULE_GRAPH g->graph

@@ -97,7 +97,8 @@ static uint32_t graph_leaf(pco_graph *graph, pco_kind kind, const char *name, pc
 {
     if (rank > PCO_MAX_RANK)
         return pco_graph_fail(graph, PCO_ERROR_INVALID, "tensor '%s': rank %u is above %d", name, rank, PCO_MAX_RANK);
-    pco_tensor tensor = {.dtype = (uint32_t)dtype, .kind = (uint32_t)kind, .rank = rank, .alias = PCO_NONE, .data = data};
+    pco_tensor tensor = {
+        .dtype = (uint32_t)dtype, .kind = (uint32_t)kind, .rank = rank, .alias = PCO_NONE, .data = data};
     if (rank) memcpy(tensor.shape, shape, rank * sizeof *shape);
     return graph_append(graph, tensor, name);
 }

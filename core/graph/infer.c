@@ -100,7 +100,8 @@ PCO_INFER(broadcast_to)
         fits = have == want || have == 1;
     }
     if (!fits)
-        FAIL("'%s' of shape %s cannot be broadcast to %s", x->name, pco_tensor_shape_text(x, from), pco_tensor_shape_text(out, to));
+        FAIL("'%s' of shape %s cannot be broadcast to %s", x->name, pco_tensor_shape_text(x, from),
+             pco_tensor_shape_text(out, to));
     return PCO_OK;
 }
 
@@ -166,8 +167,8 @@ PCO_INFER(concat)
         int fits = x->rank == first->rank;
         for (uint32_t i = 0; fits && i < x->rank; i++) fits = i == axis || x->shape[i] == first->shape[i];
         if (!fits)
-            FAIL("'%s' of shape %s cannot follow '%s' of shape %s along axis %u", x->name, pco_tensor_shape_text(x, left),
-                 first->name, pco_tensor_shape_text(first, right), axis);
+            FAIL("'%s' of shape %s cannot follow '%s' of shape %s along axis %u", x->name,
+                 pco_tensor_shape_text(x, left), first->name, pco_tensor_shape_text(first, right), axis);
         context->outputs[0].shape[axis] += x->shape[axis];
     }
     return PCO_OK;
@@ -227,8 +228,8 @@ PCO_INFER(gather_along_axis)
     int fits = x->rank == indices->rank;
     for (uint32_t i = 0; fits && i < x->rank; i++) fits = i == axis || x->shape[i] == indices->shape[i];
     if (!fits)
-        FAIL("'%s' of shape %s and indices '%s' of shape %s differ outside axis %u", x->name, pco_tensor_shape_text(x, left),
-             indices->name, pco_tensor_shape_text(indices, right), axis);
+        FAIL("'%s' of shape %s and indices '%s' of shape %s differ outside axis %u", x->name,
+             pco_tensor_shape_text(x, left), indices->name, pco_tensor_shape_text(indices, right), axis);
     uint32_t dtype = x->dtype;
     infer_like(context, 0, indices);
     context->outputs[0].dtype = dtype;
@@ -268,8 +269,8 @@ PCO_INFER(state_write)
         FAIL("'%s' of shape %s does not fit into state '%s' of shape %s along axis %u", x->name,
              pco_tensor_shape_text(x, left), state->name, pco_tensor_shape_text(state, right), axis);
     if (index->rank != 1 || (index->shape[0] != 1 && index->shape[0] != state->shape[0]))
-        FAIL("index '%s' has shape %s, and must have [%" PRId64 "] or [1]", index->name, pco_tensor_shape_text(index, left),
-             state->shape[0]);
+        FAIL("index '%s' has shape %s, and must have [%" PRId64 "] or [1]", index->name,
+             pco_tensor_shape_text(index, left), state->shape[0]);
     infer_like(context, 0, state);
     return PCO_OK;
 }
@@ -284,8 +285,8 @@ static pco_status infer_matmul_batch(pco_shape_context *context, const pco_tenso
         int64_t from_a = i + a->rank >= rank + 2 ? a->shape[i + a->rank - rank - 2] : 1;
         int64_t from_b = i + b->rank >= rank + 2 ? b->shape[i + b->rank - rank - 2] : 1;
         if (from_a != from_b && from_a != 1 && from_b != 1)
-            FAIL("leading dimensions of '%s' %s and '%s' %s cannot be broadcast", a->name, pco_tensor_shape_text(a, left),
-                 b->name, pco_tensor_shape_text(b, right));
+            FAIL("leading dimensions of '%s' %s and '%s' %s cannot be broadcast", a->name,
+                 pco_tensor_shape_text(a, left), b->name, pco_tensor_shape_text(b, right));
         out->shape[i] = from_a == 1 ? from_b : from_a;
     }
     out->rank = rank + 2;
@@ -310,10 +311,12 @@ PCO_INFER(matmul)
              attrs->transpose_b ? " (transposed)" : "", bk);
     if (b->dtype >= PCO_Q8_0 && (!attrs->transpose_b || b->rank != 2))
         FAIL("quantised '%s' needs rank 2 and transpose_b = 1", b->name);
-    if (attrs->activation < 0 || attrs->activation > 4) FAIL("activation %" PRId64 " does not exist", attrs->activation);
+    if (attrs->activation < 0 || attrs->activation > 4)
+        FAIL("activation %" PRId64 " does not exist", attrs->activation);
     if (attrs->accumulate != PCO_F32 && attrs->accumulate != PCO_F16)
         FAIL("accumulate %" PRId64 " is neither f32 nor f16", attrs->accumulate);
-    if (attrs->dtype != -1 && !infer_is_float(attrs->dtype)) FAIL("dtype %" PRId64 " is not a float type", attrs->dtype);
+    if (attrs->dtype != -1 && !infer_is_float(attrs->dtype))
+        FAIL("dtype %" PRId64 " is not a float type", attrs->dtype);
     pco_status status = infer_matmul_batch(context, a, b, err);
     if (status) return status;
     pco_tensor *out = &context->outputs[0];
@@ -324,8 +327,8 @@ PCO_INFER(matmul)
         FAIL("bias '%s' has shape %s, and must have [%" PRId64 "]", bias->name, pco_tensor_shape_text(bias, left), n);
     if (c && (c->rank != out->rank || memcmp(c->shape, out->shape, out->rank * sizeof(int64_t)) != 0 ||
               c->dtype != out->dtype))
-        FAIL("c '%s' has shape %s, and must have the result's type and shape %s", c->name, pco_tensor_shape_text(c, left),
-             pco_tensor_shape_text(out, right));
+        FAIL("c '%s' has shape %s, and must have the result's type and shape %s", c->name,
+             pco_tensor_shape_text(c, left), pco_tensor_shape_text(out, right));
     return PCO_OK;
 }
 
@@ -399,7 +402,8 @@ PCO_INFER(swiglu)
         return PCO_OK;
     }
     if (gate->rank == 0 || gate->shape[gate->rank - 1] % 2)
-        FAIL("without up, the last dimension of gate '%s' %s must be even", gate->name, pco_tensor_shape_text(gate, left));
+        FAIL("without up, the last dimension of gate '%s' %s must be even", gate->name,
+             pco_tensor_shape_text(gate, left));
     context->outputs[0].shape[gate->rank - 1] /= 2;
     return PCO_OK;
 }
@@ -482,8 +486,8 @@ static pco_status infer_attention_sizes(pco_shape_context *context, attention_si
     *z = (attention_sizes){q->shape[0], q->shape[head], q->shape[row], k->shape[row],
                            k->shape[head], q->shape[3], v->shape[3]};
     if (k->shape[0] != z->batch || k->shape[3] != z->depth)
-        FAIL("query '%s' %s and key '%s' %s differ in batch or head size", q->name, pco_tensor_shape_text(q, left), k->name,
-             pco_tensor_shape_text(k, right));
+        FAIL("query '%s' %s and key '%s' %s differ in batch or head size", q->name, pco_tensor_shape_text(q, left),
+             k->name, pco_tensor_shape_text(k, right));
     if (v->shape[0] != z->batch || v->shape[head] != z->groups || v->shape[row] != z->keys)
         FAIL("key '%s' %s and value '%s' %s differ in batch, heads or length", k->name, pco_tensor_shape_text(k, left),
              v->name, pco_tensor_shape_text(v, right));
@@ -511,8 +515,8 @@ PCO_INFER(attention)
     }
     for (uint32_t i = 4; i < 6 && i < context->n_inputs; i++)
         if (INPUT(i) && INPUT(i)->shape[0] != z.batch)
-            FAIL("'%s' has shape %s, and must have [%" PRId64 "]", INPUT(i)->name, pco_tensor_shape_text(INPUT(i), text),
-                 z.batch);
+            FAIL("'%s' has shape %s, and must have [%" PRId64 "]", INPUT(i)->name,
+                 pco_tensor_shape_text(INPUT(i), text), z.batch);
     if (attrs->window < 0 || attrs->softcap < 0) FAIL("window and softcap cannot be below 0");
     infer_like(context, 0, INPUT(0));
     context->outputs[0].shape[3] = z.value_depth;
@@ -548,7 +552,8 @@ PCO_INFER(cross_entropy_backward)
     return infer_loss_attrs(context, attrs->label_smoothing, err);
 }
 
-static pco_status infer_same_shape(pco_shape_context *context, const pco_tensor *x, const pco_tensor *gradient, pco_error *err)
+static pco_status infer_same_shape(pco_shape_context *context, const pco_tensor *x, const pco_tensor *gradient,
+                                   pco_error *err)
 {
     char left[128], right[128];
     if (x->rank != gradient->rank || memcmp(x->shape, gradient->shape, x->rank * sizeof(int64_t)) != 0)

@@ -92,7 +92,8 @@ static void rewrite_stay(const rewrite_state *state, const pco_node *node, uint3
         for (uint32_t t = 0; t < source->n_tensors; t++) {
             const pco_node *matmul = owner[t] == PCO_NONE ? NULL : &state->fused[owner[t]];
             for (uint32_t i = 0; matmul && i < 4; i++)
-                if (matmul->inputs[i] != PCO_NONE && pco_graph_root(source, matmul->inputs[i]) == root) owner[t] = PCO_NONE;
+                if (matmul->inputs[i] != PCO_NONE && pco_graph_root(source, matmul->inputs[i]) == root)
+                    owner[t] = PCO_NONE;
         }
     }
 }

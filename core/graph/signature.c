@@ -127,7 +127,8 @@ static pco_status signature_bind_star(const pco_shape_context *context, signatur
             pco_tensor seen = {.rank = binding->star_rank};
             memcpy(seen.shape, binding->star, sizeof seen.shape);
             return pco_infer_fail(context, err, "shapes %s and %s ('%s') cannot be broadcast together",
-                                  pco_tensor_shape_text(&seen, left), pco_tensor_shape_text(tensor, right), tensor->name);
+                                  pco_tensor_shape_text(&seen, left), pco_tensor_shape_text(tensor, right),
+                                  tensor->name);
         }
         shape[i] = a == 1 ? b : a;
     }

@@ -41,7 +41,8 @@ pco_status pco_transformer_config_read(const cJSON *root, const char *label, pco
                                        pco_error *err) PCO_NODISCARD;
 
 /* A tokenizer from "encoder_vocab" or "decoder_vocab", else "vocab", whose length must be the side's
- * vocabulary size: byte-level BPE with "encoder_merges", "decoder_merges" or "merges", else characters; NULL in *tokenizer when there is no list. The caller destroys it. Errors: FORMAT. */
+ * vocabulary size: byte-level BPE with "encoder_merges", "decoder_merges" or "merges", else characters; NULL in
+ * *tokenizer when there is no list. The caller destroys it. Errors: FORMAT. */
 pco_status pco_transformer_tokenizer(const cJSON *root, const char *label,
                                      const pco_transformer_config *config, pco_transformer_side side,
                                      pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;

@@ -248,8 +248,9 @@ pco_status pco_transformer_tokenizer(const cJSON *root, const char *label,
     const pco_tokenizer_special special = {
         .bos = config->bos_token_id, .eos = config->eos_token_id, .pad = config->pad_token_id, .unk = -1};
     if (!status) {
-        status = merge_list ? pco_tokenizer_from_bpe(label, tokens, count, merges, merge_count, &special, tokenizer, err)
-                            : pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
+        status = merge_list
+                     ? pco_tokenizer_from_bpe(label, tokens, count, merges, merge_count, &special, tokenizer, err)
+                     : pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
         if (status) status = pco_fail_prefix(err, status, "%s: '%s'", label, key);
     }
     free(tokens);

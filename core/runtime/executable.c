@@ -198,8 +198,8 @@ pco_status pco_executable_create(pco_session *session, const pco_graph *graph, c
             return pco_fail(err, PCO_ERROR_DEVICE_LOST, "device %s was lost and could not be opened again",
                             slot->entry->id);
         if (slot->lost) /* whatever a self-test found there would be no kernel's fault */
-            return pco_fail(err, PCO_ERROR_DEVICE_LOST, "device %s was lost; close what is on it and open the session again",
-                            slot->entry->id);
+            return pco_fail(err, PCO_ERROR_DEVICE_LOST,
+                            "device %s was lost; close what is on it and open the session again", slot->entry->id);
     }
     pco_executable *executable = calloc(1, sizeof *executable);
     if (!executable) return executable_no_memory(err);
@@ -274,7 +274,8 @@ pco_status pco_executable_write(pco_executable *executable, uint32_t handle, con
         uint32_t local = part->local[handle];
         if (local == PCO_NONE || part->places[local].buffer == PCO_NONE || bytes == 0) continue;
         const pco_place *place = &part->places[local];
-        status = slot->plugin->buffer->write(slot->device, part->buffers[place->buffer], place->offset, data, bytes, err);
+        status =
+            slot->plugin->buffer->write(slot->device, part->buffers[place->buffer], place->offset, data, bytes, err);
         session_noted(executable->session, part->slot, status);
     }
     return status;

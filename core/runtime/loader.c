@@ -26,12 +26,13 @@ static pco_status loader_check(const pco_plugin *plugin, pco_error *err)
         return pco_fail(err, PCO_ERROR_ABI, "it does not serve plugin ABI %u.%u", PCO_ABI_MAJOR, PCO_ABI_MINOR);
     uint32_t major = plugin->abi_version >> 16, minor = plugin->abi_version & 0xffff;
     if (major != PCO_ABI_MAJOR || minor > PCO_ABI_MINOR)
-        return pco_fail(err, PCO_ERROR_ABI, "it was made for plugin ABI %u.%u, and this Portico has %u.%u", major, minor,
-                        PCO_ABI_MAJOR, PCO_ABI_MINOR);
+        return pco_fail(err, PCO_ERROR_ABI, "it was made for plugin ABI %u.%u, and this Portico has %u.%u", major,
+                        minor, PCO_ABI_MAJOR, PCO_ABI_MINOR);
     if (plugin->size < sizeof *plugin)
         return pco_fail(err, PCO_ERROR_ABI, "its table has %u bytes, and ABI %u.%u needs %zu", plugin->size,
                         PCO_ABI_MAJOR, PCO_ABI_MINOR, sizeof *plugin);
-    if (!plugin->name || !*plugin->name || strspn(plugin->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(plugin->name))
+    if (!plugin->name || !*plugin->name ||
+        strspn(plugin->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(plugin->name))
         return pco_fail(err, PCO_ERROR_ABI, "its name is not made of a-z, 0-9 and _");
     if (!plugin->create || !plugin->device_count || !plugin->describe || !plugin->open || !plugin->device ||
         !plugin->buffer || !plugin->program || !plugin->queue || plugin->device->size < sizeof(pco_device_api) ||

@@ -1,6 +1,6 @@
 /* Markers in the cache directory that say what a process is doing. A marker is locked (flock) by the process that set
- * it; the lock ends with the process however that ends, so a marker without one is of a process that is gone: no process
- * number has to be believed, and processes that run at the same time do not disturb each other. */
+ * it; the lock ends with the process however that ends, so a marker without one is of a process that is gone: no
+ * process number has to be believed, and processes that run at the same time do not disturb each other. */
 #ifndef PCO_RUNTIME_MARKER_H
 #define PCO_RUNTIME_MARKER_H
 

@@ -86,8 +86,8 @@ static uint32_t part_root(const session_part *part, uint32_t t)
 
 /* ---- buffers ---- */
 
-static pco_status part_add_buffer(session_part *part, pco_buffer *buffer, uint64_t own_bytes, int owned, uint32_t *index,
-                                  pco_error *err)
+static pco_status part_add_buffer(session_part *part, pco_buffer *buffer, uint64_t own_bytes, int owned,
+                                  uint32_t *index, pco_error *err)
 {
     if (part->n_buffers == part->buffer_capacity) {
         uint32_t capacity = part->buffer_capacity ? 2 * part->buffer_capacity : 16;
@@ -154,14 +154,16 @@ static pco_status part_upload(pco_session *session, session_part *part, uint32_t
     const session_slot *slot = &session->slots[part->slot];
     const pco_tensor *x = &part->tensors[t];
     const pco_tensor_proposal *want = &part->tensor_proposals[t];
-    if (want->layout == 0) return slot->plugin->buffer->write(slot->device, buffer->buffer, offset, x->data, x->bytes, err);
+    if (want->layout == 0)
+        return slot->plugin->buffer->write(slot->device, buffer->buffer, offset, x->data, x->bytes, err);
     void *converted = malloc(want->bytes ? want->bytes : 1);
     if (!converted) return part_no_memory(err);
     pco_status status = slot->plugin->program->convert
                             ? slot->plugin->program->convert(slot->device, x, want->layout, x->data, converted,
                                                              want->bytes, err)
                             : pco_fail(err, PCO_ERROR_INTERNAL, "the plugin proposed a layout and cannot convert");
-    if (!status) status = slot->plugin->buffer->write(slot->device, buffer->buffer, offset, converted, want->bytes, err);
+    if (!status)
+        status = slot->plugin->buffer->write(slot->device, buffer->buffer, offset, converted, want->bytes, err);
     free(converted);
     return status;
 }
@@ -357,7 +359,8 @@ static pco_status part_transients(pco_session *session, session_part *part, cons
         part->transient_bytes += part_room(part, t);
         if (owner[t] != t) continue;
         slot[t] = count;
-        intervals[count++] = (pco_interval){first[t], last[t], part_room(part, t), part->tensor_proposals[t].alignment, 0, 0};
+        intervals[count++] =
+            (pco_interval){first[t], last[t], part_room(part, t), part->tensor_proposals[t].alignment, 0, 0};
     }
     uint32_t workspaces = count;
     part->activation_peak = pco_plan_lower_bound(intervals, count);
@@ -422,7 +425,8 @@ static void part_groups(const session_part *part, unsigned char *group)
         group[t] = part->tensors[t].alias == PCO_NONE ? (unsigned char)part->tensors[t].kind : 255;
     for (uint32_t t = 0; t < part->view.n_tensors; t++) {
         uint32_t root = part_root(part, t);
-        if (part->tensors[t].kind == PCO_KIND_OUTPUT && group[root] == PCO_KIND_TRANSIENT) group[root] = PCO_KIND_OUTPUT;
+        if (part->tensors[t].kind == PCO_KIND_OUTPUT && group[root] == PCO_KIND_TRANSIENT)
+            group[root] = PCO_KIND_OUTPUT;
     }
 }
 
@@ -437,10 +441,11 @@ static pco_status part_check_memory(pco_session *session, const session_part *pa
             need += part_room(part, t);
     }
     if (left == 0 || need <= left) return PCO_OK;
-    return pco_fail(err, PCO_ERROR_OUT_OF_DEVICE_MEMORY,
-                    "the weights need %.1f MiB and device %s (%s) has %.1f MiB left; use a smaller or more quantised model, "
-                    "or another device",
-                    (double)need / 1048576, slot->entry->id, slot->entry->info.name, (double)left / 1048576);
+    return pco_fail(
+        err, PCO_ERROR_OUT_OF_DEVICE_MEMORY,
+        "the weights need %.1f MiB and device %s (%s) has %.1f MiB left; use a smaller or more quantised model, "
+        "or another device",
+        (double)need / 1048576, slot->entry->id, slot->entry->info.name, (double)left / 1048576);
 }
 
 pco_status session_part_create(pco_session *session, const pco_graph *graph, session_part *part,
@@ -469,7 +474,8 @@ pco_status session_part_create(pco_session *session, const pco_graph *graph, ses
             if (part->places[t].bytes > room) part->places[t].bytes = room;
         }
     if (!status) {
-        pco_proposal proposal = {.size = sizeof proposal, .nodes = part->node_proposals, .tensors = part->tensor_proposals};
+        pco_proposal proposal = {
+            .size = sizeof proposal, .nodes = part->node_proposals, .tensors = part->tensor_proposals};
         pco_plan plan = {.size = sizeof plan, .n_buffers = part->n_buffers, .buffers = part->buffers,
                          .tensors = part->places, .workspaces = part->workspaces};
         status = slot->plugin->program->prepare(slot->device, &part->view, &proposal, &plan, &part->program, err);

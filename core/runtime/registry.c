@@ -23,8 +23,9 @@ struct pco_registry {
 };
 
 /* Folders whose change means that drivers were installed or removed. */
-static const char *const DRIVER_FOLDERS[] = {"/etc/vulkan/icd.d", "/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d",
-                                             "/etc/OpenCL/vendors", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"};
+static const char *const DRIVER_FOLDERS[] = {
+    "/etc/vulkan/icd.d",   "/usr/share/vulkan/icd.d",   "/usr/local/share/vulkan/icd.d",
+    "/etc/OpenCL/vendors", "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu"};
 
 static uint64_t registry_hash_file(uint64_t hash, const char *path)
 {

@@ -12,8 +12,8 @@ typedef struct pco_plugin_entry {
     char path[512];
     char name[64];        /* the plugin's own name; "" when it could not be asked */
     char reason[512];     /* why it could not be loaded; "" when it was */
-    int failed;           /* 1: that is a fault of the plugin or of a driver, 0: there is nothing for it on this machine, or
-                           * another one of its name was found first */
+    int failed; /* 1: that is a fault of the plugin or of a driver, 0: there is nothing for it on this machine, or
+                 * another one of its name was found first */
     const pco_plugin *plugin; /* NULL when it could not be loaded */
     pco_backend *backend;
     uint32_t n_devices;

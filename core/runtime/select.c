@@ -128,7 +128,8 @@ static int select_parts(const pco_registry *registry, char *term, select_result 
             snprintf(missed, size, "'%.150s' is one too many: at most %d devices are joined; leave it out", at,
                      PCO_SET_DEVICES);
         else if (found)
-            snprintf(missed, size, "every device that '%.150s' names is joined already; name each once, or another", at);
+            snprintf(missed, size, "every device that '%.150s' names is joined already; name each once, or another",
+                     at);
         else
             snprintf(missed, size, "there is no device for '%.150s'", at);
         return 0;

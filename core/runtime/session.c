@@ -87,7 +87,8 @@ pco_status pco_session_open(pco_registry *registry, const char *devices, pco_ses
     for (uint32_t i = 0; i < count && i < MOST; i++) {
         status = session_open_set(session, &sets[i], err);
         if (!status) break;
-        if (i + 1 < count) pco_log(pco_registry_config(registry), PCO_LOG_WARNING, "%s; the next device is tried", err->message);
+        if (i + 1 < count)
+            pco_log(pco_registry_config(registry), PCO_LOG_WARNING, "%s; the next device is tried", err->message);
     }
     if (status) {
         free(session);
@@ -187,7 +188,8 @@ pco_status session_state(pco_session *session, uint32_t slot, const pco_tensor *
     for (session_buffer *state = session->buffers; state; state = state->next) {
         if (!state->state || strcmp(state->state, tensor->name) != 0) continue;
         if (state->slot != slot)
-            return pco_fail(err, PCO_ERROR_UNSUPPORTED,  "state '%s' is used by two devices at once: nodes that read or write it must stand in one "
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                            "state '%s' is used by two devices at once: nodes that read or write it must stand in one "
                             "scope (pco_graph_scope) or run on one device; name one device instead of several",
                             tensor->name);
         if (state->dtype != tensor->dtype || state->rank != tensor->rank ||

@@ -180,7 +180,7 @@ broken=$(dirname "$portico")/tests/plugins
 if [ -f "$broken/bad2.so" ]; then
     none() { VK_DRIVER_FILES=/nonexistent.json VK_ICD_FILENAMES=/nonexistent.json OCL_ICD_VENDORS=/nonexistent "$@"; }
     none run conformance --devices all --ops neg --tier tiny; status "all devices that there are" 0
-    PORTICO_PLUGIN_PATH=$broken none run conformance --devices all --ops neg --tier tiny --report "$work/broken"
+    PORTICO_PLUGIN_PATH=$broken none run conformance --devices all --ops neg --tier tiny --report "$work/unloadable"
     status "a plugin that crashes, and all devices" 1
     says "it stands in the table" out '^bad2: a plugin that could not be loaded, .*bad2.so'
     says "with its reason" out 'not opened: its plugin could not be loaded: it crashed in the probe'
@@ -189,9 +189,9 @@ if [ -f "$broken/bad2.so" ]; then
     if python3 -c 'import json, sys
 runs = json.load(open(sys.argv[1]))["conformance"]
 bad = [run for run in runs if run["device"]["id"] == "bad2"]
-sys.exit(not (len(bad) == 1 and bad[0]["opened"] is False and "crashed" in json.dumps(bad)))' "$work/broken/report.json"
+sys.exit(not (len(bad) == 1 and bad[0]["opened"] is False and "crashed" in json.dumps(bad)))' "$work/unloadable/report.json"
     then ok "it stands in the report"; else bad "the report" "bad2 is not there, or not as not opened"; fi
-    run conformance --verify "$work/broken"; status "--verify of it" 1; says "--verify names it" out 'bad2'
+    run conformance --verify "$work/unloadable"; status "--verify of it" 1; says "--verify names it" out 'bad2'
     PORTICO_PLUGIN_PATH=$broken none run conformance --devices cpu:native --ops neg --tier tiny
     status "a plugin that crashes, and another device" 0
 else
@@ -447,7 +447,7 @@ if [ -f "$dates/model.safetensors" ]; then
     run run "$dates" --prompt "5 March 2020" --device warp:9+cpu,$both; status "run: the first list that is there" 0
     says "the first list that is there" err '^device +cpu:0\+cpu:1, '
     run run "$dates" --prompt "5 March 2020" --device cpu:native+warp:9; status "run: one of two devices unknown" 2
-    says "the one that is unknown is named" err "no device for 'warp:9' in 'cpu:native\+warp:9'"
+    says "the one that is unknown is named" err "cpu:native\+warp:9: there is no device for 'warp:9'"
     run inspect "$dates" --device $both; says "inspect: on two devices" out 'fits on cpu:0\+cpu:1'
     says "inspect: parts on two devices" out 'in [2-9] parts; .* 0 on the CPU'
     run compare "$dates" --prompt "5 March 2020" --devices cpu:reference,$both; status "compare: two devices as one" 0

@@ -1,5 +1,6 @@
-/* A case as other suites run it, for comparison only: the device's own variant, one run, one norm, and nothing looked at
- * but the result. Nothing that this suite says of a device rests on it; scripts/mutants measures what it lets through. */
+/* A case as other suites run it, for comparison only: the device's own variant, one run, one norm, and nothing looked
+ * at but the result. Nothing that this suite says of a device rests on it; scripts/mutants measures what it lets
+ * through. */
 #include "runner.h"
 
 #include <math.h>

@@ -66,15 +66,18 @@ static int judge(const watch *w, const pco_model_info *info)
     for (int i = 0; i < INTERPOSE_KINDS; i++) printf("%s %s %" PRIu64, i ? "," : "", names[i], count[i]);
     printf("\n");
     for (int i = 0; i < INTERPOSE_KINDS; i++)
-        if (i != INTERPOSE_VK_SUBMITS && i != INTERPOSE_CL_LAUNCHES && i != INTERPOSE_CL_WRITTEN && i != INTERPOSE_CL_READ)
+        if (i != INTERPOSE_VK_SUBMITS && i != INTERPOSE_CL_LAUNCHES && i != INTERPOSE_CL_WRITTEN &&
+            i != INTERPOSE_CL_READ)
             bad += check(count[i] == 0, names[i], count[i], "none");
     if (count[INTERPOSE_ALLOCATIONS]) print_allocation(w->seen.first_allocation);
     if (w->seen.first_call) printf("the first call was %s\n", w->seen.first_call);
     if (vulkan)
-        bad += check(count[INTERPOSE_VK_SUBMITS] == steps, names[INTERPOSE_VK_SUBMITS], count[INTERPOSE_VK_SUBMITS], submits);
+        bad += check(count[INTERPOSE_VK_SUBMITS] == steps, names[INTERPOSE_VK_SUBMITS], count[INTERPOSE_VK_SUBMITS],
+                     submits);
     if (opencl) {
         uint64_t launches = count[INTERPOSE_CL_LAUNCHES];
-        bad += check(launches > 0 && launches % steps == 0, names[INTERPOSE_CL_LAUNCHES], launches, "the same in each step");
+        bad += check(launches > 0 && launches % steps == 0, names[INTERPOSE_CL_LAUNCHES], launches,
+                     "the same in each step");
         bad += check(count[INTERPOSE_CL_WRITTEN] <= steps * STEP_BYTES, names[INTERPOSE_CL_WRITTEN],
                      count[INTERPOSE_CL_WRITTEN], written);
         bad += check(count[INTERPOSE_CL_READ] <= steps * 4 * (uint64_t)info->vocab_size, names[INTERPOSE_CL_READ],
@@ -139,7 +142,8 @@ static int watch_model(watch *w, const char *path, const char *prompt)
     if (status)
         failures += printf("FAIL: %s\n", err.message) > 0;
     else if (w->token < w->last)
-        failures += printf("FAIL: the answer had %" PRId64 " pieces, and %" PRId64 " are needed\n", w->token, w->last) > 0;
+        failures +=
+            printf("FAIL: the answer had %" PRId64 " pieces, and %" PRId64 " are needed\n", w->token, w->last) > 0;
     else
         failures += judge(w, &info);
     pco_model_close(model);

@@ -1,5 +1,5 @@
-/* test_goldens FOLDER [decomposed|answers|gradients]: all cases of the files of FOLDER (tests/golden), built with core/nn, on
- * the device that PORTICO_BACKEND picks. Per element |y - want| <= 1e-5 (|want| + rms of the row), want in
+/* test_goldens FOLDER [decomposed|answers|gradients]: all cases of the files of FOLDER (tests/golden), built with
+ * core/nn, on the device that PORTICO_BACKEND picks. Per element |y - want| <= 1e-5 (|want| + rms of the row), want in
  * float64. With `decomposed`, every composite op is replaced by primitives. Then the gradients of sum(output * u) for
  * all weights and float inputs, within 1e-4 in the same sense of what PyTorch found in float64. */
 #include "models_test.h"

@@ -70,7 +70,8 @@ BUILD(swiglu_joined)
 
 BUILD(dropout)
 {
-    uint32_t x = real(c, -2, 2, 2, SHAPE(5, 7)), seed = whole(c, 0, 1 << 30, 1, SHAPE(2)), at = whole(c, 0, 99, 1, SHAPE(2));
+    uint32_t x = real(c, -2, 2, 2, SHAPE(5, 7)), seed = whole(c, 0, 1 << 30, 1, SHAPE(2)),
+             at = whole(c, 0, 99, 1, SHAPE(2));
     return add(c, PCO_OP_DROPOUT, &(pco_dropout_attrs){.p = 0.4, .stream = 5}, (uint32_t[]){UN(SIN, x), seed, at}, 3);
 }
 
@@ -273,7 +274,8 @@ BUILD(twice)
 {
     uint32_t x = real(c, -1, 1, 4, SHAPE(1, 2, 3, 4));
     uint32_t in[3] = {x, x, x};
-    return add(c, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &(pco_scaled_dot_product_attention_attrs){.heads_first = 1}, in, 3);
+    return add(c, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &(pco_scaled_dot_product_attention_attrs){.heads_first = 1}, in,
+               3);
 }
 
 typedef struct gradient_row {

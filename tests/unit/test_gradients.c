@@ -338,8 +338,9 @@ static void test_special(void **state)
     pco_graph_destroy(g);
 }
 
-/* Ties, infinities and NaN of what picks one of several: as PyTorch 1.13 gives them (printed by it, in float64). Rows of
- * the loss have the weights 1, 2, 3 ... All values and all gradients are exact in f32, so that nothing is tolerated. */
+/* Ties, infinities and NaN of what picks one of several: as PyTorch 1.13 gives them (printed by it, in float64). Rows
+ * of the loss have the weights 1, 2, 3 ... All values and all gradients are exact in f32, so that nothing is tolerated.
+ */
 enum { PICK_MOST = 20 };
 
 typedef struct pick_case {

@@ -19,7 +19,8 @@ static void test_shapes(void **state)
 {
     (void)state;
     pco_graph *g = pco_graph_create();
-    uint32_t a = pco_graph_input(g, "a", PCO_F32, 3, SHAPE(2, 1, 5)), b = pco_graph_input(g, "b", PCO_F32, 2, SHAPE(4, 1));
+    uint32_t a = pco_graph_input(g, "a", PCO_F32, 3, SHAPE(2, 1, 5)),
+             b = pco_graph_input(g, "b", PCO_F32, 2, SHAPE(4, 1));
     expect_shape(g, pco_binary(g, PCO_OP_ADD, a, b), PCO_F32, 3, SHAPE(2, 4, 5));
     expect_shape(g, pco_binary(g, PCO_OP_LT, a, b), PCO_BOOL, 3, SHAPE(2, 4, 5));
     uint32_t w = pco_graph_input(g, "w", PCO_F16, 2, SHAPE(7, 5));
@@ -33,7 +34,8 @@ static void test_shapes(void **state)
     uint32_t many[17];
     for (int k = 0; k < 17; k++) many[k] = b;
     expect_shape(g, pco_concat(g, many, 17, 0), PCO_F32, 2, SHAPE(68, 1));
-    uint32_t q = pco_graph_input(g, "q", PCO_F32, 4, SHAPE(2, 3, 8, 16)), kv = pco_graph_input(g, "kv", PCO_F16, 4, SHAPE(2, 9, 2, 16));
+    uint32_t q = pco_graph_input(g, "q", PCO_F32, 4, SHAPE(2, 3, 8, 16)),
+             kv = pco_graph_input(g, "kv", PCO_F16, 4, SHAPE(2, 9, 2, 16));
     pco_scaled_dot_product_attention_attrs attrs = {.weights = 1};
     uint32_t outs[PCO_MAX_OUTPUTS];
     pco_graph_add(g, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, (uint32_t[]){q, kv, kv}, 3, outs);
@@ -66,7 +68,8 @@ static void test_refusals(void **state)
     REFUSES(pco_binary(g, PCO_OP_ADD, x, i), "add", "eye", "i32", "f32");
     REFUSES(pco_unary(g, PCO_OP_EXP, i), "exp", "eye", "i32", "f32,f16,bf16");
     REFUSES(pco_binary(g, PCO_OP_ADD, x, pco_graph_input(g, "five", PCO_F32, 1, SHAPE(5))), "add", "[3,4]", "[5]");
-    REFUSES(pco_graph_add(g, PCO_OP_LAYER_NORM, NULL, (uint32_t[]){x, pco_graph_input(g, "w", PCO_F32, 1, SHAPE(5))}, 2, NULL),
+    REFUSES(pco_graph_add(g, PCO_OP_LAYER_NORM, NULL, (uint32_t[]){x, pco_graph_input(g, "w", PCO_F32, 1, SHAPE(5))}, 2,
+                          NULL),
             "layer_norm", "weight", "[5]", "N");
     REFUSES(pco_graph_add(g, PCO_OP_RELU, NULL, NULL, 0, NULL), "relu", "'x' is missing");
     REFUSES(pco_graph_add(g, PCO_OP_RELU, NULL, (uint32_t[]){x, x}, 2, NULL), "relu", "at most 1");
@@ -103,7 +106,8 @@ static void test_rewrite(void **state)
 {
     (void)state;
     pco_graph *g = pco_graph_create(), *r;
-    uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, SHAPE(3, 4)), cache = pco_graph_state(g, "cache", PCO_F32, 2, SHAPE(1, 4));
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, SHAPE(3, 4)),
+             cache = pco_graph_state(g, "cache", PCO_F32, 2, SHAPE(1, 4));
     uint32_t at = pco_graph_value(g, "at", PCO_I32, 1, SHAPE(1));
     pco_unary(g, PCO_OP_EXP, x);
     pco_state_write(g, cache, pco_graph_constant_copy(g, "one", PCO_F32, 2, SHAPE(1, 1), (float[]){1}), at, 1);

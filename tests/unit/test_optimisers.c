@@ -1,6 +1,6 @@
-/* AdamW over 200 steps on the device that PORTICO_BACKEND picks. Each step from the float64 reference's own state, within
- * the bound that the oracle derives from the device's contract; then a run of its own, within a first-order estimate. And
- * what an overflow, clipping and the fusing pass must leave alone. */
+/* AdamW over 200 steps on the device that PORTICO_BACKEND picks. Each step from the float64 reference's own state,
+ * within the bound that the oracle derives from the device's contract; then a run of its own, within a first-order
+ * estimate. And what an overflow, clipping and the fusing pass must leave alone. */
 #include "gradient_eval.h"
 #include "check_device.h"
 
@@ -282,7 +282,8 @@ static void test_order(void **unused)
 {
     (void)unused;
     pco_graph *g = pco_graph_create();
-    uint32_t s = pco_graph_state(g, "matrix", PCO_F32, 2, SHAPE(2, 2)), a = pco_graph_input(g, "a", PCO_F32, 2, SHAPE(2, 2));
+    uint32_t s = pco_graph_state(g, "matrix", PCO_F32, 2, SHAPE(2, 2)),
+             a = pco_graph_input(g, "a", PCO_F32, 2, SHAPE(2, 2));
     uint32_t product = pco_matmul(g, a, s, 0, 0);
     uint32_t after = pco_state_write(g, s, a, pco_fill(g, PCO_I32, 0, 1, SHAPE(1)), 1);
     pco_graph_output(g, pco_binary(g, PCO_OP_ADD, product, a), "sum");

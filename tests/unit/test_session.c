@@ -74,7 +74,8 @@ static void test_elementwise(void **state)
 static pco_graph *composites(void)
 {
     pco_graph *g = pco_graph_create();
-    uint32_t x = pco_graph_input(g, "x", PCO_F32, 4, SHAPE(2, 4, 5, 8)), w = pco_graph_input(g, "w", PCO_F32, 1, SHAPE(8));
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 4, SHAPE(2, 4, 5, 8)),
+             w = pco_graph_input(g, "w", PCO_F32, 1, SHAPE(8));
     uint32_t positions = pco_iota(g, PCO_I32, 1, 90000, 7, 2, SHAPE(1, 5)), phase = pco_rope_phase(g, 10000, 8, NULL);
     uint32_t lengths = pco_graph_value(g, "lengths", PCO_I32, 1, SHAPE(2)), y = x;
     uint32_t seed = pco_graph_value(g, "seed", PCO_I32, 1, SHAPE(2));
@@ -88,7 +89,8 @@ static pco_graph *composites(void)
         pco_rope_attrs rope = {.interleaved = interleaved, .heads_first = 1, .scale = 1};
         y = pco_graph_add(g, PCO_OP_ROPE, &rope, (uint32_t[]){y, positions, phase}, 3, NULL);
     }
-    pco_scaled_dot_product_attention_attrs at = {.causal = 1, .window = 3, .softcap = 5, .heads_first = 1, .weights = 1};
+    pco_scaled_dot_product_attention_attrs at = {
+        .causal = 1, .window = 3, .softcap = 5, .heads_first = 1, .weights = 1};
     uint32_t kv = pco_slice_axis(g, y, 1, 0, 2);
     pco_graph_add(g, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &at, (uint32_t[]){y, kv, kv, PCO_NONE, lengths}, 5, outs);
     pco_graph_output(g, outs[1], "weights");
@@ -105,7 +107,8 @@ static pco_graph *composites(void)
     pco_graph_output(g, pco_graph_add(g, PCO_OP_LOG_SOFTMAX, NULL, &y, 1, NULL), "log_softmax");
     pco_graph_output(g, pco_graph_add(g, PCO_OP_LOGSUMEXP, NULL, &y, 1, NULL), "logsumexp");
     pco_sinusoidal_positions_attrs sp = {.layout = 0, .dtype = PCO_F32};
-    pco_graph_output(g, pco_graph_add(g, PCO_OP_SINUSOIDAL_POSITIONS, &sp, (uint32_t[]){positions, phase}, 2, NULL), "pe");
+    pco_graph_output(g, pco_graph_add(g, PCO_OP_SINUSOIDAL_POSITIONS, &sp, (uint32_t[]){positions, phase}, 2, NULL),
+                     "pe");
     return g;
 }
 
@@ -140,7 +143,8 @@ static void run_composites(pco_session *session, int decompose, float *out, cons
 static void test_decompositions(void **state)
 {
     fixture *f = *state;
-    static const char *const names[] = {"mean", "rstd", "weights", "relu", "softmax", "log_softmax", "logsumexp", "pe", NULL};
+    static const char *const names[] = {"mean",        "rstd",      "weights", "relu", "softmax",
+                                        "log_softmax", "logsumexp", "pe",      NULL};
     static const int sizes[] = {40, 40, 2 * 4 * 5 * 5, 160, 160, 160, 40, 40};
     static float whole[1000], parts[1000];
     run_composites(f->session, 0, whole, names, sizes);
@@ -162,7 +166,8 @@ static void test_fused_matmul(void **state)
     for (int i = 0; i < N; i++) b[i] = (float)i;
     for (int i = 0; i < M * K; i++) x[i] = (float)(i % 3 - 1);
     for (int i = 0; i < M * N; i++) r[i] = (float)(100 * i);
-    uint32_t in = pco_graph_input(g, "x", PCO_F32, 2, SHAPE(M, K)), res = pco_graph_input(g, "r", PCO_F32, 2, SHAPE(M, N));
+    uint32_t in = pco_graph_input(g, "x", PCO_F32, 2, SHAPE(M, K)),
+             res = pco_graph_input(g, "r", PCO_F32, 2, SHAPE(M, N));
     uint32_t t = pco_linear(g, in, pco_graph_constant_copy(g, "w", PCO_F32, 2, SHAPE(N, K), w), PCO_NONE, 0);
     t = pco_binary(g, PCO_OP_ADD, t, pco_graph_constant_copy(g, "b", PCO_F32, 1, SHAPE(N), b));
     t = pco_unary(g, PCO_OP_RELU, t);
@@ -219,7 +224,8 @@ static void test_messages(void **state)
     (void)state;
     pco_graph *g = pco_graph_create();
     pco_error err;
-    uint32_t a = pco_graph_input(g, "left", PCO_F32, 2, SHAPE(3, 5)), b = pco_graph_input(g, "right", PCO_F32, 2, SHAPE(4, 6));
+    uint32_t a = pco_graph_input(g, "left", PCO_F32, 2, SHAPE(3, 5)),
+             b = pco_graph_input(g, "right", PCO_F32, 2, SHAPE(4, 6));
     assert_int_equal(pco_matmul(g, a, b, 0, 0), PCO_NONE);
     assert_int_equal(pco_graph_check(g, &err), PCO_ERROR_INVALID);
     assert_non_null(strstr(err.message, "matmul"));

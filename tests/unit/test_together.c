@@ -57,11 +57,12 @@ static void test_select(void **state)
     assert_int_equal(count, 3);
     assert_int_equal(sets[0].count, 2);
     assert_int_equal(sets[1].count, 1);
-    static const char *const wrong[][2] = {{"cpu:native+warp:9", "cpu:native+warp:9: there is no device for 'warp:9'; there are: "},
-                                           {"warp:9+cpu:native", "there is no device for 'warp:9'"},
-                                           {"cpu:native+cpu:native", "every device that 'cpu:native' names is joined already; name each once"},
-                                           {"cpu+cpu+cpu", "every device that 'cpu' names is joined already"},
-                                           {"cpu:native+", "there is no device for ''"}};
+    static const char *const wrong[][2] = {
+        {"cpu:native+warp:9", "cpu:native+warp:9: there is no device for 'warp:9'; there are: "},
+        {"warp:9+cpu:native", "there is no device for 'warp:9'"},
+        {"cpu:native+cpu:native", "every device that 'cpu:native' names is joined already; name each once"},
+        {"cpu+cpu+cpu", "every device that 'cpu' names is joined already"},
+        {"cpu:native+", "there is no device for ''"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         check_fails(pco_registry_select_sets(f.registry, wrong[i][0], sets, 16, &count, &err),
                     PCO_ERROR_NOT_FOUND, wrong[i][1]);

@@ -168,7 +168,8 @@ static void faulty_rows(faulty_id fault, const faulty_tensor *t, unsigned char *
     }
 }
 
-static void faulty_truncate(const faulty_node *node, const faulty_tensor *t, const unsigned char *in, unsigned char *data)
+static void faulty_truncate(const faulty_node *node, const faulty_tensor *t, const unsigned char *in,
+                            unsigned char *data)
 {
     if (node->op != PCO_OP_CAST || t->dtype != PCO_BF16 || node->in[0].dtype != PCO_F32) return;
     for (uint64_t i = 0; i < t->count; i++) memcpy(data + 2 * i, in + 4 * i + 2, 2);
