@@ -54,7 +54,7 @@ static void plot_limits(plot_figure *figure)
 
 /* ---- the terminal ---- */
 
-enum { PLOT_COLUMNS = 72, PLOT_LINES = 18 };
+enum { PLOT_COLUMNS = 72, PLOT_LINES = 17 }; /* 17: labels stand at every fourth, the last among them */
 
 /* Where a point lies, or 0 outside. */
 static int plot_cell(const plot_figure *figure, double step, double loss, int *x, int *y)

@@ -244,7 +244,8 @@ const cli_command cli_train = {
         "  --log FILE    a record for each step: .csv or .jsonl\n"
         "  --resume      continue from the checkpoint in DIR, bit by bit as if the run had not stopped; the\n"
         "                log is continued, too; a file of data that has changed since is refused\n"
-        "  --changed-data  with --resume: go on with the changed file, if its vocabulary is the same\n"
+        "  --changed-data\n"
+        "                with --resume: go on with the changed file, if its vocabulary is the same\n"
         "  --seed S      another seed than the config's\n\n"
         "Ctrl-C ends the run after a checkpoint, with exit status 0. Exit status: 0 done, 1 failed, 2 wrong "
         "usage.\n",
