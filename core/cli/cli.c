@@ -46,9 +46,10 @@ int cli_option(int argc, char **argv, int *i, const char *name, const char *shor
     } else {
         *value = argv[++*i];
     }
-    /* a text may be empty, and so may a choice of device: it is then as if nothing had been said */
+    /* a text may be empty (--found, of a child, says what a failure looked like), and so may a choice of device: it is
+     * then as if nothing had been said */
     if (**value || strncmp(name, "--device", 8) == 0 || strcmp(name, "--prompt") == 0 ||
-        strcmp(name, "--prefix") == 0)
+        strcmp(name, "--prefix") == 0 || strcmp(name, "--found") == 0)
         return 1;
     cli_error("option %s: its value is empty", name);
     return -1;
