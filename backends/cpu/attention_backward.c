@@ -5,7 +5,7 @@
 
 enum { CPU_BACK_TILES = 5, CPU_BACK_FLOATS = 1 << 17 };
 
-/* The memory of one worker. Rows of keys and queries are zeros from D (or E) to the next whole tile, d_room (e_room). */
+/* The memory of one worker. Rows of keys and queries are zeros from D (or E) to the next tile, d_room (e_room). */
 typedef struct cpu_back {
     const cpu_node *node;
     int64_t b, g;
@@ -13,7 +13,7 @@ typedef struct cpu_back {
     int64_t room, width;            /* rows of a block; floats of a row of scores */
     int64_t d_room, e_room;
     int64_t limit;                  /* keys of this sequence; behind them there may be anything */
-    int64_t rows, first, last, end; /* of this block: rows; first key and the one behind the last; `end` in whole tiles */
+    int64_t rows, first, last, end; /* of this block: rows; first key, the one behind the last; `end` in tiles */
     float *k_panel, *v_panel;       /* keys and values packed: [D, tile], [E, tile] each */
     float *keys;                    /* [T, d_room], where they do not lie so already */
     float *dk, *dv;                 /* [width, d_room], [width, e_room] */
@@ -40,7 +40,8 @@ static uint64_t cpu_back_lay(const cpu_node *node, unsigned char *memory, cpu_ba
     int64_t rows = plan->g ? plan->h / plan->g * plan->s : 0;
     int64_t room = cpu_min(cpu_back_up(rows, high), high * cpu_max(1, cpu_min(CPU_BACK_TILES, most)));
     int64_t d = cpu_back_up(plan->d, tile), e = cpu_back_up(plan->e, tile);
-    *back = (cpu_back){.node = node, .tile = tile, .high = high, .room = room, .width = width, .d_room = d, .e_room = e};
+    *back = (cpu_back){.node = node, .tile = tile, .high = high, .room = room, .width = width};
+    back->d_room = d, back->e_room = e;
     const struct {
         float **part;
         int64_t floats;
@@ -139,8 +140,8 @@ static bool cpu_back_rows(cpu_back *back, int64_t row)
         *query = cpu_query_of_group(node, back->b, back->g, row + r);
         if (query->low >= query->high) continue;
         cpu_query_load(node, query, q);
-        cpu_back_load(node, &node->in[6], query->b * plan->y_b + query->h * plan->y_h + query->s * plan->y_s, plan->e, dy,
-                      back->e_room);
+        int64_t at = query->b * plan->y_b + query->h * plan->y_h + query->s * plan->y_s;
+        cpu_back_load(node, &node->in[6], at, plan->e, dy, back->e_room);
         low = cpu_min(low, query->low);
         high = cpu_max(high, query->high);
     }
@@ -227,7 +228,8 @@ static void cpu_back_queries(const cpu_back *back)
         const cpu_query *query = &back->query[r];
         float *dq = back->dq + r * back->d_room;
         kernels->scale(dq, dq, (float)plan->scale, plan->d);
-        kernels->store[y->dtype](cpu_at(y, query->b * plan->q_b + query->h * plan->q_h + query->s * plan->q_s), dq, plan->d);
+        int64_t at = query->b * plan->q_b + query->h * plan->q_h + query->s * plan->q_s;
+        kernels->store[y->dtype](cpu_at(y, at), dq, plan->d);
     }
 }
 

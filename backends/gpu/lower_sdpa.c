@@ -253,11 +253,12 @@ const gpu_lowerer gpu_lower_sdpa = {.variants = sdpa_variants,
 
 /* ---- its gradients ---- */
 
-/* Words that the first kernel leaves for each row; see attention_backward.kern. */
-enum { SDPA_STAT_WORDS = 5 };
+/* Words that the first kernel leaves for each row, and rows or keys of a workgroup; see attention_backward.kern. */
+enum { SDPA_STAT_WORDS = 5, SDPA_BLOCK = 4 };
 
-/* Binds a whole tensor, or slot `other` again where it is absent or empty; its first element goes to parameter `slot`. */
-static void gpu_sdpa_see(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint32_t other, int write)
+/* Binds a whole tensor, or slot `other` again where there is nothing; its first element goes to parameter `slot`. */
+static void gpu_sdpa_see(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint32_t other,
+                         int write)
 {
     const uint64_t count = tensor == PCO_NONE ? 0 : gpu_count(&gpu->part->tensors[tensor]);
     if (count == 0)
@@ -271,11 +272,12 @@ static uint32_t gpu_sdpa_key_heads(const gpu_lowering *gpu, const sdpa_sizes *z)
     return (uint32_t)gpu_input(gpu, 1)->shape[z->attrs.heads_first ? 1 : 2];
 }
 
-/* One of the three kernels over `groups` rows or keys; results go to slot 5 and, of keys, 7. */
+/* One of the three kernels over `groups` blocks of rows or keys; results go to slot 5 and, of keys, 7. */
 static pco_status gpu_sdpa_back(gpu_lowering *gpu, const sdpa_sizes *z, uint32_t kernel, uint64_t groups)
 {
     const uint64_t words = (uint64_t)z->batch * z->heads * z->rows * SDPA_STAT_WORDS;
-    const int first = kernel == GPU_KERNEL_attention_backward_stats, keys = kernel == GPU_KERNEL_attention_backward_keys;
+    const int first = kernel == GPU_KERNEL_attention_backward_stats;
+    const int keys = kernel == GPU_KERNEL_attention_backward_keys;
     const uint32_t known = first ? 0 : 5, stats = first ? 7 : 4, heads_first = z->attrs.heads_first != 0;
     if (groups == 0) return gpu->status;
     if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows or keys");
@@ -301,8 +303,8 @@ static pco_status gpu_sdpa_back(gpu_lowering *gpu, const sdpa_sizes *z, uint32_t
 static pco_status gpu_lower_sdpa_backward_node(gpu_lowering *gpu)
 {
     const sdpa_sizes z = gpu_sdpa_sizes(gpu);
-    const uint64_t rows = (uint64_t)z.batch * z.heads * z.rows;
-    const uint64_t keys = (uint64_t)z.batch * gpu_sdpa_key_heads(gpu, &z) * z.keys;
+    const uint64_t rows = (uint64_t)z.batch * z.heads * gpu_div_up(z.rows, SDPA_BLOCK);
+    const uint64_t keys = (uint64_t)z.batch * gpu_sdpa_key_heads(gpu, &z) * gpu_div_up(z.keys, SDPA_BLOCK);
     pco_status status = gpu_sdpa_back(gpu, &z, GPU_KERNEL_attention_backward_stats, rows);
     if (!status) status = gpu_sdpa_back(gpu, &z, GPU_KERNEL_attention_backward_queries, rows);
     return status ? status : gpu_sdpa_back(gpu, &z, GPU_KERNEL_attention_backward_keys, keys);

@@ -100,7 +100,8 @@ static uint32_t attention_heads_first(pco_graph *graph, uint32_t x, int64_t head
     return heads_first ? x : pco_permute(graph, x, SHAPE(0, 2, 1, 3));
 }
 
-static pco_status attention_read(pco_graph *graph, const pco_node *node, int64_t heads_first, attention_view *v, pco_error *err)
+static pco_status attention_read(pco_graph *graph, const pco_node *node, int64_t heads_first, attention_view *v,
+                                 pco_error *err)
 {
     *v = (attention_view){.query = attention_heads_first(graph, INPUT(0), heads_first),
                           .key = attention_heads_first(graph, INPUT(1), heads_first),

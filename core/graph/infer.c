@@ -472,7 +472,8 @@ typedef struct attention_sizes {
     int64_t batch, heads, rows, keys, groups, depth, value_depth;
 } attention_sizes;
 
-static pco_status infer_attention_sizes(pco_shape_context *context, int64_t heads_first, attention_sizes *z, pco_error *err)
+static pco_status infer_attention_sizes(pco_shape_context *context, int64_t heads_first, attention_sizes *z,
+                                        pco_error *err)
 {
     const pco_tensor *q = INPUT(0), *k = INPUT(1), *v = INPUT(2);
     char left[128], right[128];

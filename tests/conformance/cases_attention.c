@@ -158,9 +158,11 @@ static const conf_attention_spec BACK_SPECS[] = {
     {.b = 1, .h = 1, .g = 1, .s = 5, .t = 141, .d = 16, .e = 16, .layout = 0, .window = 50, .scale = 0.7},
     {.b = 2, .h = 1, .g = 1, .s = 34, .t = 33, .d = 64, .e = 64, .layout = 1, .causal = 1, .lengths = 1},
     {.b = 1, .h = 2, .g = 2, .s = 150, .t = 19, .d = 8, .e = 12, .layout = 1, .window = 5, .starts = 1},
-    {.b = 3, .h = 3, .g = 1, .s = 9, .t = 20, .d = 7, .e = 5, .layout = 0, .mask = "3,1,9,20", .boolean = 2, .lengths = 1},
+    {.b = 3, .h = 3, .g = 1, .s = 9, .t = 20, .d = 7, .e = 5, .layout = 0, .mask = "3,1,9,20", .boolean = 2,
+     .lengths = 1},
     {.b = 1, .h = 2, .g = 1, .s = 1, .t = 1, .d = 8, .e = 8, .layout = 1},
-    {.b = 1, .h = 1, .g = 1, .s = 17, .t = 9, .d = 8, .e = 8, .layout = 1, .mask = "1,1,17,9", .causal = 1, .starts = 1},
+    {.b = 1, .h = 1, .g = 1, .s = 17, .t = 9, .d = 8, .e = 8, .layout = 1, .mask = "1,1,17,9", .causal = 1,
+     .starts = 1},
     {.b = 1, .h = 0, .g = 2, .s = 3, .t = 5, .d = 8, .e = 8, .layout = 1},
 };
 enum { N_BACK_SPECS = sizeof BACK_SPECS / sizeof *BACK_SPECS };

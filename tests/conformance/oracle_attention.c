@@ -157,7 +157,8 @@ typedef struct oracle_attention_back {
 } oracle_attention_back;
 
 /* p u (u exact: a sum of E products) and d = sum p u, with a rescale as in attention; then w = p (u - d). */
-static void oracle_attention_slopes(const oracle_node *node, oracle_attention_back *k, const int64_t *at, const double *dy)
+static void oracle_attention_slopes(const oracle_node *node, oracle_attention_back *k, const int64_t *at,
+                                    const double *dy)
 {
     const oracle_rules *rules = node->rules;
     const oracle_attention_shape *a = &k->a;
@@ -202,8 +203,9 @@ static void oracle_attention_back_row(oracle_node *node, const oracle_node *forw
             oracle_sum_add(&total, (oracle_ve){w.v * x, w.e * fabsl(x)});
             oracle_sum_add(&k->key[t * a->d + d], (oracle_ve){w.v * q[d], w.e * fabsl((oracle_real)q[d])});
         }
-        oracle_ve y = oracle_handed(&k->sum_rules, node->rules, oracle_sum_end(&k->sum_rules, &total, total.n + 1, 0.0));
-        oracle_finish(&node->out[0], q_at + d, node->rules, oracle_mul(node->rules, y, a->scale));
+        oracle_ve y = oracle_sum_end(&k->sum_rules, &total, total.n + 1, 0.0);
+        y = oracle_mul(node->rules, oracle_handed(&k->sum_rules, node->rules, y), a->scale);
+        oracle_finish(&node->out[0], q_at + d, node->rules, y);
     }
     for (int64_t t = 0; t < a->t; t++)
         for (int64_t e = 0; e < a->e && (k->weight[t].v != 0.0L || k->weight[t].e != 0.0L); e++)
@@ -220,8 +222,9 @@ static void oracle_attention_back_keys(oracle_node *node, const oracle_attention
         int64_t value = oracle_attention_offset(a, b, g, t, a->g, a->t, a->e);
         for (int64_t d = 0; d < a->d; d++) {
             const oracle_sum *sum = &k->key[t * a->d + d];
-            oracle_ve y = oracle_handed(&k->sum_rules, node->rules, oracle_sum_end(&k->sum_rules, sum, sum->n + 1, 0.0));
-            oracle_finish(&node->out[1], key + d, node->rules, oracle_mul(node->rules, y, a->scale));
+            oracle_ve y = oracle_sum_end(&k->sum_rules, sum, sum->n + 1, 0.0);
+            y = oracle_mul(node->rules, oracle_handed(&k->sum_rules, node->rules, y), a->scale);
+            oracle_finish(&node->out[1], key + d, node->rules, y);
         }
         for (int64_t e = 0; e < a->e; e++) {
             const oracle_sum *sum = &k->value[t * a->e + e];
