@@ -254,7 +254,7 @@ const gpu_lowerer gpu_lower_sdpa = {.variants = sdpa_variants,
 /* ---- its gradients ---- */
 
 /* Words that the first kernel leaves for each row, and rows or keys of a workgroup; see attention_backward.kern. */
-enum { SDPA_STAT_WORDS = 5, SDPA_BLOCK = 4 };
+enum { SDPA_STAT_WORDS = 5, SDPA_BLOCK = 4, SDPA_FEW_SCORES = 1 << 15 };
 
 /* Binds a whole tensor, or slot `other` again where there is nothing; its first element goes to parameter `slot`. */
 static void gpu_sdpa_see(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint32_t other,
@@ -310,4 +310,18 @@ static pco_status gpu_lower_sdpa_backward_node(gpu_lowering *gpu)
     return status ? status : gpu_sdpa_back(gpu, &z, GPU_KERNEL_attention_backward_keys, keys);
 }
 
-const gpu_lowerer gpu_lower_sdpa_backward = {.supports = gpu_sdpa_supports, .lower = gpu_lower_sdpa_backward_node};
+/* Where invocations are lanes of a processor's vectors each operand costs a load per lane, and the products of the
+ * decomposition, which have register tiles, are faster (0.08 of it over 1,024 positions on lavapipe). It is refused
+ * there, but where it costs little, and where the decomposition's scores would take more memory than is given them. */
+static pco_status gpu_sdpa_backward_supports(gpu_lowering *gpu)
+{
+    const sdpa_sizes z = gpu_sdpa_sizes(gpu);
+    const uint64_t scores = (uint64_t)z.batch * z.heads * z.rows * z.keys;
+    if (gpu->limits->type == PCO_DEVICE_SOFTWARE && scores > SDPA_FEW_SCORES && scores * 4 <= SDPA_SCORE_BYTES)
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a processor is faster step by step with %llu scores",
+                        (unsigned long long)scores);
+    return gpu_sdpa_supports(gpu);
+}
+
+const gpu_lowerer gpu_lower_sdpa_backward = {.supports = gpu_sdpa_backward_supports,
+                                             .lower = gpu_lower_sdpa_backward_node};

@@ -3,8 +3,8 @@
 
     python3 tests/parity/speed.py configs/shakespeare.json --portico build/portico --data FILE --rounds 5
 
-Each is run with a few steps and with more; the difference divided by the steps in between is one step, without start-up,
-first batches and what comes at the end. Processor time is user and system time of the whole process, all threads. The
+Each is run with a few steps and with more; the difference divided by the steps in between is one step, without
+start-up, first batches and what comes at the end. Processor time is user and system time of the whole process, all threads. The
 median over the rounds is printed, and the smallest and largest. PyTorch's threads wait without spinning
 (OMP_WAIT_POLICY=passive): on a machine with other work, spinning costs processor time that is no work.
 """
@@ -69,8 +69,9 @@ def main():
         start, run = f"{folder}/start", f"{folder}/run"
         spent(portico(args, 0, start), environment)
         for _ in range(args.rounds):
-            for name, command in (("Portico", lambda n: portico(args, n, run)), ("PyTorch", lambda n: torch(args, n, start))):
-                few, more = (spent(command(n), environment) for n in (args.few, args.more))
+            for name in results:
+                few, more = (spent(portico(args, n, run) if name == "Portico" else torch(args, n, start), environment)
+                             for n in (args.few, args.more))
                 results[name].append([(b - a) / (args.more - args.few) for a, b in zip(few, more)])
     medians = {}
     for name, rounds in results.items():
