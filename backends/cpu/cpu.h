@@ -70,7 +70,8 @@ typedef union cpu_attrs {
     pco_rms_norm_attrs rms_norm;
     pco_rope_attrs rope;
     pco_sinusoidal_positions_attrs sinusoidal_positions;
-    pco_scaled_dot_product_attention_attrs attention;
+    pco_scaled_dot_product_attention_attrs attention; /* what its backward op has becomes this */
+    pco_scaled_dot_product_attention_backward_attrs attention_backward;
     pco_dropout_attrs dropout;
     pco_cross_entropy_attrs cross_entropy; /* cross_entropy_backward has the same */
     pco_adamw_attrs adamw;

@@ -29,7 +29,7 @@ void cpu_matmul_finish(const cpu_node *node, int64_t row, int64_t column, float 
         if (activation) node->kernels->activate[activation](sums + i, sums + i, part);
         if (c->present) cpu_add_operand(node, c, at + i, sums + i, part);
     }
-    node->kernels->store[y->dtype](cpu_at(y, at), sums, n);
+    if (cpu_at(y, at) != (unsigned char *)sums) node->kernels->store[y->dtype](cpu_at(y, at), sums, n);
 }
 
 static void cpu_naive_slice(void *task, int64_t begin, int64_t end, uint32_t worker)

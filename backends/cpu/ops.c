@@ -182,6 +182,9 @@ static const cpu_op CPU_OPS[] = {
            CPU_VARIANT_MEMORY(native_norm_backward), CPU_VARIANT(reference_norm_backward)),
     CPU_OP(SWIGLU_BACKWARD, swiglu_backward, "FF?F>FF?", 0, swiglu_backward, 0, CPU_VARIANT(native_swiglu_backward),
            CPU_VARIANT(reference_swiglu_backward)),
+    CPU_OP(SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, scaled_dot_product_attention_backward, "FKKm?i?i?F>FKK",
+           SIZE(scaled_dot_product_attention_backward), attention_backward, 0,
+           CPU_VARIANT_MEMORY(native_attention_backward), CPU_VARIANT_MEMORY(reference_attention_backward)),
     CPU_OP(SGD, sgd, "ssfss?>ss", SIZE(sgd), sgd, 0, CPU_VARIANT(native_sgd), CPU_VARIANT(reference_sgd)),
 };
 

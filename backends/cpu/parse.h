@@ -33,6 +33,7 @@ CPU_PARSE(rms_norm);
 CPU_PARSE(rope);
 CPU_PARSE(sinusoidal_positions);
 CPU_PARSE(attention);
+CPU_PARSE(attention_backward);
 CPU_PARSE(cross_entropy); /* and its backward op */
 CPU_PARSE(adamw);
 CPU_PARSE(sgd);

@@ -36,9 +36,10 @@ static void cpu_heads(const cpu_tensor *x, bool heads_first, int64_t *heads, int
     *stride_s = heads_first ? width : *heads * width;
 }
 
-CPU_PARSE(attention)
+/* Sizes and strides, with y the result or its gradient; attributes are those of the forward op. */
+static pco_status cpu_attention_read(cpu_node *node, const cpu_tensor *y, pco_error *err)
 {
-    const cpu_tensor *q = &node->in[0], *k = &node->in[1], *v = &node->in[2], *y = &node->out[0];
+    const cpu_tensor *q = &node->in[0], *k = &node->in[1], *v = &node->in[2];
     const pco_scaled_dot_product_attention_attrs *attrs = &node->attrs.attention;
     cpu_attention *plan = &node->plan.attention;
     if (q->rank != 4 || k->rank != 4 || v->rank != 4 || y->rank != 4)
@@ -55,7 +56,7 @@ CPU_PARSE(attention)
     if (k->shape[0] != plan->b || v->shape[0] != plan->b || y->shape[0] != plan->b ||
         k->shape[3] != plan->d || v_heads != plan->g || v_rows != plan->t || y_heads != plan->h ||
         y_rows != plan->s || y->shape[3] != plan->e)
-        return cpu_invalid(node, err, "the shapes of query, key, value and output do not fit");
+        return cpu_invalid(node, err, "the shapes of query, key, value and output (or its gradient) do not fit");
     if (plan->h > 0 && (plan->g == 0 || plan->h % plan->g))
         return cpu_invalid(node, err, "%lld heads are not a multiple of %lld", (long long)plan->h,
                            (long long)plan->g);
@@ -63,13 +64,33 @@ CPU_PARSE(attention)
     if (!cpu_per_sequence(&node->in[4], plan->b, &plan->lengths_b) ||
         !cpu_per_sequence(&node->in[5], plan->b, &plan->starts_b))
         return cpu_invalid(node, err, "lengths or starts are not one per sequence");
+    plan->scale = attrs->scale != 0 ? attrs->scale : plan->d > 0 ? 1 / sqrt((double)plan->d) : 1;
+    return PCO_OK;
+}
+
+CPU_PARSE(attention)
+{
+    const cpu_attention *plan = &node->plan.attention;
     const cpu_tensor *weights = &node->out[1];
+    pco_status status = cpu_attention_read(node, &node->out[0], err);
+    if (status) return status;
     if (weights->present &&
         (weights->rank != 4 || weights->shape[0] != plan->b || weights->shape[1] != plan->h ||
          weights->shape[2] != plan->s || weights->shape[3] != plan->t))
         return cpu_invalid(node, err, "weights are not [B,H,S,T]");
-    plan->scale = attrs->scale != 0 ? attrs->scale : plan->d > 0 ? 1 / sqrt((double)plan->d) : 1;
     return PCO_OK;
+}
+
+/* The attributes become those of the forward op, which say the same. */
+CPU_PARSE(attention_backward)
+{
+    const pco_scaled_dot_product_attention_backward_attrs attrs = node->attrs.attention_backward;
+    node->attrs.attention = (pco_scaled_dot_product_attention_attrs){
+        .scale = attrs.scale, .causal = attrs.causal, .window = attrs.window, .heads_first = attrs.heads_first};
+    for (uint32_t i = 0; i < 3; i++)
+        if (!cpu_same_shape(&node->in[i], &node->out[i]))
+            return cpu_invalid(node, err, "operands and their gradients differ in shape");
+    return cpu_attention_read(node, &node->in[6], err);
 }
 
 static bool cpu_is_phase(const cpu_tensor *phase)

@@ -82,6 +82,10 @@ CPU_WORKSPACE(native_attention_rows);
 CPU_RUN(native_attention_whole);
 CPU_WORKSPACE(native_attention_whole);
 
+/* attention_backward.c */
+CPU_RUN(native_attention_backward);
+CPU_WORKSPACE(native_attention_backward);
+
 /* reference_*.c */
 CPU_RUN(reference_elementwise);
 CPU_RUN(reference_swiglu);
@@ -97,6 +101,8 @@ CPU_RUN(reference_rope);
 CPU_RUN(reference_sinusoidal_positions);
 CPU_RUN(reference_attention);
 CPU_WORKSPACE(reference_attention);
+CPU_RUN(reference_attention_backward);
+CPU_WORKSPACE(reference_attention_backward);
 CPU_RUN(reference_cross_entropy);
 CPU_RUN(reference_cross_entropy_backward);
 CPU_RUN(reference_adamw);

@@ -96,6 +96,7 @@ extern const gpu_lowerer gpu_lower_concat, gpu_lower_pad, gpu_lower_state_write;
 extern const gpu_lowerer gpu_lower_gather, gpu_lower_gather_along_axis, gpu_lower_scatter_add;
 extern const gpu_lowerer gpu_lower_reduce, gpu_lower_argmax, gpu_lower_softmax, gpu_lower_norm;
 extern const gpu_lowerer gpu_lower_cross_entropy, gpu_lower_adamw, gpu_lower_sgd;
+extern const gpu_lowerer gpu_lower_sdpa_backward;
 extern const gpu_lowerer gpu_lower_softmax_backward, gpu_lower_norm_backward, gpu_lower_swiglu_backward;
 extern const gpu_lowerer gpu_lower_sdpa, gpu_lower_rope, gpu_lower_sinusoidal_positions;
 

@@ -167,6 +167,19 @@ const gpu_lowerer gpu_lower_gather_along_axis = {.lower = gpu_lower_gather_along
 
 /* ---- scatter_add ---- */
 
+/* Links of all indices, in the workspace. */
+static void gpu_emit_links(gpu_lowering *gpu, const gpu_taking *t)
+{
+    const uint32_t local = gpu_workgroup(gpu, 64);
+    pco_gpu_dispatch d;
+    gpu_begin(gpu, &d, GPU_KERNEL_scatter_link, local, 1, 1);
+    gpu_param(gpu, &d, 0, (uint32_t)t->k);
+    gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 1), 0, t->k, 0));
+    gpu_param(gpu, &d, 2, gpu_bind_workspace(gpu, &d, 1, 0, t->k * 8, 1) / 4);
+    gpu_param(gpu, &d, 3, (uint32_t)t->n);
+    gpu_emit(gpu, &d, gpu_div_up(t->k, local));
+}
+
 /* A copy of x, then the slices that indices name. Never in place: shared words of x are read while those of y
  * are written. */
 static pco_status gpu_lower_scatter_add_node(gpu_lowering *gpu)
@@ -186,6 +199,7 @@ static pco_status gpu_lower_scatter_add_node(gpu_lowering *gpu)
                         (unsigned long long)slice);
     }
     const int32_t mode = t.inner % lanes ? 2 : 0;
+    gpu_emit_links(gpu, &t);
     for (uint64_t o = 0; o < t.outer && gpu->status == PCO_OK; o += step) {
         const uint64_t outer = gpu_min(step, t.outer - o), rows = outer * t.k, x_slice = t.n * t.inner;
         const gpu_rows cover = gpu_cover_rows(gpu, mode ? t.inner : t.inner / lanes, rows);
@@ -197,7 +211,7 @@ static pco_status gpu_lower_scatter_add_node(gpu_lowering *gpu)
         gpu_param(gpu, &d, 0, (uint32_t)t.inner);
         gpu_param(gpu, &d, 1,
                   gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), o * x_slice, outer * x_slice, 0));
-        gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), 0, t.k, 0));
+        gpu_param(gpu, &d, 2, gpu_bind_workspace(gpu, &d, 1, 0, t.k * 8, 0) / 4);
         gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 2, gpu_input_index(gpu, 2), o * t.k * t.inner,
                                                 outer * t.k * t.inner, 0));
         gpu_param(gpu, &d, 4, gpu_bind_elements(gpu, &d, 3, y, o * x_slice, outer * x_slice, 1));

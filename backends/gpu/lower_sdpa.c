@@ -23,7 +23,14 @@ static sdpa_sizes gpu_sdpa_sizes(const gpu_lowering *gpu)
     sdpa_sizes z;
     pco_scaled_dot_product_attention_attrs room;
     const pco_tensor *q = gpu_input(gpu, 0), *k = gpu_input(gpu, 1), *v = gpu_input(gpu, 2);
-    z.attrs = *(const pco_scaled_dot_product_attention_attrs *)gpu_attrs(gpu, &room, sizeof room);
+    if (gpu->node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD) {
+        pco_scaled_dot_product_attention_backward_attrs back;
+        back = *(const pco_scaled_dot_product_attention_backward_attrs *)gpu_attrs(gpu, &back, sizeof back);
+        z.attrs = (pco_scaled_dot_product_attention_attrs){
+            .scale = back.scale, .causal = back.causal, .window = back.window, .heads_first = back.heads_first};
+    } else {
+        z.attrs = *(const pco_scaled_dot_product_attention_attrs *)gpu_attrs(gpu, &room, sizeof room);
+    }
     const int head = z.attrs.heads_first ? 1 : 2, row = z.attrs.heads_first ? 2 : 1;
     z.batch = (uint32_t)q->shape[0];
     z.heads = (uint32_t)q->shape[head];
@@ -245,3 +252,78 @@ const gpu_lowerer gpu_lower_sdpa = {.variants = sdpa_variants,
                                     .choose = gpu_sdpa_choose,
                                     .supports = gpu_sdpa_supports,
                                     .lower = gpu_lower_sdpa_node};
+
+/* ---- its gradients ---- */
+
+/* Words that the first kernel leaves for each row, and rows or keys of a workgroup; see attention_backward.kern. */
+enum { SDPA_STAT_WORDS = 5, SDPA_BLOCK = 4, SDPA_FEW_SCORES = 1 << 15 };
+
+/* Binds a whole tensor, or slot `other` again where there is nothing; its first element goes to parameter `slot`. */
+static void gpu_sdpa_see(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint32_t other,
+                         int write)
+{
+    const uint64_t count = tensor == PCO_NONE ? 0 : gpu_count(&gpu->part->tensors[tensor]);
+    if (count == 0)
+        gpu_bind_again(gpu, d, slot, other);
+    else
+        gpu_param(gpu, d, slot, gpu_bind_elements(gpu, d, slot, tensor, 0, count, write));
+}
+
+static uint32_t gpu_sdpa_key_heads(const gpu_lowering *gpu, const sdpa_sizes *z)
+{
+    return (uint32_t)gpu_input(gpu, 1)->shape[z->attrs.heads_first ? 1 : 2];
+}
+
+/* One of the three kernels over `groups` blocks of rows or keys; results go to slot 5 and, of keys, 7. */
+static pco_status gpu_sdpa_back(gpu_lowering *gpu, const sdpa_sizes *z, uint32_t kernel, uint64_t groups)
+{
+    const uint64_t words = (uint64_t)z->batch * z->heads * z->rows * SDPA_STAT_WORDS;
+    const int first = kernel == GPU_KERNEL_attention_backward_stats;
+    const int keys = kernel == GPU_KERNEL_attention_backward_keys;
+    const uint32_t known = first ? 0 : 5, stats = first ? 7 : 4, heads_first = z->attrs.heads_first != 0;
+    if (groups == 0) return gpu->status;
+    if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows or keys");
+    pco_gpu_dispatch d;
+    gpu_begin(gpu, &d, kernel, gpu_workgroup(gpu, 64), 1, 1);
+    gpu_sdpa_describe(gpu, &d, z);
+    if (!first) gpu_sdpa_see(gpu, &d, 5, gpu_output_index(gpu, keys ? 1 : 0), 5, 1);
+    if (keys) gpu_sdpa_see(gpu, &d, 7, gpu_output_index(gpu, 2), 5, 1);
+    for (uint32_t i = 0; i < 4; i++) gpu_sdpa_see(gpu, &d, i, gpu_input_index(gpu, i), known, 0);
+    for (uint32_t i = 4; i < 6 && first; i++) gpu_sdpa_see(gpu, &d, i, gpu_input_index(gpu, i), known, 0);
+    gpu_sdpa_see(gpu, &d, 6, gpu_input_index(gpu, 6), known, 0);
+    if (words)
+        gpu_param(gpu, &d, stats, gpu_bind_workspace(gpu, &d, stats, 0, words * 4, first) / 4);
+    else
+        gpu_bind_again(gpu, &d, stats, known);
+    for (uint32_t i = 0; i < 3; i++) gpu_sdpa_strides(gpu, &d, 8 + 3 * i, gpu_input(gpu, i), (int)heads_first);
+    gpu_sdpa_strides(gpu, &d, 17, gpu_input(gpu, 6), (int)heads_first);
+    gpu_param(gpu, &d, 29, gpu_sdpa_key_heads(gpu, z));
+    gpu_param(gpu, &d, 31, (uint32_t)groups);
+    return gpu_emit(gpu, &d, groups);
+}
+
+static pco_status gpu_lower_sdpa_backward_node(gpu_lowering *gpu)
+{
+    const sdpa_sizes z = gpu_sdpa_sizes(gpu);
+    const uint64_t rows = (uint64_t)z.batch * z.heads * gpu_div_up(z.rows, SDPA_BLOCK);
+    const uint64_t keys = (uint64_t)z.batch * gpu_sdpa_key_heads(gpu, &z) * gpu_div_up(z.keys, SDPA_BLOCK);
+    pco_status status = gpu_sdpa_back(gpu, &z, GPU_KERNEL_attention_backward_stats, rows);
+    if (!status) status = gpu_sdpa_back(gpu, &z, GPU_KERNEL_attention_backward_queries, rows);
+    return status ? status : gpu_sdpa_back(gpu, &z, GPU_KERNEL_attention_backward_keys, keys);
+}
+
+/* Where invocations are lanes of a processor's vectors each operand costs a load per lane, and the products of the
+ * decomposition, which have register tiles, are faster (0.08 of it over 1,024 positions on lavapipe). It is refused
+ * there, but where it costs little, and where the decomposition's scores would take more memory than is given them. */
+static pco_status gpu_sdpa_backward_supports(gpu_lowering *gpu)
+{
+    const sdpa_sizes z = gpu_sdpa_sizes(gpu);
+    const uint64_t scores = (uint64_t)z.batch * z.heads * z.rows * z.keys;
+    if (gpu->limits->type == PCO_DEVICE_SOFTWARE && scores > SDPA_FEW_SCORES && scores * 4 <= SDPA_SCORE_BYTES)
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a processor is faster step by step with %llu scores",
+                        (unsigned long long)scores);
+    return gpu_sdpa_supports(gpu);
+}
+
+const gpu_lowerer gpu_lower_sdpa_backward = {.supports = gpu_sdpa_backward_supports,
+                                             .lower = gpu_lower_sdpa_backward_node};

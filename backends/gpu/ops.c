@@ -79,6 +79,7 @@ static const struct {
     {PCO_OP_SOFTMAX_BACKWARD, "softmax_backward", &gpu_lower_softmax_backward},
     {PCO_OP_LAYER_NORM_BACKWARD, "layer_norm_backward", &gpu_lower_norm_backward},
     {PCO_OP_RMS_NORM_BACKWARD, "rms_norm_backward", &gpu_lower_norm_backward},
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, "scaled_dot_product_attention_backward", &gpu_lower_sdpa_backward},
     {PCO_OP_SWIGLU_BACKWARD, "swiglu_backward", &gpu_lower_swiglu_backward},
 };
 

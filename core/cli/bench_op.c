@@ -151,6 +151,31 @@ static uint32_t bench_attention_row(pco_graph *graph, const void *weights)
     return bench_attend(graph, 1);
 }
 
+/* All three gradients take part in the result, so that the decomposition makes them all. */
+static uint32_t bench_attention_backward(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    static const char *const names[] = {"query", "key", "value", "gradient"};
+    uint32_t inputs[7] = {PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE}, out[PCO_MAX_OUTPUTS];
+    for (int i = 0; i < 4; i++) {
+        uint32_t x = bench_state(graph, names[i], HEADS * POSITIONS, HEAD_SIZE);
+        inputs[i < 3 ? i : 6] = pco_reshape(graph, x, 4, (int64_t[]){1, HEADS, POSITIONS, HEAD_SIZE});
+    }
+    pco_graph_add(graph, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, NULL, inputs, 7, out);
+    return pco_binary(graph, PCO_OP_ADD, pco_binary(graph, PCO_OP_ADD, out[0], out[1]), out[2]);
+}
+
+/* As an embedding's gradient: each slice is named four times. */
+static uint32_t bench_scatter_add(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    uint32_t zeros = pco_fill(graph, PCO_F32, 0, 2, (int64_t[]){ROWS, COLUMNS});
+    uint32_t rows = pco_iota(graph, PCO_I32, 0, 0, 1, 1, (int64_t[]){POSITIONS});
+    uint32_t inputs[3] = {zeros, pco_binary_scalar(graph, PCO_OP_DIV, rows, 4),
+                          bench_state(graph, "updates", POSITIONS, COLUMNS)};
+    return pco_graph_add(graph, PCO_OP_SCATTER_ADD, NULL, inputs, 3, NULL);
+}
+
 #define LARGE (4.0 * ROWS * COLUMNS)
 static const bench_row BENCH_ROWS[] = {
     {"copy", AGAINST_NOTHING, 0, 2 * LARGE, bench_copy, -1},
@@ -169,6 +194,9 @@ static const bench_row BENCH_ROWS[] = {
      -1},
     {"attention_row", AGAINST_DECOMPOSITION, 0, 2 * 4.0 * HEADS *POSITIONS *HEAD_SIZE, bench_attention_row,
      -1},
+    {"attention_backward", AGAINST_DECOMPOSITION, 10.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0,
+     bench_attention_backward, -1},
+    {"scatter_add", AGAINST_COPY, 0, LARGE + 4.0 * POSITIONS *COLUMNS, bench_scatter_add, -1},
 };
 enum { BENCH_N_ROWS = sizeof BENCH_ROWS / sizeof BENCH_ROWS[0] };
 
@@ -184,7 +212,7 @@ const char *bench_op_names(void)
     return "copy, add, gelu, layer_norm, rms_norm, softmax, matmul, gemv_f32, gemv_f16, gemv_bf16, "
            "gemv_q8_0, gemv_q4_0, "
            "attention, "
-           "attention_row";
+           "attention_row, attention_backward, scatter_add";
 }
 
 /* ---- running ---- */

@@ -18,6 +18,7 @@ PCO_DECOMPOSE(rms_norm);
 PCO_DECOMPOSE(rope);
 PCO_DECOMPOSE(sinusoidal_positions);
 PCO_DECOMPOSE(attention);
+PCO_DECOMPOSE(attention_backward);
 PCO_DECOMPOSE(dropout);
 PCO_DECOMPOSE(cross_entropy);
 PCO_DECOMPOSE(cross_entropy_backward);

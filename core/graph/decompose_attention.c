@@ -101,6 +101,20 @@ static uint32_t attention_heads_first(pco_graph *graph, uint32_t x, int64_t head
     return heads_first ? x : pco_permute(graph, x, SHAPE(0, 2, 1, 3));
 }
 
+static pco_status attention_read(pco_graph *graph, const pco_node *node, int64_t heads_first, attention_view *v,
+                                 pco_error *err)
+{
+    *v = (attention_view){.query = attention_heads_first(graph, INPUT(0), heads_first),
+                          .key = attention_heads_first(graph, INPUT(1), heads_first),
+                          .value = attention_heads_first(graph, INPUT(2), heads_first)};
+    pco_status status = pco_graph_check(graph, err);
+    if (status) return status;
+    const int64_t *q = graph->tensors[v->query].shape, *k = graph->tensors[v->key].shape;
+    v->batch = q[0], v->heads = q[1], v->rows = q[2], v->depth = q[3];
+    v->groups = k[1], v->keys = k[2], v->value_depth = graph->tensors[v->value].shape[3];
+    return PCO_OK;
+}
+
 /* Which keys a row sees, broadcast to [B,H,S,T], or PCO_NONE when it sees all of them. */
 static uint32_t attention_visible(pco_graph *graph, const pco_node *node, const attention_view *v)
 {
@@ -142,39 +156,86 @@ static uint32_t attention_weights(pco_graph *graph, const pco_node *node, const 
     return pco_softmax(graph, scores, 3);
 }
 
-/* Values beyond a sequence's length as zeros: garbage there must not reach a sum, not even times 0. */
-static uint32_t attention_values(pco_graph *graph, const pco_node *node, const attention_view *v)
+/* Keys or values beyond a sequence's length as zeros: garbage there must not reach a sum, not even times 0. */
+static uint32_t attention_inside(pco_graph *graph, const pco_node *node, const attention_view *v, uint32_t x)
 {
     uint32_t lengths = INPUT(4);
-    if (lengths == PCO_NONE || graph->status) return v->value;
+    if (lengths == PCO_NONE || graph->status) return x;
     uint32_t key = pco_iota(graph, PCO_I32, 2, 0, 1, 4, SHAPE(1, 1, v->keys, 1));
     uint32_t inside = BIN(LT, key, pco_reshape(graph, lengths, 4, SHAPE(v->batch, 1, 1, 1)));
-    return pco_where(graph, inside, v->value, pco_scalar(graph, TYPE(v->value), 0));
+    return pco_where(graph, inside, x, pco_scalar(graph, TYPE(x), 0));
 }
 
 PCO_DECOMPOSE(attention)
 {
     ATTRS(scaled_dot_product_attention);
     pco_dtype dtype = TYPE(INPUT(0));
-    attention_view v = {.query = attention_heads_first(graph, INPUT(0), attrs->heads_first),
-                        .key = attention_heads_first(graph, INPUT(1), attrs->heads_first),
-                        .value = attention_heads_first(graph, INPUT(2), attrs->heads_first)};
-    pco_status status = pco_graph_check(graph, err);
+    attention_view v;
+    pco_status status = attention_read(graph, node, attrs->heads_first, &v, err);
     if (status) return status;
-    const int64_t *q = graph->tensors[v.query].shape, *k = graph->tensors[v.key].shape;
-    v.batch = q[0], v.heads = q[1], v.rows = q[2], v.depth = q[3];
-    v.groups = k[1], v.keys = k[2], v.value_depth = graph->tensors[v.value].shape[3];
     if (v.groups == 0 || v.keys == 0) { /* no head, or no key to see: zeros */
         uint32_t none = pco_fill(graph, PCO_F32, 0, 4, SHAPE(v.batch, v.heads, v.rows, v.value_depth));
         out[0] = pco_cast(graph, attention_heads_first(graph, none, attrs->heads_first), dtype);
         if (attrs->weights) out[1] = pco_fill(graph, dtype, 0, 4, SHAPE(v.batch, v.heads, v.rows, v.keys));
         return pco_graph_check(graph, err);
     }
-    uint32_t weights = attention_weights(graph, node, &v), values = attention_values(graph, node, &v);
+    uint32_t weights = attention_weights(graph, node, &v), values = attention_inside(graph, node, &v, v.value);
     uint32_t folded = pco_reshape(graph, weights, 4, SHAPE(v.batch, v.groups, v.heads / v.groups * v.rows, v.keys));
     uint32_t y = pco_matmul(graph, folded, values, 0, 0);
     y = pco_reshape(graph, y, 4, SHAPE(v.batch, v.heads, v.rows, v.value_depth));
     out[0] = pco_cast(graph, attention_heads_first(graph, y, attrs->heads_first), dtype);
     if (attrs->weights) out[1] = pco_cast(graph, weights, dtype);
+    return pco_graph_check(graph, err);
+}
+
+/* a b, each transposed or not, in f32. */
+static uint32_t attention_product(pco_graph *graph, uint32_t a, int transpose_a, uint32_t b, int transpose_b)
+{
+    pco_matmul_attrs attrs = {.transpose_a = transpose_a, .transpose_b = transpose_b, .dtype = PCO_F32};
+    return pco_graph_add(graph, PCO_OP_MATMUL, &attrs, (uint32_t[]){a, b}, 2, NULL);
+}
+
+/* [B,H,S,N] as [B,G,(H/G)S,N]: the rows that share a key head. */
+static uint32_t attention_folded(pco_graph *graph, const attention_view *v, uint32_t x, int64_t n)
+{
+    return pco_reshape(graph, x, 4, SHAPE(v->batch, v->groups, v->heads / v->groups * v->rows, n));
+}
+
+static uint32_t attention_gradient(pco_graph *graph, uint32_t x, int64_t heads_first, uint32_t like)
+{
+    if (graph->status) return PCO_NONE;
+    return pco_cast(graph, attention_heads_first(graph, x, heads_first), TYPE(like));
+}
+
+PCO_DECOMPOSE(attention_backward)
+{
+    ATTRS(scaled_dot_product_attention_backward);
+    attention_view v;
+    pco_status status = attention_read(graph, node, attrs->heads_first, &v, err);
+    if (status) return status;
+    if (v.groups == 0 || v.keys == 0) {
+        for (uint32_t i = 0; i < 3; i++)
+            out[i] = pco_fill(graph, TYPE(INPUT(i)), 0, 4, graph->tensors[INPUT(i)].shape);
+        return pco_graph_check(graph, err);
+    }
+    pco_scaled_dot_product_attention_attrs forward = {
+        .scale = attrs->scale, .causal = attrs->causal, .window = attrs->window, .heads_first = attrs->heads_first};
+    pco_node as = *node;
+    as.attrs = &forward;
+    uint32_t heads = attention_heads_first(graph, INPUT(6), attrs->heads_first);
+    uint32_t dy = attention_folded(graph, &v, pco_cast(graph, heads, PCO_F32), v.value_depth);
+    v.key = pco_cast(graph, attention_inside(graph, node, &v, v.key), PCO_F32);
+    v.value = pco_cast(graph, attention_inside(graph, node, &v, v.value), PCO_F32);
+    v.query = pco_cast(graph, v.query, PCO_F32);
+    uint32_t weights = attention_folded(graph, &v, attention_weights(graph, &as, &v), v.keys);
+    uint32_t slope = attention_product(graph, dy, 0, v.value, 1);
+    slope = BIN(SUB, slope, pco_reduce(graph, PCO_OP_SUM, BIN(MUL, weights, slope), -1, 1));
+    slope = BINS(MUL, BIN(MUL, weights, slope), attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)v.depth));
+    uint32_t query = attention_folded(graph, &v, v.query, v.depth);
+    uint32_t y = pco_reshape(graph, attention_product(graph, slope, 0, v.key, 0), 4,
+                             SHAPE(v.batch, v.heads, v.rows, v.depth));
+    out[0] = attention_gradient(graph, y, attrs->heads_first, INPUT(0));
+    out[1] = attention_gradient(graph, attention_product(graph, slope, 1, query, 0), attrs->heads_first, INPUT(1));
+    out[2] = attention_gradient(graph, attention_product(graph, weights, 1, dy, 0), attrs->heads_first, INPUT(2));
     return pco_graph_check(graph, err);
 }

@@ -66,6 +66,7 @@ PCO_GRADIENT(logsumexp);
 PCO_GRADIENT(layer_norm);
 PCO_GRADIENT(rms_norm);
 PCO_GRADIENT(rope);
+PCO_GRADIENT(attention);
 PCO_GRADIENT(cross_entropy);
 /* Any composite: its decomposition is added (computed again) and differentiated (gradients.c). */
 PCO_GRADIENT(decomposed);

@@ -88,6 +88,24 @@ PCO_GRADIENT(rope)
     g->result[0] = pco_graph_add(g->graph, PCO_OP_ROPE, &back, inputs, 3, NULL);
 }
 
+/* What the op does not have (a cap, the gradient of the weights or of a mask) is differentiated step by step. */
+PCO_GRADIENT(attention)
+{
+    ATTRS(scaled_dot_product_attention);
+    if (attrs->softcap > 0 || g->upstream[0] == PCO_NONE || g->upstream[1] != PCO_NONE || g->wanted[3]) {
+        gradient_decomposed(g);
+        return;
+    }
+    pco_scaled_dot_product_attention_backward_attrs back = {
+        .scale = attrs->scale, .causal = attrs->causal, .window = attrs->window, .heads_first = attrs->heads_first};
+    uint32_t inputs[7], out[PCO_MAX_OUTPUTS] = {PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE};
+    for (uint32_t i = 0; i < 6; i++) inputs[i] = gradient_operand(g, i);
+    inputs[6] = g->upstream[0];
+    pco_graph_add(g->graph, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, &back, inputs, 7, out);
+    for (uint32_t i = 0; i < 3; i++)
+        if (g->wanted[i]) g->result[i] = out[i];
+}
+
 PCO_GRADIENT(cross_entropy)
 {
     ATTRS(cross_entropy);

@@ -55,6 +55,7 @@ PCO_INFER(rms_norm);
 PCO_INFER(rope);
 PCO_INFER(sinusoidal_positions);
 PCO_INFER(attention);
+PCO_INFER(attention_backward);
 PCO_INFER(cross_entropy);
 PCO_INFER(cross_entropy_backward);
 PCO_INFER(softmax_backward);

@@ -95,6 +95,16 @@ void selftest_case_free(selftest_case *one)
     *one = (selftest_case){0};
 }
 
+/* The dimension of queries and keys that counts them, if the node is attention or its backward op; else 0. */
+static uint32_t selftest_attention_rows(const pco_node *node)
+{
+    if (node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION)
+        return ((const pco_scaled_dot_product_attention_attrs *)node->attrs)->heads_first ? 2 : 1;
+    if (node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD)
+        return ((const pco_scaled_dot_product_attention_backward_attrs *)node->attrs)->heads_first ? 2 : 1;
+    return 0;
+}
+
 double selftest_case_cost(const selftest_case *one)
 {
     const pco_node *node = &one->graph->nodes[0];
@@ -106,11 +116,11 @@ double selftest_case_cost(const selftest_case *one)
         return (double)pco_tensor_elements(&tensors[node->outputs[0]]) *
                (double)a->shape[a->rank - (attrs->transpose_a ? 2 : 1)];
     }
-    if (node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION) {
-        const pco_scaled_dot_product_attention_attrs *attrs = node->attrs;
-        const pco_tensor *k = &tensors[node->inputs[1]];
-        return 2 * (double)pco_tensor_elements(&tensors[node->inputs[0]]) *
-               (double)k->shape[attrs->heads_first ? 2 : 1];
+    const uint32_t rows = selftest_attention_rows(node);
+    if (rows) {
+        const double products = node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION ? 2 : 9;
+        return products * (double)pco_tensor_elements(&tensors[node->inputs[0]]) *
+               (double)tensors[node->inputs[1]].shape[rows];
     }
     for (uint32_t t = 0; t < one->graph->n_tensors; t++) cost += (double)pco_tensor_elements(&tensors[t]);
     return cost;
@@ -242,10 +252,9 @@ static void selftest_integers(const selftest_case *one, uint32_t k, int64_t coun
                  : span < 0 ? 0
                             : (int32_t)(uint32_t)bits;
     }
-    if (node->op != PCO_OP_SCALED_DOT_PRODUCT_ATTENTION) return;
+    const uint32_t rows = selftest_attention_rows(node);
+    if (!rows) return;
     /* lengths: a few keys less than there are; starts: so that the last query is the last of them */
-    const pco_scaled_dot_product_attention_attrs *attrs = node->attrs;
-    const uint32_t rows = attrs->heads_first ? 2 : 1;
     const int64_t queries = one->graph->tensors[node->inputs[0]].shape[rows];
     const int64_t keys = one->graph->tensors[node->inputs[1]].shape[rows];
     for (int64_t i = 0; i < count; i++) {

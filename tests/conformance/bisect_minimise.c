@@ -65,9 +65,12 @@ static void *bisect_slice(const conf_operand *in, uint32_t dim, const void *data
 static void bisect_limit_lengths(bisect_problem *problem)
 {
     conf_case *one = &problem->one;
-    if (one->op != PCO_OP_SCALED_DOT_PRODUCT_ATTENTION || !one->in[4].present) return;
-    const pco_scaled_dot_product_attention_attrs *attrs = (const void *)one->attrs.bytes;
-    int32_t keys = (int32_t)one->in[1].shape[attrs->heads_first ? 2 : 1], *lengths = problem->data[4];
+    bool back = one->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
+    if ((one->op != PCO_OP_SCALED_DOT_PRODUCT_ATTENTION && !back) || !one->in[4].present) return;
+    const void *attrs = one->attrs.bytes;
+    int64_t heads_first = back ? ((const pco_scaled_dot_product_attention_backward_attrs *)attrs)->heads_first
+                               : ((const pco_scaled_dot_product_attention_attrs *)attrs)->heads_first;
+    int32_t keys = (int32_t)one->in[1].shape[heads_first ? 2 : 1], *lengths = problem->data[4];
     for (int64_t b = 0; b < one->in[4].shape[0]; b++)
         if (lengths[b] > keys) lengths[b] = keys;
 }

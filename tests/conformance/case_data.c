@@ -187,10 +187,12 @@ static double conf_data_phase(const conf_operand *operand, int64_t i)
 static bool conf_data_is_beyond(const conf_case *one, uint32_t input, int64_t i)
 {
     const int64_t *shape = one->in[input].shape;
-    const pco_scaled_dot_product_attention_attrs *attrs =
-        (const pco_scaled_dot_product_attention_attrs *)one->attrs.bytes;
+    int64_t heads_first =
+        one->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD
+            ? ((const pco_scaled_dot_product_attention_backward_attrs *)one->attrs.bytes)->heads_first
+            : ((const pco_scaled_dot_product_attention_attrs *)one->attrs.bytes)->heads_first;
     int64_t b = i / (shape[1] * shape[2] * shape[3]);
-    int64_t t = attrs->heads_first ? i / shape[3] % shape[2] : i / shape[3] / shape[2] % shape[1];
+    int64_t t = heads_first ? i / shape[3] % shape[2] : i / shape[3] / shape[2] % shape[1];
     return t >= (int64_t)one->in[4].list[b % one->in[4].n_list];
 }
 

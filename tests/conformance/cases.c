@@ -92,6 +92,7 @@ static const conf_cases_row ROWS[] = {
     {PCO_OP_SOFTMAX_BACKWARD, conf_cases_softmax_backward},
     {PCO_OP_LAYER_NORM_BACKWARD, conf_cases_norm_backward},
     {PCO_OP_RMS_NORM_BACKWARD, conf_cases_norm_backward},
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, conf_cases_attention_backward},
     {PCO_OP_SWIGLU_BACKWARD, conf_cases_swiglu_backward},
 };
 

@@ -157,6 +157,7 @@ CASES(rms_norm);
 CASES(rope);
 CASES(sinusoidal_positions);
 CASES(attention);
+CASES(attention_backward);
 CASES(dropout);
 CASES(cross_entropy);
 CASES(adamw);

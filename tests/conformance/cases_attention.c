@@ -10,19 +10,11 @@ typedef struct conf_attention_spec {
     int lengths, starts;
 } conf_attention_spec;
 
-static void conf_attention_one(conf_cases_context *context, const conf_attention_spec *s, uint32_t q_type,
-                               uint32_t kv_type, conf_regime regime)
+/* Operands that attention and its backward op have in common: queries, keys, values, masks. */
+static void conf_attention_operands(conf_case *one, const conf_attention_spec *s, uint32_t q_type, uint32_t kv_type,
+                                    conf_regime regime)
 {
     static const double LENGTHS[] = {5, 0, 17, 3}, STARTS[] = {4, 2, 0, 11};
-    conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, regime);
-    pco_scaled_dot_product_attention_attrs *attrs =
-        (pco_scaled_dot_product_attention_attrs *)one->attrs.bytes;
-    *attrs = (pco_scaled_dot_product_attention_attrs){.scale = s->scale,
-                                                      .causal = s->causal,
-                                                      .window = s->window,
-                                                      .softcap = s->softcap,
-                                                      .heads_first = s->layout,
-                                                      .weights = s->weights};
     if (s->layout) {
         conf_cases_in(one, q_type, "%d,%d,%d,%d", s->b, s->h, s->s, s->d);
         conf_cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->g, s->t, s->d);
@@ -47,6 +39,36 @@ static void conf_attention_one(conf_cases_context *context, const conf_attention
     else if (s->starts)
         conf_cases_absent(one);
     if (s->starts) conf_cases_list(conf_cases_in(one, PCO_I32, "%d", s->b), 4, STARTS);
+}
+
+static void conf_attention_one(conf_cases_context *context, const conf_attention_spec *s, uint32_t q_type,
+                               uint32_t kv_type, conf_regime regime)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, regime);
+    pco_scaled_dot_product_attention_attrs *attrs =
+        (pco_scaled_dot_product_attention_attrs *)one->attrs.bytes;
+    *attrs = (pco_scaled_dot_product_attention_attrs){.scale = s->scale,
+                                                      .causal = s->causal,
+                                                      .window = s->window,
+                                                      .softcap = s->softcap,
+                                                      .heads_first = s->layout,
+                                                      .weights = s->weights};
+    conf_attention_operands(one, s, q_type, kv_type, regime);
+    conf_cases_emit(context);
+}
+
+static void conf_attention_back_one(conf_cases_context *context, const conf_attention_spec *s, uint32_t q_type,
+                                    uint32_t kv_type, conf_regime regime)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, regime);
+    *(pco_scaled_dot_product_attention_backward_attrs *)one->attrs.bytes =
+        (pco_scaled_dot_product_attention_backward_attrs){
+            .scale = s->scale, .causal = s->causal, .window = s->window, .heads_first = s->layout};
+    conf_attention_operands(one, s, q_type, kv_type, regime);
+    while (one->n_inputs < 6) conf_cases_absent(one);
+    conf_operand *gradient = s->layout ? conf_cases_in(one, q_type, "%d,%d,%d,%d", s->b, s->h, s->s, s->e)
+                                       : conf_cases_in(one, q_type, "%d,%d,%d,%d", s->b, s->s, s->h, s->e);
+    if (regime == CONF_SPECIAL) gradient->fill = CONF_FILL_UNIFORM, gradient->low = -2.0, gradient->high = 2.0;
     conf_cases_emit(context);
 }
 
@@ -126,6 +148,39 @@ void conf_cases_attention(conf_cases_context *context, pco_op op)
                 conf_attention_one(context, &SPECS[i], PCO_F32, CASES_FLOATS[t], CONF_RANDOM);
             if (conf_cases_standard(context) || i == 1 || i == 10) /* plain 16-bit heads: among the traps */
                 conf_attention_one(context, &SPECS[i], CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
+        }
+    }
+}
+
+/* More queries than a block has rows, keys on both sides of vectors and tiles, rows and keys that nobody sees. */
+static const conf_attention_spec BACK_SPECS[] = {
+    {.b = 1, .h = 4, .g = 2, .s = 75, .t = 67, .d = 8, .e = 8, .layout = 1, .causal = 1},
+    {.b = 1, .h = 1, .g = 1, .s = 5, .t = 141, .d = 16, .e = 16, .layout = 0, .window = 50, .scale = 0.7},
+    {.b = 2, .h = 1, .g = 1, .s = 34, .t = 33, .d = 64, .e = 64, .layout = 1, .causal = 1, .lengths = 1},
+    {.b = 1, .h = 2, .g = 2, .s = 150, .t = 19, .d = 8, .e = 12, .layout = 1, .window = 5, .starts = 1},
+    {.b = 3, .h = 3, .g = 1, .s = 9, .t = 20, .d = 7, .e = 5, .layout = 0, .mask = "3,1,9,20", .boolean = 2,
+     .lengths = 1},
+    {.b = 1, .h = 2, .g = 1, .s = 1, .t = 1, .d = 8, .e = 8, .layout = 1},
+    {.b = 1, .h = 1, .g = 1, .s = 17, .t = 9, .d = 8, .e = 8, .layout = 1, .mask = "1,1,17,9", .causal = 1,
+     .starts = 1},
+    {.b = 1, .h = 0, .g = 2, .s = 3, .t = 5, .d = 8, .e = 8, .layout = 1},
+};
+enum { N_BACK_SPECS = sizeof BACK_SPECS / sizeof *BACK_SPECS };
+
+void conf_cases_attention_backward(conf_cases_context *context, pco_op op)
+{
+    (void)op;
+    bool more = conf_cases_standard(context);
+    for (uint32_t i = 0; i < N_SPECS + N_BACK_SPECS; i++) {
+        const conf_attention_spec *s = i < N_SPECS ? &SPECS[i] : &BACK_SPECS[i - N_SPECS];
+        if (s->softcap > 0 || s->weights || (!more && i < N_SPECS && conf_attention_is_extra(i))) continue;
+        conf_attention_back_one(context, s, PCO_F32, PCO_F32, CONF_RANDOM);
+        if (more || i == 1 || i == N_SPECS) conf_attention_back_one(context, s, PCO_F32, PCO_F32, CONF_ADVERSARIAL);
+        if (s->lengths) conf_attention_back_one(context, s, PCO_F32, PCO_F32, CONF_SPECIAL);
+        for (uint32_t t = 1; t < 3; t++) {
+            if (more || i == 1) conf_attention_back_one(context, s, PCO_F32, CASES_FLOATS[t], CONF_RANDOM);
+            if (more || i == 1 || i == 10 || i == N_SPECS + 4)
+                conf_attention_back_one(context, s, CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
         }
     }
 }

@@ -52,20 +52,26 @@ static void conf_edge_matmul(conf_cases_context *context, uint32_t type, uint32_
 }
 
 /* Queries, keys and depth. */
-static void conf_edge_attention(conf_cases_context *context, uint32_t type, int size)
+static void conf_edge_attention(conf_cases_context *context, pco_op op, uint32_t type, int size)
 {
     for (int d = 0; d < 3; d++) {
         if (d == 2 && size > 128) continue;
         int s = d == 0 ? size : 3, t = d == 1 ? size : d == 0 ? 9 : 17, depth = d == 2 ? size : 8;
         if (s * t > 5000) continue;
-        conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, CONF_RANDOM);
-        ((pco_scaled_dot_product_attention_attrs *)one->attrs.bytes)->heads_first = size % 2;
+        bool back = op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
+        conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+        if (back)
+            ((pco_scaled_dot_product_attention_backward_attrs *)one->attrs.bytes)->heads_first = size % 2;
+        else
+            ((pco_scaled_dot_product_attention_attrs *)one->attrs.bytes)->heads_first = size % 2;
         char shape[2][32];
         snprintf(shape[0], sizeof shape[0], size % 2 ? "1,2,%d,%d" : "1,%d,2,%d", s, depth);
         snprintf(shape[1], sizeof shape[1], size % 2 ? "1,2,%d,%d" : "1,%d,2,%d", t, depth);
         conf_cases_in(one, type, "%s", shape[0]);
         conf_cases_in(one, type, "%s", shape[1]);
         conf_cases_in(one, type, "%s", shape[1]);
+        while (back && one->n_inputs < 6) conf_cases_absent(one);
+        if (back) conf_cases_in(one, type, "%s", shape[0]);
         conf_cases_emit(context);
     }
 }
@@ -98,7 +104,8 @@ static void conf_edge_size(conf_cases_context *context, pco_op op, uint32_t type
         if (type == PCO_F32) conf_edge_matmul(context, type, PCO_Q4_0, size);
         break;
     case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
-        conf_edge_attention(context, type, size);
+    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD:
+        conf_edge_attention(context, op, type, size);
         break;
     default:
         break;

@@ -80,6 +80,7 @@ static const oracle_fn FUNCTIONS[] = {
     [PCO_OP_SOFTMAX_BACKWARD] = oracle_eval_softmax_backward,
     [PCO_OP_LAYER_NORM_BACKWARD] = oracle_eval_norm_backward,
     [PCO_OP_RMS_NORM_BACKWARD] = oracle_eval_norm_backward,
+    [PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD] = oracle_eval_attention_backward,
     [PCO_OP_SWIGLU_BACKWARD] = oracle_eval_swiglu_backward,
 };
 

@@ -98,6 +98,7 @@ ORACLE(rms_norm);
 ORACLE(rope);
 ORACLE(sinusoidal_positions);
 ORACLE(attention);
+ORACLE(attention_backward);
 ORACLE(random_bits);
 ORACLE(dropout);
 ORACLE(cross_entropy);

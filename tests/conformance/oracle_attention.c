@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct oracle_attention_shape {
     int64_t b, h, g, s, t, d, e; /* batch, heads, key heads, queries, keys, depth, depth of values */
@@ -142,5 +143,126 @@ pco_status oracle_eval_attention(oracle_node *node, pco_error *err)
             oracle_finish(&node->out[1], r * a.t + t, rules, term[t]);
     }
     free(score);
+    return PCO_OK;
+}
+
+/* ---- its gradients ---- */
+
+/* The sums of a key head: D and E of them for each key. */
+typedef struct oracle_attention_back {
+    oracle_attention_shape a;
+    oracle_rules sum_rules;
+    oracle_ve *score, *weight, *u; /* of a row */
+    oracle_sum *key, *value;
+} oracle_attention_back;
+
+/* p u (u exact: a sum of E products) and d = sum p u, with a rescale as in attention; then w = p (u - d). */
+static void oracle_attention_slopes(const oracle_node *node, oracle_attention_back *k, const int64_t *at,
+                                    const double *dy)
+{
+    const oracle_rules *rules = node->rules;
+    const oracle_attention_shape *a = &k->a;
+    int64_t group = at[1] / (a->h / a->g);
+    oracle_sum along = {0};
+    for (int64_t t = 0; t < a->t; t++) {
+        oracle_ve p = k->weight[t];
+        k->u[t] = (oracle_ve){0.0L, 0.0L};
+        if (p.v == 0.0L && p.e == 0.0L) continue;
+        const double *v = node->in[2].value + oracle_attention_offset(a, at[0], group, t, a->g, a->t, a->e);
+        oracle_sum sum = {0};
+        for (int64_t e = 0; e < a->e; e++) oracle_sum_add(&sum, (oracle_ve){(oracle_real)dy[e] * v[e], 0.0L});
+        oracle_ve u = oracle_sum_end(&k->sum_rules, &sum, a->e, node->in[2].quantum * node->in[6].quantum);
+        k->u[t] = u = oracle_handed(&k->sum_rules, rules, u);
+        oracle_sum_add(&along, (oracle_ve){p.v * u.v, p.e * fabsl(u.v) + u.e * fabsl(p.v) + p.e * u.e});
+    }
+    oracle_ve d = oracle_handed(&k->sum_rules, rules, oracle_sum_end(&k->sum_rules, &along, along.n + 1, 0.0));
+    for (int64_t t = 0; t < a->t; t++)
+        if (k->weight[t].v != 0.0L || k->weight[t].e != 0.0L)
+            k->u[t] = oracle_mul(rules, k->weight[t], oracle_sub(rules, k->u[t], d));
+}
+
+/* A row's gradient, and its part in those of the keys and values that it sees. */
+static void oracle_attention_back_row(oracle_node *node, const oracle_node *forward, oracle_attention_back *k,
+                                      const int64_t *at)
+{
+    const oracle_attention_shape *a = &k->a;
+    int64_t q_at = oracle_attention_offset(a, at[0], at[1], at[2], a->h, a->s, a->d), group = at[1] / (a->h / a->g);
+    const double *q = node->in[0].value + q_at, *key = node->in[1].value;
+    const double *dy = node->in[6].value + oracle_attention_offset(a, at[0], at[1], at[2], a->h, a->s, a->e);
+    oracle_ve sum;
+    oracle_attention_row(forward, &k->sum_rules, a, at, k->score);
+    oracle_softmax_terms(node->rules, &k->sum_rules, k->score, a->t, k->weight, &sum);
+    for (int64_t t = 0; t < a->t; t++) k->weight[t] = oracle_softmax_weight(node->rules, k->weight[t], sum);
+    oracle_attention_slopes(node, k, at, dy);
+    for (int64_t d = 0; d < a->d; d++) {
+        oracle_sum total = {0};
+        for (int64_t t = 0; t < a->t; t++) {
+            oracle_ve p = k->weight[t], w = k->u[t];
+            if (p.v == 0.0L && p.e == 0.0L) continue;
+            oracle_real x = key[oracle_attention_offset(a, at[0], group, t, a->g, a->t, a->d) + d];
+            oracle_sum_add(&total, (oracle_ve){w.v * x, w.e * fabsl(x)});
+            oracle_sum_add(&k->key[t * a->d + d], (oracle_ve){w.v * q[d], w.e * fabsl((oracle_real)q[d])});
+        }
+        oracle_ve y = oracle_sum_end(&k->sum_rules, &total, total.n + 1, 0.0);
+        y = oracle_mul(node->rules, oracle_handed(&k->sum_rules, node->rules, y), a->scale);
+        oracle_finish(&node->out[0], q_at + d, node->rules, y);
+    }
+    for (int64_t t = 0; t < a->t; t++)
+        for (int64_t e = 0; e < a->e && (k->weight[t].v != 0.0L || k->weight[t].e != 0.0L); e++)
+            oracle_sum_add(&k->value[t * a->e + e],
+                           (oracle_ve){k->weight[t].v * dy[e], k->weight[t].e * fabsl((oracle_real)dy[e])});
+}
+
+/* The gradients of a head's keys and values, from sums over the rows that saw them. The scale may go onto the terms. */
+static void oracle_attention_back_keys(oracle_node *node, const oracle_attention_back *k, int64_t b, int64_t g)
+{
+    const oracle_attention_shape *a = &k->a;
+    for (int64_t t = 0; t < a->t; t++) {
+        int64_t key = oracle_attention_offset(a, b, g, t, a->g, a->t, a->d);
+        int64_t value = oracle_attention_offset(a, b, g, t, a->g, a->t, a->e);
+        for (int64_t d = 0; d < a->d; d++) {
+            const oracle_sum *sum = &k->key[t * a->d + d];
+            oracle_ve y = oracle_sum_end(&k->sum_rules, sum, sum->n + 1, 0.0);
+            y = oracle_mul(node->rules, oracle_handed(&k->sum_rules, node->rules, y), a->scale);
+            oracle_finish(&node->out[1], key + d, node->rules, y);
+        }
+        for (int64_t e = 0; e < a->e; e++) {
+            const oracle_sum *sum = &k->value[t * a->e + e];
+            oracle_ve y = oracle_handed(&k->sum_rules, node->rules, oracle_sum_end(&k->sum_rules, sum, sum->n, 0.0));
+            oracle_finish(&node->out[2], value + e, node->rules, y);
+        }
+    }
+}
+
+pco_status oracle_eval_attention_backward(oracle_node *node, pco_error *err)
+{
+    const pco_scaled_dot_product_attention_backward_attrs *attrs = node->attrs;
+    const pco_scaled_dot_product_attention_attrs as = {
+        .scale = attrs->scale, .causal = attrs->causal, .window = attrs->window, .heads_first = attrs->heads_first};
+    oracle_node forward = *node;
+    forward.attrs = &as;
+    oracle_attention_back k = {.a = oracle_attention_read_shape(&forward),
+                               .sum_rules = oracle_rules_sum(node->rules, node->in[0].desc->dtype)};
+    const oracle_attention_shape *a = &k.a;
+    size_t sums = (size_t)(a->t * (a->d + a->e) + 1);
+    k.score = malloc(sizeof *k.score * 3 * (size_t)(a->t + 1));
+    k.key = malloc(sizeof *k.key * sums);
+    if (!k.score || !k.key) {
+        free(k.score);
+        free(k.key);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory");
+    }
+    k.weight = k.score + a->t + 1;
+    k.u = k.weight + a->t + 1;
+    k.value = k.key + a->t * a->d;
+    for (int64_t i = 0; i < a->b * a->g; i++) {
+        memset(k.key, 0, sizeof *k.key * sums);
+        for (int64_t r = 0; r < a->h / a->g * a->s; r++)
+            oracle_attention_back_row(node, &forward, &k,
+                                      (int64_t[]){i / a->g, i % a->g * (a->h / a->g) + r / a->s, r % a->s});
+        oracle_attention_back_keys(node, &k, i / a->g, i % a->g);
+    }
+    free(k.score);
+    free(k.key);
     return PCO_OK;
 }

@@ -19,7 +19,8 @@ static bool conf_figures_has_exponential(uint32_t op)
 {
     static const uint32_t OPS[] = {
         PCO_OP_SOFTMAX, PCO_OP_LOG_SOFTMAX, PCO_OP_LOGSUMEXP, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
-        PCO_OP_SWIGLU,  PCO_OP_SIGMOID,     PCO_OP_SILU,      PCO_OP_GELU};
+        PCO_OP_SWIGLU,  PCO_OP_SIGMOID,     PCO_OP_SILU,      PCO_OP_GELU,
+        PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD};
     for (size_t i = 0; i < sizeof OPS / sizeof *OPS; i++)
         if (OPS[i] == op) return true;
     return false;

@@ -243,6 +243,23 @@ BUILD(attention_mask)
 {
     return any_attention(c, &(pco_scaled_dot_product_attention_attrs){.scale = 0.3}, 2);
 }
+BUILD(attention_blind) /* groups, a row that sees nothing, a key that nobody sees */
+{
+    uint32_t q = real(c, -1, 1, 4, SHAPE(1, 4, 3, 4)), k = real(c, -1, 1, 4, SHAPE(1, 2, 4, 4));
+    uint32_t v = real(c, -1, 1, 4, SHAPE(1, 2, 4, 3));
+    static const int32_t SEEN[] = {1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0};
+    uint32_t seen = pco_graph_constant_copy(c->graph, "seen", PCO_I32, 4, SHAPE(1, 1, 3, 4), SEEN);
+    uint32_t in[4] = {q, k, v, pco_cast(c->graph, seen, PCO_BOOL)};
+    const pco_scaled_dot_product_attention_attrs attrs = {.heads_first = 1};
+    return add(c, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, in, 4);
+}
+BUILD(attention_mask_wanted) /* the gradient of a float mask is not the op's */
+{
+    uint32_t q = real(c, -1, 1, 4, SHAPE(1, 2, 3, 4)), k = real(c, -1, 1, 4, SHAPE(1, 1, 5, 4));
+    uint32_t in[4] = {q, k, k, real(c, -1, 1, 4, SHAPE(1, 2, 1, 5))};
+    const pco_scaled_dot_product_attention_attrs attrs = {.heads_first = 1};
+    return add(c, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, in, 4);
+}
 BUILD(attention_capped)
 {
     return any_attention(c, &(pco_scaled_dot_product_attention_attrs){.softcap = 2, .heads_first = 1, .weights = 1}, 2);
@@ -292,5 +309,6 @@ static const gradient_row GRADIENT_ROWS[] = {
     ROW(softmax), ROW(softmax_last), ROW(log_softmax), ROW(logsumexp), ROW(layer_norm), ROW(layer_norm_plain),
     ROW(layer_norm_deviation), ROW(layer_norm_stats), ROW(rms_norm), ROW(rms_norm_plain), ROW(rms_norm_stats),
     ROW(rope), ROW(cross_entropy), ROW(cross_entropy_smoothed), ROW(attention), ROW(attention_mask),
-    ROW(attention_capped), ROW(attention_window), ROW(half_layer), ROW(half_rows), ROW(twice),
+    ROW(attention_blind), ROW(attention_mask_wanted), ROW(attention_capped),
+    ROW(attention_window), ROW(half_layer), ROW(half_rows), ROW(twice),
 };
