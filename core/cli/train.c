@@ -57,6 +57,21 @@ static void train_clear_line(void)
     if (cli_terminal()) fputs("\r\033[K", stderr);
 }
 
+/* What a step takes, and what it would take without recomputation. */
+static pco_status train_describe_memory(const train_run *run, pco_error *err)
+{
+    pco_train_plan plan, kept;
+    pco_status status = pco_trainer_plan(run->trainer, run->config.recompute, &plan, err);
+    if (!status) status = pco_trainer_plan(run->trainer, PCO_RECOMPUTE_NONE, &kept, err);
+    if (status) return status;
+    fprintf(stderr, "memory      %.1f MiB of activations for %" PRId64 " x %" PRId64 " tokens",
+            (double)plan.bytes / 1048576, plan.rows, plan.length);
+    if (run->config.recompute)
+        fprintf(stderr, ", %.1f MiB without recomputation", (double)kept.bytes / 1048576);
+    fputc('\n', stderr);
+    return PCO_OK;
+}
+
 static void train_describe(const train_run *run, const pco_session *session)
 {
     int64_t elements, left_out[2];
@@ -157,6 +172,7 @@ static int train_on(train_run *run, pco_session *session)
     run->last = a->steps >= 0 ? a->steps : run->config.steps;
     if (!train_log_open(&run->log, a->log, a->resume ? run->first : -1)) return CLI_FAILED;
     train_describe(run, session);
+    if (train_describe_memory(run, &err)) return cli_fail(&err);
     if (run->first >= run->last && a->resume)
         fprintf(stderr, "nothing to do: step %" PRId64 " was reached before\n", run->first);
     cli_watch_interrupt();

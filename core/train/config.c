@@ -19,6 +19,7 @@ static const char *const config_keys[] = {
     "seed",
     "max_grad_norm",
     "label_smoothing",
+    "recompute",
     "checkpoint_interval",
     "evaluation_interval",
     "evaluation_batches",
@@ -27,7 +28,7 @@ static const char *const config_keys[] = {
 
 /* Keys that may differ between a run and its continuation. */
 static const char *const config_free[] = {"checkpoint_interval", "evaluation_interval", "evaluation_batches",
-                                          "out"};
+                                          "recompute", "out"};
 
 /* Reading goes on after an error without effect: the first one is kept. */
 typedef struct config_reader {
@@ -125,6 +126,7 @@ static void config_fields(config_reader *r, pco_train_config *config)
     config->seed = (uint64_t)config_int(r, "seed", 0, INT64_C(1) << 53, 0);
     config->max_grad_norm = config_number(r, "max_grad_norm", 0, 1e9, 0);
     config->label_smoothing = config_number(r, "label_smoothing", 0, 0.999, 0);
+    config->recompute = (pco_recompute)config_enum(r, "recompute", (const char *const[]){"none", "blocks"}, 2);
     config->checkpoint_interval = config_int(r, "checkpoint_interval", 0, INT32_MAX, 0);
     config->evaluation_interval = config_int(r, "evaluation_interval", 0, INT32_MAX, 0);
     config->evaluation_batches = config_int(r, "evaluation_batches", 0, INT32_MAX, 0);

@@ -1,9 +1,11 @@
 #include "train/graph.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/gradients.h"
+#include "graph/passes.h"
 
 uint32_t pco_train_state_prefixes(const pco_optimizer_config *optimizer, const char *const **prefixes)
 {
@@ -135,6 +137,18 @@ static void train_show_all(pco_graph *graph)
     }
 }
 
+/* Each layer's inside is computed again in the backward pass. */
+static void train_recompute(pco_graph *graph, const pco_transformer_config *model, uint32_t loss)
+{
+    static const char *const sides[] = {"encoder", "decoder"}; /* by pco_transformer_side */
+    for (int side = model->decoder_only ? PCO_DECODER : PCO_ENCODER; side <= PCO_DECODER; side++)
+        for (int64_t i = 0; i < model->layers[side]; i++) {
+            char scope[64];
+            snprintf(scope, sizeof scope, "%s.layers.%lld", sides[side], (long long)i);
+            pco_graph_recompute(graph, loss, scope);
+        }
+}
+
 static void train_dropout(const pco_nn *nn, const pco_transformer_config *model, pco_train_stage stage)
 {
     pco_nn_training *training = nn->training;
@@ -172,6 +186,8 @@ void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco
     if (stage == PCO_TRAIN_APPLY) {
         train_apply(nn, config, gradients);
     } else if (!graph->status && pco_gradients(graph, loss, parameters, count, gradients, &err) == PCO_OK) {
+        if (config->recompute == PCO_RECOMPUTE_BLOCKS && stage != PCO_TRAIN_DIAGNOSE)
+            train_recompute(graph, model, loss);
         if (stage == PCO_TRAIN_STEP) train_update(nn, &config->optimizer, config->max_grad_norm, gradients);
         if (stage == PCO_TRAIN_ACCUMULATE) train_accumulate(nn, gradients);
         pco_graph_output(graph, loss, "loss");

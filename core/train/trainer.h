@@ -56,6 +56,17 @@ const pco_nn_training *pco_trainer_parameters(const pco_trainer *trainer, int64_
 pco_status pco_trainer_read(const pco_trainer *trainer, const char *name, float *values, int64_t count,
                             pco_error *err) PCO_NODISCARD;
 
+/* Activations and workspaces of the first batch of training [rows,length], as the planner places them. */
+typedef struct pco_train_plan {
+    int64_t rows, length;
+    uint64_t bytes, lower_bound; /* of the plan; the most that is alive at one node */
+} pco_train_plan;
+
+/* Plans an update with that choice, whatever the config's is; nothing is allocated on the device. Errors: those of
+ * pco_executable_create. */
+pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_train_plan *plan,
+                            pco_error *err) PCO_NODISCARD;
+
 /* What the executable that was built last is made of. */
 pco_executable_stats pco_trainer_inspect(const pco_trainer *trainer);
 

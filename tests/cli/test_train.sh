@@ -38,6 +38,11 @@ config whole "$pairs" '"evaluation_interval": 6'
 run train whole.json --log whole.csv; status "train" 0
 says "train: stdout names the folder" out '^whole$'; says "train: plain lines" err '^step 12/12 .* loss [0-9.]+, [0-9]+ tokens/s'
 says "train: validation" err 'step 6: validation loss'
+says "train: memory" err '^memory +[0-9.]+ MiB of activations for 4 x [0-9]+ tokens$'
+config again "$pairs" '"evaluation_interval": 6, "recompute": "blocks"'
+run train again.json --log again.csv; status "train with recomputation" 0
+says "train: memory of both" err '^memory .* tokens, [0-9.]+ MiB without recomputation$'
+same "recomputed weights" whole/model.safetensors again/model.safetensors; rm -rf again
 for file in config.json model.safetensors checkpoint.safetensors; do
     if [ -s "whole/$file" ]; then ok "train wrote $file"; else bad "train" "no whole/$file"; fi
 done

@@ -293,15 +293,28 @@ static const char text_text[] = "{\"model\": {\"d_model\": 16, \"decoder_layers\
                                 "\"normal\"}, \"batch_size\": 4, \"seed\": 3,"
                                 "\"out\": \"x\", \"optimizer\": {\"weight_decay\": 0.1}, " REST "}";
 
+static void write_text(void)
+{
+    char text[1200] = "";
+    for (int i = 0; i < 60; i++) strcat(text, i % 3 ? "the cat sat on " : "the mat. ");
+    write_file("text.txt", text);
+}
+
+/* An encoder-decoder of two layers each with GELU, whose product the gradient needs, and dropout. */
+static const char deep_text[] =
+    "{\"model\": {\"d_model\": 16, \"encoder_layers\": 2, \"decoder_layers\": 2, "
+    "\"encoder_attention_heads\": 2, \"decoder_attention_heads\": 2, \"encoder_ffn_dim\": 24, "
+    "\"decoder_ffn_dim\": 24, \"activation_function\": \"gelu\", \"dropout\": 0.1}, \"data\": {\"kind\": "
+    "\"dates\", \"source_buckets\": [40], \"target_buckets\": [11], \"held_out_count\": 6}, "
+    "\"batch_size\": 4, \"seed\": 3, \"out\": \"x\", " REST "}";
+
 static void trains_a_language_model(void **state)
 {
     (void)state;
     run r;
     double losses[20], before, after;
     int64_t tokens;
-    char text[1200] = "";
-    for (int i = 0; i < 60; i++) strcat(text, i % 3 ? "the cat sat on " : "the mat. ");
-    write_file("text.txt", text);
+    write_text();
     start(&r, text_text, "text", 0);
     check_ok(pco_trainer_evaluate(r.trainer, &before, &tokens, &err));
     steps(&r, 20, losses);
@@ -334,6 +347,90 @@ static void trains_a_language_model(void **state)
     free(ids);
     pco_model_close(model);
     pco_context_destroy(context);
+}
+
+/* `text` with another key in front, in `buffer`. */
+enum { WITH = 1400 };
+static const char *with(char *buffer, const char *key, const char *text)
+{
+    assert_true(snprintf(buffer, WITH, "{%s, %s", key, text + 1) < WITH);
+    return buffer;
+}
+
+/* The gradients that the last batch of accumulation left, all of them; malloc'ed. */
+static float *gradients(const run *r, int64_t count)
+{
+    int64_t all;
+    const pco_nn_training *training = pco_trainer_parameters(r->trainer, &all);
+    float *values = calloc((size_t)count, sizeof *values), *at = values;
+    assert_non_null(values);
+    assert_int_equal(all, count);
+    for (uint32_t i = 0; i < training->count; i++) {
+        char name[160];
+        int64_t n = 1;
+        for (uint32_t k = 0; k < training->items[i].rank; k++) n *= training->items[i].shape[k];
+        snprintf(name, sizeof name, "gradient.%s", training->items[i].name);
+        check_ok(pco_trainer_read(r->trainer, name, at, n, &err));
+        at += n;
+    }
+    return values;
+}
+
+/* One training kept whole and one with layers computed again: the same bits, in less memory, as the plan said. */
+static void check_recomputes(const char *text)
+{
+    run kept, again;
+    double losses[2][4];
+    int64_t count, same;
+    uint64_t peak[2];
+    pco_train_plan plan[2];
+    char two[WITH], blocks[WITH];
+    with(two, "\"gradient_accumulation_steps\": 2", text);
+    with(blocks, "\"recompute\": \"blocks\"", two);
+    start(&kept, two, "kept", 0);
+    steps(&kept, 4, losses[0]);
+    pco_session_memory(kept.session, &peak[0]);
+    start(&again, blocks, "again", 0);
+    steps(&again, 4, losses[1]);
+    pco_session_memory(again.session, &peak[1]);
+    assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
+    float *values = parameters(&kept, &count), *others = parameters(&again, &same);
+    assert_int_equal(count, same);
+    assert_memory_equal(values, others, (size_t)count * sizeof *values);
+    free(values);
+    free(others);
+    values = gradients(&kept, count);
+    others = gradients(&again, count);
+    assert_memory_equal(values, others, (size_t)count * sizeof *values);
+    free(values);
+    free(others);
+    check_ok(pco_trainer_plan(again.trainer, PCO_RECOMPUTE_NONE, &plan[0], &err));
+    check_ok(pco_trainer_plan(again.trainer, PCO_RECOMPUTE_BLOCKS, &plan[1], &err));
+    print_message("activations %llu and %llu bytes, lower bounds %llu and %llu, peaks of all %llu and %llu\n",
+                  (unsigned long long)plan[0].bytes, (unsigned long long)plan[1].bytes,
+                  (unsigned long long)plan[0].lower_bound, (unsigned long long)plan[1].lower_bound,
+                  (unsigned long long)peak[0], (unsigned long long)peak[1]);
+    assert_true(plan[1].bytes < plan[0].bytes && plan[1].lower_bound < plan[0].lower_bound);
+    assert_int_equal(peak[0] - peak[1], plan[0].bytes - plan[1].bytes); /* measured: what was planned, to the byte */
+    end(&kept);
+    end(&again);
+}
+
+static void recomputes(void **state)
+{
+    (void)state;
+    write_text();
+    check_recomputes(text_text);
+    check_recomputes(deep_text);
+    /* a run may go on with the other choice */
+    run r;
+    char blocks[WITH];
+    start(&r, dates_text, "change", 0);
+    check_ok(pco_trainer_save(r.trainer, &err));
+    end(&r);
+    start(&r, with(blocks, "\"recompute\": \"blocks\"", dates_text), "change", 1);
+    steps(&r, 1, NULL);
+    end(&r);
 }
 
 /* A parameter of infinity: the run stops, names it, and leaves everything else as it was. */
@@ -387,6 +484,7 @@ int main(void)
         cmocka_unit_test(accumulates),
         cmocka_unit_test(exports_what_it_evaluates),
         cmocka_unit_test(trains_a_language_model),
+        cmocka_unit_test(recomputes),
         cmocka_unit_test(stops_at_bad_values),
         cmocka_unit_test(states),
     };
