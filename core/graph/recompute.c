@@ -22,7 +22,8 @@ static int recompute_in_scope(const pco_node *node, const char *scope)
     return stop && (size_t)(stop - node->name) == length && strncmp(node->name, scope, length) == 0;
 }
 
-/* From the first to the last node of the scope. Unfolding an activation leaves nodes of another name between them. */
+/* From the first to the last node of the scope. Unfolding an activation leaves nodes of another name between
+ * them. */
 static int recompute_find(recompute_state *s, const char *scope)
 {
     s->first = PCO_NONE;
@@ -71,8 +72,8 @@ static int recompute_reads(const recompute_state *s, const pco_node *node, uint3
     return 0;
 }
 
-/* A node that runs later must read what it has read: nothing that it reads may be written in between, and it may
- * write nothing itself. */
+/* A node that runs later must read what it has read: nothing that it reads may be written in between, and it
+ * may write nothing itself. */
 static void recompute_check(const recompute_state *s)
 {
     pco_graph *graph = s->graph;
@@ -84,9 +85,10 @@ static void recompute_check(const recompute_state *s)
             const uint32_t root = pco_graph_root(graph, writer->outputs[k]);
             for (uint32_t r = s->first; r <= s->last; r++)
                 if (s->again[r] && recompute_reads(s, &graph->nodes[r], root)) {
-                    pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED,
-                                   "node '%s' cannot be computed again: '%s' writes the state '%s' before that",
-                                   graph->nodes[r].name, writer->name, graph->tensors[root].name);
+                    pco_graph_fail(
+                        graph, PCO_ERROR_UNSUPPORTED,
+                        "node '%s' cannot be computed again: '%s' writes the state '%s' before that",
+                        graph->nodes[r].name, writer->name, graph->tensors[root].name);
                     return;
                 }
         }
@@ -168,8 +170,8 @@ uint32_t pco_graph_recompute(pco_graph *graph, uint32_t loss, const char *scope)
     }
     recompute_state s = {.graph = graph, .end = graph->producers[loss] + 1};
     if (!recompute_find(&s, scope)) {
-        pco_graph_fail(graph, PCO_ERROR_INVALID, "recomputation: no node in front of the loss has the scope '%s'",
-                       scope);
+        pco_graph_fail(graph, PCO_ERROR_INVALID,
+                       "recomputation: no node in front of the loss has the scope '%s'", scope);
         return 0;
     }
     s.kept = calloc(tensors, 1);

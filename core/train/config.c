@@ -20,6 +20,8 @@ static const char *const config_keys[] = {
     "max_grad_norm",
     "label_smoothing",
     "recompute",
+    "dtype",
+    "loss_scaling",
     "checkpoint_interval",
     "evaluation_interval",
     "evaluation_batches",
@@ -118,6 +120,23 @@ static void config_initialization(config_reader *r, pco_initialization *how)
     r->status = m.status;
 }
 
+static void config_dtype(config_reader *r, pco_train_config *config)
+{
+    static const char *const keys[] = {"initial", "interval"}, *const names[] = {"f32", "f16", "bf16"};
+    static const pco_dtype types[] = {PCO_F32, PCO_F16, PCO_BF16};
+    config->dtype = types[config_enum(r, "dtype", names, 3)];
+    config_reader m = config_member(r, "loss_scaling", keys, 2);
+    const int64_t initial = config_int(&m, "initial", 1, 1 << 24, 1 << 16);
+    config->scaling.initial = (double)initial;
+    config->scaling.interval = config_int(&m, "interval", 1, INT32_MAX, 1000);
+    if (!m.status && (initial & (initial - 1)))
+        m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'initial' of loss_scaling is %lld, and must be a power of two",
+                            r->label, (long long)initial);
+    if (!m.status && m.object && config->dtype != PCO_F16)
+        m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: loss_scaling is for dtype f16 alone", r->label);
+    r->status = m.status;
+}
+
 static void config_fields(config_reader *r, pco_train_config *config)
 {
     config->steps = config_int(r, "steps", 1, INT32_MAX, 1000);
@@ -130,6 +149,7 @@ static void config_fields(config_reader *r, pco_train_config *config)
     config->checkpoint_interval = config_int(r, "checkpoint_interval", 0, INT32_MAX, 0);
     config->evaluation_interval = config_int(r, "evaluation_interval", 0, INT32_MAX, 0);
     config->evaluation_batches = config_int(r, "evaluation_batches", 0, INT32_MAX, 0);
+    config_dtype(r, config);
     config_optimizer(r, &config->optimizer);
     config_schedule(r, config);
     config_initialization(r, &config->initialization);

@@ -25,9 +25,13 @@ typedef struct pco_train_result {
     double grad_norm;     /* before clipping */
     double learning_rate; /* of this update */
     int64_t tokens;       /* labels that counted */
+    double loss_scale;    /* factor on the loss with f16, else 1 */
+    int skipped;          /* 1: gradients overflowed in f16, so grad_norm is not finite, parameters and optimiser
+                             are as before, and the factor is halved */
 } pco_train_result;
 
-/* One update. Errors: those of the device; INVALID when loss or gradients are not finite, naming the first
+/* One update. Errors: those of the device; INVALID when loss or gradients are not finite (gradients in f16: with a
+ * factor of 1), naming the first
  * tensor that went bad: parameters and optimiser are then as before the update. */
 pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_error *err) PCO_NODISCARD;
 
@@ -62,9 +66,9 @@ typedef struct pco_train_plan {
     uint64_t bytes, lower_bound; /* of the plan; the most that is alive at one node */
 } pco_train_plan;
 
-/* Plans an update with that choice, whatever the config's is; nothing is allocated on the device. Errors: those of
+/* Plans an update with these choices, whatever the config's are; nothing is allocated on the device. Errors: those of
  * pco_executable_create. */
-pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_train_plan *plan,
+pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_dtype dtype, pco_train_plan *plan,
                             pco_error *err) PCO_NODISCARD;
 
 /* What the executable that was built last is made of. */
