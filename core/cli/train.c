@@ -61,11 +61,12 @@ static void train_clear_line(void)
 /* What a step takes, and what it would take in f32 and without recomputation. */
 static pco_status train_describe_memory(const train_run *run, pco_error *err)
 {
-    pco_train_plan plan, kept;
+    pco_train_plan plan, kept = {0};
     const pco_train_config *config = &run->config;
     const int half = config->dtype != PCO_F32;
     pco_status status = pco_trainer_plan(run->trainer, config->recompute, config->dtype, &plan, err);
-    if (!status) status = pco_trainer_plan(run->trainer, PCO_RECOMPUTE_NONE, PCO_F32, &kept, err);
+    if (!status && (half || config->recompute))
+        status = pco_trainer_plan(run->trainer, PCO_RECOMPUTE_NONE, PCO_F32, &kept, err);
     if (status) return status;
     fprintf(stderr, "memory      %.1f MiB of activations%s%s for %" PRId64 " x %" PRId64 " tokens",
             (double)plan.bytes / 1048576, half ? " in " : "", half ? pco_dtype_name(config->dtype) : "", plan.rows,

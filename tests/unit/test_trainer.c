@@ -406,6 +406,9 @@ static void check_recomputes(const char *text)
     free(others);
     check_ok(pco_trainer_plan(again.trainer, PCO_RECOMPUTE_NONE, again.config.dtype, &plan[0], &err));
     check_ok(pco_trainer_plan(again.trainer, PCO_RECOMPUTE_BLOCKS, again.config.dtype, &plan[1], &err));
+    uint64_t after;
+    pco_session_memory(again.session, &after);
+    assert_int_equal(after, peak[1]); /* planning takes nothing */
     print_message("activations %llu and %llu bytes, lower bounds %llu and %llu, peaks of all %llu and %llu\n",
                   (unsigned long long)plan[0].bytes, (unsigned long long)plan[1].bytes,
                   (unsigned long long)plan[0].lower_bound, (unsigned long long)plan[1].lower_bound,
