@@ -2,6 +2,7 @@
 #include "cli/model.h"
 #include "cli/train_log.h"
 
+#include "base/dtype.h"
 #include "train/trainer.h"
 
 #include <inttypes.h>
@@ -55,6 +56,26 @@ static void train_progress(train_run *run, const pco_train_result *result)
 static void train_clear_line(void)
 {
     if (cli_terminal()) fputs("\r\033[K", stderr);
+}
+
+/* What a step takes, and what it would take in f32 and without recomputation. */
+static pco_status train_describe_memory(const train_run *run, pco_error *err)
+{
+    pco_train_plan plan, kept = {0};
+    const pco_train_config *config = &run->config;
+    const int half = config->dtype != PCO_F32;
+    pco_status status = pco_trainer_plan(run->trainer, config->recompute, config->dtype, &plan, err);
+    if (!status && (half || config->recompute))
+        status = pco_trainer_plan(run->trainer, PCO_RECOMPUTE_NONE, PCO_F32, &kept, err);
+    if (status) return status;
+    fprintf(stderr, "memory      %.1f MiB of activations%s%s for %" PRId64 " x %" PRId64 " tokens",
+            (double)plan.bytes / 1048576, half ? " in " : "", half ? pco_dtype_name(config->dtype) : "", plan.rows,
+            plan.length);
+    if (half || config->recompute)
+        fprintf(stderr, ", %.1f MiB%s%s", (double)kept.bytes / 1048576, half ? " in f32" : "",
+                config->recompute ? " without recomputation" : "");
+    fputc('\n', stderr);
+    return PCO_OK;
 }
 
 static void train_describe(const train_run *run, const pco_session *session)
@@ -126,8 +147,14 @@ static int train_loop(train_run *run)
                                .learning_rate = result.learning_rate,
                                .grad_norm = result.grad_norm,
                                .seconds = cli_seconds() - run->begin,
-                               .validation_loss = NAN};
+                               .validation_loss = NAN,
+                               .loss_scale = result.loss_scale};
         train_progress(run, &result);
+        if (result.skipped) {
+            train_clear_line();
+            fprintf(stderr, "step %" PRId64 ": gradients overflow f16 with the loss times %.0f; nothing is updated\n",
+                    step, result.loss_scale);
+        }
         if (train_due(step, run->config.evaluation_interval, run->last))
             status = train_evaluate(run, &record.validation_loss, &err);
         if (!status && !train_log_write(&run->log, &record)) return CLI_FAILED;
@@ -158,8 +185,10 @@ static int train_on(train_run *run, pco_session *session)
     run->first = run->saved = pco_trainer_steps(run->trainer);
     if (!a->resume) run->saved = -1;
     run->last = a->steps >= 0 ? a->steps : run->config.steps;
-    if (!train_log_open(&run->log, a->log, a->resume ? run->first : -1)) return CLI_FAILED;
+    if (!train_log_open(&run->log, a->log, a->resume ? run->first : -1, run->config.dtype == PCO_F16))
+        return CLI_FAILED;
     train_describe(run, session);
+    if (train_describe_memory(run, &err)) return cli_fail(&err);
     if (run->first >= run->last && a->resume)
         fprintf(stderr, "nothing to do: step %" PRId64 " was reached before\n", run->first);
     cli_watch_interrupt();

@@ -11,7 +11,8 @@
 #include "cli/model.h"
 #include "formats/json.h"
 
-static const char log_header[] = "step,loss,learning_rate,grad_norm,tokens,seconds,validation_loss\n";
+static const char log_header[] = "step,loss,learning_rate,grad_norm,tokens,seconds,validation_loss\n",
+                  log_scaled_header[] = "step,loss,learning_rate,grad_norm,tokens,seconds,loss_scale,validation_loss\n";
 
 static int log_is_json(const char *path, int *json)
 {
@@ -62,9 +63,9 @@ static int log_cut(const char *path, int json, int64_t last)
     return good;
 }
 
-int train_log_open(train_log *log, const char *path, int64_t resume_after)
+int train_log_open(train_log *log, const char *path, int64_t resume_after, int scaled)
 {
-    *log = (train_log){.path = path};
+    *log = (train_log){.path = path, .scaled = scaled};
     if (!path) return 1;
     if (!log_is_json(path, &log->json)) return train_log_check(path);
     const char *slash = strrchr(path, '/');
@@ -87,19 +88,22 @@ int train_log_open(train_log *log, const char *path, int64_t resume_after)
         return 0;
     }
     if (!log->json && fseek(log->file, 0, SEEK_END) == 0 && ftell(log->file) == 0)
-        fputs(log_header, log->file);
+        fputs(scaled ? log_scaled_header : log_header, log->file);
     return 1;
 }
 
 int train_log_write(train_log *log, const train_record *r)
 {
     if (!log->file) return 1;
+    char norm[32] = "null"; /* JSON has no infinity */
+    if (!log->json || isfinite(r->grad_norm)) snprintf(norm, sizeof norm, "%.9g", r->grad_norm);
     fprintf(log->file,
             log->json ? "{\"step\":%" PRId64
-                        ",\"loss\":%.9g,\"learning_rate\":%.9g,\"grad_norm\":%.9g,\"tokens\":%" PRId64
+                        ",\"loss\":%.9g,\"learning_rate\":%.9g,\"grad_norm\":%s,\"tokens\":%" PRId64
                         ",\"seconds\":%.3f"
-                      : "%" PRId64 ",%.9g,%.9g,%.9g,%" PRId64 ",%.3f",
-            r->step, r->loss, r->learning_rate, r->grad_norm, r->tokens, r->seconds);
+                      : "%" PRId64 ",%.9g,%.9g,%s,%" PRId64 ",%.3f",
+            r->step, r->loss, r->learning_rate, norm, r->tokens, r->seconds);
+    if (log->scaled) fprintf(log->file, log->json ? ",\"loss_scale\":%.9g" : ",%.9g", r->loss_scale);
     if (log->json)
         fprintf(log->file, isnan(r->validation_loss) ? "}\n" : ",\"validation_loss\":%.9g}\n",
                 r->validation_loss);

@@ -10,20 +10,21 @@ typedef struct train_record {
     double loss, learning_rate, grad_norm;
     double seconds;         /* since the program began to train */
     double validation_loss; /* NaN: not measured at this step */
+    double loss_scale;      /* of a scaled log; there grad_norm may be infinite, which means a skipped update */
 } train_record;
 
 typedef struct train_log {
     FILE *file; /* NULL: no log */
     const char *path;
-    int json;
+    int json, scaled;
 } train_log;
 
 /* 1: the path ends in .csv or .jsonl; 0 after a message. */
 int train_log_check(const char *path);
 
-/* Opens the log; `resume_after` at least 0: records of later steps are cut off, and the rest is continued. 0
- * after a message. */
-int train_log_open(train_log *log, const char *path, int64_t resume_after);
+/* Opens the log; `resume_after` at least 0: records of later steps are cut off, and the rest is continued.
+ * `scaled`: records have a loss_scale. 0 after a message. */
+int train_log_open(train_log *log, const char *path, int64_t resume_after, int scaled);
 /* Writes a record through to the file. 0 after a message. */
 int train_log_write(train_log *log, const train_record *record);
 void train_log_close(train_log *log);

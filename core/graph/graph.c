@@ -22,6 +22,7 @@ void pco_graph_destroy(pco_graph *graph)
     pco_arena_release(&graph->arena);
     free(graph->tensors);
     free(graph->producers);
+    free(graph->originals);
     free(graph->nodes);
     free(graph);
 }
@@ -82,12 +83,15 @@ static uint32_t graph_append(pco_graph *graph, pco_tensor tensor, const char *na
         if (tensors) graph->tensors = tensors;
         uint32_t *producers = realloc(graph->producers, capacity * sizeof *producers);
         if (producers) graph->producers = producers;
-        if (!tensors || !producers) return graph_no_memory(graph);
+        uint32_t *originals = realloc(graph->originals, capacity * sizeof *originals);
+        if (originals) graph->originals = originals;
+        if (!tensors || !producers || !originals) return graph_no_memory(graph);
         graph->tensor_capacity = capacity;
     }
     tensor.name = pco_arena_text(&graph->arena, name);
     if (!tensor.name) return graph_no_memory(graph);
     graph->producers[graph->n_tensors] = PCO_NONE;
+    graph->originals[graph->n_tensors] = PCO_NONE;
     graph->tensors[graph->n_tensors] = tensor;
     return graph->n_tensors++;
 }

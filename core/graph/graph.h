@@ -20,6 +20,7 @@ struct pco_graph {
     pco_tensor *tensors;
     pco_node *nodes;
     uint32_t *producers; /* per tensor: the node that writes it, or PCO_NONE */
+    uint32_t *originals; /* per tensor: what it is a copy of (pco_graph_recompute), or PCO_NONE */
     const char *scope;   /* prefix of node names, "" at first */
     pco_status status;
     pco_error error;

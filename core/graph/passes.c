@@ -10,6 +10,7 @@ typedef struct rewrite_state {
     pco_graph *result;
     uint32_t *map;       /* source tensor -> result tensor, or PCO_NONE */
     uint32_t *uses;      /* source tensor: number of live nodes that read it (outputs count as one use) */
+    uint32_t *readers;   /* source tensor: the same, with the readers of its copy, and each reader once */
     unsigned char *live; /* source node */
     uint32_t *absorbed;  /* source node: the matmul node that is emitted in its place, or PCO_NONE */
     pco_node *fused;     /* source node: the matmul as it became (inputs and attributes) */
@@ -35,6 +36,28 @@ static void rewrite_liveness(rewrite_state *state)
         state->live[i] = (unsigned char)needed;
         for (uint32_t k = 0; needed && k < node->n_inputs; k++)
             if (node->inputs[k] != PCO_NONE) state->uses[node->inputs[k]]++;
+    }
+}
+
+/* What a tensor stands for when a copy counts as its original. */
+static uint32_t rewrite_original(const rewrite_state *state, uint32_t t)
+{
+    return state->source->originals[t] == PCO_NONE ? t : state->source->originals[t];
+}
+
+/* Counts readers as if nothing had been copied for recomputation: an original and its copy are then fused alike, and
+ * as they would be without recomputation, so that both give the same bits. */
+static void rewrite_count_readers(rewrite_state *state)
+{
+    const pco_graph *source = state->source;
+    for (uint32_t t = 0; t < source->n_tensors; t++)
+        state->readers[rewrite_original(state, t)] += source->tensors[t].kind == PCO_KIND_OUTPUT;
+    for (uint32_t i = 0; i < source->n_nodes; i++) {
+        const pco_node *node = &source->nodes[i];
+        const uint32_t original = node->n_outputs ? source->originals[node->outputs[0]] : PCO_NONE;
+        if (!state->live[i] || (original != PCO_NONE && state->live[source->producers[original]])) continue;
+        for (uint32_t k = 0; k < node->n_inputs; k++)
+            if (node->inputs[k] != PCO_NONE) state->readers[rewrite_original(state, node->inputs[k])]++;
     }
 }
 
@@ -118,7 +141,7 @@ static void rewrite_fuse(rewrite_state *state)
         }
         for (uint32_t k = 0; k < node->n_inputs && k < 2; k++) {
             uint32_t y = node->inputs[k];
-            if (y == PCO_NONE || owner[y] == PCO_NONE || state->uses[y] != 1 ||
+            if (y == PCO_NONE || owner[y] == PCO_NONE || state->readers[rewrite_original(state, y)] != 1 ||
                 source->tensors[y].kind != PCO_KIND_TRANSIENT)
                 continue;
             uint32_t matmul = owner[y];
@@ -224,12 +247,13 @@ static int rewrite_allocate(rewrite_state *state)
     state->result = pco_graph_create();
     state->map = malloc(tensors * sizeof *state->map);
     state->uses = calloc(tensors, sizeof *state->uses);
+    state->readers = calloc(tensors, sizeof *state->readers);
     state->live = calloc(nodes, 1);
     state->moved = calloc(nodes, 1);
     state->absorbed = malloc(nodes * sizeof *state->absorbed);
     state->fused = calloc(nodes, sizeof *state->fused);
     state->fused_attrs = calloc(nodes, sizeof *state->fused_attrs);
-    if (!state->result || !state->map || !state->uses || !state->live || !state->moved || !state->absorbed ||
+    if (!state->result || !state->map || !state->uses || !state->readers || !state->live || !state->moved || !state->absorbed ||
         !state->fused || !state->fused_attrs)
         return 0;
     for (uint32_t t = 0; t < tensors; t++) state->map[t] = PCO_NONE;
@@ -249,6 +273,7 @@ pco_status pco_graph_rewrite(const pco_graph *source, const pco_rewrite_params *
         goto done;
     }
     rewrite_liveness(&state);
+    rewrite_count_readers(&state);
     if (params->fuse) rewrite_fuse(&state);
     for (uint32_t t = 0; t < source->n_tensors; t++)
         if (source->tensors[t].kind == PCO_KIND_INPUT || source->tensors[t].kind == PCO_KIND_VALUE)
@@ -259,6 +284,7 @@ pco_status pco_graph_rewrite(const pco_graph *source, const pco_rewrite_params *
 done:
     free(state.map);
     free(state.uses);
+    free(state.readers);
     free(state.live);
     free(state.moved);
     free(state.absorbed);

@@ -15,4 +15,15 @@ typedef struct pco_rewrite_params {
 pco_status pco_graph_rewrite(const pco_graph *source, const pco_rewrite_params *params, pco_graph **result,
                              pco_error *err) PCO_NODISCARD;
 
+/* Trades work for memory (Chen et al. 2016, arXiv 1604.06174) in a graph that pco_gradients has extended. The nodes
+ * in front of `loss` from the first to the last whose scope is `scope` are a block. What its backward nodes read of
+ * it is computed once more, by copies of its nodes right in front of them, so that only what the block reads, and
+ * what other forward nodes read of it, stays alive in between. The copies are the same ops on the same operands in
+ * the same order: gradients are equal bit for bit, dropout too, whose mask follows from its counters. Copies
+ * are called as their nodes, with "_again" behind.
+ *
+ * Returns how many nodes were added. Errors (kept in the graph): INVALID when no node has that scope, or no node makes
+ * the loss; UNSUPPORTED when a state that the block reads is written before its backward nodes. */
+uint32_t pco_graph_recompute(pco_graph *graph, uint32_t loss, const char *scope);
+
 #endif

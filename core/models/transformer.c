@@ -72,7 +72,7 @@ uint32_t pco_transformer_embed(const pco_nn *nn, const pco_transformer_config *c
         x = pco_binary_scalar(nn->graph, PCO_OP_MUL, x, sqrt((double)config->d_model));
     if (config->position_embedding != PCO_POSITION_ROPE)
         x = pco_nn_sinusoidal(nn, x, positions, config->sinusoidal_layout);
-    return pco_nn_dropout(nn, x);
+    return pco_nn_activations(nn, pco_nn_dropout(nn, x));
 }
 
 /* positions, or position_offset, position_offset + 1, ... for ids [B,S]. */
@@ -120,7 +120,10 @@ uint32_t pco_transformer_head(const pco_nn *nn, const pco_transformer_config *co
         config->tie_word_embeddings ? transformer_table(config, PCO_DECODER) : "lm_head.weight";
     uint32_t bias = PCO_NONE, weight = pco_nn_weight(nn, name, 2, shape);
     if (config->final_logits_bias) bias = pco_nn_weight(nn, "final_logits_bias", 1, shape);
-    return pco_linear(nn->graph, x, weight, bias, PCO_NN_IDENTITY);
+    const int half = nn->training && nn->training->dtype != PCO_F32;
+    const pco_matmul_attrs attrs = {.transpose_b = 1, .dtype = half ? PCO_F32 : -1};
+    return pco_graph_add(nn->graph, PCO_OP_MATMUL, &attrs,
+                         (uint32_t[]){x, pco_nn_activations(nn, weight), bias}, 3, NULL);
 }
 
 uint32_t pco_transformer_decode_layers(const pco_nn *nn, const pco_transformer_config *config, uint32_t ids,

@@ -24,7 +24,7 @@ uint32_t pco_nn_linear(const pco_nn *nn, uint32_t x, const pco_nn_linear_params 
         if (bias_name)
             bias = pco_nn_weight_rows(nn, bias_name, 1, shape, params->first_row, params->out_features);
     }
-    return pco_linear(nn->graph, x, weight, bias, params->activation);
+    return pco_linear(nn->graph, x, pco_nn_activations(nn, weight), bias, params->activation);
 }
 
 uint32_t pco_nn_embedding(const pco_nn *nn, uint32_t ids, const char *name, int64_t vocab, int64_t width)

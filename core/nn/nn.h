@@ -42,6 +42,7 @@ typedef struct pco_nn_parameter {
 typedef struct pco_nn_training {
     pco_nn_parameter *items;
     uint32_t count, capacity;
+    pco_dtype dtype; /* f32, or the half type of activations and products; parameters and their gradients stay f32 */
     double dropout;
     uint32_t seed, offset;
     int64_t streams; /* set to 0 before each graph */
@@ -50,6 +51,9 @@ void pco_nn_training_release(pco_nn_training *training);
 
 /* The parameter of that name, or NULL. */
 const pco_nn_parameter *pco_nn_training_find(const pco_nn_training *training, const char *name);
+
+/* x in the type of the training's activations; x itself outside of training. */
+uint32_t pco_nn_activations(const pco_nn *nn, uint32_t x);
 
 /* x, with elements set to 0 at random (Srivastava et al. 2014) in a training graph with dropout. */
 uint32_t pco_nn_dropout(const pco_nn *nn, uint32_t x);

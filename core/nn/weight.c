@@ -117,6 +117,11 @@ static uint32_t nn_parameter(const pco_nn *nn, const char *name, uint32_t rank, 
     return parameter->tensor;
 }
 
+uint32_t pco_nn_activations(const pco_nn *nn, uint32_t x)
+{
+    return nn->training ? pco_cast(nn->graph, x, nn->training->dtype) : x;
+}
+
 uint32_t pco_nn_dropout(const pco_nn *nn, uint32_t x)
 {
     pco_nn_training *training = nn->training;

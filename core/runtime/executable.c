@@ -92,13 +92,14 @@ static pco_status executable_partition(pco_executable *executable, const pco_exe
     pco_graph *graph = executable->graph;
     executable->parts = calloc(graph->n_nodes + 1, sizeof *executable->parts);
     if (!executable->parts) return executable_no_memory(err);
-    pco_status status = session_choose(executable->session, graph, executable->slots, params->no_self_test,
-                                       &executable->cpu_nodes, err);
+    pco_status status = session_choose(executable->session, graph, executable->slots,
+                                       params->no_self_test || params->plan_only, &executable->cpu_nodes, err);
     for (uint32_t i = 0; !status && i < graph->n_nodes; i++) {
         session_part *last = executable->n_parts ? &executable->parts[executable->n_parts - 1] : NULL;
         if (!last || last->slot != executable->slots[i]) {
             last = &executable->parts[executable->n_parts++];
             last->slot = executable->slots[i];
+            last->plan_only = params->plan_only;
             last->first_node = i;
         }
         last->n_nodes++;

@@ -129,6 +129,7 @@ static pco_status part_own_buffer(pco_session *session, session_part *part, uint
     pco_buffer *buffer;
     *index = PCO_NONE;
     if (bytes == 0) return PCO_OK;
+    if (part->plan_only) return part_add_buffer(part, NULL, bytes, 0, index, err);
     pco_status status = session_buffer_create(session, part->slot, bytes, usage, &buffer, err);
     if (status) return status;
     status = part_add_buffer(part, buffer, bytes, 1, index, err);
@@ -455,14 +456,14 @@ pco_status session_part_create(pco_session *session, const pco_graph *graph, ses
     unsigned char *group = NULL;
     pco_status status = part_tables(session, graph, part, needed_after, err);
     if (!status) status = part_propose(session, part, err);
-    if (!status) status = part_check_memory(session, part, err);
+    if (!status && !part->plan_only) status = part_check_memory(session, part, err);
     if (!status && !(group = malloc(part->view.n_tensors + 1))) status = part_no_memory(err);
     if (!status) {
         part_groups(part, group);
         for (uint32_t t = 0; t < part->view.n_tensors; t++) part_place(part, t, PCO_NONE, 0, 0);
-        status = part_constants(session, part, err);
+        if (!part->plan_only) status = part_constants(session, part, err);
     }
-    if (!status) status = part_states(session, part, err);
+    if (!status && !part->plan_only) status = part_states(session, part, err);
     if (!status) status = part_side_by_side(session, part, group, PCO_KIND_INPUT, PCO_USAGE_UPLOAD, err);
     if (!status) status = part_side_by_side(session, part, group, PCO_KIND_VALUE, PCO_USAGE_UPLOAD, err);
     if (!status) status = part_side_by_side(session, part, group, PCO_KIND_OUTPUT, PCO_USAGE_READBACK, err);
@@ -473,14 +474,14 @@ pco_status session_part_create(pco_session *session, const pco_graph *graph, ses
             part->places[t] = part->places[part_root(part, t)];
             if (part->places[t].bytes > room) part->places[t].bytes = room;
         }
-    if (!status) {
+    if (!status && !part->plan_only) {
         pco_proposal proposal = {
             .size = sizeof proposal, .nodes = part->node_proposals, .tensors = part->tensor_proposals};
         pco_plan plan = {.size = sizeof plan, .n_buffers = part->n_buffers, .buffers = part->buffers,
                          .tensors = part->places, .workspaces = part->workspaces};
         status = slot->plugin->program->prepare(slot->device, &part->view, &proposal, &plan, &part->program, err);
     }
-    if (!status) part->segments = slot->plugin->program->segments(part->program);
+    if (!status && !part->plan_only) part->segments = slot->plugin->program->segments(part->program);
     free(group);
     return status;
 }

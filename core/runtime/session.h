@@ -34,6 +34,8 @@ typedef struct pco_executable_params {
     int force_decomposition; /* 1: decompose every composite op (the twin that tests compare with) */
     int no_self_test;        /* 1: take the plugin's kernels as they are, whatever PORTICO_SELF_TEST says: for what
                                 looks for wrong ones */
+    int plan_only;           /* 1: the plan alone, to be inspected and destroyed: nothing is allocated, uploaded or
+                                prepared on the device, and it cannot run. Takes the plugin's kernels untested */
 } pco_executable_params;
 
 /* Makes a graph ready. The graph is copied as far as it is needed; constants' data are read during the call, so

@@ -112,6 +112,7 @@ typedef struct part_link {
 
 typedef struct session_part {
     uint32_t slot;
+    int plan_only;                /* nothing on the device: its buffers are NULL */
     uint32_t first_node, n_nodes; /* of the executable's graph */
     uint32_t *local;              /* graph tensor -> part tensor, or PCO_NONE */
     pco_part view;

@@ -114,6 +114,7 @@ static char *checkpoint_make_note(const pco_trainer *trainer)
     if (note && cJSON_AddNumberToObject(note, "format", CHECKPOINT_FORMAT) &&
         cJSON_AddNumberToObject(note, "step", (double)trainer->step) &&
         cJSON_AddNumberToObject(note, "batches", (double)pco_trainer_batches(trainer)) &&
+        trainer_scale_note(trainer, note) &&
         cJSON_AddItemToObject(note, "config", cJSON_Duplicate(trainer->config->root, 1)) &&
         checkpoint_note_data(trainer, note))
         text = cJSON_PrintUnformatted(note);
@@ -243,6 +244,7 @@ static pco_status checkpoint_read_note(pco_trainer *trainer, const pco_weights *
     int64_t format;
     status = pco_json_int(note, file->label, "format", CHECKPOINT_FORMAT, CHECKPOINT_FORMAT, &format, err);
     if (!status) status = pco_json_int(note, file->label, "step", 0, INT32_MAX, &trainer->step, err);
+    if (!status) status = trainer_scale_load(trainer, note, file->label, err);
     const char *key = config ? pco_train_config_difference(trainer->config->root, config) : "config";
     if (!status && key)
         status = pco_fail(err, PCO_ERROR_FORMAT,

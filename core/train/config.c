@@ -19,6 +19,9 @@ static const char *const config_keys[] = {
     "seed",
     "max_grad_norm",
     "label_smoothing",
+    "recompute",
+    "dtype",
+    "loss_scaling",
     "checkpoint_interval",
     "evaluation_interval",
     "evaluation_batches",
@@ -27,7 +30,7 @@ static const char *const config_keys[] = {
 
 /* Keys that may differ between a run and its continuation. */
 static const char *const config_free[] = {"checkpoint_interval", "evaluation_interval", "evaluation_batches",
-                                          "out"};
+                                          "recompute", "out"};
 
 /* Reading goes on after an error without effect: the first one is kept. */
 typedef struct config_reader {
@@ -121,6 +124,23 @@ static void config_initialization(config_reader *r, pco_initialization *how)
     r->status = m.status;
 }
 
+static void config_dtype(config_reader *r, pco_train_config *config)
+{
+    static const char *const keys[] = {"initial", "interval"}, *const names[] = {"f32", "f16", "bf16"};
+    static const pco_dtype types[] = {PCO_F32, PCO_F16, PCO_BF16};
+    config->dtype = types[config_enum(r, "dtype", names, 3)];
+    config_reader m = config_member(r, "loss_scaling", keys, 2);
+    const int64_t initial = config_int(&m, "initial", 1, 1 << 24, 1 << 16);
+    config->scaling.initial = (double)initial;
+    config->scaling.interval = config_int(&m, "interval", 1, INT32_MAX, 1000);
+    if (!m.status && (initial & (initial - 1)))
+        m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'initial' of loss_scaling is %lld, and must be a power of two",
+                            r->label, (long long)initial);
+    if (!m.status && m.object && config->dtype != PCO_F16)
+        m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: loss_scaling is for dtype f16 alone", r->label);
+    r->status = m.status;
+}
+
 static void config_fields(config_reader *r, pco_train_config *config)
 {
     config->steps = config_int(r, "steps", 1, INT32_MAX, 1000);
@@ -129,9 +149,11 @@ static void config_fields(config_reader *r, pco_train_config *config)
     config->seed = (uint64_t)config_int(r, "seed", 0, INT64_C(1) << 53, 0);
     config->max_grad_norm = config_number(r, "max_grad_norm", 0, 1e9, 0);
     config->label_smoothing = config_number(r, "label_smoothing", 0, 0.999, 0);
+    config->recompute = (pco_recompute)config_enum(r, "recompute", (const char *const[]){"none", "blocks"}, 2);
     config->checkpoint_interval = config_int(r, "checkpoint_interval", 0, INT32_MAX, 0);
     config->evaluation_interval = config_int(r, "evaluation_interval", 0, INT32_MAX, 0);
     config->evaluation_batches = config_int(r, "evaluation_batches", 0, INT32_MAX, 0);
+    config_dtype(r, config);
     config_optimizer(r, &config->optimizer);
     config_schedule(r, config);
     config_initialization(r, &config->initialization);

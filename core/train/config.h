@@ -17,6 +17,15 @@ typedef struct pco_optimizer_config {
     int decay_all;            /* 0: matrices and embeddings only (rank 2 and up); 1: every parameter */
 } pco_optimizer_config;
 
+/* What is computed again in the backward pass instead of being kept: nothing, or the inside of each layer. */
+typedef enum pco_recompute { PCO_RECOMPUTE_NONE = 0, PCO_RECOMPUTE_BLOCKS = 1 } pco_recompute;
+
+/* Of f16: the factor on the loss doubles after so many good updates in a row, and halves after a bad one. */
+typedef struct pco_loss_scaling {
+    double initial; /* a power of two */
+    int64_t interval;
+} pco_loss_scaling;
+
 typedef struct pco_train_config {
     cJSON *root;  /* the file, as it was, with the seed that holds; owned */
     cJSON *model; /* "model" of root */
@@ -27,6 +36,9 @@ typedef struct pco_train_config {
     int64_t steps, rows, accumulation; /* updates; sequences of a batch; batches of an update */
     uint64_t seed;
     double max_grad_norm, label_smoothing;                                /* 0: none */
+    pco_recompute recompute;
+    pco_dtype dtype; /* of activations and products: f32, f16 or bf16 */
+    pco_loss_scaling scaling;
     int64_t checkpoint_interval, evaluation_interval, evaluation_batches; /* 0: never; never; all */
     char *initial_weights; /* a safetensors file with the first values of every parameter; NULL: initialization's */
     char *out;                                                            /* folder of the run */

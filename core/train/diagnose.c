@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "train/trainer_internal.h"
 
@@ -36,11 +37,15 @@ static pco_status diagnose_outputs(const trainer_stage *stage, const char **name
             uint32_t t = graph->nodes[n].outputs[k];
             if (t == PCO_NONE || graph->tensors[t].kind != PCO_KIND_OUTPUT) continue;
             const pco_tensor *x = &graph->tensors[t];
-            float *values = malloc(x->bytes + 1);
-            if (!values) return trainer_no_memory(err);
-            status = pco_executable_read(stage->executable, t, values, x->bytes, err);
-            if (!status && !diagnose_finite(values, pco_tensor_elements(x))) *name = x->name;
+            const int64_t count = pco_tensor_elements(x);
+            void *data = malloc(x->bytes + 1);
+            float *values = malloc((size_t)count * sizeof *values + 1);
+            status = data && values ? pco_executable_read(stage->executable, t, data, x->bytes, err)
+                                    : trainer_no_memory(err);
+            if (!status) status = pco_dtype_to_f32(x->dtype, data, count, values, err);
+            if (!status && !diagnose_finite(values, count)) *name = x->name;
             free(values);
+            free(data);
         }
     return status;
 }
@@ -51,7 +56,8 @@ static pco_status diagnose_batch(pco_trainer *trainer, int64_t index, const char
     trainer_stage *stage;
     pco_data_read(trainer->data, PCO_DATA_TRAIN, index, &batch);
     pco_status status = trainer_stage_for(trainer, PCO_TRAIN_DIAGNOSE, &batch, &stage, err);
-    if (!status) status = trainer_write_batch(trainer, stage, &batch, 1 / (float)batch.tokens, index, err);
+    if (!status) status = trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, batch.tokens), index,
+                                              err);
     if (!status) status = pco_executable_run(stage->executable, err);
     if (!status) status = diagnose_outputs(stage, name, err);
     return status;

@@ -1,9 +1,11 @@
 #include "train/graph.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "graph/gradients.h"
+#include "graph/passes.h"
 
 uint32_t pco_train_state_prefixes(const pco_optimizer_config *optimizer, const char *const **prefixes)
 {
@@ -53,16 +55,22 @@ static uint32_t train_state(const pco_nn *nn, const char *prefix, const pco_nn_p
 }
 
 /* The update of every parameter, from gradients[]. */
-static void train_update(const pco_nn *nn, const pco_optimizer_config *optimizer, double max_norm,
-                         const uint32_t *gradients)
+static void train_update(const pco_nn *nn, const pco_train_config *config, const uint32_t *gradients)
 {
+    const pco_optimizer_config *optimizer = &config->optimizer;
     pco_graph *graph = nn->graph;
     const pco_nn_training *training = nn->training;
     const int adamw = optimizer->type == PCO_OPTIMIZER_ADAMW;
     uint32_t run = pco_graph_value(graph, "run", PCO_F32, 1, (int64_t[]){adamw ? 3 : 1});
     pco_graph_scope(graph, "optimizer");
     uint32_t norm = pco_global_norm(graph, gradients, training->count);
-    uint32_t scale = pco_clip_scale(graph, norm, max_norm);
+    uint32_t unscale = PCO_NONE;
+    if (config->dtype == PCO_F16) { /* gradients are as many times too large as the loss is */
+        unscale = pco_graph_value(graph, "unscale", PCO_F32, 1, (int64_t[]){1});
+        norm = pco_binary(graph, PCO_OP_MUL, norm, unscale);
+    }
+    uint32_t scale = pco_clip_scale(graph, norm, config->max_grad_norm);
+    if (unscale != PCO_NONE) scale = pco_binary(graph, PCO_OP_MUL, scale, unscale);
     pco_graph_output(graph, norm, "grad_norm");
     for (uint32_t i = 0; i < training->count; i++) {
         const pco_nn_parameter *p = &training->items[i];
@@ -104,10 +112,13 @@ static void train_accumulate(const pco_nn *nn, const uint32_t *gradients)
     uint32_t keep = pco_graph_value(graph, "keep", PCO_F32, 1, (int64_t[]){1});
     uint32_t first = pco_graph_constant_copy(graph, "first", PCO_I32, 1, (int64_t[]){1}, &zero);
     pco_graph_scope(graph, "accumulate");
+    /* chosen, not multiplied: what a skipped update left may be infinite */
+    keep = pco_binary_scalar(graph, PCO_OP_GT, keep, 0);
+    const uint32_t none = pco_scalar(graph, PCO_F32, 0);
     for (uint32_t i = 0; i < nn->training->count; i++) {
         int64_t elements;
         uint32_t state = train_gradient_state(nn, &nn->training->items[i], &elements);
-        uint32_t kept = pco_binary(graph, PCO_OP_MUL, state, keep);
+        uint32_t kept = pco_where(graph, keep, state, none);
         uint32_t more = pco_reshape(graph, gradients[i], 2, (int64_t[]){1, elements});
         pco_state_write(graph, state, pco_binary(graph, PCO_OP_ADD, kept, more), first, 1);
     }
@@ -121,7 +132,7 @@ static void train_apply(const pco_nn *nn, const pco_train_config *config, uint32
         p->tensor = pco_graph_state(nn->graph, p->name, PCO_F32, p->rank, p->shape);
         gradients[i] = pco_reshape(nn->graph, train_gradient_state(nn, p, &elements), p->rank, p->shape);
     }
-    train_update(nn, &config->optimizer, config->max_grad_norm, gradients);
+    train_update(nn, config, gradients);
 }
 
 /* Every float tensor that a node makes becomes an output of its own name. */
@@ -130,15 +141,30 @@ static void train_show_all(pco_graph *graph)
     const uint32_t count = graph->n_tensors;
     for (uint32_t t = 0; t < count && !graph->status; t++) {
         const pco_tensor *x = &graph->tensors[t];
-        if (x->kind != PCO_KIND_TRANSIENT || x->dtype != PCO_F32 || x->alias != PCO_NONE) continue;
+        if (x->kind != PCO_KIND_TRANSIENT || (x->dtype != PCO_F32 && x->dtype != PCO_F16 && x->dtype != PCO_BF16) || x->alias != PCO_NONE) continue;
         pco_graph_output(graph, t, x->name);
     }
 }
 
-static void train_dropout(const pco_nn *nn, const pco_transformer_config *model, pco_train_stage stage)
+/* Each layer's inside is computed again in the backward pass. */
+static void train_recompute(pco_graph *graph, const pco_transformer_config *model, uint32_t loss)
+{
+    static const char *const sides[] = {"encoder", "decoder"}; /* by pco_transformer_side */
+    for (int side = model->decoder_only ? PCO_DECODER : PCO_ENCODER; side <= PCO_DECODER; side++)
+        for (int64_t i = 0; i < model->layers[side]; i++) {
+            char scope[64];
+            snprintf(scope, sizeof scope, "%s.layers.%lld", sides[side], (long long)i);
+            pco_graph_recompute(graph, loss, scope);
+        }
+}
+
+/* The type of activations, and dropout. */
+static void train_begin(const pco_nn *nn, const pco_transformer_config *model, pco_dtype dtype,
+                        pco_train_stage stage)
 {
     pco_nn_training *training = nn->training;
     training->streams = 0;
+    training->dtype = stage == PCO_TRAIN_EVALUATE ? PCO_F32 : dtype;
     training->dropout = stage == PCO_TRAIN_EVALUATE ? 0 : model->dropout;
     if (training->dropout <= 0) return;
     training->seed = pco_graph_value(nn->graph, "dropout_seed", PCO_I32, 1, (int64_t[]){2});
@@ -151,7 +177,7 @@ void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco
     pco_graph *graph = nn->graph;
     uint32_t loss = PCO_NONE;
     if (stage != PCO_TRAIN_APPLY) {
-        train_dropout(nn, model, stage);
+        train_begin(nn, model, config->dtype, stage);
         uint32_t logits = train_forward(nn, model, rows, source_length, target_length);
         loss = train_loss(nn, logits, stage == PCO_TRAIN_EVALUATE ? 0 : config->label_smoothing, rows,
                           target_length);
@@ -172,7 +198,9 @@ void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco
     if (stage == PCO_TRAIN_APPLY) {
         train_apply(nn, config, gradients);
     } else if (!graph->status && pco_gradients(graph, loss, parameters, count, gradients, &err) == PCO_OK) {
-        if (stage == PCO_TRAIN_STEP) train_update(nn, &config->optimizer, config->max_grad_norm, gradients);
+        if (config->recompute == PCO_RECOMPUTE_BLOCKS && stage != PCO_TRAIN_DIAGNOSE)
+            train_recompute(graph, model, loss);
+        if (stage == PCO_TRAIN_STEP) train_update(nn, config, gradients);
         if (stage == PCO_TRAIN_ACCUMULATE) train_accumulate(nn, gradients);
         pco_graph_output(graph, loss, "loss");
         if (stage == PCO_TRAIN_DIAGNOSE) train_show_all(graph);

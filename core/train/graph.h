@@ -9,7 +9,7 @@ typedef enum pco_train_stage {
     PCO_TRAIN_STEP = 0,       /* a whole update from one batch */
     PCO_TRAIN_ACCUMULATE = 1, /* adds a batch's gradients to states */
     PCO_TRAIN_APPLY = 2,      /* an update from these; has no batch */
-    PCO_TRAIN_EVALUATE = 3,   /* the loss alone, without smoothing and dropout */
+    PCO_TRAIN_EVALUATE = 3,   /* the loss alone, in f32, without smoothing and dropout */
     PCO_TRAIN_DIAGNOSE =
         4, /* as STEP without the update: every tensor is an output, to find the first bad one */
 } pco_train_stage;
@@ -21,7 +21,8 @@ enum { PCO_TRAIN_STAGES = 5 };
  * [1,elements].
  *
  * Inputs: "source" i32 [B,S], "target" and "labels" i32 [B,T]. Run values: "source_lengths" i32 [B];
- * "loss_scale" f32 [1], which the sum of the rows' losses is multiplied with; "run" f32 [3] ([1] with SGD),
+ * "loss_scale" f32 [1], which the sum of the rows' losses is multiplied with; with dtype f16 "unscale"
+ * f32 [1], which the gradients' norm and the update are multiplied with; "run" f32 [3] ([1] with SGD),
  * as in the ops adamw and sgd; "keep" f32 [1], 0 or 1, which accumulated gradients are multiplied with first;
  * "dropout_seed" and "dropout_offset" i32 [2], where there is dropout. Outputs: "loss" f32 [1]; "grad_norm"
  * f32 [1], before clipping. */

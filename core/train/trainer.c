@@ -33,6 +33,7 @@ static void trainer_handles(trainer_stage *stage)
                  {&stage->target, "target"},
                  {&stage->labels, "labels"},
                  {&stage->loss_scale, "loss_scale"},
+                 {&stage->unscale, "unscale"},
                  {&stage->run, "run"},
                  {&stage->keep, "keep"},
                  {&stage->dropout_seed, "dropout_seed"},
@@ -131,11 +132,13 @@ static pco_status trainer_read(const trainer_stage *stage, uint32_t handle, doub
 static pco_status trainer_write_run(pco_trainer *trainer, trainer_stage *stage, double rate, pco_error *err)
 {
     const pco_optimizer_config *optimizer = &trainer->config->optimizer;
-    const double t = (double)trainer->step + 1;
+    const double t = (double)(trainer->step - trainer->scale.skipped) + 1; /* moments know no skipped update */
+    const float unscale = (float)(1 / trainer->scale.factor);
     const float run[3] = {(float)rate, (float)(1 - pow(optimizer->beta1, t)),
                           (float)(1 - pow(optimizer->beta2, t))};
     const uint64_t values = optimizer->type == PCO_OPTIMIZER_ADAMW ? 3 : 1;
-    return pco_executable_write(stage->executable, stage->run, run, values * sizeof *run, err);
+    pco_status status = trainer_write(stage, stage->unscale, &unscale, sizeof unscale, err);
+    return status ? status : pco_executable_write(stage->executable, stage->run, run, values * sizeof *run, err);
 }
 
 static pco_status trainer_one_batch(pco_trainer *trainer, pco_train_result *result, pco_error *err)
@@ -146,7 +149,8 @@ static pco_status trainer_one_batch(pco_trainer *trainer, pco_train_result *resu
     result->tokens = batch.tokens;
     pco_status status = trainer_stage_for(trainer, PCO_TRAIN_STEP, &batch, &stage, err);
     if (!status)
-        status = trainer_write_batch(trainer, stage, &batch, 1 / (float)batch.tokens, trainer->step, err);
+        status = trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, batch.tokens),
+                                     trainer->step, err);
     if (!status) status = trainer_write_run(trainer, stage, result->learning_rate, err);
     if (!status) status = pco_executable_run(stage->executable, err);
     if (!status) status = trainer_read(stage, stage->loss, &result->loss, err);
@@ -171,7 +175,8 @@ static pco_status trainer_many_batches(pco_trainer *trainer, pco_train_result *r
         pco_data_read(trainer->data, PCO_DATA_TRAIN, first + i, &batch);
         status = trainer_stage_for(trainer, PCO_TRAIN_ACCUMULATE, &batch, &stage, err);
         if (!status)
-            status = trainer_write_batch(trainer, stage, &batch, 1 / (float)result->tokens, first + i, err);
+            status = trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, result->tokens),
+                                         first + i, err);
         if (!status) status = trainer_write(stage, stage->keep, &keep, sizeof keep, err);
         if (!status) status = pco_executable_run(stage->executable, err);
         if (!status) status = trainer_read(stage, stage->loss, &loss, err);
@@ -190,7 +195,11 @@ pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_
     pco_status status = trainer->config->accumulation == 1 ? trainer_one_batch(trainer, result, err)
                                                            : trainer_many_batches(trainer, result, err);
     if (status) return status;
-    if (!isfinite(result->loss) || !isfinite(result->grad_norm))
+    result->loss_scale = trainer->scale.factor;
+    result->loss /= result->loss_scale;
+    result->skipped = !isfinite(result->grad_norm);
+    /* the forward pass knows no factor, so a bad loss is no overflow that a smaller one would cure */
+    if (!isfinite(result->loss) || !trainer_scale_step(trainer, !result->skipped))
         return trainer_diagnose(trainer, result->loss, result->grad_norm, err);
     trainer->step++;
     return PCO_OK;
@@ -280,6 +289,7 @@ pco_status pco_trainer_create(pco_session *session, const pco_train_config *conf
     if (!trainer) return trainer_no_memory(err);
     trainer->config = config;
     trainer->session = session;
+    trainer_scale_begin(trainer);
     pco_status status = PCO_OK;
     const int there = trainer_has_checkpoint(trainer);
     if (there && !resume)

@@ -32,9 +32,13 @@ typedef struct pco_train_result {
     double grad_norm;     /* before clipping */
     double learning_rate; /* of this update */
     int64_t tokens;       /* labels that counted */
+    double loss_scale;    /* factor on the loss with f16, else 1 */
+    int skipped;          /* 1: gradients overflowed in f16, so grad_norm is not finite, parameters and optimiser
+                             are as before, and the factor is halved */
 } pco_train_result;
 
-/* One update. Errors: those of the device; INVALID when loss or gradients are not finite, naming the first
+/* One update. Errors: those of the device; INVALID when loss or gradients are not finite (gradients in f16: with a
+ * factor of 1), naming the first
  * tensor that went bad: parameters and optimiser are then as before the update. */
 pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_error *err) PCO_NODISCARD;
 
@@ -61,6 +65,17 @@ const pco_nn_training *pco_trainer_parameters(const pco_trainer *trainer, int64_
 
 /* Copies a parameter from the device: f32, `count` elements. Errors: as pco_session_read_state. */
 pco_status pco_trainer_read(const pco_trainer *trainer, const char *name, float *values, int64_t count,
+                            pco_error *err) PCO_NODISCARD;
+
+/* Activations and workspaces of the first batch of training [rows,length], as the planner places them. */
+typedef struct pco_train_plan {
+    int64_t rows, length;
+    uint64_t bytes, lower_bound; /* of the plan; the most that is alive at one node */
+} pco_train_plan;
+
+/* Plans an update with these choices, whatever the config's are; nothing is allocated on the device. Errors: those of
+ * pco_executable_create. */
+pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_dtype dtype, pco_train_plan *plan,
                             pco_error *err) PCO_NODISCARD;
 
 /* What the executable that was built last is made of. */

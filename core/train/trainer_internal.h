@@ -10,9 +10,16 @@ typedef struct trainer_stage {
     pco_train_stage kind;
     int64_t source_length, target_length;
     pco_executable *executable;
-    uint32_t source, source_lengths, target, labels, loss_scale, run, keep, dropout_seed, dropout_offset;
+    uint32_t source, source_lengths, target, labels, loss_scale, unscale, run, keep, dropout_seed,
+        dropout_offset;
     uint32_t loss, grad_norm;
 } trainer_stage;
+
+/* The factor on the loss (1 unless activations are f16), and what it follows from. */
+typedef struct trainer_scale {
+    double factor;         /* a power of two */
+    int64_t good, skipped; /* updates since it changed; updates skipped so far */
+} trainer_scale;
 
 struct pco_trainer {
     const pco_train_config *config;
@@ -25,6 +32,7 @@ struct pco_trainer {
     trainer_stage **stages;
     uint32_t n_stages, stage_capacity;
     int64_t step;
+    trainer_scale scale;
 };
 
 /* trainer.c */
@@ -35,6 +43,18 @@ pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const p
 /* Writes a batch and the values that belong to it. */
 pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch,
                                float scale, int64_t index, pco_error *err);
+
+/* scale.c */
+/* Is there a factor on the loss? */
+int trainer_scaled(const pco_trainer *trainer);
+/* What the sum of the losses is multiplied with: the factor over the labels. */
+float trainer_factor(const pco_trainer *trainer, int64_t tokens);
+/* The factor of a new run; what follows from an update; 0: it was not finite and cannot be skipped. */
+void trainer_scale_begin(pco_trainer *trainer);
+int trainer_scale_step(pco_trainer *trainer, int finite);
+/* In the note of a checkpoint: 0 without memory. Errors: FORMAT. */
+int trainer_scale_note(const pco_trainer *trainer, cJSON *note);
+pco_status trainer_scale_load(pco_trainer *trainer, const cJSON *note, const char *label, pco_error *err);
 
 /* diagnose.c: runs the batches of the update that failed once more, on the parameters as they are, and names
  * the first tensor that is not finite. Returns INVALID. */

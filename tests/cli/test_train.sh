@@ -38,6 +38,18 @@ config whole "$pairs" '"evaluation_interval": 6'
 run train whole.json --log whole.csv; status "train" 0
 says "train: stdout names the folder" out '^whole$'; says "train: plain lines" err '^step 12/12 .* loss [0-9.]+, [0-9]+ tokens/s'
 says "train: validation" err 'step 6: validation loss'
+says "train: memory" err '^memory +[0-9.]+ MiB of activations for 4 x [0-9]+ tokens$'
+config again "$pairs" '"evaluation_interval": 6, "recompute": "blocks"'
+run train again.json --log again.csv; status "train with recomputation" 0
+says "train: memory of both" err '^memory .* tokens, [0-9.]+ MiB without recomputation$'
+same "recomputed weights" whole/model.safetensors again/model.safetensors; rm -rf again
+config half "$pairs" '"dtype": "f16", "loss_scaling": {"initial": 16777216, "interval": 5}'
+run train half.json --log half.jsonl; status "train in f16" 0
+says "train: memory in f16" err '^memory .* of activations in f16 for .* tokens, [0-9.]+ MiB in f32$'
+says "a skipped update is said" err '^step 1: gradients overflow f16 with the loss times 16777216; nothing is updated$'
+if head -1 half.jsonl | grep -q '"grad_norm":null.*"loss_scale":16777216'; then ok "it is in the log"; else bad "a skipped update in the log" "$(head -1 half.jsonl)"; fi
+run plot half.jsonl; status "plot of a scaled log" 0
+run train half.json --resume --steps 14 --log half.jsonl; status "resuming in f16" 0
 for file in config.json model.safetensors checkpoint.safetensors; do
     if [ -s "whole/$file" ]; then ok "train wrote $file"; else bad "train" "no whole/$file"; fi
 done
@@ -125,6 +137,8 @@ refused() { # NAME PATTERN: the config bad.json
 printf 'a\tb\nlonely\n' > one.tsv; config bad "${pairs/pairs.tsv/one.tsv}"; refused "a missing column" 'one.tsv:2: column 2 is missing'
 printf 'a\tb\n\377\tb\n' > latin.tsv; config bad "${pairs/pairs.tsv/latin.tsv}"; refused "not UTF-8" 'latin.tsv:2: .*not UTF-8'
 config bad "${pairs/pairs.tsv/missing.tsv}"; refused "no file" 'missing.tsv'
+config bad "$pairs" '"dtype": "bf16", "loss_scaling": {"initial": 2}'; refused "scaling of bf16" 'loss_scaling is for dtype f16 alone'
+config bad "$pairs" '"dtype": "f16", "loss_scaling": {"initial": 3}'; refused "a factor that is no power of two" "'initial' of loss_scaling is 3"
 config bad "$pairs" '"stesp": 1, "bacth": 2'; refused "unknown keys" 'stesp.*bacth'
 config bad "${pairs/held_out/held_in}"; refused "an unknown key of the data" 'held_in'
 config bad "$pairs"; sed -i 's/"dropout": 0.1/"dropout": 0.1, "vocab_size": 5/' bad.json

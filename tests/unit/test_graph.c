@@ -2,6 +2,7 @@
 #include "check.h"
 
 #include "graph/build.h"
+#include "graph/gradients.h"
 #include "graph/infer.h"
 #include "graph/passes.h"
 
@@ -141,9 +142,116 @@ static void test_phase(void **state)
     pco_graph_destroy(g);
 }
 
+static uint32_t find_node(const pco_graph *g, const char *name)
+{
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        if (strcmp(g->nodes[i].name, name) == 0) return i;
+    return PCO_NONE;
+}
+
+/* loss = sum(exp(tanh(x) w)): the block "in" makes h = tanh(x) and y = exp(h w), which "loss" reads. */
+static pco_graph *recompute_graph(uint32_t *loss, uint32_t *gradients)
+{
+    pco_graph *g = pco_graph_create();
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, SHAPE(3, 4)), w = pco_graph_state(g, "w", PCO_F32, 2, SHAPE(4, 4));
+    pco_graph_scope(g, "in");
+    uint32_t h = pco_unary(g, PCO_OP_TANH, x);
+    uint32_t y = pco_unary(g, PCO_OP_EXP, pco_matmul(g, h, w, 0, 0));
+    pco_graph_scope(g, "loss");
+    *loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, y, 1, SHAPE(12)), 0, 1);
+    check_ok(pco_gradients(g, *loss, (uint32_t[]){x, w}, 2, gradients, &err));
+    pco_graph_output(g, gradients[0], "dx");
+    pco_graph_output(g, gradients[1], "dw");
+    return g;
+}
+
+/* Backward nodes read copies, which stand between the loss and their first reader; what "loss" reads of the block is
+ * kept, and nothing that makes it alone runs twice. */
+static void test_recompute(void **state)
+{
+    (void)state;
+    uint32_t loss, gradients[2];
+    pco_graph *g = recompute_graph(&loss, gradients), *r;
+    assert_int_equal(pco_graph_recompute(g, loss, "in"), 1); /* tanh: exp's gradient reads y, which is kept */
+    check_ok(pco_graph_check(g, &err));
+    uint32_t again = find_node(g, "in.tanh_0_again"), forward = find_node(g, "in.tanh_0");
+    assert_int_not_equal(again, PCO_NONE);
+    assert_true(again > g->producers[loss]);
+    uint32_t kept = g->nodes[forward].outputs[0], copy = g->nodes[again].outputs[0], readers = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t k = 0; k < g->nodes[i].n_inputs; k++) {
+            if (g->nodes[i].inputs[k] == kept) assert_true(i < g->producers[loss]);
+            if (g->nodes[i].inputs[k] != copy) continue;
+            assert_true(i > again);
+            readers++;
+        }
+    assert_true(readers > 0);
+    for (uint32_t i = 0; i < g->n_nodes; i++)
+        for (uint32_t k = 0; k < g->nodes[i].n_outputs; k++)
+            assert_int_equal(g->producers[g->nodes[i].outputs[k]], i);
+    check_ok(pco_graph_rewrite(g, &(pco_rewrite_params){.fuse = 1}, &r, &err)); /* passes leave both */
+    assert_int_not_equal(find_node(r, "in.tanh_0_again"), PCO_NONE);
+    assert_int_not_equal(find_node(r, "in.tanh_0"), PCO_NONE);
+    pco_graph_destroy(r);
+    assert_int_equal(pco_graph_recompute(g, loss, "out"), 0);
+    check_fails(pco_graph_check(g, &err), PCO_ERROR_INVALID, "the scope 'out'");
+    pco_graph_destroy(g);
+}
+
+/* gelu(x w), whose product the backward pass reads: neither it nor its original, which then has one reader, is folded
+ * into the product, because without recomputation it would not be. */
+static void test_recompute_fusion(void **state)
+{
+    (void)state;
+    uint32_t gradient, gelu = 0, products = 0;
+    pco_graph *g = pco_graph_create(), *r;
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, SHAPE(3, 4)), w = pco_graph_state(g, "w", PCO_F32, 2, SHAPE(4, 4));
+    pco_graph_scope(g, "in");
+    uint32_t a = pco_unary(g, PCO_OP_GELU, pco_matmul(g, x, w, 0, 0)), y = pco_matmul(g, a, w, 0, 0);
+    pco_graph_scope(g, "loss");
+    uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, y, 1, SHAPE(12)), 0, 1);
+    check_ok(pco_gradients(g, loss, &w, 1, &gradient, &err));
+    pco_graph_output(g, gradient, "dw");
+    pco_graph_output(g, loss, "loss");
+    assert_int_equal(pco_graph_recompute(g, loss, "in"), 2);
+    check_ok(pco_graph_rewrite(g, &(pco_rewrite_params){.fuse = 1}, &r, &err));
+    for (uint32_t i = 0; i < r->n_nodes; i++) {
+        gelu += r->nodes[i].op == PCO_OP_GELU;
+        if (r->nodes[i].op != PCO_OP_MATMUL) continue;
+        assert_int_equal(((const pco_matmul_attrs *)r->nodes[i].attrs)->activation, 0);
+        products += strncmp(r->nodes[i].name, "in.", 3) == 0;
+    }
+    assert_int_equal(gelu, 2);
+    assert_int_equal(products, 3);
+    pco_graph_destroy(r);
+    pco_graph_destroy(g);
+}
+
+/* What a node reads must not have been written since: tanh(w), with a write into w before the gradients. */
+static void test_recompute_refuses(void **state)
+{
+    (void)state;
+    uint32_t gradient;
+    pco_graph *g = pco_graph_create();
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, SHAPE(1, 4)), w = pco_graph_state(g, "w", PCO_F32, 2, SHAPE(1, 4));
+    uint32_t at = pco_graph_value(g, "at", PCO_I32, 1, SHAPE(1));
+    pco_graph_scope(g, "in");
+    uint32_t y = pco_binary(g, PCO_OP_MUL, pco_unary(g, PCO_OP_TANH, w), x);
+    pco_graph_scope(g, "loss");
+    pco_state_write(g, w, x, at, 1);
+    uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, y, 1, SHAPE(4)), 0, 1);
+    check_ok(pco_gradients(g, loss, &x, 1, &gradient, &err));
+    pco_graph_output(g, gradient, "dx");
+    pco_graph_recompute(g, loss, "in");
+    check_fails(pco_graph_check(g, &err), PCO_ERROR_UNSUPPORTED, "the state 'w' before that");
+    pco_graph_destroy(g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_shapes), cmocka_unit_test(test_refusals),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_recompute), cmocka_unit_test(test_recompute_refuses),
+                                       cmocka_unit_test(test_recompute_fusion),
+                                       cmocka_unit_test(test_shapes), cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_table), cmocka_unit_test(test_rewrite),
                                        cmocka_unit_test(test_phase)};
     return cmocka_run_group_tests_name("graph", tests, NULL, NULL);

@@ -293,15 +293,28 @@ static const char text_text[] = "{\"model\": {\"d_model\": 16, \"decoder_layers\
                                 "\"normal\"}, \"batch_size\": 4, \"seed\": 3,"
                                 "\"out\": \"x\", \"optimizer\": {\"weight_decay\": 0.1}, " REST "}";
 
+static void write_text(void)
+{
+    char text[1200] = "";
+    for (int i = 0; i < 60; i++) strcat(text, i % 3 ? "the cat sat on " : "the mat. ");
+    write_file("text.txt", text);
+}
+
+/* An encoder-decoder of two layers each with GELU, whose product the gradient needs, and dropout. */
+static const char deep_text[] =
+    "{\"model\": {\"d_model\": 16, \"encoder_layers\": 2, \"decoder_layers\": 2, "
+    "\"encoder_attention_heads\": 2, \"decoder_attention_heads\": 2, \"encoder_ffn_dim\": 24, "
+    "\"decoder_ffn_dim\": 24, \"activation_function\": \"gelu\", \"dropout\": 0.1}, \"data\": {\"kind\": "
+    "\"dates\", \"source_buckets\": [40], \"target_buckets\": [11], \"held_out_count\": 6}, "
+    "\"batch_size\": 4, \"seed\": 3, \"out\": \"x\", " REST "}";
+
 static void trains_a_language_model(void **state)
 {
     (void)state;
     run r;
     double losses[20], before, after;
     int64_t tokens;
-    char text[1200] = "";
-    for (int i = 0; i < 60; i++) strcat(text, i % 3 ? "the cat sat on " : "the mat. ");
-    write_file("text.txt", text);
+    write_text();
     start(&r, text_text, "text", 0);
     check_ok(pco_trainer_evaluate(r.trainer, &before, &tokens, &err));
     steps(&r, 20, losses);
@@ -334,6 +347,217 @@ static void trains_a_language_model(void **state)
     free(ids);
     pco_model_close(model);
     pco_context_destroy(context);
+}
+
+/* `text` with another key in front, in `buffer`. */
+enum { WITH = 1400 };
+static const char *with(char *buffer, const char *key, const char *text)
+{
+    assert_true(snprintf(buffer, WITH, "{%s, %s", key, text + 1) < WITH);
+    return buffer;
+}
+
+/* The gradients that the last batch of accumulation left, all of them; malloc'ed. */
+static float *gradients(const run *r, int64_t count)
+{
+    int64_t all;
+    const pco_nn_training *training = pco_trainer_parameters(r->trainer, &all);
+    float *values = calloc((size_t)count, sizeof *values), *at = values;
+    assert_non_null(values);
+    assert_int_equal(all, count);
+    for (uint32_t i = 0; i < training->count; i++) {
+        char name[160];
+        int64_t n = 1;
+        for (uint32_t k = 0; k < training->items[i].rank; k++) n *= training->items[i].shape[k];
+        snprintf(name, sizeof name, "gradient.%s", training->items[i].name);
+        check_ok(pco_trainer_read(r->trainer, name, at, n, &err));
+        at += n;
+    }
+    return values;
+}
+
+/* One training kept whole and one with layers computed again: the same bits, in less memory, as the plan said. */
+static void check_recomputes(const char *text)
+{
+    run kept, again;
+    double losses[2][4];
+    int64_t count, same;
+    uint64_t peak[2];
+    pco_train_plan plan[2];
+    char two[WITH], blocks[WITH];
+    with(two, "\"gradient_accumulation_steps\": 2", text);
+    with(blocks, "\"recompute\": \"blocks\"", two);
+    start(&kept, two, "kept", 0);
+    steps(&kept, 4, losses[0]);
+    pco_session_memory(kept.session, &peak[0]);
+    start(&again, blocks, "again", 0);
+    steps(&again, 4, losses[1]);
+    pco_session_memory(again.session, &peak[1]);
+    assert_memory_equal(losses[0], losses[1], sizeof losses[0]);
+    float *values = parameters(&kept, &count), *others = parameters(&again, &same);
+    assert_int_equal(count, same);
+    assert_memory_equal(values, others, (size_t)count * sizeof *values);
+    free(values);
+    free(others);
+    values = gradients(&kept, count);
+    others = gradients(&again, count);
+    assert_memory_equal(values, others, (size_t)count * sizeof *values);
+    free(values);
+    free(others);
+    check_ok(pco_trainer_plan(again.trainer, PCO_RECOMPUTE_NONE, again.config.dtype, &plan[0], &err));
+    check_ok(pco_trainer_plan(again.trainer, PCO_RECOMPUTE_BLOCKS, again.config.dtype, &plan[1], &err));
+    uint64_t after;
+    pco_session_memory(again.session, &after);
+    assert_int_equal(after, peak[1]); /* planning takes nothing */
+    print_message("activations %llu and %llu bytes, lower bounds %llu and %llu, peaks of all %llu and %llu\n",
+                  (unsigned long long)plan[0].bytes, (unsigned long long)plan[1].bytes,
+                  (unsigned long long)plan[0].lower_bound, (unsigned long long)plan[1].lower_bound,
+                  (unsigned long long)peak[0], (unsigned long long)peak[1]);
+    assert_true(plan[1].bytes < plan[0].bytes && plan[1].lower_bound < plan[0].lower_bound);
+    assert_int_equal(peak[0] - peak[1], plan[0].bytes - plan[1].bytes); /* measured: what was planned, to the byte */
+    end(&kept);
+    end(&again);
+}
+
+static void recomputes(void **state)
+{
+    (void)state;
+    write_text();
+    check_recomputes(text_text);
+    check_recomputes(deep_text);
+    run r;
+    char blocks[WITH], half[WITH];
+    check_recomputes(with(half, "\"dtype\": \"f16\"", deep_text));
+    /* a run may go on with the other choice */
+    start(&r, dates_text, "change", 0);
+    check_ok(pco_trainer_save(r.trainer, &err));
+    end(&r);
+    start(&r, with(blocks, "\"recompute\": \"blocks\"", dates_text), "change", 1);
+    steps(&r, 1, NULL);
+    end(&r);
+}
+
+/* Half types against f32: the same curve, bit-equal with itself and when it is resumed, on the device alone, in less
+ * memory. Weights, data and the loss are the same; what differs is one rounding of each activation and gradient to u =
+ * 2^-11 (f16) or 2^-8 (bf16) of itself at most. Between embedding and logits lie some 20 roundings, of random sign, and
+ * the loss is the mean of 64 labels: to first order 20^0.5 64^-0.5 u of a logit, about u/2, and at most about u of the loss
+ * while it falls. Seen on cpu:native: u/10 for both types. u is asked; a wrong factor is far beyond it. */
+static void check_half(const char *name, double near, const char *text)
+{
+    run plain, half;
+    char buffer[WITH], key[40], folder[40];
+    double wanted[20], losses[20], got[20], worst = 0;
+    int64_t count, again;
+    pco_train_plan plan[2];
+    snprintf(key, sizeof key, "\"dtype\": \"%s\"", name);
+    with(buffer, key, text);
+    start(&plain, text, "plain", 0);
+    steps(&plain, 20, wanted);
+    end(&plain);
+    start(&half, buffer, "half", 0);
+    assert_int_equal(pco_trainer_inspect(half.trainer).cpu_nodes, 0);
+    steps(&half, 20, losses);
+    for (int i = 0; i < 20; i++) {
+        assert_true(isfinite(losses[i]));
+        worst = fmax(worst, fabs(losses[i] - wanted[i]) / wanted[i]);
+    }
+    print_message("%s: at most %.2g of the loss from f32\n", name, worst);
+    assert_true(worst > 0 && worst <= near); /* 0: nothing would be in half */
+    float *values = parameters(&half, &count);
+    check_ok(pco_trainer_plan(half.trainer, PCO_RECOMPUTE_NONE, PCO_F32, &plan[0], &err));
+    check_ok(pco_trainer_plan(half.trainer, PCO_RECOMPUTE_NONE, half.config.dtype, &plan[1], &err));
+    print_message("activations %llu and %llu bytes\n", (unsigned long long)plan[0].bytes,
+                  (unsigned long long)plan[1].bytes);
+    assert_true(plan[1].bytes < plan[0].bytes);
+    end(&half);
+    snprintf(folder, sizeof folder, "parts-%s", name);
+    start(&half, buffer, folder, 0);
+    steps(&half, 10, got);
+    check_ok(pco_trainer_save(half.trainer, &err));
+    end(&half);
+    start(&half, buffer, folder, 1);
+    steps(&half, 10, got + 10);
+    float *others = parameters(&half, &again);
+    assert_memory_equal(losses, got, sizeof got);
+    assert_int_equal(count, again);
+    assert_memory_equal(values, others, (size_t)count * sizeof *values);
+    free(values);
+    free(others);
+    end(&half);
+}
+
+static void trains_in_half_types(void **state)
+{
+    (void)state;
+    write_text();
+    check_half("f16", 1.0 / 2048, text_text);
+    check_half("bf16", 1.0 / 256, text_text);
+}
+
+/* A factor that is too large: updates are skipped, which changes nothing but the factor, until gradients fit; then it
+ * grows again. With two batches each, so that what a skipped update left in the sums is seen to be gone. */
+static void scales_the_loss(void **state)
+{
+    (void)state;
+    run r;
+    char text[WITH];
+    double factors[12], losses[12];
+    int skipped = 0, good = 0;
+    with(text, "\"dtype\": \"f16\", \"gradient_accumulation_steps\": 2, "
+               "\"loss_scaling\": {\"initial\": 16777216, \"interval\": 2}", text_text);
+    write_text();
+    start(&r, text, "scale", 0);
+    double factor = 16777216;
+    for (int i = 0; i < 12; i++) {
+        int64_t count;
+        pco_train_result result;
+        float *before = parameters(&r, &count);
+        check_ok(pco_trainer_step(r.trainer, &result, &err));
+        float *after = parameters(&r, &count);
+        assert_true(result.loss_scale == factor && isfinite(result.loss));
+        assert_int_equal(result.skipped, !isfinite(result.grad_norm));
+        assert_int_equal(result.skipped, memcmp(before, after, (size_t)count * sizeof *before) == 0);
+        skipped += result.skipped;
+        good = result.skipped ? 0 : good + 1;
+        factor *= result.skipped ? 0.5 : good % 2 == 0 ? 2 : 1;
+        free(before);
+        free(after);
+        factors[i] = result.loss_scale;
+        losses[i] = result.loss;
+        if (i == 8) check_ok(pco_trainer_save(r.trainer, &err));
+    }
+    print_message("%d of 12 updates skipped\n", skipped);
+    assert_true(skipped > 0 && skipped < 12);
+    end(&r);
+    start(&r, text, "scale", 1); /* the factor goes on, and so does everything else */
+    for (int i = 9; i < 12; i++) {
+        pco_train_result result;
+        check_ok(pco_trainer_step(r.trainer, &result, &err));
+        assert_true(result.loss_scale == factors[i] && result.loss == losses[i]);
+    }
+    end(&r);
+}
+
+/* An embedding of 0 and an output projection near f16's largest number: the loss is that of a guess, but its gradient,
+ * which the last norm divides by sqrt(1e-6), is beyond f16 with any factor. */
+static void stops_at_the_smallest_scale(void **state)
+{
+    (void)state;
+    run r;
+    char text[WITH];
+    float zero[11 * 16] = {0}, large[11 * 16];
+    pco_train_result result;
+    with(text, "\"dtype\": \"f16\", \"loss_scaling\": {\"initial\": 2}", text_text);
+    write_text();
+    start(&r, text, "smallest", 0);
+    for (int i = 0; i < 11 * 16; i++) large[i] = i % 3 ? -6e4f : 6e4f;
+    check_ok(pco_session_write_state(r.session, "shared.weight", zero, sizeof zero, &err));
+    check_ok(pco_session_write_state(r.session, "lm_head.weight", large, sizeof large, &err));
+    check_ok(pco_trainer_step(r.trainer, &result, &err));
+    assert_true(result.skipped && fabs(result.loss - log(11)) < 1e-3);
+    check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID, "the norm of the gradients of step 2");
+    check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID, "'gradients.");
+    end(&r);
 }
 
 /* A parameter of infinity: the run stops, names it, and leaves everything else as it was. */
@@ -379,7 +603,7 @@ static void states(void **state)
     end(&r);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(resumes_bit_by_bit),
@@ -387,8 +611,13 @@ int main(void)
         cmocka_unit_test(accumulates),
         cmocka_unit_test(exports_what_it_evaluates),
         cmocka_unit_test(trains_a_language_model),
+        cmocka_unit_test(recomputes),
+        cmocka_unit_test(trains_in_half_types),
+        cmocka_unit_test(scales_the_loss),
+        cmocka_unit_test(stops_at_the_smallest_scale),
         cmocka_unit_test(stops_at_bad_values),
         cmocka_unit_test(states),
     };
+    if (argc > 1) cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests_name("trainer", tests, open_registry, close_registry);
 }
