@@ -49,7 +49,7 @@ static pco_status diagnose_batch(pco_trainer *trainer, int64_t index, const char
 {
     pco_data_batch batch;
     trainer_stage *stage;
-    pco_data_read(trainer->data, PCO_DATA_TRAIN, index, &batch);
+    trainer_read_batch(trainer, PCO_DATA_TRAIN, index, &batch);
     pco_status status = trainer_stage_for(trainer, PCO_TRAIN_DIAGNOSE, &batch, &stage, err);
     if (!status) status = trainer_write_batch(trainer, stage, &batch, 1 / (float)batch.tokens, index, err);
     if (!status) status = pco_executable_run(stage->executable, err);
@@ -57,7 +57,7 @@ static pco_status diagnose_batch(pco_trainer *trainer, int64_t index, const char
     return status;
 }
 
-pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, pco_error *err)
+pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, int *found, pco_error *err)
 {
     const int64_t count = trainer->config->accumulation;
     const char *what = isfinite(loss) ? "the norm of the gradients" : "the loss", *name = NULL;
@@ -69,6 +69,7 @@ pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, pco_
     }
     for (int64_t i = 0; i < count && !status && !name; i++)
         status = diagnose_batch(trainer, trainer->step * count + i, &name, err);
+    *found = name != NULL;
     if (status) return status;
     return pco_fail(err, PCO_ERROR_INVALID, "%s of step %lld is %g: %s%s%s; %s",
                     what, (long long)trainer->step + 1, isfinite(loss) ? norm : loss,

@@ -107,9 +107,11 @@ static void train_accumulate(const pco_nn *nn, const uint32_t *gradients)
     for (uint32_t i = 0; i < nn->training->count; i++) {
         int64_t elements;
         uint32_t state = train_gradient_state(nn, &nn->training->items[i], &elements);
+        const uint32_t begin = graph->n_nodes;
         uint32_t kept = pco_binary(graph, PCO_OP_MUL, state, keep);
         uint32_t more = pco_reshape(graph, gradients[i], 2, (int64_t[]){1, elements});
         pco_state_write(graph, state, pco_binary(graph, PCO_OP_ADD, kept, more), first, 1);
+        pco_graph_hoist(graph, begin); /* a gradient is summed when it is there, and can be read while others come */
     }
 }
 
