@@ -159,7 +159,7 @@ static pco_status train_step(train_run *run, pco_error *err)
         status = PCO_ERROR_IO;
         err->message[0] = 0;
     }
-    if (run->log.path) status = pco_ranks_agree(run->ranks, status, 0, err);
+    status = pco_ranks_agree(run->ranks, status, 0, err);
     if (!status && train_due(step, run->config.checkpoint_interval, run->last)) status = train_save(run, err);
     return status;
 }

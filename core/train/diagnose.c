@@ -13,6 +13,14 @@ static int diagnose_finite(const float *values, int64_t count)
     return 1;
 }
 
+/* Of what nodes make: minus infinity is what masks are made of. */
+static int diagnose_good(const float *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (isnan(values[i]) || values[i] == INFINITY) return 0;
+    return 1;
+}
+
 /* Is this parameter bad already? */
 static pco_status diagnose_parameter(const pco_trainer *trainer, const pco_nn_parameter *parameter, int *bad,
                                      pco_error *err)
@@ -39,7 +47,7 @@ static pco_status diagnose_outputs(const trainer_stage *stage, const char **name
             float *values = malloc(x->bytes + 1);
             if (!values) return trainer_no_memory(err);
             status = pco_executable_read(stage->executable, t, values, x->bytes, err);
-            if (!status && !diagnose_finite(values, pco_tensor_elements(x))) *name = x->name;
+            if (!status && !diagnose_good(values, pco_tensor_elements(x))) *name = x->name;
             free(values);
         }
     return status;
