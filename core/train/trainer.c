@@ -104,8 +104,10 @@ pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const
                                float scale, int64_t index, pco_error *err)
 {
     const uint64_t seed = trainer->config->seed;
+    /* Elements are counted from this rank's first row, so that row is part of the counter: masks of their own. */
+    const uint64_t high = ((uint64_t)index >> 32) + ((uint64_t)trainer->first_row << 8);
     const int32_t dropout_seed[2] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32)},
-                  offset[2] = {(int32_t)(uint32_t)index, (int32_t)(uint32_t)((uint64_t)index >> 32)};
+                  offset[2] = {(int32_t)(uint32_t)index, (int32_t)(uint32_t)high};
     const uint64_t rows = (uint64_t)batch->rows * sizeof(int32_t),
                    target = rows * (uint64_t)batch->target_length;
     pco_status status = trainer_write(stage, stage->target, batch->target, target, err);

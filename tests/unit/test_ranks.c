@@ -6,7 +6,7 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "train/trainer.h"
+#include "train/trainer_internal.h"
 
 /* ---- a transport between threads ---- */
 
@@ -282,6 +282,7 @@ typedef struct job {
     float *values;
     int64_t count;
     int mixed;
+    uint32_t buckets, first, last, segments; /* segments after which the first and the last bucket can be read; all */
 } job;
 
 static pco_status job_read(pco_trainer *trainer, job *j, pco_error *error)
@@ -318,6 +319,13 @@ static pco_status job_run(job *j, pco_session *session, const pco_train_config *
     if (!status && j->save) status = pco_trainer_save(trainer, error);
     if (!status) status = job_read(trainer, j, error);
     if (trainer) j->mixed = pco_trainer_mixed(trainer);
+    if (trainer && trainer->n_buckets) {
+        const trainer_stage *stage = trainer->stages[0];
+        j->buckets = trainer->n_buckets;
+        j->first = stage->until[0];
+        j->last = stage->until[j->buckets - 1];
+        j->segments = pco_executable_segments(stage->executable);
+    }
     pco_trainer_destroy(trainer);
     return status;
 }
@@ -418,6 +426,9 @@ static void three_ranks_are_one(void **state)
         train(&whole, 1, PCO_OK, NULL);
         train(parts, 3, PCO_OK, NULL);
         compare(&whole, &parts[0]);
+        assert_in_range(parts[0].buckets, 3, PCO_RANKS_BUCKETS); /* the first goes out long before the last is there */
+        assert_true(parts[0].first > 0 && parts[0].first < parts[0].last - parts[0].last / 5);
+        assert_true(parts[0].last <= parts[0].segments);
         for (int i = 0; i < 3; i++) {
             assert_int_equal(parts[i].mixed, 0);
             assert_memory_equal(parts[i].results, parts[0].results, 2 * sizeof *parts[0].results);
