@@ -1,5 +1,6 @@
-/* The transport of ranks over MPI: point-to-point messages alone, so that the order of sums is ours. Waiting is testing
- * with pauses: an MPI library spins, and would take a core from the device when that is the CPU. */
+/* The transport of ranks over MPI: point-to-point messages alone, so that the order of sums is ours. Waiting
+ * is testing with pauses: an MPI library spins, and would take a core from the device when that is the CPU.
+ */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,13 +13,19 @@
 #define CLI_TEXT_OF(x) #x
 #define CLI_TEXT(x)    CLI_TEXT_OF(x)
 
-enum { CLI_MPI_TAG = 1, CLI_MPI_PIECE = 1 << 30 /* bytes; counts are int */, CLI_MPI_TESTS = 64, CLI_MPI_PAUSE = 20000 /* ns */ };
+enum {
+    CLI_MPI_TAG = 1,
+    CLI_MPI_PIECE = 1 << 30 /* bytes; counts are int */,
+    CLI_MPI_TESTS = 64,
+    CLI_MPI_PAUSE = 20000 /* ns */
+};
 
 const char *cli_mpi_name(void)
 {
     static const char name[] =
 #ifdef OMPI_MAJOR_VERSION
-        "Open MPI " CLI_TEXT(OMPI_MAJOR_VERSION) "." CLI_TEXT(OMPI_MINOR_VERSION) "." CLI_TEXT(OMPI_RELEASE_VERSION);
+        "Open MPI " CLI_TEXT(OMPI_MAJOR_VERSION) "." CLI_TEXT(OMPI_MINOR_VERSION) "." CLI_TEXT(
+            OMPI_RELEASE_VERSION);
 #elif defined(MPICH_VERSION)
         "MPICH " MPICH_VERSION;
 #else
@@ -52,8 +59,8 @@ static pco_status mpi_finish(MPI_Request *requests, MPI_Status *statuses, pco_er
     return PCO_OK;
 }
 
-static pco_status mpi_exchange(void *user, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from, void *in,
-                               uint64_t in_bytes, pco_error *err)
+static pco_status mpi_exchange(void *user, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from,
+                               void *in, uint64_t in_bytes, pco_error *err)
 {
     const char *sent = out;
     char *received = in;
@@ -67,13 +74,16 @@ static pco_status mpi_exchange(void *user, uint32_t to, const void *out, uint64_
         pco_status status = PCO_OK;
         memset(statuses, 0, sizeof statuses);
         if (receive)
-            status = mpi_check(MPI_Irecv(received, receive, MPI_BYTE, (int)from, CLI_MPI_TAG, MPI_COMM_WORLD, &requests[0]),
-                               "MPI_Irecv", err);
+            status = mpi_check(
+                MPI_Irecv(received, receive, MPI_BYTE, (int)from, CLI_MPI_TAG, MPI_COMM_WORLD, &requests[0]),
+                "MPI_Irecv", err);
         if (!status && send)
-            status = mpi_check(MPI_Isend(sent, send, MPI_BYTE, (int)to, CLI_MPI_TAG, MPI_COMM_WORLD, &requests[1]),
-                               "MPI_Isend", err);
+            status =
+                mpi_check(MPI_Isend(sent, send, MPI_BYTE, (int)to, CLI_MPI_TAG, MPI_COMM_WORLD, &requests[1]),
+                          "MPI_Isend", err);
         if (!status) status = mpi_finish(requests, statuses, err);
-        if (!status && receive) status = mpi_check(MPI_Get_count(&statuses[0], MPI_BYTE, &got), "MPI_Get_count", err);
+        if (!status && receive)
+            status = mpi_check(MPI_Get_count(&statuses[0], MPI_BYTE, &got), "MPI_Get_count", err);
         if (!status && got != receive)
             status = pco_fail(err, PCO_ERROR_IO, "rank %u sent %d bytes instead of %d", from, got, receive);
         if (status) return status;
@@ -88,7 +98,8 @@ pco_status cli_ranks_open(pco_ranks **ranks, pco_error *err)
     int provided = 0, rank = 0, count = 1;
     *ranks = NULL;
     if (!pco_launch_read().launched) return PCO_OK;
-    pco_status status = mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread", err);
+    pco_status status =
+        mpi_check(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread", err);
     if (status) return status;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -14,7 +14,8 @@ pco_status cli_ranks_open(pco_ranks **ranks, pco_error *err)
     *ranks = NULL;
     if (launch.count == 1) return PCO_OK;
     pco_fail(err, PCO_ERROR_UNSUPPORTED,
-             "%u processes were started, and this portico was built without MPI (-Dmpi=enabled): each would train the "
+             "%u processes were started, and this portico was built without MPI (-Dmpi=enabled): each would "
+             "train the "
              "same run; start one",
              launch.count);
     if (launch.rank) err->message[0] = 0; /* rank 0 says it */

@@ -80,7 +80,9 @@ static pco_status train_describe_ranks(const train_run *run, const pco_session *
         for (uint32_t i = 0; i < count && i < SHOWN; i++)
             fprintf(stderr, "%s%.63s", i ? ", " : "", all + i * sizeof mine);
         fprintf(stderr, "%s%s\n", count > SHOWN ? ", ..." : "",
-                pco_trainer_mixed(run->trainer) ? "; they differ, so rank 0 makes the updates and sends the weights" : "");
+                pco_trainer_mixed(run->trainer)
+                    ? "; they differ, so rank 0 makes the updates and sends the weights"
+                    : "");
     }
     free(all);
     return status;
@@ -175,7 +177,8 @@ static void train_done(const train_run *run)
             spent > 0 ? (double)run->tokens / spent : 0, pco_trainer_executables(run->trainer));
     pco_ranks_times(run->ranks, &summing, &waiting);
     if (run->ranks)
-        fprintf(stderr, "ranks       %.2f s in sums over the ranks, of which the backward pass did not hide %.2f s\n",
+        fprintf(stderr,
+                "ranks       %.2f s in sums over the ranks, of which the backward pass did not hide %.2f s\n",
                 summing, waiting);
     printf("%s\n", run->config.out);
 }
@@ -206,7 +209,8 @@ static int train_on(train_run *run, pco_session *session)
                                     : a->resume ? PCO_TRAIN_RESUME
                                                 : PCO_TRAIN_NEW;
     const int first = pco_ranks_rank(run->ranks) == 0;
-    pco_status status = pco_trainer_create_ranks(session, &run->config, run->ranks, resume, &run->trainer, &err);
+    pco_status status =
+        pco_trainer_create_ranks(session, &run->config, run->ranks, resume, &run->trainer, &err);
     if (status) return cli_ranks_fail(run->ranks, &err);
     run->first = run->saved = pco_trainer_steps(run->trainer);
     if (!a->resume) run->saved = -1;
@@ -259,7 +263,8 @@ static int train_parse(int argc, char **argv, train_arguments *a)
     return CLI_USAGE;
 }
 
-/* Several ranks: the first whose arguments are wrong says so, alone. Rank 0's --steps, --resume and --log count. */
+/* Several ranks: the first whose arguments are wrong says so, alone. Rank 0's --steps, --resume and --log
+ * count. */
 static int train_parse_ranks(int argc, char **argv, pco_ranks *ranks, train_arguments *a)
 {
     const int err = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -297,7 +302,8 @@ static void train_rank_log(void *user, pco_log_level level, const char *line)
 }
 
 /* Registry and session of one of several ranks: all errors are for pco_ranks_agree. */
-static pco_status train_open_rank(const train_run *run, pco_registry **registry, pco_session **session, pco_error *err)
+static pco_status train_open_rank(const train_run *run, pco_registry **registry, pco_session **session,
+                                  pco_error *err)
 {
     pco_config config;
     char *device = NULL;
@@ -324,10 +330,12 @@ static int train_open(train_run *run, pco_registry **registry, pco_session **ses
     }
     *registry = cli_registry(status);
     if (!*registry) return 0;
-    const char *list = run->arguments->device ? run->arguments->device : pco_registry_config(*registry)->backend;
+    const char *list =
+        run->arguments->device ? run->arguments->device : pco_registry_config(*registry)->backend;
     if (cli_ranks_device(list, 0, &device, &err))
         *status = cli_fail(&err);
-    else if (cli_check_device(*registry, device, status) && pco_session_open(*registry, device, session, &err))
+    else if (cli_check_device(*registry, device, status) &&
+             pco_session_open(*registry, device, session, &err))
         *status = cli_fail(&err);
     free(device);
     return *status == CLI_OK;
@@ -345,7 +353,8 @@ static int train_run_command(int argc, char **argv)
         if (*err.message) cli_error("%s", err.message);
         return CLI_FAILED;
     }
-    status = run.ranks ? train_parse_ranks(argc, argv, run.ranks, &arguments) : train_parse(argc, argv, &arguments);
+    status = run.ranks ? train_parse_ranks(argc, argv, run.ranks, &arguments)
+                       : train_parse(argc, argv, &arguments);
     if (status == CLI_OK) {
         pco_status loaded = pco_train_config_load(arguments.config, &arguments.overrides, &run.config, &err);
         if (pco_ranks_agree(run.ranks, loaded, 0, &err)) status = cli_ranks_fail(run.ranks, &err);

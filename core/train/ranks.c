@@ -17,7 +17,7 @@ typedef struct ranks_bucket {
 struct pco_ranks {
     pco_transport transport;
     char *records, *turned; /* [count,PCO_RANKS_RECORD] each, for gather */
-    float *parts; /* what the others sent of the part that this rank owns */
+    float *parts;           /* what the others sent of the part that this rank owns */
     uint64_t part_capacity;
     int broken; /* a message failed: nothing can be agreed any more */
     pco_error why;
@@ -41,8 +41,8 @@ static double ranks_now(void)
 
 /* ---- messages ---- */
 
-static pco_status ranks_exchange(pco_ranks *ranks, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from,
-                                 void *in, uint64_t in_bytes, pco_error *err)
+static pco_status ranks_exchange(pco_ranks *ranks, uint32_t to, const void *out, uint64_t out_bytes,
+                                 uint32_t from, void *in, uint64_t in_bytes, pco_error *err)
 {
     const pco_transport *t = &ranks->transport;
     pco_status status = ranks->broken ? PCO_ERROR_IO : PCO_OK;
@@ -50,7 +50,8 @@ static pco_status ranks_exchange(pco_ranks *ranks, uint32_t to, const void *out,
         status = t->exchange(t->user, to, out, out_bytes, from, in, in_bytes, &ranks->why);
         ranks->broken = status != PCO_OK;
     }
-    return status ? pco_fail(err, PCO_ERROR_IO, "the ranks have lost each other: %s", ranks->why.message) : PCO_OK;
+    return status ? pco_fail(err, PCO_ERROR_IO, "the ranks have lost each other: %s", ranks->why.message)
+                  : PCO_OK;
 }
 
 uint32_t pco_ranks_rank(const pco_ranks *ranks)
@@ -87,10 +88,11 @@ pco_status pco_ranks_gather(pco_ranks *ranks, const void *mine, uint64_t bytes, 
     memcpy(blocks, mine, bytes);
     for (uint32_t have = 1; have < n && !status; have *= 2) {
         const uint64_t more = (have < n - have ? have : n - have) * bytes;
-        status = ranks_exchange(ranks, (rank + n - have) % n, blocks, more, (rank + have) % n, blocks + have * bytes,
-                                more, err);
+        status = ranks_exchange(ranks, (rank + n - have) % n, blocks, more, (rank + have) % n,
+                                blocks + have * bytes, more, err);
     }
-    for (uint32_t i = 0; i < n && !status; i++) memcpy(out + (rank + i) % n * bytes, blocks + i * bytes, bytes);
+    for (uint32_t i = 0; i < n && !status; i++)
+        memcpy(out + (rank + i) % n * bytes, blocks + i * bytes, bytes);
     return status;
 }
 
@@ -127,7 +129,8 @@ pco_status pco_ranks_agree(pco_ranks *ranks, pco_status mine, int weight, pco_er
 {
     const uint32_t n = pco_ranks_count(ranks);
     if (n == 1) return mine;
-    const ranks_verdict verdict = {(int32_t)mine, weight, mine ? pco_hash(PCO_HASH_START, err->message, strlen(err->message)) : 0};
+    const ranks_verdict verdict = {(int32_t)mine, weight,
+                                   mine ? pco_hash(PCO_HASH_START, err->message, strlen(err->message)) : 0};
     ranks_verdict *all = (ranks_verdict *)(void *)ranks->records;
     pco_error told = {""};
     pco_status status = pco_ranks_gather(ranks, &verdict, sizeof verdict, all, &told);
@@ -166,8 +169,8 @@ static uint64_t ranks_part(const pco_ranks *ranks, uint64_t count, uint32_t i)
     return count / ranks->transport.count * i + count % ranks->transport.count * i / ranks->transport.count;
 }
 
-/* parts: [n-1,size], of the ranks in their order without this one. In double, so that the sum of thousands of ranks is
- * as exact as one of two. */
+/* parts: [n-1,size], of the ranks in their order without this one. In double, so that the sum of thousands of
+ * ranks is as exact as one of two. */
 static void ranks_add(const pco_ranks *ranks, float *own, uint64_t size)
 {
     const uint32_t n = ranks->transport.count, rank = ranks->transport.rank;
@@ -235,7 +238,8 @@ pco_status pco_ranks_reserve(pco_ranks *ranks, uint64_t count, pco_error *err)
     const uint64_t n = ranks->transport.count, capacity = (count / n + 1) * (n - 1);
     if (capacity <= ranks->part_capacity) return PCO_OK;
     float *parts = realloc(ranks->parts, capacity * sizeof *parts);
-    if (!parts) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for sums of gradients");
+    if (!parts)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for sums of gradients");
     ranks->parts = parts;
     ranks->part_capacity = capacity;
     return PCO_OK;
@@ -285,7 +289,9 @@ void pco_ranks_times(const pco_ranks *ranks, double *summing, double *waiting)
 pco_status pco_ranks_create(const pco_transport *transport, pco_ranks **out, pco_error *err)
 {
     pco_ranks *ranks = *out = calloc(1, sizeof *ranks);
-    if (!ranks) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %u ranks", transport->count);
+    if (!ranks)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %u ranks",
+                        transport->count);
     ranks->transport = *transport;
     pthread_mutex_init(&ranks->mutex, NULL);
     pthread_cond_init(&ranks->changed, NULL);
@@ -294,7 +300,8 @@ pco_status pco_ranks_create(const pco_transport *transport, pco_ranks **out, pco
     if (!ranks->records || !ranks->turned) {
         pco_ranks_destroy(ranks);
         *out = NULL;
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %u ranks", transport->count);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %u ranks",
+                        transport->count);
     }
     ranks->threaded = transport->threads && transport->count > 1 &&
                       pthread_create(&ranks->thread, NULL, ranks_thread, ranks) == 0;

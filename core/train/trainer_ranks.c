@@ -1,7 +1,8 @@
-/* Training with other ranks. Each runs forward and backward pass on its rows of the batch, with the loss divided by the
- * labels of the whole batch, so that the sum of all gradients is that of one rank with the whole batch. Sums of buckets
- * go on while the backward pass makes the next ones. Then every rank makes the same update from the same bits; where
- * devices differ, whose rounding would let the weights drift apart, rank 0 makes it and sends the weights. */
+/* Training with other ranks. Each runs forward and backward pass on its rows of the batch, with the loss
+ * divided by the labels of the whole batch, so that the sum of all gradients is that of one rank with the
+ * whole batch. Sums of buckets go on while the backward pass makes the next ones. Then every rank makes the
+ * same update from the same bits; where devices differ, whose rounding would let the weights drift apart,
+ * rank 0 makes it and sends the weights. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -11,21 +12,22 @@
 #include "base/hash.h"
 #include "train/trainer_internal.h"
 
-/* A bucket is a sixteenth of all gradients, so that the last one, which nothing hides, is short; and not so small that
- * messages cost more than bytes. */
+/* A bucket is a sixteenth of all gradients, so that the last one, which nothing hides, is short; and not so
+ * small that messages cost more than bytes. */
 enum { RANKS_SHARE = 16, RANKS_LEAST = 4096 /* elements */ };
 
 /* ---- meeting ---- */
 
-/* The first key in which two configs differ, the folder aside: even intervals count, as all ranks evaluate together. */
+/* The first key in which two configs differ, the folder aside: even intervals count, as all ranks evaluate
+ * together. */
 static const char *ranks_difference(const cJSON *a, const cJSON *b)
 {
     const cJSON *sides[2][2] = {{a, b}, {b, a}}, *item;
-    for (int side = 0; side < 2; side++)
-        cJSON_ArrayForEach(item, sides[side][0])
+    for (int side = 0; side < 2; side++) cJSON_ArrayForEach(item, sides[side][0])
         {
             const cJSON *other = cJSON_GetObjectItemCaseSensitive(sides[side][1], item->string);
-            if (strcmp(item->string, "out") != 0 && (!other || !cJSON_Compare(item, other, 1))) return item->string;
+            if (strcmp(item->string, "out") != 0 && (!other || !cJSON_Compare(item, other, 1)))
+                return item->string;
         }
     return NULL;
 }
@@ -39,13 +41,17 @@ static pco_status ranks_compare_config(pco_trainer *trainer, pco_error *err)
     cJSON *root = NULL;
     pco_status status = pco_ranks_broadcast(trainer->ranks, 0, &size, sizeof size, err);
     if (!status && !first) text = malloc(size + 1);
-    status = pco_ranks_agree(trainer->ranks, status ? status : text ? PCO_OK : trainer_no_memory(err), 0, err);
+    status = pco_ranks_agree(trainer->ranks,
+                             status ? status
+                             : text ? PCO_OK
+                                    : trainer_no_memory(err),
+                             0, err);
     if (!status) status = pco_ranks_broadcast(trainer->ranks, 0, text, size, err);
     if (!status && !first) status = pco_json_parse(text, size, "rank 0's config", &root, err);
     const char *key = !status && !first ? ranks_difference(trainer->config->root, root) : NULL;
     if (key)
-        status = pco_fail(err, PCO_ERROR_INVALID, "its config is another than rank 0's: '%s' differs; give all ranks the same",
-                          key);
+        status = pco_fail(err, PCO_ERROR_INVALID,
+                          "its config is another than rank 0's: '%s' differs; give all ranks the same", key);
     cJSON_Delete(root);
     free(text);
     return status;
@@ -70,7 +76,8 @@ static uint64_t ranks_device(const pco_trainer *trainer)
     const pco_device_info *info = pco_session_device(trainer->session);
     const char *const texts[] = {PCO_VERSION, info->name, info->driver, info->platform, info->aliases};
     uint64_t hash = PCO_HASH_START;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash = pco_hash(hash, texts[i], strlen(texts[i]) + 1);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        hash = pco_hash(hash, texts[i], strlen(texts[i]) + 1);
     hash = pco_hash(hash, &info->max_workgroup, sizeof info->max_workgroup);
     hash = pco_hash(hash, &info->features, sizeof info->features);
     return pco_hash(hash, &info->type, sizeof info->type);
@@ -93,7 +100,8 @@ typedef struct ranks_record {
 } ranks_record;
 
 /* Of every rank; NULL after an error. To be freed. */
-static ranks_record *ranks_gather(const pco_trainer *trainer, const ranks_record *mine, pco_status *status, pco_error *err)
+static ranks_record *ranks_gather(const pco_trainer *trainer, const ranks_record *mine, pco_status *status,
+                                  pco_error *err)
 {
     ranks_record *all = malloc(pco_ranks_count(trainer->ranks) * sizeof *all);
     *status = pco_ranks_agree(trainer->ranks, all ? PCO_OK : trainer_no_memory(err), 0, err);
@@ -109,8 +117,9 @@ static pco_status ranks_same_batch(const pco_trainer *trainer, const ranks_recor
     for (uint32_t i = 1; i < pco_ranks_count(trainer->ranks); i++)
         if (all[i].batch != all[0].batch)
             return pco_fail(err, PCO_ERROR_INVALID,
-                            "rank %u reads other data than rank 0 at step %" PRId64 "; give all ranks the same files", i,
-                            trainer->step + 1);
+                            "rank %u reads other data than rank 0 at step %" PRId64
+                            "; give all ranks the same files",
+                            i, trainer->step + 1);
     return PCO_OK;
 }
 
@@ -124,7 +133,8 @@ pco_status trainer_ranks_meet(pco_trainer *trainer, pco_status status, pco_error
     mine.batch = ranks_batch(trainer, &batch);
     ranks_record *all = ranks_gather(trainer, &mine, &status, err);
     if (!all) return status;
-    for (uint32_t i = 1; i < pco_ranks_count(trainer->ranks); i++) trainer->mixed |= all[i].device != all[0].device;
+    for (uint32_t i = 1; i < pco_ranks_count(trainer->ranks); i++)
+        trainer->mixed |= all[i].device != all[0].device;
     status = ranks_same_batch(trainer, all, err);
     free(all);
     return status;
@@ -133,8 +143,8 @@ pco_status trainer_ranks_meet(pco_trainer *trainer, pco_status status, pco_error
 /* ---- states ---- */
 
 /* Calls visit for each state that outlives a step, of parameter after parameter, with room for its values. */
-typedef pco_status (*ranks_visit)(pco_trainer *trainer, const char *state, float *values, uint64_t bytes, void *user,
-                                  pco_error *err);
+typedef pco_status (*ranks_visit)(pco_trainer *trainer, const char *state, float *values, uint64_t bytes,
+                                  void *user, pco_error *err);
 
 /* Visits every state even after an error, as others wait for it; the first error is returned. */
 static pco_status ranks_each_state(pco_trainer *trainer, ranks_visit visit, void *user, pco_error *err)
@@ -148,7 +158,8 @@ static pco_status ranks_each_state(pco_trainer *trainer, ranks_visit visit, void
             char name[256];
             pco_error why;
             snprintf(name, sizeof name, "%s%s", k ? prefixes[k - 1] : "", p->name);
-            pco_status one = visit(trainer, name, trainer->gradients, (uint64_t)trainer_elements(p) * sizeof(float), user, &why);
+            pco_status one = visit(trainer, name, trainer->gradients,
+                                   (uint64_t)trainer_elements(p) * sizeof(float), user, &why);
             if (one && !status) {
                 status = one;
                 if (err) *err = why;
@@ -157,8 +168,8 @@ static pco_status ranks_each_state(pco_trainer *trainer, ranks_visit visit, void
     return status;
 }
 
-static pco_status ranks_send_state(pco_trainer *trainer, const char *state, float *values, uint64_t bytes, void *user,
-                                   pco_error *err)
+static pco_status ranks_send_state(pco_trainer *trainer, const char *state, float *values, uint64_t bytes,
+                                   void *user, pco_error *err)
 {
     const int first = pco_ranks_rank(trainer->ranks) == 0;
     pco_error told;
@@ -177,8 +188,8 @@ pco_status trainer_ranks_share_states(pco_trainer *trainer, pco_status status, p
     return pco_ranks_agree(trainer->ranks, ranks_each_state(trainer, ranks_send_state, NULL, err), 0, err);
 }
 
-static pco_status ranks_hash_state(pco_trainer *trainer, const char *state, float *values, uint64_t bytes, void *user,
-                                   pco_error *err)
+static pco_status ranks_hash_state(pco_trainer *trainer, const char *state, float *values, uint64_t bytes,
+                                   void *user, pco_error *err)
 {
     uint64_t *hash = user;
     pco_status status = pco_session_read_state(trainer->session, state, values, bytes, err);
@@ -197,7 +208,8 @@ pco_status trainer_ranks_compare(pco_trainer *trainer, pco_error *err)
     for (uint32_t i = 1; i < pco_ranks_count(trainer->ranks) && !status; i++)
         if (all[i].batch != all[0].batch)
             status = pco_fail(err, PCO_ERROR_INVALID,
-                              "after step %" PRId64 " the weights of rank %u are not those of rank 0, though its device is the "
+                              "after step %" PRId64
+                              " the weights of rank %u are not those of rank 0, though its device is the "
                               "same: one of them computes wrongly; the last checkpoint is kept",
                               trainer->step, i);
     free(all);
@@ -211,7 +223,8 @@ static const pco_nn_parameter *ranks_parameter(const pco_trainer *trainer, uint3
     return &trainer->training.items[trainer->training.count - 1 - back];
 }
 
-/* From the last parameter back, as the backward pass makes them: the same on every rank, whatever its device. */
+/* From the last parameter back, as the backward pass makes them: the same on every rank, whatever its device.
+ */
 static pco_status ranks_cut(pco_trainer *trainer, pco_error *err)
 {
     const uint32_t count = trainer->training.count;
@@ -244,7 +257,8 @@ pco_status trainer_ranks_prepare(pco_trainer *trainer, trainer_stage *stage, pco
     for (uint32_t b = 0; b < trainer->n_buckets; b++) {
         for (uint32_t i = 0; i < trainer->buckets[b].count; i++) {
             char name[256];
-            snprintf(name, sizeof name, "gradient.%s", ranks_parameter(trainer, trainer->buckets[b].first + i)->name);
+            snprintf(name, sizeof name, "gradient.%s",
+                     ranks_parameter(trainer, trainer->buckets[b].first + i)->name);
             const uint32_t written = pco_executable_until(stage->executable, name);
             if (written > until) until = written;
         }
@@ -254,7 +268,8 @@ pco_status trainer_ranks_prepare(pco_trainer *trainer, trainer_stage *stage, pco
 }
 
 /* Reads the gradients of a bucket from the device, or writes them there. */
-static pco_status ranks_move(pco_trainer *trainer, const trainer_bucket *bucket, int to_device, pco_error *err)
+static pco_status ranks_move(pco_trainer *trainer, const trainer_bucket *bucket, int to_device,
+                             pco_error *err)
 {
     float *values = trainer->gradients + bucket->at;
     pco_status status = PCO_OK;
@@ -263,15 +278,16 @@ static pco_status ranks_move(pco_trainer *trainer, const trainer_bucket *bucket,
         const uint64_t elements = (uint64_t)trainer_elements(p);
         char name[256];
         snprintf(name, sizeof name, "gradient.%s", p->name);
-        status = to_device ? pco_session_write_state(trainer->session, name, values, elements * sizeof *values, err)
-                           : pco_session_read_state(trainer->session, name, values, elements * sizeof *values, err);
+        status = to_device
+                     ? pco_session_write_state(trainer->session, name, values, elements * sizeof *values, err)
+                     : pco_session_read_state(trainer->session, name, values, elements * sizeof *values, err);
         values += elements;
     }
     return status;
 }
 
-/* Runs a stage in stretches that end where a bucket is ready; its sum goes on while the next stretch runs. After an
- * error the other buckets are summed all the same, as the other ranks wait for them. */
+/* Runs a stage in stretches that end where a bucket is ready; its sum goes on while the next stretch runs.
+ * After an error the other buckets are summed all the same, as the other ranks wait for them. */
 static pco_status ranks_run(pco_trainer *trainer, trainer_stage *stage, pco_error *err)
 {
     const uint32_t segments = pco_executable_segments(stage->executable);
@@ -281,7 +297,8 @@ static pco_status ranks_run(pco_trainer *trainer, trainer_stage *stage, pco_erro
         const trainer_bucket *bucket = &trainer->buckets[b], *before = bucket - 1;
         const uint32_t until = b + 1 == trainer->n_buckets ? segments : stage->until[b];
         if (b) pco_ranks_sum_start(trainer->ranks, trainer->gradients + before->at, before->elements);
-        if (!status && until > done) status = pco_executable_start(stage->executable, done, until - done, err);
+        if (!status && until > done)
+            status = pco_executable_start(stage->executable, done, until - done, err);
         if (!status) status = pco_executable_wait(stage->executable, err);
         if (!status) status = ranks_move(trainer, bucket, 0, err);
         done = until;
@@ -293,8 +310,10 @@ static pco_status ranks_run(pco_trainer *trainer, trainer_stage *stage, pco_erro
 
 /* ---- an update ---- */
 
-/* The batches of the update; the last one's gradients go out while they are made. *loss: this rank's share. */
-static pco_status ranks_backward(pco_trainer *trainer, pco_train_result *result, double *loss, uint64_t *hash, pco_error *err)
+/* The batches of the update; the last one's gradients go out while they are made. *loss: this rank's share.
+ */
+static pco_status ranks_backward(pco_trainer *trainer, pco_train_result *result, double *loss, uint64_t *hash,
+                                 pco_error *err)
 {
     const int64_t count = trainer->config->accumulation, first = trainer->step * count;
     pco_data_batch batch;
@@ -312,7 +331,8 @@ static pco_status ranks_backward(pco_trainer *trainer, pco_train_result *result,
         double part = 0;
         trainer_read_batch(trainer, PCO_DATA_TRAIN, first + i, &batch);
         status = trainer_stage_for(trainer, PCO_TRAIN_ACCUMULATE, &batch, &stage, err);
-        if (!status) status = trainer_write_batch(trainer, stage, &batch, 1 / (float)result->tokens, first + i, err);
+        if (!status)
+            status = trainer_write_batch(trainer, stage, &batch, 1 / (float)result->tokens, first + i, err);
         if (!status) status = trainer_write_keep(stage, i > 0, err);
         if (!status && i + 1 < count) status = pco_executable_run(stage->executable, err);
         if (!status && i + 1 == count) {
@@ -323,7 +343,8 @@ static pco_status ranks_backward(pco_trainer *trainer, pco_train_result *result,
         *loss += part;
     }
     for (uint32_t b = 0; b < trainer->n_buckets && !sent; b++) /* they are waited for */
-        pco_ranks_sum_start(trainer->ranks, trainer->gradients + trainer->buckets[b].at, trainer->buckets[b].elements);
+        pco_ranks_sum_start(trainer->ranks, trainer->gradients + trainer->buckets[b].at,
+                            trainer->buckets[b].elements);
     return status;
 }
 
@@ -346,7 +367,8 @@ static pco_status ranks_send_weights(pco_trainer *trainer, pco_train_result *res
     const int first = pco_ranks_rank(trainer->ranks) == 0;
     const uint32_t count = trainer->training.count;
     float *at = trainer->gradients;
-    pco_status status = pco_ranks_broadcast(trainer->ranks, 0, &result->grad_norm, sizeof result->grad_norm, err);
+    pco_status status =
+        pco_ranks_broadcast(trainer->ranks, 0, &result->grad_norm, sizeof result->grad_norm, err);
     for (uint32_t i = 0; i < count && first && !status; at += trainer_elements(ranks_parameter(trainer, i++)))
         status = pco_trainer_read(trainer, ranks_parameter(trainer, i)->name, at,
                                   trainer_elements(ranks_parameter(trainer, i)), err);
@@ -357,7 +379,8 @@ static pco_status ranks_send_weights(pco_trainer *trainer, pco_train_result *res
     at = trainer->gradients;
     for (uint32_t i = 0; i < count && !first && !status; i++) {
         const pco_nn_parameter *p = ranks_parameter(trainer, i);
-        status = pco_session_write_state(trainer->session, p->name, at, (uint64_t)trainer_elements(p) * sizeof *at, err);
+        status = pco_session_write_state(trainer->session, p->name, at,
+                                         (uint64_t)trainer_elements(p) * sizeof *at, err);
         at += trainer_elements(p);
     }
     return pco_ranks_agree(trainer->ranks, status, 0, err);

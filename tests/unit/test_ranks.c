@@ -1,5 +1,6 @@
-/* Ranks as threads of one process: sums in the order of the ranks whatever the timing, agreements, and training on the
- * CPU with three ranks against one with the whole batch. Without MPI: tests/cli/test_ranks.sh has it. */
+/* Ranks as threads of one process: sums in the order of the ranks whatever the timing, agreements, and
+ * training on the CPU with three ranks against one with the whole batch. Without MPI: tests/cli/test_ranks.sh
+ * has it. */
 #define CHECK_FOLDER
 #include "check.h"
 
@@ -37,8 +38,8 @@ typedef struct thread_rank {
     pthread_t thread;
 } thread_rank;
 
-static pco_status thread_exchange(void *user, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from, void *in,
-                                  uint64_t in_bytes, pco_error *error)
+static pco_status thread_exchange(void *user, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from,
+                                  void *in, uint64_t in_bytes, pco_error *error)
 {
     thread_rank *self = user;
     post *office = self->office;
@@ -74,20 +75,28 @@ static pco_status thread_exchange(void *user, uint32_t to, const void *out, uint
 static void *thread_main(void *user)
 {
     thread_rank *self = user;
-    const pco_transport transport = {
-        .user = self, .rank = self->rank, .count = self->count, .threads = self->rank % 2 == 0, .exchange = thread_exchange};
+    const pco_transport transport = {.user = self,
+                                     .rank = self->rank,
+                                     .count = self->count,
+                                     .threads = self->rank % 2 == 0,
+                                     .exchange = thread_exchange};
     self->status = pco_ranks_create(&transport, &self->ranks, &self->err);
     if (!self->status) self->work(self);
     pco_ranks_destroy(self->ranks);
     return NULL;
 }
 
-/* Runs work on `count` ranks; users[i] is that of rank i. Rank 1 and 3 have no thread of their own for sums. */
+/* Runs work on `count` ranks; users[i] is that of rank i. Rank 1 and 3 have no thread of their own for sums.
+ */
 static void run_ranks(thread_rank *all, uint32_t count, void (*work)(thread_rank *self), void **users)
 {
     post office = {.mutex = PTHREAD_MUTEX_INITIALIZER, .came = PTHREAD_COND_INITIALIZER};
     for (uint32_t i = 0; i < count; i++) {
-        all[i] = (thread_rank){.office = &office, .rank = i, .count = count, .delay = 17 * i + count, .work = work,
+        all[i] = (thread_rank){.office = &office,
+                               .rank = i,
+                               .count = count,
+                               .delay = 17 * i + count,
+                               .work = work,
                                .user = users ? users[i] : NULL};
         assert_int_equal(pthread_create(&all[i].thread, NULL, thread_main, &all[i]), 0);
     }
@@ -141,7 +150,8 @@ static void do_sums(thread_rank *self)
             for (uint64_t i = 0; i < sum_sizes[k]; i++, at++) values[at] = sum_value(self->rank, at);
     at = 0;
     for (int round = 0; round < 2 && !self->status; round++) {
-        for (int k = 0; k < SUM_SIZES; at += sum_sizes[k++]) pco_ranks_sum_start(self->ranks, values + at, sum_sizes[k]);
+        for (int k = 0; k < SUM_SIZES; at += sum_sizes[k++])
+            pco_ranks_sum_start(self->ranks, values + at, sum_sizes[k]);
         self->status = pco_ranks_sum_wait(self->ranks, &self->err);
     }
 }
@@ -177,7 +187,8 @@ static void do_messages(thread_rank *self)
         for (uint32_t i = 0; i < self->count; i++) *said += all[i] != 10 * i + root;
         if (self->rank == root)
             for (uint32_t i = 0; i < 300; i++) sent[i] = i + root;
-        if (!self->status) self->status = pco_ranks_broadcast(self->ranks, root, sent, sizeof sent, &self->err);
+        if (!self->status)
+            self->status = pco_ranks_broadcast(self->ranks, root, sent, sizeof sent, &self->err);
         for (uint32_t i = 0; i < 300; i++) *said += sent[i] != i + root;
         int any = -1;
         if (!self->status) self->status = pco_ranks_any(self->ranks, self->rank == root, &any, &self->err);
@@ -229,10 +240,11 @@ static void agree(const opinion *opinions, uint32_t count, pco_status status, co
 static void ranks_agree(void **state)
 {
     (void)state;
-    const opinion good[] = {{0}, {0}, {0}, {0}},
-                  one[] = {{0}, {0}, {PCO_ERROR_DEVICE_LOST, 0, "gone"}, {0}},
+    const opinion good[] = {{0}, {0}, {0}, {0}}, one[] = {{0}, {0}, {PCO_ERROR_DEVICE_LOST, 0, "gone"}, {0}},
                   two[] = {{0}, {PCO_ERROR_IO, 0, "less"}, {0}, {PCO_ERROR_INVALID, 1, "more"}},
-                  every[] = {{PCO_ERROR_IO, 0, "no file"}, {PCO_ERROR_IO, 0, "no file"}, {PCO_ERROR_IO, 0, "no file"}};
+                  every[] = {{PCO_ERROR_IO, 0, "no file"},
+                             {PCO_ERROR_IO, 0, "no file"},
+                             {PCO_ERROR_IO, 0, "no file"}};
     agree(good, 4, PCO_OK, NULL);
     agree(one, 4, PCO_ERROR_DEVICE_LOST, "rank 2: gone");
     agree(two, 4, PCO_ERROR_INVALID, "rank 3: more");
@@ -282,7 +294,8 @@ typedef struct job {
     float *values;
     int64_t count;
     int mixed;
-    uint32_t buckets, first, last, segments; /* segments after which the first and the last bucket can be read; all */
+    uint32_t buckets, first, last,
+        segments; /* segments after which the first and the last bucket can be read; all */
 } job;
 
 static pco_status job_read(pco_trainer *trainer, job *j, pco_error *error)
@@ -299,7 +312,8 @@ static pco_status job_read(pco_trainer *trainer, job *j, pco_error *error)
     return status;
 }
 
-static pco_status job_run(job *j, pco_session *session, const pco_train_config *config, pco_ranks *ranks, pco_error *error)
+static pco_status job_run(job *j, pco_session *session, const pco_train_config *config, pco_ranks *ranks,
+                          pco_error *error)
 {
     pco_trainer *trainer = NULL;
     int64_t tokens;
@@ -375,14 +389,18 @@ static void release(job *jobs, uint32_t count)
     for (uint32_t i = 0; i < count; i++) free(jobs[i].values);
 }
 
-/* Sixteen thousand parameters, so that there are several buckets. Pairs of one length, eight of them for training. */
-#define TEXT(OPTIMIZER, BATCH, MORE)                                                                                     \
-    "{\"model\": {\"d_model\": 32, \"encoder_layers\": 1, \"decoder_layers\": 1, \"encoder_attention_heads\": 2, "       \
-    "\"decoder_attention_heads\": 2, \"encoder_ffn_dim\": 48, \"decoder_ffn_dim\": 48, \"normalize_before\": true, "     \
-    "\"final_norm\": true, \"scale_embedding\": true, \"add_eos_to_source\": true}, "                                    \
-    "\"data\": {\"kind\": \"pairs\", \"file\": \"pairs.tsv\", \"held_out\": 0.3, \"context_length\": 8, "                \
-    "\"source_buckets\": [4, 8], \"target_buckets\": [4, 8], \"tokenizer\": {\"kind\": \"char\"}}, "                     \
-    "\"optimizer\": " OPTIMIZER ", \"schedule\": {\"learning_rate\": 0.1}, \"max_grad_norm\": 1, \"steps\": 8, "         \
+/* Sixteen thousand parameters, so that there are several buckets. Pairs of one length, eight of them for
+ * training. */
+#define TEXT(OPTIMIZER, BATCH, MORE)                                                                         \
+    "{\"model\": {\"d_model\": 32, \"encoder_layers\": 1, \"decoder_layers\": 1, "                           \
+    "\"encoder_attention_heads\": 2, "                                                                       \
+    "\"decoder_attention_heads\": 2, \"encoder_ffn_dim\": 48, \"decoder_ffn_dim\": 48, "                     \
+    "\"normalize_before\": true, "                                                                           \
+    "\"final_norm\": true, \"scale_embedding\": true, \"add_eos_to_source\": true}, "                        \
+    "\"data\": {\"kind\": \"pairs\", \"file\": \"pairs.tsv\", \"held_out\": 0.3, \"context_length\": 8, "    \
+    "\"source_buckets\": [4, 8], \"target_buckets\": [4, 8], \"tokenizer\": {\"kind\": \"char\"}}, "         \
+    "\"optimizer\": " OPTIMIZER                                                                              \
+    ", \"schedule\": {\"learning_rate\": 0.1}, \"max_grad_norm\": 1, \"steps\": 8, "                         \
     "\"seed\": 3, \"out\": \"x\", \"batch_size\": " BATCH MORE "}"
 #define SGD "{\"type\": \"sgd\", \"momentum\": 0.9}"
 
@@ -392,20 +410,24 @@ static void write_pairs(void)
     snprintf(path, sizeof path, "%s/pairs.tsv", check_folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    fputs("abc\tcab\nbca\tacb\ncba\tabc\naab\tbba\nbba\taab\ncca\tacc\nbcc\tccb\nacc\tcca\ncab\tbac\nccc\taaa\n"
-          "bbb\tcbc\naca\tcac\n", file);
+    fputs(
+        "abc\tcab\nbca\tacb\ncba\tabc\naab\tbba\nbba\taab\ncca\tacc\nbcc\tccb\nacc\tcca\ncab\tbac\nccc\taaa\n"
+        "bbb\tcbc\naca\tcac\n",
+        file);
     assert_int_equal(fclose(file), 0);
 }
 
-/* Gradients differ by the rounding of sums of a few hundred terms, some 1e-5 of their size, as in test_trainer.c, and
- * so do two steps of plain gradient descent: a rate of 0.1 times 1e-4 of a gradient whose norm is clipped to 1. */
+/* Gradients differ by the rounding of sums of a few hundred terms, some 1e-5 of their size, as in
+ * test_trainer.c, and so do two steps of plain gradient descent: a rate of 0.1 times 1e-4 of a gradient whose
+ * norm is clipped to 1. */
 static void compare(const job *whole, const job *part)
 {
     assert_int_equal(whole->count, part->count);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(whole->results[i].tokens, part->results[i].tokens);
         assert_true(fabs(whole->results[i].loss - part->results[i].loss) <= 1e-5 * whole->results[i].loss);
-        assert_true(fabs(whole->results[i].grad_norm - part->results[i].grad_norm) <= 1e-4 * whole->results[i].grad_norm);
+        assert_true(fabs(whole->results[i].grad_norm - part->results[i].grad_norm) <=
+                    1e-4 * whole->results[i].grad_norm);
     }
     assert_true(fabs(whole->validation - part->validation) <= 1e-4 * whole->validation);
     for (int64_t i = 0; i < whole->count; i++)
@@ -422,11 +444,13 @@ static void three_ranks_are_one(void **state)
         snprintf(names[0], sizeof names[0], "one%d", k);
         snprintf(names[1], sizeof names[1], "three%d", k);
         job whole = {.text = texts[k], .out = names[0], .steps = 2}, parts[3];
-        for (int i = 0; i < 3; i++) parts[i] = (job){.text = texts[k], .out = names[1], .steps = 2, .save = 1};
+        for (int i = 0; i < 3; i++)
+            parts[i] = (job){.text = texts[k], .out = names[1], .steps = 2, .save = 1};
         train(&whole, 1, PCO_OK, NULL);
         train(parts, 3, PCO_OK, NULL);
         compare(&whole, &parts[0]);
-        assert_in_range(parts[0].buckets, 3, PCO_RANKS_BUCKETS); /* the first goes out long before the last is there */
+        assert_in_range(parts[0].buckets, 3,
+                        PCO_RANKS_BUCKETS); /* the first goes out long before the last is there */
         assert_true(parts[0].first > 0 && parts[0].first < parts[0].last - parts[0].last / 5);
         assert_true(parts[0].last <= parts[0].segments);
         for (int i = 0; i < 3; i++) {
@@ -446,7 +470,8 @@ static void mixed_ranks_hold_the_same(void **state)
     const char *text = TEXT("{\"type\": \"adamw\"}", "8", "");
     job parts[3];
     for (int i = 0; i < 3; i++)
-        parts[i] = (job){.text = text, .out = "mixed", .steps = 4, .save = 1, .device = i == 1 ? "cpu:reference" : NULL};
+        parts[i] = (job){
+            .text = text, .out = "mixed", .steps = 4, .save = 1, .device = i == 1 ? "cpu:reference" : NULL};
     train(parts, 3, PCO_OK, NULL);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(parts[i].mixed, 1);
@@ -477,7 +502,8 @@ static void resumes_with_any_number(void **state)
         job others[2];
         for (int i = 0; i < 2; i++) others[i] = (job){.text = text, .out = "parts", .steps = 1, .resume = 1};
         train(others, n, PCO_OK, NULL);
-        assert_true(fabs(others[0].results[0].loss - then[0].results[0].loss) <= 1e-5 * then[0].results[0].loss);
+        assert_true(fabs(others[0].results[0].loss - then[0].results[0].loss) <=
+                    1e-5 * then[0].results[0].loss);
         release(others, n);
     }
     release(straight, 3);
@@ -491,15 +517,19 @@ static void all_end_together(void **state)
     (void)state;
     const char *text = TEXT(SGD, "8", "");
     job jobs[3];
-    for (int i = 0; i < 3; i++) jobs[i] = (job){.text = i == 2 ? TEXT(SGD, "8", ", \"label_smoothing\": 0.1") : text, .out = "a"};
-    train(jobs, 3, PCO_ERROR_INVALID, "rank 2: its config is another than rank 0's: 'label_smoothing' differs");
+    for (int i = 0; i < 3; i++)
+        jobs[i] = (job){.text = i == 2 ? TEXT(SGD, "8", ", \"label_smoothing\": 0.1") : text, .out = "a"};
+    train(jobs, 3, PCO_ERROR_INVALID,
+          "rank 2: its config is another than rank 0's: 'label_smoothing' differs");
     for (int i = 0; i < 3; i++) jobs[i] = (job){.text = TEXT(SGD, "2", ""), .out = "b"};
     train(jobs, 3, PCO_ERROR_INVALID, "a batch_size of 2 cannot be shared among 3 ranks");
     for (int i = 0; i < 3; i++) jobs[i] = (job){.text = text, .out = "d", .resume = 1};
     train(jobs, 3, PCO_ERROR_NOT_FOUND, "rank 0: ");
-    for (int i = 0; i < 3; i++) jobs[i] = (job){.text = text, .out = "e", .steps = 4, .save = 1, .poison = i == 1 ? 2 : 0};
+    for (int i = 0; i < 3; i++)
+        jobs[i] = (job){.text = text, .out = "e", .steps = 4, .save = 1, .poison = i == 1 ? 2 : 0};
     train(jobs, 3, PCO_ERROR_INVALID, "rank 1: the loss of step 3 is");
-    for (int i = 0; i < 3; i++) jobs[i] = (job){.text = text, .out = "f", .steps = 2, .save = 1, .poison = i == 1 ? 2 : 0};
+    for (int i = 0; i < 3; i++)
+        jobs[i] = (job){.text = text, .out = "f", .steps = 2, .save = 1, .poison = i == 1 ? 2 : 0};
     /* the held-out loss is then NaN, and the save finds out who differs */
     train(jobs, 3, PCO_ERROR_INVALID, "the weights of rank 1 are not those of rank 0");
 }
@@ -514,9 +544,9 @@ static int make(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_are_even),        cmocka_unit_test(sums_are_in_the_order_of_ranks),
-        cmocka_unit_test(messages_arrive),        cmocka_unit_test(ranks_agree),
-        cmocka_unit_test(a_lost_rank_is_noticed), cmocka_unit_test(three_ranks_are_one),
+        cmocka_unit_test(shares_are_even),           cmocka_unit_test(sums_are_in_the_order_of_ranks),
+        cmocka_unit_test(messages_arrive),           cmocka_unit_test(ranks_agree),
+        cmocka_unit_test(a_lost_rank_is_noticed),    cmocka_unit_test(three_ranks_are_one),
         cmocka_unit_test(mixed_ranks_hold_the_same), cmocka_unit_test(resumes_with_any_number),
         cmocka_unit_test(all_end_together),
     };
