@@ -164,6 +164,12 @@ static uint32_t cpu_segments(const pco_program *program)
     return program->n_nodes;
 }
 
+static uint32_t cpu_segments_until(const pco_program *program, uint32_t node)
+{
+    (void)program;
+    return node + 1;
+}
+
 static uint32_t cpu_timings(pco_device *device, pco_program *program, pco_timing *out, uint32_t capacity)
 {
     (void)device;
@@ -215,6 +221,7 @@ const pco_program_api cpu_program_api = {
     .destroy = cpu_program_destroy,
     .segments = cpu_segments,
     .timings = cpu_timings,
+    .segments_until = cpu_segments_until,
 };
 
 const pco_queue_api cpu_queue_api = {.size = sizeof(pco_queue_api), .submit = cpu_submit, .wait = cpu_wait};

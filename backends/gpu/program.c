@@ -239,6 +239,14 @@ static uint32_t gpu_segments(const pco_program *program)
     return (program->n_dispatches + GPU_PER_SEGMENT - 1) / GPU_PER_SEGMENT;
 }
 
+/* Dispatches stand in the order of their nodes. */
+static uint32_t gpu_segments_until(const pco_program *program, uint32_t node)
+{
+    uint32_t count = program->n_dispatches;
+    while (count > 0 && program->dispatches[count - 1].node > node) count--;
+    return (count + GPU_PER_SEGMENT - 1) / GPU_PER_SEGMENT;
+}
+
 static pco_status gpu_describe(pco_device *device, pco_program *program, uint32_t index,
                                pco_dispatch_info *info, pco_error *err)
 {
@@ -283,6 +291,7 @@ const pco_program_api pco_gpu_program_api = {
     .destroy = gpu_destroy,
     .segments = gpu_segments,
     .describe = gpu_describe,
+    .segments_until = gpu_segments_until,
 };
 
 static void gpu_add_edge(pco_device_info *info, uint32_t size)

@@ -76,6 +76,11 @@ static uint32_t ocl_count_segments(const pco_program *program)
     return pco_gpu_program_api.segments(program);
 }
 
+static uint32_t ocl_segments_until(const pco_program *program, uint32_t node)
+{
+    return pco_gpu_program_api.segments_until(program, node);
+}
+
 static uint32_t ocl_timings(pco_device *device, pco_program *program, pco_timing *out, uint32_t capacity)
 {
     return program->recording ? ocl_queue_timings(device, program->recording, out, capacity) : 0;
@@ -98,6 +103,7 @@ static const pco_program_api ocl_program_api = {
     .segments = ocl_count_segments,
     .timings = ocl_timings,
     .describe = ocl_describe_program,
+    .segments_until = ocl_segments_until,
 };
 
 static const pco_plugin ocl_plugin = {

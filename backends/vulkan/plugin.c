@@ -127,6 +127,11 @@ static uint32_t vk_segments(const pco_program *program)
     return pco_gpu_program_api.segments(program);
 }
 
+static uint32_t vk_segments_until(const pco_program *program, uint32_t node)
+{
+    return pco_gpu_program_api.segments_until(program, node);
+}
+
 static uint32_t vk_timings(pco_device *device, pco_program *program, pco_timing *out, uint32_t capacity)
 {
     return program->recording ? vk_recording_timings(device, program->recording, out, capacity) : 0;
@@ -149,6 +154,7 @@ static const pco_program_api vk_program_table = {
     .segments = vk_segments,
     .timings = vk_timings,
     .describe = vk_describe_program,
+    .segments_until = vk_segments_until,
 };
 
 static const pco_plugin vk_plugin = {

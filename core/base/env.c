@@ -122,6 +122,28 @@ pco_status pco_config_read(pco_config *config, pco_error *err)
     return status;
 }
 
+/* The first of these variables that holds a number; -1 without one. */
+static long env_first_number(const char *const *names, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const char *value = getenv(names[i]);
+        char *end;
+        long number = value ? strtol(value, &end, 10) : -1;
+        if (value && *value && !*end && number >= 0 && number <= 1 << 30) return number;
+    }
+    return -1;
+}
+
+pco_launch pco_launch_read(void)
+{
+    /* Open MPI; MPICH, Intel MPI and srun --mpi=pmi2; MVAPICH; srun --mpi=pmix says the rank alone */
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PMIX_RANK"};
+    static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"};
+    const long rank = env_first_number(ranks, 4), count = env_first_number(counts, 4);
+    if (rank < 0) return (pco_launch){.count = 1};
+    return (pco_launch){.launched = 1, .rank = (uint32_t)rank, .count = count > rank ? (uint32_t)count : (uint32_t)rank + 1};
+}
+
 void pco_log(const pco_config *config, pco_log_level level, const char *format, ...)
 {
     static const char *const names[] = {"error", "warning", "info", "debug"};

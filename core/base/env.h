@@ -41,6 +41,13 @@ const pco_env_row *pco_env_table(uint32_t *count);
 /* Reads the environment. Errors: INVALID, naming the variable, its value and what it may be. */
 pco_status pco_config_read(pco_config *config, pco_error *err) PCO_NODISCARD;
 
+/* What a launcher of MPI programs (mpirun, mpiexec, srun) says of this process: its rank, and how many were started. */
+typedef struct pco_launch {
+    int launched; /* 0: no launcher; then rank 0 of 1 */
+    uint32_t rank, count;
+} pco_launch;
+pco_launch pco_launch_read(void);
+
 /* Writes a line if the configuration's level lets it through. */
 void pco_log(const pco_config *config, pco_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -1,5 +1,6 @@
 /* portico COMMAND ... */
 #include "cli/cli.h"
+#include "cli/ranks.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -44,7 +45,8 @@ int main(int argc, char **argv)
         return main_end(CLI_OK);
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("portico " PCO_VERSION " (plugin ABI %u.%u)\n", PCO_ABI_MAJOR, PCO_ABI_MINOR);
+        const char *mpi = cli_mpi_name();
+        printf("portico " PCO_VERSION " (plugin ABI %u.%u, %s)\n", PCO_ABI_MAJOR, PCO_ABI_MINOR, mpi ? mpi : "without MPI");
         return main_end(CLI_OK);
     }
     for (int i = 0; i < N_COMMANDS; i++) {

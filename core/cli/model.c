@@ -20,6 +20,11 @@ void cli_watch_interrupt(void)
     signal(SIGINT, model_on_interrupt);
 }
 
+void cli_watch_termination(void)
+{
+    signal(SIGTERM, model_on_interrupt);
+}
+
 int cli_interrupted(void)
 {
     return model_interrupt;

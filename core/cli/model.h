@@ -12,6 +12,8 @@ pco_context *cli_context(const char *device, int *status);
 /* Ctrl-C sets a flag that the functions below and generation callbacks look at. */
 void cli_watch_interrupt(void);
 int cli_interrupted(void);
+/* SIGTERM does the same: what mpirun sends to its processes. */
+void cli_watch_termination(void);
 
 /* Opens a model on a device with a progress line on stderr; Ctrl-C cancels. Errors: as pco_model_open. */
 pco_status cli_open_model(pco_context *context, const char *path, const char *device, int64_t context_length,

@@ -1,5 +1,6 @@
 /* portico train: from a config to a model. */
 #include "cli/model.h"
+#include "cli/ranks.h"
 #include "cli/train_log.h"
 
 #include "base/dtype.h"
@@ -11,6 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
 typedef struct train_arguments {
     const char *config, *device, *log;
     pco_train_overrides overrides;
@@ -21,6 +27,7 @@ typedef struct train_arguments {
 typedef struct train_run {
     const train_arguments *arguments;
     pco_train_config config;
+    pco_ranks *ranks; /* NULL: this process alone. Rank 0 alone writes logs and lines */
     pco_trainer *trainer;
     train_log log;
     int64_t first, last; /* updates done before this run began; the one after which it ends */
@@ -42,6 +49,7 @@ static void train_progress(train_run *run, const pco_train_result *result)
     const int64_t step = pco_trainer_steps(run->trainer), done = step - run->first,
                   total = run->last - run->first;
     const int terminal = cli_terminal(), tenth = done * 10 / total != (done - 1) * 10 / total || done == 1;
+    if (pco_ranks_rank(run->ranks) != 0) return;
     if (terminal ? now - run->last_print < 0.1 && done < total : !tenth) return;
     char bar[32];
     run->last_print = now;
@@ -78,6 +86,29 @@ static pco_status train_describe_memory(const train_run *run, pco_error *err)
     return PCO_OK;
 }
 
+/* The devices of all ranks; collective. Prints the first few. */
+static pco_status train_describe_ranks(const train_run *run, const pco_session *session, pco_error *err)
+{
+    enum { SHOWN = 16 };
+    const uint32_t count = pco_ranks_count(run->ranks);
+    char mine[PCO_RANKS_RECORD] = "", *all = malloc((size_t)count * sizeof mine);
+    pco_status status = all ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
+    snprintf(mine, sizeof mine, "%.*s", (int)sizeof mine - 1, pco_session_device_id(session));
+    status = pco_ranks_agree(run->ranks, status, 0, err);
+    if (!status) status = pco_ranks_gather(run->ranks, mine, sizeof mine, all, err);
+    if (!status && pco_ranks_rank(run->ranks) == 0) {
+        fprintf(stderr, "ranks       %u: ", count);
+        for (uint32_t i = 0; i < count && i < SHOWN; i++)
+            fprintf(stderr, "%s%.63s", i ? ", " : "", all + i * sizeof mine);
+        fprintf(stderr, "%s%s\n", count > SHOWN ? ", ..." : "",
+                pco_trainer_mixed(run->trainer)
+                    ? "; they differ, so rank 0 makes the updates and sends the weights"
+                    : "");
+    }
+    free(all);
+    return status;
+}
+
 static void train_describe(const train_run *run, const pco_session *session)
 {
     int64_t elements, left_out[2];
@@ -108,7 +139,7 @@ static pco_status train_evaluate(train_run *run, double *loss, pco_error *err)
     const double begin = cli_seconds();
     pco_status status = pco_trainer_evaluate(run->trainer, loss, &tokens, err);
     run->evaluating += cli_seconds() - begin;
-    if (status || tokens == 0) return status;
+    if (status || tokens == 0 || pco_ranks_rank(run->ranks) != 0) return status;
     train_clear_line();
     fprintf(stderr, "step %" PRId64 ": validation loss %.4f, perplexity %.3f, over %" PRId64 " tokens\n",
             pco_trainer_steps(run->trainer), *loss, exp(*loss), tokens);
@@ -129,48 +160,71 @@ static int train_due(int64_t step, int64_t interval, int64_t last)
     return interval > 0 && (step % interval == 0 || step == last);
 }
 
+/* One update and what is due behind it. */
+static pco_status train_step(train_run *run, pco_error *err)
+{
+    pco_train_result result;
+    pco_status status = pco_trainer_step(run->trainer, &result, err);
+    if (status) return status;
+    const int64_t step = pco_trainer_steps(run->trainer);
+    run->tokens += result.tokens;
+    train_record record = {.step = step,
+                           .tokens = result.tokens,
+                           .loss = result.loss,
+                           .learning_rate = result.learning_rate,
+                           .grad_norm = result.grad_norm,
+                           .seconds = cli_seconds() - run->begin,
+                           .validation_loss = NAN,
+                           .loss_scale = result.loss_scale};
+    train_progress(run, &result);
+    if (result.skipped && pco_ranks_rank(run->ranks) == 0) {
+        train_clear_line();
+        fprintf(stderr, "step %" PRId64 ": gradients overflow f16 with the loss times %.0f; nothing is updated\n",
+                step, result.loss_scale);
+    }
+    if (train_due(step, run->config.evaluation_interval, run->last))
+        status = train_evaluate(run, &record.validation_loss, err);
+    if (!status && !train_log_write(&run->log, &record)) { /* rank 0 has said why */
+        status = PCO_ERROR_IO;
+        err->message[0] = 0;
+    }
+    status = pco_ranks_agree(run->ranks, status, 0, err);
+    if (!status && train_due(step, run->config.checkpoint_interval, run->last)) status = train_save(run, err);
+    return status;
+}
+
+static void train_done(const train_run *run)
+{
+    const double spent = cli_seconds() - run->begin - run->evaluating;
+    double summing, waiting;
+    if (pco_ranks_rank(run->ranks) != 0) return;
+    fprintf(stderr,
+            "done        %" PRId64 " steps, %" PRId64 " tokens, %.1f s, %.0f tokens/s, %u executables\n",
+            pco_trainer_steps(run->trainer) - run->first, run->tokens, spent,
+            spent > 0 ? (double)run->tokens / spent : 0, pco_trainer_executables(run->trainer));
+    pco_ranks_times(run->ranks, &summing, &waiting);
+    if (run->ranks)
+        fprintf(stderr,
+                "ranks       %.2f s in sums over the ranks, of which the backward pass did not hide %.2f s\n",
+                summing, waiting);
+    printf("%s\n", run->config.out);
+}
+
 /* Updates until the end, Ctrl-C or an error. */
 static int train_loop(train_run *run)
 {
     pco_error err = {""};
-    pco_status status = PCO_OK;
-    int64_t step = pco_trainer_steps(run->trainer);
-    while (!status && step < run->last && !cli_interrupted()) {
-        pco_train_result result;
-        status = pco_trainer_step(run->trainer, &result, &err);
-        if (status) break;
-        step = pco_trainer_steps(run->trainer);
-        run->tokens += result.tokens;
-        train_record record = {.step = step,
-                               .tokens = result.tokens,
-                               .loss = result.loss,
-                               .learning_rate = result.learning_rate,
-                               .grad_norm = result.grad_norm,
-                               .seconds = cli_seconds() - run->begin,
-                               .validation_loss = NAN,
-                               .loss_scale = result.loss_scale};
-        train_progress(run, &result);
-        if (result.skipped) {
-            train_clear_line();
-            fprintf(stderr, "step %" PRId64 ": gradients overflow f16 with the loss times %.0f; nothing is updated\n",
-                    step, result.loss_scale);
-        }
-        if (train_due(step, run->config.evaluation_interval, run->last))
-            status = train_evaluate(run, &record.validation_loss, &err);
-        if (!status && !train_log_write(&run->log, &record)) return CLI_FAILED;
-        if (!status && train_due(step, run->config.checkpoint_interval, run->last))
-            status = train_save(run, &err);
+    int interrupted = 0;
+    pco_status status = pco_ranks_any(run->ranks, cli_interrupted(), &interrupted, &err);
+    while (!status && pco_trainer_steps(run->trainer) < run->last && !interrupted) {
+        status = train_step(run, &err);
+        if (!status) status = pco_ranks_any(run->ranks, cli_interrupted(), &interrupted, &err);
     }
     if (!status) status = train_save(run, &err);
     train_clear_line();
-    if (status) return cli_fail(&err);
-    const double spent = cli_seconds() - run->begin - run->evaluating;
-    if (cli_interrupted()) fputs("interrupted\n", stderr);
-    fprintf(stderr,
-            "done        %" PRId64 " steps, %" PRId64 " tokens, %.1f s, %.0f tokens/s, %u executables\n",
-            step - run->first, run->tokens, spent, spent > 0 ? (double)run->tokens / spent : 0,
-            pco_trainer_executables(run->trainer));
-    printf("%s\n", run->config.out);
+    if (status) return cli_ranks_fail(run->ranks, &err);
+    if (interrupted && pco_ranks_rank(run->ranks) == 0) fputs("interrupted\n", stderr);
+    train_done(run);
     return CLI_OK;
 }
 
@@ -181,17 +235,27 @@ static int train_on(train_run *run, pco_session *session)
     const pco_train_resume resume = a->changed  ? PCO_TRAIN_RESUME_CHANGED
                                     : a->resume ? PCO_TRAIN_RESUME
                                                 : PCO_TRAIN_NEW;
-    if (pco_trainer_create(session, &run->config, resume, &run->trainer, &err)) return cli_fail(&err);
+    const int first = pco_ranks_rank(run->ranks) == 0;
+    pco_status status =
+        pco_trainer_create_ranks(session, &run->config, run->ranks, resume, &run->trainer, &err);
+    if (status) return cli_ranks_fail(run->ranks, &err);
     run->first = run->saved = pco_trainer_steps(run->trainer);
     if (!a->resume) run->saved = -1;
     run->last = a->steps >= 0 ? a->steps : run->config.steps;
-    if (!train_log_open(&run->log, a->log, a->resume ? run->first : -1, run->config.dtype == PCO_F16))
-        return CLI_FAILED;
-    train_describe(run, session);
-    if (train_describe_memory(run, &err)) return cli_fail(&err);
-    if (run->first >= run->last && a->resume)
+    if (first && !train_log_open(&run->log, a->log, a->resume ? run->first : -1, run->config.dtype == PCO_F16))
+        status = PCO_ERROR_IO;
+    err.message[0] = 0;
+    status = pco_ranks_agree(run->ranks, status, 0, &err);
+    if (status) return cli_ranks_fail(run->ranks, &err);
+    if (first) train_describe(run, session);
+    status = first ? train_describe_memory(run, &err) : PCO_OK;
+    status = pco_ranks_agree(run->ranks, status, 0, &err);
+    if (!status && run->ranks) status = train_describe_ranks(run, session, &err);
+    if (status) return cli_ranks_fail(run->ranks, &err);
+    if (first && run->first >= run->last && a->resume)
         fprintf(stderr, "nothing to do: step %" PRId64 " was reached before\n", run->first);
     cli_watch_interrupt();
+    if (run->ranks) cli_watch_termination();
     run->begin = cli_seconds();
     return train_loop(run);
 }
@@ -229,25 +293,109 @@ static int train_parse(int argc, char **argv, train_arguments *a)
     return CLI_USAGE;
 }
 
+/* Several ranks: the first whose arguments are wrong says so, alone. Rank 0's --steps, --resume and --log
+ * count. */
+static int train_parse_ranks(int argc, char **argv, pco_ranks *ranks, train_arguments *a)
+{
+    const int err = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null >= 0) dup2(null, STDERR_FILENO);
+    unsigned char wrong = train_parse(argc, argv, a) != CLI_OK, *all = malloc(pco_ranks_count(ranks));
+    if (err >= 0) dup2(err, STDERR_FILENO);
+    if (err >= 0) close(err);
+    if (null >= 0) close(null);
+    pco_error lost = {""};
+    struct {
+        int64_t steps;
+        int32_t resume, log;
+    } first = {a->steps, a->resume, a->log != NULL};
+    pco_status status = all ? pco_ranks_gather(ranks, &wrong, 1, all, &lost) : PCO_ERROR_OUT_OF_HOST_MEMORY;
+    uint32_t rank = 0;
+    while (!status && rank < pco_ranks_count(ranks) && !all[rank]) rank++;
+    free(all);
+    if (!status && rank < pco_ranks_count(ranks)) {
+        *a = (train_arguments){0};
+        if (rank == pco_ranks_rank(ranks)) (void)train_parse(argc, argv, a);
+        return CLI_USAGE;
+    }
+    if (!status) status = pco_ranks_broadcast(ranks, 0, &first, sizeof first, &lost);
+    if (status) return cli_ranks_fail(ranks, &lost);
+    a->steps = first.steps;
+    a->resume = first.resume;
+    if (!first.log) a->log = NULL;
+    return CLI_OK;
+}
+
+static void train_rank_log(void *user, pco_log_level level, const char *line)
+{
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    fprintf(stderr, "portico: %s: rank %u: %s\n", names[level], pco_ranks_rank(user), line);
+}
+
+/* Registry and session of one of several ranks: all errors are for pco_ranks_agree. */
+static pco_status train_open_rank(const train_run *run, pco_registry **registry, pco_session **session,
+                                  pco_error *err)
+{
+    pco_config config;
+    char *device = NULL;
+    pco_status status = pco_config_read(&config, err);
+    config.log_fn = train_rank_log;
+    config.log_user = run->ranks;
+    const char *list = run->arguments->device ? run->arguments->device : config.backend;
+    if (!status) status = cli_ranks_device(list, pco_ranks_rank(run->ranks), &device, err);
+    if (!status) status = pco_registry_create(&config, registry, err);
+    if (!status) status = pco_session_open(*registry, *device ? device : NULL, session, err);
+    free(device);
+    return status;
+}
+
+/* Sets *status when it fails. */
+static int train_open(train_run *run, pco_registry **registry, pco_session **session, int *status)
+{
+    pco_error err = {""};
+    char *device = NULL;
+    if (run->ranks) {
+        pco_status opened = train_open_rank(run, registry, session, &err);
+        if (pco_ranks_agree(run->ranks, opened, 0, &err)) *status = cli_ranks_fail(run->ranks, &err);
+        return *status == CLI_OK;
+    }
+    *registry = cli_registry(status);
+    if (!*registry) return 0;
+    const char *list =
+        run->arguments->device ? run->arguments->device : pco_registry_config(*registry)->backend;
+    if (cli_ranks_device(list, 0, &device, &err))
+        *status = cli_fail(&err);
+    else if (cli_check_device(*registry, device, status) &&
+             pco_session_open(*registry, device, session, &err))
+        *status = cli_fail(&err);
+    free(device);
+    return *status == CLI_OK;
+}
+
 static int train_run_command(int argc, char **argv)
 {
     train_arguments arguments = {0};
     train_run run = {.arguments = &arguments};
+    pco_registry *registry = NULL;
     pco_session *session = NULL;
     pco_error err = {""};
-    int status = train_parse(argc, argv, &arguments);
-    if (status) return status;
-    if (pco_train_config_load(arguments.config, &arguments.overrides, &run.config, &err))
-        return cli_fail(&err);
-    pco_registry *registry = cli_registry(&status);
-    if (registry && cli_check_device(registry, arguments.device, &status))
-        status = pco_session_open(registry, arguments.device, &session, &err) ? cli_fail(&err)
-                                                                              : train_on(&run, session);
+    int status = CLI_OK;
+    if (cli_ranks_open(&run.ranks, &err)) {
+        if (*err.message) cli_error("%s", err.message);
+        return CLI_FAILED;
+    }
+    status = run.ranks ? train_parse_ranks(argc, argv, run.ranks, &arguments)
+                       : train_parse(argc, argv, &arguments);
+    if (status == CLI_OK) {
+        pco_status loaded = pco_train_config_load(arguments.config, &arguments.overrides, &run.config, &err);
+        if (pco_ranks_agree(run.ranks, loaded, 0, &err)) status = cli_ranks_fail(run.ranks, &err);
+    }
+    if (status == CLI_OK && train_open(&run, &registry, &session, &status)) status = train_on(&run, session);
     train_log_close(&run.log);
     pco_trainer_destroy(run.trainer);
     pco_session_close(session);
     pco_registry_destroy(registry);
     pco_train_config_release(&run.config);
+    cli_ranks_close(run.ranks);
     return status;
 }
 
@@ -267,7 +415,7 @@ const cli_command cli_train = {
         "  --steps N     stop after update N, counted from the start of the run; the schedule stays as it "
         "is\n"
         "                (default: what the config says)\n"
-        "  --device D    as PORTICO_BACKEND, and before it\n"
+        "  --device D    as PORTICO_BACKEND, and before it; with slashes a list by rank\n"
         "  --out DIR     another folder than the config's \"out\"\n"
         "  --data FILE   another file than the config's\n"
         "  --log FILE    a record for each step: .csv or .jsonl\n"
@@ -276,6 +424,9 @@ const cli_command cli_train = {
         "  --changed-data\n"
         "                with --resume: go on with the changed file, if its vocabulary is the same\n"
         "  --seed S      another seed than the config's\n\n"
+        "mpirun -n N portico train ... trains on N machines or devices at once: each rank takes its share of "
+        "every\n"
+        "batch (docs/many_machines.md), and a device by its rank: --device cpu/opencl:pocl/vulkan.\n\n"
         "Ctrl-C ends the run after a checkpoint, with exit status 0. Exit status: 0 done, 1 failed, 2 wrong "
         "usage.\n",
     .run = train_run_command,

@@ -61,6 +61,10 @@ uint32_t pco_graph_output(pco_graph *graph, uint32_t tensor, const char *name);
 uint32_t pco_graph_add(pco_graph *graph, pco_op op, const void *attrs, const uint32_t *inputs, uint32_t n_inputs,
                        uint32_t *outputs);
 
+/* Moves the nodes from `first` on, as they are, to right behind the last node before them that makes what they read,
+ * or that reads or writes a state which they touch: what was appended last then runs as early as it can. */
+void pco_graph_hoist(pco_graph *graph, uint32_t first);
+
 /* The tensor whose memory `tensor` shares in the end (itself when it shares none). */
 uint32_t pco_graph_root(const pco_graph *graph, uint32_t tensor);
 

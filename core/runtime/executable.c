@@ -224,6 +224,8 @@ pco_status pco_executable_create(pco_session *session, const pco_graph *graph, c
 void pco_executable_destroy(pco_executable *executable)
 {
     if (!executable) return;
+    pco_error ignored;
+    if (pco_executable_wait(executable, &ignored)) executable->running = 0; /* what ran is of no use any more */
     executable_delist(executable);
     for (uint32_t p = executable->n_parts; p-- > 0;) session_part_destroy(executable->session, &executable->parts[p]);
     free(executable->parts);
@@ -305,11 +307,11 @@ pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void
     return pco_fail(err, PCO_ERROR_INTERNAL, "output '%s' is made by no part", executable->graph->tensors[handle].name);
 }
 
-static pco_status executable_run_part(pco_executable *executable, uint32_t p, pco_error *err)
+/* What other parts made for this one. */
+static pco_status executable_feed_part(pco_executable *executable, uint32_t p, pco_error *err)
 {
     const session_part *part = &executable->parts[p];
     const session_slot *slot = &executable->session->slots[part->slot];
-    uint64_t ticket = 0;
     for (uint32_t i = 0; i < executable->n_copies; i++) {
         const executable_copy *copy = &executable->copies[i];
         if (copy->to_part != p) continue;
@@ -322,17 +324,88 @@ static pco_status executable_run_part(pco_executable *executable, uint32_t p, pc
                                                                place->offset, executable->staging, copy->bytes, err));
         if (status) return status;
     }
-    pco_status status = slot->plugin->queue->submit(slot->device, part->program, 0, part->segments, &ticket, err);
-    if (!status) status = slot->plugin->queue->wait(slot->device, ticket, UINT64_MAX, err);
-    session_noted(executable->session, part->slot, status);
+    return PCO_OK;
+}
+
+static pco_status executable_said(pco_executable *executable, uint32_t p, pco_status status, pco_error *err)
+{
+    const session_slot *slot = &executable->session->slots[executable->parts[p].slot];
+    session_noted(executable->session, executable->parts[p].slot, status);
     return status ? pco_fail_prefix(err, status, "device %s", slot->entry->id) : PCO_OK;
+}
+
+pco_status pco_executable_wait(pco_executable *executable, pco_error *err)
+{
+    if (!executable->running) return PCO_OK;
+    const uint32_t p = executable->running_part;
+    const session_slot *slot = &executable->session->slots[executable->parts[p].slot];
+    executable->running = 0;
+    return executable_said(executable, p, slot->plugin->queue->wait(slot->device, executable->ticket, UINT64_MAX, err),
+                           err);
+}
+
+static pco_status executable_start_part(pco_executable *executable, uint32_t p, uint32_t first, uint32_t count,
+                                        pco_error *err)
+{
+    const session_part *part = &executable->parts[p];
+    const session_slot *slot = &executable->session->slots[part->slot];
+    pco_status status = pco_executable_wait(executable, err);
+    if (!status && first == 0) status = executable_feed_part(executable, p, err);
+    if (status) return status;
+    status = slot->plugin->queue->submit(slot->device, part->program, first, count, &executable->ticket, err);
+    executable->running = !status;
+    executable->running_part = p;
+    return executable_said(executable, p, status, err);
+}
+
+pco_status pco_executable_start(pco_executable *executable, uint32_t first, uint32_t count, pco_error *err)
+{
+    const uint32_t end = first + count;
+    uint32_t begin = 0; /* of the part */
+    pco_status status = PCO_OK;
+    for (uint32_t p = 0; !status && p < executable->n_parts; p++) {
+        const uint32_t after = begin + executable->parts[p].segments, from = first > begin ? first : begin,
+                       to = end < after ? end : after;
+        if (from < to || (begin == after && first <= begin && begin <= end))
+            status = executable_start_part(executable, p, from - begin, to - from, err);
+        begin = after;
+    }
+    return status;
+}
+
+uint32_t pco_executable_segments(const pco_executable *executable)
+{
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < executable->n_parts; p++) count += executable->parts[p].segments;
+    return count;
+}
+
+uint32_t pco_executable_until(const pco_executable *executable, const char *state)
+{
+    const pco_graph *graph = executable->graph;
+    uint32_t last = PCO_NONE, begin = 0;
+    for (uint32_t n = 0; n < graph->n_nodes; n++)
+        for (uint32_t k = 0; k < graph->nodes[n].n_outputs; k++) {
+            if (graph->nodes[n].outputs[k] == PCO_NONE) continue;
+            const pco_tensor *root = &graph->tensors[pco_graph_root(graph, graph->nodes[n].outputs[k])];
+            if (root->kind == PCO_KIND_STATE && strcmp(root->name, state) == 0) last = n;
+        }
+    for (uint32_t p = 0; last != PCO_NONE && p < executable->n_parts; p++) {
+        const session_part *part = &executable->parts[p];
+        const pco_program_api *api = executable->session->slots[part->slot].plugin->program;
+        if (last < part->first_node + part->n_nodes) {
+            const int knows = api->size > offsetof(pco_program_api, segments_until) && api->segments_until;
+            return begin + (knows ? api->segments_until(part->program, last - part->first_node) : part->segments);
+        }
+        begin += part->segments;
+    }
+    return 0;
 }
 
 pco_status pco_executable_run(pco_executable *executable, pco_error *err)
 {
-    pco_status status = PCO_OK;
-    for (uint32_t p = 0; !status && p < executable->n_parts; p++) status = executable_run_part(executable, p, err);
-    return status;
+    pco_status status = pco_executable_start(executable, 0, pco_executable_segments(executable), err);
+    return status ? status : pco_executable_wait(executable, err);
 }
 
 pco_executable_stats pco_executable_inspect(const pco_executable *executable)

@@ -63,6 +63,17 @@ pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void
 /* Runs once and waits. Errors: DEVICE_LOST and what the device returned. */
 pco_status pco_executable_run(pco_executable *executable, pco_error *err) PCO_NODISCARD;
 
+/* A run in stretches, so that what is ready can be read while the host does something else: the segments of all parts,
+ * counted through. start waits for the stretch before, then starts segments first .. first+count-1 and returns, when
+ * only the last part that they touch is still running (cpu devices run in the caller's thread). wait ends the stretch.
+ * Stretches come in order, from 0 to the last segment, and each is waited for before outputs or states are read.
+ * Errors: as run. */
+uint32_t pco_executable_segments(const pco_executable *executable);
+pco_status pco_executable_start(pco_executable *executable, uint32_t first, uint32_t count, pco_error *err) PCO_NODISCARD;
+pco_status pco_executable_wait(pco_executable *executable, pco_error *err) PCO_NODISCARD;
+/* How many segments, from the first, have run when a state has been written for the last time; 0: it is not written. */
+uint32_t pco_executable_until(const pco_executable *executable, const char *state);
+
 /* Fills a session's state of that name with zeros (it is created by the first executable that has it). */
 pco_status pco_session_clear_state(pco_session *session, const char *name, pco_error *err) PCO_NODISCARD;
 

@@ -152,6 +152,9 @@ struct pco_executable {
     void *staging;
     uint64_t staging_bytes;
     uint32_t cpu_nodes, decomposed;
+    int running; /* 1: segments of running_part were submitted, and not waited for */
+    uint32_t running_part;
+    uint64_t ticket;
 };
 
 /* Makes a part from nodes of `graph` (the tables of part->local, view) and prepares it: propose, plan, upload,

@@ -146,7 +146,7 @@ static pco_status checkpoint_write_config(const pco_trainer *trainer, pco_error 
     return status;
 }
 
-pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err)
+static pco_status checkpoint_save(const pco_trainer *trainer, pco_error *err)
 {
     const char *const *prefixes;
     const uint32_t n_prefixes = pco_train_state_prefixes(&trainer->config->optimizer, &prefixes),
@@ -173,6 +173,14 @@ pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err)
     checkpoint_release(&set);
     cJSON_free(note);
     return status;
+}
+
+pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err)
+{
+    pco_status status = trainer->ranks ? trainer_ranks_compare(trainer, err) : PCO_OK;
+    if (status) return status;
+    if (pco_ranks_rank(trainer->ranks) == 0) status = checkpoint_save(trainer, err);
+    return pco_ranks_agree(trainer->ranks, status, 0, err);
 }
 
 /* ---- reading ---- */

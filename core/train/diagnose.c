@@ -14,6 +14,14 @@ static int diagnose_finite(const float *values, int64_t count)
     return 1;
 }
 
+/* Of what nodes make: minus infinity is what masks are made of. */
+static int diagnose_good(const float *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (isnan(values[i]) || values[i] == INFINITY) return 0;
+    return 1;
+}
+
 /* Is this parameter bad already? */
 static pco_status diagnose_parameter(const pco_trainer *trainer, const pco_nn_parameter *parameter, int *bad,
                                      pco_error *err)
@@ -43,7 +51,7 @@ static pco_status diagnose_outputs(const trainer_stage *stage, const char **name
             status = data && values ? pco_executable_read(stage->executable, t, data, x->bytes, err)
                                     : trainer_no_memory(err);
             if (!status) status = pco_dtype_to_f32(x->dtype, data, count, values, err);
-            if (!status && !diagnose_finite(values, count)) *name = x->name;
+            if (!status && !diagnose_good(values, count)) *name = x->name;
             free(values);
             free(data);
         }
@@ -54,7 +62,7 @@ static pco_status diagnose_batch(pco_trainer *trainer, int64_t index, const char
 {
     pco_data_batch batch;
     trainer_stage *stage;
-    pco_data_read(trainer->data, PCO_DATA_TRAIN, index, &batch);
+    trainer_read_batch(trainer, PCO_DATA_TRAIN, index, &batch);
     pco_status status = trainer_stage_for(trainer, PCO_TRAIN_DIAGNOSE, &batch, &stage, err);
     if (!status) status = trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, batch.tokens), index,
                                               err);
@@ -63,7 +71,7 @@ static pco_status diagnose_batch(pco_trainer *trainer, int64_t index, const char
     return status;
 }
 
-pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, pco_error *err)
+pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, int *found, pco_error *err)
 {
     const int64_t count = trainer->config->accumulation;
     const char *what = isfinite(loss) ? "the norm of the gradients" : "the loss", *name = NULL;
@@ -75,6 +83,7 @@ pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, pco_
     }
     for (int64_t i = 0; i < count && !status && !name; i++)
         status = diagnose_batch(trainer, trainer->step * count + i, &name, err);
+    *found = name != NULL;
     if (status) return status;
     return pco_fail(err, PCO_ERROR_INVALID, "%s of step %lld is %g: %s%s%s; %s",
                     what, (long long)trainer->step + 1, isfinite(loss) ? norm : loss,

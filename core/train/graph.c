@@ -113,14 +113,18 @@ static void train_accumulate(const pco_nn *nn, const uint32_t *gradients)
     uint32_t first = pco_graph_constant_copy(graph, "first", PCO_I32, 1, (int64_t[]){1}, &zero);
     pco_graph_scope(graph, "accumulate");
     /* chosen, not multiplied: what a skipped update left may be infinite */
+    const uint32_t chosen = graph->n_nodes;
     keep = pco_binary_scalar(graph, PCO_OP_GT, keep, 0);
+    pco_graph_hoist(graph, chosen);
     const uint32_t none = pco_scalar(graph, PCO_F32, 0);
     for (uint32_t i = 0; i < nn->training->count; i++) {
         int64_t elements;
         uint32_t state = train_gradient_state(nn, &nn->training->items[i], &elements);
+        const uint32_t begin = graph->n_nodes;
         uint32_t kept = pco_where(graph, keep, state, none);
         uint32_t more = pco_reshape(graph, gradients[i], 2, (int64_t[]){1, elements});
         pco_state_write(graph, state, pco_binary(graph, PCO_OP_ADD, kept, more), first, 1);
+        pco_graph_hoist(graph, begin); /* a gradient is summed when it is there, and can be read while others come */
     }
 }
 

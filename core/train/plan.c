@@ -11,7 +11,7 @@ pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_d
     if (!nn.graph) return trainer_no_memory(err);
     config.recompute = recompute;
     config.dtype = dtype;
-    pco_train_build(&nn, &config, &trainer->model, first->kind, config.rows, first->source_length,
+    pco_train_build(&nn, &config, &trainer->model, first->kind, trainer->rows, first->source_length,
                     first->target_length);
     pco_status status = pco_graph_check(nn.graph, err);
     if (!status)
@@ -20,7 +20,7 @@ pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_d
                                        &executable, err);
     if (!status) {
         const pco_executable_stats stats = pco_executable_inspect(executable);
-        *plan = (pco_train_plan){.rows = config.rows,
+        *plan = (pco_train_plan){.rows = trainer->rows,
                                  .length = first->target_length,
                                  .bytes = stats.arena_bytes,
                                  .lower_bound = stats.arena_lower_bound};

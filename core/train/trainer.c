@@ -49,12 +49,12 @@ static pco_status trainer_build(pco_trainer *trainer, trainer_stage *stage, pco_
     static const char *const words[] = {"training", "training", "the update", "evaluation", "diagnosis"};
     char name[96];
     snprintf(name, sizeof name, "%s, %" PRId64 " x %" PRId64 " tokens", words[stage->kind],
-             trainer->config->rows, stage->target_length);
+             trainer->rows, stage->target_length);
     const pco_executable_params params = {.name = name};
     pco_graph *graph = pco_graph_create();
     if (!graph) return trainer_no_memory(err);
     const pco_nn nn = {.graph = graph, .training = &trainer->training};
-    pco_train_build(&nn, trainer->config, &trainer->model, stage->kind, trainer->config->rows,
+    pco_train_build(&nn, trainer->config, &trainer->model, stage->kind, trainer->rows,
                     stage->source_length, stage->target_length);
     pco_status status = pco_graph_check(graph, err);
     if (!status) status = pco_executable_create(trainer->session, graph, &params, &stage->executable, err);
@@ -83,8 +83,11 @@ pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const p
     if (!stage) return trainer_no_memory(err);
     *stage = (trainer_stage){.kind = kind, .source_length = source, .target_length = target};
     pco_status status = trainer_build(trainer, stage, err);
+    if (!status && trainer->ranks && kind == PCO_TRAIN_ACCUMULATE)
+        status = trainer_ranks_prepare(trainer, stage, err);
     if (status) {
         pco_executable_destroy(stage->executable);
+        free(stage->until);
         free(stage);
         return status;
     }
@@ -102,8 +105,10 @@ pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const
                                float scale, int64_t index, pco_error *err)
 {
     const uint64_t seed = trainer->config->seed;
+    /* Elements are counted from this rank's first row, so that row is part of the counter: masks of their own. */
+    const uint64_t high = ((uint64_t)index >> 32) + ((uint64_t)trainer->first_row << 8);
     const int32_t dropout_seed[2] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32)},
-                  offset[2] = {(int32_t)(uint32_t)index, (int32_t)(uint32_t)((uint64_t)index >> 32)};
+                  offset[2] = {(int32_t)(uint32_t)index, (int32_t)(uint32_t)high};
     const uint64_t rows = (uint64_t)batch->rows * sizeof(int32_t),
                    target = rows * (uint64_t)batch->target_length;
     pco_status status = trainer_write(stage, stage->target, batch->target, target, err);
@@ -118,7 +123,7 @@ pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const
     return status;
 }
 
-static pco_status trainer_read(const trainer_stage *stage, uint32_t handle, double *value, pco_error *err)
+pco_status trainer_read(const trainer_stage *stage, uint32_t handle, double *value, pco_error *err)
 {
     float read = 0;
     pco_status status = pco_executable_read(stage->executable, handle, &read, sizeof read, err);
@@ -126,10 +131,27 @@ static pco_status trainer_read(const trainer_stage *stage, uint32_t handle, doub
     return status;
 }
 
+pco_status trainer_write_keep(trainer_stage *stage, float keep, pco_error *err)
+{
+    return trainer_write(stage, stage->keep, &keep, sizeof keep, err);
+}
+
+void trainer_read_batch(pco_trainer *trainer, pco_data_split split, int64_t index, pco_data_batch *batch)
+{
+    const int64_t first = trainer->first_row;
+    pco_data_read(trainer->data, split, index, batch);
+    batch->rows = trainer->rows;
+    batch->target += first * batch->target_length;
+    batch->labels += first * batch->target_length;
+    if (!batch->source) return;
+    batch->source += first * batch->source_length;
+    batch->source_lengths += first;
+}
+
 /* ---- an update ---- */
 
 /* The rate and the corrections of AdamW's moments (Kingma & Ba 2015, algorithm 1), in double. */
-static pco_status trainer_write_run(pco_trainer *trainer, trainer_stage *stage, double rate, pco_error *err)
+pco_status trainer_write_run(pco_trainer *trainer, trainer_stage *stage, double rate, pco_error *err)
 {
     const pco_optimizer_config *optimizer = &trainer->config->optimizer;
     const double t = (double)(trainer->step - trainer->scale.skipped) + 1; /* moments know no skipped update */
@@ -145,7 +167,7 @@ static pco_status trainer_one_batch(pco_trainer *trainer, pco_train_result *resu
 {
     pco_data_batch batch;
     trainer_stage *stage;
-    pco_data_read(trainer->data, PCO_DATA_TRAIN, trainer->step, &batch);
+    trainer_read_batch(trainer, PCO_DATA_TRAIN, trainer->step, &batch);
     result->tokens = batch.tokens;
     pco_status status = trainer_stage_for(trainer, PCO_TRAIN_STEP, &batch, &stage, err);
     if (!status)
@@ -166,18 +188,17 @@ static pco_status trainer_many_batches(pco_trainer *trainer, pco_train_result *r
     trainer_stage *stage;
     pco_status status = PCO_OK;
     for (int64_t i = 0; i < count; i++) {
-        pco_data_read(trainer->data, PCO_DATA_TRAIN, first + i, &batch);
+        trainer_read_batch(trainer, PCO_DATA_TRAIN, first + i, &batch);
         result->tokens += batch.tokens;
     }
     for (int64_t i = 0; i < count && !status; i++) {
-        const float keep = i > 0;
         double loss = 0;
-        pco_data_read(trainer->data, PCO_DATA_TRAIN, first + i, &batch);
+        trainer_read_batch(trainer, PCO_DATA_TRAIN, first + i, &batch);
         status = trainer_stage_for(trainer, PCO_TRAIN_ACCUMULATE, &batch, &stage, err);
         if (!status)
             status = trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, result->tokens),
                                          first + i, err);
-        if (!status) status = trainer_write(stage, stage->keep, &keep, sizeof keep, err);
+        if (!status) status = trainer_write_keep(stage, i > 0, err);
         if (!status) status = pco_executable_run(stage->executable, err);
         if (!status) status = trainer_read(stage, stage->loss, &loss, err);
         result->loss += loss;
@@ -192,15 +213,19 @@ static pco_status trainer_many_batches(pco_trainer *trainer, pco_train_result *r
 pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_error *err)
 {
     *result = (pco_train_result){.learning_rate = pco_schedule_rate(&trainer->schedule, trainer->step + 1)};
-    pco_status status = trainer->config->accumulation == 1 ? trainer_one_batch(trainer, result, err)
-                                                           : trainer_many_batches(trainer, result, err);
+    pco_status status = trainer->ranks                     ? trainer_ranks_step(trainer, result, err)
+                        : trainer->config->accumulation == 1 ? trainer_one_batch(trainer, result, err)
+                                                             : trainer_many_batches(trainer, result, err);
     if (status) return status;
     result->loss_scale = trainer->scale.factor;
     result->loss /= result->loss_scale;
     result->skipped = !isfinite(result->grad_norm);
     /* the forward pass knows no factor, so a bad loss is no overflow that a smaller one would cure */
-    if (!isfinite(result->loss) || !trainer_scale_step(trainer, !result->skipped))
-        return trainer_diagnose(trainer, result->loss, result->grad_norm, err);
+    if (!isfinite(result->loss) || !trainer_scale_step(trainer, !result->skipped)) {
+        int found = 0;
+        status = trainer_diagnose(trainer, result->loss, result->grad_norm, &found, err);
+        return pco_ranks_agree(trainer->ranks, status, found, err);
+    }
     trainer->step++;
     return PCO_OK;
 }
@@ -217,7 +242,7 @@ pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tok
         pco_data_batch batch;
         trainer_stage *stage;
         double part = 0;
-        pco_data_read(trainer->data, PCO_DATA_HELD_OUT, i, &batch);
+        trainer_read_batch(trainer, PCO_DATA_HELD_OUT, i, &batch);
         status = trainer_stage_for(trainer, PCO_TRAIN_EVALUATE, &batch, &stage, err);
         if (!status) status = trainer_write_batch(trainer, stage, &batch, 1, 0, err);
         if (!status) status = pco_executable_run(stage->executable, err);
@@ -225,6 +250,7 @@ pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tok
         sum += part;
         *tokens += batch.tokens;
     }
+    if (trainer->ranks) status = trainer_ranks_sum(trainer, status, &sum, err);
     *loss = *tokens ? sum / (double)*tokens : NAN;
     return status;
 }
@@ -281,35 +307,57 @@ static pco_status trainer_open(pco_trainer *trainer, pco_error *err)
     return pco_data_encode(trainer->data, &ids, err);
 }
 
-pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, pco_train_resume resume,
-                              pco_trainer **out, pco_error *err)
+/* Does the folder hold what is asked for? */
+static pco_status trainer_check_start(const pco_trainer *trainer, pco_train_resume resume, pco_error *err)
+{
+    const int there = trainer_has_checkpoint(trainer);
+    if (there && !resume)
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "%s holds a run already; --resume continues it, and --out takes another folder",
+                        trainer->config->out);
+    if (!there && resume)
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s holds no checkpoint to resume; start without --resume",
+                        trainer->config->out);
+    return PCO_OK;
+}
+
+/* The data, and the first executables, which make the states. */
+static pco_status trainer_first_stages(pco_trainer *trainer, pco_error *err)
+{
+    pco_data_batch batch;
+    trainer_stage *stage;
+    const int one = trainer->config->accumulation == 1 && !trainer->ranks;
+    pco_status status = trainer_open(trainer, err);
+    if (status) return status;
+    trainer_read_batch(trainer, PCO_DATA_TRAIN, 0, &batch);
+    status = trainer_stage_for(trainer, one ? PCO_TRAIN_STEP : PCO_TRAIN_ACCUMULATE, &batch, &stage, err);
+    if (!status && !one) status = trainer_stage_for(trainer, PCO_TRAIN_APPLY, NULL, &stage, err);
+    return status;
+}
+
+pco_status pco_trainer_create_ranks(pco_session *session, const pco_train_config *config, pco_ranks *ranks,
+                                    pco_train_resume resume, pco_trainer **out, pco_error *err)
 {
     *out = NULL;
     pco_trainer *trainer = calloc(1, sizeof *trainer);
     if (!trainer) return trainer_no_memory(err);
+    const uint32_t rank = pco_ranks_rank(ranks), count = pco_ranks_count(ranks);
     trainer->config = config;
     trainer->session = session;
     trainer_scale_begin(trainer);
-    pco_status status = PCO_OK;
-    const int there = trainer_has_checkpoint(trainer);
-    if (there && !resume)
-        status = pco_fail(err, PCO_ERROR_INVALID,
-                          "%s holds a run already; --resume continues it, and --out takes another folder",
-                          config->out);
-    else if (!there && resume)
-        status = pco_fail(err, PCO_ERROR_NOT_FOUND,
-                          "%s holds no checkpoint to resume; start without --resume", config->out);
-    if (!status) status = trainer_open(trainer, err);
+    trainer->ranks = count > 1 ? ranks : NULL;
+    pco_ranks_share(rank, count, config->rows, &trainer->first_row, &trainer->rows);
+    pco_status status = rank == 0 ? trainer_check_start(trainer, resume, err) : PCO_OK;
+    if (trainer->ranks) status = trainer_ranks_begin(trainer, status, err);
     if (!status) {
-        pco_data_batch batch;
-        trainer_stage *stage;
-        const int one = config->accumulation == 1;
-        pco_data_read(trainer->data, PCO_DATA_TRAIN, 0, &batch);
-        status = trainer_stage_for(trainer, one ? PCO_TRAIN_STEP : PCO_TRAIN_ACCUMULATE, &batch, &stage, err);
-        if (!status && !one) status = trainer_stage_for(trainer, PCO_TRAIN_APPLY, NULL, &stage, err);
+        status = trainer_first_stages(trainer, err);
+        if (trainer->ranks) status = trainer_ranks_meet(trainer, status, err);
     }
-    if (!status) status = resume ? trainer_load(trainer, resume, err) : trainer_initialize(trainer, err);
-    if (!status) status = trainer_check_folder(trainer, err);
+    if (!status) {
+        if (rank == 0) status = resume ? trainer_load(trainer, resume, err) : trainer_initialize(trainer, err);
+        if (rank == 0 && !status) status = trainer_check_folder(trainer, err);
+        if (trainer->ranks) status = trainer_ranks_share_states(trainer, status, err);
+    }
     if (status) {
         pco_trainer_destroy(trainer);
         return status;
@@ -318,14 +366,23 @@ pco_status pco_trainer_create(pco_session *session, const pco_train_config *conf
     return PCO_OK;
 }
 
+pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, pco_train_resume resume,
+                              pco_trainer **out, pco_error *err)
+{
+    return pco_trainer_create_ranks(session, config, NULL, resume, out, err);
+}
+
 void pco_trainer_destroy(pco_trainer *trainer)
 {
     if (!trainer) return;
     for (uint32_t i = 0; i < trainer->n_stages; i++) {
         pco_executable_destroy(trainer->stages[i]->executable);
+        free(trainer->stages[i]->until);
         free(trainer->stages[i]);
     }
     free(trainer->stages);
+    free(trainer->buckets);
+    free(trainer->gradients);
     pco_nn_training_release(&trainer->training);
     pco_data_close(trainer->data);
     cJSON_Delete(trainer->document);
@@ -347,6 +404,11 @@ int64_t pco_trainer_batches(const pco_trainer *trainer)
 uint32_t pco_trainer_executables(const pco_trainer *trainer)
 {
     return trainer->n_stages;
+}
+
+int pco_trainer_mixed(const pco_trainer *trainer)
+{
+    return trainer->mixed;
 }
 
 const pco_data *pco_trainer_data(const pco_trainer *trainer)

@@ -8,6 +8,7 @@
 
 #include "runtime/session.h"
 #include "train/config.h"
+#include "train/ranks.h"
 
 typedef struct pco_trainer pco_trainer;
 
@@ -25,6 +26,12 @@ typedef enum pco_train_resume {
  * vocabulary, or of other data. */
 pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, pco_train_resume resume,
                               pco_trainer **trainer, pco_error *err) PCO_NODISCARD;
+/* The same with other ranks (NULL: alone). Each has a session of its own and takes its share of each batch's rows;
+ * batch_size is that of all together. Rank 0's folder, checkpoint and `resume` are those that count. The calls below
+ * marked collective are then made by every rank, and return the same status to all. `ranks` is borrowed until the
+ * destroy. Errors: also INVALID when configs or data differ, or there are more ranks than rows. */
+pco_status pco_trainer_create_ranks(pco_session *session, const pco_train_config *config, pco_ranks *ranks,
+                                    pco_train_resume resume, pco_trainer **trainer, pco_error *err) PCO_NODISCARD;
 void pco_trainer_destroy(pco_trainer *trainer);
 
 typedef struct pco_train_result {
@@ -37,25 +44,28 @@ typedef struct pco_train_result {
                              are as before, and the factor is halved */
 } pco_train_result;
 
-/* One update. Errors: those of the device; INVALID when loss or gradients are not finite (gradients in f16: with a
- * factor of 1), naming the first
+/* One update; collective. Errors: those of the device; INVALID when loss or gradients are not finite (gradients in f16:
+ * with a factor of 1), naming the first
  * tensor that went bad: parameters and optimiser are then as before the update. */
 pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_error *err) PCO_NODISCARD;
 
-/* The mean loss of the held-out split (of its first config->evaluation_batches) in nats per label; *tokens
+/* Collective: the mean loss of the held-out split (of its first config->evaluation_batches) in nats per label; *tokens
  * receives how many labels. NaN without held-out data. */
 pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tokens,
                                 pco_error *err) PCO_NODISCARD;
 
-/* Writes checkpoint.safetensors (weights, optimiser, step and config, one file, whole or not at all), then
+/* Collective; rank 0 writes checkpoint.safetensors (weights, optimiser, step and config, one file, whole or not at all), then
  * config.json and model.safetensors, the model as `portico run` takes it. Errors: IO; INVALID when a value is
- * not finite, naming the tensor: the files are then as before. */
+ * not finite, naming the tensor, or when the ranks' weights differ, naming the rank: the files are then as before. */
 pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err) PCO_NODISCARD;
 
 /* Updates done so far, in this run and those that it continues; batches taken; executables built. */
 int64_t pco_trainer_steps(const pco_trainer *trainer);
 int64_t pco_trainer_batches(const pco_trainer *trainer);
 uint32_t pco_trainer_executables(const pco_trainer *trainer);
+
+/* 1: it has ranks, whose devices are not all alike: rank 0 makes the updates and sends the weights. */
+int pco_trainer_mixed(const pco_trainer *trainer);
 
 const pco_data *pco_trainer_data(const pco_trainer *trainer);
 const pco_transformer_config *pco_trainer_model(const pco_trainer *trainer);

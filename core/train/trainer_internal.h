@@ -5,6 +5,13 @@
 #include "train/graph.h"
 #include "train/trainer.h"
 
+/* Parameters first .. first+count-1, counted from the last one back: their gradients are summed over the ranks together.
+ * elements of trainer->gradients, from `at`. */
+typedef struct trainer_bucket {
+    uint32_t first, count;
+    uint64_t at, elements;
+} trainer_bucket;
+
 /* An executable for one shape of batch; handles are PCO_NONE where the graph has no such tensor. */
 typedef struct trainer_stage {
     pco_train_stage kind;
@@ -13,6 +20,7 @@ typedef struct trainer_stage {
     uint32_t source, source_lengths, target, labels, loss_scale, unscale, run, keep, dropout_seed,
         dropout_offset;
     uint32_t loss, grad_norm;
+    uint32_t *until; /* with several ranks, of ACCUMULATE: the segments after which each bucket can be read */
 } trainer_stage;
 
 /* The factor on the loss (1 unless activations are f16), and what it follows from. */
@@ -33,6 +41,12 @@ struct pco_trainer {
     uint32_t n_stages, stage_capacity;
     int64_t step;
     trainer_scale scale;
+    pco_ranks *ranks;        /* NULL: this process alone */
+    int64_t first_row, rows; /* its share of a batch */
+    int mixed;               /* 1: the ranks' devices are not all alike */
+    trainer_bucket *buckets;
+    uint32_t n_buckets;
+    float *gradients; /* of all parameters, from the last one back */
 };
 
 /* trainer.c */
@@ -55,10 +69,32 @@ int trainer_scale_step(pco_trainer *trainer, int finite);
 /* In the note of a checkpoint: 0 without memory. Errors: FORMAT. */
 int trainer_scale_note(const pco_trainer *trainer, cJSON *note);
 pco_status trainer_scale_load(pco_trainer *trainer, const cJSON *note, const char *label, pco_error *err);
+/* This rank's rows of a batch; batch->tokens are those of the whole. */
+void trainer_read_batch(pco_trainer *trainer, pco_data_split split, int64_t index, pco_data_batch *batch);
+pco_status trainer_read(const trainer_stage *stage, uint32_t handle, double *value, pco_error *err);
+pco_status trainer_write_keep(trainer_stage *stage, float keep, pco_error *err);
+pco_status trainer_write_run(pco_trainer *trainer, trainer_stage *stage, double rate, pco_error *err);
 
 /* diagnose.c: runs the batches of the update that failed once more, on the parameters as they are, and names
- * the first tensor that is not finite. Returns INVALID. */
-pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, pco_error *err);
+ * the first tensor that is not finite; *found receives 1 when there is one. Returns INVALID. */
+pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, int *found, pco_error *err);
+
+/* trainer_ranks.c: training with others. Every rank calls them, with the status of what it has done alone since the call
+ * before; they return the same status to all. */
+/* The same config everywhere, and a row for each. */
+pco_status trainer_ranks_begin(pco_trainer *trainer, pco_status status, pco_error *err);
+/* The same data; sets `mixed`. */
+pco_status trainer_ranks_meet(pco_trainer *trainer, pco_status status, pco_error *err);
+/* All states and the step of rank 0 go to the others. */
+pco_status trainer_ranks_share_states(pco_trainer *trainer, pco_status status, pco_error *err);
+/* When a stage ACCUMULATE was built, alone: buckets, and when each is ready. */
+pco_status trainer_ranks_prepare(pco_trainer *trainer, trainer_stage *stage, pco_error *err);
+/* An update. */
+pco_status trainer_ranks_step(pco_trainer *trainer, pco_train_result *result, pco_error *err);
+/* *sum: over the ranks, in their order. */
+pco_status trainer_ranks_sum(pco_trainer *trainer, pco_status status, double *sum, pco_error *err);
+/* Before a checkpoint: do all ranks hold the same? */
+pco_status trainer_ranks_compare(pco_trainer *trainer, pco_error *err);
 
 /* checkpoint.c: the path of a file of the run, malloc'ed; NULL without memory. */
 char *trainer_path(const pco_trainer *trainer, const char *name);

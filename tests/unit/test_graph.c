@@ -129,6 +129,35 @@ static void test_rewrite(void **state)
 }
 
 /* The phase of position p is p times the step, exactly, as a 64-bit fraction of a turn. */
+/* What was appended last moves to behind what it needs, and not before an earlier use of its state. */
+static void test_hoist(void **state)
+{
+    (void)state;
+    const int32_t zero = 0;
+    pco_graph *g = pco_graph_create();
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, SHAPE(1, 4)), s = pco_graph_state(g, "s", PCO_F32, 2, SHAPE(1, 4)),
+             u = pco_graph_state(g, "u", PCO_F32, 2, SHAPE(1, 4)),
+             at = pco_graph_constant_copy(g, "at", PCO_I32, 1, SHAPE(1), &zero);
+    uint32_t a = pco_unary(g, PCO_OP_RELU, x), b = pco_unary(g, PCO_OP_NEG, a), c = pco_binary(g, PCO_OP_ADD, b, s),
+             d = pco_unary(g, PCO_OP_EXP, c);
+    pco_graph_output(g, d, "y");
+    const uint32_t first = g->n_nodes;
+    pco_state_write(g, u, pco_binary(g, PCO_OP_ADD, pco_binary(g, PCO_OP_MUL, u, x), a), at, 1);
+    pco_graph_hoist(g, first);
+    const uint32_t second = g->n_nodes;
+    pco_state_write(g, s, pco_unary(g, PCO_OP_NEG, a), at, 1); /* c reads s as it was */
+    pco_graph_hoist(g, second);
+    const pco_op order[] = {PCO_OP_RELU, PCO_OP_MUL, PCO_OP_ADD, PCO_OP_STATE_WRITE, PCO_OP_NEG, PCO_OP_ADD,
+                            PCO_OP_NEG,  PCO_OP_STATE_WRITE, PCO_OP_EXP};
+    assert_int_equal(g->n_nodes, sizeof order / sizeof *order);
+    for (uint32_t n = 0; n < g->n_nodes; n++) {
+        assert_int_equal(g->nodes[n].op, order[n]);
+        assert_int_equal(g->producers[g->nodes[n].outputs[0]], n);
+    }
+    check_ok(pco_graph_check(g, &err));
+    pco_graph_destroy(g);
+}
+
 static void test_phase(void **state)
 {
     (void)state;
@@ -253,6 +282,6 @@ int main(void)
                                        cmocka_unit_test(test_recompute_fusion),
                                        cmocka_unit_test(test_shapes), cmocka_unit_test(test_refusals),
                                        cmocka_unit_test(test_table), cmocka_unit_test(test_rewrite),
-                                       cmocka_unit_test(test_phase)};
+                                       cmocka_unit_test(test_hoist), cmocka_unit_test(test_phase)};
     return cmocka_run_group_tests_name("graph", tests, NULL, NULL);
 }

@@ -164,6 +164,7 @@ const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
     variants_programs.destroy = variants_destroy;
     variants_programs.segments = variants_segments;
     variants_programs.timings = NULL;
+    variants_programs.segments_until = NULL;
     variants_queue.submit = variants_submit;
     variants_devices.close = variants_close;
     return &variants_plugin;

@@ -126,6 +126,7 @@ const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
     wrong_programs.destroy = wrong_destroy;
     wrong_programs.segments = wrong_segments;
     wrong_programs.timings = NULL;
+    wrong_programs.segments_until = NULL;
     wrong_queue.submit = wrong_submit;
     return &wrong_plugin;
 }
