@@ -470,12 +470,34 @@ static void test_rounded_once(void **state)
     }
 }
 
+/* Attention's gradient has no tensor of queries by keys; what the op does not cover (a cap) has some. */
+static void test_nothing_square(void **state)
+{
+    (void)state;
+    for (int capped = 0; capped < 2; capped++) {
+        pco_graph *g = pco_graph_create();
+        const pco_scaled_dot_product_attention_attrs attrs = {.causal = 1, .heads_first = 1, .softcap = 2 * capped};
+        uint32_t x[3], gradients[3], squares = 0;
+        for (int i = 0; i < 3; i++) {
+            const char *name = (const char *[]){"q", "k", "v"}[i];
+            x[i] = pco_graph_input(g, name, PCO_F32, 4, SHAPE(1, 1, 37, 4));
+        }
+        uint32_t y = pco_graph_add(g, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, x, 3, NULL);
+        uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, y, 1, SHAPE(-1)), 0, 1);
+        check_ok(pco_gradients(g, loss, x, 3, gradients, &err));
+        for (uint32_t t = 0; t < g->n_tensors; t++) squares += pco_tensor_elements(&g->tensors[t]) >= 37 * 37;
+        assert_int_equal(squares > 0, capped);
+        pco_graph_destroy(g);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_complete), cmocka_unit_test(test_errors), cmocka_unit_test(test_special),
         cmocka_unit_test(test_float64),  cmocka_unit_test(test_device), cmocka_unit_test(test_rounded_once),
         cmocka_unit_test(test_ties),
+        cmocka_unit_test(test_nothing_square),
     };
     return cmocka_run_group_tests(tests, device_open, device_close);
 }
