@@ -1,6 +1,7 @@
 /* exp, tanh, erf and what models build from them, on vectors. With u = 2^-24 (half an ulp of f32), each bound
- * below counts the roundings that reach the result; all are under the 4 ulp that the contract promises (gelu: of Phi, see there). The
- * same steps are taken with and without a fused multiply-add, so the bounds count the latter's roundings. */
+ * below counts the roundings that reach the result; all are under the 4 ulp that the contract promises (gelu:
+ * of Phi, see there). The same steps are taken with and without a fused multiply-add, so the bounds count the
+ * latter's roundings. */
 
 /* e^x = p * 2^n with p in [0.70, 1.42]. x is brought to [-120, 89], beyond which the result, also times |x|,
  * is 0 or infinite. n = round(x log2 e); r = x - n ln 2 in two parts, the first product exact (ln2 high has 9

@@ -11,17 +11,22 @@
 
 static const pco_env_row ROWS[] = {
     {"PORTICO_BACKEND", "BACKEND[:WHICH][+...][,...]", "automatic",
-     "device to use: a plugin's name, and an index or a part of a device's, driver's or platform's name; those "
+     "device to use: a plugin's name, and an index or a part of a device's, driver's or platform's name; "
+     "those "
      "joined with + are used together; the first of the list that works"},
-    {"PORTICO_PLUGIN_PATH", "folder[:folder...]", "none", "folders searched for plugins before the installed ones"},
+    {"PORTICO_PLUGIN_PATH", "folder[:folder...]", "none",
+     "folders searched for plugins before the installed ones"},
     {"PORTICO_CACHE_DIR", "folder, or empty", "~/.cache/portico",
      "where compiled kernels, probe results and verdicts of self-tests are kept; empty: nowhere"},
     {"PORTICO_LOG", "error, warning, info, debug", "warning", "which lines are logged to stderr"},
     {"PORTICO_FALLBACK", "warn, error, silent", "warn",
-     "what to do about an op that the device cannot run: run it on the CPU and say so once, refuse, or say nothing"},
+     "what to do about an op that the device cannot run: run it on the CPU and say so once, refuse, or say "
+     "nothing"},
     {"PORTICO_SELF_TEST", "on, off, always", "on",
-     "whether a kernel variant must agree with cpu:reference before a device other than the CPU uses it: once per "
-     "device and driver (the verdicts are kept in the cache), never, or in every process, also where a test has "
+     "whether a kernel variant must agree with cpu:reference before a device other than the CPU uses it: "
+     "once per "
+     "device and driver (the verdicts are kept in the cache), never, or in every process, also where a test "
+     "has "
      "ended the process before"},
     {"PORTICO_THREADS", "1 to 1024", "all processors", "threads of the cpu plugin"},
 };
@@ -37,7 +42,8 @@ static pco_status env_text(const char *name, char *out, size_t size, pco_error *
     const char *value = getenv(name);
     if (!value) return PCO_OK;
     if (strlen(value) >= size)
-        return pco_fail(err, PCO_ERROR_INVALID, "%s is longer than %zu characters; shorten it", name, size - 1);
+        return pco_fail(err, PCO_ERROR_INVALID, "%s is longer than %zu characters; shorten it", name,
+                        size - 1);
     strcpy(out, value);
     return PCO_OK;
 }
@@ -69,7 +75,8 @@ static pco_status env_threads(uint32_t *threads, pco_error *err)
     errno = 0;
     long number = strtol(value, &end, 10);
     if (*end || errno || number < 1 || number > 1024)
-        return pco_fail(err, PCO_ERROR_INVALID, "PORTICO_THREADS is '%s', and must be a number from 1 to 1024", value);
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "PORTICO_THREADS is '%s', and must be a number from 1 to 1024", value);
     *threads = (uint32_t)number;
     return PCO_OK;
 }
@@ -90,14 +97,16 @@ static pco_status env_cache(char *dir, size_t size, pco_error *err)
 /* Variables of the Vulkan and OpenCL loaders that change which drivers there are. */
 static void env_drivers(char *out, size_t size)
 {
-    static const char *const names[] = {"VK_ICD_FILENAMES", "VK_DRIVER_FILES", "VK_ADD_DRIVER_FILES", "OCL_ICD_VENDORS",
-                                        "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES", "RUSTICL_ENABLE", "POCL_DEVICES",
-                                        "LD_PRELOAD", "LD_LIBRARY_PATH", "VK_INSTANCE_LAYERS"};
+    static const char *const names[] = {"VK_ICD_FILENAMES", "VK_DRIVER_FILES",    "VK_ADD_DRIVER_FILES",
+                                        "OCL_ICD_VENDORS",  "OPENCL_VENDOR_PATH", "OCL_ICD_FILENAMES",
+                                        "RUSTICL_ENABLE",   "POCL_DEVICES",       "LD_PRELOAD",
+                                        "LD_LIBRARY_PATH",  "VK_INSTANCE_LAYERS"};
     size_t used = 0;
     out[0] = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *value = getenv(names[i]);
-        if (value && used < size) used += (size_t)snprintf(out + used, size - used, "%s=%s;", names[i], value);
+        if (value && used < size)
+            used += (size_t)snprintf(out + used, size - used, "%s=%s;", names[i], value);
     }
 }
 
@@ -109,7 +118,8 @@ pco_status pco_config_read(pco_config *config, pco_error *err)
     *config = (pco_config){.log = PCO_LOG_WARNING};
     int level = PCO_LOG_WARNING, fallback = PCO_FALLBACK_WARN, self_test = PCO_SELF_TEST_ON;
     pco_status status = env_text("PORTICO_BACKEND", config->backend, sizeof config->backend, err);
-    if (!status) status = env_text("PORTICO_PLUGIN_PATH", config->plugin_path, sizeof config->plugin_path, err);
+    if (!status)
+        status = env_text("PORTICO_PLUGIN_PATH", config->plugin_path, sizeof config->plugin_path, err);
     if (!status) status = env_cache(config->cache_dir, sizeof config->cache_dir, err);
     if (!status) status = env_choice("PORTICO_LOG", levels, &level, err);
     if (!status) status = env_choice("PORTICO_FALLBACK", fallbacks, &fallback, err);
@@ -137,11 +147,14 @@ static long env_first_number(const char *const *names, uint32_t count)
 pco_launch pco_launch_read(void)
 {
     /* Open MPI; MPICH, Intel MPI and srun --mpi=pmi2; MVAPICH; srun --mpi=pmix says the rank alone */
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PMIX_RANK"};
-    static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"};
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
+                                        "PMIX_RANK"};
+    static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
+                                         "SLURM_STEP_NUM_TASKS"};
     const long rank = env_first_number(ranks, 4), count = env_first_number(counts, 4);
     if (rank < 0) return (pco_launch){.count = 1};
-    return (pco_launch){.launched = 1, .rank = (uint32_t)rank, .count = count > rank ? (uint32_t)count : (uint32_t)rank + 1};
+    return (pco_launch){
+        .launched = 1, .rank = (uint32_t)rank, .count = count > rank ? (uint32_t)count : (uint32_t)rank + 1};
 }
 
 void pco_log(const pco_config *config, pco_log_level level, const char *format, ...)

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const cli_command *const COMMANDS[] = {&cli_run,     &cli_inspect,     &cli_devices, &cli_ops,
-                                              &cli_compare, &cli_conformance, &cli_bench,
-                                              &cli_train,   &cli_eval,        &cli_plot,    &cli_tokenizer};
+static const cli_command *const COMMANDS[] = {&cli_run,     &cli_inspect,     &cli_devices,  &cli_ops,
+                                              &cli_compare, &cli_conformance, &cli_bench,    &cli_train,
+                                              &cli_eval,    &cli_plot,        &cli_tokenizer};
 enum { N_COMMANDS = sizeof COMMANDS / sizeof COMMANDS[0] };
 
 static void main_help(void)
@@ -25,7 +25,8 @@ static void main_help(void)
         printf("  %-20s %s (%s; default: %s)\n", rows[i].name, rows[i].doc, rows[i].values, rows[i].initial);
 }
 
-/* What could not be written is an error, whenever that was: a flush that failed before is not seen by the next. */
+/* What could not be written is an error, whenever that was: a flush that failed before is not seen by the
+ * next. */
 static int main_end(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
@@ -46,7 +47,8 @@ int main(int argc, char **argv)
     }
     if (strcmp(argv[1], "--version") == 0) {
         const char *mpi = cli_mpi_name();
-        printf("portico " PCO_VERSION " (plugin ABI %u.%u, %s)\n", PCO_ABI_MAJOR, PCO_ABI_MINOR, mpi ? mpi : "without MPI");
+        printf("portico " PCO_VERSION " (plugin ABI %u.%u, %s)\n", PCO_ABI_MAJOR, PCO_ABI_MINOR,
+               mpi ? mpi : "without MPI");
         return main_end(CLI_OK);
     }
     for (int i = 0; i < N_COMMANDS; i++) {

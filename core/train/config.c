@@ -84,7 +84,8 @@ static void config_optimizer(config_reader *r, pco_optimizer_config *optimizer)
     optimizer->type = (pco_optimizer_type)config_enum(&m, "type", types, 2);
     optimizer->beta1 = config_number(&m, "beta1", 0, 0.999999, 0.9);
     optimizer->beta2 = config_number(&m, "beta2", 0, 0.999999, 0.999);
-    /* the smallest normal f32: with 0, or what f32 makes 0 of, an element that had no gradient yet is 0 / 0 */
+    /* the smallest normal f32: with 0, or what f32 makes 0 of, an element that had no gradient yet is 0 / 0
+     */
     optimizer->eps = config_number(&m, "eps", 0x1p-126, 1, 1e-8);
     optimizer->momentum = config_number(&m, "momentum", 0, 0.999999, 0);
     optimizer->weight_decay = config_number(&m, "weight_decay", 0, 100, 0.01);
@@ -134,8 +135,9 @@ static void config_dtype(config_reader *r, pco_train_config *config)
     config->scaling.initial = (double)initial;
     config->scaling.interval = config_int(&m, "interval", 1, INT32_MAX, 1000);
     if (!m.status && (initial & (initial - 1)))
-        m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'initial' of loss_scaling is %lld, and must be a power of two",
-                            r->label, (long long)initial);
+        m.status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                            "%s: 'initial' of loss_scaling is %lld, and must be a power of two", r->label,
+                            (long long)initial);
     if (!m.status && m.object && config->dtype != PCO_F16)
         m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: loss_scaling is for dtype f16 alone", r->label);
     r->status = m.status;
@@ -149,7 +151,8 @@ static void config_fields(config_reader *r, pco_train_config *config)
     config->seed = (uint64_t)config_int(r, "seed", 0, INT64_C(1) << 53, 0);
     config->max_grad_norm = config_number(r, "max_grad_norm", 0, 1e9, 0);
     config->label_smoothing = config_number(r, "label_smoothing", 0, 0.999, 0);
-    config->recompute = (pco_recompute)config_enum(r, "recompute", (const char *const[]){"none", "blocks"}, 2);
+    config->recompute =
+        (pco_recompute)config_enum(r, "recompute", (const char *const[]){"none", "blocks"}, 2);
     config->checkpoint_interval = config_int(r, "checkpoint_interval", 0, INT32_MAX, 0);
     config->evaluation_interval = config_int(r, "evaluation_interval", 0, INT32_MAX, 0);
     config->evaluation_batches = config_int(r, "evaluation_batches", 0, INT32_MAX, 0);

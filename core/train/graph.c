@@ -124,7 +124,8 @@ static void train_accumulate(const pco_nn *nn, const uint32_t *gradients)
         uint32_t kept = pco_where(graph, keep, state, none);
         uint32_t more = pco_reshape(graph, gradients[i], 2, (int64_t[]){1, elements});
         pco_state_write(graph, state, pco_binary(graph, PCO_OP_ADD, kept, more), first, 1);
-        pco_graph_hoist(graph, begin); /* a gradient is summed when it is there, and can be read while others come */
+        pco_graph_hoist(graph,
+                        begin); /* a gradient is summed when it is there, and can be read while others come */
     }
 }
 
@@ -145,7 +146,9 @@ static void train_show_all(pco_graph *graph)
     const uint32_t count = graph->n_tensors;
     for (uint32_t t = 0; t < count && !graph->status; t++) {
         const pco_tensor *x = &graph->tensors[t];
-        if (x->kind != PCO_KIND_TRANSIENT || (x->dtype != PCO_F32 && x->dtype != PCO_F16 && x->dtype != PCO_BF16) || x->alias != PCO_NONE) continue;
+        if (x->kind != PCO_KIND_TRANSIENT ||
+            (x->dtype != PCO_F32 && x->dtype != PCO_F16 && x->dtype != PCO_BF16) || x->alias != PCO_NONE)
+            continue;
         pco_graph_output(graph, t, x->name);
     }
 }

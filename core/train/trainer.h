@@ -26,12 +26,14 @@ typedef enum pco_train_resume {
  * vocabulary, or of other data. */
 pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, pco_train_resume resume,
                               pco_trainer **trainer, pco_error *err) PCO_NODISCARD;
-/* The same with other ranks (NULL: alone). Each has a session of its own and takes its share of each batch's rows;
- * batch_size is that of all together. Rank 0's folder, checkpoint and `resume` are those that count. The calls below
- * marked collective are then made by every rank, and return the same status to all. `ranks` is borrowed until the
- * destroy. Errors: also INVALID when configs or data differ, or there are more ranks than rows. */
+/* The same with other ranks (NULL: alone). Each has a session of its own and takes its share of each batch's
+ * rows; batch_size is that of all together. Rank 0's folder, checkpoint and `resume` are those that count.
+ * The calls below marked collective are then made by every rank, and return the same status to all. `ranks`
+ * is borrowed until the destroy. Errors: also INVALID when configs or data differ, or there are more ranks
+ * than rows. */
 pco_status pco_trainer_create_ranks(pco_session *session, const pco_train_config *config, pco_ranks *ranks,
-                                    pco_train_resume resume, pco_trainer **trainer, pco_error *err) PCO_NODISCARD;
+                                    pco_train_resume resume, pco_trainer **trainer,
+                                    pco_error *err) PCO_NODISCARD;
 void pco_trainer_destroy(pco_trainer *trainer);
 
 typedef struct pco_train_result {
@@ -40,23 +42,24 @@ typedef struct pco_train_result {
     double learning_rate; /* of this update */
     int64_t tokens;       /* labels that counted */
     double loss_scale;    /* factor on the loss with f16, else 1 */
-    int skipped;          /* 1: gradients overflowed in f16, so grad_norm is not finite, parameters and optimiser
-                             are as before, and the factor is halved */
+    int skipped; /* 1: gradients overflowed in f16, so grad_norm is not finite, parameters and optimiser
+                    are as before, and the factor is halved */
 } pco_train_result;
 
-/* One update; collective. Errors: those of the device; INVALID when loss or gradients are not finite (gradients in f16:
- * with a factor of 1), naming the first
- * tensor that went bad: parameters and optimiser are then as before the update. */
+/* One update; collective. Errors: those of the device; INVALID when loss or gradients are not finite
+ * (gradients in f16: with a factor of 1), naming the first tensor that went bad: parameters and optimiser are
+ * then as before the update. */
 pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_error *err) PCO_NODISCARD;
 
-/* Collective: the mean loss of the held-out split (of its first config->evaluation_batches) in nats per label; *tokens
- * receives how many labels. NaN without held-out data. */
+/* Collective: the mean loss of the held-out split (of its first config->evaluation_batches) in nats per
+ * label; *tokens receives how many labels. NaN without held-out data. */
 pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tokens,
                                 pco_error *err) PCO_NODISCARD;
 
-/* Collective; rank 0 writes checkpoint.safetensors (weights, optimiser, step and config, one file, whole or not at all), then
- * config.json and model.safetensors, the model as `portico run` takes it. Errors: IO; INVALID when a value is
- * not finite, naming the tensor, or when the ranks' weights differ, naming the rank: the files are then as before. */
+/* Collective; rank 0 writes checkpoint.safetensors (weights, optimiser, step and config, one file, whole or
+ * not at all), then config.json and model.safetensors, the model as `portico run` takes it. Errors: IO;
+ * INVALID when a value is not finite, naming the tensor, or when the ranks' weights differ, naming the rank:
+ * the files are then as before. */
 pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err) PCO_NODISCARD;
 
 /* Updates done so far, in this run and those that it continues; batches taken; executables built. */
@@ -83,10 +86,10 @@ typedef struct pco_train_plan {
     uint64_t bytes, lower_bound; /* of the plan; the most that is alive at one node */
 } pco_train_plan;
 
-/* Plans an update with these choices, whatever the config's are; nothing is allocated on the device. Errors: those of
- * pco_executable_create. */
-pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_dtype dtype, pco_train_plan *plan,
-                            pco_error *err) PCO_NODISCARD;
+/* Plans an update with these choices, whatever the config's are; nothing is allocated on the device. Errors:
+ * those of pco_executable_create. */
+pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_dtype dtype,
+                            pco_train_plan *plan, pco_error *err) PCO_NODISCARD;
 
 /* What the executable that was built last is made of. */
 pco_executable_stats pco_trainer_inspect(const pco_trainer *trainer);

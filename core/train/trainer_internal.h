@@ -5,8 +5,8 @@
 #include "train/graph.h"
 #include "train/trainer.h"
 
-/* Parameters first .. first+count-1, counted from the last one back: their gradients are summed over the ranks together.
- * elements of trainer->gradients, from `at`. */
+/* Parameters first .. first+count-1, counted from the last one back: their gradients are summed over the
+ * ranks together. elements of trainer->gradients, from `at`. */
 typedef struct trainer_bucket {
     uint32_t first, count;
     uint64_t at, elements;
@@ -79,8 +79,8 @@ pco_status trainer_write_run(pco_trainer *trainer, trainer_stage *stage, double 
  * the first tensor that is not finite; *found receives 1 when there is one. Returns INVALID. */
 pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, int *found, pco_error *err);
 
-/* trainer_ranks.c: training with others. Every rank calls them, with the status of what it has done alone since the call
- * before; they return the same status to all. */
+/* trainer_ranks.c: training with others. Every rank calls them, with the status of what it has done alone
+ * since the call before; they return the same status to all. */
 /* The same config everywhere, and a row for each. */
 pco_status trainer_ranks_begin(pco_trainer *trainer, pco_status status, pco_error *err);
 /* The same data; sets `mixed`. */

@@ -376,7 +376,8 @@ static float *gradients(const run *r, int64_t count)
     return values;
 }
 
-/* One training kept whole and one with layers computed again: the same bits, in less memory, as the plan said. */
+/* One training kept whole and one with layers computed again: the same bits, in less memory, as the plan
+ * said. */
 static void check_recomputes(const char *text)
 {
     run kept, again;
@@ -414,7 +415,8 @@ static void check_recomputes(const char *text)
                   (unsigned long long)plan[0].lower_bound, (unsigned long long)plan[1].lower_bound,
                   (unsigned long long)peak[0], (unsigned long long)peak[1]);
     assert_true(plan[1].bytes < plan[0].bytes && plan[1].lower_bound < plan[0].lower_bound);
-    assert_int_equal(peak[0] - peak[1], plan[0].bytes - plan[1].bytes); /* measured: what was planned, to the byte */
+    assert_int_equal(peak[0] - peak[1],
+                     plan[0].bytes - plan[1].bytes); /* measured: what was planned, to the byte */
     end(&kept);
     end(&again);
 }
@@ -437,11 +439,12 @@ static void recomputes(void **state)
     end(&r);
 }
 
-/* Half types against f32: the same curve, bit-equal with itself and when it is resumed, on the device alone, in less
- * memory. Weights, data and the loss are the same; what differs is one rounding of each activation and gradient to u =
- * 2^-11 (f16) or 2^-8 (bf16) of itself at most. Between embedding and logits lie some 20 roundings, of random sign, and
- * the loss is the mean of 64 labels: to first order 20^0.5 64^-0.5 u of a logit, about u/2, and at most about u of the loss
- * while it falls. Seen on cpu:native: u/10 for both types. u is asked; a wrong factor is far beyond it. */
+/* Half types against f32: the same curve, bit-equal with itself and when it is resumed, on the device alone,
+ * in less memory. Weights, data and the loss are the same; what differs is one rounding of each activation
+ * and gradient to u = 2^-11 (f16) or 2^-8 (bf16) of itself at most. Between embedding and logits lie some 20
+ * roundings, of random sign, and the loss is the mean of 64 labels: to first order 20^0.5 64^-0.5 u of a
+ * logit, about u/2, and at most about u of the loss while it falls. Seen on cpu:native: u/10 for both types.
+ * u is asked; a wrong factor is far beyond it. */
 static void check_half(const char *name, double near, const char *text)
 {
     run plain, half;
@@ -494,8 +497,9 @@ static void trains_in_half_types(void **state)
     check_half("bf16", 1.0 / 256, text_text);
 }
 
-/* A factor that is too large: updates are skipped, which changes nothing but the factor, until gradients fit; then it
- * grows again. With two batches each, so that what a skipped update left in the sums is seen to be gone. */
+/* A factor that is too large: updates are skipped, which changes nothing but the factor, until gradients fit;
+ * then it grows again. With two batches each, so that what a skipped update left in the sums is seen to be
+ * gone. */
 static void scales_the_loss(void **state)
 {
     (void)state;
@@ -503,8 +507,10 @@ static void scales_the_loss(void **state)
     char text[WITH];
     double factors[12], losses[12];
     int skipped = 0, good = 0;
-    with(text, "\"dtype\": \"f16\", \"gradient_accumulation_steps\": 2, "
-               "\"loss_scaling\": {\"initial\": 16777216, \"interval\": 2}", text_text);
+    with(text,
+         "\"dtype\": \"f16\", \"gradient_accumulation_steps\": 2, "
+         "\"loss_scaling\": {\"initial\": 16777216, \"interval\": 2}",
+         text_text);
     write_text();
     start(&r, text, "scale", 0);
     double factor = 16777216;
@@ -538,8 +544,8 @@ static void scales_the_loss(void **state)
     end(&r);
 }
 
-/* An embedding of 0 and an output projection near f16's largest number: the loss is that of a guess, but its gradient,
- * which the last norm divides by sqrt(1e-6), is beyond f16 with any factor. */
+/* An embedding of 0 and an output projection near f16's largest number: the loss is that of a guess, but its
+ * gradient, which the last norm divides by sqrt(1e-6), is beyond f16 with any factor. */
 static void stops_at_the_smallest_scale(void **state)
 {
     (void)state;
@@ -555,7 +561,8 @@ static void stops_at_the_smallest_scale(void **state)
     check_ok(pco_session_write_state(r.session, "lm_head.weight", large, sizeof large, &err));
     check_ok(pco_trainer_step(r.trainer, &result, &err));
     assert_true(result.skipped && fabs(result.loss - log(11)) < 1e-3);
-    check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID, "the norm of the gradients of step 2");
+    check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID,
+                "the norm of the gradients of step 2");
     check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID, "'gradients.");
     end(&r);
 }
