@@ -106,7 +106,7 @@ sed -i 's/"steps": 6/"steps": 1000000/' killed.json
 timeout 100 mpirun -n 3 sh -c 'echo $$ > pid.$$; exec "$@"' sh "$portico" train killed.json > out 2> err &
 for _ in $(seq 600); do [ -f killed/checkpoint.safetensors ] && break; sleep 0.1; done
 sleep 0.3
-cat pid.* | sort -n | tail -n 1 | xargs kill -9
+kill -9 "$(cat pid.* | sort -n | tail -n 1)"
 wait $!; status=$?
 if [ $status != 0 ] && [ $status != 124 ]; then ok "a rank that dies ends the run"; else bad "a rank that dies" "exit status $status"; fi
 says "a rank that dies: said" err 'signal 9|Killed|KILLED'
