@@ -151,6 +151,12 @@ void conf_cases_visit_on(const pco_device_info *info, pco_conformance_tier tier,
     free(context);
 }
 
+bool conf_cases_is_slow(uint32_t op)
+{
+    return op == PCO_OP_MATMUL || op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION ||
+           op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD;
+}
+
 const char *conf_regime_name(conf_regime regime)
 {
     static const char *const REGIMES[] = {"exact", "random", "adversarial", "special", "real", "contract"};

@@ -77,6 +77,9 @@ static inline bool conf_regime_is_random(conf_regime regime)
     return regime == CONF_RANDOM || regime == CONF_REAL;
 }
 
+/* True for ops whose kernels drivers compile longest; they are begun first. */
+bool conf_cases_is_slow(uint32_t op);
+
 /* "exact", "random" ... Static. */
 const char *conf_regime_name(conf_regime regime);
 /* The type's name of the first operand that is there; "" without one. Static. */
@@ -123,6 +126,14 @@ static inline bool conf_cases_standard(const conf_cases_context *context)
 {
     return context->tier == PCO_CONFORMANCE_STANDARD || context->tier == PCO_CONFORMANCE_FULL ||
            context->tier == PCO_CONFORMANCE_SOAK;
+}
+
+/* Every pipeline takes a software driver a tenth of a second or more to compile: in the short tiers the even entries of
+ * a list are run in bf16 and the odd ones in f16, as shapes and types do not depend on each other; all in f32. `t` is
+ * an index of CASES_FLOATS. */
+static inline bool conf_cases_has_half(const conf_cases_context *context, uint32_t t, uint32_t entry)
+{
+    return t == 0 || conf_cases_standard(context) || (entry + t) % 2 == 0;
 }
 
 extern const uint32_t CASES_FLOATS[3];

@@ -144,9 +144,10 @@ void conf_cases_attention(conf_cases_context *context, pco_op op)
             conf_attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_ADVERSARIAL);
         if (SPECS[i].lengths) conf_attention_one(context, &SPECS[i], PCO_F32, PCO_F32, CONF_SPECIAL);
         for (uint32_t t = 1; t < 3; t++) {
-            if (conf_cases_standard(context) || i == 1 || (i == 3 && t == 1)) /* a cache is of f16 */
+            if (conf_cases_standard(context) || (i == 3 && t == 1)) /* a cache is of f16 */
                 conf_attention_one(context, &SPECS[i], PCO_F32, CASES_FLOATS[t], CONF_RANDOM);
-            if (conf_cases_standard(context) || i == 1 || i == 10) /* plain 16-bit heads: among the traps */
+            /* Plain 16-bit heads are among the traps. */
+            if (conf_cases_standard(context) || (i == 1 && t == 2) || (i == 10 && t == 1))
                 conf_attention_one(context, &SPECS[i], CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
         }
     }
@@ -178,8 +179,9 @@ void conf_cases_attention_backward(conf_cases_context *context, pco_op op)
         if (more || i == 1 || i == N_SPECS) conf_attention_back_one(context, s, PCO_F32, PCO_F32, CONF_ADVERSARIAL);
         if (s->lengths) conf_attention_back_one(context, s, PCO_F32, PCO_F32, CONF_SPECIAL);
         for (uint32_t t = 1; t < 3; t++) {
-            if (more || i == 1) conf_attention_back_one(context, s, PCO_F32, CASES_FLOATS[t], CONF_RANDOM);
-            if (more || i == 1 || i == 10 || i == N_SPECS + 4)
+            if (more || (i == 0 && t == 2))
+                conf_attention_back_one(context, s, PCO_F32, CASES_FLOATS[t], CONF_RANDOM);
+            if (more || (i == 10 && t == 2) || (i == N_SPECS + 4 && t == 1))
                 conf_attention_back_one(context, s, CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
         }
     }

@@ -13,7 +13,7 @@ static void conf_contract_dot(conf_cases_context *context, uint32_t type, int k,
     conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_CONTRACT);
     pco_matmul_attrs *attrs = (pco_matmul_attrs *)one->attrs.bytes;
     attrs->dtype = PCO_F32, attrs->transpose_b = 1;
-    conf_cases_list(conf_cases_in(one, type, "3,%d", k), n_a, a);
+    conf_cases_list(conf_cases_in(one, type, "4,%d", k), n_a, a); /* as many rows as the smallest tiles have */
     conf_cases_list(conf_cases_in(one, type, "5,%d", k), n_b, b);
     conf_cases_emit(context);
 }

@@ -69,12 +69,12 @@ static void conf_matmul_edges(conf_cases_context *context, uint32_t a_type, uint
     }
 }
 
-/* In the short tiers what is done with the sum goes with every second type of weights, and each result of another type
- * comes from one: neither depends on the other, and each is a pipeline for every variant. */
+/* In the short tiers shapes, and what is done with the sum, go with every second type of weights, and each result of
+ * another type comes from one: neither depends on the other, and each is a pipeline for every variant. */
 static bool conf_matmul_is_extra(uint32_t weight, uint32_t b_type)
 {
-    if (weight == 2) return b_type == PCO_BF16 || b_type == PCO_Q4_0;
-    return weight == 3 && (b_type == PCO_F16 || b_type == PCO_Q8_0);
+    if (weight == 0 || weight == 2) return b_type == PCO_BF16 || b_type == PCO_Q4_0;
+    return (weight == 3 || weight == 6) && (b_type == PCO_F16 || b_type == PCO_Q8_0);
 }
 
 void conf_cases_matmul(conf_cases_context *context, pco_op op)
@@ -88,29 +88,29 @@ void conf_cases_matmul(conf_cases_context *context, pco_op op)
         if (regime != CONF_RANDOM)
             conf_matmul_emit(context, &FORMS[f], PCO_F32, PCO_F32, PCO_F32, PCO_NONE, false, CONF_RANDOM);
         for (uint32_t t = 1; t < 3; t++)
-            if (all || f < 2 || f == 3 || f == 11)
+            if (all || ((f < 2 || f == 3 || f == 11) && conf_cases_has_half(context, t, f / 2)))
                 conf_matmul_emit(context, &FORMS[f], CASES_FLOATS[t], CASES_FLOATS[t],
                                  f == 3 ? PCO_F32 : CASES_FLOATS[t], PCO_NONE, false, CONF_RANDOM);
     }
     for (uint32_t b = PCO_F16; b <= PCO_Q4_0; b++) {
         if (b == PCO_I32 || b == PCO_BOOL) continue;
         for (uint32_t w = 0; w < N_WEIGHTS; w++) {
-            if (!all && conf_matmul_is_extra(w, b)) continue;
-            conf_matmul_emit(context, &WEIGHTS[w], PCO_F32, b, PCO_F32, PCO_NONE, true,
-                             w == 1 ? CONF_EXACT : CONF_RANDOM);
+            bool extra = !all && conf_matmul_is_extra(w, b);
+            if (!extra)
+                conf_matmul_emit(context, &WEIGHTS[w], PCO_F32, b, PCO_F32, PCO_NONE, true,
+                                 w == 1 ? CONF_EXACT : CONF_RANDOM);
             if (all || w == 1)
                 conf_matmul_emit(context, &WEIGHTS[w], PCO_F32, b, PCO_F32, PCO_NONE, false, CONF_RANDOM);
             if (b < PCO_Q8_0 && !all) continue;
-            if (all || w == 0)
+            if (all || (w == 0 && b == PCO_Q4_0))
                 conf_matmul_emit(context, &WEIGHTS[w], PCO_F16, b, PCO_F32, PCO_NONE, true, CONF_RANDOM);
-            if (all || w == 5)
-                conf_matmul_emit(context, &WEIGHTS[w], PCO_BF16, b, PCO_BF16, PCO_NONE, true, CONF_RANDOM);
+            if (all) conf_matmul_emit(context, &WEIGHTS[w], PCO_BF16, b, PCO_BF16, PCO_NONE, true, CONF_RANDOM);
         }
         conf_matmul_emit(context, &WEIGHTS[4], PCO_F32, b, PCO_F32, PCO_NONE, true, CONF_ADVERSARIAL);
     }
     for (uint32_t t = 0; t < 3; t++) /* results of another type */
         for (uint32_t to = 0; to < 3; to++)
-            if (t != to && (all || to == (t + 1) % 3))
+            if (t != to && (all || (t != 1 && to == (t + 1) % 3)))
                 conf_matmul_emit(context, &WEIGHTS[1], CASES_FLOATS[t], CASES_FLOATS[t], PCO_F32, to, true,
                                  CONF_RANDOM);
     conf_case *one =

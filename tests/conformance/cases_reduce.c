@@ -38,6 +38,7 @@ void conf_cases_reduce(conf_cases_context *context, pco_op op)
     for (uint32_t t = 0; t < (op == PCO_OP_MEAN ? 3u : 4u); t++) {
         for (uint32_t s = 0; s < 13; s++) {
             if (t && s > 4 && !conf_cases_standard(context)) continue;
+            if (t < 3 && !conf_cases_has_half(context, t, s)) continue;
             if (TYPES[t] == PCO_I32 && LISTS[s].regime == CONF_SPECIAL) continue;
             bool empty = strcmp(LISTS[s].shape, "3,0") == 0; /* NaN or -infinity over nothing */
             conf_reduce_one(context, op, TYPES[t], LISTS[s].shape, LISTS[s].axes, LISTS[s].keepdims,
@@ -102,6 +103,7 @@ void conf_cases_softmax(conf_cases_context *context, pco_op op)
     for (uint32_t t = 0; t < 3; t++) {
         for (uint32_t s = 0; s < 9 + (conf_cases_standard(context) ? N_ROWS : 0); s++) {
             if (t && s > 2 && s != 8 && !conf_cases_standard(context)) continue;
+            if (!conf_cases_has_half(context, t, (s + 1) / 2)) continue;
             conf_case *one = conf_cases_begin(context, op, s < 9 ? LISTS[s].regime : CONF_RANDOM);
             conf_operand *x = s < 9 ? conf_cases_in(one, CASES_FLOATS[t], "%s", LISTS[s].shape)
                                     : conf_cases_in(one, CASES_FLOATS[t], "3,%s", ROW_SIZES[s - 9]);
@@ -152,12 +154,15 @@ static void conf_norm_all(conf_cases_context *context, pco_op op)
     for (uint32_t t = 0; t < 3; t++) {
         uint32_t type = CASES_FLOATS[t];
         for (uint32_t f = 0; f < (t == 0 || conf_cases_standard(context) ? forms : 2); f++)
-            conf_norm_one(context, op, type, type, SHAPES[f][0], SHAPES[f][1], &FORMS[f], CONF_RANDOM);
+            if (conf_cases_has_half(context, t, f))
+                conf_norm_one(context, op, type, type, SHAPES[f][0], SHAPES[f][1], &FORMS[f], CONF_RANDOM);
         conf_norm_one(context, op, type, type, "5,65", "65", &FORMS[0], CONF_ADVERSARIAL);
-        conf_norm_one(context, op, type, type, "3,37", "37", &FORMS[0], CONF_EXACT);
+        if (conf_cases_has_half(context, t, 0))
+            conf_norm_one(context, op, type, type, "3,37", "37", &FORMS[0], CONF_EXACT);
         if (type != PCO_F32) conf_norm_one(context, op, type, PCO_F32, "3,35", "35", &FORMS[2], CONF_RANDOM);
         if (t == 0) conf_norm_one(context, op, type, PCO_F16, "3,35", "35", &FORMS[2], CONF_RANDOM);
-        conf_norm_one(context, op, type, type, "4,66", "66", &FORMS[6], CONF_RANDOM);
+        if (conf_cases_has_half(context, t, 1))
+            conf_norm_one(context, op, type, type, "4,66", "66", &FORMS[6], CONF_RANDOM);
         conf_norm_one(context, op, type, type, "0,8", "8", &FORMS[0], CONF_RANDOM);
         for (uint32_t s = 1; s < N_ROWS && conf_cases_standard(context); s++) {
             char shape[16];

@@ -62,7 +62,7 @@ typedef struct conf_group {
     conf_family *family; /* NULL, or shared by groups of one case */
 } conf_group;
 
-enum { CONF_GROUP = 24 }; /* cases; a known question is asked after each group */
+enum { CONF_GROUP = 16 }; /* cases; a known question is asked after each group */
 
 typedef struct conf_queue {
     const conf_list *list;
@@ -75,7 +75,7 @@ pco_status conf_queue_make(conf_queue *queue, const conf_list *list, pco_error *
 void conf_queue_clear(conf_queue *queue);
 pco_status conf_queue_add(conf_queue *queue, const conf_group *group, pco_error *err) PCO_NODISCARD;
 /* The next group for a worker that has run `op` (0: none), so that kernels that it has are used again; ops
- * that others[n] work on are left to them while there is something else. False: there is none. */
+ * that others[n] work on are left to them while there is something else. Slow ops come first. False: there is none. */
 bool conf_queue_take(conf_queue *queue, uint32_t op, const uint32_t *others, uint32_t n, conf_group *group);
 
 /* After this many crashes, hangs or losses in one variant of an op, the rest of it is not run. */

@@ -210,14 +210,15 @@ void conf_queue_clear(conf_queue *queue)
 bool conf_queue_take(conf_queue *queue, uint32_t op, const uint32_t *others, uint32_t n, conf_group *group)
 {
     conf_group *best = NULL;
-    int best_rank = 4;
+    int best_rank = 5;
     for (uint32_t i = 0; i < queue->count && queue->open && best_rank; i++) {
         conf_group *at = &queue->groups[i];
         if (at->taken) continue;
         uint32_t at_op = queue->list->items[at->begin].op;
-        int rank = at->begun ? 0 : at_op == op ? 1 : 2; /* first what was begun */
-        for (uint32_t k = 0; k < n && rank == 2; k++)
-            if (others[k] == at_op) rank = 3;
+        /* First what was begun; what takes long before the rest, so that no worker is left alone with it. */
+        int rank = at->begun ? 0 : at_op == op ? 1 : conf_cases_is_slow(at_op) ? 2 : 3;
+        for (uint32_t k = 0; k < n && rank >= 2; k++)
+            if (others[k] == at_op) rank = 4;
         if (rank < best_rank) best = at, best_rank = rank;
     }
     if (!best) return false;
