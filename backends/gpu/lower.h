@@ -48,6 +48,7 @@ typedef struct gpu_lowering {
     uint32_t node_index;
     uint32_t variant;     /* id: index into the lowerer's own table */
     uint32_t width;       /* of subgroups; 0: the driver's own */
+    int software;         /* lower as for a GPU API on a processor: the device is one, unless the variant says otherwise */
     const pco_plan *plan; /* NULL: a dry run */
     gpu_list *list;       /* NULL in a dry run */
     uint64_t workspace;   /* bytes that gpu_workspace has been asked for */
@@ -62,7 +63,12 @@ typedef struct gpu_variant {
     const char *name;
     uint32_t needs; /* PCO_GPU_NEEDS_* */
     const char *const *at_width; /* with NEEDS_SUBGROUPS: names by log2 of the width that is required, GPU_AT_WIDTH */
+    const char *const *as_other; /* kernels or tiles depend on gpu->software: names of both forms, GPU_AS_OTHER */
 } gpu_variant;
+
+/* A variant with as_other is offered once as it suits the device, and once as it would be lowered on the other kind of
+ * device, so that what a GPU runs can be judged without one. [0]: as for a GPU, [1]: as for a processor. */
+#define GPU_AS_OTHER(name) (const char *const[2]){name "@gpu", name "@cpu"}
 
 /* A variant of subgroups is offered once as the driver would have it, and once for each width that can be required. */
 enum { GPU_N_WIDTHS = 8 };

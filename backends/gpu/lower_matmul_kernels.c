@@ -5,8 +5,6 @@
  * All other devices get tiles in shared memory, and lanes that share a column. */
 #include "lower_matmul.h"
 
-static int matmul_is_software(const gpu_lowering *gpu) { return gpu->limits->type == PCO_DEVICE_SOFTWARE; }
-
 /* Worth a try: the alignment of offsets is checked when they are known. */
 static int matmul_may_be_wide(const gpu_matmul *p)
 {
@@ -30,7 +28,7 @@ static gpu_matmul_kernel matmul_tile(uint32_t kernel, uint32_t rows, uint32_t co
 static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n,
                                          int wide)
 {
-    const int software = matmul_is_software(gpu), vulkan = !gpu->limits->is_opencl;
+    const int software = gpu->software, vulkan = !gpu->limits->is_opencl;
     gpu_matmul_kernel k;
     if (!wide) {
         k = matmul_tile(GPU_KERNEL_matmul_register_4x2, 4, 8, 0);
@@ -76,7 +74,7 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
 {
     const int subgroup = p->variant == GPU_MATMUL_GEMV_SUBGROUP, four_rows = p->m > 1 && wide && !subgroup;
     /* Where loads are dear (see above), terms of a serve more columns: quants are small beside them. */
-    const int eight = wide && p->quantised && !four_rows && p->trans_b && matmul_is_software(gpu);
+    const int eight = wide && p->quantised && !four_rows && p->trans_b && gpu->software;
     const uint32_t width = (p->trans_b ? 1 : 4) * (eight ? 8 : wide ? 4 : 2);
     uint32_t kernel = GPU_KERNEL_matmul_gemv_1x2;
     if (subgroup) {
@@ -96,7 +94,7 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
     if (subgroup) {
         lanes = gpu_workgroup(gpu, 64);
         groups = 1;
-    } else if (matmul_is_software(gpu)) {
+    } else if (gpu->software) {
         lanes = (p->trans_b || p->n < 256) && p->k >= 256 ? 8 : 1;
         groups = lanes == 1 ? 8 : 1;
     } else if (!p->trans_b) {
@@ -145,7 +143,7 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
 
 uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
 {
-    const int software = matmul_is_software(gpu);
+    const int software = gpu->software;
     const int one_column = p->n == 1 && !p->quantised;
     if ((p->m <= 4 || one_column) && gpu_matmul_can(gpu, p, GPU_MATMUL_GEMV)) {
         if (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16 && p->k >= 16 &&

@@ -11,7 +11,7 @@ enum { SDPA_BINDINGS = 8, SDPA_ROW_LIMIT = 256, SDPA_TILE_LIMIT = 128, SDPA_SCOR
 enum { SDPA_CAUSAL = 1, SDPA_LENGTHS = 2, SDPA_STARTS = 4, SDPA_WEIGHTS = 8, SDPA_SOFTCAP = 16, SDPA_WINDOW = 32 };
 
 static const gpu_variant sdpa_variants[] = {[SDPA_ROWS] = {"rows", 0}, [SDPA_TILED] = {"tiled", 0},
-                                             [SDPA_MATMUL] = {"matmul", 0}};
+                                             [SDPA_MATMUL] = {"matmul", .as_other = GPU_AS_OTHER("matmul")}};
 
 typedef struct sdpa_sizes {
     uint32_t batch, heads, group_heads, rows, keys, depth, value_depth;
@@ -118,7 +118,7 @@ static int gpu_sdpa_eligible(const gpu_lowering *gpu, uint32_t variant)
 static uint32_t gpu_sdpa_choose(const gpu_lowering *gpu)
 {
     /* On a CPU shared memory is no faster than other memory, and the products have the larger tiles. */
-    if (gpu->limits->type == PCO_DEVICE_SOFTWARE && gpu_sdpa_eligible(gpu, SDPA_MATMUL)) return SDPA_MATMUL;
+    if (gpu->software && gpu_sdpa_eligible(gpu, SDPA_MATMUL)) return SDPA_MATMUL;
     if (gpu_sdpa_sizes(gpu).rows < 16) return SDPA_ROWS;
     return gpu_sdpa_eligible(gpu, SDPA_TILED) ? SDPA_TILED : SDPA_ROWS;
 }
@@ -190,7 +190,7 @@ static void gpu_sdpa_describe(gpu_lowering *gpu, pco_gpu_dispatch *d, const sdpa
 static pco_status gpu_sdpa_weigh(gpu_lowering *gpu, const sdpa_sizes *z)
 {
     const uint64_t rows = (uint64_t)z->batch * z->heads * z->rows;
-    const int serial = gpu->limits->type == PCO_DEVICE_SOFTWARE;
+    const int serial = gpu->software;
     const uint32_t local = gpu_workgroup(gpu, 64);
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, serial ? GPU_KERNEL_attention_scores_serial : GPU_KERNEL_attention_scores_shared, local, 1, 1);
@@ -319,7 +319,7 @@ static pco_status gpu_sdpa_backward_supports(gpu_lowering *gpu)
 {
     const sdpa_sizes z = gpu_sdpa_sizes(gpu);
     const uint64_t scores = (uint64_t)z.batch * z.heads * z.rows * z.keys;
-    if (gpu->limits->type == PCO_DEVICE_SOFTWARE && scores > SDPA_FEW_SCORES && scores * 4 <= SDPA_SCORE_BYTES)
+    if (gpu->software && scores > SDPA_FEW_SCORES && scores * 4 <= SDPA_SCORE_BYTES)
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a processor is faster step by step with %llu scores",
                         (unsigned long long)scores);
     return gpu_sdpa_supports(gpu);

@@ -18,12 +18,14 @@ static gpu_lowering gpu_start(pco_device *device, const pco_part *part, uint32_t
                           .part = part,
                           .node = &part->nodes[node],
                           .node_index = node,
+                          .software = gpu->limits.type == PCO_DEVICE_SOFTWARE,
                           .err = err};
 }
 
-/* What is offered for a node: a variant, and a required width or 0. */
+/* What is offered for a node: a variant, a required width or 0, and whether it is that of the other kind of device. */
 typedef struct gpu_offer {
     uint32_t id, width;
+    int other;
 } gpu_offer;
 
 /* Widths are offered behind all variants, where there is a choice. */
@@ -38,9 +40,23 @@ static uint32_t gpu_offer_widths(const gpu_lowering *gpu, const gpu_lowerer *low
         for (uint32_t log = 0; log < GPU_N_WIDTHS && n < GPU_MAX_VARIANTS; log++) {
             const uint32_t width = 1u << log;
             if (width >= limits->subgroup_min && width <= limits->subgroup_max) {
-                offers[n++] = (gpu_offer){offers[i].id, width};
+                offers[n++] = (gpu_offer){.id = offers[i].id, .width = width};
             }
         }
+    }
+    return n;
+}
+
+/* Forms of the other kind of device come last. */
+static uint32_t gpu_offer_others(const gpu_lowering *gpu, const gpu_lowerer *lowerer, gpu_offer *offers, uint32_t n)
+{
+    gpu_lowering other = *gpu;
+    other.software = !gpu->software;
+    for (uint32_t id = 0; id < lowerer->n_variants && n < GPU_MAX_VARIANTS; id++) {
+        const gpu_variant *variant = &lowerer->variants[id];
+        if (!variant->as_other || (variant->needs & ~gpu->limits->needs_met)) continue;
+        if (lowerer->eligible && !lowerer->eligible(&other, id)) continue;
+        offers[n++] = (gpu_offer){.id = id, .other = 1};
     }
     return n;
 }
@@ -50,15 +66,16 @@ static uint32_t gpu_offered(const gpu_lowering *gpu, const gpu_lowerer *lowerer,
 {
     uint32_t n = 0;
     if (!lowerer->variants) {
-        offers[n++] = (gpu_offer){0, 0};
+        offers[n++] = (gpu_offer){.id = 0};
         return n;
     }
     for (uint32_t id = 0; id < lowerer->n_variants && n < GPU_MAX_VARIANTS; id++) {
         if (lowerer->variants[id].needs & ~gpu->limits->needs_met) continue;
         if (lowerer->eligible && !lowerer->eligible(gpu, id)) continue;
-        offers[n++] = (gpu_offer){id, 0};
+        offers[n++] = (gpu_offer){.id = id};
     }
-    return gpu_offer_widths(gpu, lowerer, offers, n);
+    n = gpu_offer_widths(gpu, lowerer, offers, n);
+    return gpu_offer_others(gpu, lowerer, offers, n);
 }
 
 /* Fixes gpu->variant: what `wanted` (an index into the offered ones) says, or the lowerer's own choice.
@@ -82,6 +99,7 @@ static uint32_t gpu_pick(gpu_lowering *gpu, const gpu_lowerer *lowerer, uint32_t
     }
     gpu->variant = offers[index].id;
     gpu->width = offers[index].width;
+    gpu->software ^= offers[index].other;
     return index;
 }
 
@@ -123,7 +141,10 @@ static uint32_t gpu_variants(pco_device *device, const pco_part *part, uint32_t 
         const gpu_variant *variant = lowerer->variants ? &lowerer->variants[offers[i].id] : NULL;
         uint32_t log = 0;
         while (offers[i].width >> log > 1) log++;
-        names[i] = !variant ? "default" : offers[i].width ? variant->at_width[log] : variant->name;
+        names[i] = !variant          ? "default"
+                   : offers[i].other ? variant->as_other[!gpu.software]
+                   : offers[i].width ? variant->at_width[log]
+                                     : variant->name;
     }
     return n;
 }

@@ -97,6 +97,17 @@ static void conf_missed_gather(conf_cases_context *context)
     conf_cases_emit(context);
 }
 
+/* Integers one beside the middle between two numbers of bf16, where only their lowest bit says to which side. */
+static void conf_missed_cast(conf_cases_context *context)
+{
+    static const double BESIDE[5] = {0x1p30 + 0x1p22 + 1, -0x1p30 - 0x1p22 - 1, 0x1p30 + 0x3p22 - 1, 0x1p25 + 0x1p17 + 1,
+                                     -0x1p25 - 0x3p17 + 1};
+    conf_case *one = conf_cases_begin(context, PCO_OP_CAST, CONF_RANDOM);
+    conf_cases_list(conf_cases_in(one, PCO_I32, "3,5"), 5, BESIDE);
+    ((pco_cast_attrs *)one->attrs.bytes)->dtype = PCO_BF16;
+    conf_cases_emit(context);
+}
+
 void conf_cases_missed(conf_cases_context *context, pco_op op)
 {
     for (size_t i = 0; i < sizeof MISSED / sizeof *MISSED; i++) {
@@ -112,4 +123,5 @@ void conf_cases_missed(conf_cases_context *context, pco_op op)
     if (op == PCO_OP_ROPE || op == PCO_OP_SINUSOIDAL_POSITIONS) conf_missed_positions(context, op);
     if (op == PCO_OP_PAD) conf_missed_pad(context);
     if (op == PCO_OP_GATHER) conf_missed_gather(context);
+    if (op == PCO_OP_CAST) conf_missed_cast(context);
 }

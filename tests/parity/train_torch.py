@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Trains the model of a config (text of characters, or dates) with PyTorch, as `portico train` does: the same initial
-weights, data and their order, schedule, optimiser and clipping; and compares the losses with Portico's log.
+"""Trains the model of a config with PyTorch, as `portico train` does: the same initial weights, data and their order,
+schedule, optimiser and clipping; and compares the losses, and those of the held-out data, with Portico's log.
 
     portico train configs/shakespeare.json --steps 0 --out runs/start        # the initial weights
     portico train configs/shakespeare.json --steps 200 --out runs/portico --log runs/portico.csv
@@ -8,11 +8,13 @@ weights, data and their order, schedule, optimiser and clipping; and compares th
         --portico runs/portico.csv --log runs/torch.csv
 
 Needs torch alone. Flags: float32, no autocast, no TF32, dropout 0, torch.optim.AdamW with two groups (matrices decay,
-the rest does not), torch.nn.utils.clip_grad_norm_. Shuffling is Fisher and Yates with Philox 4x32-10, written here
-anew. Exits 1 when a loss differs by more than --bound times itself.
+the rest does not), torch.nn.utils.clip_grad_norm_. Exits 1 when a loss differs by more than --bound times itself, or a
+loss of the held-out data by more than --validation-bound.
 """
 
 import argparse
+import csv
+import itertools
 import json
 import math
 import pathlib
@@ -25,33 +27,8 @@ import torch.nn.functional as F
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "golden"), str(ROOT / "models" / "dates")]
-import generate  # noqa: E402
+import batches  # noqa: E402
 from transformer import Layer, Norm, Transformer, causal, complete, sinusoidal_table  # noqa: E402
-
-SHUFFLE, BATCHES, WINDOW, DATES = 0x54520001, 0x54520002, 0x54520003, 0x54520004
-POOL = 16  # batches of dates that are made and sorted at once
-MASK = 0xFFFFFFFF
-
-
-def philox(seed, purpose, epoch, index):
-    """Four words: counter (index, epoch, purpose) under the key `seed`."""
-    c = [index & MASK, index >> 32, epoch, purpose]
-    k0, k1 = seed & MASK, seed >> 32
-    for _ in range(10):
-        a, b = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
-        c = [(b >> 32) ^ c[1] ^ k0, b & MASK, (a >> 32) ^ c[3] ^ k1, a & MASK]
-        k0, k1 = (k0 + 0x9E3779B9) & MASK, (k1 + 0xBB67AE85) & MASK
-    return c
-
-
-def shuffled(count, seed, purpose, epoch):
-    order = list(range(count))
-    for i in range(count, 1, -1):
-        words = philox(seed, purpose, epoch, i)
-        k = ((words[0] << 32 | words[1]) * i) >> 64
-        order[i - 1], order[k] = order[k], order[i - 1]
-    return order
-
 
 def read_safetensors(path):
     """Tensors of type F32 by name."""
@@ -96,8 +73,10 @@ class Decoder(torch.nn.Module):
         return F.linear(x, self.shared.weight if self.cfg["tie_word_embeddings"] else self.lm_head.weight)
 
 
-def rate(schedule, steps, t):
+def rate(schedule, steps, d_model, t):
     top, least, warmup = schedule["learning_rate"], schedule.get("min_learning_rate", 0), schedule.get("warmup_steps", 0)
+    if schedule["type"] == "inverse_sqrt":  # Vaswani et al. 2017, 5.3
+        return top * d_model**-0.5 * min(t**-0.5, t * warmup**-1.5)
     if t < warmup:
         return top * t / warmup
     if t >= steps:
@@ -105,77 +84,54 @@ def rate(schedule, steps, t):
     return least + 0.5 * (top - least) * (1 + math.cos(math.pi * (t - warmup) / (steps - warmup)))
 
 
-def windows(text, config, vocab):
-    """Batches of ids and of the ids that follow, in the order of Portico."""
-    data, seed, rows = config["data"], config.get("seed", 0), config["batch_size"]
-    context = data["context_length"]
-    cut = int(len(text) * (1 - data.get("held_out", 0.1)))
-    index = {token: i for i, token in enumerate(vocab)}
-    ids = torch.tensor([index[c] for c in text[:cut].decode("ascii")])
-    count = (len(ids) - context) // context
-    batches, epoch = count // rows, 0
-    while True:
-        begin = philox(seed, WINDOW, epoch, 0)[0] * context >> 32
-        order = shuffled(count, seed, SHUFFLE, epoch)
-        for batch in shuffled(batches, seed, BATCHES, epoch):
-            at = [begin + w * context for w in order[batch * rows : (batch + 1) * rows]]
-            yield (None, torch.stack([ids[a : a + context] for a in at]),
-                   torch.stack([ids[a + 1 : a + 1 + context] for a in at]))
-        epoch += 1
+@torch.no_grad()
+def validation(config, model, data):
+    """The mean loss over the labels of the held-out data, or of its first batches."""
+    total = tokens = 0
+    for source, ids, labels in itertools.islice(data.held_out(), config.get("evaluation_batches") or None):
+        total += F.cross_entropy(model(source, ids).flatten(0, 1), labels.flatten(), reduction="sum").item()
+        tokens += (labels != batches.IGNORE).sum().item()
+    return total / tokens if tokens else None
 
 
-def written_date(days, seed, index):
-    """Pair number `index`: what is written, and the ISO form."""
-    words = philox(seed, DATES, 0, index)
-    day = days[words[0] * len(days) >> 32]
-    text = generate.FORMS[words[1] * len(generate.FORMS) >> 32].format(**generate.fields(day))
-    letters = words[2] * 100 >> 32
-    return text.lower() if letters < 25 else text.upper() if letters < 35 else text, day.isoformat()
-
-
-def date_batches(config, exported):
-    """Batches of sources, targets and labels, padded to Portico's buckets."""
-    seed, rows, buckets = config.get("seed", 0), config["batch_size"], config["data"]["source_buckets"]
-    index = {token: i for i, token in enumerate(exported["vocab"])}
-    pad, start, end = (exported[k] for k in ("pad_token_id", "decoder_start_token_id", "eos_token_id"))
-    days, epoch, count = generate.days_of("train"), 0, POOL * rows
-    while True:
-        pairs = [written_date(days, seed, epoch * count + i) for i in range(count)]
-        sources = [[index[c] for c in text] + [end] for text, _ in pairs]
-        bucket = [next(b for b in buckets if b >= len(source)) for source in sources]
-        order = sorted(shuffled(count, seed, SHUFFLE, epoch), key=lambda i: bucket[i])
-        for batch in shuffled(POOL, seed, BATCHES, epoch):
-            at = order[batch * rows : (batch + 1) * rows]
-            width = max(bucket[i] for i in at)
-            target = [[index[c] for c in pairs[i][1]] for i in at]
-            yield (torch.tensor([sources[i] + [pad] * (width - len(sources[i])) for i in at]),
-                   torch.tensor([[start] + row for row in target]), torch.tensor([row + [end] for row in target]))
-        epoch += 1
-
-
-def train(config, model, stream, steps, log):
-    """The losses of the first steps, and tokens per second."""
+def train(config, model, data, steps, log):
+    """The losses of the steps and of the held-out data, by step, and tokens per second."""
     o = config["optimizer"]
     decay = o["weight_decay"]
     groups = [{"params": [p for p in model.parameters() if p.dim() >= 2], "weight_decay": decay},
               {"params": [p for p in model.parameters() if p.dim() < 2],
                "weight_decay": decay if o.get("weight_decay_on") == "all" else 0.0}]
     optimiser = torch.optim.AdamW(groups, lr=1.0, betas=(o["beta1"], o["beta2"]), eps=o.get("eps", 1e-8))
-    losses, start = [], time.time()
-    for t in range(1, steps + 1):
-        source, ids, labels = next(stream)
+    losses, held_out, spent, tokens, every = {}, {}, 0, 0, config.get("evaluation_interval", 0)
+    for t, (source, ids, labels) in zip(range(1, steps + 1), data.train()):
+        start = time.time()
         for group in optimiser.param_groups:
-            group["lr"] = rate(config["schedule"], config["steps"], t)
+            group["lr"] = rate(config["schedule"], config["steps"], config["model"]["d_model"], t)
         loss = F.cross_entropy(model(source, ids).flatten(0, 1), labels.flatten())
         optimiser.zero_grad()
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config["max_grad_norm"])
         optimiser.step()
-        losses.append(loss.item())
+        losses[t] = loss.item()
+        spent += time.time() - start
+        count = (labels != batches.IGNORE).sum().item()
+        tokens += count
+        if every and t % every == 0:
+            held_out[t] = validation(config, model, data)
         if log:
-            log.write(f"{t},{losses[-1]:.9g},{group['lr']:.9g},{norm:.9g},{ids.numel()},{time.time() - start:.3f},\n")
+            log.write(f"{t},{losses[t]:.9g},{group['lr']:.9g},{norm:.9g},{count},{spent:.3f},{held_out.get(t) or ''}\n")
             log.flush()
-    return losses, steps * ids.numel() / (time.time() - start)
+    return losses, held_out, tokens / spent
+
+
+def worst(losses, portico):
+    """The largest relative difference and its step; infinite where Portico has no such loss."""
+    return max((abs(portico.get(t, math.inf) - loss) / loss, t) for t, loss in losses.items())
+
+
+def read_log(path, column):
+    with path.open(newline="") as file:
+        return {int(row["step"]): float(row[column]) for row in csv.DictReader(file) if row[column]}
 
 
 def main():
@@ -187,34 +143,33 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--portico", type=pathlib.Path, help="Portico's log, CSV, to compare with")
     parser.add_argument("--bound", type=float, default=1e-3)
+    parser.add_argument("--validation-bound", type=float, default=1e-2)
     parser.add_argument("--log", type=pathlib.Path)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     torch.backends.cuda.matmul.allow_tf32 = False
     config = json.loads(args.config.read_text())
+    if config["model"].get("dropout"):
+        parser.error(f"{args.config}: dropout is {config['model']['dropout']}, and its bits are Portico's; set it to 0")
     exported = json.loads((args.start / "config.json").read_text())
-    dates = config["data"]["kind"] == "dates"
-    model = Transformer(exported) if dates else Decoder(exported)
+    model = Decoder(exported) if config["data"]["kind"] == "text" else Transformer(exported)
     model.load_state_dict(read_safetensors(args.start / "model.safetensors"))
-    if dates:
-        stream = date_batches(config, exported)
-    else:
-        text = (args.data or args.config.parent / config["data"]["file"]).read_bytes()
-        stream = windows(text, config, exported["vocab"])
+    data = batches.open_data(config, exported, args.data or args.config.parent / config["data"].get("file", ""))
     log = args.log.open("w") if args.log else None
     if log:
         log.write("step,loss,learning_rate,grad_norm,tokens,seconds,validation_loss\n")
-    losses, speed = train(config, model, stream, args.steps, log)
-    print(f"PyTorch {torch.__version__}: loss {losses[0]:.6f} at first, {losses[-1]:.6f} at step {args.steps}; "
+    losses, held_out, speed = train(config, model, data, args.steps, log)
+    print(f"PyTorch {torch.__version__}: loss {losses[1]:.6f} at first, {losses[args.steps]:.6f} at step {args.steps}; "
           f"{speed:.0f} tokens/s with {args.threads} threads")
-    if not args.portico:
-        return 0
-    rows = [line.split(",") for line in args.portico.read_text().splitlines()[1:]]
-    portico = {int(row[0]): float(row[1]) for row in rows}
-    worst = max((abs(portico[t + 1] - loss) / loss, t + 1) for t, loss in enumerate(losses) if t + 1 in portico)
-    good = worst[0] <= args.bound and len(portico) >= args.steps
-    print(f"largest difference of a loss: {worst[0]:.3g} of it, at step {worst[1]}; bound {args.bound:g}: "
-          f"{'within' if good else 'OUTSIDE'}")
+    compared = [("a loss", "loss", losses, args.bound)]
+    compared += [("a loss of the held-out data", "validation_loss", held_out, args.validation_bound)]
+    good = True
+    for what, column, mine, bound in compared if args.portico else ():
+        if any(mine.values()):
+            most, step = worst(mine, read_log(args.portico, column))
+            good = good and most <= bound
+            print(f"largest difference of {what}: {most:.3g} of it, at step {step}; bound {bound:g}: "
+                  f"{'within' if most <= bound else 'OUTSIDE'}")
     return 0 if good else 1
 
 
