@@ -18,6 +18,7 @@ struct pco_device {
 
 struct pco_gpu_recording {
     uint32_t width, count;
+    uint32_t kernel, specs[3]; /* of the first dispatch; the first specialisation constants are the workgroup */
     uint64_t columns, most; /* of a matmul's dispatches: together; elements of b that one of them reaches */
 };
 
@@ -40,7 +41,8 @@ static pco_status widths_record(pco_gpu_device *device, const pco_plan *plan, co
                                 pco_error *err)
 {
     (void)device, (void)plan, (void)per_segment, (void)err;
-    last = (pco_gpu_recording){.width = list[0].width, .count = count};
+    last = (pco_gpu_recording){.width = list[0].width, .count = count, .kernel = list[0].kernel};
+    memcpy(last.specs, list[0].specs, sizeof last.specs);
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t reach = list[i].params[6] + (uint64_t)list[i].params[1] * list[i].params[4];
         last.columns += list[i].params[1];
@@ -189,39 +191,86 @@ static void test_edges(void **state)
     assert_int_equal(found, 2);
 }
 
-/* One row by a matrix [n, k] along k. */
-static pco_status multiply(pco_device *device, uint32_t type, int64_t n, int64_t k)
+/* m rows by a matrix [n, k] along k. */
+typedef struct product {
+    pco_matmul_attrs attrs;
+    pco_tensor tensors[3];
+    pco_node node;
+    pco_part part;
+} product;
+
+static void product_make(product *p, uint32_t type, int64_t m, int64_t n, int64_t k, uint32_t variant)
 {
     const uint64_t count = (uint64_t)(n * k), bytes = type == PCO_Q4_0 ? count / 32 * 18 : count * 4;
-    pco_matmul_attrs attrs = {.transpose_b = 1, .accumulate = PCO_F32, .dtype = -1};
-    pco_tensor tensors[3] = {
-        {.kind = PCO_KIND_INPUT, .shape = {1, k}, .bytes = (uint64_t)k * 4, .name = "a"},
-        {.kind = PCO_KIND_CONSTANT, .dtype = type, .shape = {n, k}, .bytes = bytes, .name = "b"},
-        {.kind = PCO_KIND_OUTPUT, .shape = {1, n}, .bytes = (uint64_t)n * 4, .name = "y"}};
+    *p = (product){
+        .attrs = {.transpose_b = 1, .accumulate = PCO_F32, .dtype = -1},
+        .tensors = {{.kind = PCO_KIND_INPUT, .shape = {m, k}, .bytes = (uint64_t)(m * k) * 4, .name = "a"},
+                    {.kind = PCO_KIND_CONSTANT, .dtype = type, .shape = {n, k}, .bytes = bytes, .name = "b"},
+                    {.kind = PCO_KIND_OUTPUT, .shape = {m, n}, .bytes = (uint64_t)(m * n) * 4, .name = "y"}},
+        .node = {.op = PCO_OP_MATMUL, .n_inputs = 2, .n_outputs = 1, .inputs = {0, 1}, .outputs = {2},
+                 .variant = variant, .attrs_size = sizeof p->attrs, .attrs = &p->attrs, .name = "matmul"},
+        .part = {.size = sizeof p->part, .n_tensors = 3, .n_nodes = 1, .tensors = p->tensors, .nodes = &p->node}};
+    for (uint32_t i = 0; i < 3; i++) p->tensors[i].rank = 2, p->tensors[i].alias = PCO_NONE;
+}
+
+static pco_status multiply(pco_device *device, const product *p)
+{
     pco_tensor_proposal proposals[3];
     pco_place places[3], workspace = {.buffer = PCO_NONE};
     pco_buffer *buffers[3];
     for (uint32_t i = 0; i < 3; i++) {
-        tensors[i].rank = 2;
-        tensors[i].alias = PCO_NONE;
-        proposals[i] = (pco_tensor_proposal){0, 64, tensors[i].bytes};
-        buffers[i] = (pco_buffer *)&tensors[i];
+        proposals[i] = (pco_tensor_proposal){0, 64, p->tensors[i].bytes};
+        buffers[i] = (pco_buffer *)(uintptr_t)&p->tensors[i];
     }
-    pco_node node = {.op = PCO_OP_MATMUL, .n_inputs = 2, .n_outputs = 1, .inputs = {0, 1}, .outputs = {2},
-                     .variant = PCO_NONE, .attrs_size = sizeof attrs, .attrs = &attrs, .name = "matmul"};
-    const pco_part part = {.size = sizeof part, .n_tensors = 3, .n_nodes = 1, .tensors = tensors, .nodes = &node};
     pco_node_proposal proposed = {.variant = PCO_NONE, .fused_into = PCO_NONE};
     pco_proposal proposal = {.size = sizeof proposal, .nodes = &proposed, .tensors = proposals};
     pco_error err = {""};
     pco_program *program = NULL;
-    pco_status status = pco_gpu_program_api.propose(device, &part, &proposal, &err);
+    pco_status status = pco_gpu_program_api.propose(device, &p->part, &proposal, &err);
     for (uint32_t i = 0; i < 3; i++) places[i] = (pco_place){i, 0, 0, proposals[i].bytes};
     const pco_plan plan = {
         .size = sizeof plan, .n_buffers = 3, .buffers = buffers, .tensors = places, .workspaces = &workspace};
-    if (!status) status = pco_gpu_program_api.prepare(device, &part, &proposal, &plan, &program, &err);
+    if (!status) status = pco_gpu_program_api.prepare(device, &p->part, &proposal, &plan, &program, &err);
     if (!status) pco_gpu_program_api.destroy(device, program);
     if (status) print_message("%s\n", err.message);
     return status;
+}
+
+static pco_status multiply_row(pco_device *device, uint32_t type, int64_t n, int64_t k)
+{
+    product p;
+    product_make(&p, type, 1, n, k, PCO_NONE);
+    return multiply(device, &p);
+}
+
+/* The kernel and workgroup of a variant, by its name. */
+static pco_gpu_recording product_with(pco_device *device, const char *name)
+{
+    const char *names[32];
+    product p;
+    product_make(&p, PCO_F32, 16, 64, 64, PCO_NONE);
+    const uint32_t n = pco_gpu_program_api.variants(device, &p.part, 0, names, 32);
+    for (p.node.variant = 0; p.node.variant < n && strcmp(names[p.node.variant], name) != 0;) p.node.variant++;
+    assert_true(p.node.variant < n);
+    assert_int_equal(multiply(device, &p), PCO_OK);
+    return last;
+}
+
+/* What a GPU would run can be asked for on a processor, and the other way round, and is the same dispatch. */
+static void test_other(void **state)
+{
+    (void)state;
+    static const char *const NAMES[][3] = {{"register", "register@gpu", "register@cpu"},
+                                           {"gemv", "gemv@gpu", "gemv@cpu"}};
+    pco_device gpu = device_of(32, 32, 0), software = device_of(32, 32, 0);
+    software.gpu.limits.type = PCO_DEVICE_SOFTWARE;
+    for (int i = 0; i < 2; i++) {
+        const pco_gpu_recording on_gpu = product_with(&gpu, NAMES[i][0]), on_cpu = product_with(&software, NAMES[i][0]);
+        const pco_gpu_recording as_gpu = product_with(&software, NAMES[i][1]), as_cpu = product_with(&gpu, NAMES[i][2]);
+        assert_memory_equal(&on_gpu, &as_gpu, sizeof on_gpu);
+        assert_memory_equal(&on_cpu, &as_cpu, sizeof on_cpu);
+        assert_memory_not_equal(&on_gpu, &on_cpu, sizeof on_gpu);
+    }
 }
 
 /* A vocabulary of 200000 with rows that are no whole vectors: two columns a workgroup, and 65535 workgroups. */
@@ -234,7 +283,7 @@ static void test_grid(void **state)
             pco_device device = device_of(32, 32, 0);
             device.gpu.limits.type = types[i];
             device.gpu.limits.max_binding = UINT64_C(1) << 30;
-            assert_int_equal(multiply(&device, PCO_F32, 200000, k), PCO_OK);
+            assert_int_equal(multiply_row(&device, PCO_F32, 200000, k), PCO_OK);
             assert_int_equal(last.columns, 200000);
         }
 }
@@ -245,7 +294,7 @@ static void test_index(void **state)
     (void)state;
     pco_device device = device_of(32, 32, 0);
     device.gpu.limits.max_binding = device.gpu.limits.max_allocation = UINT32_MAX;
-    assert_int_equal(multiply(&device, PCO_Q4_0, 196608, 16384), PCO_OK);
+    assert_int_equal(multiply_row(&device, PCO_Q4_0, 196608, 16384), PCO_OK);
     assert_int_equal(last.columns, 196608);
     assert_true(last.most <= INT32_MAX);
 }
@@ -254,6 +303,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_width), cmocka_unit_test(test_no_choice),
                                        cmocka_unit_test(test_too_many), cmocka_unit_test(test_edges),
-                                       cmocka_unit_test(test_grid), cmocka_unit_test(test_index)};
+                                       cmocka_unit_test(test_grid), cmocka_unit_test(test_index),
+                                       cmocka_unit_test(test_other)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
