@@ -186,11 +186,11 @@ static uint32_t cli_select_list(const pco_registry *registry, const char *list, 
         cli_select_term(registry, pco_registry_config(registry)->backend, *sets, capacity, &count);
         return count ? 1 : 0;
     }
-    for (const char *at = list; *at;) {
+    for (const char *at = list, *next; at; at = next) {
         char term[256];
         size_t length = strcspn(at, ",");
         snprintf(term, sizeof term, "%.*s", (int)length, at);
-        at += length + (at[length] == ',');
+        next = at[length] ? at + length + 1 : NULL;
         if (*term && cli_select_term(registry, term, *sets, capacity, &count)) continue;
         if (!*term) cli_error("an empty term in the list of devices '%s'", list);
         *status = CLI_USAGE;

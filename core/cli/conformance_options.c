@@ -13,12 +13,12 @@ static int conformance_check_ops(const char *patterns)
 {
     uint32_t count;
     const pco_op_info *table = pco_op_table(&count);
-    for (const char *at = patterns; at && *at;) {
+    for (const char *at = patterns, *next; at; at = next) {
         char pattern[128];
         size_t length = strcspn(at, ",");
         uint32_t found = 0;
         snprintf(pattern, sizeof pattern, "%.*s", (int)length, at);
-        at += length + (at[length] == ',');
+        next = at[length] ? at + length + 1 : NULL;
         for (uint32_t i = 0; i < count; i++) found += fnmatch(pattern, table[i].name, 0) == 0;
         if (found) continue;
         cli_error("no op matches '%s'; `portico ops` lists them", pattern);

@@ -114,6 +114,8 @@ run conformance --ops add,nonsense; status "conformance: one of two ops unknown"
 run conformance --devices nonsense; status "conformance: unknown device" 2
 run conformance --devices cpu,nonsense --ops add; status "conformance: one of two devices unknown" 2
 run conformance --devices ,; status "conformance: an empty list" 2
+run conformance --devices cpu:reference, --ops add; status "conformance: a list that ends in a comma" 2
+run conformance --devices cpu:reference --ops add,; status "conformance: patterns that end in a comma" 2
 run conformance --tier huge; status "conformance: unknown tier" 2
 run conformance --case xyz; status "conformance: no case" 2
 run conformance --case deadbeef --ops add; status "conformance: unknown case" 2
@@ -312,7 +314,7 @@ if [ -f "$trouble/trouble.so" ]; then
     status "a soak that stops at the first failure" 1
     # Ctrl-C ends a run with its summary, and no worker stays
     (set -m; "$portico" conformance --devices trouble:hang --ops add,mul --timeout 100 > "$work/out" 2> "$work/err" & pid=$!
-     for _ in $(seq 100); do pgrep -P $pid > /dev/null 2>&1 && break; sleep 0.05; done
+     for _ in $(seq 100); do [ -n "$(cat /proc/$pid/task/$pid/children 2> /dev/null)" ] && break; sleep 0.05; done
      sleep 0.5; kill -INT $pid; wait $pid; echo $? > "$work/status")
     status=$(cat "$work/status"); status "Ctrl-C in a hang" 1; says "Ctrl-C: the summary" out '^  add '
     unset PORTICO_PLUGIN_PATH
