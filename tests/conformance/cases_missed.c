@@ -21,6 +21,10 @@ static const conf_missed MISSED[] = {
     {PCO_OP_WHERE, {{PCO_BOOL, "2047"}, {PCO_F16, ""}, {PCO_F16, "2047"}}},
     {PCO_OP_SUB, {{PCO_F16, "2047"}, {PCO_F16, ""}}},
     {PCO_OP_SUB, {{PCO_F16, ""}, {PCO_F16, "2047"}}},
+    /* more elements than 16 bits count */
+    {PCO_OP_NEG, {{PCO_F32, "65543"}}},
+    {PCO_OP_CONCAT, {{PCO_F16, "32771,2"}, {PCO_F16, "7,2"}}},
+    {PCO_OP_WHERE, {{PCO_BOOL, "65543"}, {PCO_F32, "65543"}, {PCO_F32, ""}}},
     /* more keys than a workgroup has invocations, where the largest score comes late as often as early */
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,2,3,8"}, {PCO_F32, "1,2,131,8"}, {PCO_F32, "1,2,131,8"}}},
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F16, "1,2,3,8"}, {PCO_F16, "1,2,131,8"}, {PCO_F16, "1,2,131,8"}}},
