@@ -144,6 +144,7 @@ def main():
     parser.add_argument("--portico", type=pathlib.Path, help="Portico's log, CSV, to compare with")
     parser.add_argument("--bound", type=float, default=1e-3)
     parser.add_argument("--validation-bound", type=float, default=1e-2)
+    parser.add_argument("--float64", action="store_true", help="what roundings of float32 do is told by the difference")
     parser.add_argument("--log", type=pathlib.Path)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
@@ -154,6 +155,8 @@ def main():
     exported = json.loads((args.start / "config.json").read_text())
     model = Decoder(exported) if config["data"]["kind"] == "text" else Transformer(exported)
     model.load_state_dict(read_safetensors(args.start / "model.safetensors"))
+    if args.float64:
+        model.double()
     data = batches.open_data(config, exported, args.data or args.config.parent / config["data"].get("file", ""))
     log = args.log.open("w") if args.log else None
     if log:
