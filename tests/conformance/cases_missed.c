@@ -1,6 +1,8 @@
 /* Cases that were missing: each is here because a fault (tests/mutants) once went past all others. */
 #include "cases.h"
 
+#include <string.h>
+
 enum { MISSED_INPUTS = 4 };
 
 typedef struct conf_missed {
@@ -101,6 +103,13 @@ static void conf_missed_gather(conf_cases_context *context)
     conf_cases_emit(context);
 }
 
+static double conf_missed_nan(uint64_t bits)
+{
+    double nan;
+    memcpy(&nan, &bits, sizeof nan);
+    return nan;
+}
+
 /* Integers one beside the middle between two numbers of bf16, where only their lowest bit says to which side. */
 static void conf_missed_cast(conf_cases_context *context)
 {
@@ -110,6 +119,14 @@ static void conf_missed_cast(conf_cases_context *context)
     conf_cases_list(conf_cases_in(one, PCO_I32, "3,5"), 5, BESIDE);
     ((pco_cast_attrs *)one->attrs.bytes)->dtype = PCO_BF16;
     conf_cases_emit(context);
+    /* A NaN of all ones becomes -0 where a carry goes through it. */
+    const double full = conf_missed_nan(UINT64_C(0x7fffffffffffffff)), list[3] = {full, -full, 1.5};
+    for (uint32_t t = 1; t < 3; t++) {
+        one = conf_cases_begin(context, PCO_OP_CAST, CONF_SPECIAL);
+        conf_cases_list(conf_cases_in(one, PCO_F32, "2,3"), 3, list);
+        ((pco_cast_attrs *)one->attrs.bytes)->dtype = CASES_FLOATS[t];
+        conf_cases_emit(context);
+    }
 }
 
 void conf_cases_missed(conf_cases_context *context, pco_op op)

@@ -110,7 +110,7 @@ static bool conf_diagnose_modes(const conf_suspicion *s)
         return true;
     }
     if (s->contract->round_to_nearest && conf_diagnose_try(s, &cutting, NULL)) {
-        conf_diagnose_say(s, "; cuts where the contract rounds to nearest (round_to_nearest)");
+        conf_diagnose_say(s, "; does not round to nearest even as the contract says (round_to_nearest)");
         return true;
     }
     return false;

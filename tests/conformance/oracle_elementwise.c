@@ -263,6 +263,13 @@ pco_status oracle_eval_unary(oracle_node *node, pco_error *err)
     return PCO_OK;
 }
 
+/* A conversion has one right result where the contract rounds to nearest even and nothing may be flushed. */
+static bool oracle_cast_is_exact(const oracle_rules *rules, uint32_t to, oracle_ve x)
+{
+    bool flushed = to == PCO_BF16 && x.v != 0.0L && fabsl(x.v) < 2 * rules->flush;
+    return (to == PCO_F16 || to == PCO_BF16) && rules->round == 0.5 && x.e == 0.0L && isfinite(x.v) && !flushed;
+}
+
 /* To a narrower float: nearest even (one ulp where the rounding mode is not promised). To i32: toward zero.
  */
 pco_status oracle_eval_cast(oracle_node *node, pco_error *err)
@@ -278,6 +285,8 @@ pco_status oracle_eval_cast(oracle_node *node, pco_error *err)
             out->value[i] = oracle_round_to(PCO_I32, (double)x.v);
         else if (to == PCO_BOOL)
             out->value[i] = x.v != 0.0L, out->bound[i] = x.e > 0.0L;
+        else if (oracle_cast_is_exact(node->rules, to, x))
+            out->value[i] = oracle_round_to(to, (double)x.v);
         else
             oracle_put(out, i, to == from ? x : oracle_narrowed(&rules, to, x));
     }
