@@ -150,6 +150,29 @@ def sees_memory(course, mutant, stages, worker):
     return None
 
 
+def sees_hazards(course, mutant, stages, worker):
+    """Does Vulkan's validation layer see a dispatch that does not wait for another? Drivers of processors run them one
+    after the other, whatever they are told."""
+    device = course.arguments.device
+    builder, environment = course.builder('vulkan', worker), course.environment(device, worker)
+    messages = os.path.join(builder.scratch, 'validation.txt')
+    settings = {'debug_action': 'VK_DBG_LAYER_ACTION_LOG_MSG', 'report_flags': 'error', 'log_filename': messages,
+                'enables': 'VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT'}
+    with open(os.path.join(builder.scratch, 'vk_layer_settings.txt'), 'w', encoding='utf-8') as file:
+        file.write(''.join(f'khronos_validation.{key} = {value}\n' for key, value in settings.items()))
+    environment.update({'VK_LAYER_SETTINGS_PATH': builder.scratch, 'VK_INSTANCE_LAYERS': 'VK_LAYER_KHRONOS_validation'})
+    for stage in stages:
+        builder.make(mutant, stage.files)
+        if os.path.exists(messages):
+            os.unlink(messages)
+        judging.conformance(course.build, environment, device, 'tiny', stage.ops, stage.variant)
+        if os.path.exists(messages):
+            hazards = [line for line in sources.read(messages).split('\n') if 'SYNC-HAZARD' in line]
+            if hazards:
+                return f'validation: {hazards[0][:200]}'
+    return None
+
+
 def sees_windows(course, mutant, stages, worker):
     """Does it show when tensors are cut into windows that begin anywhere, as only large ones are otherwise?"""
     arguments = course.arguments
@@ -219,6 +242,8 @@ def measure(course, mutant, worker):
             by = None if mutant.kind == 'barrier' else sees_windows(course, mutant, stages, worker)
             if not by and mutant.family == 'kernels':
                 by = sees_memory(course, mutant, stages, worker)
+            if not by and (mutant.file.endswith('hazard.c') or mutant.family == 'lowering' and mutant.kind == 'barrier'):
+                by = sees_hazards(course, mutant, stages, worker)
             if by:
                 row['outcome'], row['by'] = 'killed', by
     except plugins.Invalid as error:
@@ -255,11 +280,12 @@ def print_table(rows, equivalents, without_norm):
             print(f'{family:10} {kind:12} {faults:6} {killed:6} {survived:8} {argued:10} '
                   f'{percent(killed, killed + survived):>8} '
                   f'{"-" if without_norm else percent(norm, killed + survived):>10}')
-    for words in ('oclgrind', 'windows'):
+    for words, what in (('oclgrind', 'by oclgrind, which sees data races and writes outside of a binding'),
+                        ('validation', 'by the validation layer, which sees dispatches that do not wait for each other'),
+                        ('windows', f'with a binding limit of {plugins.WINDOW} bytes, which cuts tensors into windows')):
         seen = sum(row['outcome'] == 'killed' and row['by'].startswith(words) for row in rows)
         if seen:
-            print(f'of the killed, {seen} only ' + ('by oclgrind, which sees data races and writes outside of a binding' if words == 'oclgrind' else
-                  f'with a binding limit of {plugins.WINDOW} bytes, which cuts tensors into windows'))
+            print(f'of the killed, {seen} only {what}')
     field = [row for row in rows if 'field' in row]
     if field:
         print(f'of the plugin\'s {len(field)}, a norm of 5e-4 for matmul and attention catches '
