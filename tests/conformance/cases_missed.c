@@ -23,6 +23,8 @@ static const conf_missed MISSED[] = {
     {PCO_OP_WHERE, {{PCO_BOOL, "2047"}, {PCO_F16, ""}, {PCO_F16, "2047"}}},
     {PCO_OP_SUB, {{PCO_F16, "2047"}, {PCO_F16, ""}}},
     {PCO_OP_SUB, {{PCO_F16, ""}, {PCO_F16, "2047"}}},
+    /* more rows than a grid has workgroups in one dimension */
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,1,65539,4"}, {PCO_F32, "1,1,2,4"}, {PCO_F32, "1,1,2,4"}}},
     /* more elements than 16 bits count */
     {PCO_OP_NEG, {{PCO_F32, "65543"}}},
     {PCO_OP_CONCAT, {{PCO_F16, "32771,2"}, {PCO_F16, "7,2"}}},
@@ -32,11 +34,15 @@ static const conf_missed MISSED[] = {
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F16, "1,2,3,8"}, {PCO_F16, "1,2,131,8"}, {PCO_F16, "1,2,131,8"}}},
 };
 
-/* One column with a bias; then nothing to sum, where activation, bias and c are all that is left of the product. */
+/* Whole vectors of an operand that is not transposed; one column with a bias; then nothing to sum, where activation, bias and c are all that is left of the product. */
 static void conf_missed_matmul(conf_cases_context *context)
 {
     static const uint32_t TYPES[2] = {PCO_F32, PCO_F16};
     for (uint32_t t = 0; t < 2; t++) {
+        conf_case *vectors = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        conf_cases_in(vectors, TYPES[t], "6,40");
+        conf_cases_in(vectors, TYPES[t], "40,72");
+        conf_cases_emit(context);
         if (t == 0 || conf_cases_standard(context)) {
             conf_case *column = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
             conf_cases_in(column, TYPES[t], "33,64");

@@ -240,7 +240,7 @@ def measure(course, mutant, worker):
             row['outcome'] = 'same'
         if row['outcome'] == 'survived' and backend == 'vulkan':
             by = None if mutant.kind == 'barrier' else sees_windows(course, mutant, stages, worker)
-            if not by and mutant.family == 'kernels':
+            if not by and (mutant.family == 'kernels' or mutant.file.endswith('lower_matmul.c')):
                 by = sees_memory(course, mutant, stages, worker)
             if not by and (mutant.file.endswith('hazard.c') or mutant.family == 'lowering' and mutant.kind == 'barrier'):
                 by = sees_hazards(course, mutant, stages, worker)
