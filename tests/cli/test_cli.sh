@@ -512,7 +512,7 @@ if [ -n "$data" ] && [ -f "$stories" ]; then
     says "a closed pipe is handled" err 'cannot write to stdout|tokens/s'
     # a job of a script ignores Ctrl-C unless job control is on
     (set -m; "$portico" run "$stories" --device cpu:reference > "$work/out" 2> "$work/err" & pid=$!
-     for _ in $(seq 600); do [ -s "$work/out" ] && break; sleep 0.05; done
+     for _ in $(seq 2400); do [ -s "$work/out" ] && break; sleep 0.05; done
      kill -INT $pid 2> /dev/null; wait $pid; echo $? > "$work/status")
     status=$(cat "$work/status"); status "Ctrl-C" 0
     run compare "$stories" --devices cpu -n 8; status "compare GGUF" 0

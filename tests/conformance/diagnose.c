@@ -104,7 +104,7 @@ static bool conf_diagnose_compute(const conf_suspicion *s)
 static bool conf_diagnose_modes(const conf_suspicion *s)
 {
     oracle_rules flushing = s->problem->rules, cutting = s->problem->rules;
-    flushing.flush = 0x1p-126, cutting.round = 1.0;
+    flushing.flush = 0x1p-126, cutting.round = 1.0, cutting.exact_casts = false;
     if (s->contract->subnormals && conf_diagnose_try(s, &flushing, NULL)) {
         conf_diagnose_say(s, "; flushes subnormals to zero, and the contract keeps them (subnormals)");
         return true;

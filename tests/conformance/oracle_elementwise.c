@@ -267,7 +267,7 @@ pco_status oracle_eval_unary(oracle_node *node, pco_error *err)
 static bool oracle_cast_is_exact(const oracle_rules *rules, uint32_t to, oracle_ve x)
 {
     bool flushed = to == PCO_BF16 && x.v != 0.0L && fabsl(x.v) < 2 * rules->flush;
-    return (to == PCO_F16 || to == PCO_BF16) && rules->round == 0.5 && x.e == 0.0L && isfinite(x.v) && !flushed;
+    return rules->exact_casts && (to == PCO_F16 || to == PCO_BF16) && x.e == 0.0L && isfinite(x.v) && !flushed;
 }
 
 /* To a narrower float: nearest even (one ulp where the rounding mode is not promised). To i32: toward zero.

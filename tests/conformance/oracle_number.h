@@ -30,6 +30,7 @@ typedef struct oracle_rules {
     double flush;                /* f32 numbers below this may become 0: 2^-126 or 0 */
     double div, sqrt, rsqrt, function; /* ulps of the compute format */
     bool nan_inf;
+    bool exact_casts; /* one right result, ties to even; whole graphs are evaluated without, in exact arithmetic */
     bool narrow; /* matmul's accumulators are as `accumulate` says, whatever the node asks for (never by a contract) */
 } oracle_rules;
 

@@ -83,10 +83,17 @@ static pco_status conf_problem_build(conf_problem *problem, const conf_case *one
     return oracle_run(&problem->oracle, err);
 }
 
+static oracle_rules conf_problem_rules(const pco_contract *contract)
+{
+    oracle_rules rules = oracle_rules_from(contract);
+    rules.exact_casts = contract->round_to_nearest != 0;
+    return rules;
+}
+
 pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
                              const pco_contract *contract, pco_error *err)
 {
-    oracle_rules rules = oracle_rules_from(contract);
+    oracle_rules rules = conf_problem_rules(contract);
     return conf_problem_build(problem, one, NULL, seed, &rules, err);
 }
 
@@ -99,7 +106,7 @@ pco_status conf_problem_make_with(conf_problem *problem, const conf_problem *oth
 pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
                                   const pco_contract *contract, pco_error *err)
 {
-    oracle_rules rules = oracle_rules_from(contract);
+    oracle_rules rules = conf_problem_rules(contract);
     return conf_problem_build(problem, one, data, 0, &rules, err);
 }
 
