@@ -47,13 +47,14 @@ static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matm
     k.local_y = software ? 1 : 8;
     k.grid_x = k.local_x;
     k.grid_y = k.local_y;
+    k.clamps = k.pairs = 1;
     return k;
 }
 
 static gpu_matmul_kernel matmul_vector(void)
 {
     return (gpu_matmul_kernel){.kernel = GPU_KERNEL_matmul_vector_8x16, .rows = 8, .columns = 16, .local_x = 32,
-                               .local_y = 1, .grid_x = 32, .grid_y = 1, .order = 1};
+                               .local_y = 1, .grid_x = 32, .grid_y = 1, .order = 1, .clamps = 1, .pairs = 1};
 }
 
 static gpu_matmul_kernel matmul_dot(const gpu_matmul *p)
@@ -67,7 +68,7 @@ static gpu_matmul_kernel matmul_dot(const gpu_matmul *p)
 static gpu_matmul_kernel matmul_shared(void)
 {
     return (gpu_matmul_kernel){.kernel = GPU_KERNEL_matmul_shared_64x64, .rows = 64, .columns = 64, .local_x = 16,
-                               .local_y = 8, .grid_x = 1, .grid_y = 1};
+                               .local_y = 8, .grid_x = 1, .grid_y = 1, .pairs = 1};
 }
 
 static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *p, int wide)

@@ -29,10 +29,12 @@ uint64_t gpu_begin_rows(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t serial,
 {
     uint32_t x = gpu_workgroup(gpu, 64), y = 1;
     if (gpu->variant == GPU_SHARED) {
+        /* Few sizes, whatever the number of rows: each is a pipeline. */
         const uint32_t most = x;
-        x = 1;
-        while (x < most && x * 4 < n) x *= 2;
-        while (x * y < most && y < rows && y * 2 <= gpu->limits->max_local[1]) y *= 2;
+        x = 4;
+        while (x < most && x * 4 < n) x *= 4;
+        x = x < most ? x : most;
+        while (x * y < most && y * 2 <= gpu->limits->max_local[1]) y *= 2;
     }
     gpu_begin(gpu, d, serial + gpu->variant, x, y, 1);
     return gpu_div_up(rows, gpu->variant == GPU_SERIAL ? x : y);
@@ -288,9 +290,6 @@ static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t f
     gpu_spec(gpu, &d, 3, norm->rms);
     gpu_spec(gpu, &d, 4, (int32_t)x->dtype);
     gpu_spec(gpu, &d, 5, norm->form);
-    gpu_spec(gpu, &d, 6, (int32_t)(weight ? weight->dtype : bias ? bias->dtype : PCO_F32));
-    gpu_spec(gpu, &d, 7, weight != NULL);
-    gpu_spec(gpu, &d, 8, bias != NULL);
     gpu_spec(gpu, &d, 9, gpu_walk(gpu, 1));
     gpu_param(gpu, &d, 0, (uint32_t)rows);
     gpu_param(gpu, &d, 1, (uint32_t)n);
@@ -304,6 +303,9 @@ static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t f
         }
         gpu_param(gpu, &d, 7, gpu_bind_elements(gpu, &d, 2, norm->rstd, first, rows, 1));
     } else {
+        gpu_spec(gpu, &d, 6, (int32_t)(weight ? weight->dtype : bias ? bias->dtype : PCO_F32));
+        gpu_spec(gpu, &d, 7, weight != NULL);
+        gpu_spec(gpu, &d, 8, bias != NULL);
         if (weight) gpu_param(gpu, &d, 6, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), 0, n, 0));
         if (bias) gpu_param(gpu, &d, 7, gpu_bind_elements(gpu, &d, 2, gpu_input_index(gpu, 2), 0, n, 0));
         gpu_param(gpu, &d, 8,

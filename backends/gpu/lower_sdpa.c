@@ -5,10 +5,11 @@
 #include <math.h>
 
 enum { SDPA_ROWS, SDPA_TILED, SDPA_MATMUL };
-enum { SDPA_BINDINGS = 8, SDPA_ROW_LIMIT = 256, SDPA_TILE_LIMIT = 128, SDPA_SCORE_BYTES = 1 << 28 };
+#define SDPA_NOTHING UINT32_MAX /* where absent lengths and starts lie */
+enum { SDPA_BINDINGS = 8, SDPA_PARTS = 4 /* EACH_PART */, SDPA_TILE_LIMIT = 128, SDPA_SCORE_BYTES = 1 << 28 };
 
 /* Bits of the kernels' FLAGS. */
-enum { SDPA_CAUSAL = 1, SDPA_LENGTHS = 2, SDPA_STARTS = 4, SDPA_WEIGHTS = 8, SDPA_SOFTCAP = 16, SDPA_WINDOW = 32 };
+enum { SDPA_WEIGHTS = 1, SDPA_SOFTCAP = 2 };
 
 static const gpu_variant sdpa_variants[] = {[SDPA_ROWS] = {"rows", 0}, [SDPA_TILED] = {"tiled", 0},
                                              [SDPA_MATMUL] = {"matmul", .as_other = GPU_AS_OTHER("matmul")}};
@@ -129,18 +130,19 @@ static pco_status gpu_sdpa_supports(gpu_lowering *gpu)
     if (gpu->limits->max_bindings < SDPA_BINDINGS)
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "attention binds %d buffers, and the device takes %u",
                         SDPA_BINDINGS, gpu->limits->max_bindings);
-    if (z.depth > SDPA_ROW_LIMIT || z.value_depth > SDPA_ROW_LIMIT)
-        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "heads of %u and %u are larger than %d", z.depth, z.value_depth,
-                        SDPA_ROW_LIMIT);
+    const uint32_t limit = SDPA_PARTS * gpu_workgroup(gpu, 64);
+    if (z.depth > limit || z.value_depth > limit)
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "heads of %u and %u are larger than %u", z.depth, z.value_depth,
+                        limit);
     return gpu->status;
 }
 
 /* Binds a whole tensor, or lets the slot see slot `other` when it is absent; its first element goes to a parameter.
- * Slots from 6 on are written. */
+ * Slots from 6 on are written. Lengths and starts that are absent are nowhere. */
 static void gpu_sdpa_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint32_t other,
                           uint32_t param)
 {
-    uint32_t first = 0;
+    uint32_t first = param == 4 || param == 5 ? SDPA_NOTHING : 0;
     if (tensor == PCO_NONE || gpu_count(&gpu->part->tensors[tensor]) == 0)
         gpu_bind_again(gpu, d, slot, other);
     else
@@ -148,11 +150,16 @@ static void gpu_sdpa_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot,
     gpu_param(gpu, d, param, first);
 }
 
-static int32_t gpu_sdpa_flags(const gpu_lowering *gpu, const sdpa_sizes *z)
+static int32_t gpu_sdpa_flags(const sdpa_sizes *z)
 {
-    return (z->attrs.causal ? SDPA_CAUSAL : 0) | (gpu_input(gpu, 4) ? SDPA_LENGTHS : 0) |
-           (gpu_input(gpu, 5) ? SDPA_STARTS : 0) | (z->attrs.weights ? SDPA_WEIGHTS : 0) |
-           (z->attrs.softcap > 0 ? SDPA_SOFTCAP : 0) | (z->attrs.window > 0 ? SDPA_WINDOW : 0);
+    return (z->attrs.weights ? SDPA_WEIGHTS : 0) | (z->attrs.softcap > 0 ? SDPA_SOFTCAP : 0);
+}
+
+static int32_t gpu_sdpa_reach(const sdpa_sizes *z)
+{
+    const int64_t window = z->attrs.window > INT32_MAX / 2 ? INT32_MAX / 2 : z->attrs.window;
+    if (z->attrs.causal) return window > 0 ? -(int32_t)window : -INT32_MAX;
+    return window > 0 ? (int32_t)window : 0;
 }
 
 /* Strides of [B,H,S,D] or [B,S,H,D] per sequence, head and row. */
@@ -164,15 +171,13 @@ static void gpu_sdpa_strides(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t pa
     for (uint32_t i = 0; i < 3; i++) gpu_param(gpu, d, param + i, (uint32_t)stride[i]);
 }
 
-/* What all kernels have in common: constants 3 to 8 and parameters 20 to 30. */
+/* What all kernels have in common: constants 5 and 6 and parameters 20 to 30. */
 static void gpu_sdpa_describe(gpu_lowering *gpu, pco_gpu_dispatch *d, const sdpa_sizes *z)
 {
     const pco_tensor *mask = gpu_input(gpu, 3);
-    const int32_t specs[] = {(int32_t)gpu_input(gpu, 0)->dtype, (int32_t)gpu_input(gpu, 1)->dtype,
-                             mask ? (int32_t)mask->dtype : -1, gpu_sdpa_flags(gpu, z), (int32_t)z->depth,
-                             (int32_t)z->value_depth};
-    for (uint32_t i = 0; i < 6; i++) gpu_spec(gpu, d, 3 + i, specs[i]);
     uint32_t step = 1;
+    gpu_spec(gpu, d, 5, mask ? (int32_t)mask->dtype : -1);
+    gpu_spec(gpu, d, 6, gpu_sdpa_flags(z));
     for (uint32_t i = 4; mask && i-- > 0;) {
         gpu_param(gpu, d, 20 + i, mask->shape[i] == 1 ? 0 : step);
         step *= (uint32_t)mask->shape[i];
@@ -183,7 +188,17 @@ static void gpu_sdpa_describe(gpu_lowering *gpu, pco_gpu_dispatch *d, const sdpa
     gpu_param(gpu, d, 27, z->keys);
     gpu_param_f(gpu, d, 28, (float)(z->attrs.scale != 0 ? z->attrs.scale : 1 / sqrt((double)z->depth)));
     gpu_param_f(gpu, d, 29, (float)z->attrs.softcap);
-    gpu_param(gpu, d, 30, (uint32_t)(z->attrs.window > INT32_MAX / 2 ? INT32_MAX / 2 : z->attrs.window));
+    gpu_param(gpu, d, 30, (uint32_t)gpu_sdpa_reach(z));
+}
+
+/* Kernels that read queries, keys and values also have constants 3, 4, 7 and 8. */
+static void gpu_sdpa_describe_heads(gpu_lowering *gpu, pco_gpu_dispatch *d, const sdpa_sizes *z)
+{
+    gpu_sdpa_describe(gpu, d, z);
+    gpu_spec(gpu, d, 3, (int32_t)gpu_input(gpu, 0)->dtype);
+    gpu_spec(gpu, d, 4, (int32_t)gpu_input(gpu, 1)->dtype);
+    gpu_spec(gpu, d, 7, (int32_t)z->depth);
+    gpu_spec(gpu, d, 8, (int32_t)z->value_depth);
 }
 
 /* Scores to weights, in the workspace. */
@@ -229,7 +244,7 @@ static pco_status gpu_lower_sdpa_node(gpu_lowering *gpu)
     uint32_t local;
     const uint32_t kernel = gpu_sdpa_kernel(gpu, &z, &local);
     gpu_begin(gpu, &d, kernel, local, 1, 1);
-    gpu_sdpa_describe(gpu, &d, &z);
+    gpu_sdpa_describe_heads(gpu, &d, &z);
     for (uint32_t i = 0; i < 6; i++) gpu_sdpa_bind(gpu, &d, i, gpu_input_index(gpu, i), 0, i);
     gpu_sdpa_bind(gpu, &d, 6, gpu_output_index(gpu, 0), 0, 6);
     if (gpu->variant == SDPA_ROWS)
@@ -258,7 +273,8 @@ const gpu_lowerer gpu_lower_sdpa = {.variants = sdpa_variants,
 /* Words that the first kernel leaves for each row, and rows or keys of a workgroup; see attention_backward.kern. */
 enum { SDPA_STAT_WORDS = 5, SDPA_BLOCK = 4, SDPA_FEW_SCORES = 1 << 15 };
 
-/* Binds a whole tensor, or slot `other` again where there is nothing; its first element goes to parameter `slot`. */
+/* Binds a whole tensor, or slot `other` again where there is nothing; its first element goes to parameter `slot`, if it
+ * has one. */
 static void gpu_sdpa_see(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint32_t other,
                          int write)
 {
@@ -285,11 +301,11 @@ static pco_status gpu_sdpa_back(gpu_lowering *gpu, const sdpa_sizes *z, uint32_t
     if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows or keys");
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, kernel, gpu_workgroup(gpu, 64), 1, 1);
-    gpu_sdpa_describe(gpu, &d, z);
+    gpu_sdpa_describe_heads(gpu, &d, z);
     if (!first) gpu_sdpa_see(gpu, &d, 5, gpu_output_index(gpu, keys ? 1 : 0), 5, 1);
     if (keys) gpu_sdpa_see(gpu, &d, 7, gpu_output_index(gpu, 2), 5, 1);
     for (uint32_t i = 0; i < 4; i++) gpu_sdpa_see(gpu, &d, i, gpu_input_index(gpu, i), known, 0);
-    for (uint32_t i = 4; i < 6 && first; i++) gpu_sdpa_see(gpu, &d, i, gpu_input_index(gpu, i), known, 0);
+    for (uint32_t i = 4; i < 6 && first; i++) gpu_sdpa_bind(gpu, &d, i, gpu_input_index(gpu, i), known, i);
     gpu_sdpa_see(gpu, &d, 6, gpu_input_index(gpu, 6), known, 0);
     if (words)
         gpu_param(gpu, &d, stats, gpu_bind_workspace(gpu, &d, stats, 0, words * 4, first) / 4);

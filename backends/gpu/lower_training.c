@@ -46,7 +46,7 @@ static void gpu_emit_entropy(gpu_lowering *gpu, const gpu_entropy *e, uint64_t f
         gpu, &d, e->backward ? GPU_KERNEL_cross_entropy_backward_serial : GPU_KERNEL_cross_entropy_serial,
         rows, e->n);
     gpu_spec(gpu, &d, 3, (int32_t)gpu_input(gpu, 0)->dtype);
-    gpu_spec(gpu, &d, 4, e->smoothing > 0);
+    gpu_spec(gpu, &d, 4, !e->backward && e->smoothing > 0);
     gpu_spec(gpu, &d, 5, gpu_walk(gpu, 1));
     gpu_param(gpu, &d, 0, (uint32_t)rows);
     gpu_param(gpu, &d, 1, (uint32_t)e->n);
