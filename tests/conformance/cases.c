@@ -145,6 +145,7 @@ void conf_cases_visit_on(const pco_device_info *info, pco_conformance_tier tier,
     for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0] && !context->stopped; i++) {
         const char *name = pco_op_find(ROWS[i].op)->name;
         if (pattern && !conf_cases_match(pattern, name)) continue;
+        context->n_kinds = 0;
         ROWS[i].list(context, ROWS[i].op);
         for (size_t g = 0; g < sizeof GROUPS / sizeof GROUPS[0]; g++) GROUPS[g](context, ROWS[i].op);
     }
@@ -324,6 +325,23 @@ static bool conf_cases_is_new(conf_cases_context *context, uint32_t id)
     return true;
 }
 
+/* How many of its kind came before; 0 when there are too many kinds to remember. */
+static uint32_t conf_cases_turn(conf_cases_context *context, const conf_case *one)
+{
+    char kind[64];
+    int length = snprintf(kind, sizeof kind, "%u", one->op);
+    for (uint32_t i = 0; i < one->n_inputs; i++)
+        length += snprintf(kind + length, sizeof kind - (size_t)length, one->in[i].present ? " %u" : " -",
+                           one->in[i].dtype);
+    const uint32_t hash = conf_cases_hash(kind);
+    for (uint32_t i = 0; i < context->n_kinds; i++)
+        if (context->kinds[i].hash == hash) return context->kinds[i].count++;
+    if (context->n_kinds == sizeof context->kinds / sizeof *context->kinds) return 0;
+    context->kinds[context->n_kinds].hash = hash;
+    context->kinds[context->n_kinds++].count = 1;
+    return 0;
+}
+
 void conf_cases_emit(conf_cases_context *context)
 {
     conf_case *one = &context->one;
@@ -334,5 +352,7 @@ void conf_cases_emit(conf_cases_context *context)
     conf_cases_label_attrs(one, one->label);
     conf_cases_append(one->label, "%s %s", one->large ? " large" : "", conf_regime_name(one->regime));
     one->id = conf_cases_hash(one->label);
-    if (conf_cases_is_new(context, one->id) && !context->visit(context->user, one)) context->stopped = true;
+    if (!conf_cases_is_new(context, one->id)) return;
+    one->turn = conf_cases_turn(context, one);
+    if (!context->visit(context->user, one)) context->stopped = true;
 }

@@ -50,6 +50,7 @@ enum { CONF_LABEL = 400 };
 
 typedef struct conf_case {
     uint32_t op, id;
+    uint32_t turn; /* how many cases of the op with operands of these types came before it */
     conf_regime regime;
     bool large; /* not to be held on the host: judged by rows (runner_large.c) */
     uint32_t n_inputs;
@@ -107,6 +108,10 @@ typedef struct conf_cases_context {
     uint32_t edges[PCO_MAX_EDGES]; /* of the device's kernels */
     conf_case one;                 /* under construction */
     uint32_t seen[1 << 16];        /* ids that were visited, by open addressing: lists overlap */
+    uint32_t n_kinds;              /* cases of an op with operands of the same types are of one kind */
+    struct {
+        uint32_t hash, count;
+    } kinds[256];                  /* of the op whose cases are visited */
 } conf_cases_context;
 
 /* Starts a case with the op's default attributes. */

@@ -74,7 +74,7 @@ static void conf_matmul_edges(conf_cases_context *context, uint32_t a_type, uint
 static bool conf_matmul_is_extra(uint32_t weight, uint32_t b_type)
 {
     if (weight == 0 || weight == 2) return b_type == PCO_BF16 || b_type == PCO_Q4_0;
-    return (weight == 3 || weight == 6) && (b_type == PCO_F16 || b_type == PCO_Q8_0);
+    return (weight == 3 || weight == 5 || weight == 6) && (b_type == PCO_F16 || b_type == PCO_Q8_0);
 }
 
 void conf_cases_matmul(conf_cases_context *context, pco_op op)
