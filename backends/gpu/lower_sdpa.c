@@ -158,7 +158,7 @@ static int32_t gpu_sdpa_flags(const sdpa_sizes *z)
 static int32_t gpu_sdpa_reach(const sdpa_sizes *z)
 {
     const int64_t window = z->attrs.window > INT32_MAX / 2 ? INT32_MAX / 2 : z->attrs.window;
-    if (z->attrs.causal) return window > 0 ? -(int32_t)window : -INT32_MAX;
+    if (z->attrs.causal) return ~(window > 0 ? (int32_t)window : INT32_MAX);
     return window > 0 ? (int32_t)window : 0;
 }
 

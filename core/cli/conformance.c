@@ -75,7 +75,7 @@ const cli_command cli_conformance = {
     .help =
         "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--variant PATTERN]\n"
         "                           [--seed S] [--case ID] [--jobs N] [--timeout SECONDS] [--log FILE]\n"
-        "                           [--waivers FILE] [--minutes N] [--max-failures N] [--json] [--verbose]\n"
+        "                           [--waivers FILE] [--seeds N] [--minutes N] [--max-failures N] [--json] [--verbose]\n"
         "                           [--in-process] [--fail-fast] [--judge JUDGE] [--report DIR] [--baseline "
         "DIR [--factor F]]\n"
         "                           [--reproducers DIR [--always | --no-run]]\n"
@@ -105,6 +105,8 @@ const cli_command cli_conformance = {
         "                     with --bisect, a node\n"
         "  --log FILE         what is finished is kept there, and a run that was ended goes on from it\n"
         "  --waivers FILE     failures that are expected, each with a reason\n"
+        "  --seeds N          N seeds one after the other, from --seed on; with --in-process each kernel is\n"
+        "                     compiled once for all of them\n"
         "  --minutes N        a soak ends then (default: with Ctrl-C)\n"
         "  --in-process       without worker processes, for debuggers: a crash ends the run\n"
         "  --max-failures N   failing cases that are described, per device (default 20)\n"

@@ -76,6 +76,9 @@ static int conformance_parse_run(int argc, char **argv, int *i, conformance_argu
     if (!m && (m = cli_option(argc, argv, i, "--minutes", NULL, &value)) > 0 &&
         !cli_number("--minutes", value, 0.001, 1e6, &arguments->minutes))
         return -1;
+    if (!m && (m = cli_option(argc, argv, i, "--seeds", NULL, &value)) > 0 &&
+        !cli_integer("--seeds", value, 1, 1000000, &arguments->seeds))
+        return -1;
     return m;
 }
 
@@ -168,6 +171,7 @@ static const struct conformance_option {
     {"--log", NULL, DO_RUN},
     {"--waivers", NULL, DO_RUN},
     {"--minutes", NULL, DO_RUN},
+    {"--seeds", NULL, DO_RUN},
     {"--in-process", NULL, DO_RUN | DO_RERUN | DO_BISECT},
     {"--max-failures", NULL, DO_RUN},
     {"--fail-fast", NULL, DO_RUN},
@@ -202,7 +206,10 @@ static const struct conformance_pair {
     const char *one, *other, *why;
 } PAIRS[] = {{"--in-process", "--log", "without worker processes nothing is logged"},
              {"--in-process", "--jobs", "there are no worker processes then"},
-             {"--in-process", "--timeout", "nobody could end a case that hangs"}};
+             {"--in-process", "--timeout", "nobody could end a case that hangs"},
+             {"--seeds", "--log", "a log is of one seed"},
+             {"--seeds", "--report", "a report is of one seed"},
+             {"--seeds", "--baseline", "runs are compared seed by seed"}};
 
 /* What a norm finds is for comparison only: nothing else is written of it. */
 static const char *const NOT_OF_NORMS[] = {"--reproducers", "--report", "--baseline", "--log"};

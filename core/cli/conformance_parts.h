@@ -14,6 +14,7 @@ typedef struct conformance_arguments {
     int json, verbose, in_process, fail_fast;
     uint32_t max_failures, jobs; /* jobs 0: by the device */
     double timeout, minutes;     /* 0: by the tier; no limit */
+    int64_t seeds;               /* how many, one after the other; 0: one, or, of a soak, without end */
     cli_report report;
     conformance_reproducers reproducers;
     conformance_bisect_arguments bisect;

@@ -92,7 +92,13 @@ static pco_status conformance_isolated(conformance_run *run, const pco_conforman
     return status;
 }
 
-/* ---- in this process, for debuggers ---- */
+/* ---- in this process, for debuggers; the device stays open for further seeds, with the kernels that it has ---- */
+
+static void conformance_close(pco_conformance_device *device)
+{
+    if (device->device) device->plugin->device->close(device->device);
+    device->device = NULL;
+}
 
 static pco_status conformance_direct(conformance_run *run, const pco_conformance_options *options,
                                      const pco_device_entry *entry, pco_conformance_device *device,
@@ -102,7 +108,8 @@ static pco_status conformance_direct(conformance_run *run, const pco_conformance
     pco_registry_plugins(run->registry, &plugins);
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
     *result = (pco_conformance_result){.device_id = entry->id, .tier = options->tier, .seed = options->seed};
-    pco_status status = pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device->device, err);
+    pco_status status = PCO_OK;
+    if (!device->device) status = pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device->device, err);
     if (status) {
         result->status = status;
         result->not_opened = 1;
@@ -112,8 +119,7 @@ static pco_status conformance_direct(conformance_run *run, const pco_conformance
     device->plugin = plugin->plugin;
     status = pco_conformance_run(options, device, 1, result, err);
     if (!status && run->waivers) status = pco_conformance_waive(run->waivers, device, result, err);
-    plugin->plugin->device->close(device->device);
-    device->device = NULL;
+    if (status || result->status) conformance_close(device);
     return status;
 }
 
@@ -147,12 +153,13 @@ static int conformance_device(conformance_run *run, uint64_t seed, const pco_dev
     return status == PCO_OK;
 }
 
-/* A soak goes on with new seeds until its time is up, it is interrupted, or no device is left. */
+/* New seeds, as many as were asked for, or until time is up, the run is interrupted, or no device is left. */
 static void conformance_soak(conformance_run *run, const pco_device_entry *entries, const uint32_t *indices,
                              uint32_t count, pco_conformance_device *devices, pco_conformance_result *results)
 {
     uint32_t usable = 1;
-    for (uint64_t round = 1; !conformance_interrupted && !run->failed && !run->watch.stopped && usable; round++) {
+    const uint64_t rounds = run->arguments->seeds ? (uint64_t)run->arguments->seeds : UINT64_MAX;
+    for (uint64_t round = 1; round < rounds && !conformance_interrupted && !run->failed && !run->watch.stopped && usable; round++) {
         usable = 0;
         for (uint32_t i = 0; i < count && !conformance_interrupted && !run->failed && !run->watch.stopped; i++) {
             pco_conformance_result more;
@@ -269,7 +276,7 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     pco_conformance_result *results = calloc(room, sizeof *results);
     pco_device_entry *broken = calloc(room, sizeof *broken);
     conformance_run run = {.arguments = arguments, .registry = registry, .watch = {.arguments = arguments}};
-    int soak = arguments->options.tier == PCO_CONFORMANCE_SOAK, status = CLI_FAILED;
+    int soak = arguments->options.tier == PCO_CONFORMANCE_SOAK || arguments->seeds > 1, status = CLI_FAILED;
     uint32_t done = 0, judged;
     if (arguments->minutes > 0) run.watch.deadline = run.deadline = cli_seconds() + 60 * arguments->minutes;
     if (!devices || !results || !broken) {
@@ -293,6 +300,7 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
         run.failed = 1;
     }
     if (soak && !run.failed) conformance_soak(&run, entries, indices, done, devices, results);
+    for (uint32_t i = 0; i < done; i++) conformance_close(&devices[i]);
     signal(SIGINT, SIG_DFL);
     judged = done + conformance_broken(&run, broken, devices + done, results + done);
     if (!conformance_write_reproducers(arguments, devices, results, done)) run.failed = 1;
