@@ -126,8 +126,13 @@ run conformance --devices cpu:reference --ops add --tier tiny --json; status "co
 json "conformance --json parses"
 run conformance --devices cpu:reference --ops neg --tier tiny --verbose; says "conformance --verbose" err 'neg #'
 
+for way in "" --in-process; do
+    run conformance --devices cpu:reference,cpu:native --ops add --tier tiny --seed 5 --seeds 3 $way; status "--seeds 3 $way" 0
+    says "--seeds 3 $way: rounds" out 'seed 5 and on, 3 rounds'
+done
+
 # ---- conformance: a device that makes trouble ----
-for option in "--jobs 0" "--timeout 0" "--minutes 1" "--in-process --jobs 2" "--in-process --log x" "--worker"; do
+for option in "--jobs 0" "--timeout 0" "--minutes 1" "--seeds 0" "--seeds x" "--in-process --jobs 2" "--in-process --log x" "--worker"; do
     run conformance $option --tier tiny --ops add; status "conformance $option" 2
 done
 # Options of which one would be ignored: one line that names both, and nothing is run or written.
@@ -137,6 +142,9 @@ while read -r first second options; do
     if [ "$(wc -l < "$work/err")" = 1 ]; then ok "one line"; else bad "conformance $options" "more lines"; fi
     silent "conformance $options: nothing on stdout" out
 done <<TEXT
+--seeds --report --seeds 2 --report $work/no
+--seeds --log --seeds 2 --log $work/no
+--seeds --baseline --seeds 2 --baseline $work/no
 --bisect --report --bisect m --report $work/no
 --bisect --verify --bisect m --verify $work/no
 --bisect --baseline --bisect m --baseline $work/no
@@ -292,6 +300,9 @@ if [ -f "$trouble/trouble.so" ]; then
     run conformance --devices trouble:sound --ops add --tier soak --minutes 0.02; status "a soak" 0
     says "a soak: rounds" out 'seed 0 and on, [1-9][0-9]* rounds'
     run conformance --devices trouble:flaky --ops mul --tier soak --minutes 0.02; status "a soak that fails" 1
+    for way in "" --in-process; do
+        run conformance --devices trouble:wrong --ops mul --seeds 2 $way; status "--seeds 2 $way that fail" 1
+    done
     # reports of soaks: every round is complete, but for the last
     run conformance --devices trouble:sound --ops add --tier soak --minutes 0.03 --report "$work/soak"; status "a soak's report" 0
     run conformance --verify "$work/soak"; status "--verify a soak" 0; says "--verify a soak: complete" out 'complete +[0-9]+ cases'
