@@ -135,6 +135,17 @@ static void conf_missed_cast(conf_cases_context *context)
     }
 }
 
+/* Negative numbers that a device may take for -0, of which these functions are no NaN, and those that it may not. */
+static void conf_missed_below_zero(conf_cases_context *context, pco_op op)
+{
+    static const double LIST[8] = {-1e-40, -1e-45, 1e-40, -0.0, 0.0, -0x1p-126, 0x1p-126, 4.0};
+    static const double POWERS[8] = {0.5, -0.5, 0.5, 0.5, -0.5, 0.5, 0.5, -0.5};
+    conf_case *one = conf_cases_begin(context, op, CONF_SPECIAL);
+    conf_cases_list(conf_cases_in(one, PCO_F32, "3,8"), 8, LIST);
+    if (op == PCO_OP_POW) conf_cases_list(conf_cases_in(one, PCO_F32, "3,8"), 8, POWERS);
+    conf_cases_emit(context);
+}
+
 void conf_cases_missed(conf_cases_context *context, pco_op op)
 {
     for (size_t i = 0; i < sizeof MISSED / sizeof *MISSED; i++) {
@@ -151,4 +162,6 @@ void conf_cases_missed(conf_cases_context *context, pco_op op)
     if (op == PCO_OP_PAD) conf_missed_pad(context);
     if (op == PCO_OP_GATHER) conf_missed_gather(context);
     if (op == PCO_OP_CAST) conf_missed_cast(context);
+    if (op == PCO_OP_SQRT || op == PCO_OP_RSQRT || op == PCO_OP_LOG || op == PCO_OP_POW)
+        conf_missed_below_zero(context, op);
 }

@@ -17,6 +17,7 @@ oracle_ve oracle_exp(const oracle_rules *rules, oracle_ve a)
 /* Relative error also near 1, where the logarithm vanishes. */
 oracle_ve oracle_log(const oracle_rules *rules, oracle_ve a)
 {
+    if (oracle_may_reach_zero(a)) return (oracle_ve){0.0L, INFINITY};
     oracle_ve y = {logl(a.v), 0.0L};
     if (a.e != 0.0L) {
         if (a.v <= a.e) return (oracle_ve){y.v, INFINITY};
@@ -67,6 +68,7 @@ oracle_ve oracle_erf(const oracle_rules *rules, oracle_ve a)
 oracle_ve oracle_pow(const oracle_rules *rules, oracle_ve a, oracle_ve b)
 {
     oracle_real value = powl(a.v, b.v);
+    if (isnan(value) && oracle_may_reach_zero(a)) return (oracle_ve){0.0L, INFINITY};
     if (a.v == 0.0L || b.v == 0.0L || !isfinite(a.v) || !isfinite(b.v) || isnan(value))
         return (oracle_ve){value, a.e != 0.0L || (b.e != 0.0L && a.v == 0.0L) ? (oracle_real)INFINITY : 0.0L};
     oracle_ve size = {fabsl(a.v), a.e};

@@ -175,8 +175,14 @@ static oracle_real oracle_spread(oracle_real at, oracle_real low, oracle_real hi
     return fmaxl(fabsl(at - low), fabsl(high - at));
 }
 
+bool oracle_may_reach_zero(oracle_ve a)
+{
+    return a.v < 0.0L && a.v + a.e >= 0.0L;
+}
+
 oracle_ve oracle_sqrt(const oracle_rules *rules, oracle_ve a)
 {
+    if (oracle_may_reach_zero(a)) return (oracle_ve){0.0L, INFINITY};
     oracle_ve y = {sqrtl(a.v), 0.0L};
     if (a.e != 0.0L) y.e = oracle_spread(y.v, sqrtl(fmaxl(a.v - a.e, 0.0L)), sqrtl(a.v + a.e));
     if (y.e == 0.0L && rules->sqrt <= 1.0 && oracle_representable(rules->compute, y.v)) return y;
@@ -185,6 +191,7 @@ oracle_ve oracle_sqrt(const oracle_rules *rules, oracle_ve a)
 
 oracle_ve oracle_rsqrt(const oracle_rules *rules, oracle_ve a)
 {
+    if (oracle_may_reach_zero(a)) return (oracle_ve){0.0L, INFINITY};
     oracle_ve y = {1.0L / sqrtl(a.v), 0.0L};
     if (a.e != 0.0L) {
         if (a.v <= a.e) return (oracle_ve){y.v, INFINITY};

@@ -92,6 +92,9 @@ oracle_ve oracle_div(const oracle_rules *rules, oracle_ve a, oracle_ve b);
 /* a / b, or a times the rounded reciprocal of b, whichever is worse. */
 oracle_ve oracle_quotient(const oracle_rules *rules, oracle_ve a, oracle_ve b);
 oracle_ve oracle_sqrt(const oracle_rules *rules, oracle_ve a);
+/* True where a is negative and a device may take it for 0, a subnormal that may be flushed, say. A function that is NaN
+ * below 0 and a number there promises neither: it gives 0 with an infinite bound, which lets NaN pass too. */
+bool oracle_may_reach_zero(oracle_ve a);
 /* rsqrt, or the reciprocal of sqrt, whichever is worse. */
 oracle_ve oracle_rsqrt(const oracle_rules *rules, oracle_ve a);
 

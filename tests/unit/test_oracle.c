@@ -92,6 +92,15 @@ static void test_bounds(void **state)
     rules = oracle_rules_from(&contract);
     assert_true(oracle_input(&rules, PCO_F32, 1e-40).e > 0.0L);
     assert_true(oracle_input(&rules, PCO_F16, 1e-7).e == 0.0L);
+    /* A negative subnormal may be flushed to -0, of which these are numbers or infinite; a normal number may not. */
+    const oracle_ve small = oracle_input(&rules, PCO_F32, -1e-40), normal = oracle_input(&rules, PCO_F32, -1e-30);
+    const oracle_ve half = {0.5L, 0.0L};
+    assert_true(isinf(oracle_sqrt(&rules, small).e) && isnan(oracle_sqrt(&rules, normal).v));
+    assert_true(isinf(oracle_rsqrt(&rules, small).e) && isnan(oracle_rsqrt(&rules, normal).v));
+    assert_true(isinf(oracle_log(&rules, small).e) && isnan(oracle_log(&rules, normal).v));
+    assert_true(isinf(oracle_pow(&rules, small, half).e) && isnan(oracle_pow(&rules, normal, half).v));
+    assert_true(!isnan(oracle_rsqrt(&rules, small).v)); /* NaN would have to be NaN */
+    assert_true(oracle_pow(&rules, normal, half).e == 0.0L && oracle_log(&rules, normal).e == 0.0L);
 }
 
 static oracle_output output_of(uint32_t dtype, double *value, double *bound, int64_t count)
