@@ -219,8 +219,8 @@ static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box 
                              p->raw ? 0 : (int32_t)p->activation, (int32_t)p->trans_a, (int32_t)p->trans_b,
                              kernel->clamps && (m < kernel->rows || n < kernel->columns),
                              p->raw ? 1 + box->add : 0,
-                             kernel->pairs && y_type != PCO_F32 && p->n % 2 == 0 && p->ldy % 2 == 0 && p->y_step % 2 == 0 &&
-                                 y_first % 2 == 0,
+                             kernel->pairs && y_type != PCO_F32 && p->n % 2 == 0 && p->ldy % 2 == 0 &&
+                                 p->y_step % 2 == 0 && y_first % 2 == 0,
                              (int32_t)kernel->order};
     for (uint32_t i = 0; i < sizeof specs / sizeof *specs; i++) gpu_spec(gpu, d, 3 + i, specs[i]);
     const uint64_t params[] = {m, n, box->k1 - box->k0, p->lda, p->ldb, a_first};

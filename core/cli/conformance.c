@@ -75,9 +75,9 @@ const cli_command cli_conformance = {
     .help =
         "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--variant PATTERN]\n"
         "                           [--seed S] [--case ID] [--jobs N] [--timeout SECONDS] [--log FILE]\n"
-        "                           [--waivers FILE] [--seeds N] [--minutes N] [--max-failures N] [--json] [--verbose]\n"
-        "                           [--in-process] [--fail-fast] [--judge JUDGE] [--report DIR] [--baseline "
-        "DIR [--factor F]]\n"
+        "                           [--waivers FILE] [--seeds N] [--minutes N] [--max-failures N] [--json]\n"
+        "                           [--verbose] [--in-process] [--fail-fast] [--judge JUDGE]\n"
+        "                           [--report DIR] [--baseline DIR [--factor F]]\n"
         "                           [--reproducers DIR [--always | --no-run]]\n"
         "       portico conformance --bisect MODEL [--devices LIST] [--prompt TEXT] [-n N] [--context N]\n"
         "                           [--reproducers DIR] [--timeout SECONDS] [--in-process]\n"

@@ -109,7 +109,8 @@ static pco_status conformance_direct(conformance_run *run, const pco_conformance
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
     *result = (pco_conformance_result){.device_id = entry->id, .tier = options->tier, .seed = options->seed};
     pco_status status = PCO_OK;
-    if (!device->device) status = pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device->device, err);
+    if (!device->device)
+        status = pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device->device, err);
     if (status) {
         result->status = status;
         result->not_opened = 1;
@@ -153,15 +154,20 @@ static int conformance_device(conformance_run *run, uint64_t seed, const pco_dev
     return status == PCO_OK;
 }
 
+static int conformance_goes_on(const conformance_run *run)
+{
+    return !conformance_interrupted && !run->failed && !run->watch.stopped;
+}
+
 /* New seeds, as many as were asked for, or until time is up, the run is interrupted, or no device is left. */
 static void conformance_soak(conformance_run *run, const pco_device_entry *entries, const uint32_t *indices,
                              uint32_t count, pco_conformance_device *devices, pco_conformance_result *results)
 {
     uint32_t usable = 1;
     const uint64_t rounds = run->arguments->seeds ? (uint64_t)run->arguments->seeds : UINT64_MAX;
-    for (uint64_t round = 1; round < rounds && !conformance_interrupted && !run->failed && !run->watch.stopped && usable; round++) {
+    for (uint64_t round = 1; round < rounds && usable && conformance_goes_on(run); round++) {
         usable = 0;
-        for (uint32_t i = 0; i < count && !conformance_interrupted && !run->failed && !run->watch.stopped; i++) {
+        for (uint32_t i = 0; i < count && conformance_goes_on(run); i++) {
             pco_conformance_result more;
             pco_error err;
             if (run->deadline > 0 && cli_seconds() >= run->deadline) return;
