@@ -67,7 +67,7 @@
 #define LANE_Y() TO_INT(LOCAL_ID(1))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define UNROLL _Pragma("unroll")
-#define ROLLED
+#define ROLLED // a loop that gains nothing by being unrolled; the compilers of OpenCL decide for themselves
 #define FUNCTION static inline __attribute__((unused))
 
 #define MAKE4(a, b, c, d) (float4)(a, b, c, d)

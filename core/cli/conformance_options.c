@@ -275,7 +275,7 @@ static int conformance_check(const conformance_arguments *arguments, uint64_t gi
     const pco_conformance_options *options = &arguments->options;
     if (!conformance_check_given(arguments, given)) return 0;
     if (arguments->minutes > 0 && options->tier != PCO_CONFORMANCE_SOAK) {
-        cli_error("conformance: --minutes is for --tier soak; other tiers run once");
+        cli_error("conformance: --minutes is for --tier soak; other tiers end by themselves");
         return 0;
     }
     if ((given & conformance_bit("--max-failures")) && arguments->json && !arguments->report.folder)

@@ -328,7 +328,7 @@ static bool conf_cases_is_new(conf_cases_context *context, uint32_t id)
 /* How many of its kind came before; 0 when there are too many kinds to remember. */
 static uint32_t conf_cases_turn(conf_cases_context *context, const conf_case *one)
 {
-    char kind[64];
+    char kind[12 * (PCO_MAX_INPUTS + 1)]; /* room for as many numbers of 32 bits */
     int length = snprintf(kind, sizeof kind, "%u", one->op);
     for (uint32_t i = 0; i < one->n_inputs; i++)
         length += snprintf(kind + length, sizeof kind - (size_t)length, one->in[i].present ? " %u" : " -",

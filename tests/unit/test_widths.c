@@ -18,7 +18,8 @@ struct pco_device {
 
 struct pco_gpu_recording {
     uint32_t width, count;
-    uint32_t kernel, specs[3]; /* of the first dispatch; the first specialisation constants are the workgroup */
+    uint32_t kernel;
+    int32_t specs[PCO_GPU_MAX_SPECS]; /* of the first dispatch; the first specialisation constants are the workgroup */
     uint64_t columns, most; /* of a matmul's dispatches: together; elements of b that one of them reaches */
 };
 
@@ -213,24 +214,27 @@ static void product_make(product *p, uint32_t type, int64_t m, int64_t n, int64_
     for (uint32_t i = 0; i < 3; i++) p->tensors[i].rank = 2, p->tensors[i].alias = PCO_NONE;
 }
 
-static pco_status multiply(pco_device *device, const product *p)
+enum { MOST_TENSORS = 8 };
+
+/* Lowers a part of one node, each tensor in a buffer of its own; what was recorded is in `last`. */
+static pco_status lower(pco_device *device, const pco_part *part)
 {
-    pco_tensor_proposal proposals[3];
-    pco_place places[3], workspace = {.buffer = PCO_NONE};
-    pco_buffer *buffers[3];
-    for (uint32_t i = 0; i < 3; i++) {
-        proposals[i] = (pco_tensor_proposal){0, 64, p->tensors[i].bytes};
-        buffers[i] = (pco_buffer *)(uintptr_t)&p->tensors[i];
+    pco_tensor_proposal proposals[MOST_TENSORS];
+    pco_place places[MOST_TENSORS], workspace = {.buffer = PCO_NONE};
+    pco_buffer *buffers[MOST_TENSORS];
+    for (uint32_t i = 0; i < part->n_tensors; i++) {
+        proposals[i] = (pco_tensor_proposal){0, 64, part->tensors[i].bytes};
+        buffers[i] = (pco_buffer *)(uintptr_t)&part->tensors[i];
     }
     pco_node_proposal proposed = {.variant = PCO_NONE, .fused_into = PCO_NONE};
     pco_proposal proposal = {.size = sizeof proposal, .nodes = &proposed, .tensors = proposals};
     pco_error err = {""};
     pco_program *program = NULL;
-    pco_status status = pco_gpu_program_api.propose(device, &p->part, &proposal, &err);
-    for (uint32_t i = 0; i < 3; i++) places[i] = (pco_place){i, 0, 0, proposals[i].bytes};
-    const pco_plan plan = {
-        .size = sizeof plan, .n_buffers = 3, .buffers = buffers, .tensors = places, .workspaces = &workspace};
-    if (!status) status = pco_gpu_program_api.prepare(device, &p->part, &proposal, &plan, &program, &err);
+    pco_status status = pco_gpu_program_api.propose(device, part, &proposal, &err);
+    for (uint32_t i = 0; i < part->n_tensors; i++) places[i] = (pco_place){i, 0, 0, proposals[i].bytes};
+    const pco_plan plan = {.size = sizeof plan, .n_buffers = part->n_tensors, .buffers = buffers,
+                           .tensors = places, .workspaces = &workspace};
+    if (!status) status = pco_gpu_program_api.prepare(device, part, &proposal, &plan, &program, &err);
     if (!status) pco_gpu_program_api.destroy(device, program);
     if (status) print_message("%s\n", err.message);
     return status;
@@ -240,7 +244,7 @@ static pco_status multiply_row(pco_device *device, uint32_t type, int64_t n, int
 {
     product p;
     product_make(&p, type, 1, n, k, PCO_NONE);
-    return multiply(device, &p);
+    return lower(device, &p.part);
 }
 
 /* The kernel and workgroup of a variant, by its name. */
@@ -252,7 +256,7 @@ static pco_gpu_recording product_with(pco_device *device, const char *name)
     const uint32_t n = pco_gpu_program_api.variants(device, &p.part, 0, names, 32);
     for (p.node.variant = 0; p.node.variant < n && strcmp(names[p.node.variant], name) != 0;) p.node.variant++;
     assert_true(p.node.variant < n);
-    assert_int_equal(multiply(device, &p), PCO_OK);
+    assert_int_equal(lower(device, &p.part), PCO_OK);
     return last;
 }
 
@@ -299,11 +303,101 @@ static void test_index(void **state)
     assert_true(last.most <= INT32_MAX);
 }
 
+/* ---- few pipelines ---- */
+
+/* Rows that a workgroup shares have three sizes of workgroup, which depend on the row and not on how many there are. */
+static void test_row_sizes(void **state)
+{
+    (void)state;
+    static const int64_t COUNTS[] = {1, 2, 3, 17, 1000};
+    pco_device device = device_of(32, 32, 0);
+    int32_t before = 0;
+    uint32_t sizes = 0;
+    for (int64_t n = 1; n <= 300; n++) {
+        int32_t first = 0;
+        for (int i = 0; i < 5; i++) {
+            widths_part p;
+            part_make(&p, 1);
+            for (int t = 0; t < 2; t++) {
+                p.tensors[t].shape[0] = COUNTS[i], p.tensors[t].shape[1] = n;
+                p.tensors[t].bytes = (uint64_t)(COUNTS[i] * n) * 4;
+            }
+            assert_int_equal(lower(&device, &p.part), PCO_OK);
+            assert_int_equal(last.specs[0] * last.specs[1] * last.specs[2], 64);
+            if (i == 0) first = last.specs[0];
+            assert_int_equal(last.specs[0], first);
+        }
+        sizes += first != before;
+        before = first;
+    }
+    assert_int_equal(sizes, 3);
+}
+
+/* q, k, v [1,1,4,D] and, or not, starts [1]. */
+typedef struct attention {
+    pco_scaled_dot_product_attention_attrs attrs;
+    pco_tensor tensors[5];
+    pco_node node;
+    pco_part part;
+} attention;
+
+static void attention_make(attention *p, int64_t depth, int causal, int64_t window, int starts)
+{
+    *p = (attention){
+        .attrs = {.scale = 1.0, .causal = causal, .window = window, .heads_first = 1},
+        .node = {.op = PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, .n_inputs = starts ? 6 : 3, .n_outputs = 1,
+                 .inputs = {0, 1, 2, PCO_NONE, PCO_NONE, starts ? 4 : PCO_NONE}, .outputs = {3},
+                 .attrs_size = sizeof p->attrs, .attrs = &p->attrs, .name = "attention"},
+        .part = {.size = sizeof p->part, .n_tensors = 5, .n_nodes = 1, .tensors = p->tensors, .nodes = &p->node}};
+    for (uint32_t i = 0; i < 4; i++)
+        p->tensors[i] = (pco_tensor){.kind = i == 3 ? PCO_KIND_OUTPUT : PCO_KIND_INPUT, .rank = 4, .alias = PCO_NONE,
+                                     .shape = {1, 1, 4, depth}, .bytes = (uint64_t)depth * 16, .name = "t"};
+    p->tensors[4] = (pco_tensor){.kind = PCO_KIND_INPUT, .dtype = PCO_I32, .rank = 1, .alias = PCO_NONE,
+                                 .shape = {1}, .bytes = 4, .name = "starts"};
+}
+
+/* What a row sees is no constant of the kernel: all kinds of attention share one. */
+static void test_attention_kinds(void **state)
+{
+    (void)state;
+    pco_device device = device_of(32, 32, 0);
+    attention p;
+    attention_make(&p, 64, 0, 0, 0);
+    assert_int_equal(lower(&device, &p.part), PCO_OK);
+    const pco_gpu_recording plain = last;
+    for (int kind = 1; kind < 8; kind++) {
+        attention_make(&p, 64, kind & 1, kind & 2 ? 2 : 0, kind & 4);
+        assert_int_equal(lower(&device, &p.part), PCO_OK);
+        assert_int_equal(last.kernel, plain.kernel);
+        assert_memory_equal(last.specs, plain.specs, sizeof plain.specs);
+    }
+}
+
+/* An invocation holds four elements of a head: wider ones are refused, and not cut off. */
+static void test_wide_heads(void **state)
+{
+    (void)state;
+    static const uint32_t GROUPS[] = {16, 32, 64, 256};
+    static const int64_t MOST[] = {64, 128, 256, 256};
+    for (int i = 0; i < 4; i++) {
+        pco_device device = device_of(32, 32, 0);
+        device.gpu.limits.max_workgroup = GROUPS[i];
+        for (int wide = 0; wide < 2; wide++) {
+            pco_error err = {""};
+            attention p;
+            attention_make(&p, MOST[i] + wide, 0, 0, 0);
+            assert_int_equal(pco_gpu_program_api.supports(&device, &p.part, 0, &err),
+                             wide ? PCO_ERROR_UNSUPPORTED : PCO_OK);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_width), cmocka_unit_test(test_no_choice),
                                        cmocka_unit_test(test_too_many), cmocka_unit_test(test_edges),
                                        cmocka_unit_test(test_grid), cmocka_unit_test(test_index),
-                                       cmocka_unit_test(test_other)};
+                                       cmocka_unit_test(test_other), cmocka_unit_test(test_row_sizes),
+                                       cmocka_unit_test(test_attention_kinds), cmocka_unit_test(test_wide_heads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
