@@ -75,7 +75,7 @@ class Course:
         self.kernels = sources.Kernels(self.lowering)
         self.suite = suite_hash()
         self.results = Results(arguments.results or os.path.join(self.build, 'mutants', 'results.jsonl'))
-        self.environments, self.lock = {}, threading.Lock()
+        self.environments, self.lock, self.sound = {}, threading.Lock(), set()
         self.room = tempfile.mkdtemp(prefix='work-', dir=self.kept_folder())
         self.rows_of = {file: sum(row.file == file for row in self.kernels.rows) for file in self.kernels.reach}
 
@@ -91,6 +91,21 @@ class Course:
         folder = os.path.join(self.room, str(worker))
         return {**self.environments[device], 'PORTICO_PLUGIN_PATH': os.path.join(folder, 'plugins'),
                 'PORTICO_CACHE_DIR': os.path.join(folder, 'cache')}
+
+    def require_sound(self, device, tier, ops, variant):
+        """A failure counts only where the device passes without the fault: a kernel that its compiler cannot take would
+        kill every fault."""
+        what = (device, tier, tuple(ops), variant)
+        with self.lock:
+            if what in self.sound:
+                return
+            if device not in self.environments:
+                self.environments[device] = judging.device_environment(self.build, device)
+            verdict = judging.conformance(self.build, self.environments[device], device, tier, ops, variant)
+            if verdict.outcome != 'survived':
+                raise SystemExit(f'{device} does not pass tier {tier} of {",".join(ops)} without a fault, so that nothing '
+                                 f'can be measured there: {verdict.by or verdict.outcome}')
+            self.sound.add(what)
 
     def builder(self, backend, worker):
         folder = os.path.join(self.room, str(worker))
@@ -144,6 +159,7 @@ def sees_memory(course, mutant, stages, worker):
         variant = None if stage.variant == 'gemv*' else stage.variant
         verdict = judging.conformance(course.build, environment, 'opencl:oclgrind', 'tiny', stage.ops, variant)
         if verdict.outcome == 'killed':
+            course.require_sound('opencl:oclgrind', 'tiny', stage.ops, variant)
             return f'oclgrind: {verdict.by}'
         if os.path.exists(log) and os.path.getsize(log):
             return f'oclgrind: {sources.read(log).strip().split(chr(10))[0]}'
