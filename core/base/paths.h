@@ -7,6 +7,9 @@
 /* The folder of plugins that belongs to this library or program; 0 when there is none. */
 int pco_path_plugins(char *path, size_t size);
 
+/* The file that holds this code, the program or libportico.so, links resolved; 0 when it cannot be found out. */
+int pco_path_self(char *path, size_t size);
+
 /* The helper program that tries plugins out; 0 when it is missing. */
 int pco_path_probe(char *path, size_t size);
 

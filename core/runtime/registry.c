@@ -6,6 +6,7 @@
 #include "runtime/cache.h"
 #include "runtime/host.h"
 #include "runtime/loader.h"
+#include "runtime/plugin_file.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -38,28 +39,28 @@ static uint64_t registry_hash_file(uint64_t hash, const char *path)
 }
 
 /* A probe's good verdict holds as long as the plugin's file and the drivers stay what they were. */
-static void registry_probe_name(const pco_config *config, const char *path, char *name, size_t size)
+static void registry_probe_name(const pco_config *config, uint64_t identity, char *name, size_t size)
 {
-    uint64_t hash = registry_hash_file(PCO_HASH_START, path);
-    hash = pco_hash(hash, config->drivers, strlen(config->drivers));
+    uint64_t hash = pco_hash(identity, config->drivers, strlen(config->drivers));
     for (size_t i = 0; i < sizeof DRIVER_FOLDERS / sizeof DRIVER_FOLDERS[0]; i++)
         hash = registry_hash_file(hash, DRIVER_FOLDERS[i]);
     snprintf(name, size, "probe-%016llx", (unsigned long long)hash);
 }
 
-static pco_status registry_probe(const pco_config *config, const char *path, pco_error *err)
+static pco_status registry_probe(const pco_config *config, const pco_plugin_entry *entry, pco_error *err)
 {
     char name[64];
     void *data;
     size_t bytes;
-    registry_probe_name(config, path, name, sizeof name);
+    registry_probe_name(config, entry->identity, name, sizeof name);
     if (pco_cache_load(config->cache_dir, name, &data, &bytes) == PCO_OK) {
         free(data);
         return PCO_OK;
     }
-    pco_status status = pco_loader_probe(path, err);
+    pco_status status = pco_loader_probe(entry->path, err);
     if (!status && pco_cache_store(config->cache_dir, name, "ok", 2))
-        pco_log(config, PCO_LOG_DEBUG, "the probe's verdict on %s could not be kept in '%s'", path, config->cache_dir);
+        pco_log(config, PCO_LOG_DEBUG, "the probe's verdict on %s could not be kept in '%s'", entry->path,
+                config->cache_dir);
     return status;
 }
 
@@ -86,7 +87,8 @@ static pco_status registry_load(pco_registry *registry, pco_plugin_entry *entry,
 {
     void *handle;
     const pco_plugin *plugin;
-    pco_status status = registry_probe(&registry->host.config, entry->path, err);
+    pco_status status = pco_plugin_file_identity(entry->path, &entry->identity, err);
+    if (!status) status = registry_probe(&registry->host.config, entry, err);
     if (status) return status;
     status = pco_loader_open(entry->path, &handle, &plugin, err);
     if (status) return status;
@@ -109,8 +111,27 @@ static pco_status registry_load(pco_registry *registry, pco_plugin_entry *entry,
     return PCO_OK;
 }
 
-static pco_status registry_add_plugin(pco_registry *registry, const char *path, pco_error *err)
+/* The file, and the folder that it really lies in. */
+static pco_status registry_trust(const char *path, pco_error *err)
 {
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%s", path);
+    char *slash = strrchr(folder, '/');
+    pco_status status = PCO_OK;
+    if (slash && slash != folder) {
+        *slash = 0;
+        status = pco_plugin_file_trust(folder, err);
+    }
+    return status ? status : pco_plugin_file_trust(path, err);
+}
+
+static pco_status registry_add_plugin(pco_registry *registry, const char *path, int on_path, pco_error *err)
+{
+    for (uint32_t i = 0; i < registry->n_plugins; i++)
+        if (!on_path && strcmp(registry->plugins[i].path, path) == 0) {
+            registry->plugins[i].on_path = 0; /* our own, which somebody put on the path, too */
+            return PCO_OK;
+        }
     if (registry->n_plugins == registry->plugin_capacity) {
         uint32_t capacity = registry->plugin_capacity ? 2 * registry->plugin_capacity : 8;
         pco_plugin_entry *plugins = realloc(registry->plugins, capacity * sizeof *plugins);
@@ -119,16 +140,16 @@ static pco_status registry_add_plugin(pco_registry *registry, const char *path, 
         registry->plugin_capacity = capacity;
     }
     pco_plugin_entry *entry = &registry->plugins[registry->n_plugins];
-    *entry = (pco_plugin_entry){0};
+    *entry = (pco_plugin_entry){.on_path = on_path};
     snprintf(entry->path, sizeof entry->path, "%.511s", path);
-    entry->identity = registry_hash_file(PCO_HASH_START, path);
     pco_error why = {""};
-    const pco_status status = registry_load(registry, entry, &why);
+    const pco_status refused = registry_trust(path, &why);
+    const pco_status status = refused ? refused : registry_load(registry, entry, &why);
     if (status) {
         entry->plugin = NULL;
         entry->failed = status != PCO_ERROR_UNSUPPORTED;
         snprintf(entry->reason, sizeof entry->reason, "%.500s", why.message);
-        pco_log(&registry->host.config, PCO_LOG_INFO, "plugin %s is not used: %s", path, why.message);
+        pco_log(&registry->host.config, refused ? PCO_LOG_WARNING : PCO_LOG_INFO, "plugin %s is not used: %s", path, why.message);
     }
     registry->n_plugins++;
     return PCO_OK;
@@ -141,8 +162,13 @@ static int registry_is_plugin(const struct dirent *entry)
 }
 
 /* All *.so files of a folder, in the order of their names. A folder that does not exist is worth a line only. */
-static pco_status registry_scan(pco_registry *registry, const char *folder, pco_error *err)
+static pco_status registry_scan(pco_registry *registry, const char *folder, int on_path, pco_error *err)
 {
+    pco_error why = {""};
+    if (pco_plugin_file_trust(folder, &why) == PCO_ERROR_UNSUPPORTED) {
+        pco_log(&registry->host.config, PCO_LOG_WARNING, "a folder of plugins is not used: %s", why.message);
+        return PCO_OK;
+    }
     struct dirent **names;
     int count = scandir(folder, &names, registry_is_plugin, alphasort);
     if (count < 0) {
@@ -151,9 +177,9 @@ static pco_status registry_scan(pco_registry *registry, const char *folder, pco_
     }
     pco_status status = PCO_OK;
     for (int i = 0; i < count; i++) {
-        char path[PATH_MAX], real[PATH_MAX];
+        char path[PATH_MAX + sizeof names[i]->d_name], real[PATH_MAX];
         snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
-        if (!status) status = registry_add_plugin(registry, realpath(path, real) ? real : path, err);
+        if (!status) status = registry_add_plugin(registry, realpath(path, real) ? real : path, on_path, err);
         free(names[i]);
     }
     free(names);
@@ -171,10 +197,10 @@ pco_status pco_registry_create(const pco_config *config, pco_registry **out, pco
         size_t length = strcspn(at, ":");
         snprintf(folder, sizeof folder, "%.*s", (int)length, at);
         at += length + (at[length] == ':');
-        if (*folder) status = registry_scan(registry, folder, err);
+        if (*folder) status = registry_scan(registry, folder, 1, err);
     }
     char own[PATH_MAX];
-    if (!status && pco_path_plugins(own, sizeof own)) status = registry_scan(registry, own, err);
+    if (!status && pco_path_plugins(own, sizeof own)) status = registry_scan(registry, own, 0, err);
     if (status) {
         pco_registry_destroy(registry);
         registry = NULL;

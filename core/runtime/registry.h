@@ -14,10 +14,11 @@ typedef struct pco_plugin_entry {
     char reason[512];     /* why it could not be loaded; "" when it was */
     int failed; /* 1: that is a fault of the plugin or of a driver, 0: there is nothing for it on this machine, or
                  * another one of its name was found first */
+    int on_path; /* 1: found through PORTICO_PLUGIN_PATH, and not in Portico's own folder */
     const pco_plugin *plugin; /* NULL when it could not be loaded */
     pco_backend *backend;
     uint32_t n_devices;
-    uint64_t identity; /* hash of the file's path, size, time and number: changes with the plugin's kernels */
+    uint64_t identity; /* hash of the file's path and content: changes with the plugin's kernels */
 } pco_plugin_entry;
 
 /* A device that a plugin offers. */
@@ -29,7 +30,8 @@ typedef struct pco_device_entry {
 } pco_device_entry;
 
 /* Scans PORTICO_PLUGIN_PATH, then the install's or build tree's plugin folder; probes each plugin in a helper
- * process before it is loaded. A plugin that cannot be used is an entry with a reason, not an error. `config`
+ * process before it is loaded. A plugin that cannot be used is an entry with a reason, not an error; a folder that others
+ * can write is left out, with a line. `config`
  * is copied. Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_registry_create(const pco_config *config, pco_registry **registry, pco_error *err) PCO_NODISCARD;
 void pco_registry_destroy(pco_registry *registry);
@@ -49,8 +51,8 @@ typedef struct pco_device_set {
 /* Resolves "BACKEND[:WHICH][+...][,...]" (NULL or "": automatic) into sets of devices, best first: at most `capacity`
  * of them; *count receives how many there are. A term without + gives a set of one for each device that it matches;
  * one with + gives one set, in which each part stands for the best device that it matches and no part before it has.
- * `all` gives every device but that of the null plugin, which runs nothing. Errors: NOT_FOUND, naming what matches
- * nothing (or is left over: a part beyond PCO_SET_DEVICES, a device named twice) and listing what there is. */
+ * Automatic leaves out software devices, and devices of type CPU and OTHER that were found through PORTICO_PLUGIN_PATH:
+ * they are used only when they are named. `all` gives every device. Errors: NOT_FOUND, naming what matches nothing (or is left over: a part beyond PCO_SET_DEVICES, a device named twice) and listing what there is. */
 pco_status pco_registry_select_sets(const pco_registry *registry, const char *selection, pco_device_set *sets,
                                     uint32_t capacity, uint32_t *count, pco_error *err) PCO_NODISCARD;
 

@@ -138,6 +138,14 @@ static int select_parts(const pco_registry *registry, char *term, select_result 
     return 1;
 }
 
+/* The reference is no device to work on. A plugin that somebody tries out is not to take over from the CPU because its
+ * folder is on the path: only a GPU is expected to be better. */
+static int select_only_named(const pco_plugin_entry *plugin, const pco_device_info *info)
+{
+    if (strstr(info->aliases, "reference")) return 1;
+    return plugin->on_path && (info->type == PCO_DEVICE_CPU || info->type == PCO_DEVICE_OTHER);
+}
+
 /* Nothing was asked for: hardware, Vulkan before OpenCL within a kind, then the CPU. */
 static void select_automatic(const pco_registry *registry, select_result *result)
 {
@@ -150,18 +158,15 @@ static void select_automatic(const pco_registry *registry, select_result *result
             for (uint32_t i = 0; i < n; i++)
                 if (select_rank(&devices[i].info) == rank &&
                     (strcmp(plugins[devices[i].plugin].name, "vulkan") == 0) == vulkan &&
-                    strstr(devices[i].info.aliases, "reference") == NULL)
+                    !select_only_named(&plugins[devices[i].plugin], &devices[i].info))
                     select_add(result, i);
 }
 
 static pco_status select_all(const pco_registry *registry, select_result *result, pco_error *err)
 {
     const pco_device_entry *devices;
-    const pco_plugin_entry *plugins;
     uint32_t n = pco_registry_devices(registry, &devices);
-    pco_registry_plugins(registry, &plugins);
-    for (uint32_t i = 0; i < n; i++)
-        if (strcmp(plugins[devices[i].plugin].name, "null") != 0) select_add(result, i);
+    for (uint32_t i = 0; i < n; i++) select_add(result, i);
     return result->count ? PCO_OK : pco_fail(err, PCO_ERROR_NOT_FOUND, "there is no device; see `portico devices`");
 }
 
@@ -177,7 +182,7 @@ pco_status pco_registry_select_sets(const pco_registry *registry, const char *se
         select_automatic(registry, &result);
         if (!result.count)
             status = pco_fail(err, PCO_ERROR_NOT_FOUND,
-                              "no device can be used; `portico devices` says why for each plugin");
+                              "no device can be used without being named; `portico devices` lists devices and plugins");
     } else if (strcmp(selection, "all") == 0) {
         status = select_all(registry, &result, err);
     } else {

@@ -1,33 +1,54 @@
 /* Plugins and devices: what cannot be used is listed with its reason, the rest works, and selections find what
- * they name. argv[1]: a folder with the bad plugins of tests/plugins. */
+ * they name. argv[1]: a folder with the bad plugins of tests/plugins; argv[2]: one with plugins of CPU devices. */
+#define CHECK_FOLDER
 #include "check.h"
 
 #include "base/file.h"
 #include "runtime/registry.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-static const char *bad_folder;
+static const char *bad_folder, *cpu_folder;
+
+/* The warnings of a registry, one behind the other. */
+static char lines[4000];
+
+static void keep_line(void *user, pco_log_level level, const char *line)
+{
+    (void)user;
+    if (level <= PCO_LOG_WARNING) strncat(lines, line, sizeof lines - strlen(lines) - 1);
+}
 
 static pco_registry *open_registry(const char *path)
 {
+    lines[0] = 0;
     pco_config config;
     pco_registry *registry = NULL;
     check_ok(pco_config_read(&config, &err));
     snprintf(config.plugin_path, sizeof config.plugin_path, "%s", path);
-    config.log = PCO_LOG_ERROR;
+    config.log = PCO_LOG_WARNING;
+    snprintf(config.cache_dir, sizeof config.cache_dir, "%s/cache", check_folder);
+    config.log_fn = keep_line;
     check_ok(pco_registry_create(&config, &registry, &err));
     return registry;
 }
 
-static const char *reason_of(const pco_registry *registry, const char *file)
+static const pco_plugin_entry *entry_of(const pco_registry *registry, const char *file)
 {
     const pco_plugin_entry *entries;
     uint32_t count = pco_registry_plugins(registry, &entries);
     for (uint32_t i = 0; i < count; i++)
-        if (strstr(entries[i].path, file)) return entries[i].reason;
-    fail_msg("no plugin entry for %s", file);
-    return "";
+        if (strstr(entries[i].path, file)) return &entries[i];
+    return NULL;
+}
+
+static const char *reason_of(const pco_registry *registry, const char *file)
+{
+    const pco_plugin_entry *entry = entry_of(registry, file);
+    if (!entry) fail_msg("no plugin entry for %s", file);
+    return entry->reason;
 }
 
 static void expect_word(const char *text, const char *word)
@@ -72,7 +93,7 @@ static void test_selection(void **state)
     assert_int_equal(count, 2);
     assert_string_equal(devices[index[0]].id, "cpu:1");
     check_ok(pco_registry_select(registry, "all", index, 16, &count, &err));
-    assert_int_equal(count, n - 1); /* without null:0 */
+    assert_int_equal(count, n);
     check_ok(pco_registry_select(registry, NULL, index, 16, &count, &err));
     assert_true(devices[index[0]].info.type != PCO_DEVICE_SOFTWARE);
     check_fails(pco_registry_select(registry, "warp:9", index, 16, &count, &err), PCO_ERROR_NOT_FOUND, "cpu:0");
@@ -81,14 +102,132 @@ static void test_selection(void **state)
     pco_registry_destroy(registry);
 }
 
+/* Devices of type CPU and OTHER that the path adds are used when they are named, and only then. */
+static void test_default(void **state)
+{
+    (void)state;
+    const pco_device_entry *devices;
+    const pco_plugin_entry *plugins;
+    const char *folders[] = {cpu_folder, bad_folder}, *names[] = {"sound:0", "other:0"};
+    for (int i = 0; i < 2; i++) {
+        uint32_t index[64], count;
+        pco_registry *registry = open_registry(folders[i]);
+        pco_registry_devices(registry, &devices);
+        pco_registry_plugins(registry, &plugins);
+        check_ok(pco_registry_select(registry, names[i], index, 64, &count, &err));
+        assert_string_equal(devices[index[0]].id, names[i]);
+        check_ok(pco_registry_select(registry, NULL, index, 64, &count, &err));
+        for (uint32_t k = 0; k < count; k++)
+            if (devices[index[k]].info.type == PCO_DEVICE_CPU || devices[index[k]].info.type == PCO_DEVICE_OTHER)
+                assert_false(plugins[devices[index[k]].plugin].on_path);
+        pco_registry_destroy(registry);
+    }
+}
+
+/* The skeleton loads where somebody compiles it, and is not among what Portico brings. */
+static void test_skeleton(void **state)
+{
+    (void)state;
+    uint32_t index, count;
+    pco_registry *registry = open_registry(bad_folder);
+    check_ok(pco_registry_select(registry, "null:0", &index, 1, &count, &err));
+    pco_registry_destroy(registry);
+    registry = open_registry("");
+    check_fails(pco_registry_select(registry, "null:0", &index, 1, &count, &err), PCO_ERROR_NOT_FOUND, "null:0");
+    pco_registry_destroy(registry);
+}
+
+static void copy_plugin(const char *to)
+{
+    char from[512];
+    pco_map map;
+    snprintf(from, sizeof from, "%s/bad5.so", bad_folder);
+    check_ok(pco_map_open(from, &map, &err));
+    check_ok(pco_file_write(to, map.data, map.size, &err));
+    pco_map_close(&map);
+}
+
+/* What others can write is not run: the folder, the file, the file behind a link. */
+static void test_writable_by_others(void **state)
+{
+    (void)state;
+    char file[512], link[512], folder[512], inner[512];
+    snprintf(folder, sizeof folder, "%s/linked", check_folder);
+    snprintf(file, sizeof file, "%s/mine.so", check_folder);
+    snprintf(inner, sizeof inner, "%s/linked/inner.so", check_folder);
+    snprintf(link, sizeof link, "%s/link.so", check_folder);
+    assert_int_equal(mkdir(folder, 0755), 0);
+    copy_plugin(file);
+    copy_plugin(inner);
+    assert_int_equal(symlink(inner, link), 0);
+    const struct {
+        const char *path, *refused; /* what is opened to others, and the file that is not used then */
+        mode_t mode;
+    } cases[] = {{file, "mine.so", 0664}, {file, "mine.so", 0646}, {inner, "inner.so", 0666}, {folder, "inner.so", 0775}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct stat before;
+        assert_int_equal(stat(cases[i].path, &before), 0);
+        assert_int_equal(chmod(cases[i].path, cases[i].mode), 0);
+        pco_registry *registry = open_registry(check_folder);
+        expect_word(reason_of(registry, cases[i].refused), "written by others");
+        expect_word(lines, "written by others");
+        pco_registry_destroy(registry);
+        assert_int_equal(chmod(cases[i].path, before.st_mode & 07777), 0);
+    }
+    assert_int_equal(chmod(check_folder, 0777), 0);
+    pco_registry *registry = open_registry(check_folder);
+    assert_null(entry_of(registry, "mine.so"));
+    expect_word(lines, "a folder of plugins is not used");
+    pco_registry_destroy(registry);
+    assert_int_equal(chmod(check_folder, 0700), 0);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(file, 12345, 0), 0);
+        registry = open_registry(check_folder);
+        expect_word(reason_of(registry, "mine.so"), "belongs to user 12345");
+        pco_registry_destroy(registry);
+        assert_int_equal(chown(file, 0, 0), 0);
+    }
+    registry = open_registry(check_folder);
+    assert_string_equal(lines, "");
+    assert_true(entry_of(registry, "inner.so")->plugin || entry_of(registry, "mine.so")->plugin);
+    pco_registry_destroy(registry);
+    unlink(link);
+    unlink(file);
+}
+
+/* Another plugin of the same name, size and time is another plugin. */
+static void test_replaced(void **state)
+{
+    (void)state;
+    char file[512];
+    uint64_t identity[2];
+    snprintf(file, sizeof file, "%s/same.so", check_folder);
+    copy_plugin(file);
+    for (int i = 0; i < 2; i++) {
+        struct stat st;
+        assert_int_equal(stat(file, &st), 0);
+        pco_registry *registry = open_registry(check_folder);
+        identity[i] = entry_of(registry, "same.so")->identity;
+        pco_registry_destroy(registry);
+        const int fd = open(file, O_WRONLY);
+        assert_int_equal(pwrite(fd, "x", 1, st.st_size - 1), 1);
+        assert_int_equal(futimens(fd, (struct timespec[]){st.st_atim, st.st_mtim}), 0);
+        close(fd);
+    }
+    assert_int_not_equal(identity[0], identity[1]);
+    unlink(file);
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: test_registry FOLDER\n");
+    if (argc != 3) {
+        fprintf(stderr, "usage: test_registry FOLDER FOLDER\n");
         return 2;
     }
     bad_folder = argv[1];
-    setenv("PORTICO_CACHE_DIR", "", 1);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bad_plugins), cmocka_unit_test(test_selection)};
-    return cmocka_run_group_tests_name("registry", tests, NULL, NULL);
+    cpu_folder = argv[2];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bad_plugins), cmocka_unit_test(test_selection),          cmocka_unit_test(test_default),
+        cmocka_unit_test(test_skeleton),    cmocka_unit_test(test_writable_by_others), cmocka_unit_test(test_replaced)};
+    return cmocka_run_group_tests_name("registry", tests, check_make_folder, check_remove_folder);
 }

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# What `meson install` makes: test_install.sh BUILD HOSTILE-PLUGIN. The install lies in a folder of its own, with
+# a stranger's plugins where a build tree would have Portico's.
+set -u
+portico=unused
+. "$(dirname "$0")/checks.sh"
+build=$1 hostile=$2
+
+umask 022
+DESTDIR=$work/dest meson install -C "$build" --no-rebuild --quiet > "$work/out" 2> "$work/err" || bad install "meson install failed"
+portico=$(find "$work/dest" -path '*/bin/portico')
+prefix=$(dirname "$(dirname "$portico")")
+
+# plugins JSON: the files of plugins that are used, and their devices.
+plugins() {
+    python3 -c '
+import json, sys
+listed = json.load(open(sys.argv[1]))
+print(*(p["path"] for p in listed["plugins"] if not p["reason"]), *(d["id"] for d in listed["devices"]))' "$work/out"
+}
+
+for folder in "$prefix/bin/backends" "$prefix/backends"; do
+    mkdir -p "$folder"
+    cp "$hostile" "$folder/hostile.so"
+done
+printf '#!/bin/sh\necho ok 0\n' > "$prefix/bin/portico-probe"
+cp "$prefix/bin/portico-probe" "$prefix/portico-probe"
+chmod +x "$prefix/bin/portico-probe" "$prefix/portico-probe"
+run devices --json
+status "an install works where it was moved to" 0
+found=$(plugins)
+case $found in *hostile*) bad "plugins beside an install are not its own" "$found" ;; *) ok "plugins beside an install are not its own" ;; esac
+case $found in *"$prefix"*/portico/cpu.so*) ok "its own are found" ;; *) bad "its own are found" "$found" ;; esac
+case $found in *null*) bad "the skeleton is not installed" "$found" ;; *) ok "the skeleton is not installed" ;; esac
+
+# A probe that is not its own would call the broken plugin good.
+printf 'broken' > "$(dirname "$(find "$prefix" -name cpu.so)")/broken.so"
+run devices
+says "the probe beside an install is not its own" out 'file too short'
+
+# The build tree, which the program knows by its name, has its plugins in folders of that name.
+portico=$build/portico
+run devices --json
+case $(plugins) in *"$build"/backends/cpu.so*) ok "a build tree has its own" ;; *) bad "a build tree has its own" "$(plugins)" ;; esac
+
+finish
