@@ -1,9 +1,9 @@
 /* portico compare: the same input on several devices. */
 #include "cli/compare.h"
 
-#include "base/file.h"
-
 #include "base/error.h"
+#include "base/file.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -83,23 +83,23 @@ static void compare_print_text(const char *text)
 static void compare_table(const compare_result *results, uint32_t count)
 {
     const compare_result *reference = &results[0];
-    printf("%-14s %-9s %9s  %-14s %10s %8s %13s %15s\n", "device", "text", "max diff", "at row, id",
-           "diff/bound", "load s", "prompt tok/s", "generate tok/s");
+    printf("%-11s %-12s %-9s %10s %9s  %-10s %7s %12s %14s\n", "device", "name", "text", "diff/bound", "max diff",
+           "at row, id", "load s", "prompt tok/s", "generate tok/s");
     for (uint32_t i = 0; i < count; i++) {
         const compare_result *r = &results[i];
         char at[48] = "";
         if (r->status) {
-            int column = printf("%-14s failed    ", r->device);
+            int column = printf("%-11s %-12s failed    ", r->device, r->name);
             cli_wrap(r->reason, column, column);
             continue;
         }
         if (r != reference && r->difference != 0)
             snprintf(at, sizeof at, "%" PRId64 ", %" PRId64, r->row, r->column);
-        printf("%-14s %-9s %9.2g  %-14s %10.3g %8.2f %13.1f %15.1f\n", r->device,
+        printf("%-11s %-12s %-9s %10.2g %9.2g  %-10s %7.2f %12.1f %14.1f\n", r->device, r->name,
                r == reference ? "reference"
                : r->same      ? "same"
                               : "DIFFERS",
-               r->difference, at, r->ratio, r->load_seconds, compare_rate(r->prompt, r->prompt_seconds),
+               r->ratio, r->difference, at, r->load_seconds, compare_rate(r->prompt, r->prompt_seconds),
                compare_rate(r->steps, r->generation_seconds));
     }
     if (reference->status) return;
@@ -126,6 +126,8 @@ static void compare_json_one(pco_json_writer *json, const compare_result *r)
     pco_json_begin_object(json);
     pco_json_key(json, "device");
     pco_json_write_string(json, r->device);
+    pco_json_key(json, "name");
+    pco_json_write_string(json, r->name);
     pco_json_key(json, "ok");
     pco_json_write_bool(json, r->status == PCO_OK && r->same && r->ratio <= 1);
     pco_json_key(json, "error");
@@ -168,6 +170,15 @@ static void compare_json(const compare_result *results, uint32_t count)
     putchar('\n');
 }
 
+/* What people call the device: its first alias, else the beginning of its name. */
+static void compare_name(char *name, size_t room, const pco_device_entry *entry)
+{
+    const size_t alias = strcspn(entry->info.aliases, " ");
+    const char *text = strchr(entry->id, '+') ? "together" : alias ? entry->info.aliases : entry->info.name;
+    const size_t length = text == entry->info.aliases ? alias : strlen(text);
+    snprintf(name, room, "%.*s", (int)pco_utf8_check(text, length < room ? length : room - 1), text);
+}
+
 /* cpu:reference first, if it is among them. */
 static void compare_order(pco_device_entry *entries, uint32_t count)
 {
@@ -191,6 +202,7 @@ static int compare_all(const compare_arguments *arguments, pco_context *context,
         compare_result *r = &results[done];
         const compare_result *reference = done ? &results[0] : NULL;
         snprintf(r->device, sizeof r->device, "%s", entries[done].id);
+        compare_name(r->name, sizeof r->name, &entries[done]);
         fprintf(stderr, "%s ...\n", r->device);
         compare_device(arguments, context, r, reference);
         r->same = r->status == PCO_OK;

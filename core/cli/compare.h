@@ -12,7 +12,7 @@
 /* What one device did. `ids` are the prompt and what follows; for an encoder-decoder the source, then the
  * answer. */
 typedef struct compare_result {
-    char device[96];
+    char device[96], name[13];
     pco_status status;
     char reason[1024];
     int32_t *ids;

@@ -464,7 +464,7 @@ if [ -f "$dates/model.safetensors" ]; then
     run inspect "$dates" --device $both; says "inspect: on two devices" out 'fits on cpu:0\+cpu:1'
     says "inspect: parts on two devices" out 'in [2-9] parts; .* 0 on the CPU'
     run compare "$dates" --prompt "5 March 2020" --devices cpu:reference,$both; status "compare: two devices as one" 0
-    says "compare: two devices as one" out '^cpu:0\+cpu:1 +same'
+    says "compare: two devices as one" out '^cpu:0\+cpu:1 +together +same'
     run bench "$dates" --devices $both --seconds 0.01 -n 4; says "bench: two devices as one" out '^cpu:0\+cpu:1 '
     run conformance --devices $both --ops add; status "conformance takes devices one by one" 2
     export PORTICO_BACKEND=$both; run devices; unset PORTICO_BACKEND
