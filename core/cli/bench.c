@@ -105,7 +105,7 @@ static int bench_devices(const bench_arguments *arguments, pco_registry *registr
     else
         printf("Medians of interleaved runs after one that is not counted; %u threads on the CPU.\n\n",
                pco_registry_config(registry)->threads);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && !cli_interrupted(); i++) {
         const pco_device_entry *device = &devices[indices[i]];
         bench_setup setup = {.device = device->id, .seconds = arguments->seconds};
         if (arguments->processor) setup.processor = pco_registry_config(registry)->threads;
@@ -142,13 +142,14 @@ static int bench_run(int argc, char **argv)
     if (strcmp(argv[1], "op") != 0) return bench_model(argc, argv);
     status = bench_parse(argc, argv, &arguments);
     if (status) return status;
+    cli_watch_signals();
     pco_registry *registry = cli_registry(&status);
     if (!registry) return status;
     uint32_t count = cli_select_devices(registry, arguments.devices, &indices, &status);
     if (count) status = bench_devices(&arguments, registry, indices, count);
     free(indices);
     pco_registry_destroy(registry);
-    return status;
+    return cli_exit_status(status);
 }
 
 const cli_command cli_bench = {
@@ -175,6 +176,6 @@ const cli_command cli_bench = {
             "  --prompt-tokens N  length of the prompt (default 64, or half of the context)\n"
             "  -n N               tokens generated in one run (default 32)\n"
             "  --json             an array of objects instead of text\n\n"
-            "Exit status: 0 done, 1 nothing could be timed, 2 wrong usage.\n",
+            "Exit status: 0 done, 1 nothing could be timed, 2 wrong usage, 128 + N ended by signal N.\n",
     .run = bench_run,
 };

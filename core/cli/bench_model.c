@@ -247,12 +247,12 @@ int bench_model(int argc, char **argv)
     pco_device_entry *devices = NULL;
     int status = bench_model_parse(argc, argv, &arguments);
     if (status) return status;
+    cli_watch_signals();
     pco_context *context = cli_context(arguments.devices, &status);
     if (!context) return status;
     uint32_t count = cli_select_sets(context->registry, arguments.devices, &devices, &status);
-    cli_watch_interrupt();
     if (count) status = bench_model_devices(&arguments, context, devices, count);
     free(devices);
     pco_context_destroy(context);
-    return status;
+    return cli_exit_status(status);
 }

@@ -387,7 +387,7 @@ uint32_t bench_ops(bench_setup *setup, pco_registry *registry, const char *patte
                    bench_figure *figures, uint32_t capacity)
 {
     uint32_t count = 0;
-    for (int i = 0; i < BENCH_N_ROWS && count < capacity; i++) {
+    for (int i = 0; i < BENCH_N_ROWS && count < capacity && !cli_interrupted(); i++) {
         const bench_row *row = &BENCH_ROWS[i];
         if (fnmatch(pattern, row->name, 0) != 0) continue;
         bench_figure *figure = &figures[count++];

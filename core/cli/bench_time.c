@@ -44,7 +44,8 @@ pco_status bench_time(const bench_job *jobs, int count, double seconds, uint32_t
     }
     if (first > 8 * seconds * count) least = 1;
     double start = cli_seconds();
-    while (!status && n < BENCH_MOST && (n < least || cli_seconds() - start < seconds * count)) {
+    while (!status && n < BENCH_MOST && (n < least || cli_seconds() - start < seconds * count) &&
+           (n == 0 || !cli_interrupted())) {
         for (int j = 0; !status && j < count; j++) status = bench_one(&jobs[j], threads, &times[j][n], err);
         n++;
     }

@@ -16,7 +16,7 @@
 extern char **environ;
 
 enum { CHILD_FREE = 10 }; /* descriptors from here on are not the child's own */
-enum { CHILD_UNKILLABLE_SECONDS = 10 };
+enum { CHILD_UNKILLABLE_SECONDS = 10, CHILD_END_SECONDS = 2 };
 
 static int child_spawn(const char *const *words, pid_t *pid, int *beats)
 {
@@ -62,10 +62,10 @@ static void child_kill(pid_t pid)
         poll(NULL, 0, 20);
 }
 
-int cli_child_run(const char *const *words, double patience, cli_child *child)
+int cli_child_run(const char *const *words, double patience, const volatile sig_atomic_t *interrupted, cli_child *child)
 {
     pid_t pid;
-    int beats, state = 0, open = 1;
+    int beats, state = 0, open = 1, asked = 0;
     *child = (cli_child){.patience = patience};
     int failed = child_spawn(words, &pid, &beats);
     if (failed) {
@@ -77,6 +77,10 @@ int cli_child_run(const char *const *words, double patience, cli_child *child)
         struct pollfd fd = {.fd = open ? beats : -1, .events = POLLIN};
         if (poll(&fd, 1, 20) > 0) open = child_listen(beats, child, &heard);
         ended = waitpid(pid, &state, WNOHANG);
+        if (ended == 0 && interrupted && *interrupted && !asked) {
+            asked = kill(pid, SIGTERM) == 0;
+            patience = cli_seconds() - heard + CHILD_END_SECONDS;
+        }
         if (ended == 0 && cli_seconds() - heard > patience) {
             child_kill(pid);
             break;

@@ -1,9 +1,10 @@
 /* The `portico` program: one file per subcommand, and what they share.
  *
- * Exit status: 0 done, 1 failed, 2 wrong usage. stdout carries results, stderr everything else. */
+ * Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N. stdout carries results, stderr everything else. */
 #ifndef PCO_CLI_CLI_H
 #define PCO_CLI_CLI_H
 
+#include "cli/signals.h"
 #include "runtime/registry.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };

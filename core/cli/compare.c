@@ -216,10 +216,7 @@ static int compare_all(const compare_arguments *arguments, pco_context *context,
             break; /* there is nothing to compare with */
         }
     }
-    if (cli_interrupted()) {
-        fprintf(stderr, "interrupted\n");
-        status = CLI_FAILED;
-    }
+    if (cli_interrupted()) fprintf(stderr, "interrupted\n");
     if (done) (arguments->json ? compare_json : compare_table)(results, done);
     for (uint32_t i = 0; i < done; i++) compare_clear(&results[i]);
     free(results);
@@ -257,14 +254,14 @@ static int compare_run(int argc, char **argv)
     if (status) return status;
     /* A folder is an encoder-decoder, a file a decoder: each gets something that it can do something with. */
     if (!arguments.prompt) arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
+    cli_watch_signals();
     pco_context *context = cli_context(arguments.devices, &status);
     if (!context) return status;
     uint32_t count = cli_select_sets(context->registry, arguments.devices, &entries, &status);
-    cli_watch_interrupt();
     if (count) status = compare_all(&arguments, context, entries, count);
     free(entries);
     pco_context_destroy(context);
-    return status;
+    return cli_exit_status(status);
 }
 
 const cli_command cli_compare = {
@@ -284,6 +281,6 @@ const cli_command cli_compare = {
             "  --context N      as for portico run\n"
             "  --json           one object instead of a table\n\n"
             "Exit status: 0 all agree; 1 a text differs, a logit differs by more than 1e-4 (|y| + rms of\n"
-            "its row), or a device failed; 2 wrong usage.\n",
+            "its row), or a device failed; 2 wrong usage; 128 + N ended by signal N.\n",
     .run = compare_run,
 };

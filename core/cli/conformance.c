@@ -127,8 +127,8 @@ const cli_command cli_conformance = {
         "  --factor F         error/bound has grown when it is above F times what it was (default 2)\n"
         "  --verify DIR       runs nothing: is that report unaltered, complete and a pass?\n"
         "  --rerun N          then repeats N of its cases on the device; --seed S draws the same again\n\n"
-        "Exit status: 0 nothing failed, 1 something failed or the run was interrupted, 2 nothing was\n"
-        "tested: wrong usage, no such device, operation, case or variant, or a folder that holds no "
-        "report.\n",
+        "Exit status: 0 nothing failed, 1 something failed, 2 nothing was tested: wrong usage, no such\n"
+        "device, operation, case or variant, or a folder that holds no report, 128 + N the run was ended\n"
+        "by signal N (a soak, which is ended so: 0 or 1).\n",
     .run = conformance_main,
 };

@@ -452,7 +452,7 @@ static int bisect_in_child(const conformance_bisect_arguments *arguments, const 
         conformance_reproducer_folder(arguments->reproducers, device, folder, sizeof folder);
         words[n++] = "--reproducers", words[n++] = folder;
     }
-    if (!cli_child_run(words, BISECT_PATIENCE * limit, &child)) return CLI_FAILED;
+    if (!cli_child_run(words, BISECT_PATIENCE * limit, cli_interrupted_flag(), &child)) return CLI_FAILED;
     if (child.exited) return child.status;
     if (cli_interrupted()) return CLI_FAILED;
     cli_child_describe(&child, how, sizeof how);
@@ -468,6 +468,7 @@ int conformance_bisect(const conformance_bisect_arguments *given)
     conformance_reproducers reproducers = *given->reproducers;
     const pco_device_entry *entries;
     int status = CLI_OK;
+    cli_watch_signals();
     pco_context *context = cli_context(NULL, &status);
     if (!context) return status;
     uint32_t *indices, count = cli_select_devices(context->registry, arguments.devices, &indices, &status);
@@ -475,7 +476,6 @@ int conformance_bisect(const conformance_bisect_arguments *given)
         arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
     reproducers.several = count > 1;
     arguments.reproducers = &reproducers;
-    cli_watch_interrupt();
     if (!count) status = CLI_USAGE; /* the reason has been said */
     pco_registry_devices(context->registry, &entries);
     if (count && (arguments.in_process || arguments.child))
@@ -487,5 +487,5 @@ int conformance_bisect(const conformance_bisect_arguments *given)
     }
     free(indices);
     pco_context_destroy(context);
-    return status;
+    return cli_exit_status(status);
 }

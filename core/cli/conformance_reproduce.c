@@ -47,7 +47,7 @@ static int reproduce_apart(const conformance_reproducers *wanted, const char *fo
         found,       how,           NULL};
     snprintf(id, sizeof id, "%08x", one->id);
     snprintf(seed, sizeof seed, "%" PRIu64, one->seed);
-    return cli_child_run(words, reproduce_limit(wanted, one, tier), child);
+    return cli_child_run(words, reproduce_limit(wanted, one, tier), NULL, child);
 }
 
 typedef enum reproduce_end { REPRODUCE_FAILED, REPRODUCE_WRITTEN, REPRODUCE_TOO_LARGE } reproduce_end;

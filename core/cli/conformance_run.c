@@ -6,14 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static volatile sig_atomic_t conformance_interrupted;
-
-static void conformance_interrupt(int number)
-{
-    (void)number;
-    conformance_interrupted = 1;
-}
-
 /* What the callback needs. */
 typedef struct conformance_watch {
     const conformance_arguments *arguments;
@@ -44,7 +36,7 @@ static int conformance_progress(void *user, const pco_conformance_progress *prog
     }
     cli_progress_update(&watch->progress, progress->done, progress->total);
     if (watch->arguments->fail_fast && pco_conformance_state_is_bad(last->state)) watch->stopped = 1;
-    return !conformance_interrupted && !watch->stopped &&
+    return !cli_interrupted() && !watch->stopped &&
            !(watch->deadline > 0 && cli_seconds() >= watch->deadline);
 }
 
@@ -84,7 +76,7 @@ static pco_status conformance_isolated(conformance_run *run, const pco_conforman
         .timeout = conformance_timeout(run->arguments->timeout, options->tier),
         .log = run->log,
         .waivers = run->waivers,
-        .interrupted = &conformance_interrupted,
+        .interrupted = cli_interrupted_flag(),
         .deadline = run->deadline,
     };
     pco_status status = pco_conformance_run_isolated(options, &isolation, device, result, err);
@@ -144,7 +136,7 @@ static int conformance_device(conformance_run *run, uint64_t seed, const pco_dev
     cli_progress_end(&run->watch.progress);
     if (result->status == PCO_ERROR_CANCELLED)
         snprintf(result->message, sizeof result->message, "%s",
-                 conformance_interrupted ? "interrupted"
+                 cli_interrupted() ? "interrupted"
                  : run->watch.stopped    ? "stopped at the first failure"
                                          : "its time is up");
     if (status && status != PCO_ERROR_CANCELLED) {
@@ -156,7 +148,7 @@ static int conformance_device(conformance_run *run, uint64_t seed, const pco_dev
 
 static int conformance_goes_on(const conformance_run *run)
 {
-    return !conformance_interrupted && !run->failed && !run->watch.stopped;
+    return !cli_interrupted() && !run->failed && !run->watch.stopped;
 }
 
 /* New seeds, as many as were asked for, or until time is up, the run is interrupted, or no device is left. */
@@ -294,8 +286,8 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
             (pco_conformance_device){.info = &entries[indices[i]].info, .id = entries[indices[i]].id};
     status = CLI_USAGE;
     if (!conformance_open_files(&run, devices, count)) goto done;
-    signal(SIGINT, conformance_interrupt);
-    for (int go = 1; go && done < count && !conformance_interrupted; done++)
+    cli_watch_signals();
+    for (int go = 1; go && done < count && !cli_interrupted(); done++)
         go = conformance_device(&run, arguments->options.seed, &entries[indices[done]], &devices[done],
                                 &results[done]) ||
              (soak && !run.watch.stopped);
@@ -307,13 +299,14 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     }
     if (soak && !run.failed) conformance_soak(&run, entries, indices, done, devices, results);
     for (uint32_t i = 0; i < done; i++) conformance_close(&devices[i]);
-    signal(SIGINT, SIG_DFL);
+    if (!cli_interrupted()) cli_forget_signals();
     judged = done + conformance_broken(&run, broken, devices + done, results + done);
     if (!conformance_write_reproducers(arguments, devices, results, done)) run.failed = 1;
     if (run.resumed) fprintf(stderr, "conformance: %u cases were in the log already\n", run.resumed);
-    if (conformance_interrupted && !soak) cli_error("interrupted");
+    if (cli_interrupted() && !soak) cli_error("interrupted");
     status = conformance_report(arguments, results, devices, judged, run.waivers,
-                                run.failed || (!soak && done < count) || (!soak && conformance_interrupted));
+                                run.failed || (!soak && done < count) || (!soak && cli_interrupted()));
+    if (!soak) status = cli_exit_status(status); /* a soak is ended so */
     pco_conformance_clear(results, judged);
 done:
     pco_conformance_log_close(run.log);

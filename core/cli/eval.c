@@ -324,12 +324,12 @@ static int eval_run(int argc, char **argv)
     eval_arguments arguments;
     int status = eval_parse(argc, argv, &arguments);
     if (status) return status;
+    cli_watch_signals();
     pco_context *context = cli_context(arguments.device, &status);
     if (!context) return status;
-    cli_watch_interrupt();
     status = eval_model(context, &arguments);
     pco_context_destroy(context);
-    return status;
+    return cli_exit_status(status);
 }
 
 const cli_command cli_eval = {
@@ -355,6 +355,6 @@ const cli_command cli_eval = {
         "  --seed S             other test dates (default 0)\n"
         "  --json               one JSON object\n"
         "  --device D           as PORTICO_BACKEND, and before it\n\n"
-        "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
+        "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N.\n",
     .run = eval_run,
 };

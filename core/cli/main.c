@@ -17,7 +17,7 @@ static void main_help(void)
            "usage: portico COMMAND [ARGUMENT ...]\n\ncommands:\n");
     for (int i = 0; i < N_COMMANDS; i++) printf("  %-12s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
     printf("\n`portico COMMAND --help` tells about one of them. Exit status: 0 done, 1 failed, 2 wrong "
-           "usage.\n\n"
+           "usage,\n128 + N ended early by signal N (130: Ctrl-C, 143: SIGTERM).\n\n"
            "environment:\n");
     uint32_t count;
     const pco_env_row *rows = pco_env_table(&count);

@@ -1,34 +1,9 @@
 #include "cli/model.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static volatile sig_atomic_t model_interrupt;
-
-/* The second Ctrl-C ends the process as usual: a device may hang. */
-static void model_on_interrupt(int number)
-{
-    model_interrupt = 1;
-    signal(number, SIG_DFL);
-}
-
-void cli_watch_interrupt(void)
-{
-    signal(SIGINT, model_on_interrupt);
-}
-
-void cli_watch_termination(void)
-{
-    signal(SIGTERM, model_on_interrupt);
-}
-
-int cli_interrupted(void)
-{
-    return model_interrupt;
-}
 
 pco_context *cli_context(const char *device, int *status)
 {
@@ -49,7 +24,7 @@ static int model_progress(void *user, double share)
 {
     cli_progress *progress = user;
     if (cli_terminal()) cli_progress_update(progress, (uint64_t)(100 * share), 100);
-    return model_interrupt;
+    return cli_interrupted() != 0;
 }
 
 pco_status cli_open_model(pco_context *context, const char *path, const char *device, int64_t context_length,
@@ -78,6 +53,7 @@ int cli_read_text(const char *path, char **text, size_t *size)
         return 0;
     }
     int failed = 0;
+    cli_signals_end_reads(1);
     while (read && !failed) {
         if (*size + 1 >= capacity) {
             char *grown = realloc(*text, capacity = 2 * capacity + 65536);
@@ -92,9 +68,10 @@ int cli_read_text(const char *path, char **text, size_t *size)
         *size += read;
     }
     if (!failed && ferror(in)) {
-        cli_error("%s cannot be read: %s", path, strerror(errno));
+        if (!cli_interrupted()) cli_error("%s cannot be read: %s", path, strerror(errno));
         failed = 1;
     }
+    cli_signals_end_reads(0);
     if (!is_stdin) fclose(in);
     if (!failed && memchr(*text, 0, *size)) {
         cli_error("%s contains a NUL byte and is no text", path);

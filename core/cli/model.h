@@ -9,18 +9,12 @@
  * exit status in *status. */
 pco_context *cli_context(const char *device, int *status);
 
-/* Ctrl-C sets a flag that the functions below and generation callbacks look at. */
-void cli_watch_interrupt(void);
-int cli_interrupted(void);
-/* SIGTERM does the same: what mpirun sends to its processes. */
-void cli_watch_termination(void);
-
-/* Opens a model on a device with a progress line on stderr; Ctrl-C cancels. Errors: as pco_model_open. */
+/* Opens a model on a device with a progress line on stderr; a signal (cli/signals.h) cancels. Errors: as pco_model_open. */
 pco_status cli_open_model(pco_context *context, const char *path, const char *device, int64_t context_length,
                           pco_model **model, pco_error *err) PCO_NODISCARD;
 
-/* The whole of a file, or of stdin for "-": *text (free) with a NUL behind its *size bytes. 0 after a
- * message. */
+/* The whole of a file, or of stdin for "-": *text (free) with a NUL behind its *size bytes. 0 after a message, or
+ * when a signal ended it. */
 int cli_read_text(const char *path, char **text, size_t *size);
 
 #endif

@@ -93,8 +93,11 @@ static pco_status run_lines(pco_model *model, const run_arguments *arguments, ru
                  strerror(errno));
         return PCO_ERROR_IO;
     }
-    while (!status && !totals->broken && !cli_interrupted() &&
-           (length = getline(&line, &capacity, in)) >= 0) {
+    while (!status && !totals->broken && !cli_interrupted()) {
+        cli_signals_end_reads(1);
+        length = getline(&line, &capacity, in);
+        cli_signals_end_reads(0);
+        if (length < 0 || cli_interrupted()) break;
         pco_error inner = {""};
         number++;
         while (length && (line[length - 1] == '\n' || line[length - 1] == '\r')) line[--length] = 0;
@@ -233,7 +236,7 @@ static int run_run(int argc, char **argv)
     pco_error err = {""};
     int status = run_parse(argc, argv, &arguments);
     if (status) return status;
-    cli_watch_interrupt();
+    cli_watch_signals();
     pco_context *context = cli_context(arguments.device, &status);
     if (!context) return status;
     pco_status opened =
@@ -248,7 +251,7 @@ static int run_run(int argc, char **argv)
     if (cli_interrupted()) fprintf(stderr, "interrupted\n");
     pco_model_close(model);
     pco_context_destroy(context);
-    return status;
+    return cli_exit_status(status);
 }
 
 const cli_command cli_run = {
@@ -278,7 +281,7 @@ const cli_command cli_run = {
             "in .json\n"
             "                      gets the numbers instead\n"
             "  --attention-layer N draw only that layer, from 0\n\n"
-            "Ctrl-C ends the text cleanly, with statistics and the line \"interrupted\"; the exit status is\n"
-            "then 0. Exit status: 0 done, 1 failed (also when stdout was closed), 2 wrong usage.\n",
+            "Ctrl-C ends the text cleanly, with statistics and the line \"interrupted\". Exit status: 0 done,\n"
+            "1 failed (also when stdout was closed), 2 wrong usage, 128 + N ended by signal N (130: Ctrl-C).\n",
     .run = run_run,
 };

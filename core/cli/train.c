@@ -32,7 +32,7 @@ typedef struct train_run {
     train_log log;
     int64_t first, last; /* updates done before this run began; the one after which it ends */
     int64_t tokens, saved;
-    double begin, last_print, evaluating;
+    double begin, last_print, evaluating, saved_at;
 } train_run;
 
 static void train_bar(char *bar, double part)
@@ -151,6 +151,7 @@ static pco_status train_save(train_run *run, pco_error *err)
     const int64_t step = pco_trainer_steps(run->trainer);
     if (run->saved == step) return PCO_OK;
     pco_status status = pco_trainer_save(run->trainer, err);
+    run->saved_at = cli_seconds();
     if (!status) run->saved = step;
     return status;
 }
@@ -210,22 +211,40 @@ static void train_done(const train_run *run)
     printf("%s\n", run->config.out);
 }
 
-/* Updates until the end, Ctrl-C or an error. */
+/* What all ranks do next, by the largest of what each says: a signal, of whichever of them, ends the run; rank 0's
+ * clock asks for a checkpoint. */
+enum { TRAIN_GOES_ON, TRAIN_SAVES, TRAIN_ENDS /* and above: by the signal TRAIN_ENDS + N */ };
+
+static pco_status train_ask(const train_run *run, int *next, pco_error *err)
+{
+    const double interval = run->config.checkpoint_seconds;
+    const int due = pco_ranks_rank(run->ranks) == 0 && interval > 0 && cli_seconds() - run->saved_at >= interval;
+    const int mine = cli_interrupted() ? TRAIN_ENDS + cli_interrupted() : due ? TRAIN_SAVES : TRAIN_GOES_ON;
+    return pco_ranks_largest(run->ranks, mine, next, err);
+}
+
+/* Updates until the end, a signal or an error. */
 static int train_loop(train_run *run)
 {
     pco_error err = {""};
-    int interrupted = 0;
-    pco_status status = pco_ranks_any(run->ranks, cli_interrupted(), &interrupted, &err);
-    while (!status && pco_trainer_steps(run->trainer) < run->last && !interrupted) {
-        status = train_step(run, &err);
-        if (!status) status = pco_ranks_any(run->ranks, cli_interrupted(), &interrupted, &err);
+    int next;
+    pco_status status = train_ask(run, &next, &err);
+    while (!status && pco_trainer_steps(run->trainer) < run->last && next < TRAIN_ENDS) {
+        if (next == TRAIN_SAVES) status = train_save(run, &err);
+        if (!status) status = train_step(run, &err);
+        if (!status) status = train_ask(run, &next, &err);
     }
-    if (!status) status = train_save(run, &err);
+    const int64_t step = pco_trainer_steps(run->trainer);
+    const int interrupted = next >= TRAIN_ENDS && step < run->last;
+    if (!status && !(interrupted && step == run->first)) status = train_save(run, &err);
     train_clear_line();
     if (status) return cli_ranks_fail(run->ranks, &err);
-    if (interrupted && pco_ranks_rank(run->ranks) == 0) fputs("interrupted\n", stderr);
+    if (interrupted && pco_ranks_rank(run->ranks) == 0) {
+        fprintf(stderr, "interrupted after step %" PRId64, step);
+        fputs(step == run->first ? ", where it began\n" : ", which is saved; --resume goes on\n", stderr);
+    }
     train_done(run);
-    return CLI_OK;
+    return interrupted ? 128 + next - TRAIN_ENDS : CLI_OK;
 }
 
 static int train_on(train_run *run, pco_session *session)
@@ -254,9 +273,7 @@ static int train_on(train_run *run, pco_session *session)
     if (status) return cli_ranks_fail(run->ranks, &err);
     if (first && run->first >= run->last && a->resume)
         fprintf(stderr, "nothing to do: step %" PRId64 " was reached before\n", run->first);
-    cli_watch_interrupt();
-    if (run->ranks) cli_watch_termination();
-    run->begin = cli_seconds();
+    run->begin = run->saved_at = cli_seconds();
     return train_loop(run);
 }
 
@@ -379,6 +396,7 @@ static int train_run_command(int argc, char **argv)
     pco_session *session = NULL;
     pco_error err = {""};
     int status = CLI_OK;
+    cli_watch_signals();
     if (cli_ranks_open(&run.ranks, &err)) {
         if (*err.message) cli_error("%s", err.message);
         return CLI_FAILED;
@@ -427,7 +445,7 @@ const cli_command cli_train = {
         "mpirun -n N portico train ... trains on N machines or devices at once: each rank takes its share of "
         "every\n"
         "batch (docs/many_machines.md), and a device by its rank: --device cpu/opencl:pocl/vulkan.\n\n"
-        "Ctrl-C ends the run after a checkpoint, with exit status 0. Exit status: 0 done, 1 failed, 2 wrong "
-        "usage.\n",
+        "Ctrl-C, SIGTERM and SIGHUP (a closed terminal) end the run after a checkpoint, and every ten minutes there\n"
+        "is one (\"checkpoint_seconds\"). Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N.\n",
     .run = train_run_command,
 };

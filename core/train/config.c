@@ -23,14 +23,15 @@ static const char *const config_keys[] = {
     "dtype",
     "loss_scaling",
     "checkpoint_interval",
+    "checkpoint_seconds",
     "evaluation_interval",
     "evaluation_batches",
     "out",
 };
 
 /* Keys that may differ between a run and its continuation. */
-static const char *const config_free[] = {"checkpoint_interval", "evaluation_interval", "evaluation_batches",
-                                          "recompute", "out"};
+static const char *const config_free[] = {"checkpoint_interval", "checkpoint_seconds", "evaluation_interval",
+                                          "evaluation_batches", "recompute", "out"};
 
 /* Reading goes on after an error without effect: the first one is kept. */
 typedef struct config_reader {
@@ -154,6 +155,7 @@ static void config_fields(config_reader *r, pco_train_config *config)
     config->recompute =
         (pco_recompute)config_enum(r, "recompute", (const char *const[]){"none", "blocks"}, 2);
     config->checkpoint_interval = config_int(r, "checkpoint_interval", 0, INT32_MAX, 0);
+    config->checkpoint_seconds = config_number(r, "checkpoint_seconds", 0, 1e9, 600);
     config->evaluation_interval = config_int(r, "evaluation_interval", 0, INT32_MAX, 0);
     config->evaluation_batches = config_int(r, "evaluation_batches", 0, INT32_MAX, 0);
     config_dtype(r, config);

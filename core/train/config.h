@@ -40,6 +40,7 @@ typedef struct pco_train_config {
     pco_dtype dtype; /* of activations and products: f32, f16 or bf16 */
     pco_loss_scaling scaling;
     int64_t checkpoint_interval, evaluation_interval, evaluation_batches; /* 0: never; never; all */
+    double checkpoint_seconds; /* by the clock of whoever trains; 0: never */
     char *initial_weights; /* a safetensors file with the first values of every parameter; NULL: initialization's */
     char *out;                                                            /* folder of the run */
 } pco_train_config;

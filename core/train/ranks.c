@@ -150,14 +150,17 @@ pco_status pco_ranks_agree(pco_ranks *ranks, pco_status mine, int weight, pco_er
     return status;
 }
 
-pco_status pco_ranks_any(pco_ranks *ranks, int flag, int *any, pco_error *err)
+pco_status pco_ranks_largest(pco_ranks *ranks, int flag, int *largest, pco_error *err)
 {
     const uint32_t n = pco_ranks_count(ranks);
-    const char mine = flag != 0;
-    *any = mine;
+    const unsigned char mine = (unsigned char)flag;
+    *largest = mine;
     if (n == 1) return PCO_OK;
     pco_status status = pco_ranks_gather(ranks, &mine, 1, ranks->records, err);
-    for (uint32_t i = 0; i < n && !status; i++) *any |= ranks->records[i];
+    for (uint32_t i = 0; i < n && !status; i++) {
+        const int other = (unsigned char)ranks->records[i];
+        if (other > *largest) *largest = other;
+    }
     return status;
 }
 

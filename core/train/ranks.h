@@ -56,8 +56,8 @@ pco_status pco_ranks_broadcast(pco_ranks *ranks, uint32_t root, void *data, uint
  * that failed, "rank R: ..." unless all failed alike: of those with the largest weight the lowest. */
 pco_status pco_ranks_agree(pco_ranks *ranks, pco_status mine, int weight, pco_error *err) PCO_NODISCARD;
 
-/* 1 on every rank when `flag` is set on one of them. */
-pco_status pco_ranks_any(pco_ranks *ranks, int flag, int *any, pco_error *err) PCO_NODISCARD;
+/* The largest flag, 0 to 255, of all ranks. */
+pco_status pco_ranks_largest(pco_ranks *ranks, int flag, int *largest, pco_error *err) PCO_NODISCARD;
 
 /* Sums. values[count] of all ranks are added element by element, in the order of the ranks, in double, and
  * rounded once; every rank receives the same bits. start returns at once where there is a thread for it;

@@ -327,7 +327,7 @@ if [ -f "$trouble/trouble.so" ]; then
     (set -m; "$portico" conformance --devices trouble:hang --ops add,mul --timeout 100 > "$work/out" 2> "$work/err" & pid=$!
      for _ in $(seq 100); do [ -n "$(cat /proc/$pid/task/$pid/children 2> /dev/null)" ] && break; sleep 0.05; done
      sleep 0.5; kill -INT $pid; wait $pid; echo $? > "$work/status")
-    status=$(cat "$work/status"); status "Ctrl-C in a hang" 1; says "Ctrl-C: the summary" out '^  add '
+    status=$(cat "$work/status"); status "Ctrl-C in a hang" 130; says "Ctrl-C: the summary" out '^  add '
     unset PORTICO_PLUGIN_PATH
 else
     skip "the trouble plugin is not built"
@@ -525,7 +525,7 @@ if [ -n "$data" ] && [ -f "$stories" ]; then
     (set -m; "$portico" run "$stories" --device cpu:reference > "$work/out" 2> "$work/err" & pid=$!
      for _ in $(seq 2400); do [ -s "$work/out" ] && break; sleep 0.05; done
      kill -INT $pid 2> /dev/null; wait $pid; echo $? > "$work/status")
-    status=$(cat "$work/status"); status "Ctrl-C" 0
+    status=$(cat "$work/status"); status "Ctrl-C" 130
     run compare "$stories" --devices cpu -n 8; status "compare GGUF" 0
     run compare "$stories" --devices cpu,nonsense; status "compare: one of two devices unknown" 2
 else

@@ -112,6 +112,17 @@ if [ $status != 0 ] && [ $status != 124 ]; then ok "a rank that dies ends the ru
 says "a rank that dies: said" err 'signal 9|Killed|KILLED'
 run train killed.json --resume --steps 1; status "its checkpoint" 0; says "it begins at a checkpoint" err '^resumed +after step [0-9]*[02468]$'
 
+# ---- SIGTERM to mpirun, which passes it on: a checkpoint ----
+config ended; sed -i 's/"steps": 6/"steps": 1000000/' ended.json
+rm -f err # mpirun's own exit status is another one
+mpirun -n 2 "$portico" train ended.json > out 2> err < /dev/null & pid=$!
+for _ in $(seq 600); do grep -q '^step' err && break; sleep 0.1; done
+kill -TERM $pid; wait $pid; status=$?
+[ $status != 0 ] && ok "SIGTERM to mpirun" || bad "SIGTERM to mpirun" "exit status 0"
+says "SIGTERM to mpirun: said" err '^interrupted after step [0-9]+, which is saved'
+steps=$(($(sed -n 's/^interrupted after step \([0-9]*\),.*/\1/p' err) + 1))
+ranks 2 train ended.json --resume --steps $steps; status "SIGTERM to mpirun: resumed" 0
+
 # ---- bad input: all end, and one says why ----
 config bad '"stesp": 3'
 ranks 3 train bad.json; status "an unknown key" 1; one_line "an unknown key" "bad.json: .*stesp"

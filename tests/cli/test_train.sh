@@ -118,14 +118,42 @@ run train full.json --steps 1; cp full/checkpoint.safetensors kept
 status=$(cat code); status "a full disk" 1; says "it names the file" err 'full/checkpoint.safetensors'
 same "the last checkpoint stays" full/checkpoint.safetensors kept
 
-# ---- Ctrl-C ----
+# ---- signals end a run with a checkpoint, which goes on as if nothing had been ----
 config stopped "$dates"
 sed -i 's/"steps": 12/"steps": 100000/' stopped.json
-(set -m; "$portico" train stopped.json > out 2> err & pid=$!
- for _ in $(seq 200); do grep -q '^step' err && break; sleep 0.05; done
- kill -INT $pid; wait $pid; echo $? > code)
-status=$(cat code); status "Ctrl-C" 0; says "Ctrl-C: said" err '^interrupted'
-[ -s stopped/checkpoint.safetensors ] && ok "Ctrl-C: a checkpoint" || bad "Ctrl-C" "no checkpoint"
+# signalled SIGNAL WANTED: the run stopped.json until its first step, then the signal
+signalled() {
+    rm -rf stopped err
+    (set -m; "$portico" train stopped.json > out 2> err & pid=$!
+     for _ in $(seq 400); do grep -q '^step' err && break; sleep 0.05; done
+     kill "-$1" $pid; wait $pid; echo $? > code)
+    status=$(cat code); status "SIG$1" "$2"
+    says "SIG$1: said" err '^interrupted after step [0-9]+, which is saved; --resume goes on$'
+    steps=$(($(sed -n 's/^interrupted after step \([0-9]*\),.*/\1/p' err) + 2))
+}
+for pair in INT:130 TERM:143 HUP:129; do
+    signalled ${pair%:*} ${pair#*:}
+    run train stopped.json --resume --steps $steps; status "SIG${pair%:*}: resumed" 0
+    says "SIG${pair%:*}: from there" err "^resumed +after step $((steps - 2))\$"
+    run train stopped.json --out straight --steps $steps; status "SIG${pair%:*}: the same in one go" 0
+    same "SIG${pair%:*}: bit by bit" stopped/checkpoint.safetensors straight/checkpoint.safetensors; rm -rf straight
+done
+rm -rf stopped # timeout(1) signals the process, and then its group
+timeout 3 "$portico" train stopped.json > out 2> err; status=$?; status "SIGTERM twice" 124
+says "SIGTERM twice: said" err '^interrupted'; [ -s stopped/checkpoint.safetensors ] && ok "SIGTERM twice: saved" || bad "SIGTERM twice" "nothing saved"
+rm -f err
+(set -m; nohup "$portico" train stopped.json --resume --steps 100000 > out 2> err & pid=$! # SIGHUP is ignored, and stays so
+ for _ in $(seq 400); do grep -q '^step' err && break; sleep 0.05; done
+ kill -HUP $pid; sleep 0.3; kill -TERM $pid; wait $pid; echo $? > code)
+status=$(cat code); status "nohup" 143
+
+# ---- a checkpoint by the clock ----
+config clock "$dates" '"checkpoint_seconds": 0.2'
+sed -i 's/"steps": 12/"steps": 100000/' clock.json
+"$portico" train clock.json > out 2> err & pid=$!
+for _ in $(seq 400); do [ -f clock/model.safetensors ] && break; sleep 0.05; done
+kill -9 $pid; wait $pid 2> /dev/null
+run train clock.json --resume --steps 1; status "a checkpoint by the clock" 0; says "it begins there" err '^resumed +after step [1-9]'
 
 # ---- bad input ----
 refused() { # NAME PATTERN: the config bad.json

@@ -1,0 +1,76 @@
+#include "cli/signals.h"
+
+#include <errno.h>
+#include <time.h>
+
+/* after: milliseconds from the first signal on after which another one ends the process; 0: never */
+static const struct {
+    int number;
+    unsigned after;
+} signals_watched[] = {{SIGINT, 1000}, {SIGTERM, 10000}, {SIGHUP, 0}};
+enum { SIGNALS = sizeof signals_watched / sizeof *signals_watched };
+
+static volatile sig_atomic_t signals_first, signals_when; /* when: milliseconds, of a clock that wraps around */
+static int signals_on;
+
+static void signals_note(int number)
+{
+    const int kept = errno;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const unsigned when = (unsigned)now.tv_sec * 1000u + (unsigned)now.tv_nsec / 1000000u;
+    if (!signals_first) {
+        signals_when = (sig_atomic_t)when;
+        signals_first = number;
+    }
+    for (int i = 0; i < SIGNALS; i++) {
+        const unsigned after = signals_watched[i].after;
+        if (number != signals_watched[i].number || !after || when - (unsigned)signals_when < after) continue;
+        signal(number, SIG_DFL);
+        raise(number); /* delivered when this handler returns */
+    }
+    errno = kept;
+}
+
+/* Ignored ones stay ignored. */
+static void signals_set(void (*handler)(int), int flags)
+{
+    struct sigaction action = {.sa_handler = handler, .sa_flags = flags}, before;
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < SIGNALS; i++) sigaddset(&action.sa_mask, signals_watched[i].number);
+    for (int i = 0; i < SIGNALS; i++)
+        if (sigaction(signals_watched[i].number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(signals_watched[i].number, &action, NULL);
+}
+
+void cli_watch_signals(void)
+{
+    signals_on = 1;
+    signals_set(signals_note, SA_RESTART);
+}
+
+void cli_signals_end_reads(int end)
+{
+    if (signals_on) signals_set(signals_note, end ? 0 : SA_RESTART);
+}
+
+void cli_forget_signals(void)
+{
+    if (signals_on) signals_set(SIG_DFL, 0);
+    signals_on = 0;
+}
+
+int cli_interrupted(void)
+{
+    return signals_first;
+}
+
+const volatile sig_atomic_t *cli_interrupted_flag(void)
+{
+    return &signals_first;
+}
+
+int cli_exit_status(int status)
+{
+    return signals_first ? 128 + signals_first : status;
+}
