@@ -114,6 +114,8 @@ void conf_problem_clear(conf_problem *problem)
 {
     oracle_node_clear(&problem->oracle);
     for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) free(problem->data[i]);
+    if (problem->changed) conf_problem_clear(problem->changed);
+    free(problem->changed);
     memset(problem, 0, sizeof *problem);
 }
 
@@ -198,6 +200,14 @@ static int conf_run_rows(pco_conformance_tier tier, const conf_case *one)
     return tier >= PCO_CONFORMANCE_FULL ? 8 : 3;
 }
 
+/* Is the case run in other places too? A node of a model has its place already. In the short tiers only the first case
+ * with operands of some types, which runs in all variants. */
+static bool conf_run_is_placed(pco_conformance_tier tier, const conf_problem *problem)
+{
+    const bool is_short = tier == PCO_CONFORMANCE_QUICK || tier == PCO_CONFORMANCE_TINY;
+    return !problem->own_choice && (!is_short || problem->one->turn == 0);
+}
+
 static bool conf_run_has_results(const conf_run_state *run)
 {
     for (uint32_t i = 0; i < run->problem->node.n_outputs; i++)
@@ -214,6 +224,8 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
     if (conf_run_has_results(run)) conf_run_judge(run, result); /* also when a later run differed */
     if (status == PCO_ERROR_INTERNAL && result->state == PCO_CASE_FAIL) status = PCO_OK; /* said already */
     if (!status && result->state != PCO_CASE_FAIL) status = conf_run_shared(run, err);
+    if (!status && result->state != PCO_CASE_FAIL && conf_run_is_placed(options->tier, run->problem))
+        status = conf_run_placed(run, err);
     if (!status && result->state != PCO_CASE_FAIL)
         status = conf_run_pieces(run, result->variant,
                                  conf_run_rows(options->tier, run->problem->one), err);

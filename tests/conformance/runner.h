@@ -17,6 +17,7 @@ typedef struct conf_problem {
     oracle_node oracle;
     oracle_rules rules;
     bool own_choice; /* only the variant that the plugin chooses by itself, not each in turn */
+    struct conf_problem *changed; /* made and owned by conf_run_changed: the same with some operands changed */
 } conf_problem;
 
 /* Fills *problem; release with conf_problem_clear, also after an error. Errors: INVALID (the case is wrong:
@@ -73,6 +74,7 @@ typedef struct conf_run_state {
     const struct conf_observer *observer; /* may be NULL */
     const char *variant;                  /* its name, for the observer */
     bool bare;           /* what lies around the results is not looked at */
+    const struct conf_placement *placement; /* where its memory lies; NULL: as by default */
     uint32_t overlay[2]; /* tensor 0 lies in the memory of tensor 1 (both only read); PCO_NONE: not */
 } conf_run_state;
 
@@ -85,6 +87,22 @@ pco_status conf_run_propose(conf_run_state *run, pco_error *err) PCO_NODISCARD;
 pco_status conf_run_times(conf_run_state *run, uint32_t in_place, int times, const char *what,
                           pco_error *err) PCO_NODISCARD;
 void conf_run_clear(conf_run_state *run); /* what propose and the runs allocated */
+
+/* ---- the same work in other places (runner_placed.c) ---- */
+
+/* Where tensors lie and what lies around them. */
+typedef struct conf_placement {
+    const char *words;
+    uint32_t shift;       /* regions begin so many times their alignment later */
+    bool regrouped;       /* one buffer for all where each had its own, and the other way round */
+    bool recycled;        /* memory that held other data, behind allocations that are still alive */
+    uint8_t around[4];    /* the word that canaries and results hold */
+} conf_placement;
+
+/* The same problem at other offsets, between other neighbours and in recycled memory: the same bits as in run->first.
+ * Then in one program with other operands, which are judged, and with the first ones again. INTERNAL: a difference, in
+ * words. */
+pco_status conf_run_placed(conf_run_state *run, pco_error *err) PCO_NODISCARD;
 
 /* ---- the same work in other pieces (runner_pieces.c) ---- */
 
@@ -113,6 +131,8 @@ typedef struct conf_run_memory {
     uint64_t alignment[CONF_MAX_TENSORS + 1];
     bool single;  /* one buffer for all, or one for each region */
     uint32_t odd; /* bit r mod 32: region r begins at an odd multiple of its alignment */
+    const conf_placement *placement; /* may be NULL */
+    pco_buffer *alive[2 * (CONF_MAX_TENSORS + 1)]; /* others, which hold numbers */
     pco_buffer *buffers[CONF_MAX_TENSORS + 1];
     uint64_t sizes[CONF_MAX_TENSORS + 1];
     uint8_t *image, *after; /* all buffers, one behind the other */
@@ -134,6 +154,23 @@ pco_status conf_run_memory_states(conf_run_memory *memory, pco_error *err) PCO_N
 pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tensors,
                                  pco_error *err) PCO_NODISCARD;
 const void *conf_run_memory_result(const conf_run_memory *memory, uint32_t region);
+
+/* ---- one recorded program, executed again and again (runner_run.c) ---- */
+
+typedef struct conf_session {
+    conf_run_state *run;
+    conf_run_memory memory;
+    pco_program *program;
+} conf_session;
+
+/* Lays the problem out and prepares its program; close it also after an error. */
+pco_status conf_session_open(conf_session *session, conf_run_state *run, uint32_t in_place,
+                             pco_error *err) PCO_NODISCARD;
+/* Submits it, waits, and checks what lies around its results. What it finds there is up to the caller. */
+pco_status conf_session_execute(conf_session *session, pco_error *err) PCO_NODISCARD;
+/* Keeps the results as run->first if there are none yet, else compares them with those, bit for bit. */
+pco_status conf_session_compare(conf_session *session, const char *what, pco_error *err) PCO_NODISCARD;
+void conf_session_close(conf_session *session);
 
 /* ---- looking on ---- */
 

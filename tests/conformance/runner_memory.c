@@ -16,6 +16,31 @@ static uint64_t conf_run_align(uint64_t offset, uint64_t alignment)
     return (offset + alignment - 1) / alignment * alignment;
 }
 
+/* Before the run's own buffers: three of each size that hold numbers, of which the middle one is given back. What an
+ * allocator hands out next is likely to be that, or to lie behind the others. */
+static pco_status conf_run_memory_use(conf_run_memory *memory, pco_error *err)
+{
+    const pco_conformance_device *device = memory->device;
+    const pco_buffer_api *api = device->plugin->buffer;
+    for (uint32_t b = 0; b < memory->n_buffers; b++) {
+        const uint64_t bytes = memory->sizes[b];
+        float *numbers = malloc(bytes + 4);
+        pco_buffer *middle = NULL;
+        if (!numbers) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
+        for (uint64_t i = 0; i < bytes / 4; i++) numbers[i] = 1.0f + (float)(i % 61) / 64;
+        pco_buffer **made[3] = {&memory->alive[2 * b], &middle, &memory->alive[2 * b + 1]};
+        pco_status status = PCO_OK;
+        for (int i = 0; i < 3 && !status; i++) {
+            status = api->create(device->device, bytes, PCO_USAGE_DEVICE, made[i], err);
+            if (!status) status = api->write(device->device, *made[i], 0, numbers, bytes / 4 * 4, err);
+        }
+        if (middle) api->destroy(device->device, middle);
+        free(numbers);
+        if (status) return pco_fail_prefix(err, status, "a buffer of %" PRIu64 " bytes", bytes);
+    }
+    return PCO_OK;
+}
+
 pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err)
 {
     uint64_t offset = 0;
@@ -27,6 +52,7 @@ pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err)
         region->buffer = memory->single ? 0 : memory->n_buffers;
         region->offset = conf_run_align(offset + CANARY, alignment);
         if (region->offset / alignment % 2 != (memory->odd >> r % 32 & 1)) region->offset += alignment;
+        if (memory->placement) region->offset += memory->placement->shift * alignment;
         offset = conf_run_align(region->offset + region->bytes, 4) + CANARY;
         if (memory->single)
             memory->n_buffers = 1, memory->sizes[0] = offset;
@@ -50,7 +76,8 @@ pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err)
     memory->image = malloc(memory->total + 8);
     memory->after = malloc(memory->total + 8);
     if (!memory->image || !memory->after) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
-    for (uint64_t i = 0; i < memory->total; i++) memory->image[i] = POISON[i % 4];
+    const uint8_t *around = memory->placement ? memory->placement->around : POISON;
+    for (uint64_t i = 0; i < memory->total; i++) memory->image[i] = around[i % 4];
     for (uint32_t r = 0; r < memory->n_regions; r++) {
         const conf_run_region *region = &memory->regions[r];
         if (region->bytes && region->data)
@@ -58,6 +85,10 @@ pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err)
                    region->data_bytes);
     }
     const pco_conformance_device *device = memory->device;
+    if (memory->placement && memory->placement->recycled) {
+        pco_status status = conf_run_memory_use(memory, err);
+        if (status) return status;
+    }
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
         pco_status status = device->plugin->buffer->create(device->device, memory->sizes[b], PCO_USAGE_DEVICE,
                                                            &memory->buffers[b], err);
@@ -72,6 +103,9 @@ void conf_run_memory_destroy(conf_run_memory *memory)
     for (uint32_t b = 0; b < memory->n_buffers; b++)
         if (memory->buffers[b])
             memory->device->plugin->buffer->destroy(memory->device->device, memory->buffers[b]);
+    for (uint32_t i = 0; i < sizeof memory->alive / sizeof memory->alive[0]; i++)
+        if (memory->alive[i])
+            memory->device->plugin->buffer->destroy(memory->device->device, memory->alive[i]);
     free(memory->image);
     free(memory->after);
     memset(memory, 0, sizeof *memory);

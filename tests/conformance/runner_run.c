@@ -68,6 +68,8 @@ static void conf_run_describe(const conf_run_state *run, uint32_t in_place, conf
     memory->n_regions = problem->n_tensors + 1;
     memory->single = problem->one->id % 2 == 0;
     memory->odd = problem->one->id >> 1;
+    memory->placement = run->placement;
+    if (run->placement && run->placement->regrouped) memory->single = !memory->single;
     for (uint32_t t = 0; t < problem->n_tensors; t++) {
         const pco_tensor *tensor = &problem->tensors[t];
         conf_run_region *region = &memory->regions[t];
@@ -129,31 +131,31 @@ static pco_status conf_run_fill(conf_run_memory *memory, int i, pco_error *err)
     return !status && i == 2 ? conf_run_memory_zero(memory, err) : status;
 }
 
-static pco_status conf_run_submit(conf_run_state *run, conf_run_memory *memory, pco_program *program,
-                                  pco_error *err)
+pco_status conf_session_execute(conf_session *session, pco_error *err)
 {
+    const conf_run_state *run = session->run;
     const pco_plugin *plugin = run->device->plugin;
     uint64_t ticket = 0;
-    uint32_t segments = plugin->program->segments(program);
+    uint32_t segments = plugin->program->segments(session->program);
     if (segments > 0) {
-        pco_status status = plugin->queue->submit(run->device->device, program, 0, segments, &ticket, err);
+        pco_status status =
+            plugin->queue->submit(run->device->device, session->program, 0, segments, &ticket, err);
         if (status) return pco_fail_prefix(err, status, "submit");
         status = plugin->queue->wait(run->device->device, ticket, WAIT_NANOSECONDS, err);
         if (status) return pco_fail_prefix(err, status, "wait");
     }
-    pco_status status = conf_run_memory_check(memory, run->problem->tensors, err);
+    pco_status status = conf_run_memory_check(&session->memory, run->problem->tensors, err);
     return run->bare && status == PCO_ERROR_INTERNAL ? PCO_OK : status;
 }
 
-/* Keeps the outputs of the first run; compares those of later ones with them, bit for bit. */
-static pco_status conf_run_compare(conf_run_state *run, const conf_run_memory *memory, const char *what,
-                                   pco_error *err)
+pco_status conf_session_compare(conf_session *session, const char *what, pco_error *err)
 {
+    conf_run_state *run = session->run;
     for (uint32_t i = 0; i < run->problem->node.n_outputs; i++) {
         uint32_t t = run->problem->node.outputs[i];
         uint64_t bytes = run->problem->tensors[t].bytes;
         if (bytes == 0) continue;
-        const uint8_t *result = conf_run_memory_result(memory, t), *first = run->first[i];
+        const uint8_t *result = conf_run_memory_result(&session->memory, t), *first = run->first[i];
         if (!first) {
             run->first[i] = malloc(bytes);
             if (!run->first[i]) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
@@ -178,30 +180,42 @@ static void conf_run_show(const conf_run_state *run, const conf_run_memory *memo
     if (run->observer) run->observer->observe(run->observer->user, &execution);
 }
 
+pco_status conf_session_open(conf_session *session, conf_run_state *run, uint32_t in_place, pco_error *err)
+{
+    *session = (conf_session){.run = run};
+    conf_run_describe(run, in_place, &session->memory);
+    pco_status status = conf_run_memory_create(&session->memory, err);
+    return status ? status : conf_run_prepare(run, &session->memory, &session->program, err);
+}
+
+void conf_session_close(conf_session *session)
+{
+    const pco_conformance_device *device = session->run->device;
+    if (session->program) device->plugin->program->destroy(device->device, session->program);
+    session->program = NULL;
+    conf_run_memory_destroy(&session->memory);
+}
+
 pco_status conf_run_times(conf_run_state *run, uint32_t in_place, int times, const char *what, pco_error *err)
 {
     static const char *const FOUND[] = {"the first run",
                                         "the second run, over memory that holds the first one's results,",
                                         "the third run, over zeroed memory,"};
-    conf_run_memory memory;
-    pco_program *program = NULL;
-    conf_run_describe(run, in_place, &memory);
-    pco_status status = conf_run_memory_create(&memory, err);
-    if (!status) status = conf_run_prepare(run, &memory, &program, err);
+    conf_session session;
+    pco_status status = conf_session_open(&session, run, in_place, err);
     if (!status && run->observer && run->observer->prepare_only) {
-        conf_run_show(run, &memory, program, false, PCO_OK, err);
+        conf_run_show(run, &session.memory, session.program, false, PCO_OK, err);
         status = pco_fail(err, PCO_ERROR_CANCELLED, "not run");
     }
     for (int i = 0; i < times && !status; i++) {
         char name[64];
         snprintf(name, sizeof name, "run %d of %d", i + 1, times);
-        status = conf_run_fill(&memory, i, err);
-        if (!status) status = conf_run_submit(run, &memory, program, err);
-        if (!status) status = conf_run_compare(run, &memory, what ? what : i < 3 ? FOUND[i] : name, err);
-        conf_run_show(run, &memory, program, true, status, err);
+        status = conf_run_fill(&session.memory, i, err);
+        if (!status) status = conf_session_execute(&session, err);
+        if (!status) status = conf_session_compare(&session, what ? what : i < 3 ? FOUND[i] : name, err);
+        conf_run_show(run, &session.memory, session.program, true, status, err);
     }
-    if (program) run->device->plugin->program->destroy(run->device->device, program);
-    conf_run_memory_destroy(&memory);
+    conf_session_close(&session);
     return status;
 }
 

@@ -222,7 +222,7 @@ class Fault:
 def faults():
     """The faults of the plugin, without the control."""
     folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'faulty')
-    text = ''.join(sources.read(os.path.join(folder, name)) for name in ('faulty.h', 'effects.c', 'plugin.c'))
+    text = ''.join(sources.read(os.path.join(folder, name)) for name in ('faulty.h', 'effects.c', 'kept.c', 'plugin.c'))
     listed = re.findall(r'FAULTY\((\w+), "([^"]+)"\)', text)
     return [Fault(name, words, digest(name + text)[:24]) for name, words in listed if name != 'sound']
 

@@ -140,9 +140,11 @@ static void faulty_bits(const pco_device *device, const faulty_tensor *t, unsign
 {
     if (device->fault == FAULTY_unsteady) {
         data[0] ^= (unsigned char)(device->runs & 1);
-    } else if (device->fault == FAULTY_glitch) {
-        const uint64_t place = faulty_place(device->runs, 50);
-        if (place % 50 == 0) data[(place >> 8) % t->bytes] ^= (unsigned char)(1u << (place >> 40 & 7));
+    } else if (device->fault == FAULTY_address) {
+        data[0] ^= (unsigned char)(t->offset / 64 % 3 == 1);
+    } else if (device->fault == FAULTY_glitch || device->fault == FAULTY_twentieth) {
+        const uint64_t period = device->fault == FAULTY_glitch ? 50 : 20, place = faulty_place(device->runs, period);
+        if (place % period == 0) data[(place >> 8) % t->bytes] ^= (unsigned char)(1u << (place >> 40 & 7));
     } else {
         const uint32_t size = faulty_bytes_of(t->dtype);
         for (uint64_t i = 0; i < t->count; i++) {
@@ -159,6 +161,10 @@ static void faulty_rows(faulty_id fault, const faulty_tensor *t, unsigned char *
     const uint32_t size = faulty_bytes_of(t->dtype);
     if (fault == FAULTY_patch) {
         if (rows > 16) memset(data + (rows - 1) * n * size, 0, n * size);
+        return;
+    }
+    if (fault == FAULTY_sampled) {
+        for (uint64_t r = 0; r < rows; r++) memcpy(data + r * n * size, data + r / 4 * 4 * n * size, r % 4 ? n * size : 0);
         return;
     }
     if (t->dtype != PCO_F32 && t->dtype != PCO_F16) return;
@@ -221,11 +227,57 @@ static pco_status faulty_store(pco_device *device, const faulty_tensor *t, int64
     return device->plugin->buffer->write(device->inner, t->buffer->inner, at, data, bytes, err);
 }
 
+pco_status faulty_round(pco_device *device, const faulty_node *node, pco_error *err)
+{
+    for (uint32_t i = 0; device->fault == FAULTY_half && i < node->n_inputs; i++) {
+        const faulty_tensor *t = &node->in[i];
+        unsigned char *data = NULL;
+        if (!t->buffer || t->dtype != PCO_F32) continue;
+        pco_status status = faulty_load(device, t, &device->operands[i], err);
+        if (!status) status = faulty_load(device, t, &data, err);
+        for (uint64_t e = 0; !status && e < t->count; e++)
+            faulty_write(PCO_F32, data, e, faulty_half(faulty_read(PCO_F32, data, e)));
+        if (!status) status = faulty_store(device, t, 0, data, t->bytes, err);
+        if (data) device->host->release(device->host->user, data);
+        if (status) return status;
+    }
+    return PCO_OK;
+}
+
+pco_status faulty_restore(pco_device *device, const faulty_node *node, pco_error *err)
+{
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if (!device->operands[i]) continue;
+        if (!status && !(node->in_place && node->in[i].offset == node->out[0].offset))
+            status = faulty_store(device, &node->in[i], 0, device->operands[i], node->in[i].bytes, err);
+        device->host->release(device->host->user, device->operands[i]);
+        device->operands[i] = NULL;
+    }
+    return status;
+}
+
+/* The number behind operand 0, where there is one: NaN is smaller than everything. */
+static pco_status faulty_neighbour(pco_device *device, const faulty_node *node, unsigned char *data, pco_error *err)
+{
+    const faulty_tensor *x = &node->in[0], *y = &node->out[0];
+    const uint64_t at = x->offset + (x->bytes + 3) / 4 * 4;
+    unsigned char behind[4];
+    if (!x->buffer || !y->count || !faulty_is_float(y->dtype) || x->dtype != y->dtype || at + 4 > x->buffer->bytes)
+        return PCO_OK;
+    pco_status status = device->plugin->buffer->read(device->inner, x->buffer->inner, at, behind, 4, err);
+    if (status) return status;
+    const double own = faulty_read(y->dtype, data, y->count - 1), other = faulty_read(y->dtype, behind, 0);
+    if (other > own) faulty_write(y->dtype, data, y->count - 1, other);
+    return PCO_OK;
+}
+
 /* Faults that need operands. */
 static pco_status faulty_recompute(pco_device *device, const faulty_node *node, unsigned char *data, pco_error *err)
 {
     unsigned char *a = NULL, *b = NULL;
     pco_status status = PCO_OK;
+    if (device->fault == FAULTY_neighbour) return faulty_neighbour(device, node, data, err);
     if (device->fault == FAULTY_rounding && node->in[0].buffer) {
         status = faulty_load(device, &node->in[0], &a, err);
         if (!status) faulty_truncate(node, &node->out[0], a, data);
@@ -259,6 +311,8 @@ static bool faulty_change(pco_device *device, const faulty_node *node, const fau
     switch (device->fault) {
     case FAULTY_flip:
     case FAULTY_glitch:
+    case FAULTY_twentieth:
+    case FAULTY_address:
     case FAULTY_unsteady: faulty_bits(device, t, data); return true;
     case FAULTY_stale: faulty_exchange(device, t, data); return true;
     case FAULTY_zero: memset(data, 0, t->bytes); return true;
@@ -266,6 +320,7 @@ static bool faulty_change(pco_device *device, const faulty_node *node, const fau
         if (before && whole) memcpy(data + whole, (const unsigned char *)before + whole, t->bytes - whole);
         return true;
     case FAULTY_patch:
+    case FAULTY_sampled:
     case FAULTY_batch: faulty_rows(device->fault, t, data); return true;
     case FAULTY_inplace:
         if (before && node->in_place) memcpy(data, before, t->bytes);
@@ -289,6 +344,14 @@ static pco_status faulty_stray(pco_device *device, const faulty_node *node, pco_
     const faulty_tensor *y = &node->out[0];
     if (device->fault == FAULTY_past) return faulty_store(device, y, (int64_t)((y->bytes + 3) / 4 * 4), WORD, 4, err);
     if (device->fault == FAULTY_front && y->offset >= 4) return faulty_store(device, y, -4, WORD, 4, err);
+    if (device->fault == FAULTY_spill && y->count) {
+        const uint64_t row = y->bytes / y->count * (y->rank ? (uint64_t)y->shape[y->rank - 1] : 1);
+        unsigned char *data = NULL;
+        pco_status status = faulty_load(device, y, &data, err);
+        if (!status) status = faulty_store(device, y, (int64_t)(y->bytes - row) + 1024, data + y->bytes - row, row, err);
+        if (data) device->host->release(device->host->user, data);
+        return status;
+    }
     if (device->fault == FAULTY_scribble && node->in[0].buffer && !node->in_place && node->op != PCO_OP_STATE_WRITE)
         return faulty_store(device, &node->in[0], (int64_t)(node->in[0].bytes / 2), WORD, 1, err);
     return PCO_OK;

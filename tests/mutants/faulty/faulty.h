@@ -44,7 +44,17 @@
     FAULTY(late, "results are there only when the next run has begun") \
     FAULTY(empty, "says that there is nothing to run") \
     FAULTY(signless, "the sign of zero is lost") \
-    FAULTY(batch, "rows behind the first are one unit in the last place larger")
+    FAULTY(batch, "rows behind the first are one unit in the last place larger") \
+    FAULTY(half, "operands in f32 are rounded to f16 before they are used") \
+    FAULTY(once, "a program computes when it is first run; later its result is left as it lies") \
+    FAULTY(cached, "a program gives its first result again, whatever its operands hold by then") \
+    FAULTY(pointer, "results are kept by where the first operand lies, and given again") \
+    FAULTY(prefix, "results are kept by the first 64 bytes of each operand, and given again") \
+    FAULTY(sampled, "every fourth row is computed, and stands in those behind it") \
+    FAULTY(spill, "the last row is written once more 1 KiB behind itself") \
+    FAULTY(address, "the lowest bit of the first element follows where the result lies") \
+    FAULTY(neighbour, "the last element is at least as large as the number behind the first operand") \
+    FAULTY(twentieth, "one bit of the result is flipped in one run of 20")
 
 typedef enum faulty_id {
 #define FAULTY(name, words) FAULTY_##name,
@@ -80,24 +90,47 @@ struct pco_buffer {
     uint64_t bytes;
 };
 
+/* A result that is given again. */
+typedef struct faulty_entry {
+    uint64_t key, bytes;
+    void *data;
+} faulty_entry;
+enum { FAULTY_ENTRIES = 256 };
+
 struct pco_device {
     const pco_host *host;
     const pco_plugin *plugin;
     pco_device *inner;
     faulty_id fault;
-    uint64_t runs, allocations;
+    uint64_t runs, allocations, programs;
     void *kept; /* the result of an earlier run, and where it belongs */
     uint64_t kept_bytes, kept_offset;
     pco_buffer *kept_for;
+    unsigned char *operands[PCO_MAX_INPUTS]; /* as they were before they were rounded */
+    faulty_entry *entries; /* kept.c */
+    uint32_t n_entries;
 };
 
 struct pco_program {
     pco_program *inner;
     uint32_t n_nodes, segments;
+    uint64_t runs, number;
     faulty_node *nodes;
 };
 
+/* ---- kept.c ---- */
+
+/* Output 0 of a node that has just run: its bytes become those that were kept under the same key, or are kept. Which
+ * key, is the fault's choice. */
+pco_status faulty_remember(pco_device *device, const struct pco_program *program, const faulty_node *node,
+                           pco_error *err) PCO_NODISCARD;
+void faulty_forget(pco_device *device);
+
 /* ---- effects.c ---- */
+
+/* With the fault `half`: rounds the operands in f32 to f16 before the run, and puts them back behind it. */
+pco_status faulty_round(pco_device *device, const faulty_node *node, pco_error *err) PCO_NODISCARD;
+pco_status faulty_restore(pco_device *device, const faulty_node *node, pco_error *err) PCO_NODISCARD;
 
 /* Spoils the results of a node that has just run. `before`: the bytes of output 0 before the run. */
 pco_status faulty_spoil(pco_device *device, const faulty_node *node, const void *before, pco_error *err) PCO_NODISCARD;

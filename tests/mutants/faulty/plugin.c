@@ -102,6 +102,7 @@ static void faulty_close(pco_device *device)
 {
     device->plugin->device->close(device->inner);
     if (device->kept) device->host->release(device->host->user, device->kept);
+    faulty_forget(device);
     device->host->release(device->host->user, device);
 }
 
@@ -247,6 +248,7 @@ static pco_status faulty_prepare(pco_device *device, const pco_part *part, const
         if (made) host->release(host->user, made);
         return status;
     }
+    made->number = ++device->programs;
     made->segments = device->fault == FAULTY_empty ? 0 : device->plugin->program->segments(made->inner);
     *program = made;
     return PCO_OK;
@@ -264,7 +266,8 @@ static void faulty_program_destroy(pco_device *device, pco_program *program)
 /* Does nothing at all for this program, and says that it did. */
 static bool faulty_skips(const pco_device *device, const pco_program *program)
 {
-    return device->fault == FAULTY_idle && program->nodes[0].op == PCO_OP_SOFTMAX;
+    return (device->fault == FAULTY_idle && program->nodes[0].op == PCO_OP_SOFTMAX) ||
+           (device->fault == FAULTY_once && program->runs > 1);
 }
 
 static pco_status faulty_clear(pco_device *device, const pco_program *program, pco_error *err)
@@ -322,6 +325,7 @@ static pco_status faulty_submit(pco_device *device, pco_program *program, uint32
     const faulty_tensor *y = &node->out[0];
     unsigned char *before = NULL;
     *ticket = ++device->runs;
+    program->runs++;
     pco_status status = faulty_deliver(device, err);
     if (status || faulty_at_last(device, program, &status, err) || faulty_skips(device, program)) return status;
     if (y->buffer) {
@@ -329,7 +333,11 @@ static pco_status faulty_submit(pco_device *device, pco_program *program, uint32
         if (!before) return faulty_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
         status = device->plugin->buffer->read(device->inner, y->buffer->inner, y->offset, before, y->bytes, err);
     }
+    if (!status) status = faulty_round(device, node, err);
     if (!status) status = faulty_submit_sound(device, program, first, count, err);
+    if (!status) status = faulty_restore(device, node, err);
+    if (!status && (device->fault == FAULTY_cached || device->fault == FAULTY_pointer || device->fault == FAULTY_prefix))
+        status = faulty_remember(device, program, node, err);
     for (uint32_t n = 0; n < program->n_nodes && !status && device->fault != FAULTY_sound; n++)
         status = faulty_spoil(device, &program->nodes[n], n == 0 ? before : NULL, err);
     if (before) host->release(host->user, before);

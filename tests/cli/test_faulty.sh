@@ -1,0 +1,44 @@
+#!/bin/bash
+# What the suite says of devices that were made to look right: each is found, and in the words of the check that is
+# there for it.
+#
+#   test_faulty.sh PORTICO SOURCE FAULTY
+#
+# PORTICO: the program. SOURCE: the source folder. FAULTY: the folder of the faulty plugin. Prints one line per check;
+# exits 1 if one failed.
+set -u
+[ $# -eq 3 ] || { echo "usage: $0 PORTICO SOURCE FAULTY"; exit 2; }
+portico=$(realpath "$1")
+source=$(realpath "$2")
+. "$source/tests/cli/checks.sh"
+PORTICO_PLUGIN_PATH=$(realpath "$3")
+export PORTICO_PLUGIN_PATH
+
+# found FAULT OPS PATTERN: a run fails, and a line of it says so.
+found() {
+    run conformance --devices "faulty:$1" --tier tiny --in-process --verbose --ops "$2"
+    status "$1: fails" 1
+    says "$1: in these words" err "$3"
+}
+
+run conformance --devices faulty:sound --tier tiny --in-process --ops add,matmul,amax,softmax
+status "the control passes" 0
+
+# Where memory lies and what is around it.
+found address add 'fail.*at other offsets, between large numbers, the result differs from the first run'
+found neighbour add 'fail.*at other offsets, between large numbers, the result differs from the first run'
+found spill add 'fail.*(write out of place|was changed)'
+
+# Results that do not follow from what the operands hold now.
+found cached add 'fail.*after operands were changed .* outside their bounds'
+found pointer softmax 'fail.*after operands were changed .* outside their bounds'
+found prefix add 'fail.*after operands were changed .* outside their bounds'
+found once add 'fail.*the third run, over zeroed memory, differs from the first run'
+found stale add 'fail'
+found late add 'fail'
+
+# Less work than was asked for.
+found half 'matmul' 'fail.*outside their bounds'
+found sampled softmax 'fail.*outside their bounds'
+
+finish
