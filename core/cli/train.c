@@ -130,6 +130,7 @@ static void train_describe(const train_run *run, const pco_session *session)
     if (left_out[0] + left_out[1])
         fprintf(stderr, "            %" PRId64 " pairs are longer than %" PRId64 " tokens and left out\n",
                 left_out[0] + left_out[1], config->data.context);
+    if (pco_trainer_unlocked(run->trainer)) cli_error("warning: %s", pco_trainer_unlocked(run->trainer));
     if (run->first) fprintf(stderr, "resumed     after step %" PRId64 "\n", run->first);
 }
 

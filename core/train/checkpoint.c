@@ -14,7 +14,8 @@
 
 enum { CHECKPOINT_FORMAT = 1 }; /* of the note, and of what the tensors are called */
 static const char checkpoint_file[] = "checkpoint.safetensors", checkpoint_note[] = "portico.train",
-                  checkpoint_config[] = "config.json", checkpoint_model[] = "model.safetensors";
+                  checkpoint_config[] = "config.json", checkpoint_model[] = "model.safetensors",
+                  checkpoint_lock[] = "training.lock";
 
 char *trainer_path(const pco_trainer *trainer, const char *name)
 {
@@ -36,6 +37,26 @@ const char *trainer_kept(const pco_trainer *trainer)
 }
 
 /* ---- writing ---- */
+
+pco_status trainer_take_folder(pco_trainer *trainer, pco_error *err)
+{
+    const char *out = trainer->config->out;
+    pco_error why = {""};
+    if (trainer->lock.held || trainer->unlocked || !pco_is_directory(out)) return PCO_OK;
+    char *path = trainer_path(trainer, checkpoint_lock);
+    pco_status status = path ? pco_lock_take(&trainer->lock, path, &why) : trainer_no_memory(err);
+    free(path);
+    if (status == PCO_ERROR_INVALID)
+        return pco_fail(err, status, "%s: %s trains into this folder; wait for it, or give --out another one", out,
+                        why.message);
+    if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return trainer_no_memory(err);
+    if (status == PCO_ERROR_UNSUPPORTED &&
+        asprintf(&trainer->unlocked, "%s; nothing keeps a second training out of this folder", why.message) < 0) {
+        trainer->unlocked = NULL;
+        return trainer_no_memory(err);
+    }
+    return PCO_OK; /* a folder that cannot be written to is found by trainer_check_folder */
+}
 
 pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err)
 {

@@ -307,9 +307,11 @@ static pco_status trainer_open(pco_trainer *trainer, pco_error *err)
     return pco_data_encode(trainer->data, &ids, err);
 }
 
-/* Does the folder hold what is asked for? */
-static pco_status trainer_check_start(const pco_trainer *trainer, pco_train_resume resume, pco_error *err)
+/* Is the folder free, and does it hold what is asked for? */
+static pco_status trainer_check_start(pco_trainer *trainer, pco_train_resume resume, pco_error *err)
 {
+    pco_status status = trainer_take_folder(trainer, err);
+    if (status) return status;
     const int there = trainer_has_checkpoint(trainer);
     if (there && !resume)
         return pco_fail(err, PCO_ERROR_INVALID,
@@ -356,6 +358,7 @@ pco_status pco_trainer_create_ranks(pco_session *session, const pco_train_config
     if (!status) {
         if (rank == 0) status = resume ? trainer_load(trainer, resume, err) : trainer_initialize(trainer, err);
         if (rank == 0 && !status) status = trainer_check_folder(trainer, err);
+        if (rank == 0 && !status) status = trainer_check_start(trainer, resume, err); /* if it was not there before */
         if (trainer->ranks) status = trainer_ranks_share_states(trainer, status, err);
     }
     if (status) {
@@ -386,6 +389,8 @@ void pco_trainer_destroy(pco_trainer *trainer)
     pco_nn_training_release(&trainer->training);
     pco_data_close(trainer->data);
     cJSON_Delete(trainer->document);
+    pco_lock_release(&trainer->lock);
+    free(trainer->unlocked);
     free(trainer);
 }
 
@@ -409,6 +414,11 @@ uint32_t pco_trainer_executables(const pco_trainer *trainer)
 int pco_trainer_mixed(const pco_trainer *trainer)
 {
     return trainer->mixed;
+}
+
+const char *pco_trainer_unlocked(const pco_trainer *trainer)
+{
+    return trainer->unlocked;
 }
 
 const pco_data *pco_trainer_data(const pco_trainer *trainer)

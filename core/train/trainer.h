@@ -20,8 +20,9 @@ typedef enum pco_train_resume {
 
 /* Opens the data, makes the first executable and the parameters: as the seed says, or with `resume` as the
  * checkpoint in config->out says; makes that folder. config and session are borrowed until the destroy; the
- * session is used by this trainer alone. Errors: those of the data and the model; IO when the folder cannot
- * be written to; without `resume` INVALID when the folder holds a checkpoint already; with it NOT_FOUND when
+ * session is used by this trainer alone. A lock in the folder keeps other trainers out of it until the destroy. Errors:
+ * those of the data and the model; IO when the folder cannot be written to; INVALID when another process trains into it;
+ * without `resume` INVALID when the folder holds a checkpoint already; with it NOT_FOUND when
  * there is none, FORMAT when it is damaged, of another config, by the first key that differs, of another
  * vocabulary, or of other data. */
 pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, pco_train_resume resume,
@@ -69,6 +70,9 @@ uint32_t pco_trainer_executables(const pco_trainer *trainer);
 
 /* 1: it has ranks, whose devices are not all alike: rank 0 makes the updates and sends the weights. */
 int pco_trainer_mixed(const pco_trainer *trainer);
+
+/* Why nothing keeps another training out of the folder, in a line; NULL: its lock does. */
+const char *pco_trainer_unlocked(const pco_trainer *trainer);
 
 const pco_data *pco_trainer_data(const pco_trainer *trainer);
 const pco_transformer_config *pco_trainer_model(const pco_trainer *trainer);

@@ -2,6 +2,7 @@
 #ifndef PCO_TRAIN_TRAINER_INTERNAL_H
 #define PCO_TRAIN_TRAINER_INTERNAL_H
 
+#include "base/lock.h"
 #include "train/graph.h"
 #include "train/trainer.h"
 
@@ -47,6 +48,8 @@ struct pco_trainer {
     trainer_bucket *buckets;
     uint32_t n_buckets;
     float *gradients; /* of all parameters, from the last one back */
+    pco_lock lock;    /* of rank 0, on the folder */
+    char *unlocked;   /* why there is none; NULL: there is */
 };
 
 /* trainer.c */
@@ -102,6 +105,9 @@ char *trainer_path(const pco_trainer *trainer, const char *name);
 int trainer_has_checkpoint(const pco_trainer *trainer);
 /* What an error says of it: "the last checkpoint is kept" or that there is none. */
 const char *trainer_kept(const pco_trainer *trainer);
+/* Takes the lock on the folder if that exists and it is not taken yet, for as long as the trainer lives. Where there are
+ * no locks `unlocked` says so. Errors: INVALID, naming the process that trains there. */
+pco_status trainer_take_folder(pco_trainer *trainer, pco_error *err);
 /* Makes the folder of the run, so that one that cannot be written to is known before training, and removes
  * what a killed run left of a file there. Errors: IO. */
 pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err);

@@ -147,6 +147,19 @@ rm -f err
  kill -HUP $pid; sleep 0.3; kill -TERM $pid; wait $pid; echo $? > code)
 status=$(cat code); status "nohup" 143
 
+# ---- two runs into one folder ----
+config clock "$dates"
+sed -i 's/"steps": 12/"steps": 100000/' clock.json
+rm -f err2; "$portico" train clock.json > out2 2> err2 & pid=$!
+for _ in $(seq 400); do grep -q '^step' err2 && break; sleep 0.05; done
+run train clock.json; status "a folder that is trained into" 1
+says "it is named, with who does" err "^portico: clock: process $pid on $(uname -n) trains into this folder; wait for it, or give --out another one\$"
+if [ "$(wc -l < "$work/err")" = 1 ]; then ok "two runs: one line"; else bad "two runs" "more than one line"; fi
+kill -9 $pid; wait $pid 2> /dev/null; [ -e clock/training.lock ] && ok "a lock file is left" || bad "kill -9" "no lock file"
+run train clock.json --steps 2; status "a lock whose process is gone" 0
+[ -e clock/training.lock ] && bad "the lock" "its file is left" || ok "the lock is gone with the run"
+rm -rf clock
+
 # ---- a checkpoint by the clock ----
 config clock "$dates" '"checkpoint_seconds": 0.2'
 sed -i 's/"steps": 12/"steps": 100000/' clock.json

@@ -4,11 +4,13 @@
 
 #include "base/env.h"
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/sha256.h"
 #include "base/threads.h"
 #include "runtime/cache.h"
 #include "runtime/marker.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <sys/file.h>
@@ -16,6 +18,39 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+/* The linker takes this one: a file system without locks. */
+static int no_locks;
+int flock(int fd, int operation)
+{
+    errno = ENOLCK;
+    return no_locks ? -1 : (int)syscall(SYS_flock, fd, operation);
+}
+
+static void test_lock(void **state)
+{
+    (void)state;
+    char path[100], says[100];
+    pco_lock first = {0}, second = {0};
+    struct stat st;
+    snprintf(path, sizeof path, "%s/lock", check_folder);
+    check_ok(pco_lock_take(&first, path, &err));
+    snprintf(says, sizeof says, "process %ld on ", (long)getpid());
+    check_fails(pco_lock_take(&second, path, &err), PCO_ERROR_INVALID, says);
+    pco_lock_release(&second); /* not held: nothing happens to the first */
+    check_fails(pco_lock_take(&second, path, &err), PCO_ERROR_INVALID, says);
+    pco_lock_release(&first);
+    assert_int_equal(stat(path, &st), -1);
+    check_ok(pco_file_write(path, "\033[2Jsomebody\n", 13, &err)); /* a process that is gone left it */
+    check_ok(pco_lock_take(&second, path, &err));
+    pco_lock_release(&second);
+    no_locks = 1;
+    check_fails(pco_lock_take(&first, path, &err), PCO_ERROR_UNSUPPORTED, "cannot be locked: No locks available");
+    no_locks = 0;
+    check_ok(pco_lock_take(&first, path, &err));
+    pco_lock_release(&first);
+    check_fails(pco_lock_take(&first, "/nonexistent/lock", &err), PCO_ERROR_IO, "/nonexistent/lock");
+}
 
 static void test_file(void **state)
 {
@@ -251,6 +286,7 @@ static void test_environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lock),
         cmocka_unit_test(test_file),    cmocka_unit_test(test_file_is_durable), cmocka_unit_test(test_file_left),
         cmocka_unit_test(test_sha256),  cmocka_unit_test(test_cache),           cmocka_unit_test(test_threads),
         cmocka_unit_test(test_environment), cmocka_unit_test(test_marker),
