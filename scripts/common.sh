@@ -167,11 +167,27 @@ tests() {
   return $status
 }
 
+# slice_of COUNT: which of COUNT slices of a tier this commit takes, "K/COUNT". One commit after the other takes the
+# next, so that as many commits as there are slices see the whole tier. Where commits cannot be counted, in a shallow
+# clone, the hash chooses; without git, the day.
+slice_of() {
+  local count=$1 number="" hash
+  if hash=$(git -C "$root" rev-parse --verify HEAD 2>/dev/null) &&
+    [ -z "$(git -C "$root" rev-parse --show-prefix)" ]; then
+    if [ "$(git -C "$root" rev-parse --is-shallow-repository)" = true ]; then
+      number=$((16#${hash:0:8}))
+    else
+      number=$(git -C "$root" rev-list --count HEAD)
+    fi
+  fi
+  echo "$((${number:-$(($(date +%s) / 86400))} % count + 1))/$count"
+}
+
 # conformance TIER [OPTION...]: the suite on the device of PORTICO_BACKEND, ending in a line of counts.
 conformance() {
   local status=0 json tier=$1
+  json=$logs/conformance-$(tr -c 'A-Za-z0-9\n' '-' <<<"$PORTICO_BACKEND-$*").json
   shift
-  json=$logs/conformance-$(tr -c 'A-Za-z0-9\n' '-' <<<"$PORTICO_BACKEND").json
   # shellcheck disable=SC2086
   timeout 3600 $emulator "$build/portico" conformance ${emulator:+--in-process} --devices "$PORTICO_BACKEND" --tier "$tier" "$@" --json >"$json" || status=$?
   python3 "$root/scripts/results.py" conformance "$json"

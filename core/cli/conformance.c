@@ -12,10 +12,11 @@ static int conformance_has_cases(const conformance_arguments *arguments, const p
 {
     const pco_conformance_options *options = &arguments->options;
     const pco_device_entry *entries;
+    char scope[PCO_CONFORMANCE_SCOPE_TEXT];
     pco_registry_devices(registry, &entries);
     for (uint32_t i = 0; i < count; i++)
         if (pco_conformance_count(options, &entries[indices[i]].info)) return 1;
-    cli_error("no case matches: tier %s, ops '%s', case %x", pco_conformance_tier_name(options->tier),
+    cli_error("no case matches: tier %s, ops '%s', case %x", pco_conformance_scope(options->tier, options->slice, scope),
               options->ops ? options->ops : "*", options->case_id);
     return 0;
 }
@@ -73,8 +74,9 @@ const cli_command cli_conformance = {
     .name = "conformance",
     .summary = "judge a device, one operation at a time, against a float64 oracle",
     .help =
-        "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--variant PATTERN]\n"
-        "                           [--seed S] [--case ID] [--jobs N] [--timeout SECONDS] [--log FILE]\n"
+        "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--slice K/N]\n"
+        "                           [--variant PATTERN] [--seed S] [--case ID] [--jobs N]\n"
+        "                           [--timeout SECONDS] [--log FILE]\n"
         "                           [--waivers FILE] [--seeds N] [--minutes N] [--max-failures N] [--json]\n"
         "                           [--verbose] [--in-process] [--fail-fast] [--judge JUDGE]\n"
         "                           [--report DIR] [--baseline DIR [--factor F]]\n"
@@ -96,6 +98,8 @@ const cli_command cli_conformance = {
         "  --tier TIER        quick (default): every op, type and variant at a few shapes; standard: at\n"
         "                     all shapes; full: with what takes hours or much memory; soak: full again\n"
         "                     and again with new seeds; tiny: for slow interpreters\n"
+        "  --slice K/N        of N slices of the tier the Kth: for devices whose compilers are slow; a case is\n"
+        "                     in the same slice on every device, and in exactly one\n"
         "  --variant PATTERN  only kernel variants of that name\n"
         "  --seed S           other random operands (default 0)\n"
         "  --case ID          only that case; failures print the command that repeats each\n"

@@ -133,6 +133,11 @@ static int conformance_parse_what(int argc, char **argv, int *i, conformance_arg
         cli_error("option --tier: '%s' is none of quick, standard, full, soak, tiny", value);
         return -1;
     }
+    if (!m && (m = cli_option(argc, argv, i, "--slice", NULL, &value)) > 0 &&
+        !pco_conformance_slice_parse(value, &options->slice)) {
+        cli_error("option --slice: '%s' is no slice: K/N, the Kth of N, with K from 1 to N", value);
+        return -1;
+    }
     if (!m && (m = cli_option(argc, argv, i, "--seed", NULL, &value)) > 0) {
         if (!cli_integer("--seed", value, 0, INT64_MAX, &number)) return -1;
         options->seed = (uint64_t)number;
@@ -163,6 +168,7 @@ static const struct conformance_option {
     {"--devices", NULL, DO_RUN | DO_RERUN | DO_BISECT | DO_PREPARE},
     {"--ops", NULL, DO_RUN | DO_PREPARE},
     {"--tier", NULL, DO_RUN | DO_PREPARE},
+    {"--slice", NULL, DO_RUN},
     {"--variant", NULL, DO_RUN | DO_PREPARE},
     {"--case", NULL, DO_RUN | DO_PREPARE},
     {"--seed", NULL, DO_RUN | DO_RERUN | DO_PREPARE},
@@ -207,6 +213,7 @@ static const struct conformance_pair {
 } PAIRS[] = {{"--in-process", "--log", "without worker processes nothing is logged"},
              {"--in-process", "--jobs", "there are no worker processes then"},
              {"--in-process", "--timeout", "nobody could end a case that hangs"},
+             {"--case", "--slice", "the case is in one of them, and none is left of the others"},
              {"--seeds", "--log", "a log is of one seed"},
              {"--seeds", "--report", "a report is of one seed"},
              {"--seeds", "--baseline", "runs are compared seed by seed"}};

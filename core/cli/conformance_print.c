@@ -39,13 +39,14 @@ static void conformance_row(const pco_conformance_result *result, const pco_conf
 
 static void conformance_totals(const pco_conformance_result *result)
 {
+    char scope[PCO_CONFORMANCE_SCOPE_TEXT];
     printf("  %u passed, %u failed, %u mistrusted, %u unsupported, %u not promised",
            result->count[PCO_CASE_PASS], result->count[PCO_CASE_FAIL], result->count[PCO_CASE_MISTRUSTED],
            result->count[PCO_CASE_UNSUPPORTED], result->count[PCO_CASE_NOT_PROMISED]);
     for (int s = PCO_CASE_WAIVED; s < PCO_CASE_STATES; s++)
         if (result->count[s])
             printf(", %u %s", result->count[s], pco_conformance_state_name((pco_conformance_state)s));
-    printf("; tier %s, seed %" PRIu64, pco_conformance_tier_name(result->tier), result->seed);
+    printf("; tier %s, seed %" PRIu64, pco_conformance_scope(result->tier, result->slice, scope), result->seed);
     if (result->rounds) printf(" and on, %u rounds", result->rounds);
     if (result->rounds && result->each_round[result->rounds - 1].cut)
         printf(" (the last was cut after %u cases: %s)", result->each_round[result->rounds - 1].cases,

@@ -108,10 +108,10 @@ static void cli_report_changes(const pco_conformance_report *now,
            count[PCO_CHANGE_REGRESSION], count[PCO_CHANGE_FIXED], count[PCO_CHANGE_GROWN], comparison->factor,
            comparison->same_data ? "" : " (not compared: another seed)", count[PCO_CHANGE_STATE],
            count[PCO_CHANGE_NEW], count[PCO_CHANGE_REMOVED]);
-    if (comparison->before->options.tier != now->options.tier)
-        printf("  the baseline is of tier %s, this run of tier %s\n",
-               pco_conformance_tier_name(comparison->before->options.tier),
-               pco_conformance_tier_name(now->options.tier));
+    char was[PCO_CONFORMANCE_SCOPE_TEXT], is[PCO_CONFORMANCE_SCOPE_TEXT];
+    pco_conformance_scope(comparison->before->options.tier, comparison->before->options.slice, was);
+    pco_conformance_scope(now->options.tier, now->options.slice, is);
+    if (strcmp(was, is) != 0) printf("  the baseline is of tier %s, this run of tier %s\n", was, is);
 }
 
 static int cli_report_compare(const cli_report *report, const pco_conformance_report *now,
@@ -359,17 +359,17 @@ static void cli_report_line(const pco_conformance_findings *findings, pco_confor
 static void cli_report_print(const char *folder, const pco_conformance_report *report,
                              const pco_conformance_findings *findings)
 {
-    char complete[160], waived[80];
+    char complete[160], waived[80], scope[PCO_CONFORMANCE_SCOPE_TEXT];
     const pco_conformance_options *options = &report->options;
     printf("%s: Portico %s, %s, tier %s, seed %" PRIu64 ", operations %s%s%s\n", folder, report->program,
-           report->written, pco_conformance_tier_name(options->tier), options->seed,
+           report->written, pco_conformance_scope(options->tier, options->slice, scope), options->seed,
            options->ops ? options->ops : "all", options->variant ? ", only variants " : "",
            options->variant ? options->variant : "");
     for (uint32_t i = 0; i < report->n_devices; i++)
         printf("  %-12s %s, %s\n", report->devices[i].id, report->devices[i].info->name,
                report->devices[i].info->driver);
     snprintf(complete, sizeof complete, "%" PRIu32 " cases, %" PRIu32 " records%s", findings->cases,
-             findings->records, options->variant || options->case_id ? " of a selection" : "");
+             findings->records, options->variant || options->case_id || options->slice.count ? " of a selection" : "");
     snprintf(waived, sizeof waived, findings->waived ? "%" PRIu32 ", each with its reason" : "none",
              findings->waived);
     cli_report_line(findings, PCO_FINDING_ALTERED, "alterations", "none");

@@ -131,6 +131,30 @@ for way in "" --in-process; do
     says "--seeds 3 $way: rounds" out 'seed 5 and on, 3 rounds'
 done
 
+# ---- conformance: slices of a tier ----
+for slice in 0/2 3/2 1/0 1/ /2 1 x 1/2x 1/-2; do
+    run conformance --slice $slice --ops neg; status "--slice $slice" 2; says "--slice $slice: what it takes" err "'$slice' is no slice"
+done
+for slice in 1/1 1/3 2/3 3/3; do
+    run conformance --devices cpu:reference --ops 'neg,add' --slice $slice --report "$work/slice-${slice%/*}-of-${slice#*/}"
+    status "--slice $slice" 0; says "--slice $slice is told" out "; tier quick, slice $slice, seed 0"
+done
+run conformance --verify "$work/slice-2-of-3"; status "--verify of a slice" 0
+says "it tells the slice" out 'tier quick, slice 2/3'; says "and that it is a selection" out 'complete .* of a selection'
+if python3 - "$work" > "$work/err" << 'PYTHON'
+import json, sys
+def records(name):
+    report = json.load(open(f"{sys.argv[1]}/slice-{name}/report.json"))
+    assert report["run"]["slice"] == name.replace("-of-", "/")
+    return sorted(c["op"] + c["case"] + c["variant"] for d in report["conformance"] for c in d["cases"])
+parts = [records(f"{k}-of-3") for k in (1, 2, 3)]
+assert all(parts) and sorted(sum(parts, [])) == records("1-of-1"), [len(p) for p in parts]
+PYTHON
+then ok "three slices are the whole, and nothing twice"; else bad "slices" "$(tail -1 "$work/err")"; fi
+sed -i 's|"slice": "2/3"|"slice": "1/1"|' "$work/slice-2-of-3/report.json"
+run conformance --verify "$work/slice-2-of-3"; status "--verify of a slice that pretends to be all" 1
+says "it is altered" out 'alterations .*run'; says "and incomplete" out 'have no record'
+
 # ---- conformance: a device that makes trouble ----
 for option in "--jobs 0" "--timeout 0" "--minutes 1" "--seeds 0" "--seeds x" "--in-process --jobs 2" "--in-process --log x" "--worker"; do
     run conformance $option --tier tiny --ops add; status "conformance $option" 2
@@ -174,6 +198,7 @@ done <<TEXT
 --always --reproducers --always
 --in-process --jobs --in-process --jobs 2
 --in-process --log --in-process --log $work/no
+--case --slice --case 12345678 --slice 1/2
 --json --max-failures --json --max-failures 3
 TEXT
 if [ -e "$work/no" ]; then bad "contradictions" "something was written"; else ok "nothing is written"; fi

@@ -86,6 +86,9 @@ const char *conf_regime_name(conf_regime regime);
 /* The type's name of the first operand that is there; "" without one. Static. */
 const char *conf_case_dtype(const conf_case *one);
 
+/* Is it one of those that the options select, in its tier and of its op? */
+bool conf_case_is_selected(const conf_case *one, const pco_conformance_options *options);
+
 /* The seed of one case's data. */
 uint64_t conf_case_seed(const conf_case *one, uint64_t seed);
 

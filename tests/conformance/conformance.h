@@ -40,6 +40,19 @@ const char *pco_conformance_tier_name(pco_conformance_tier tier);
 /* Reads a tier's name; returns 0 when there is none of that name. */
 int pco_conformance_tier_parse(const char *name, pco_conformance_tier *tier);
 
+/* A part of a tier, for devices whose compilers are slow: of `count` slices the one with this number, from 1. A case is in
+ * the same slice on every device, whatever else is selected, and in exactly one. A count of 0: the whole tier. */
+typedef struct pco_conformance_slice {
+    uint32_t number, count;
+} pco_conformance_slice;
+
+/* Reads "3/16"; returns 0 when it is no slice. */
+int pco_conformance_slice_parse(const char *text, pco_conformance_slice *slice);
+enum { PCO_CONFORMANCE_SCOPE_TEXT = 48 };
+/* "quick", or "quick, slice 3/16". Returns `text`. */
+const char *pco_conformance_scope(pco_conformance_tier tier, pco_conformance_slice slice,
+                                  char text[PCO_CONFORMANCE_SCOPE_TEXT]);
+
 /* An open device. `id` ("vulkan:0") goes into the repeat commands. All borrowed. */
 typedef struct pco_conformance_device {
     const pco_plugin *plugin;
@@ -90,6 +103,7 @@ typedef enum pco_conformance_judging {
 
 typedef struct pco_conformance_options {
     pco_conformance_tier tier;
+    pco_conformance_slice slice;
     const char *ops; /* shell pattern of op names, or several with commas; NULL: all */
     uint64_t seed;
     uint32_t case_id;                     /* 0: all cases */
@@ -127,6 +141,7 @@ typedef struct pco_conformance_result {
     char message[256];
     int not_opened;        /* the device could not be opened; the message says why */
     pco_conformance_tier tier;
+    pco_conformance_slice slice;
     uint64_t seed;
     double seconds;
     uint32_t count[PCO_CASE_STATES];

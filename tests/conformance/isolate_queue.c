@@ -25,7 +25,7 @@ static bool conf_grow(void **items, uint32_t count, uint32_t *capacity, size_t s
 
 typedef struct conf_list_build {
     conf_list *list;
-    uint32_t case_id;
+    const pco_conformance_options *options;
     bool failed;
 } conf_list_build;
 
@@ -33,7 +33,7 @@ static bool conf_list_visit(void *user, const conf_case *one)
 {
     conf_list_build *build = user;
     conf_list *list = build->list;
-    if (build->case_id && build->case_id != one->id) return true;
+    if (!conf_case_is_selected(one, build->options)) return true;
     void *items = list->items;
     build->failed = !conf_grow(&items, list->count, &list->capacity, sizeof *list->items);
     list->items = items;
@@ -64,7 +64,7 @@ pco_status conf_list_make(conf_list *list, const pco_conformance_options *option
                           const pco_device_info *info, pco_error *err)
 {
     *list = (conf_list){0};
-    conf_list_build build = {.list = list, .case_id = options->case_id};
+    conf_list_build build = {.list = list, .options = options};
     conf_cases_visit_on(info, options->tier, options->ops, conf_list_visit, &build);
     conf_list_key *keys = malloc((list->count + 1) * sizeof *keys);
     list->by_id = malloc((list->count + 1) * sizeof *list->by_id);

@@ -247,6 +247,7 @@ static void conf_html_matrix(FILE *file, const pco_conformance_report *report)
 static void conf_html_top(FILE *file, const pco_conformance_report *report)
 {
     const pco_conformance_options *options = &report->options;
+    char scope[PCO_CONFORMANCE_SCOPE_TEXT];
     pco_conformance_verdict verdict = pco_conformance_judge(report->results, report->n_devices);
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
@@ -264,7 +265,7 @@ static void conf_html_top(FILE *file, const pco_conformance_report *report)
             : verdict == PCO_VERDICT_FAIL ? "failed"
                                           : "nothing tested");
     fprintf(file, "Portico %s, tier %s, seed %" PRIu64 ", operations ", report->program,
-            pco_conformance_tier_name(options->tier), options->seed);
+            pco_conformance_scope(options->tier, options->slice, scope), options->seed);
     conf_html_text(file, options->ops ? options->ops : "all");
     if (options->variant) {
         fputs(", variants ", file);

@@ -106,7 +106,7 @@ static void conf_junit_suite(FILE *file, const pco_conformance_report *report, u
                              const pco_conformance_op *op)
 {
     const pco_conformance_result *result = &report->results[device];
-    char class[160];
+    char class[160], scope[PCO_CONFORMANCE_SCOPE_TEXT];
     conf_junit_count count = {0};
     for (uint32_t i = 0; i < result->n_cases; i++)
         if (result->cases[i].op == op->op) conf_junit_add(&count, &result->cases[i]);
@@ -118,7 +118,7 @@ static void conf_junit_suite(FILE *file, const pco_conformance_report *report, u
     fputs(">\n  <properties>\n", file);
     const char *const properties[][2] = {{"device", report->devices[device].info->name},
                                          {"driver", report->devices[device].info->driver},
-                                         {"tier", pco_conformance_tier_name(result->tier)},
+                                         {"tier", pco_conformance_scope(result->tier, result->slice, scope)},
                                          {"portico", report->program}};
     for (size_t i = 0; i < sizeof properties / sizeof *properties; i++) {
         fputs("   <property", file);

@@ -382,6 +382,9 @@ static void conf_read_head(conf_read *read, const cJSON *root)
     if (variant) report->options.variant = conf_read_keep(read, variant);
     if (cJSON_HasObjectItem(run, "case"))
         report->options.case_id = (uint32_t)conf_read_digits(read, run, "case", 16);
+    const char *slice = conf_read_text_or(read, run, "slice", NULL);
+    if (slice && !read->status && !pco_conformance_slice_parse(slice, &report->options.slice))
+        read->status = pco_fail(read->err, PCO_ERROR_FORMAT, "%s: '%.40s' is no slice", read->label, slice);
 }
 
 pco_status conf_report_from_tree(const cJSON *root, const char *label, pco_conformance_report *report,

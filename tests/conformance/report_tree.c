@@ -286,11 +286,11 @@ static void conf_tree_head(conf_tree *tree, cJSON *root, const pco_conformance_r
     conf_tree_wide(tree, run, "seed", options->seed);
     if (options->ops) conf_tree_text(tree, run, "ops", options->ops);
     if (options->variant) conf_tree_text(tree, run, "variant", options->variant);
-    if (options->case_id) {
-        char id[16];
-        snprintf(id, sizeof id, "%08" PRIx32, options->case_id);
-        conf_tree_text(tree, run, "case", id);
-    }
+    char text[32];
+    snprintf(text, sizeof text, "%08" PRIx32, options->case_id);
+    if (options->case_id) conf_tree_text(tree, run, "case", text);
+    snprintf(text, sizeof text, "%" PRIu32 "/%" PRIu32, options->slice.number, options->slice.count);
+    if (options->slice.count) conf_tree_text(tree, run, "slice", text);
 }
 
 pco_status conf_tree_make(const pco_conformance_report *report, const pco_conformance_comparison *comparison,

@@ -40,7 +40,7 @@ pco_status conf_result_start(conf_result_builder *builder, const pco_conformance
     uint32_t n_ops;
     pco_op_table(&n_ops);
     *builder = (conf_result_builder){.result = result};
-    *result = (pco_conformance_result){.device_id = device_id, .tier = options->tier, .seed = options->seed};
+    *result = (pco_conformance_result){.device_id = device_id, .tier = options->tier, .slice = options->slice, .seed = options->seed};
     result->ops = calloc(n_ops, sizeof *result->ops);
     return result->ops ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for results");
 }

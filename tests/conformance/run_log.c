@@ -56,6 +56,8 @@ static void log_header(FILE *file, const pco_conformance_options *options,
     snprintf(text, sizeof text, "%016" PRIx64, hash);
     log_member(&writer, "suite", text);
     log_member(&writer, "tier", pco_conformance_tier_name(options->tier));
+    snprintf(text, sizeof text, "%" PRIu32 "/%" PRIu32, options->slice.number, options->slice.count);
+    log_member(&writer, "slice", options->slice.count ? text : "*");
     snprintf(text, sizeof text, "%" PRIu64, options->seed);
     log_member(&writer, "seed", text);
     log_member(&writer, "ops", options->ops ? options->ops : "*");

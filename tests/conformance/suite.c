@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "graph/op.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const char *const STATES[PCO_CASE_STATES] = {"pass",       "fail",       "unsupported", "not promised",
@@ -45,22 +46,51 @@ int pco_conformance_tier_parse(const char *name, pco_conformance_tier *tier)
     return 0;
 }
 
+int pco_conformance_slice_parse(const char *text, pco_conformance_slice *slice)
+{
+    unsigned number, count;
+    int length = 0;
+    if (strspn(text, "0123456789/") != strlen(text) || strlen(text) > 9) return 0;
+    if (sscanf(text, "%u/%u%n", &number, &count, &length) != 2 || text[length]) return 0;
+    if (number < 1 || number > count) return 0;
+    *slice = (pco_conformance_slice){number, count};
+    return 1;
+}
+
+const char *pco_conformance_scope(pco_conformance_tier tier, pco_conformance_slice slice,
+                                  char text[PCO_CONFORMANCE_SCOPE_TEXT])
+{
+    const int length = snprintf(text, PCO_CONFORMANCE_SCOPE_TEXT, "%s", pco_conformance_tier_name(tier));
+    if (slice.count)
+        snprintf(text + length, PCO_CONFORMANCE_SCOPE_TEXT - (size_t)length, ", slice %" PRIu32 "/%" PRIu32,
+                 slice.number, slice.count);
+    return text;
+}
+
 /* ---- counting ---- */
 
+bool conf_case_is_selected(const conf_case *one, const pco_conformance_options *options)
+{
+    const pco_conformance_slice slice = options->slice;
+    if (options->case_id && options->case_id != one->id) return false;
+    return !slice.count || one->id % slice.count == slice.number - 1; /* ids are hashes of what the cases are */
+}
+
 typedef struct conf_suite_count {
-    uint32_t case_id, count;
+    const pco_conformance_options *options;
+    uint32_t count;
 } conf_suite_count;
 
 static bool conf_suite_count_one(void *user, const conf_case *one)
 {
     conf_suite_count *count = user;
-    if (count->case_id == 0 || count->case_id == one->id) count->count++;
+    count->count += conf_case_is_selected(one, count->options);
     return true;
 }
 
 uint32_t pco_conformance_count(const pco_conformance_options *options, const pco_device_info *info)
 {
-    conf_suite_count count = {.case_id = options->case_id};
+    conf_suite_count count = {.options = options};
     conf_cases_visit_on(info, options->tier, options->ops, conf_suite_count_one, &count);
     return count.count;
 }
@@ -92,7 +122,7 @@ static void conf_suite_report(void *user, pco_conformance_case *one)
 static bool conf_suite_visit(void *user, const conf_case *one)
 {
     conf_suite_run *run = user;
-    if (run->options->case_id && run->options->case_id != one->id) return true;
+    if (!conf_case_is_selected(one, run->options)) return true;
     run->done++;
     run->began = conf_now();
     pco_status status = conf_run_case(run->device, one, run->options, conf_suite_report, run, run->err);

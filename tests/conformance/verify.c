@@ -87,7 +87,7 @@ static bool conf_verify_case(void *user, const conf_case *one)
     conf_verify_list *list = user;
     const pco_conformance_report *report = list->report;
     const pco_conformance_result *result = &report->results[list->device];
-    if (report->options.case_id && report->options.case_id != one->id) return true;
+    if (!conf_case_is_selected(one, &report->options)) return true;
     list->cases++;
     uint32_t low = 0, high = result->n_cases;
     while (low < high) {
