@@ -189,6 +189,7 @@ CASES(real);
 CASES(twins);
 CASES(traps);
 CASES(missed);
+CASES(constants);
 CASES(edges);
 CASES(large);
 #undef CASES

@@ -131,6 +131,7 @@ static const conf_attention_spec SPECS[] = {
     {.b = 1, .h = 8, .g = 2, .s = 1, .t = 129, .d = 128, .e = 128, .layout = 0, .causal = 1, .starts = 1},
     {.b = 1, .h = 2, .g = 1, .s = 17, .t = 31, .d = 80, .e = 80, .layout = 1},
     {.b = 1, .h = 4, .g = 1, .s = 1, .t = 65, .d = 8, .e = 8, .layout = 1},
+    {.b = 2, .h = 2, .g = 1, .s = 5, .t = 7, .d = 8, .e = 0, .layout = 1, .weights = 1}, /* weights and no result */
 };
 enum { N_SPECS = sizeof SPECS / sizeof *SPECS };
 

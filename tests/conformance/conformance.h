@@ -113,6 +113,7 @@ typedef struct pco_conformance_options {
     pco_conformance_begin_fn begin;       /* may be NULL */
     void *user;
     const struct conf_observer *observer; /* the suite's own (runner.h); NULL for everyone else */
+    struct conf_constants_watch *constants; /* the same (constants.h) */
 } pco_conformance_options;
 
 /* One row of the summary. Counts are of cases times variants. */
@@ -124,6 +125,15 @@ typedef struct pco_conformance_op {
     double median_ratio, max_ratio; /* over the judged cases; of each, the worst element */
     char reason[256];               /* of the first unsupported case */
 } pco_conformance_op;
+
+/* The values that a specialisation constant of a kernel took in a run, ascending: the first that came, when there are
+ * more than there is room for. Constants 0 to 2 are the workgroup's size. */
+enum { PCO_CONSTANT_VALUES = 16 };
+typedef struct pco_conformance_constant {
+    char kernel[64], name[24]; /* the plugin's words; name: "" where it is not known */
+    uint32_t number, n_values;
+    int32_t values[PCO_CONSTANT_VALUES];
+} pco_conformance_constant;
 
 /* One round of a soak: the whole tier with one seed. */
 typedef struct pco_conformance_round {
@@ -151,6 +161,8 @@ typedef struct pco_conformance_result {
     pco_conformance_case *cases; /* every case and variant, in the suite's order */
     uint32_t rounds; /* seeds tried by a soak; counts are over all, cases of the later are the bad ones */
     pco_conformance_round *each_round; /* of a soak */
+    uint32_t n_constants; /* by kernel and number; none where the plugin does not describe its launches */
+    pco_conformance_constant *constants;
 } pco_conformance_result;
 
 /* 1 for the states that make a run fail: fail, mistrusted, flaky, crashed, hung, device lost. */

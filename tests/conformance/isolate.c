@@ -89,6 +89,18 @@ static void isolate_known(conf_slot *slot, const char *kind, const cJSON *line)
     }
 }
 
+static void isolate_constant(conf_slot *slot, const cJSON *line)
+{
+    conf_isolated *run = slot->run;
+    pco_conformance_constant seen;
+    bool fresh = false;
+    pco_status status = conf_wire_read_constant(line, &seen, run->err);
+    if (!status) status = conf_constants_note(&run->constants, &seen, &fresh, run->err);
+    if (fresh && run->isolation->log)
+        conf_log_constant(run->isolation->log, run->device->id, run->options->seed, &seen);
+    isolate_fail(run, status);
+}
+
 static bool isolate_answer(void *user, char *text)
 {
     conf_slot *slot = user;
@@ -109,6 +121,8 @@ static bool isolate_answer(void *user, char *text)
         slot->question = (uint32_t)question;
     } else if (strcmp(kind, "case") == 0 || strcmp(kind, "begin") == 0 || strcmp(kind, "record") == 0) {
         isolate_record(slot, kind, line);
+    } else if (strcmp(kind, "constant") == 0) {
+        isolate_constant(slot, line);
     } else if (strcmp(kind, "done") == 0) {
         isolate_forget(slot);
         slot->order = PCO_NONE;
@@ -370,6 +384,7 @@ static pco_status isolate_result(conf_isolated *run, pco_conformance_result *res
         status = conf_result_add(&builder, &run->units.items[i].one, err);
     }
     if (!status) status = conf_result_finish(&builder, err);
+    conf_result_constants(result, &run->constants);
     result->status = run->lost;
     result->not_opened = run->not_opened;
     snprintf(result->message, sizeof result->message, "%s", run->message);
@@ -382,7 +397,7 @@ static void isolate_resume(conf_isolated *run)
 {
     conf_units old = {0};
     isolate_fail(run, conf_log_replay(run->isolation->log, run->device->id, run->options->seed, &run->list,
-                                      &old, run->err));
+                                      &old, &run->constants, run->err));
     for (uint32_t i = 0; i < run->list.count; i++) run->done += run->list.items[i].done;
     run->isolation->resumed += run->done;
     for (uint32_t i = 0; i < old.count && !run->status; i++) {
@@ -425,6 +440,7 @@ pco_status pco_conformance_run_isolated(const pco_conformance_options *options,
     result->seconds = conf_now() - start;
     conf_units_clear(&run.units);
     conf_units_clear(&run.crashes);
+    conf_constants_clear(&run.constants);
     conf_queue_clear(&run.queue);
     conf_list_clear(&run.list);
     free(run.slots);

@@ -2,7 +2,7 @@
 #ifndef CONF_ISOLATE_H
 #define CONF_ISOLATE_H
 
-#include "conformance.h"
+#include "constants.h"
 
 #include "formats/json.h"
 
@@ -147,6 +147,7 @@ typedef struct conf_isolated {
     conf_list list;
     conf_queue queue;
     conf_units units, crashes; /* all records; those that took the device or the process down */
+    conf_constants constants;
     uint32_t n_slots, done;
     conf_slot *slots;
     uint32_t questions; /* that may be asked: those after which the device did not die at once */
@@ -178,9 +179,12 @@ pco_status conf_known_ask(const pco_conformance_device *device, uint32_t wanted,
 
 /* ---- the log (run_log.c) and waivers (waivers.c) ---- */
 
-/* Adds the records of finished cases of this device and seed, and marks the cases done. */
+/* Adds the records of finished cases of this device and seed, marks the cases done, and notes the constants. */
 pco_status conf_log_replay(pco_conformance_log *log, const char *device_id, uint64_t seed, conf_list *list,
-                           conf_units *units, pco_error *err) PCO_NODISCARD;
+                           conf_units *units, conf_constants *constants, pco_error *err) PCO_NODISCARD;
+/* Appends a value that a constant took; it is on the disk with the next records. */
+void conf_log_constant(pco_conformance_log *log, const char *device_id, uint64_t seed,
+                       const pco_conformance_constant *seen);
 /* Appends records; those of cases [begin, end) are then complete. It is on the disk on return. Errors: IO. */
 pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint64_t seed,
                           const conf_units *units, const conf_list *list, uint32_t begin, uint32_t end,

@@ -181,6 +181,7 @@ static pco_status conf_html_device(FILE *file, const pco_conformance_report *rep
     if (!status) status = conf_html_low(file, result, &info->contract, err);
     if (!status) status = conf_html_worst(file, result, err);
     if (!status) status = conf_html_coverage(file, result, err);
+    conf_html_constants(file, result);
     conf_html_unsupported(file, result);
     conf_html_waived(file, result);
     fputs("</section>\n", file);

@@ -19,6 +19,9 @@ void conf_html_axis(FILE *file);
 /* Op by op: type x regime, and variant x width, with the number of cases in each cell. */
 pco_status conf_html_coverage(FILE *file, const pco_conformance_result *result, pco_error *err) PCO_NODISCARD;
 
+/* Kernel by kernel: the values that its specialisation constants took. */
+void conf_html_constants(FILE *file, const pco_conformance_result *result);
+
 /* Cards: what failed, what came closest to its bound, what was refused, what is waived. */
 pco_status conf_html_failures(FILE *file, const pco_conformance_result *result, pco_error *err) PCO_NODISCARD;
 pco_status conf_html_worst(FILE *file, const pco_conformance_result *result, pco_error *err) PCO_NODISCARD;

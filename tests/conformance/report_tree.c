@@ -166,6 +166,23 @@ static void conf_tree_rounds(conf_tree *tree, cJSON *parent, const pco_conforman
     }
 }
 
+/* None where the plugin does not describe its launches. */
+static void conf_tree_constants(conf_tree *tree, cJSON *parent, const pco_conformance_result *result)
+{
+    cJSON *rows = result->n_constants ? conf_tree_keep(tree, cJSON_AddArrayToObject(parent, "constants")) : NULL;
+    for (uint32_t i = 0; i < result->n_constants; i++) {
+        const pco_conformance_constant *one = &result->constants[i];
+        int values[PCO_CONSTANT_VALUES];
+        for (uint32_t v = 0; v < one->n_values; v++) values[v] = one->values[v];
+        cJSON *at = conf_tree_element(tree, rows);
+        conf_tree_text(tree, at, "kernel", one->kernel);
+        conf_tree_number(tree, at, "number", one->number);
+        if (one->name[0]) conf_tree_text(tree, at, "name", one->name);
+        cJSON *list = conf_tree_keep(tree, cJSON_CreateIntArray(values, (int)one->n_values));
+        if (list && !cJSON_AddItemToObject(at, "values", list)) tree->failed = true;
+    }
+}
+
 /* Members that say nothing (no text, width 0, the command of a case that passed) are left out. */
 static void conf_tree_case(conf_tree *tree, cJSON *rows, const pco_conformance_case *one, uint64_t seed)
 {
@@ -216,6 +233,7 @@ static pco_status conf_tree_result(conf_tree *tree, cJSON *results, const pco_co
         pco_status status = conf_tree_op(tree, ops, result, &result->ops[i], &device->info->contract, err);
         if (status) return status;
     }
+    if (records) conf_tree_constants(tree, at, result);
     cJSON *cases = conf_tree_keep(tree, cJSON_AddArrayToObject(at, records ? "cases" : "failures"));
     for (uint32_t i = 0; i < result->n_cases; i++)
         if (records || pco_conformance_state_is_bad(result->cases[i].state))

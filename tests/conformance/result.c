@@ -82,6 +82,12 @@ pco_status conf_result_add(conf_result_builder *builder, const pco_conformance_c
     return PCO_OK;
 }
 
+void conf_result_constants(pco_conformance_result *result, conf_constants *constants)
+{
+    result->constants = constants->items, result->n_constants = constants->count;
+    *constants = (conf_constants){0};
+}
+
 static int conf_result_compare(const void *left, const void *right)
 {
     const pco_conformance_case *a = *(const pco_conformance_case *const *)left,
@@ -155,12 +161,15 @@ pco_status pco_conformance_add_round(pco_conformance_result *sum, pco_conformanc
         if (row->variants > total->variants) total->variants = row->variants;
         if (row->max_ratio > total->max_ratio) total->max_ratio = row->max_ratio;
     }
-    if (!sum->status && round->status) {
+    conf_constants all = {sum->n_constants, sum->n_constants, sum->constants};
+    status = conf_constants_add(&all, &(conf_constants){round->n_constants, 0, round->constants}, err);
+    conf_result_constants(sum, &all);
+    if (!status && !sum->status && round->status) {
         sum->status = round->status;
         memcpy(sum->message, round->message, sizeof sum->message);
     }
     sum->seconds += round->seconds;
-    return PCO_OK;
+    return status;
 }
 
 void pco_conformance_clear(pco_conformance_result *results, uint32_t count)
@@ -170,6 +179,7 @@ void pco_conformance_clear(pco_conformance_result *results, uint32_t count)
         free(results[i].ops);
         free(results[i].cases);
         free(results[i].each_round);
+        free(results[i].constants);
         memset(&results[i], 0, sizeof results[i]);
     }
 }

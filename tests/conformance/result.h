@@ -2,7 +2,7 @@
 #ifndef CONF_RESULT_H
 #define CONF_RESULT_H
 
-#include "conformance.h"
+#include "constants.h"
 
 typedef struct conf_result_builder {
     pco_conformance_result *result;
@@ -23,6 +23,9 @@ pco_status conf_result_add(conf_result_builder *builder, const pco_conformance_c
 void conf_result_count(conf_result_builder *builder, const pco_conformance_case *one);
 /* Medians and maxima of the rows. Errors: OUT_OF_HOST_MEMORY. */
 pco_status conf_result_finish(conf_result_builder *builder, pco_error *err) PCO_NODISCARD;
+
+/* Gives the table to the result; *constants is empty then. */
+void conf_result_constants(pco_conformance_result *result, conf_constants *constants);
 
 /* Copies a record with strings of its own; conf_case_free releases them. Errors: OUT_OF_HOST_MEMORY. */
 pco_status conf_case_copy(const pco_conformance_case *one, pco_conformance_case *copy,

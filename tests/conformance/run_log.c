@@ -213,7 +213,7 @@ static bool log_is_of(const cJSON *line, const char *device_id, uint64_t seed)
 }
 
 pco_status conf_log_replay(pco_conformance_log *log, const char *device_id, uint64_t seed, conf_list *list,
-                           conf_units *units, pco_error *err)
+                           conf_units *units, conf_constants *constants, pco_error *err)
 {
     uint32_t id;
     pco_status status = PCO_OK;
@@ -227,8 +227,15 @@ pco_status conf_log_replay(pco_conformance_log *log, const char *device_id, uint
     for (uint32_t i = 0; i < log->count && !status; i++) {
         const cJSON *line = log->lines[i];
         pco_conformance_case one = {0};
+        pco_conformance_constant seen;
         int64_t unit;
         if (!log_is_of(line, device_id, seed) || cJSON_HasObjectItem(line, "done")) continue;
+        if (cJSON_HasObjectItem(line, "kernel")) {
+            status = conf_wire_read_constant(line, &seen, err);
+            if (!status) status = conf_constants_note(constants, &seen, NULL, err);
+            if (status) return pco_fail_prefix(err, status, "%s: line %" PRIu32, log->path, i + 2);
+            continue;
+        }
         status = conf_wire_read(line, &one, err);
         if (!status) status = pco_json_int(line, "a record", "unit", 0, UINT32_MAX, &unit, err);
         if (status) return pco_fail_prefix(err, status, "%s: line %" PRIu32, log->path, i + 2);
@@ -240,6 +247,20 @@ pco_status conf_log_replay(pco_conformance_log *log, const char *device_id, uint
         status = conf_units_add(units, order, (uint32_t)unit, &one, err);
     }
     return status;
+}
+
+void conf_log_constant(pco_conformance_log *log, const char *device_id, uint64_t seed,
+                       const pco_conformance_constant *seen)
+{
+    char text[32];
+    pco_json_writer writer = {.file = log->file};
+    pco_json_begin_object(&writer);
+    log_member(&writer, "device", device_id);
+    snprintf(text, sizeof text, "%" PRIu64, seed);
+    log_member(&writer, "seed", text);
+    conf_wire_write_constant(&writer, seen);
+    pco_json_end_object(&writer);
+    fputc('\n', log->file);
 }
 
 pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint64_t seed,

@@ -333,6 +333,7 @@ pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *
 {
     conf_run_state run = conf_run_start(device, problem);
     run.observer = options->observer;
+    run.constants = options->constants;
     pco_status can = device->plugin->program->supports(device->device, &run.part, 0, err);
     if (can == PCO_OK) return conf_run_variants(&run, options, report, user, err);
     pco_conformance_case result = conf_run_result(device, problem->one, options);

@@ -72,6 +72,7 @@ typedef struct conf_run_state {
     void *converted[CONF_MAX_TENSORS];
     void *first[PCO_MAX_OUTPUTS]; /* results of the first run */
     const struct conf_observer *observer; /* may be NULL */
+    struct conf_constants_watch *constants; /* the same */
     const char *variant;                  /* its name, for the observer */
     bool bare;           /* what lies around the results is not looked at */
     const struct conf_placement *placement; /* where its memory lies; NULL: as by default */

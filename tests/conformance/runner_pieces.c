@@ -133,6 +133,7 @@ static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piec
 {
     pco_status status = conf_problem_infer(piece, err);
     conf_run_state run = conf_run_start(whole->device, piece);
+    run.constants = whole->constants;
     bool runs = false;
     if (!status) {
         piece->node.variant = PCO_NONE;

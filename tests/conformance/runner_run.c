@@ -1,4 +1,5 @@
 /* One problem on one device in one variant: proposal, memory, program, and the same bits every time. */
+#include "constants.h"
 #include "runner.h"
 
 #include "base/error.h"
@@ -120,7 +121,8 @@ static pco_status conf_run_prepare(conf_run_state *run, conf_run_memory *memory,
                      .workspaces = &places[run->problem->n_tensors]};
     pco_status status = run->device->plugin->program->prepare(run->device->device, &run->part, &run->proposal,
                                                               &plan, program, err);
-    return status ? pco_fail_prefix(err, status, "prepare") : PCO_OK;
+    if (status) return pco_fail_prefix(err, status, "prepare");
+    return run->constants ? conf_constants_look(run->constants, run->device, *program, err) : PCO_OK;
 }
 
 /* What run number i finds in the memory that it writes: see conf_run_times. */

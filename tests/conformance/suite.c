@@ -134,12 +134,16 @@ static pco_status conf_suite_device(const pco_conformance_options *options,
                                     const pco_conformance_device *device, pco_conformance_result *result,
                                     pco_error *err)
 {
-    conf_suite_run run = {.options = options, .device = device, .err = err};
+    conf_constants_watch watch = {0};
+    pco_conformance_options own = *options;
+    conf_suite_run run = {.options = &own, .device = device, .err = err};
+    own.constants = &watch;
     run.total = pco_conformance_count(options, device->info);
     pco_status status = conf_result_start(&run.builder, options, device->id, result, err);
     if (status) return status;
     double start = conf_now();
     conf_cases_visit_on(device->info, options->tier, options->ops, conf_suite_visit, &run);
+    conf_result_constants(result, &watch.constants);
     if (run.status == PCO_OK || run.status == PCO_ERROR_DEVICE_LOST) {
         status = conf_result_finish(&run.builder, err);
         if (status) return status;

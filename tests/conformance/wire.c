@@ -156,3 +156,25 @@ pco_status conf_wire_read(const cJSON *object, pco_conformance_case *one, pco_er
     if (!status) status = wire_read_text(object, "repeat", one->repeat, sizeof one->repeat, err);
     return status;
 }
+
+void conf_wire_write_constant(pco_json_writer *writer, const pco_conformance_constant *seen)
+{
+    wire_text(writer, "kernel", seen->kernel);
+    wire_text(writer, "name", seen->name);
+    pco_json_key(writer, "number");
+    pco_json_write_int(writer, seen->number);
+    pco_json_key(writer, "value");
+    pco_json_write_int(writer, seen->values[0]);
+}
+
+pco_status conf_wire_read_constant(const cJSON *object, pco_conformance_constant *seen, pco_error *err)
+{
+    int64_t number = 0, value = 0;
+    *seen = (pco_conformance_constant){.n_values = 1};
+    pco_status status = wire_read_text(object, "kernel", seen->kernel, sizeof seen->kernel, err);
+    if (!status) status = wire_read_text(object, "name", seen->name, sizeof seen->name, err);
+    if (!status) status = pco_json_int(object, LABEL, "number", 0, PCO_DISPATCH_SPECS - 1, &number, err);
+    if (!status) status = pco_json_int(object, LABEL, "value", INT32_MIN, INT32_MAX, &value, err);
+    seen->number = (uint32_t)number, seen->values[0] = (int32_t)value;
+    return status;
+}

@@ -15,6 +15,10 @@ void conf_wire_write(pco_json_writer *writer, const pco_conformance_case *one);
  * regime, dtype and label are left as they are. Errors: FORMAT. */
 pco_status conf_wire_read(const cJSON *object, pco_conformance_case *one, pco_error *err) PCO_NODISCARD;
 
+/* A value of a specialisation constant: the first of values[]. */
+void conf_wire_write_constant(pco_json_writer *writer, const pco_conformance_constant *seen);
+pco_status conf_wire_read_constant(const cJSON *object, pco_conformance_constant *seen, pco_error *err) PCO_NODISCARD;
+
 /* Case ids are eight hexadecimal digits. Errors: FORMAT. */
 pco_status conf_wire_id(const cJSON *object, const char *key, uint32_t *id, pco_error *err) PCO_NODISCARD;
 

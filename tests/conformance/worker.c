@@ -2,12 +2,14 @@
  *   {"op": "add", "cases": ["0123abcd", ...], "from": 0, "not": [{"variant": "v", "width": "0", "state":
  * "hung"}]} or {"questions": mask}, which comes first, and answers with lines of its own: "asks" before each
  * known question and "ready" after the first of them, "case" and "begin" before each case and variant, a
- * record after each variant, "done" after each case, and "asked" with what the device knows after the group.
+ * record after each variant, "done" after each case, and "asked" with what the device knows after the group. "constant"
+ * tells of a value of a specialisation constant that is new to the worker.
  * `from` units of the first case are left out, and variants in "not" are not run but have the state that is
  * named there. A bisection asks {"problem": FILE} instead, one problem with its operands, in the variant that the
  * plugin chooses, and gets a record and "done"; with "folder", "written" tells whether a reproducer was. */
 #include "bisect_internal.h"
 #include "cases.h"
+#include "constants.h"
 #include "isolate.h"
 #include "result.h"
 #include "runner.h"
@@ -34,6 +36,7 @@ typedef struct conf_worker {
     uint32_t ids[MAX_GROUP], n_ids, left;
     uint32_t unit, skip; /* the case under way: units begun, and how many of them are left out */
     double began;
+    conf_constants_watch constants;
     pco_status status;
     pco_error err;
 } conf_worker;
@@ -74,6 +77,14 @@ static void worker_number(conf_worker *worker, const char *kind, uint32_t number
     pco_json_writer writer = worker_begin(worker, kind);
     pco_json_key(&writer, "number");
     pco_json_write_int(&writer, number);
+    worker_end(worker, &writer);
+}
+
+static void worker_constant(void *user, const pco_conformance_constant *seen)
+{
+    conf_worker *worker = user;
+    pco_json_writer writer = worker_begin(worker, "constant");
+    conf_wire_write_constant(&writer, seen);
     worker_end(worker, &writer);
 }
 
@@ -277,6 +288,8 @@ pco_status pco_conformance_serve(const pco_conformance_options *options, pco_con
     worker->options = *options;
     worker->options.begin = worker_case_begins;
     worker->options.user = worker;
+    worker->options.constants = &worker->constants;
+    worker->constants.fresh = worker_constant, worker->constants.user = worker;
     status = open(user, &device, err);
     if (status) {
         worker_text(worker, "broken", "why", err->message);
@@ -291,6 +304,7 @@ pco_status pco_conformance_serve(const pco_conformance_options *options, pco_con
 done:
     if (commands) fclose(commands);
     if (worker->answers) fclose(worker->answers);
+    conf_constants_clear(&worker->constants.constants);
     free(worker);
     return status;
 }

@@ -3,59 +3,7 @@
 #ifndef PCO_TESTS_TOY_H
 #define PCO_TESTS_TOY_H
 
-#include "check.h"
-
-#include "conformance.h"
-
-/* The contract of IEEE 754 in f32, with functions good to 4 ulp. */
-static pco_contract contract_strict(void)
-{
-    return (pco_contract){.size = sizeof(pco_contract),
-                          .compute = PCO_F32,
-                          .round_to_nearest = 1,
-                          .subnormals = 1,
-                          .nan_inf = 1,
-                          .div_ulp = 0.5f,
-                          .sqrt_ulp = 0.5f,
-                          .rsqrt_ulp = 2.0f,
-                          .function_ulp = 4.0f};
-}
-
-struct pco_buffer {
-    uint8_t *data;
-};
-
-static pco_status toy_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer,
-                             pco_error *err)
-{
-    (void)device, (void)usage, (void)err;
-    *buffer = malloc(sizeof **buffer);
-    (*buffer)->data = calloc(1, bytes + 1);
-    return PCO_OK;
-}
-
-static void toy_destroy(pco_device *device, pco_buffer *buffer)
-{
-    (void)device;
-    free(buffer->data);
-    free(buffer);
-}
-
-static pco_status toy_write(pco_device *device, pco_buffer *buffer, uint64_t offset, const void *data,
-                            uint64_t bytes, pco_error *err)
-{
-    (void)device, (void)err;
-    memcpy(buffer->data + offset, data, bytes);
-    return PCO_OK;
-}
-
-static pco_status toy_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
-                           uint64_t bytes, pco_error *err)
-{
-    (void)device, (void)err;
-    memcpy(data, buffer->data + offset, bytes);
-    return PCO_OK;
-}
+#include "toy_memory.h"
 
 static void toy_free(pco_device *device, pco_program *program)
 {

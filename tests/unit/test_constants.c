@@ -1,0 +1,196 @@
+/* Does the quick tier give each specialisation constant of each kernel two values at least? What a kernel does under a
+ * value that no case gives it is judged by nobody. Nothing runs: programs are only prepared, on descriptions of devices
+ * whose kernels differ. A constant that has one value is a missing case, or is argued in ARGUED. */
+#include "constants.h"
+#include "runner.h"
+#include "toy_memory.h"
+
+#include "gpu/gpu.h"
+
+#include <fnmatch.h>
+
+struct pco_device {
+    pco_gpu_device gpu;
+    char *source; /* of the kernel that was described last */
+};
+
+struct pco_gpu_recording {
+    int nothing;
+};
+
+static void *described_allocate(void *user, size_t bytes, size_t alignment)
+{
+    (void)user;
+    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+}
+
+static void described_release(void *user, void *memory)
+{
+    (void)user;
+    free(memory);
+}
+
+static pco_status described_record(pco_gpu_device *device, const pco_plan *plan, const pco_gpu_dispatch *list,
+                                   uint32_t count, uint32_t per_segment, pco_gpu_recording **recording,
+                                   pco_error *err)
+{
+    (void)device, (void)plan, (void)list, (void)count, (void)per_segment, (void)err;
+    *recording = NULL;
+    return PCO_OK;
+}
+
+static void described_discard(pco_gpu_device *device, pco_gpu_recording *recording)
+{
+    (void)device, (void)recording;
+}
+
+static pco_status described_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch,
+                                     pco_dispatch_info *info, pco_error *err)
+{
+    pco_device *device = (pco_device *)(void *)gpu;
+    const pco_gpu_code *pieces = pco_gpu_sources[dispatch->kernel];
+    (void)err;
+    for (uint32_t i = 0; pieces && pieces[i].data; i++) {
+        device->source = realloc(device->source, info->source_bytes + pieces[i].bytes);
+        memcpy(device->source + info->source_bytes, pieces[i].data, pieces[i].bytes);
+        info->source_bytes += pieces[i].bytes;
+    }
+    info->api = PCO_DISPATCH_VULKAN;
+    info->source = device->source;
+    info->binary = pco_gpu_codes[dispatch->kernel].data;
+    info->binary_bytes = pco_gpu_codes[dispatch->kernel].bytes;
+    return PCO_OK;
+}
+
+static const pco_host HOST = {.size = sizeof HOST, .allocate = described_allocate, .release = described_release};
+static const pco_gpu_driver DRIVER = {
+    .record = described_record, .discard = described_discard, .describe = described_describe};
+
+/* A device of the type, with fixed subgroups, as most software drivers and many GPUs have them. */
+static pco_device device_of(pco_device_type type)
+{
+    return (pco_device){{.host = &HOST,
+                         .driver = &DRIVER,
+                         .limits = {.type = type,
+                                    .needs_met = PCO_GPU_NEEDS_SUBGROUPS,
+                                    .max_bindings = PCO_GPU_MAX_BINDINGS,
+                                    .max_binding = 1 << 27,
+                                    .max_allocation = 1u << 31,
+                                    .offset_alignment = 16,
+                                    .max_workgroup = 1024,
+                                    .max_local = {1024, 1024, 1024},
+                                    .max_groups = {65535, 65535, 65535},
+                                    .shared_memory = 32768,
+                                    .subgroup_min = 8,
+                                    .subgroup_max = 8}}};
+}
+
+static void constants_observe(void *user, const conf_execution *execution)
+{
+    (void)user, (void)execution;
+}
+
+/* Prepares every case of the tier. */
+static void constants_take(pco_device *device, conf_constants *constants)
+{
+    static const pco_buffer_api buffers = {.size = sizeof buffers,
+                                           .create = toy_create,
+                                           .destroy = toy_destroy,
+                                           .write = toy_write,
+                                           .read = toy_read};
+    static const pco_plugin plugin = {.size = sizeof plugin,
+                                      .abi_version = PCO_ABI_VERSION,
+                                      .name = "described",
+                                      .buffer = &buffers,
+                                      .program = &pco_gpu_program_api};
+    pco_device_info info = {.size = sizeof info,
+                            .type = device->gpu.limits.type,
+                            .max_allocation = device->gpu.limits.max_allocation,
+                            .max_binding = device->gpu.limits.max_binding,
+                            .buffer_alignment = device->gpu.limits.offset_alignment,
+                            .contract = contract_strict()};
+    const conf_observer observer = {.observe = constants_observe, .prepare_only = true};
+    const pco_conformance_device entry = {&plugin, device, &info, "described:0"};
+    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK, .observer = &observer};
+    pco_conformance_result result;
+    pco_gpu_describe_edges(&device->gpu.limits, &info);
+    check_ok(pco_conformance_run(&options, &entry, 1, &result, &err));
+    check_ok(conf_constants_add(constants, &(conf_constants){.count = result.n_constants, .items = result.constants},
+                                &err));
+    pco_conformance_clear(&result, 1);
+    free(device->source);
+}
+
+static const struct {
+    const char *kernel, *constant; /* patterns */
+    const char *why;
+} ARGUED[] = {
+    {"*", "LOCAL_[XYZ]", "a workgroup has one size wherever the device's limits allow it; smaller limits give another"},
+    {"*_serial", "WALK", "rows of these ops lie side by side, and an invocation goes along its own"},
+    {"*_shared", "WALK", "invocations that share a row do not walk along it"},
+    {"*_subgroup", "WALK", "invocations that share a row do not walk along it"},
+    {"softmax_*", "BLOCKS", "only where loops become vectors (VECTOR_16: OpenCL on a processor)"},
+    {"unary", "NEXT", "only where loops become vectors (VECTOR_16: OpenCL on a processor)"},
+    {"matmul_*", "ORDER", "only on OpenCL"},
+    {"matmul_*", "RAW", "sums of a part of K: above the binding limit, which small windows and tier full have"},
+    {"matmul_finish", "HAS_X", "the same"},
+    {"matmul_finish", "PER", "it has no other size"},
+    {"matmul_*_wide_*", "TRANS_A", "whole vectors of a lie along K"},
+    {"matmul_*_quant_*", "TRANS_A", "whole vectors of a lie along K"},
+    {"matmul_*_quant_*", "TRANS_B", "quantised weights are [N,K]"},
+    {"matmul_gemv_subgroup_*", "TRANS_B", "lanes share a column, which has to lie along K"},
+    {"gather_quantised", "MODE", "rows of 32 weights are whole words"},
+};
+
+static const char *argued(const pco_conformance_constant *one)
+{
+    for (size_t i = 0; i < sizeof ARGUED / sizeof *ARGUED; i++)
+        if (fnmatch(ARGUED[i].kernel, one->kernel, 0) == 0 && fnmatch(ARGUED[i].constant, one->name, 0) == 0)
+            return ARGUED[i].why;
+    return NULL;
+}
+
+static void test_two_values(void **state)
+{
+    static const pco_device_type TYPES[] = {PCO_DEVICE_SOFTWARE, PCO_DEVICE_DISCRETE};
+    conf_constants constants = {0};
+    uint32_t missing = 0;
+    (void)state;
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++) {
+        pco_device device = device_of(TYPES[i]);
+        constants_take(&device, &constants);
+    }
+    assert_true(constants.count > 300);
+    for (uint32_t i = 0; i < constants.count; i++) {
+        const pco_conformance_constant *one = &constants.items[i];
+        assert_true(one->name[0] != 0);
+        if (one->n_values > 1 || argued(one)) continue;
+        missing++;
+        print_message("kernel %s: constant %u (%s) is always %d: add a case, or argue it\n", one->kernel,
+                      (unsigned)one->number, one->name, (int)one->values[0]);
+    }
+    conf_constants_clear(&constants);
+    assert_int_equal(missing, 0);
+}
+
+/* An argument about a constant that takes two values, or is not there, is none. */
+static void test_arguments(void **state)
+{
+    conf_constants constants = {0};
+    pco_device device = device_of(PCO_DEVICE_SOFTWARE);
+    (void)state;
+    constants_take(&device, &constants);
+    for (size_t i = 0; i < sizeof ARGUED / sizeof *ARGUED; i++) {
+        uint32_t single = 0;
+        for (uint32_t c = 0; c < constants.count; c++)
+            single += constants.items[c].n_values == 1 && argued(&constants.items[c]) == ARGUED[i].why;
+        if (!single) fail_msg("nothing to argue for: %s %s", ARGUED[i].kernel, ARGUED[i].constant);
+    }
+    conf_constants_clear(&constants);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_values), cmocka_unit_test(test_arguments)};
+    return cmocka_run_group_tests_name("constants", tests, NULL, NULL);
+}
