@@ -80,6 +80,10 @@ static void onnx_shapes_split(onnx_map *map)
     const pco_tensor *desc = onnx_desc(map, x);
     int64_t axis = onnx_axis(onnx_int(map->test, "axis", 0), desc->rank), sizes[MAX_PARTS], start = 0;
     int64_t length = desc->shape[axis], each = (length + parts - 1) / parts;
+    if (onnx_int(map->test, "num_outputs", parts) != parts) {
+        onnx_skip(map, "Split with another number of outputs than it says");
+        return;
+    }
     if (onnx_host(map, 1, sizes, MAX_PARTS) < 0)
         for (uint32_t i = 0; i < parts; i++) sizes[i] = i + 1 < parts ? each : length - each * (parts - 1);
     for (uint32_t i = 0; i < parts; i++) {
@@ -242,8 +246,8 @@ static void onnx_shapes_top_k(onnx_map *map)
     pco_tensor shape = *onnx_desc(map, x);
     int64_t axis = onnx_axis(onnx_int(map->test, "axis", -1), shape.rank), k = 0;
     onnx_host(map, 1, &k, 1);
-    if (k < 1 || k > MAX_PARTS || !onnx_int(map->test, "largest", 1)) {
-        onnx_skip(map, "TopK of the smallest, or of many");
+    if (k < 1 || k > MAX_PARTS || !onnx_int(map->test, "largest", 1) || !onnx_int(map->test, "sorted", 1)) {
+        onnx_skip(map, "TopK of the smallest, of many, or in any order");
         return;
     }
     uint32_t counting = pco_iota(graph, PCO_I32, (uint32_t)axis, 0.0, 1.0, shape.rank, shape.shape);
@@ -270,6 +274,10 @@ static void onnx_shapes_tensor_scatter(onnx_map *map)
     pco_tensor shape = *onnx_desc(map, past);
     int64_t axis = onnx_axis(onnx_int(map->test, "axis", -2), shape.rank), zero[1] = {1};
     onnx_text(map->test, "mode", "linear", mode, sizeof mode);
+    if (strcmp(mode, "linear") != 0 && strcmp(mode, "circular") != 0) {
+        onnx_skip(map, "TensorScatter in an unknown mode");
+        return;
+    }
     if (axis == 0) {
         onnx_skip(map, "TensorScatter along the batch");
         return;

@@ -226,39 +226,70 @@ void onnx_test_clear(onnx_test *test)
     memset(test, 0, sizeof *test);
 }
 
-static const Onnx__AttributeProto *onnx_attribute(const onnx_test *test, const char *name)
+enum { ONNX_KNOWN_ATTRIBUTES = 64 }; /* bits of `taken`; what comes behind them is never taken */
+
+/* Its index; PCO_NONE without one. */
+static uint32_t onnx_attribute(const onnx_test *test, const char *name)
 {
-    for (size_t i = 0; i < test->node->n_attribute; i++)
-        if (test->node->attribute[i]->name && strcmp(test->node->attribute[i]->name, name) == 0)
-            return test->node->attribute[i];
+    for (uint32_t i = 0; i < test->node->n_attribute && i < ONNX_KNOWN_ATTRIBUTES; i++)
+        if (test->node->attribute[i]->name && strcmp(test->node->attribute[i]->name, name) == 0) return i;
+    return PCO_NONE;
+}
+
+static void onnx_take(onnx_test *test, uint32_t attribute)
+{
+    test->taken |= UINT64_C(1) << attribute;
+}
+
+int64_t onnx_int(onnx_test *test, const char *name, int64_t initial)
+{
+    const uint32_t at = onnx_attribute(test, name);
+    if (at == PCO_NONE || !test->node->attribute[at]->has_i) return initial;
+    onnx_take(test, at);
+    return test->node->attribute[at]->i;
+}
+
+double onnx_float(onnx_test *test, const char *name, double initial)
+{
+    const uint32_t at = onnx_attribute(test, name);
+    if (at == PCO_NONE || !test->node->attribute[at]->has_f) return initial;
+    onnx_take(test, at);
+    return test->node->attribute[at]->f;
+}
+
+void onnx_text(onnx_test *test, const char *name, const char *initial, char *text, size_t capacity)
+{
+    const uint32_t at = onnx_attribute(test, name);
+    snprintf(text, capacity, "%s", initial);
+    if (at == PCO_NONE || !test->node->attribute[at]->has_s) return;
+    const ProtobufCBinaryData *said = &test->node->attribute[at]->s;
+    if (said->len >= capacity || memchr(said->data, 0, said->len)) return;
+    snprintf(text, capacity, "%.*s", (int)said->len, (const char *)said->data);
+    onnx_take(test, at);
+}
+
+int64_t onnx_ints(onnx_test *test, const char *name, int64_t *values, int64_t capacity)
+{
+    enum { INTS = 7 }; /* AttributeProto.AttributeType */
+    const uint32_t at = onnx_attribute(test, name);
+    if (at == PCO_NONE) return -1;
+    const Onnx__AttributeProto *attribute = test->node->attribute[at];
+    if ((attribute->has_type && attribute->type != INTS) || (int64_t)attribute->n_ints > capacity) return -1;
+    for (size_t i = 0; i < attribute->n_ints; i++) values[i] = attribute->ints[i];
+    onnx_take(test, at);
+    return (int64_t)attribute->n_ints;
+}
+
+void onnx_without(onnx_test *test, const char *name)
+{
+    const uint32_t at = onnx_attribute(test, name);
+    if (at != PCO_NONE) onnx_take(test, at);
+}
+
+const char *onnx_left(const onnx_test *test)
+{
+    for (uint32_t i = 0; i < test->node->n_attribute; i++)
+        if (i >= ONNX_KNOWN_ATTRIBUTES || !(test->taken >> i & 1))
+            return test->node->attribute[i]->name ? test->node->attribute[i]->name : "";
     return NULL;
-}
-
-int64_t onnx_int(const onnx_test *test, const char *name, int64_t initial)
-{
-    const Onnx__AttributeProto *attribute = onnx_attribute(test, name);
-    return attribute && attribute->has_i ? attribute->i : initial;
-}
-
-double onnx_float(const onnx_test *test, const char *name, double initial)
-{
-    const Onnx__AttributeProto *attribute = onnx_attribute(test, name);
-    return attribute && attribute->has_f ? attribute->f : initial;
-}
-
-void onnx_text(const onnx_test *test, const char *name, const char *initial, char *text, size_t capacity)
-{
-    const Onnx__AttributeProto *attribute = onnx_attribute(test, name);
-    if (attribute && attribute->has_s)
-        snprintf(text, capacity, "%.*s", (int)attribute->s.len, (const char *)attribute->s.data);
-    else
-        snprintf(text, capacity, "%s", initial);
-}
-
-int64_t onnx_ints(const onnx_test *test, const char *name, int64_t *values, int64_t capacity)
-{
-    const Onnx__AttributeProto *attribute = onnx_attribute(test, name);
-    if (!attribute) return -1;
-    for (size_t i = 0; i < attribute->n_ints && (int64_t)i < capacity; i++) values[i] = attribute->ints[i];
-    return (int64_t)attribute->n_ints < capacity ? (int64_t)attribute->n_ints : capacity;
 }

@@ -45,6 +45,7 @@ typedef struct onnx_test {
     const Onnx__NodeProto *node;
     int64_t opset;
     uint32_t n_inputs, n_outputs; /* of the node, absent ones included */
+    uint64_t taken;               /* a bit for each of the node's attributes that was read */
     onnx_tensor inputs[ONNX_MAX_OPERANDS], outputs[ONNX_MAX_OPERANDS];
 } onnx_test;
 
@@ -55,12 +56,16 @@ void onnx_test_clear(onnx_test *test);
 
 const char *onnx_type_name(int32_t type);
 
-/* Attributes of the node, with defaults. */
-int64_t onnx_int(const onnx_test *test, const char *name, int64_t initial);
-double onnx_float(const onnx_test *test, const char *name, double initial);
+/* Attributes of the node, with defaults. Each call takes the attribute, unless it is of another type or does not fit. */
+int64_t onnx_int(onnx_test *test, const char *name, int64_t initial);
+double onnx_float(onnx_test *test, const char *name, double initial);
 /* The attribute's text into `text`, or `initial`. */
-void onnx_text(const onnx_test *test, const char *name, const char *initial, char *text, size_t capacity);
+void onnx_text(onnx_test *test, const char *name, const char *initial, char *text, size_t capacity);
 /* Number of entries, or -1 without the attribute. */
-int64_t onnx_ints(const onnx_test *test, const char *name, int64_t *values, int64_t capacity);
+int64_t onnx_ints(onnx_test *test, const char *name, int64_t *values, int64_t capacity);
+/* Takes an attribute that says nothing here, whatever its value is. */
+void onnx_without(onnx_test *test, const char *name);
+/* The name of the first attribute that nobody took; NULL: all were. */
+const char *onnx_left(const onnx_test *test);
 
 #endif

@@ -1,0 +1,152 @@
+/* ONNX nodes made here: each attribute has its effect, or is refused by its name. */
+#define CHECK_FOLDER
+#include "check.h"
+
+#include "onnx_cases.h"
+#include "onnx_reader.h"
+
+#include "base/file.h"
+
+#include <math.h>
+
+enum { COUNT = 6 };
+
+static pco_session *session;
+
+/* A node test as ONNX writes them: one input for each of `inputs`, COUNT floats each, and one output. */
+typedef struct made_node {
+    const char *op;
+    Onnx__AttributeProto *attributes[3];
+    const float *inputs[2], *output;
+} made_node;
+
+static void write_message(const char *name, const ProtobufCMessage *message)
+{
+    char path[200];
+    uint8_t *packed = malloc(protobuf_c_message_get_packed_size(message) + 1);
+    assert_non_null(packed);
+    snprintf(path, sizeof path, "%s/test_made/%s", check_folder, name);
+    check_ok(pco_file_write(path, packed, protobuf_c_message_pack(message, packed), &err));
+    free(packed);
+}
+
+static void write_tensor(const char *name, const float *values)
+{
+    Onnx__TensorProto tensor = ONNX__TENSOR_PROTO__INIT;
+    int64_t dims[] = {COUNT};
+    tensor.n_dims = 1, tensor.dims = dims;
+    tensor.has_data_type = 1, tensor.data_type = ONNX_FLOAT;
+    tensor.n_float_data = COUNT, tensor.float_data = (float *)(size_t)values;
+    write_message(name, &tensor.base);
+}
+
+static void write_node(const made_node *made)
+{
+    char *names[] = {"x", "z"}, *result[] = {"y"};
+    Onnx__NodeProto node = ONNX__NODE_PROTO__INIT, *nodes[] = {&node};
+    Onnx__ValueInfoProto x = ONNX__VALUE_INFO_PROTO__INIT, z = x, y = x, *in[] = {&x, &z}, *out[] = {&y};
+    Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;
+    Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
+    x.name = names[0], z.name = names[1], y.name = result[0];
+    node.op_type = (char *)(size_t)made->op;
+    node.n_input = made->inputs[1] ? 2 : 1, node.input = names;
+    node.n_output = 1, node.output = result;
+    node.attribute = (Onnx__AttributeProto **)(size_t)made->attributes;
+    while (made->attributes[node.n_attribute]) node.n_attribute++;
+    graph.n_node = 1, graph.node = nodes;
+    graph.n_input = node.n_input, graph.input = in, graph.n_output = 1, graph.output = out;
+    model.graph = &graph;
+    write_message("model.onnx", &model.base);
+    write_tensor("test_data_set_0/input_0.pb", made->inputs[0]);
+    if (made->inputs[1]) write_tensor("test_data_set_0/input_1.pb", made->inputs[1]);
+    write_tensor("test_data_set_0/output_0.pb", made->output);
+}
+
+static int keep_case(void *user, const pco_onnx_case *one)
+{
+    *(pco_onnx_case *)user = *one;
+    return 1;
+}
+
+static pco_onnx_case run_node(const made_node *made)
+{
+    char path[200];
+    pco_onnx_result result;
+    pco_onnx_case one = {0};
+    snprintf(path, sizeof path, "%s/test_made/test_data_set_0", check_folder);
+    check_ok(pco_folder_make(path, &err));
+    write_node(made);
+    check_ok(pco_onnx_run(session, check_folder, NULL, keep_case, &one, &result, &err));
+    return one;
+}
+
+static const float X[COUNT] = {-2, -1, -0.25f, 0.5f, 1, 3}, Z[COUNT] = {1, 2, -3, 0.5f, -1, 4};
+
+static Onnx__AttributeProto made_float(char *name, float value)
+{
+    Onnx__AttributeProto attribute = ONNX__ATTRIBUTE_PROTO__INIT;
+    attribute.name = name, attribute.has_f = 1, attribute.f = value, attribute.has_type = 1, attribute.type = 1;
+    return attribute;
+}
+
+static void test_used(void **state)
+{
+    (void)state;
+    const float alphas[] = {1, 2.5f, -0.5f};
+    for (int i = 0; i < 3; i++) {
+        float swiglu[COUNT], swish[COUNT];
+        Onnx__AttributeProto alpha = made_float("alpha", alphas[i]);
+        for (int k = 0; k < COUNT; k++) {
+            swish[k] = (float)(X[k] / (1 + exp(-(double)alphas[i] * X[k])));
+            swiglu[k] = swish[k] * Z[k];
+        }
+        pco_onnx_case one = run_node(&(made_node){"SwiGLU", {&alpha}, {X, Z}, swiglu});
+        if (one.state != PCO_ONNX_PASS) fail_msg("SwiGLU, alpha %g: %s", (double)alphas[i], one.detail);
+        one = run_node(&(made_node){"Swish", {&alpha}, {X}, swish});
+        if (one.state != PCO_ONNX_PASS) fail_msg("Swish, alpha %g: %s", (double)alphas[i], one.detail);
+    }
+}
+
+static void expect_refused(const made_node *made, const char *what)
+{
+    const pco_onnx_case one = run_node(made);
+    if (one.state != PCO_ONNX_SKIPPED || !strstr(one.detail, what))
+        fail_msg("%s: state %d, '%s'; expected a refusal that says '%s'", made->op, one.state, one.detail, what);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    float clipped[COUNT], sum[COUNT];
+    for (int k = 0; k < COUNT; k++) clipped[k] = fminf(X[k], 1), sum[k] = X[k] + Z[k];
+    Onnx__AttributeProto max = made_float("max", 1), alpha = made_float("alpha", 0.2f),
+                         axis = made_float("axis", 0), unnamed = made_float("", 1), text = alpha;
+    text.has_f = 0, text.has_s = 1, text.type = 3;
+    text.name = "approximate", text.s.data = (uint8_t *)"sigmoid", text.s.len = 7;
+    expect_refused(&(made_node){"Clip", {&max}, {X}, clipped}, "attribute 'max' of Clip is not mapped"); /* before opset 11 */
+    expect_refused(&(made_node){"Add", {&alpha}, {X, Z}, sum}, "attribute 'alpha' of Add is not mapped");
+    expect_refused(&(made_node){"Swish", {&alpha, &max}, {X}, X}, "attribute 'max' of Swish is not mapped");
+    expect_refused(&(made_node){"Softmax", {&axis}, {X}, X}, "attribute 'axis' of Softmax is not mapped"); /* no float */
+    expect_refused(&(made_node){"Abs", {&unnamed}, {X}, X}, "attribute '' of Abs is not mapped");
+    expect_refused(&(made_node){"Gelu", {&text}, {X}, X}, "Gelu in an unknown form");
+}
+
+int main(void)
+{
+    pco_config config;
+    pco_registry *registry = NULL;
+    pco_error err = {""};
+    setenv("PORTICO_CACHE_DIR", "", 1);
+    pco_status status = pco_config_read(&config, &err);
+    if (!status) status = pco_registry_create(&config, &registry, &err);
+    if (!status) status = pco_session_open(registry, "cpu:reference", &session, &err);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_used), cmocka_unit_test(test_refused)};
+    int failed = 1;
+    if (status)
+        fprintf(stderr, "test_onnx_attributes: %s\n", err.message);
+    else
+        failed = cmocka_run_group_tests_name("onnx attributes", tests, check_make_folder, check_remove_folder);
+    pco_session_close(session);
+    pco_registry_destroy(registry);
+    return failed;
+}
