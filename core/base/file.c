@@ -12,18 +12,27 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What is there instead of a file. */
+static const char *file_kind(mode_t mode)
+{
+    if (S_ISDIR(mode)) return "a folder";
+    if (S_ISFIFO(mode)) return "a pipe";
+    if (S_ISSOCK(mode)) return "a socket";
+    return "a device";
+}
+
 pco_status pco_map_open(const char *path, pco_map *map, pco_error *err)
 {
     *map = (pco_map){0};
     if (!*path) return pco_fail(err, PCO_ERROR_IO, "the name of a file is empty");
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a pipe is refused, not waited for */
     if (fd < 0) return pco_fail(err, PCO_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));
     struct stat st;
     pco_status status = PCO_OK;
     if (fstat(fd, &st) != 0) {
         status = pco_fail(err, PCO_ERROR_IO, "%s: cannot stat: %s", path, strerror(errno));
     } else if (!S_ISREG(st.st_mode)) {
-        status = pco_fail(err, PCO_ERROR_IO, "%s: not a regular file", path);
+        status = pco_fail(err, PCO_ERROR_IO, "%s: not a regular file but %s", path, file_kind(st.st_mode));
     } else if (st.st_size > 0) {
         void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (data == MAP_FAILED)

@@ -6,6 +6,12 @@
 
 #include <stdlib.h>
 
+/* Sums that do not wrap: what is beyond them fits into no device. */
+static void estimate_count(uint64_t *sum, uint64_t bytes)
+{
+    if (__builtin_add_overflow(*sum, bytes, sum)) *sum = UINT64_MAX;
+}
+
 /* Most bytes of transients that are alive at once, nodes run in order. */
 static pco_status estimate_arena(const pco_graph *graph, uint64_t *peak, pco_error *err)
 {
@@ -25,14 +31,14 @@ static pco_status estimate_arena(const pco_graph *graph, uint64_t *peak, pco_err
             uint32_t t = node->outputs[k];
             if (t != PCO_NONE && graph->tensors[t].alias == PCO_NONE &&
                 graph->tensors[t].kind == PCO_KIND_TRANSIENT)
-                alive += graph->tensors[t].bytes;
+                estimate_count(&alive, graph->tensors[t].bytes);
         }
         if (alive > *peak) *peak = alive;
         for (uint32_t k = 0; k < node->n_inputs; k++) {
             if (node->inputs[k] == PCO_NONE) continue;
             uint32_t root = pco_graph_root(graph, node->inputs[k]);
             if (last[root] != i || graph->tensors[root].kind != PCO_KIND_TRANSIENT) continue;
-            alive -= graph->tensors[root].bytes;
+            if (alive != UINT64_MAX) alive -= graph->tensors[root].bytes;
             last[root] = PCO_NONE;
         }
     }
@@ -62,16 +68,16 @@ static pco_status estimate_add(const pco_graph *graph, const pco_graph *other, p
     pco_status status = pco_graph_check(graph, err);
     if (!status) status = estimate_arena(graph, &arena, err);
     if (status) return status;
-    estimate->arena_bytes += arena;
+    estimate_count(&estimate->arena_bytes, arena);
     for (uint32_t t = 0; t < graph->n_tensors; t++) {
         const pco_tensor *x = &graph->tensors[t];
         if (x->kind == PCO_KIND_CONSTANT && !estimate_counted(other, x)) {
-            estimate->constant_bytes += x->bytes;
+            estimate_count(&estimate->constant_bytes, x->bytes);
             if (x->dtype != PCO_I32) estimate->parameters += (uint64_t)pco_tensor_elements(x);
         } else if (x->kind == PCO_KIND_STATE && !estimate_state_counted(other, x)) {
-            estimate->state_bytes += x->bytes;
+            estimate_count(&estimate->state_bytes, x->bytes);
         } else if (x->kind == PCO_KIND_INPUT || x->kind == PCO_KIND_OUTPUT || x->kind == PCO_KIND_VALUE) {
-            estimate->io_bytes += x->bytes;
+            estimate_count(&estimate->io_bytes, x->bytes);
         }
     }
     return PCO_OK;
@@ -98,7 +104,7 @@ pco_status pco_model_estimate(const pco_model_file *file, int64_t context, pco_m
     if (!status) status = estimate_add(chunk, step, estimate, err);
     pco_graph_destroy(step);
     pco_graph_destroy(chunk);
-    estimate->total =
-        estimate->constant_bytes + estimate->state_bytes + estimate->arena_bytes + estimate->io_bytes;
+    const uint64_t kinds[] = {estimate->constant_bytes, estimate->state_bytes, estimate->arena_bytes, estimate->io_bytes};
+    for (int i = 0; i < 4; i++) estimate_count(&estimate->total, kinds[i]);
     return status;
 }

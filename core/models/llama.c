@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reading goes on after an error without effect: the first one is kept. */
+/* Reading goes on after an error without effect: the first one is kept. What is then returned is a value that divides
+ * and sizes without harm, never what the file said. */
 typedef struct llama_reader {
     const pco_gguf *gguf;
     pco_status status;
@@ -21,7 +22,7 @@ static int64_t llama_size(llama_reader *r, const char *key, uint32_t most)
     if (!r->status && (value < 1 || value > most))
         r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %u, and must be 1 to %u",
                              pco_gguf_label(r->gguf), key, value, most);
-    return value;
+    return r->status ? 1 : value;
 }
 
 static int64_t llama_size_or(llama_reader *r, const char *key, uint32_t most, int64_t fallback)
@@ -29,14 +30,23 @@ static int64_t llama_size_or(llama_reader *r, const char *key, uint32_t most, in
     return pco_gguf_find(r->gguf, key) ? llama_size(r, key, most) : fallback;
 }
 
-static double llama_number(llama_reader *r, const char *key, double fallback)
+static double llama_number(llama_reader *r, const char *key, double least, double most, double fallback)
 {
     float value = (float)fallback;
     if (!r->status) r->status = pco_gguf_f32_or(r->gguf, key, value, &value, r->err);
-    if (!r->status && !(value > 0 && value < 1e30f))
-        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %g, and must be above 0",
-                             pco_gguf_label(r->gguf), key, (double)value);
-    return (double)value;
+    if (!r->status && !((double)value >= least && (double)value <= most))
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %g, and must be %g to %g",
+                             pco_gguf_label(r->gguf), key, (double)value, least, most);
+    return r->status ? fallback : (double)value;
+}
+
+/* What divides the angles of positions: models have 1 to 64. Two of them are multiplied in f32. */
+#define LLAMA_FACTOR_LEAST 1e-6
+#define LLAMA_FACTOR_MOST  1e6
+
+static double llama_factor(llama_reader *r, const char *key)
+{
+    return llama_number(r, key, LLAMA_FACTOR_LEAST, LLAMA_FACTOR_MOST, 1);
 }
 
 /* rope.scaling.*: linear (Chen et al. 2023), or refused by name. */
@@ -44,12 +54,12 @@ static void llama_read_rope(llama_reader *r, pco_llama_config *config)
 {
     const char *type = "none";
     config->rope_dimensions = llama_size_or(r, "llama.rope.dimension_count", 1 << 16, config->head_dim);
-    config->rope_freq_base = llama_number(r, "llama.rope.freq_base", 10000);
-    config->rope_scale = llama_number(r, "llama.rope.scale_linear", 1);
+    config->rope_freq_base = llama_number(r, "llama.rope.freq_base", 1e-30, 1e30, 10000);
+    config->rope_scale = llama_factor(r, "llama.rope.scale_linear");
     if (!r->status) r->status = pco_gguf_text_or(r->gguf, "llama.rope.scaling.type", type, &type, r->err);
     if (r->status) return;
     if (strcmp(type, "linear") == 0)
-        config->rope_scale = llama_number(r, "llama.rope.scaling.factor", 1);
+        config->rope_scale = llama_factor(r, "llama.rope.scaling.factor");
     else if (strcmp(type, "none") != 0)
         r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
                              "%s: llama.rope.scaling.type is '%s', which Portico cannot "
@@ -66,8 +76,13 @@ static void llama_read_factors(llama_reader *r, pco_llama_config *config)
         r->status =
             pco_fail(r->err, PCO_ERROR_FORMAT, "%s: tensor 'rope_freqs.weight' must be F32 [%" PRId64 "]",
                      pco_gguf_label(r->gguf), config->rope_dimensions / 2);
-    else
-        config->rope_factors = factors->data;
+    const float *values = r->status ? NULL : factors->data;
+    for (int64_t i = 0; values && !r->status && i < factors->shape[0]; i++)
+        if (!((double)values[i] >= LLAMA_FACTOR_LEAST && (double)values[i] <= LLAMA_FACTOR_MOST))
+            r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                                 "%s: element %" PRId64 " of 'rope_freqs.weight' is %g, and must be %g to %g",
+                                 pco_gguf_label(r->gguf), i, (double)values[i], LLAMA_FACTOR_LEAST, LLAMA_FACTOR_MOST);
+    config->rope_factors = r->status ? NULL : values;
 }
 
 static void llama_check(llama_reader *r, const pco_llama_config *c)
@@ -95,6 +110,10 @@ static void llama_read_vocab(llama_reader *r, pco_llama_config *config)
         r->status =
             pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no tensor 'token_embd.weight' with two dimensions",
                      pco_gguf_label(r->gguf));
+    else if (table->shape[0] < 1 || table->shape[0] > INT32_MAX)
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                             "%s: 'token_embd.weight' has %" PRId64 " rows, and must have one for each token, 1 to %d",
+                             pco_gguf_label(r->gguf), table->shape[0], INT32_MAX);
     else
         config->vocab_size = table->shape[0];
 }
@@ -123,7 +142,7 @@ pco_status pco_llama_config_read(const pco_gguf *gguf, pco_llama_config *config,
     config->head_count_kv =
         llama_size_or(&reader, "llama.attention.head_count_kv", 1 << 12, config->head_count);
     config->context_length = llama_size(&reader, "llama.context_length", 1 << 30);
-    config->rms_epsilon = llama_number(&reader, "llama.attention.layer_norm_rms_epsilon", 0x1p-149);
+    config->rms_epsilon = llama_number(&reader, "llama.attention.layer_norm_rms_epsilon", 0x1p-149, 1e3, 1);
     if (!reader.status && !pco_gguf_find(gguf, "llama.attention.layer_norm_rms_epsilon"))
         reader.status = pco_fail(err, PCO_ERROR_NOT_FOUND,
                                  "%s has no key 'llama.attention.layer_norm_rms_epsilon'", label);

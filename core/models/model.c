@@ -1,6 +1,7 @@
 #include "models/model.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "formats/safetensors.h"
 
 #include <inttypes.h>
@@ -52,6 +53,23 @@ static pco_status model_open_gguf(const char *path, pco_model_file *file, pco_er
     return status;
 }
 
+/* Ids that the model is given or that end its text must be rows of its tables. */
+static pco_status model_check_ids(const char *path, const pco_transformer_config *config, pco_error *err)
+{
+    const struct {
+        const char *key;
+        int32_t id;
+    } ids[] = {{"decoder_start_token_id", config->decoder_start_token_id},
+               {"eos_token_id", config->eos_token_id},
+               {"bos_token_id", config->bos_token_id},
+               {"pad_token_id", config->pad_token_id}};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+        if (ids[i].id >= config->vocab_size[PCO_DECODER])
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: %s is %d, outside the vocabulary of %" PRId64, path, ids[i].key,
+                            ids[i].id, config->vocab_size[PCO_DECODER]);
+    return PCO_OK;
+}
+
 static pco_status model_read_config(const char *path, pco_model_file *file, pco_error *err)
 {
     cJSON *root;
@@ -61,6 +79,7 @@ static pco_status model_read_config(const char *path, pco_model_file *file, pco_
     status = pco_transformer_config_read(root, path, config, err);
     if (!status && (config->vocab_size[0] < 1 || config->vocab_size[1] < 1))
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s: vocab_size is missing", path);
+    if (!status) status = model_check_ids(path, config, err);
     if (!status) status = pco_transformer_tokenizer(root, path, config, PCO_ENCODER, &file->source, err);
     if (!status) status = pco_transformer_tokenizer(root, path, config, PCO_DECODER, &file->target, err);
     cJSON_Delete(root);
@@ -85,14 +104,13 @@ static pco_status model_open_folder(const char *path, pco_model_file *file, pco_
 }
 
 /* Does the file begin as GGUF files do? */
-static int model_is_gguf(const char *path)
+static pco_status model_is_gguf(const char *path, int *is, pco_error *err)
 {
-    char magic[4] = {0};
-    FILE *in = fopen(path, "rb");
-    if (!in) return 0;
-    size_t size = fread(magic, 1, sizeof magic, in);
-    fclose(in);
-    return size == sizeof magic && memcmp(magic, "GGUF", 4) == 0;
+    pco_map map;
+    const pco_status status = pco_map_open(path, &map, err);
+    *is = !status && map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
+    pco_map_close(&map);
+    return status;
 }
 
 pco_status pco_model_file_open(const char *path, pco_model_file **out, pco_error *err)
@@ -107,12 +125,14 @@ pco_status pco_model_file_open(const char *path, pco_model_file **out, pco_error
         free(file);
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
     }
-    pco_status status;
+    pco_status status = PCO_OK;
+    int is_gguf = 0;
+    if (!S_ISDIR(info.st_mode)) status = model_is_gguf(path, &is_gguf, err);
     if (S_ISDIR(info.st_mode))
         status = model_open_folder(path, file, err);
-    else if (model_is_gguf(path))
+    else if (is_gguf)
         status = model_open_gguf(path, file, err);
-    else
+    else if (!status)
         status = pco_fail(err, PCO_ERROR_FORMAT,
                           "%s is neither a GGUF file nor a folder with config.json and "
                           "model.safetensors",

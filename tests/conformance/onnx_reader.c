@@ -2,6 +2,7 @@
 #include "onnx_reader.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "oracle_number.h"
 
 #include <stdio.h>
@@ -10,19 +11,18 @@
 
 static pco_status onnx_load(const char *path, uint8_t **data, size_t *bytes, pco_error *err)
 {
-    FILE *file = fopen(path, "rb");
+    pco_map map;
     *data = NULL;
-    if (!file) return pco_fail(err, PCO_ERROR_IO, "cannot open '%s'", path);
-    pco_status status = PCO_OK;
-    long size = fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;
-    rewind(file);
-    if (size >= 0) *data = malloc((size_t)size + 1);
-    if (!*data)
+    *bytes = 0;
+    pco_status status = pco_map_open(path, &map, err);
+    if (status) return status;
+    *data = malloc(map.size + 1);
+    if (*data && map.size) memcpy(*data, map.data, map.size);
+    if (*data)
+        *bytes = map.size;
+    else
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for '%s'", path);
-    else if (fread(*data, 1, (size_t)size, file) != (size_t)size)
-        status = pco_fail(err, PCO_ERROR_IO, "cannot read '%s'", path);
-    *bytes = (size_t)size;
-    fclose(file);
+    pco_map_close(&map);
     return status;
 }
 

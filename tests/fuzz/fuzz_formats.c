@@ -1,16 +1,21 @@
-/* Every reader of formats/ and the tokenizer loader, on bytes from anywhere: none may crash, hang or read out
- * of bounds. With libFuzzer: compile with -DPCO_LIBFUZZER -fsanitize=fuzzer,address,undefined. Alone, it
- * mutates valid files itself, the same way each time: fuzz_formats [rounds (20000)] [more seed files ...]
- * every prefix of each small seed, then `rounds` times a few changed bytes. */
+/* Every reader of formats/, the tokenizer loader and what `portico inspect` does with a file or a config.json, on bytes
+ * from anywhere: none may crash, hang or read out of bounds. With libFuzzer: compile with -DPCO_LIBFUZZER
+ * -fsanitize=fuzzer,address,undefined. Alone, it mutates valid files itself, the same way each time:
+ * fuzz_formats [rounds (20000)] [more seed files ...]
+ * every prefix of each small seed and every four bytes of it as 0 and as 2^32 - 1, then `rounds` times a few changed bytes. What inspect prints goes nowhere. */
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-#include "../unit/gguf_builder.h"
+#include "../unit/model_builder.h"
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/philox.h"
+#include "cli/inspect.h"
 #include "formats/json.h"
 #include "formats/npy.h"
 #include "formats/safetensors.h"
@@ -47,6 +52,56 @@ static void fuzz_tokenizer(const pco_gguf *gguf)
     pco_tokenizer_destroy(tokenizer);
 }
 
+/* The file under test as a path, and a model folder whose config.json it is. */
+static struct {
+    int file;
+    char path[64], folder[64];
+} fuzz_place;
+
+static void fuzz_end(void)
+{
+    static const char *const names[] = {"config.json", "model.safetensors"};
+    char name[128];
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "%s/%s", fuzz_place.folder, names[i]);
+        unlink(name);
+    }
+    rmdir(fuzz_place.folder);
+}
+
+static void fuzz_begin(void)
+{
+    char name[128];
+    size_t size;
+    pco_error err;
+    void *weights = build_transformer_weights(&size);
+    fuzz_place.file = memfd_create("fuzz", MFD_CLOEXEC);
+    snprintf(fuzz_place.path, sizeof fuzz_place.path, "/proc/self/fd/%d", fuzz_place.file);
+    snprintf(fuzz_place.folder, sizeof fuzz_place.folder, "/tmp/portico-fuzz-XXXXXX");
+    if (!weights || fuzz_place.file < 0 || !mkdtemp(fuzz_place.folder) || !freopen("/dev/null", "w", stdout)) abort();
+    snprintf(name, sizeof name, "%s/model.safetensors", fuzz_place.folder);
+    if (pco_file_write(name, weights, size, &err)) abort();
+    snprintf(name, sizeof name, "%s/config.json", fuzz_place.folder);
+    if (symlink(fuzz_place.path, name)) abort();
+    free(weights);
+    atexit(fuzz_end);
+}
+
+static void fuzz_inspect(const uint8_t *data, size_t size)
+{
+    const char *const paths[] = {fuzz_place.path, fuzz_place.folder};
+    inspect_file file;
+    pco_error err;
+    if (ftruncate(fuzz_place.file, 0) || pwrite(fuzz_place.file, data, size, 0) != (ssize_t)size) abort();
+    for (int i = 0; i < 2; i++) {
+        if (inspect_open(paths[i], 0, &file, &err)) continue;
+        inspect_print(&file, NULL);
+        inspect_json(&file, NULL);
+        if (file.model && inspect_dot(&file, &err)) abort();
+        inspect_close(&file);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -69,11 +124,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!pco_npy_parse(data, size, "fuzz", &npy, &err))
         for (uint64_t b = 0; b < npy.array.bytes; b++) sum += ((const unsigned char *)npy.array.data)[b];
     if (!pco_json_parse((const char *)data, size, "fuzz", &root, &err)) cJSON_Delete(root);
+    fuzz_inspect(data, size);
     (void)sum;
     return 0;
 }
 
-#ifndef PCO_LIBFUZZER
+#ifdef PCO_LIBFUZZER
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    fuzz_begin();
+    return 0;
+}
+
+#else
 
 typedef struct seed {
     unsigned char *data;
@@ -149,6 +215,15 @@ static seed fuzz_gguf_seed(const char *model)
     return fuzz_copy(file.data, file.size);
 }
 
+static void fuzz_exact(const unsigned char *data, size_t size)
+{
+    unsigned char *exact = malloc(size ? size : 1); /* so that a sanitizer sees the first byte too far */
+    if (!exact) abort();
+    memcpy(exact, data, size);
+    LLVMFuzzerTestOneInput(exact, size);
+    free(exact);
+}
+
 static void fuzz_one(const seed *from, size_t size, uint32_t changes, uint64_t *step)
 {
     seed copy = fuzz_copy(from->data, from->size);
@@ -162,21 +237,40 @@ static void fuzz_one(const seed *from, size_t size, uint32_t changes, uint64_t *
         else
             *byte ^= (unsigned char)(1u << (what & 7));
     }
-    unsigned char *exact = malloc(size ? size : 1); /* so that a sanitizer sees the first byte too far */
-    if (!exact) abort();
-    memcpy(exact, copy.data, size);
-    LLVMFuzzerTestOneInput(exact, size);
-    free(exact);
+    fuzz_exact(copy.data, size);
     free(copy.data);
+}
+
+/* Every number of a small file at its ends: chance takes long to make a 0 of the one that divides. */
+static void fuzz_numbers(const seed *from)
+{
+    for (size_t at = 0; at + 4 <= from->size; at++)
+        for (int ones = 0; ones < 2; ones++) {
+            seed copy = fuzz_copy(from->data, from->size);
+            memset(copy.data + at, ones ? 0xFF : 0, 4);
+            fuzz_exact(copy.data, copy.size);
+            free(copy.data);
+        }
 }
 
 int main(int argc, char **argv)
 {
     enum { MOST = 64 };
+    static built llama, factors;
+    static const char config[] = BUILT_CONFIG(", \"rope_theta\": 500.5, \"dropout\": 0.1");
     static const char json[] = "{\"a\": [1, -2.5e3, true, null, \"x\\u00e9\\n\"], \"b\": {\"c\": {}}}";
-    seed seeds[MOST] = {fuzz_safetensors_seed(), fuzz_npy_seed(), fuzz_gguf_seed("llama"),
-                        fuzz_gguf_seed("gpt2"), fuzz_copy(json, sizeof json - 1)};
-    size_t count = 5, prefixes = 0;
+    build_llama(&llama, NULL);
+    build_llama(&factors, &(built_change){.factors = 1, .value = 8, .least = 1});
+    seed seeds[MOST] = {fuzz_safetensors_seed(),
+                        fuzz_npy_seed(),
+                        fuzz_gguf_seed("llama"),
+                        fuzz_gguf_seed("gpt2"),
+                        fuzz_copy(json, sizeof json - 1),
+                        fuzz_copy(config, sizeof config - 1),
+                        fuzz_copy(llama.data, llama.size),
+                        fuzz_copy(factors.data, factors.size)};
+    size_t count = 8, prefixes = 0;
+    fuzz_begin();
     unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 20000;
     uint64_t step = 0;
     for (int i = 2; i < argc && count < MOST; i++) {
@@ -192,13 +286,15 @@ int main(int argc, char **argv)
     for (size_t s = 0; s < count; s++)
         for (size_t size = 0; seeds[s].size <= 8192 && size <= seeds[s].size; size++, prefixes++)
             fuzz_one(&seeds[s], size, 0, &step);
+    for (size_t s = 0; s < count; s++)
+        if (seeds[s].size <= 8192) fuzz_numbers(&seeds[s]);
     for (unsigned long i = 0; i < rounds; i++) {
         const seed *from = &seeds[i % count];
         uint32_t cut = fuzz_random(&step), changes = 1 + fuzz_random(&step) % 6;
         size_t size = cut % 16 == 0 && from->size ? cut / 16 % from->size : from->size;
         fuzz_one(from, size, changes, &step);
     }
-    printf("%zu seeds, %zu prefixes, %lu mutations: nothing crashed\n", count, prefixes, rounds);
+    fprintf(stderr, "%zu seeds, %zu prefixes, %lu mutations: nothing crashed\n", count, prefixes, rounds);
     for (size_t s = 0; s < count; s++) free(seeds[s].data);
     return 0;
 }

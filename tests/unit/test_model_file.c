@@ -1,0 +1,156 @@
+/* Model files from strangers: every number that divides, sizes or indexes is refused by its name where it is wrong, and
+ * what is no file is refused and not waited for. */
+#define CHECK_FOLDER
+#include "check.h"
+#include "model_builder.h"
+
+#include "base/file.h"
+#include "portico/portico.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+
+static void in_folder(char path[512], const char *name)
+{
+    snprintf(path, 512, "%s/%s", check_folder, name);
+}
+
+static void write_llama(const built_change *change, char path[512])
+{
+    static built file;
+    build_llama(&file, change);
+    in_folder(path, "model.gguf");
+    check_ok(pco_file_write(path, file.data, file.size, &err));
+}
+
+static void write_transformer(const char *config, char path[512])
+{
+    char name[600];
+    size_t size;
+    void *weights = build_transformer_weights(&size);
+    assert_non_null(weights);
+    in_folder(path, "model");
+    check_ok(pco_folder_make(path, &err));
+    snprintf(name, sizeof name, "%s/config.json", path);
+    check_ok(pco_file_write(name, config, strlen(config), &err));
+    snprintf(name, sizeof name, "%s/model.safetensors", path);
+    check_ok(pco_file_write(name, weights, size, &err));
+    free(weights);
+}
+
+static void test_good(void **state)
+{
+    (void)state;
+    char path[512];
+    pco_model_info info;
+    write_llama(NULL, path);
+    check_ok(pco_model_inspect(path, 0, &info, &err));
+    write_llama(&(built_change){.factors = 1, .value = 8}, path);
+    check_ok(pco_model_inspect(path, 0, &info, &err));
+    write_transformer(BUILT_CONFIG(""), path);
+    check_ok(pco_model_inspect(path, 0, &info, &err));
+}
+
+static void test_llama_numbers(void **state)
+{
+    (void)state;
+    static const double wrong[] = {0, 1, 3, 5, 4294967295.0, 2147483648.0, -1, -0.0, INFINITY, NAN, 1e38, 1e-40};
+    char path[512];
+    pco_model_info info;
+    for (int i = 0; i < 2 * BUILT_KEYS; i++)
+        for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+            const int k = i / 2, least = i % 2;
+            if (built_llama_keys[k].whole && !(wrong[w] >= 0 && wrong[w] < 4294967296.0)) continue;
+            if (least && built_llama_keys[k].optional) continue;
+            write_llama(&(built_change){.key = built_llama_keys[k].key, .value = wrong[w], .least = least}, path);
+            pco_error err = {""};
+            const pco_status status = pco_model_inspect(path, 0, &info, &err);
+            /* whatever is wrong as a number is told by its key; 1, 3 and 5 may be right, or not fit other keys */
+            const int impossible = !(wrong[w] > 0) || wrong[w] > (built_llama_keys[k].whole ? 4e9 : 1e30);
+            if (impossible && (status != PCO_ERROR_FORMAT || !strstr(err.message, built_llama_keys[k].key)))
+                fail_msg("%s = %g: status %d, '%s'", built_llama_keys[k].key, wrong[w], (int)status, err.message);
+        }
+}
+
+static void test_rope_factors(void **state)
+{
+    (void)state;
+    static const float wrong[] = {0, -0.0f, NAN, INFINITY, -INFINITY, -1, 1e-30f, 1e30f};
+    char path[512];
+    pco_model_info info;
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        write_llama(&(built_change){.factors = 1, .value = (double)wrong[w]}, path);
+        check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_FORMAT, "element 1 of 'rope_freqs.weight'");
+    }
+}
+
+static void test_transformer_numbers(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"encoder_attention_heads", "encoder_layers", "encoder_ffn_dim", "rope_theta",
+                                       "position_offset", "norm_eps", "dropout", "pad_token_id", "bos_token_id",
+                                       "eos_token_id", "decoder_start_token_id", "encoder_vocab_size"};
+    static const char *const values[] = {"-7", "1e300", "4294967296", "\"x\"", "0.5e-400", "2147483647"};
+    char path[512], config[2000];
+    pco_model_info info;
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            snprintf(config, sizeof config, BUILT_CONFIG(", \"%s\": %s"), keys[k], values[v]);
+            write_transformer(config, path);
+            pco_error err = {""};
+            const pco_status status = pco_model_inspect(path, 0, &info, &err);
+            if (v < (strcmp(keys[k], "rope_theta") == 0 ? 2 : 4) && (status != PCO_ERROR_FORMAT || !strstr(err.message, keys[k])))
+                fail_msg("%s = %s: status %d, '%s'", keys[k], values[v], (int)status, err.message);
+        }
+    /* ids of tokens that the tables do not have, also where there is no tokenizer to see it */
+    static const char *const none = "{\"model_type\": \"transformer\", \"is_encoder_decoder\": false, \"d_model\": 8, "
+                                    "\"decoder_layers\": 1, \"decoder_attention_heads\": 2, \"decoder_ffn_dim\": 16, "
+                                    "\"vocab_size\": 5, \"decoder_start_token_id\": 5}";
+    write_transformer(none, path);
+    check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_FORMAT, "decoder_start_token_id is 5");
+    static const char *const zero = "{\"model_type\": \"transformer\", \"%s\": 0}";
+    static const char *const sizes[] = {"d_model", "encoder_attention_heads", "decoder_attention_heads",
+                                        "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings"};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        snprintf(config, sizeof config, zero, sizes[k]);
+        write_transformer(config, path);
+        check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_FORMAT, sizes[k]);
+    }
+}
+
+/* A pipe with nobody at its other end would be waited for without end: the alarm ends the test then. */
+static void test_no_files(void **state)
+{
+    (void)state;
+    char path[512], inner[600];
+    pco_model_info info;
+    pco_map map;
+    alarm(20);
+    in_folder(path, "pipe.gguf");
+    assert_int_equal(mkfifo(path, 0600), 0);
+    check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_IO, "not a regular file but a pipe");
+    check_fails(pco_model_inspect("/dev/zero", 0, &info, &err), PCO_ERROR_IO, "not a regular file but a device");
+    check_fails(pco_map_open(check_folder, &map, &err), PCO_ERROR_IO, "not a regular file but a folder");
+    const char *const parts[] = {"config.json", "model.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        write_transformer(BUILT_CONFIG(""), path);
+        snprintf(inner, sizeof inner, "%s/%s", path, parts[i]);
+        assert_int_equal(unlink(inner), 0);
+        assert_int_equal(mkfifo(inner, 0600), 0);
+        check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_IO, parts[i]);
+        assert_int_equal(unlink(inner), 0);
+        assert_int_equal(mkdir(inner, 0700), 0);
+        check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_IO, "a folder");
+        assert_int_equal(rmdir(inner), 0);
+    }
+    alarm(0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_llama_numbers),
+                                       cmocka_unit_test(test_rope_factors), cmocka_unit_test(test_transformer_numbers),
+                                       cmocka_unit_test(test_no_files)};
+    return cmocka_run_group_tests_name("model_file", tests, check_make_folder, check_remove_folder);
+}
