@@ -13,17 +13,43 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "file data is used in 
 typedef struct base_dtype {
     const char *name;
     uint32_t block, block_bytes;
+    pco_dtype_class class;
 } base_dtype;
 
 static const base_dtype base_dtypes[PCO_DTYPE_COUNT] = {
-    [PCO_F32] = {"f32", 1, 4},     [PCO_F16] = {"f16", 1, 2},   [PCO_BF16] = {"bf16", 1, 2},
-    [PCO_I32] = {"i32", 1, 4},     [PCO_BOOL] = {"bool", 1, 1}, [PCO_Q8_0] = {"q8_0", 32, 34},
-    [PCO_Q4_0] = {"q4_0", 32, 18},
+    [PCO_F32] = {"f32", 1, 4, PCO_DTYPE_FLOAT},
+    [PCO_F16] = {"f16", 1, 2, PCO_DTYPE_FLOAT},
+    [PCO_BF16] = {"bf16", 1, 2, PCO_DTYPE_FLOAT},
+    [PCO_I32] = {"i32", 1, 4, PCO_DTYPE_WHOLE},
+    [PCO_BOOL] = {"bool", 1, 1, PCO_DTYPE_WHOLE},
+    [PCO_Q8_0] = {"q8_0", 32, 34, PCO_DTYPE_QUANTISED},
+    [PCO_Q4_0] = {"q4_0", 32, 18, PCO_DTYPE_QUANTISED},
 };
 
 const char *pco_dtype_name(uint32_t dtype)
 {
     return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].name : "unknown";
+}
+
+pco_dtype_class pco_dtype_class_of(uint32_t dtype)
+{
+    return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].class : 0;
+}
+
+char *pco_dtype_list(uint32_t classes, const char *last, char *text, size_t size)
+{
+    uint32_t left = 0;
+    size_t used = 0;
+    *text = 0;
+    for (uint32_t i = 0; i < PCO_DTYPE_COUNT; i++) left += (base_dtypes[i].class & classes) != 0;
+    for (uint32_t i = 0; i < PCO_DTYPE_COUNT && used < size; i++) {
+        if (!(base_dtypes[i].class & classes)) continue;
+        left--;
+        used += (size_t)snprintf(text + used, size - used, "%s%s%s%s", base_dtypes[i].name, left > 1 ? ", " : "",
+                                 left == 1 ? " " : "", left == 1 ? last : "");
+        if (left == 1 && used < size) used += (size_t)snprintf(text + used, size - used, " ");
+    }
+    return text;
 }
 
 pco_status pco_dtype_from_name(const char *name, pco_dtype *dtype, pco_error *err)
@@ -34,8 +60,14 @@ pco_status pco_dtype_from_name(const char *name, pco_dtype *dtype, pco_error *er
             return PCO_OK;
         }
     }
-    return pco_fail(err, PCO_ERROR_NOT_FOUND,
-                    "'%s' is not an element type; there are f32, f16, bf16, i32, bool, q8_0 and q4_0", name);
+    char names[96];
+    return pco_fail(err, PCO_ERROR_NOT_FOUND, "'%s' is not an element type; there are %s", name,
+                    pco_dtype_list(PCO_DTYPE_ANY, "and", names, sizeof names));
+}
+
+int pco_number_digits(double value)
+{
+    return fabs(value) < 1e15 && value == floor(value) ? 15 : 9;
 }
 
 uint32_t pco_dtype_block(uint32_t dtype)

@@ -8,8 +8,24 @@
 /* "f32" "f16" "bf16" "i32" "bool" "q8_0" "q4_0"; "unknown" for anything else. Static. */
 const char *pco_dtype_name(uint32_t dtype);
 
+/* What a type can be: numbers with fractions, whole numbers or truth, blocks of quantised weights. */
+typedef enum pco_dtype_class {
+    PCO_DTYPE_FLOAT = 1,
+    PCO_DTYPE_WHOLE = 2,
+    PCO_DTYPE_QUANTISED = 4,
+    PCO_DTYPE_ANY = 7
+} pco_dtype_class;
+pco_dtype_class pco_dtype_class_of(uint32_t dtype); /* 0 for an unknown type */
+
+/* The names of all types of the classes, for a message: "f32, f16 or bf16" with "or" for `last`. Returns `text`; 96
+ * bytes hold all of them. */
+char *pco_dtype_list(uint32_t classes, const char *last, char *text, size_t size);
+
 /* The type with that name, upper or lower case, in *dtype. Errors: NOT_FOUND, listing the names. */
 pco_status pco_dtype_from_name(const char *name, pco_dtype *dtype, pco_error *err) PCO_NODISCARD;
+
+/* Digits for printf's %.*g: nine tell every f32 from the next, and a whole number below 1e15 is printed as one. */
+int pco_number_digits(double value);
 
 /* Elements in a block (1, or 32 for quantised types) and bytes of a block; 0 for an unknown type. */
 uint32_t pco_dtype_block(uint32_t dtype);

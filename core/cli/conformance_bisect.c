@@ -4,6 +4,7 @@
 #include "cli/compare.h"
 #include "cli/conformance_worker.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "bisect.h"
@@ -251,10 +252,11 @@ static void bisect_print_fault(const pco_bisect_fault *fault)
     printf("\n  the first that is wrong: %s, node '%s' (%s), variant %s\n    %s\n", fault->graph, fault->node,
            result->op_name, fault->variant[0] ? fault->variant : "default", fault->problem);
     if (result->wrong)
-        printf("    '%s' element %" PRId64 " is %.9g, expected %.9g within %.3g: error / bound %.3g; %" PRId64
+        printf("    '%s' element %" PRId64 " is %.*g, expected %.*g within %.3g: error / bound %.3g; %" PRId64
                " of %" PRId64 " elements are wrong\n",
-               fault->tensor, result->element, result->got, result->expected, result->bound, result->ratio,
-               result->wrong, result->elements);
+               fault->tensor, result->element, pco_number_digits(result->got), result->got,
+               pco_number_digits(result->expected), result->expected, result->bound, result->ratio, result->wrong,
+               result->elements);
     else
         printf("    %s: %s\n", pco_conformance_state_name(result->state), result->detail);
 }

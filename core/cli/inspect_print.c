@@ -7,27 +7,38 @@
 #include <stdio.h>
 #include <string.h>
 
-static double inspect_number(const pco_gguf_entry *entry)
+static int inspect_is_real(const pco_gguf_entry *entry)
 {
-    const unsigned char *at = entry->data;
+    return entry->type == PCO_GGUF_F32 || entry->type == PCO_GGUF_F64;
+}
+
+static double inspect_real(const pco_gguf_entry *entry)
+{
+    float single = 0;
+    double value = 0;
+    memcpy(entry->type == PCO_GGUF_F32 ? (void *)&single : &value, entry->data,
+           entry->type == PCO_GGUF_F32 ? sizeof single : sizeof value);
+    return entry->type == PCO_GGUF_F32 ? (double)single : value;
+}
+
+/* Of a whole number; a U64 as the same bits. */
+static int64_t inspect_whole(const pco_gguf_entry *entry)
+{
 #define INSPECT_AS(type)                                                                                     \
     do {                                                                                                     \
         type value;                                                                                          \
-        memcpy(&value, at, sizeof value);                                                                    \
-        return (double)value;                                                                                \
+        memcpy(&value, entry->data, sizeof value);                                                           \
+        return value;                                                                                        \
     } while (0)
     switch (entry->type) {
-    case PCO_GGUF_U8: INSPECT_AS(uint8_t);
     case PCO_GGUF_I8: INSPECT_AS(int8_t);
     case PCO_GGUF_U16: INSPECT_AS(uint16_t);
     case PCO_GGUF_I16: INSPECT_AS(int16_t);
     case PCO_GGUF_U32: INSPECT_AS(uint32_t);
     case PCO_GGUF_I32: INSPECT_AS(int32_t);
-    case PCO_GGUF_F32: INSPECT_AS(float);
-    case PCO_GGUF_U64: INSPECT_AS(uint64_t);
+    case PCO_GGUF_U64:
     case PCO_GGUF_I64: INSPECT_AS(int64_t);
-    case PCO_GGUF_F64: INSPECT_AS(double);
-    default: return *at;
+    default: return *entry->data;
     }
 #undef INSPECT_AS
 }
@@ -56,8 +67,12 @@ static void inspect_entry(const pco_gguf_entry *entry)
         inspect_text(entry->strings[0].data, entry->strings[0].size);
     else if (entry->type == PCO_GGUF_BOOL)
         printf(*entry->data ? "true" : "false");
+    else if (inspect_is_real(entry))
+        printf("%.*g", pco_number_digits(inspect_real(entry)), inspect_real(entry));
+    else if (entry->type == PCO_GGUF_U64)
+        printf("%" PRIu64, (uint64_t)inspect_whole(entry));
     else
-        printf("%.9g", inspect_number(entry));
+        printf("%" PRId64, inspect_whole(entry));
     putchar('\n');
 }
 
@@ -85,7 +100,7 @@ static void inspect_config(const inspect_file *file)
         if (cJSON_IsString(item))
             inspect_text(item->valuestring, strlen(item->valuestring));
         else if (cJSON_IsNumber(item))
-            printf("%.9g", item->valuedouble);
+            printf("%.*g", pco_number_digits(item->valuedouble), item->valuedouble);
         else if (cJSON_IsBool(item))
             printf(cJSON_IsTrue(item) ? "true" : "false");
         else if (cJSON_IsArray(item))
@@ -212,8 +227,12 @@ static void inspect_json_metadata(pco_json_writer *json, const inspect_file *fil
             pco_json_write_bytes(json, entry->strings[0].data, entry->strings[0].size);
         } else if (entry->type == PCO_GGUF_BOOL) {
             pco_json_write_bool(json, *entry->data != 0);
+        } else if (inspect_is_real(entry)) {
+            pco_json_write_number(json, inspect_real(entry));
+        } else if (entry->type == PCO_GGUF_U64) {
+            pco_json_write_uint(json, (uint64_t)inspect_whole(entry));
         } else {
-            pco_json_write_number(json, inspect_number(entry));
+            pco_json_write_int(json, inspect_whole(entry));
         }
     }
     for (uint32_t i = 0; !file->gguf && i < file->weights->note_count; i++)

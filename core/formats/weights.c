@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/error.h"
 
 static pco_status weights_no_memory(const pco_weights *weights, pco_error *err)
@@ -123,12 +124,12 @@ pco_status pco_weights_require(const pco_weights *weights, const char *name, con
         return pco_fail(err, PCO_ERROR_NOT_FOUND,
                         "%s: tensor '%s' is missing; the file is incomplete or of another architecture",
                         weights->label, name);
+    char types[96];
     if (found->dtype < 0)
-        return pco_fail(
-            err, PCO_ERROR_UNSUPPORTED,
-            "%s: tensor '%s' has type %s, which Portico cannot run; convert the model to F32, F16, "
-            "BF16, Q8_0 or Q4_0",
-            weights->label, name, found->type_name);
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "%s: tensor '%s' has type %s, which Portico cannot run; convert the model to %s",
+                        weights->label, name, found->type_name,
+                        pco_dtype_list(PCO_DTYPE_FLOAT | PCO_DTYPE_QUANTISED, "or", types, sizeof types));
     *weight = found;
     return PCO_OK;
 }

@@ -17,7 +17,7 @@ static int infer_is_plain(int64_t dtype)
 
 static int infer_is_float(int64_t dtype)
 {
-    return dtype == PCO_F32 || dtype == PCO_F16 || dtype == PCO_BF16;
+    return dtype >= 0 && pco_dtype_class_of((uint32_t)dtype) == PCO_DTYPE_FLOAT;
 }
 
 static void infer_like(pco_shape_context *context, uint32_t output, const pco_tensor *tensor)

@@ -21,11 +21,10 @@ const char *pco_nn_name(const pco_nn *nn, const char *format, ...)
     return "";
 }
 
-/* Can a constant of that type and rank be an operand? */
-static int nn_type_runs(int32_t dtype, uint32_t rank)
+/* The classes of types that a constant of that rank may have as an operand. */
+static uint32_t nn_classes(uint32_t rank)
 {
-    if (dtype == PCO_F32 || dtype == PCO_F16 || dtype == PCO_BF16) return 1;
-    return rank >= 2 && (dtype == PCO_Q8_0 || dtype == PCO_Q4_0);
+    return rank >= 2 ? PCO_DTYPE_FLOAT | PCO_DTYPE_QUANTISED : PCO_DTYPE_FLOAT;
 }
 
 /* The tensor in the file, checked; NULL after a kept error. */
@@ -40,10 +39,11 @@ static const pco_weight *nn_find(const pco_nn *nn, const char *name, uint32_t ra
                        file, name, wanted);
         return NULL;
     }
-    if (!nn_type_runs(weight->dtype, rank)) {
-        const char *types = rank >= 2 ? "F32, F16, Q8_0 or Q4_0" : "F32 or F16";
+    if (weight->dtype < 0 || !(pco_dtype_class_of((uint32_t)weight->dtype) & nn_classes(rank))) {
+        char types[96];
         pco_graph_fail(nn->graph, PCO_ERROR_UNSUPPORTED,
-                       "tensor '%s' is %s, which Portico cannot run; use %s", name, weight->type_name, types);
+                       "tensor '%s' is %s, which Portico cannot run; use %s", name, weight->type_name,
+                       pco_dtype_list(nn_classes(rank), "or", types, sizeof types));
         return NULL;
     }
     if (weight->rank != rank || memcmp(weight->shape, shape, rank * sizeof *shape) != 0) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/error.h"
 
 static const char *const config_keys[] = {
@@ -128,9 +129,13 @@ static void config_initialization(config_reader *r, pco_initialization *how)
 
 static void config_dtype(config_reader *r, pco_train_config *config)
 {
-    static const char *const keys[] = {"initial", "interval"}, *const names[] = {"f32", "f16", "bf16"};
-    static const pco_dtype types[] = {PCO_F32, PCO_F16, PCO_BF16};
-    config->dtype = types[config_enum(r, "dtype", names, 3)];
+    static const char *const keys[] = {"initial", "interval"};
+    const char *names[PCO_DTYPE_COUNT];
+    pco_dtype types[PCO_DTYPE_COUNT];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < PCO_DTYPE_COUNT; i++)
+        if (pco_dtype_class_of(i) == PCO_DTYPE_FLOAT) names[count] = pco_dtype_name(i), types[count++] = (pco_dtype)i;
+    config->dtype = types[config_enum(r, "dtype", names, count)];
     config_reader m = config_member(r, "loss_scaling", keys, 2);
     const int64_t initial = config_int(&m, "initial", 1, 1 << 24, 1 << 16);
     config->scaling.initial = (double)initial;

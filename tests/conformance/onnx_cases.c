@@ -2,6 +2,7 @@
 #include "onnx_cases.h"
 #include "onnx_map.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "oracle_number.h"
 
@@ -75,8 +76,9 @@ static pco_status onnx_compare(onnx_map *map, pco_executable *executable, uint32
         if (ratio <= result->ratio) continue;
         result->ratio = ratio;
         if (ratio > 1.0)
-            snprintf(result->detail, sizeof result->detail, "output %u element %lld is %.9g, expected %.9g",
-                     output, (long long)i, got[i], expected->value[i]);
+            snprintf(result->detail, sizeof result->detail, "output %u element %lld is %.*g, expected %.*g",
+                     output, (long long)i, pco_number_digits(got[i]), got[i], pco_number_digits(expected->value[i]),
+                     expected->value[i]);
     }
     free(data);
     free(got);

@@ -1,6 +1,7 @@
 /* The lists of the page: failures, closest cases, refusals, waivers, changes since the baseline. */
 #include "report_html.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -13,8 +14,9 @@ static void conf_cards_figures(FILE *file, const pco_conformance_case *one)
     if (one->element < 0) return;
     fprintf(file,
             "<div class=\"figures\">element %" PRId64 " of %" PRId64
-            ": got <b>%.9g</b>, expected <b>%.9g</b>, bound %.3g",
-            one->element, one->elements, one->got, one->expected, one->bound);
+            ": got <b>%.*g</b>, expected <b>%.*g</b>, bound %.3g",
+            one->element, one->elements, pco_number_digits(one->got), one->got, pco_number_digits(one->expected),
+            one->expected, one->bound);
     if (one->wrong) fprintf(file, "; <b>%" PRId64 "</b> elements outside", one->wrong);
     fputs("</div>", file);
 }

@@ -1,6 +1,7 @@
 /* One reproducer: operands, results, kernels, launches, README.txt and repro.c in a folder. */
 #include "reproduce_internal.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "formats/npy.h"
 #include "graph/op.h"
@@ -466,9 +467,10 @@ static bool conf_execution_fails(const conf_execution *execution, char *found, s
         snprintf(found, size,
                  "%" PRId64 " of %" PRId64
                  " elements of '%s' are outside their bounds; worst: element %" PRId64
-                 " is %.9g, expected %.9g within %.3g",
-                 verdict.wrong, verdict.elements, problem->tensors[t].name, verdict.element, verdict.got,
-                 verdict.expected, verdict.bound);
+                 " is %.*g, expected %.*g within %.3g",
+                 verdict.wrong, verdict.elements, problem->tensors[t].name, verdict.element,
+                 pco_number_digits(verdict.got), verdict.got, pco_number_digits(verdict.expected), verdict.expected,
+                 verdict.bound);
         return true;
     }
     return false;

@@ -2,6 +2,7 @@
 #include "diagnose.h"
 #include "runner.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "graph/infer.h"
 
@@ -170,10 +171,11 @@ static void conf_run_judge(const conf_run_state *run, pco_conformance_case *resu
         result->state = PCO_CASE_FAIL;
         snprintf(result->detail, sizeof result->detail,
                  "%" PRId64 " of %" PRId64 " elements are outside their bounds; worst: '%s' element %" PRId64
-                 " is %.9g, expected %.9g within %.3g",
+                 " is %.*g, expected %.*g within %.3g",
                  result->wrong, result->elements,
-                 problem->tensors[problem->node.outputs[result->output]].name, result->element, result->got,
-                 result->expected, result->bound);
+                 problem->tensors[problem->node.outputs[result->output]].name, result->element,
+                 pco_number_digits(result->got), result->got, pco_number_digits(result->expected), result->expected,
+                 result->bound);
         conf_diagnose(problem, &run->device->info->contract, run->first, result->detail,
                       sizeof result->detail);
     } else if (conf_diagnose_fuses(problem, &run->device->info->contract, run->first, result->detail,

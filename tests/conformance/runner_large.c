@@ -3,6 +3,7 @@
  * the first and last, those at 2^31 and 2^32 bytes and at multiples of the binding limit, and some more. */
 #include "runner.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 
 #include <fnmatch.h>
@@ -254,9 +255,9 @@ static pco_status conf_large_judge_row(const conf_large_run *run, int64_t row, p
             snprintf(result->detail, sizeof result->detail,
                      "row %" PRId64 ": %" PRId64 " of %" PRId64
                      " elements are outside their bounds; element %" PRId64
-                     " is %.9g, expected %.9g within %.3g",
-                     row, verdict.wrong, verdict.elements, verdict.element, verdict.got, verdict.expected,
-                     verdict.bound);
+                     " is %.*g, expected %.*g within %.3g",
+                     row, verdict.wrong, verdict.elements, verdict.element, pco_number_digits(verdict.got),
+                     verdict.got, pco_number_digits(verdict.expected), verdict.expected, verdict.bound);
         result->wrong += verdict.wrong;
         if (result->element < 0 || verdict.ratio > result->ratio) {
             result->ratio = verdict.ratio, result->element = row * verdict.elements + verdict.element;

@@ -176,7 +176,7 @@ static void test_refused(void **state)
                   "has shape [33, 64] and should have [32, 64]");
     llama_refused(
         &(tiny_llama){.as_q5_0 = "blk.0.attn_q.weight"}, PCO_ERROR_UNSUPPORTED,
-        "tensor 'blk.0.attn_q.weight' is Q5_0, which Portico cannot run; use F32, F16, Q8_0 or Q4_0");
+        "tensor 'blk.0.attn_q.weight' is Q5_0, which Portico cannot run; use f32, f16, bf16, q8_0 or q4_0");
     check_fails(pco_model_inspect("/nonexistent.gguf", 0, &info, &err), PCO_ERROR_IO, "/nonexistent.gguf");
     check_fails(pco_model_inspect("/proc/self/exe", 0, &info, &err), PCO_ERROR_FORMAT, "neither a GGUF file");
 }

@@ -27,6 +27,32 @@ static void names_and_sizes(void **state)
     check_ok(pco_dtype_from_name("Q8_0", &dtype, &err));
     assert_int_equal(dtype, PCO_Q8_0);
     check_fails(pco_dtype_from_name("f8", &dtype, &err), PCO_ERROR_NOT_FOUND, "'f8'");
+    /* a list names each type of its classes once, in order, whatever the table holds */
+    for (uint32_t classes = 0; classes <= PCO_DTYPE_ANY; classes++) {
+        char list[96], *at = list;
+        pco_dtype_list(classes, "or", list, sizeof list);
+        for (uint32_t i = 0; i < PCO_DTYPE_COUNT; i++) {
+            if (!(pco_dtype_class_of(i) & classes)) continue;
+            assert_int_equal(strncmp(at, pco_dtype_name(i), strlen(pco_dtype_name(i))), 0);
+            at += strlen(pco_dtype_name(i));
+            at += strncmp(at, ", ", 2) == 0 ? 2 : strncmp(at, " or ", 4) == 0 ? 4 : 0;
+        }
+        assert_int_equal(*at, 0);
+    }
+    char list[96];
+    assert_string_equal(pco_dtype_list(PCO_DTYPE_FLOAT, "or", list, sizeof list), "f32, f16 or bf16");
+    /* whole numbers are printed as such, others so that every f32 is told from the next */
+    static const struct {
+        double value;
+        const char *text;
+    } numbers[] = {{2147483647, "2147483647"}, {-2147483648.0, "-2147483648"}, {0, "0"}, {5, "5"},
+                   {0.1f, "0.100000001"}, {16777216, "16777216"}, {1e30, "1e+30"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        snprintf(text, sizeof text, "%.*g", pco_number_digits(numbers[i].value), numbers[i].value);
+        assert_string_equal(text, numbers[i].text);
+    }
+    assert_int_equal(pco_number_digits(NAN), 9);
+    assert_int_equal(pco_number_digits(INFINITY), 9);
     check_ok(pco_dtype_bytes(PCO_F32, 0, NULL, &bytes, &err));
     assert_int_equal(bytes, 4);
     check_ok(pco_dtype_bytes(PCO_Q4_0, 2, (int64_t[]){3, 64}, &bytes, &err));
