@@ -251,6 +251,9 @@ if [ -f "$trouble/trouble.so" ]; then
     says "a silent reset: others are not blamed" out '^  sub +[0-9]+ +[1-9][0-9]* +0 +0 '
     judged "exit in a driver" 1 stop; says "exit in a driver: its status" out 'ended with status 3'
     judged "out of host memory" 1 memory; says "out of host memory" out 'out of host memory'
+    run conformance --devices trouble:full --ops add,matmul --tier quick; status "data that do not fit into memory" 1
+    says "they end as out of memory" out '^    out of host memory: .*bytes'; says "and the others are run" out '^  add +[0-9]+ +[1-9]'
+    judged "a device that is lost when it is asked" 1 gone; says "it is: the case is blamed" out '^    the device went away'
     judged "a flaky device" 1 flaky; says "a flaky device: right and wrong" out 'wrong once and right once'
     judged "a wrong device" 1 wrong; says "a wrong device" out 'outside their bounds'
     judged "a crash in open" 1 open; says "a crash in open: the verdict" out 'not opened: .*opened, the process died'

@@ -55,11 +55,18 @@ static void isolate_record(conf_slot *slot, const char *kind, const cJSON *line)
     pco_conformance_case one;
     uint32_t order;
     if (!isolate_read(slot, line, &one, &order)) return;
+    const bool announced = slot->announced;
     isolate_forget(slot);
-    if (order != slot->order) slot->unit = order == slot->group.begin ? slot->group.from : 0;
+    if (order != slot->order) {
+        slot->unit = order == slot->group.begin ? slot->group.from : 0;
+        if (++run->list.items[order].begun > CONF_MAX_BEGUN)
+            isolate_fail(run, pco_fail(run->err, PCO_ERROR_INTERNAL, "case %08" PRIx32 " was begun %d times without an end",
+                                       one.id, CONF_MAX_BEGUN));
+    }
     slot->order = order;
     slot->begun = true;
     if (strcmp(kind, "record") == 0) {
+        if (!announced) slot->whole = !*one.variant; /* it was refused before it began */
         isolate_fail(run, conf_units_add(&slot->pending, order, slot->unit++, &one, run->err));
     } else {
         isolate_fail(run, conf_case_copy(&one, &slot->next, run->err));
@@ -198,6 +205,19 @@ static char *isolate_command(conf_isolated *run, const conf_group *group)
     return fclose(file) == 0 ? text : NULL;
 }
 
+/* The worker was gone before it had its group. */
+static void isolate_not_handed(conf_slot *slot)
+{
+    conf_isolated *run = slot->run;
+    slot->busy = false;
+    slot->group.begun = true;
+    if (++slot->group.handed < CONF_MAX_HANDED)
+        isolate_fail(run, conf_queue_add(&run->queue, &slot->group, run->err));
+    else
+        isolate_fail(run, pco_fail(run->err, PCO_ERROR_INTERNAL, "%d workers in a row ended when they were to begin",
+                                   CONF_MAX_HANDED));
+}
+
 static void isolate_give(conf_slot *slot)
 {
     conf_isolated *run = slot->run;
@@ -215,8 +235,7 @@ static void isolate_give(conf_slot *slot)
     if (!command)
         isolate_fail(run, pco_fail(run->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory"));
     else if (!conf_process_send(&slot->process, command)) /* it is gone: the group is for another */
-        slot->group.begun = true, slot->busy = false,
-        isolate_fail(run, conf_queue_add(&run->queue, &slot->group, run->err));
+        isolate_not_handed(slot);
     free(command);
 }
 

@@ -3,6 +3,7 @@
 #define CONF_ISOLATE_H
 
 #include "constants.h"
+#include "runner.h"
 
 #include "formats/json.h"
 
@@ -15,6 +16,7 @@ typedef struct conf_listed {
     uint32_t op, id;
     const char *op_name, *regime, *dtype; /* static */
     char *label;
+    uint32_t begun; /* by how many workers, one after the other */
     bool done;
 } conf_listed;
 
@@ -58,11 +60,17 @@ typedef struct conf_family {
 typedef struct conf_group {
     uint32_t begin, end;
     uint32_t from;       /* units of the first case that are known already */
+    uint32_t handed;     /* workers that were gone when they were to get it */
     bool taken, begun;   /* begun: a worker has had it; it comes before the others */
     conf_family *family; /* NULL, or shared by groups of one case */
 } conf_group;
 
 enum { CONF_GROUP = 16 }; /* cases; a known question is asked after each group */
+
+/* The bound on all that is done again: a case is begun by a worker once, once more behind each variant that a worker was
+ * lost in, and once more alone when the device was spoilt after its group. Each of these adds a record or makes the group
+ * smaller, so a case that is begun more often, and a group that cannot be handed over, are faults that end the run. */
+enum { CONF_MAX_BEGUN = CONF_MAX_VARIANTS + 2, CONF_MAX_HANDED = 3 };
 
 typedef struct conf_queue {
     const conf_list *list;
@@ -131,7 +139,7 @@ typedef struct conf_slot {
     uint32_t unit;      /* of its next record */
     bool begun;         /* a case of the group */
     bool announced;     /* `next` has begun and has no record yet */
-    bool whole;         /* ... and no variant yet */
+    bool whole;         /* ... and no variant yet; without `announced`: the last record was of the case as a whole */
     pco_conformance_case next;
     bool hung;
     uint32_t question; /* that is being asked */

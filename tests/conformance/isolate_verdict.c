@@ -163,7 +163,7 @@ static bool verdict_blame(conf_slot *slot, const char *how)
         verdict_fail(run, conf_units_add(&slot->pending, slot->order, slot->unit++, &one, run->err));
         return !slot->whole;
     }
-    if (slot->stopped) return true; /* the last record says why */
+    if (slot->stopped) return !slot->whole; /* the last record says why */
     for (uint32_t i = slot->pending.count; i-- > 0;) {
         pco_conformance_case *one = &slot->pending.items[i].one;
         if (slot->pending.items[i].order != slot->order) continue;
@@ -171,7 +171,7 @@ static bool verdict_blame(conf_slot *slot, const char *how)
         snprintf(one->detail, sizeof one->detail, "when it was done: %.480s", how);
         break;
     }
-    return true;
+    return !slot->whole;
 }
 
 void conf_slot_gone(conf_slot *slot, const char *how)

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VARIANTS = 64 };
-
 /* ---- problems ---- */
 
 pco_status conf_problem_infer(conf_problem *problem, pco_error *err)
@@ -68,7 +66,8 @@ static pco_status conf_problem_build(conf_problem *problem, const conf_case *one
         problem->tensors[at] = conf_operand_tensor(one, i);
         problem->data[i] = malloc(problem->tensors[at].bytes + 8);
         if (!problem->data[i])
-            return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a case's data");
+            return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a case's data (%" PRIu64 " bytes)",
+                            problem->tensors[at].bytes);
         if (data)
             memcpy(problem->data[i], data[i], problem->tensors[at].bytes);
         else
@@ -305,11 +304,11 @@ static pco_status conf_run_variants(conf_run_state *run, const pco_conformance_o
                                     conf_report_fn report, void *user, pco_error *err)
 {
     const pco_program_api *program = run->device->plugin->program;
-    const char *names[MAX_VARIANTS] = {"default"};
+    const char *names[CONF_MAX_VARIANTS] = {"default"};
     uint32_t count =
-        program->variants ? program->variants(run->device->device, &run->part, 0, names, MAX_VARIANTS) : 1;
+        program->variants ? program->variants(run->device->device, &run->part, 0, names, CONF_MAX_VARIANTS) : 1;
     pco_status status = PCO_OK;
-    if (count > MAX_VARIANTS) count = MAX_VARIANTS;
+    if (count > CONF_MAX_VARIANTS) count = CONF_MAX_VARIANTS;
     for (uint32_t v = 0; v < (count ? count : 1) && !status; v++) {
         pco_conformance_case result = conf_run_result(run->device, run->problem->one, options);
         if (count) result.variant = names[v];
@@ -367,8 +366,9 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
         status = conf_run_problem(device, &problem, options, report, user, err);
     } else {
         result.state = PCO_CASE_FAIL;
+        snprintf(result.detail, sizeof result.detail, "%s%.480s",
+                 status == PCO_ERROR_OUT_OF_HOST_MEMORY ? "out of host memory: " : "", err->message);
         if (status != PCO_ERROR_OUT_OF_HOST_MEMORY) status = PCO_OK;
-        snprintf(result.detail, sizeof result.detail, "%.511s", err->message);
         report(user, &result);
     }
     conf_problem_clear(&problem);

@@ -5,7 +5,7 @@
 #include "cases.h"
 #include "judge.h"
 
-enum { CONF_MAX_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS };
+enum { CONF_MAX_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS, CONF_MAX_VARIANTS = 64 };
 
 /* A case made concrete: operands with data, outputs inferred, the oracle's answer. */
 typedef struct conf_problem {

@@ -16,8 +16,7 @@ enum {
     CHUNK = 1 << 25,
     MAX_SAMPLES = 64,
     RANDOM_SAMPLES = 16,
-    TAIL = 256,
-    MAX_VARIANTS = 64
+    TAIL = 256
 };
 static const uint64_t WAIT_NANOSECONDS = 600ull * 1000000000ull;
 static const uint64_t SPARE = 1ull << 30; /* memory that is left alone */
@@ -390,11 +389,11 @@ static pco_status conf_large_variants(conf_large_run *run, const pco_conformance
 {
     const pco_program_api *program = run->device->plugin->program;
     conf_run_state state = conf_run_start(run->device, &run->problem);
-    const char *names[MAX_VARIANTS] = {"default"};
+    const char *names[CONF_MAX_VARIANTS] = {"default"};
     uint32_t count =
-        program->variants ? program->variants(run->device->device, &state.part, 0, names, MAX_VARIANTS) : 1;
+        program->variants ? program->variants(run->device->device, &state.part, 0, names, CONF_MAX_VARIANTS) : 1;
     pco_status status = PCO_OK;
-    for (uint32_t v = 0; v < count && v < MAX_VARIANTS && !status; v++) {
+    for (uint32_t v = 0; v < count && v < CONF_MAX_VARIANTS && !status; v++) {
         pco_conformance_case result = *blank;
         result.variant = names[v];
         if (strchr(names[v], '@')) continue; /* widths are for the small cases */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VARIANTS = 64, WHOLE = -1 };
+enum { WHOLE = -1 };
 
 /* Along which dimension each operand and result is cut (WHOLE: it is not). n: the size there. */
 typedef struct conf_cut {
@@ -83,10 +83,10 @@ static pco_status conf_piece_make(conf_problem *piece, const conf_problem *whole
 static uint32_t conf_piece_variant(const conf_run_state *run, const char *name)
 {
     const pco_program_api *program = run->device->plugin->program;
-    const char *names[MAX_VARIANTS];
+    const char *names[CONF_MAX_VARIANTS];
     if (!program->variants) return 0;
-    uint32_t count = program->variants(run->device->device, &run->part, 0, names, MAX_VARIANTS);
-    for (uint32_t v = 0; v < count && v < MAX_VARIANTS; v++)
+    uint32_t count = program->variants(run->device->device, &run->part, 0, names, CONF_MAX_VARIANTS);
+    for (uint32_t v = 0; v < count && v < CONF_MAX_VARIANTS; v++)
         if (strcmp(names[v], name) == 0) return v;
     return PCO_NONE;
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 typedef enum trouble_kind {
@@ -30,13 +31,15 @@ typedef enum trouble_kind {
     TROUBLE_EMPTY,  /* says that it was opened, and gives no device */
     TROUBLE_UNREADY, /* crashes when a large product is prepared */
     TROUBLE_TELLS,  /* prints a word for each program that it prepares */
+    TROUBLE_GONE,   /* says that it is lost when it is asked whether it can run a large product */
+    TROUBLE_FULL,   /* the process gets next to no more memory once it is open */
     TROUBLE_KINDS,
 } trouble_kind;
 
 static const char *const NAMES[TROUBLE_KINDS] = {"sound", "crash",  "always", "hang",   "lost",
                                                  "reset", "stop",   "memory", "flaky",  "wrong",
                                                  "open",  "refuse", "close",  "unable", "noise",
-                                                 "empty", "unready", "tells"};
+                                                 "empty", "unready", "tells",  "gone",  "full"};
 enum { TROUBLE_LARGE = 300 }; /* elements beyond which it begins */
 
 struct pco_backend {
@@ -71,6 +74,17 @@ static void trouble_crash(void)
 {
     signal(SIGSEGV, SIG_DFL);
     raise(SIGSEGV);
+}
+
+/* The address space of the process may grow by 1 MiB. */
+static void trouble_fill(void)
+{
+    long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (!file || fscanf(file, "%ld", &pages) != 1) pages = 0;
+    if (file) fclose(file);
+    const rlim_t bytes = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (1 << 20);
+    if (pages) setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes});
 }
 
 static pco_status trouble_create(const pco_host *host, pco_backend **backend, pco_error *err)
@@ -126,6 +140,7 @@ static pco_status trouble_open(pco_backend *backend, uint32_t index, pco_device 
     if (index == TROUBLE_EMPTY) return PCO_OK;
     *device = backend->host->allocate(backend->host->user, sizeof **device, sizeof(void *));
     **device = (pco_device){.host = backend->host, .kind = (trouble_kind)index};
+    if (index == TROUBLE_FULL) trouble_fill();
     return PCO_OK;
 }
 
@@ -205,6 +220,8 @@ static pco_status trouble_supports(pco_device *device, const pco_part *part, uin
     if (node->op != PCO_OP_ADD && node->op != PCO_OP_SUB && node->op != PCO_OP_MUL &&
         node->op != PCO_OP_NEG && node->op != PCO_OP_ABS)
         return trouble_fail(err, PCO_ERROR_UNSUPPORTED, "no such op");
+    if (device->kind == TROUBLE_GONE && node->op == PCO_OP_MUL && trouble_elements(y) > TROUBLE_LARGE)
+        return trouble_fail(err, PCO_ERROR_DEVICE_LOST, "the device went away");
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const pco_tensor *x = &part->tensors[node->inputs[i]];
         if (x->dtype != PCO_F32 || (trouble_elements(x) != trouble_elements(y) && trouble_elements(x) != 1))
