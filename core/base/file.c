@@ -4,12 +4,15 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* What is there instead of a file. */
@@ -27,6 +30,14 @@ pco_status pco_map_open(const char *path, pco_map *map, pco_error *err)
     if (!*path) return pco_fail(err, PCO_ERROR_IO, "the name of a file is empty");
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a pipe is refused, not waited for */
     if (fd < 0) return pco_fail(err, PCO_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));
+    pco_status status = pco_map_descriptor(fd, path, map, err);
+    close(fd);
+    return status;
+}
+
+pco_status pco_map_descriptor(int fd, const char *path, pco_map *map, pco_error *err)
+{
+    *map = (pco_map){0};
     struct stat st;
     pco_status status = PCO_OK;
     if (fstat(fd, &st) != 0) {
@@ -40,7 +51,6 @@ pco_status pco_map_open(const char *path, pco_map *map, pco_error *err)
         else
             *map = (pco_map){.data = data, .size = (size_t)st.st_size};
     }
-    close(fd);
     return status;
 }
 
@@ -50,31 +60,107 @@ void pco_map_close(pco_map *map)
     *map = (pco_map){0};
 }
 
-static int file_write_all(int fd, const unsigned char *data, size_t size)
+/* ---- writing ---- */
+
+pco_status pco_file_send(int fd, const void *data, size_t size, const char *label, pco_error *err)
 {
-    while (size > 0) {
-        ssize_t done = write(fd, data, size);
+    for (const unsigned char *at = data; size > 0;) {
+        ssize_t done = write(fd, at, size);
         if (done < 0 && errno == EINTR) continue;
-        if (done <= 0) return -1;
-        data += done;
+        if (done <= 0)
+            return pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", label,
+                            done < 0 ? strerror(errno) : "nothing is taken");
+        at += done;
         size -= (size_t)done;
     }
-    return fsync(fd);
+    return PCO_OK;
 }
 
-/* A temporary file is PATH.portico-XXXXXX. Who writes it holds a lock on it (flock, which ends with the process), so
- * that one without is left over from a process that was killed. */
-static const char file_mark[] = ".portico-";
-enum { FILE_RANDOM = 6 };
+/* What a path to be written leads to. */
+typedef struct file_target {
+    char path[PATH_MAX]; /* behind all symbolic links; also where nothing is yet */
+    int exists, number;  /* number: of a descriptor of this process (/dev/stdout), or -1 */
+    struct stat st;      /* where it exists */
+} file_target;
 
-/* The folder of `path`, malloc'ed, and the name in it. */
-static char *file_folder(const char *path, const char **name)
+/* The folder of `path` into folder[PATH_MAX], and the name in it. */
+static const char *file_folder(const char *path, char *folder)
 {
     const char *slash = strrchr(path, '/');
-    *name = slash ? slash + 1 : path;
-    if (!slash) return strdup(".");
-    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    if (slash)
+        snprintf(folder, PATH_MAX, "%.*s", slash == path ? 1 : (int)(slash - path), path);
+    else
+        snprintf(folder, PATH_MAX, ".");
+    return slash ? slash + 1 : path;
 }
+
+/* Links in /proc lead to what is open, not to the path that they show: to which of this process's descriptors
+ * does folder/name lead? -1: to none. */
+static int file_descriptor(const char *folder, const char *name)
+{
+    char real[PATH_MAX], own[64];
+    snprintf(own, sizeof own, "/proc/%ld/fd", (long)getpid());
+    if (!realpath(folder, real) || strcmp(real, own) != 0) return -1;
+    return (int)strtol(name, NULL, 10);
+}
+
+static pco_status file_find(const char *path, file_target *target, pco_error *err)
+{
+    enum { LINKS = 40 }; /* as the system's own limit */
+    char folder[PATH_MAX], link[PATH_MAX];
+    struct statfs system;
+    target->number = -1;
+    if (!*path) return pco_fail(err, PCO_ERROR_IO, "the name of a file is empty");
+    if (strlen(path) >= PATH_MAX - 64)
+        return pco_fail(err, PCO_ERROR_IO, "%.80s...: the name is too long", path);
+    snprintf(target->path, sizeof target->path, "%s", path);
+    target->exists = stat(path, &target->st) == 0;
+    for (int links = 0; links <= LINKS; links++) {
+        const char *name = file_folder(target->path, folder);
+        const ssize_t length = readlink(target->path, link, sizeof link - 1);
+        if (length < 0) return PCO_OK; /* no link, or nothing at all */
+        link[length] = 0;
+        if (statfs(folder, &system) == 0 && system.f_type == PROC_SUPER_MAGIC) {
+            target->number = file_descriptor(folder, name);
+            return PCO_OK;
+        }
+        const int whole = link[0] == '/' ? snprintf(target->path, sizeof target->path, "%s", link)
+                                         : snprintf(target->path, sizeof target->path, "%s/%s", folder, link);
+        if (whole >= PATH_MAX - 64) break;
+    }
+    return pco_fail(err, PCO_ERROR_IO, "%s: its symbolic links have no end", path);
+}
+
+/* A file that can be replaced; all else is written to as it is. */
+static int file_is_regular(const file_target *target)
+{
+    return target->number < 0 && (!target->exists || S_ISREG(target->st.st_mode));
+}
+
+/* Opens what is no regular file. -1 with errno. */
+static int file_open_straight(const file_target *target)
+{
+    if (target->number < 0) return open(target->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (target->number == STDOUT_FILENO) fflush(stdout); /* what was printed before comes before */
+    return fcntl(target->number, F_DUPFD_CLOEXEC, 3);
+}
+
+pco_status pco_file_open_log(const char *path, int *fd, int *is_regular, pco_error *err)
+{
+    file_target target;
+    *fd = -1;
+    pco_status status = file_find(path, &target, err);
+    if (status) return status;
+    *is_regular = file_is_regular(&target);
+    *fd = *is_regular ? open(target.path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644)
+                      : file_open_straight(&target);
+    return *fd < 0 ? pco_fail(err, PCO_ERROR_IO, "%s: cannot open: %s", path, strerror(errno)) : PCO_OK;
+}
+
+/* A temporary file is PATH.portico-XXXXXX. Who writes it holds a lock on it (flock, which ends with the
+ * process), so that one without is left over from a process that was killed. */
+static const char file_mark[] = ".portico-";
+enum { FILE_RANDOM = 6 };
 
 static int file_is_temporary(const char *found, const char *name)
 {
@@ -108,14 +194,15 @@ static void file_remove_left(int folder, const char *name)
 
 void pco_file_clear(const char *path)
 {
-    const char *name;
-    char *folder = file_folder(path, &name);
-    const int directory = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    if (directory >= 0) {
-        file_remove_left(directory, name);
-        close(directory);
-    }
-    free(folder);
+    file_target target;
+    char folder[PATH_MAX];
+    pco_error ignored;
+    if (file_find(path, &target, &ignored) || !file_is_regular(&target)) return;
+    const char *name = file_folder(target.path, folder);
+    const int directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) return;
+    file_remove_left(directory, name);
+    close(directory);
 }
 
 /* A new temporary file with its lock; -1 with errno. One that another process takes for a left one before it is
@@ -138,40 +225,101 @@ static int file_create(char *temporary, size_t length)
     return -1;
 }
 
-pco_status pco_file_write(const char *path, const void *data, size_t size, pco_error *err)
+/* The new file gets the mode and, where that is allowed, the owner of the old one. */
+static int file_keep_mode(int fd, const file_target *target)
 {
-    const size_t length = strlen(path);
-    const char *name;
-    char *temporary = malloc(length + sizeof file_mark + FILE_RANDOM), *folder = file_folder(path, &name);
-    int directory = -1, fd = -1, bad;
-    pco_status status = PCO_OK;
-    if (!temporary || !folder) {
-        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: out of host memory", path);
-        goto done;
+    mode_t mode = 0644;
+    if (target->exists) {
+        mode = target->st.st_mode & 07777;
+        if (fchown(fd, target->st.st_uid, target->st.st_gid) != 0) mode &= 0777;
     }
-    memcpy(temporary, path, length);
-    directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* may be one that cannot be listed */
+    return fchmod(fd, mode);
+}
+
+/* Is in the file what was written, and is it what was meant? It is read from the medium where the system does
+ * that. */
+static pco_status file_read_back(int fd, const char *path, const void *data, size_t size,
+                                 pco_file_check_fn check, void *user, pco_error *err)
+{
+    struct stat st;
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    if (fstat(fd, &st) != 0 || (size_t)st.st_size != size)
+        return pco_fail(err, PCO_ERROR_IO, "%s: not all that was written is there; nothing was replaced",
+                        path);
+    void *back = size ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
+    if (back == MAP_FAILED)
+        return pco_fail(err, PCO_ERROR_IO, "%s: cannot be read back: %s", path, strerror(errno));
+    pco_status status = PCO_OK;
+    if (size && memcmp(back, data, size) != 0)
+        status = pco_fail(err, PCO_ERROR_IO, "%s: reads back other than it was written; nothing was replaced",
+                          path);
+    if (!status) status = check(user, back, size, err);
+    if (size) munmap(back, size);
+    return status;
+}
+
+static pco_status file_write_straight(const file_target *target, const char *path, const void *data,
+                                      size_t size, pco_error *err)
+{
+    const int fd = file_open_straight(target);
+    if (fd < 0) return pco_fail(err, PCO_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));
+    pco_status status = pco_file_send(fd, data, size, path, err);
+    if (close(fd) != 0 && !status)
+        status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
+    return status;
+}
+
+static pco_status file_replace(const file_target *target, const char *path, const void *data, size_t size,
+                               pco_file_check_fn check, void *user, pco_error *err)
+{
+    char temporary[PATH_MAX + sizeof file_mark + FILE_RANDOM], folder[PATH_MAX];
+    const size_t length = strlen(target->path);
+    const char *name = file_folder(target->path, folder);
+    memcpy(temporary, target->path, length);
+    const int directory =
+        open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* may be one that cannot be listed */
     if (directory >= 0) file_remove_left(directory, name);
-    fd = file_create(temporary, length);
+    const int fd = file_create(temporary, length);
+    pco_status status = PCO_OK;
     if (fd < 0) {
         status = pco_fail(err, PCO_ERROR_IO, "%s: cannot create: %s", path, strerror(errno));
         goto done;
     }
-    bad = fchmod(fd, 0644) != 0 || file_write_all(fd, data, size) != 0;
-    if (bad || rename(temporary, path) != 0) {
+    status = pco_file_send(fd, data, size, path, err);
+    if (!status && (file_keep_mode(fd, target) != 0 || fsync(fd) != 0))
         status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (!status && check) status = file_read_back(fd, path, data, size, check, user, err);
+    if (!status && rename(temporary, target->path) != 0)
+        status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (status)
         unlink(temporary);
-    } else if (directory >= 0 && fsync(directory) != 0 && errno != EINVAL && errno != EROFS) {
+    else if (directory >= 0 && fsync(directory) != 0 && errno != EINVAL && errno != EROFS)
         /* the name is durable with the folder; some file systems cannot sync one (EINVAL) */
         status = pco_fail(err, PCO_ERROR_IO, "%s: cannot sync its folder: %s", path, strerror(errno));
-    }
 done:
     if (fd >= 0) close(fd);
     if (directory >= 0) close(directory);
-    free(folder);
-    free(temporary);
     return status;
 }
+
+pco_status pco_file_write_checked(const char *path, const void *data, size_t size, pco_file_check_fn check,
+                                  void *user, pco_error *err)
+{
+    file_target target;
+    pco_status status = file_find(path, &target, err);
+    if (status) return status;
+    if (target.exists && S_ISDIR(target.st.st_mode))
+        return pco_fail(err, PCO_ERROR_IO, "%s: cannot write: it is a folder", path);
+    return file_is_regular(&target) ? file_replace(&target, path, data, size, check, user, err)
+                                    : file_write_straight(&target, path, data, size, err);
+}
+
+pco_status pco_file_write(const char *path, const void *data, size_t size, pco_error *err)
+{
+    return pco_file_write_checked(path, data, size, NULL, NULL, err);
+}
+
+/* ---- folders ---- */
 
 pco_status pco_folder_make(const char *folder, pco_error *err)
 {

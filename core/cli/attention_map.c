@@ -167,7 +167,7 @@ static int map_level(float weight)
 }
 
 /* From near white over blue to near black. */
-static void map_colours(FILE *out)
+static void map_colours(pco_writer *out)
 {
     static const int stops[3][3] = {{232, 240, 250}, {62, 130, 196}, {6, 24, 66}};
     for (int level = 1; level <= MAP_LEVELS; level++) {
@@ -175,12 +175,12 @@ static void map_colours(FILE *out)
         int from = at < 1 ? 0 : 1, colour[3];
         for (int c = 0; c < 3; c++)
             colour[c] = (int)(stops[from][c] + (at - from) * (stops[from + 1][c] - stops[from][c]) + 0.5);
-        fprintf(out, ".c%d{fill:#%02x%02x%02x}\n", level, colour[0], colour[1], colour[2]);
+        pco_print(out, ".c%d{fill:#%02x%02x%02x}\n", level, colour[0], colour[1], colour[2]);
     }
 }
 
 /* The cells of one shade: runs of neighbours in a row are one piece of the path. */
-static void map_shade(FILE *out, const float *weights, int64_t queries, int64_t keys, int level)
+static void map_shade(pco_writer *out, const float *weights, int64_t queries, int64_t keys, int level)
 {
     int open = 0;
     for (int64_t q = 0; q < queries; q++)
@@ -188,58 +188,58 @@ static void map_shade(FILE *out, const float *weights, int64_t queries, int64_t 
             int64_t run = 0;
             while (k + run < keys && map_level(weights[q * keys + k + run]) == level) run++;
             if (run == 0) continue;
-            fprintf(out, "%sM%" PRId64 " %" PRId64 "h%" PRId64 "v1h-%" PRId64 "z", open ? "" : "<path d=\"",
-                    k, q, run, run);
+            pco_print(out, "%sM%" PRId64 " %" PRId64 "h%" PRId64 "v1h-%" PRId64 "z", open ? "" : "<path d=\"",
+                      k, q, run, run);
             open = 1;
             k += run;
         }
-    if (open) fprintf(out, "\" class=\"c%d\"/>\n", level);
+    if (open) pco_print(out, "\" class=\"c%d\"/>\n", level);
 }
 
-static void map_labels(FILE *out, const map_set *set, const map_layout *l, const pco_attention_map *map)
+static void map_labels(pco_writer *out, const map_set *set, const map_layout *l, const pco_attention_map *map)
 {
     const map_label *rows = map_rows(set, map), *columns = map_columns(set, map);
-    fprintf(out, "<g class=\"t\" font-size=\"%.2f\">\n", l->font);
+    pco_print(out, "<g class=\"t\" font-size=\"%.2f\">\n", l->font);
     for (int64_t q = 0; q < map->queries; q++)
-        fprintf(out, "<text x=\"-3\" y=\"%.2f\" text-anchor=\"end\">%s</text>\n", l->cell * ((double)q + 0.8),
-                rows[q].text);
+        pco_print(out, "<text x=\"-3\" y=\"%.2f\" text-anchor=\"end\">%s</text>\n",
+                  l->cell * ((double)q + 0.8), rows[q].text);
     for (int64_t k = 0; k < map->keys; k++)
-        fprintf(out, "<text transform=\"translate(%.2f -3) rotate(-90)\">%s</text>\n",
-                l->cell * ((double)k + 0.8), columns[k].text);
-    fprintf(out, "</g>\n");
+        pco_print(out, "<text transform=\"translate(%.2f -3) rotate(-90)\">%s</text>\n",
+                  l->cell * ((double)k + 0.8), columns[k].text);
+    pco_print(out, "</g>\n");
 }
 
-static void map_panel(FILE *out, const map_set *set, const map_layout *l, const pco_attention_map *map,
+static void map_panel(pco_writer *out, const map_set *set, const map_layout *l, const pco_attention_map *map,
                       int64_t head, double x, double y)
 {
     const float *weights = map->weights + head * map->queries * map->keys;
-    fprintf(out,
-            "<g class=\"p\" transform=\"translate(%.2f %.2f)\" data-kind=\"%s\" data-layer=\"%" PRId64
-            "\" data-head=\"%" PRId64 "\" data-queries=\"%" PRId64 "\" data-keys=\"%" PRId64 "\">\n",
-            x + l->left, y + 14 + l->top, map_keys[map->kind], map->layer, head, map->queries, map->keys);
-    fprintf(out, "<title>%s, layer %" PRId64 ", head %" PRId64 "</title>\n", map_kinds[map->kind], map->layer,
-            head);
-    fprintf(out, "<text x=\"0\" y=\"%.2f\" font-size=\"11\">layer %" PRId64 ", head %" PRId64 "</text>\n",
-            -l->top - 4, map->layer, head);
+    pco_print(out,
+              "<g class=\"p\" transform=\"translate(%.2f %.2f)\" data-kind=\"%s\" data-layer=\"%" PRId64
+              "\" data-head=\"%" PRId64 "\" data-queries=\"%" PRId64 "\" data-keys=\"%" PRId64 "\">\n",
+              x + l->left, y + 14 + l->top, map_keys[map->kind], map->layer, head, map->queries, map->keys);
+    pco_print(out, "<title>%s, layer %" PRId64 ", head %" PRId64 "</title>\n", map_kinds[map->kind],
+              map->layer, head);
+    pco_print(out, "<text x=\"0\" y=\"%.2f\" font-size=\"11\">layer %" PRId64 ", head %" PRId64 "</text>\n",
+              -l->top - 4, map->layer, head);
     map_labels(out, set, l, map);
-    fprintf(out, "<g transform=\"scale(%.4f)\" shape-rendering=\"crispEdges\">\n", l->cell);
+    pco_print(out, "<g transform=\"scale(%.4f)\" shape-rendering=\"crispEdges\">\n", l->cell);
     for (int level = 1; level <= MAP_LEVELS; level++) map_shade(out, weights, map->queries, map->keys, level);
-    fprintf(out, "</g>\n<rect class=\"f\" width=\"%.2f\" height=\"%.2f\"/>\n</g>\n",
-            l->cell * (double)map->keys, l->cell * (double)map->queries);
+    pco_print(out, "</g>\n<rect class=\"f\" width=\"%.2f\" height=\"%.2f\"/>\n</g>\n",
+              l->cell * (double)map->keys, l->cell * (double)map->queries);
 }
 
-static void map_legend(FILE *out, double x, double y)
+static void map_legend(pco_writer *out, double x, double y)
 {
-    fprintf(
+    pco_print(
         out,
         "<g transform=\"translate(%.2f %.2f)\" font-size=\"11\">\n<text x=\"0\" y=\"10\">weight 0</text>\n",
         x, y);
     for (int level = 1; level <= MAP_LEVELS; level++)
-        fprintf(out, "<path class=\"c%d\" d=\"M%d 0h6v12h-6z\"/>\n", level, 54 + 6 * (level - 1));
-    fprintf(out, "<text x=\"%d\" y=\"10\">1</text>\n</g>\n", 58 + 6 * MAP_LEVELS);
+        pco_print(out, "<path class=\"c%d\" d=\"M%d 0h6v12h-6z\"/>\n", level, 54 + 6 * (level - 1));
+    pco_print(out, "<text x=\"%d\" y=\"10\">1</text>\n</g>\n", 58 + 6 * MAP_LEVELS);
 }
 
-static void map_svg(FILE *out, const map_set *set, const char *device)
+static void map_svg(pco_writer *out, const map_set *set, const char *device)
 {
     map_layout l = map_measure(set);
     l.width = 640;
@@ -251,7 +251,7 @@ static void map_svg(FILE *out, const map_set *set, const char *device)
         if (i == 0 || map->kind != set->items[i - 1].map.kind) l.height += 24;
         l.height += map_panel_height(&l, map);
     }
-    fprintf(
+    pco_print(
         out,
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
         "version=\"1.1\" "
@@ -260,27 +260,27 @@ static void map_svg(FILE *out, const map_set *set, const char *device)
         ".f{fill:none;stroke:#999;stroke-width:.5}\n",
         l.width, l.height, l.width, l.height);
     map_colours(out);
-    fprintf(out,
-            "</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
-            "<text x=\"20\" y=\"22\" font-size=\"14\">Attention weights, computed on %s</text>\n"
-            "<text x=\"20\" y=\"38\" font-size=\"11\">a row is a token that looks, a column one that is "
-            "looked at; "
-            "a row sums to 1</text>\n",
-            device);
+    pco_print(out,
+              "</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
+              "<text x=\"20\" y=\"22\" font-size=\"14\">Attention weights, computed on %s</text>\n"
+              "<text x=\"20\" y=\"38\" font-size=\"11\">a row is a token that looks, a column one that is "
+              "looked at; "
+              "a row sums to 1</text>\n",
+              device);
     map_legend(out, 20, 46);
     double y = 66;
     for (uint32_t i = 0; i < set->count; i++) {
         const pco_attention_map *map = &set->items[i].map;
         if (i == 0 || map->kind != set->items[i - 1].map.kind) {
             y += 24;
-            fprintf(out, "<text x=\"20\" y=\"%.2f\" font-size=\"13\" font-weight=\"bold\">%s</text>\n", y - 6,
-                    map_kinds[map->kind]);
+            pco_print(out, "<text x=\"20\" y=\"%.2f\" font-size=\"13\" font-weight=\"bold\">%s</text>\n",
+                      y - 6, map_kinds[map->kind]);
         }
         for (int64_t head = 0; head < map->heads; head++)
             map_panel(out, set, &l, map, head, 20 + (double)head * map_panel_width(&l, map), y);
         y += map_panel_height(&l, map);
     }
-    fprintf(out, "</svg>\n");
+    pco_print(out, "</svg>\n");
 }
 
 /* ---- JSON ---- */
@@ -341,7 +341,7 @@ static int32_t *map_target(const pco_model *model, size_t *count)
     return ids;
 }
 
-static void map_write(FILE *out, const map_set *set, const pco_model *model, const int32_t *source,
+static void map_write(pco_writer *out, const map_set *set, const pco_model *model, const int32_t *source,
                       const int32_t *target, const attention_picture *picture)
 {
     const char *device = pco_session_device_id(model->session);
@@ -349,7 +349,7 @@ static void map_write(FILE *out, const map_set *set, const pco_model *model, con
         map_svg(out, set, device);
         return;
     }
-    pco_json_writer json = {.file = out};
+    pco_json_writer json = {.out = out};
     pco_json_begin_object(&json);
     pco_json_key(&json, "device");
     pco_json_write_string(&json, device);
@@ -360,23 +360,17 @@ static void map_write(FILE *out, const map_set *set, const pco_model *model, con
     for (uint32_t i = 0; i < set->count; i++) map_json_attention(&json, &set->items[i].map);
     pco_json_end_array(&json);
     pco_json_end_object(&json);
-    fputc('\n', out);
+    pco_write_char(out, '\n');
 }
 
 static pco_status map_save(const map_set *set, const pco_model *model, const int32_t *source,
                            const int32_t *target, const attention_picture *picture, pco_error *err)
 {
-    char part[1100];
-    snprintf(part, sizeof part, "%.1080s.part", picture->path);
-    FILE *out = fopen(part, "wb");
-    if (!out) return pco_fail(err, PCO_ERROR_IO, "%s cannot be opened: %s", part, strerror(errno));
-    map_write(out, set, model, source, target, picture);
-    int failed = fflush(out) != 0 || ferror(out), code = errno;
-    if (fclose(out) != 0 && !failed) failed = 1, code = errno;
-    if (!failed && rename(part, picture->path) != 0) failed = 1, code = errno;
-    if (!failed) return PCO_OK;
-    remove(part);
-    return pco_fail(err, PCO_ERROR_IO, "%s cannot be written: %s", picture->path, strerror(code));
+    pco_writer out = {0};
+    map_write(&out, set, model, source, target, picture);
+    pco_status status = pco_writer_save(&out, picture->path, err);
+    pco_writer_release(&out);
+    return status;
 }
 
 static pco_status map_check(const map_set *set, const attention_picture *picture, pco_error *err)

@@ -99,7 +99,8 @@ static int bench_devices(const bench_arguments *arguments, pco_registry *registr
     bench_figure *figures = calloc(BENCH_FIGURES, sizeof *figures);
     if (!figures) return CLI_FAILED;
     int status = CLI_FAILED; /* until there is a figure */
-    pco_json_writer json = {.file = stdout, .indent = 2};
+    pco_writer text = {0};
+    pco_json_writer json = {.out = &text, .indent = 2};
     if (arguments->json)
         pco_json_begin_array(&json);
     else
@@ -124,7 +125,8 @@ static int bench_devices(const bench_arguments *arguments, pco_registry *registr
     }
     if (arguments->json) {
         pco_json_end_array(&json);
-        putchar('\n');
+        const int printed = cli_print(&text);
+        if (printed) status = printed;
     }
     free(figures);
     return status;

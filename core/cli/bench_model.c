@@ -177,7 +177,8 @@ static int bench_model_devices(const bench_model_arguments *arguments, pco_conte
 {
     bench_runner *runners = calloc(count, sizeof *runners);
     int status = CLI_FAILED;
-    pco_json_writer json = {.file = stdout, .indent = 2};
+    pco_writer text = {0};
+    pco_json_writer json = {.out = &text, .indent = 2};
     if (!runners) return status;
     for (uint32_t i = 0; i < count && !cli_interrupted(); i++) {
         runners[i].device = &devices[i];
@@ -199,7 +200,8 @@ static int bench_model_devices(const bench_model_arguments *arguments, pco_conte
     }
     if (arguments->json) {
         pco_json_end_array(&json);
-        putchar('\n');
+        const int printed = cli_print(&text);
+        if (printed) status = printed;
     } else if (status == CLI_OK) {
         printf("\nMedians of runs that alternate between the devices; warm-up is not counted.\n");
     }

@@ -26,6 +26,16 @@ int cli_fail(const pco_error *err)
     return CLI_FAILED;
 }
 
+int cli_print(pco_writer *text)
+{
+    pco_error err;
+    const int status = pco_writer_check(text, "what would be printed", &err) ? cli_fail(&err) : CLI_OK;
+    if (!status && text->size)
+        fwrite(text->data, 1, text->size, stdout); /* errors of stdout are seen at the end */
+    pco_writer_release(text);
+    return status;
+}
+
 int cli_option(int argc, char **argv, int *i, const char *name, const char *short_name, const char **value)
 {
     const char *argument = argv[*i];

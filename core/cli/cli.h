@@ -4,6 +4,7 @@
 #ifndef PCO_CLI_CLI_H
 #define PCO_CLI_CLI_H
 
+#include "base/writer.h"
 #include "cli/signals.h"
 #include "runtime/registry.h"
 
@@ -25,6 +26,10 @@ void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints an error of the library; returns the exit status that fits: 2 for INVALID from the environment or a
  * flag, 1 otherwise. */
 int cli_fail(const pco_error *err);
+
+/* Prints a text that was made in memory, all of it or (without memory, after a message) nothing, and releases
+ * it. Returns the exit status. */
+int cli_print(pco_writer *text);
 
 /* Options. cli_option looks at argv[*i]: "--name VALUE", "--name=VALUE" (or the short form "-n VALUE") moves
  * *i to the option's last word and sets *value; a flag has no value (value NULL). Returns 1 when it matched,

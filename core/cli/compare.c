@@ -155,9 +155,10 @@ static void compare_json_one(pco_json_writer *json, const compare_result *r)
     pco_json_end_object(json);
 }
 
-static void compare_json(const compare_result *results, uint32_t count)
+static int compare_json(const compare_result *results, uint32_t count)
 {
-    pco_json_writer json = {.file = stdout, .indent = 2};
+    pco_writer text = {0};
+    pco_json_writer json = {.out = &text, .indent = 2};
     pco_json_begin_object(&json);
     pco_json_key(&json, "reference");
     pco_json_write_string(&json, results[0].device);
@@ -167,7 +168,7 @@ static void compare_json(const compare_result *results, uint32_t count)
     for (uint32_t i = 0; i < count; i++) compare_json_one(&json, &results[i]);
     pco_json_end_array(&json);
     pco_json_end_object(&json);
-    putchar('\n');
+    return cli_print(&text);
 }
 
 /* What people call the device: its first alias, else the beginning of its name. */
@@ -217,7 +218,12 @@ static int compare_all(const compare_arguments *arguments, pco_context *context,
         }
     }
     if (cli_interrupted()) fprintf(stderr, "interrupted\n");
-    if (done) (arguments->json ? compare_json : compare_table)(results, done);
+    if (done && arguments->json) {
+        const int printed = compare_json(results, done);
+        if (printed) status = printed;
+    } else if (done) {
+        compare_table(results, done);
+    }
     for (uint32_t i = 0; i < done; i++) compare_clear(&results[i]);
     free(results);
     return status;

@@ -114,7 +114,10 @@ int conformance_report(const conformance_arguments *arguments, const pco_conform
 {
     pco_error err;
     if (arguments->json) {
-        if (pco_conformance_write_json(results, devices, count, stdout, &err)) return cli_fail(&err);
+        pco_writer text = {0};
+        const pco_status failed = pco_conformance_write_json(results, devices, count, &text, &err);
+        if (failed) cli_fail(&err);
+        if (failed || cli_print(&text)) interrupted = 1;
     } else {
         for (uint32_t i = 0; i < count; i++) {
             if (i) putchar('\n');

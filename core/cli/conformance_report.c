@@ -380,12 +380,13 @@ static void cli_report_print(const char *folder, const pco_conformance_report *r
     cli_report_line(findings, PCO_FINDING_VERDICT, "verdict", report->n_devices ? "pass" : "cannot be read");
 }
 
-static void cli_report_print_json(const char *folder, const pco_conformance_report *report,
-                                  const pco_conformance_findings *findings)
+static int cli_report_print_json(const char *folder, const pco_conformance_report *report,
+                                 const pco_conformance_findings *findings)
 {
     static const char *const KINDS[PCO_FINDING_KINDS] = {"altered", "suite", "incomplete", "waiver",
                                                          "verdict"};
-    pco_json_writer json = {.file = stdout, .indent = 2};
+    pco_writer text = {0};
+    pco_json_writer json = {.out = &text, .indent = 2};
     pco_json_begin_object(&json);
     pco_json_key(&json, "folder");
     pco_json_write_string(&json, folder);
@@ -407,6 +408,7 @@ static void cli_report_print_json(const char *folder, const pco_conformance_repo
     }
     pco_json_end_array(&json);
     pco_json_end_object(&json);
+    return cli_print(&text);
 }
 
 int cli_report_verify(cli_report *report, const cli_report_rerun *rerun)
@@ -425,10 +427,13 @@ int cli_report_verify(cli_report *report, const cli_report_rerun *rerun)
     }
     for (int kind = 0; kind < PCO_FINDING_KINDS; kind++) found += findings.count[kind];
     if (report->json)
-        cli_report_print_json(report->verify, &checked, &findings);
+        status = cli_report_print_json(report->verify, &checked, &findings);
     else
         cli_report_print(report->verify, &checked, &findings);
-    if (report->rerun && checked.n_devices) status = cli_report_repeat_all(&checked, rerun, report->rerun);
+    if (report->rerun && checked.n_devices) {
+        const int repeated = cli_report_repeat_all(&checked, rerun, report->rerun);
+        if (status == CLI_OK) status = repeated;
+    }
     if (report->baseline && checked.n_devices) {
         int compared = cli_report_compare(report, &checked, &comparison);
         if (status == CLI_OK) status = compared;

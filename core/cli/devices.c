@@ -200,13 +200,14 @@ static void devices_together(const pco_registry *registry, const pco_device_set 
     putchar('\n');
 }
 
-static void devices_json(const pco_registry *registry, const pco_device_set *chosen)
+static int devices_json(const pco_registry *registry, const pco_device_set *chosen)
 {
     const pco_plugin_entry *plugins;
     const pco_device_entry *devices;
     uint32_t n_plugins = pco_registry_plugins(registry, &plugins),
              n = pco_registry_devices(registry, &devices);
-    pco_json_writer json = {.file = stdout, .indent = 2};
+    pco_writer text = {0};
+    pco_json_writer json = {.out = &text, .indent = 2};
     pco_json_begin_object(&json);
     pco_json_key(&json, "plugins");
     pco_json_begin_array(&json);
@@ -225,7 +226,7 @@ static void devices_json(const pco_registry *registry, const pco_device_set *cho
     for (uint32_t i = 0; i < n; i++) devices_json_device(&json, &devices[i], devices_has(chosen, i));
     pco_json_end_array(&json);
     pco_json_end_object(&json);
-    putchar('\n');
+    return cli_print(&text);
 }
 
 static int devices_run(int argc, char **argv)
@@ -251,9 +252,10 @@ static int devices_run(int argc, char **argv)
             status = CLI_USAGE;
         }
     }
-    if (as_json)
-        devices_json(registry, &chosen);
-    else {
+    if (as_json) {
+        const int printed = devices_json(registry, &chosen);
+        if (printed) status = printed;
+    } else {
         for (uint32_t i = 0; i < count; i++)
             devices_print(&devices[i], !devices_has(&chosen, i) ? ""
                                        : chosen.count > 1     ? "  (one of those chosen by PORTICO_BACKEND)"

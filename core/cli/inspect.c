@@ -124,8 +124,11 @@ static int inspect_run(int argc, char **argv)
         /* the list is worth having without a device, unless a device was asked for and is not there */
         if (status != CLI_USAGE) {
             const inspect_plan *known = file.model && status == CLI_OK ? &plan : NULL;
-            (arguments.json ? inspect_json : inspect_print)(&file, known);
             status = CLI_OK;
+            if (arguments.json)
+                status = inspect_json(&file, known);
+            else
+                inspect_print(&file, known);
         }
     }
     inspect_close(&file);

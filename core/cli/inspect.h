@@ -64,6 +64,6 @@ pco_status inspect_dot(const inspect_file *file, pco_error *err) PCO_NODISCARD;
 
 /* On stdout. `plan` may be NULL. */
 void inspect_print(const inspect_file *file, const inspect_plan *plan);
-void inspect_json(const inspect_file *file, const inspect_plan *plan);
+int inspect_json(const inspect_file *file, const inspect_plan *plan);
 
 #endif

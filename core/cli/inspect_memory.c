@@ -254,10 +254,11 @@ static void memory_json_programs(pco_json_writer *json, const pco_session *sessi
     pco_json_end_array(json);
 }
 
-static void memory_json(const inspect_file *file, const pco_session *session, const memory_blocks *blocks)
+static int memory_json(const inspect_file *file, const pco_session *session, const memory_blocks *blocks)
 {
     uint64_t peak;
-    pco_json_writer json = {.file = stdout, .indent = 2};
+    pco_writer text = {0};
+    pco_json_writer json = {.out = &text, .indent = 2};
     pco_json_begin_object(&json);
     memory_json_text(&json, "file", file->path);
     memory_json_uint(&json, "context", (uint64_t)file->context);
@@ -280,7 +281,7 @@ static void memory_json(const inspect_file *file, const pco_session *session, co
     }
     pco_json_end_array(&json);
     pco_json_end_object(&json);
-    putchar('\n');
+    return cli_print(&text);
 }
 
 /* ---- command ---- */
@@ -310,7 +311,7 @@ int inspect_memory(const inspect_file *file, const inspect_arguments *arguments)
         cli_error("out of host memory for the blocks of a model");
         status = CLI_FAILED;
     } else if (arguments->json) {
-        memory_json(file, model->session, &blocks);
+        status = memory_json(file, model->session, &blocks);
     } else {
         memory_print(file, model->session, &blocks);
     }

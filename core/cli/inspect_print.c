@@ -288,11 +288,12 @@ static void inspect_json_plan(pco_json_writer *json, const inspect_plan *plan)
     pco_json_end_object(json);
 }
 
-void inspect_json(const inspect_file *file, const inspect_plan *plan)
+int inspect_json(const inspect_file *file, const inspect_plan *plan)
 {
     uint64_t parameters, bytes;
     inspect_totals(file, &parameters, &bytes);
-    pco_json_writer json = {.file = stdout, .indent = 2};
+    pco_writer text = {0};
+    pco_json_writer json = {.out = &text, .indent = 2};
     pco_json_begin_object(&json);
     inspect_key_text(&json, "file", file->path);
     inspect_key_text(&json, "format", file->format);
@@ -309,5 +310,5 @@ void inspect_json(const inspect_file *file, const inspect_plan *plan)
     inspect_json_tensors(&json, file);
     if (plan) inspect_json_plan(&json, plan);
     pco_json_end_object(&json);
-    putchar('\n');
+    return cli_print(&text);
 }

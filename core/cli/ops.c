@@ -184,13 +184,13 @@ static int ops_run(int argc, char **argv)
     uint32_t count;
     const pco_op_info *table = pco_op_table(&count);
     if (one) table = one, count = 1;
-    pco_json_writer json = {.file = stdout, .indent = 2};
     if (as_json) {
+        pco_writer text = {0};
+        pco_json_writer json = {.out = &text, .indent = 2};
         pco_json_begin_array(&json);
         for (uint32_t i = 0; i < count; i++) ops_json(&json, &table[i]);
         pco_json_end_array(&json);
-        putchar('\n');
-        return CLI_OK;
+        return cli_print(&text);
     }
     if (!one) ops_legend();
     for (uint32_t i = 0; i < count; i++) {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
+#include "base/writer.h"
 #include "cli/cli.h"
 #include "cli/plot.h"
 
@@ -34,41 +34,41 @@ static double svg_y(const plot_figure *figure, double height)
                          (SVG_HEIGHT - SVG_TOP - SVG_BOTTOM);
 }
 
-static void svg_text(FILE *out, double x, double y, const char *anchor, const char *text)
+static void svg_text(pco_writer *out, double x, double y, const char *anchor, const char *text)
 {
-    fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
+    pco_print(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
     for (; *text; text++) {
         if (*text == '&')
-            fputs("&amp;", out);
+            pco_write_text(out, "&amp;");
         else if (*text == '<')
-            fputs("&lt;", out);
+            pco_write_text(out, "&lt;");
         else if (*text == '>')
-            fputs("&gt;", out);
+            pco_write_text(out, "&gt;");
         else
-            fputc(*text, out);
+            pco_write_char(out, *text);
     }
-    fputs("</text>\n", out);
+    pco_write_text(out, "</text>\n");
 }
 
-static void svg_axes(const plot_figure *figure, FILE *out)
+static void svg_axes(const plot_figure *figure, pco_writer *out)
 {
     char text[32];
     const double right = SVG_WIDTH - SVG_RIGHT, bottom = SVG_HEIGHT - SVG_BOTTOM;
     double step = plot_tick(figure->high[0] - figure->low[0], 6),
            height = plot_tick(figure->high[1] - figure->low[1], 6);
     for (double v = ceil(figure->low[0] / step) * step; v <= figure->high[0] * (1 + 1e-12); v += step) {
-        fprintf(out, "<path d=\"M%.1f %d V%.1f\" class=\"grid\"/>\n", svg_x(figure, v), SVG_TOP, bottom);
+        pco_print(out, "<path d=\"M%.1f %d V%.1f\" class=\"grid\"/>\n", svg_x(figure, v), SVG_TOP, bottom);
         snprintf(text, sizeof text, "%g", v);
         svg_text(out, svg_x(figure, v), bottom + 18, "middle", text);
     }
     for (double v = ceil(figure->low[1] / height) * height; v <= figure->high[1] + 1e-12; v += height) {
-        fprintf(out, "<path d=\"M%d %.1f H%.1f\" class=\"grid\"/>\n", SVG_LEFT, svg_y(figure, v), right);
+        pco_print(out, "<path d=\"M%d %.1f H%.1f\" class=\"grid\"/>\n", SVG_LEFT, svg_y(figure, v), right);
         snprintf(text, sizeof text, "%.3g", figure->logarithmic ? pow(10, v) : fabs(v) < 1e-12 ? 0 : v);
         svg_text(out, SVG_LEFT - 8, svg_y(figure, v) + 4, "end", text);
     }
     svg_text(out, (SVG_LEFT + right) / 2, SVG_HEIGHT - 12, "middle", "step");
-    fprintf(out, "<text transform=\"translate(16 %.1f) rotate(-90)\" text-anchor=\"middle\">loss</text>\n",
-            (SVG_TOP + bottom) / 2);
+    pco_print(out, "<text transform=\"translate(16 %.1f) rotate(-90)\" text-anchor=\"middle\">loss</text>\n",
+              (SVG_TOP + bottom) / 2);
 }
 
 static double svg_value(const train_record *record, int validation)
@@ -77,29 +77,29 @@ static double svg_value(const train_record *record, int validation)
 }
 
 /* A line through the records; of very long logs through every so many. */
-static void svg_curve(const plot_figure *figure, uint32_t run, int validation, FILE *out)
+static void svg_curve(const plot_figure *figure, uint32_t run, int validation, pco_writer *out)
 {
     const plot_run *r = &figure->runs[run];
     const uint32_t stride = validation ? 1 : r->count / SVG_POINTS + 1;
     uint32_t points = 0;
-    fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"%s points=\"", svg_colours[run],
-            validation ? "2" : "1.2", validation ? " stroke-dasharray=\"6 4\"" : "");
+    pco_print(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"%s\"%s points=\"", svg_colours[run],
+              validation ? "2" : "1.2", validation ? " stroke-dasharray=\"6 4\"" : "");
     for (uint32_t i = 0; i < r->count; i++) {
         double value = svg_value(&r->records[i], validation);
         if (!isfinite(value) || (i % stride && i + 1 < r->count)) continue;
-        fprintf(out, "%s%.1f,%.1f", points++ ? " " : "", svg_x(figure, (double)r->records[i].step),
-                svg_y(figure, plot_height(figure, value)));
+        pco_print(out, "%s%.1f,%.1f", points++ ? " " : "", svg_x(figure, (double)r->records[i].step),
+                  svg_y(figure, plot_height(figure, value)));
     }
-    fputs("\"/>\n", out);
+    pco_write_text(out, "\"/>\n");
 }
 
-static void svg_legend(const plot_figure *figure, FILE *out)
+static void svg_legend(const plot_figure *figure, pco_writer *out)
 {
     for (uint32_t r = 0; r < figure->n_runs; r++) {
         const double y = SVG_TOP + 18 + 18 * (double)r, x = SVG_WIDTH - SVG_RIGHT - 10;
         const char *slash = strrchr(figure->runs[r].path, '/');
-        fprintf(out, "<path d=\"M%.1f %.1f h-24\" stroke=\"%s\" stroke-width=\"2\"/>\n", x, y - 4,
-                svg_colours[r]);
+        pco_print(out, "<path d=\"M%.1f %.1f h-24\" stroke=\"%s\" stroke-width=\"2\"/>\n", x, y - 4,
+                  svg_colours[r]);
         svg_text(out, x - 30, y, "end", slash ? slash + 1 : figure->runs[r].path);
     }
     svg_text(out, SVG_WIDTH - SVG_RIGHT - 10, SVG_TOP + 18 + 18 * (double)figure->n_runs, "end",
@@ -108,29 +108,20 @@ static void svg_legend(const plot_figure *figure, FILE *out)
 
 int plot_svg(const plot_figure *figure, const char *path)
 {
-    char *text = NULL;
-    size_t size = 0;
     pco_error err;
-    FILE *out = open_memstream(&text, &size);
-    if (!out) {
-        cli_error("out of host memory for %s", path);
-        return 0;
-    }
-    fprintf(out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-            "font-family=\"sans-serif\" font-size=\"12\">\n<style>.grid{stroke:#ddd;fill:none}</style>\n"
-            "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-            SVG_WIDTH, SVG_HEIGHT, SVG_WIDTH, SVG_HEIGHT);
+    pco_writer text = {0}, *out = &text;
+    pco_print(out,
+              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+              "font-family=\"sans-serif\" font-size=\"12\">\n<style>.grid{stroke:#ddd;fill:none}</style>\n"
+              "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+              SVG_WIDTH, SVG_HEIGHT, SVG_WIDTH, SVG_HEIGHT);
     svg_axes(figure, out);
     for (uint32_t r = 0; r < figure->n_runs; r++)
         for (int validation = 0; validation < 2; validation++) svg_curve(figure, r, validation, out);
     svg_legend(figure, out);
-    fputs("</svg>\n", out);
-    int good = fclose(out) == 0 && text;
-    if (!good)
-        cli_error("out of host memory for %s", path);
-    else if (pco_file_write(path, text, size, &err))
-        good = 0, cli_error("%s", err.message);
-    free(text);
+    pco_write_text(out, "</svg>\n");
+    const int good = pco_writer_save(&text, path, &err) == PCO_OK;
+    if (!good) cli_error("%s", err.message);
+    pco_writer_release(&text);
     return good;
 }

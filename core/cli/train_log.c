@@ -3,10 +3,13 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
+#include "base/writer.h"
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "formats/json.h"
@@ -63,9 +66,33 @@ static int log_cut(const char *path, int json, int64_t last)
     return good;
 }
 
+static int log_good(pco_status status, const pco_error *err)
+{
+    if (status) cli_error("%s", err->message);
+    return status == PCO_OK;
+}
+
+/* Opens the file: cut behind step `resume_after`, or empty when that is -1. What is no regular file is only
+ * written. */
+static int log_open_file(train_log *log, int64_t resume_after)
+{
+    pco_error err;
+    int is_regular;
+    if (pco_file_open_log(log->path, &log->fd, &is_regular, &err)) return log_good(PCO_ERROR_IO, &err);
+    if (!is_regular || resume_after < 0) {
+        if (!is_regular || ftruncate(log->fd, 0) == 0) return 1;
+        cli_error("%s cannot be written: %s", log->path, strerror(errno));
+        return 0;
+    }
+    close(log->fd); /* what is kept becomes a new file */
+    log->fd = -1;
+    return log_cut(log->path, log->json, resume_after) &&
+           log_good(pco_file_open_log(log->path, &log->fd, &is_regular, &err), &err);
+}
+
 int train_log_open(train_log *log, const char *path, int64_t resume_after, int scaled)
 {
-    *log = (train_log){.path = path, .scaled = scaled};
+    *log = (train_log){.path = path, .fd = -1, .scaled = scaled};
     if (!path) return 1;
     if (!log_is_json(path, &log->json)) return train_log_check(path);
     const char *slash = strrchr(path, '/');
@@ -77,47 +104,40 @@ int train_log_open(train_log *log, const char *path, int64_t resume_after, int s
         return 0;
     }
     free(folder);
-    FILE *there = resume_after >= 0 ? fopen(path, "r") : NULL;
-    if (there) {
-        fclose(there);
-        if (!log_cut(path, log->json, resume_after)) return 0;
-    }
-    log->file = fopen(path, there ? "a" : "w");
-    if (!log->file) {
-        cli_error("%s cannot be written: %s", path, strerror(errno));
-        return 0;
-    }
-    if (!log->json && fseek(log->file, 0, SEEK_END) == 0 && ftell(log->file) == 0)
-        fputs(scaled ? log_scaled_header : log_header, log->file);
-    return 1;
+    if (!log_open_file(log, resume_after)) return 0;
+    if (log->json || lseek(log->fd, 0, SEEK_END) > 0) return 1;
+    const char *header = scaled ? log_scaled_header : log_header;
+    return log_good(pco_file_send(log->fd, header, strlen(header), path, &err), &err);
 }
 
 int train_log_write(train_log *log, const train_record *r)
 {
-    if (!log->file) return 1;
+    if (!log->path) return 1;
+    pco_error err;
+    pco_writer line = {0};
     char norm[32] = "null"; /* JSON has no infinity */
     if (!log->json || isfinite(r->grad_norm)) snprintf(norm, sizeof norm, "%.9g", r->grad_norm);
-    fprintf(log->file,
-            log->json ? "{\"step\":%" PRId64
-                        ",\"loss\":%.9g,\"learning_rate\":%.9g,\"grad_norm\":%s,\"tokens\":%" PRId64
-                        ",\"seconds\":%.3f"
-                      : "%" PRId64 ",%.9g,%.9g,%s,%" PRId64 ",%.3f",
-            r->step, r->loss, r->learning_rate, norm, r->tokens, r->seconds);
-    if (log->scaled) fprintf(log->file, log->json ? ",\"loss_scale\":%.9g" : ",%.9g", r->loss_scale);
+    pco_print(&line,
+              log->json ? "{\"step\":%" PRId64
+                          ",\"loss\":%.9g,\"learning_rate\":%.9g,\"grad_norm\":%s,\"tokens\":%" PRId64
+                          ",\"seconds\":%.3f"
+                        : "%" PRId64 ",%.9g,%.9g,%s,%" PRId64 ",%.3f",
+              r->step, r->loss, r->learning_rate, norm, r->tokens, r->seconds);
+    if (log->scaled) pco_print(&line, log->json ? ",\"loss_scale\":%.9g" : ",%.9g", r->loss_scale);
     if (log->json)
-        fprintf(log->file, isnan(r->validation_loss) ? "}\n" : ",\"validation_loss\":%.9g}\n",
-                r->validation_loss);
+        pco_print(&line, isnan(r->validation_loss) ? "}\n" : ",\"validation_loss\":%.9g}\n",
+                  r->validation_loss);
     else
-        fprintf(log->file, isnan(r->validation_loss) ? ",\n" : ",%.9g\n", r->validation_loss);
-    if (fflush(log->file) == 0) return 1;
-    cli_error("%s cannot be written: %s", log->path, strerror(errno));
-    return 0;
+        pco_print(&line, isnan(r->validation_loss) ? ",\n" : ",%.9g\n", r->validation_loss);
+    pco_status status = pco_writer_flush(&line, log->fd, log->path, &err);
+    pco_writer_release(&line);
+    return log_good(status, &err);
 }
 
 void train_log_close(train_log *log)
 {
-    if (log->file) fclose(log->file);
-    log->file = NULL;
+    if (log->path && log->fd >= 0) close(log->fd);
+    log->path = NULL;
 }
 
 /* ---- reading ---- */

@@ -3,7 +3,6 @@
 #define PCO_CLI_TRAIN_LOG_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 typedef struct train_record {
     int64_t step, tokens; /* tokens: labels of this update */
@@ -14,9 +13,8 @@ typedef struct train_record {
 } train_record;
 
 typedef struct train_log {
-    FILE *file; /* NULL: no log */
-    const char *path;
-    int json, scaled;
+    const char *path; /* NULL: no log */
+    int fd, json, scaled;
 } train_log;
 
 /* 1: the path ends in .csv or .jsonl; 0 after a message. */

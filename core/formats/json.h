@@ -5,8 +5,8 @@
 #define PCO_FORMATS_JSON_H
 
 #include <cjson/cJSON.h>
-#include <stdio.h>
 
+#include "base/writer.h"
 #include "portico/plugin.h"
 
 /* Parses text[size], which need not end with NUL. The caller gives *root to cJSON_Delete. `label` is the path
@@ -53,11 +53,12 @@ int pco_json_whole(const cJSON *value, int64_t *out);
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-/* A streaming writer. Start from {.file = f}, or {.file = f, .indent = 2} for lines. Commas and colons come
- * by themselves; at most 64 levels. The caller closes what it opens and checks ferror(file). One thread. */
+/* A streaming writer. Start from {.out = w}, or {.out = w, .indent = 2} for lines. Commas and colons come
+ * by themselves; at most 64 levels. The caller closes what it opens; `out` keeps the first error. One thread.
+ */
 typedef struct pco_json_writer {
-    FILE *file; /* borrowed */
-    int indent; /* spaces per level; 0: everything on one line */
+    pco_writer *out; /* borrowed */
+    int indent;      /* spaces per level; 0: everything on one line */
     uint32_t depth;
     uint64_t filled; /* bit d: level d has a member already */
     int after_key;

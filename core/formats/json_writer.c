@@ -1,6 +1,7 @@
 /* The streaming writer of json.h. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,7 @@
 
 static void json_newline(const pco_json_writer *writer)
 {
-    if (writer->indent) fprintf(writer->file, "\n%*s", (int)writer->depth * writer->indent, "");
+    if (writer->indent) pco_print(writer->out, "\n%*s", (int)writer->depth * writer->indent, "");
 }
 
 static void json_separate(pco_json_writer *writer)
@@ -20,7 +21,7 @@ static void json_separate(pco_json_writer *writer)
     }
     if (writer->depth == 0) return;
     uint64_t bit = UINT64_C(1) << (writer->depth - 1);
-    if (writer->filled & bit) fputs(writer->indent ? "," : ", ", writer->file);
+    if (writer->filled & bit) pco_write_text(writer->out, writer->indent ? "," : ", ");
     writer->filled |= bit;
     json_newline(writer);
 }
@@ -28,7 +29,7 @@ static void json_separate(pco_json_writer *writer)
 static void json_begin(pco_json_writer *writer, char bracket)
 {
     json_separate(writer);
-    fputc(bracket, writer->file);
+    pco_write_char(writer->out, bracket);
     if (writer->depth < 64) writer->depth++;
     writer->filled &= ~(UINT64_C(1) << (writer->depth - 1));
 }
@@ -39,8 +40,8 @@ static void json_end(pco_json_writer *writer, char bracket)
     int filled = (writer->filled >> (writer->depth - 1) & 1) != 0;
     writer->depth--;
     if (filled) json_newline(writer);
-    fputc(bracket, writer->file);
-    if (writer->depth == 0 && writer->indent) fputc('\n', writer->file);
+    pco_write_char(writer->out, bracket);
+    if (writer->depth == 0 && writer->indent) pco_write_char(writer->out, '\n');
 }
 
 void pco_json_begin_object(pco_json_writer *writer)
@@ -60,46 +61,46 @@ void pco_json_end_array(pco_json_writer *writer)
     json_end(writer, ']');
 }
 
-static void json_quote(FILE *file, const char *text, size_t size)
+static void json_quote(pco_writer *out, const char *text, size_t size)
 {
-    fputc('"', file);
+    pco_write_char(out, '"');
     for (size_t at = 0; at < size;) {
         size_t length = pco_utf8_decode(text + at, size - at, NULL);
         unsigned char byte = (unsigned char)text[at];
         if (length == 0) {
-            fputs("\xEF\xBF\xBD", file);
+            pco_write_text(out, "\xEF\xBF\xBD");
             at++;
             continue;
         }
         if (byte == '"' || byte == '\\')
-            fprintf(file, "\\%c", byte);
+            pco_print(out, "\\%c", byte);
         else if (byte == '\n')
-            fputs("\\n", file);
+            pco_write_text(out, "\\n");
         else if (byte == '\r')
-            fputs("\\r", file);
+            pco_write_text(out, "\\r");
         else if (byte == '\t')
-            fputs("\\t", file);
+            pco_write_text(out, "\\t");
         else if (byte < 0x20 || byte == 0x7F)
-            fprintf(file, "\\u%04x", byte);
+            pco_print(out, "\\u%04x", byte);
         else
-            fwrite(text + at, 1, length, file);
+            pco_write(out, text + at, length);
         at += length;
     }
-    fputc('"', file);
+    pco_write_char(out, '"');
 }
 
 void pco_json_key(pco_json_writer *writer, const char *key)
 {
     json_separate(writer);
-    json_quote(writer->file, key, strlen(key));
-    fputs(": ", writer->file);
+    json_quote(writer->out, key, strlen(key));
+    pco_write_text(writer->out, ": ");
     writer->after_key = 1;
 }
 
 void pco_json_write_bytes(pco_json_writer *writer, const char *text, size_t size)
 {
     json_separate(writer);
-    json_quote(writer->file, text, size);
+    json_quote(writer->out, text, size);
 }
 
 void pco_json_write_string(pco_json_writer *writer, const char *text)
@@ -110,13 +111,13 @@ void pco_json_write_string(pco_json_writer *writer, const char *text)
 void pco_json_write_int(pco_json_writer *writer, int64_t value)
 {
     json_separate(writer);
-    fprintf(writer->file, "%" PRId64, value);
+    pco_print(writer->out, "%" PRId64, value);
 }
 
 void pco_json_write_uint(pco_json_writer *writer, uint64_t value)
 {
     json_separate(writer);
-    fprintf(writer->file, "%" PRIu64, value);
+    pco_print(writer->out, "%" PRIu64, value);
 }
 
 void pco_json_write_number(pco_json_writer *writer, double value)
@@ -130,17 +131,17 @@ void pco_json_write_number(pco_json_writer *writer, double value)
     }
     char *comma = strchr(text, ','); /* a locale of the host program */
     if (comma) *comma = '.';
-    fputs(text, writer->file);
+    pco_write_text(writer->out, text);
 }
 
 void pco_json_write_bool(pco_json_writer *writer, int value)
 {
     json_separate(writer);
-    fputs(value ? "true" : "false", writer->file);
+    pco_write_text(writer->out, value ? "true" : "false");
 }
 
 void pco_json_write_null(pco_json_writer *writer)
 {
     json_separate(writer);
-    fputs("null", writer->file);
+    pco_write_text(writer->out, "null");
 }

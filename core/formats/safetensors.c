@@ -1,6 +1,7 @@
 #include "formats/safetensors.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -298,10 +299,10 @@ static pco_status safetensors_unique(const safetensors_item *items, uint32_t cou
     return status;
 }
 
-static void safetensors_header(FILE *file, const safetensors_item *items, uint32_t count,
+static void safetensors_header(pco_writer *out, const safetensors_item *items, uint32_t count,
                                const pco_weights_note *notes, uint32_t note_count)
 {
-    pco_json_writer writer = {.file = file};
+    pco_json_writer writer = {.out = out};
     pco_json_begin_object(&writer);
     if (note_count) {
         pco_json_key(&writer, "__metadata__");
@@ -336,8 +337,7 @@ pco_status pco_safetensors_encode(const pco_weight *tensors, uint32_t count, con
                                   uint32_t note_count, void **file, size_t *size, pco_error *err)
 {
     *file = NULL;
-    char *header = NULL;
-    size_t header_size = 0;
+    pco_writer header = {0};
     uint64_t total = 0;
     safetensors_item *items = calloc((size_t)count + 1, sizeof *items);
     if (!items) return safetensors_no_memory(err);
@@ -345,12 +345,10 @@ pco_status pco_safetensors_encode(const pco_weight *tensors, uint32_t count, con
     if (!status) status = safetensors_unique(items, count, err);
     if (status) goto fail;
     status = safetensors_no_memory(err);
-    FILE *stream = open_memstream(&header, &header_size);
-    if (!stream) goto fail;
-    safetensors_header(stream, items, count, notes, note_count);
-    if (fclose(stream) != 0) goto fail;
+    safetensors_header(&header, items, count, notes, note_count);
+    if (header.status) goto fail;
     size_t begin =
-        (8 + header_size + SAFETENSORS_ALIGNMENT - 1) / SAFETENSORS_ALIGNMENT * SAFETENSORS_ALIGNMENT;
+        (8 + header.size + SAFETENSORS_ALIGNMENT - 1) / SAFETENSORS_ALIGNMENT * SAFETENSORS_ALIGNMENT;
     uint64_t length = begin - 8;
     if (length > SAFETENSORS_HEADER_MOST) {
         status = pco_fail(err, PCO_ERROR_INVALID, "a header of %" PRIu64 " bytes is above the format's limit",
@@ -360,8 +358,8 @@ pco_status pco_safetensors_encode(const pco_weight *tensors, uint32_t count, con
     unsigned char *bytes = malloc(begin + (size_t)total);
     if (!bytes) goto fail;
     memcpy(bytes, &length, sizeof length);
-    memcpy(bytes + 8, header, header_size);
-    memset(bytes + 8 + header_size, ' ', begin - 8 - header_size);
+    memcpy(bytes + 8, header.data, header.size);
+    memset(bytes + 8 + header.size, ' ', begin - 8 - header.size);
     for (uint32_t i = 0; i < count; i++)
         if (items[i].bytes)
             memcpy(bytes + begin + items[i].offset, items[i].tensor->data, (size_t)items[i].bytes);
@@ -369,9 +367,41 @@ pco_status pco_safetensors_encode(const pco_weight *tensors, uint32_t count, con
     *size = begin + (size_t)total;
     status = PCO_OK;
 fail:
-    free(header);
+    pco_writer_release(&header);
     free(items);
     return status;
+}
+
+/* What a file must hold. */
+typedef struct safetensors_wanted {
+    const char *path;
+    const pco_weight *tensors;
+    const pco_weights_note *notes;
+    uint32_t count, note_count;
+} safetensors_wanted;
+
+/* Reads the file's bytes as anyone will, and compares each tensor with the one that was to be written. */
+static pco_status safetensors_check(void *user, const void *data, size_t size, pco_error *err)
+{
+    const safetensors_wanted *wanted = user;
+    pco_weights *file = NULL;
+    pco_status status = pco_safetensors_parse(data, size, wanted->path, &file, err);
+    if (status) return status;
+    int same = file->count == wanted->count;
+    for (uint32_t i = 0; i < wanted->count && same; i++) {
+        const pco_weight *tensor = &wanted->tensors[i], *back = pco_weights_find(file, tensor->name);
+        same = back && back->rank == tensor->rank && back->dtype == tensor->dtype &&
+               memcmp(back->shape, tensor->shape, tensor->rank * sizeof *tensor->shape) == 0 &&
+               (!back->bytes || memcmp(back->data, tensor->data, (size_t)back->bytes) == 0);
+    }
+    for (uint32_t i = 0; i < wanted->note_count && same; i++) {
+        const char *value = pco_weights_note_value(file, wanted->notes[i].key);
+        same = value && strcmp(value, wanted->notes[i].value) == 0;
+    }
+    pco_weights_close(file);
+    return same ? PCO_OK
+                : pco_fail(err, PCO_ERROR_INTERNAL,
+                           "%s: reads back other than it was meant; nothing was replaced", wanted->path);
 }
 
 pco_status pco_safetensors_write(const char *path, const pco_weight *tensors, uint32_t count,
@@ -381,7 +411,8 @@ pco_status pco_safetensors_write(const char *path, const pco_weight *tensors, ui
     size_t size = 0;
     pco_status status = pco_safetensors_encode(tensors, count, notes, note_count, &file, &size, err);
     if (status) return pco_fail_prefix(err, status, "%s", path);
-    status = pco_file_write(path, file, size, err);
+    safetensors_wanted wanted = {path, tensors, notes, count, note_count};
+    status = pco_file_write_checked(path, file, size, safetensors_check, &wanted, err);
     free(file);
     return status;
 }

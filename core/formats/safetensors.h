@@ -27,7 +27,8 @@ pco_status pco_safetensors_encode(const pco_weight *tensors, uint32_t count, con
                                   uint32_t note_count, void **file, size_t *size,
                                   pco_error *err) PCO_NODISCARD;
 
-/* Encodes and writes `path`, whole or not at all. Errors also: IO. */
+/* Encodes and writes `path`, whole or not at all: it is read back before it replaces what was there. Errors
+ * also: IO. */
 pco_status pco_safetensors_write(const char *path, const pco_weight *tensors, uint32_t count,
                                  const pco_weights_note *notes, uint32_t note_count,
                                  pco_error *err) PCO_NODISCARD;

@@ -115,11 +115,8 @@ static void vocabulary_write_list(pco_json_writer *writer, const char *key, char
 
 pco_status pco_vocabulary_write(const char *path, const pco_vocabulary *vocabulary, pco_error *err)
 {
-    char *text = NULL;
-    size_t size = 0;
-    FILE *memory = open_memstream(&text, &size);
-    if (!memory) return vocabulary_no_memory(err);
-    pco_json_writer writer = {.file = memory, .indent = 1};
+    pco_writer text = {0};
+    pco_json_writer writer = {.out = &text, .indent = 1};
     pco_json_begin_object(&writer);
     pco_json_key(&writer, "pad_token_id");
     pco_json_write_int(&writer, vocabulary->special.pad);
@@ -131,11 +128,9 @@ pco_status pco_vocabulary_write(const char *path, const pco_vocabulary *vocabula
     if (vocabulary->bpe)
         vocabulary_write_list(&writer, "merges", vocabulary->merges, vocabulary->merge_count);
     pco_json_end_object(&writer);
-    fputc('\n', memory);
-    int bad = ferror(memory);
-    bad |= fclose(memory);
-    pco_status status = bad ? vocabulary_no_memory(err) : pco_file_write(path, text, size, err);
-    free(text);
+    pco_write_char(&text, '\n');
+    pco_status status = pco_writer_save(&text, path, err);
+    pco_writer_release(&text);
     return status;
 }
 

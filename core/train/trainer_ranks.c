@@ -5,6 +5,7 @@
  * rank 0 makes it and sends the weights. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

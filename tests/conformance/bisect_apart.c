@@ -148,12 +148,10 @@ static void bisect_apart_member(pco_json_writer *writer, const char *key, const 
 static char *bisect_apart_command(const bisect_apart *apart, const conf_reproducer_text *text, const char *folder,
                                   bool prepare_only)
 {
-    char *command = NULL, path[64], seed[24];
-    size_t size;
-    FILE *file = open_memstream(&command, &size);
-    if (!file) return NULL;
+    char path[64], seed[24];
+    pco_writer command = {0};
     snprintf(path, sizeof path, "/proc/%ld/fd/%d", (long)getpid(), apart->file);
-    pco_json_writer writer = {.file = file};
+    pco_json_writer writer = {.out = &command};
     pco_json_begin_object(&writer);
     bisect_apart_member(&writer, "problem", path);
     if (folder) {
@@ -167,8 +165,9 @@ static char *bisect_apart_command(const bisect_apart *apart, const conf_reproduc
         pco_json_write_bool(&writer, prepare_only);
     }
     pco_json_end_object(&writer);
-    fputc('\n', file);
-    return fclose(file) == 0 ? command : NULL;
+    pco_write_char(&command, '\n');
+    if (command.status) pco_writer_release(&command);
+    return command.data;
 }
 
 pco_status bisect_apart_begin(bisect_apart *apart, const bisect_problem *problem, const conf_reproducer_text *text,

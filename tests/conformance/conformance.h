@@ -6,6 +6,7 @@
 #ifndef CONF_CONFORMANCE_H
 #define CONF_CONFORMANCE_H
 
+#include "base/writer.h"
 #include "portico/plugin.h"
 
 #include <signal.h>
@@ -262,9 +263,9 @@ pco_status pco_conformance_start_rounds(pco_conformance_result *result, pco_erro
 pco_status pco_conformance_add_round(pco_conformance_result *sum, pco_conformance_result *round,
                                      pco_error *err) PCO_NODISCARD;
 
-/* One JSON object: options, devices with their contract, op rows, failures. Errors: IO. */
+/* One JSON object: options, devices with their contract, op rows, failures. Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_conformance_write_json(const pco_conformance_result *results,
-                                      const pco_conformance_device *devices, uint32_t count, FILE *file,
+                                      const pco_conformance_device *devices, uint32_t count, pco_writer *out,
                                       pco_error *err) PCO_NODISCARD;
 
 /* Reproducers (reproduce.c): a folder with all that one case needs to be seen again, with Portico and

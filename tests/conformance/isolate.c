@@ -163,11 +163,9 @@ static void isolate_start(conf_slot *slot)
 /* {"op": ..., "cases": [...], "from": n, "not": [...]}, and a newline */
 static char *isolate_command(conf_isolated *run, const conf_group *group)
 {
-    char *text = NULL, id[12];
-    size_t size;
-    FILE *file = open_memstream(&text, &size);
-    if (!file) return NULL;
-    pco_json_writer writer = {.file = file};
+    char id[12];
+    pco_writer text = {0};
+    pco_json_writer writer = {.out = &text};
     pco_json_begin_object(&writer);
     pco_json_key(&writer, "op");
     pco_json_write_string(&writer, run->list.items[group->begin].op_name);
@@ -201,8 +199,9 @@ static char *isolate_command(conf_isolated *run, const conf_group *group)
     }
     pco_json_end_array(&writer);
     pco_json_end_object(&writer);
-    fputc('\n', file);
-    return fclose(file) == 0 ? text : NULL;
+    pco_write_char(&text, '\n');
+    if (text.status) pco_writer_release(&text);
+    return text.data;
 }
 
 /* The worker was gone before it had its group. */

@@ -76,65 +76,44 @@ static pco_status conf_report_make_folder(const char *folder, pco_error *err)
     return PCO_OK;
 }
 
-/* A file that is made in memory and then written. */
-typedef struct conf_report_file {
-    FILE *file;
-    char *text;
-    size_t size;
-} conf_report_file;
-
-static pco_status conf_report_open(conf_report_file *file, pco_error *err)
-{
-    *file = (conf_report_file){0};
-    file->file = open_memstream(&file->text, &file->size);
-    return file->file ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
-}
-
-/* Writes it to FOLDER/NAME when `status` is OK; `digest` (may be NULL) is the text's. */
-static pco_status conf_report_close(conf_report_file *file, const char *folder, const char *name,
-                                    char *digest, pco_status status, pco_error *err)
+/* Writes a text to FOLDER/NAME when `status` is OK, and releases it; `digest` (may be NULL) is the text's. */
+static pco_status conf_report_save(pco_writer *text, const char *folder, const char *name, char *digest,
+                                   pco_status status, pco_error *err)
 {
     char path[1024];
-    int bad = ferror(file->file) != 0;
-    if (fclose(file->file) != 0) bad = 1;
-    if (!status && bad) status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for %s", name);
-    if (!status && digest) {
+    if (digest) {
         pco_sha256 sha;
         pco_sha256_start(&sha);
-        pco_sha256_add(&sha, file->text, file->size);
+        pco_sha256_add(&sha, text->data, text->size);
         pco_sha256_finish_text(&sha, digest);
     }
     conf_report_path(path, sizeof path, folder, name);
-    if (!status) status = pco_file_write(path, file->text, file->size, err);
-    free(file->text);
+    if (!status) status = pco_writer_save(text, path, err);
+    pco_writer_release(text);
     return status;
 }
 
 static pco_status conf_report_html(const char *folder, const pco_conformance_report *report,
                                    const pco_conformance_comparison *comparison, char *digest, pco_error *err)
 {
-    conf_report_file html;
-    pco_status status = conf_report_open(&html, err);
-    if (status) return status;
-    status = conf_html_write(report, comparison, html.file, err);
-    return conf_report_close(&html, folder, "report.html", digest, status, err);
+    pco_writer html = {0};
+    pco_status status = conf_html_write(report, comparison, &html, err);
+    return conf_report_save(&html, folder, "report.html", digest, status, err);
 }
 
 static pco_status conf_report_junit(const char *folder, const pco_conformance_report *report, char *digest,
                                     pco_error *err)
 {
-    conf_report_file junit;
-    pco_status status = conf_report_open(&junit, err);
-    if (status) return status;
-    conf_junit_write(report, junit.file);
-    return conf_report_close(&junit, folder, "junit.xml", digest, PCO_OK, err);
+    pco_writer junit = {0};
+    conf_junit_write(report, &junit);
+    return conf_report_save(&junit, folder, "junit.xml", digest, PCO_OK, err);
 }
 
 static pco_status conf_report_json(const char *folder, const pco_conformance_report *report,
                                    const pco_conformance_comparison *comparison, const char *html,
                                    const char *junit, pco_error *err)
 {
-    conf_report_file json;
+    pco_writer json = {0};
     cJSON *root;
     pco_status status = conf_tree_make(report, comparison, true, &root, err);
     if (status) return status;
@@ -143,10 +122,9 @@ static pco_status conf_report_json(const char *folder, const pco_conformance_rep
         !cJSON_AddStringToObject(files, "junit.xml", junit))
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
     if (!status) status = conf_seal(root, err);
-    if (!status) status = conf_report_open(&json, err);
     if (!status) {
-        conf_tree_print(root, json.file);
-        status = conf_report_close(&json, folder, "report.json", NULL, PCO_OK, err);
+        conf_tree_print(root, &json);
+        status = conf_report_save(&json, folder, "report.json", NULL, PCO_OK, err);
     }
     cJSON_Delete(root);
     return status;

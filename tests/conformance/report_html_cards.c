@@ -9,48 +9,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void conf_cards_figures(FILE *file, const pco_conformance_case *one)
+static void conf_cards_figures(pco_writer *out, const pco_conformance_case *one)
 {
     if (one->element < 0) return;
-    fprintf(file,
-            "<div class=\"figures\">element %" PRId64 " of %" PRId64
-            ": got <b>%.*g</b>, expected <b>%.*g</b>, bound %.3g",
-            one->element, one->elements, pco_number_digits(one->got), one->got, pco_number_digits(one->expected),
-            one->expected, one->bound);
-    if (one->wrong) fprintf(file, "; <b>%" PRId64 "</b> elements outside", one->wrong);
-    fputs("</div>", file);
+    pco_print(out,
+              "<div class=\"figures\">element %" PRId64 " of %" PRId64
+              ": got <b>%.*g</b>, expected <b>%.*g</b>, bound %.3g",
+              one->element, one->elements, pco_number_digits(one->got), one->got,
+              pco_number_digits(one->expected), one->expected, one->bound);
+    if (one->wrong) pco_print(out, "; <b>%" PRId64 "</b> elements outside", one->wrong);
+    pco_write_text(out, "</div>");
 }
 
-static void conf_cards_case(FILE *file, const pco_conformance_case *one)
+static void conf_cards_case(pco_writer *out, const pco_conformance_case *one)
 {
     char ratio[32];
-    fprintf(file,
-            "<li class=\"%s\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32 "</span><span>",
-            conf_html_class(one->state), one->op_name, one->id);
-    conf_html_text(file, *one->variant ? one->variant : "refused");
-    if (one->width) fprintf(file, ", width %" PRIu32, one->width);
-    fputs("</span>", file);
+    pco_print(out,
+              "<li class=\"%s\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32
+              "</span><span>",
+              conf_html_class(one->state), one->op_name, one->id);
+    conf_html_text(out, *one->variant ? one->variant : "refused");
+    if (one->width) pco_print(out, ", width %" PRIu32, one->width);
+    pco_write_text(out, "</span>");
     if (one->state != PCO_CASE_PASS)
-        fprintf(file, "<span class=\"pill %s\">%s</span>", conf_html_class(one->state),
-                pco_conformance_state_name(one->state));
+        pco_print(out, "<span class=\"pill %s\">%s</span>", conf_html_class(one->state),
+                  pco_conformance_state_name(one->state));
     if (pco_conformance_state_is_judged(one->state))
-        fprintf(file, "<span class=\"ratio\">error / bound <b>%s</b></span>",
-                conf_html_ratio(one->ratio, ratio));
-    fputs("</div><div class=\"label mono\">", file);
-    conf_html_text(file, one->label);
-    fputs("</div>", file);
+        pco_print(out, "<span class=\"ratio\">error / bound <b>%s</b></span>",
+                  conf_html_ratio(one->ratio, ratio));
+    pco_write_text(out, "</div><div class=\"label mono\">");
+    conf_html_text(out, one->label);
+    pco_write_text(out, "</div>");
     if (one->detail[0]) {
-        fputs("<div>", file);
-        conf_html_text(file, one->detail);
-        fputs("</div>", file);
+        pco_write_text(out, "<div>");
+        conf_html_text(out, one->detail);
+        pco_write_text(out, "</div>");
     }
-    if (pco_conformance_state_is_judged(one->state)) conf_cards_figures(file, one);
+    if (pco_conformance_state_is_judged(one->state)) conf_cards_figures(out, one);
     if (one->repeat[0]) {
-        fputs("<code class=\"run\">", file);
-        conf_html_text(file, one->repeat);
-        fputs("</code>", file);
+        pco_write_text(out, "<code class=\"run\">");
+        conf_html_text(out, one->repeat);
+        pco_write_text(out, "</code>");
     }
-    fputs("</li>\n", file);
+    pco_write_text(out, "</li>\n");
 }
 
 static int conf_cards_order(const void *left, const void *right)
@@ -76,41 +77,41 @@ static const pco_conformance_case **conf_cards_select(const pco_conformance_resu
     return chosen;
 }
 
-pco_status conf_html_failures(FILE *file, const pco_conformance_result *result, pco_error *err)
+pco_status conf_html_failures(pco_writer *out, const pco_conformance_result *result, pco_error *err)
 {
     uint32_t count;
     const pco_conformance_case **bad = conf_cards_select(result, true, &count);
     if (!bad) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
     if (count) {
-        fprintf(file, "<h3>What went wrong <small>%" PRIu32 " cases</small></h3><ul class=\"cards\">\n",
-                count);
-        for (uint32_t i = 0; i < count && i < CONF_HTML_SHOWN; i++) conf_cards_case(file, bad[i]);
-        fputs("</ul>\n", file);
+        pco_print(out, "<h3>What went wrong <small>%" PRIu32 " cases</small></h3><ul class=\"cards\">\n",
+                  count);
+        for (uint32_t i = 0; i < count && i < CONF_HTML_SHOWN; i++) conf_cards_case(out, bad[i]);
+        pco_write_text(out, "</ul>\n");
         if (count > CONF_HTML_SHOWN)
-            fprintf(file, "<p class=\"note\">And %" PRIu32 " more in report.json.</p>\n",
-                    count - CONF_HTML_SHOWN);
+            pco_print(out, "<p class=\"note\">And %" PRIu32 " more in report.json.</p>\n",
+                      count - CONF_HTML_SHOWN);
     }
     free(bad);
     return PCO_OK;
 }
 
-pco_status conf_html_worst(FILE *file, const pco_conformance_result *result, pco_error *err)
+pco_status conf_html_worst(pco_writer *out, const pco_conformance_result *result, pco_error *err)
 {
     uint32_t count, shown = 0;
     const pco_conformance_case **close = conf_cards_select(result, false, &count);
     if (!close) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
     if (count) {
-        fputs("<h3>Closest to the bound <small>of those that passed, one for each operation</small></h3>"
-              "<ul class=\"cards narrow\">\n",
-              file);
+        pco_write_text(
+            out, "<h3>Closest to the bound <small>of those that passed, one for each operation</small></h3>"
+                 "<ul class=\"cards narrow\">\n");
         for (uint32_t i = 0; i < count && shown < CONF_HTML_WORST; i++) {
             bool seen = false;
             for (uint32_t j = 0; j < i && !seen; j++) seen = close[j]->op == close[i]->op;
             if (seen) continue;
-            conf_cards_case(file, close[i]);
+            conf_cards_case(out, close[i]);
             shown++;
         }
-        fputs("</ul>\n", file);
+        pco_write_text(out, "</ul>\n");
     }
     free(close);
     return PCO_OK;
@@ -133,119 +134,120 @@ static bool conf_cards_is_first(const pco_conformance_result *result, uint32_t i
     return true;
 }
 
-static void conf_cards_reasons(FILE *file, const pco_conformance_result *result, pco_conformance_state state,
-                               const char *title)
+static void conf_cards_reasons(pco_writer *out, const pco_conformance_result *result,
+                               pco_conformance_state state, const char *title)
 {
     uint32_t count;
     if (result->count[state] == 0) return;
-    fprintf(file,
-            "<h3>%s <small>%" PRIu32
-            " cases</small></h3><div class=\"scroll\"><table class=\"list\"><thead><tr>"
-            "<th>operation</th><th class=\"n\">cases</th><th>why</th></tr></thead><tbody>\n",
-            title, result->count[state]);
+    pco_print(out,
+              "<h3>%s <small>%" PRIu32
+              " cases</small></h3><div class=\"scroll\"><table class=\"list\"><thead><tr>"
+              "<th>operation</th><th class=\"n\">cases</th><th>why</th></tr></thead><tbody>\n",
+              title, result->count[state]);
     for (uint32_t i = 0; i < result->n_cases; i++) {
         if (!conf_cards_is_first(result, i, state, &count)) continue;
-        fprintf(file, "<tr><td class=\"op\">%s</td><td class=\"n\">%" PRIu32 "</td><td>",
-                result->cases[i].op_name, count);
-        conf_html_text(file, result->cases[i].detail);
-        fputs("</td></tr>\n", file);
+        pco_print(out, "<tr><td class=\"op\">%s</td><td class=\"n\">%" PRIu32 "</td><td>",
+                  result->cases[i].op_name, count);
+        conf_html_text(out, result->cases[i].detail);
+        pco_write_text(out, "</td></tr>\n");
     }
-    fputs("</tbody></table></div>\n", file);
+    pco_write_text(out, "</tbody></table></div>\n");
 }
 
-void conf_html_unsupported(FILE *file, const pco_conformance_result *result)
+void conf_html_unsupported(pco_writer *out, const pco_conformance_result *result)
 {
-    conf_cards_reasons(file, result, PCO_CASE_UNSUPPORTED, "Unsupported");
-    conf_cards_reasons(file, result, PCO_CASE_NOT_PROMISED, "Not promised");
+    conf_cards_reasons(out, result, PCO_CASE_UNSUPPORTED, "Unsupported");
+    conf_cards_reasons(out, result, PCO_CASE_NOT_PROMISED, "Not promised");
 }
 
-void conf_html_waived(FILE *file, const pco_conformance_result *result)
+void conf_html_waived(pco_writer *out, const pco_conformance_result *result)
 {
     if (result->count[PCO_CASE_WAIVED] == 0) {
-        fputs("<h3>Waivers</h3><p class=\"note\">None was used.</p>\n", file);
+        pco_write_text(out, "<h3>Waivers</h3><p class=\"note\">None was used.</p>\n");
         return;
     }
-    fprintf(file,
-            "<h3>Waivers <small>%" PRIu32 " failures that were expected</small></h3><ul class=\"cards\">\n",
-            result->count[PCO_CASE_WAIVED]);
+    pco_print(out,
+              "<h3>Waivers <small>%" PRIu32 " failures that were expected</small></h3><ul class=\"cards\">\n",
+              result->count[PCO_CASE_WAIVED]);
     for (uint32_t i = 0, shown = 0; i < result->n_cases && shown < CONF_HTML_SHOWN; i++) {
         const pco_conformance_case *one = &result->cases[i];
         if (one->state != PCO_CASE_WAIVED) continue;
         shown++;
-        fprintf(file,
-                "<li class=\"warn\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32
-                "</span><span>",
-                one->op_name, one->id);
-        conf_html_text(file, one->variant);
-        fputs("</span></div><div class=\"label mono\">", file);
-        conf_html_text(file, one->label);
-        fputs("</div><div><b>Waived:</b> ", file);
-        conf_html_text(file, one->waiver ? one->waiver : "no reason was given");
-        fputs("</div><div>", file);
-        conf_html_text(file, one->detail);
-        fputs("</div></li>\n", file);
+        pco_print(out,
+                  "<li class=\"warn\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32
+                  "</span><span>",
+                  one->op_name, one->id);
+        conf_html_text(out, one->variant);
+        pco_write_text(out, "</span></div><div class=\"label mono\">");
+        conf_html_text(out, one->label);
+        pco_write_text(out, "</div><div><b>Waived:</b> ");
+        conf_html_text(out, one->waiver ? one->waiver : "no reason was given");
+        pco_write_text(out, "</div><div>");
+        conf_html_text(out, one->detail);
+        pco_write_text(out, "</div></li>\n");
     }
-    fputs("</ul>\n", file);
+    pco_write_text(out, "</ul>\n");
 }
 
 /* ---- changes ---- */
 
-static void conf_cards_state(FILE *file, const pco_conformance_case *one)
+static void conf_cards_state(pco_writer *out, const pco_conformance_case *one)
 {
     char ratio[32];
     if (!one) {
-        fputs("<td>&ndash;</td>", file);
+        pco_write_text(out, "<td>&ndash;</td>");
         return;
     }
-    fprintf(file, "<td><span class=\"pill %s\">%s</span>", conf_html_class(one->state),
-            pco_conformance_state_name(one->state));
-    if (pco_conformance_state_is_judged(one->state)) fprintf(file, " %s", conf_html_ratio(one->ratio, ratio));
-    fputs("</td>", file);
+    pco_print(out, "<td><span class=\"pill %s\">%s</span>", conf_html_class(one->state),
+              pco_conformance_state_name(one->state));
+    if (pco_conformance_state_is_judged(one->state))
+        pco_print(out, " %s", conf_html_ratio(one->ratio, ratio));
+    pco_write_text(out, "</td>");
 }
 
-void conf_html_changes(FILE *file, const pco_conformance_report *report,
+void conf_html_changes(pco_writer *out, const pco_conformance_report *report,
                        const pco_conformance_comparison *comparison, uint32_t device)
 {
     static const char *const TITLES[PCO_CHANGE_KINDS] = {"regression",  "fixed", "grown",
                                                          "other state", "new",   "removed"};
     uint32_t pair = comparison->pairs[device], shown = 0, all = 0;
-    fputs("<h3>Against the baseline</h3><p class=\"note\">", file);
+    pco_write_text(out, "<h3>Against the baseline</h3><p class=\"note\">");
     if (pair == PCO_NONE) {
-        fputs("The earlier run has no such device.</p>\n", file);
+        pco_write_text(out, "The earlier run has no such device.</p>\n");
         return;
     }
-    fprintf(file, "The run of %s, Portico %s, with driver <b>", comparison->before->written,
-            comparison->before->program);
-    conf_html_text(file, comparison->before->devices[pair].info->driver);
-    fputs("</b>; now <b>", file);
-    conf_html_text(file, report->devices[device].info->driver);
-    fprintf(file, "</b>. Grown: error / bound is above %g times what it was, and above 0.01%s.</p>\n",
-            comparison->factor, comparison->same_data ? "" : " (the seeds differ: not compared)");
+    pco_print(out, "The run of %s, Portico %s, with driver <b>", comparison->before->written,
+              comparison->before->program);
+    conf_html_text(out, comparison->before->devices[pair].info->driver);
+    pco_write_text(out, "</b>; now <b>");
+    conf_html_text(out, report->devices[device].info->driver);
+    pco_print(out, "</b>. Grown: error / bound is above %g times what it was, and above 0.01%s.</p>\n",
+              comparison->factor, comparison->same_data ? "" : " (the seeds differ: not compared)");
     for (uint32_t i = 0; i < comparison->n_changes; i++) {
         const pco_conformance_change *change = &comparison->changes[i];
         const pco_conformance_case *one = change->now ? change->now : change->before;
         if (change->device != device || all++ >= CONF_HTML_SHOWN) continue;
         if (shown++ == 0)
-            fputs("<div class=\"scroll\"><table "
-                  "class=\"list\"><thead><tr><th>change</th><th>case</th><th>variant</th>"
-                  "<th>before</th><th>now</th></tr></thead><tbody>\n",
-                  file);
-        fprintf(file,
-                "<tr><td><span class=\"pill %s\">%s</span></td><td><b>%s</b> <span class=\"mono\">#%08" PRIx32
-                "</span></td><td>",
-                change->kind == PCO_CHANGE_REGRESSION ? "bad"
-                : change->kind == PCO_CHANGE_FIXED    ? "pass"
-                : change->kind == PCO_CHANGE_GROWN    ? "warn"
-                                                      : "",
-                TITLES[change->kind], one->op_name, one->id);
-        conf_html_text(file, one->variant);
-        fputs("</td>", file);
-        conf_cards_state(file, change->before);
-        conf_cards_state(file, change->now);
-        fputs("</tr>\n", file);
+            pco_write_text(out, "<div class=\"scroll\"><table "
+                                "class=\"list\"><thead><tr><th>change</th><th>case</th><th>variant</th>"
+                                "<th>before</th><th>now</th></tr></thead><tbody>\n");
+        pco_print(
+            out,
+            "<tr><td><span class=\"pill %s\">%s</span></td><td><b>%s</b> <span class=\"mono\">#%08" PRIx32
+            "</span></td><td>",
+            change->kind == PCO_CHANGE_REGRESSION ? "bad"
+            : change->kind == PCO_CHANGE_FIXED    ? "pass"
+            : change->kind == PCO_CHANGE_GROWN    ? "warn"
+                                                  : "",
+            TITLES[change->kind], one->op_name, one->id);
+        conf_html_text(out, one->variant);
+        pco_write_text(out, "</td>");
+        conf_cards_state(out, change->before);
+        conf_cards_state(out, change->now);
+        pco_write_text(out, "</tr>\n");
     }
-    if (shown) fputs("</tbody></table></div>\n", file);
+    if (shown) pco_write_text(out, "</tbody></table></div>\n");
     if (all > shown)
-        fprintf(file, "<p class=\"note\">And %" PRIu32 " more in report.json.</p>\n", all - shown);
-    if (all == 0) fputs("<p>No difference.</p>\n", file);
+        pco_print(out, "<p class=\"note\">And %" PRIu32 " more in report.json.</p>\n", all - shown);
+    if (all == 0) pco_write_text(out, "<p>No difference.</p>\n");
 }

@@ -75,74 +75,75 @@ static void conf_cover_make(conf_cover *cover, const pco_conformance_result *res
     }
 }
 
-static void conf_cover_cell_write(FILE *file, const conf_cover_cell *cell, conf_cover_total *total)
+static void conf_cover_cell_write(pco_writer *out, const conf_cover_cell *cell, conf_cover_total *total)
 {
     if (cell->bad)
-        fprintf(file, "<td class=\"c-bad\">%u/%u", cell->bad, cell->tested);
+        pco_print(out, "<td class=\"c-bad\">%u/%u", cell->bad, cell->tested);
     else if (cell->tested)
-        fprintf(file, "<td class=\"c-tested\">%u", cell->tested);
+        pco_print(out, "<td class=\"c-tested\">%u", cell->tested);
     else if (cell->unsupported)
-        fprintf(file, "<td class=\"c-unsupported\">%u", cell->unsupported);
+        pco_print(out, "<td class=\"c-unsupported\">%u", cell->unsupported);
     else
-        fputs("<td class=\"c-hole\">", file);
+        pco_write_text(out, "<td class=\"c-hole\">");
     total->tested += cell->tested > 0;
     total->unsupported += cell->tested == 0 && cell->unsupported;
     total->holes += cell->tested == 0 && cell->unsupported == 0;
-    fputs("</td>", file);
+    pco_write_text(out, "</td>");
 }
 
-static void conf_cover_op(FILE *file, const conf_cover *cover, const char *name, conf_cover_total *total)
+static void conf_cover_op(pco_writer *out, const conf_cover *cover, const char *name, conf_cover_total *total)
 {
-    fprintf(file, "<div><h4>%s <small>%u tested</small></h4><table><thead><tr><th></th>", name,
-            cover->tested);
+    pco_print(out, "<div><h4>%s <small>%u tested</small></h4><table><thead><tr><th></th>", name,
+              cover->tested);
     for (uint32_t type = 0; type < cover->n_types; type++) {
-        fprintf(file, "<th class=\"type\" colspan=\"%u\">", cover->n_regimes);
-        conf_html_text(file, *cover->types[type] ? cover->types[type] : "none");
-        fputs("</th>", file);
+        pco_print(out, "<th class=\"type\" colspan=\"%u\">", cover->n_regimes);
+        conf_html_text(out, *cover->types[type] ? cover->types[type] : "none");
+        pco_write_text(out, "</th>");
     }
-    fputs("</tr><tr><th></th>", file);
+    pco_write_text(out, "</tr><tr><th></th>");
     for (uint32_t type = 0; type < cover->n_types; type++)
         for (uint32_t regime = 0; regime < cover->n_regimes; regime++) {
-            fputs("<th title=\"", file);
-            conf_html_text(file, cover->regimes[regime]);
-            fprintf(file, "\">%.1s</th>", cover->regimes[regime]);
+            pco_write_text(out, "<th title=\"");
+            conf_html_text(out, cover->regimes[regime]);
+            pco_print(out, "\">%.1s</th>", cover->regimes[regime]);
         }
-    fputs("</tr></thead><tbody>", file);
+    pco_write_text(out, "</tr></thead><tbody>");
     for (uint32_t row = 0; row < cover->n_rows; row++) {
-        fputs("<tr><th class=\"row\">", file);
-        conf_html_text(file, *cover->rows[row].variant ? cover->rows[row].variant : "refused");
-        if (cover->rows[row].width) fprintf(file, ", width %u", cover->rows[row].width);
-        fputs("</th>", file);
+        pco_write_text(out, "<tr><th class=\"row\">");
+        conf_html_text(out, *cover->rows[row].variant ? cover->rows[row].variant : "refused");
+        if (cover->rows[row].width) pco_print(out, ", width %u", cover->rows[row].width);
+        pco_write_text(out, "</th>");
         for (uint32_t type = 0; type < cover->n_types; type++)
             for (uint32_t regime = 0; regime < cover->n_regimes; regime++)
-                conf_cover_cell_write(file, &cover->cells[row][type][regime], total);
-        fputs("</tr>", file);
+                conf_cover_cell_write(out, &cover->cells[row][type][regime], total);
+        pco_write_text(out, "</tr>");
     }
-    fputs("</tbody></table></div>\n", file);
+    pco_write_text(out, "</tbody></table></div>\n");
 }
 
-pco_status conf_html_coverage(FILE *file, const pco_conformance_result *result, pco_error *err)
+pco_status conf_html_coverage(pco_writer *out, const pco_conformance_result *result, pco_error *err)
 {
     conf_cover_total total = {0};
     conf_cover *cover = malloc(sizeof *cover);
     if (!cover) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
-    fputs("<h3>Coverage</h3><p class=\"note\">Cases per kernel variant and subgroup width (rows), operand "
-          "type and "
-          "regime (columns: <b>e</b>xact, <b>r</b>andom, <b>a</b>dversarial, <b>s</b>pecial). "
-          "<span class=\"key c-tested\">8</span> tested, <span class=\"key c-bad\">2/8</span> two of eight "
-          "bad, "
-          "<span class=\"key c-unsupported\">3</span> refused or not promised, "
-          "<span class=\"key c-hole\">&nbsp;</span> a hole: no such case.</p><div class=\"coverage\">\n",
-          file);
+    pco_write_text(
+        out,
+        "<h3>Coverage</h3><p class=\"note\">Cases per kernel variant and subgroup width (rows), operand "
+        "type and "
+        "regime (columns: <b>e</b>xact, <b>r</b>andom, <b>a</b>dversarial, <b>s</b>pecial). "
+        "<span class=\"key c-tested\">8</span> tested, <span class=\"key c-bad\">2/8</span> two of eight "
+        "bad, "
+        "<span class=\"key c-unsupported\">3</span> refused or not promised, "
+        "<span class=\"key c-hole\">&nbsp;</span> a hole: no such case.</p><div class=\"coverage\">\n");
     for (uint32_t i = 0; i < result->n_ops; i++) {
         conf_cover_make(cover, result, result->ops[i].op);
-        conf_cover_op(file, cover, result->ops[i].name, &total);
+        conf_cover_op(out, cover, result->ops[i].name, &total);
     }
-    fprintf(file,
-            "</div><p class=\"note\">%u combinations of operation, type, variant, width and regime tested, "
-            "%u only "
-            "refused or not promised, %u holes.</p>\n",
-            total.tested, total.unsupported, total.holes);
+    pco_print(out,
+              "</div><p class=\"note\">%u combinations of operation, type, variant, width and regime tested, "
+              "%u only "
+              "refused or not promised, %u holes.</p>\n",
+              total.tested, total.unsupported, total.holes);
     free(cover);
     return PCO_OK;
 }

@@ -48,52 +48,54 @@ static double conf_plot_top(uint32_t count, uint32_t most)
     return CONF_PLOT_HEIGHT * (1 - (part > 1 ? 1 : part < 0.25 ? 0.25 : part));
 }
 
-static void conf_plot_bars(FILE *file, const conf_plot *plot, bool over)
+static void conf_plot_bars(pco_writer *out, const conf_plot *plot, bool over)
 {
     const double width = 6 * CONF_PLOT_DECADE / CONF_PLOT_BINS;
     bool any = false;
     for (int bin = 0; bin < CONF_PLOT_BINS; bin++) {
         if (plot->bins[bin] == 0 || (bin >= CONF_PLOT_BINS * 4 / 6) != over) continue;
-        if (!any) fprintf(file, "<path class=\"%s\" d=\"", over ? "over" : "bars");
+        if (!any) pco_print(out, "<path class=\"%s\" d=\"", over ? "over" : "bars");
         any = true;
-        fprintf(file, "M%.1f 20V%.1fh%.2fV20z", CONF_PLOT_LEFT + width * bin,
-                conf_plot_top(plot->bins[bin], plot->most), width - 0.1);
+        pco_print(out, "M%.1f 20V%.1fh%.2fV20z", CONF_PLOT_LEFT + width * bin,
+                  conf_plot_top(plot->bins[bin], plot->most), width - 0.1);
     }
-    if (any) fputs("\"/>", file);
+    if (any) pco_write_text(out, "\"/>");
 }
 
-void conf_html_plot(FILE *file, const pco_conformance_result *result, const pco_conformance_op *op)
+void conf_html_plot(pco_writer *out, const pco_conformance_result *result, const pco_conformance_op *op)
 {
     conf_plot plot = {.count = 0};
     char median[32], most[32];
     conf_plot_count(&plot, result, op->op);
     if (plot.count == 0) return;
-    fprintf(file,
-            "<svg viewBox=\"0 0 100 20\" preserveAspectRatio=\"none\" role=\"img\"><title>%s, %u cases: %u "
-            "exact, "
-            "median %s, largest %s</title>",
-            op->name, plot.count, plot.zero, conf_html_ratio(op->median_ratio, median),
-            conf_html_ratio(op->max_ratio, most));
-    fputs("<path class=\"grid\" d=\"M8 0V20M22 0V20M36 0V20M50 0V20M78 0V20M92 0V20M0 20H100\"/>", file);
+    pco_print(out,
+              "<svg viewBox=\"0 0 100 20\" preserveAspectRatio=\"none\" role=\"img\"><title>%s, %u cases: %u "
+              "exact, "
+              "median %s, largest %s</title>",
+              op->name, plot.count, plot.zero, conf_html_ratio(op->median_ratio, median),
+              conf_html_ratio(op->max_ratio, most));
+    pco_write_text(out,
+                   "<path class=\"grid\" d=\"M8 0V20M22 0V20M36 0V20M50 0V20M78 0V20M92 0V20M0 20H100\"/>");
     if (plot.zero)
-        fprintf(file, "<path class=\"zeros\" d=\"M0 20V%.1fh5V20z\"/>", conf_plot_top(plot.zero, plot.count));
-    conf_plot_bars(file, &plot, false);
-    conf_plot_bars(file, &plot, true);
+        pco_print(out, "<path class=\"zeros\" d=\"M0 20V%.1fh5V20z\"/>",
+                  conf_plot_top(plot.zero, plot.count));
+    conf_plot_bars(out, &plot, false);
+    conf_plot_bars(out, &plot, true);
     if (plot.infinite)
-        fprintf(file, "<path class=\"over\" d=\"M95 20V%.1fh5V20z\"/>",
-                conf_plot_top(plot.infinite, plot.most));
-    fputs("<path class=\"one\" stroke-dasharray=\"3 2\" d=\"M64 0V20\"/>", file);
+        pco_print(out, "<path class=\"over\" d=\"M95 20V%.1fh5V20z\"/>",
+                  conf_plot_top(plot.infinite, plot.most));
+    pco_write_text(out, "<path class=\"one\" stroke-dasharray=\"3 2\" d=\"M64 0V20\"/>");
     if (op->median_ratio > 0 && isfinite(op->median_ratio))
-        fprintf(file, "<path class=\"median\" stroke-width=\"2\" d=\"M%.1f 0V20\"/>",
-                conf_plot_x(op->median_ratio));
-    fputs("</svg>", file);
+        pco_print(out, "<path class=\"median\" stroke-width=\"2\" d=\"M%.1f 0V20\"/>",
+                  conf_plot_x(op->median_ratio));
+    pco_write_text(out, "</svg>");
 }
 
-void conf_html_axis(FILE *file)
+void conf_html_axis(pco_writer *out)
 {
-    fputs("<div class=\"axis\"><span style=\"left:0\">exact</span><span style=\"left:22%\">0.001</span>"
-          "<span style=\"left:36%\">0.01</span><span style=\"left:50%\">0.1</span>"
-          "<span class=\"one\" style=\"left:64%\">1</span><span style=\"left:78%\">10</span>"
-          "<span style=\"left:100%\">&infin;</span></div>",
-          file);
+    pco_write_text(
+        out, "<div class=\"axis\"><span style=\"left:0\">exact</span><span style=\"left:22%\">0.001</span>"
+             "<span style=\"left:36%\">0.01</span><span style=\"left:50%\">0.1</span>"
+             "<span class=\"one\" style=\"left:64%\">1</span><span style=\"left:78%\">10</span>"
+             "<span style=\"left:100%\">&infin;</span></div>");
 }

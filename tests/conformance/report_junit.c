@@ -8,27 +8,27 @@
 #include <string.h>
 
 /* XML 1.0 knows no control characters but tab and line ends, and neither surrogates nor U+FFFE. */
-static void conf_junit_text(FILE *file, const char *text)
+static void conf_junit_text(pco_writer *out, const char *text)
 {
     for (size_t at = 0, size = strlen(text); at < size;) {
         uint32_t codepoint;
         size_t length = pco_utf8_decode(text + at, size - at, &codepoint);
         if (length == 0 || (codepoint < 0x20 && !strchr("\t\n\r", (int)codepoint)) || codepoint == 0xFFFE ||
             codepoint == 0xFFFF)
-            fputs("\xEF\xBF\xBD", file);
+            pco_write_text(out, "\xEF\xBF\xBD");
         else if (strchr("<>&\"'\t\n\r", (int)codepoint) && codepoint < 0x80)
-            fprintf(file, "&#%" PRIu32 ";", codepoint);
+            pco_print(out, "&#%" PRIu32 ";", codepoint);
         else
-            fwrite(text + at, 1, length, file);
+            pco_write(out, text + at, length);
         at += length ? length : 1;
     }
 }
 
-static void conf_junit_attribute(FILE *file, const char *name, const char *text)
+static void conf_junit_attribute(pco_writer *out, const char *name, const char *text)
 {
-    fprintf(file, " %s=\"", name);
-    conf_junit_text(file, text);
-    fputc('"', file);
+    pco_print(out, " %s=\"", name);
+    conf_junit_text(out, text);
+    pco_write_char(out, '"');
 }
 
 typedef struct conf_junit_count {
@@ -59,27 +59,28 @@ static void conf_junit_add(conf_junit_count *count, const pco_conformance_case *
         count->failures++;
 }
 
-static void conf_junit_count_write(FILE *file, const conf_junit_count *count)
+static void conf_junit_count_write(pco_writer *out, const conf_junit_count *count)
 {
-    fprintf(file,
-            " tests=\"%" PRIu32 "\" failures=\"%" PRIu32 "\" errors=\"%" PRIu32 "\" skipped=\"%" PRIu32
-            "\" time=\"%.6f\"",
-            count->tests, count->failures, count->errors, count->skipped, count->seconds);
+    pco_print(out,
+              " tests=\"%" PRIu32 "\" failures=\"%" PRIu32 "\" errors=\"%" PRIu32 "\" skipped=\"%" PRIu32
+              "\" time=\"%.6f\"",
+              count->tests, count->failures, count->errors, count->skipped, count->seconds);
 }
 
 /* `seed`: the run's. */
-static void conf_junit_case(FILE *file, const char *class, const pco_conformance_case *one, uint64_t seed)
+static void conf_junit_case(pco_writer *out, const char *class, const pco_conformance_case *one,
+                            uint64_t seed)
 {
     char name[1024], round[40] = "";
     if (one->seed != seed) snprintf(round, sizeof round, ", seed %" PRIu64, one->seed);
     snprintf(name, sizeof name, "%s #%08" PRIx32 " [%s%s%.0u]%s", one->label, one->id, one->variant,
              one->width ? ", width " : "", one->width, round);
-    fputs("  <testcase", file);
-    conf_junit_attribute(file, "name", name);
-    conf_junit_attribute(file, "classname", class);
-    fprintf(file, " time=\"%.6f\"", one->seconds);
+    pco_write_text(out, "  <testcase");
+    conf_junit_attribute(out, "name", name);
+    conf_junit_attribute(out, "classname", class);
+    pco_print(out, " time=\"%.6f\"", one->seconds);
     if (one->state == PCO_CASE_PASS) {
-        fputs("/>\n", file);
+        pco_write_text(out, "/>\n");
         return;
     }
     const char *element = conf_junit_is_error(one->state)     ? "error"
@@ -88,21 +89,21 @@ static void conf_junit_case(FILE *file, const char *class, const pco_conformance
     snprintf(name, sizeof name, "%s%s%s%s%s", pco_conformance_state_name(one->state),
              *one->detail ? ": " : "", one->detail, one->waiver ? "; waived: " : "",
              one->waiver ? one->waiver : "");
-    fprintf(file, ">\n   <%s", element);
-    conf_junit_attribute(file, "message", name);
+    pco_print(out, ">\n   <%s", element);
+    conf_junit_attribute(out, "message", name);
     if (strcmp(element, "skipped") == 0) {
-        fputs("/>\n  </testcase>\n", file);
+        pco_write_text(out, "/>\n  </testcase>\n");
         return;
     }
-    conf_junit_attribute(file, "type", pco_conformance_state_name(one->state));
+    conf_junit_attribute(out, "type", pco_conformance_state_name(one->state));
     snprintf(name, sizeof name, "error / bound %g, %" PRId64 " of %" PRId64 " elements; repeat with: %s",
              one->ratio, one->wrong, one->elements, one->repeat);
-    fputc('>', file);
-    conf_junit_text(file, name);
-    fprintf(file, "</%s>\n  </testcase>\n", element);
+    pco_write_char(out, '>');
+    conf_junit_text(out, name);
+    pco_print(out, "</%s>\n  </testcase>\n", element);
 }
 
-static void conf_junit_suite(FILE *file, const pco_conformance_report *report, uint32_t device,
+static void conf_junit_suite(pco_writer *out, const pco_conformance_report *report, uint32_t device,
                              const pco_conformance_op *op)
 {
     const pco_conformance_result *result = &report->results[device];
@@ -111,25 +112,25 @@ static void conf_junit_suite(FILE *file, const pco_conformance_report *report, u
     for (uint32_t i = 0; i < result->n_cases; i++)
         if (result->cases[i].op == op->op) conf_junit_add(&count, &result->cases[i]);
     snprintf(class, sizeof class, "%.80s.%s", report->devices[device].id, op->name);
-    fputs(" <testsuite", file);
-    conf_junit_attribute(file, "name", class);
-    conf_junit_count_write(file, &count);
-    fprintf(file, " timestamp=\"%.19s\"", report->written); /* the format has no time zone */
-    fputs(">\n  <properties>\n", file);
+    pco_write_text(out, " <testsuite");
+    conf_junit_attribute(out, "name", class);
+    conf_junit_count_write(out, &count);
+    pco_print(out, " timestamp=\"%.19s\"", report->written); /* the format has no time zone */
+    pco_write_text(out, ">\n  <properties>\n");
     const char *const properties[][2] = {{"device", report->devices[device].info->name},
                                          {"driver", report->devices[device].info->driver},
                                          {"tier", pco_conformance_scope(result->tier, result->slice, scope)},
                                          {"portico", report->program}};
     for (size_t i = 0; i < sizeof properties / sizeof *properties; i++) {
-        fputs("   <property", file);
-        conf_junit_attribute(file, "name", properties[i][0]);
-        conf_junit_attribute(file, "value", properties[i][1]);
-        fputs("/>\n", file);
+        pco_write_text(out, "   <property");
+        conf_junit_attribute(out, "name", properties[i][0]);
+        conf_junit_attribute(out, "value", properties[i][1]);
+        pco_write_text(out, "/>\n");
     }
-    fputs("  </properties>\n", file);
+    pco_write_text(out, "  </properties>\n");
     for (uint32_t i = 0; i < result->n_cases; i++)
-        if (result->cases[i].op == op->op) conf_junit_case(file, class, &result->cases[i], result->seed);
-    fputs(" </testsuite>\n", file);
+        if (result->cases[i].op == op->op) conf_junit_case(out, class, &result->cases[i], result->seed);
+    pco_write_text(out, " </testsuite>\n");
 }
 
 /* A run that ended early, or in which nothing was tested, must not look like one that passed. */
@@ -138,24 +139,24 @@ static bool conf_junit_is_broken(const pco_conformance_result *result)
     return result->status != PCO_OK || pco_conformance_judge(result, 1) == PCO_VERDICT_NOTHING_TESTED;
 }
 
-static void conf_junit_run(FILE *file, const pco_conformance_report *report, uint32_t device)
+static void conf_junit_run(pco_writer *out, const pco_conformance_report *report, uint32_t device)
 {
     const pco_conformance_result *result = &report->results[device];
     char name[160];
     const char *why = result->status ? result->message : "nothing was tested";
     const char *test = result->not_opened ? "opening the device" : "the run";
     snprintf(name, sizeof name, "%.80s.run", report->devices[device].id);
-    fputs(" <testsuite", file);
-    conf_junit_attribute(file, "name", name);
-    conf_junit_count_write(file, &(conf_junit_count){.tests = 1, .errors = 1});
-    fprintf(file, ">\n  <testcase name=\"%s\" time=\"0\"", test);
-    conf_junit_attribute(file, "classname", name);
-    fputs(">\n   <error type=\"run\"", file);
-    conf_junit_attribute(file, "message", why);
-    fputs("/>\n  </testcase>\n </testsuite>\n", file);
+    pco_write_text(out, " <testsuite");
+    conf_junit_attribute(out, "name", name);
+    conf_junit_count_write(out, &(conf_junit_count){.tests = 1, .errors = 1});
+    pco_print(out, ">\n  <testcase name=\"%s\" time=\"0\"", test);
+    conf_junit_attribute(out, "classname", name);
+    pco_write_text(out, ">\n   <error type=\"run\"");
+    conf_junit_attribute(out, "message", why);
+    pco_write_text(out, "/>\n  </testcase>\n </testsuite>\n");
 }
 
-void conf_junit_write(const pco_conformance_report *report, FILE *file)
+void conf_junit_write(const pco_conformance_report *report, pco_writer *out)
 {
     conf_junit_count count = {0};
     for (uint32_t d = 0; d < report->n_devices; d++) {
@@ -163,13 +164,14 @@ void conf_junit_write(const pco_conformance_report *report, FILE *file)
         for (uint32_t i = 0; i < result->n_cases; i++) conf_junit_add(&count, &result->cases[i]);
         if (conf_junit_is_broken(result)) count.tests++, count.errors++;
     }
-    fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"portico conformance\"", file);
-    conf_junit_count_write(file, &count);
-    fputs(">\n", file);
+    pco_write_text(out,
+                   "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"portico conformance\"");
+    conf_junit_count_write(out, &count);
+    pco_write_text(out, ">\n");
     for (uint32_t d = 0; d < report->n_devices; d++) {
         for (uint32_t i = 0; i < report->results[d].n_ops; i++)
-            conf_junit_suite(file, report, d, &report->results[d].ops[i]);
-        if (conf_junit_is_broken(&report->results[d])) conf_junit_run(file, report, d);
+            conf_junit_suite(out, report, d, &report->results[d].ops[i]);
+        if (conf_junit_is_broken(&report->results[d])) conf_junit_run(out, report, d);
     }
-    fputs("</testsuites>\n", file);
+    pco_write_text(out, "</testsuites>\n");
 }

@@ -17,7 +17,7 @@
 pco_status conf_tree_make(const pco_conformance_report *report, const pco_conformance_comparison *comparison,
                           bool records, cJSON **root, pco_error *err) PCO_NODISCARD;
 /* Prints it, one line for each record. "nan", "inf" and "-inf" stand for what JSON has not. */
-void conf_tree_print(const cJSON *root, FILE *file);
+void conf_tree_print(const cJSON *root, pco_writer *out);
 
 const char *conf_verdict_name(pco_conformance_verdict verdict);
 
@@ -56,8 +56,8 @@ pco_status conf_figures_make(const pco_conformance_result *result, uint32_t op, 
 
 /* ---- the other files ---- */
 
-void conf_junit_write(const pco_conformance_report *report, FILE *file);
+void conf_junit_write(const pco_conformance_report *report, pco_writer *out);
 pco_status conf_html_write(const pco_conformance_report *report, const pco_conformance_comparison *comparison,
-                           FILE *file, pco_error *err) PCO_NODISCARD;
+                           pco_writer *out, pco_error *err) PCO_NODISCARD;
 
 #endif

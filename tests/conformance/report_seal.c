@@ -67,12 +67,10 @@ static bool conf_seal_text(pco_json_writer *json, const cJSON *value, const char
 static pco_status conf_seal_digest(const char *before, const char *name, const cJSON *value, const char *skip,
                                    size_t digits, char *digest, pco_error *err)
 {
-    char *text = NULL, whole[PCO_SHA256_TEXT];
-    size_t size = 0;
-    FILE *file = open_memstream(&text, &size);
-    pco_json_writer json = {.file = file};
-    bool fine = file && conf_seal_text(&json, value, skip);
-    if (file && fclose(file) != 0) fine = false;
+    char whole[PCO_SHA256_TEXT];
+    pco_writer text = {0};
+    pco_json_writer json = {.out = &text};
+    const bool fine = conf_seal_text(&json, value, skip) && !text.status;
     if (fine) {
         pco_sha256 sha;
         pco_sha256_start(&sha);
@@ -80,12 +78,12 @@ static pco_status conf_seal_digest(const char *before, const char *name, const c
         pco_sha256_add(&sha, "\n", 1);
         pco_sha256_add(&sha, name, strlen(name));
         pco_sha256_add(&sha, "\n", 1);
-        pco_sha256_add(&sha, text, size);
+        pco_sha256_add(&sha, text.data, text.size);
         pco_sha256_finish_text(&sha, whole);
         memcpy(digest, whole, digits);
         digest[digits] = 0;
     }
-    free(text);
+    pco_writer_release(&text);
     return fine ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report's digests");
 }
 

@@ -360,14 +360,14 @@ static void conf_tree_value(pco_json_writer *json, const cJSON *value)
     if (cJSON_IsNull(value)) pco_json_write_null(json);
 }
 
-void conf_tree_print(const cJSON *root, FILE *file)
+void conf_tree_print(const cJSON *root, pco_writer *out)
 {
-    pco_json_writer json = {.file = file, .indent = 1};
+    pco_json_writer json = {.out = out, .indent = 1};
     conf_tree_value(&json, root);
 }
 
 pco_status pco_conformance_write_json(const pco_conformance_result *results,
-                                      const pco_conformance_device *devices, uint32_t count, FILE *file,
+                                      const pco_conformance_device *devices, uint32_t count, pco_writer *out,
                                       pco_error *err)
 {
     pco_conformance_report report = {.n_devices = count,
@@ -376,9 +376,7 @@ pco_status pco_conformance_write_json(const pco_conformance_result *results,
     cJSON *root;
     pco_status status = conf_tree_make(&report, NULL, false, &root, err);
     if (status) return status;
-    conf_tree_print(root, file);
+    conf_tree_print(root, out);
     cJSON_Delete(root);
-    if (fflush(file) != 0 || ferror(file))
-        return pco_fail(err, PCO_ERROR_IO, "the report could not be written");
-    return PCO_OK;
+    return pco_writer_check(out, "the report", err);
 }

@@ -18,19 +18,6 @@ extern const char conf_reproduce_common[], conf_reproduce_vulkan[], conf_reprodu
 enum { MAX_LINES = 300 }; /* of repro.c; beyond it the tables go into a file of their own */
 static const uint64_t MAX_BYTES = 1ull << 31; /* of memory images */
 
-static pco_status conf_text_open(conf_text *text, pco_error *err)
-{
-    text->file = open_memstream(&text->data, &text->bytes);
-    return text->file ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a reproducer");
-}
-
-static pco_status conf_text_close(conf_text *text, pco_error *err)
-{
-    bool good = !text->file || fclose(text->file) == 0;
-    text->file = NULL;
-    return good ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a reproducer");
-}
-
 /* ---- values as .npy ---- */
 
 pco_status conf_write_array(const conf_writing *w, const char *name, const pco_tensor *desc,
@@ -113,7 +100,7 @@ static pco_status conf_write_results(conf_writing *w)
 {
     const conf_problem *problem = w->problem;
     const conf_run_memory *memory = w->execution ? w->execution->memory : NULL;
-    if (memory) fprintf(w->tables.file, "static const output outputs[] = {");
+    if (memory) pco_print(&w->tables, "static const output outputs[] = {");
     for (uint32_t i = 0; i < problem->node.n_outputs; i++) {
         char expected[64], bound[64], got[64];
         uint32_t t = problem->node.outputs[i];
@@ -129,14 +116,14 @@ static pco_status conf_write_results(conf_writing *w)
         if (status) return status;
         if (!memory || !memory->regions[t].bytes || out->count == 0) continue;
         w->n_outputs++;
-        fprintf(w->tables.file,
-                "\n    {.expected = \"%s\", .bound = \"%s\", .type = \"%s\", .buffer = %u, .offset = %" PRIu64
-                ", .count = %" PRId64 ", .zero = %d, .edge = %.17g},",
-                expected, bound, oracle_dtype_name(out->desc.dtype), memory->regions[t].buffer,
-                memory->regions[t].offset, out->count, out->sign_of_zero,
-                conf_edge(problem, out->desc.dtype));
+        pco_print(
+            &w->tables,
+            "\n    {.expected = \"%s\", .bound = \"%s\", .type = \"%s\", .buffer = %u, .offset = %" PRIu64
+            ", .count = %" PRId64 ", .zero = %d, .edge = %.17g},",
+            expected, bound, oracle_dtype_name(out->desc.dtype), memory->regions[t].buffer,
+            memory->regions[t].offset, out->count, out->sign_of_zero, conf_edge(problem, out->desc.dtype));
     }
-    if (memory) fprintf(w->tables.file, " };\n");
+    if (memory) pco_print(&w->tables, " };\n");
     return PCO_OK;
 }
 
@@ -146,77 +133,77 @@ static pco_status conf_write_memory(conf_writing *w)
 {
     const conf_run_memory *memory = w->execution->memory;
     const char *separator = "";
-    fprintf(w->tables.file, "static buffer buffers[] = {");
+    pco_print(&w->tables, "static buffer buffers[] = {");
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
         char name[64];
         snprintf(name, sizeof name, "buffer%u.bin", b);
         pco_status status =
             conf_folder_write(&w->folder, name, memory->image + memory->starts[b], memory->sizes[b], w->err);
         if (status) return status;
-        fprintf(w->tables.file, "%s{.bytes = %" PRIu64 ", .file = \"%s\"},", b && b % 3 == 0 ? "\n    " : " ",
-                memory->sizes[b], name);
+        pco_print(&w->tables, "%s{.bytes = %" PRIu64 ", .file = \"%s\"},", b && b % 3 == 0 ? "\n    " : " ",
+                  memory->sizes[b], name);
     }
-    fprintf(w->tables.file, " };\nstatic const window writable[] = {");
+    pco_print(&w->tables, " };\nstatic const window writable[] = {");
     for (int kept = 0; kept < 2; kept++) /* first what holds nothing before the run */
         for (uint32_t r = 0; r < memory->n_regions; r++) {
             const conf_run_region *region = &memory->regions[r];
             bool fresh = !region->data && region->shares == PCO_NONE;
             if (!region->bytes || !region->written || fresh == kept) continue;
-            fprintf(w->tables.file, "%s{%u, %" PRIu64 ", %" PRIu64 "}", separator, region->buffer,
-                    region->offset, region->bytes);
+            pco_print(&w->tables, "%s{%u, %" PRIu64 ", %" PRIu64 "}", separator, region->buffer,
+                      region->offset, region->bytes);
             separator = ", ";
             w->n_writable++;
             w->n_fresh += fresh;
         }
-    fprintf(w->tables.file, "};\n");
+    pco_print(&w->tables, "};\n");
     return PCO_OK;
 }
 
 /* ---- launches ---- */
 
-static void conf_put_numbers(FILE *file, const char *name, const int64_t *values, uint32_t count)
+static void conf_put_numbers(pco_writer *out, const char *name, const int64_t *values, uint32_t count)
 {
     while (count > 1 && values[count - 1] == 0) count--; /* the rest of an array is 0 */
-    fprintf(file, ", .%s = {", name);
+    pco_print(out, ", .%s = {", name);
     for (uint32_t i = 0; i < count; i++)
-        fprintf(file, "%s%s%" PRId64, i ? "," : "", i && i % 24 == 0 ? "\n      " : i ? " " : "", values[i]);
-    fprintf(file, "}");
+        pco_print(out, "%s%s%" PRId64, i ? "," : "", i && i % 24 == 0 ? "\n      " : i ? " " : "", values[i]);
+    pco_print(out, "}");
 }
 
-static void conf_put_string(FILE *file, const char *text)
+static void conf_put_string(pco_writer *out, const char *text)
 {
-    putc('"', file);
+    pco_write_char(out, '"');
     for (; *text; text++) {
-        if (*text == '"' || *text == '\\') putc('\\', file);
-        putc((unsigned char)*text < ' ' ? ' ' : *text, file);
+        if (*text == '"' || *text == '\\') pco_write_char(out, '\\');
+        pco_write_char(out, (unsigned char)*text < ' ' ? ' ' : *text);
     }
-    putc('"', file);
+    pco_write_char(out, '"');
 }
 
-static void conf_put_launch(FILE *file, const pco_dispatch_info *info, const char *kernel, bool opencl)
+static void conf_put_launch(pco_writer *out, const pco_dispatch_info *info, const char *kernel, bool opencl)
 {
     int64_t specs[PCO_DISPATCH_SPECS], params[PCO_DISPATCH_PARAMS];
     for (uint32_t i = 0; i < info->n_specs; i++) specs[i] = info->specs[i];
     for (uint32_t i = 0; i < info->n_params; i++) params[i] = info->params[i];
-    fprintf(file, "    {.kernel = \"%s\", .entry = \"%s\", .groups = {%u, %u, %u}, .local = {%u, %u, %u}",
-            kernel, info->entry, info->groups[0], info->groups[1], info->groups[2], info->workgroup[0],
-            info->workgroup[1], info->workgroup[2]);
-    if (info->subgroup_size) fprintf(file, ", .subgroup_size = %u", info->subgroup_size);
-    if (info->full_subgroups) fprintf(file, ", .full_subgroups = 1");
-    if (info->barrier_before) fprintf(file, ", .barrier_before = 1");
+    pco_print(out, "    {.kernel = \"%s\", .entry = \"%s\", .groups = {%u, %u, %u}, .local = {%u, %u, %u}",
+              kernel, info->entry, info->groups[0], info->groups[1], info->groups[2], info->workgroup[0],
+              info->workgroup[1], info->workgroup[2]);
+    if (info->subgroup_size) pco_print(out, ", .subgroup_size = %u", info->subgroup_size);
+    if (info->full_subgroups) pco_print(out, ", .full_subgroups = 1");
+    if (info->barrier_before) pco_print(out, ", .barrier_before = 1");
     if (opencl) {
-        fprintf(file, ",\n     .options = ");
-        conf_put_string(file, info->options);
+        pco_print(out, ",\n     .options = ");
+        conf_put_string(out, info->options);
     } else {
-        fprintf(file, ",\n     .n_specs = %u", info->n_specs);
-        conf_put_numbers(file, "specs", specs, info->n_specs);
+        pco_print(out, ",\n     .n_specs = %u", info->n_specs);
+        conf_put_numbers(out, "specs", specs, info->n_specs);
     }
-    conf_put_numbers(file, "params", params, info->n_params);
-    fprintf(file, ",\n     .n_windows = %u, .windows = {", info->n_bindings);
+    conf_put_numbers(out, "params", params, info->n_params);
+    pco_print(out, ",\n     .n_windows = %u, .windows = {", info->n_bindings);
     for (uint32_t i = 0; i < info->n_bindings; i++)
-        fprintf(file, "%s{%u, %" PRIu64 ", %" PRIu64 "}", i ? ", " : "", info->bindings[i].buffer,
-                info->bindings[i].offset, info->bindings[i].bytes);
-    fprintf(file, "}},\n");
+        pco_print(out, "%s{%u, %" PRIu64 ", %" PRIu64 "}", i ? ", " : "", info->bindings[i].buffer,
+                  info->bindings[i].offset, info->bindings[i].bytes);
+    pco_print(out, "}},\n");
 }
 
 /* Kernel files, and the launch in C and in words. */
@@ -240,22 +227,22 @@ static pco_status conf_write_launch(conf_writing *w, uint32_t index, const pco_d
             status = conf_folder_write(&w->folder, source, info->source, info->source_bytes, w->err);
     }
     if (status) return status;
-    conf_put_launch(w->tables.file, info, file, opencl);
-    fprintf(w->list.file, "  %u. %s, workgroups %u x %u x %u of %u x %u x %u%s\n", index, file,
-            info->groups[0], info->groups[1], info->groups[2], info->workgroup[0], info->workgroup[1],
-            info->workgroup[2], info->barrier_before ? ", behind a barrier" : "");
+    conf_put_launch(&w->tables, info, file, opencl);
+    pco_print(&w->list, "  %u. %s, workgroups %u x %u x %u of %u x %u x %u%s\n", index, file, info->groups[0],
+              info->groups[1], info->groups[2], info->workgroup[0], info->workgroup[1], info->workgroup[2],
+              info->barrier_before ? ", behind a barrier" : "");
     if (!opencl) {
-        fprintf(w->list.file, "     specialisation constants 0 to %u:", info->n_specs - 1);
-        for (uint32_t i = 0; i < info->n_specs; i++) fprintf(w->list.file, " %d", info->specs[i]);
-        fprintf(w->list.file, "\n");
+        pco_print(&w->list, "     specialisation constants 0 to %u:", info->n_specs - 1);
+        for (uint32_t i = 0; i < info->n_specs; i++) pco_print(&w->list, " %d", info->specs[i]);
+        pco_print(&w->list, "\n");
     } else {
-        fprintf(w->list.file, "     build options: %s\n", info->options);
+        pco_print(&w->list, "     build options: %s\n", info->options);
     }
     for (uint32_t i = 0; i < info->n_bindings; i++)
-        fprintf(w->list.file, "     binding %u: buffer%u.bin, bytes %" PRIu64 " to %" PRIu64 ", %s\n", i,
-                info->bindings[i].buffer, info->bindings[i].offset,
-                info->bindings[i].offset + info->bindings[i].bytes,
-                info->bindings[i].write ? "written" : "read");
+        pco_print(&w->list, "     binding %u: buffer%u.bin, bytes %" PRIu64 " to %" PRIu64 ", %s\n", i,
+                  info->bindings[i].buffer, info->bindings[i].offset,
+                  info->bindings[i].offset + info->bindings[i].bytes,
+                  info->bindings[i].write ? "written" : "read");
     return PCO_OK;
 }
 
@@ -265,7 +252,7 @@ static pco_status conf_write_launches(conf_writing *w)
     const pco_program_api *program = device->plugin->program;
     if (program->size < sizeof *program || !program->describe) return PCO_OK;
     w->describes = true;
-    fprintf(w->tables.file, "static const launch launches[] = {\n");
+    pco_print(&w->tables, "static const launch launches[] = {\n");
     for (;; w->n_launches++) {
         pco_dispatch_info info = {.size = sizeof info};
         pco_status status =
@@ -274,7 +261,7 @@ static pco_status conf_write_launches(conf_writing *w)
         if (!status) status = conf_write_launch(w, w->n_launches, &info);
         if (status) return status;
     }
-    fprintf(w->tables.file, "};\n");
+    pco_print(&w->tables, "};\n");
     return PCO_OK;
 }
 
@@ -288,11 +275,11 @@ static uint32_t conf_lines(const char *text)
 }
 
 /* In a comment, on one line. */
-static void conf_put_comment(FILE *file, const char *text)
+static void conf_put_comment(pco_writer *out, const char *text)
 {
     for (char before = 0; *text; before = *text++)
-        if (*text != '/' || before != '*') putc((unsigned char)*text < ' ' ? ' ' : *text, file);
-    putc('\n', file);
+        if (*text != '/' || before != '*') pco_write_char(out, (unsigned char)*text < ' ' ? ' ' : *text);
+    pco_write_char(out, '\n');
 }
 
 static pco_status conf_write_program(conf_writing *w)
@@ -301,110 +288,108 @@ static pco_status conf_write_program(conf_writing *w)
     const bool opencl = w->api == PCO_DISPATCH_OPENCL;
     const char *tail = opencl ? conf_reproduce_opencl : conf_reproduce_vulkan;
     const char *place = strstr(conf_reproduce_common, PLACE);
-    conf_text text = {0};
-    pco_status status = conf_text_open(&text, w->err);
-    if (status) return status;
+    pco_writer text = {0};
     bool apart =
         conf_lines(conf_reproduce_common) + conf_lines(tail) + conf_lines(w->tables.data) + 5 >= MAX_LINES;
-    fprintf(text.file, "/* %s: shows without Portico what README.txt tells. cc repro.c %s -lm -o repro\n * Seen: ",
-            pco_op_find(w->problem->one->op)->name, opencl ? "-lOpenCL" : "-lvulkan");
-    conf_put_comment(text.file, w->text->found);
-    fwrite(conf_reproduce_common, 1, (size_t)(place - conf_reproduce_common), text.file);
-    fprintf(text.file, "#define DEVICE ");
-    conf_put_string(text.file, w->device->info->name);
-    fprintf(text.file,
-            "\nenum { N_BUFFERS = %u, N_LAUNCHES = %u, N_WRITABLE = %u, N_FRESH = %u, N_OUTPUTS = %u };\n",
-            w->execution->large ? w->execution->large->n_buffers : w->execution->memory->n_buffers, w->n_launches,
-            w->n_writable, w->n_fresh, w->n_outputs);
+    pco_print(&text,
+              "/* %s: shows without Portico what README.txt tells. cc repro.c %s -lm -o repro\n * Seen: ",
+              pco_op_find(w->problem->one->op)->name, opencl ? "-lOpenCL" : "-lvulkan");
+    conf_put_comment(&text, w->text->found);
+    pco_write(&text, conf_reproduce_common, (size_t)(place - conf_reproduce_common));
+    pco_print(&text, "#define DEVICE ");
+    conf_put_string(&text, w->device->info->name);
+    pco_print(&text,
+              "\nenum { N_BUFFERS = %u, N_LAUNCHES = %u, N_WRITABLE = %u, N_FRESH = %u, N_OUTPUTS = %u };\n",
+              w->execution->large ? w->execution->large->n_buffers : w->execution->memory->n_buffers,
+              w->n_launches, w->n_writable, w->n_fresh, w->n_outputs);
     if (apart)
-        fprintf(text.file, "#include \"launches.h\" /* buffers, writable, launches, outputs */\n");
+        pco_print(&text, "#include \"launches.h\" /* buffers, writable, launches, outputs */\n");
     else
-        fwrite(w->tables.data, 1, w->tables.bytes, text.file);
-    fprintf(text.file, "%s%s", place + strlen(PLACE), tail);
-    status = conf_text_close(&text, w->err);
-    if (!status) status = conf_folder_write(&w->folder, "repro.c", text.data, text.bytes, w->err);
-    if (!status && apart)
-        status = conf_folder_write(&w->folder, "launches.h", w->tables.data, w->tables.bytes, w->err);
-    free(text.data);
+        pco_write(&text, w->tables.data, w->tables.size);
+    pco_print(&text, "%s%s", place + strlen(PLACE), tail);
+    pco_status status = conf_folder_save(&w->folder, "repro.c", &text, w->err);
+    if (!status && apart) status = conf_folder_save(&w->folder, "launches.h", &w->tables, w->err);
+    pco_writer_release(&text);
     return status;
 }
 
 /* ---- README.txt ---- */
 
-static void conf_put_contract(FILE *file, const pco_contract *c)
+static void conf_put_contract(pco_writer *out, const pco_contract *c)
 {
-    fprintf(file,
-            "Contract: compute %s, sums of f32 in %s, of f16 in %s, of bf16 in %s; %s; subnormals %s; NaN "
-            "and infinity "
-            "%s; / %g ulp, sqrt %g, rsqrt %g, functions %g\n",
-            oracle_dtype_name(c->compute), oracle_dtype_name(c->accumulate_f32),
-            oracle_dtype_name(c->accumulate_f16), oracle_dtype_name(c->accumulate_bf16),
-            c->round_to_nearest ? "to nearest even" : "either neighbour",
-            c->subnormals ? "kept" : "may be flushed", c->nan_inf ? "promised" : "not promised",
-            (double)c->div_ulp, (double)c->sqrt_ulp, (double)c->rsqrt_ulp, (double)c->function_ulp);
+    pco_print(out,
+              "Contract: compute %s, sums of f32 in %s, of f16 in %s, of bf16 in %s; %s; subnormals %s; NaN "
+              "and infinity "
+              "%s; / %g ulp, sqrt %g, rsqrt %g, functions %g\n",
+              oracle_dtype_name(c->compute), oracle_dtype_name(c->accumulate_f32),
+              oracle_dtype_name(c->accumulate_f16), oracle_dtype_name(c->accumulate_bf16),
+              c->round_to_nearest ? "to nearest even" : "either neighbour",
+              c->subnormals ? "kept" : "may be flushed", c->nan_inf ? "promised" : "not promised",
+              (double)c->div_ulp, (double)c->sqrt_ulp, (double)c->rsqrt_ulp, (double)c->function_ulp);
 }
 
-static void conf_put_program(const conf_writing *w, FILE *file, bool program)
+static void conf_put_program(const conf_writing *w, pco_writer *out, bool program)
 {
     const bool opencl = w->api == PCO_DISPATCH_OPENCL;
     if (program)
-        fprintf(file,
-                "\nWithout Portico, in this folder (headers and loader of %s are needed):\n\n"
-                "  cc repro.c %s -lm -o repro && ./repro\n\n"
-                "prints the worst element and PASS or FAIL; ./repro NAME runs it on the device whose name "
-                "has NAME in it.%s\n",
-                opencl ? "OpenCL" : "Vulkan", opencl ? "-lOpenCL" : "-lvulkan",
-                w->execution->ran ? ""
-                                  : " The case was not run when this folder was written: what it did to the device "
-                                    "then, crash, hang or loss, ./repro may do too.");
+        pco_print(out,
+                  "\nWithout Portico, in this folder (headers and loader of %s are needed):\n\n"
+                  "  cc repro.c %s -lm -o repro && ./repro\n\n"
+                  "prints the worst element and PASS or FAIL; ./repro NAME runs it on the device whose name "
+                  "has NAME in it.%s\n",
+                  opencl ? "OpenCL" : "Vulkan", opencl ? "-lOpenCL" : "-lvulkan",
+                  w->execution->ran
+                      ? ""
+                      : " The case was not run when this folder was written: what it did to the device "
+                        "then, crash, hang or loss, ./repro may do too.");
     else if (!w->execution)
-        fprintf(file, "\nNo program could be prepared, so there are no kernels and no repro.c here.\n");
+        pco_print(out, "\nNo program could be prepared, so there are no kernels and no repro.c here.\n");
     else if (w->describes)
-        fprintf(file, "\nNo kernel is launched for this case, so there is no repro.c here.\n");
+        pco_print(out, "\nNo kernel is launched for this case, so there is no repro.c here.\n");
     else
-        fprintf(file,
-                "\nThe plugin describes no kernel launches, so there are no kernels and no repro.c here.\n");
+        pco_print(
+            out, "\nThe plugin describes no kernel launches, so there are no kernels and no repro.c here.\n");
     if (w->execution && w->execution->large)
-        fprintf(file, "\nFiles:\n"
-                      "  inN.npy            one period of an operand, which repeats it: element i is element i mod %d\n"
-                      "  y.expected.npy     the rows that are judged (columns of a product), in double; repro.c and\n"
-                      "                     launches.h say which\n"
-                      "  y.bound.npy        how far each element may be from it; inf: anything is right\n",
-                CONF_LARGE_PERIOD);
+        pco_print(
+            out,
+            "\nFiles:\n"
+            "  inN.npy            one period of an operand, which repeats it: element i is element i mod %d\n"
+            "  y.expected.npy     the rows that are judged (columns of a product), in double; repro.c and\n"
+            "                     launches.h say which\n"
+            "  y.bound.npy        how far each element may be from it; inf: anything is right\n",
+            CONF_LARGE_PERIOD);
     else
-        fprintf(file, "\nFiles:\n"
-                      "  inN.npy            operands (bf16 and quantised types as f32)\n"
-                      "  y.expected.npy     the result in exact arithmetic, in double\n"
-                      "  y.bound.npy        how far each element may be from it; inf: anything is right\n"
-                      "  y.got.npy          what the device wrote (absent when it was not run)\n");
+        pco_print(out, "\nFiles:\n"
+                       "  inN.npy            operands (bf16 and quantised types as f32)\n"
+                       "  y.expected.npy     the result in exact arithmetic, in double\n"
+                       "  y.bound.npy        how far each element may be from it; inf: anything is right\n"
+                       "  y.got.npy          what the device wrote (absent when it was not run)\n");
     if (!program) return;
-    fprintf(file, "  bufferN.bin        %s\n",
-            w->execution->large ? "one period of an operand as it is stored; repro.c fills the memory with it"
-                                : "device memory before the run: operands in place, canaries and poison around them");
-    fprintf(file, opencl
-                      ? "  *.cl               OpenCL C as it is compiled\n"
-                      : "  *.spv              SPIR-V as the driver gets it\n"
-                        "  *.comp             the GLSL that it was made from (glslc -fshader-stage=compute "
-                        "--target-env=vulkan1.1 -O; the float modes are patched in later)\n");
-    fprintf(file, "\nLaunches:\n%s", w->list.data);
+    pco_print(out, "  bufferN.bin        %s\n",
+              w->execution->large
+                  ? "one period of an operand as it is stored; repro.c fills the memory with it"
+                  : "device memory before the run: operands in place, canaries and poison around them");
+    pco_print(out, opencl
+                       ? "  *.cl               OpenCL C as it is compiled\n"
+                       : "  *.spv              SPIR-V as the driver gets it\n"
+                         "  *.comp             the GLSL that it was made from (glslc -fshader-stage=compute "
+                         "--target-env=vulkan1.1 -O; the float modes are patched in later)\n");
+    pco_print(out, "\nLaunches:\n%s", w->list.data);
 }
 
 static pco_status conf_write_readme(conf_writing *w, bool program)
 {
-    conf_text text = {0};
+    pco_writer text = {0};
     const pco_device_info *info = w->device->info;
-    pco_status status = conf_text_open(&text, w->err);
-    if (status) return status;
-    fprintf(text.file, "Reproducer: %s\n\nDevice: %s, %s, %s\n", w->text->title, w->device->id, info->name,
-            info->driver);
-    if (info->platform[0]) fprintf(text.file, "Platform: %s\n", info->platform);
-    conf_put_contract(text.file, &info->contract);
-    fprintf(text.file, "Variant: %s\nSeed: %" PRIu64 "\nSeen: %s\n\nAgain, with Portico:\n\n  %s\n",
-            w->text->variant, w->text->seed, w->text->found, w->text->repeat);
-    conf_put_program(w, text.file, program);
-    status = conf_text_close(&text, w->err);
-    if (!status) status = conf_folder_write(&w->folder, "README.txt", text.data, text.bytes, w->err);
-    free(text.data);
+    pco_print(&text, "Reproducer: %s\n\nDevice: %s, %s, %s\n", w->text->title, w->device->id, info->name,
+              info->driver);
+    if (info->platform[0]) pco_print(&text, "Platform: %s\n", info->platform);
+    conf_put_contract(&text, &info->contract);
+    pco_print(&text, "Variant: %s\nSeed: %" PRIu64 "\nSeen: %s\n\nAgain, with Portico:\n\n  %s\n",
+              w->text->variant, w->text->seed, w->text->found, w->text->repeat);
+    conf_put_program(w, &text, program);
+    pco_status status = conf_folder_save(&w->folder, "README.txt", &text, w->err);
+    pco_writer_release(&text);
     return status;
 }
 
@@ -412,16 +397,15 @@ static pco_status conf_write_readme(conf_writing *w, bool program)
 
 static pco_status conf_write_all(conf_writing *w)
 {
-    pco_status status = conf_text_open(&w->tables, w->err);
-    if (!status) status = conf_text_open(&w->list, w->err);
+    pco_status status = PCO_OK;
     const bool large = w->execution && w->execution->large;
     if (!status && large) status = conf_write_large(w);
     if (!status && !large) status = conf_write_operands(w);
     if (!status && w->execution && !large) status = conf_write_memory(w);
     if (!status && w->execution) status = conf_write_launches(w);
     if (!status && !large) status = conf_write_results(w);
-    if (!status) status = conf_text_close(&w->tables, w->err);
-    if (!status) status = conf_text_close(&w->list, w->err);
+    if (!status) status = pco_writer_check(&w->tables, "the tables of a reproducer", w->err);
+    if (!status) status = pco_writer_check(&w->list, "the launches of a reproducer", w->err);
     const bool program = w->n_launches && w->n_outputs && w->n_fresh;
     if (!status && program) status = conf_write_program(w);
     return status ? status : conf_write_readme(w, program);
@@ -438,10 +422,8 @@ pco_status conf_reproducer_write(const pco_conformance_device *device, const con
     pco_status status = conf_folder_create(&w.folder, target, err);
     if (!status) status = conf_write_all(&w);
     if (!status) status = conf_folder_finish(&w.folder, err);
-    if (w.tables.file) fclose(w.tables.file);
-    if (w.list.file) fclose(w.list.file);
-    free(w.tables.data);
-    free(w.list.data);
+    pco_writer_release(&w.tables);
+    pco_writer_release(&w.list);
     conf_folder_destroy(&w.folder);
     return status;
 }

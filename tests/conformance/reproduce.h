@@ -2,6 +2,7 @@
 #ifndef CONF_REPRODUCE_H
 #define CONF_REPRODUCE_H
 
+#include "base/writer.h"
 #include "runner.h"
 
 /* What goes into the README. All borrowed. */
@@ -23,6 +24,9 @@ typedef struct conf_folder {
 pco_status conf_folder_create(conf_folder *folder, const char *target, pco_error *err) PCO_NODISCARD;
 pco_status conf_folder_write(const conf_folder *folder, const char *name, const void *data, size_t bytes,
                              pco_error *err) PCO_NODISCARD;
+/* The same for a text. Errors also: OUT_OF_HOST_MEMORY, when it is not whole. */
+pco_status conf_folder_save(const conf_folder *folder, const char *name, const pco_writer *text,
+                            pco_error *err) PCO_NODISCARD;
 /* Puts it in its place, instead of what was there. */
 pco_status conf_folder_finish(conf_folder *folder, pco_error *err) PCO_NODISCARD;
 /* Removes what is left of the scratch folder; harmless after finish. */

@@ -84,6 +84,14 @@ pco_status conf_folder_write(const conf_folder *folder, const char *name, const 
     return pco_file_write(path, data, bytes, err);
 }
 
+pco_status conf_folder_save(const conf_folder *folder, const char *name, const pco_writer *text,
+                            pco_error *err)
+{
+    char path[1400];
+    snprintf(path, sizeof path, "%s/%s", folder->scratch, name);
+    return pco_writer_save(text, path, err);
+}
+
 static void conf_folder_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

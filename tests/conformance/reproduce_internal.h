@@ -4,13 +4,6 @@
 
 #include "reproduce.h"
 
-/* A text that grows. */
-typedef struct conf_text {
-    FILE *file;
-    char *data;
-    size_t bytes;
-} conf_text;
-
 /* What is under way. */
 typedef struct conf_writing {
     const pco_conformance_device *device;
@@ -18,7 +11,7 @@ typedef struct conf_writing {
     const conf_execution *execution;
     const conf_reproducer_text *text;
     conf_folder folder;
-    conf_text tables, list; /* C tables; launches in words */
+    pco_writer tables, list; /* C tables; launches in words */
     uint32_t n_launches, n_outputs, n_writable, n_fresh, api;
     bool describes; /* the plugin tells what it launches */
     pco_error *err;

@@ -28,20 +28,21 @@ static pco_status conf_large_operands(conf_writing *w, const conf_large_view *la
 static void conf_large_memory(conf_writing *w, const conf_large_view *large)
 {
     const uint32_t y = w->problem->node.outputs[0];
-    fprintf(w->tables.file, "static buffer buffers[] = {");
+    pco_print(&w->tables, "static buffer buffers[] = {");
     for (uint32_t b = 0; b < large->n_buffers; b++) {
-        fprintf(w->tables.file, "%s{.bytes = %" PRIu64 ", .data = %" PRIu64 ", .period = %" PRIu64 ", .file = \"",
-                b % 2 == 0 ? "\n    " : " ", large->buffers[b].bytes, large->buffers[b].data,
-                large->buffers[b].period ? large->buffers[b].period : 1);
-        if (large->buffers[b].period) fprintf(w->tables.file, "buffer%u.bin", b);
-        fprintf(w->tables.file, "\"},");
+        pco_print(&w->tables,
+                  "%s{.bytes = %" PRIu64 ", .data = %" PRIu64 ", .period = %" PRIu64 ", .file = \"",
+                  b % 2 == 0 ? "\n    " : " ", large->buffers[b].bytes, large->buffers[b].data,
+                  large->buffers[b].period ? large->buffers[b].period : 1);
+        if (large->buffers[b].period) pco_print(&w->tables, "buffer%u.bin", b);
+        pco_print(&w->tables, "\"},");
     }
-    fprintf(w->tables.file, " };\nstatic const window writable[] = {{%u, 0, %" PRIu64 "}", y,
-            (w->problem->tensors[y].bytes + 3) / 4 * 4);
+    pco_print(&w->tables, " };\nstatic const window writable[] = {{%u, 0, %" PRIu64 "}", y,
+              (w->problem->tensors[y].bytes + 3) / 4 * 4);
     w->n_writable = w->n_fresh = 1;
     for (uint32_t b = w->problem->n_tensors; b < large->n_buffers; b++, w->n_writable++, w->n_fresh++)
-        fprintf(w->tables.file, ", {%u, 0, %" PRIu64 "}", b, large->buffers[b].bytes); /* the workspace */
-    fprintf(w->tables.file, "};\n");
+        pco_print(&w->tables, ", {%u, 0, %" PRIu64 "}", b, large->buffers[b].bytes); /* the workspace */
+    pco_print(&w->tables, "};\n");
 }
 
 /* One row into the two arrays, and its line of the table. */
@@ -53,12 +54,14 @@ static void conf_large_put(conf_writing *w, const conf_large_view *large, int64_
     const uint64_t step = (uint64_t)oracle_block_bytes(y->dtype);
     memcpy(expected + from, out->value, (size_t)out->count * sizeof *expected);
     conf_bounds(piece, out, bound + from);
-    fprintf(w->tables.file,
-            "\n    {.expected = \"y.expected.npy\", .bound = \"y.bound.npy\", .type = \"%s\", .buffer = %u, .offset = "
-            "%" PRIu64 ", .count = %" PRId64 ", .zero = %d, .edge = %.17g, .from = %" PRId64 ", .step = %" PRId64 "},",
-            oracle_dtype_name(y->dtype), w->problem->node.outputs[0],
-            (uint64_t)row * step * (uint64_t)(large->columns ? 1 : out->count), out->count, out->sign_of_zero,
-            conf_edge(piece, y->dtype), from, large->columns ? y->shape[1] : 1);
+    pco_print(&w->tables,
+              "\n    {.expected = \"y.expected.npy\", .bound = \"y.bound.npy\", .type = \"%s\", .buffer = "
+              "%u, .offset = "
+              "%" PRIu64 ", .count = %" PRId64 ", .zero = %d, .edge = %.17g, .from = %" PRId64
+              ", .step = %" PRId64 "},",
+              oracle_dtype_name(y->dtype), w->problem->node.outputs[0],
+              (uint64_t)row * step * (uint64_t)(large->columns ? 1 : out->count), out->count,
+              out->sign_of_zero, conf_edge(piece, y->dtype), from, large->columns ? y->shape[1] : 1);
     w->n_outputs++;
 }
 
@@ -67,7 +70,7 @@ static pco_status conf_large_rows(conf_writing *w, const conf_large_view *large)
     double *expected = NULL, *bound = NULL;
     int64_t count = 0;
     pco_status status = PCO_OK;
-    fprintf(w->tables.file, "static const output outputs[] = {");
+    pco_print(&w->tables, "static const output outputs[] = {");
     for (uint32_t i = 0; i < large->n_rows && !status; i++) {
         conf_problem piece;
         status = large->make_row(large->run, large->rows[i], &piece, w->err);
@@ -80,7 +83,7 @@ static pco_status conf_large_rows(conf_writing *w, const conf_large_view *large)
         if (!status) conf_large_put(w, large, large->rows[i], &piece, (int64_t)i * count, expected, bound);
         conf_problem_clear(&piece);
     }
-    fprintf(w->tables.file, " };\n");
+    pco_print(&w->tables, " };\n");
     const pco_tensor desc = {.rank = 2, .shape = {large->n_rows, count}};
     if (!status) status = conf_write_array(w, "y.expected.npy", &desc, -1, expected, w->err);
     if (!status) status = conf_write_array(w, "y.bound.npy", &desc, -1, bound, w->err);

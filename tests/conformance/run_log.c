@@ -22,7 +22,9 @@ enum { LOG_VERSION = 1 };
 
 struct pco_conformance_log {
     char *path;
-    FILE *file;
+    int fd;
+    int is_regular; /* or a pipe, a terminal: nothing to go on from */
+    pco_writer next; /* lines that are still to be written */
     uint32_t count;
     cJSON **lines; /* of the runs before, without the header */
 };
@@ -42,13 +44,13 @@ static void log_member(pco_json_writer *writer, const char *key, const char *tex
     pco_json_write_string(writer, text);
 }
 
-static void log_header(FILE *file, const pco_conformance_options *options,
+static void log_header(pco_writer *out, const pco_conformance_options *options,
                        const pco_conformance_device *devices, uint32_t n_devices)
 {
     char text[32];
     uint64_t hash = PCO_HASH_START;
     conf_cases_visit(options->tier, NULL, log_hash_case, &hash);
-    pco_json_writer writer = {.file = file};
+    pco_json_writer writer = {.out = out};
     pco_json_begin_object(&writer);
     pco_json_key(&writer, "portico_conformance_log");
     pco_json_write_int(&writer, LOG_VERSION);
@@ -74,7 +76,7 @@ static void log_header(FILE *file, const pco_conformance_options *options,
         pco_json_write_string(&writer, device);
     }
     pco_json_end_object(&writer);
-    fputc('\n', file);
+    pco_write_char(out, '\n');
 }
 
 /* The first member in which two headers differ. */
@@ -130,7 +132,7 @@ static pco_status log_line(pco_conformance_log *log, const char *text, size_t le
 static pco_status log_read(pco_conformance_log *log, const cJSON *now, size_t *end, pco_error *err)
 {
     pco_map map;
-    pco_status status = pco_map_open(log->path, &map, err);
+    pco_status status = pco_map_descriptor(log->fd, log->path, &map, err);
     if (status) return status;
     *end = 0;
     for (uint32_t number = 1; !status && *end < map.size; number++) {
@@ -145,42 +147,37 @@ static pco_status log_read(pco_conformance_log *log, const cJSON *now, size_t *e
     return status;
 }
 
+/* Opens the file, goes on behind the last whole line of one that is there, and begins one that is not. */
+static pco_status log_start(pco_conformance_log *log, pco_writer *header, const cJSON *now, pco_error *err)
+{
+    size_t end = 0;
+    pco_status status = pco_file_open_log(log->path, &log->fd, &log->is_regular, err);
+    if (status) return status;
+    if (log->is_regular && flock(log->fd, LOCK_EX | LOCK_NB) != 0)
+        return pco_fail(err, PCO_ERROR_INVALID, "%s: another run writes this log", log->path);
+    if (log->is_regular) status = log_read(log, now, &end, err);
+    if (!status && log->is_regular && ftruncate(log->fd, (off_t)end) != 0)
+        status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", log->path, strerror(errno));
+    return status || end ? status : pco_writer_flush(header, log->fd, log->path, err);
+}
+
 pco_status pco_conformance_log_open(const char *path, const pco_conformance_options *options,
                                     const pco_conformance_device *devices, uint32_t n_devices,
                                     pco_conformance_log **out, pco_error *err)
 {
-    pco_status status = PCO_OK;
-    char *header = NULL;
-    size_t size = 0, end = 0;
     cJSON *now = NULL;
+    pco_writer header = {0};
     pco_conformance_log *log = calloc(1, sizeof *log);
-    FILE *text = open_memstream(&header, &size);
-    if (text) log_header(text, options, devices, n_devices), fclose(text);
+    if (log) log->fd = -1;
     if (log) log->path = strdup(path);
-    if (!log || !log->path || !header) {
-        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
-        goto done;
-    }
-    status = pco_json_parse(header, strcspn(header, "\n"), "a log's header", &now, err);
-    if (status) goto done;
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    log->file = fd < 0 ? NULL : fdopen(fd, "r+");
-    if (!log->file) {
-        status = pco_fail(err, PCO_ERROR_IO, "%s: the log cannot be opened: %s", path, strerror(errno));
-        if (fd >= 0) close(fd);
-        goto done;
-    }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        status = pco_fail(err, PCO_ERROR_INVALID, "%s: another run writes this log", path);
-        goto done;
-    }
-    status = log_read(log, now, &end, err);
-    if (status) goto done;
-    if (ftruncate(fd, (off_t)end) != 0 || fseek(log->file, 0, SEEK_END) != 0 ||
-        (end == 0 && fputs(header, log->file) < 0) || fflush(log->file) != 0)
-        status = pco_fail(err, PCO_ERROR_IO, "%s: the log cannot be written: %s", path, strerror(errno));
-done:
-    free(header);
+    log_header(&header, options, devices, n_devices);
+    pco_status status = pco_writer_check(&header, path, err);
+    if (!status && (!log || !log->path))
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: out of host memory", path);
+    if (!status)
+        status = pco_json_parse(header.data, strcspn(header.data, "\n"), "a log's header", &now, err);
+    if (!status) status = log_start(log, &header, now, err);
+    pco_writer_release(&header);
     cJSON_Delete(now);
     if (status) {
         pco_conformance_log_close(log);
@@ -195,7 +192,8 @@ void pco_conformance_log_close(pco_conformance_log *log)
     if (!log) return;
     for (uint32_t i = 0; i < log->count; i++) cJSON_Delete(log->lines[i]);
     free(log->lines);
-    if (log->file) fclose(log->file);
+    pco_writer_release(&log->next);
+    if (log->fd >= 0) close(log->fd);
     free(log->path);
     free(log);
 }
@@ -253,14 +251,14 @@ void conf_log_constant(pco_conformance_log *log, const char *device_id, uint64_t
                        const pco_conformance_constant *seen)
 {
     char text[32];
-    pco_json_writer writer = {.file = log->file};
+    pco_json_writer writer = {.out = &log->next};
     pco_json_begin_object(&writer);
     log_member(&writer, "device", device_id);
     snprintf(text, sizeof text, "%" PRIu64, seed);
     log_member(&writer, "seed", text);
     conf_wire_write_constant(&writer, seen);
     pco_json_end_object(&writer);
-    fputc('\n', log->file);
+    pco_write_char(&log->next, '\n');
 }
 
 pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint64_t seed,
@@ -269,17 +267,17 @@ pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint6
 {
     char text[32];
     for (uint32_t i = 0; i < units->count; i++) {
-        pco_json_writer writer = {.file = log->file};
+        pco_json_writer writer = {.out = &log->next};
         pco_json_begin_object(&writer);
         log_member(&writer, "device", device_id);
         pco_json_key(&writer, "unit");
         pco_json_write_int(&writer, units->items[i].unit);
         conf_wire_write(&writer, &units->items[i].one);
         pco_json_end_object(&writer);
-        fputc('\n', log->file);
+        pco_write_char(&log->next, '\n');
     }
     for (uint32_t i = begin; i < end; i++) {
-        pco_json_writer writer = {.file = log->file};
+        pco_json_writer writer = {.out = &log->next};
         pco_json_begin_object(&writer);
         log_member(&writer, "device", device_id);
         snprintf(text, sizeof text, "%" PRIu64, seed);
@@ -287,9 +285,10 @@ pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint6
         snprintf(text, sizeof text, "%08" PRIx32, list->items[i].id);
         log_member(&writer, "done", text);
         pco_json_end_object(&writer);
-        fputc('\n', log->file);
+        pco_write_char(&log->next, '\n');
     }
-    if (fflush(log->file) != 0 || ferror(log->file) || fdatasync(fileno(log->file)) != 0)
-        return pco_fail(err, PCO_ERROR_IO, "%s: the log cannot be written: %s", log->path, strerror(errno));
-    return PCO_OK;
+    pco_status status = pco_writer_flush(&log->next, log->fd, log->path, err);
+    if (!status && log->is_regular && fdatasync(log->fd) != 0)
+        status = pco_fail(err, PCO_ERROR_IO, "%s: the log cannot be written: %s", log->path, strerror(errno));
+    return status;
 }

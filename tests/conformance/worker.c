@@ -30,7 +30,7 @@ enum { MAX_GROUP = 4096 };
 typedef struct conf_worker {
     const pco_conformance_device *device;
     pco_conformance_options options;
-    FILE *answers;
+    pco_writer line;      /* the answer under way */
     const cJSON *refused; /* "not" */
     uint32_t questions;
     uint32_t ids[MAX_GROUP], n_ids, left;
@@ -43,7 +43,7 @@ typedef struct conf_worker {
 
 static pco_json_writer worker_begin(conf_worker *worker, const char *kind)
 {
-    pco_json_writer writer = {.file = worker->answers};
+    pco_json_writer writer = {.out = &worker->line};
     pco_json_begin_object(&writer);
     pco_json_key(&writer, "kind");
     pco_json_write_string(&writer, kind);
@@ -53,8 +53,10 @@ static pco_json_writer worker_begin(conf_worker *worker, const char *kind)
 static void worker_end(conf_worker *worker, pco_json_writer *writer)
 {
     pco_json_end_object(writer);
-    fputc('\n', worker->answers);
-    if (fflush(worker->answers) != 0) worker->status = PCO_ERROR_IO; /* nobody listens any more */
+    pco_write_char(&worker->line, '\n');
+    const pco_status status =
+        pco_writer_flush(&worker->line, PCO_CONFORMANCE_ANSWERS, "an answer", &worker->err);
+    if (status) worker->status = status; /* nobody listens any more, or a record cannot be made */
 }
 
 static void worker_record(conf_worker *worker, const char *kind, const pco_conformance_case *one)
@@ -264,10 +266,10 @@ static pco_status worker_loop(conf_worker *worker, FILE *commands)
     return status;
 }
 
-static FILE *worker_open(int fd, const char *mode)
+/* Is it open? Then it is not for what drivers start. */
+static bool worker_take(int fd)
 {
-    fcntl(fd, F_SETFD, FD_CLOEXEC); /* not for what drivers start */
-    return fdopen(fd, mode);
+    return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
 }
 
 pco_status pco_conformance_serve(const pco_conformance_options *options, pco_conformance_open_fn open,
@@ -275,11 +277,10 @@ pco_status pco_conformance_serve(const pco_conformance_options *options, pco_con
 {
     conf_worker *worker = calloc(1, sizeof *worker);
     if (!worker) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
-    FILE *commands = worker_open(PCO_CONFORMANCE_COMMANDS, "r");
-    worker->answers = worker_open(PCO_CONFORMANCE_ANSWERS, "w");
+    FILE *commands = worker_take(PCO_CONFORMANCE_COMMANDS) ? fdopen(PCO_CONFORMANCE_COMMANDS, "r") : NULL;
     pco_status status = PCO_OK;
     pco_conformance_device device;
-    if (!commands || !worker->answers) {
+    if (!commands || !worker_take(PCO_CONFORMANCE_ANSWERS)) {
         status = pco_fail(err, PCO_ERROR_INVALID,
                           "a worker is started by `portico conformance` and by nobody else");
         goto done;
@@ -303,7 +304,7 @@ pco_status pco_conformance_serve(const pco_conformance_options *options, pco_con
     }
 done:
     if (commands) fclose(commands);
-    if (worker->answers) fclose(worker->answers);
+    pco_writer_release(&worker->line);
     conf_constants_clear(&worker->constants.constants);
     free(worker);
     return status;

@@ -235,12 +235,9 @@ static pco_status ct2_write_config(const ct2_model *model, const char *from, con
     const ct2_variable *fc1 = ct2_find(model, "encoder/layer_0/ffn/linear_0/weight");
     char path[1200];
     snprintf(path, sizeof path, "%s/config.json", to);
-    FILE *out = fopen(path, "w");
-    if (!out || !source || !table || !fc1) {
-        if (out) fclose(out);
-        return pco_fail(err, PCO_ERROR_IO, "%s cannot be written", path);
-    }
-    pco_json_writer json = {.file = out, .indent = 1};
+    if (!source || !table || !fc1) return pco_fail(err, PCO_ERROR_FORMAT, "%s: a variable is missing", from);
+    pco_writer text = {0};
+    pco_json_writer json = {.out = &text, .indent = 1};
 #define NUMBER(key, value) (pco_json_key(&json, key), pco_json_write_int(&json, value))
 #define TEXT(key, value)   (pco_json_key(&json, key), pco_json_write_string(&json, value))
     pco_json_begin_object(&json);
@@ -264,8 +261,9 @@ static pco_status ct2_write_config(const ct2_model *model, const char *from, con
     pco_json_end_object(&json);
 #undef NUMBER
 #undef TEXT
-    int failed = ferror(out) | fclose(out);
-    return failed ? pco_fail(err, PCO_ERROR_IO, "%s cannot be written", path) : PCO_OK;
+    pco_status status = pco_writer_save(&text, path, err);
+    pco_writer_release(&text);
+    return status;
 }
 
 pco_status ct2_convert(const char *from, const char *to, pco_error *err)

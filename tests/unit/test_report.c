@@ -246,12 +246,10 @@ static seen look(const cJSON *root)
 /* As it would be written. The caller frees it. */
 static char *print_tree(const cJSON *root)
 {
-    char *text = NULL;
-    size_t size;
-    FILE *file = open_memstream(&text, &size);
-    conf_tree_print(root, file);
-    fclose(file);
-    return text;
+    pco_writer text = {0};
+    conf_tree_print(root, &text);
+    check_ok(pco_writer_check(&text, "a report", &err));
+    return text.data;
 }
 
 static cJSON *sealed_tree(const pco_conformance_report *report)
