@@ -2,6 +2,8 @@
 #ifndef PCO_BASE_ENV_H
 #define PCO_BASE_ENV_H
 
+#include <stdatomic.h>
+
 #include "portico/plugin.h"
 
 typedef enum pco_fallback {
@@ -30,6 +32,7 @@ typedef struct pco_config {
     char drivers[1024];     /* what decides which drivers the loaders see: identity of cached probes */
     pco_log_fn log_fn;      /* NULL: lines go to stderr */
     void *log_user;
+    atomic_flag *cache_told; /* the registry's: has it been said that the cache cannot be used? NULL: say it each time */
 } pco_config;
 
 /* One documented variable, for `portico --help` and the README's table. */

@@ -1,8 +1,10 @@
 #include "runtime/cache.h"
 
+#include "base/error.h"
 #include "base/file.h"
 #include "base/hash.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +56,7 @@ pco_status pco_cache_load(const char *dir, const char *name, void **data, size_t
     return status;
 }
 
-void pco_cache_make(const char *dir)
+pco_status pco_cache_make(const char *dir, pco_error *err)
 {
     char path[700];
     snprintf(path, sizeof path, "%s", dir);
@@ -64,21 +66,36 @@ void pco_cache_make(const char *dir)
         mkdir(path, 0700);
         *at = '/';
     }
-    mkdir(path, 0700);
+    if (mkdir(path, 0700) == 0 || pco_is_directory(path)) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_IO, "it cannot be made: %s", strerror(errno));
 }
 
-pco_status pco_cache_store(const char *dir, const char *name, const void *data, size_t bytes)
+pco_status pco_cache_store(const char *dir, const char *name, const void *data, size_t bytes, pco_error *err)
 {
     char path[700];
-    if (!cache_path(dir, name, path, sizeof path)) return PCO_ERROR_NOT_FOUND;
-    pco_cache_make(dir);
+    if (!cache_path(dir, name, path, sizeof path))
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "no cache, or '%s' cannot be a name in it", name);
+    pco_status status = pco_cache_make(dir, err);
+    if (status) return status;
     cache_header header = {.bytes = bytes, .checksum = pco_hash(PCO_HASH_START, data, bytes)};
     memcpy(header.magic, CACHE_MAGIC, sizeof header.magic);
     unsigned char *blob = malloc(sizeof header + bytes);
-    if (!blob) return PCO_ERROR_OUT_OF_HOST_MEMORY;
+    if (!blob) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s'", name);
     memcpy(blob, &header, sizeof header);
     if (bytes) memcpy(blob + sizeof header, data, bytes);
-    pco_status status = pco_file_write(path, blob, sizeof header + bytes, NULL);
+    status = pco_file_write(path, blob, sizeof header + bytes, err);
     free(blob);
+    return status;
+}
+
+pco_status pco_cache_keep(const pco_config *config, const char *name, const void *data, size_t bytes)
+{
+    pco_error err = {""};
+    pco_status status = pco_cache_store(config->cache_dir, name, data, bytes, &err);
+    if (status && status != PCO_ERROR_NOT_FOUND && !(config->cache_told && atomic_flag_test_and_set(config->cache_told)))
+        pco_log(config, PCO_LOG_WARNING,
+                "the cache folder '%s' cannot be used: %s. Plugins are probed, kernels compiled and devices tested anew in "
+                "every process; PORTICO_CACHE_DIR names another folder, or, empty, none",
+                config->cache_dir, err.message);
     return status;
 }

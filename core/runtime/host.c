@@ -54,12 +54,13 @@ static pco_status host_cache_load(void *user, const char *name, void **data, siz
 static pco_status host_cache_store(void *user, const char *name, const void *data, size_t bytes)
 {
     const pco_host_state *state = user;
-    return pco_cache_store(state->config.cache_dir, name, data, bytes);
+    return pco_cache_keep(&state->config, name, data, bytes);
 }
 
 pco_status pco_host_init(pco_host_state *state, const pco_config *config, pco_error *err)
 {
-    *state = (pco_host_state){.config = *config};
+    *state = (pco_host_state){.config = *config, .cache_told = ATOMIC_FLAG_INIT};
+    state->config.cache_told = &state->cache_told;
     state->threads = pco_threads_create(config->threads);
     if (!state->threads) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for threads");
     snprintf(state->threads_text, sizeof state->threads_text, "%u", config->threads);

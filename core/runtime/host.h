@@ -9,6 +9,7 @@ typedef struct pco_host_state {
     pco_config config;
     pco_threads *threads;
     char threads_text[16];
+    atomic_flag cache_told; /* config's */
     pco_host table; /* user points to this struct */
 } pco_host_state;
 

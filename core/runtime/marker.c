@@ -19,7 +19,7 @@ void pco_marker_set(pco_marker *marker, const char *dir, const char *name, const
     struct stat st;
     *marker = (pco_marker){.fd = -1};
     if (!*dir) return;
-    pco_cache_make(dir);
+    if (pco_cache_make(dir, NULL)) return;
     const int length = snprintf(marker->path, sizeof marker->path, "%s/%s-XXXXXX", dir, name);
     if (length < 0 || (size_t)length >= sizeof marker->path) return;
     marker->fd = mkostemp(marker->path, O_CLOEXEC);

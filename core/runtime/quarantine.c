@@ -161,9 +161,8 @@ void pco_quarantine_save(pco_quarantine *q)
         used += (size_t)snprintf(text + used, line, "%s %016" PRIx64 "%s%s\n", bad ? "bad" : "good",
                                  entry->key, bad ? " " : "", bad ? entry->seen : "");
     }
-    if (pco_cache_store(q->config->cache_dir, q->name, text, used))
-        pco_log(q->config, PCO_LOG_DEBUG, "the self-test's verdicts could not be kept in '%s'",
-                q->config->cache_dir);
+    if (pco_cache_keep(q->config, q->name, text, used))
+        pco_log(q->config, PCO_LOG_DEBUG, "the self-test's verdicts are not kept");
     else
         q->changed = 0;
     free(text);

@@ -58,9 +58,8 @@ static pco_status registry_probe(const pco_config *config, const pco_plugin_entr
         return PCO_OK;
     }
     pco_status status = pco_loader_probe(entry->path, err);
-    if (!status && pco_cache_store(config->cache_dir, name, "ok", 2))
-        pco_log(config, PCO_LOG_DEBUG, "the probe's verdict on %s could not be kept in '%s'", entry->path,
-                config->cache_dir);
+    if (!status && pco_cache_keep(config, name, "ok", 2))
+        pco_log(config, PCO_LOG_DEBUG, "the probe's verdict on %s is not kept", entry->path);
     return status;
 }
 

@@ -40,4 +40,19 @@ for number in 18446744073709551615 -9223372036854775808 4294967295; do
     says "inspect --json: $number" out ": $number,?\$"
 done
 
+# ---- a cache that cannot be used ----
+kept=$PORTICO_CACHE_DIR
+echo "a file" > "$work/file"
+export PORTICO_CACHE_DIR=$work/file/cache
+run devices; status "a cache folder that cannot be made" 0
+says "it is said, with what it costs" err "^portico: warning: the cache folder '$work/file/cache' cannot be used: .*: Not a directory.* in every process"
+if [ "$(grep -c cache "$work/err")" = 1 ]; then ok "once"; else bad "once" "not one line"; fi
+run conformance --devices cpu:native --ops neg --tier tiny --jobs 2; status "and in a run with workers" 0
+if [ "$(grep -c cache "$work/err")" = 1 ]; then ok "once there, too"; else bad "once there, too" "not one line"; fi
+if [ -w /dev/full ]; then
+    PORTICO_CACHE_DIR=/dev/full; run devices; says "a cache folder that is a file" err "'/dev/full' cannot be used"
+fi
+PORTICO_CACHE_DIR=; run devices; silent "no cache, as was asked" err
+PORTICO_CACHE_DIR=$kept; run devices; silent "a cache that can be used" err
+
 finish

@@ -181,7 +181,7 @@ static void test_cache(void **state)
     size_t bytes;
     snprintf(dir, sizeof dir, "%s/deep/cache", check_folder);
     snprintf(path, sizeof path, "%s/blob-1", dir);
-    assert_int_equal(pco_cache_store(dir, "blob-1", "abc", 3), PCO_OK);
+    check_ok(pco_cache_store(dir, "blob-1", "abc", 3, &err));
     assert_int_equal(pco_cache_load(dir, "blob-1", &data, &bytes), PCO_OK);
     assert_int_equal(bytes, 3);
     assert_memory_equal(data, "abc", 3);
@@ -192,7 +192,7 @@ static void test_cache(void **state)
     fclose(file);
     assert_int_equal(pco_cache_load(dir, "blob-1", &data, &bytes), PCO_ERROR_NOT_FOUND);
     assert_int_not_equal(access(path, F_OK), 0);
-    assert_int_equal(pco_cache_store(dir, "../escape", "abc", 3), PCO_ERROR_NOT_FOUND);
+    assert_int_equal(pco_cache_store(dir, "../escape", "abc", 3, NULL), PCO_ERROR_NOT_FOUND);
     assert_int_equal(pco_cache_load("", "blob-1", &data, &bytes), PCO_ERROR_NOT_FOUND);
 }
 
