@@ -70,6 +70,10 @@ static int conformance_parse_run(int argc, char **argv, int *i, conformance_argu
         if (!cli_integer("--jobs", value, 1, 256, &number)) return -1;
         arguments->jobs = (uint32_t)number;
     }
+    if (!m && (m = cli_option(argc, argv, i, "--replays", NULL, &value)) > 0) {
+        if (!cli_integer("--replays", value, 1, 1000000, &number)) return -1;
+        arguments->options.replays = (uint32_t)number;
+    }
     if (!m && (m = cli_option(argc, argv, i, "--timeout", NULL, &value)) > 0 &&
         !cli_number("--timeout", value, 0.1, 1e6, &arguments->timeout))
         return -1;
@@ -178,6 +182,7 @@ static const struct conformance_option {
     {"--waivers", NULL, DO_RUN},
     {"--minutes", NULL, DO_RUN},
     {"--seeds", NULL, DO_RUN},
+    {"--replays", NULL, DO_RUN},
     {"--in-process", NULL, DO_RUN | DO_RERUN | DO_BISECT},
     {"--max-failures", NULL, DO_RUN},
     {"--fail-fast", NULL, DO_RUN},
@@ -219,7 +224,7 @@ static const struct conformance_pair {
              {"--seeds", "--baseline", "runs are compared seed by seed"}};
 
 /* What a norm finds is for comparison only: nothing else is written of it. */
-static const char *const NOT_OF_NORMS[] = {"--reproducers", "--report", "--baseline", "--log"};
+static const char *const NOT_OF_NORMS[] = {"--reproducers", "--report", "--baseline", "--log", "--replays"};
 
 static uint64_t conformance_bit(const char *name)
 {

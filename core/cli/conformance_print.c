@@ -52,6 +52,11 @@ static void conformance_totals(const pco_conformance_result *result)
         printf(" (the last was cut after %u cases: %s)", result->each_round[result->rounds - 1].cases,
                result->each_round[result->rounds - 1].end);
     printf(", %.1f s\n", result->seconds);
+    const pco_conformance_replays *replays = &result->replays;
+    if (replays->executions)
+        printf("  %" PRIu64 " replays: %" PRIu64 " differed, %" PRIu64 " were wrong; with 95 %% confidence at most %.2g %% of "
+               "executions differ\n", replays->executions, replays->differed, replays->wrong,
+               100 * pco_conformance_flake_bound(replays->differed, replays->executions));
     if (result->status) printf("  %s: %s\n", result->not_opened ? "not opened" : "stopped", result->message);
 }
 

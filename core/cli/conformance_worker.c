@@ -23,6 +23,8 @@ void conformance_command_make(conformance_command *command, const pco_registry *
     if (options->variant) command->words[n++] = "--variant", command->words[n++] = (char *)options->variant;
     if (options->judging != PCO_JUDGE_BOUNDS)
         command->words[n++] = "--judge", command->words[n++] = options->judging == PCO_JUDGE_NMSE ? "nmse" : "field";
+    snprintf(command->replays, sizeof command->replays, "%" PRIu32, options->replays);
+    if (options->replays) command->words[n++] = "--replays", command->words[n++] = command->replays;
     command->words[n] = NULL;
 }
 

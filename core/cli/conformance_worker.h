@@ -9,7 +9,7 @@
 /* The command line of a worker for one device. */
 typedef struct conformance_command {
     char *words[24]; /* NULL-terminated; into the members below, the registry and the options */
-    char tier[16], seed[24], index[12];
+    char tier[16], seed[24], index[12], replays[12];
 } conformance_command;
 
 void conformance_command_make(conformance_command *command, const pco_registry *registry,

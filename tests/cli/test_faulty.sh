@@ -41,4 +41,27 @@ found late add 'fail'
 found half 'matmul' 'fail.*outside their bounds'
 found sampled softmax 'fail.*outside their bounds'
 
+# Errors that come and go: counted, in worker processes too, and without losing the device.
+for way in --in-process --jobs=1; do
+    run conformance --devices faulty:twentieth --tier tiny --ops add --replays 100 $way
+    status "replays $way: fails" 1
+    says "replays $way: counted" out '[0-9]+ of 100 replays differed, [0-9]+ were wrong, [0-9]+ different results'
+    says "replays $way: the bound" out 'with 95 % confidence at most [0-9.]+'
+    if grep -q 'device lost' "$work/out"; then bad "replays $way: nothing is lost" "it is"; else ok "replays $way: nothing is lost"; fi
+done
+run conformance --devices faulty:twentieth --tier tiny --ops add --replays 100 --json
+if python3 - "$work/out" <<'PYTHON'
+import json, sys
+result = json.load(open(sys.argv[1]))["conformance"][0]
+total, rows = result["replays"], [row["replays"] for row in result["failures"]]
+rate = total["differed"] / total["executions"]
+print(f"{total['differed']} of {total['executions']} differed")
+sys.exit(not (rows and 0.02 < rate < 0.1 and rate < total["differ_at_most"] < 0.15 and total["executions"] % 100 == 0
+              and all(row["executions"] == 100 and row["distinct"] <= row["differed"] + 1 for row in rows)))
+PYTHON
+then ok "replays --json: the rate is that of the fault"; else bad "replays --json" "other figures"; fi
+run conformance --devices faulty:sound --tier tiny --ops add --replays 50
+status "replays of the control" 0
+says "replays of the control: none differs" out '^  [0-9]+ replays: 0 differed, 0 were wrong; with 95 % confidence at most 0'
+
 finish

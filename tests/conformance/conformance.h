@@ -62,6 +62,18 @@ typedef struct pco_conformance_device {
     const char *id;
 } pco_conformance_device;
 
+/* Executions of one program, or of many. */
+typedef struct pco_conformance_replays {
+    uint64_t executions;
+    uint64_t differed; /* gave other bits than most of them */
+    uint64_t wrong;    /* had an element outside its bounds, or changed memory around the results */
+    uint64_t distinct; /* different results */
+} pco_conformance_replays;
+
+/* With 95 % confidence the probability that an execution differs is below this: the upper limit of Clopper and Pearson
+ * (Biometrika 26, 1934), one-sided. Where none differed it is 1 - 0.05^(1/N), or about 3/N: the rule of three. */
+double pco_conformance_flake_bound(uint64_t differed, uint64_t executions);
+
 /* The result of one case in one variant. `ratio` is the worst error divided by its bound (0 where all is
  * exact, infinity where an exact element differs); the other figures describe that element. */
 typedef struct pco_conformance_case {
@@ -77,6 +89,7 @@ typedef struct pco_conformance_case {
     uint32_t output;
     int64_t element, elements, wrong; /* wrong: elements outside their bounds */
     double expected, got, bound;
+    pco_conformance_replays replays; /* all 0 where none were asked for */
     char detail[512]; /* what failed, or why it is unsupported */
     char repeat[256]; /* portico conformance --devices D --ops OP ... */
 } pco_conformance_case;
@@ -109,12 +122,14 @@ typedef struct pco_conformance_options {
     uint64_t seed;
     uint32_t case_id;                     /* 0: all cases */
     const char *variant;                  /* shell pattern; NULL: all */
+    uint32_t replays;                     /* executions of each program, besides those that judge it */
     pco_conformance_judging judging;
     pco_conformance_progress_fn progress; /* may be NULL */
     pco_conformance_begin_fn begin;       /* may be NULL */
     void *user;
     const struct conf_observer *observer; /* the suite's own (runner.h); NULL for everyone else */
     struct conf_constants_watch *constants; /* the same (constants.h) */
+    struct conf_companions *companions;     /* the same (runner.h) */
 } pco_conformance_options;
 
 /* One row of the summary. Counts are of cases times variants. */
@@ -156,6 +171,7 @@ typedef struct pco_conformance_result {
     uint64_t seed;
     double seconds;
     uint32_t count[PCO_CASE_STATES];
+    pco_conformance_replays replays; /* of all records together */
     uint32_t n_ops;
     pco_conformance_op *ops; /* those that had a case */
     uint32_t n_cases;

@@ -55,6 +55,13 @@ static void conf_html_states(pco_writer *out, const pco_conformance_result *resu
             pco_print(out, "<span><b>%" PRIu32 "</b> %s</span>", result->count[s],
                       pco_conformance_state_name((pco_conformance_state)s));
     pco_print(out, "<span><b>%.1f s</b></span></div>\n", result->seconds);
+    const pco_conformance_replays *replays = &result->replays;
+    if (replays->executions)
+        pco_print(out,
+                  "<p class=\"note\">%" PRIu64 " replays: %" PRIu64 " differed, %" PRIu64
+                  " were wrong. With 95 %% confidence at most %.3g %% of executions differ.</p>\n",
+                  replays->executions, replays->differed, replays->wrong,
+                  100 * pco_conformance_flake_bound(replays->differed, replays->executions));
 }
 
 static void conf_html_rounds(pco_writer *out, const pco_conformance_result *result)

@@ -269,6 +269,16 @@ static const char *conf_read_static(conf_read *read, const char *text, const cha
     return last && strcmp(last, text) == 0 ? last : conf_read_keep(read, text);
 }
 
+static void conf_read_replays(conf_read *read, const cJSON *parent, pco_conformance_replays *replays)
+{
+    if (!cJSON_HasObjectItem(parent, "replays")) return;
+    const cJSON *at = conf_read_member(read, parent, "replays", false);
+    replays->executions = (uint64_t)conf_read_int(read, at, "executions", 1, INT64_C(1) << 53);
+    replays->differed = (uint64_t)conf_read_int(read, at, "differed", 0, INT64_C(1) << 53);
+    replays->wrong = (uint64_t)conf_read_int(read, at, "wrong", 0, INT64_C(1) << 53);
+    replays->distinct = (uint64_t)conf_read_int(read, at, "distinct", 0, INT64_C(1) << 53);
+}
+
 static void conf_read_case(conf_read *read, const cJSON *at, pco_conformance_case *one,
                            const pco_conformance_case *last, uint64_t seed)
 {
@@ -291,6 +301,7 @@ static void conf_read_case(conf_read *read, const cJSON *at, pco_conformance_cas
         one->got = conf_read_number(read, at, "got");
         one->bound = conf_read_number(read, at, "bound");
     }
+    conf_read_replays(read, at, &one->replays);
     snprintf(one->detail, sizeof one->detail, "%s", conf_read_text_or(read, at, "detail", ""));
     snprintf(one->repeat, sizeof one->repeat, "%s", conf_read_text_or(read, at, "repeat", ""));
     const char *waiver = conf_read_text_or(read, at, "waiver", NULL);
@@ -341,6 +352,7 @@ static void conf_read_result(conf_read *read, const cJSON *at, const char *file,
     snprintf(result->message, sizeof result->message, "%s", conf_read_text(read, at, "message"));
     result->not_opened = cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(at, "opened")); /* earlier reports: no word */
     conf_read_counts(read, at, result->count);
+    conf_read_replays(read, at, &result->replays);
     conf_read_rounds(read, at, result);
     result->ops = conf_read_zeroed(read, (size_t)cJSON_GetArraySize(ops), sizeof *result->ops);
     result->cases = conf_read_zeroed(read, (size_t)cJSON_GetArraySize(cases), sizeof *result->cases);

@@ -131,6 +131,18 @@ static void conf_tree_counts(conf_tree *tree, cJSON *at, const uint32_t *count)
     }
 }
 
+static void conf_tree_replays(conf_tree *tree, cJSON *parent, const pco_conformance_replays *replays)
+{
+    if (!replays->executions) return;
+    cJSON *at = conf_tree_object(tree, parent, "replays");
+    conf_tree_number(tree, at, "executions", (double)replays->executions);
+    conf_tree_number(tree, at, "differed", (double)replays->differed);
+    conf_tree_number(tree, at, "wrong", (double)replays->wrong);
+    conf_tree_number(tree, at, "distinct", (double)replays->distinct);
+    conf_tree_number(tree, at, "differ_at_most",
+                     pco_conformance_flake_bound(replays->differed, replays->executions));
+}
+
 static pco_status conf_tree_op(conf_tree *tree, cJSON *rows, const pco_conformance_result *result,
                                const pco_conformance_op *op, const pco_contract *contract, pco_error *err)
 {
@@ -209,6 +221,7 @@ static void conf_tree_case(conf_tree *tree, cJSON *rows, const pco_conformance_c
         conf_tree_number(tree, at, "got", one->got);
         conf_tree_number(tree, at, "bound", one->bound);
     }
+    conf_tree_replays(tree, at, &one->replays);
     if (one->detail[0]) conf_tree_text(tree, at, "detail", one->detail);
     if (one->waiver) conf_tree_text(tree, at, "waiver", one->waiver);
     if (one->state != PCO_CASE_PASS && one->repeat[0]) conf_tree_text(tree, at, "repeat", one->repeat);
@@ -227,6 +240,7 @@ static pco_status conf_tree_result(conf_tree *tree, cJSON *results, const pco_co
     conf_tree_text(tree, at, "message", result->message);
     conf_tree_keep(tree, cJSON_AddBoolToObject(at, "opened", !result->not_opened));
     conf_tree_counts(tree, at, result->count);
+    conf_tree_replays(tree, at, &result->replays);
     conf_tree_rounds(tree, at, result);
     cJSON *ops = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "ops"));
     for (uint32_t i = 0; i < result->n_ops; i++) {

@@ -54,11 +54,18 @@ static pco_conformance_op *conf_result_row(pco_conformance_result *result, uint3
     return row;
 }
 
+static void conf_replays_add(pco_conformance_replays *sum, const pco_conformance_replays *more)
+{
+    sum->executions += more->executions, sum->differed += more->differed;
+    sum->wrong += more->wrong, sum->distinct += more->distinct;
+}
+
 void conf_result_count(conf_result_builder *builder, const pco_conformance_case *one)
 {
     pco_conformance_op *row = conf_result_row(builder->result, one->op);
     row->count[one->state]++;
     builder->result->count[one->state]++;
+    conf_replays_add(&builder->result->replays, &one->replays);
     if (builder->last_id != one->id || builder->last_seed != one->seed) builder->units = 0;
     builder->last_id = one->id, builder->last_seed = one->seed;
     if (++builder->units > row->variants) row->variants = builder->units;
@@ -145,6 +152,8 @@ pco_status pco_conformance_add_round(pco_conformance_result *sum, pco_conformanc
     pco_status status = conf_result_note_round(sum, round, err);
     if (status) return status;
     conf_result_builder builder = {.result = sum, .capacity = sum->n_cases};
+    pco_conformance_replays replays = sum->replays;
+    conf_replays_add(&replays, &round->replays);
     for (uint32_t i = 0; i < round->n_cases; i++) {
         if (!pco_conformance_state_is_bad(round->cases[i].state)) continue;
         status = conf_result_add(&builder, &round->cases[i], err);
@@ -169,6 +178,7 @@ pco_status pco_conformance_add_round(pco_conformance_result *sum, pco_conformanc
         memcpy(sum->message, round->message, sizeof sum->message);
     }
     sum->seconds += round->seconds;
+    sum->replays = replays; /* those of records that are not kept, too */
     return status;
 }
 

@@ -66,6 +66,8 @@ static void log_header(pco_writer *out, const pco_conformance_options *options,
     log_member(&writer, "variant", options->variant ? options->variant : "*");
     snprintf(text, sizeof text, "%08" PRIx32, options->case_id);
     log_member(&writer, "case", options->case_id ? text : "*");
+    snprintf(text, sizeof text, "%" PRIu32, options->replays);
+    log_member(&writer, "replays", text);
     for (uint32_t i = 0; i < n_devices; i++) {
         char key[32];
         snprintf(key, sizeof key, "device %" PRIu32, i + 1);

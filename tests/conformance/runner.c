@@ -242,8 +242,8 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
 }
 
 /* What fails is run once more on the same data: right once and wrong once is a verdict of its own. */
-static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_options *options,
-                                   pco_conformance_case *result, pco_error *err)
+static pco_status conf_run_judged(conf_run_state *run, const pco_conformance_options *options,
+                                  pco_conformance_case *result, pco_error *err)
 {
     pco_conformance_case again = *result;
     pco_status status = conf_run_once(run, options, result, err);
@@ -258,6 +258,14 @@ static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_op
     memcpy(result->detail, detail, sizeof detail);
     result->state = PCO_CASE_FLAKY;
     return status;
+}
+
+static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_options *options,
+                                   pco_conformance_case *result, pco_error *err)
+{
+    pco_status status = conf_run_judged(run, options, result, err);
+    const bool runs = !run->observer || !run->observer->prepare_only;
+    return status || !runs ? status : conf_run_replay(run, options, result, err);
 }
 
 static pco_conformance_case conf_run_result(const pco_conformance_device *device, const conf_case *one,
@@ -277,6 +285,9 @@ static pco_conformance_case conf_run_result(const pco_conformance_device *device
              "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64 " --case %08x", device->id,
              pco_conformance_tier_name(options->tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : options->tier),
              name, options->seed, one->id);
+    if (options->replays)
+        snprintf(result.repeat + strlen(result.repeat), sizeof result.repeat - strlen(result.repeat),
+                 " --replays %" PRIu32, options->replays);
     return result;
 }
 
@@ -372,5 +383,7 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
         report(user, &result);
     }
     conf_problem_clear(&problem);
+    if (!status && options->companions)
+        status = conf_companions_add(options->companions, device, one, options->seed, err);
     return status;
 }

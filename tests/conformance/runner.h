@@ -89,6 +89,21 @@ pco_status conf_run_times(conf_run_state *run, uint32_t in_place, int times, con
                           pco_error *err) PCO_NODISCARD;
 void conf_run_clear(conf_run_state *run); /* what propose and the runs allocated */
 
+/* ---- replays (runner_replay.c) ---- */
+
+/* The last cases that ran, with programs that are ready: they are executed in turn between the replays of a case. */
+typedef struct conf_companions conf_companions;
+pco_status conf_companions_create(conf_companions **companions, pco_error *err) PCO_NODISCARD;
+void conf_companions_destroy(conf_companions *companions); /* before the device is closed */
+/* The case in the variant that the plugin chooses, if it can run it. Errors: DEVICE_LOST, OUT_OF_HOST_MEMORY. */
+pco_status conf_companions_add(conf_companions *companions, const pco_conformance_device *device, const conf_case *one,
+                               uint64_t seed, pco_error *err) PCO_NODISCARD;
+
+/* Prepares the problem once more and executes it options->replays times (0: nothing), results judged and counted; what
+ * it finds is added to the verdict in *result. Errors: DEVICE_LOST, OUT_OF_HOST_MEMORY. */
+pco_status conf_run_replay(conf_run_state *run, const pco_conformance_options *options, pco_conformance_case *result,
+                           pco_error *err) PCO_NODISCARD;
+
 /* ---- the same work in other places (runner_placed.c) ---- */
 
 /* Where tensors lie and what lies around them. */

@@ -57,6 +57,12 @@ void conf_wire_write(pco_json_writer *writer, const pco_conformance_case *one)
     wire_real(writer, "expected", one->expected);
     wire_real(writer, "got", one->got);
     wire_real(writer, "bound", one->bound);
+    if (one->replays.executions) {
+        wire_uint(writer, "executions", one->replays.executions);
+        wire_uint(writer, "differed", one->replays.differed);
+        wire_uint(writer, "wrong_executions", one->replays.wrong);
+        wire_uint(writer, "distinct", one->replays.distinct);
+    }
     wire_text(writer, "detail", one->detail);
     wire_text(writer, "repeat", one->repeat);
 }
@@ -152,6 +158,12 @@ pco_status conf_wire_read(const cJSON *object, pco_conformance_case *one, pco_er
     if (!status) status = wire_read_real(object, "expected", &one->expected, err);
     if (!status) status = wire_read_real(object, "got", &one->got, err);
     if (!status) status = wire_read_real(object, "bound", &one->bound, err);
+    if (!status && cJSON_HasObjectItem(object, "executions")) {
+        status = conf_wire_uint(object, "executions", &one->replays.executions, err);
+        if (!status) status = conf_wire_uint(object, "differed", &one->replays.differed, err);
+        if (!status) status = conf_wire_uint(object, "wrong_executions", &one->replays.wrong, err);
+        if (!status) status = conf_wire_uint(object, "distinct", &one->replays.distinct, err);
+    }
     if (!status) status = wire_read_text(object, "detail", one->detail, sizeof one->detail, err);
     if (!status) status = wire_read_text(object, "repeat", one->repeat, sizeof one->repeat, err);
     return status;

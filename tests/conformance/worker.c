@@ -297,7 +297,9 @@ pco_status pco_conformance_serve(const pco_conformance_options *options, pco_con
         goto done;
     }
     worker->device = &device;
-    status = worker_loop(worker, commands);
+    if (options->replays) status = conf_companions_create(&worker->options.companions, &worker->err);
+    if (!status) status = worker_loop(worker, commands);
+    conf_companions_destroy(worker->options.companions);
     if (status) {
         worker_text(worker, "stops", "why", worker->err.message);
         *err = worker->err;

@@ -36,6 +36,7 @@ static void made_up_figures(pco_conformance_case *one, bool faulty)
     one->element = at, one->elements = 1000 + at;
     one->expected = at == 5 ? -0.0 : 0.1 * at, one->got = one->expected * (1 + 1e-7);
     one->seconds = at / 1e6;
+    if (at % 2) one->replays = (pco_conformance_replays){100, (uint64_t)at % 3, (uint64_t)at % 2, 1 + (uint64_t)at % 3};
     if (!faulty) return;
     one->state = at * 7 % 23 < PCO_CASE_STATES ? (pco_conformance_state)(at * 7 % 23) : PCO_CASE_PASS;
     if (one->state == PCO_CASE_PASS) return;
@@ -169,6 +170,8 @@ static void same_case(const pco_conformance_case *a, const pco_conformance_case 
     same_number(a->expected, b->expected);
     same_number(a->got, b->got);
     same_number(a->bound, b->bound);
+    assert_true(a->replays.executions == b->replays.executions && a->replays.differed == b->replays.differed &&
+                a->replays.wrong == b->replays.wrong && a->replays.distinct == b->replays.distinct);
     assert_string_equal(a->detail, b->detail);
     assert_string_equal(a->repeat, b->repeat);
 }
