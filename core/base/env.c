@@ -26,8 +26,7 @@ static const pco_env_row ROWS[] = {
      "whether a kernel variant must agree with cpu:reference before a device other than the CPU uses it: "
      "once per "
      "device and driver (the verdicts are kept in the cache), never, or in every process, also where a test "
-     "has "
-     "ended the process before"},
+     "has ended processes before, or a plugin has crashed or hung in its probe"},
     {"PORTICO_THREADS", "1 to 1024", "all processors", "threads of the cpu plugin"},
 };
 
@@ -115,7 +114,7 @@ pco_status pco_config_read(pco_config *config, pco_error *err)
     static const char *const levels[] = {"error", "warning", "info", "debug", NULL};
     static const char *const fallbacks[] = {"warn", "error", "silent", NULL};
     static const char *const self_tests[] = {"on", "off", "always", NULL};
-    *config = (pco_config){.log = PCO_LOG_WARNING};
+    *config = (pco_config){.log = PCO_LOG_WARNING, .probe_seconds = 30};
     int level = PCO_LOG_WARNING, fallback = PCO_FALLBACK_WARN, self_test = PCO_SELF_TEST_ON;
     pco_status status = env_text("PORTICO_BACKEND", config->backend, sizeof config->backend, err);
     if (!status)

@@ -15,7 +15,7 @@ typedef enum pco_fallback {
 typedef enum pco_self_test {
     PCO_SELF_TEST_ON = 0,     /* kernel variants that the cache does not know are tested before they are used */
     PCO_SELF_TEST_OFF = 1,
-    PCO_SELF_TEST_ALWAYS = 2, /* whatever the cache knows */
+    PCO_SELF_TEST_ALWAYS = 2, /* whatever the cache knows; plugins that failed in the probe are probed again */
 } pco_self_test;
 
 /* Receives log lines (without a newline). May be called from any thread. */
@@ -30,6 +30,7 @@ typedef struct pco_config {
     pco_self_test self_test; /* PORTICO_SELF_TEST: on, off, always */
     uint32_t threads;       /* PORTICO_THREADS: 1..1024; default: processors this process may use */
     char drivers[1024];     /* what decides which drivers the loaders see: identity of cached probes */
+    uint32_t probe_seconds; /* how long a plugin may take in the probe */
     pco_log_fn log_fn;      /* NULL: lines go to stderr */
     void *log_user;
     atomic_flag *cache_told; /* the registry's: has it been said that the cache cannot be used? NULL: say it each time */

@@ -18,8 +18,6 @@
 
 extern char **environ;
 
-enum { PROBE_SECONDS = 30 };
-
 static pco_status loader_check(const pco_plugin *plugin, pco_error *err)
 {
     if (!plugin)
@@ -63,14 +61,14 @@ pco_status pco_loader_open(const char *path, void **handle, const pco_plugin **p
 }
 
 /* Reads the probe's line until it ends or time is up; 1 when the pipe was closed in time. */
-static int loader_read(int fd, char *text, size_t size)
+static int loader_read(int fd, uint32_t seconds, char *text, size_t size)
 {
     size_t used = 0;
     struct timespec start, now;
     clock_gettime(CLOCK_MONOTONIC, &start);
     for (;;) {
         clock_gettime(CLOCK_MONOTONIC, &now);
-        int left = PROBE_SECONDS * 1000 - (int)((now.tv_sec - start.tv_sec) * 1000);
+        int left = (int)seconds * 1000 - (int)((now.tv_sec - start.tv_sec) * 1000);
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         int ready = left > 0 ? poll(&wait, 1, left) : 0;
         if (ready < 0 && errno == EINTR) continue;
@@ -84,10 +82,19 @@ static int loader_read(int fd, char *text, size_t size)
     }
 }
 
-static pco_status loader_verdict(int closed, int state, char *text, pco_error *err)
+/* Did the process end by what it did itself? SIGKILL is the OOM killer's, too. */
+static int loader_broke(int state)
+{
+    const int number = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
+    return number && number != SIGKILL && number != SIGTERM && number != SIGINT && number != SIGHUP;
+}
+
+static pco_status loader_verdict(int closed, uint32_t seconds, int state, char *text, pco_error *err)
 {
     text[strcspn(text, "\n")] = 0;
-    if (!closed) return pco_fail(err, PCO_ERROR_TIMEOUT, "it did not answer the probe within %d s", PROBE_SECONDS);
+    if (!closed) return pco_fail(err, PCO_ERROR_TIMEOUT, "it did not answer the probe within %u s", seconds);
+    if (WIFSIGNALED(state) && !loader_broke(state))
+        return pco_fail(err, PCO_ERROR_INTERNAL, "its probe was ended from outside (%s)", strsignal(WTERMSIG(state)));
     if (WIFSIGNALED(state))
         return pco_fail(err, PCO_ERROR_INTERNAL, "it crashed in the probe (%s)", strsignal(WTERMSIG(state)));
     if (strncmp(text, "ok", 2) == 0 && WIFEXITED(state) && WEXITSTATUS(state) == 0) return PCO_OK;
@@ -97,10 +104,11 @@ static pco_status loader_verdict(int closed, int state, char *text, pco_error *e
                     WIFEXITED(state) ? WEXITSTATUS(state) : -1);
 }
 
-pco_status pco_loader_probe(const char *path, pco_error *err)
+pco_status pco_loader_probe(const char *path, uint32_t seconds, int *broke, pco_error *err)
 {
     char program[PATH_MAX], text[600] = "";
     int ends[2], state = 0;
+    *broke = 0;
     if (!pco_path_probe(program, sizeof program))
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "the helper program portico-probe is missing; install Portico again");
     if (pipe2(ends, O_CLOEXEC) != 0) return pco_fail(err, PCO_ERROR_IO, "no pipe to the probe: %s", strerror(errno));
@@ -117,9 +125,10 @@ pco_status pco_loader_probe(const char *path, pco_error *err)
         close(ends[0]);
         return pco_fail(err, PCO_ERROR_IO, "the probe could not be started: %s", strerror(failed));
     }
-    int closed = loader_read(ends[0], text, sizeof text);
+    int closed = loader_read(ends[0], seconds, text, sizeof text);
     close(ends[0]);
     if (!closed) kill(child, SIGKILL);
     while (waitpid(child, &state, 0) < 0 && errno == EINTR) continue;
-    return loader_verdict(closed, state, text, err);
+    *broke = !closed || loader_broke(state);
+    return loader_verdict(closed, seconds, state, text, err);
 }

@@ -38,7 +38,7 @@ static uint64_t registry_hash_file(uint64_t hash, const char *path)
     return pco_hash(hash, facts, sizeof facts);
 }
 
-/* A probe's good verdict holds as long as the plugin's file and the drivers stay what they were. */
+/* A probe's verdict holds as long as the plugin's file and the drivers stay what they were. */
 static void registry_probe_name(const pco_config *config, uint64_t identity, char *name, size_t size)
 {
     uint64_t hash = pco_hash(identity, config->drivers, strlen(config->drivers));
@@ -47,19 +47,42 @@ static void registry_probe_name(const pco_config *config, uint64_t identity, cha
     snprintf(name, size, "probe-%016llx", (unsigned long long)hash);
 }
 
-static pco_status registry_probe(const pco_config *config, const pco_plugin_entry *entry, pco_error *err)
+static const char PROBE_GOOD[] = "ok", PROBE_BROKE[] = "broke ";
+
+/* What an earlier probe has said: 1 for good, -1 with the reason for a crash or a hang, 0 for nothing. */
+static int registry_probed(const pco_config *config, const char *name, char *reason, size_t size)
 {
-    char name[64];
     void *data;
     size_t bytes;
-    registry_probe_name(config, entry->identity, name, sizeof name);
-    if (pco_cache_load(config->cache_dir, name, &data, &bytes) == PCO_OK) {
-        free(data);
-        return PCO_OK;
+    const size_t mark = sizeof PROBE_BROKE - 1;
+    if (pco_cache_load(config->cache_dir, name, &data, &bytes)) return 0;
+    int verdict = bytes == sizeof PROBE_GOOD - 1 && memcmp(data, PROBE_GOOD, bytes) == 0;
+    if (bytes > mark && memcmp(data, PROBE_BROKE, mark) == 0) {
+        snprintf(reason, size, "%.*s", (int)(bytes - mark), (const char *)data + mark);
+        verdict = -1;
     }
-    pco_status status = pco_loader_probe(entry->path, err);
-    if (!status && pco_cache_keep(config, name, "ok", 2))
-        pco_log(config, PCO_LOG_DEBUG, "the probe's verdict on %s is not kept", entry->path);
+    free(data);
+    return verdict;
+}
+
+/* A crash or a hang is kept as well: each start would pay for it again. */
+static pco_status registry_probe(const pco_config *config, const pco_plugin_entry *entry, pco_error *err)
+{
+    char name[64], text[400];
+    int broke;
+    registry_probe_name(config, entry->identity, name, sizeof name);
+    const int known = registry_probed(config, name, text, sizeof text);
+    if (known > 0) return PCO_OK;
+    if (known < 0 && config->self_test != PCO_SELF_TEST_ALWAYS)
+        return pco_fail(err, PCO_ERROR_INTERNAL, "%s at an earlier start; PORTICO_SELF_TEST=always tries it again", text);
+    pco_status status = pco_loader_probe(entry->path, config->probe_seconds, &broke, err);
+    if (status && !broke) return status;
+    snprintf(text, sizeof text, "%s%.300s", status ? PROBE_BROKE : PROBE_GOOD, status ? err->message : "");
+    const int kept = pco_cache_keep(config, name, text, strlen(text)) == PCO_OK;
+    if (!kept) pco_log(config, PCO_LOG_DEBUG, "the probe's verdict on %s is not kept", entry->path);
+    if (status)
+        pco_log(config, PCO_LOG_WARNING, "plugin %s is not used: %s%s", entry->path, err->message,
+                kept ? "; it is not tried again before it or a driver has changed, or PORTICO_SELF_TEST is always" : "");
     return status;
 }
 

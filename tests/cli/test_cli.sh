@@ -253,6 +253,7 @@ if [ -f "$trouble/trouble.so" ]; then
     judged "out of host memory" 1 memory; says "out of host memory" out 'out of host memory'
     run conformance --devices trouble:full --ops add,matmul --tier quick; status "data that do not fit into memory" 1
     says "they end as out of memory" out '^    out of host memory: .*bytes'; says "and the others are run" out '^  add +[0-9]+ +[1-9]'
+    if grep '^    again:' "$work/out" | sort | uniq -d | grep -q .; then bad "data that do not fit" "a case stands twice"; else ok "each once"; fi
     judged "a device that is lost when it is asked" 1 gone; says "it is: the case is blamed" out '^    the device went away'
     judged "a flaky device" 1 flaky; says "a flaky device: right and wrong" out 'wrong once and right once'
     judged "a wrong device" 1 wrong; says "a wrong device" out 'outside their bounds'

@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 static const char *bad_folder, *cpu_folder;
+static pco_self_test self_test;
+static uint32_t probe_seconds = 30;
 
 /* The warnings of a registry, one behind the other. */
 static char lines[4000];
@@ -31,6 +33,8 @@ static pco_registry *open_registry(const char *path)
     config.log = PCO_LOG_WARNING;
     snprintf(config.cache_dir, sizeof config.cache_dir, "%s/cache", check_folder);
     config.log_fn = keep_line;
+    config.self_test = self_test;
+    config.probe_seconds = probe_seconds;
     check_ok(pco_registry_create(&config, &registry, &err));
     return registry;
 }
@@ -218,6 +222,53 @@ static void test_replaced(void **state)
     unlink(file);
 }
 
+/* A crash or a hang in the probe is paid for once: the second start knows, and says how it is tried again. */
+static void test_probe_is_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *says;
+        int kept;
+    } plugins[] = {{"bad2.so", "it crashed in the probe (Aborted)", 1},
+                   {"stuck/bad6.so", "it did not answer the probe within 2 s", 1},
+                   {"stuck/bad7.so", "its probe was ended from outside (Killed)", 0},
+                   {"bad3.so", "pco_plugin_query", 0}};
+    char folder[100], from[512], to[120];
+    pco_map map;
+    probe_seconds = 2; /* what else there is was probed before */
+    snprintf(folder, sizeof folder, "%s/kept", check_folder);
+    assert_int_equal(mkdir(folder, 0755), 0);
+    snprintf(to, sizeof to, "%s/it.so", folder);
+    for (size_t i = 0; i < sizeof plugins / sizeof *plugins; i++) {
+        snprintf(from, sizeof from, "%s/%s", bad_folder, plugins[i].file);
+        check_ok(pco_map_open(from, &map, &err));
+        check_ok(pco_file_write(to, map.data, map.size, &err));
+        for (int start = 0; start < 5; start++) {
+            /* the third looks whatever is known; before the fifth the file changes */
+            self_test = start == 2 ? PCO_SELF_TEST_ALWAYS : PCO_SELF_TEST_ON;
+            if (start == 4) {
+                char *other = malloc(map.size + 1);
+                assert_non_null(other);
+                memcpy(other, map.data, map.size);
+                other[map.size] = 'x';
+                check_ok(pco_file_write(to, other, map.size + 1, &err));
+                free(other);
+            }
+            pco_registry *registry = open_registry(folder);
+            const int known = plugins[i].kept && (start == 1 || start == 3);
+            expect_word(reason_of(registry, "it.so"), plugins[i].says);
+            if (known) expect_word(reason_of(registry, "it.so"), "at an earlier start; PORTICO_SELF_TEST=always tries it again");
+            if (!known) assert_null(strstr(reason_of(registry, "it.so"), "earlier"));
+            if (!known && plugins[i].kept) expect_word(lines, "is not tried again before it or a driver has changed");
+            if (known) assert_null(strstr(lines, "is not used"));
+            pco_registry_destroy(registry);
+        }
+        pco_map_close(&map);
+    }
+    self_test = PCO_SELF_TEST_ON;
+    probe_seconds = 30;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 3) {
@@ -228,6 +279,7 @@ int main(int argc, char **argv)
     cpu_folder = argv[2];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bad_plugins), cmocka_unit_test(test_selection),          cmocka_unit_test(test_default),
-        cmocka_unit_test(test_skeleton),    cmocka_unit_test(test_writable_by_others), cmocka_unit_test(test_replaced)};
+        cmocka_unit_test(test_skeleton),    cmocka_unit_test(test_writable_by_others), cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_probe_is_kept)};
     return cmocka_run_group_tests_name("registry", tests, check_make_folder, check_remove_folder);
 }
