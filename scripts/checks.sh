@@ -160,6 +160,37 @@ validated_device() {
   return $status
 }
 
+# subgroup_of DEVICE: the width of its subgroups, as `portico devices` shows it.
+subgroup_of() {
+  "$build/portico" devices --json | python3 -c '
+import json, sys
+for device in json.load(sys.stdin)["devices"]:
+    if device["id"].startswith("vulkan") and device["subgroup_min"] == device["subgroup_max"]:
+        print(device["subgroup_min"])'
+}
+
+# lavapipe's subgroup has as many invocations as its vectors have lanes of 32 bits, and its own variable chooses them:
+# check_widths DEVICE TIER [conformance options]. Each width is what it is claimed to be, and passes.
+check_widths() {
+  local device=$1 tier=$2 status=0 bits got
+  shift 2
+  counted=(0 0 0)
+  for bits in 128 256 512 1024 2048; do
+    export LP_NATIVE_VECTOR_WIDTH=$bits
+    local logs=$build/logs/width-$bits
+    mkdir -p "$logs"
+    got=$(use_device "$device" && subgroup_of)
+    echo "$bits bits: subgroups of ${got:-no known width}"
+    if [ "$got" != $((bits / 32)) ]; then
+      echo "FAIL: they should have $((bits / 32)) invocations"
+      counted[1]=$((counted[1] + 1)) status=1
+    fi
+    counted on_device "$device" conformance "$tier" "$@" || status=1
+  done
+  echo "${counted[0]} passed, ${counted[1]} failed, ${counted[2]} skipped"
+  return $status
+}
+
 # oclgrind's interpreter sees every access of a kernel: races, and what is out of bounds.
 check_races() {
   local log=$logs/oclgrind.txt
