@@ -143,6 +143,13 @@ static long env_first_number(const char *const *names, uint32_t count)
     return -1;
 }
 
+uint32_t pco_env_columns(void)
+{
+    static const char *const names[] = {"COLUMNS"};
+    const long columns = env_first_number(names, 1);
+    return columns > 0 && columns <= 10000 ? (uint32_t)columns : 0;
+}
+
 pco_launch pco_launch_read(void)
 {
     /* Open MPI; MPICH, Intel MPI and srun --mpi=pmi2; MVAPICH; srun --mpi=pmix says the rank alone */

@@ -52,6 +52,9 @@ typedef struct pco_launch {
 } pco_launch;
 pco_launch pco_launch_read(void);
 
+/* COLUMNS, the width of the user's terminal; 0 when it says nothing. */
+uint32_t pco_env_columns(void);
+
 /* Writes a line if the configuration's level lets it through. */
 void pco_log(const pco_config *config, pco_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

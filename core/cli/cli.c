@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 void cli_error(const char *format, ...)
 {
@@ -265,50 +264,9 @@ char *cli_bytes(uint64_t bytes, char *text)
     return text;
 }
 
-int cli_terminal(void)
-{
-    return isatty(STDERR_FILENO);
-}
-
 double cli_seconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-void cli_progress_start(cli_progress *progress, const char *label, const char *unit)
-{
-    *progress = (cli_progress){.label = label, .unit = unit, .start = cli_seconds(), .last_tenth = -1};
-}
-
-static void cli_progress_bar(char *bar, double part)
-{
-    enum { WIDTH = 24 };
-    for (int i = 0; i < WIDTH; i++) bar[i] = i < (int)(part * WIDTH) ? '#' : ' ';
-    bar[WIDTH] = 0;
-}
-
-void cli_progress_update(cli_progress *progress, uint64_t done, uint64_t total)
-{
-    double now = cli_seconds(), spent = now - progress->start,
-           part = total ? (double)done / (double)total : 1;
-    int terminal = cli_terminal(), tenth = (int)(part * 10);
-    double quiet = now - (progress->last_print > 0 ? progress->last_print : progress->start);
-    if (terminal ? quiet < 0.1 && done < total : tenth == progress->last_tenth || quiet < 1) return;
-    progress->last_print = now;
-    progress->last_tenth = tenth;
-    char bar[32];
-    cli_progress_bar(bar, part);
-    double rate = spent > 0 ? (double)done / spent : 0, left = rate > 0 ? (double)(total - done) / rate : 0;
-    fprintf(stderr,
-            terminal ? "\r%s %3.0f %% [%s] %" PRIu64 "/%" PRIu64 " %s %.1f/s, %.0f s left \033[K"
-                     : "%s %3.0f %% [%s] %" PRIu64 "/%" PRIu64 " %s %.1f/s, %.0f s left\n",
-            progress->label, 100 * part, bar, done, total, progress->unit, rate, left);
-}
-
-void cli_progress_end(cli_progress *progress)
-{
-    if (cli_terminal() && progress->last_print > 0) fputs("\r\033[K", stderr);
-    progress->last_print = 0;
 }

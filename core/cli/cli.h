@@ -6,6 +6,7 @@
 
 #include "base/writer.h"
 #include "cli/signals.h"
+#include "cli/terminal.h"
 #include "runtime/registry.h"
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
@@ -72,21 +73,6 @@ char *cli_quote(const char *text);
 
 /* "1.5 GiB" into text (32 bytes). */
 char *cli_bytes(uint64_t bytes, char *text);
-
-/* Is stderr a terminal? Progress is then a line that is rewritten. */
-int cli_terminal(void);
-
-/* A progress line on stderr: "label  42 % [####    ]  12/30  3.1/s  5 s left". On a terminal it is rewritten,
- * at most ten times a second; otherwise a plain line comes at every tenth, and at most once a second. `unit`
- * may be "". */
-typedef struct cli_progress {
-    const char *label, *unit;
-    double start, last_print;
-    int last_tenth;
-} cli_progress;
-void cli_progress_start(cli_progress *progress, const char *label, const char *unit);
-void cli_progress_update(cli_progress *progress, uint64_t done, uint64_t total);
-void cli_progress_end(cli_progress *progress);
 
 /* Seconds of a monotonic clock. */
 double cli_seconds(void);

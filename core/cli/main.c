@@ -2,9 +2,11 @@
 #include "cli/cli.h"
 #include "cli/ranks.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const cli_command *const COMMANDS[] = {&cli_run,     &cli_inspect,     &cli_devices,  &cli_ops,
                                               &cli_compare, &cli_conformance, &cli_bench,    &cli_train,
@@ -25,18 +27,30 @@ static void main_help(void)
         printf("  %-20s %s (%s; default: %s)\n", rows[i].name, rows[i].doc, rows[i].values, rows[i].initial);
 }
 
-/* What could not be written is an error, whenever that was: a flush that failed before is not seen by the
- * next. */
+/* Has the reader of stdout gone? A pipe or socket says so to poll, other files never do. */
+static int main_reader_gone(void)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    return poll(&out, 1, 0) == 1 && (out.revents & (POLLERR | POLLHUP));
+}
+
+/* What could not be written is an error, whenever that was: a flush that failed before is not seen by the next. A
+ * reader that has read enough, as head does, is none: the program ends as others do there, by SIGPIPE. */
 static int main_end(int status)
 {
     if (fflush(stdout) == 0 && !ferror(stdout)) return status;
-    cli_error("cannot write to stdout");
+    if (!main_reader_gone())
+        cli_error("cannot write to stdout");
+    else if (status == CLI_OK) {
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
     return status == CLI_OK ? CLI_FAILED : status;
 }
 
 int main(int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, so that devices are closed in order */
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, so that devices are closed in order: main_end */
     if (argc < 2) {
         cli_error("a command is missing; see portico --help");
         return CLI_USAGE;

@@ -7,9 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct run_arguments {
     const char *model, *prompt, *input, *device;
+    int implied; /* nobody said where the prompt is: input is stdin, and must hold one */
     int64_t max_tokens, context;
     pco_generate_params generate;
     attention_picture attention; /* path NULL: none */
@@ -134,6 +136,14 @@ static pco_status run_attention(pco_model *model, const run_arguments *arguments
     return status;
 }
 
+/* Nothing was said, and nothing came on stdin. */
+static int run_no_prompt(void)
+{
+    cli_error("run: a prompt is missing: --prompt TEXT, --input FILE, or text on stdin (--prompt \"\": a language model "
+              "begins by itself)");
+    return CLI_USAGE;
+}
+
 static int run_generate(pco_model *model, const run_arguments *arguments, run_totals *totals)
 {
     pco_error err = {""};
@@ -143,10 +153,16 @@ static int run_generate(pco_model *model, const run_arguments *arguments, run_to
         return CLI_USAGE;
     } else if (model->seq2seq && arguments->input) {
         status = run_lines(model, arguments, totals, &err);
+        if (!status && arguments->implied && !totals->answers && !cli_interrupted()) return run_no_prompt();
     } else {
         char *text = NULL;
-        size_t size;
+        size_t size = 0;
         if (arguments->input && !cli_read_text(arguments->input, &text, &size)) return CLI_FAILED;
+        if (arguments->implied && size == 0) {
+            free(text);
+            return run_no_prompt();
+        }
+        if (size && text[size - 1] == '\n') text[--size] = 0; /* as editors and echo end a text */
         const char *prompt = text ? text : arguments->prompt ? arguments->prompt : "";
         status = run_one(model, arguments, prompt, totals, &err);
         if (!status && arguments->attention.path && !totals->broken && !cli_interrupted())
@@ -225,6 +241,11 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
         cli_error("run: --prompt and %s exclude each other", strcmp(arguments->input, "-") ? "--input" : "-");
         return CLI_USAGE;
     }
+    if (!arguments->prompt && !arguments->input) {
+        if (isatty(STDIN_FILENO)) return run_no_prompt();
+        arguments->input = "-";
+        arguments->implied = 1;
+    }
     return CLI_OK;
 }
 
@@ -245,7 +266,6 @@ static int run_run(int argc, char **argv)
         status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
     } else {
         status = run_generate(model, &arguments, &totals);
-        if (totals.broken) status = CLI_FAILED; /* the end of the program says so */
         if (totals.answers) run_statistics(model, &totals);
     }
     if (cli_interrupted()) fprintf(stderr, "interrupted\n");
@@ -263,7 +283,9 @@ const cli_command cli_run = {
             "prompt; from a file or stdin, each line is a source of its own and gives one line. stdout\n"
             "carries the text and a newline, nothing else; progress and statistics go to stderr.\n\n"
             "  --prompt, -p TEXT   the prompt\n"
-            "  --input FILE        the prompt is in a file; `-`, or `-` as an argument: on stdin\n"
+            "  --input FILE        the prompt is in a file; `-`, or `-` as an argument: on stdin, which is also\n"
+            "                      read when nothing says where the prompt is and stdin is no terminal. A\n"
+            "                      newline at the end of the file is not part of the prompt\n"
             "  -n, --max-tokens N  most tokens that are generated; 0 (default): until the end or a full\n"
             "                      context\n"
             "  --context N         most tokens of prompt and text together (default: what the model says,\n"

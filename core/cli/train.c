@@ -35,35 +35,21 @@ typedef struct train_run {
     double begin, last_print, evaluating, saved_at;
 } train_run;
 
-static void train_bar(char *bar, double part)
-{
-    enum { WIDTH = 20 };
-    for (int i = 0; i < WIDTH; i++) bar[i] = i < (int)(part * WIDTH) ? '#' : ' ';
-    bar[WIDTH] = 0;
-}
-
 /* A line that is rewritten on a terminal; elsewhere a plain one at every tenth of the run. */
 static void train_progress(train_run *run, const pco_train_result *result)
 {
     const double now = cli_seconds(), spent = now - run->begin - run->evaluating;
     const int64_t step = pco_trainer_steps(run->trainer), done = step - run->first,
                   total = run->last - run->first;
-    const int terminal = cli_terminal(), tenth = done * 10 / total != (done - 1) * 10 / total || done == 1;
+    const int tenth = done * 10 / total != (done - 1) * 10 / total || done == 1;
     if (pco_ranks_rank(run->ranks) != 0) return;
-    if (terminal ? now - run->last_print < 0.1 && done < total : !tenth) return;
-    char bar[32];
+    if (cli_terminal() ? now - run->last_print < 0.1 && done < total : !tenth) return;
+    char head[64], tail[128];
     run->last_print = now;
-    train_bar(bar, (double)done / (double)total);
-    fprintf(stderr,
-            terminal ? "\rstep %" PRId64 "/%" PRId64 " [%s] loss %.4f, %.0f tokens/s, %.0f s left \033[K"
-                     : "step %" PRId64 "/%" PRId64 " [%s] loss %.4f, %.0f tokens/s, %.0f s left\n",
-            step, run->last, bar, result->loss, spent > 0 ? (double)run->tokens / spent : 0,
-            spent / (double)done * (double)(total - done));
-}
-
-static void train_clear_line(void)
-{
-    if (cli_terminal()) fputs("\r\033[K", stderr);
+    snprintf(head, sizeof head, "step %" PRId64 "/%" PRId64, step, run->last);
+    snprintf(tail, sizeof tail, "loss %.4f, %.0f tokens/s, %.0f s left", result->loss,
+             spent > 0 ? (double)run->tokens / spent : 0, spent / (double)done * (double)(total - done));
+    cli_line_show(head, (double)done / (double)total, tail);
 }
 
 /* What a step takes, and what it would take in f32 and without recomputation. */
@@ -141,7 +127,7 @@ static pco_status train_evaluate(train_run *run, double *loss, pco_error *err)
     pco_status status = pco_trainer_evaluate(run->trainer, loss, &tokens, err);
     run->evaluating += cli_seconds() - begin;
     if (status || tokens == 0 || pco_ranks_rank(run->ranks) != 0) return status;
-    train_clear_line();
+    cli_line_clear();
     fprintf(stderr, "step %" PRId64 ": validation loss %.4f, perplexity %.3f, over %" PRId64 " tokens\n",
             pco_trainer_steps(run->trainer), *loss, exp(*loss), tokens);
     return PCO_OK;
@@ -180,7 +166,7 @@ static pco_status train_step(train_run *run, pco_error *err)
                            .loss_scale = result.loss_scale};
     train_progress(run, &result);
     if (result.skipped && pco_ranks_rank(run->ranks) == 0) {
-        train_clear_line();
+        cli_line_clear();
         fprintf(stderr, "step %" PRId64 ": gradients overflow f16 with the loss times %.0f; nothing is updated\n",
                 step, result.loss_scale);
     }
@@ -238,7 +224,7 @@ static int train_loop(train_run *run)
     const int64_t step = pco_trainer_steps(run->trainer);
     const int interrupted = next >= TRAIN_ENDS && step < run->last;
     if (!status && !(interrupted && step == run->first)) status = train_save(run, &err);
-    train_clear_line();
+    cli_line_clear();
     if (status) return cli_ranks_fail(run->ranks, &err);
     if (interrupted && pco_ranks_rank(run->ranks) == 0) {
         fprintf(stderr, "interrupted after step %" PRId64, step);

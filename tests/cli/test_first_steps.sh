@@ -55,4 +55,84 @@ fi
 PORTICO_CACHE_DIR=; run devices; silent "no cache, as was asked" err
 PORTICO_CACHE_DIR=$kept; run devices; silent "a cache that can be used" err
 
+# ---- no prompt ----
+run run "$dates" --device cpu; status "run without a prompt" 2
+says "it says what is missing, and how to give it" err '^portico: run: a prompt is missing: --prompt TEXT, --input FILE, or'
+silent "and prints nothing else" out
+"$portico" run "$dates" --device cpu > "$work/out" 2> "$work/err" <<< "5 March 2020"; status=$?
+status "a prompt on stdin" 0; says "it is answered" out '^2020-03-05$'
+run run "$dates" --device cpu --prompt ""; status "an empty prompt" 0
+
+# ---- a reader that has read enough, and a disk that is full ----
+# Every command that prints, with what makes it print.
+run train "$source/configs/dates.json" --steps 2 --out "$work/run" --log "$work/run.csv" --device cpu:native
+status "a training" 0
+while read -r words; do
+    # shellcheck disable=SC2086
+    timeout 100 "$portico" ${words//DATES/$dates} 2> "$work/err" < /dev/null | true
+    status=${PIPESTATUS[0]}
+    if [ "$status" = 141 ] || [ "$status" = 0 ]; then ok "a closed pipe: $words"; else bad "a closed pipe: $words" "status $status"; fi
+    if grep -q 'cannot write' "$work/err"; then bad "a closed pipe: $words" "is an error"; else ok "it is no error"; fi
+    [ -w /dev/full ] || continue
+    # shellcheck disable=SC2086
+    timeout 100 "$portico" ${words//DATES/$dates} > /dev/full 2> "$work/err" < /dev/null; status=$?; : > "$work/out"
+    status "a full stdout: $words" 1; says "a full stdout: $words: said" err '^portico: cannot write to stdout$'
+done <<TEXT
+--help
+--version
+devices
+devices --json
+ops
+ops softmax
+run --help
+run DATES --prompt 1 --device cpu
+inspect DATES
+inspect DATES --memory
+inspect DATES --dot
+compare DATES --devices cpu -n 1
+conformance --devices cpu:native --ops neg --tier tiny
+conformance --devices cpu:native --ops neg --tier tiny --json
+bench op --devices cpu:native --op copy --seconds 0.01
+eval DATES --data dates --limit 2 --device cpu:native
+plot $work/run.csv
+TEXT
+(set -o pipefail; "$portico" ops 2> "$work/err" | head -n 1 > "$work/out"); says "ops | head -n 1" out '^Operations of Portico'
+silent "ops | head -n 1: nothing on stderr" err
+
+# ---- the progress line ----
+# lines COLUMNS COMMAND...: the widest line that the program wrote to a terminal of that width, in columns
+lines() {
+    python3 - "$@" <<'TEXT'
+import fcntl, os, pty, re, struct, sys, termios
+columns = int(sys.argv[1])
+main, other = pty.openpty()
+fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+if os.fork() == 0:
+    os.dup2(other, 2)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+    os.close(main)
+    os.execv(sys.argv[2], sys.argv[2:])
+os.close(other)
+seen = b""
+while True:
+    try: part = os.read(main, 65536)
+    except OSError: break
+    if not part: break
+    seen += part
+os.wait()
+shown = re.findall(r"\r([^\r\n]*)\x1b\[K", seen.decode())
+print(max(map(len, shown)), len([line for line in shown if line]), max(shown, key=len))
+TEXT
+}
+for columns in 200 60 40 12; do
+    lines $columns "$portico" train "$source/configs/dates.json" --steps 12 --out "$work/lines$columns" --device cpu:native > "$work/out" 2> "$work/err"
+    read -r widest count text < "$work/out"
+    if [ "${widest:-999}" -lt $columns ] && [ "$count" -gt 0 ]; then ok "$columns columns: $text"; else bad "$columns columns" "$widest: $text"; fi
+done
+COLUMNS=30 lines 0 "$portico" train "$source/configs/dates.json" --steps 4 --out "$work/lines0" --device cpu:native > "$work/out" 2> "$work/err"
+read -r widest count text < "$work/out"
+if [ "${widest:-999}" -lt 30 ]; then ok "COLUMNS of a terminal that says nothing"; else bad "COLUMNS" "$widest: $text"; fi
+run train "$source/configs/dates.json" --steps 20 --out "$work/plain" --device cpu:native
+if grep -q $'[\r\033]' "$work/err"; then bad "no terminal" "escapes are written"; else ok "no terminal: plain lines"; fi
+
 finish
