@@ -158,7 +158,7 @@ static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, 
     const uint64_t at = place.offset + first;
     const uint64_t begin = at & ~(uint64_t)(gpu->limits->offset_alignment - 1);
     const uint64_t end = (at + bytes + 3) & ~UINT64_C(3);
-    const uint64_t limit = gpu_min(gpu->limits->max_binding, UINT64_C(1) << 31);
+    const uint64_t limit = gpu_min(gpu->binding, UINT64_C(1) << 31);
     if (end - begin > limit) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
                  "%s needs a window of %llu bytes in one piece, above the device's binding limit of %llu",
@@ -327,7 +327,7 @@ uint32_t gpu_workgroup(const gpu_lowering *gpu, uint32_t wanted)
 
 uint64_t gpu_window(const gpu_lowering *gpu, uint64_t bytes)
 {
-    const uint64_t limit = gpu_min(gpu->limits->max_binding, UINT64_C(1) << 31);
+    const uint64_t limit = gpu_min(gpu->binding, UINT64_C(1) << 31);
     const uint64_t room = limit - gpu_min(gpu->limits->offset_alignment, limit);
     const uint64_t count = room / bytes;
     return count >= 1024 ? count & ~UINT64_C(1023) : count >= 4 ? count & ~UINT64_C(3) : count;

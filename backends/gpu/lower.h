@@ -5,7 +5,7 @@
  * that was said to be supported can be prepared. Helpers remember the first error in the gpu_lowering: code
  * may go on and return gpu->status at its end.
  *
- * Sizes: a kernel sees windows of tensors, of at most max_binding bytes, and indexes in 32 bits within them.
+ * Sizes: a kernel sees windows of tensors, of at most `binding` bytes, and indexes in 32 bits within them.
  * A window begins where the device allows it (offset_alignment); what remains to the tensor's first element
  * is a parameter of the kernel, so tensors need 4-byte alignment only. */
 #ifndef PCO_GPU_LOWER_H
@@ -48,6 +48,7 @@ typedef struct gpu_lowering {
     uint32_t node_index;
     uint32_t variant;     /* id: index into the lowerer's own table */
     uint32_t width;       /* of subgroups; 0: the driver's own */
+    uint64_t binding;     /* bytes visible through one binding: the device's, or less if the part says so */
     int software;         /* lower as for a GPU API on a processor: the device is one, unless the variant says otherwise */
     const pco_plan *plan; /* NULL: a dry run */
     gpu_list *list;       /* NULL in a dry run */
@@ -149,7 +150,7 @@ pco_status gpu_fail(gpu_lowering *gpu, pco_status status, const char *format, ..
 /* Empties *d for a kernel with workgroup x, y, z (spec 0..2). */
 void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t x, uint32_t y, uint32_t z);
 /* Binds bytes [first, first + bytes) of a tensor. Returns what lies between the window's beginning and the
- * tensor's byte `first`, in bytes. Fails if the window exceeds max_binding. */
+ * tensor's byte `first`, in bytes. Fails if the window exceeds the binding limit. */
 uint32_t gpu_bind_read(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint64_t first,
                        uint64_t bytes);
 uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor,

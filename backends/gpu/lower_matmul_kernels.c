@@ -115,7 +115,8 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
     switch (p->variant) {
     case GPU_MATMUL_REGISTER: return matmul_register(gpu, p, m, n, aligned);
     case GPU_MATMUL_SHARED: return matmul_shared();
-    case GPU_MATMUL_VECTOR: return matmul_vector();
+    /* What cutting leaves may be narrower than a vector, whose first columns would then lie outside of the window. */
+    case GPU_MATMUL_VECTOR: return n < 16 ? matmul_register(gpu, p, m, n, aligned) : matmul_vector();
     case GPU_MATMUL_DOT: return matmul_dot(p);
     case GPU_MATMUL_GEMV: return matmul_gemv(gpu, p, aligned);
     case GPU_MATMUL_GEMV_SUBGROUP: return matmul_gemv(gpu, p, aligned);

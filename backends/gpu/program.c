@@ -3,6 +3,7 @@
 #include "layout.h"
 #include "lower.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,8 +14,11 @@ enum { GPU_PER_SEGMENT = 128, GPU_MAX_VARIANTS = 32 };
 static gpu_lowering gpu_start(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
 {
     const pco_gpu_device *gpu = (const pco_gpu_device *)(const void *)device;
+    const int cut = part->size >= offsetof(pco_part, window) + sizeof part->window && part->window;
+    const uint64_t most = gpu->limits.max_binding;
     return (gpu_lowering){.host = gpu->host,
                           .limits = &gpu->limits,
+                          .binding = cut && part->window < most ? part->window : most,
                           .part = part,
                           .node = &part->nodes[node],
                           .node_index = node,
@@ -268,6 +272,42 @@ static uint32_t gpu_segments_until(const pco_program *program, uint32_t node)
     return (count + GPU_PER_SEGMENT - 1) / GPU_PER_SEGMENT;
 }
 
+/* FNV-1a over words: which code a dispatch runs. */
+static uint64_t gpu_pipeline(const pco_gpu_dispatch *dispatch)
+{
+    const uint32_t words[2] = {dispatch->kernel, dispatch->width};
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (uint32_t i = 0; i < 2; i++) hash = (hash ^ words[i]) * UINT64_C(0x100000001b3);
+    for (uint32_t i = 0; i < dispatch->n_specs; i++)
+        hash = (hash ^ (uint32_t)dispatch->specs[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static uint32_t gpu_pipelines(pco_device *device, const pco_part *part, uint32_t node, uint64_t *pipelines,
+                              uint32_t capacity)
+{
+    pco_error why;
+    gpu_lowering gpu = gpu_start(device, part, node, &why);
+    const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node->op, NULL);
+    gpu_list list = {.host = gpu.host};
+    uint32_t count = 0;
+    if (!lowerer) return 0;
+    gpu.list = &list;
+    gpu_pick(&gpu, lowerer, gpu.node->variant);
+    if (gpu.status == PCO_OK && lowerer->supports) lowerer->supports(&gpu);
+    if (gpu.status == PCO_OK) lowerer->lower(&gpu);
+    for (uint32_t i = 0; i < list.count && gpu.status == PCO_OK; i++) {
+        const uint64_t pipeline = gpu_pipeline(&list.dispatches[i]);
+        uint32_t k = 0;
+        while (k < count && k < capacity && pipelines[k] != pipeline) k++;
+        if (k < count && k < capacity) continue;
+        if (count < capacity) pipelines[count] = pipeline;
+        count++;
+    }
+    gpu_list_free(&list);
+    return count;
+}
+
 static pco_status gpu_describe(pco_device *device, pco_program *program, uint32_t index,
                                pco_dispatch_info *info, pco_error *err)
 {
@@ -313,6 +353,7 @@ const pco_program_api pco_gpu_program_api = {
     .segments = gpu_segments,
     .describe = gpu_describe,
     .segments_until = gpu_segments_until,
+    .pipelines = gpu_pipelines,
 };
 
 static void gpu_add_edge(pco_device_info *info, uint32_t size)

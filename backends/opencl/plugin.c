@@ -81,6 +81,12 @@ static uint32_t ocl_segments_until(const pco_program *program, uint32_t node)
     return pco_gpu_program_api.segments_until(program, node);
 }
 
+static uint32_t ocl_pipelines(pco_device *device, const pco_part *part, uint32_t node, uint64_t *pipelines,
+                             uint32_t capacity)
+{
+    return pco_gpu_program_api.pipelines(device, part, node, pipelines, capacity);
+}
+
 static uint32_t ocl_timings(pco_device *device, pco_program *program, pco_timing *out, uint32_t capacity)
 {
     return program->recording ? ocl_queue_timings(device, program->recording, out, capacity) : 0;
@@ -104,6 +110,7 @@ static const pco_program_api ocl_program_api = {
     .timings = ocl_timings,
     .describe = ocl_describe_program,
     .segments_until = ocl_segments_until,
+    .pipelines = ocl_pipelines,
 };
 
 static const pco_plugin ocl_plugin = {

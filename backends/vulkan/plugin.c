@@ -132,6 +132,12 @@ static uint32_t vk_segments_until(const pco_program *program, uint32_t node)
     return pco_gpu_program_api.segments_until(program, node);
 }
 
+static uint32_t vk_pipelines(pco_device *device, const pco_part *part, uint32_t node, uint64_t *pipelines,
+                             uint32_t capacity)
+{
+    return pco_gpu_program_api.pipelines(device, part, node, pipelines, capacity);
+}
+
 static uint32_t vk_timings(pco_device *device, pco_program *program, pco_timing *out, uint32_t capacity)
 {
     return program->recording ? vk_recording_timings(device, program->recording, out, capacity) : 0;
@@ -155,6 +161,7 @@ static const pco_program_api vk_program_table = {
     .timings = vk_timings,
     .describe = vk_describe_program,
     .segments_until = vk_segments_until,
+    .pipelines = vk_pipelines,
 };
 
 static const pco_plugin vk_plugin = {

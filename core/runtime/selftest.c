@@ -11,9 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Work that a test may be: made smaller until it is below the first; as the node is if its variant is not
- * offered for less, below the second. Products; cpu:reference does some 10^8 a second. */
-enum { SELFTEST_WORK = 2000000, SELFTEST_WORK_WHOLE = 16000000, SELFTEST_VARIANTS = 64 };
+enum { SELFTEST_VARIANTS = 64, SELFTEST_CHOICES = 4 };
 
 /* What was decided for a node, so that the next like it costs a lookup. */
 typedef struct selftest_memo {
@@ -138,11 +136,7 @@ void session_selftest_close(pco_session *session)
 
 static uint32_t selftest_names(const selftest_place *place, const selftest_case *one, const char **names)
 {
-    const pco_part view = {.size = sizeof view,
-                           .n_tensors = one->graph->n_tensors,
-                           .n_nodes = 1,
-                           .tensors = one->graph->tensors,
-                           .nodes = one->graph->nodes};
+    const pco_part view = selftest_part(one, one->graph->nodes);
     names[0] = "default";
     if (!place->plugin->program->variants) return 1;
     const uint32_t count =
@@ -150,29 +144,19 @@ static uint32_t selftest_names(const selftest_place *place, const selftest_case 
     return count < SELFTEST_VARIANTS ? count : SELFTEST_VARIANTS;
 }
 
-/* The number of a variant in a case's list, if the device can run the case with it; *variant is then what
- * forces it. */
-static int selftest_offers(const selftest_place *place, selftest_case *one, const char *name,
-                           uint32_t *variant)
+int selftest_offers(const selftest_place *place, const selftest_case *one, const char *name, uint32_t *variant)
 {
     const char *names[SELFTEST_VARIANTS];
     const uint32_t count = selftest_names(place, one, names);
-    pco_node *node = &one->graph->nodes[0];
+    pco_node node = one->graph->nodes[0];
     pco_error why;
     uint32_t i = 0;
     while (i < count && strcmp(names[i], name) != 0) i++;
     if (i == count) return 0;
     *variant = place->plugin->program->variants ? i : PCO_NONE;
-    const pco_part view = {.size = sizeof view,
-                           .n_tensors = one->graph->n_tensors,
-                           .n_nodes = 1,
-                           .tensors = one->graph->tensors,
-                           .nodes = node};
-    const uint32_t before = node->variant;
-    node->variant = *variant;
-    const int supported = place->plugin->program->supports(place->device, &view, 0, &why) == PCO_OK;
-    node->variant = before;
-    return supported;
+    node.variant = *variant;
+    const pco_part view = selftest_part(one, &node);
+    return place->plugin->program->supports(place->device, &view, 0, &why) == PCO_OK;
 }
 
 /* The node made so small that its test is quick, and still offered with the variant. NOT_FOUND when there is
@@ -240,45 +224,64 @@ static uint64_t selftest_key_lost(const pco_graph *graph, uint32_t node, const c
     return pco_hash(pco_hash(PCO_HASH_START, &graph->nodes[node].op, sizeof(uint32_t)), name, strlen(name));
 }
 
-/* The verdict on one variant of a node, from the table or from a test. */
-static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node,
-                                 const char *name, pco_verdict *verdict, char *seen, size_t size,
-                                 pco_error *err)
+/* The verdict on one variant of a node by one case, from the table or from a test. */
+static pco_status selftest_judge_case(pco_session *session, uint32_t slot, const char *name, selftest_case *one,
+                                      uint32_t variant, pco_verdict *verdict, char *seen, size_t size, pco_error *err)
 {
     struct session_selftest *test = session->selftest;
     const selftest_place place = selftest_slot(session, slot);
-    selftest_case one;
-    uint32_t variant = PCO_NONE;
+    const uint64_t lost = selftest_key_lost(one->graph, 0, name), key = selftest_key(one, name);
     const char *known;
+    *verdict = pco_quarantine_find(test->verdicts[slot], lost, &known);
+    if (*verdict == PCO_VERDICT_UNKNOWN) *verdict = pco_quarantine_find(test->verdicts[slot], key, &known);
+    if (*verdict != PCO_VERDICT_UNKNOWN) {
+        snprintf(seen, size, "%s", known);
+        return PCO_OK;
+    }
+    if (!selftest_reference(session)) return PCO_OK;
+    const double start = selftest_now();
+    char what[PCO_QUARANTINE_SEEN];
+    snprintf(what, sizeof what, "op '%s', variant '%s'", pco_op_find(one->graph->nodes[0].op)->name, name);
+    pco_quarantine_begin(test->verdicts[slot], what);
+    pco_status status = selftest_compare(&place, &test->reference, one, variant, verdict, seen, size, err);
+    pco_quarantine_end(test->verdicts[slot]);
+    test->seconds += selftest_now() - start;
+    test->tested += *verdict != PCO_VERDICT_UNKNOWN;
+    test->failed += *verdict == PCO_VERDICT_BAD;
+    if (*verdict == PCO_VERDICT_UNKNOWN) return status;
+    pco_error memory;
+    pco_status added = pco_quarantine_add(test->verdicts[slot], status == PCO_ERROR_DEVICE_LOST ? lost : key, *verdict,
+                                          seen, &memory);
+    return added && !status ? pco_fail(err, added, "%s", memory.message) : status;
+}
+
+/* The verdict on one variant of a node: of a small one like it, and of others where it will run more code than that. */
+static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node,
+                                 const char *name, pco_verdict *verdict, char *seen, size_t size, pco_error *err)
+{
+    const selftest_place place = selftest_slot(session, slot);
+    selftest_choice choices[SELFTEST_CHOICES];
+    uint32_t variant = PCO_NONE, count = 0, missing = 0;
+    selftest_case one;
     *verdict = PCO_VERDICT_UNKNOWN;
     pco_status status = selftest_shrink(&place, graph, node, name, &one, &variant, err);
     if (status) return status == PCO_ERROR_NOT_FOUND ? PCO_OK : status;
-    uint64_t key = selftest_key_lost(graph, node, name);
-    *verdict = pco_quarantine_find(test->verdicts[slot], key, &known);
-    if (*verdict == PCO_VERDICT_UNKNOWN) {
-        key = selftest_key(&one, name);
-        *verdict = pco_quarantine_find(test->verdicts[slot], key, &known);
-    }
-    if (*verdict != PCO_VERDICT_UNKNOWN) {
-        snprintf(seen, size, "%s", known);
-    } else if (selftest_reference(session)) {
-        const double start = selftest_now();
-        char what[PCO_QUARANTINE_SEEN];
-        snprintf(what, sizeof what, "op '%s', variant '%s'", pco_op_find(graph->nodes[node].op)->name, name);
-        pco_quarantine_begin(test->verdicts[slot], what);
-        status = selftest_compare(&place, &test->reference, &one, variant, verdict, seen, size, err);
-        pco_quarantine_end(test->verdicts[slot]);
-        test->seconds += selftest_now() - start;
-        test->tested += *verdict != PCO_VERDICT_UNKNOWN;
-        test->failed += *verdict == PCO_VERDICT_BAD;
-        if (*verdict != PCO_VERDICT_UNKNOWN) {
-            pco_error memory;
-            if (status == PCO_ERROR_DEVICE_LOST) key = selftest_key_lost(graph, node, name);
-            pco_status added = pco_quarantine_add(test->verdicts[slot], key, *verdict, seen, &memory);
-            if (added && !status) status = pco_fail(err, added, "%s", memory.message);
-        }
-    }
+    status = selftest_cover(&place, graph, node, name, &one, choices, SELFTEST_CHOICES, &count, &missing, err);
+    if (missing)
+        pco_log(pco_registry_config(session->registry), PCO_LOG_INFO,
+                "self-test: op '%s', variant '%s': %u of the kernels that node '%s' runs are in no small problem",
+                pco_op_find(graph->nodes[node].op)->name, name, missing, graph->nodes[node].name);
+    if (!status) status = selftest_judge_case(session, slot, name, &one, variant, verdict, seen, size, err);
     selftest_case_free(&one);
+    for (uint32_t i = 0; !status && *verdict == PCO_VERDICT_GOOD && i < count; i++) {
+        status = selftest_case_make(graph, node, choices[i].cap, &one, err);
+        if (status) break;
+        one.window = choices[i].window;
+        if (selftest_offers(&place, &one, name, &variant))
+            status = selftest_judge_case(session, slot, name, &one, variant, verdict, seen, size, err);
+        if (*verdict == PCO_VERDICT_UNKNOWN) *verdict = PCO_VERDICT_GOOD; /* it says nothing, the others did */
+        selftest_case_free(&one);
+    }
     return status;
 }
 

@@ -88,6 +88,16 @@ pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t ca
     return PCO_OK;
 }
 
+pco_part selftest_part(const selftest_case *one, const pco_node *node)
+{
+    return (pco_part){.size = sizeof(pco_part),
+                      .n_tensors = one->graph->n_tensors,
+                      .n_nodes = 1,
+                      .tensors = one->graph->tensors,
+                      .nodes = node,
+                      .window = one->window};
+}
+
 void selftest_case_free(selftest_case *one)
 {
     for (uint32_t t = 0; t < SELFTEST_TENSORS; t++) free(one->data[t]);
@@ -138,6 +148,7 @@ uint64_t selftest_case_hash(const selftest_case *one)
         hash = pco_hash(hash, facts, sizeof facts);
         hash = pco_hash(hash, x->shape, x->rank * sizeof *x->shape);
     }
+    if (one->window) hash = pco_hash(hash, &one->window, sizeof one->window);
     return hash;
 }
 

@@ -6,12 +6,19 @@
 #include "portico/plugin.h"
 #include "runtime/quarantine.h"
 
-enum { SELFTEST_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS };
+enum {
+    SELFTEST_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS,
+    /* Work that a test may be: made smaller until it is below the first; as the node is if its variant is not offered for
+     * less, below the second. Products; cpu:reference does some 10^8 a second. */
+    SELFTEST_WORK = 2000000,
+    SELFTEST_WORK_WHOLE = 16000000,
+};
 
 /* One node in a graph of its own, with the values of its operands. */
 typedef struct selftest_case {
     pco_graph *graph;
     void *data[SELFTEST_TENSORS]; /* of each tensor; NULL for what the node makes */
+    uint64_t window;              /* of the part (plugin.h): tensors are cut as if this were the device's limit; 0: not */
 } selftest_case;
 
 /* A case from node `node` of a graph. cap 0: as it is; otherwise dimensions above 1.5 cap become cap plus
@@ -25,7 +32,10 @@ void selftest_case_free(selftest_case *one);
 /* Products, or elements where there are none: about what a run costs. */
 double selftest_case_cost(const selftest_case *one);
 
-/* Op, attributes, and type, kind and shape of all operands. */
+/* The part that has only this node: the case's own, or a copy of it. */
+pco_part selftest_part(const selftest_case *one, const pco_node *node);
+
+/* Op, attributes, and type, kind and shape of all operands; and the window. */
 uint64_t selftest_case_hash(const selftest_case *one);
 
 /* Values for the operands: the same for the same case everywhere, inside the op's domain; with `special`, NaN and
@@ -45,6 +55,22 @@ pco_status selftest_run(const selftest_place *place, const selftest_case *one, u
 /* The variant that the plugin chooses for the case. */
 pco_status selftest_proposed(const selftest_place *place, const selftest_case *one, uint32_t *variant);
 void selftest_results_free(void **results);
+
+/* Numbers of the code that the case's node would run; 0 where the plugin does not tell, or cannot run it. */
+uint32_t selftest_pipelines(const selftest_place *place, const selftest_case *one, uint32_t variant, uint64_t *pipelines,
+                            uint32_t capacity);
+
+/* Is there a variant of that name for the case, and can the device run it? *variant is then what forces it. */
+int selftest_offers(const selftest_place *place, const selftest_case *one, const char *name, uint32_t *variant);
+/* Small cases that run what the node does with a variant and `small` does not: sizes (selftest_case_make's cap) and
+ * windows, at most `capacity`. *missing: how much runs in none of them. Errors: OUT_OF_HOST_MEMORY. */
+typedef struct selftest_choice {
+    int64_t cap;
+    uint64_t window;
+} selftest_choice;
+pco_status selftest_cover(const selftest_place *place, const pco_graph *graph, uint32_t node, const char *name,
+                          const selftest_case *small, selftest_choice *choices, uint32_t capacity, uint32_t *count,
+                          uint32_t *missing, pco_error *err) PCO_NODISCARD;
 
 /* GOOD if the results agree within what both contracts allow. BAD: `seen` says where they do not. Errors:
  * OUT_OF_HOST_MEMORY, and there is no verdict. */

@@ -36,11 +36,7 @@ static pco_status selftest_propose(selftest_state *s, uint32_t variant, pco_erro
     if (alignment < 16) alignment = 16;
     s->node = graph->nodes[0];
     s->node.variant = variant;
-    s->view = (pco_part){.size = sizeof s->view,
-                         .n_tensors = graph->n_tensors,
-                         .n_nodes = 1,
-                         .tensors = graph->tensors,
-                         .nodes = &s->node};
+    s->view = selftest_part(s->one, &s->node);
     s->node_proposal = (pco_node_proposal){.variant = PCO_NONE, .fused_into = PCO_NONE};
     for (uint32_t t = 0; t < graph->n_tensors; t++)
         s->tensor_proposals[t] =

@@ -210,6 +210,26 @@ static void test_finite_and_not(void **state)
     }
 }
 
+/* The code of a large node's pieces is wrong: small problems are cut for the test so that it runs. */
+static void test_cut(void **state)
+{
+    (void)state;
+    for (int large = 0; large < 2; large++) {
+        fixture f;
+        pco_executable *e;
+        const int64_t a[2] = {4, 64}, b[2] = {64, large ? 1024 : 256};
+        open_device(&f, "cut:0", PCO_FALLBACK_ERROR);
+        pco_graph *g = pco_graph_create();
+        const uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, a), w = pco_graph_input(g, "w", PCO_F32, 2, b);
+        pco_graph_output(g, pco_matmul(g, x, w, 0, 0), "y");
+        check_ok(pco_executable_create(f.session, g, NULL, &e, &err));
+        assert_int_equal(strstr(f.lines, "failed the self-test") != NULL, large);
+        pco_graph_destroy(g);
+        pco_executable_destroy(e);
+        close_device(&f);
+    }
+}
+
 /* Nothing is said of a device whose kernels are right, and a caller may do without the test. */
 static void test_quiet(void **state)
 {
@@ -245,6 +265,6 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(test_lost), cmocka_unit_test(test_lost_in_use),
                                        cmocka_unit_test(test_no_verdict),
                                        cmocka_unit_test(test_equal_and_not), cmocka_unit_test(test_finite_and_not),
-                                       cmocka_unit_test(test_quiet)};
+                                       cmocka_unit_test(test_cut), cmocka_unit_test(test_quiet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

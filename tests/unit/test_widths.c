@@ -10,11 +10,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/gpu.h"
-
-struct pco_device {
-    pco_gpu_device gpu;
-};
+#include "gpu_device.h"
 
 struct pco_gpu_recording {
     uint32_t width, count;
@@ -24,18 +20,6 @@ struct pco_gpu_recording {
 };
 
 static pco_gpu_recording last;
-
-static void *widths_allocate(void *user, size_t bytes, size_t alignment)
-{
-    (void)user;
-    return aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-}
-
-static void widths_release(void *user, void *memory)
-{
-    (void)user;
-    free(memory);
-}
 
 static pco_status widths_record(pco_gpu_device *device, const pco_plan *plan, const pco_gpu_dispatch *list,
                                 uint32_t count, uint32_t per_segment, pco_gpu_recording **recording,
@@ -58,26 +42,11 @@ static void widths_discard(pco_gpu_device *device, pco_gpu_recording *recording)
     (void)device, (void)recording;
 }
 
-static const pco_host HOST = {.size = sizeof HOST, .allocate = widths_allocate, .release = widths_release};
 static const pco_gpu_driver DRIVER = {.record = widths_record, .discard = widths_discard};
 
 static pco_device device_of(uint32_t least, uint32_t most, uint32_t settable)
 {
-    return (pco_device){{.host = &HOST,
-                         .driver = &DRIVER,
-                         .limits = {.type = PCO_DEVICE_DISCRETE,
-                                    .needs_met = PCO_GPU_NEEDS_SUBGROUPS,
-                                    .max_bindings = 8,
-                                    .max_binding = 1 << 27,
-                                    .max_allocation = 1 << 30,
-                                    .offset_alignment = 64,
-                                    .max_workgroup = 256,
-                                    .max_local = {256, 256, 64},
-                                    .max_groups = {65535, 65535, 65535},
-                                    .shared_memory = 32768,
-                                    .subgroup_min = least,
-                                    .subgroup_max = most,
-                                    .subgroups_settable = settable}}};
+    return gpu_device(&DRIVER, least, most, settable);
 }
 
 /* softmax of [3, 65] */

@@ -5,6 +5,7 @@
  *   every  in every variant
  *   lost   every variant but the last loses the device, which stays lost until it is closed
  *   fatal  every variant ends the process while VARIANTS_FATAL is set
+ *   cut    as tile, but only where the result is beyond a limit of 8 KiB, or the part's window, and would be cut
  *   scarce in every variant, but that the first run finds no host memory
  *
  * Devices, buffers and what is not said here are the cpu plugin's own. */
@@ -36,6 +37,23 @@ static pco_device_api variants_devices;
 static const pco_plugin *variants_cpu;
 static pco_device *variants_lost; /* the device that is lost now */
 
+#if defined(DEFECT_CUT)
+static int variants_is_cut(const pco_part *part, uint32_t i)
+{
+    const uint64_t limit = part->window && part->window < 8192 ? part->window : 8192;
+    return part->tensors[part->nodes[i].outputs[0]].bytes + 64 > limit;
+}
+
+static uint32_t variants_pipelines(pco_device *device, const pco_part *part, uint32_t node, uint64_t *pipelines,
+                                   uint32_t capacity)
+{
+    const uint32_t count = 1 + (uint32_t)variants_is_cut(part, node);
+    (void)device;
+    for (uint32_t i = 0; i < count && i < capacity; i++) pipelines[i] = i;
+    return count;
+}
+#endif
+
 /* Has this node, as proposed, the defect? */
 static int variants_is_wrong(pco_device *device, const pco_part *part, uint32_t i,
                              const pco_proposal *proposal)
@@ -53,6 +71,9 @@ static int variants_is_wrong(pco_device *device, const pco_part *part, uint32_t 
     return 1;
 #else
     const char *names[16];
+#if defined(DEFECT_CUT)
+    if (!variants_is_cut(part, i)) return 0;
+#endif
     return proposal->nodes[i].variant + 1 < variants_cpu->program->variants(device, part, i, names, 16);
 #endif
 }
@@ -165,6 +186,9 @@ const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
     variants_programs.segments = variants_segments;
     variants_programs.timings = NULL;
     variants_programs.segments_until = NULL;
+#if defined(DEFECT_CUT)
+    variants_programs.pipelines = variants_pipelines;
+#endif
     variants_queue.submit = variants_submit;
     variants_devices.close = variants_close;
     return &variants_plugin;

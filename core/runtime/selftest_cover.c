@@ -1,0 +1,88 @@
+/* Which code the test of a small node runs, and which the node itself would. They differ where tensors are beyond the
+ * device's binding limit and are cut: what cutting leaves may be narrower than a tile, or add to the sums of another
+ * piece. And where a size decides: the lanes that share a sum, say. */
+#include "runtime/selftest_internal.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { COVER_PIPELINES = 64, COVER_SMALLEST = 2048 };
+
+typedef struct cover_search {
+    const selftest_place *place;
+    const char *name; /* of the variant */
+    uint64_t missing[COVER_PIPELINES];
+    uint32_t n_missing;
+} cover_search;
+
+uint32_t selftest_pipelines(const selftest_place *place, const selftest_case *one, uint32_t variant, uint64_t *pipelines,
+                            uint32_t capacity)
+{
+    const pco_program_api *api = place->plugin->program;
+    if (api->size <= offsetof(pco_program_api, pipelines) || !api->pipelines) return 0;
+    pco_node node = one->graph->nodes[0];
+    node.variant = variant;
+    const pco_part view = selftest_part(one, &node);
+    const uint32_t count = api->pipelines(place->device, &view, 0, pipelines, capacity);
+    return count < capacity ? count : capacity;
+}
+
+/* Takes what this case runs from what is missing; 1 if it was something. */
+static int cover_takes(cover_search *search, const selftest_case *one, uint32_t variant)
+{
+    uint64_t have[COVER_PIPELINES];
+    const uint32_t before = search->n_missing,
+                   n = selftest_pipelines(search->place, one, variant, have, COVER_PIPELINES);
+    search->n_missing = 0;
+    for (uint32_t i = 0; i < before; i++) {
+        uint32_t k = 0;
+        while (k < n && have[k] != search->missing[i]) k++;
+        if (k == n) search->missing[search->n_missing++] = search->missing[i];
+    }
+    return search->n_missing < before;
+}
+
+/* One size, whole and with smaller and smaller windows: few pieces are tried first. */
+static uint32_t cover_size(cover_search *search, selftest_case *one, int64_t cap, selftest_choice *choices,
+                           uint32_t count, uint32_t capacity)
+{
+    static const uint64_t PARTS[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+    uint32_t variant;
+    if (selftest_case_cost(one) > SELFTEST_WORK || !selftest_offers(search->place, one, search->name, &variant))
+        return count;
+    if (cover_takes(search, one, variant)) choices[count++] = (selftest_choice){cap, 0};
+    for (uint32_t p = 0; p < sizeof PARTS / sizeof *PARTS; p++) {
+        for (uint32_t t = 0; t < one->graph->n_tensors && search->n_missing && count < capacity; t++) {
+            one->window = one->graph->tensors[t].bytes / PARTS[p];
+            if (one->window >= COVER_SMALLEST && cover_takes(search, one, variant))
+                choices[count++] = (selftest_choice){cap, one->window};
+        }
+    }
+    return count;
+}
+
+pco_status selftest_cover(const selftest_place *place, const pco_graph *graph, uint32_t node, const char *name,
+                          const selftest_case *small, selftest_choice *choices, uint32_t capacity, uint32_t *count,
+                          uint32_t *missing, pco_error *err)
+{
+    static const int64_t CAPS[] = {128, 256, 512, 1024, 96, 64, 32, 0};
+    cover_search search = {.place = place, .name = name};
+    selftest_case one;
+    uint32_t variant;
+    *count = *missing = 0;
+    pco_status status = selftest_case_make(graph, node, 0, &one, err); /* the node as it is */
+    if (status) return status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
+    if (selftest_offers(place, &one, name, &variant))
+        search.n_missing = selftest_pipelines(place, &one, variant, search.missing, COVER_PIPELINES);
+    selftest_case_free(&one);
+    if (search.n_missing && selftest_offers(place, small, name, &variant)) cover_takes(&search, small, variant);
+    for (uint32_t i = 0; i < sizeof CAPS / sizeof *CAPS && search.n_missing && *count < capacity; i++) {
+        status = selftest_case_make(graph, node, CAPS[i], &one, err);
+        if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
+        if (status) continue; /* no node any more: its sizes are bound to each other */
+        *count = cover_size(&search, &one, CAPS[i], choices, *count, capacity);
+        selftest_case_free(&one);
+    }
+    *missing = search.n_missing;
+    return PCO_OK;
+}

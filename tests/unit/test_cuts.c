@@ -1,0 +1,139 @@
+/* Nodes that the binding limit cuts: what is left is no less than its kernel needs, and the self-test's small problems run
+ * all the code that the node will. Nothing runs; once with the kernels of Vulkan, once with those of OpenCL. */
+#include "check.h"
+#include "gpu/lower.h"
+#include "gpu_device.h"
+#include "graph/build.h"
+#include "runtime/selftest_internal.h"
+
+#include <string.h>
+
+struct pco_gpu_recording {
+    uint32_t count, narrow; /* dispatches; those of matmul_vector with less than its 16 columns */
+};
+
+static pco_gpu_recording last;
+
+static pco_status cuts_record(pco_gpu_device *device, const pco_plan *plan, const pco_gpu_dispatch *list,
+                              uint32_t count, uint32_t per_segment, pco_gpu_recording **recording, pco_error *error)
+{
+    (void)device, (void)plan, (void)per_segment, (void)error;
+    last = (pco_gpu_recording){.count = count};
+    for (uint32_t i = 0; i < count; i++)
+        last.narrow += list[i].kernel == GPU_KERNEL_matmul_vector_8x16 && list[i].params[1] < 16;
+    *recording = &last;
+    return PCO_OK;
+}
+
+static void cuts_discard(pco_gpu_device *device, pco_gpu_recording *recording)
+{
+    (void)device, (void)recording;
+}
+
+static const pco_gpu_driver DRIVER = {.record = cuts_record, .discard = cuts_discard};
+static const pco_plugin PLUGIN = {.size = sizeof PLUGIN, .program = &pco_gpu_program_api};
+
+/* A device of this build's API: a GPU, or a processor. */
+static pco_device device_of(int processor)
+{
+    pco_device device = gpu_device(&DRIVER, 32, 32, 0);
+    device.gpu.limits.is_opencl = pco_gpu_codes[GPU_KERNEL_matmul_vector_8x16].data != NULL;
+    if (device.gpu.limits.is_opencl) device.gpu.limits.needs_met = processor ? PCO_GPU_NEEDS_VECTOR_16 : 0;
+    if (processor) device.gpu.limits.type = PCO_DEVICE_SOFTWARE;
+    return device;
+}
+
+/* A product of [m, k] and [k, n], or [n, k] along its rows, most of them beyond the binding limit of 128 MiB: boxes of 7
+ * rows and of 15 columns, pieces of k whose sums are added; and one that is not cut, whose k is long. */
+typedef struct cut_node {
+    int64_t m, n, k;
+    int along;
+} cut_node;
+static const cut_node CUTS[] = {{71, 1000000, 8, 0}, {1000, 524303, 16, 0}, {64, 4096, 20000, 0},
+                                {71, 1000000, 8, 1}, {9, 33, 5000000, 1},   {1, 131, 4096, 1}};
+enum { N_CUTS = sizeof CUTS / sizeof *CUTS };
+
+static pco_graph *graph_of(const cut_node *cut)
+{
+    const int64_t a[2] = {cut->m, cut->k}, b[2] = {cut->along ? cut->n : cut->k, cut->along ? cut->k : cut->n};
+    pco_graph *g = pco_graph_create();
+    const uint32_t x = pco_graph_input(g, "a", PCO_F32, 2, a), w = pco_graph_input(g, "b", PCO_F32, 2, b);
+    pco_graph_output(g, pco_matmul(g, x, w, 0, cut->along), "y");
+    return g;
+}
+
+static pco_part part_of(const pco_graph *g)
+{
+    return (pco_part){
+        .size = sizeof(pco_part), .n_tensors = g->n_tensors, .n_nodes = 1, .tensors = g->tensors, .nodes = g->nodes};
+}
+
+static void test_cut_is_tested(void **state)
+{
+    (void)state;
+    uint32_t cut_alike = 0;
+    for (uint32_t i = 0; i < 2 * N_CUTS; i++) {
+        pco_device device = device_of(i % 2);
+        const pco_device_info info = {.size = sizeof info};
+        const selftest_place place = {&PLUGIN, &device, &info};
+        pco_graph *g = graph_of(&CUTS[i / 2]);
+        const pco_part part = part_of(g);
+        const char *names[32];
+        const uint32_t n = pco_gpu_program_api.variants(&device, &part, 0, names, 32);
+        assert_true(n > 0);
+        for (uint32_t v = 0; v < n; v++) {
+            selftest_choice choices[4];
+            selftest_case small, whole;
+            uint64_t pipelines[64];
+            uint32_t count, missing;
+            check_ok(selftest_case_make(g, 0, 0, &whole, &err));
+            check_ok(selftest_case_make(g, 0, 128, &small, &err));
+            assert_true(selftest_pipelines(&place, &whole, v, pipelines, 64) > 0);
+            check_ok(selftest_cover(&place, g, 0, names[v], &small, choices, 4, &count, &missing, &err));
+            if (missing) print_message("cut %u, variant %s: %u are missing\n", i / 2, names[v], missing);
+            assert_int_equal(missing, 0);
+            for (uint32_t k = 0; k < count; k++) cut_alike += choices[k].window > 0;
+            selftest_case_free(&small);
+            selftest_case_free(&whole);
+        }
+        pco_graph_destroy(g);
+    }
+    assert_true(cut_alike > 0);
+}
+
+/* A vector that begins in front of a box's first column would read outside of the window. */
+static void test_no_narrow_vectors(void **state)
+{
+    (void)state;
+    pco_device device = device_of(1);
+    if (!(device.gpu.limits.needs_met & PCO_GPU_NEEDS_VECTOR_16)) skip();
+    device.gpu.limits.max_binding = 512; /* 143 columns become 64, 64 and 15 */
+    pco_graph *g = graph_of(&(cut_node){8, 143, 4, 0});
+    const pco_part part = part_of(g);
+    pco_tensor_proposal proposals[3];
+    pco_node_proposal proposed = {.variant = PCO_NONE, .fused_into = PCO_NONE};
+    pco_proposal proposal = {.size = sizeof proposal, .nodes = &proposed, .tensors = proposals};
+    pco_place places[3];
+    pco_buffer *buffers[4] = {[3] = (pco_buffer *)&proposed};
+    pco_program *program;
+    for (uint32_t t = 0; t < 3; t++) {
+        proposals[t] = (pco_tensor_proposal){0, 64, part.tensors[t].bytes};
+        places[t] = (pco_place){t, 0, 0, part.tensors[t].bytes};
+        buffers[t] = (pco_buffer *)(uintptr_t)&part.tensors[t];
+    }
+    check_ok(pco_gpu_program_api.propose(&device, &part, &proposal, &err));
+    const pco_place workspace = {.buffer = 3, .bytes = proposed.workspace};
+    const pco_plan plan = {
+        .size = sizeof plan, .n_buffers = 4, .buffers = buffers, .tensors = places, .workspaces = &workspace};
+    check_ok(pco_gpu_program_api.prepare(&device, &part, &proposal, &plan, &program, &err));
+    pco_gpu_program_api.destroy(&device, program);
+    assert_true(last.count > 2);
+    assert_int_equal(last.narrow, 0);
+    pco_graph_destroy(g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested), cmocka_unit_test(test_no_narrow_vectors)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
