@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "formats/safetensors.h"
+#include "models/refuse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,10 +82,7 @@ static pco_status inspect_open_any(inspect_file *file, pco_error *err)
     pco_map_close(&map);
     if (is_gguf) return inspect_open_gguf(file, err);
     if (is_safetensors) return inspect_open_safetensors(file, err);
-    return pco_fail(err, PCO_ERROR_FORMAT,
-                    "%s is neither a GGUF nor a safetensors file nor a model folder "
-                    "(config.json and model.safetensors)",
-                    file->path);
+    return pco_model_refuse(file->path, err);
 }
 
 /* Does it hold a model that can run? A folder that was meant to be one and is not is an error. */
@@ -95,9 +93,7 @@ static pco_status inspect_recognise(inspect_file *file, const char *path, int64_
         return PCO_OK;
     }
     if (!file->gguf && !file->config) {
-        pco_fail(&file->reason, PCO_ERROR_UNSUPPORTED,
-                 "a safetensors file alone has no configuration; give the folder "
-                 "that holds it and a config.json");
+        pco_model_refuse(file->path, &file->reason);
         return PCO_OK;
     }
     pco_status status = pco_model_file_open(path, &file->model, &file->reason);
@@ -128,7 +124,8 @@ pco_status inspect_open(const char *path, int64_t context, inspect_file *file, p
     if (pco_is_directory(folder)) {
         snprintf(file->config_path, sizeof file->config_path, "%.990s/config.json", folder);
         snprintf(file->path, sizeof file->path, "%.990s/model.safetensors", folder);
-        status = pco_json_load(file->config_path, &file->config, err);
+        status = pco_model_check_folder(folder, err);
+        if (!status) status = pco_json_load(file->config_path, &file->config, err);
         if (!status) status = inspect_open_safetensors(file, err);
     } else {
         status = inspect_open_any(file, err);

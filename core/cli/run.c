@@ -139,8 +139,8 @@ static pco_status run_attention(pco_model *model, const run_arguments *arguments
 /* Nothing was said, and nothing came on stdin. */
 static int run_no_prompt(void)
 {
-    cli_error("run: a prompt is missing: --prompt TEXT, --input FILE, or text on stdin (--prompt \"\": a language model "
-              "begins by itself)");
+    cli_error("run: a prompt is missing: --prompt TEXT, --input FILE, or text on stdin (--prompt \"\": a language "
+              "model begins by itself)");
     return CLI_USAGE;
 }
 

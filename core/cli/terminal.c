@@ -38,8 +38,8 @@ static uint32_t terminal_width(uint32_t code)
     return 1;
 }
 
-/* Bytes of `text` that fit into `columns`, and in *used the columns that they take. A byte that is not UTF-8 counts as a
- * column. */
+/* Bytes of `text` that fit into `columns`, and in *used the columns that they take. A byte that is not UTF-8 counts as
+ * a column. */
 static size_t terminal_cut(const char *text, uint32_t columns, uint32_t *used)
 {
     const size_t size = strlen(text);

@@ -8,8 +8,8 @@
 /* Is stderr a terminal? */
 int cli_terminal(void);
 
-/* "HEAD [####    ] TAIL", the bar filled to `part` (0 to 1), in at most `columns` columns: the bar gives way first, down to
- * nothing, then the end of the text is cut off, between characters. `line` has `size` bytes. */
+/* "HEAD [####    ] TAIL", the bar filled to `part` (0 to 1), in at most `columns` columns: the bar gives way first,
+ * down to nothing, then the end of the text is cut off, between characters. `line` has `size` bytes. */
 void cli_line_fit(char *line, size_t size, const char *head, double part, const char *tail, uint32_t columns);
 
 /* Writes such a line to stderr: on a terminal over the one before, elsewhere as a line of its own. */

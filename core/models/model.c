@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/safetensors.h"
+#include "models/refuse.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ static pco_status model_open_gguf(const char *path, pco_model_file *file, pco_er
 {
     file->family = PCO_FAMILY_LLAMA;
     pco_status status = pco_gguf_open(path, 0, &file->gguf, err);
+    if (!status) status = pco_model_check_parts(path, file->gguf, err);
     if (!status) status = pco_llama_config_read(file->gguf, &file->llama, err);
     if (status) return status;
     file->weights = pco_gguf_weights(file->gguf);
@@ -89,10 +91,12 @@ static pco_status model_read_config(const char *path, pco_model_file *file, pco_
 static pco_status model_open_folder(const char *path, pco_model_file *file, pco_error *err)
 {
     char *name = NULL;
+    pco_status status = pco_model_check_folder(path, err);
+    if (status) return status;
     file->family = PCO_FAMILY_TRANSFORMER;
     if (asprintf(&name, "%s/config.json", path) < 0)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
-    pco_status status = model_read_config(name, file, err);
+    status = model_read_config(name, file, err);
     free(name);
     if (status) return status;
     if (asprintf(&name, "%s/model.safetensors", path) < 0)
@@ -133,10 +137,7 @@ pco_status pco_model_file_open(const char *path, pco_model_file **out, pco_error
     else if (is_gguf)
         status = model_open_gguf(path, file, err);
     else if (!status)
-        status = pco_fail(err, PCO_ERROR_FORMAT,
-                          "%s is neither a GGUF file nor a folder with config.json and "
-                          "model.safetensors",
-                          path);
+        status = pco_model_refuse(path, err);
     if (status) {
         pco_model_file_close(file);
         return status;

@@ -177,6 +177,12 @@ pco_status pco_transformer_config_read(const cJSON *root, const char *label, pco
     uint32_t type;
     memset(config, 0, sizeof *config);
     uint32_t n_keys = sizeof transformer_keys / sizeof *transformer_keys;
+    const char *named = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
+    if (named && strcmp(named, types[0]) != 0)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "%s is of a model of type '%s'; Portico reads '%s' from folders, and Llama models from GGUF "
+                        "(llama.cpp's convert_hf_to_gguf.py makes one)",
+                        label, named, types[0]);
     pco_status status = pco_json_enum(root, label, "model_type", types, 1, &type, err);
     if (!status) status = pco_json_known(root, label, transformer_keys, n_keys, err);
     if (status) return status;

@@ -63,6 +63,45 @@ silent "and prints nothing else" out
 status "a prompt on stdin" 0; says "it is answered" out '^2020-03-05$'
 run run "$dates" --device cpu --prompt ""; status "an empty prompt" 0
 
+# ---- what is no model says what it is, and what to do ----
+models=$work/models
+mkdir -p "$models"/{bare,hf,torch,parts,gguf,nothing}
+cp "$dates/model.safetensors" "$models/bare/weights.safetensors"
+cp "$dates/model.safetensors" "$models/hf"
+echo '{"model_type": "llama"}' | tee "$models/hf/config.json" "$models/torch/config.json" > "$models/parts/config.json"
+printf 'PK\3\4 archive' | tee "$models/new.pt" > "$models/torch/pytorch_model.bin"
+printf '\200\2}q' > "$models/old.ckpt"
+printf '\10\7\22\7pytorch' > "$models/graph.onnx"
+echo '{}' > "$models/parts/model.safetensors.index.json"
+: > "$models/gguf/model.gguf"
+python3 - "$models/x-00001-of-00003.gguf" <<'TEXT'
+import struct, sys
+text = lambda s: struct.pack("<Q", len(s)) + s.encode()
+pairs = [("general.architecture", 8, text("llama")), ("split.count", 2, struct.pack("<H", 3))]
+with open(sys.argv[1], "wb") as file:
+    file.write(b"GGUF" + struct.pack("<IQQ", 3, 0, len(pairs)))
+    for key, kind, data in pairs: file.write(text(key) + struct.pack("<I", kind) + data)
+TEXT
+while read -r path pattern; do
+    case $path in /*) ;; *) path=$models/$path ;; esac
+    run run "$path" --prompt x; status "run ${path##*/}" 1; says "${path##*/}: what to do" err "^portico: .*$pattern"
+    if [ "$(wc -l < "$work/err")" = 1 ]; then ok "one line"; else bad "run ${path##*/}" "not one line"; fi
+    case $path in *weights.safetensors | *model.safetensors | *.gguf | */hf) continue ;; esac
+    run inspect "$path"; status "inspect ${path##*/}" 1; says "inspect ${path##*/}: the same" err "$pattern"
+done <<TEXT
+bare/weights.safetensors put it into a folder as model.safetensors, with a config.json
+$dates/model.safetensors give its folder instead: $dates\$
+hf of type 'llama'; .* from GGUF
+torch pytorch_model.bin in it is a PyTorch checkpoint, .* save its tensors as safetensors
+parts join these into one model.safetensors
+gguf model.gguf in it is a model by itself; give that file
+nothing has no config.json and no model.safetensors; a model is a folder with both, or a GGUF file
+new.pt a PyTorch checkpoint, .* save its tensors as safetensors
+old.ckpt a PyTorch checkpoint
+graph.onnx an ONNX graph, .* use the model that it was exported from
+x-00001-of-00003.gguf one of 3 files .* join them
+TEXT
+
 # ---- a reader that has read enough, and a disk that is full ----
 # Every command that prints, with what makes it print.
 run train "$source/configs/dates.json" --steps 2 --out "$work/run" --log "$work/run.csv" --device cpu:native

@@ -1,0 +1,16 @@
+/* What is given as a model and is none that Portico reads: what it is, and what to do with it. */
+#ifndef PCO_MODELS_REFUSE_H
+#define PCO_MODELS_REFUSE_H
+
+#include "formats/gguf.h"
+
+/* Always an error: UNSUPPORTED for a kind of file that is known, FORMAT for others, IO when it cannot be read. */
+pco_status pco_model_refuse(const char *path, pco_error *err);
+
+/* Has the folder a config.json and a model.safetensors? Errors: NOT_FOUND, saying what there is instead. */
+pco_status pco_model_check_folder(const char *path, pco_error *err) PCO_NODISCARD;
+
+/* Errors: UNSUPPORTED for one file of several that hold a model together. */
+pco_status pco_model_check_parts(const char *path, const pco_gguf *gguf, pco_error *err) PCO_NODISCARD;
+
+#endif
