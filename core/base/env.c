@@ -1,6 +1,7 @@
 #include "base/env.h"
 
 #include "base/error.h"
+#include "base/printable.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -36,9 +37,10 @@ const pco_env_row *pco_env_table(uint32_t *count)
     return ROWS;
 }
 
+/* secure_getenv: a program that runs with more rights than its caller (set-user-ID) takes no folders of plugins from him. */
 static pco_status env_text(const char *name, char *out, size_t size, pco_error *err)
 {
-    const char *value = getenv(name);
+    const char *value = secure_getenv(name);
     if (!value) return PCO_OK;
     if (strlen(value) >= size)
         return pco_fail(err, PCO_ERROR_INVALID, "%s is longer than %zu characters; shorten it", name,
@@ -50,7 +52,7 @@ static pco_status env_text(const char *name, char *out, size_t size, pco_error *
 /* The position of the variable's value in a NULL-terminated list of choices. */
 static pco_status env_choice(const char *name, const char *const *choices, int *choice, pco_error *err)
 {
-    const char *value = getenv(name);
+    const char *value = secure_getenv(name);
     if (!value || !*value) return PCO_OK;
     char list[128] = "";
     for (int i = 0; choices[i]; i++) {
@@ -68,7 +70,7 @@ static pco_status env_threads(uint32_t *threads, pco_error *err)
 {
     cpu_set_t set;
     *threads = sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
-    const char *value = getenv("PORTICO_THREADS");
+    const char *value = secure_getenv("PORTICO_THREADS");
     if (!value || !*value) return PCO_OK;
     char *end;
     errno = 0;
@@ -82,8 +84,8 @@ static pco_status env_threads(uint32_t *threads, pco_error *err)
 
 static pco_status env_cache(char *dir, size_t size, pco_error *err)
 {
-    if (getenv("PORTICO_CACHE_DIR")) return env_text("PORTICO_CACHE_DIR", dir, size, err);
-    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (secure_getenv("PORTICO_CACHE_DIR")) return env_text("PORTICO_CACHE_DIR", dir, size, err);
+    const char *xdg = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
     int length = 0;
     if (xdg && *xdg == '/')
         length = snprintf(dir, size, "%s/portico", xdg);
@@ -103,7 +105,7 @@ static void env_drivers(char *out, size_t size)
     size_t used = 0;
     out[0] = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        const char *value = getenv(names[i]);
+        const char *value = secure_getenv(names[i]);
         if (value && used < size)
             used += (size_t)snprintf(out + used, size - used, "%s=%s;", names[i], value);
     }
@@ -135,7 +137,7 @@ pco_status pco_config_read(pco_config *config, pco_error *err)
 static long env_first_number(const char *const *names, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        const char *value = getenv(names[i]);
+        const char *value = secure_getenv(names[i]);
         char *end;
         long number = value ? strtol(value, &end, 10) : -1;
         if (value && *value && !*end && number >= 0 && number <= 1 << 30) return number;
@@ -172,6 +174,7 @@ void pco_log(const pco_config *config, pco_log_level level, const char *format, 
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    pco_printable_line(line, sizeof line);
     if (config->log_fn)
         config->log_fn(config->log_user, level, line);
     else

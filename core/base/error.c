@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/printable.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@ pco_status pco_fail(pco_error *err, pco_status status, const char *format, ...)
     va_start(args, format);
     vsnprintf(err->message, sizeof err->message, format, args);
     va_end(args);
+    pco_printable_line(err->message, sizeof err->message);
     return status;
 }
 
@@ -26,5 +28,6 @@ pco_status pco_fail_prefix(pco_error *err, pco_status status, const char *format
     if (used >= 0 && (size_t)used < sizeof err->message)
         snprintf(err->message + used, sizeof err->message - (size_t)used, ": %.*s",
                  (int)(sizeof err->message - (size_t)used - 3), old);
+    pco_printable_line(err->message, sizeof err->message);
     return status;
 }

@@ -1,5 +1,6 @@
 #include "base/file.h"
 #include "base/error.h"
+#include "base/fd.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -140,7 +141,7 @@ static int file_is_regular(const file_target *target)
 /* Opens what is no regular file. -1 with errno. */
 static int file_open_straight(const file_target *target)
 {
-    if (target->number < 0) return open(target->path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
+    if (target->number < 0) return pco_fd_above(open(target->path, O_WRONLY | O_NOCTTY | O_CLOEXEC));
     if (target->number == STDOUT_FILENO) fflush(stdout); /* what was printed before comes before */
     return fcntl(target->number, F_DUPFD_CLOEXEC, 3);
 }
@@ -152,7 +153,7 @@ pco_status pco_file_open_log(const char *path, int *fd, int *is_regular, pco_err
     pco_status status = file_find(path, &target, err);
     if (status) return status;
     *is_regular = file_is_regular(&target);
-    *fd = *is_regular ? open(target.path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644)
+    *fd = *is_regular ? pco_fd_above(open(target.path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644))
                       : file_open_straight(&target);
     return *fd < 0 ? pco_fail(err, PCO_ERROR_IO, "%s: cannot open: %s", path, strerror(errno)) : PCO_OK;
 }
@@ -213,7 +214,7 @@ static int file_create(char *temporary, size_t length)
         struct stat st;
         memcpy(temporary + length, file_mark, sizeof file_mark - 1);
         memcpy(temporary + length + sizeof file_mark - 1, "XXXXXX", FILE_RANDOM + 1);
-        const int fd = mkostemp(temporary, O_CLOEXEC);
+        const int fd = pco_fd_above(mkostemp(temporary, O_CLOEXEC));
         if (fd < 0) return -1;
         const int locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
         /* a file system without locks has no cleaning either: its files count as in use */

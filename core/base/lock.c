@@ -1,6 +1,7 @@
 #include "base/lock.h"
 
 #include "base/error.h"
+#include "base/fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,7 +39,7 @@ static int lock_try(pco_lock *lock, pco_error *err, pco_status *status)
 {
     char holder[LOCK_HOLDER];
     struct stat mine, there;
-    lock->fd = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+    lock->fd = pco_fd_above(open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
     if (lock->fd < 0) {
         *status = pco_fail(err, PCO_ERROR_IO, "%s: cannot be made: %s", lock->path, strerror(errno));
         return -1;

@@ -1,5 +1,7 @@
 #include "cli/cli.h"
 
+#include "base/printable.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -11,12 +13,20 @@
 
 void cli_error(const char *format, ...)
 {
+    char line[PCO_PRINTABLE_LINE];
     va_list args;
     va_start(args, format);
-    fputs("portico: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    pco_printable_line(line, sizeof line);
+    fprintf(stderr, "portico: %s\n", line);
+}
+
+void cli_text(FILE *out, const char *text)
+{
+    char shown[4 * PCO_PRINTABLE_MOST];
+    for (size_t left = strlen(text), taken; left; left -= taken, text += taken)
+        fwrite(shown, 1, pco_printable_next(text, left, shown, &taken), out);
 }
 
 int cli_fail(const pco_error *err)

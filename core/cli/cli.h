@@ -9,6 +9,8 @@
 #include "cli/terminal.h"
 #include "runtime/registry.h"
 
+#include <stdio.h>
+
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 
 typedef struct cli_command {
@@ -21,8 +23,11 @@ typedef struct cli_command {
 extern const cli_command cli_run, cli_inspect, cli_ops, cli_devices, cli_compare, cli_conformance, cli_bench, cli_train,
     cli_eval, cli_tokenizer, cli_plot;
 
-/* "portico: ..." on stderr. */
+/* "portico: ..." on stderr, one line: control characters in it become escapes. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Somebody else's text on one line: control characters become escapes. */
+void cli_text(FILE *out, const char *text);
 
 /* Prints an error of the library; returns the exit status that fits: 2 for INVALID from the environment or a
  * flag, 1 otherwise. */

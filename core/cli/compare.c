@@ -72,11 +72,7 @@ static double compare_rate(int64_t count, double seconds)
 
 static void compare_print_text(const char *text)
 {
-    for (; *text; text++)
-        if (*text == '\n')
-            printf("\\n");
-        else
-            putchar(*text);
+    cli_text(stdout, text);
     putchar('\n');
 }
 

@@ -114,6 +114,16 @@ static int eval_piece(void *user, const char *text, size_t bytes)
     return cli_interrupted();
 }
 
+static void eval_print_wrong(const char *source, const char *target, const char *answer)
+{
+    const char *const texts[][2] = {{"wrong: ", source}, {"    is ", target}, {"   not ", answer}};
+    for (int i = 0; i < 3; i++) {
+        fputs(texts[i][0], stderr);
+        cli_text(stderr, texts[i][1]);
+        fputc('\n', stderr);
+    }
+}
+
 static pco_status eval_pair(pco_model *model, const eval_arguments *a, const char *source, const char *target,
                             eval_result *result, pco_error *err)
 {
@@ -130,8 +140,7 @@ static pco_status eval_pair(pco_model *model, const eval_arguments *a, const cha
         int exact = strcmp(answer.text, target) == 0;
         result->exact += exact;
         result->tokens += (int64_t)count;
-        if (!exact && result->lines - result->exact < a->wrong)
-            fprintf(stderr, "wrong: %s\n    is %s\n   not %s\n", source, target, answer.text);
+        if (!exact && result->lines - result->exact < a->wrong) eval_print_wrong(source, target, answer.text);
         result->lines++;
         status = pco_bleu_add(&result->bleu, answer.text, &target, 1, err);
     }

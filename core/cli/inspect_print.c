@@ -2,10 +2,13 @@
 #include "cli/inspect.h"
 
 #include "base/dtype.h"
+#include "base/printable.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+enum { INSPECT_NAME = 1024 }; /* a name as it is shown */
 
 static int inspect_is_real(const pco_gguf_entry *entry)
 {
@@ -43,24 +46,25 @@ static int64_t inspect_whole(const pco_gguf_entry *entry)
 #undef INSPECT_AS
 }
 
-/* A text as it is, with control characters made visible, cut at 60 bytes. */
+/* A text as it is, with control characters made visible, cut at about 60 bytes. */
 static void inspect_text(const char *text, size_t size)
 {
-    for (size_t i = 0; i < size && i < 60; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c == '\n')
-            printf("\\n");
-        else if (c < 32 || c == 127)
-            printf("\\x%02x", c);
-        else
-            putchar(c);
-    }
+    char shown[60 * PCO_PRINTABLE_MOST + 1];
+    size_t length = size < 60 ? size : 60;
+    while (length < size && length > 56 && ((unsigned char)text[length] & 0xC0) == 0x80) length--; /* whole characters */
+    printf("%s", pco_printable(text, length, shown, sizeof shown));
     if (size > 60) printf("... (%zu bytes)", size);
+}
+
+static const char *inspect_name(const char *name, char shown[INSPECT_NAME])
+{
+    return pco_printable(name, strlen(name), shown, INSPECT_NAME);
 }
 
 static void inspect_entry(const pco_gguf_entry *entry)
 {
-    printf("  %-42s ", entry->key);
+    char name[INSPECT_NAME];
+    printf("  %-42s ", inspect_name(entry->key, name));
     if (entry->is_array)
         printf("[%" PRIu64 " x %s]", entry->count, pco_gguf_type_name(entry->type));
     else if (entry->type == PCO_GGUF_STRING)
@@ -78,6 +82,7 @@ static void inspect_entry(const pco_gguf_entry *entry)
 
 static void inspect_config(const inspect_file *file)
 {
+    char name[INSPECT_NAME];
     if (file->gguf) {
         printf("\nmetadata, %" PRIu64 " keys\n", pco_gguf_entry_count(file->gguf));
         for (uint64_t i = 0; i < pco_gguf_entry_count(file->gguf); i++)
@@ -87,16 +92,16 @@ static void inspect_config(const inspect_file *file)
     if (file->weights->note_count) printf("\nnotes of the file\n");
     for (uint32_t i = 0; i < file->weights->note_count; i++) {
         const pco_weights_note *note = &file->weights->notes[i];
-        printf("  %-42s ", note->key);
+        printf("  %-42s ", inspect_name(note->key, name));
         inspect_text(note->value, strlen(note->value));
         putchar('\n');
     }
     if (!file->config) return;
-    printf("\nconfiguration, %s\n", file->config_path);
+    printf("\nconfiguration, %s\n", inspect_name(file->config_path, name));
     const cJSON *item;
     cJSON_ArrayForEach(item, file->config)
     {
-        printf("  %-42s ", item->string ? item->string : "");
+        printf("  %-42s ", inspect_name(item->string ? item->string : "", name));
         if (cJSON_IsString(item))
             inspect_text(item->valuestring, strlen(item->valuestring));
         else if (cJSON_IsNumber(item))
@@ -129,11 +134,11 @@ static void inspect_totals(const inspect_file *file, uint64_t *parameters, uint6
 
 static void inspect_tensors(const inspect_file *file)
 {
-    char shape[192];
+    char shape[192], name[INSPECT_NAME];
     int widest = 4, widest_shape = 5;
     for (uint32_t i = 0; i < file->weights->count; i++) {
         const pco_weight *w = &file->weights->items[i];
-        int width = (int)strlen(w->name);
+        int width = (int)strlen(inspect_name(w->name, name));
         int width_shape = (int)strlen(pco_shape_text(w->rank, w->shape, shape, sizeof shape));
         if (width > widest) widest = width < 64 ? width : 64;
         if (width_shape > widest_shape) widest_shape = width_shape;
@@ -141,7 +146,7 @@ static void inspect_tensors(const inspect_file *file)
     printf("\ntensors\n  %-*s  %-8s  %-*s  %12s\n", widest, "name", "type", widest_shape, "shape", "bytes");
     for (uint32_t i = 0; i < file->weights->count; i++) {
         const pco_weight *w = &file->weights->items[i];
-        printf("  %-*s  %-8s  %-*s  %12" PRIu64 "%s\n", widest, w->name, w->type_name, widest_shape,
+        printf("  %-*s  %-8s  %-*s  %12" PRIu64 "%s\n", widest, inspect_name(w->name, name), w->type_name, widest_shape,
                pco_shape_text(w->rank, w->shape, shape, sizeof shape), w->bytes,
                w->dtype < 0 ? "  cannot run" : "");
     }
@@ -177,14 +182,14 @@ static void inspect_print_plan(const inspect_plan *plan)
 void inspect_print(const inspect_file *file, const inspect_plan *plan)
 {
     uint64_t parameters, bytes;
-    char text[32];
+    char text[32], name[INSPECT_NAME];
     inspect_totals(file, &parameters, &bytes);
-    printf("file           %s\nformat         %s", file->path, file->format);
+    printf("file           %s\nformat         %s", inspect_name(file->path, name), file->format);
     if (file->gguf) printf(" version %u", pco_gguf_version(file->gguf));
     printf("%s\n", file->header_only ? ", header only: the tensors' data are not in the file" : "");
     printf("tensors        %u, %" PRIu64 " parameters, %s\n", file->weights->count, parameters,
            cli_bytes(bytes, text));
-    printf("architecture   %s\n", inspect_architecture(file));
+    printf("architecture   %s\n", inspect_name(inspect_architecture(file), name));
     printf("verdict        the file is valid; ");
     if (file->model) {
         printf("the model can run\n");

@@ -1,5 +1,7 @@
 /* portico COMMAND ... */
+#include "base/fd.h"
 #include "cli/cli.h"
+#include "cli/guard.h"
 #include "cli/ranks.h"
 
 #include <poll.h>
@@ -50,6 +52,8 @@ static int main_end(int status)
 
 int main(int argc, char **argv)
 {
+    pco_fd_standard();
+    cli_guard_terminal();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of write, so that devices are closed in order: main_end */
     if (argc < 2) {
         cli_error("a command is missing; see portico --help");
@@ -72,6 +76,7 @@ int main(int argc, char **argv)
                 printf("portico %s: %s\n\n%s", COMMANDS[i]->name, COMMANDS[i]->summary, COMMANDS[i]->help);
                 return main_end(CLI_OK);
             }
+        if (COMMANDS[i] != &cli_conformance) cli_guard_files(); /* its processes are watched: a crash is a result */
         return main_end(COMMANDS[i]->run(argc - 1, argv + 1));
     }
     cli_error("unknown command '%s'; see portico --help", argv[1]);

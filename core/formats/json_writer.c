@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "formats/json.h"
 
@@ -65,7 +66,8 @@ static void json_quote(pco_writer *out, const char *text, size_t size)
 {
     pco_write_char(out, '"');
     for (size_t at = 0; at < size;) {
-        size_t length = pco_utf8_decode(text + at, size - at, NULL);
+        uint32_t codepoint;
+        size_t length = pco_utf8_decode(text + at, size - at, &codepoint);
         unsigned char byte = (unsigned char)text[at];
         if (length == 0) {
             pco_write_text(out, "\xEF\xBF\xBD");
@@ -80,8 +82,10 @@ static void json_quote(pco_writer *out, const char *text, size_t size)
             pco_write_text(out, "\\r");
         else if (byte == '\t')
             pco_write_text(out, "\\t");
-        else if (byte < 0x20 || byte == 0x7F)
-            pco_print(out, "\\u%04x", byte);
+        else if (!pco_printable_plain(codepoint) && codepoint > 0xFFFF)
+            pco_print(out, "\\u%04x\\u%04x", 0xD7C0 + (codepoint >> 10), 0xDC00 | (codepoint & 0x3FF));
+        else if (!pco_printable_plain(codepoint))
+            pco_print(out, "\\u%04x", codepoint);
         else
             pco_write(out, text + at, length);
         at += length;

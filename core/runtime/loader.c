@@ -1,6 +1,7 @@
 #include "runtime/loader.h"
 
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/paths.h"
 
 #include <dlfcn.h>
@@ -112,6 +113,7 @@ pco_status pco_loader_probe(const char *path, uint32_t seconds, int *broke, pco_
     if (!pco_path_probe(program, sizeof program))
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "the helper program portico-probe is missing; install Portico again");
     if (pipe2(ends, O_CLOEXEC) != 0) return pco_fail(err, PCO_ERROR_IO, "no pipe to the probe: %s", strerror(errno));
+    for (int i = 0; i < 2; i++) ends[i] = pco_fd_above(ends[i]);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);

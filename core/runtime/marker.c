@@ -1,5 +1,6 @@
 #include "runtime/marker.h"
 
+#include "base/fd.h"
 #include "runtime/cache.h"
 
 #include <dirent.h>
@@ -22,7 +23,7 @@ void pco_marker_set(pco_marker *marker, const char *dir, const char *name, const
     if (pco_cache_make(dir, NULL)) return;
     const int length = snprintf(marker->path, sizeof marker->path, "%s/%s-XXXXXX", dir, name);
     if (length < 0 || (size_t)length >= sizeof marker->path) return;
-    marker->fd = mkostemp(marker->path, O_CLOEXEC);
+    marker->fd = pco_fd_above(mkostemp(marker->path, O_CLOEXEC));
     if (marker->fd < 0) return;
     marker->set = flock(marker->fd, LOCK_EX | LOCK_NB) == 0 && fstat(marker->fd, &st) == 0 && st.st_nlink > 0 &&
                   write(marker->fd, text, size) == (ssize_t)size;

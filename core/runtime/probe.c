@@ -2,6 +2,8 @@
  * crashes while it is asked takes this process down and no other. */
 #include "runtime/loader.h"
 
+#include "base/fd.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -57,6 +59,7 @@ static pco_status probe_store(void *user, const char *name, const void *data, si
 
 int main(int argc, char **argv)
 {
+    pco_fd_standard();
     if (argc != 2) {
         fprintf(stderr, "usage: portico-probe PLUGIN\n");
         return 2;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/paths.h"
+#include "base/printable.h"
 #include "runtime/cache.h"
 #include "runtime/host.h"
 #include "runtime/loader.h"
@@ -100,6 +101,11 @@ static pco_status registry_add_device(pco_registry *registry, const pco_plugin_e
     *device = (pco_device_entry){.plugin = registry->n_plugins, .index = index, .info.size = sizeof device->info};
     snprintf(device->id, sizeof device->id, "%s:%u", entry->name, index);
     pco_status status = entry->plugin->describe(entry->backend, index, &device->info, err);
+    char *const texts[] = {device->info.name, device->info.driver, device->info.platform, device->info.aliases,
+                           device->info.not_in_build};
+    const size_t sizes[] = {sizeof device->info.name, sizeof device->info.driver, sizeof device->info.platform,
+                            sizeof device->info.aliases, sizeof device->info.not_in_build};
+    for (int i = 0; i < 5; i++) pco_printable_line(texts[i], sizes[i]); /* what a driver says of itself */
     if (!status) registry->n_devices++;
     return status;
 }
@@ -171,6 +177,7 @@ static pco_status registry_add_plugin(pco_registry *registry, const char *path, 
         entry->plugin = NULL;
         entry->failed = status != PCO_ERROR_UNSUPPORTED;
         snprintf(entry->reason, sizeof entry->reason, "%.500s", why.message);
+        pco_printable_line(entry->reason, sizeof entry->reason);
         pco_log(&registry->host.config, refused ? PCO_LOG_WARNING : PCO_LOG_INFO, "plugin %s is not used: %s", path, why.message);
     }
     registry->n_plugins++;

@@ -472,8 +472,9 @@ if [ -f "$dates/model.safetensors" ]; then
     if [ -e "$work/two.svg" ]; then bad "--attention that failed" "leaves a file"; else ok "a failure leaves no file"; fi
     run inspect "$dates" --memory --device cpu; status "inspect --memory" 0
     says "--memory: by kind" out '^  arenas .*activations and workspace'; says "--memory: by block" out '^  all +380640$'
-    for device in cpu null; do # the null device runs nothing: everything lies on the CPU
-        run inspect "$dates" --memory --json --device $device; status "inspect --memory --json, $device" 0
+    mkdir "$work/null" && cp "$(dirname "$portico")/tests/plugins/null.so" "$work/null"
+    for device in cpu null; do # the skeleton's device runs nothing: everything lies on the CPU
+        PORTICO_PLUGIN_PATH=$work/null run inspect "$dates" --memory --json --device $device; status "inspect --memory --json, $device" 0
         if python3 "$source/tests/cli/check_memory.py" "$work/out" 380640 2> "$work/err"; then
             ok "--memory, $device: the figures fit each other"
         else

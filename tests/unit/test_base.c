@@ -3,8 +3,10 @@
 #include "check.h"
 
 #include "base/env.h"
+#include "base/fd.h"
 #include "base/file.h"
 #include "base/lock.h"
+#include "base/printable.h"
 #include "base/sha256.h"
 #include "base/threads.h"
 #include "runtime/cache.h"
@@ -25,6 +27,56 @@ int flock(int fd, int operation)
 {
     errno = ENOLCK;
     return no_locks ? -1 : (int)syscall(SYS_flock, fd, operation);
+}
+
+static void test_printable(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *shown;
+    } cases[] = {{"plain, gr\xC3\xBC\xC3\x9F\xE2\x96\x81\xF0\x9F\x98\x80", "plain, gr\xC3\xBC\xC3\x9F\xE2\x96\x81\xF0\x9F\x98\x80"},
+                 {"a\x1b[2J\x7F\n\r\t\x01", "a\\x1b[2J\\x7f\\n\\r\\t\\x01"},
+                 {"\xC2\x9B" "31m", "\\u009b31m"},           /* CSI as one character */
+                 {"\xE2\x80\xAE\xE2\x81\xA6", "\\u202e\\u2066"},  /* turns the direction of what follows */
+                 {"\xF3\xA0\x81\x81", "\\U000e0041"},     /* a tag, which nothing shows */
+                 {"\xFF\xC3(\xED\xA0\x80", "\\xff\\xc3(\\xed\\xa0\\x80"}, /* no UTF-8; a surrogate */
+                 {"", ""}};
+    char out[100];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_string_equal(pco_printable(cases[i].text, strlen(cases[i].text), out, sizeof out), cases[i].shown);
+        snprintf(out, sizeof out, "%s", cases[i].text);
+        pco_printable_line(out, sizeof out);
+        assert_string_equal(out, cases[i].shown);
+    }
+    assert_string_equal(pco_printable("ab\nc", 4, out, 4), "ab"); /* no half escape */
+    assert_string_equal(pco_printable("ab\xC3\xBC", 4, out, 4), "ab");
+    memset(out, 'x', sizeof out);
+    pco_printable_line(out, 8);
+    assert_string_equal(out, "xxxxxxx");
+    /* each message and each line of the log goes through it */
+    pco_error error;
+    pco_fail(&error, PCO_ERROR_IO, "%s", "no\x1b[31m");
+    assert_string_equal(error.message, "no\\x1b[31m");
+    snprintf(error.message, sizeof error.message, "a\nb"); /* from a plugin */
+    pco_fail_prefix(&error, PCO_ERROR_IO, "%s", "where");
+    assert_string_equal(error.message, "where: a\\nb");
+}
+
+/* What a library opens to keep has a number that is nobody's, also in a process that closed 0 to 2. */
+static void test_descriptors(void **state)
+{
+    (void)state;
+    const int before = dup(STDIN_FILENO);
+    close(STDIN_FILENO);
+    const int low = open("/dev/null", O_RDONLY), high = pco_fd_above(low), flags = fcntl(high, F_GETFD);
+    const int still = fcntl(STDIN_FILENO, F_GETFD);
+    dup2(before, STDIN_FILENO);
+    close(before);
+    assert_int_equal(low, STDIN_FILENO);
+    assert_true(high > STDERR_FILENO && flags >= 0 && flags & FD_CLOEXEC);
+    assert_int_equal(still, -1);
+    close(high);
+    assert_int_equal(pco_fd_above(-1), -1);
 }
 
 static void test_lock(void **state)
@@ -286,6 +338,8 @@ static void test_environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_printable),
+        cmocka_unit_test(test_descriptors),
         cmocka_unit_test(test_lock),
         cmocka_unit_test(test_file),    cmocka_unit_test(test_file_is_durable), cmocka_unit_test(test_file_left),
         cmocka_unit_test(test_sha256),  cmocka_unit_test(test_cache),           cmocka_unit_test(test_threads),

@@ -13,6 +13,9 @@
  *     pco_model_close(model);
  *     pco_context_destroy(context);
  *
+ * Files: a model's file is mapped while the model is open. Replace it by renaming another one over it; one that is cut
+ * short or written over in place ends the process (SIGBUS) or changes the model.
+ *
  * Threads: a context and the models opened in it are used by one thread at a time; different contexts by
  * different threads at once. Text is UTF-8. Memory is counted in bytes, time in seconds. What a call hands
  * out belongs to the caller where it says so, and is given back with pco_free. */

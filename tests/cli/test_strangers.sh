@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Files and surroundings that mean no good: test_strangers.sh PORTICO SOURCE [PRELOAD]. PRELOAD: libpco-cut-short.so.
+set -u
+portico=$(realpath "$1")
+source=$(realpath "$2")
+preload=${3:-}
+. "$source/tests/cli/checks.sh"
+helper=$source/tests/cli/strangers.py
+export PORTICO_BACKEND=cpu:native
+
+# plain NAME FILE: nothing in out or err that a terminal would obey.
+plain() {
+    if python3 "$helper" plain "$work/$2" 2> "$work/why"; then ok "$1"; else bad "$1" "$(tail -n 1 "$work/why")"; fi
+}
+
+# ---- what terminals obey ----
+evil=$work/evil.gguf
+python3 "$helper" make "$evil"
+run inspect "$evil"; status "inspect: names that are no text" 0
+plain "inspect: they are shown as escapes" out; says "inspect: an escape" out 'evil \\x1b\[31mred'
+says "inspect: a byte that is no UTF-8" out '\\xff'
+run inspect "$evil" --json; status "inspect --json: the same" 0
+plain "inspect --json: no control characters" out; json "inspect --json: is JSON"
+run inspect "$evil" --memory; status "inspect --memory: the same" 0; plain "inspect --memory: text alone" out
+name=$'no\x1b[2J\xc2\x9b\xe2\x80\xaesuch\nfile.gguf'
+run run "$work/$name" --prompt a; status "a name with escapes" 1
+plain "its error is text alone" err; says "its error shows the name" err 'no\\x1b\[2J\\u009b\\u202esuch\\nfile.gguf'
+run "$name"; status "a command with escapes" 2; plain "its error is text alone" err
+python3 -c 'import sys; open(sys.argv[1], "wb").write(open(sys.argv[2], "rb").read().replace(b"blk.0.attn_q", b"\x1b[7m.attn_q"))' \
+    "$work/lost.gguf" "$evil"
+run run "$work/lost.gguf" --prompt a; status "a tensor that is not there" 1; plain "its error is text alone" err
+run run "$evil" --prompt "" --max-tokens 2; status "run: a model that writes escapes" 0
+if grep -q $'\x1b' "$work/out"; then ok "run: a pipe gets all bytes"; else bad "run: a pipe gets all bytes" "no escape"; fi
+python3 "$helper" terminal "$portico" run "$evil" --prompt "" --max-tokens 2 > "$work/out" 2> "$work/err" < /dev/null
+plain "run: a terminal gets text" out; says "run: a terminal shows the escapes" out '\\x1b'
+python3 "$helper" terminal "$portico" run "$source/models/dates" --prompt "3 Sep 51" > "$work/out" 2> "$work/err" < /dev/null
+says "run: a terminal gets what a pipe gets" out '2051-09-03'
+
+# ---- what is no file: one that waited would end with status 124 ----
+mkfifo "$work/pipe.gguf"
+for command in "run --prompt a" inspect "compare --prompt a" bench; do
+    # shellcheck disable=SC2086
+    set -- $command
+    run "$1" "$work/pipe.gguf" "${@:2}"; status "$1: a pipe as a model" 1
+    cat "$work/err" >> "$work/out"
+    says "$1: says that it is a pipe" out 'a pipe'
+done
+
+# ---- the three files of the process ----
+closed() { (exec 2>&-; timeout 300 "$portico" "$@" > "$work/out" < /dev/null); status=$?; }
+closed train "$source/configs/dates.json" --steps 2 --out "$work/run" --log "$work/log.csv"
+status "train without stderr" 0
+if [ "$(wc -l < "$work/log.csv")" = 3 ] && ! grep -q 'portico\|step ' "$work/log.csv"; then
+    ok "train without stderr: the log is the log"
+else
+    bad "train without stderr: the log is the log" "$(head -c 300 "$work/log.csv")"
+fi
+PORTICO_LOG=debug closed devices --json; status "devices without stderr" 0; json "devices without stderr: stdout is JSON"
+(exec >&-; timeout 300 "$portico" devices 2> "$work/err" < /dev/null); status=$?
+status "devices without stdout" 1; says "devices without stdout: says so" err 'cannot write to stdout'
+(exec <&- >&- 2>&-; timeout 300 "$portico" run "$source/models/dates" --prompt "3 Sep 51"); status=$?
+if [ "$status" = 1 ]; then ok "run without any"; else bad "run without any" "exit status $status"; fi
+
+# ---- a model that is cut short while it is used ----
+if [ -n "$preload" ]; then
+    cp -r "$source/models/dates" "$work/dates"
+    model=$(realpath "$work/dates/model.safetensors")
+    (export PCO_CUT_SHORT=$model LD_PRELOAD=$preload
+     timeout 300 "$portico" run "$work/dates" --prompt "3 Sep 51" > "$work/out" 2> "$work/err" < /dev/null)
+    status=$?
+    status "a model that is cut short" 1; says "it is named" err "$model was cut short"
+else
+    skip "a model that is cut short"
+fi
+
+finish
