@@ -220,6 +220,21 @@ static gpu_frame gpu_pad_frame(const pco_tensor *x, const pco_tensor *y, const p
     return frame;
 }
 
+/* Elements of x that elements [first, first + count) of y show, and those between: whole slices of the outermost
+ * dimension. Returns the first, *shown how many. */
+static uint64_t gpu_pad_shown(const gpu_frame *frame, uint64_t first, uint64_t count, uint64_t *shown)
+{
+    const uint32_t outer = frame->rank - 1;
+    uint64_t y_slice = 1, x_slice = 1;
+    for (uint32_t k = 0; k < outer; k++) y_slice *= frame->y[k], x_slice *= frame->x[k];
+    const uint64_t front = frame->front[outer], size = frame->x[outer];
+    const uint64_t begin = first / y_slice, end = gpu_div_up(first + count, y_slice);
+    const uint64_t from = begin > front ? gpu_min(begin - front, size) : 0;
+    const uint64_t to = end > front ? gpu_min(end - front, size) : 0;
+    *shown = (to - from) * x_slice;
+    return from * x_slice;
+}
+
 static pco_status gpu_lower_pad_node(gpu_lowering *gpu)
 {
     const pco_tensor *x = gpu_input(gpu, 0), *y = gpu_output(gpu, 0);
@@ -227,19 +242,25 @@ static pco_status gpu_lower_pad_node(gpu_lowering *gpu)
     const pco_pad_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
     const gpu_frame frame = gpu_pad_frame(x, y, attrs);
     const uint32_t lanes = gpu_lanes(x->dtype);
-    const uint64_t total = gpu_count(y), window = gpu_window(gpu, gpu_element_bytes(y->dtype));
+    const uint64_t total = gpu_count(y), most = gpu_window(gpu, gpu_element_bytes(y->dtype));
+    /* What a window of y shows of x, whole slices, has to fit as well. */
+    const uint64_t window = gpu_count(x) > most ? gpu_max(most / 8, 1) * 4 : most;
     if (total > UINT32_MAX)
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a result of more than 2^32 elements");
     for (uint64_t first = 0; first < total && gpu->status == PCO_OK; first += window) {
         const uint64_t count = gpu_min(window, total - first), words = gpu_div_up(count, lanes);
         const gpu_rows cover = gpu_cover_rows(gpu, words, 1);
+        uint64_t shown;
+        const uint64_t x_first = gpu_pad_shown(&frame, first, count, &shown);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_pad, cover.local_x, 1, 1);
         gpu_spec(gpu, &d, 3, (int32_t)x->dtype);
         gpu_spec(gpu, &d, 4, (int32_t)cover.per);
         gpu_spec(gpu, &d, 5, (int32_t)frame.rank);
         gpu_param(gpu, &d, 0, (uint32_t)count);
-        gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), 0, gpu_count(x), 0));
+        /* Places in x are counted from its beginning, modulo 2^32. */
+        gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), x_first, shown, 0) -
+                                  (uint32_t)x_first);
         gpu_param(gpu, &d, 2,
                   gpu_bind_elements(gpu, &d, 1, gpu_output_index(gpu, 0), first, count, 1) / lanes);
         gpu_param(gpu, &d, 3, gpu_element_bits(x->dtype, attrs->value));

@@ -1,5 +1,6 @@
 /* Building, naming and filtering cases. */
 #include "cases.h"
+#include "chain.h"
 
 #include "graph/op.h"
 #include "oracle_number.h"
@@ -99,7 +100,7 @@ static const conf_cases_row ROWS[] = {
 /* Groups of cases beside each op's own list: each adds what it has for the op. */
 static const conf_cases_fn GROUPS[] = {conf_cases_contract, conf_cases_real,  conf_cases_twins,
                                        conf_cases_traps,    conf_cases_missed, conf_cases_constants,
-                                       conf_cases_edges,    conf_cases_large};
+                                       conf_cases_chain,    conf_cases_edges, conf_cases_large};
 
 /* Several patterns may stand in a row with commas between. */
 static bool conf_cases_match(const char *pattern, const char *name)
@@ -350,6 +351,7 @@ void conf_cases_emit(conf_cases_context *context)
     conf_cases_append(one->label, "%s", pco_op_find(one->op)->name);
     for (uint32_t i = 0; i < one->n_inputs; i++) conf_cases_label_operand(one->label, &one->in[i]);
     conf_cases_label_attrs(one, one->label);
+    if (one->chain) conf_cases_append(one->label, " program of %s", conf_chain_find(one->chain)->name);
     conf_cases_append(one->label, "%s %s", one->large ? " large" : "", conf_regime_name(one->regime));
     one->id = conf_cases_hash(one->label);
     if (!conf_cases_is_new(context, one->id)) return;

@@ -524,6 +524,9 @@ pco_status pco_conformance_write_reproducer(const pco_conformance_device *device
     if (search.one.large && (flags & PCO_REPRODUCER_NO_DEVICE))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "case %08x is too large for a folder of values alone; its command repeats it", one->id);
+    if (search.one.chain)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "case %08x is a program of several nodes; its command repeats it",
+                        one->id);
     const char *op = pco_op_find(search.one.op)->name;
     snprintf(title, sizeof title, "%s, case %08x: %s", op, one->id, search.one.label);
     snprintf(repeat, sizeof repeat,

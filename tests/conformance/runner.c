@@ -216,6 +216,14 @@ static bool conf_run_has_results(const conf_run_state *run)
     return true;
 }
 
+/* A refusal of what must fit is a failure. */
+static void conf_run_refused(const conf_run_state *run, pco_conformance_case *result)
+{
+    if (!conf_must_fit(run->device, run->problem, result->detail, sizeof result->detail)) return;
+    result->state = PCO_CASE_FAIL;
+    result->ratio = INFINITY;
+}
+
 static pco_status conf_run_once(conf_run_state *run, const pco_conformance_options *options,
                                 pco_conformance_case *result, pco_error *err)
 {
@@ -236,6 +244,7 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
                                                           : PCO_CASE_FAIL;
         result->ratio = refused ? 0.0 : INFINITY;
         snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
+        if (refused) conf_run_refused(run, result);
     }
     conf_run_clear(run);
     return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
@@ -353,6 +362,7 @@ pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *
                    : can == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
                                                   : PCO_CASE_FAIL;
     snprintf(result.detail, sizeof result.detail, "%.511s", err->message);
+    if (can == PCO_ERROR_UNSUPPORTED) conf_run_refused(&run, &result);
     report(user, &result);
     return can == PCO_ERROR_DEVICE_LOST ? can : PCO_OK;
 }
@@ -369,6 +379,10 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
         report(user, &result);
         return PCO_OK;
     }
+    if (one->chain)
+        return options->judging == PCO_JUDGE_BOUNDS
+                   ? conf_run_chain(device, one, options, &result, report, user, err)
+                   : PCO_OK;
     if (options->judging != PCO_JUDGE_BOUNDS) return conf_run_norm(device, one, options, &result, report, user, err);
     if (one->large) return conf_run_large(device, one, options, &result, report, user, err);
     conf_problem problem;

@@ -54,6 +54,15 @@ pco_status conf_run_large(const pco_conformance_device *device, const conf_case 
                           const pco_conformance_options *options, const pco_conformance_case *blank,
                           conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
 
+/* Is it only the size for which the device refused this problem, and must that size fit (must_fit.c)? Then `detail`,
+ * which holds the device's reason, says so. */
+bool conf_must_fit(const pco_conformance_device *device, const conf_problem *problem, char *detail, size_t size);
+
+/* A case that is a program of several nodes (runner_chain.c). */
+pco_status conf_run_chain(const pco_conformance_device *device, const conf_case *one,
+                          const pco_conformance_options *options, const pco_conformance_case *blank,
+                          conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
+
 /* A case as other suites judge it (runner_norm.c); reports nothing where they have no such case. */
 pco_status conf_run_norm(const pco_conformance_device *device, const conf_case *one,
                          const pco_conformance_options *options, const pco_conformance_case *blank,
@@ -169,6 +178,11 @@ pco_status conf_run_memory_states(conf_run_memory *memory, pco_error *err) PCO_N
 /* Reads all back and checks that nothing outside written regions changed (INTERNAL, saying where). */
 pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tensors,
                                  pco_error *err) PCO_NODISCARD;
+/* Run number i (from 0) finds poison, what the one before left, zeros, and then again what was left. */
+pco_status conf_run_fill(conf_run_memory *memory, int i, pco_error *err) PCO_NODISCARD;
+/* Runs the program once, reads everything back, and checks it as conf_run_memory_check does. */
+pco_status conf_run_execute(const pco_conformance_device *device, pco_program *program, conf_run_memory *memory,
+                            const pco_tensor *tensors, pco_error *err) PCO_NODISCARD;
 const void *conf_run_memory_result(const conf_run_memory *memory, uint32_t region);
 
 /* ---- one recorded program, executed again and again (runner_run.c) ---- */

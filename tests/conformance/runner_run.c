@@ -125,28 +125,33 @@ static pco_status conf_run_prepare(conf_run_state *run, conf_run_memory *memory,
     return run->constants ? conf_constants_look(run->constants, run->device, *program, err) : PCO_OK;
 }
 
-/* What run number i finds in the memory that it writes: see conf_run_times. */
-static pco_status conf_run_fill(conf_run_memory *memory, int i, pco_error *err)
+pco_status conf_run_fill(conf_run_memory *memory, int i, pco_error *err)
 {
     if (i == 0) return conf_run_memory_reset(memory, err);
     pco_status status = conf_run_memory_states(memory, err);
     return !status && i == 2 ? conf_run_memory_zero(memory, err) : status;
 }
 
+pco_status conf_run_execute(const pco_conformance_device *device, pco_program *program, conf_run_memory *memory,
+                            const pco_tensor *tensors, pco_error *err)
+{
+    const pco_plugin *plugin = device->plugin;
+    uint64_t ticket = 0;
+    uint32_t segments = plugin->program->segments(program);
+    if (segments > 0) {
+        pco_status status = plugin->queue->submit(device->device, program, 0, segments, &ticket, err);
+        if (status) return pco_fail_prefix(err, status, "submit");
+        status = plugin->queue->wait(device->device, ticket, WAIT_NANOSECONDS, err);
+        if (status) return pco_fail_prefix(err, status, "wait");
+    }
+    return conf_run_memory_check(memory, tensors, err);
+}
+
 pco_status conf_session_execute(conf_session *session, pco_error *err)
 {
     const conf_run_state *run = session->run;
-    const pco_plugin *plugin = run->device->plugin;
-    uint64_t ticket = 0;
-    uint32_t segments = plugin->program->segments(session->program);
-    if (segments > 0) {
-        pco_status status =
-            plugin->queue->submit(run->device->device, session->program, 0, segments, &ticket, err);
-        if (status) return pco_fail_prefix(err, status, "submit");
-        status = plugin->queue->wait(run->device->device, ticket, WAIT_NANOSECONDS, err);
-        if (status) return pco_fail_prefix(err, status, "wait");
-    }
-    pco_status status = conf_run_memory_check(&session->memory, run->problem->tensors, err);
+    pco_status status =
+        conf_run_execute(run->device, session->program, &session->memory, run->problem->tensors, err);
     return run->bare && status == PCO_ERROR_INTERNAL ? PCO_OK : status;
 }
 

@@ -105,7 +105,7 @@ static bool conf_self_visit(void *user, const conf_case *one)
 {
     conf_self_run *run = user;
     conf_problem problem;
-    if (one->large) return true; /* judged by rows, as other cases are */
+    if (one->large || one->chain) return true; /* judged by rows and by nodes, as other cases are */
     if (one->regime == CONF_SPECIAL && !run->contract->nan_inf) return true;
     run->result->cases++;
     run->status = conf_problem_make(&problem, one, run->seed, run->contract, run->err);

@@ -98,7 +98,7 @@ class Builder:
         """The object that describes devices, with the small binding limit, and windows that begin at coarse offsets
         while tensors do not."""
         text = sources.read(os.path.join(sources.ROOT, 'backends/vulkan/describe.c'))
-        for old, new in (('limits->max_binding = info->max_binding;', f'limits->max_binding = {WINDOW};'),
+        for old, new in (('limits->max_binding = info->max_binding;', f'limits->max_binding = info->max_binding = {WINDOW};'),
                          ('limits->offset_alignment = info->buffer_alignment;',
                           'limits->offset_alignment = 256, info->buffer_alignment = 32;')):
             if text.count(old) != 1:

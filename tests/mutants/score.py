@@ -318,7 +318,9 @@ def print_table(rows, equivalents, without_norm):
 # ---- the program ----
 
 def chosen(arguments):
-    mutants = sites.faults() + sites.table() + sites.mechanical()
+    """The faults of the lists, or mechanical ones drawn anew: nobody has fitted the suite to those."""
+    mutants = (sites.choose(arguments.choose, arguments.seed) if arguments.choose else
+               sites.faults() + sites.table() + sites.mechanical())
     if arguments.only:
         mutants = [m for m in mutants if any(fnmatch.fnmatch(text, arguments.only) for text in (m.name, m.kind, m.file))]
     return mutants
@@ -337,7 +339,9 @@ def parse():
     parser.add_argument('--only', metavar='PATTERN', help='faults whose name, kind or file matches')
     parser.add_argument('--sample', type=int, metavar='N', help='only N of them, of those that are quickly judged')
     parser.add_argument('--seed', type=int, default=SEED, help='which sample, which sites for --choose (default: %(default)s)')
-    parser.add_argument('--choose', type=int, metavar='N', help='bring mechanical.txt to N sites, or draw them anew with another --seed; run nothing')
+    parser.add_argument('--choose', type=int, metavar='N', help='instead of the listed faults, N mechanical ones drawn by --seed')
+    parser.add_argument('--write', action='store_true',
+                        help='with --choose: bring mechanical.txt to N sites, keeping those that it has; run nothing')
     parser.add_argument('--jobs', type=int, default=1, metavar='N')
     parser.add_argument('--build', default=os.path.join(sources.ROOT, 'build'), metavar='DIR')
     parser.add_argument('--keep-settled', action='store_true',
@@ -355,8 +359,11 @@ def describe(row):
 
 def main():
     arguments = parse()
-    if arguments.choose:
-        names = [site.name for site in sites.choose(arguments.choose, arguments.seed, arguments.seed == SEED)]
+    if arguments.write:
+        if not arguments.choose:
+            print('scripts/mutants: --write without --choose N has nothing to write', file=sys.stderr)
+            return 2
+        names = [site.name for site in sites.choose(arguments.choose, arguments.seed, keep=True)]
         with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), 'mechanical.txt'), 'w',
                   encoding='utf-8') as file:
             file.write('\n'.join(sorted(names)) + '\n')

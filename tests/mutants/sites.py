@@ -169,8 +169,13 @@ def choose(count, seed, keep=False):
     return chosen[:count]
 
 
+def every_name():
+    """The names of all faults that could be drawn."""
+    return {site.name for path in files() for site in sites_of(path)}
+
+
 def mechanical():
-    """The mechanical faults: those of mechanical.txt, which `scripts/mutants --choose N` has written. One whose line
+    """The mechanical faults: those of mechanical.txt, which `scripts/mutants --choose N --write` has written. One whose line
     has changed since is gone."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'mechanical.txt')
     wanted = set(sources.read(path).split('\n'))

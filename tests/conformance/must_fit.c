@@ -1,0 +1,143 @@
+/* Which nodes a device must run: a form of an op (types, attributes, ranks) that it runs when the operands are small it
+ * runs at every size within the limits that it declares (docs/numerics.md). So a refusal that only the size explains is
+ * a failure. Composites may be refused: the core decomposes them. */
+#include "runner.h"
+
+#include "graph/op.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { SMALL = 4 /* and 5, so that odd sizes stay odd */, BLOCK = 32 /* of quantised types */, SHARE = 8 };
+
+static int64_t must_product(const pco_tensor *tensor, uint32_t first)
+{
+    int64_t product = 1;
+    for (uint32_t d = first; d < tensor->rank; d++) product *= tensor->shape[d];
+    return product;
+}
+
+static uint32_t must_axis(int64_t axis, uint32_t rank)
+{
+    return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
+}
+
+/* Is the outermost dimension that counts among those that are reduced? */
+static bool must_reduces_outer(const pco_sum_attrs *attrs, const pco_tensor *x)
+{
+    uint32_t outer = 0;
+    while (outer < x->rank && x->shape[outer] == 1) outer++;
+    for (int64_t i = 0; i < attrs->n_axes; i++)
+        if (must_axis(attrs->axes[i], x->rank) == outer) return true;
+    return false;
+}
+
+/* Elements of operand or result `tensor` that a kernel has to see at once, by the column `split` of the op table and
+ * the axis along which the op works. `input`: PCO_NONE for a result. */
+static int64_t must_piece(const conf_case *one, uint32_t input, const pco_tensor *tensor)
+{
+    const void *attrs = one->attrs.bytes;
+    const pco_tensor x = conf_operand_tensor(one, 0);
+    const uint32_t last = tensor->rank ? tensor->rank - 1 : 0;
+    switch (one->op) {
+    case PCO_OP_GATHER:
+        return input == 1 ? 1 : must_product(&x, must_axis(((const pco_gather_attrs *)attrs)->axis, x.rank) + 1);
+    case PCO_OP_GATHER_ALONG_AXIS:
+        return must_product(tensor, must_axis(((const pco_gather_along_axis_attrs *)attrs)->axis, x.rank));
+    case PCO_OP_SCATTER_ADD: /* indices are gone through as a whole, with what is noted of each */
+        return input == 1 ? 4 * must_product(tensor, 0)
+                          : must_product(tensor, must_axis(((const pco_scatter_add_attrs *)attrs)->axis, x.rank));
+    case PCO_OP_SUM:
+    case PCO_OP_MEAN:
+    case PCO_OP_AMAX: /* the three have the same attributes */
+        return must_product(tensor, input == PCO_NONE || must_reduces_outer(attrs, &x) ? 0 : 1);
+    case PCO_OP_ARGMAX:
+        return must_product(tensor, input == PCO_NONE ? last
+                                                      : must_axis(((const pco_argmax_attrs *)attrs)->axis, x.rank));
+    case PCO_OP_PAD: return must_product(tensor, 1);
+    default: break;
+    }
+    switch (pco_op_find(one->op)->split) {
+    case PCO_SPLIT_ANY: return 1;
+    case PCO_SPLIT_MATMUL: return must_product(tensor, last);
+    case PCO_SPLIT_OUTER: return must_product(tensor, 1);
+    default: return must_product(tensor, 0);
+    }
+}
+
+static bool must_fits(const conf_problem *problem, const pco_device_info *info)
+{
+    for (uint32_t t = 0; t < problem->n_tensors; t++) {
+        const pco_tensor *tensor = &problem->tensors[t];
+        const int64_t count = must_product(tensor, 0);
+        uint32_t input = PCO_NONE;
+        for (uint32_t i = 0; i < problem->node.n_inputs; i++)
+            if (problem->node.inputs[i] == t) input = i;
+        const int64_t piece = must_piece(problem->one, input, tensor);
+        /* What a kernel sees is counted in words: it may hold narrower elements as such. */
+        if (tensor->bytes > info->max_allocation / 2 || (count && (uint64_t)piece * 4 > info->max_binding / SHARE))
+            return false;
+    }
+    return true;
+}
+
+static int64_t must_shrunk(int64_t size, bool blocks)
+{
+    if (blocks) return size > BLOCK ? BLOCK : size;
+    return size > SMALL + 1 ? SMALL + size % 2 : size;
+}
+
+/* The same form with small sizes; false where that is none (sizes that depend on each other). */
+static bool must_shrink(const conf_case *one, conf_case *small, conf_problem *problem)
+{
+    const pco_op_info *info = pco_op_find(one->op);
+    const pco_attr_info *attr;
+    pco_error ignored;
+    *small = *one;
+    bool blocks = false; /* along K of a matmul with quantised weights */
+    for (uint32_t i = 0; i < one->n_inputs; i++) blocks |= one->in[i].present && one->in[i].dtype > PCO_BOOL;
+    for (uint32_t i = 0; i < one->n_inputs; i++)
+        for (uint32_t d = 0; d < one->in[i].rank; d++)
+            small->in[i].shape[d] = must_shrunk(one->in[i].shape[d], blocks && d + 1 == one->in[i].rank);
+    for (uint32_t i = 0; (attr = pco_op_attr(info, i)) != NULL; i++) {
+        int64_t *vector = (int64_t *)(void *)(small->attrs.bytes + attr->offset);
+        if (attr->type != PCO_ATTR_VECTOR || (strcmp(attr->name, "shape") != 0 && strcmp(attr->name, "sizes") != 0))
+            continue;
+        for (int64_t k = 0; k < vector[0] && k < PCO_MAX_RANK; k++) vector[1 + k] = must_shrunk(vector[1 + k], false);
+    }
+    memset(problem, 0, sizeof *problem);
+    problem->one = small;
+    problem->node = (pco_node){.op = one->op,
+                               .n_inputs = one->n_inputs,
+                               .variant = PCO_NONE,
+                               .attrs_size = one->attrs_size,
+                               .attrs = one->attrs_size ? small->attrs.bytes : NULL,
+                               .name = "case"};
+    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) problem->node.inputs[i] = PCO_NONE;
+    for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) problem->node.outputs[i] = PCO_NONE;
+    for (uint32_t i = 0; i < one->n_inputs; i++) {
+        if (!one->in[i].present) continue;
+        problem->tensors[problem->n_tensors] = conf_operand_tensor(small, i);
+        problem->node.inputs[i] = problem->n_tensors++;
+    }
+    return conf_problem_infer(problem, &ignored) == PCO_OK;
+}
+
+bool conf_must_fit(const pco_conformance_device *device, const conf_problem *problem, char *detail, size_t size)
+{
+    conf_case small;
+    conf_problem shrunk;
+    pco_error ignored;
+    const pco_op_info *info = problem->one ? pco_op_find(problem->one->op) : NULL;
+    if (!info || info->decompose || !must_fits(problem, device->info)) return false;
+    if (!must_shrink(problem->one, &small, &shrunk)) return false;
+    const conf_run_state run = conf_run_start(device, &shrunk);
+    if (device->plugin->program->supports(device->device, &run.part, 0, &ignored)) return false;
+    char why[512];
+    snprintf(why, sizeof why, "%.511s", detail);
+    snprintf(detail, size,
+             "refused for its size, which is within the limits that the device declares (%" PRIu64 " bytes seen at "
+             "once, buffers of %" PRIu64 "): %.300s",
+             device->info->max_binding, device->info->max_allocation, why);
+    return true;
+}
