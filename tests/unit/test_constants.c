@@ -1,6 +1,6 @@
-/* Does the quick tier give each specialisation constant of each kernel two values at least? What a kernel does under a
- * value that no case gives it is judged by nobody. Nothing runs: programs are only prepared, on descriptions of devices
- * whose kernels differ. A constant that has one value is a missing case, or is argued in ARGUED. */
+/* What descriptions of devices are enough for; nothing runs. Does the quick tier give each specialisation constant of each kernel two values at least? What a kernel does under a
+ * value that no case gives it is judged by nobody. Programs are only prepared, on descriptions of devices whose kernels
+ * differ. A constant that has one value is a missing case, or is argued in ARGUED. */
 #include "constants.h"
 #include "runner.h"
 #include "toy_memory.h"
@@ -9,14 +9,19 @@
 
 #include <fnmatch.h>
 
+enum { BINDING = 1 << 27 };
+
 struct pco_device {
     pco_gpu_device gpu;
     char *source; /* of the kernel that was described last */
 };
 
+/* What programs of several nodes were recorded with. */
 struct pco_gpu_recording {
-    int nothing;
+    uint32_t programs, missing; /* missing: nodes behind the first that do not wait */
 };
+
+static pco_gpu_recording chains;
 
 static void *described_allocate(void *user, size_t bytes, size_t alignment)
 {
@@ -34,8 +39,11 @@ static pco_status described_record(pco_gpu_device *device, const pco_plan *plan,
                                    uint32_t count, uint32_t per_segment, pco_gpu_recording **recording,
                                    pco_error *err)
 {
-    (void)device, (void)plan, (void)list, (void)count, (void)per_segment, (void)err;
-    *recording = NULL;
+    (void)device, (void)plan, (void)per_segment, (void)err;
+    chains.programs += count && list[count - 1].node > 0;
+    for (uint32_t i = 1; i < count; i++)
+        chains.missing += list[i].node != list[i - 1].node && !list[i].barrier_before;
+    *recording = &chains;
     return PCO_OK;
 }
 
@@ -74,7 +82,7 @@ static pco_device device_of(pco_device_type type)
                          .limits = {.type = type,
                                     .needs_met = PCO_GPU_NEEDS_SUBGROUPS,
                                     .max_bindings = PCO_GPU_MAX_BINDINGS,
-                                    .max_binding = 1 << 27,
+                                    .max_binding = BINDING,
                                     .max_allocation = 1u << 31,
                                     .offset_alignment = 16,
                                     .max_workgroup = 1024,
@@ -90,8 +98,8 @@ static void constants_observe(void *user, const conf_execution *execution)
     (void)user, (void)execution;
 }
 
-/* Prepares every case of the tier. */
-static void constants_take(pco_device *device, conf_constants *constants)
+/* Prepares every case of the tier on a device that declares this binding limit; returns how many were refused for a size that must fit. */
+static uint32_t constants_take(pco_device *device, const char *ops, uint64_t declared, conf_constants *constants)
 {
     static const pco_buffer_api buffers = {.size = sizeof buffers,
                                            .create = toy_create,
@@ -106,19 +114,24 @@ static void constants_take(pco_device *device, conf_constants *constants)
     pco_device_info info = {.size = sizeof info,
                             .type = device->gpu.limits.type,
                             .max_allocation = device->gpu.limits.max_allocation,
-                            .max_binding = device->gpu.limits.max_binding,
+                            .max_binding = declared,
                             .buffer_alignment = device->gpu.limits.offset_alignment,
                             .contract = contract_strict()};
     const conf_observer observer = {.observe = constants_observe, .prepare_only = true};
     const pco_conformance_device entry = {&plugin, device, &info, "described:0"};
-    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK, .observer = &observer};
+    const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK, .ops = ops, .observer = &observer};
     pco_conformance_result result;
     pco_gpu_describe_edges(&device->gpu.limits, &info);
     check_ok(pco_conformance_run(&options, &entry, 1, &result, &err));
     check_ok(conf_constants_add(constants, &(conf_constants){.count = result.n_constants, .items = result.constants},
                                 &err));
+    uint32_t refused = 0;
+    for (uint32_t i = 0; i < result.n_cases; i++)
+        refused += strncmp(result.cases[i].detail, "refused for its size", 20) == 0;
     pco_conformance_clear(&result, 1);
     free(device->source);
+    device->source = NULL;
+    return refused;
 }
 
 static const struct {
@@ -158,7 +171,7 @@ static void test_two_values(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++) {
         pco_device device = device_of(TYPES[i]);
-        constants_take(&device, &constants);
+        assert_int_equal(constants_take(&device, NULL, BINDING, &constants), 0);
     }
     assert_true(constants.count > 300);
     for (uint32_t i = 0; i < constants.count; i++) {
@@ -179,7 +192,7 @@ static void test_arguments(void **state)
     conf_constants constants = {0};
     pco_device device = device_of(PCO_DEVICE_SOFTWARE);
     (void)state;
-    constants_take(&device, &constants);
+    constants_take(&device, NULL, BINDING, &constants);
     for (size_t i = 0; i < sizeof ARGUED / sizeof *ARGUED; i++) {
         uint32_t single = 0;
         for (uint32_t c = 0; c < constants.count; c++)
@@ -189,8 +202,39 @@ static void test_arguments(void **state)
     conf_constants_clear(&constants);
 }
 
+/* A device that declares a larger binding limit than its kernels keep to refuses what must fit. One whose kernels see
+ * 4 KiB at once, and says so, cuts what is larger. */
+static void test_refusals(void **state)
+{
+    static const char OPS[] = "add,neg,where,cast,fill,iota,pad,permute,slice,concat,sum,matmul";
+    conf_constants constants = {0};
+    pco_device device = device_of(PCO_DEVICE_SOFTWARE);
+    (void)state;
+    device.gpu.limits.max_binding = 4096;
+    assert_int_equal(constants_take(&device, OPS, 4096, &constants), 0);
+    assert_true(constants_take(&device, OPS, BINDING, &constants) > 0);
+    device.gpu.limits.max_binding = BINDING;
+    device.gpu.limits.max_groups[0] = device.gpu.limits.max_groups[1] = device.gpu.limits.max_groups[2] = 1;
+    assert_true(constants_take(&device, "neg", BINDING, &constants) > 0);
+    conf_constants_clear(&constants);
+}
+
+/* Nodes that share memory wait for each other: for what they read, and before they write what another reads. */
+static void test_hazards(void **state)
+{
+    conf_constants constants = {0};
+    pco_device device = device_of(PCO_DEVICE_SOFTWARE);
+    (void)state;
+    chains = (pco_gpu_recording){0};
+    constants_take(&device, "add", BINDING, &constants);
+    assert_true(chains.programs >= 8);
+    assert_int_equal(chains.missing, 0);
+    conf_constants_clear(&constants);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_values), cmocka_unit_test(test_arguments)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_values), cmocka_unit_test(test_arguments),
+                                       cmocka_unit_test(test_refusals), cmocka_unit_test(test_hazards)};
     return cmocka_run_group_tests_name("constants", tests, NULL, NULL);
 }
