@@ -2,6 +2,7 @@
 #ifndef PCO_BASE_ENV_H
 #define PCO_BASE_ENV_H
 
+#include <signal.h>
 #include <stdatomic.h>
 
 #include "portico/plugin.h"
@@ -30,6 +31,7 @@ typedef struct pco_config {
     pco_self_test self_test; /* PORTICO_SELF_TEST: on, off, always */
     uint32_t threads;       /* PORTICO_THREADS: 1..1024; default: processors this process may use */
     char drivers[1024];     /* what decides which drivers the loaders see: identity of cached probes */
+    const volatile sig_atomic_t *interrupted; /* when set, self-tests end with CANCELLED; NULL: never; borrowed */
     uint32_t probe_seconds; /* how long a plugin may take in the probe */
     pco_log_fn log_fn;      /* NULL: lines go to stderr */
     void *log_user;

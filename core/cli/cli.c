@@ -137,7 +137,10 @@ pco_registry *cli_registry(int *status)
         *status = CLI_USAGE;
         return NULL;
     }
-    if (pco_registry_create(&config, &registry, &err)) *status = cli_fail(&err);
+    if (pco_registry_create(&config, &registry, &err))
+        *status = cli_fail(&err);
+    else
+        pco_registry_watch(registry, cli_interrupted_flag());
     return registry;
 }
 

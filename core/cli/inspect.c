@@ -56,6 +56,7 @@ int inspect_make_plan(const inspect_file *file, const inspect_arguments *argumen
     pco_device_set set;
     pco_device_entry device;
     *plan = (inspect_plan){.context = file->context};
+    cli_watch_signals();
     pco_context *context = cli_context(arguments->device, &status);
     if (!context) return status;
     const char *selection =

@@ -303,6 +303,7 @@ int inspect_memory(const inspect_file *file, const inspect_arguments *arguments)
     pco_model *model = NULL;
     pco_error err;
     memory_blocks blocks = {0};
+    cli_watch_signals();
     pco_context *context = cli_context(arguments->device, &status);
     if (!context) return status;
     if (inspect_open_model(arguments, context, &model, &err)) {
@@ -318,5 +319,5 @@ int inspect_memory(const inspect_file *file, const inspect_arguments *arguments)
     free(blocks.items);
     pco_model_close(model);
     pco_context_destroy(context);
-    return status;
+    return cli_exit_status(status);
 }

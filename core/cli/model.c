@@ -15,6 +15,7 @@ pco_context *cli_context(const char *device, int *status)
         if (result == PCO_ERROR_INVALID) *status = CLI_USAGE;
         return NULL;
     }
+    pco_registry_watch(context->registry, cli_interrupted_flag());
     if (cli_check_device(context->registry, device, status)) return context;
     pco_context_destroy(context);
     return NULL;

@@ -344,6 +344,7 @@ static pco_status train_open_rank(const train_run *run, pco_registry **registry,
     pco_status status = pco_config_read(&config, err);
     config.log_fn = train_rank_log;
     config.log_user = run->ranks;
+    config.interrupted = cli_interrupted_flag();
     const char *list = run->arguments->device ? run->arguments->device : config.backend;
     if (!status) status = cli_ranks_device(list, pco_ranks_rank(run->ranks), &device, err);
     if (!status) status = pco_registry_create(&config, registry, err);
@@ -395,6 +396,7 @@ static int train_run_command(int argc, char **argv)
         if (pco_ranks_agree(run.ranks, loaded, 0, &err)) status = cli_ranks_fail(run.ranks, &err);
     }
     if (status == CLI_OK && train_open(&run, &registry, &session, &status)) status = train_on(&run, session);
+    if (status == CLI_FAILED && !run.trainer) status = cli_exit_status(status); /* nothing was begun */
     train_log_close(&run.log);
     pco_trainer_destroy(run.trainer);
     pco_session_close(session);

@@ -57,17 +57,15 @@ static int marker_take(int folder, const char *file, char *text, size_t size)
     return 1;
 }
 
-int pco_marker_collect(const char *dir, const char *name, char *text, size_t size)
+void pco_marker_collect(const char *dir, const char *name, pco_marker_fn found, void *user)
 {
     const size_t length = strlen(name);
+    char text[PCO_MARKER_TEXT];
     DIR *list = *dir ? opendir(dir) : NULL;
-    int found = 0;
-    *text = 0;
-    if (!list) return 0;
+    if (!list) return;
     for (const struct dirent *entry; (entry = readdir(list));)
         if (strncmp(entry->d_name, name, length) == 0 && entry->d_name[length] == '-' &&
-            strlen(entry->d_name) == length + 7)
-            found += marker_take(dirfd(list), entry->d_name, text, size);
+            strlen(entry->d_name) == length + 7 && marker_take(dirfd(list), entry->d_name, text, sizeof text))
+            found(user, text);
     closedir(list);
-    return found;
 }

@@ -16,7 +16,10 @@ typedef struct pco_marker {
 void pco_marker_set(pco_marker *marker, const char *dir, const char *name, const char *text);
 void pco_marker_clear(pco_marker *marker);
 
-/* Removes the markers of that name whose processes are gone; returns how many held a text, and one of the texts. */
-int pco_marker_collect(const char *dir, const char *name, char *text, size_t size);
+/* Removes the markers of that name whose processes are gone, and hands over the text of each that held one, cut to
+ * PCO_MARKER_TEXT. */
+enum { PCO_MARKER_TEXT = 160 };
+typedef void (*pco_marker_fn)(void *user, const char *text);
+void pco_marker_collect(const char *dir, const char *name, pco_marker_fn found, void *user);
 
 #endif

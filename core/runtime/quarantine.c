@@ -23,6 +23,7 @@ struct pco_quarantine {
     const pco_config *config;
     char name[64], marker_name[64]; /* of the blob, and of markers */
     pco_marker marker;
+    uint64_t testing; /* the key of what it says */
     uint32_t count, capacity;
     quarantine_entry *entries;
     int changed;
@@ -47,7 +48,18 @@ static void quarantine_name(pco_quarantine *q, const pco_plugin_entry *plugin, c
     snprintf(q->marker_name, sizeof q->marker_name, "testing-%016" PRIx64, hash);
 }
 
-/* Lines "good KEY" and "bad KEY WHAT WAS SEEN". A line that is neither ends the reading: the blob has a
+/* What a line begins with; the others are the caller's business. */
+static const char *const QUARANTINE_WORDS[] = {
+    [PCO_VERDICT_GOOD] = "good", [PCO_VERDICT_BAD] = "bad", [PCO_VERDICT_ONCE] = "once"};
+
+static pco_verdict quarantine_verdict(const char *word)
+{
+    for (int v = PCO_VERDICT_GOOD; v <= PCO_VERDICT_ONCE; v++)
+        if (strcmp(word, QUARANTINE_WORDS[v]) == 0) return (pco_verdict)v;
+    return PCO_VERDICT_UNKNOWN;
+}
+
+/* Lines "good KEY", "bad KEY WHAT WAS SEEN" and "once KEY TEST". A line that is none of them ends the reading: the blob has a
  * checksum, so it is from another version. */
 static void quarantine_read(pco_quarantine *q, char *text)
 {
@@ -57,24 +69,50 @@ static void quarantine_read(pco_quarantine *q, char *text)
         int used = 0;
         if (*end) *end++ = 0;
         if (sscanf(line, "%7s %16" SCNx64 "%n", word, &key, &used) != 2) return;
-        const int bad = strcmp(word, "bad") == 0;
-        if (!bad && strcmp(word, "good") != 0) return;
-        const char *seen = bad && line[used] == ' ' ? line + used + 1 : "";
-        if (pco_quarantine_add(q, key, bad ? PCO_VERDICT_BAD : PCO_VERDICT_GOOD, seen, NULL)) return;
+        const pco_verdict verdict = quarantine_verdict(word);
+        if (verdict == PCO_VERDICT_UNKNOWN) return;
+        if (pco_quarantine_add(q, key, verdict, line[used] == ' ' ? line + used + 1 : "", NULL)) return;
         line = end;
     }
 }
 
-/* Tests that ended their processes. With `fresh` they are forgotten, with the rest. */
-static void quarantine_collect(pco_quarantine *q, int fresh)
+/* The test of a process that is gone. What is found now may have been ended together, so it counts once. */
+typedef struct quarantine_gone {
+    pco_quarantine *q;
+    const char *device;
+    uint32_t known; /* entries before */
+    int fresh;      /* all of that is forgotten, with the rest */
+} quarantine_gone;
+
+static quarantine_entry *quarantine_entry_of(pco_quarantine *q, uint64_t key)
 {
-    char what[PCO_QUARANTINE_SEEN];
-    const char *known;
-    if (pco_marker_collect(q->config->cache_dir, q->marker_name, what, sizeof what) == 0 || fresh) return;
-    if (pco_quarantine_find(q, PCO_QUARANTINE_DEVICE, &known) != PCO_VERDICT_UNKNOWN ||
-        pco_quarantine_add(q, PCO_QUARANTINE_DEVICE, PCO_VERDICT_BAD, what, NULL))
-        return;
-    pco_quarantine_save(q);
+    for (uint32_t i = 0; i < q->count; i++)
+        if (q->entries[i].key == key) return &q->entries[i];
+    return NULL;
+}
+
+static void quarantine_take(void *user, const char *what)
+{
+    const quarantine_gone *gone = user;
+    pco_quarantine *q = gone->q;
+    const uint64_t key = quarantine_text(PCO_HASH_START, what);
+    const quarantine_entry *before = quarantine_entry_of(q, key);
+    if (gone->fresh || quarantine_entry_of(q, PCO_QUARANTINE_DEVICE)) return;
+    if (before && before >= q->entries + gone->known) return; /* found just now, too */
+    if (before) {
+        if (pco_quarantine_add(q, PCO_QUARANTINE_DEVICE, PCO_VERDICT_BAD, what, NULL)) return;
+    } else if (pco_quarantine_add(q, key, PCO_VERDICT_ONCE, what, NULL) == PCO_OK) {
+        pco_log(q->config, PCO_LOG_WARNING,
+                "%s: a process ended in the self-test of %s, killed by the driver or from outside; it is tested once more, "
+                "and the device is not used any more if a process ends there again", gone->device, what);
+    }
+}
+
+static void quarantine_collect(pco_quarantine *q, const pco_device_info *info, int fresh)
+{
+    quarantine_gone gone = {q, info->name, q->count, fresh};
+    pco_marker_collect(q->config->cache_dir, q->marker_name, quarantine_take, &gone);
+    if (q->count > gone.known) pco_quarantine_save(q);
 }
 
 pco_quarantine *pco_quarantine_open(const pco_config *config, const pco_plugin_entry *plugin,
@@ -96,18 +134,23 @@ pco_quarantine *pco_quarantine_open(const pco_config *config, const pco_plugin_e
         free(data);
         q->changed = 0;
     }
-    quarantine_collect(q, fresh);
+    quarantine_collect(q, info, fresh);
     return q;
 }
 
 void pco_quarantine_begin(pco_quarantine *q, const char *what)
 {
+    q->testing = quarantine_text(PCO_HASH_START, what);
     pco_marker_set(&q->marker, q->config->cache_dir, q->marker_name, what);
 }
 
 void pco_quarantine_end(pco_quarantine *q)
 {
+    quarantine_entry *once = quarantine_entry_of(q, q->testing);
     pco_marker_clear(&q->marker);
+    if (!once || once->verdict != PCO_VERDICT_ONCE) return;
+    *once = q->entries[--q->count]; /* it ended by itself this time */
+    q->changed = 1;
 }
 
 void pco_quarantine_close(pco_quarantine *q)
@@ -157,9 +200,9 @@ void pco_quarantine_save(pco_quarantine *q)
     size_t used = 0;
     for (uint32_t i = 0; i < q->count; i++) {
         const quarantine_entry *entry = &q->entries[i];
-        const int bad = entry->verdict == PCO_VERDICT_BAD;
-        used += (size_t)snprintf(text + used, line, "%s %016" PRIx64 "%s%s\n", bad ? "bad" : "good",
-                                 entry->key, bad ? " " : "", bad ? entry->seen : "");
+        const char *gap = *entry->seen ? " " : "";
+        used += (size_t)snprintf(text + used, line, "%s %016" PRIx64 "%s%s\n", QUARANTINE_WORDS[entry->verdict],
+                                 entry->key, gap, entry->seen);
     }
     if (pco_cache_keep(q->config, q->name, text, used))
         pco_log(q->config, PCO_LOG_DEBUG, "the self-test's verdicts are not kept");

@@ -251,6 +251,11 @@ void pco_registry_destroy(pco_registry *registry)
     free(registry);
 }
 
+void pco_registry_watch(pco_registry *registry, const volatile sig_atomic_t *interrupted)
+{
+    registry->host.config.interrupted = interrupted;
+}
+
 const pco_config *pco_registry_config(const pco_registry *registry)
 {
     return &registry->host.config;

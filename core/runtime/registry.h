@@ -37,6 +37,8 @@ pco_status pco_registry_create(const pco_config *config, pco_registry **registry
 void pco_registry_destroy(pco_registry *registry);
 
 const pco_config *pco_registry_config(const pco_registry *registry);
+/* Sets the configuration's `interrupted`: for the program, which handles signals; the library handles none. */
+void pco_registry_watch(pco_registry *registry, const volatile sig_atomic_t *interrupted);
 uint32_t pco_registry_plugins(const pco_registry *registry, const pco_plugin_entry **entries);
 uint32_t pco_registry_devices(const pco_registry *registry, const pco_device_entry **entries);
 const pco_host *pco_registry_host(const pco_registry *registry);

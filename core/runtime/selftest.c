@@ -56,7 +56,7 @@ pco_status session_selftest_admit(const pco_registry *registry, const pco_plugin
     if (!verdicts) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
     if (pco_quarantine_find(verdicts, PCO_QUARANTINE_DEVICE, &what) == PCO_VERDICT_BAD)
         status = pco_fail(err, PCO_ERROR_DEVICE_LOST,
-                          "device %s is not used: a process ended in its self-test of %s, killed by the driver or from "
+                          "device %s is not used: processes ended in its self-test of %s, killed by the driver or from "
                           "outside; PORTICO_SELF_TEST=always tests it again, off uses it untested",
                           device->id, what);
     pco_quarantine_close(verdicts);
@@ -239,6 +239,8 @@ static pco_status selftest_judge_case(pco_session *session, uint32_t slot, const
         return PCO_OK;
     }
     if (!selftest_reference(session)) return PCO_OK;
+    const volatile sig_atomic_t *interrupted = pco_registry_config(session->registry)->interrupted;
+    if (interrupted && *interrupted) return pco_fail(err, PCO_ERROR_CANCELLED, "interrupted in the self-test");
     const double start = selftest_now();
     char what[PCO_QUARANTINE_SEEN];
     snprintf(what, sizeof what, "op '%s', variant '%s'", pco_op_find(one->graph->nodes[0].op)->name, name);

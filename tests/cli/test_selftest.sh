@@ -72,15 +72,37 @@ for start in first second; do
     says "lost, $start start: it says so" err "variant 'ge.*' failed the self-test: .*the device is gone; 'naive' is used"
 done
 
-# A driver that ends the process in the test: once, and the next start knows; until it is told to try again.
+# A process that is asked to end in a test ends behind it, and leaves nothing.
+marked() { ls "$PORTICO_CACHE_DIR"/testing-* > /dev/null 2>&1; }
+for pair in TERM:143 HUP:129 INT:130; do
+    rm -rf "$PORTICO_CACHE_DIR"
+    (set -m; VARIANTS_SLOW=1 "$portico" run "$model" --prompt 3/5/21 --device fatal:0 > "$work/out" 2> "$work/err" & pid=$!
+     for _ in $(seq 400); do marked && break; sleep 0.02; done
+     kill "-${pair%:*}" $pid; wait $pid; echo $? > "$work/status")
+    status=$(cat "$work/status"); status "SIG${pair%:*} in a test" "${pair#*:}"; says "SIG${pair%:*} in a test: said" err '^interrupted'
+    if marked; then bad "SIG${pair%:*} in a test" "a marker is left"; else ok "SIG${pair%:*} in a test: no marker"; fi
+done
+dates fatal:0; status "after them the device is used" 0; never "after them: no alarm" 'warning'
+# One that is killed in a test is a warning: the test is made again, and the device used. Several at once are no more.
+rm -rf "$PORTICO_CACHE_DIR"
+for _ in 1 2 3; do VARIANTS_SLOW=1 "$portico" run "$model" --prompt 3/5/21 --device fatal:0 > /dev/null 2>&1 & pids="${pids:-} $!"; done
+for _ in $(seq 400); do [ "$(ls "$PORTICO_CACHE_DIR"/testing-* 2> /dev/null | wc -l)" = 3 ] && break; sleep 0.02; done
+kill -9 $pids; wait $pids 2> /dev/null
+dates fatal:0; status "killed at once" 0; right "killed at once"
+times "killed at once: a warning" "a process ended in the self-test of op 'matmul', .*; it is tested once more" 1
+dates fatal:0; never "killed at once: and that is all" 'warning'
+
+# A driver that ends the process in the test: twice, and the next start knows; until it is told to try again.
+rm -rf "$PORTICO_CACHE_DIR"
 export VARIANTS_FATAL=1
 killed() { if [ "$status" = 137 ]; then ok "$1: killed"; else bad "$1" "exit status $status, and 137 was expected"; fi; }
 dates fatal:0; killed "fatal, first start"
-if ls "$PORTICO_CACHE_DIR"/testing-* > /dev/null 2>&1; then ok "fatal: a marker"; else bad "fatal" "no marker"; fi
-for start in second third; do
+if marked; then ok "fatal: a marker"; else bad "fatal" "no marker"; fi
+dates fatal:0; killed "fatal, second start"; says "fatal, second start: a warning" err 'warning: .* it is tested once more'
+for start in third fourth; do
     dates fatal:0; status "fatal, $start start" 1
     says "fatal, $start start: op, variant and what to do" err \
-        "device fatal:0 is not used: a process ended in its self-test of op 'matmul', variant '[a-z_0-9]+', .*PORTICO_SELF_TEST=always tests it again"
+        "device fatal:0 is not used: processes ended in its self-test of op 'matmul', variant '[a-z_0-9]+', .*PORTICO_SELF_TEST=always tests it again"
     PORTICO_LOG=warning dates fatal:0
     if [ "$(grep -c . "$work/err")" = 1 ]; then ok "fatal, $start start: one line"; else bad "fatal, $start start" "more than a line"; fi
 done
