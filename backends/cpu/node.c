@@ -35,7 +35,6 @@ bool cpu_same_shape(const cpu_tensor *a, const cpu_tensor *b)
 
 bool cpu_axis_of(const cpu_tensor *x, int64_t axis, int *index)
 {
-    if (axis < 0) axis += x->rank;
     if (axis < 0 || axis >= (int64_t)x->rank) return false;
     *index = (int)axis;
     return true;

@@ -65,8 +65,6 @@ const void *gpu_attrs(const gpu_lowering *gpu, void *room, size_t size)
     return room;
 }
 
-uint32_t gpu_axis(int64_t axis, uint32_t rank) { return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis); }
-
 /* The tensor that owns the memory which `tensor` is a name for. */
 static uint32_t gpu_root(const pco_part *part, uint32_t tensor)
 {

@@ -124,8 +124,6 @@ uint32_t gpu_lanes(uint32_t dtype);
 int gpu_is_float(uint32_t dtype);
 /* The attribute struct, complete: fields that the caller's older struct lacks are zero. `size` is ours. */
 const void *gpu_attrs(const gpu_lowering *gpu, void *room, size_t size);
-/* Axis counted from the front. */
-uint32_t gpu_axis(int64_t axis, uint32_t rank);
 /* Product of shape[first .. end-1]. */
 uint64_t gpu_product(const pco_tensor *tensor, uint32_t first, uint32_t end);
 /* 1 if both tensors occupy some of the same memory (dry run: the same tensor or alias). */

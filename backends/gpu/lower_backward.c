@@ -29,7 +29,7 @@ static gpu_soft gpu_soft_of(const gpu_lowering *gpu)
     pco_softmax_backward_attrs room;
     const pco_softmax_backward_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
     const pco_tensor *x = gpu_input(gpu, 0);
-    const uint32_t axis = gpu_axis(attrs->axis, x->rank);
+    const uint32_t axis = (uint32_t)attrs->axis;
     return (gpu_soft){gpu_product(x, 0, axis), (uint64_t)x->shape[axis], gpu_product(x, axis + 1, x->rank)};
 }
 

@@ -84,7 +84,7 @@ static pco_status gpu_lower_gather_node(gpu_lowering *gpu)
     if (quantised && x->kind != PCO_KIND_CONSTANT) {
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%s is quantised and not a constant", x->name);
     }
-    const gpu_taking t = gpu_taking_of(x, indices, gpu_axis(attrs->axis, x->rank));
+    const gpu_taking t = gpu_taking_of(x, indices, (uint32_t)attrs->axis);
     if (gpu_count(y) == 0) return gpu->status;
     const uint64_t x_window = gpu_window(gpu, quantised ? 1 : gpu_element_bytes(x->dtype));
     const uint64_t y_window = gpu_window(gpu, gpu_element_bytes(y->dtype));
@@ -128,7 +128,7 @@ static pco_status gpu_lower_gather_along_axis_node(gpu_lowering *gpu)
     const pco_tensor *x = gpu_input(gpu, 0), *indices = gpu_input(gpu, 1), *y = gpu_output(gpu, 0);
     pco_gather_along_axis_attrs room;
     const pco_gather_along_axis_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
-    const uint32_t axis = gpu_axis(attrs->axis, x->rank), lanes = gpu_lanes(x->dtype);
+    const uint32_t axis = (uint32_t)attrs->axis, lanes = gpu_lanes(x->dtype);
     gpu_taking t = gpu_taking_of(x, indices, axis);
     t.k = (uint64_t)indices->shape[axis];
     if (gpu_count(y) == 0) return gpu->status;
@@ -187,7 +187,7 @@ static pco_status gpu_lower_scatter_add_node(gpu_lowering *gpu)
     const pco_tensor *x = gpu_input(gpu, 0), *indices = gpu_input(gpu, 1);
     pco_scatter_add_attrs room;
     const pco_scatter_add_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
-    const gpu_taking t = gpu_taking_of(x, indices, gpu_axis(attrs->axis, x->rank));
+    const gpu_taking t = gpu_taking_of(x, indices, (uint32_t)attrs->axis);
     const uint32_t lanes = gpu_lanes(x->dtype), y = gpu_output_index(gpu, 0);
     gpu_emit_whole_copy(gpu, y, gpu_input_index(gpu, 0));
     if (t.k == 0 || gpu_count(x) == 0) return gpu->status;

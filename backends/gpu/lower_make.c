@@ -34,7 +34,7 @@ static pco_status gpu_lower_iota_node(gpu_lowering *gpu)
     const pco_tensor *y = gpu_output(gpu, 0);
     pco_iota_attrs room;
     const pco_iota_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
-    const uint32_t axis = gpu_axis(attrs->axis, y->rank), as = y->dtype == PCO_I32 ? PCO_I32 : PCO_F32;
+    const uint32_t axis = (uint32_t)attrs->axis, as = y->dtype == PCO_I32 ? PCO_I32 : PCO_F32;
     const uint64_t total = gpu_count(y), window = gpu_window(gpu, gpu_element_bytes(y->dtype));
     if (total > UINT32_MAX)
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a result of more than 2^32 elements");

@@ -144,7 +144,7 @@ static pco_status gpu_lower_permute_node(gpu_lowering *gpu)
     gpu_view view = gpu_result_view(y);
     int64_t stride[PCO_MAX_RANK] = {0};
     gpu_strides(x->shape, x->rank, stride);
-    for (uint32_t d = 0; d < y->rank; d++) view.stride[1][d] = stride[gpu_axis(attrs->dims[d], x->rank)];
+    for (uint32_t d = 0; d < y->rank; d++) view.stride[1][d] = stride[attrs->dims[d]];
     return gpu_emit_copy(gpu, &view, gpu_output_index(gpu, 0), gpu_input_index(gpu, 0));
 }
 
@@ -172,7 +172,7 @@ static pco_status gpu_lower_concat_node(gpu_lowering *gpu)
     const pco_tensor *y = gpu_output(gpu, 0);
     pco_concat_attrs room;
     const pco_concat_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
-    const uint32_t axis = gpu_axis(attrs->axis, y->rank);
+    const uint32_t axis = (uint32_t)attrs->axis;
     const uint64_t inner = gpu_product(y, axis + 1, y->rank), outer = gpu_product(y, 0, axis);
     uint64_t before = 0;
     for (uint32_t i = 0; i < gpu->node->n_inputs; i++) {
@@ -285,7 +285,7 @@ static pco_status gpu_lower_state_write_node(gpu_lowering *gpu)
     const pco_tensor *state = gpu_input(gpu, 0), *x = gpu_input(gpu, 1), *index = gpu_input(gpu, 2);
     pco_state_write_attrs room;
     const pco_state_write_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
-    const uint32_t axis = gpu_axis(attrs->axis, state->rank), y = gpu_output_index(gpu, 0);
+    const uint32_t axis = (uint32_t)attrs->axis, y = gpu_output_index(gpu, 0);
     if (axis == 0) return gpu_fail(gpu, PCO_ERROR_INVALID, "the axis is dimension 0");
     const uint32_t lanes = gpu_lanes(state->dtype), state_index = gpu_input_index(gpu, 0);
     const uint64_t batch = (uint64_t)state->shape[0], outer = gpu_product(state, 1, axis);

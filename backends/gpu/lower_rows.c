@@ -77,7 +77,7 @@ static gpu_reduction gpu_reduction_of(const pco_tensor *x, int64_t n_axes, const
     int64_t stride[PCO_MAX_RANK] = {0};
     int last = -1;
     gpu_strides(x->shape, x->rank, stride);
-    for (int64_t a = 0; a < n_axes; a++) mask |= 1u << gpu_axis(axes[a], x->rank);
+    for (int64_t a = 0; a < n_axes; a++) mask |= 1u << axes[a];
     for (uint32_t d = 0; d < x->rank; d++) {
         const int kind = (int)(mask >> d & 1);
         if (x->shape[d] == 1) continue;
@@ -170,7 +170,7 @@ static gpu_along gpu_node_axis(const gpu_lowering *gpu)
     pco_softmax_attrs room; /* the axis comes first in all of them */
     const pco_softmax_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
     const pco_tensor *x = gpu_input(gpu, 0);
-    const uint32_t axis = gpu_axis(attrs->axis, x->rank);
+    const uint32_t axis = (uint32_t)attrs->axis;
     if (x->rank == 0) return (gpu_along){1, 1, 1};
     return (gpu_along){gpu_product(x, 0, axis), (uint64_t)x->shape[axis], gpu_product(x, axis + 1, x->rank)};
 }

@@ -112,10 +112,10 @@ PCO_DECOMPOSE(logsumexp)
     uint32_t y = pco_cast(graph, BIN(ADD, max, UN(LOG, sum)), dtype);
     if (!attrs->keepdims && !graph->status) {
         const pco_tensor *kept = &graph->tensors[y];
-        int64_t axis = attrs->axis < 0 ? attrs->axis + kept->rank : attrs->axis, shape[PCO_MAX_RANK];
+        int64_t shape[PCO_MAX_RANK];
         uint32_t rank = 0;
         for (uint32_t i = 0; i < kept->rank; i++)
-            if (i != (uint32_t)axis) shape[rank++] = kept->shape[i];
+            if (i != (uint32_t)attrs->axis) shape[rank++] = kept->shape[i];
         y = pco_reshape(graph, y, rank, shape);
     }
     out[0] = y;

@@ -71,8 +71,7 @@ PCO_GRADIENT(slice)
 PCO_GRADIENT(concat)
 {
     ATTRS(concat);
-    int64_t at = 0, rank = gradient_tensor(g->graph, g->node.outputs[0]).rank;
-    int64_t axis = attrs->axis < 0 ? attrs->axis + rank : attrs->axis;
+    int64_t at = 0, axis = attrs->axis;
     for (uint32_t i = 0; i < g->node.n_inputs; i++) {
         if (g->node.inputs[i] == PCO_NONE) continue;
         int64_t size = gradient_tensor(g->graph, g->node.inputs[i]).shape[axis];
@@ -114,8 +113,7 @@ PCO_GRADIENT(gather_along_axis)
     pco_graph *graph = g->graph;
     pco_tensor x = gradient_tensor(graph, g->node.inputs[0]),
                indices = gradient_tensor(graph, g->node.inputs[1]);
-    int64_t axis = attrs->axis < 0 ? attrs->axis + x.rank : attrs->axis, outer = 1, inner = 1,
-            size = x.shape[axis];
+    int64_t axis = attrs->axis, outer = 1, inner = 1, size = x.shape[axis];
     for (int64_t i = 0; i < axis; i++) outer *= x.shape[i];
     for (int64_t i = axis + 1; i < (int64_t)x.rank; i++) inner *= x.shape[i];
     int64_t taken = indices.shape[axis], total = outer * size * inner;

@@ -29,7 +29,7 @@ PCO_GRADIENT(logsumexp)
 {
     ATTRS(logsumexp);
     pco_tensor in = gradient_tensor(g->graph, g->node.inputs[0]);
-    in.shape[attrs->axis < 0 ? attrs->axis + in.rank : attrs->axis] = 1;
+    in.shape[attrs->axis] = 1;
     uint32_t x = gradient_in(g, 0), y = pco_reshape(g->graph, gradient_out(g, 0), in.rank, in.shape);
     uint32_t dy = pco_reshape(g->graph, gradient_upstream(g, 0), in.rank, in.shape);
     uint32_t none = BIN(EQ, x, pco_scalar(g->graph, PCO_F32, -INFINITY));

@@ -100,7 +100,7 @@ static int64_t sums_kept(pco_gradient *g, int64_t *shape)
     int64_t count = 1;
     memcpy(shape, x.shape, sizeof x.shape);
     for (int64_t i = 0; i < attrs->n_axes; i++) {
-        int64_t axis = attrs->axes[i] < 0 ? attrs->axes[i] + x.rank : attrs->axes[i];
+        int64_t axis = attrs->axes[i];
         count *= shape[axis];
         shape[axis] = 1;
     }

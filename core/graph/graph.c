@@ -173,7 +173,7 @@ static uint32_t graph_shared(const pco_op_info *op, const uint32_t *inputs, uint
     return written == PCO_NONE ? PCO_NONE : inputs[written];
 }
 
-/* Adds a node whose shapes have been inferred. */
+/* Adds a node whose shapes have been inferred; its axes are counted from the first dimension from here on. */
 static uint32_t graph_add_inferred(pco_graph *graph, const pco_shape_context *context, const uint32_t *inputs,
                                    const char *name, uint32_t *outputs)
 {
@@ -184,9 +184,11 @@ static uint32_t graph_add_inferred(pco_graph *graph, const pco_shape_context *co
     node->n_inputs = context->n_inputs;
     node->n_outputs = context->n_outputs;
     node->attrs_size = pco_op_attrs_size(context->op);
-    node->attrs = node->attrs_size ? pco_arena_copy(&graph->arena, context->attrs, node->attrs_size) : NULL;
+    void *attrs = node->attrs_size ? pco_arena_copy(&graph->arena, context->attrs, node->attrs_size) : NULL;
+    node->attrs = attrs;
     node->name = pco_arena_text(&graph->arena, name);
-    if (!node->name || (node->attrs_size && !node->attrs)) return graph_no_memory(graph);
+    if (!node->name || (node->attrs_size && !attrs)) return graph_no_memory(graph);
+    if (attrs && context->n_inputs > 0) pco_op_resolve_axes(context->op, attrs, context->inputs[0]->rank);
     for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) node->inputs[i] = i < context->n_inputs ? inputs[i] : PCO_NONE;
     for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) {
         node->outputs[i] = PCO_NONE;

@@ -15,11 +15,15 @@ typedef struct attr_row {
 } attr_row;
 
 #define PCO_ATTR_I(op, field, initial, doc) \
-    {#op, {#field, PCO_ATTR_INT, offsetof(pco_##op##_attrs, field), initial, doc}},
+    {#op, {#field, PCO_ATTR_INT, offsetof(pco_##op##_attrs, field), initial, 0, doc}},
 #define PCO_ATTR_F(op, field, initial, doc) \
-    {#op, {#field, PCO_ATTR_FLOAT, offsetof(pco_##op##_attrs, field), initial, doc}},
+    {#op, {#field, PCO_ATTR_FLOAT, offsetof(pco_##op##_attrs, field), initial, 0, doc}},
 #define PCO_ATTR_V(op, field, doc) \
-    {#op, {#field, PCO_ATTR_VECTOR, offsetof(pco_##op##_attrs, n_##field), 0, doc}},
+    {#op, {#field, PCO_ATTR_VECTOR, offsetof(pco_##op##_attrs, n_##field), 0, 0, doc}},
+#define PCO_ATTR_AXIS(op, field, initial, doc) \
+    {#op, {#field, PCO_ATTR_INT, offsetof(pco_##op##_attrs, field), initial, 1, doc}},
+#define PCO_ATTR_AXES(op, field, doc) \
+    {#op, {#field, PCO_ATTR_VECTOR, offsetof(pco_##op##_attrs, n_##field), 0, 1, doc}},
 #define PCO_OP(...)
 #define PCO_RESERVED(...)
 static const attr_row ATTR_ROWS[] = {
@@ -28,6 +32,8 @@ static const attr_row ATTR_ROWS[] = {
 #undef PCO_ATTR_I
 #undef PCO_ATTR_F
 #undef PCO_ATTR_V
+#undef PCO_ATTR_AXIS
+#undef PCO_ATTR_AXES
 #undef PCO_OP
 
 #define SIGNATURE NULL
@@ -35,6 +41,8 @@ static const attr_row ATTR_ROWS[] = {
 #define PCO_ATTR_I(...)
 #define PCO_ATTR_F(...)
 #define PCO_ATTR_V(...)
+#define PCO_ATTR_AXIS(...)
+#define PCO_ATTR_AXES(...)
 #define PCO_OP(id, upper, name_, signature_, types_, infer_, split_, decompose_, gradient_, bound_, doc_) \
     {.op = PCO_OP_##upper,                                                                               \
      .name = #name_,                                                                                     \
@@ -52,6 +60,8 @@ static const pco_op_info OPS[] = {
 #undef PCO_ATTR_I
 #undef PCO_ATTR_F
 #undef PCO_ATTR_V
+#undef PCO_ATTR_AXIS
+#undef PCO_ATTR_AXES
 #undef PCO_OP
 #undef SIGNATURE
 #undef NONE
@@ -140,5 +150,24 @@ void pco_op_default_attrs(const pco_op_info *op, void *attrs)
             memcpy(at, &attr->initial, sizeof attr->initial);
         else
             memcpy(at, &whole, sizeof whole);
+    }
+}
+
+void pco_op_resolve_axes(const pco_op_info *op, void *attrs, uint32_t rank)
+{
+    const pco_attr_info *attr;
+    for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++) {
+        if (!attr->is_axis) continue;
+        unsigned char *at = (unsigned char *)attrs + attr->offset;
+        int64_t count = 1, axis;
+        if (attr->type == PCO_ATTR_VECTOR) {
+            memcpy(&count, at, sizeof count);
+            at += sizeof count;
+        }
+        for (int64_t k = 0; k < count && k < PCO_MAX_RANK; k++, at += sizeof axis) {
+            memcpy(&axis, at, sizeof axis);
+            if (axis < 0) axis += rank;
+            memcpy(at, &axis, sizeof axis);
+        }
     }
 }

@@ -27,6 +27,7 @@ typedef struct pco_attr_info {
     pco_attr_type type;
     uint32_t offset; /* of the value in the struct; of n_field for a vector, whose elements follow 8 bytes later */
     double initial;
+    int is_axis; /* names dimensions of the first operand */
     const char *doc;
 } pco_attr_info;
 
@@ -82,5 +83,8 @@ uint32_t pco_op_attrs_size(const pco_op_info *op);
 
 /* Fills an attribute struct with the op's defaults. */
 void pco_op_default_attrs(const pco_op_info *op, void *attrs);
+
+/* Makes axes that count from the end (-1: the last) count from the first of the operand's `rank` dimensions. */
+void pco_op_resolve_axes(const pco_op_info *op, void *attrs, uint32_t rank);
 
 #endif

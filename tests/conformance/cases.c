@@ -356,5 +356,7 @@ void conf_cases_emit(conf_cases_context *context)
     one->id = conf_cases_hash(one->label);
     if (!conf_cases_is_new(context, one->id)) return;
     one->turn = conf_cases_turn(context, one);
+    /* As in a graph; the label keeps the short form that its list has. */
+    if (one->n_inputs) pco_op_resolve_axes(pco_op_find(one->op), one->attrs.bytes, one->in[0].rank);
     if (!context->visit(context->user, one)) context->stopped = true;
 }

@@ -193,7 +193,6 @@ int64_t oracle_broadcast_index(const pco_tensor *out, const pco_tensor *in, int6
 
 void oracle_axis(const pco_tensor *desc, int64_t axis, int64_t *outer, int64_t *n, int64_t *inner)
 {
-    if (axis < 0) axis += desc->rank;
     *outer = *inner = 1;
     for (int64_t d = 0; d < axis; d++) *outer *= desc->shape[d];
     for (int64_t d = axis + 1; d < (int64_t)desc->rank; d++) *inner *= desc->shape[d];

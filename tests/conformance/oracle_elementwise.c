@@ -137,7 +137,7 @@ static void oracle_integer_sum(oracle_node *node)
     const oracle_operand *x = &node->in[0];
     pco_tensor kept = *x->desc; /* the result's shape with keepdims */
     for (int64_t a = 0; a < attrs->n_axes; a++)
-        kept.shape[attrs->axes[a] < 0 ? attrs->axes[a] + x->desc->rank : attrs->axes[a]] = 1;
+        kept.shape[attrs->axes[a]] = 1;
     for (int64_t i = 0; i < x->count; i++) {
         double *y = &node->out[0].value[oracle_broadcast_index(x->desc, &kept, i)];
         *y = oracle_elementwise_wrap(PCO_OP_ADD, (int32_t)*y, (int32_t)x->value[i]);

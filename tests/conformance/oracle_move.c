@@ -129,7 +129,6 @@ pco_status oracle_eval_gather_along_axis(oracle_node *node, pco_error *err)
     oracle_output *out = &node->out[0];
     const oracle_operand *x = &node->in[0], *indices = &node->in[1];
     int64_t axis = ((const pco_gather_along_axis_attrs *)node->attrs)->axis, outer, n, inner;
-    if (axis < 0) axis += x->desc->rank;
     oracle_axis(x->desc, axis, &outer, &n, &inner);
     out->sign_of_zero = true;
     for (int64_t i = 0; i < out->count; i++) {
@@ -148,7 +147,6 @@ pco_status oracle_eval_state_write(oracle_node *node, pco_error *err)
     oracle_output *out = &node->out[0];
     const oracle_operand *state = &node->in[0], *x = &node->in[1], *index = &node->in[2];
     int64_t axis = ((const pco_state_write_attrs *)node->attrs)->axis;
-    if (axis < 0) axis += state->desc->rank;
     bool convert = x->desc->dtype != state->desc->dtype;
     oracle_rules rules = *node->rules;
     rules.compute = oracle_format_of(PCO_CONTRACT_F64);

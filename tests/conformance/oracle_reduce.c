@@ -13,9 +13,8 @@ static pco_tensor oracle_reduce_kept(const pco_tensor *x, int64_t n_axes, const 
     pco_tensor kept = *x;
     *terms = 1;
     for (int64_t a = 0; a < n_axes; a++) {
-        int64_t axis = axes[a] < 0 ? axes[a] + x->rank : axes[a];
-        *terms *= x->shape[axis];
-        kept.shape[axis] = 1;
+        *terms *= x->shape[axes[a]];
+        kept.shape[axes[a]] = 1;
     }
     return kept;
 }

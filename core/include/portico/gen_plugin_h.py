@@ -2,6 +2,10 @@
 """Writes plugin.h from plugin.h.in and the op table: gen_plugin_h.py plugin.h.in ops.def plugin.h"""
 import re
 import sys
+import textwrap
+
+VECTORS = ("PCO_ATTR_V", "PCO_ATTR_AXES")
+AXES = ("PCO_ATTR_AXIS", "PCO_ATTR_AXES")
 
 
 def arguments(text):
@@ -25,35 +29,52 @@ def struct(name, fields):
     """One attribute struct, with its asserted size."""
     lines, size = [], 0
     for kind, field, doc in fields:
-        if kind == "PCO_ATTR_V":
+        if kind in AXES:
+            doc += "; 0 .. rank - 1"
+        if kind in VECTORS:
             lines.append(f"    int64_t n_{field}; /* {doc} */")
             lines.append(f"    int64_t {field}[PCO_MAX_RANK];")
             size += 72
         else:
-            lines.append(f"    {'int64_t' if kind == 'PCO_ATTR_I' else 'double'} {field}; /* {doc} */")
+            lines.append(f"    {'double' if kind == 'PCO_ATTR_F' else 'int64_t'} {field}; /* {doc} */")
             size += 8
     body = "\n".join(lines)
     return (f"typedef struct pco_{name}_attrs {{\n{body}\n}} pco_{name}_attrs;\n"
             f'PCO_STATIC_ASSERT(sizeof(pco_{name}_attrs) == {size}, "pco_{name}_attrs");\n')
 
 
+def entry(number, upper, signature, types, doc):
+    """One enumerator, with all that ops.def says of what the op computes."""
+    head = signature + (f" with {types}" if types else "")
+    lines = textwrap.wrap(head, 109, break_long_words=False) + textwrap.wrap(doc, 109, break_long_words=False)
+    return "    /* " + "\n     * ".join(lines) + f" */\n    PCO_OP_{upper} = {number},"
+
+
+def name_function(names):
+    """The op's name, for messages of plugins."""
+    rows = "\n".join(f'    case PCO_OP_{upper}: return "{name}";' for upper, name in names)
+    return ("/* \"matmul\", for messages; \"unknown\" for a number that this header does not have. Static. */\n"
+            "static inline const char *pco_op_name(uint32_t op)\n{\n    switch (op) {\n" + rows +
+            '\n    default: return "unknown";\n    }\n}\n')
+
+
 def main(template, table, output):
-    attributes, enum, structs = {}, [], []
+    attributes, enum, structs, names = {}, [], [], []
     for macro, args in rows(open(table, encoding="utf-8").read()):
         if macro.startswith("PCO_ATTR"):
             attributes.setdefault(args[0], []).append((macro, args[1], unquote(args[-1])))
         elif macro == "PCO_OP":
-            number, upper, name, signature = args[:4]
-            enum.append(f"    PCO_OP_{upper} = {number}, /* {unquote(signature)} */")
+            number, upper, name, signature, types = args[:5]
+            enum.append(entry(number, upper, unquote(signature), unquote(types), unquote(args[-1])))
+            names.append((upper, name))
             if name in attributes:
                 structs.append(struct(name, attributes.pop(name)))
         elif macro == "PCO_RESERVED":
             enum.append(f"    PCO_OP_{args[1]} = {args[0]}, /* reserved */")
     if attributes:
         sys.exit(f"{table}: attributes of unknown ops: {', '.join(attributes)}")
-    text = ("/* Numbers are frozen. `portico ops` prints the full reference. */\n"
-            "typedef enum pco_op {\n    PCO_OP_INVALID = 0,\n" + "\n".join(enum) + "\n} pco_op;\n\n" +
-            "\n".join(structs))
+    text = ("typedef enum pco_op {\n    PCO_OP_INVALID = 0,\n" + "\n".join(enum) + "\n} pco_op;\n\n" +
+            name_function(names) + "\n" + "\n".join(structs))
     with open(output, "w", encoding="utf-8") as out:
         out.write(open(template, encoding="utf-8").read().replace("@OPERATIONS@", text))
 
