@@ -206,7 +206,6 @@ static pco_status gpu_lower_part(pco_device *device, const pco_part *part, const
             snprintf(err->message, sizeof err->message, "no kernel for op %u", gpu.node->op);
             return PCO_ERROR_UNSUPPORTED;
         }
-        if (proposal->nodes[node].fused_into != PCO_NONE) continue;
         gpu.plan = plan;
         gpu.list = list;
         gpu_pick(&gpu, lowerer, proposal->nodes[node].variant);

@@ -2,7 +2,10 @@
 #include "opencl.h"
 
 #include <ctype.h>
+#include <dlfcn.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* clang-format off */
@@ -304,6 +307,26 @@ static void ocl_not_in_build(uint32_t features, char *out, size_t room)
     }
 }
 
+/* Objects of a platform with cl_khr_icd begin with a table of its driver's functions, in the order of CL/cl_icd.h;
+ * other platforms are the library itself. */
+static void ocl_find_driver_file(const ocl_api *api, cl_platform_id platform, char *out, size_t room)
+{
+    enum { GET_PLATFORM_INFO = 1 };
+    char extensions[4096] = "", path[PATH_MAX];
+    void *function;
+    Dl_info at;
+    memcpy(&function, &api->GetPlatformInfo, sizeof function);
+    if (api->GetPlatformInfo(platform, CL_PLATFORM_EXTENSIONS, sizeof extensions - 1, extensions, NULL) == CL_SUCCESS &&
+        ocl_has_word(extensions, "cl_khr_icd")) {
+        void *const *table;
+        memcpy(&table, (const void *)platform, sizeof table);
+        if (table && table[GET_PLATFORM_INFO]) function = table[GET_PLATFORM_INFO];
+    }
+    out[0] = 0;
+    if (dladdr(function, &at) && at.dli_fname && realpath(at.dli_fname, path) && strlen(path) < room)
+        snprintf(out, room, "%s", path);
+}
+
 pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device_info *info, pco_error *err)
 {
     if (index >= backend->n_entries)
@@ -325,6 +348,10 @@ pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device
     snprintf(made.name, sizeof made.name, "%s", facts.name);
     snprintf(made.driver, sizeof made.driver, "%.120s %.120s", facts.platform, facts.driver);
     snprintf(made.platform, sizeof made.platform, "%s", facts.platform);
+    made.vendor_id = ocl_device_uint(&backend->api, backend->entries[index].id, CL_DEVICE_VENDOR_ID);
+    snprintf(made.api, sizeof made.api, "%.63s", facts.version);
+    snprintf(made.driver_version, sizeof made.driver_version, "%.63s", facts.driver);
+    ocl_find_driver_file(&backend->api, backend->entries[index].platform, made.driver_file, sizeof made.driver_file);
     ocl_find_aliases(&facts, made.aliases, sizeof made.aliases);
     uint64_t second = ocl_hash(facts.identity, "uuid", 4);
     memcpy(made.uuid, &facts.identity, 8);

@@ -52,6 +52,12 @@ static void vk_describe_names(pco_device_info *info, const vk_report *report)
         snprintf(info->platform, sizeof info->platform, "%s", vk_drivers[i].platform);
         snprintf(info->aliases, sizeof info->aliases, "%s", vk_drivers[i].aliases);
     }
+    info->vendor_id = report->core.vendorID;
+    info->device_id = report->core.deviceID;
+    snprintf(info->api, sizeof info->api, "Vulkan %u.%u.%u", VK_API_VERSION_MAJOR(report->core.apiVersion),
+             VK_API_VERSION_MINOR(report->core.apiVersion), VK_API_VERSION_PATCH(report->core.apiVersion));
+    snprintf(info->driver_version, sizeof info->driver_version, "%u.%u.%u (0x%08x)", VK_API_VERSION_MAJOR(version),
+             VK_API_VERSION_MINOR(version), VK_API_VERSION_PATCH(version), version); /* some count otherwise */
     uint64_t half[2];
     for (uint32_t i = 0; i < 2; i++) {
         uint64_t hash = vk_hash(i, report->id.deviceUUID, VK_UUID_SIZE);

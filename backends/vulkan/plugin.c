@@ -41,6 +41,7 @@ static pco_status vk_enumerate(pco_backend *backend, pco_error *err)
         else
             vk_log(host, PCO_LOG_INFO, "vulkan: %s", why.message);
     }
+    vk_find_driver_files(backend);
     if (backend->n_devices == 0) status = vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s", why.message);
 fail:
     vk_release(host, handles);

@@ -236,6 +236,9 @@ PCO_NODISCARD pco_status vk_device_open(pco_backend *backend, uint32_t index, pc
                                         pco_error *err);
 extern const pco_device_api vk_device_table;
 
+/* driver_file.c: names the shared objects of the drivers in the descriptions of the devices, where they are found. */
+void vk_find_driver_files(pco_backend *backend);
+
 /* describe.c: fills info and limits from what the driver reported. */
 typedef struct vk_report {
     VkPhysicalDeviceProperties core;

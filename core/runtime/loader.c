@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/paths.h"
+#include "runtime/plugin_check.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,27 +20,6 @@
 
 extern char **environ;
 
-static pco_status loader_check(const pco_plugin *plugin, pco_error *err)
-{
-    if (!plugin)
-        return pco_fail(err, PCO_ERROR_ABI, "it does not serve plugin ABI %u.%u", PCO_ABI_MAJOR, PCO_ABI_MINOR);
-    uint32_t major = plugin->abi_version >> 16, minor = plugin->abi_version & 0xffff;
-    if (major != PCO_ABI_MAJOR || minor > PCO_ABI_MINOR)
-        return pco_fail(err, PCO_ERROR_ABI, "it was made for plugin ABI %u.%u, and this Portico has %u.%u", major,
-                        minor, PCO_ABI_MAJOR, PCO_ABI_MINOR);
-    if (plugin->size < sizeof *plugin)
-        return pco_fail(err, PCO_ERROR_ABI, "its table has %u bytes, and ABI %u.%u needs %zu", plugin->size,
-                        PCO_ABI_MAJOR, PCO_ABI_MINOR, sizeof *plugin);
-    if (!plugin->name || !*plugin->name ||
-        strspn(plugin->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(plugin->name))
-        return pco_fail(err, PCO_ERROR_ABI, "its name is not made of a-z, 0-9 and _");
-    if (!plugin->create || !plugin->device_count || !plugin->describe || !plugin->open || !plugin->device ||
-        !plugin->buffer || !plugin->program || !plugin->queue || plugin->device->size < sizeof(pco_device_api) ||
-        plugin->buffer->size < sizeof(pco_buffer_api) || plugin->program->size < offsetof(pco_program_api, describe) ||
-        plugin->queue->size < sizeof(pco_queue_api))
-        return pco_fail(err, PCO_ERROR_ABI, "its table is not complete");
-    return PCO_OK;
-}
 
 pco_status pco_loader_open(const char *path, void **handle, const pco_plugin **plugin, pco_error *err)
 {
@@ -52,7 +32,7 @@ pco_status pco_loader_open(const char *path, void **handle, const pco_plugin **p
         status = pco_fail(err, PCO_ERROR_ABI, "it is no Portico plugin: it has no symbol pco_plugin_query");
     } else {
         *plugin = query(PCO_ABI_VERSION);
-        status = loader_check(*plugin, err);
+        status = pco_plugin_check(*plugin, err);
     }
     if (status) {
         dlclose(*handle);

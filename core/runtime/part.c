@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "runtime/plan.h"
+#include "runtime/plugin_check.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -407,15 +408,7 @@ static pco_status part_propose(pco_session *session, session_part *part, pco_err
         part->tensor_proposals[t] = (pco_tensor_proposal){.alignment = alignment, .bytes = part->tensors[t].bytes};
     pco_proposal proposal = {.size = sizeof proposal, .nodes = part->node_proposals, .tensors = part->tensor_proposals};
     pco_status status = slot->plugin->program->propose(slot->device, &part->view, &proposal, err);
-    for (uint32_t t = 0; !status && t < part->view.n_tensors; t++) {
-        uint32_t a = part->tensor_proposals[t].alignment;
-        if (a == 0 || (a & (a - 1)))
-            status = pco_fail(err, PCO_ERROR_INTERNAL, "the plugin proposed the alignment %u for '%s'", a,
-                              part->tensors[t].name);
-        if (part->tensors[t].kind != PCO_KIND_CONSTANT && part->tensor_proposals[t].layout)
-            status = pco_fail(err, PCO_ERROR_INTERNAL, "the plugin proposed a layout for '%s', which is no constant",
-                              part->tensors[t].name);
-    }
+    if (!status) status = pco_proposal_check(slot->plugin, &part->view, &proposal, err);
     return status;
 }
 
@@ -434,7 +427,7 @@ static void part_groups(const session_part *part, unsigned char *group)
 static pco_status part_check_memory(pco_session *session, const session_part *part, pco_error *err)
 {
     const session_slot *slot = &session->slots[part->slot];
-    uint64_t need = 0, left = slot->plugin->device->memory_left ? slot->plugin->device->memory_left(slot->device) : 0;
+    uint64_t need = 0, left = slot->plugin->device->memory_left(slot->device);
     for (uint32_t t = 0; t < part->view.n_tensors; t++) {
         const pco_tensor *x = &part->tensors[t];
         if (x->kind == PCO_KIND_CONSTANT && x->data &&

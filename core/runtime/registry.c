@@ -7,6 +7,7 @@
 #include "runtime/cache.h"
 #include "runtime/host.h"
 #include "runtime/loader.h"
+#include "runtime/plugin_check.h"
 #include "runtime/plugin_file.h"
 
 #include <dirent.h>
@@ -101,13 +102,17 @@ static pco_status registry_add_device(pco_registry *registry, const pco_plugin_e
     *device = (pco_device_entry){.plugin = registry->n_plugins, .index = index, .info.size = sizeof device->info};
     snprintf(device->id, sizeof device->id, "%s:%u", entry->name, index);
     pco_status status = entry->plugin->describe(entry->backend, index, &device->info, err);
-    char *const texts[] = {device->info.name, device->info.driver, device->info.platform, device->info.aliases,
-                           device->info.not_in_build};
-    const size_t sizes[] = {sizeof device->info.name, sizeof device->info.driver, sizeof device->info.platform,
-                            sizeof device->info.aliases, sizeof device->info.not_in_build};
-    for (int i = 0; i < 5; i++) pco_printable_line(texts[i], sizes[i]); /* what a driver says of itself */
-    if (!status) registry->n_devices++;
-    return status;
+    if (!status) status = pco_device_info_check(&device->info, err);
+    if (status) return status;
+    pco_device_info *info = &device->info; /* what a driver says of itself is shown, and not obeyed */
+    char *const texts[] = {info->name,         info->driver, info->platform,       info->aliases,
+                           info->not_in_build, info->api,    info->driver_version, info->driver_file};
+    const size_t sizes[] = {sizeof info->name,         sizeof info->driver, sizeof info->platform,
+                            sizeof info->aliases,      sizeof info->not_in_build, sizeof info->api,
+                            sizeof info->driver_version, sizeof info->driver_file};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) pco_printable_line(texts[i], sizes[i]);
+    registry->n_devices++;
+    return PCO_OK;
 }
 
 /* Loads one plugin file into `entry`; a failure is its reason. */
@@ -130,13 +135,19 @@ static pco_status registry_load(pco_registry *registry, pco_plugin_entry *entry,
     entry->plugin = plugin; /* from here on the object stays loaded: drivers do not survive dlclose */
     uint32_t count = plugin->device_count(entry->backend);
     for (uint32_t i = 0; i < count; i++) {
-        pco_error why;
-        if (registry_add_device(registry, entry, i, &why) == PCO_OK)
+        pco_error why = {""};
+        status = registry_add_device(registry, entry, i, &why);
+        if (!status) {
             entry->n_devices++;
-        else
+            continue;
+        }
+        if (count > 1)
             pco_log(&registry->host.config, PCO_LOG_WARNING, "%s: device %u: %s", entry->path, i, why.message);
+        (void)pco_fail(err, status, "device %u: %s", i, why.message);
     }
-    return PCO_OK;
+    if (entry->n_devices || !status) return PCO_OK;
+    plugin->destroy(entry->backend); /* not one of its devices can be used */
+    return status;
 }
 
 /* The file, and the folder that it really lies in. */
@@ -243,7 +254,7 @@ void pco_registry_destroy(pco_registry *registry)
     if (!registry) return;
     for (uint32_t i = 0; i < registry->n_plugins; i++) {
         const pco_plugin_entry *entry = &registry->plugins[i];
-        if (entry->plugin && entry->plugin->destroy) entry->plugin->destroy(entry->backend);
+        if (entry->plugin) entry->plugin->destroy(entry->backend);
     }
     pco_host_release(&registry->host);
     free(registry->plugins);

@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "runtime/plugin_check.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -43,7 +44,8 @@ static pco_status selftest_propose(selftest_state *s, uint32_t variant, pco_erro
             (pco_tensor_proposal){.alignment = alignment, .bytes = graph->tensors[t].bytes};
     pco_proposal proposal = {
         .size = sizeof proposal, .nodes = &s->node_proposal, .tensors = s->tensor_proposals};
-    return s->place->plugin->program->propose(s->place->device, &s->view, &proposal, err);
+    pco_status status = s->place->plugin->program->propose(s->place->device, &s->view, &proposal, err);
+    return status ? status : pco_proposal_check(s->place->plugin, &s->view, &proposal, err);
 }
 
 pco_status selftest_proposed(const selftest_place *place, const selftest_case *one, uint32_t *variant)

@@ -90,6 +90,7 @@ typedef struct pco_conformance_case {
     int64_t element, elements, wrong; /* wrong: elements outside their bounds */
     double expected, got, bound;
     pco_conformance_replays replays; /* all 0 where none were asked for */
+    uint64_t explains, evidence; /* of a failure, while the suite runs: clauses of the contract (diagnose.h) */
     char detail[512]; /* what failed, or why it is unsupported */
     char repeat[256]; /* portico conformance --devices D --ops OP ... */
 } pco_conformance_case;

@@ -1,7 +1,8 @@
-/* Each clause of the contract is loosened alone; the one whose loosening explains every wrong element is
- * named. The evidence must be sharp: a bound that accepts everything explains nothing, and outside the cases
- * made for it more than half of the elements must be wrong, because a defect of a kernel (a forgotten tail)
- * is small as well. */
+/* Each clause of the contract is loosened alone. A clause explains a case when loosening it makes every wrong element
+ * right; it is named when it explains all failures of the op and variant, those of exact cases too, and at least one
+ * of them is sharp evidence: a bound that accepts everything explains nothing, and outside the cases made for it more
+ * than half of the elements must be wrong, because a defect of a kernel (a forgotten tail, a forgotten bias) is small
+ * as well. */
 #include "diagnose.h"
 
 #include "runtime/words.h"
@@ -11,22 +12,31 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What may explain a failure: bits of a mask, in the order in which they are named. */
+enum {
+    CLAUSE_ZEROED,      /* results that are subnormal became zero */
+    CLAUSE_SPECIAL,     /* NaN or infinity on one side only */
+    CLAUSE_FLUSH,
+    CLAUSE_ROUND,
+    CLAUSE_ACCUMULATE,  /* of CLAUSE_TYPES */
+    CLAUSE_COMPUTE = CLAUSE_ACCUMULATE + 3,
+    CLAUSE_FIGURES = CLAUSE_COMPUTE + 3, /* twice the first figure, twice the second, ... four times the first ... */
+    N_FIGURES = 4,
+    N_FACTORS = 6, /* 2, 4 ... 64 */
+    N_CLAUSES = CLAUSE_FIGURES + N_FIGURES * N_FACTORS,
+};
+
+static const uint32_t CLAUSE_TYPES[3] = {PCO_F32, PCO_F16, PCO_BF16};
+
 typedef struct conf_suspicion {
     const conf_problem *problem;
     const pco_contract *contract;
     void *const *got;
-    char *text;
-    size_t size;
 } conf_suspicion;
 
-__attribute__((format(printf, 2, 3))) static void conf_diagnose_say(const conf_suspicion *s,
-                                                                    const char *format, ...)
+static uint64_t conf_clause(int clause)
 {
-    size_t length = strlen(s->text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(s->text + length, s->size - length, format, arguments);
-    va_end(arguments);
+    return UINT64_C(1) << clause;
 }
 
 /* Every element that was wrong is right under the other rules. `narrow`: the accumulator that is suspected,
@@ -64,103 +74,70 @@ static bool conf_diagnose_try(const conf_suspicion *s, const oracle_rules *rules
     return fits;
 }
 
-/* Accumulators of less precision than declared, the best that explains it. */
-static bool conf_diagnose_accumulator(const conf_suspicion *s)
+/* Accumulators and arithmetic of less precision than declared. */
+static uint64_t conf_diagnose_precision(const conf_suspicion *s)
 {
-    static const uint32_t TYPES[] = {PCO_F32, PCO_F16, PCO_BF16};
     uint32_t dtype = s->problem->one->in[0].dtype;
-    uint32_t declared = dtype == PCO_F16    ? s->contract->accumulate_f16
-                        : dtype == PCO_BF16 ? s->contract->accumulate_bf16
-                                            : s->contract->accumulate_f32;
+    uint64_t clauses = 0;
     for (int t = 0; t < 3; t++) {
-        oracle_format format = oracle_format_of(TYPES[t]);
-        oracle_rules rules = s->problem->rules;
-        if (dtype > PCO_BF16 || format.precision >= rules.accumulate[dtype].precision) continue;
-        rules.accumulate[dtype] = format, rules.narrow = true;
-        if (!conf_diagnose_try(s, &rules, &format)) continue;
-        conf_diagnose_say(s, "; behaves like %s accumulation, and the contract declares %s (accumulate_%s)",
-                          pco_accumulator_word(TYPES[t]), pco_accumulator_word(declared),
-                          oracle_dtype_name(dtype));
-        return true;
-    }
-    return false;
-}
-
-static bool conf_diagnose_compute(const conf_suspicion *s)
-{
-    static const uint32_t TYPES[] = {PCO_F32, PCO_F16, PCO_BF16};
-    for (int t = 0; t < 3; t++) {
-        oracle_rules rules = s->problem->rules;
-        if (oracle_format_of(TYPES[t]).precision >= rules.compute.precision) continue;
-        rules.compute = oracle_format_of(TYPES[t]);
-        if (!conf_diagnose_try(s, &rules, NULL)) continue;
-        conf_diagnose_say(s, "; behaves like arithmetic in %s, and the contract declares %s (compute)",
-                          pco_accumulator_word(TYPES[t]), pco_accumulator_word(s->contract->compute));
-        return true;
-    }
-    return false;
-}
-
-static bool conf_diagnose_modes(const conf_suspicion *s)
-{
-    oracle_rules flushing = s->problem->rules, cutting = s->problem->rules;
-    flushing.flush = 0x1p-126, cutting.round = 1.0, cutting.exact_casts = false;
-    if (s->contract->subnormals && conf_diagnose_try(s, &flushing, NULL)) {
-        conf_diagnose_say(s, "; flushes subnormals to zero, and the contract keeps them (subnormals)");
-        return true;
-    }
-    if (s->contract->round_to_nearest && conf_diagnose_try(s, &cutting, NULL)) {
-        conf_diagnose_say(s, "; does not round to nearest even as the contract says (round_to_nearest)");
-        return true;
-    }
-    return false;
-}
-
-/* How many times the declared figure it would take, for divisions, roots and functions. */
-static bool conf_diagnose_figures(const conf_suspicion *s)
-{
-    enum { DIV, SQRT, RSQRT, FUNCTION, N_FIGURES };
-    static const char *const NAMES[N_FIGURES] = {"div_ulp", "sqrt_ulp", "rsqrt_ulp", "function_ulp"};
-    const float declared[N_FIGURES] = {s->contract->div_ulp, s->contract->sqrt_ulp, s->contract->rsqrt_ulp,
-                                       s->contract->function_ulp};
-    for (int times = 2; times <= 64; times *= 2) {
-        for (int f = 0; f < N_FIGURES; f++) {
-            oracle_rules rules = s->problem->rules;
-            double *figures[N_FIGURES] = {&rules.div, &rules.sqrt, &rules.rsqrt, &rules.function};
-            *figures[f] = times * (*figures[f] > 0.5 ? *figures[f] : 0.5);
-            if (!conf_diagnose_try(s, &rules, NULL)) continue;
-            conf_diagnose_say(s, "; within %g ulp, and the contract declares %g (%s)",
-                              times * (double)declared[f], (double)declared[f], NAMES[f]);
-            return true;
+        const oracle_format format = oracle_format_of(CLAUSE_TYPES[t]);
+        oracle_rules sums = s->problem->rules, all = s->problem->rules;
+        if (dtype <= PCO_BF16 && format.precision < sums.accumulate[dtype].precision) {
+            sums.accumulate[dtype] = format, sums.narrow = true;
+            if (conf_diagnose_try(s, &sums, &format)) clauses |= conf_clause(CLAUSE_ACCUMULATE + t);
+        }
+        if (format.precision < all.compute.precision) {
+            all.compute = format;
+            if (conf_diagnose_try(s, &all, NULL)) clauses |= conf_clause(CLAUSE_COMPUTE + t);
         }
     }
-    return false;
+    return clauses;
+}
+
+static uint64_t conf_diagnose_modes(const conf_suspicion *s)
+{
+    oracle_rules flushing = s->problem->rules, cutting = s->problem->rules;
+    uint64_t clauses = 0;
+    flushing.flush = 0x1p-126, cutting.round = 1.0, cutting.exact_casts = false;
+    if (s->contract->subnormals && conf_diagnose_try(s, &flushing, NULL)) clauses |= conf_clause(CLAUSE_FLUSH);
+    if (s->contract->round_to_nearest && conf_diagnose_try(s, &cutting, NULL)) clauses |= conf_clause(CLAUSE_ROUND);
+    return clauses;
+}
+
+/* How many times the declared figure it would take, for divisions, roots and functions: if the largest factor does not
+ * explain it, no smaller one does. */
+static uint64_t conf_diagnose_figures(const conf_suspicion *s)
+{
+    uint64_t clauses = 0;
+    for (int f = 0; f < N_FIGURES; f++)
+        for (int factor = N_FACTORS - 1; factor >= 0; factor--) {
+            oracle_rules rules = s->problem->rules;
+            double *figures[N_FIGURES] = {&rules.div, &rules.sqrt, &rules.rsqrt, &rules.function};
+            *figures[f] = (2 << factor) * (*figures[f] > 0.5 ? *figures[f] : 0.5);
+            if (!conf_diagnose_try(s, &rules, NULL)) break;
+            clauses |= conf_clause(CLAUSE_FIGURES + factor * N_FIGURES + f);
+        }
+    return clauses;
 }
 
 /* All wrong elements have NaN or infinity on one side only, or are subnormal numbers that became zero. */
-static bool conf_diagnose_patterns(const conf_suspicion *s)
+static uint64_t conf_diagnose_patterns(const conf_suspicion *s)
 {
-    bool special = true, flushed = true;
+    bool special = s->problem->one->regime == CONF_SPECIAL && s->contract->nan_inf, zeroed = true;
     for (uint32_t o = 0; o < s->problem->node.n_outputs; o++) {
         const oracle_output *out = &s->problem->oracle.out[o];
         uint32_t dtype = out->desc.dtype;
-        if (dtype > PCO_BF16) return false;
+        if (dtype > PCO_BF16) return 0;
         double normal = ldexp(1.0, oracle_format_of(dtype).emin);
         for (int64_t i = 0; i < out->count; i++) {
             double y, v = out->value[i];
             oracle_decode(dtype, (const uint8_t *)s->got[o] + i * oracle_block_bytes(dtype), &y, 1);
             if (conf_judge_element(out, &s->problem->rules, i, y) <= 1.0) continue;
             special &= !isfinite(v) || !isfinite(y);
-            flushed &= y == 0.0 && v != 0.0 && fabs(v) < normal;
+            zeroed &= y == 0.0 && v != 0.0 && fabs(v) < normal;
         }
     }
-    if (flushed)
-        conf_diagnose_say(s, "; flushes subnormals of %s to zero",
-                          oracle_dtype_name(s->problem->oracle.out[0].desc.dtype));
-    else if (special && s->contract->nan_inf && s->problem->one->regime == CONF_SPECIAL)
-        conf_diagnose_say(
-            s, "; NaN or infinity is not what IEEE 754 says, and the contract promises that (nan_inf)");
-    return flushed || (special && s->problem->one->regime == CONF_SPECIAL);
+    return (zeroed ? conf_clause(CLAUSE_ZEROED) : 0) | (special ? conf_clause(CLAUSE_SPECIAL) : 0);
 }
 
 static int64_t conf_diagnose_count(const conf_problem *problem, void *const *got, int64_t *elements)
@@ -176,16 +153,88 @@ static int64_t conf_diagnose_count(const conf_problem *problem, void *const *got
     return wrong;
 }
 
-void conf_diagnose(const conf_problem *problem, const pco_contract *contract, void *const *got,
-                   char *text, size_t size)
+void conf_diagnose(const conf_problem *problem, const pco_contract *contract, void *const *got, uint64_t *explains,
+                   uint64_t *evidence)
 {
-    conf_suspicion s = {problem, contract, got, text, size};
+    const conf_suspicion s = {problem, contract, got};
     int64_t elements, wrong = conf_diagnose_count(problem, got, &elements);
     bool sharp = problem->one->regime == CONF_CONTRACT;
-    if (conf_diagnose_patterns(&s)) return;
-    if (problem->oracle.out[0].desc.dtype > PCO_BF16 || (!sharp && wrong * 2 <= elements)) return;
-    if (conf_diagnose_modes(&s) || conf_diagnose_accumulator(&s) || conf_diagnose_compute(&s)) return;
-    if (!sharp) (void)conf_diagnose_figures(&s);
+    *explains = *evidence = conf_diagnose_patterns(&s);
+    if (problem->oracle.out[0].desc.dtype > PCO_BF16) return;
+    const uint64_t loose = conf_diagnose_modes(&s) | conf_diagnose_precision(&s), figures = conf_diagnose_figures(&s);
+    *explains |= loose | figures;
+    if (sharp || wrong * 2 > elements) *evidence |= loose;
+    if (!sharp && wrong * 2 > elements) *evidence |= figures;
+}
+
+/* ---- of all failures of an op and variant ---- */
+
+/* What stands behind a failure's text. */
+static void conf_clause_text(int clause, const pco_conformance_case *one, const pco_contract *contract, char *text,
+                             size_t size)
+{
+    static const char *const FIGURES[N_FIGURES] = {"div_ulp", "sqrt_ulp", "rsqrt_ulp", "function_ulp"};
+    const double declared[N_FIGURES] = {(double)contract->div_ulp, (double)contract->sqrt_ulp,
+                                        (double)contract->rsqrt_ulp, (double)contract->function_ulp};
+    const uint32_t sums = strcmp(one->dtype, "f16") == 0    ? contract->accumulate_f16
+                          : strcmp(one->dtype, "bf16") == 0 ? contract->accumulate_bf16
+                                                            : contract->accumulate_f32;
+    if (clause == CLAUSE_ZEROED)
+        snprintf(text, size, "; flushes subnormals of results to zero");
+    else if (clause == CLAUSE_SPECIAL)
+        snprintf(text, size,
+                 "; NaN or infinity is not what IEEE 754 says, and the contract promises that (nan_inf)");
+    else if (clause == CLAUSE_FLUSH)
+        snprintf(text, size, "; flushes subnormals to zero, and the contract keeps them (subnormals)");
+    else if (clause == CLAUSE_ROUND)
+        snprintf(text, size, "; does not round to nearest even as the contract says (round_to_nearest)");
+    else if (clause < CLAUSE_COMPUTE)
+        snprintf(text, size, "; behaves like %s accumulation, and the contract declares %s (accumulate_%s)",
+                 pco_accumulator_word(CLAUSE_TYPES[clause - CLAUSE_ACCUMULATE]), pco_accumulator_word(sums),
+                 one->dtype);
+    else if (clause < CLAUSE_FIGURES)
+        snprintf(text, size, "; behaves like arithmetic in %s, and the contract declares %s (compute)",
+                 pco_accumulator_word(CLAUSE_TYPES[clause - CLAUSE_COMPUTE]), pco_accumulator_word(contract->compute));
+    else {
+        const int figure = (clause - CLAUSE_FIGURES) % N_FIGURES, factor = (clause - CLAUSE_FIGURES) / N_FIGURES;
+        snprintf(text, size, "; within %g ulp, and the contract declares %g (%s)", (2 << factor) * declared[figure],
+                 declared[figure], FIGURES[figure]);
+    }
+}
+
+static bool conf_is_failure(const pco_conformance_case *one)
+{
+    return one->state == PCO_CASE_WAIVED ||
+           (pco_conformance_state_is_bad(one->state) && one->state != PCO_CASE_MISTRUSTED);
+}
+
+static bool conf_is_alike(const pco_conformance_case *a, const pco_conformance_case *b)
+{
+    return a->op == b->op && strcmp(a->variant, b->variant) == 0;
+}
+
+void conf_diagnose_name(pco_conformance_result *result, const pco_contract *contract)
+{
+    for (uint32_t i = 0; i < result->n_cases; i++) {
+        pco_conformance_case *first = &result->cases[i];
+        uint64_t explains = first->explains, evidence = 0;
+        if (!first->explains) continue; /* it passed, or stands for all that are like it, or is not explained */
+        for (uint32_t k = 0; k < result->n_cases; k++) {
+            const pco_conformance_case *one = &result->cases[k];
+            if (!conf_is_failure(one) || !conf_is_alike(one, first)) continue;
+            explains &= one->explains, evidence |= one->evidence;
+        }
+        int clause = 0;
+        while (clause < N_CLAUSES && !(explains & evidence & conf_clause(clause))) clause++;
+        for (uint32_t k = result->n_cases; k-- > i;) {
+            pco_conformance_case *one = &result->cases[k];
+            const size_t length = strlen(one->detail);
+            if (!one->explains || !conf_is_alike(one, first)) continue;
+            if (clause < N_CLAUSES && one->state != PCO_CASE_FLAKY)
+                conf_clause_text(clause, one, contract, one->detail + length, sizeof one->detail - length);
+            one->explains = 0; /* it has been said */
+        }
+    }
 }
 
 bool conf_diagnose_fuses(const conf_problem *problem, const pco_contract *contract, void *const *got,

@@ -2,6 +2,7 @@
  * process that opens the device for itself, and waits for their records. A worker says what it begins, so
  * that when it dies, hangs or loses the device the case and variant under way is to blame; a new worker goes
  * on behind it. */
+#include "diagnose.h"
 #include "isolate.h"
 #include "result.h"
 #include "wire.h"
@@ -388,6 +389,7 @@ static void isolate_ban(conf_isolated *run, conf_unit *unit)
     one->state = state;
     one->seconds = one->ratio = one->expected = one->got = one->bound = 0;
     one->output = 0, one->element = -1, one->elements = one->wrong = 0;
+    one->explains = one->evidence = 0;
     snprintf(one->detail, sizeof one->detail, CONF_NOT_RUN, CONF_MAX_CRASHES);
 }
 
@@ -403,6 +405,7 @@ static pco_status isolate_result(conf_isolated *run, pco_conformance_result *res
     }
     if (!status) status = conf_result_finish(&builder, err);
     conf_result_constants(result, &run->constants);
+    if (!status) conf_diagnose_name(result, &run->device->info->contract);
     result->status = run->lost;
     result->not_opened = run->not_opened;
     snprintf(result->message, sizeof result->message, "%s", run->message);

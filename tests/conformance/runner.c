@@ -175,8 +175,7 @@ static void conf_run_judge(const conf_run_state *run, pco_conformance_case *resu
                  problem->tensors[problem->node.outputs[result->output]].name, result->element,
                  pco_number_digits(result->got), result->got, pco_number_digits(result->expected), result->expected,
                  result->bound);
-        conf_diagnose(problem, &run->device->info->contract, run->first, result->detail,
-                      sizeof result->detail);
+        conf_diagnose(problem, &run->device->info->contract, run->first, &result->explains, &result->evidence);
     } else if (conf_diagnose_fuses(problem, &run->device->info->contract, run->first, result->detail,
                                    sizeof result->detail)) {
         result->state = PCO_CASE_FAIL;
@@ -243,6 +242,7 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
                         : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
                                                           : PCO_CASE_FAIL;
         result->ratio = refused ? 0.0 : INFINITY;
+        result->explains = result->evidence = 0;
         snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
         if (refused) conf_run_refused(run, result);
     }

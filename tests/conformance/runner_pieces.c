@@ -101,9 +101,36 @@ static bool conf_piece_both_nan(uint32_t dtype, const uint8_t *a, const uint8_t 
     return isnan(x) && isnan(y);
 }
 
+/* Where the bits differ, both values, and, for pieces of rows, the way out. */
+static pco_status conf_piece_differs(const pco_tensor *y, const char *variant, const char *what, uint64_t at,
+                                     const uint8_t *expected, const uint8_t *got, bool rows, pco_error *err)
+{
+    const uint64_t step = oracle_block_bytes(y->dtype), element = at / step;
+    double both[2];
+    char place[128] = "";
+    oracle_decode(y->dtype, expected, &both[0], 1);
+    oracle_decode(y->dtype, got, &both[1], 1);
+    uint64_t rest = element, size = y->bytes / step;
+    for (uint32_t d = 0, length = 0; d < y->rank; d++) {
+        size /= (uint64_t)y->shape[d];
+        length += (uint32_t)snprintf(place + length, sizeof place - length, "%s%" PRIu64, d ? "," : "", rest / size);
+        rest %= size;
+    }
+    pco_status status = pco_fail(err, PCO_ERROR_INTERNAL,
+                                 "%s differs from the whole: '%s' [%s] is %.9g there and %.9g in the whole", what,
+                                 y->name, place, both[1], both[0]);
+    const size_t length = strlen(err->message);
+    if (rows)
+        snprintf(err->message + length, sizeof err->message - length,
+                 "; one variant has one result for any number of rows: what adds in another order for some of them "
+                 "must be listed by `variants` under a name of its own, beside '%s'",
+                 variant);
+    return status;
+}
+
 static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run_state *piece,
-                                     const conf_cut *cut, int64_t from, int64_t count, const char *what,
-                                     pco_error *err)
+                                     const conf_cut *cut, int64_t from, int64_t count, const char *variant,
+                                     const char *what, pco_error *err)
 {
     for (uint32_t i = 0; i < piece->problem->node.n_outputs; i++) {
         const pco_tensor *y = &whole->problem->tensors[whole->problem->node.outputs[i]];
@@ -118,9 +145,8 @@ static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run
             for (uint64_t at = 0, step = oracle_block_bytes(y->dtype); at < bytes; at += step)
                 if (memcmp(expected + at, got + at, step) != 0 &&
                     !conf_piece_both_nan(y->dtype, expected + at, got + at))
-                    return pco_fail(err, PCO_ERROR_INTERNAL,
-                                    "%s differs from the whole at byte %" PRIu64 " of '%s'", what,
-                                    (uint64_t)(expected - all) + at, y->name);
+                    return conf_piece_differs(y, variant, what, (uint64_t)(expected - all) + at, expected + at,
+                                              got + at, dim != WHOLE, err);
         }
     }
     return PCO_OK;
@@ -157,7 +183,7 @@ static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piec
         else if (status)
             status = pco_fail_prefix(err, status, "%s", what);
         else
-            status = conf_piece_compare(whole, &run, cut, from, count, what, err);
+            status = conf_piece_compare(whole, &run, cut, from, count, variant, what, err);
     }
     conf_run_clear(&run);
     conf_problem_clear(piece);
@@ -201,9 +227,7 @@ static conf_cut conf_cut_first(const conf_problem *p)
 static conf_cut conf_cut_axis(const conf_problem *p, int64_t axis)
 {
     conf_cut cut = conf_cut_first(p);
-    const pco_tensor *x = conf_cut_tensor(p, 0);
-    if (cut.n && (axis == 0 || axis + (int64_t)x->rank == 0)) return conf_cut_none();
-    return cut;
+    return cut.n && axis == 0 ? conf_cut_none() : cut;
 }
 
 static conf_cut conf_cut_reduce(const conf_problem *p)
@@ -211,9 +235,6 @@ static conf_cut conf_cut_reduce(const conf_problem *p)
     const pco_sum_attrs *attrs = p->node.attrs; /* mean and amax have the same fields */
     conf_cut cut = attrs->n_axes ? conf_cut_first(p) : conf_cut_none();
     for (int64_t a = 0; a < attrs->n_axes && cut.n; a++) cut = conf_cut_axis(p, attrs->axes[a]);
-    for (int64_t a = 0; a < attrs->n_axes && cut.n; a++)
-        if (attrs->axes[a] == 0 || attrs->axes[a] + (int64_t)conf_cut_tensor(p, 0)->rank == 0)
-            cut = conf_cut_none();
     return cut;
 }
 

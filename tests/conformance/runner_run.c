@@ -3,6 +3,7 @@
 #include "runner.h"
 
 #include "base/error.h"
+#include "runtime/plugin_check.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -34,22 +35,10 @@ pco_status conf_run_propose(conf_run_state *run, pco_error *err)
         .size = sizeof run->proposal, .nodes = &run->node_proposal, .tensors = run->tensor_proposals};
     pco_status status = device->plugin->program->propose(device->device, &run->part, &run->proposal, err);
     if (status) return pco_fail_prefix(err, status, "propose");
-    if (run->node_proposal.fused_into != PCO_NONE && run->node_proposal.fused_into != 0)
-        return pco_fail(err, PCO_ERROR_INTERNAL, "propose: fused into a node that does not exist");
-    for (uint32_t t = 0; t < problem->n_tensors; t++) {
+    status = pco_proposal_check(device->plugin, &run->part, &run->proposal, err);
+    for (uint32_t t = 0; !status && t < problem->n_tensors; t++) {
         const pco_tensor_proposal *p = &run->tensor_proposals[t];
         const pco_tensor *tensor = &problem->tensors[t];
-        if (p->alignment == 0 || (p->alignment & (p->alignment - 1)) != 0)
-            return pco_fail(err, PCO_ERROR_INTERNAL, "propose: alignment %u of '%s' is no power of two",
-                            p->alignment, tensor->name);
-        if (p->layout == 0 && p->bytes < tensor->bytes)
-            return pco_fail(err, PCO_ERROR_INTERNAL,
-                            "propose: %" PRIu64 " bytes for '%s', which has %" PRIu64, p->bytes, tensor->name,
-                            tensor->bytes);
-        if (p->layout != 0 && (tensor->kind != PCO_KIND_CONSTANT || !device->plugin->program->convert))
-            return pco_fail(err, PCO_ERROR_INTERNAL,
-                            "propose: a layout for '%s', which is not for the plugin to lay out",
-                            tensor->name);
         if (p->layout == 0) continue;
         run->converted[t] = calloc(1, p->bytes + 8);
         if (!run->converted[t]) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
@@ -57,7 +46,7 @@ pco_status conf_run_propose(conf_run_state *run, pco_error *err)
                                                   run->converted[t], p->bytes, err);
         if (status) return pco_fail_prefix(err, status, "convert '%s'", tensor->name);
     }
-    return PCO_OK;
+    return status;
 }
 
 /* Regions for all tensors and the workspace; output 0 in the memory of input tensor `in_place`, if any. */

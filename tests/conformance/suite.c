@@ -1,4 +1,5 @@
 /* The whole run: cases in turn, results added up. */
+#include "diagnose.h"
 #include "result.h"
 #include "runner.h"
 
@@ -149,6 +150,7 @@ static pco_status conf_suite_device(const pco_conformance_options *options,
     if (run.status == PCO_OK || run.status == PCO_ERROR_DEVICE_LOST) {
         status = conf_result_finish(&run.builder, err);
         if (status) return status;
+        conf_diagnose_name(result, &device->info->contract);
     }
     result->seconds = conf_now() - start;
     result->status = run.status;

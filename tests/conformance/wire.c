@@ -63,6 +63,8 @@ void conf_wire_write(pco_json_writer *writer, const pco_conformance_case *one)
         wire_uint(writer, "wrong_executions", one->replays.wrong);
         wire_uint(writer, "distinct", one->replays.distinct);
     }
+    if (one->explains) wire_uint(writer, "explains", one->explains);
+    if (one->evidence) wire_uint(writer, "evidence", one->evidence);
     wire_text(writer, "detail", one->detail);
     wire_text(writer, "repeat", one->repeat);
 }
@@ -77,6 +79,13 @@ pco_status conf_wire_uint(const cJSON *object, const char *key, uint64_t *value,
     *value = strtoull(text, &end, 10);
     if (*text >= '0' && *text <= '9' && !*end && !errno) return PCO_OK;
     return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' is '%.40s', which is no whole number", LABEL, key, text);
+}
+
+/* 0 where it is not written. */
+static pco_status wire_read_mask(const cJSON *object, const char *key, uint64_t *mask, pco_error *err)
+{
+    *mask = 0;
+    return cJSON_GetObjectItemCaseSensitive(object, key) ? conf_wire_uint(object, key, mask, err) : PCO_OK;
 }
 
 static pco_status wire_read_uint32(const cJSON *object, const char *key, uint32_t *out, pco_error *err)
@@ -164,6 +173,8 @@ pco_status conf_wire_read(const cJSON *object, pco_conformance_case *one, pco_er
         if (!status) status = conf_wire_uint(object, "wrong_executions", &one->replays.wrong, err);
         if (!status) status = conf_wire_uint(object, "distinct", &one->replays.distinct, err);
     }
+    if (!status) status = wire_read_mask(object, "explains", &one->explains, err);
+    if (!status) status = wire_read_mask(object, "evidence", &one->evidence, err);
     if (!status) status = wire_read_text(object, "detail", one->detail, sizeof one->detail, err);
     if (!status) status = wire_read_text(object, "repeat", one->repeat, sizeof one->repeat, err);
     return status;

@@ -1,4 +1,4 @@
-/* A device whose contract is false is found and named; so are results that depend on what memory held, on the
+/* A device whose contract is false is found and named, and one with a defect is not said to break its contract; so are results that depend on what memory held, on the
  * rows beside them, or on operands that are one. The device is a toy with one such fault at a time. */
 #include "toy.h"
 
@@ -19,6 +19,8 @@ typedef enum toy_fault {
     TOY_STALE,    /* the last element keeps what it had, unless that is NaN */
     TOY_BATCH,    /* sums a single row the other way round */
     TOY_SAME,     /* wrong where both operands lie in one place */
+    TOY_NO_BIAS,  /* forgets it */
+    TOY_NO_EPS,   /* forgets it */
     TOY_FAULTS,
 } toy_fault;
 
@@ -30,10 +32,12 @@ struct pco_program {
     pco_node node;
     pco_tensor x, w, bias, y;
     pco_matmul_attrs matmul;
+    double eps;
     uint8_t *x_data, *w_data, *bias_data, *y_data;
 };
 
-/* add, mul, neg of equal shapes; sum along the last of two axes; matmul of two matrices, b transposed. */
+/* add, mul, neg of equal shapes; sum along the last of two axes; matmul of two matrices, b transposed; rms_norm of two
+ * dimensions without its statistics. */
 static bool toy_can(const pco_part *part, const pco_node *n)
 {
     const pco_tensor *x = &part->tensors[n->inputs[0]], *y = &part->tensors[n->outputs[0]];
@@ -44,8 +48,9 @@ static bool toy_can(const pco_part *part, const pco_node *n)
         return w->rank == x->rank && memcmp(w->shape, x->shape, sizeof(int64_t) * x->rank) == 0;
     if (n->op == PCO_OP_SUM) {
         const pco_sum_attrs *attrs = n->attrs;
-        return x->rank == 2 && attrs->n_axes == 1 && (attrs->axes[0] == 1 || attrs->axes[0] == -1);
+        return x->rank == 2 && attrs->n_axes == 1 && attrs->axes[0] == 1;
     }
+    if (n->op == PCO_OP_RMS_NORM) return x->rank == 2 && n->n_outputs == 1;
     const pco_matmul_attrs *attrs = n->attrs;
     return n->op == PCO_OP_MATMUL && x->rank == 2 && w->rank == 2 && w->dtype <= PCO_BF16 &&
            attrs->transpose_b && !attrs->transpose_a && !attrs->activation &&
@@ -81,12 +86,13 @@ static pco_status toy_prepare(pco_device *device, const pco_part *part, const pc
     p->node = part->nodes[0];
     p->x = part->tensors[p->node.inputs[0]], p->x_data = toy_at(plan, p->node.inputs[0]);
     p->y = part->tensors[p->node.outputs[0]], p->y_data = toy_at(plan, p->node.outputs[0]);
-    if (p->node.n_inputs > 1) {
+    if (p->node.n_inputs > 1 && p->node.inputs[1] != PCO_NONE) {
         p->w = part->tensors[p->node.inputs[1]], p->w_data = toy_at(plan, p->node.inputs[1]);
         if (p->node.op == PCO_OP_MATMUL) memcpy(&p->matmul, p->node.attrs, sizeof p->matmul);
     }
     if (p->node.n_inputs > 2 && p->node.inputs[2] != PCO_NONE)
         p->bias = part->tensors[p->node.inputs[2]], p->bias_data = toy_at(plan, p->node.inputs[2]);
+    if (p->node.op == PCO_OP_RMS_NORM) p->eps = ((const pco_rms_norm_attrs *)p->node.attrs)->eps;
     *program = p;
     return PCO_OK;
 }
@@ -138,12 +144,25 @@ static double toy_dot(const pco_program *p, toy_fault fault, int64_t row, int64_
     return sum;
 }
 
+static double toy_norm(const pco_program *p, toy_fault fault, int64_t i)
+{
+    const int64_t n = p->x.shape[1], row = i / n;
+    double sum = 0.0;
+    for (int64_t k = 0; k < n; k++) {
+        const double x = toy_load(&p->x, p->x_data, row * n + k);
+        sum += x * x;
+    }
+    const double rstd = 1 / sqrt(sum / (double)n + (fault == TOY_NO_EPS ? 0 : p->eps));
+    return toy_load(&p->x, p->x_data, i) * rstd * (p->w_data ? toy_load(&p->w, p->w_data, i % n) : 1);
+}
+
 static double toy_element(const pco_program *p, toy_fault fault, int64_t i)
 {
     if (p->node.op == PCO_OP_SUM) return toy_dot(p, fault, i, 0);
+    if (p->node.op == PCO_OP_RMS_NORM) return toy_norm(p, fault, i);
     if (p->node.op == PCO_OP_MATMUL) {
         double y = toy_dot(p, fault, i / p->y.shape[1], i % p->y.shape[1]);
-        return p->bias_data ? (double)(float)(y + toy_load(&p->bias, p->bias_data, i % p->y.shape[1])) : y;
+        return p->bias_data && fault != TOY_NO_BIAS ? (double)(float)(y + toy_load(&p->bias, p->bias_data, i % p->y.shape[1])) : y;
     }
     double a = toy_input(fault, p->x.dtype, toy_load(&p->x, p->x_data, i));
     if (p->node.op == PCO_OP_NEG) return -a;
@@ -174,7 +193,7 @@ static pco_conformance_result toy_run(toy_fault fault)
     pco_device device = {.fault = fault};
     pco_contract contract = contract_strict();
     if (fault == TOY_SUMS_F32) contract.accumulate_f32 = contract.accumulate_f16 = PCO_CONTRACT_F64;
-    return toy_judge(&device, &contract, "add,mul,neg,sum,matmul", 3);
+    return toy_judge(&device, &contract, "add,mul,neg,sum,matmul,rms_norm", 3);
 }
 
 static const char *const SAYS[TOY_FAULTS] = {
@@ -187,9 +206,14 @@ static const char *const SAYS[TOY_FAULTS] = {
     [TOY_HALF] = "behaves like arithmetic in f16, and the contract declares f32 (compute)",
     [TOY_NO_NAN] = "NaN or infinity is not what IEEE 754 says",
     [TOY_STALE] = "over zeroed memory, differs from the first run",
-    [TOY_BATCH] = "alone differs from the whole",
+    [TOY_BATCH] = "in the whole; one variant has one result for any number of rows",
     [TOY_SAME] = "with one tensor for equal operands, the result differs",
+    [TOY_NO_BIAS] = "elements are outside their bounds",
+    [TOY_NO_EPS] = "elements are outside their bounds",
 };
+
+/* What names a clause of the contract. */
+static const char *const CLAUSES[] = {"behaves like", "flushes", "does not round", "ulp, and the contract", "nan_inf"};
 
 static void test_right(void **state)
 {
@@ -217,6 +241,9 @@ static void test_named(void **state)
             if (result.cases[i].state != PCO_CASE_FAIL) continue;
             failed++;
             named += strstr(result.cases[i].detail, SAYS[fault]) != NULL;
+            for (size_t c = 0; c < sizeof CLAUSES / sizeof *CLAUSES && fault >= TOY_NO_BIAS; c++)
+                if (strstr(result.cases[i].detail, CLAUSES[c]))
+                    fail_msg("%s: %s", result.cases[i].label, result.cases[i].detail);
         }
         if (named == 0)
             for (uint32_t i = 0; i < result.n_cases; i++)

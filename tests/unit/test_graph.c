@@ -46,6 +46,40 @@ static void test_shapes(void **state)
     pco_graph_destroy(g);
 }
 
+/* A builder may count from the end; nodes, those of decompositions and gradients too, count from the first. */
+static void test_axes(void **state)
+{
+    (void)state;
+    pco_graph *g = pco_graph_create();
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 3, SHAPE(2, 3, 4));
+    const uint32_t sum = pco_graph_add(g, PCO_OP_SUM, &(pco_sum_attrs){.n_axes = 2, .axes = {-1, 0}}, &x, 1, NULL);
+    uint32_t y = pco_softmax(g, x, -2);
+    y = pco_graph_add(g, PCO_OP_LOG_SOFTMAX, NULL, &y, 1, NULL);
+    y = pco_concat(g, (uint32_t[]){x, y}, 2, -1);
+    y = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, y, 1, SHAPE(-1)), -1, 0);
+    check_ok(pco_graph_check(g, &err));
+    const pco_sum_attrs *two = g->nodes[g->producers[sum]].attrs;
+    assert_int_equal(two->axes[0], 2);
+    assert_int_equal(two->axes[1], 0);
+    uint32_t gradient;
+    check_ok(pco_gradients(g, y, &x, 1, &gradient, &err));
+    uint32_t seen = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        const pco_node *node = &g->nodes[i];
+        const pco_attr_info *attr;
+        for (uint32_t k = 0; (attr = pco_op_attr(pco_op_find(node->op), k)) != NULL; k++) {
+            if (!attr->is_axis) continue;
+            const int64_t *at = (const int64_t *)(const void *)((const char *)node->attrs + attr->offset);
+            const int64_t count = attr->type == PCO_ATTR_VECTOR ? *at++ : 1;
+            for (int64_t a = 0; a < count; a++, seen++)
+                if (at[a] < 0 || at[a] >= (int64_t)g->tensors[node->inputs[0]].rank)
+                    fail_msg("%s has the axis %lld", node->name, (long long)at[a]);
+        }
+    }
+    assert_true(seen > 6);
+    pco_graph_destroy(g);
+}
+
 /* One refusal: `build` must leave an error that holds all of the words. */
 #define REFUSES(build, ...)                                                                    \
     do {                                                                                       \
@@ -278,10 +312,11 @@ static void test_recompute_refuses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_recompute), cmocka_unit_test(test_recompute_refuses),
-                                       cmocka_unit_test(test_recompute_fusion),
-                                       cmocka_unit_test(test_shapes), cmocka_unit_test(test_refusals),
-                                       cmocka_unit_test(test_table), cmocka_unit_test(test_rewrite),
-                                       cmocka_unit_test(test_hoist), cmocka_unit_test(test_phase)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_axes), cmocka_unit_test(test_recompute),
+                                       cmocka_unit_test(test_recompute_refuses),
+                                       cmocka_unit_test(test_recompute_fusion), cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_refusals), cmocka_unit_test(test_table),
+                                       cmocka_unit_test(test_rewrite), cmocka_unit_test(test_hoist),
+                                       cmocka_unit_test(test_phase)};
     return cmocka_run_group_tests_name("graph", tests, NULL, NULL);
 }

@@ -73,6 +73,11 @@ static void test_bad_plugins(void **state)
     expect_word(reason_of(registry, "bad2.so"), "crashed in the probe");
     expect_word(reason_of(registry, "bad3.so"), "pco_plugin_query");
     expect_word(reason_of(registry, "bad4.so"), "does not serve");
+    expect_word(reason_of(registry, "bad8.so"), "'buffer' has NULL for write");
+    expect_word(reason_of(registry, "bad9.so"), "device 0: its buffer_alignment is 3");
+    expect_word(reason_of(registry, "bad10.so"), "device 0: its driver does not end");
+    expect_word(reason_of(registry, "bad11.so"), "device 0: its max_allocation is 0");
+    expect_word(reason_of(registry, "bad12.so"), "device 0: its contract's function_ulp is -1");
     assert_string_equal(reason_of(registry, "/cpu.so"), "");
     uint32_t index, count;
     check_ok(pco_registry_select(registry, "cpu:native", &index, 1, &count, &err));

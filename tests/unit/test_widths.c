@@ -60,7 +60,7 @@ typedef struct widths_part {
 static void part_make(widths_part *p, uint32_t variant)
 {
     memset(p, 0, sizeof *p);
-    p->attrs.axis = 1; /* TODO */
+    p->attrs.axis = 1;
     for (int i = 0; i < 2; i++)
         p->tensors[i] = (pco_tensor){.kind = i ? PCO_KIND_OUTPUT : PCO_KIND_INPUT,
                                      .rank = 2,

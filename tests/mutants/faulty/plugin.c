@@ -72,6 +72,7 @@ static pco_status faulty_describe(pco_backend *backend, uint32_t index, pco_devi
     snprintf(info->name, sizeof info->name, "%s", FAULTS[index].name);
     snprintf(info->aliases, sizeof info->aliases, "%s", FAULTS[index].name);
     snprintf(info->driver, sizeof info->driver, "-");
+    info->driver_version[0] = info->driver_file[0] = 0;
     snprintf(info->platform, sizeof info->platform, "-");
     snprintf(info->not_in_build, sizeof info->not_in_build, "%s", FAULTS[index].words);
     if (index == FAULTY_alignment) info->buffer_alignment = 4;

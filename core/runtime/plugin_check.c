@@ -1,0 +1,193 @@
+#include "runtime/plugin_check.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { CHECK_MOST_ALIGNMENT = 1 << 20 };
+
+/* ---- the table ---- */
+
+typedef struct check_function {
+    const char *name;
+    size_t offset;
+} check_function;
+
+#define CHECK_FUNCTION(table, member) {#member, offsetof(table, member)}
+static const check_function CHECK_PLUGIN[] = {
+    CHECK_FUNCTION(pco_plugin, create), CHECK_FUNCTION(pco_plugin, destroy), CHECK_FUNCTION(pco_plugin, device_count),
+    CHECK_FUNCTION(pco_plugin, describe), CHECK_FUNCTION(pco_plugin, open)};
+static const check_function CHECK_DEVICE[] = {CHECK_FUNCTION(pco_device_api, close),
+                                              CHECK_FUNCTION(pco_device_api, memory_left)};
+static const check_function CHECK_BUFFER[] = {
+    CHECK_FUNCTION(pco_buffer_api, create), CHECK_FUNCTION(pco_buffer_api, destroy),
+    CHECK_FUNCTION(pco_buffer_api, write),  CHECK_FUNCTION(pco_buffer_api, read),
+    CHECK_FUNCTION(pco_buffer_api, copy),   CHECK_FUNCTION(pco_buffer_api, map)};
+static const check_function CHECK_PROGRAM[] = {
+    CHECK_FUNCTION(pco_program_api, supports), CHECK_FUNCTION(pco_program_api, propose),
+    CHECK_FUNCTION(pco_program_api, prepare), CHECK_FUNCTION(pco_program_api, destroy),
+    CHECK_FUNCTION(pco_program_api, segments)};
+static const check_function CHECK_QUEUE[] = {CHECK_FUNCTION(pco_queue_api, submit),
+                                             CHECK_FUNCTION(pco_queue_api, wait)};
+
+/* All tables begin with their size. `least` is that of the oldest ABI that is served. */
+static pco_status check_table(const char *name, const void *table, size_t least, const check_function *functions,
+                              size_t count, pco_error *err)
+{
+    uint32_t size;
+    if (!table) return pco_fail(err, PCO_ERROR_ABI, "its table has no '%s'", name);
+    memcpy(&size, table, sizeof size);
+    if (size < least)
+        return pco_fail(err, PCO_ERROR_ABI, "its table '%s' has %" PRIu32 " bytes, and ABI %u.%u needs %zu", name, size,
+                        PCO_ABI_MAJOR, PCO_ABI_MINOR, least);
+    for (size_t i = 0; i < count; i++) {
+        void (*function)(void);
+        memcpy(&function, (const char *)table + functions[i].offset, sizeof function);
+        if (!function)
+            return pco_fail(err, PCO_ERROR_ABI, "its table '%s' has NULL for %s", name, functions[i].name);
+    }
+    return PCO_OK;
+}
+
+#define CHECK_TABLE(name, table, least, functions) \
+    check_table(name, table, least, functions, sizeof functions / sizeof *functions, err)
+
+pco_status pco_plugin_check(const pco_plugin *plugin, pco_error *err)
+{
+    if (!plugin)
+        return pco_fail(err, PCO_ERROR_ABI, "it does not serve plugin ABI %u.%u", PCO_ABI_MAJOR, PCO_ABI_MINOR);
+    uint32_t major = plugin->abi_version >> 16, minor = plugin->abi_version & 0xffff;
+    if (major != PCO_ABI_MAJOR || minor > PCO_ABI_MINOR)
+        return pco_fail(err, PCO_ERROR_ABI, "it was made for plugin ABI %u.%u, and this Portico has %u.%u", major,
+                        minor, PCO_ABI_MAJOR, PCO_ABI_MINOR);
+    pco_status status = CHECK_TABLE("plugin", plugin, sizeof *plugin, CHECK_PLUGIN);
+    if (status) return status;
+    if (!plugin->name || !*plugin->name || strlen(plugin->name) > 63 ||
+        strspn(plugin->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(plugin->name))
+        return pco_fail(err, PCO_ERROR_ABI, "its name is not made of up to 63 of a-z, 0-9 and _");
+    if (!plugin->version || !plugin->description)
+        return pco_fail(err, PCO_ERROR_ABI, "it has no %s", plugin->version ? "description" : "version");
+    if (!status) status = CHECK_TABLE("device", plugin->device, sizeof(pco_device_api), CHECK_DEVICE);
+    if (!status) status = CHECK_TABLE("buffer", plugin->buffer, sizeof(pco_buffer_api), CHECK_BUFFER);
+    if (!status) status = CHECK_TABLE("program", plugin->program, offsetof(pco_program_api, describe), CHECK_PROGRAM);
+    if (!status) status = CHECK_TABLE("queue", plugin->queue, sizeof(pco_queue_api), CHECK_QUEUE);
+    return status;
+}
+
+/* ---- a device ---- */
+
+static pco_status check_texts(const pco_device_info *info, pco_error *err)
+{
+    const struct {
+        const char *name, *text;
+        size_t size;
+    } texts[] = {{"name", info->name, sizeof info->name},
+                 {"driver", info->driver, sizeof info->driver},
+                 {"platform", info->platform, sizeof info->platform},
+                 {"aliases", info->aliases, sizeof info->aliases},
+                 {"not_in_build", info->not_in_build, sizeof info->not_in_build},
+                 {"api", info->api, sizeof info->api},
+                 {"driver_version", info->driver_version, sizeof info->driver_version},
+                 {"driver_file", info->driver_file, sizeof info->driver_file}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (!memchr(texts[i].text, 0, texts[i].size))
+            return pco_fail(err, PCO_ERROR_INVALID, "its %s does not end within %zu bytes", texts[i].name,
+                            texts[i].size);
+    return *info->name ? PCO_OK : pco_fail(err, PCO_ERROR_INVALID, "it has no name");
+}
+
+static int check_is_power(uint64_t value)
+{
+    return value && !(value & (value - 1));
+}
+
+static pco_status check_limits(const pco_device_info *info, pco_error *err)
+{
+    if (info->type > PCO_DEVICE_OTHER)
+        return pco_fail(err, PCO_ERROR_INVALID, "its type %" PRIu32 " does not exist", info->type);
+    if (!check_is_power(info->buffer_alignment) || info->buffer_alignment > CHECK_MOST_ALIGNMENT)
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "its buffer_alignment is %" PRIu32 ", and must be a power of two up to %d",
+                        info->buffer_alignment, CHECK_MOST_ALIGNMENT);
+    if (!info->max_allocation || !info->max_binding || !info->max_workgroup)
+        return pco_fail(err, PCO_ERROR_INVALID, "its %s is 0",
+                        !info->max_allocation ? "max_allocation"
+                        : !info->max_binding  ? "max_binding"
+                                              : "max_workgroup");
+    const uint32_t least = info->subgroup_min, most = info->subgroup_max;
+    if (least > most || (least ? !check_is_power(least) || !check_is_power(most) : most))
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "its subgroups are %" PRIu32 " to %" PRIu32 " wide, and must be powers of two, or both 0",
+                        least, most);
+    if (info->n_edges > PCO_MAX_EDGES)
+        return pco_fail(err, PCO_ERROR_INVALID, "it has %" PRIu32 " edges, more than %d", info->n_edges, PCO_MAX_EDGES);
+    return PCO_OK;
+}
+
+static pco_status check_contract(const pco_contract *contract, pco_error *err)
+{
+    if (contract->size < sizeof *contract)
+        return pco_fail(err, PCO_ERROR_INVALID, "its contract has a size of %" PRIu32 " bytes, not %zu", contract->size,
+                        sizeof *contract);
+    const uint32_t types[] = {contract->accumulate_f32, contract->accumulate_f16, contract->accumulate_bf16,
+                              contract->compute};
+    static const char *const TYPES[] = {"accumulate_f32", "accumulate_f16", "accumulate_bf16", "compute"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i] > PCO_BF16 && types[i] != PCO_CONTRACT_F64)
+            return pco_fail(err, PCO_ERROR_INVALID, "its contract's %s is %" PRIu32 ", which is no type of floats",
+                            TYPES[i], types[i]);
+    const float figures[] = {contract->div_ulp, contract->sqrt_ulp, contract->rsqrt_ulp, contract->function_ulp};
+    static const char *const FIGURES[] = {"div_ulp", "sqrt_ulp", "rsqrt_ulp", "function_ulp"};
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+        if (!isfinite(figures[i]) || figures[i] < 0)
+            return pco_fail(err, PCO_ERROR_INVALID, "its contract's %s is %g", FIGURES[i], (double)figures[i]);
+    return PCO_OK;
+}
+
+pco_status pco_device_info_check(const pco_device_info *info, pco_error *err)
+{
+    pco_status status = check_texts(info, err);
+    if (!status) status = check_limits(info, err);
+    return status ? status : check_contract(&info->contract, err);
+}
+
+/* ---- a proposal ---- */
+
+static pco_status check_tensor(const pco_plugin *plugin, const pco_tensor *tensor,
+                               const pco_tensor_proposal *proposed, pco_error *err)
+{
+    if (!check_is_power(proposed->alignment))
+        return pco_fail(err, PCO_ERROR_INTERNAL,
+                        "the plugin proposed the alignment %" PRIu32 " for '%s', which is no power of two",
+                        proposed->alignment, tensor->name);
+    if (proposed->layout && tensor->kind != PCO_KIND_CONSTANT)
+        return pco_fail(err, PCO_ERROR_INTERNAL, "the plugin proposed a layout for '%s', which is no constant",
+                        tensor->name);
+    if (proposed->layout && !plugin->program->convert)
+        return pco_fail(err, PCO_ERROR_INTERNAL, "the plugin proposed a layout for '%s', and has NULL for convert",
+                        tensor->name);
+    if (!proposed->layout && proposed->bytes < tensor->bytes)
+        return pco_fail(err, PCO_ERROR_INTERNAL,
+                        "the plugin proposed %" PRIu64 " bytes for '%s', which has %" PRIu64, proposed->bytes,
+                        tensor->name, tensor->bytes);
+    return PCO_OK;
+}
+
+pco_status pco_proposal_check(const pco_plugin *plugin, const pco_part *part, const pco_proposal *proposal,
+                              pco_error *err)
+{
+    for (uint32_t i = 0; i < part->n_nodes; i++)
+        if (proposal->nodes[i].fused_into != PCO_NONE)
+            return pco_fail(err, PCO_ERROR_INTERNAL,
+                            "the plugin proposed to fuse node '%s' (%s) into another, and fused_into is reserved: "
+                            "leave it PCO_NONE",
+                            part->nodes[i].name, pco_op_name(part->nodes[i].op));
+    for (uint32_t t = 0; t < part->n_tensors; t++) {
+        pco_status status = check_tensor(plugin, &part->tensors[t], &proposal->tensors[t], err);
+        if (status) return status;
+    }
+    return PCO_OK;
+}
