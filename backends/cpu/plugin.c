@@ -2,11 +2,7 @@
  * in double. */
 #include "program.h"
 
-#include <dlfcn.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { CPU_NATIVE = 0, CPU_REFERENCE = 1, CPU_DEVICES = 2 };
@@ -92,16 +88,6 @@ static pco_contract cpu_contract(bool reference)
     };
 }
 
-/* The driver is this plugin. */
-static void cpu_find_file(char *out, size_t room)
-{
-    static const char here;
-    Dl_info at;
-    char path[PATH_MAX];
-    if (dladdr(&here, &at) && at.dli_fname && realpath(at.dli_fname, path) && strlen(path) < room)
-        snprintf(out, room, "%s", path);
-}
-
 static pco_status cpu_describe(pco_backend *backend, uint32_t index, pco_device_info *info, pco_error *err)
 {
     if (index >= CPU_DEVICES)
@@ -131,7 +117,6 @@ static pco_status cpu_describe(pco_backend *backend, uint32_t index, pco_device_
     snprintf(info->driver, sizeof info->driver, "portico-cpu %s%s%s", PCO_VERSION, reference ? "" : " ",
              reference ? "" : kernels->name);
     snprintf(info->driver_version, sizeof info->driver_version, "%s", PCO_VERSION);
-    cpu_find_file(info->driver_file, sizeof info->driver_file);
     snprintf(info->aliases, sizeof info->aliases, "%s", reference ? "reference" : "native");
     return PCO_OK;
 }

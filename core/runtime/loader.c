@@ -20,7 +20,6 @@
 
 extern char **environ;
 
-
 pco_status pco_loader_open(const char *path, void **handle, const pco_plugin **plugin, pco_error *err)
 {
     *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);

@@ -1,8 +1,8 @@
 /* Each clause of the contract is loosened alone. A clause explains a case when loosening it makes every wrong element
- * right; it is named when it explains all failures of the op and variant, those of exact cases too, and at least one
- * of them is sharp evidence: a bound that accepts everything explains nothing, and outside the cases made for it more
- * than half of the elements must be wrong, because a defect of a kernel (a forgotten tail, a forgotten bias) is small
- * as well. */
+ * right; it is named when it explains all failures of the op and variant, those of exact cases too, and the evidence is
+ * sharp: a bound that accepts everything explains nothing, and a defect of a kernel (a forgotten tail, a forgotten bias)
+ * is a small error as well. So it must show in the cases that were made for it or, where the op has none, in most cases
+ * and in more than half of their elements. */
 #include "diagnose.h"
 
 #include "runtime/words.h"
@@ -213,19 +213,52 @@ static bool conf_is_alike(const pco_conformance_case *a, const pco_conformance_c
     return a->op == b->op && strcmp(a->variant, b->variant) == 0;
 }
 
+/* The records of an op and variant, added up. */
+typedef struct conf_evidence {
+    uint64_t explains;         /* all failures */
+    uint64_t probes, others;   /* sharp evidence in the contract group, and outside it */
+    uint32_t probed;           /* judged cases of the contract group */
+    uint32_t random, wrong;    /* judged cases of random data, and those that failed */
+} conf_evidence;
+
+static conf_evidence conf_diagnose_gather(const pco_conformance_result *result, const pco_conformance_case *like)
+{
+    conf_evidence sum = {.explains = UINT64_MAX};
+    for (uint32_t i = 0; i < result->n_cases; i++) {
+        const pco_conformance_case *one = &result->cases[i];
+        if (!conf_is_alike(one, like) || !pco_conformance_state_is_judged(one->state)) continue;
+        const bool failed = conf_is_failure(one), probe = strcmp(one->regime, conf_regime_name(CONF_CONTRACT)) == 0;
+        sum.probed += probe;
+        if (strcmp(one->regime, conf_regime_name(CONF_RANDOM)) == 0) sum.random++, sum.wrong += failed;
+        *(probe ? &sum.probes : &sum.others) |= one->evidence;
+    }
+    for (uint32_t i = 0; i < result->n_cases; i++)
+        if (conf_is_failure(&result->cases[i]) && conf_is_alike(&result->cases[i], like))
+            sum.explains &= result->cases[i].explains;
+    return sum;
+}
+
+/* The clause that explains all of it, or N_CLAUSES. What breaks a clause shows in the cases made for that, where the op
+ * has any, and in most cases of random data: where those pass, the failures have another cause. */
+static int conf_diagnose_clause(const conf_evidence *sum)
+{
+    const uint64_t patterns = conf_clause(CLAUSE_ZEROED) | conf_clause(CLAUSE_SPECIAL),
+                   figures = UINT64_MAX << CLAUSE_FIGURES;
+    const uint64_t often = sum->random && 2 * sum->wrong >= sum->random ? sum->others : 0;
+    const uint64_t evidence = ((sum->probes | sum->others) & patterns) | (often & figures) |
+                              ((sum->probed ? sum->probes : often) & ~patterns & ~figures);
+    int clause = 0;
+    while (clause < N_CLAUSES && !(sum->explains & evidence & conf_clause(clause))) clause++;
+    return clause;
+}
+
 void conf_diagnose_name(pco_conformance_result *result, const pco_contract *contract)
 {
     for (uint32_t i = 0; i < result->n_cases; i++) {
         pco_conformance_case *first = &result->cases[i];
-        uint64_t explains = first->explains, evidence = 0;
-        if (!first->explains) continue; /* it passed, or stands for all that are like it, or is not explained */
-        for (uint32_t k = 0; k < result->n_cases; k++) {
-            const pco_conformance_case *one = &result->cases[k];
-            if (!conf_is_failure(one) || !conf_is_alike(one, first)) continue;
-            explains &= one->explains, evidence |= one->evidence;
-        }
-        int clause = 0;
-        while (clause < N_CLAUSES && !(explains & evidence & conf_clause(clause))) clause++;
+        if (!first->explains) continue; /* it passed, was named, or is not explained: nor are those like it */
+        const conf_evidence sum = conf_diagnose_gather(result, first);
+        const int clause = conf_diagnose_clause(&sum);
         for (uint32_t k = result->n_cases; k-- > i;) {
             pco_conformance_case *one = &result->cases[k];
             const size_t length = strlen(one->detail);

@@ -1,5 +1,5 @@
-/* Plugins that cannot be used, one per value of BAD: each must be listed with its reason and harm nobody. 5 has a device,
- * which may be used when it is named; 6 hangs, and 7 is killed as if from outside; in 8 and above a table or the
+/* Plugins that cannot be used, one per value of BAD: each must be listed with its reason and harm nobody. 5 has a
+ * device, which may be used when it is named; 6 hangs, and 7 is killed as if from outside; in 8 and above a table or the
  * description of a device has a defect. */
 #include "portico/plugin.h"
 

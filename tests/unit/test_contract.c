@@ -1,5 +1,6 @@
-/* A device whose contract is false is found and named, and one with a defect is not said to break its contract; so are results that depend on what memory held, on the
- * rows beside them, or on operands that are one. The device is a toy with one such fault at a time. */
+/* A device whose contract is false is found and named, and one with a defect is not said to break its contract; so are
+ * results that depend on what memory held, on the rows beside them, or on operands that are one. The device is a toy
+ * with one such fault at a time. */
 #include "toy.h"
 
 #include "oracle.h"
@@ -162,7 +163,8 @@ static double toy_element(const pco_program *p, toy_fault fault, int64_t i)
     if (p->node.op == PCO_OP_RMS_NORM) return toy_norm(p, fault, i);
     if (p->node.op == PCO_OP_MATMUL) {
         double y = toy_dot(p, fault, i / p->y.shape[1], i % p->y.shape[1]);
-        return p->bias_data && fault != TOY_NO_BIAS ? (double)(float)(y + toy_load(&p->bias, p->bias_data, i % p->y.shape[1])) : y;
+        if (!p->bias_data || fault == TOY_NO_BIAS) return y;
+        return (double)(float)(y + toy_load(&p->bias, p->bias_data, i % p->y.shape[1]));
     }
     double a = toy_input(fault, p->x.dtype, toy_load(&p->x, p->x_data, i));
     if (p->node.op == PCO_OP_NEG) return -a;

@@ -1,8 +1,8 @@
 /* A device with one defect: the cpu plugin, but in softmax, layer_norm and rms_norm the eighth element of the
  * first row, where there is one, is a thousandth off. With TOGETHER, instead, that of the results of programs
  * with more than one node, so that each op alone is right. With DIES and STUCK the process dies there, or does not
- * come back; with UNREADY it dies when such a program is prepared. With FUSES it computes so and proposes what is reserved.
- * For tests of what finds and reduces it. */
+ * come back; with UNREADY it dies when such a program is prepared. With FUSES it computes so and proposes what is
+ * reserved. For tests of what finds and reduces it. */
 #include "portico/plugin.h"
 
 #include <dlfcn.h>
