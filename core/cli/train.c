@@ -126,6 +126,10 @@ static pco_status train_evaluate(train_run *run, double *loss, pco_error *err)
     const double begin = cli_seconds();
     pco_status status = pco_trainer_evaluate(run->trainer, loss, &tokens, err);
     run->evaluating += cli_seconds() - begin;
+    if (status == PCO_ERROR_CANCELLED) { /* by a signal, while its executable was made: the run ends behind this step */
+        *loss = NAN;
+        return PCO_OK;
+    }
     if (status || tokens == 0 || pco_ranks_rank(run->ranks) != 0) return status;
     cli_line_clear();
     fprintf(stderr, "step %" PRId64 ": validation loss %.4f, perplexity %.3f, over %" PRId64 " tokens\n",
@@ -219,6 +223,7 @@ static int train_loop(train_run *run)
     while (!status && pco_trainer_steps(run->trainer) < run->last && next < TRAIN_ENDS) {
         if (next == TRAIN_SAVES) status = train_save(run, &err);
         if (!status) status = train_step(run, &err);
+        if (status == PCO_ERROR_CANCELLED) status = PCO_OK; /* by a signal, before the update, which is not made */
         if (!status) status = train_ask(run, &next, &err);
     }
     const int64_t step = pco_trainer_steps(run->trainer);
@@ -396,7 +401,7 @@ static int train_run_command(int argc, char **argv)
         if (pco_ranks_agree(run.ranks, loaded, 0, &err)) status = cli_ranks_fail(run.ranks, &err);
     }
     if (status == CLI_OK && train_open(&run, &registry, &session, &status)) status = train_on(&run, session);
-    if (status == CLI_FAILED && !run.trainer) status = cli_exit_status(status); /* nothing was begun */
+    if (status == CLI_FAILED && run.begin <= 0) status = cli_exit_status(status); /* nothing was begun */
     train_log_close(&run.log);
     pco_trainer_destroy(run.trainer);
     pco_session_close(session);

@@ -83,6 +83,22 @@ for pair in TERM:143 HUP:129 INT:130; do
     if marked; then bad "SIG${pair%:*} in a test" "a marker is left"; else ok "SIG${pair%:*} in a test: no marker"; fi
 done
 dates fatal:0; status "after them the device is used" 0; never "after them: no alarm" 'warning'
+# A training is saved when its executable for another shape of batch is under test.
+rm -rf "$PORTICO_CACHE_DIR"
+cat > "$work/shapes.json" << JSON
+{"model": {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
+  "decoder_attention_heads": 2, "encoder_ffn_dim": 24, "decoder_ffn_dim": 24}, "steps": 100000, "batch_size": 2,
+ "data": {"kind": "dates", "source_buckets": [8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 37], "target_buckets": [11]},
+ "out": "$work/shapes"}
+JSON
+(set -m; VARIANTS_SLOW=1 "$portico" train "$work/shapes.json" --device fatal:0 > "$work/out" 2> "$work/err" & pid=$!
+ for _ in $(seq 2000); do grep -q '^step 1/' "$work/err" && break; sleep 0.02; done
+ for _ in $(seq 2000); do marked && break; sleep 0.02; done
+ kill -TERM $pid; wait $pid; echo $? > "$work/status")
+status=$(cat "$work/status"); status "a training in a test" 143; says "a training in a test: saved" err '^interrupted after step [1-9][0-9]*, which is saved'
+if marked; then bad "a training in a test" "a marker is left"; else ok "a training in a test: no marker"; fi
+steps=$(($(sed -n 's/^interrupted after step \([0-9]*\),.*/\1/p' "$work/err") + 1))
+run train "$work/shapes.json" --device fatal:0 --resume --steps $steps; status "a training in a test: resumed" 0
 # One that is killed in a test is a warning: the test is made again, and the device used. Several at once are no more.
 rm -rf "$PORTICO_CACHE_DIR"
 for _ in 1 2 3; do VARIANTS_SLOW=1 "$portico" run "$model" --prompt 3/5/21 --device fatal:0 > /dev/null 2>&1 & pids="${pids:-} $!"; done
