@@ -32,7 +32,7 @@ static int conformance_start(const conformance_arguments *arguments)
     if (count > 1 && arguments->reproducers.here) {
         cli_error("conformance: --no-run prepares a case on one device, and --devices names %u", count);
         status = CLI_USAGE;
-    } else if (count && !conformance_has_cases(arguments, registry, indices, count)) {
+    } else if (count && !arguments->probe && !conformance_has_cases(arguments, registry, indices, count)) {
         status = CLI_USAGE;
     } else if (count) {
         status = conformance_devices(arguments, registry, indices, count);
@@ -83,6 +83,7 @@ const cli_command cli_conformance = {
         "                           [--reproducers DIR [--always | --no-run]]\n"
         "       portico conformance --bisect MODEL [--devices LIST] [--prompt TEXT] [-n N] [--context N]\n"
         "                           [--reproducers DIR] [--timeout SECONDS] [--in-process]\n"
+        "       portico conformance --probe [--devices LIST] [--timeout SECONDS] [--in-process] [--json]\n"
         "       portico conformance --verify DIR [--rerun N [--devices LIST] [--seed S] [--timeout SECONDS]\n"
         "                           [--in-process]] [--baseline DIR [--factor F]] [--json]\n\n"
         "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
@@ -125,6 +126,9 @@ const cli_command cli_conformance = {
         "  --bisect MODEL     run a model's operations one by one, each on the operands that cpu:reference\n"
         "                     made, find the first that is out of its bound and make it small; --prompt\n"
         "                     TEXT, -n N (tokens behind the prompt, default 2), --context N\n"
+        "  --probe            no cases: what the device does with numbers (width and order of its sums, rounding,\n"
+        "                     subnormals, fused products, errors of functions), against its contract, and a\n"
+        "                     fingerprint of it; a report has it too\n"
         "  --json             one object instead of tables\n"
         "  --verbose, -v      a line on stderr for each case and variant\n"
         "  --report DIR       also write DIR/report.html, report.json and junit.xml, and reproducers of the\n"

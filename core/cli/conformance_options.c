@@ -99,6 +99,7 @@ static int conformance_parse_more(int argc, char **argv, int *i, conformance_arg
     if (!m && (m = cli_option(argc, argv, i, "--context", NULL, &value)) > 0 &&
         !cli_integer("--context", value, 1, 1 << 24, &arguments->bisect.context))
         return -1;
+    if (!m && (m = cli_option(argc, argv, i, "--probe", NULL, NULL)) > 0) arguments->probe = 1;
     if (!m && (m = cli_option(argc, argv, i, "--always", NULL, NULL)) > 0) arguments->reproducers.always = 1;
     if (!m && (m = cli_option(argc, argv, i, "--no-run", NULL, NULL)) > 0)
         arguments->reproducers.no_run = arguments->reproducers.here = 1;
@@ -159,7 +160,7 @@ static int conformance_parse_what(int argc, char **argv, int *i, conformance_arg
 /* ---- options that would be ignored ---- */
 
 /* What the program is asked to do. */
-enum { DO_RUN = 1, DO_VERIFY = 2, DO_RERUN = 4, DO_BISECT = 8, DO_PREPARE = 16 };
+enum { DO_RUN = 1, DO_VERIFY = 2, DO_RERUN = 4, DO_BISECT = 8, DO_PREPARE = 16, DO_PROBE = 32 };
 
 /* For which of these each option says something. */
 static const struct conformance_option {
@@ -169,7 +170,8 @@ static const struct conformance_option {
     {"--bisect", NULL, DO_BISECT}, /* what the program is to do comes first, so that the message names it */
     {"--verify", NULL, DO_VERIFY | DO_RERUN},
     {"--no-run", NULL, DO_PREPARE},
-    {"--devices", NULL, DO_RUN | DO_RERUN | DO_BISECT | DO_PREPARE},
+    {"--probe", NULL, DO_PROBE},
+    {"--devices", NULL, DO_RUN | DO_RERUN | DO_BISECT | DO_PREPARE | DO_PROBE},
     {"--ops", NULL, DO_RUN | DO_PREPARE},
     {"--tier", NULL, DO_RUN | DO_PREPARE},
     {"--slice", NULL, DO_RUN},
@@ -177,18 +179,18 @@ static const struct conformance_option {
     {"--case", NULL, DO_RUN | DO_PREPARE},
     {"--seed", NULL, DO_RUN | DO_RERUN | DO_PREPARE},
     {"--jobs", NULL, DO_RUN},
-    {"--timeout", NULL, DO_RUN | DO_RERUN | DO_BISECT},
+    {"--timeout", NULL, DO_RUN | DO_RERUN | DO_BISECT | DO_PROBE},
     {"--log", NULL, DO_RUN},
     {"--waivers", NULL, DO_RUN},
     {"--minutes", NULL, DO_RUN},
     {"--seeds", NULL, DO_RUN},
     {"--replays", NULL, DO_RUN},
-    {"--in-process", NULL, DO_RUN | DO_RERUN | DO_BISECT},
+    {"--in-process", NULL, DO_RUN | DO_RERUN | DO_BISECT | DO_PROBE},
     {"--max-failures", NULL, DO_RUN},
     {"--fail-fast", NULL, DO_RUN},
     {"--verbose", "-v", DO_RUN},
     {"--judge", NULL, DO_RUN},
-    {"--json", NULL, DO_RUN | DO_VERIFY},
+    {"--json", NULL, DO_RUN | DO_VERIFY | DO_PROBE},
     {"--report", NULL, DO_RUN},
     {"--baseline", NULL, DO_RUN | DO_VERIFY | DO_RERUN},
     {"--factor", NULL, DO_RUN | DO_VERIFY | DO_RERUN},
@@ -250,6 +252,7 @@ static unsigned conformance_asked(const conformance_arguments *arguments, const 
     if (arguments->report.rerun) return *by = "--rerun", DO_RERUN;
     if (arguments->report.verify) return *by = "--verify", DO_VERIFY;
     if (arguments->reproducers.no_run) return *by = "--no-run", DO_PREPARE;
+    if (arguments->probe) return *by = "--probe", DO_PROBE;
     return *by = "", DO_RUN;
 }
 

@@ -11,7 +11,7 @@
 
 typedef struct conformance_arguments {
     const char *devices, *log, *waivers;
-    int json, verbose, in_process, fail_fast;
+    int json, verbose, in_process, fail_fast, probe;
     uint32_t max_failures, jobs; /* jobs 0: by the device */
     double timeout, minutes;     /* 0: by the tier; no limit */
     int64_t seeds;               /* how many, one after the other; 0: one, or, of a soak, without end */
@@ -36,6 +36,10 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
 
 /* What a worker process does (conformance_worker.c). */
 int conformance_worker(const conformance_arguments *arguments);
+
+/* Prints the probes of the devices; returns the exit status of that (conformance_print.c). */
+int conformance_print_probes(const conformance_arguments *arguments, const pco_conformance_result *results,
+                             const pco_conformance_device *devices, uint32_t count);
 
 /* Prints what was found, and judges it; `waivers` may be NULL (conformance_print.c). */
 int conformance_report(const conformance_arguments *arguments, const pco_conformance_result *results,

@@ -54,8 +54,9 @@ static void conformance_totals(const pco_conformance_result *result)
     printf(", %.1f s\n", result->seconds);
     const pco_conformance_replays *replays = &result->replays;
     if (replays->executions)
-        printf("  %" PRIu64 " replays: %" PRIu64 " differed, %" PRIu64 " were wrong; with 95 %% confidence at most %.2g %% of "
-               "executions differ\n", replays->executions, replays->differed, replays->wrong,
+        printf("  %" PRIu64 " replays: %" PRIu64 " differed, %" PRIu64 " were wrong; with 95 %% confidence at most "
+               "%.2g %% of executions differ\n",
+               replays->executions, replays->differed, replays->wrong,
                100 * pco_conformance_flake_bound(replays->differed, replays->executions));
     if (result->status) printf("  %s: %s\n", result->not_opened ? "not opened" : "stopped", result->message);
 }
@@ -113,6 +114,41 @@ static void conformance_waivers(const pco_conformance_waivers *waivers, FILE *fi
     }
 }
 
+/* "fingerprint 0123456789abcdef", and the lines: all of them, or those that break the contract. */
+static void conformance_probe_lines(const pco_conformance_probe *probe, int all)
+{
+    for (uint32_t i = 0; i < probe->n_lines; i++) {
+        const pco_conformance_probe_line *line = &probe->lines[i];
+        const int broken = line->verdict == PCO_PROBE_BROKEN;
+        if (!all && !broken) continue;
+        printf("  %-48s %s", line->name, line->value);
+        if (broken)
+            printf("  <- BROKEN: the contract says %s", line->declared);
+        else if (line->verdict == PCO_PROBE_BETTER)
+            printf("  (better than the contract: %s)", line->declared);
+        putchar('\n');
+    }
+    if (probe->message[0]) printf("  the probes ended early: %s\n", probe->message);
+    if (probe->fingerprint) printf("  fingerprint %016" PRIx64 "\n", probe->fingerprint);
+}
+
+int conformance_print_probes(const conformance_arguments *arguments, const pco_conformance_result *results,
+                             const pco_conformance_device *devices, uint32_t count)
+{
+    pco_error err;
+    if (arguments->json) {
+        pco_writer text = {0};
+        const pco_status failed = pco_conformance_write_json(results, devices, count, &text, &err);
+        if (failed) return cli_fail(&err);
+        return cli_print(&text);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        printf("%s%s: %s, %s\n", i ? "\n" : "", devices[i].id, devices[i].info->name, devices[i].info->driver);
+        conformance_probe_lines(&results[i].probe, 1);
+    }
+    return CLI_OK;
+}
+
 int conformance_report(const conformance_arguments *arguments, const pco_conformance_result *results,
                        const pco_conformance_device *devices, uint32_t count,
                        const pco_conformance_waivers *waivers, int interrupted)
@@ -127,6 +163,7 @@ int conformance_report(const conformance_arguments *arguments, const pco_conform
         for (uint32_t i = 0; i < count; i++) {
             if (i) putchar('\n');
             conformance_table(&results[i], &devices[i]);
+            conformance_probe_lines(&results[i].probe, 0);
             conformance_failures(&results[i], arguments->max_failures);
         }
     }

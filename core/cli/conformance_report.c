@@ -85,6 +85,29 @@ static void cli_report_change(const pco_conformance_report *now, const pco_confo
     (void)comparison;
 }
 
+/* What the device does with numbers in another way than then. */
+static void cli_report_probes(const char *id, const pco_conformance_probe *now, const pco_conformance_probe *before)
+{
+    if (!now->fingerprint || !before->fingerprint) return;
+    if (now->fingerprint == before->fingerprint) {
+        printf("  %s: fingerprint %016" PRIx64 ", as it was\n", id, now->fingerprint);
+        return;
+    }
+    printf("  %s: fingerprint %016" PRIx64 ", was %016" PRIx64 "\n", id, now->fingerprint, before->fingerprint);
+    for (uint32_t i = 0; i < now->n_lines; i++) {
+        const pco_conformance_probe_line *is = &now->lines[i], *was = pco_conformance_probe_find(before, is->name);
+        if (!was)
+            printf("    %s: %s, was not probed\n", is->name, is->value);
+        else if (strcmp(is->value, was->value) != 0)
+            printf("    %s: %s, was %s\n", is->name, is->value, was->value);
+        else if (is->bits != was->bits)
+            printf("    %s: %s, with other bits\n", is->name, is->value);
+    }
+    for (uint32_t i = 0; i < before->n_lines; i++)
+        if (!pco_conformance_probe_find(now, before->lines[i].name))
+            printf("    %s: is not there any more, was %s\n", before->lines[i].name, before->lines[i].value);
+}
+
 static void cli_report_changes(const pco_conformance_report *now,
                                const pco_conformance_comparison *comparison)
 {
@@ -96,6 +119,8 @@ static void cli_report_changes(const pco_conformance_report *now,
         uint32_t pair = comparison->pairs[d];
         printf("  %s: driver %s, was %s\n", now->devices[d].id, now->devices[d].info->driver,
                pair == PCO_NONE ? "no such device" : comparison->before->devices[pair].info->driver);
+        if (pair != PCO_NONE)
+            cli_report_probes(now->devices[d].id, &now->results[d].probe, &comparison->before->results[pair].probe);
     }
     for (uint32_t i = 0; i < comparison->n_changes; i++) {
         const pco_conformance_change *change = &comparison->changes[i];

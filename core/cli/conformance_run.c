@@ -118,6 +118,56 @@ static pco_status conformance_direct(conformance_run *run, const pco_conformance
 
 /* ---- all devices ---- */
 
+/* What the device does with numbers: of a report, and where nothing else was asked. */
+static pco_status conformance_probes(conformance_run *run, const pco_device_entry *entry,
+                                    pco_conformance_result *result)
+{
+    const conformance_arguments *arguments = run->arguments;
+    pco_conformance_probe *probe = &result->probe;
+    const pco_plugin_entry *plugins;
+    pco_error err = {""};
+    pco_status status;
+    pco_registry_plugins(run->registry, &plugins);
+    const pco_plugin_entry *plugin = &plugins[entry->plugin];
+    if (arguments->in_process) {
+        pco_conformance_device device = {plugin->plugin, NULL, &entry->info, entry->id};
+        status = pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device.device, &err);
+        if (!status) status = pco_conformance_probe_device(&device, probe, &err);
+        if (device.device) plugin->plugin->device->close(device.device);
+        if (status) snprintf(probe->message, sizeof probe->message, "%.255s", err.message);
+        return PCO_OK;
+    }
+    conformance_command command;
+    pco_conformance_options options = arguments->options;
+    options.replays = 0;
+    conformance_command_make(&command, run->registry, entry, &options);
+    const pco_conformance_isolation isolation = {.command = command.words,
+                                                 .timeout = conformance_timeout(arguments->timeout, options.tier),
+                                                 .interrupted = cli_interrupted_flag()};
+    status = pco_conformance_probe_isolated(&isolation, probe, &err);
+    if (!status) return PCO_OK;
+    cli_error("%s: %s", entry->id, err.message);
+    run->failed = 1;
+    return status;
+}
+
+static int conformance_only_probe(conformance_run *run, const pco_device_entry *entries, const uint32_t *indices,
+                                  uint32_t count, const pco_conformance_device *devices,
+                                  pco_conformance_result *results)
+{
+    uint32_t done = 0, bad = 0;
+    cli_watch_signals();
+    for (; done < count && !cli_interrupted() && !run->failed; done++) {
+        results[done].device_id = devices[done].id;
+        if (conformance_probes(run, &entries[indices[done]], &results[done])) continue;
+        bad += results[done].probe.broken || results[done].probe.message[0];
+    }
+    if (!cli_interrupted()) cli_forget_signals();
+    if (conformance_print_probes(run->arguments, results, devices, done)) run->failed = 1;
+    pco_conformance_clear(results, done);
+    return run->failed || bad || done < count ? CLI_FAILED : CLI_OK;
+}
+
 /* One device with one seed. Returns 0 when the run is to end. */
 static int conformance_device(conformance_run *run, uint64_t seed, const pco_device_entry *entry,
                               pco_conformance_device *device, pco_conformance_result *result)
@@ -284,6 +334,10 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     for (uint32_t i = 0; i < count; i++)
         devices[i] =
             (pco_conformance_device){.info = &entries[indices[i]].info, .id = entries[indices[i]].id};
+    if (arguments->probe) {
+        status = conformance_only_probe(&run, entries, indices, count, devices, results);
+        goto done;
+    }
     status = CLI_USAGE;
     if (!conformance_open_files(&run, devices, count)) goto done;
     cli_watch_signals();
@@ -299,6 +353,8 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     }
     if (soak && !run.failed) conformance_soak(&run, entries, indices, done, devices, results);
     for (uint32_t i = 0; i < done; i++) conformance_close(&devices[i]);
+    for (uint32_t i = 0; i < done && arguments->report.folder && !cli_interrupted(); i++)
+        if (!results[i].not_opened && conformance_probes(&run, &entries[indices[i]], &results[i])) break;
     if (!cli_interrupted()) cli_forget_signals();
     judged = done + conformance_broken(&run, broken, devices + done, results + done);
     if (!conformance_write_reproducers(arguments, devices, results, done)) run.failed = 1;

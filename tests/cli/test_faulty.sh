@@ -64,4 +64,31 @@ run conformance --devices faulty:sound --tier tiny --ops add --replays 50
 status "replays of the control" 0
 says "replays of the control: none differs" out '^  [0-9]+ replays: 0 differed, 0 were wrong; with 95 % confidence at most 0'
 
+# Contracts that are false, seen from outside.
+run conformance --probe --devices faulty:sound
+status "probes of the control" 0
+cp "$work/out" "$work/first"
+run conformance --probe --devices faulty:sound
+if cmp -s "$work/out" "$work/first"; then ok "probes: the same twice"; else bad "probes" "two runs differ"; fi
+PORTICO_THREADS=3 run conformance --probe --devices faulty:sound --in-process
+if cmp -s "$work/out" "$work/first"; then ok "probes: the same on three threads"; else bad "probes" "three threads differ"; fi
+for row in 'accumulator|accumulator of matmul of f32, 16 rows.* 11 bits \(f16\) +<- BROKEN: the contract says 24 bits' \
+           'subnormal|f32 subnormals made by a \* b +flushed +<- BROKEN: the contract says kept' \
+           'rounding|rounding of f32 to bf16 +toward zero +<- BROKEN'; do
+    run conformance --probe --devices "faulty:${row%%|*}"
+    status "probes of ${row%%|*}" 1
+    says "probes of ${row%%|*}: the clause" out "${row#*|}"
+    if [ "$(tail -n 1 "$work/out")" != "$(tail -n 1 "$work/first")" ]; then ok "another fingerprint"; else bad "fingerprint" "it is the same"; fi
+done
+run conformance --devices faulty:sound --tier tiny --ops add --report "$work/then"
+run conformance --devices faulty:sound --tier tiny --ops add --report "$work/now" --baseline "$work/then"
+says "a report's fingerprint, as it was" out 'fingerprint [0-9a-f]{16}, as it was'
+run conformance --devices faulty:rounding --tier tiny --ops add --report "$work/other" --baseline "$work/then"
+status "a broken clause fails the run" 1
+says "... and is printed" out 'rounding of f32 to bf16 +toward zero +<- BROKEN'
+says "... beside the baseline" out 'rounding of f32 to bf16: toward zero, was to nearest, ties to even'
+run conformance --verify "$work/now"; status "a report with probes is verified" 0
+run conformance --probe --devices faulty:dead --timeout 20; status "a device that crashes" 1
+says "... has no fingerprint" out 'the probes ended early: the process died'
+
 finish

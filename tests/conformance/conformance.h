@@ -162,6 +162,37 @@ typedef struct pco_conformance_round {
     char end[64]; /* why, in words */
 } pco_conformance_round;
 
+/* What a device does with numbers, seen from outside (docs/numerics.md). */
+typedef enum pco_conformance_probe_verdict {
+    PCO_PROBE_TOLD = 0,   /* the contract says nothing of it */
+    PCO_PROBE_KEPT = 1,   /* as the contract promises */
+    PCO_PROBE_BETTER = 2, /* more than it promises */
+    PCO_PROBE_BROKEN = 3, /* less */
+} pco_conformance_probe_verdict;
+
+typedef struct pco_conformance_probe_line {
+    char name[64], value[160];
+    char declared[80]; /* by the contract, or "" */
+    pco_conformance_probe_verdict verdict;
+    uint32_t bits; /* a hash of all that the device gave */
+} pco_conformance_probe_line;
+
+typedef struct pco_conformance_probe {
+    uint32_t n_lines, broken;
+    pco_conformance_probe_line *lines;
+    uint64_t fingerprint; /* a hash of all lines: other where a driver computes in another way. 0: nothing was probed */
+    char message[256];    /* why the probes ended early, or "" */
+} pco_conformance_probe;
+
+/* Probes an open device; pco_conformance_probe_clear also after an error. Errors: DEVICE_LOST, OUT_OF_HOST_MEMORY. */
+pco_status pco_conformance_probe_device(const pco_conformance_device *device, pco_conformance_probe *probe,
+                                        pco_error *err) PCO_NODISCARD;
+void pco_conformance_probe_clear(pco_conformance_probe *probe);
+/* The line of that name; NULL: there is none. */
+const pco_conformance_probe_line *pco_conformance_probe_find(const pco_conformance_probe *probe, const char *name);
+/* "", "kept", "better", "broken". Static. */
+const char *pco_conformance_probe_word(pco_conformance_probe_verdict verdict);
+
 typedef struct pco_conformance_result {
     const char *device_id; /* borrowed from the device list */
     pco_status status;     /* OK; DEVICE_LOST and CANCELLED end a device's run early */
@@ -173,6 +204,7 @@ typedef struct pco_conformance_result {
     double seconds;
     uint32_t count[PCO_CASE_STATES];
     pco_conformance_replays replays; /* of all records together */
+    pco_conformance_probe probe;     /* empty where it was not asked for */
     uint32_t n_ops;
     pco_conformance_op *ops; /* those that had a case */
     uint32_t n_cases;
@@ -263,6 +295,11 @@ pco_status pco_conformance_run_isolated(const pco_conformance_options *options,
                                         pco_conformance_isolation *isolation,
                                         const pco_conformance_device *device, pco_conformance_result *result,
                                         pco_error *err) PCO_NODISCARD;
+
+/* The probes of the isolation's device, in a worker process. A device that crashes, hangs or cannot be opened is no
+ * error: the message says so. Errors: OUT_OF_HOST_MEMORY, IO. */
+pco_status pco_conformance_probe_isolated(const pco_conformance_isolation *isolation, pco_conformance_probe *probe,
+                                          pco_error *err) PCO_NODISCARD;
 
 /* A worker's part: opens the device, answers until there are no more commands. File descriptors 3 and 4 are
  * the parent's. Returns what ended it; the parent has been told. */

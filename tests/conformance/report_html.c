@@ -162,6 +162,40 @@ static pco_status conf_html_low(pco_writer *out, const pco_conformance_result *r
     return PCO_OK;
 }
 
+static void conf_html_probe(pco_writer *out, const pco_conformance_probe *probe, const pco_conformance_probe *before)
+{
+    static const char *const CLASSES[] = {"", "pass", "pass", "bad"};
+    if (!probe->n_lines && !probe->message[0]) return;
+    pco_print(out, "<details%s><summary>What it does with numbers, seen from outside: fingerprint %016" PRIx64,
+              probe->broken ? " open" : "", probe->fingerprint);
+    if (before && before->fingerprint && before->fingerprint != probe->fingerprint)
+        pco_print(out, ", in the baseline %016" PRIx64, before->fingerprint);
+    pco_write_text(out, "</summary>\n");
+    if (probe->message[0]) {
+        pco_write_text(out, "<p>The probes ended early: ");
+        conf_html_text(out, probe->message);
+        pco_write_text(out, "</p>\n");
+    }
+    pco_write_text(out, "<div class=\"scroll\"><table><thead><tr><th>probe</th><th>found</th><th>the contract</th>"
+                        "<th></th><th>in the baseline</th></tr></thead><tbody>\n");
+    for (uint32_t i = 0; i < probe->n_lines; i++) {
+        const pco_conformance_probe_line *line = &probe->lines[i],
+                                         *was = before ? pco_conformance_probe_find(before, line->name) : NULL;
+        pco_write_text(out, "<tr><td>");
+        conf_html_text(out, line->name);
+        pco_write_text(out, "</td><td>");
+        conf_html_text(out, line->value);
+        pco_write_text(out, "</td><td>");
+        conf_html_text(out, line->declared);
+        pco_print(out, "</td><td><span class=\"%s\">%s</span></td><td>", CLASSES[line->verdict],
+                  pco_conformance_probe_word(line->verdict));
+        if (was && (strcmp(was->value, line->value) != 0 || was->bits != line->bits))
+            conf_html_text(out, strcmp(was->value, line->value) != 0 ? was->value : "other bits");
+        pco_write_text(out, "</td></tr>\n");
+    }
+    pco_write_text(out, "</tbody></table></div></details>\n");
+}
+
 static pco_status conf_html_device(pco_writer *out, const pco_conformance_report *report,
                                    const pco_conformance_comparison *comparison, uint32_t device,
                                    pco_error *err)
@@ -186,6 +220,8 @@ static pco_status conf_html_device(pco_writer *out, const pco_conformance_report
     conf_html_states(out, result);
     conf_html_rounds(out, result);
     conf_html_facts(out, info);
+    const uint32_t pair = comparison ? comparison->pairs[device] : PCO_NONE;
+    conf_html_probe(out, &result->probe, pair == PCO_NONE ? NULL : &comparison->before->results[pair].probe);
     pco_status status = conf_html_failures(out, result, err);
     if (comparison) conf_html_changes(out, report, comparison, device);
     if (result->n_ops) conf_html_ops(out, result);

@@ -1,4 +1,5 @@
 /* report.json back into structs. Every member that is used is checked; the message says where it is. */
+#include "probe.h"
 #include "report_parts.h"
 
 #include "base/error.h"
@@ -279,6 +280,24 @@ static void conf_read_replays(conf_read *read, const cJSON *parent, pco_conforma
     replays->distinct = (uint64_t)conf_read_int(read, at, "distinct", 0, INT64_C(1) << 53);
 }
 
+static void conf_read_probe(conf_read *read, const cJSON *parent, pco_conformance_probe *probe)
+{
+    if (!cJSON_HasObjectItem(parent, "probe")) return;
+    const cJSON *at = conf_read_member(read, parent, "probe", false),
+                *lines = conf_read_member(read, at, "lines", true), *item;
+    snprintf(probe->message, sizeof probe->message, "%s", conf_read_text(read, at, "message"));
+    cJSON_ArrayForEach(item, lines)
+    {
+        pco_conformance_probe_line line;
+        if (read->status) break;
+        read->status = conf_probe_line_read(item, read->label, &line, read->err);
+        if (!read->status) read->status = conf_probe_add(probe, &line, read->err);
+    }
+    conf_probe_finish(probe);
+    if (!read->status && conf_read_digits(read, at, "fingerprint", 16) != probe->fingerprint && !read->status)
+        read->status = pco_fail(read->err, PCO_ERROR_FORMAT, "%s: the fingerprint is not that of its lines", read->label);
+}
+
 static void conf_read_case(conf_read *read, const cJSON *at, pco_conformance_case *one,
                            const pco_conformance_case *last, uint64_t seed)
 {
@@ -353,6 +372,7 @@ static void conf_read_result(conf_read *read, const cJSON *at, const char *file,
     result->not_opened = cJSON_IsFalse(cJSON_GetObjectItemCaseSensitive(at, "opened")); /* earlier reports: no word */
     conf_read_counts(read, at, result->count);
     conf_read_replays(read, at, &result->replays);
+    conf_read_probe(read, at, &result->probe);
     conf_read_rounds(read, at, result);
     result->ops = conf_read_zeroed(read, (size_t)cJSON_GetArraySize(ops), sizeof *result->ops);
     result->cases = conf_read_zeroed(read, (size_t)cJSON_GetArraySize(cases), sizeof *result->cases);

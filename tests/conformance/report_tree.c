@@ -143,6 +143,27 @@ static void conf_tree_replays(conf_tree *tree, cJSON *parent, const pco_conforma
                      pco_conformance_flake_bound(replays->differed, replays->executions));
 }
 
+static void conf_tree_probe(conf_tree *tree, cJSON *parent, const pco_conformance_probe *probe)
+{
+    if (!probe->n_lines && !probe->message[0]) return;
+    cJSON *at = conf_tree_object(tree, parent, "probe");
+    char text[24];
+    snprintf(text, sizeof text, "%016" PRIx64, probe->fingerprint);
+    conf_tree_text(tree, at, "fingerprint", text);
+    conf_tree_number(tree, at, "broken", probe->broken);
+    conf_tree_text(tree, at, "message", probe->message);
+    cJSON *lines = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "lines"));
+    for (uint32_t i = 0; i < probe->n_lines; i++) {
+        const pco_conformance_probe_line *line = &probe->lines[i];
+        cJSON *row = conf_tree_element(tree, lines);
+        conf_tree_text(tree, row, "probe", line->name);
+        conf_tree_text(tree, row, "value", line->value);
+        conf_tree_text(tree, row, "declared", line->declared);
+        conf_tree_text(tree, row, "verdict", pco_conformance_probe_word(line->verdict));
+        conf_tree_number(tree, row, "bits", line->bits);
+    }
+}
+
 static pco_status conf_tree_op(conf_tree *tree, cJSON *rows, const pco_conformance_result *result,
                                const pco_conformance_op *op, const pco_contract *contract, pco_error *err)
 {
@@ -241,6 +262,7 @@ static pco_status conf_tree_result(conf_tree *tree, cJSON *results, const pco_co
     conf_tree_keep(tree, cJSON_AddBoolToObject(at, "opened", !result->not_opened));
     conf_tree_counts(tree, at, result->count);
     conf_tree_replays(tree, at, &result->replays);
+    conf_tree_probe(tree, at, &result->probe);
     conf_tree_rounds(tree, at, result);
     cJSON *ops = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "ops"));
     for (uint32_t i = 0; i < result->n_ops; i++) {

@@ -189,6 +189,7 @@ void pco_conformance_clear(pco_conformance_result *results, uint32_t count)
         free(results[i].ops);
         free(results[i].cases);
         free(results[i].each_round);
+        pco_conformance_probe_clear(&results[i].probe);
         free(results[i].constants);
         memset(&results[i], 0, sizeof results[i]);
     }

@@ -1,6 +1,6 @@
-/* The same work in other places must give the same bits: at other offsets, between other neighbours, in memory that
- * held something else. And what a program gives must follow from what its operands hold now, not from what they held
- * when they, or others in the same place, were read before. */
+/* The same work in other places must give the same bits: at other offsets, between other neighbours, in
+ * memory that held something else. And what a program gives must follow from what its operands hold now, not
+ * from what they held when they, or others in the same place, were read before. */
 #include "runner.h"
 
 #include "base/error.h"
@@ -9,22 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers, not NaN: what ignores NaN (a maximum, a comparison) is moved by these. As f32 and bf16 they are 6.6e35, as
- * f16 57344. */
+/* Numbers, not NaN: what ignores NaN (a maximum, a comparison) is moved by these. As f32 and bf16 they
+ * are 6.6e35, as f16 57344. */
 static const conf_placement PLACEMENTS[] = {
     {"at other offsets, between large numbers, the result", 5, true, false, {0x00, 0x7b, 0x00, 0x7b}},
-    {"in recycled memory, between large negative numbers, the result", 66, false, true, {0x00, 0xfb, 0x00, 0xfb}},
+    {"in recycled memory, between large negative numbers, the result",
+     66,
+     false,
+     true,
+     {0x00, 0xfb, 0x00, 0xfb}},
 };
 enum { N_PLACEMENTS = sizeof PLACEMENTS / sizeof PLACEMENTS[0] };
 
 /* ---- other operands ---- */
 
-/* May the values of an operand change, while the others keep theirs? Constants belong to the program; lengths, indices
- * and what is garbage beyond a length go together. */
+/* May the values of an operand change, while the others keep theirs? Constants belong to the program;
+ * lengths, indices and what is garbage beyond a length go together. */
 static bool conf_changed_may(const conf_problem *problem, uint32_t i, bool has_floats)
 {
     const conf_operand *operand = &problem->one->in[i];
-    if (problem->node.inputs[i] == PCO_NONE || operand->constant || operand->fill == CONF_FILL_GARBAGE) return false;
+    if (problem->node.inputs[i] == PCO_NONE || operand->constant || operand->fill == CONF_FILL_GARBAGE)
+        return false;
     return operand->dtype <= PCO_BF16 || !has_floats;
 }
 
@@ -35,8 +40,8 @@ static bool conf_changed_has_floats(const conf_problem *problem)
     return false;
 }
 
-/* The second half of each operand that may change, with the data of another seed. The first half stays: a device that
- * knows operands by how they begin takes them for the old ones. */
+/* The second half of each operand that may change, with the data of another seed. The first half stays: a
+ * device that knows operands by how they begin takes them for the old ones. */
 static pco_status conf_changed_make(conf_problem *problem, const pco_contract *contract, pco_error *err)
 {
     const conf_case *one = problem->one;
@@ -80,7 +85,8 @@ static void conf_changed_fill(conf_session *session, const conf_problem *problem
         if (t == PCO_NONE || session->run->converted[t] || !memory->regions[t].bytes) continue;
         conf_run_region *region = &memory->regions[t];
         region->data = problem->data[i];
-        memcpy(memory->image + memory->starts[region->buffer] + region->offset, region->data, region->data_bytes);
+        memcpy(memory->image + memory->starts[region->buffer] + region->offset, region->data,
+               region->data_bytes);
     }
 }
 
@@ -90,7 +96,8 @@ static pco_status conf_changed_judge(const conf_session *session, const conf_pro
         const oracle_output *out = &changed->oracle.out[i];
         conf_verdict verdict;
         if (out->count == 0) continue;
-        conf_judge(out, &changed->rules, conf_run_memory_result(&session->memory, changed->node.outputs[i]), &verdict);
+        conf_judge(out, &changed->rules, conf_run_memory_result(&session->memory, changed->node.outputs[i]),
+                   &verdict);
         if (verdict.wrong)
             return pco_fail(err, PCO_ERROR_INTERNAL,
                             "after operands were changed %" PRId64 " of %" PRId64
@@ -107,7 +114,8 @@ static pco_status conf_run_changed(conf_run_state *run, pco_error *err)
 {
     conf_problem *problem = run->problem;
     conf_session session;
-    pco_status status = problem->changed ? PCO_OK : conf_changed_make(problem, &run->device->info->contract, err);
+    pco_status status =
+        problem->changed ? PCO_OK : conf_changed_make(problem, &run->device->info->contract, err);
     if (status || !problem->changed) return status;
     status = conf_session_open(&session, run, PCO_NONE, err);
     for (int i = 0; i < 3 && !status; i++) {
@@ -115,8 +123,9 @@ static pco_status conf_run_changed(conf_run_state *run, pco_error *err)
         status = conf_run_memory_reset(&session.memory, err);
         if (!status) status = conf_session_execute(&session, err);
         if (!status)
-            status = i == 1 ? conf_changed_judge(&session, problem->changed, err)
-                            : conf_session_compare(&session, "with the same operands as before, the result", err);
+            status =
+                i == 1 ? conf_changed_judge(&session, problem->changed, err)
+                       : conf_session_compare(&session, "with the same operands as before, the result", err);
     }
     conf_session_close(&session);
     return status;
@@ -128,7 +137,8 @@ pco_status conf_run_placed(conf_run_state *run, pco_error *err)
     for (int i = 0; i < N_PLACEMENTS && !status; i++) {
         run->placement = &PLACEMENTS[i];
         status = conf_run_times(run, PCO_NONE, 1, PLACEMENTS[i].words, err);
-        if (status == PCO_ERROR_UNSUPPORTED) status = PCO_OK; /* one buffer for all is larger than there may be */
+        if (status == PCO_ERROR_UNSUPPORTED)
+            status = PCO_OK; /* one buffer for all is larger than there may be */
     }
     run->placement = NULL;
     return status ? status : conf_run_changed(run, err);

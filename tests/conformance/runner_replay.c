@@ -1,5 +1,5 @@
-/* Replays: a program that was prepared once is executed again and again, and how often it gave something else is
- * counted. Devices whose errors come and go are right in one run of three. */
+/* Replays: a program that was prepared once is executed again and again, and how often it gave something else
+ * is counted. Devices whose errors come and go are right in one run of three. */
 #include "runner.h"
 
 #include "base/error.h"
@@ -58,8 +58,8 @@ static pco_status conf_replay_execute(conf_session *session, uint32_t number, pc
     return status ? status : conf_session_execute(session, err);
 }
 
-pco_status conf_companions_add(conf_companions *companions, const pco_conformance_device *device, const conf_case *one,
-                               uint64_t seed, pco_error *err)
+pco_status conf_companions_add(conf_companions *companions, const pco_conformance_device *device,
+                               const conf_case *one, uint64_t seed, pco_error *err)
 {
     conf_companion *made = calloc(1, sizeof *made);
     if (!made) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for replays");
@@ -97,8 +97,8 @@ typedef struct conf_outcome_class {
 typedef struct conf_tally {
     uint32_t n_classes, capacity, executions;
     conf_outcome_class *classes;
-    uint32_t astray;  /* executions of companions that differed */
-    char label[200];  /* of one of them */
+    uint32_t astray; /* executions of companions that differed */
+    char label[200]; /* of one of them */
     pco_error *err;
 } conf_tally;
 
@@ -109,7 +109,8 @@ static bool conf_tally_is_wrong(const conf_session *session)
         const oracle_output *out = &problem->oracle.out[i];
         conf_verdict verdict;
         if (out->count == 0) continue;
-        conf_judge(out, &problem->rules, conf_run_memory_result(&session->memory, problem->node.outputs[i]), &verdict);
+        conf_judge(out, &problem->rules, conf_run_memory_result(&session->memory, problem->node.outputs[i]),
+                   &verdict);
         if (verdict.wrong) return true;
     }
     return false;
@@ -155,7 +156,8 @@ static pco_status conf_replay_companion(const conf_companions *companions, uint3
     return conf_run_memory_reset(&companion->session.memory, tally->err);
 }
 
-static pco_status conf_replay_all(conf_run_state *run, const pco_conformance_options *options, conf_tally *tally)
+static pco_status conf_replay_all(conf_run_state *run, const pco_conformance_options *options,
+                                  conf_tally *tally)
 {
     conf_session session = {.run = run};
     pco_status status = conf_run_propose(run, tally->err);
@@ -187,23 +189,24 @@ static void conf_replay_conclude(const conf_tally *tally, pco_conformance_case *
     if (!replays->differed && !replays->wrong && !tally->astray) return;
     char before[sizeof result->detail];
     const bool was_bad = pco_conformance_state_is_bad(result->state);
-    snprintf(before, sizeof before, "%s%.200s", was_bad ? "; without replays: " : "", was_bad ? result->detail : "");
-    int length =
-        snprintf(result->detail, sizeof result->detail,
-                 "%" PRIu64 " of %" PRIu64 " replays differed, %" PRIu64 " were wrong, %" PRIu64
-                 " different results; with 95 %% confidence at most %.3g %% of executions differ",
-                 replays->differed, replays->executions, replays->wrong, replays->distinct,
-                 100 * pco_conformance_flake_bound(replays->differed, replays->executions));
+    snprintf(before, sizeof before, "%s%.200s", was_bad ? "; without replays: " : "",
+             was_bad ? result->detail : "");
+    int length = snprintf(result->detail, sizeof result->detail,
+                          "%" PRIu64 " of %" PRIu64 " replays differed, %" PRIu64 " were wrong, %" PRIu64
+                          " different results; with 95 %% confidence at most %.3g %% of executions differ",
+                          replays->differed, replays->executions, replays->wrong, replays->distinct,
+                          100 * pco_conformance_flake_bound(replays->differed, replays->executions));
     if (tally->astray)
         length += snprintf(result->detail + length, sizeof result->detail - (size_t)length,
-                           "; %" PRIu32 " executions of %s in between differed from its first one", tally->astray,
-                           tally->label);
+                           "; %" PRIu32 " executions of %s in between differed from its first one",
+                           tally->astray, tally->label);
     snprintf(result->detail + length, sizeof result->detail - (size_t)length, "%s", before);
-    result->state = replays->wrong == replays->executions && replays->executions ? PCO_CASE_FAIL : PCO_CASE_FLAKY;
+    result->state =
+        replays->wrong == replays->executions && replays->executions ? PCO_CASE_FAIL : PCO_CASE_FLAKY;
 }
 
-pco_status conf_run_replay(conf_run_state *run, const pco_conformance_options *options, pco_conformance_case *result,
-                           pco_error *err)
+pco_status conf_run_replay(conf_run_state *run, const pco_conformance_options *options,
+                           pco_conformance_case *result, pco_error *err)
 {
     conf_tally tally = {.err = err};
     if (!options->replays || result->state == PCO_CASE_UNSUPPORTED || result->state == PCO_CASE_DEVICE_LOST)
@@ -213,7 +216,8 @@ pco_status conf_run_replay(conf_run_state *run, const pco_conformance_options *o
     free(tally.classes);
     if (!status) return PCO_OK;
     result->state = status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST : PCO_CASE_FAIL;
-    snprintf(result->detail, sizeof result->detail, "replay %" PRIu32 ": %.400s", tally.executions + 1, err->message);
+    snprintf(result->detail, sizeof result->detail, "replay %" PRIu32 ": %.400s", tally.executions + 1,
+             err->message);
     return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
 }
 

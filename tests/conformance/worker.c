@@ -169,6 +169,34 @@ static bool worker_visit(void *user, const conf_case *one)
     return !worker->status && --worker->left > 0;
 }
 
+/* ---- probes ---- */
+
+static pco_status worker_probe(conf_worker *worker)
+{
+    pco_conformance_probe probe;
+    pco_status status = pco_conformance_probe_device(worker->device, &probe, &worker->err);
+    for (uint32_t i = 0; i < probe.n_lines; i++) {
+        const pco_conformance_probe_line *line = &probe.lines[i];
+        pco_json_writer writer = worker_begin(worker, "probe");
+        pco_json_key(&writer, "probe");
+        pco_json_write_string(&writer, line->name);
+        pco_json_key(&writer, "value");
+        pco_json_write_string(&writer, line->value);
+        pco_json_key(&writer, "declared");
+        pco_json_write_string(&writer, line->declared);
+        pco_json_key(&writer, "verdict");
+        pco_json_write_string(&writer, pco_conformance_probe_word(line->verdict));
+        pco_json_key(&writer, "bits");
+        pco_json_write_int(&writer, line->bits);
+        worker_end(worker, &writer);
+    }
+    pco_conformance_probe_clear(&probe);
+    if (status) return status;
+    pco_json_writer writer = worker_begin(worker, "probed");
+    worker_end(worker, &writer);
+    return worker->status;
+}
+
 /* ---- a problem of a bisection ---- */
 
 static pco_status worker_reproducer(const cJSON *command, conf_reproducer_text *text, conf_reproducer *writer,
@@ -225,6 +253,7 @@ static pco_status worker_command(conf_worker *worker, const cJSON *command)
     const char *op;
     int64_t from;
     if (cJSON_HasObjectItem(command, "problem")) return worker_problem(worker, command);
+    if (cJSON_HasObjectItem(command, "probe")) return worker_probe(worker);
     if (cJSON_HasObjectItem(command, "questions")) {
         pco_status wrong = pco_json_int(command, LABEL, "questions", 0, UINT32_MAX, &from, &worker->err);
         worker->questions = (uint32_t)from;

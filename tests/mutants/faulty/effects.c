@@ -164,7 +164,8 @@ static void faulty_rows(faulty_id fault, const faulty_tensor *t, unsigned char *
         return;
     }
     if (fault == FAULTY_sampled) {
-        for (uint64_t r = 0; r < rows; r++) memcpy(data + r * n * size, data + r / 4 * 4 * n * size, r % 4 ? n * size : 0);
+        for (uint64_t r = 0; r < rows; r++)
+            if (r % 4) memcpy(data + r * n * size, data + r / 4 * 4 * n * size, n * size);
         return;
     }
     if (t->dtype != PCO_F32 && t->dtype != PCO_F16) return;
@@ -348,7 +349,8 @@ static pco_status faulty_stray(pco_device *device, const faulty_node *node, pco_
         const uint64_t row = y->bytes / y->count * (y->rank ? (uint64_t)y->shape[y->rank - 1] : 1);
         unsigned char *data = NULL;
         pco_status status = faulty_load(device, y, &data, err);
-        if (!status) status = faulty_store(device, y, (int64_t)(y->bytes - row) + 1024, data + y->bytes - row, row, err);
+        const uint64_t last = y->bytes - row;
+        if (!status) status = faulty_store(device, y, (int64_t)last + 1024, data + last, row, err);
         if (data) device->host->release(device->host->user, data);
         return status;
     }

@@ -337,7 +337,8 @@ static pco_status faulty_submit(pco_device *device, pco_program *program, uint32
     if (!status) status = faulty_round(device, node, err);
     if (!status) status = faulty_submit_sound(device, program, first, count, err);
     if (!status) status = faulty_restore(device, node, err);
-    if (!status && (device->fault == FAULTY_cached || device->fault == FAULTY_pointer || device->fault == FAULTY_prefix))
+    const faulty_id fault = device->fault;
+    if (!status && (fault == FAULTY_cached || fault == FAULTY_pointer || fault == FAULTY_prefix))
         status = faulty_remember(device, program, node, err);
     for (uint32_t n = 0; n < program->n_nodes && !status && device->fault != FAULTY_sound; n++)
         status = faulty_spoil(device, &program->nodes[n], n == 0 ? before : NULL, err);
