@@ -166,10 +166,12 @@ static int map_level(float weight)
     return level < 0 || weight != weight ? 0 : level > MAP_LEVELS ? MAP_LEVELS : level;
 }
 
-/* From near white over blue to near black. */
-static void map_colours(pco_writer *out)
+/* From near the page's colour over blue to its opposite: on a white page, and on a dark one. */
+static void map_colours(pco_writer *out, int dark)
 {
-    static const int stops[3][3] = {{232, 240, 250}, {62, 130, 196}, {6, 24, 66}};
+    static const int pages[2][3][3] = {{{232, 240, 250}, {62, 130, 196}, {6, 24, 66}},
+                                       {{22, 34, 52}, {62, 130, 196}, {226, 240, 255}}};
+    const int(*stops)[3] = pages[dark];
     for (int level = 1; level <= MAP_LEVELS; level++) {
         double at = 2.0 * level / MAP_LEVELS;
         int from = at < 1 ? 0 : 1, colour[3];
@@ -257,11 +259,13 @@ static void map_svg(pco_writer *out, const map_set *set, const char *device)
         "version=\"1.1\" "
         "role=\"img\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\">\n"
         "<title>Attention weights</title>\n<style>\n.t{font-family:monospace}\n"
-        ".f{fill:none;stroke:#999;stroke-width:.5}\n",
+        ".f{fill:none;stroke:#999;stroke-width:.5}\n.page{fill:#fff}text{fill:#111}\n",
         l.width, l.height, l.width, l.height);
-    map_colours(out);
+    map_colours(out, 0);
+    pco_write_text(out, "@media (prefers-color-scheme: dark){\n.page{fill:#0d1117}text{fill:#e6edf3}\n");
+    map_colours(out, 1);
     pco_print(out,
-              "</style>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
+              "}\n</style>\n<rect class=\"page\" width=\"100%%\" height=\"100%%\"/>\n"
               "<text x=\"20\" y=\"22\" font-size=\"14\">Attention weights, computed on %s</text>\n"
               "<text x=\"20\" y=\"38\" font-size=\"11\">a row is a token that looks, a column one that is "
               "looked at; "

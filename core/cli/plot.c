@@ -52,6 +52,53 @@ static void plot_limits(plot_figure *figure)
     }
 }
 
+/* Where the last `parts` parts of a path begin. */
+static const char *plot_tail(const char *path, uint32_t parts)
+{
+    const char *at = path + strlen(path);
+    while (at > path) {
+        if (at[-1] == '/' && --parts == 0) return at;
+        at--;
+    }
+    return path;
+}
+
+/* Names the runs: of each path as many parts from its end as no other path ends in. */
+static void plot_name(plot_figure *figure)
+{
+    for (uint32_t r = 0; r < figure->n_runs; r++) {
+        const char *path = figure->runs[r].path;
+        int alone = 0;
+        for (uint32_t parts = 1; !alone; parts++) {
+            const char *name = plot_tail(path, parts);
+            alone = 1;
+            for (uint32_t other = 0; other < figure->n_runs && alone; other++)
+                alone = strcmp(figure->runs[other].path, path) == 0 ||
+                        strcmp(plot_tail(figure->runs[other].path, parts), name) != 0;
+            alone = alone || name == path;
+            figure->runs[r].name = name;
+        }
+    }
+}
+
+/* The exponential moving average of the losses, s = w s + (1 - w) loss from s = 0, divided by 1 - w^n, which takes out
+ * that start (Kingma & Ba 2015, section 3). TensorBoard smooths its curves so. What is not finite is passed over.
+ * 0 without memory. */
+static int plot_smooth(plot_run *run, double weight)
+{
+    double sum = 0, mass = 0;
+    run->smooth = malloc((run->count + 1) * sizeof *run->smooth);
+    for (uint32_t i = 0; run->smooth && i < run->count; i++) {
+        const double loss = run->records[i].loss;
+        run->smooth[i] = loss;
+        if (!isfinite(loss)) continue;
+        sum = weight * sum + (1 - weight) * loss;
+        mass = weight * mass + (1 - weight); /* 1 - w^n, after n losses */
+        run->smooth[i] = sum / mass;
+    }
+    return run->smooth != NULL;
+}
+
 /* ---- the terminal ---- */
 
 enum { PLOT_COLUMNS = 72, PLOT_LINES = 17 }; /* 17: labels stand at every fourth, the last among them */
@@ -76,8 +123,9 @@ static void plot_draw(const plot_figure *figure, uint32_t run, char cells[PLOT_L
     int x, y;
     const plot_run *r = &figure->runs[run];
     for (uint32_t i = 0; i < r->count; i++) {
-        if (!plot_cell(figure, (double)r->records[i].step, r->records[i].loss, &x, &y)) continue;
-        sum[x] += r->records[i].loss;
+        const double loss = r->smooth ? r->smooth[i] : r->records[i].loss;
+        if (!plot_cell(figure, (double)r->records[i].step, loss, &x, &y)) continue;
+        sum[x] += loss;
         steps[x] += (double)r->records[i].step;
         count[x]++;
     }
@@ -111,8 +159,9 @@ static void plot_terminal(const plot_figure *figure)
         for (uint32_t i = 0; i < figure->runs[r].count; i++)
             if (figure->runs[r].records[i].validation_loss < best)
                 best = figure->runs[r].records[i].validation_loss;
-        printf("  %c  %s: step %" PRId64 ", loss %.5g", 'a' + (int)r, figure->runs[r].path, last->step,
+        printf("  %c  %s: step %" PRId64 ", loss %.5g", 'a' + (int)r, figure->runs[r].name, last->step,
                last->loss);
+        if (figure->runs[r].smooth) printf(", smoothed %.5g", figure->runs[r].smooth[figure->runs[r].count - 1]);
         if (isfinite(best)) printf("; %c  validation loss, %.5g at best", 'A' + (int)r, best);
         putchar('\n');
     }
@@ -120,9 +169,13 @@ static void plot_terminal(const plot_figure *figure)
 
 static int plot_parse(int argc, char **argv, plot_figure *figure, const char **out)
 {
+    const char *weight;
     for (int i = 1; i < argc; i++) {
         int m = cli_option(argc, argv, &i, "--output", "-o", out);
         if (!m && (m = cli_option(argc, argv, &i, "--logarithmic", NULL, NULL)) > 0) figure->logarithmic = 1;
+        if (!m && (m = cli_option(argc, argv, &i, "--smooth", NULL, &weight)) > 0 &&
+            !cli_number("--smooth", weight, 0, 0.9999, &figure->smoothing))
+            return CLI_USAGE;
         if (m < 0) return CLI_USAGE;
         if (m) continue;
         if (argv[i][0] == '-') return cli_unknown("plot", argv[i]);
@@ -145,23 +198,37 @@ static int plot_run_command(int argc, char **argv)
     for (uint32_t r = 0; r < figure.n_runs && !status; r++)
         if (!train_log_read(figure.runs[r].path, &figure.runs[r].records, &figure.runs[r].count))
             status = CLI_FAILED;
+    for (uint32_t r = 0; r < figure.n_runs && !status && figure.smoothing > 0; r++)
+        if (!plot_smooth(&figure.runs[r], figure.smoothing)) {
+            cli_error("out of host memory for %s", figure.runs[r].path);
+            status = CLI_FAILED;
+        }
     if (!status) {
+        plot_name(&figure);
         plot_limits(&figure);
         plot_terminal(&figure);
         if (out && !plot_svg(&figure, out)) status = CLI_FAILED;
     }
-    for (uint32_t r = 0; r < figure.n_runs; r++) free(figure.runs[r].records);
+    for (uint32_t r = 0; r < figure.n_runs; r++) {
+        free(figure.runs[r].records);
+        free(figure.runs[r].smooth);
+    }
     return status;
 }
 
 const cli_command cli_plot = {
     .name = "plot",
     .summary = "draws the loss curves of training logs",
-    .help = "usage: portico plot LOG... [-o FILE.svg] [--logarithmic]\n\n"
+    .help = "usage: portico plot LOG... [-o FILE.svg] [--smooth W] [--logarithmic]\n\n"
             "Reads logs of portico train (.csv or .jsonl), up to 8, and draws loss against step on stdout: a "
             "run's\n"
-            "loss as a small letter, its validation loss as the capital one.\n\n"
-            "  -o, --output FILE   an SVG as well\n"
+            "loss as a small letter, its validation loss as the capital one. Logs of one name are told apart\n"
+            "by their folders.\n\n"
+            "  -o, --output FILE   an SVG as well, which follows the light or dark mode of who looks at it\n"
+            "  --smooth W          draw the exponential moving average of the loss, as TensorBoard does: the\n"
+            "                      weight of what came before, from 0 (default: the loss itself) to 0.9999,\n"
+            "                      with the bias of the beginning taken out. The SVG has the loss itself\n"
+            "                      faintly behind it\n"
             "  --logarithmic       a logarithmic axis of the loss\n\n"
             "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
     .run = plot_run_command,

@@ -8,7 +8,9 @@ enum { PLOT_RUNS = 8 };
 
 typedef struct plot_run {
     const char *path;
+    const char *name; /* the end of the path that tells it from the other runs' */
     train_record *records;
+    double *smooth; /* of each record's loss; NULL: not asked for */
     uint32_t count;
 } plot_run;
 
@@ -16,6 +18,7 @@ typedef struct plot_figure {
     plot_run runs[PLOT_RUNS];
     uint32_t n_runs;
     int logarithmic;        /* of the loss */
+    double smoothing;       /* weight of what came before in the moving average: 0 (none) to below 1 */
     double low[2], high[2]; /* limits of step and loss (its logarithm when logarithmic) */
 } plot_figure;
 

@@ -174,4 +174,55 @@ if [ "${widest:-999}" -lt 30 ]; then ok "COLUMNS of a terminal that says nothing
 run train "$source/configs/dates.json" --steps 20 --out "$work/plain" --device cpu:native
 if grep -q $'[\r\033]' "$work/err"; then bad "no terminal" "escapes are written"; else ok "no terminal: plain lines"; fi
 
+# ---- pictures ----
+# picture FILE NAME...: is it well formed, for light and dark pages, and is the legend, with these names, below the curves?
+picture() {
+    python3 - "$@" <<'TEXT'
+import re, sys
+import xml.etree.ElementTree as tree
+text = open(sys.argv[1], encoding="utf-8").read()
+root = tree.fromstring(text)
+assert "@media (prefers-color-scheme: dark)" in text, "nothing for dark pages"
+shapes = lambda name: [e for e in root.iter() if e.tag.endswith("}" + name)]
+for e in shapes("rect") + shapes("text") + shapes("polyline"):
+    assert not e.get("fill", "").startswith("#") and not e.get("stroke"), "a colour that is the same on every page"
+lowest = max(float(y) for e in shapes("polyline") for y in re.findall(r",([\d.]+)", e.get("points")))
+found = [(float(e.get("y", 0)), e.text) for e in shapes("text")]
+legend = [(y, name) for y, name in found if name in sys.argv[2:]]
+assert [name for _, name in legend] == sys.argv[2:], f"the legend has {[name for _, name in found]}"
+assert min(y for y, _ in legend) - 14 > lowest, "the legend lies over the curves"
+assert max(y for y, _ in found) < float(root.get("height")), "out of the picture"
+print(len(shapes("polyline")))
+TEXT
+}
+mkdir -p "$work"/plots/{one,two}/deep
+for folder in one two; do
+    { echo step,loss,learning_rate,grad_norm,tokens,seconds,validation_loss
+      for i in 1 2 3 4 5 6; do echo "$i,$((7 - i)).5,,,,,"; done; echo 7,0.5,,,,,0.75; } > "$work/plots/$folder/deep/log.csv"
+    cp "$work/plots/$folder/deep/log.csv" "$work/plots/$folder/$folder.csv"
+done
+cd "$work/plots" || exit 1
+run plot one/deep/log.csv two/deep/log.csv two/two.csv -o plain.svg; status "logs of one name" 0
+says "they are told apart" out '^  b  two/deep/log.csv: step 7, loss 0.5; B'; says "and no more is said than it takes" out '^  c  two.csv: '
+if picture plain.svg one/deep/log.csv two/deep/log.csv two.csv > "$work/out" 2> "$work/err"; then ok "the picture of three logs"; else bad "the picture of three logs" "is not as it should be"; fi
+says "with a line for losses and one for validation" out '^6$'
+run plot one/one.csv --smooth 0.9 -o smooth.svg; status "plot --smooth" 0
+wanted=$(python3 -c 'losses = [6.5, 5.5, 4.5, 3.5, 2.5, 1.5, 0.5]
+weights = [0.9 ** i for i in range(7)]
+print("%.5g" % (sum(w * y for w, y in zip(weights, reversed(losses))) / sum(weights)))')
+says "the moving average, without its bias" out "loss 0.5, smoothed $wanted;"
+if picture smooth.svg one.csv > "$work/out" 2> "$work/err"; then ok "its picture"; else bad "its picture" "is not as it should be"; fi
+says "with the losses behind" out '^3$'
+cp smooth.svg "$work/out"; says "faintly" out 'polyline class="curve raw'
+for weight in 1 -0.1 much; do run plot one/one.csv --smooth $weight; status "--smooth $weight" 2; done
+cp one/one.csv "$(printf 'wei\377rd & <b>.csv')"
+run plot "$(printf 'wei\377rd & <b>.csv')" -o weird.svg; status "a name that is no text" 0
+if picture weird.svg 'wei?rd & <b>.csv' > "$work/out" 2> "$work/err"; then ok "its picture is well formed"; else bad "its picture" "is not"; fi
+run run "$dates" --prompt "5 March 2020" --device cpu --attention map.svg; status "--attention" 0
+if python3 -c 'import re, sys; text = open("map.svg", encoding="utf-8").read()
+light, dark = text.split("@media (prefers-color-scheme: dark)")
+shades = [dict(re.findall(r"\.(c\d+)\{fill:(#\w+)\}", part.split("</style>")[0])) for part in (light, dark)]
+sys.exit(not (len(shades[0]) == len(shades[1]) == 32 and shades[0]["c32"] < "#444444" and shades[1]["c32"] > "#cccccc"))'
+then ok "--attention for dark pages"; else bad "--attention" "has nothing for dark pages"; fi
+
 finish
