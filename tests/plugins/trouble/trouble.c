@@ -55,12 +55,16 @@ struct pco_buffer {
     uint64_t bytes;
     unsigned char *data;
 };
-struct pco_program {
+typedef struct trouble_node {
     uint32_t op, variant;
     const float *a, *b;
     float *y;
     int64_t a_step, b_step, count; /* step 0: a scalar */
     int large, wrong;
+} trouble_node;
+struct pco_program {
+    uint32_t count;
+    trouble_node nodes[]; /* in the order in which they run */
 };
 
 static pco_status trouble_fail(pco_error *err, pco_status status, const char *message)
@@ -257,26 +261,35 @@ static float *trouble_address(const pco_plan *plan, uint32_t t)
     return (float *)(void *)(plan->buffers[plan->tensors[t].buffer]->data + plan->tensors[t].offset);
 }
 
+static trouble_node trouble_prepare_node(pco_device *device, const pco_part *part, const pco_node *node,
+                                         const pco_plan *plan)
+{
+    trouble_node made = {.op = node->op,
+                         .variant = node->variant,
+                         .a = trouble_address(plan, node->inputs[0]),
+                         .b = node->n_inputs > 1 ? trouble_address(plan, node->inputs[1]) : NULL,
+                         .y = trouble_address(plan, node->outputs[0]),
+                         .a_step = trouble_step(part, node, 0),
+                         .b_step = trouble_step(part, node, 1),
+                         .count = trouble_elements(&part->tensors[node->outputs[0]])};
+    made.large = node->op == PCO_OP_MUL && made.count > TROUBLE_LARGE;
+    device->products += (uint32_t)made.large;
+    if (device->kind == TROUBLE_UNREADY && made.large) trouble_crash();
+    made.wrong = made.large &&
+                 (device->kind == TROUBLE_WRONG || (device->kind == TROUBLE_FLAKY && device->products == 1));
+    return made;
+}
+
 static pco_status trouble_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
                                   const pco_plan *plan, pco_program **program, pco_error *err)
 {
-    const pco_node *node = &part->nodes[0];
     (void)proposal, (void)err;
     if (device->kind == TROUBLE_TELLS) fprintf(stderr, "trouble: prepared\n");
-    *program = device->host->allocate(device->host->user, sizeof **program, sizeof(void *));
-    **program = (pco_program){.op = node->op,
-                              .variant = node->variant,
-                              .a = trouble_address(plan, node->inputs[0]),
-                              .b = node->n_inputs > 1 ? trouble_address(plan, node->inputs[1]) : NULL,
-                              .y = trouble_address(plan, node->outputs[0]),
-                              .a_step = trouble_step(part, node, 0),
-                              .b_step = trouble_step(part, node, 1),
-                              .count = trouble_elements(&part->tensors[node->outputs[0]])};
-    (*program)->large = node->op == PCO_OP_MUL && (*program)->count > TROUBLE_LARGE;
-    device->products += (uint32_t)(*program)->large;
-    if (device->kind == TROUBLE_UNREADY && (*program)->large) trouble_crash();
-    (*program)->wrong = (*program)->large && (device->kind == TROUBLE_WRONG ||
-                                              (device->kind == TROUBLE_FLAKY && device->products == 1));
+    *program = device->host->allocate(device->host->user, sizeof **program + part->n_nodes * sizeof(trouble_node),
+                                      sizeof(void *));
+    (*program)->count = part->n_nodes;
+    for (uint32_t i = 0; i < part->n_nodes; i++)
+        (*program)->nodes[i] = trouble_prepare_node(device, part, &part->nodes[i], plan);
     return PCO_OK;
 }
 
@@ -287,12 +300,14 @@ static void trouble_program_destroy(pco_device *device, pco_program *program)
 
 static uint32_t trouble_segments(const pco_program *program)
 {
-    return program->count > 0;
+    for (uint32_t i = 0; i < program->count; i++)
+        if (program->nodes[i].count) return 1;
+    return 0;
 }
 
 /* ---- running ---- */
 
-static pco_status trouble_make(pco_device *device, const pco_program *program, pco_error *err)
+static pco_status trouble_make(pco_device *device, const trouble_node *node, pco_error *err)
 {
     switch (device->kind) {
     case TROUBLE_CRASH:
@@ -300,7 +315,7 @@ static pco_status trouble_make(pco_device *device, const pco_program *program, p
         trouble_crash();
         break;
     case TROUBLE_ALWAYS:
-        if (program->variant == 0) trouble_crash();
+        if (node->variant == 0) trouble_crash();
         break;
     case TROUBLE_HANG:
         for (;;) pause();
@@ -319,7 +334,7 @@ static pco_status trouble_make(pco_device *device, const pco_program *program, p
     return PCO_OK;
 }
 
-static void trouble_compute(const pco_device *device, const pco_program *p)
+static void trouble_compute(const pco_device *device, const trouble_node *p)
 {
     for (int64_t i = 0; i < p->count; i++) {
         float a = p->a[i * p->a_step], b = p->b ? p->b[i * p->b_step] : 0;
@@ -330,7 +345,7 @@ static void trouble_compute(const pco_device *device, const pco_program *p)
                                         : fabsf(a);
         p->y[i] = device->was_reset ? 0.0f : y;
     }
-    if (p->wrong) p->y[p->count - 1] += 1000;
+    if (p->wrong && p->count) p->y[p->count - 1] += 1000;
 }
 
 static pco_status trouble_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
@@ -339,10 +354,13 @@ static pco_status trouble_submit(pco_device *device, pco_program *program, uint3
     (void)first, (void)count;
     *ticket = 0;
     pco_status status = PCO_OK;
-    if (program->large || (device->kind == TROUBLE_ALWAYS && program->op == PCO_OP_MUL))
-        status = trouble_make(device, program, err);
     if (device->kind == TROUBLE_NOISE) printf("{\"kind\": \"done\"}\n%.20000d\n", 1), fflush(stdout);
-    if (!status) trouble_compute(device, program);
+    for (uint32_t i = 0; !status && i < program->count; i++) {
+        const trouble_node *node = &program->nodes[i];
+        if (node->large || (device->kind == TROUBLE_ALWAYS && node->op == PCO_OP_MUL))
+            status = trouble_make(device, node, err);
+        if (!status) trouble_compute(device, node);
+    }
     return status;
 }
 
