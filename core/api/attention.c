@@ -135,6 +135,10 @@ pco_status pco_model_attention(pco_model *model, const int32_t *source, size_t s
                                const int32_t *target, size_t target_count, pco_attention_fn receive,
                                void *user, pco_error *err)
 {
+    API_NEEDS_MODEL(model);
+    API_NEEDS_SOME(source, source_count);
+    API_NEEDS_SOME(target, target_count);
+    API_NEEDS(receive);
     attention_call call = {.model = model, .receive = receive, .user = user};
     pco_status status;
     if (model->llama && source_count)

@@ -67,37 +67,42 @@ static pco_status api_prepare(pco_model *model, pco_error *err)
 }
 
 pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params,
-                          pco_model **out, pco_error *err)
+                          pco_model **model, pco_error *err)
 {
     static const pco_model_params defaults = {0};
     const double begin = api_seconds();
-    *out = NULL;
+    API_NEEDS(model);
+    *model = NULL;
+    API_NEEDS(context);
+    API_NEEDS(path);
+    pco_status status = api_check_process(context, err);
+    if (status) return status;
     if (!params) params = &defaults;
-    pco_model *model = calloc(1, sizeof *model);
-    if (!model) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
-    model->context = context;
-    pco_status status = api_progress(params, 0, err);
-    if (!status) status = pco_model_file_open(path, &model->file, err);
-    if (!status) status = pco_model_context(model->file, params->context_length, &model->context_length, err);
-    if (!status) status = pco_model_estimate(model->file, model->context_length, &model->estimate, err);
+    pco_model *made = calloc(1, sizeof *made);
+    if (!made) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    made->context = context;
+    status = api_progress(params, 0, err);
+    if (!status) status = pco_model_file_open(path, &made->file, err);
+    if (!status) status = pco_model_context(made->file, params->context_length, &made->context_length, err);
+    if (!status) status = pco_model_estimate(made->file, made->context_length, &made->estimate, err);
     if (!status) status = api_progress(params, 0.1, err);
-    if (!status) status = pco_session_open(context->registry, params->device, &model->session, err);
-    if (!status) status = api_check_memory(model, err);
+    if (!status) status = pco_session_open(context->registry, params->device, &made->session, err);
+    if (!status) status = api_check_memory(made, err);
     if (!status) status = api_progress(params, 0.2, err);
-    if (!status) status = api_prepare(model, err);
+    if (!status) status = api_prepare(made, err);
     if (!status) status = api_progress(params, 1, err);
     if (status) {
-        pco_model_close(model);
+        pco_model_close(made);
         return status;
     }
-    model->load_seconds = api_seconds() - begin;
-    *out = model;
+    made->load_seconds = api_seconds() - begin;
+    *model = made;
     return PCO_OK;
 }
 
 void pco_model_close(pco_model *model)
 {
-    if (!model) return;
+    if (!model || api_check_process(model->context, NULL)) return; /* in a child there is no device to give it back to */
     pco_llama_run_destroy(model->llama);
     pco_seq2seq_destroy(model->seq2seq);
     pco_session_close(model->session);
@@ -134,6 +139,9 @@ static void api_describe(const pco_model_file *file, int64_t context, const pco_
 
 void pco_model_describe(const pco_model *model, pco_model_info *info)
 {
+    if (!info) return;
+    *info = (pco_model_info){0};
+    if (!model || api_check_process(model->context, NULL)) return;
     api_describe(model->file, model->context_length, &model->estimate, info);
     snprintf(info->device, sizeof info->device, "%s", pco_session_device_id(model->session));
     info->device_bytes = pco_session_memory(model->session, &info->peak_device_bytes);
@@ -144,6 +152,8 @@ pco_status pco_model_inspect(const char *path, int64_t context_length, pco_model
     pco_model_file *file;
     pco_memory_estimate estimate;
     int64_t context;
+    API_NEEDS(path);
+    API_NEEDS(info);
     pco_status status = pco_model_file_open(path, &file, err);
     if (status) return status;
     status = pco_model_context(file, context_length, &context, err);

@@ -88,7 +88,8 @@ static void test_edges(void **state)
     assert_int_equal(count, 11);
     for (size_t i = 0; i < count; i++) assert_true(log_probs[i] <= 0 && log_probs[i] > -0.1);
     pco_free(log_probs);
-    check_fails(pco_model_logits(model, (int32_t[]){1}, 1, NULL, &err), PCO_ERROR_UNSUPPORTED,
+    float logit;
+    check_fails(pco_model_logits(model, (int32_t[]){1}, 1, &logit, &err), PCO_ERROR_UNSUPPORTED,
                 "encoder-decoder");
     pco_model_close(model);
     pco_context_destroy(context);

@@ -16,6 +16,12 @@
  * Files: a model's file is mapped while the model is open. Replace it by renaming another one over it; one that is cut
  * short or written over in place ends the process (SIGBUS) or changes the model.
  *
+ * Arguments: a pointer may be NULL where it says so, and `err` and `user` everywhere; otherwise NULL is INVALID, or does nothing where
+ * there is no status.
+ *
+ * fork: threads and devices stay with the process that made the context. In a child its calls are INVALID, destroy and close
+ * do nothing; a child that computes execs a program, or is made before there is a context.
+ *
  * Threads: a context and the models opened in it are used by one thread at a time; different contexts by
  * different threads at once. Text is UTF-8. Memory is counted in bytes, time in seconds. What a call hands
  * out belongs to the caller where it says so, and is given back with pco_free. */
@@ -51,8 +57,8 @@ typedef struct pco_context_params {
 } pco_context_params;
 
 /* Reads the environment (the README lists the variables) and looks for plugins. A plugin that cannot be used
- * is not an error. `params` may be NULL. Errors: INVALID for a variable, with what it may be;
- * OUT_OF_HOST_MEMORY. */
+ * is not an error. `params` may be NULL. Errors: INVALID for a variable, with what it may be; NOT_FOUND for a
+ * backend that is named and not there, listing those there are; OUT_OF_HOST_MEMORY. */
 PCO_EXPORT pco_status pco_context_create(const pco_context_params *params, pco_context **context,
                                          pco_error *err) PCO_NODISCARD;
 
@@ -172,7 +178,8 @@ typedef int (*pco_text_fn)(void *user, const char *text, size_t bytes);
 
 /* Continues a prompt (decoder-only: an empty one begins from BOS) or answers a source (encoder-decoder: an
  * empty source gives an empty answer). The text is that behind the prompt; the space that some vocabularies
- * put in front of a text is left out. Every call begins anew. `params` and `stats` may be NULL. Errors:
+ * put in front of a text is left out. Every call begins anew. `params`, `text` and `stats` may be
+ * NULL. Errors:
  * INVALID for parameters (the range is named) and for a prompt longer than the context, with both numbers;
  * what the device returned. The model stays usable after any error but DEVICE_LOST. */
 PCO_EXPORT pco_status pco_model_generate(pco_model *model, const char *prompt,
