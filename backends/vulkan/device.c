@@ -68,7 +68,7 @@ static pco_status vk_create_handle(pco_device *device, pco_error *err)
         .enabledExtensionCount = vk_extensions_to_enable(physical, names),
         .ppEnabledExtensionNames = names,
     };
-    return vk_check(device, vk->CreateDevice(physical->handle, &info, NULL, &device->handle), err,
+    return vk_check(device, VK_MAKE(&device->handle, vk->CreateDevice, physical->handle, &info, NULL), err,
                     "vkCreateDevice");
 }
 
@@ -93,8 +93,9 @@ static void vk_device_close(pco_device *device)
 {
     if (!device) return;
     const pco_host *host = device->gpu.host;
-    if (device->handle && device->vk.DestroyDevice && device->vk.DeviceWaitIdle) {
-        device->vk.DeviceWaitIdle(device->handle);
+    if (device->handle && device->vk.DestroyDevice) {
+        /* Not where opening failed half way: nothing was submitted, and Mesa 22.3's RADV may crash then. */
+        if (device->opened) device->vk.DeviceWaitIdle(device->handle);
         vk_transfer_close(device);
         vk_pipelines_close(device);
         vk_queue_close(device);
@@ -125,6 +126,7 @@ pco_status vk_device_open(pco_backend *backend, uint32_t index, pco_device **out
         vk_device_close(device);
         return status;
     }
+    device->opened = 1;
     *out = device;
     return PCO_OK;
 }

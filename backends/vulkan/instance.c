@@ -83,7 +83,7 @@ pco_status vk_instance_create(pco_backend *backend, pco_error *err)
         .enabledExtensionCount = n_extensions,
         .ppEnabledExtensionNames = extensions,
     };
-    VkResult result = create(&info, NULL, &backend->instance);
+    VkResult result = VK_MAKE(&backend->instance, create, &info, NULL);
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER)
         return vk_fail(err, PCO_ERROR_UNSUPPORTED, "the Vulkan loader found no driver");
     if (result != VK_SUCCESS)

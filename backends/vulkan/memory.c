@@ -51,7 +51,7 @@ static VkResult vk_take_memory(pco_device *device, pco_buffer *buffer, const VkM
             .allocationSize = needs->size,
             .memoryTypeIndex = best,
         };
-        result = device->vk.AllocateMemory(device->handle, &info, NULL, &buffer->memory);
+        result = VK_MAKE(&buffer->memory, device->vk.AllocateMemory, device->handle, &info, NULL);
         if (result == VK_SUCCESS) {
             const VkMemoryType *type = &memory->memoryTypes[best];
             buffer->heap = type->heapIndex;
@@ -99,7 +99,7 @@ pco_status vk_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage, 
         .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
     };
     VkMemoryRequirements needs;
-    VkResult result = device->vk.CreateBuffer(device->handle, &info, NULL, &buffer->handle);
+    VkResult result = VK_MAKE(&buffer->handle, device->vk.CreateBuffer, device->handle, &info, NULL);
     if (result != VK_SUCCESS) goto fail;
     device->vk.GetBufferMemoryRequirements(device->handle, buffer->handle, &needs);
     result = vk_take_memory(device, buffer, &needs, usage ? usage : PCO_USAGE_DEVICE);
@@ -142,7 +142,7 @@ static VkResult vk_import_pages(pco_device *device, pco_buffer *buffer, const vo
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT,
         .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
     };
-    result = device->vk.CreateBuffer(device->handle, &info, NULL, &buffer->handle);
+    result = VK_MAKE(&buffer->handle, device->vk.CreateBuffer, device->handle, &info, NULL);
     if (result != VK_SUCCESS) return result;
     VkMemoryRequirements needs;
     device->vk.GetBufferMemoryRequirements(device->handle, buffer->handle, &needs);
@@ -167,7 +167,7 @@ static VkResult vk_import_pages(pco_device *device, pco_buffer *buffer, const vo
         .allocationSize = buffer->size,
         .memoryTypeIndex = type,
     };
-    result = device->vk.AllocateMemory(device->handle, &allocate, NULL, &buffer->memory);
+    result = VK_MAKE(&buffer->memory, device->vk.AllocateMemory, device->handle, &allocate, NULL);
     if (result != VK_SUCCESS) return result;
     buffer->mapped = pointer.out;
     return device->vk.BindBufferMemory(device->handle, buffer->handle, buffer->memory, 0);

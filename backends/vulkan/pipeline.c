@@ -33,9 +33,9 @@ static pco_status vk_make_layouts(pco_device *device, pco_error *err)
             .pPushConstantRanges = &push,
         };
         VkResult result =
-            device->vk.CreateDescriptorSetLayout(device->handle, &set, NULL, &device->set_layouts[n]);
+            VK_MAKE(&device->set_layouts[n], device->vk.CreateDescriptorSetLayout, device->handle, &set, NULL);
         if (result == VK_SUCCESS)
-            result = device->vk.CreatePipelineLayout(device->handle, &layout, NULL, &device->layouts[n]);
+            result = VK_MAKE(&device->layouts[n], device->vk.CreatePipelineLayout, device->handle, &layout, NULL);
         if (result != VK_SUCCESS) return vk_check(device, result, err, "a pipeline layout");
     }
     return PCO_OK;
@@ -108,7 +108,7 @@ static pco_status vk_load_module(pco_device *device, uint32_t kernel, pco_error 
     char what[160];
     snprintf(what, sizeof what, "kernel '%s': vkCreateShaderModule", pco_gpu_kernels[kernel].name);
     status =
-        vk_check(device, device->vk.CreateShaderModule(device->handle, &info, NULL, &device->modules[kernel]),
+        vk_check(device, VK_MAKE(&device->modules[kernel], device->vk.CreateShaderModule, device->handle, &info, NULL),
                  err, what);
     vk_release(device->gpu.host, words);
     return status;
@@ -188,7 +188,7 @@ static void vk_compile(pco_device *device, vk_pipeline *pipeline)
     };
     info.stage.flags = vk_subgroups(device, pipeline, &width, &info.stage.pNext);
     pipeline->result =
-        device->vk.CreateComputePipelines(device->handle, device->cache, 1, &info, NULL, &pipeline->handle);
+        VK_MAKE(&pipeline->handle, device->vk.CreateComputePipelines, device->handle, device->cache, 1, &info, NULL);
     if (pipeline->result != VK_SUCCESS) pipeline->handle = VK_NULL_HANDLE;
 }
 

@@ -52,11 +52,11 @@ void vk_cache_load(pco_device *device)
         .initialDataSize = found ? bytes : 0,
         .pInitialData = found && bytes ? data : NULL,
     };
-    VkResult result = device->vk.CreatePipelineCache(device->handle, &info, NULL, &device->cache);
+    VkResult result = VK_MAKE(&device->cache, device->vk.CreatePipelineCache, device->handle, &info, NULL);
     if (result != VK_SUCCESS) {
         info.initialDataSize = 0;
         info.pInitialData = NULL;
-        result = device->vk.CreatePipelineCache(device->handle, &info, NULL, &device->cache);
+        result = VK_MAKE(&device->cache, device->vk.CreatePipelineCache, device->handle, &info, NULL);
     }
     if (result != VK_SUCCESS) device->cache = VK_NULL_HANDLE;
     device->cache_bytes = info.initialDataSize;

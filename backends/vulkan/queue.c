@@ -7,7 +7,7 @@ pco_status vk_queue_open(pco_device *device, pco_error *err)
     device->vk.GetDeviceQueue(device->handle, device->physical->queue_family, 0, &device->queue);
     for (uint32_t i = 0; i < VK_RING; i++) {
         VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-        VkResult result = device->vk.CreateFence(device->handle, &info, NULL, &device->fences[i]);
+        VkResult result = VK_MAKE(&device->fences[i], device->vk.CreateFence, device->handle, &info, NULL);
         if (result != VK_SUCCESS) return vk_check(device, result, err, "vkCreateFence");
     }
     return PCO_OK;

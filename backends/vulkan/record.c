@@ -84,11 +84,11 @@ static VkResult vk_make_pools(pco_device *device, pco_gpu_recording *recording, 
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
         .queryCount = recording->n_dispatches + recording->n_segments,
     };
-    VkResult result = vk->CreateCommandPool(device->handle, &pool, NULL, &recording->pool);
+    VkResult result = VK_MAKE(&recording->pool, vk->CreateCommandPool, device->handle, &pool, NULL);
     if (result == VK_SUCCESS)
-        result = vk->CreateDescriptorPool(device->handle, &sets, NULL, &recording->sets);
+        result = VK_MAKE(&recording->sets, vk->CreateDescriptorPool, device->handle, &sets, NULL);
     if (result == VK_SUCCESS && recording->nodes)
-        result = vk->CreateQueryPool(device->handle, &queries, NULL, &recording->queries);
+        result = VK_MAKE(&recording->queries, vk->CreateQueryPool, device->handle, &queries, NULL);
     if (result != VK_SUCCESS) return result;
     VkCommandBufferAllocateInfo commands = {
         .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,

@@ -95,6 +95,12 @@ pco_status vk_check(pco_device *device, VkResult result, pco_error *err, const c
                    vk_result_name(result), (int)result);
 }
 
+VkResult vk_made(VkResult result, void *out, size_t size)
+{
+    if (result != VK_SUCCESS) memset(out, 0, size);
+    return result;
+}
+
 void vk_log(const pco_host *host, pco_log_level level, const char *format, ...)
 {
     char line[1024];

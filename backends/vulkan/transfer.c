@@ -25,7 +25,7 @@ static pco_status vk_slots_open(pco_device *device, int staging, pco_error *err)
             .queueFamilyIndex = device->physical->queue_family,
         };
         status = vk_check(device,
-                          device->vk.CreateCommandPool(device->handle, &pool, NULL, &device->transfer_pool),
+                          VK_MAKE(&device->transfer_pool, device->vk.CreateCommandPool, device->handle, &pool, NULL),
                           err, "vkCreateCommandPool");
     }
     for (uint32_t i = 0; i < VK_SLOTS && status == PCO_OK; i++) {
@@ -39,10 +39,10 @@ static pco_status vk_slots_open(pco_device *device, int staging, pco_error *err)
         VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
         if (!slot->commands)
             status = vk_check(device,
-                              device->vk.AllocateCommandBuffers(device->handle, &commands, &slot->commands),
+                              VK_MAKE(&slot->commands, device->vk.AllocateCommandBuffers, device->handle, &commands),
                               err, "vkAllocateCommandBuffers");
         if (status == PCO_OK && !slot->fence)
-            status = vk_check(device, device->vk.CreateFence(device->handle, &fence, NULL, &slot->fence), err,
+            status = vk_check(device, VK_MAKE(&slot->fence, device->vk.CreateFence, device->handle, &fence, NULL), err,
                               "vkCreateFence");
         if (status == PCO_OK && staging && !slot->staging)
             status = vk_buffer_create(device, VK_SLOT_BYTES, PCO_USAGE_READBACK, &slot->staging, err);

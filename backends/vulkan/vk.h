@@ -177,6 +177,7 @@ struct pco_device {
     vk_device_calls vk;
     VkDevice handle;
     VkQueue queue;
+    uint32_t opened; /* all of it: it may have been used */
     uint32_t lost;
     uint64_t heap_used[VK_MAX_MEMORY_HEAPS];
 
@@ -217,6 +218,10 @@ PCO_NODISCARD pco_status vk_fail(pco_error *err, pco_status status, const char *
     __attribute__((format(printf, 3, 4)));
 /* PCO_OK for VK_SUCCESS; otherwise the status that fits and "WHAT: NAME OF RESULT". Marks a device lost. */
 PCO_NODISCARD pco_status vk_check(pco_device *device, VkResult result, pco_error *err, const char *what);
+/* Calls a function that makes an object, *out. Where it fails, what is there is undefined, and made null: nobody is to
+ * destroy it. */
+#define VK_MAKE(out, function, ...) vk_made(function(__VA_ARGS__, out), out, sizeof *(out))
+VkResult vk_made(VkResult result, void *out, size_t size);
 const char *vk_result_name(VkResult result);
 void vk_log(const pco_host *host, pco_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
