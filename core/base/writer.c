@@ -1,13 +1,14 @@
 #include "base/writer.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/utf8.h"
 
 enum { WRITER_LEAST = 256 };
 
@@ -46,6 +47,22 @@ void pco_write_char(pco_writer *out, char c)
 void pco_write_text(pco_writer *out, const char *text)
 {
     pco_write(out, text, strlen(text));
+}
+
+void pco_write_xml(pco_writer *out, const char *text)
+{
+    for (size_t at = 0, size = strlen(text); at < size;) {
+        uint32_t codepoint;
+        const size_t length = pco_utf8_decode(text + at, size - at, &codepoint);
+        if (length == 0 || (codepoint < 0x20 && !strchr("\t\n\r", (int)codepoint)) || codepoint == 0xFFFE ||
+            codepoint == 0xFFFF)
+            pco_write_text(out, "\xEF\xBF\xBD");
+        else if (codepoint < 0x80 && strchr("<>&\"'\t\n\r", (int)codepoint))
+            pco_print(out, "&#%" PRIu32 ";", codepoint);
+        else
+            pco_write(out, text + at, length);
+        at += length ? length : 1;
+    }
 }
 
 void pco_print(pco_writer *out, const char *format, ...)

@@ -16,6 +16,9 @@ typedef struct pco_writer { /* zero-initialised: empty */
 void pco_write(pco_writer *out, const void *data, size_t size);
 void pco_write_char(pco_writer *out, char c);
 void pco_write_text(pco_writer *out, const char *text);
+/* In XML and HTML, as text or as the value of an attribute: markup is escaped, and what XML 1.0 does not know
+ * (control characters, bytes that are not UTF-8) becomes U+FFFD. */
+void pco_write_xml(pco_writer *out, const char *text);
 void pco_print(pco_writer *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* OK, or the error that was kept; `what` is what was being made. */

@@ -221,11 +221,18 @@ static uint32_t cli_select_list(const pco_registry *registry, const char *list, 
     return count;
 }
 
+static void cli_no_memory(int *status)
+{
+    cli_error("out of host memory for the list of devices");
+    *status = CLI_FAILED;
+}
+
 uint32_t cli_select_sets(const pco_registry *registry, const char *list, pco_device_entry **entries, int *status)
 {
     pco_device_set *sets;
     uint32_t count = cli_select_list(registry, list, &sets, status);
     *entries = count ? calloc(count, sizeof **entries) : NULL;
+    if (count && !*entries) cli_no_memory(status);
     for (uint32_t i = 0; *entries && i < count; i++) pco_registry_describe_set(registry, &sets[i], &(*entries)[i]);
     free(sets);
     return *entries ? count : 0;
@@ -236,7 +243,7 @@ uint32_t cli_select_devices(const pco_registry *registry, const char *list, uint
     pco_device_set *sets;
     uint32_t count = cli_select_list(registry, list, &sets, status);
     *indices = count ? calloc(count, sizeof **indices) : NULL;
-    if (!*indices) count = 0;
+    if (count && !*indices) cli_no_memory(status), count = 0;
     for (uint32_t i = 0; i < count; i++) {
         (*indices)[i] = sets[i].devices[0];
         if (sets[i].count == 1) continue;

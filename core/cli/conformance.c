@@ -28,7 +28,7 @@ static int conformance_start(const conformance_arguments *arguments)
     pco_registry *registry = cli_registry(&status);
     if (!registry) return status;
     uint32_t *indices, count = cli_select_devices(registry, arguments->devices, &indices, &status);
-    if (!count) status = CLI_USAGE; /* nothing was tested */
+    if (!count && status == CLI_OK) status = CLI_USAGE; /* nothing was tested */
     if (count > 1 && arguments->reproducers.here) {
         cli_error("conformance: --no-run prepares a case on one device, and --devices names %u", count);
         status = CLI_USAGE;

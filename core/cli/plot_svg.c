@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
 #include "base/writer.h"
 #include "cli/cli.h"
 #include "cli/plot.h"
@@ -44,17 +43,7 @@ static double svg_y(const plot_figure *figure, double height)
 static void svg_text(pco_writer *out, double x, double y, const char *anchor, const char *text)
 {
     pco_print(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);
-    for (size_t left = strlen(text), step; left; text += step, left -= step) {
-        uint32_t code = 0;
-        step = pco_utf8_decode(text, left, &code);
-        if (!step || code < 32 || code == 127 || code == 0xfffe || code == 0xffff)
-            pco_write_char(out, '?');
-        else if (code < 128 && strchr("&<>", (int)code))
-            pco_print(out, "&#%u;", code);
-        else
-            pco_write(out, text, step);
-        if (!step) step = 1;
-    }
+    pco_write_xml(out, text);
     pco_write_text(out, "</text>\n");
 }
 

@@ -118,6 +118,15 @@ pco_status pco_json_load(const char *path, cJSON **root, pco_error *err)
     return status;
 }
 
+int pco_json_give(cJSON *parent, const char *key, cJSON *item)
+{
+    if (item && parent &&
+        (key ? cJSON_AddItemToObject(parent, key, item) : cJSON_AddItemToArray(parent, item)))
+        return 1;
+    cJSON_Delete(item);
+    return 0;
+}
+
 /* ---- getters ------------------------------------------------------------------------------------------- */
 
 /* Absent: *value is NULL, and an error when the key is required. */

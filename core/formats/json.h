@@ -51,6 +51,10 @@ pco_status pco_json_known(const cJSON *object, const char *label, const char *co
 /* The value as an integer in *out, when it is a number, whole and within +-2^53; returns 0 otherwise. */
 int pco_json_whole(const cJSON *value, int64_t *out);
 
+/* Gives `item` to an object, or (key NULL) to a list. 0 without memory, also when `item` is NULL for want of
+ * it; it is then deleted. */
+int pco_json_give(cJSON *parent, const char *key, cJSON *item);
+
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
 /* A streaming writer. Start from {.out = w}, or {.out = w, .indent = 2} for lines. Commas and colons come

@@ -136,7 +136,7 @@ static char *checkpoint_make_note(const pco_trainer *trainer)
         cJSON_AddNumberToObject(note, "step", (double)trainer->step) &&
         cJSON_AddNumberToObject(note, "batches", (double)pco_trainer_batches(trainer)) &&
         trainer_scale_note(trainer, note) &&
-        cJSON_AddItemToObject(note, "config", cJSON_Duplicate(trainer->config->root, 1)) &&
+        pco_json_give(note, "config", cJSON_Duplicate(trainer->config->root, 1)) &&
         checkpoint_note_data(trainer, note))
         text = cJSON_PrintUnformatted(note);
     cJSON_Delete(note);
@@ -155,12 +155,28 @@ static pco_status checkpoint_write(const pco_trainer *trainer, const char *name,
     return status;
 }
 
+/* A model's config that is not the one that was trained would be worse than none. */
+static pco_status checkpoint_check_config(void *user, const void *data, size_t size, pco_error *err)
+{
+    const pco_trainer *trainer = user;
+    cJSON *back = NULL;
+    pco_status status = pco_json_parse(data, size, checkpoint_config, &back, err);
+    if (!status && !cJSON_Compare(back, trainer->document, 1))
+        status = pco_fail(err, PCO_ERROR_INTERNAL,
+                          "%s/%s: reads back other than it was meant; nothing was replaced",
+                          trainer->config->out, checkpoint_config);
+    cJSON_Delete(back);
+    return status;
+}
+
 static pco_status checkpoint_write_config(const pco_trainer *trainer, pco_error *err)
 {
     char *path = trainer_path(trainer, checkpoint_config), *text = cJSON_Print(trainer->document), *lines = NULL;
     int size = text ? asprintf(&lines, "%s\n", text) : -1;
-    pco_status status =
-        path && size >= 0 ? pco_file_write(path, lines, (size_t)size, err) : trainer_no_memory(err);
+    pco_status status = path && size >= 0
+                            ? pco_file_write_checked(path, lines, (size_t)size, checkpoint_check_config,
+                                                     (void *)(uintptr_t)trainer, err)
+                            : trainer_no_memory(err);
     if (size >= 0) free(lines);
     cJSON_free(text);
     free(path);

@@ -6,6 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/utf8.h"
 
 static const char *const config_keys[] = {
     "model",
@@ -169,6 +170,11 @@ static void config_fields(config_reader *r, pco_train_config *config)
     config_initialization(r, &config->initialization);
 }
 
+static pco_status config_no_memory(const char *label, pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", label);
+}
+
 static pco_status config_out(config_reader *r, const char *override, pco_train_config *config)
 {
     const char *out = override;
@@ -177,8 +183,7 @@ static pco_status config_out(config_reader *r, const char *override, pco_train_c
     if (!status && !*out)
         status =
             pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'out' is empty; name the folder of the run", r->label);
-    if (!status && !(config->out = strdup(out)))
-        status = pco_fail(r->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", r->label);
+    if (!status && !(config->out = strdup(out))) status = config_no_memory(r->label, r->err);
     return status;
 }
 
@@ -189,20 +194,26 @@ static pco_status config_override(cJSON *root, const pco_train_overrides *overri
     cJSON *data = cJSON_GetObjectItemCaseSensitive(root, "data");
     if (overrides->seed >= 0) {
         cJSON_DeleteItemFromObjectCaseSensitive(root, "seed");
-        cJSON_AddNumberToObject(root, "seed", (double)overrides->seed);
+        if (!cJSON_AddNumberToObject(root, "seed", (double)overrides->seed))
+            return config_no_memory(path, err);
     }
     if (!overrides->data_file) return PCO_OK;
     char *absolute = realpath(overrides->data_file, NULL);
     if (!absolute) return pco_fail(err, PCO_ERROR_IO, "%s cannot be opened: %m", overrides->data_file);
+    if (pco_utf8_check(absolute, strlen(absolute)) != strlen(absolute)) { /* a checkpoint could not say it */
+        free(absolute);
+        return pco_fail(err, PCO_ERROR_INVALID, "%s: the path of the data is not UTF-8; rename it",
+                        overrides->data_file);
+    }
     if (!cJSON_IsObject(data) || !cJSON_GetObjectItemCaseSensitive(data, "file")) {
         free(absolute);
         return pco_fail(err, PCO_ERROR_INVALID, "%s: its data come from no file, so --data has no meaning",
                         path);
     }
     cJSON_DeleteItemFromObjectCaseSensitive(data, "file");
-    cJSON_AddStringToObject(data, "file", absolute);
+    const int given = cJSON_AddStringToObject(data, "file", absolute) != NULL;
     free(absolute);
-    return PCO_OK;
+    return given ? PCO_OK : config_no_memory(path, err);
 }
 
 /* "initial_weights", from the config's folder. */
@@ -214,7 +225,7 @@ static void config_initial_weights(config_reader *r, const char *folder, pco_tra
     if (r->status || !path) return;
     if (asprintf(&config->initial_weights, "%s%s", path[0] == '/' ? "" : folder, path) >= 0) return;
     config->initial_weights = NULL;
-    r->status = pco_fail(r->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", r->label);
+    r->status = config_no_memory(r->label, r->err);
 }
 
 pco_status pco_train_config_load(const char *path, const pco_train_overrides *overrides,
@@ -228,8 +239,7 @@ pco_status pco_train_config_load(const char *path, const pco_train_overrides *ov
     char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("");
     config_reader reader = {config->root, path, PCO_OK, err};
     status = pco_json_known(config->root, path, config_keys, n_keys, err);
-    if (!status && !folder)
-        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    if (!status && !folder) status = config_no_memory(path, err);
     if (!status) status = config_override(config->root, overrides, path, err);
     config->model = cJSON_GetObjectItemCaseSensitive(config->root, "model");
     const cJSON *data = cJSON_GetObjectItemCaseSensitive(config->root, "data");
@@ -274,23 +284,42 @@ const char *pco_train_config_difference(const cJSON *a, const cJSON *b)
 
 /* ---- the model's config.json ---- */
 
-static void model_add_list(cJSON *document, const char *key, char *const *list, uint32_t count)
+/* What is added to the document. A part that there is no memory for makes all of it worthless, so that it is
+ * kept and asked once. */
+typedef struct model_document {
+    cJSON *root;
+    int failed;
+} model_document;
+
+static void model_add(model_document *document, const char *key, cJSON *item)
 {
-    cJSON *array = cJSON_AddArrayToObject(document, key);
-    for (uint32_t i = 0; array && i < count; i++) cJSON_AddItemToArray(array, cJSON_CreateString(list[i]));
+    if (!pco_json_give(document->root, key, item)) document->failed = 1;
+}
+
+static void model_add_list(model_document *document, const char *key, char *const *list, uint32_t count)
+{
+    cJSON *array = cJSON_CreateArray();
+    for (uint32_t i = 0; i < count && !document->failed; i++)
+        if (!pco_json_give(array, NULL, cJSON_CreateString(list[i]))) document->failed = 1;
+    model_add(document, key, array);
+}
+
+static int model_says(const model_document *document, const char *key)
+{
+    return cJSON_GetObjectItemCaseSensitive(document->root, key) != NULL;
 }
 
 /* Adds a number unless the model says it already. */
-static void model_default(cJSON *document, const char *key, double value)
+static void model_default(model_document *document, const char *key, double value)
 {
-    if (!cJSON_GetObjectItemCaseSensitive(document, key)) cJSON_AddNumberToObject(document, key, value);
+    if (!model_says(document, key)) model_add(document, key, cJSON_CreateNumber(value));
 }
 
-static pco_status model_vocab_size(cJSON *document, const char *key, const pco_vocabulary *vocabulary,
-                                   pco_error *err)
+static pco_status model_vocab_size(model_document *document, const char *key,
+                                   const pco_vocabulary *vocabulary, pco_error *err)
 {
     int64_t said = 0;
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(document, key);
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(document->root, key);
     if (item && (!pco_json_whole(item, &said) || said != vocabulary->count))
         return pco_fail(err, PCO_ERROR_FORMAT,
                         "the model's %s does not match the tokenizer, which has %u tokens", key,
@@ -299,8 +328,8 @@ static pco_status model_vocab_size(cJSON *document, const char *key, const pco_v
     return PCO_OK;
 }
 
-static pco_status model_vocabularies(const pco_train_config *config, const pco_data *data, cJSON *document,
-                                     pco_error *err)
+static pco_status model_vocabularies(const pco_train_config *config, const pco_data *data,
+                                     model_document *document, pco_error *err)
 {
     static const char *const names[3][3] = {{"encoder_vocab_size", "encoder_vocab", "encoder_merges"},
                                             {"decoder_vocab_size", "decoder_vocab", "decoder_merges"},
@@ -319,8 +348,8 @@ static pco_status model_vocabularies(const pco_train_config *config, const pco_d
         if (vocabulary->bpe)
             model_add_list(document, names[side][2], vocabulary->merges, vocabulary->merge_count);
     }
-    if (!share && !cJSON_GetObjectItemCaseSensitive(document, "share_embeddings"))
-        cJSON_AddFalseToObject(document, "share_embeddings");
+    if (!share && !model_says(document, "share_embeddings"))
+        model_add(document, "share_embeddings", cJSON_CreateFalse());
     const int text = config->data.kind == PCO_DATA_TEXT; /* nothing marks beginning and end of a window */
     model_default(document, "pad_token_id", text ? -1 : b->pad);
     model_default(document, "bos_token_id", text ? -1 : b->bos);
@@ -351,16 +380,16 @@ pco_status pco_train_model_config(const pco_train_config *config, const pco_data
 {
     const int text = config->data.kind == PCO_DATA_TEXT;
     *out = NULL;
-    cJSON *document = cJSON_Duplicate(config->model, 1);
-    if (!document)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the model's config");
-    if (!cJSON_GetObjectItemCaseSensitive(document, "model_type"))
-        cJSON_AddStringToObject(document, "model_type", "transformer");
-    if (text && !cJSON_GetObjectItemCaseSensitive(document, "is_encoder_decoder"))
-        cJSON_AddFalseToObject(document, "is_encoder_decoder");
-    model_default(document, "max_position_embeddings", (double)config->data.context);
-    pco_status status = model_vocabularies(config, data, document, err);
-    if (!status) status = pco_transformer_config_read(document, "model", model, err);
+    model_document document = {cJSON_Duplicate(config->model, 1), 0};
+    if (!document.root) return config_no_memory("the model's config", err);
+    if (!model_says(&document, "model_type"))
+        model_add(&document, "model_type", cJSON_CreateString("transformer"));
+    if (text && !model_says(&document, "is_encoder_decoder"))
+        model_add(&document, "is_encoder_decoder", cJSON_CreateFalse());
+    model_default(&document, "max_position_embeddings", (double)config->data.context);
+    pco_status status = model_vocabularies(config, data, &document, err);
+    if (!status && document.failed) status = config_no_memory("the model's config", err);
+    if (!status) status = pco_transformer_config_read(document.root, "model", model, err);
     if (!status && model->decoder_only != text)
         status = pco_fail(
             err, PCO_ERROR_FORMAT,
@@ -379,8 +408,8 @@ pco_status pco_train_model_config(const pco_train_config *config, const pco_data
                           "model: max_position_embeddings %lld is below the data's context_length %lld",
                           (long long)model->max_position_embeddings, (long long)config->data.context);
     if (status)
-        cJSON_Delete(document);
+        cJSON_Delete(document.root);
     else
-        *out = document;
+        *out = document.root;
     return status;
 }

@@ -7,16 +7,6 @@
 
 extern const char conf_report_css[];
 
-void conf_html_text(pco_writer *out, const char *text)
-{
-    for (; *text; text++) {
-        if (*text == '<' || *text == '>' || *text == '&' || *text == '"')
-            pco_print(out, "&#%d;", *text);
-        else
-            pco_write_char(out, (unsigned char)*text < 0x20 && *text != '\n' && *text != '\t' ? '?' : *text);
-    }
-}
-
 const char *conf_html_class(pco_conformance_state state)
 {
     if (state == PCO_CASE_PASS) return "pass";
@@ -72,7 +62,7 @@ static void conf_html_rounds(pco_writer *out, const pco_conformance_result *resu
               result->rounds, result->seed, last->seed);
     if (last->cut) {
         pco_print(out, "; the last was cut after %" PRIu32 " cases: ", last->cases);
-        conf_html_text(out, last->end);
+        pco_write_xml(out, last->end);
     }
     pco_write_text(out,
                    ". Counts are of all rounds; of the later ones only what went wrong is listed.</p>\n");
@@ -173,7 +163,7 @@ static void conf_html_probe(pco_writer *out, const pco_conformance_probe *probe,
     pco_write_text(out, "</summary>\n");
     if (probe->message[0]) {
         pco_write_text(out, "<p>The probes ended early: ");
-        conf_html_text(out, probe->message);
+        pco_write_xml(out, probe->message);
         pco_write_text(out, "</p>\n");
     }
     pco_write_text(out, "<div class=\"scroll\"><table><thead><tr><th>probe</th><th>found</th><th>the contract</th>"
@@ -182,15 +172,15 @@ static void conf_html_probe(pco_writer *out, const pco_conformance_probe *probe,
         const pco_conformance_probe_line *line = &probe->lines[i],
                                          *was = before ? pco_conformance_probe_find(before, line->name) : NULL;
         pco_write_text(out, "<tr><td>");
-        conf_html_text(out, line->name);
+        pco_write_xml(out, line->name);
         pco_write_text(out, "</td><td>");
-        conf_html_text(out, line->value);
+        pco_write_xml(out, line->value);
         pco_write_text(out, "</td><td>");
-        conf_html_text(out, line->declared);
+        pco_write_xml(out, line->declared);
         pco_print(out, "</td><td><span class=\"%s\">%s</span></td><td>", CLASSES[line->verdict],
                   pco_conformance_probe_word(line->verdict));
         if (was && (strcmp(was->value, line->value) != 0 || was->bits != line->bits))
-            conf_html_text(out, strcmp(was->value, line->value) != 0 ? was->value : "other bits");
+            pco_write_xml(out, strcmp(was->value, line->value) != 0 ? was->value : "other bits");
         pco_write_text(out, "</td></tr>\n");
     }
     pco_write_text(out, "</tbody></table></div></details>\n");
@@ -204,9 +194,9 @@ static pco_status conf_html_device(pco_writer *out, const pco_conformance_report
     const pco_device_info *info = report->devices[device].info;
     pco_conformance_verdict verdict = pco_conformance_judge(result, 1);
     pco_print(out, "<section class=\"device\" id=\"device%" PRIu32 "\"><div class=\"title\"><h2>", device);
-    conf_html_text(out, report->devices[device].id);
+    pco_write_xml(out, report->devices[device].id);
     pco_write_text(out, ": ");
-    conf_html_text(out, info->name);
+    pco_write_xml(out, info->name);
     pco_print(out, "</h2><span class=\"pill %s\">%s</span></div>\n", conf_html_verdict_class(verdict),
               verdict == PCO_VERDICT_PASS   ? "passed"
               : verdict == PCO_VERDICT_FAIL ? "failed"
@@ -214,7 +204,7 @@ static pco_status conf_html_device(pco_writer *out, const pco_conformance_report
     if (result->status) {
         pco_print(out, "<p><span class=\"pill bad\">%s</span> ",
                   result->not_opened ? "not opened" : "stopped");
-        conf_html_text(out, result->message);
+        pco_write_xml(out, result->message);
         pco_write_text(out, "</p>\n");
     }
     conf_html_states(out, result);
@@ -273,7 +263,7 @@ static void conf_html_matrix(pco_writer *out, const pco_conformance_report *repo
     for (uint32_t d = 0; d < report->n_devices; d++) {
         pco_conformance_verdict verdict = pco_conformance_judge(&report->results[d], 1);
         pco_print(out, "<th><a href=\"#device%" PRIu32 "\">", d);
-        conf_html_text(out, report->devices[d].id);
+        pco_write_xml(out, report->devices[d].id);
         pco_print(out, "</a><br><span class=\"pill %s\">%s</span></th>", conf_html_verdict_class(verdict),
                   conf_verdict_name(verdict));
     }
@@ -303,7 +293,7 @@ static void conf_html_top(pco_writer *out, const pco_conformance_report *report)
                         "<meta name=\"generator\" content=\"portico conformance\"><title>Conformance: ");
     for (uint32_t d = 0; d < report->n_devices && d < 3; d++) {
         if (d) pco_write_text(out, ", ");
-        conf_html_text(out, report->devices[d].id);
+        pco_write_xml(out, report->devices[d].id);
     }
     pco_print(
         out,
@@ -315,10 +305,10 @@ static void conf_html_top(pco_writer *out, const pco_conformance_report *report)
                                       : "nothing tested");
     pco_print(out, "Portico %s, tier %s, seed %" PRIu64 ", operations ", report->program,
               pco_conformance_scope(options->tier, options->slice, scope), options->seed);
-    conf_html_text(out, options->ops ? options->ops : "all");
+    pco_write_xml(out, options->ops ? options->ops : "all");
     if (options->variant) {
         pco_write_text(out, ", variants ");
-        conf_html_text(out, options->variant);
+        pco_write_xml(out, options->variant);
     }
     pco_print(out,
               "; %s; suite version %" PRIu32 ", <span class=\"mono\">%.12s</span></p></header>\n<main>\n",

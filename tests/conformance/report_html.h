@@ -6,7 +6,6 @@
 
 enum { CONF_HTML_SHOWN = 200, CONF_HTML_WORST = 12 }; /* failures and closest cases per device */
 
-void conf_html_text(pco_writer *out, const char *text);
 /* A class for the colour of a state: "pass", "bad", "warn" or "". */
 const char *conf_html_class(pco_conformance_state state);
 /* "0.123", "1.2e-05", "inf", "0". */

@@ -28,7 +28,7 @@ static void conf_cards_case(pco_writer *out, const pco_conformance_case *one)
               "<li class=\"%s\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32
               "</span><span>",
               conf_html_class(one->state), one->op_name, one->id);
-    conf_html_text(out, *one->variant ? one->variant : "refused");
+    pco_write_xml(out, *one->variant ? one->variant : "refused");
     if (one->width) pco_print(out, ", width %" PRIu32, one->width);
     pco_write_text(out, "</span>");
     if (one->state != PCO_CASE_PASS)
@@ -38,17 +38,17 @@ static void conf_cards_case(pco_writer *out, const pco_conformance_case *one)
         pco_print(out, "<span class=\"ratio\">error / bound <b>%s</b></span>",
                   conf_html_ratio(one->ratio, ratio));
     pco_write_text(out, "</div><div class=\"label mono\">");
-    conf_html_text(out, one->label);
+    pco_write_xml(out, one->label);
     pco_write_text(out, "</div>");
     if (one->detail[0]) {
         pco_write_text(out, "<div>");
-        conf_html_text(out, one->detail);
+        pco_write_xml(out, one->detail);
         pco_write_text(out, "</div>");
     }
     if (pco_conformance_state_is_judged(one->state)) conf_cards_figures(out, one);
     if (one->repeat[0]) {
         pco_write_text(out, "<code class=\"run\">");
-        conf_html_text(out, one->repeat);
+        pco_write_xml(out, one->repeat);
         pco_write_text(out, "</code>");
     }
     pco_write_text(out, "</li>\n");
@@ -148,7 +148,7 @@ static void conf_cards_reasons(pco_writer *out, const pco_conformance_result *re
         if (!conf_cards_is_first(result, i, state, &count)) continue;
         pco_print(out, "<tr><td class=\"op\">%s</td><td class=\"n\">%" PRIu32 "</td><td>",
                   result->cases[i].op_name, count);
-        conf_html_text(out, result->cases[i].detail);
+        pco_write_xml(out, result->cases[i].detail);
         pco_write_text(out, "</td></tr>\n");
     }
     pco_write_text(out, "</tbody></table></div>\n");
@@ -177,13 +177,13 @@ void conf_html_waived(pco_writer *out, const pco_conformance_result *result)
                   "<li class=\"warn\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32
                   "</span><span>",
                   one->op_name, one->id);
-        conf_html_text(out, one->variant);
+        pco_write_xml(out, one->variant);
         pco_write_text(out, "</span></div><div class=\"label mono\">");
-        conf_html_text(out, one->label);
+        pco_write_xml(out, one->label);
         pco_write_text(out, "</div><div><b>Waived:</b> ");
-        conf_html_text(out, one->waiver ? one->waiver : "no reason was given");
+        pco_write_xml(out, one->waiver ? one->waiver : "no reason was given");
         pco_write_text(out, "</div><div>");
-        conf_html_text(out, one->detail);
+        pco_write_xml(out, one->detail);
         pco_write_text(out, "</div></li>\n");
     }
     pco_write_text(out, "</ul>\n");
@@ -218,9 +218,9 @@ void conf_html_changes(pco_writer *out, const pco_conformance_report *report,
     }
     pco_print(out, "The run of %s, Portico %s, with driver <b>", comparison->before->written,
               comparison->before->program);
-    conf_html_text(out, comparison->before->devices[pair].info->driver);
+    pco_write_xml(out, comparison->before->devices[pair].info->driver);
     pco_write_text(out, "</b>; now <b>");
-    conf_html_text(out, report->devices[device].info->driver);
+    pco_write_xml(out, report->devices[device].info->driver);
     pco_print(out, "</b>. Grown: error / bound is above %g times what it was, and above 0.01%s.</p>\n",
               comparison->factor, comparison->same_data ? "" : " (the seeds differ: not compared)");
     for (uint32_t i = 0; i < comparison->n_changes; i++) {
@@ -240,7 +240,7 @@ void conf_html_changes(pco_writer *out, const pco_conformance_report *report,
             : change->kind == PCO_CHANGE_GROWN    ? "warn"
                                                   : "",
             TITLES[change->kind], one->op_name, one->id);
-        conf_html_text(out, one->variant);
+        pco_write_xml(out, one->variant);
         pco_write_text(out, "</td>");
         conf_cards_state(out, change->before);
         conf_cards_state(out, change->now);

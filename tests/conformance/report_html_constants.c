@@ -17,7 +17,7 @@ static void conf_constant_write(pco_writer *out, const pco_conformance_constant 
 {
     pco_print(out, "<td class=\"%s\">", one->n_values > 1 ? "c-tested" : "c-unsupported");
     if (one->name[0])
-        conf_html_text(out, one->name);
+        pco_write_xml(out, one->name);
     else
         pco_print(out, "%u", (unsigned)one->number);
     for (uint32_t v = 0; v < one->n_values; v++) pco_print(out, "%s %d", v ? "," : ":", (int)one->values[v]);
@@ -39,7 +39,7 @@ void conf_html_constants(pco_writer *out, const pco_conformance_result *result)
     for (uint32_t begin = 0, end; begin < result->n_constants; begin = end) {
         end = conf_constants_end(result, begin);
         pco_write_text(out, "<tr><th class=\"row\">");
-        conf_html_text(out, result->constants[begin].kernel);
+        pco_write_xml(out, result->constants[begin].kernel);
         pco_write_text(out, "</th>");
         for (uint32_t i = begin; i < end; i++) conf_constant_write(out, &result->constants[i]);
         pco_write_text(out, "</tr>\n");

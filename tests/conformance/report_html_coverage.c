@@ -97,20 +97,20 @@ static void conf_cover_op(pco_writer *out, const conf_cover *cover, const char *
               cover->tested);
     for (uint32_t type = 0; type < cover->n_types; type++) {
         pco_print(out, "<th class=\"type\" colspan=\"%u\">", cover->n_regimes);
-        conf_html_text(out, *cover->types[type] ? cover->types[type] : "none");
+        pco_write_xml(out, *cover->types[type] ? cover->types[type] : "none");
         pco_write_text(out, "</th>");
     }
     pco_write_text(out, "</tr><tr><th></th>");
     for (uint32_t type = 0; type < cover->n_types; type++)
         for (uint32_t regime = 0; regime < cover->n_regimes; regime++) {
             pco_write_text(out, "<th title=\"");
-            conf_html_text(out, cover->regimes[regime]);
+            pco_write_xml(out, cover->regimes[regime]);
             pco_print(out, "\">%.1s</th>", cover->regimes[regime]);
         }
     pco_write_text(out, "</tr></thead><tbody>");
     for (uint32_t row = 0; row < cover->n_rows; row++) {
         pco_write_text(out, "<tr><th class=\"row\">");
-        conf_html_text(out, *cover->rows[row].variant ? cover->rows[row].variant : "refused");
+        pco_write_xml(out, *cover->rows[row].variant ? cover->rows[row].variant : "refused");
         if (cover->rows[row].width) pco_print(out, ", width %u", cover->rows[row].width);
         pco_write_text(out, "</th>");
         for (uint32_t type = 0; type < cover->n_types; type++)

@@ -9,7 +9,7 @@ static void conf_facts_row(pco_writer *out, const char *name, const char *text)
 {
     if (!*text) return;
     pco_print(out, "<dt>%s</dt><dd>", name);
-    conf_html_text(out, text);
+    pco_write_xml(out, text);
     pco_write_text(out, "</dd>");
 }
 

@@ -1,33 +1,14 @@
 /* The report as JUnit XML: a suite for each device and op, a test for each case and variant. */
 #include "report_parts.h"
 
-#include "base/utf8.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* XML 1.0 knows no control characters but tab and line ends, and neither surrogates nor U+FFFE. */
-static void conf_junit_text(pco_writer *out, const char *text)
-{
-    for (size_t at = 0, size = strlen(text); at < size;) {
-        uint32_t codepoint;
-        size_t length = pco_utf8_decode(text + at, size - at, &codepoint);
-        if (length == 0 || (codepoint < 0x20 && !strchr("\t\n\r", (int)codepoint)) || codepoint == 0xFFFE ||
-            codepoint == 0xFFFF)
-            pco_write_text(out, "\xEF\xBF\xBD");
-        else if (strchr("<>&\"'\t\n\r", (int)codepoint) && codepoint < 0x80)
-            pco_print(out, "&#%" PRIu32 ";", codepoint);
-        else
-            pco_write(out, text + at, length);
-        at += length ? length : 1;
-    }
-}
-
 static void conf_junit_attribute(pco_writer *out, const char *name, const char *text)
 {
     pco_print(out, " %s=\"", name);
-    conf_junit_text(out, text);
+    pco_write_xml(out, text);
     pco_write_char(out, '"');
 }
 
@@ -99,7 +80,7 @@ static void conf_junit_case(pco_writer *out, const char *class, const pco_confor
     snprintf(name, sizeof name, "error / bound %g, %" PRId64 " of %" PRId64 " elements; repeat with: %s",
              one->ratio, one->wrong, one->elements, one->repeat);
     pco_write_char(out, '>');
-    conf_junit_text(out, name);
+    pco_write_xml(out, name);
     pco_print(out, "</%s>\n  </testcase>\n", element);
 }
 

@@ -56,9 +56,10 @@ static cJSON *conf_tree_object(conf_tree *tree, cJSON *parent, const char *key)
 
 static cJSON *conf_tree_element(conf_tree *tree, cJSON *array)
 {
-    cJSON *object = conf_tree_keep(tree, cJSON_CreateObject());
-    if (object && !cJSON_AddItemToArray(array, object)) tree->failed = true;
-    return object;
+    cJSON *object = cJSON_CreateObject();
+    if (pco_json_give(array, NULL, object)) return object;
+    tree->failed = true;
+    return NULL;
 }
 
 /* ---- parts ---- */
@@ -114,8 +115,8 @@ static void conf_tree_device(conf_tree *tree, cJSON *parent, const pco_conforman
     cJSON *features = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "features"));
     for (int i = 0; i < PCO_N_FEATURE_WORDS; i++) {
         if (!(info->features & PCO_FEATURE_WORDS[i].bit)) continue;
-        cJSON *name = conf_tree_keep(tree, cJSON_CreateString(PCO_FEATURE_WORDS[i].name));
-        if (name && !cJSON_AddItemToArray(features, name)) tree->failed = true;
+        if (!pco_json_give(features, NULL, cJSON_CreateString(PCO_FEATURE_WORDS[i].name)))
+            tree->failed = true;
     }
     conf_tree_text(tree, at, "not_in_build", info->not_in_build);
     conf_tree_contract(tree, at, &info->contract);

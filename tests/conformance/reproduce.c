@@ -170,11 +170,13 @@ static void conf_put_numbers(pco_writer *out, const char *name, const int64_t *v
     pco_print(out, "}");
 }
 
-static void conf_put_string(pco_writer *out, const char *text)
+/* A string constant. Question marks are escaped, too: two of them begin a trigraph, also that of the
+ * backslash. */
+void conf_put_string(pco_writer *out, const char *text)
 {
     pco_write_char(out, '"');
     for (; *text; text++) {
-        if (*text == '"' || *text == '\\') pco_write_char(out, '\\');
+        if (strchr("\"\\?", *text)) pco_write_char(out, '\\');
         pco_write_char(out, (unsigned char)*text < ' ' ? ' ' : *text);
     }
     pco_write_char(out, '"');
@@ -185,9 +187,12 @@ static void conf_put_launch(pco_writer *out, const pco_dispatch_info *info, cons
     int64_t specs[PCO_DISPATCH_SPECS], params[PCO_DISPATCH_PARAMS];
     for (uint32_t i = 0; i < info->n_specs; i++) specs[i] = info->specs[i];
     for (uint32_t i = 0; i < info->n_params; i++) params[i] = info->params[i];
-    pco_print(out, "    {.kernel = \"%s\", .entry = \"%s\", .groups = {%u, %u, %u}, .local = {%u, %u, %u}",
-              kernel, info->entry, info->groups[0], info->groups[1], info->groups[2], info->workgroup[0],
-              info->workgroup[1], info->workgroup[2]);
+    pco_write_text(out, "    {.kernel = ");
+    conf_put_string(out, kernel);
+    pco_write_text(out, ", .entry = ");
+    conf_put_string(out, info->entry);
+    pco_print(out, ", .groups = {%u, %u, %u}, .local = {%u, %u, %u}", info->groups[0], info->groups[1],
+              info->groups[2], info->workgroup[0], info->workgroup[1], info->workgroup[2]);
     if (info->subgroup_size) pco_print(out, ", .subgroup_size = %u", info->subgroup_size);
     if (info->full_subgroups) pco_print(out, ", .full_subgroups = 1");
     if (info->barrier_before) pco_print(out, ", .barrier_before = 1");
@@ -213,7 +218,8 @@ static pco_status conf_write_launch(conf_writing *w, uint32_t index, const pco_d
     bool opencl = info->api == PCO_DISPATCH_OPENCL;
     pco_status status = PCO_OK;
     if (info->n_specs > PCO_DISPATCH_SPECS || info->n_params > PCO_DISPATCH_PARAMS ||
-        info->n_bindings > PCO_DISPATCH_BINDINGS || (!opencl && info->api != PCO_DISPATCH_VULKAN))
+        info->n_bindings > PCO_DISPATCH_BINDINGS || strchr(info->kernel, '/') ||
+        (!opencl && info->api != PCO_DISPATCH_VULKAN))
         return pco_fail(w->err, PCO_ERROR_INTERNAL, "launch %u: the plugin's description is not valid",
                         index);
     w->api = info->api;
@@ -274,11 +280,15 @@ static uint32_t conf_lines(const char *text)
     return lines;
 }
 
-/* In a comment, on one line. */
-static void conf_put_comment(pco_writer *out, const char *text)
+/* In a comment, on one line. Nothing in it ends the comment or the line: a slash behind a star is left out,
+ * however many there are, and so is a backslash, which at the end of a line would join the next one to it. */
+void conf_put_comment(pco_writer *out, const char *text)
 {
-    for (char before = 0; *text; before = *text++)
-        if (*text != '/' || before != '*') pco_write_char(out, (unsigned char)*text < ' ' ? ' ' : *text);
+    for (char before = 0; *text; text++) {
+        if ((*text == '/' && before == '*') || *text == '\\') continue;
+        before = (unsigned char)*text < ' ' ? ' ' : *text;
+        pco_write_char(out, before);
+    }
     pco_write_char(out, '\n');
 }
 

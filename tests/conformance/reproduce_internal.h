@@ -28,6 +28,10 @@ double conf_edge(const conf_problem *problem, uint32_t dtype);
 /* The bounds of an output as repro.c needs them, into bound[count]: infinite also where overflow is not promised. */
 void conf_bounds(const conf_problem *problem, const oracle_output *out, double *bound);
 
+/* Text from elsewhere (names of devices, a driver's words) in the C program. */
+void conf_put_comment(pco_writer *out, const char *text);
+void conf_put_string(pco_writer *out, const char *text);
+
 /* Operands, memory and results of a case that is held as periods and rows (w->execution->large). */
 pco_status conf_write_large(conf_writing *w) PCO_NODISCARD;
 

@@ -6,6 +6,7 @@
 #define INTERPOSE_H
 
 #include <stdint.h>
+#include <string.h>
 
 enum {
     INTERPOSE_ALLOCATIONS, /* malloc and its like, called by Portico or by the C library for it; not by drivers */
@@ -39,5 +40,16 @@ typedef const interpose_counts *(*interpose_counts_fn)(void); /* "pco_interpose_
 /* Between the files of the library. */
 void interpose_add(int kind, uint64_t amount, const char *call);
 interpose_counts *interpose_state(void);
+
+/* Is this one of Portico's objects? The library, and what lies in a folder of plugins itself: a driver may
+ * lie anywhere below a folder called portico. */
+static inline int interpose_is_ours(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *folder = slash ? slash : path;
+    if (strstr(name, "interpose")) return 0;
+    while (folder > path && folder[-1] != '/') folder--;
+    return strncmp(name, "libportico", 10) == 0 || strncmp(folder, "backends/", 9) == 0 ||
+           strncmp(folder, "portico/", 8) == 0;
+}
 
 #endif

@@ -53,24 +53,13 @@ static int memory_in(const memory_range *ranges, unsigned count, uintptr_t addre
     return 0;
 }
 
-/* Portico's objects: the program, the library, and what lies in a folder of plugins itself. A driver may lie anywhere
- * below a folder called portico. */
-static int memory_is_ours(const char *path)
-{
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *folder = slash ? slash : path;
-    if (strstr(name, "interpose")) return 0;
-    while (folder > path && folder[-1] != '/') folder--;
-    return strncmp(name, "libportico", 10) == 0 || strncmp(folder, "backends/", 9) == 0 ||
-           strncmp(folder, "portico/", 8) == 0;
-}
-
 static int memory_visit(struct dl_phdr_info *info, size_t size, void *user)
 {
     (void)size;
     (void)user;
     const char *path = info->dlpi_name && *info->dlpi_name ? info->dlpi_name : memory.program;
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    int ours = path == memory.program || memory_is_ours(path);
+    int ours = path == memory.program || interpose_is_ours(path);
     int passed = strncmp(name, "libc.so", 7) == 0 || strstr(name, "interpose") != NULL;
     if (!ours && !(passed && path != memory.program)) return 0;
     for (int i = 0; i < info->dlpi_phnum; i++) {

@@ -5,9 +5,11 @@
 #include "check.h"
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "formats/json.h"
 #include "graph/op.h"
 #include "report_parts.h"
+#include "reproduce_internal.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -573,6 +575,57 @@ static void test_samples(void **state)
     pco_conformance_report_clear(&report);
 }
 
+/* Text from elsewhere stays text, wherever it is put. */
+static void test_text(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *comment, *string, *xml;
+    } cases[] = {
+        {"a*//b", "a*b\n", "\"a*//b\"", "a*//b"},
+        {"*/*//\\", "**\n", "\"*/*//\\\\\"", "*/*//\\"},
+        {"one\ntwo", "one two\n", "\"one two\"", "one&#10;two"},
+        {"\"?\?/\"", "\"?\?/\"\n", "\"\\\"\\?\\?/\\\"\"", "&#34;?\?/&#34;"},
+        {"<&'>", "<&'>\n", "\"<&'>\"", "&#60;&#38;&#39;&#62;"},
+        {"\xC3\xA9\xFF\x01\xE2\x80", NULL, NULL, "\xC3\xA9\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *expected[] = {cases[i].comment, cases[i].string, cases[i].xml};
+        for (int k = 0; k < 3; k++) {
+            pco_writer out = {0};
+            if (k == 0) conf_put_comment(&out, cases[i].text);
+            if (k == 1) conf_put_string(&out, cases[i].text);
+            if (k == 2) pco_write_xml(&out, cases[i].text);
+            if (expected[k]) assert_string_equal(out.data, expected[k]);
+            pco_writer_release(&out);
+        }
+    }
+}
+
+/* A driver's names need not be UTF-8; the files of a report must be. */
+static void test_encoding(void **state)
+{
+    (void)state;
+    pco_conformance_report report = make_report("neg,add", 2, true);
+    pco_device_info *infos = report.infos;
+    snprintf(infos[0].name, sizeof infos[0].name, "Toy \xFF\xC3<3>");
+    snprintf(infos[1].driver, sizeof infos[1].driver, "1.0 \x80\x01");
+    for (uint32_t i = 0; i < report.results[0].n_cases; i++)
+        snprintf(report.results[0].cases[i].detail, sizeof report.results[0].cases[i].detail,
+                 "lost \xE2\x82");
+    check_ok(pco_conformance_report_write(in_folder("encoding"), &report, NULL, &err));
+    static const char *const files[] = {"encoding/report.html", "encoding/report.json", "encoding/junit.xml"};
+    for (int i = 0; i < 3; i++) {
+        pco_map map;
+        check_ok(pco_map_open(in_folder(files[i]), &map, &err));
+        if (pco_utf8_check((const char *)map.data, map.size) != map.size)
+            fail_msg("%s is not UTF-8", files[i]);
+        assert_null(memchr(map.data, 1, map.size));
+        pco_map_close(&map);
+    }
+    pco_conformance_report_clear(&report);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) {
@@ -588,6 +641,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_layout),         cmocka_unit_test(test_verify),
         cmocka_unit_test(test_contradictions), cmocka_unit_test(test_baseline),
         cmocka_unit_test(test_figures),        cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_text),           cmocka_unit_test(test_encoding),
     };
     return cmocka_run_group_tests_name("report", tests, check_make_folder, check_remove_folder);
 }
