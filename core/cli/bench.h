@@ -42,9 +42,10 @@ typedef struct bench_job {
 pco_status bench_time(const bench_job *jobs, int count, double seconds, uint32_t threads, double *medians,
                       int *repetitions, pco_error *err) PCO_NODISCARD;
 
-/* OpenBLAS, found at run time. */
+/* OpenBLAS, found at run time, with the best kernels that it has for this processor. */
 typedef struct bench_blas {
     void *library;
+    char version[16], core[48]; /* "0.3.21", "SkylakeX" */
     void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
                   const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
     void (*set_threads)(int count);

@@ -42,9 +42,9 @@ static uint32_t bench_large(pco_graph *graph)
 
 static uint32_t bench_vector(pco_graph *graph, const char *name)
 {
-    const float one = 1;
-    uint32_t scalar = pco_graph_constant_copy(graph, name, PCO_F32, 1, (int64_t[]){1}, &one);
-    return pco_broadcast_to(graph, scalar, 1, (int64_t[]){COLUMNS});
+    float ones[COLUMNS];
+    for (int i = 0; i < COLUMNS; i++) ones[i] = 1;
+    return pco_graph_constant_copy(graph, name, PCO_F32, 1, (int64_t[]){COLUMNS}, ones);
 }
 
 static uint32_t bench_copy(pco_graph *graph, const void *weights)
@@ -170,8 +170,9 @@ static uint32_t bench_scatter_add(pco_graph *graph, const void *weights)
 {
     (void)weights;
     uint32_t zeros = pco_fill(graph, PCO_F32, 0, 2, (int64_t[]){ROWS, COLUMNS});
-    uint32_t rows = pco_iota(graph, PCO_I32, 0, 0, 1, 1, (int64_t[]){POSITIONS});
-    uint32_t inputs[3] = {zeros, pco_binary_scalar(graph, PCO_OP_DIV, rows, 4),
+    int32_t rows[POSITIONS];
+    for (int i = 0; i < POSITIONS; i++) rows[i] = i / 4;
+    uint32_t inputs[3] = {zeros, pco_graph_constant_copy(graph, "rows", PCO_I32, 1, (int64_t[]){POSITIONS}, rows),
                           bench_state(graph, "updates", POSITIONS, COLUMNS)};
     return pco_graph_add(graph, PCO_OP_SCATTER_ADD, NULL, inputs, 3, NULL);
 }
@@ -222,28 +223,21 @@ static pco_status bench_execute(void *user, pco_error *err)
     return pco_executable_run(user, err);
 }
 
-/* Fills the states of `graph` with values between -1 and 1: zeros are faster than numbers on some devices. */
+/* Fills the states of `graph` with values between -1 and 1: zeros are faster than numbers on some devices. They are
+ * made here, so that no operation but the one that is timed can fail. */
 static pco_status bench_fill(pco_session *session, const pco_graph *graph, pco_error *err)
 {
-    pco_graph *fill = pco_graph_create();
-    if (!fill) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
-    const int32_t zero = 0;
-    uint32_t index = pco_graph_constant_copy(fill, "index", PCO_I32, 1, (int64_t[]){1}, &zero), written = 0;
-    for (uint32_t t = 0; t < graph->n_tensors; t++) {
+    pco_status status = PCO_OK;
+    for (uint32_t t = 0; t < graph->n_tensors && !status; t++) {
         const pco_tensor *x = &graph->tensors[t];
-        if (x->kind != PCO_KIND_STATE) continue;
-        int64_t flat[1] = {pco_tensor_elements(x)};
-        uint32_t values = pco_unary(fill, PCO_OP_SIN, pco_iota(fill, PCO_F32, 0, t, 1e-3, 1, flat));
-        uint32_t state = pco_graph_state(fill, x->name, x->dtype, x->rank, x->shape);
-        pco_state_write(fill, state, pco_reshape(fill, values, x->rank, x->shape), index, 1);
-        written++;
+        if (x->kind != PCO_KIND_STATE || x->alias != PCO_NONE) continue;
+        const int64_t count = pco_tensor_elements(x);
+        float *values = malloc((size_t)count * sizeof *values);
+        if (!values) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an operand");
+        for (int64_t i = 0; i < count; i++) values[i] = (float)((i * 17 + i / 4096 * 31 + t) % 255 - 127) / 127;
+        status = pco_session_write_state(session, x->name, values, (uint64_t)count * sizeof *values, err);
+        free(values);
     }
-    pco_executable *executable = NULL;
-    pco_status status = pco_graph_check(fill, err);
-    if (!status && written) status = pco_executable_create(session, fill, NULL, &executable, err);
-    if (!status && written) status = pco_executable_run(executable, err);
-    pco_executable_destroy(executable);
-    pco_graph_destroy(fill);
     return status;
 }
 
@@ -257,14 +251,15 @@ static pco_status bench_make(pco_session *session, const bench_row *row, const v
     uint32_t y = pco_reshape(graph, row->build(graph, weights), 1, (int64_t[]){-1});
     pco_graph_output(graph, pco_slice_axis(graph, y, 0, 0, 1), "first");
     pco_status status = pco_graph_check(graph, err);
-    if (!status && fill) status = bench_fill(session, graph, err);
     const pco_executable_params params = {.name = row->name, .force_decomposition = decomposed};
     if (!status) status = pco_executable_create(session, graph, &params, executable, err);
+    if (!status && pco_executable_inspect(*executable).cpu_nodes)
+        status = pco_fail(err, PCO_ERROR_UNSUPPORTED, "the device cannot run it: it would run on the CPU");
+    if (!status && fill) status = bench_fill(session, graph, err);
     pco_graph_destroy(graph);
-    if (!status && pco_executable_inspect(*executable).cpu_nodes) {
+    if (status) {
         pco_executable_destroy(*executable);
         *executable = NULL;
-        status = pco_fail(err, PCO_ERROR_UNSUPPORTED, "the device cannot run it: it would run on the CPU");
     }
     return status;
 }
@@ -327,7 +322,7 @@ static void bench_product_close(bench_product *p)
     free(p->c);
 }
 
-static void bench_results(const bench_row *row, const double *medians, bench_figure *figure)
+static void bench_results(const bench_row *row, const double *medians, const bench_blas *blas, bench_figure *figure)
 {
     figure->milliseconds = 1e3 * medians[0];
     figure->rate = 1e-9 * (row->flops > 0 ? row->flops : row->bytes) / medians[0];
@@ -343,8 +338,8 @@ static void bench_results(const bench_row *row, const double *medians, bench_fig
                  1e3 * medians[1]);
     } else if (row->against == AGAINST_BLAS && medians[1] > 0) {
         figure->ratio = medians[1] / medians[0];
-        snprintf(figure->peer, sizeof figure->peer, "%.2f times OpenBLAS on the CPU (%.1f GFLOP/s)",
-                 figure->ratio, 1e-9 * row->flops / medians[1]);
+        snprintf(figure->peer, sizeof figure->peer, "%.2f times OpenBLAS %s (%s) on the CPU (%.1f GFLOP/s)",
+                 figure->ratio, blas->version, blas->core, 1e-9 * row->flops / medians[1]);
     }
 }
 
@@ -376,7 +371,7 @@ static pco_status bench_figure_run(bench_setup *setup, const bench_row *row, uin
     }
     if (!status)
         status = bench_time(job, jobs, setup->seconds, setup->processor, medians, &figure->repetitions, err);
-    if (!status) bench_results(row, medians, figure);
+    if (!status) bench_results(row, medians, &product.blas, figure);
     bench_product_close(&product);
     pco_executable_destroy(subject);
     pco_executable_destroy(other);

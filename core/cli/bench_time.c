@@ -1,7 +1,6 @@
-/* Timing, and the peer that a matrix product is compared with. */
+/* Timing. */
 #include "cli/bench.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -58,27 +57,4 @@ pco_status bench_time(const bench_job *jobs, int count, double seconds, uint32_t
     }
     *repetitions = n;
     return status;
-}
-
-int bench_blas_open(bench_blas *blas, uint32_t threads)
-{
-    *blas = (bench_blas){.library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL)};
-    if (!blas->library) return 0;
-    void *sgemm = dlsym(blas->library, "cblas_sgemm"),
-         *set = dlsym(blas->library, "openblas_set_num_threads");
-    if (!sgemm || !set) {
-        bench_blas_close(blas);
-        return 0;
-    }
-    /* ISO C has no conversion from an object pointer to a function pointer; POSIX has. */
-    *(void **)&blas->sgemm = sgemm;
-    *(void **)&blas->set_threads = set;
-    blas->set_threads((int)threads);
-    return 1;
-}
-
-void bench_blas_close(bench_blas *blas)
-{
-    if (blas->library) dlclose(blas->library);
-    *blas = (bench_blas){0};
 }

@@ -15,8 +15,8 @@ typedef struct cover_search {
     uint32_t n_missing;
 } cover_search;
 
-uint32_t selftest_pipelines(const selftest_place *place, const selftest_case *one, uint32_t variant, uint64_t *pipelines,
-                            uint32_t capacity)
+uint32_t selftest_pipelines(const selftest_place *place, const selftest_case *one, uint32_t variant,
+                            uint64_t *pipelines, uint32_t capacity)
 {
     const pco_program_api *api = place->plugin->program;
     if (api->size <= offsetof(pco_program_api, pipelines) || !api->pipelines) return 0;

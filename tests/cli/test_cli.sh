@@ -131,6 +131,41 @@ for way in "" --in-process; do
     says "--seeds 3 $way: rounds" out 'seed 5 and on, 3 rounds'
 done
 
+# ---- bench: the peer's kernels ----
+# An OpenBLAS that knows no processor of these years: what it is told when it is opened, it takes.
+if command -v cc > /dev/null && grep -q ' avx2 ' /proc/cpuinfo 2> /dev/null; then
+    mkdir "$work/blas"
+    cat > "$work/blas.c" << 'C'
+#include <stdlib.h>
+#include <string.h>
+static char core[32] = "Prescott";
+__attribute__((constructor)) static void start(void)
+{
+    const char *asked = getenv("OPENBLAS_CORETYPE");
+    if (asked) strncpy(core, asked, sizeof core - 1);
+}
+char *openblas_get_corename(void) { return core; }
+char *openblas_get_config(void) { return "OpenBLAS 0.3.21 DYNAMIC_ARCH"; }
+void openblas_set_num_threads(int count) { (void)count; }
+void cblas_sgemm(void) {}
+C
+    if cc -shared -fPIC -o "$work/blas/libopenblas.so.0" "$work/blas.c" 2> "$work/err"; then
+        export LD_LIBRARY_PATH=$work/blas${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+        run bench op --op matmul --devices cpu:native --seconds 0.01; status "bench beside an old OpenBLAS" 0
+        says "its version, and kernels that fit" out 'OpenBLAS 0\.3\.21 \((Haswell|SkylakeX)\)'
+        says "why they are others" err '^OpenBLAS does not know this processor and chose the kernels of Prescott'
+        export OPENBLAS_CORETYPE=Prescott
+        run bench op --op matmul --devices cpu:native --seconds 0.01; unset OPENBLAS_CORETYPE
+        says "what is asked for is kept" out 'OpenBLAS 0\.3\.21 \(Prescott\)'; says "and told" err 'OPENBLAS_CORETYPE='
+        LD_LIBRARY_PATH=${LD_LIBRARY_PATH#"$work/blas"}; LD_LIBRARY_PATH=${LD_LIBRARY_PATH#:}
+        [ -n "$LD_LIBRARY_PATH" ] || unset LD_LIBRARY_PATH
+    else
+        bad "an OpenBLAS of the test's own" "it does not compile"
+    fi
+else
+    skip "the kernels of OpenBLAS: no compiler, or another processor"
+fi
+
 # ---- conformance: slices of a tier ----
 for slice in 0/2 3/2 1/0 1/ /2 1 x 1/2x 1/-2; do
     run conformance --slice $slice --ops neg; status "--slice $slice" 2; says "--slice $slice: what it takes" err "'$slice' is no slice"

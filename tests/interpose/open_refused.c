@@ -1,5 +1,5 @@
-/* Opening a Vulkan device, and its first transfer, with one call after the other refused: a line that says so, or a device
- * that does without; never a crash, and nothing is left behind.
+/* Opening a Vulkan device, and its first transfer, with one call after the other refused: a line that says so, or a
+ * device that does without; never a crash, and nothing is left behind.
  *
  *   open_refused PLUGIN LAYER      each in a process of its own; 77 where PORTICO_BACKEND is no Vulkan device */
 #include "refuse.h"

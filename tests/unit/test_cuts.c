@@ -1,5 +1,5 @@
-/* Nodes that the binding limit cuts: what is left is no less than its kernel needs, and the self-test's small problems run
- * all the code that the node will. Nothing runs; once with the kernels of Vulkan, once with those of OpenCL. */
+/* Nodes that the binding limit cuts: what is left is no less than its kernel needs, and the self-test's small problems
+ * run all the code that the node will. Nothing runs; once with the kernels of Vulkan, once with those of OpenCL. */
 #include "check.h"
 #include "gpu/lower.h"
 #include "gpu_device.h"
