@@ -388,8 +388,9 @@ if [ -f "$trouble/trouble.so" ]; then
     run conformance --devices trouble:wrong --ops mul --tier soak --minutes 5 --fail-fast
     status "a soak that stops at the first failure" 1
     # Ctrl-C ends a run with its summary, and no worker stays
-    (set -m; "$portico" conformance --devices trouble:hang --ops add,mul --timeout 100 > "$work/out" 2> "$work/err" & pid=$!
-     for _ in $(seq 100); do [ -n "$(cat /proc/$pid/task/$pid/children 2> /dev/null)" ] && break; sleep 0.05; done
+    rm -f "$work/err"
+    (set -m; "$portico" conformance --devices trouble:hang --ops add,mul --timeout 100 --verbose > "$work/out" 2> "$work/err" & pid=$!
+     for _ in $(seq 400); do grep -q ' add #' "$work/err" && break; sleep 0.05; done
      sleep 0.5; kill -INT $pid; wait $pid; echo $? > "$work/status")
     status=$(cat "$work/status"); status "Ctrl-C in a hang" 130; says "Ctrl-C: the summary" out '^  add '
     unset PORTICO_PLUGIN_PATH
