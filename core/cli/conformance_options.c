@@ -51,6 +51,10 @@ static int conformance_parse_worker(int argc, char **argv, int *i, conformance_a
     if (!m && (m = cli_option(argc, argv, i, "--here", NULL, NULL)) > 0) arguments->reproducers.here = 1;
     if (!m && (m = cli_option(argc, argv, i, "--child", NULL, NULL)) > 0) arguments->bisect.child = 1;
     if (!m && (m = cli_option(argc, argv, i, "--worker", NULL, NULL)) > 0) arguments->worker = 1;
+    if (!m && (m = cli_option(argc, argv, i, "--threads", NULL, &value)) > 0) {
+        if (!cli_integer("--threads", value, 1, 1024, &number)) return -1;
+        arguments->threads = (uint32_t)number;
+    }
     if (!m && (m = cli_option(argc, argv, i, "--index", NULL, &value)) > 0) {
         if (!cli_integer("--index", value, 0, UINT32_MAX, &number)) return -1;
         arguments->index = (uint32_t)number;
@@ -74,6 +78,7 @@ static int conformance_parse_run(int argc, char **argv, int *i, conformance_argu
         if (!cli_integer("--replays", value, 1, 1000000, &number)) return -1;
         arguments->options.replays = (uint32_t)number;
     }
+    if (!m && (m = cli_option(argc, argv, i, "--invariance", NULL, NULL)) > 0) arguments->options.invariance = 1;
     if (!m && (m = cli_option(argc, argv, i, "--timeout", NULL, &value)) > 0 &&
         !cli_number("--timeout", value, 0.1, 1e6, &arguments->timeout))
         return -1;
@@ -185,6 +190,7 @@ static const struct conformance_option {
     {"--minutes", NULL, DO_RUN},
     {"--seeds", NULL, DO_RUN},
     {"--replays", NULL, DO_RUN},
+    {"--invariance", NULL, DO_RUN},
     {"--in-process", NULL, DO_RUN | DO_RERUN | DO_BISECT | DO_PROBE},
     {"--max-failures", NULL, DO_RUN},
     {"--fail-fast", NULL, DO_RUN},
@@ -218,6 +224,9 @@ static const struct conformance_need {
 static const struct conformance_pair {
     const char *one, *other, *why;
 } PAIRS[] = {{"--in-process", "--log", "without worker processes nothing is logged"},
+             {"--in-process", "--invariance", "a process has one number of threads"},
+             {"--seeds", "--invariance", "runs are compared seed by seed"},
+             {"--log", "--invariance", "the log is of one number of threads"},
              {"--in-process", "--jobs", "there are no worker processes then"},
              {"--in-process", "--timeout", "nobody could end a case that hangs"},
              {"--case", "--slice", "the case is in one of them, and none is left of the others"},

@@ -22,7 +22,7 @@ typedef struct conformance_arguments {
     /* of child processes, which the program starts itself */
     int internal, worker;
     const char *plugin, *id;
-    uint32_t index;
+    uint32_t index, threads; /* threads of the cpu plugin; 0: PORTICO_THREADS */
 } conformance_arguments;
 
 /* Reads the command line into *arguments, which holds the defaults. Options that would be ignored are refused, in one

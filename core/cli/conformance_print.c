@@ -80,6 +80,30 @@ static void conformance_table(const pco_conformance_result *result, const pco_co
     conformance_totals(result);
 }
 
+static void conformance_pieces(const pco_conformance_invariance *sums, pco_conformance_piece kind)
+{
+    char text[40] = "-";
+    if (sums->compared[kind])
+        snprintf(text, sizeof text, "%" PRIu32 " of %" PRIu32, sums->compared[kind] - sums->differed[kind],
+                 sums->compared[kind]);
+    printf(" %16s", text);
+}
+
+/* Is a result the same bits whatever the work is cut into? */
+static void conformance_invariance(const pco_conformance_result *result)
+{
+    printf("  %-38s %16s %16s %16s\n", "the same bits", "a row alone", "in chunks", "2, 3 threads");
+    for (uint32_t i = 0; i < result->n_ops; i++) {
+        uint32_t differed = 0;
+        printf("  %-38s", result->ops[i].name);
+        for (int kind = 0; kind < PCO_PIECE_KINDS; kind++) {
+            conformance_pieces(&result->ops[i].invariance, (pco_conformance_piece)kind);
+            differed += result->ops[i].invariance.differed[kind];
+        }
+        puts(differed ? "  <- differs" : "");
+    }
+}
+
 /* Describes the first `most` cases that went wrong. */
 static void conformance_failures(const pco_conformance_result *result, uint32_t most)
 {
@@ -164,6 +188,7 @@ int conformance_report(const conformance_arguments *arguments, const pco_conform
             if (i) putchar('\n');
             conformance_table(&results[i], &devices[i]);
             conformance_probe_lines(&results[i].probe, 0);
+            if (arguments->options.invariance) conformance_invariance(&results[i]);
             conformance_failures(&results[i], arguments->max_failures);
         }
     }

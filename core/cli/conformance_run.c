@@ -60,7 +60,7 @@ typedef struct conformance_run {
     pco_conformance_log *log;
     pco_conformance_waivers *waivers;
     double deadline;
-    uint32_t resumed;
+    uint32_t resumed, threads; /* of workers; 0: PORTICO_THREADS */
     int failed; /* an error of the run itself, which was printed */
 } conformance_run;
 
@@ -70,6 +70,7 @@ static pco_status conformance_isolated(conformance_run *run, const pco_conforman
 {
     conformance_command command;
     conformance_command_make(&command, run->registry, entry, options);
+    if (run->threads) conformance_command_threads(&command, run->threads);
     pco_conformance_isolation isolation = {
         .command = command.words,
         .jobs = conformance_jobs(run->arguments, &entry->info),
@@ -194,6 +195,21 @@ static int conformance_device(conformance_run *run, uint64_t seed, const pco_dev
         run->failed = 1;
     }
     return status == PCO_OK;
+}
+
+/* The run was on one thread; the same on others must give the same bits. */
+static void conformance_threads(conformance_run *run, const pco_device_entry *entry, pco_conformance_device *device,
+                                pco_conformance_result *result)
+{
+    enum { MOST_THREADS = 3 };
+    conformance_run again = *run;
+    for (again.threads = 2; again.threads <= MOST_THREADS && !cli_interrupted() && !result->status; again.threads++) {
+        pco_conformance_result other = {0};
+        conformance_device(&again, run->arguments->options.seed, entry, device, &other);
+        pco_conformance_compare_threads(result, &other);
+        pco_conformance_clear(&other, 1);
+    }
+    run->failed |= again.failed;
 }
 
 static int conformance_goes_on(const conformance_run *run)
@@ -339,6 +355,7 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
         goto done;
     }
     status = CLI_USAGE;
+    if (arguments->options.invariance) run.threads = 1;
     if (!conformance_open_files(&run, devices, count)) goto done;
     cli_watch_signals();
     for (int go = 1; go && done < count && !cli_interrupted(); done++)
@@ -353,6 +370,8 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     }
     if (soak && !run.failed) conformance_soak(&run, entries, indices, done, devices, results);
     for (uint32_t i = 0; i < done; i++) conformance_close(&devices[i]);
+    for (uint32_t i = 0; i < done && arguments->options.invariance; i++)
+        conformance_threads(&run, &entries[indices[i]], &devices[i], &results[i]);
     for (uint32_t i = 0; i < done && arguments->report.folder && !cli_interrupted(); i++)
         if (!results[i].not_opened && conformance_probes(&run, &entries[indices[i]], &results[i])) break;
     if (!cli_interrupted()) cli_forget_signals();

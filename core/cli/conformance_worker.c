@@ -25,6 +25,16 @@ void conformance_command_make(conformance_command *command, const pco_registry *
         command->words[n++] = "--judge", command->words[n++] = options->judging == PCO_JUDGE_NMSE ? "nmse" : "field";
     snprintf(command->replays, sizeof command->replays, "%" PRIu32, options->replays);
     if (options->replays) command->words[n++] = "--replays", command->words[n++] = command->replays;
+    if (options->invariance) command->words[n++] = "--invariance";
+    command->words[n] = NULL;
+}
+
+void conformance_command_threads(conformance_command *command, uint32_t threads)
+{
+    int n = 0;
+    while (command->words[n]) n++;
+    snprintf(command->threads, sizeof command->threads, "%" PRIu32, threads);
+    command->words[n++] = "--threads", command->words[n++] = command->threads;
     command->words[n] = NULL;
 }
 
@@ -67,6 +77,7 @@ int conformance_worker(const conformance_arguments *arguments)
         return CLI_USAGE;
     }
     pco_status status = pco_config_read(&config, &err);
+    if (arguments->threads) config.threads = arguments->threads;
     if (!status) status = pco_host_init(&worker.host, &config, &err);
     if (status) return cli_fail(&err);
     status = pco_conformance_serve(&arguments->options, worker_open, &worker, &err);

@@ -64,6 +64,18 @@ run conformance --devices faulty:sound --tier tiny --ops add --replays 50
 status "replays of the control" 0
 says "replays of the control: none differs" out '^  [0-9]+ replays: 0 differed, 0 were wrong; with 95 % confidence at most 0'
 
+# The same bits alone, in chunks and on any number of threads.
+run conformance --devices faulty:sound --tier tiny --ops softmax,matmul,scaled_dot_product_attention --invariance
+status "invariance of the control" 0
+says "invariance: rows" out '^  softmax +([0-9]+) of \1 +- +([0-9]+) of \2$'
+says "invariance: chunks" out '^  scaled_dot_product_attention +([0-9]+) of \1 +([1-9][0-9]*) of \2 +([0-9]+) of \3$'
+run conformance --devices faulty:batch --tier tiny --ops softmax --invariance
+status "rows that depend on their batch" 1
+says "... in the table" out '^  softmax +[0-9]+ of [0-9]+ .*<- differs'
+run conformance --devices faulty:threads --tier tiny --ops softmax --invariance
+status "results that depend on the number of threads" 1
+says "... in the table" out '^  softmax .* 17 of 34 +<- differs'
+
 # Contracts that are false, seen from outside.
 run conformance --probe --devices faulty:sound
 status "probes of the control" 0

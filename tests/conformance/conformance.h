@@ -62,6 +62,17 @@ typedef struct pco_conformance_device {
     const char *id;
 } pco_conformance_device;
 
+/* The same work in other pieces, compared bit by bit within one variant. */
+typedef enum pco_conformance_piece {
+    PCO_PIECE_ROWS = 0,    /* a row alone and in its batch */
+    PCO_PIECE_CHUNKS = 1,  /* a prompt in chunks and at once */
+    PCO_PIECE_THREADS = 2, /* the whole on another number of threads */
+    PCO_PIECE_KINDS = 3,
+} pco_conformance_piece;
+typedef struct pco_conformance_invariance {
+    uint32_t compared[PCO_PIECE_KINDS], differed[PCO_PIECE_KINDS];
+} pco_conformance_invariance;
+
 /* Executions of one program, or of many. */
 typedef struct pco_conformance_replays {
     uint64_t executions;
@@ -90,6 +101,8 @@ typedef struct pco_conformance_case {
     int64_t element, elements, wrong; /* wrong: elements outside their bounds */
     double expected, got, bound;
     pco_conformance_replays replays; /* all 0 where none were asked for */
+    pco_conformance_invariance invariance;
+    uint64_t bits; /* a hash of the results; not in reports */
     uint64_t explains, evidence; /* of a failure, while the suite runs: clauses of the contract (diagnose.h) */
     char detail[512]; /* what failed, or why it is unsupported */
     char repeat[256]; /* portico conformance --devices D --ops OP ... */
@@ -123,6 +136,7 @@ typedef struct pco_conformance_options {
     uint64_t seed;
     uint32_t case_id;                     /* 0: all cases */
     const char *variant;                  /* shell pattern; NULL: all */
+    int invariance;                       /* all cases in pieces, in every tier */
     uint32_t replays;                     /* executions of each program, besides those that judge it */
     pco_conformance_judging judging;
     pco_conformance_progress_fn progress; /* may be NULL */
@@ -139,6 +153,7 @@ typedef struct pco_conformance_op {
     const char *name;
     uint32_t count[PCO_CASE_STATES];
     uint32_t variants;              /* most variants that one case had */
+    pco_conformance_invariance invariance;
     double median_ratio, max_ratio; /* over the judged cases; of each, the worst element */
     char reason[256];               /* of the first unsupported case */
 } pco_conformance_op;
@@ -151,6 +166,11 @@ typedef struct pco_conformance_constant {
     uint32_t number, n_values;
     int32_t values[PCO_CONSTANT_VALUES];
 } pco_conformance_constant;
+
+struct pco_conformance_result;
+/* Compares the results of two runs that had other numbers of threads, record by record, and adds what it finds to the
+ * rows of `result`. */
+void pco_conformance_compare_threads(struct pco_conformance_result *result, const struct pco_conformance_result *other);
 
 /* One round of a soak: the whole tier with one seed. */
 typedef struct pco_conformance_round {

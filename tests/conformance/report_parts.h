@@ -21,6 +21,10 @@ void conf_tree_print(const cJSON *root, pco_writer *out);
 
 const char *conf_verdict_name(pco_conformance_verdict verdict);
 
+/* Members of an op's row: how many were compared, and how many differed. */
+static const char *const CONF_PIECE_MEMBERS[PCO_PIECE_KINDS][2] = {
+    {"rows_alone", "rows_alone_differ"}, {"chunks", "chunks_differ"}, {"threads", "threads_differ"}};
+
 /* ---- digests (report_seal.c) ---- */
 
 /* Adds a digest to each element of "ops" and "cases", chained, and "seal" with a digest of every other

@@ -250,6 +250,11 @@ static void conf_read_row(conf_read *read, const cJSON *at, pco_conformance_op *
     op->variants = conf_read_uint(read, at, "variants");
     op->median_ratio = conf_read_number(read, at, "median_error_over_bound");
     op->max_ratio = conf_read_number(read, at, "max_error_over_bound");
+    for (int kind = 0; kind < PCO_PIECE_KINDS; kind++) {
+        if (!cJSON_HasObjectItem(at, CONF_PIECE_MEMBERS[kind][0])) continue;
+        op->invariance.compared[kind] = conf_read_uint(read, at, CONF_PIECE_MEMBERS[kind][0]);
+        op->invariance.differed[kind] = conf_read_uint(read, at, CONF_PIECE_MEMBERS[kind][1]);
+    }
     snprintf(op->reason, sizeof op->reason, "%s", conf_read_text_or(read, at, "unsupported_because", ""));
 }
 

@@ -177,6 +177,11 @@ static pco_status conf_tree_op(conf_tree *tree, cJSON *rows, const pco_conforman
     conf_tree_number(tree, at, "variants", op->variants);
     conf_tree_number(tree, at, "median_error_over_bound", op->median_ratio);
     conf_tree_number(tree, at, "max_error_over_bound", op->max_ratio);
+    for (int kind = 0; kind < PCO_PIECE_KINDS; kind++) {
+        if (!op->invariance.compared[kind]) continue;
+        conf_tree_number(tree, at, CONF_PIECE_MEMBERS[kind][0], op->invariance.compared[kind]);
+        conf_tree_number(tree, at, CONF_PIECE_MEMBERS[kind][1], op->invariance.differed[kind]);
+    }
     conf_tree_number(tree, at, "bounded", figures.bounded);
     conf_tree_number(tree, at, "median_of_bounded", figures.median);
     if (figures.low) conf_tree_text(tree, at, "median_below_0.01", figures.why);

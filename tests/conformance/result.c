@@ -66,6 +66,10 @@ void conf_result_count(conf_result_builder *builder, const pco_conformance_case 
     row->count[one->state]++;
     builder->result->count[one->state]++;
     conf_replays_add(&builder->result->replays, &one->replays);
+    for (int kind = 0; kind < PCO_PIECE_KINDS; kind++) {
+        row->invariance.compared[kind] += one->invariance.compared[kind];
+        row->invariance.differed[kind] += one->invariance.differed[kind];
+    }
     if (builder->last_id != one->id || builder->last_seed != one->seed) builder->units = 0;
     builder->last_id = one->id, builder->last_seed = one->seed;
     if (++builder->units > row->variants) row->variants = builder->units;
@@ -93,6 +97,23 @@ void conf_result_constants(pco_conformance_result *result, conf_constants *const
 {
     result->constants = constants->items, result->n_constants = constants->count;
     *constants = (conf_constants){0};
+}
+
+void pco_conformance_compare_threads(pco_conformance_result *result, const pco_conformance_result *other)
+{
+    for (uint32_t i = 0, j = 0; i < result->n_cases; i++) {
+        const pco_conformance_case *one = &result->cases[i];
+        while (j < other->n_cases && (other->cases[j].id != one->id || strcmp(other->cases[j].variant, one->variant) != 0))
+            j++;
+        if (j == other->n_cases) { /* a record that one of the two has not: its neighbours may still be there */
+            j = 0;
+            continue;
+        }
+        if (!one->bits || !other->cases[j].bits) continue;
+        pco_conformance_invariance *sum = &conf_result_row(result, one->op)->invariance;
+        sum->compared[PCO_PIECE_THREADS]++;
+        sum->differed[PCO_PIECE_THREADS] += one->bits != other->cases[j].bits;
+    }
 }
 
 static int conf_result_compare(const void *left, const void *right)

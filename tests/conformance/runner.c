@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "graph/infer.h"
 
 #include <fnmatch.h>
@@ -223,6 +224,17 @@ static void conf_run_refused(const conf_run_state *run, pco_conformance_case *re
     result->ratio = INFINITY;
 }
 
+/* Of the first run's results; 0 where there are none. */
+static uint64_t conf_run_hash(const conf_run_state *run)
+{
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < run->problem->node.n_outputs; i++)
+        if (run->first[i])
+            hash = pco_hash(hash ? hash : PCO_HASH_START, run->first[i],
+                            run->problem->tensors[run->problem->node.outputs[i]].bytes);
+    return hash;
+}
+
 static pco_status conf_run_once(conf_run_state *run, const pco_conformance_options *options,
                                 pco_conformance_case *result, pco_error *err)
 {
@@ -231,12 +243,16 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
     const bool refused = status == PCO_ERROR_UNSUPPORTED; /* later on it is no excuse any more */
     if (conf_run_has_results(run)) conf_run_judge(run, result); /* also when a later run differed */
     if (status == PCO_ERROR_INTERNAL && result->state == PCO_CASE_FAIL) status = PCO_OK; /* said already */
+    result->bits = conf_run_hash(run);
+    result->invariance = (pco_conformance_invariance){{0}, {0}};
+    run->invariance = &result->invariance;
     if (!status && result->state != PCO_CASE_FAIL) status = conf_run_shared(run, err);
     if (!status && result->state != PCO_CASE_FAIL && conf_run_is_placed(options->tier, run->problem))
         status = conf_run_placed(run, err);
     if (!status && result->state != PCO_CASE_FAIL)
         status = conf_run_pieces(run, result->variant,
-                                 conf_run_rows(options->tier, run->problem->one), err);
+                                 conf_run_rows(options->invariance ? PCO_CONFORMANCE_STANDARD : options->tier,
+                                               run->problem->one), err);
     if (status) {
         result->state = refused                           ? PCO_CASE_UNSUPPORTED
                         : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST

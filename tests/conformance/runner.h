@@ -84,6 +84,7 @@ typedef struct conf_run_state {
     struct conf_constants_watch *constants; /* the same */
     const char *variant;                  /* its name, for the observer */
     bool bare;           /* what lies around the results is not looked at */
+    pco_conformance_invariance *invariance; /* what pieces found is counted here; may be NULL */
     const struct conf_placement *placement; /* where its memory lies; NULL: as by default */
     uint32_t overlay[2]; /* tensor 0 lies in the memory of tensor 1 (both only read); PCO_NONE: not */
 } conf_run_state;

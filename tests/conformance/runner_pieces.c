@@ -16,6 +16,7 @@ enum { WHOLE = -1 };
 typedef struct conf_cut {
     int in[PCO_MAX_INPUTS], out[PCO_MAX_OUTPUTS];
     int64_t n;
+    pco_conformance_piece kind; /* PCO_PIECE_KINDS: the whole with other operands */
 } conf_cut;
 
 /* The pieces of one dimension of a tensor: `outer` blocks of `n` slices of `bytes` each. */
@@ -184,6 +185,10 @@ static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piec
             status = pco_fail_prefix(err, status, "%s", what);
         else
             status = conf_piece_compare(whole, &run, cut, from, count, variant, what, err);
+        if (whole->invariance && cut->kind < PCO_PIECE_KINDS && (!status || status == PCO_ERROR_INTERNAL)) {
+            whole->invariance->compared[cut->kind]++;
+            whole->invariance->differed[cut->kind] += status != PCO_OK;
+        }
     }
     conf_run_clear(&run);
     conf_problem_clear(piece);
@@ -194,7 +199,7 @@ static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piec
 
 static conf_cut conf_cut_none(void)
 {
-    conf_cut cut = {.n = 0};
+    conf_cut cut = {.kind = PCO_PIECE_KINDS};
     for (int i = 0; i < PCO_MAX_INPUTS; i++) cut.in[i] = WHOLE;
     for (int i = 0; i < PCO_MAX_OUTPUTS; i++) cut.out[i] = WHOLE;
     return cut;
@@ -384,6 +389,7 @@ static pco_status conf_chunk_run(const conf_run_state *whole, const char *varian
     }
     conf_cut cut = conf_cut_none();
     cut.in[0] = cut.out[0] = row;
+    cut.kind = PCO_PIECE_CHUNKS;
     if (mask && mask->rank >= 2 && mask->shape[mask->rank - 2] == q->shape[row] && q->shape[row] > 1)
         cut.in[3] = (int)mask->rank - 2;
     conf_problem without = *p, piece;
@@ -448,6 +454,7 @@ pco_status conf_run_pieces(const conf_run_state *whole, const char *variant, int
     if (!status && rows && conf_chunk_fits(p)) status = conf_run_chunks(whole, variant, err);
     conf_cut cut = conf_cut_rows(p);
     if (cut.n < 2) return status;
+    cut.kind = PCO_PIECE_ROWS;
     for (int r = 0; r < rows && r < cut.n && !status; r++) {
         conf_problem piece;
         int64_t at = (p->one->id / 7 + r * (cut.n / rows + 1)) % cut.n;

@@ -187,6 +187,8 @@ pco_conformance_verdict pco_conformance_judge(const pco_conformance_result *resu
     uint32_t bad = 0, empty = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t wrong = results[i].status != PCO_OK || results[i].probe.broken;
+        for (uint32_t o = 0; o < results[i].n_ops; o++)
+            wrong += results[i].ops[o].invariance.differed[PCO_PIECE_THREADS];
         for (int state = 0; state < PCO_CASE_STATES; state++)
             if (pco_conformance_state_is_bad((pco_conformance_state)state)) wrong += results[i].count[state];
         bad += wrong;

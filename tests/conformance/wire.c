@@ -10,6 +10,7 @@
 #include <string.h>
 
 static const char LABEL[] = "a record";
+static const char *const COMPARED[] = {"rows", "chunks"}, *const DIFFERED[] = {"rows_differ", "chunks_differ"};
 
 static void wire_text(pco_json_writer *writer, const char *key, const char *text)
 {
@@ -57,6 +58,12 @@ void conf_wire_write(pco_json_writer *writer, const pco_conformance_case *one)
     wire_real(writer, "expected", one->expected);
     wire_real(writer, "got", one->got);
     wire_real(writer, "bound", one->bound);
+    for (int kind = 0; kind < PCO_PIECE_THREADS; kind++)
+        if (one->invariance.compared[kind]) {
+            wire_uint(writer, COMPARED[kind], one->invariance.compared[kind]);
+            wire_uint(writer, DIFFERED[kind], one->invariance.differed[kind]);
+        }
+    if (one->bits) wire_uint(writer, "bits", one->bits);
     if (one->replays.executions) {
         wire_uint(writer, "executions", one->replays.executions);
         wire_uint(writer, "differed", one->replays.differed);
@@ -167,6 +174,12 @@ pco_status conf_wire_read(const cJSON *object, pco_conformance_case *one, pco_er
     if (!status) status = wire_read_real(object, "expected", &one->expected, err);
     if (!status) status = wire_read_real(object, "got", &one->got, err);
     if (!status) status = wire_read_real(object, "bound", &one->bound, err);
+    for (int kind = 0; kind < PCO_PIECE_THREADS && !status; kind++) {
+        if (!cJSON_HasObjectItem(object, COMPARED[kind])) continue;
+        status = wire_read_uint32(object, COMPARED[kind], &one->invariance.compared[kind], err);
+        if (!status) status = wire_read_uint32(object, DIFFERED[kind], &one->invariance.differed[kind], err);
+    }
+    if (!status && cJSON_HasObjectItem(object, "bits")) status = conf_wire_uint(object, "bits", &one->bits, err);
     if (!status && cJSON_HasObjectItem(object, "executions")) {
         status = conf_wire_uint(object, "executions", &one->replays.executions, err);
         if (!status) status = conf_wire_uint(object, "differed", &one->replays.differed, err);

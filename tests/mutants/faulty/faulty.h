@@ -54,6 +54,7 @@
     FAULTY(spill, "the last row is written once more 1 KiB behind itself") \
     FAULTY(address, "the lowest bit of the first element follows where the result lies") \
     FAULTY(neighbour, "the last element is at least as large as the number behind the first operand") \
+    FAULTY(threads, "the lowest bit of the first element follows the number of threads") \
     FAULTY(twentieth, "one bit of the result is flipped in one run of 20")
 
 typedef enum faulty_id {
