@@ -62,7 +62,8 @@ static void child_kill(pid_t pid)
         poll(NULL, 0, 20);
 }
 
-int cli_child_run(const char *const *words, double patience, const volatile sig_atomic_t *interrupted, cli_child *child)
+int cli_child_run(const char *const *words, double patience, const volatile sig_atomic_t *interrupted,
+                  cli_child *child)
 {
     pid_t pid;
     int beats, state = 0, open = 1, asked = 0;

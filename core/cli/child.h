@@ -17,7 +17,8 @@ typedef struct cli_child {
 /* Runs this program with words[] (NULL-terminated; the first is its name), which shares stdin, stdout and stderr, and
  * waits for its end. It is killed after `patience` seconds without a word; when *interrupted (NULL: never) is set it is
  * asked to end, and killed soon after. 0 after a message: it could not be started. */
-int cli_child_run(const char *const *words, double patience, const volatile sig_atomic_t *interrupted, cli_child *child);
+int cli_child_run(const char *const *words, double patience, const volatile sig_atomic_t *interrupted,
+                  cli_child *child);
 
 /* "the process died (Segmentation fault) while running step 3", "no answer within 10 s ..." into text. */
 void cli_child_describe(const cli_child *child, char *text, size_t size);

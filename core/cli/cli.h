@@ -1,6 +1,7 @@
 /* The `portico` program: one file per subcommand, and what they share.
  *
- * Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N. stdout carries results, stderr everything else. */
+ * Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N. stdout carries results, stderr everything
+ * else. */
 #ifndef PCO_CLI_CLI_H
 #define PCO_CLI_CLI_H
 

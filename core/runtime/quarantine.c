@@ -59,8 +59,8 @@ static pco_verdict quarantine_verdict(const char *word)
     return PCO_VERDICT_UNKNOWN;
 }
 
-/* Lines "good KEY", "bad KEY WHAT WAS SEEN" and "once KEY TEST". A line that is none of them ends the reading: the blob has a
- * checksum, so it is from another version. */
+/* Lines "good KEY", "bad KEY WHAT WAS SEEN" and "once KEY TEST". A line that is none of them ends the reading: the blob
+ * has a checksum, so it is from another version. */
 static void quarantine_read(pco_quarantine *q, char *text)
 {
     for (char *line = text; *line;) {
@@ -103,8 +103,9 @@ static void quarantine_take(void *user, const char *what)
         if (pco_quarantine_add(q, PCO_QUARANTINE_DEVICE, PCO_VERDICT_BAD, what, NULL)) return;
     } else if (pco_quarantine_add(q, key, PCO_VERDICT_ONCE, what, NULL) == PCO_OK) {
         pco_log(q->config, PCO_LOG_WARNING,
-                "%s: a process ended in the self-test of %s, killed by the driver or from outside; it is tested once more, "
-                "and the device is not used any more if a process ends there again", gone->device, what);
+                "%s: a process ended in the self-test of %s, killed by the driver or from outside; it is tested once "
+                "more, and the device is not used any more if a process ends there again",
+                gone->device, what);
     }
 }
 

@@ -76,7 +76,8 @@ static pco_status registry_probe(const pco_config *config, const pco_plugin_entr
     const int known = registry_probed(config, name, text, sizeof text);
     if (known > 0) return PCO_OK;
     if (known < 0 && config->self_test != PCO_SELF_TEST_ALWAYS)
-        return pco_fail(err, PCO_ERROR_INTERNAL, "%s at an earlier start; PORTICO_SELF_TEST=always tries it again", text);
+        return pco_fail(err, PCO_ERROR_INTERNAL, "%s at an earlier start; PORTICO_SELF_TEST=always tries it again",
+                        text);
     pco_status status = pco_loader_probe(entry->path, config->probe_seconds, &broke, err);
     if (status && !broke) return status;
     snprintf(text, sizeof text, "%s%.300s", status ? PROBE_BROKE : PROBE_GOOD, status ? err->message : "");

@@ -105,8 +105,8 @@ char *trainer_path(const pco_trainer *trainer, const char *name);
 int trainer_has_checkpoint(const pco_trainer *trainer);
 /* What an error says of it: "the last checkpoint is kept" or that there is none. */
 const char *trainer_kept(const pco_trainer *trainer);
-/* Takes the lock on the folder if that exists and it is not taken yet, for as long as the trainer lives. Where there are
- * no locks `unlocked` says so. Errors: INVALID, naming the process that trains there. */
+/* Takes the lock on the folder if that exists and it is not taken yet, for as long as the trainer lives. Where there
+ * are no locks `unlocked` says so. Errors: INVALID, naming the process that trains there. */
 pco_status trainer_take_folder(pco_trainer *trainer, pco_error *err);
 /* Makes the folder of the run, so that one that cannot be written to is known before training, and removes
  * what a killed run left of a file there. Errors: IO. */

@@ -14,8 +14,8 @@ typedef struct onnx_map {
     char skip[256];                  /* why the node cannot be expressed, or "" */
 } onnx_map;
 
-/* Adds the node to the graph. Where it cannot be expressed, or has an attribute that the mapping did not take, `skip` says
- * why. */
+/* Adds the node to the graph. Where it cannot be expressed, or has an attribute that the mapping did not take, `skip`
+ * says why. */
 void onnx_map_node(onnx_map *map);
 
 /* The Portico type in which an ONNX type is run: integers as i32, f64 as f32; PCO_NONE where there is none.

@@ -123,10 +123,12 @@ static void test_refused(void **state)
                          axis = made_float("axis", 0), unnamed = made_float("", 1), text = alpha;
     text.has_f = 0, text.has_s = 1, text.type = 3;
     text.name = "approximate", text.s.data = (uint8_t *)"sigmoid", text.s.len = 7;
-    expect_refused(&(made_node){"Clip", {&max}, {X}, clipped}, "attribute 'max' of Clip is not mapped"); /* before opset 11 */
+    /* before opset 11 */
+    expect_refused(&(made_node){"Clip", {&max}, {X}, clipped}, "attribute 'max' of Clip is not mapped");
     expect_refused(&(made_node){"Add", {&alpha}, {X, Z}, sum}, "attribute 'alpha' of Add is not mapped");
     expect_refused(&(made_node){"Swish", {&alpha, &max}, {X}, X}, "attribute 'max' of Swish is not mapped");
-    expect_refused(&(made_node){"Softmax", {&axis}, {X}, X}, "attribute 'axis' of Softmax is not mapped"); /* no float */
+    /* an axis is no float */
+    expect_refused(&(made_node){"Softmax", {&axis}, {X}, X}, "attribute 'axis' of Softmax is not mapped");
     expect_refused(&(made_node){"Abs", {&unnamed}, {X}, X}, "attribute '' of Abs is not mapped");
     expect_refused(&(made_node){"Gelu", {&text}, {X}, X}, "Gelu in an unknown form");
 }
