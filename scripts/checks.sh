@@ -66,7 +66,7 @@ check_plugin() {
   cp -r "$root/examples/plugin" "$scratch" && cd "$scratch" || return 1
   # shellcheck disable=SC2046
   cc -std=c11 -O2 -Wall -Wextra -Werror -ffp-contract=off -shared -fPIC -fvisibility=hidden -o plugin.so ./*.c \
-    $(pkg-config --cflags portico) || return 1
+    $(pkg-config --cflags portico) -lm || return 1
   export PORTICO_PLUGIN_PATH=$scratch
   local names name
   names=$(portico devices --json | python3 -c '

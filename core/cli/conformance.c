@@ -59,6 +59,7 @@ static int conformance_main(int argc, char **argv)
         return conformance_bisect(&arguments.bisect);
     }
     arguments.report.json = arguments.json;
+    cli_report_command(&arguments.report, argc, argv);
     const cli_report_rerun rerun = {arguments.devices, arguments.options.seed, arguments.timeout,
                                     arguments.in_process};
     status = cli_report_begin(&arguments.report);

@@ -41,9 +41,10 @@ int conformance_worker(const conformance_arguments *arguments);
 int conformance_print_probes(const conformance_arguments *arguments, const pco_conformance_result *results,
                              const pco_conformance_device *devices, uint32_t count);
 
-/* Prints what was found, and judges it; `waivers` may be NULL (conformance_print.c). */
+/* Prints what was found, and judges it; reproducers[i], where not NULL, is the folder of those of devices[i]; `waivers`
+ * may be NULL (conformance_print.c). */
 int conformance_report(const conformance_arguments *arguments, const pco_conformance_result *results,
-                       const pco_conformance_device *devices, uint32_t count,
+                       const pco_conformance_device *devices, uint32_t count, const char *const *reproducers,
                        const pco_conformance_waivers *waivers, int interrupted);
 
 #endif

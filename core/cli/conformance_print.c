@@ -61,6 +61,35 @@ static void conformance_totals(const pco_conformance_result *result)
     if (result->status) printf("  %s: %s\n", result->not_opened ? "not opened" : "stopped", result->message);
 }
 
+/* What was refused, folded: a line for each first reason of an op, with the ops that give it. */
+static void conformance_refusals(const pco_conformance_result *result)
+{
+    enum { INDENT = 15, NAMED = 8 };
+    for (uint32_t i = 0; i < result->n_ops; i++) {
+        const pco_conformance_op *op = &result->ops[i];
+        char line[1024];
+        size_t used = 0;
+        uint32_t ops = 0, others = 0;
+        int said = !op->count[PCO_CASE_UNSUPPORTED];
+        for (uint32_t k = 0; k < i && !said; k++)
+            said = result->ops[k].count[PCO_CASE_UNSUPPORTED] && strcmp(result->ops[k].reason, op->reason) == 0;
+        if (said) continue;
+        cli_append(line, sizeof line, &used, "%s:", op->reason);
+        for (uint32_t k = i; k < result->n_ops; k++) {
+            const pco_conformance_op *other = &result->ops[k];
+            const uint32_t count = other->count[PCO_CASE_UNSUPPORTED];
+            if (!count || strcmp(other->reason, op->reason) != 0) continue;
+            if (ops++ < NAMED)
+                cli_append(line, sizeof line, &used, "%s %s (%u)", ops > 1 ? "," : "", other->name, count);
+            else
+                others += count;
+        }
+        if (others) cli_append(line, sizeof line, &used, " and %u more ops (%u)", ops - NAMED, others);
+        printf("  unsupported: ");
+        cli_wrap(line, INDENT, INDENT);
+    }
+}
+
 static void conformance_table(const pco_conformance_result *result, const pco_conformance_device *device)
 {
     printf("%s: %s, %s\n", device->id, device->info->name, device->info->driver);
@@ -68,15 +97,11 @@ static void conformance_table(const pco_conformance_result *result, const pco_co
     for (int c = 0; c < N_COLUMNS; c++)
         if (result->count[COLUMNS[c].state]) printf(" %7s", COLUMNS[c].title);
     printf(" %7s %8s  %7s %7s\n", "unsup.", "variants", "median", "max");
-    for (uint32_t i = 0; i < result->n_ops; i++) conformance_row(result, &result->ops[i]);
+    for (uint32_t i = 0; i < result->n_ops; i++)
+        if (pco_conformance_op_tested(&result->ops[i])) conformance_row(result, &result->ops[i]);
     if (result->n_ops == 0)
         printf("  nothing was tested%s\n", result->status ? "" : ": no case has such a variant");
-    for (uint32_t i = 0; i < result->n_ops; i++)
-        if (result->ops[i].count[PCO_CASE_UNSUPPORTED]) {
-            printf("  unsupported: ");
-            int column = 15 + printf("%s: ", result->ops[i].name);
-            cli_wrap(result->ops[i].reason, column, 15);
-        }
+    conformance_refusals(result);
     conformance_totals(result);
 }
 
@@ -174,7 +199,7 @@ int conformance_print_probes(const conformance_arguments *arguments, const pco_c
 }
 
 int conformance_report(const conformance_arguments *arguments, const pco_conformance_result *results,
-                       const pco_conformance_device *devices, uint32_t count,
+                       const pco_conformance_device *devices, uint32_t count, const char *const *reproducers,
                        const pco_conformance_waivers *waivers, int interrupted)
 {
     pco_error err;
@@ -194,14 +219,17 @@ int conformance_report(const conformance_arguments *arguments, const pco_conform
     }
     fflush(stdout);
     conformance_waivers(waivers, stderr);
-    if (cli_report_end(&arguments->report, &arguments->options, results, devices, count)) interrupted = 1;
+    if (cli_report_end(&arguments->report, &arguments->options, results, devices, count, reproducers)) interrupted = 1;
     pco_conformance_verdict verdict = pco_conformance_judge(results, count);
     uint32_t unopened = 0;
     for (uint32_t i = 0; i < count; i++) unopened += results[i].not_opened != 0;
-    fprintf(stderr, "conformance: %s\n",
+    fprintf(stderr, "conformance: %s",
             verdict == PCO_VERDICT_FAIL || interrupted ? unopened ? "FAILED: a device could not be opened" : "FAILED"
             : verdict == PCO_VERDICT_PASS              ? "passed"
                                                        : "NOTHING TESTED on a device");
+    uint32_t all, tested = pco_conformance_tested(results, count, &all);
+    if (tested < all) fprintf(stderr, "; %u of %u cases tested, the others refused or not promised", tested, all);
+    fputc('\n', stderr);
     if (verdict == PCO_VERDICT_FAIL || interrupted) return CLI_FAILED;
     return verdict == PCO_VERDICT_PASS ? CLI_OK : CLI_USAGE;
 }

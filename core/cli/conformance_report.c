@@ -2,8 +2,10 @@
 #include "cli/conformance_report.h"
 
 #include "cli/conformance_worker.h"
+#include "commit.h"
 
 #include "base/error.h"
+#include "base/writer.h"
 #include "formats/json.h"
 
 #include <inttypes.h>
@@ -60,8 +62,25 @@ int cli_report_begin(cli_report *report)
     return report->baseline ? cli_report_load_baseline(report) : CLI_OK;
 }
 
+void cli_report_command(cli_report *report, int argc, char **argv)
+{
+    pco_writer line = {0};
+    pco_write_text(&line, "portico conformance");
+    for (int i = 1; i < argc; i++) {
+        char *word = cli_quote(argv[i]);
+        if (!word) line.status = PCO_ERROR_OUT_OF_HOST_MEMORY;
+        pco_print(&line, " %s", word ? word : "");
+        free(word);
+    }
+    if (line.status)
+        pco_writer_release(&line);
+    else
+        report->command = line.data;
+}
+
 void cli_report_clear(cli_report *report)
 {
+    free(report->command);
     pco_conformance_report_clear(&report->before);
 }
 
@@ -155,9 +174,12 @@ static int cli_report_compare(const cli_report *report, const pco_conformance_re
 
 int cli_report_end(const cli_report *report, const pco_conformance_options *options,
                    const pco_conformance_result *results, const pco_conformance_device *devices,
-                   uint32_t count)
+                   uint32_t count, const char *const *reproducers)
 {
     pco_conformance_report now = {.options = *options,
+                                  .commit = PCO_COMMIT,
+                                  .command = report->command,
+                                  .reproducers = reproducers,
                                   .n_devices = count,
                                   .devices = (pco_conformance_device *)(uintptr_t)devices,
                                   .results = (pco_conformance_result *)(uintptr_t)results};

@@ -9,6 +9,7 @@
 typedef struct cli_report {
     const char *folder, *baseline, *verify; /* NULL: not asked for */
     uint32_t rerun;
+    char *command;                 /* the command line, as a shell reads it; NULL: there was no memory for it */
     double factor;                 /* 0: the default */
     int json;                      /* stdout is an object: tables go nowhere */
     pco_conformance_report before; /* the baseline, once it has been read */
@@ -17,14 +18,18 @@ typedef struct cli_report {
 /* As cli_option, for the options above. */
 int cli_report_option(int argc, char **argv, int *i, cli_report *report);
 
+/* Keeps the command line for the report. */
+void cli_report_command(cli_report *report, int argc, char **argv);
+
 /* Before a run: can the folder be written to, is the baseline a report? Returns the exit status. */
 int cli_report_begin(cli_report *report);
 
-/* After it: compares and writes what was asked for. Returns CLI_OK; CLI_FAILED after a regression or an
+/* After it: compares and writes what was asked for; reproducers[i], where not NULL, is the folder of those of
+ * devices[i]. Returns CLI_OK; CLI_FAILED after a regression or an
  * error. */
 int cli_report_end(const cli_report *report, const pco_conformance_options *options,
                    const pco_conformance_result *results, const pco_conformance_device *devices,
-                   uint32_t count);
+                   uint32_t count, const char *const *reproducers);
 
 /* How cases are repeated. */
 typedef struct cli_report_rerun {

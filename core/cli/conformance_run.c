@@ -275,23 +275,37 @@ static int conformance_here(const conformance_arguments *arguments, const pco_re
     return status ? CLI_FAILED : CLI_OK;
 }
 
-/* Where --reproducers says, and otherwise, of the first failures, into the report. Returns 0 when one failed. */
-static int conformance_write_reproducers(const conformance_arguments *arguments,
-                                         const pco_conformance_device *devices,
-                                         const pco_conformance_result *results, uint32_t count)
+enum { CONFORMANCE_FOLDER = 1024 };
+
+/* Reproducers go where --reproducers says, and otherwise, of the first failures, into the report; `folder` has room. */
+static conformance_reproducers conformance_wanted(const conformance_arguments *arguments, uint32_t count,
+                                                  char folder[CONFORMANCE_FOLDER])
 {
     conformance_reproducers wanted = arguments->reproducers;
-    char folder[1024];
-    int good = 1;
     wanted.several = count > 1;
     wanted.timeout = arguments->timeout;
     if (!wanted.folder && arguments->report.folder) {
-        snprintf(folder, sizeof folder, "%s/reproducers", arguments->report.folder);
+        snprintf(folder, CONFORMANCE_FOLDER, "%s/reproducers", arguments->report.folder);
         wanted.folder = folder;
         wanted.most = arguments->max_failures;
     }
-    for (uint32_t i = 0; i < count; i++)
+    return wanted;
+}
+
+/* Writes them; folders[i] is that of devices[i], where there is one, to be freed. Returns 0 when one failed. */
+static int conformance_write_reproducers(const conformance_arguments *arguments,
+                                         const pco_conformance_device *devices,
+                                         const pco_conformance_result *results, uint32_t count, char **folders)
+{
+    char root[CONFORMANCE_FOLDER], folder[CONFORMANCE_FOLDER];
+    const conformance_reproducers wanted = conformance_wanted(arguments, count, root);
+    int good = 1;
+    for (uint32_t i = 0; i < count; i++) {
         if (!conformance_reproduce(&wanted, &devices[i], &results[i])) good = 0;
+        if (!wanted.folder) continue;
+        conformance_reproducer_folder(&wanted, devices[i].id, folder, sizeof folder);
+        folders[i] = strdup(folder); /* without it the report names none */
+    }
     return good;
 }
 
@@ -339,11 +353,12 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     pco_conformance_device *devices = calloc(room, sizeof *devices);
     pco_conformance_result *results = calloc(room, sizeof *results);
     pco_device_entry *broken = calloc(room, sizeof *broken);
+    char **folders = calloc(room, sizeof *folders);
     conformance_run run = {.arguments = arguments, .registry = registry, .watch = {.arguments = arguments}};
     int soak = arguments->options.tier == PCO_CONFORMANCE_SOAK || arguments->seeds > 1, status = CLI_FAILED;
     uint32_t done = 0, judged;
     if (arguments->minutes > 0) run.watch.deadline = run.deadline = cli_seconds() + 60 * arguments->minutes;
-    if (!devices || !results || !broken) {
+    if (!devices || !results || !broken || !folders) {
         cli_error("out of host memory");
         goto done;
     }
@@ -376,16 +391,18 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
         if (!results[i].not_opened && conformance_probes(&run, &entries[indices[i]], &results[i])) break;
     if (!cli_interrupted()) cli_forget_signals();
     judged = done + conformance_broken(&run, broken, devices + done, results + done);
-    if (!conformance_write_reproducers(arguments, devices, results, done)) run.failed = 1;
+    if (!conformance_write_reproducers(arguments, devices, results, done, folders)) run.failed = 1;
     if (run.resumed) fprintf(stderr, "conformance: %u cases were in the log already\n", run.resumed);
     if (cli_interrupted() && !soak) cli_error("interrupted");
-    status = conformance_report(arguments, results, devices, judged, run.waivers,
+    status = conformance_report(arguments, results, devices, judged, (const char *const *)folders, run.waivers,
                                 run.failed || (!soak && done < count) || (!soak && cli_interrupted()));
     if (!soak) status = cli_exit_status(status); /* a soak is ended so */
     pco_conformance_clear(results, judged);
 done:
     pco_conformance_log_close(run.log);
     pco_conformance_waivers_destroy(run.waivers);
+    for (uint32_t i = 0; folders && i < room; i++) free(folders[i]);
+    free(folders);
     free(broken);
     free(devices);
     free(results);

@@ -1,6 +1,7 @@
-/* A backend out of tree: f32 add, mul (same shapes), relu and matmul, one after the other, in plain C. */
+/* A backend out of tree: f32 add, mul (same shapes), relu, softmax and matmul, one after the other, in plain C. */
 #include <portico/plugin.h>
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,7 @@ typedef struct example_step {
     const float *a, *b, *bias, *c;
     float *y;
     int64_t count;             /* elementwise */
+    int64_t outer, size, inner; /* softmax: over `size` elements, `inner` apart */
     int64_t batch, m, n, k;    /* matmul: y[batch][m][n] */
     int64_t a_batch, b_batch;  /* floats from one matrix to the next, 0 when it is shared */
     int64_t a_row, a_col, b_row, b_col; /* strides: a[m][k], b[k][n] */
@@ -75,6 +77,7 @@ static pco_status example_describe(pco_backend *backend, uint32_t index, pco_dev
     info->type = PCO_DEVICE_OTHER;
     snprintf(info->name, sizeof info->name, "plain C, one thread");
     snprintf(info->driver, sizeof info->driver, "example 1");
+    snprintf(info->driver_version, sizeof info->driver_version, "1"); /* what reports name, as far as there is any */
     info->memory = info->max_allocation = info->max_binding = UINT64_C(1) << 32;
     info->buffer_alignment = 64;
     info->max_workgroup = 1;
@@ -185,12 +188,16 @@ static pco_status example_supports(pco_device *device, const pco_part *part, uin
 {
     (void)device;
     const pco_node *node = &part->nodes[index];
-    if (node->op != PCO_OP_ADD && node->op != PCO_OP_MUL && node->op != PCO_OP_RELU && node->op != PCO_OP_MATMUL)
-        return example_fail(err, PCO_ERROR_UNSUPPORTED, "op %u is not add, mul, relu or matmul", node->op);
+    static const uint32_t OPS[] = {PCO_OP_ADD, PCO_OP_MUL, PCO_OP_RELU, PCO_OP_SOFTMAX, PCO_OP_MATMUL};
+    int known = 0;
+    for (size_t i = 0; i < sizeof OPS / sizeof *OPS; i++) known |= node->op == OPS[i];
+    if (!known) /* one text for all of them: reports fold what is refused for the same reason */
+        return example_fail(err, PCO_ERROR_UNSUPPORTED, "add, mul, relu, softmax and matmul are all that there is");
     const pco_tensor *y = &part->tensors[node->outputs[0]];
     for (uint32_t i = 0; i <= node->n_inputs; i++) {
         const pco_tensor *x = i < node->n_inputs ? example_input(part, node, i) : y;
-        if (x && x->dtype != PCO_F32) return example_fail(err, PCO_ERROR_UNSUPPORTED, "'%s' is not f32", x->name);
+        if (x && x->dtype != PCO_F32)
+            return example_fail(err, PCO_ERROR_UNSUPPORTED, "%s is there for f32 only", pco_op_name(node->op));
         if (x && node->op != PCO_OP_MATMUL && example_elements(x) != example_elements(y))
             return example_fail(err, PCO_ERROR_UNSUPPORTED, "'%s' would have to be broadcast", x->name);
     }
@@ -212,7 +219,8 @@ static pco_status example_propose(pco_device *device, const pco_part *part, pco_
 {
     (void)device, (void)err;
     for (uint32_t i = 0; i < part->n_nodes; i++) /* elementwise ops may write over their operands */
-        if (part->nodes[i].op != PCO_OP_MATMUL) proposal->nodes[i].in_place = part->nodes[i].op == PCO_OP_RELU ? 1 : 3;
+        if (part->nodes[i].op != PCO_OP_MATMUL)
+            proposal->nodes[i].in_place = part->nodes[i].n_inputs == 1 ? 1 : 3;
     return PCO_OK;
 }
 
@@ -240,6 +248,19 @@ static void example_matmul_step(const pco_part *part, const pco_node *node, exam
     step->relu = attrs->activation == 1;
 }
 
+/* The axis counts from the first dimension: the core has seen to that. */
+static void example_softmax_step(const pco_part *part, const pco_node *node, example_step *step)
+{
+    const pco_softmax_attrs *attrs = node->attrs;
+    const pco_tensor *x = example_input(part, node, 0);
+    step->outer = step->inner = 1;
+    step->size = x->shape[attrs->axis];
+    for (uint32_t d = 0; d < x->rank; d++) {
+        if (d < attrs->axis) step->outer *= x->shape[d];
+        if (d > attrs->axis) step->inner *= x->shape[d];
+    }
+}
+
 static pco_status example_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
                                   const pco_plan *plan, pco_program **program, pco_error *err)
 {
@@ -260,6 +281,7 @@ static pco_status example_prepare(pco_device *device, const pco_part *part, cons
         step->c = node->n_inputs > 3 ? example_address(plan, node->inputs[3]) : NULL;
         step->y = example_address(plan, node->outputs[0]);
         if (node->op == PCO_OP_MATMUL) example_matmul_step(part, node, step);
+        if (node->op == PCO_OP_SOFTMAX) example_softmax_step(part, node, step);
     }
     return PCO_OK;
 }
@@ -279,6 +301,25 @@ static uint32_t example_segments(const pco_program *program)
 static float example_relu(float x)
 {
     return x < 0 ? 0 : x; /* NaN stays NaN */
+}
+
+/* exp(x - max) / sum of exp(x - max); a row of -inf gives zeros. Row by row, so that a row alone has the same bits. */
+static void example_softmax(const example_step *s)
+{
+    for (int64_t row = 0; row < s->outer * s->inner; row++) {
+        const int64_t at = row / s->inner * s->size * s->inner + row % s->inner;
+        float max = -INFINITY, sum = 0;
+        for (int64_t k = 0; k < s->size; k++) {
+            const float x = s->a[at + k * s->inner];
+            if (x > max || isnan(x)) max = x;
+        }
+        for (int64_t k = 0; k < s->size; k++) {
+            const float y = max == -INFINITY ? 0 : expf(s->a[at + k * s->inner] - max);
+            s->y[at + k * s->inner] = y;
+            sum += y;
+        }
+        for (int64_t k = 0; k < s->size && sum != 0; k++) s->y[at + k * s->inner] /= sum;
+    }
 }
 
 static void example_matmul(const example_step *s)
@@ -304,6 +345,7 @@ static pco_status example_submit(pco_device *device, pco_program *program, uint3
     for (uint32_t i = first; i < first + count; i++) {
         const example_step *s = &program->steps[i];
         if (s->op == PCO_OP_MATMUL) example_matmul(s);
+        if (s->op == PCO_OP_SOFTMAX) example_softmax(s);
         for (int64_t k = 0; s->op == PCO_OP_ADD && k < s->count; k++) s->y[k] = s->a[k] + s->b[k];
         for (int64_t k = 0; s->op == PCO_OP_MUL && k < s->count; k++) s->y[k] = s->a[k] * s->b[k];
         for (int64_t k = 0; s->op == PCO_OP_RELU && k < s->count; k++) s->y[k] = example_relu(s->a[k]);
@@ -334,7 +376,7 @@ static const pco_queue_api example_queue_api = {
 
 static const pco_plugin example_plugin = {
     .size = sizeof(pco_plugin), .abi_version = PCO_ABI_VERSION, .name = "example", .version = "1",
-    .description = "an example: f32 add, mul, relu and matmul in plain C", .create = example_create,
+    .description = "an example: f32 add, mul, relu, softmax and matmul in plain C", .create = example_create,
     .destroy = example_destroy, .device_count = example_device_count, .describe = example_describe,
     .open = example_open, .device = &example_device_api, .buffer = &example_buffer_api,
     .program = &example_program_api, .queue = &example_queue_api};

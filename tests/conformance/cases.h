@@ -15,6 +15,7 @@ typedef enum conf_regime {
     CONF_SPECIAL,     /* with NaN and infinities; only where the contract promises them */
     CONF_REAL,        /* activations and weights of a model (real_data.c) */
     CONF_CONTRACT,    /* operands on which devices that keep a clause differ from those that do not */
+    CONF_REGIMES,
 } conf_regime;
 
 typedef enum conf_fill {

@@ -256,6 +256,10 @@ typedef enum pco_conformance_verdict {
 } pco_conformance_verdict;
 pco_conformance_verdict pco_conformance_judge(const pco_conformance_result *results, uint32_t count);
 
+/* How many cases were tested, and how many there were with those that were refused or are not promised. */
+uint32_t pco_conformance_op_tested(const pco_conformance_op *op); /* of one row */
+uint32_t pco_conformance_tested(const pco_conformance_result *results, uint32_t count, uint32_t *all);
+
 /* Number of cases that the options select on a device, which adds shapes at the edges of its kernels (NULL: those of no
  * device); 0 when nothing matches. */
 uint32_t pco_conformance_count(const pco_conformance_options *options, const pco_device_info *info);

@@ -139,6 +139,8 @@ pco_status pco_conformance_report_write(const char *folder, const pco_conformanc
     struct tm utc;
     snprintf(whole.program, sizeof whole.program, "%s", PCO_VERSION);
     strftime(whole.written, sizeof whole.written, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &utc));
+    whole.folder = folder;
+    conf_origin_system(&whole);
     whole.suite_version = PCO_CONFORMANCE_SUITE_VERSION;
     pco_conformance_suite_hash(report->options.tier, whole.suite_hash);
     pco_status status = pco_conformance_report_check_folder(folder, err);

@@ -25,6 +25,11 @@ typedef struct pco_conformance_report {
     uint32_t suite_version;           /* of the program that wrote it */
     char suite_hash[PCO_SHA256_TEXT]; /* of the tier's list of cases then */
     char digest[PCO_SHA256_TEXT];     /* of the whole document */
+    char commit[96];                  /* that the program was built from; "": from no repository */
+    char os[160], kernel[256];        /* of the machine; "" in a report of an earlier Portico, as is all of this */
+    const char *command;              /* the command line; NULL: not told */
+    const char *const *reproducers;   /* to write: by device, the folder that holds them; NULL: none */
+    const char *folder;               /* set while it is written */
     pco_conformance_options options;  /* tier, ops, seed, case_id and variant; the rest is unused */
     uint32_t n_devices;
     pco_conformance_device *devices;

@@ -32,6 +32,13 @@ static const char *conf_html_verdict_class(pco_conformance_verdict verdict)
     return verdict == PCO_VERDICT_PASS ? "pass" : verdict == PCO_VERDICT_FAIL ? "bad" : "warn";
 }
 
+/* "265 of 1628 tested": a verdict says nothing of what was refused. */
+static void conf_html_tested(pco_writer *out, const pco_conformance_result *results, uint32_t count)
+{
+    uint32_t all, tested = pco_conformance_tested(results, count, &all);
+    pco_print(out, "<span class=\"dim\">%" PRIu32 " of %" PRIu32 " cases tested</span>", tested, all);
+}
+
 static void conf_html_states(pco_writer *out, const pco_conformance_result *result)
 {
     pco_write_text(out, "<div class=\"stack\" aria-hidden=\"true\">");
@@ -117,8 +124,19 @@ static void conf_html_ops(pco_writer *out, const pco_conformance_result *result)
         "<th class=\"plot\"><span class=\"what\">error &divide; bound</span>");
     conf_html_axis(out);
     pco_write_text(out, "</th></tr></thead><tbody>\n");
-    for (uint32_t i = 0; i < result->n_ops; i++) conf_html_op(out, result, &result->ops[i]);
+    uint32_t refused = 0;
+    for (uint32_t i = 0; i < result->n_ops; i++) {
+        if (pco_conformance_op_tested(&result->ops[i]))
+            conf_html_op(out, result, &result->ops[i]);
+        else
+            refused++;
+    }
     pco_write_text(out, "</tbody></table>\n");
+    if (refused)
+        pco_print(out,
+                  "<p class=\"note\">%" PRIu32
+                  " more operations were only refused, or are not promised: see below.</p>\n",
+                  refused);
 }
 
 /* Bounds that may be wider than they need be. */
@@ -197,10 +215,12 @@ static pco_status conf_html_device(pco_writer *out, const pco_conformance_report
     pco_write_xml(out, report->devices[device].id);
     pco_write_text(out, ": ");
     pco_write_xml(out, info->name);
-    pco_print(out, "</h2><span class=\"pill %s\">%s</span></div>\n", conf_html_verdict_class(verdict),
+    pco_print(out, "</h2><span class=\"pill %s\">%s</span>", conf_html_verdict_class(verdict),
               verdict == PCO_VERDICT_PASS   ? "passed"
               : verdict == PCO_VERDICT_FAIL ? "failed"
                                             : "nothing tested");
+    conf_html_tested(out, result, 1);
+    pco_write_text(out, "</div>\n");
     if (result->status) {
         pco_print(out, "<p><span class=\"pill bad\">%s</span> ",
                   result->not_opened ? "not opened" : "stopped");
@@ -212,7 +232,7 @@ static pco_status conf_html_device(pco_writer *out, const pco_conformance_report
     conf_html_facts(out, info);
     const uint32_t pair = comparison ? comparison->pairs[device] : PCO_NONE;
     conf_html_probe(out, &result->probe, pair == PCO_NONE ? NULL : &comparison->before->results[pair].probe);
-    pco_status status = conf_html_failures(out, result, err);
+    pco_status status = conf_html_failures(out, report, device, err);
     if (comparison) conf_html_changes(out, report, comparison, device);
     if (result->n_ops) conf_html_ops(out, result);
     if (!status) status = conf_html_low(out, result, &info->contract, err);
@@ -298,12 +318,15 @@ static void conf_html_top(pco_writer *out, const pco_conformance_report *report)
     pco_print(
         out,
         " (%s)</title>\n<style>\n%s</style></head>\n<body><header class=\"top\"><div class=\"title\"><h1>"
-        "Conformance report</h1><span class=\"pill %s\">%s</span></div><p class=\"dim\">",
+        "Conformance report</h1><span class=\"pill %s\">%s</span>",
         conf_verdict_name(verdict), conf_report_css, conf_html_verdict_class(verdict),
         verdict == PCO_VERDICT_PASS   ? "passed"
         : verdict == PCO_VERDICT_FAIL ? "failed"
                                       : "nothing tested");
-    pco_print(out, "Portico %s, tier %s, seed %" PRIu64 ", operations ", report->program,
+    conf_html_tested(out, report->results, report->n_devices);
+    pco_write_text(out, "</div><p class=\"dim\">");
+    pco_print(out, "Portico %s (%s%s), tier %s, seed %" PRIu64 ", operations ", report->program,
+              *report->commit ? "commit " : "built from no repository", report->commit,
               pco_conformance_scope(options->tier, options->slice, scope), options->seed);
     pco_write_xml(out, options->ops ? options->ops : "all");
     if (options->variant) {
@@ -311,8 +334,19 @@ static void conf_html_top(pco_writer *out, const pco_conformance_report *report)
         pco_write_xml(out, options->variant);
     }
     pco_print(out,
-              "; %s; suite version %" PRIu32 ", <span class=\"mono\">%.12s</span></p></header>\n<main>\n",
+              "; %s; suite version %" PRIu32 ", <span class=\"mono\">%.12s</span></p>",
               report->written, report->suite_version, report->suite_hash);
+    pco_write_text(out, "<p class=\"dim\">");
+    pco_write_xml(out, report->os);
+    pco_write_text(out, ", ");
+    pco_write_xml(out, report->kernel);
+    pco_write_text(out, "</p>");
+    if (report->command) {
+        pco_write_text(out, "<code class=\"run\">");
+        pco_write_xml(out, report->command);
+        pco_write_text(out, "</code>");
+    }
+    pco_write_text(out, "</header>\n<main>\n");
 }
 
 pco_status conf_html_write(const pco_conformance_report *report, const pco_conformance_comparison *comparison,

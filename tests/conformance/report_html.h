@@ -23,7 +23,7 @@ pco_status conf_html_coverage(pco_writer *out, const pco_conformance_result *res
 void conf_html_constants(pco_writer *out, const pco_conformance_result *result);
 
 /* Cards: what failed, what came closest to its bound, what was refused, what is waived. */
-pco_status conf_html_failures(pco_writer *out, const pco_conformance_result *result,
+pco_status conf_html_failures(pco_writer *out, const pco_conformance_report *report, uint32_t device,
                               pco_error *err) PCO_NODISCARD;
 pco_status conf_html_worst(pco_writer *out, const pco_conformance_result *result,
                            pco_error *err) PCO_NODISCARD;

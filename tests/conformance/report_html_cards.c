@@ -21,7 +21,7 @@ static void conf_cards_figures(pco_writer *out, const pco_conformance_case *one)
     pco_write_text(out, "</div>");
 }
 
-static void conf_cards_case(pco_writer *out, const pco_conformance_case *one)
+static void conf_cards_case(pco_writer *out, const pco_conformance_case *one, const char *reproducer)
 {
     char ratio[32];
     pco_print(out,
@@ -51,6 +51,13 @@ static void conf_cards_case(pco_writer *out, const pco_conformance_case *one)
         pco_write_xml(out, one->repeat);
         pco_write_text(out, "</code>");
     }
+    if (*reproducer) {
+        pco_write_text(out, "<div>reproducer: <a href=\"");
+        pco_write_xml(out, reproducer);
+        pco_write_text(out, "\">");
+        pco_write_xml(out, reproducer);
+        pco_write_text(out, "</a></div>");
+    }
     pco_write_text(out, "</li>\n");
 }
 
@@ -77,15 +84,20 @@ static const pco_conformance_case **conf_cards_select(const pco_conformance_resu
     return chosen;
 }
 
-pco_status conf_html_failures(pco_writer *out, const pco_conformance_result *result, pco_error *err)
+pco_status conf_html_failures(pco_writer *out, const pco_conformance_report *report, uint32_t device, pco_error *err)
 {
+    const pco_conformance_result *result = &report->results[device];
+    char reproducer[1024];
     uint32_t count;
     const pco_conformance_case **bad = conf_cards_select(result, true, &count);
     if (!bad) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
     if (count) {
         pco_print(out, "<h3>What went wrong <small>%" PRIu32 " cases</small></h3><ul class=\"cards\">\n",
                   count);
-        for (uint32_t i = 0; i < count && i < CONF_HTML_SHOWN; i++) conf_cards_case(out, bad[i]);
+        for (uint32_t i = 0; i < count && i < CONF_HTML_SHOWN; i++) {
+            (void)conf_origin_reproducer(report, device, bad[i], reproducer, sizeof reproducer);
+            conf_cards_case(out, bad[i], reproducer);
+        }
         pco_write_text(out, "</ul>\n");
         if (count > CONF_HTML_SHOWN)
             pco_print(out, "<p class=\"note\">And %" PRIu32 " more in report.json.</p>\n",
@@ -108,7 +120,7 @@ pco_status conf_html_worst(pco_writer *out, const pco_conformance_result *result
             bool seen = false;
             for (uint32_t j = 0; j < i && !seen; j++) seen = close[j]->op == close[i]->op;
             if (seen) continue;
-            conf_cards_case(out, close[i]);
+            conf_cards_case(out, close[i], "");
             shown++;
         }
         pco_write_text(out, "</ul>\n");
@@ -140,8 +152,8 @@ static void conf_cards_reasons(pco_writer *out, const pco_conformance_result *re
     uint32_t count;
     if (result->count[state] == 0) return;
     pco_print(out,
-              "<h3>%s <small>%" PRIu32
-              " cases</small></h3><div class=\"scroll\"><table class=\"list\"><thead><tr>"
+              "<details><summary><b>%s</b> <small>%" PRIu32
+              " cases</small></summary><div class=\"scroll\"><table class=\"list\"><thead><tr>"
               "<th>operation</th><th class=\"n\">cases</th><th>why</th></tr></thead><tbody>\n",
               title, result->count[state]);
     for (uint32_t i = 0; i < result->n_cases; i++) {
@@ -151,7 +163,7 @@ static void conf_cards_reasons(pco_writer *out, const pco_conformance_result *re
         pco_write_xml(out, result->cases[i].detail);
         pco_write_text(out, "</td></tr>\n");
     }
-    pco_write_text(out, "</tbody></table></div>\n");
+    pco_write_text(out, "</tbody></table></div></details>\n");
 }
 
 void conf_html_unsupported(pco_writer *out, const pco_conformance_result *result)

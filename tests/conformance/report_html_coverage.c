@@ -39,11 +39,33 @@ static uint32_t conf_cover_name(const char **names, uint32_t *count, uint32_t ca
 /* The op's regimes in the suite's order, whatever came first. */
 static void conf_cover_regimes(conf_cover *cover, const pco_conformance_result *result, uint32_t op)
 {
-    static const char *const FIRST[] = {"exact", "random", "adversarial", "special"};
-    for (size_t f = 0; f < sizeof FIRST / sizeof *FIRST; f++)
+    for (int f = 0; f < CONF_REGIMES; f++) {
+        const char *name = conf_regime_name((conf_regime)f);
         for (uint32_t i = 0; i < result->n_cases; i++)
-            if (result->cases[i].op == op && strcmp(result->cases[i].regime, FIRST[f]) == 0)
-                conf_cover_name(cover->regimes, &cover->n_regimes, CONF_COVER_REGIMES, FIRST[f]);
+            if (result->cases[i].op == op && strcmp(result->cases[i].regime, name) == 0) {
+                conf_cover_name(cover->regimes, &cover->n_regimes, CONF_COVER_REGIMES, name);
+                break;
+            }
+    }
+}
+
+/* The head of a regime's column: as many letters as tell it from the regimes before it ("r", and "re" for real). */
+static size_t conf_cover_letters(const char *regime)
+{
+    size_t letters = 1;
+    for (int f = 0; f < CONF_REGIMES && strcmp(conf_regime_name((conf_regime)f), regime) != 0; f++)
+        while (strncmp(conf_regime_name((conf_regime)f), regime, letters) == 0) letters++;
+    return letters;
+}
+
+/* "exact, random ...", the letters of each head bold. */
+static void conf_cover_legend(pco_writer *out)
+{
+    for (int f = 0; f < CONF_REGIMES; f++) {
+        const char *name = conf_regime_name((conf_regime)f);
+        const size_t letters = conf_cover_letters(name);
+        pco_print(out, "%s<b>%.*s</b>%s", f ? ", " : "", (int)letters, name, name + letters);
+    }
 }
 
 static uint32_t conf_cover_row(conf_cover *cover, const pco_conformance_case *one)
@@ -105,7 +127,7 @@ static void conf_cover_op(pco_writer *out, const conf_cover *cover, const char *
         for (uint32_t regime = 0; regime < cover->n_regimes; regime++) {
             pco_write_text(out, "<th title=\"");
             pco_write_xml(out, cover->regimes[regime]);
-            pco_print(out, "\">%.1s</th>", cover->regimes[regime]);
+            pco_print(out, "\">%.*s</th>", (int)conf_cover_letters(cover->regimes[regime]), cover->regimes[regime]);
         }
     pco_write_text(out, "</tr></thead><tbody>");
     for (uint32_t row = 0; row < cover->n_rows; row++) {
@@ -130,8 +152,11 @@ pco_status conf_html_coverage(pco_writer *out, const pco_conformance_result *res
         out,
         "<h3>Coverage</h3><p class=\"note\">Cases per kernel variant and subgroup width (rows), operand "
         "type and "
-        "regime (columns: <b>e</b>xact, <b>r</b>andom, <b>a</b>dversarial, <b>s</b>pecial). "
-        "<span class=\"key c-tested\">8</span> tested, <span class=\"key c-bad\">2/8</span> two of eight "
+        "regime (columns: ");
+    conf_cover_legend(out);
+    pco_write_text(
+        out,
+        "). <span class=\"key c-tested\">8</span> tested, <span class=\"key c-bad\">2/8</span> two of eight "
         "bad, "
         "<span class=\"key c-unsupported\">3</span> refused or not promised, "
         "<span class=\"key c-hole\">&nbsp;</span> a hole: no such case.</p><div class=\"coverage\">\n");

@@ -27,8 +27,14 @@ static void conf_facts_bytes(pco_writer *out, const char *name, uint64_t bytes)
 static void conf_facts_device(pco_writer *out, const pco_device_info *info)
 {
     pco_write_text(out, "<div><h3>Device</h3><dl>");
+    char ids[64];
     conf_facts_row(out, "driver", info->driver);
+    conf_facts_row(out, "driver&rsquo;s version", info->driver_version);
+    conf_facts_row(out, "driver&rsquo;s file", info->driver_file);
     conf_facts_row(out, "platform", info->platform);
+    conf_facts_row(out, "interface", info->api);
+    snprintf(ids, sizeof ids, "vendor 0x%04" PRIx32 ", device 0x%04" PRIx32, info->vendor_id, info->device_id);
+    if (info->vendor_id || info->device_id) conf_facts_row(out, "ids", ids);
     conf_facts_row(out, "type", pco_device_type_word(info->type));
     pco_write_text(out, "<dt>features</dt><dd>");
     const char *between = "";

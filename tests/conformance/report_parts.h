@@ -58,6 +58,14 @@ typedef struct conf_figures {
 pco_status conf_figures_make(const pco_conformance_result *result, uint32_t op, const pco_contract *contract,
                              conf_figures *figures, pco_error *err) PCO_NODISCARD;
 
+/* ---- where it comes from (report_origin.c) ---- */
+
+/* Fills in os and kernel. */
+void conf_origin_system(pco_conformance_report *report);
+/* The folder of the reproducer of a bad case, seen from the report's where it lies within; false and "" without one. */
+bool conf_origin_reproducer(const pco_conformance_report *report, uint32_t device, const pco_conformance_case *one,
+                            char *path, size_t size);
+
 /* ---- the other files ---- */
 
 void conf_junit_write(const pco_conformance_report *report, pco_writer *out);

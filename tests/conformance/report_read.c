@@ -205,6 +205,12 @@ static void conf_read_device(conf_read *read, const cJSON *at, pco_conformance_d
         info->uuid[i] = (uint8_t)strtoul(digits, NULL, 16);
     }
     info->type = conf_read_uint(read, at, "type");
+    snprintf(info->api, sizeof info->api, "%s", conf_read_text_or(read, at, "api", ""));
+    snprintf(info->driver_version, sizeof info->driver_version, "%s",
+             conf_read_text_or(read, at, "driver_version", ""));
+    snprintf(info->driver_file, sizeof info->driver_file, "%s", conf_read_text_or(read, at, "driver_file", ""));
+    info->vendor_id = (uint32_t)strtoul(conf_read_text_or(read, at, "vendor_id", "0"), NULL, 16);
+    info->device_id = (uint32_t)strtoul(conf_read_text_or(read, at, "device_id", "0"), NULL, 16);
     const cJSON *features = conf_read_member(read, at, "features", true), *feature;
     cJSON_ArrayForEach(feature, features) for (int i = 0; i < PCO_N_FEATURE_WORDS; i++)
     {
@@ -409,6 +415,14 @@ static void conf_read_head(conf_read *read, const cJSON *root)
     snprintf(report->program, sizeof report->program, "%s", conf_read_text(read, root, "program"));
     snprintf(report->written, sizeof report->written, "%s", conf_read_text(read, root, "written"));
     snprintf(report->digest, sizeof report->digest, "%s", conf_read_text(read, root, "digest"));
+    const cJSON *host = cJSON_GetObjectItemCaseSensitive(root, "host"); /* earlier reports: no word of these */
+    const char *command = conf_read_text_or(read, root, "command", NULL);
+    snprintf(report->commit, sizeof report->commit, "%s", conf_read_text_or(read, root, "commit", ""));
+    if (command) report->command = conf_read_keep(read, command);
+    if (host) {
+        snprintf(report->os, sizeof report->os, "%s", conf_read_text(read, host, "os"));
+        snprintf(report->kernel, sizeof report->kernel, "%s", conf_read_text(read, host, "kernel"));
+    }
     report->suite_version = conf_read_uint(read, suite, "version");
     snprintf(report->suite_hash, sizeof report->suite_hash, "%s", conf_read_text(read, suite, "hash"));
     report->options.tier = conf_read_tier(read, suite);

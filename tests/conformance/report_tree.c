@@ -49,6 +49,13 @@ static void conf_tree_wide(conf_tree *tree, cJSON *object, const char *key, uint
     conf_tree_text(tree, object, key, text);
 }
 
+static void conf_tree_hex(conf_tree *tree, cJSON *object, const char *key, uint32_t value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "0x%04" PRIx32, value);
+    conf_tree_text(tree, object, key, text);
+}
+
 static cJSON *conf_tree_object(conf_tree *tree, cJSON *parent, const char *key)
 {
     return conf_tree_keep(tree, cJSON_AddObjectToObject(parent, key));
@@ -111,6 +118,11 @@ static void conf_tree_device(conf_tree *tree, cJSON *parent, const pco_conforman
     conf_tree_text(tree, at, "aliases", info->aliases);
     conf_tree_text(tree, at, "uuid", uuid);
     conf_tree_number(tree, at, "type", info->type);
+    conf_tree_text(tree, at, "api", info->api);
+    conf_tree_hex(tree, at, "vendor_id", info->vendor_id);
+    conf_tree_hex(tree, at, "device_id", info->device_id);
+    conf_tree_text(tree, at, "driver_version", info->driver_version);
+    conf_tree_text(tree, at, "driver_file", info->driver_file);
     conf_tree_limits(tree, at, info);
     cJSON *features = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "features"));
     for (int i = 0; i < PCO_N_FEATURE_WORDS; i++) {
@@ -223,7 +235,8 @@ static void conf_tree_constants(conf_tree *tree, cJSON *parent, const pco_confor
 }
 
 /* Members that say nothing (no text, width 0, the command of a case that passed) are left out. */
-static void conf_tree_case(conf_tree *tree, cJSON *rows, const pco_conformance_case *one, uint64_t seed)
+static void conf_tree_case(conf_tree *tree, cJSON *rows, const pco_conformance_case *one, uint64_t seed,
+                           const char *reproducer)
 {
     char id[16];
     cJSON *at = conf_tree_element(tree, rows);
@@ -252,11 +265,15 @@ static void conf_tree_case(conf_tree *tree, cJSON *rows, const pco_conformance_c
     if (one->detail[0]) conf_tree_text(tree, at, "detail", one->detail);
     if (one->waiver) conf_tree_text(tree, at, "waiver", one->waiver);
     if (one->state != PCO_CASE_PASS && one->repeat[0]) conf_tree_text(tree, at, "repeat", one->repeat);
+    if (*reproducer) conf_tree_text(tree, at, "reproducer", reproducer);
 }
 
-static pco_status conf_tree_result(conf_tree *tree, cJSON *results, const pco_conformance_result *result,
-                                   const pco_conformance_device *device, bool records, pco_error *err)
+static pco_status conf_tree_result(conf_tree *tree, cJSON *results, const pco_conformance_report *report,
+                                   uint32_t index, bool records, pco_error *err)
 {
+    const pco_conformance_result *result = &report->results[index];
+    const pco_conformance_device *device = &report->devices[index];
+    char reproducer[1024];
     cJSON *at = conf_tree_element(tree, results);
     conf_tree_device(tree, at, device);
     conf_tree_text(tree, at, "verdict", conf_verdict_name(pco_conformance_judge(result, 1)));
@@ -277,9 +294,12 @@ static pco_status conf_tree_result(conf_tree *tree, cJSON *results, const pco_co
     }
     if (records) conf_tree_constants(tree, at, result);
     cJSON *cases = conf_tree_keep(tree, cJSON_AddArrayToObject(at, records ? "cases" : "failures"));
-    for (uint32_t i = 0; i < result->n_cases; i++)
-        if (records || pco_conformance_state_is_bad(result->cases[i].state))
-            conf_tree_case(tree, cases, &result->cases[i], result->seed);
+    for (uint32_t i = 0; i < result->n_cases; i++) {
+        const pco_conformance_case *one = &result->cases[i];
+        if (!records && !pco_conformance_state_is_bad(one->state)) continue;
+        (void)conf_origin_reproducer(report, index, one, reproducer, sizeof reproducer);
+        conf_tree_case(tree, cases, one, result->seed, reproducer);
+    }
     return PCO_OK;
 }
 
@@ -337,7 +357,12 @@ static void conf_tree_head(conf_tree *tree, cJSON *root, const pco_conformance_r
     const pco_conformance_options *options = &report->options;
     conf_tree_text(tree, root, "schema", PCO_CONFORMANCE_SCHEMA);
     conf_tree_text(tree, root, "program", report->program);
+    conf_tree_text(tree, root, "commit", report->commit);
     conf_tree_text(tree, root, "written", report->written);
+    if (report->command) conf_tree_text(tree, root, "command", report->command);
+    cJSON *host = conf_tree_object(tree, root, "host");
+    conf_tree_text(tree, host, "os", report->os);
+    conf_tree_text(tree, host, "kernel", report->kernel);
     cJSON *suite = conf_tree_object(tree, root, "suite");
     conf_tree_number(tree, suite, "version", report->suite_version);
     conf_tree_text(tree, suite, "tier", pco_conformance_tier_name(options->tier));
@@ -363,7 +388,7 @@ pco_status conf_tree_make(const pco_conformance_report *report, const pco_confor
     if (comparison) conf_tree_comparison(&tree, *root, report, comparison);
     cJSON *results = conf_tree_keep(&tree, cJSON_AddArrayToObject(*root, "conformance"));
     for (uint32_t i = 0; i < report->n_devices && !status; i++)
-        status = conf_tree_result(&tree, results, &report->results[i], &report->devices[i], records, err);
+        status = conf_tree_result(&tree, results, report, i, records, err);
     if (!status && tree.failed)
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
     if (status) {

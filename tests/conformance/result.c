@@ -215,3 +215,28 @@ void pco_conformance_clear(pco_conformance_result *results, uint32_t count)
         memset(&results[i], 0, sizeof results[i]);
     }
 }
+
+static bool conf_state_is_tested(int state)
+{
+    return state != PCO_CASE_UNSUPPORTED && state != PCO_CASE_NOT_PROMISED;
+}
+
+uint32_t pco_conformance_op_tested(const pco_conformance_op *op)
+{
+    uint32_t tested = 0;
+    for (int s = 0; s < PCO_CASE_STATES; s++)
+        if (conf_state_is_tested(s)) tested += op->count[s];
+    return tested;
+}
+
+uint32_t pco_conformance_tested(const pco_conformance_result *results, uint32_t count, uint32_t *all)
+{
+    uint32_t tested = 0;
+    *all = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (int s = 0; s < PCO_CASE_STATES; s++) {
+            *all += results[i].count[s];
+            if (conf_state_is_tested(s)) tested += results[i].count[s];
+        }
+    return tested;
+}
