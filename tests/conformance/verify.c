@@ -130,10 +130,18 @@ static void conf_verify_rounds(conf_verify *verify, const pco_conformance_report
                                uint32_t cases)
 {
     const pco_conformance_result *result = &report->results[device];
+    uint32_t *of_round = calloc((size_t)result->rounds + 1, sizeof *of_round);
+    if (!of_round) {
+        verify->no_memory = true;
+        return;
+    }
+    for (uint32_t i = 0; i < result->n_cases; i++) { /* round k has seed + k */
+        const uint64_t k = result->cases[i].seed - result->seed;
+        if (k < result->rounds) of_round[k]++;
+    }
     for (uint32_t k = 0; k < result->rounds; k++) {
         const pco_conformance_round *round = &result->each_round[k];
-        uint32_t records = 0, shown = k == 0 ? round->records : conf_verify_bad(round->count);
-        for (uint32_t i = 0; i < result->n_cases; i++) records += result->cases[i].seed == round->seed;
+        const uint32_t records = of_round[k], shown = k == 0 ? round->records : conf_verify_bad(round->count);
         if (round->seed != result->seed + k || records != shown)
             conf_verify_add(verify, PCO_FINDING_ALTERED,
                             "device %s: rounds[%" PRIu32 "] (seed %" PRIu64 ") does not fit the records: %" PRIu32
@@ -147,6 +155,7 @@ static void conf_verify_rounds(conf_verify *verify, const pco_conformance_report
                         result->device_id, k + 1, result->rounds, round->seed, round->cases, cases,
                         round->cut ? ": " : "", round->end);
     }
+    free(of_round);
     if (report->options.tier == PCO_CONFORMANCE_SOAK && !result->rounds && !result->not_opened)
         conf_verify_add(verify, PCO_FINDING_INCOMPLETE, "device %s: a soak without rounds", result->device_id);
 }
@@ -197,17 +206,38 @@ static void conf_verify_record(conf_verify *verify, const pco_conformance_result
                         one->ratio, one->wrong);
 }
 
-static void conf_verify_row(conf_verify *verify, const pco_conformance_result *result, uint32_t i)
+/* What the records of an op add up to. */
+typedef struct conf_verify_sum {
+    const char *name;
+    uint32_t count[PCO_CASE_STATES];
+    double most;
+} conf_verify_sum;
+
+static int conf_verify_sum_order(const void *left, const void *right)
+{
+    return strcmp(((const conf_verify_sum *)left)->name, ((const conf_verify_sum *)right)->name);
+}
+
+/* The first sum of that name; NULL: none. */
+static conf_verify_sum *conf_verify_find(conf_verify_sum *sums, uint32_t count, const char *name)
+{
+    uint32_t low = 0, high = count;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (strcmp(sums[middle].name, name) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && strcmp(sums[low].name, name) == 0 ? &sums[low] : NULL;
+}
+
+static void conf_verify_row(conf_verify *verify, const pco_conformance_result *result, uint32_t i,
+                            const conf_verify_sum *sum)
 {
     const pco_conformance_op *row = &result->ops[i];
-    uint32_t count[PCO_CASE_STATES] = {0};
-    double most = 0;
-    for (uint32_t c = 0; c < result->n_cases; c++) {
-        const pco_conformance_case *one = &result->cases[c];
-        if (strcmp(one->op_name, row->name) != 0) continue;
-        count[one->state]++;
-        if (pco_conformance_state_is_judged(one->state) && one->ratio > most) most = one->ratio;
-    }
+    const uint32_t *count = sum->count;
+    const double most = sum->most;
     bool fits = true;
     for (int state = 0; state < PCO_CASE_STATES; state++) { /* what was not bad in later rounds is only counted */
         bool counted = result->rounds && !pco_conformance_state_is_bad((pco_conformance_state)state);
@@ -220,6 +250,28 @@ static void conf_verify_row(conf_verify *verify, const pco_conformance_result *r
                         result->device_id, i, row->name);
 }
 
+/* Each row against the records of its op: a report is looked through once, however many rows it has. */
+static void conf_verify_rows(conf_verify *verify, const pco_conformance_result *result)
+{
+    conf_verify_sum *sums = calloc((size_t)result->n_ops + 1, sizeof *sums);
+    if (!sums) {
+        verify->no_memory = true;
+        return;
+    }
+    for (uint32_t i = 0; i < result->n_ops; i++) sums[i].name = result->ops[i].name;
+    qsort(sums, result->n_ops, sizeof *sums, conf_verify_sum_order);
+    for (uint32_t c = 0; c < result->n_cases; c++) {
+        const pco_conformance_case *one = &result->cases[c];
+        conf_verify_sum *sum = conf_verify_find(sums, result->n_ops, one->op_name);
+        if (!sum) continue;
+        sum->count[one->state]++;
+        if (pco_conformance_state_is_judged(one->state) && one->ratio > sum->most) sum->most = one->ratio;
+    }
+    for (uint32_t i = 0; i < result->n_ops; i++)
+        conf_verify_row(verify, result, i, conf_verify_find(sums, result->n_ops, result->ops[i].name));
+    free(sums);
+}
+
 static void conf_verify_result(conf_verify *verify, const pco_conformance_report *report, uint32_t device)
 {
     const pco_conformance_result *result = &report->results[device];
@@ -229,7 +281,7 @@ static void conf_verify_result(conf_verify *verify, const pco_conformance_report
         count[result->cases[i].state]++;
     }
     verify->findings->records += result->n_cases;
-    for (uint32_t i = 0; i < result->n_ops; i++) conf_verify_row(verify, result, i);
+    conf_verify_rows(verify, result);
     uint32_t all[PCO_CASE_STATES] = {0}; /* a soak's: of all rounds */
     for (uint32_t k = 0; k < result->rounds; k++)
         for (int state = 0; state < PCO_CASE_STATES; state++) all[state] += result->each_round[k].count[state];

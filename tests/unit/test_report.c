@@ -15,6 +15,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* In place of the C library's: counts what it compares. */
+static uint64_t compared;
+
+int strcmp(const char *a, const char *b)
+{
+    compared++;
+    for (; *a && *a == *b; a++) b++;
+    return (unsigned char)*a - (unsigned char)*b;
+}
+
 static const char *in_folder(const char *name)
 {
     static char path[200];
@@ -489,6 +499,48 @@ static void test_contradictions(void **state)
     pco_conformance_report_clear(&report);
 }
 
+/* Names compared while a report of `size` ops with a record each is checked. */
+static uint64_t comparisons(uint32_t size)
+{
+    uint32_t count[PCO_FINDING_KINDS];
+    char first[400];
+    pco_conformance_report report = make_report("neg", 1, false);
+    pco_conformance_result *result = &report.results[0];
+    const uint32_t n_ops = result->n_ops, n_cases = result->n_cases;
+    pco_conformance_op *ops = result->ops;
+    pco_conformance_case *cases = result->cases;
+    char(*names)[16] = calloc(size, sizeof *names);
+    result->ops = calloc(size, sizeof *result->ops);
+    result->cases = calloc(size, sizeof *result->cases);
+    result->n_ops = result->n_cases = size;
+    for (uint32_t i = 0; i < size; i++) {
+        snprintf(names[i], sizeof names[i], "op%u", i);
+        result->cases[i] = cases[i % n_cases];
+        result->ops[i] = ops[0];
+        result->cases[i].op_name = result->ops[i].name = names[i];
+    }
+    compared = 0;
+    verify_made_up(&report, count, first);
+    const uint64_t all = compared;
+    free(result->ops);
+    free(result->cases);
+    free(names);
+    result->ops = ops, result->cases = cases;
+    result->n_ops = n_ops, result->n_cases = n_cases;
+    pco_conformance_report_clear(&report);
+    return all;
+}
+
+/* A report of twice the size is twice the work: whoever is sent one can check it. */
+static void test_work(void **state)
+{
+    (void)state;
+    const uint64_t none = comparisons(500), some = comparisons(1000) - none, more = comparisons(2000) - none - some;
+    if (more > 5 * some / 2) /* 2 for what is linear, 4 for squares */
+        fail_msg("%llu comparisons more for 500 records, and %llu more for the next 1000", (unsigned long long)some,
+                 (unsigned long long)more);
+}
+
 /* ---- comparison, figures, samples ---- */
 
 static void test_baseline(void **state)
@@ -642,6 +694,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_contradictions), cmocka_unit_test(test_baseline),
         cmocka_unit_test(test_figures),        cmocka_unit_test(test_samples),
         cmocka_unit_test(test_text),           cmocka_unit_test(test_encoding),
+        cmocka_unit_test(test_work),
     };
     return cmocka_run_group_tests_name("report", tests, check_make_folder, check_remove_folder);
 }
