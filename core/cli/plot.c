@@ -159,8 +159,9 @@ static void plot_terminal(const plot_figure *figure)
         for (uint32_t i = 0; i < figure->runs[r].count; i++)
             if (figure->runs[r].records[i].validation_loss < best)
                 best = figure->runs[r].records[i].validation_loss;
-        printf("  %c  %s: step %" PRId64 ", loss %.5g", 'a' + (int)r, figure->runs[r].name, last->step,
-               last->loss);
+        printf("  %c  ", 'a' + (int)r);
+        cli_text(stdout, figure->runs[r].name);
+        printf(": step %" PRId64 ", loss %.5g", last->step, last->loss);
         if (figure->runs[r].smooth) printf(", smoothed %.5g", figure->runs[r].smooth[figure->runs[r].count - 1]);
         if (isfinite(best)) printf("; %c  validation loss, %.5g at best", 'A' + (int)r, best);
         putchar('\n');

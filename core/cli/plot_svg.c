@@ -39,7 +39,6 @@ static double svg_y(const plot_figure *figure, double height)
                          (SVG_HEIGHT - SVG_TOP - SVG_BOTTOM);
 }
 
-/* Text of any bytes: what XML cannot hold becomes a question mark. */
 static void svg_text(pco_writer *out, double x, double y, const char *anchor, const char *text)
 {
     pco_print(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\">", x, y, anchor);

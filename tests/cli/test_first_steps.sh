@@ -217,7 +217,7 @@ cp smooth.svg "$work/out"; says "faintly" out 'polyline class="curve raw'
 for weight in 1 -0.1 much; do run plot one/one.csv --smooth $weight; status "--smooth $weight" 2; done
 cp one/one.csv "$(printf 'wei\377rd & <b>.csv')"
 run plot "$(printf 'wei\377rd & <b>.csv')" -o weird.svg; status "a name that is no text" 0
-if picture weird.svg 'wei?rd & <b>.csv' > "$work/out" 2> "$work/err"; then ok "its picture is well formed"; else bad "its picture" "is not"; fi
+if picture weird.svg $'wei\357\277\275rd & <b>.csv' > "$work/out" 2> "$work/err"; then ok "its picture is well formed"; else bad "its picture" "is not"; fi
 run run "$dates" --prompt "5 March 2020" --device cpu --attention map.svg; status "--attention" 0
 if python3 -c 'import re, sys; text = open("map.svg", encoding="utf-8").read()
 light, dark = text.split("@media (prefers-color-scheme: dark)")
