@@ -19,6 +19,16 @@ listed = json.load(open(sys.argv[1]))
 print(*(p["path"] for p in listed["plugins"] if not p["reason"]), *(d["id"] for d in listed["devices"]))' "$work/out"
 }
 
+# Of the build and of the install; sanitizers have their own checks.
+hardened() {
+    if python3 "$(dirname "$0")/check_elf.py" "${@:2}" > "$work/why"; then ok "$1"; else bad "$1" "$(cat "$work/why")"; fi
+}
+if ! meson introspect "$build" --buildoptions | grep -q '"value": "address'; then
+    hardened "the build is hardened" "$build/portico" "$build/portico-probe" "$build/libportico.so" "$build"/backends/*.so
+    mapfile -t files < <(find "$prefix" -name portico-probe -o -name '*.so' -o -path '*bin/portico')
+    hardened "the install is hardened" "${files[@]}"
+fi
+
 for folder in "$prefix/bin/backends" "$prefix/backends"; do
     mkdir -p "$folder"
     cp "$hostile" "$folder/hostile.so"
