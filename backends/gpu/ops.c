@@ -81,11 +81,12 @@ static const struct {
     {PCO_OP_RMS_NORM_BACKWARD, "rms_norm_backward", &gpu_lower_norm_backward},
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, "scaled_dot_product_attention_backward", &gpu_lower_sdpa_backward},
     {PCO_OP_SWIGLU_BACKWARD, "swiglu_backward", &gpu_lower_swiglu_backward},
+    {0}, /* the end */
 };
 
 const gpu_lowerer *gpu_find_lowerer(uint32_t op, const char **name)
 {
-    for (size_t i = 0; i < sizeof gpu_ops / sizeof *gpu_ops; i++) {
+    for (size_t i = 0; gpu_ops[i].lowerer; i++) {
         if (gpu_ops[i].op != op) continue;
         if (name) *name = gpu_ops[i].name;
         return gpu_ops[i].lowerer;
