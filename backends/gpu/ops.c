@@ -2,11 +2,13 @@
  * it to another device. */
 #include "lower.h"
 
-static const struct {
+typedef struct gpu_op {
     uint32_t op;
     const char *name;
     const gpu_lowerer *lowerer;
-} gpu_ops[] = {
+} gpu_op;
+
+static const gpu_op gpu_ops[] = {
     {PCO_OP_ADD, "add", &gpu_lower_binary},
     {PCO_OP_SUB, "sub", &gpu_lower_binary},
     {PCO_OP_MUL, "mul", &gpu_lower_binary},
@@ -86,10 +88,10 @@ static const struct {
 
 const gpu_lowerer *gpu_find_lowerer(uint32_t op, const char **name)
 {
-    for (size_t i = 0; gpu_ops[i].lowerer; i++) {
-        if (gpu_ops[i].op != op) continue;
-        if (name) *name = gpu_ops[i].name;
-        return gpu_ops[i].lowerer;
+    for (const gpu_op *row = gpu_ops; row->lowerer; row++) {
+        if (row->op != op) continue;
+        if (name) *name = row->name;
+        return row->lowerer;
     }
     return NULL;
 }
