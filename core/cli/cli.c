@@ -193,6 +193,12 @@ static int cli_select_term(const pco_registry *registry, const char *term, pco_d
     return 1;
 }
 
+static void cli_no_memory(int *status)
+{
+    cli_error("out of host memory for the list of devices");
+    *status = CLI_FAILED;
+}
+
 /* The sets of a list; the caller frees *sets. */
 static uint32_t cli_select_list(const pco_registry *registry, const char *list, pco_device_set **sets, int *status)
 {
@@ -202,8 +208,11 @@ static uint32_t cli_select_list(const pco_registry *registry, const char *list, 
     if (!cli_check_device(registry, list, status)) return 0;
     for (const char *at = list; at && *at; at++) capacity += *at == ',';
     *sets = calloc(capacity, sizeof **sets);
+    if (!*sets) {
+        cli_no_memory(status);
+        return 0;
+    }
     *status = CLI_FAILED;
-    if (!*sets) return 0;
     if (!list) {
         cli_select_term(registry, pco_registry_config(registry)->backend, *sets, capacity, &count);
         return count ? 1 : 0;
@@ -219,12 +228,6 @@ static uint32_t cli_select_list(const pco_registry *registry, const char *list, 
         return 0;
     }
     return count;
-}
-
-static void cli_no_memory(int *status)
-{
-    cli_error("out of host memory for the list of devices");
-    *status = CLI_FAILED;
 }
 
 uint32_t cli_select_sets(const pco_registry *registry, const char *list, pco_device_entry **entries, int *status)

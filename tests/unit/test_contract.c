@@ -29,7 +29,7 @@ struct pco_device {
     toy_fault fault;
 };
 
-struct pco_program {
+struct toy_node {
     pco_node node;
     pco_tensor x, w, bias, y;
     pco_matmul_attrs matmul;
@@ -79,23 +79,20 @@ static uint8_t *toy_at(const pco_plan *plan, uint32_t tensor)
     return plan->buffers[place->buffer]->data + place->offset;
 }
 
-static pco_status toy_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
-                              const pco_plan *plan, pco_program **program, pco_error *err)
+static toy_node *toy_node_make(const pco_part *part, const pco_node *node, const pco_plan *plan)
 {
-    (void)device, (void)proposal, (void)err;
-    pco_program *p = calloc(1, sizeof *p);
-    p->node = part->nodes[0];
-    p->x = part->tensors[p->node.inputs[0]], p->x_data = toy_at(plan, p->node.inputs[0]);
-    p->y = part->tensors[p->node.outputs[0]], p->y_data = toy_at(plan, p->node.outputs[0]);
-    if (p->node.n_inputs > 1 && p->node.inputs[1] != PCO_NONE) {
-        p->w = part->tensors[p->node.inputs[1]], p->w_data = toy_at(plan, p->node.inputs[1]);
-        if (p->node.op == PCO_OP_MATMUL) memcpy(&p->matmul, p->node.attrs, sizeof p->matmul);
+    toy_node *p = calloc(1, sizeof *p);
+    p->node = *node;
+    p->x = part->tensors[node->inputs[0]], p->x_data = toy_at(plan, node->inputs[0]);
+    p->y = part->tensors[node->outputs[0]], p->y_data = toy_at(plan, node->outputs[0]);
+    if (node->n_inputs > 1 && node->inputs[1] != PCO_NONE) {
+        p->w = part->tensors[node->inputs[1]], p->w_data = toy_at(plan, node->inputs[1]);
+        if (node->op == PCO_OP_MATMUL) memcpy(&p->matmul, node->attrs, sizeof p->matmul);
     }
-    if (p->node.n_inputs > 2 && p->node.inputs[2] != PCO_NONE)
-        p->bias = part->tensors[p->node.inputs[2]], p->bias_data = toy_at(plan, p->node.inputs[2]);
-    if (p->node.op == PCO_OP_RMS_NORM) p->eps = ((const pco_rms_norm_attrs *)p->node.attrs)->eps;
-    *program = p;
-    return PCO_OK;
+    if (node->n_inputs > 2 && node->inputs[2] != PCO_NONE)
+        p->bias = part->tensors[node->inputs[2]], p->bias_data = toy_at(plan, node->inputs[2]);
+    if (node->op == PCO_OP_RMS_NORM) p->eps = ((const pco_rms_norm_attrs *)node->attrs)->eps;
+    return p;
 }
 
 static double toy_load(const pco_tensor *t, const uint8_t *data, int64_t i)
@@ -128,7 +125,7 @@ static double toy_input(toy_fault fault, uint32_t dtype, double value)
     return fault == TOY_FLUSHES && dtype != PCO_F16 && fabs(value) < 0x1p-126 ? 0.0 : value;
 }
 
-static double toy_dot(const pco_program *p, toy_fault fault, int64_t row, int64_t column)
+static double toy_dot(const toy_node *p, toy_fault fault, int64_t row, int64_t column)
 {
     int64_t k = p->x.shape[1], single = p->x.shape[0] == 1 && fault == TOY_BATCH;
     double sum = 0.0;
@@ -145,7 +142,7 @@ static double toy_dot(const pco_program *p, toy_fault fault, int64_t row, int64_
     return sum;
 }
 
-static double toy_norm(const pco_program *p, toy_fault fault, int64_t i)
+static double toy_norm(const toy_node *p, toy_fault fault, int64_t i)
 {
     const int64_t n = p->x.shape[1], row = i / n;
     double sum = 0.0;
@@ -157,7 +154,7 @@ static double toy_norm(const pco_program *p, toy_fault fault, int64_t i)
     return toy_load(&p->x, p->x_data, i) * rstd * (p->w_data ? toy_load(&p->w, p->w_data, i % n) : 1);
 }
 
-static double toy_element(const pco_program *p, toy_fault fault, int64_t i)
+static double toy_element(const toy_node *p, toy_fault fault, int64_t i)
 {
     if (p->node.op == PCO_OP_SUM) return toy_dot(p, fault, i, 0);
     if (p->node.op == PCO_OP_RMS_NORM) return toy_norm(p, fault, i);
@@ -173,10 +170,9 @@ static double toy_element(const pco_program *p, toy_fault fault, int64_t i)
     return toy_round(fault, p->node.op == PCO_OP_ADD ? a + b : a * b);
 }
 
-static pco_status toy_submit(pco_device *device, pco_program *p, uint32_t first, uint32_t count,
-                             uint64_t *ticket, pco_error *err)
+static pco_status toy_node_run(pco_device *device, toy_node *p, pco_error *err)
 {
-    (void)first, (void)count, (void)err;
+    (void)err;
     int64_t elements = oracle_count(&p->y);
     uint32_t step = oracle_block_bytes(p->y.dtype);
     for (int64_t i = 0; i < elements; i++) {
@@ -186,7 +182,6 @@ static pco_status toy_submit(pco_device *device, pco_program *p, uint32_t first,
         if (device->fault == TOY_STALE && i == elements - 1 && !isnan(old)) continue;
         oracle_encode(p->y.dtype, &y, p->y_data + i * step, 1);
     }
-    *ticket = 1;
     return PCO_OK;
 }
 

@@ -201,7 +201,7 @@ struct pco_device {
     uint32_t runs;
 };
 
-struct pco_program {
+struct toy_node {
     float *in[2], *out;
     int64_t count;
     uint32_t op;
@@ -211,7 +211,7 @@ static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_
 {
     const pco_node *n = &part->nodes[node];
     const pco_tensor *y = &part->tensors[n->outputs[0]];
-    bool same = y->dtype == PCO_F32;
+    bool same = y->dtype == PCO_F32 && (n->op == PCO_OP_ADD || n->op == PCO_OP_NEG);
     for (uint32_t i = 0; i < n->n_inputs && same; i++) same = part->tensors[n->inputs[i]].bytes == y->bytes;
     if (device->defect != TOY_REFUSES && same) return PCO_OK;
     snprintf(err->message, sizeof err->message, "the toy does not like it");
@@ -221,18 +221,17 @@ static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_
 static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
                               pco_error *err)
 {
-    (void)device, (void)part, (void)err;
-    proposal->nodes[0].in_place = 1;
-    proposal->nodes[0].workspace = 12;
+    (void)device, (void)err;
+    for (uint32_t i = 0; i < part->n_nodes; i++) {
+        proposal->nodes[i].in_place = 1;
+        proposal->nodes[i].workspace = 12;
+    }
     return PCO_OK;
 }
 
-static pco_status toy_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
-                              const pco_plan *plan, pco_program **program, pco_error *err)
+static toy_node *toy_node_make(const pco_part *part, const pco_node *node, const pco_plan *plan)
 {
-    (void)device, (void)proposal, (void)err;
-    const pco_node *node = &part->nodes[0];
-    pco_program *made = calloc(1, sizeof *made);
+    toy_node *made = calloc(1, sizeof *made);
     uint32_t y = node->outputs[0];
     made->op = node->op;
     made->count = (int64_t)part->tensors[y].bytes / 4;
@@ -242,30 +241,26 @@ static pco_status toy_prepare(pco_device *device, const pco_part *part, const pc
     }
     if (made->count)
         made->out = (float *)(void *)(plan->buffers[plan->tensors[y].buffer]->data + plan->tensors[y].offset);
-    *program = made;
-    return PCO_OK;
+    return made;
 }
 
-static pco_status toy_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
-                             uint64_t *ticket, pco_error *err)
+static pco_status toy_node_run(pco_device *device, toy_node *node, pco_error *err)
 {
-    (void)first, (void)count;
-    *ticket = ++device->runs;
+    device->runs++;
     if (device->defect == TOY_LOST) {
         snprintf(err->message, sizeof err->message, "gone");
         return PCO_ERROR_DEVICE_LOST;
     }
-    for (int64_t i = 0; i < program->count && device->defect != TOY_UNTOUCHED; i++)
-        program->out[i] =
-            program->op == PCO_OP_ADD ? program->in[0][i] + program->in[1][i] : -program->in[0][i];
-    if (program->count == 0) return PCO_OK;
-    float *y = program->out, *last = &y[program->count - 1];
-    if (device->defect == TOY_ZERO) memset(y, 0, (size_t)program->count * sizeof *y);
+    for (int64_t i = 0; i < node->count && device->defect != TOY_UNTOUCHED; i++)
+        node->out[i] = node->op == PCO_OP_ADD ? node->in[0][i] + node->in[1][i] : -node->in[0][i];
+    if (node->count == 0) return PCO_OK;
+    float *y = node->out, *last = &y[node->count - 1];
+    if (device->defect == TOY_ZERO) memset(y, 0, (size_t)node->count * sizeof *y);
     if (device->defect == TOY_ONE_ELEMENT) *last = nextafterf(*last, 3.0f);
     if (device->defect == TOY_BEHIND) last[1] = 0.0f;
-    if (device->defect == TOY_INPUT) program->in[0][0] = 42.0f;
+    if (device->defect == TOY_INPUT) node->in[0][0] = 42.0f;
     if (device->defect == TOY_UNSTEADY && device->runs % 2 == 0) y[0] = nextafterf(y[0], 1e9f);
-    if (device->defect == TOY_IN_PLACE && y == program->in[0]) y[0] += 1.0f;
+    if (device->defect == TOY_IN_PLACE && y == node->in[0]) y[0] += 1.0f;
     return PCO_OK;
 }
 

@@ -1,13 +1,45 @@
 /* A toy device: what is the same for every toy of a test. Memory is the host's; the test defines `struct pco_device`,
- * `struct pco_program` and toy_supports, toy_propose, toy_prepare, toy_submit, and includes this file before them. */
+ * `struct toy_node`, toy_supports, toy_propose, toy_node_make and toy_node_run, and includes this file before them. */
 #ifndef PCO_TESTS_TOY_H
 #define PCO_TESTS_TOY_H
 
 #include "toy_memory.h"
 
+typedef struct toy_node toy_node; /* one that is prepared */
+
+struct pco_program {
+    uint32_t count;
+    toy_node *nodes[]; /* in the order in which they run */
+};
+
+/* From calloc. */
+static toy_node *toy_node_make(const pco_part *part, const pco_node *node, const pco_plan *plan);
+static pco_status toy_node_run(pco_device *device, toy_node *node, pco_error *err);
+
+static pco_status toy_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
+                              const pco_plan *plan, pco_program **program, pco_error *err)
+{
+    (void)device, (void)proposal, (void)err;
+    *program = calloc(1, sizeof **program + part->n_nodes * sizeof(toy_node *));
+    for (uint32_t i = 0; i < part->n_nodes; i++)
+        (*program)->nodes[(*program)->count++] = toy_node_make(part, &part->nodes[i], plan);
+    return PCO_OK;
+}
+
+static pco_status toy_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
+                             uint64_t *ticket, pco_error *err)
+{
+    (void)first, (void)count;
+    *ticket = 1;
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; i < program->count && !status; i++) status = toy_node_run(device, program->nodes[i], err);
+    return status;
+}
+
 static void toy_free(pco_device *device, pco_program *program)
 {
     (void)device;
+    for (uint32_t i = 0; i < program->count; i++) free(program->nodes[i]);
     free(program);
 }
 
@@ -26,10 +58,6 @@ static pco_status toy_wait(pco_device *device, uint64_t ticket, uint64_t nanosec
 static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err);
 static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
                               pco_error *err);
-static pco_status toy_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
-                              const pco_plan *plan, pco_program **program, pco_error *err);
-static pco_status toy_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
-                             uint64_t *ticket, pco_error *err);
 
 /* The suite's judgement of `device`, which declares `contract`. */
 static pco_conformance_result toy_judge(pco_device *device, const pco_contract *contract, const char *ops,
