@@ -192,6 +192,7 @@ CASES(twins);
 CASES(traps);
 CASES(missed);
 CASES(constants);
+CASES(dimensions);
 CASES(chain);
 CASES(edges);
 CASES(large);

@@ -109,6 +109,16 @@ static void conf_missed_gather(conf_cases_context *context)
     conf_cases_emit(context);
 }
 
+/* A rate that rounds to all of 2^32 words, one more than 32 bits hold. */
+static void conf_missed_dropout(conf_cases_context *context)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_DROPOUT, CONF_EXACT);
+    ((pco_dropout_attrs *)one->attrs.bytes)->p = 1 - 0x1p-34;
+    conf_cases_in(one, PCO_F32, "37");
+    conf_cases_in(one, PCO_I32, "2")->fill = CONF_FILL_BITS;
+    conf_cases_emit(context);
+}
+
 static double conf_missed_nan(uint64_t bits)
 {
     double nan;
@@ -161,6 +171,7 @@ void conf_cases_missed(conf_cases_context *context, pco_op op)
     if (op == PCO_OP_ROPE || op == PCO_OP_SINUSOIDAL_POSITIONS) conf_missed_positions(context, op);
     if (op == PCO_OP_PAD) conf_missed_pad(context);
     if (op == PCO_OP_GATHER) conf_missed_gather(context);
+    if (op == PCO_OP_DROPOUT) conf_missed_dropout(context);
     if (op == PCO_OP_CAST) conf_missed_cast(context);
     if (op == PCO_OP_SQRT || op == PCO_OP_RSQRT || op == PCO_OP_LOG || op == PCO_OP_POW)
         conf_missed_below_zero(context, op);

@@ -23,6 +23,24 @@ struct pco_gpu_recording {
 
 static pco_gpu_recording chains;
 
+/* By kernel: parameters that it was given, and those that once differed from the next one: a kernel that reads the
+ * wrong one of two that are always equal goes unnoticed. */
+enum { KERNELS = 256 };
+static struct {
+    uint32_t given, distinct;
+} parameters[KERNELS];
+_Static_assert(PCO_GPU_MAX_PARAMS <= 32, "a bit each");
+
+static void parameters_note(const pco_gpu_dispatch *dispatch)
+{
+    assert_true(dispatch->kernel < KERNELS);
+    for (uint32_t i = 0; i < dispatch->n_params; i++) {
+        const uint32_t next = i + 1 < dispatch->n_params ? dispatch->params[i + 1] : 0;
+        parameters[dispatch->kernel].given |= 1u << i;
+        if (dispatch->params[i] != next) parameters[dispatch->kernel].distinct |= 1u << i;
+    }
+}
+
 static void *described_allocate(void *user, size_t bytes, size_t alignment)
 {
     (void)user;
@@ -58,6 +76,7 @@ static pco_status described_describe(pco_gpu_device *gpu, const pco_gpu_dispatch
     pco_device *device = (pco_device *)(void *)gpu;
     const pco_gpu_code *pieces = pco_gpu_sources[dispatch->kernel];
     (void)err;
+    parameters_note(dispatch);
     for (uint32_t i = 0; pieces && pieces[i].data; i++) {
         device->source = realloc(device->source, info->source_bytes + pieces[i].bytes);
         memcpy(device->source + info->source_bytes, pieces[i].data, pieces[i].bytes);
@@ -186,6 +205,64 @@ static void test_two_values(void **state)
     assert_int_equal(missing, 0);
 }
 
+/* Kernels that count through dimensions are unrolled for each number of them: all numbers up to the highest. */
+static void test_ranks(void **state)
+{
+    static const struct {
+        const char *kernel, *constant; /* patterns */
+        int32_t highest;
+    } COUNTS[] = {{"binary", "RANK", 8},   {"copy", "RANK", 8},      {"pad", "RANK", 8},
+                  {"where", "RANK", 7},    {"reduce_*", "KEPT", 4}, {"reduce_*", "REDUCED", 4}};
+    conf_constants constants = {0};
+    pco_device device = device_of(PCO_DEVICE_SOFTWARE);
+    uint32_t missing = 0;
+    (void)state;
+    constants_take(&device, "add,where,permute,pad,sum", BINDING, &constants);
+    for (size_t k = 0; k < sizeof COUNTS / sizeof *COUNTS; k++) {
+        uint32_t values = 0;
+        for (uint32_t i = 0; i < constants.count; i++) {
+            const pco_conformance_constant *one = &constants.items[i];
+            if (fnmatch(COUNTS[k].kernel, one->kernel, 0) != 0 || strcmp(one->name, COUNTS[k].constant) != 0) continue;
+            for (uint32_t v = 0; v < one->n_values; v++) values |= 1u << one->values[v];
+        }
+        for (int32_t n = 1; n <= COUNTS[k].highest; n++) {
+            if (values & 1u << n) continue;
+            missing++;
+            print_message("kernel %s: %s is never %d: add a case\n", COUNTS[k].kernel, COUNTS[k].constant, (int)n);
+        }
+    }
+    conf_constants_clear(&constants);
+    assert_int_equal(missing, 0);
+}
+
+/* A parameter that always equals the next one: a kernel could read the other and nobody would know. Small windows give the
+ * places where operands begin a value each. */
+static void test_parameters(void **state)
+{
+    conf_constants constants = {0};
+    pco_device device = device_of(PCO_DEVICE_SOFTWARE);
+    uint32_t missing = 0;
+    (void)state;
+    memset(parameters, 0, sizeof parameters);
+    constants_take(&device, NULL, BINDING, &constants);
+    device.gpu.limits.max_binding = 1024;
+    device.gpu.limits.offset_alignment = 256;
+    constants_take(&device, NULL, 1024, &constants);
+    for (uint32_t k = 0; k < pco_gpu_n_kernels; k++) {
+        uint32_t same = parameters[k].given & ~parameters[k].distinct;
+        for (uint32_t other = 0; other < pco_gpu_n_kernels; other++) /* of the same text */
+            if (strcmp(pco_gpu_kernels[k].file, pco_gpu_kernels[other].file) == 0) same &= ~parameters[other].distinct;
+        for (uint32_t i = 0; i < PCO_GPU_MAX_PARAMS; i++) {
+            if (!(same & 1u << i)) continue;
+            missing++;
+            print_message("kernel %s: parameter %u always equals the next one: add a case, or argue it\n",
+                          pco_gpu_kernels[k].name, (unsigned)i);
+        }
+    }
+    conf_constants_clear(&constants);
+    assert_int_equal(missing, 0);
+}
+
 /* An argument about a constant that takes two values, or is not there, is none. */
 static void test_arguments(void **state)
 {
@@ -234,7 +311,7 @@ static void test_hazards(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_values), cmocka_unit_test(test_arguments),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_values), cmocka_unit_test(test_ranks), cmocka_unit_test(test_parameters), cmocka_unit_test(test_arguments),
                                        cmocka_unit_test(test_refusals), cmocka_unit_test(test_hazards)};
     return cmocka_run_group_tests_name("constants", tests, NULL, NULL);
 }
