@@ -1,8 +1,8 @@
 /* Cases of as many dimensions as there are, none of which can be joined with its neighbour, and no two parameters of
- * neighbours alike: a kernel that reads another dimension's size or stride gives another result. Kernels are unrolled for
- * each number of dimensions, so that each number up to the highest is there (tests/unit/test_constants.c finds what is
- * missing). The second innermost stride is smaller than the outermost size, the one parameter that nothing is divided by
- * unless it is mistaken for the other. */
+ * neighbours alike: a kernel that reads another dimension's size or stride gives another result. Kernels are unrolled
+ * for each number of dimensions, so that each number up to the highest is there (tests/unit/test_constants.c finds what
+ * is missing). The second innermost stride is smaller than the outermost size: nothing is divided by that size, and one
+ * that is mistaken for the stride would not show otherwise. */
 #include "cases.h"
 
 enum { DIMENSIONS_LEAST = 4 };
