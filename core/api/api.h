@@ -52,7 +52,7 @@ pco_status api_missing(pco_error *err, const char *function, const char *argumen
 /* INVALID in a child of the process that made the context, with what to do. */
 pco_status api_check_process(const pco_context *context, pco_error *err);
 
-/* As pco_context_create, but a backend that is not there is no error yet: for those who have another choice of theirs. */
+/* As pco_context_create, but a backend that is not there is no error yet: for those who have another choice. */
 pco_status api_context_create(const pco_context_params *params, pco_context **context, pco_error *err) PCO_NODISCARD;
 
 /* Seconds of a clock that only goes forward. */

@@ -64,8 +64,8 @@ pco_status api_check_process(const pco_context *context, pco_error *err)
 {
     if (context->process == getpid()) return PCO_OK;
     return pco_fail(err, PCO_ERROR_INVALID,
-                    "the context belongs to process %ld, and this is a child of it: devices and threads do not survive a "
-                    "fork; let the child exec a program, or fork before there is a context",
+                    "the context belongs to process %ld, and this is a child of it: devices and threads do not survive "
+                    "a fork; let the child exec a program, or fork before there is a context",
                     (long)context->process);
 }
 
@@ -121,7 +121,7 @@ pco_status pco_context_create(const pco_context_params *params, pco_context **co
 
 void pco_context_destroy(pco_context *context)
 {
-    if (!context || api_check_process(context, NULL)) return; /* in a child it would wait for threads that are not there */
+    if (!context || api_check_process(context, NULL)) return; /* a child would wait for threads that are not there */
     pco_registry_destroy(context->registry);
     free(context);
 }

@@ -102,7 +102,7 @@ pco_status pco_model_open(pco_context *context, const char *path, const pco_mode
 
 void pco_model_close(pco_model *model)
 {
-    if (!model || api_check_process(model->context, NULL)) return; /* in a child there is no device to give it back to */
+    if (!model || api_check_process(model->context, NULL)) return; /* a child has no device to give it back to */
     pco_llama_run_destroy(model->llama);
     pco_seq2seq_destroy(model->seq2seq);
     pco_session_close(model->session);

@@ -37,7 +37,8 @@ const pco_env_row *pco_env_table(uint32_t *count)
     return ROWS;
 }
 
-/* secure_getenv: a program that runs with more rights than its caller (set-user-ID) takes no folders of plugins from him. */
+/* secure_getenv: a program that runs with more rights than its caller (set-user-ID) takes no folders of plugins from
+ * him. */
 static pco_status env_text(const char *name, char *out, size_t size, pco_error *err)
 {
     const char *value = secure_getenv(name);

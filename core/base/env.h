@@ -35,7 +35,7 @@ typedef struct pco_config {
     uint32_t probe_seconds; /* how long a plugin may take in the probe */
     pco_log_fn log_fn;      /* NULL: lines go to stderr */
     void *log_user;
-    atomic_flag *cache_told; /* the registry's: has it been said that the cache cannot be used? NULL: say it each time */
+    atomic_flag *cache_told; /* the registry's: has it been said that the cache cannot be used? NULL: each time */
 } pco_config;
 
 /* One documented variable, for `portico --help` and the README's table. */

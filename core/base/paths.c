@@ -1,24 +1,29 @@
 #include "base/paths.h"
 
+/* Made by the build: PCO_BUILD_ROOT, its own folder, and paths from the installed program's folder (..._FROM_BIN), and
+ * the library's (..._FROM_LIB), to plugins and helpers. */
+#include "build_paths.h"
+
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
-
-/* The build defines these: its own folder, and paths from the installed program's folder, and the library's, to plugins and
- * helpers. */
-#ifndef PCO_PLUGINS_FROM_BIN
-#define PCO_BUILD_ROOT       ""
-#define PCO_PLUGINS_FROM_BIN "../lib/portico"
-#define PCO_PLUGINS_FROM_LIB "portico"
-#define PCO_PROBE_FROM_BIN   "../libexec/portico/portico-probe"
-#define PCO_PROBE_FROM_LIB   "../libexec/portico/portico-probe"
-#endif
 
 /* Any address inside this object does to find its file. */
 static const char PATHS_MARK = 0;
+
+/* The name of the program itself is its caller's word for it (argv[0]), which decides nothing where the program has
+ * more rights than its caller. */
+static int paths_is_insecure(const Dl_info *own)
+{
+    Dl_info program;
+    if (!getauxval(AT_SECURE)) return 0;
+    return !dladdr((const void *)(uintptr_t)getauxval(AT_PHDR), &program) || program.dli_fbase == own->dli_fbase;
+}
 
 int pco_path_self(char *path, size_t size)
 {
@@ -26,7 +31,7 @@ int pco_path_self(char *path, size_t size)
     char real[PATH_MAX];
     if (!dladdr(&PATHS_MARK, &info)) return 0;
     const char *file = info.dli_fname;
-    if (!strchr(file, '/')) file = "/proc/self/exe"; /* a program found through PATH */
+    if (!strchr(file, '/') || paths_is_insecure(&info)) file = "/proc/self/exe"; /* a program found through PATH */
     return realpath(file, real) && (size_t)snprintf(path, size, "%s", real) < size;
 }
 
@@ -38,8 +43,8 @@ static int paths_own(char *dir, size_t size)
     return slash != NULL;
 }
 
-/* Is it the folder of the build, or one right below it, where tests and examples lie? The build knows its own folder, so
- * that nothing that somebody puts beside an install can make it look like one. */
+/* Is it the folder of the build, or one right below it, where tests and examples lie? The build knows its own folder,
+ * so that nothing that somebody puts beside an install can make it look like one. */
 static int paths_is_build(const char *dir)
 {
     const size_t root = strlen(PCO_BUILD_ROOT);

@@ -1,6 +1,6 @@
-/* Text of others (names in files, messages of drivers and plugins) for a terminal, a log or a line of an error: what would
- * move the cursor, colour, begin a new line or turn the direction of writing is written as an escape. All functions are
- * pure and may be called from any thread. */
+/* Text of others (names in files, messages of drivers and plugins) for a terminal, a log or a line of an error: what
+ * would move the cursor, colour, begin a new line or turn the direction of writing is written as an escape. All
+ * functions are pure and may be called from any thread. */
 #ifndef PCO_BASE_PRINTABLE_H
 #define PCO_BASE_PRINTABLE_H
 
@@ -16,9 +16,9 @@ enum {
  * lines, and what is invisible. */
 int pco_printable_plain(uint32_t codepoint);
 
-/* The first character of text[size], size > 0, into out (PCO_PRINTABLE_MOST times as many bytes as it has, no NUL): itself,
- * or an escape such as \n, \x1b (a byte, also one that is not UTF-8) or \u202e. Returns how many bytes that is; *taken: how
- * many of the text. */
+/* The first character of text[size], size > 0, into out (PCO_PRINTABLE_MOST times as many bytes as it has, no NUL):
+ * itself, or an escape such as \n, \x1b (a byte, also one that is not UTF-8) or \u202e. Returns how many bytes that is;
+ * *taken: how many of the text. */
 size_t pco_printable_next(const char *text, size_t size, char *out, size_t *taken);
 
 /* All of text[bytes], with a NUL, cut behind a character where `size` is too small. Returns out. */

@@ -40,18 +40,28 @@ pco_status pco_loader_open(const char *path, void **handle, const pco_plugin **p
     return status;
 }
 
-/* Reads the probe's line until it ends or time is up; 1 when the pipe was closed in time. */
+static double loader_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}
+
+/* Reads the probe's line until it ends or time is up; 1 when the pipe was closed in time. Time runs in small steps: one
+ * in which this process was stopped (Ctrl-Z), and the probe with it, counts as no more than that. */
 static int loader_read(int fd, uint32_t seconds, char *text, size_t size)
 {
+    enum { STEP = 200 };
     size_t used = 0;
-    struct timespec start, now;
-    clock_gettime(CLOCK_MONOTONIC, &start);
+    double left = 1000.0 * seconds;
     for (;;) {
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        int left = (int)seconds * 1000 - (int)((now.tv_sec - start.tv_sec) * 1000);
+        const double begin = loader_now();
         struct pollfd wait = {.fd = fd, .events = POLLIN};
-        int ready = left > 0 ? poll(&wait, 1, left) : 0;
-        if (ready < 0 && errno == EINTR) continue;
+        const int ready = poll(&wait, 1, left > 0 ? STEP : 0);
+        const double spent = loader_now() - begin;
+        const int expired = left <= 0;
+        left -= spent < STEP ? spent : STEP;
+        if ((ready < 0 && errno == EINTR) || (ready == 0 && !expired)) continue;
         if (ready <= 0) return 0;
         char scrap[256];
         ssize_t got = used + 1 < size ? read(fd, text + used, size - 1 - used) : read(fd, scrap, sizeof scrap);
@@ -62,11 +72,14 @@ static int loader_read(int fd, uint32_t seconds, char *text, size_t size)
     }
 }
 
-/* Did the process end by what it did itself? SIGKILL is the OOM killer's, too. */
+/* Did the process end by what it did itself? All other signals come from outside: SIGKILL is the OOM killer's, SIGXCPU
+ * a limit's, SIGQUIT the terminal's. */
 static int loader_broke(int state)
 {
-    const int number = WIFSIGNALED(state) ? WTERMSIG(state) : 0;
-    return number && number != SIGKILL && number != SIGTERM && number != SIGINT && number != SIGHUP;
+    static const int own[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (WIFSIGNALED(state) && WTERMSIG(state) == own[i]) return 1;
+    return 0;
 }
 
 static pco_status loader_verdict(int closed, uint32_t seconds, int state, char *text, pco_error *err)

@@ -9,9 +9,9 @@
 pco_status pco_loader_open(const char *path, void **handle, const pco_plugin **plugin, pco_error *err) PCO_NODISCARD;
 
 /* Runs the probe program on a plugin file and waits for its verdict, for so many seconds. A crash, a hang (TIMEOUT) or
- * an error gives INTERNAL or what the plugin said, with the reason in words. *broke: 1 for a crash or a hang of its own,
- * which the next probe would show again at the same cost; a process that was ended from outside says nothing of the
- * plugin. */
+ * an error gives INTERNAL or what the plugin said, with the reason in words. *broke: 1 for a crash or a hang of its
+ * own, which the next probe would show again at the same cost; a process that was ended from outside says nothing of
+ * the plugin. */
 pco_status pco_loader_probe(const char *path, uint32_t seconds, int *broke, pco_error *err) PCO_NODISCARD;
 
 #endif

@@ -21,9 +21,9 @@ typedef struct pco_quarantine pco_quarantine;
 
 /* The table of a device, with what the cache knows; with `fresh`, without. A process may end in a test
  * (pco_quarantine_begin) by the driver's doing or anybody's (the OOM killer, a closed terminal, a job that is
- * cancelled), so the first is a warning, and the test is made again. Only when another process ends in the same test,
- * and none got through it in between, is the device BAD, and that is kept. Processes whose end is found at the same time
- * may have been ended together, and count once. NULL when the host has no memory. */
+ * cancelled), so the first is a warning, and the test is made again. Only when another process ends in the same
+ * test, and none got through it in between, is the device BAD, and that is kept. Processes whose end is found at
+ * the same time may have been ended together, and count once. NULL when the host has no memory. */
 pco_quarantine *pco_quarantine_open(const pco_config *config, const pco_plugin_entry *plugin,
                                     const pco_device_info *info, int fresh);
 void pco_quarantine_close(pco_quarantine *quarantine);

@@ -85,7 +85,8 @@ static pco_status registry_probe(const pco_config *config, const pco_plugin_entr
     if (!kept) pco_log(config, PCO_LOG_DEBUG, "the probe's verdict on %s is not kept", entry->path);
     if (status)
         pco_log(config, PCO_LOG_WARNING, "plugin %s is not used: %s%s", entry->path, err->message,
-                kept ? "; it is not tried again before it or a driver has changed, or PORTICO_SELF_TEST is always" : "");
+                kept ? "; it is not tried again before it or a driver has changed, or PORTICO_SELF_TEST is always"
+                     : "");
     return status;
 }
 
@@ -183,14 +184,18 @@ static pco_status registry_add_plugin(pco_registry *registry, const char *path, 
     *entry = (pco_plugin_entry){.on_path = on_path};
     snprintf(entry->path, sizeof entry->path, "%.511s", path);
     pco_error why = {""};
-    const pco_status refused = registry_trust(path, &why);
+    const pco_status refused = strlen(path) < sizeof entry->path /* what is looked at is what is loaded */
+                                   ? registry_trust(path, &why)
+                                   : pco_fail(&why, PCO_ERROR_IO, "its path is longer than %zu bytes",
+                                              sizeof entry->path - 1);
     const pco_status status = refused ? refused : registry_load(registry, entry, &why);
     if (status) {
         entry->plugin = NULL;
         entry->failed = status != PCO_ERROR_UNSUPPORTED;
         snprintf(entry->reason, sizeof entry->reason, "%.500s", why.message);
         pco_printable_line(entry->reason, sizeof entry->reason);
-        pco_log(&registry->host.config, refused ? PCO_LOG_WARNING : PCO_LOG_INFO, "plugin %s is not used: %s", path, why.message);
+        pco_log(&registry->host.config, refused ? PCO_LOG_WARNING : PCO_LOG_INFO, "plugin %s is not used: %s", path,
+                why.message);
     }
     registry->n_plugins++;
     return PCO_OK;

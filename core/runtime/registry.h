@@ -30,9 +30,8 @@ typedef struct pco_device_entry {
 } pco_device_entry;
 
 /* Scans PORTICO_PLUGIN_PATH, then the install's or build tree's plugin folder; probes each plugin in a helper
- * process before it is loaded. A plugin that cannot be used is an entry with a reason, not an error; a folder that others
- * can write is left out, with a line. `config`
- * is copied. Errors: OUT_OF_HOST_MEMORY. */
+ * process before it is loaded. A plugin that cannot be used is an entry with a reason, not an error; a folder that
+ * others can write is left out, with a line. `config` is copied. Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_registry_create(const pco_config *config, pco_registry **registry, pco_error *err) PCO_NODISCARD;
 void pco_registry_destroy(pco_registry *registry);
 
@@ -54,7 +53,8 @@ typedef struct pco_device_set {
  * of them; *count receives how many there are. A term without + gives a set of one for each device that it matches;
  * one with + gives one set, in which each part stands for the best device that it matches and no part before it has.
  * Automatic leaves out software devices, and devices of type CPU and OTHER that were found through PORTICO_PLUGIN_PATH:
- * they are used only when they are named. `all` gives every device. Errors: NOT_FOUND, naming what matches nothing (or is left over: a part beyond PCO_SET_DEVICES, a device named twice) and listing what there is. */
+ * they are used only when they are named. `all` gives every device. Errors: NOT_FOUND, naming what matches nothing (or
+ * is left over: a part beyond PCO_SET_DEVICES, a device named twice) and listing what there is. */
 pco_status pco_registry_select_sets(const pco_registry *registry, const char *selection, pco_device_set *sets,
                                     uint32_t capacity, uint32_t *count, pco_error *err) PCO_NODISCARD;
 

@@ -8,8 +8,8 @@
 
 enum {
     SELFTEST_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS,
-    /* Work that a test may be: made smaller until it is below the first; as the node is if its variant is not offered for
-     * less, below the second. Products; cpu:reference does some 10^8 a second. */
+    /* Work that a test may be: made smaller until it is below the first; as the node is if its variant is not offered
+     * for less, below the second. Products; cpu:reference does some 10^8 a second. */
     SELFTEST_WORK = 2000000,
     SELFTEST_WORK_WHOLE = 16000000,
 };
@@ -18,7 +18,7 @@ enum {
 typedef struct selftest_case {
     pco_graph *graph;
     void *data[SELFTEST_TENSORS]; /* of each tensor; NULL for what the node makes */
-    uint64_t window;              /* of the part (plugin.h): tensors are cut as if this were the device's limit; 0: not */
+    uint64_t window; /* of the part (plugin.h): tensors are cut as if this were the device's limit; 0: not */
 } selftest_case;
 
 /* A case from node `node` of a graph. cap 0: as it is; otherwise dimensions above 1.5 cap become cap plus
@@ -57,8 +57,8 @@ pco_status selftest_proposed(const selftest_place *place, const selftest_case *o
 void selftest_results_free(void **results);
 
 /* Numbers of the code that the case's node would run; 0 where the plugin does not tell, or cannot run it. */
-uint32_t selftest_pipelines(const selftest_place *place, const selftest_case *one, uint32_t variant, uint64_t *pipelines,
-                            uint32_t capacity);
+uint32_t selftest_pipelines(const selftest_place *place, const selftest_case *one, uint32_t variant,
+                            uint64_t *pipelines, uint32_t capacity);
 
 /* Is there a variant of that name for the case, and can the device run it? *variant is then what forces it. */
 int selftest_offers(const selftest_place *place, const selftest_case *one, const char *name, uint32_t *variant);

@@ -48,6 +48,24 @@ printf 'broken' > "$(dirname "$(find "$prefix" -name cpu.so)")/broken.so"
 run devices
 says "the probe beside an install is not its own" out 'file too short'
 
+# A program with more rights than its caller does not look for plugins where its caller's argv[0] points to.
+if [ "$(id -u)" = 0 ] && command -v setpriv > /dev/null; then
+    chmod 755 "$work"
+    elsewhere=$work/elsewhere
+    cp -r "$prefix" "$elsewhere"
+    mv "$(find "$elsewhere" -name cpu.so)" "$(dirname "$(find "$elsewhere" -name cpu.so)")/planted.so"
+    chown -R 65534 "$elsewhere"
+    chmod u+s "$portico"
+    setpriv --reuid 65534 --clear-groups bash -c 'exec -a "$0" "$1" devices --json' "$elsewhere/bin/portico" "$portico" \
+        > "$work/out" 2> "$work/err"
+    case $(plugins) in
+    *planted*) bad "a set-user-ID program takes its own plugins" "$(plugins)" ;;
+    *cpu.so*) ok "a set-user-ID program takes its own plugins" ;;
+    *) bad "a set-user-ID program takes its own plugins" "$(cat "$work/err")" ;;
+    esac
+    chmod u-s "$portico"
+fi
+
 # The build tree, which the program knows by its name, has its plugins in folders of that name.
 portico=$build/portico
 run devices --json

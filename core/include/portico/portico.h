@@ -16,11 +16,11 @@
  * Files: a model's file is mapped while the model is open. Replace it by renaming another one over it; one that is cut
  * short or written over in place ends the process (SIGBUS) or changes the model.
  *
- * Arguments: a pointer may be NULL where it says so, and `err` and `user` everywhere; otherwise NULL is INVALID, or does nothing where
- * there is no status.
+ * Arguments: a pointer may be NULL where it says so, and `err` and `user` everywhere; otherwise NULL is INVALID, or
+ * does nothing where there is no status.
  *
- * fork: threads and devices stay with the process that made the context. In a child its calls are INVALID, destroy and close
- * do nothing; a child that computes execs a program, or is made before there is a context.
+ * fork: threads and devices stay with the process that made the context. In a child its calls are INVALID, destroy and
+ * close do nothing; a child that computes execs a program, or is made before there is a context.
  *
  * Threads: a context and the models opened in it are used by one thread at a time; different contexts by
  * different threads at once. Text is UTF-8. Memory is counted in bytes, time in seconds. What a call hands
