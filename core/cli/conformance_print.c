@@ -188,8 +188,9 @@ int conformance_print_probes(const conformance_arguments *arguments, const pco_c
     if (arguments->json) {
         pco_writer text = {0};
         const pco_status failed = pco_conformance_write_json(results, devices, count, &text, &err);
-        if (failed) return cli_fail(&err);
-        return cli_print(&text);
+        if (!failed) return cli_print(&text);
+        pco_writer_release(&text);
+        return cli_fail(&err);
     }
     for (uint32_t i = 0; i < count; i++) {
         printf("%s%s: %s, %s\n", i ? "\n" : "", devices[i].id, devices[i].info->name, devices[i].info->driver);
@@ -206,7 +207,7 @@ int conformance_report(const conformance_arguments *arguments, const pco_conform
     if (arguments->json) {
         pco_writer text = {0};
         const pco_status failed = pco_conformance_write_json(results, devices, count, &text, &err);
-        if (failed) cli_fail(&err);
+        if (failed) cli_fail(&err), pco_writer_release(&text);
         if (failed || cli_print(&text)) interrupted = 1;
     } else {
         for (uint32_t i = 0; i < count; i++) {

@@ -61,8 +61,8 @@ static void isolate_record(conf_slot *slot, const char *kind, const cJSON *line)
     if (order != slot->order) {
         slot->unit = order == slot->group.begin ? slot->group.from : 0;
         if (++run->list.items[order].begun > CONF_MAX_BEGUN)
-            isolate_fail(run, pco_fail(run->err, PCO_ERROR_INTERNAL, "case %08" PRIx32 " was begun %d times without an end",
-                                       one.id, CONF_MAX_BEGUN));
+            isolate_fail(run, pco_fail(run->err, PCO_ERROR_INTERNAL,
+                                       "case %08" PRIx32 " was begun %d times without an end", one.id, CONF_MAX_BEGUN));
     }
     slot->order = order;
     slot->begun = true;

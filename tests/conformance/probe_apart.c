@@ -87,7 +87,9 @@ pco_status pco_conformance_probe_isolated(const pco_conformance_isolation *isola
     if (!apart.done && gone)
         conf_process_describe(&apart.process, state, probe->message, sizeof probe->message);
     if (!apart.done && !gone) {
-        if (!apart.status)
+        if (isolation->interrupted && *isolation->interrupted)
+            snprintf(probe->message, sizeof probe->message, "interrupted");
+        else if (!apart.status)
             snprintf(probe->message, sizeof probe->message, "no answer within %g s",
                      PATIENCE * isolation->timeout);
         conf_process_kill(&apart.process);

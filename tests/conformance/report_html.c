@@ -204,6 +204,32 @@ static void conf_html_probe(pco_writer *out, const pco_conformance_probe *probe,
     pco_write_text(out, "</tbody></table></div></details>\n");
 }
 
+/* Only of what was compared; a row for each op that has something. */
+static void conf_html_invariance(pco_writer *out, const pco_conformance_result *result)
+{
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < result->n_ops; i++) {
+        const pco_conformance_op *op = &result->ops[i];
+        uint32_t compared = 0;
+        for (int kind = 0; kind < PCO_PIECE_KINDS; kind++) compared += op->invariance.compared[kind];
+        if (!compared) continue;
+        if (rows++ == 0)
+            pco_write_text(out, "<details><summary>The same bits in pieces: how many results of how many</summary>"
+                                "<div class=\"scroll\"><table class=\"list\"><thead><tr><th>operation</th>"
+                                "<th class=\"n\">a row alone</th><th class=\"n\">in chunks</th>"
+                                "<th class=\"n\">2, 3 threads</th></tr></thead><tbody>\n");
+        pco_print(out, "<tr><td>%s</td>", op->name);
+        for (int kind = 0; kind < PCO_PIECE_KINDS; kind++) {
+            const uint32_t all = op->invariance.compared[kind], differed = op->invariance.differed[kind];
+            pco_print(out, "<td class=\"n%s\">", differed ? " warn" : "");
+            if (all) pco_print(out, "%" PRIu32 " of %" PRIu32, all - differed, all);
+            pco_write_text(out, "</td>");
+        }
+        pco_write_text(out, "</tr>\n");
+    }
+    if (rows) pco_write_text(out, "</tbody></table></div></details>\n");
+}
+
 static pco_status conf_html_device(pco_writer *out, const pco_conformance_report *report,
                                    const pco_conformance_comparison *comparison, uint32_t device,
                                    pco_error *err)
@@ -238,6 +264,7 @@ static pco_status conf_html_device(pco_writer *out, const pco_conformance_report
     if (!status) status = conf_html_low(out, result, &info->contract, err);
     if (!status) status = conf_html_worst(out, result, err);
     if (!status) status = conf_html_coverage(out, result, err);
+    conf_html_invariance(out, result);
     conf_html_constants(out, result);
     conf_html_unsupported(out, result);
     conf_html_waived(out, result);

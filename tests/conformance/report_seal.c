@@ -201,6 +201,25 @@ static pco_status conf_seal_check_chain(conf_seal_check_state *check, const char
     return PCO_OK;
 }
 
+/* The members of an object by key, so that finding each takes no walk through all; NULL: no memory. */
+static const cJSON **conf_seal_sorted(const cJSON *object, size_t *count)
+{
+    *count = 0;
+    for (const cJSON *child = object->child; child; child = child->next) ++*count;
+    const cJSON **members = malloc((*count + 1) * sizeof *members);
+    size_t n = 0;
+    for (const cJSON *child = object->child; members && child; child = child->next) members[n++] = child;
+    if (members) qsort(members, n, sizeof *members, conf_seal_order);
+    return members;
+}
+
+static const cJSON *conf_seal_find(const cJSON **members, size_t count, const char *key)
+{
+    const cJSON wanted = {.string = (char *)(uintptr_t)key}, *at = &wanted;
+    const cJSON **found = bsearch(&at, members, count, sizeof *members, conf_seal_order);
+    return found ? *found : NULL;
+}
+
 static pco_status conf_seal_check_members(conf_seal_check_state *check, const char *name, const cJSON *object,
                                           pco_error *err)
 {
@@ -209,26 +228,31 @@ static pco_status conf_seal_check_members(conf_seal_check_state *check, const ch
         conf_seal_say(check, "%s: its seal is missing", name);
         return PCO_OK;
     }
-    for (const cJSON *member = object->child; member; member = member->next) {
+    size_t n_sealed, n_members;
+    const cJSON **sealed = conf_seal_sorted(seal, &n_sealed), **members = conf_seal_sorted(object, &n_members);
+    pco_status status = PCO_OK;
+    if (!sealed || !members) status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report's seal");
+    for (const cJSON *member = object->child; member && !status; member = member->next) {
         char digest[PCO_SHA256_TEXT];
         if (strcmp(member->string, "seal") == 0 || strcmp(member->string, "digest") == 0 ||
             strcmp(member->string, "conformance") == 0)
             continue;
-        const char *sealed = conf_seal_string(seal, member->string);
-        pco_status status;
+        const char *text = cJSON_GetStringValue(conf_seal_find(sealed, n_sealed, member->string));
+        if (!text) text = "";
         if (conf_seal_is_chain(member)) {
-            status = conf_seal_check_chain(check, name, member, sealed, err);
+            status = conf_seal_check_chain(check, name, member, text, err);
         } else {
             status = conf_seal_digest("", member->string, member, NULL, CONF_SEAL_DIGITS, digest, err);
-            if (!status && strcmp(sealed, digest) != 0)
-                conf_seal_say(check, "%s: '%s' was %s", name, member->string, *sealed ? "altered" : "added");
+            if (!status && strcmp(text, digest) != 0)
+                conf_seal_say(check, "%s: '%s' was %s", name, member->string, *text ? "altered" : "added");
         }
-        if (status) return status;
     }
-    for (const cJSON *entry = seal->child; entry; entry = entry->next)
-        if (!cJSON_GetObjectItemCaseSensitive(object, entry->string))
+    for (const cJSON *entry = seal->child; entry && !status; entry = entry->next)
+        if (!conf_seal_find(members, n_members, entry->string))
             conf_seal_say(check, "%s: '%s' is missing", name, entry->string);
-    return PCO_OK;
+    free(sealed);
+    free(members);
+    return status;
 }
 
 pco_status conf_seal_check(const cJSON *root, conf_seal_fn found, void *user, pco_error *err)

@@ -229,8 +229,7 @@ static void conf_tree_constants(conf_tree *tree, cJSON *parent, const pco_confor
         conf_tree_text(tree, at, "kernel", one->kernel);
         conf_tree_number(tree, at, "number", one->number);
         if (one->name[0]) conf_tree_text(tree, at, "name", one->name);
-        cJSON *list = conf_tree_keep(tree, cJSON_CreateIntArray(values, (int)one->n_values));
-        if (list && !cJSON_AddItemToObject(at, "values", list)) tree->failed = true;
+        if (!pco_json_give(at, "values", cJSON_CreateIntArray(values, (int)one->n_values))) tree->failed = true;
     }
 }
 

@@ -40,7 +40,8 @@ pco_status conf_result_start(conf_result_builder *builder, const pco_conformance
     uint32_t n_ops;
     pco_op_table(&n_ops);
     *builder = (conf_result_builder){.result = result};
-    *result = (pco_conformance_result){.device_id = device_id, .tier = options->tier, .slice = options->slice, .seed = options->seed};
+    *result = (pco_conformance_result){
+        .device_id = device_id, .tier = options->tier, .slice = options->slice, .seed = options->seed};
     result->ops = calloc(n_ops, sizeof *result->ops);
     return result->ops ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for results");
 }
@@ -99,12 +100,16 @@ void conf_result_constants(pco_conformance_result *result, conf_constants *const
     *constants = (conf_constants){0};
 }
 
+static bool conf_result_is_same_run(const pco_conformance_case *a, const pco_conformance_case *b)
+{
+    return a->id == b->id && a->width == b->width && a->seed == b->seed && strcmp(a->variant, b->variant) == 0;
+}
+
 void pco_conformance_compare_threads(pco_conformance_result *result, const pco_conformance_result *other)
 {
     for (uint32_t i = 0, j = 0; i < result->n_cases; i++) {
         const pco_conformance_case *one = &result->cases[i];
-        while (j < other->n_cases && (other->cases[j].id != one->id || strcmp(other->cases[j].variant, one->variant) != 0))
-            j++;
+        while (j < other->n_cases && !conf_result_is_same_run(&other->cases[j], one)) j++;
         if (j == other->n_cases) { /* a record that one of the two has not: its neighbours may still be there */
             j = 0;
             continue;

@@ -217,9 +217,9 @@ static bool conf_run_has_results(const conf_run_state *run)
 }
 
 /* A refusal of what must fit is a failure. */
-static void conf_run_refused(const conf_run_state *run, pco_conformance_case *result)
+static void conf_run_refused(const conf_run_state *run, const char *variant, pco_conformance_case *result)
 {
-    if (!conf_must_fit(run->device, run->problem, result->detail, sizeof result->detail)) return;
+    if (!conf_must_fit(run->device, run->problem, variant, result->detail, sizeof result->detail)) return;
     result->state = PCO_CASE_FAIL;
     result->ratio = INFINITY;
 }
@@ -260,7 +260,7 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
         result->ratio = refused ? 0.0 : INFINITY;
         result->explains = result->evidence = 0;
         snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
-        if (refused) conf_run_refused(run, result);
+        if (refused) conf_run_refused(run, result->variant, result);
     }
     conf_run_clear(run);
     return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
@@ -378,7 +378,7 @@ pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *
                    : can == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
                                                   : PCO_CASE_FAIL;
     snprintf(result.detail, sizeof result.detail, "%.511s", err->message);
-    if (can == PCO_ERROR_UNSUPPORTED) conf_run_refused(&run, &result);
+    if (can == PCO_ERROR_UNSUPPORTED) conf_run_refused(&run, NULL, &result);
     report(user, &result);
     return can == PCO_ERROR_DEVICE_LOST ? can : PCO_OK;
 }

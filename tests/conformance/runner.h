@@ -54,9 +54,10 @@ pco_status conf_run_large(const pco_conformance_device *device, const conf_case 
                           const pco_conformance_options *options, const pco_conformance_case *blank,
                           conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
 
-/* Is it only the size for which the device refused this problem, and must that size fit (must_fit.c)? Then `detail`,
- * which holds the device's reason, says so. */
-bool conf_must_fit(const pco_conformance_device *device, const conf_problem *problem, char *detail, size_t size);
+/* Is it only the size for which the device refused this problem, in this variant (NULL: in all), and must that size fit
+ * (must_fit.c)? Then `detail`, which holds the device's reason, says so. */
+bool conf_must_fit(const pco_conformance_device *device, const conf_problem *problem, const char *variant, char *detail,
+                   size_t size);
 
 /* A case that is a program of several nodes (runner_chain.c). */
 pco_status conf_run_chain(const pco_conformance_device *device, const conf_case *one,
@@ -103,7 +104,11 @@ void conf_run_clear(conf_run_state *run); /* what propose and the runs allocated
 
 /* The last cases that ran, with programs that are ready: they are executed in turn between the replays of a case. */
 typedef struct conf_companions conf_companions;
-pco_status conf_companions_create(conf_companions **companions, pco_error *err) PCO_NODISCARD;
+/* `alive` is called about once a second while a case is executed again and again: that takes longer than one run of it
+ * may. */
+typedef void (*conf_alive_fn)(void *user);
+pco_status conf_companions_create(conf_companions **companions, conf_alive_fn alive, void *user,
+                                  pco_error *err) PCO_NODISCARD;
 void conf_companions_destroy(conf_companions *companions); /* before the device is closed */
 /* The case in the variant that the plugin chooses, if it can run it. Errors: DEVICE_LOST, OUT_OF_HOST_MEMORY. */
 pco_status conf_companions_add(conf_companions *companions, const pco_conformance_device *device, const conf_case *one,

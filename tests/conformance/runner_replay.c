@@ -1,5 +1,6 @@
 /* Replays: a program that was prepared once is executed again and again, and how often it gave something else
  * is counted. Devices whose errors come and go are right in one run of three. */
+#include "result.h"
 #include "runner.h"
 
 #include "base/error.h"
@@ -24,6 +25,8 @@ typedef struct conf_companion {
 enum { CONF_COMPANIONS = 7 };
 
 struct conf_companions {
+    conf_alive_fn alive; /* may be NULL */
+    void *user;
     uint32_t count, next; /* next: the oldest, which gives way */
     conf_companion *items[CONF_COMPANIONS];
 };
@@ -37,10 +40,12 @@ static void conf_companion_free(conf_companion *companion)
     free(companion);
 }
 
-pco_status conf_companions_create(conf_companions **companions, pco_error *err)
+pco_status conf_companions_create(conf_companions **companions, conf_alive_fn alive, void *user, pco_error *err)
 {
     *companions = calloc(1, sizeof **companions);
-    return *companions ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for replays");
+    if (!*companions) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for replays");
+    (*companions)->alive = alive, (*companions)->user = user;
+    return PCO_OK;
 }
 
 void conf_companions_destroy(conf_companions *companions)
@@ -96,7 +101,7 @@ typedef struct conf_outcome_class {
 
 typedef struct conf_tally {
     uint32_t n_classes, capacity, executions;
-    conf_outcome_class *classes;
+    conf_outcome_class *classes; /* a table by hash; empty: count 0. A device may never repeat itself */
     uint32_t astray; /* executions of companions that differed */
     char label[200]; /* of one of them */
     pco_error *err;
@@ -116,6 +121,26 @@ static bool conf_tally_is_wrong(const conf_session *session)
     return false;
 }
 
+/* The place of a class, or where it would be. */
+static conf_outcome_class *conf_tally_at(conf_outcome_class *classes, uint32_t capacity, uint64_t hash)
+{
+    uint32_t at = (uint32_t)hash & (capacity - 1);
+    while (classes[at].count && classes[at].hash != hash) at = (at + 1) & (capacity - 1);
+    return &classes[at];
+}
+
+static pco_status conf_tally_grow(conf_tally *tally)
+{
+    const uint32_t capacity = tally->capacity ? 2 * tally->capacity : 8;
+    conf_outcome_class *grown = calloc(capacity, sizeof *grown);
+    if (!grown) return pco_fail(tally->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for replays");
+    for (uint32_t i = 0; i < tally->capacity; i++)
+        if (tally->classes[i].count) *conf_tally_at(grown, capacity, tally->classes[i].hash) = tally->classes[i];
+    free(tally->classes);
+    tally->classes = grown, tally->capacity = capacity;
+    return PCO_OK;
+}
+
 static pco_status conf_tally_add(conf_tally *tally, const conf_session *session, bool astray)
 {
     const conf_problem *problem = session->run->problem;
@@ -126,19 +151,12 @@ static pco_status conf_tally_add(conf_tally *tally, const conf_session *session,
             hash = pco_hash(hash, conf_run_memory_result(&session->memory, t), problem->tensors[t].bytes);
     }
     tally->executions++;
-    for (uint32_t i = 0; i < tally->n_classes; i++)
-        if (tally->classes[i].hash == hash) {
-            tally->classes[i].count++;
-            return PCO_OK;
-        }
-    if (tally->n_classes == tally->capacity) {
-        const uint32_t capacity = tally->capacity ? 2 * tally->capacity : 8;
-        conf_outcome_class *grown = realloc(tally->classes, capacity * sizeof *grown);
-        if (!grown) return pco_fail(tally->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for replays");
-        tally->classes = grown, tally->capacity = capacity;
-    }
-    tally->classes[tally->n_classes++] =
-        (conf_outcome_class){hash, 1, astray || conf_tally_is_wrong(session)};
+    pco_status status = 2 * tally->n_classes < tally->capacity ? PCO_OK : conf_tally_grow(tally);
+    if (status) return status;
+    conf_outcome_class *one = conf_tally_at(tally->classes, tally->capacity, hash);
+    if (one->count++) return PCO_OK;
+    one->hash = hash, one->wrong = astray || conf_tally_is_wrong(session);
+    tally->n_classes++;
     return PCO_OK;
 }
 
@@ -162,7 +180,12 @@ static pco_status conf_replay_all(conf_run_state *run, const pco_conformance_opt
     conf_session session = {.run = run};
     pco_status status = conf_run_propose(run, tally->err);
     if (!status) status = conf_session_open(&session, run, PCO_NONE, tally->err);
+    double heard = conf_now();
     for (uint32_t i = 0; i < options->replays && !status; i++) {
+        if (options->companions && options->companions->alive && conf_now() - heard > 1) {
+            options->companions->alive(options->companions->user);
+            heard = conf_now();
+        }
         status = conf_replay_companion(options->companions, i, tally);
         if (status) break;
         status = conf_replay_execute(&session, i, tally->err);
@@ -181,7 +204,7 @@ static void conf_replay_conclude(const conf_tally *tally, pco_conformance_case *
     pco_conformance_replays *replays = &result->replays;
     uint32_t most = 0;
     *replays = (pco_conformance_replays){.executions = tally->executions, .distinct = tally->n_classes};
-    for (uint32_t i = 0; i < tally->n_classes; i++) {
+    for (uint32_t i = 0; i < tally->capacity; i++) {
         if (tally->classes[i].count > most) most = tally->classes[i].count;
         if (tally->classes[i].wrong) replays->wrong += tally->classes[i].count;
     }
@@ -223,12 +246,15 @@ pco_status conf_run_replay(conf_run_state *run, const pco_conformance_options *o
 
 /* ---- the bound ---- */
 
-/* P(at most `k` of n) where each has probability p. */
+/* P(at most `k` of n) where each has probability p > k/n. Below the mean each term is less than the one above it, so
+ * the sum ends where they no longer count: it is not as long as a broken device has wrong results. */
 static double conf_flake_below(double k, double n, double p)
 {
-    double sum = 0;
-    for (double i = 0; i <= k; i++)
-        sum += exp(lgamma(n + 1) - lgamma(i + 1) - lgamma(n - i + 1) + i * log(p) + (n - i) * log1p(-p));
+    double term = exp(lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * log(p) + (n - k) * log1p(-p)), sum = 0;
+    for (double i = k; i >= 0 && term > sum * 0x1p-60; i--) {
+        sum += term;
+        term *= i / (n - i + 1) * ((1 - p) / p);
+    }
     return sum;
 }
 

@@ -143,7 +143,7 @@ static pco_status conf_suite_device(const pco_conformance_options *options,
     pco_status status = conf_result_start(&run.builder, options, device->id, result, err);
     if (status) return status;
     double start = conf_now();
-    if (options->replays) run.status = conf_companions_create(&own.companions, err);
+    if (options->replays) run.status = conf_companions_create(&own.companions, NULL, NULL, err);
     if (!run.status) conf_cases_visit_on(device->info, options->tier, options->ops, conf_suite_visit, &run);
     conf_companions_destroy(own.companions);
     conf_result_constants(result, &watch.constants);

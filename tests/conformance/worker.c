@@ -3,7 +3,7 @@
  * "hung"}]} or {"questions": mask}, which comes first, and answers with lines of its own: "asks" before each
  * known question and "ready" after the first of them, "case" and "begin" before each case and variant, a
  * record after each variant, "done" after each case, and "asked" with what the device knows after the group. "constant"
- * tells of a value of a specialisation constant that is new to the worker.
+ * tells of a value of a specialisation constant that is new to the worker, "alive" that replays go on.
  * `from` units of the first case are left out, and variants in "not" are not run but have the state that is
  * named there. A bisection asks {"problem": FILE} instead, one problem with its operands, in the variant that the
  * plugin chooses, and gets a record and "done"; with "folder", "written" tells whether a reproducer was. */
@@ -80,6 +80,12 @@ static void worker_number(conf_worker *worker, const char *kind, uint32_t number
     pco_json_key(&writer, "number");
     pco_json_write_int(&writer, number);
     worker_end(worker, &writer);
+}
+
+static void worker_alive(void *user)
+{
+    pco_json_writer writer = worker_begin(user, "alive");
+    worker_end(user, &writer);
 }
 
 static void worker_constant(void *user, const pco_conformance_constant *seen)
@@ -326,7 +332,8 @@ pco_status pco_conformance_serve(const pco_conformance_options *options, pco_con
         goto done;
     }
     worker->device = &device;
-    if (options->replays) status = conf_companions_create(&worker->options.companions, &worker->err);
+    if (options->replays)
+        status = conf_companions_create(&worker->options.companions, worker_alive, worker, &worker->err);
     if (!status) status = worker_loop(worker, commands);
     conf_companions_destroy(worker->options.companions);
     if (status) {

@@ -15,6 +15,7 @@ enum { BINDING = 1 << 27 };
 struct pco_device {
     pco_gpu_device gpu;
     char *source; /* of the kernel that was described last */
+    bool picky;   /* picky_propose is called */
 };
 
 /* What programs of several nodes were recorded with. */
@@ -118,6 +119,13 @@ static void constants_observe(void *user, const conf_execution *execution)
     (void)user, (void)execution;
 }
 
+/* Takes no variant but its own choice. */
+static pco_status picky_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
+{
+    if (part->nodes[0].variant != PCO_NONE) return pco_fail(err, PCO_ERROR_UNSUPPORTED, "not this variant");
+    return pco_gpu_program_api.propose(device, part, proposal, err);
+}
+
 /* Prepares every case of the tier on a device that declares this binding limit; returns how many were refused for a
  * size that must fit. */
 static uint32_t constants_take(pco_device *device, const char *ops, uint64_t declared, conf_constants *constants)
@@ -127,11 +135,13 @@ static uint32_t constants_take(pco_device *device, const char *ops, uint64_t dec
                                            .destroy = toy_destroy,
                                            .write = toy_write,
                                            .read = toy_read};
-    static const pco_plugin plugin = {.size = sizeof plugin,
-                                      .abi_version = PCO_ABI_VERSION,
-                                      .name = "described",
-                                      .buffer = &buffers,
-                                      .program = &pco_gpu_program_api};
+    pco_program_api program = pco_gpu_program_api;
+    if (device->picky) program.propose = picky_propose;
+    const pco_plugin plugin = {.size = sizeof plugin,
+                               .abi_version = PCO_ABI_VERSION,
+                               .name = "described",
+                               .buffer = &buffers,
+                               .program = &program};
     pco_device_info info = {.size = sizeof info,
                             .type = device->gpu.limits.type,
                             .max_allocation = device->gpu.limits.max_allocation,
@@ -332,6 +342,10 @@ static void test_refusals(void **state)
     device.gpu.limits.max_binding = BINDING;
     device.gpu.limits.max_groups[0] = device.gpu.limits.max_groups[1] = device.gpu.limits.max_groups[2] = 1;
     assert_true(constants_take(&device, "neg", BINDING, &constants) > 0);
+    device = device_of(PCO_DEVICE_SOFTWARE);
+    device.picky = true; /* in whatever size */
+    assert_int_equal(constants_take(&device, "add,softmax", BINDING, &constants), 0);
+    assert_int_equal(constants_take(&device, "sum,matmul", BINDING, &constants), 0);
     conf_constants_clear(&constants);
 }
 

@@ -678,6 +678,34 @@ static void test_encoding(void **state)
     pco_conformance_report_clear(&report);
 }
 
+/* Of as many executions as a broken device can have: the work does not grow with the wrong ones. */
+static void test_flake_bound(void **state)
+{
+    (void)state;
+    assert_true(fabs(pco_conformance_flake_bound(0, 100) - 0.029513) < 1e-6);
+    assert_true(fabs(pco_conformance_flake_bound(5, 100) - 0.102253) < 1e-6);
+    assert_true(fabs(pco_conformance_flake_bound(UINT64_C(1) << 30, UINT64_C(1) << 31) - 0.5) < 1e-4);
+    assert_true(pco_conformance_flake_bound(7, 7) == 1);
+}
+
+/* Records of one case in one variant that differ in the forced width or the seed are not compared with each other. */
+static void test_threads(void **state)
+{
+    (void)state;
+    pco_conformance_op ops[1] = {{.name = NULL}};
+    pco_conformance_case one[] = {{.op = PCO_OP_ADD, .id = 7, .variant = "v", .width = 4, .bits = 11},
+                                  {.op = PCO_OP_ADD, .id = 7, .variant = "v", .width = 8, .bits = 22},
+                                  {.op = PCO_OP_ADD, .id = 7, .variant = "v", .width = 4, .seed = 1, .bits = 33}},
+                         two[] = {one[0], one[1]};
+    pco_conformance_result result = {.ops = ops, .n_cases = 3, .cases = one}, other = {.n_cases = 2, .cases = two};
+    pco_conformance_compare_threads(&result, &other);
+    assert_int_equal(ops[0].invariance.compared[PCO_PIECE_THREADS], 2);
+    assert_int_equal(ops[0].invariance.differed[PCO_PIECE_THREADS], 0);
+    two[1].bits = 23;
+    pco_conformance_compare_threads(&result, &other);
+    assert_int_equal(ops[0].invariance.differed[PCO_PIECE_THREADS], 1);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) {
@@ -694,7 +722,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_contradictions), cmocka_unit_test(test_baseline),
         cmocka_unit_test(test_figures),        cmocka_unit_test(test_samples),
         cmocka_unit_test(test_text),           cmocka_unit_test(test_encoding),
-        cmocka_unit_test(test_work),
+        cmocka_unit_test(test_work),           cmocka_unit_test(test_flake_bound),
+        cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("report", tests, check_make_folder, check_remove_folder);
 }
