@@ -71,10 +71,22 @@ static void conf_dimensions_sum(conf_cases_context *context)
     }
 }
 
+/* Three batch dimensions, as many as a kernel counts through, of which a and b step through different ones. */
+static void conf_dimensions_matmul(conf_cases_context *context)
+{
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        conf_cases_in(one, PCO_F32, turn ? "3,1,4,5,7" : "3,2,4,5,7");
+        conf_cases_in(one, PCO_F32, turn ? "3,2,4,7,6" : "3,1,4,7,6");
+        conf_cases_emit(context);
+    }
+}
+
 void conf_cases_dimensions(conf_cases_context *context, pco_op op)
 {
     if (op == PCO_OP_ADD || op == PCO_OP_WHERE) conf_dimensions_broadcast(context, op);
     if (op == PCO_OP_PERMUTE) conf_dimensions_permute(context);
     if (op == PCO_OP_PAD) conf_dimensions_pad(context);
     if (op == PCO_OP_SUM) conf_dimensions_sum(context);
+    if (op == PCO_OP_MATMUL) conf_dimensions_matmul(context);
 }
