@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -161,15 +162,15 @@ pco_status pco_file_open_log(const char *path, int *fd, int *is_regular, pco_err
 /* A temporary file is PATH.portico-XXXXXX. Who writes it holds a lock on it (flock, which ends with the
  * process), so that one without is left over from a process that was killed. */
 static const char file_mark[] = ".portico-";
+static const char file_letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 enum { FILE_RANDOM = 6 };
 
 static int file_is_temporary(const char *found, const char *name)
 {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     const size_t length = strlen(name), mark = sizeof file_mark - 1;
     return strlen(found) == length + mark + FILE_RANDOM && memcmp(found, name, length) == 0 &&
            memcmp(found + length, file_mark, mark) == 0 &&
-           strspn(found + length + mark, letters) == FILE_RANDOM;
+           strspn(found + length + mark, file_letters) == FILE_RANDOM;
 }
 
 /* Removes what writes of `name` left behind that were killed. Not being able to is nobody's problem. */
@@ -207,14 +208,19 @@ void pco_file_clear(const char *path)
 }
 
 /* A new temporary file with its lock; -1 with errno. One that another process takes for a left one before it is
- * locked is given up. */
-static int file_create(char *temporary, size_t length)
+ * locked is given up. What replaces nothing gets the mode that any new file gets, by the umask. */
+static int file_create(char *temporary, size_t length, mode_t mode)
 {
+    char *random = temporary + length + sizeof file_mark - 1;
+    memcpy(temporary + length, file_mark, sizeof file_mark);
     for (int tries = 0; tries < 100; tries++) {
+        unsigned char drawn[FILE_RANDOM];
         struct stat st;
-        memcpy(temporary + length, file_mark, sizeof file_mark - 1);
-        memcpy(temporary + length + sizeof file_mark - 1, "XXXXXX", FILE_RANDOM + 1);
-        const int fd = pco_fd_above(mkostemp(temporary, O_CLOEXEC));
+        if (getrandom(drawn, sizeof drawn, 0) != (ssize_t)sizeof drawn) return -1;
+        for (int i = 0; i < FILE_RANDOM; i++) random[i] = file_letters[drawn[i] % (sizeof file_letters - 1)];
+        random[FILE_RANDOM] = 0;
+        const int fd = pco_fd_above(open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+        if (fd < 0 && errno == EEXIST) continue;
         if (fd < 0) return -1;
         const int locked = flock(fd, LOCK_EX | LOCK_NB) == 0;
         /* a file system without locks has no cleaning either: its files count as in use */
@@ -229,11 +235,9 @@ static int file_create(char *temporary, size_t length)
 /* The new file gets the mode and, where that is allowed, the owner of the old one. */
 static int file_keep_mode(int fd, const file_target *target)
 {
-    mode_t mode = 0644;
-    if (target->exists) {
-        mode = target->st.st_mode & 07777;
-        if (fchown(fd, target->st.st_uid, target->st.st_gid) != 0) mode &= 0777;
-    }
+    if (!target->exists) return 0;
+    mode_t mode = target->st.st_mode & 07777;
+    if (fchown(fd, target->st.st_uid, target->st.st_gid) != 0) mode &= 0777;
     return fchmod(fd, mode);
 }
 
@@ -280,7 +284,7 @@ static pco_status file_replace(const file_target *target, const char *path, cons
     const int directory =
         open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* may be one that cannot be listed */
     if (directory >= 0) file_remove_left(directory, name);
-    const int fd = file_create(temporary, length);
+    const int fd = file_create(temporary, length, target->exists ? 0600 : 0644);
     pco_status status = PCO_OK;
     if (fd < 0) {
         status = pco_fail(err, PCO_ERROR_IO, "%s: cannot create: %s", path, strerror(errno));

@@ -16,7 +16,8 @@ static int conformance_has_cases(const conformance_arguments *arguments, const p
     pco_registry_devices(registry, &entries);
     for (uint32_t i = 0; i < count; i++)
         if (pco_conformance_count(options, &entries[indices[i]].info)) return 1;
-    cli_error("no case matches: tier %s, ops '%s', case %x", pco_conformance_scope(options->tier, options->slice, scope),
+    cli_error("no case matches: tier %s, ops '%s', case %x",
+              pco_conformance_scope(options->tier, options->slice, scope),
               options->ops ? options->ops : "*", options->case_id);
     return 0;
 }

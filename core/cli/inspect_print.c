@@ -51,7 +51,8 @@ static void inspect_text(const char *text, size_t size)
 {
     char shown[60 * PCO_PRINTABLE_MOST + 1];
     size_t length = size < 60 ? size : 60;
-    while (length < size && length > 56 && ((unsigned char)text[length] & 0xC0) == 0x80) length--; /* whole characters */
+    while (length < size && length > 56 && ((unsigned char)text[length] & 0xC0) == 0x80)
+        length--; /* whole characters */
     printf("%s", pco_printable(text, length, shown, sizeof shown));
     if (size > 60) printf("... (%zu bytes)", size);
 }

@@ -9,7 +9,8 @@
  * exit status in *status. */
 pco_context *cli_context(const char *device, int *status);
 
-/* Opens a model on a device with a progress line on stderr; a signal (cli/signals.h) cancels. Errors: as pco_model_open. */
+/* Opens a model on a device with a progress line on stderr; a signal (cli/signals.h) cancels. Errors: as
+ * pco_model_open. */
 pco_status cli_open_model(pco_context *context, const char *path, const char *device, int64_t context_length,
                           pco_model **model, pco_error *err) PCO_NODISCARD;
 

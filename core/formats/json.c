@@ -83,6 +83,119 @@ static pco_status json_check_keys(const cJSON *value, const char *label, pco_err
     return PCO_OK;
 }
 
+/* cJSON does not say whether a text or the memory was at fault. So a text that it has refused is read once more,
+ * without memory: what follows is 0 only for a text that it refuses for its own sake. */
+typedef struct json_scan {
+    const char *text;
+    size_t size, at;
+} json_scan;
+
+static char json_next(const json_scan *scan)
+{
+    return scan->at < scan->size ? scan->text[scan->at] : 0;
+}
+
+static int json_accept(json_scan *scan, char c)
+{
+    if (json_next(scan) != c) return 0;
+    scan->at++;
+    return 1;
+}
+
+static void json_skip(json_scan *scan, const char *characters)
+{
+    while (json_next(scan) && strchr(characters, json_next(scan))) scan->at++;
+}
+
+static int json_scan_unit(json_scan *scan, unsigned *unit)
+{
+    char digits[5] = "";
+    if (scan->size - scan->at < 4) return 0;
+    memcpy(digits, scan->text + scan->at, 4);
+    scan->at += 4;
+    *unit = (unsigned)strtoul(digits, NULL, 16);
+    return strspn(digits, "0123456789abcdefABCDEF") == 4;
+}
+
+static int json_scan_string(json_scan *scan)
+{
+    unsigned high, low;
+    if (!json_accept(scan, '"')) return 0;
+    while (scan->at < scan->size) {
+        const char c = scan->text[scan->at++];
+        if (c == '"') return 1;
+        if (c != '\\') continue;
+        if (!json_accept(scan, 'u')) {
+            if (!json_next(scan) || !strchr("\"\\/bfnrt", json_next(scan))) return 0;
+            scan->at++;
+            continue;
+        }
+        if (!json_scan_unit(scan, &high) || (high >= 0xDC00 && high <= 0xDFFF)) return 0;
+        if (high < 0xD800 || high > 0xDFFF) continue;
+        if (!json_accept(scan, '\\') || !json_accept(scan, 'u') || !json_scan_unit(scan, &low)) return 0;
+        if (low < 0xDC00 || low > 0xDFFF) return 0;
+    }
+    return 0;
+}
+
+static int json_scan_digits(json_scan *scan)
+{
+    const size_t begin = scan->at;
+    json_skip(scan, "0123456789");
+    return scan->at > begin;
+}
+
+static int json_scan_number(json_scan *scan)
+{
+    enum { LONGEST = 62 }; /* that cJSON takes whole */
+    const size_t begin = scan->at;
+    json_accept(scan, '-');
+    if (!json_scan_digits(scan)) return 0;
+    if (json_accept(scan, '.') && !json_scan_digits(scan)) return 0;
+    if (json_accept(scan, 'e') || json_accept(scan, 'E')) {
+        if (!json_accept(scan, '+')) json_accept(scan, '-');
+        if (!json_scan_digits(scan)) return 0;
+    }
+    return scan->at - begin <= LONGEST;
+}
+
+static int json_scan_value(json_scan *scan, int depth)
+{
+    static const char space[] = " \t\r\n", *const words[] = {"null", "true", "false"};
+    json_skip(scan, space);
+    const char open = json_next(scan), close = open == '{' ? '}' : ']';
+    if (open == '"') return json_scan_string(scan);
+    for (int i = 0; i < 3; i++) {
+        const size_t length = strlen(words[i]);
+        if (scan->size - scan->at < length || memcmp(scan->text + scan->at, words[i], length) != 0) continue;
+        scan->at += length;
+        return 1;
+    }
+    if (open != '{' && open != '[') return json_scan_number(scan);
+    if (depth >= CJSON_NESTING_LIMIT) return 0;
+    scan->at++;
+    json_skip(scan, space);
+    if (json_accept(scan, close)) return 1;
+    do {
+        json_skip(scan, space);
+        if (open == '{') {
+            if (!json_scan_string(scan)) return 0;
+            json_skip(scan, space);
+            if (!json_accept(scan, ':')) return 0;
+        }
+        if (!json_scan_value(scan, depth + 1)) return 0;
+        json_skip(scan, space);
+    } while (json_accept(scan, ','));
+    return json_accept(scan, close);
+}
+
+static pco_status json_fail_refused(const char *text, size_t size, size_t at, const char *label, pco_error *err)
+{
+    json_scan scan = {text, size, 0};
+    if (json_scan_value(&scan, 0)) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: out of host memory", label);
+    return json_fail_at(text, at < size ? at : size, label, "this is not valid JSON", err);
+}
+
 pco_status pco_json_parse(const char *text, size_t size, const char *label, cJSON **root, pco_error *err)
 {
     *root = NULL;
@@ -92,7 +205,7 @@ pco_status pco_json_parse(const char *text, size_t size, const char *label, cJSO
     const char *end = NULL;
     cJSON *parsed = cJSON_ParseWithLengthOpts(text, size, &end, 0);
     size_t at = end ? (size_t)(end - text) : 0;
-    if (!parsed) return json_fail_at(text, at < size ? at : size, label, "this is not valid JSON", err);
+    if (!parsed) return json_fail_refused(text, size, at, label, err);
     while (at < size && strchr(" \t\r\n", text[at]) && text[at]) at++;
     if (at < size) {
         status = json_fail_at(text, at, label, "there is text after the end of the JSON value", err);

@@ -104,7 +104,8 @@ pco_status pco_model_estimate(const pco_model_file *file, int64_t context, pco_m
     if (!status) status = estimate_add(chunk, step, estimate, err);
     pco_graph_destroy(step);
     pco_graph_destroy(chunk);
-    const uint64_t kinds[] = {estimate->constant_bytes, estimate->state_bytes, estimate->arena_bytes, estimate->io_bytes};
+    const uint64_t kinds[] = {estimate->constant_bytes, estimate->state_bytes, estimate->arena_bytes,
+                              estimate->io_bytes};
     for (int i = 0; i < 4; i++) estimate_count(&estimate->total, kinds[i]);
     return status;
 }

@@ -139,7 +139,9 @@ pco_status pco_model_check_folder(const char *path, pco_error *err)
     char name[256];
     const int config = refuse_there(path, "config.json"), weights = refuse_there(path, "model.safetensors");
     if (config && weights) return PCO_OK;
-    const char *missing = config ? "model.safetensors" : weights ? "config.json" : "config.json and no model.safetensors";
+    const char *missing = config    ? "model.safetensors"
+                          : weights ? "config.json"
+                                    : "config.json and no model.safetensors";
     const char *advice = weights ? NULL : refuse_weights(path, name, sizeof name);
     if (!advice)
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no %s; a model is a folder with both, or a GGUF file", path,
@@ -153,7 +155,7 @@ pco_status pco_model_check_parts(const char *path, const pco_gguf *gguf, pco_err
     pco_status status = pco_gguf_u32_or(gguf, "split.count", 1, &count, err);
     if (status || count <= 1) return status;
     return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                    "%s is one of %" PRIu32 " files that hold a model together; join them (llama.cpp's llama-gguf-split "
-                    "--merge FIRST-FILE JOINED.gguf) and give the joined file",
+                    "%s is one of %" PRIu32 " files that hold a model together; join them (llama.cpp's "
+                    "llama-gguf-split --merge FIRST-FILE JOINED.gguf) and give the joined file",
                     path, count);
 }

@@ -55,6 +55,8 @@ pco_status trainer_take_folder(pco_trainer *trainer, pco_error *err)
         trainer->unlocked = NULL;
         return trainer_no_memory(err);
     }
+    if (status == PCO_ERROR_IO && access(out, W_OK | X_OK) == 0) /* as of another user, who may train there */
+        return pco_fail(err, status, "%s; without this lock two trainings could write here", why.message);
     return PCO_OK; /* a folder that cannot be written to is found by trainer_check_folder */
 }
 
@@ -183,6 +185,20 @@ static pco_status checkpoint_write_config(const pco_trainer *trainer, pco_error 
     return status;
 }
 
+/* The weights alone, which come first in `set`, as the model calls them. */
+static pco_status checkpoint_write_model(const pco_trainer *trainer, const checkpoint_set *set, pco_error *err)
+{
+    checkpoint_set weights = {calloc((size_t)trainer->training.count + 1, sizeof(pco_weight)), trainer->training.count};
+    if (!weights.items) return trainer_no_memory(err);
+    for (uint32_t i = 0; i < weights.count; i++) {
+        weights.items[i] = set->items[i];
+        weights.items[i].name += strlen("model.");
+    }
+    pco_status status = checkpoint_write(trainer, checkpoint_model, &weights, NULL, err);
+    free(weights.items);
+    return status;
+}
+
 static pco_status checkpoint_save(const pco_trainer *trainer, pco_error *err)
 {
     const char *const *prefixes;
@@ -198,15 +214,10 @@ static pco_status checkpoint_save(const pco_trainer *trainer, pco_error *err)
         for (uint32_t i = 0; i < count && !status; i++)
             status =
                 checkpoint_add(trainer, &set, &trainer->training.items[i], prefixes[k], prefixes[k], err);
-    if (!status) status = checkpoint_write(trainer, checkpoint_file, &set, note, err);
     if (!status) status = checkpoint_write_config(trainer, err);
-    if (!status) { /* the weights come first, and are called what the model calls them */
-        checkpoint_set weights = {set.items, count};
-        for (uint32_t i = 0; i < count; i++)
-            memmove(set.items[i].name, set.items[i].name + strlen("model."),
-                    strlen(set.items[i].name + strlen("model.")) + 1);
-        status = checkpoint_write(trainer, checkpoint_model, &weights, NULL, err);
-    }
+    if (!status) status = checkpoint_write_model(trainer, &set, err);
+    /* last: a run that is killed in between goes on from the one before, and makes the model anew */
+    if (!status) status = checkpoint_write(trainer, checkpoint_file, &set, note, err);
     checkpoint_release(&set);
     cJSON_free(note);
     return status;

@@ -20,9 +20,9 @@ typedef enum pco_train_resume {
 
 /* Opens the data, makes the first executable and the parameters: as the seed says, or with `resume` as the
  * checkpoint in config->out says; makes that folder. config and session are borrowed until the destroy; the
- * session is used by this trainer alone. A lock in the folder keeps other trainers out of it until the destroy. Errors:
- * those of the data and the model; IO when the folder cannot be written to; INVALID when another process trains into it;
- * without `resume` INVALID when the folder holds a checkpoint already; with it NOT_FOUND when
+ * session is used by this trainer alone. A lock in the folder keeps other trainers out of it until the destroy.
+ * Errors: those of the data and the model; IO when the folder cannot be written to or locked; INVALID when another
+ * process trains into it; without `resume` INVALID when the folder holds a checkpoint already; with it NOT_FOUND when
  * there is none, FORMAT when it is damaged, of another config, by the first key that differs, of another
  * vocabulary, or of other data. */
 pco_status pco_trainer_create(pco_session *session, const pco_train_config *config, pco_train_resume resume,

@@ -115,8 +115,19 @@ run train killed.json --resume; status "a truncated checkpoint" 1; says "it is n
 config full "$pairs" '"checkpoint_interval": 1'
 run train full.json --steps 1; cp full/checkpoint.safetensors kept
 (trap '' XFSZ; ulimit -f 16; timeout 100 "$portico" train full.json --resume > "$work/out" 2> "$work/err"; echo $? > code)
-status=$(cat code); status "a full disk" 1; says "it names the file" err 'full/checkpoint.safetensors'
+status=$(cat code); status "a full disk" 1; says "it names the file" err 'full/(model|checkpoint).safetensors'
 same "the last checkpoint stays" full/checkpoint.safetensors kept
+
+# ---- a run that ends between the files of a checkpoint goes on from the one before, and makes them all ----
+rm full/model.safetensors; mkdir full/model.safetensors
+run train full.json --resume --steps 2; status "a model that cannot be written" 1
+same "its checkpoint is not written" full/checkpoint.safetensors kept
+rmdir full/model.safetensors; run train full.json --resume --steps 2; status "and can again" 0
+[ -f full/model.safetensors ] && ok "the model is there" || bad "the model" "a resumed run did not write it"
+mkdir full/training.lock # as a lock that cannot be opened: of another user, say
+run train full.json --resume --steps 3; status "a lock that cannot be opened" 1
+says "it is named" err '^portico: full/training.lock: cannot be made: Is a directory; without'
+rmdir full/training.lock
 
 # ---- signals end a run with a checkpoint, which goes on as if nothing had been ----
 config stopped "$dates"

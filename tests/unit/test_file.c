@@ -71,6 +71,14 @@ static void links(void **state)
     assert_true(kind("link-to-link") == S_IFLNK && kind("link") == S_IFLNK);
     assert_int_equal(stat(in_folder("target"), &st), 0);
     assert_int_equal(st.st_mode & 07777, 0640);
+    const mode_t mask = umask(077); /* what is new is as private as the user wants it, what is there stays */
+    check_ok(pco_file_write(in_folder("private"), "new", 3, &err));
+    check_ok(pco_file_write(in_folder("target"), "new", 3, &err));
+    umask(mask);
+    assert_int_equal(stat(in_folder("private"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0600);
+    assert_int_equal(stat(in_folder("target"), &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
     check_ok(pco_file_write(in_folder("dangling"), "made", 4, &err));
     check_holds("later", "made");
     assert_true(kind("dangling") == S_IFLNK);

@@ -43,6 +43,41 @@ static void refuses_text(void **state)
     check_fails(pco_json_load(path, &root, &err), PCO_ERROR_IO, path);
 }
 
+static int allocations_left;
+
+static void *allocate(size_t size)
+{
+    return allocations_left-- > 0 ? malloc(size) : NULL;
+}
+
+/* Want of memory is not blamed on the text, whichever allocation fails. */
+static void lacks_memory(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "{\"a\": [1, -2.5e+3, \"\\n\\u00e9\\ud83d\\ude00\", {}, []], \"b\" : {\"c\": [true, false, null]}}",
+        " 3", "\"x\"", "[[]]"};
+    static const char *const bad[] = {"[1, nope]", "{\"a\" 1}", "[1,]", "\"\\ud83d\"", "\"\\x\"", "[-]", "{\"a\": [}"};
+    cJSON *root = NULL;
+    cJSON_InitHooks(&(cJSON_Hooks){allocate, free});
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        for (int n = 0;; n++) {
+            allocations_left = n;
+            pco_error why;
+            if (!pco_json_parse(texts[i], strlen(texts[i]), "f", &root, &why)) {
+                assert_true(n > 0);
+                cJSON_Delete(root);
+                break;
+            }
+            assert_string_equal(why.message, "f: out of host memory");
+        }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        allocations_left = 100;
+        check_fails(pco_json_parse(bad[i], strlen(bad[i]), "f", &root, &err), PCO_ERROR_FORMAT, "not valid JSON");
+    }
+    cJSON_InitHooks(NULL);
+}
+
 static void getters(void **state)
 {
     (void)state;
@@ -131,6 +166,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses_text),
+        cmocka_unit_test(lacks_memory),
         cmocka_unit_test(getters),
         cmocka_unit_test(writes),
     };
