@@ -186,7 +186,8 @@ slice_of() {
 # conformance TIER [OPTION...]: the suite on the device of PORTICO_BACKEND, ending in a line of counts.
 conformance() {
   local status=0 json tier=$1
-  json=$logs/conformance-$(tr -c 'A-Za-z0-9\n' '-' <<<"$PORTICO_BACKEND-$*").json
+  # Named after the build, too: others, with sanitizers or for another architecture, run at the same time.
+  json=$logs/conformance-$(tr -c 'A-Za-z0-9\n' '-' <<<"${build##*/}-$PORTICO_BACKEND-$*").json
   shift
   # shellcheck disable=SC2086
   timeout 3600 $emulator "$build/portico" conformance ${emulator:+--in-process} --devices "$PORTICO_BACKEND" --tier "$tier" "$@" --json >"$json" || status=$?

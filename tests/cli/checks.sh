@@ -49,6 +49,9 @@ json() {
     fi
 }
 
+# Can there be terminals? A bare chroot has none.
+have_terminals() { python3 -c 'import pty; pty.openpty()' 2> /dev/null; }
+
 # The last line, and the test's exit status.
 finish() {
     echo "$passed passed, $failed failed, $skipped skipped"

@@ -7,7 +7,7 @@ whole, never a crash.
 
 PORTICO: the program. LIBRARY: libpco-interpose-allocation.so, which says where Portico allocates (a stack of callers is
 a place) and fails the allocation that it is told to. Of each place the first and the last allocation fail, of at most
-LIMIT (default 100) allocations of each command, evenly spread. Prints a line per command; exits 1 if one was wrong.
+LIMIT (default 50) allocations of each command, evenly spread. Prints a line per command; exits 1 if one was wrong.
 """
 
 import concurrent.futures
@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 PORTICO, LIBRARY = os.path.realpath(sys.argv[1]), os.path.realpath(sys.argv[2])
-LIMIT = int(sys.argv[3]) if len(sys.argv) > 3 else 100
+LIMIT = int(sys.argv[3]) if len(sys.argv) > 3 else 50
 WORK = tempfile.mkdtemp(prefix="portico-allocation-")
 MODEL = {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2,
          "decoder_attention_heads": 2, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8}

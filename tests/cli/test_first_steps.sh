@@ -163,14 +163,18 @@ shown = re.findall(r"\r([^\r\n]*)\x1b\[K", seen.decode())
 print(max(map(len, shown)), len([line for line in shown if line]), max(shown, key=len))
 TEXT
 }
-for columns in 200 60 40 12; do
-    lines $columns "$portico" train "$source/configs/dates.json" --steps 12 --out "$work/lines$columns" --device cpu:native > "$work/out" 2> "$work/err"
+if have_terminals; then
+    for columns in 200 60 40 12; do
+        lines $columns "$portico" train "$source/configs/dates.json" --steps 12 --out "$work/lines$columns" --device cpu:native > "$work/out" 2> "$work/err"
+        read -r widest count text < "$work/out"
+        if [ "${widest:-999}" -lt $columns ] && [ "$count" -gt 0 ]; then ok "$columns columns: $text"; else bad "$columns columns" "$widest: $text"; fi
+    done
+    COLUMNS=30 lines 0 "$portico" train "$source/configs/dates.json" --steps 4 --out "$work/lines0" --device cpu:native > "$work/out" 2> "$work/err"
     read -r widest count text < "$work/out"
-    if [ "${widest:-999}" -lt $columns ] && [ "$count" -gt 0 ]; then ok "$columns columns: $text"; else bad "$columns columns" "$widest: $text"; fi
-done
-COLUMNS=30 lines 0 "$portico" train "$source/configs/dates.json" --steps 4 --out "$work/lines0" --device cpu:native > "$work/out" 2> "$work/err"
-read -r widest count text < "$work/out"
-if [ "${widest:-999}" -lt 30 ]; then ok "COLUMNS of a terminal that says nothing"; else bad "COLUMNS" "$widest: $text"; fi
+    if [ "${widest:-999}" -lt 30 ]; then ok "COLUMNS of a terminal that says nothing"; else bad "COLUMNS" "$widest: $text"; fi
+else
+    skip "the progress line: there are no terminals here"
+fi
 run train "$source/configs/dates.json" --steps 20 --out "$work/plain" --device cpu:native
 if grep -q $'[\r\033]' "$work/err"; then bad "no terminal" "escapes are written"; else ok "no terminal: plain lines"; fi
 

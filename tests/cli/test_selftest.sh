@@ -76,8 +76,8 @@ done
 marked() { ls "$PORTICO_CACHE_DIR"/testing-* > /dev/null 2>&1; }
 for pair in TERM:143 HUP:129 INT:130; do
     rm -rf "$PORTICO_CACHE_DIR"
-    (set -m; VARIANTS_SLOW=1 "$portico" run "$model" --prompt 3/5/21 --device fatal:0 > "$work/out" 2> "$work/err" & pid=$!
-     for _ in $(seq 400); do marked && break; sleep 0.02; done
+    (set -m; VARIANTS_SLOW=0.3 "$portico" run "$model" --prompt 3/5/21 --device fatal:0 > "$work/out" 2> "$work/err" & pid=$!
+     for _ in $(seq 2000); do marked && break; sleep 0.02; done
      kill "-${pair%:*}" $pid; wait $pid; echo $? > "$work/status")
     status=$(cat "$work/status"); status "SIG${pair%:*} in a test" "${pair#*:}"; says "SIG${pair%:*} in a test: said" err '^interrupted'
     if marked; then bad "SIG${pair%:*} in a test" "a marker is left"; else ok "SIG${pair%:*} in a test: no marker"; fi
@@ -91,7 +91,7 @@ cat > "$work/shapes.json" << JSON
  "data": {"kind": "dates", "source_buckets": [8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 37], "target_buckets": [11]},
  "out": "$work/shapes"}
 JSON
-(set -m; VARIANTS_SLOW=1 "$portico" train "$work/shapes.json" --device fatal:0 > "$work/out" 2> "$work/err" & pid=$!
+(set -m; VARIANTS_SLOW=0.3 "$portico" train "$work/shapes.json" --device fatal:0 > "$work/out" 2> "$work/err" & pid=$!
  for _ in $(seq 2000); do grep -q '^step 1/' "$work/err" && break; sleep 0.02; done
  for _ in $(seq 2000); do marked && break; sleep 0.02; done
  kill -TERM $pid; wait $pid; echo $? > "$work/status")
@@ -101,8 +101,8 @@ steps=$(($(sed -n 's/^interrupted after step \([0-9]*\),.*/\1/p' "$work/err") + 
 run train "$work/shapes.json" --device fatal:0 --resume --steps $steps; status "a training in a test: resumed" 0
 # One that is killed in a test is a warning: the test is made again, and the device used. Several at once are no more.
 rm -rf "$PORTICO_CACHE_DIR"
-for _ in 1 2 3; do VARIANTS_SLOW=1 "$portico" run "$model" --prompt 3/5/21 --device fatal:0 > /dev/null 2>&1 & pids="${pids:-} $!"; done
-for _ in $(seq 400); do [ "$(ls "$PORTICO_CACHE_DIR"/testing-* 2> /dev/null | wc -l)" = 3 ] && break; sleep 0.02; done
+for _ in 1 2 3; do VARIANTS_SLOW=100 "$portico" run "$model" --prompt 3/5/21 --device fatal:0 > /dev/null 2>&1 & pids="${pids:-} $!"; done
+for _ in $(seq 2000); do [ "$(ls "$PORTICO_CACHE_DIR"/testing-* 2> /dev/null | wc -l)" = 3 ] && break; sleep 0.02; done
 kill -9 $pids; wait $pids 2> /dev/null
 dates fatal:0; status "killed at once" 0; right "killed at once"
 times "killed at once: a warning" "a process ended in the self-test of op 'matmul', .*; it is tested once more" 1

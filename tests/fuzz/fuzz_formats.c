@@ -2,7 +2,8 @@
  * from anywhere: none may crash, hang or read out of bounds. With libFuzzer: compile with -DPCO_LIBFUZZER
  * -fsanitize=fuzzer,address,undefined. Alone, it mutates valid files itself, the same way each time:
  * fuzz_formats [rounds (20000)] [more seed files ...]
- * every prefix of each small seed and every four bytes of it as 0 and as 2^32 - 1, then `rounds` times a few changed bytes. What inspect prints goes nowhere. */
+ * every prefix of each small seed and every four bytes of it as 0 and as 2^32 - 1, then `rounds` times a few changed
+ * bytes. What inspect prints goes nowhere. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>

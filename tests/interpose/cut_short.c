@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-__attribute__((visibility("default"))) void *mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset)
+__attribute__((visibility("default")))
+void *mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset)
 {
     void *(*real)(void *, size_t, int, int, int, off_t);
     *(void **)&real = dlsym(RTLD_NEXT, "mmap");
@@ -18,7 +19,8 @@ __attribute__((visibility("default"))) void *mmap(void *address, size_t length, 
     if (data == MAP_FAILED || fd < 0 || !wanted || length <= 4096) return data;
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     const ssize_t size = readlink(link, path, sizeof path - 1);
-    if (size > 0 && (size_t)size == strlen(wanted) && memcmp(path, wanted, (size_t)size) == 0 && truncate(wanted, 4096) != 0)
+    if (size > 0 && (size_t)size == strlen(wanted) && memcmp(path, wanted, (size_t)size) == 0 &&
+        truncate(wanted, 4096) != 0)
         perror(wanted);
     return data;
 }

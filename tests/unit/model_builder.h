@@ -99,10 +99,10 @@ static inline void build_llama(built *file, const built_change *change)
 }
 
 /* A decoder alone, of the same sizes. `extra`: more members of the object, each with a comma in front. */
-#define BUILT_CONFIG(extra)                                                                                             \
-    "{\"model_type\": \"transformer\", \"is_encoder_decoder\": false, \"d_model\": 8, \"decoder_layers\": 1, "          \
-    "\"decoder_attention_heads\": 2, \"decoder_ffn_dim\": 16, \"max_position_embeddings\": 16, "                        \
-    "\"position_embedding\": \"rope\", \"attention_bias\": false, \"ffn_bias\": false, \"norm_type\": \"rms_norm\", "   \
+#define BUILT_CONFIG(extra)                                                                                            \
+    "{\"model_type\": \"transformer\", \"is_encoder_decoder\": false, \"d_model\": 8, \"decoder_layers\": 1, "         \
+    "\"decoder_attention_heads\": 2, \"decoder_ffn_dim\": 16, \"max_position_embeddings\": 16, "                       \
+    "\"position_embedding\": \"rope\", \"attention_bias\": false, \"ffn_bias\": false, \"norm_type\": \"rms_norm\", "  \
     "\"final_norm\": true, \"vocab_size\": 5, \"vocab\": [\"<pad>\", \"<s>\", \"</s>\", \"a\", \"b\"]" extra "}"
 
 /* Its weights, malloc'ed; NULL when they cannot be made. */

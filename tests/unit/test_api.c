@@ -1,5 +1,5 @@
-/* The public interface where it is used wrongly: NULL for each pointer of each function, backends that are not there, calls
- * in a child of fork. argv[1]: models/dates. */
+/* The public interface where it is used wrongly: NULL for each pointer of each function, backends that are not there,
+ * calls in a child of fork. argv[1]: models/dates. */
 #include "check.h"
 
 #include "portico/portico.h"
@@ -25,27 +25,28 @@ static int take_map(void *user, const pco_attention_map *map)
 static void null_status(const char *what, pco_status status, int allowed, const char *message)
 {
     const char *name = strchr(what, ' ') + 1;
-    if (allowed ? status == PCO_OK || status == PCO_ERROR_UNSUPPORTED : status == PCO_ERROR_INVALID && strstr(message, name))
+    if (allowed ? status == PCO_OK || status == PCO_ERROR_UNSUPPORTED
+                : status == PCO_ERROR_INVALID && strstr(message, name))
         return;
     fail_msg("%s NULL: status %d, '%s'", what, (int)status, message);
 }
 
-#define STATUS_CALL(what, call, allowed)                                                                                \
-    {                                                                                                                   \
-        pco_error err = {""};                                                                                           \
-        print_message("%s\n", what);                                                                                    \
-        const pco_status status = (call);                                                                               \
-        null_status(what, status, allowed, err.message);                                                                \
-        free(ids_out), free(text_out), free(numbers_out);                                                               \
-        ids_out = NULL, text_out = NULL, numbers_out = NULL;                                                            \
-        pco_model_close(model_out);                                                                                     \
-        pco_context_destroy(context_out);                                                                               \
-        model_out = NULL, context_out = NULL;                                                                           \
+#define STATUS_CALL(what, call, allowed)                                                                               \
+    {                                                                                                                  \
+        pco_error err = {""};                                                                                          \
+        print_message("%s\n", what);                                                                                   \
+        const pco_status status = (call);                                                                              \
+        null_status(what, status, allowed, err.message);                                                               \
+        free(ids_out), free(text_out), free(numbers_out);                                                              \
+        ids_out = NULL, text_out = NULL, numbers_out = NULL;                                                           \
+        pco_model_close(model_out);                                                                                    \
+        pco_context_destroy(context_out);                                                                              \
+        model_out = NULL, context_out = NULL;                                                                          \
     }
-#define PLAIN_CALL(what, call, allowed)                                                                                 \
-    {                                                                                                                   \
-        print_message("%s\n", what);                                                                                    \
-        (void)(call);                                                                                                   \
+#define PLAIN_CALL(what, call, allowed)                                                                                \
+    {                                                                                                                  \
+        print_message("%s\n", what);                                                                                   \
+        (void)(call);                                                                                                  \
     }
 
 static void test_null(void **state)

@@ -34,7 +34,8 @@ static void test_printable(void **state)
     (void)state;
     static const struct {
         const char *text, *shown;
-    } cases[] = {{"plain, gr\xC3\xBC\xC3\x9F\xE2\x96\x81\xF0\x9F\x98\x80", "plain, gr\xC3\xBC\xC3\x9F\xE2\x96\x81\xF0\x9F\x98\x80"},
+    } cases[] = {{"plain, gr\xC3\xBC\xC3\x9F\xE2\x96\x81\xF0\x9F\x98\x80",
+                  "plain, gr\xC3\xBC\xC3\x9F\xE2\x96\x81\xF0\x9F\x98\x80"},
                  {"a\x1b[2J\x7F\n\r\t\x01", "a\\x1b[2J\\x7f\\n\\r\\t\\x01"},
                  {"\xC2\x9B" "31m", "\\u009b31m"},           /* CSI as one character */
                  {"\xE2\x80\xAE\xE2\x81\xA6", "\\u202e\\u2066"},  /* turns the direction of what follows */

@@ -100,7 +100,8 @@ static void test_transformer_numbers(void **state)
             write_transformer(config, path);
             pco_error err = {""};
             const pco_status status = pco_model_inspect(path, 0, &info, &err);
-            if (v < (strcmp(keys[k], "rope_theta") == 0 ? 2 : 4) && (status != PCO_ERROR_FORMAT || !strstr(err.message, keys[k])))
+            if (v < (strcmp(keys[k], "rope_theta") == 0 ? 2 : 4) &&
+                (status != PCO_ERROR_FORMAT || !strstr(err.message, keys[k])))
                 fail_msg("%s = %s: status %d, '%s'", keys[k], values[v], (int)status, err.message);
         }
     /* ids of tokens that the tables do not have, also where there is no tokenizer to see it */

@@ -172,11 +172,16 @@ static void test_writable_by_others(void **state)
     const struct {
         const char *path, *refused; /* what is opened to others, and the file that is not used then */
         mode_t mode;
-    } cases[] = {{file, "mine.so", 0664}, {file, "mine.so", 0646}, {inner, "inner.so", 0666}, {folder, "inner.so", 0775}};
+    } cases[] = {{file, "mine.so", 0664}, {file, "mine.so", 0646},
+                 {inner, "inner.so", 0666}, {folder, "inner.so", 0775}};
+    /* Of a build with umask 002 the group is trusted: it may write the program itself. */
+    struct stat self;
+    assert_int_equal(stat("/proc/self/exe", &self), 0);
+    const mode_t more = self.st_mode & S_IWGRP ? S_IWOTH : 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct stat before;
         assert_int_equal(stat(cases[i].path, &before), 0);
-        assert_int_equal(chmod(cases[i].path, cases[i].mode), 0);
+        assert_int_equal(chmod(cases[i].path, cases[i].mode | more), 0);
         pco_registry *registry = open_registry(check_folder);
         expect_word(reason_of(registry, cases[i].refused), "written by others");
         expect_word(lines, "written by others");
@@ -189,8 +194,7 @@ static void test_writable_by_others(void **state)
     expect_word(lines, "a folder of plugins is not used");
     pco_registry_destroy(registry);
     assert_int_equal(chmod(check_folder, 0700), 0);
-    if (geteuid() == 0) {
-        assert_int_equal(chown(file, 12345, 0), 0);
+    if (geteuid() == 0 && chown(file, 12345, 0) == 0) { /* root of a user namespace may not have that user */
         registry = open_registry(check_folder);
         expect_word(reason_of(registry, "mine.so"), "belongs to user 12345");
         pco_registry_destroy(registry);

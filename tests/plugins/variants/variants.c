@@ -4,7 +4,7 @@
  *   tile   in every variant but the last the last element of the result is off by 100
  *   every  in every variant
  *   lost   every variant but the last loses the device, which stays lost until it is closed
- *   fatal  every variant ends the process while VARIANTS_FATAL is set, and is slow while VARIANTS_SLOW is
+ *   fatal  every variant ends the process while VARIANTS_FATAL is set, and takes VARIANTS_SLOW seconds longer
  *   cut    as tile, but only where the result is beyond a limit of 8 KiB, or the part's window, and would be cut
  *   scarce in every variant, but that the first run finds no host memory
  *
@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <unistd.h>
 
 enum { VARIANTS_MOST = 4096 };
 
@@ -66,7 +66,8 @@ static int variants_is_wrong(pco_device *device, const pco_part *part, uint32_t 
 #elif defined(DEFECT_FATAL)
     (void)device, (void)proposal;
     if (getenv("VARIANTS_FATAL")) raise(SIGKILL);
-    if (getenv("VARIANTS_SLOW")) nanosleep(&(struct timespec){0, 300000000}, NULL);
+    const char *slow = getenv("VARIANTS_SLOW");
+    if (slow) usleep((useconds_t)(atof(slow) * 1e6));
     return 0;
 #elif defined(DEFECT_EVERY) || defined(DEFECT_SCARCE)
     (void)device, (void)proposal;
