@@ -141,6 +141,7 @@ pco_registry *cli_registry(int *status)
         *status = cli_fail(&err);
     else
         pco_registry_watch(registry, cli_interrupted_flag());
+    cli_keep_signals();
     return registry;
 }
 

@@ -16,6 +16,7 @@ pco_context *cli_context(const char *device, int *status)
         return NULL;
     }
     pco_registry_watch(context->registry, cli_interrupted_flag());
+    cli_keep_signals();
     if (cli_check_device(context->registry, device, status)) return context;
     pco_context_destroy(context);
     return NULL;

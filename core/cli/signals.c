@@ -11,7 +11,7 @@ static const struct {
 enum { SIGNALS = sizeof signals_watched / sizeof *signals_watched };
 
 static volatile sig_atomic_t signals_first, signals_when; /* when: milliseconds, of a clock that wraps around */
-static int signals_on;
+static int signals_on, signals_ignored[SIGNALS];
 
 static void signals_note(int number)
 {
@@ -23,9 +23,11 @@ static void signals_note(int number)
         signals_when = (sig_atomic_t)when;
         signals_first = number;
     }
+    /* Below 0: two signals at once are handled by two threads, and the first looked at the clock last. */
+    const int since = (int)(when - (unsigned)signals_when);
     for (int i = 0; i < SIGNALS; i++) {
         const unsigned after = signals_watched[i].after;
-        if (number != signals_watched[i].number || !after || when - (unsigned)signals_when < after) continue;
+        if (number != signals_watched[i].number || !after || since < (int)after) continue;
         signal(number, SIG_DFL);
         raise(number); /* delivered when this handler returns */
     }
@@ -35,18 +37,27 @@ static void signals_note(int number)
 /* Ignored ones stay ignored. */
 static void signals_set(void (*handler)(int), int flags)
 {
-    struct sigaction action = {.sa_handler = handler, .sa_flags = flags}, before;
+    struct sigaction action = {.sa_flags = flags};
     sigemptyset(&action.sa_mask);
     for (int i = 0; i < SIGNALS; i++) sigaddset(&action.sa_mask, signals_watched[i].number);
-    for (int i = 0; i < SIGNALS; i++)
-        if (sigaction(signals_watched[i].number, NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-            sigaction(signals_watched[i].number, &action, NULL);
+    for (int i = 0; i < SIGNALS; i++) {
+        action.sa_handler = signals_ignored[i] ? SIG_IGN : handler;
+        sigaction(signals_watched[i].number, &action, NULL);
+    }
 }
 
 void cli_watch_signals(void)
 {
+    struct sigaction before;
+    for (int i = 0; i < SIGNALS; i++)
+        signals_ignored[i] = sigaction(signals_watched[i].number, NULL, &before) == 0 && before.sa_handler == SIG_IGN;
     signals_on = 1;
     signals_set(signals_note, SA_RESTART);
+}
+
+void cli_keep_signals(void)
+{
+    if (signals_on) signals_set(signals_note, SA_RESTART);
 }
 
 void cli_signals_end_reads(int end)

@@ -365,6 +365,7 @@ static int train_open(train_run *run, pco_registry **registry, pco_session **ses
     char *device = NULL;
     if (run->ranks) {
         pco_status opened = train_open_rank(run, registry, session, &err);
+        cli_keep_signals();
         if (pco_ranks_agree(run->ranks, opened, 0, &err)) *status = cli_ranks_fail(run->ranks, &err);
         return *status == CLI_OK;
     }
