@@ -53,7 +53,8 @@ run conformance --devices faulty:twentieth --tier tiny --ops add --replays 100 -
 if python3 - "$work/out" <<'PYTHON'
 import json, sys
 result = json.load(open(sys.argv[1]))["conformance"][0]
-total, rows = result["replays"], [row["replays"] for row in result["failures"]]
+# A case that was wrong when it was judged is not replayed.
+total, rows = result["replays"], [row["replays"] for row in result["failures"] if "replays" in row]
 rate = total["differed"] / total["executions"]
 print(f"{total['differed']} of {total['executions']} differed")
 sys.exit(not (rows and 0.02 < rate < 0.1 and rate < total["differ_at_most"] < 0.15 and total["executions"] % 100 == 0
