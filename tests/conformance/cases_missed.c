@@ -1,6 +1,7 @@
 /* Cases that were missing: each is here because a fault (tests/mutants) once went past all others. */
 #include "cases.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MISSED_INPUTS = 4 };
@@ -156,6 +157,29 @@ static void conf_missed_below_zero(conf_cases_context *context, pco_op op)
     conf_cases_emit(context);
 }
 
+/* Rows of the least integer, where an invocation without an element must not look like one with the largest. */
+static void conf_missed_least(conf_cases_context *context)
+{
+    static const double LEAST[1] = {-2147483648.0}, MIXED[3] = {-2147483648.0, -2147483648.0, -2147483647.0};
+    conf_case *one = conf_cases_begin(context, PCO_OP_ARGMAX, CONF_SPECIAL);
+    conf_cases_list(conf_cases_in(one, PCO_I32, "3,5"), 1, LEAST);
+    conf_cases_emit(context);
+    one = conf_cases_begin(context, PCO_OP_ARGMAX, CONF_SPECIAL);
+    conf_cases_list(conf_cases_in(one, PCO_I32, "3,70"), 3, MIXED);
+    conf_cases_emit(context);
+}
+
+/* Classes that are ruled out by a logit of -infinity, and are no targets: without smoothing they weigh nothing. */
+static void conf_missed_ruled_out(conf_cases_context *context, pco_op op)
+{
+    static const double TARGETS[2] = {1, 2}, LOGITS[3] = {-INFINITY, 0.5, -1.25};
+    conf_case *one = conf_cases_begin(context, op, CONF_SPECIAL);
+    conf_cases_list(conf_cases_in(one, PCO_F32, "4,3"), 3, LOGITS);
+    conf_cases_list(conf_cases_in(one, PCO_I32, "4"), 2, TARGETS);
+    if (op == PCO_OP_CROSS_ENTROPY_BACKWARD) conf_cases_in(one, PCO_F32, "4")->fill = CONF_FILL_UNIFORM;
+    conf_cases_emit(context);
+}
+
 void conf_cases_missed(conf_cases_context *context, pco_op op)
 {
     for (size_t i = 0; i < sizeof MISSED / sizeof *MISSED; i++) {
@@ -173,6 +197,8 @@ void conf_cases_missed(conf_cases_context *context, pco_op op)
     if (op == PCO_OP_GATHER) conf_missed_gather(context);
     if (op == PCO_OP_DROPOUT) conf_missed_dropout(context);
     if (op == PCO_OP_CAST) conf_missed_cast(context);
+    if (op == PCO_OP_ARGMAX) conf_missed_least(context);
+    if (op == PCO_OP_CROSS_ENTROPY || op == PCO_OP_CROSS_ENTROPY_BACKWARD) conf_missed_ruled_out(context, op);
     if (op == PCO_OP_SQRT || op == PCO_OP_RSQRT || op == PCO_OP_LOG || op == PCO_OP_POW)
         conf_missed_below_zero(context, op);
 }
