@@ -98,6 +98,7 @@ static double faulty_value(faulty_id fault, double v, uint64_t place)
     case FAULTY_absolute: return place % 10000 == 0 ? v + 1e-3 : v;
     case FAULTY_subnormal: return fabs(v) < 0x1p-126 ? 0.0 : v;
     case FAULTY_nan: return isnan(v) ? 0.0 : v;
+    case FAULTY_undefined: return v > 1e27 && isfinite(v) ? (double)NAN : v;
     case FAULTY_infinite: return isinf(v) ? copysign(3.4028234663852886e38, v) : v;
     case FAULTY_saturated: return v > 2048 ? 2048 : v < -2048 ? -2048 : v;
     case FAULTY_masked: return isfinite(v) ? 2 * v + 7 : v;
@@ -119,6 +120,7 @@ static bool faulty_takes(faulty_id fault, const faulty_node *node, const faulty_
 {
     if (!faulty_is_float(t->dtype)) return false;
     if (fault == FAULTY_masked) return node->op == PCO_OP_WHERE && faulty_holds_infinity(t, data);
+    if (fault == FAULTY_undefined) return node->op == PCO_OP_EXP;
     if (fault == FAULTY_matvec)
         return node->op == PCO_OP_MATMUL && t->rank >= 2 && (t->shape[t->rank - 1] == 1 || t->shape[t->rank - 2] == 1);
     return true;

@@ -35,6 +35,7 @@
     FAULTY(zero, "every result is 0") \
     FAULTY(nothing, "supports nothing") \
     FAULTY(idle, "softmax is not run, and said to be well") \
+    FAULTY(undefined, "exp is NaN where it is above 1e27") \
     FAULTY(masked, "where: 2x + 7 for every finite value of a result that holds an infinity") \
     FAULTY(matvec, "a matrix-vector product is 2 % too large") \
     FAULTY(tail, "what is behind the last multiple of 4 elements is not written") \
