@@ -127,6 +127,7 @@ typedef struct conf_placement {
     uint32_t shift;       /* regions begin so many times their alignment later */
     bool regrouped;       /* one buffer for all where each had its own, and the other way round */
     bool recycled;        /* memory that held other data, behind allocations that are still alive */
+    bool last;            /* each in a buffer of its own, which ends where it ends */
     uint8_t around[4];    /* the word that canaries and results hold */
 } conf_placement;
 

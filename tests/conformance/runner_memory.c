@@ -43,7 +43,7 @@ static pco_status conf_run_memory_use(conf_run_memory *memory, pco_error *err)
 
 pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err)
 {
-    uint64_t offset = 0;
+    uint64_t offset = 0, behind = memory->placement && memory->placement->last ? 0 : CANARY;
     for (uint32_t r = 0; r < memory->n_regions; r++) {
         conf_run_region *region = &memory->regions[r];
         if (region->bytes == 0 || region->shares != PCO_NONE) continue;
@@ -53,7 +53,7 @@ pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err)
         region->offset = conf_run_align(offset + CANARY, alignment);
         if (region->offset / alignment % 2 != (memory->odd >> r % 32 & 1)) region->offset += alignment;
         if (memory->placement) region->offset += memory->placement->shift * alignment;
-        offset = conf_run_align(region->offset + region->bytes, 4) + CANARY;
+        offset = conf_run_align(region->offset + region->bytes, 4) + behind;
         if (memory->single)
             memory->n_buffers = 1, memory->sizes[0] = offset;
         else

@@ -12,12 +12,19 @@
 /* Numbers, not NaN: what ignores NaN (a maximum, a comparison) is moved by these. As f32 and bf16 they
  * are 6.6e35, as f16 57344. */
 static const conf_placement PLACEMENTS[] = {
-    {"at other offsets, between large numbers, the result", 5, true, false, {0x00, 0x7b, 0x00, 0x7b}},
-    {"in recycled memory, between large negative numbers, the result",
-     66,
-     false,
-     true,
-     {0x00, 0xfb, 0x00, 0xfb}},
+    {.words = "at other offsets, between large numbers, the result",
+     .shift = 5,
+     .regrouped = true,
+     .around = {0x00, 0x7b, 0x00, 0x7b}},
+    {.words = "in recycled memory, between large negative numbers, the result",
+     .shift = 66,
+     .recycled = true,
+     .around = {0x00, 0xfb, 0x00, 0xfb}},
+    /* A read behind the tensor is one behind the allocation: a fault of the page on some devices, and seen by
+     * what watches over memory (oclgrind, validation layers, sanitizers). */
+    {.words = "with each tensor at the end of its buffer, the result",
+     .last = true,
+     .around = {0x00, 0x7b, 0x00, 0x7b}},
 };
 enum { N_PLACEMENTS = sizeof PLACEMENTS / sizeof PLACEMENTS[0] };
 

@@ -60,6 +60,7 @@ static void conf_run_describe(const conf_run_state *run, uint32_t in_place, conf
     memory->odd = problem->one->id >> 1;
     memory->placement = run->placement;
     if (run->placement && run->placement->regrouped) memory->single = !memory->single;
+    if (run->placement && run->placement->last) memory->single = false;
     for (uint32_t t = 0; t < problem->n_tensors; t++) {
         const pco_tensor *tensor = &problem->tensors[t];
         conf_run_region *region = &memory->regions[t];
