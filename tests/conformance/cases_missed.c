@@ -35,6 +35,18 @@ static const conf_missed MISSED[] = {
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F16, "1,2,3,8"}, {PCO_F16, "1,2,131,8"}, {PCO_F16, "1,2,131,8"}}},
 };
 
+/* Batches of one column, which are computed as batches of one row: strides of two operands change places. */
+static void conf_missed_column(conf_cases_context *context)
+{
+    static const char *const SHAPES[2][2] = {{"3,5,7", "3,7,1"}, {"2,3,5,7", "2,1,7,1"}};
+    for (uint32_t s = 0; s < 2; s++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        conf_cases_in(one, PCO_F32, "%s", SHAPES[s][0]);
+        conf_cases_in(one, PCO_F32, "%s", SHAPES[s][1]);
+        conf_cases_emit(context);
+    }
+}
+
 /* Whole vectors of an operand that is not transposed; one column with a bias; then nothing to sum, where activation, bias and c are all that is left of the product. */
 static void conf_missed_matmul(conf_cases_context *context)
 {
@@ -100,11 +112,16 @@ static void conf_missed_positions(conf_cases_context *context, pco_op op)
     conf_cases_emit(context);
 }
 
-/* An index that 16 bits do not hold. */
+/* Rows that share words, more than a small window holds; then an index that 16 bits do not hold. */
 static void conf_missed_gather(conf_cases_context *context)
 {
     static const double INDICES[4] = {65539, 3, 65999, 66000};
     conf_case *one = conf_cases_begin(context, PCO_OP_GATHER, CONF_RANDOM);
+    conf_cases_in(one, PCO_F16, "11,3");
+    conf_operand *rows = conf_cases_in(one, PCO_I32, "401");
+    rows->fill = CONF_FILL_INTEGER, rows->low = 0, rows->high = 10;
+    conf_cases_emit(context);
+    one = conf_cases_begin(context, PCO_OP_GATHER, CONF_RANDOM);
     conf_cases_in(one, PCO_F32, "66000,1");
     conf_cases_list(conf_cases_in(one, PCO_I32, "4"), 4, INDICES);
     conf_cases_emit(context);
@@ -190,6 +207,7 @@ void conf_cases_missed(conf_cases_context *context, pco_op op)
             conf_cases_in(one, missed->in[k].dtype, "%s", missed->in[k].shape);
         conf_cases_emit(context);
     }
+    if (op == PCO_OP_MATMUL) conf_missed_column(context);
     if (op == PCO_OP_MATMUL) conf_missed_matmul(context);
     if (op == PCO_OP_LAYER_NORM) conf_missed_layer_norm(context);
     if (op == PCO_OP_ROPE || op == PCO_OP_SINUSOIDAL_POSITIONS) conf_missed_positions(context, op);

@@ -19,6 +19,7 @@ import sites
 import sources
 
 SEED = 1
+POCL_OPS = 6  # what more operations reach takes PoCL's compiler minutes
 KINDS = ['classic', 'arithmetic', 'index', 'comparison', 'barrier', 'constant']
 
 
@@ -203,6 +204,23 @@ def sees_windows(course, mutant, stages, worker):
     return None
 
 
+def sees_pocl(course, mutant, stages, worker):
+    """Does PoCL see it? It has forms of kernels that no Vulkan device chooses (sixteen elements side by side), and a
+    compiler that turns invocations into vectors. Where few operations reach the fault: its compiler is slow."""
+    ops = sorted({op for stage in stages for op in stage.ops})
+    if len(ops) > POCL_OPS:
+        return None
+    builder, environment = course.builder('opencl', worker), course.environment('opencl:pocl', worker)
+    for stage in stages:
+        if not builder.make(mutant, stage.files):
+            continue
+        verdict = judging.conformance(course.build, environment, 'opencl:pocl', 'quick', stage.ops, stage.variant)
+        if verdict.outcome == 'killed':
+            course.require_sound('opencl:pocl', 'quick', stage.ops, stage.variant)
+            return f'PoCL: {verdict.by}'
+    return None
+
+
 def measure_plugin(course, fault):
     """One row of the results, for a device of the faulty plugin."""
     environment = course.environment('cpu:native', 'none')
@@ -260,6 +278,7 @@ def measure(course, mutant, worker):
                 by = sees_memory(course, mutant, stages, worker)
             if not by and (mutant.file.endswith('hazard.c') or mutant.family == 'lowering' and mutant.kind == 'barrier'):
                 by = sees_hazards(course, mutant, stages, worker)
+            by = by or sees_pocl(course, mutant, stages, worker)
             if by:
                 row['outcome'], row['by'] = 'killed', by
     except plugins.Invalid as error:
@@ -297,6 +316,7 @@ def print_table(rows, equivalents, without_norm):
                   f'{percent(killed, killed + survived):>8} '
                   f'{"-" if without_norm else percent(norm, killed + survived):>10}')
     for words, what in (('oclgrind', 'by oclgrind, which sees data races and writes outside of a binding'),
+                        ('PoCL', 'by PoCL, for which there are forms of kernels of its own'),
                         ('validation', 'by the validation layer, which sees dispatches that do not wait for each other'),
                         ('windows', f'with a binding limit of {plugins.WINDOW} bytes, which cuts tensors into windows')):
         seen = sum(row['outcome'] == 'killed' and row['by'].startswith(words) for row in rows)
