@@ -105,4 +105,10 @@ run conformance --verify "$work/now"; status "a report with probes is verified" 
 run conformance --probe --devices faulty:dead --timeout 20; status "a device that crashes" 1
 says "... has no fingerprint" out 'the probes ended early: the process died'
 
+run conformance --devices faulty:terms --tier tiny --ops add --timeout 20
+status "what dies only in a probe passes without the probes" 0
+run conformance --devices faulty:terms --tier tiny --ops add --timeout 20 --report "$work/terms"
+status "... and not in a report" 1
+says "... which says why" out 'the probes ended early: the process died'
+
 finish

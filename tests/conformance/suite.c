@@ -186,7 +186,8 @@ pco_conformance_verdict pco_conformance_judge(const pco_conformance_result *resu
 {
     uint32_t bad = 0, empty = 0;
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t wrong = results[i].status != PCO_OK || results[i].probe.broken;
+        uint32_t wrong = results[i].status != PCO_OK || results[i].probe.broken ||
+                         results[i].probe.message[0]; /* the probes ended early */
         for (uint32_t o = 0; o < results[i].n_ops; o++)
             wrong += results[i].ops[o].invariance.differed[PCO_PIECE_THREADS];
         for (int state = 0; state < PCO_CASE_STATES; state++)

@@ -2,6 +2,7 @@
 #include "faulty.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- element types ---- */
@@ -314,6 +315,9 @@ static bool faulty_change(pco_device *device, const faulty_node *node, const fau
     const uint32_t size = faulty_bytes_of(t->dtype);
     const uint64_t whole = t->count / 4 * 4 * size;
     switch (device->fault) {
+    case FAULTY_terms:
+        if (node->op == PCO_OP_MATMUL && node->in[0].rank && node->in[0].shape[node->in[0].rank - 1] == 64) abort();
+        return true;
     case FAULTY_flip:
     case FAULTY_glitch:
     case FAULTY_twentieth:

@@ -31,6 +31,7 @@
     FAULTY(reset, "from the 100th submission on nothing is computed, memory is 0, and all is said to be well") \
     FAULTY(hang, "the 100th submission never ends") \
     FAULTY(crash, "the program dies at the 100th submission") \
+    FAULTY(terms, "the program dies at a product of 64 terms") \
     FAULTY(dead, "the program dies when the device is opened") \
     FAULTY(zero, "every result is 0") \
     FAULTY(nothing, "supports nothing") \
