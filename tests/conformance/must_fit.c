@@ -65,6 +65,21 @@ static int64_t must_piece(const conf_case *one, uint32_t input, const pco_tensor
     }
 }
 
+/* Where an operand is broadcast and rows of the result share words, a row: what is written from two places of an
+ * operand at once must see all that lies between them. */
+static int64_t must_row(const conf_problem *problem, const pco_tensor *tensor)
+{
+    const pco_tensor *y = &problem->tensors[problem->node.outputs[0]];
+    if (pco_op_find(problem->one->op)->split != PCO_SPLIT_ANY || y->rank < 2 || tensor->rank == 0) return 1;
+    if ((uint64_t)y->shape[y->rank - 1] * oracle_block_bytes(y->dtype) % 4 == 0) return 1;
+    for (uint32_t i = 0; i < problem->node.n_inputs; i++) {
+        if (problem->node.inputs[i] == PCO_NONE) continue;
+        const int64_t count = must_product(&problem->tensors[problem->node.inputs[i]], 0);
+        if (count > 1 && count < must_product(y, 0)) return tensor->shape[tensor->rank - 1];
+    }
+    return 1;
+}
+
 static bool must_fits(const conf_problem *problem, const pco_device_info *info)
 {
     for (uint32_t t = 0; t < problem->n_tensors; t++) {
@@ -73,7 +88,8 @@ static bool must_fits(const conf_problem *problem, const pco_device_info *info)
         uint32_t input = PCO_NONE;
         for (uint32_t i = 0; i < problem->node.n_inputs; i++)
             if (problem->node.inputs[i] == t) input = i;
-        const int64_t piece = must_piece(problem->one, input, tensor);
+        const int64_t whole = must_piece(problem->one, input, tensor), row = must_row(problem, tensor),
+                      piece = whole > row ? whole : row;
         /* What a kernel sees is counted in words: it may hold narrower elements as such. */
         if (tensor->bytes > info->max_allocation / 2 || (count && (uint64_t)piece * 4 > info->max_binding / SHARE))
             return false;

@@ -200,6 +200,16 @@ def sees_windows(course, mutant, stages, worker):
         verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
                                       stage.variant)
         if verdict.outcome == 'killed':
+            what = ('windows', arguments.device, arguments.tier, tuple(stage.ops), stage.variant)
+            if what not in course.sound:  # as require_sound: the device without the fault, with the same windows
+                builder.make(None)
+                plain = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
+                                            stage.variant)
+                if plain.outcome != 'survived':
+                    raise SystemExit(f'{arguments.device} with windows of {plugins.WINDOW} bytes does not pass tier '
+                                     f'{arguments.tier} of {",".join(stage.ops)} without a fault, so that nothing can '
+                                     f'be measured there: {plain.by or plain.outcome}')
+                course.sound.add(what)
             return f'windows of {plugins.WINDOW} bytes: {verdict.by}'
     return None
 
