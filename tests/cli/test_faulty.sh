@@ -37,6 +37,10 @@ found once add 'fail.*the third run, over zeroed memory, differs from the first 
 found stale add 'fail'
 found late add 'fail'
 
+# What a program says of itself.
+found early add 'fail.*the third run, over zeroed memory, differs from the first run'
+found beyond add 'fail.*segments_until: node 0 needs [0-9]+ segments of [0-9]+'
+
 # Less work than was asked for.
 found half 'matmul' 'fail.*outside their bounds'
 found sampled softmax 'fail.*outside their bounds'

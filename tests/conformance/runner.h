@@ -171,6 +171,8 @@ typedef struct conf_run_memory {
     uint64_t starts[CONF_MAX_TENSORS + 1];
     uint64_t total;
     bool read; /* `after` holds what the last run left */
+    uint32_t until; /* segments, from the first, that the program needs (conf_program_look) */
+    bool no_more;   /* the next run submits only those */
 } conf_run_memory;
 
 /* Lays out regions (bytes, alignment, data set by the caller) between canaries and creates the buffers. */
@@ -187,6 +189,10 @@ pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tens
                                  pco_error *err) PCO_NODISCARD;
 /* Run number i (from 0) finds poison, what the one before left, zeros, and then again what was left. */
 pco_status conf_run_fill(conf_run_memory *memory, int i, pco_error *err) PCO_NODISCARD;
+/* Checks what a prepared program says of its segments and of its pieces of code (plugin.h: segments_until, pipelines)
+ * against what it launches (describe). `until`: how many segments its last node needs. INTERNAL: they disagree. */
+pco_status conf_program_look(const pco_conformance_device *device, const pco_part *part, pco_program *program,
+                             uint32_t *until, pco_error *err) PCO_NODISCARD;
 /* Runs the program once, reads everything back, and checks it as conf_run_memory_check does. */
 pco_status conf_run_execute(const pco_conformance_device *device, pco_program *program, conf_run_memory *memory,
                             const pco_tensor *tensors, pco_error *err) PCO_NODISCARD;

@@ -175,6 +175,8 @@ static pco_status chain_prepare(chain_run *run, conf_run_memory *memory, pco_pro
     pco_status status = run->device->plugin->program->prepare(run->device->device, &run->part, &run->proposal,
                                                               &plan, program, err);
     if (status) return pco_fail_prefix(err, status, "prepare");
+    status = conf_program_look(run->device, &run->part, *program, &memory->until, err);
+    if (status) return status;
     return run->options->constants ? conf_constants_look(run->options->constants, run->device, *program, err)
                                    : PCO_OK;
 }

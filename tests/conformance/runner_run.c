@@ -112,11 +112,14 @@ static pco_status conf_run_prepare(conf_run_state *run, conf_run_memory *memory,
     pco_status status = run->device->plugin->program->prepare(run->device->device, &run->part, &run->proposal,
                                                               &plan, program, err);
     if (status) return pco_fail_prefix(err, status, "prepare");
+    status = conf_program_look(run->device, &run->part, *program, &memory->until, err);
+    if (status) return status;
     return run->constants ? conf_constants_look(run->constants, run->device, *program, err) : PCO_OK;
 }
 
 pco_status conf_run_fill(conf_run_memory *memory, int i, pco_error *err)
 {
+    memory->no_more = i == 2;
     if (i == 0) return conf_run_memory_reset(memory, err);
     pco_status status = conf_run_memory_states(memory, err);
     return !status && i == 2 ? conf_run_memory_zero(memory, err) : status;
@@ -127,7 +130,7 @@ pco_status conf_run_execute(const pco_conformance_device *device, pco_program *p
 {
     const pco_plugin *plugin = device->plugin;
     uint64_t ticket = 0;
-    uint32_t segments = plugin->program->segments(program);
+    uint32_t segments = memory->no_more ? memory->until : plugin->program->segments(program);
     if (segments > 0) {
         pco_status status = plugin->queue->submit(device->device, program, 0, segments, &ticket, err);
         if (status) return pco_fail_prefix(err, status, "submit");

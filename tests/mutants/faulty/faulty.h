@@ -31,6 +31,8 @@
     FAULTY(reset, "from the 100th submission on nothing is computed, memory is 0, and all is said to be well") \
     FAULTY(hang, "the 100th submission never ends") \
     FAULTY(crash, "the program dies at the 100th submission") \
+    FAULTY(early, "says that a node has run before its segments have") \
+    FAULTY(beyond, "says that a node needs one segment more than there are") \
     FAULTY(terms, "the program dies at a product of 64 terms") \
     FAULTY(dead, "the program dies when the device is opened") \
     FAULTY(zero, "every result is 0") \
@@ -119,6 +121,8 @@ struct pco_program {
     uint32_t n_nodes, segments;
     uint64_t runs, number;
     faulty_node *nodes;
+    faulty_id fault;
+    const pco_program_api *api; /* of the plugin that is wrapped */
 };
 
 /* ---- kept.c ---- */

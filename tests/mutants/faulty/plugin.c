@@ -250,6 +250,7 @@ static pco_status faulty_prepare(pco_device *device, const pco_part *part, const
         return status;
     }
     made->number = ++device->programs;
+    made->fault = device->fault, made->api = device->plugin->program;
     made->segments = device->fault == FAULTY_empty ? 0 : device->plugin->program->segments(made->inner);
     *program = made;
     return PCO_OK;
@@ -357,6 +358,17 @@ static uint32_t faulty_segments(const pco_program *program)
     return program->segments;
 }
 
+static uint32_t faulty_segments_until(const pco_program *program, uint32_t node)
+{
+    const uint32_t until = program->api->segments_until(program->inner, node);
+    switch (program->fault) {
+    case FAULTY_early:
+    case FAULTY_empty: return 0;
+    case FAULTY_beyond: return program->segments + 1;
+    default: return until;
+    }
+}
+
 static const pco_device_api DEVICE = {
     .size = sizeof DEVICE, .close = faulty_close, .memory_left = faulty_memory_left};
 static const pco_buffer_api BUFFER = {.size = sizeof BUFFER, .create = faulty_buffer_create,
@@ -366,7 +378,8 @@ static const pco_buffer_api BUFFER = {.size = sizeof BUFFER, .create = faulty_bu
 static const pco_program_api PROGRAM = {.size = sizeof PROGRAM, .supports = faulty_supports,
                                         .variants = faulty_variants, .propose = faulty_propose,
                                         .convert = faulty_convert, .prepare = faulty_prepare,
-                                        .destroy = faulty_program_destroy, .segments = faulty_segments};
+                                        .destroy = faulty_program_destroy, .segments = faulty_segments,
+                                        .segments_until = faulty_segments_until};
 static const pco_queue_api QUEUE = {.size = sizeof QUEUE, .submit = faulty_submit, .wait = faulty_wait};
 static const pco_plugin TABLE = {.size = sizeof TABLE, .abi_version = PCO_ABI_VERSION, .name = "faulty", .version = "1",
                                  .description = "the cpu plugin with one fault per device, to measure the suite",
