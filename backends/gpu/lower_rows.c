@@ -171,7 +171,6 @@ static gpu_along gpu_node_axis(const gpu_lowering *gpu)
     const pco_softmax_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
     const pco_tensor *x = gpu_input(gpu, 0);
     const uint32_t axis = (uint32_t)attrs->axis;
-    if (x->rank == 0) return (gpu_along){1, 1, 1};
     return (gpu_along){gpu_product(x, 0, axis), (uint64_t)x->shape[axis], gpu_product(x, axis + 1, x->rank)};
 }
 

@@ -77,6 +77,7 @@ class Course:
         self.suite = suite_hash()
         self.results = Results(arguments.results or os.path.join(self.build, 'mutants', 'results.jsonl'))
         self.environments, self.lock, self.sound = {}, threading.Lock(), set()
+        self.with_sanitizers = None
         self.room = tempfile.mkdtemp(prefix='work-', dir=self.kept_folder())
         self.rows_of = {file: sum(row.file == file for row in self.kernels.rows) for file in self.kernels.reach}
 
@@ -108,12 +109,24 @@ class Course:
                                  f'can be measured there: {verdict.by or verdict.outcome}')
             self.sound.add(what)
 
-    def builder(self, backend, worker):
+    def sanitized(self):
+        """The build with sanitizers, brought up to date once; None where there is none."""
+        build = os.path.join(self.build, 'sanitize')
+        with self.lock:
+            if self.with_sanitizers is None:
+                self.with_sanitizers = os.path.exists(os.path.join(build, 'build.ninja'))
+                if self.with_sanitizers:
+                    plugins.run(['ninja', '-C', build])
+                else:
+                    print(f'{build} is not there: sanitizers are not asked (scripts/test --all makes it)', file=sys.stderr)
+        return build if self.with_sanitizers else None
+
+    def builder(self, backend, worker, build=None):
         folder = os.path.join(self.room, str(worker))
         for name in glob.glob(os.path.join(folder, 'plugins', '*.so')):
             os.unlink(name)
         os.makedirs(os.path.join(folder, 'cache'), exist_ok=True)
-        return plugins.Builder(backend, self.build, folder, os.path.join(self.kept_folder(), 'kept'))
+        return plugins.Builder(backend, build or self.build, folder, os.path.join(self.kept_folder(), 'kept'))
 
     def row(self, mutant):
         return {'name': mutant.name, 'key': mutant.key, 'suite': self.suite, 'device': self.device_of(mutant),
@@ -214,6 +227,33 @@ def sees_windows(course, mutant, stages, worker):
     return None
 
 
+def sees_sanitizer(course, mutant, stages, worker):
+    """Do the sanitizers see what the host's code does to memory? In the build that `scripts/test --all` makes."""
+    build = course.sanitized()
+    if not build or mutant.family != 'lowering':
+        return None
+    builder, environment = course.builder('vulkan', worker, build), course.environment(course.arguments.device, worker)
+    environment.update({'ASAN_OPTIONS': 'abort_on_error=1:detect_leaks=0:detect_stack_use_after_return=0',
+                        'UBSAN_OPTIONS': 'halt_on_error=1:abort_on_error=1'})
+    for stage in stages:
+        if not builder.make(mutant, stage.files):
+            continue
+        verdict = judging.conformance(build, environment, course.arguments.device, 'tiny', stage.ops, stage.variant)
+        if verdict.outcome == 'killed':
+            what = ('sanitizers', course.arguments.device, tuple(stage.ops), stage.variant)
+            if what not in course.sound:
+                builder.make(None)
+                plain = judging.conformance(build, environment, course.arguments.device, 'tiny', stage.ops,
+                                            stage.variant)
+                if plain.outcome != 'survived':
+                    raise SystemExit(f'with sanitizers {course.arguments.device} does not pass tier tiny of '
+                                     f'{",".join(stage.ops)} without a fault, so that nothing can be measured there: '
+                                     f'{plain.by or plain.outcome}')
+                course.sound.add(what)
+            return f'sanitizers: {verdict.by}'
+    return None
+
+
 def sees_pocl(course, mutant, stages, worker):
     """Does PoCL see it? It has forms of kernels that no Vulkan device chooses (sixteen elements side by side), and a
     compiler that turns invocations into vectors. Where few operations reach the fault: its compiler is slow."""
@@ -288,7 +328,7 @@ def measure(course, mutant, worker):
                 by = sees_memory(course, mutant, stages, worker)
             if not by and (mutant.file.endswith('hazard.c') or mutant.family == 'lowering' and mutant.kind == 'barrier'):
                 by = sees_hazards(course, mutant, stages, worker)
-            by = by or sees_pocl(course, mutant, stages, worker)
+            by = by or sees_sanitizer(course, mutant, stages, worker) or sees_pocl(course, mutant, stages, worker)
             if by:
                 row['outcome'], row['by'] = 'killed', by
     except plugins.Invalid as error:
@@ -326,6 +366,7 @@ def print_table(rows, equivalents, without_norm):
                   f'{percent(killed, killed + survived):>8} '
                   f'{"-" if without_norm else percent(norm, killed + survived):>10}')
     for words, what in (('oclgrind', 'by oclgrind, which sees data races and writes outside of a binding'),
+                        ('sanitizers', 'by sanitizers, which see what the host does to memory'),
                         ('PoCL', 'by PoCL, for which there are forms of kernels of its own'),
                         ('validation', 'by the validation layer, which sees dispatches that do not wait for each other'),
                         ('windows', f'with a binding limit of {plugins.WINDOW} bytes, which cuts tensors into windows')):
