@@ -23,6 +23,9 @@ conf_run_state conf_run_start(const pco_conformance_device *device, conf_problem
                                      .nodes = &problem->node}};
 }
 
+/* What lies behind a constant that the plugin converts. */
+static const uint8_t BEHIND[16] = {0xe5, 0x7f, 0xe5, 0x7f, 0xe5, 0x7f, 0xe5, 0x7f};
+
 pco_status conf_run_propose(conf_run_state *run, pco_error *err)
 {
     const pco_conformance_device *device = run->device;
@@ -40,11 +43,15 @@ pco_status conf_run_propose(conf_run_state *run, pco_error *err)
         const pco_tensor_proposal *p = &run->tensor_proposals[t];
         const pco_tensor *tensor = &problem->tensors[t];
         if (p->layout == 0) continue;
-        run->converted[t] = calloc(1, p->bytes + 8);
-        if (!run->converted[t]) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
+        uint8_t *room = run->converted[t] = calloc(1, p->bytes + sizeof BEHIND);
+        if (!room) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
+        memcpy(room + p->bytes, BEHIND, sizeof BEHIND);
         status = device->plugin->program->convert(device->device, tensor, p->layout, tensor->data,
                                                   run->converted[t], p->bytes, err);
         if (status) return pco_fail_prefix(err, status, "convert '%s'", tensor->name);
+        if (memcmp(room + p->bytes, BEHIND, sizeof BEHIND) != 0)
+            return pco_fail(err, PCO_ERROR_INTERNAL, "convert '%s' writes behind the %" PRIu64 " bytes that were proposed",
+                            tensor->name, p->bytes);
     }
     return status;
 }
