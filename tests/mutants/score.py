@@ -238,15 +238,15 @@ def sees_sanitizer(course, mutant, stages, worker):
     for stage in stages:
         if not builder.make(mutant, stage.files):
             continue
-        verdict = judging.conformance(build, environment, course.arguments.device, 'tiny', stage.ops, stage.variant)
+        verdict = judging.conformance(build, environment, course.arguments.device, 'quick', stage.ops, stage.variant)
         if verdict.outcome == 'killed':
             what = ('sanitizers', course.arguments.device, tuple(stage.ops), stage.variant)
             if what not in course.sound:
                 builder.make(None)
-                plain = judging.conformance(build, environment, course.arguments.device, 'tiny', stage.ops,
+                plain = judging.conformance(build, environment, course.arguments.device, 'quick', stage.ops,
                                             stage.variant)
                 if plain.outcome != 'survived':
-                    raise SystemExit(f'with sanitizers {course.arguments.device} does not pass tier tiny of '
+                    raise SystemExit(f'with sanitizers {course.arguments.device} does not pass tier quick of '
                                      f'{",".join(stage.ops)} without a fault, so that nothing can be measured there: '
                                      f'{plain.by or plain.outcome}')
                 course.sound.add(what)
