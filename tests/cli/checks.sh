@@ -57,3 +57,12 @@ finish() {
     echo "$passed passed, $failed failed, $skipped skipped"
     [ $failed = 0 ]
 }
+
+# Before a command that is to be signalled: what the caller ignores (nohup: SIGHUP) is not ignored.
+heeding=(env --default-signal=HUP,INT,TERM)
+# ended PID: its exit status; what does not end within a minute is killed
+ended() {
+    for _ in $(seq 600); do kill -0 "$1" 2> /dev/null || break; sleep 0.1; done
+    kill -9 "$1" 2> /dev/null
+    wait "$1"
+}

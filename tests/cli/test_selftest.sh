@@ -76,9 +76,9 @@ done
 marked() { ls "$PORTICO_CACHE_DIR"/testing-* > /dev/null 2>&1; }
 for pair in TERM:143 HUP:129 INT:130; do
     rm -rf "$PORTICO_CACHE_DIR"
-    (set -m; VARIANTS_SLOW=0.3 "$portico" run "$model" --prompt 3/5/21 --device fatal:0 > "$work/out" 2> "$work/err" & pid=$!
+    (set -m; VARIANTS_SLOW=0.3 "${heeding[@]}" "$portico" run "$model" --prompt 3/5/21 --device fatal:0 > "$work/out" 2> "$work/err" & pid=$!
      for _ in $(seq 2000); do marked && break; sleep 0.02; done
-     kill "-${pair%:*}" $pid; wait $pid; echo $? > "$work/status")
+     kill "-${pair%:*}" $pid; ended $pid; echo $? > "$work/status")
     status=$(cat "$work/status"); status "SIG${pair%:*} in a test" "${pair#*:}"; says "SIG${pair%:*} in a test: said" err '^interrupted'
     if marked; then bad "SIG${pair%:*} in a test" "a marker is left"; else ok "SIG${pair%:*} in a test: no marker"; fi
 done
@@ -91,10 +91,10 @@ cat > "$work/shapes.json" << JSON
  "data": {"kind": "dates", "source_buckets": [8, 10, 12, 14, 16, 18, 20, 24, 28, 32, 37], "target_buckets": [11]},
  "out": "$work/shapes"}
 JSON
-(set -m; VARIANTS_SLOW=0.3 "$portico" train "$work/shapes.json" --device fatal:0 > "$work/out" 2> "$work/err" & pid=$!
+(set -m; VARIANTS_SLOW=0.3 "${heeding[@]}" "$portico" train "$work/shapes.json" --device fatal:0 > "$work/out" 2> "$work/err" & pid=$!
  for _ in $(seq 2000); do grep -q '^step 1/' "$work/err" && break; sleep 0.02; done
  for _ in $(seq 2000); do marked && break; sleep 0.02; done
- kill -TERM $pid; wait $pid; echo $? > "$work/status")
+ kill -TERM $pid; ended $pid; echo $? > "$work/status")
 status=$(cat "$work/status"); status "a training in a test" 143; says "a training in a test: saved" err '^interrupted after step [1-9][0-9]*, which is saved'
 if marked; then bad "a training in a test" "a marker is left"; else ok "a training in a test: no marker"; fi
 steps=$(($(sed -n 's/^interrupted after step \([0-9]*\),.*/\1/p' "$work/err") + 1))

@@ -135,9 +135,9 @@ sed -i 's/"steps": 12/"steps": 100000/' stopped.json
 # signalled SIGNAL WANTED: the run stopped.json until its first step, then the signal
 signalled() {
     rm -rf stopped err
-    (set -m; "$portico" train stopped.json > out 2> err & pid=$!
+    (set -m; "${heeding[@]}" "$portico" train stopped.json > out 2> err & pid=$!
      for _ in $(seq 400); do grep -q '^step' err && break; sleep 0.05; done
-     kill "-$1" $pid; wait $pid; echo $? > code)
+     kill "-$1" $pid; ended $pid; echo $? > code)
     status=$(cat code); status "SIG$1" "$2"
     says "SIG$1: said" err '^interrupted after step [0-9]+, which is saved; --resume goes on$'
     steps=$(($(sed -n 's/^interrupted after step \([0-9]*\),.*/\1/p' err) + 2))
@@ -150,15 +150,15 @@ for pair in INT:130 TERM:143 HUP:129; do
     same "SIG${pair%:*}: bit by bit" stopped/checkpoint.safetensors straight/checkpoint.safetensors; rm -rf straight
 done
 rm -rf stopped err # as timeout(1) does: it signals the process, and then its group
-(set -m; "$portico" train stopped.json > out 2> err & pid=$!
+(set -m; "${heeding[@]}" "$portico" train stopped.json > out 2> err & pid=$!
  for _ in $(seq 400); do grep -q '^step' err && break; sleep 0.05; done
- kill -TERM $pid -$pid; wait $pid; echo $? > code)
+ kill -TERM $pid -$pid; ended $pid; echo $? > code)
 status=$(cat code); status "SIGTERM twice" 143
 says "SIGTERM twice: said" err '^interrupted'; [ -s stopped/checkpoint.safetensors ] && ok "SIGTERM twice: saved" || bad "SIGTERM twice" "nothing saved"
 rm -f err
 (set -m; nohup "$portico" train stopped.json --resume --steps 100000 > out 2> err & pid=$! # SIGHUP is ignored, and stays so
  for _ in $(seq 400); do grep -q '^step' err && break; sleep 0.05; done
- kill -HUP $pid; sleep 0.3; kill -TERM $pid; wait $pid; echo $? > code)
+ kill -HUP $pid; sleep 0.3; kill -TERM $pid; ended $pid; echo $? > code)
 status=$(cat code); status "nohup" 143
 
 # ---- two runs into one folder ----

@@ -201,12 +201,15 @@ static int conf_run_rows(pco_conformance_tier tier, const conf_case *one)
     return tier >= PCO_CONFORMANCE_FULL ? 8 : 3;
 }
 
-/* Is the case run in other places too? A node of a model has its place already. In the short tiers only the first case
- * with operands of some types, which runs in all variants. */
-static bool conf_run_is_placed(pco_conformance_tier tier, const conf_problem *problem)
+/* Where else does the case run? A node of a model has its place already. In the short tiers everywhere only the first
+ * case with operands of some types, which runs in all variants; and every case of tiny, the tier of those who watch over
+ * memory, at the end of its buffers. */
+static conf_places conf_run_places(pco_conformance_tier tier, const conf_problem *problem)
 {
     const bool is_short = tier == PCO_CONFORMANCE_QUICK || tier == PCO_CONFORMANCE_TINY;
-    return !problem->own_choice && (!is_short || problem->one->turn == 0);
+    if (problem->own_choice) return CONF_PLACES_NONE;
+    if (!is_short || problem->one->turn == 0) return CONF_PLACES_ALL;
+    return tier == PCO_CONFORMANCE_TINY ? CONF_PLACES_LAST : CONF_PLACES_NONE;
 }
 
 static bool conf_run_has_results(const conf_run_state *run)
@@ -247,8 +250,8 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
     result->invariance = (pco_conformance_invariance){{0}, {0}};
     run->invariance = &result->invariance;
     if (!status && result->state != PCO_CASE_FAIL) status = conf_run_shared(run, err);
-    if (!status && result->state != PCO_CASE_FAIL && conf_run_is_placed(options->tier, run->problem))
-        status = conf_run_placed(run, err);
+    if (!status && result->state != PCO_CASE_FAIL)
+        status = conf_run_placed(run, conf_run_places(options->tier, run->problem), err);
     if (!status && result->state != PCO_CASE_FAIL)
         status = conf_run_pieces(run, result->variant,
                                  conf_run_rows(options->invariance ? PCO_CONFORMANCE_STANDARD : options->tier,

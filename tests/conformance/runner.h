@@ -131,10 +131,16 @@ typedef struct conf_placement {
     uint8_t around[4];    /* the word that canaries and results hold */
 } conf_placement;
 
-/* The same problem at other offsets, between other neighbours and in recycled memory: the same bits as in run->first.
- * Then in one program with other operands, which are judged, and with the first ones again. INTERNAL: a difference, in
- * words. */
-pco_status conf_run_placed(conf_run_state *run, pco_error *err) PCO_NODISCARD;
+typedef enum conf_places {
+    CONF_PLACES_NONE,
+    CONF_PLACES_LAST, /* each tensor at the end of a buffer of its own */
+    CONF_PLACES_ALL,
+} conf_places;
+
+/* The same problem at other offsets, between other neighbours, in recycled memory and at the end of its buffers: the
+ * same bits as in run->first. Then (ALL) in one program with other operands, which are judged, and with the first ones
+ * again. INTERNAL: a difference, in words. */
+pco_status conf_run_placed(conf_run_state *run, conf_places places, pco_error *err) PCO_NODISCARD;
 
 /* ---- the same work in other pieces (runner_pieces.c) ---- */
 

@@ -138,15 +138,16 @@ static pco_status conf_run_changed(conf_run_state *run, pco_error *err)
     return status;
 }
 
-pco_status conf_run_placed(conf_run_state *run, pco_error *err)
+pco_status conf_run_placed(conf_run_state *run, conf_places places, pco_error *err)
 {
     pco_status status = PCO_OK;
     for (int i = 0; i < N_PLACEMENTS && !status; i++) {
+        if (places == CONF_PLACES_NONE || (places == CONF_PLACES_LAST && !PLACEMENTS[i].last)) continue;
         run->placement = &PLACEMENTS[i];
         status = conf_run_times(run, PCO_NONE, 1, PLACEMENTS[i].words, err);
         if (status == PCO_ERROR_UNSUPPORTED)
             status = PCO_OK; /* one buffer for all is larger than there may be */
     }
     run->placement = NULL;
-    return status ? status : conf_run_changed(run, err);
+    return status || places != CONF_PLACES_ALL ? status : conf_run_changed(run, err);
 }
