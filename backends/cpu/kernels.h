@@ -7,7 +7,6 @@
 #include <portico/plugin.h>
 
 enum {
-    CPU_OP_LIMIT = 100, /* op ids of this ABI are below */
     CPU_TILE_MAX = 14 * 32,
     CPU_DOT_ROWS = 4, /* rows that dot_rows takes at once */
 };
@@ -43,8 +42,8 @@ typedef struct cpu_kernels {
     int lanes;
     int tile_rows, tile_columns;
 
-    void (*map[CPU_OP_LIMIT])(float *y, const float *x, int64_t n);
-    void (*map2[CPU_OP_LIMIT])(float *y, const float *a, const float *b, int64_t n);
+    void (*map[PCO_OP_LIMIT])(float *y, const float *x, int64_t n);
+    void (*map2[PCO_OP_LIMIT])(float *y, const float *a, const float *b, int64_t n);
     void (*activate[CPU_ACT_COUNT])(float *y, const float *x, int64_t n);
     void (*clamp)(float *y, const float *x, float low, float high, int64_t n);
     void (*swiglu)(float *y, const float *gate, const float *up, int64_t n);

@@ -11,7 +11,7 @@
 double cpu_exp_sum(const cpu_node *node, float *y, const float *x, float max, int64_t n);
 double cpu_exp_sum_only(const cpu_node *node, const float *x, float max, int64_t n);
 
-/* elementwise.c, elementwise_cast.c */
+/* elementwise.c */
 CPU_RUN(native_map);
 CPU_RUN(native_map2);
 CPU_RUN(native_clamp);
@@ -74,7 +74,7 @@ CPU_RUN(native_rope);
 CPU_WORKSPACE(native_rope);
 CPU_RUN(native_sinusoidal_positions);
 
-/* attention_stream.c, attention_rows.c, attention_whole.c */
+/* attention_stream.c, attention_rows.c */
 CPU_RUN(native_attention_stream);
 CPU_WORKSPACE(native_attention_stream);
 CPU_RUN(native_attention_rows);

@@ -56,8 +56,6 @@ uint32_t gpu_lanes(uint32_t dtype)
     return bytes ? 4 / bytes : 1;
 }
 
-int gpu_is_float(uint32_t dtype) { return dtype == PCO_F32 || dtype == PCO_F16 || dtype == PCO_BF16; }
-
 const void *gpu_attrs(const gpu_lowering *gpu, void *room, size_t size)
 {
     memset(room, 0, size);

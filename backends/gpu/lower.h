@@ -93,8 +93,8 @@ typedef struct gpu_lowerer {
     pco_status (*lower)(gpu_lowering *gpu);
 } gpu_lowerer;
 
-/* lower_matmul.c and lower_attention.c */
-extern const gpu_lowerer gpu_lower_matmul, gpu_lower_attention;
+/* lower_matmul.c */
+extern const gpu_lowerer gpu_lower_matmul;
 /* the others, a file per family */
 extern const gpu_lowerer gpu_lower_unary, gpu_lower_binary, gpu_lower_where, gpu_lower_swiglu;
 extern const gpu_lowerer gpu_lower_fill, gpu_lower_iota, gpu_lower_random_bits, gpu_lower_dropout;
@@ -121,7 +121,6 @@ const pco_tensor *gpu_output(const gpu_lowering *gpu, uint32_t i);
 uint64_t gpu_count(const pco_tensor *tensor);
 uint32_t gpu_element_bytes(uint32_t dtype);
 uint32_t gpu_lanes(uint32_t dtype);
-int gpu_is_float(uint32_t dtype);
 /* The attribute struct, complete: fields that the caller's older struct lacks are zero. `size` is ours. */
 const void *gpu_attrs(const gpu_lowering *gpu, void *room, size_t size);
 /* Product of shape[first .. end-1]. */

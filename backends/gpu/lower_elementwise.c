@@ -4,10 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-/* A few shapes only: each makes another pipeline of the same kernel. */
 /* Words of an invocation that goes from one to the next. */
 enum { GPU_NEXT_WORDS = 512 };
 
+/* A few shapes only: each makes another pipeline of the same kernel. */
 gpu_rows gpu_cover_rows(const gpu_lowering *gpu, uint64_t words, uint64_t rows)
 {
     const uint32_t most = gpu_workgroup(gpu, 64);

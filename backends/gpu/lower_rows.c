@@ -20,7 +20,7 @@ _Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_st
  * each lane. */
 uint32_t gpu_choose_rows(const gpu_lowering *gpu, uint64_t rows, uint64_t n, uint64_t stride)
 {
-    const int software = gpu->limits->type == PCO_DEVICE_SOFTWARE || gpu->limits->type == PCO_DEVICE_CPU;
+    const int software = gpu->software;
     if (n <= 4 || (stride > 1 && rows >= 32) || (software && rows >= 16)) return GPU_SERIAL;
     return !software && (gpu->limits->needs_met & PCO_GPU_NEEDS_SUBGROUPS) ? GPU_SUBGROUP : GPU_SHARED;
 }

@@ -8,8 +8,9 @@
 uint32_t pco_unary(pco_graph *graph, pco_op op, uint32_t x);
 uint32_t pco_binary(pco_graph *graph, pco_op op, uint32_t a, uint32_t b);
 
-/* A scalar constant of the type of `like`, broadcast against it by binary ops: a op value, value op a. */
+/* A constant of rank 0, which binary ops broadcast. */
 uint32_t pco_scalar(pco_graph *graph, pco_dtype dtype, double value);
+/* a op value, where value has the type of a. */
 uint32_t pco_binary_scalar(pco_graph *graph, pco_op op, uint32_t a, double value);
 
 uint32_t pco_where(pco_graph *graph, uint32_t condition, uint32_t a, uint32_t b);

@@ -167,11 +167,6 @@ pco_status pco_llama_config_read(const pco_gguf *gguf, pco_llama_config *config,
     return reader.status;
 }
 
-int64_t pco_llama_cache_elements(const pco_llama_config *config, int64_t context)
-{
-    return context * config->head_count_kv * config->head_dim;
-}
-
 static uint32_t llama_phase(const pco_nn *nn, const pco_llama_config *config)
 {
     uint32_t pairs = (uint32_t)config->rope_dimensions / 2;

@@ -21,10 +21,6 @@ typedef struct pco_llama_config {
 pco_status pco_llama_config_read(const pco_gguf *gguf, pco_llama_config *config,
                                  pco_error *err) PCO_NODISCARD;
 
-/* Elements of a cache state of one layer for one sequence: [1,context,head_count_kv,head_dim]. The states are
- * called "cache.key.N" and "cache.value.N". */
-int64_t pco_llama_cache_elements(const pco_llama_config *config, int64_t context);
-
 /* Builds one chunk: `rows` tokens of one sequence behind what is in the cache. It reads the input "ids" i32
  * [1,rows] and the run values "positions" i32 [1,rows], "starts" i32 [1] (position of the first row) and
  * "lengths" i32 [1] (valid keys: starts + valid rows); rows beyond the valid ones are computed and mean

@@ -122,8 +122,7 @@ typedef struct pco_nn_norm_params {
 /* x [..,size] -> the same, with "name.weight" and, for layer_norm, "name.bias". */
 uint32_t pco_nn_norm(const pco_nn *nn, uint32_t x, const char *name, const pco_nn_norm_params *params);
 
-/* ---- positions (positional.c)
- * ------------------------------------------------------------------------------ */
+/* ---- positions (positional.c) --------------------------------------------------------------------- */
 
 /* i32 [1,length]: first, first+1, ... as a node without inputs. */
 uint32_t pco_nn_positions(const pco_nn *nn, int64_t first, int64_t length);
@@ -137,8 +136,7 @@ uint32_t pco_nn_sinusoidal(const pco_nn *nn, uint32_t x, uint32_t positions, int
  * makes it. interleaved 1: pairs (2i, 2i+1); 0: pairs (i, i + R). */
 uint32_t pco_nn_rope(const pco_nn *nn, uint32_t x, uint32_t positions, uint32_t phase, int interleaved);
 
-/* ---- attention (attention.c)
- * -------------------------------------------------------------------------------- */
+/* ---- attention (attention.c) ---------------------------------------------------------------------- */
 
 /* Multi-head attention (Vaswani et al. 2017, 3.2.2), with grouped queries (Ainslie et al. 2023) where
  * kv_heads is below heads. What a model decides: */
@@ -192,8 +190,7 @@ typedef struct pco_nn_ffn_params {
 /* x [B,S,width] -> the same. */
 uint32_t pco_nn_ffn(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *params);
 
-/* ---- layers (block.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- layers (block.c) ----------------------------------------------------------------------------- */
 
 /* A residual block each for self-attention, cross-attention (decoder layers) and feed-forward:
  * x + f(norm(x)) with normalize_before (Xiong et al. 2020), norm(x + f(x)) without (Vaswani et al. 2017). In

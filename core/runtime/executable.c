@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_ROUNDS = 8 }; /* of decompositions; the deepest op of the table takes three */
+
 static pco_status executable_no_memory(pco_error *err)
 {
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an executable");
@@ -49,7 +51,8 @@ static uint32_t executable_mark(pco_session *session, const pco_graph *graph, co
 }
 
 /* Rewrites: first with fusions, then with decompositions of what the device does not know, until nothing more
- * can be decomposed. A fused matmul that the device refuses is tried without fusions. */
+ * can be decomposed. A fused matmul that the device refuses is tried without fusions. INTERNAL where decompositions
+ * lead back to each other. */
 static pco_status executable_lower(pco_executable *executable, const pco_graph *source,
                                    const pco_executable_params *params, pco_error *err)
 {
@@ -61,12 +64,16 @@ static pco_status executable_lower(pco_executable *executable, const pco_graph *
         pco_graph_destroy(graph);
         status = pco_graph_rewrite(source, &(pco_rewrite_params){.fuse = 0}, &graph, err);
     }
-    for (int round = 0; !status && round < 8; round++) {
+    for (int round = 0; !status; round++) {
         unsigned char *decompose = calloc(graph->n_nodes + 1, 1);
         status = decompose ? executable_place(session, graph, &executable->slots, err) : executable_no_memory(err);
         const uint32_t count = status ? 0 : executable_mark(session, graph, params, executable->slots, decompose);
-        if (count == 0) {
+        if (count == 0 || round == MOST_ROUNDS) {
             free(decompose);
+            if (count)
+                status = pco_fail(err, PCO_ERROR_INTERNAL,
+                                  "after %d rounds of decompositions %" PRIu32 " operations are left that no device runs",
+                                  round, count);
             break;
         }
         pco_graph *next;

@@ -278,11 +278,6 @@ const pco_config *pco_registry_config(const pco_registry *registry)
     return &registry->host.config;
 }
 
-const pco_host *pco_registry_host(const pco_registry *registry)
-{
-    return &registry->host.table;
-}
-
 uint32_t pco_registry_plugins(const pco_registry *registry, const pco_plugin_entry **entries)
 {
     *entries = registry->plugins;

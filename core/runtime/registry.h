@@ -40,7 +40,6 @@ const pco_config *pco_registry_config(const pco_registry *registry);
 void pco_registry_watch(pco_registry *registry, const volatile sig_atomic_t *interrupted);
 uint32_t pco_registry_plugins(const pco_registry *registry, const pco_plugin_entry **entries);
 uint32_t pco_registry_devices(const pco_registry *registry, const pco_device_entry **entries);
-const pco_host *pco_registry_host(const pco_registry *registry);
 
 /* Devices that are used together. */
 enum { PCO_SET_DEVICES = 8 };

@@ -113,6 +113,7 @@ void pco_session_close(pco_session *session)
     session_selftest_close(session);
     while (session->constants) {
         session_constant *next = session->constants->next;
+        free(session->constants->content);
         free(session->constants);
         session->constants = next;
     }
@@ -285,13 +286,20 @@ static uint64_t session_constant_key(const pco_tensor *tensor)
     return pco_hash(key, tensor->name, strlen(tensor->name));
 }
 
+/* A hash says which constants may be the same; what they hold says which are. */
+static int session_is_constant(const session_constant *c, const pco_tensor *tensor)
+{
+    if (tensor->bytes > SESSION_HASHED) return c->data == tensor->data;
+    return c->content_bytes == tensor->bytes && (!tensor->bytes || memcmp(c->content, tensor->data, tensor->bytes) == 0);
+}
+
 session_constant *session_find_constant(pco_session *session, uint32_t slot, const pco_tensor *tensor,
                                         uint32_t layout, uint64_t bytes)
 {
     uint64_t key = session_constant_key(tensor);
     for (session_constant *c = session->constants; c; c = c->next)
         if (c->buffer->slot == slot && c->key == key && c->layout == layout && c->bytes == bytes &&
-            (tensor->bytes <= SESSION_HASHED || c->data == tensor->data))
+            session_is_constant(c, tensor))
             return c;
     return NULL;
 }
@@ -299,14 +307,23 @@ session_constant *session_find_constant(pco_session *session, uint32_t slot, con
 pco_status session_keep_constant(pco_session *session, session_buffer *buffer, const pco_tensor *tensor,
                                  uint32_t layout, uint64_t offset, uint64_t bytes, pco_error *err)
 {
+    const uint64_t held = tensor->bytes <= SESSION_HASHED ? tensor->bytes : 0;
     session_constant *c = calloc(1, sizeof *c);
-    if (!c) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for constant '%s'", tensor->name);
+    void *content = malloc(held + 1);
+    if (!c || !content) {
+        free(c);
+        free(content);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for constant '%s'", tensor->name);
+    }
+    if (held) memcpy(content, tensor->data, held);
     *c = (session_constant){.next = session->constants,
                             .buffer = buffer,
                             .offset = offset,
                             .bytes = bytes,
                             .key = session_constant_key(tensor),
                             .data = tensor->data,
+                            .content = content,
+                            .content_bytes = held,
                             .layout = layout};
     session->constants = c;
     return PCO_OK;
@@ -322,6 +339,7 @@ void session_unuse(pco_session *session, session_buffer *buffer)
             continue;
         }
         *at = c->next;
+        free(c->content);
         free(c);
     }
     for (session_buffer **at = &session->buffers; *at; at = &(*at)->next)

@@ -34,7 +34,9 @@ typedef struct session_constant {
     struct session_constant *next;
     session_buffer *buffer;
     uint64_t offset, bytes, key;
-    const void *data;
+    const void *data; /* of a large one: where it lies */
+    void *content;    /* of a small one: a copy, compared when the keys agree */
+    uint64_t content_bytes;
     uint32_t layout;
 } session_constant;
 

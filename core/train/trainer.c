@@ -426,11 +426,6 @@ const pco_data *pco_trainer_data(const pco_trainer *trainer)
     return trainer->data;
 }
 
-const pco_transformer_config *pco_trainer_model(const pco_trainer *trainer)
-{
-    return &trainer->model;
-}
-
 const pco_nn_training *pco_trainer_parameters(const pco_trainer *trainer, int64_t *elements)
 {
     *elements = 0;

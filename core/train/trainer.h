@@ -75,7 +75,6 @@ int pco_trainer_mixed(const pco_trainer *trainer);
 const char *pco_trainer_unlocked(const pco_trainer *trainer);
 
 const pco_data *pco_trainer_data(const pco_trainer *trainer);
-const pco_transformer_config *pco_trainer_model(const pco_trainer *trainer);
 
 /* The parameters, in the order of the graph, and the number of their elements in all. */
 const pco_nn_training *pco_trainer_parameters(const pco_trainer *trainer, int64_t *elements);

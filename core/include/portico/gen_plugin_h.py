@@ -59,7 +59,8 @@ def name_function(names):
 
 
 def main(template, table, output):
-    attributes, enum, structs, names = {}, [], [], []
+    attributes, enum, structs, names, numbers = {}, [], [], [], [0]
+    number = 0
     for macro, args in rows(open(table, encoding="utf-8").read()):
         if macro.startswith("PCO_ATTR"):
             attributes.setdefault(args[0], []).append((macro, args[1], unquote(args[-1])))
@@ -71,9 +72,12 @@ def main(template, table, output):
                 structs.append(struct(name, attributes.pop(name)))
         elif macro == "PCO_RESERVED":
             enum.append(f"    PCO_OP_{args[1]} = {args[0]}, /* reserved */")
+            number = args[0]
+        numbers.append(int(number))
     if attributes:
         sys.exit(f"{table}: attributes of unknown ops: {', '.join(attributes)}")
     text = ("typedef enum pco_op {\n    PCO_OP_INVALID = 0,\n" + "\n".join(enum) + "\n} pco_op;\n\n" +
+            f"/* Numbers of the operations in this header are below. */\nenum {{ PCO_OP_LIMIT = {max(numbers) + 1} }};\n\n" +
             name_function(names) + "\n" + "\n".join(structs))
     with open(output, "w", encoding="utf-8") as out:
         out.write(open(template, encoding="utf-8").read().replace("@OPERATIONS@", text))
