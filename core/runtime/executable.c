@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ROUNDS = 8 }; /* of decompositions; the deepest op of the table takes three */
+enum { MOST_ROUNDS = 8 }; /* of decompositions: each leaves simpler operations, or they go in a circle */
 
 static pco_status executable_no_memory(pco_error *err)
 {

@@ -24,7 +24,7 @@ conf_run_state conf_run_start(const pco_conformance_device *device, conf_problem
 }
 
 /* What lies behind a constant that the plugin converts. */
-static const uint8_t BEHIND[16] = {0xe5, 0x7f, 0xe5, 0x7f, 0xe5, 0x7f, 0xe5, 0x7f};
+static const uint8_t BEHIND[8] = {0xe5, 0x7f, 0xe5, 0x7f, 0xe5, 0x7f, 0xe5, 0x7f};
 
 pco_status conf_run_propose(conf_run_state *run, pco_error *err)
 {

@@ -94,19 +94,24 @@ class Course:
         return {**self.environments[device], 'PORTICO_PLUGIN_PATH': os.path.join(folder, 'plugins'),
                 'PORTICO_CACHE_DIR': os.path.join(folder, 'cache')}
 
-    def require_sound(self, device, tier, ops, variant):
+    def require_sound(self, device, tier, ops, variant, builder=None, environment=None):
         """A failure counts only where the device passes without the fault: a kernel that its compiler cannot take would
-        kill every fault."""
-        what = (device, tier, tuple(ops), variant)
+        kill every fault. With a builder, its plugin (small windows, sanitizers) is made without the fault."""
+        how = (builder.build, builder.small_windows) if builder else None
+        what = (device, tier, tuple(ops), variant, how)
         with self.lock:
             if what in self.sound:
                 return
             if device not in self.environments:
                 self.environments[device] = judging.device_environment(self.build, device)
-            verdict = judging.conformance(self.build, self.environments[device], device, tier, ops, variant)
+            if builder:
+                builder.make(None)
+            verdict = judging.conformance(builder.build if builder else self.build, environment or self.environments[device],
+                                          device, tier, ops, variant)
             if verdict.outcome != 'survived':
-                raise SystemExit(f'{device} does not pass tier {tier} of {",".join(ops)} without a fault, so that nothing '
-                                 f'can be measured there: {verdict.by or verdict.outcome}')
+                words = f' (windows of {plugins.WINDOW} bytes)' if builder and builder.small_windows else ''
+                raise SystemExit(f'{device}{words} does not pass tier {tier} of {",".join(ops)} without a fault, so that '
+                                 f'nothing can be measured there: {verdict.by or verdict.outcome}')
             self.sound.add(what)
 
     def sanitized(self):
@@ -213,16 +218,7 @@ def sees_windows(course, mutant, stages, worker):
         verdict = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
                                       stage.variant)
         if verdict.outcome == 'killed':
-            what = ('windows', arguments.device, arguments.tier, tuple(stage.ops), stage.variant)
-            if what not in course.sound:  # as require_sound: the device without the fault, with the same windows
-                builder.make(None)
-                plain = judging.conformance(course.build, environment, arguments.device, arguments.tier, stage.ops,
-                                            stage.variant)
-                if plain.outcome != 'survived':
-                    raise SystemExit(f'{arguments.device} with windows of {plugins.WINDOW} bytes does not pass tier '
-                                     f'{arguments.tier} of {",".join(stage.ops)} without a fault, so that nothing can '
-                                     f'be measured there: {plain.by or plain.outcome}')
-                course.sound.add(what)
+            course.require_sound(arguments.device, arguments.tier, stage.ops, stage.variant, builder, environment)
             return f'windows of {plugins.WINDOW} bytes: {verdict.by}'
     return None
 
@@ -240,16 +236,7 @@ def sees_sanitizer(course, mutant, stages, worker):
             continue
         verdict = judging.conformance(build, environment, course.arguments.device, 'quick', stage.ops, stage.variant)
         if verdict.outcome == 'killed':
-            what = ('sanitizers', course.arguments.device, tuple(stage.ops), stage.variant)
-            if what not in course.sound:
-                builder.make(None)
-                plain = judging.conformance(build, environment, course.arguments.device, 'quick', stage.ops,
-                                            stage.variant)
-                if plain.outcome != 'survived':
-                    raise SystemExit(f'with sanitizers {course.arguments.device} does not pass tier quick of '
-                                     f'{",".join(stage.ops)} without a fault, so that nothing can be measured there: '
-                                     f'{plain.by or plain.outcome}')
-                course.sound.add(what)
+            course.require_sound(course.arguments.device, 'quick', stage.ops, stage.variant, builder, environment)
             return f'sanitizers: {verdict.by}'
     return None
 
