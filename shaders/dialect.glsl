@@ -7,22 +7,22 @@
 #extension GL_KHR_shader_subgroup_arithmetic : require
 #endif
 
-// Specialisation constants 0, 1, 2 are the workgroup size. SPEC declares the others (ints).
+// Specialisation constants 0, 1, 2 are the workgroup size. SPEC declares the others (ints); a .kern file gives no
+// numbers: embed.py puts in those that follow from its declarations (interface.py).
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 layout(constant_id = 0) const int LOCAL_X = 64;
 layout(constant_id = 1) const int LOCAL_Y = 1;
 layout(constant_id = 2) const int LOCAL_Z = 1;
 #define SPEC(id, name, initial) layout(constant_id = id) const int name = initial;
 
-// 32 parameters of 32 bits: P(n) as uint, PI(n) as int, PF(n) as float; n is a literal number.
+// 32 parameters of 32 bits: P(n) as uint, PI(n) as int, PF(n) as float; what a PARAMETER's name stands for.
 layout(push_constant) uniform pco_parameters { uint p[32]; } pco_push;
 #define P(n) pco_push.p[n]
 #define PI(n) int(pco_push.p[n])
 #define PF(n) uintBitsToFloat(pco_push.p[n])
 
-// Buffers are arrays of 32-bit words. A kernel file names its bindings and shared arrays in two macros, and
-// its body begins with ENTER:
-//   #define BUFFERS RO(0, x) SEP RW(1, y)
+// Buffers are arrays of 32-bit words: embed.py makes BUFFERS of the BUFFER lines. A kernel file names its shared arrays
+// in a macro, and its body begins with ENTER:
 //   #define SHARED_ARRAYS SHARED(float, tile, 256)
 //   KERNEL(name) { ENTER ... }
 #define RO(slot, name) layout(std430, set = 0, binding = slot) readonly buffer name##_block { uint name[]; };

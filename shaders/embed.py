@@ -3,10 +3,11 @@
 
     embed.py spirv  kernels.def kernels_spirv.c  --glslc glslc [--lacks NEED ...] [--depfile FILE]
     embed.py opencl kernels.def kernels_opencl.c [--depfile FILE]
+    embed.py header kernels.def kernels.h        [--depfile FILE]
 
-The C file defines pco_gpu_kernels[], pco_gpu_n_kernels, pco_gpu_codes[] and pco_gpu_sources[] of
-backends/gpu/gpu.h. A row that needs a feature named by --lacks (SUBGROUPS, INTEGER_DOT, COOPERATIVE_MATRIX ...: what
-Meson found this glslc unable to compile) gets no code. A kernel that does not compile stops the build.
+The header has the numbers of the rows, and what interface.py makes of their declarations. The C file defines pco_gpu_kernels[], pco_gpu_n_kernels, pco_gpu_codes[] and pco_gpu_sources[] of
+backends/gpu/gpu.h. A row that needs a feature (NEEDS) which --lacks
+names, or which this glslc turns out to be unable to compile, gets no code, and a line says so. A kernel that does not compile stops the build.
 """
 
 import argparse
@@ -18,8 +19,9 @@ import subprocess
 import sys
 import tempfile
 
-ROW = re.compile(r'^PCO_KERNEL\(\s*(\w+)\s*,\s*"([^"]+)"\s*,\s*"([^"]*)"\s*,\s*(\d+)\s*,\s*(\d+)\s*,\s*([^)]+)\)',
-                 re.MULTILINE)
+import interface as declarations
+
+ROW = re.compile(r'^PCO_KERNEL\(\s*(\w+)\s*,\s*"([^"]+)"\s*,\s*"([^"]*)"\s*\)', re.MULTILINE)
 INCLUDE = re.compile(r'^#include "([\w.]+)"[ \t]*$', re.MULTILINE)
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.DOTALL)
 
@@ -27,32 +29,54 @@ COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.DOTALL)
 class Kernel:
     """A row of kernels.def."""
 
-    def __init__(self, match):
-        self.name, self.file, self.defines = match.group(1), match.group(2), match.group(3)
-        self.n_bindings, self.n_specs = int(match.group(4)), int(match.group(5))
-        self.needs = match.group(6).strip()
+    def __init__(self, match, sources):
+        self.name, self.file, self.defines = match.groups()
+        self.interface = self.expand(sources)[0]
+        self.slots = []  # of the interface's buffers: their bindings, None where this row lacks one
 
-    def needs_any(self, features):
-        return any('PCO_GPU_NEEDS_' + feature in self.needs for feature in features)
-
-    def define_lines(self):
-        lines = []
+    def define_pairs(self):
+        pairs = []
         for define in self.defines.split():
             if not define.startswith('-D'):
                 raise SystemExit(f'kernel {self.name}: only -D can stand in defines, not {define}')
             name, _, value = define[2:].partition('=')
-            lines.append(f'#define {name} {value or 1}\n')
-        return ''.join(lines)
+            pairs.append((name, value or '1'))
+        return pairs
+
+    def expand(self, sources):
+        return declarations.expand(sources.pieces(self.file), self.define_pairs(), f'kernel {self.name} ({self.file})')
+
+    def needs_any(self, features):
+        return any(feature in self.interface.needs for feature in features)
+
+    def needs(self):
+        return ' | '.join('PCO_GPU_NEEDS_' + feature for feature in self.interface.needs) or '0'
+
+    def define_lines(self):
+        return ''.join(f'#define {name} {value}\n' for name, value in self.define_pairs())
+
+    def c_row(self, text):
+        """The row of pco_gpu_kernels; `text` is what its hash is of."""
+        slots = ', '.join('PCO_GPU_NO_BINDING' if slot is None else str(slot) for slot in self.slots)
+        return (f'{{"{self.name}", "{self.file}", "{self.defines}", {len(self.interface.buffers)}, '
+                f'{declarations.FIRST_SPEC + len(self.interface.specs)}, {self.interface.n_parameters()}, {self.needs()}, '
+                f'0x{fnv1a(text.encode()):016x}u, {self.number}, {{{slots}}}}}')
 
 
 def read_table(path):
     with open(path, encoding='utf-8') as file:
         text = re.sub(r'/\*.*?\*/', '', file.read(), flags=re.DOTALL)
-    kernels = [Kernel(match) for match in ROW.finditer(text)]
+    sources = Sources(os.path.dirname(os.path.abspath(path)))
+    kernels = [Kernel(match, sources) for match in ROW.finditer(text)]
     if len(kernels) != text.count('PCO_KERNEL('):
-        raise SystemExit(f'{path}: a row is not PCO_KERNEL(name, "file", "defines", bindings, specs, needs)')
+        raise SystemExit(f'{path}: a row is not PCO_KERNEL(name, "file", "defines")')
     if len({kernel.name for kernel in kernels}) != len(kernels):
         raise SystemExit(f'{path}: two rows have the same name')
+    united = declarations.unite(kernels)
+    for kernel in kernels:
+        own = [name for _, name in kernel.interface.buffers]
+        kernel.number = [name for name, _, _, _ in united].index(kernel.interface.name)
+        kernel.slots = [own.index(name) if name in own else None for name in united[kernel.number][3]]
     return kernels
 
 
@@ -87,7 +111,7 @@ class Sources:
 def glsl_pieces(kernel, sources):
     text = sources.read('dialect.glsl')
     version = text.index('\n', text.index('#version')) + 1
-    pieces = [text[:version], kernel.define_lines(), text[version:]] + sources.pieces(kernel.file)
+    pieces = [text[:version], kernel.define_lines(), text[version:]] + kernel.expand(sources)[1]
     return [piece for piece in pieces if piece]
 
 
@@ -96,7 +120,7 @@ def glsl_text(kernel, sources):
 
 
 def opencl_text(kernel, sources):
-    text = kernel.define_lines() + sources.read('dialect.cl') + sources.read(kernel.file)
+    text = kernel.define_lines() + sources.read('dialect.cl') + ''.join(kernel.expand(sources)[1])
     text = COMMENT.sub('', text.replace('\\\n', ' '))
     lines = (re.sub(r'[ \t]+', ' ', line).strip() for line in text.split('\n'))
     return '\n'.join(line for line in lines if line) + '\n'
@@ -179,6 +203,12 @@ def write_sources(out, kernels, sources):
                   ''.join(f'    {{gpu_piece_{n}, sizeof gpu_piece_{n} - 1}},\n' for n in pieces) + '    {NULL, 0}};\n')
 
 
+def write_whole(path, text):
+    with open(path + '.new', 'w', encoding='utf-8') as out:
+        out.write(text)
+    os.replace(path + '.new', path)
+
+
 def write_c(path, kernels, texts, codes, as_text, sources):
     with open(path + '.new', 'w', encoding='utf-8') as out:
         out.write('/* Generated by shaders/embed.py. Do not edit. */\n#include "gpu.h"\n\n')
@@ -191,8 +221,7 @@ def write_c(path, kernels, texts, codes, as_text, sources):
                 out.write(f'static const uint32_t gpu_code_{kernel.name}[] = {{\n{c_words(code)}}};\n')
         out.write('\nconst pco_gpu_kernel pco_gpu_kernels[] = {\n')
         for kernel, text in zip(kernels, texts):
-            out.write(f'    {{"{kernel.name}", "{kernel.file}", "{kernel.defines}", {kernel.n_bindings}, '
-                      f'{kernel.n_specs}, {kernel.needs}, 0x{fnv1a(text.encode()):016x}u}},\n')
+            out.write(f'    {kernel.c_row(text)},\n')
         out.write(f'}};\n\nconst uint32_t pco_gpu_n_kernels = {len(kernels)};\n\n')
         out.write('const pco_gpu_code pco_gpu_codes[] = {\n')
         for kernel, code in zip(kernels, codes):
@@ -209,21 +238,28 @@ def write_c(path, kernels, texts, codes, as_text, sources):
     os.replace(path + '.new', path)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('target', choices=['spirv', 'opencl'])
-    parser.add_argument('table')
-    parser.add_argument('out')
-    parser.add_argument('--glslc', default='glslc')
-    parser.add_argument('--lacks', action='append', default=[], metavar='NEED')
-    parser.add_argument('--depfile')
-    args = parser.parse_args()
+def features_lacking(kernels, sources, glslc, known):
+    """What kernels need and this glslc cannot compile, even in an empty kernel; says which rows are left out."""
+    dialect, lacking = sources.read('dialect.glsl'), []
+    version = dialect.index('\n', dialect.index('#version')) + 1
+    empty = '#define BUFFERS RW(0, y)\n#define SHARED_ARRAYS\nKERNEL(probe) { ENTER y[0] = 0u; }\n'
+    with tempfile.TemporaryDirectory() as room:
+        for feature in sorted({need for kernel in kernels for need in kernel.interface.needs} - set(known)):
+            probe = argparse.Namespace(name=feature, file='dialect.glsl', defines=f'-D{feature}')
+            try:
+                compile_spirv(probe, f'{dialect[:version]}#define {feature} 1\n{dialect[version:]}{empty}', glslc, room)
+            except RuntimeError:
+                lacking.append(feature)
+                rows = ', '.join(kernel.name for kernel in kernels if feature in kernel.interface.needs)
+                print(f'{glslc} lacks {feature}: the Vulkan plugin is built without {rows}', file=sys.stderr)
+    return lacking
 
-    folder = os.path.dirname(os.path.abspath(args.table))
-    kernels, sources = read_table(args.table), Sources(folder)
+
+def write_code(args, kernels, sources):
     build = glsl_text if args.target == 'spirv' else opencl_text
     texts = [build(kernel, sources) for kernel in kernels]
-    codes = [None if kernel.needs_any(args.lacks) else text for kernel, text in zip(kernels, texts)]
+    lacks = args.lacks + (features_lacking(kernels, sources, args.glslc, args.lacks) if args.target == 'spirv' else [])
+    codes = [None if kernel.needs_any(lacks) else text for kernel, text in zip(kernels, texts)]
     if args.target == 'spirv':
         kept = Kept(args.out + '.kept', args.glslc)
         with tempfile.TemporaryDirectory() as room, \
@@ -236,6 +272,26 @@ def main():
                 raise SystemExit(str(error)) from None
         kept.forget_others()
     write_c(args.out, kernels, texts, codes, args.target == 'opencl', sources)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('target', choices=['spirv', 'opencl', 'header'])
+    parser.add_argument('table')
+    parser.add_argument('out')
+    parser.add_argument('--glslc', default='glslc')
+    parser.add_argument('--lacks', action='append', default=[], metavar='NEED')
+    parser.add_argument('--depfile')
+    args = parser.parse_args()
+
+    folder = os.path.dirname(os.path.abspath(args.table))
+    kernels, sources = read_table(args.table), Sources(folder)
+    if args.target == 'header':
+        declarations.write_header(args.out, kernels, write_whole)
+        for kernel in kernels:
+            sources.read(kernel.file)
+    else:
+        write_code(args, kernels, sources)
     if args.depfile:
         with open(args.depfile, 'w', encoding='utf-8') as file:
             file.write(f'{args.out}: ' + ' '.join(sorted(sources.used) + [os.path.abspath(args.table)]) + '\n')

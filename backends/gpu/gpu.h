@@ -8,7 +8,7 @@
 
 #include "portico/plugin.h"
 
-enum { PCO_GPU_MAX_BINDINGS = 8, PCO_GPU_MAX_SPECS = 24, PCO_GPU_MAX_PARAMS = 32 };
+enum { PCO_GPU_MAX_BINDINGS = 8, PCO_GPU_MAX_SPECS = 24, PCO_GPU_MAX_PARAMS = 32, PCO_GPU_NO_BINDING = 255 };
 
 /* What the kernels promise of exp, log, sin, cos, tanh and erf, in units in the last place (sin and cos: of
  * 1): shaders/functions.inc measures below 2 with + - * rounded to nearest and divisions of 2.5; the rest is
@@ -33,8 +33,11 @@ typedef struct pco_gpu_kernel {
     const char *defines; /* "-DTM=8 -DTN=4" or "" */
     uint32_t n_bindings;
     uint32_t n_specs;    /* with the workgroup size, which is 0, 1, 2 */
+    uint32_t n_params;
     uint32_t needs;      /* PCO_GPU_NEEDS_* */
     uint64_t hash;       /* of dialect, file and defines */
+    uint32_t interface;  /* GPU_INTERFACE_*: what its constants, parameters and buffers are called */
+    uint8_t slots[PCO_GPU_MAX_BINDINGS]; /* of the interface's buffers: the bindings, or PCO_GPU_NO_BINDING */
 } pco_gpu_kernel;
 
 extern const pco_gpu_kernel pco_gpu_kernels[];

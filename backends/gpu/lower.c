@@ -115,11 +115,13 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
 {
     memset(d, 0, sizeof *d);
     memset(gpu->building, 0, sizeof gpu->building);
+    gpu->named = 0;
     d->kernel = kernel;
     d->width = pco_gpu_kernels[kernel].needs & PCO_GPU_NEEDS_SUBGROUPS ? gpu->width : 0;
     d->node = gpu->node_index;
     d->n_specs = pco_gpu_kernels[kernel].n_specs;
     d->n_bindings = pco_gpu_kernels[kernel].n_bindings;
+    d->n_params = pco_gpu_kernels[kernel].n_params;
     d->specs[0] = (int32_t)x;
     d->specs[1] = (int32_t)y;
     d->specs[2] = (int32_t)z;
@@ -137,13 +139,25 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
     }
 }
 
+/* A buffer's number is its interface's, with its own in the lowest 8 bits. */
+static uint32_t gpu_slot(const pco_gpu_dispatch *d, uint32_t buffer)
+{
+    const pco_gpu_kernel *kernel = &pco_gpu_kernels[d->kernel];
+    const uint32_t number = buffer & 0xff;
+    return buffer >> 8 == kernel->interface && number < PCO_GPU_MAX_BINDINGS ? kernel->slots[number]
+                                                                               : PCO_GPU_NO_BINDING;
+}
+
+int gpu_has_buffer(const pco_gpu_dispatch *d, uint32_t buffer) { return gpu_slot(d, buffer) < d->n_bindings; }
+
 /* Binds bytes [first, first + bytes) of a place; returns the distance from the window's beginning. */
-static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, pco_place place,
+static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, pco_place place,
                          const char *name, uint64_t first, uint64_t bytes, uint32_t write)
 {
+    const uint32_t slot = gpu_slot(d, buffer);
     if (slot >= d->n_bindings) {
-        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no binding %u", pco_gpu_kernels[d->kernel].name,
-                 slot);
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no buffer %u of interface %u",
+                 pco_gpu_kernels[d->kernel].name, buffer & 0xff, buffer >> 8);
         return 0;
     }
     if (bytes == 0) return 0;
@@ -168,19 +182,19 @@ static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, 
     return (uint32_t)(at - begin);
 }
 
-uint32_t gpu_bind_read(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint64_t first,
+uint32_t gpu_bind_read(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint64_t first,
                        uint64_t bytes)
 {
-    return gpu_bind(gpu, d, slot, gpu_place(gpu, tensor), gpu->part->tensors[tensor].name, first, bytes, 0);
+    return gpu_bind(gpu, d, buffer, gpu_place(gpu, tensor), gpu->part->tensors[tensor].name, first, bytes, 0);
 }
 
-uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor,
+uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor,
                         uint64_t first, uint64_t bytes)
 {
-    return gpu_bind(gpu, d, slot, gpu_place(gpu, tensor), gpu->part->tensors[tensor].name, first, bytes, 1);
+    return gpu_bind(gpu, d, buffer, gpu_place(gpu, tensor), gpu->part->tensors[tensor].name, first, bytes, 1);
 }
 
-uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor,
+uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor,
                            uint64_t first, uint64_t count, int write)
 {
     const uint32_t size = gpu_element_bytes(gpu->part->tensors[tensor].dtype);
@@ -188,10 +202,10 @@ uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%s is quantised", gpu->part->tensors[tensor].name);
         return 0;
     }
-    return (write ? gpu_bind_write : gpu_bind_read)(gpu, d, slot, tensor, first * size, count * size) / size;
+    return (write ? gpu_bind_write : gpu_bind_read)(gpu, d, buffer, tensor, first * size, count * size) / size;
 }
 
-uint32_t gpu_bind_workspace(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint64_t first,
+uint32_t gpu_bind_workspace(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint64_t first,
                             uint64_t bytes, int write)
 {
     gpu->workspace = gpu_max(gpu->workspace, first + bytes);
@@ -202,41 +216,50 @@ uint32_t gpu_bind_workspace(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slo
                  gpu->node->name, (unsigned long long)place.bytes, (unsigned long long)(first + bytes));
         return 0;
     }
-    return gpu_bind(gpu, d, slot, place, "the workspace", first, bytes, write ? 1 : 0);
+    return gpu_bind(gpu, d, buffer, place, "the workspace", first, bytes, write ? 1 : 0);
 }
 
-void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t other)
+/* Slot `to` sees what slot `from` sees. */
+static void gpu_see_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t to, uint32_t from)
 {
-    d->bindings[slot] = d->bindings[other];
-    d->bindings[slot].write = 0;
-    gpu->building[slot] = (gpu_range){.buffer = d->bindings[other].buffer};
+    d->bindings[to] = d->bindings[from];
+    d->bindings[to].write = 0;
+    gpu->building[to] = (gpu_range){.buffer = d->bindings[from].buffer};
 }
 
-void gpu_spec(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t id, int32_t value)
+void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t other)
 {
-    if (id >= d->n_specs || id >= PCO_GPU_MAX_SPECS) {
-        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no constant %u", pco_gpu_kernels[d->kernel].name,
-                 id);
+    const uint32_t to = gpu_slot(d, buffer), from = gpu_slot(d, other);
+    if (to < d->n_bindings && from < d->n_bindings)
+        gpu_see_again(gpu, d, to, from);
+    else
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s lacks buffer %u or %u", pco_gpu_kernels[d->kernel].name, buffer,
+                 other);
+}
+
+/* Copies what an interface's struct holds, if the kernel has that interface and that many words. */
+static void gpu_copy(gpu_lowering *gpu, const pco_gpu_dispatch *d, uint32_t interface, const char *what, void *to,
+                     uint32_t room, const void *from, size_t bytes)
+{
+    const pco_gpu_kernel *kernel = &pco_gpu_kernels[d->kernel];
+    if (interface != kernel->interface || bytes != room * sizeof(uint32_t)) {
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has %u %s of interface %u, not %zu bytes of interface %u",
+                 kernel->name, room, what, kernel->interface, bytes, interface);
         return;
     }
-    d->specs[id] = value;
+    memcpy(to, from, bytes);
 }
 
-void gpu_param(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t index, uint32_t value)
+void gpu_set_spec_words(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t interface, const void *specs, size_t bytes)
 {
-    if (index >= PCO_GPU_MAX_PARAMS) {
-        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s: parameter %u", pco_gpu_kernels[d->kernel].name, index);
-        return;
-    }
-    d->params[index] = value;
-    if (d->n_params <= index) d->n_params = index + 1;
+    gpu->named |= GPU_NAMED_SPECS;
+    gpu_copy(gpu, d, interface, "constants", d->specs + 3, d->n_specs - 3, specs, bytes);
 }
 
-void gpu_param_f(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t index, float value)
+void gpu_set_param_words(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t interface, const void *params, size_t bytes)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    gpu_param(gpu, d, index, bits);
+    gpu->named |= GPU_NAMED_PARAMS;
+    gpu_copy(gpu, d, interface, "parameters", d->params, d->n_params, params, bytes);
 }
 
 /* Room for one more dispatch. */
@@ -279,7 +302,7 @@ static pco_status gpu_fill_bindings(gpu_lowering *gpu, pco_gpu_dispatch *d)
             return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing",
                             pco_gpu_kernels[d->kernel].name);
         }
-        gpu_bind_again(gpu, d, slot, good);
+        gpu_see_again(gpu, d, slot, good);
     }
     return PCO_OK;
 }
@@ -288,6 +311,9 @@ pco_status gpu_emit_grid(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t x, uin
 {
     const uint64_t groups[3] = {x, y, z};
     if (gpu->status != PCO_OK || x == 0 || y == 0 || z == 0) return gpu->status;
+    if ((d->n_specs > 3 && !(gpu->named & GPU_NAMED_SPECS)) || (d->n_params > 0 && !(gpu->named & GPU_NAMED_PARAMS)))
+        return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s was given no constants or no parameters",
+                        pco_gpu_kernels[d->kernel].name);
     for (uint32_t i = 0; i < 3; i++) {
         if (groups[i] > gpu->limits->max_groups[i]) {
             return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%llu workgroups in dimension %u, the device has %u",

@@ -12,14 +12,7 @@
 #define PCO_GPU_LOWER_H
 
 #include "gpu.h"
-
-/* The numbers of the rows of shaders/kernels.def: GPU_KERNEL_unary ... */
-enum {
-#define PCO_KERNEL(name, file, defines, n_bindings, n_specs, needs) GPU_KERNEL_##name,
-#include "../../shaders/kernels.def"
-#undef PCO_KERNEL
-    GPU_N_KERNELS
-};
+#include "kernels.h" /* generated: GPU_KERNEL_unary ..., and what each kernel declares */
 
 /* Layout of quantised constants that the kernels read: all quants of the tensor (Q8_0: 32 bytes per block,
  * Q4_0: 16 bytes, nibbles as in the file), then all scales, f16, two to a word. Both planes in block order.
@@ -39,6 +32,8 @@ typedef struct gpu_list {
     uint32_t count, capacity;
 } gpu_list;
 
+enum { GPU_NAMED_SPECS = 1, GPU_NAMED_PARAMS = 2 };
+
 /* The work at hand: one node of a part. */
 typedef struct gpu_lowering {
     const pco_host *host;
@@ -54,6 +49,7 @@ typedef struct gpu_lowering {
     gpu_list *list;       /* NULL in a dry run */
     uint64_t workspace;   /* bytes that gpu_workspace has been asked for */
     gpu_range building[PCO_GPU_MAX_BINDINGS]; /* ranges of the dispatch being built */
+    uint32_t named;       /* GPU_NAMED_*: what that dispatch has been given */
     pco_status status;    /* of the first helper that failed */
     pco_error *err;
 } gpu_lowering;
@@ -144,25 +140,38 @@ pco_status gpu_fail(gpu_lowering *gpu, pco_status status, const char *format, ..
 
 /* ---- building a dispatch ---- */
 
-/* Empties *d for a kernel with workgroup x, y, z (spec 0..2). */
+/* Empties *d for a kernel with workgroup x, y, z. Then its buffers are bound and its constants and parameters set, all
+ * of them by the names that its .kern file declares (shaders/interface.py): for interface I there are GPU_I_buffer,
+ * gpu_I_specs and gpu_I_params. */
 void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t x, uint32_t y, uint32_t z);
-/* Binds bytes [first, first + bytes) of a tensor. Returns what lies between the window's beginning and the
- * tensor's byte `first`, in bytes. Fails if the window exceeds the binding limit. */
-uint32_t gpu_bind_read(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint64_t first,
+/* Sets all constants or parameters; what is not named is 0:
+ *     gpu_set_specs(gpu, &d, fill, .per = 4);
+ *     gpu_set_params(gpu, &d, fill, .words = words, .first = first, .value = word);
+ * or, from a struct that was filled step by step, gpu_set_params_from(gpu, &d, fill, &params). */
+#define gpu_set_specs(gpu, d, name, ...) gpu_set_specs_from(gpu, d, name, (&(const gpu_##name##_specs){__VA_ARGS__}))
+#define gpu_set_params(gpu, d, name, ...) gpu_set_params_from(gpu, d, name, (&(const gpu_##name##_params){__VA_ARGS__}))
+#define gpu_set_specs_from(gpu, d, name, specs) \
+    gpu_set_spec_words(gpu, d, GPU_INTERFACE_##name, specs, sizeof(gpu_##name##_specs))
+#define gpu_set_params_from(gpu, d, name, params) \
+    gpu_set_param_words(gpu, d, GPU_INTERFACE_##name, params, sizeof(gpu_##name##_params))
+void gpu_set_spec_words(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t interface, const void *specs, size_t bytes);
+void gpu_set_param_words(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t interface, const void *params, size_t bytes);
+/* Does the dispatch's kernel have this buffer of its interface? */
+int gpu_has_buffer(const pco_gpu_dispatch *d, uint32_t buffer);
+/* Binds bytes [first, first + bytes) of a tensor to a buffer, GPU_I_name. Returns what lies between the window's
+ * beginning and the tensor's byte `first`, in bytes. Fails if the window exceeds the binding limit. */
+uint32_t gpu_bind_read(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint64_t first,
                        uint64_t bytes);
-uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor,
-                        uint64_t first, uint64_t bytes);
+uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint64_t first,
+                        uint64_t bytes);
 /* The same in elements: binds elements [first, first + count), returns an offset in elements. */
-uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor,
-                           uint64_t first, uint64_t count, int write);
+uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint64_t first,
+                           uint64_t count, int write);
 /* Binds a slice of the node's workspace. The node's workspace becomes at least first + bytes. */
-uint32_t gpu_bind_workspace(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint64_t first,
-                            uint64_t bytes, int write);
-/* Lets an unused slot see what another one sees, read only (every binding of a kernel must exist). */
-void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t other);
-void gpu_spec(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t id, int32_t value);
-void gpu_param(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t index, uint32_t value);
-void gpu_param_f(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t index, float value);
+uint32_t gpu_bind_workspace(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint64_t first, uint64_t bytes,
+                            int write);
+/* Lets an unused buffer see what another one sees, read only (every binding of a kernel must exist). */
+void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t other);
 /* Appends the dispatch, with `groups` workgroups in three dimensions (the kernel finds its number with
  * LINEAR_GROUP(); there may be more groups than asked for) or with a grid of its own. 0 groups: nothing. */
 pco_status gpu_emit(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t groups);

@@ -50,18 +50,17 @@ static pco_status gpu_lower_soft_node(gpu_lowering *gpu)
         pco_gpu_dispatch d;
         const uint64_t groups =
             gpu_begin_rows(gpu, &d, GPU_KERNEL_softmax_backward_serial, outer * s.inner, s.n);
-        gpu_spec(gpu, &d, 3, (int32_t)gpu_input(gpu, 0)->dtype);
-        gpu_spec(gpu, &d, 4, s.inner > 1);
-        gpu_spec(gpu, &d, 5, gpu_walk(gpu, s.inner));
-        gpu_param(gpu, &d, 0, (uint32_t)(outer * s.inner));
-        gpu_param(gpu, &d, 1, (uint32_t)s.n);
-        for (uint32_t i = 0; i < 2; i++)
-            gpu_param(
-                gpu, &d, 2 + i,
-                gpu_bind_elements(gpu, &d, i, gpu_input_index(gpu, i), first * block, outer * block, 0));
-        gpu_param(gpu, &d, 4,
-                  gpu_bind_elements(gpu, &d, 2, gpu_output_index(gpu, 0), first * block, outer * block, 1));
-        gpu_param(gpu, &d, 5, (uint32_t)s.inner);
+        gpu_set_specs(gpu, &d, softmax_backward, .x = (int32_t)gpu_input(gpu, 0)->dtype, .strided = s.inner > 1,
+                      .walk = gpu_walk(gpu, s.inner));
+        gpu_set_params(
+            gpu, &d, softmax_backward, .n_rows = (uint32_t)(outer * s.inner), .n = (uint32_t)s.n,
+            .p_first = gpu_bind_elements(gpu, &d, GPU_softmax_backward_p, gpu_input_index(gpu, 0), first * block,
+                                         outer * block, 0),
+            .gradient_first = gpu_bind_elements(gpu, &d, GPU_softmax_backward_gradient, gpu_input_index(gpu, 1),
+                                                first * block, outer * block, 0),
+            .y_first = gpu_bind_elements(gpu, &d, GPU_softmax_backward_y, gpu_output_index(gpu, 0), first * block,
+                                         outer * block, 1),
+            .stride = (uint32_t)s.inner);
         gpu_emit(gpu, &d, groups);
     }
     return gpu->status;
@@ -114,21 +113,21 @@ static void gpu_emit_norm_backward(gpu_lowering *gpu, const gpu_norm_backward *b
     const uint64_t n = b->n;
     pco_gpu_dispatch d;
     const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_norm_backward_serial, rows, n);
-    gpu_spec(gpu, &d, 3, b->rms);
-    gpu_spec(gpu, &d, 4, (int32_t)gpu_input(gpu, 0)->dtype);
-    gpu_spec(gpu, &d, 5, b->form);
-    gpu_spec(gpu, &d, 6, (int32_t)(weight ? weight->dtype : PCO_F32));
-    gpu_spec(gpu, &d, 7, weight != NULL);
-    gpu_spec(gpu, &d, 8, gpu_walk(gpu, 1));
-    gpu_param(gpu, &d, 0, (uint32_t)rows);
-    gpu_param(gpu, &d, 1, (uint32_t)n);
-    gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * n, rows * n, 0));
-    gpu_param_f(gpu, &d, 3, (float)b->eps);
-    gpu_param_f(gpu, &d, 4, (float)n);
-    gpu_param_f(gpu, &d, 5, (float)b->divisor);
-    gpu_param(gpu, &d, 6, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), first * n, rows * n, 0));
-    if (weight) gpu_param(gpu, &d, 7, gpu_bind_elements(gpu, &d, 2, gpu_input_index(gpu, 2), 0, n, 0));
-    gpu_param(gpu, &d, 8, gpu_bind_elements(gpu, &d, 3, gpu_output_index(gpu, 0), first * n, rows * n, 1));
+    gpu_set_specs(gpu, &d, norm_backward, .rms = b->rms, .x = (int32_t)gpu_input(gpu, 0)->dtype, .form = b->form,
+                  .w = (int32_t)(weight ? weight->dtype : PCO_F32), .has_weight = weight != NULL,
+                  .walk = gpu_walk(gpu, 1));
+    gpu_norm_backward_params p = {
+        .n_rows = (uint32_t)rows,
+        .n = (uint32_t)n,
+        .x_first = gpu_bind_elements(gpu, &d, GPU_norm_backward_x, gpu_input_index(gpu, 0), first * n, rows * n, 0),
+        .eps = (float)b->eps,
+        .n_as_float = (float)n,
+        .divisor = (float)b->divisor,
+        .gradient_first = gpu_bind_elements(gpu, &d, GPU_norm_backward_gradient, gpu_input_index(gpu, 1), first * n,
+                                            rows * n, 0),
+        .y_first = gpu_bind_elements(gpu, &d, GPU_norm_backward_y, gpu_output_index(gpu, 0), first * n, rows * n, 1)};
+    if (weight) p.weight_first = gpu_bind_elements(gpu, &d, GPU_norm_backward_weight, gpu_input_index(gpu, 2), 0, n, 0);
+    gpu_set_params_from(gpu, &d, norm_backward, &p);
     gpu_emit(gpu, &d, groups);
 }
 
@@ -163,20 +162,21 @@ static void gpu_emit_swiglu_backward(gpu_lowering *gpu, uint64_t begin, uint64_t
     const gpu_rows cover = gpu_cover_rows(gpu, mode == 2 ? n : gpu_div_up(n, lanes), rows);
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, GPU_KERNEL_swiglu_backward, cover.local_x, cover.local_y, 1);
-    gpu_spec(gpu, &d, 3, (int32_t)gate->dtype);
-    gpu_spec(gpu, &d, 4, (int32_t)cover.per);
-    gpu_spec(gpu, &d, 5, mode);
-    gpu_spec(gpu, &d, 6, part);
-    gpu_param(gpu, &d, 0, (uint32_t)n);
-    gpu_param(gpu, &d, 1, (uint32_t)rows);
-    gpu_param(gpu, &d, 2, cover.chunks);
-    gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), begin, span, 0));
-    if (part == 0) gpu_param(gpu, &d, 4, gpu_bind_elements(gpu, &d, 1, up, begin + half, span, 0));
-    gpu_param(gpu, &d, 5, gpu_bind_elements(gpu, &d, 2, gpu_input_index(gpu, 2), at, rows * n, 0));
-    gpu_param(gpu, &d, 6,
-              gpu_bind_elements(gpu, &d, 3, gpu_output_index(gpu, joined ? 0 : (uint32_t)part),
-                                begin + (part ? half : 0), span, 1));
-    gpu_param(gpu, &d, 7, (uint32_t)stride);
+    gpu_set_specs(gpu, &d, swiglu_backward, .x = (int32_t)gate->dtype, .per = (int32_t)cover.per, .mode = mode,
+                  .part = part);
+    gpu_swiglu_backward_params p = {
+        .n = (uint32_t)n,
+        .n_rows = (uint32_t)rows,
+        .chunks = cover.chunks,
+        .gate_first = gpu_bind_elements(gpu, &d, GPU_swiglu_backward_gate, gpu_input_index(gpu, 0), begin, span, 0),
+        .gradient_first =
+            gpu_bind_elements(gpu, &d, GPU_swiglu_backward_gradient, gpu_input_index(gpu, 2), at, rows * n, 0),
+        .y_first = gpu_bind_elements(gpu, &d, GPU_swiglu_backward_y,
+                                     gpu_output_index(gpu, joined ? 0 : (uint32_t)part),
+                                     begin + (part ? half : 0), span, 1),
+        .row_step = (uint32_t)stride};
+    if (part == 0) p.up_first = gpu_bind_elements(gpu, &d, GPU_swiglu_backward_up, up, begin + half, span, 0);
+    gpu_set_params_from(gpu, &d, swiglu_backward, &p);
     gpu_emit(gpu, &d, cover.groups);
 }
 

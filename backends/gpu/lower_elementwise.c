@@ -94,18 +94,14 @@ pco_status gpu_emit_unary(gpu_lowering *gpu, uint32_t op, uint32_t x, uint32_t y
                                    .groups = gpu_div_up(words, GPU_NEXT_WORDS)};
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_unary, cover.local_x, 1, 1);
-        gpu_spec(gpu, &d, 8, next);
-        gpu_spec(gpu, &d, 3, (int32_t)op);
-        gpu_spec(gpu, &d, 4, (int32_t)x_type);
-        gpu_spec(gpu, &d, 5, (int32_t)y_type);
-        gpu_spec(gpu, &d, 6, (int32_t)cover.per);
-        const uint32_t x_first = gpu_bind_elements(gpu, &d, 0, x, first, count, 0);
-        gpu_spec(gpu, &d, 7, x_first % gpu_lanes(x_type) == 0 && gpu_lanes(x_type) <= gpu_lanes(y_type));
-        gpu_param(gpu, &d, 0, (uint32_t)count);
-        gpu_param(gpu, &d, 1, x_first);
-        gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, y, first, count, 1) / gpu_lanes(y_type));
-        gpu_param(gpu, &d, 3, low);
-        gpu_param(gpu, &d, 4, high);
+        const uint32_t x_first = gpu_bind_elements(gpu, &d, GPU_unary_x, x, first, count, 0);
+        const int aligned = x_first % gpu_lanes(x_type) == 0 && gpu_lanes(x_type) <= gpu_lanes(y_type);
+        gpu_set_specs(gpu, &d, unary, .op = (int32_t)op, .x = (int32_t)x_type, .y = (int32_t)y_type,
+                      .per = (int32_t)cover.per, .aligned = aligned, .next = next);
+        gpu_set_params(
+            gpu, &d, unary, .n = (uint32_t)count, .x_first = x_first,
+            .y_first_word = gpu_bind_elements(gpu, &d, GPU_unary_y, y, first, count, 1) / gpu_lanes(y_type),
+            .low = low, .high = high);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;
@@ -141,32 +137,22 @@ typedef struct gpu_tensors {
 } gpu_tensors;
 
 /* Binds what operand k of the view touches; returns its first element's place in the window. */
-static uint32_t gpu_bind_view(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, const gpu_view *view,
-                              uint32_t k, uint32_t tensor, int write)
+static uint32_t gpu_bind_view(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, const gpu_view *view,
+                              const gpu_tensors *tensors, uint32_t k, int write)
 {
-    return gpu_bind_elements(gpu, d, slot, tensor, view->offset[k], gpu_view_span(view, k), write);
+    return gpu_bind_elements(gpu, d, buffer, tensors->tensor[k], view->offset[k], gpu_view_span(view, k), write);
 }
 
-/* The parameters that the kernels with rows share: elements, then offsets of the n - 1 inputs, the first word
- * of y, elements in a row, chunks, rows. */
-static void gpu_row_params(gpu_lowering *gpu, pco_gpu_dispatch *d, const gpu_view *view,
-                           const gpu_tensors *tensors, const gpu_rows *cover, uint64_t rows)
+/* Binds what the view's result occupies; returns its first word's place in the window. */
+static uint32_t gpu_bind_result(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, const gpu_view *view,
+                                const gpu_tensors *tensors)
 {
-    const uint32_t n = view->n, y_type = gpu->part->tensors[tensors->tensor[0]].dtype;
-    uint32_t p = 0;
-    gpu_param(gpu, d, p++, (uint32_t)gpu_view_span(view, 0));
-    for (uint32_t k = 1; k < n; k++) {
-        gpu_param(gpu, d, p++, gpu_bind_view(gpu, d, k - 1, view, k, tensors->tensor[k], 0));
+    const pco_tensor *tensor = &gpu->part->tensors[tensors->tensor[0]];
+    const uint32_t y = gpu_bind_view(gpu, d, buffer, view, tensors, 0, 1), lanes = gpu_lanes(tensor->dtype);
+    if (y % lanes) {
+        gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%s cannot be cut into windows at whole words", tensor->name);
     }
-    const uint32_t y = gpu_bind_view(gpu, d, n - 1, view, 0, tensors->tensor[0], 1);
-    if (y % gpu_lanes(y_type)) {
-        gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%s cannot be cut into windows at whole words",
-                 gpu->part->tensors[tensors->tensor[0]].name);
-    }
-    gpu_param(gpu, d, p++, y / gpu_lanes(y_type));
-    gpu_param(gpu, d, p++, (uint32_t)view->size[view->rank - 1]);
-    gpu_param(gpu, d, p++, cover->chunks);
-    gpu_param(gpu, d, p++, (uint32_t)rows);
+    return y / lanes;
 }
 
 uint64_t gpu_view_rows(const gpu_view *view)
@@ -176,17 +162,14 @@ uint64_t gpu_view_rows(const gpu_view *view)
     return rows;
 }
 
-/* The binary kernel's ALIGNED: inputs step by 0 or 1, and rows of those that step by 1 begin at whole words.
- */
-static int gpu_rows_aligned(const pco_gpu_dispatch *d, const gpu_view *view, uint32_t lanes, uint32_t y_lanes)
+/* What the binary kernel's ALIGNED says of input k, whose first element is element `first` of its window: it steps by 0
+ * or 1, and if by 1, rows begin at whole words. */
+static int gpu_rows_aligned(const gpu_view *view, uint32_t k, uint32_t first, uint32_t lanes)
 {
-    int aligned = lanes <= y_lanes;
-    for (uint32_t k = 1; k < view->n; k++) {
-        if (view->stride[k][view->rank - 1] == 0) continue;
-        aligned &= view->stride[k][view->rank - 1] == 1;
-        aligned &= d->params[k] % lanes == 0;
-        for (uint32_t i = 0; i + 1 < view->rank; i++) aligned &= view->stride[k][i] % lanes == 0;
-    }
+    const int64_t *stride = view->stride[k];
+    if (stride[view->rank - 1] == 0) return 1;
+    int aligned = stride[view->rank - 1] == 1 && first % lanes == 0;
+    for (uint32_t i = 0; i + 1 < view->rank; i++) aligned &= stride[i] % lanes == 0;
     return aligned;
 }
 
@@ -200,22 +183,26 @@ static pco_status gpu_emit_binary(gpu_lowering *gpu, const gpu_view *view, void 
     const gpu_rows cover = gpu_cover_rows(gpu, gpu_div_up(element ? n * rows : n, lanes), element ? 1 : rows);
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, GPU_KERNEL_binary, cover.local_x, cover.local_y, 1);
-    gpu_spec(gpu, &d, 3, (int32_t)tensors->op);
-    gpu_spec(gpu, &d, 4, (int32_t)gpu->part->tensors[tensors->tensor[1]].dtype);
-    gpu_spec(gpu, &d, 5, (int32_t)y_type);
-    gpu_spec(gpu, &d, 6, (int32_t)cover.per);
-    gpu_spec(gpu, &d, 7, (int32_t)view->rank);
-    gpu_spec(gpu, &d, 8, element);
-    gpu_spec(gpu, &d, 9, (int32_t)view->stride[1][inner]);
-    gpu_spec(gpu, &d, 10, (int32_t)view->stride[2][inner]);
-    gpu_row_params(gpu, &d, view, tensors, &cover, element ? 1 : rows);
-    const uint32_t x_lanes = gpu_lanes(gpu->part->tensors[tensors->tensor[1]].dtype);
-    gpu_spec(gpu, &d, 11, !element && gpu_rows_aligned(&d, view, x_lanes, lanes));
+    gpu_binary_params params = {.n_all = (uint32_t)gpu_view_span(view, 0),
+                                .a_first = gpu_bind_view(gpu, &d, GPU_binary_a, view, tensors, 1, 0),
+                                .b_first = gpu_bind_view(gpu, &d, GPU_binary_b, view, tensors, 2, 0),
+                                .y_first_word = gpu_bind_result(gpu, &d, GPU_binary_y, view, tensors),
+                                .n = (uint32_t)n,
+                                .chunks = cover.chunks,
+                                .n_rows = (uint32_t)(element ? 1 : rows)};
     for (uint32_t k = 0; k < inner; k++) {
-        gpu_param(gpu, &d, 7 + k, (uint32_t)view->size[inner - 1 - k]);
-        gpu_param(gpu, &d, 14 + k, (uint32_t)view->stride[1][inner - 1 - k]);
-        gpu_param(gpu, &d, 21 + k, (uint32_t)view->stride[2][inner - 1 - k]);
+        params.size[k] = (uint32_t)view->size[inner - 1 - k];
+        params.a_stride[k] = (uint32_t)view->stride[1][inner - 1 - k];
+        params.b_stride[k] = (uint32_t)view->stride[2][inner - 1 - k];
     }
+    gpu_set_params_from(gpu, &d, binary, &params);
+    const uint32_t x_type = gpu->part->tensors[tensors->tensor[1]].dtype, x_lanes = gpu_lanes(x_type);
+    const int aligned = !element && x_lanes <= lanes && gpu_rows_aligned(view, 1, params.a_first, x_lanes) &&
+                        gpu_rows_aligned(view, 2, params.b_first, x_lanes);
+    gpu_set_specs(gpu, &d, binary, .op = (int32_t)tensors->op, .x = (int32_t)x_type, .y = (int32_t)y_type,
+                  .per = (int32_t)cover.per, .rank = (int32_t)view->rank, .element = element,
+                  .a_step = (int32_t)view->stride[1][inner], .b_step = (int32_t)view->stride[2][inner],
+                  .aligned = aligned);
     return gpu_emit(gpu, &d, cover.groups);
 }
 
@@ -301,18 +288,24 @@ static pco_status gpu_emit_where(gpu_lowering *gpu, const gpu_view *view, void *
     const gpu_rows cover = gpu_cover_rows(gpu, gpu_div_up(element ? n * rows : n, lanes), element ? 1 : rows);
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, GPU_KERNEL_where, cover.local_x, cover.local_y, 1);
-    gpu_spec(gpu, &d, 3, (int32_t)type);
-    gpu_spec(gpu, &d, 4, (int32_t)cover.per);
-    gpu_spec(gpu, &d, 5, (int32_t)view->rank);
-    gpu_spec(gpu, &d, 6, element);
-    for (uint32_t i = 0; i < 3; i++) gpu_spec(gpu, &d, 7 + i, (int32_t)view->stride[1 + i][inner]);
-    gpu_row_params(gpu, &d, view, tensors, &cover, element ? 1 : rows);
+    gpu_set_specs(gpu, &d, where, .x = (int32_t)type, .per = (int32_t)cover.per, .rank = (int32_t)view->rank,
+                  .element = element, .c_step = (int32_t)view->stride[1][inner],
+                  .a_step = (int32_t)view->stride[2][inner], .b_step = (int32_t)view->stride[3][inner]);
+    gpu_where_params params = {.n_all = (uint32_t)gpu_view_span(view, 0),
+                               .c_first = gpu_bind_view(gpu, &d, GPU_where_c, view, tensors, 1, 0),
+                               .a_first = gpu_bind_view(gpu, &d, GPU_where_a, view, tensors, 2, 0),
+                               .b_first = gpu_bind_view(gpu, &d, GPU_where_b, view, tensors, 3, 0),
+                               .y_first_word = gpu_bind_result(gpu, &d, GPU_where_y, view, tensors),
+                               .n = (uint32_t)n,
+                               .chunks = cover.chunks,
+                               .n_rows = (uint32_t)(element ? 1 : rows)};
     for (uint32_t k = 0; k < inner; k++) {
-        gpu_param(gpu, &d, 8 + k, (uint32_t)view->size[inner - 1 - k]);
-        for (uint32_t i = 0; i < 3; i++) {
-            gpu_param(gpu, &d, 14 + 6 * i + k, (uint32_t)view->stride[1 + i][inner - 1 - k]);
-        }
+        params.size[k] = (uint32_t)view->size[inner - 1 - k];
+        params.c_stride[k] = (uint32_t)view->stride[1][inner - 1 - k];
+        params.a_stride[k] = (uint32_t)view->stride[2][inner - 1 - k];
+        params.b_stride[k] = (uint32_t)view->stride[3][inner - 1 - k];
     }
+    gpu_set_params_from(gpu, &d, where, &params);
     return gpu_emit(gpu, &d, cover.groups);
 }
 

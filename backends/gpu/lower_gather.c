@@ -24,27 +24,26 @@ typedef struct gpu_gather_part {
 
 /* Binds x, or its two planes, and sets their parameters. */
 static void gpu_bind_gathered(gpu_lowering *gpu, pco_gpu_dispatch *d, const gpu_taking *t,
-                              const gpu_gather_part *part)
+                              const gpu_gather_part *part, gpu_gather_params *params)
 {
     const uint32_t x = gpu_input_index(gpu, 0);
     const pco_tensor *tensor = gpu_input(gpu, 0);
     const uint64_t first = (part->o * t->n + part->n) * t->inner;
     const uint64_t count = ((part->outer - 1) * t->n + part->n_n) * t->inner;
     if (gpu_element_bytes(tensor->dtype)) {
-        gpu_param(gpu, d, 1, gpu_bind_elements(gpu, d, 0, x, first, count, 0));
+        params->x_first = gpu_bind_elements(gpu, d, GPU_gather_x, x, first, count, 0);
         return;
     }
-    const uint64_t half = tensor->dtype == PCO_Q4_0 ? 2 : 1;
-    gpu_param(gpu, d, 1, gpu_bind_read(gpu, d, 0, x, first / half, count / half));
-    gpu_param(gpu, d, 11,
-              gpu_bind_read(gpu, d, 2, x, gpu_plane_quants(tensor) + first / 32 * 2, count / 32 * 2) / 2);
+    const uint64_t half = tensor->dtype == PCO_Q4_0 ? 2 : 1, scales = gpu_plane_quants(tensor) + first / 32 * 2;
+    params->x_first = gpu_bind_read(gpu, d, GPU_gather_x, x, first / half, count / half);
+    params->scales_first = gpu_bind_read(gpu, d, GPU_gather_scales, x, scales, count / 32 * 2) / 2;
 }
 
 static pco_status gpu_emit_gather(gpu_lowering *gpu, const gpu_taking *t, const gpu_gather_part *part)
 {
     const pco_tensor *x = gpu_input(gpu, 0), *y = gpu_output(gpu, 0);
     const int quantised = gpu_element_bytes(x->dtype) == 0;
-    const uint32_t lanes = gpu_lanes(y->dtype), y_slot = quantised ? 3 : 2;
+    const uint32_t lanes = gpu_lanes(y->dtype);
     const uint64_t rows = part->outer * part->n_k, y_first = (part->o * t->k + part->k) * t->inner;
     const int whole = rows == t->outer * t->k && part->n_n == t->n;
     const int32_t mode = t->inner % lanes == 0 ? 0 : whole ? 1 : 2;
@@ -55,23 +54,23 @@ static pco_status gpu_emit_gather(gpu_lowering *gpu, const gpu_taking *t, const 
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, quantised ? GPU_KERNEL_gather_quantised : GPU_KERNEL_gather, cover.local_x,
               cover.local_y, 1);
-    gpu_spec(gpu, &d, 3, (int32_t)x->dtype);
-    gpu_spec(gpu, &d, 4, (int32_t)y->dtype);
-    gpu_spec(gpu, &d, 5, (int32_t)cover.per);
-    gpu_spec(gpu, &d, 6, mode);
-    gpu_param(gpu, &d, 0, (uint32_t)t->inner);
-    gpu_bind_gathered(gpu, &d, t, part);
-    gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), part->k, part->n_k, 0));
-    gpu_param(gpu, &d, 3,
-              gpu_bind_elements(gpu, &d, y_slot, gpu_output_index(gpu, 0), y_first, rows * t->inner, 1));
-    gpu_param(gpu, &d, 4, cover.chunks);
-    gpu_param(gpu, &d, 5, (uint32_t)(mode == 1 ? 1 : rows));
-    gpu_param(gpu, &d, 6, (uint32_t)part->n_k);
-    gpu_param(gpu, &d, 7, (uint32_t)t->n);
-    gpu_param(gpu, &d, 8, (uint32_t)part->n);
-    gpu_param(gpu, &d, 9, (uint32_t)(part->n + part->n_n));
-    gpu_param(gpu, &d, 10, (uint32_t)part->zeros);
-    gpu_param(gpu, &d, 12, (uint32_t)(rows * t->inner));
+    gpu_set_specs(gpu, &d, gather, .x = (int32_t)x->dtype, .y = (int32_t)y->dtype, .per = (int32_t)cover.per,
+                  .mode = mode);
+    gpu_gather_params params = {
+        .n = (uint32_t)t->inner,
+        .indices_first = gpu_bind_elements(gpu, &d, GPU_gather_indices, gpu_input_index(gpu, 1), part->k, part->n_k, 0),
+        .y_first =
+            gpu_bind_elements(gpu, &d, GPU_gather_y, gpu_output_index(gpu, 0), y_first, rows * t->inner, 1),
+        .chunks = cover.chunks,
+        .n_rows = (uint32_t)(mode == 1 ? 1 : rows),
+        .n_indices = (uint32_t)part->n_k,
+        .axis_size = (uint32_t)t->n,
+        .window_first = (uint32_t)part->n,
+        .window_end = (uint32_t)(part->n + part->n_n),
+        .zeros = (uint32_t)part->zeros,
+        .n_all = (uint32_t)(rows * t->inner)};
+    gpu_bind_gathered(gpu, &d, t, part, &params);
+    gpu_set_params_from(gpu, &d, gather, &params);
     return gpu_emit(gpu, &d, cover.groups);
 }
 
@@ -147,17 +146,15 @@ static pco_status gpu_lower_gather_along_axis_node(gpu_lowering *gpu)
         const gpu_rows cover = gpu_cover_rows(gpu, gpu_div_up(count, lanes), 1);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_gather_along_axis, cover.local_x, 1, 1);
-        gpu_spec(gpu, &d, 3, (int32_t)x->dtype);
-        gpu_spec(gpu, &d, 4, (int32_t)cover.per);
-        gpu_param(gpu, &d, 0, (uint32_t)count);
-        gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), o * t.n * t.inner,
-                                                outer * t.n * t.inner, 0));
-        gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), first, count, 0));
-        gpu_param(gpu, &d, 3,
-                  gpu_bind_elements(gpu, &d, 2, gpu_output_index(gpu, 0), first, count, 1) / lanes);
-        gpu_param(gpu, &d, 4, (uint32_t)t.inner);
-        gpu_param(gpu, &d, 5, (uint32_t)(t.k * t.inner));
-        gpu_param(gpu, &d, 6, (uint32_t)t.n);
+        gpu_set_specs(gpu, &d, gather_along_axis, .x = (int32_t)x->dtype, .per = (int32_t)cover.per);
+        gpu_set_params(gpu, &d, gather_along_axis, .n = (uint32_t)count,
+                       .x_first = gpu_bind_elements(gpu, &d, GPU_gather_along_axis_x, gpu_input_index(gpu, 0),
+                                                    o * t.n * t.inner, outer * t.n * t.inner, 0),
+                       .indices_first = gpu_bind_elements(gpu, &d, GPU_gather_along_axis_indices,
+                                                          gpu_input_index(gpu, 1), first, count, 0),
+                       .y_first_word = gpu_bind_elements(gpu, &d, GPU_gather_along_axis_y, gpu_output_index(gpu, 0),
+                                                         first, count, 1) / lanes,
+                       .inner = (uint32_t)t.inner, .slice = (uint32_t)(t.k * t.inner), .axis_size = (uint32_t)t.n);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;
@@ -173,10 +170,11 @@ static void gpu_emit_links(gpu_lowering *gpu, const gpu_taking *t)
     const uint32_t local = gpu_workgroup(gpu, 64);
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, GPU_KERNEL_scatter_link, local, 1, 1);
-    gpu_param(gpu, &d, 0, (uint32_t)t->k);
-    gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 1), 0, t->k, 0));
-    gpu_param(gpu, &d, 2, gpu_bind_workspace(gpu, &d, 1, 0, t->k * 8, 1) / 4);
-    gpu_param(gpu, &d, 3, (uint32_t)t->n);
+    gpu_set_params(gpu, &d, scatter_link, .n_indices = (uint32_t)t->k,
+                   .indices_first = gpu_bind_elements(gpu, &d, GPU_scatter_link_indices, gpu_input_index(gpu, 1), 0,
+                                                      t->k, 0),
+                   .links_first = gpu_bind_workspace(gpu, &d, GPU_scatter_link_links, 0, t->k * 8, 1) / 4,
+                   .axis_size = (uint32_t)t->n);
     gpu_emit(gpu, &d, gpu_div_up(t->k, local));
 }
 
@@ -205,20 +203,16 @@ static pco_status gpu_lower_scatter_add_node(gpu_lowering *gpu)
         const gpu_rows cover = gpu_cover_rows(gpu, mode ? t.inner : t.inner / lanes, rows);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_scatter_add, cover.local_x, cover.local_y, 1);
-        gpu_spec(gpu, &d, 3, (int32_t)x->dtype);
-        gpu_spec(gpu, &d, 4, (int32_t)cover.per);
-        gpu_spec(gpu, &d, 5, mode);
-        gpu_param(gpu, &d, 0, (uint32_t)t.inner);
-        gpu_param(gpu, &d, 1,
-                  gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), o * x_slice, outer * x_slice, 0));
-        gpu_param(gpu, &d, 2, gpu_bind_workspace(gpu, &d, 1, 0, t.k * 8, 0) / 4);
-        gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 2, gpu_input_index(gpu, 2), o * t.k * t.inner,
-                                                outer * t.k * t.inner, 0));
-        gpu_param(gpu, &d, 4, gpu_bind_elements(gpu, &d, 3, y, o * x_slice, outer * x_slice, 1));
-        gpu_param(gpu, &d, 5, cover.chunks);
-        gpu_param(gpu, &d, 6, (uint32_t)rows);
-        gpu_param(gpu, &d, 7, (uint32_t)t.k);
-        gpu_param(gpu, &d, 8, (uint32_t)t.n);
+        gpu_set_specs(gpu, &d, scatter_add, .x = (int32_t)x->dtype, .per = (int32_t)cover.per, .mode = mode);
+        gpu_set_params(gpu, &d, scatter_add, .n = (uint32_t)t.inner,
+                       .x_first = gpu_bind_elements(gpu, &d, GPU_scatter_add_x, gpu_input_index(gpu, 0), o * x_slice,
+                                                    outer * x_slice, 0),
+                       .links_first = gpu_bind_workspace(gpu, &d, GPU_scatter_add_links, 0, t.k * 8, 0) / 4,
+                       .updates_first = gpu_bind_elements(gpu, &d, GPU_scatter_add_updates, gpu_input_index(gpu, 2),
+                                                          o * t.k * t.inner, outer * t.k * t.inner, 0),
+                       .y_first = gpu_bind_elements(gpu, &d, GPU_scatter_add_y, y, o * x_slice, outer * x_slice, 1),
+                       .chunks = cover.chunks, .n_rows = (uint32_t)rows, .n_indices = (uint32_t)t.k,
+                       .axis_size = (uint32_t)t.n);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;

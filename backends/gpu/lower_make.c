@@ -16,12 +16,11 @@ static pco_status gpu_lower_fill_node(gpu_lowering *gpu)
         const gpu_rows cover = gpu_cover_rows(gpu, words, 1);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_fill, cover.local_x, 1, 1);
-        gpu_spec(gpu, &d, 3, (int32_t)cover.per);
-        gpu_param(gpu, &d, 0, (uint32_t)words);
-        gpu_param(gpu, &d, 1,
-                  gpu_bind_elements(gpu, &d, 0, gpu_output_index(gpu, 0), first, count, 1) /
-                      gpu_lanes(y->dtype));
-        gpu_param(gpu, &d, 2, word);
+        gpu_set_specs(gpu, &d, fill, .per = (int32_t)cover.per);
+        gpu_set_params(gpu, &d, fill, .n_words = (uint32_t)words,
+                       .y_first_word = gpu_bind_elements(gpu, &d, GPU_fill_y, gpu_output_index(gpu, 0), first,
+                                                         count, 1) / gpu_lanes(y->dtype),
+                       .value = word);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;
@@ -43,17 +42,14 @@ static pco_status gpu_lower_iota_node(gpu_lowering *gpu)
         const gpu_rows cover = gpu_cover_rows(gpu, words, 1);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_iota, cover.local_x, 1, 1);
-        gpu_spec(gpu, &d, 3, (int32_t)y->dtype);
-        gpu_spec(gpu, &d, 4, (int32_t)cover.per);
-        gpu_param(gpu, &d, 0, (uint32_t)count);
-        gpu_param(gpu, &d, 1,
-                  gpu_bind_elements(gpu, &d, 0, gpu_output_index(gpu, 0), first, count, 1) /
-                      gpu_lanes(y->dtype));
-        gpu_param(gpu, &d, 2, (uint32_t)first);
-        gpu_param(gpu, &d, 3, (uint32_t)(y->rank ? gpu_product(y, axis + 1, y->rank) : 1));
-        gpu_param(gpu, &d, 4, (uint32_t)(y->rank ? y->shape[axis] : 1));
-        gpu_param(gpu, &d, 5, gpu_value_bits(as, attrs->start));
-        gpu_param(gpu, &d, 6, gpu_value_bits(as, attrs->step));
+        gpu_set_specs(gpu, &d, iota, .y = (int32_t)y->dtype, .per = (int32_t)cover.per);
+        gpu_set_params(gpu, &d, iota, .n = (uint32_t)count,
+                       .y_first_word = gpu_bind_elements(gpu, &d, GPU_iota_y, gpu_output_index(gpu, 0), first,
+                                                         count, 1) / gpu_lanes(y->dtype),
+                       .index_first = (uint32_t)first,
+                       .inner = (uint32_t)(y->rank ? gpu_product(y, axis + 1, y->rank) : 1),
+                       .axis_size = (uint32_t)(y->rank ? y->shape[axis] : 1),
+                       .start = gpu_value_bits(as, attrs->start), .step = gpu_value_bits(as, attrs->step));
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;
@@ -61,11 +57,11 @@ static pco_status gpu_lower_iota_node(gpu_lowering *gpu)
 
 const gpu_lowerer gpu_lower_iota = {.lower = gpu_lower_iota_node};
 
-/* A pair of words (seed, offset) at a slot; returns the first word's place. */
-static uint32_t gpu_bind_pair(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t input)
+/* A pair of words (seed, offset) of an input, if it is there; returns the first word's place. */
+static uint32_t gpu_bind_pair(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t input)
 {
     if (!gpu_input(gpu, input)) return 0;
-    return gpu_bind_elements(gpu, d, slot, gpu_input_index(gpu, input), 0, 2, 0);
+    return gpu_bind_elements(gpu, d, buffer, gpu_input_index(gpu, input), 0, 2, 0);
 }
 
 /* Blocks of four elements count in 32 bits. */
@@ -87,14 +83,13 @@ static pco_status gpu_lower_random_bits_node(gpu_lowering *gpu)
         const gpu_rows cover = gpu_cover_rows(gpu, gpu_div_up(count, 4), 1);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_random_bits, cover.local_x, 1, 1);
-        gpu_spec(gpu, &d, 3, (int32_t)cover.per);
-        gpu_spec(gpu, &d, 4, gpu_input(gpu, 1) != NULL);
-        gpu_param(gpu, &d, 0, (uint32_t)count);
-        gpu_param(gpu, &d, 1, gpu_bind_pair(gpu, &d, 0, 0));
-        gpu_param(gpu, &d, 2, gpu_bind_pair(gpu, &d, 1, 1));
-        gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 2, gpu_output_index(gpu, 0), first, count, 1));
-        gpu_param(gpu, &d, 4, (uint32_t)(first / 4));
-        gpu_param(gpu, &d, 5, (uint32_t)attrs->stream);
+        gpu_set_specs(gpu, &d, random_bits, .per = (int32_t)cover.per, .has_offset = gpu_input(gpu, 1) != NULL);
+        gpu_set_params(gpu, &d, random_bits, .n = (uint32_t)count,
+                       .seed_first = gpu_bind_pair(gpu, &d, GPU_random_bits_seed, 0),
+                       .offset_first = gpu_bind_pair(gpu, &d, GPU_random_bits_offset, 1),
+                       .y_first = gpu_bind_elements(gpu, &d, GPU_random_bits_y, gpu_output_index(gpu, 0), first,
+                                                    count, 1),
+                       .block_first = (uint32_t)(first / 4), .stream = (uint32_t)attrs->stream);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;
@@ -115,21 +110,18 @@ static pco_status gpu_lower_dropout_node(gpu_lowering *gpu)
         const gpu_rows cover = gpu_cover_rows(gpu, gpu_div_up(count, 4), 1);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_dropout, cover.local_x, 1, 1);
-        gpu_spec(gpu, &d, 3, (int32_t)y->dtype);
-        gpu_spec(gpu, &d, 4, (int32_t)cover.per);
-        gpu_spec(gpu, &d, 5, gpu_input(gpu, 2) != NULL);
-        gpu_param(gpu, &d, 0, (uint32_t)count);
-        gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first, count, 0));
-        gpu_param(gpu, &d, 2, gpu_bind_pair(gpu, &d, 1, 1));
-        gpu_param(gpu, &d, 3, gpu_bind_pair(gpu, &d, 2, 2));
-        gpu_param(gpu, &d, 4,
-                  gpu_bind_elements(gpu, &d, 3, gpu_output_index(gpu, 0), first, count, 1) /
-                      gpu_lanes(y->dtype));
-        gpu_param(gpu, &d, 5, (uint32_t)(first / 4));
-        gpu_param(gpu, &d, 6, (uint32_t)attrs->stream);
-        gpu_param(gpu, &d, 7, (uint32_t)gpu_min(threshold, UINT32_MAX));
-        gpu_param_f(gpu, &d, 8, (float)(1.0 / (1.0 - attrs->p)));
-        gpu_param(gpu, &d, 9, threshold > UINT32_MAX);
+        gpu_set_specs(gpu, &d, dropout, .x = (int32_t)y->dtype, .per = (int32_t)cover.per,
+                      .has_offset = gpu_input(gpu, 2) != NULL);
+        gpu_set_params(
+            gpu, &d, dropout, .n = (uint32_t)count,
+            .x_first = gpu_bind_elements(gpu, &d, GPU_dropout_x, gpu_input_index(gpu, 0), first, count, 0),
+            .seed_first = gpu_bind_pair(gpu, &d, GPU_dropout_seed, 1),
+            .offset_first = gpu_bind_pair(gpu, &d, GPU_dropout_offset, 2),
+            .y_first_word = gpu_bind_elements(gpu, &d, GPU_dropout_y, gpu_output_index(gpu, 0), first, count, 1) /
+                            gpu_lanes(y->dtype),
+            .block_first = (uint32_t)(first / 4), .stream = (uint32_t)attrs->stream,
+            .threshold = (uint32_t)gpu_min(threshold, UINT32_MAX), .scale = (float)(1.0 / (1.0 - attrs->p)),
+            .drop_all = threshold > UINT32_MAX);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;

@@ -160,101 +160,103 @@ static int matmul_aligned(uint32_t dtype, uint64_t first, uint64_t row, const in
            step[2] % (int64_t)unit == 0;
 }
 
-static void matmul_bind_b(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispatch *d, matmul_window b)
+/* b, and its scales. */
+static void matmul_bind_b(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispatch *d, matmul_window b,
+                          gpu_matmul_params *params)
 {
     if (!p->quantised) {
-        gpu_param(gpu, d, 6, gpu_bind_elements(gpu, d, 1, p->b, b.first, b.count, 0));
+        params->b_first = gpu_bind_elements(gpu, d, GPU_matmul_b, p->b, b.first, b.count, 0);
         return;
     }
     const pco_tensor *tensor = &gpu->part->tensors[p->b];
-    const uint32_t before = gpu_bind_read(gpu, d, 1, p->b, matmul_bytes(p->b_type, b.first),
+    const uint32_t before = gpu_bind_read(gpu, d, GPU_matmul_b, p->b, matmul_bytes(p->b_type, b.first),
                                           matmul_bytes(p->b_type, b.count));
     const uint32_t first = p->b_type == PCO_Q8_0 ? before : before * 2;
-    const uint32_t scale = gpu_bind_read(gpu, d, 2, p->b, gpu_plane_quants(tensor) + b.first / 32 * 2,
+    const uint32_t scale = gpu_bind_read(gpu, d, GPU_matmul_s, p->b, gpu_plane_quants(tensor) + b.first / 32 * 2,
                                          b.count / 32 * 2) / 2;
     if (first % 32) gpu_fail(gpu, PCO_ERROR_INTERNAL, "%s is not aligned to its blocks", tensor->name);
-    gpu_param(gpu, d, 6, first);
-    gpu_param(gpu, d, 7, scale - first / 32); /* the kernel adds first / 32 again */
+    params->b_first = first;
+    params->s_first = scale - first / 32; /* the kernel adds first / 32 again */
 }
 
-/* bias, c and y; y's element offset in its window. */
-static uint32_t matmul_bind_y(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispatch *d, const matmul_box *box,
-                              const gpu_matmul_kernel *kernel)
+/* bias, c and y. */
+static void matmul_bind_y(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispatch *d, const matmul_box *box,
+                          const gpu_matmul_kernel *kernel, gpu_matmul_params *params)
 {
     const matmul_window y = matmul_window_y(p, box);
-    const uint32_t slot = d->n_bindings - 1;
-    if (kernel->four || p->raw) {
-        gpu_param(gpu, d, 12, 0);
-    } else {
+    if (!kernel->four && !p->raw) {
         if (p->bias_type >= 0) {
             const uint64_t first = p->bias_step ? box->n0 : 0, count = p->bias_step ? box->n1 - box->n0 : 1;
-            gpu_param(gpu, d, 8, gpu_bind_elements(gpu, d, slot - 2, p->bias, first, count, 0));
+            params->bias_first = gpu_bind_elements(gpu, d, GPU_matmul_bias, p->bias, first, count, 0);
         }
-        if (p->c != PCO_NONE) gpu_param(gpu, d, 9, gpu_bind_elements(gpu, d, slot - 1, p->c, y.first, y.count, 0));
-        gpu_param(gpu, d, 12, p->bias_step);
+        if (p->c != PCO_NONE) params->c_first = gpu_bind_elements(gpu, d, GPU_matmul_c, p->c, y.first, y.count, 0);
+        params->bias_step = p->bias_step;
     }
-    if (p->raw) return gpu_bind_workspace(gpu, d, slot, y.first * 4, y.count * 4, 1) / 4;
-    return gpu_bind_elements(gpu, d, slot, p->y, y.first, y.count, 1);
+    params->y_first = p->raw ? gpu_bind_workspace(gpu, d, GPU_matmul_y, y.first * 4, y.count * 4, 1) / 4
+                             : gpu_bind_elements(gpu, d, GPU_matmul_y, p->y, y.first, y.count, 1);
 }
 
-/* Fills a dispatch with `kernel`; 0 if the windows turn out not to be aligned as it needs. */
+static gpu_matmul_params matmul_sizes(const gpu_matmul *p, const matmul_box *box)
+{
+    gpu_matmul_params params = {.m_rows = (uint32_t)(box->m1 - box->m0), .n_columns = (uint32_t)(box->n1 - box->n0),
+                                .k_terms = (uint32_t)(box->k1 - box->k0), .lda = (uint32_t)p->lda,
+                                .ldb = (uint32_t)p->ldb, .ldy = (uint32_t)p->ldy, .y_batch = (uint32_t)p->y_step,
+                                .batch = {(uint32_t)box->batch[1], (uint32_t)box->batch[2]}};
+    for (uint32_t i = 0; i < MATMUL_BATCH_DIMS; i++) {
+        params.step_a[i] = (uint32_t)box->step_a[i];
+        params.step_b[i] = (uint32_t)box->step_b[i];
+    }
+    return params;
+}
+
+/* Fills a dispatch with `kernel`, all but the grid; 0 if the windows turn out not to be aligned as it needs. */
 static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box *box, const gpu_matmul_kernel *kernel,
-                       pco_gpu_dispatch *d)
+                       pco_gpu_dispatch *d, gpu_matmul_params *params)
 {
     const matmul_window a = matmul_window_a(p, box), b = matmul_window_b(p, box);
+    *params = matmul_sizes(p, box);
     gpu_begin(gpu, d, kernel->kernel, kernel->local_x, kernel->local_y, 1);
-    const uint32_t a_first = p->scratch_a ? gpu_bind_workspace(gpu, d, 0, a.first * 4, a.count * 4, 0) / 4
-                                          : gpu_bind_elements(gpu, d, 0, p->a, a.first, a.count, 0);
-    matmul_bind_b(gpu, p, d, b);
+    params->a_first = p->scratch_a ? gpu_bind_workspace(gpu, d, GPU_matmul_a, a.first * 4, a.count * 4, 0) / 4
+                                   : gpu_bind_elements(gpu, d, GPU_matmul_a, p->a, a.first, a.count, 0);
+    matmul_bind_b(gpu, p, d, b, params);
     if (kernel->wide && (p->trans_a || (box->k1 - box->k0) % 4 ||
-                         !matmul_aligned(p->a_type, a_first, p->lda, box->step_a) ||
-                         (!p->quantised && !matmul_aligned(p->b_type, d->params[6], p->ldb, box->step_b)))) {
+                         !matmul_aligned(p->a_type, params->a_first, p->lda, box->step_a) ||
+                         (!p->quantised && !matmul_aligned(p->b_type, params->b_first, p->ldb, box->step_b)))) {
         return 0;
     }
-    const uint32_t y_first = matmul_bind_y(gpu, p, d, box, kernel);
+    matmul_bind_y(gpu, p, d, box, kernel, params);
     const uint64_t m = box->m1 - box->m0, n = box->n1 - box->n0;
     const uint32_t y_type = p->raw ? PCO_F32 : p->y_type;
-    const int32_t specs[] = {(int32_t)p->a_type, (int32_t)p->b_type, (int32_t)y_type,
-                             p->raw ? -1 : p->bias_type, !p->raw && p->c != PCO_NONE,
-                             p->raw ? 0 : (int32_t)p->activation, (int32_t)p->trans_a, (int32_t)p->trans_b,
-                             kernel->clamps && (m < kernel->rows || n < kernel->columns),
-                             p->raw ? 1 + box->add : 0,
-                             kernel->pairs && y_type != PCO_F32 && p->n % 2 == 0 && p->ldy % 2 == 0 &&
-                                 p->y_step % 2 == 0 && y_first % 2 == 0,
-                             (int32_t)kernel->order};
-    for (uint32_t i = 0; i < sizeof specs / sizeof *specs; i++) gpu_spec(gpu, d, 3 + i, specs[i]);
-    const uint64_t params[] = {m, n, box->k1 - box->k0, p->lda, p->ldb, a_first};
-    for (uint32_t i = 0; i < sizeof params / sizeof *params; i++) gpu_param(gpu, d, i, (uint32_t)params[i]);
-    gpu_param(gpu, d, 10, y_first);
-    gpu_param(gpu, d, 11, (uint32_t)p->ldy);
-    gpu_param(gpu, d, 13, (uint32_t)p->y_step);
-    gpu_param(gpu, d, 14, (uint32_t)box->batch[1]);
-    gpu_param(gpu, d, 15, (uint32_t)box->batch[2]);
-    for (uint32_t i = 0; i < MATMUL_BATCH_DIMS; i++) {
-        gpu_param(gpu, d, 16 + i, (uint32_t)box->step_a[i]);
-        gpu_param(gpu, d, 19 + i, (uint32_t)box->step_b[i]);
-    }
+    gpu_set_specs(gpu, d, matmul, .a_t = (int32_t)p->a_type, .b_t = (int32_t)p->b_type, .y_t = (int32_t)y_type,
+                  .bias_t = p->raw ? -1 : p->bias_type, .has_c = !p->raw && p->c != PCO_NONE,
+                  .activation = p->raw ? 0 : (int32_t)p->activation, .trans_a = (int32_t)p->trans_a,
+                  .trans_b = (int32_t)p->trans_b, .clamp = kernel->clamps && (m < kernel->rows || n < kernel->columns),
+                  .raw = p->raw ? 1 + box->add : 0,
+                  .pairs = kernel->pairs && y_type != PCO_F32 && p->n % 2 == 0 && p->ldy % 2 == 0 &&
+                           p->y_step % 2 == 0 && params->y_first % 2 == 0,
+                  .order = (int32_t)kernel->order);
     return 1;
 }
 
 static pco_status matmul_emit(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box *box)
 {
     pco_gpu_dispatch d;
+    gpu_matmul_params params;
     gpu_matmul_kernel kernel = gpu_matmul_pick(gpu, p, box->m1 - box->m0, box->n1 - box->n0, 1);
-    if (!matmul_fill(gpu, p, box, &kernel, &d)) {
+    if (!matmul_fill(gpu, p, box, &kernel, &d, &params)) {
         kernel = gpu_matmul_pick(gpu, p, box->m1 - box->m0, box->n1 - box->n0, 0);
-        matmul_fill(gpu, p, box, &kernel, &d);
+        matmul_fill(gpu, p, box, &kernel, &d, &params);
     }
     const uint64_t m = box->m1 - box->m0, n = box->n1 - box->n0, entries = matmul_entries(box);
+    const uint64_t words = gpu_div_up(m * n * entries, p->raw ? 1 : gpu_lanes(p->y_type));
     if (kernel.flat) {
-        const uint32_t lanes = p->raw ? 1 : gpu_lanes(p->y_type);
-        const uint64_t words = gpu_div_up(m * n * entries, lanes);
-        gpu_param(gpu, &d, 22, (uint32_t)words);
-        gpu_param(gpu, &d, 23, (uint32_t)(m * n * entries));
-        gpu_param(gpu, &d, 24, (uint32_t)(m * n));
-        gpu_param(gpu, &d, 25, (uint32_t)n);
-        return gpu_emit(gpu, &d, gpu_div_up(words, kernel.local_x));
+        params.window_words = (uint32_t)words;
+        params.window_all = (uint32_t)(m * n * entries);
+        params.window_entry = (uint32_t)(m * n);
+        params.window_columns = (uint32_t)n;
     }
+    gpu_set_params_from(gpu, &d, matmul, &params);
+    if (kernel.flat) return gpu_emit(gpu, &d, gpu_div_up(words, kernel.local_x));
     const uint64_t across = gpu_div_up(n, kernel.columns), down = gpu_div_up(m, kernel.rows);
     return kernel.order ? gpu_emit_grid(gpu, &d, gpu_div_up(down, kernel.grid_x), gpu_div_up(across, kernel.grid_y),
                                         entries)
@@ -374,26 +376,28 @@ static pco_status matmul_batches(gpu_lowering *gpu, const gpu_matmul *p, uint64_
 
 static pco_status matmul_finish(gpu_lowering *gpu, const gpu_matmul *p, int has_sums)
 {
+    enum { PER = 4 };
     const uint64_t window = gpu_window(gpu, 4);
     const uint32_t local = gpu_workgroup(gpu, 64);
     for (uint64_t first = 0; first < p->total && gpu->status == PCO_OK; first += window) {
         const uint64_t count = gpu_min(window, p->total - first), words = gpu_div_up(count, gpu_lanes(p->y_type));
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_matmul_finish, local, 1, 1);
-        const int32_t specs[] = {(int32_t)p->y_type, p->bias_type, p->c != PCO_NONE, (int32_t)p->activation,
-                                 has_sums, 4};
-        for (uint32_t i = 0; i < sizeof specs / sizeof *specs; i++) gpu_spec(gpu, &d, 3 + i, specs[i]);
-        gpu_param(gpu, &d, 0, (uint32_t)count);
-        gpu_param(gpu, &d, 1, (uint32_t)p->n);
-        gpu_param(gpu, &d, 2, (uint32_t)(first % p->n));
-        if (has_sums) gpu_param(gpu, &d, 3, gpu_bind_workspace(gpu, &d, 0, first * 4, count * 4, 0) / 4);
-        if (p->bias_type >= 0) {
-            gpu_param(gpu, &d, 4, gpu_bind_elements(gpu, &d, 1, p->bias, 0, p->bias_step ? p->n : 1, 0));
-        }
-        if (p->c != PCO_NONE) gpu_param(gpu, &d, 5, gpu_bind_elements(gpu, &d, 2, p->c, first, count, 0));
-        gpu_param(gpu, &d, 6, gpu_bind_elements(gpu, &d, 3, p->y, first, count, 1) / gpu_lanes(p->y_type));
-        gpu_param(gpu, &d, 7, p->bias_step);
-        gpu_emit(gpu, &d, gpu_div_up(words, (uint64_t)local * 4));
+        gpu_set_specs(gpu, &d, matmul_finish, .y_t = (int32_t)p->y_type, .bias_t = p->bias_type,
+                      .has_c = p->c != PCO_NONE, .activation = (int32_t)p->activation, .has_x = has_sums, .per = PER);
+        gpu_matmul_finish_params params = {.n = (uint32_t)count, .n_columns = (uint32_t)p->n,
+                                           .column_first = (uint32_t)(first % p->n), .bias_step = p->bias_step};
+        if (has_sums)
+            params.x_first = gpu_bind_workspace(gpu, &d, GPU_matmul_finish_x, first * 4, count * 4, 0) / 4;
+        if (p->bias_type >= 0)
+            params.bias_first =
+                gpu_bind_elements(gpu, &d, GPU_matmul_finish_bias, p->bias, 0, p->bias_step ? p->n : 1, 0);
+        if (p->c != PCO_NONE)
+            params.c_first = gpu_bind_elements(gpu, &d, GPU_matmul_finish_c, p->c, first, count, 0);
+        params.y_first_word =
+            gpu_bind_elements(gpu, &d, GPU_matmul_finish_y, p->y, first, count, 1) / gpu_lanes(p->y_type);
+        gpu_set_params_from(gpu, &d, matmul_finish, &params);
+        gpu_emit(gpu, &d, gpu_div_up(words, (uint64_t)local * PER));
     }
     return gpu->status;
 }

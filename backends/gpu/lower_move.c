@@ -64,27 +64,21 @@ static pco_status gpu_emit_copy_part(gpu_lowering *gpu, const gpu_view *part, vo
     const gpu_rows cover = gpu_cover_rows(gpu, mode == 2 ? n : gpu_div_up(all, lanes), mode == 1 ? 1 : rows);
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, GPU_KERNEL_copy, cover.local_x, cover.local_y, 1);
-    gpu_spec(gpu, &d, 3, (int32_t)x_as);
-    gpu_spec(gpu, &d, 4, (int32_t)y_as);
-    gpu_spec(gpu, &d, 5, (int32_t)cover.per);
-    gpu_spec(gpu, &d, 6, (int32_t)view.rank);
-    gpu_spec(gpu, &d, 7, mode);
-    gpu_spec(gpu, &d, 8, view.stride[1][inner] == 1);
-    gpu_param(gpu, &d, 0, (uint32_t)n);
-    gpu_param(gpu, &d, 1,
-              gpu_bind_elements(gpu, &d, 0, copy->x, part->offset[1], gpu_view_span(part, 1), 0) / unit);
-    gpu_param(gpu, &d, 2,
-              gpu_bind_elements(gpu, &d, 1, copy->y, part->offset[0], gpu_view_span(part, 0), 1) / unit);
-    gpu_param(gpu, &d, 3, cover.chunks);
-    gpu_param(gpu, &d, 4, (uint32_t)(mode == 1 ? 1 : rows));
+    gpu_set_specs(gpu, &d, copy, .x = (int32_t)x_as, .y = (int32_t)y_as, .per = (int32_t)cover.per,
+                  .rank = (int32_t)view.rank, .mode = mode, .unit_step = view.stride[1][inner] == 1);
+    gpu_copy_params params = {
+        .n = (uint32_t)n,
+        .x_first = gpu_bind_elements(gpu, &d, GPU_copy_x, copy->x, part->offset[1], gpu_view_span(part, 1), 0) / unit,
+        .y_first = gpu_bind_elements(gpu, &d, GPU_copy_y, copy->y, part->offset[0], gpu_view_span(part, 0), 1) / unit,
+        .chunks = cover.chunks, .n_rows = (uint32_t)(mode == 1 ? 1 : rows),
+        .x_row_stride = (uint32_t)view.stride[1][inner], .y_row_stride = (uint32_t)view.stride[0][inner],
+        .n_all = (uint32_t)all};
     for (uint32_t k = 0; k < inner; k++) {
-        gpu_param(gpu, &d, 5 + k, (uint32_t)view.size[inner - 1 - k]);
-        gpu_param(gpu, &d, 12 + k, (uint32_t)view.stride[1][inner - 1 - k]);
-        gpu_param(gpu, &d, 19 + k, (uint32_t)view.stride[0][inner - 1 - k]);
+        params.size[k] = (uint32_t)view.size[inner - 1 - k];
+        params.x_stride[k] = (uint32_t)view.stride[1][inner - 1 - k];
+        params.y_stride[k] = (uint32_t)view.stride[0][inner - 1 - k];
     }
-    gpu_param(gpu, &d, 26, (uint32_t)view.stride[1][inner]);
-    gpu_param(gpu, &d, 27, (uint32_t)view.stride[0][inner]);
-    gpu_param(gpu, &d, 28, (uint32_t)all);
+    gpu_set_params_from(gpu, &d, copy, &params);
     return gpu_emit(gpu, &d, cover.groups);
 }
 
@@ -254,22 +248,20 @@ static pco_status gpu_lower_pad_node(gpu_lowering *gpu)
         const uint64_t x_first = gpu_pad_shown(&frame, first, count, &shown);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_pad, cover.local_x, 1, 1);
-        gpu_spec(gpu, &d, 3, (int32_t)x->dtype);
-        gpu_spec(gpu, &d, 4, (int32_t)cover.per);
-        gpu_spec(gpu, &d, 5, (int32_t)frame.rank);
-        gpu_param(gpu, &d, 0, (uint32_t)count);
+        gpu_set_specs(gpu, &d, pad, .x = (int32_t)x->dtype, .per = (int32_t)cover.per, .rank = (int32_t)frame.rank);
         /* Places in x are counted from its beginning, modulo 2^32. */
-        gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), x_first, shown, 0) -
-                                  (uint32_t)x_first);
-        gpu_param(gpu, &d, 2,
-                  gpu_bind_elements(gpu, &d, 1, gpu_output_index(gpu, 0), first, count, 1) / lanes);
-        gpu_param(gpu, &d, 3, gpu_element_bits(x->dtype, attrs->value));
-        gpu_param(gpu, &d, 4, (uint32_t)first);
+        gpu_pad_params params = {
+            .n = (uint32_t)count,
+            .x_first = gpu_bind_elements(gpu, &d, GPU_pad_x, gpu_input_index(gpu, 0), x_first, shown, 0) -
+                       (uint32_t)x_first,
+            .y_first_word = gpu_bind_elements(gpu, &d, GPU_pad_y, gpu_output_index(gpu, 0), first, count, 1) / lanes,
+            .value = gpu_element_bits(x->dtype, attrs->value), .index_first = (uint32_t)first};
         for (uint32_t k = 0; k < frame.rank; k++) {
-            gpu_param(gpu, &d, 6 + k, (uint32_t)frame.y[k]);
-            gpu_param(gpu, &d, 14 + k, (uint32_t)frame.x[k]);
-            gpu_param(gpu, &d, 22 + k, (uint32_t)frame.front[k]);
+            params.y_size[k] = (uint32_t)frame.y[k];
+            params.x_size[k] = (uint32_t)frame.x[k];
+            params.front[k] = (uint32_t)frame.front[k];
         }
+        gpu_set_params_from(gpu, &d, pad, &params);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;
@@ -303,22 +295,17 @@ static pco_status gpu_lower_state_write_node(gpu_lowering *gpu)
         const gpu_rows cover = gpu_cover_rows(gpu, mode ? inner : inner / lanes, rows);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_state_write, cover.local_x, cover.local_y, 1);
-        gpu_spec(gpu, &d, 3, (int32_t)x->dtype);
-        gpu_spec(gpu, &d, 4, (int32_t)state->dtype);
-        gpu_spec(gpu, &d, 5, (int32_t)cover.per);
-        gpu_spec(gpu, &d, 6, mode);
-        gpu_param(gpu, &d, 0, (uint32_t)inner);
-        gpu_param(gpu, &d, 1,
-                  gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 1), first * x_row, count * x_row, 0));
-        gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 2), several ? first : 0,
-                                                several ? count : 1, 0));
-        gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 2, y, first * y_row, count * y_row, 1));
-        gpu_param(gpu, &d, 4, cover.chunks);
-        gpu_param(gpu, &d, 5, (uint32_t)rows);
-        gpu_param(gpu, &d, 6, (uint32_t)steps);
-        gpu_param(gpu, &d, 7, (uint32_t)outer);
-        gpu_param(gpu, &d, 8, (uint32_t)state->shape[axis]);
-        gpu_param(gpu, &d, 9, several ? 1 : 0);
+        gpu_set_specs(gpu, &d, state_write, .x = (int32_t)x->dtype, .y = (int32_t)state->dtype,
+                      .per = (int32_t)cover.per, .mode = mode);
+        gpu_set_params(gpu, &d, state_write, .n = (uint32_t)inner,
+                       .x_first = gpu_bind_elements(gpu, &d, GPU_state_write_x, gpu_input_index(gpu, 1),
+                                                    first * x_row, count * x_row, 0),
+                       .index_first = gpu_bind_elements(gpu, &d, GPU_state_write_index, gpu_input_index(gpu, 2),
+                                                        several ? first : 0, several ? count : 1, 0),
+                       .y_first = gpu_bind_elements(gpu, &d, GPU_state_write_y, y, first * y_row, count * y_row, 1),
+                       .chunks = cover.chunks, .n_rows = (uint32_t)rows, .n_steps = (uint32_t)steps,
+                       .n_outer = (uint32_t)outer, .axis_size = (uint32_t)state->shape[axis],
+                       .index_step = several ? 1 : 0);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;

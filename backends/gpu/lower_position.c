@@ -20,27 +20,19 @@ static pco_status gpu_lower_rope_node(gpu_lowering *gpu)
         const gpu_rows cover = gpu_cover_rows(gpu, gpu_div_up(mode ? all : n, lanes), mode ? 1 : rows);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_rope, cover.local_x, cover.local_y, 1);
-        gpu_spec(gpu, &d, 3, (int32_t)x->dtype);
-        gpu_spec(gpu, &d, 4, (int32_t)cover.per);
-        gpu_spec(gpu, &d, 5, mode);
-        gpu_spec(gpu, &d, 6, attrs->interleaved != 0);
-        gpu_spec(gpu, &d, 7, attrs->heads_first != 0);
-        gpu_param(gpu, &d, 0, (uint32_t)n);
-        gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, in, first * n, all, 0));
-        gpu_param(gpu, &d, 2,
-                  gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), 0, gpu_count(positions), 0));
-        gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 2, gpu_input_index(gpu, 2), 0, gpu_count(phase), 0));
-        gpu_param(gpu, &d, 4, gpu_bind_elements(gpu, &d, 3, out, first * n, all, 1) / lanes);
-        gpu_param(gpu, &d, 5, cover.chunks);
-        gpu_param(gpu, &d, 6, (uint32_t)(mode ? 1 : rows));
-        gpu_param(gpu, &d, 7, (uint32_t)phase->shape[0]);
-        gpu_param(gpu, &d, 8, (uint32_t)s);
-        gpu_param(gpu, &d, 9, (uint32_t)h);
-        gpu_param(gpu, &d, 10, positions->shape[0] > 1 ? (uint32_t)s : 0);
-        gpu_param_f(gpu, &d, 11, (float)attrs->scale);
-        gpu_param(gpu, &d, 12, attrs->inverse != 0);
-        gpu_param(gpu, &d, 13, (uint32_t)all);
-        gpu_param(gpu, &d, 14, (uint32_t)first);
+        gpu_set_specs(gpu, &d, rope, .x = (int32_t)x->dtype, .per = (int32_t)cover.per, .mode = mode,
+                      .interleaved = attrs->interleaved != 0, .heads_first = attrs->heads_first != 0);
+        gpu_set_params(
+            gpu, &d, rope, .n = (uint32_t)n, .x_first = gpu_bind_elements(gpu, &d, GPU_rope_x, in, first * n, all, 0),
+            .positions_first = gpu_bind_elements(gpu, &d, GPU_rope_positions, gpu_input_index(gpu, 1), 0,
+                                                          gpu_count(positions), 0),
+            .phase_first = gpu_bind_elements(gpu, &d, GPU_rope_phase, gpu_input_index(gpu, 2), 0,
+                                                      gpu_count(phase), 0),
+            .y_first_word = gpu_bind_elements(gpu, &d, GPU_rope_y, out, first * n, all, 1) / lanes,
+            .chunks = cover.chunks, .n_rows = (uint32_t)(mode ? 1 : rows), .n_pairs = (uint32_t)phase->shape[0],
+            .n_positions = (uint32_t)s, .n_heads = (uint32_t)h, .positions_step = positions->shape[0] > 1 ? (uint32_t)s : 0,
+            .scale = (float)attrs->scale, .backwards = attrs->inverse != 0, .n_all = (uint32_t)all,
+            .row_first = (uint32_t)first);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;
@@ -64,15 +56,16 @@ static pco_status gpu_lower_sinusoidal_node(gpu_lowering *gpu)
         const gpu_rows cover = gpu_cover_rows(gpu, gpu_div_up(count, lanes), 1);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_sinusoidal, cover.local_x, 1, 1);
-        gpu_spec(gpu, &d, 3, (int32_t)y->dtype);
-        gpu_spec(gpu, &d, 4, (int32_t)cover.per);
-        gpu_spec(gpu, &d, 5, attrs->layout != 0);
-        gpu_param(gpu, &d, 0, (uint32_t)count);
-        gpu_param(gpu, &d, 1, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first, rows, 0));
-        gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), 0, gpu_count(phase), 0));
-        gpu_param(gpu, &d, 3,
-                  gpu_bind_elements(gpu, &d, 2, gpu_output_index(gpu, 0), first * n, count, 1) / lanes);
-        gpu_param(gpu, &d, 4, (uint32_t)phase->shape[0]);
+        gpu_set_specs(gpu, &d, sinusoidal, .y = (int32_t)y->dtype, .per = (int32_t)cover.per,
+                      .layout = attrs->layout != 0);
+        gpu_set_params(gpu, &d, sinusoidal, .n = (uint32_t)count,
+                       .positions_first = gpu_bind_elements(gpu, &d, GPU_sinusoidal_positions,
+                                                                     gpu_input_index(gpu, 0), first, rows, 0),
+                       .phase_first = gpu_bind_elements(gpu, &d, GPU_sinusoidal_phase, gpu_input_index(gpu, 1),
+                                                                 0, gpu_count(phase), 0),
+                       .y_first_word = gpu_bind_elements(gpu, &d, GPU_sinusoidal_y, gpu_output_index(gpu, 0),
+                                                         first * n, count, 1) / lanes,
+                       .n_pairs = (uint32_t)phase->shape[0]);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;

@@ -112,26 +112,25 @@ static pco_status gpu_emit_reduce(gpu_lowering *gpu, const gpu_reduction *r, uin
     const int part = count != kept->size[0];
     pco_gpu_dispatch d;
     const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_reduce_serial, results, reduced->count);
-    gpu_spec(gpu, &d, 3, (int32_t)gpu->node->op);
-    gpu_spec(gpu, &d, 4, (int32_t)x->dtype);
-    gpu_spec(gpu, &d, 5, (int32_t)kept->n);
-    gpu_spec(gpu, &d, 6, (int32_t)reduced->n);
-    gpu_spec(gpu, &d, 7, gpu_walk(gpu, reduced->stride[reduced->n - 1]));
-    gpu_spec(gpu, &d, 8, reduced->stride[reduced->n - 1] == 1);
-    gpu_param(gpu, &d, 0, (uint32_t)results);
-    gpu_param(gpu, &d, 1, (uint32_t)reduced->count);
-    gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * kept->stride[0],
-                                            part ? count * kept->stride[0] : gpu_count(x), 0));
-    gpu_param(gpu, &d, 3, gpu_bind_elements(gpu, &d, 1, gpu_output_index(gpu, 0), first * per, results, 1));
-    gpu_param_f(gpu, &d, 4, (float)reduced->count);
+    gpu_set_specs(gpu, &d, reduce, .op = (int32_t)gpu->node->op, .x = (int32_t)x->dtype, .kept = (int32_t)kept->n,
+                  .reduced = (int32_t)reduced->n, .walk = gpu_walk(gpu, reduced->stride[reduced->n - 1]),
+                  .unit_step = reduced->stride[reduced->n - 1] == 1);
+    gpu_reduce_params p = {
+        .n_results = (uint32_t)results,
+        .n_terms = (uint32_t)reduced->count,
+        .x_first = gpu_bind_elements(gpu, &d, GPU_reduce_x, gpu_input_index(gpu, 0), first * kept->stride[0],
+                                     part ? count * kept->stride[0] : gpu_count(x), 0),
+        .y_first = gpu_bind_elements(gpu, &d, GPU_reduce_y, gpu_output_index(gpu, 0), first * per, results, 1),
+        .n_terms_as_float = (float)reduced->count};
     for (uint32_t k = 0; k < kept->n; k++) {
-        gpu_param(gpu, &d, 5 + k, (uint32_t)kept->size[kept->n - 1 - k]);
-        gpu_param(gpu, &d, 9 + k, (uint32_t)kept->stride[kept->n - 1 - k]);
+        p.kept_size[k] = (uint32_t)kept->size[kept->n - 1 - k];
+        p.kept_stride[k] = (uint32_t)kept->stride[kept->n - 1 - k];
     }
     for (uint32_t k = 0; k < reduced->n; k++) {
-        gpu_param(gpu, &d, 13 + k, (uint32_t)reduced->size[reduced->n - 1 - k]);
-        gpu_param(gpu, &d, 17 + k, (uint32_t)reduced->stride[reduced->n - 1 - k]);
+        p.reduced_size[k] = (uint32_t)reduced->size[reduced->n - 1 - k];
+        p.reduced_stride[k] = (uint32_t)reduced->stride[reduced->n - 1 - k];
     }
+    gpu_set_params_from(gpu, &d, reduce, &p);
     return gpu_emit(gpu, &d, groups);
 }
 
@@ -180,32 +179,38 @@ static uint32_t gpu_choose_axis(const gpu_lowering *gpu)
     return gpu_choose_rows(gpu, a.outer * a.inner, a.n, a.inner);
 }
 
-static void gpu_emit_axis(gpu_lowering *gpu, const gpu_along *a, uint64_t first, uint64_t outer)
+static void gpu_emit_argmax(gpu_lowering *gpu, const gpu_along *a, uint64_t first, uint64_t outer)
 {
-    const pco_tensor *x = gpu_input(gpu, 0);
-    const int argmax = gpu->node->op == PCO_OP_ARGMAX, narrow = argmax || gpu->node->op == PCO_OP_LOGSUMEXP;
-    const uint64_t rows = outer * a->inner, block = a->n * a->inner, y_block = narrow ? a->inner : block;
+    const uint64_t rows = outer * a->inner, block = a->n * a->inner;
     pco_gpu_dispatch d;
-    const uint64_t groups =
-        gpu_begin_rows(gpu, &d, argmax ? GPU_KERNEL_argmax_serial : GPU_KERNEL_softmax_serial, rows, a->n);
-    if (argmax) {
-        gpu_spec(gpu, &d, 3, (int32_t)x->dtype);
-        gpu_spec(gpu, &d, 4, a->inner > 1);
-        gpu_spec(gpu, &d, 5, gpu_walk(gpu, a->inner));
-    } else {
-        gpu_spec(gpu, &d, 3, (int32_t)gpu->node->op);
-        gpu_spec(gpu, &d, 4, (int32_t)x->dtype);
-        gpu_spec(gpu, &d, 5, a->inner > 1);
-        gpu_spec(gpu, &d, 6, gpu_walk(gpu, a->inner));
-        gpu_spec(gpu, &d, 7, gpu_walk(gpu, a->inner) && (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16));
-    }
-    gpu_param(gpu, &d, 0, (uint32_t)rows);
-    gpu_param(gpu, &d, 1, (uint32_t)a->n);
-    gpu_param(gpu, &d, 2,
-              gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * block, outer * block, 0));
-    gpu_param(gpu, &d, 3,
-              gpu_bind_elements(gpu, &d, 1, gpu_output_index(gpu, 0), first * y_block, outer * y_block, 1));
-    gpu_param(gpu, &d, 4, (uint32_t)a->inner);
+    const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_argmax_serial, rows, a->n);
+    gpu_set_specs(gpu, &d, argmax, .x = (int32_t)gpu_input(gpu, 0)->dtype, .strided = a->inner > 1,
+                  .walk = gpu_walk(gpu, a->inner));
+    gpu_set_params(gpu, &d, argmax, .n_rows = (uint32_t)rows, .n = (uint32_t)a->n,
+                   .x_first = gpu_bind_elements(gpu, &d, GPU_argmax_x, gpu_input_index(gpu, 0), first * block,
+                                                outer * block, 0),
+                   .y_first = gpu_bind_elements(gpu, &d, GPU_argmax_y, gpu_output_index(gpu, 0), first * a->inner,
+                                                rows, 1),
+                   .stride = (uint32_t)a->inner);
+    gpu_emit(gpu, &d, groups);
+}
+
+static void gpu_emit_softmax(gpu_lowering *gpu, const gpu_along *a, uint64_t first, uint64_t outer)
+{
+    const uint64_t rows = outer * a->inner, block = a->n * a->inner;
+    const uint64_t y_block = gpu->node->op == PCO_OP_LOGSUMEXP ? a->inner : block;
+    const int32_t walk = gpu_walk(gpu, a->inner);
+    pco_gpu_dispatch d;
+    const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_softmax_serial, rows, a->n);
+    gpu_set_specs(gpu, &d, softmax, .op = (int32_t)gpu->node->op, .x = (int32_t)gpu_input(gpu, 0)->dtype,
+                  .strided = a->inner > 1, .walk = walk,
+                  .blocks = walk && (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16));
+    gpu_set_params(gpu, &d, softmax, .n_rows = (uint32_t)rows, .n = (uint32_t)a->n,
+                   .x_first = gpu_bind_elements(gpu, &d, GPU_softmax_x, gpu_input_index(gpu, 0), first * block,
+                                                outer * block, 0),
+                   .y_first = gpu_bind_elements(gpu, &d, GPU_softmax_y, gpu_output_index(gpu, 0), first * y_block,
+                                                outer * y_block, 1),
+                   .stride = (uint32_t)a->inner);
     gpu_emit(gpu, &d, groups);
 }
 
@@ -222,7 +227,8 @@ static pco_status gpu_lower_axis_node(gpu_lowering *gpu)
                         (unsigned long long)(a.n * a.inner));
     }
     for (uint64_t first = 0; first < a.outer && gpu->status == PCO_OK; first += step) {
-        gpu_emit_axis(gpu, &a, first, gpu_min(step, a.outer - first));
+        (gpu->node->op == PCO_OP_ARGMAX ? gpu_emit_argmax : gpu_emit_softmax)(gpu, &a, first,
+                                                                              gpu_min(step, a.outer - first));
     }
     return gpu->status;
 }
@@ -276,40 +282,49 @@ static uint32_t gpu_choose_norm(const gpu_lowering *gpu)
     return gpu_choose_rows(gpu, norm.rows, norm.n, 1);
 }
 
-/* Rows [first, first + rows): the result, or (stats) mean and rstd. */
-static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t first, uint64_t rows,
-                          int stats)
+/* Mean and rstd of rows [first, first + rows). */
+static void gpu_emit_norm_stats(gpu_lowering *gpu, const gpu_norming *norm, uint64_t first, uint64_t rows)
 {
-    const pco_tensor *x = gpu_input(gpu, 0), *weight = gpu_input(gpu, 1),
-                     *bias = norm->rms ? NULL : gpu_input(gpu, 2);
     const uint64_t n = norm->n;
     pco_gpu_dispatch d;
-    const uint64_t groups =
-        gpu_begin_rows(gpu, &d, stats ? GPU_KERNEL_norm_stats_serial : GPU_KERNEL_norm_serial, rows, n);
-    gpu_spec(gpu, &d, 3, norm->rms);
-    gpu_spec(gpu, &d, 4, (int32_t)x->dtype);
-    gpu_spec(gpu, &d, 5, norm->form);
-    gpu_spec(gpu, &d, 9, gpu_walk(gpu, 1));
-    gpu_param(gpu, &d, 0, (uint32_t)rows);
-    gpu_param(gpu, &d, 1, (uint32_t)n);
-    gpu_param(gpu, &d, 2, gpu_bind_elements(gpu, &d, 0, gpu_input_index(gpu, 0), first * n, rows * n, 0));
-    gpu_param_f(gpu, &d, 3, (float)norm->eps);
-    gpu_param_f(gpu, &d, 4, (float)n);
-    gpu_param_f(gpu, &d, 5, (float)norm->divisor);
-    if (stats) {
-        if (norm->mean != PCO_NONE) {
-            gpu_param(gpu, &d, 6, gpu_bind_elements(gpu, &d, 1, norm->mean, first, rows, 1));
-        }
-        gpu_param(gpu, &d, 7, gpu_bind_elements(gpu, &d, 2, norm->rstd, first, rows, 1));
-    } else {
-        gpu_spec(gpu, &d, 6, (int32_t)(weight ? weight->dtype : bias ? bias->dtype : PCO_F32));
-        gpu_spec(gpu, &d, 7, weight != NULL);
-        gpu_spec(gpu, &d, 8, bias != NULL);
-        if (weight) gpu_param(gpu, &d, 6, gpu_bind_elements(gpu, &d, 1, gpu_input_index(gpu, 1), 0, n, 0));
-        if (bias) gpu_param(gpu, &d, 7, gpu_bind_elements(gpu, &d, 2, gpu_input_index(gpu, 2), 0, n, 0));
-        gpu_param(gpu, &d, 8,
-                  gpu_bind_elements(gpu, &d, 3, gpu_output_index(gpu, 0), first * n, rows * n, 1));
-    }
+    const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_norm_stats_serial, rows, n);
+    gpu_set_specs(gpu, &d, norm_stats, .rms = norm->rms, .x = (int32_t)gpu_input(gpu, 0)->dtype, .form = norm->form,
+                  .walk = gpu_walk(gpu, 1));
+    gpu_norm_stats_params p = {
+        .n_rows = (uint32_t)rows,
+        .n = (uint32_t)n,
+        .x_first = gpu_bind_elements(gpu, &d, GPU_norm_stats_x, gpu_input_index(gpu, 0), first * n, rows * n, 0),
+        .eps = (float)norm->eps,
+        .n_as_float = (float)n,
+        .divisor = (float)norm->divisor};
+    if (norm->mean != PCO_NONE)
+        p.mean_first = gpu_bind_elements(gpu, &d, GPU_norm_stats_mean, norm->mean, first, rows, 1);
+    p.rstd_first = gpu_bind_elements(gpu, &d, GPU_norm_stats_rstd, norm->rstd, first, rows, 1);
+    gpu_set_params_from(gpu, &d, norm_stats, &p);
+    gpu_emit(gpu, &d, groups);
+}
+
+/* The result of rows [first, first + rows). */
+static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t first, uint64_t rows)
+{
+    const pco_tensor *weight = gpu_input(gpu, 1), *bias = norm->rms ? NULL : gpu_input(gpu, 2);
+    const uint64_t n = norm->n;
+    pco_gpu_dispatch d;
+    const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_norm_serial, rows, n);
+    gpu_set_specs(gpu, &d, norm, .rms = norm->rms, .x = (int32_t)gpu_input(gpu, 0)->dtype, .form = norm->form,
+                  .w = (int32_t)(weight ? weight->dtype : bias ? bias->dtype : PCO_F32), .has_weight = weight != NULL,
+                  .has_bias = bias != NULL, .walk = gpu_walk(gpu, 1));
+    gpu_norm_params p = {
+        .n_rows = (uint32_t)rows,
+        .n = (uint32_t)n,
+        .x_first = gpu_bind_elements(gpu, &d, GPU_norm_x, gpu_input_index(gpu, 0), first * n, rows * n, 0),
+        .eps = (float)norm->eps,
+        .n_as_float = (float)n,
+        .divisor = (float)norm->divisor,
+        .y_first = gpu_bind_elements(gpu, &d, GPU_norm_y, gpu_output_index(gpu, 0), first * n, rows * n, 1)};
+    if (weight) p.weight_first = gpu_bind_elements(gpu, &d, GPU_norm_weight, gpu_input_index(gpu, 1), 0, n, 0);
+    if (bias) p.bias_first = gpu_bind_elements(gpu, &d, GPU_norm_bias, gpu_input_index(gpu, 2), 0, n, 0);
+    gpu_set_params_from(gpu, &d, norm, &p);
     gpu_emit(gpu, &d, groups);
 }
 
@@ -325,8 +340,8 @@ static pco_status gpu_lower_norm_node(gpu_lowering *gpu)
     /* Statistics first: in place, the result overwrites what they are taken from. */
     for (uint64_t first = 0; first < norm.rows && gpu->status == PCO_OK; first += step) {
         const uint64_t rows = gpu_min(step, norm.rows - first);
-        if (norm.rstd != PCO_NONE) gpu_emit_norm(gpu, &norm, first, rows, 1);
-        if (norm.n) gpu_emit_norm(gpu, &norm, first, rows, 0);
+        if (norm.rstd != PCO_NONE) gpu_emit_norm_stats(gpu, &norm, first, rows);
+        if (norm.n) gpu_emit_norm(gpu, &norm, first, rows);
     }
     return gpu->status;
 }

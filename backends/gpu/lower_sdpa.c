@@ -137,17 +137,23 @@ static pco_status gpu_sdpa_supports(gpu_lowering *gpu)
     return gpu->status;
 }
 
-/* Binds a whole tensor, or lets the slot see slot `other` when it is absent; its first element goes to a parameter.
- * Slots from 6 on are written. Lengths and starts that are absent are nowhere. */
-static void gpu_sdpa_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint32_t other,
-                          uint32_t param)
+/* Binds a whole tensor, or lets the buffer see what `other` sees where there is nothing. Returns the tensor's first
+ * element, or 0. */
+static uint32_t gpu_sdpa_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint32_t other,
+                              int write)
 {
-    uint32_t first = param == 4 || param == 5 ? SDPA_NOTHING : 0;
-    if (tensor == PCO_NONE || gpu_count(&gpu->part->tensors[tensor]) == 0)
-        gpu_bind_again(gpu, d, slot, other);
-    else
-        first = gpu_bind_elements(gpu, d, slot, tensor, 0, gpu_count(&gpu->part->tensors[tensor]), slot >= 6);
-    gpu_param(gpu, d, param, first);
+    const uint64_t count = tensor == PCO_NONE ? 0 : gpu_count(&gpu->part->tensors[tensor]);
+    if (count) return gpu_bind_elements(gpu, d, buffer, tensor, 0, count, write);
+    gpu_bind_again(gpu, d, buffer, other);
+    return 0;
+}
+
+/* The same for lengths and starts: those that are absent are nowhere. */
+static uint32_t gpu_sdpa_bind_optional(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor,
+                                       uint32_t other)
+{
+    const uint32_t first = gpu_sdpa_bind(gpu, d, buffer, tensor, other, 0);
+    return tensor == PCO_NONE || gpu_count(&gpu->part->tensors[tensor]) == 0 ? SDPA_NOTHING : first;
 }
 
 static int32_t gpu_sdpa_flags(const sdpa_sizes *z)
@@ -163,58 +169,61 @@ static int32_t gpu_sdpa_reach(const sdpa_sizes *z)
 }
 
 /* Strides of [B,H,S,D] or [B,S,H,D] per sequence, head and row. */
-static void gpu_sdpa_strides(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t param, const pco_tensor *x,
-                             int heads_first)
+static void gpu_sdpa_steps(const pco_tensor *x, const sdpa_sizes *z, uint32_t step[3])
 {
     int64_t stride[3];
-    gpu_sdpa_stride(x, heads_first, stride);
-    for (uint32_t i = 0; i < 3; i++) gpu_param(gpu, d, param + i, (uint32_t)stride[i]);
+    gpu_sdpa_stride(x, z->attrs.heads_first != 0, stride);
+    for (uint32_t i = 0; i < 3; i++) step[i] = (uint32_t)stride[i];
 }
 
-/* What all kernels have in common: constants 5 and 6 and parameters 20 to 30. */
-static void gpu_sdpa_describe(gpu_lowering *gpu, pco_gpu_dispatch *d, const sdpa_sizes *z)
+/* Strides of the mask per sequence, head, row and key, 0 where it has only one; they are left as they are where there
+ * is no mask. */
+static void gpu_sdpa_mask_steps(const gpu_lowering *gpu, uint32_t step[4])
 {
     const pco_tensor *mask = gpu_input(gpu, 3);
-    uint32_t step = 1;
-    gpu_spec(gpu, d, 5, mask ? (int32_t)mask->dtype : -1);
-    gpu_spec(gpu, d, 6, gpu_sdpa_flags(z));
+    uint32_t next = 1;
     for (uint32_t i = 4; mask && i-- > 0;) {
-        gpu_param(gpu, d, 20 + i, mask->shape[i] == 1 ? 0 : step);
-        step *= (uint32_t)mask->shape[i];
+        step[i] = mask->shape[i] == 1 ? 0 : next;
+        next *= (uint32_t)mask->shape[i];
     }
-    gpu_param(gpu, d, 24, z->heads);
-    gpu_param(gpu, d, 25, z->group_heads);
-    gpu_param(gpu, d, 26, z->rows);
-    gpu_param(gpu, d, 27, z->keys);
-    gpu_param_f(gpu, d, 28, (float)(z->attrs.scale != 0 ? z->attrs.scale : 1 / sqrt((double)z->depth)));
-    gpu_param_f(gpu, d, 29, (float)z->attrs.softcap);
-    gpu_param(gpu, d, 30, (uint32_t)gpu_sdpa_reach(z));
 }
 
-/* Kernels that read queries, keys and values also have constants 3, 4, 7 and 8. */
-static void gpu_sdpa_describe_heads(gpu_lowering *gpu, pco_gpu_dispatch *d, const sdpa_sizes *z)
+static int32_t gpu_sdpa_mask_type(const gpu_lowering *gpu)
 {
-    gpu_sdpa_describe(gpu, d, z);
-    gpu_spec(gpu, d, 3, (int32_t)gpu_input(gpu, 0)->dtype);
-    gpu_spec(gpu, d, 4, (int32_t)gpu_input(gpu, 1)->dtype);
-    gpu_spec(gpu, d, 7, (int32_t)z->depth);
-    gpu_spec(gpu, d, 8, (int32_t)z->value_depth);
+    const pco_tensor *mask = gpu_input(gpu, 3);
+    return mask ? (int32_t)mask->dtype : -1;
 }
+
+static float gpu_sdpa_scale(const sdpa_sizes *z)
+{
+    return (float)(z->attrs.scale != 0 ? z->attrs.scale : 1 / sqrt((double)z->depth));
+}
+
+/* What the kernels that read queries, keys and values declare alike: all constants, and some parameters. */
+#define SDPA_SPECS(gpu, z) \
+    .q = (int32_t)gpu_input(gpu, 0)->dtype, .k = (int32_t)gpu_input(gpu, 1)->dtype, .m = gpu_sdpa_mask_type(gpu), \
+    .flags = gpu_sdpa_flags(z), .d = (int32_t)(z)->depth, .e = (int32_t)(z)->value_depth
+#define SDPA_PARAMS(z) \
+    .n_heads = (z)->heads, .group_heads = (z)->group_heads, .n_rows = (z)->rows, .n_keys = (z)->keys, \
+    .scale = gpu_sdpa_scale(z), .reach = (uint32_t)gpu_sdpa_reach(z)
 
 /* Scores to weights, in the workspace. */
 static pco_status gpu_sdpa_weigh(gpu_lowering *gpu, const sdpa_sizes *z)
 {
     const uint64_t rows = (uint64_t)z->batch * z->heads * z->rows;
     const int serial = gpu->software;
-    const uint32_t local = gpu_workgroup(gpu, 64);
+    const uint32_t local = gpu_workgroup(gpu, 64), scores = GPU_attention_scores_p;
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, serial ? GPU_KERNEL_attention_scores_serial : GPU_KERNEL_attention_scores_shared, local, 1, 1);
-    gpu_sdpa_describe(gpu, &d, z);
-    gpu_spec(gpu, &d, 9, serial);
-    gpu_param(gpu, &d, 0, gpu_bind_workspace(gpu, &d, 0, 0, rows * z->keys * 4, 1) / 4);
-    gpu_sdpa_bind(gpu, &d, 1, gpu_input_index(gpu, 3), 0, 3);
-    gpu_sdpa_bind(gpu, &d, 2, gpu_input_index(gpu, 5), 0, 5);
-    gpu_param(gpu, &d, 31, (uint32_t)rows);
+    gpu_set_specs(gpu, &d, attention_scores, .m = gpu_sdpa_mask_type(gpu), .flags = gpu_sdpa_flags(z), .walk = serial);
+    gpu_attention_scores_params p = {.n_heads = z->heads, .n_rows = z->rows, .n_keys = z->keys,
+                                     .scale = gpu_sdpa_scale(z), .cap = (float)z->attrs.softcap,
+                                     .reach = (uint32_t)gpu_sdpa_reach(z), .n_all = (uint32_t)rows};
+    p.p_first = gpu_bind_workspace(gpu, &d, scores, 0, rows * z->keys * 4, 1) / 4;
+    p.mask_first = gpu_sdpa_bind(gpu, &d, GPU_attention_scores_mask, gpu_input_index(gpu, 3), scores, 0);
+    p.starts_first = gpu_sdpa_bind_optional(gpu, &d, GPU_attention_scores_starts, gpu_input_index(gpu, 5), scores);
+    gpu_sdpa_mask_steps(gpu, p.mask_step);
+    gpu_set_params_from(gpu, &d, attention_scores, &p);
     return gpu_emit(gpu, &d, serial ? gpu_div_up(rows, local) : rows);
 }
 
@@ -234,6 +243,27 @@ static uint32_t gpu_sdpa_kernel(const gpu_lowering *gpu, const sdpa_sizes *z, ui
     return larger <= 64 ? GPU_KERNEL_attention_tiled_64 : GPU_KERNEL_attention_tiled_128;
 }
 
+/* Where operands and results of attention_rows and attention_tiled are. */
+static void gpu_sdpa_bind_all(gpu_lowering *gpu, pco_gpu_dispatch *d, const sdpa_sizes *z, gpu_attention_params *p)
+{
+    const uint32_t q = GPU_attention_q, y = GPU_attention_y, weights = GPU_attention_weights;
+    p->q_first = gpu_sdpa_bind(gpu, d, q, gpu_input_index(gpu, 0), q, 0);
+    p->k_first = gpu_sdpa_bind(gpu, d, GPU_attention_k, gpu_input_index(gpu, 1), q, 0);
+    p->v_first = gpu_sdpa_bind(gpu, d, GPU_attention_v, gpu_input_index(gpu, 2), q, 0);
+    p->mask_first = gpu_sdpa_bind(gpu, d, GPU_attention_mask, gpu_input_index(gpu, 3), q, 0);
+    p->lengths_first = gpu_sdpa_bind_optional(gpu, d, GPU_attention_lengths, gpu_input_index(gpu, 4), q);
+    p->starts_first = gpu_sdpa_bind_optional(gpu, d, GPU_attention_starts, gpu_input_index(gpu, 5), q);
+    p->y_first = gpu_sdpa_bind(gpu, d, y, gpu_output_index(gpu, 0), q, 1);
+    if (gpu_has_buffer(d, weights))
+        p->weights_first =
+            gpu_sdpa_bind(gpu, d, weights, z->attrs.weights ? gpu_output_index(gpu, 1) : PCO_NONE, y, 1);
+    gpu_sdpa_steps(gpu_input(gpu, 0), z, p->q_step);
+    gpu_sdpa_steps(gpu_input(gpu, 1), z, p->k_step);
+    gpu_sdpa_steps(gpu_input(gpu, 2), z, p->v_step);
+    gpu_sdpa_steps(gpu_output(gpu, 0), z, p->y_step);
+    gpu_sdpa_mask_steps(gpu, p->mask_step);
+}
+
 static pco_status gpu_lower_sdpa_node(gpu_lowering *gpu)
 {
     const sdpa_sizes z = gpu_sdpa_sizes(gpu);
@@ -244,20 +274,14 @@ static pco_status gpu_lower_sdpa_node(gpu_lowering *gpu)
     uint32_t local;
     const uint32_t kernel = gpu_sdpa_kernel(gpu, &z, &local);
     gpu_begin(gpu, &d, kernel, local, 1, 1);
-    gpu_sdpa_describe_heads(gpu, &d, &z);
-    for (uint32_t i = 0; i < 6; i++) gpu_sdpa_bind(gpu, &d, i, gpu_input_index(gpu, i), 0, i);
-    gpu_sdpa_bind(gpu, &d, 6, gpu_output_index(gpu, 0), 0, 6);
-    if (gpu->variant == SDPA_ROWS)
-        gpu_sdpa_bind(gpu, &d, 7, z.attrs.weights ? gpu_output_index(gpu, 1) : PCO_NONE, 6, 7);
-    const int heads_first = z.attrs.heads_first != 0;
-    gpu_sdpa_strides(gpu, &d, 8, gpu_input(gpu, 0), heads_first);
-    gpu_sdpa_strides(gpu, &d, 11, gpu_input(gpu, 1), heads_first);
-    gpu_sdpa_strides(gpu, &d, 14, gpu_input(gpu, 2), heads_first);
-    gpu_sdpa_strides(gpu, &d, 17, y, heads_first);
+    gpu_set_specs(gpu, &d, attention, SDPA_SPECS(gpu, &z));
+    gpu_attention_params p = {SDPA_PARAMS(&z), .cap = (float)z.attrs.softcap};
+    gpu_sdpa_bind_all(gpu, &d, &z, &p);
     const uint64_t heads = (uint64_t)z.batch * z.heads;
     const uint64_t groups = gpu->variant == SDPA_ROWS ? heads * z.rows : heads * gpu_div_up(z.rows, local);
     if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows");
-    gpu_param(gpu, &d, 31, (uint32_t)groups);
+    p.n_groups = (uint32_t)groups;
+    gpu_set_params_from(gpu, &d, attention, &p);
     return gpu_emit(gpu, &d, groups);
 }
 
@@ -273,48 +297,77 @@ const gpu_lowerer gpu_lower_sdpa = {.variants = sdpa_variants,
 /* Words that the first kernel leaves for each row, and rows or keys of a workgroup; see attention_backward.kern. */
 enum { SDPA_STAT_WORDS = 5, SDPA_BLOCK = 4, SDPA_FEW_SCORES = 1 << 15 };
 
-/* Binds a whole tensor, or slot `other` again where there is nothing; its first element goes to parameter `slot`, if it
- * has one. */
-static void gpu_sdpa_see(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t slot, uint32_t tensor, uint32_t other,
-                         int write)
-{
-    const uint64_t count = tensor == PCO_NONE ? 0 : gpu_count(&gpu->part->tensors[tensor]);
-    if (count == 0)
-        gpu_bind_again(gpu, d, slot, other);
-    else
-        gpu_param(gpu, d, slot, gpu_bind_elements(gpu, d, slot, tensor, 0, count, write));
-}
-
 static uint32_t gpu_sdpa_key_heads(const gpu_lowering *gpu, const sdpa_sizes *z)
 {
     return (uint32_t)gpu_input(gpu, 1)->shape[z->attrs.heads_first ? 1 : 2];
 }
 
-/* One of the three kernels over `groups` blocks of rows or keys; results go to slot 5 and, of keys, 7. */
-static pco_status gpu_sdpa_back(gpu_lowering *gpu, const sdpa_sizes *z, uint32_t kernel, uint64_t groups)
+/* Binds what the first kernel leaves for each row, or what `other` sees where there are no rows. */
+static uint32_t gpu_sdpa_bind_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const sdpa_sizes *z, uint32_t buffer,
+                                    uint32_t other, int write)
 {
     const uint64_t words = (uint64_t)z->batch * z->heads * z->rows * SDPA_STAT_WORDS;
-    const int first = kernel == GPU_KERNEL_attention_backward_stats;
-    const int keys = kernel == GPU_KERNEL_attention_backward_keys;
-    const uint32_t known = first ? 0 : 5, stats = first ? 7 : 4, heads_first = z->attrs.heads_first != 0;
+    if (words) return gpu_bind_workspace(gpu, d, buffer, 0, words * 4, write) / 4;
+    gpu_bind_again(gpu, d, buffer, other);
+    return 0;
+}
+
+/* Constants, buffers and parameters of the first kernel. */
+static void gpu_sdpa_fill_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const sdpa_sizes *z, uint32_t blocks)
+{
+    const uint32_t q = GPU_attention_stats_q;
+    gpu_set_specs(gpu, d, attention_stats, SDPA_SPECS(gpu, z));
+    gpu_attention_stats_params p = {SDPA_PARAMS(z), .n_key_heads = gpu_sdpa_key_heads(gpu, z), .n_blocks = blocks};
+    p.q_first = gpu_sdpa_bind(gpu, d, q, gpu_input_index(gpu, 0), q, 0);
+    p.k_first = gpu_sdpa_bind(gpu, d, GPU_attention_stats_k, gpu_input_index(gpu, 1), q, 0);
+    p.v_first = gpu_sdpa_bind(gpu, d, GPU_attention_stats_v, gpu_input_index(gpu, 2), q, 0);
+    p.mask_first = gpu_sdpa_bind(gpu, d, GPU_attention_stats_mask, gpu_input_index(gpu, 3), q, 0);
+    p.lengths_first = gpu_sdpa_bind_optional(gpu, d, GPU_attention_stats_lengths, gpu_input_index(gpu, 4), q);
+    p.starts_first = gpu_sdpa_bind_optional(gpu, d, GPU_attention_stats_starts, gpu_input_index(gpu, 5), q);
+    p.gradient_first = gpu_sdpa_bind(gpu, d, GPU_attention_stats_gradient, gpu_input_index(gpu, 6), q, 0);
+    p.stats_first = gpu_sdpa_bind_stats(gpu, d, z, GPU_attention_stats_stats, q, 1);
+    gpu_sdpa_steps(gpu_input(gpu, 0), z, p.q_step);
+    gpu_sdpa_steps(gpu_input(gpu, 1), z, p.k_step);
+    gpu_sdpa_steps(gpu_input(gpu, 2), z, p.v_step);
+    gpu_sdpa_steps(gpu_input(gpu, 6), z, p.gradient_step);
+    gpu_sdpa_mask_steps(gpu, p.mask_step);
+    gpu_set_params_from(gpu, d, attention_stats, &p);
+}
+
+/* Those of the other two: y is the gradient of queries, or that of keys, and then `other` that of values. */
+static void gpu_sdpa_fill_gradients(gpu_lowering *gpu, pco_gpu_dispatch *d, const sdpa_sizes *z, uint32_t blocks)
+{
+    const uint32_t y = GPU_attention_gradients_y, other = GPU_attention_gradients_other;
+    const int keys = gpu_has_buffer(d, other);
+    gpu_set_specs(gpu, d, attention_gradients, SDPA_SPECS(gpu, z));
+    gpu_attention_gradients_params p = {SDPA_PARAMS(z), .n_key_heads = gpu_sdpa_key_heads(gpu, z), .n_blocks = blocks};
+    p.y_first = gpu_sdpa_bind(gpu, d, y, gpu_output_index(gpu, keys ? 1 : 0), y, 1);
+    if (keys) p.other_first = gpu_sdpa_bind(gpu, d, other, gpu_output_index(gpu, 2), y, 1);
+    p.q_first = gpu_sdpa_bind(gpu, d, GPU_attention_gradients_q, gpu_input_index(gpu, 0), y, 0);
+    p.k_first = gpu_sdpa_bind(gpu, d, GPU_attention_gradients_k, gpu_input_index(gpu, 1), y, 0);
+    p.v_first = gpu_sdpa_bind(gpu, d, GPU_attention_gradients_v, gpu_input_index(gpu, 2), y, 0);
+    p.mask_first = gpu_sdpa_bind(gpu, d, GPU_attention_gradients_mask, gpu_input_index(gpu, 3), y, 0);
+    p.gradient_first = gpu_sdpa_bind(gpu, d, GPU_attention_gradients_gradient, gpu_input_index(gpu, 6), y, 0);
+    p.stats_first = gpu_sdpa_bind_stats(gpu, d, z, GPU_attention_gradients_stats, y, 0);
+    gpu_sdpa_steps(gpu_input(gpu, 0), z, p.q_step);
+    gpu_sdpa_steps(gpu_input(gpu, 1), z, p.k_step);
+    gpu_sdpa_steps(gpu_input(gpu, 2), z, p.v_step);
+    gpu_sdpa_steps(gpu_input(gpu, 6), z, p.gradient_step);
+    gpu_sdpa_mask_steps(gpu, p.mask_step);
+    gpu_set_params_from(gpu, d, attention_gradients, &p);
+}
+
+/* One of the three kernels over `groups` blocks of rows or keys. */
+static pco_status gpu_sdpa_back(gpu_lowering *gpu, const sdpa_sizes *z, uint32_t kernel, uint64_t groups)
+{
     if (groups == 0) return gpu->status;
     if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows or keys");
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, kernel, gpu_workgroup(gpu, 64), 1, 1);
-    gpu_sdpa_describe_heads(gpu, &d, z);
-    if (!first) gpu_sdpa_see(gpu, &d, 5, gpu_output_index(gpu, keys ? 1 : 0), 5, 1);
-    if (keys) gpu_sdpa_see(gpu, &d, 7, gpu_output_index(gpu, 2), 5, 1);
-    for (uint32_t i = 0; i < 4; i++) gpu_sdpa_see(gpu, &d, i, gpu_input_index(gpu, i), known, 0);
-    for (uint32_t i = 4; i < 6 && first; i++) gpu_sdpa_bind(gpu, &d, i, gpu_input_index(gpu, i), known, i);
-    gpu_sdpa_see(gpu, &d, 6, gpu_input_index(gpu, 6), known, 0);
-    if (words)
-        gpu_param(gpu, &d, stats, gpu_bind_workspace(gpu, &d, stats, 0, words * 4, first) / 4);
+    if (kernel == GPU_KERNEL_attention_backward_stats)
+        gpu_sdpa_fill_stats(gpu, &d, z, (uint32_t)groups);
     else
-        gpu_bind_again(gpu, &d, stats, known);
-    for (uint32_t i = 0; i < 3; i++) gpu_sdpa_strides(gpu, &d, 8 + 3 * i, gpu_input(gpu, i), (int)heads_first);
-    gpu_sdpa_strides(gpu, &d, 17, gpu_input(gpu, 6), (int)heads_first);
-    gpu_param(gpu, &d, 29, gpu_sdpa_key_heads(gpu, z));
-    gpu_param(gpu, &d, 31, (uint32_t)groups);
+        gpu_sdpa_fill_gradients(gpu, &d, z, (uint32_t)groups);
     return gpu_emit(gpu, &d, groups);
 }
 

@@ -142,8 +142,7 @@ class Builder:
             out.writelines(f'extern const char gpu_code_{row.name}[];\n' for row, path in zip(self.rows, paths) if path)
             out.write('const pco_gpu_kernel pco_gpu_kernels[] = {\n')
             for row, text in zip(self.rows, texts):
-                out.write(f'{{"{row.name}", "{row.file}", "{row.defines}", {row.n_bindings}, {row.n_specs}, {row.needs}, '
-                          f'0x{embed.fnv1a(text.encode()):016x}u}},\n')
+                out.write(f'{row.c_row(text)},\n')
             out.write(f'}};\nconst uint32_t pco_gpu_n_kernels = {len(self.rows)};\nconst pco_gpu_code pco_gpu_codes[] = {{\n')
             for row, path in zip(self.rows, paths):
                 out.write(f'{{gpu_code_{row.name}, {os.path.getsize(path) - as_text}}},\n' if path else '{NULL, 0},\n')

@@ -12,9 +12,10 @@ import sources
 CHOICES = {'gpu_matmul_can', 'gpu_sdpa_eligible', 'gpu_matmul_pick', 'matmul_may_be_wide', 'gpu_cover_rows', 'gpu_choose_rows', 'gpu_choose_reduce', 'gpu_choose_axis', 'gpu_choose_norm',
            'gpu_choose_matmul', 'gpu_matmul_choose', 'gpu_sdpa_choose', 'matmul_is_software', 'gpu_workgroup',
            'matmul_middle', 'gpu_grow', 'gpu_explain', 'gpu_fail', 'gpu_list_free', 'gpu_segments'}
-SKIP = re.compile(r'\s*(#include|#if|#e|#extension|#version|SPEC\(|layout|_Static_assert|enum\b|typedef|//|/\*|\* )|'
+SKIP = re.compile(r'\s*(#include|#if|#e|#extension|#version|SPEC\(|INTERFACE\(|PARAMETER\(|BUFFER\(|NEEDS\(|layout|_Static_assert|enum\b|typedef|//|/\*|\* )|'
                   r'#define OP_\w+ |#define \w+ \d+$')
 NUMBER = r'(?<![\w.])'
+PARAMETER = re.compile(r'^PARAMETER\(\s*\w+\s*,\s*(\w+)\s*(?:,\s*(\d+)\s*)?\)', re.MULTILINE)
 
 
 def float_text(value):
@@ -25,11 +26,6 @@ def float_text(value):
 def changed_float(match):
     value = float(match.group(1))
     return float_text(1.0 if value == 0.0 else 0.5 if value == 1.0 else float(f'{value * 1.0625:.9g}'))
-
-
-def changed_index(match):
-    number = int(match.group(2))
-    return f'{match.group(1)}({number + 1 if number + 1 < 32 else number - 1})'
 
 
 def changed_place(match):
@@ -47,10 +43,8 @@ EDITS = [
     ('arithmetic', re.compile(r' \+= '), ' = '),
     ('arithmetic', re.compile(r' \|= '), ' = '),
     ('arithmetic', re.compile(r' [+*] (?:\w+(?:\([^()]*\))?)(?=[;,)\]])'), ''),
-    ('index', re.compile(r'\b(PI|P|PF)\((\d+)\)'), changed_index),
     ('index', re.compile(r'\[([\w ()+*]+)\]'), lambda m: f'[{m.group(1)} + 1]'),
     ('index', re.compile(r'\.([xyzw])\b'), lambda m: '.' + {'x': 'y', 'y': 'x', 'z': 'w', 'w': 'z'}[m.group(1)]),
-    ('index', re.compile(r'(gpu_(?:param|param_f|spec)\(gpu, &?d, )(\d+)(?=,)'), changed_place),
     ('index', re.compile(r'(gpu_(?:input|input_index|output|output_index)\(gpu, )(\d)(?=\))'), changed_place),
     ('comparison', re.compile(r' < '), ' <= '),
     ('comparison', re.compile(r' <= '), ' < '),
@@ -82,7 +76,7 @@ class Mutant:
 def files():
     """The files of which mechanical faults are made: kernels that the Vulkan plugin has, and the lowering."""
     rows = sources.embed.read_table(os.path.join(sources.SHADERS, 'kernels.def'))
-    here = {row.file for row in rows if 'VECTOR_16' not in row.needs}
+    here = {row.file for row in rows if not row.needs_any(['VECTOR_16'])}
     kernels = [f'shaders/{name}' for name in sorted(os.listdir(sources.SHADERS))
                if name in here or name.endswith('.inc') or name == 'dialect.glsl']
     lowering = [f'backends/gpu/{name}' for name in sorted(os.listdir(sources.LOWERING))
@@ -108,9 +102,27 @@ def skipped_lines(path, blanked):
     return lines
 
 
+def parameter_edits(path, text):
+    """The edits that take a parameter for the one that is declared behind it (the last for the first), or an element
+    of several for its neighbour."""
+    declared = PARAMETER.findall(sources.embed.Sources(sources.SHADERS).read(os.path.basename(path))
+                                 if path.endswith('.kern') else text)
+    names = [name for name, count in declared if not count]
+    several = [name for name, count in declared if count]
+    edits = []
+    if len(names) > 1:
+        follower = dict(zip(names, names[1:] + names[:1]))
+        edits.append(('index', re.compile(r'\b(' + '|'.join(names) + r')\b(?!\()'), lambda m: follower[m.group(1)]))
+    if several:
+        edits.append(('index', re.compile(r'\b(' + '|'.join(several) + r')\((\d)\)'),
+                      lambda m: f'{m.group(1)}({int(m.group(2)) + (1 if m.group(2) == "0" else -1)})'))
+    return edits
+
+
 def sites_of(path):
     """All mechanical mutants of a file."""
     text = sources.read(os.path.join(sources.ROOT, path))
+    edits = EDITS + (parameter_edits(path, text) if path.startswith('shaders/') else [])
     blanked = sources.blank(text)
     skip, found, seen = skipped_lines(path, blanked), [], {}
     used = {unit.name for unit in sources.kernel_units(text)} if path.endswith('.glsl') else None
@@ -119,15 +131,16 @@ def sites_of(path):
         bare = line.strip()
         seen[bare] = seen.get(bare, 0) + 1
         if number not in skip and shown.strip() and not SKIP.match(line) and used is None or used and 'FUNCTION' in line:
-            found += sites_in(path, text, start, line, shown, f'{digest(bare)[:6]}{"" if seen[bare] == 1 else seen[bare]}')
+            found += sites_in(path, text, start, line, shown, edits,
+                              f'{digest(bare)[:6]}{"" if seen[bare] == 1 else seen[bare]}')
         start += len(line) + 1
     return found
 
 
-def sites_in(path, text, start, line, shown, tag):
+def sites_in(path, text, start, line, shown, edits, tag):
     found = []
     head = re.search(r'\bfor \([^;]*;[^;]*;(.*)\)', shown)
-    for kind, pattern, new in EDITS:
+    for kind, pattern, new in edits:
         for match in pattern.finditer(shown):
             if head and kind not in ('comparison', 'barrier'):
                 continue
