@@ -408,7 +408,7 @@ static void check_model_fails(const char *field, const char *part)
     pco_train_config config;
     pco_data *data;
     cJSON *document;
-    pco_transformer_config model;
+    pco_model_spec model;
     int size = snprintf(text, sizeof text,
                         "{\"model\": {%s}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\"}", field);
     check_ok(pco_train_config_load(file_with("model.json", text, (size_t)size), &none, &config, &err));
@@ -452,7 +452,7 @@ static void configs(void **state)
     assert_int_equal(config.data.buckets[0][0], 8);
     pco_data *data;
     cJSON *document;
-    pco_transformer_config model;
+    pco_model_spec model;
     check_ok(pco_data_open(&config.data, 0, 2, &data, &err));
     check_fails(pco_train_model_config(&config, data, &document, &model, &err), PCO_ERROR_FORMAT,
                 "vocab_size does not match the tokenizer, which has 65 tokens");
