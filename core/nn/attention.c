@@ -67,6 +67,7 @@ uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_p
     pco_nn_linear_params output = {.name = params->output,
                                    .in_features = joined[2],
                                    .out_features = params->width,
-                                   .bias = params->output_bias};
+                                   .bias = params->output_bias,
+                                   .role = PCO_NN_ROLE_RESIDUAL};
     return pco_nn_linear(nn, pco_reshape(graph, mixed, 3, joined), &output);
 }

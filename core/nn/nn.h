@@ -27,9 +27,18 @@ typedef struct pco_nn {
 
 /* ---- parameters that are trained (weight.c) --------------------------------------------------------- */
 
+/* What a weight is for, as far as its first values depend on it. */
+typedef enum pco_nn_role {
+    PCO_NN_ROLE_PLAIN = 0, /* projections and biases */
+    PCO_NN_ROLE_EMBEDDING = 1,
+    PCO_NN_ROLE_NORM = 2,     /* the factor of a norm */
+    PCO_NN_ROLE_RESIDUAL = 3, /* the projection that ends a residual block */
+} pco_nn_role;
+
 /* A weight that the graph keeps as a state of the same name, f32, instead of a constant. */
 typedef struct pco_nn_parameter {
     char *name;
+    pco_nn_role role;
     uint32_t rank;
     int64_t shape[PCO_MAX_RANK];
     uint32_t tensor; /* in the graph that was built last */
@@ -68,6 +77,9 @@ const char *pco_nn_name(const pco_nn *nn, const char *format, ...) __attribute__
  * FORMAT for a shape, UNSUPPORTED for a type. */
 uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape);
 
+/* In training: what the weight of that name, asked for before, is for. */
+void pco_nn_set_role(const pco_nn *nn, const char *name, pco_nn_role role);
+
 /* Rows first .. first+count-1 of that tensor as a constant of their own; they share the file's memory. */
 uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape,
                             int64_t first, int64_t count);
@@ -89,6 +101,7 @@ typedef struct pco_nn_linear_params {
     int64_t in_features, out_features;
     int bias; /* 1: there is a bias */
     pco_nn_activation activation;
+    pco_nn_role role; /* of the matrix */
     /* A part of a fused projection: rows first_row .. first_row+out_features-1 of a tensor with total_rows
      * rows. total_rows 0: all rows. */
     int64_t first_row, total_rows;
