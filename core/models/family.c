@@ -8,6 +8,8 @@
 
 static const pco_family *const families[] = {
     &pco_family_llama,
+    &pco_family_qwen2,
+    &pco_family_gpt2,
     &pco_family_transformer,
 };
 enum { FAMILIES = sizeof families / sizeof *families };

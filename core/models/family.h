@@ -23,7 +23,7 @@ typedef struct pco_family {
 } pco_family;
 
 /* The rows; family.c lists them. */
-extern const pco_family pco_family_llama, pco_family_transformer;
+extern const pco_family pco_family_gpt2, pco_family_llama, pco_family_qwen2, pco_family_transformer;
 
 /* Which family a file is of, and its spec. Errors: UNSUPPORTED for another architecture or model type, naming
  * those that there are; those of the family. */
