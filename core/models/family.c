@@ -7,10 +7,8 @@
 #include <string.h>
 
 static const pco_family *const families[] = {
-    &pco_family_llama,
-    &pco_family_qwen2,
-    &pco_family_gpt2,
-    &pco_family_transformer,
+    &pco_family_llama,  &pco_family_qwen2, &pco_family_qwen3,
+    &pco_family_gemma2, &pco_family_gpt2,  &pco_family_transformer,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -64,7 +62,8 @@ pco_status pco_family_of_gguf(const pco_gguf *gguf, const pco_family **family, p
                         "%s is a model of architecture '%s', which Portico cannot run; it runs %s",
                         pco_gguf_label(gguf), name, family_list(0, list, sizeof list));
     *spec = *(*family)->spec;
-    return pco_gguf_read_spec(gguf, spec, err);
+    status = pco_gguf_read_spec(gguf, spec, err);
+    return status || !(*family)->read_gguf ? status : (*family)->read_gguf(gguf, spec, err);
 }
 
 pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family,

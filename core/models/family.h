@@ -8,22 +8,24 @@
 #include "models/spec.h"
 #include "text/tokenizer.h"
 
-/* A family is read from one kind of file: from GGUF (read_gguf), or from a folder with a config.json
- * (read_config). */
+/* A family is read from one kind of file: from a folder with a config.json where it has read_config, from
+ * GGUF otherwise. The spec that it begins with is what all its models share; the rest is what the file says.
+ */
 typedef struct pco_family {
     const char *name; /* general.architecture of its GGUF files, or model_type of its config.json */
-    /* What all models of the family share. The readers start from it, and fill in what the file says. */
     const pco_model_spec *spec;
+    /* What pco_gguf_read_spec does not know of (models/gguf_spec.h), called after it; may be NULL. */
     pco_status (*read_gguf)(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err);
     pco_status (*read_config)(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err);
-    /* With read_config: the tokenizer of a side, NULL when the file has none. GGUF says by itself which it
-     * has. */
+    /* With read_config: the tokenizer of a side, NULL when there is none. GGUF says by itself which it has.
+     */
     pco_status (*read_tokenizer)(const cJSON *root, const char *label, const pco_model_spec *spec,
                                  pco_model_side side, pco_tokenizer **tokenizer, pco_error *err);
 } pco_family;
 
 /* The rows; family.c lists them. */
-extern const pco_family pco_family_gpt2, pco_family_llama, pco_family_qwen2, pco_family_transformer;
+extern const pco_family pco_family_gemma2, pco_family_gpt2, pco_family_llama, pco_family_qwen2,
+    pco_family_qwen3, pco_family_transformer;
 
 /* Which family a file is of, and its spec. Errors: UNSUPPORTED for another architecture or model type, naming
  * those that there are; those of the family. */

@@ -1,5 +1,5 @@
-/* GPT-2 in GGUF (Radford et al. 2019): LayerNorm before each block and behind the last, learned positions, one projection
- * for query, key and value, GELU by tanh, biases everywhere. */
+/* GPT-2 in GGUF (Radford et al. 2019): LayerNorm before each block and behind the last, learned positions,
+ * one projection for query, key and value, GELU by tanh, biases everywhere. */
 #include "models/family.h"
 #include "models/gguf_spec.h"
 

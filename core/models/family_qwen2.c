@@ -1,5 +1,5 @@
-/* Qwen2 and Qwen2.5 in GGUF (Yang et al. 2024): as Llama, with biases of query, key and value, and with RoPE on pairs that
- * are half a head apart. */
+/* Qwen2 and Qwen2.5 in GGUF (Yang et al. 2024): as Llama, with biases of query, key and value, and with RoPE
+ * on pairs that are half a head apart. */
 #include "models/family.h"
 #include "models/gguf_spec.h"
 

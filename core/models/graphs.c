@@ -42,12 +42,20 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
                                       .kv_heads = spec->kv_heads[side],
                                       .head_dim = spec->head_dim[side],
                                       .causal = self && side == PCO_DECODER,
-                                      .rope_interleaved = spec->rope_interleaved};
+                                      .rope_interleaved = spec->rope_interleaved,
+                                      .scale = spec->attention_scale,
+                                      .softcap = spec->attention_softcap};
     params.query = spec_name(namer, self ? names->query : names->cross_query);
     params.key = spec_name(namer, self ? names->key : names->cross_key);
     params.value = spec_name(namer, self ? names->value : names->cross_value);
     params.output = spec_name(namer, self ? names->output : names->cross_output);
-    if (self) params.fused = spec_name(namer, names->fused);
+    if (self) {
+        params.fused = spec_name(namer, names->fused);
+        params.query_norm = spec_name(namer, names->query_norm);
+        params.key_norm = spec_name(namer, names->key_norm);
+        params.head_norm = spec->norm;
+        params.head_norm.size = params.head_dim;
+    }
     params.bias = spec_bias(namer->nn, spec->attention_bias, params.query);
     params.output_bias = spec_bias(namer->nn, spec->output_bias, params.output);
     return params;
@@ -78,7 +86,11 @@ pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec,
     params.self_attention_norm = spec_name(&namer, spec->names.self_attention_norm);
     params.cross_attention_norm = spec_name(&namer, spec->names.cross_attention_norm);
     params.ffn_norm = spec_name(&namer, spec->names.ffn_norm);
+    params.self_attention_post_norm = spec_name(&namer, spec->names.self_attention_post_norm);
+    params.ffn_post_norm = spec_name(&namer, spec->names.ffn_post_norm);
     params.self_attention = spec_attention_params(&namer, spec, side, 1);
+    const int full = spec->full_interval && (index + 1) % spec->full_interval == 0;
+    if (side == PCO_DECODER && !full) params.self_attention.window = spec->sliding_window;
     if (spec->names.cross_query) params.cross_attention = spec_attention_params(&namer, spec, side, 0);
     params.ffn = spec_ffn_params(&namer, spec, side);
     return params;
@@ -163,8 +175,11 @@ uint32_t pco_spec_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x)
     if (spec->logits_bias) bias = pco_nn_weight(nn, spec->logits_bias, 1, shape);
     const int half = nn->training && nn->training->dtype != PCO_F32;
     const pco_matmul_attrs attrs = {.transpose_b = 1, .dtype = half ? PCO_F32 : -1};
-    return pco_graph_add(nn->graph, PCO_OP_MATMUL, &attrs,
-                         (uint32_t[]){x, pco_nn_activations(nn, weight), bias}, 3, NULL);
+    x = pco_graph_add(nn->graph, PCO_OP_MATMUL, &attrs, (uint32_t[]){x, pco_nn_activations(nn, weight), bias},
+                      3, NULL);
+    if (spec->logits_softcap <= 0) return x;
+    x = pco_unary(nn->graph, PCO_OP_TANH, pco_binary_scalar(nn->graph, PCO_OP_DIV, x, spec->logits_softcap));
+    return pco_binary_scalar(nn->graph, PCO_OP_MUL, x, spec->logits_softcap);
 }
 
 uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,

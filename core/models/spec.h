@@ -34,7 +34,9 @@ typedef struct pco_stack_names {
 /* Names in a layer, behind its template; NULL where a model has none. */
 typedef struct pco_layer_names {
     const char *self_attention_norm, *cross_attention_norm, *ffn_norm;
-    const char *query, *key, *value, *fused, *output; /* as in pco_nn_attention_params */
+    const char *self_attention_post_norm, *ffn_post_norm; /* of what a block adds */
+    const char *query, *key, *value, *fused, *output;     /* as in pco_nn_attention_params */
+    const char *query_norm, *key_norm;                    /* of self-attention */
     const char *cross_query, *cross_key, *cross_value, *cross_output;
     const char *fc1, *fc2, *gate, *up, *down, *gate_up; /* as in pco_nn_ffn_params */
 } pco_layer_names;
@@ -52,6 +54,11 @@ typedef struct pco_model_spec {
     int normalize_before;
     pco_nn_norm_params norm, last_norm; /* of the layers; the stacks' own, with final_norm */
     int final_norm;
+    double attention_scale;   /* 0: 1 / sqrt(head_dim) */
+    double attention_softcap; /* 0: none */
+    int64_t sliding_window;   /* self-attention of the decoder sees that many keys; 0: all */
+    int64_t full_interval;    /* but all in every so many layers, the last of each; 0: in none */
+    double logits_softcap;    /* logits become softcap * tanh(logits / softcap); 0: they do not */
     pco_bias attention_bias, output_bias, ffn_bias; /* of query, key and value; of what attention ends with */
     pco_position_embedding position_embedding;
     int64_t rope_dimensions; /* of each head; 0: all */

@@ -94,6 +94,7 @@ typedef enum pco_nn_activation {
     PCO_NN_GELU_TANH = 3,
     PCO_NN_SILU = 4,
     PCO_NN_SWIGLU = 5, /* feed-forward blocks only: silu(gate) * up */
+    PCO_NN_GEGLU = 6,  /* feed-forward blocks only: gelu_tanh(gate) * up */
 } pco_nn_activation;
 
 typedef struct pco_nn_linear_params {
@@ -162,6 +163,11 @@ typedef struct pco_nn_attention_params {
     int bias, output_bias; /* of query, key and value; of output */
     int causal;            /* row i of sequence b sees keys j <= starts[b] + i */
     int rope_interleaved;
+    const char *query_norm, *key_norm; /* of each head, before RoPE; NULL: none */
+    pco_nn_norm_params head_norm;      /* how; its size is head_dim */
+    double scale;                      /* factor on query key^T; 0: 1 / sqrt(head_dim) */
+    double softcap;                    /* above 0: scores become softcap * tanh(score / softcap) */
+    int64_t window;                    /* above 0: a row sees that many keys, its own the last */
 } pco_nn_attention_params;
 
 /* Its tensors, PCO_NONE for those that are absent; start from PCO_NN_NO_OPERANDS. */
@@ -193,9 +199,9 @@ uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_p
 
 typedef struct pco_nn_ffn_params {
     pco_nn_activation activation;
-    const char *fc1, *fc2;        /* fc2(activation(fc1(x))), unless swiglu */
-    const char *gate, *up, *down; /* swiglu (Shazeer 2020): down(silu(gate(x)) * up(x)) */
-    const char *gate_up;          /* instead of gate and up: one projection, gate rows first */
+    const char *fc1, *fc2;        /* fc2(activation(fc1(x))), unless gated */
+    const char *gate, *up, *down; /* swiglu, geglu (Shazeer 2020): down(silu(gate(x)) * up(x)) */
+    const char *gate_up;          /* swiglu, instead of gate and up: one projection, gate rows first */
     int64_t width, hidden;
     int bias;
 } pco_nn_ffn_params;
@@ -206,12 +212,13 @@ uint32_t pco_nn_ffn(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *param
 /* ---- layers (block.c) ----------------------------------------------------------------------------- */
 
 /* A residual block each for self-attention, cross-attention (decoder layers) and feed-forward:
- * x + f(norm(x)) with normalize_before (Xiong et al. 2020), norm(x + f(x)) without (Vaswani et al. 2017). In
- * training, dropout comes between f and the sum. */
+ * x + f(norm(x)) with normalize_before (Xiong et al. 2020), norm(x + f(x)) without (Vaswani et al. 2017). Where there
+ * is a post_norm, f ends with it. In training, dropout comes between f and the sum. */
 typedef struct pco_nn_layer_params {
     int normalize_before;
     pco_nn_norm_params norm;
     const char *self_attention_norm, *cross_attention_norm, *ffn_norm;
+    const char *self_attention_post_norm, *ffn_post_norm; /* NULL: none */
     pco_nn_attention_params self_attention, cross_attention;
     pco_nn_ffn_params ffn;
 } pco_nn_layer_params;

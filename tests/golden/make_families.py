@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Write tests/golden/families: a tiny model of each family that is read from GGUF, with random weights, and its logits.
 
-The logits are those of Hugging Face's transformers in float64 (which rounds to float32 in some norms, RoPE and softmax).
-Names of tensors and keys are those of the gguf package. Needs torch, transformers, tokenizers and gguf; half a minute.
+The logits are those of Hugging Face's transformers in float64 (which rounds to float32 in some norms, RoPE and
+softmax). Names of tensors and keys are those of the gguf package. Needs torch, transformers, tokenizers and gguf; half a minute.
 
     python3 tests/golden/make_families.py
 """
@@ -21,6 +21,7 @@ import goldens
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "tests" / "golden" / "families"
 VOCAB, WIDTH, HEADS, KV_HEADS, LAYERS, HIDDEN, CONTEXT, ROWS = 288, 32, 4, 2, 2, 48, 40, 24
+HEAD, WINDOW = WIDTH // HEADS, 7
 EPS = 1e-3  # large, so that an epsilon that is not read shows in the logits
 END = "<|endoftext|>"
 QWEN2_WORDS = (
@@ -74,7 +75,7 @@ def random_weights(model, seed):
         parameter.data = torch.from_numpy(values.astype(np.float32)).double()
 
 
-def write_tensors(writer, arch, model, conv1d=False):
+def write_tensors(writer, arch, model, conv1d=False, norm_offset=0):
     names = gguf.get_tensor_name_map(arch, LAYERS)
     done = set()
     for name, value in model.state_dict().items():
@@ -86,6 +87,8 @@ def write_tensors(writer, arch, model, conv1d=False):
         array = value.numpy().astype(np.float32)
         if conv1d and array.ndim == 2 and ".h." in name:
             array = array.T  # transformers keeps GPT-2's matrices as [in, out]
+        if "norm" in name:
+            array = (value.numpy() + norm_offset).astype(np.float32)
         assert found and found not in done, name
         done.add(found)
         writer.add_tensor(found, np.ascontiguousarray(array))
@@ -124,8 +127,8 @@ def gpt2(writer):
     return model, tokenizer
 
 
-def qwen2(writer, tied=False):
-    config = transformers.Qwen2Config(
+def qwen(writer, arch, seed, config_class, model_class, **options):
+    config = config_class(
         vocab_size=VOCAB,
         hidden_size=WIDTH,
         intermediate_size=HIDDEN,
@@ -135,15 +138,27 @@ def qwen2(writer, tied=False):
         max_position_embeddings=CONTEXT,
         rms_norm_eps=EPS,
         rope_parameters={"rope_type": "default", "rope_theta": 1e6},
-        tie_word_embeddings=tied,
         attn_implementation="eager",
+        **options,
     )
-    model = transformers.Qwen2ForCausalLM(config)
-    random_weights(model, 2)
+    model = model_class(config)
+    random_weights(model, seed)
     write_sizes(writer, config, KV_HEADS, HIDDEN)
     writer.add_layer_norm_rms_eps(EPS)
     writer.add_rope_freq_base(1e6)
-    write_tensors(writer, gguf.MODEL_ARCH.QWEN2, model)
+    write_tensors(writer, arch, model)
+    return model
+
+
+def qwen2(writer):
+    model = qwen(
+        writer,
+        gguf.MODEL_ARCH.QWEN2,
+        2,
+        transformers.Qwen2Config,
+        transformers.Qwen2ForCausalLM,
+        tie_word_embeddings=False,
+    )
     split = tokenizers.pre_tokenizers.Split(tokenizers.Regex(QWEN2_WORDS), "isolated")
     bytes_only = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer = bpe(tokenizers.pre_tokenizers.Sequence([split, bytes_only]))
@@ -151,10 +166,57 @@ def qwen2(writer, tied=False):
     return model, tokenizer
 
 
+def qwen3(writer):
+    writer.add_key_length(2 * HEAD)
+    writer.add_value_length(2 * HEAD)
+    return qwen(
+        writer,
+        gguf.MODEL_ARCH.QWEN3,
+        4,
+        transformers.Qwen3Config,
+        transformers.Qwen3ForCausalLM,
+        tie_word_embeddings=True,
+        head_dim=2 * HEAD,
+    ), None
+
+
+def gemma2(writer):
+    config = transformers.Gemma2Config(
+        vocab_size=VOCAB,
+        hidden_size=WIDTH,
+        intermediate_size=HIDDEN,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        num_key_value_heads=KV_HEADS,
+        head_dim=2 * HEAD,
+        query_pre_attn_scalar=2 * HEAD,
+        max_position_embeddings=CONTEXT,
+        sliding_window=WINDOW,
+        attn_logit_softcapping=2.0,  # low, so that they show in the logits
+        final_logit_softcapping=3.0,
+        rms_norm_eps=EPS,
+        attn_implementation="eager",
+    )
+    model = transformers.Gemma2ForCausalLM(config)
+    random_weights(model, 5)
+    for name, parameter in model.named_parameters():
+        if "norm" in name:
+            parameter.data = parameter.data - 1  # transformers adds 1 where it uses them, GGUF has it added
+    write_sizes(writer, config, KV_HEADS, HIDDEN)
+    writer.add_key_length(2 * HEAD)
+    writer.add_value_length(2 * HEAD)
+    writer.add_layer_norm_rms_eps(EPS)
+    writer.add_attn_logit_softcapping(2.0)
+    writer.add_final_logit_softcapping(3.0)
+    writer.add_sliding_window(WINDOW)
+    write_tensors(writer, gguf.MODEL_ARCH.GEMMA2, model, norm_offset=1)
+    return model, None
+
+
 def main():
     OUT.mkdir(exist_ok=True)
     arrays, cases = {}, []
-    for name, family in {"gpt2": gpt2, "qwen2": qwen2}.items():
+    for name, family in {"gemma2": gemma2, "gpt2": gpt2, "qwen2": qwen2, "qwen3": qwen3}.items():
         writer = gguf.GGUFWriter(OUT / f"{name}.gguf", name)
         model, tokenizer = family(writer)
         writer.write_header_to_file()

@@ -1,5 +1,5 @@
-/* test_families FOLDER: tiny models of families that are read from GGUF, on the device that PORTICO_BACKEND picks, against
- * transformers in float64 (tests/golden/make_families.py): |y - want| <= 1e-4 (|want| + rms of the row). */
+/* test_families FOLDER: tiny models of families that are read from GGUF, on the device that PORTICO_BACKEND picks,
+ * against transformers in float64 (tests/golden/make_families.py): |y - want| <= 1e-4 (|want| + rms of the row). */
 #include "models_test.h"
 
 #include "formats/json.h"
