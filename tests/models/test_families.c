@@ -6,6 +6,7 @@
 #include "formats/safetensors.h"
 #include "models/causal.h"
 #include "models/model.h"
+#include "train/graph.h"
 
 #include <portico/portico.h>
 
@@ -114,6 +115,23 @@ static void families_context(const families_case *c)
         check_ok(pco_model_context(c->file, most + 1, &context, &err));
 }
 
+/* Training builds a step from the same spec, with gradients of all that is in the file. */
+static void families_train(const families_case *c)
+{
+    const pco_train_config config = {.optimizer = {.type = PCO_OPTIMIZER_ADAMW}, .max_grad_norm = 1};
+    pco_nn_training training = {0};
+    pco_graph *graph = pco_graph_create();
+    assert_non_null(graph);
+    const pco_nn nn = {.graph = graph, .training = &training};
+    pco_train_build(&nn, &config, &c->file->spec, PCO_TRAIN_STEP, 2, 0, 9);
+    check_ok(pco_graph_check(graph, &err));
+    assert_int_equal(training.count, c->file->weights->count);
+    for (uint32_t i = 0; i < training.count; i++)
+        assert_non_null(pco_weights_find(c->file->weights, training.items[i].name));
+    pco_graph_destroy(graph);
+    pco_nn_training_release(&training);
+}
+
 static void test_families(void **state)
 {
     char path[512];
@@ -133,6 +151,7 @@ static void test_families(void **state)
         families_logits(&c);
         families_texts(&c, cJSON_GetObjectItem(item, "texts"));
         families_context(&c);
+        families_train(&c);
         families_close(&c);
     }
     cJSON_Delete(cases);
