@@ -73,7 +73,7 @@ static pco_nn_ffn_params spec_ffn_params(const spec_namer *namer, const pco_mode
     params.up = spec_name(namer, names->up);
     params.down = spec_name(namer, names->down);
     params.gate_up = spec_name(namer, names->gate_up);
-    params.bias = spec_bias(namer->nn, spec->ffn_bias, params.up);
+    params.bias = spec_bias(namer->nn, spec->ffn_bias, params.up ? params.up : params.fc1);
     return params;
 }
 
