@@ -2,7 +2,7 @@
 #ifndef PCO_API_API_H
 #define PCO_API_API_H
 
-#include "models/llama_run.h"
+#include "models/causal.h"
 #include "models/model.h"
 #include "models/seq2seq.h"
 #include "portico/portico.h"
@@ -19,7 +19,7 @@ struct pco_model {
     pco_context *context;
     pco_model_file *file;
     pco_session *session;
-    pco_llama_run *llama; /* of a model that continues text; the other one is NULL */
+    pco_causal *causal; /* of a model that continues text; the other one is NULL */
     pco_seq2seq *seq2seq;
     int64_t context_length;
     pco_memory_estimate estimate;

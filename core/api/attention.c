@@ -1,6 +1,7 @@
 #include "api/api.h"
 
 #include "base/error.h"
+#include "models/graphs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,12 +19,12 @@ typedef struct attention_call {
     int stopped;
 } attention_call;
 
-static pco_status attention_check(const pco_model *model, pco_transformer_side side, const int32_t *ids,
+static pco_status attention_check(const pco_model *model, pco_model_side side, const int32_t *ids,
                                   size_t count, size_t total, pco_error *err)
 {
     const pco_model_file *file = model->file;
-    int64_t vocab = side == PCO_DECODER ? pco_model_vocab(file) : file->transformer.vocab_size[side];
-    const char *what = model->llama ? "text" : side == PCO_ENCODER ? "source" : "target";
+    int64_t vocab = file->spec.vocab_size[side];
+    const char *what = model->causal ? "text" : side == PCO_ENCODER ? "source" : "target";
     if (total > (size_t)model->context_length)
         return pco_fail(err, PCO_ERROR_INVALID, "a %s of %zu tokens does not fit into a context of %" PRId64,
                         what, total, model->context_length);
@@ -43,10 +44,7 @@ static pco_status attention_prepare(attention_call *call, int64_t source_rows, i
     pco_graph *graph = pco_graph_create();
     if (!graph) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
     const pco_nn nn = {.graph = graph, .weights = file->weights, .keep_attention = 1};
-    if (file->family == PCO_FAMILY_LLAMA)
-        pco_llama_build_attention(&nn, &file->llama, target_rows);
-    else
-        pco_seq2seq_build_attention(&nn, &file->transformer, source_rows, target_rows);
+    pco_spec_attention(&nn, &file->spec, source_rows, target_rows);
     pco_status status = pco_graph_check(graph, err);
     if (!status) status = pco_executable_create(call->model->session, graph, &params, &call->executable, err);
     pco_graph_destroy(graph);
@@ -60,14 +58,14 @@ static pco_status attention_write(attention_call *call, const char *input, const
     return pco_executable_write(call->executable, handle, ids, (uint64_t)count * sizeof *ids, err);
 }
 
-/* Reads layers first, first + 1 ... of one kind; `format` is the tensor's name. */
-static pco_status attention_give(attention_call *call, pco_attention_kind kind, const char *format,
-                                 int64_t layers, pco_error *err)
+/* Reads the weights of one kind of attention, layer by layer; `output` is what the spec calls its output projection. */
+static pco_status attention_give(attention_call *call, pco_attention_kind kind, pco_model_side side, const char *output,
+                                 pco_error *err)
 {
-    char name[96];
-    for (int64_t i = 0; i < layers && !call->stopped; i++) {
-        snprintf(name, sizeof name, "attention:%.*s%" PRId64 "%s", (int)strcspn(format, "*"), format, i,
-                 strchr(format, '*') + 1);
+    const pco_model_spec *spec = &call->model->file->spec;
+    char name[PCO_SPEC_NAME + 16], layer[PCO_SPEC_NAME];
+    for (int64_t i = 0; i < spec->layers[side] && !call->stopped; i++) {
+        snprintf(name, sizeof name, "attention:%s", pco_spec_layer_name(spec, side, i, output, layer));
         uint32_t handle = pco_executable_tensor(call->executable, name);
         const pco_tensor *x = pco_executable_describe(call->executable, handle);
         if (!x) return pco_fail(err, PCO_ERROR_INTERNAL, "the graph has no output '%s'", name);
@@ -88,28 +86,21 @@ static pco_status attention_give(attention_call *call, pco_attention_kind kind, 
 
 static pco_status attention_text(attention_call *call, const int32_t *ids, size_t count, pco_error *err)
 {
-    const pco_model_file *file = call->model->file;
-    const int llama = file->family == PCO_FAMILY_LLAMA;
     pco_status status = attention_check(call->model, PCO_DECODER, ids, count, count, err);
     if (!status) status = attention_prepare(call, 0, (int64_t)count, err);
-    if (!status) status = attention_write(call, llama ? "ids" : "target", ids, count, err);
+    if (!status) status = attention_write(call, "target", ids, count, err);
     if (!status) status = pco_executable_run(call->executable, err);
-    if (!status && llama)
-        status =
-            attention_give(call, PCO_ATTENTION_DECODER, "blk.*.attn_output", file->llama.block_count, err);
-    else if (!status)
-        status = attention_give(call, PCO_ATTENTION_DECODER, "decoder.layers.*.self_attn.out_proj",
-                                file->transformer.layers[PCO_DECODER], err);
-    return status;
+    if (status) return status;
+    return attention_give(call, PCO_ATTENTION_DECODER, PCO_DECODER, call->model->file->spec.names.output, err);
 }
 
 static pco_status attention_pair(attention_call *call, const int32_t *source, size_t source_count,
                                  const int32_t *target, size_t target_count, pco_error *err)
 {
-    const pco_transformer_config *config = &call->model->file->transformer;
+    const pco_model_spec *spec = &call->model->file->spec;
     int32_t *read = malloc((target_count + 1) * sizeof *read);
     if (!read) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a target");
-    read[0] = config->decoder_start_token_id;
+    read[0] = spec->decoder_start_token_id;
     if (target_count) memcpy(read + 1, target, target_count * sizeof *read);
     const size_t rows = target_count + 1;
     pco_status status = attention_check(call->model, PCO_ENCODER, source, source_count, source_count, err);
@@ -119,15 +110,10 @@ static pco_status attention_pair(attention_call *call, const int32_t *source, si
     if (!status) status = attention_write(call, "target", read, rows, err);
     if (!status) status = pco_executable_run(call->executable, err);
     free(read);
-    if (!status)
-        status = attention_give(call, PCO_ATTENTION_ENCODER, "encoder.layers.*.self_attn.out_proj",
-                                config->layers[PCO_ENCODER], err);
-    if (!status)
-        status = attention_give(call, PCO_ATTENTION_DECODER, "decoder.layers.*.self_attn.out_proj",
-                                config->layers[PCO_DECODER], err);
-    if (!status)
-        status = attention_give(call, PCO_ATTENTION_CROSS, "decoder.layers.*.encoder_attn.out_proj",
-                                config->layers[PCO_DECODER], err);
+    const pco_layer_names *names = &spec->names;
+    if (!status) status = attention_give(call, PCO_ATTENTION_ENCODER, PCO_ENCODER, names->output, err);
+    if (!status) status = attention_give(call, PCO_ATTENTION_DECODER, PCO_DECODER, names->output, err);
+    if (!status) status = attention_give(call, PCO_ATTENTION_CROSS, PCO_DECODER, names->cross_output, err);
     return status;
 }
 
@@ -141,13 +127,13 @@ pco_status pco_model_attention(pco_model *model, const int32_t *source, size_t s
     API_NEEDS(receive);
     attention_call call = {.model = model, .receive = receive, .user = user};
     pco_status status;
-    if (model->llama && source_count)
+    if (model->causal && source_count)
         return pco_fail(err, PCO_ERROR_INVALID, "%s is decoder-only, and has no source", model->file->path);
-    if (model->llama && target_count == 0)
+    if (model->causal && target_count == 0)
         return pco_fail(err, PCO_ERROR_INVALID, "a text without tokens has no attention");
     if (model->seq2seq && source_count == 0)
         return pco_fail(err, PCO_ERROR_INVALID, "a source without tokens has no attention");
-    if (model->llama)
+    if (model->causal)
         status = attention_text(&call, target, target_count, err);
     else
         status = attention_pair(&call, source, source_count, target, target_count, err);

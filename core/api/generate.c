@@ -35,7 +35,7 @@ static pco_status api_emit(api_generation *g, int32_t id, int show)
 static pco_status api_advance(api_generation *g, int32_t id)
 {
     pco_model *model = g->model;
-    if (model->llama) return pco_llama_run_append(model->llama, &id, 1, model->logits, g->err);
+    if (model->causal) return pco_causal_append(model->causal, &id, 1, model->logits, g->err);
     return pco_seq2seq_step(model->seq2seq, id, model->logits, g->err);
 }
 
@@ -45,9 +45,9 @@ static pco_status api_continue(api_generation *g, int64_t room)
 {
     pco_model *model = g->model;
     const pco_tokenizer_special special = pco_tokenizer_specials(model->file->target);
-    const int llama = model->llama != NULL;
-    const int32_t end = llama ? special.eos : model->file->transformer.eos_token_id;
-    const int64_t vocab = pco_model_vocab(model->file);
+    const int causal = model->causal != NULL;
+    const int32_t end = causal ? special.eos : model->file->spec.eos_token_id;
+    const int64_t vocab = model->file->spec.vocab_size[PCO_DECODER];
     const double begin = api_seconds();
     pco_status status = PCO_OK;
     for (int64_t n = 0; !status && !g->stopped; n++) {
@@ -59,7 +59,7 @@ static pco_status api_continue(api_generation *g, int64_t room)
         status =
             pco_sampler_draw(&g->sampler, model->logits, vocab, (uint64_t)n, model->workspace, &id, g->err);
         g->stats.stop_reason = PCO_STOP_END;
-        if (status || id == end || (llama && id == special.bos)) break;
+        if (status || id == end || (causal && id == special.bos)) break;
         g->stats.generated_tokens++;
         g->stats.stop_reason = PCO_STOP_CALLBACK;
         status = api_emit(g, id, 1);
@@ -70,7 +70,7 @@ static pco_status api_continue(api_generation *g, int64_t room)
     return status;
 }
 
-static pco_status api_generate_llama(api_generation *g, const char *prompt)
+static pco_status api_generate_causal(api_generation *g, const char *prompt)
 {
     pco_model *model = g->model;
     int32_t *ids;
@@ -87,9 +87,9 @@ static pco_status api_generate_llama(api_generation *g, const char *prompt)
     for (size_t i = 0; !status && i < count && !g->stopped; i++)
         status = api_emit(g, ids[i], g->params->echo);
     const double begin = api_seconds();
-    pco_llama_run_reset(model->llama);
+    pco_causal_reset(model->causal);
     if (!status && !g->stopped)
-        status = pco_llama_run_append(model->llama, ids, (int64_t)count, model->logits, g->err);
+        status = pco_causal_append(model->causal, ids, (int64_t)count, model->logits, g->err);
     g->stats.prompt_tokens = (int64_t)count;
     g->stats.prompt_seconds = api_seconds() - begin;
     g->stats.stop_reason = PCO_STOP_CALLBACK;
@@ -104,7 +104,7 @@ static pco_status api_begin_target(api_generation *g)
     const char *prefix = g->params->prefix;
     int32_t *ids = NULL;
     size_t count = 0;
-    pco_status status = api_advance(g, model->file->transformer.decoder_start_token_id);
+    pco_status status = api_advance(g, model->file->spec.decoder_start_token_id);
     if (!status && prefix)
         status = pco_tokenizer_encode(model->file->target, prefix, strlen(prefix), 0, &ids, &count, g->err);
     for (size_t i = 0; !status && i < count && !g->stopped; i++) {
@@ -158,7 +158,7 @@ pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_ge
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", model->file->path);
     g.decoder = PCO_DECODER(model->file->target);
     model->n_sequence = 0;
-    status = model->llama ? api_generate_llama(&g, prompt) : api_generate_seq2seq(&g, prompt);
+    status = model->causal ? api_generate_causal(&g, prompt) : api_generate_seq2seq(&g, prompt);
     g.stats.load_seconds = model->load_seconds;
     pco_session_memory(model->session, &g.stats.peak_device_bytes);
     if (stats) *stats = g.stats;

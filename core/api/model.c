@@ -36,34 +36,19 @@ static pco_status api_check_memory(const pco_model *model, pco_error *err)
                     pco_session_device_id(model->session), info->memory);
 }
 
-static void api_build_causal(const pco_nn *nn, const void *config, int64_t context, int64_t rows, int all_logits)
-{
-    pco_transformer_build_causal(nn, config, context, rows, all_logits);
-}
-
 static pco_status api_prepare(pco_model *model, pco_error *err)
 {
     const pco_model_file *file = model->file;
-    int64_t vocab = pco_model_vocab(file);
+    int64_t vocab = file->spec.vocab_size[PCO_DECODER];
     model->logits = malloc((size_t)vocab * sizeof *model->logits);
     model->workspace = malloc(pco_sampler_workspace(vocab));
     model->sequence = malloc(((size_t)model->context_length + 1) * sizeof *model->sequence);
     if (!model->logits || !model->workspace || !model->sequence)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
-    if (file->family == PCO_FAMILY_LLAMA)
-        return pco_llama_run_create(model->session, file->weights, &file->llama, model->context_length,
-                                    &model->llama, err);
-    if (pco_model_is_causal(file)) {
-        const pco_causal_model causal = {.name = "decoder",
-                                         .config = &file->transformer,
-                                         .build = api_build_causal,
-                                         .vocab_size = vocab,
-                                         .position_offset = file->transformer.position_offset};
-        return pco_llama_run_create_causal(model->session, file->weights, &causal, model->context_length,
-                                           &model->llama, err);
-    }
-    return pco_seq2seq_create(model->session, file->weights, &file->transformer, model->context_length,
-                              &model->seq2seq, err);
+    if (file->spec.decoder_only)
+        return pco_causal_create(model->session, file->weights, &file->spec, model->context_length, &model->causal,
+                                 err);
+    return pco_seq2seq_create(model->session, file->weights, &file->spec, model->context_length, &model->seq2seq, err);
 }
 
 pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params,
@@ -103,7 +88,7 @@ pco_status pco_model_open(pco_context *context, const char *path, const pco_mode
 void pco_model_close(pco_model *model)
 {
     if (!model || api_check_process(model->context, NULL)) return; /* a child has no device to give it back to */
-    pco_llama_run_destroy(model->llama);
+    pco_causal_destroy(model->causal);
     pco_seq2seq_destroy(model->seq2seq);
     pco_session_close(model->session);
     pco_model_file_close(model->file);
@@ -116,25 +101,19 @@ void pco_model_close(pco_model *model)
 static void api_describe(const pco_model_file *file, int64_t context, const pco_memory_estimate *estimate,
                          pco_model_info *info)
 {
-    *info = (pco_model_info){.vocab_size = pco_model_vocab(file),
+    const pco_model_spec *spec = &file->spec;
+    *info = (pco_model_info){.vocab_size = spec->vocab_size[PCO_DECODER],
+                             .source_vocab_size = spec->vocab_size[PCO_ENCODER],
                              .context_length = context,
+                             .file_context_length = spec->max_position_embeddings,
+                             .layers = spec->layers[PCO_DECODER],
+                             .width = spec->d_model,
                              .parameters = estimate->parameters,
                              .constant_bytes = estimate->constant_bytes,
                              .state_bytes = estimate->state_bytes,
                              .arena_bytes = estimate->arena_bytes,
                              .io_bytes = estimate->io_bytes};
-    snprintf(info->architecture, sizeof info->architecture, "%s", pco_family_name(file->family));
-    if (file->family == PCO_FAMILY_LLAMA) {
-        info->source_vocab_size = info->vocab_size;
-        info->file_context_length = file->llama.context_length;
-        info->layers = file->llama.block_count;
-        info->width = file->llama.embedding_length;
-    } else {
-        info->source_vocab_size = file->transformer.vocab_size[PCO_ENCODER];
-        info->file_context_length = file->transformer.max_position_embeddings;
-        info->layers = file->transformer.layers[PCO_DECODER];
-        info->width = file->transformer.d_model;
-    }
+    snprintf(info->architecture, sizeof info->architecture, "%s", file->family->name);
 }
 
 void pco_model_describe(const pco_model *model, pco_model_info *info)

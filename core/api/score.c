@@ -12,15 +12,15 @@ pco_status pco_model_logits(pco_model *model, const int32_t *ids, size_t count, 
     API_NEEDS_MODEL(model);
     API_NEEDS_SOME(ids, count);
     API_NEEDS_SOME(logits, count);
-    if (!model->llama)
+    if (!model->causal)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s is an encoder-decoder: it is scored with a source and a target",
                         model->file->path);
     if (count > (size_t)model->context_length)
         return pco_fail(err, PCO_ERROR_INVALID, "%zu tokens do not fit into a context of %" PRId64, count,
                         model->context_length);
-    pco_llama_run_reset(model->llama);
-    return pco_llama_run_score(model->llama, ids, (int64_t)count, logits, err);
+    pco_causal_reset(model->causal);
+    return pco_causal_score(model->causal, ids, (int64_t)count, logits, err);
 }
 
 /* log softmax(logits)[id], in double. */
@@ -38,14 +38,14 @@ static double api_log_probability(const float *logits, int64_t vocab, int32_t id
 static pco_status api_score(pco_model *model, const int32_t *ids, size_t count, double *log_probs,
                             pco_error *err)
 {
-    const int64_t vocab = pco_model_vocab(model->file);
+    const int64_t vocab = model->file->spec.vocab_size[PCO_DECODER];
     int32_t *read = malloc(count * sizeof *read);
     float *logits = malloc(count * (size_t)vocab * sizeof *logits);
     pco_status status = PCO_OK;
     if (!read || !logits)
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for scoring");
     if (!status) {
-        read[0] = model->file->transformer.decoder_start_token_id;
+        read[0] = model->file->spec.decoder_start_token_id;
         memcpy(read + 1, ids, (count - 1) * sizeof *read);
         status = pco_seq2seq_score(model->seq2seq, read, (int64_t)count, logits, err);
     }

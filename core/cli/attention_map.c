@@ -339,7 +339,7 @@ static int32_t *map_target(const pco_model *model, size_t *count)
     size_t first = model->seq2seq ? 1 : 0;
     int32_t *ids = malloc((model->n_sequence + 1) * sizeof *ids);
     if (!ids) return NULL;
-    if (first) ids[0] = model->file->transformer.decoder_start_token_id;
+    if (first) ids[0] = model->file->spec.decoder_start_token_id;
     memcpy(ids + first, model->sequence, model->n_sequence * sizeof *ids);
     *count = model->n_sequence + first;
     return ids;

@@ -35,9 +35,9 @@ static pco_status bench_round(bench_runner *r, double *prompt, double *generatio
     pco_model *model = r->model;
     double start = cli_seconds();
     pco_status status;
-    if (model->llama) {
-        pco_llama_run_reset(model->llama);
-        status = pco_llama_run_append(model->llama, r->ids, r->prompt_tokens, model->logits, err);
+    if (model->causal) {
+        pco_causal_reset(model->causal);
+        status = pco_causal_append(model->causal, r->ids, r->prompt_tokens, model->logits, err);
     } else {
         status = pco_seq2seq_encode(model->seq2seq, r->ids, r->prompt_tokens, err);
     }
@@ -45,7 +45,7 @@ static pco_status bench_round(bench_runner *r, double *prompt, double *generatio
     start = cli_seconds();
     for (int64_t i = 0; !status && i < r->max_tokens; i++) {
         int32_t id = r->ids[i % r->prompt_tokens];
-        status = model->llama ? pco_llama_run_append(model->llama, &id, 1, model->logits, err)
+        status = model->causal ? pco_causal_append(model->causal, &id, 1, model->logits, err)
                               : pco_seq2seq_step(model->seq2seq, id, model->logits, err);
     }
     *generation = cli_seconds() - start;
@@ -54,12 +54,12 @@ static pco_status bench_round(bench_runner *r, double *prompt, double *generatio
 
 static pco_status bench_lengths(bench_runner *r, const bench_model_arguments *arguments, pco_error *err)
 {
-    int64_t context = r->model->context_length, vocab = pco_model_vocab(r->model->file);
-    if (r->model->seq2seq && r->model->file->transformer.vocab_size[PCO_ENCODER] < vocab)
-        vocab = r->model->file->transformer.vocab_size[PCO_ENCODER];
+    int64_t context = r->model->context_length, vocab = r->model->file->spec.vocab_size[PCO_DECODER];
+    if (r->model->seq2seq && r->model->file->spec.vocab_size[PCO_ENCODER] < vocab)
+        vocab = r->model->file->spec.vocab_size[PCO_ENCODER];
     r->prompt_tokens = arguments->prompt_tokens;
     if (!r->prompt_tokens) r->prompt_tokens = context / 2 < 64 ? (context + 1) / 2 : 64;
-    int64_t room = r->model->llama ? context - r->prompt_tokens : context;
+    int64_t room = r->model->causal ? context - r->prompt_tokens : context;
     r->max_tokens = arguments->max_tokens ? arguments->max_tokens : room < 32 ? room : 32;
     if (r->prompt_tokens > context || r->max_tokens > room)
         return pco_fail(err, PCO_ERROR_INVALID,

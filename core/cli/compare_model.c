@@ -35,26 +35,26 @@ int32_t compare_argmax(const float *logits, int64_t count)
 
 static int32_t compare_end(const pco_model *model)
 {
-    if (model->seq2seq) return model->file->transformer.eos_token_id;
+    if (model->seq2seq) return model->file->spec.eos_token_id;
     return model->file->target ? pco_tokenizer_specials(model->file->target).eos : -1;
 }
 
 /* Reads the prompt: model->logits are those of the first new token. */
 static pco_status compare_prompt(pco_model *model, const compare_result *result, pco_error *err)
 {
-    if (model->llama) {
-        pco_llama_run_reset(model->llama);
-        return pco_llama_run_append(model->llama, result->ids, result->prompt, model->logits, err);
+    if (model->causal) {
+        pco_causal_reset(model->causal);
+        return pco_causal_append(model->causal, result->ids, result->prompt, model->logits, err);
     }
     pco_status status = pco_seq2seq_encode(model->seq2seq, result->ids, result->prompt, err);
     if (status) return status;
-    return pco_seq2seq_step(model->seq2seq, model->file->transformer.decoder_start_token_id, model->logits,
+    return pco_seq2seq_step(model->seq2seq, model->file->spec.decoder_start_token_id, model->logits,
                             err);
 }
 
 static pco_status compare_step(pco_model *model, int32_t id, pco_error *err)
 {
-    if (model->llama) return pco_llama_run_append(model->llama, &id, 1, model->logits, err);
+    if (model->causal) return pco_causal_append(model->causal, &id, 1, model->logits, err);
     return pco_seq2seq_step(model->seq2seq, id, model->logits, err);
 }
 
@@ -71,9 +71,9 @@ pco_status compare_generate(pco_model *model, const char *prompt, int64_t max_to
                         model->context_length);
     }
     /* The target of an encoder-decoder begins with its start token. */
-    int64_t room = model->llama ? model->context_length - (int64_t)count : model->context_length - 1;
+    int64_t room = model->causal ? model->context_length - (int64_t)count : model->context_length - 1;
     if (max_tokens > room) max_tokens = room;
-    result->vocab = pco_model_vocab(model->file);
+    result->vocab = model->file->spec.vocab_size[PCO_DECODER];
     result->prompt = result->count = (int64_t)count;
     result->ids = realloc(ids, (count + (size_t)max_tokens + 1) * sizeof *ids);
     if (!result->ids) {
@@ -100,17 +100,17 @@ pco_status compare_score(pco_model *model, const compare_result *target, compare
                          pco_error *err)
 {
     int64_t answer = target->count - target->prompt;
-    result->rows = model->llama ? target->count : answer + 1;
+    result->rows = model->causal ? target->count : answer + 1;
     if (result->vocab != target->vocab) return pco_fail(err, PCO_ERROR_INTERNAL, "vocabularies differ");
     result->logits = malloc((size_t)(result->rows * result->vocab) * sizeof *result->logits);
     int32_t *read = malloc((size_t)(result->rows + 1) * sizeof *read);
     pco_status status = PCO_OK;
     if (!result->logits || !read) {
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for logits");
-    } else if (model->llama) {
+    } else if (model->causal) {
         status = pco_model_logits(model, target->ids, (size_t)target->count, result->logits, err);
     } else {
-        read[0] = model->file->transformer.decoder_start_token_id;
+        read[0] = model->file->spec.decoder_start_token_id;
         memcpy(read + 1, target->ids + target->prompt, (size_t)answer * sizeof *read);
         status = pco_seq2seq_encode(model->seq2seq, target->ids, target->prompt, err);
         if (!status) status = pco_seq2seq_score(model->seq2seq, read, result->rows, result->logits, err);

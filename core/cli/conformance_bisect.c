@@ -87,12 +87,12 @@ static pco_status bisect_stage_make(bisect_run *run, bisect_stage *stage, const 
     stage->source = pco_graph_create();
     if (!stage->source) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
     const pco_nn nn = {.graph = stage->source, .weights = file->weights};
-    if (pco_model_is_causal(file))
-        pco_model_build_causal(&nn, file, context, rows, 0);
+    if (file->spec.decoder_only)
+        pco_causal_build(&nn, &file->spec, context, rows, 0);
     else if (first)
-        pco_seq2seq_build_encode(&nn, &file->transformer, context, rows);
+        pco_seq2seq_build_encode(&nn, &file->spec, context, rows);
     else
-        pco_seq2seq_build_decode(&nn, &file->transformer, context, rows, 1);
+        pco_seq2seq_build_decode(&nn, &file->spec, context, rows, 1);
     const pco_executable_params params = {.name = stage->name, .no_self_test = 1};
     pco_status status = pco_graph_check(stage->source, err);
     bisect_doing(run, "preparing the graph", stage->name);
@@ -155,7 +155,7 @@ static pco_status bisect_chunk(bisect_run *run, const bisect_stage *stage, const
     const pco_model_file *file = run->model->file;
     const int32_t starts = (int32_t)start, lengths = (int32_t)(start + count), row = (int32_t)count - 1,
                   source = (int32_t)run->n_prompt;
-    const int32_t offset = (int32_t)pco_model_position_offset(file);
+    const int32_t offset = (int32_t)file->spec.position_offset;
     int32_t positions[BISECT_LARGEST_CHUNK], padded[BISECT_LARGEST_CHUNK];
     for (int64_t i = 0; i < stage->rows; i++) {
         positions[i] = starts + offset + (int32_t)i;
@@ -185,7 +185,7 @@ static pco_status bisect_read_prompt(bisect_run *run, pco_error *err)
     const pco_model_file *file = run->model->file;
     const int64_t context = run->model->context_length,
                   most = context < BISECT_LARGEST_CHUNK ? context : BISECT_LARGEST_CHUNK;
-    const int causal = pco_model_is_causal(file);
+    const int causal = file->spec.decoder_only;
     int64_t rows = bisect_rows(run->n_prompt, causal ? most : context);
     pco_status status = bisect_stage_make(run, &run->prompt, causal ? "prompt" : "encoder", rows, err);
     if (status) return status;
@@ -201,7 +201,7 @@ static pco_status bisect_read_prompt(bisect_run *run, pco_error *err)
     int32_t *padded = malloc((size_t)rows * sizeof *padded);
     if (!padded) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tokens");
     for (int64_t i = 0; i < rows; i++)
-        padded[i] = i < run->n_prompt ? run->ids[i] : file->transformer.pad_token_id;
+        padded[i] = i < run->n_prompt ? run->ids[i] : file->spec.pad_token_id;
     const pco_bisect_input inputs[] = {{"ids", padded, (uint64_t)rows * sizeof *padded},
                                        {"lengths", &lengths, sizeof lengths}};
     status = bisect_both(run, &run->prompt, inputs, 2, err);
@@ -213,10 +213,10 @@ static pco_status bisect_read_prompt(bisect_run *run, pco_error *err)
 static pco_status bisect_generate(bisect_run *run, pco_error *err)
 {
     const pco_model_file *file = run->model->file;
-    const int causal = pco_model_is_causal(file);
+    const int causal = file->spec.decoder_only;
     const float *logits = causal ? pco_bisect_output(run->bisect, "logits") : NULL;
     int32_t id = causal ? logits ? compare_argmax(logits, run->vocab) : 0
-                       : file->transformer.decoder_start_token_id;
+                       : file->spec.decoder_start_token_id;
     int64_t position = causal ? run->n_prompt : 0;
     pco_status status = bisect_stage_make(run, &run->step, causal ? "step" : "decoder", 1, err);
     for (int64_t n = 0; !status && n < run->arguments->max_tokens && position < run->model->context_length;
@@ -378,7 +378,7 @@ static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *
     pco_registry_devices(registry, &entries);
     bisect_run run = {.arguments = arguments,
                       .model = model,
-                      .vocab = pco_model_vocab(model->file),
+                      .vocab = model->file->spec.vocab_size[PCO_DECODER],
                       .device = entries[index].id};
     const pco_conformance_options options = {.tier = PCO_CONFORMANCE_QUICK};
     conformance_command command;

@@ -52,7 +52,7 @@ static double eval_log_probability(const float *logits, int64_t vocab, int32_t i
 static pco_status eval_windows(pco_model *model, const eval_arguments *a, const int32_t *ids, size_t count,
                                eval_result *result, pco_error *err)
 {
-    const int64_t context = model->context_length, vocab = pco_model_vocab(model->file);
+    const int64_t context = model->context_length, vocab = model->file->spec.vocab_size[PCO_DECODER];
     float *logits = malloc((size_t)(context * vocab) * sizeof *logits);
     cli_progress progress;
     pco_status status = PCO_OK;

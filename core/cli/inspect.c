@@ -15,7 +15,7 @@ pco_status inspect_open_model(const inspect_arguments *arguments, pco_context *c
 {
     pco_status status =
         cli_open_model(context, arguments->path, arguments->device, arguments->context, model, err);
-    if (!status && (*model)->llama) status = pco_llama_run_warm_up((*model)->llama, err);
+    if (!status && (*model)->causal) status = pco_causal_warm_up((*model)->causal, err);
     if (!status && (*model)->seq2seq) status = pco_seq2seq_warm_up((*model)->seq2seq, err);
     return status;
 }
@@ -33,7 +33,7 @@ static void inspect_try(const inspect_arguments *arguments, pco_context *context
         return;
     }
     pco_executable_stats stats =
-        model->llama ? pco_llama_run_inspect(model->llama) : pco_seq2seq_inspect(model->seq2seq);
+        model->causal ? pco_causal_inspect(model->causal) : pco_seq2seq_inspect(model->seq2seq);
     plan->fits = 1;
     plan->constants = stats.constant_bytes;
     plan->states = stats.state_bytes;

@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "models/causal.h"
 #include "models/seq2seq.h"
 
 #include <stdio.h>
@@ -67,19 +68,18 @@ static void dot_graph(const char *prefix, const char *title, const pco_graph *gr
 pco_status inspect_dot(const inspect_file *file, pco_error *err)
 {
     const pco_model_file *model = file->model;
-    int causal = pco_model_is_causal(model);
+    int causal = model->spec.decoder_only;
     pco_graph *step = pco_graph_create(), *encoder = causal ? NULL : pco_graph_create();
     pco_status status = PCO_OK;
     if (!step || (!causal && !encoder)) {
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
     } else if (causal) {
-        pco_model_build_causal(&(pco_nn){.graph = step, .weights = model->weights}, model, file->context, 1,
-                               0);
+        pco_causal_build(&(pco_nn){.graph = step, .weights = model->weights}, &model->spec, file->context, 1, 0);
     } else {
         int64_t rows = file->context < 64 ? file->context : 64;
-        pco_seq2seq_build_encode(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->transformer,
+        pco_seq2seq_build_encode(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->spec,
                                  file->context, rows);
-        pco_seq2seq_build_decode(&(pco_nn){.graph = step, .weights = model->weights}, &model->transformer,
+        pco_seq2seq_build_decode(&(pco_nn){.graph = step, .weights = model->weights}, &model->spec,
                                  file->context, 1, 1);
         status = pco_graph_check(encoder, err);
     }

@@ -156,7 +156,7 @@ static void inspect_tensors(const inspect_file *file)
 static const char *inspect_architecture(const inspect_file *file)
 {
     const pco_gguf_entry *entry = file->gguf ? pco_gguf_find(file->gguf, "general.architecture") : NULL;
-    if (file->model) return pco_family_name(file->model->family);
+    if (file->model) return file->model->family->name;
     return entry && entry->text ? entry->text : "unknown";
 }
 

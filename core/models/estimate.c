@@ -2,6 +2,7 @@
 #include "models/model.h"
 
 #include "base/error.h"
+#include "models/causal.h"
 #include "models/seq2seq.h"
 
 #include <stdlib.h>
@@ -93,12 +94,12 @@ pco_status pco_model_estimate(const pco_model_file *file, int64_t context, pco_m
     pco_status status = PCO_OK;
     if (!step || !chunk) {
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an estimate");
-    } else if (pco_model_is_causal(file)) {
-        pco_model_build_causal(&step_nn, file, context, 1, 0);
-        pco_model_build_causal(&chunk_nn, file, context, context < 256 ? context : 256, 0);
+    } else if (file->spec.decoder_only) {
+        pco_causal_build(&step_nn, &file->spec, context, 1, 0);
+        pco_causal_build(&chunk_nn, &file->spec, context, context < 256 ? context : 256, 0);
     } else {
-        pco_seq2seq_build_decode(&step_nn, &file->transformer, context, 1, 1);
-        pco_seq2seq_build_encode(&chunk_nn, &file->transformer, context, context);
+        pco_seq2seq_build_decode(&step_nn, &file->spec, context, 1, 1);
+        pco_seq2seq_build_encode(&chunk_nn, &file->spec, context, context);
     }
     if (!status) status = estimate_add(step, NULL, estimate, err);
     if (!status) status = estimate_add(chunk, step, estimate, err);

@@ -13,62 +13,38 @@
 
 enum { MODEL_CONTEXT_DEFAULT = 4096, MODEL_CONTEXT_MOST = 1 << 24 };
 
-const char *pco_family_name(pco_family family)
-{
-    return family == PCO_FAMILY_LLAMA ? "llama" : "transformer";
-}
-
-int pco_model_is_causal(const pco_model_file *file)
-{
-    return file->family == PCO_FAMILY_LLAMA || file->transformer.decoder_only;
-}
-
-void pco_model_build_causal(const pco_nn *nn, const pco_model_file *file, int64_t context, int64_t rows,
-                            int all_logits)
-{
-    if (file->family == PCO_FAMILY_LLAMA)
-        pco_llama_build(nn, &file->llama, context, rows, all_logits);
-    else
-        pco_transformer_build_causal(nn, &file->transformer, context, rows, all_logits);
-}
-
-int64_t pco_model_position_offset(const pco_model_file *file)
-{
-    return file->family == PCO_FAMILY_LLAMA ? 0 : file->transformer.position_offset;
-}
-
 static pco_status model_open_gguf(const char *path, pco_model_file *file, pco_error *err)
 {
-    file->family = PCO_FAMILY_LLAMA;
     pco_status status = pco_gguf_open(path, 0, &file->gguf, err);
     if (!status) status = pco_model_check_parts(path, file->gguf, err);
-    if (!status) status = pco_llama_config_read(file->gguf, &file->llama, err);
+    if (!status) status = pco_family_of_gguf(file->gguf, &file->family, &file->spec, err);
     if (status) return status;
     file->weights = pco_gguf_weights(file->gguf);
     if (!pco_gguf_find(file->gguf, "tokenizer.ggml.model")) return PCO_OK;
     status = pco_tokenizer_from_gguf(file->gguf, &file->target, err);
     file->source = file->target;
-    if (!status && pco_tokenizer_vocab_size(file->target) != (uint64_t)file->llama.vocab_size)
-        status = pco_fail(err, PCO_ERROR_FORMAT,
-                          "%s: the tokenizer has %u tokens and 'token_embd.weight' %" PRId64, path,
-                          pco_tokenizer_vocab_size(file->target), file->llama.vocab_size);
+    const int64_t vocab = file->spec.vocab_size[PCO_DECODER];
+    if (!status && pco_tokenizer_vocab_size(file->target) != (uint64_t)vocab)
+        status =
+            pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and '%s' %" PRId64, path,
+                     pco_tokenizer_vocab_size(file->target), file->spec.stacks[PCO_DECODER].embedding, vocab);
     return status;
 }
 
 /* Ids that the model is given or that end its text must be rows of its tables. */
-static pco_status model_check_ids(const char *path, const pco_transformer_config *config, pco_error *err)
+static pco_status model_check_ids(const char *path, const pco_model_spec *spec, pco_error *err)
 {
     const struct {
         const char *key;
         int32_t id;
-    } ids[] = {{"decoder_start_token_id", config->decoder_start_token_id},
-               {"eos_token_id", config->eos_token_id},
-               {"bos_token_id", config->bos_token_id},
-               {"pad_token_id", config->pad_token_id}};
+    } ids[] = {{"decoder_start_token_id", spec->decoder_start_token_id},
+               {"eos_token_id", spec->eos_token_id},
+               {"bos_token_id", spec->bos_token_id},
+               {"pad_token_id", spec->pad_token_id}};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-        if (ids[i].id >= config->vocab_size[PCO_DECODER])
-            return pco_fail(err, PCO_ERROR_FORMAT, "%s: %s is %d, outside the vocabulary of %" PRId64, path, ids[i].key,
-                            ids[i].id, config->vocab_size[PCO_DECODER]);
+        if (ids[i].id >= spec->vocab_size[PCO_DECODER])
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: %s is %d, outside the vocabulary of %" PRId64, path,
+                            ids[i].key, ids[i].id, spec->vocab_size[PCO_DECODER]);
     return PCO_OK;
 }
 
@@ -77,13 +53,13 @@ static pco_status model_read_config(const char *path, pco_model_file *file, pco_
     cJSON *root;
     pco_status status = pco_json_load(path, &root, err);
     if (status) return status;
-    pco_transformer_config *config = &file->transformer;
-    status = pco_transformer_config_read(root, path, config, err);
-    if (!status && (config->vocab_size[0] < 1 || config->vocab_size[1] < 1))
+    pco_model_spec *spec = &file->spec;
+    status = pco_family_of_config(root, path, &file->family, spec, err);
+    if (!status && (spec->vocab_size[0] < 1 || spec->vocab_size[1] < 1))
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s: vocab_size is missing", path);
-    if (!status) status = model_check_ids(path, config, err);
-    if (!status) status = pco_transformer_tokenizer(root, path, config, PCO_ENCODER, &file->source, err);
-    if (!status) status = pco_transformer_tokenizer(root, path, config, PCO_DECODER, &file->target, err);
+    if (!status) status = model_check_ids(path, spec, err);
+    if (!status) status = file->family->read_tokenizer(root, path, spec, PCO_ENCODER, &file->source, err);
+    if (!status) status = file->family->read_tokenizer(root, path, spec, PCO_DECODER, &file->target, err);
     cJSON_Delete(root);
     return status;
 }
@@ -93,7 +69,6 @@ static pco_status model_open_folder(const char *path, pco_model_file *file, pco_
     char *name = NULL;
     pco_status status = pco_model_check_folder(path, err);
     if (status) return status;
-    file->family = PCO_FAMILY_TRANSFORMER;
     if (asprintf(&name, "%s/config.json", path) < 0)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
     status = model_read_config(name, file, err);
@@ -159,18 +134,16 @@ void pco_model_file_close(pco_model_file *file)
 
 pco_status pco_model_context(const pco_model_file *file, int64_t wanted, int64_t *context, pco_error *err)
 {
-    int64_t most = file->family == PCO_FAMILY_LLAMA ? file->llama.context_length
-                                                    : file->transformer.max_position_embeddings;
+    const int64_t most = file->spec.max_position_embeddings;
     if (wanted < 0 || wanted > MODEL_CONTEXT_MOST)
         return pco_fail(err, PCO_ERROR_INVALID,
                         "a context of %" PRId64 " tokens is not possible; it can be 1 to %d", wanted,
                         MODEL_CONTEXT_MOST);
+    if (file->spec.position_embedding == PCO_POSITION_LEARNED && wanted > most)
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "a context of %" PRId64 " tokens is not possible; %s has learned %" PRId64
+                        " positions",
+                        wanted, file->path, most);
     *context = wanted ? wanted : most < MODEL_CONTEXT_DEFAULT ? most : MODEL_CONTEXT_DEFAULT;
     return PCO_OK;
-}
-
-int64_t pco_model_vocab(const pco_model_file *file)
-{
-    return file->family == PCO_FAMILY_LLAMA ? file->llama.vocab_size
-                                            : file->transformer.vocab_size[PCO_DECODER];
 }

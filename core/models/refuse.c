@@ -15,11 +15,11 @@
 /* How the advice goes on behind "PATH is ". */
 static const char REFUSE_PICKLE[] =
     "a PyTorch checkpoint, a pickle, which runs code when it is read, so Portico does not open it; save its tensors as "
-    "safetensors (safetensors.torch.save_file) beside a config.json, or convert a Llama to GGUF (llama.cpp's "
+    "safetensors (safetensors.torch.save_file) beside a config.json, or convert a language model to GGUF (llama.cpp's "
     "convert_hf_to_gguf.py)";
 static const char REFUSE_ONNX[] =
-    "an ONNX graph, and Portico runs no ONNX models; use the model that it was exported from: a Llama as GGUF, an "
-    "encoder-decoder as a folder with config.json and model.safetensors";
+    "an ONNX graph, and Portico runs no ONNX models; use the model that it was exported from: a language model as "
+    "GGUF, an encoder-decoder as a folder with config.json and model.safetensors";
 static const char REFUSE_GGML[] = "a GGML file, of the time before GGUF; convert the original model to GGUF "
                                   "(llama.cpp's convert_hf_to_gguf.py)";
 static const char REFUSE_HDF5[] = "an HDF5 file, as Keras writes them; save its tensors as safetensors beside a "

@@ -1,6 +1,7 @@
 #include "models/seq2seq.h"
 
 #include "base/error.h"
+#include "models/graphs.h"
 #include "models/stage.h"
 
 #include <inttypes.h>
@@ -13,7 +14,7 @@ enum { SEQ2SEQ_ENCODE, SEQ2SEQ_SCORE };
 struct pco_seq2seq {
     pco_session *session;
     const pco_weights *weights;
-    pco_transformer_config config;
+    pco_model_spec spec;
     int64_t context, source, position; /* source: tokens of the source; 0: none read */
     uint32_t n_sizes;
     int64_t sizes[PCO_STAGE_SIZES];
@@ -21,69 +22,51 @@ struct pco_seq2seq {
     int32_t *ids; /* [context] */
 };
 
-void pco_seq2seq_build_encode(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
-                              int64_t rows)
+void pco_seq2seq_build_encode(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows)
 {
     pco_graph *graph = nn->graph;
     uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, (int64_t[]){1, rows});
-    const pco_transformer_padding padding = {PCO_NONE,
-                                             pco_graph_value(graph, "lengths", PCO_I32, 1, (int64_t[]){1})};
-    uint32_t memory = pco_transformer_encode(nn, config, ids, &padding);
+    const pco_spec_padding padding = {PCO_NONE,
+                                      pco_graph_value(graph, "lengths", PCO_I32, 1, (int64_t[]){1})};
+    uint32_t memory = pco_spec_encode(nn, spec, ids, &padding);
     const int32_t zero = 0;
     uint32_t first = pco_graph_constant_copy(graph, "first", PCO_I32, 1, (int64_t[]){1}, &zero);
-    uint32_t *keys = pco_transformer_states(nn, config, context, "cross.key");
-    uint32_t *values = pco_transformer_states(nn, config, context, "cross.value");
+    uint32_t *keys = pco_spec_states(nn, spec, context, "cross.key");
+    uint32_t *values = pco_spec_states(nn, spec, context, "cross.value");
     const pco_nn_attention_operands none = PCO_NN_NO_OPERANDS;
-    for (int64_t i = 0; keys && values && i < config->layers[PCO_DECODER]; i++) {
+    for (int64_t i = 0; keys && values && i < spec->layers[PCO_DECODER]; i++) {
         uint32_t key, value;
         pco_graph_scope(graph, "cross.%" PRId64, i);
-        pco_nn_layer_params layer = pco_transformer_layer(nn, config, PCO_DECODER, i);
+        pco_nn_layer_params layer = pco_spec_layer(nn, spec, PCO_DECODER, i);
         pco_nn_attention_memory(nn, memory, &layer.cross_attention, &none, &key, &value);
         pco_state_write(graph, keys[i], key, first, 1);
         pco_state_write(graph, values[i], value, first, 1);
     }
 }
 
-void pco_seq2seq_build_decode(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
-                              int64_t rows, int step)
+void pco_seq2seq_build_decode(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows,
+                              int step)
 {
     pco_graph *graph = nn->graph;
     const int64_t one[1] = {1}, ids_shape[2] = {1, rows};
     uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, ids_shape);
-    pco_transformer_decoder decoder = {
+    pco_spec_decoder decoder = {
         .memory = PCO_NONE, .positions = PCO_NONE, .starts = PCO_NONE, .lengths = PCO_NONE};
     decoder.padding.mask = PCO_NONE;
     decoder.padding.lengths = pco_graph_value(graph, "source_lengths", PCO_I32, 1, one);
-    decoder.cross_keys = pco_transformer_states(nn, config, context, "cross.key");
-    decoder.cross_values = pco_transformer_states(nn, config, context, "cross.value");
+    decoder.cross_keys = pco_spec_states(nn, spec, context, "cross.key");
+    decoder.cross_values = pco_spec_states(nn, spec, context, "cross.value");
     if (step) {
         decoder.positions = pco_graph_value(graph, "positions", PCO_I32, 2, ids_shape);
         decoder.starts = pco_graph_value(graph, "starts", PCO_I32, 1, one);
         decoder.lengths = pco_graph_value(graph, "lengths", PCO_I32, 1, one);
-        decoder.key_states = pco_transformer_states(nn, config, context, "cache.key");
-        decoder.value_states = pco_transformer_states(nn, config, context, "cache.value");
+        decoder.key_states = pco_spec_states(nn, spec, context, "cache.key");
+        decoder.value_states = pco_spec_states(nn, spec, context, "cache.value");
     }
     if (graph->status) return;
-    uint32_t logits = pco_transformer_decode(nn, config, ids, &decoder);
-    logits = pco_reshape(graph, logits, 2, (int64_t[]){rows, config->vocab_size[PCO_DECODER]});
+    uint32_t logits = pco_spec_decode(nn, spec, ids, &decoder);
+    logits = pco_reshape(graph, logits, 2, (int64_t[]){rows, spec->vocab_size[PCO_DECODER]});
     pco_graph_output(graph, logits, "logits");
-}
-
-void pco_seq2seq_build_attention(const pco_nn *nn, const pco_transformer_config *config, int64_t source_rows,
-                                 int64_t target_rows)
-{
-    uint32_t source = PCO_NONE;
-    if (!config->decoder_only)
-        source = pco_graph_input(nn->graph, "source", PCO_I32, 2, (int64_t[]){1, source_rows});
-    uint32_t target = pco_graph_input(nn->graph, "target", PCO_I32, 2, (int64_t[]){1, target_rows});
-    const pco_transformer_padding none = {PCO_NONE, PCO_NONE};
-    const pco_transformer_decoder decoder = {
-        .memory = config->decoder_only ? PCO_NONE : pco_transformer_encode(nn, config, source, &none),
-        .padding = none,
-        .positions = PCO_NONE,
-        .starts = PCO_NONE,
-        .lengths = PCO_NONE};
-    pco_transformer_decode(nn, config, target, &decoder);
 }
 
 static pco_status seq2seq_build(pco_seq2seq *run, const char *what, int64_t rows, int encode, int step,
@@ -96,16 +79,15 @@ static pco_status seq2seq_build(pco_seq2seq *run, const char *what, int64_t rows
     if (graph) {
         const pco_nn nn = {.graph = graph, .weights = run->weights};
         if (encode)
-            pco_seq2seq_build_encode(&nn, &run->config, run->context, rows);
+            pco_seq2seq_build_encode(&nn, &run->spec, run->context, rows);
         else
-            pco_seq2seq_build_decode(&nn, &run->config, run->context, rows, step);
+            pco_seq2seq_build_decode(&nn, &run->spec, run->context, rows, step);
     }
     return pco_stage_create(run->session, graph, name, rows, stage, err);
 }
 
-pco_status pco_seq2seq_create(pco_session *session, const pco_weights *weights,
-                              const pco_transformer_config *config, int64_t context, pco_seq2seq **out,
-                              pco_error *err)
+pco_status pco_seq2seq_create(pco_session *session, const pco_weights *weights, const pco_model_spec *spec,
+                              int64_t context, pco_seq2seq **out, pco_error *err)
 {
     *out = NULL;
     pco_seq2seq *run = calloc(1, sizeof *run);
@@ -116,7 +98,7 @@ pco_status pco_seq2seq_create(pco_session *session, const pco_weights *weights,
     }
     run->session = session;
     run->weights = weights;
-    run->config = *config;
+    run->spec = *spec;
     run->context = context;
     run->n_sizes = pco_stage_sizes(16, context, run->sizes);
     pco_status status = seq2seq_build(run, "decoder", 1, 0, 1, &run->step, err);
@@ -148,7 +130,7 @@ pco_status pco_seq2seq_warm_up(pco_seq2seq *run, pco_error *err)
     return status;
 }
 
-static pco_status seq2seq_check(const pco_seq2seq *run, pco_transformer_side side, const int32_t *ids,
+static pco_status seq2seq_check(const pco_seq2seq *run, pco_model_side side, const int32_t *ids,
                                 int64_t count, int64_t total, pco_error *err)
 {
     const char *what = side == PCO_ENCODER ? "source" : "target";
@@ -157,10 +139,10 @@ static pco_status seq2seq_check(const pco_seq2seq *run, pco_transformer_side sid
                         "a %s of %" PRId64 " tokens does not fit into a context of %" PRId64, what, total,
                         run->context);
     for (int64_t i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= run->config.vocab_size[side])
+        if (ids[i] < 0 || ids[i] >= run->spec.vocab_size[side])
             return pco_fail(err, PCO_ERROR_INVALID,
                             "token %" PRId64 " of the %s is %d, outside a vocabulary of %" PRId64, i, what,
-                            ids[i], run->config.vocab_size[side]);
+                            ids[i], run->spec.vocab_size[side]);
     return PCO_OK;
 }
 
@@ -175,7 +157,7 @@ static pco_status seq2seq_start(pco_seq2seq *run, int kind, const int32_t *ids, 
     pco_status status =
         seq2seq_build(run, encode ? "encoder" : "scoring", run->sizes[size], encode, 0, stage, err);
     if (status) return status;
-    for (int64_t i = 0; i < stage->rows; i++) run->ids[i] = i < count ? ids[i] : run->config.pad_token_id;
+    for (int64_t i = 0; i < stage->rows; i++) run->ids[i] = i < count ? ids[i] : run->spec.pad_token_id;
     return pco_stage_write(stage, stage->ids, run->ids, stage->rows, err);
 }
 
@@ -197,7 +179,7 @@ pco_status pco_seq2seq_step(pco_seq2seq *run, int32_t id, float *logits, pco_err
 {
     pco_stage *stage = &run->step;
     const int32_t start = (int32_t)run->position, length = start + 1, source = (int32_t)run->source;
-    const int32_t position = start + (int32_t)run->config.position_offset;
+    const int32_t position = start + (int32_t)run->spec.position_offset;
     if (!run->source) return pco_fail(err, PCO_ERROR_INVALID, "no source has been read");
     pco_status status = seq2seq_check(run, PCO_DECODER, &id, 1, length, err);
     if (!status) status = pco_stage_write(stage, stage->ids, &id, 1, err);
@@ -206,7 +188,7 @@ pco_status pco_seq2seq_step(pco_seq2seq *run, int32_t id, float *logits, pco_err
     if (!status) status = pco_stage_write(stage, stage->lengths, &length, 1, err);
     if (!status) status = pco_stage_write(stage, stage->source_lengths, &source, 1, err);
     if (!status) status = pco_executable_run(stage->executable, err);
-    uint64_t bytes = (uint64_t)run->config.vocab_size[PCO_DECODER] * sizeof *logits;
+    uint64_t bytes = (uint64_t)run->spec.vocab_size[PCO_DECODER] * sizeof *logits;
     if (!status && logits) status = pco_executable_read(stage->executable, stage->logits, logits, bytes, err);
     if (!status) run->position++;
     return status;
@@ -228,7 +210,7 @@ pco_status pco_seq2seq_score(pco_seq2seq *run, const int32_t *ids, int64_t count
     if (!status) status = seq2seq_start(run, SEQ2SEQ_SCORE, ids, count, &stage, err);
     if (!status) status = pco_stage_write(stage, stage->source_lengths, &source, 1, err);
     if (!status) status = pco_executable_run(stage->executable, err);
-    uint64_t bytes = (uint64_t)(count * run->config.vocab_size[PCO_DECODER]) * sizeof *logits;
+    uint64_t bytes = (uint64_t)(count * run->spec.vocab_size[PCO_DECODER]) * sizeof *logits;
     if (!status) status = pco_executable_read(stage->executable, stage->logits, logits, bytes, err);
     return status;
 }

@@ -3,7 +3,7 @@
 #ifndef PCO_MODELS_SEQ2SEQ_H
 #define PCO_MODELS_SEQ2SEQ_H
 
-#include "models/transformer.h"
+#include "models/spec.h"
 #include "runtime/session.h"
 
 typedef struct pco_seq2seq pco_seq2seq;
@@ -12,9 +12,8 @@ typedef struct pco_seq2seq pco_seq2seq;
  * first needed. `context` is the most tokens of a source and of a target. What is given is borrowed until the
  * destroy, and the session must be used by this model alone. Errors: those of the graph and of
  * pco_executable_create. */
-pco_status pco_seq2seq_create(pco_session *session, const pco_weights *weights,
-                              const pco_transformer_config *config, int64_t context, pco_seq2seq **run,
-                              pco_error *err) PCO_NODISCARD;
+pco_status pco_seq2seq_create(pco_session *session, const pco_weights *weights, const pco_model_spec *spec,
+                              int64_t context, pco_seq2seq **run, pco_error *err) PCO_NODISCARD;
 void pco_seq2seq_destroy(pco_seq2seq *run);
 
 /* Builds the encoder's stages of all lengths now. */
@@ -25,19 +24,9 @@ pco_status pco_seq2seq_warm_up(pco_seq2seq *run, pco_error *err) PCO_NODISCARD;
  * "source_lengths" i32 [1], output "logits" f32 [rows,vocab]; with `step`, rows is 1 and there are also the
  * run values "positions" i32 [1,1], "starts" and "lengths" i32 [1] and the states "cache.key.N" and
  * "cache.value.N" [1,context,H,D]. */
-void pco_seq2seq_build_encode(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
-                              int64_t rows);
-void pco_seq2seq_build_decode(const pco_nn *nn, const pco_transformer_config *config, int64_t context,
-                              int64_t rows, int step);
-
-/* The whole model at once, without states and without logits, for a source and a target of known lengths: the
- * inputs "source" and "target" are i32 [1,rows]. With nn->keep_attention its outputs are the weights of all
- * attentions, "attention:encoder.layers.N.self_attn.out_proj",
- * "attention:decoder.layers.N.self_attn.out_proj" and "attention:decoder.layers.N.encoder_attn.out_proj", f32
- * [1,H,queries,keys]. A decoder without encoder has neither source nor memory, and source_rows is not looked
- * at. */
-void pco_seq2seq_build_attention(const pco_nn *nn, const pco_transformer_config *config, int64_t source_rows,
-                                 int64_t target_rows);
+void pco_seq2seq_build_encode(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows);
+void pco_seq2seq_build_decode(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows,
+                              int step);
 
 /* Reads a source and starts an empty target. count is at least 1. Errors: INVALID for ids outside the
  * vocabulary or a source longer than the context. */

@@ -33,6 +33,7 @@ void pco_nn_attention_memory(const pco_nn *nn, uint32_t memory, const pco_nn_att
                              const pco_nn_attention_operands *operands, uint32_t *key, uint32_t *value)
 {
     *key = nn_project(nn, memory, params, NN_KEY);
+    if (params->key_norm) *key = pco_nn_norm(nn, *key, params->key_norm, &params->head_norm);
     if (operands->phase != PCO_NONE)
         *key = pco_nn_rope(nn, *key, operands->positions, operands->phase, params->rope_interleaved);
     *value = nn_project(nn, memory, params, NN_VALUE);
@@ -43,6 +44,7 @@ uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_p
 {
     pco_graph *graph = nn->graph;
     uint32_t query = nn_project(nn, x, params, NN_QUERY), key = operands->key, value = operands->value;
+    if (params->query_norm) query = pco_nn_norm(nn, query, params->query_norm, &params->head_norm);
     if (operands->phase != PCO_NONE)
         query = pco_nn_rope(nn, query, operands->positions, operands->phase, params->rope_interleaved);
     if (key == PCO_NONE || value == PCO_NONE) {
@@ -55,7 +57,12 @@ uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_p
     }
     if (graph->status) return PCO_NONE;
     pco_scaled_dot_product_attention_attrs attrs = {
-        .causal = params->causal, .heads_first = 0, .weights = nn->keep_attention};
+        .scale = params->scale,
+        .causal = params->causal,
+        .window = params->window,
+        .softcap = params->softcap,
+        .heads_first = 0,
+        .weights = nn->keep_attention};
     uint32_t inputs[] = {query, key, value, operands->mask, operands->lengths, operands->starts};
     uint32_t results[PCO_MAX_OUTPUTS];
     uint32_t mixed = pco_graph_add(graph, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, inputs, 6, results);
@@ -67,6 +74,7 @@ uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_p
     pco_nn_linear_params output = {.name = params->output,
                                    .in_features = joined[2],
                                    .out_features = params->width,
-                                   .bias = params->output_bias};
+                                   .bias = params->output_bias,
+                                   .role = PCO_NN_ROLE_RESIDUAL};
     return pco_nn_linear(nn, pco_reshape(graph, mixed, 3, joined), &output);
 }

@@ -1,19 +1,37 @@
 #include "nn/nn.h"
 
+/* What ends a block: `post_norm`, or nothing for NULL. */
+typedef struct nn_ending {
+    const char *post_norm;
+    const pco_nn_norm_params *norm;
+} nn_ending;
+
 typedef struct nn_attention_call {
     const pco_nn_attention_params *params;
     const pco_nn_attention_operands *operands;
+    nn_ending ending;
 } nn_attention_call;
+
+typedef struct nn_ffn_call {
+    const pco_nn_ffn_params *params;
+    nn_ending ending;
+} nn_ffn_call;
+
+static uint32_t nn_end(const pco_nn *nn, uint32_t x, const nn_ending *ending)
+{
+    return ending->post_norm ? pco_nn_norm(nn, x, ending->post_norm, ending->norm) : x;
+}
 
 static uint32_t nn_attention_block(const pco_nn *nn, uint32_t x, const void *user)
 {
     const nn_attention_call *call = user;
-    return pco_nn_attention(nn, x, call->params, call->operands);
+    return nn_end(nn, pco_nn_attention(nn, x, call->params, call->operands), &call->ending);
 }
 
 static uint32_t nn_ffn_block(const pco_nn *nn, uint32_t x, const void *user)
 {
-    return pco_nn_ffn(nn, x, user);
+    const nn_ffn_call *call = user;
+    return nn_end(nn, pco_nn_ffn(nn, x, call->params), &call->ending);
 }
 
 uint32_t pco_nn_residual(const pco_nn *nn, uint32_t x, int normalize_before, const char *norm_name,
@@ -27,21 +45,25 @@ uint32_t pco_nn_residual(const pco_nn *nn, uint32_t x, int normalize_before, con
 uint32_t pco_nn_encoder_layer(const pco_nn *nn, uint32_t x, const pco_nn_layer_params *params,
                               const pco_nn_attention_operands *self_attention)
 {
-    nn_attention_call self = {&params->self_attention, self_attention};
+    nn_attention_call self = {
+        &params->self_attention, self_attention, {params->self_attention_post_norm, &params->norm}};
+    nn_ffn_call ffn = {&params->ffn, {params->ffn_post_norm, &params->norm}};
     int before = params->normalize_before;
     x = pco_nn_residual(nn, x, before, params->self_attention_norm, &params->norm, nn_attention_block, &self);
-    return pco_nn_residual(nn, x, before, params->ffn_norm, &params->norm, nn_ffn_block, &params->ffn);
+    return pco_nn_residual(nn, x, before, params->ffn_norm, &params->norm, nn_ffn_block, &ffn);
 }
 
 uint32_t pco_nn_decoder_layer(const pco_nn *nn, uint32_t x, const pco_nn_layer_params *params,
                               const pco_nn_attention_operands *self_attention,
                               const pco_nn_attention_operands *cross_attention)
 {
-    nn_attention_call self = {&params->self_attention, self_attention};
-    nn_attention_call cross = {&params->cross_attention, cross_attention};
+    nn_attention_call self = {
+        &params->self_attention, self_attention, {params->self_attention_post_norm, &params->norm}};
+    nn_ffn_call ffn = {&params->ffn, {params->ffn_post_norm, &params->norm}};
+    nn_attention_call cross = {&params->cross_attention, cross_attention, {NULL, &params->norm}};
     int before = params->normalize_before;
     x = pco_nn_residual(nn, x, before, params->self_attention_norm, &params->norm, nn_attention_block, &self);
     x = pco_nn_residual(nn, x, before, params->cross_attention_norm, &params->norm, nn_attention_block,
                         &cross);
-    return pco_nn_residual(nn, x, before, params->ffn_norm, &params->norm, nn_ffn_block, &params->ffn);
+    return pco_nn_residual(nn, x, before, params->ffn_norm, &params->norm, nn_ffn_block, &ffn);
 }

@@ -4,8 +4,19 @@ uint32_t pco_nn_ffn(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *param
 {
     pco_nn_linear_params into = {
         .in_features = params->width, .out_features = params->hidden, .bias = params->bias};
-    pco_nn_linear_params back = {
-        .in_features = params->hidden, .out_features = params->width, .bias = params->bias};
+    pco_nn_linear_params back = {.in_features = params->hidden,
+                                 .out_features = params->width,
+                                 .bias = params->bias,
+                                 .role = PCO_NN_ROLE_RESIDUAL};
+    if (params->activation == PCO_NN_GEGLU) {
+        back.name = params->down;
+        into.name = params->up;
+        const uint32_t up = pco_nn_linear(nn, x, &into);
+        into.name = params->gate;
+        into.activation = PCO_NN_GELU_TANH;
+        const uint32_t gate = pco_nn_linear(nn, x, &into);
+        return pco_nn_linear(nn, pco_binary(nn->graph, PCO_OP_MUL, gate, up), &back);
+    }
     if (params->activation != PCO_NN_SWIGLU) {
         into.name = params->fc1;
         into.activation = params->activation;

@@ -24,11 +24,13 @@ uint32_t pco_nn_linear(const pco_nn *nn, uint32_t x, const pco_nn_linear_params 
         if (bias_name)
             bias = pco_nn_weight_rows(nn, bias_name, 1, shape, params->first_row, params->out_features);
     }
+    if (params->role != PCO_NN_ROLE_PLAIN) pco_nn_set_role(nn, weight_name, params->role);
     return pco_linear(nn->graph, x, pco_nn_activations(nn, weight), bias, params->activation);
 }
 
 uint32_t pco_nn_embedding(const pco_nn *nn, uint32_t ids, const char *name, int64_t vocab, int64_t width)
 {
     uint32_t table = pco_nn_weight(nn, name, 2, (int64_t[]){vocab, width});
+    pco_nn_set_role(nn, name, PCO_NN_ROLE_EMBEDDING);
     return pco_cast(nn->graph, pco_gather(nn->graph, table, ids, 0), PCO_F32);
 }

@@ -27,9 +27,18 @@ typedef struct pco_nn {
 
 /* ---- parameters that are trained (weight.c) --------------------------------------------------------- */
 
+/* What a weight is for, as far as its first values depend on it. */
+typedef enum pco_nn_role {
+    PCO_NN_ROLE_PLAIN = 0, /* projections and biases */
+    PCO_NN_ROLE_EMBEDDING = 1,
+    PCO_NN_ROLE_NORM = 2,     /* the factor of a norm */
+    PCO_NN_ROLE_RESIDUAL = 3, /* the projection that ends a residual block */
+} pco_nn_role;
+
 /* A weight that the graph keeps as a state of the same name, f32, instead of a constant. */
 typedef struct pco_nn_parameter {
     char *name;
+    pco_nn_role role;
     uint32_t rank;
     int64_t shape[PCO_MAX_RANK];
     uint32_t tensor; /* in the graph that was built last */
@@ -68,6 +77,9 @@ const char *pco_nn_name(const pco_nn *nn, const char *format, ...) __attribute__
  * FORMAT for a shape, UNSUPPORTED for a type. */
 uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape);
 
+/* In training: what the weight of that name, asked for before, is for. */
+void pco_nn_set_role(const pco_nn *nn, const char *name, pco_nn_role role);
+
 /* Rows first .. first+count-1 of that tensor as a constant of their own; they share the file's memory. */
 uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape,
                             int64_t first, int64_t count);
@@ -82,6 +94,7 @@ typedef enum pco_nn_activation {
     PCO_NN_GELU_TANH = 3,
     PCO_NN_SILU = 4,
     PCO_NN_SWIGLU = 5, /* feed-forward blocks only: silu(gate) * up */
+    PCO_NN_GEGLU = 6,  /* feed-forward blocks only: gelu_tanh(gate) * up */
 } pco_nn_activation;
 
 typedef struct pco_nn_linear_params {
@@ -89,6 +102,7 @@ typedef struct pco_nn_linear_params {
     int64_t in_features, out_features;
     int bias; /* 1: there is a bias */
     pco_nn_activation activation;
+    pco_nn_role role; /* of the matrix */
     /* A part of a fused projection: rows first_row .. first_row+out_features-1 of a tensor with total_rows
      * rows. total_rows 0: all rows. */
     int64_t first_row, total_rows;
@@ -149,6 +163,11 @@ typedef struct pco_nn_attention_params {
     int bias, output_bias; /* of query, key and value; of output */
     int causal;            /* row i of sequence b sees keys j <= starts[b] + i */
     int rope_interleaved;
+    const char *query_norm, *key_norm; /* of each head, before RoPE; NULL: none */
+    pco_nn_norm_params head_norm;      /* how; its size is head_dim */
+    double scale;                      /* factor on query key^T; 0: 1 / sqrt(head_dim) */
+    double softcap;                    /* above 0: scores become softcap * tanh(score / softcap) */
+    int64_t window;                    /* above 0: a row sees that many keys, its own the last */
 } pco_nn_attention_params;
 
 /* Its tensors, PCO_NONE for those that are absent; start from PCO_NN_NO_OPERANDS. */
@@ -180,9 +199,9 @@ uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_p
 
 typedef struct pco_nn_ffn_params {
     pco_nn_activation activation;
-    const char *fc1, *fc2;        /* fc2(activation(fc1(x))), unless swiglu */
-    const char *gate, *up, *down; /* swiglu (Shazeer 2020): down(silu(gate(x)) * up(x)) */
-    const char *gate_up;          /* instead of gate and up: one projection, gate rows first */
+    const char *fc1, *fc2;        /* fc2(activation(fc1(x))), unless gated */
+    const char *gate, *up, *down; /* swiglu, geglu (Shazeer 2020): down(silu(gate(x)) * up(x)) */
+    const char *gate_up;          /* swiglu, instead of gate and up: one projection, gate rows first */
     int64_t width, hidden;
     int bias;
 } pco_nn_ffn_params;
@@ -193,12 +212,13 @@ uint32_t pco_nn_ffn(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *param
 /* ---- layers (block.c) ----------------------------------------------------------------------------- */
 
 /* A residual block each for self-attention, cross-attention (decoder layers) and feed-forward:
- * x + f(norm(x)) with normalize_before (Xiong et al. 2020), norm(x + f(x)) without (Vaswani et al. 2017). In
- * training, dropout comes between f and the sum. */
+ * x + f(norm(x)) with normalize_before (Xiong et al. 2020), norm(x + f(x)) without (Vaswani et al. 2017). Where there
+ * is a post_norm, f ends with it. In training, dropout comes between f and the sum. */
 typedef struct pco_nn_layer_params {
     int normalize_before;
     pco_nn_norm_params norm;
     const char *self_attention_norm, *cross_attention_norm, *ffn_norm;
+    const char *self_attention_post_norm, *ffn_post_norm; /* NULL: none */
     pco_nn_attention_params self_attention, cross_attention;
     pco_nn_ffn_params ffn;
 } pco_nn_layer_params;

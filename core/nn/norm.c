@@ -2,7 +2,9 @@
 
 uint32_t pco_nn_norm(const pco_nn *nn, uint32_t x, const char *name, const pco_nn_norm_params *params)
 {
-    uint32_t weight = pco_nn_weight(nn, pco_nn_name(nn, "%s.weight", name), 1, &params->size);
+    const char *weight_name = pco_nn_name(nn, "%s.weight", name);
+    uint32_t weight = pco_nn_weight(nn, weight_name, 1, &params->size);
+    pco_nn_set_role(nn, weight_name, PCO_NN_ROLE_NORM);
     if (params->type == PCO_NN_RMS_NORM) {
         pco_rms_norm_attrs attrs = {.eps = params->eps};
         return pco_graph_add(nn->graph, PCO_OP_RMS_NORM, &attrs, (uint32_t[]){x, weight}, 2, NULL);

@@ -117,6 +117,13 @@ static uint32_t nn_parameter(const pco_nn *nn, const char *name, uint32_t rank, 
     return parameter->tensor;
 }
 
+void pco_nn_set_role(const pco_nn *nn, const char *name, pco_nn_role role)
+{
+    pco_nn_parameter *parameter =
+        nn->training ? (pco_nn_parameter *)pco_nn_training_find(nn->training, name) : NULL;
+    if (parameter) parameter->role = role;
+}
+
 uint32_t pco_nn_activations(const pco_nn *nn, uint32_t x)
 {
     return nn->training ? pco_cast(nn->graph, x, nn->training->dtype) : x;

@@ -22,22 +22,54 @@ static pco_status text_special_id(const pco_gguf *gguf, const char *key, uint32_
     return PCO_OK;
 }
 
-static pco_status text_special_ids(const pco_gguf *gguf, int llama, pco_tokenizer *tokenizer, pco_error *err)
+/* The values of tokenizer.ggml.model, and what holds for a file that does not say otherwise: the ids of its
+ * special tokens, -1 for none, and whether text begins with BOS. */
+typedef struct text_kind {
+    const char *name;
+    int32_t bos, eos, unk;
+    int add_bos;
+    void (*pieces)(pco_tokenizer *tokenizer); /* before text_index */
+    pco_status (*prepare)(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err);
+} text_kind;
+
+static const text_kind text_kinds[] = {
+    {"llama", 1, 2, 0, 1, text_llama_pieces, text_llama_prepare},
+    {"gpt2", -1, -1, -1, 0, text_gpt2_pieces, text_gpt2_prepare},
+};
+
+static pco_status text_find_kind(const pco_gguf *gguf, const text_kind **kind, pco_error *err)
+{
+    const char *model;
+    pco_status status = pco_gguf_text(gguf, "tokenizer.ggml.model", &model, err);
+    if (status) return status;
+    for (size_t i = 0; i < sizeof text_kinds / sizeof *text_kinds; i++)
+        if (strcmp(model, text_kinds[i].name) == 0) {
+            *kind = &text_kinds[i];
+            return PCO_OK;
+        }
+    return pco_fail(
+        err, PCO_ERROR_UNSUPPORTED,
+        "%s: the tokenizer '%s' (key 'tokenizer.ggml.model') is not supported; 'llama' and 'gpt2' are",
+        pco_gguf_label(gguf), model);
+}
+
+static pco_status text_special_ids(const pco_gguf *gguf, const text_kind *kind, pco_tokenizer *tokenizer,
+                                   pco_error *err)
 {
     pco_tokenizer_special *special = &tokenizer->special;
     uint32_t count = tokenizer->count;
     pco_status status =
-        text_special_id(gguf, "tokenizer.ggml.bos_token_id", count, llama ? 1 : -1, &special->bos, err);
+        text_special_id(gguf, "tokenizer.ggml.bos_token_id", count, kind->bos, &special->bos, err);
+    if (!status)
+        status = text_special_id(gguf, "tokenizer.ggml.eos_token_id", count, kind->eos, &special->eos, err);
     if (!status)
         status =
-            text_special_id(gguf, "tokenizer.ggml.eos_token_id", count, llama ? 2 : -1, &special->eos, err);
-    if (!status)
-        status = text_special_id(gguf, "tokenizer.ggml.unknown_token_id", count, llama ? 0 : -1,
-                                 &special->unk, err);
+            text_special_id(gguf, "tokenizer.ggml.unknown_token_id", count, kind->unk, &special->unk, err);
     if (!status)
         status = text_special_id(gguf, "tokenizer.ggml.padding_token_id", count, -1, &special->pad, err);
     if (!status)
-        status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_bos_token", llama, &tokenizer->add_bos, err);
+        status =
+            pco_gguf_bool_or(gguf, "tokenizer.ggml.add_bos_token", kind->add_bos, &tokenizer->add_bos, err);
     if (!status) status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_eos_token", 0, &tokenizer->add_eos, err);
     if (status) return status;
     tokenizer->add_bos = tokenizer->add_bos && special->bos >= 0;
@@ -83,27 +115,17 @@ fail:
 
 pco_status pco_tokenizer_from_gguf(const pco_gguf *gguf, pco_tokenizer **tokenizer, pco_error *err)
 {
-    const char *model;
+    const text_kind *kind;
     pco_tokenizer *made = NULL;
     int32_t twice;
     *tokenizer = NULL;
-    pco_status status = pco_gguf_text(gguf, "tokenizer.ggml.model", &model, err);
+    pco_status status = text_find_kind(gguf, &kind, err);
+    if (!status) status = text_read_tokens(gguf, &made, err);
     if (status) return status;
-    int llama = strcmp(model, "llama") == 0;
-    if (!llama && strcmp(model, "gpt2") != 0)
-        return pco_fail(
-            err, PCO_ERROR_UNSUPPORTED,
-            "%s: the tokenizer '%s' (key 'tokenizer.ggml.model') is not supported; 'llama' and 'gpt2' are",
-            pco_gguf_label(gguf), model);
-    status = text_read_tokens(gguf, &made, err);
-    if (status) return status;
-    if (llama)
-        text_llama_pieces(made);
-    else
-        text_gpt2_pieces(made);
-    status = text_special_ids(gguf, llama, made, err);
+    kind->pieces(made);
+    status = text_special_ids(gguf, kind, made, err);
     if (!status) status = text_index(made, &twice, err);
-    if (!status) status = llama ? text_llama_prepare(made, gguf, err) : text_gpt2_prepare(made, gguf, err);
+    if (!status) status = kind->prepare(made, gguf, err);
     if (status)
         pco_tokenizer_destroy(made);
     else

@@ -10,9 +10,17 @@
 #include "base/utf8.h"
 #include "text/tokenizer_kinds.h"
 
-/* The words of GPT-2 (Radford et al. 2019): English contractions, letters, numbers, other signs, blanks. */
-static const char text_gpt2_words[] =
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+/* What a word is, by the values of tokenizer.ggml.pre: English contractions, letters, numbers, other signs, blanks.
+ * GPT-2 (Radford et al. 2019) keeps a blank in front of each; Qwen2 takes digits one by one, and ends of lines with
+ * the signs before them. Each expression matches any text, at once. The first is that of files without the key. */
+static const struct {
+    const char *name, *words;
+} text_gpt2_rules[] = {
+    {"gpt-2", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
+    {"qwen2", "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
+              "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
+};
+enum { TEXT_GPT2_RULES = sizeof text_gpt2_rules / sizeof *text_gpt2_rules };
 
 /* Printable bytes of Latin-1 stand for themselves, the others for U+0100 and up, in order. */
 static int text_is_printable(uint32_t byte)
@@ -197,32 +205,40 @@ static pco_status text_gpt2_encode(const pco_tokenizer *tokenizer, const char *t
     return status;
 }
 
-pco_status text_gpt2_pattern(void **pattern, pco_error *err)
+static pco_status text_gpt2_compile(const char *words, void **pattern, pco_error *err)
 {
     int code = 0;
     PCRE2_SIZE offset = 0;
-    *pattern = pcre2_compile((PCRE2_SPTR)text_gpt2_words, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code,
+    *pattern = pcre2_compile((PCRE2_SPTR)words, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code,
                              &offset, NULL);
     if (*pattern) return PCO_OK;
-    return pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 refused the pattern of GPT-2 with error %d at %zu", code,
+    return pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 refused the pattern of words with error %d at %zu", code,
                     (size_t)offset);
+}
+
+pco_status text_gpt2_pattern(void **pattern, pco_error *err)
+{
+    return text_gpt2_compile(text_gpt2_rules[0].words, pattern, err);
 }
 
 pco_status text_gpt2_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err)
 {
     const char *pre;
-    pco_status status = pco_gguf_text_or(gguf, "tokenizer.ggml.pre", "gpt-2", &pre, err);
+    pco_status status = pco_gguf_text_or(gguf, "tokenizer.ggml.pre", text_gpt2_rules[0].name, &pre, err);
     if (status) return status;
-    if (strcmp(pre, "gpt-2") != 0)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "%s: the pre-tokenizer '%s' (key 'tokenizer.ggml.pre') is not supported; 'gpt-2' is",
-                        pco_gguf_label(gguf), pre);
+    int rule = 0;
+    while (rule < TEXT_GPT2_RULES && strcmp(pre, text_gpt2_rules[rule].name) != 0) rule++;
+    if (rule == TEXT_GPT2_RULES)
+        return pco_fail(
+            err, PCO_ERROR_UNSUPPORTED,
+            "%s: the pre-tokenizer '%s' (key 'tokenizer.ggml.pre') is not supported; 'gpt-2' and 'qwen2' are",
+            pco_gguf_label(gguf), pre);
     const pco_gguf_string *merges;
     uint64_t count;
     const text_source source = {pco_gguf_label(gguf), "tokenizer.ggml.merges"};
     status = pco_gguf_string_array(gguf, source.key, &merges, &count, err);
     if (!status) status = text_gpt2_merges(tokenizer, &source, merges, count, err);
-    if (!status) status = text_gpt2_pattern(&tokenizer->pattern, err);
+    if (!status) status = text_gpt2_compile(text_gpt2_rules[rule].words, &tokenizer->pattern, err);
     if (!status) tokenizer->encode = text_gpt2_encode;
     return status;
 }

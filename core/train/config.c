@@ -359,7 +359,7 @@ static pco_status model_vocabularies(const pco_train_config *config, const pco_d
 }
 
 /* The tokens that training writes itself must be tokens: a label that is none has no loss. */
-static pco_status model_check_tokens(const pco_transformer_config *model, pco_error *err)
+static pco_status model_check_tokens(const pco_model_spec *model, pco_error *err)
 {
     const struct {
         const char *key;
@@ -376,9 +376,10 @@ static pco_status model_check_tokens(const pco_transformer_config *model, pco_er
 }
 
 pco_status pco_train_model_config(const pco_train_config *config, const pco_data *data, cJSON **out,
-                                  pco_transformer_config *model, pco_error *err)
+                                  pco_model_spec *model, pco_error *err)
 {
     const int text = config->data.kind == PCO_DATA_TEXT;
+    const pco_family *family;
     *out = NULL;
     model_document document = {cJSON_Duplicate(config->model, 1), 0};
     if (!document.root) return config_no_memory("the model's config", err);
@@ -389,7 +390,7 @@ pco_status pco_train_model_config(const pco_train_config *config, const pco_data
     model_default(&document, "max_position_embeddings", (double)config->data.context);
     pco_status status = model_vocabularies(config, data, &document, err);
     if (!status && document.failed) status = config_no_memory("the model's config", err);
-    if (!status) status = pco_transformer_config_read(document.root, "model", model, err);
+    if (!status) status = pco_family_of_config(document.root, "model", &family, model, err);
     if (!status && model->decoder_only != text)
         status = pco_fail(
             err, PCO_ERROR_FORMAT,

@@ -2,7 +2,7 @@
 #ifndef PCO_TRAIN_CONFIG_H
 #define PCO_TRAIN_CONFIG_H
 
-#include "models/transformer.h"
+#include "models/family.h"
 #include "train/data.h"
 #include "train/initialization.h"
 #include "train/schedule.h"
@@ -59,9 +59,9 @@ void pco_train_config_release(pco_train_config *config);
 
 /* The config.json of the model that is trained: "model" with the vocabularies of the data, and what follows
  * from them. The caller gives *document to cJSON_Delete. Errors, FORMAT: a model whose kind or vocab_size
- * does not fit the data; what pco_transformer_config_read says. */
+ * does not fit the data; what pco_family_of_config says. */
 pco_status pco_train_model_config(const pco_train_config *config, const pco_data *data, cJSON **document,
-                                  pco_transformer_config *model, pco_error *err) PCO_NODISCARD;
+                                  pco_model_spec *model, pco_error *err) PCO_NODISCARD;
 
 /* The first key of two configs that makes a different run (lengths and intervals that do not matter are left
  * out), or NULL when one continues the other. Static or in `a` or `b`. */

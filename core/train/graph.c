@@ -6,6 +6,7 @@
 
 #include "graph/gradients.h"
 #include "graph/passes.h"
+#include "models/graphs.h"
 
 uint32_t pco_train_state_prefixes(const pco_optimizer_config *optimizer, const char *const **prefixes)
 {
@@ -15,11 +16,11 @@ uint32_t pco_train_state_prefixes(const pco_optimizer_config *optimizer, const c
 }
 
 /* Batch in, logits f32 [B,T,V] out. */
-static uint32_t train_forward(const pco_nn *nn, const pco_transformer_config *model, int64_t rows,
+static uint32_t train_forward(const pco_nn *nn, const pco_model_spec *model, int64_t rows,
                               int64_t source_length, int64_t target_length)
 {
     pco_graph *graph = nn->graph;
-    pco_transformer_decoder decoder = {.memory = PCO_NONE,
+    pco_spec_decoder decoder = {.memory = PCO_NONE,
                                        .padding = {PCO_NONE, PCO_NONE},
                                        .positions = PCO_NONE,
                                        .starts = PCO_NONE,
@@ -27,10 +28,10 @@ static uint32_t train_forward(const pco_nn *nn, const pco_transformer_config *mo
     if (!model->decoder_only) {
         uint32_t source = pco_graph_input(graph, "source", PCO_I32, 2, (int64_t[]){rows, source_length});
         decoder.padding.lengths = pco_graph_value(graph, "source_lengths", PCO_I32, 1, &rows);
-        decoder.memory = pco_transformer_encode(nn, model, source, &decoder.padding);
+        decoder.memory = pco_spec_encode(nn, model, source, &decoder.padding);
     }
     uint32_t target = pco_graph_input(graph, "target", PCO_I32, 2, (int64_t[]){rows, target_length});
-    return pco_transformer_decode(nn, model, target, &decoder);
+    return pco_spec_decode(nn, model, target, &decoder);
 }
 
 /* The sum of the rows' losses times "loss_scale": f32 [1]. */
@@ -154,19 +155,17 @@ static void train_show_all(pco_graph *graph)
 }
 
 /* Each layer's inside is computed again in the backward pass. */
-static void train_recompute(pco_graph *graph, const pco_transformer_config *model, uint32_t loss)
+static void train_recompute(pco_graph *graph, const pco_model_spec *model, uint32_t loss)
 {
-    static const char *const sides[] = {"encoder", "decoder"}; /* by pco_transformer_side */
     for (int side = model->decoder_only ? PCO_DECODER : PCO_ENCODER; side <= PCO_DECODER; side++)
         for (int64_t i = 0; i < model->layers[side]; i++) {
-            char scope[64];
-            snprintf(scope, sizeof scope, "%s.layers.%lld", sides[side], (long long)i);
-            pco_graph_recompute(graph, loss, scope);
+            char scope[PCO_SPEC_NAME];
+            pco_graph_recompute(graph, loss, pco_spec_layer_name(model, (pco_model_side)side, i, NULL, scope));
         }
 }
 
 /* The type of activations, and dropout. */
-static void train_begin(const pco_nn *nn, const pco_transformer_config *model, pco_dtype dtype,
+static void train_begin(const pco_nn *nn, const pco_model_spec *model, pco_dtype dtype,
                         pco_train_stage stage)
 {
     pco_nn_training *training = nn->training;
@@ -178,7 +177,7 @@ static void train_begin(const pco_nn *nn, const pco_transformer_config *model, p
     training->offset = pco_graph_value(nn->graph, "dropout_offset", PCO_I32, 1, (int64_t[]){2});
 }
 
-void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco_transformer_config *model,
+void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco_model_spec *model,
                      pco_train_stage stage, int64_t rows, int64_t source_length, int64_t target_length)
 {
     pco_graph *graph = nn->graph;

@@ -2,7 +2,7 @@
 #ifndef PCO_TRAIN_GRAPH_H
 #define PCO_TRAIN_GRAPH_H
 
-#include "models/transformer.h"
+#include "models/spec.h"
 #include "train/config.h"
 
 typedef enum pco_train_stage {
@@ -26,7 +26,7 @@ enum { PCO_TRAIN_STAGES = 5 };
  * as in the ops adamw and sgd; "keep" f32 [1], 0 or 1, which accumulated gradients are multiplied with first;
  * "dropout_seed" and "dropout_offset" i32 [2], where there is dropout. Outputs: "loss" f32 [1]; "grad_norm"
  * f32 [1], before clipping. */
-void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco_transformer_config *model,
+void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco_model_spec *model,
                      pco_train_stage stage, int64_t rows, int64_t source_length, int64_t target_length);
 
 /* The states that belong to a parameter, by their prefixes: 2 with AdamW, 1 with SGD; *prefixes is static. */

@@ -6,23 +6,6 @@
 #include "base/hash.h"
 #include "train/random.h"
 
-/* Does the name end in, or contain, that part? */
-static int init_ends(const char *name, const char *part)
-{
-    size_t size = strlen(name), end = strlen(part);
-    return size >= end && strcmp(name + size - end, part) == 0;
-}
-
-static int init_is_norm(const char *name)
-{
-    return strstr(name, "layer_norm.") != NULL;
-}
-
-static int init_is_embedding(const char *name)
-{
-    return strcmp(name, "shared.weight") == 0 || strstr(name, "embed_tokens.") != NULL;
-}
-
 /* Uniform in [-1, 1), a multiple of 2^-23: exact in f32. */
 static double init_uniform(const pco_philox *block, int word)
 {
@@ -45,17 +28,14 @@ void pco_initialize(const pco_initialization *how, uint64_t seed, const pco_nn_p
     int64_t count = 1;
     for (uint32_t i = 0; i < parameter->rank; i++) count *= parameter->shape[i];
     double bound = 0, std = 0;
-    if (init_is_norm(name)) {
-        for (int64_t i = 0; i < count; i++) values[i] = init_ends(name, ".weight");
+    if (parameter->role == PCO_NN_ROLE_NORM) {
+        for (int64_t i = 0; i < count; i++) values[i] = 1;
         return;
     }
-    if (init_is_embedding(name))
+    if (parameter->role == PCO_NN_ROLE_EMBEDDING)
         std = how->embedding_std > 0 ? how->embedding_std : 1 / sqrt(in);
     else if (matrix && how->type == PCO_INITIALIZATION_NORMAL)
-        std = how->std / (init_ends(name, "out_proj.weight") || init_ends(name, "fc2.weight") ||
-                                  init_ends(name, "down_proj.weight")
-                              ? sqrt(2 * (double)(layers ? layers : 1))
-                              : 1);
+        std = how->std / (parameter->role == PCO_NN_ROLE_RESIDUAL ? sqrt(2 * (double)(layers ? layers : 1)) : 1);
     else if (matrix)
         bound = how->type == PCO_INITIALIZATION_XAVIER ? sqrt(6 / (in + out)) : 1 / sqrt(in);
     if (std == 0 && bound == 0) {

@@ -19,7 +19,7 @@ typedef struct pco_initialization {
 } pco_initialization;
 
 /* Values f32 of a parameter: biases begin as 0, norms as 1 and 0; element i comes from Philox at counter i
- * and a hash of the parameter's name, so it depends on nothing but seed, name and shape. `layers` are those
+ * and a hash of the parameter's name, so it depends on nothing but seed, name, role and shape. `layers` are those
  * of its stack. Pure. */
 void pco_initialize(const pco_initialization *how, uint64_t seed, const pco_nn_parameter *parameter,
                     int64_t layers, float *values);

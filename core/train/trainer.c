@@ -257,9 +257,10 @@ pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tok
 
 /* ---- creating ---- */
 
-static int64_t trainer_layers(const pco_transformer_config *model, const char *name)
+static int64_t trainer_layers(const pco_model_spec *model, const char *name)
 {
-    return model->layers[strncmp(name, "encoder.", 8) == 0 ? PCO_ENCODER : PCO_DECODER];
+    const char *layer = model->stacks[PCO_ENCODER].layer; /* NULL in a decoder alone that has one stack of names */
+    return model->layers[layer && strncmp(name, layer, strcspn(layer, "*")) == 0 ? PCO_ENCODER : PCO_DECODER];
 }
 
 /* First values from a file. */

@@ -33,7 +33,7 @@ typedef struct trainer_scale {
 struct pco_trainer {
     const pco_train_config *config;
     pco_session *session;
-    pco_transformer_config model;
+    pco_model_spec model;
     pco_schedule schedule; /* the config's, with the model's width */
     cJSON *document;       /* of config.json */
     pco_data *data;

@@ -8,7 +8,8 @@
 
 #include "formats/json.h"
 #include "formats/safetensors.h"
-#include "models/transformer.h"
+#include "models/family.h"
+#include "models/graphs.h"
 
 static const double golden_tolerance = 1e-5, golden_gradient_tolerance = 1e-4;
 
@@ -18,7 +19,7 @@ typedef struct golden_case {
     uint32_t seed;
     int causal;
     const cJSON *tensors;
-    pco_transformer_config config;
+    pco_model_spec config;
     const pco_weights *stored; /* of the file */
     pco_weights *made;         /* weights and inputs by their formula */
     pco_nn nn;
@@ -120,11 +121,11 @@ static void golden_build_seq2seq(golden_case *c)
     const pco_weight *src = golden_stored(c, "src"), *tgt = golden_stored(c, "tgt");
     uint32_t source = pco_graph_input(graph, "src", PCO_I32, 2, src->shape);
     uint32_t target = pco_graph_input(graph, "tgt", PCO_I32, 2, tgt->shape);
-    pco_transformer_padding padding = {PCO_NONE, pco_graph_value(graph, "lengths", PCO_I32, 1, src->shape)};
-    uint32_t memory = pco_transformer_encode(&c->nn, &c->config, source, &padding);
-    const pco_transformer_decoder decoder = {
+    pco_spec_padding padding = {PCO_NONE, pco_graph_value(graph, "lengths", PCO_I32, 1, src->shape)};
+    uint32_t memory = pco_spec_encode(&c->nn, &c->config, source, &padding);
+    const pco_spec_decoder decoder = {
         .memory = memory, .padding = padding, .positions = PCO_NONE, .starts = PCO_NONE, .lengths = PCO_NONE};
-    uint32_t logits = pco_transformer_decode(&c->nn, &c->config, target, &decoder);
+    uint32_t logits = pco_spec_decode(&c->nn, &c->config, target, &decoder);
     pco_graph_output(graph, memory, "memory");
     pco_graph_output(graph, logits, "logits");
 }
@@ -135,7 +136,7 @@ static void golden_build_part(golden_case *c)
     const int decoder = strcmp(c->kind, "decoder_layer") == 0;
     uint32_t x = golden_input(c, "input"), y = PCO_NONE;
     const int64_t length = nn->graph->tensors[x].shape[1];
-    pco_nn_layer_params layer = pco_transformer_layer(nn, &c->config, decoder ? PCO_DECODER : PCO_ENCODER, 0);
+    pco_nn_layer_params layer = pco_spec_layer(nn, &c->config, decoder ? PCO_DECODER : PCO_ENCODER, 0);
     layer.self_attention.causal = c->causal;
     pco_nn_attention_operands self = PCO_NN_NO_OPERANDS, cross = PCO_NN_NO_OPERANDS;
     self.mask = golden_mask(c, "visible");
@@ -391,7 +392,8 @@ static void test_file(void **state)
                          .tensors = cJSON_GetObjectItem(item, "tensors"),
                          .stored = weights};
         const cJSON *config = cJSON_GetObjectItem(item, "config");
-        if (config) check_ok(pco_transformer_config_read(config, c.name, &c.config, &err));
+        const pco_family *family;
+        if (config) check_ok(pco_family_of_config(config, c.name, &family, &c.config, &err));
         double ratio = golden_run_case(file->run, &c, file->gradients);
         int good = ratio >= 0 && ratio <= 1;
         print_message("  %-34s error / bound %.3f%s\n", c.name, ratio, good ? "" : "  WRONG");

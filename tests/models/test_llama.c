@@ -2,7 +2,7 @@
  * against a reference in double: |y - want| <= 1e-5 (|want| + rms of the row). */
 #include "models_test.h"
 
-#include "models/llama_run.h"
+#include "models/causal.h"
 #include "models/model.h"
 #include "tiny_llama.h"
 
@@ -15,7 +15,7 @@ static const double llama_tolerance = 1e-5;
 typedef struct llama_fixture {
     models_device device;
     pco_model_file *file;
-    pco_llama_run *run;
+    pco_causal *run;
     int32_t ids[TINY_CONTEXT];
 } llama_fixture;
 
@@ -36,7 +36,7 @@ static void llama_open(const tiny_llama *model, int64_t context, llama_fixture *
     unlink(path);
     models_device_open(&f->device);
     check_ok(
-        pco_llama_run_create(f->device.session, f->file->weights, &f->file->llama, context, &f->run, &err));
+        pco_causal_create(f->device.session, f->file->weights, &f->file->spec, context, &f->run, &err));
     for (int i = 0; i < TINY_CONTEXT; i++)
         f->ids[i] =
             (int32_t)(pco_philox4x32_10((pco_philox){{(uint32_t)i, 0, 0, 0}}, 5).word[0] % TINY_VOCAB);
@@ -44,7 +44,7 @@ static void llama_open(const tiny_llama *model, int64_t context, llama_fixture *
 
 static void llama_close(llama_fixture *f)
 {
-    pco_llama_run_destroy(f->run);
+    pco_causal_destroy(f->run);
     models_device_close(&f->device);
     pco_model_file_close(f->file);
 }
@@ -73,7 +73,7 @@ static void test_forms(void **state)
         float logits[COUNT * TINY_VOCAB];
         double want[COUNT * TINY_VOCAB];
         llama_open(&forms[i].model, 64, &f);
-        check_ok(pco_llama_run_score(f.run, f.ids, COUNT, logits, &err));
+        check_ok(pco_causal_score(f.run, f.ids, COUNT, logits, &err));
         tiny_llama_logits(&forms[i].model, f.ids, COUNT, want);
         double ratio = models_error(logits, want, COUNT * TINY_VOCAB, TINY_VOCAB, llama_tolerance);
         print_message("  %-36s error / bound %.3f\n", forms[i].name, ratio);
@@ -96,10 +96,10 @@ static void test_paths(void **state)
     for (size_t c = 0; c < sizeof cuts / sizeof *cuts; c++) {
         float logits[TINY_VOCAB];
         double worst = 0;
-        pco_llama_run_reset(f.run);
+        pco_causal_reset(f.run);
         for (int k = 0; k < 6 && cuts[c][k]; k++) {
-            int64_t at = pco_llama_run_position(f.run), end = at + cuts[c][k];
-            check_ok(pco_llama_run_append(f.run, f.ids + at, cuts[c][k], logits, &err));
+            int64_t at = pco_causal_position(f.run), end = at + cuts[c][k];
+            check_ok(pco_causal_append(f.run, f.ids + at, cuts[c][k], logits, &err));
             double ratio =
                 models_error(logits, want + (end - 1) * TINY_VOCAB, TINY_VOCAB, TINY_VOCAB, llama_tolerance);
             if (!(ratio <= worst)) worst = ratio;
@@ -108,8 +108,8 @@ static void test_paths(void **state)
         assert_true(worst <= 1);
     }
     float logits[TINY_VOCAB];
-    pco_llama_run_rewind(f.run, 50);
-    check_ok(pco_llama_run_append(f.run, f.ids + 50, 10, logits, &err));
+    pco_causal_rewind(f.run, 50);
+    check_ok(pco_causal_append(f.run, f.ids + 50, 10, logits, &err));
     assert_true(models_error(logits, want + 59 * TINY_VOCAB, TINY_VOCAB, TINY_VOCAB, llama_tolerance) <= 1);
     free(want);
     llama_close(&f);
@@ -121,15 +121,15 @@ static void test_warm(void **state)
     llama_fixture f;
     (void)state;
     llama_open(&(tiny_llama){.dtype = PCO_Q8_0}, TINY_CONTEXT, &f);
-    check_ok(pco_llama_run_warm_up(f.run, &err));
-    uint32_t stages = pco_llama_run_stages(f.run);
+    check_ok(pco_causal_warm_up(f.run, &err));
+    uint32_t stages = pco_causal_stages(f.run);
     uint64_t bytes = pco_session_memory(f.device.session, NULL);
     assert_int_equal(stages, 4);
     for (int count = 1; count <= TINY_CONTEXT; count += count < 70 ? 1 : 23) {
-        pco_llama_run_reset(f.run);
-        check_ok(pco_llama_run_append(f.run, f.ids, count, NULL, &err));
+        pco_causal_reset(f.run);
+        check_ok(pco_causal_append(f.run, f.ids, count, NULL, &err));
     }
-    assert_int_equal(pco_llama_run_stages(f.run), stages);
+    assert_int_equal(pco_causal_stages(f.run), stages);
     assert_int_equal(pco_session_memory(f.device.session, NULL), bytes);
     llama_close(&f);
 }
@@ -140,14 +140,14 @@ static void test_limits(void **state)
     float logits[TINY_VOCAB];
     (void)state;
     llama_open(&(tiny_llama){.dtype = PCO_F32}, 20, &f);
-    check_fails(pco_llama_run_append(f.run, f.ids, 21, logits, &err), PCO_ERROR_INVALID,
+    check_fails(pco_causal_append(f.run, f.ids, 21, logits, &err), PCO_ERROR_INVALID,
                 "21 tokens do not fit into a context of 20");
-    check_ok(pco_llama_run_append(f.run, f.ids, 20, logits, &err));
-    check_fails(pco_llama_run_append(f.run, f.ids, 1, logits, &err), PCO_ERROR_INVALID, "21");
-    pco_llama_run_reset(f.run);
-    check_fails(pco_llama_run_append(f.run, (int32_t[]){1, TINY_VOCAB}, 2, logits, &err), PCO_ERROR_INVALID,
+    check_ok(pco_causal_append(f.run, f.ids, 20, logits, &err));
+    check_fails(pco_causal_append(f.run, f.ids, 1, logits, &err), PCO_ERROR_INVALID, "21");
+    pco_causal_reset(f.run);
+    check_fails(pco_causal_append(f.run, (int32_t[]){1, TINY_VOCAB}, 2, logits, &err), PCO_ERROR_INVALID,
                 "token 1 is 48, outside a vocabulary of 48");
-    assert_int_equal(pco_llama_run_position(f.run), 0);
+    assert_int_equal(pco_causal_position(f.run), 0);
     llama_close(&f);
 }
 

@@ -350,10 +350,10 @@ static void data_text(void **state)
 
 /* ---- first values ---- */
 
-static double moment(const pco_initialization *how, const char *name, uint32_t rank, int64_t rows,
-                     int64_t columns, double *most)
+static double moment(const pco_initialization *how, const char *name, pco_nn_role role, uint32_t rank,
+                     int64_t rows, int64_t columns, double *most)
 {
-    pco_nn_parameter p = {.name = (char *)name, .rank = rank, .shape = {rows, columns}};
+    pco_nn_parameter p = {.name = (char *)name, .role = role, .rank = rank, .shape = {rows, columns}};
     const int64_t count = rank == 2 ? rows * columns : rows;
     float *values = malloc((size_t)count * sizeof *values);
     double sum = 0;
@@ -376,18 +376,24 @@ static void first_values(void **state)
     const double off = 4 / sqrt(2 * 40000.0);
     pco_initialization how = {.type = PCO_INITIALIZATION_PYTORCH, .std = 0.02};
     double most;
-    check_near(moment(&how, "decoder.layers.0.fc1.weight", 2, 400, 100, &most), 0.1 / sqrt(3), off * 0.1);
+    check_near(moment(&how, "decoder.layers.0.fc1.weight", PCO_NN_ROLE_PLAIN, 2, 400, 100, &most),
+               0.1 / sqrt(3), off * 0.1);
     assert_true(most <= 0.1 && most > 0.0995);
-    check_near(moment(&how, "shared.weight", 2, 400, 100, &most), 0.1, off * 0.1);
+    check_near(moment(&how, "shared.weight", PCO_NN_ROLE_EMBEDDING, 2, 400, 100, &most),
+               0.1, off * 0.1);
     assert_true(most > 0.3);
-    assert_true(moment(&how, "decoder.layers.0.fc1.bias", 1, 100, 0, &most) == 0);
-    assert_true(moment(&how, "encoder.layer_norm.weight", 1, 100, 0, &most) == 1);
-    assert_true(moment(&how, "encoder.layers.1.self_attn_layer_norm.bias", 1, 100, 0, &most) == 0);
+    assert_true(moment(&how, "decoder.layers.0.fc1.bias", PCO_NN_ROLE_PLAIN, 1, 100, 0, &most) == 0);
+    assert_true(moment(&how, "encoder.layer_norm.weight", PCO_NN_ROLE_NORM, 1, 100, 0, &most) == 1);
+    assert_true(moment(&how, "encoder.layers.1.self_attn_layer_norm.bias", PCO_NN_ROLE_PLAIN, 1, 100, 0, &most) ==
+                0);
     how.type = PCO_INITIALIZATION_XAVIER;
-    check_near(moment(&how, "decoder.layers.0.fc1.weight", 2, 400, 100, &most), sqrt(2.0 / 500), off * 0.1);
+    check_near(moment(&how, "decoder.layers.0.fc1.weight", PCO_NN_ROLE_PLAIN, 2, 400, 100, &most),
+               sqrt(2.0 / 500), off * 0.1);
     how.type = PCO_INITIALIZATION_NORMAL;
-    check_near(moment(&how, "decoder.layers.0.fc1.weight", 2, 400, 100, &most), 0.02, off * 0.02);
-    check_near(moment(&how, "decoder.layers.0.fc2.weight", 2, 400, 100, &most), 0.01, off * 0.01);
+    check_near(moment(&how, "decoder.layers.0.fc1.weight", PCO_NN_ROLE_PLAIN, 2, 400, 100, &most),
+               0.02, off * 0.02);
+    check_near(moment(&how, "decoder.layers.0.fc2.weight", PCO_NN_ROLE_RESIDUAL, 2, 400, 100, &most),
+               0.01, off * 0.01);
 }
 
 /* ---- configs ---- */
@@ -408,7 +414,7 @@ static void check_model_fails(const char *field, const char *part)
     pco_train_config config;
     pco_data *data;
     cJSON *document;
-    pco_transformer_config model;
+    pco_model_spec model;
     int size = snprintf(text, sizeof text,
                         "{\"model\": {%s}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\"}", field);
     check_ok(pco_train_config_load(file_with("model.json", text, (size_t)size), &none, &config, &err));
@@ -452,7 +458,7 @@ static void configs(void **state)
     assert_int_equal(config.data.buckets[0][0], 8);
     pco_data *data;
     cJSON *document;
-    pco_transformer_config model;
+    pco_model_spec model;
     check_ok(pco_data_open(&config.data, 0, 2, &data, &err));
     check_fails(pco_train_model_config(&config, data, &document, &model, &err), PCO_ERROR_FORMAT,
                 "vocab_size does not match the tokenizer, which has 65 tokens");

@@ -334,11 +334,11 @@ static void trains_a_language_model(void **state)
     assert_int_equal(count, 7); /* no BOS: nothing in the training began with one */
     float *all = calloc(7 * 11, sizeof *all), *step = calloc(11, sizeof *step);
     assert_true(all && step);
-    assert_int_equal(pco_model_vocab(model->file), 11);
+    assert_int_equal(model->file->spec.vocab_size[PCO_DECODER], 11);
     check_ok(pco_model_logits(model, ids, 7, all, &err));
-    pco_llama_run_reset(model->llama);
+    pco_causal_reset(model->causal);
     for (size_t i = 0; i < 7; i++) { /* the cache, token by token, gives what all rows at once give */
-        check_ok(pco_llama_run_append(model->llama, &ids[i], 1, step, &err));
+        check_ok(pco_causal_append(model->causal, &ids[i], 1, step, &err));
         for (int k = 0; k < 11; k++)
             assert_true(fabsf(step[k] - all[11 * i + (size_t)k]) <= 1e-4f * (1 + fabsf(step[k])));
     }

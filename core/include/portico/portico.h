@@ -88,15 +88,15 @@ PCO_EXPORT uint32_t pco_context_plugins(const pco_context *context, pco_plugin_d
 
 typedef struct pco_model_params {
     const char *device;     /* as PORTICO_BACKEND, and before it; NULL: the context's */
-    int64_t context_length; /* most tokens of a sequence, prompt included; may exceed what the file says. 0:
-                               what the file says, at most 4096 */
+    int64_t context_length; /* most tokens of a sequence, prompt included; may exceed what the file says, unless
+                               positions are learned. 0: what the file says, at most 4096 */
     /* Called while the model is opened, with a share of the work between 0 and 1; returning non-zero cancels.
      */
     int (*progress)(void *user, double share);
     void *progress_user;
 } pco_model_params;
 
-/* Opens a .gguf file (architecture llama) or a folder with config.json and model.safetensors (model type
+/* Opens a .gguf file (architecture llama, qwen2, qwen3, gemma2 or gpt2) or a folder with config.json and model.safetensors (model type
  * transformer, an encoder-decoder or a decoder alone) on a device. `params` may be NULL. The context outlives the
  * model. Errors: IO, and FORMAT, NOT_FOUND and UNSUPPORTED naming the key, tensor, type or op; NOT_FOUND for a device,
  * listing those there are; OUT_OF_DEVICE_MEMORY before anything is uploaded, with the bytes needed and
@@ -108,7 +108,7 @@ PCO_EXPORT pco_status pco_model_open(pco_context *context, const char *path, con
 PCO_EXPORT void pco_model_close(pco_model *model);
 
 typedef struct pco_model_info {
-    char architecture[32];       /* "llama", "transformer" */
+    char architecture[32];       /* "llama", "gpt2" ..., "transformer" */
     char device[96];             /* "" when inspected without a device */
     int64_t vocab_size;          /* of what is written */
     int64_t source_vocab_size;   /* of what is read; the same for a decoder-only model */

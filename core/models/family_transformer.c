@@ -1,4 +1,7 @@
-#include "models/transformer.h"
+/* The configurable transformer (Vaswani et al. 2017 and its common variants), an encoder-decoder or a decoder
+ * alone, from a folder with config.json: what Portico trains. Fields, defaults and tensor names:
+ * tests/golden/README.md. */
+#include "models/family.h"
 
 #include "base/error.h"
 
@@ -101,17 +104,18 @@ static uint32_t transformer_enum(transformer_reader *r, const char *key, const c
 }
 
 /* -1 means none, which only a decoder alone can do with. */
-static int32_t transformer_token(transformer_reader *r, const pco_transformer_config *c, const char *key,
+static int32_t transformer_token(transformer_reader *r, const pco_model_spec *c, const char *key,
                                  int32_t fallback)
 {
     return (int32_t)transformer_int(r, key, c->decoder_only ? -1 : 0, INT32_MAX, fallback);
 }
 
-static void transformer_read_sizes(transformer_reader *r, pco_transformer_config *c)
+static void transformer_read_sizes(transformer_reader *r, pco_model_spec *c)
 {
     int64_t vocab = transformer_int(r, "vocab_size", 0, INT32_MAX, 0);
     c->decoder_only = !transformer_bool(r, "is_encoder_decoder", 1);
     c->share_embeddings = transformer_bool(r, "share_embeddings", 1);
+    if (c->share_embeddings) c->stacks[0].embedding = c->stacks[1].embedding = "shared.weight";
     c->vocab_size[0] = transformer_int(r, "encoder_vocab_size", 0, INT32_MAX, vocab);
     c->vocab_size[1] = transformer_int(r, "decoder_vocab_size", 0, INT32_MAX, vocab);
     if (c->share_embeddings) c->vocab_size[0] = c->vocab_size[1] = vocab;
@@ -129,7 +133,7 @@ static void transformer_read_sizes(transformer_reader *r, pco_transformer_config
     c->vocab_size[0] = c->vocab_size[1];
 }
 
-static void transformer_read_norms(transformer_reader *r, pco_transformer_config *c)
+static void transformer_read_norms(transformer_reader *r, pco_model_spec *c)
 {
     static const char *const types[] = {"layer_norm", "rms_norm"}, *const forms[] = {"var_eps", "std_eps"};
     c->norm.size = c->d_model;
@@ -142,17 +146,18 @@ static void transformer_read_norms(transformer_reader *r, pco_transformer_config
     c->last_norm.eps = transformer_number(r, "final_norm_eps", 0, 1e3, c->norm.eps);
 }
 
-static void transformer_read_options(transformer_reader *r, pco_transformer_config *c)
+static void transformer_read_options(transformer_reader *r, pco_model_spec *c)
 {
     static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swiglu"};
     static const pco_nn_activation values[] = {PCO_NN_RELU, PCO_NN_GELU, PCO_NN_GELU_TANH, PCO_NN_SWIGLU};
     static const char *const positions[] = {"sinusoidal", "rope"}, *const layouts[] = {"interleaved", "half"};
     c->activation_function = values[transformer_enum(r, "activation_function", activations, 4, 0)];
-    c->fused_gate_up = transformer_bool(r, "fused_gate_up", 0);
+    if (transformer_bool(r, "fused_gate_up", 0)) c->names.gate_up = "gate_up_proj";
     c->normalize_before = transformer_bool(r, "normalize_before", 0);
-    c->attention_bias = transformer_bool(r, "attention_bias", 1);
-    c->ffn_bias = transformer_bool(r, "ffn_bias", 1);
-    c->fused_qkv = transformer_bool(r, "fused_qkv", 0);
+    c->attention_bias = c->output_bias =
+        transformer_bool(r, "attention_bias", 1) ? PCO_BIAS_ALL : PCO_BIAS_NONE;
+    c->ffn_bias = transformer_bool(r, "ffn_bias", 1) ? PCO_BIAS_ALL : PCO_BIAS_NONE;
+    if (transformer_bool(r, "fused_qkv", 0)) c->names.fused = "self_attn.in_proj_";
     c->position_embedding =
         (pco_position_embedding)transformer_enum(r, "position_embedding", positions, 2, 0);
     c->rope_theta = transformer_number(r, "rope_theta", 1, 1e12, 10000);
@@ -161,7 +166,7 @@ static void transformer_read_options(transformer_reader *r, pco_transformer_conf
     c->position_offset = transformer_int(r, "position_offset", 0, 1 << 24, 0);
     c->scale_embedding = transformer_bool(r, "scale_embedding", 0);
     c->tie_word_embeddings = transformer_bool(r, "tie_word_embeddings", 1);
-    c->final_logits_bias = transformer_bool(r, "final_logits_bias", 0);
+    if (transformer_bool(r, "final_logits_bias", 0)) c->logits_bias = "final_logits_bias";
     c->pad_token_id = transformer_token(r, c, "pad_token_id", 0);
     c->bos_token_id = transformer_token(r, c, "bos_token_id", 1);
     c->eos_token_id = transformer_token(r, c, "eos_token_id", 2);
@@ -170,49 +175,41 @@ static void transformer_read_options(transformer_reader *r, pco_transformer_conf
     c->dropout = transformer_number(r, "dropout", 0, 0.999, 0);
 }
 
-pco_status pco_transformer_config_read(const cJSON *root, const char *label, pco_transformer_config *config,
-                                       pco_error *err)
+static pco_status transformer_read(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
 {
-    static const char *const sides[] = {"encoder", "decoder"}, *const types[] = {"transformer"};
-    uint32_t type;
-    memset(config, 0, sizeof *config);
-    uint32_t n_keys = sizeof transformer_keys / sizeof *transformer_keys;
-    const char *named = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
-    if (named && strcmp(named, types[0]) != 0)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "%s is of a model of type '%s'; Portico reads '%s' from folders, and Llama models from GGUF "
-                        "(llama.cpp's convert_hf_to_gguf.py makes one)",
-                        label, named, types[0]);
-    pco_status status = pco_json_enum(root, label, "model_type", types, 1, &type, err);
-    if (!status) status = pco_json_known(root, label, transformer_keys, n_keys, err);
-    if (status) return status;
-    transformer_reader reader = {root, label, PCO_OK, err};
-    transformer_read_sizes(&reader, config);
-    transformer_read_norms(&reader, config);
-    transformer_read_options(&reader, config);
+    static const char *const sides[] = {"encoder", "decoder"};
+    const uint32_t n_keys = sizeof transformer_keys / sizeof *transformer_keys;
+    transformer_reader reader = {root, label, pco_json_known(root, label, transformer_keys, n_keys, err),
+                                 err};
+    if (reader.status) return reader.status;
+    transformer_read_sizes(&reader, spec);
+    transformer_read_norms(&reader, spec);
+    transformer_read_options(&reader, spec);
     if (reader.status) return reader.status;
     for (int side = 0; side < 2; side++) {
-        int64_t heads = config->attention_heads[side], size = config->d_model / heads;
-        if (config->d_model % heads)
+        int64_t heads = spec->attention_heads[side], size = spec->d_model / heads;
+        if (spec->d_model % heads)
             return pco_fail(err, PCO_ERROR_FORMAT,
                             "%s: d_model %" PRId64 " is no multiple of %s_attention_heads %" PRId64, label,
-                            config->d_model, sides[side], heads);
-        if (config->position_embedding == PCO_POSITION_ROPE && size % 2)
+                            spec->d_model, sides[side], heads);
+        if (spec->position_embedding == PCO_POSITION_ROPE && size % 2)
             return pco_fail(err, PCO_ERROR_FORMAT,
                             "%s: rope needs an even head size, and d_model / %s_attention_heads "
                             "is %" PRId64,
                             label, sides[side], size);
+        spec->kv_heads[side] = heads;
+        spec->head_dim[side] = size;
     }
-    if (config->position_embedding == PCO_POSITION_SINUSOIDAL && config->d_model % 2)
+    if (spec->position_embedding == PCO_POSITION_SINUSOIDAL && spec->d_model % 2)
         return pco_fail(err, PCO_ERROR_FORMAT,
                         "%s: sinusoidal positions need an even d_model, and it is %" PRId64, label,
-                        config->d_model);
+                        spec->d_model);
     return PCO_OK;
 }
 
 /* A list of strings; *list is malloc'ed, its strings belong to the document. */
-static pco_status transformer_strings(const cJSON *list, const char *label, const char *key, const char ***strings,
-                                      uint32_t *count, pco_error *err)
+static pco_status transformer_strings(const cJSON *list, const char *label, const char *key,
+                                      const char ***strings, uint32_t *count, pco_error *err)
 {
     const cJSON *item;
     *count = 0;
@@ -231,11 +228,11 @@ static pco_status transformer_strings(const cJSON *list, const char *label, cons
     return PCO_OK;
 }
 
-pco_status pco_transformer_tokenizer(const cJSON *root, const char *label,
-                                     const pco_transformer_config *config, pco_transformer_side side,
-                                     pco_tokenizer **tokenizer, pco_error *err)
+static pco_status transformer_tokenizer(const cJSON *root, const char *label, const pco_model_spec *spec,
+                                        pco_model_side side, pco_tokenizer **tokenizer, pco_error *err)
 {
-    static const char *const keys[][2] = {{"encoder_vocab", "encoder_merges"}, {"decoder_vocab", "decoder_merges"}};
+    static const char *const keys[][2] = {{"encoder_vocab", "encoder_merges"},
+                                          {"decoder_vocab", "decoder_merges"}};
     const char *key = keys[side][0], *merges_key = keys[side][1];
     const char **tokens = NULL, **merges = NULL;
     uint32_t count = 0, merge_count = 0;
@@ -248,18 +245,51 @@ pco_status pco_transformer_tokenizer(const cJSON *root, const char *label,
     pco_status status = transformer_strings(list, label, key, &tokens, &count, err);
     if (!status && merge_list)
         status = transformer_strings(merge_list, label, merges_key, &merges, &merge_count, err);
-    if (!status && count != config->vocab_size[side])
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has %u tokens and the vocabulary size is %" PRId64, label,
-                          key, count, config->vocab_size[side]);
+    if (!status && count != spec->vocab_size[side])
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has %u tokens and the vocabulary size is %" PRId64,
+                          label, key, count, spec->vocab_size[side]);
     const pco_tokenizer_special special = {
-        .bos = config->bos_token_id, .eos = config->eos_token_id, .pad = config->pad_token_id, .unk = -1};
+        .bos = spec->bos_token_id, .eos = spec->eos_token_id, .pad = spec->pad_token_id, .unk = -1};
     if (!status) {
-        status = merge_list
-                     ? pco_tokenizer_from_bpe(label, tokens, count, merges, merge_count, &special, tokenizer, err)
-                     : pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
+        status = merge_list ? pco_tokenizer_from_bpe(label, tokens, count, merges, merge_count, &special,
+                                                     tokenizer, err)
+                            : pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
         if (status) status = pco_fail_prefix(err, status, "%s: '%s'", label, key);
     }
     free(tokens);
     free(merges);
     return status;
 }
+
+#define TRANSFORMER_STACK(side)                                                                              \
+    {                                                                                                        \
+        .embed_scope = side, .head_scope = side, .embedding = side ".embed_tokens.weight",                   \
+        .layer = side ".layers.*", .last_norm = side ".layer_norm"                                           \
+    }
+
+static const pco_model_spec transformer_spec = {
+    .program = "decoder",
+    .stacks = {TRANSFORMER_STACK("encoder"), TRANSFORMER_STACK("decoder")},
+    .names = {.self_attention_norm = "self_attn_layer_norm",
+              .cross_attention_norm = "encoder_attn_layer_norm",
+              .ffn_norm = "final_layer_norm",
+              .query = "self_attn.q_proj",
+              .key = "self_attn.k_proj",
+              .value = "self_attn.v_proj",
+              .output = "self_attn.out_proj",
+              .cross_query = "encoder_attn.q_proj",
+              .cross_key = "encoder_attn.k_proj",
+              .cross_value = "encoder_attn.v_proj",
+              .cross_output = "encoder_attn.out_proj",
+              .fc1 = "fc1",
+              .fc2 = "fc2",
+              .gate = "gate_proj",
+              .up = "up_proj",
+              .down = "down_proj"},
+    .lm_head = "lm_head.weight",
+};
+
+const pco_family pco_family_transformer = {.name = "transformer",
+                                           .spec = &transformer_spec,
+                                           .read_config = transformer_read,
+                                           .read_tokenizer = transformer_tokenizer};

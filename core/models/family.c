@@ -1,0 +1,89 @@
+#include "models/family.h"
+
+#include "base/error.h"
+#include "models/gguf_spec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const pco_family *const families[] = {
+    &pco_family_llama,  &pco_family_qwen2, &pco_family_qwen3,
+    &pco_family_gemma2, &pco_family_gpt2,  &pco_family_transformer,
+};
+enum { FAMILIES = sizeof families / sizeof *families };
+
+/* Those from folders, or those from GGUF; returns how many. */
+static uint32_t family_choose(int folder, const pco_family **chosen, const char **names)
+{
+    uint32_t count = 0;
+    for (int i = 0; i < FAMILIES; i++)
+        if ((families[i]->read_config != NULL) == folder) {
+            names[count] = families[i]->name;
+            chosen[count++] = families[i];
+        }
+    return count;
+}
+
+static const pco_family *family_find(const char *name, int folder)
+{
+    const pco_family *chosen[FAMILIES];
+    const char *names[FAMILIES];
+    const uint32_t count = family_choose(folder, chosen, names);
+    for (uint32_t i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0) return chosen[i];
+    return NULL;
+}
+
+/* "'a', 'b' and 'c'", for messages. */
+static const char *family_list(int folder, char *text, size_t size)
+{
+    const pco_family *chosen[FAMILIES];
+    const char *names[FAMILIES];
+    const uint32_t count = family_choose(folder, chosen, names);
+    size_t used = 0;
+    *text = 0;
+    for (uint32_t i = 0; i < count && used < size; i++) {
+        const char *between = i == 0 ? "" : i + 1 == count ? " and " : ", ";
+        used += (size_t)snprintf(text + used, size - used, "%s'%s'", between, names[i]);
+    }
+    return text;
+}
+
+pco_status pco_family_of_gguf(const pco_gguf *gguf, const pco_family **family, pco_model_spec *spec,
+                              pco_error *err)
+{
+    const char *name = NULL;
+    char list[256];
+    pco_status status = pco_gguf_text(gguf, "general.architecture", &name, err);
+    if (status) return status;
+    *family = family_find(name, 0);
+    if (!*family)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "%s is a model of architecture '%s', which Portico cannot run; it runs %s",
+                        pco_gguf_label(gguf), name, family_list(0, list, sizeof list));
+    *spec = *(*family)->spec;
+    status = pco_gguf_read_spec(gguf, spec, err);
+    return status || !(*family)->read_gguf ? status : (*family)->read_gguf(gguf, spec, err);
+}
+
+pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family,
+                                pco_model_spec *spec, pco_error *err)
+{
+    const pco_family *chosen[FAMILIES];
+    const char *names[FAMILIES];
+    char folders[256], files[256];
+    uint32_t index;
+    const uint32_t count = family_choose(1, chosen, names);
+    const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
+    if (name && !family_find(name, 1))
+        return pco_fail(
+            err, PCO_ERROR_UNSUPPORTED,
+            "%s is of a model of type '%s'; Portico reads %s from folders, and %s models from GGUF "
+            "(llama.cpp's convert_hf_to_gguf.py makes one)",
+            label, name, family_list(1, folders, sizeof folders), family_list(0, files, sizeof files));
+    pco_status status = pco_json_enum(root, label, "model_type", names, count, &index, err);
+    if (status) return status;
+    *family = chosen[index];
+    *spec = *(*family)->spec;
+    return (*family)->read_config(root, label, spec, err);
+}

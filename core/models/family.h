@@ -1,0 +1,37 @@
+/* Families of models: one row each, in a file of its own, and the list of them (family.c). Nothing outside
+ * such a file asks which family a model is of. */
+#ifndef PCO_MODELS_FAMILY_H
+#define PCO_MODELS_FAMILY_H
+
+#include "formats/gguf.h"
+#include "formats/json.h"
+#include "models/spec.h"
+#include "text/tokenizer.h"
+
+/* A family is read from one kind of file: from a folder with a config.json where it has read_config, from
+ * GGUF otherwise. The spec that it begins with is what all its models share; the rest is what the file says.
+ */
+typedef struct pco_family {
+    const char *name; /* general.architecture of its GGUF files, or model_type of its config.json */
+    const pco_model_spec *spec;
+    /* What pco_gguf_read_spec does not know of (models/gguf_spec.h), called after it; may be NULL. */
+    pco_status (*read_gguf)(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err);
+    pco_status (*read_config)(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err);
+    /* With read_config: the tokenizer of a side, NULL when there is none. GGUF says by itself which it has.
+     */
+    pco_status (*read_tokenizer)(const cJSON *root, const char *label, const pco_model_spec *spec,
+                                 pco_model_side side, pco_tokenizer **tokenizer, pco_error *err);
+} pco_family;
+
+/* The rows; family.c lists them. */
+extern const pco_family pco_family_gemma2, pco_family_gpt2, pco_family_llama, pco_family_qwen2,
+    pco_family_qwen3, pco_family_transformer;
+
+/* Which family a file is of, and its spec. Errors: UNSUPPORTED for another architecture or model type, naming
+ * those that there are; those of the family. */
+pco_status pco_family_of_gguf(const pco_gguf *gguf, const pco_family **family, pco_model_spec *spec,
+                              pco_error *err) PCO_NODISCARD;
+pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family,
+                                pco_model_spec *spec, pco_error *err) PCO_NODISCARD;
+
+#endif

@@ -1,0 +1,198 @@
+#include "models/gguf_spec.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Reading goes on after an error without effect: the first one is kept. What is then returned is a value that
+ * divides and sizes without harm, never what the file said. */
+typedef struct gguf_reader {
+    const pco_gguf *gguf;
+    const char *label, *architecture;
+    char key[128]; /* the one that was made last */
+    pco_status status;
+    pco_error *err;
+} gguf_reader;
+
+/* "ARCHITECTURE.name". */
+static const char *gguf_key(gguf_reader *r, const char *name)
+{
+    snprintf(r->key, sizeof r->key, "%s.%s", r->architecture, name);
+    return r->key;
+}
+
+static int64_t gguf_size(gguf_reader *r, const char *name, uint32_t most)
+{
+    uint32_t value = 1;
+    const char *key = gguf_key(r, name);
+    if (!r->status) r->status = pco_gguf_u32(r->gguf, key, &value, r->err);
+    if (!r->status && (value < 1 || value > most))
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %u, and must be 1 to %u", r->label,
+                             key, value, most);
+    return r->status ? 1 : value;
+}
+
+static int64_t gguf_size_or(gguf_reader *r, const char *name, uint32_t most, int64_t fallback)
+{
+    return pco_gguf_find(r->gguf, gguf_key(r, name)) ? gguf_size(r, name, most) : fallback;
+}
+
+static double gguf_number(gguf_reader *r, const char *name, double least, double most, double fallback)
+{
+    float value = (float)fallback;
+    const char *key = gguf_key(r, name);
+    if (!r->status) r->status = pco_gguf_f32_or(r->gguf, key, value, &value, r->err);
+    if (!r->status && !((double)value >= least && (double)value <= most))
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %g, and must be %g to %g", r->label,
+                             key, (double)value, least, most);
+    return r->status ? fallback : (double)value;
+}
+
+/* What divides the angles of positions: models have 1 to 64. Two of them are multiplied in f32. */
+#define GGUF_FACTOR_LEAST 1e-6
+#define GGUF_FACTOR_MOST  1e6
+
+static double gguf_factor(gguf_reader *r, const char *name)
+{
+    return gguf_number(r, name, GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST, 1);
+}
+
+static void gguf_read_sizes(gguf_reader *r, pco_model_spec *spec)
+{
+    uint32_t experts = 0;
+    if (!r->status) r->status = pco_gguf_u32_or(r->gguf, gguf_key(r, "expert_count"), 0, &experts, r->err);
+    if (!r->status && experts)
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s is a mixture of %u experts, which Portico cannot run", r->label, experts);
+    spec->d_model = gguf_size(r, "embedding_length", 1 << 20);
+    spec->layers[PCO_DECODER] = gguf_size(r, "block_count", 1 << 12);
+    spec->ffn_dim[PCO_DECODER] = gguf_size(r, "feed_forward_length", 1 << 24);
+    spec->attention_heads[PCO_DECODER] = gguf_size(r, "attention.head_count", 1 << 12);
+    spec->kv_heads[PCO_DECODER] =
+        gguf_size_or(r, "attention.head_count_kv", 1 << 12, spec->attention_heads[PCO_DECODER]);
+    spec->max_position_embeddings = gguf_size(r, "context_length", 1 << 30);
+}
+
+static void gguf_read_norm(gguf_reader *r, pco_model_spec *spec)
+{
+    const char *name = spec->norm.type == PCO_NN_RMS_NORM ? "attention.layer_norm_rms_epsilon"
+                                                          : "attention.layer_norm_epsilon";
+    spec->norm.eps = gguf_number(r, name, 0x1p-149, 1e3, 1);
+    if (!r->status && !pco_gguf_find(r->gguf, gguf_key(r, name)))
+        r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no key '%s'", r->label, r->key);
+    spec->norm.size = spec->d_model;
+    spec->last_norm = spec->norm;
+}
+
+static void gguf_read_heads(gguf_reader *r, pco_model_spec *spec)
+{
+    const int64_t heads = spec->attention_heads[PCO_DECODER];
+    if (!r->status && !pco_gguf_find(r->gguf, gguf_key(r, "attention.key_length")) && spec->d_model % heads)
+        r->status =
+            pco_fail(r->err, PCO_ERROR_FORMAT,
+                     "%s: %s.embedding_length %" PRId64 " is no multiple of %s.attention.head_count %" PRId64,
+                     r->label, r->architecture, spec->d_model, r->architecture, heads);
+    const int64_t head_dim = gguf_size_or(r, "attention.key_length", 1 << 16, spec->d_model / heads);
+    const int64_t value_dim = gguf_size_or(r, "attention.value_length", 1 << 16, head_dim);
+    if (!r->status && value_dim != head_dim)
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: %s differs from the keys' length, which Portico cannot run", r->label,
+                             gguf_key(r, "attention.value_length"));
+    spec->head_dim[PCO_DECODER] = head_dim;
+}
+
+/* rope.scaling.*: linear (Chen et al. 2023), or refused by name. */
+static void gguf_read_rope(gguf_reader *r, pco_model_spec *spec)
+{
+    const char *type = "none";
+    spec->rope_dimensions = gguf_size_or(r, "rope.dimension_count", 1 << 16, spec->head_dim[PCO_DECODER]);
+    spec->rope_theta = gguf_number(r, "rope.freq_base", 1e-30, 1e30, 10000);
+    spec->rope_scale = gguf_factor(r, "rope.scale_linear");
+    if (!r->status)
+        r->status = pco_gguf_text_or(r->gguf, gguf_key(r, "rope.scaling.type"), type, &type, r->err);
+    if (r->status) return;
+    if (strcmp(type, "linear") == 0)
+        spec->rope_scale = gguf_factor(r, "rope.scaling.factor");
+    else if (strcmp(type, "none") != 0)
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: %s is '%s', which Portico cannot run; it runs 'none' and 'linear'",
+                             r->label, r->key, type);
+}
+
+static void gguf_check_heads(gguf_reader *r, const pco_model_spec *spec)
+{
+    const int64_t heads = spec->attention_heads[PCO_DECODER], kv_heads = spec->kv_heads[PCO_DECODER],
+                  head_dim = spec->head_dim[PCO_DECODER];
+    if (r->status) return;
+    if (heads % kv_heads)
+        r->status =
+            pco_fail(r->err, PCO_ERROR_FORMAT,
+                     "%s: %s.attention.head_count %" PRId64 " is no multiple of %s.attention.head_count_kv "
+                     "%" PRId64,
+                     r->label, r->architecture, heads, r->architecture, kv_heads);
+    else if (spec->rope_dimensions % 2 || spec->rope_dimensions > head_dim)
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                             "%s: %s is %" PRId64 ", and must be even and at most the head size %" PRId64,
+                             r->label, gguf_key(r, "rope.dimension_count"), spec->rope_dimensions, head_dim);
+}
+
+static void gguf_read_factors(gguf_reader *r, pco_model_spec *spec)
+{
+    const pco_weight *factors = pco_weights_find(pco_gguf_weights(r->gguf), "rope_freqs.weight");
+    if (r->status || !factors) return;
+    if (factors->dtype != PCO_F32 || factors->rank != 1 || factors->shape[0] != spec->rope_dimensions / 2 ||
+        !factors->data || (uintptr_t)factors->data % sizeof(float))
+        r->status =
+            pco_fail(r->err, PCO_ERROR_FORMAT, "%s: tensor 'rope_freqs.weight' must be F32 [%" PRId64 "]",
+                     r->label, spec->rope_dimensions / 2);
+    const float *values = r->status ? NULL : factors->data;
+    for (int64_t i = 0; values && !r->status && i < factors->shape[0]; i++)
+        if (!((double)values[i] >= GGUF_FACTOR_LEAST && (double)values[i] <= GGUF_FACTOR_MOST))
+            r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                                 "%s: element %" PRId64 " of 'rope_freqs.weight' is %g, and must be %g to %g",
+                                 r->label, i, (double)values[i], GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST);
+    spec->rope_factors = r->status ? NULL : values;
+}
+
+/* The embedding table's first dimension: the vocabulary. It is the output projection too where there is no
+ * other. */
+static void gguf_read_vocab(gguf_reader *r, pco_model_spec *spec)
+{
+    const pco_weights *weights = pco_gguf_weights(r->gguf);
+    const char *name = spec->stacks[PCO_DECODER].embedding;
+    const pco_weight *table = pco_weights_find(weights, name);
+    if (r->status) return;
+    if (!table || table->rank != 2)
+        r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no tensor '%s' with two dimensions",
+                             r->label, name);
+    else if (table->shape[0] < 1 || table->shape[0] > INT32_MAX)
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                             "%s: '%s' has %" PRId64 " rows, and must have one for each token, 1 to %d",
+                             r->label, name, table->shape[0], INT32_MAX);
+    else
+        spec->vocab_size[PCO_DECODER] = table->shape[0];
+    spec->tie_word_embeddings = pco_weights_find(weights, spec->lm_head) == NULL;
+}
+
+pco_status pco_gguf_read_spec(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err)
+{
+    gguf_reader reader = {.gguf = gguf, .label = pco_gguf_label(gguf), .err = err};
+    reader.status = pco_gguf_text(gguf, "general.architecture", &reader.architecture, err);
+    if (reader.status) return reader.status;
+    gguf_read_sizes(&reader, spec);
+    gguf_read_norm(&reader, spec);
+    gguf_read_heads(&reader, spec);
+    if (spec->position_embedding == PCO_POSITION_ROPE) gguf_read_rope(&reader, spec);
+    gguf_check_heads(&reader, spec);
+    if (spec->position_embedding == PCO_POSITION_ROPE) gguf_read_factors(&reader, spec);
+    gguf_read_vocab(&reader, spec);
+    spec->vocab_size[PCO_ENCODER] = spec->vocab_size[PCO_DECODER];
+    spec->attention_heads[PCO_ENCODER] = spec->attention_heads[PCO_DECODER];
+    spec->kv_heads[PCO_ENCODER] = spec->kv_heads[PCO_DECODER];
+    spec->head_dim[PCO_ENCODER] = spec->head_dim[PCO_DECODER];
+    spec->bos_token_id = spec->eos_token_id = spec->decoder_start_token_id =
+        -1; /* the tokenizer knows them */
+    return reader.status;
+}

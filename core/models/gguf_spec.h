@@ -1,0 +1,27 @@
+/* A spec from the metadata of a GGUF file, whose keys have the architecture in front. Which keys are read
+ * follows from what the family has set already: those of RoPE where positions are rotated, the epsilon of its
+ * kind of norm. */
+#ifndef PCO_MODELS_GGUF_SPEC_H
+#define PCO_MODELS_GGUF_SPEC_H
+
+#include "formats/gguf.h"
+#include "models/spec.h"
+
+/* For the initialiser of a family's spec: what GGUF calls the tensors of a decoder, whatever the family. */
+#define PCO_GGUF_NAMES                                                                                       \
+    .stacks[PCO_DECODER] = {.embed_scope = "embed",                                                          \
+                            .head_scope = "output",                                                          \
+                            .embedding = "token_embd.weight",                                                \
+                            .positions = "position_embd.weight",                                             \
+                            .layer = "blk.*",                                                                \
+                            .last_norm = "output_norm"},                                                     \
+    .lm_head = "output.weight", .names.self_attention_norm = "attn_norm", .names.ffn_norm = "ffn_norm",      \
+    .names.query = "attn_q", .names.key = "attn_k", .names.value = "attn_v", .names.output = "attn_output",  \
+    .names.fc1 = "ffn_up", .names.fc2 = "ffn_down", .names.gate = "ffn_gate", .names.up = "ffn_up",          \
+    .names.down = "ffn_down"
+
+/* Fills in sizes, epsilon, RoPE and the vocabulary. Errors: UNSUPPORTED for experts or a kind of RoPE
+ * scaling, by name; NOT_FOUND and FORMAT for keys, naming them. */
+pco_status pco_gguf_read_spec(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err) PCO_NODISCARD;
+
+#endif

@@ -1,0 +1,250 @@
+#include "models/graphs.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *pco_spec_layer_name(const pco_model_spec *spec, pco_model_side side, int64_t index,
+                                const char *part, char name[PCO_SPEC_NAME])
+{
+    const char *layer = spec->stacks[side].layer;
+    const size_t star = strcspn(layer, "*");
+    snprintf(name, PCO_SPEC_NAME, "%.*s%" PRId64 "%s%s%s", (int)star, layer, index, layer + star + 1,
+             part ? "." : "", part ? part : "");
+    return name;
+}
+
+/* Where the names of a layer come from. */
+typedef struct spec_namer {
+    const pco_nn *nn;
+    const char *prefix;
+} spec_namer;
+
+static const char *spec_name(const spec_namer *namer, const char *part)
+{
+    return part ? pco_nn_name(namer->nn, "%s.%s", namer->prefix, part) : NULL;
+}
+
+static int spec_bias(const pco_nn *nn, pco_bias bias, const char *projection)
+{
+    if (bias != PCO_BIAS_FOUND) return bias == PCO_BIAS_ALL;
+    return nn->weights && pco_weights_find(nn->weights, pco_nn_name(nn, "%s.bias", projection));
+}
+
+static pco_nn_attention_params spec_attention_params(const spec_namer *namer, const pco_model_spec *spec,
+                                                     pco_model_side side, int self)
+{
+    const pco_layer_names *names = &spec->names;
+    pco_nn_attention_params params = {.width = spec->d_model,
+                                      .heads = spec->attention_heads[side],
+                                      .kv_heads = spec->kv_heads[side],
+                                      .head_dim = spec->head_dim[side],
+                                      .causal = self && side == PCO_DECODER,
+                                      .rope_interleaved = spec->rope_interleaved,
+                                      .scale = spec->attention_scale,
+                                      .softcap = spec->attention_softcap};
+    params.query = spec_name(namer, self ? names->query : names->cross_query);
+    params.key = spec_name(namer, self ? names->key : names->cross_key);
+    params.value = spec_name(namer, self ? names->value : names->cross_value);
+    params.output = spec_name(namer, self ? names->output : names->cross_output);
+    if (self) {
+        params.fused = spec_name(namer, names->fused);
+        params.query_norm = spec_name(namer, names->query_norm);
+        params.key_norm = spec_name(namer, names->key_norm);
+        params.head_norm = spec->norm;
+        params.head_norm.size = params.head_dim;
+    }
+    params.bias = spec_bias(namer->nn, spec->attention_bias, params.query);
+    params.output_bias = spec_bias(namer->nn, spec->output_bias, params.output);
+    return params;
+}
+
+static pco_nn_ffn_params spec_ffn_params(const spec_namer *namer, const pco_model_spec *spec,
+                                         pco_model_side side)
+{
+    const pco_layer_names *names = &spec->names;
+    pco_nn_ffn_params params = {
+        .activation = spec->activation_function, .width = spec->d_model, .hidden = spec->ffn_dim[side]};
+    params.fc1 = spec_name(namer, names->fc1);
+    params.fc2 = spec_name(namer, names->fc2);
+    params.gate = spec_name(namer, names->gate);
+    params.up = spec_name(namer, names->up);
+    params.down = spec_name(namer, names->down);
+    params.gate_up = spec_name(namer, names->gate_up);
+    params.bias = spec_bias(namer->nn, spec->ffn_bias, params.up ? params.up : params.fc1);
+    return params;
+}
+
+pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side,
+                                   int64_t index)
+{
+    char prefix[PCO_SPEC_NAME];
+    const spec_namer namer = {nn, pco_spec_layer_name(spec, side, index, NULL, prefix)};
+    pco_nn_layer_params params = {.normalize_before = spec->normalize_before, .norm = spec->norm};
+    params.self_attention_norm = spec_name(&namer, spec->names.self_attention_norm);
+    params.cross_attention_norm = spec_name(&namer, spec->names.cross_attention_norm);
+    params.ffn_norm = spec_name(&namer, spec->names.ffn_norm);
+    params.self_attention_post_norm = spec_name(&namer, spec->names.self_attention_post_norm);
+    params.ffn_post_norm = spec_name(&namer, spec->names.ffn_post_norm);
+    params.self_attention = spec_attention_params(&namer, spec, side, 1);
+    const int full = spec->full_interval && (index + 1) % spec->full_interval == 0;
+    if (side == PCO_DECODER && !full) params.self_attention.window = spec->sliding_window;
+    if (spec->names.cross_query) params.cross_attention = spec_attention_params(&namer, spec, side, 0);
+    params.ffn = spec_ffn_params(&namer, spec, side);
+    return params;
+}
+
+uint32_t pco_spec_embed(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, uint32_t ids,
+                        uint32_t positions)
+{
+    const pco_stack_names *names = &spec->stacks[side];
+    uint32_t x = pco_nn_embedding(nn, ids, names->embedding, spec->vocab_size[side], spec->d_model);
+    if (spec->scale_embedding) x = pco_binary_scalar(nn->graph, PCO_OP_MUL, x, sqrt((double)spec->d_model));
+    if (spec->position_embedding == PCO_POSITION_SINUSOIDAL)
+        x = pco_nn_sinusoidal(nn, x, positions, spec->sinusoidal_layout);
+    else if (spec->position_embedding == PCO_POSITION_LEARNED)
+        x = pco_binary(
+            nn->graph, PCO_OP_ADD, x,
+            pco_nn_embedding(nn, positions, names->positions, spec->max_position_embeddings, spec->d_model));
+    return pco_nn_activations(nn, pco_nn_dropout(nn, x));
+}
+
+/* positions, or position_offset, position_offset + 1, ... for ids [B,S]. */
+static uint32_t spec_positions(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, uint32_t positions)
+{
+    if (positions != PCO_NONE || ids == PCO_NONE || nn->graph->status) return positions;
+    return pco_nn_positions(nn, spec->position_offset, nn->graph->tensors[ids].shape[1]);
+}
+
+static uint32_t spec_phase(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side)
+{
+    if (spec->position_embedding != PCO_POSITION_ROPE) return PCO_NONE;
+    const int64_t dimensions = spec->rope_dimensions ? spec->rope_dimensions : spec->head_dim[side];
+    if (!spec->rope_factors && spec->rope_scale <= 0)
+        return pco_rope_phase(nn->graph, spec->rope_theta, (uint32_t)dimensions, NULL);
+    float *factors = malloc((size_t)(dimensions / 2 + 1) * sizeof *factors);
+    if (!factors)
+        return pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for RoPE");
+    for (int64_t i = 0; i < dimensions / 2; i++)
+        factors[i] = (spec->rope_factors ? spec->rope_factors[i] : 1) *
+                     (spec->rope_scale > 0 ? (float)spec->rope_scale : 1);
+    const uint32_t phase = pco_rope_phase(nn->graph, spec->rope_theta, (uint32_t)dimensions, factors);
+    free(factors);
+    return phase;
+}
+
+/* Nodes from here on belong to that layer. */
+static pco_nn_layer_params spec_begin_layer(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side,
+                                            int64_t index)
+{
+    char scope[PCO_SPEC_NAME];
+    pco_graph_scope(nn->graph, "%s", pco_spec_layer_name(spec, side, index, NULL, scope));
+    return pco_spec_layer(nn, spec, side, index);
+}
+
+uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
+                         const pco_spec_padding *padding)
+{
+    const pco_stack_names *names = &spec->stacks[PCO_ENCODER];
+    pco_graph_scope(nn->graph, "%s", names->embed_scope);
+    uint32_t positions = spec_positions(nn, spec, ids, PCO_NONE);
+    uint32_t x = pco_spec_embed(nn, spec, PCO_ENCODER, ids, positions);
+    pco_nn_attention_operands self = PCO_NN_NO_OPERANDS;
+    self.mask = padding->mask;
+    self.lengths = padding->lengths;
+    self.phase = spec_phase(nn, spec, PCO_ENCODER);
+    self.positions = positions;
+    for (int64_t i = 0; i < spec->layers[PCO_ENCODER]; i++) {
+        pco_nn_layer_params layer = spec_begin_layer(nn, spec, PCO_ENCODER, i);
+        x = pco_nn_encoder_layer(nn, x, &layer, &self);
+    }
+    pco_graph_scope(nn->graph, "%s", names->head_scope);
+    return spec->final_norm ? pco_nn_norm(nn, x, names->last_norm, &spec->last_norm) : x;
+}
+
+uint32_t pco_spec_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x)
+{
+    const pco_stack_names *names = &spec->stacks[PCO_DECODER];
+    pco_graph_scope(nn->graph, "%s", names->head_scope);
+    if (spec->final_norm) x = pco_nn_norm(nn, x, names->last_norm, &spec->last_norm);
+    const int64_t shape[2] = {spec->vocab_size[PCO_DECODER], spec->d_model};
+    const char *name = spec->tie_word_embeddings ? names->embedding : spec->lm_head;
+    uint32_t bias = PCO_NONE, weight = pco_nn_weight(nn, name, 2, shape);
+    if (spec->logits_bias) bias = pco_nn_weight(nn, spec->logits_bias, 1, shape);
+    const int half = nn->training && nn->training->dtype != PCO_F32;
+    const pco_matmul_attrs attrs = {.transpose_b = 1, .dtype = half ? PCO_F32 : -1};
+    x = pco_graph_add(nn->graph, PCO_OP_MATMUL, &attrs, (uint32_t[]){x, pco_nn_activations(nn, weight), bias},
+                      3, NULL);
+    if (spec->logits_softcap <= 0) return x;
+    x = pco_unary(nn->graph, PCO_OP_TANH, pco_binary_scalar(nn->graph, PCO_OP_DIV, x, spec->logits_softcap));
+    return pco_binary_scalar(nn->graph, PCO_OP_MUL, x, spec->logits_softcap);
+}
+
+uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
+                                const pco_spec_decoder *decoder)
+{
+    pco_graph_scope(nn->graph, "%s", spec->stacks[PCO_DECODER].embed_scope);
+    uint32_t positions = spec_positions(nn, spec, ids, decoder->positions);
+    uint32_t x = pco_spec_embed(nn, spec, PCO_DECODER, ids, positions);
+    pco_nn_attention_operands self = PCO_NN_NO_OPERANDS, cross = PCO_NN_NO_OPERANDS;
+    self.phase = spec_phase(nn, spec, PCO_DECODER);
+    self.positions = positions;
+    cross.memory = decoder->memory;
+    cross.mask = decoder->padding.mask;
+    cross.lengths = decoder->padding.lengths;
+    for (int64_t i = 0; i < spec->layers[PCO_DECODER]; i++) {
+        pco_nn_layer_params layer = spec_begin_layer(nn, spec, PCO_DECODER, i);
+        if (decoder->key_states) {
+            self.key_state = decoder->key_states[i];
+            self.value_state = decoder->value_states[i];
+            self.index = self.starts = decoder->starts;
+            self.lengths = decoder->lengths;
+        }
+        if (decoder->cross_keys) {
+            cross.key = decoder->cross_keys[i];
+            cross.value = decoder->cross_values[i];
+        }
+        x = spec->decoder_only ? pco_nn_encoder_layer(nn, x, &layer, &self)
+                               : pco_nn_decoder_layer(nn, x, &layer, &self, &cross);
+    }
+    return x;
+}
+
+uint32_t *pco_spec_states(const pco_nn *nn, const pco_model_spec *spec, int64_t context, const char *what)
+{
+    const int64_t layers = spec->layers[PCO_DECODER];
+    const int64_t shape[4] = {1, context, spec->kv_heads[PCO_DECODER], spec->head_dim[PCO_DECODER]};
+    uint32_t *states = pco_arena_allocate(&nn->graph->arena, (size_t)(layers + 1) * sizeof *states);
+    if (!states) {
+        pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
+        return NULL;
+    }
+    for (int64_t i = 0; i < layers; i++)
+        states[i] = pco_graph_state(nn->graph, pco_nn_name(nn, "%s.%" PRId64, what, i), PCO_F32, 4, shape);
+    return states;
+}
+
+uint32_t pco_spec_decode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
+                         const pco_spec_decoder *decoder)
+{
+    return pco_spec_head(nn, spec, pco_spec_decode_layers(nn, spec, ids, decoder));
+}
+
+void pco_spec_attention(const pco_nn *nn, const pco_model_spec *spec, int64_t source_rows,
+                        int64_t target_rows)
+{
+    uint32_t source = PCO_NONE;
+    if (!spec->decoder_only)
+        source = pco_graph_input(nn->graph, "source", PCO_I32, 2, (int64_t[]){1, source_rows});
+    uint32_t target = pco_graph_input(nn->graph, "target", PCO_I32, 2, (int64_t[]){1, target_rows});
+    const pco_spec_padding none = {PCO_NONE, PCO_NONE};
+    const pco_spec_decoder decoder = {.memory = spec->decoder_only ? PCO_NONE
+                                                                   : pco_spec_encode(nn, spec, source, &none),
+                                      .padding = none,
+                                      .positions = PCO_NONE,
+                                      .starts = PCO_NONE,
+                                      .lengths = PCO_NONE};
+    pco_spec_decode_layers(nn, spec, target, &decoder);
+}

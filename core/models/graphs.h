@@ -1,0 +1,57 @@
+/* The graphs of a model, from its spec: an encoder-decoder, or a decoder alone. Weights are asked for in one
+ * order, which training keeps. */
+#ifndef PCO_MODELS_GRAPHS_H
+#define PCO_MODELS_GRAPHS_H
+
+#include "models/spec.h"
+
+/* Parameters of layer `index` of a stack, with names kept in the graph. */
+pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side,
+                                   int64_t index);
+
+/* Token and position embeddings: ids i32 [B,S], positions i32 [B,S] or [1,S] (position_offset included) ->
+ * f32 [B,S,d_model]. */
+uint32_t pco_spec_embed(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, uint32_t ids,
+                        uint32_t positions);
+
+/* The tensors that hide padding: lengths i32 [B], or mask bool [B|1,1,1,S]; PCO_NONE for none. */
+typedef struct pco_spec_padding {
+    uint32_t mask, lengths;
+} pco_spec_padding;
+
+/* Source ids i32 [B,S] -> memory f32 [B,S,d_model]. Rows of padding hold values too, which mean nothing. */
+uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
+                         const pco_spec_padding *padding);
+
+/* What the decoder attends to, and how. With key_states and value_states (one per layer, [B,T,H,D]) it runs a
+ * few rows at a time: rows are written from starts[b] on, and starts and lengths are i32 [B]. */
+typedef struct pco_spec_decoder {
+    uint32_t memory;                           /* [B,T,d_model]; or: */
+    const uint32_t *cross_keys, *cross_values; /* one per layer, [B,T,H,D] */
+    pco_spec_padding padding;                  /* of the source */
+    uint32_t positions;                        /* i32 [B,S] or [1,S]; PCO_NONE: from position_offset on */
+    const uint32_t *key_states, *value_states;
+    uint32_t starts, lengths; /* with states: where rows go, and how many keys there are then */
+} pco_spec_decoder;
+
+/* A state for each decoder layer, f32 [1,context,kv_heads,head_dim], "what.N": caches, or the keys and values
+ * that cross-attention reads. In the graph's memory; NULL after a kept error. */
+uint32_t *pco_spec_states(const pco_nn *nn, const pco_model_spec *spec, int64_t context, const char *what);
+
+/* Target ids i32 [B,S] -> logits f32 [B,S,vocab_size[1]]. Causal. It is pco_spec_head of
+ * pco_spec_decode_layers, which is f32 [B,S,d_model]. A decoder alone has no memory and no cross_keys. */
+uint32_t pco_spec_decode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
+                         const pco_spec_decoder *decoder);
+uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
+                                const pco_spec_decoder *decoder);
+/* x f32 [..,d_model] -> logits f32 [..,vocab_size[1]]: the last norm and the output projection. */
+uint32_t pco_spec_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x);
+
+/* The layers of the whole model at once, without states and without logits, for a source and a target of
+ * known lengths: the inputs "source" and "target" are i32 [1,rows]. With nn->keep_attention its outputs are
+ * the weights of all attentions, "attention:" and the name of its output projection, f32 [1,H,queries,keys].
+ * A decoder alone has no source, and source_rows is not looked at. */
+void pco_spec_attention(const pco_nn *nn, const pco_model_spec *spec, int64_t source_rows,
+                        int64_t target_rows);
+
+#endif

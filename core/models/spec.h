@@ -1,0 +1,84 @@
+/* What a model is made of, as data: one spec for all families. The file of a family fills it
+ * (models/family.h), models/graphs.h builds it, models/causal.h and models/seq2seq.h run it, train/graph.h
+ * trains it. Pairs are indexed by pco_model_side. */
+#ifndef PCO_MODELS_SPEC_H
+#define PCO_MODELS_SPEC_H
+
+#include "nn/nn.h"
+
+/* A decoder alone has no layers at PCO_ENCODER; its vocabulary and heads are there too. */
+typedef enum pco_model_side { PCO_ENCODER = 0, PCO_DECODER = 1 } pco_model_side;
+
+typedef enum pco_position_embedding {
+    PCO_POSITION_SINUSOIDAL = 0,
+    PCO_POSITION_ROPE = 1,
+    PCO_POSITION_LEARNED = 2 /* a table with max_position_embeddings rows, added to the embeddings */
+} pco_position_embedding;
+
+typedef enum pco_bias {
+    PCO_BIAS_NONE = 0,
+    PCO_BIAS_ALL = 1,
+    PCO_BIAS_FOUND = 2 /* in the layers where the file has one */
+} pco_bias;
+
+/* Names of a stack. `layer` is a template, in which * stands for the number of the layer: the nodes of a
+ * layer have it as their scope, and its tensors begin with it and a dot. */
+typedef struct pco_stack_names {
+    const char *embed_scope, *head_scope; /* of the nodes before and behind the layers */
+    const char *embedding;                /* the table of the vocabulary */
+    const char *positions;                /* the table of learned positions */
+    const char *layer;
+    const char *last_norm;
+} pco_stack_names;
+
+/* Names in a layer, behind its template; NULL where a model has none. */
+typedef struct pco_layer_names {
+    const char *self_attention_norm, *cross_attention_norm, *ffn_norm;
+    const char *self_attention_post_norm, *ffn_post_norm; /* of what a block adds */
+    const char *query, *key, *value, *fused, *output;     /* as in pco_nn_attention_params */
+    const char *query_norm, *key_norm;                    /* of self-attention */
+    const char *cross_query, *cross_key, *cross_value, *cross_output;
+    const char *fc1, *fc2, *gate, *up, *down, *gate_up; /* as in pco_nn_ffn_params */
+} pco_layer_names;
+
+/* Fields are called as in a config.json of Hugging Face, where one has them. */
+typedef struct pco_model_spec {
+    const char *program; /* what executables are called */
+    pco_stack_names stacks[2];
+    pco_layer_names names;
+    const char *lm_head;     /* the output projection, unless tie_word_embeddings */
+    const char *logits_bias; /* NULL: none */
+    int64_t vocab_size[2], d_model;
+    int64_t layers[2], attention_heads[2], kv_heads[2], head_dim[2], ffn_dim[2];
+    pco_nn_activation activation_function;
+    int normalize_before;
+    pco_nn_norm_params norm, last_norm; /* of the layers; the stacks' own, with final_norm */
+    int final_norm;
+    double attention_scale;   /* 0: 1 / sqrt(head_dim) */
+    double attention_softcap; /* 0: none */
+    int64_t sliding_window;   /* self-attention of the decoder sees that many keys; 0: all */
+    int64_t full_interval;    /* but all in every so many layers, the last of each; 0: in none */
+    double logits_softcap;    /* logits become softcap * tanh(logits / softcap); 0: they do not */
+    pco_bias attention_bias, output_bias, ffn_bias; /* of query, key and value; of what attention ends with */
+    pco_position_embedding position_embedding;
+    int64_t rope_dimensions; /* of each head; 0: all */
+    double rope_theta;
+    double rope_scale;         /* positions are divided by it; 0: they are not */
+    const float *rope_factors; /* [rope_dimensions / 2], what each frequency is divided by, or NULL; in the
+                                  file's memory */
+    int rope_interleaved, sinusoidal_layout; /* layout 0: interleaved; 1: half */
+    int64_t position_offset;
+    int scale_embedding, tie_word_embeddings, share_embeddings;
+    int32_t pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id; /* -1: none */
+    int64_t max_position_embeddings;
+    int add_eos_to_source;
+    int decoder_only; /* a language model, without encoder and cross-attention */
+    double dropout;   /* in training graphs only, on embeddings and on what each block adds */
+} pco_model_spec;
+
+/* The name of a part of a layer, or of the layer itself for NULL; written to `name`, and returned. */
+enum { PCO_SPEC_NAME = 256 };
+const char *pco_spec_layer_name(const pco_model_spec *spec, pco_model_side side, int64_t index,
+                                const char *part, char name[PCO_SPEC_NAME]);
+
+#endif

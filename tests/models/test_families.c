@@ -1,0 +1,167 @@
+/* test_families FOLDER: tiny models of families that are read from GGUF, on the device that PORTICO_BACKEND picks,
+ * against transformers in float64 (tests/golden/make_families.py): |y - want| <= 1e-4 (|want| + rms of the row). */
+#include "models_test.h"
+
+#include "formats/json.h"
+#include "formats/safetensors.h"
+#include "models/causal.h"
+#include "models/model.h"
+#include "train/graph.h"
+
+#include <portico/portico.h>
+
+static const double families_tolerance = 1e-4;
+
+/* A model, open on the device, and what it should answer. */
+typedef struct families_case {
+    const char *name;
+    char path[512];
+    models_device device;
+    pco_model_file *file;
+    pco_causal *run;
+    const int32_t *ids;
+    const double *logits;
+    int64_t count, vocab;
+} families_case;
+
+static const char *families_folder;
+
+static const pco_weight *families_stored(const pco_weights *goldens, const char *model, const char *what)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%s/%s", model, what);
+    const pco_weight *weight = pco_weights_find(goldens, name);
+    assert_non_null(weight);
+    return weight;
+}
+
+static void families_open(const pco_weights *goldens, const char *name, families_case *c)
+{
+    const pco_weight *logits = families_stored(goldens, name, "logits");
+    c->name = name;
+    c->ids = families_stored(goldens, name, "ids")->data;
+    c->logits = logits->data;
+    c->count = logits->shape[0];
+    c->vocab = logits->shape[1];
+    snprintf(c->path, sizeof c->path, "%s/%s.gguf", families_folder, name);
+    check_ok(pco_model_file_open(c->path, &c->file, &err));
+    assert_string_equal(c->file->family->name, name);
+    assert_int_equal(c->file->spec.vocab_size[PCO_DECODER], c->vocab);
+    models_device_open(&c->device);
+    check_ok(pco_causal_create(c->device.session, c->file->weights, &c->file->spec,
+                               c->file->spec.max_position_embeddings, &c->run, &err));
+}
+
+static void families_close(families_case *c)
+{
+    pco_causal_destroy(c->run);
+    models_device_close(&c->device);
+    pco_model_file_close(c->file);
+}
+
+/* The whole text at once, then in chunks of 16 and of 1 with the cache between them: the same logits. */
+static void families_logits(families_case *c)
+{
+    float *logits = malloc((size_t)(c->count * c->vocab) * sizeof *logits);
+    assert_non_null(logits);
+    check_ok(pco_causal_score(c->run, c->ids, c->count, logits, &err));
+    const double whole = models_error(logits, c->logits, c->count * c->vocab, c->vocab, families_tolerance);
+    double steps = 0;
+    pco_causal_reset(c->run);
+    for (int64_t at = 0; at < c->count;) {
+        const int64_t rows = at ? 1 : 16;
+        check_ok(pco_causal_append(c->run, c->ids + at, rows, logits, &err));
+        at += rows;
+        const double error =
+            models_error(logits, c->logits + (at - 1) * c->vocab, c->vocab, c->vocab, families_tolerance);
+        if (!(error <= steps)) steps = error;
+    }
+    free(logits);
+    print_message("  %-8s error / bound %.4f at once, %.4f step by step\n", c->name, whole, steps);
+    assert_true(whole <= 1 && steps <= 1);
+}
+
+/* Texts to tokens and back. */
+static void families_texts(const families_case *c, const cJSON *texts)
+{
+    const cJSON *item;
+    cJSON_ArrayForEach(item, texts)
+    {
+        const char *text = cJSON_GetObjectItem(item, "text")->valuestring;
+        const cJSON *want = cJSON_GetObjectItem(item, "ids");
+        int32_t *ids;
+        char *back;
+        size_t count, bytes;
+        check_ok(pco_tokenizer_encode(c->file->target, text, strlen(text), PCO_ENCODE_SPECIAL, &ids, &count,
+                                      &err));
+        assert_int_equal(count, cJSON_GetArraySize(want));
+        for (size_t i = 0; i < count; i++)
+            assert_int_equal(ids[i], cJSON_GetArrayItem(want, (int)i)->valueint);
+        check_ok(pco_tokenizer_decode(c->file->target, ids, count, &back, &bytes, &err));
+        free(ids);
+        free(back);
+    }
+}
+
+/* A model with a table of positions has no others. */
+static void families_context(const families_case *c)
+{
+    const int64_t most = c->file->spec.max_position_embeddings;
+    int64_t context;
+    check_ok(pco_model_context(c->file, most, &context, &err));
+    if (c->file->spec.position_embedding == PCO_POSITION_LEARNED)
+        check_fails(pco_model_context(c->file, most + 1, &context, &err), PCO_ERROR_INVALID, "learned 40 positions");
+    else
+        check_ok(pco_model_context(c->file, most + 1, &context, &err));
+}
+
+/* Training builds a step from the same spec, with gradients of all that is in the file. */
+static void families_train(const families_case *c)
+{
+    const pco_train_config config = {.optimizer = {.type = PCO_OPTIMIZER_ADAMW}, .max_grad_norm = 1};
+    pco_nn_training training = {0};
+    pco_graph *graph = pco_graph_create();
+    assert_non_null(graph);
+    const pco_nn nn = {.graph = graph, .training = &training};
+    pco_train_build(&nn, &config, &c->file->spec, PCO_TRAIN_STEP, 2, 0, 9);
+    check_ok(pco_graph_check(graph, &err));
+    assert_int_equal(training.count, c->file->weights->count);
+    for (uint32_t i = 0; i < training.count; i++)
+        assert_non_null(pco_weights_find(c->file->weights, training.items[i].name));
+    pco_graph_destroy(graph);
+    pco_nn_training_release(&training);
+}
+
+static void test_families(void **state)
+{
+    char path[512];
+    pco_weights *goldens;
+    cJSON *cases;
+    const cJSON *item;
+    (void)state;
+    snprintf(path, sizeof path, "%s/logits.safetensors", families_folder);
+    check_ok(pco_safetensors_open(path, &goldens, &err));
+    const char *text = pco_weights_note_value(goldens, "cases");
+    assert_non_null(text);
+    check_ok(pco_json_parse(text, strlen(text), path, &cases, &err));
+    cJSON_ArrayForEach(item, cases)
+    {
+        families_case c = {0};
+        families_open(goldens, cJSON_GetObjectItem(item, "name")->valuestring, &c);
+        families_logits(&c);
+        families_texts(&c, cJSON_GetObjectItem(item, "texts"));
+        families_context(&c);
+        families_train(&c);
+        families_close(&c);
+    }
+    cJSON_Delete(cases);
+    pco_weights_close(goldens);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_families)};
+    if (argc != 2) return 2;
+    families_folder = argv[1];
+    return cmocka_run_group_tests_name("families", tests, NULL, NULL);
+}
