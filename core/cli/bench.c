@@ -7,30 +7,34 @@
 
 enum { BENCH_FIGURES = 32 };
 
-typedef struct bench_arguments {
-    const char *devices, *op;
-    double seconds;
-    int json, processor;
-} bench_arguments;
+/* What is timed, and so which options say something. */
+enum { BENCH_OP = 1, BENCH_MODEL = 2 };
+
+static const cli_option BENCH_OPTIONS[] = {
+    {CLI_OPERAND("`op` or a model", bench_arguments, what), .uses = BENCH_OP | BENCH_MODEL},
+    {CLI_TEXT("--devices", bench_arguments, devices), .traits = CLI_MAY_BE_EMPTY, .uses = BENCH_OP | BENCH_MODEL},
+    {CLI_TEXT("--op", bench_arguments, op), .uses = BENCH_OP},
+    {CLI_NUMBER("--seconds", bench_arguments, seconds, 0.001, 3600), .uses = BENCH_OP | BENCH_MODEL},
+    {CLI_FLAG("--cpu-time", bench_arguments, processor), .uses = BENCH_OP},
+    {CLI_WHOLE("--prompt-tokens", bench_arguments, prompt_tokens, 1, 1 << 24), .uses = BENCH_MODEL},
+    {CLI_WHOLE("--max-tokens", bench_arguments, max_tokens, 1, 1 << 24), .letter = "-n", .uses = BENCH_MODEL},
+    {CLI_WHOLE("--context", bench_arguments, context, 1, 1 << 24), .uses = BENCH_MODEL},
+    {CLI_FLAG("--json", bench_arguments, json), .uses = BENCH_OP | BENCH_MODEL},
+};
 
 static int bench_parse(int argc, char **argv, bench_arguments *arguments)
 {
-    const char *value;
-    for (int i = 2; i < argc; i++) {
-        int m = cli_option(argc, argv, &i, "--devices", NULL, &arguments->devices);
-        if (!m) m = cli_option(argc, argv, &i, "--op", NULL, &arguments->op);
-        if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--cpu-time", NULL, NULL)) > 0) arguments->processor = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--seconds", NULL, &value)) > 0 &&
-            !cli_number("--seconds", value, 0.001, 3600, &arguments->seconds))
-            return CLI_USAGE;
-        if (m < 0) return CLI_USAGE;
-        if (!m) return cli_unknown("bench", argv[i]);
+    uint64_t given;
+    if (cli_parse(&cli_bench, argc, argv, arguments, &given)) return CLI_USAGE;
+    const unsigned use = strcmp(arguments->what, "op") == 0 ? BENCH_OP : BENCH_MODEL;
+    for (uint32_t i = 0; i < cli_bench.n_options; i++) {
+        if (!(given >> i & 1) || (BENCH_OPTIONS[i].uses & use)) continue;
+        cli_error("bench: option %s is not for %s; see portico bench --help", BENCH_OPTIONS[i].name,
+                  use == BENCH_OP ? "operations" : "models");
+        return CLI_USAGE;
     }
     if (strcmp(arguments->op, "all") == 0) arguments->op = "*";
-    if (bench_op_known(arguments->op)) return CLI_OK;
-    cli_error("there is no figure '%s'; there are: %s", arguments->op, bench_op_names());
-    return CLI_USAGE;
+    return use == BENCH_MODEL || bench_op_check(arguments->op) ? CLI_OK : CLI_USAGE;
 }
 
 static void bench_print(const pco_device_entry *device, const bench_figure *figures, uint32_t count)
@@ -136,14 +140,9 @@ static int bench_run(int argc, char **argv)
 {
     bench_arguments arguments = {.op = "*", .seconds = 0.5};
     uint32_t *indices = NULL;
-    int status;
-    if (argc < 2) {
-        cli_error("bench: `op` or a model is missing; see portico bench --help");
-        return CLI_USAGE;
-    }
-    if (strcmp(argv[1], "op") != 0) return bench_model(argc, argv);
-    status = bench_parse(argc, argv, &arguments);
+    int status = bench_parse(argc, argv, &arguments);
     if (status) return status;
+    if (strcmp(arguments.what, "op") != 0) return bench_model(&arguments);
     cli_watch_signals();
     pco_registry *registry = cli_registry(&status);
     if (!registry) return status;
@@ -176,8 +175,10 @@ const cli_command cli_bench = {
             "  --cpu-time         processor time divided by the number of threads, instead of the clock: for\n"
             "                     devices that are the processor, while it has other work to do\n"
             "  --prompt-tokens N  length of the prompt (default 64, or half of the context)\n"
-            "  -n N               tokens generated in one run (default 32)\n"
+            "  -n, --max-tokens N tokens generated in one run (default 32)\n"
+            "  --context N        as for portico run\n"
             "  --json             an array of objects instead of text\n\n"
             "Exit status: 0 done, 1 nothing could be timed, 2 wrong usage, 128 + N ended by signal N.\n",
+    CLI_OPTIONS(BENCH_OPTIONS),
     .run = bench_run,
 };

@@ -9,6 +9,15 @@
 
 enum { BENCH_MAX = 4 }; /* things that are timed against each other */
 
+/* What was asked for. */
+typedef struct bench_arguments {
+    const char *what; /* "op", or a model */
+    const char *devices, *op;
+    int64_t prompt_tokens, max_tokens, context; /* of a model; 0: as bench_model chooses */
+    double seconds;
+    int json, processor;
+} bench_arguments;
+
 /* What every figure needs. */
 typedef struct bench_setup {
     const char *device;   /* "vulkan:0" */
@@ -58,12 +67,10 @@ void bench_blas_close(bench_blas *blas);
 uint32_t bench_ops(bench_setup *setup, pco_registry *registry, const char *pattern, uint32_t threads,
                    bench_figure *figures, uint32_t capacity);
 
-/* Is there a figure of that name? */
-int bench_op_known(const char *pattern);
-/* The names, for messages: "copy, add, ..." */
-const char *bench_op_names(void);
+/* Is there a figure of that name? 0 after a message. */
+int bench_op_check(const char *pattern);
 
-/* `portico bench MODEL`; argv[0] is the command. */
-int bench_model(int argc, char **argv);
+/* `portico bench MODEL`. Returns the exit status. */
+int bench_model(const bench_arguments *arguments);
 
 #endif

@@ -9,13 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct bench_model_arguments {
-    const char *model, *devices;
-    int64_t prompt_tokens, max_tokens, context;
-    double seconds;
-    int json;
-} bench_model_arguments;
-
 /* A device with its model. The tokens are arbitrary and the same everywhere: speed does not depend on them.
  */
 typedef struct bench_runner {
@@ -52,7 +45,7 @@ static pco_status bench_round(bench_runner *r, double *prompt, double *generatio
     return status;
 }
 
-static pco_status bench_lengths(bench_runner *r, const bench_model_arguments *arguments, pco_error *err)
+static pco_status bench_lengths(bench_runner *r, const bench_arguments *arguments, pco_error *err)
 {
     int64_t context = r->model->context_length, vocab = r->model->file->spec.vocab_size[PCO_DECODER];
     if (r->model->seq2seq && r->model->file->spec.vocab_size[PCO_ENCODER] < vocab)
@@ -80,12 +73,12 @@ static void bench_fail(bench_runner *r, const pco_error *err)
     snprintf(r->error, sizeof r->error, "%.500s", *err->message ? err->message : "failed");
 }
 
-static void bench_open(bench_runner *r, pco_context *context, const bench_model_arguments *arguments)
+static void bench_open(bench_runner *r, pco_context *context, const bench_arguments *arguments)
 {
     pco_error err = {""};
     double prompt, generation, start = cli_seconds();
     pco_status status =
-        cli_open_model(context, arguments->model, r->device->id, arguments->context, &r->model, &err);
+        cli_open_model(context, arguments->what, r->device->id, arguments->context, &r->model, &err);
     r->load_seconds = cli_seconds() - start;
     if (!status) status = bench_lengths(r, arguments, &err);
     if (!status) status = bench_round(r, &prompt, &generation, &err); /* warm-up: builds what it needs */
@@ -172,7 +165,7 @@ static void bench_model_print(bench_runner *r)
            r->rounds);
 }
 
-static int bench_model_devices(const bench_model_arguments *arguments, pco_context *context,
+static int bench_model_devices(const bench_arguments *arguments, pco_context *context,
                                const pco_device_entry *devices, uint32_t count)
 {
     bench_runner *runners = calloc(count, sizeof *runners);
@@ -215,45 +208,15 @@ static int bench_model_devices(const bench_model_arguments *arguments, pco_conte
     return status;
 }
 
-static int bench_model_parse(int argc, char **argv, bench_model_arguments *arguments)
+int bench_model(const bench_arguments *arguments)
 {
-    const char *value;
-    for (int i = 1; i < argc; i++) {
-        int m = cli_option(argc, argv, &i, "--devices", NULL, &arguments->devices);
-        if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--prompt-tokens", NULL, &value)) > 0 &&
-            !cli_integer("--prompt-tokens", value, 1, 1 << 24, &arguments->prompt_tokens))
-            return CLI_USAGE;
-        if (!m && (m = cli_option(argc, argv, &i, "--max-tokens", "-n", &value)) > 0 &&
-            !cli_integer("-n", value, 1, 1 << 24, &arguments->max_tokens))
-            return CLI_USAGE;
-        if (!m && (m = cli_option(argc, argv, &i, "--context", NULL, &value)) > 0 &&
-            !cli_integer("--context", value, 1, 1 << 24, &arguments->context))
-            return CLI_USAGE;
-        if (!m && (m = cli_option(argc, argv, &i, "--seconds", NULL, &value)) > 0 &&
-            !cli_number("--seconds", value, 0.001, 3600, &arguments->seconds))
-            return CLI_USAGE;
-        if (m < 0) return CLI_USAGE;
-        if (m) continue;
-        if (argv[i][0] == '-' || arguments->model) return cli_unknown("bench", argv[i]);
-        arguments->model = argv[i];
-    }
-    if (arguments->model) return CLI_OK;
-    cli_error("bench: `op` or a model is missing; see portico bench --help");
-    return CLI_USAGE;
-}
-
-int bench_model(int argc, char **argv)
-{
-    bench_model_arguments arguments = {.seconds = 0.5};
     pco_device_entry *devices = NULL;
-    int status = bench_model_parse(argc, argv, &arguments);
-    if (status) return status;
+    int status = CLI_OK;
     cli_watch_signals();
-    pco_context *context = cli_context(arguments.devices, &status);
+    pco_context *context = cli_context(arguments->devices, &status);
     if (!context) return status;
-    uint32_t count = cli_select_sets(context->registry, arguments.devices, &devices, &status);
-    if (count) status = bench_model_devices(&arguments, context, devices, count);
+    uint32_t count = cli_select_sets(context->registry, arguments->devices, &devices, &status);
+    if (count) status = bench_model_devices(arguments, context, devices, count);
     free(devices);
     pco_context_destroy(context);
     return cli_exit_status(status);

@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/suggest.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -201,19 +202,18 @@ static const bench_row BENCH_ROWS[] = {
 };
 enum { BENCH_N_ROWS = sizeof BENCH_ROWS / sizeof BENCH_ROWS[0] };
 
-int bench_op_known(const char *pattern)
+int bench_op_check(const char *pattern)
 {
-    for (int i = 0; i < BENCH_N_ROWS; i++)
+    char names[512], hint[PCO_SUGGEST_HINT];
+    size_t used = 0;
+    pco_suggestion suggestion = {0};
+    for (int i = 0; i < BENCH_N_ROWS; i++) {
         if (fnmatch(pattern, BENCH_ROWS[i].name, 0) == 0) return 1;
+        pco_suggest(&suggestion, pattern, BENCH_ROWS[i].name);
+        cli_append(names, sizeof names, &used, "%s%s", i ? ", " : "", BENCH_ROWS[i].name);
+    }
+    cli_error("there is no figure '%s'%s; there are: %s", pattern, pco_suggest_hint(&suggestion, hint), names);
     return 0;
-}
-
-const char *bench_op_names(void)
-{
-    return "copy, add, gelu, layer_norm, rms_norm, softmax, matmul, gemv_f32, gemv_f16, gemv_bf16, "
-           "gemv_q8_0, gemv_q4_0, "
-           "attention, "
-           "attention_row, attention_backward, scatter_add";
 }
 
 /* ---- running ---- */

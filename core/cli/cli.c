@@ -2,9 +2,6 @@
 
 #include "base/printable.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,64 +40,6 @@ int cli_print(pco_writer *text)
         fwrite(text->data, 1, text->size, stdout); /* errors of stdout are seen at the end */
     pco_writer_release(text);
     return status;
-}
-
-int cli_option(int argc, char **argv, int *i, const char *name, const char *short_name, const char **value)
-{
-    const char *argument = argv[*i];
-    size_t length = strlen(name);
-    int is_long = strncmp(argument, name, length) == 0 && (argument[length] == 0 || argument[length] == '=');
-    int is_short = short_name && strcmp(argument, short_name) == 0;
-    if (!is_long && !is_short) return 0;
-    if (!value) {
-        if (is_short || argument[length] == 0) return 1;
-        cli_error("option %s takes no value", name);
-        return -1;
-    }
-    if (is_long && argument[length] == '=') {
-        *value = argument + length + 1;
-    } else if (*i + 1 >= argc) {
-        cli_error("option %s needs a value", name);
-        return -1;
-    } else {
-        *value = argv[++*i];
-    }
-    /* a text may be empty (--found, of a child, says what a failure looked like), and so may a choice of device: it is
-     * then as if nothing had been said */
-    if (**value || strncmp(name, "--device", 8) == 0 || strcmp(name, "--prompt") == 0 ||
-        strcmp(name, "--prefix") == 0 || strcmp(name, "--found") == 0)
-        return 1;
-    cli_error("option %s: its value is empty", name);
-    return -1;
-}
-
-int cli_number(const char *option, const char *text, double low, double high, double *number)
-{
-    char *end;
-    errno = 0;
-    *number = strtod(text, &end);
-    if (*text && !*end && !errno && isfinite(*number) && *number >= low && *number <= high) return 1;
-    cli_error("option %s: '%s' is not a number from %g to %g", option, text, low, high);
-    return 0;
-}
-
-int cli_integer(const char *option, const char *text, int64_t low, int64_t high, int64_t *number)
-{
-    char *end;
-    errno = 0;
-    *number = strtoll(text, &end, 10);
-    if (*text && !*end && !errno && *number >= low && *number <= high) return 1;
-    cli_error("option %s: '%s' is not a whole number from %" PRId64 " to %" PRId64, option, text, low, high);
-    return 0;
-}
-
-int cli_unknown(const char *command, const char *argument)
-{
-    if (argument[0] == '-')
-        cli_error("%s: unknown option '%s'; see portico %s --help", command, argument, command);
-    else
-        cli_error("%s: unexpected argument '%s'; see portico %s --help", command, argument, command);
-    return CLI_USAGE;
 }
 
 void cli_wrap(const char *text, int column, int indent)

@@ -6,6 +6,7 @@
 #define PCO_CLI_CLI_H
 
 #include "base/writer.h"
+#include "cli/options.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "runtime/registry.h"
@@ -18,11 +19,16 @@ typedef struct cli_command {
     const char *name;
     const char *summary;
     const char *help;                  /* printed by --help, after the summary */
+    const cli_option *options;         /* CLI_OPTIONS */
+    uint32_t n_options;
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 } cli_command;
 
 extern const cli_command cli_run, cli_inspect, cli_ops, cli_devices, cli_compare, cli_conformance, cli_bench, cli_train,
     cli_eval, cli_tokenizer, cli_plot;
+
+/* All of them, up to a NULL (commands.c). */
+extern const cli_command *const cli_commands[];
 
 /* "portico: ..." on stderr, one line: control characters in it become escapes. */
 void cli_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -37,18 +43,6 @@ int cli_fail(const pco_error *err);
 /* Prints a text that was made in memory, all of it or (without memory, after a message) nothing, and releases
  * it. Returns the exit status. */
 int cli_print(pco_writer *text);
-
-/* Options. cli_option looks at argv[*i]: "--name VALUE", "--name=VALUE" (or the short form "-n VALUE") moves
- * *i to the option's last word and sets *value; a flag has no value (value NULL). Returns 1 when it matched,
- * 0 when not, -1 (after a message) when its value is missing. */
-int cli_option(int argc, char **argv, int *i, const char *name, const char *short_name, const char **value);
-
-/* Numbers; 0 after a message when text is not a number within the limits. */
-int cli_number(const char *option, const char *text, double low, double high, double *number);
-int cli_integer(const char *option, const char *text, int64_t low, int64_t high, int64_t *number);
-
-/* The message for an argument that no option matched; returns CLI_USAGE. */
-int cli_unknown(const char *command, const char *argument);
 
 /* Prints `text` in lines of at most 100 columns, broken at spaces, all but the first indented; the first
  * begins at column `column`. Ends with a newline. */

@@ -225,34 +225,20 @@ static int compare_all(const compare_arguments *arguments, pco_context *context,
     return status;
 }
 
-static int compare_parse(int argc, char **argv, compare_arguments *arguments)
-{
-    const char *value;
-    for (int i = 1; i < argc; i++) {
-        int m = cli_option(argc, argv, &i, "--devices", NULL, &arguments->devices);
-        if (!m) m = cli_option(argc, argv, &i, "--prompt", "-p", &arguments->prompt);
-        if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--max-tokens", "-n", &value)) > 0 &&
-            !cli_integer("-n", value, 1, 1 << 20, &arguments->max_tokens))
-            return CLI_USAGE;
-        if (!m && (m = cli_option(argc, argv, &i, "--context", NULL, &value)) > 0 &&
-            !cli_integer("--context", value, 1, 1 << 24, &arguments->context))
-            return CLI_USAGE;
-        if (m < 0) return CLI_USAGE;
-        if (m) continue;
-        if (argv[i][0] == '-' || arguments->model) return cli_unknown("compare", argv[i]);
-        arguments->model = argv[i];
-    }
-    if (arguments->model) return CLI_OK;
-    cli_error("compare: a model is missing; see portico compare --help");
-    return CLI_USAGE;
-}
+static const cli_option COMPARE_OPTIONS[] = {
+    {CLI_OPERAND("a model", compare_arguments, model)},
+    {CLI_TEXT("--devices", compare_arguments, devices), .traits = CLI_MAY_BE_EMPTY},
+    {CLI_TEXT("--prompt", compare_arguments, prompt), .letter = "-p", .traits = CLI_MAY_BE_EMPTY},
+    {CLI_WHOLE("--max-tokens", compare_arguments, max_tokens, 1, 1 << 20), .letter = "-n"},
+    {CLI_WHOLE("--context", compare_arguments, context, 1, 1 << 24)},
+    {CLI_FLAG("--json", compare_arguments, json)},
+};
 
 static int compare_run(int argc, char **argv)
 {
     compare_arguments arguments = {.devices = "all", .max_tokens = 32};
     pco_device_entry *entries = NULL;
-    int status = compare_parse(argc, argv, &arguments);
+    int status = cli_parse(&cli_compare, argc, argv, &arguments, NULL);
     if (status) return status;
     /* A folder is an encoder-decoder, a file a decoder: each gets something that it can do something with. */
     if (!arguments.prompt) arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
@@ -277,12 +263,15 @@ const cli_command cli_compare = {
             "the list, comes first.\n\n"
             "  --devices LIST   devices separated by commas, each of which must match one, or `all`\n"
             "                   (default); devices joined with + run the model together\n"
-            "  --prompt TEXT    the prompt or source (default: the beginning of a\n"
-            "                   story; for a model folder, a date)\n"
-            "  -n N             most tokens that are generated (default 32)\n"
+            "  --prompt, -p TEXT\n"
+            "                   the prompt or source (default: the beginning of a story; for a model\n"
+            "                   folder, a date)\n"
+            "  -n, --max-tokens N\n"
+            "                   most tokens that are generated (default 32)\n"
             "  --context N      as for portico run\n"
             "  --json           one object instead of a table\n\n"
             "Exit status: 0 all agree; 1 a text differs, a logit differs by more than 1e-4 (|y| + rms of\n"
             "its row), or a device failed; 2 wrong usage; 128 + N ended by signal N.\n",
+    CLI_OPTIONS(COMPARE_OPTIONS),
     .run = compare_run,
 };

@@ -1,6 +1,7 @@
-/* The options of `portico conformance`: reading them, and refusing those that would be ignored. */
+/* The options of `portico conformance`: their table and help, and refusing those that would be ignored. */
 #include "cli/conformance_parts.h"
 
+#include "base/suggest.h"
 #include "graph/op.h"
 
 #include <fnmatch.h>
@@ -17,196 +18,101 @@ static int conformance_check_ops(const char *patterns)
         char pattern[128];
         size_t length = strcspn(at, ",");
         uint32_t found = 0;
+        pco_suggestion suggestion = {0};
+        char hint[PCO_SUGGEST_HINT];
         snprintf(pattern, sizeof pattern, "%.*s", (int)length, at);
         next = at[length] ? at + length + 1 : NULL;
         for (uint32_t i = 0; i < count; i++) found += fnmatch(pattern, table[i].name, 0) == 0;
         if (found) continue;
-        cli_error("no op matches '%s'; `portico ops` lists them", pattern);
+        for (uint32_t i = 0; i < count; i++) pco_suggest(&suggestion, pattern, table[i].name);
+        cli_error("no op matches '%s'%s; `portico ops` lists them", pattern, pco_suggest_hint(&suggestion, hint));
         return 0;
     }
     return 1;
 }
 
 /* Cases are known by up to eight hexadecimal digits. */
-static int conformance_case_id(const char *text, uint32_t *id)
+static int conformance_case_id(void *arguments, const char *option, const char *text)
 {
+    uint32_t *id = &((conformance_arguments *)arguments)->options.case_id;
     size_t length = strlen(text);
     *id = 0;
     if (length >= 1 && length <= 8 && strspn(text, "0123456789abcdefABCDEF") == length)
         *id = (uint32_t)strtoul(text, NULL, 16);
     if (*id) return 1;
-    cli_error("option --case: '%s' is no case: up to eight hexadecimal digits, as a failure prints them",
-              text);
+    cli_error("option %s: '%s' is no case: up to eight hexadecimal digits, as a failure prints them", option, text);
     return 0;
 }
 
-/* Options of the program's own child processes, which the help does not mention. */
-static int conformance_parse_worker(int argc, char **argv, int *i, conformance_arguments *arguments)
+static int conformance_tier(void *arguments, const char *option, const char *text)
 {
-    const char *value = NULL;
-    int64_t number;
-    int m = cli_option(argc, argv, i, "--plugin", NULL, &arguments->plugin);
-    if (!m) m = cli_option(argc, argv, i, "--id", NULL, &arguments->id);
-    if (!m) m = cli_option(argc, argv, i, "--found", NULL, &arguments->reproducers.found);
-    if (!m && (m = cli_option(argc, argv, i, "--here", NULL, NULL)) > 0) arguments->reproducers.here = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--child", NULL, NULL)) > 0) arguments->bisect.child = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--worker", NULL, NULL)) > 0) arguments->worker = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--threads", NULL, &value)) > 0) {
-        if (!cli_integer("--threads", value, 1, 1024, &number)) return -1;
-        arguments->threads = (uint32_t)number;
-    }
-    if (!m && (m = cli_option(argc, argv, i, "--index", NULL, &value)) > 0) {
-        if (!cli_integer("--index", value, 0, UINT32_MAX, &number)) return -1;
-        arguments->index = (uint32_t)number;
-    }
-    return m;
-}
-
-/* How the cases are run. */
-static int conformance_parse_run(int argc, char **argv, int *i, conformance_arguments *arguments)
-{
-    const char *value = NULL;
-    int64_t number;
-    int m = cli_option(argc, argv, i, "--log", NULL, &arguments->log);
-    if (!m) m = cli_option(argc, argv, i, "--waivers", NULL, &arguments->waivers);
-    if (!m && (m = cli_option(argc, argv, i, "--in-process", NULL, NULL)) > 0) arguments->in_process = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--jobs", NULL, &value)) > 0) {
-        if (!cli_integer("--jobs", value, 1, 256, &number)) return -1;
-        arguments->jobs = (uint32_t)number;
-    }
-    if (!m && (m = cli_option(argc, argv, i, "--replays", NULL, &value)) > 0) {
-        if (!cli_integer("--replays", value, 1, 1000000, &number)) return -1;
-        arguments->options.replays = (uint32_t)number;
-    }
-    if (!m && (m = cli_option(argc, argv, i, "--invariance", NULL, NULL)) > 0) arguments->options.invariance = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--timeout", NULL, &value)) > 0 &&
-        !cli_number("--timeout", value, 0.1, 1e6, &arguments->timeout))
-        return -1;
-    if (!m && (m = cli_option(argc, argv, i, "--minutes", NULL, &value)) > 0 &&
-        !cli_number("--minutes", value, 0.001, 1e6, &arguments->minutes))
-        return -1;
-    if (!m && (m = cli_option(argc, argv, i, "--seeds", NULL, &value)) > 0 &&
-        !cli_integer("--seeds", value, 1, 1000000, &arguments->seeds))
-        return -1;
-    return m;
-}
-
-/* Reproducers, and the bisection of a model. */
-static int conformance_parse_more(int argc, char **argv, int *i, conformance_arguments *arguments)
-{
-    const char *value = NULL;
-    int m = cli_option(argc, argv, i, "--reproducers", NULL, &arguments->reproducers.folder);
-    if (!m) m = cli_option(argc, argv, i, "--bisect", NULL, &arguments->bisect.model);
-    if (!m) m = cli_option(argc, argv, i, "--prompt", "-p", &arguments->bisect.prompt);
-    if (!m && (m = cli_option(argc, argv, i, "--max-tokens", "-n", &value)) > 0 &&
-        !cli_integer("-n", value, 1, 1 << 20, &arguments->bisect.max_tokens))
-        return -1;
-    if (!m && (m = cli_option(argc, argv, i, "--context", NULL, &value)) > 0 &&
-        !cli_integer("--context", value, 1, 1 << 24, &arguments->bisect.context))
-        return -1;
-    if (!m && (m = cli_option(argc, argv, i, "--probe", NULL, NULL)) > 0) arguments->probe = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--always", NULL, NULL)) > 0) arguments->reproducers.always = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--no-run", NULL, NULL)) > 0)
-        arguments->reproducers.no_run = arguments->reproducers.here = 1;
-    return m;
-}
-
-static int conformance_judging(const char *name, pco_conformance_judging *judging)
-{
-    static const char *const NAMES[] = {"bounds", "nmse", "field"};
-    for (int i = 0; i < 3; i++)
-        if (strcmp(name, NAMES[i]) == 0) {
-            *judging = (pco_conformance_judging)i;
-            return 1;
-        }
-    cli_error("option --judge: '%s' is none of bounds, nmse, field", name);
+    if (pco_conformance_tier_parse(text, &((conformance_arguments *)arguments)->options.tier)) return 1;
+    cli_error("option %s: '%s' is none of quick, standard, full, soak, tiny", option, text);
     return 0;
 }
 
-/* What the cases are, and how they are judged and shown. */
-static int conformance_parse_what(int argc, char **argv, int *i, conformance_arguments *arguments)
+static int conformance_slice(void *arguments, const char *option, const char *text)
 {
-    pco_conformance_options *options = &arguments->options;
-    const char *value = NULL;
-    int64_t number;
-    int m = cli_option(argc, argv, i, "--devices", NULL, &arguments->devices);
-    if (!m) m = cli_option(argc, argv, i, "--ops", NULL, &options->ops);
-    if (!m) m = cli_option(argc, argv, i, "--variant", NULL, &options->variant);
-    if (!m && (m = cli_option(argc, argv, i, "--json", NULL, NULL)) > 0) arguments->json = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--verbose", "-v", NULL)) > 0) arguments->verbose = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--fail-fast", NULL, NULL)) > 0) arguments->fail_fast = 1;
-    if (!m && (m = cli_option(argc, argv, i, "--judge", NULL, &value)) > 0 &&
-        !conformance_judging(value, &options->judging))
-        return -1;
-    if (!m && (m = cli_option(argc, argv, i, "--tier", NULL, &value)) > 0 &&
-        !pco_conformance_tier_parse(value, &options->tier)) {
-        cli_error("option --tier: '%s' is none of quick, standard, full, soak, tiny", value);
-        return -1;
-    }
-    if (!m && (m = cli_option(argc, argv, i, "--slice", NULL, &value)) > 0 &&
-        !pco_conformance_slice_parse(value, &options->slice)) {
-        cli_error("option --slice: '%s' is no slice: K/N, the Kth of N, with K from 1 to N", value);
-        return -1;
-    }
-    if (!m && (m = cli_option(argc, argv, i, "--seed", NULL, &value)) > 0) {
-        if (!cli_integer("--seed", value, 0, INT64_MAX, &number)) return -1;
-        options->seed = (uint64_t)number;
-    }
-    if (!m && (m = cli_option(argc, argv, i, "--case", NULL, &value)) > 0 &&
-        !conformance_case_id(value, &options->case_id))
-        return -1;
-    if (!m && (m = cli_option(argc, argv, i, "--max-failures", NULL, &value)) > 0) {
-        if (!cli_integer("--max-failures", value, 1, 100000, &number)) return -1;
-        arguments->max_failures = (uint32_t)number;
-    }
-    return m;
+    if (pco_conformance_slice_parse(text, &((conformance_arguments *)arguments)->options.slice)) return 1;
+    cli_error("option %s: '%s' is no slice: K/N, the Kth of N, with K from 1 to N", option, text);
+    return 0;
 }
-
-/* ---- options that would be ignored ---- */
 
 /* What the program is asked to do. */
-enum { DO_RUN = 1, DO_VERIFY = 2, DO_RERUN = 4, DO_BISECT = 8, DO_PREPARE = 16, DO_PROBE = 32 };
+enum { DO_RUN = 1, DO_VERIFY = 2, DO_RERUN = 4, DO_BISECT = 8, DO_PREPARE = 16, DO_PROBE = 32, DO_ANY = 63 };
 
-/* For which of these each option says something. */
-static const struct conformance_option {
-    const char *name, *short_name;
-    unsigned uses;
-} OPTIONS[] = {
-    {"--bisect", NULL, DO_BISECT}, /* what the program is to do comes first, so that the message names it */
-    {"--verify", NULL, DO_VERIFY | DO_RERUN},
-    {"--no-run", NULL, DO_PREPARE},
-    {"--probe", NULL, DO_PROBE},
-    {"--devices", NULL, DO_RUN | DO_RERUN | DO_BISECT | DO_PREPARE | DO_PROBE},
-    {"--ops", NULL, DO_RUN | DO_PREPARE},
-    {"--tier", NULL, DO_RUN | DO_PREPARE},
-    {"--slice", NULL, DO_RUN},
-    {"--variant", NULL, DO_RUN | DO_PREPARE},
-    {"--case", NULL, DO_RUN | DO_PREPARE},
-    {"--seed", NULL, DO_RUN | DO_RERUN | DO_PREPARE},
-    {"--jobs", NULL, DO_RUN},
-    {"--timeout", NULL, DO_RUN | DO_RERUN | DO_BISECT | DO_PROBE},
-    {"--log", NULL, DO_RUN},
-    {"--waivers", NULL, DO_RUN},
-    {"--minutes", NULL, DO_RUN},
-    {"--seeds", NULL, DO_RUN},
-    {"--replays", NULL, DO_RUN},
-    {"--invariance", NULL, DO_RUN},
-    {"--in-process", NULL, DO_RUN | DO_RERUN | DO_BISECT | DO_PROBE},
-    {"--max-failures", NULL, DO_RUN},
-    {"--fail-fast", NULL, DO_RUN},
-    {"--verbose", "-v", DO_RUN},
-    {"--judge", NULL, DO_RUN},
-    {"--json", NULL, DO_RUN | DO_VERIFY | DO_PROBE},
-    {"--report", NULL, DO_RUN},
-    {"--baseline", NULL, DO_RUN | DO_VERIFY | DO_RERUN},
-    {"--factor", NULL, DO_RUN | DO_VERIFY | DO_RERUN},
-    {"--rerun", NULL, DO_RERUN},
-    {"--reproducers", NULL, DO_RUN | DO_BISECT | DO_PREPARE},
-    {"--always", NULL, DO_RUN},
-    {"--prompt", "-p", DO_BISECT},
-    {"--max-tokens", "-n", DO_BISECT},
-    {"--context", NULL, DO_BISECT},
+static const char *const JUDGES[] = {
+    [PCO_JUDGE_BOUNDS] = "bounds", [PCO_JUDGE_NMSE] = "nmse", [PCO_JUDGE_FIELD] = "field", NULL};
+
+#define A conformance_arguments
+static const cli_option OPTIONS[] = {
+    /* what the program is to do comes first, so that messages name it */
+    {CLI_TEXT("--bisect", A, bisect.model), .uses = DO_BISECT},
+    {CLI_TEXT("--verify", A, report.verify), .uses = DO_VERIFY | DO_RERUN},
+    {CLI_FLAG("--no-run", A, reproducers.no_run), .uses = DO_PREPARE},
+    {CLI_FLAG("--probe", A, probe), .uses = DO_PROBE},
+    {CLI_TEXT("--devices", A, devices), .traits = CLI_MAY_BE_EMPTY,
+     .uses = DO_RUN | DO_RERUN | DO_BISECT | DO_PREPARE | DO_PROBE},
+    {CLI_TEXT("--ops", A, options.ops), .uses = DO_RUN | DO_PREPARE},
+    {CLI_READ("--tier", conformance_tier), .uses = DO_RUN | DO_PREPARE},
+    {CLI_READ("--slice", conformance_slice), .uses = DO_RUN},
+    {CLI_TEXT("--variant", A, options.variant), .uses = DO_RUN | DO_PREPARE},
+    {CLI_READ("--case", conformance_case_id), .uses = DO_RUN | DO_PREPARE},
+    {CLI_WHOLE("--seed", A, options.seed, 0, INT64_MAX), .uses = DO_RUN | DO_RERUN | DO_PREPARE},
+    {CLI_WHOLE("--jobs", A, jobs, 1, 256), .uses = DO_RUN},
+    {CLI_NUMBER("--timeout", A, timeout, 0.1, 1e6), .uses = DO_RUN | DO_RERUN | DO_BISECT | DO_PROBE},
+    {CLI_TEXT("--log", A, log), .uses = DO_RUN},
+    {CLI_TEXT("--waivers", A, waivers), .uses = DO_RUN},
+    {CLI_NUMBER("--minutes", A, minutes, 0.001, 1e6), .uses = DO_RUN},
+    {CLI_WHOLE("--seeds", A, seeds, 1, 1000000), .uses = DO_RUN},
+    {CLI_WHOLE("--replays", A, options.replays, 1, 1000000), .uses = DO_RUN},
+    {CLI_FLAG("--invariance", A, options.invariance), .uses = DO_RUN},
+    {CLI_FLAG("--in-process", A, in_process), .uses = DO_RUN | DO_RERUN | DO_BISECT | DO_PROBE},
+    {CLI_WHOLE("--max-failures", A, max_failures, 1, 100000), .uses = DO_RUN},
+    {CLI_FLAG("--fail-fast", A, fail_fast), .uses = DO_RUN},
+    {CLI_FLAG("--verbose", A, verbose), .letter = "-v", .uses = DO_RUN},
+    {CLI_WORD("--judge", A, options.judging, JUDGES), .uses = DO_RUN},
+    {CLI_FLAG("--json", A, json), .uses = DO_RUN | DO_VERIFY | DO_PROBE},
+    {CLI_TEXT("--report", A, report.folder), .uses = DO_RUN},
+    {CLI_TEXT("--baseline", A, report.baseline), .uses = DO_RUN | DO_VERIFY | DO_RERUN},
+    {CLI_NUMBER("--factor", A, report.factor, 1, 1e6), .uses = DO_RUN | DO_VERIFY | DO_RERUN},
+    {CLI_WHOLE("--rerun", A, report.rerun, 1, 1000000), .uses = DO_RERUN},
+    {CLI_TEXT("--reproducers", A, reproducers.folder), .uses = DO_RUN | DO_BISECT | DO_PREPARE},
+    {CLI_FLAG("--always", A, reproducers.always), .uses = DO_RUN},
+    {CLI_TEXT("--prompt", A, bisect.prompt), .letter = "-p", .traits = CLI_MAY_BE_EMPTY, .uses = DO_BISECT},
+    {CLI_WHOLE("--max-tokens", A, bisect.max_tokens, 1, 1 << 20), .letter = "-n", .uses = DO_BISECT},
+    {CLI_WHOLE("--context", A, bisect.context, 1, 1 << 24), .uses = DO_BISECT},
+    {CLI_FLAG("--worker", A, worker), .traits = CLI_HIDDEN, .uses = DO_ANY},
+    {CLI_TEXT("--plugin", A, plugin), .traits = CLI_HIDDEN, .uses = DO_ANY},
+    {CLI_TEXT("--id", A, id), .traits = CLI_HIDDEN, .uses = DO_ANY},
+    {CLI_WHOLE("--index", A, index, 0, UINT32_MAX), .traits = CLI_HIDDEN, .uses = DO_ANY},
+    {CLI_WHOLE("--threads", A, threads, 1, 1024), .traits = CLI_HIDDEN, .uses = DO_ANY},
+    {CLI_FLAG("--child", A, bisect.child), .traits = CLI_HIDDEN, .uses = DO_ANY},
+    {CLI_FLAG("--here", A, reproducers.here), .traits = CLI_HIDDEN, .uses = DO_ANY},
+    /* what a failure looked like may be an empty text */
+    {CLI_TEXT("--found", A, reproducers.found), .traits = CLI_HIDDEN | CLI_MAY_BE_EMPTY, .uses = DO_ANY},
 };
+#undef A
 enum { N_OPTIONS = sizeof OPTIONS / sizeof *OPTIONS };
 
 /* Options that need another one; of several, one is enough. */
@@ -241,17 +147,6 @@ static uint64_t conformance_bit(const char *name)
 {
     for (uint32_t i = 0; i < N_OPTIONS; i++)
         if (strcmp(OPTIONS[i].name, name) == 0) return UINT64_C(1) << i;
-    return 0;
-}
-
-/* The bit of the option that the word of a command line names. */
-static uint64_t conformance_bit_of_word(const char *word)
-{
-    const size_t length = strcspn(word, "=");
-    for (uint32_t i = 0; i < N_OPTIONS; i++)
-        if ((strlen(OPTIONS[i].name) == length && strncmp(OPTIONS[i].name, word, length) == 0) ||
-            (OPTIONS[i].short_name && strcmp(OPTIONS[i].short_name, word) == 0))
-            return UINT64_C(1) << i;
     return 0;
 }
 
@@ -311,20 +206,11 @@ static int conformance_check(const conformance_arguments *arguments, uint64_t gi
 
 int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
 {
-    pco_conformance_options *options = &arguments->options;
-    uint64_t given = 0;
-    for (int i = 1; i < argc; i++) {
-        const char *word = argv[i];
-        int m = conformance_parse_worker(argc, argv, &i, arguments);
-        if (m > 0) arguments->internal = 1;
-        if (!m) m = conformance_parse_what(argc, argv, &i, arguments);
-        if (!m) m = conformance_parse_run(argc, argv, &i, arguments);
-        if (!m) m = conformance_parse_more(argc, argv, &i, arguments);
-        if (!m) m = cli_report_option(argc, argv, &i, &arguments->report);
-        if (m < 0) return CLI_USAGE;
-        if (!m) return cli_unknown("conformance", word);
-        given |= conformance_bit_of_word(word);
-    }
+    uint64_t given;
+    if (cli_parse(&cli_conformance, argc, argv, arguments, &given)) return CLI_USAGE;
+    if (arguments->reproducers.no_run) arguments->reproducers.here = 1;
+    for (uint32_t i = 0; i < N_OPTIONS; i++)
+        if ((given >> i & 1) && (OPTIONS[i].traits & CLI_HIDDEN)) arguments->internal = 1;
     if (arguments->worker) return CLI_OK;
     if (arguments->internal && !arguments->reproducers.here && !(arguments->bisect.child && arguments->bisect.model)) {
         cli_error("conformance: --plugin, --id, --index and --child are for worker processes, "
@@ -333,5 +219,82 @@ int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
     }
     if (!conformance_check(arguments, given)) return CLI_USAGE;
     if (arguments->bisect.model || arguments->report.verify) return CLI_OK;
-    return conformance_check_ops(options->ops) ? CLI_OK : CLI_USAGE;
+    return conformance_check_ops(arguments->options.ops) ? CLI_OK : CLI_USAGE;
 }
+
+const cli_command cli_conformance = {
+    .name = "conformance",
+    .summary = "judge a device, one operation at a time, against a float64 oracle",
+    .help =
+        "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--slice K/N]\n"
+        "                           [--variant PATTERN] [--seed S] [--case ID] [--jobs N]\n"
+        "                           [--timeout SECONDS] [--log FILE]\n"
+        "                           [--waivers FILE] [--seeds N] [--minutes N] [--max-failures N] [--json]\n"
+        "                           [--verbose] [--in-process] [--fail-fast] [--judge JUDGE] [--replays N]\n"
+        "                           [--invariance]\n"
+        "                           [--report DIR] [--baseline DIR [--factor F]]\n"
+        "                           [--reproducers DIR [--always | --no-run]]\n"
+        "       portico conformance --bisect MODEL [--devices LIST] [--prompt TEXT] [-n N] [--context N]\n"
+        "                           [--reproducers DIR] [--timeout SECONDS] [--in-process]\n"
+        "       portico conformance --probe [--devices LIST] [--timeout SECONDS] [--in-process] [--json]\n"
+        "       portico conformance --verify DIR [--rerun N [--devices LIST] [--seed S] [--timeout SECONDS]\n"
+        "                           [--in-process]] [--baseline DIR [--factor F]] [--json]\n\n"
+        "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
+        "and compares each element with a result computed in double. The bound comes from the device's\n"
+        "numeric contract (`portico devices`); the table shows error divided by bound: below 1 passes.\n"
+        "Cases run in processes of their own: a crash, a hang or a lost device is a result, and the run\n"
+        "goes on. docs/conformance.md describes states, waivers and logs.\n\n"
+        "  --devices LIST     devices, separated by commas (each must match one), or `all`; default:\n"
+        "                     the device that PORTICO_BACKEND names, or the default. With `all` a plugin that\n"
+        "                     cannot be loaded is a failure, unless there is no driver for it here\n"
+        "  --ops PATTERN      names of operations, `*` and `?` allowed, several with commas:\n"
+        "                     matmul,*_norm\n"
+        "  --tier TIER        quick (default): every op, type and variant at a few shapes; standard: at\n"
+        "                     all shapes; full: with what takes hours or much memory; soak: full again\n"
+        "                     and again with new seeds; tiny: for slow interpreters\n"
+        "  --slice K/N        of N slices of the tier the Kth: for devices whose compilers are slow; a case is\n"
+        "                     in the same slice on every device, and in exactly one\n"
+        "  --variant PATTERN  only kernel variants of that name\n"
+        "  --seed S           other random operands (default 0)\n"
+        "  --case ID          only that case; failures print the command that repeats each\n"
+        "  --jobs N           worker processes at once (default: all processors for software devices, 1 for\n"
+        "                     others); the result does not depend on it\n"
+        "  --timeout SECONDS  a variant of a case that takes longer is hung (default 120; full, soak: 600);\n"
+        "                     with --bisect, a node\n"
+        "  --log FILE         what is finished is kept there, and a run that was ended goes on from it\n"
+        "  --waivers FILE     failures that are expected, each with a reason\n"
+        "  --seeds N          N seeds one after the other, from --seed on; with --in-process each kernel is\n"
+        "                     compiled once for all of them\n"
+        "  --replays N        each program is executed N times more; results are judged, and how many differ is\n"
+        "                     counted, with the rate that N clean replays exclude (95 % confidence)\n"
+        "  --invariance       all cases in pieces, and with 1, 2 and 3 threads of the cpu plugin: is each result the\n"
+        "                     same bits alone, in chunks and on any number of threads? A table by operation\n"
+        "  --minutes N        a soak ends then (default: with Ctrl-C)\n"
+        "  --in-process       without worker processes, for debuggers: a crash ends the run\n"
+        "  --max-failures N   failing cases that are described, per device (default 20)\n"
+        "  --fail-fast        stop at the first failure\n"
+        "  --judge JUDGE      bounds (default); for comparison only: nmse or field, a norm over each\n"
+        "                     output of uniform operands, as other suites judge (docs/conformance.md)\n"
+        "  --reproducers DIR  write a folder into DIR for each failure, with all that shows it again,\n"
+        "                     without Portico too; --always: for cases that pass as well; --no-run: for\n"
+        "                     one case (--ops, --case, --variant) without running it\n"
+        "  --bisect MODEL     run a model's operations one by one, each on the operands that cpu:reference\n"
+        "                     made, find the first that is out of its bound and make it small; --prompt,\n"
+        "                     -p TEXT; -n, --max-tokens N (tokens behind the prompt, default 2); --context N\n"
+        "  --probe            no cases: what the device does with numbers (width and order of its sums, rounding,\n"
+        "                     subnormals, fused products, errors of functions), against its contract, and a\n"
+        "                     fingerprint of it; a report has it too\n"
+        "  --json             one object instead of tables\n"
+        "  --verbose, -v      a line on stderr for each case and variant\n"
+        "  --report DIR       also write DIR/report.html, report.json and junit.xml, and reproducers of the\n"
+        "                     first failures into DIR/reproducers\n"
+        "  --baseline DIR     compare with an earlier report; a regression makes the run fail\n"
+        "  --factor F         error/bound has grown when it is above F times what it was (default 2)\n"
+        "  --verify DIR       runs nothing: is that report unaltered, complete and a pass?\n"
+        "  --rerun N          then repeats N of its cases on the device; --seed S draws the same again\n\n"
+        "Exit status: 0 nothing failed, 1 something failed, 2 nothing was tested: wrong usage, no such\n"
+        "device, operation, case or variant, or a folder that holds no report, 128 + N the run was ended\n"
+        "by signal N (a soak, which is ended so: 0 or 1).\n",
+    CLI_OPTIONS(OPTIONS),
+    .run = conformance_main,
+};

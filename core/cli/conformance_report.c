@@ -16,23 +16,6 @@
 
 enum { CLI_REPORT_LINES = 20 }; /* of one kind that are printed */
 
-int cli_report_option(int argc, char **argv, int *i, cli_report *report)
-{
-    const char *value;
-    int64_t number;
-    int m = cli_option(argc, argv, i, "--report", NULL, &report->folder);
-    if (!m) m = cli_option(argc, argv, i, "--baseline", NULL, &report->baseline);
-    if (!m) m = cli_option(argc, argv, i, "--verify", NULL, &report->verify);
-    if (!m && (m = cli_option(argc, argv, i, "--rerun", NULL, &value)) > 0) {
-        if (!cli_integer("--rerun", value, 1, 1000000, &number)) return -1;
-        report->rerun = (uint32_t)number;
-    }
-    if (!m && (m = cli_option(argc, argv, i, "--factor", NULL, &value)) > 0 &&
-        !cli_number("--factor", value, 1, 1e6, &report->factor))
-        return -1;
-    return m;
-}
-
 /* ---- before the run ---- */
 
 /* A baseline that was altered proves nothing: it is refused. */

@@ -15,9 +15,6 @@ typedef struct cli_report {
     pco_conformance_report before; /* the baseline, once it has been read */
 } cli_report;
 
-/* As cli_option, for the options above. */
-int cli_report_option(int argc, char **argv, int *i, cli_report *report);
-
 /* Keeps the command line for the report. */
 void cli_report_command(cli_report *report, int argc, char **argv);
 

@@ -229,14 +229,17 @@ static int devices_json(const pco_registry *registry, const pco_device_set *chos
     return cli_print(&text);
 }
 
+typedef struct devices_arguments {
+    int json;
+} devices_arguments;
+
+static const cli_option DEVICES_OPTIONS[] = {{CLI_FLAG("--json", devices_arguments, json)}};
+
 static int devices_run(int argc, char **argv)
 {
-    int as_json = 0, matched, status = CLI_OK;
-    for (int i = 1; i < argc; i++) {
-        if ((matched = cli_option(argc, argv, &i, "--json", NULL, NULL)) < 0) return CLI_USAGE;
-        if (!matched) return cli_unknown("devices", argv[i]);
-        as_json = 1;
-    }
+    devices_arguments arguments = {0};
+    int status = cli_parse(&cli_devices, argc, argv, &arguments, NULL);
+    if (status) return status;
     pco_registry *registry = cli_registry(&status);
     if (!registry) return status;
     const pco_device_entry *devices;
@@ -252,7 +255,7 @@ static int devices_run(int argc, char **argv)
             status = CLI_USAGE;
         }
     }
-    if (as_json) {
+    if (arguments.json) {
         const int printed = devices_json(registry, &chosen);
         if (printed) status = printed;
     } else {
@@ -279,5 +282,6 @@ const cli_command cli_devices = {
             "Devices joined with + are used together: vulkan:0+cpu:native.\n\n"
             "  --json   one object with `plugins` and `devices`, sizes in bytes\n\n"
             "Exit status: 0 done, 2 PORTICO_BACKEND matches no device.\n",
+    CLI_OPTIONS(DEVICES_OPTIONS),
     .run = devices_run,
 };

@@ -295,36 +295,25 @@ static int eval_model(pco_context *context, const eval_arguments *a)
     return status;
 }
 
+static const cli_option EVAL_OPTIONS[] = {
+    {CLI_OPERAND("a model", eval_arguments, model)},
+    {CLI_TEXT("--data", eval_arguments, data)},
+    {CLI_NUMBER("--held-out", eval_arguments, held_out, 0, 0.9)},
+    {CLI_WHOLE("--limit", eval_arguments, limit, 1, INT32_MAX)},
+    {CLI_WHOLE("--source-column", eval_arguments, columns[0], 1, INT32_MAX)},
+    {CLI_WHOLE("--target-column", eval_arguments, columns[1], 1, INT32_MAX)},
+    {CLI_WHOLE("--show-wrong", eval_arguments, wrong, 0, INT32_MAX)},
+    {CLI_WHOLE("--seed", eval_arguments, seed, 0, INT32_MAX)},
+    {CLI_FLAG("--json", eval_arguments, json)},
+    {CLI_TEXT("--device", eval_arguments, device), .traits = CLI_MAY_BE_EMPTY},
+};
+
 static int eval_parse(int argc, char **argv, eval_arguments *a)
 {
-    const char *value;
     *a = (eval_arguments){.columns = {1, 2}};
-    for (int i = 1; i < argc; i++) {
-        int m = cli_option(argc, argv, &i, "--data", NULL, &a->data);
-        if (!m) m = cli_option(argc, argv, &i, "--device", NULL, &a->device);
-        if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) a->json = 1;
-        const struct {
-            const char *name;
-            int64_t *number, least;
-        } numbers[] = {{"--source-column", &a->columns[0], 1},
-                       {"--target-column", &a->columns[1], 1},
-                       {"--limit", &a->limit, 1},
-                       {"--seed", &a->seed, 0},
-                       {"--show-wrong", &a->wrong, 0}};
-        for (int k = 0; k < 5 && !m; k++)
-            if ((m = cli_option(argc, argv, &i, numbers[k].name, NULL, &value)) > 0 &&
-                !cli_integer(numbers[k].name, value, numbers[k].least, INT32_MAX, numbers[k].number))
-                m = -1;
-        if (!m && (m = cli_option(argc, argv, &i, "--held-out", NULL, &value)) > 0 &&
-            !cli_number("--held-out", value, 0, 0.9, &a->held_out))
-            m = -1;
-        if (m < 0) return CLI_USAGE;
-        if (m) continue;
-        if (argv[i][0] == '-' || a->model) return cli_unknown("eval", argv[i]);
-        a->model = argv[i];
-    }
-    if (a->model && a->data) return CLI_OK;
-    cli_error("eval: %s is missing; see portico eval --help", a->model ? "--data" : "a model");
+    if (cli_parse(&cli_eval, argc, argv, a, NULL)) return CLI_USAGE;
+    if (a->data) return CLI_OK;
+    cli_error("eval: --data is missing; see portico eval --help");
     return CLI_USAGE;
 }
 
@@ -365,5 +354,6 @@ const cli_command cli_eval = {
         "  --json               one JSON object\n"
         "  --device D           as PORTICO_BACKEND, and before it\n\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N.\n",
+    CLI_OPTIONS(EVAL_OPTIONS),
     .run = eval_run,
 };

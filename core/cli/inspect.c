@@ -74,26 +74,18 @@ int inspect_make_plan(const inspect_file *file, const inspect_arguments *argumen
 
 /* ---- command ---- */
 
+static const cli_option INSPECT_OPTIONS[] = {
+    {CLI_OPERAND("a model", inspect_arguments, path)},
+    {CLI_TEXT("--device", inspect_arguments, device), .traits = CLI_MAY_BE_EMPTY},
+    {CLI_WHOLE("--context", inspect_arguments, context, 1, 1 << 24)},
+    {CLI_FLAG("--memory", inspect_arguments, memory)},
+    {CLI_FLAG("--dot", inspect_arguments, dot)},
+    {CLI_FLAG("--json", inspect_arguments, json)},
+};
+
 static int inspect_parse(int argc, char **argv, inspect_arguments *arguments)
 {
-    const char *value;
-    for (int i = 1; i < argc; i++) {
-        int m = cli_option(argc, argv, &i, "--device", NULL, &arguments->device);
-        if (!m && (m = cli_option(argc, argv, &i, "--json", NULL, NULL)) > 0) arguments->json = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--dot", NULL, NULL)) > 0) arguments->dot = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--memory", NULL, NULL)) > 0) arguments->memory = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--context", NULL, &value)) > 0 &&
-            !cli_integer("--context", value, 1, 1 << 24, &arguments->context))
-            return CLI_USAGE;
-        if (m < 0) return CLI_USAGE;
-        if (m) continue;
-        if (argv[i][0] == '-' || arguments->path) return cli_unknown("inspect", argv[i]);
-        arguments->path = argv[i];
-    }
-    if (!arguments->path) {
-        cli_error("inspect: a model is missing; see portico inspect --help");
-        return CLI_USAGE;
-    }
+    if (cli_parse(&cli_inspect, argc, argv, arguments, NULL)) return CLI_USAGE;
     if (arguments->dot && (arguments->json || arguments->memory)) {
         cli_error("inspect: --dot and --%s exclude each other", arguments->json ? "json" : "memory");
         return CLI_USAGE;
@@ -155,5 +147,6 @@ const cli_command cli_inspect = {
         "  --json        one object instead of text\n\n"
         "Exit status: 0 the file is valid (also when the model in it cannot run), 1 it is not, 2 wrong\n"
         "usage.\n",
+    CLI_OPTIONS(INSPECT_OPTIONS),
     .run = inspect_run,
 };

@@ -1,5 +1,6 @@
 /* portico COMMAND ... */
 #include "base/fd.h"
+#include "base/suggest.h"
 #include "cli/cli.h"
 #include "cli/guard.h"
 #include "cli/ranks.h"
@@ -10,18 +11,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static const cli_command *const COMMANDS[] = {&cli_run,     &cli_inspect,     &cli_devices,  &cli_ops,
-                                              &cli_compare, &cli_conformance, &cli_bench,    &cli_train,
-                                              &cli_eval,    &cli_plot,        &cli_tokenizer};
-enum { N_COMMANDS = sizeof COMMANDS / sizeof COMMANDS[0] };
-
 static void main_help(void)
 {
     printf("portico " PCO_VERSION ": runs transformer models on any compute device\n\n"
            "usage: portico COMMAND [ARGUMENT ...]\n\ncommands:\n");
-    for (int i = 0; i < N_COMMANDS; i++) printf("  %-12s %s\n", COMMANDS[i]->name, COMMANDS[i]->summary);
-    printf("\n`portico COMMAND --help` tells about one of them. Exit status: 0 done, 1 failed, 2 wrong "
-           "usage,\n128 + N ended early by signal N (130: Ctrl-C, 143: SIGTERM).\n\n"
+    for (int i = 0; cli_commands[i]; i++) printf("  %-12s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    printf("\n`portico help COMMAND` or `portico COMMAND --help` tells about one of them. Options may stand anywhere\n"
+           "behind it, as --name VALUE or --name=VALUE, short ones as -n VALUE or -nVALUE; what follows `--` is\n"
+           "no option. Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended early by signal N (130:\n"
+           "Ctrl-C, 143: SIGTERM).\n\n"
            "environment:\n");
     uint32_t count;
     const pco_env_row *rows = pco_env_table(&count);
@@ -50,6 +48,54 @@ static int main_end(int status)
     return status == CLI_OK ? CLI_FAILED : status;
 }
 
+/* NULL after a message. */
+static const cli_command *main_command(const char *name)
+{
+    pco_suggestion suggestion = {0};
+    char hint[PCO_SUGGEST_HINT];
+    for (int i = 0; cli_commands[i]; i++) {
+        if (strcmp(name, cli_commands[i]->name) == 0) return cli_commands[i];
+        pco_suggest(&suggestion, name, cli_commands[i]->name);
+    }
+    pco_suggest(&suggestion, name, name[0] == '-' ? "--help" : "help");
+    if (name[0] == '-') pco_suggest(&suggestion, name, "--version");
+    cli_error("unknown command '%s'%s; see portico --help", name, pco_suggest_hint(&suggestion, hint));
+    return NULL;
+}
+
+static int main_is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+static int main_command_help(const cli_command *command)
+{
+    printf("portico %s: %s\n\n%s", command->name, command->summary, command->help);
+    return main_end(CLI_OK);
+}
+
+/* portico help [COMMAND] */
+static int main_help_about(int argc, char **argv)
+{
+    if (argc > 1) {
+        cli_error("help: unexpected argument '%s'; it takes one command, as in portico help %s", argv[1], argv[0]);
+        return CLI_USAGE;
+    }
+    if (argc == 1 && !main_is_help(argv[0]) && strcmp(argv[0], "help") != 0) {
+        const cli_command *command = main_command(argv[0]);
+        return command ? main_command_help(command) : CLI_USAGE;
+    }
+    main_help();
+    return main_end(CLI_OK);
+}
+
+static int main_version(void)
+{
+    const char *mpi = cli_mpi_name();
+    printf("portico " PCO_VERSION " (plugin ABI %u.%u, %s)\n", PCO_ABI_MAJOR, PCO_ABI_MINOR, mpi ? mpi : "without MPI");
+    return main_end(CLI_OK);
+}
+
 int main(int argc, char **argv)
 {
     pco_fd_standard();
@@ -59,26 +105,13 @@ int main(int argc, char **argv)
         cli_error("a command is missing; see portico --help");
         return CLI_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
-        main_help();
-        return main_end(CLI_OK);
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        const char *mpi = cli_mpi_name();
-        printf("portico " PCO_VERSION " (plugin ABI %u.%u, %s)\n", PCO_ABI_MAJOR, PCO_ABI_MINOR,
-               mpi ? mpi : "without MPI");
-        return main_end(CLI_OK);
-    }
-    for (int i = 0; i < N_COMMANDS; i++) {
-        if (strcmp(argv[1], COMMANDS[i]->name) != 0) continue;
-        for (int k = 2; k < argc; k++)
-            if (strcmp(argv[k], "--help") == 0 || strcmp(argv[k], "-h") == 0) {
-                printf("portico %s: %s\n\n%s", COMMANDS[i]->name, COMMANDS[i]->summary, COMMANDS[i]->help);
-                return main_end(CLI_OK);
-            }
-        if (COMMANDS[i] != &cli_conformance) cli_guard_files(); /* its processes are watched: a crash is a result */
-        return main_end(COMMANDS[i]->run(argc - 1, argv + 1));
-    }
-    cli_error("unknown command '%s'; see portico --help", argv[1]);
-    return CLI_USAGE;
+    if (main_is_help(argv[1])) return main_help_about(0, NULL);
+    if (strcmp(argv[1], "help") == 0) return main_help_about(argc - 2, argv + 2);
+    if (strcmp(argv[1], "--version") == 0) return main_version();
+    const cli_command *command = main_command(argv[1]);
+    if (!command) return CLI_USAGE;
+    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (main_is_help(argv[i])) return main_command_help(command);
+    if (command != &cli_conformance) cli_guard_files(); /* its processes are watched: a crash is a result */
+    return main_end(command->run(argc - 1, argv + 1));
 }

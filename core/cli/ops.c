@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include "base/dtype.h"
+#include "base/suggest.h"
 #include "formats/json.h"
 #include "graph/op.h"
 
@@ -163,28 +164,33 @@ static void ops_legend(void)
     putchar('\n');
 }
 
+typedef struct ops_arguments {
+    const char *name;
+    int json;
+} ops_arguments;
+
+static const cli_option OPS_OPTIONS[] = {
+    {CLI_OPERAND(NULL, ops_arguments, name)},
+    {CLI_FLAG("--json", ops_arguments, json)},
+};
+
 static int ops_run(int argc, char **argv)
 {
-    const char *name = NULL;
-    int as_json = 0, matched;
-    for (int i = 1; i < argc; i++) {
-        if ((matched = cli_option(argc, argv, &i, "--json", NULL, NULL)) < 0) return CLI_USAGE;
-        if (matched)
-            as_json = 1;
-        else if (argv[i][0] != '-' && !name)
-            name = argv[i];
-        else
-            return cli_unknown("ops", argv[i]);
-    }
-    const pco_op_info *one = name ? pco_op_find_name(name) : NULL;
-    if (name && !one) {
-        cli_error("there is no op '%s'; `portico ops` lists them", name);
-        return CLI_USAGE;
-    }
+    ops_arguments arguments = {0};
+    if (cli_parse(&cli_ops, argc, argv, &arguments, NULL)) return CLI_USAGE;
     uint32_t count;
     const pco_op_info *table = pco_op_table(&count);
+    const pco_op_info *one = arguments.name ? pco_op_find_name(arguments.name) : NULL;
+    if (arguments.name && !one) {
+        pco_suggestion suggestion = {0};
+        char hint[PCO_SUGGEST_HINT];
+        for (uint32_t i = 0; i < count; i++) pco_suggest(&suggestion, arguments.name, table[i].name);
+        cli_error("there is no op '%s'%s; `portico ops` lists them", arguments.name,
+                  pco_suggest_hint(&suggestion, hint));
+        return CLI_USAGE;
+    }
     if (one) table = one, count = 1;
-    if (as_json) {
+    if (arguments.json) {
         pco_writer text = {0};
         pco_json_writer json = {.out = &text, .indent = 2};
         pco_json_begin_array(&json);
@@ -209,5 +215,6 @@ const cli_command cli_ops = {
             "into primitives, its gradient, and how the conformance suite bounds its error.\n\n"
             "  --json   an array of objects instead of text\n\n"
             "Exit status: 0 done, 2 no op of that name.\n",
+    CLI_OPTIONS(OPS_OPTIONS),
     .run = ops_run,
 };

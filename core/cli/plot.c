@@ -168,51 +168,52 @@ static void plot_terminal(const plot_figure *figure)
     }
 }
 
-static int plot_parse(int argc, char **argv, plot_figure *figure, const char **out)
+typedef struct plot_arguments {
+    plot_figure figure;
+    const char *out;
+} plot_arguments;
+
+static int plot_log(void *arguments, const char *option, const char *path)
 {
-    const char *weight;
-    for (int i = 1; i < argc; i++) {
-        int m = cli_option(argc, argv, &i, "--output", "-o", out);
-        if (!m && (m = cli_option(argc, argv, &i, "--logarithmic", NULL, NULL)) > 0) figure->logarithmic = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--smooth", NULL, &weight)) > 0 &&
-            !cli_number("--smooth", weight, 0, 0.9999, &figure->smoothing))
-            return CLI_USAGE;
-        if (m < 0) return CLI_USAGE;
-        if (m) continue;
-        if (argv[i][0] == '-') return cli_unknown("plot", argv[i]);
-        if (figure->n_runs == PLOT_RUNS) {
-            cli_error("plot: at most %d logs fit into one figure", PLOT_RUNS);
-            return CLI_USAGE;
-        }
-        figure->runs[figure->n_runs++].path = argv[i];
+    plot_figure *figure = &((plot_arguments *)arguments)->figure;
+    (void)option;
+    if (figure->n_runs == PLOT_RUNS) {
+        cli_error("plot: at most %d logs fit into one figure", PLOT_RUNS);
+        return 0;
     }
-    if (figure->n_runs) return CLI_OK;
-    cli_error("plot: a log is missing; see portico plot --help");
-    return CLI_USAGE;
+    figure->runs[figure->n_runs++].path = path;
+    return 1;
 }
+
+static const cli_option PLOT_OPTIONS[] = {
+    {CLI_OPERANDS("a log", plot_log)},
+    {CLI_TEXT("--output", plot_arguments, out), .letter = "-o"},
+    {CLI_NUMBER("--smooth", plot_arguments, figure.smoothing, 0, 0.9999)},
+    {CLI_FLAG("--logarithmic", plot_arguments, figure.logarithmic)},
+};
 
 static int plot_run_command(int argc, char **argv)
 {
-    plot_figure figure = {0};
-    const char *out = NULL;
-    int status = plot_parse(argc, argv, &figure, &out);
-    for (uint32_t r = 0; r < figure.n_runs && !status; r++)
-        if (!train_log_read(figure.runs[r].path, &figure.runs[r].records, &figure.runs[r].count))
+    plot_arguments arguments = {0};
+    plot_figure *figure = &arguments.figure;
+    int status = cli_parse(&cli_plot, argc, argv, &arguments, NULL);
+    for (uint32_t r = 0; r < figure->n_runs && !status; r++)
+        if (!train_log_read(figure->runs[r].path, &figure->runs[r].records, &figure->runs[r].count))
             status = CLI_FAILED;
-    for (uint32_t r = 0; r < figure.n_runs && !status && figure.smoothing > 0; r++)
-        if (!plot_smooth(&figure.runs[r], figure.smoothing)) {
-            cli_error("out of host memory for %s", figure.runs[r].path);
+    for (uint32_t r = 0; r < figure->n_runs && !status && figure->smoothing > 0; r++)
+        if (!plot_smooth(&figure->runs[r], figure->smoothing)) {
+            cli_error("out of host memory for %s", figure->runs[r].path);
             status = CLI_FAILED;
         }
     if (!status) {
-        plot_name(&figure);
-        plot_limits(&figure);
-        plot_terminal(&figure);
-        if (out && !plot_svg(&figure, out)) status = CLI_FAILED;
+        plot_name(figure);
+        plot_limits(figure);
+        plot_terminal(figure);
+        if (arguments.out && !plot_svg(figure, arguments.out)) status = CLI_FAILED;
     }
-    for (uint32_t r = 0; r < figure.n_runs; r++) {
-        free(figure.runs[r].records);
-        free(figure.runs[r].smooth);
+    for (uint32_t r = 0; r < figure->n_runs; r++) {
+        free(figure->runs[r].records);
+        free(figure->runs[r].smooth);
     }
     return status;
 }
@@ -232,5 +233,6 @@ const cli_command cli_plot = {
             "                      faintly behind it\n"
             "  --logarithmic       a logarithmic axis of the loss\n\n"
             "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
+    CLI_OPTIONS(PLOT_OPTIONS),
     .run = plot_run_command,
 };

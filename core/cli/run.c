@@ -11,6 +11,7 @@
 
 typedef struct run_arguments {
     const char *model, *prompt, *input, *device;
+    int piped;   /* "-": the prompt is on stdin */
     int implied; /* nobody said where the prompt is: input is stdin, and must hold one */
     int64_t max_tokens, context;
     pco_generate_params generate;
@@ -173,70 +174,45 @@ static int run_generate(pco_model *model, const run_arguments *arguments, run_to
     return CLI_OK;
 }
 
-/* A number option of generation; as cli_option, and 1 means that it was read. */
-static int run_numbers(int argc, char **argv, int *i, run_arguments *arguments)
+/* 0 would keep no token. */
+static int run_top_p(void *arguments, const char *option, const char *value)
 {
-    const char *value;
-    int64_t number = 0;
-    pco_generate_params *g = &arguments->generate;
-    int m = cli_option(argc, argv, i, "--max-tokens", "-n", &value);
-    if (m > 0) return cli_integer("-n", value, 0, INT32_MAX, &g->max_tokens) ? 1 : -1;
-    if (!m && (m = cli_option(argc, argv, i, "--context", NULL, &value)) > 0)
-        return cli_integer("--context", value, 1, 1 << 24, &arguments->context) ? 1 : -1;
-    if (!m && (m = cli_option(argc, argv, i, "--temperature", NULL, &value)) > 0)
-        return cli_number("--temperature", value, 0, 1000, &g->temperature) ? 1 : -1;
-    if (!m && (m = cli_option(argc, argv, i, "--top-k", NULL, &value)) > 0)
-        return cli_integer("--top-k", value, 0, INT32_MAX, &g->top_k) ? 1 : -1;
-    if (!m && (m = cli_option(argc, argv, i, "--top-p", NULL, &value)) > 0) {
-        if (!cli_number("--top-p", value, 0, 1, &g->top_p)) return -1;
-        if (g->top_p > 0) return 1;
-        cli_error("option --top-p: 0 keeps no token; it is above 0, and at most 1");
-        return -1;
-    }
-    if (!m && (m = cli_option(argc, argv, i, "--seed", NULL, &value)) > 0) {
-        if (!cli_integer("--seed", value, 0, INT64_MAX, &number)) return -1;
-        g->seed = (uint64_t)number;
-    }
-    return m;
+    double *top_p = &((run_arguments *)arguments)->generate.top_p;
+    if (!cli_number(option, value, 0, 1, top_p)) return 0;
+    if (*top_p > 0) return 1;
+    cli_error("option %s: 0 keeps no token; it is above 0, and at most 1", option);
+    return 0;
 }
 
-/* As run_numbers. */
-static int run_attention_option(int argc, char **argv, int *i, attention_picture *attention)
-{
-    const char *value;
-    int m = cli_option(argc, argv, i, "--attention", NULL, &attention->path);
-    if (!m && (m = cli_option(argc, argv, i, "--attention-layer", NULL, &value)) > 0 &&
-        !cli_integer("--attention-layer", value, 0, 1 << 12, &attention->layer))
-        return -1;
-    return m;
-}
+static const cli_option RUN_OPTIONS[] = {
+    {CLI_OPERAND("a model", run_arguments, model)},
+    {CLI_TEXT("--prompt", run_arguments, prompt), .letter = "-p", .traits = CLI_MAY_BE_EMPTY},
+    {CLI_TEXT("--input", run_arguments, input)},
+    {CLI_FLAG("-", run_arguments, piped)},
+    {CLI_WHOLE("--max-tokens", run_arguments, generate.max_tokens, 0, INT32_MAX), .letter = "-n"},
+    {CLI_WHOLE("--context", run_arguments, context, 1, 1 << 24)},
+    {CLI_NUMBER("--temperature", run_arguments, generate.temperature, 0, 1000)},
+    {CLI_WHOLE("--top-k", run_arguments, generate.top_k, 0, INT32_MAX)},
+    {CLI_READ("--top-p", run_top_p)},
+    {CLI_WHOLE("--seed", run_arguments, generate.seed, 0, INT64_MAX)},
+    {CLI_TEXT("--device", run_arguments, device), .traits = CLI_MAY_BE_EMPTY},
+    {CLI_FLAG("--echo", run_arguments, generate.echo)},
+    {CLI_TEXT("--attention", run_arguments, attention.path)},
+    {CLI_WHOLE("--attention-layer", run_arguments, attention.layer, 0, 1 << 12)},
+};
 
 static int run_parse(int argc, char **argv, run_arguments *arguments)
 {
-    for (int i = 1; i < argc; i++) {
-        int m = run_numbers(argc, argv, &i, arguments);
-        if (!m) m = cli_option(argc, argv, &i, "--prompt", "-p", &arguments->prompt);
-        if (!m) m = cli_option(argc, argv, &i, "--input", NULL, &arguments->input);
-        if (!m) m = cli_option(argc, argv, &i, "--device", NULL, &arguments->device);
-        if (!m) m = run_attention_option(argc, argv, &i, &arguments->attention);
-        if (!m && (m = cli_option(argc, argv, &i, "--echo", NULL, NULL)) > 0) arguments->generate.echo = 1;
-        if (m < 0) return CLI_USAGE;
-        if (m) continue;
-        if (strcmp(argv[i], "-") == 0 && !arguments->input)
-            arguments->input = "-";
-        else if (argv[i][0] == '-' || arguments->model)
-            return cli_unknown("run", argv[i]);
-        else
-            arguments->model = argv[i];
-    }
-    if (!arguments->model) {
-        cli_error("run: a model is missing; see portico run --help");
-        return CLI_USAGE;
-    }
+    if (cli_parse(&cli_run, argc, argv, arguments, NULL)) return CLI_USAGE;
     if (arguments->attention.layer >= 0 && !arguments->attention.path) {
         cli_error("run: --attention-layer is for --attention");
         return CLI_USAGE;
     }
+    if (arguments->piped && arguments->input) {
+        cli_error("run: --input and - exclude each other");
+        return CLI_USAGE;
+    }
+    if (arguments->piped) arguments->input = "-";
     if (arguments->prompt && arguments->input) {
         cli_error("run: --prompt and %s exclude each other", strcmp(arguments->input, "-") ? "--input" : "-");
         return CLI_USAGE;
@@ -305,5 +281,6 @@ const cli_command cli_run = {
             "  --attention-layer N draw only that layer, from 0\n\n"
             "Ctrl-C ends the text cleanly, with statistics and the line \"interrupted\". Exit status: 0 done,\n"
             "1 failed (also when stdout was closed), 2 wrong usage, 128 + N ended by signal N (130: Ctrl-C).\n",
+    CLI_OPTIONS(RUN_OPTIONS),
     .run = run_run,
 };

@@ -11,14 +11,18 @@
 #include <string.h>
 
 typedef struct tokenizer_arguments {
-    const char *file, *out;
+    const char *action, *file, *out;
     int64_t size, columns[2];
-    int bpe, n_columns, no_special;
+    int kind, n_columns, no_special;
 } tokenizer_arguments;
 
+enum { TOKENIZER_NONE = -1, TOKENIZER_BPE, TOKENIZER_CHAR };
+static const char *const TOKENIZER_KINDS[] = {[TOKENIZER_BPE] = "bpe", [TOKENIZER_CHAR] = "char", NULL};
+
 /* "2" or "1,2" */
-static int tokenizer_columns(const char *text, tokenizer_arguments *a)
+static int tokenizer_columns(void *arguments, const char *option, const char *text)
 {
+    tokenizer_arguments *a = arguments;
     char *end;
     a->columns[0] = strtoll(text, &end, 10);
     a->n_columns = 1;
@@ -28,44 +32,32 @@ static int tokenizer_columns(const char *text, tokenizer_arguments *a)
         a->n_columns = end == second ? 0 : 2;
     }
     if (a->n_columns && !*end && a->columns[0] > 0 && (a->n_columns == 1 || a->columns[1] > 0)) return 1;
-    cli_error("option --columns: '%s' is not one column or two, as in 2 or 1,2", text);
+    cli_error("option %s: '%s' is not one column or two, as in 2 or 1,2", option, text);
     return 0;
 }
 
+static const cli_option TOKENIZER_OPTIONS[] = {
+    {CLI_OPERAND("'train'", tokenizer_arguments, action)},
+    {CLI_OPERAND(NULL, tokenizer_arguments, file)},
+    {CLI_TEXT("--out", tokenizer_arguments, out)},
+    {CLI_WORD("--kind", tokenizer_arguments, kind, TOKENIZER_KINDS)},
+    {CLI_WHOLE("--size", tokenizer_arguments, size, 256, 1 << 24)},
+    {CLI_READ("--columns", tokenizer_columns)},
+    {CLI_FLAG("--no-special", tokenizer_arguments, no_special)},
+};
+
 static int tokenizer_parse(int argc, char **argv, tokenizer_arguments *a)
 {
-    const char *value;
-    int kind = 0;
-    if (argc > 1 && argv[1][0] == '-') return cli_unknown("tokenizer", argv[1]);
-    if (argc < 2 || strcmp(argv[1], "train") != 0) {
-        cli_error("tokenizer: 'train' is missing; see portico tokenizer --help");
+    if (cli_parse(&cli_tokenizer, argc, argv, a, NULL)) return CLI_USAGE;
+    if (strcmp(a->action, "train") != 0) {
+        cli_error("tokenizer: there is no action '%s', only 'train'; see portico tokenizer --help", a->action);
         return CLI_USAGE;
     }
-    for (int i = 2; i < argc; i++) {
-        int m = cli_option(argc, argv, &i, "--out", NULL, &a->out);
-        if (!m && (m = cli_option(argc, argv, &i, "--kind", NULL, &value)) > 0) {
-            a->bpe = strcmp(value, "bpe") == 0;
-            kind = a->bpe || strcmp(value, "char") == 0;
-            if (!kind) cli_error("option --kind: '%s' is neither bpe nor char", value);
-            if (!kind) return CLI_USAGE;
-        }
-        if (!m && (m = cli_option(argc, argv, &i, "--size", NULL, &value)) > 0 &&
-            !cli_integer("--size", value, 256, 1 << 24, &a->size))
-            m = -1;
-        if (!m && (m = cli_option(argc, argv, &i, "--columns", NULL, &value)) > 0 &&
-            !tokenizer_columns(value, a))
-            m = -1;
-        if (!m && (m = cli_option(argc, argv, &i, "--no-special", NULL, NULL)) > 0) a->no_special = 1;
-        if (m < 0) return CLI_USAGE;
-        if (m) continue;
-        if (argv[i][0] == '-' || a->file) return cli_unknown("tokenizer", argv[i]);
-        a->file = argv[i];
-    }
-    const char *missing = !a->file             ? "a text file"
-                          : !a->out            ? "--out"
-                          : !kind              ? "--kind"
-                          : a->bpe && !a->size ? "--size"
-                                               : NULL;
+    const char *missing = !a->file                              ? "a text file"
+                          : !a->out                             ? "--out"
+                          : a->kind == TOKENIZER_NONE           ? "--kind"
+                          : a->kind == TOKENIZER_BPE && !a->size ? "--size"
+                                                                : NULL;
     if (!missing) return CLI_OK;
     cli_error("tokenizer train: %s is missing; see portico tokenizer --help", missing);
     return CLI_USAGE;
@@ -101,7 +93,7 @@ static int tokenizer_text(const tokenizer_arguments *a, char **text, size_t *siz
 
 static int tokenizer_run(int argc, char **argv)
 {
-    tokenizer_arguments a = {0};
+    tokenizer_arguments a = {.kind = TOKENIZER_NONE};
     pco_vocabulary vocabulary = {0};
     pco_error err = {""};
     char *text = NULL;
@@ -109,8 +101,9 @@ static int tokenizer_run(int argc, char **argv)
     int status = tokenizer_parse(argc, argv, &a);
     if (status) return status;
     if (!tokenizer_text(&a, &text, &size)) return CLI_FAILED;
-    pco_status result = a.bpe ? pco_vocabulary_train_bpe(text, size, a.size, !a.no_special, &vocabulary, &err)
-                              : pco_vocabulary_train_characters(text, size, !a.no_special, &vocabulary, &err);
+    pco_status result = a.kind == TOKENIZER_BPE
+                            ? pco_vocabulary_train_bpe(text, size, a.size, !a.no_special, &vocabulary, &err)
+                            : pco_vocabulary_train_characters(text, size, !a.no_special, &vocabulary, &err);
     free(text);
     if (result) {
         cli_error("%s: %s", a.file, err.message);
@@ -135,5 +128,6 @@ const cli_command cli_tokenizer = {
         "  --columns A,B   FILE has columns between tabs, and these are the text\n"
         "  --no-special    without the tokens <pad>, <s> and </s>, which pairs need\n\n"
         "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
+    CLI_OPTIONS(TOKENIZER_OPTIONS),
     .run = tokenizer_run,
 };

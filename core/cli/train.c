@@ -269,37 +269,36 @@ static int train_on(train_run *run, pco_session *session)
     return train_loop(run);
 }
 
+/* What it ends in says how it is written. */
+static int train_log_name(void *arguments, const char *option, const char *value)
+{
+    (void)option;
+    ((train_arguments *)arguments)->log = value;
+    return train_log_check(value);
+}
+
+static const cli_option TRAIN_OPTIONS[] = {
+    {CLI_OPERAND("a config", train_arguments, config)},
+    {CLI_WHOLE("--steps", train_arguments, steps, 0, INT32_MAX)},
+    {CLI_TEXT("--device", train_arguments, device), .traits = CLI_MAY_BE_EMPTY},
+    {CLI_TEXT("--out", train_arguments, overrides.out)},
+    {CLI_TEXT("--data", train_arguments, overrides.data_file)},
+    {CLI_READ("--log", train_log_name)},
+    {CLI_FLAG("--resume", train_arguments, resume)},
+    {CLI_FLAG("--changed-data", train_arguments, changed)},
+    {CLI_WHOLE("--seed", train_arguments, overrides.seed, 0, INT64_C(1) << 53)},
+};
+
 static int train_parse(int argc, char **argv, train_arguments *a)
 {
-    const char *value;
     a->overrides.seed = -1;
     a->steps = -1;
-    for (int i = 1; i < argc; i++) {
-        int m = cli_option(argc, argv, &i, "--device", NULL, &a->device);
-        if (!m) m = cli_option(argc, argv, &i, "--out", NULL, &a->overrides.out);
-        if (!m) m = cli_option(argc, argv, &i, "--data", NULL, &a->overrides.data_file);
-        if (!m && (m = cli_option(argc, argv, &i, "--log", NULL, &a->log)) > 0 && !train_log_check(a->log))
-            m = -1;
-        if (!m && (m = cli_option(argc, argv, &i, "--resume", NULL, NULL)) > 0) a->resume = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--changed-data", NULL, NULL)) > 0) a->changed = 1;
-        if (!m && (m = cli_option(argc, argv, &i, "--steps", NULL, &value)) > 0 &&
-            !cli_integer("--steps", value, 0, INT32_MAX, &a->steps))
-            m = -1;
-        if (!m && (m = cli_option(argc, argv, &i, "--seed", NULL, &value)) > 0 &&
-            !cli_integer("--seed", value, 0, INT64_C(1) << 53, &a->overrides.seed))
-            m = -1;
-        if (m < 0) return CLI_USAGE;
-        if (m) continue;
-        if (argv[i][0] == '-' || a->config) return cli_unknown("train", argv[i]);
-        a->config = argv[i];
-    }
+    if (cli_parse(&cli_train, argc, argv, a, NULL)) return CLI_USAGE;
     if (a->changed && !a->resume) {
         cli_error("train: --changed-data is for --resume");
         return CLI_USAGE;
     }
-    if (a->config) return CLI_OK;
-    cli_error("train: a config is missing; see portico train --help");
-    return CLI_USAGE;
+    return CLI_OK;
 }
 
 /* Several ranks: the first whose arguments are wrong says so, alone. Rank 0's --steps, --resume and --log
@@ -442,5 +441,6 @@ const cli_command cli_train = {
         "batch (docs/many_machines.md), and a device by its rank: --device cpu/opencl:pocl/vulkan.\n\n"
         "Ctrl-C, SIGTERM and SIGHUP (a closed terminal) end the run after a checkpoint, and every ten minutes there\n"
         "is one (\"checkpoint_seconds\"). Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N.\n",
+    CLI_OPTIONS(TRAIN_OPTIONS),
     .run = train_run_command,
 };

@@ -2,6 +2,7 @@
 #include "runtime/registry.h"
 
 #include "base/error.h"
+#include "base/suggest.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -46,6 +47,32 @@ static void select_list(const pco_registry *registry, char *text, size_t size)
     for (uint32_t i = 0; i < count && used < size; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s (%.60s)", i ? ", " : "", devices[i].id,
                                  devices[i].info.name);
+}
+
+/* " (did you mean 'cpu:native'?)", or "": of plugins and what their devices are called, the name nearest to a term that
+ * names nothing. Numbers of devices are not guessed. */
+static const char *select_hint(const pco_registry *registry, const char *term, char *hint)
+{
+    const pco_device_entry *devices;
+    const pco_plugin_entry *plugins;
+    const uint32_t count = pco_registry_devices(registry, &devices);
+    const size_t backend = strcspn(term, ":");
+    const int numbered = strspn(term + backend, ":0123456789") == strlen(term + backend);
+    pco_suggestion suggestion = {0};
+    char word[PCO_SUGGEST_NAME + 1], name[2 * PCO_SUGGEST_NAME];
+    snprintf(word, sizeof word, "%.*s", (int)(numbered ? backend : strlen(term)), term);
+    pco_registry_plugins(registry, &plugins);
+    for (uint32_t i = 0; i < count; i++) {
+        const char *plugin = plugins[devices[i].plugin].name;
+        if (strcasecmp(word, plugin) != 0) pco_suggest(&suggestion, word, plugin);
+        for (const char *at = devices[i].info.aliases; *at; at += strspn(at, " ")) {
+            const size_t length = strcspn(at, " ");
+            snprintf(name, sizeof name, "%s:%.*s", plugin, (int)length, at);
+            if (!numbered) pco_suggest(&suggestion, word, name);
+            at += length;
+        }
+    }
+    return pco_suggest_hint(&suggestion, hint);
 }
 
 /* Devices that were found, as sets of one. */
@@ -112,6 +139,7 @@ static int select_visit_one(void *user, uint32_t index)
 static int select_parts(const pco_registry *registry, char *term, select_result *result, char *missed, size_t size)
 {
     pco_device_set set = {0};
+    char hint[PCO_SUGGEST_HINT];
     if (!strchr(term, '+')) {
         if (select_term(registry, term, select_visit_all, result)) return 1;
         snprintf(missed, size, "%s", term);
@@ -131,7 +159,7 @@ static int select_parts(const pco_registry *registry, char *term, select_result 
             snprintf(missed, size, "every device that '%.150s' names is joined already; name each once, or another",
                      at);
         else
-            snprintf(missed, size, "there is no device for '%.150s'", at);
+            snprintf(missed, size, "there is no device for '%.150s'%s", at, select_hint(registry, at, hint));
         return 0;
     }
     select_add_set(result, &set);
@@ -174,7 +202,7 @@ pco_status pco_registry_select_sets(const pco_registry *registry, const char *se
                                     uint32_t capacity, uint32_t *count, pco_error *err)
 {
     select_result result = {.sets = sets, .capacity = capacity};
-    char there[900], term[256], missed[256] = "", first[256] = "";
+    char there[900], term[256], missed[320] = "", first[320] = "", hint[PCO_SUGGEST_HINT];
     int failed = 0;
     pco_status status = PCO_OK;
     *count = 0;
@@ -198,7 +226,8 @@ pco_status pco_registry_select_sets(const pco_registry *registry, const char *se
             const char *what = failed ? first : selection;
             status = strchr(selection, '+')
                          ? pco_fail(err, PCO_ERROR_NOT_FOUND, "%s: %s; there are: %s", selection, what, there)
-                         : pco_fail(err, PCO_ERROR_NOT_FOUND, "no device matches '%s'; there are: %s", what, there);
+                         : pco_fail(err, PCO_ERROR_NOT_FOUND, "no device matches '%s'%s; there are: %s", what,
+                                    select_hint(registry, what, hint), there);
         }
     }
     *count = result.count;

@@ -19,17 +19,50 @@ run; status "no command" 2
 run --help; status "--help" 0; says "--help lists commands" out '^  conformance '
 says "--help lists the environment" out 'PORTICO_BACKEND'; silent "--help: nothing on stderr" err
 run --version; status "--version" 0; says "--version" out '^portico [0-9]+\.[0-9]+'
-run nonsense; status "unknown command" 2
+run nonsense; status "unknown command" 2; says "unknown command: said" err "^portico: unknown command 'nonsense'; see"
+run help; status "help" 0; "$portico" --help > "$work/err"
+if cmp -s "$work/out" "$work/err"; then ok "help is --help"; else bad "help" "differs from --help"; fi
+run help nonsense; status "help nonsense" 2; silent "help nonsense: nothing on stdout" out
+run help run train; status "help of two commands" 2
 for command in run inspect devices ops compare conformance bench train eval plot tokenizer; do
     run $command --help; status "$command --help" 0
     says "$command --help: usage" out "^usage: portico $command"
     says "$command --help: exit status" out 'Exit status'
+    cp "$work/out" "$work/help"; run help $command; status "help $command" 0
+    if cmp -s "$work/out" "$work/help"; then ok "it is $command --help"; else bad "help $command" "differs"; fi
+    run $command --no-such-option --help; status "$command: --help behind what is wrong" 0
     run $command --no-such-option; status "$command: unknown option" 2
     says "$command: unknown option is named" err 'no-such-option'
 done
 for command in run inspect compare bench train eval plot tokenizer; do
     run $command; status "$command without a model" 2
 done
+
+# ---- what was meant ----
+# meant WANTED ARGUMENT...: wrong usage, in one line that guesses WANTED ("": that guesses nothing).
+meant() {
+    local wanted=$1 pattern="did you mean '$1'\?"
+    shift
+    run "$@"; status "$*" 2
+    if [ -n "$wanted" ]; then
+        says "$*: $wanted" err "$pattern"
+    elif grep -q 'did you mean' "$work/err"; then
+        bad "$*" "it guesses"
+    else
+        ok "$*: no guess"
+    fi
+    if [ "$(wc -l < "$work/err")" = 1 ]; then ok "$*: one line"; else bad "$*" "not one line"; fi
+    silent "$*: nothing on stdout" out
+}
+meant train trian; meant train help trian; meant conformance conformence; meant help hlep; meant --version --versoin
+meant "" xyzzy; meant "" help xyzzy; meant "" t
+meant --json ops --jsno; meant --prompt run m --promt x; meant --prompt compare m --promt=x; meant --help run --hepl
+meant --prompt run m -prompt x; meant --output plot log.csv -output=x.svg; meant --ops conformance --op add
+meant "" conformance --pluginn x; meant "" run m -x; meant "" run m --xyzzy
+meant matmul ops matmull; meant matmul bench op --op matmull; meant matmul conformance --ops add,matmull
+meant "" ops xyzzy; meant "" bench op --op xyzzy
+meant cpu:native bench op --devices cpu:natvie; meant cpu bench op --devices cpy; meant "" bench op --devices cpu:99
+meant cpu:reference conformance --devices cpu:native,cpu:refrence
 
 # ---- ops ----
 run ops; status "ops" 0; says "ops has matmul" out '^matmul '
@@ -104,6 +137,37 @@ for option in "-n -1" "-n many" "--temperature -1" "--temperature nan" "--top-p 
     "--context 0" "-n" "--echo=1" "--device nonsense" "--prompt a --input b"; do
     run run "$source/models/dates" $option; status "run $option" 2
 done
+# refused PATTERN ARGUMENT...: wrong usage, in one line with that pattern.
+refused() {
+    local pattern=$1
+    shift
+    run "$@"; status "$*" 2; says "$*: said" err "^portico: $pattern"
+    if [ "$(wc -l < "$work/err")" = 1 ]; then ok "$*: one line"; else bad "$*" "not one line"; fi
+}
+refused "option -n needs a value$" run m -n
+refused "option --max-tokens needs a value$" run m --max-tokens
+refused "option -n: '5x' is not a whole number from 0 to 2147483647$" run m -n5x
+refused "option --max-tokens: '5x' is not a whole number" run m --max-tokens=5x
+refused "option -n: its value is empty$" run m -n=
+refused "option --json takes no value$" ops --json=1
+refused "option -v takes no value$" conformance -v1
+refused "run: unknown option '--x'; see portico run --help$" run m --x
+refused "run: unexpected argument '--echo'; see portico run --help$" run m -- --echo
+refused "run: a model is missing; see" run --
+refused "run: a model is missing; see" run -
+refused "run: --input and - exclude each other$" run m --input x -
+refused "bench: option --op is not for models; see" bench m --op add
+refused "bench: option --context is not for operations; see" bench op --context 5
+refused "tokenizer: there is no action 'trian', only 'train'; see" tokenizer trian
+run ops -- --json; status "ops -- --json" 2; says "behind -- is no option" err "there is no op '--json'"
+run ops --json -- add; status "ops --json -- add" 0; json "an option, --, and an operand"
+run ops -- add; status "ops -- add" 0; says "ops -- add" out '^add '
+run inspect -- --help; status "inspect -- --help" 1; says "a file of that name is looked for" err '^portico: --help: '
+cp "$work/long.safetensors" "$work/-n5"
+(cd "$work" && "$portico" inspect -- -n5 > out 2> err < /dev/null); status=$?
+status "inspect -- -n5" 1; says "a file that begins with a dash is read" err '^portico: -n5: '
+run conformance --devices cpu:reference --ops neg --tier tiny --seed=1 --seed 2
+says "the last of two counts" out 'seed 2'
 run inspect a b; status "inspect: two models" 2
 run inspect a --dot --json; status "inspect --dot --json" 2
 run inspect a --dot --memory; status "inspect --dot --memory" 2
@@ -595,6 +659,9 @@ if [ -n "$data" ] && [ -f "$stories" ]; then
     else
         bad "GGUF --attention" "the picture is not as it should be"
     fi
+    run run "$stories" --prompt "Once upon a time" -n 5 --device cpu; cp "$work/out" "$work/first"
+    run run -n5 "-pOnce upon a time" --device=cpu -- "$stories"; status "run -n5 -pTEXT -- MODEL" 0
+    if cmp -s "$work/out" "$work/first"; then ok "the same text"; else bad "run -n5" "another text"; fi
     run run "$stories" --prompt "Once upon a time" -n 5 --device cpu --echo; says "--echo" out '^Once upon a time, there'
     run run "$stories" --prompt "" -n 8 --temperature 1 --seed 7 --device cpu; cp "$work/out" "$work/first"
     run run "$stories" --prompt "" -n 8 --temperature 1 --seed 7 --device cpu

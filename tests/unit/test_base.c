@@ -8,6 +8,7 @@
 #include "base/lock.h"
 #include "base/printable.h"
 #include "base/sha256.h"
+#include "base/suggest.h"
 #include "base/threads.h"
 #include "runtime/cache.h"
 #include "runtime/marker.h"
@@ -344,6 +345,45 @@ static void test_environment(void **state)
     assert_int_equal(config.threads, 3);
 }
 
+static void test_suggest(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        uint32_t distance;
+    } pairs[] = {{"", "", 0},           {"", "abc", 3},       {"abc", "", 3},         {"matmul", "matmul", 0},
+                 {"matmull", "matmul", 1}, {"mtamul", "matmul", 1}, {"Matmul", "matmul", 0}, {"kitten", "sitting", 3},
+                 {"ca", "abc", 3} /* of the optimal string alignment: no part is changed twice */};
+    static const struct {
+        const char *word, *near;
+    } words[] = {{"trian", "train"}, {"tran", "train"}, {"--trian", "train"}, {"t", ""},      {"rn", "run"},
+                 {"r", ""},          {"xyzzy", ""},     {"-train", "train"},  {"", ""},       {"evel", "eval"},
+                 {"veal", "eval"},   {"aevl", ""},      {"TRAIN", "train"},   {"trainees", ""}};
+    static const char *const names[] = {"run", "train", "eval"};
+    char hint[PCO_SUGGEST_HINT], longest[2 * PCO_SUGGEST_NAME];
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        assert_int_equal(pco_suggest_distance(pairs[i].a, pairs[i].b), pairs[i].distance);
+        assert_int_equal(pco_suggest_distance(pairs[i].b, pairs[i].a), pairs[i].distance);
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        pco_suggestion suggestion = {0};
+        for (int k = 0; k < 3; k++) pco_suggest(&suggestion, words[i].word, names[k]);
+        assert_string_equal(suggestion.name, words[i].near);
+    }
+    pco_suggestion none = {0};
+    memset(longest, 'a', sizeof longest);
+    longest[sizeof longest - 1] = 0;
+    pco_suggest(&none, longest, longest); /* longer than what is compared */
+    assert_string_equal(pco_suggest_hint(&none, hint), "");
+    longest[PCO_SUGGEST_NAME - 1] = 0;
+    pco_suggest(&none, longest, longest);
+    assert_string_equal(none.name, longest);
+    pco_suggestion best = {0};
+    pco_suggest(&best, "--jsom", "--jsons");
+    pco_suggest(&best, "--jsom", "--json");
+    assert_string_equal(pco_suggest_hint(&best, hint), " (did you mean '--json'?)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -352,7 +392,7 @@ int main(void)
         cmocka_unit_test(test_lock),
         cmocka_unit_test(test_file),    cmocka_unit_test(test_file_is_durable), cmocka_unit_test(test_file_left),
         cmocka_unit_test(test_sha256),  cmocka_unit_test(test_cache),           cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_environment), cmocka_unit_test(test_marker),
+        cmocka_unit_test(test_environment), cmocka_unit_test(test_marker),      cmocka_unit_test(test_suggest),
     };
     return cmocka_run_group_tests_name("base", tests, check_make_folder, check_remove_folder);
 }
