@@ -10,7 +10,8 @@ A .kern file, or what it includes, declares in lines of their own
     NEEDS(FEATURE)                  PCO_GPU_NEEDS_FEATURE: a row without it is not offered by a device
 
 Numbers are given in the order of the lines. Lines between #if and #endif count where the row's defines make them, so
-that rows of one file may have different buffers. Rows with one interface have the same constants and parameters.
+that rows of one file may have different buffers. Rows with one interface have the same constants and parameters; a row
+may lack parameters at the end.
 """
 
 import re
@@ -30,9 +31,10 @@ class Interface:
     def n_parameters(self):
         return sum(count or 1 for _, _, count in self.parameters)
 
-    def fields(self):
-        """What rows of one interface have in common."""
-        return self.specs, self.parameters
+    def agrees(self, other):
+        """May rows have these two under one name?"""
+        shared = min(len(self.parameters), len(other.parameters))
+        return self.specs == other.specs and self.parameters[:shared] == other.parameters[:shared]
 
 
 def is_true(condition, defines):
@@ -127,10 +129,12 @@ def unite(kernels):
     united = {}
     for kernel in kernels:
         interface = kernel.interface
-        known = united.setdefault(interface.name, (interface, kernel, []))
-        if known[0].fields() != interface.fields():
+        known = united.setdefault(interface.name, [interface, kernel, []])
+        if not known[0].agrees(interface):
             raise SystemExit(f'kernels {known[1].name} and {kernel.name} declare interface {interface.name} with other '
                              'constants or parameters')
+        if len(interface.parameters) > len(known[0].parameters):
+            known[0] = interface
         names, at = known[2], 0
         for _, name in interface.buffers:  # in the order of the rows that have them
             if name in names:

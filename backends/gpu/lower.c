@@ -237,17 +237,17 @@ void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uin
                  other);
 }
 
-/* Copies what an interface's struct holds, if the kernel has that interface and that many words. */
+/* Copies what the kernel has of its interface's struct, which may have more at the end. */
 static void gpu_copy(gpu_lowering *gpu, const pco_gpu_dispatch *d, uint32_t interface, const char *what, void *to,
-                     uint32_t room, const void *from, size_t bytes)
+                     uint32_t words, const void *from, size_t bytes)
 {
     const pco_gpu_kernel *kernel = &pco_gpu_kernels[d->kernel];
-    if (interface != kernel->interface || bytes != room * sizeof(uint32_t)) {
+    if (interface != kernel->interface || bytes < words * sizeof(uint32_t)) {
         gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has %u %s of interface %u, not %zu bytes of interface %u",
-                 kernel->name, room, what, kernel->interface, bytes, interface);
+                 kernel->name, words, what, kernel->interface, bytes, interface);
         return;
     }
-    memcpy(to, from, bytes);
+    memcpy(to, from, words * sizeof(uint32_t));
 }
 
 void gpu_set_spec_words(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t interface, const void *specs, size_t bytes)

@@ -253,8 +253,7 @@ static const struct {
     const char *why;
 } ARGUED_PARAMETERS[] = {
     {"attention_*", "0 1 2 6", "what is bound whole begins at 0: tensors lie where bindings may begin"},
-    {"attention_scores_*", "3", "the mask is bound whole, too"},
-    {"attention_scores_*", "7 8 9 10 11 12 13 14 15 16 17 18", "it has no such parameters"},
+    {"cross_entropy_*", "3", "targets, losses and their gradients are a number for each row, and are cut alike"},
     {"dropout", "1 2 3", "x and y are cut alike, seed and offset are bound whole"},
     {"random_bits", "1 2", "seed, offset are bound whole"},
     {"gather_along_axis", "2", "indices and y are cut alike"},
