@@ -15,9 +15,12 @@ typedef enum pco_bound_rule {
 typedef enum pco_split_rule {
     PCO_SPLIT_NONE,
     PCO_SPLIT_ANY,
+    PCO_SPLIT_SLICES,
     PCO_SPLIT_ROWS,
+    PCO_SPLIT_AXIS,
     PCO_SPLIT_OUTER,
     PCO_SPLIT_MATMUL,
+    PCO_SPLIT_RULES,
 } pco_split_rule;
 
 typedef enum pco_attr_type { PCO_ATTR_INT, PCO_ATTR_FLOAT, PCO_ATTR_VECTOR } pco_attr_type;
