@@ -3,7 +3,7 @@
 cpu_query cpu_query_of(const cpu_node *node, int64_t b, int64_t h, int64_t s)
 {
     const cpu_attention *plan = &node->plan.attention;
-    const pco_scaled_dot_product_attention_attrs *attrs = &node->attrs.attention;
+    const pco_scaled_dot_product_attention_attrs *attrs = &node->attrs.scaled_dot_product_attention;
     const cpu_tensor *lengths = &node->in[4], *starts = &node->in[5];
     int64_t position = s + (starts->present ? cpu_i32_at(starts, b * plan->starts_b) : 0);
     cpu_query query = {.b = b, .h = h, .s = s, .low = 0, .high = plan->t};
@@ -74,7 +74,7 @@ static bool cpu_query_mask_tensor(const cpu_node *node, const cpu_query *query, 
 bool cpu_query_mask(const cpu_node *node, const cpu_query *query, int64_t first, int64_t n, float *scores,
                     unsigned char *seen)
 {
-    double cap = node->attrs.attention.softcap;
+    double cap = node->attrs.scaled_dot_product_attention.softcap;
     if (cap > 0) {
         node->kernels->scale(scores, scores, (float)(1 / cap), n);
         node->kernels->map[PCO_OP_TANH](scores, scores, n);

@@ -46,39 +46,9 @@ typedef struct cpu_tensor {
 
 typedef union cpu_attrs {
     unsigned char bytes[256];
-    pco_clamp_attrs clamp;
-    pco_cast_attrs cast;
-    pco_fill_attrs fill;
-    pco_iota_attrs iota;
-    pco_broadcast_to_attrs broadcast_to;
-    pco_permute_attrs permute;
-    pco_slice_attrs slice;
-    pco_concat_attrs concat;
-    pco_pad_attrs pad;
-    pco_gather_attrs gather;
-    pco_gather_along_axis_attrs gather_along_axis;
-    pco_scatter_add_attrs scatter_add;
-    pco_state_write_attrs state_write;
-    pco_matmul_attrs matmul;
-    pco_sum_attrs sum;
-    pco_argmax_attrs argmax;
-    pco_random_bits_attrs random_bits;
-    pco_gelu_attrs gelu;
-    pco_softmax_attrs softmax;
-    pco_logsumexp_attrs logsumexp;
-    pco_layer_norm_attrs layer_norm;
-    pco_rms_norm_attrs rms_norm;
-    pco_rope_attrs rope;
-    pco_sinusoidal_positions_attrs sinusoidal_positions;
-    pco_scaled_dot_product_attention_attrs attention; /* what its backward op has becomes this */
-    pco_scaled_dot_product_attention_backward_attrs attention_backward;
-    pco_dropout_attrs dropout;
-    pco_cross_entropy_attrs cross_entropy; /* cross_entropy_backward has the same */
-    pco_adamw_attrs adamw;
-    pco_sgd_attrs sgd;
-    pco_softmax_backward_attrs softmax_backward;
-    pco_layer_norm_backward_attrs layer_norm_backward;
-    pco_rms_norm_backward_attrs rms_norm_backward;
+#define CPU_ATTRS(NAME, name) pco_##name##_attrs name;
+    PCO_OPERATIONS_WITH_ATTRS(CPU_ATTRS)
+#undef CPU_ATTRS
 } cpu_attrs;
 
 /* A tensor seen as [outer, n, inner] around one axis. */
@@ -159,8 +129,6 @@ typedef struct cpu_variant {
 
 struct cpu_op {
     uint32_t op;
-    uint32_t attrs_size;
-    const char *name;
     const char *types; /* see cpu_check_types */
     /* Checks shapes and attributes, fills node->plan. */
     pco_status (*parse)(cpu_node *node, pco_error *err);
@@ -199,6 +167,7 @@ pco_status cpu_invalid(const cpu_node *node, pco_error *err, const char *format,
 /* ---- nodes ---- */
 
 const cpu_op *cpu_op_find(uint32_t op);
+uint32_t cpu_attrs_size(uint32_t op); /* 0 without attributes */
 
 /* Reads node `index` of a part without addresses. Errors: INVALID, UNSUPPORTED. */
 PCO_NODISCARD pco_status cpu_node_parse(const pco_device *device, const pco_part *part, uint32_t index,

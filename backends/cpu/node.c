@@ -25,7 +25,7 @@ pco_status cpu_invalid(const cpu_node *node, pco_error *err, const char *format,
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    return cpu_fail(err, PCO_ERROR_INVALID, "op '%s' (%.200s): %s", node->op->name, node->name, text);
+    return cpu_fail(err, PCO_ERROR_INVALID, "op '%s' (%.200s): %s", pco_op_name(node->op->op), node->name, text);
 }
 
 bool cpu_same_shape(const cpu_tensor *a, const cpu_tensor *b)
@@ -112,7 +112,7 @@ static pco_status cpu_check_type(const cpu_node *node, const cpu_tensor *x, cons
 {
     if (!cpu_type_in_class(x->dtype, letter))
         return cpu_fail(err, PCO_ERROR_UNSUPPORTED, "op '%s' (%.200s): type %s of %s %u is not supported",
-                        node->op->name, node->name, CPU_TYPE_NAMES[x->dtype], role, i);
+                        pco_op_name(node->op->op), node->name, CPU_TYPE_NAMES[x->dtype], role, i);
     if (letter < 'A' || letter > 'Z') return PCO_OK;
     if (*bound == PCO_NONE) *bound = x->dtype;
     if (*bound != x->dtype)
@@ -151,7 +151,7 @@ static pco_status cpu_check_types(const cpu_node *node, pco_error *err)
 
 static pco_status cpu_read_attrs(cpu_node *node, const pco_node *from, pco_error *err)
 {
-    uint32_t known = node->op->attrs_size;
+    uint32_t known = cpu_attrs_size(node->op->op);
     if (known == 0) return PCO_OK;
     if (!from->attrs || from->attrs_size < known)
         return cpu_invalid(node, err, "attributes take %u bytes, not %u", known, from->attrs_size);
@@ -160,7 +160,7 @@ static pco_status cpu_read_attrs(cpu_node *node, const pco_node *from, pco_error
         if (((const unsigned char *)from->attrs)[i])
             return cpu_fail(err, PCO_ERROR_UNSUPPORTED,
                             "op '%s' (%.200s) uses an attribute that is newer than this plugin",
-                            node->op->name, node->name);
+                            pco_op_name(node->op->op), node->name);
     return PCO_OK;
 }
 

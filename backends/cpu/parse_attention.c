@@ -40,7 +40,7 @@ static void cpu_heads(const cpu_tensor *x, bool heads_first, int64_t *heads, int
 static pco_status cpu_attention_read(cpu_node *node, const cpu_tensor *y, pco_error *err)
 {
     const cpu_tensor *q = &node->in[0], *k = &node->in[1], *v = &node->in[2];
-    const pco_scaled_dot_product_attention_attrs *attrs = &node->attrs.attention;
+    const pco_scaled_dot_product_attention_attrs *attrs = &node->attrs.scaled_dot_product_attention;
     cpu_attention *plan = &node->plan.attention;
     if (q->rank != 4 || k->rank != 4 || v->rank != 4 || y->rank != 4)
         return cpu_invalid(node, err, "query, key, value and output do not have four dimensions");
@@ -84,8 +84,8 @@ CPU_PARSE(attention)
 /* The attributes become those of the forward op, which say the same. */
 CPU_PARSE(attention_backward)
 {
-    const pco_scaled_dot_product_attention_backward_attrs attrs = node->attrs.attention_backward;
-    node->attrs.attention = (pco_scaled_dot_product_attention_attrs){
+    const pco_scaled_dot_product_attention_backward_attrs attrs = node->attrs.scaled_dot_product_attention_backward;
+    node->attrs.scaled_dot_product_attention = (pco_scaled_dot_product_attention_attrs){
         .scale = attrs.scale, .causal = attrs.causal, .window = attrs.window, .heads_first = attrs.heads_first};
     for (uint32_t i = 0; i < 3; i++)
         if (!cpu_same_shape(&node->in[i], &node->out[i]))

@@ -73,7 +73,7 @@ CPU_WORKSPACE(reference_attention)
 static bool cpu_reference_sees(const cpu_node *node, int64_t b, int64_t h, int64_t s, int64_t j, double *add)
 {
     const cpu_attention *plan = &node->plan.attention;
-    const pco_scaled_dot_product_attention_attrs *attrs = &node->attrs.attention;
+    const pco_scaled_dot_product_attention_attrs *attrs = &node->attrs.scaled_dot_product_attention;
     const cpu_tensor *mask = &node->in[3], *lengths = &node->in[4], *starts = &node->in[5];
     int64_t position = s;
     *add = 0;
@@ -93,7 +93,7 @@ static double cpu_reference_score(const cpu_node *node, int64_t q_at, int64_t k_
 {
     const cpu_attention *plan = &node->plan.attention;
     const cpu_tensor *q = &node->in[0], *k = &node->in[1];
-    double cap = node->attrs.attention.softcap, sum = 0;
+    double cap = node->attrs.scaled_dot_product_attention.softcap, sum = 0;
     for (int64_t d = 0; d < plan->d; d++)
         sum += cpu_load_f64(q->dtype, q->data, q_at + d) * cpu_load_f64(k->dtype, k->data, k_at + d);
     sum *= plan->scale;

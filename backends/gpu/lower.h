@@ -89,19 +89,20 @@ typedef struct gpu_lowerer {
     pco_status (*lower)(gpu_lowering *gpu);
 } gpu_lowerer;
 
-/* lower_matmul.c */
-extern const gpu_lowerer gpu_lower_matmul;
-/* the others, a file per family */
-extern const gpu_lowerer gpu_lower_unary, gpu_lower_binary, gpu_lower_where, gpu_lower_swiglu;
-extern const gpu_lowerer gpu_lower_fill, gpu_lower_iota, gpu_lower_random_bits, gpu_lower_dropout;
-extern const gpu_lowerer gpu_lower_broadcast_to, gpu_lower_reshape, gpu_lower_permute, gpu_lower_slice;
-extern const gpu_lowerer gpu_lower_concat, gpu_lower_pad, gpu_lower_state_write;
-extern const gpu_lowerer gpu_lower_gather, gpu_lower_gather_along_axis, gpu_lower_scatter_add;
-extern const gpu_lowerer gpu_lower_reduce, gpu_lower_argmax, gpu_lower_softmax, gpu_lower_norm;
-extern const gpu_lowerer gpu_lower_cross_entropy, gpu_lower_adamw, gpu_lower_sgd;
-extern const gpu_lowerer gpu_lower_sdpa_backward;
-extern const gpu_lowerer gpu_lower_softmax_backward, gpu_lower_norm_backward, gpu_lower_swiglu_backward;
-extern const gpu_lowerer gpu_lower_sdpa, gpu_lower_rope, gpu_lower_sinusoidal_positions;
+/* The lowerer of each family of operations, which has its name but for those of these families. */
+#define gpu_lower_compare                gpu_lower_binary
+#define gpu_lower_logical                gpu_lower_binary
+#define gpu_lower_logical_not            gpu_lower_unary
+#define gpu_lower_clamp                  gpu_lower_unary
+#define gpu_lower_cast                   gpu_lower_unary
+#define gpu_lower_layer_norm             gpu_lower_norm
+#define gpu_lower_rms_norm               gpu_lower_norm
+#define gpu_lower_attention              gpu_lower_sdpa
+#define gpu_lower_attention_backward     gpu_lower_sdpa_backward
+#define gpu_lower_cross_entropy_backward gpu_lower_cross_entropy
+#define GPU_LOWERER(NAME, name, family)  extern const gpu_lowerer gpu_lower_##family;
+PCO_OPERATIONS(GPU_LOWERER)
+#undef GPU_LOWERER
 
 /* The lowerer of an op and the op's name, or NULL. */
 const gpu_lowerer *gpu_find_lowerer(uint32_t op, const char **name);

@@ -16,58 +16,12 @@ struct pco_gradient {
 
 #define PCO_GRADIENT(name) void gradient_##name(pco_gradient *g)
 
-/* elementwise (gradient_elementwise.c) */
-PCO_GRADIENT(add);
-PCO_GRADIENT(sub);
-PCO_GRADIENT(mul);
-PCO_GRADIENT(div);
-PCO_GRADIENT(extremum);
-PCO_GRADIENT(pow);
-PCO_GRADIENT(where);
-PCO_GRADIENT(zero);
-PCO_GRADIENT(neg);
-PCO_GRADIENT(abs);
-PCO_GRADIENT(reciprocal);
-PCO_GRADIENT(clamp);
-PCO_GRADIENT(exp);
-PCO_GRADIENT(log);
-PCO_GRADIENT(sqrt);
-PCO_GRADIENT(rsqrt);
-PCO_GRADIENT(sin);
-PCO_GRADIENT(cos);
-PCO_GRADIENT(tanh);
-PCO_GRADIENT(erf);
-PCO_GRADIENT(sigmoid);
-PCO_GRADIENT(cast);
-PCO_GRADIENT(relu);
-PCO_GRADIENT(gelu);
-PCO_GRADIENT(silu);
-PCO_GRADIENT(swiglu);
-PCO_GRADIENT(dropout);
-/* moving data (gradient_move.c) */
-PCO_GRADIENT(broadcast_to);
-PCO_GRADIENT(reshape);
-PCO_GRADIENT(permute);
-PCO_GRADIENT(slice);
-PCO_GRADIENT(concat);
-PCO_GRADIENT(pad);
-PCO_GRADIENT(gather);
-PCO_GRADIENT(gather_along_axis);
-PCO_GRADIENT(scatter_add);
-/* sums (gradient_sums.c) */
-PCO_GRADIENT(matmul);
-PCO_GRADIENT(sum);
-PCO_GRADIENT(mean);
-PCO_GRADIENT(amax);
-/* rows (gradient_rows.c) */
-PCO_GRADIENT(softmax);
-PCO_GRADIENT(log_softmax);
-PCO_GRADIENT(logsumexp);
-PCO_GRADIENT(layer_norm);
-PCO_GRADIENT(rms_norm);
-PCO_GRADIENT(rope);
-PCO_GRADIENT(attention);
-PCO_GRADIENT(cross_entropy);
+/* Those that the table names (what NONE becomes is never defined). */
+#define NONE gradient_nothing
+#define PCO_OP(id, upper, name, family, signature, types, infer, split, decomposition, gradient, ...) \
+    pco_gradient_fn gradient;
+#include "graph/ops.def"
+#undef NONE
 /* Any composite: its decomposition is added (computed again) and differentiated (gradients.c). */
 PCO_GRADIENT(decomposed);
 

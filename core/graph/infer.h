@@ -30,37 +30,11 @@ pco_status pco_infer_fail(const pco_shape_context *context, pco_error *err, cons
     __attribute__((format(printf, 3, 4)));
 
 #define PCO_INFER(name) pco_status infer_##name(pco_shape_context *context, pco_error *err)
-PCO_INFER(cast);
-PCO_INFER(fill);
-PCO_INFER(iota);
-PCO_INFER(broadcast_to);
-PCO_INFER(reshape);
-PCO_INFER(permute);
-PCO_INFER(slice);
-PCO_INFER(concat);
-PCO_INFER(pad);
-PCO_INFER(gather);
-PCO_INFER(gather_along_axis);
-PCO_INFER(scatter_add);
-PCO_INFER(state_write);
-PCO_INFER(matmul);
-PCO_INFER(reduce);
-PCO_INFER(argmax);
-PCO_INFER(random_bits);
-PCO_INFER(swiglu);
-PCO_INFER(axis);
-PCO_INFER(logsumexp);
-PCO_INFER(layer_norm);
-PCO_INFER(rms_norm);
-PCO_INFER(rope);
-PCO_INFER(sinusoidal_positions);
-PCO_INFER(attention);
-PCO_INFER(attention_backward);
-PCO_INFER(cross_entropy);
-PCO_INFER(cross_entropy_backward);
-PCO_INFER(softmax_backward);
-PCO_INFER(layer_norm_backward);
-PCO_INFER(rms_norm_backward);
-PCO_INFER(swiglu_backward);
+
+/* Those that the table names (what SIGNATURE becomes is never defined). */
+#define SIGNATURE infer_by_signature
+#define PCO_OP(id, upper, name, family, signature, types, infer, ...) pco_infer_fn infer;
+#include "graph/ops.def"
+#undef SIGNATURE
 
 #endif

@@ -24,45 +24,26 @@ typedef struct attr_row {
     {#op, {#field, PCO_ATTR_INT, offsetof(pco_##op##_attrs, field), initial, 1, doc}},
 #define PCO_ATTR_AXES(op, field, doc) \
     {#op, {#field, PCO_ATTR_VECTOR, offsetof(pco_##op##_attrs, n_##field), 0, 1, doc}},
-#define PCO_OP(...)
-#define PCO_RESERVED(...)
 static const attr_row ATTR_ROWS[] = {
 #include "graph/ops.def"
 };
-#undef PCO_ATTR_I
-#undef PCO_ATTR_F
-#undef PCO_ATTR_V
-#undef PCO_ATTR_AXIS
-#undef PCO_ATTR_AXES
-#undef PCO_OP
 
 #define SIGNATURE NULL
 #define NONE      NULL
-#define PCO_ATTR_I(...)
-#define PCO_ATTR_F(...)
-#define PCO_ATTR_V(...)
-#define PCO_ATTR_AXIS(...)
-#define PCO_ATTR_AXES(...)
-#define PCO_OP(id, upper, name_, signature_, types_, infer_, split_, decompose_, gradient_, bound_, doc_) \
-    {.op = PCO_OP_##upper,                                                                               \
-     .name = #name_,                                                                                     \
-     .signature = signature_,                                                                            \
-     .types = types_,                                                                                    \
-     .doc = doc_,                                                                                        \
-     .infer = infer_,                                                                                    \
-     .split = PCO_SPLIT_##split_,                                                                        \
-     .decompose = decompose_,                                                                            \
-     .gradient = gradient_,                                                                              \
+#define PCO_OP(id, upper, name_, family_, signature_, types_, infer_, split_, decompose_, gradient_, bound_, doc_) \
+    {.op = PCO_OP_##upper,                                                                                        \
+     .name = #name_,                                                                                              \
+     .signature = signature_,                                                                                     \
+     .types = types_,                                                                                             \
+     .doc = doc_,                                                                                                 \
+     .infer = infer_,                                                                                             \
+     .split = PCO_SPLIT_##split_,                                                                                 \
+     .decompose = decompose_,                                                                                     \
+     .gradient = gradient_,                                                                                       \
      .bound = PCO_BOUND_##bound_},
 static const pco_op_info OPS[] = {
 #include "graph/ops.def"
 };
-#undef PCO_ATTR_I
-#undef PCO_ATTR_F
-#undef PCO_ATTR_V
-#undef PCO_ATTR_AXIS
-#undef PCO_ATTR_AXES
-#undef PCO_OP
 #undef SIGNATURE
 #undef NONE
 

@@ -15,9 +15,12 @@ typedef enum pco_bound_rule {
 typedef enum pco_split_rule {
     PCO_SPLIT_NONE,
     PCO_SPLIT_ANY,
+    PCO_SPLIT_SLICES,
     PCO_SPLIT_ROWS,
+    PCO_SPLIT_AXIS,
     PCO_SPLIT_OUTER,
     PCO_SPLIT_MATMUL,
+    PCO_SPLIT_RULES,
 } pco_split_rule;
 
 typedef enum pco_attr_type { PCO_ATTR_INT, PCO_ATTR_FLOAT, PCO_ATTR_VECTOR } pco_attr_type;
@@ -35,14 +38,14 @@ typedef struct pco_graph pco_graph;
 typedef struct pco_shape_context pco_shape_context;
 
 /* Works out the outputs of a node from its inputs (core/graph/infer.h). */
-typedef pco_status (*pco_infer_fn)(pco_shape_context *context, pco_error *err);
+typedef pco_status pco_infer_fn(pco_shape_context *context, pco_error *err);
 
 /* Builds the node from primitives in `graph`: in[i] are tensor ids or PCO_NONE, out[] are filled. */
-typedef pco_status (*pco_decompose_fn)(pco_graph *graph, const pco_node *node, uint32_t *out, pco_error *err);
+typedef pco_status pco_decompose_fn(pco_graph *graph, const pco_node *node, uint32_t *out, pco_error *err);
 
 /* Adds what a node contributes to the gradients of its operands (core/graph/gradient.h). */
 typedef struct pco_gradient pco_gradient;
-typedef void (*pco_gradient_fn)(pco_gradient *gradient);
+typedef void pco_gradient_fn(pco_gradient *gradient);
 
 typedef struct pco_op_info {
     pco_op op;
@@ -50,10 +53,10 @@ typedef struct pco_op_info {
     const char *signature;
     const char *types;
     const char *doc;
-    pco_infer_fn infer; /* NULL: the signature says it all */
+    pco_infer_fn *infer; /* NULL: the signature says it all */
     pco_split_rule split;
-    pco_decompose_fn decompose; /* NULL for a primitive */
-    pco_gradient_fn gradient;   /* NULL: not differentiable */
+    pco_decompose_fn *decompose; /* NULL for a primitive */
+    pco_gradient_fn *gradient;   /* NULL: not differentiable */
     pco_bound_rule bound;
 } pco_op_info;
 

@@ -148,44 +148,14 @@ static inline bool conf_cases_has_half(const conf_cases_context *context, uint32
 
 extern const uint32_t CASES_FLOATS[3];
 
+/* The cases of each family of the op table, whose lists have its name but for those of these families. */
+#define conf_cases_compare                conf_cases_binary
+#define conf_cases_logical_not            conf_cases_logical
+#define conf_cases_cross_entropy_backward conf_cases_cross_entropy
+
 #define CASES(name) void conf_cases_##name(conf_cases_context *context, pco_op op)
-CASES(unary);
-CASES(binary);
-CASES(logical);
-CASES(where);
-CASES(cast);
-CASES(clamp);
-CASES(fill);
-CASES(iota);
-CASES(broadcast_to);
-CASES(reshape);
-CASES(permute);
-CASES(slice);
-CASES(concat);
-CASES(pad);
-CASES(gather);
-CASES(gather_along_axis);
-CASES(scatter_add);
-CASES(state_write);
-CASES(matmul);
-CASES(reduce);
-CASES(argmax);
-CASES(random_bits);
-CASES(swiglu);
-CASES(softmax);
-CASES(layer_norm);
-CASES(rms_norm);
-CASES(rope);
-CASES(sinusoidal_positions);
-CASES(attention);
-CASES(attention_backward);
-CASES(dropout);
-CASES(cross_entropy);
-CASES(adamw);
-CASES(sgd);
-CASES(softmax_backward);
-CASES(norm_backward);
-CASES(swiglu_backward);
+#define PCO_OP(id, upper, name, family, ...) CASES(family);
+#include "graph/ops.def"
 CASES(contract); /* for any op: those of the contract group, if it has any */
 CASES(real);
 CASES(twins);

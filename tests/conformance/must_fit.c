@@ -17,49 +17,41 @@ static int64_t must_product(const pco_tensor *tensor, uint32_t first)
     return product;
 }
 
-static uint32_t must_axis(int64_t axis, uint32_t rank)
+/* The dimension that an op's axis names, of several the first; the last where it names none. */
+static uint32_t must_axis(const conf_case *one)
 {
-    return (uint32_t)(axis < 0 ? axis + (int64_t)rank : axis);
-}
-
-/* Is the outermost dimension that counts among those that are reduced? */
-static bool must_reduces_outer(const pco_sum_attrs *attrs, const pco_tensor *x)
-{
-    uint32_t outer = 0;
-    while (outer < x->rank && x->shape[outer] == 1) outer++;
-    for (int64_t i = 0; i < attrs->n_axes; i++)
-        if (must_axis(attrs->axes[i], x->rank) == outer) return true;
-    return false;
-}
-
-/* Elements of operand or result `tensor` that a kernel has to see at once, by the column `split` of the op table and
- * the axis along which the op works. `input`: PCO_NONE for a result. */
-static int64_t must_piece(const conf_case *one, uint32_t input, const pco_tensor *tensor)
-{
-    const void *attrs = one->attrs.bytes;
-    const pco_tensor x = conf_operand_tensor(one, 0);
-    const uint32_t last = tensor->rank ? tensor->rank - 1 : 0;
-    switch (one->op) {
-    case PCO_OP_GATHER:
-        return input == 1 ? 1 : must_product(&x, must_axis(((const pco_gather_attrs *)attrs)->axis, x.rank) + 1);
-    case PCO_OP_GATHER_ALONG_AXIS:
-        return must_product(tensor, must_axis(((const pco_gather_along_axis_attrs *)attrs)->axis, x.rank));
-    case PCO_OP_SCATTER_ADD: /* indices are gone through as a whole, with what is noted of each */
-        return input == 1 ? 4 * must_product(tensor, 0)
-                          : must_product(tensor, must_axis(((const pco_scatter_add_attrs *)attrs)->axis, x.rank));
-    case PCO_OP_SUM:
-    case PCO_OP_MEAN:
-    case PCO_OP_AMAX: /* the three have the same attributes */
-        return must_product(tensor, input == PCO_NONE || must_reduces_outer(attrs, &x) ? 0 : 1);
-    case PCO_OP_ARGMAX:
-        return must_product(tensor, input == PCO_NONE ? last
-                                                      : must_axis(((const pco_argmax_attrs *)attrs)->axis, x.rank));
-    case PCO_OP_PAD: return must_product(tensor, 1);
-    default: break;
+    const pco_op_info *info = pco_op_find(one->op);
+    const uint32_t rank = one->in[0].rank;
+    uint32_t first = rank ? rank - 1 : 0;
+    const pco_attr_info *attr;
+    for (uint32_t i = 0; (attr = pco_op_attr(info, i)) != NULL; i++) {
+        if (!attr->is_axis) continue;
+        const int64_t *axis = (const int64_t *)(const void *)(one->attrs.bytes + attr->offset);
+        const int64_t count = attr->type == PCO_ATTR_VECTOR ? *axis++ : 1;
+        for (int64_t k = 0; k < count; k++) {
+            const uint32_t d = (uint32_t)(axis[k] < 0 ? axis[k] + (int64_t)rank : axis[k]);
+            if (k == 0 || d < first) first = d;
+        }
+        break;
     }
-    switch (pco_op_find(one->op)->split) {
+    return first;
+}
+
+/* Elements of operand or result `tensor` that a kernel has to see at once. `input`: PCO_NONE for a result. */
+static int64_t must_piece(const conf_case *one, pco_split_rule split, uint32_t input, const pco_tensor *tensor)
+{
+    const uint32_t last = tensor->rank ? tensor->rank - 1 : 0, axis = must_axis(one);
+    if (one->op == PCO_OP_SCATTER_ADD && input == 1) /* indices are gone through, with what is noted of each */
+        return 4 * must_product(tensor, 0);
+    switch (split) {
     case PCO_SPLIT_ANY: return 1;
+    case PCO_SPLIT_SLICES: {
+        const pco_tensor x = conf_operand_tensor(one, 0);
+        return input == 1 ? 1 : must_product(&x, axis + 1);
+    }
+    case PCO_SPLIT_ROWS:
     case PCO_SPLIT_MATMUL: return must_product(tensor, last);
+    case PCO_SPLIT_AXIS: return must_product(tensor, axis < last ? axis : last);
     case PCO_SPLIT_OUTER: return must_product(tensor, 1);
     default: return must_product(tensor, 0);
     }
@@ -67,10 +59,10 @@ static int64_t must_piece(const conf_case *one, uint32_t input, const pco_tensor
 
 /* Where an operand is broadcast and rows of the result share words, a row: what is written from two places of an
  * operand at once must see all that lies between them. */
-static int64_t must_row(const conf_problem *problem, const pco_tensor *tensor)
+static int64_t must_row(const conf_problem *problem, pco_split_rule split, const pco_tensor *tensor)
 {
     const pco_tensor *y = &problem->tensors[problem->node.outputs[0]];
-    if (pco_op_find(problem->one->op)->split != PCO_SPLIT_ANY || y->rank < 2 || tensor->rank == 0) return 1;
+    if ((split != PCO_SPLIT_ANY && split != PCO_SPLIT_SLICES) || y->rank < 2 || tensor->rank == 0) return 1;
     if ((uint64_t)y->shape[y->rank - 1] * oracle_block_bytes(y->dtype) % 4 == 0) return 1;
     for (uint32_t i = 0; i < problem->node.n_inputs; i++) {
         if (problem->node.inputs[i] == PCO_NONE) continue;
@@ -80,21 +72,28 @@ static int64_t must_row(const conf_problem *problem, const pco_tensor *tensor)
     return 1;
 }
 
-static bool must_fits(const conf_problem *problem, const pco_device_info *info)
+uint64_t conf_split_bytes(const conf_problem *problem, pco_split_rule split)
 {
+    int64_t most = 0;
     for (uint32_t t = 0; t < problem->n_tensors; t++) {
         const pco_tensor *tensor = &problem->tensors[t];
-        const int64_t count = must_product(tensor, 0);
         uint32_t input = PCO_NONE;
         for (uint32_t i = 0; i < problem->node.n_inputs; i++)
             if (problem->node.inputs[i] == t) input = i;
-        const int64_t whole = must_piece(problem->one, input, tensor), row = must_row(problem, tensor),
-                      piece = whole > row ? whole : row;
-        /* What a kernel sees is counted in words: it may hold narrower elements as such. */
-        if (tensor->bytes > info->max_allocation / 2 || (count && (uint64_t)piece * 4 > info->max_binding / SHARE))
-            return false;
+        if (must_product(tensor, 0) == 0) continue;
+        const int64_t piece = must_piece(problem->one, split, input, tensor), row = must_row(problem, split, tensor);
+        if (piece > most) most = piece;
+        if (row > most) most = row;
     }
-    return true;
+    /* What a kernel sees is counted in words: it may hold narrower elements as such. */
+    return (uint64_t)most * 4 * SHARE;
+}
+
+static bool must_fits(const conf_problem *problem, const pco_device_info *info)
+{
+    for (uint32_t t = 0; t < problem->n_tensors; t++)
+        if (problem->tensors[t].bytes > info->max_allocation / 2) return false;
+    return conf_split_bytes(problem, pco_op_find(problem->one->op)->split) <= info->max_binding;
 }
 
 static int64_t must_shrunk(int64_t size, bool blocks)

@@ -72,43 +72,20 @@ void oracle_sum_add(oracle_sum *sum, oracle_ve term);
  * when all terms are multiples of `quantum` and sum |term| stays below 2^precision of them. */
 oracle_ve oracle_sum_end(const oracle_rules *rules, const oracle_sum *sum, int64_t roundings, double quantum);
 
-typedef pco_status (*oracle_fn)(oracle_node *node, pco_error *err);
-#define ORACLE(name) pco_status oracle_eval_##name(oracle_node *node, pco_error *err)
-ORACLE(binary);
-ORACLE(compare);
-ORACLE(where);
-ORACLE(unary);
-ORACLE(cast);
-ORACLE(integer);
-ORACLE(swiglu);
-ORACLE(fill);
-ORACLE(iota);
-ORACLE(move);
-ORACLE(concat);
-ORACLE(gather);
-ORACLE(gather_along_axis);
-ORACLE(state_write);
-ORACLE(scatter_add);
-ORACLE(reduce);
-ORACLE(argmax);
-ORACLE(matmul);
-ORACLE(softmax);
-ORACLE(layer_norm);
-ORACLE(rms_norm);
-ORACLE(rope);
-ORACLE(sinusoidal_positions);
-ORACLE(attention);
-ORACLE(attention_backward);
-ORACLE(random_bits);
-ORACLE(dropout);
-ORACLE(cross_entropy);
-ORACLE(cross_entropy_backward);
-ORACLE(adamw);
-ORACLE(sgd);
-ORACLE(softmax_backward);
-ORACLE(norm_backward);
-ORACLE(swiglu_backward);
-#undef ORACLE
+/* The oracles of each family of the op table, whose functions have its name but for those of these families. */
+#define oracle_eval_logical      oracle_eval_compare
+#define oracle_eval_logical_not  oracle_eval_unary
+#define oracle_eval_clamp        oracle_eval_unary
+#define oracle_eval_broadcast_to oracle_eval_move
+#define oracle_eval_reshape      oracle_eval_move
+#define oracle_eval_permute      oracle_eval_move
+#define oracle_eval_slice        oracle_eval_move
+#define oracle_eval_pad          oracle_eval_move
+
+typedef pco_status oracle_fn(oracle_node *node, pco_error *err);
+#define PCO_OP(id, upper, name, family, ...) oracle_fn oracle_eval_##family;
+#include "graph/ops.def"
+oracle_fn oracle_eval_integer; /* sums and elementwise arithmetic in i32 */
 
 /* Philox 4x32-10, written again for the oracle. */
 uint32_t oracle_random_word(uint64_t seed, uint64_t offset, uint32_t stream, uint64_t element);

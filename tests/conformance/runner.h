@@ -5,6 +5,8 @@
 #include "cases.h"
 #include "judge.h"
 
+#include "graph/op.h"
+
 enum { CONF_MAX_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS, CONF_MAX_VARIANTS = 64 };
 
 /* A case made concrete: operands with data, outputs inferred, the oracle's answer. */
@@ -53,6 +55,10 @@ pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *
 pco_status conf_run_large(const pco_conformance_device *device, const conf_case *one,
                           const pco_conformance_options *options, const pco_conformance_case *blank,
                           conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
+
+/* The binding limit with which a kernel sees what it has to see of each tensor, and some to spare, where an op is cut
+ * along `split` (must_fit.c). */
+uint64_t conf_split_bytes(const conf_problem *problem, pco_split_rule split);
 
 /* Is it only the size for which the device refused this problem, in this variant (NULL: in all), and must that size fit
  * (must_fit.c)? Then `detail`, which holds the device's reason, says so. */

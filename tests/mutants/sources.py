@@ -8,8 +8,10 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SHADERS, LOWERING = os.path.join(ROOT, 'shaders'), os.path.join(ROOT, 'backends', 'gpu')
-sys.path.insert(0, SHADERS)
-import embed  # noqa: E402  (the folder is known only now)
+PLUGIN_H = os.path.join(ROOT, 'core', 'include', 'portico')
+sys.path[:0] = [SHADERS, PLUGIN_H]
+import embed  # noqa: E402  (the folders are known only now)
+import gen_plugin_h  # noqa: E402
 
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.DOTALL)
 WORD = re.compile(r'[A-Za-z_]\w*')
@@ -123,8 +125,10 @@ class Lowering:
         for units in self.units.values():
             for unit in units:
                 definitions.setdefault(unit.name, set()).update(words(unit.text) & names - {unit.name})
-        text = read(os.path.join(LOWERING, 'ops.c'))
-        lowerers = re.findall(r'\{PCO_OP_\w+, "(\w+)", &(\w+)\}', text)
+        shared = dict(re.findall(r'#define gpu_lower_(\w+) +gpu_lower_(\w+)', read(os.path.join(LOWERING, 'lower.h'))))
+        table = read(os.path.join(ROOT, 'core', 'graph', 'ops.def'))
+        lowerers = [(row[2], f'gpu_lower_{shared.get(row[3], row[3])}')
+                    for macro, row in gen_plugin_h.rows(table) if macro == 'PCO_OP']
         self.ops = [op for op, _ in lowerers]
         self.functions = {op: closure({lowerer}, definitions) for op, lowerer in lowerers}
         kernel_names = {unit.name: set(re.findall(r'GPU_KERNEL_(\w+)', unit.text))

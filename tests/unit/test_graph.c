@@ -124,7 +124,7 @@ static void test_table(void **state)
     const pco_op_info *table = pco_op_table(&count);
     assert_true(count >= 60);
     for (uint32_t i = 0; i < count; i++) {
-        assert_true(i == 0 || table[i].op > table[i - 1].op);
+        for (uint32_t k = 0; k < i; k++) assert_int_not_equal(table[k].op, table[i].op);
         assert_ptr_equal(pco_op_find_name(table[i].name), &table[i]);
         assert_true(strstr(table[i].signature, "->") != NULL);
         assert_true(strlen(table[i].doc) >= 3);

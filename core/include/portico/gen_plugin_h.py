@@ -7,6 +7,10 @@ import textwrap
 VECTORS = ("PCO_ATTR_V", "PCO_ATTR_AXES")
 AXES = ("PCO_ATTR_AXIS", "PCO_ATTR_AXES")
 
+OPERATIONS = """/* All operations of this header, for tables that leave none out: ROW(NAME, name, family), where PCO_OP_NAME is the
+ * number. Those of one family differ in a function only; one of no family is its own. */"""
+WITH_ATTRS = """/* Those that have attributes: ROW(NAME, name), where pco_name_attrs is the struct. */"""
+
 
 def arguments(text):
     """Splits 'a, "b, c", d' at the commas that stand outside strings."""
@@ -58,17 +62,24 @@ def name_function(names):
             '\n    default: return "unknown";\n    }\n}\n')
 
 
+def list_macro(name, doc, rows):
+    """A macro that names the operations, for the tables of plugins."""
+    return f"{doc}\n#define {name}(ROW) \\\n" + " \\\n".join(f"    ROW({', '.join(row)})" for row in rows) + "\n"
+
+
 def main(template, table, output):
-    attributes, enum, structs, names, numbers = {}, [], [], [], [0]
+    attributes, enum, structs, names, families, with_attributes, numbers = {}, [], [], [], [], [], [0]
     number = 0
     for macro, args in rows(open(table, encoding="utf-8").read()):
         if macro.startswith("PCO_ATTR"):
             attributes.setdefault(args[0], []).append((macro, args[1], unquote(args[-1])))
         elif macro == "PCO_OP":
-            number, upper, name, signature, types = args[:5]
+            number, upper, name, family, signature, types = args[:6]
             enum.append(entry(number, upper, unquote(signature), unquote(types), unquote(args[-1])))
             names.append((upper, name))
+            families.append((upper, name, family))
             if name in attributes:
+                with_attributes.append((upper, name))
                 structs.append(struct(name, attributes.pop(name)))
         elif macro == "PCO_RESERVED":
             enum.append(f"    PCO_OP_{args[1]} = {args[0]}, /* reserved */")
@@ -78,7 +89,8 @@ def main(template, table, output):
         sys.exit(f"{table}: attributes of unknown ops: {', '.join(attributes)}")
     text = ("typedef enum pco_op {\n    PCO_OP_INVALID = 0,\n" + "\n".join(enum) + "\n} pco_op;\n\n" +
             f"/* Numbers of the operations in this header are below. */\nenum {{ PCO_OP_LIMIT = {max(numbers) + 1} }};\n\n" +
-            name_function(names) + "\n" + "\n".join(structs))
+            name_function(names) + "\n" + list_macro("PCO_OPERATIONS", OPERATIONS, families) + "\n" +
+            "\n".join(structs) + "\n" + list_macro("PCO_OPERATIONS_WITH_ATTRS", WITH_ATTRS, with_attributes))
     with open(output, "w", encoding="utf-8") as out:
         out.write(open(template, encoding="utf-8").read().replace("@OPERATIONS@", text))
 
