@@ -7,7 +7,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "bisect.h"
+#include "bisect/bisect.h"
 #include "models/stage.h"
 
 #include <inttypes.h>

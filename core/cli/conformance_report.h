@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-#include "report.h"
+#include "report/report.h"
 
 typedef struct cli_report {
     const char *folder, *baseline, *verify; /* NULL: not asked for */

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write tests/conformance/real_data.c: activations and weights of models/dates, for the suite's "real" regime.
+"""Write conformance/cases/real_data.c: activations and weights of models/dates, for the suite's "real" regime.
 
 Runs the encoder on one line of the model's own test set, in double, and keeps what its second layer sees: inputs
 of norms, attention and feed-forward with their weights, rounded to f32. Standard library only.

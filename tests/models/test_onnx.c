@@ -1,6 +1,6 @@
 /* ONNX's node tests on the device that PORTICO_BACKEND picks: test_onnx FOLDER [PATTERN]. At least 120 must
  * be expressible and pass, and none may fail; skips (77) where the folder is absent. */
-#include "onnx_cases.h"
+#include "onnx/onnx_cases.h"
 
 #include <stdio.h>
 

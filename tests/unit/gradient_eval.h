@@ -7,7 +7,7 @@
 
 #include "graph/graph.h"
 #include "graph/passes.h"
-#include "oracle.h"
+#include "oracle/oracle.h"
 
 /* All composites for which there is no oracle are decomposed; the rest stays. */
 static inline pco_graph *eval_lowered(const pco_graph *graph)

@@ -2,7 +2,7 @@
  * three sets of rules: a contract's, the same with functions of 64 times the ulps, and the same with accumulators of
  * f16. What then becomes wider tells what the bound is made of. */
 #include "check.h"
-#include "runner.h"
+#include "run/runner.h"
 
 #include <math.h>
 

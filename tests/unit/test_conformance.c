@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "isolate.h"
-#include "result.h"
-#include "wire.h"
+#include "isolate/isolate.h"
+#include "run/result.h"
+#include "isolate/wire.h"
 
 static pco_conformance_case record(pco_conformance_state state)
 {

@@ -2,8 +2,8 @@
  * each kernel two values at least, and each parameter one that its neighbour does not have? What a kernel does under a
  * value that no case gives it is judged by nobody. Programs are only prepared, on descriptions of devices whose kernels
  * differ. What has one value is a missing case, or is argued in ARGUED and ARGUED_PARAMETERS. */
-#include "constants.h"
-#include "runner.h"
+#include "run/constants.h"
+#include "run/runner.h"
 #include "toy_memory.h"
 
 #include "gpu/gpu.h"

@@ -3,7 +3,7 @@
  * with one such fault at a time. */
 #include "toy.h"
 
-#include "oracle.h"
+#include "oracle/oracle.h"
 
 #include <math.h>
 

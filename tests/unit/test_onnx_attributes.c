@@ -2,8 +2,8 @@
 #define CHECK_FOLDER
 #include "check.h"
 
-#include "onnx_cases.h"
-#include "onnx_reader.h"
+#include "onnx/onnx_cases.h"
+#include "onnx/onnx_reader.h"
 
 #include "base/file.h"
 

@@ -2,9 +2,9 @@
  * is always caught. */
 #include "toy.h"
 
-#include "cases.h"
-#include "judge.h"
-#include "oracle.h"
+#include "cases/cases.h"
+#include "run/judge.h"
+#include "oracle/oracle.h"
 
 #include <math.h>
 

@@ -8,8 +8,8 @@
 #include "base/utf8.h"
 #include "formats/json.h"
 #include "graph/op.h"
-#include "report_parts.h"
-#include "reproduce_internal.h"
+#include "report/report_parts.h"
+#include "reproduce/reproduce_internal.h"
 
 #include <math.h>
 #include <sys/stat.h>

@@ -4,7 +4,7 @@
  * promises too much is found, and one that promises too little. */
 #include "check.h"
 #include "gpu_device.h"
-#include "runner.h"
+#include "run/runner.h"
 
 #include <string.h>
 

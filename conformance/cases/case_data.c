@@ -1,0 +1,270 @@
+/* The data of a case: a pure function of seed, operand and element (a counter-based generator). */
+#include "cases/cases.h"
+
+#include "graph/op.h"
+#include "oracle/oracle_number.h"
+#include "cases/real_data.h"
+
+#include <math.h>
+#include <string.h>
+
+/* splitmix64's finaliser (Steele, Lea, Flood 2014) over a counter */
+static uint64_t conf_data_bits(uint64_t seed, uint64_t counter)
+{
+    uint64_t z = seed + 0x9E3779B97F4A7C15ull * (counter + 1);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
+static double conf_data_unit(uint64_t bits)
+{
+    return (double)(bits >> 11) * 0x1p-53;
+}
+
+uint64_t conf_case_seed(const conf_case *one, uint64_t seed)
+{
+    return conf_data_bits(seed, one->id);
+}
+
+pco_tensor conf_operand_tensor(const conf_case *one, uint32_t input)
+{
+    static const char *const NAMES[PCO_MAX_INPUTS] = {"in0", "in1", "in2", "in3", "in4", "in5", "in6", "in7"};
+    const conf_operand *operand = &one->in[input];
+    pco_tensor tensor = {.dtype = operand->dtype,
+                         .kind = operand->constant ? PCO_KIND_CONSTANT : PCO_KIND_INPUT,
+                         .rank = operand->rank,
+                         .alias = PCO_NONE,
+                         .name = NAMES[input]};
+    if (pco_op_writes(pco_op_find(one->op), input)) tensor.kind = PCO_KIND_STATE;
+    memcpy(tensor.shape, operand->shape, sizeof tensor.shape);
+    tensor.bytes = oracle_bytes(&tensor);
+    return tensor;
+}
+
+/* Where each op is tried: what it is used for, short of overflow. */
+static void conf_data_domain(const conf_case *one, uint32_t input, double *low, double *high)
+{
+    bool half = one->in[input].dtype == PCO_F16;
+    double limit = 2.0;
+    bool positive = false;
+    switch (one->op) {
+    case PCO_OP_EXP:
+        limit = half ? 10.0 : 80.0;
+        break;
+    case PCO_OP_LOG:
+    case PCO_OP_SQRT:
+    case PCO_OP_RSQRT:
+        positive = true, limit = 1000.0;
+        break;
+    case PCO_OP_POW:
+        positive = input == 0, limit = 4.0;
+        break;
+    case PCO_OP_SIN:
+    case PCO_OP_COS:
+    case PCO_OP_TANH:
+    case PCO_OP_GELU:
+    case PCO_OP_SILU:
+    case PCO_OP_SWIGLU:
+    case PCO_OP_SOFTMAX:
+    case PCO_OP_LOG_SOFTMAX:
+    case PCO_OP_LOGSUMEXP:
+        limit = 10.0;
+        break;
+    case PCO_OP_ERF:
+        limit = 5.0;
+        break;
+    case PCO_OP_SIGMOID:
+        limit = 30.0;
+        break;
+    case PCO_OP_FLOOR:
+    case PCO_OP_CAST:
+    case PCO_OP_CLAMP:
+    case PCO_OP_ISFINITE:
+        limit = 100.0;
+        break;
+    default:
+        break;
+    }
+    *low = positive ? 1.0 / 1024.0 : -limit;
+    *high = limit;
+}
+
+static bool conf_data_divides(const conf_case *one, uint32_t input)
+{
+    return one->op == PCO_OP_RECIPROCAL || (one->op == PCO_OP_DIV && input == 1);
+}
+
+static double conf_data_integer(uint64_t bits, double low, double high)
+{
+    return low + floor(conf_data_unit(bits) * (high - low + 1.0));
+}
+
+/* Values that break kernels: zeros of both signs, subnormals, neighbours that cancel, large ones. */
+static double conf_data_adversarial(uint64_t bits, uint64_t pick, uint32_t dtype, double low, double high)
+{
+    double large = dtype == PCO_F16 ? 100.0 : 1e4, unit = conf_data_unit(bits),
+           sign = bits & 1 && low < 0 ? -1.0 : 1.0;
+    bool function = high >= 4.0 || low > 0.0; /* functions have a domain, arithmetic has not */
+    switch (pick % 10) {
+    case 0:
+        return low > 0.0 ? low : sign * 0.0;
+    case 1:
+        return sign * (dtype == PCO_F16 ? ldexp(1 + floor(unit * 1000), -24) : ldexp(1.0 + unit, -130));
+    case 2:
+        return sign * (1.0 + floor(unit * 4) * (dtype == PCO_F32   ? 0x1p-23
+                                                : dtype == PCO_F16 ? 0x1p-10
+                                                                   : 0x1p-7));
+    case 3:
+        return function ? high : large * (1.0 + 0x1p-6 * floor(unit * 4));
+    case 4:
+        return function ? low : -large * (1.0 + 0x1p-6 * floor(unit * 4));
+    case 5:
+        return sign * ldexp(1.0 + unit, dtype == PCO_F16 ? -12 : -40);
+    case 6:
+        return sign * unit * high * 2.0;
+    default:
+        return low + unit * (high - low);
+    }
+}
+
+static double conf_data_special(uint64_t bits, uint64_t pick, double value)
+{
+    switch (pick % 11) {
+    case 0:
+        return NAN;
+    case 1:
+        return INFINITY;
+    case 2:
+        return -INFINITY;
+    case 3:
+        return bits & 1 ? -0.0 : 0.0;
+    case 4:
+        return -value;
+    default:
+        return value;
+    }
+}
+
+static double conf_data_integer_value(const conf_case *one, uint32_t input, uint64_t bits, uint64_t pick)
+{
+    static const double EDGES[] = {0, 1, -1, 2147483647.0, -2147483648.0, -2147483647.0, 16777217.0, 46341.0};
+    (void)input;
+    if (one->regime == CONF_EXACT) return conf_data_integer(bits, -8, 8);
+    if (one->regime != CONF_RANDOM && pick % 3 != 0) return EDGES[bits % 8];
+    return (double)(int32_t)(uint32_t)(bits >> 16);
+}
+
+/* By the regime. */
+static double conf_data_default(const conf_case *one, uint32_t input, uint64_t bits, uint64_t pick)
+{
+    const conf_operand *operand = &one->in[input];
+    double low = operand->low, high = operand->high;
+    if (operand->dtype == PCO_BOOL) return (double)(pick % 2);
+    if (operand->dtype == PCO_I32) return conf_data_integer_value(one, input, bits, pick);
+    if (low == 0.0 && high == 0.0) conf_data_domain(one, input, &low, &high);
+    if (one->regime == CONF_EXACT) {
+        if (conf_data_divides(one, input)) return ldexp(bits & 1 ? -1.0 : 1.0, (int)(pick % 4));
+        return conf_data_integer(bits, low >= 0 ? 1 : -fmin(8, -low), fmin(8, high));
+    }
+    double value = one->regime == CONF_RANDOM ? low + conf_data_unit(bits) * (high - low)
+                                              : conf_data_adversarial(bits, pick, operand->dtype, low, high);
+    if (one->regime == CONF_SPECIAL) return conf_data_special(bits, pick >> 8, value);
+    if (conf_data_divides(one, input) && fabs(value) < 0x1p-6) value = value < 0 ? -0.25 : 0.25;
+    return value;
+}
+
+static double conf_data_phase(const conf_operand *operand, int64_t i)
+{
+    double pairs = (double)operand->shape[0];
+    long double turn =
+        powl(10000.0L, -(long double)(i / 2) / pairs) / (2 * 3.14159265358979323846264338327950288L);
+    uint64_t fraction = (uint64_t)ldexpl(turn, 64);
+    return (int32_t)(uint32_t)(i % 2 ? fraction >> 32 : fraction);
+}
+
+/* Key or value element i of an attention: is it beyond its sequence's length? */
+static bool conf_data_is_beyond(const conf_case *one, uint32_t input, int64_t i)
+{
+    const int64_t *shape = one->in[input].shape;
+    int64_t heads_first =
+        one->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD
+            ? ((const pco_scaled_dot_product_attention_backward_attrs *)one->attrs.bytes)->heads_first
+            : ((const pco_scaled_dot_product_attention_attrs *)one->attrs.bytes)->heads_first;
+    int64_t b = i / (shape[1] * shape[2] * shape[3]);
+    int64_t t = heads_first ? i / shape[3] % shape[2] : i / shape[3] / shape[2] % shape[1];
+    return t >= (int64_t)one->in[4].list[b % one->in[4].n_list];
+}
+
+static double conf_data_value(const conf_case *one, uint32_t input, uint64_t seed, int64_t i)
+{
+    const conf_operand *operand = &one->in[input];
+    uint64_t bits = conf_data_bits(seed ^ (input * 0x632BE59BD9B4E019ull), 2 * (uint64_t)i);
+    uint64_t pick = conf_data_bits(seed ^ (input * 0x632BE59BD9B4E019ull), 2 * (uint64_t)i + 1);
+    int64_t last = operand->rank ? operand->shape[operand->rank - 1] : 1;
+    uint64_t row = conf_data_bits(seed ^ input, (uint64_t)(i / last));
+    switch (operand->fill) {
+    case CONF_FILL_INTEGER:
+        return conf_data_integer(bits, operand->low, operand->high);
+    case CONF_FILL_UNIFORM:
+        return operand->low + conf_data_unit(bits) * (operand->high - operand->low);
+    case CONF_FILL_LIST:
+        return operand->list[i % operand->n_list];
+    case CONF_FILL_BOOL:
+        return conf_data_unit(bits) < operand->low;
+    case CONF_FILL_BITS:
+        return (int32_t)(uint32_t)bits;
+    case CONF_FILL_PHASE:
+        return conf_data_phase(operand, i);
+    case CONF_FILL_EQUAL:
+        return conf_data_integer(row, -40, 40) / 8.0;
+    case CONF_FILL_GARBAGE:
+        return conf_data_is_beyond(one, input, i) ? (double)NAN : conf_data_unit(bits) * 4.0 - 2.0;
+    case CONF_FILL_REAL:
+        return conf_real_value(operand->real, i);
+    case CONF_FILL_TIES:
+        return conf_data_integer(bits, -1, 1);
+    case CONF_FILL_ROWS:
+        if (i / last % 3 == 1) return operand->dtype == PCO_BOOL ? 0.0 : -INFINITY;
+        return operand->dtype == PCO_BOOL ? (double)(pick % 2) : conf_data_default(one, input, bits, pick);
+    default:
+        return conf_data_default(one, input, bits, pick);
+    }
+}
+
+/* Blocks with a scale per 32 weights: 1 for exact cases, else between 0.01 and 0.1. */
+static void conf_data_blocks(const conf_case *one, uint32_t input, uint64_t seed, uint8_t *data,
+                             int64_t count)
+{
+    uint32_t dtype = one->in[input].dtype, size = oracle_block_bytes(dtype);
+    for (int64_t block = 0; block < count / 32; block++) {
+        uint8_t *to = data + block * size;
+        double scale = one->regime == CONF_EXACT
+                           ? 1.0
+                           : 0.01 + 0.09 * conf_data_unit(conf_data_bits(seed, (uint64_t)block));
+        if (one->regime == CONF_ADVERSARIAL && block % 3 == 0) scale = block % 2 ? 0.0 : -ldexp(3.0, -20);
+        oracle_encode(PCO_F16, &scale, to, 1);
+        for (uint32_t i = 2; i < size; i++) {
+            uint64_t bits = conf_data_bits(~seed, (uint64_t)block * size + i);
+            to[i] = (uint8_t)(bits >> 24);
+            if (dtype == PCO_Q8_0 && one->regime == CONF_EXACT)
+                to[i] = (uint8_t)(int8_t)((int)(bits % 9) - 4);
+        }
+    }
+}
+
+void conf_operand_fill(const conf_case *one, uint32_t input, uint64_t seed, void *data)
+{
+    pco_tensor desc = conf_operand_tensor(one, input);
+    int64_t count = oracle_count(&desc);
+    if (one->in[input].twin) input = one->in[input].twin - 1;
+    if (oracle_block_count(desc.dtype) > 1) {
+        conf_data_blocks(one, input, seed ^ input, data, count);
+        return;
+    }
+    uint32_t step = oracle_block_bytes(desc.dtype);
+    for (int64_t i = 0; i < count; i++) {
+        double value = conf_data_value(one, input, seed, i);
+        oracle_encode(desc.dtype, &value, (uint8_t *)data + i * step, 1);
+    }
+}

@@ -1,0 +1,134 @@
+/* Cases of matmul: tiles cut at every edge, each weight type, each epilogue, vectors and batches. */
+#include "cases/cases.h"
+
+typedef struct conf_matmul_spec {
+    int m, n, k;
+    const char *batch_a, *batch_b; /* "" or "2,3," */
+    int transpose_a, transpose_b, activation, bias, c;
+} conf_matmul_spec;
+
+static void conf_matmul_emit(conf_cases_context *context, const conf_matmul_spec *s, uint32_t a_type,
+                             uint32_t b_type, uint32_t extra, uint32_t to, bool constant, conf_regime regime)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, regime);
+    pco_matmul_attrs *attrs = (pco_matmul_attrs *)one->attrs.bytes;
+    attrs->transpose_a = s->transpose_a, attrs->transpose_b = s->transpose_b;
+    attrs->activation = s->activation;
+    if (to != PCO_NONE) attrs->dtype = to;
+    conf_cases_in(one, a_type, "%s%d,%d", s->batch_a, s->transpose_a ? s->k : s->m,
+                  s->transpose_a ? s->m : s->k);
+    conf_cases_in(one, b_type, "%s%d,%d", s->batch_b, s->transpose_b ? s->n : s->k,
+                  s->transpose_b ? s->k : s->n)
+        ->constant = constant;
+    if (s->bias) {
+        conf_operand *bias = conf_cases_in(one, extra, "%d", s->n);
+        bias->constant = constant;
+    } else if (s->c) {
+        conf_cases_absent(one);
+    }
+    const char *lead = s->batch_a[0] >= s->batch_b[0] ? s->batch_a : s->batch_b;
+    if (s->c) conf_cases_in(one, to == PCO_NONE ? a_type : to, "%s%d,%d", lead, s->m, s->n);
+    conf_cases_emit(context);
+}
+
+/* f32: forms of the operation. */
+static const conf_matmul_spec FORMS[] = {
+    {33, 65, 31, "", "", 0, 0, 0, 0, 0},   {1, 129, 64, "", "", 0, 1, 0, 1, 0},
+    {17, 19, 23, "", "", 1, 0, 0, 0, 0},   {5, 7, 130, "", "", 1, 1, 0, 0, 1},
+    {64, 64, 64, "", "", 0, 1, 1, 1, 0},   {3, 33, 257, "", "", 0, 1, 2, 1, 1},
+    {9, 31, 32, "", "", 0, 1, 3, 1, 0},    {7, 40, 48, "", "", 0, 1, 4, 0, 1},
+    {5, 6, 0, "", "", 0, 1, 0, 1, 0},      {0, 5, 3, "", "", 0, 0, 0, 0, 0},
+    {1, 1, 1, "", "", 0, 0, 0, 0, 0},      {7, 9, 33, "2,3,", "2,3,", 0, 0, 0, 0, 0},
+    {5, 8, 16, "3,", "", 0, 1, 0, 1, 0},   {4, 6, 9, "2,1,", "1,3,", 0, 0, 0, 0, 0},
+    {1, 257, 1025, "", "", 0, 1, 0, 0, 0}, {2, 3, 5, "", "4,", 0, 0, 0, 0, 0},
+    {127, 5, 65, "", "", 0, 1, 0, 0, 0},   {129, 66, 9, "", "", 0, 0, 0, 0, 0},
+};
+enum { N_FORMS = sizeof FORMS / sizeof *FORMS };
+
+/* Weights: K a multiple of 32, as quantised types need it. */
+static const conf_matmul_spec WEIGHTS[] = {
+    {1, 65, 64, "", "", 0, 1, 0, 1, 0},   {7, 33, 96, "", "", 0, 1, 0, 0, 0},
+    {33, 31, 32, "", "", 0, 1, 4, 1, 0},  {5, 7, 288, "", "", 0, 1, 2, 1, 1},
+    {3, 17, 64, "2,", "", 0, 1, 0, 0, 0}, {65, 129, 128, "", "", 0, 1, 0, 0, 0},
+    {2, 1, 1056, "", "", 0, 1, 0, 0, 0},
+};
+enum { N_WEIGHTS = sizeof WEIGHTS / sizeof *WEIGHTS };
+
+static void conf_matmul_edges(conf_cases_context *context, uint32_t a_type, uint32_t b_type)
+{
+    static const int SIZES[] = {1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129};
+    for (uint32_t i = 0; i < 15; i++) {
+        for (uint32_t j = 0; j < 3; j++) {
+            int size = SIZES[i];
+            conf_matmul_spec s = {
+                j == 0 ? size : 5, j == 1 ? size : 9, j == 2 ? size : 32, "", "", 0, 1, 0, 0, 0};
+            if (b_type >= PCO_Q8_0) s.k = (s.k + 31) / 32 * 32;
+            conf_matmul_emit(context, &s, a_type, b_type, a_type, PCO_NONE, b_type >= PCO_Q8_0, CONF_RANDOM);
+            conf_matmul_emit(context, &s, a_type, b_type, a_type, PCO_NONE, true, CONF_EXACT);
+        }
+    }
+}
+
+/* In the short tiers shapes, and what is done with the sum, go with every second type of weights, and each result of
+ * another type comes from one: neither depends on the other, and each is a pipeline for every variant. */
+static bool conf_matmul_is_extra(uint32_t weight, uint32_t b_type)
+{
+    if (weight == 0 || weight == 2) return b_type == PCO_BF16 || b_type == PCO_Q4_0;
+    return (weight == 3 || weight == 5 || weight == 6) && (b_type == PCO_F16 || b_type == PCO_Q8_0);
+}
+
+void conf_cases_matmul(conf_cases_context *context, pco_op op)
+{
+    (void)op;
+    bool all = conf_cases_standard(context);
+    for (uint32_t f = 0; f < N_FORMS; f++) {
+        conf_regime regime = f % 3 == 0 ? CONF_EXACT : f % 3 == 1 ? CONF_RANDOM : CONF_ADVERSARIAL;
+        if (FORMS[f].activation > 1) regime = CONF_RANDOM;
+        conf_matmul_emit(context, &FORMS[f], PCO_F32, PCO_F32, PCO_F32, PCO_NONE, f % 2 == 1, regime);
+        if (regime != CONF_RANDOM)
+            conf_matmul_emit(context, &FORMS[f], PCO_F32, PCO_F32, PCO_F32, PCO_NONE, false, CONF_RANDOM);
+        for (uint32_t t = 1; t < 3; t++)
+            if (all || ((f < 2 || f == 3 || f == 11) && conf_cases_has_half(context, t, f / 2)))
+                conf_matmul_emit(context, &FORMS[f], CASES_FLOATS[t], CASES_FLOATS[t],
+                                 f == 3 ? PCO_F32 : CASES_FLOATS[t], PCO_NONE, false, CONF_RANDOM);
+    }
+    for (uint32_t b = PCO_F16; b <= PCO_Q4_0; b++) {
+        if (b == PCO_I32 || b == PCO_BOOL) continue;
+        for (uint32_t w = 0; w < N_WEIGHTS; w++) {
+            bool extra = !all && conf_matmul_is_extra(w, b);
+            if (!extra)
+                conf_matmul_emit(context, &WEIGHTS[w], PCO_F32, b, PCO_F32, PCO_NONE, true,
+                                 w == 1 ? CONF_EXACT : CONF_RANDOM);
+            if (all || w == 1)
+                conf_matmul_emit(context, &WEIGHTS[w], PCO_F32, b, PCO_F32, PCO_NONE, false, CONF_RANDOM);
+            if (b < PCO_Q8_0 && !all) continue;
+            if (all || (w == 0 && b == PCO_Q4_0))
+                conf_matmul_emit(context, &WEIGHTS[w], PCO_F16, b, PCO_F32, PCO_NONE, true, CONF_RANDOM);
+            if (all) conf_matmul_emit(context, &WEIGHTS[w], PCO_BF16, b, PCO_BF16, PCO_NONE, true, CONF_RANDOM);
+        }
+        conf_matmul_emit(context, &WEIGHTS[4], PCO_F32, b, PCO_F32, PCO_NONE, true, CONF_ADVERSARIAL);
+    }
+    for (uint32_t t = 0; t < 3; t++) /* results of another type */
+        for (uint32_t to = 0; to < 3; to++)
+            if (t != to && (all || (t != 1 && to == (t + 1) % 3)))
+                conf_matmul_emit(context, &WEIGHTS[1], CASES_FLOATS[t], CASES_FLOATS[t], PCO_F32, to, true,
+                                 CONF_RANDOM);
+    conf_case *one =
+        conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM); /* a narrow accumulator is allowed */
+    conf_cases_in(one, PCO_F16, "9,48");
+    conf_cases_in(one, PCO_F16, "11,48");
+    ((pco_matmul_attrs *)one->attrs.bytes)->accumulate = PCO_F16;
+    ((pco_matmul_attrs *)one->attrs.bytes)->transpose_b = 1;
+    conf_cases_emit(context);
+    one = conf_cases_begin(context, PCO_OP_MATMUL,
+                           CONF_RANDOM); /* f32 accumulators: the sum leaves the range of f16 */
+    conf_operand *a = conf_cases_in(one, PCO_F16, "5,256"), *b = conf_cases_in(one, PCO_F16, "256,7");
+    a->low = -60.0, a->high = -40.0, b->low = 5.0, b->high = 8.0;
+    ((pco_matmul_attrs *)one->attrs.bytes)->dtype = PCO_F32;
+    conf_cases_emit(context);
+    if (!all) return;
+    static const uint32_t B_TYPES[] = {PCO_F32, PCO_F16, PCO_BF16, PCO_Q8_0, PCO_Q4_0};
+    for (uint32_t i = 0; i < 5; i++) conf_matmul_edges(context, PCO_F32, B_TYPES[i]);
+    conf_matmul_edges(context, PCO_F16, PCO_F16);
+    conf_matmul_edges(context, PCO_BF16, PCO_BF16);
+}

@@ -1,0 +1,222 @@
+/* Cases that were missing: each is here because a fault (tests/mutants) once went past all others. */
+#include "cases/cases.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MISSED_INPUTS = 4 };
+
+typedef struct conf_missed {
+    uint32_t op;
+    struct {
+        uint32_t dtype;
+        const char *shape; /* NULL: no such operand */
+    } in[MISSED_INPUTS];
+} conf_missed;
+
+static const conf_missed MISSED[] = {
+    /* two rows of odd length in types that share words: the smallest count that is more than one row */
+    {PCO_OP_ADD, {{PCO_F16, "2,7"}, {PCO_F16, "7"}}},
+    {PCO_OP_SWIGLU, {{PCO_F16, "2,7"}, {PCO_F16, "2,7"}}},
+    {PCO_OP_WHERE, {{PCO_BOOL, "7"}, {PCO_F16, "2,7"}, {PCO_F16, "7"}}},
+    /* operands of which one moves along and the other does not, long enough to be cut into windows */
+    {PCO_OP_WHERE, {{PCO_BOOL, "2047"}, {PCO_F16, "2047"}, {PCO_F16, ""}}},
+    {PCO_OP_WHERE, {{PCO_BOOL, "2047"}, {PCO_F16, ""}, {PCO_F16, "2047"}}},
+    {PCO_OP_SUB, {{PCO_F16, "2047"}, {PCO_F16, ""}}},
+    {PCO_OP_SUB, {{PCO_F16, ""}, {PCO_F16, "2047"}}},
+    /* more rows than a grid has workgroups in one dimension */
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,1,65539,8"}, {PCO_F32, "1,1,2,8"}, {PCO_F32, "1,1,2,8"}}},
+    /* more elements than 16 bits count */
+    {PCO_OP_NEG, {{PCO_F32, "65543"}}},
+    {PCO_OP_CONCAT, {{PCO_F16, "32771,2"}, {PCO_F16, "7,2"}}},
+    {PCO_OP_WHERE, {{PCO_BOOL, "65543"}, {PCO_F32, "65543"}, {PCO_F32, ""}}},
+    /* more keys than a workgroup has invocations, where the largest score comes late as often as early */
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,2,3,8"}, {PCO_F32, "1,2,131,8"}, {PCO_F32, "1,2,131,8"}}},
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F16, "1,2,3,8"}, {PCO_F16, "1,2,131,8"}, {PCO_F16, "1,2,131,8"}}},
+};
+
+/* Batches of one column, which are computed as batches of one row: strides of two operands change places. */
+static void conf_missed_column(conf_cases_context *context)
+{
+    static const char *const SHAPES[2][2] = {{"3,5,7", "3,7,1"}, {"2,3,5,7", "2,1,7,1"}};
+    for (uint32_t s = 0; s < 2; s++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        conf_cases_in(one, PCO_F32, "%s", SHAPES[s][0]);
+        conf_cases_in(one, PCO_F32, "%s", SHAPES[s][1]);
+        conf_cases_emit(context);
+    }
+}
+
+/* Whole vectors of an operand that is not transposed; one column with a bias; then nothing to sum, where activation, bias and c are all that is left of the product. */
+static void conf_missed_matmul(conf_cases_context *context)
+{
+    static const uint32_t TYPES[2] = {PCO_F32, PCO_F16};
+    for (uint32_t t = 0; t < 2; t++) {
+        conf_case *vectors = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+        conf_cases_in(vectors, TYPES[t], "6,40");
+        conf_cases_in(vectors, TYPES[t], "40,72");
+        conf_cases_emit(context);
+        if (t == 0 || conf_cases_standard(context)) {
+            conf_case *column = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+            conf_cases_in(column, TYPES[t], "33,64");
+            conf_cases_in(column, TYPES[t], "64,1");
+            conf_cases_in(column, TYPES[t], "1");
+            conf_cases_emit(context);
+        }
+        for (int64_t activation = 1; activation <= 4; activation++) {
+            conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
+            ((pco_matmul_attrs *)one->attrs.bytes)->activation = activation;
+            conf_cases_in(one, TYPES[t], "33,0");
+            conf_cases_in(one, TYPES[t], "0,31");
+            conf_cases_in(one, TYPES[t], "31");
+            if (activation % 2) conf_cases_in(one, TYPES[t], "33,31");
+            conf_cases_emit(context);
+        }
+    }
+}
+
+/* Long enough to be cut into windows, and padded in as many dimensions as there are. */
+static void conf_missed_pad(conf_cases_context *context)
+{
+    static const char *const SHAPES[2][3] = {{"20,21", "1,2", "3,0"},
+                                             {"1,2,1,1,1,2,1,1", "1,1,1,1,1,1,1,1", "0,0,0,0,0,0,0,0"}};
+    for (uint32_t s = 0; s < 2; s++) {
+        conf_case *one = conf_cases_begin(context, PCO_OP_PAD, CONF_RANDOM);
+        pco_pad_attrs *attrs = (pco_pad_attrs *)one->attrs.bytes;
+        conf_cases_in(one, PCO_F32, "%s", SHAPES[s][0]);
+        attrs->n_before = conf_cases_vector(attrs->before, SHAPES[s][1]);
+        attrs->n_after = conf_cases_vector(attrs->after, SHAPES[s][2]);
+        attrs->value = -2.0;
+        conf_cases_emit(context);
+    }
+}
+
+/* Rows far from 0 and close together: the mean is subtracted before squares are summed. */
+static void conf_missed_layer_norm(conf_cases_context *context)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_LAYER_NORM, CONF_RANDOM);
+    conf_operand *x = conf_cases_in(one, PCO_F32, "3,17");
+    x->low = 1000.0, x->high = 1001.0;
+    conf_cases_emit(context);
+}
+
+/* Positions on both sides of 0. */
+static void conf_missed_positions(conf_cases_context *context, pco_op op)
+{
+    conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+    if (op == PCO_OP_ROPE) conf_cases_in(one, PCO_F32, "2,5,3,16");
+    conf_operand *positions = conf_cases_in(one, PCO_I32, "2,5");
+    positions->fill = CONF_FILL_INTEGER, positions->low = -100000, positions->high = 100000;
+    conf_operand *phase = conf_cases_in(one, PCO_I32, "8,2");
+    phase->fill = CONF_FILL_PHASE, phase->constant = true;
+    conf_cases_emit(context);
+}
+
+/* Rows that share words, more than a small window holds; then an index that 16 bits do not hold. */
+static void conf_missed_gather(conf_cases_context *context)
+{
+    static const double INDICES[4] = {65539, 3, 65999, 66000};
+    conf_case *one = conf_cases_begin(context, PCO_OP_GATHER, CONF_RANDOM);
+    conf_cases_in(one, PCO_F16, "11,3");
+    conf_operand *rows = conf_cases_in(one, PCO_I32, "401");
+    rows->fill = CONF_FILL_INTEGER, rows->low = 0, rows->high = 10;
+    conf_cases_emit(context);
+    one = conf_cases_begin(context, PCO_OP_GATHER, CONF_RANDOM);
+    conf_cases_in(one, PCO_F32, "66000,1");
+    conf_cases_list(conf_cases_in(one, PCO_I32, "4"), 4, INDICES);
+    conf_cases_emit(context);
+}
+
+/* A rate that rounds to all of 2^32 words, one more than 32 bits hold. */
+static void conf_missed_dropout(conf_cases_context *context)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_DROPOUT, CONF_EXACT);
+    ((pco_dropout_attrs *)one->attrs.bytes)->p = 1 - 0x1p-34;
+    conf_cases_in(one, PCO_F32, "37");
+    conf_cases_in(one, PCO_I32, "2")->fill = CONF_FILL_BITS;
+    conf_cases_emit(context);
+}
+
+static double conf_missed_nan(uint64_t bits)
+{
+    double nan;
+    memcpy(&nan, &bits, sizeof nan);
+    return nan;
+}
+
+/* Integers one beside the middle between two numbers of bf16, where only their lowest bit says to which side. */
+static void conf_missed_cast(conf_cases_context *context)
+{
+    static const double BESIDE[5] = {0x1p30 + 0x1p22 + 1, -0x1p30 - 0x1p22 - 1, 0x1p30 + 0x3p22 - 1, 0x1p25 + 0x1p17 + 1,
+                                     -0x1p25 - 0x3p17 + 1};
+    conf_case *one = conf_cases_begin(context, PCO_OP_CAST, CONF_RANDOM);
+    conf_cases_list(conf_cases_in(one, PCO_I32, "3,5"), 5, BESIDE);
+    ((pco_cast_attrs *)one->attrs.bytes)->dtype = PCO_BF16;
+    conf_cases_emit(context);
+    /* A NaN of all ones becomes -0 where a carry goes through it. */
+    const double full = conf_missed_nan(UINT64_C(0x7fffffffffffffff)), list[3] = {full, -full, 1.5};
+    for (uint32_t t = 1; t < 3; t++) {
+        one = conf_cases_begin(context, PCO_OP_CAST, CONF_SPECIAL);
+        conf_cases_list(conf_cases_in(one, PCO_F32, "2,3"), 3, list);
+        ((pco_cast_attrs *)one->attrs.bytes)->dtype = CASES_FLOATS[t];
+        conf_cases_emit(context);
+    }
+}
+
+/* Negative numbers that a device may take for -0, of which these functions are no NaN, and those that it may not. */
+static void conf_missed_below_zero(conf_cases_context *context, pco_op op)
+{
+    static const double LIST[8] = {-1e-40, -1e-45, 1e-40, -0.0, 0.0, -0x1p-126, 0x1p-126, 4.0};
+    static const double POWERS[8] = {0.5, -0.5, 0.5, 0.5, -0.5, 0.5, 0.5, -0.5};
+    conf_case *one = conf_cases_begin(context, op, CONF_SPECIAL);
+    conf_cases_list(conf_cases_in(one, PCO_F32, "3,8"), 8, LIST);
+    if (op == PCO_OP_POW) conf_cases_list(conf_cases_in(one, PCO_F32, "3,8"), 8, POWERS);
+    conf_cases_emit(context);
+}
+
+/* Rows of the least integer, where an invocation without an element must not look like one with the largest. */
+static void conf_missed_least(conf_cases_context *context)
+{
+    static const double LEAST[1] = {-2147483648.0}, MIXED[3] = {-2147483648.0, -2147483648.0, -2147483647.0};
+    conf_case *one = conf_cases_begin(context, PCO_OP_ARGMAX, CONF_SPECIAL);
+    conf_cases_list(conf_cases_in(one, PCO_I32, "3,5"), 1, LEAST);
+    conf_cases_emit(context);
+    one = conf_cases_begin(context, PCO_OP_ARGMAX, CONF_SPECIAL);
+    conf_cases_list(conf_cases_in(one, PCO_I32, "3,70"), 3, MIXED);
+    conf_cases_emit(context);
+}
+
+/* Classes that are ruled out by a logit of -infinity, and are no targets: without smoothing they weigh nothing. */
+static void conf_missed_ruled_out(conf_cases_context *context, pco_op op)
+{
+    static const double TARGETS[2] = {1, 2}, LOGITS[3] = {-INFINITY, 0.5, -1.25};
+    conf_case *one = conf_cases_begin(context, op, CONF_SPECIAL);
+    conf_cases_list(conf_cases_in(one, PCO_F32, "4,3"), 3, LOGITS);
+    conf_cases_list(conf_cases_in(one, PCO_I32, "4"), 2, TARGETS);
+    if (op == PCO_OP_CROSS_ENTROPY_BACKWARD) conf_cases_in(one, PCO_F32, "4")->fill = CONF_FILL_UNIFORM;
+    conf_cases_emit(context);
+}
+
+void conf_cases_missed(conf_cases_context *context, pco_op op)
+{
+    for (size_t i = 0; i < sizeof MISSED / sizeof *MISSED; i++) {
+        const conf_missed *missed = &MISSED[i];
+        if (missed->op != (uint32_t)op) continue;
+        conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+        for (uint32_t k = 0; k < MISSED_INPUTS && missed->in[k].shape; k++)
+            conf_cases_in(one, missed->in[k].dtype, "%s", missed->in[k].shape);
+        conf_cases_emit(context);
+    }
+    if (op == PCO_OP_MATMUL) conf_missed_column(context);
+    if (op == PCO_OP_MATMUL) conf_missed_matmul(context);
+    if (op == PCO_OP_LAYER_NORM) conf_missed_layer_norm(context);
+    if (op == PCO_OP_ROPE || op == PCO_OP_SINUSOIDAL_POSITIONS) conf_missed_positions(context, op);
+    if (op == PCO_OP_PAD) conf_missed_pad(context);
+    if (op == PCO_OP_GATHER) conf_missed_gather(context);
+    if (op == PCO_OP_DROPOUT) conf_missed_dropout(context);
+    if (op == PCO_OP_CAST) conf_missed_cast(context);
+    if (op == PCO_OP_ARGMAX) conf_missed_least(context);
+    if (op == PCO_OP_CROSS_ENTROPY || op == PCO_OP_CROSS_ENTROPY_BACKWARD) conf_missed_ruled_out(context, op);
+    if (op == PCO_OP_SQRT || op == PCO_OP_RSQRT || op == PCO_OP_LOG || op == PCO_OP_POW)
+        conf_missed_below_zero(context, op);
+}

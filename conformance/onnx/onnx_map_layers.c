@@ -1,0 +1,361 @@
+/* Norms, rotary embedding, attention, and quantised arithmetic of ONNX. */
+#include "onnx/onnx_map.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- norms ---- */
+
+/* x as [outer, n] over the dimensions from the axis on. */
+static uint32_t onnx_layers_flatten(onnx_map *map, uint32_t x, int64_t axis)
+{
+    const pco_tensor *desc = onnx_desc(map, x);
+    int64_t outer = 1, n = 1;
+    for (int64_t d = 0; d < (int64_t)desc->rank; d++) *(d < axis ? &outer : &n) *= desc->shape[d];
+    return pco_reshape(map->graph, x, 2, (int64_t[]){outer, n});
+}
+
+static void onnx_layers_norm(onnx_map *map, bool layer)
+{
+    pco_graph *graph = map->graph;
+    uint32_t x = onnx_in(map, 0), weight = onnx_in(map, 1), bias = layer ? onnx_in(map, 2) : PCO_NONE, out[4];
+    pco_tensor shape = *onnx_desc(map, x), stats = shape;
+    int64_t axis = onnx_axis(onnx_int(map->test, "axis", -1), shape.rank);
+    double eps = onnx_float(map->test, "epsilon", 1e-5);
+    if (onnx_int(map->test, "stash_type", ONNX_FLOAT) != ONNX_FLOAT) {
+        onnx_skip(map, "statistics in another type than float");
+        return;
+    }
+    uint32_t flat = onnx_layers_flatten(map, x, axis);
+    int64_t n = onnx_desc(map, flat)->shape[1];
+    uint32_t in[3] = {flat, weight == PCO_NONE ? PCO_NONE : pco_reshape(graph, weight, 1, &n),
+                      bias == PCO_NONE ? PCO_NONE : pco_reshape(graph, bias, 1, &n)};
+    pco_layer_norm_attrs layer_attrs = {.eps = eps, .stats = map->test->n_outputs > 1};
+    pco_rms_norm_attrs rms_attrs = {.eps = eps};
+    if (layer)
+        pco_graph_add(graph, PCO_OP_LAYER_NORM, &layer_attrs, in, 3, out);
+    else
+        pco_graph_add(graph, PCO_OP_RMS_NORM, &rms_attrs, in, 2, out);
+    if (graph->status) return;
+    map->out[0] = pco_reshape(graph, out[0], shape.rank, shape.shape);
+    for (int64_t d = axis; d < (int64_t)shape.rank; d++) stats.shape[d] = 1;
+    for (uint32_t i = 1; i < 3 && layer_attrs.stats; i++)
+        map->out[i] = pco_reshape(graph, out[i], stats.rank, stats.shape);
+}
+
+/* ---- rotary embedding: caches of cosines and sines, chosen by position ---- */
+
+/* [..,2R] to its two halves, or to its even and odd elements. */
+static uint32_t onnx_layers_half(onnx_map *map, uint32_t x, bool interleaved, int64_t which)
+{
+    pco_tensor desc = *onnx_desc(map, x);
+    int64_t half = desc.shape[3] / 2;
+    pco_slice_attrs attrs = {.n_starts = 4, .n_sizes = 4, .n_steps = 4};
+    for (uint32_t d = 0; d < 4; d++) attrs.sizes[d] = desc.shape[d], attrs.steps[d] = 1;
+    attrs.sizes[3] = half;
+    attrs.starts[3] = interleaved ? which : which * half;
+    attrs.steps[3] = interleaved ? 2 : 1;
+    return pco_graph_add(map->graph, PCO_OP_SLICE, &attrs, &x, 1, NULL);
+}
+
+static uint32_t onnx_layers_rotated(onnx_map *map, uint32_t x, uint32_t cosine, uint32_t sine,
+                                    bool interleaved)
+{
+    pco_graph *graph = map->graph;
+    pco_tensor shape = *onnx_desc(map, x);
+    uint32_t a = onnx_layers_half(map, x, interleaved, 0), b = onnx_layers_half(map, x, interleaved, 1),
+             parts[2];
+    parts[0] = pco_binary(graph, PCO_OP_SUB, pco_binary(graph, PCO_OP_MUL, a, cosine),
+                          pco_binary(graph, PCO_OP_MUL, b, sine));
+    parts[1] = pco_binary(graph, PCO_OP_ADD, pco_binary(graph, PCO_OP_MUL, a, sine),
+                          pco_binary(graph, PCO_OP_MUL, b, cosine));
+    if (!interleaved) return pco_concat(graph, parts, 2, 3);
+    int64_t pair[5] = {shape.shape[0], shape.shape[1], shape.shape[2], shape.shape[3] / 2, 1};
+    for (int i = 0; i < 2; i++) parts[i] = pco_reshape(graph, parts[i], 5, pair);
+    return pco_reshape(graph, pco_concat(graph, parts, 2, 4), 4, shape.shape);
+}
+
+static void onnx_layers_rotary(onnx_map *map)
+{
+    pco_graph *graph = map->graph;
+    uint32_t x = onnx_in(map, 0), table[2];
+    pco_tensor given = *onnx_desc(map, x);
+    bool interleaved = onnx_int(map->test, "interleaved", 0) != 0;
+    int64_t heads = onnx_int(map->test, "num_heads", 0),
+            partial = onnx_int(map->test, "rotary_embedding_dim", 0);
+    if (given.rank == 3) {
+        int64_t split[4] = {given.shape[0], given.shape[1], heads, heads ? given.shape[2] / heads : 0};
+        x = pco_permute(graph, pco_reshape(graph, x, 4, split), (int64_t[]){0, 2, 1, 3});
+    }
+    pco_tensor shape = *onnx_desc(map, x);
+    for (uint32_t i = 0; i < 2; i++) { /* [B,S,R] with a dimension for the heads */
+        table[i] = onnx_in(map, 1 + i);
+        if (onnx_has(map, 3)) table[i] = pco_gather(graph, table[i], onnx_in(map, 3), 0);
+        int64_t pairs = onnx_desc(map, table[i])->shape[2];
+        table[i] = pco_reshape(graph, table[i], 4, (int64_t[]){shape.shape[0], 1, shape.shape[2], pairs});
+    }
+    if (partial == 0) partial = shape.shape[3];
+    uint32_t y =
+        onnx_layers_rotated(map, pco_slice_axis(graph, x, 3, 0, partial), table[0], table[1], interleaved);
+    if (partial < shape.shape[3]) {
+        uint32_t rest = pco_slice_axis(graph, x, 3, partial, shape.shape[3] - partial);
+        y = pco_concat(graph, (uint32_t[]){y, rest}, 2, 3);
+    }
+    if (given.rank == 3)
+        y = pco_reshape(graph, pco_permute(graph, y, (int64_t[]){0, 2, 1, 3}), 3, given.shape);
+    map->out[0] = y;
+}
+
+/* ---- attention ---- */
+
+typedef struct onnx_layers_attention {
+    uint32_t query, key, value, mask, lengths, starts; /* [B,H,S,D] each */
+    pco_tensor q, k;                                   /* shapes */
+    double scale, softcap;
+    int64_t past;
+    bool causal;
+} onnx_layers_attention;
+
+static uint32_t onnx_layers_heads(onnx_map *map, uint32_t x, const char *attribute)
+{
+    const pco_tensor *desc = onnx_desc(map, x);
+    if (desc->rank != 3) return x;
+    int64_t heads = onnx_int(map->test, attribute, 1);
+    int64_t split[4] = {desc->shape[0], desc->shape[1], heads, desc->shape[2] / heads};
+    return pco_permute(map->graph, pco_reshape(map->graph, x, 4, split), (int64_t[]){0, 2, 1, 3});
+}
+
+static uint32_t onnx_layers_joined(onnx_map *map, uint32_t past, uint32_t x)
+{
+    uint32_t parts[2] = {onnx_in(map, past), x};
+    return onnx_has(map, past) ? pco_concat(map->graph, parts, 2, 2) : x;
+}
+
+/* A mask is broadcast from the right; Portico wants all four dimensions. */
+static uint32_t onnx_layers_mask(onnx_map *map, int64_t keys)
+{
+    uint32_t mask = onnx_in(map, 3);
+    if (mask == PCO_NONE) return PCO_NONE;
+    pco_tensor desc = *onnx_desc(map, mask);
+    int64_t shape[4] = {1, 1, 1, 1};
+    for (uint32_t d = 0; d < desc.rank && d < 4; d++) shape[4 - desc.rank + d] = desc.shape[d];
+    if (desc.rank > 4 || (shape[3] != keys && shape[3] != 1))
+        return onnx_skip(map, "a mask shorter than the keys");
+    return pco_reshape(map->graph, mask, 4, shape);
+}
+
+/* Row 0 stands at the number of keys before it: the past's length, or what nonpad_kv_seqlen leaves. */
+static void onnx_layers_positions(onnx_map *map, onnx_layers_attention *a)
+{
+    int64_t batch = a->q.shape[0];
+    a->lengths = onnx_in(map, 6);
+    if (!a->causal) return;
+    if (a->lengths != PCO_NONE)
+        a->starts = pco_binary_scalar(map->graph, PCO_OP_SUB, a->lengths, (double)a->q.shape[2]);
+    else if (a->past)
+        a->starts = pco_fill(map->graph, PCO_I32, (double)a->past, 1, &batch);
+}
+
+/* scores as an output: 0 scaled products, 1 capped, 2 capped and masked (causal rule included). */
+static uint32_t onnx_layers_scores(onnx_map *map, const onnx_layers_attention *a, int64_t mode)
+{
+    pco_graph *graph = map->graph;
+    if (a->q.shape[1] != a->k.shape[1] || a->lengths != PCO_NONE)
+        return onnx_skip(map, "scores of grouped or padded keys");
+    uint32_t s = pco_binary_scalar(graph, PCO_OP_MUL, pco_matmul(graph, a->query, a->key, 0, 1), a->scale);
+    if (a->softcap > 0.0 && mode > 0) {
+        uint32_t capped =
+            pco_unary(graph, PCO_OP_TANH, pco_binary_scalar(graph, PCO_OP_MUL, s, 1.0 / a->softcap));
+        s = pco_binary_scalar(graph, PCO_OP_MUL, capped, a->softcap);
+    }
+    if (mode < 2) return s;
+    uint32_t lowest = pco_scalar(graph, (pco_dtype)onnx_desc(map, s)->dtype, -INFINITY);
+    if (a->mask != PCO_NONE && onnx_desc(map, a->mask)->dtype == PCO_BOOL)
+        s = pco_where(graph, a->mask, s, lowest);
+    else if (a->mask != PCO_NONE)
+        s = pco_binary(graph, PCO_OP_ADD, s, a->mask);
+    if (!a->causal) return s;
+    int64_t rows = a->q.shape[2], keys = a->k.shape[2];
+    uint8_t *seen = calloc((size_t)(rows * keys) + 1, 1);
+    if (!seen) return PCO_NONE;
+    for (int64_t i = 0; i < rows * keys; i++) seen[i] = i % keys <= i / keys + a->past;
+    uint32_t causal = pco_graph_constant_copy(graph, "causal", PCO_BOOL, 2, (int64_t[]){rows, keys}, seen);
+    free(seen);
+    return pco_where(graph, causal, s, lowest);
+}
+
+static void onnx_layers_attention_outputs(onnx_map *map, const onnx_layers_attention *a, bool flat)
+{
+    pco_graph *graph = map->graph;
+    int64_t mode = onnx_int(map->test, "qk_matmul_output_mode", 0);
+    bool wants_scores = map->test->n_outputs > 3 && map->test->node->output[3][0];
+    pco_scaled_dot_product_attention_attrs attrs = {.scale = a->scale,
+                                                    .causal = a->causal,
+                                                    .softcap = a->softcap,
+                                                    .heads_first = 1,
+                                                    .weights = wants_scores && mode == 3};
+    uint32_t in[6] = {a->query, a->key, a->value, a->mask, a->lengths, a->starts}, out[4];
+    pco_graph_add(graph, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, in, 6, out);
+    if (graph->status) return;
+    uint32_t y = out[0];
+    if (flat) {
+        int64_t width = a->q.shape[1] * onnx_desc(map, a->value)->shape[3];
+        y = pco_permute(graph, y, (int64_t[]){0, 2, 1, 3});
+        y = pco_reshape(graph, y, 3, (int64_t[]){a->q.shape[0], a->q.shape[2], width});
+    }
+    map->out[0] = y;
+    map->out[1] = a->key;
+    map->out[2] = a->value;
+    if (wants_scores) map->out[3] = mode == 3 ? out[1] : onnx_layers_scores(map, a, mode);
+}
+
+static void onnx_layers_attend(onnx_map *map)
+{
+    onnx_layers_attention a = {.lengths = PCO_NONE, .starts = PCO_NONE};
+    bool flat = map->test->inputs[0].rank == 3;
+    a.query = onnx_layers_heads(map, onnx_in(map, 0), "q_num_heads");
+    a.key = onnx_layers_joined(map, 4, onnx_layers_heads(map, onnx_in(map, 1), "kv_num_heads"));
+    a.value = onnx_layers_joined(map, 5, onnx_layers_heads(map, onnx_in(map, 2), "kv_num_heads"));
+    if (map->graph->status) return;
+    a.q = *onnx_desc(map, a.query), a.k = *onnx_desc(map, a.key);
+    if (onnx_has(map, 4)) a.past = map->test->inputs[4].shape[2];
+    a.scale = onnx_float(map->test, "scale", 1.0 / sqrt((double)a.q.shape[3]));
+    a.softcap = onnx_float(map->test, "softcap", 0.0);
+    a.causal = onnx_int(map->test, "is_causal", 0) != 0;
+    a.mask = onnx_layers_mask(map, a.k.shape[2]);
+    if (map->skip[0]) return;
+    onnx_layers_positions(map, &a);
+    onnx_layers_attention_outputs(map, &a, flat);
+}
+
+/* ---- quantised arithmetic ---- */
+
+/* To the nearest integer, ties to even: floor(x + 1/2), less one where that was a tie and came out odd. */
+static uint32_t onnx_layers_rounded(onnx_map *map, uint32_t x)
+{
+    pco_graph *graph = map->graph;
+    uint32_t up = pco_unary(graph, PCO_OP_FLOOR, pco_binary_scalar(graph, PCO_OP_ADD, x, 0.5));
+    uint32_t tie = pco_binary_scalar(graph, PCO_OP_EQ, pco_binary(graph, PCO_OP_SUB, up, x), 0.5);
+    uint32_t half = pco_unary(graph, PCO_OP_FLOOR, pco_binary_scalar(graph, PCO_OP_MUL, up, 0.5));
+    uint32_t odd = pco_binary(graph, PCO_OP_SUB, up, pco_binary_scalar(graph, PCO_OP_MUL, half, 2.0));
+    uint32_t is_odd = pco_binary_scalar(graph, PCO_OP_NE, odd, 0.0);
+    uint32_t both = pco_binary(graph, PCO_OP_LOGICAL_AND, tie, is_odd);
+    return pco_where(graph, both, pco_binary_scalar(graph, PCO_OP_SUB, up, 1.0), up);
+}
+
+/* x in f32, limited to the range of an 8-bit type, as an integer. */
+static uint32_t onnx_layers_saturated(onnx_map *map, uint32_t x, int32_t type)
+{
+    pco_clamp_attrs range =
+        type == ONNX_INT8 ? (pco_clamp_attrs){-128.0, 127.0} : (pco_clamp_attrs){0.0, 255.0};
+    return pco_cast(map->graph, pco_graph_add(map->graph, PCO_OP_CLAMP, &range, &x, 1, NULL), PCO_I32);
+}
+
+static bool onnx_layers_eight_bits(const onnx_map *map, uint32_t i)
+{
+    return !onnx_has(map, i) || map->test->inputs[i].type == ONNX_INT8 ||
+           map->test->inputs[i].type == ONNX_UINT8;
+}
+
+/* A scale or zero point against x: along an axis, or a scalar; blocks are not mapped. */
+static uint32_t onnx_layers_scale_shape(onnx_map *map, uint32_t scale, uint32_t x)
+{
+    pco_tensor desc = *onnx_desc(map, scale), against = *onnx_desc(map, x);
+    int64_t shape[PCO_MAX_RANK], axis = onnx_axis(onnx_int(map->test, "axis", 1), against.rank);
+    if (onnx_int(map->test, "block_size", 0)) return onnx_skip(map, "quantisation in blocks");
+    if (desc.rank != 1 || against.rank < 2) return scale;
+    for (uint32_t d = 0; d < against.rank; d++) shape[d] = (int64_t)d == axis ? desc.shape[0] : 1;
+    return pco_reshape(map->graph, scale, against.rank, shape);
+}
+
+/* x minus its zero point, in f32. */
+static uint32_t onnx_layers_centred(onnx_map *map, uint32_t x_index, uint32_t zero_index)
+{
+    uint32_t x = onnx_in(map, x_index);
+    uint32_t y = pco_cast(map->graph, x, PCO_F32);
+    if (!onnx_has(map, zero_index)) return y;
+    uint32_t zero = onnx_layers_scale_shape(map, pco_cast(map->graph, onnx_in(map, zero_index), PCO_F32), x);
+    return pco_binary(map->graph, PCO_OP_SUB, y, zero);
+}
+
+static void onnx_layers_quantize(onnx_map *map)
+{
+    int32_t type = map->test->outputs[0].type;
+    onnx_without(map->test, "output_dtype"); /* the output has it */
+    onnx_without(map->test, "saturate");     /* of float8, which has no mapping */
+    if (type != ONNX_INT8 && type != ONNX_UINT8) {
+        onnx_skip(map, onnx_type_name(type));
+        return;
+    }
+    pco_graph *graph = map->graph;
+    uint32_t x = onnx_in(map, 0), scale = onnx_layers_scale_shape(map, onnx_in(map, 1), x);
+    uint32_t y = onnx_layers_rounded(map, pco_binary(graph, PCO_OP_DIV, x, scale));
+    if (onnx_has(map, 2))
+        y = pco_binary(graph, PCO_OP_ADD, y,
+                       onnx_layers_scale_shape(map, pco_cast(graph, onnx_in(map, 2), PCO_F32), x));
+    map->out[0] = onnx_layers_saturated(map, y, type);
+}
+
+static void onnx_layers_dequantize(onnx_map *map)
+{
+    if (!onnx_layers_eight_bits(map, 0)) {
+        onnx_skip(map, onnx_type_name(map->test->inputs[0].type));
+        return;
+    }
+    uint32_t centred = onnx_layers_centred(map, 0, 2);
+    uint32_t scale = onnx_layers_scale_shape(map, pco_cast(map->graph, onnx_in(map, 1), PCO_F32), centred);
+    map->out[0] = pco_binary(map->graph, PCO_OP_MUL, centred, scale);
+}
+
+/* Scale and zero point from the range of x, which always holds 0. */
+static void onnx_layers_dynamic_quantize(onnx_map *map)
+{
+    pco_graph *graph = map->graph;
+    uint32_t x = onnx_in(map, 0), all = (1u << onnx_desc(map, x)->rank) - 1;
+    uint32_t high = pco_binary_scalar(graph, PCO_OP_MAXIMUM, onnx_sum_axes(map, PCO_OP_AMAX, x, all, 0), 0.0);
+    uint32_t turned = pco_unary(graph, PCO_OP_NEG, x);
+    uint32_t low =
+        pco_binary_scalar(graph, PCO_OP_MAXIMUM, onnx_sum_axes(map, PCO_OP_AMAX, turned, all, 0), 0.0);
+    uint32_t scale = pco_binary_scalar(graph, PCO_OP_DIV, pco_binary(graph, PCO_OP_ADD, high, low), 255.0);
+    pco_clamp_attrs range = {0.0, 255.0};
+    uint32_t zero = onnx_layers_rounded(map, pco_binary(graph, PCO_OP_DIV, low, scale));
+    zero = pco_graph_add(graph, PCO_OP_CLAMP, &range, &zero, 1, NULL);
+    uint32_t y = pco_binary(graph, PCO_OP_ADD,
+                            onnx_layers_rounded(map, pco_binary(graph, PCO_OP_DIV, x, scale)), zero);
+    map->out[0] = onnx_layers_saturated(map, y, ONNX_UINT8);
+    map->out[1] = scale;
+    map->out[2] = pco_cast(graph, zero, PCO_I32);
+}
+
+/* Products of 8-bit integers are exact in f32 as long as a sum stays below 2^24. */
+static void onnx_layers_matmul_integer(onnx_map *map)
+{
+    uint32_t y = pco_matmul(map->graph, onnx_layers_centred(map, 0, 2), onnx_layers_centred(map, 1, 3), 0, 0);
+    map->out[0] = pco_cast(map->graph, y, PCO_I32);
+}
+
+static void onnx_layers_qlinear_matmul(onnx_map *map)
+{
+    pco_graph *graph = map->graph;
+    uint32_t y = pco_matmul(graph, onnx_layers_centred(map, 0, 2), onnx_layers_centred(map, 3, 5), 0, 0);
+    uint32_t scale = pco_binary(graph, PCO_OP_MUL, pco_cast(graph, onnx_in(map, 1), PCO_F32),
+                                pco_cast(graph, onnx_in(map, 4), PCO_F32));
+    scale = pco_binary(graph, PCO_OP_DIV, scale, pco_cast(graph, onnx_in(map, 6), PCO_F32));
+    y = onnx_layers_rounded(map, pco_binary(graph, PCO_OP_MUL, y, scale));
+    y = pco_binary(graph, PCO_OP_ADD, y, pco_cast(graph, onnx_in(map, 7), PCO_F32));
+    map->out[0] = onnx_layers_saturated(map, y, map->test->outputs[0].type);
+}
+
+void onnx_map_layers(onnx_map *map)
+{
+    if (onnx_is(map, "LayerNormalization")) onnx_layers_norm(map, true);
+    if (onnx_is(map, "RMSNormalization")) onnx_layers_norm(map, false);
+    if (onnx_is(map, "RotaryEmbedding")) onnx_layers_rotary(map);
+    if (onnx_is(map, "Attention")) onnx_layers_attend(map);
+    if (onnx_is(map, "QuantizeLinear")) onnx_layers_quantize(map);
+    if (onnx_is(map, "DequantizeLinear")) onnx_layers_dequantize(map);
+    if (onnx_is(map, "DynamicQuantizeLinear")) onnx_layers_dynamic_quantize(map);
+    if (onnx_is(map, "MatMulInteger")) onnx_layers_matmul_integer(map);
+    if (onnx_is(map, "QLinearMatMul")) onnx_layers_qlinear_matmul(map);
+}

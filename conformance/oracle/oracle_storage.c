@@ -1,0 +1,179 @@
+/* Storage formats: decoding to double and encoding to nearest even, written for the oracle alone. */
+#include "oracle/oracle_number.h"
+
+#include <math.h>
+#include <string.h>
+
+static const uint8_t BLOCK_BYTES[PCO_DTYPE_COUNT] = {4, 2, 2, 4, 1, 34, 18};
+static const char *const DTYPE_NAMES[PCO_DTYPE_COUNT] = {"f32", "f16", "bf16", "i32", "bool", "q8_0", "q4_0"};
+
+uint32_t oracle_block_bytes(uint32_t dtype)
+{
+    return dtype < PCO_DTYPE_COUNT ? BLOCK_BYTES[dtype] : 0;
+}
+
+uint32_t oracle_block_count(uint32_t dtype)
+{
+    return dtype == PCO_Q8_0 || dtype == PCO_Q4_0 ? 32 : 1;
+}
+
+const char *oracle_dtype_name(uint32_t dtype)
+{
+    return dtype < PCO_DTYPE_COUNT ? DTYPE_NAMES[dtype] : "?";
+}
+
+int64_t oracle_count(const pco_tensor *tensor)
+{
+    int64_t count = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) count *= tensor->shape[i];
+    return count;
+}
+
+uint64_t oracle_bytes(const pco_tensor *tensor)
+{
+    uint32_t block = oracle_block_count(tensor->dtype);
+    uint64_t blocks = (uint64_t)oracle_count(tensor) / block;
+    return blocks * oracle_block_bytes(tensor->dtype);
+}
+
+oracle_format oracle_format_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case PCO_F16:
+        return (oracle_format){11, -14, 65504.0};
+    case PCO_BF16:
+        return (oracle_format){8, -126, 0x1.fep127};
+    case PCO_CONTRACT_F64:
+        return (oracle_format){53, -1022, 0x1.fffffffffffffp1023};
+    default:
+        return (oracle_format){24, -126, 0x1.fffffep127};
+    }
+}
+
+/* sign, exponent and fraction fields of an IEEE-like 16-bit number */
+static double oracle_decode16(uint16_t bits, int exponent_bits)
+{
+    int fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
+    int exponent = (bits >> fraction_bits) & ((1 << exponent_bits) - 1);
+    int fraction = bits & ((1 << fraction_bits) - 1);
+    double sign = bits & 0x8000 ? -1.0 : 1.0;
+    if (exponent == (1 << exponent_bits) - 1) return fraction ? (double)NAN : sign * INFINITY;
+    if (exponent == 0) return sign * ldexp(fraction, 1 - bias - fraction_bits);
+    return sign * ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
+}
+
+/* To nearest even in a format, overflow to infinity. */
+static double oracle_nearest(oracle_format format, double x)
+{
+    if (isnan(x) || isinf(x) || x == 0.0) return x;
+    int exponent = ilogb(x);
+    if (exponent < format.emin) exponent = format.emin;
+    int shift = exponent - format.precision + 1;
+    double scaled = ldexp(x, -shift);
+    double whole = floor(scaled), rest = scaled - whole;
+    if (rest > 0.5 || (rest == 0.5 && fmod(whole, 2.0) != 0.0)) whole += 1.0;
+    double result = ldexp(whole, shift);
+    if (fabs(result) > format.max) return copysign(INFINITY, x);
+    return copysign(result, x);
+}
+
+static uint16_t oracle_encode16(oracle_format format, int exponent_bits, double x)
+{
+    int fraction_bits = 15 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1;
+    unsigned sign = signbit(x) ? 0x8000u : 0u, top = (unsigned)((1 << exponent_bits) - 1);
+    if (isnan(x)) return (uint16_t)(sign | (top << fraction_bits) | (1u << (fraction_bits - 1)));
+    x = fabs(oracle_nearest(format, x));
+    if (isinf(x)) return (uint16_t)(sign | (top << fraction_bits));
+    if (x == 0.0) return (uint16_t)sign;
+    int exponent = ilogb(x);
+    if (exponent < format.emin) return (uint16_t)(sign | (unsigned)ldexp(x, bias - 1 + fraction_bits));
+    unsigned fraction = (unsigned)ldexp(x, fraction_bits - exponent) & ((1u << fraction_bits) - 1);
+    return (uint16_t)(sign | ((unsigned)(exponent + bias) << fraction_bits) | fraction);
+}
+
+static int32_t oracle_to_i32(double x)
+{
+    if (isnan(x)) return 0;
+    x = trunc(x);
+    if (x >= 2147483647.0) return INT32_MAX;
+    if (x <= -2147483648.0) return INT32_MIN;
+    return (int32_t)x;
+}
+
+/* 32 weights: an f16 scale, then 32 signed bytes, or 16 bytes of which the low nibbles come first. */
+static void oracle_decode_block(uint32_t dtype, const uint8_t *block, double *to)
+{
+    double scale = oracle_decode16((uint16_t)(block[0] | block[1] << 8), 5);
+    for (int i = 0; i < 32; i++) {
+        int q;
+        if (dtype == PCO_Q8_0)
+            q = block[2 + i] < 128 ? block[2 + i] : block[2 + i] - 256;
+        else
+            q = (i < 16 ? block[2 + i] & 15 : block[2 + i - 16] >> 4) - 8;
+        to[i] = scale * q;
+    }
+}
+
+void oracle_decode(uint32_t dtype, const void *from, double *to, int64_t count)
+{
+    const uint8_t *bytes = from;
+    if (oracle_block_count(dtype) == 32) {
+        for (int64_t i = 0; i < count; i += 32)
+            oracle_decode_block(dtype, bytes + i / 32 * oracle_block_bytes(dtype), to + i);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        float f;
+        int32_t n;
+        uint16_t h;
+        switch (dtype) {
+        case PCO_F32:
+            memcpy(&f, bytes + 4 * i, 4), to[i] = f;
+            break;
+        case PCO_I32:
+            memcpy(&n, bytes + 4 * i, 4), to[i] = n;
+            break;
+        case PCO_F16:
+            memcpy(&h, bytes + 2 * i, 2), to[i] = oracle_decode16(h, 5);
+            break;
+        case PCO_BF16:
+            memcpy(&h, bytes + 2 * i, 2), to[i] = oracle_decode16(h, 8);
+            break;
+        default:
+            to[i] = bytes[i];
+        }
+    }
+}
+
+void oracle_encode(uint32_t dtype, const double *from, void *to, int64_t count)
+{
+    uint8_t *bytes = to;
+    for (int64_t i = 0; i < count; i++) {
+        float f = (float)oracle_nearest(oracle_format_of(PCO_F32), from[i]);
+        int32_t n = dtype == PCO_I32 ? oracle_to_i32(from[i]) : 0;
+        uint16_t h = 0;
+        if (dtype == PCO_F16) h = oracle_encode16(oracle_format_of(dtype), 5, from[i]);
+        if (dtype == PCO_BF16) h = oracle_encode16(oracle_format_of(dtype), 8, from[i]);
+        switch (dtype) {
+        case PCO_F32:
+            memcpy(bytes + 4 * i, &f, 4);
+            break;
+        case PCO_I32:
+            memcpy(bytes + 4 * i, &n, 4);
+            break;
+        case PCO_F16:
+        case PCO_BF16:
+            memcpy(bytes + 2 * i, &h, 2);
+            break;
+        default:
+            bytes[i] = from[i] != 0.0;
+        }
+    }
+}
+
+double oracle_round_to(uint32_t dtype, double value)
+{
+    if (dtype == PCO_I32) return oracle_to_i32(value);
+    if (dtype == PCO_BOOL) return value != 0.0;
+    return oracle_nearest(oracle_format_of(dtype), value);
+}

@@ -1,0 +1,180 @@
+/* Which nodes a device must run: a form of an op (types, attributes, ranks) that it runs when the operands are small it
+ * runs at every size within the limits that it declares (docs/numerics.md). So a refusal that only the size explains is
+ * a failure. Composites may be refused: the core decomposes them. */
+#include "run/runner.h"
+
+#include "graph/op.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { SMALL = 4 /* and 5, so that odd sizes stay odd */, BLOCK = 32 /* of quantised types */, SHARE = 8 };
+
+static int64_t must_product(const pco_tensor *tensor, uint32_t first)
+{
+    int64_t product = 1;
+    for (uint32_t d = first; d < tensor->rank; d++) product *= tensor->shape[d];
+    return product;
+}
+
+/* The dimension that an op's axis names, of several the first; the last where it names none. */
+static uint32_t must_axis(const conf_case *one)
+{
+    const pco_op_info *info = pco_op_find(one->op);
+    const uint32_t rank = one->in[0].rank;
+    uint32_t first = rank ? rank - 1 : 0;
+    const pco_attr_info *attr;
+    for (uint32_t i = 0; (attr = pco_op_attr(info, i)) != NULL; i++) {
+        if (!attr->is_axis) continue;
+        const int64_t *axis = (const int64_t *)(const void *)(one->attrs.bytes + attr->offset);
+        const int64_t count = attr->type == PCO_ATTR_VECTOR ? *axis++ : 1;
+        for (int64_t k = 0; k < count; k++) {
+            const uint32_t d = (uint32_t)(axis[k] < 0 ? axis[k] + (int64_t)rank : axis[k]);
+            if (k == 0 || d < first) first = d;
+        }
+        break;
+    }
+    return first;
+}
+
+/* Elements of operand or result `tensor` that a kernel has to see at once. `input`: PCO_NONE for a result. */
+static int64_t must_piece(const conf_case *one, pco_split_rule split, uint32_t input, const pco_tensor *tensor)
+{
+    const uint32_t last = tensor->rank ? tensor->rank - 1 : 0, axis = must_axis(one);
+    if (one->op == PCO_OP_SCATTER_ADD && input == 1) /* indices are gone through, with what is noted of each */
+        return 4 * must_product(tensor, 0);
+    switch (split) {
+    case PCO_SPLIT_ANY: return 1;
+    case PCO_SPLIT_SLICES: {
+        const pco_tensor x = conf_operand_tensor(one, 0);
+        return input == 1 ? 1 : must_product(&x, axis + 1);
+    }
+    case PCO_SPLIT_ROWS:
+    case PCO_SPLIT_MATMUL: return must_product(tensor, last);
+    case PCO_SPLIT_AXIS: return must_product(tensor, axis < last ? axis : last);
+    case PCO_SPLIT_OUTER: return must_product(tensor, 1);
+    default: return must_product(tensor, 0);
+    }
+}
+
+/* Where an operand is broadcast and rows of the result share words, a row: what is written from two places of an
+ * operand at once must see all that lies between them. */
+static int64_t must_row(const conf_problem *problem, pco_split_rule split, const pco_tensor *tensor)
+{
+    const pco_tensor *y = &problem->tensors[problem->node.outputs[0]];
+    if ((split != PCO_SPLIT_ANY && split != PCO_SPLIT_SLICES) || y->rank < 2 || tensor->rank == 0) return 1;
+    if ((uint64_t)y->shape[y->rank - 1] * oracle_block_bytes(y->dtype) % 4 == 0) return 1;
+    for (uint32_t i = 0; i < problem->node.n_inputs; i++) {
+        if (problem->node.inputs[i] == PCO_NONE) continue;
+        const int64_t count = must_product(&problem->tensors[problem->node.inputs[i]], 0);
+        if (count > 1 && count < must_product(y, 0)) return tensor->shape[tensor->rank - 1];
+    }
+    return 1;
+}
+
+uint64_t conf_split_bytes(const conf_problem *problem, pco_split_rule split)
+{
+    int64_t most = 0;
+    for (uint32_t t = 0; t < problem->n_tensors; t++) {
+        const pco_tensor *tensor = &problem->tensors[t];
+        uint32_t input = PCO_NONE;
+        for (uint32_t i = 0; i < problem->node.n_inputs; i++)
+            if (problem->node.inputs[i] == t) input = i;
+        if (must_product(tensor, 0) == 0) continue;
+        const int64_t piece = must_piece(problem->one, split, input, tensor), row = must_row(problem, split, tensor);
+        if (piece > most) most = piece;
+        if (row > most) most = row;
+    }
+    /* What a kernel sees is counted in words: it may hold narrower elements as such. */
+    return (uint64_t)most * 4 * SHARE;
+}
+
+static bool must_fits(const conf_problem *problem, const pco_device_info *info)
+{
+    for (uint32_t t = 0; t < problem->n_tensors; t++)
+        if (problem->tensors[t].bytes > info->max_allocation / 2) return false;
+    return conf_split_bytes(problem, pco_op_find(problem->one->op)->split) <= info->max_binding;
+}
+
+static int64_t must_shrunk(int64_t size, bool blocks)
+{
+    if (blocks) return size > BLOCK ? BLOCK : size;
+    return size > SMALL + 1 ? SMALL + size % 2 : size;
+}
+
+/* The same form with small sizes; false where that is none (sizes that depend on each other). */
+static bool must_shrink(const conf_case *one, conf_case *small, conf_problem *problem)
+{
+    const pco_op_info *info = pco_op_find(one->op);
+    const pco_attr_info *attr;
+    pco_error ignored;
+    *small = *one;
+    bool blocks = false; /* along K of a matmul with quantised weights */
+    for (uint32_t i = 0; i < one->n_inputs; i++) blocks |= one->in[i].present && one->in[i].dtype > PCO_BOOL;
+    for (uint32_t i = 0; i < one->n_inputs; i++)
+        for (uint32_t d = 0; d < one->in[i].rank; d++)
+            small->in[i].shape[d] = must_shrunk(one->in[i].shape[d], blocks && d + 1 == one->in[i].rank);
+    for (uint32_t i = 0; (attr = pco_op_attr(info, i)) != NULL; i++) {
+        int64_t *vector = (int64_t *)(void *)(small->attrs.bytes + attr->offset);
+        if (attr->type != PCO_ATTR_VECTOR || (strcmp(attr->name, "shape") != 0 && strcmp(attr->name, "sizes") != 0))
+            continue;
+        for (int64_t k = 0; k < vector[0] && k < PCO_MAX_RANK; k++) vector[1 + k] = must_shrunk(vector[1 + k], false);
+    }
+    memset(problem, 0, sizeof *problem);
+    problem->one = small;
+    problem->node = (pco_node){.op = one->op,
+                               .n_inputs = one->n_inputs,
+                               .variant = PCO_NONE,
+                               .attrs_size = one->attrs_size,
+                               .attrs = one->attrs_size ? small->attrs.bytes : NULL,
+                               .name = "case"};
+    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) problem->node.inputs[i] = PCO_NONE;
+    for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) problem->node.outputs[i] = PCO_NONE;
+    for (uint32_t i = 0; i < one->n_inputs; i++) {
+        if (!one->in[i].present) continue;
+        problem->tensors[problem->n_tensors] = conf_operand_tensor(small, i);
+        problem->node.inputs[i] = problem->n_tensors++;
+    }
+    return conf_problem_infer(problem, &ignored) == PCO_OK;
+}
+
+/* Is the small form run too in the variant that was refused? Another node may offer others: its name tells. */
+static bool must_runs(const conf_run_state *run, const char *variant, conf_problem *small)
+{
+    const pco_program_api *program = run->device->plugin->program;
+    const char *names[CONF_MAX_VARIANTS] = {NULL};
+    pco_node_proposal node = {.variant = PCO_NONE, .fused_into = PCO_NONE};
+    pco_tensor_proposal tensors[CONF_MAX_TENSORS];
+    pco_error ignored;
+    if (program->supports(run->device->device, &run->part, 0, &ignored)) return false;
+    if (!variant) return true; /* `supports` had refused it */
+    uint32_t count =
+        program->variants ? program->variants(run->device->device, &run->part, 0, names, CONF_MAX_VARIANTS) : 0;
+    if (count > CONF_MAX_VARIANTS) count = CONF_MAX_VARIANTS;
+    for (uint32_t v = 0; v < count; v++)
+        if (strcmp(names[v], variant) == 0) small->node.variant = v;
+    if (count && small->node.variant == PCO_NONE) return false;
+    for (uint32_t t = 0; t < small->n_tensors; t++)
+        tensors[t] = (pco_tensor_proposal){0, run->device->info->buffer_alignment, small->tensors[t].bytes};
+    pco_proposal proposal = {.size = sizeof proposal, .nodes = &node, .tensors = tensors};
+    return program->propose(run->device->device, &run->part, &proposal, &ignored) == PCO_OK;
+}
+
+bool conf_must_fit(const pco_conformance_device *device, const conf_problem *problem, const char *variant, char *detail,
+                   size_t size)
+{
+    conf_case small;
+    conf_problem shrunk;
+    const pco_op_info *info = problem->one ? pco_op_find(problem->one->op) : NULL;
+    if (!info || info->decompose || !must_fits(problem, device->info)) return false;
+    if (!must_shrink(problem->one, &small, &shrunk)) return false;
+    const conf_run_state run = conf_run_start(device, &shrunk);
+    if (!must_runs(&run, variant, &shrunk)) return false;
+    char why[512];
+    snprintf(why, sizeof why, "%.511s", detail);
+    snprintf(detail, size,
+             "refused for its size, which is within the limits that the device declares (%" PRIu64 " bytes seen at "
+             "once, buffers of %" PRIu64 "): %.300s",
+             device->info->max_binding, device->info->max_allocation, why);
+    return true;
+}

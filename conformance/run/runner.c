@@ -1,0 +1,422 @@
+/* One case on one device, variant by variant. */
+#include "run/diagnose.h"
+#include "run/runner.h"
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/hash.h"
+#include "graph/infer.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- problems ---- */
+
+pco_status conf_problem_infer(conf_problem *problem, pco_error *err)
+{
+    const conf_case *one = problem->one;
+    pco_shape_context context = {.op = pco_op_find(one->op),
+                                 .attrs = one->attrs.bytes,
+                                 .node_name = "case",
+                                 .n_inputs = problem->node.n_inputs};
+    for (uint32_t i = 0; i < problem->node.n_inputs; i++)
+        if (problem->node.inputs[i] != PCO_NONE)
+            context.inputs[i] = &problem->tensors[problem->node.inputs[i]];
+    pco_status status = pco_infer(&context, err);
+    if (status) return pco_fail_prefix(err, status, "the suite's own case '%s'", one->label);
+    static const char *const NAMES[PCO_MAX_OUTPUTS] = {"y", "y1", "y2", "y3"};
+    problem->node.n_outputs = context.n_outputs;
+    for (uint32_t i = 0; i < context.n_outputs; i++) {
+        pco_tensor *tensor = &problem->tensors[problem->n_tensors];
+        *tensor = context.outputs[i];
+        tensor->kind = PCO_KIND_OUTPUT;
+        uint32_t written = pco_op_written(context.op, i);
+        tensor->alias = written == PCO_NONE ? PCO_NONE : problem->node.inputs[written];
+        tensor->name = NAMES[i];
+        tensor->bytes = oracle_bytes(tensor);
+        problem->node.outputs[i] = problem->n_tensors++;
+        problem->oracle.out[i].desc = *tensor;
+    }
+    return PCO_OK;
+}
+
+static pco_status conf_problem_build(conf_problem *problem, const conf_case *one, const void *const *data,
+                                     uint64_t seed, const oracle_rules *rules, pco_error *err)
+{
+    memset(problem, 0, sizeof *problem);
+    problem->one = one;
+    problem->rules = *rules;
+    problem->node = (pco_node){.op = one->op,
+                               .n_inputs = one->n_inputs,
+                               .variant = PCO_NONE,
+                               .attrs_size = one->attrs_size,
+                               .attrs = one->attrs_size ? one->attrs.bytes : NULL,
+                               .name = "case"};
+    problem->oracle = (oracle_node){
+        .op = one->op, .attrs = one->attrs.bytes, .n_inputs = one->n_inputs, .rules = &problem->rules};
+    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) problem->node.inputs[i] = PCO_NONE;
+    for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) problem->node.outputs[i] = PCO_NONE;
+    uint64_t data_seed = conf_case_seed(one, seed);
+    for (uint32_t i = 0; i < one->n_inputs; i++) {
+        if (!one->in[i].present) continue;
+        uint32_t at = problem->n_tensors++;
+        problem->node.inputs[i] = at;
+        problem->tensors[at] = conf_operand_tensor(one, i);
+        problem->data[i] = malloc(problem->tensors[at].bytes + 8);
+        if (!problem->data[i])
+            return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a case's data (%" PRIu64 " bytes)",
+                            problem->tensors[at].bytes);
+        if (data)
+            memcpy(problem->data[i], data[i], problem->tensors[at].bytes);
+        else
+            conf_operand_fill(one, i, data_seed, problem->data[i]);
+        if (one->in[i].constant) problem->tensors[at].data = problem->data[i];
+        pco_status status =
+            oracle_operand_load(&problem->oracle.in[i], &problem->tensors[at], problem->data[i], err);
+        if (status) return status;
+    }
+    pco_status status = conf_problem_infer(problem, err);
+    if (status) return status;
+    problem->oracle.n_outputs = problem->node.n_outputs;
+    return oracle_run(&problem->oracle, err);
+}
+
+static oracle_rules conf_problem_rules(const pco_contract *contract)
+{
+    oracle_rules rules = oracle_rules_from(contract);
+    rules.exact_casts = contract->round_to_nearest != 0;
+    return rules;
+}
+
+pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
+                             const pco_contract *contract, pco_error *err)
+{
+    oracle_rules rules = conf_problem_rules(contract);
+    return conf_problem_build(problem, one, NULL, seed, &rules, err);
+}
+
+pco_status conf_problem_make_with(conf_problem *problem, const conf_problem *other, const oracle_rules *rules,
+                                  pco_error *err)
+{
+    return conf_problem_build(problem, other->one, (const void *const *)other->data, 0, rules, err);
+}
+
+pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
+                                  const pco_contract *contract, pco_error *err)
+{
+    oracle_rules rules = conf_problem_rules(contract);
+    return conf_problem_build(problem, one, data, 0, &rules, err);
+}
+
+void conf_problem_clear(conf_problem *problem)
+{
+    oracle_node_clear(&problem->oracle);
+    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) free(problem->data[i]);
+    if (problem->changed) conf_problem_clear(problem->changed);
+    free(problem->changed);
+    memset(problem, 0, sizeof *problem);
+}
+
+/* The first input in whose memory the output may lie, as a tensor; reshape may always lie in its own. */
+static uint32_t conf_run_place(const conf_run_state *run)
+{
+    const conf_problem *problem = run->problem;
+    for (uint32_t i = 0; i < problem->one->n_inputs; i++) {
+        uint32_t t = problem->node.inputs[i];
+        if ((run->node_proposal.in_place >> i & 1) && t != PCO_NONE &&
+            problem->tensors[t].kind == PCO_KIND_INPUT)
+            return t;
+    }
+    return PCO_NONE;
+}
+
+/* Once more with the result in the memory of an operand, where that is allowed. */
+static pco_status conf_run_shared(conf_run_state *run, pco_error *err)
+{
+    conf_problem *problem = run->problem;
+    uint32_t in_place = conf_run_place(run);
+    pco_status status =
+        in_place == PCO_NONE ? PCO_OK : conf_run_times(run, in_place, 1, "running in place", err);
+    if (!status && problem->one->op == PCO_OP_RESHAPE) { /* sharing memory by the plan: nothing may change */
+        problem->tensors[1].alias = 0;
+        status = conf_run_times(run, 0, 1, "running in place", err);
+        problem->tensors[1].alias = PCO_NONE;
+    }
+    return status;
+}
+
+/* ---- verdicts ---- */
+
+static void conf_run_judge(const conf_run_state *run, pco_conformance_case *result)
+{
+    const conf_problem *problem = run->problem;
+    const char *doubt = NULL;
+    result->state = PCO_CASE_PASS;
+    for (uint32_t i = 0; i < problem->node.n_outputs; i++) {
+        conf_verdict verdict;
+        const oracle_output *out = &problem->oracle.out[i];
+        if (out->count == 0) continue;
+        conf_judge(out, &problem->rules, run->first[i], &verdict);
+        result->elements += verdict.elements;
+        result->wrong += verdict.wrong;
+        if (conf_regime_is_random(problem->one->regime) && !doubt) doubt = conf_judge_mistrust(&verdict);
+        if (result->element >= 0 && verdict.ratio <= result->ratio) continue;
+        result->ratio = verdict.ratio, result->output = i, result->element = verdict.element;
+        result->expected = verdict.expected, result->got = verdict.got, result->bound = verdict.bound;
+    }
+    if (result->wrong) {
+        result->state = PCO_CASE_FAIL;
+        snprintf(result->detail, sizeof result->detail,
+                 "%" PRId64 " of %" PRId64 " elements are outside their bounds; worst: '%s' element %" PRId64
+                 " is %.*g, expected %.*g within %.3g",
+                 result->wrong, result->elements,
+                 problem->tensors[problem->node.outputs[result->output]].name, result->element,
+                 pco_number_digits(result->got), result->got, pco_number_digits(result->expected), result->expected,
+                 result->bound);
+        conf_diagnose(problem, &run->device->info->contract, run->first, &result->explains, &result->evidence);
+    } else if (conf_diagnose_fuses(problem, &run->device->info->contract, run->first, result->detail,
+                                   sizeof result->detail)) {
+        result->state = PCO_CASE_FAIL;
+    } else if (doubt) {
+        result->state = PCO_CASE_MISTRUSTED;
+        snprintf(result->detail, sizeof result->detail, "%s", doubt);
+    }
+}
+
+/* How often each tier runs a case for the same bits, and how many rows it runs alone. */
+static int conf_run_repeats(pco_conformance_tier tier)
+{
+    return tier >= PCO_CONFORMANCE_FULL ? 100 : tier == PCO_CONFORMANCE_STANDARD ? 10 : 3;
+}
+
+/* In the short tiers only for real data in f32: a piece often means another pipeline, and software drivers compile
+ * slowly. Which rows a piece has does not depend on how their elements are stored. */
+static int conf_run_rows(pco_conformance_tier tier, const conf_case *one)
+{
+    if (tier == PCO_CONFORMANCE_QUICK || tier == PCO_CONFORMANCE_TINY)
+        return one->regime == CONF_REAL && one->in[0].dtype == PCO_F32;
+    return tier >= PCO_CONFORMANCE_FULL ? 8 : 3;
+}
+
+/* Where else does the case run? A node of a model has its place already. In the short tiers everywhere only the first
+ * case with operands of some types, which runs in all variants; and every case of tiny, the tier of those who watch over
+ * memory, at the end of its buffers. */
+static conf_places conf_run_places(pco_conformance_tier tier, const conf_problem *problem)
+{
+    const bool is_short = tier == PCO_CONFORMANCE_QUICK || tier == PCO_CONFORMANCE_TINY;
+    if (problem->own_choice) return CONF_PLACES_NONE;
+    if (!is_short || problem->one->turn == 0) return CONF_PLACES_ALL;
+    return tier == PCO_CONFORMANCE_TINY ? CONF_PLACES_LAST : CONF_PLACES_NONE;
+}
+
+static bool conf_run_has_results(const conf_run_state *run)
+{
+    for (uint32_t i = 0; i < run->problem->node.n_outputs; i++)
+        if (run->problem->oracle.out[i].count && !run->first[i]) return false;
+    return true;
+}
+
+/* A refusal of what must fit is a failure. */
+static void conf_run_refused(const conf_run_state *run, const char *variant, pco_conformance_case *result)
+{
+    if (!conf_must_fit(run->device, run->problem, variant, result->detail, sizeof result->detail)) return;
+    result->state = PCO_CASE_FAIL;
+    result->ratio = INFINITY;
+}
+
+/* Of the first run's results; 0 where there are none. */
+static uint64_t conf_run_hash(const conf_run_state *run)
+{
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < run->problem->node.n_outputs; i++)
+        if (run->first[i])
+            hash = pco_hash(hash ? hash : PCO_HASH_START, run->first[i],
+                            run->problem->tensors[run->problem->node.outputs[i]].bytes);
+    return hash;
+}
+
+static pco_status conf_run_once(conf_run_state *run, const pco_conformance_options *options,
+                                pco_conformance_case *result, pco_error *err)
+{
+    pco_status status = conf_run_propose(run, err);
+    if (!status) status = conf_run_times(run, PCO_NONE, conf_run_repeats(options->tier), NULL, err);
+    const bool refused = status == PCO_ERROR_UNSUPPORTED; /* later on it is no excuse any more */
+    if (conf_run_has_results(run)) conf_run_judge(run, result); /* also when a later run differed */
+    if (status == PCO_ERROR_INTERNAL && result->state == PCO_CASE_FAIL) status = PCO_OK; /* said already */
+    result->bits = conf_run_hash(run);
+    result->invariance = (pco_conformance_invariance){{0}, {0}};
+    run->invariance = &result->invariance;
+    if (!status && result->state != PCO_CASE_FAIL) status = conf_run_shared(run, err);
+    if (!status && result->state != PCO_CASE_FAIL)
+        status = conf_run_placed(run, conf_run_places(options->tier, run->problem), err);
+    if (!status && result->state != PCO_CASE_FAIL)
+        status = conf_run_pieces(run, result->variant,
+                                 conf_run_rows(options->invariance ? PCO_CONFORMANCE_STANDARD : options->tier,
+                                               run->problem->one), err);
+    if (status) {
+        result->state = refused                           ? PCO_CASE_UNSUPPORTED
+                        : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
+                                                          : PCO_CASE_FAIL;
+        result->ratio = refused ? 0.0 : INFINITY;
+        result->explains = result->evidence = 0;
+        snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
+        if (refused) conf_run_refused(run, result->variant, result);
+    }
+    conf_run_clear(run);
+    return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
+}
+
+/* What fails is run once more on the same data: right once and wrong once is a verdict of its own. */
+static pco_status conf_run_judged(conf_run_state *run, const pco_conformance_options *options,
+                                  pco_conformance_case *result, pco_error *err)
+{
+    pco_conformance_case again = *result;
+    pco_status status = conf_run_once(run, options, result, err);
+    if (status || result->state != PCO_CASE_FAIL) return status;
+    if (run->observer && run->observer->prepare_only) return status; /* nothing was run */
+    status = conf_run_once(run, options, &again, err);
+    if (again.state == PCO_CASE_DEVICE_LOST || status) *result = again;
+    if (again.state != PCO_CASE_PASS && again.state != PCO_CASE_MISTRUSTED) return status;
+    char detail[sizeof result->detail];
+    snprintf(detail, sizeof detail, "wrong once and right once on the same data; wrong: %.440s",
+             result->detail);
+    memcpy(result->detail, detail, sizeof detail);
+    result->state = PCO_CASE_FLAKY;
+    return status;
+}
+
+static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_options *options,
+                                   pco_conformance_case *result, pco_error *err)
+{
+    pco_status status = conf_run_judged(run, options, result, err);
+    const bool runs = !run->observer || !run->observer->prepare_only;
+    return status || !runs ? status : conf_run_replay(run, options, result, err);
+}
+
+static pco_conformance_case conf_run_result(const pco_conformance_device *device, const conf_case *one,
+                                            const pco_conformance_options *options)
+{
+    const char *name = pco_op_find(one->op)->name;
+    pco_conformance_case result = {.op = one->op,
+                                   .id = one->id,
+                                   .op_name = name,
+                                   .regime = conf_regime_name(one->regime),
+                                   .dtype = conf_case_dtype(one),
+                                   .label = one->label,
+                                   .variant = "",
+                                   .seed = options->seed,
+                                   .element = -1};
+    snprintf(result.repeat, sizeof result.repeat,
+             "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64 " --case %08x", device->id,
+             pco_conformance_tier_name(options->tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : options->tier),
+             name, options->seed, one->id);
+    if (options->replays)
+        snprintf(result.repeat + strlen(result.repeat), sizeof result.repeat - strlen(result.repeat),
+                 " --replays %" PRIu32, options->replays);
+    return result;
+}
+
+/* Each variant takes long to compile. In the short tiers the first case with operands of some types runs all of them,
+ * the others the first one and, in turn, the odd or the even ones; those that other devices would run ("name@gpu",
+ * "name@cpu") are for every eighth case. One that was asked for is run. */
+static bool conf_run_skips(const pco_conformance_options *options, const conf_case *one, uint32_t number,
+                           const char *variant)
+{
+    const char *at = strrchr(variant, '@');
+    const bool is_short = options->tier == PCO_CONFORMANCE_TINY || options->tier == PCO_CONFORMANCE_QUICK;
+    if (!is_short || options->variant) return false;
+    if (at && (strcmp(at, "@gpu") == 0 || strcmp(at, "@cpu") == 0)) return one->id % 8 != 0;
+    return one->turn != 0 && number != 0 && (one->turn + number) % 2 != 0;
+}
+
+/* A variant "name@N" forces subgroups N wide. */
+static uint32_t conf_run_width(const char *variant)
+{
+    const char *at = strrchr(variant, '@');
+    return at ? (uint32_t)strtoul(at + 1, NULL, 10) : 0;
+}
+
+static pco_status conf_run_variants(conf_run_state *run, const pco_conformance_options *options,
+                                    conf_report_fn report, void *user, pco_error *err)
+{
+    const pco_program_api *program = run->device->plugin->program;
+    const char *names[CONF_MAX_VARIANTS] = {"default"};
+    uint32_t count =
+        program->variants ? program->variants(run->device->device, &run->part, 0, names, CONF_MAX_VARIANTS) : 1;
+    pco_status status = PCO_OK;
+    if (count > CONF_MAX_VARIANTS) count = CONF_MAX_VARIANTS;
+    for (uint32_t v = 0; v < (count ? count : 1) && !status; v++) {
+        pco_conformance_case result = conf_run_result(run->device, run->problem->one, options);
+        if (count) result.variant = names[v];
+        result.width = conf_run_width(result.variant);
+        const bool own = run->problem->own_choice;
+        if (!own && options->variant && fnmatch(options->variant, result.variant, 0) != 0) continue;
+        if (run->problem->one && conf_run_skips(options, run->problem->one, v, result.variant)) continue;
+        if (options->begin && !options->begin(options->user, &result, 0)) continue;
+        run->problem->node.variant = program->variants && count && !own ? v : PCO_NONE;
+        run->variant = own ? "" : result.variant;
+        status = conf_run_variant(run, options, &result, err);
+        if (own) result.variant = run->node_proposal.variant < count ? names[run->node_proposal.variant] : "";
+        report(user, &result);
+        if (own) break;
+    }
+    run->problem->node.variant = PCO_NONE;
+    return status;
+}
+
+pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *problem,
+                            const pco_conformance_options *options, conf_report_fn report, void *user,
+                            pco_error *err)
+{
+    conf_run_state run = conf_run_start(device, problem);
+    run.observer = options->observer;
+    run.constants = options->constants;
+    pco_status can = device->plugin->program->supports(device->device, &run.part, 0, err);
+    if (can == PCO_OK) return conf_run_variants(&run, options, report, user, err);
+    pco_conformance_case result = conf_run_result(device, problem->one, options);
+    result.state = can == PCO_ERROR_UNSUPPORTED   ? PCO_CASE_UNSUPPORTED
+                   : can == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
+                                                  : PCO_CASE_FAIL;
+    snprintf(result.detail, sizeof result.detail, "%.511s", err->message);
+    if (can == PCO_ERROR_UNSUPPORTED) conf_run_refused(&run, NULL, &result);
+    report(user, &result);
+    return can == PCO_ERROR_DEVICE_LOST ? can : PCO_OK;
+}
+
+pco_status conf_run_case(const pco_conformance_device *device, const conf_case *one,
+                         const pco_conformance_options *options, conf_report_fn report, void *user,
+                         pco_error *err)
+{
+    pco_conformance_case result = conf_run_result(device, one, options);
+    if (options->begin && !options->begin(options->user, &result, 1)) return PCO_OK;
+    if (one->regime == CONF_SPECIAL && !device->info->contract.nan_inf) {
+        result.state = PCO_CASE_NOT_PROMISED;
+        snprintf(result.detail, sizeof result.detail, "the contract does not promise NaN and infinity");
+        report(user, &result);
+        return PCO_OK;
+    }
+    if (one->chain)
+        return options->judging == PCO_JUDGE_BOUNDS
+                   ? conf_run_chain(device, one, options, &result, report, user, err)
+                   : PCO_OK;
+    if (options->judging != PCO_JUDGE_BOUNDS) return conf_run_norm(device, one, options, &result, report, user, err);
+    if (one->large) return conf_run_large(device, one, options, &result, report, user, err);
+    conf_problem problem;
+    pco_status status = conf_problem_make(&problem, one, options->seed, &device->info->contract, err);
+    if (status == PCO_OK) {
+        status = conf_run_problem(device, &problem, options, report, user, err);
+    } else {
+        result.state = PCO_CASE_FAIL;
+        snprintf(result.detail, sizeof result.detail, "%s%.480s",
+                 status == PCO_ERROR_OUT_OF_HOST_MEMORY ? "out of host memory: " : "", err->message);
+        if (status != PCO_ERROR_OUT_OF_HOST_MEMORY) status = PCO_OK;
+        report(user, &result);
+    }
+    conf_problem_clear(&problem);
+    if (!status && options->companions)
+        status = conf_companions_add(options->companions, device, one, options->seed, err);
+    return status;
+}

@@ -1,0 +1,270 @@
+/* Runs one case on one device: a part of one node, memory of its own, every variant in turn. */
+#ifndef CONF_RUNNER_H
+#define CONF_RUNNER_H
+
+#include "cases/cases.h"
+#include "run/judge.h"
+
+#include "graph/op.h"
+
+enum { CONF_MAX_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS, CONF_MAX_VARIANTS = 64 };
+
+/* A case made concrete: operands with data, outputs inferred, the oracle's answer. */
+typedef struct conf_problem {
+    const conf_case *one;
+    uint32_t n_tensors;
+    pco_tensor tensors[CONF_MAX_TENSORS];
+    void *data[PCO_MAX_INPUTS]; /* by input */
+    pco_node node;
+    oracle_node oracle;
+    oracle_rules rules;
+    bool own_choice; /* only the variant that the plugin chooses by itself, not each in turn */
+    struct conf_problem *changed; /* made and owned by conf_run_changed: the same with some operands changed */
+} conf_problem;
+
+/* Fills *problem; release with conf_problem_clear, also after an error. Errors: INVALID (the case is wrong:
+ * a defect of the suite), OUT_OF_HOST_MEMORY. */
+pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
+                             const pco_contract *contract, pco_error *err) PCO_NODISCARD;
+/* The problem `other`, with its data, under other rules than a contract has: what would a device do that ... ? */
+pco_status conf_problem_make_with(conf_problem *problem, const conf_problem *other, const oracle_rules *rules,
+                                  pco_error *err) PCO_NODISCARD;
+/* The same with the operands' values given, in storage format, by input (copied). */
+pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
+                                  const pco_contract *contract, pco_error *err) PCO_NODISCARD;
+/* Infers the outputs of problem->node and adds their tensors. */
+pco_status conf_problem_infer(conf_problem *problem, pco_error *err) PCO_NODISCARD;
+void conf_problem_clear(conf_problem *problem);
+
+/* What is to be done with the outcome of one variant. */
+typedef void (*conf_report_fn)(void *user, pco_conformance_case *result);
+
+/* Runs all variants of a case that match the pattern (NULL: all), and reports each. Returns DEVICE_LOST when
+ * the device is gone, OUT_OF_HOST_MEMORY; other failures are results. */
+pco_status conf_run_case(const pco_conformance_device *device, const conf_case *one,
+                         const pco_conformance_options *options, conf_report_fn report, void *user,
+                         pco_error *err) PCO_NODISCARD;
+
+/* The variants of a problem that match (or its own choice). As conf_run_case. */
+pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *problem,
+                            const pco_conformance_options *options, conf_report_fn report, void *user,
+                            pco_error *err) PCO_NODISCARD;
+
+/* A case whose operands are too large to be held here (runner_large.c). `blank` is its result to start from.
+ */
+pco_status conf_run_large(const pco_conformance_device *device, const conf_case *one,
+                          const pco_conformance_options *options, const pco_conformance_case *blank,
+                          conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
+
+/* The binding limit with which a kernel sees what it has to see of each tensor, and some to spare, where an op is cut
+ * along `split` (must_fit.c). */
+uint64_t conf_split_bytes(const conf_problem *problem, pco_split_rule split);
+
+/* Is it only the size for which the device refused this problem, in this variant (NULL: in all), and must that size fit
+ * (must_fit.c)? Then `detail`, which holds the device's reason, says so. */
+bool conf_must_fit(const pco_conformance_device *device, const conf_problem *problem, const char *variant, char *detail,
+                   size_t size);
+
+/* A case that is a program of several nodes (runner_chain.c). */
+pco_status conf_run_chain(const pco_conformance_device *device, const conf_case *one,
+                          const pco_conformance_options *options, const pco_conformance_case *blank,
+                          conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
+
+/* A case as other suites judge it (runner_norm.c); reports nothing where they have no such case. */
+pco_status conf_run_norm(const pco_conformance_device *device, const conf_case *one,
+                         const pco_conformance_options *options, const pco_conformance_case *blank,
+                         conf_report_fn report, void *user, pco_error *err) PCO_NODISCARD;
+
+/* ---- one execution (runner_run.c) ---- */
+
+/* A problem on a device in the variant that problem->node.variant names. */
+typedef struct conf_run_state {
+    const pco_conformance_device *device;
+    conf_problem *problem;
+    pco_part part;
+    pco_node_proposal node_proposal;
+    pco_tensor_proposal tensor_proposals[CONF_MAX_TENSORS];
+    pco_proposal proposal;
+    void *converted[CONF_MAX_TENSORS];
+    void *first[PCO_MAX_OUTPUTS]; /* results of the first run */
+    const struct conf_observer *observer; /* may be NULL */
+    struct conf_constants_watch *constants; /* the same */
+    const char *variant;                  /* its name, for the observer */
+    bool bare;           /* what lies around the results is not looked at */
+    pco_conformance_invariance *invariance; /* what pieces found is counted here; may be NULL */
+    const struct conf_placement *placement; /* where its memory lies; NULL: as by default */
+    uint32_t overlay[2]; /* tensor 0 lies in the memory of tensor 1 (both only read); PCO_NONE: not */
+} conf_run_state;
+
+conf_run_state conf_run_start(const pco_conformance_device *device, conf_problem *problem);
+/* Asks the plugin, checks its answer, converts constants. */
+pco_status conf_run_propose(conf_run_state *run, pco_error *err) PCO_NODISCARD;
+/* Runs `times` times, output 0 in the memory of tensor `in_place` (PCO_NONE: its own). The first run of a
+ * state sets `first`; all others must give the same bits: INTERNAL, and `what` differs. The first finds its
+ * memory poisoned, the second as the first left it, the third zeroed, the others again as it was left. */
+pco_status conf_run_times(conf_run_state *run, uint32_t in_place, int times, const char *what,
+                          pco_error *err) PCO_NODISCARD;
+void conf_run_clear(conf_run_state *run); /* what propose and the runs allocated */
+
+/* ---- replays (runner_replay.c) ---- */
+
+/* The last cases that ran, with programs that are ready: they are executed in turn between the replays of a case. */
+typedef struct conf_companions conf_companions;
+/* `alive` is called about once a second while a case is executed again and again: that takes longer than one run of it
+ * may. */
+typedef void (*conf_alive_fn)(void *user);
+pco_status conf_companions_create(conf_companions **companions, conf_alive_fn alive, void *user,
+                                  pco_error *err) PCO_NODISCARD;
+void conf_companions_destroy(conf_companions *companions); /* before the device is closed */
+/* The case in the variant that the plugin chooses, if it can run it. Errors: DEVICE_LOST, OUT_OF_HOST_MEMORY. */
+pco_status conf_companions_add(conf_companions *companions, const pco_conformance_device *device, const conf_case *one,
+                               uint64_t seed, pco_error *err) PCO_NODISCARD;
+
+/* Prepares the problem once more and executes it options->replays times (0: nothing), results judged and counted; what
+ * it finds is added to the verdict in *result. Errors: DEVICE_LOST, OUT_OF_HOST_MEMORY. */
+pco_status conf_run_replay(conf_run_state *run, const pco_conformance_options *options, pco_conformance_case *result,
+                           pco_error *err) PCO_NODISCARD;
+
+/* ---- the same work in other places (runner_placed.c) ---- */
+
+/* Where tensors lie and what lies around them. */
+typedef struct conf_placement {
+    const char *words;
+    uint32_t shift;       /* regions begin so many times their alignment later */
+    bool regrouped;       /* one buffer for all where each had its own, and the other way round */
+    bool recycled;        /* memory that held other data, behind allocations that are still alive */
+    bool last;            /* each in a buffer of its own, which ends where it ends */
+    uint8_t around[4];    /* the word that canaries and results hold */
+} conf_placement;
+
+typedef enum conf_places {
+    CONF_PLACES_NONE,
+    CONF_PLACES_LAST, /* each tensor at the end of a buffer of its own */
+    CONF_PLACES_ALL,
+} conf_places;
+
+/* The same problem at other offsets, between other neighbours, in recycled memory and at the end of its buffers: the
+ * same bits as in run->first. Then (ALL) in one program with other operands, which are judged, and with the first ones
+ * again. INTERNAL: a difference, in words. */
+pco_status conf_run_placed(conf_run_state *run, conf_places places, pco_error *err) PCO_NODISCARD;
+
+/* ---- the same work in other pieces (runner_pieces.c) ---- */
+
+/* Runs parts of the problem again as problems of their own, in the same variant, and compares bit for bit:
+ * equal operands as one tensor and in one place, a row alone, a prompt in chunks. INTERNAL: a difference, in
+ * words. Where the piece has no such variant, nothing is compared. `rows`: how many single rows are tried; 0:
+ * only equal operands. */
+pco_status conf_run_pieces(const conf_run_state *whole, const char *variant, int rows,
+                           pco_error *err) PCO_NODISCARD;
+
+/* ---- memory of a run (runner_memory.c) ---- */
+
+typedef struct conf_run_region {
+    uint32_t buffer;
+    uint32_t shares;        /* PCO_NONE, or the region whose memory this one is */
+    bool written;           /* by the device: outputs, state, workspace */
+    uint64_t offset, bytes; /* bytes = 0: no memory */
+    const void *data;       /* contents before the run, NULL: poison */
+    uint64_t data_bytes;
+} conf_run_region;
+
+typedef struct conf_run_memory {
+    const pco_conformance_device *device;
+    uint32_t n_regions, n_buffers;
+    conf_run_region regions[CONF_MAX_TENSORS + 1]; /* by tensor, the workspace last */
+    uint64_t alignment[CONF_MAX_TENSORS + 1];
+    bool single;  /* one buffer for all, or one for each region */
+    uint32_t odd; /* bit r mod 32: region r begins at an odd multiple of its alignment */
+    const conf_placement *placement; /* may be NULL */
+    pco_buffer *alive[2 * (CONF_MAX_TENSORS + 1)]; /* others, which hold numbers */
+    pco_buffer *buffers[CONF_MAX_TENSORS + 1];
+    uint64_t sizes[CONF_MAX_TENSORS + 1];
+    uint8_t *image, *after; /* all buffers, one behind the other */
+    uint64_t starts[CONF_MAX_TENSORS + 1];
+    uint64_t total;
+    bool read; /* `after` holds what the last run left */
+    uint32_t until; /* segments, from the first, that the program needs (conf_program_look) */
+    bool no_more;   /* the next run submits only those */
+} conf_run_memory;
+
+/* Lays out regions (bytes, alignment, data set by the caller) between canaries and creates the buffers. */
+pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
+void conf_run_memory_destroy(conf_run_memory *memory);
+/* Writes poison, canaries and contents: the state before a run. */
+pco_status conf_run_memory_reset(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
+/* Between runs: nothing is written (the memory is as the last run left it), or zeros where the device writes.
+ */
+pco_status conf_run_memory_zero(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
+pco_status conf_run_memory_states(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
+/* Reads all back and checks that nothing outside written regions changed (INTERNAL, saying where). */
+pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tensors,
+                                 pco_error *err) PCO_NODISCARD;
+/* Run number i (from 0) finds poison, what the one before left, zeros, and then again what was left. */
+pco_status conf_run_fill(conf_run_memory *memory, int i, pco_error *err) PCO_NODISCARD;
+/* Checks what a prepared program says of its segments and of its pieces of code (plugin.h: segments_until, pipelines)
+ * against what it launches (describe). `until`: how many segments its last node needs. INTERNAL: they disagree. */
+pco_status conf_program_look(const pco_conformance_device *device, const pco_part *part, pco_program *program,
+                             uint32_t *until, pco_error *err) PCO_NODISCARD;
+/* Runs the program once, reads everything back, and checks it as conf_run_memory_check does. */
+pco_status conf_run_execute(const pco_conformance_device *device, pco_program *program, conf_run_memory *memory,
+                            const pco_tensor *tensors, pco_error *err) PCO_NODISCARD;
+const void *conf_run_memory_result(const conf_run_memory *memory, uint32_t region);
+
+/* ---- one recorded program, executed again and again (runner_run.c) ---- */
+
+typedef struct conf_session {
+    conf_run_state *run;
+    conf_run_memory memory;
+    pco_program *program;
+} conf_session;
+
+/* Lays the problem out and prepares its program; close it also after an error. */
+pco_status conf_session_open(conf_session *session, conf_run_state *run, uint32_t in_place,
+                             pco_error *err) PCO_NODISCARD;
+/* Submits it, waits, and checks what lies around its results. What it finds there is up to the caller. */
+pco_status conf_session_execute(conf_session *session, pco_error *err) PCO_NODISCARD;
+/* Keeps the results as run->first if there are none yet, else compares them with those, bit for bit. */
+pco_status conf_session_compare(conf_session *session, const char *what, pco_error *err) PCO_NODISCARD;
+void conf_session_close(conf_session *session);
+
+/* ---- looking on ---- */
+
+/* What a case of runner_large.c has instead of images of its memory. */
+typedef struct conf_large_view {
+    uint32_t n_buffers; /* of operands and results, by tensor, then the workspace, if there is one */
+    struct {
+        uint64_t bytes, data; /* of the buffer; of the operand that it begins with (0: none), poison behind it */
+        uint64_t period;      /* the operand repeats the bytes of `table` */
+        const uint8_t *table;
+    } buffers[CONF_MAX_TENSORS + 1];
+    uint32_t n_rows; /* that are judged */
+    const int64_t *rows;
+    bool columns; /* of a result they are columns */
+    /* The row as a problem with the oracle's answer; release it with conf_problem_clear, also after an error. */
+    pco_status (*make_row)(const void *run, int64_t row, conf_problem *piece, pco_error *err);
+    const void *run;
+} conf_large_view;
+enum { CONF_LARGE_POISON = 0x7f, CONF_LARGE_PERIOD = 1000003 /* elements, a prime */ };
+
+/* One execution, or a program that is about to be executed. */
+typedef struct conf_execution {
+    const pco_conformance_device *device;
+    const conf_problem *problem;
+    const conf_run_memory *memory; /* image: before the first run; after: behind this one, if it ran */
+    pco_program *program;
+    const char *variant;
+    bool ran;          /* false: only prepared */
+    pco_status status; /* of the run and the checks of memory and repeatability; the judge comes later */
+    const char *message;
+    const conf_large_view *large; /* NULL, or instead of `memory` */
+} conf_execution;
+
+/* `observe` is called after each execution of the whole problem, or, with prepare_only, instead of the first; then
+ * nothing runs. */
+typedef struct conf_observer {
+    void (*observe)(void *user, const conf_execution *execution);
+    void *user;
+    bool prepare_only;
+} conf_observer;
+
+#endif

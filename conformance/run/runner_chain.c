@@ -1,0 +1,292 @@
+/* A program of several nodes on one device: prepared as one part, run as one program. */
+#include "cases/chain.h"
+#include "run/runner.h"
+#include "run/constants.h"
+
+#include "base/error.h"
+#include "graph/op.h"
+
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHAIN_RUNS = 3, CHAIN_TENSORS = CONF_MAX_TENSORS + 1 };
+
+typedef struct chain_run {
+    const pco_conformance_device *device;
+    const pco_conformance_options *options;
+    const conf_case *one;
+    const conf_chain *chain;
+    conf_case steps[CONF_CHAIN_NODES];
+    conf_problem problems[CONF_CHAIN_NODES]; /* each node with the exact results of those before it */
+    void *stored[CONF_CHAIN_NODES];          /* the node's exact result */
+    void *first[CONF_CHAIN_NODES];           /* what the first run made */
+    uint32_t result[CONF_CHAIN_NODES];       /* as tensors */
+    void *data[PCO_MAX_INPUTS];              /* the case's operands, which are the first tensors */
+    uint32_t n_tensors;
+    pco_tensor tensors[CHAIN_TENSORS]; /* behind those of the part, names for the workspaces */
+    pco_node nodes[CONF_CHAIN_NODES];
+    pco_part part;
+    pco_node_proposal node_proposals[CONF_CHAIN_NODES];
+    pco_tensor_proposal tensor_proposals[CHAIN_TENSORS];
+    pco_proposal proposal;
+} chain_run;
+
+/* ---- the program ---- */
+
+static uint32_t chain_tensor(const chain_run *run, uint32_t input)
+{
+    return input >= CONF_CHAIN_RESULT ? run->result[input - CONF_CHAIN_RESULT] : input;
+}
+
+/* The tensor whose memory this one shares by its kind. */
+static uint32_t chain_root(const chain_run *run, uint32_t tensor)
+{
+    while (run->tensors[tensor].alias != PCO_NONE) tensor = run->tensors[tensor].alias;
+    return tensor;
+}
+
+/* Node k as a case of its own, with its exact result, as a tensor of the part. */
+static pco_status chain_add(chain_run *run, uint32_t k, pco_error *err)
+{
+    static const char *const NAMES[CONF_CHAIN_NODES] = {"y0", "y1", "y2"};
+    const conf_chain_node *node = &run->chain->nodes[k];
+    const pco_op_info *info = pco_op_find(node->op);
+    conf_case *step = &run->steps[k];
+    conf_problem *problem = &run->problems[k];
+    const void *data[PCO_MAX_INPUTS] = {NULL};
+    *step = (conf_case){.op = node->op, .id = run->one->id, .regime = CONF_EXACT, .n_inputs = node->n_inputs};
+    step->attrs_size = pco_op_attrs_size(info);
+    pco_op_default_attrs(info, step->attrs.bytes);
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const uint32_t t = chain_tensor(run, node->inputs[i]);
+        const pco_tensor *x = &run->tensors[t];
+        step->in[i] = (conf_operand){.present = true, .dtype = x->dtype, .rank = x->rank};
+        memcpy(step->in[i].shape, x->shape, sizeof x->shape);
+        data[i] = node->inputs[i] >= CONF_CHAIN_RESULT ? run->stored[node->inputs[i] - CONF_CHAIN_RESULT]
+                                                       : run->data[node->inputs[i]];
+    }
+    pco_status status = conf_problem_make_from(problem, step, data, &run->device->info->contract, err);
+    if (status) return status;
+    const oracle_output *out = &problem->oracle.out[0];
+    pco_tensor *y = &run->tensors[run->n_tensors];
+    run->nodes[k] = problem->node;
+    for (uint32_t i = 0; i < node->n_inputs; i++) run->nodes[k].inputs[i] = chain_tensor(run, node->inputs[i]);
+    *y = out->desc;
+    y->name = NAMES[k];
+    y->kind = node->kept ? PCO_KIND_OUTPUT : PCO_KIND_TRANSIENT;
+    if (y->alias != PCO_NONE) y->alias = run->nodes[k].inputs[pco_op_written(info, 0)];
+    run->nodes[k].outputs[0] = run->result[k] = run->n_tensors++;
+    run->stored[k] = malloc(y->bytes + 8);
+    if (!run->stored[k]) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a case's data");
+    oracle_encode(y->dtype, out->value, run->stored[k], out->count);
+    return PCO_OK;
+}
+
+static pco_status chain_make(chain_run *run, pco_error *err)
+{
+    const uint64_t seed = conf_case_seed(run->one, run->options->seed);
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; i < run->one->n_inputs; i++) {
+        run->tensors[i] = conf_operand_tensor(run->one, i);
+        run->data[i] = malloc(run->tensors[i].bytes + 8);
+        if (!run->data[i]) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a case's data");
+        conf_operand_fill(run->one, i, seed, run->data[i]);
+    }
+    run->n_tensors = run->one->n_inputs;
+    for (uint32_t k = 0; k < run->chain->n_nodes && !status; k++) status = chain_add(run, k, err);
+    run->part = (pco_part){.size = sizeof run->part,
+                           .n_tensors = run->n_tensors,
+                           .n_nodes = run->chain->n_nodes,
+                           .tensors = run->tensors,
+                           .nodes = run->nodes};
+    return status;
+}
+
+static pco_status chain_propose(chain_run *run, pco_error *err)
+{
+    const pco_program_api *program = run->device->plugin->program;
+    for (uint32_t k = 0; k < run->chain->n_nodes; k++) {
+        run->node_proposals[k] = (pco_node_proposal){.variant = PCO_NONE, .fused_into = PCO_NONE};
+        pco_status status = program->supports(run->device->device, &run->part, k, err);
+        if (status) return status;
+    }
+    for (uint32_t t = 0; t < run->n_tensors; t++)
+        run->tensor_proposals[t] =
+            (pco_tensor_proposal){0, run->device->info->buffer_alignment, run->tensors[t].bytes};
+    run->proposal = (pco_proposal){
+        .size = sizeof run->proposal, .nodes = run->node_proposals, .tensors = run->tensor_proposals};
+    pco_status status = program->propose(run->device->device, &run->part, &run->proposal, err);
+    return status ? pco_fail_prefix(err, status, "propose") : PCO_OK;
+}
+
+/* ---- memory ---- */
+
+/* Results that share memory lie in the region of the tensor that had it first; all workspaces are one. */
+static void chain_describe(const chain_run *run, conf_run_memory *memory)
+{
+    const uint32_t n_nodes = run->chain->n_nodes, workspace = run->n_tensors;
+    *memory = (conf_run_memory){.device = run->device,
+                                .n_regions = run->n_tensors + n_nodes,
+                                .single = run->one->id % 2 == 0,
+                                .odd = run->one->id >> 1};
+    for (uint32_t t = 0; t < run->n_tensors; t++) {
+        const pco_tensor *tensor = &run->tensors[t];
+        conf_run_region *region = &memory->regions[t];
+        *region = (conf_run_region){.shares = tensor->alias == PCO_NONE ? PCO_NONE : chain_root(run, t),
+                                    .bytes = (run->tensor_proposals[t].bytes + 3) / 4 * 4,
+                                    .written = tensor->kind != PCO_KIND_INPUT};
+        memory->alignment[t] = run->tensor_proposals[t].alignment;
+        if (t < run->one->n_inputs) region->data = run->data[t], region->data_bytes = tensor->bytes;
+    }
+    for (uint32_t k = 0; k < n_nodes; k++) {
+        const conf_chain_node *node = &run->chain->nodes[k];
+        conf_run_region *region = &memory->regions[run->result[k]], *owner = NULL;
+        if (node->place == CONF_CHAIN_RECYCLED) region->shares = run->result[0];
+        if (node->place == CONF_CHAIN_IN_PLACE && run->node_proposals[k].in_place & 1)
+            region->shares = run->nodes[k].inputs[0];
+        if (region->shares != PCO_NONE) owner = &memory->regions[region->shares];
+        if (owner && owner->bytes < region->bytes) owner->bytes = region->bytes;
+        const uint64_t scratch = (run->node_proposals[k].workspace + 3) / 4 * 4;
+        conf_run_region *all = &memory->regions[workspace];
+        memory->regions[workspace + k] = (conf_run_region){
+            .shares = k ? workspace : PCO_NONE, .bytes = k ? scratch : 0, .written = true};
+        if (scratch > all->bytes) all->bytes = scratch;
+        memory->alignment[workspace + k] = run->device->info->buffer_alignment;
+    }
+    if (memory->regions[workspace].bytes == 0) /* nobody wants any */
+        for (uint32_t k = 1; k < n_nodes; k++) memory->regions[workspace + k].bytes = 0;
+}
+
+static pco_status chain_prepare(chain_run *run, conf_run_memory *memory, pco_program **program, pco_error *err)
+{
+    pco_place places[CHAIN_TENSORS];
+    for (uint32_t r = 0; r < memory->n_regions; r++) {
+        const conf_run_region *region = &memory->regions[r];
+        places[r] = (pco_place){region->bytes ? region->buffer : PCO_NONE, 0, region->offset, region->bytes};
+        if (r < run->n_tensors && region->bytes) places[r].bytes = (run->tensor_proposals[r].bytes + 3) / 4 * 4;
+    }
+    const pco_plan plan = {.size = sizeof plan,
+                           .n_buffers = memory->n_buffers,
+                           .buffers = memory->buffers,
+                           .tensors = places,
+                           .workspaces = &places[run->n_tensors]};
+    pco_status status = run->device->plugin->program->prepare(run->device->device, &run->part, &run->proposal,
+                                                              &plan, program, err);
+    if (status) return pco_fail_prefix(err, status, "prepare");
+    status = conf_program_look(run->device, &run->part, *program, &memory->until, err);
+    if (status) return status;
+    return run->options->constants ? conf_constants_look(run->options->constants, run->device, *program, err)
+                                   : PCO_OK;
+}
+
+/* ---- verdicts ---- */
+
+/* Keeps what the first run made; later ones must make the same. */
+static pco_status chain_compare(chain_run *run, const conf_run_memory *memory, pco_error *err)
+{
+    for (uint32_t k = 0; k < run->chain->n_nodes; k++) {
+        const uint64_t bytes = run->tensors[run->result[k]].bytes;
+        const void *made = conf_run_memory_result(memory, run->result[k]);
+        if (!run->chain->nodes[k].kept) continue;
+        if (run->first[k] && memcmp(run->first[k], made, bytes) != 0)
+            return pco_fail(err, PCO_ERROR_INTERNAL, "%s: '%s' differs from the first run", run->chain->name,
+                            run->tensors[run->result[k]].name);
+        if (run->first[k]) continue;
+        run->first[k] = malloc(bytes + 1);
+        if (!run->first[k]) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");
+        memcpy(run->first[k], made, bytes);
+    }
+    return PCO_OK;
+}
+
+static void chain_judge(const chain_run *run, pco_conformance_case *result)
+{
+    for (uint32_t k = 0; k < run->chain->n_nodes; k++) {
+        const conf_problem *problem = &run->problems[k];
+        conf_verdict verdict;
+        if (!run->first[k]) continue;
+        conf_judge(&problem->oracle.out[0], &problem->rules, run->first[k], &verdict);
+        result->elements += verdict.elements, result->wrong += verdict.wrong;
+        if (result->element >= 0 && verdict.ratio <= result->ratio) continue;
+        result->ratio = verdict.ratio, result->output = k, result->element = verdict.element;
+        result->expected = verdict.expected, result->got = verdict.got, result->bound = verdict.bound;
+    }
+    result->state = result->wrong ? PCO_CASE_FAIL : PCO_CASE_PASS;
+    if (result->wrong)
+        snprintf(result->detail, sizeof result->detail,
+                 "%s: %" PRId64 " of %" PRId64 " elements are wrong; '%s' element %" PRId64 " is %.9g, expected %.9g",
+                 run->chain->name, result->wrong, result->elements, run->tensors[run->result[result->output]].name,
+                 result->element, result->got, result->expected);
+}
+
+static pco_status chain_runs(chain_run *run, pco_error *err)
+{
+    conf_run_memory memory;
+    pco_program *program = NULL;
+    const conf_observer *observer = run->options->observer;
+    chain_describe(run, &memory);
+    pco_status status = conf_run_memory_create(&memory, err);
+    if (!status) status = chain_prepare(run, &memory, &program, err);
+    for (int i = 0; i < CHAIN_RUNS && !status && !(observer && observer->prepare_only); i++) {
+        status = conf_run_fill(&memory, i, err);
+        if (!status) status = conf_run_execute(run->device, program, &memory, run->tensors, err);
+        if (!status) status = chain_compare(run, &memory, err);
+    }
+    if (program) run->device->plugin->program->destroy(run->device->device, program);
+    conf_run_memory_destroy(&memory);
+    return status;
+}
+
+static pco_status chain_once(chain_run *run, pco_conformance_case *result, pco_error *err)
+{
+    pco_status status = chain_propose(run, err);
+    const bool refused = status == PCO_ERROR_UNSUPPORTED;
+    if (!status) status = chain_runs(run, err);
+    chain_judge(run, result);
+    if (status && result->state != PCO_CASE_FAIL) {
+        result->state = refused                           ? PCO_CASE_UNSUPPORTED
+                        : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
+                                                          : PCO_CASE_FAIL;
+        result->ratio = refused ? 0.0 : INFINITY;
+        snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
+    }
+    for (uint32_t k = 0; k < CONF_CHAIN_NODES; k++) free(run->first[k]), run->first[k] = NULL;
+    return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
+}
+
+static void chain_clear(chain_run *run)
+{
+    for (uint32_t k = 0; k < CONF_CHAIN_NODES; k++) {
+        conf_problem_clear(&run->problems[k]);
+        free(run->stored[k]);
+    }
+    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) free(run->data[i]);
+    free(run);
+}
+
+pco_status conf_run_chain(const pco_conformance_device *device, const conf_case *one,
+                          const pco_conformance_options *options, const pco_conformance_case *blank,
+                          conf_report_fn report, void *user, pco_error *err)
+{
+    pco_conformance_case result = *blank, again = *blank;
+    result.variant = again.variant = "default"; /* what the plugin chooses for each node */
+    if (options->variant && fnmatch(options->variant, result.variant, 0) != 0) return PCO_OK;
+    if (options->begin && !options->begin(options->user, &result, 0)) return PCO_OK;
+    chain_run *run = calloc(1, sizeof *run);
+    if (!run) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a case");
+    run->device = device, run->options = options, run->one = one, run->chain = conf_chain_find(one->chain);
+    for (uint32_t t = 0; t < CHAIN_TENSORS; t++) run->tensors[t].name = "the workspace";
+    pco_status status = chain_make(run, err);
+    if (!status) status = chain_once(run, &result, err);
+    if (!status && result.state == PCO_CASE_FAIL) { /* right once and wrong once is a verdict of its own */
+        status = chain_once(run, &again, err);
+        if (!status && again.state == PCO_CASE_PASS) result.state = PCO_CASE_FLAKY;
+    }
+    chain_clear(run);
+    if (status && status != PCO_ERROR_DEVICE_LOST) return status;
+    report(user, &result);
+    return status;
+}

@@ -1,0 +1,199 @@
+/* The whole run: cases in turn, results added up. */
+#include "run/diagnose.h"
+#include "run/result.h"
+#include "run/runner.h"
+
+#include "base/error.h"
+#include "graph/op.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static const char *const STATES[PCO_CASE_STATES] = {"pass",       "fail",       "unsupported", "not promised",
+                                                    "mistrusted", "waived",     "flaky",       "crashed",
+                                                    "hung",       "device lost"};
+static const char *const TIERS[] = {"quick", "standard", "tiny", "full", "soak"};
+enum { N_TIERS = sizeof TIERS / sizeof TIERS[0] };
+
+const char *pco_conformance_state_name(pco_conformance_state state)
+{
+    return (unsigned)state < PCO_CASE_STATES ? STATES[state] : "?";
+}
+
+int pco_conformance_state_is_bad(pco_conformance_state state)
+{
+    return state == PCO_CASE_FAIL || state == PCO_CASE_MISTRUSTED ||
+           (state >= PCO_CASE_FLAKY && state < PCO_CASE_STATES);
+}
+
+int pco_conformance_state_is_judged(pco_conformance_state state)
+{
+    return state == PCO_CASE_PASS || state == PCO_CASE_FAIL || state == PCO_CASE_MISTRUSTED ||
+           state == PCO_CASE_WAIVED || state == PCO_CASE_FLAKY;
+}
+
+const char *pco_conformance_tier_name(pco_conformance_tier tier)
+{
+    return (unsigned)tier < N_TIERS ? TIERS[tier] : "?";
+}
+
+int pco_conformance_tier_parse(const char *name, pco_conformance_tier *tier)
+{
+    for (int i = 0; i < N_TIERS; i++)
+        if (strcmp(name, TIERS[i]) == 0) {
+            *tier = (pco_conformance_tier)i;
+            return 1;
+        }
+    return 0;
+}
+
+int pco_conformance_slice_parse(const char *text, pco_conformance_slice *slice)
+{
+    unsigned number, count;
+    int length = 0;
+    if (strspn(text, "0123456789/") != strlen(text) || strlen(text) > 9) return 0;
+    if (sscanf(text, "%u/%u%n", &number, &count, &length) != 2 || text[length]) return 0;
+    if (number < 1 || number > count) return 0;
+    *slice = (pco_conformance_slice){number, count};
+    return 1;
+}
+
+const char *pco_conformance_scope(pco_conformance_tier tier, pco_conformance_slice slice,
+                                  char text[PCO_CONFORMANCE_SCOPE_TEXT])
+{
+    const int length = snprintf(text, PCO_CONFORMANCE_SCOPE_TEXT, "%s", pco_conformance_tier_name(tier));
+    if (slice.count)
+        snprintf(text + length, PCO_CONFORMANCE_SCOPE_TEXT - (size_t)length, ", slice %" PRIu32 "/%" PRIu32,
+                 slice.number, slice.count);
+    return text;
+}
+
+/* ---- counting ---- */
+
+bool conf_case_is_selected(const conf_case *one, const pco_conformance_options *options)
+{
+    const pco_conformance_slice slice = options->slice;
+    if (options->case_id && options->case_id != one->id) return false;
+    return !slice.count || one->id % slice.count == slice.number - 1; /* ids are hashes of what the cases are */
+}
+
+typedef struct conf_suite_count {
+    const pco_conformance_options *options;
+    uint32_t count;
+} conf_suite_count;
+
+static bool conf_suite_count_one(void *user, const conf_case *one)
+{
+    conf_suite_count *count = user;
+    count->count += conf_case_is_selected(one, count->options);
+    return true;
+}
+
+uint32_t pco_conformance_count(const pco_conformance_options *options, const pco_device_info *info)
+{
+    conf_suite_count count = {.options = options};
+    conf_cases_visit_on(info, options->tier, options->ops, conf_suite_count_one, &count);
+    return count.count;
+}
+
+/* ---- running ---- */
+
+typedef struct conf_suite_run {
+    const pco_conformance_options *options;
+    const pco_conformance_device *device;
+    conf_result_builder builder;
+    uint32_t done, total;
+    double began; /* the case or variant under way */
+    pco_status status;
+    pco_error *err;
+} conf_suite_run;
+
+static void conf_suite_report(void *user, pco_conformance_case *one)
+{
+    conf_suite_run *run = user;
+    double now = conf_now();
+    one->seconds = now - run->began, run->began = now;
+    pco_status status = conf_result_add(&run->builder, one, run->err);
+    if (status) run->status = status;
+    pco_conformance_progress progress = {run->device, run->done, run->total, one};
+    if (run->options->progress && !run->options->progress(run->options->user, &progress))
+        run->status = pco_fail(run->err, PCO_ERROR_CANCELLED, "cancelled");
+}
+
+static bool conf_suite_visit(void *user, const conf_case *one)
+{
+    conf_suite_run *run = user;
+    if (!conf_case_is_selected(one, run->options)) return true;
+    run->done++;
+    run->began = conf_now();
+    pco_status status = conf_run_case(run->device, one, run->options, conf_suite_report, run, run->err);
+    if (status && run->status == PCO_OK) run->status = status;
+    return run->status == PCO_OK;
+}
+
+static pco_status conf_suite_device(const pco_conformance_options *options,
+                                    const pco_conformance_device *device, pco_conformance_result *result,
+                                    pco_error *err)
+{
+    conf_constants_watch watch = {0};
+    pco_conformance_options own = *options;
+    conf_suite_run run = {.options = &own, .device = device, .err = err};
+    own.constants = &watch;
+    run.total = pco_conformance_count(options, device->info);
+    pco_status status = conf_result_start(&run.builder, options, device->id, result, err);
+    if (status) return status;
+    double start = conf_now();
+    if (options->replays) run.status = conf_companions_create(&own.companions, NULL, NULL, err);
+    if (!run.status) conf_cases_visit_on(device->info, options->tier, options->ops, conf_suite_visit, &run);
+    conf_companions_destroy(own.companions);
+    conf_result_constants(result, &watch.constants);
+    if (run.status == PCO_OK || run.status == PCO_ERROR_DEVICE_LOST) {
+        status = conf_result_finish(&run.builder, err);
+        if (status) return status;
+        conf_diagnose_name(result, &device->info->contract);
+    }
+    result->seconds = conf_now() - start;
+    result->status = run.status;
+    if (run.status) snprintf(result->message, sizeof result->message, "%.255s", err->message);
+    return run.status == PCO_ERROR_DEVICE_LOST ? PCO_OK : run.status;
+}
+
+pco_status pco_conformance_run(const pco_conformance_options *options, const pco_conformance_device *devices,
+                               uint32_t n_devices, pco_conformance_result *results, pco_error *err)
+{
+    pco_error local;
+    if (!err) err = &local;
+    memset(results, 0, n_devices * sizeof *results);
+    for (uint32_t i = 0; i < n_devices; i++) {
+        pco_status status = conf_suite_device(options, &devices[i], &results[i], err);
+        if (status) return status;
+    }
+    return PCO_OK;
+}
+
+pco_status pco_conformance_open(const pco_plugin *plugin, pco_backend *backend, uint32_t index, pco_device **device,
+                                pco_error *err)
+{
+    *device = NULL;
+    pco_status status = plugin->open(backend, index, device, err);
+    if (!status && !*device)
+        status = pco_fail(err, PCO_ERROR_INTERNAL, "the plugin says that it opened the device, and gave none");
+    if (status) *device = NULL;
+    return status;
+}
+
+pco_conformance_verdict pco_conformance_judge(const pco_conformance_result *results, uint32_t count)
+{
+    uint32_t bad = 0, empty = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t wrong = results[i].status != PCO_OK || results[i].probe.broken ||
+                         results[i].probe.message[0]; /* the probes ended early */
+        for (uint32_t o = 0; o < results[i].n_ops; o++)
+            wrong += results[i].ops[o].invariance.differed[PCO_PIECE_THREADS];
+        for (int state = 0; state < PCO_CASE_STATES; state++)
+            if (pco_conformance_state_is_bad((pco_conformance_state)state)) wrong += results[i].count[state];
+        bad += wrong;
+        empty += !wrong && results[i].count[PCO_CASE_PASS] == 0;
+    }
+    return bad ? PCO_VERDICT_FAIL : empty || !count ? PCO_VERDICT_NOTHING_TESTED : PCO_VERDICT_PASS;
+}
