@@ -46,8 +46,8 @@ pco_tensor conf_operand_tensor(const conf_case *one, uint32_t input)
 static void conf_data_domain(const conf_case *one, uint32_t input, double *low, double *high)
 {
     bool half = one->in[input].dtype == PCO_F16;
+    const bool positive = pco_op_domain(one->op, input) == PCO_DOMAIN_POSITIVE;
     double limit = 2.0;
-    bool positive = false;
     switch (one->op) {
     case PCO_OP_EXP:
         limit = half ? 10.0 : 80.0;
@@ -55,10 +55,10 @@ static void conf_data_domain(const conf_case *one, uint32_t input, double *low, 
     case PCO_OP_LOG:
     case PCO_OP_SQRT:
     case PCO_OP_RSQRT:
-        positive = true, limit = 1000.0;
+        limit = 1000.0;
         break;
     case PCO_OP_POW:
-        positive = input == 0, limit = 4.0;
+        limit = 4.0;
         break;
     case PCO_OP_SIN:
     case PCO_OP_COS:
@@ -92,7 +92,7 @@ static void conf_data_domain(const conf_case *one, uint32_t input, double *low, 
 
 static bool conf_data_divides(const conf_case *one, uint32_t input)
 {
-    return one->op == PCO_OP_RECIPROCAL || (one->op == PCO_OP_DIV && input == 1);
+    return pco_op_domain(one->op, input) == PCO_DOMAIN_DIVISOR;
 }
 
 static double conf_data_integer(uint64_t bits, double low, double high)

@@ -20,7 +20,7 @@ typedef struct ops_rule {
 static const ops_rule OPS_SPLITS[] = {
     [PCO_SPLIT_NONE] = {"none", "a tensor beyond the binding limit is refused"},
     [PCO_SPLIT_ANY] = {"any", "cut anywhere in the flat order"},
-    [PCO_SPLIT_SLICES] = {"slices", "cut in front of what lies behind the axis"},
+    [PCO_SPLIT_SLICES] = {"slices", "cut anywhere but within what lies behind the axis"},
     [PCO_SPLIT_ROWS] = {"rows", "cut along all dimensions but the last"},
     [PCO_SPLIT_AXIS] = {"axis", "cut along the dimensions in front of the axis"},
     [PCO_SPLIT_OUTER] = {"outer", "cut along the first dimension"},

@@ -104,6 +104,20 @@ int pco_op_has_effect(const pco_op_info *op)
     return pco_op_written(op, 0) != PCO_NONE;
 }
 
+pco_domain pco_op_domain(uint32_t op, uint32_t input)
+{
+    static const struct {
+        uint32_t op, input;
+        pco_domain domain;
+    } ROWS[] = {
+#define PCO_DOMAIN(upper, operand, domain) {PCO_OP_##upper, operand, PCO_DOMAIN_##domain},
+#include "graph/ops.def"
+    };
+    for (size_t i = 0; i < sizeof ROWS / sizeof ROWS[0]; i++)
+        if (ROWS[i].op == op && ROWS[i].input == input) return ROWS[i].domain;
+    return PCO_DOMAIN_ANY;
+}
+
 const pco_attr_info *pco_op_attr(const pco_op_info *op, uint32_t i)
 {
     for (uint32_t row = 0; row < N_ATTR_ROWS; row++)

@@ -23,6 +23,8 @@ typedef enum pco_split_rule {
     PCO_SPLIT_RULES,
 } pco_split_rule;
 
+typedef enum pco_domain { PCO_DOMAIN_ANY, PCO_DOMAIN_POSITIVE, PCO_DOMAIN_DIVISOR } pco_domain;
+
 typedef enum pco_attr_type { PCO_ATTR_INT, PCO_ATTR_FLOAT, PCO_ATTR_VECTOR } pco_attr_type;
 
 typedef struct pco_attr_info {
@@ -77,6 +79,9 @@ int pco_op_writes(const pco_op_info *op, uint32_t input);
 /* Does the op change a state? Then it runs although nothing may read its outputs, and its place in the order of
  * nodes counts. */
 int pco_op_has_effect(const pco_op_info *op);
+
+/* What float operand `input` of an op has to be for a number to come out. */
+pco_domain pco_op_domain(uint32_t op, uint32_t input);
 
 /* Attribute i of an op in the order of its struct, or NULL past the last. Static. */
 const pco_attr_info *pco_op_attr(const pco_op_info *op, uint32_t i);
