@@ -2,7 +2,8 @@
 """Write tests/golden/families: a tiny model of each family that is read from GGUF, with random weights, and its logits.
 
 The logits are those of Hugging Face's transformers in float64 (which rounds to float32 in some norms, RoPE and
-softmax). Names of tensors and keys are those of the gguf package. Needs torch, transformers, tokenizers and gguf; half a minute.
+softmax). Names of tensors and keys are those of the gguf package. Needs torch, transformers, tokenizers and gguf;
+half a minute.
 
     python3 tests/golden/make_families.py
 """
@@ -214,14 +215,15 @@ def gemma2(writer, width=WIDTH, hidden=HIDDEN, layers=LAYERS, head=2 * HEAD, sca
 
 
 def gemma2_27b(writer):
-    """As many layers as the largest model, by which readers know that its scores are scaled in a way of their own."""
+    """As many layers as the largest model, by which readers know that its scores have a scale of their own."""
     return gemma2(writer, width=8, hidden=4, layers=46, head=4, scale_of=8 // HEADS)
 
 
 def main():
     OUT.mkdir(exist_ok=True)
     arrays, cases = {}, []
-    for name, family in {"gemma2": gemma2, "gemma2-27b": gemma2_27b, "gpt2": gpt2, "qwen2": qwen2, "qwen3": qwen3}.items():
+    families = {"gemma2": gemma2, "gemma2-27b": gemma2_27b, "gpt2": gpt2, "qwen2": qwen2, "qwen3": qwen3}
+    for name, family in families.items():
         writer = gguf.GGUFWriter(OUT / f"{name}.gguf", name.split("-")[0])
         model, tokenizer = family(writer)
         writer.write_header_to_file()
