@@ -2,7 +2,8 @@
 """Write tests/golden/families: a tiny model of each family that is read from GGUF, with random weights, and its logits.
 
 The logits are those of Hugging Face's transformers in float64 (which rounds to float32 in some norms, RoPE and
-softmax). Names of tensors and keys are those of the gguf package. Needs torch, transformers, tokenizers and gguf; half a minute.
+softmax). Names of tensors and keys are those of the gguf package. Needs torch, transformers, tokenizers and gguf;
+half a minute.
 
     python3 tests/golden/make_families.py
 """
@@ -76,7 +77,7 @@ def random_weights(model, seed):
 
 
 def write_tensors(writer, arch, model, conv1d=False, norm_offset=0):
-    names = gguf.get_tensor_name_map(arch, LAYERS)
+    names = gguf.get_tensor_name_map(arch, model.config.num_hidden_layers)
     done = set()
     for name, value in model.state_dict().items():
         if name == "lm_head.weight" and model.config.tie_word_embeddings:
@@ -96,8 +97,8 @@ def write_tensors(writer, arch, model, conv1d=False, norm_offset=0):
 
 def write_sizes(writer, config, kv_heads, hidden):
     writer.add_context_length(CONTEXT)
-    writer.add_embedding_length(WIDTH)
-    writer.add_block_count(LAYERS)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
     writer.add_feed_forward_length(hidden)
     writer.add_head_count(HEADS)
     if kv_heads:
@@ -180,16 +181,16 @@ def qwen3(writer):
     ), None
 
 
-def gemma2(writer):
+def gemma2(writer, width=WIDTH, hidden=HIDDEN, layers=LAYERS, head=2 * HEAD, scale_of=2 * HEAD):
     config = transformers.Gemma2Config(
         vocab_size=VOCAB,
-        hidden_size=WIDTH,
-        intermediate_size=HIDDEN,
-        num_hidden_layers=LAYERS,
+        hidden_size=width,
+        intermediate_size=hidden,
+        num_hidden_layers=layers,
         num_attention_heads=HEADS,
         num_key_value_heads=KV_HEADS,
-        head_dim=2 * HEAD,
-        query_pre_attn_scalar=2 * HEAD,
+        head_dim=head,
+        query_pre_attn_scalar=scale_of,
         max_position_embeddings=CONTEXT,
         sliding_window=WINDOW,
         attn_logit_softcapping=2.0,  # low, so that they show in the logits
@@ -202,9 +203,9 @@ def gemma2(writer):
     for name, parameter in model.named_parameters():
         if "norm" in name:
             parameter.data = parameter.data - 1  # transformers adds 1 where it uses them, GGUF has it added
-    write_sizes(writer, config, KV_HEADS, HIDDEN)
-    writer.add_key_length(2 * HEAD)
-    writer.add_value_length(2 * HEAD)
+    write_sizes(writer, config, KV_HEADS, hidden)
+    writer.add_key_length(head)
+    writer.add_value_length(head)
     writer.add_layer_norm_rms_eps(EPS)
     writer.add_attn_logit_softcapping(2.0)
     writer.add_final_logit_softcapping(3.0)
@@ -213,11 +214,17 @@ def gemma2(writer):
     return model, None
 
 
+def gemma2_27b(writer):
+    """As many layers as the largest model, by which readers know that its scores have a scale of their own."""
+    return gemma2(writer, width=8, hidden=4, layers=46, head=4, scale_of=8 // HEADS)
+
+
 def main():
     OUT.mkdir(exist_ok=True)
     arrays, cases = {}, []
-    for name, family in {"gemma2": gemma2, "gpt2": gpt2, "qwen2": qwen2, "qwen3": qwen3}.items():
-        writer = gguf.GGUFWriter(OUT / f"{name}.gguf", name)
+    families = {"gemma2": gemma2, "gemma2-27b": gemma2_27b, "gpt2": gpt2, "qwen2": qwen2, "qwen3": qwen3}
+    for name, family in families.items():
+        writer = gguf.GGUFWriter(OUT / f"{name}.gguf", name.split("-")[0])
         model, tokenizer = family(writer)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()

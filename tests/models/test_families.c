@@ -45,7 +45,7 @@ static void families_open(const pco_weights *goldens, const char *name, families
     c->vocab = logits->shape[1];
     snprintf(c->path, sizeof c->path, "%s/%s.gguf", families_folder, name);
     check_ok(pco_model_file_open(c->path, &c->file, &err));
-    assert_string_equal(c->file->family->name, name);
+    assert_int_equal(strncmp(name, c->file->family->name, strlen(c->file->family->name)), 0);
     assert_int_equal(c->file->spec.vocab_size[PCO_DECODER], c->vocab);
     models_device_open(&c->device);
     check_ok(pco_causal_create(c->device.session, c->file->weights, &c->file->spec,
@@ -77,7 +77,7 @@ static void families_logits(families_case *c)
         if (!(error <= steps)) steps = error;
     }
     free(logits);
-    print_message("  %-8s error / bound %.4f at once, %.4f step by step\n", c->name, whole, steps);
+    print_message("  %-10s error / bound %.4f at once, %.4f step by step\n", c->name, whole, steps);
     assert_true(whole <= 1 && steps <= 1);
 }
 

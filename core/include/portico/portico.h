@@ -96,11 +96,11 @@ typedef struct pco_model_params {
     void *progress_user;
 } pco_model_params;
 
-/* Opens a .gguf file (architecture llama, qwen2, qwen3, gemma2 or gpt2) or a folder with config.json and model.safetensors (model type
- * transformer, an encoder-decoder or a decoder alone) on a device. `params` may be NULL. The context outlives the
- * model. Errors: IO, and FORMAT, NOT_FOUND and UNSUPPORTED naming the key, tensor, type or op; NOT_FOUND for a device,
- * listing those there are; OUT_OF_DEVICE_MEMORY before anything is uploaded, with the bytes needed and
- * available; CANCELLED. */
+/* Opens a .gguf file (architecture llama, qwen2, qwen3, gemma2 or gpt2) or a folder with config.json and
+ * model.safetensors (model type transformer, an encoder-decoder or a decoder alone) on a device. `params` may be NULL.
+ * The context outlives the model. Errors: IO, and FORMAT, NOT_FOUND and UNSUPPORTED naming the key, tensor, type or op;
+ * NOT_FOUND for a device, listing those there are; OUT_OF_DEVICE_MEMORY before anything is uploaded, with the bytes
+ * needed and available; CANCELLED. */
 PCO_EXPORT pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params,
                                      pco_model **model, pco_error *err) PCO_NODISCARD;
 
