@@ -214,7 +214,9 @@ static void gpu_emit_softmax(gpu_lowering *gpu, const gpu_along *a, uint64_t fir
     gpu_emit(gpu, &d, groups);
 }
 
-static pco_status gpu_lower_axis_node(gpu_lowering *gpu)
+/* In windows of whole slices, each of them emitted by itself. */
+static pco_status gpu_lower_along(gpu_lowering *gpu, void (*emit)(gpu_lowering *gpu, const gpu_along *a, uint64_t first,
+                                                                  uint64_t outer))
 {
     const pco_tensor *x = gpu_input(gpu, 0);
     const gpu_along a = gpu_node_axis(gpu);
@@ -226,21 +228,22 @@ static pco_status gpu_lower_axis_node(gpu_lowering *gpu)
                         "slices of %llu elements exceed the device's binding limit",
                         (unsigned long long)(a.n * a.inner));
     }
-    for (uint64_t first = 0; first < a.outer && gpu->status == PCO_OK; first += step) {
-        (gpu->node->op == PCO_OP_ARGMAX ? gpu_emit_argmax : gpu_emit_softmax)(gpu, &a, first,
-                                                                              gpu_min(step, a.outer - first));
-    }
+    for (uint64_t first = 0; first < a.outer && gpu->status == PCO_OK; first += step)
+        emit(gpu, &a, first, gpu_min(step, a.outer - first));
     return gpu->status;
 }
+
+static pco_status gpu_lower_argmax_node(gpu_lowering *gpu) { return gpu_lower_along(gpu, gpu_emit_argmax); }
+static pco_status gpu_lower_softmax_node(gpu_lowering *gpu) { return gpu_lower_along(gpu, gpu_emit_softmax); }
 
 const gpu_lowerer gpu_lower_argmax = {.variants = gpu_row_variants,
                                       .n_variants = GPU_N_ROW_VARIANTS,
                                       .choose = gpu_choose_axis,
-                                      .lower = gpu_lower_axis_node};
+                                      .lower = gpu_lower_argmax_node};
 const gpu_lowerer gpu_lower_softmax = {.variants = gpu_row_variants,
                                        .n_variants = GPU_N_ROW_VARIANTS,
                                        .choose = gpu_choose_axis,
-                                       .lower = gpu_lower_axis_node};
+                                       .lower = gpu_lower_softmax_node};
 
 /* ---- layer_norm, rms_norm ---- */
 

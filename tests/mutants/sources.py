@@ -135,15 +135,6 @@ class Lowering:
                         for units in self.units.values() for unit in units}
         self.kernels = {op: {self.file_of[k] for f in functions for k in kernel_names.get(f, ())}
                         for op, functions in self.functions.items()}
-        self._rows_apart()
-
-    def _rows_apart(self):
-        """Emitters that serve several ops pick the kernel by the op: argmax is not softmax."""
-        for op, files in self.kernels.items():
-            if op == 'argmax':
-                files.discard('softmax.kern')
-            elif 'softmax.kern' in files:
-                files.discard('argmax.kern')
 
     def ops_of_kernel(self, file):
         return [op for op in self.ops if file in self.kernels[op]]
