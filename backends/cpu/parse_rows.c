@@ -104,6 +104,11 @@ CPU_PARSE(softmax)
     return cpu_parse_axis(node, node->attrs.softmax.axis, false, false, err);
 }
 
+CPU_PARSE(cumsum)
+{
+    return cpu_parse_axis(node, node->attrs.cumsum.axis, false, false, err);
+}
+
 CPU_PARSE(logsumexp)
 {
     const pco_logsumexp_attrs *attrs = &node->attrs.logsumexp;

@@ -1,4 +1,4 @@
-/* cpu:reference: reductions, matrix products and scatter_add. Sums in double, in the order of the indices. */
+/* cpu:reference: reductions, cumsum, matrix products and scatter_add. Sums in double, in the order of the indices. */
 #include "reference.h"
 
 /* ---- sum, mean, amax ---- */
@@ -46,6 +46,41 @@ void cpu_run_reference_reduce(const cpu_node *node)
 {
     cpu_parallel(node, node->out[0].count, cpu_grain(node->plan.reduction.terms * 8),
                  cpu_reference_reduce_slice);
+}
+
+/* ---- cumsum ---- */
+
+static void cpu_reference_cumsum_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    const cpu_node *node = task;
+    const cpu_tensor *x = &node->in[0], *y = &node->out[0];
+    const pco_cumsum_attrs *attrs = &node->attrs.cumsum;
+    cpu_axis axis = node->plan.axis;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t base = i / axis.inner * axis.n * axis.inner + i % axis.inner;
+        double sum = 0;
+        uint32_t wrapped = 0;
+        for (int64_t j = 0; j < axis.n; j++) {
+            int64_t at = base + (attrs->reverse ? axis.n - 1 - j : j) * axis.inner;
+            if (x->dtype == PCO_I32) {
+                uint32_t before = wrapped;
+                wrapped += (uint32_t)cpu_i32_at(x, at);
+                ((int32_t *)(void *)y->data)[at] = (int32_t)(attrs->exclusive ? before : wrapped);
+            } else {
+                double before = sum;
+                sum += cpu_load_f64(x->dtype, x->data, at);
+                cpu_store_f64(y->dtype, y->data, at, attrs->exclusive ? before : sum);
+            }
+        }
+    }
+}
+
+void cpu_run_reference_cumsum(const cpu_node *node)
+{
+    cpu_axis axis = node->plan.axis;
+    if (node->out[0].count == 0) return;
+    cpu_parallel(node, axis.outer * axis.inner, cpu_grain(axis.n * 8), cpu_reference_cumsum_slice);
 }
 
 /* ---- matmul ---- */

@@ -1,4 +1,4 @@
-/* Ops that join the elements of rows: reductions, argmax, softmax and its relatives, norms. */
+/* Ops that join the elements of rows: reductions, argmax, softmax and its relatives, cumsum, norms. */
 #include "elementwise.h"
 #include "rows.h"
 
@@ -10,6 +10,7 @@ const gpu_variant gpu_row_variants[GPU_N_ROW_VARIANTS] = {
 
 _Static_assert(GPU_KERNEL_reduce_serial + GPU_SUBGROUP == GPU_KERNEL_reduce_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_argmax_serial + GPU_SUBGROUP == GPU_KERNEL_argmax_subgroup, "order of rows");
+_Static_assert(GPU_KERNEL_cumsum_serial + GPU_SHARED == GPU_KERNEL_cumsum_shared, "order of rows");
 _Static_assert(GPU_KERNEL_softmax_serial + GPU_SUBGROUP == GPU_KERNEL_softmax_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_norm_serial + GPU_SUBGROUP == GPU_KERNEL_norm_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_stats_subgroup,
@@ -158,7 +159,7 @@ const gpu_lowerer gpu_lower_reduce = {.variants = gpu_row_variants,
                                       .choose = gpu_choose_reduce,
                                       .lower = gpu_lower_reduce_node};
 
-/* ---- along one axis: argmax, softmax, log_softmax, logsumexp ---- */
+/* ---- along one axis: argmax, softmax, log_softmax, logsumexp, cumsum ---- */
 
 typedef struct gpu_along {
     uint64_t outer, n, inner;
@@ -214,6 +215,23 @@ static void gpu_emit_softmax(gpu_lowering *gpu, const gpu_along *a, uint64_t fir
     gpu_emit(gpu, &d, groups);
 }
 
+static void gpu_emit_cumsum(gpu_lowering *gpu, const gpu_along *a, uint64_t first, uint64_t outer)
+{
+    const uint64_t rows = outer * a->inner, block = a->n * a->inner;
+    pco_cumsum_attrs room;
+    const pco_cumsum_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
+    pco_gpu_dispatch d;
+    const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_cumsum_serial, rows, a->n);
+    gpu_set_specs(gpu, &d, cumsum, .x = (int32_t)gpu_input(gpu, 0)->dtype, .strided = a->inner > 1);
+    gpu_set_params(gpu, &d, cumsum, .n_rows = (uint32_t)rows, .n = (uint32_t)a->n,
+                   .x_first = gpu_bind_elements(gpu, &d, GPU_cumsum_x, gpu_input_index(gpu, 0), first * block,
+                                                outer * block, 0),
+                   .y_first = gpu_bind_elements(gpu, &d, GPU_cumsum_y, gpu_output_index(gpu, 0), first * block,
+                                                outer * block, 1),
+                   .stride = (uint32_t)a->inner, .exclusive = attrs->exclusive != 0, .reverse = attrs->reverse != 0);
+    gpu_emit(gpu, &d, groups);
+}
+
 /* In windows of whole slices, each of them emitted by itself. */
 static pco_status gpu_lower_along(gpu_lowering *gpu, void (*emit)(gpu_lowering *gpu, const gpu_along *a, uint64_t first,
                                                                   uint64_t outer))
@@ -235,6 +253,7 @@ static pco_status gpu_lower_along(gpu_lowering *gpu, void (*emit)(gpu_lowering *
 
 static pco_status gpu_lower_argmax_node(gpu_lowering *gpu) { return gpu_lower_along(gpu, gpu_emit_argmax); }
 static pco_status gpu_lower_softmax_node(gpu_lowering *gpu) { return gpu_lower_along(gpu, gpu_emit_softmax); }
+static pco_status gpu_lower_cumsum_node(gpu_lowering *gpu) { return gpu_lower_along(gpu, gpu_emit_cumsum); }
 
 const gpu_lowerer gpu_lower_argmax = {.variants = gpu_row_variants,
                                       .n_variants = GPU_N_ROW_VARIANTS,
@@ -244,6 +263,28 @@ const gpu_lowerer gpu_lower_softmax = {.variants = gpu_row_variants,
                                        .n_variants = GPU_N_ROW_VARIANTS,
                                        .choose = gpu_choose_axis,
                                        .lower = gpu_lower_softmax_node};
+
+/* Terms that an invocation with a row of its own goes through on a CPU: llvmpipe (Mesa 22.3, lavapipe and rusticl) leaves
+ * a loop after 65,535 rounds, without a word. */
+enum { GPU_CUMSUM_ROUNDS = 32768 };
+
+static int gpu_cumsum_eligible(const gpu_lowering *gpu, uint32_t variant)
+{
+    return variant == GPU_SHARED || !gpu->software || gpu_node_axis(gpu).n <= GPU_CUMSUM_ROUNDS;
+}
+
+/* On CPUs the barriers of a scan cost more than other lanes gain, however few rows there are. */
+static uint32_t gpu_choose_cumsum(const gpu_lowering *gpu)
+{
+    if (gpu->software) return gpu_cumsum_eligible(gpu, GPU_SERIAL) ? GPU_SERIAL : GPU_SHARED;
+    return gpu_choose_axis(gpu) == GPU_SERIAL ? GPU_SERIAL : GPU_SHARED;
+}
+
+const gpu_lowerer gpu_lower_cumsum = {.variants = gpu_row_variants,
+                                      .n_variants = GPU_SHARED + 1, /* none with subgroups */
+                                      .eligible = gpu_cumsum_eligible,
+                                      .choose = gpu_choose_cumsum,
+                                      .lower = gpu_lower_cumsum_node};
 
 /* ---- layer_norm, rms_norm ---- */
 

@@ -1,4 +1,4 @@
-/* Cases of reductions, softmax and its relatives, norms, random numbers. */
+/* Cases of reductions, cumsum, softmax and its relatives, norms, random numbers. */
 #include "cases/cases.h"
 
 #include <math.h>
@@ -79,6 +79,49 @@ void conf_cases_argmax(conf_cases_context *context, pco_op op)
         conf_argmax_one(context, TYPES[t], "6,1", -1, 0, CONF_FILL_DEFAULT, CONF_RANDOM);
         conf_argmax_one(context, TYPES[t], "0,4", -1, 0, CONF_FILL_DEFAULT, CONF_RANDOM);
         conf_argmax_one(context, TYPES[t], "2,4099", -1, 0, CONF_FILL_TIES, CONF_RANDOM);
+    }
+}
+
+static void conf_cumsum_one(conf_cases_context *context, uint32_t dtype, const char *shape, int64_t axis, int form,
+                            conf_regime regime)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_CUMSUM, regime);
+    *(pco_cumsum_attrs *)one->attrs.bytes = (pco_cumsum_attrs){axis, form & 1, form >> 1};
+    conf_cases_in(one, dtype, "%s", shape);
+    conf_cases_emit(context);
+}
+
+/* Forms: 1 is exclusive, 2 reverse, 3 both. Rows of an odd size begin in the middle of a word, in f16 and bf16. */
+void conf_cases_cumsum(conf_cases_context *context, pco_op op)
+{
+    static const uint32_t TYPES[4] = {PCO_F32, PCO_F16, PCO_BF16, PCO_I32};
+    static const struct {
+        const char *shape;
+        int axis, form;
+        conf_regime regime;
+    } LISTS[] = {
+        {"5,257", -1, 0, CONF_RANDOM},      {"3,133", -1, 2, CONF_EXACT},      {"4,7,3", 1, 1, CONF_ADVERSARIAL},
+        {"33,5", 0, 3, CONF_RANDOM},        {"7,35", -1, 1, CONF_EXACT},       {"3,131", 1, 3, CONF_ADVERSARIAL},
+        {"2,1031", -1, 0, CONF_EXACT},      {"31,5", -1, 0, CONF_SPECIAL},     {"3,67", -1, 3, CONF_SPECIAL},
+        {"1,2053", -1, 2, CONF_RANDOM},     {"2,517,3", 1, 2, CONF_EXACT},     {"6,1", -1, 0, CONF_RANDOM},
+        {"1", 0, 1, CONF_EXACT},            {"0,4", -1, 0, CONF_RANDOM},       {"4,0", 1, 0, CONF_RANDOM},
+        {"3,2,5", 0, 1, CONF_ADVERSARIAL},  {"2,3,5,7", 2, 2, CONF_RANDOM},    {"130,3", 1, 3, CONF_ADVERSARIAL},
+        {"2,70001", -1, 1, CONF_EXACT}, /* more terms than some drivers go rounds */
+    };
+    (void)op;
+    for (uint32_t t = 0; t < 4; t++) {
+        for (uint32_t s = 0; s < sizeof LISTS / sizeof *LISTS; s++) {
+            if (t && s > 8 && !conf_cases_standard(context)) continue;
+            if (t < 3 && s > 1 && !conf_cases_has_half(context, t, s)) continue;
+            if (TYPES[t] == PCO_I32 && LISTS[s].regime == CONF_SPECIAL) continue;
+            conf_cumsum_one(context, TYPES[t], LISTS[s].shape, LISTS[s].axis, LISTS[s].form, LISTS[s].regime);
+        }
+        for (uint32_t s = 0; s < N_ROWS && conf_cases_standard(context); s++) {
+            char shape[16];
+            snprintf(shape, sizeof shape, "3,%s", ROW_SIZES[s]);
+            conf_cumsum_one(context, TYPES[t], shape, -1, (int)s % 4, s % 2 ? CONF_RANDOM : CONF_ADVERSARIAL);
+            conf_cumsum_one(context, TYPES[t], shape, -1, (int)(s + 1) % 4, CONF_EXACT);
+        }
     }
 }
 

@@ -206,36 +206,13 @@ static void onnx_shapes_trilu(onnx_map *map)
     map->out[0] = pco_where(map->graph, keep, x, zero);
 }
 
-/* A product with a triangular matrix of ones along the last dimension, in f32. */
 static void onnx_shapes_cumsum(onnx_map *map)
 {
-    pco_graph *graph = map->graph;
-    uint32_t x = onnx_in(map, 0), dtype = onnx_desc(map, x)->dtype;
-    int64_t axis = 0, n, exclusive = onnx_int(map->test, "exclusive", 0),
-            reverse = onnx_int(map->test, "reverse", 0);
-    pco_tensor shape = *onnx_desc(map, x);
-    onnx_host(map, 1, &axis, 1);
-    axis = onnx_axis(axis, shape.rank);
-    if (shape.rank > 2) {
-        onnx_skip(map, "CumSum of more than two dimensions");
-        return;
-    }
-    n = shape.shape[axis];
-    float *ones = calloc((size_t)(n * n) + 1, sizeof *ones);
-    if (!ones) return;
-    for (int64_t i = 0; i < n * n; i++) {
-        int64_t from = i / n, to = i % n;
-        ones[i] = (reverse ? from >= to : from <= to) && !(exclusive && from == to) ? 1.0f : 0.0f;
-    }
-    uint32_t triangle = onnx_shapes_constant(map, PCO_F32, n, n, ones);
-    free(ones);
-    uint32_t rows = pco_cast(graph, x, PCO_F32);
-    bool turned = shape.rank == 2 && axis == 0;
-    if (turned) rows = pco_permute(graph, rows, (int64_t[]){1, 0});
-    if (shape.rank == 1) rows = pco_reshape(graph, rows, 2, (int64_t[]){1, n});
-    uint32_t y = pco_matmul(graph, rows, triangle, 0, 0);
-    if (turned) y = pco_permute(graph, y, (int64_t[]){1, 0});
-    map->out[0] = pco_cast(graph, pco_reshape(graph, y, shape.rank, shape.shape), (pco_dtype)dtype);
+    uint32_t x = onnx_in(map, 0);
+    pco_cumsum_attrs attrs = {.exclusive = onnx_int(map->test, "exclusive", 0),
+                              .reverse = onnx_int(map->test, "reverse", 0)};
+    onnx_host(map, 1, &attrs.axis, 1);
+    map->out[0] = pco_graph_add(map->graph, PCO_OP_CUMSUM, &attrs, &x, 1, NULL);
 }
 
 /* k times: the largest, its place, and that place struck out. */

@@ -75,6 +75,43 @@ pco_status oracle_eval_reduce(oracle_node *node, pco_error *err)
     return PCO_OK;
 }
 
+static int32_t oracle_wrapped_sum(int32_t a, int32_t b)
+{
+    int64_t sum = ((int64_t)a + b) & 0xffffffff;
+    return (int32_t)(sum > INT32_MAX ? sum - ((int64_t)1 << 32) : sum);
+}
+
+/* Sums of k terms, each as a sum of its own: gamma_{k-1} sum |x| over its own terms. */
+pco_status oracle_eval_cumsum(oracle_node *node, pco_error *err)
+{
+    (void)err;
+    const pco_cumsum_attrs *attrs = node->attrs;
+    oracle_output *out = &node->out[0];
+    const oracle_operand *x = &node->in[0];
+    oracle_rules rules = oracle_rules_sum(node->rules, x->desc->dtype);
+    int64_t outer, n, inner;
+    oracle_axis(x->desc, attrs->axis, &outer, &n, &inner);
+    for (int64_t row = 0; row < outer * inner; row++) {
+        oracle_sum sum = {0};
+        int32_t whole = 0;
+        for (int64_t k = 0; k < n; k++) {
+            int64_t at = (row / inner * n + (attrs->reverse ? n - 1 - k : k)) * inner + row % inner;
+            oracle_sum before = sum;
+            int32_t whole_before = whole;
+            if (out->desc.dtype == PCO_I32)
+                whole = oracle_wrapped_sum(whole, (int32_t)x->value[at]);
+            else
+                oracle_sum_add(&sum, oracle_read(node, 0, at));
+            const oracle_sum *y = attrs->exclusive ? &before : &sum;
+            if (out->desc.dtype == PCO_I32)
+                out->value[at] = attrs->exclusive ? whole_before : whole;
+            else
+                oracle_finish(out, at, &rules, oracle_sum_end(&rules, y, y->n - 1, x->quantum));
+        }
+    }
+    return PCO_OK;
+}
+
 /* x + updates: as many additions as indices hit the slice. */
 pco_status oracle_eval_scatter_add(oracle_node *node, pco_error *err)
 {

@@ -126,6 +126,14 @@ PCO_GRADIENT(mean)
     gradient_give(g, 0, pco_broadcast_to(g->graph, dy, x.rank, x.shape));
 }
 
+/* What x[j] was added to: the sums of all i >= j; the other way round for the other direction. */
+PCO_GRADIENT(cumsum)
+{
+    pco_cumsum_attrs back = *(const pco_cumsum_attrs *)g->node.attrs;
+    back.reverse = !back.reverse;
+    g->result[0] = pco_graph_add(g->graph, PCO_OP_CUMSUM, &back, &g->upstream[0], 1, NULL);
+}
+
 /* Shared equally by all elements that are the largest. Where the largest is NaN no element equals it: 0 / 0 makes the
  * whole row NaN, as in PyTorch; a gradient of 0 would hide it. */
 PCO_GRADIENT(amax)

@@ -172,6 +172,16 @@ BUILD(softmax_last) { return any_softmax(c, PCO_OP_SOFTMAX, -1); }
 BUILD(log_softmax) { return any_softmax(c, PCO_OP_LOG_SOFTMAX, -1); }
 BUILD(logsumexp) { return any_softmax(c, PCO_OP_LOGSUMEXP, -2); }
 
+static uint32_t any_cumsum(gradient_case *c, int64_t axis, int exclusive, int reverse)
+{
+    uint32_t x = real(c, -2, 2, 3, SHAPE(2, 5, 3));
+    return add(c, PCO_OP_CUMSUM, &(pco_cumsum_attrs){axis, exclusive, reverse}, &x, 1);
+}
+
+BUILD(cumsum) { return any_cumsum(c, -1, 0, 0); }
+BUILD(cumsum_exclusive) { return any_cumsum(c, 1, 1, 0); }
+BUILD(cumsum_reverse) { return any_cumsum(c, 0, 1, 1); }
+
 static uint32_t any_norm(gradient_case *c, int form, int operands, int stats)
 {
     pco_layer_norm_attrs attrs = {.eps = 0.01, .form = form, .correction = form, .stats = stats};
@@ -306,9 +316,9 @@ static const gradient_row GRADIENT_ROWS[] = {
     ROW(swiglu), ROW(swiglu_joined), ROW(dropout), ROW(moves), ROW(slices), ROW(gather), ROW(gather_along_axis),
     ROW(scatter_add), ROW(matmul_nn), ROW(matmul_nt), ROW(matmul_tn), ROW(matmul_tt), ROW(linear), ROW(linear_relu),
     ROW(linear_gelu), ROW(linear_gelu_tanh), ROW(linear_silu), ROW(transposed_rows), ROW(sum), ROW(mean), ROW(amax),
-    ROW(softmax), ROW(softmax_last), ROW(log_softmax), ROW(logsumexp), ROW(layer_norm), ROW(layer_norm_plain),
-    ROW(layer_norm_deviation), ROW(layer_norm_stats), ROW(rms_norm), ROW(rms_norm_plain), ROW(rms_norm_stats),
-    ROW(rope), ROW(cross_entropy), ROW(cross_entropy_smoothed), ROW(attention), ROW(attention_mask),
-    ROW(attention_blind), ROW(attention_mask_wanted), ROW(attention_capped),
-    ROW(attention_window), ROW(half_layer), ROW(half_rows), ROW(twice),
+    ROW(softmax), ROW(softmax_last), ROW(log_softmax), ROW(logsumexp), ROW(cumsum), ROW(cumsum_exclusive),
+    ROW(cumsum_reverse), ROW(layer_norm), ROW(layer_norm_plain), ROW(layer_norm_deviation), ROW(layer_norm_stats),
+    ROW(rms_norm), ROW(rms_norm_plain), ROW(rms_norm_stats), ROW(rope), ROW(cross_entropy),
+    ROW(cross_entropy_smoothed), ROW(attention), ROW(attention_mask), ROW(attention_blind), ROW(attention_mask_wanted),
+    ROW(attention_capped), ROW(attention_window), ROW(half_layer), ROW(half_rows), ROW(twice),
 };

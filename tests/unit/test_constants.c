@@ -259,6 +259,7 @@ static const struct {
     {"gather_along_axis", "2", "indices and y are cut alike"},
     {"scatter_link", "1", "indices and links are bound whole"},
     {"softmax_backward_*", "2 3", "the three tensors have one shape and type and are cut alike"},
+    {"cumsum_*", "2", "x and y have one shape and type and are cut alike"},
     {"rope", "2", "positions and phase are bound whole"},
     {"matmul_finish", "3", "sums begin at 0 in the workspace, and a bias is bound whole"},
 };

@@ -80,6 +80,27 @@ static void test_axes(void **state)
     pco_graph_destroy(g);
 }
 
+/* The gradient of cumsum is cumsum the other way: of the operand's type and shape, without any other node. */
+static void test_cumsum(void **state)
+{
+    (void)state;
+    pco_graph *g = pco_graph_create();
+    uint32_t x = pco_graph_input(g, "x", PCO_F16, 3, SHAPE(2, 3, 4)), gradient;
+    uint32_t y = pco_graph_add(g, PCO_OP_CUMSUM, &(pco_cumsum_attrs){.axis = -2, .exclusive = 1}, &x, 1, NULL);
+    expect_shape(g, y, PCO_F16, 3, SHAPE(2, 3, 4));
+    uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, y, 1, SHAPE(-1)), -1, 0);
+    check_ok(pco_graph_check(g, &err));
+    check_ok(pco_gradients(g, pco_cast(g, loss, PCO_F32), &x, 1, &gradient, &err));
+    expect_shape(g, gradient, PCO_F16, 3, SHAPE(2, 3, 4));
+    const pco_node *node = &g->nodes[g->producers[gradient]];
+    const pco_cumsum_attrs *attrs = node->attrs;
+    assert_int_equal(node->op, PCO_OP_CUMSUM);
+    assert_int_equal(attrs->axis, 1);
+    assert_int_equal(attrs->exclusive, 1);
+    assert_int_equal(attrs->reverse, 1);
+    pco_graph_destroy(g);
+}
+
 /* One refusal: `build` must leave an error that holds all of the words. */
 #define REFUSES(build, ...)                                                                    \
     do {                                                                                       \
@@ -110,6 +131,9 @@ static void test_refusals(void **state)
     REFUSES(pco_graph_add(g, PCO_OP_RELU, NULL, (uint32_t[]){x, x}, 2, NULL), "relu", "at most 1");
     REFUSES(pco_slice_axis(g, x, 1, 2, 3), "slice", "ex", "[3,4]");
     REFUSES(pco_softmax(g, x, 2), "softmax", "axis 2");
+    REFUSES(pco_graph_add(g, PCO_OP_CUMSUM, &(pco_cumsum_attrs){.axis = -3}, &x, 1, NULL), "cumsum", "axis -3");
+    REFUSES(pco_unary(g, PCO_OP_CUMSUM, pco_cast(g, x, PCO_BOOL)), "cumsum", "bool", "f32,f16,bf16,i32");
+    REFUSES(pco_unary(g, PCO_OP_CUMSUM, pco_graph_input(g, "s", PCO_F32, 0, NULL)), "cumsum", "axis -1");
     REFUSES(pco_reshape(g, x, 1, SHAPE(13)), "reshape", "[3,4]", "[13]");
     REFUSES(pco_permute(g, x, SHAPE(0, 0)), "permute", "order");
     REFUSES(pco_graph_add(g, PCO_OP_CONV1D, NULL, &x, 1, NULL), "does not exist");
@@ -128,7 +152,8 @@ static void test_table(void **state)
         assert_ptr_equal(pco_op_find_name(table[i].name), &table[i]);
         assert_true(strstr(table[i].signature, "->") != NULL);
         assert_true(strlen(table[i].doc) >= 3);
-        assert_true((table[i].op >= 70) == (table[i].decompose != NULL)); /* composites decompose, primitives do not */
+        const int primitive = table[i].op < 70 || (table[i].op >= 100 && table[i].op < 110);
+        assert_true(primitive == (table[i].decompose == NULL)); /* composites decompose, primitives do not */
         unsigned char attrs[512];
         assert_true(pco_op_attrs_size(&table[i]) <= sizeof attrs);
         pco_op_default_attrs(&table[i], attrs);
@@ -312,8 +337,8 @@ static void test_recompute_refuses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_axes), cmocka_unit_test(test_recompute),
-                                       cmocka_unit_test(test_recompute_refuses),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_axes), cmocka_unit_test(test_cumsum),
+                                       cmocka_unit_test(test_recompute), cmocka_unit_test(test_recompute_refuses),
                                        cmocka_unit_test(test_recompute_fusion), cmocka_unit_test(test_shapes),
                                        cmocka_unit_test(test_refusals), cmocka_unit_test(test_table),
                                        cmocka_unit_test(test_rewrite), cmocka_unit_test(test_hoist),
