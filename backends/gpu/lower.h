@@ -178,6 +178,10 @@ void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uin
 pco_status gpu_emit(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t groups);
 pco_status gpu_emit_grid(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t x, uint64_t y, uint64_t z);
 
+/* Rounds that a loop of one invocation may have on a device that is a CPU: llvmpipe (Mesa, as lavapipe and as rusticl)
+ * leaves a loop after 65,535 of them, without a word. */
+enum { GPU_MOST_ROUNDS = 32768 };
+
 /* ---- sizes ---- */
 
 /* A workgroup of one dimension: the largest power of two that is at most `wanted` and what the device can. */

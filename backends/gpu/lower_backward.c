@@ -33,6 +33,11 @@ static gpu_soft gpu_soft_of(const gpu_lowering *gpu)
     return (gpu_soft){gpu_product(x, 0, axis), (uint64_t)x->shape[axis], gpu_product(x, axis + 1, x->rank)};
 }
 
+static int gpu_soft_eligible(const gpu_lowering *gpu, uint32_t variant)
+{
+    return gpu_rows_eligible(gpu, variant, gpu_soft_of(gpu).n);
+}
+
 static uint32_t gpu_choose_soft(const gpu_lowering *gpu)
 {
     const gpu_soft s = gpu_soft_of(gpu);
@@ -68,6 +73,7 @@ static pco_status gpu_lower_soft_node(gpu_lowering *gpu)
 
 const gpu_lowerer gpu_lower_softmax_backward = {.variants = gpu_row_variants,
                                                 .n_variants = GPU_N_ROW_VARIANTS,
+                                                .eligible = gpu_soft_eligible,
                                                 .choose = gpu_choose_soft,
                                                 .lower = gpu_lower_soft_node};
 
@@ -98,6 +104,11 @@ static gpu_norm_backward gpu_norm_backward_of(const gpu_lowering *gpu)
         b.divisor -= attrs->correction;
     }
     return b;
+}
+
+static int gpu_norm_backward_eligible(const gpu_lowering *gpu, uint32_t variant)
+{
+    return gpu_rows_eligible(gpu, variant, gpu_norm_backward_of(gpu).n);
 }
 
 static uint32_t gpu_choose_norm_backward(const gpu_lowering *gpu)
@@ -143,6 +154,7 @@ static pco_status gpu_lower_norm_backward_node(gpu_lowering *gpu)
 
 const gpu_lowerer gpu_lower_norm_backward = {.variants = gpu_row_variants,
                                              .n_variants = GPU_N_ROW_VARIANTS,
+                                             .eligible = gpu_norm_backward_eligible,
                                              .choose = gpu_choose_norm_backward,
                                              .lower = gpu_lower_norm_backward_node};
 

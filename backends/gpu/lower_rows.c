@@ -16,12 +16,18 @@ _Static_assert(GPU_KERNEL_norm_serial + GPU_SUBGROUP == GPU_KERNEL_norm_subgroup
 _Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_stats_subgroup,
                "order of rows");
 
+int gpu_rows_eligible(const gpu_lowering *gpu, uint32_t variant, uint64_t n)
+{
+    return variant != GPU_SERIAL || !gpu->software || n <= GPU_MOST_ROUNDS;
+}
+
 /* Neighbouring rows that lie side by side are read together by neighbouring invocations; very short rows
  * leave a workgroup nothing to share. On CPUs a barrier costs more than it gains, once there is a row for
  * each lane. */
 uint32_t gpu_choose_rows(const gpu_lowering *gpu, uint64_t rows, uint64_t n, uint64_t stride)
 {
     const int software = gpu->software;
+    if (!gpu_rows_eligible(gpu, GPU_SERIAL, n)) return GPU_SHARED;
     if (n <= 4 || (stride > 1 && rows >= 32) || (software && rows >= 16)) return GPU_SERIAL;
     return !software && (gpu->limits->needs_met & PCO_GPU_NEEDS_SUBGROUPS) ? GPU_SUBGROUP : GPU_SHARED;
 }
@@ -98,6 +104,11 @@ static gpu_reduction gpu_node_reduction(const gpu_lowering *gpu)
     return gpu_reduction_of(gpu_input(gpu, 0), attrs->n_axes, attrs->axes);
 }
 
+static int gpu_reduce_eligible(const gpu_lowering *gpu, uint32_t variant)
+{
+    return gpu_rows_eligible(gpu, variant, gpu_node_reduction(gpu).reduced.count);
+}
+
 static uint32_t gpu_choose_reduce(const gpu_lowering *gpu)
 {
     const gpu_reduction r = gpu_node_reduction(gpu);
@@ -156,6 +167,7 @@ static pco_status gpu_lower_reduce_node(gpu_lowering *gpu)
 
 const gpu_lowerer gpu_lower_reduce = {.variants = gpu_row_variants,
                                       .n_variants = GPU_N_ROW_VARIANTS,
+                                      .eligible = gpu_reduce_eligible,
                                       .choose = gpu_choose_reduce,
                                       .lower = gpu_lower_reduce_node};
 
@@ -172,6 +184,11 @@ static gpu_along gpu_node_axis(const gpu_lowering *gpu)
     const pco_tensor *x = gpu_input(gpu, 0);
     const uint32_t axis = (uint32_t)attrs->axis;
     return (gpu_along){gpu_product(x, 0, axis), (uint64_t)x->shape[axis], gpu_product(x, axis + 1, x->rank)};
+}
+
+static int gpu_axis_eligible(const gpu_lowering *gpu, uint32_t variant)
+{
+    return gpu_rows_eligible(gpu, variant, gpu_node_axis(gpu).n);
 }
 
 static uint32_t gpu_choose_axis(const gpu_lowering *gpu)
@@ -257,32 +274,25 @@ static pco_status gpu_lower_cumsum_node(gpu_lowering *gpu) { return gpu_lower_al
 
 const gpu_lowerer gpu_lower_argmax = {.variants = gpu_row_variants,
                                       .n_variants = GPU_N_ROW_VARIANTS,
+                                      .eligible = gpu_axis_eligible,
                                       .choose = gpu_choose_axis,
                                       .lower = gpu_lower_argmax_node};
 const gpu_lowerer gpu_lower_softmax = {.variants = gpu_row_variants,
                                        .n_variants = GPU_N_ROW_VARIANTS,
+                                       .eligible = gpu_axis_eligible,
                                        .choose = gpu_choose_axis,
                                        .lower = gpu_lower_softmax_node};
-
-/* Terms that an invocation with a row of its own goes through on a CPU: llvmpipe (Mesa 22.3, lavapipe and rusticl) leaves
- * a loop after 65,535 rounds, without a word. */
-enum { GPU_CUMSUM_ROUNDS = 32768 };
-
-static int gpu_cumsum_eligible(const gpu_lowering *gpu, uint32_t variant)
-{
-    return variant == GPU_SHARED || !gpu->software || gpu_node_axis(gpu).n <= GPU_CUMSUM_ROUNDS;
-}
 
 /* On CPUs the barriers of a scan cost more than other lanes gain, however few rows there are. */
 static uint32_t gpu_choose_cumsum(const gpu_lowering *gpu)
 {
-    if (gpu->software) return gpu_cumsum_eligible(gpu, GPU_SERIAL) ? GPU_SERIAL : GPU_SHARED;
+    if (gpu->software) return gpu_axis_eligible(gpu, GPU_SERIAL) ? GPU_SERIAL : GPU_SHARED;
     return gpu_choose_axis(gpu) == GPU_SERIAL ? GPU_SERIAL : GPU_SHARED;
 }
 
 const gpu_lowerer gpu_lower_cumsum = {.variants = gpu_row_variants,
                                       .n_variants = GPU_SHARED + 1, /* none with subgroups */
-                                      .eligible = gpu_cumsum_eligible,
+                                      .eligible = gpu_axis_eligible,
                                       .choose = gpu_choose_cumsum,
                                       .lower = gpu_lower_cumsum_node};
 
@@ -318,6 +328,11 @@ static gpu_norming gpu_norming_of(const gpu_lowering *gpu)
         norm.rstd = gpu_output_index(gpu, 2);
     }
     return norm;
+}
+
+static int gpu_norm_eligible(const gpu_lowering *gpu, uint32_t variant)
+{
+    return gpu_rows_eligible(gpu, variant, gpu_norming_of(gpu).n);
 }
 
 static uint32_t gpu_choose_norm(const gpu_lowering *gpu)
@@ -392,5 +407,6 @@ static pco_status gpu_lower_norm_node(gpu_lowering *gpu)
 
 const gpu_lowerer gpu_lower_norm = {.variants = gpu_row_variants,
                                     .n_variants = GPU_N_ROW_VARIANTS,
+                                    .eligible = gpu_norm_eligible,
                                     .choose = gpu_choose_norm,
                                     .lower = gpu_lower_norm_node};

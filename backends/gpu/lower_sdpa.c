@@ -211,7 +211,7 @@ static float gpu_sdpa_scale(const sdpa_sizes *z)
 static pco_status gpu_sdpa_weigh(gpu_lowering *gpu, const sdpa_sizes *z)
 {
     const uint64_t rows = (uint64_t)z->batch * z->heads * z->rows;
-    const int serial = gpu->software;
+    const int serial = gpu->software && z->keys <= GPU_MOST_ROUNDS;
     const uint32_t local = gpu_workgroup(gpu, 64), scores = GPU_attention_scores_p;
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, serial ? GPU_KERNEL_attention_scores_serial : GPU_KERNEL_attention_scores_shared, local, 1, 1);

@@ -31,6 +31,11 @@ static gpu_entropy gpu_entropy_of(const gpu_lowering *gpu)
                          .smoothing = attrs->label_smoothing};
 }
 
+static int gpu_entropy_eligible(const gpu_lowering *gpu, uint32_t variant)
+{
+    return gpu_rows_eligible(gpu, variant, gpu_entropy_of(gpu).n);
+}
+
 static uint32_t gpu_choose_entropy(const gpu_lowering *gpu)
 {
     const gpu_entropy e = gpu_entropy_of(gpu);
@@ -97,6 +102,7 @@ static pco_status gpu_lower_entropy_node(gpu_lowering *gpu)
 
 const gpu_lowerer gpu_lower_cross_entropy = {.variants = gpu_row_variants,
                                              .n_variants = GPU_N_ROW_VARIANTS,
+                                             .eligible = gpu_entropy_eligible,
                                              .choose = gpu_choose_entropy,
                                              .lower = gpu_lower_entropy_node};
 

@@ -26,6 +26,12 @@ static const conf_missed MISSED[] = {
     {PCO_OP_SUB, {{PCO_F16, ""}, {PCO_F16, "2047"}}},
     /* more rows than a grid has workgroups in one dimension */
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,1,65539,8"}, {PCO_F32, "1,1,2,8"}, {PCO_F32, "1,1,2,8"}}},
+    /* more terms than llvmpipe goes round a loop, in more rows than a vector of a CPU has lanes */
+    {PCO_OP_ARGMAX, {{PCO_F32, "16,70001"}}},
+    {PCO_OP_SOFTMAX, {{PCO_F32, "16,70001"}}},
+    {PCO_OP_LOGSUMEXP, {{PCO_F32, "16,70001"}}},
+    {PCO_OP_LAYER_NORM, {{PCO_F32, "16,70001"}}},
+    {PCO_OP_MATMUL, {{PCO_F32, "2,70001"}, {PCO_F32, "70001,3"}}},
     /* more elements than 16 bits count */
     {PCO_OP_NEG, {{PCO_F32, "65543"}}},
     {PCO_OP_CONCAT, {{PCO_F16, "32771,2"}, {PCO_F16, "7,2"}}},
