@@ -338,7 +338,7 @@ static pco_status matmul_cut(gpu_lowering *gpu, const gpu_matmul *p, matmul_box 
 static uint64_t matmul_terms(const gpu_lowering *gpu, const gpu_matmul *p)
 {
     const uint64_t limit = gpu_window(gpu, 1) - 64;
-    uint64_t terms = gpu->software ? gpu_min(p->k, GPU_MOST_ROUNDS) : p->k;
+    uint64_t terms = p->k;
     if (!p->trans_b) terms = gpu_min(terms, limit / (p->ldb * gpu_element_bytes(p->b_type)));
     if (p->trans_a) terms = gpu_min(terms, limit / (p->lda * gpu_element_bytes(p->a_type)));
     if (terms < p->k && terms > 64) terms &= ~UINT64_C(63);

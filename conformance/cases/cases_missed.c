@@ -31,7 +31,6 @@ static const conf_missed MISSED[] = {
     {PCO_OP_SOFTMAX, {{PCO_F32, "16,70001"}}},
     {PCO_OP_LOGSUMEXP, {{PCO_F32, "16,70001"}}},
     {PCO_OP_LAYER_NORM, {{PCO_F32, "16,70001"}}},
-    {PCO_OP_MATMUL, {{PCO_F32, "2,70001"}, {PCO_F32, "70001,3"}}},
     /* more elements than 16 bits count */
     {PCO_OP_NEG, {{PCO_F32, "65543"}}},
     {PCO_OP_CONCAT, {{PCO_F16, "32771,2"}, {PCO_F16, "7,2"}}},
