@@ -11,6 +11,8 @@ typedef struct gpu_rows {
     uint64_t groups;
 } gpu_rows;
 gpu_rows gpu_cover_rows(const gpu_lowering *gpu, uint64_t words, uint64_t rows);
+/* The same with one word for each invocation. */
+void gpu_cover_singly(gpu_rows *cover);
 
 /* y = op(x), both of the same count; for other lowerers too (reshape, casts). low, high: bits. */
 pco_status gpu_emit_unary(gpu_lowering *gpu, uint32_t op, uint32_t x, uint32_t y, uint32_t low,

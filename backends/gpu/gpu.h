@@ -15,6 +15,10 @@ enum { PCO_GPU_MAX_BINDINGS = 8, PCO_GPU_MAX_SPECS = 24, PCO_GPU_MAX_PARAMS = 32
  * room for other rounding. For pco_contract.function_ulp. */
 #define PCO_GPU_FUNCTION_ULP 4.0f
 
+/* Mesa's llvmpipe, as lavapipe and as rusticl, goes round loops so often at most (LP_MAX_TGSI_LOOP_ITERATIONS in its
+ * sources, one counter for a function). Seen in 22.3; in 25.0 it is gone. */
+static inline uint32_t pco_gpu_llvmpipe_rounds(uint32_t mesa) { return mesa < 25 ? 65535 : 0; }
+
 /* What a kernel needs beyond the baseline (Vulkan 1.1, OpenCL 1.2 without optional features). */
 enum {
     PCO_GPU_NEEDS_SUBGROUPS = 1u << 0,      /* arithmetic subgroup operations, of any width */
@@ -70,6 +74,9 @@ typedef struct pco_gpu_limits {
     uint32_t subgroups_settable; /* 0, or how many subgroups a workgroup may have where their width is required */
     uint32_t is_opencl;        /* 1: OpenCL */
     uint32_t small_kernels; /* 1: the driver's compiler takes minutes over large unrolled tiles: do without */
+    /* 0, or how often an invocation may go round loops, all of them counted together, before the driver leaves every
+     * loop without a word: pco_gpu_llvmpipe_rounds. */
+    uint32_t max_rounds;
     pco_contract contract;
 } pco_gpu_limits;
 

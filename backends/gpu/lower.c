@@ -347,6 +347,19 @@ uint32_t gpu_workgroup(const gpu_lowering *gpu, uint32_t wanted)
     return size;
 }
 
+int gpu_rounds_fit(const gpu_lowering *gpu, uint64_t rounds)
+{
+    return !gpu->limits->max_rounds || rounds <= gpu->limits->max_rounds;
+}
+
+pco_status gpu_need_rounds(gpu_lowering *gpu, uint64_t rounds)
+{
+    if (gpu_rounds_fit(gpu, rounds)) return gpu->status;
+    return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
+                    "loops of an invocation would have up to %llu rounds, and this driver leaves them after %u",
+                    (unsigned long long)rounds, gpu->limits->max_rounds);
+}
+
 uint64_t gpu_window(const gpu_lowering *gpu, uint64_t bytes)
 {
     const uint64_t limit = gpu_min(gpu->binding, UINT64_C(1) << 31);

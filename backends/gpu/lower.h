@@ -178,9 +178,11 @@ void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uin
 pco_status gpu_emit(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t groups);
 pco_status gpu_emit_grid(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t x, uint64_t y, uint64_t z);
 
-/* Rounds that a loop of one invocation may have on a device that is a CPU: llvmpipe (Mesa, as lavapipe and as rusticl)
- * leaves a loop after 65,535 of them, without a word. */
-enum { GPU_MOST_ROUNDS = 32768 };
+/* May an invocation go round loops so often? Rounds of all loops count together, inner ones for each round of the outer
+ * one. Lowerers ask with an upper bound for kernels whose loops grow with the operands. */
+int gpu_rounds_fit(const gpu_lowering *gpu, uint64_t rounds);
+/* The same, as an error. */
+pco_status gpu_need_rounds(gpu_lowering *gpu, uint64_t rounds);
 
 /* ---- sizes ---- */
 

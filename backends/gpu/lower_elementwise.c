@@ -25,6 +25,13 @@ gpu_rows gpu_cover_rows(const gpu_lowering *gpu, uint64_t words, uint64_t rows)
     return cover;
 }
 
+void gpu_cover_singly(gpu_rows *cover)
+{
+    cover->chunks *= cover->per;
+    cover->groups *= cover->per;
+    cover->per = 1;
+}
+
 /* ---- numbers in attributes ---- */
 
 static uint32_t gpu_float_bits(float value)

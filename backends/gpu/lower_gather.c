@@ -197,10 +197,14 @@ static pco_status gpu_lower_scatter_add_node(gpu_lowering *gpu)
                         (unsigned long long)slice);
     }
     const int32_t mode = t.inner % lanes ? 2 : 0;
+    /* Each invocation goes along the links of a slice, or over all indices for its own: rounds grow with them. */
+    const uint64_t rounds = t.k * (mode ? 1 : lanes);
+    if (gpu_need_rounds(gpu, rounds + 64)) return gpu->status;
     gpu_emit_links(gpu, &t);
     for (uint64_t o = 0; o < t.outer && gpu->status == PCO_OK; o += step) {
         const uint64_t outer = gpu_min(step, t.outer - o), rows = outer * t.k, x_slice = t.n * t.inner;
-        const gpu_rows cover = gpu_cover_rows(gpu, mode ? t.inner : t.inner / lanes, rows);
+        gpu_rows cover = gpu_cover_rows(gpu, mode ? t.inner : t.inner / lanes, rows);
+        if (!gpu_rounds_fit(gpu, cover.per * (rounds + 8))) gpu_cover_singly(&cover);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_scatter_add, cover.local_x, cover.local_y, 1);
         gpu_set_specs(gpu, &d, scatter_add, .x = (int32_t)x->dtype, .per = (int32_t)cover.per, .mode = mode);

@@ -124,9 +124,18 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
     }
 }
 
+/* How often an invocation goes round loops (gpu_rounds_fit), at most: one term after the other, for two results of 16
+ * bits or with the filling of tiles besides, or four together; and some hundred to store a tile. */
+static uint64_t matmul_rounds(uint32_t variant, uint64_t k)
+{
+    const int singly = variant == GPU_MATMUL_NAIVE || variant == GPU_MATMUL_SHARED || variant == GPU_MATMUL_VECTOR;
+    return (singly ? 2 * k : gpu_div_up(k, 4)) + 1024;
+}
+
 int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant)
 {
     const uint32_t bindings = gpu->limits->max_bindings;
+    if (!gpu_rounds_fit(gpu, matmul_rounds(variant, p->k))) return 0;
     /* Scales have a binding of their own, and kernels that read quants also want a in whole vectors. */
     const int readable = p->quantised ? bindings >= 6 && !p->trans_a : bindings >= 5;
     if (gpu->limits->small_kernels && variant != GPU_MATMUL_SHARED) return variant == GPU_MATMUL_NAIVE;

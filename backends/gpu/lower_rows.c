@@ -16,9 +16,14 @@ _Static_assert(GPU_KERNEL_norm_serial + GPU_SUBGROUP == GPU_KERNEL_norm_subgroup
 _Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_stats_subgroup,
                "order of rows");
 
+/* Loops go over a row at most so often: cumsum in shared memory has 58 rounds for 8 elements of each lane, softmax with
+ * BLOCKS 5 for each element. */
+enum { ROW_PASSES = 8 };
+
 int gpu_rows_eligible(const gpu_lowering *gpu, uint32_t variant, uint64_t n)
 {
-    return variant != GPU_SERIAL || !gpu->software || n <= GPU_MOST_ROUNDS;
+    const uint32_t lanes = variant == GPU_SERIAL ? 1 : gpu_workgroup(gpu, 64);
+    return gpu_rounds_fit(gpu, ROW_PASSES * (gpu_div_up(n, lanes) + 8));
 }
 
 /* Neighbouring rows that lie side by side are read together by neighbouring invocations; very short rows

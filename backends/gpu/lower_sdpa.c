@@ -1,6 +1,7 @@
 /* scaled_dot_product_attention: a workgroup per query row (few rows, any use), tiles of keys that many rows share, or
  * two matrix products with the scores in the workspace between them. */
 #include "lower_matmul.h"
+#include "rows.h"
 
 #include <math.h>
 
@@ -101,19 +102,41 @@ static int gpu_sdpa_is_product(const gpu_lowering *gpu, const sdpa_sizes *z)
     if (z->attrs.weights || gpu_input(gpu, 4) || scores == 0 || z->depth == 0 || z->value_depth == 0) return 0;
     if (scores * 4 > gpu_min(SDPA_SCORE_BYTES, gpu_window(gpu, 1)) || scores > INT32_MAX) return 0;
     const gpu_matmul first = gpu_sdpa_scores(gpu, z), second = gpu_sdpa_join(gpu, z);
-    return gpu_matmul_choose(gpu, &first) != GPU_MATMUL_NAIVE && gpu_matmul_whole(gpu, &first) &&
+    return gpu_rows_eligible(gpu, GPU_SHARED, z->keys) &&
+           gpu_matmul_choose(gpu, &first) != GPU_MATMUL_NAIVE && gpu_matmul_whole(gpu, &first) &&
            gpu_matmul_choose(gpu, &second) != GPU_MATMUL_NAIVE && gpu_matmul_whole(gpu, &second);
 }
 
 /* ---- which variant ---- */
 
+/* How often an invocation goes round loops (gpu_rounds_fit), at most: attention_rows goes over D and over a workgroup's
+ * keys for each part of a value; attention_tiled fills its tiles and goes over D and E for every eight keys. */
+static uint64_t gpu_sdpa_parts(uint64_t size, uint64_t width) { return SDPA_PARTS + width * gpu_div_up(size, width); }
+
+static uint64_t gpu_sdpa_rounds_rows(const gpu_lowering *gpu, const sdpa_sizes *z)
+{
+    const uint64_t width = gpu_workgroup(gpu, 64), blocks = gpu_div_up(z->keys, width), joins = 16;
+    return blocks * (1 + z->depth + joins + gpu_sdpa_parts(z->value_depth, width)) +
+           (z->attrs.weights ? blocks * (1 + z->depth) : 0) + z->depth + SDPA_PARTS;
+}
+
+static uint64_t gpu_sdpa_rounds_tiled(const gpu_lowering *gpu, const sdpa_sizes *z)
+{
+    const uint64_t width = gpu_workgroup(gpu, 32), larger = gpu_max(z->depth, z->value_depth);
+    const uint64_t keys = larger <= 64 ? 32 : 16, fours = gpu_div_up(z->value_depth, 4);
+    return gpu_div_up(z->keys + keys, keys) * (1 + gpu_div_up(z->depth * keys / 4, width) +
+                                               gpu_div_up(fours * keys, width) + keys / 8 * (1 + z->depth + fours)) +
+           z->depth + fours + z->value_depth;
+}
+
 static int gpu_sdpa_eligible(const gpu_lowering *gpu, uint32_t variant)
 {
     const sdpa_sizes z = gpu_sdpa_sizes(gpu);
-    if (variant == SDPA_ROWS) return 1;
     if (variant == SDPA_MATMUL) return gpu_sdpa_is_product(gpu, &z);
+    if (variant == SDPA_ROWS) return gpu_rounds_fit(gpu, gpu_sdpa_rounds_rows(gpu, &z));
     const uint32_t larger = z.depth > z.value_depth ? z.depth : z.value_depth;
-    return larger <= SDPA_TILE_LIMIT && !z.attrs.weights && gpu->limits->shared_memory >= 16384;
+    return larger <= SDPA_TILE_LIMIT && !z.attrs.weights && gpu->limits->shared_memory >= 16384 &&
+           gpu_rounds_fit(gpu, gpu_sdpa_rounds_tiled(gpu, &z));
 }
 
 static uint32_t gpu_sdpa_choose(const gpu_lowering *gpu)
@@ -211,7 +234,7 @@ static float gpu_sdpa_scale(const sdpa_sizes *z)
 static pco_status gpu_sdpa_weigh(gpu_lowering *gpu, const sdpa_sizes *z)
 {
     const uint64_t rows = (uint64_t)z->batch * z->heads * z->rows;
-    const int serial = gpu->software && z->keys <= GPU_MOST_ROUNDS;
+    const int serial = gpu->software && gpu_rows_eligible(gpu, GPU_SERIAL, z->keys);
     const uint32_t local = gpu_workgroup(gpu, 64), scores = GPU_attention_scores_p;
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, serial ? GPU_KERNEL_attention_scores_serial : GPU_KERNEL_attention_scores_shared, local, 1, 1);
@@ -381,12 +404,22 @@ static pco_status gpu_lower_sdpa_backward_node(gpu_lowering *gpu)
     return status ? status : gpu_sdpa_back(gpu, &z, GPU_KERNEL_attention_backward_keys, keys);
 }
 
+/* Rounds of the longest of the three kernels: over keys, or over the rows of all heads that share them. */
+static uint64_t gpu_sdpa_rounds_back(const gpu_lowering *gpu, const sdpa_sizes *z)
+{
+    const uint64_t width = gpu_workgroup(gpu, 64), depth = (uint64_t)z->depth + z->value_depth;
+    const uint64_t parts = gpu_sdpa_parts(z->depth, width) + gpu_sdpa_parts(z->value_depth, width);
+    const uint64_t along = gpu_max(z->keys, (uint64_t)z->rows * z->group_heads);
+    return gpu_div_up(along, width) * (1 + depth + parts) + SDPA_BLOCK * (depth + parts);
+}
+
 /* Where invocations are lanes of a processor's vectors each operand costs a load per lane, and the products of the
  * decomposition, which have register tiles, are faster (0.08 of it over 1,024 positions on lavapipe). It is refused
  * there, but where it costs little, and where the decomposition's scores would take more memory than is given them. */
 static pco_status gpu_sdpa_backward_supports(gpu_lowering *gpu)
 {
     const sdpa_sizes z = gpu_sdpa_sizes(gpu);
+    if (gpu_need_rounds(gpu, gpu_sdpa_rounds_back(gpu, &z))) return gpu->status;
     const uint64_t scores = (uint64_t)z.batch * z.heads * z.rows * z.keys;
     if (gpu->software && scores > SDPA_FEW_SCORES && scores * 4 <= SDPA_SCORE_BYTES)
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a processor is faster step by step with %llu scores",

@@ -9,7 +9,7 @@
 enum { GPU_SERIAL = 0, GPU_SHARED = 1, GPU_SUBGROUP = 2, GPU_N_ROW_VARIANTS = 3 };
 extern const gpu_variant gpu_row_variants[GPU_N_ROW_VARIANTS];
 
-/* May the variant take rows of n elements? On a CPU an invocation has no row of its own that is longer than a loop. */
+/* May the variant take rows of n elements: do its loops come to their end (pco_gpu_limits.max_rounds)? */
 int gpu_rows_eligible(const gpu_lowering *gpu, uint32_t variant, uint64_t n);
 
 /* The variant for so many rows of n elements, which lie `stride` elements apart. */

@@ -234,6 +234,8 @@ static void ocl_find_limits(const ocl_api *api, cl_device_id id, ocl_facts *fact
     }
     limits->shared_memory = ocl_min_u64(ocl_device_ulong(api, id, CL_DEVICE_LOCAL_MEM_SIZE), 1u << 30);
     limits->is_opencl = 1;
+    if (strstr(facts->name, "llvmpipe"))
+        limits->max_rounds = pco_gpu_llvmpipe_rounds((uint32_t)strtoul(facts->driver, NULL, 10));
     limits->contract = ocl_find_contract(api, id, facts->correctly_rounded);
 }
 

@@ -219,6 +219,8 @@ static void vk_describe_limits(vk_physical *physical, const vk_report *report)
     limits->subgroup_max = info->subgroup_max;
     limits->contract = info->contract;
     limits->small_kernels = report->driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER; /* its JIT: minutes a tile */
+    if (report->driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE)
+        limits->max_rounds = pco_gpu_llvmpipe_rounds(VK_API_VERSION_MAJOR(report->core.driverVersion));
     limits->subgroups_settable =
         physical->has & VK_HAS_SUBGROUP_CONTROL ? physical->max_workgroup_subgroups : 0;
     pco_gpu_describe_edges(limits, info);

@@ -26,11 +26,14 @@ static const conf_missed MISSED[] = {
     {PCO_OP_SUB, {{PCO_F16, ""}, {PCO_F16, "2047"}}},
     /* more rows than a grid has workgroups in one dimension */
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,1,65539,8"}, {PCO_F32, "1,1,2,8"}, {PCO_F32, "1,1,2,8"}}},
-    /* more terms than llvmpipe goes round a loop, in more rows than a vector of a CPU has lanes */
+    /* more rounds than llvmpipe goes, which counts those of all loops of an invocation together (65,535): in more rows
+     * than a vector of a CPU has lanes, with one pass over the row and with several; then products and attention */
+    {PCO_OP_SOFTMAX, {{PCO_F32, "16,25001"}}},
+    {PCO_OP_LAYER_NORM, {{PCO_F32, "16,25001"}}},
     {PCO_OP_ARGMAX, {{PCO_F32, "16,70001"}}},
-    {PCO_OP_SOFTMAX, {{PCO_F32, "16,70001"}}},
     {PCO_OP_LOGSUMEXP, {{PCO_F32, "16,70001"}}},
-    {PCO_OP_LAYER_NORM, {{PCO_F32, "16,70001"}}},
+    {PCO_OP_MATMUL, {{PCO_F16, "3,37003"}, {PCO_F16, "37003,5"}}},
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,1,2,64"}, {PCO_F32, "1,1,20011,64"}, {PCO_F32, "1,1,20011,64"}}},
     /* more elements than 16 bits count */
     {PCO_OP_NEG, {{PCO_F32, "65543"}}},
     {PCO_OP_CONCAT, {{PCO_F16, "32771,2"}, {PCO_F16, "7,2"}}},

@@ -39,11 +39,12 @@ static int reproduce_apart(const conformance_reproducers *wanted, const char *fo
                            pco_conformance_tier tier, const char *found, cli_child *child)
 {
     char id[16], seed[32];
+    const char *variant = one->variant[0] ? one->variant : "*"; /* none: a case that was refused */
     const char *how = reproduce_is_gone(one) ? "--no-run" : wanted->always ? "--always" : NULL;
     const char *words[] = {
         "portico",   "conformance", "--devices",     device->id, "--tier", pco_conformance_tier_name(tier),
         "--ops",     one->op_name,  "--seed",        seed,       "--case", id,
-        "--variant", one->variant,  "--reproducers", folder,     "--here", "--found",
+        "--variant", variant,       "--reproducers", folder,     "--here", "--found",
         found,       how,           NULL};
     snprintf(id, sizeof id, "%08x", one->id);
     snprintf(seed, sizeof seed, "%" PRIu64, one->seed);
