@@ -97,8 +97,6 @@ typedef struct gpu_lowerer {
 #define gpu_lower_cast                   gpu_lower_unary
 #define gpu_lower_layer_norm             gpu_lower_norm
 #define gpu_lower_rms_norm               gpu_lower_norm
-#define gpu_lower_attention              gpu_lower_sdpa
-#define gpu_lower_attention_backward     gpu_lower_sdpa_backward
 #define gpu_lower_cross_entropy_backward gpu_lower_cross_entropy
 #define GPU_LOWERER(NAME, name, family)  extern const gpu_lowerer gpu_lower_##family;
 PCO_OPERATIONS(GPU_LOWERER)

@@ -1,0 +1,443 @@
+/* scaled_dot_product_attention: a workgroup per query row (few rows, any use), tiles of keys that many rows share, or
+ * two matrix products with the scores in the workspace between them. */
+#include "lower_matmul.h"
+#include "rows.h"
+
+#include <math.h>
+
+enum { ATTENTION_ROWS, ATTENTION_TILED, ATTENTION_MATMUL };
+#define NOTHING UINT32_MAX /* where absent lengths and starts lie */
+enum {
+    ATTENTION_BINDINGS = 8,
+    ATTENTION_PARTS = 4, /* EACH_PART */
+    ATTENTION_TILE_LIMIT = 128,
+    ATTENTION_SCORE_BYTES = 1 << 28,
+};
+
+/* Bits of the kernels' FLAGS. */
+enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2 };
+
+static const gpu_variant attention_variants[] = {[ATTENTION_ROWS] = {"rows", 0}, [ATTENTION_TILED] = {"tiled", 0},
+                                                 [ATTENTION_MATMUL] = {"matmul", .as_other = GPU_AS_OTHER("matmul")}};
+
+typedef struct attention_sizes {
+    uint32_t batch, heads, group_heads, rows, keys, depth, value_depth;
+    pco_scaled_dot_product_attention_attrs attrs;
+} attention_sizes;
+
+static attention_sizes attention_read(const gpu_lowering *gpu)
+{
+    attention_sizes z;
+    pco_scaled_dot_product_attention_attrs room;
+    const pco_tensor *q = gpu_input(gpu, 0), *k = gpu_input(gpu, 1), *v = gpu_input(gpu, 2);
+    if (gpu->node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD) {
+        pco_scaled_dot_product_attention_backward_attrs back;
+        back = *(const pco_scaled_dot_product_attention_backward_attrs *)gpu_attrs(gpu, &back, sizeof back);
+        z.attrs = (pco_scaled_dot_product_attention_attrs){
+            .scale = back.scale, .causal = back.causal, .window = back.window, .heads_first = back.heads_first};
+    } else {
+        z.attrs = *(const pco_scaled_dot_product_attention_attrs *)gpu_attrs(gpu, &room, sizeof room);
+    }
+    const int head = z.attrs.heads_first ? 1 : 2, row = z.attrs.heads_first ? 2 : 1;
+    z.batch = (uint32_t)q->shape[0];
+    z.heads = (uint32_t)q->shape[head];
+    z.rows = (uint32_t)q->shape[row];
+    z.keys = (uint32_t)k->shape[row];
+    z.group_heads = k->shape[head] ? (uint32_t)(q->shape[head] / k->shape[head]) : 1;
+    z.depth = (uint32_t)q->shape[3];
+    z.value_depth = (uint32_t)v->shape[3];
+    return z;
+}
+
+static void attention_stride(const pco_tensor *x, int heads_first, int64_t stride[3])
+{
+    const int64_t last = x->shape[3], middle = x->shape[2] * last;
+    stride[0] = x->shape[1] * middle;
+    stride[1] = heads_first ? middle : last;
+    stride[2] = heads_first ? last : middle;
+}
+
+/* ---- two products ----
+ *
+ * The product's kernel is chosen by the number of rows, so that a row in a prompt of another length may get other bits
+ * (within its bound). Prompts in chunks have lengths, and take the other variants. */
+
+/* Scores q k^T to the workspace, [B,H,S,T] in f32. */
+static gpu_matmul attention_scores(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    int64_t q[3], k[3];
+    attention_stride(gpu_input(gpu, 0), z->attrs.heads_first != 0, q);
+    attention_stride(gpu_input(gpu, 1), z->attrs.heads_first != 0, k);
+    const int64_t group = z->group_heads, matrix = (int64_t)z->rows * z->keys;
+    return (gpu_matmul){
+        .a = gpu_input_index(gpu, 0), .b = gpu_input_index(gpu, 1), .bias = PCO_NONE, .c = PCO_NONE,
+        .y = gpu_output_index(gpu, 0), .a_type = gpu_input(gpu, 0)->dtype, .b_type = gpu_input(gpu, 1)->dtype,
+        .y_type = PCO_F32, .bias_type = -1, .trans_b = 1, .raw = 1,
+        .m = z->rows, .n = z->keys, .k = z->depth, .lda = (uint64_t)q[2], .ldb = (uint64_t)k[2],
+        .ldy = z->keys, .y_step = (uint64_t)matrix,
+        .batch = {.rank = 3, .n = 3, .size = {z->batch, z->heads / z->group_heads, z->group_heads},
+                  .stride = {{q[0], group * q[1], q[1]},
+                             {k[0], k[1], 0},
+                             {z->heads * matrix, group * matrix, matrix}}}};
+}
+
+/* Weights times values. Sequences of [B,S,H,E] are gone through one by one: their heads' steps are not in line. */
+static gpu_matmul attention_join(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    int64_t v[3], y[3];
+    attention_stride(gpu_input(gpu, 2), z->attrs.heads_first != 0, v);
+    attention_stride(gpu_output(gpu, 0), z->attrs.heads_first != 0, y);
+    const int64_t group = z->group_heads, matrix = (int64_t)z->rows * z->keys;
+    return (gpu_matmul){
+        .b = gpu_input_index(gpu, 2), .bias = PCO_NONE, .c = PCO_NONE, .y = gpu_output_index(gpu, 0),
+        .a_type = PCO_F32, .b_type = gpu_input(gpu, 2)->dtype, .y_type = gpu_output(gpu, 0)->dtype,
+        .bias_type = -1, .scratch_a = 1,
+        .m = z->rows, .n = z->value_depth, .k = z->keys, .lda = z->keys, .ldb = (uint64_t)v[2],
+        .ldy = (uint64_t)y[2], .y_step = (uint64_t)y[1],
+        .batch = {.rank = 4, .n = 3, .size = {z->batch, 1, z->heads / z->group_heads, z->group_heads},
+                  .stride = {{z->heads * matrix, 0, group * matrix, matrix},
+                             {v[0], 0, v[1], 0},
+                             {y[0], 0, group * y[1], y[1]}}}};
+}
+
+/* Not with lengths: behind them there may be anything, and 0 times NaN is NaN. */
+static int attention_is_product(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    const uint64_t scores = (uint64_t)z->batch * z->heads * z->rows * z->keys;
+    if (z->attrs.weights || gpu_input(gpu, 4) || scores == 0 || z->depth == 0 || z->value_depth == 0) return 0;
+    if (scores * 4 > gpu_min(ATTENTION_SCORE_BYTES, gpu_window(gpu, 1)) || scores > INT32_MAX) return 0;
+    const gpu_matmul first = attention_scores(gpu, z), second = attention_join(gpu, z);
+    return gpu_rows_eligible(gpu, GPU_SHARED, z->keys) &&
+           gpu_matmul_choose(gpu, &first) != GPU_MATMUL_NAIVE && gpu_matmul_whole(gpu, &first) &&
+           gpu_matmul_choose(gpu, &second) != GPU_MATMUL_NAIVE && gpu_matmul_whole(gpu, &second);
+}
+
+/* ---- which variant ---- */
+
+/* How often an invocation goes round loops (gpu_rounds_fit), at most: attention_rows goes over D and over a workgroup's
+ * keys for each part of a value; attention_tiled fills its tiles and goes over D and E for every eight keys. */
+static uint64_t attention_parts(uint64_t size, uint64_t width)
+{
+    return ATTENTION_PARTS + width * gpu_div_up(size, width);
+}
+
+static uint64_t attention_rounds_rows(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    const uint64_t width = gpu_workgroup(gpu, 64), blocks = gpu_div_up(z->keys, width), joins = 16;
+    return blocks * (1 + z->depth + joins + attention_parts(z->value_depth, width)) +
+           (z->attrs.weights ? blocks * (1 + z->depth) : 0) + z->depth + ATTENTION_PARTS;
+}
+
+static uint64_t attention_rounds_tiled(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    const uint64_t width = gpu_workgroup(gpu, 32), larger = gpu_max(z->depth, z->value_depth);
+    const uint64_t keys = larger <= 64 ? 32 : 16, fours = gpu_div_up(z->value_depth, 4);
+    return gpu_div_up(z->keys + keys, keys) * (1 + gpu_div_up(z->depth * keys / 4, width) +
+                                               gpu_div_up(fours * keys, width) + keys / 8 * (1 + z->depth + fours)) +
+           z->depth + fours + z->value_depth;
+}
+
+static int attention_eligible(const gpu_lowering *gpu, uint32_t variant)
+{
+    const attention_sizes z = attention_read(gpu);
+    if (variant == ATTENTION_MATMUL) return attention_is_product(gpu, &z);
+    if (variant == ATTENTION_ROWS) return gpu_rounds_fit(gpu, attention_rounds_rows(gpu, &z));
+    const uint32_t larger = z.depth > z.value_depth ? z.depth : z.value_depth;
+    return larger <= ATTENTION_TILE_LIMIT && !z.attrs.weights && gpu->limits->shared_memory >= 16384 &&
+           gpu_rounds_fit(gpu, attention_rounds_tiled(gpu, &z));
+}
+
+static uint32_t attention_choose(const gpu_lowering *gpu)
+{
+    /* On a CPU shared memory is no faster than other memory, and the products have the larger tiles. */
+    if (gpu->software && attention_eligible(gpu, ATTENTION_MATMUL)) return ATTENTION_MATMUL;
+    if (attention_read(gpu).rows < 16) return ATTENTION_ROWS;
+    return attention_eligible(gpu, ATTENTION_TILED) ? ATTENTION_TILED : ATTENTION_ROWS;
+}
+
+static pco_status attention_supports(gpu_lowering *gpu)
+{
+    const attention_sizes z = attention_read(gpu);
+    if (gpu->limits->max_bindings < ATTENTION_BINDINGS)
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "attention binds %d buffers, and the device takes %u",
+                        ATTENTION_BINDINGS, gpu->limits->max_bindings);
+    const uint32_t limit = ATTENTION_PARTS * gpu_workgroup(gpu, 64);
+    if (z.depth > limit || z.value_depth > limit)
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "heads of %u and %u are larger than %u", z.depth, z.value_depth,
+                        limit);
+    return gpu->status;
+}
+
+/* Binds a whole tensor, or lets the buffer see what `other` sees where there is nothing. Returns the tensor's first
+ * element, or 0. */
+static uint32_t attention_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint32_t other,
+                              int write)
+{
+    const uint64_t count = tensor == PCO_NONE ? 0 : gpu_count(&gpu->part->tensors[tensor]);
+    if (count) return gpu_bind_elements(gpu, d, buffer, tensor, 0, count, write);
+    gpu_bind_again(gpu, d, buffer, other);
+    return 0;
+}
+
+/* The same for lengths and starts: those that are absent are nowhere. */
+static uint32_t attention_bind_optional(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor,
+                                       uint32_t other)
+{
+    const uint32_t first = attention_bind(gpu, d, buffer, tensor, other, 0);
+    return tensor == PCO_NONE || gpu_count(&gpu->part->tensors[tensor]) == 0 ? NOTHING : first;
+}
+
+static int32_t attention_flags(const attention_sizes *z)
+{
+    return (z->attrs.weights ? ATTENTION_WEIGHTS : 0) | (z->attrs.softcap > 0 ? ATTENTION_SOFTCAP : 0);
+}
+
+static int32_t attention_reach(const attention_sizes *z)
+{
+    const int64_t window = z->attrs.window > INT32_MAX / 2 ? INT32_MAX / 2 : z->attrs.window;
+    if (z->attrs.causal) return ~(window > 0 ? (int32_t)window : INT32_MAX);
+    return window > 0 ? (int32_t)window : 0;
+}
+
+/* Strides of [B,H,S,D] or [B,S,H,D] per sequence, head and row. */
+static void attention_steps(const pco_tensor *x, const attention_sizes *z, uint32_t step[3])
+{
+    int64_t stride[3];
+    attention_stride(x, z->attrs.heads_first != 0, stride);
+    for (uint32_t i = 0; i < 3; i++) step[i] = (uint32_t)stride[i];
+}
+
+/* Strides of the mask per sequence, head, row and key, 0 where it has only one; they are left as they are where there
+ * is no mask. */
+static void attention_mask_steps(const gpu_lowering *gpu, uint32_t step[4])
+{
+    const pco_tensor *mask = gpu_input(gpu, 3);
+    uint32_t next = 1;
+    for (uint32_t i = 4; mask && i-- > 0;) {
+        step[i] = mask->shape[i] == 1 ? 0 : next;
+        next *= (uint32_t)mask->shape[i];
+    }
+}
+
+static int32_t attention_mask_type(const gpu_lowering *gpu)
+{
+    const pco_tensor *mask = gpu_input(gpu, 3);
+    return mask ? (int32_t)mask->dtype : -1;
+}
+
+static float attention_scale(const attention_sizes *z)
+{
+    return (float)(z->attrs.scale != 0 ? z->attrs.scale : 1 / sqrt((double)z->depth));
+}
+
+/* What the kernels that read queries, keys and values declare alike: all constants, and some parameters. */
+#define ATTENTION_SPECS(gpu, z) \
+    .q = (int32_t)gpu_input(gpu, 0)->dtype, .k = (int32_t)gpu_input(gpu, 1)->dtype, .m = attention_mask_type(gpu), \
+    .flags = attention_flags(z), .d = (int32_t)(z)->depth, .e = (int32_t)(z)->value_depth
+#define ATTENTION_PARAMS(z) \
+    .n_heads = (z)->heads, .group_heads = (z)->group_heads, .n_rows = (z)->rows, .n_keys = (z)->keys, \
+    .scale = attention_scale(z), .reach = (uint32_t)attention_reach(z)
+
+/* Scores to weights, in the workspace. */
+static pco_status attention_weigh(gpu_lowering *gpu, const attention_sizes *z)
+{
+    const uint64_t rows = (uint64_t)z->batch * z->heads * z->rows;
+    const int serial = gpu->software && gpu_rows_eligible(gpu, GPU_SERIAL, z->keys);
+    const uint32_t local = gpu_workgroup(gpu, 64), scores = GPU_attention_scores_p;
+    pco_gpu_dispatch d;
+    gpu_begin(gpu, &d, serial ? GPU_KERNEL_attention_scores_serial : GPU_KERNEL_attention_scores_shared, local, 1, 1);
+    gpu_set_specs(gpu, &d, attention_scores, .m = attention_mask_type(gpu), .flags = attention_flags(z),
+                  .walk = serial);
+    gpu_attention_scores_params p = {.n_heads = z->heads, .n_rows = z->rows, .n_keys = z->keys,
+                                     .scale = attention_scale(z), .cap = (float)z->attrs.softcap,
+                                     .reach = (uint32_t)attention_reach(z), .n_all = (uint32_t)rows};
+    p.p_first = gpu_bind_workspace(gpu, &d, scores, 0, rows * z->keys * 4, 1) / 4;
+    p.mask_first = attention_bind(gpu, &d, GPU_attention_scores_mask, gpu_input_index(gpu, 3), scores, 0);
+    p.starts_first = attention_bind_optional(gpu, &d, GPU_attention_scores_starts, gpu_input_index(gpu, 5), scores);
+    attention_mask_steps(gpu, p.mask_step);
+    gpu_set_params_from(gpu, &d, attention_scores, &p);
+    return gpu_emit(gpu, &d, serial ? gpu_div_up(rows, local) : rows);
+}
+
+static pco_status attention_products(gpu_lowering *gpu, const attention_sizes *z)
+{
+    const gpu_matmul scores = attention_scores(gpu, z), join = attention_join(gpu, z);
+    pco_status status = gpu_emit_product(gpu, &scores);
+    if (status == PCO_OK) status = attention_weigh(gpu, z);
+    return status == PCO_OK ? gpu_emit_product(gpu, &join) : status;
+}
+
+static uint32_t attention_kernel(const gpu_lowering *gpu, const attention_sizes *z, uint32_t *local)
+{
+    const uint32_t larger = z->depth > z->value_depth ? z->depth : z->value_depth;
+    *local = gpu_workgroup(gpu, gpu->variant == ATTENTION_ROWS ? 64 : 32);
+    if (gpu->variant == ATTENTION_ROWS) return GPU_KERNEL_attention_rows;
+    return larger <= 64 ? GPU_KERNEL_attention_tiled_64 : GPU_KERNEL_attention_tiled_128;
+}
+
+/* Where operands and results of attention_rows and attention_tiled are. */
+static void attention_bind_all(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z,
+                               gpu_attention_params *p)
+{
+    const uint32_t q = GPU_attention_q, y = GPU_attention_y, weights = GPU_attention_weights;
+    p->q_first = attention_bind(gpu, d, q, gpu_input_index(gpu, 0), q, 0);
+    p->k_first = attention_bind(gpu, d, GPU_attention_k, gpu_input_index(gpu, 1), q, 0);
+    p->v_first = attention_bind(gpu, d, GPU_attention_v, gpu_input_index(gpu, 2), q, 0);
+    p->mask_first = attention_bind(gpu, d, GPU_attention_mask, gpu_input_index(gpu, 3), q, 0);
+    p->lengths_first = attention_bind_optional(gpu, d, GPU_attention_lengths, gpu_input_index(gpu, 4), q);
+    p->starts_first = attention_bind_optional(gpu, d, GPU_attention_starts, gpu_input_index(gpu, 5), q);
+    p->y_first = attention_bind(gpu, d, y, gpu_output_index(gpu, 0), q, 1);
+    if (gpu_has_buffer(d, weights))
+        p->weights_first =
+            attention_bind(gpu, d, weights, z->attrs.weights ? gpu_output_index(gpu, 1) : PCO_NONE, y, 1);
+    attention_steps(gpu_input(gpu, 0), z, p->q_step);
+    attention_steps(gpu_input(gpu, 1), z, p->k_step);
+    attention_steps(gpu_input(gpu, 2), z, p->v_step);
+    attention_steps(gpu_output(gpu, 0), z, p->y_step);
+    attention_mask_steps(gpu, p->mask_step);
+}
+
+static pco_status attention_lower(gpu_lowering *gpu)
+{
+    const attention_sizes z = attention_read(gpu);
+    const pco_tensor *y = gpu_output(gpu, 0);
+    if (gpu_count(y) == 0 && !(z.attrs.weights && gpu_count(gpu_output(gpu, 1)))) return gpu->status;
+    if (gpu->variant == ATTENTION_MATMUL) return attention_products(gpu, &z);
+    pco_gpu_dispatch d;
+    uint32_t local;
+    const uint32_t kernel = attention_kernel(gpu, &z, &local);
+    gpu_begin(gpu, &d, kernel, local, 1, 1);
+    gpu_set_specs(gpu, &d, attention, ATTENTION_SPECS(gpu, &z));
+    gpu_attention_params p = {ATTENTION_PARAMS(&z), .cap = (float)z.attrs.softcap};
+    attention_bind_all(gpu, &d, &z, &p);
+    const uint64_t heads = (uint64_t)z.batch * z.heads;
+    const uint64_t groups = gpu->variant == ATTENTION_ROWS ? heads * z.rows : heads * gpu_div_up(z.rows, local);
+    if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows");
+    p.n_groups = (uint32_t)groups;
+    gpu_set_params_from(gpu, &d, attention, &p);
+    return gpu_emit(gpu, &d, groups);
+}
+
+const gpu_lowerer gpu_lower_attention = {.variants = attention_variants,
+                                    .n_variants = 3,
+                                    .eligible = attention_eligible,
+                                    .choose = attention_choose,
+                                    .supports = attention_supports,
+                                    .lower = attention_lower};
+
+/* ---- its gradients ---- */
+
+/* Words that the first kernel leaves for each row, and rows or keys of a workgroup; see attention_backward.kern. */
+enum { ATTENTION_STAT_WORDS = 5, ATTENTION_BLOCK = 4, ATTENTION_FEW_SCORES = 1 << 15 };
+
+static uint32_t attention_key_heads(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    return (uint32_t)gpu_input(gpu, 1)->shape[z->attrs.heads_first ? 1 : 2];
+}
+
+/* Binds what the first kernel leaves for each row, or what `other` sees where there are no rows. */
+static uint32_t attention_bind_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z, uint32_t buffer,
+                                    uint32_t other, int write)
+{
+    const uint64_t words = (uint64_t)z->batch * z->heads * z->rows * ATTENTION_STAT_WORDS;
+    if (words) return gpu_bind_workspace(gpu, d, buffer, 0, words * 4, write) / 4;
+    gpu_bind_again(gpu, d, buffer, other);
+    return 0;
+}
+
+/* Constants, buffers and parameters of the first kernel. */
+static void attention_fill_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z, uint32_t blocks)
+{
+    const uint32_t q = GPU_attention_stats_q;
+    gpu_set_specs(gpu, d, attention_stats, ATTENTION_SPECS(gpu, z));
+    gpu_attention_stats_params p = {ATTENTION_PARAMS(z), .n_key_heads = attention_key_heads(gpu, z),
+                                    .n_blocks = blocks};
+    p.q_first = attention_bind(gpu, d, q, gpu_input_index(gpu, 0), q, 0);
+    p.k_first = attention_bind(gpu, d, GPU_attention_stats_k, gpu_input_index(gpu, 1), q, 0);
+    p.v_first = attention_bind(gpu, d, GPU_attention_stats_v, gpu_input_index(gpu, 2), q, 0);
+    p.mask_first = attention_bind(gpu, d, GPU_attention_stats_mask, gpu_input_index(gpu, 3), q, 0);
+    p.lengths_first = attention_bind_optional(gpu, d, GPU_attention_stats_lengths, gpu_input_index(gpu, 4), q);
+    p.starts_first = attention_bind_optional(gpu, d, GPU_attention_stats_starts, gpu_input_index(gpu, 5), q);
+    p.gradient_first = attention_bind(gpu, d, GPU_attention_stats_gradient, gpu_input_index(gpu, 6), q, 0);
+    p.stats_first = attention_bind_stats(gpu, d, z, GPU_attention_stats_stats, q, 1);
+    attention_steps(gpu_input(gpu, 0), z, p.q_step);
+    attention_steps(gpu_input(gpu, 1), z, p.k_step);
+    attention_steps(gpu_input(gpu, 2), z, p.v_step);
+    attention_steps(gpu_input(gpu, 6), z, p.gradient_step);
+    attention_mask_steps(gpu, p.mask_step);
+    gpu_set_params_from(gpu, d, attention_stats, &p);
+}
+
+/* Those of the other two: y is the gradient of queries, or that of keys, and then `other` that of values. */
+static void attention_fill_gradients(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z, uint32_t blocks)
+{
+    const uint32_t y = GPU_attention_gradients_y, other = GPU_attention_gradients_other;
+    const int keys = gpu_has_buffer(d, other);
+    gpu_set_specs(gpu, d, attention_gradients, ATTENTION_SPECS(gpu, z));
+    gpu_attention_gradients_params p = {ATTENTION_PARAMS(z), .n_key_heads = attention_key_heads(gpu, z),
+                                        .n_blocks = blocks};
+    p.y_first = attention_bind(gpu, d, y, gpu_output_index(gpu, keys ? 1 : 0), y, 1);
+    if (keys) p.other_first = attention_bind(gpu, d, other, gpu_output_index(gpu, 2), y, 1);
+    p.q_first = attention_bind(gpu, d, GPU_attention_gradients_q, gpu_input_index(gpu, 0), y, 0);
+    p.k_first = attention_bind(gpu, d, GPU_attention_gradients_k, gpu_input_index(gpu, 1), y, 0);
+    p.v_first = attention_bind(gpu, d, GPU_attention_gradients_v, gpu_input_index(gpu, 2), y, 0);
+    p.mask_first = attention_bind(gpu, d, GPU_attention_gradients_mask, gpu_input_index(gpu, 3), y, 0);
+    p.gradient_first = attention_bind(gpu, d, GPU_attention_gradients_gradient, gpu_input_index(gpu, 6), y, 0);
+    p.stats_first = attention_bind_stats(gpu, d, z, GPU_attention_gradients_stats, y, 0);
+    attention_steps(gpu_input(gpu, 0), z, p.q_step);
+    attention_steps(gpu_input(gpu, 1), z, p.k_step);
+    attention_steps(gpu_input(gpu, 2), z, p.v_step);
+    attention_steps(gpu_input(gpu, 6), z, p.gradient_step);
+    attention_mask_steps(gpu, p.mask_step);
+    gpu_set_params_from(gpu, d, attention_gradients, &p);
+}
+
+/* One of the three kernels over `groups` blocks of rows or keys. */
+static pco_status attention_back(gpu_lowering *gpu, const attention_sizes *z, uint32_t kernel, uint64_t groups)
+{
+    if (groups == 0) return gpu->status;
+    if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows or keys");
+    pco_gpu_dispatch d;
+    gpu_begin(gpu, &d, kernel, gpu_workgroup(gpu, 64), 1, 1);
+    if (kernel == GPU_KERNEL_attention_backward_stats)
+        attention_fill_stats(gpu, &d, z, (uint32_t)groups);
+    else
+        attention_fill_gradients(gpu, &d, z, (uint32_t)groups);
+    return gpu_emit(gpu, &d, groups);
+}
+
+static pco_status attention_backward_lower(gpu_lowering *gpu)
+{
+    const attention_sizes z = attention_read(gpu);
+    const uint64_t rows = (uint64_t)z.batch * z.heads * gpu_div_up(z.rows, ATTENTION_BLOCK);
+    const uint64_t keys = (uint64_t)z.batch * attention_key_heads(gpu, &z) * gpu_div_up(z.keys, ATTENTION_BLOCK);
+    pco_status status = attention_back(gpu, &z, GPU_KERNEL_attention_backward_stats, rows);
+    if (!status) status = attention_back(gpu, &z, GPU_KERNEL_attention_backward_queries, rows);
+    return status ? status : attention_back(gpu, &z, GPU_KERNEL_attention_backward_keys, keys);
+}
+
+/* Rounds of the longest of the three kernels: over keys, or over the rows of all heads that share them. */
+static uint64_t attention_rounds_back(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    const uint64_t width = gpu_workgroup(gpu, 64), depth = (uint64_t)z->depth + z->value_depth;
+    const uint64_t parts = attention_parts(z->depth, width) + attention_parts(z->value_depth, width);
+    const uint64_t along = gpu_max(z->keys, (uint64_t)z->rows * z->group_heads);
+    return gpu_div_up(along, width) * (1 + depth + parts) + ATTENTION_BLOCK * (depth + parts);
+}
+
+/* Where invocations are lanes of a processor's vectors each operand costs a load per lane, and the products of the
+ * decomposition, which have register tiles, are faster (0.08 of it over 1,024 positions on lavapipe). It is refused
+ * there, but where it costs little, and where the decomposition's scores would take more memory than is given them. */
+static pco_status attention_backward_supports(gpu_lowering *gpu)
+{
+    const attention_sizes z = attention_read(gpu);
+    if (gpu_need_rounds(gpu, attention_rounds_back(gpu, &z))) return gpu->status;
+    const uint64_t scores = (uint64_t)z.batch * z.heads * z.rows * z.keys;
+    if (gpu->software && scores > ATTENTION_FEW_SCORES && scores * 4 <= ATTENTION_SCORE_BYTES)
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a processor is faster step by step with %llu scores",
+                        (unsigned long long)scores);
+    return attention_supports(gpu);
+}
+
+const gpu_lowerer gpu_lower_attention_backward = {.supports = attention_backward_supports,
+                                             .lower = attention_backward_lower};
