@@ -109,6 +109,23 @@ CPU_PARSE(cumsum)
     return cpu_parse_axis(node, node->attrs.cumsum.axis, false, false, err);
 }
 
+CPU_PARSE(top_k)
+{
+    const pco_top_k_attrs *attrs = &node->attrs.top_k;
+    const cpu_tensor *x = &node->in[0];
+    int axis;
+    if (!cpu_axis_of(x, attrs->axis, &axis)) return cpu_invalid(node, err, "axis is out of range");
+    if (attrs->k < 0 || attrs->k > x->shape[axis] || x->shape[axis] > INT32_MAX)
+        return cpu_invalid(node, err, "k is out of range, or the axis is longer than an i32 counts");
+    for (int i = 0; i < 2; i++) {
+        cpu_tensor want = *x;
+        want.shape[axis] = attrs->k;
+        if (!cpu_same_shape(&want, &node->out[i])) return cpu_invalid(node, err, "an output has another shape");
+    }
+    node->plan.axis = cpu_split(x, axis);
+    return PCO_OK;
+}
+
 CPU_PARSE(logsumexp)
 {
     const pco_logsumexp_attrs *attrs = &node->attrs.logsumexp;

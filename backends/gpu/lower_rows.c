@@ -1,4 +1,4 @@
-/* Ops that join the elements of rows: reductions, argmax, softmax and its relatives, cumsum, norms. */
+/* Ops that join the elements of rows: reductions, argmax, softmax and its relatives, cumsum, top_k, norms. */
 #include "elementwise.h"
 #include "rows.h"
 
@@ -11,6 +11,7 @@ const gpu_variant gpu_row_variants[GPU_N_ROW_VARIANTS] = {
 _Static_assert(GPU_KERNEL_reduce_serial + GPU_SUBGROUP == GPU_KERNEL_reduce_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_argmax_serial + GPU_SUBGROUP == GPU_KERNEL_argmax_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_cumsum_serial + GPU_SHARED == GPU_KERNEL_cumsum_shared, "order of rows");
+_Static_assert(GPU_KERNEL_top_k_serial + GPU_SUBGROUP == GPU_KERNEL_top_k_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_softmax_serial + GPU_SUBGROUP == GPU_KERNEL_softmax_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_norm_serial + GPU_SUBGROUP == GPU_KERNEL_norm_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_stats_subgroup,
@@ -176,7 +177,7 @@ const gpu_lowerer gpu_lower_reduce = {.variants = gpu_row_variants,
                                       .choose = gpu_choose_reduce,
                                       .lower = gpu_lower_reduce_node};
 
-/* ---- along one axis: argmax, softmax, log_softmax, logsumexp, cumsum ---- */
+/* ---- along one axis: argmax, softmax, log_softmax, logsumexp, cumsum, top_k ---- */
 
 typedef struct gpu_along {
     uint64_t outer, n, inner;
@@ -254,6 +255,44 @@ static void gpu_emit_cumsum(gpu_lowering *gpu, const gpu_along *a, uint64_t firs
     gpu_emit(gpu, &d, groups);
 }
 
+/* Rounds of loops in one dispatch, where the driver sets no limit: a device that works on one for seconds is taken for
+ * hung. Few, so that small rows of the suite take several dispatches too. */
+enum { TOP_K_ROUNDS = 1 << 15 };
+
+/* How many of k results one dispatch takes, each in a pass over its row. */
+static uint64_t gpu_top_k_count(const gpu_lowering *gpu, uint64_t n, uint64_t k)
+{
+    const uint64_t lanes = gpu->variant == GPU_SERIAL ? 1 : gpu_workgroup(gpu, 64);
+    const uint64_t pass = gpu_div_up(n, lanes) + 16; /* and to join what the lanes have found */
+    uint64_t count = gpu_max(1, gpu_min(k, TOP_K_ROUNDS / pass));
+    while (count > 1 && !gpu_rounds_fit(gpu, count * pass)) count /= 2;
+    return count;
+}
+
+static void gpu_emit_top_k(gpu_lowering *gpu, const gpu_along *a, uint64_t first, uint64_t outer)
+{
+    const uint64_t rows = outer * a->inner, block = a->n * a->inner;
+    pco_top_k_attrs room;
+    const pco_top_k_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
+    const uint64_t k = (uint64_t)attrs->k, step = gpu_top_k_count(gpu, a->n, k), y_block = k * a->inner;
+    for (uint64_t r = 0; r < k && gpu->status == PCO_OK; r += step) {
+        pco_gpu_dispatch d;
+        const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_top_k_serial, rows, a->n);
+        gpu_set_specs(gpu, &d, top_k, .x = (int32_t)gpu_input(gpu, 0)->dtype, .strided = a->inner > 1,
+                      .walk = gpu_walk(gpu, a->inner));
+        gpu_set_params(gpu, &d, top_k, .n_rows = (uint32_t)rows, .n = (uint32_t)a->n, .k = (uint32_t)k,
+                       .first = (uint32_t)r, .count = (uint32_t)gpu_min(step, k - r),
+                       .x_first = gpu_bind_elements(gpu, &d, GPU_top_k_x, gpu_input_index(gpu, 0), first * block,
+                                                    outer * block, 0),
+                       .values_first = gpu_bind_elements(gpu, &d, GPU_top_k_values, gpu_output_index(gpu, 0),
+                                                         first * y_block, outer * y_block, 1),
+                       .indices_first = gpu_bind_elements(gpu, &d, GPU_top_k_indices, gpu_output_index(gpu, 1),
+                                                          first * y_block, outer * y_block, 1),
+                       .stride = (uint32_t)a->inner, .smallest = attrs->largest == 0);
+        gpu_emit(gpu, &d, groups);
+    }
+}
+
 /* In windows of whole slices, each of them emitted by itself. */
 static pco_status gpu_lower_along(gpu_lowering *gpu, void (*emit)(gpu_lowering *gpu, const gpu_along *a, uint64_t first,
                                                                   uint64_t outer))
@@ -261,7 +300,10 @@ static pco_status gpu_lower_along(gpu_lowering *gpu, void (*emit)(gpu_lowering *
     const pco_tensor *x = gpu_input(gpu, 0);
     const gpu_along a = gpu_node_axis(gpu);
     if (gpu_count(gpu_output(gpu, 0)) == 0) return gpu->status;
-    const uint64_t window = gpu_window(gpu, gpu_element_bytes(x->dtype));
+    uint32_t bytes = gpu_element_bytes(x->dtype); /* results have no more elements, but indices have wider ones */
+    for (uint32_t i = 0; i < gpu->node->n_outputs; i++)
+        bytes = (uint32_t)gpu_max(bytes, gpu_element_bytes(gpu_output(gpu, i)->dtype));
+    const uint64_t window = gpu_window(gpu, bytes);
     const uint64_t step = a.n ? window / (a.n * a.inner) : a.outer;
     if (step == 0) {
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
@@ -276,12 +318,18 @@ static pco_status gpu_lower_along(gpu_lowering *gpu, void (*emit)(gpu_lowering *
 static pco_status gpu_lower_argmax_node(gpu_lowering *gpu) { return gpu_lower_along(gpu, gpu_emit_argmax); }
 static pco_status gpu_lower_softmax_node(gpu_lowering *gpu) { return gpu_lower_along(gpu, gpu_emit_softmax); }
 static pco_status gpu_lower_cumsum_node(gpu_lowering *gpu) { return gpu_lower_along(gpu, gpu_emit_cumsum); }
+static pco_status gpu_lower_top_k_node(gpu_lowering *gpu) { return gpu_lower_along(gpu, gpu_emit_top_k); }
 
 const gpu_lowerer gpu_lower_argmax = {.variants = gpu_row_variants,
                                       .n_variants = GPU_N_ROW_VARIANTS,
                                       .eligible = gpu_axis_eligible,
                                       .choose = gpu_choose_axis,
                                       .lower = gpu_lower_argmax_node};
+const gpu_lowerer gpu_lower_top_k = {.variants = gpu_row_variants,
+                                     .n_variants = GPU_N_ROW_VARIANTS,
+                                     .eligible = gpu_axis_eligible,
+                                     .choose = gpu_choose_axis,
+                                     .lower = gpu_lower_top_k_node};
 const gpu_lowerer gpu_lower_softmax = {.variants = gpu_row_variants,
                                        .n_variants = GPU_N_ROW_VARIANTS,
                                        .eligible = gpu_axis_eligible,

@@ -84,6 +84,7 @@ static void conf_edge_size(conf_cases_context *context, pco_op op, uint32_t type
     case PCO_OP_AMAX:
     case PCO_OP_ARGMAX:
     case PCO_OP_CUMSUM:
+    case PCO_OP_TOP_K:
     case PCO_OP_SOFTMAX:
     case PCO_OP_LOG_SOFTMAX:
     case PCO_OP_LOGSUMEXP:

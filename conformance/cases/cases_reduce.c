@@ -1,4 +1,4 @@
-/* Cases of reductions, cumsum, softmax and its relatives, norms, random numbers. */
+/* Cases of reductions, cumsum, top_k, softmax and its relatives, norms, random numbers. */
 #include "cases/cases.h"
 
 #include <math.h>
@@ -124,6 +124,82 @@ void conf_cases_cumsum(conf_cases_context *context, pco_op op)
             conf_cumsum_one(context, TYPES[t], shape, -1, (int)(s + 1) % 4, CONF_EXACT);
         }
     }
+}
+
+static void conf_top_k_one(conf_cases_context *context, uint32_t dtype, const char *shape, int64_t axis, int64_t k,
+                           int largest, conf_fill fill, conf_regime regime)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_TOP_K, regime);
+    *(pco_top_k_attrs *)one->attrs.bytes = (pco_top_k_attrs){axis, k, largest};
+    conf_cases_in(one, dtype, "%s", shape)->fill = fill;
+    conf_cases_emit(context);
+}
+
+/* Lists of values that repeat: zeros of both signs are equal, and so are all NaN; the least integer is no absent one;
+ * -infinity and subnormals have their places. */
+static void conf_top_k_lists(conf_cases_context *context)
+{
+    static const double ZEROS[5] = {0.0, -0.0, -0.0, 0.0, -1.0}, ENDS[4] = {NAN, -INFINITY, INFINITY, NAN},
+                        LEAST[3] = {-2147483648.0, -2147483648.0, -2147483647.0},
+                        SMALL[6] = {1e-40, 2e-40, -1e-40, 0.0, -2e-40, 1e-40};
+    for (int largest = 0; largest < 2; largest++) {
+        const struct {
+            uint32_t dtype, n;
+            const double *list;
+        } lists[] = {{PCO_F32, 5, ZEROS}, {PCO_F16, 5, ZEROS}, {PCO_F32, 4, ENDS},
+                     {PCO_BF16, 4, ENDS}, {PCO_I32, 3, LEAST}, {PCO_F32, 6, SMALL}};
+        for (uint32_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+            conf_case *one = conf_cases_begin(context, PCO_OP_TOP_K, CONF_SPECIAL);
+            *(pco_top_k_attrs *)one->attrs.bytes = (pco_top_k_attrs){-1, 7, largest};
+            conf_cases_list(conf_cases_in(one, lists[i].dtype, "3,%d", i % 2 ? 7 : 70), lists[i].n, lists[i].list);
+            conf_cases_emit(context);
+        }
+    }
+}
+
+void conf_cases_top_k(conf_cases_context *context, pco_op op)
+{
+    static const uint32_t TYPES[4] = {PCO_F32, PCO_F16, PCO_BF16, PCO_I32};
+    static const struct {
+        const char *shape;
+        int axis, k, largest;
+        conf_fill fill;
+        conf_regime regime;
+    } LISTS[] = {
+        {"5,257", -1, 7, 1, CONF_FILL_DEFAULT, CONF_RANDOM},
+        {"7,129", 1, 40, 1, CONF_FILL_TIES, CONF_RANDOM},
+        {"33,5", 0, 33, 0, CONF_FILL_DEFAULT, CONF_RANDOM},
+        {"4,7,3", 1, 3, 1, CONF_FILL_DEFAULT, CONF_ADVERSARIAL},
+        {"9,65", -1, 65, 1, CONF_FILL_DEFAULT, CONF_SPECIAL},
+        {"9,33", -1, 5, 0, CONF_FILL_ROWS, CONF_SPECIAL},
+        {"2,1031", -1, 50, 0, CONF_FILL_TIES, CONF_RANDOM},
+        {"3,7,5", 1, 7, 0, CONF_FILL_EQUAL, CONF_RANDOM},
+        {"6,1", -1, 1, 1, CONF_FILL_DEFAULT, CONF_RANDOM},
+        {"5", 0, 2, 1, CONF_FILL_DEFAULT, CONF_RANDOM},
+        {"4,3", -1, 0, 1, CONF_FILL_DEFAULT, CONF_RANDOM},
+        {"0,4", -1, 2, 1, CONF_FILL_DEFAULT, CONF_RANDOM},
+        {"3,0", -1, 0, 0, CONF_FILL_DEFAULT, CONF_RANDOM},
+        {"2,3,5,7", 2, 4, 1, CONF_FILL_TIES, CONF_RANDOM},
+        {"3,1025", -1, 1025, 1, CONF_FILL_DEFAULT, CONF_RANDOM},
+        {"2,70001", -1, 5, 1, CONF_FILL_TIES, CONF_RANDOM}, /* more elements than some drivers go rounds */
+    };
+    (void)op;
+    for (uint32_t t = 0; t < 4; t++) {
+        for (uint32_t s = 0; s < sizeof LISTS / sizeof *LISTS; s++) {
+            if (t && s > 5 && !conf_cases_standard(context)) continue;
+            if (t < 3 && s > 1 && !conf_cases_has_half(context, t, s)) continue;
+            if (TYPES[t] == PCO_I32 && LISTS[s].regime == CONF_SPECIAL) continue;
+            conf_top_k_one(context, TYPES[t], LISTS[s].shape, LISTS[s].axis, LISTS[s].k, LISTS[s].largest,
+                           LISTS[s].fill, LISTS[s].regime);
+        }
+        for (uint32_t s = 0; s < N_ROWS && conf_cases_standard(context); s++) {
+            char shape[16];
+            snprintf(shape, sizeof shape, "3,%s", ROW_SIZES[s]);
+            conf_top_k_one(context, TYPES[t], shape, -1, s < 3 ? 1 : (int64_t)s, (int)s % 2, CONF_FILL_DEFAULT,
+                           s % 3 ? CONF_RANDOM : CONF_ADVERSARIAL);
+        }
+    }
+    conf_top_k_lists(context);
 }
 
 void conf_cases_softmax(conf_cases_context *context, pco_op op)

@@ -215,30 +215,15 @@ static void onnx_shapes_cumsum(onnx_map *map)
     map->out[0] = pco_graph_add(map->graph, PCO_OP_CUMSUM, &attrs, &x, 1, NULL);
 }
 
-/* k times: the largest, its place, and that place struck out. */
+/* `sorted` 0 allows any order, and so this one. */
 static void onnx_shapes_top_k(onnx_map *map)
 {
-    pco_graph *graph = map->graph;
-    uint32_t x = onnx_in(map, 0), values[MAX_PARTS], places[MAX_PARTS];
-    pco_tensor shape = *onnx_desc(map, x);
-    int64_t axis = onnx_axis(onnx_int(map->test, "axis", -1), shape.rank), k = 0;
-    onnx_host(map, 1, &k, 1);
-    if (k < 1 || k > MAX_PARTS || !onnx_int(map->test, "largest", 1) || !onnx_int(map->test, "sorted", 1)) {
-        onnx_skip(map, "TopK of the smallest, of many, or in any order");
-        return;
-    }
-    uint32_t counting = pco_iota(graph, PCO_I32, (uint32_t)axis, 0.0, 1.0, shape.rank, shape.shape);
-    double lowest = shape.dtype == PCO_I32 ? -2147483648.0 : -3.0e38;
-    for (int64_t i = 0; i < k; i++) {
-        pco_gather_along_axis_attrs attrs = {.axis = axis};
-        places[i] = pco_argmax(graph, x, axis, 1);
-        values[i] =
-            pco_graph_add(graph, PCO_OP_GATHER_ALONG_AXIS, &attrs, (uint32_t[]){x, places[i]}, 2, NULL);
-        uint32_t struck = pco_binary(graph, PCO_OP_EQ, counting, places[i]);
-        x = pco_where(graph, struck, pco_scalar(graph, (pco_dtype)shape.dtype, lowest), x);
-    }
-    map->out[0] = pco_concat(graph, values, (uint32_t)k, axis);
-    map->out[1] = pco_concat(graph, places, (uint32_t)k, axis);
+    uint32_t x = onnx_in(map, 0), out[PCO_MAX_OUTPUTS];
+    pco_top_k_attrs attrs = {.axis = onnx_int(map->test, "axis", -1), .largest = onnx_int(map->test, "largest", 1)};
+    onnx_int(map->test, "sorted", 1);
+    onnx_host(map, 1, &attrs.k, 1);
+    map->out[0] = pco_graph_add(map->graph, PCO_OP_TOP_K, &attrs, &x, 1, out);
+    map->out[1] = out[1];
 }
 
 /* The cache is a state, first filled with the past. Where it is circular, what falls off its end is written a

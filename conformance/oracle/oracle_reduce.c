@@ -160,6 +160,45 @@ pco_status oracle_eval_argmax(oracle_node *node, pco_error *err)
     return PCO_OK;
 }
 
+/* Does element i of a row come before element j among the largest (or the smallest)? */
+static bool oracle_top_k_before(const oracle_node *node, const double *row, int64_t inner, int64_t i, int64_t j)
+{
+    const double a = row[i * inner], b = row[j * inner];
+    if (isnan(a) || isnan(b)) {
+        if (isnan(a) && isnan(b)) return i < j;
+        return isnan(a) == (((const pco_top_k_attrs *)node->attrs)->largest != 0);
+    }
+    if (a == b) return i < j;
+    return (a > b) == (((const pco_top_k_attrs *)node->attrs)->largest != 0);
+}
+
+/* The first k of the elements so far, in order; each next one goes to its place among them. */
+pco_status oracle_eval_top_k(oracle_node *node, pco_error *err)
+{
+    (void)err;
+    const pco_top_k_attrs *attrs = node->attrs;
+    oracle_output *values = &node->out[0], *indices = &node->out[1];
+    const oracle_operand *x = &node->in[0];
+    int64_t outer, n, inner, k = attrs->k;
+    oracle_axis(x->desc, attrs->axis, &outer, &n, &inner);
+    values->sign_of_zero = true;
+    for (int64_t row = 0; row < outer * inner && k > 0; row++) {
+        const double *from = x->value + row / inner * n * inner + row % inner;
+        double *found = indices->value + row / inner * k * inner + row % inner;
+        for (int64_t i = 0; i < n; i++) {
+            int64_t place = i < k ? i : k;
+            while (place > 0 && oracle_top_k_before(node, from, inner, i, (int64_t)found[(place - 1) * inner])) {
+                if (place < k) found[place * inner] = found[(place - 1) * inner];
+                place--;
+            }
+            if (place < k) found[place * inner] = (double)i;
+        }
+        for (int64_t j = 0; j < k; j++)
+            values->value[row / inner * k * inner + row % inner + j * inner] = from[(int64_t)found[j * inner] * inner];
+    }
+    return PCO_OK;
+}
+
 /* Ten rounds of Philox 4x32 (Salmon, Moraes, Dror, Shaw 2011), as the op's documentation counts them. */
 uint32_t oracle_random_word(uint64_t seed, uint64_t offset, uint32_t stream, uint64_t element)
 {

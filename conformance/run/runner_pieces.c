@@ -309,6 +309,8 @@ static conf_cut conf_cut_rows(const conf_problem *p)
         return conf_cut_axis(p, ((const pco_argmax_attrs *)p->node.attrs)->axis);
     case PCO_OP_CUMSUM:
         return conf_cut_axis(p, ((const pco_cumsum_attrs *)p->node.attrs)->axis);
+    case PCO_OP_TOP_K:
+        return conf_cut_axis(p, ((const pco_top_k_attrs *)p->node.attrs)->axis);
     case PCO_OP_SOFTMAX:
     case PCO_OP_LOG_SOFTMAX:
     case PCO_OP_LOGSUMEXP:

@@ -105,25 +105,24 @@ PCO_GRADIENT(gather)
     g->result[0] = pco_graph_add(g->graph, PCO_OP_SCATTER_ADD, &scatter, inputs, 3, NULL);
 }
 
-/* Each element goes to its own place in the flat operand: a scatter_add along one axis of all elements, in
- * the order of the flat indices. An index outside becomes -1, which scatter_add skips. */
-PCO_GRADIENT(gather_along_axis)
+/* What was taken along an axis at indices `picks` goes back, each element to its own place in the flat operand: a
+ * scatter_add along one axis of all elements, in the order of the flat indices. An index outside becomes -1, which
+ * scatter_add skips. */
+static void move_back(pco_gradient *g, int64_t axis, uint32_t picks)
 {
-    ATTRS(gather_along_axis);
     pco_graph *graph = g->graph;
-    pco_tensor x = gradient_tensor(graph, g->node.inputs[0]),
-               indices = gradient_tensor(graph, g->node.inputs[1]);
-    int64_t axis = attrs->axis, outer = 1, inner = 1, size = x.shape[axis];
+    pco_tensor x = gradient_tensor(graph, g->node.inputs[0]), indices = gradient_tensor(graph, picks);
+    int64_t outer = 1, inner = 1, size = x.shape[axis];
     for (int64_t i = 0; i < axis; i++) outer *= x.shape[i];
     for (int64_t i = axis + 1; i < (int64_t)x.rank; i++) inner *= x.shape[i];
     int64_t taken = indices.shape[axis], total = outer * size * inner;
     if (total > INT32_MAX) {
         pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED,
-                       "gradient of op 'gather_along_axis' (%s): '%s' has more than 2^31 - 1 elements",
+                       "gradient of op '%s' (%s): '%s' has more than 2^31 - 1 elements", pco_op_find(g->node.op)->name,
                        g->node.name, x.name);
         return;
     }
-    uint32_t at = pco_reshape(graph, g->node.inputs[1], 3, SHAPE(outer, taken, inner));
+    uint32_t at = pco_reshape(graph, picks, 3, SHAPE(outer, taken, inner));
     uint32_t low = pco_binary_scalar(graph, PCO_OP_GE, at, 0),
              high = pco_binary_scalar(graph, PCO_OP_LT, at, (double)size);
     uint32_t inside = pco_binary(graph, PCO_OP_LOGICAL_AND, low, high);
@@ -138,6 +137,18 @@ PCO_GRADIENT(gather_along_axis)
     uint32_t sum = pco_graph_add(graph, PCO_OP_SCATTER_ADD, &(pco_scatter_add_attrs){.axis = 0},
                                  (uint32_t[]){zeros, flat, updates}, 3, NULL);
     g->result[0] = pco_reshape(graph, sum, x.rank, x.shape);
+}
+
+PCO_GRADIENT(gather_along_axis)
+{
+    ATTRS(gather_along_axis);
+    move_back(g, attrs->axis, g->node.inputs[1]);
+}
+
+PCO_GRADIENT(top_k)
+{
+    ATTRS(top_k);
+    move_back(g, attrs->axis, g->node.outputs[1]);
 }
 
 PCO_GRADIENT(scatter_add)

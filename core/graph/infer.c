@@ -382,6 +382,25 @@ PCO_INFER(argmax)
     return PCO_OK;
 }
 
+PCO_INFER(top_k)
+{
+    ATTRS(top_k);
+    const pco_tensor *x = INPUT(0);
+    uint32_t axis;
+    pco_status status = infer_resolve(context, x, attrs->axis, &axis, err);
+    if (status) return status;
+    if (x->shape[axis] > INT32_MAX) FAIL("axis %u of '%s' is longer than 2^31 - 1", axis, x->name);
+    if (attrs->k < 0 || attrs->k > x->shape[axis])
+        FAIL("k %" PRId64 " is not between 0 and the %" PRId64 " elements along axis %u of '%s'", attrs->k,
+             x->shape[axis], axis, x->name);
+    for (uint32_t i = 0; i < 2; i++) {
+        infer_like(context, i, x);
+        context->outputs[i].shape[axis] = attrs->k;
+    }
+    context->outputs[1].dtype = PCO_I32;
+    return PCO_OK;
+}
+
 PCO_INFER(logsumexp)
 {
     ATTRS(logsumexp);

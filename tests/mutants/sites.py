@@ -14,8 +14,8 @@ CHOICES = {'attention_choose', 'attention_eligible', 'attention_parts', 'attenti
            'gpu_choose_matmul', 'gpu_choose_norm', 'gpu_choose_reduce', 'gpu_choose_rows', 'gpu_cover_rows',
            'gpu_cover_singly', 'gpu_cumsum_eligible', 'gpu_explain', 'gpu_fail', 'gpu_grow', 'gpu_list_free',
            'gpu_matmul_can', 'gpu_matmul_choose', 'gpu_matmul_pick', 'gpu_need_rounds', 'gpu_rounds_fit',
-           'gpu_rows_eligible', 'gpu_segments', 'gpu_workgroup', 'matmul_is_software', 'matmul_may_be_wide',
-           'matmul_middle', 'matmul_rounds'}
+           'gpu_rows_eligible', 'gpu_segments', 'gpu_top_k_count', 'gpu_workgroup', 'matmul_is_software',
+           'matmul_may_be_wide', 'matmul_middle', 'matmul_rounds'}
 SKIP = re.compile(r'\s*(#include|#if|#e|#extension|#version|SPEC\(|INTERFACE\(|PARAMETER\(|BUFFER\(|NEEDS\(|layout|_Static_assert|enum\b|typedef|//|/\*|\* )|'
                   r'#define OP_\w+ |#define \w+ \d+$')
 NUMBER = r'(?<![\w.])'

@@ -182,6 +182,15 @@ BUILD(cumsum) { return any_cumsum(c, -1, 0, 0); }
 BUILD(cumsum_exclusive) { return any_cumsum(c, 1, 1, 0); }
 BUILD(cumsum_reverse) { return any_cumsum(c, 0, 1, 1); }
 
+static uint32_t any_top_k(gradient_case *c, int64_t axis, int64_t k, int largest)
+{
+    uint32_t x = real(c, -2, 2, 3, SHAPE(2, 5, 3));
+    return add(c, PCO_OP_TOP_K, &(pco_top_k_attrs){axis, k, largest}, &x, 1);
+}
+
+BUILD(top_k) { return any_top_k(c, 1, 3, 1); }
+BUILD(top_k_smallest) { return any_top_k(c, -1, 3, 0); }
+
 static uint32_t any_norm(gradient_case *c, int form, int operands, int stats)
 {
     pco_layer_norm_attrs attrs = {.eps = 0.01, .form = form, .correction = form, .stats = stats};
@@ -317,8 +326,9 @@ static const gradient_row GRADIENT_ROWS[] = {
     ROW(scatter_add), ROW(matmul_nn), ROW(matmul_nt), ROW(matmul_tn), ROW(matmul_tt), ROW(linear), ROW(linear_relu),
     ROW(linear_gelu), ROW(linear_gelu_tanh), ROW(linear_silu), ROW(transposed_rows), ROW(sum), ROW(mean), ROW(amax),
     ROW(softmax), ROW(softmax_last), ROW(log_softmax), ROW(logsumexp), ROW(cumsum), ROW(cumsum_exclusive),
-    ROW(cumsum_reverse), ROW(layer_norm), ROW(layer_norm_plain), ROW(layer_norm_deviation), ROW(layer_norm_stats),
-    ROW(rms_norm), ROW(rms_norm_plain), ROW(rms_norm_stats), ROW(rope), ROW(cross_entropy),
-    ROW(cross_entropy_smoothed), ROW(attention), ROW(attention_mask), ROW(attention_blind), ROW(attention_mask_wanted),
-    ROW(attention_capped), ROW(attention_window), ROW(half_layer), ROW(half_rows), ROW(twice),
+    ROW(cumsum_reverse), ROW(top_k), ROW(top_k_smallest), ROW(layer_norm), ROW(layer_norm_plain),
+    ROW(layer_norm_deviation), ROW(layer_norm_stats), ROW(rms_norm), ROW(rms_norm_plain), ROW(rms_norm_stats),
+    ROW(rope), ROW(cross_entropy), ROW(cross_entropy_smoothed), ROW(attention), ROW(attention_mask),
+    ROW(attention_blind), ROW(attention_mask_wanted), ROW(attention_capped), ROW(attention_window), ROW(half_layer),
+    ROW(half_rows), ROW(twice),
 };

@@ -101,6 +101,21 @@ static void test_cumsum(void **state)
     pco_graph_destroy(g);
 }
 
+/* The k first along an axis, and their indices; whose gradient goes back to where the values came from. */
+static void test_top_k(void **state)
+{
+    (void)state;
+    pco_graph *g = pco_graph_create();
+    uint32_t x = pco_graph_input(g, "x", PCO_BF16, 3, SHAPE(2, 5, 4)), out[PCO_MAX_OUTPUTS], gradient;
+    pco_graph_add(g, PCO_OP_TOP_K, &(pco_top_k_attrs){.axis = -2, .k = 3, .largest = 1}, &x, 1, out);
+    expect_shape(g, out[0], PCO_BF16, 3, SHAPE(2, 3, 4));
+    expect_shape(g, out[1], PCO_I32, 3, SHAPE(2, 3, 4));
+    uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, out[0], 1, SHAPE(-1)), -1, 0);
+    check_ok(pco_gradients(g, pco_cast(g, loss, PCO_F32), &x, 1, &gradient, &err));
+    expect_shape(g, gradient, PCO_BF16, 3, SHAPE(2, 5, 4));
+    pco_graph_destroy(g);
+}
+
 /* One refusal: `build` must leave an error that holds all of the words. */
 #define REFUSES(build, ...)                                                                    \
     do {                                                                                       \
@@ -134,9 +149,12 @@ static void test_refusals(void **state)
     REFUSES(pco_graph_add(g, PCO_OP_CUMSUM, &(pco_cumsum_attrs){.axis = -3}, &x, 1, NULL), "cumsum", "axis -3");
     REFUSES(pco_unary(g, PCO_OP_CUMSUM, pco_cast(g, x, PCO_BOOL)), "cumsum", "bool", "f32,f16,bf16,i32");
     REFUSES(pco_unary(g, PCO_OP_CUMSUM, pco_graph_input(g, "s", PCO_F32, 0, NULL)), "cumsum", "axis -1");
+    REFUSES(pco_graph_add(g, PCO_OP_TOP_K, &(pco_top_k_attrs){.axis = 1, .k = 5}, &x, 1, NULL), "top_k", "k 5", "4");
+    REFUSES(pco_graph_add(g, PCO_OP_TOP_K, &(pco_top_k_attrs){.axis = 0, .k = -1}, &x, 1, NULL), "top_k", "k -1");
+    REFUSES(pco_unary(g, PCO_OP_TOP_K, pco_graph_input(g, "t", PCO_F32, 0, NULL)), "top_k", "axis -1");
     REFUSES(pco_reshape(g, x, 1, SHAPE(13)), "reshape", "[3,4]", "[13]");
     REFUSES(pco_permute(g, x, SHAPE(0, 0)), "permute", "order");
-    REFUSES(pco_graph_add(g, PCO_OP_CONV1D, NULL, &x, 1, NULL), "does not exist");
+    REFUSES(pco_graph_add(g, PCO_OP_QUANTIZE, NULL, &x, 1, NULL), "does not exist");
     REFUSES(pco_cast(g, x, PCO_Q8_0), "cast");
     REFUSES(pco_graph_input(g, "big", PCO_F32, 2, SHAPE(INT64_C(1) << 40, INT64_C(1) << 40)), "big");
 }
@@ -158,7 +176,7 @@ static void test_table(void **state)
         assert_true(pco_op_attrs_size(&table[i]) <= sizeof attrs);
         pco_op_default_attrs(&table[i], attrs);
     }
-    assert_null(pco_op_find(PCO_OP_TOP_K));
+    assert_null(pco_op_find(PCO_OP_QUANTIZE));
 }
 
 /* Dead nodes go, effects and outputs stay, names stay. */
@@ -337,7 +355,7 @@ static void test_recompute_refuses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_axes), cmocka_unit_test(test_cumsum),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_axes), cmocka_unit_test(test_cumsum), cmocka_unit_test(test_top_k),
                                        cmocka_unit_test(test_recompute), cmocka_unit_test(test_recompute_refuses),
                                        cmocka_unit_test(test_recompute_fusion), cmocka_unit_test(test_shapes),
                                        cmocka_unit_test(test_refusals), cmocka_unit_test(test_table),

@@ -87,6 +87,7 @@ static const split_form FORMS[] = {
      0,
      {0}},
     {PCO_OP_ARGMAX, PCO_F32, {"1031,5"}, 1, {0}},
+    {PCO_OP_TOP_K, PCO_F32, {"1031,5"}, 3, {0, 2, 1}},
     {PCO_OP_GATHER_ALONG_AXIS, PCO_F32, {"1031,5", "i7,5"}, 1, {0}},
     {PCO_OP_SWIGLU, PCO_F16, {"64,2062"}, 0, {0}},
     {PCO_OP_SINUSOIDAL_POSITIONS, PCO_I32, {"64", "515,2"}, 0, {0}},
