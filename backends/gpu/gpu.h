@@ -1,8 +1,9 @@
 /* What the Vulkan and the OpenCL plugin share: from a part of a graph to a list of kernel dispatches.
  *
- * gpu/ knows the ops and the kernels and no API; vulkan/ and opencl/ know their API and no op. A plugin
- * embeds pco_gpu_device as the first member of its pco_device, fills limits and driver at open, and puts
- * pco_gpu_program_api into its pco_plugin table. */
+ * gpu/ knows the operations, the kernels and what a device of either API can differ in (pco_gpu_limits, is_opencl among
+ * it), and calls no API. vulkan/ and opencl/ call theirs and know no operation. A plugin embeds pco_gpu_device as the
+ * first member of its pco_device, fills limits and driver at open, and puts pco_gpu_program_api into its pco_plugin
+ * table: nothing of a program passes through it but what pco_gpu_driver asks for. */
 #ifndef PCO_GPU_H
 #define PCO_GPU_H
 
@@ -114,6 +115,8 @@ typedef struct pco_gpu_driver {
     /* The driver's part of a description: api, entry, options, source, binary, subgroups. */
     pco_status (*describe)(pco_gpu_device *device, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
                            pco_error *err);
+    /* As pco_program_api.timings, of a recording. */
+    uint32_t (*timings)(pco_gpu_device *device, pco_gpu_recording *recording, pco_timing *out, uint32_t capacity);
 } pco_gpu_driver;
 
 struct pco_gpu_device {

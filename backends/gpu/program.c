@@ -341,6 +341,12 @@ static pco_status gpu_describe(pco_device *device, pco_program *program, uint32_
     return status;
 }
 
+static uint32_t gpu_timings(pco_device *device, pco_program *program, pco_timing *out, uint32_t capacity)
+{
+    pco_gpu_device *gpu = (pco_gpu_device *)(void *)device;
+    return program->recording ? gpu->driver->timings(gpu, program->recording, out, capacity) : 0;
+}
+
 const pco_program_api pco_gpu_program_api = {
     .size = sizeof(pco_program_api),
     .supports = gpu_supports,
@@ -350,6 +356,7 @@ const pco_program_api pco_gpu_program_api = {
     .prepare = gpu_prepare,
     .destroy = gpu_destroy,
     .segments = gpu_segments,
+    .timings = gpu_timings,
     .describe = gpu_describe,
     .segments_until = gpu_segments_until,
     .pipelines = gpu_pipelines,

@@ -138,9 +138,9 @@ static int ocl_step_time(const pco_device *device, const ocl_step *step, uint64_
     return 1;
 }
 
-uint32_t ocl_queue_timings(pco_device *device, const pco_gpu_recording *recording, pco_timing *out,
-                           uint32_t capacity)
+uint32_t ocl_queue_timings(pco_gpu_device *gpu, pco_gpu_recording *recording, pco_timing *out, uint32_t capacity)
 {
+    pco_device *device = (pco_device *)gpu;
     uint32_t n = 0;
     uint64_t time = 0;
     pco_timing sum = {.node = PCO_NONE, .variant = PCO_NONE};

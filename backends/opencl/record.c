@@ -127,4 +127,5 @@ const pco_gpu_driver ocl_gpu_driver = {
     .discard = ocl_discard,
     .segments = ocl_segments,
     .describe = ocl_program_describe,
+    .timings = ocl_queue_timings,
 };

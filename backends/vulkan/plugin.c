@@ -83,88 +83,6 @@ static pco_status vk_describe_device(pco_backend *backend, uint32_t index, pco_d
     return PCO_OK;
 }
 
-/* ---- programs: gpu/ does it all, but only this side can read the timestamps ---------------------------- */
-
-static pco_status vk_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
-{
-    return pco_gpu_program_api.supports(device, part, node, err);
-}
-
-static uint32_t vk_variants(pco_device *device, const pco_part *part, uint32_t node, const char **names,
-                            uint32_t capacity)
-{
-    if (pco_gpu_program_api.variants)
-        return pco_gpu_program_api.variants(device, part, node, names, capacity);
-    if (capacity) names[0] = "default";
-    return 1;
-}
-
-static pco_status vk_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
-{
-    return pco_gpu_program_api.propose(device, part, proposal, err);
-}
-
-static pco_status vk_convert(pco_device *device, const pco_tensor *tensor, uint32_t layout, const void *from,
-                             void *to, uint64_t bytes, pco_error *err)
-{
-    if (!pco_gpu_program_api.convert)
-        return vk_fail(err, PCO_ERROR_INTERNAL, "'%s': there is no layout %u", tensor->name, layout);
-    return pco_gpu_program_api.convert(device, tensor, layout, from, to, bytes, err);
-}
-
-static pco_status vk_prepare(pco_device *device, const pco_part *part, const pco_proposal *proposal,
-                             const pco_plan *plan, pco_program **program, pco_error *err)
-{
-    return pco_gpu_program_api.prepare(device, part, proposal, plan, program, err);
-}
-
-static void vk_destroy_program(pco_device *device, pco_program *program)
-{
-    pco_gpu_program_api.destroy(device, program);
-}
-
-static uint32_t vk_segments(const pco_program *program)
-{
-    return pco_gpu_program_api.segments(program);
-}
-
-static uint32_t vk_segments_until(const pco_program *program, uint32_t node)
-{
-    return pco_gpu_program_api.segments_until(program, node);
-}
-
-static uint32_t vk_pipelines(pco_device *device, const pco_part *part, uint32_t node, uint64_t *pipelines,
-                             uint32_t capacity)
-{
-    return pco_gpu_program_api.pipelines(device, part, node, pipelines, capacity);
-}
-
-static uint32_t vk_timings(pco_device *device, pco_program *program, pco_timing *out, uint32_t capacity)
-{
-    return program->recording ? vk_recording_timings(device, program->recording, out, capacity) : 0;
-}
-
-static pco_status vk_describe_program(pco_device *device, pco_program *program, uint32_t index,
-                                      pco_dispatch_info *info, pco_error *err)
-{
-    return pco_gpu_program_api.describe(device, program, index, info, err);
-}
-
-static const pco_program_api vk_program_table = {
-    .size = sizeof(pco_program_api),
-    .supports = vk_supports,
-    .variants = vk_variants,
-    .propose = vk_propose,
-    .convert = vk_convert,
-    .prepare = vk_prepare,
-    .destroy = vk_destroy_program,
-    .segments = vk_segments,
-    .timings = vk_timings,
-    .describe = vk_describe_program,
-    .segments_until = vk_segments_until,
-    .pipelines = vk_pipelines,
-};
-
 static const pco_plugin vk_plugin = {
     .size = sizeof(pco_plugin),
     .abi_version = PCO_ABI_VERSION,
@@ -178,7 +96,7 @@ static const pco_plugin vk_plugin = {
     .open = vk_device_open,
     .device = &vk_device_table,
     .buffer = &vk_buffer_table,
-    .program = &vk_program_table,
+    .program = &pco_gpu_program_api,
     .queue = &vk_queue_table,
 };
 

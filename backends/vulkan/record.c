@@ -293,9 +293,9 @@ static pco_status vk_describe_dispatch(pco_gpu_device *gpu, const pco_gpu_dispat
     return status;
 }
 
-uint32_t vk_recording_timings(pco_device *device, pco_gpu_recording *recording, pco_timing *out,
-                              uint32_t capacity)
+static uint32_t vk_timings(pco_gpu_device *gpu, pco_gpu_recording *recording, pco_timing *out, uint32_t capacity)
 {
+    pco_device *device = (pco_device *)gpu;
     uint32_t count = 0, n_queries = recording->n_dispatches + recording->n_segments;
     uint32_t bits = device->physical->timestamp_bits;
     uint64_t mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
@@ -330,4 +330,5 @@ const pco_gpu_driver vk_driver = {
     .discard = vk_discard,
     .segments = vk_segment_count,
     .describe = vk_describe_dispatch,
+    .timings = vk_timings,
 };

@@ -301,7 +301,5 @@ PCO_NODISCARD pco_status vk_queue_open(pco_device *device, pco_error *err);
 void vk_queue_close(pco_device *device);
 PCO_NODISCARD pco_status vk_queue_wait(pco_device *device, uint64_t ticket, uint64_t nanoseconds,
                                        pco_error *err);
-uint32_t vk_recording_timings(pco_device *device, pco_gpu_recording *recording, pco_timing *out,
-                              uint32_t capacity);
 
 #endif
