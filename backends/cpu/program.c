@@ -17,14 +17,14 @@ static pco_status cpu_supports(pco_device *device, const pco_part *part, uint32_
     return cpu_node_parse(device, part, node, &parsed, err);
 }
 
-static uint32_t cpu_variants(pco_device *device, const pco_part *part, uint32_t node, const char **names,
+static uint32_t cpu_variants(pco_device *device, const pco_part *part, uint32_t node, pco_variant *variants,
                              uint32_t capacity)
 {
     cpu_node parsed;
     const cpu_variant *list[8];
     if (cpu_node_parse(device, part, node, &parsed, NULL)) return 0;
     uint32_t count = cpu_node_variants(&parsed, list, 8);
-    for (uint32_t i = 0; i < count && i < capacity; i++) names[i] = list[i]->name;
+    for (uint32_t i = 0; i < count && i < capacity; i++) variants[i] = (pco_variant){.name = list[i]->name};
     return count;
 }
 

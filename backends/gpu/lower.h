@@ -55,25 +55,14 @@ typedef struct gpu_lowering {
 } gpu_lowering;
 
 /* A way to compute an op. A variant is offered where the device meets `needs` and, if the lowerer has one,
- * its `eligible` agrees. */
+ * its `eligible` agrees; one that needs subgroups once as the driver would have them, and once for each width that can be
+ * required; one that has forms also as it would be lowered on the other kind of device, so that what a GPU runs can be
+ * judged without one. */
 typedef struct gpu_variant {
     const char *name;
     uint32_t needs; /* PCO_GPU_NEEDS_* */
-    const char *const *at_width; /* with NEEDS_SUBGROUPS: names by log2 of the width that is required, GPU_AT_WIDTH */
-    const char *const *as_other; /* kernels or tiles depend on gpu->software: names of both forms, GPU_AS_OTHER */
+    int has_forms;  /* kernels or tiles depend on gpu->software */
 } gpu_variant;
-
-/* A variant with as_other is offered once as it suits the device, and once as it would be lowered on the other kind of
- * device, so that what a GPU runs can be judged without one. [0]: as for a GPU, [1]: as for a processor. */
-#define GPU_AS_OTHER(name) (const char *const[2]){name "@gpu", name "@cpu"}
-
-/* A variant of subgroups is offered once as the driver would have it, and once for each width that can be required. */
-enum { GPU_N_WIDTHS = 8 };
-#define GPU_AT_WIDTH(name) \
-    (const char *const[GPU_N_WIDTHS]) \
-    { \
-        name "@1", name "@2", name "@4", name "@8", name "@16", name "@32", name "@64", name "@128" \
-    }
 
 typedef struct gpu_lowerer {
     const gpu_variant *variants; /* NULL: one, "default" */

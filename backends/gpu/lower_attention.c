@@ -18,7 +18,7 @@ enum {
 enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2 };
 
 static const gpu_variant attention_variants[] = {[ATTENTION_ROWS] = {"rows", 0}, [ATTENTION_TILED] = {"tiled", 0},
-                                                 [ATTENTION_MATMUL] = {"matmul", .as_other = GPU_AS_OTHER("matmul")}};
+                                                 [ATTENTION_MATMUL] = {"matmul", .has_forms = 1}};
 
 typedef struct attention_sizes {
     uint32_t batch, heads, group_heads, rows, keys, depth, value_depth;

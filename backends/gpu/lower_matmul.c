@@ -465,10 +465,10 @@ static void gpu_propose_matmul(gpu_lowering *gpu, pco_proposal *proposal)
 
 static const gpu_variant gpu_matmul_variants[] = {
     [GPU_MATMUL_NAIVE] = {"naive", 0},
-    [GPU_MATMUL_REGISTER] = {"register", .as_other = GPU_AS_OTHER("register")},
+    [GPU_MATMUL_REGISTER] = {"register", .has_forms = 1},
     [GPU_MATMUL_SHARED] = {"shared", 0},
-    [GPU_MATMUL_GEMV] = {"gemv", .as_other = GPU_AS_OTHER("gemv")},
-    [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS, GPU_AT_WIDTH("gemv_subgroup")},
+    [GPU_MATMUL_GEMV] = {"gemv", .has_forms = 1},
+    [GPU_MATMUL_GEMV_SUBGROUP] = {"gemv_subgroup", PCO_GPU_NEEDS_SUBGROUPS},
     [GPU_MATMUL_VECTOR] = {"vector", PCO_GPU_NEEDS_VECTOR_16},
     [GPU_MATMUL_DOT] = {"dot", PCO_GPU_NEEDS_VECTOR_16},
 };

@@ -5,7 +5,7 @@
 const gpu_variant gpu_row_variants[GPU_N_ROW_VARIANTS] = {
     {"serial", 0},
     {"shared", 0},
-    {"subgroup", PCO_GPU_NEEDS_SUBGROUPS, GPU_AT_WIDTH("subgroup")},
+    {"subgroup", PCO_GPU_NEEDS_SUBGROUPS},
 };
 
 _Static_assert(GPU_KERNEL_reduce_serial + GPU_SUBGROUP == GPU_KERNEL_reduce_subgroup, "order of rows");

@@ -40,13 +40,9 @@ static uint32_t gpu_offer_widths(const gpu_lowering *gpu, const gpu_lowerer *low
     const uint32_t plain = n;
     if (!limits->subgroups_settable || limits->subgroup_min >= limits->subgroup_max) return n;
     for (uint32_t i = 0; i < plain; i++) {
-        if (!lowerer->variants[offers[i].id].at_width) continue;
-        for (uint32_t log = 0; log < GPU_N_WIDTHS && n < GPU_MAX_VARIANTS; log++) {
-            const uint32_t width = 1u << log;
-            if (width >= limits->subgroup_min && width <= limits->subgroup_max) {
-                offers[n++] = (gpu_offer){.id = offers[i].id, .width = width};
-            }
-        }
+        if (!(lowerer->variants[offers[i].id].needs & PCO_GPU_NEEDS_SUBGROUPS)) continue;
+        for (uint32_t width = limits->subgroup_min; width <= limits->subgroup_max && n < GPU_MAX_VARIANTS; width *= 2)
+            offers[n++] = (gpu_offer){.id = offers[i].id, .width = width};
     }
     return n;
 }
@@ -58,7 +54,7 @@ static uint32_t gpu_offer_others(const gpu_lowering *gpu, const gpu_lowerer *low
     other.software = !gpu->software;
     for (uint32_t id = 0; id < lowerer->n_variants && n < GPU_MAX_VARIANTS; id++) {
         const gpu_variant *variant = &lowerer->variants[id];
-        if (!variant->as_other || (variant->needs & ~gpu->limits->needs_met)) continue;
+        if (!variant->has_forms || (variant->needs & ~gpu->limits->needs_met)) continue;
         if (lowerer->eligible && !lowerer->eligible(&other, id)) continue;
         offers[n++] = (gpu_offer){.id = id, .other = 1};
     }
@@ -133,7 +129,21 @@ static pco_status gpu_supports(pco_device *device, const pco_part *part, uint32_
     return gpu_explain(&gpu, name);
 }
 
-static uint32_t gpu_variants(pco_device *device, const pco_part *part, uint32_t node, const char **names,
+/* What plugin.h calls it; what is a property of compilers and not of devices (VECTOR_16) has no name there. */
+static uint32_t gpu_features(uint32_t needs)
+{
+    static const uint32_t FEATURES[][2] = {{PCO_GPU_NEEDS_SUBGROUPS, PCO_FEATURE_SUBGROUPS},
+                                           {PCO_GPU_NEEDS_STORAGE_16, PCO_FEATURE_STORAGE_16},
+                                           {PCO_GPU_NEEDS_F16, PCO_FEATURE_F16_ARITHMETIC},
+                                           {PCO_GPU_NEEDS_INTEGER_DOT, PCO_FEATURE_INTEGER_DOT},
+                                           {PCO_GPU_NEEDS_COOPERATIVE_MATRIX, PCO_FEATURE_COOPERATIVE_MATRIX}};
+    uint32_t features = 0;
+    for (uint32_t i = 0; i < sizeof FEATURES / sizeof *FEATURES; i++)
+        if (needs & FEATURES[i][0]) features |= FEATURES[i][1];
+    return features;
+}
+
+static uint32_t gpu_variants(pco_device *device, const pco_part *part, uint32_t node, pco_variant *variants,
                              uint32_t capacity)
 {
     const gpu_lowering gpu = gpu_start(device, part, node, NULL);
@@ -143,12 +153,12 @@ static uint32_t gpu_variants(pco_device *device, const pco_part *part, uint32_t 
     const uint32_t n = gpu_offered(&gpu, lowerer, offers);
     for (uint32_t i = 0; i < n && i < capacity; i++) {
         const gpu_variant *variant = lowerer->variants ? &lowerer->variants[offers[i].id] : NULL;
-        uint32_t log = 0;
-        while (offers[i].width >> log > 1) log++;
-        names[i] = !variant          ? "default"
-                   : offers[i].other ? variant->as_other[!gpu.software]
-                   : offers[i].width ? variant->at_width[log]
-                                     : variant->name;
+        variants[i] = (pco_variant){.name = variant ? variant->name : "default",
+                                    .subgroup_width = offers[i].width,
+                                    .form = !offers[i].other ? PCO_FORM_OWN
+                                            : gpu.software   ? PCO_FORM_GPU
+                                                             : PCO_FORM_CPU,
+                                    .needs = variant ? gpu_features(variant->needs) : 0};
     }
     return n;
 }

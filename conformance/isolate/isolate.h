@@ -70,7 +70,7 @@ enum { CONF_GROUP = 16 }; /* cases; a known question is asked after each group *
 /* The bound on all that is done again: a case is begun by a worker once, once more behind each variant that a worker was
  * lost in, and once more alone when the device was spoilt after its group. Each of these adds a record or makes the group
  * smaller, so a case that is begun more often, and a group that cannot be handed over, are faults that end the run. */
-enum { CONF_MAX_BEGUN = CONF_MAX_VARIANTS + 2, CONF_MAX_HANDED = 3 };
+enum { CONF_MAX_BEGUN = PCO_VARIANTS + 2, CONF_MAX_HANDED = 3 };
 
 typedef struct conf_queue {
     const conf_list *list;

@@ -11,13 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VARIANTS = 64, ARGUMENTS = 2048 };
+enum { ARGUMENTS = 2048 };
 
 typedef struct conf_probing {
     const pco_conformance_device *device;
     const pco_contract *contract;
     conf_cases_context *context; /* for the case that is being made */
-    const char *variants[MAX_VARIANTS];
+    pco_variant variants[PCO_VARIANTS];
     uint32_t n_variants; /* of the case that was made last */
     double *results;     /* of the last execution */
     uint64_t count, room;
@@ -137,14 +137,9 @@ static pco_status conf_probe_run(conf_probing *p, const conf_case *one, const do
     conf_run_state run = conf_run_start(p->device, &problem);
     conf_session session = {.run = &run};
     if (!status) status = program->supports(p->device->device, &run.part, 0, p->err);
-    if (!status) {
-        p->variants[0] = "default", p->n_variants = 1;
-        if (program->variants)
-            p->n_variants = program->variants(p->device->device, &run.part, 0, p->variants, MAX_VARIANTS);
-        if (p->n_variants > MAX_VARIANTS) p->n_variants = MAX_VARIANTS;
-        if (v >= p->n_variants) status = pco_fail(p->err, PCO_ERROR_UNSUPPORTED, "no such variant");
-        if (program->variants) problem.node.variant = v;
-    }
+    if (!status) status = conf_run_variants(&run, p->variants, &p->n_variants, p->err);
+    if (!status && v >= p->n_variants) status = pco_fail(p->err, PCO_ERROR_UNSUPPORTED, "no such variant");
+    if (!status) conf_run_force(&run, p->variants, v);
     if (!status) status = conf_run_propose(&run, p->err);
     if (!status) status = conf_session_open(&session, &run, PCO_NONE, p->err);
     if (!status) status = conf_run_memory_reset(&session.memory, p->err);
@@ -272,8 +267,9 @@ static const struct conf_probe_type {
 static const char *conf_probe_name(const conf_probing *p, const char *what, uint32_t v, char *text,
                                    size_t size)
 {
-    snprintf(text, size, "%s%s%s", what, p->n_variants > 1 ? ", " : "",
-             p->n_variants > 1 ? p->variants[v] : "");
+    char variant[PCO_VARIANT_TEXT];
+    const bool several = p->n_variants > 1;
+    snprintf(text, size, "%s%s%s", what, several ? ", " : "", several ? pco_variant_text(&p->variants[v], variant) : "");
     return text;
 }
 

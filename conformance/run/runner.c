@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "graph/infer.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -220,7 +219,7 @@ static bool conf_run_has_results(const conf_run_state *run)
 }
 
 /* A refusal of what must fit is a failure. */
-static void conf_run_refused(const conf_run_state *run, const char *variant, pco_conformance_case *result)
+static void conf_run_refused(const conf_run_state *run, const pco_variant *variant, pco_conformance_case *result)
 {
     if (!conf_must_fit(run->device, run->problem, variant, result->detail, sizeof result->detail)) return;
     result->state = PCO_CASE_FAIL;
@@ -253,9 +252,8 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
     if (!status && result->state != PCO_CASE_FAIL)
         status = conf_run_placed(run, conf_run_places(options->tier, run->problem), err);
     if (!status && result->state != PCO_CASE_FAIL)
-        status = conf_run_pieces(run, result->variant,
-                                 conf_run_rows(options->invariance ? PCO_CONFORMANCE_STANDARD : options->tier,
-                                               run->problem->one), err);
+        status = conf_run_pieces(run, conf_run_rows(options->invariance ? PCO_CONFORMANCE_STANDARD : options->tier,
+                                                    run->problem->one), err);
     if (status) {
         result->state = refused                           ? PCO_CASE_UNSUPPORTED
                         : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
@@ -263,7 +261,7 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
         result->ratio = refused ? 0.0 : INFINITY;
         result->explains = result->evidence = 0;
         snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
-        if (refused) conf_run_refused(run, result->variant, result);
+        if (refused) conf_run_refused(run, &run->variant, result);
     }
     conf_run_clear(run);
     return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
@@ -320,46 +318,36 @@ static pco_conformance_case conf_run_result(const pco_conformance_device *device
 }
 
 /* Each variant takes long to compile. In the short tiers the first case with operands of some types runs all of them,
- * the others the first one and, in turn, the odd or the even ones; those that other devices would run ("name@gpu",
- * "name@cpu") are for every eighth case. One that was asked for is run. */
+ * the others the first one and, in turn, the odd or the even ones; those that other kinds of device
+ * would run are for every eighth case. One that was asked for is run. */
 static bool conf_run_skips(const pco_conformance_options *options, const conf_case *one, uint32_t number,
-                           const char *variant)
+                           const pco_variant *variant)
 {
-    const char *at = strrchr(variant, '@');
     const bool is_short = options->tier == PCO_CONFORMANCE_TINY || options->tier == PCO_CONFORMANCE_QUICK;
     if (!is_short || options->variant) return false;
-    if (at && (strcmp(at, "@gpu") == 0 || strcmp(at, "@cpu") == 0)) return one->id % 8 != 0;
+    if (variant->form != PCO_FORM_OWN) return one->id % 8 != 0;
     return one->turn != 0 && number != 0 && (one->turn + number) % 2 != 0;
 }
 
-/* A variant "name@N" forces subgroups N wide. */
-static uint32_t conf_run_width(const char *variant)
+static pco_status conf_run_each(conf_run_state *run, const pco_variant *variants, uint32_t count,
+                                const pco_conformance_options *options, conf_report_fn report, void *user, pco_error *err)
 {
-    const char *at = strrchr(variant, '@');
-    return at ? (uint32_t)strtoul(at + 1, NULL, 10) : 0;
-}
-
-static pco_status conf_run_variants(conf_run_state *run, const pco_conformance_options *options,
-                                    conf_report_fn report, void *user, pco_error *err)
-{
-    const pco_program_api *program = run->device->plugin->program;
-    const char *names[CONF_MAX_VARIANTS] = {"default"};
-    uint32_t count =
-        program->variants ? program->variants(run->device->device, &run->part, 0, names, CONF_MAX_VARIANTS) : 1;
+    const bool own = run->problem->own_choice;
     pco_status status = PCO_OK;
-    if (count > CONF_MAX_VARIANTS) count = CONF_MAX_VARIANTS;
     for (uint32_t v = 0; v < (count ? count : 1) && !status; v++) {
+        char text[PCO_VARIANT_TEXT] = "";
         pco_conformance_case result = conf_run_result(run->device, run->problem->one, options);
-        if (count) result.variant = names[v];
-        result.width = conf_run_width(result.variant);
-        const bool own = run->problem->own_choice;
-        if (!own && options->variant && fnmatch(options->variant, result.variant, 0) != 0) continue;
-        if (run->problem->one && conf_run_skips(options, run->problem->one, v, result.variant)) continue;
+        if (count) result.variant = pco_variant_text(&variants[v], text);
+        result.width = variants[v].subgroup_width;
+        if (!own && !pco_variant_matches(&variants[v], options->variant)) continue;
+        if (run->problem->one && conf_run_skips(options, run->problem->one, v, &variants[v])) continue;
         if (options->begin && !options->begin(options->user, &result, 0)) continue;
-        run->problem->node.variant = program->variants && count && !own ? v : PCO_NONE;
-        run->variant = own ? "" : result.variant;
+        conf_run_force(run, variants, v);
+        if (!count || own) run->problem->node.variant = PCO_NONE;
+        run->variant_text = own ? "" : result.variant;
         status = conf_run_variant(run, options, &result, err);
-        if (own) result.variant = run->node_proposal.variant < count ? names[run->node_proposal.variant] : "";
+        if (own) result.variant = run->node_proposal.variant < count
+                                      ? pco_variant_text(&variants[run->node_proposal.variant], text) : "";
         report(user, &result);
         if (own) break;
     }
@@ -374,8 +362,11 @@ pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *
     conf_run_state run = conf_run_start(device, problem);
     run.observer = options->observer;
     run.constants = options->constants;
+    pco_variant variants[PCO_VARIANTS];
+    uint32_t count;
     pco_status can = device->plugin->program->supports(device->device, &run.part, 0, err);
-    if (can == PCO_OK) return conf_run_variants(&run, options, report, user, err);
+    if (can == PCO_OK) can = conf_run_variants(&run, variants, &count, err);
+    if (can == PCO_OK) return conf_run_each(&run, variants, count, options, report, user, err);
     pco_conformance_case result = conf_run_result(device, problem->one, options);
     result.state = can == PCO_ERROR_UNSUPPORTED   ? PCO_CASE_UNSUPPORTED
                    : can == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST

@@ -6,8 +6,9 @@
 #include "run/judge.h"
 
 #include "graph/op.h"
+#include "runtime/variant.h"
 
-enum { CONF_MAX_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS, CONF_MAX_VARIANTS = 64 };
+enum { CONF_MAX_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS };
 
 /* A case made concrete: operands with data, outputs inferred, the oracle's answer. */
 typedef struct conf_problem {
@@ -62,8 +63,8 @@ uint64_t conf_split_bytes(const conf_problem *problem, pco_split_rule split);
 
 /* Is it only the size for which the device refused this problem, in this variant (NULL: in all), and must that size fit
  * (must_fit.c)? Then `detail`, which holds the device's reason, says so. */
-bool conf_must_fit(const pco_conformance_device *device, const conf_problem *problem, const char *variant, char *detail,
-                   size_t size);
+bool conf_must_fit(const pco_conformance_device *device, const conf_problem *problem, const pco_variant *variant,
+                   char *detail, size_t size);
 
 /* A case that is a program of several nodes (runner_chain.c). */
 pco_status conf_run_chain(const pco_conformance_device *device, const conf_case *one,
@@ -89,7 +90,8 @@ typedef struct conf_run_state {
     void *first[PCO_MAX_OUTPUTS]; /* results of the first run */
     const struct conf_observer *observer; /* may be NULL */
     struct conf_constants_watch *constants; /* the same */
-    const char *variant;                  /* its name, for the observer */
+    pco_variant variant;                  /* that runs */
+    const char *variant_text;             /* what the observer is told */
     bool bare;           /* what lies around the results is not looked at */
     pco_conformance_invariance *invariance; /* what pieces found is counted here; may be NULL */
     const struct conf_placement *placement; /* where its memory lies; NULL: as by default */
@@ -97,6 +99,11 @@ typedef struct conf_run_state {
 } conf_run_state;
 
 conf_run_state conf_run_start(const pco_conformance_device *device, conf_problem *problem);
+/* The variants of the problem (pco_variants). */
+pco_status conf_run_variants(const conf_run_state *run, pco_variant variants[PCO_VARIANTS], uint32_t *count,
+                             pco_error *err) PCO_NODISCARD;
+/* From now on variant `index` of these is meant. */
+void conf_run_force(conf_run_state *run, const pco_variant *variants, uint32_t index);
 /* Asks the plugin, checks its answer, converts constants. */
 pco_status conf_run_propose(conf_run_state *run, pco_error *err) PCO_NODISCARD;
 /* Runs `times` times, output 0 in the memory of tensor `in_place` (PCO_NONE: its own). The first run of a
@@ -154,8 +161,7 @@ pco_status conf_run_placed(conf_run_state *run, conf_places places, pco_error *e
  * equal operands as one tensor and in one place, a row alone, a prompt in chunks. INTERNAL: a difference, in
  * words. Where the piece has no such variant, nothing is compared. `rows`: how many single rows are tried; 0:
  * only equal operands. */
-pco_status conf_run_pieces(const conf_run_state *whole, const char *variant, int rows,
-                           pco_error *err) PCO_NODISCARD;
+pco_status conf_run_pieces(const conf_run_state *whole, int rows, pco_error *err) PCO_NODISCARD;
 
 /* ---- memory of a run (runner_memory.c) ---- */
 

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "graph/op.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -272,8 +271,9 @@ pco_status conf_run_chain(const pco_conformance_device *device, const conf_case 
                           conf_report_fn report, void *user, pco_error *err)
 {
     pco_conformance_case result = *blank, again = *blank;
-    result.variant = again.variant = "default"; /* what the plugin chooses for each node */
-    if (options->variant && fnmatch(options->variant, result.variant, 0) != 0) return PCO_OK;
+    const pco_variant own = {.name = "default"}; /* what the plugin chooses for each node */
+    result.variant = again.variant = own.name;
+    if (!pco_variant_matches(&own, options->variant)) return PCO_OK;
     if (options->begin && !options->begin(options->user, &result, 0)) return PCO_OK;
     chain_run *run = calloc(1, sizeof *run);
     if (!run) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a case");

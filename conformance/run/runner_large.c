@@ -6,7 +6,6 @@
 #include "base/dtype.h"
 #include "base/error.h"
 
-#include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -387,18 +386,17 @@ static pco_status conf_large_variants(conf_large_run *run, const pco_conformance
                                       const pco_conformance_case *blank, conf_report_fn report, void *user,
                                       pco_error *err)
 {
-    const pco_program_api *program = run->device->plugin->program;
     conf_run_state state = conf_run_start(run->device, &run->problem);
-    const char *names[CONF_MAX_VARIANTS] = {"default"};
-    uint32_t count =
-        program->variants ? program->variants(run->device->device, &state.part, 0, names, CONF_MAX_VARIANTS) : 1;
-    pco_status status = PCO_OK;
-    for (uint32_t v = 0; v < count && v < CONF_MAX_VARIANTS && !status; v++) {
+    pco_variant variants[PCO_VARIANTS];
+    uint32_t count;
+    pco_status status = conf_run_variants(&state, variants, &count, err);
+    for (uint32_t v = 0; !status && v < count; v++) {
+        char text[PCO_VARIANT_TEXT];
         pco_conformance_case result = *blank;
-        result.variant = names[v];
-        if (strchr(names[v], '@')) continue; /* widths are for the small cases */
-        if (options->variant && fnmatch(options->variant, result.variant, 0) != 0) continue;
-        run->problem.node.variant = program->variants ? v : PCO_NONE;
+        result.variant = pco_variant_text(&variants[v], text);
+        if (variants[v].subgroup_width || variants[v].form) continue; /* these are for the small cases */
+        if (!pco_variant_matches(&variants[v], options->variant)) continue;
+        conf_run_force(&state, variants, v);
         status = conf_large_variant(run, &state, &result, err);
         report(user, &result);
     }

@@ -79,17 +79,17 @@ static pco_status conf_piece_make(conf_problem *piece, const conf_problem *whole
     return PCO_OK;
 }
 
-/* The index of the variant of that name, as the plugin counts them for this node; PCO_NONE when it has none.
- */
-static uint32_t conf_piece_variant(const conf_run_state *run, const char *name)
+/* Takes the whole's variant for the piece; false when it has none such. */
+static bool conf_piece_force(const conf_run_state *whole, conf_run_state *run)
 {
-    const pco_program_api *program = run->device->plugin->program;
-    const char *names[CONF_MAX_VARIANTS];
-    if (!program->variants) return 0;
-    uint32_t count = program->variants(run->device->device, &run->part, 0, names, CONF_MAX_VARIANTS);
-    for (uint32_t v = 0; v < count && v < CONF_MAX_VARIANTS; v++)
-        if (strcmp(names[v], name) == 0) return v;
-    return PCO_NONE;
+    pco_variant variants[PCO_VARIANTS];
+    uint32_t count;
+    pco_error why = {""};
+    if (run->device->plugin->program->supports(run->device->device, &run->part, 0, &why)) return false;
+    if (conf_run_variants(run, variants, &count, &why)) return false;
+    const uint32_t v = pco_variant_find(variants, count, &whole->variant);
+    if (v != PCO_NONE) conf_run_force(run, variants, v);
+    return v != PCO_NONE;
 }
 
 /* Is there NaN in both? Its sign and payload are nobody's promise, and compilers differ between shapes. */
@@ -103,12 +103,12 @@ static bool conf_piece_both_nan(uint32_t dtype, const uint8_t *a, const uint8_t 
 }
 
 /* Where the bits differ, both values, and, for pieces of rows, the way out. */
-static pco_status conf_piece_differs(const pco_tensor *y, const char *variant, const char *what, uint64_t at,
+static pco_status conf_piece_differs(const pco_tensor *y, const pco_variant *variant, const char *what, uint64_t at,
                                      const uint8_t *expected, const uint8_t *got, bool rows, pco_error *err)
 {
     const uint64_t step = oracle_block_bytes(y->dtype), element = at / step;
     double both[2];
-    char place[128] = "";
+    char place[128] = "", text[PCO_VARIANT_TEXT];
     oracle_decode(y->dtype, expected, &both[0], 1);
     oracle_decode(y->dtype, got, &both[1], 1);
     uint64_t rest = element, size = y->bytes / step;
@@ -125,13 +125,12 @@ static pco_status conf_piece_differs(const pco_tensor *y, const char *variant, c
         snprintf(err->message + length, sizeof err->message - length,
                  "; one variant has one result for any number of rows: what adds in another order for some of them "
                  "must be listed by `variants` under a name of its own, beside '%s'",
-                 variant);
+                 pco_variant_text(variant, text));
     return status;
 }
 
 static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run_state *piece,
-                                     const conf_cut *cut, int64_t from, int64_t count, const char *variant,
-                                     const char *what, pco_error *err)
+                                     const conf_cut *cut, int64_t from, int64_t count, const char *what, pco_error *err)
 {
     for (uint32_t i = 0; i < piece->problem->node.n_outputs; i++) {
         const pco_tensor *y = &whole->problem->tensors[whole->problem->node.outputs[i]];
@@ -146,7 +145,7 @@ static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run
             for (uint64_t at = 0, step = oracle_block_bytes(y->dtype); at < bytes; at += step)
                 if (memcmp(expected + at, got + at, step) != 0 &&
                     !conf_piece_both_nan(y->dtype, expected + at, got + at))
-                    return conf_piece_differs(y, variant, what, (uint64_t)(expected - all) + at, expected + at,
+                    return conf_piece_differs(y, &whole->variant, what, (uint64_t)(expected - all) + at, expected + at,
                                               got + at, dim != WHOLE, err);
         }
     }
@@ -154,9 +153,8 @@ static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run
 }
 
 /* Runs a piece, if this variant can, and compares. Releases the piece. `overlay`: twins lie in one place. */
-static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piece, const char *variant,
-                                 const conf_cut *cut, int64_t from, int64_t count, bool overlay,
-                                 const char *what, pco_error *err)
+static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piece, const conf_cut *cut,
+                                 int64_t from, int64_t count, bool overlay, const char *what, pco_error *err)
 {
     pco_status status = conf_problem_infer(piece, err);
     conf_run_state run = conf_run_start(whole->device, piece);
@@ -164,12 +162,7 @@ static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piec
     bool runs = false;
     if (!status) {
         piece->node.variant = PCO_NONE;
-        pco_error why = {""};
-        if (run.device->plugin->program->supports(run.device->device, &run.part, 0, &why) == PCO_OK) {
-            uint32_t v = conf_piece_variant(&run, variant);
-            piece->node.variant = run.device->plugin->program->variants ? v : PCO_NONE;
-            runs = v != PCO_NONE;
-        }
+        runs = conf_piece_force(whole, &run);
     }
     for (uint32_t i = 0; i < piece->node.n_inputs && overlay; i++)
         if (whole->problem->one->in[i].twin) {
@@ -184,7 +177,7 @@ static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piec
         else if (status)
             status = pco_fail_prefix(err, status, "%s", what);
         else
-            status = conf_piece_compare(whole, &run, cut, from, count, variant, what, err);
+            status = conf_piece_compare(whole, &run, cut, from, count, what, err);
         if (whole->invariance && cut->kind < PCO_PIECE_KINDS && (!status || status == PCO_ERROR_INTERNAL)) {
             whole->invariance->compared[cut->kind]++;
             whole->invariance->differed[cut->kind] += status != PCO_OK;
@@ -372,8 +365,7 @@ static void conf_chunk_forget(conf_problem *piece, uint32_t input, int row, cons
 }
 
 /* Queries from .. from + count, over a cache that holds what came up to then and garbage behind it. */
-static pco_status conf_chunk_run(const conf_run_state *whole, const char *variant, int64_t from,
-                                 int64_t count, pco_error *err)
+static pco_status conf_chunk_run(const conf_run_state *whole, int64_t from, int64_t count, pco_error *err)
 {
     enum { MAX_BATCH = 16 };
     const conf_problem *p = whole->problem;
@@ -408,17 +400,17 @@ static pco_status conf_chunk_run(const conf_run_state *whole, const char *varian
     }
     char what[96];
     snprintf(what, sizeof what, "the chunk of %" PRId64 " queries from %" PRId64 " on", count, from);
-    return conf_piece_run(whole, &piece, variant, &cut, from, count, false, what, err);
+    return conf_piece_run(whole, &piece, &cut, from, count, false, what, err);
 }
 
-static pco_status conf_run_chunks(const conf_run_state *whole, const char *variant, pco_error *err)
+static pco_status conf_run_chunks(const conf_run_state *whole, pco_error *err)
 {
     const pco_scaled_dot_product_attention_attrs *attrs = whole->problem->node.attrs;
     int64_t rows = conf_cut_tensor(whole->problem, 0)->shape[attrs->heads_first ? 2 : 1];
     int64_t first = (rows + 1) / 2;
-    pco_status status = conf_chunk_run(whole, variant, 0, first, err);
-    if (!status) status = conf_chunk_run(whole, variant, first, rows - first, err);
-    return status ? status : conf_chunk_run(whole, variant, rows - 1, 1, err);
+    pco_status status = conf_chunk_run(whole, 0, first, err);
+    if (!status) status = conf_chunk_run(whole, first, rows - first, err);
+    return status ? status : conf_chunk_run(whole, rows - 1, 1, err);
 }
 
 /* ---- all of them ---- */
@@ -431,7 +423,7 @@ static bool conf_run_has_twins(const conf_problem *p)
 }
 
 /* Equal operands: once as one tensor, once as two tensors in one place. */
-static pco_status conf_run_aliased(const conf_run_state *whole, const char *variant, pco_error *err)
+static pco_status conf_run_aliased(const conf_run_state *whole, pco_error *err)
 {
     conf_cut cut = conf_cut_none();
     for (int overlay = 0; overlay < 2; overlay++) {
@@ -441,7 +433,7 @@ static pco_status conf_run_aliased(const conf_run_state *whole, const char *vari
             conf_problem_clear(&piece);
             return status;
         }
-        status = conf_piece_run(whole, &piece, variant, &cut, 0, 0, overlay,
+        status = conf_piece_run(whole, &piece, &cut, 0, 0, overlay,
                                 overlay ? "with equal operands in one place, the result"
                                         : "with one tensor for equal operands, the result",
                                 err);
@@ -450,12 +442,12 @@ static pco_status conf_run_aliased(const conf_run_state *whole, const char *vari
     return PCO_OK;
 }
 
-pco_status conf_run_pieces(const conf_run_state *whole, const char *variant, int rows, pco_error *err)
+pco_status conf_run_pieces(const conf_run_state *whole, int rows, pco_error *err)
 {
     const conf_problem *p = whole->problem;
     pco_status status = PCO_OK;
-    if (conf_run_has_twins(p)) status = conf_run_aliased(whole, variant, err);
-    if (!status && rows && conf_chunk_fits(p)) status = conf_run_chunks(whole, variant, err);
+    if (conf_run_has_twins(p)) status = conf_run_aliased(whole, err);
+    if (!status && rows && conf_chunk_fits(p)) status = conf_run_chunks(whole, err);
     conf_cut cut = conf_cut_rows(p);
     if (cut.n < 2) return status;
     cut.kind = PCO_PIECE_ROWS;
@@ -468,7 +460,7 @@ pco_status conf_run_pieces(const conf_run_state *whole, const char *variant, int
         if (status)
             conf_problem_clear(&piece);
         else
-            status = conf_piece_run(whole, &piece, variant, &cut, at, 1, false, what, err);
+            status = conf_piece_run(whole, &piece, &cut, at, 1, false, what, err);
     }
     return status;
 }

@@ -23,6 +23,25 @@ conf_run_state conf_run_start(const pco_conformance_device *device, conf_problem
                                      .nodes = &problem->node}};
 }
 
+static pco_open_device conf_run_device(const conf_run_state *run)
+{
+    return (pco_open_device){run->device->plugin, run->device->device, run->device->info};
+}
+
+pco_status conf_run_variants(const conf_run_state *run, pco_variant variants[PCO_VARIANTS], uint32_t *count,
+                             pco_error *err)
+{
+    const pco_open_device on = conf_run_device(run);
+    return pco_variants(&on, &run->part, 0, variants, count, err);
+}
+
+void conf_run_force(conf_run_state *run, const pco_variant *variants, uint32_t index)
+{
+    const pco_open_device on = conf_run_device(run);
+    run->variant = variants[index];
+    run->problem->node.variant = pco_variant_forced(&on, index);
+}
+
 /* What lies behind a constant that the plugin converts. */
 static const uint8_t BEHIND[8] = {0xe5, 0x7f, 0xe5, 0x7f, 0xe5, 0x7f, 0xe5, 0x7f};
 
@@ -182,7 +201,7 @@ static void conf_run_show(const conf_run_state *run, const conf_run_memory *memo
                           bool ran, pco_status status, const pco_error *err)
 {
     const conf_execution execution = {run->device,  run->problem, memory, program,
-                                      run->variant, ran,          status, status ? err->message : "",
+                                      run->variant_text, ran,     status, status ? err->message : "",
                                       NULL};
     if (run->observer) run->observer->observe(run->observer->user, &execution);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SELFTEST_VARIANTS = 64, SELFTEST_CHOICES = 4 };
+enum { SELFTEST_CHOICES = 4 };
 
 /* What was decided for a node, so that the next like it costs a lookup. */
 typedef struct selftest_memo {
@@ -23,7 +23,7 @@ typedef struct selftest_memo {
 } selftest_memo;
 
 struct session_selftest {
-    selftest_place reference; /* plugin NULL: not opened */
+    pco_open_device reference; /* plugin NULL: not opened */
     int searched;
     pco_quarantine *verdicts[SESSION_SLOTS];
     uint32_t count, capacity;
@@ -39,10 +39,10 @@ static double selftest_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static selftest_place selftest_slot(const pco_session *session, uint32_t slot)
+static pco_open_device selftest_slot(const pco_session *session, uint32_t slot)
 {
     const session_slot *s = &session->slots[slot];
-    return (selftest_place){s->plugin, s->device, &s->entry->info};
+    return (pco_open_device){s->plugin, s->device, &s->entry->info};
 }
 
 pco_status session_selftest_admit(const pco_registry *registry, const pco_plugin_entry *plugin,
@@ -82,7 +82,7 @@ static int selftest_reference(pco_session *session)
         const pco_plugin_entry *entry = &plugins[devices[index].plugin];
         pco_device *device;
         status = entry->plugin->open(entry->backend, devices[index].index, &device, &why);
-        if (!status) test->reference = (selftest_place){entry->plugin, device, &devices[index].info};
+        if (!status) test->reference = (pco_open_device){entry->plugin, device, &devices[index].info};
     }
     if (status)
         pco_log(pco_registry_config(session->registry), PCO_LOG_WARNING,
@@ -134,35 +134,31 @@ void session_selftest_close(pco_session *session)
 
 /* ---- variants ---- */
 
-static uint32_t selftest_names(const selftest_place *place, const selftest_case *one, const char **names)
+static pco_status selftest_variants(const pco_open_device *place, const selftest_case *one,
+                                    pco_variant variants[PCO_VARIANTS], uint32_t *count, pco_error *err)
 {
     const pco_part view = selftest_part(one, one->graph->nodes);
-    names[0] = "default";
-    if (!place->plugin->program->variants) return 1;
-    const uint32_t count =
-        place->plugin->program->variants(place->device, &view, 0, names, SELFTEST_VARIANTS);
-    return count < SELFTEST_VARIANTS ? count : SELFTEST_VARIANTS;
+    return pco_variants(place, &view, 0, variants, count, err);
 }
 
-int selftest_offers(const selftest_place *place, const selftest_case *one, const char *name, uint32_t *variant)
+int selftest_offers(const pco_open_device *place, const selftest_case *one, const pco_variant *variant, uint32_t *forced)
 {
-    const char *names[SELFTEST_VARIANTS];
-    const uint32_t count = selftest_names(place, one, names);
+    pco_variant variants[PCO_VARIANTS];
+    uint32_t count;
     pco_node node = one->graph->nodes[0];
     pco_error why;
-    uint32_t i = 0;
-    while (i < count && strcmp(names[i], name) != 0) i++;
-    if (i == count) return 0;
-    *variant = place->plugin->program->variants ? i : PCO_NONE;
-    node.variant = *variant;
+    if (selftest_variants(place, one, variants, &count, &why)) return 0;
+    const uint32_t i = pco_variant_find(variants, count, variant);
+    if (i == PCO_NONE) return 0;
+    node.variant = *forced = pco_variant_forced(place, i);
     const pco_part view = selftest_part(one, &node);
     return place->plugin->program->supports(place->device, &view, 0, &why) == PCO_OK;
 }
 
 /* The node made so small that its test is quick, and still offered with the variant. NOT_FOUND when there is
  * no such size. */
-static pco_status selftest_shrink(const selftest_place *place, const pco_graph *graph, uint32_t node,
-                                  const char *name, selftest_case *made, uint32_t *variant, pco_error *err)
+static pco_status selftest_shrink(const pco_open_device *place, const pco_graph *graph, uint32_t node,
+                                  const pco_variant *variant, selftest_case *made, uint32_t *forced, pco_error *err)
 {
     static const int64_t CAPS[] = {128, 96, 64, 32, 0};
     for (int i = 0; i < 5; i++) {
@@ -172,7 +168,7 @@ static pco_status selftest_shrink(const selftest_place *place, const pco_graph *
         pco_status status = selftest_case_make(graph, node, CAPS[i], made, err);
         if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
         if (status) continue;
-        if (selftest_case_cost(made) <= limit && selftest_offers(place, made, name, variant)) return PCO_OK;
+        if (selftest_case_cost(made) <= limit && selftest_offers(place, made, variant, forced)) return PCO_OK;
         selftest_case_free(made);
     }
     return pco_fail(err, PCO_ERROR_NOT_FOUND, "no size of this node is small enough for a test");
@@ -182,7 +178,7 @@ static pco_status selftest_shrink(const selftest_place *place, const pco_graph *
 
 /* Runs the case on both devices and compares. GOOD, BAD with what was seen, or UNKNOWN where nothing can be
  * said. */
-static pco_status selftest_compare(const selftest_place *place, const selftest_place *reference,
+static pco_status selftest_compare(const pco_open_device *place, const pco_open_device *reference,
                                    selftest_case *one, uint32_t variant, pco_verdict *verdict, char *seen,
                                    size_t size, pco_error *err)
 {
@@ -229,7 +225,7 @@ static pco_status selftest_judge_case(pco_session *session, uint32_t slot, const
                                       uint32_t variant, pco_verdict *verdict, char *seen, size_t size, pco_error *err)
 {
     struct session_selftest *test = session->selftest;
-    const selftest_place place = selftest_slot(session, slot);
+    const pco_open_device place = selftest_slot(session, slot);
     const uint64_t lost = selftest_key_lost(one->graph, 0, name), key = selftest_key(one, name);
     const char *known;
     *verdict = pco_quarantine_find(test->verdicts[slot], lost, &known);
@@ -259,28 +255,31 @@ static pco_status selftest_judge_case(pco_session *session, uint32_t slot, const
 
 /* The verdict on one variant of a node: of a small one like it, and of others where it will run more code than that. */
 static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node,
-                                 const char *name, pco_verdict *verdict, char *seen, size_t size, pco_error *err)
+                                 const pco_variant *variant, pco_verdict *verdict, char *seen, size_t size,
+                                 pco_error *err)
 {
-    const selftest_place place = selftest_slot(session, slot);
+    char name[PCO_VARIANT_TEXT];
+    const pco_open_device place = selftest_slot(session, slot);
     selftest_choice choices[SELFTEST_CHOICES];
-    uint32_t variant = PCO_NONE, count = 0, missing = 0;
+    uint32_t forced = PCO_NONE, count = 0, missing = 0;
     selftest_case one;
     *verdict = PCO_VERDICT_UNKNOWN;
-    pco_status status = selftest_shrink(&place, graph, node, name, &one, &variant, err);
+    pco_variant_text(variant, name);
+    pco_status status = selftest_shrink(&place, graph, node, variant, &one, &forced, err);
     if (status) return status == PCO_ERROR_NOT_FOUND ? PCO_OK : status;
-    status = selftest_cover(&place, graph, node, name, &one, choices, SELFTEST_CHOICES, &count, &missing, err);
+    status = selftest_cover(&place, graph, node, variant, &one, choices, SELFTEST_CHOICES, &count, &missing, err);
     if (missing)
         pco_log(pco_registry_config(session->registry), PCO_LOG_INFO,
                 "self-test: op '%s', variant '%s': %u of the kernels that node '%s' runs are in no small problem",
                 pco_op_find(graph->nodes[node].op)->name, name, missing, graph->nodes[node].name);
-    if (!status) status = selftest_judge_case(session, slot, name, &one, variant, verdict, seen, size, err);
+    if (!status) status = selftest_judge_case(session, slot, name, &one, forced, verdict, seen, size, err);
     selftest_case_free(&one);
     for (uint32_t i = 0; !status && *verdict == PCO_VERDICT_GOOD && i < count; i++) {
         status = selftest_case_make(graph, node, choices[i].cap, &one, err);
         if (status) break;
         one.window = choices[i].window;
-        if (selftest_offers(&place, &one, name, &variant))
-            status = selftest_judge_case(session, slot, name, &one, variant, verdict, seen, size, err);
+        if (selftest_offers(&place, &one, variant, &forced))
+            status = selftest_judge_case(session, slot, name, &one, forced, verdict, seen, size, err);
         if (*verdict == PCO_VERDICT_UNKNOWN) *verdict = PCO_VERDICT_GOOD; /* it says nothing, the others did */
         selftest_case_free(&one);
     }
@@ -305,14 +304,14 @@ static pco_status selftest_lost(pco_session *session, uint32_t slot, const char 
 /* ---- a node ---- */
 
 /* The order in which variants are tried: the plugin's choice, then the others as they are listed, those that
- * require a width of subgroups last. */
-static uint32_t selftest_order(const char *const *names, uint32_t count, uint32_t chosen, uint32_t *order)
+ * require a width of subgroups, and what the other kind of device would run, last. */
+static uint32_t selftest_order(const pco_variant *variants, uint32_t count, uint32_t chosen, uint32_t *order)
 {
     uint32_t n = 0;
     if (chosen < count) order[n++] = chosen;
     for (int wide = 0; wide < 2; wide++)
         for (uint32_t i = 0; i < count; i++)
-            if (i != chosen && (strchr(names[i], '@') != NULL) == wide) order[n++] = i;
+            if (i != chosen && (variants[i].subgroup_width || variants[i].form) == wide) order[n++] = i;
     return n;
 }
 
@@ -334,34 +333,38 @@ static void selftest_tell(pco_session *session, uint32_t slot, const char *op, c
 static pco_status selftest_decide(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node,
                                   selftest_case *whole, selftest_memo *memo, pco_error *err)
 {
-    selftest_place place = selftest_slot(session, slot);
-    const char *names[SELFTEST_VARIANTS], *op = pco_op_find(graph->nodes[node].op)->name;
+    pco_open_device place = selftest_slot(session, slot);
+    const char *op = pco_op_find(graph->nodes[node].op)->name;
+    pco_variant variants[PCO_VARIANTS];
+    char name[PCO_VARIANT_TEXT], taken[PCO_VARIANT_TEXT];
     char seen[PCO_QUARANTINE_SEEN] = "", first[PCO_QUARANTINE_SEEN] = "";
-    uint32_t order[SELFTEST_VARIANTS], chosen = 0, forced;
-    const uint32_t count = selftest_names(&place, whole, names);
+    uint32_t order[PCO_VARIANTS], chosen = 0, forced, count;
+    pco_status status = selftest_variants(&place, whole, variants, &count, err);
+    if (status || !count) return status;
     if (selftest_proposed(&place, whole, &chosen)) return PCO_OK; /* the part will say what is wrong */
     if (chosen >= count) chosen = 0;
-    const uint32_t n = selftest_order(names, count, chosen, order);
+    const uint32_t n = selftest_order(variants, count, chosen, order);
+    pco_variant_text(&variants[order[0]], taken);
     for (uint32_t i = 0; i < n; i++) {
-        const char *name = names[order[i]];
+        const pco_variant *variant = &variants[order[i]];
         pco_verdict verdict;
-        if (i > 0 && !selftest_offers(&place, whole, name, &forced)) continue;
-        pco_status status =
-            selftest_judge(session, slot, graph, node, name, &verdict, seen, sizeof seen, err);
+        if (i > 0 && !selftest_offers(&place, whole, variant, &forced)) continue;
+        pco_variant_text(variant, name);
+        status = selftest_judge(session, slot, graph, node, variant, &verdict, seen, sizeof seen, err);
         if (status == PCO_ERROR_DEVICE_LOST) status = selftest_lost(session, slot, op, name, err);
         if (status) return status;
         place = selftest_slot(session, slot); /* another one if it was lost */
         if (verdict != PCO_VERDICT_BAD) {
             if (i == 0) return PCO_OK;
             memo->variant = forced;
-            selftest_tell(session, slot, op, names[order[0]], first, name, memo);
+            selftest_tell(session, slot, op, taken, first, name, memo);
             return PCO_OK;
         }
         if (i == 0) memcpy(first, seen, sizeof first);
     }
     memo->refused = 1;
     snprintf(memo->why, sizeof memo->why, "%svariant '%s' failed the self-test: %s",
-             n > 1 ? "none of its kernels is right; " : "", names[order[0]], first);
+             n > 1 ? "none of its kernels is right; " : "", taken, first);
     return PCO_OK;
 }
 

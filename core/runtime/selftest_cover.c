@@ -9,13 +9,13 @@
 enum { COVER_PIPELINES = 64, COVER_SMALLEST = 2048 };
 
 typedef struct cover_search {
-    const selftest_place *place;
-    const char *name; /* of the variant */
+    const pco_open_device *place;
+    const pco_variant *variant;
     uint64_t missing[COVER_PIPELINES];
     uint32_t n_missing;
 } cover_search;
 
-uint32_t selftest_pipelines(const selftest_place *place, const selftest_case *one, uint32_t variant,
+uint32_t selftest_pipelines(const pco_open_device *place, const selftest_case *one, uint32_t variant,
                             uint64_t *pipelines, uint32_t capacity)
 {
     const pco_program_api *api = place->plugin->program;
@@ -47,35 +47,35 @@ static uint32_t cover_size(cover_search *search, selftest_case *one, int64_t cap
                            uint32_t count, uint32_t capacity)
 {
     static const uint64_t PARTS[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-    uint32_t variant;
-    if (selftest_case_cost(one) > SELFTEST_WORK || !selftest_offers(search->place, one, search->name, &variant))
+    uint32_t forced;
+    if (selftest_case_cost(one) > SELFTEST_WORK || !selftest_offers(search->place, one, search->variant, &forced))
         return count;
-    if (cover_takes(search, one, variant)) choices[count++] = (selftest_choice){cap, 0};
+    if (cover_takes(search, one, forced)) choices[count++] = (selftest_choice){cap, 0};
     for (uint32_t p = 0; p < sizeof PARTS / sizeof *PARTS; p++) {
         for (uint32_t t = 0; t < one->graph->n_tensors && search->n_missing && count < capacity; t++) {
             one->window = one->graph->tensors[t].bytes / PARTS[p];
-            if (one->window >= COVER_SMALLEST && cover_takes(search, one, variant))
+            if (one->window >= COVER_SMALLEST && cover_takes(search, one, forced))
                 choices[count++] = (selftest_choice){cap, one->window};
         }
     }
     return count;
 }
 
-pco_status selftest_cover(const selftest_place *place, const pco_graph *graph, uint32_t node, const char *name,
+pco_status selftest_cover(const pco_open_device *place, const pco_graph *graph, uint32_t node, const pco_variant *variant,
                           const selftest_case *small, selftest_choice *choices, uint32_t capacity, uint32_t *count,
                           uint32_t *missing, pco_error *err)
 {
     static const int64_t CAPS[] = {128, 256, 512, 1024, 96, 64, 32, 0};
-    cover_search search = {.place = place, .name = name};
+    cover_search search = {.place = place, .variant = variant};
     selftest_case one;
-    uint32_t variant;
+    uint32_t forced;
     *count = *missing = 0;
     pco_status status = selftest_case_make(graph, node, 0, &one, err); /* the node as it is */
     if (status) return status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
-    if (selftest_offers(place, &one, name, &variant))
-        search.n_missing = selftest_pipelines(place, &one, variant, search.missing, COVER_PIPELINES);
+    if (selftest_offers(place, &one, variant, &forced))
+        search.n_missing = selftest_pipelines(place, &one, forced, search.missing, COVER_PIPELINES);
     selftest_case_free(&one);
-    if (search.n_missing && selftest_offers(place, small, name, &variant)) cover_takes(&search, small, variant);
+    if (search.n_missing && selftest_offers(place, small, variant, &forced)) cover_takes(&search, small, forced);
     for (uint32_t i = 0; i < sizeof CAPS / sizeof *CAPS && search.n_missing && *count < capacity; i++) {
         status = selftest_case_make(graph, node, CAPS[i], &one, err);
         if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;

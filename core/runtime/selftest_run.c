@@ -13,7 +13,7 @@
 
 /* A run: everything lies in one buffer. */
 typedef struct selftest_state {
-    const selftest_place *place;
+    const pco_open_device *place;
     const selftest_case *one;
     pco_part view;
     pco_node node;
@@ -48,7 +48,7 @@ static pco_status selftest_propose(selftest_state *s, uint32_t variant, pco_erro
     return status ? status : pco_proposal_check(s->place->plugin, &s->view, &proposal, err);
 }
 
-pco_status selftest_proposed(const selftest_place *place, const selftest_case *one, uint32_t *variant)
+pco_status selftest_proposed(const pco_open_device *place, const selftest_case *one, uint32_t *variant)
 {
     selftest_state s = {.place = place, .one = one};
     pco_error why;
@@ -189,7 +189,7 @@ void selftest_results_free(void **results)
     }
 }
 
-pco_status selftest_run(const selftest_place *place, const selftest_case *one, uint32_t variant, int in_place,
+pco_status selftest_run(const pco_open_device *place, const selftest_case *one, uint32_t variant, int in_place,
                         int *was_in_place, void **results, pco_error *err)
 {
     selftest_state s = {.place = place, .one = one};

@@ -147,6 +147,9 @@ static uint32_t constants_take(pco_device *device, const char *ops, uint64_t dec
                             .max_allocation = device->gpu.limits.max_allocation,
                             .max_binding = declared,
                             .buffer_alignment = device->gpu.limits.offset_alignment,
+                            .subgroup_min = device->gpu.limits.subgroup_min,
+                            .subgroup_max = device->gpu.limits.subgroup_max,
+                            .features = PCO_FEATURE_SUBGROUPS,
                             .contract = contract_strict()};
     const conf_observer observer = {.observe = constants_observe, .prepare_only = true};
     const pco_conformance_device entry = {&plugin, device, &info, "described:0"};

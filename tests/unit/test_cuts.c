@@ -74,12 +74,14 @@ static void test_cut_is_tested(void **state)
     uint32_t cut_alike = 0;
     for (uint32_t i = 0; i < 2 * N_CUTS; i++) {
         pco_device device = device_of(i % 2);
-        const pco_device_info info = {.size = sizeof info};
-        const selftest_place place = {&PLUGIN, &device, &info};
+        const pco_device_info info = {
+            .size = sizeof info, .features = PCO_FEATURE_SUBGROUPS, .subgroup_min = 32, .subgroup_max = 32};
+        const pco_open_device place = {&PLUGIN, &device, &info};
         pco_graph *g = graph_of(&CUTS[i / 2]);
         const pco_part part = part_of(g);
-        const char *names[32];
-        const uint32_t n = pco_gpu_program_api.variants(&device, &part, 0, names, 32);
+        pco_variant variants[PCO_VARIANTS];
+        uint32_t n;
+        check_ok(pco_variants(&place, &part, 0, variants, &n, &err));
         assert_true(n > 0);
         for (uint32_t v = 0; v < n; v++) {
             selftest_choice choices[4];
@@ -89,8 +91,10 @@ static void test_cut_is_tested(void **state)
             check_ok(selftest_case_make(g, 0, 0, &whole, &err));
             check_ok(selftest_case_make(g, 0, 128, &small, &err));
             assert_true(selftest_pipelines(&place, &whole, v, pipelines, 64) > 0);
-            check_ok(selftest_cover(&place, g, 0, names[v], &small, choices, 4, &count, &missing, &err));
-            if (missing) print_message("cut %u, variant %s: %u are missing\n", i / 2, names[v], missing);
+            check_ok(selftest_cover(&place, g, 0, &variants[v], &small, choices, 4, &count, &missing, &err));
+            char text[PCO_VARIANT_TEXT];
+            if (missing)
+                print_message("cut %u, variant %s: %u are missing\n", i / 2, pco_variant_text(&variants[v], text), missing);
             assert_int_equal(missing, 0);
             for (uint32_t k = 0; k < count; k++) cut_alike += choices[k].window > 0;
             selftest_case_free(&small);

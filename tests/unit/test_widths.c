@@ -103,25 +103,27 @@ static pco_status prepare(pco_device *device, uint32_t variant, uint32_t *width)
     return status;
 }
 
-static uint32_t names_of(pco_device *device, const char **names, uint32_t capacity)
+static uint32_t variants_of(pco_device *device, pco_variant *variants, uint32_t capacity)
 {
     widths_part p;
     part_make(&p, PCO_NONE);
-    return pco_gpu_program_api.variants(device, &p.part, 0, names, capacity);
+    return pco_gpu_program_api.variants(device, &p.part, 0, variants, capacity);
 }
 
 static void test_each_width(void **state)
 {
     (void)state;
-    static const char *const NAMES[] = {"serial",      "shared",      "subgroup",   "subgroup@8",
-                                        "subgroup@16", "subgroup@32", "subgroup@64"};
+    static const char *const NAMES[] = {"serial", "shared", "subgroup", "subgroup", "subgroup", "subgroup", "subgroup"};
     static const uint32_t WIDTHS[] = {0, 0, 0, 8, 16, 32, 64};
     pco_device device = device_of(8, 64, 16);
-    const char *names[16];
-    assert_int_equal(names_of(&device, names, 16), 7);
+    pco_variant variants[16];
+    assert_int_equal(variants_of(&device, variants, 16), 7);
     for (uint32_t v = 0; v < 7; v++) {
         uint32_t width = 99;
-        assert_string_equal(names[v], NAMES[v]);
+        assert_string_equal(variants[v].name, NAMES[v]);
+        assert_int_equal(variants[v].subgroup_width, WIDTHS[v]);
+        assert_int_equal(variants[v].form, PCO_FORM_OWN);
+        assert_int_equal(variants[v].needs, v < 2 ? 0 : PCO_FEATURE_SUBGROUPS);
         assert_int_equal(prepare(&device, v, &width), PCO_OK);
         assert_int_equal(width, WIDTHS[v]);
     }
@@ -133,10 +135,10 @@ static void test_each_width(void **state)
 static void test_no_choice(void **state)
 {
     (void)state;
-    const char *names[16];
+    pco_variant variants[16];
     pco_device one = device_of(32, 32, 16), fixed = device_of(8, 64, 0);
-    assert_int_equal(names_of(&one, names, 16), 3);
-    assert_int_equal(names_of(&fixed, names, 16), 3);
+    assert_int_equal(variants_of(&one, variants, 16), 3);
+    assert_int_equal(variants_of(&fixed, variants, 16), 3);
 }
 
 /* A workgroup of 64 is 8 subgroups of 8; where 4 are allowed that is said, and 16 wide fits. */
@@ -216,15 +218,17 @@ static pco_status multiply_row(pco_device *device, uint32_t type, int64_t n, int
     return lower(device, &p.part);
 }
 
-/* The kernel and workgroup of a variant, by its name. */
-static pco_gpu_recording product_with(pco_device *device, const char *name)
+/* The kernel and workgroup of a variant. */
+static pco_gpu_recording product_with(pco_device *device, const char *name, pco_form form)
 {
-    const char *names[32];
+    pco_variant all[32];
     product p;
     product_make(&p, PCO_F32, 16, 64, 64, PCO_NONE);
-    const uint32_t n = pco_gpu_program_api.variants(device, &p.part, 0, names, 32);
-    for (p.node.variant = 0; p.node.variant < n && strcmp(names[p.node.variant], name) != 0;) p.node.variant++;
-    assert_true(p.node.variant < n);
+    const uint32_t n = pco_gpu_program_api.variants(device, &p.part, 0, all, 32);
+    uint32_t v = 0;
+    while (v < n && (strcmp(all[v].name, name) != 0 || all[v].form != (uint32_t)form)) v++;
+    assert_true(v < n);
+    p.node.variant = v;
     assert_int_equal(lower(device, &p.part), PCO_OK);
     return last;
 }
@@ -233,13 +237,14 @@ static pco_gpu_recording product_with(pco_device *device, const char *name)
 static void test_other(void **state)
 {
     (void)state;
-    static const char *const NAMES[][3] = {{"register", "register@gpu", "register@cpu"},
-                                           {"gemv", "gemv@gpu", "gemv@cpu"}};
+    static const char *const NAMES[] = {"register", "gemv"};
     pco_device gpu = device_of(32, 32, 0), software = device_of(32, 32, 0);
     software.gpu.limits.type = PCO_DEVICE_SOFTWARE;
     for (int i = 0; i < 2; i++) {
-        const pco_gpu_recording on_gpu = product_with(&gpu, NAMES[i][0]), on_cpu = product_with(&software, NAMES[i][0]);
-        const pco_gpu_recording as_gpu = product_with(&software, NAMES[i][1]), as_cpu = product_with(&gpu, NAMES[i][2]);
+        const pco_gpu_recording on_gpu = product_with(&gpu, NAMES[i], PCO_FORM_OWN),
+                                on_cpu = product_with(&software, NAMES[i], PCO_FORM_OWN),
+                                as_gpu = product_with(&software, NAMES[i], PCO_FORM_GPU),
+                                as_cpu = product_with(&gpu, NAMES[i], PCO_FORM_CPU);
         assert_memory_equal(&on_gpu, &as_gpu, sizeof on_gpu);
         assert_memory_equal(&on_cpu, &as_cpu, sizeof on_cpu);
         assert_memory_not_equal(&on_gpu, &on_cpu, sizeof on_gpu);

@@ -172,12 +172,12 @@ static pco_status faulty_supports(pco_device *device, const pco_part *part, uint
     return device->plugin->program->supports(device->inner, part, node, err);
 }
 
-static uint32_t faulty_variants(pco_device *device, const pco_part *part, uint32_t node, const char **names,
+static uint32_t faulty_variants(pco_device *device, const pco_part *part, uint32_t node, pco_variant *variants,
                                 uint32_t capacity)
 {
     if (device->plugin->program->variants)
-        return device->plugin->program->variants(device->inner, part, node, names, capacity);
-    if (capacity) names[0] = "default";
+        return device->plugin->program->variants(device->inner, part, node, variants, capacity);
+    if (capacity) variants[0] = (pco_variant){.name = "default"};
     return 1;
 }
 

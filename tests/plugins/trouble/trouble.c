@@ -234,12 +234,12 @@ static pco_status trouble_supports(pco_device *device, const pco_part *part, uin
     return PCO_OK;
 }
 
-static uint32_t trouble_variants(pco_device *device, const pco_part *part, uint32_t node, const char **names,
+static uint32_t trouble_variants(pco_device *device, const pco_part *part, uint32_t node, pco_variant *variants,
                                  uint32_t capacity)
 {
     (void)part, (void)node;
-    if (capacity > 0) names[0] = device->kind == TROUBLE_ALWAYS ? "bad" : "only";
-    if (capacity > 1) names[1] = "good";
+    if (capacity > 0) variants[0] = (pco_variant){.name = device->kind == TROUBLE_ALWAYS ? "bad" : "only"};
+    if (capacity > 1) variants[1] = (pco_variant){.name = "good"};
     return device->kind == TROUBLE_ALWAYS ? 2 : 1;
 }
 

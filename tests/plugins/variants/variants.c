@@ -73,11 +73,11 @@ static int variants_is_wrong(pco_device *device, const pco_part *part, uint32_t 
     (void)device, (void)proposal;
     return 1;
 #else
-    const char *names[16];
+    pco_variant all[16];
 #if defined(DEFECT_CUT)
     if (!variants_is_cut(part, i)) return 0;
 #endif
-    return proposal->nodes[i].variant + 1 < variants_cpu->program->variants(device, part, i, names, 16);
+    return proposal->nodes[i].variant + 1 < variants_cpu->program->variants(device, part, i, all, 16);
 #endif
 }
 
