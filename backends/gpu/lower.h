@@ -54,10 +54,9 @@ typedef struct gpu_lowering {
     pco_error *err;
 } gpu_lowering;
 
-/* A way to compute an op. A variant is offered where the device meets `needs` and, if the lowerer has one,
- * its `eligible` agrees; one that needs subgroups once as the driver would have them, and once for each width that can be
- * required; one that has forms also as it would be lowered on the other kind of device, so that what a GPU runs can be
- * judged without one. */
+/* A way to compute an op. A variant is offered where the device meets `needs` and, if the lowerer has one, its `eligible`
+ * agrees; one that needs subgroups also with each width that can be required; one that has forms also as it would be
+ * lowered on the other kind of device, so that what a GPU runs can be judged without one. */
 typedef struct gpu_variant {
     const char *name;
     uint32_t needs; /* PCO_GPU_NEEDS_* */

@@ -267,7 +267,7 @@ static void bisect_take_outputs(void *user, const conf_execution *execution)
     for (uint32_t i = 0; i < take->node->n_outputs; i++) {
         uint32_t to = take->node->outputs[i], from = execution->problem->node.outputs[i];
         if (to == PCO_NONE || !execution->problem->tensors[from].bytes) continue;
-        memcpy(take->bisect->values[to], conf_run_memory_result(execution->memory, from),
+        memcpy(take->bisect->values[to], pco_trial_memory_result(execution->memory, from),
                execution->problem->tensors[from].bytes);
     }
     take->taken = 1;

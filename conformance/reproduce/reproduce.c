@@ -99,7 +99,7 @@ static pco_status conf_write_bound(const conf_writing *w, const char *name, cons
 static pco_status conf_write_results(conf_writing *w)
 {
     const conf_problem *problem = w->problem;
-    const conf_run_memory *memory = w->execution ? w->execution->memory : NULL;
+    const pco_trial_memory *memory = w->execution ? w->execution->memory : NULL;
     if (memory) pco_print(&w->tables, "static const output outputs[] = {");
     for (uint32_t i = 0; i < problem->node.n_outputs; i++) {
         char expected[64], bound[64], got[64];
@@ -112,7 +112,7 @@ static pco_status conf_write_results(conf_writing *w)
         pco_status status = conf_write_array(w, expected, &out->desc, -1, out->value, w->err);
         if (!status) status = conf_write_bound(w, bound, out);
         if (!status && memory && w->execution->ran && memory->read && memory->regions[t].bytes)
-            status = conf_write_values(w, got, &out->desc, conf_run_memory_result(memory, t), w->err);
+            status = conf_write_values(w, got, &out->desc, pco_trial_memory_result(memory, t), w->err);
         if (status) return status;
         if (!memory || !memory->regions[t].bytes || out->count == 0) continue;
         w->n_outputs++;
@@ -131,7 +131,7 @@ static pco_status conf_write_results(conf_writing *w)
 
 static pco_status conf_write_memory(conf_writing *w)
 {
-    const conf_run_memory *memory = w->execution->memory;
+    const pco_trial_memory *memory = w->execution->memory;
     const char *separator = "";
     pco_print(&w->tables, "static buffer buffers[] = {");
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
@@ -146,7 +146,7 @@ static pco_status conf_write_memory(conf_writing *w)
     pco_print(&w->tables, " };\nstatic const window writable[] = {");
     for (int kept = 0; kept < 2; kept++) /* first what holds nothing before the run */
         for (uint32_t r = 0; r < memory->n_regions; r++) {
-            const conf_run_region *region = &memory->regions[r];
+            const pco_trial_region *region = &memory->regions[r];
             bool fresh = !region->data && region->shares == PCO_NONE;
             if (!region->bytes || !region->written || fresh == kept) continue;
             pco_print(&w->tables, "%s{%u, %" PRIu64 ", %" PRIu64 "}", separator, region->buffer,
@@ -454,7 +454,7 @@ static bool conf_execution_fails(const conf_execution *execution, char *found, s
         uint32_t t = problem->node.outputs[i];
         const oracle_output *out = &problem->oracle.out[i];
         if (out->count == 0) continue;
-        conf_judge(out, &problem->rules, conf_run_memory_result(execution->memory, t), &verdict);
+        conf_judge(out, &problem->rules, pco_trial_memory_result(execution->memory, t), &verdict);
         if (!verdict.wrong) continue;
         snprintf(found, size,
                  "%" PRId64 " of %" PRId64

@@ -139,24 +139,18 @@ static bool must_shrink(const conf_case *one, conf_case *small, conf_problem *pr
 }
 
 /* Is the small form run too in the variant that was refused? Another node may have others. */
-static bool must_runs(conf_run_state *run, const pco_variant *variant, conf_problem *small)
+static bool must_runs(conf_run_state *run, const pco_variant *variant)
 {
-    const pco_program_api *program = run->device->plugin->program;
     pco_variant variants[PCO_VARIANTS];
     uint32_t count;
-    pco_node_proposal node = {.variant = PCO_NONE, .fused_into = PCO_NONE};
-    pco_tensor_proposal tensors[CONF_MAX_TENSORS];
     pco_error ignored;
-    if (program->supports(run->device->device, &run->part, 0, &ignored)) return false;
+    if (pco_trial_supports(&run->trial, &ignored)) return false;
     if (!variant) return true; /* `supports` had refused it */
-    if (conf_run_variants(run, variants, &count, &ignored)) return false;
+    if (pco_trial_variants(&run->trial, variants, &count, &ignored)) return false;
     const uint32_t v = pco_variant_find(variants, count, variant);
     if (count && v == PCO_NONE) return false;
     if (count) conf_run_force(run, variants, v);
-    for (uint32_t t = 0; t < small->n_tensors; t++)
-        tensors[t] = (pco_tensor_proposal){0, run->device->info->buffer_alignment, small->tensors[t].bytes};
-    pco_proposal proposal = {.size = sizeof proposal, .nodes = &node, .tensors = tensors};
-    return program->propose(run->device->device, &run->part, &proposal, &ignored) == PCO_OK;
+    return pco_trial_propose(&run->trial, &ignored) == PCO_OK;
 }
 
 bool conf_must_fit(const pco_conformance_device *device, const conf_problem *problem, const pco_variant *variant,
@@ -168,7 +162,7 @@ bool conf_must_fit(const pco_conformance_device *device, const conf_problem *pro
     if (!info || info->decompose || !must_fits(problem, device->info)) return false;
     if (!must_shrink(problem->one, &small, &shrunk)) return false;
     conf_run_state run = conf_run_start(device, &shrunk);
-    if (!must_runs(&run, variant, &shrunk)) return false;
+    if (!must_runs(&run, variant)) return false;
     char why[512];
     snprintf(why, sizeof why, "%.511s", detail);
     snprintf(detail, size,

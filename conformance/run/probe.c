@@ -102,7 +102,7 @@ static pco_status conf_probe_keep(conf_probing *p, const conf_session *session)
 {
     const conf_problem *problem = session->run->problem;
     const pco_tensor *y = &problem->tensors[problem->node.outputs[0]];
-    const void *result = conf_run_memory_result(&session->memory, problem->node.outputs[0]);
+    const void *result = pco_trial_memory_result(&session->memory, problem->node.outputs[0]);
     p->count = (uint64_t)problem->oracle.out[0].count;
     if (p->count > p->room) {
         free(p->results);
@@ -120,7 +120,6 @@ static pco_status conf_probe_keep(conf_probing *p, const conf_session *session)
 static pco_status conf_probe_run(conf_probing *p, const conf_case *one, const double *const *numbers,
                                  uint32_t v)
 {
-    const pco_program_api *program = p->device->plugin->program;
     void *data[PCO_MAX_INPUTS] = {NULL};
     conf_problem problem = {0};
     pco_status status = PCO_OK;
@@ -136,13 +135,13 @@ static pco_status conf_probe_run(conf_probing *p, const conf_case *one, const do
         status = conf_problem_make_from(&problem, one, (const void *const *)data, p->contract, p->err);
     conf_run_state run = conf_run_start(p->device, &problem);
     conf_session session = {.run = &run};
-    if (!status) status = program->supports(p->device->device, &run.part, 0, p->err);
-    if (!status) status = conf_run_variants(&run, p->variants, &p->n_variants, p->err);
+    if (!status) status = pco_trial_supports(&run.trial, p->err);
+    if (!status) status = pco_trial_variants(&run.trial, p->variants, &p->n_variants, p->err);
     if (!status && v >= p->n_variants) status = pco_fail(p->err, PCO_ERROR_UNSUPPORTED, "no such variant");
     if (!status) conf_run_force(&run, p->variants, v);
     if (!status) status = conf_run_propose(&run, p->err);
     if (!status) status = conf_session_open(&session, &run, PCO_NONE, p->err);
-    if (!status) status = conf_run_memory_reset(&session.memory, p->err);
+    if (!status) status = pco_trial_memory_write(&session.memory, p->err);
     if (!status) status = conf_session_execute(&session, p->err);
     if (!status) status = conf_probe_keep(p, &session);
     conf_session_close(&session);
@@ -269,7 +268,8 @@ static const char *conf_probe_name(const conf_probing *p, const char *what, uint
 {
     char variant[PCO_VARIANT_TEXT];
     const bool several = p->n_variants > 1;
-    snprintf(text, size, "%s%s%s", what, several ? ", " : "", several ? pco_variant_text(&p->variants[v], variant) : "");
+    snprintf(text, size, "%s%s%s", what, several ? ", " : "",
+             several ? pco_variant_text(&p->variants[v], variant) : "");
     return text;
 }
 

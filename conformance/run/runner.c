@@ -125,7 +125,7 @@ static uint32_t conf_run_place(const conf_run_state *run)
     const conf_problem *problem = run->problem;
     for (uint32_t i = 0; i < problem->one->n_inputs; i++) {
         uint32_t t = problem->node.inputs[i];
-        if ((run->node_proposal.in_place >> i & 1) && t != PCO_NONE &&
+        if ((run->trial.nodes[0].in_place >> i & 1) && t != PCO_NONE &&
             problem->tensors[t].kind == PCO_KIND_INPUT)
             return t;
     }
@@ -330,7 +330,8 @@ static bool conf_run_skips(const pco_conformance_options *options, const conf_ca
 }
 
 static pco_status conf_run_each(conf_run_state *run, const pco_variant *variants, uint32_t count,
-                                const pco_conformance_options *options, conf_report_fn report, void *user, pco_error *err)
+                                const pco_conformance_options *options, conf_report_fn report, void *user,
+                                pco_error *err)
 {
     const bool own = run->problem->own_choice;
     pco_status status = PCO_OK;
@@ -346,8 +347,8 @@ static pco_status conf_run_each(conf_run_state *run, const pco_variant *variants
         if (!count || own) run->problem->node.variant = PCO_NONE;
         run->variant_text = own ? "" : result.variant;
         status = conf_run_variant(run, options, &result, err);
-        if (own) result.variant = run->node_proposal.variant < count
-                                      ? pco_variant_text(&variants[run->node_proposal.variant], text) : "";
+        if (own) result.variant = run->trial.nodes[0].variant < count
+                                      ? pco_variant_text(&variants[run->trial.nodes[0].variant], text) : "";
         report(user, &result);
         if (own) break;
     }
@@ -364,8 +365,8 @@ pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *
     run.constants = options->constants;
     pco_variant variants[PCO_VARIANTS];
     uint32_t count;
-    pco_status can = device->plugin->program->supports(device->device, &run.part, 0, err);
-    if (can == PCO_OK) can = conf_run_variants(&run, variants, &count, err);
+    pco_status can = pco_trial_supports(&run.trial, err);
+    if (can == PCO_OK) can = pco_trial_variants(&run.trial, variants, &count, err);
     if (can == PCO_OK) return conf_run_each(&run, variants, count, options, report, user, err);
     pco_conformance_case result = conf_run_result(device, problem->one, options);
     result.state = can == PCO_ERROR_UNSUPPORTED   ? PCO_CASE_UNSUPPORTED

@@ -6,7 +6,7 @@
 #include "run/judge.h"
 
 #include "graph/op.h"
-#include "runtime/variant.h"
+#include "runtime/trial.h"
 
 enum { CONF_MAX_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS };
 
@@ -82,11 +82,7 @@ pco_status conf_run_norm(const pco_conformance_device *device, const conf_case *
 typedef struct conf_run_state {
     const pco_conformance_device *device;
     conf_problem *problem;
-    pco_part part;
-    pco_node_proposal node_proposal;
-    pco_tensor_proposal tensor_proposals[CONF_MAX_TENSORS];
-    pco_proposal proposal;
-    void *converted[CONF_MAX_TENSORS];
+    pco_trial trial;
     void *first[PCO_MAX_OUTPUTS]; /* results of the first run */
     const struct conf_observer *observer; /* may be NULL */
     struct conf_constants_watch *constants; /* the same */
@@ -98,13 +94,11 @@ typedef struct conf_run_state {
     uint32_t overlay[2]; /* tensor 0 lies in the memory of tensor 1 (both only read); PCO_NONE: not */
 } conf_run_state;
 
+pco_open_device conf_open_device(const pco_conformance_device *device);
 conf_run_state conf_run_start(const pco_conformance_device *device, conf_problem *problem);
-/* The variants of the problem (pco_variants). */
-pco_status conf_run_variants(const conf_run_state *run, pco_variant variants[PCO_VARIANTS], uint32_t *count,
-                             pco_error *err) PCO_NODISCARD;
-/* From now on variant `index` of these is meant. */
+/* From now on variant `index` of these (pco_trial_variants) is meant. */
 void conf_run_force(conf_run_state *run, const pco_variant *variants, uint32_t index);
-/* Asks the plugin, checks its answer, converts constants. */
+/* What the plugin wants, and its constants. */
 pco_status conf_run_propose(conf_run_state *run, pco_error *err) PCO_NODISCARD;
 /* Runs `times` times, output 0 in the memory of tensor `in_place` (PCO_NONE: its own). The first run of a
  * state sets `first`; all others must give the same bits: INTERNAL, and `what` differs. The first finds its
@@ -137,11 +131,11 @@ pco_status conf_run_replay(conf_run_state *run, const pco_conformance_options *o
 /* Where tensors lie and what lies around them. */
 typedef struct conf_placement {
     const char *words;
-    uint32_t shift;       /* regions begin so many times their alignment later */
-    bool regrouped;       /* one buffer for all where each had its own, and the other way round */
-    bool recycled;        /* memory that held other data, behind allocations that are still alive */
-    bool last;            /* each in a buffer of its own, which ends where it ends */
-    uint8_t around[4];    /* the word that canaries and results hold */
+    uint32_t shift;    /* as pco_trial_placement */
+    bool regrouped;    /* one buffer for all where each had its own, and the other way round */
+    bool recycled;
+    bool last;         /* each in a buffer of its own, which ends where it ends */
+    uint8_t around[4];
 } conf_placement;
 
 typedef enum conf_places {
@@ -163,75 +157,40 @@ pco_status conf_run_placed(conf_run_state *run, conf_places places, pco_error *e
  * only equal operands. */
 pco_status conf_run_pieces(const conf_run_state *whole, int rows, pco_error *err) PCO_NODISCARD;
 
-/* ---- memory of a run (runner_memory.c) ---- */
-
-typedef struct conf_run_region {
-    uint32_t buffer;
-    uint32_t shares;        /* PCO_NONE, or the region whose memory this one is */
-    bool written;           /* by the device: outputs, state, workspace */
-    uint64_t offset, bytes; /* bytes = 0: no memory */
-    const void *data;       /* contents before the run, NULL: poison */
-    uint64_t data_bytes;
-} conf_run_region;
-
-typedef struct conf_run_memory {
-    const pco_conformance_device *device;
-    uint32_t n_regions, n_buffers;
-    conf_run_region regions[CONF_MAX_TENSORS + 1]; /* by tensor, the workspace last */
-    uint64_t alignment[CONF_MAX_TENSORS + 1];
-    bool single;  /* one buffer for all, or one for each region */
-    uint32_t odd; /* bit r mod 32: region r begins at an odd multiple of its alignment */
-    const conf_placement *placement; /* may be NULL */
-    pco_buffer *alive[2 * (CONF_MAX_TENSORS + 1)]; /* others, which hold numbers */
-    pco_buffer *buffers[CONF_MAX_TENSORS + 1];
-    uint64_t sizes[CONF_MAX_TENSORS + 1];
-    uint8_t *image, *after; /* all buffers, one behind the other */
-    uint64_t starts[CONF_MAX_TENSORS + 1];
-    uint64_t total;
-    bool read; /* `after` holds what the last run left */
-    uint32_t until; /* segments, from the first, that the program needs (conf_program_look) */
-    bool no_more;   /* the next run submits only those */
-} conf_run_memory;
-
-/* Lays out regions (bytes, alignment, data set by the caller) between canaries and creates the buffers. */
-pco_status conf_run_memory_create(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
-void conf_run_memory_destroy(conf_run_memory *memory);
-/* Writes poison, canaries and contents: the state before a run. */
-pco_status conf_run_memory_reset(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
-/* Between runs: nothing is written (the memory is as the last run left it), or zeros where the device writes.
- */
-pco_status conf_run_memory_zero(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
-pco_status conf_run_memory_states(conf_run_memory *memory, pco_error *err) PCO_NODISCARD;
-/* Reads all back and checks that nothing outside written regions changed (INTERNAL, saying where). */
-pco_status conf_run_memory_check(conf_run_memory *memory, const pco_tensor *tensors,
-                                 pco_error *err) PCO_NODISCARD;
-/* Run number i (from 0) finds poison, what the one before left, zeros, and then again what was left. */
-pco_status conf_run_fill(conf_run_memory *memory, int i, pco_error *err) PCO_NODISCARD;
-/* Checks what a prepared program says of its segments and of its pieces of code (plugin.h: segments_until, pipelines)
- * against what it launches (describe). `until`: how many segments its last node needs. INTERNAL: they disagree. */
-pco_status conf_program_look(const pco_conformance_device *device, const pco_part *part, pco_program *program,
-                             uint32_t *until, pco_error *err) PCO_NODISCARD;
-/* Runs the program once, reads everything back, and checks it as conf_run_memory_check does. */
-pco_status conf_run_execute(const pco_conformance_device *device, pco_program *program, conf_run_memory *memory,
-                            const pco_tensor *tensors, pco_error *err) PCO_NODISCARD;
-const void *conf_run_memory_result(const conf_run_memory *memory, uint32_t region);
-
 /* ---- one recorded program, executed again and again (runner_run.c) ---- */
 
 typedef struct conf_session {
-    conf_run_state *run;
-    conf_run_memory memory;
+    const pco_conformance_device *device;
+    pco_trial *trial;
+    conf_run_state *run; /* NULL: a program of several nodes */
+    pco_trial_memory memory;
     pco_program *program;
+    uint32_t until; /* segments, from the first, that the program needs (conf_program_look) */
+    bool no_more;   /* the next run submits only those */
 } conf_session;
 
+/* Where a case lies unless something else is wanted: between canaries, in one buffer or in several, at odd or at even
+ * multiples of alignments. */
+pco_trial_placement conf_usual_placement(const conf_case *one);
 /* Lays the problem out and prepares its program; close it also after an error. */
 pco_status conf_session_open(conf_session *session, conf_run_state *run, uint32_t in_place,
                              pco_error *err) PCO_NODISCARD;
-/* Submits it, waits, and checks what lies around its results. What it finds there is up to the caller. */
+/* The rest of that, where trial and memory are laid out. `constants` may be NULL. */
+pco_status conf_session_prepare(conf_session *session, struct conf_constants_watch *constants,
+                                pco_error *err) PCO_NODISCARD;
+/* Run number i (from 0) finds poison, what the one before left, zeros, and then again what was left. */
+pco_status conf_session_fill(conf_session *session, int i, pco_error *err) PCO_NODISCARD;
+/* Submits it, waits, reads everything back, and checks what lies around its results. What it finds there is up to the
+ * caller. */
 pco_status conf_session_execute(conf_session *session, pco_error *err) PCO_NODISCARD;
 /* Keeps the results as run->first if there are none yet, else compares them with those, bit for bit. */
 pco_status conf_session_compare(conf_session *session, const char *what, pco_error *err) PCO_NODISCARD;
 void conf_session_close(conf_session *session);
+
+/* Checks what a prepared program says of its segments and of its pieces of code (plugin.h: segments_until, pipelines)
+ * against what it launches (describe). `until`: how many segments its last node needs. INTERNAL: they disagree. */
+pco_status conf_program_look(const pco_conformance_device *device, const pco_part *part, pco_program *program,
+                             uint32_t *until, pco_error *err) PCO_NODISCARD;
 
 /* ---- looking on ---- */
 
@@ -256,7 +215,7 @@ enum { CONF_LARGE_POISON = 0x7f, CONF_LARGE_PERIOD = 1000003 /* elements, a prim
 typedef struct conf_execution {
     const pco_conformance_device *device;
     const conf_problem *problem;
-    const conf_run_memory *memory; /* image: before the first run; after: behind this one, if it ran */
+    const pco_trial_memory *memory; /* image: before the first run; after: behind this one, if it ran */
     pco_program *program;
     const char *variant;
     bool ran;          /* false: only prepared */

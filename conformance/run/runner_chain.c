@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHAIN_RUNS = 3, CHAIN_TENSORS = CONF_MAX_TENSORS + 1 };
+enum { CHAIN_RUNS = 3 };
 
 typedef struct chain_run {
     const pco_conformance_device *device;
@@ -25,26 +25,17 @@ typedef struct chain_run {
     uint32_t result[CONF_CHAIN_NODES];       /* as tensors */
     void *data[PCO_MAX_INPUTS];              /* the case's operands, which are the first tensors */
     uint32_t n_tensors;
-    pco_tensor tensors[CHAIN_TENSORS]; /* behind those of the part, names for the workspaces */
+    pco_tensor tensors[PCO_TRIAL_TENSORS];
     pco_node nodes[CONF_CHAIN_NODES];
-    pco_part part;
-    pco_node_proposal node_proposals[CONF_CHAIN_NODES];
-    pco_tensor_proposal tensor_proposals[CHAIN_TENSORS];
-    pco_proposal proposal;
+    pco_trial trial;
 } chain_run;
+_Static_assert((int)CONF_CHAIN_NODES <= PCO_TRIAL_NODES, "more nodes than a trial has");
 
 /* ---- the program ---- */
 
 static uint32_t chain_tensor(const chain_run *run, uint32_t input)
 {
     return input >= CONF_CHAIN_RESULT ? run->result[input - CONF_CHAIN_RESULT] : input;
-}
-
-/* The tensor whose memory this one shares by its kind. */
-static uint32_t chain_root(const chain_run *run, uint32_t tensor)
-{
-    while (run->tensors[tensor].alias != PCO_NONE) tensor = run->tensors[tensor].alias;
-    return tensor;
 }
 
 /* Node k as a case of its own, with its exact result, as a tensor of the part. */
@@ -96,99 +87,50 @@ static pco_status chain_make(chain_run *run, pco_error *err)
     }
     run->n_tensors = run->one->n_inputs;
     for (uint32_t k = 0; k < run->chain->n_nodes && !status; k++) status = chain_add(run, k, err);
-    run->part = (pco_part){.size = sizeof run->part,
+    const pco_open_device on = conf_open_device(run->device);
+    const pco_part part = {.size = sizeof part,
                            .n_tensors = run->n_tensors,
                            .n_nodes = run->chain->n_nodes,
                            .tensors = run->tensors,
                            .nodes = run->nodes};
+    run->trial = pco_trial_of(&on, &part);
+    run->trial.says_steps = 1;
     return status;
 }
 
 static pco_status chain_propose(chain_run *run, pco_error *err)
 {
-    const pco_program_api *program = run->device->plugin->program;
-    for (uint32_t k = 0; k < run->chain->n_nodes; k++) {
-        run->node_proposals[k] = (pco_node_proposal){.variant = PCO_NONE, .fused_into = PCO_NONE};
-        pco_status status = program->supports(run->device->device, &run->part, k, err);
-        if (status) return status;
-    }
-    for (uint32_t t = 0; t < run->n_tensors; t++)
-        run->tensor_proposals[t] =
-            (pco_tensor_proposal){0, run->device->info->buffer_alignment, run->tensors[t].bytes};
-    run->proposal = (pco_proposal){
-        .size = sizeof run->proposal, .nodes = run->node_proposals, .tensors = run->tensor_proposals};
-    pco_status status = program->propose(run->device->device, &run->part, &run->proposal, err);
-    return status ? pco_fail_prefix(err, status, "propose") : PCO_OK;
+    pco_status status = pco_trial_supports(&run->trial, err);
+    if (!status) status = pco_trial_propose(&run->trial, err);
+    return status ? status : pco_trial_convert(&run->trial, err);
 }
 
 /* ---- memory ---- */
 
 /* Results that share memory lie in the region of the tensor that had it first; all workspaces are one. */
-static void chain_describe(const chain_run *run, conf_run_memory *memory)
+static void chain_lay_out(const chain_run *run, pco_trial_memory *memory)
 {
-    const uint32_t n_nodes = run->chain->n_nodes, workspace = run->n_tensors;
-    *memory = (conf_run_memory){.device = run->device,
-                                .n_regions = run->n_tensors + n_nodes,
-                                .single = run->one->id % 2 == 0,
-                                .odd = run->one->id >> 1};
-    for (uint32_t t = 0; t < run->n_tensors; t++) {
-        const pco_tensor *tensor = &run->tensors[t];
-        conf_run_region *region = &memory->regions[t];
-        *region = (conf_run_region){.shares = tensor->alias == PCO_NONE ? PCO_NONE : chain_root(run, t),
-                                    .bytes = (run->tensor_proposals[t].bytes + 3) / 4 * 4,
-                                    .written = tensor->kind != PCO_KIND_INPUT};
-        memory->alignment[t] = run->tensor_proposals[t].alignment;
-        if (t < run->one->n_inputs) region->data = run->data[t], region->data_bytes = tensor->bytes;
+    const pco_trial_placement placement = conf_usual_placement(run->one);
+    const void *data[PCO_TRIAL_TENSORS] = {NULL};
+    for (uint32_t i = 0; i < run->one->n_inputs; i++) data[i] = run->data[i];
+    pco_trial_lay_out(&run->trial, &placement, data, memory);
+    for (uint32_t k = 0; k < run->chain->n_nodes; k++) {
+        const uint32_t place = run->chain->nodes[k].place, y = run->result[k], workspace = run->n_tensors;
+        if (place == CONF_CHAIN_RECYCLED) pco_trial_share(memory, y, run->result[0]);
+        if (place == CONF_CHAIN_IN_PLACE && run->trial.nodes[k].in_place & 1)
+            pco_trial_share(memory, y, run->nodes[k].inputs[0]);
+        if (k && memory->regions[workspace + k].bytes) pco_trial_share(memory, workspace + k, workspace);
     }
-    for (uint32_t k = 0; k < n_nodes; k++) {
-        const conf_chain_node *node = &run->chain->nodes[k];
-        conf_run_region *region = &memory->regions[run->result[k]], *owner = NULL;
-        if (node->place == CONF_CHAIN_RECYCLED) region->shares = run->result[0];
-        if (node->place == CONF_CHAIN_IN_PLACE && run->node_proposals[k].in_place & 1)
-            region->shares = run->nodes[k].inputs[0];
-        if (region->shares != PCO_NONE) owner = &memory->regions[region->shares];
-        if (owner && owner->bytes < region->bytes) owner->bytes = region->bytes;
-        const uint64_t scratch = (run->node_proposals[k].workspace + 3) / 4 * 4;
-        conf_run_region *all = &memory->regions[workspace];
-        memory->regions[workspace + k] = (conf_run_region){
-            .shares = k ? workspace : PCO_NONE, .bytes = k ? scratch : 0, .written = true};
-        if (scratch > all->bytes) all->bytes = scratch;
-        memory->alignment[workspace + k] = run->device->info->buffer_alignment;
-    }
-    if (memory->regions[workspace].bytes == 0) /* nobody wants any */
-        for (uint32_t k = 1; k < n_nodes; k++) memory->regions[workspace + k].bytes = 0;
-}
-
-static pco_status chain_prepare(chain_run *run, conf_run_memory *memory, pco_program **program, pco_error *err)
-{
-    pco_place places[CHAIN_TENSORS];
-    for (uint32_t r = 0; r < memory->n_regions; r++) {
-        const conf_run_region *region = &memory->regions[r];
-        places[r] = (pco_place){region->bytes ? region->buffer : PCO_NONE, 0, region->offset, region->bytes};
-        if (r < run->n_tensors && region->bytes) places[r].bytes = (run->tensor_proposals[r].bytes + 3) / 4 * 4;
-    }
-    const pco_plan plan = {.size = sizeof plan,
-                           .n_buffers = memory->n_buffers,
-                           .buffers = memory->buffers,
-                           .tensors = places,
-                           .workspaces = &places[run->n_tensors]};
-    pco_status status = run->device->plugin->program->prepare(run->device->device, &run->part, &run->proposal,
-                                                              &plan, program, err);
-    if (status) return pco_fail_prefix(err, status, "prepare");
-    status = conf_program_look(run->device, &run->part, *program, &memory->until, err);
-    if (status) return status;
-    return run->options->constants ? conf_constants_look(run->options->constants, run->device, *program, err)
-                                   : PCO_OK;
 }
 
 /* ---- verdicts ---- */
 
 /* Keeps what the first run made; later ones must make the same. */
-static pco_status chain_compare(chain_run *run, const conf_run_memory *memory, pco_error *err)
+static pco_status chain_compare(chain_run *run, const pco_trial_memory *memory, pco_error *err)
 {
     for (uint32_t k = 0; k < run->chain->n_nodes; k++) {
         const uint64_t bytes = run->tensors[run->result[k]].bytes;
-        const void *made = conf_run_memory_result(memory, run->result[k]);
+        const void *made = pco_trial_memory_result(memory, run->result[k]);
         if (!run->chain->nodes[k].kept) continue;
         if (run->first[k] && memcmp(run->first[k], made, bytes) != 0)
             return pco_fail(err, PCO_ERROR_INTERNAL, "%s: '%s' differs from the first run", run->chain->name,
@@ -223,19 +165,16 @@ static void chain_judge(const chain_run *run, pco_conformance_case *result)
 
 static pco_status chain_runs(chain_run *run, pco_error *err)
 {
-    conf_run_memory memory;
-    pco_program *program = NULL;
+    conf_session session = {.device = run->device, .trial = &run->trial};
     const conf_observer *observer = run->options->observer;
-    chain_describe(run, &memory);
-    pco_status status = conf_run_memory_create(&memory, err);
-    if (!status) status = chain_prepare(run, &memory, &program, err);
+    chain_lay_out(run, &session.memory);
+    pco_status status = conf_session_prepare(&session, run->options->constants, err);
     for (int i = 0; i < CHAIN_RUNS && !status && !(observer && observer->prepare_only); i++) {
-        status = conf_run_fill(&memory, i, err);
-        if (!status) status = conf_run_execute(run->device, program, &memory, run->tensors, err);
-        if (!status) status = chain_compare(run, &memory, err);
+        status = conf_session_fill(&session, i, err);
+        if (!status) status = conf_session_execute(&session, err);
+        if (!status) status = chain_compare(run, &session.memory, err);
     }
-    if (program) run->device->plugin->program->destroy(run->device->device, program);
-    conf_run_memory_destroy(&memory);
+    conf_session_close(&session);
     return status;
 }
 
@@ -263,6 +202,7 @@ static void chain_clear(chain_run *run)
         free(run->stored[k]);
     }
     for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) free(run->data[i]);
+    pco_trial_clear(&run->trial);
     free(run);
 }
 
@@ -278,7 +218,6 @@ pco_status conf_run_chain(const pco_conformance_device *device, const conf_case 
     chain_run *run = calloc(1, sizeof *run);
     if (!run) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a case");
     run->device = device, run->options = options, run->one = one, run->chain = conf_chain_find(one->chain);
-    for (uint32_t t = 0; t < CHAIN_TENSORS; t++) run->tensors[t].name = "the workspace";
     pco_status status = chain_make(run, err);
     if (!status) status = chain_once(run, &result, err);
     if (!status && result.state == PCO_CASE_FAIL) { /* right once and wrong once is a verdict of its own */

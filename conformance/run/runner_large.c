@@ -289,19 +289,17 @@ static pco_status conf_large_check_tails(const conf_large_run *run, pco_error *e
 static pco_status conf_large_execute(conf_large_run *run, conf_run_state *state, pco_error *err)
 {
     const pco_plugin *plugin = run->device->plugin;
-    pco_device *device = run->device->device;
     pco_place places[CONF_MAX_TENSORS + 1];
     uint32_t n = run->problem.n_tensors;
-    uint64_t ticket = 0;
     pco_status status = conf_run_propose(state, err);
     if (status) return status;
     for (uint32_t t = 0; t < n; t++)
         places[t] = (pco_place){t, 0, 0, (run->problem.tensors[t].bytes + 3) / 4 * 4};
     places[n] = (pco_place){PCO_NONE, 0, 0, 0};
-    if (state->node_proposal.workspace) {
-        places[n] = (pco_place){n, 0, 0, (state->node_proposal.workspace + 3) / 4 * 4};
+    if (state->trial.nodes[0].workspace) {
+        places[n] = (pco_place){n, 0, 0, (state->trial.nodes[0].workspace + 3) / 4 * 4};
         run->workspace = places[n].bytes;
-        status = plugin->buffer->create(device, places[n].bytes, PCO_USAGE_DEVICE, &run->buffers[n], err);
+        status = plugin->buffer->create(run->device->device, places[n].bytes, PCO_USAGE_DEVICE, &run->buffers[n], err);
         if (status) return pco_fail_prefix(err, PCO_ERROR_UNSUPPORTED, "size: workspace");
     }
     pco_plan plan = {.size = sizeof plan,
@@ -309,13 +307,12 @@ static pco_status conf_large_execute(conf_large_run *run, conf_run_state *state,
                      .buffers = run->buffers,
                      .tensors = places,
                      .workspaces = &places[n]};
-    status = plugin->program->prepare(device, &state->part, &state->proposal, &plan, &run->program, err);
+    status = pco_trial_prepare_plan(&state->trial, &plan, &run->program, err);
     if (!status && run->observer && run->observer->prepare_only)
         return pco_fail(err, PCO_ERROR_CANCELLED, "not run");
-    if (!status)
-        status = plugin->queue->submit(device, run->program, 0, plugin->program->segments(run->program), &ticket, err);
-    if (!status) status = plugin->queue->wait(device, ticket, WAIT_NANOSECONDS, err);
-    return status;
+    return status ? status
+                  : pco_trial_run(&state->trial, run->program, plugin->program->segments(run->program),
+                                  WAIT_NANOSECONDS, err);
 }
 
 static void conf_large_finish(conf_large_run *run)
@@ -389,7 +386,7 @@ static pco_status conf_large_variants(conf_large_run *run, const pco_conformance
     conf_run_state state = conf_run_start(run->device, &run->problem);
     pco_variant variants[PCO_VARIANTS];
     uint32_t count;
-    pco_status status = conf_run_variants(&state, variants, &count, err);
+    pco_status status = pco_trial_variants(&state.trial, variants, &count, err);
     for (uint32_t v = 0; !status && v < count; v++) {
         char text[PCO_VARIANT_TEXT];
         pco_conformance_case result = *blank;
@@ -412,8 +409,8 @@ pco_status conf_run_large(const pco_conformance_device *device, const conf_case 
     pco_status status = conf_large_describe(&run, err);
     if (!status) status = conf_large_check_room(&run, err);
     if (!status) {
-        conf_run_state state = conf_run_start(device, &run.problem);
-        status = device->plugin->program->supports(device->device, &state.part, 0, err);
+        const conf_run_state state = conf_run_start(device, &run.problem);
+        status = pco_trial_supports(&state.trial, err);
     }
     run.chunk = status ? NULL : malloc(CHUNK);
     if (!status && !run.chunk) status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory");

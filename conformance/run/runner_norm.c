@@ -91,7 +91,7 @@ pco_status conf_run_norm(const pco_conformance_device *device, const conf_case *
     pco_status status = conf_problem_make(&problem, &uniform, options->seed, &device->info->contract, err);
     conf_run_state run = conf_run_start(device, &problem);
     run.bare = true;
-    if (!status) status = device->plugin->program->supports(device->device, &run.part, 0, err);
+    if (!status) status = pco_trial_supports(&run.trial, err);
     if (!status) status = conf_run_propose(&run, err);
     if (!status) status = conf_run_times(&run, PCO_NONE, 1, NULL, err);
     if (status) {

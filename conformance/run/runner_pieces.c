@@ -85,8 +85,8 @@ static bool conf_piece_force(const conf_run_state *whole, conf_run_state *run)
     pco_variant variants[PCO_VARIANTS];
     uint32_t count;
     pco_error why = {""};
-    if (run->device->plugin->program->supports(run->device->device, &run->part, 0, &why)) return false;
-    if (conf_run_variants(run, variants, &count, &why)) return false;
+    if (pco_trial_supports(&run->trial, &why)) return false;
+    if (pco_trial_variants(&run->trial, variants, &count, &why)) return false;
     const uint32_t v = pco_variant_find(variants, count, &whole->variant);
     if (v != PCO_NONE) conf_run_force(run, variants, v);
     return v != PCO_NONE;

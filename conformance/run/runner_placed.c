@@ -86,11 +86,11 @@ static pco_status conf_changed_make(conf_problem *problem, const pco_contract *c
 /* What the operands of `problem` hold, into the image of the session's memory. */
 static void conf_changed_fill(conf_session *session, const conf_problem *problem)
 {
-    conf_run_memory *memory = &session->memory;
+    pco_trial_memory *memory = &session->memory;
     for (uint32_t i = 0; i < problem->node.n_inputs; i++) {
         const uint32_t t = problem->node.inputs[i];
-        if (t == PCO_NONE || session->run->converted[t] || !memory->regions[t].bytes) continue;
-        conf_run_region *region = &memory->regions[t];
+        if (t == PCO_NONE || session->run->trial.converted[t] || !memory->regions[t].bytes) continue;
+        pco_trial_region *region = &memory->regions[t];
         region->data = problem->data[i];
         memcpy(memory->image + memory->starts[region->buffer] + region->offset, region->data,
                region->data_bytes);
@@ -103,7 +103,7 @@ static pco_status conf_changed_judge(const conf_session *session, const conf_pro
         const oracle_output *out = &changed->oracle.out[i];
         conf_verdict verdict;
         if (out->count == 0) continue;
-        conf_judge(out, &changed->rules, conf_run_memory_result(&session->memory, changed->node.outputs[i]),
+        conf_judge(out, &changed->rules, pco_trial_memory_result(&session->memory, changed->node.outputs[i]),
                    &verdict);
         if (verdict.wrong)
             return pco_fail(err, PCO_ERROR_INTERNAL,
@@ -127,7 +127,7 @@ static pco_status conf_run_changed(conf_run_state *run, pco_error *err)
     status = conf_session_open(&session, run, PCO_NONE, err);
     for (int i = 0; i < 3 && !status; i++) {
         conf_changed_fill(&session, i == 1 ? problem->changed : problem);
-        status = conf_run_memory_reset(&session.memory, err);
+        status = pco_trial_memory_write(&session.memory, err);
         if (!status) status = conf_session_execute(&session, err);
         if (!status)
             status =

@@ -57,9 +57,9 @@ void conf_companions_destroy(conf_companions *companions)
 /* What the second and later executions find where they write: what the one before left, or zeros. */
 static pco_status conf_replay_execute(conf_session *session, uint32_t number, pco_error *err)
 {
-    pco_status status = number == 0 ? conf_run_memory_reset(&session->memory, err)
-                                    : conf_run_memory_states(&session->memory, err);
-    if (!status && number % 2) status = conf_run_memory_zero(&session->memory, err);
+    pco_status status = number == 0 ? pco_trial_memory_write(&session->memory, err)
+                                    : pco_trial_memory_restore(&session->memory, err);
+    if (!status && number % 2) status = pco_trial_memory_zero(&session->memory, err);
     return status ? status : conf_session_execute(session, err);
 }
 
@@ -71,7 +71,7 @@ pco_status conf_companions_add(conf_companions *companions, const pco_conformanc
     made->one = *one;
     pco_status status = conf_problem_make(&made->problem, &made->one, seed, &device->info->contract, err);
     made->run = conf_run_start(device, &made->problem);
-    if (!status) status = device->plugin->program->supports(device->device, &made->run.part, 0, err);
+    if (!status) status = pco_trial_supports(&made->run.trial, err);
     if (!status) status = conf_run_propose(&made->run, err);
     if (!status) status = conf_session_open(&made->session, &made->run, PCO_NONE, err);
     if (!status) status = conf_replay_execute(&made->session, 0, err);
@@ -114,7 +114,7 @@ static bool conf_tally_is_wrong(const conf_session *session)
         const oracle_output *out = &problem->oracle.out[i];
         conf_verdict verdict;
         if (out->count == 0) continue;
-        conf_judge(out, &problem->rules, conf_run_memory_result(&session->memory, problem->node.outputs[i]),
+        conf_judge(out, &problem->rules, pco_trial_memory_result(&session->memory, problem->node.outputs[i]),
                    &verdict);
         if (verdict.wrong) return true;
     }
@@ -148,7 +148,7 @@ static pco_status conf_tally_add(conf_tally *tally, const conf_session *session,
     for (uint32_t i = 0; i < problem->node.n_outputs; i++) {
         const uint32_t t = problem->node.outputs[i];
         if (problem->tensors[t].bytes)
-            hash = pco_hash(hash, conf_run_memory_result(&session->memory, t), problem->tensors[t].bytes);
+            hash = pco_hash(hash, pco_trial_memory_result(&session->memory, t), problem->tensors[t].bytes);
     }
     tally->executions++;
     pco_status status = 2 * tally->n_classes < tally->capacity ? PCO_OK : conf_tally_grow(tally);
@@ -171,7 +171,7 @@ static pco_status conf_replay_companion(const conf_companions *companions, uint3
     if (tally->astray++ == 0)
         snprintf(tally->label, sizeof tally->label, "%s #%08" PRIx32, pco_op_find(companion->one.op)->name,
                  companion->one.id);
-    return conf_run_memory_reset(&companion->session.memory, tally->err);
+    return pco_trial_memory_write(&companion->session.memory, tally->err);
 }
 
 static pco_status conf_replay_all(conf_run_state *run, const pco_conformance_options *options,
@@ -192,7 +192,7 @@ static pco_status conf_replay_all(conf_run_state *run, const pco_conformance_opt
         const bool astray = status == PCO_ERROR_INTERNAL;
         if (astray) status = PCO_OK;
         if (!status) status = conf_tally_add(tally, &session, astray);
-        if (!status && astray) status = conf_run_memory_reset(&session.memory, tally->err);
+        if (!status && astray) status = pco_trial_memory_write(&session.memory, tally->err);
     }
     conf_session_close(&session);
     conf_run_clear(run);

@@ -134,30 +134,23 @@ void session_selftest_close(pco_session *session)
 
 /* ---- variants ---- */
 
-static pco_status selftest_variants(const pco_open_device *place, const selftest_case *one,
-                                    pco_variant variants[PCO_VARIANTS], uint32_t *count, pco_error *err)
-{
-    const pco_part view = selftest_part(one, one->graph->nodes);
-    return pco_variants(place, &view, 0, variants, count, err);
-}
-
-int selftest_offers(const pco_open_device *place, const selftest_case *one, const pco_variant *variant, uint32_t *forced)
+int selftest_offers(const pco_open_device *on, const selftest_case *one, const pco_variant *variant, uint32_t *forced)
 {
     pco_variant variants[PCO_VARIANTS];
     uint32_t count;
-    pco_node node = one->graph->nodes[0];
+    pco_node node;
     pco_error why;
-    if (selftest_variants(place, one, variants, &count, &why)) return 0;
+    const pco_trial trial = selftest_trial(on, one, PCO_NONE, &node);
+    if (pco_trial_variants(&trial, variants, &count, &why)) return 0;
     const uint32_t i = pco_variant_find(variants, count, variant);
     if (i == PCO_NONE) return 0;
-    node.variant = *forced = pco_variant_forced(place, i);
-    const pco_part view = selftest_part(one, &node);
-    return place->plugin->program->supports(place->device, &view, 0, &why) == PCO_OK;
+    node.variant = *forced = pco_variant_forced(on, i);
+    return pco_trial_supports(&trial, &why) == PCO_OK;
 }
 
 /* The node made so small that its test is quick, and still offered with the variant. NOT_FOUND when there is
  * no such size. */
-static pco_status selftest_shrink(const pco_open_device *place, const pco_graph *graph, uint32_t node,
+static pco_status selftest_shrink(const pco_open_device *on, const pco_graph *graph, uint32_t node,
                                   const pco_variant *variant, selftest_case *made, uint32_t *forced, pco_error *err)
 {
     static const int64_t CAPS[] = {128, 96, 64, 32, 0};
@@ -168,7 +161,7 @@ static pco_status selftest_shrink(const pco_open_device *place, const pco_graph 
         pco_status status = selftest_case_make(graph, node, CAPS[i], made, err);
         if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
         if (status) continue;
-        if (selftest_case_cost(made) <= limit && selftest_offers(place, made, variant, forced)) return PCO_OK;
+        if (selftest_case_cost(made) <= limit && selftest_offers(on, made, variant, forced)) return PCO_OK;
         selftest_case_free(made);
     }
     return pco_fail(err, PCO_ERROR_NOT_FOUND, "no size of this node is small enough for a test");
@@ -178,23 +171,23 @@ static pco_status selftest_shrink(const pco_open_device *place, const pco_graph 
 
 /* Runs the case on both devices and compares. GOOD, BAD with what was seen, or UNKNOWN where nothing can be
  * said. */
-static pco_status selftest_compare(const pco_open_device *place, const pco_open_device *reference,
+static pco_status selftest_compare(const pco_open_device *on, const pco_open_device *reference,
                                    selftest_case *one, uint32_t variant, pco_verdict *verdict, char *seen,
                                    size_t size, pco_error *err)
 {
     void *want[PCO_MAX_OUTPUTS], *got[PCO_MAX_OUTPUTS];
     int was_in_place;
     *verdict = PCO_VERDICT_UNKNOWN;
-    pco_status status = selftest_case_fill(one, place->info->contract.nan_inf != 0, err);
+    pco_status status = selftest_case_fill(one, on->info->contract.nan_inf != 0, err);
     if (status) return status;
     status = selftest_run(reference, one, PCO_NONE, 0, &was_in_place, want, err);
     if (status) return status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
     *verdict = PCO_VERDICT_GOOD;
     for (int in_place = 0; in_place < 2 && *verdict == PCO_VERDICT_GOOD; in_place++) {
-        status = selftest_run(place, one, variant, in_place, &was_in_place, got, err);
+        status = selftest_run(on, one, variant, in_place, &was_in_place, got, err);
         if (status) break;
         if (in_place && !was_in_place) continue;
-        status = selftest_agree(one, &place->info->contract, got, want, verdict, seen, size, err);
+        status = selftest_agree(one, &on->info->contract, got, want, verdict, seen, size, err);
         selftest_results_free(got);
         if (status) break;
     }
@@ -225,7 +218,7 @@ static pco_status selftest_judge_case(pco_session *session, uint32_t slot, const
                                       uint32_t variant, pco_verdict *verdict, char *seen, size_t size, pco_error *err)
 {
     struct session_selftest *test = session->selftest;
-    const pco_open_device place = selftest_slot(session, slot);
+    const pco_open_device on = selftest_slot(session, slot);
     const uint64_t lost = selftest_key_lost(one->graph, 0, name), key = selftest_key(one, name);
     const char *known;
     *verdict = pco_quarantine_find(test->verdicts[slot], lost, &known);
@@ -241,7 +234,7 @@ static pco_status selftest_judge_case(pco_session *session, uint32_t slot, const
     char what[PCO_QUARANTINE_SEEN];
     snprintf(what, sizeof what, "op '%s', variant '%s'", pco_op_find(one->graph->nodes[0].op)->name, name);
     pco_quarantine_begin(test->verdicts[slot], what);
-    pco_status status = selftest_compare(&place, &test->reference, one, variant, verdict, seen, size, err);
+    pco_status status = selftest_compare(&on, &test->reference, one, variant, verdict, seen, size, err);
     pco_quarantine_end(test->verdicts[slot]);
     test->seconds += selftest_now() - start;
     test->tested += *verdict != PCO_VERDICT_UNKNOWN;
@@ -259,15 +252,15 @@ static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_
                                  pco_error *err)
 {
     char name[PCO_VARIANT_TEXT];
-    const pco_open_device place = selftest_slot(session, slot);
+    const pco_open_device on = selftest_slot(session, slot);
     selftest_choice choices[SELFTEST_CHOICES];
     uint32_t forced = PCO_NONE, count = 0, missing = 0;
     selftest_case one;
     *verdict = PCO_VERDICT_UNKNOWN;
     pco_variant_text(variant, name);
-    pco_status status = selftest_shrink(&place, graph, node, variant, &one, &forced, err);
+    pco_status status = selftest_shrink(&on, graph, node, variant, &one, &forced, err);
     if (status) return status == PCO_ERROR_NOT_FOUND ? PCO_OK : status;
-    status = selftest_cover(&place, graph, node, variant, &one, choices, SELFTEST_CHOICES, &count, &missing, err);
+    status = selftest_cover(&on, graph, node, variant, &one, choices, SELFTEST_CHOICES, &count, &missing, err);
     if (missing)
         pco_log(pco_registry_config(session->registry), PCO_LOG_INFO,
                 "self-test: op '%s', variant '%s': %u of the kernels that node '%s' runs are in no small problem",
@@ -278,7 +271,7 @@ static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_
         status = selftest_case_make(graph, node, choices[i].cap, &one, err);
         if (status) break;
         one.window = choices[i].window;
-        if (selftest_offers(&place, &one, variant, &forced))
+        if (selftest_offers(&on, &one, variant, &forced))
             status = selftest_judge_case(session, slot, name, &one, forced, verdict, seen, size, err);
         if (*verdict == PCO_VERDICT_UNKNOWN) *verdict = PCO_VERDICT_GOOD; /* it says nothing, the others did */
         selftest_case_free(&one);
@@ -333,27 +326,29 @@ static void selftest_tell(pco_session *session, uint32_t slot, const char *op, c
 static pco_status selftest_decide(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node,
                                   selftest_case *whole, selftest_memo *memo, pco_error *err)
 {
-    pco_open_device place = selftest_slot(session, slot);
+    pco_open_device on = selftest_slot(session, slot);
     const char *op = pco_op_find(graph->nodes[node].op)->name;
     pco_variant variants[PCO_VARIANTS];
     char name[PCO_VARIANT_TEXT], taken[PCO_VARIANT_TEXT];
     char seen[PCO_QUARANTINE_SEEN] = "", first[PCO_QUARANTINE_SEEN] = "";
     uint32_t order[PCO_VARIANTS], chosen = 0, forced, count;
-    pco_status status = selftest_variants(&place, whole, variants, &count, err);
+    pco_node alone;
+    const pco_trial trial = selftest_trial(&on, whole, PCO_NONE, &alone);
+    pco_status status = pco_trial_variants(&trial, variants, &count, err);
     if (status || !count) return status;
-    if (selftest_proposed(&place, whole, &chosen)) return PCO_OK; /* the part will say what is wrong */
+    if (selftest_proposed(&on, whole, &chosen)) return PCO_OK; /* the part will say what is wrong */
     if (chosen >= count) chosen = 0;
     const uint32_t n = selftest_order(variants, count, chosen, order);
     pco_variant_text(&variants[order[0]], taken);
     for (uint32_t i = 0; i < n; i++) {
         const pco_variant *variant = &variants[order[i]];
         pco_verdict verdict;
-        if (i > 0 && !selftest_offers(&place, whole, variant, &forced)) continue;
+        if (i > 0 && !selftest_offers(&on, whole, variant, &forced)) continue;
         pco_variant_text(variant, name);
         status = selftest_judge(session, slot, graph, node, variant, &verdict, seen, sizeof seen, err);
         if (status == PCO_ERROR_DEVICE_LOST) status = selftest_lost(session, slot, op, name, err);
         if (status) return status;
-        place = selftest_slot(session, slot); /* another one if it was lost */
+        on = selftest_slot(session, slot); /* another one if it was lost */
         if (verdict != PCO_VERDICT_BAD) {
             if (i == 0) return PCO_OK;
             memo->variant = forced;

@@ -88,16 +88,6 @@ pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t ca
     return PCO_OK;
 }
 
-pco_part selftest_part(const selftest_case *one, const pco_node *node)
-{
-    return (pco_part){.size = sizeof(pco_part),
-                      .n_tensors = one->graph->n_tensors,
-                      .n_nodes = 1,
-                      .tensors = one->graph->tensors,
-                      .nodes = node,
-                      .window = one->window};
-}
-
 void selftest_case_free(selftest_case *one)
 {
     for (uint32_t t = 0; t < SELFTEST_TENSORS; t++) free(one->data[t]);

@@ -3,28 +3,23 @@
  * piece. And where a size decides: the lanes that share a sum, say. */
 #include "runtime/selftest_internal.h"
 
-#include <stddef.h>
 #include <string.h>
 
 enum { COVER_PIPELINES = 64, COVER_SMALLEST = 2048 };
 
 typedef struct cover_search {
-    const pco_open_device *place;
+    const pco_open_device *on;
     const pco_variant *variant;
     uint64_t missing[COVER_PIPELINES];
     uint32_t n_missing;
 } cover_search;
 
-uint32_t selftest_pipelines(const pco_open_device *place, const selftest_case *one, uint32_t variant,
-                            uint64_t *pipelines, uint32_t capacity)
+static uint32_t cover_pipelines(const pco_open_device *on, const selftest_case *one, uint32_t variant,
+                                uint64_t *pipelines)
 {
-    const pco_program_api *api = place->plugin->program;
-    if (api->size <= offsetof(pco_program_api, pipelines) || !api->pipelines) return 0;
-    pco_node node = one->graph->nodes[0];
-    node.variant = variant;
-    const pco_part view = selftest_part(one, &node);
-    const uint32_t count = api->pipelines(place->device, &view, 0, pipelines, capacity);
-    return count < capacity ? count : capacity;
+    pco_node node;
+    const pco_trial trial = selftest_trial(on, one, variant, &node);
+    return pco_trial_pipelines(&trial, pipelines, COVER_PIPELINES);
 }
 
 /* Takes what this case runs from what is missing; 1 if it was something. */
@@ -32,7 +27,7 @@ static int cover_takes(cover_search *search, const selftest_case *one, uint32_t 
 {
     uint64_t have[COVER_PIPELINES];
     const uint32_t before = search->n_missing,
-                   n = selftest_pipelines(search->place, one, variant, have, COVER_PIPELINES);
+                   n = cover_pipelines(search->on, one, variant, have);
     search->n_missing = 0;
     for (uint32_t i = 0; i < before; i++) {
         uint32_t k = 0;
@@ -48,7 +43,7 @@ static uint32_t cover_size(cover_search *search, selftest_case *one, int64_t cap
 {
     static const uint64_t PARTS[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
     uint32_t forced;
-    if (selftest_case_cost(one) > SELFTEST_WORK || !selftest_offers(search->place, one, search->variant, &forced))
+    if (selftest_case_cost(one) > SELFTEST_WORK || !selftest_offers(search->on, one, search->variant, &forced))
         return count;
     if (cover_takes(search, one, forced)) choices[count++] = (selftest_choice){cap, 0};
     for (uint32_t p = 0; p < sizeof PARTS / sizeof *PARTS; p++) {
@@ -61,21 +56,21 @@ static uint32_t cover_size(cover_search *search, selftest_case *one, int64_t cap
     return count;
 }
 
-pco_status selftest_cover(const pco_open_device *place, const pco_graph *graph, uint32_t node, const pco_variant *variant,
+pco_status selftest_cover(const pco_open_device *on, const pco_graph *graph, uint32_t node, const pco_variant *variant,
                           const selftest_case *small, selftest_choice *choices, uint32_t capacity, uint32_t *count,
                           uint32_t *missing, pco_error *err)
 {
     static const int64_t CAPS[] = {128, 256, 512, 1024, 96, 64, 32, 0};
-    cover_search search = {.place = place, .variant = variant};
+    cover_search search = {.on = on, .variant = variant};
     selftest_case one;
     uint32_t forced;
     *count = *missing = 0;
     pco_status status = selftest_case_make(graph, node, 0, &one, err); /* the node as it is */
     if (status) return status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
-    if (selftest_offers(place, &one, variant, &forced))
-        search.n_missing = selftest_pipelines(place, &one, forced, search.missing, COVER_PIPELINES);
+    if (selftest_offers(on, &one, variant, &forced))
+        search.n_missing = cover_pipelines(on, &one, forced, search.missing);
     selftest_case_free(&one);
-    if (search.n_missing && selftest_offers(place, small, variant, &forced)) cover_takes(&search, small, forced);
+    if (search.n_missing && selftest_offers(on, small, variant, &forced)) cover_takes(&search, small, forced);
     for (uint32_t i = 0; i < sizeof CAPS / sizeof *CAPS && search.n_missing && *count < capacity; i++) {
         status = selftest_case_make(graph, node, CAPS[i], &one, err);
         if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;

@@ -5,7 +5,7 @@
 #include "graph/graph.h"
 #include "portico/plugin.h"
 #include "runtime/quarantine.h"
-#include "runtime/variant.h"
+#include "runtime/trial.h"
 
 enum {
     SELFTEST_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS,
@@ -33,8 +33,8 @@ void selftest_case_free(selftest_case *one);
 /* Products, or elements where there are none: about what a run costs. */
 double selftest_case_cost(const selftest_case *one);
 
-/* The part that has only this node: the case's own, or a copy of it. */
-pco_part selftest_part(const selftest_case *one, const pco_node *node);
+/* The case on a device, in a variant or by the plugin's choice (PCO_NONE); *node is the trial's. */
+pco_trial selftest_trial(const pco_open_device *on, const selftest_case *one, uint32_t variant, pco_node *node);
 
 /* Op, attributes, and type, kind and shape of all operands; and the window. */
 uint64_t selftest_case_hash(const selftest_case *one);
@@ -44,27 +44,22 @@ uint64_t selftest_case_hash(const selftest_case *one);
 pco_status selftest_case_fill(selftest_case *one, int special, pco_error *err) PCO_NODISCARD;
 
 /* Runs the case's node with a variant. in_place: with output 0 in the memory of an operand, if the plugin
- * allows one; *was_in_place tells. results[k], of output k, are malloc'ed. Errors: what the plugin returned.
- */
-pco_status selftest_run(const pco_open_device *place, const selftest_case *one, uint32_t variant, int in_place,
+ * allows one; *was_in_place tells. results[k], of output k, are malloc'ed. Errors: what the plugin returned. */
+pco_status selftest_run(const pco_open_device *on, const selftest_case *one, uint32_t variant, int in_place,
                         int *was_in_place, void **results, pco_error *err) PCO_NODISCARD;
 /* The variant that the plugin chooses for the case. */
-pco_status selftest_proposed(const pco_open_device *place, const selftest_case *one, uint32_t *variant);
+pco_status selftest_proposed(const pco_open_device *on, const selftest_case *one, uint32_t *variant);
 void selftest_results_free(void **results);
 
-/* Numbers of the code that the case's node would run; 0 where the plugin does not tell, or cannot run it. */
-uint32_t selftest_pipelines(const pco_open_device *place, const selftest_case *one, uint32_t variant,
-                            uint64_t *pipelines, uint32_t capacity);
-
 /* Has the case this variant, and can the device run it? *forced is then what forces it. */
-int selftest_offers(const pco_open_device *place, const selftest_case *one, const pco_variant *variant, uint32_t *forced);
+int selftest_offers(const pco_open_device *on, const selftest_case *one, const pco_variant *variant, uint32_t *forced);
 /* Small cases that run what the node does with a variant and `small` does not: sizes (selftest_case_make's cap) and
  * windows, at most `capacity`. *missing: how much runs in none of them. Errors: OUT_OF_HOST_MEMORY. */
 typedef struct selftest_choice {
     int64_t cap;
     uint64_t window;
 } selftest_choice;
-pco_status selftest_cover(const pco_open_device *place, const pco_graph *graph, uint32_t node, const pco_variant *variant,
+pco_status selftest_cover(const pco_open_device *on, const pco_graph *graph, uint32_t node, const pco_variant *variant,
                           const selftest_case *small, selftest_choice *choices, uint32_t capacity, uint32_t *count,
                           uint32_t *missing, pco_error *err) PCO_NODISCARD;
 

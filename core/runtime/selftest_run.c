@@ -1,9 +1,8 @@
-/* Runs the case of a self-test through the plugin ABI, and compares two results. */
+/* Runs the case of a self-test as a trial, and compares two results. */
 #include "runtime/selftest_internal.h"
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "runtime/plugin_check.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,173 +10,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A run: everything lies in one buffer. */
-typedef struct selftest_state {
-    const pco_open_device *place;
-    const selftest_case *one;
-    pco_part view;
+pco_trial selftest_trial(const pco_open_device *on, const selftest_case *one, uint32_t variant, pco_node *node)
+{
+    *node = one->graph->nodes[0];
+    node->variant = variant;
+    const pco_part part = {.size = sizeof part,
+                           .n_tensors = one->graph->n_tensors,
+                           .n_nodes = 1,
+                           .tensors = one->graph->tensors,
+                           .nodes = node,
+                           .window = one->window};
+    return pco_trial_of(on, &part);
+}
+
+pco_status selftest_proposed(const pco_open_device *on, const selftest_case *one, uint32_t *variant)
+{
     pco_node node;
-    pco_node_proposal node_proposal;
-    pco_tensor_proposal tensor_proposals[SELFTEST_TENSORS];
-    pco_place places[SELFTEST_TENSORS], workspace;
-    uint64_t bytes;
-    pco_buffer *buffer;
-    pco_program *program;
-} selftest_state;
-
-static uint64_t selftest_up(uint64_t bytes, uint64_t alignment)
-{
-    return (bytes + alignment - 1) / alignment * alignment;
-}
-
-static pco_status selftest_propose(selftest_state *s, uint32_t variant, pco_error *err)
-{
-    const pco_graph *graph = s->one->graph;
-    uint32_t alignment = s->place->info->buffer_alignment;
-    if (alignment < 16) alignment = 16;
-    s->node = graph->nodes[0];
-    s->node.variant = variant;
-    s->view = selftest_part(s->one, &s->node);
-    s->node_proposal = (pco_node_proposal){.variant = PCO_NONE, .fused_into = PCO_NONE};
-    for (uint32_t t = 0; t < graph->n_tensors; t++)
-        s->tensor_proposals[t] =
-            (pco_tensor_proposal){.alignment = alignment, .bytes = graph->tensors[t].bytes};
-    pco_proposal proposal = {
-        .size = sizeof proposal, .nodes = &s->node_proposal, .tensors = s->tensor_proposals};
-    pco_status status = s->place->plugin->program->propose(s->place->device, &s->view, &proposal, err);
-    return status ? status : pco_proposal_check(s->place->plugin, &s->view, &proposal, err);
-}
-
-pco_status selftest_proposed(const pco_open_device *place, const selftest_case *one, uint32_t *variant)
-{
-    selftest_state s = {.place = place, .one = one};
+    pco_trial trial = selftest_trial(on, one, PCO_NONE, &node);
     pco_error why;
-    pco_status status = selftest_propose(&s, PCO_NONE, &why);
-    *variant = s.node_proposal.variant;
-    return status;
-}
-
-/* The operand whose memory output 0 may take, or PCO_NONE: in a part only what a node made is given away. */
-static uint32_t selftest_giver(const selftest_state *s)
-{
-    const pco_tensor *tensors = s->view.tensors;
-    const uint32_t out = s->node.outputs[0];
-    if (tensors[out].alias != PCO_NONE) return PCO_NONE;
-    for (uint32_t k = 0; k < s->node.n_inputs; k++) {
-        const uint32_t t = s->node.inputs[k];
-        if (!(s->node_proposal.in_place >> k & 1) || t == PCO_NONE || tensors[t].kind != PCO_KIND_INPUT ||
-            tensors[t].bytes < tensors[out].bytes)
-            continue;
-        uint32_t uses = 0;
-        for (uint32_t other = 0; other < s->node.n_inputs; other++)
-            uses += s->node.inputs[other] == t && !(s->node_proposal.in_place >> other & 1);
-        if (uses == 0) return t;
-    }
-    return PCO_NONE;
-}
-
-static void selftest_plan(selftest_state *s, int in_place)
-{
-    const uint32_t giver = in_place ? selftest_giver(s) : PCO_NONE;
-    uint32_t alignment = s->place->info->buffer_alignment;
-    if (alignment < 16) alignment = 16;
-    for (uint32_t t = 0; t < s->view.n_tensors; t++) {
-        uint32_t from = s->view.tensors[t].alias;
-        if (t == s->node.outputs[0] && giver != PCO_NONE) from = giver;
-        const uint64_t room = selftest_up(s->tensor_proposals[t].bytes, 4);
-        if (from != PCO_NONE) {
-            s->places[t] = s->places[from];
-        } else if (room == 0) {
-            s->places[t] = (pco_place){.buffer = PCO_NONE};
-        } else {
-            const uint64_t at = selftest_up(s->bytes, s->tensor_proposals[t].alignment);
-            s->places[t] = (pco_place){.offset = at, .bytes = room};
-            s->bytes = at + room;
-        }
-    }
-    s->workspace = (pco_place){.buffer = PCO_NONE};
-    if (s->node_proposal.workspace) {
-        const uint64_t at = selftest_up(s->bytes, alignment),
-                       room = selftest_up(s->node_proposal.workspace, 4);
-        s->workspace = (pco_place){.offset = at, .bytes = room};
-        s->bytes = at + room;
-    }
-    if (s->bytes == 0) s->bytes = 4;
-}
-
-static pco_status selftest_upload(selftest_state *s, uint32_t t, pco_error *err)
-{
-    const pco_plugin *plugin = s->place->plugin;
-    const pco_tensor *x = &s->view.tensors[t];
-    const pco_tensor_proposal *want = &s->tensor_proposals[t];
-    const void *data = s->one->data[t];
-    void *converted = NULL;
-    pco_status status = PCO_OK;
-    if (!data || s->places[t].buffer == PCO_NONE) return PCO_OK;
-    if (want->layout) {
-        if (!(converted = calloc(1, want->bytes + 1)))
-            return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
-        status = plugin->program->convert
-                     ? plugin->program->convert(s->place->device, x, want->layout, data, converted,
-                                                want->bytes, err)
-                     : pco_fail(err, PCO_ERROR_INTERNAL, "it cannot convert its own layout");
-        data = converted;
-    }
-    if (!status)
-        status = plugin->buffer->write(s->place->device, s->buffer, s->places[t].offset, data,
-                                       want->layout ? want->bytes : x->bytes, err);
-    free(converted);
-    return status;
-}
-
-/* Memory full of NaN (of every float type), then the operands. */
-static pco_status selftest_write(selftest_state *s, pco_error *err)
-{
-    const pco_plugin *plugin = s->place->plugin;
-    pco_status status = plugin->buffer->create(s->place->device, s->bytes, PCO_USAGE_DEVICE, &s->buffer, err);
-    if (status) return status;
-    void *garbage = malloc(s->bytes);
-    if (!garbage) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
-    memset(garbage, 0xff, s->bytes);
-    status = plugin->buffer->write(s->place->device, s->buffer, 0, garbage, s->bytes, err);
-    free(garbage);
-    for (uint32_t t = 0; !status && t < s->view.n_tensors; t++) status = selftest_upload(s, t, err);
-    return status;
-}
-
-static pco_status selftest_execute(selftest_state *s, pco_error *err)
-{
-    const pco_plugin *plugin = s->place->plugin;
-    pco_device *device = s->place->device;
-    uint64_t ticket = 0;
-    pco_proposal proposal = {
-        .size = sizeof proposal, .nodes = &s->node_proposal, .tensors = s->tensor_proposals};
-    const pco_plan plan = {.size = sizeof plan,
-                           .n_buffers = 1,
-                           .buffers = &s->buffer,
-                           .tensors = s->places,
-                           .workspaces = &s->workspace};
-    pco_status status = plugin->program->prepare(device, &s->view, &proposal, &plan, &s->program, err);
-    if (!status)
-        status =
-            plugin->queue->submit(device, s->program, 0, plugin->program->segments(s->program), &ticket, err);
-    if (!status) status = plugin->queue->wait(device, ticket, UINT64_MAX, err);
-    return status;
-}
-
-static pco_status selftest_read(selftest_state *s, void **results, pco_error *err)
-{
-    pco_status status = PCO_OK;
-    for (uint32_t k = 0; !status && k < s->node.n_outputs; k++) {
-        const uint32_t t = s->node.outputs[k];
-        if (t == PCO_NONE) continue;
-        const uint64_t bytes = s->view.tensors[t].bytes;
-        if (!(results[k] = calloc(1, bytes + 8)))
-            return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
-        if (bytes && s->places[t].buffer != PCO_NONE)
-            status = s->place->plugin->buffer->read(s->place->device, s->buffer, s->places[t].offset,
-                                                    results[k], bytes, err);
-    }
+    pco_status status = pco_trial_propose(&trial, &why);
+    *variant = trial.nodes[0].variant;
     return status;
 }
 
@@ -189,22 +41,48 @@ void selftest_results_free(void **results)
     }
 }
 
-pco_status selftest_run(const pco_open_device *place, const selftest_case *one, uint32_t variant, int in_place,
+static pco_status selftest_results(const pco_trial_memory *memory, void **results, pco_error *err)
+{
+    const pco_part *part = &memory->trial->part;
+    for (uint32_t k = 0; k < part->nodes->n_outputs; k++) {
+        const uint32_t t = part->nodes->outputs[k];
+        if (t == PCO_NONE) continue;
+        const uint64_t bytes = part->tensors[t].bytes;
+        if (!(results[k] = calloc(1, bytes + 8)))
+            return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
+        if (memory->regions[t].bytes) memcpy(results[k], pco_trial_memory_result(memory, t), bytes);
+    }
+    return PCO_OK;
+}
+
+pco_status selftest_run(const pco_open_device *on, const selftest_case *one, uint32_t variant, int in_place,
                         int *was_in_place, void **results, pco_error *err)
 {
-    selftest_state s = {.place = place, .one = one};
+    /* in one buffer, full of NaN (of every float type) */
+    static const pco_trial_placement placement = {.single = 1, .alignment = 16, .around = {0xff, 0xff, 0xff, 0xff}};
+    pco_node node;
+    pco_trial trial = selftest_trial(on, one, variant, &node);
+    pco_trial_memory memory;
+    pco_program *program = NULL;
     for (uint32_t k = 0; k < PCO_MAX_OUTPUTS; k++) results[k] = NULL;
     *was_in_place = 0;
-    pco_status status = selftest_propose(&s, variant, err);
+    pco_status status = pco_trial_propose(&trial, err);
     if (status) return status;
-    *was_in_place = in_place && selftest_giver(&s) != PCO_NONE;
+    const uint32_t giver = in_place ? pco_trial_giver(&trial) : PCO_NONE;
+    *was_in_place = giver != PCO_NONE;
     if (in_place && !*was_in_place) return PCO_OK;
-    selftest_plan(&s, in_place);
-    status = selftest_write(&s, err);
-    if (!status) status = selftest_execute(&s, err);
-    if (!status) status = selftest_read(&s, results, err);
-    if (s.program) place->plugin->program->destroy(place->device, s.program);
-    if (s.buffer) place->plugin->buffer->destroy(place->device, s.buffer);
+    status = pco_trial_convert(&trial, err);
+    pco_trial_lay_out(&trial, &placement, (const void *const *)one->data, &memory);
+    if (*was_in_place) pco_trial_share(&memory, node.outputs[0], giver);
+    if (!status) status = pco_trial_memory_create(&memory, err);
+    if (!status) status = pco_trial_memory_write(&memory, err);
+    if (!status) status = pco_trial_prepare(&trial, &memory, &program, err);
+    if (!status) status = pco_trial_run(&trial, program, on->plugin->program->segments(program), UINT64_MAX, err);
+    if (!status) status = pco_trial_memory_read(&memory, err);
+    if (!status) status = selftest_results(&memory, results, err);
+    if (program) on->plugin->program->destroy(on->device, program);
+    pco_trial_memory_destroy(&memory);
+    pco_trial_clear(&trial);
     if (status) selftest_results_free(results);
     return status;
 }

@@ -47,8 +47,8 @@ uint32_t pco_variant_forced(const pco_open_device *on, uint32_t index)
 
 static pco_status variant_refuse(const pco_node *node, const pco_variant *variant, const char *what, pco_error *err)
 {
-    return pco_fail(err, PCO_ERROR_INTERNAL, "the plugin lists the variant '%.40s' for node '%s' (%s), %s", variant->name,
-                    node->name, pco_op_name(node->op), what);
+    return pco_fail(err, PCO_ERROR_INTERNAL, "the plugin lists the variant '%.40s' for node '%s' (%s), %s",
+                    variant->name, node->name, pco_op_name(node->op), what);
 }
 
 static pco_status variant_check(const pco_device_info *info, const pco_node *node, const pco_variant *variants,
@@ -72,8 +72,8 @@ static pco_status variant_check(const pco_device_info *info, const pco_node *nod
     return PCO_OK;
 }
 
-pco_status pco_variants(const pco_open_device *on, const pco_part *part, uint32_t node, pco_variant variants[PCO_VARIANTS],
-                        uint32_t *count, pco_error *err)
+pco_status pco_variants(const pco_open_device *on, const pco_part *part, uint32_t node,
+                        pco_variant variants[PCO_VARIANTS], uint32_t *count, pco_error *err)
 {
     const pco_program_api *program = on->plugin->program;
     pco_status status = PCO_OK;

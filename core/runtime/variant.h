@@ -15,8 +15,8 @@ typedef struct pco_open_device {
 
 /* The variants of a node: what the plugin lists, or one, "default", where it has no list. Errors: INTERNAL, the list is
  * not as plugin.h says. */
-pco_status pco_variants(const pco_open_device *on, const pco_part *part, uint32_t node, pco_variant variants[PCO_VARIANTS],
-                        uint32_t *count, pco_error *err) PCO_NODISCARD;
+pco_status pco_variants(const pco_open_device *on, const pco_part *part, uint32_t node,
+                        pco_variant variants[PCO_VARIANTS], uint32_t *count, pco_error *err) PCO_NODISCARD;
 
 /* What pco_node.variant has to be for variant `index` of that list. */
 uint32_t pco_variant_forced(const pco_open_device *on, uint32_t index);

@@ -76,12 +76,12 @@ static void test_cut_is_tested(void **state)
         pco_device device = device_of(i % 2);
         const pco_device_info info = {
             .size = sizeof info, .features = PCO_FEATURE_SUBGROUPS, .subgroup_min = 32, .subgroup_max = 32};
-        const pco_open_device place = {&PLUGIN, &device, &info};
+        const pco_open_device on = {&PLUGIN, &device, &info};
         pco_graph *g = graph_of(&CUTS[i / 2]);
         const pco_part part = part_of(g);
         pco_variant variants[PCO_VARIANTS];
         uint32_t n;
-        check_ok(pco_variants(&place, &part, 0, variants, &n, &err));
+        check_ok(pco_variants(&on, &part, 0, variants, &n, &err));
         assert_true(n > 0);
         for (uint32_t v = 0; v < n; v++) {
             selftest_choice choices[4];
@@ -90,11 +90,14 @@ static void test_cut_is_tested(void **state)
             uint32_t count, missing;
             check_ok(selftest_case_make(g, 0, 0, &whole, &err));
             check_ok(selftest_case_make(g, 0, 128, &small, &err));
-            assert_true(selftest_pipelines(&place, &whole, v, pipelines, 64) > 0);
-            check_ok(selftest_cover(&place, g, 0, &variants[v], &small, choices, 4, &count, &missing, &err));
+            pco_node node;
+            const pco_trial trial = selftest_trial(&on, &whole, v, &node);
+            assert_true(pco_trial_pipelines(&trial, pipelines, 64) > 0);
+            check_ok(selftest_cover(&on, g, 0, &variants[v], &small, choices, 4, &count, &missing, &err));
             char text[PCO_VARIANT_TEXT];
             if (missing)
-                print_message("cut %u, variant %s: %u are missing\n", i / 2, pco_variant_text(&variants[v], text), missing);
+                print_message("cut %u, variant %s: %u are missing\n", i / 2, pco_variant_text(&variants[v], text),
+                              missing);
             assert_int_equal(missing, 0);
             for (uint32_t k = 0; k < count; k++) cut_alike += choices[k].window > 0;
             selftest_case_free(&small);
