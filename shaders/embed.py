@@ -19,9 +19,10 @@ import subprocess
 import sys
 import tempfile
 
+import dtypes
 import interface as declarations
 
-ROW = re.compile(r'^PCO_KERNEL\(\s*(\w+)\s*,\s*"([^"]+)"\s*,\s*"([^"]*)"\s*\)', re.MULTILINE)
+ROW = re.compile(r'^PCO_KERNEL(_QUANT)?\(\s*(\w+)\s*,\s*"([^"]+)"\s*,\s*"([^"]*)"\s*\)', re.MULTILINE)
 INCLUDE = re.compile(r'^#include "([\w.]+)"[ \t]*$', re.MULTILINE)
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.DOTALL)
 
@@ -29,8 +30,9 @@ COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.DOTALL)
 class Kernel:
     """A row of kernels.def."""
 
-    def __init__(self, match, sources):
-        self.name, self.file, self.defines = match.groups()
+    def __init__(self, name, file, defines, sources, first=None):
+        self.name, self.file, self.defines = name, file, defines
+        self.first = first  # of the first row that a PCO_KERNEL_QUANT row stands for: that row's name
         self.interface = self.expand(sources)[0]
         self.slots = []  # of the interface's buffers: their bindings, None where this row lacks one
 
@@ -44,7 +46,9 @@ class Kernel:
         return pairs
 
     def expand(self, sources):
-        return declarations.expand(sources.pieces(self.file), self.define_pairs(), f'kernel {self.name} ({self.file})')
+        pairs = self.define_pairs()
+        return declarations.expand(sources.pieces(self.file, dict(pairs).get('FORMAT')), pairs,
+                                   f'kernel {self.name} ({self.file})')
 
     def needs_any(self, features):
         return any(feature in self.interface.needs for feature in features)
@@ -63,13 +67,23 @@ class Kernel:
                 f'0x{fnv1a(text.encode()):016x}u, {self.number}, {{{slots}}}}}')
 
 
+def rows_of(match, sources):
+    """The kernels of a row of the table."""
+    is_quant, name, file, defines = match.groups()
+    if not is_quant:
+        return [Kernel(name, file, defines, sources)]
+    return [Kernel(f'{name}_{one.name}', file, f'{defines} -DFORMAT={one.name}'.strip(), sources, name if i == 0 else None)
+            for i, one in enumerate(dtypes.quantised())]
+
+
 def read_table(path):
     with open(path, encoding='utf-8') as file:
         text = re.sub(r'/\*.*?\*/', '', file.read(), flags=re.DOTALL)
     sources = Sources(os.path.dirname(os.path.abspath(path)))
-    kernels = [Kernel(match, sources) for match in ROW.finditer(text)]
-    if len(kernels) != text.count('PCO_KERNEL('):
-        raise SystemExit(f'{path}: a row is not PCO_KERNEL(name, "file", "defines")')
+    rows = list(ROW.finditer(text))
+    if len(rows) != text.count('PCO_KERNEL(') + text.count('PCO_KERNEL_QUANT('):
+        raise SystemExit(f'{path}: a row is not PCO_KERNEL(name, "file", "defines") or the same with PCO_KERNEL_QUANT')
+    kernels = [kernel for row in rows for kernel in rows_of(row, sources)]
     if len({kernel.name for kernel in kernels}) != len(kernels):
         raise SystemExit(f'{path}: two rows have the same name')
     united = declarations.unite(kernels)
@@ -81,27 +95,35 @@ def read_table(path):
 
 
 class Sources:
-    """Reads files of a folder, with #include "file" resolved (each file once)."""
+    """Reads files of a folder, with #include "file" resolved (each file once). dtypes.inc has the numbers of the element
+    types; FORMAT in a file's name stands for that of the row."""
 
     def __init__(self, folder):
         self.folder, self.used = folder, set()
 
     def text(self, name):
+        if name == 'dtypes.inc':
+            self.used.add(dtypes.TABLE)
+            return dtypes.kernel_text()
         path = os.path.join(self.folder, name)
         self.used.add(path)
         with open(path, encoding='utf-8') as file:
             return file.read()
 
-    def pieces(self, name, seen=None):
+    def pieces(self, name, kind=None, seen=None):
         """The resolved text, cut where files were included, so that texts with the same files share pieces."""
         seen = set() if seen is None else seen
+        if 'FORMAT' in name:
+            if kind is None:
+                return []
+            name = name.replace('FORMAT', kind)
         if name in seen:
             return []
         seen.add(name)
         parts = INCLUDE.split(self.text(name))
         pieces = []
         for i, part in enumerate(parts):
-            pieces += self.pieces(part, seen) if i % 2 else [part]
+            pieces += self.pieces(part, kind, seen) if i % 2 else [part]
         return [piece for piece in pieces if piece]
 
     def read(self, name):
@@ -289,7 +311,7 @@ def main():
     if args.target == 'header':
         declarations.write_header(args.out, kernels, write_whole)
         for kernel in kernels:
-            sources.read(kernel.file)
+            kernel.expand(sources)
     else:
         write_code(args, kernels, sources)
     if args.depfile:

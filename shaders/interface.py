@@ -16,6 +16,8 @@ may lack parameters at the end.
 
 import re
 
+import dtypes
+
 DECLARATION = re.compile(r'^(INTERFACE|SPEC|PARAMETER|BUFFER|NEEDS)\(([^()]*)\)[ \t]*(//.*)?$')
 DEFINE = re.compile(r'^#define[ \t]+(\w+)(?![\w(])[ \t]*(.*)$')
 CONDITION = re.compile(r'^#[ \t]*(ifdef|ifndef|if|elif|else|endif)\b(.*)$')
@@ -155,6 +157,9 @@ def write_header(path, kernels, write):
            '/* The numbers of the rows of shaders/kernels.def. */', 'enum {']
     out += [f'    GPU_KERNEL_{kernel.name},' for kernel in kernels]
     out += ['    GPU_N_KERNELS', '};']
+    firsts = [f'    GPU_KERNEL_{kernel.first} = GPU_KERNEL_{kernel.name},' for kernel in kernels if kernel.first]
+    out += ['', '/* Rows of all formats: plus the number of the format, its place among these. */', 'enum {'] + firsts + ['};']
+    out += dtypes.header_lines()
     for number, (name, specs, parameters, buffers) in enumerate(unite(kernels)):
         out += ['', f'enum {{ GPU_INTERFACE_{name} = {number} }};']
         if specs:

@@ -20,10 +20,11 @@ static void cpu_gather_slice(void *task, int64_t begin, int64_t end, uint32_t wo
             memcpy(to, from, (size_t)y_bytes);
             continue;
         }
-        float weights[CPU_BLOCK]; /* exact: an f16 scale times an integer of 8 bits */
-        for (int64_t j = 0; j < plan->inner; j += CPU_BLOCK) {
-            node->kernels->load[x->dtype](weights, from + cpu_bytes(x->dtype, j), CPU_BLOCK);
-            node->kernels->store[y->dtype](cpu_at(y, i * plan->inner + j), weights, CPU_BLOCK);
+        float weights[CPU_BLOCK_MOST]; /* exact: an f16 scale times an integer of 8 bits */
+        const int64_t block = cpu_block(x->dtype);
+        for (int64_t j = 0; j < plan->inner; j += block) {
+            node->kernels->load[x->dtype](weights, from + cpu_bytes(x->dtype, j), block);
+            node->kernels->store[y->dtype](cpu_at(y, i * plan->inner + j), weights, block);
         }
     }
 }

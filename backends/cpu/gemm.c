@@ -5,13 +5,15 @@
 #include "matmul.h"
 
 enum {
-    CPU_KC = 256,      /* steps of k per block; a multiple of the quantised block */
+    CPU_KC = 256,      /* steps of k per block; a multiple of the quantised blocks */
     CPU_MC = 1008,     /* rows per block: a multiple of all tile heights (6, 8, 12, 14) */
     CPU_NC = 2048,     /* columns per block: a multiple of all tile widths */
     CPU_TASK_ROWS = 8, /* tiles of one task */
     CPU_TASK_COLUMNS = 4,
     CPU_SMALL = 1 << 26, /* products of a batch below which batches run in parallel */
 };
+
+_Static_assert(CPU_KC % CPU_BLOCK_MOST == 0, "whole blocks");
 
 typedef struct cpu_gemm {
     const cpu_node *node;

@@ -24,6 +24,7 @@
 #include "simd_rows.h"
 #include "simd_backward.h"
 #include "simd_matmul.h"
+#include "simd_quants.h"
 #include "simd_table.h"
 
 #if defined(__clang__)

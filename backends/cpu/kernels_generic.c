@@ -14,4 +14,5 @@
 #include "simd_rows.h"
 #include "simd_backward.h"
 #include "simd_matmul.h"
+#include "simd_quants.h"
 #include "simd_table.h"

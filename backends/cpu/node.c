@@ -4,8 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static const char *const CPU_TYPE_NAMES[PCO_DTYPE_COUNT] = {"f32",  "f16",  "bf16", "i32",
-                                                            "bool", "q8_0", "q4_0"};
+#define CPU_TYPE_NAME(NAME, name, block, bytes) [PCO_##NAME] = #name,
+static const char *const CPU_TYPE_NAMES[PCO_DTYPE_COUNT] = {PCO_DTYPES(CPU_TYPE_NAME)};
 
 pco_status cpu_fail(pco_error *err, pco_status status, const char *format, ...)
 {
@@ -73,8 +73,9 @@ static pco_status cpu_read_tensor(const cpu_node *node, const pco_part *part, ui
         if (__builtin_mul_overflow(out->count, tensor->shape[i], &out->count) || out->count > INT64_MAX / 16)
             return cpu_invalid(node, err, "a tensor is too large");
     if (empty) out->count = 0;
-    if (cpu_is_quantised(out->dtype) && (out->rank == 0 || out->shape[out->rank - 1] % CPU_BLOCK))
-        return cpu_invalid(node, err, "rows of a quantised tensor are not multiples of %d", CPU_BLOCK);
+    if (cpu_is_quantised(out->dtype) && (out->rank == 0 || out->shape[out->rank - 1] % cpu_block(out->dtype)))
+        return cpu_invalid(node, err, "rows of a quantised tensor are not multiples of %lld",
+                           (long long)cpu_block(out->dtype));
     return PCO_OK;
 }
 

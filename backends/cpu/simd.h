@@ -223,14 +223,6 @@ CPU_INLINE v_f32 v_load_i8(const void *p)
     return __builtin_convertvector(v_widen_i8(p), v_f32);
 }
 
-/* LANES bytes of two nibbles: 16 weights apart in the block. */
-CPU_INLINE void v_load_nibbles(const void *p, v_f32 *low, v_f32 *high)
-{
-    v_i32 w = v_widen_u8(p);
-    *low = __builtin_convertvector((w & 15) - 8, v_f32);
-    *high = __builtin_convertvector((w >> 4) - 8, v_f32);
-}
-
 #define CPU_LOAD(name, stored, vector_load, scalar)                                                          \
     static void name(void *to, const void *from, int64_t n)                                                  \
     {                                                                                                        \
@@ -262,28 +254,4 @@ static void load_f32(void *to, const void *from, int64_t n)
 static void store_f32(void *to, const float *from, int64_t n)
 {
     if (to != (const void *)from) memcpy(to, from, (size_t)n * 4);
-}
-
-static void load_q8_0(void *to, const void *from, int64_t n)
-{
-    float *y = to;
-    const unsigned char *block = from;
-    for (; n > 0; n -= CPU_BLOCK, block += CPU_Q8_0_BYTES, y += CPU_BLOCK) {
-        v_f32 d = v_splat(cpu_f16_to_f32(cpu_u16_at(block)));
-        for (int j = 0; j < CPU_BLOCK; j += LANES) v_store(y + j, d * v_load_i8(block + 2 + j));
-    }
-}
-
-static void load_q4_0(void *to, const void *from, int64_t n)
-{
-    float *y = to;
-    const unsigned char *block = from;
-    for (; n > 0; n -= CPU_BLOCK, block += CPU_Q4_0_BYTES, y += CPU_BLOCK) {
-        v_f32 d = v_splat(cpu_f16_to_f32(cpu_u16_at(block))), low, high;
-        for (int j = 0; j < 16; j += LANES) {
-            v_load_nibbles(block + 2 + j, &low, &high);
-            v_store(y + j, d * low);
-            v_store(y + 16 + j, d * high);
-        }
-    }
 }

@@ -158,65 +158,6 @@ CPU_DOT(dot_f32, float, v_load, CPU_SAME)
 CPU_DOT(dot_f16, uint16_t, v_load_f16, cpu_f16_to_f32)
 CPU_DOT(dot_bf16, uint16_t, v_load_bf16, cpu_bf16_to_f32)
 
-CPU_INLINE float block_scale(const unsigned char *block)
-{
-#if defined(CPU_AVX512) || defined(CPU_AVX2)
-    return _cvtsh_ss(cpu_u16_at(block));
-#else
-    return cpu_f16_to_f32(cpu_u16_at(block));
-#endif
-}
-
-/* The weights of a block without its scale. */
-enum { BLOCK_VECTORS = CPU_BLOCK / CPU_LANES };
-
-CPU_INLINE void block_q8_0(const unsigned char *block, v_f32 *weight)
-{
-    _Pragma("GCC unroll 8") for (int j = 0; j < BLOCK_VECTORS; j++) weight[j] =
-        v_load_i8(block + 2 + j * LANES);
-}
-
-CPU_INLINE void block_q4_0(const unsigned char *block, v_f32 *weight)
-{
-    _Pragma("GCC unroll 4") for (int j = 0; j < BLOCK_VECTORS / 2; j++)
-        v_load_nibbles(block + 2 + j * LANES, &weight[j], &weight[j + BLOCK_VECTORS / 2]);
-}
-
-/* Blocks with even and odd number have accumulators of their own. */
-#define CPU_DOT_QUANTISED(name, widen, block_bytes)                                                          \
-    CPU_INLINE void name##_rows(float *y, const float *x, int64_t x_row, const int rows,                     \
-                                const unsigned char *block, int64_t blocks)                                  \
-    {                                                                                                        \
-        v_f32 sum[CPU_DOT_ROWS][2], weight[BLOCK_VECTORS];                                                   \
-        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = v_splat(0);           \
-        for (int64_t i = 0; i < blocks; i += 2) _Pragma("GCC unroll 2") for (int odd = 0; odd < 2; odd++)    \
-            {                                                                                                \
-                if (odd && i + 1 >= blocks) break;                                                           \
-                v_f32 d = v_splat(block_scale(block));                                                       \
-                widen(block, weight);                                                                        \
-                _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)                                       \
-                {                                                                                            \
-                    const float *at = x + r * x_row + (i + odd) * CPU_BLOCK;                                 \
-                    v_f32 products = weight[0] * v_load(at);                                                 \
-                    _Pragma("GCC unroll 8") for (int j = 1; j < BLOCK_VECTORS; j++) products =               \
-                        v_fma(weight[j], v_load(at + j * LANES), products);                                  \
-                    sum[r][odd] = v_fma(d, products, sum[r][odd]);                                           \
-                }                                                                                            \
-                block += block_bytes;                                                                        \
-            }                                                                                                \
-        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) y[r] = v_sum(sum[r][0] + sum[r][1]);          \
-    }                                                                                                        \
-    static void name(float *y, const float *x, int64_t x_row, int rows, const void *w, int64_t k)            \
-    {                                                                                                        \
-        if (rows == 4) {                                                                                     \
-            name##_rows(y, x, x_row, 4, w, k / CPU_BLOCK);                                                   \
-            return;                                                                                          \
-        }                                                                                                    \
-        for (int r = 0; r < rows; r++) name##_rows(y + r, x + r * x_row, 0, 1, w, k / CPU_BLOCK);            \
-    }
-CPU_DOT_QUANTISED(dot_q8_0, block_q8_0, CPU_Q8_0_BYTES)
-CPU_DOT_QUANTISED(dot_q4_0, block_q4_0, CPU_Q4_0_BYTES)
-
 /* Four steps of k at a time over all columns, whose sums stay in the first cache. */
 #define CPU_COLUMNS(name, stored, vector_load, scalar)                                                       \
     CPU_INLINE v_f32 name##_part(const stored *w, int64_t n)                                                 \

@@ -1,4 +1,6 @@
 /* The table of an instruction set. Included last; CPU_TABLE and CPU_TABLE_NAME are defined. */
+#define CPU_LOAD_ROW(NAME, name, block, bytes) [PCO_##NAME] = load_##name,
+#define CPU_DOT_ROW(NAME, name, block, bytes)  [PCO_##NAME] = dot_##name,
 const cpu_kernels CPU_TABLE = {
     .name = CPU_TABLE_NAME,
     .lanes = LANES,
@@ -31,8 +33,7 @@ const cpu_kernels CPU_TABLE = {
     .load = {[PCO_F32] = load_f32,
              [PCO_F16] = load_f16,
              [PCO_BF16] = load_bf16,
-             [PCO_Q8_0] = load_q8_0,
-             [PCO_Q4_0] = load_q4_0},
+             PCO_QUANTISED_DTYPES(CPU_LOAD_ROW)},
     .store = {[PCO_F32] = store_f32, [PCO_F16] = store_f16, [PCO_BF16] = store_bf16},
     .max = row_max,
     .sum = row_sum,
@@ -53,8 +54,7 @@ const cpu_kernels CPU_TABLE = {
     .dot_rows = {[PCO_F32] = dot_f32,
                  [PCO_F16] = dot_f16,
                  [PCO_BF16] = dot_bf16,
-                 [PCO_Q8_0] = dot_q8_0,
-                 [PCO_Q4_0] = dot_q4_0},
+                 PCO_QUANTISED_DTYPES(CPU_DOT_ROW)},
     .dot_columns = {[PCO_F32] = columns_f32, [PCO_F16] = columns_f16, [PCO_BF16] = columns_bf16},
     .attend = row_attend,
 };

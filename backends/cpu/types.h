@@ -9,20 +9,18 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { CPU_BLOCK = 32, CPU_Q8_0_BYTES = 34, CPU_Q4_0_BYTES = 18 };
+/* The rows of the types as cases of a switch. */
+#define CPU_IS(NAME, name, block, bytes)       case PCO_##NAME: return true;
+#define CPU_BYTES_OF(NAME, name, block, bytes) case PCO_##NAME: return bytes;
+#define CPU_BLOCK_OF(NAME, name, block, bytes) case PCO_##NAME: return block;
+#define CPU_ROW_OF(NAME, name, block, bytes)   case PCO_##NAME: return count / (block) * (bytes);
 
 /* Bytes of one element; 0 for the quantised types. */
 static inline uint32_t cpu_size(uint32_t dtype)
 {
     switch (dtype) {
-    case PCO_F32:
-    case PCO_I32:
-        return 4;
-    case PCO_F16:
-    case PCO_BF16:
-        return 2;
-    case PCO_BOOL:
-        return 1;
+        PCO_FLOAT_DTYPES(CPU_BYTES_OF)
+        PCO_WHOLE_DTYPES(CPU_BYTES_OF)
     default:
         return 0;
     }
@@ -30,20 +28,44 @@ static inline uint32_t cpu_size(uint32_t dtype)
 
 static inline bool cpu_is_float(uint32_t dtype)
 {
-    return dtype <= PCO_BF16;
+    switch (dtype) {
+        PCO_FLOAT_DTYPES(CPU_IS)
+    default:
+        return false;
+    }
 }
 
 static inline bool cpu_is_quantised(uint32_t dtype)
 {
-    return dtype == PCO_Q8_0 || dtype == PCO_Q4_0;
+    switch (dtype) {
+        PCO_QUANTISED_DTYPES(CPU_IS)
+    default:
+        return false;
+    }
 }
+
+/* Elements of a block; the largest block of all types. */
+static inline int64_t cpu_block(uint32_t dtype)
+{
+    switch (dtype) {
+        PCO_QUANTISED_DTYPES(CPU_BLOCK_OF)
+    default:
+        return 1;
+    }
+}
+enum { CPU_BLOCK_MOST = 256 };
+#define CPU_BLOCK_FITS(NAME, name, block, bytes) \
+    _Static_assert((block) <= CPU_BLOCK_MOST && CPU_BLOCK_MOST % (block) == 0, #name);
+PCO_QUANTISED_DTYPES(CPU_BLOCK_FITS)
 
 /* Bytes of `count` elements that lie one after the other; quantised counts are multiples of the block. */
 static inline int64_t cpu_bytes(uint32_t dtype, int64_t count)
 {
-    if (dtype == PCO_Q8_0) return count / CPU_BLOCK * CPU_Q8_0_BYTES;
-    if (dtype == PCO_Q4_0) return count / CPU_BLOCK * CPU_Q4_0_BYTES;
-    return count * cpu_size(dtype);
+    switch (dtype) {
+        PCO_QUANTISED_DTYPES(CPU_ROW_OF)
+    default:
+        return count * cpu_size(dtype);
+    }
 }
 
 static inline uint32_t cpu_bits_f32(float x)
@@ -132,6 +154,16 @@ static inline uint16_t cpu_u16_at(const unsigned char *at)
     return h;
 }
 
+static inline float cpu_half_at(const unsigned char *at)
+{
+    return cpu_f16_to_f32(cpu_u16_at(at));
+}
+
+#include "quants.h"
+
+#define CPU_LOAD_BLOCK(NAME, name, block, bytes) \
+    case PCO_##NAME: return cpu_##name##_at((const unsigned char *)x + i / (block) * (bytes), (int)(i % (block)));
+
 /* Element i of x as a number, whatever its type; exact. */
 static inline double cpu_load_f64(uint32_t dtype, const void *x, int64_t i)
 {
@@ -146,16 +178,7 @@ static inline double cpu_load_f64(uint32_t dtype, const void *x, int64_t i)
         return (double)((const int32_t *)x)[i];
     case PCO_BOOL:
         return ((const uint8_t *)x)[i] ? 1.0 : 0.0;
-    case PCO_Q8_0: {
-        const unsigned char *block = (const unsigned char *)x + i / CPU_BLOCK * CPU_Q8_0_BYTES;
-        return (double)cpu_f16_to_f32(cpu_u16_at(block)) * (double)(int8_t)block[2 + i % CPU_BLOCK];
-    }
-    case PCO_Q4_0: {
-        const unsigned char *block = (const unsigned char *)x + i / CPU_BLOCK * CPU_Q4_0_BYTES;
-        int64_t j = i % CPU_BLOCK;
-        int nibble = j < 16 ? block[2 + j] & 15 : block[2 + j - 16] >> 4;
-        return (double)cpu_f16_to_f32(cpu_u16_at(block)) * (double)(nibble - 8);
-    }
+        PCO_QUANTISED_DTYPES(CPU_LOAD_BLOCK)
     default:
         return 0;
     }

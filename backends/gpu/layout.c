@@ -1,53 +1,90 @@
-/* Quantised constants in planes: blocks of 18 and 34 bytes straddle words, so quants and scales are parted.
- */
 #include "layout.h"
 #include "lower.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { GPU_BLOCK = 32 };
+/* Of each format: from a block in the file to what its kernels read (shaders/quant_NAME.inc). */
 
-static uint32_t gpu_block_quants(uint32_t dtype)
+static void gpu_part_q8_0(const unsigned char *block, unsigned char *quants, unsigned char *scales)
 {
-    return dtype == PCO_Q8_0 ? 32 : dtype == PCO_Q4_0 ? 16 : 0;
+    memcpy(scales, block, 2);
+    memcpy(quants, block + 2, 32);
 }
 
-uint64_t gpu_plane_quants(const pco_tensor *tensor)
+static void gpu_part_q4_0(const unsigned char *block, unsigned char *quants, unsigned char *scales)
 {
-    return gpu_count(tensor) / GPU_BLOCK * gpu_block_quants(tensor->dtype);
+    memcpy(scales, block, 2);
+    memcpy(quants, block + 2, 16);
 }
 
-uint64_t gpu_plane_bytes(const pco_tensor *tensor)
+const gpu_format *gpu_format_of(uint32_t dtype)
 {
-    return gpu_plane_quants(tensor) + (gpu_count(tensor) / GPU_BLOCK * 2 + 3) / 4 * 4;
+#define GPU_NUMBER(NAME, name, ...) GPU_FORMAT_##name,
+    enum { GPU_FORMATS(GPU_NUMBER) };
+#define GPU_FORMAT(NAME, name, block, bytes, quants, scales)                                            \
+    [GPU_FORMAT_##name] = {GPU_FORMAT_##name, block, bytes, quants, scales, gpu_part_##name},
+    static const gpu_format formats[] = {GPU_FORMATS(GPU_FORMAT)};
+#define GPU_CASE(NAME, name, ...) case PCO_##NAME: return &formats[GPU_FORMAT_##name];
+    switch (dtype) {
+        GPU_FORMATS(GPU_CASE)
+    default: return NULL;
+    }
+}
+
+static uint64_t gpu_plane_quants(const pco_tensor *tensor, const gpu_format *format)
+{
+    return gpu_count(tensor) / format->block * format->quants;
+}
+
+static uint64_t gpu_plane_bytes(const pco_tensor *tensor, const gpu_format *format)
+{
+    return gpu_plane_quants(tensor, format) + (gpu_count(tensor) / format->block * format->scales + 3) / 4 * 4;
+}
+
+gpu_planes gpu_bind_planes(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t quants, uint32_t scales, uint32_t tensor,
+                           uint64_t first, uint64_t count)
+{
+    const pco_tensor *t = &gpu->part->tensors[tensor];
+    const gpu_format *format = gpu_format_of(t->dtype);
+    const uint64_t block = first / format->block, blocks = count / format->block, behind = gpu_plane_quants(t, format);
+    const uint32_t unit = format->scales % 4 ? 2 : 4;
+    const uint32_t before = gpu_bind_read(gpu, d, quants, tensor, block * format->quants, blocks * format->quants);
+    const uint32_t scale =
+        gpu_bind_read(gpu, d, scales, tensor, behind + block * format->scales, blocks * format->scales);
+    if (before % format->quants || scale % unit)
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "%s is not aligned to its blocks", t->name);
+    /* Kernels count the blocks of both planes alike, from the first weight of the window of quants. */
+    const uint32_t skipped = before / format->quants;
+    return (gpu_planes){before, skipped * format->block, scale / unit, scale / unit - skipped * (format->scales / unit)};
 }
 
 void gpu_want_planes(pco_proposal *proposal, const pco_part *part, uint32_t tensor)
 {
     const pco_tensor *t = &part->tensors[tensor];
-    if (gpu_block_quants(t->dtype) == 0 || t->kind != PCO_KIND_CONSTANT) return;
+    const gpu_format *format = gpu_format_of(t->dtype);
+    if (!format || t->kind != PCO_KIND_CONSTANT) return;
     proposal->tensors[tensor].layout = GPU_LAYOUT_PLANES;
-    proposal->tensors[tensor].bytes = gpu_plane_bytes(t);
+    proposal->tensors[tensor].bytes = gpu_plane_bytes(t, format);
+    /* Wherever a window begins, it begins with a block. */
+    if (proposal->tensors[tensor].alignment < format->quants) proposal->tensors[tensor].alignment = format->quants;
 }
 
 pco_status gpu_convert(pco_device *device, const pco_tensor *tensor, uint32_t layout, const void *from,
                        void *to, uint64_t bytes, pco_error *err)
 {
     (void)device;
-    const uint32_t quants = gpu_block_quants(tensor->dtype);
-    if (layout != GPU_LAYOUT_PLANES || quants == 0 || bytes < gpu_plane_bytes(tensor)) {
+    const gpu_format *format = gpu_format_of(tensor->dtype);
+    if (layout != GPU_LAYOUT_PLANES || !format || bytes < gpu_plane_bytes(tensor, format)) {
         snprintf(err->message, sizeof err->message, "%s: no layout %u of %llu bytes for this type",
                  tensor->name, layout, (unsigned long long)bytes);
         return PCO_ERROR_INVALID;
     }
-    const uint64_t blocks = gpu_count(tensor) / GPU_BLOCK;
+    const uint64_t blocks = gpu_count(tensor) / format->block;
     const unsigned char *block = from;
-    unsigned char *quant = to, *scale = quant + gpu_plane_quants(tensor);
+    unsigned char *quants = to, *scales = quants + gpu_plane_quants(tensor, format);
     memset(to, 0, (size_t)bytes);
-    for (uint64_t i = 0; i < blocks; i++, block += 2 + quants) {
-        memcpy(scale + 2 * i, block, 2);
-        memcpy(quant + quants * i, block + 2, quants);
-    }
+    for (uint64_t i = 0; i < blocks; i++, block += format->bytes)
+        format->part(block, quants + format->quants * i, scales + format->scales * i);
     return PCO_OK;
 }

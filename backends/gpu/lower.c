@@ -40,12 +40,10 @@ uint64_t gpu_count(const pco_tensor *tensor) { return gpu_product(tensor, 0, ten
 
 uint32_t gpu_element_bytes(uint32_t dtype)
 {
+#define GPU_BYTES(NAME, name, block, bytes) case PCO_##NAME: return bytes;
     switch (dtype) {
-    case PCO_F32:
-    case PCO_I32: return 4;
-    case PCO_F16:
-    case PCO_BF16: return 2;
-    case PCO_BOOL: return 1;
+        PCO_FLOAT_DTYPES(GPU_BYTES)
+        PCO_WHOLE_DTYPES(GPU_BYTES)
     default: return 0;
     }
 }

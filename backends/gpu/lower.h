@@ -14,9 +14,7 @@
 #include "gpu.h"
 #include "kernels.h" /* generated: GPU_KERNEL_unary ..., and what each kernel declares */
 
-/* Layout of quantised constants that the kernels read: all quants of the tensor (Q8_0: 32 bytes per block,
- * Q4_0: 16 bytes, nibbles as in the file), then all scales, f16, two to a word. Both planes in block order.
- */
+/* Layouts of constants: as in the file, or, of quantised ones, the planes of layout.h. */
 enum { GPU_LAYOUT_FILE = 0, GPU_LAYOUT_PLANES = 1 };
 
 /* The dispatches of a program, with the exact bytes that each binding touches (for hazards). */
@@ -111,10 +109,6 @@ uint64_t gpu_product(const pco_tensor *tensor, uint32_t first, uint32_t end);
 /* 1 if both tensors occupy some of the same memory (dry run: the same tensor or alias). */
 int gpu_same_memory(const gpu_lowering *gpu, uint32_t a, uint32_t b);
 
-/* Byte size of the plane of quants of a quantised tensor in GPU_LAYOUT_PLANES (the scales follow), and of
- * all. */
-uint64_t gpu_plane_quants(const pco_tensor *tensor);
-uint64_t gpu_plane_bytes(const pco_tensor *tensor);
 /* Asks for GPU_LAYOUT_PLANES for the tensor if it is a quantised constant (others keep the file's layout,
  * which no kernel reads: refuse them): for lowerer.propose. */
 void gpu_want_planes(pco_proposal *proposal, const pco_part *part, uint32_t tensor);
@@ -154,6 +148,15 @@ uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer,
 /* The same in elements: binds elements [first, first + count), returns an offset in elements. */
 uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint64_t first,
                            uint64_t count, int write);
+/* Binds both planes of elements [first, first + count), whole blocks, of a quantised constant. */
+typedef struct gpu_planes {
+    uint32_t quants_byte;  /* where they begin in the window of quants, */
+    uint32_t quants_first; /* in weights, */
+    uint32_t scales_at;    /* and in the window of scales, in halves, or in words if a block has a multiple of 4 bytes */
+    uint32_t scales_first; /* the same, less what the blocks before quants_first would take */
+} gpu_planes;
+gpu_planes gpu_bind_planes(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t quants, uint32_t scales, uint32_t tensor,
+                           uint64_t first, uint64_t count);
 /* Binds a slice of the node's workspace. The node's workspace becomes at least first + bytes. */
 uint32_t gpu_bind_workspace(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint64_t first, uint64_t bytes,
                             int write);

@@ -1,5 +1,6 @@
 /* Ops with indices: gather, gather_along_axis, scatter_add. */
 #include "elementwise.h"
+#include "layout.h"
 
 /* x is [outer, n, inner], y [outer, k, inner]. */
 typedef struct gpu_taking {
@@ -34,15 +35,15 @@ static void gpu_bind_gathered(gpu_lowering *gpu, pco_gpu_dispatch *d, const gpu_
         params->x_first = gpu_bind_elements(gpu, d, GPU_gather_x, x, first, count, 0);
         return;
     }
-    const uint64_t half = tensor->dtype == PCO_Q4_0 ? 2 : 1, scales = gpu_plane_quants(tensor) + first / 32 * 2;
-    params->x_first = gpu_bind_read(gpu, d, GPU_gather_x, x, first / half, count / half);
-    params->scales_first = gpu_bind_read(gpu, d, GPU_gather_scales, x, scales, count / 32 * 2) / 2;
+    const gpu_planes planes = gpu_bind_planes(gpu, d, GPU_gather_x, GPU_gather_scales, x, first, count);
+    params->x_first = planes.quants_byte;
+    params->scales_first = planes.scales_at;
 }
 
 static pco_status gpu_emit_gather(gpu_lowering *gpu, const gpu_taking *t, const gpu_gather_part *part)
 {
     const pco_tensor *x = gpu_input(gpu, 0), *y = gpu_output(gpu, 0);
-    const int quantised = gpu_element_bytes(x->dtype) == 0;
+    const gpu_format *format = gpu_format_of(x->dtype);
     const uint32_t lanes = gpu_lanes(y->dtype);
     const uint64_t rows = part->outer * part->n_k, y_first = (part->o * t->k + part->k) * t->inner;
     const int whole = rows == t->outer * t->k && part->n_n == t->n;
@@ -52,7 +53,7 @@ static pco_status gpu_emit_gather(gpu_lowering *gpu, const gpu_taking *t, const 
                                        : t->inner;
     const gpu_rows cover = gpu_cover_rows(gpu, units, mode == 1 ? 1 : rows);
     pco_gpu_dispatch d;
-    gpu_begin(gpu, &d, quantised ? GPU_KERNEL_gather_quantised : GPU_KERNEL_gather, cover.local_x,
+    gpu_begin(gpu, &d, format ? GPU_KERNEL_gather_quantised + format->number : GPU_KERNEL_gather, cover.local_x,
               cover.local_y, 1);
     gpu_set_specs(gpu, &d, gather, .x = (int32_t)x->dtype, .y = (int32_t)y->dtype, .per = (int32_t)cover.per,
                   .mode = mode);
@@ -79,7 +80,7 @@ static pco_status gpu_lower_gather_node(gpu_lowering *gpu)
     const pco_tensor *x = gpu_input(gpu, 0), *indices = gpu_input(gpu, 1), *y = gpu_output(gpu, 0);
     pco_gather_attrs room;
     const pco_gather_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
-    const int quantised = gpu_element_bytes(x->dtype) == 0;
+    const int quantised = gpu_format_of(x->dtype) != NULL;
     if (quantised && x->kind != PCO_KIND_CONSTANT) {
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%s is quantised and not a constant", x->name);
     }

@@ -4,6 +4,7 @@
  * same for all), cut into boxes whose windows and grids the device can take, and each box is one dispatch. Where b
  * [K,N] or a transposed a is beyond the binding limit, K is cut as well: then sums go to a workspace in f32, and a
  * last dispatch finishes them. So it does on devices with 4 bindings when there is a bias or c. */
+#include "layout.h"
 #include "lower_matmul.h"
 
 #include <string.h>
@@ -88,7 +89,7 @@ static gpu_matmul matmul_read(const gpu_lowering *gpu)
         .a_type = a->dtype, .b_type = b->dtype, .y_type = y->dtype,
         .bias_type = bias ? (int32_t)bias->dtype : -1, .bias_step = 1, .variant = gpu->variant,
         .trans_a = attrs->transpose_a != 0, .trans_b = attrs->transpose_b != 0,
-        .quantised = gpu_element_bytes(b->dtype) == 0, .activation = (uint32_t)attrs->activation,
+        .quantised = gpu_format_of(b->dtype) != NULL, .activation = (uint32_t)attrs->activation,
     };
     p.m = (uint64_t)y->shape[y->rank - 2];
     p.n = (uint64_t)y->shape[y->rank - 1];
@@ -142,10 +143,11 @@ static matmul_window matmul_window_y(const gpu_matmul *p, const matmul_box *box)
                                matmul_extent(box->m1 - box->m0, p->ldy, box->n1 - box->n0)};
 }
 
-/* Bytes of `count` elements of b in its plane of quants, or of any other type. */
+/* Bytes of `count` elements in the larger plane of a quantised type, or of any other. */
 static uint64_t matmul_bytes(uint32_t dtype, uint64_t count)
 {
-    return dtype == PCO_Q8_0 ? count : dtype == PCO_Q4_0 ? count / 2 : count * gpu_element_bytes(dtype);
+    const gpu_format *format = gpu_format_of(dtype);
+    return format ? count / format->block * gpu_max(format->quants, format->scales) : count * gpu_element_bytes(dtype);
 }
 
 static uint64_t matmul_y_bytes(const gpu_matmul *p) { return p->raw ? 4 : gpu_element_bytes(p->y_type); }
@@ -168,15 +170,9 @@ static void matmul_bind_b(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispat
         params->b_first = gpu_bind_elements(gpu, d, GPU_matmul_b, p->b, b.first, b.count, 0);
         return;
     }
-    const pco_tensor *tensor = &gpu->part->tensors[p->b];
-    const uint32_t before = gpu_bind_read(gpu, d, GPU_matmul_b, p->b, matmul_bytes(p->b_type, b.first),
-                                          matmul_bytes(p->b_type, b.count));
-    const uint32_t first = p->b_type == PCO_Q8_0 ? before : before * 2;
-    const uint32_t scale = gpu_bind_read(gpu, d, GPU_matmul_s, p->b, gpu_plane_quants(tensor) + b.first / 32 * 2,
-                                         b.count / 32 * 2) / 2;
-    if (first % 32) gpu_fail(gpu, PCO_ERROR_INTERNAL, "%s is not aligned to its blocks", tensor->name);
-    params->b_first = first;
-    params->s_first = scale - first / 32; /* the kernel adds first / 32 again */
+    const gpu_planes planes = gpu_bind_planes(gpu, d, GPU_matmul_b, GPU_matmul_s, p->b, b.first, b.count);
+    params->b_first = planes.quants_first;
+    params->s_first = planes.scales_first;
 }
 
 /* bias, c and y. */
@@ -272,7 +268,7 @@ static int matmul_fits(const gpu_lowering *gpu, const gpu_matmul *p, const matmu
     *y_fits = matmul_window_y(p, box).count * matmul_y_bytes(p) <= limit;
     const uint64_t b = matmul_window_b(p, box).count,
                    most = gpu_min(gpu->limits->max_groups[0], gpu->limits->max_groups[1]);
-    /* Kernels count elements in 31 bits, of which only Q4_0 has more in a window. Every kernel's workgroup holds at
+    /* Kernels count elements in 31 bits, of which only formats of less than a byte have more in a window. Every kernel's workgroup holds at
      * least one row and two columns (matmul_gemv_1x2 with one group). */
     return *y_fits && matmul_bytes(p->a_type, matmul_window_a(p, box).count) <= limit &&
            matmul_bytes(p->b_type, b) <= limit && b <= (UINT64_C(1) << 31) - 1024 &&
@@ -436,7 +432,7 @@ pco_status gpu_emit_product(gpu_lowering *gpu, const gpu_matmul *p)
 static pco_status gpu_supports_matmul(gpu_lowering *gpu)
 {
     const pco_tensor *b = gpu_input(gpu, 1);
-    if (gpu_element_bytes(b->dtype) == 0 && b->kind != PCO_KIND_CONSTANT)
+    if (gpu_format_of(b->dtype) && b->kind != PCO_KIND_CONSTANT)
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%s is quantised and not a constant", b->name);
     return gpu->status;
 }

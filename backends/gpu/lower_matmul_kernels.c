@@ -3,6 +3,7 @@
  * A device that is a CPU (software) has no use for shared memory: its tiles live in registers, as large as pays for
  * the cost of a load, which on Vulkan's software drivers is tens of instructions, and one lane sums a whole column.
  * All other devices get tiles in shared memory, and lanes that share a column. */
+#include "layout.h"
 #include "lower_matmul.h"
 
 /* Worth a try: the alignment of offsets is checked when they are known. */
@@ -13,10 +14,19 @@ static int matmul_may_be_wide(const gpu_matmul *p)
     return !p->trans_a && p->k % unit_a == 0 && p->ldb % unit_b == 0 && (!p->trans_b || p->k % unit_b == 0);
 }
 
-static gpu_matmul_kernel matmul_naive(const gpu_lowering *gpu)
+/* The row of the kernel table: of floats, or of b's format. */
+static uint32_t matmul_row(const gpu_matmul *p, uint32_t floats, uint32_t quant)
+{
+    const gpu_format *format = gpu_format_of(p->b_type);
+    return format ? quant + format->number : floats;
+}
+
+static gpu_matmul_kernel matmul_naive(const gpu_lowering *gpu, const gpu_matmul *p)
 {
     const uint32_t four = gpu->limits->max_bindings < 6, local = gpu_workgroup(gpu, 64);
-    return (gpu_matmul_kernel){.kernel = four ? GPU_KERNEL_matmul_naive_4 : GPU_KERNEL_matmul_naive, .four = four,
+    const uint32_t kernel = four ? matmul_row(p, GPU_KERNEL_matmul_naive_4, GPU_KERNEL_matmul_naive_quant_4)
+                                 : matmul_row(p, GPU_KERNEL_matmul_naive, GPU_KERNEL_matmul_naive_quant);
+    return (gpu_matmul_kernel){.kernel = kernel, .four = four,
                                .flat = 1, .rows = 1, .columns = 1, .local_x = local, .local_y = 1};
 }
 
@@ -33,7 +43,7 @@ static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matm
     if (!wide) {
         k = matmul_tile(GPU_KERNEL_matmul_register_4x2, 4, 8, 0);
     } else if (p->quantised) {
-        k = matmul_tile(GPU_KERNEL_matmul_register_quant_8x2, 8, 8, 1);
+        k = matmul_tile(matmul_row(p, 0, GPU_KERNEL_matmul_register_quant_8x2), 8, 8, 1);
     } else if (software && vulkan && m >= 12 && n >= 16) {
         k = matmul_tile(GPU_KERNEL_matmul_register_wide_16x4, 16, 16, 1);
     } else if (m <= 4 || !software || (!p->trans_b && n >= 16)) {
@@ -60,14 +70,17 @@ static gpu_matmul_kernel matmul_vector(void)
 static gpu_matmul_kernel matmul_dot(const gpu_matmul *p)
 {
     const int four = p->m > 1;
-    return (gpu_matmul_kernel){.kernel = four ? GPU_KERNEL_matmul_dot_4x4 : GPU_KERNEL_matmul_dot_1x4,
+    const uint32_t kernel = four ? matmul_row(p, GPU_KERNEL_matmul_dot_4x4, GPU_KERNEL_matmul_dot_quant_4x4)
+                                 : matmul_row(p, GPU_KERNEL_matmul_dot_1x4, GPU_KERNEL_matmul_dot_quant_1x4);
+    return (gpu_matmul_kernel){.kernel = kernel,
                                .rows = four ? 4 : 1, .columns = 4, .local_x = 4, .local_y = 1, .grid_x = 4,
                                .grid_y = 1};
 }
 
-static gpu_matmul_kernel matmul_shared(void)
+static gpu_matmul_kernel matmul_shared(const gpu_matmul *p)
 {
-    return (gpu_matmul_kernel){.kernel = GPU_KERNEL_matmul_shared_64x64, .rows = 64, .columns = 64, .local_x = 16,
+    const uint32_t kernel = matmul_row(p, GPU_KERNEL_matmul_shared_64x64, GPU_KERNEL_matmul_shared_quant_64x64);
+    return (gpu_matmul_kernel){.kernel = kernel, .rows = 64, .columns = 64, .local_x = 16,
                                .local_y = 8, .grid_x = 1, .grid_y = 1, .pairs = 1};
 }
 
@@ -81,9 +94,9 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
     if (subgroup) {
         kernel = wide ? GPU_KERNEL_matmul_gemv_subgroup_wide_1x4 : GPU_KERNEL_matmul_gemv_subgroup_1x2;
     } else if (wide && p->quantised) {
-        kernel = four_rows ? GPU_KERNEL_matmul_gemv_quant_4x4
-                 : eight   ? GPU_KERNEL_matmul_gemv_quant_1x8
-                           : GPU_KERNEL_matmul_gemv_quant_1x4;
+        kernel = matmul_row(p, 0, four_rows ? GPU_KERNEL_matmul_gemv_quant_4x4
+                                  : eight   ? GPU_KERNEL_matmul_gemv_quant_1x8
+                                            : GPU_KERNEL_matmul_gemv_quant_1x4);
     } else if (wide) {
         kernel = four_rows ? GPU_KERNEL_matmul_gemv_wide_4x4 : GPU_KERNEL_matmul_gemv_wide_1x4;
     }
@@ -114,13 +127,13 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
     const int aligned = wide && matmul_may_be_wide(p);
     switch (p->variant) {
     case GPU_MATMUL_REGISTER: return matmul_register(gpu, p, m, n, aligned);
-    case GPU_MATMUL_SHARED: return matmul_shared();
+    case GPU_MATMUL_SHARED: return matmul_shared(p);
     /* What cutting leaves may be narrower than a vector, whose first columns would then lie outside of the window. */
     case GPU_MATMUL_VECTOR: return n < 16 ? matmul_register(gpu, p, m, n, aligned) : matmul_vector();
     case GPU_MATMUL_DOT: return matmul_dot(p);
     case GPU_MATMUL_GEMV: return matmul_gemv(gpu, p, aligned);
     case GPU_MATMUL_GEMV_SUBGROUP: return matmul_gemv(gpu, p, aligned);
-    default: return matmul_naive(gpu);
+    default: return matmul_naive(gpu, p);
     }
 }
 

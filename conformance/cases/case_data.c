@@ -232,12 +232,12 @@ static double conf_data_value(const conf_case *one, uint32_t input, uint64_t see
     }
 }
 
-/* Blocks with a scale per 32 weights: 1 for exact cases, else between 0.01 and 0.1. */
+/* Blocks with an f16 scale each: 1 for exact cases, else between 0.01 and 0.1. */
 static void conf_data_blocks(const conf_case *one, uint32_t input, uint64_t seed, uint8_t *data,
                              int64_t count)
 {
     uint32_t dtype = one->in[input].dtype, size = oracle_block_bytes(dtype);
-    for (int64_t block = 0; block < count / 32; block++) {
+    for (int64_t block = 0; block < count / oracle_block_count(dtype); block++) {
         uint8_t *to = data + block * size;
         double scale = one->regime == CONF_EXACT
                            ? 1.0

@@ -12,6 +12,9 @@
 #include <string.h>
 
 const uint32_t CASES_FLOATS[3] = {PCO_F32, PCO_F16, PCO_BF16};
+#define CASES_TYPE(NAME, name, block, bytes) PCO_##NAME,
+const uint32_t CASES_PLAIN[CASES_N_PLAIN] = {PCO_FLOAT_DTYPES(CASES_TYPE) PCO_WHOLE_DTYPES(CASES_TYPE)};
+const uint32_t CASES_QUANTISED[CASES_N_QUANTISED] = {PCO_QUANTISED_DTYPES(CASES_TYPE)};
 
 typedef void (*conf_cases_fn)(conf_cases_context *context, pco_op op);
 
@@ -79,6 +82,12 @@ void conf_cases_visit_on(const pco_device_info *info, pco_conformance_tier tier,
         ROWS[i].list(context, ROWS[i].op);
         for (size_t g = 0; g < sizeof GROUPS / sizeof GROUPS[0]; g++) GROUPS[g](context, ROWS[i].op);
     }
+}
+
+int conf_cases_blocks(int size, uint32_t type)
+{
+    const int block = (int)oracle_block_count(type);
+    return (size + block - 1) / block * block;
 }
 
 bool conf_cases_is_slow(uint32_t op)

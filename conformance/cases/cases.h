@@ -148,6 +148,17 @@ static inline bool conf_cases_has_half(const conf_cases_context *context, uint32
 
 extern const uint32_t CASES_FLOATS[3];
 
+/* All types but the quantised ones, and those; in the order of their numbers. */
+#define CASES_COUNT(NAME, name, block, bytes) +1
+enum {
+    CASES_N_PLAIN = 0 PCO_FLOAT_DTYPES(CASES_COUNT) PCO_WHOLE_DTYPES(CASES_COUNT),
+    CASES_N_QUANTISED = 0 PCO_QUANTISED_DTYPES(CASES_COUNT),
+};
+extern const uint32_t CASES_PLAIN[CASES_N_PLAIN], CASES_QUANTISED[CASES_N_QUANTISED];
+
+/* The least size of at least `size` that whole blocks of the type have. */
+int conf_cases_blocks(int size, uint32_t type);
+
 /* The cases of each family of the op table, whose lists have its name but for those of these families. */
 #define conf_cases_compare                conf_cases_binary
 #define conf_cases_logical_not            conf_cases_logical

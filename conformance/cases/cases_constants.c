@@ -3,6 +3,8 @@
  * where an op has one, and in one type only, since each is a pipeline. */
 #include "cases/cases.h"
 
+#include "base/dtype.h"
+
 enum { FAR_INPUTS = 3 };
 
 /* Ops without attributes, or whose defaults will do. */
@@ -151,6 +153,7 @@ static void conf_constants_matmul(conf_cases_context *context)
     static const struct {
         int m, n, k, transpose_b, activation;
         uint32_t a, b, bias, c; /* PCO_NONE: absent */
+        int transpose_a;
     } LISTS[] = {
         {20, 72, 32, 0, 1, PCO_F16, PCO_F16, PCO_BF16, PCO_F16},
         {7, 34, 64, 1, 4, PCO_F16, PCO_F16, PCO_F32, PCO_F16},
@@ -159,16 +162,18 @@ static void conf_constants_matmul(conf_cases_context *context)
         {1, 34, 96, 1, 4, PCO_F16, PCO_Q8_0, PCO_NONE, PCO_F16},
         {5, 34, 64, 1, 0, PCO_F16, PCO_Q8_0, PCO_NONE, PCO_NONE},
         {7, 8, 32, 0, 0, PCO_BF16, PCO_F16, PCO_NONE, PCO_NONE},
+        {3, 5, 32, 1, 0, PCO_BF16, PCO_Q8_0, PCO_NONE, PCO_NONE, 1},
     };
     for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS; i++) {
         const int m = LISTS[i].m, n = LISTS[i].n, k = LISTS[i].k;
         conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
         pco_matmul_attrs *attrs = (pco_matmul_attrs *)one->attrs.bytes;
-        attrs->transpose_b = LISTS[i].transpose_b, attrs->activation = LISTS[i].activation;
-        conf_cases_in(one, LISTS[i].a, "%d,%d", m, k);
+        attrs->transpose_a = LISTS[i].transpose_a, attrs->transpose_b = LISTS[i].transpose_b;
+        attrs->activation = LISTS[i].activation;
+        conf_cases_in(one, LISTS[i].a, "%d,%d", LISTS[i].transpose_a ? k : m, LISTS[i].transpose_a ? m : k);
         conf_cases_in(one, LISTS[i].b, "%d,%d", LISTS[i].transpose_b ? n : k,
                       LISTS[i].transpose_b ? k : n)
-            ->constant = LISTS[i].b == PCO_Q8_0;
+            ->constant = pco_dtype_is_quantised(LISTS[i].b);
         if (LISTS[i].bias != PCO_NONE)
             conf_cases_in(one, LISTS[i].bias, "%d", n);
         else if (LISTS[i].c != PCO_NONE)

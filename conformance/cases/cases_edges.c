@@ -2,6 +2,8 @@
  * dimension of a kernel that is cut into tiles, lanes or blocks, in each float type. In the longer tiers. */
 #include "cases/cases.h"
 
+#include "base/dtype.h"
+
 enum { LARGEST = 4096 }; /* elements of a dimension: the oracle is slow */
 
 static void conf_edge_rows(conf_cases_context *context, pco_op op, uint32_t type, int size)
@@ -38,9 +40,8 @@ static void conf_edge_elements(conf_cases_context *context, pco_op op, uint32_t 
 static void conf_edge_matmul(conf_cases_context *context, uint32_t type, uint32_t weights, int size)
 {
     for (int d = 0; d < 3; d++) {
-        bool blocks = weights >= PCO_Q8_0;
-        int m = d == 0 ? size : 5, n = d == 1 ? size : 9, k = d == 2 ? size : 32;
-        if (blocks) k = (k + 31) / 32 * 32;
+        const bool blocks = pco_dtype_is_quantised(weights);
+        const int m = d == 0 ? size : 5, n = d == 1 ? size : 9, k = conf_cases_blocks(d == 2 ? size : 32, weights);
         conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM);
         pco_matmul_attrs *attrs = (pco_matmul_attrs *)one->attrs.bytes;
         attrs->transpose_b = blocks || size % 2;
@@ -102,8 +103,8 @@ static void conf_edge_size(conf_cases_context *context, pco_op op, uint32_t type
         break;
     case PCO_OP_MATMUL:
         conf_edge_matmul(context, type, type, size);
-        if (type == PCO_F32) conf_edge_matmul(context, type, PCO_Q8_0, size);
-        if (type == PCO_F32) conf_edge_matmul(context, type, PCO_Q4_0, size);
+        for (uint32_t q = 0; type == PCO_F32 && q < CASES_N_QUANTISED; q++)
+            conf_edge_matmul(context, type, CASES_QUANTISED[q], size);
         break;
     case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
     case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD:

@@ -1,6 +1,8 @@
 /* Cases of elementwise ops. Sizes stand at and beside the edges of workgroups and words. */
 #include "cases/cases.h"
 
+#include "base/dtype.h"
+
 #include <math.h>
 
 static const char *const EDGE_SIZES[] = {"0",   "1",   "2",   "3",    "7",    "31",   "32",
@@ -189,16 +191,15 @@ static void conf_cast_one(conf_cases_context *context, uint32_t from, uint32_t t
 void conf_cases_cast(conf_cases_context *context, pco_op op)
 {
     (void)op;
-    for (uint32_t from = PCO_F32; from <= PCO_BOOL; from++) {
-        for (uint32_t to = PCO_F32; to <= PCO_BOOL; to++) {
-            conf_cast_one(context, from, to, "513", CONF_RANDOM, 100.0);
-            conf_cast_one(context, from, to, "5,23", CONF_ADVERSARIAL, 1.0);
-            if (from <= PCO_BF16)
-                conf_cast_one(context, from, to, "71", CONF_SPECIAL, from == PCO_F16 ? 1000.0 : 1e10);
-            for (uint32_t i = 0; i < N_EDGES && conf_cases_standard(context); i++)
-                conf_cast_one(context, from, to, EDGE_SIZES[i], i % 2 ? CONF_RANDOM : CONF_ADVERSARIAL,
-                              i % 3 ? 2.0 : 3e-5);
-        }
+    for (uint32_t i = 0; i < CASES_N_PLAIN * CASES_N_PLAIN; i++) {
+        const uint32_t from = CASES_PLAIN[i / CASES_N_PLAIN], to = CASES_PLAIN[i % CASES_N_PLAIN];
+        conf_cast_one(context, from, to, "513", CONF_RANDOM, 100.0);
+        conf_cast_one(context, from, to, "5,23", CONF_ADVERSARIAL, 1.0);
+        if (pco_dtype_is_float(from))
+            conf_cast_one(context, from, to, "71", CONF_SPECIAL, from == PCO_F16 ? 1000.0 : 1e10);
+        for (uint32_t e = 0; e < N_EDGES && conf_cases_standard(context); e++)
+            conf_cast_one(context, from, to, EDGE_SIZES[e], e % 2 ? CONF_RANDOM : CONF_ADVERSARIAL,
+                          e % 3 ? 2.0 : 3e-5);
     }
 }
 

@@ -1,6 +1,8 @@
 /* Cases of matmul: tiles cut at every edge, each weight type, each epilogue, vectors and batches. */
 #include "cases/cases.h"
 
+#include "base/dtype.h"
+
 typedef struct conf_matmul_spec {
     int m, n, k;
     const char *batch_a, *batch_b; /* "" or "2,3," */
@@ -45,7 +47,7 @@ static const conf_matmul_spec FORMS[] = {
 };
 enum { N_FORMS = sizeof FORMS / sizeof *FORMS };
 
-/* Weights: K a multiple of 32, as quantised types need it. */
+/* Weights: K a multiple of 32; what a type's blocks need beyond that is added. */
 static const conf_matmul_spec WEIGHTS[] = {
     {1, 65, 64, "", "", 0, 1, 0, 1, 0},   {7, 33, 96, "", "", 0, 1, 0, 0, 0},
     {33, 31, 32, "", "", 0, 1, 4, 1, 0},  {5, 7, 288, "", "", 0, 1, 2, 1, 1},
@@ -62,8 +64,8 @@ static void conf_matmul_edges(conf_cases_context *context, uint32_t a_type, uint
             int size = SIZES[i];
             conf_matmul_spec s = {
                 j == 0 ? size : 5, j == 1 ? size : 9, j == 2 ? size : 32, "", "", 0, 1, 0, 0, 0};
-            if (b_type >= PCO_Q8_0) s.k = (s.k + 31) / 32 * 32;
-            conf_matmul_emit(context, &s, a_type, b_type, a_type, PCO_NONE, b_type >= PCO_Q8_0, CONF_RANDOM);
+            s.k = conf_cases_blocks(s.k, b_type);
+            conf_matmul_emit(context, &s, a_type, b_type, a_type, PCO_NONE, pco_dtype_is_quantised(b_type), CONF_RANDOM);
             conf_matmul_emit(context, &s, a_type, b_type, a_type, PCO_NONE, true, CONF_EXACT);
         }
     }
@@ -75,6 +77,26 @@ static bool conf_matmul_is_extra(uint32_t weight, uint32_t b_type)
 {
     if (weight == 0 || weight == 2) return b_type == PCO_BF16 || b_type == PCO_Q4_0;
     return (weight == 3 || weight == 5 || weight == 6) && (b_type == PCO_F16 || b_type == PCO_Q8_0);
+}
+
+/* f32 by weights of one type. */
+static void conf_cases_weights(conf_cases_context *context, uint32_t b)
+{
+    const bool all = conf_cases_standard(context);
+    for (uint32_t w = 0; w < N_WEIGHTS; w++) {
+        conf_matmul_spec s = WEIGHTS[w];
+        s.k = conf_cases_blocks(s.k, b);
+        if (all || !conf_matmul_is_extra(w, b))
+            conf_matmul_emit(context, &s, PCO_F32, b, PCO_F32, PCO_NONE, true, w == 1 ? CONF_EXACT : CONF_RANDOM);
+        if (all || w == 1) conf_matmul_emit(context, &s, PCO_F32, b, PCO_F32, PCO_NONE, false, CONF_RANDOM);
+        if (pco_dtype_is_float(b) && !all) continue;
+        if (all || (w == 0 && b == PCO_Q4_0))
+            conf_matmul_emit(context, &s, PCO_F16, b, PCO_F32, PCO_NONE, true, CONF_RANDOM);
+        if (all) conf_matmul_emit(context, &s, PCO_BF16, b, PCO_BF16, PCO_NONE, true, CONF_RANDOM);
+    }
+    conf_matmul_spec s = WEIGHTS[4];
+    s.k = conf_cases_blocks(s.k, b);
+    conf_matmul_emit(context, &s, PCO_F32, b, PCO_F32, PCO_NONE, true, CONF_ADVERSARIAL);
 }
 
 void conf_cases_matmul(conf_cases_context *context, pco_op op)
@@ -92,22 +114,9 @@ void conf_cases_matmul(conf_cases_context *context, pco_op op)
                 conf_matmul_emit(context, &FORMS[f], CASES_FLOATS[t], CASES_FLOATS[t],
                                  f == 3 ? PCO_F32 : CASES_FLOATS[t], PCO_NONE, false, CONF_RANDOM);
     }
-    for (uint32_t b = PCO_F16; b <= PCO_Q4_0; b++) {
-        if (b == PCO_I32 || b == PCO_BOOL) continue;
-        for (uint32_t w = 0; w < N_WEIGHTS; w++) {
-            bool extra = !all && conf_matmul_is_extra(w, b);
-            if (!extra)
-                conf_matmul_emit(context, &WEIGHTS[w], PCO_F32, b, PCO_F32, PCO_NONE, true,
-                                 w == 1 ? CONF_EXACT : CONF_RANDOM);
-            if (all || w == 1)
-                conf_matmul_emit(context, &WEIGHTS[w], PCO_F32, b, PCO_F32, PCO_NONE, false, CONF_RANDOM);
-            if (b < PCO_Q8_0 && !all) continue;
-            if (all || (w == 0 && b == PCO_Q4_0))
-                conf_matmul_emit(context, &WEIGHTS[w], PCO_F16, b, PCO_F32, PCO_NONE, true, CONF_RANDOM);
-            if (all) conf_matmul_emit(context, &WEIGHTS[w], PCO_BF16, b, PCO_BF16, PCO_NONE, true, CONF_RANDOM);
-        }
-        conf_matmul_emit(context, &WEIGHTS[4], PCO_F32, b, PCO_F32, PCO_NONE, true, CONF_ADVERSARIAL);
-    }
+    conf_cases_weights(context, PCO_F16);
+    conf_cases_weights(context, PCO_BF16);
+    for (uint32_t q = 0; q < CASES_N_QUANTISED; q++) conf_cases_weights(context, CASES_QUANTISED[q]);
     for (uint32_t t = 0; t < 3; t++) /* results of another type */
         for (uint32_t to = 0; to < 3; to++)
             if (t != to && (all || (t != 1 && to == (t + 1) % 3)))
@@ -127,8 +136,8 @@ void conf_cases_matmul(conf_cases_context *context, pco_op op)
     ((pco_matmul_attrs *)one->attrs.bytes)->dtype = PCO_F32;
     conf_cases_emit(context);
     if (!all) return;
-    static const uint32_t B_TYPES[] = {PCO_F32, PCO_F16, PCO_BF16, PCO_Q8_0, PCO_Q4_0};
-    for (uint32_t i = 0; i < 5; i++) conf_matmul_edges(context, PCO_F32, B_TYPES[i]);
+    for (uint32_t i = 0; i < 3; i++) conf_matmul_edges(context, PCO_F32, CASES_FLOATS[i]);
+    for (uint32_t i = 0; i < CASES_N_QUANTISED; i++) conf_matmul_edges(context, PCO_F32, CASES_QUANTISED[i]);
     conf_matmul_edges(context, PCO_F16, PCO_F16);
     conf_matmul_edges(context, PCO_BF16, PCO_BF16);
 }

@@ -3,6 +3,7 @@
  * nothing), in each of the three float types. */
 #include "cases/cases.h"
 
+#include "base/dtype.h"
 #include "cases/real_data.h"
 
 #include <math.h>
@@ -130,7 +131,7 @@ static void conf_trap_one(conf_cases_context *context, pco_op op, uint32_t type,
 
 static void conf_trap_matmul(conf_cases_context *context, uint32_t type, uint32_t weights)
 {
-    int k = weights > PCO_BF16 ? 32 : 5;
+    const int k = conf_cases_blocks(5, weights);
     conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_SPECIAL);
     ((pco_matmul_attrs *)one->attrs.bytes)->transpose_b = 1;
     ((pco_matmul_attrs *)one->attrs.bytes)->dtype = PCO_F32;
@@ -139,7 +140,7 @@ static void conf_trap_matmul(conf_cases_context *context, uint32_t type, uint32_
     a->low = -2.0, a->high = 2.0;
     conf_operand *b = conf_cases_in(one, weights, "7,%d", k);
     b->constant = true;
-    if (weights <= PCO_BF16) b->fill = CONF_FILL_UNIFORM, b->low = -2.0, b->high = 2.0;
+    if (pco_dtype_is_float(weights)) b->fill = CONF_FILL_UNIFORM, b->low = -2.0, b->high = 2.0;
     conf_cases_emit(context);
 }
 
@@ -236,7 +237,8 @@ static void conf_trap_type(conf_cases_context *context, pco_op op, uint32_t type
         break;
     case PCO_OP_MATMUL:
         conf_trap_matmul(context, type, type);
-        if (type == PCO_F32 && conf_cases_standard(context)) conf_trap_matmul(context, type, PCO_Q8_0);
+        for (uint32_t q = 0; type == PCO_F32 && q < CASES_N_QUANTISED && conf_cases_standard(context); q++)
+            conf_trap_matmul(context, type, CASES_QUANTISED[q]);
         break;
     case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
         conf_trap_attention(context, type);

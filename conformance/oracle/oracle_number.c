@@ -2,6 +2,8 @@
  * docs/numerics.md, "Pairs". A bound of infinity means: the contract promises nothing here. */
 #include "oracle/oracle_number.h"
 
+#include "base/dtype.h"
+
 #include <math.h>
 
 /* The contract's figures are ulps of a result in f32. Where functions are evaluated in double, they count the
@@ -32,7 +34,7 @@ oracle_rules oracle_rules_from(const pco_contract *contract)
 oracle_rules oracle_rules_sum(const oracle_rules *rules, uint32_t dtype)
 {
     oracle_rules sum = *rules;
-    if (dtype <= PCO_BF16) sum.compute = rules->accumulate[dtype];
+    if (pco_dtype_is_float(dtype)) sum.compute = rules->accumulate[dtype];
     return sum;
 }
 

@@ -2,24 +2,28 @@
 #include "oracle/oracle_number.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
-static const uint8_t BLOCK_BYTES[PCO_DTYPE_COUNT] = {4, 2, 2, 4, 1, 34, 18};
-static const char *const DTYPE_NAMES[PCO_DTYPE_COUNT] = {"f32", "f16", "bf16", "i32", "bool", "q8_0", "q4_0"};
+#define ORACLE_TYPE(NAME, name, block, bytes) [PCO_##NAME] = {#name, block, bytes},
+static const struct {
+    const char *name;
+    uint16_t block, bytes;
+} TYPES[PCO_DTYPE_COUNT] = {PCO_DTYPES(ORACLE_TYPE)};
 
 uint32_t oracle_block_bytes(uint32_t dtype)
 {
-    return dtype < PCO_DTYPE_COUNT ? BLOCK_BYTES[dtype] : 0;
+    return dtype < PCO_DTYPE_COUNT ? TYPES[dtype].bytes : 0;
 }
 
 uint32_t oracle_block_count(uint32_t dtype)
 {
-    return dtype == PCO_Q8_0 || dtype == PCO_Q4_0 ? 32 : 1;
+    return dtype < PCO_DTYPE_COUNT ? TYPES[dtype].block : 1;
 }
 
 const char *oracle_dtype_name(uint32_t dtype)
 {
-    return dtype < PCO_DTYPE_COUNT ? DTYPE_NAMES[dtype] : "?";
+    return dtype < PCO_DTYPE_COUNT ? TYPES[dtype].name : "?";
 }
 
 int64_t oracle_count(const pco_tensor *tensor)
@@ -100,28 +104,41 @@ static int32_t oracle_to_i32(double x)
     return (int32_t)x;
 }
 
-/* 32 weights: an f16 scale, then 32 signed bytes, or 16 bytes of which the low nibbles come first. */
-static void oracle_decode_block(uint32_t dtype, const uint8_t *block, double *to)
+static double oracle_half(const uint8_t *at)
 {
-    double scale = oracle_decode16((uint16_t)(block[0] | block[1] << 8), 5);
-    for (int i = 0; i < 32; i++) {
-        int q;
-        if (dtype == PCO_Q8_0)
-            q = block[2 + i] < 128 ? block[2 + i] : block[2 + i] - 256;
-        else
-            q = (i < 16 ? block[2 + i] & 15 : block[2 + i - 16] >> 4) - 8;
-        to[i] = scale * q;
+    return oracle_decode16((uint16_t)(at[0] | at[1] << 8), 5);
+}
+
+/* Each decodes a block, as its comment in plugin.h says. */
+static void oracle_decode_q8_0(const uint8_t *block, double *to)
+{
+    for (int i = 0; i < 32; i++) to[i] = oracle_half(block) * (block[2 + i] < 128 ? block[2 + i] : block[2 + i] - 256);
+}
+
+static void oracle_decode_q4_0(const uint8_t *block, double *to)
+{
+    for (int i = 0; i < 32; i++)
+        to[i] = oracle_half(block) * ((i < 16 ? block[2 + i] & 15 : block[2 + i - 16] >> 4) - 8);
+}
+
+/* Does the type consist of blocks? Then all of them are decoded. */
+static bool oracle_decode_blocks(uint32_t dtype, const uint8_t *from, double *to, int64_t count)
+{
+    switch (dtype) {
+#define ORACLE_BLOCKS(NAME, name, block, bytes)                                                                      \
+    case PCO_##NAME:                                                                                                 \
+        for (int64_t i = 0; i < count; i += (block)) oracle_decode_##name(from + i / (block) * (bytes), to + i);     \
+        return true;
+        PCO_QUANTISED_DTYPES(ORACLE_BLOCKS)
+    default:
+        return false;
     }
 }
 
 void oracle_decode(uint32_t dtype, const void *from, double *to, int64_t count)
 {
     const uint8_t *bytes = from;
-    if (oracle_block_count(dtype) == 32) {
-        for (int64_t i = 0; i < count; i += 32)
-            oracle_decode_block(dtype, bytes + i / 32 * oracle_block_bytes(dtype), to + i);
-        return;
-    }
+    if (oracle_decode_blocks(dtype, bytes, to, count)) return;
     for (int64_t i = 0; i < count; i++) {
         float f;
         int32_t n;

@@ -5,6 +5,7 @@
  * and in more than half of their elements. */
 #include "run/diagnose.h"
 
+#include "base/dtype.h"
 #include "runtime/words.h"
 
 #include <math.h>
@@ -56,7 +57,7 @@ static bool conf_diagnose_explains(const conf_problem *problem, const conf_probl
                 if (conf_judge_element(loose, &other->rules, i, y) <= 1.0) continue;
                 return false;
             }
-            bool wider = narrow && dtype <= PCO_BF16 && oracle_format_of(dtype).precision > narrow->precision;
+            bool wider = narrow && pco_dtype_is_float(dtype) && oracle_format_of(dtype).precision > narrow->precision;
             if (narrow && (!isfinite(y) || (wider && y != 0.0 && oracle_representable(*narrow, y)))) continue;
             return false;
         }
@@ -82,7 +83,7 @@ static uint64_t conf_diagnose_precision(const conf_suspicion *s)
     for (int t = 0; t < 3; t++) {
         const oracle_format format = oracle_format_of(CLAUSE_TYPES[t]);
         oracle_rules sums = s->problem->rules, all = s->problem->rules;
-        if (dtype <= PCO_BF16 && format.precision < sums.accumulate[dtype].precision) {
+        if (pco_dtype_is_float(dtype) && format.precision < sums.accumulate[dtype].precision) {
             sums.accumulate[dtype] = format, sums.narrow = true;
             if (conf_diagnose_try(s, &sums, &format)) clauses |= conf_clause(CLAUSE_ACCUMULATE + t);
         }
@@ -127,7 +128,7 @@ static uint64_t conf_diagnose_patterns(const conf_suspicion *s)
     for (uint32_t o = 0; o < s->problem->node.n_outputs; o++) {
         const oracle_output *out = &s->problem->oracle.out[o];
         uint32_t dtype = out->desc.dtype;
-        if (dtype > PCO_BF16) return 0;
+        if (!pco_dtype_is_float(dtype)) return 0;
         double normal = ldexp(1.0, oracle_format_of(dtype).emin);
         for (int64_t i = 0; i < out->count; i++) {
             double y, v = out->value[i];
@@ -160,7 +161,7 @@ void conf_diagnose(const conf_problem *problem, const pco_contract *contract, vo
     int64_t elements, wrong = conf_diagnose_count(problem, got, &elements);
     bool sharp = problem->one->regime == CONF_CONTRACT;
     *explains = *evidence = conf_diagnose_patterns(&s);
-    if (problem->oracle.out[0].desc.dtype > PCO_BF16) return;
+    if (!pco_dtype_is_float(problem->oracle.out[0].desc.dtype)) return;
     const uint64_t loose = conf_diagnose_modes(&s) | conf_diagnose_precision(&s), figures = conf_diagnose_figures(&s);
     *explains |= loose | figures;
     if (sharp || wrong * 2 > elements) *evidence |= loose;

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SMALL = 4 /* and 5, so that odd sizes stay odd */, BLOCK = 32 /* of quantised types */, SHARE = 8 };
+enum { SMALL = 4 /* and 5, so that odd sizes stay odd */, SHARE = 8 };
 
 static int64_t must_product(const pco_tensor *tensor, uint32_t first)
 {
@@ -96,9 +96,10 @@ static bool must_fits(const conf_problem *problem, const pco_device_info *info)
     return conf_split_bytes(problem, pco_op_find(problem->one->op)->split) <= info->max_binding;
 }
 
-static int64_t must_shrunk(int64_t size, bool blocks)
+/* block: that of quantised weights along this dimension; 1: none */
+static int64_t must_shrunk(int64_t size, int64_t block)
 {
-    if (blocks) return size > BLOCK ? BLOCK : size;
+    if (block > 1) return size > block ? block : size;
     return size > SMALL + 1 ? SMALL + size % 2 : size;
 }
 
@@ -109,16 +110,18 @@ static bool must_shrink(const conf_case *one, conf_case *small, conf_problem *pr
     const pco_attr_info *attr;
     pco_error ignored;
     *small = *one;
-    bool blocks = false; /* along K of a matmul with quantised weights */
-    for (uint32_t i = 0; i < one->n_inputs; i++) blocks |= one->in[i].present && one->in[i].dtype > PCO_BOOL;
+    int64_t block = 1; /* along K of a matmul with quantised weights */
+    for (uint32_t i = 0; i < one->n_inputs; i++)
+        if (one->in[i].present && oracle_block_count(one->in[i].dtype) > block)
+            block = oracle_block_count(one->in[i].dtype);
     for (uint32_t i = 0; i < one->n_inputs; i++)
         for (uint32_t d = 0; d < one->in[i].rank; d++)
-            small->in[i].shape[d] = must_shrunk(one->in[i].shape[d], blocks && d + 1 == one->in[i].rank);
+            small->in[i].shape[d] = must_shrunk(one->in[i].shape[d], d + 1 == one->in[i].rank ? block : 1);
     for (uint32_t i = 0; (attr = pco_op_attr(info, i)) != NULL; i++) {
         int64_t *vector = (int64_t *)(void *)(small->attrs.bytes + attr->offset);
         if (attr->type != PCO_ATTR_VECTOR || (strcmp(attr->name, "shape") != 0 && strcmp(attr->name, "sizes") != 0))
             continue;
-        for (int64_t k = 0; k < vector[0] && k < PCO_MAX_RANK; k++) vector[1 + k] = must_shrunk(vector[1 + k], false);
+        for (int64_t k = 0; k < vector[0] && k < PCO_MAX_RANK; k++) vector[1 + k] = must_shrunk(vector[1 + k], 1);
     }
     memset(problem, 0, sizeof *problem);
     problem->one = small;

@@ -3,6 +3,7 @@
  * cut out of the whole one; its result is compared with that part of the whole result. */
 #include "run/runner.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -96,7 +97,7 @@ static bool conf_piece_force(const conf_run_state *whole, conf_run_state *run)
 static bool conf_piece_both_nan(uint32_t dtype, const uint8_t *a, const uint8_t *b)
 {
     double x, y;
-    if (dtype > PCO_BF16) return false;
+    if (!pco_dtype_is_float(dtype)) return false;
     oracle_decode(dtype, a, &x, 1);
     oracle_decode(dtype, b, &y, 1);
     return isnan(x) && isnan(y);

@@ -3,6 +3,7 @@
  * from what they held when they, or others in the same place, were read before. */
 #include "run/runner.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -37,13 +38,13 @@ static bool conf_changed_may(const conf_problem *problem, uint32_t i, bool has_f
     const conf_operand *operand = &problem->one->in[i];
     if (problem->node.inputs[i] == PCO_NONE || operand->constant || operand->fill == CONF_FILL_GARBAGE)
         return false;
-    return operand->dtype <= PCO_BF16 || !has_floats;
+    return pco_dtype_is_float(operand->dtype) || !has_floats;
 }
 
 static bool conf_changed_has_floats(const conf_problem *problem)
 {
     for (uint32_t i = 0; i < problem->one->n_inputs; i++)
-        if (problem->node.inputs[i] != PCO_NONE && problem->one->in[i].dtype <= PCO_BF16) return true;
+        if (problem->node.inputs[i] != PCO_NONE && pco_dtype_is_float(problem->one->in[i].dtype)) return true;
     return false;
 }
 

@@ -7,23 +7,73 @@
 #include <strings.h>
 
 #include "base/error.h"
+#include "base/quant.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "file data is used in place: little endian only");
+
+/* ---- rows of floats, whole numbers and truth ----------------------------------------------------------- */
+
+static void dtype_widen_f32(const void *from, int64_t count, float *out)
+{
+    memcpy(out, from, (size_t)count * sizeof *out);
+}
+
+static void dtype_narrow_f32(const float *in, int64_t count, void *out)
+{
+    memcpy(out, in, (size_t)count * sizeof *in);
+}
+
+#define DTYPE_HALVES(name)                                                          \
+    static void dtype_widen_##name(const void *from, int64_t count, float *out)     \
+    {                                                                               \
+        const unsigned char *byte = from;                                           \
+        for (int64_t i = 0; i < count; i++)                                         \
+            out[i] = pco_##name##_to_f32((uint16_t)(byte[2 * i] | byte[2 * i + 1] << 8)); \
+    }                                                                               \
+    static void dtype_narrow_##name(const float *in, int64_t count, void *out)      \
+    {                                                                               \
+        unsigned char *byte = out;                                                  \
+        for (int64_t i = 0; i < count; i++) {                                       \
+            const uint16_t bits = pco_##name##_from_f32(in[i]);                     \
+            memcpy(byte + 2 * i, &bits, sizeof bits);                               \
+        }                                                                           \
+    }
+DTYPE_HALVES(f16)
+DTYPE_HALVES(bf16)
+
+static void dtype_widen_i32(const void *from, int64_t count, float *out)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int32_t value;
+        memcpy(&value, (const unsigned char *)from + 4 * i, sizeof value);
+        out[i] = (float)value;
+    }
+}
+
+static void dtype_widen_bool(const void *from, int64_t count, float *out)
+{
+    for (int64_t i = 0; i < count; i++) out[i] = ((const unsigned char *)from)[i] != 0;
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------- */
 
 typedef struct base_dtype {
     const char *name;
     uint32_t block, block_bytes;
     pco_dtype_class class;
+    void (*widen)(const void *from, int64_t count, float *out);
+    void (*narrow)(const float *in, int64_t count, void *out); /* NULL: values are not converted to the type */
 } base_dtype;
 
+/* Only floats and quantised weights are made from floats. */
+#define BASE_NARROW_FLOAT(name)     dtype_narrow_##name
+#define BASE_NARROW_QUANTISED(name) dtype_narrow_##name
+#define BASE_NARROW_WHOLE(name)     NULL
 static const base_dtype base_dtypes[PCO_DTYPE_COUNT] = {
-    [PCO_F32] = {"f32", 1, 4, PCO_DTYPE_FLOAT},
-    [PCO_F16] = {"f16", 1, 2, PCO_DTYPE_FLOAT},
-    [PCO_BF16] = {"bf16", 1, 2, PCO_DTYPE_FLOAT},
-    [PCO_I32] = {"i32", 1, 4, PCO_DTYPE_WHOLE},
-    [PCO_BOOL] = {"bool", 1, 1, PCO_DTYPE_WHOLE},
-    [PCO_Q8_0] = {"q8_0", 32, 34, PCO_DTYPE_QUANTISED},
-    [PCO_Q4_0] = {"q4_0", 32, 18, PCO_DTYPE_QUANTISED},
+#define PCO_DTYPE(number, NAME, name, class, block, bytes, ...) \
+    [number] = {#name, block, bytes, PCO_DTYPE_##class, dtype_widen_##name, BASE_NARROW_##class(name)},
+#include "base/dtypes.def"
+#undef PCO_DTYPE
 };
 
 const char *pco_dtype_name(uint32_t dtype)
@@ -60,7 +110,7 @@ pco_status pco_dtype_from_name(const char *name, pco_dtype *dtype, pco_error *er
             return PCO_OK;
         }
     }
-    char names[96];
+    char names[PCO_DTYPE_LIST];
     return pco_fail(err, PCO_ERROR_NOT_FOUND, "'%s' is not an element type; there are %s", name,
                     pco_dtype_list(PCO_DTYPE_ANY, "and", names, sizeof names));
 }
@@ -195,71 +245,6 @@ uint16_t pco_bf16_from_f32(float value)
     return (uint16_t)((bits + 0x7FFFu + (bits >> 16 & 1u)) >> 16);
 }
 
-/* ---- quantised blocks -------------------------------------------------------------------------------- */
-
-void pco_q8_0_to_f32(const void *blocks, int64_t count, float *out)
-{
-    const unsigned char *block = blocks;
-    for (int64_t i = 0; i < count; i += 32, block += 34) {
-        float scale = pco_f16_to_f32((uint16_t)(block[0] | block[1] << 8));
-        for (int j = 0; j < 32; j++) out[i + j] = scale * (float)(int8_t)block[2 + j];
-    }
-}
-
-void pco_q4_0_to_f32(const void *blocks, int64_t count, float *out)
-{
-    const unsigned char *block = blocks;
-    for (int64_t i = 0; i < count; i += 32, block += 18) {
-        float scale = pco_f16_to_f32((uint16_t)(block[0] | block[1] << 8));
-        for (int j = 0; j < 16; j++) {
-            out[i + j] = scale * (float)((block[2 + j] & 15) - 8);
-            out[i + j + 16] = scale * (float)((block[2 + j] >> 4) - 8);
-        }
-    }
-}
-
-static void base_put_scale(unsigned char *block, float scale)
-{
-    uint16_t bits = pco_f16_from_f32(scale);
-    block[0] = (unsigned char)bits;
-    block[1] = (unsigned char)(bits >> 8);
-}
-
-void pco_q8_0_from_f32(const float *in, int64_t count, void *blocks)
-{
-    unsigned char *block = blocks;
-    for (int64_t i = 0; i < count; i += 32, block += 34) {
-        float largest = 0;
-        for (int j = 0; j < 32; j++) largest = fmaxf(largest, fabsf(in[i + j]));
-        float scale = largest / 127.0f, inverse = scale > 0 ? 1.0f / scale : 0.0f;
-        if (!isfinite(inverse)) inverse = 0; /* a scale so small that f16 makes it zero anyway */
-        base_put_scale(block, scale);
-        for (int j = 0; j < 32; j++) block[2 + j] = (unsigned char)(int8_t)roundf(in[i + j] * inverse);
-    }
-}
-
-static unsigned char base_q4(float scaled)
-{
-    float q = floorf(scaled + 8.5f);
-    return (unsigned char)(q < 0 ? 0 : q > 15 ? 15 : q);
-}
-
-void pco_q4_0_from_f32(const float *in, int64_t count, void *blocks)
-{
-    unsigned char *block = blocks;
-    for (int64_t i = 0; i < count; i += 32, block += 18) {
-        float largest = 0;
-        for (int j = 0; j < 32; j++)
-            if (fabsf(in[i + j]) > fabsf(largest)) largest = in[i + j];
-        float scale = largest / -8.0f, inverse = scale != 0 ? 1.0f / scale : 0.0f;
-        if (!isfinite(inverse)) inverse = 0;
-        base_put_scale(block, scale);
-        for (int j = 0; j < 16; j++)
-            block[2 + j] =
-                (unsigned char)(base_q4(in[i + j] * inverse) | base_q4(in[i + j + 16] * inverse) << 4);
-    }
-}
-
 /* ---- rows of any type -------------------------------------------------------------------------------- */
 
 static pco_status base_check_count(uint32_t dtype, int64_t count, pco_error *err)
@@ -276,37 +261,7 @@ pco_status pco_dtype_to_f32(uint32_t dtype, const void *data, int64_t count, flo
 {
     pco_status status = base_check_count(dtype, count, err);
     if (status || count == 0) return status;
-    const unsigned char *byte = data;
-    switch ((pco_dtype)dtype) {
-    case PCO_F32:
-        memcpy(out, data, (size_t)count * sizeof *out);
-        break;
-    case PCO_F16:
-    case PCO_BF16:
-        for (int64_t i = 0; i < count; i++) {
-            uint16_t bits = (uint16_t)(byte[2 * i] | byte[2 * i + 1] << 8);
-            out[i] = dtype == PCO_F16 ? pco_f16_to_f32(bits) : pco_bf16_to_f32(bits);
-        }
-        break;
-    case PCO_I32:
-        for (int64_t i = 0; i < count; i++) {
-            int32_t value;
-            memcpy(&value, byte + 4 * i, sizeof value);
-            out[i] = (float)value;
-        }
-        break;
-    case PCO_BOOL:
-        for (int64_t i = 0; i < count; i++) out[i] = byte[i] != 0;
-        break;
-    case PCO_Q8_0:
-        pco_q8_0_to_f32(data, count, out);
-        break;
-    case PCO_Q4_0:
-        pco_q4_0_to_f32(data, count, out);
-        break;
-    case PCO_DTYPE_COUNT:
-        break;
-    }
+    base_dtypes[dtype].widen(data, count, out);
     return PCO_OK;
 }
 
@@ -314,28 +269,13 @@ pco_status pco_dtype_from_f32(uint32_t dtype, const float *in, int64_t count, vo
 {
     pco_status status = base_check_count(dtype, count, err);
     if (status || count == 0) return status;
-    if (dtype == PCO_I32 || dtype == PCO_BOOL)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "f32 values are not converted to %s",
-                        pco_dtype_name(dtype));
-    if (dtype == PCO_F32) {
-        memcpy(out, in, (size_t)count * sizeof *in);
-        return PCO_OK;
-    }
-    if (dtype == PCO_F16 || dtype == PCO_BF16) {
-        unsigned char *byte = out;
-        for (int64_t i = 0; i < count; i++) {
-            uint16_t bits = dtype == PCO_F16 ? pco_f16_from_f32(in[i]) : pco_bf16_from_f32(in[i]);
-            memcpy(byte + 2 * i, &bits, sizeof bits);
-        }
-        return PCO_OK;
-    }
-    for (int64_t i = 0; i < count; i++)
+    const base_dtype *type = &base_dtypes[dtype];
+    if (!type->narrow)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "f32 values are not converted to %s", type->name);
+    for (int64_t i = 0; type->class == PCO_DTYPE_QUANTISED && i < count; i++)
         if (!isfinite(in[i]))
             return pco_fail(err, PCO_ERROR_INVALID, "element %" PRId64 " is %f, which %s cannot hold", i,
-                            (double)in[i], pco_dtype_name(dtype));
-    if (dtype == PCO_Q8_0)
-        pco_q8_0_from_f32(in, count, out);
-    else
-        pco_q4_0_from_f32(in, count, out);
+                            (double)in[i], type->name);
+    type->narrow(in, count, out);
     return PCO_OK;
 }

@@ -5,7 +5,7 @@
 
 #include "portico/plugin.h"
 
-/* "f32" "f16" "bf16" "i32" "bool" "q8_0" "q4_0"; "unknown" for anything else. Static. */
+/* The name in dtypes.def, "f32"; "unknown" for anything else. Static. */
 const char *pco_dtype_name(uint32_t dtype);
 
 /* What a type can be: numbers with fractions, whole numbers or truth, blocks of quantised weights. */
@@ -17,8 +17,19 @@ typedef enum pco_dtype_class {
 } pco_dtype_class;
 pco_dtype_class pco_dtype_class_of(uint32_t dtype); /* 0 for an unknown type */
 
-/* The names of all types of the classes, for a message: "f32, f16 or bf16" with "or" for `last`. Returns `text`; 96
- * bytes hold all of them. */
+static inline int pco_dtype_is_float(uint32_t dtype)
+{
+    return pco_dtype_class_of(dtype) == PCO_DTYPE_FLOAT;
+}
+
+static inline int pco_dtype_is_quantised(uint32_t dtype)
+{
+    return pco_dtype_class_of(dtype) == PCO_DTYPE_QUANTISED;
+}
+
+/* The names of all types of the classes, for a message: "f32, f16 or bf16" with "or" for `last`. Returns `text`;
+ * PCO_DTYPE_LIST bytes hold all of them. */
+enum { PCO_DTYPE_LIST = 16 * PCO_DTYPE_COUNT };
 char *pco_dtype_list(uint32_t classes, const char *last, char *text, size_t size);
 
 /* The type with that name, upper or lower case, in *dtype. Errors: NOT_FOUND, listing the names. */
@@ -27,7 +38,7 @@ pco_status pco_dtype_from_name(const char *name, pco_dtype *dtype, pco_error *er
 /* Digits for printf's %.*g: nine tell every f32 from the next, and a whole number below 1e15 is printed as one. */
 int pco_number_digits(double value);
 
-/* Elements in a block (1, or 32 for quantised types) and bytes of a block; 0 for an unknown type. */
+/* Elements in a block (1 unless the type is quantised) and bytes of a block; 0 for an unknown type. */
 uint32_t pco_dtype_block(uint32_t dtype);
 uint32_t pco_dtype_block_bytes(uint32_t dtype);
 
@@ -55,24 +66,13 @@ uint16_t pco_f16_from_f32(float value);
 float pco_bf16_to_f32(uint16_t bits);
 uint16_t pco_bf16_from_f32(float value);
 
-/* Blocks as GGUF stores them, `count` a multiple of 32; `blocks` need not be aligned.
- * Q8_0: y = d * q with d in f16 and q in -127..127; quantised with d = max|x| / 127, q = round(x / d), halves
- * away from zero.
- * Q4_0: y = d * (q - 8), q in 0..15, element i of a block in the low nibble of byte i, i + 16 in the high
- * one; quantised with d = x* / -8, x* the element of largest magnitude (the first of equals), q = min(15,
- * floor(x / d + 8.5)). Products are taken in f32. Values must be finite to be quantised. */
-void pco_q8_0_to_f32(const void *blocks, int64_t count, float *out);
-void pco_q4_0_to_f32(const void *blocks, int64_t count, float *out);
-void pco_q8_0_from_f32(const float *in, int64_t count, void *blocks);
-void pco_q4_0_from_f32(const float *in, int64_t count, void *blocks);
-
 /* `count` elements of any pco_dtype as f32 (i32 is rounded; bool gives 0 or 1). `data` need not be aligned.
  * Errors: INVALID for an unknown type or a count that is not whole blocks. */
 pco_status pco_dtype_to_f32(uint32_t dtype, const void *data, int64_t count, float *out,
                             pco_error *err) PCO_NODISCARD;
 
-/* The other way, for f32, f16, bf16, q8_0 and q4_0. Errors: INVALID as above; for the quantised types also a
- * value that is not finite, by its index; UNSUPPORTED for i32 and bool. */
+/* The other way, for floats and quantised types (quant_NAME.c says how). Errors: INVALID as above; for the quantised
+ * types also a value that is not finite, by its index; UNSUPPORTED for i32 and bool. */
 pco_status pco_dtype_from_f32(uint32_t dtype, const float *in, int64_t count, void *out,
                               pco_error *err) PCO_NODISCARD;
 

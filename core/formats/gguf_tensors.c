@@ -11,25 +11,26 @@
 #define GGUF_NAME_MOST         64u
 #define GGUF_ALIGNMENT_DEFAULT 32u
 
-/* Sizes as ggml's block structures define them. Numbers that are absent were removed from the format. */
+/* Our types, and those that files may have besides; sizes as ggml's block structures define them. Numbers that are absent
+ * were removed from the format. */
 static const pco_ggml_type gguf_types[] = {
-    {0, "F32", 1, 4, PCO_F32},     {1, "F16", 1, 2, PCO_F16},    {2, "Q4_0", 32, 18, PCO_Q4_0},
-    {3, "Q4_1", 32, 20, -1},       {6, "Q5_0", 32, 22, -1},      {7, "Q5_1", 32, 24, -1},
-    {8, "Q8_0", 32, 34, PCO_Q8_0}, {9, "Q8_1", 32, 36, -1},      {10, "Q2_K", 256, 84, -1},
-    {11, "Q3_K", 256, 110, -1},    {12, "Q4_K", 256, 144, -1},   {13, "Q5_K", 256, 176, -1},
-    {14, "Q6_K", 256, 210, -1},    {15, "Q8_K", 256, 292, -1},   {16, "IQ2_XXS", 256, 66, -1},
-    {17, "IQ2_XS", 256, 74, -1},   {18, "IQ3_XXS", 256, 98, -1}, {19, "IQ1_S", 256, 50, -1},
-    {20, "IQ4_NL", 32, 18, -1},    {21, "IQ3_S", 256, 110, -1},  {22, "IQ2_S", 256, 82, -1},
-    {23, "IQ4_XS", 256, 136, -1},  {24, "I8", 1, 1, -1},         {25, "I16", 1, 2, -1},
-    {26, "I32", 1, 4, PCO_I32},    {27, "I64", 1, 8, -1},        {28, "F64", 1, 8, -1},
-    {29, "IQ1_M", 256, 56, -1},    {30, "BF16", 1, 2, PCO_BF16}, {34, "TQ1_0", 256, 54, -1},
-    {35, "TQ2_0", 256, 66, -1},    {39, "MXFP4", 32, 17, -1},
+#define PCO_DTYPE(number, NAME, name, class, block, bytes, quants, scales, gguf, gguf_name, ...) \
+    {(uint32_t)gguf, gguf_name, block, bytes, number},
+#include "base/dtypes.def"
+#undef PCO_DTYPE
+    {3, "Q4_1", 32, 20, -1},      {6, "Q5_0", 32, 22, -1},     {7, "Q5_1", 32, 24, -1},     {9, "Q8_1", 32, 36, -1},
+    {10, "Q2_K", 256, 84, -1},    {11, "Q3_K", 256, 110, -1},  {12, "Q4_K", 256, 144, -1},  {13, "Q5_K", 256, 176, -1},
+    {14, "Q6_K", 256, 210, -1},   {15, "Q8_K", 256, 292, -1},  {16, "IQ2_XXS", 256, 66, -1}, {17, "IQ2_XS", 256, 74, -1},
+    {18, "IQ3_XXS", 256, 98, -1}, {19, "IQ1_S", 256, 50, -1},  {20, "IQ4_NL", 32, 18, -1},  {21, "IQ3_S", 256, 110, -1},
+    {22, "IQ2_S", 256, 82, -1},   {23, "IQ4_XS", 256, 136, -1}, {24, "I8", 1, 1, -1},       {25, "I16", 1, 2, -1},
+    {27, "I64", 1, 8, -1},        {28, "F64", 1, 8, -1},       {29, "IQ1_M", 256, 56, -1},  {34, "TQ1_0", 256, 54, -1},
+    {35, "TQ2_0", 256, 66, -1},   {39, "MXFP4", 32, 17, -1},
 };
 
 const pco_ggml_type *pco_ggml_type_find(uint32_t id)
 {
     for (size_t i = 0; i < sizeof gguf_types / sizeof *gguf_types; i++)
-        if (gguf_types[i].id == id) return &gguf_types[i];
+        if (gguf_types[i].id == id && *gguf_types[i].name) return &gguf_types[i];
     return NULL;
 }
 

@@ -9,14 +9,17 @@
 #include "base/error.h"
 
 typedef struct npy_type {
-    const char *descr, *name;
+    const char *descr, *name; /* "": .npy does not have the type */
     int32_t dtype;
     uint32_t bytes;
 } npy_type;
 
 static const npy_type npy_types[] = {
-    {"<f4", "F32", PCO_F32, 4},   {"<f2", "F16", PCO_F16, 2}, {"<i4", "I32", PCO_I32, 4},
-    {"|b1", "BOOL", PCO_BOOL, 1}, {"<f8", "F64", -1, 8},
+#define PCO_DTYPE(number, NAME, name, class, block, bytes, quants, scales, gguf, gguf_name, file_name, numpy, ...) \
+    {numpy, file_name, number, bytes},
+#include "base/dtypes.def"
+#undef PCO_DTYPE
+    {"<f8", "F64", -1, 8},
 };
 
 /* ---- the header: a Python dictionary of three keys -------------------------------------------------------
@@ -129,7 +132,7 @@ static pco_status npy_header(const char *text, size_t size, const char *label, c
         return npy_bad_header(label, "'descr', 'fortran_order' and 'shape' are expected and nothing else",
                               err);
     for (size_t i = 0; i < sizeof npy_types / sizeof *npy_types; i++)
-        if (strcmp(npy_types[i].descr, descr) == 0) *type = &npy_types[i];
+        if (*descr && strcmp(npy_types[i].descr, descr) == 0) *type = &npy_types[i];
     if (!*type)
         return pco_fail(err, PCO_ERROR_FORMAT,
                         "%s: type '%s' is not one of <f4 <f8 <f2 <i4 |b1; convert the array", label, descr);
@@ -199,8 +202,9 @@ pco_status pco_npy_encode(const pco_weight *array, void **file, size_t *size, pc
     const npy_type *type = NULL;
     *file = NULL;
     for (size_t i = 0; i < sizeof npy_types / sizeof *npy_types; i++)
-        if (array->dtype >= 0 ? npy_types[i].dtype == array->dtype
-                              : array->type_name && strcmp(npy_types[i].name, array->type_name) == 0)
+        if (*npy_types[i].descr && (array->dtype >= 0 ? npy_types[i].dtype == array->dtype
+                                                      : array->type_name &&
+                                                            strcmp(npy_types[i].name, array->type_name) == 0))
             type = &npy_types[i];
     if (!type)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,

@@ -14,24 +14,25 @@
 #define SAFETENSORS_ALIGNMENT   64u
 
 typedef struct safetensors_type {
-    const char *name;
+    const char *name; /* "": the format has none */
     int32_t dtype; /* pco_dtype or -1 */
     uint32_t bytes;
 } safetensors_type;
 
 static const safetensors_type safetensors_types[] = {
-    {"F32", PCO_F32, 4},   {"F16", PCO_F16, 2}, {"BF16", PCO_BF16, 2}, {"I32", PCO_I32, 4},
-    {"BOOL", PCO_BOOL, 1}, {"F64", -1, 8},      {"I64", -1, 8},        {"U64", -1, 8},
-    {"U32", -1, 4},        {"I16", -1, 2},      {"U16", -1, 2},        {"I8", -1, 1},
-    {"U8", -1, 1},         {"F8_E4M3", -1, 1},  {"F8_E5M2", -1, 1},    {"F8_E8M0", -1, 1},
-    {"C64", -1, 8},
+#define PCO_DTYPE(number, NAME, name, class, block, bytes, quants, scales, gguf, gguf_name, file_name, ...) \
+    {file_name, number, bytes},
+#include "base/dtypes.def"
+#undef PCO_DTYPE
+    {"F64", -1, 8}, {"I64", -1, 8}, {"U64", -1, 8},     {"U32", -1, 4},     {"I16", -1, 2},     {"U16", -1, 2},
+    {"I8", -1, 1},  {"U8", -1, 1},  {"F8_E4M3", -1, 1}, {"F8_E5M2", -1, 1}, {"F8_E8M0", -1, 1}, {"C64", -1, 8},
 };
 
 static const safetensors_type *safetensors_find(const char *name, int32_t dtype)
 {
     for (size_t i = 0; i < sizeof safetensors_types / sizeof *safetensors_types; i++) {
         const safetensors_type *type = &safetensors_types[i];
-        if (dtype >= 0 ? type->dtype == dtype : name && strcmp(type->name, name) == 0) return type;
+        if (*type->name && (dtype >= 0 ? type->dtype == dtype : name && strcmp(type->name, name) == 0)) return type;
     }
     return NULL;
 }

@@ -124,7 +124,7 @@ pco_status pco_weights_require(const pco_weights *weights, const char *name, con
         return pco_fail(err, PCO_ERROR_NOT_FOUND,
                         "%s: tensor '%s' is missing; the file is incomplete or of another architecture",
                         weights->label, name);
-    char types[96];
+    char types[PCO_DTYPE_LIST];
     if (found->dtype < 0)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s: tensor '%s' has type %s, which Portico cannot run; convert the model to %s",

@@ -3,6 +3,7 @@
 
 #define RULE_GRAPH g->graph
 #define RULE_NODE  &g->node
+#include "base/dtype.h"
 #include "graph/rules.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ static uint32_t sums_product(pco_graph *graph, uint32_t a, int transpose_a, uint
 static uint32_t sums_dequantised(pco_graph *graph, uint32_t b, uint32_t dtype)
 {
     pco_tensor tensor = gradient_tensor(graph, b);
-    if (tensor.dtype < PCO_Q8_0) return b;
+    if (!pco_dtype_is_quantised(tensor.dtype)) return b;
     uint32_t rows = pco_iota(graph, PCO_I32, 0, 0, 1, 1, tensor.shape);
     pco_gather_attrs attrs = {.axis = 0, .dtype = dtype};
     return pco_graph_add(graph, PCO_OP_GATHER, &attrs, (uint32_t[]){b, rows}, 2, NULL);

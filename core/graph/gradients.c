@@ -73,7 +73,7 @@ typedef struct gradient_walk {
 
 static int gradient_is_float(const pco_tensor *tensor)
 {
-    return pco_dtype_class_of(tensor->dtype) == PCO_DTYPE_FLOAT;
+    return pco_dtype_is_float(tensor->dtype);
 }
 
 static int gradient_walk_begin(gradient_walk *walk, pco_graph *graph)
@@ -246,7 +246,7 @@ static pco_status gradients_check(const pco_graph *graph, uint32_t loss, const u
         if (wrt[i] >= graph->n_tensors)
             return pco_fail(err, PCO_ERROR_INVALID, "wrt %u is no tensor of this graph", i);
         x = &graph->tensors[wrt[i]];
-        char types[96];
+        char types[PCO_DTYPE_LIST];
         if (!gradient_is_float(x))
             return pco_fail(err, PCO_ERROR_INVALID, "'%s' is %s: only %s tensors have a gradient", x->name,
                             pco_dtype_name(x->dtype), pco_dtype_list(PCO_DTYPE_FLOAT, "and", types, sizeof types));

@@ -12,12 +12,12 @@
 
 static int infer_is_plain(int64_t dtype)
 {
-    return dtype >= 0 && dtype <= PCO_BOOL;
+    return dtype >= 0 && (pco_dtype_class_of((uint32_t)dtype) & (PCO_DTYPE_FLOAT | PCO_DTYPE_WHOLE)) != 0;
 }
 
 static int infer_is_float(int64_t dtype)
 {
-    return dtype >= 0 && pco_dtype_class_of((uint32_t)dtype) == PCO_DTYPE_FLOAT;
+    return dtype >= 0 && pco_dtype_is_float((uint32_t)dtype);
 }
 
 static void infer_like(pco_shape_context *context, uint32_t output, const pco_tensor *tensor)
@@ -212,7 +212,7 @@ PCO_INFER(gather)
     ATTRS(gather);
     const pco_tensor *x = INPUT(0);
     context->outputs[0].dtype = x->dtype;
-    if (x->dtype >= PCO_Q8_0) {
+    if (pco_dtype_is_quantised(x->dtype)) {
         if (x->rank != 2 || attrs->axis != 0) FAIL("quantised '%s' needs rank 2 and axis 0", x->name);
         if (!infer_is_float(attrs->dtype)) FAIL("dtype %" PRId64 " is not a float type", attrs->dtype);
         context->outputs[0].dtype = (uint32_t)attrs->dtype;
@@ -314,7 +314,7 @@ PCO_INFER(matmul)
         FAIL("'%s' %s%s has K = %" PRId64 ", but '%s' %s%s has K = %" PRId64, a->name,
              pco_tensor_shape_text(a, left), attrs->transpose_a ? " (transposed)" : "", k, b->name,
              pco_tensor_shape_text(b, right), attrs->transpose_b ? " (transposed)" : "", bk);
-    if (b->dtype >= PCO_Q8_0 && (!attrs->transpose_b || b->rank != 2))
+    if (pco_dtype_is_quantised(b->dtype) && (!attrs->transpose_b || b->rank != 2))
         FAIL("quantised '%s' needs rank 2 and transpose_b = 1", b->name);
     if (attrs->activation < 0 || attrs->activation > 4)
         FAIL("activation %" PRId64 " does not exist", attrs->activation);

@@ -40,7 +40,7 @@ static const pco_weight *nn_find(const pco_nn *nn, const char *name, uint32_t ra
         return NULL;
     }
     if (weight->dtype < 0 || !(pco_dtype_class_of((uint32_t)weight->dtype) & nn_classes(rank))) {
-        char types[96];
+        char types[PCO_DTYPE_LIST];
         pco_graph_fail(nn->graph, PCO_ERROR_UNSUPPORTED,
                        "tensor '%s' is %s, which Portico cannot run; use %s", name, weight->type_name,
                        pco_dtype_list(nn_classes(rank), "or", types, sizeof types));

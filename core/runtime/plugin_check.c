@@ -1,5 +1,6 @@
 #include "runtime/plugin_check.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -136,7 +137,7 @@ static pco_status check_contract(const pco_contract *contract, pco_error *err)
                               contract->compute};
     static const char *const TYPES[] = {"accumulate_f32", "accumulate_f16", "accumulate_bf16", "compute"};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (types[i] > PCO_BF16 && types[i] != PCO_CONTRACT_F64)
+        if (!pco_dtype_is_float(types[i]) && types[i] != PCO_CONTRACT_F64)
             return pco_fail(err, PCO_ERROR_INVALID, "its contract's %s is %" PRIu32 ", which is no type of floats",
                             TYPES[i], types[i]);
     const float figures[] = {contract->div_ulp, contract->sqrt_ulp, contract->rsqrt_ulp, contract->function_ulp};

@@ -14,15 +14,36 @@ static pco_status selftest_no_memory(pco_error *err)
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
 }
 
-static int64_t selftest_size(int64_t size, int64_t cap)
+typedef struct selftest_row {
+    int64_t length, block;
+} selftest_row;
+
+/* A size of the node made smaller. Rows of large blocks, whatever has their length, keep one or two of the blocks. */
+static int64_t selftest_size(int64_t size, int64_t cap, const selftest_row *row)
 {
     if (cap == 0 || size <= cap + cap / 2) return size;
-    return cap + size % (cap % 64 ? 32 : 64);
+    const int64_t small = cap + size % (cap % 64 ? 32 : 64);
+    if (size != row->length || small % row->block == 0) return small;
+    const int64_t blocks = cap / 64 > 1 ? cap / 64 : 1;
+    return blocks * row->block < size ? blocks * row->block : size;
+}
+
+/* The rows of the node's quantised operand. */
+static selftest_row selftest_row_of(const pco_graph *graph, const pco_node *node)
+{
+    selftest_row row = {.length = -1, .block = 1};
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if (node->inputs[i] == PCO_NONE) continue;
+        const pco_tensor *x = &graph->tensors[node->inputs[i]];
+        if (pco_dtype_is_quantised(x->dtype))
+            row = (selftest_row){.length = x->shape[x->rank - 1], .block = pco_dtype_block(x->dtype)};
+    }
+    return row;
 }
 
 /* A copy of the attributes with shapes made smaller. */
-static void selftest_attrs(const pco_op_info *info, const pco_node *node, int64_t cap, unsigned char *attrs,
-                           size_t size)
+static void selftest_attrs(const pco_op_info *info, const pco_node *node, int64_t cap, const selftest_row *row,
+                           unsigned char *attrs, size_t size)
 {
     pco_op_default_attrs(info, attrs);
     if (node->attrs) memcpy(attrs, node->attrs, node->attrs_size < size ? node->attrs_size : size);
@@ -33,18 +54,19 @@ static void selftest_attrs(const pco_op_info *info, const pco_node *node, int64_
             continue;
         int64_t *vector = (int64_t *)(void *)(attrs + attr->offset);
         for (int64_t k = 0; k < vector[0] && k < PCO_MAX_RANK; k++)
-            vector[1 + k] = selftest_size(vector[1 + k], cap);
+            vector[1 + k] = selftest_size(vector[1 + k], cap, row);
     }
 }
 
-static uint32_t selftest_operand(const pco_graph *graph, uint32_t t, int64_t cap, pco_graph *made)
+static uint32_t selftest_operand(const pco_graph *graph, uint32_t t, int64_t cap, const selftest_row *row,
+                                 pco_graph *made)
 {
     static const char *const NAMES[SELFTEST_TENSORS] = {"x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7"};
     const pco_tensor *x = &graph->tensors[t];
     const char *name = NAMES[made->n_tensors];
     uint32_t kind = graph->tensors[pco_graph_root(graph, t)].kind;
     int64_t shape[PCO_MAX_RANK];
-    for (uint32_t i = 0; i < x->rank; i++) shape[i] = selftest_size(x->shape[i], cap);
+    for (uint32_t i = 0; i < x->rank; i++) shape[i] = selftest_size(x->shape[i], cap, row);
     pco_dtype dtype = (pco_dtype)x->dtype;
     if (x->kind == PCO_KIND_CONSTANT) return pco_graph_constant(made, name, dtype, x->rank, shape, NULL);
     if (kind == PCO_KIND_STATE) return pco_graph_state(made, name, dtype, x->rank, shape);
@@ -64,13 +86,14 @@ pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t ca
     uint32_t inputs[PCO_MAX_INPUTS], outputs[PCO_MAX_OUTPUTS];
     *made = (selftest_case){.graph = pco_graph_create()};
     if (!made->graph) return selftest_no_memory(err);
-    selftest_attrs(info, node, cap, attrs.bytes, sizeof attrs.bytes);
+    const selftest_row row = selftest_row_of(graph, node);
+    selftest_attrs(info, node, cap, &row, attrs.bytes, sizeof attrs.bytes);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         inputs[i] = PCO_NONE;
         for (uint32_t k = 0; k < i; k++) /* an operand that is there twice stays one tensor */
             if (node->inputs[k] == node->inputs[i]) inputs[i] = inputs[k];
         if (node->inputs[i] != PCO_NONE && inputs[i] == PCO_NONE)
-            inputs[i] = selftest_operand(graph, node->inputs[i], cap, made->graph);
+            inputs[i] = selftest_operand(graph, node->inputs[i], cap, &row, made->graph);
     }
     pco_graph_add(made->graph, (pco_op)node->op, attrs.bytes, inputs, node->n_inputs, outputs);
     pco_status status = pco_graph_check(made->graph, err);

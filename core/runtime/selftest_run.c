@@ -139,7 +139,7 @@ static double selftest_tolerance(const selftest_case *one, const pco_tensor *y, 
     const pco_op_info *info = pco_op_find(node->op);
     int converts = 0;
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (node->inputs[i] != PCO_NONE && one->graph->tensors[node->inputs[i]].dtype >= PCO_Q8_0)
+        if (node->inputs[i] != PCO_NONE && pco_dtype_is_quantised(one->graph->tensors[node->inputs[i]].dtype))
             converts = 1;
     if (y->dtype == PCO_I32 || y->dtype == PCO_BOOL || (info->bound == PCO_BOUND_EXACT && !converts))
         return 0;

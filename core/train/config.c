@@ -135,7 +135,7 @@ static void config_dtype(config_reader *r, pco_train_config *config)
     pco_dtype types[PCO_DTYPE_COUNT];
     uint32_t count = 0;
     for (uint32_t i = 0; i < PCO_DTYPE_COUNT; i++)
-        if (pco_dtype_class_of(i) == PCO_DTYPE_FLOAT) names[count] = pco_dtype_name(i), types[count++] = (pco_dtype)i;
+        if (pco_dtype_is_float(i)) names[count] = pco_dtype_name(i), types[count++] = (pco_dtype)i;
     config->dtype = types[config_enum(r, "dtype", names, count)];
     config_reader m = config_member(r, "loss_scaling", keys, 2);
     const int64_t initial = config_int(&m, "initial", 1, 1 << 24, 1 << 16);

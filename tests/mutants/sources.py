@@ -119,7 +119,7 @@ class Lowering:
             if name.endswith('.c'):
                 self.units[name] = c_units(read(os.path.join(LOWERING, name)))
         rows = embed.read_table(os.path.join(SHADERS, 'kernels.def'))
-        self.file_of = {row.name: row.file for row in rows}
+        self.file_of = {name: row.file for row in rows for name in (row.name, row.first) if name}
         names = {unit.name for units in self.units.values() for unit in units}
         definitions = {}
         for units in self.units.values():
@@ -142,7 +142,7 @@ class Lowering:
     def ops_of_line(self, file, line):
         """Ops that a line of the lowering may change; all of them for what is not of one lowerer."""
         unit = unit_at(self.units[file], line)
-        if unit and unit.name in ('gpu_convert', 'gpu_block_quants', 'gpu_plane_quants', 'gpu_plane_bytes'):
+        if unit and (unit.name.startswith('gpu_part_') or unit.name in ('gpu_convert', 'gpu_format_of', 'gpu_plane_quants', 'gpu_plane_bytes', 'gpu_bind_planes')):
             return ['gather', 'matmul']
         found = [op for op in self.ops if unit and unit.name in self.functions[op]]
         return found or list(self.ops)
@@ -166,8 +166,9 @@ class Kernels:
         self.reach = {}
         for file in sorted({row.file for row in self.rows}):
             sources = embed.Sources(SHADERS)
-            text = sources.read(file)
-            used = {os.path.basename(path) for path in sources.used} | {'dialect.glsl'}
+            kinds = sorted({dict(row.define_pairs()).get('FORMAT', '') for row in self.rows if row.file == file})
+            text = ''.join(''.join(sources.pieces(file, kind or None)) for kind in kinds)
+            used = {os.path.basename(path) for path in sources.used} & set(self.units) | {'dialect.glsl'}
             definitions = {}
             for name in used:
                 for unit in self.units[name]:

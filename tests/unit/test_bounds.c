@@ -3,6 +3,7 @@
  * For the bound, cases of the quick tier are judged under three sets of rules: a contract's, the same with functions of
  * 64 times the ulps, and the same with accumulators of f16. What then becomes wider tells what the bound is made of. */
 #include "check.h"
+#include "base/dtype.h"
 #include "run/runner.h"
 
 #include <math.h>
@@ -51,7 +52,7 @@ static void bound_measure(const conf_problem *problem, const oracle_output *out,
     int inexact = 0;
     for (int64_t i = 0; i < out->count; i++) {
         inexact |= out->bound[i] > 0;
-        if (dtype > PCO_BF16 || !isfinite(out->value[i])) continue;
+        if (!pco_dtype_is_float(dtype) || !isfinite(out->value[i])) continue;
         /* a result, or an operand's reciprocal, that may underflow has another bound */
         const oracle_format format = oracle_format_of(dtype);
         const double size = fabs(out->value[i]);
@@ -68,7 +69,7 @@ static void bound_measure(const conf_problem *problem, const oracle_output *out,
 static int bound_is_mixed(const conf_case *one)
 {
     if (one->op == PCO_OP_MATMUL) return ((const pco_matmul_attrs *)(const void *)one->attrs.bytes)->activation != 0;
-    if (one->op == PCO_OP_GATHER) return one->in[0].dtype > PCO_BOOL;
+    if (one->op == PCO_OP_GATHER) return pco_dtype_is_quantised(one->in[0].dtype);
     return one->op == PCO_OP_STATE_WRITE && one->in[0].dtype != one->in[1].dtype;
 }
 

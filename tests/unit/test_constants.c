@@ -6,6 +6,7 @@
 #include "run/runner.h"
 #include "toy_memory.h"
 
+#include "base/dtype.h"
 #include "gpu/gpu.h"
 
 #include <fnmatch.h>
@@ -126,6 +127,24 @@ static pco_status picky_propose(pco_device *device, const pco_part *part, pco_pr
     return pco_gpu_program_api.propose(device, part, proposal, err);
 }
 
+/* The rows of a kernel for each format of quantised weights (name_FORMAT) read their constants with the same code: a value
+ * that one has seen, all have. Their constants are joined under the name without the format. */
+static void constants_join_formats(const conf_constants *constants, conf_constants *joined)
+{
+    for (uint32_t i = 0; i < constants->count; i++) {
+        pco_conformance_constant one = constants->items[i];
+        char kernel[128];
+        snprintf(kernel, sizeof kernel, "%s", one.kernel);
+        for (uint32_t type = 0; type < PCO_DTYPE_COUNT; type++) {
+            const size_t length = strlen(kernel), tail = strlen(pco_dtype_name(type));
+            if (!pco_dtype_is_quantised(type) || length <= tail) continue;
+            if (strcmp(kernel + length - tail, pco_dtype_name(type)) == 0) kernel[length - tail - 1] = 0;
+        }
+        snprintf(one.kernel, sizeof one.kernel, "%s", kernel);
+        check_ok(conf_constants_note(joined, &one, NULL, &err));
+    }
+}
+
 /* Prepares every case of the tier on a device that declares this binding limit; returns how many were refused for a
  * size that must fit. */
 static uint32_t constants_take(pco_device *device, const char *ops, uint64_t declared, conf_constants *constants)
@@ -157,8 +176,7 @@ static uint32_t constants_take(pco_device *device, const char *ops, uint64_t dec
     pco_conformance_result result;
     pco_gpu_describe_edges(&device->gpu.limits, &info);
     check_ok(pco_conformance_run(&options, &entry, 1, &result, &err));
-    check_ok(conf_constants_add(constants, &(conf_constants){.count = result.n_constants, .items = result.constants},
-                                &err));
+    constants_join_formats(&(conf_constants){.count = result.n_constants, .items = result.constants}, constants);
     uint32_t refused = 0;
     for (uint32_t i = 0; i < result.n_cases; i++)
         refused += strncmp(result.cases[i].detail, "refused for its size", 20) == 0;
@@ -183,8 +201,9 @@ static const struct {
     {"matmul_finish", "HAS_X", "the same"},
     {"matmul_finish", "PER", "it has no other size"},
     {"matmul_*_wide_*", "TRANS_A", "whole vectors of a lie along K"},
-    {"matmul_*_quant_*", "TRANS_A", "whole vectors of a lie along K"},
-    {"matmul_*_quant_*", "TRANS_B", "quantised weights are [N,K]"},
+    {"matmul_register_quant_*", "TRANS_A", "whole vectors of a lie along K"},
+    {"matmul_gemv_quant_*", "TRANS_A", "whole vectors of a lie along K"},
+    {"matmul_*_quant*", "TRANS_B", "quantised weights are [N,K]"},
     {"matmul_gemv_subgroup_*", "TRANS_B", "lanes share a column, which has to lie along K"},
     {"gather_quantised", "MODE", "rows of 32 weights are whole words"},
 };

@@ -3,6 +3,7 @@
  * with one such fault at a time. */
 #include "toy.h"
 
+#include "base/dtype.h"
 #include "oracle/oracle.h"
 
 #include <math.h>
@@ -42,7 +43,7 @@ struct toy_node {
 static bool toy_can(const pco_part *part, const pco_node *n)
 {
     const pco_tensor *x = &part->tensors[n->inputs[0]], *y = &part->tensors[n->outputs[0]];
-    if (x->dtype > PCO_BF16 || y->dtype > PCO_BF16 || y->bytes == 0 || x->bytes == 0) return false;
+    if (!pco_dtype_is_float(x->dtype) || !pco_dtype_is_float(y->dtype) || y->bytes == 0 || x->bytes == 0) return false;
     if (n->op == PCO_OP_NEG) return true;
     const pco_tensor *w = n->n_inputs > 1 ? &part->tensors[n->inputs[1]] : NULL;
     if (n->op == PCO_OP_ADD || n->op == PCO_OP_MUL)
@@ -53,7 +54,7 @@ static bool toy_can(const pco_part *part, const pco_node *n)
     }
     if (n->op == PCO_OP_RMS_NORM) return x->rank == 2 && n->n_outputs == 1;
     const pco_matmul_attrs *attrs = n->attrs;
-    return n->op == PCO_OP_MATMUL && x->rank == 2 && w->rank == 2 && w->dtype <= PCO_BF16 &&
+    return n->op == PCO_OP_MATMUL && x->rank == 2 && w->rank == 2 && pco_dtype_is_float(w->dtype) &&
            attrs->transpose_b && !attrs->transpose_a && !attrs->activation &&
            (n->n_inputs < 4 || n->inputs[3] == PCO_NONE);
 }

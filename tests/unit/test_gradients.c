@@ -3,6 +3,7 @@
  * adjoint identity <J e_i, u> = <e_i, J^T u> element by element, and on random directions for all operands at
  * once. Then the same graphs run on the device that PORTICO_BACKEND picks, against the float64 result. */
 #include "gradient_eval.h"
+#include "base/dtype.h"
 #include "check_device.h"
 
 #include "graph/build.h"
@@ -52,7 +53,7 @@ static uint32_t leaf(gradient_case *c, pco_dtype dtype, double low, double high,
     c->data[at] = malloc((size_t)(count + 1) * sizeof(double));
     for (int64_t i = 0; i < count; i++) {
         double x = low + (high - low) * draw(&c->seed);
-        c->data[at][i] = dtype <= PCO_BF16 ? oracle_round_to(dtype, x) : floor(x); /* what every device can hold */
+        c->data[at][i] = pco_dtype_is_float(dtype) ? oracle_round_to(dtype, x) : floor(x); /* what every device can hold */
     }
     return id;
 }
@@ -240,7 +241,7 @@ static void device_compare(const gradient_case *c, pco_executable *e, const char
     uint32_t coarsest = PCO_F32;
     for (uint32_t i = 0; i < c->n_leaves; i++) {
         uint32_t dtype = c->graph->tensors[c->leaf[i]].dtype;
-        if (dtype <= PCO_BF16 && dtype > coarsest) coarsest = dtype;
+        if (pco_dtype_is_float(dtype) && TOLERANCE[dtype] > TOLERANCE[coarsest]) coarsest = dtype;
     }
     uint32_t handle = pco_executable_tensor(e, name);
     const pco_tensor *x = pco_executable_describe(e, handle);

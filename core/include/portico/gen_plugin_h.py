@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes plugin.h from plugin.h.in and the op table: gen_plugin_h.py plugin.h.in ops.def plugin.h"""
+"""Writes plugin.h from plugin.h.in and the tables: gen_plugin_h.py plugin.h.in ops.def dtypes.def plugin.h"""
 import re
 import sys
 import textwrap
@@ -9,6 +9,10 @@ AXES = ("PCO_ATTR_AXIS", "PCO_ATTR_AXES")
 
 OPERATIONS = """/* All operations of this header, for tables that leave none out: ROW(NAME, name, family), where PCO_OP_NAME is the
  * number. Those of one family differ in a function only; one of no family is its own. */"""
+DTYPES = """/* All element types of this header, for the tables of plugins: ROW(NAME, name, block, bytes), where PCO_NAME is the
+ * number, and `block` elements lie in `bytes` bytes. By class: numbers with fractions, whole numbers and truth, and blocks
+ * of quantised weights. */"""
+CLASSES = ("FLOAT", "WHOLE", "QUANTISED")
 WITH_ATTRS = """/* Those that have attributes: ROW(NAME, name), where pco_name_attrs is the struct. */"""
 
 
@@ -67,7 +71,24 @@ def list_macro(name, doc, rows):
     return f"{doc}\n#define {name}(ROW) \\\n" + " \\\n".join(f"    ROW({', '.join(row)})" for row in rows) + "\n"
 
 
-def main(template, table, output):
+def element_types(table):
+    """The enumerators of pco_dtype, and the lists of types by class."""
+    enum, rows_of = [], {name: [] for name in CLASSES}
+    for macro, args in rows(open(table, encoding="utf-8").read()):
+        if macro != "PCO_DTYPE":
+            continue
+        number, upper, name, kind, block, size = args[:6]
+        doc = unquote(args[-1]) + (f"; {size} bytes for {block} weights" if kind == "QUANTISED" else "")
+        enum.append("    /* " + "\n     * ".join(textwrap.wrap(doc, 109)) + f" */\n    PCO_{upper} = {number},")
+        rows_of[kind].append((upper, name, block, size))
+    count = sum(len(of) for of in rows_of.values())
+    text = "typedef enum pco_dtype {\n" + "\n".join(enum) + f"\n    PCO_DTYPE_COUNT = {count},\n}} pco_dtype;\n\n" + DTYPES
+    for kind, of in rows_of.items():
+        text += f"\n#define PCO_{kind}_DTYPES(ROW) \\\n" + " \\\n".join(f"    ROW({', '.join(row)})" for row in of)
+    return text + "\n#define PCO_DTYPES(ROW) " + " ".join(f"PCO_{kind}_DTYPES(ROW)" for kind in CLASSES) + "\n"
+
+
+def main(template, table, dtypes, output):
     attributes, enum, structs, names, families, with_attributes, numbers = {}, [], [], [], [], [], [0]
     number = 0
     for macro, args in rows(open(table, encoding="utf-8").read()):
@@ -92,10 +113,11 @@ def main(template, table, output):
             name_function(names) + "\n" + list_macro("PCO_OPERATIONS", OPERATIONS, families) + "\n" +
             "\n".join(structs) + "\n" + list_macro("PCO_OPERATIONS_WITH_ATTRS", WITH_ATTRS, with_attributes))
     with open(output, "w", encoding="utf-8") as out:
-        out.write(open(template, encoding="utf-8").read().replace("@OPERATIONS@", text))
+        header = open(template, encoding="utf-8").read().replace("@OPERATIONS@", text)
+        out.write(header.replace("@DTYPES@", element_types(dtypes)))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 5:
         sys.exit(__doc__)
     main(*sys.argv[1:])
