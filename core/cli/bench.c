@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BENCH_FIGURES = 32 };
+enum { BENCH_FIGURES = 256 };
 
 /* What is timed, and so which options say something. */
 enum { BENCH_OP = 1, BENCH_MODEL = 2 };
@@ -14,6 +14,7 @@ static const cli_option BENCH_OPTIONS[] = {
     {CLI_OPERAND("`op` or a model", bench_arguments, what), .uses = BENCH_OP | BENCH_MODEL},
     {CLI_TEXT("--devices", bench_arguments, devices), .traits = CLI_MAY_BE_EMPTY, .uses = BENCH_OP | BENCH_MODEL},
     {CLI_TEXT("--op", bench_arguments, op), .uses = BENCH_OP},
+    {CLI_TEXT("--variant", bench_arguments, variant), .uses = BENCH_OP},
     {CLI_NUMBER("--seconds", bench_arguments, seconds, 0.001, 3600), .uses = BENCH_OP | BENCH_MODEL},
     {CLI_FLAG("--cpu-time", bench_arguments, processor), .uses = BENCH_OP},
     {CLI_WHOLE("--prompt-tokens", bench_arguments, prompt_tokens, 1, 1 << 24), .uses = BENCH_MODEL},
@@ -39,15 +40,22 @@ static int bench_parse(int argc, char **argv, bench_arguments *arguments)
 
 static void bench_print(const pco_device_entry *device, const bench_figure *figures, uint32_t count)
 {
+    int variant = 0; /* columns of the longest, with a space in front */
+    for (uint32_t i = 0; i < count; i++) {
+        const int length = (int)strlen(figures[i].variant);
+        if (length && length + 1 > variant) variant = length + 1;
+    }
     printf("%s: %s, %s\n", device->id, device->info.name, device->info.driver);
     for (uint32_t i = 0; i < count; i++) {
         const bench_figure *f = &figures[i];
+        char name[128];
+        snprintf(name, sizeof name, "%-14s%s%s", f->name, *f->variant ? " " : "", f->variant);
         if (*f->error) {
-            int column = printf("  %-14s ", f->name);
+            int column = printf("  %-*s ", 14 + variant, name);
             cli_wrap(f->error, column, column);
             continue;
         }
-        printf("  %-14s %9.3f ms  %8.2f %-7s  %4d runs  %s\n", f->name, f->milliseconds, f->rate, f->unit,
+        printf("  %-*s %9.3f ms  %8.2f %-7s  %4d runs  %s\n", 14 + variant, name, f->milliseconds, f->rate, f->unit,
                f->repetitions, f->peer);
     }
 }
@@ -80,6 +88,7 @@ static void bench_json(pco_json_writer *json, const pco_device_entry *device, co
         const bench_figure *f = &figures[i];
         pco_json_begin_object(json);
         bench_json_text(json, "name", f->name);
+        bench_json_text(json, "variant", f->variant);
         bench_json_number(json, "milliseconds", f->milliseconds);
         bench_json_number(json, "rate", f->rate);
         bench_json_text(json, "unit", f->unit);
@@ -112,13 +121,14 @@ static int bench_devices(const bench_arguments *arguments, pco_registry *registr
                pco_registry_config(registry)->threads);
     for (uint32_t i = 0; i < count && !cli_interrupted(); i++) {
         const pco_device_entry *device = &devices[indices[i]];
-        bench_setup setup = {.device = device->id, .seconds = arguments->seconds};
+        bench_setup setup = {.device = device->id, .seconds = arguments->seconds, .variant = arguments->variant};
         if (arguments->processor) setup.processor = pco_registry_config(registry)->threads;
         fprintf(stderr, "%s ...\n", device->id);
         uint32_t n = bench_ops(&setup, registry, arguments->op, pco_registry_config(registry)->threads,
                                figures, BENCH_FIGURES);
         for (uint32_t k = 0; k < n; k++)
             if (!*figures[k].error) status = CLI_OK;
+        if (n == 0 && !cli_interrupted()) cli_error("%s: no figure has a variant '%s'", device->id, arguments->variant);
         if (arguments->json) {
             bench_json(&json, device, figures, n);
             continue;
@@ -156,7 +166,8 @@ static int bench_run(int argc, char **argv)
 const cli_command cli_bench = {
     .name = "bench",
     .summary = "speed of operations, or of a model",
-    .help = "usage: portico bench op [--devices LIST] [--op NAME] [--seconds S] [--cpu-time] [--json]\n"
+    .help = "usage: portico bench op [--devices LIST] [--op NAME] [--variant PATTERN] [--seconds S]\n"
+            "                        [--cpu-time] [--json]\n"
             "       portico bench MODEL [--devices LIST] [--prompt-tokens N] [-n N] [--context N] [--seconds "
             "S] [--json]\n\n"
             "`bench op` times single operations on operands in device memory. Copy, add, gelu, norms and\n"
@@ -171,6 +182,8 @@ const cli_command cli_bench = {
             "  --devices LIST     devices separated by commas, each of which must match one, or `all`;\n"
             "                     default: the chosen one\n"
             "  --op NAME          one figure, a pattern, or `all` (default)\n"
+            "  --variant PATTERN  instead of what a model would run, each kernel variant of that name, alone and one\n"
+            "                     after the other: '*' for all (names as in portico conformance)\n"
             "  --seconds S        time per figure (default 0.5), at least 3 runs\n"
             "  --cpu-time         processor time divided by the number of threads, instead of the clock: for\n"
             "                     devices that are the processor, while it has other work to do\n"

@@ -6,13 +6,14 @@
 #include "formats/json.h"
 #include "graph/build.h"
 #include "runtime/session.h"
+#include "runtime/variant.h"
 
 enum { BENCH_MAX = 4 }; /* things that are timed against each other */
 
 /* What was asked for. */
 typedef struct bench_arguments {
     const char *what; /* "op", or a model */
-    const char *devices, *op;
+    const char *devices, *op, *variant;
     int64_t prompt_tokens, max_tokens, context; /* of a model; 0: as bench_model chooses */
     double seconds;
     int json, processor;
@@ -23,12 +24,14 @@ typedef struct bench_setup {
     const char *device;   /* "vulkan:0" */
     double seconds;       /* per timed thing */
     uint32_t processor;   /* > 0: processor time divided by so many threads, instead of the clock */
+    const char *variant;  /* pattern: kernel variants are timed; NULL: what a session runs */
     pco_session *session; /* of the figure under way */
 } bench_setup;
 
 /* One result line. */
 typedef struct bench_figure {
     char name[64];
+    char variant[PCO_VARIANT_TEXT]; /* "" for what a session runs */
     double milliseconds; /* median of the runs */
     double rate;         /* in `unit` */
     const char *unit;    /* "GFLOP/s", "GB/s" */
@@ -66,6 +69,28 @@ void bench_blas_close(bench_blas *blas);
  */
 uint32_t bench_ops(bench_setup *setup, pco_registry *registry, const char *pattern, uint32_t threads,
                    bench_figure *figures, uint32_t capacity);
+
+/* One operation, whose node is to be run alone. */
+typedef struct bench_alone {
+    const char *name;
+    const pco_graph *graph; /* that has one */
+    uint32_t op;
+    double flops, bytes; /* as of a figure */
+} bench_alone;
+
+/* Times each variant that matches setup->variant on setup->device, one after the other; returns how many figures there
+ * are. Where nothing could be asked, one says why. */
+uint32_t bench_variants(const bench_setup *setup, pco_registry *registry, const bench_alone *alone,
+                        bench_figure *figures, uint32_t capacity);
+
+/* Values of an operand between -1 and 1, others for each `salt`: zeros are faster than numbers on some devices. */
+void bench_values(float *values, int64_t count, uint32_t salt);
+
+/* A figure that there is not, and why. */
+void bench_refuse(bench_figure *figure, const char *name, const pco_error *why);
+
+/* Fills in time, rate and unit: of floating-point operations, or of bytes where those are 0. */
+void bench_rate(bench_figure *figure, double seconds, double flops, double bytes);
 
 /* Is there a figure of that name? 0 after a message. */
 int bench_op_check(const char *pattern);

@@ -24,6 +24,7 @@ typedef enum bench_against {
 
 typedef struct bench_row {
     const char *name;
+    pco_op op; /* the node that is meant */
     bench_against against;
     double flops; /* of one run; 0: `bytes` are what counts */
     double bytes; /* read and written */
@@ -180,25 +181,25 @@ static uint32_t bench_scatter_add(pco_graph *graph, const void *weights)
 
 #define LARGE (4.0 * ROWS * COLUMNS)
 static const bench_row BENCH_ROWS[] = {
-    {"copy", AGAINST_NOTHING, 0, 2 * LARGE, bench_copy, -1},
-    {"add", AGAINST_COPY, 0, 3 * LARGE, bench_add, -1},
-    {"gelu", AGAINST_COPY, 0, 2 * LARGE, bench_gelu, -1},
-    {"layer_norm", AGAINST_COPY, 0, 2 * LARGE, bench_layer_norm, -1},
-    {"rms_norm", AGAINST_COPY, 0, 2 * LARGE, bench_rms_norm, -1},
-    {"softmax", AGAINST_COPY, 0, 2 * LARGE, bench_softmax, -1},
-    {"matmul", AGAINST_BLAS, 2.0 * SQUARE *SQUARE *SQUARE, 0, bench_matmul, -1},
-    {"gemv_f32", AGAINST_COPY, 0, LARGE, bench_gemv_f32, PCO_F32},
-    {"gemv_f16", AGAINST_COPY, 0, LARGE / 2, bench_gemv_f16, PCO_F16},
-    {"gemv_bf16", AGAINST_COPY, 0, LARGE / 2, bench_gemv_bf16, PCO_BF16},
-    {"gemv_q8_0", AGAINST_COPY, 0, LARGE / 4 * 34 / 32, bench_gemv_q8_0, PCO_Q8_0},
-    {"gemv_q4_0", AGAINST_COPY, 0, LARGE / 4 * 18 / 32, bench_gemv_q4_0, PCO_Q4_0},
-    {"attention", AGAINST_DECOMPOSITION, 4.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0, bench_attention,
-     -1},
-    {"attention_row", AGAINST_DECOMPOSITION, 0, 2 * 4.0 * HEADS *POSITIONS *HEAD_SIZE, bench_attention_row,
-     -1},
-    {"attention_backward", AGAINST_DECOMPOSITION, 10.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0,
-     bench_attention_backward, -1},
-    {"scatter_add", AGAINST_COPY, 0, LARGE + 4.0 * POSITIONS *COLUMNS, bench_scatter_add, -1},
+    {"copy", PCO_OP_CONCAT, AGAINST_NOTHING, 0, 2 * LARGE, bench_copy, -1},
+    {"add", PCO_OP_ADD, AGAINST_COPY, 0, 3 * LARGE, bench_add, -1},
+    {"gelu", PCO_OP_GELU, AGAINST_COPY, 0, 2 * LARGE, bench_gelu, -1},
+    {"layer_norm", PCO_OP_LAYER_NORM, AGAINST_COPY, 0, 2 * LARGE, bench_layer_norm, -1},
+    {"rms_norm", PCO_OP_RMS_NORM, AGAINST_COPY, 0, 2 * LARGE, bench_rms_norm, -1},
+    {"softmax", PCO_OP_SOFTMAX, AGAINST_COPY, 0, 2 * LARGE, bench_softmax, -1},
+    {"matmul", PCO_OP_MATMUL, AGAINST_BLAS, 2.0 * SQUARE *SQUARE *SQUARE, 0, bench_matmul, -1},
+    {"gemv_f32", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE, bench_gemv_f32, PCO_F32},
+    {"gemv_f16", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 2, bench_gemv_f16, PCO_F16},
+    {"gemv_bf16", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 2, bench_gemv_bf16, PCO_BF16},
+    {"gemv_q8_0", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 4 * 34 / 32, bench_gemv_q8_0, PCO_Q8_0},
+    {"gemv_q4_0", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 4 * 18 / 32, bench_gemv_q4_0, PCO_Q4_0},
+    {"attention", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION,
+     4.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0, bench_attention, -1},
+    {"attention_row", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION, 0,
+     2 * 4.0 * HEADS *POSITIONS *HEAD_SIZE, bench_attention_row, -1},
+    {"attention_backward", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, AGAINST_DECOMPOSITION,
+     10.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0, bench_attention_backward, -1},
+    {"scatter_add", PCO_OP_SCATTER_ADD, AGAINST_COPY, 0, LARGE + 4.0 * POSITIONS *COLUMNS, bench_scatter_add, -1},
 };
 enum { BENCH_N_ROWS = sizeof BENCH_ROWS / sizeof BENCH_ROWS[0] };
 
@@ -223,8 +224,12 @@ static pco_status bench_execute(void *user, pco_error *err)
     return pco_executable_run(user, err);
 }
 
-/* Fills the states of `graph` with values between -1 and 1: zeros are faster than numbers on some devices. They are
- * made here, so that no operation but the one that is timed can fail. */
+void bench_values(float *values, int64_t count, uint32_t salt)
+{
+    for (int64_t i = 0; i < count; i++) values[i] = (float)((i * 17 + i / 4096 * 31 + salt) % 255 - 127) / 127;
+}
+
+/* Fills the states of `graph`. Their values are made here, so that no operation but the one that is timed can fail. */
 static pco_status bench_fill(pco_session *session, const pco_graph *graph, pco_error *err)
 {
     pco_status status = PCO_OK;
@@ -234,7 +239,7 @@ static pco_status bench_fill(pco_session *session, const pco_graph *graph, pco_e
         const int64_t count = pco_tensor_elements(x);
         float *values = malloc((size_t)count * sizeof *values);
         if (!values) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an operand");
-        for (int64_t i = 0; i < count; i++) values[i] = (float)((i * 17 + i / 4096 * 31 + t) % 255 - 127) / 127;
+        bench_values(values, count, t);
         status = pco_session_write_state(session, x->name, values, (uint64_t)count * sizeof *values, err);
         free(values);
     }
@@ -322,11 +327,23 @@ static void bench_product_close(bench_product *p)
     free(p->c);
 }
 
+void bench_refuse(bench_figure *figure, const char *name, const pco_error *why)
+{
+    *figure = (bench_figure){.unit = ""};
+    snprintf(figure->name, sizeof figure->name, "%s", name);
+    snprintf(figure->error, sizeof figure->error, "%.500s", *why->message ? why->message : "failed");
+}
+
+void bench_rate(bench_figure *figure, double seconds, double flops, double bytes)
+{
+    figure->milliseconds = 1e3 * seconds;
+    figure->rate = 1e-9 * (flops > 0 ? flops : bytes) / seconds;
+    figure->unit = flops > 0 ? "GFLOP/s" : "GB/s";
+}
+
 static void bench_results(const bench_row *row, const double *medians, const bench_blas *blas, bench_figure *figure)
 {
-    figure->milliseconds = 1e3 * medians[0];
-    figure->rate = 1e-9 * (row->flops > 0 ? row->flops : row->bytes) / medians[0];
-    figure->unit = row->flops > 0 ? "GFLOP/s" : "GB/s";
+    bench_rate(figure, medians[0], row->flops, row->bytes);
     if (row->against == AGAINST_COPY) {
         double copy = 1e-9 * 2 * LARGE / medians[1];
         figure->of_copy = figure->rate / copy;
@@ -378,26 +395,58 @@ static pco_status bench_figure_run(bench_setup *setup, const bench_row *row, uin
     return status;
 }
 
+/* What a session runs, as one figure. */
+static uint32_t bench_row_run(bench_setup *setup, pco_registry *registry, const bench_row *row, uint32_t threads,
+                              const void *weights, bench_figure *figure, pco_error *err)
+{
+    *figure = (bench_figure){.unit = ""};
+    snprintf(figure->name, sizeof figure->name, "%s", row->name);
+    /* A session of its own: states are kept until it ends. */
+    pco_status status = pco_session_open(registry, setup->device, &setup->session, err);
+    if (!status) status = bench_figure_run(setup, row, threads, weights, figure, err);
+    if (status) snprintf(figure->error, sizeof figure->error, "%.500s", *err->message ? err->message : "failed");
+    pco_session_close(setup->session);
+    setup->session = NULL;
+    return 1;
+}
+
+/* Its variants, a figure for each. */
+static uint32_t bench_row_variants(const bench_setup *setup, pco_registry *registry, const bench_row *row,
+                                   const void *weights, bench_figure *figures, uint32_t capacity, pco_error *err)
+{
+    pco_graph *graph = pco_graph_create();
+    uint32_t count = 1;
+    pco_status status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
+    if (graph) {
+        row->build(graph, weights);
+        status = pco_graph_check(graph, err);
+    }
+    const bench_alone alone = {
+        .name = row->name, .graph = graph, .op = row->op, .flops = row->flops, .bytes = row->bytes};
+    if (status)
+        bench_refuse(figures, row->name, err);
+    else
+        count = bench_variants(setup, registry, &alone, figures, capacity);
+    pco_graph_destroy(graph);
+    return count;
+}
+
 uint32_t bench_ops(bench_setup *setup, pco_registry *registry, const char *pattern, uint32_t threads,
                    bench_figure *figures, uint32_t capacity)
 {
     uint32_t count = 0;
     for (int i = 0; i < BENCH_N_ROWS && count < capacity && !cli_interrupted(); i++) {
         const bench_row *row = &BENCH_ROWS[i];
-        if (fnmatch(pattern, row->name, 0) != 0) continue;
-        bench_figure *figure = &figures[count++];
         pco_error err = {""};
         void *weights = NULL;
-        *figure = (bench_figure){.unit = ""};
-        snprintf(figure->name, sizeof figure->name, "%s", row->name);
-        /* A session of its own: states are kept until it ends. */
-        pco_status status = pco_session_open(registry, setup->device, &setup->session, &err);
-        if (!status) status = bench_weights(row->dtype, &weights, &err);
-        if (!status) status = bench_figure_run(setup, row, threads, weights, figure, &err);
-        if (status)
-            snprintf(figure->error, sizeof figure->error, "%.500s", *err.message ? err.message : "failed");
-        pco_session_close(setup->session);
-        setup->session = NULL;
+        if (fnmatch(pattern, row->name, 0) != 0) continue;
+        if (bench_weights(row->dtype, &weights, &err)) {
+            bench_refuse(&figures[count++], row->name, &err);
+        } else if (setup->variant) {
+            count += bench_row_variants(setup, registry, row, weights, &figures[count], capacity - count, &err);
+        } else {
+            count += bench_row_run(setup, registry, row, threads, weights, &figures[count], &err);
+        }
         free(weights);
     }
     return count;

@@ -1,6 +1,6 @@
 /* A trial: one node alone, or a few, run on a device in memory of its own, without a session. This is how the self-test
- * compares kernels and how the conformance suite judges them. The caller says which node with which operands, and judges
- * what comes back; this side speaks with the plugin:
+ * compares kernels, how the conformance suite judges them, and how `bench op --variant` times them. The caller says which
+ * node with which operands, and judges what comes back; this side speaks with the plugin:
  *
  *     pco_trial trial = pco_trial_of(&on, &part);          the part stays the caller's
  *     pco_trial_variants, part.nodes[i].variant = ...      if not the plugin's own choice

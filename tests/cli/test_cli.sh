@@ -158,6 +158,7 @@ refused "run: a model is missing; see" run -
 refused "run: --input and - exclude each other$" run m --input x -
 refused "bench: option --op is not for models; see" bench m --op add
 refused "bench: option --context is not for operations; see" bench op --context 5
+refused "bench: option --variant is not for models; see" bench m --variant gemv
 refused "tokenizer: there is no action 'trian', only 'train'; see" tokenizer trian
 run ops -- --json; status "ops -- --json" 2; says "behind -- is no option" err "there is no op '--json'"
 run ops --json -- add; status "ops --json -- add" 0; json "an option, --, and an operand"
@@ -550,6 +551,13 @@ run bench op --seconds 0; status "bench --seconds 0" 2
 run bench op --devices cpu:native --op attention_row --seconds 0.01 --json; status "bench op" 0; json "bench --json parses"
 run bench op --devices cpu:native --op matmul --seconds 0.01; status "bench op matmul" 0
 says "bench op matmul: its peer" out 'OpenBLAS|not installed'
+run bench op --devices cpu:native --op attention_row --variant '*' --seconds 0.01; status "bench op --variant" 0
+says "bench op --variant: each" out '^  attention_row +stream +[0-9.]+ ms '
+says "bench op --variant: the choice" out '^  attention_row +rows +[0-9.]+ ms .* the device.s choice$'
+run bench op --devices cpu:native --op attention_row --variant stream --seconds 0.01 --json; status "bench op --variant --json" 0
+json "bench op --variant --json parses"
+run bench op --devices cpu:native --op attention_row --variant x --seconds 0.01; status "bench op --variant: unknown" 1
+says "bench op --variant: unknown" err "cpu:0: no figure has a variant 'x'"
 
 # ---- encoder-decoder ----
 dates=$source/models/dates
