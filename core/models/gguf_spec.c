@@ -3,6 +3,7 @@
 #include "base/error.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -103,22 +104,90 @@ static void gguf_read_heads(gguf_reader *r, pco_model_spec *spec)
     spec->head_dim[PCO_DECODER] = head_dim;
 }
 
-/* rope.scaling.*: linear (Chen et al. 2023), or refused by name. */
+/* rope.scaling.*: linear (Chen et al. 2023), or refused by name. A factor without a type is linear, and files of before
+ * these keys have rope.scale_linear. */
 static void gguf_read_rope(gguf_reader *r, pco_model_spec *spec)
 {
-    const char *type = "none";
+    const char *type = "linear";
     spec->rope_dimensions = gguf_size_or(r, "rope.dimension_count", 1 << 16, spec->head_dim[PCO_DECODER]);
     spec->rope_theta = gguf_number(r, "rope.freq_base", 1e-30, 1e30, 10000);
-    spec->rope_scale = gguf_factor(r, "rope.scale_linear");
     if (!r->status)
         r->status = pco_gguf_text_or(r->gguf, gguf_key(r, "rope.scaling.type"), type, &type, r->err);
     if (r->status) return;
     if (strcmp(type, "linear") == 0)
-        spec->rope_scale = gguf_factor(r, "rope.scaling.factor");
+        spec->rope_scale = gguf_factor(
+            r, pco_gguf_find(r->gguf, gguf_key(r, "rope.scaling.factor")) ? "rope.scaling.factor" : "rope.scale_linear");
     else if (strcmp(type, "none") != 0)
         r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
                              "%s: %s is '%s', which Portico cannot run; it runs 'none' and 'linear'",
                              r->label, r->key, type);
+}
+
+/* A soft cap, where the family has one. */
+static void gguf_read_cap(gguf_reader *r, const char *name, double *cap)
+{
+    if (*cap > 0) *cap = gguf_number(r, name, 1e-3, 1e6, *cap);
+}
+
+/* The window, where the family has one: as wide as the file says, in the layers of the family's pattern. */
+static void gguf_read_window(gguf_reader *r, pco_model_spec *spec)
+{
+    static const char pattern[] = "attention.sliding_window_pattern";
+    const int windowed = spec->sliding_window > 0;
+    uint32_t window = (uint32_t)spec->sliding_window;
+    if (!r->status)
+        r->status = pco_gguf_u32_or(r->gguf, gguf_key(r, "attention.sliding_window"), window, &window, r->err);
+    if (windowed) {
+        spec->sliding_window = window;
+        const int64_t interval = gguf_size_or(r, pattern, 1 << 12, spec->full_interval);
+        if (!r->status && interval != spec->full_interval)
+            r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                                 "%s: key '%s' is %" PRId64 ", which Portico cannot run; it runs %" PRId64, r->label,
+                                 gguf_key(r, pattern), interval, spec->full_interval);
+    } else if (!r->status && window > 0 && window < spec->max_position_embeddings) {
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: key '%s' is %u, which Portico cannot run in a model of architecture '%s'; it runs "
+                             "windows from the context_length on, %" PRId64,
+                             r->label, r->key, window, r->architecture, spec->max_position_embeddings);
+    }
+}
+
+/* Keys that say that a model computes something that no family here does, or not this one: without an effect at `same`
+ * only, and where they are 0, which says that they are not set. */
+static void gguf_refuse(gguf_reader *r, const pco_model_spec *spec)
+{
+    const struct {
+        const char *name;
+        double same;
+        int read; /* by the functions above */
+    } keys[] = {
+        {"attention.clamp_kqv", 0},
+        {"attention.max_alibi_bias", 0},
+        {"attention.output_scale", 1},
+        {"attention.scale", 1 / sqrt((double)spec->head_dim[PCO_DECODER])},
+        {"attention.temperature_scale", 0},
+        {"attn_logit_softcapping", 0, .read = spec->attention_softcap > 0},
+        {"embedding_scale", 1},
+        {"final_logit_softcapping", 0, .read = spec->logits_softcap > 0},
+        {"logit_scale", 1},
+        {"residual_scale", 1},
+        {"rope.freq_base_swa", spec->rope_theta},
+        {"rope.scaling.attn_factor", 1},
+    };
+    int causal = 1;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys && !r->status; i++) {
+        float value = 0;
+        const char *key = gguf_key(r, keys[i].name);
+        r->status = pco_gguf_f32_or(r->gguf, key, 0, &value, r->err);
+        if (!r->status && !keys[i].read && value != 0 && value != (float)keys[i].same)
+            r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                                 "%s: key '%s' is %g, which Portico cannot run in a model of architecture '%s'",
+                                 r->label, key, (double)value, r->architecture);
+    }
+    if (!r->status) r->status = pco_gguf_bool_or(r->gguf, gguf_key(r, "attention.causal"), 1, &causal, r->err);
+    if (!r->status && !causal)
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: key '%s' is false, which Portico cannot run: it continues texts", r->label, r->key);
 }
 
 static void gguf_check_heads(gguf_reader *r, const pco_model_spec *spec)
@@ -185,6 +254,10 @@ pco_status pco_gguf_read_spec(const pco_gguf *gguf, pco_model_spec *spec, pco_er
     gguf_read_norm(&reader, spec);
     gguf_read_heads(&reader, spec);
     if (spec->position_embedding == PCO_POSITION_ROPE) gguf_read_rope(&reader, spec);
+    gguf_read_cap(&reader, "attn_logit_softcapping", &spec->attention_softcap);
+    gguf_read_cap(&reader, "final_logit_softcapping", &spec->logits_softcap);
+    gguf_read_window(&reader, spec);
+    gguf_refuse(&reader, spec);
     gguf_check_heads(&reader, spec);
     if (spec->position_embedding == PCO_POSITION_ROPE) gguf_read_factors(&reader, spec);
     gguf_read_vocab(&reader, spec);

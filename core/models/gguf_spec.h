@@ -1,6 +1,6 @@
 /* A spec from the metadata of a GGUF file, whose keys have the architecture in front. Which keys are read
  * follows from what the family has set already: those of RoPE where positions are rotated, the epsilon of its
- * kind of norm. */
+ * kind of norm, soft caps and a window where it has a default for them. */
 #ifndef PCO_MODELS_GGUF_SPEC_H
 #define PCO_MODELS_GGUF_SPEC_H
 
@@ -20,8 +20,9 @@
     .names.fc1 = "ffn_up", .names.fc2 = "ffn_down", .names.gate = "ffn_gate", .names.up = "ffn_up",          \
     .names.down = "ffn_down"
 
-/* Fills in sizes, epsilon, RoPE and the vocabulary. Errors: UNSUPPORTED for experts or a kind of RoPE
- * scaling, by name; NOT_FOUND and FORMAT for keys, naming them. */
+/* Fills in sizes, epsilon, RoPE, the vocabulary, and the soft caps and window of families that have some. Errors:
+ * UNSUPPORTED for experts, a kind of RoPE scaling, and keys that ask for what the family does not compute, by name;
+ * NOT_FOUND and FORMAT for keys, naming them. */
 pco_status pco_gguf_read_spec(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err) PCO_NODISCARD;
 
 #endif

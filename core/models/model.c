@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/safetensors.h"
+#include "models/causal.h"
 #include "models/refuse.h"
 
 #include <inttypes.h>
@@ -13,6 +14,38 @@
 
 enum { MODEL_CONTEXT_DEFAULT = 4096, MODEL_CONTEXT_MOST = 1 << 24 };
 
+/* Is it, or are rows of it, a constant of the graph? */
+static int model_uses(const pco_graph *graph, const pco_weight *weight)
+{
+    const char *begin = weight->data, *end = begin + weight->bytes;
+    for (uint32_t t = 0; t < graph->n_tensors; t++) {
+        const char *data = graph->tensors[t].data;
+        if (graph->tensors[t].kind == PCO_KIND_CONSTANT && data >= begin && data < end) return 1;
+    }
+    return 0;
+}
+
+/* What the graph does not use would be left out of what the model computes: biases and norms that its family does not
+ * have, layers beyond block_count, scales of other tensors. What cannot be built is told where it is to run. */
+static pco_status model_check_tensors(const pco_model_file *file, pco_error *err)
+{
+    pco_graph *graph = pco_graph_create();
+    pco_status status = PCO_OK;
+    if (!graph) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
+    const pco_nn nn = {.graph = graph, .weights = file->weights};
+    pco_causal_build(&nn, &file->spec, 1, 1, 0);
+    for (uint32_t i = 0; i < file->weights->count && !graph->status && !status; i++) {
+        const pco_weight *weight = &file->weights->items[i];
+        if (!model_uses(graph, weight) && weight->data != file->spec.rope_factors)
+            status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                              "%s has a tensor '%s', which a model of architecture '%s' with %" PRId64
+                              " layers has not; Portico does not run the file, as it would leave the tensor out",
+                              file->path, weight->name, file->family->name, file->spec.layers[PCO_DECODER]);
+    }
+    pco_graph_destroy(graph);
+    return status;
+}
+
 static pco_status model_open_gguf(const char *path, pco_model_file *file, pco_error *err)
 {
     pco_status status = pco_gguf_open(path, 0, &file->gguf, err);
@@ -20,7 +53,8 @@ static pco_status model_open_gguf(const char *path, pco_model_file *file, pco_er
     if (!status) status = pco_family_of_gguf(file->gguf, &file->family, &file->spec, err);
     if (status) return status;
     file->weights = pco_gguf_weights(file->gguf);
-    if (!pco_gguf_find(file->gguf, "tokenizer.ggml.model")) return PCO_OK;
+    status = model_check_tensors(file, err);
+    if (status || !pco_gguf_find(file->gguf, "tokenizer.ggml.model")) return status;
     status = pco_tokenizer_from_gguf(file->gguf, &file->target, err);
     file->source = file->target;
     const int64_t vocab = file->spec.vocab_size[PCO_DECODER];

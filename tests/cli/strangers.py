@@ -1,6 +1,7 @@
 """What tests/cli/test_strangers.sh needs: a model that says more than text, a terminal, and a look at every character.
 
-strangers.py make FILE          a tiny Llama whose keys, names and tokens hold what terminals obey
+strangers.py make FILE          a tiny Llama whose keys and tokens hold what terminals obey
+strangers.py make FILE stray    the same with one more tensor, whose name does so too
 strangers.py plain FILE...      fails where a file holds anything but text and newlines
 strangers.py terminal COMMAND...   runs it with stdout on a terminal of its own; what it printed goes to stdout as it is"""
 import os
@@ -30,7 +31,7 @@ def texts(name, values):
     return key(name, 9, struct.pack("<IQ", 8, len(values)) + b"".join(map(text, values)))
 
 
-def make(path):
+def make(path, stray=False):
     width, hidden, tokens = 8, 16, ["<unk>", "<s>", "</s>"] + [f"{EVIL}{i}" for i in range(6)]
     keys = [key("general.architecture", 8, text("llama")), key("evil " + EVIL, 8, text(EVIL.encode() + BROKEN)),
             number("embedding_length", width), number("block_count", 1), number("feed_forward_length", hidden),
@@ -48,8 +49,9 @@ def make(path):
               block + "attn_q.weight": (width, width), block + "attn_k.weight": (width, width),
               block + "attn_v.weight": (width, width), block + "attn_output.weight": (width, width),
               block + "ffn_norm.weight": (width,), block + "ffn_gate.weight": (hidden, width),
-              block + "ffn_up.weight": (hidden, width), block + "ffn_down.weight": (width, hidden),
-              "evil" + EVIL: (width,)}
+              block + "ffn_up.weight": (hidden, width), block + "ffn_down.weight": (width, hidden)}
+    if stray:
+        shapes["evil" + EVIL] = (width,)
     described, data = b"", b""
     for name, shape in shapes.items():
         count = shape[0] * (shape[1] if len(shape) > 1 else 1)
@@ -80,5 +82,5 @@ def terminal(command):
 
 
 if __name__ == "__main__":
-    {"make": lambda: make(sys.argv[2]), "plain": lambda: plain(sys.argv[2:]),
+    {"make": lambda: make(sys.argv[2], len(sys.argv) > 3), "plain": lambda: plain(sys.argv[2:]),
      "terminal": lambda: terminal(sys.argv[2:])}[sys.argv[1]]()

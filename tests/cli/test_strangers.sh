@@ -14,12 +14,13 @@ plain() {
 }
 
 # ---- what terminals obey ----
-evil=$work/evil.gguf
+evil=$work/evil.gguf stray=$work/stray.gguf
 python3 "$helper" make "$evil"
-run inspect "$evil"; status "inspect: names that are no text" 0
+python3 "$helper" make "$stray" stray
+run inspect "$stray"; status "inspect: names that are no text" 0
 plain "inspect: they are shown as escapes" out; says "inspect: an escape" out 'evil \\x1b\[31mred'
 says "inspect: a byte that is no UTF-8" out '\\xff'
-run inspect "$evil" --json; status "inspect --json: the same" 0
+run inspect "$stray" --json; status "inspect --json: the same" 0
 plain "inspect --json: no control characters" out; json "inspect --json: is JSON"
 run inspect "$evil" --memory; status "inspect --memory: the same" 0; plain "inspect --memory: text alone" out
 name=$'no\x1b[2J\xc2\x9b\xe2\x80\xaesuch\nfile.gguf'
@@ -29,6 +30,8 @@ run "$name"; status "a command with escapes" 2; plain "its error is text alone" 
 python3 -c 'import sys; open(sys.argv[1], "wb").write(open(sys.argv[2], "rb").read().replace(b"blk.0.attn_q", b"\x1b[7m.attn_q"))' \
     "$work/lost.gguf" "$evil"
 run run "$work/lost.gguf" --prompt a; status "a tensor that is not there" 1; plain "its error is text alone" err
+run run "$stray" --prompt a; status "a tensor of no use" 1; plain "its error is text alone" err
+says "its error names the tensor" err 'evil\\x1b\[31mred'
 run run "$evil" --prompt "" --max-tokens 2; status "run: a model that writes escapes" 0
 if grep -q $'\x1b' "$work/out"; then ok "run: a pipe gets all bytes"; else bad "run: a pipe gets all bytes" "no escape"; fi
 if have_terminals; then

@@ -10,12 +10,17 @@
 
 enum { BUILT_WIDTH = 8, BUILT_HIDDEN = 16, BUILT_VOCAB = 9 };
 
-/* What is changed in the good model: one key's value, or one factor of rope_freqs. */
+/* What is changed in the good model: one key's value, or one factor of rope_freqs; or what is added to it. */
 typedef struct built_change {
     const char *key;
     double value;
     int least;   /* 1: without the keys that may be absent */
     int factors; /* 1: there is a tensor rope_freqs, with `value` as one of its elements where there is no key */
+    const char *added;   /* a key that the good model does not have, with `value` */
+    pco_gguf_type type;  /* of it: F32, U32 or BOOL; or STRING, with `text` */
+    const char *text;
+    const char *tensor;  /* a vector that the good model does not have */
+    const char *scaling; /* rope.scaling.type; NULL: linear, "": no key */
 } built_change;
 
 static const struct {
@@ -53,15 +58,34 @@ static const struct {
                            {"rope_freqs.weight", 0, 2}};
 enum { BUILT_TENSORS = sizeof built_llama_tensors / sizeof *built_llama_tensors };
 
+static inline void build_added_key(built *file, const built_change *change)
+{
+    const unsigned char is = change->value != 0;
+    if (change->type == PCO_GGUF_STRING) {
+        put_key_text(file, change->added, change->text);
+        return;
+    }
+    put_key(file, change->added, change->type);
+    if (change->type == PCO_GGUF_BOOL)
+        put(file, &is, 1);
+    else if (change->type == PCO_GGUF_U32)
+        put_u32(file, (uint32_t)change->value);
+    else
+        put_f32(file, (float)change->value);
+}
+
 static inline void build_llama_keys(built *file, const built_change *change, uint32_t tensors)
 {
     static const char *const tokens[] = {"<unk>", "<s>",          "</s>",   "a",       "b",
                                          "ab",    "\xE2\x96\x81", "<0x0A>", "\xC4\xA0"};
     uint32_t keys = BUILT_KEYS + 5;
+    const char *scaling = change && change->scaling ? change->scaling : "linear";
     for (int i = 0; i < BUILT_KEYS; i++) keys -= change && change->least && built_llama_keys[i].optional;
+    keys += (change && change->added) - !*scaling;
     put_header(file, 3, tensors, keys);
     put_key_text(file, "general.architecture", "llama");
-    put_key_text(file, "llama.rope.scaling.type", "linear");
+    if (*scaling) put_key_text(file, "llama.rope.scaling.type", scaling);
+    if (change && change->added) build_added_key(file, change);
     for (int i = 0; i < BUILT_KEYS; i++) {
         if (change && change->least && built_llama_keys[i].optional) continue;
         const int changed = change && change->key && strcmp(change->key, built_llama_keys[i].key) == 0;
@@ -78,20 +102,26 @@ static inline void build_llama_keys(built *file, const built_change *change, uin
     for (int i = 0; i < BUILT_VOCAB; i++) put_f32(file, (float)-i);
 }
 
+/* Row i of the tensors that the file holds: rope_freqs is the last of them, or what is added stands in its place. */
+static inline const char *built_tensor_name(const built_change *change, uint32_t i)
+{
+    return i == BUILT_TENSORS - 1 && change->tensor ? change->tensor : built_llama_tensors[i].name;
+}
+
 static inline void build_llama(built *file, const built_change *change)
 {
-    const uint32_t tensors = BUILT_TENSORS - !(change && change->factors);
+    const uint32_t tensors = BUILT_TENSORS - !(change && (change->factors || change->tensor));
     uint64_t offset = 0;
     build_llama_keys(file, change, tensors);
     for (uint32_t i = 0; i < tensors; i++) {
         const uint64_t rows = built_llama_tensors[i].rows, columns = built_llama_tensors[i].columns;
-        put_tensor(file, built_llama_tensors[i].name, rows ? 2 : 1, (uint64_t[]){columns, rows}, 0, offset);
+        put_tensor(file, built_tensor_name(change, i), rows ? 2 : 1, (uint64_t[]){columns, rows}, 0, offset);
         offset += ((rows ? rows : 1) * columns * sizeof(float) + 31) / 32 * 32;
     }
     put_padding(file, 32);
     for (uint32_t i = 0; i < tensors; i++) {
         const uint64_t rows = built_llama_tensors[i].rows, columns = built_llama_tensors[i].columns;
-        const int factors = strcmp(built_llama_tensors[i].name, "rope_freqs.weight") == 0;
+        const int factors = strcmp(built_tensor_name(change, i), "rope_freqs.weight") == 0;
         for (uint64_t k = 0; k < (rows ? rows : 1) * columns; k++)
             put_f32(file, factors && k == 1 && !change->key ? (float)change->value : 1);
         put_padding(file, 32);

@@ -5,6 +5,7 @@
 #include "model_builder.h"
 
 #include "base/file.h"
+#include "models/model.h"
 #include "portico/portico.h"
 
 #include <math.h>
@@ -85,6 +86,93 @@ static void test_rope_factors(void **state)
     }
 }
 
+/* Keys that change what a model computes: what is not computed is refused, what changes nothing is not. */
+static void test_unknown_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        double other, same;
+    } keys[] = {{"attention.clamp_kqv", 8, 0},      {"attention.max_alibi_bias", 8, 0},
+                {"attention.output_scale", 2, 1},   {"attention.scale", 0.1, 0.5}, /* heads of 4 */
+                {"attention.temperature_scale", 0.1, 0}, {"attn_logit_softcapping", 50, 0},
+                {"embedding_scale", 12, 1},         {"final_logit_softcapping", 30, 0},
+                {"logit_scale", 0.25, 1},           {"residual_scale", 0.2, 1},
+                {"rope.freq_base_swa", 1e6, 10000}, {"rope.scaling.attn_factor", 1.2, 1}};
+    char path[512], key[128];
+    pco_model_info info;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const double refused[] = {keys[i].other, NAN, INFINITY, -keys[i].other};
+        built_change change = {.added = key, .type = PCO_GGUF_F32, .value = keys[i].same};
+        snprintf(key, sizeof key, "llama.%s", keys[i].name);
+        write_llama(&change, path);
+        check_ok(pco_model_inspect(path, 0, &info, &err));
+        for (size_t k = 0; k < sizeof refused / sizeof *refused; k++) {
+            change.value = refused[k];
+            write_llama(&change, path);
+            check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_UNSUPPORTED, key);
+        }
+        change.type = PCO_GGUF_U32;
+        write_llama(&change, path);
+        check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_FORMAT, key);
+    }
+}
+
+static void test_unknown_kinds(void **state)
+{
+    (void)state;
+    static const struct {
+        built_change change;
+        const char *says; /* NULL: it runs */
+    } kinds[] = {
+        {{.added = "llama.attention.causal", .type = PCO_GGUF_BOOL, .value = 1}, NULL},
+        {{.added = "llama.attention.causal", .type = PCO_GGUF_BOOL}, "'llama.attention.causal' is false"},
+        {{.added = "llama.attention.sliding_window", .type = PCO_GGUF_U32, .value = 16}, NULL},
+        {{.added = "llama.attention.sliding_window", .type = PCO_GGUF_U32}, NULL},
+        {{.added = "llama.attention.sliding_window", .type = PCO_GGUF_U32, .value = 15}, "sliding_window' is 15"},
+        {{.added = "general.type", .type = PCO_GGUF_STRING, .text = "model"}, NULL},
+        {{.added = "general.type", .type = PCO_GGUF_STRING, .text = "adapter"}, "'general.type' is 'adapter'"},
+        {{.scaling = "yarn"}, "llama.rope.scaling.type is 'yarn'"},
+        {{.tensor = "blk.0.attn_k.bias"}, "a tensor 'blk.0.attn_k.bias'"},
+        {{.tensor = "blk.1.attn_norm.weight"}, "a tensor 'blk.1.attn_norm.weight'"},
+        {{.tensor = "rope_factors_long.weight"}, "a tensor 'rope_factors_long.weight'"},
+    };
+    char path[512];
+    pco_model_info info;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        write_llama(&kinds[i].change, path);
+        if (kinds[i].says)
+            check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_UNSUPPORTED, kinds[i].says);
+        else
+            check_ok(pco_model_inspect(path, 0, &info, &err));
+    }
+}
+
+/* Which key says by what positions are divided. The good model has a rope.scaling.factor of 2. */
+static void test_rope_scale(void **state)
+{
+    (void)state;
+    static const struct {
+        built_change change;
+        double scale;
+    } files[] = {
+        {{.least = 0}, 2},
+        {{.scaling = ""}, 2},
+        {{.scaling = "none"}, 0},
+        {{.added = "llama.rope.scale_linear", .value = 8, .type = PCO_GGUF_F32}, 2},
+        {{.added = "llama.rope.scale_linear", .value = 8, .type = PCO_GGUF_F32, .scaling = "none"}, 0},
+    };
+    char path[512];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        pco_model_file *file;
+        write_llama(&files[i].change, path);
+        check_ok(pco_model_file_open(path, &file, &err));
+        if (file->spec.rope_scale != files[i].scale)
+            fail_msg("file %zu: positions are divided by %g, not %g", i, file->spec.rope_scale, files[i].scale);
+        pco_model_file_close(file);
+    }
+}
+
 static void test_transformer_numbers(void **state)
 {
     (void)state;
@@ -151,7 +239,9 @@ static void test_no_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_llama_numbers),
-                                       cmocka_unit_test(test_rope_factors), cmocka_unit_test(test_transformer_numbers),
+                                       cmocka_unit_test(test_rope_factors), cmocka_unit_test(test_unknown_numbers),
+                                       cmocka_unit_test(test_unknown_kinds), cmocka_unit_test(test_rope_scale),
+                                       cmocka_unit_test(test_transformer_numbers),
                                        cmocka_unit_test(test_no_files)};
     return cmocka_run_group_tests_name("model_file", tests, check_make_folder, check_remove_folder);
 }
