@@ -46,7 +46,7 @@ static pco_status api_continue(api_generation *g, int64_t room)
     pco_model *model = g->model;
     const pco_tokenizer_special special = pco_tokenizer_specials(model->file->target);
     const int causal = model->causal != NULL;
-    const int32_t end = causal ? special.eos : model->file->spec.eos_token_id;
+    const int32_t end = model->file->spec.eos_token_id;
     const int64_t vocab = model->file->spec.vocab_size[PCO_DECODER];
     const double begin = api_seconds();
     pco_status status = PCO_OK;
@@ -59,7 +59,7 @@ static pco_status api_continue(api_generation *g, int64_t room)
         status =
             pco_sampler_draw(&g->sampler, model->logits, vocab, (uint64_t)n, model->workspace, &id, g->err);
         g->stats.stop_reason = PCO_STOP_END;
-        if (status || id == end || (causal && id == special.bos)) break;
+        if (status || (causal ? pco_tokenizer_ends(model->file->target, id) || id == special.bos : id == end)) break;
         g->stats.generated_tokens++;
         g->stats.stop_reason = PCO_STOP_CALLBACK;
         status = api_emit(g, id, 1);

@@ -33,10 +33,10 @@ int32_t compare_argmax(const float *logits, int64_t count)
     return (int32_t)best;
 }
 
-static int32_t compare_end(const pco_model *model)
+static int compare_ends(const pco_model *model, int32_t id)
 {
-    if (model->seq2seq) return model->file->spec.eos_token_id;
-    return model->file->target ? pco_tokenizer_specials(model->file->target).eos : -1;
+    if (model->seq2seq) return id == model->file->spec.eos_token_id;
+    return model->file->target && pco_tokenizer_ends(model->file->target, id);
 }
 
 /* Reads the prompt: model->logits are those of the first new token. */
@@ -86,7 +86,7 @@ pco_status compare_generate(pco_model *model, const char *prompt, int64_t max_to
     start = cli_seconds();
     for (int64_t n = 0; !status && n < max_tokens && !cli_interrupted(); n++) {
         int32_t id = compare_argmax(model->logits, result->vocab);
-        if (id == compare_end(model)) break;
+        if (compare_ends(model, id)) break;
         result->ids[result->count++] = id;
         if (n + 1 == max_tokens) break;
         status = compare_step(model, id, err);

@@ -63,11 +63,6 @@ static const cli_command *main_command(const char *name)
     return NULL;
 }
 
-static int main_is_help(const char *word)
-{
-    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-}
-
 static int main_command_help(const cli_command *command)
 {
     printf("portico %s: %s\n\n%s", command->name, command->summary, command->help);
@@ -81,7 +76,7 @@ static int main_help_about(int argc, char **argv)
         cli_error("help: unexpected argument '%s'; it takes one command, as in portico help %s", argv[1], argv[0]);
         return CLI_USAGE;
     }
-    if (argc == 1 && !main_is_help(argv[0]) && strcmp(argv[0], "help") != 0) {
+    if (argc == 1 && !cli_is_help(argv[0]) && strcmp(argv[0], "help") != 0) {
         const cli_command *command = main_command(argv[0]);
         return command ? main_command_help(command) : CLI_USAGE;
     }
@@ -105,13 +100,12 @@ int main(int argc, char **argv)
         cli_error("a command is missing; see portico --help");
         return CLI_USAGE;
     }
-    if (main_is_help(argv[1])) return main_help_about(0, NULL);
+    if (cli_is_help(argv[1])) return main_help_about(0, NULL);
     if (strcmp(argv[1], "help") == 0) return main_help_about(argc - 2, argv + 2);
     if (strcmp(argv[1], "--version") == 0) return main_version();
     const cli_command *command = main_command(argv[1]);
     if (!command) return CLI_USAGE;
-    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++)
-        if (main_is_help(argv[i])) return main_command_help(command);
+    if (cli_asks_help(command, argc - 1, argv + 1)) return main_command_help(command);
     if (command != &cli_conformance) cli_guard_files(); /* its processes are watched: a crash is a result */
     return main_end(command->run(argc - 1, argv + 1));
 }

@@ -189,6 +189,24 @@ static int option_missing(const cli_command *command, uint64_t given)
     return 0;
 }
 
+int cli_is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+int cli_asks_help(const cli_command *command, int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        option_found found;
+        if (cli_is_help(argv[i])) return 1;
+        if (argv[i][0] != '-' ||
+            (!option_find_long(command, argv[i], &found) && !option_find_letter(command, argv[i], &found)))
+            continue;
+        if (command->options[found.row].kind != CLI_KIND_FLAG && !found.value) i++; /* the next word is its value */
+    }
+    return 0;
+}
+
 int cli_parse(const cli_command *command, int argc, char **argv, void *arguments, uint64_t *given)
 {
     uint64_t seen = 0;

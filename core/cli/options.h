@@ -74,6 +74,12 @@ struct cli_command;
  * may be NULL) says whether row i was there. Returns CLI_OK, or CLI_USAGE after one line. */
 int cli_parse(const struct cli_command *command, int argc, char **argv, void *arguments, uint64_t *given);
 
+/* Is one of the words --help or -h, as an option? */
+int cli_asks_help(const struct cli_command *command, int argc, char **argv);
+
+/* Is it the word --help or -h? */
+int cli_is_help(const char *word);
+
 /* For `read`: a number from least to most; 0 after a message. */
 int cli_number(const char *option, const char *text, double least, double most, double *number);
 

@@ -30,6 +30,7 @@ pco_tokenizer *text_create(uint32_t count, size_t bytes)
     }
     tokenizer->count = count;
     tokenizer->special = (pco_tokenizer_special){-1, -1, -1, -1};
+    tokenizer->eot = tokenizer->eom = -1;
     for (int i = 0; i < 256; i++) tokenizer->byte_ids[i] = -1;
     return tokenizer;
 }
@@ -136,6 +137,11 @@ int pco_tokenizer_adds_bos(const pco_tokenizer *tokenizer)
 {
     return tokenizer->add_bos;
 }
+int pco_tokenizer_ends(const pco_tokenizer *tokenizer, int32_t id)
+{
+    return id >= 0 && (id == tokenizer->special.eos || id == tokenizer->eot || id == tokenizer->eom);
+}
+
 int pco_tokenizer_adds_eos(const pco_tokenizer *tokenizer)
 {
     return tokenizer->add_eos;

@@ -45,6 +45,9 @@ void pco_tokenizer_destroy(pco_tokenizer *tokenizer);
 uint32_t pco_tokenizer_vocab_size(const pco_tokenizer *tokenizer);
 pco_tokenizer_special pco_tokenizer_specials(const pco_tokenizer *tokenizer);
 
+/* Does a text end with this token: EOS, or what ends a turn or a message of a chat? */
+int pco_tokenizer_ends(const pco_tokenizer *tokenizer, int32_t id);
+
 /* Does the model want BOS in front of (EOS behind) a prompt? */
 int pco_tokenizer_adds_bos(const pco_tokenizer *tokenizer);
 int pco_tokenizer_adds_eos(const pco_tokenizer *tokenizer);

@@ -67,6 +67,8 @@ static pco_status text_special_ids(const pco_gguf *gguf, const text_kind *kind, 
             text_special_id(gguf, "tokenizer.ggml.unknown_token_id", count, kind->unk, &special->unk, err);
     if (!status)
         status = text_special_id(gguf, "tokenizer.ggml.padding_token_id", count, -1, &special->pad, err);
+    if (!status) status = text_special_id(gguf, "tokenizer.ggml.eot_token_id", count, -1, &tokenizer->eot, err);
+    if (!status) status = text_special_id(gguf, "tokenizer.ggml.eom_token_id", count, -1, &tokenizer->eom, err);
     if (!status)
         status =
             pco_gguf_bool_or(gguf, "tokenizer.ggml.add_bos_token", kind->add_bos, &tokenizer->add_bos, err);

@@ -46,6 +46,7 @@ struct pco_tokenizer {
     uint32_t *table;     /* open addressing by text; id + 1, or 0 for an empty slot */
     uint32_t table_size; /* a power of two */
     pco_tokenizer_special special;
+    int32_t eot, eom; /* end of a turn, of a message: a text ends there too; -1: none */
     int add_bos, add_eos;
     int space_prefix;      /* llama: a space goes in front of text, and is taken away when decoding */
     int32_t byte_ids[256]; /* token of each byte, or -1 */

@@ -173,6 +173,55 @@ static void test_rope_scale(void **state)
     }
 }
 
+/* What Gemma 2 has beyond a Llama: `key` is added where it is not NULL. */
+static pco_status read_gemma2(const char *key, uint32_t type, double value, pco_model_spec *spec, pco_error *e)
+{
+    static built file;
+    static const char *const sizes[] = {"embedding_length", "block_count", "feed_forward_length",
+                                        "attention.head_count", "context_length"};
+    char name[128];
+    const pco_family *family;
+    pco_gguf *gguf;
+    put_header(&file, 3, 1, 7 + (key != NULL));
+    put_key_text(&file, "general.architecture", "gemma2");
+    for (int i = 0; i < 5; i++) {
+        snprintf(name, sizeof name, "gemma2.%s", sizes[i]);
+        put_key_u32(&file, name, i ? 8 : 16);
+    }
+    put_key(&file, "gemma2.attention.layer_norm_rms_epsilon", PCO_GGUF_F32);
+    put_f32(&file, 1e-6f);
+    if (key) {
+        put_key(&file, key, type);
+        if (type == PCO_GGUF_U32)
+            put_u32(&file, (uint32_t)value);
+        else
+            put_f32(&file, (float)value);
+    }
+    put_tensor(&file, "token_embd.weight", 2, (uint64_t[]){16, 4}, 0, 0);
+    put_padding(&file, 32);
+    for (int i = 0; i < 64; i++) put_f32(&file, 1);
+    check_ok(pco_gguf_parse(file.data, file.size, "gemma2", 0, &gguf, &err));
+    const pco_status status = pco_family_of_gguf(gguf, &family, spec, e);
+    pco_gguf_close(gguf);
+    return status;
+}
+
+static void test_gemma2_numbers(void **state)
+{
+    (void)state;
+    static const char pattern[] = "gemma2.attention.sliding_window_pattern", cap[] = "gemma2.attn_logit_softcapping";
+    pco_model_spec spec;
+    check_ok(read_gemma2(NULL, 0, 0, &spec, &err));
+    assert_true(spec.attention_softcap == 50 && spec.logits_softcap == 30 && spec.sliding_window == 4096);
+    check_ok(read_gemma2("gemma2.attention.sliding_window", PCO_GGUF_U32, 512, &spec, &err));
+    assert_int_equal(spec.sliding_window, 512);
+    check_ok(read_gemma2(cap, PCO_GGUF_F32, 20, &spec, &err));
+    assert_true(spec.attention_softcap == 20 && spec.logits_softcap == 30);
+    check_fails(read_gemma2(cap, PCO_GGUF_F32, -1, &spec, &err), PCO_ERROR_FORMAT, cap);
+    check_ok(read_gemma2(pattern, PCO_GGUF_U32, 2, &spec, &err));
+    check_fails(read_gemma2(pattern, PCO_GGUF_U32, 3, &spec, &err), PCO_ERROR_UNSUPPORTED, pattern);
+}
+
 static void test_transformer_numbers(void **state)
 {
     (void)state;
@@ -241,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_llama_numbers),
                                        cmocka_unit_test(test_rope_factors), cmocka_unit_test(test_unknown_numbers),
                                        cmocka_unit_test(test_unknown_kinds), cmocka_unit_test(test_rope_scale),
+                                       cmocka_unit_test(test_gemma2_numbers),
                                        cmocka_unit_test(test_transformer_numbers),
                                        cmocka_unit_test(test_no_files)};
     return cmocka_run_group_tests_name("model_file", tests, check_make_folder, check_remove_folder);

@@ -84,6 +84,28 @@ static void test_forms(void **state)
     assert_int_equal(a.flag, 0);
 }
 
+static int asks_help(const char *line)
+{
+    static char words[256];
+    char *argv[32] = {"toy"};
+    int argc = 1;
+    snprintf(words, sizeof words, "%s", line);
+    for (char *word = strtok(words, " "); word; word = strtok(NULL, " ")) argv[argc++] = word;
+    return cli_asks_help(&TOY, argc, argv);
+}
+
+static void test_asks_help(void **state)
+{
+    (void)state;
+    static const char *const yes[] = {"-h", "f --help", "f --number 5 -h", "--unknown --help", "-f -h", "-t=x --help",
+                                      "- -h", "--text=x -h", "-n5 -h"};
+    static const char *const no[] = {"", "f", "f -- --help", "f --text --help", "f -t -h", "--text=-h", "f -n"};
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+        if (!asks_help(yes[i])) fail_msg("'%s' asks for help", yes[i]);
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        if (asks_help(no[i])) fail_msg("'%s' does not ask for help", no[i]);
+}
+
 static void test_operands(void **state)
 {
     (void)state;
@@ -217,8 +239,8 @@ static void test_help(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_forms),  cmocka_unit_test(test_operands), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_tables), cmocka_unit_test(test_help),
+        cmocka_unit_test(test_forms),   cmocka_unit_test(test_operands), cmocka_unit_test(test_asks_help),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_tables),   cmocka_unit_test(test_help),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

@@ -186,7 +186,7 @@ static void build_gpt2(built *file, const char *pre, const char *last_merge)
                                          "'s",
                                          "<|end|>"};
     const char *const merges[] = {"b c", "a b", "\xC4\xA0 ab", last_merge};
-    put_header(file, 3, 0, 6);
+    put_header(file, 3, 0, 7);
     put_key_text(file, "tokenizer.ggml.model", "gpt2");
     put_key_text(file, "tokenizer.ggml.pre", pre);
     put_key_texts(file, "tokenizer.ggml.tokens", tokens, 14);
@@ -194,6 +194,7 @@ static void build_gpt2(built *file, const char *pre, const char *last_merge)
     for (int i = 0; i < 14; i++) put_u32(file, i == 13 ? 3 : 1);
     put_key_texts(file, "tokenizer.ggml.merges", merges, 4);
     put_key_u32(file, "tokenizer.ggml.eos_token_id", 13);
+    put_key_u32(file, "tokenizer.ggml.eot_token_id", 5);
 }
 
 static void gpt2(void **state)
@@ -207,6 +208,8 @@ static void gpt2(void **state)
     pco_tokenizer *t = from(&file);
     assert_int_equal(pco_tokenizer_specials(t).bos, -1);
     assert_false(pco_tokenizer_adds_bos(t));
+    assert_true(pco_tokenizer_ends(t, END) && pco_tokenizer_ends(t, BANG));
+    assert_false(pco_tokenizer_ends(t, A) || pco_tokenizer_ends(t, -1));
     check_encode(t, "", 0, IDS(-1));
     check_encode(t, "ab ab", 0, IDS(AB, SAB));
     check_encode(t, "abc", 0, IDS(A, BC)); /* b c is the earlier merge */
