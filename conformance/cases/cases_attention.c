@@ -132,6 +132,7 @@ static const conf_attention_spec SPECS[] = {
     {.b = 1, .h = 2, .g = 1, .s = 17, .t = 31, .d = 80, .e = 80, .layout = 1},
     {.b = 1, .h = 4, .g = 1, .s = 1, .t = 65, .d = 8, .e = 8, .layout = 1},
     {.b = 2, .h = 2, .g = 1, .s = 5, .t = 7, .d = 8, .e = 0, .layout = 1, .weights = 1}, /* weights and no result */
+    {.b = 1, .h = 2, .g = 2, .s = 3, .t = 7, .d = 8, .e = 1, .layout = 0}, /* values that are columns, and no rows */
 };
 enum { N_SPECS = sizeof SPECS / sizeof *SPECS };
 

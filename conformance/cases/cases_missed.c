@@ -205,6 +205,18 @@ static void conf_missed_ruled_out(conf_cases_context *context, pco_op op)
     conf_cases_emit(context);
 }
 
+/* A target to ignore that no i32 can be, and whose lower half is a class. */
+static void conf_missed_ignored(conf_cases_context *context, pco_op op)
+{
+    static const double TARGETS[2] = {1, 2};
+    conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
+    ((pco_cross_entropy_attrs *)one->attrs.bytes)->ignore_index = (INT64_C(1) << 32) + 1;
+    conf_cases_in(one, PCO_F32, "4,3");
+    conf_cases_list(conf_cases_in(one, PCO_I32, "4"), 2, TARGETS);
+    if (op == PCO_OP_CROSS_ENTROPY_BACKWARD) conf_cases_in(one, PCO_F32, "4");
+    conf_cases_emit(context);
+}
+
 void conf_cases_missed(conf_cases_context *context, pco_op op)
 {
     for (size_t i = 0; i < sizeof MISSED / sizeof *MISSED; i++) {
@@ -224,7 +236,10 @@ void conf_cases_missed(conf_cases_context *context, pco_op op)
     if (op == PCO_OP_DROPOUT) conf_missed_dropout(context);
     if (op == PCO_OP_CAST) conf_missed_cast(context);
     if (op == PCO_OP_ARGMAX) conf_missed_least(context);
-    if (op == PCO_OP_CROSS_ENTROPY || op == PCO_OP_CROSS_ENTROPY_BACKWARD) conf_missed_ruled_out(context, op);
+    if (op == PCO_OP_CROSS_ENTROPY || op == PCO_OP_CROSS_ENTROPY_BACKWARD) {
+        conf_missed_ruled_out(context, op);
+        conf_missed_ignored(context, op);
+    }
     if (op == PCO_OP_SQRT || op == PCO_OP_RSQRT || op == PCO_OP_LOG || op == PCO_OP_POW)
         conf_missed_below_zero(context, op);
 }

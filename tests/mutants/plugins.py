@@ -13,6 +13,7 @@ from sources import embed
 
 
 WINDOW = 1024
+GROUPS = 5
 
 
 class Invalid(Exception):
@@ -55,6 +56,7 @@ class Builder:
             self.commands = {entry['output']: shlex.split(entry['command']) for entry in json.load(file)}
         self.plugin = os.path.join(scratch, 'plugins', f'{backend}.so')
         self.small_windows = False  # a binding limit of WINDOW bytes, so that small tensors are cut as large ones are
+        self.few_groups = False  # GROUPS in each dimension of a grid, which then has more groups than are asked for
 
     def rows_with_code(self):
         """Which rows the build has compiled: a compiler may lack what others need."""
@@ -93,6 +95,14 @@ class Builder:
         edited = Edited(name, mutant.text)
         return [self.plain(row, edited) if files is None or row.file in files else original
                 for row, original in zip(self.rows, self.originals)]
+
+    def grouped(self):
+        """The object that describes devices, with few workgroups in a dimension."""
+        text = sources.read(os.path.join(sources.ROOT, 'backends/opencl/devices.c'))
+        old = 'if (limits->max_groups[d] > INT32_MAX) limits->max_groups[d] = INT32_MAX;'
+        if text.count(old) != 1:
+            raise SystemExit(f'backends/opencl/devices.c no longer has the line that few groups change: {old}')
+        return self.compile('opencl', 'devices.c', text.replace(old, f'limits->max_groups[d] = {GROUPS};'), 'groups')
 
     def windowed(self):
         """The object that describes devices, with the small binding limit, and windows that begin at coarse offsets
@@ -171,6 +181,8 @@ class Builder:
             return False
         if self.small_windows:
             objects['vulkan_describe.c.o'] = self.windowed()
+        if self.few_groups:
+            objects['opencl_devices.c.o'] = self.grouped()
         new = self.plugin + '.new'
         run(['cc', '-shared', '-o', new, *objects.values(), *self.table(texts, paths), '-pthread', '-ldl', '-lm'])
         os.replace(new, self.plugin)

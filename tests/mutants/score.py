@@ -97,7 +97,7 @@ class Course:
     def require_sound(self, device, tier, ops, variant, builder=None, environment=None):
         """A failure counts only where the device passes without the fault: a kernel that its compiler cannot take would
         kill every fault. With a builder, its plugin (small windows, sanitizers) is made without the fault."""
-        how = (builder.build, builder.small_windows) if builder else None
+        how = (builder.build, builder.small_windows, builder.few_groups) if builder else None
         what = (device, tier, tuple(ops), variant, how)
         with self.lock:
             if what in self.sound:
@@ -110,6 +110,7 @@ class Course:
                                           device, tier, ops, variant)
             if verdict.outcome != 'survived':
                 words = f' (windows of {plugins.WINDOW} bytes)' if builder and builder.small_windows else ''
+                words += f' (grids of {plugins.GROUPS} groups)' if builder and builder.few_groups else ''
                 raise SystemExit(f'{device}{words} does not pass tier {tier} of {",".join(ops)} without a fault, so that '
                                  f'nothing can be measured there: {verdict.by or verdict.outcome}')
             self.sound.add(what)
@@ -163,10 +164,12 @@ class Course:
         return [stage for stage in stages if stage.ops]
 
 
-def sees_memory(course, mutant, stages, worker):
+def sees_memory(course, mutant, stages, worker, few_groups=False):
     """Does oclgrind's interpreter see a data race that a CPU driver cannot show, or the suite there a write outside of
-    a tensor that a Vulkan driver does not let out of the binding?"""
+    a tensor that a Vulkan driver does not let out of the binding? With few_groups: where grids have groups that nobody
+    asked for, as those of more than 65,535 have elsewhere."""
     builder = course.builder('opencl', worker)
+    builder.few_groups = few_groups
     environment = course.environment('opencl:oclgrind', worker)
     log = os.path.join(builder.scratch, 'races.txt')
     environment.update({'OCLGRIND_DATA_RACES': '1', 'OCLGRIND_LOG': log})
@@ -177,11 +180,13 @@ def sees_memory(course, mutant, stages, worker):
             os.unlink(log)
         variant = None if stage.variant == 'gemv*' else stage.variant
         verdict = judging.conformance(course.build, environment, 'opencl:oclgrind', 'tiny', stage.ops, variant)
+        words = f'oclgrind, grids of {plugins.GROUPS} groups' if few_groups else 'oclgrind'
         if verdict.outcome == 'killed':
-            course.require_sound('opencl:oclgrind', 'tiny', stage.ops, variant)
-            return f'oclgrind: {verdict.by}'
+            how = (builder, environment) if few_groups else ()
+            course.require_sound('opencl:oclgrind', 'tiny', stage.ops, variant, *how)
+            return f'{words}: {verdict.by}'
         if os.path.exists(log) and os.path.getsize(log):
-            return f'oclgrind: {sources.read(log).strip().split(chr(10))[0]}'
+            return f'{words}: {sources.read(log).strip().split(chr(10))[0]}'
     return None
 
 
@@ -312,7 +317,8 @@ def measure(course, mutant, worker):
         if row['outcome'] == 'survived' and backend == 'vulkan':
             by = None if mutant.kind == 'barrier' else sees_windows(course, mutant, stages, worker)
             if not by and (mutant.family == 'kernels' or mutant.file.endswith('lower_matmul.c')):
-                by = sees_memory(course, mutant, stages, worker)
+                by = (sees_memory(course, mutant, stages, worker) or
+                      sees_memory(course, mutant, stages, worker, few_groups=True))
             if not by and (mutant.file.endswith('hazard.c') or mutant.family == 'lowering' and mutant.kind == 'barrier'):
                 by = sees_hazards(course, mutant, stages, worker)
             by = by or sees_sanitizer(course, mutant, stages, worker) or sees_pocl(course, mutant, stages, worker)
