@@ -12,7 +12,8 @@
 
 /* What a word is, by the values of tokenizer.ggml.pre: English contractions, letters, numbers, other signs, blanks.
  * GPT-2 (Radford et al. 2019) keeps a blank in front of each; Qwen2 takes digits one by one, and ends of lines with
- * the signs before them. Each expression matches any text, at once. The first is that of files without the key. */
+ * the signs before them. Each expression matches any text, at once. The first is that of config.json. A GGUF file
+ * without the key may mean any of them: it is of before converters wrote it. */
 static const struct {
     const char *name, *words;
 } text_gpt2_rules[] = {
@@ -224,7 +225,7 @@ pco_status text_gpt2_pattern(void **pattern, pco_error *err)
 pco_status text_gpt2_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err)
 {
     const char *pre;
-    pco_status status = pco_gguf_text_or(gguf, "tokenizer.ggml.pre", text_gpt2_rules[0].name, &pre, err);
+    pco_status status = pco_gguf_text(gguf, "tokenizer.ggml.pre", &pre, err);
     if (status) return status;
     int rule = 0;
     while (rule < TEXT_GPT2_RULES && strcmp(pre, text_gpt2_rules[rule].name) != 0) rule++;

@@ -37,7 +37,8 @@ def make(path, stray=False):
             number("embedding_length", width), number("block_count", 1), number("feed_forward_length", hidden),
             number("attention.head_count", 2), number("context_length", 16),
             key("llama.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", 1e-5)),
-            key("tokenizer.ggml.model", 8, text("gpt2")), texts("tokenizer.ggml.tokens", tokens),
+            key("tokenizer.ggml.model", 8, text("gpt2")), key("tokenizer.ggml.pre", 8, text("gpt-2")),
+            texts("tokenizer.ggml.tokens", tokens),
             texts("tokenizer.ggml.merges", []),
             key("tokenizer.ggml.token_type", 9, struct.pack("<IQ", 5, len(tokens)) +
                 struct.pack(f"<{len(tokens)}i", 2, 3, 3, *[4] * 6)),

@@ -195,9 +195,10 @@ static seed fuzz_gguf_seed(const char *model)
                                          "ab",    "\xE2\x96\x81", "<0x0A>", "\xC4\xA0"};
     static const char *const merges[] = {"a b"};
     static built file;
-    put_header(&file, 3, 3, 9);
+    put_header(&file, 3, 3, 10);
     put_key_u32(&file, "general.alignment", 32);
     put_key_text(&file, "tokenizer.ggml.model", model);
+    put_key_text(&file, "tokenizer.ggml.pre", "gpt-2");
     put_key_texts(&file, "tokenizer.ggml.tokens", tokens, 9);
     put_key_texts(&file, "tokenizer.ggml.merges", merges, 1);
     put_key_array(&file, "tokenizer.ggml.scores", PCO_GGUF_F32, 9);

@@ -151,9 +151,14 @@ static void refuses_models(void **state)
     build_llama(&file, "t5");
     check_refused(&file, PCO_ERROR_UNSUPPORTED, "'t5'");
     build_llama(&file, "gpt2");
-    check_refused(&file, PCO_ERROR_NOT_FOUND, "tokenizer.ggml.merges");
+    check_refused(&file, PCO_ERROR_NOT_FOUND, "tokenizer.ggml.pre"); /* what are its words? */
     put_header(&file, 3, 0, 0);
     check_refused(&file, PCO_ERROR_NOT_FOUND, "tokenizer.ggml.model");
+    put_header(&file, 3, 0, 3);
+    put_key_text(&file, "tokenizer.ggml.model", "gpt2");
+    put_key_text(&file, "tokenizer.ggml.pre", "gpt-2");
+    put_key_texts(&file, "tokenizer.ggml.tokens", (const char *const[]){"a", "b"}, 2);
+    check_refused(&file, PCO_ERROR_NOT_FOUND, "tokenizer.ggml.merges");
     put_header(&file, 3, 0, 3);
     put_key_text(&file, "tokenizer.ggml.model", "llama");
     put_key_texts(&file, "tokenizer.ggml.tokens", (const char *const[]){"a", "b"}, 2);
