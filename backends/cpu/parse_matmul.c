@@ -76,3 +76,32 @@ CPU_PARSE(matmul)
     }
     return PCO_OK;
 }
+
+CPU_PARSE(conv1d)
+{
+    const cpu_tensor *x = &node->in[0], *weight = &node->in[1], *bias = &node->in[2], *y = &node->out[0];
+    const pco_conv1d_attrs *attrs = &node->attrs.conv1d;
+    cpu_conv1d *plan = &node->plan.conv1d;
+    if (x->rank < 2 || weight->rank != 3 || y->rank != x->rank)
+        return cpu_invalid(node, err, "x and y have two dimensions or more, and weight three");
+    const int rank = (int)x->rank;
+    *plan = (cpu_conv1d){.n = cpu_product(x->shape, 0, rank - 2),
+                         .c = x->shape[rank - 2],
+                         .l = x->shape[rank - 1],
+                         .o = weight->shape[0],
+                         .k = weight->shape[2],
+                         .m = y->shape[rank - 1],
+                         .groups = attrs->groups};
+    if (attrs->stride < 1 || attrs->dilation < 1 || attrs->padding < 0 || attrs->groups < 1 || plan->k < 1 ||
+        plan->c % attrs->groups || plan->o % attrs->groups || weight->shape[1] * attrs->groups != plan->c)
+        return cpu_invalid(node, err, "the attributes do not go with the shapes");
+    const int64_t last = (plan->m - 1) * attrs->stride + (plan->k - 1) * attrs->dilation;
+    cpu_tensor want = *x;
+    want.shape[rank - 2] = plan->o;
+    want.shape[rank - 1] = plan->m;
+    if (!cpu_same_shape(&want, y) || plan->m < 1 || last >= plan->l + 2 * attrs->padding)
+        return cpu_invalid(node, err, "the output has another shape");
+    if (bias->present && bias->count != plan->o)
+        return cpu_invalid(node, err, "bias is not [%lld]", (long long)plan->o);
+    return PCO_OK;
+}

@@ -1,4 +1,5 @@
-/* cpu:reference: reductions, cumsum, matrix products and scatter_add. Sums in double, in the order of the indices. */
+/* cpu:reference: reductions, cumsum, matrix products, conv1d and scatter_add. Sums in double, in the order of the
+ * indices. */
 #include "reference.h"
 
 /* ---- sum, mean, amax ---- */
@@ -165,6 +166,55 @@ void cpu_run_reference_matmul(const cpu_node *node)
     if (node->out[0].count == 0) return;
     cpu_parallel(node, plan->batches * plan->m, cpu_grain(plan->k), cpu_reference_widen_slice);
     cpu_parallel(node, plan->batches * plan->n, cpu_grain(plan->m * plan->k), cpu_reference_matmul_slice);
+}
+
+/* ---- conv1d ---- */
+
+/* For each worker: a row of x and one of y, in double. */
+CPU_WORKSPACE(reference_conv1d)
+{
+    return node->device->threads * cpu_round64((uint64_t)(node->plan.conv1d.l + node->plan.conv1d.m) * 8);
+}
+
+/* Adds to sum[t] what weight k of a channel of x contributes: no t where x is not. */
+static void cpu_reference_conv1d_add(const cpu_node *node, double *sum, const double *row, int64_t k, double weight)
+{
+    const cpu_conv1d *plan = &node->plan.conv1d;
+    const pco_conv1d_attrs *attrs = &node->attrs.conv1d;
+    const int64_t offset = k * attrs->dilation - attrs->padding; /* t * stride + offset lies in 0 .. l - 1 */
+    const int64_t first = offset < 0 ? (-offset + attrs->stride - 1) / attrs->stride : 0;
+    const int64_t end = offset < plan->l ? cpu_min(plan->m, (plan->l - 1 - offset) / attrs->stride + 1) : 0;
+    for (int64_t t = first; t < end; t++) sum[t] += row[t * attrs->stride + offset] * weight;
+}
+
+/* Slices are channels of the result, over all samples. */
+static void cpu_reference_conv1d_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
+{
+    const cpu_node *node = task;
+    const cpu_conv1d *plan = &node->plan.conv1d;
+    const cpu_tensor *x = &node->in[0], *weight = &node->in[1], *bias = &node->in[2], *y = &node->out[0];
+    const int64_t each = plan->c / plan->groups;
+    double *row = (double *)(void *)cpu_worker_memory(node, worker), *sum = row + plan->l;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t o = i % plan->o, first = i / plan->o * plan->c + o / (plan->o / plan->groups) * each;
+        for (int64_t t = 0; t < plan->m; t++) sum[t] = 0;
+        for (int64_t c = 0; c < each; c++) {
+            for (int64_t p = 0; p < plan->l; p++) row[p] = cpu_load_f64(x->dtype, x->data, (first + c) * plan->l + p);
+            for (int64_t k = 0; k < plan->k; k++)
+                cpu_reference_conv1d_add(node, sum, row, k,
+                                         cpu_load_f64(weight->dtype, weight->data, (o * each + c) * plan->k + k));
+        }
+        for (int64_t t = 0; t < plan->m; t++)
+            cpu_store_f64(y->dtype, y->data, i * plan->m + t,
+                          bias->present ? sum[t] + cpu_load_f64(bias->dtype, bias->data, o) : sum[t]);
+    }
+}
+
+CPU_RUN(reference_conv1d)
+{
+    const cpu_conv1d *plan = &node->plan.conv1d;
+    cpu_parallel(node, plan->n * plan->o, cpu_grain(plan->c / plan->groups * plan->k * plan->m),
+                 cpu_reference_conv1d_slice);
 }
 
 /* ---- scatter_add ---- */

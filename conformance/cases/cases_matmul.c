@@ -1,7 +1,9 @@
-/* Cases of matmul: tiles cut at every edge, each weight type, each epilogue, vectors and batches. */
+/* Cases of matmul: tiles cut at every edge, each weight type, each epilogue, vectors and batches. Cases of conv1d. */
 #include "cases/cases.h"
 
 #include "base/dtype.h"
+
+#include <stdio.h>
 
 typedef struct conf_matmul_spec {
     int m, n, k;
@@ -140,4 +142,61 @@ void conf_cases_matmul(conf_cases_context *context, pco_op op)
     for (uint32_t i = 0; i < CASES_N_QUANTISED; i++) conf_matmul_edges(context, PCO_F32, CASES_QUANTISED[i]);
     conf_matmul_edges(context, PCO_F16, PCO_F16);
     conf_matmul_edges(context, PCO_BF16, PCO_BF16);
+}
+
+typedef struct conf_conv1d_spec {
+    const char *x, *weight;
+    int stride, padding, dilation, groups, bias;
+    conf_regime regime;
+} conf_conv1d_spec;
+
+/* `w`, `b`: types of weight and bias. */
+static void conf_conv1d_emit(conf_cases_context *context, const conf_conv1d_spec *s, uint32_t x, uint32_t w, uint32_t b)
+{
+    conf_case *one = conf_cases_begin(context, PCO_OP_CONV1D, s->regime);
+    *(pco_conv1d_attrs *)one->attrs.bytes = (pco_conv1d_attrs){s->stride, s->padding, s->dilation, s->groups};
+    conf_cases_in(one, x, "%s", s->x);
+    conf_operand *weight = conf_cases_in(one, w, "%s", s->weight);
+    weight->constant = s->bias == 1;
+    if (s->bias) conf_cases_in(one, b, "%d", (int)weight->shape[0])->constant = s->bias == 1;
+    conf_cases_emit(context);
+}
+
+/* bias: 0 none, 1 constant, like the weights, 2 an operand. Rows of an odd size begin in the middle of a word, in f16 and
+ * bf16; channels are tiles and what is left of one. */
+static const conf_conv1d_spec CONVOLUTIONS[] = {
+    {"2,5,37", "7,5,3", 1, 1, 1, 1, 1, CONF_RANDOM},       {"3,8,40", "9,8,3", 2, 1, 1, 1, 0, CONF_EXACT},
+    {"4,6,29", "10,3,4", 1, 3, 2, 2, 2, CONF_RANDOM},      {"1,4,70", "4,1,5", 1, 2, 1, 4, 0, CONF_ADVERSARIAL},
+    {"6,33", "3,2,2", 3, 0, 4, 3, 1, CONF_EXACT},          {"2,2,3,19", "5,3,1", 1, 0, 1, 1, 2, CONF_ADVERSARIAL},
+    {"2,3,1031", "2,3,3", 1, 1, 1, 1, 0, CONF_RANDOM},     {"1,1,1", "1,1,1", 1, 0, 1, 1, 1, CONF_EXACT},
+    {"2,40,8", "6,40,8", 1, 0, 1, 1, 0, CONF_RANDOM},      {"0,3,9", "2,3,3", 1, 0, 1, 1, 0, CONF_RANDOM},
+    {"2,3,4", "5,3,9", 2, 9, 2, 1, 1, CONF_RANDOM},        {"3,2,67", "4,2,3", 7, 5, 1, 1, 0, CONF_EXACT},
+    {"2,3,65", "3,3,31", 1, 0, 2, 1, 2, CONF_SPECIAL},     {"2,9,11", "6,3,2", 1, 0, 1, 3, 1, CONF_SPECIAL},
+    {"1,2,300", "3,2,2", 1, 0, 299, 1, 0, CONF_RANDOM},    {"3,64,9", "130,64,3", 1, 1, 1, 1, 0, CONF_RANDOM},
+    {"2,2,2", "3,2,3", 5, 2, 1, 1, 1, CONF_SPECIAL},       {"1,3,6", "1,3,2", 2147483647, 0, 1, 1, 0, CONF_RANDOM},
+    {"5,2,3001", "4,2,2999", 1, 0, 1, 1, 0, CONF_RANDOM}, /* many terms, few positions, as in a gradient of weights */
+};
+
+void conf_cases_conv1d(conf_cases_context *context, pco_op op)
+{
+    (void)op;
+    const bool all = conf_cases_standard(context);
+    for (uint32_t s = 0; s < sizeof CONVOLUTIONS / sizeof *CONVOLUTIONS; s++) {
+        const conf_conv1d_spec *spec = &CONVOLUTIONS[s];
+        for (uint32_t t = 0; t < 3; t++)
+            if (t == 0 || all || (s < 5 && conf_cases_has_half(context, t, s)))
+                conf_conv1d_emit(context, spec, CASES_FLOATS[t], CASES_FLOATS[t], CASES_FLOATS[t]);
+        for (uint32_t t = 0; t < 3; t++) /* weights and bias of other types */
+            if (all || (s < 4 && s % 3 == t))
+                conf_conv1d_emit(context, spec, CASES_FLOATS[t], CASES_FLOATS[(t + 1) % 3], CASES_FLOATS[(t + 2) % 3]);
+    }
+    conf_conv1d_spec spec = {"", "", 1, 1, 1, 1, 1, CONF_RANDOM};
+    for (int size = 1; size < 132 && all; size += size < 5 || size % 32 == 0 ? 1 : size % 32 == 1 ? 30 : 27)
+        for (uint32_t i = 0; i < 3; i++) {
+            char x[24], weight[24];
+            snprintf(x, sizeof x, "2,%d,%d", i == 1 ? size : 3, i == 0 ? size : 18);
+            snprintf(weight, sizeof weight, "%d,%d,3", i == 2 ? size : 5, i == 1 ? size : 3);
+            spec.x = x, spec.weight = weight, spec.stride = 1 + size % 2, spec.bias = size % 3;
+            conf_conv1d_emit(context, &spec, CASES_FLOATS[(uint32_t)size % 3], CASES_FLOATS[(uint32_t)size % 3], PCO_F32);
+        }
 }

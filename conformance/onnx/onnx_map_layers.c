@@ -1,4 +1,4 @@
-/* Norms, rotary embedding, attention, and quantised arithmetic of ONNX. */
+/* Norms, convolution, rotary embedding, attention, and quantised arithmetic of ONNX. */
 #include "onnx/onnx_map.h"
 
 #include <math.h>
@@ -42,6 +42,56 @@ static void onnx_layers_norm(onnx_map *map, bool layer)
     for (int64_t d = axis; d < (int64_t)shape.rank; d++) stats.shape[d] = 1;
     for (uint32_t i = 1; i < 3 && layer_attrs.stats; i++)
         map->out[i] = pco_reshape(graph, out[i], stats.rank, stats.shape);
+}
+
+/* ---- convolution ---- */
+
+/* Zeros in front of x and behind it, as `pads` or `auto_pad` say; SAME gives as many positions as strides begin on x. */
+static void onnx_layers_pads(onnx_map *map, const pco_conv1d_attrs *attrs, int64_t length, int64_t taps, int64_t *pads)
+{
+    char mode[16];
+    onnx_text(map->test, "auto_pad", "NOTSET", mode, sizeof mode);
+    pads[0] = pads[1] = 0;
+    onnx_ints(map->test, "pads", pads, 2);
+    if (strcmp(mode, "SAME_UPPER") == 0 || strcmp(mode, "SAME_LOWER") == 0) {
+        const int64_t positions = (length + attrs->stride - 1) / attrs->stride;
+        int64_t both = (positions - 1) * attrs->stride + attrs->dilation * (taps - 1) + 1 - length;
+        if (both < 0) both = 0;
+        pads[0] = strcmp(mode, "SAME_LOWER") == 0 ? (both + 1) / 2 : both / 2;
+        pads[1] = both - pads[0];
+    } else if (strcmp(mode, "VALID") == 0) {
+        pads[0] = pads[1] = 0;
+    } else if (strcmp(mode, "NOTSET") != 0) {
+        onnx_skip(map, "Conv with an unknown auto_pad");
+    }
+}
+
+static void onnx_layers_conv(onnx_map *map)
+{
+    uint32_t x = onnx_in(map, 0), weight = onnx_in(map, 1);
+    if (onnx_desc(map, x)->rank != 3 || onnx_desc(map, weight)->rank != 3) {
+        onnx_skip(map, "Conv of other than one dimension");
+        return;
+    }
+    pco_conv1d_attrs attrs = {.stride = 1, .dilation = 1, .groups = onnx_int(map->test, "group", 1)};
+    const int64_t length = onnx_desc(map, x)->shape[2], taps = onnx_desc(map, weight)->shape[2];
+    int64_t pads[2];
+    onnx_without(map->test, "kernel_shape"); /* the weights say it */
+    onnx_ints(map->test, "strides", &attrs.stride, 1);
+    onnx_ints(map->test, "dilations", &attrs.dilation, 1);
+    if (attrs.stride < 1 || attrs.dilation < 1) {
+        onnx_skip(map, "Conv with steps below 1");
+        return;
+    }
+    onnx_layers_pads(map, &attrs, length, taps, pads);
+    if (pads[0] == pads[1]) {
+        attrs.padding = pads[0];
+    } else {
+        const pco_pad_attrs zeros = {.n_before = 3, .before = {0, 0, pads[0]}, .n_after = 3, .after = {0, 0, pads[1]}};
+        x = pco_graph_add(map->graph, PCO_OP_PAD, &zeros, &x, 1, NULL);
+    }
+    const uint32_t in[3] = {x, weight, onnx_in(map, 2)};
+    map->out[0] = pco_graph_add(map->graph, PCO_OP_CONV1D, &attrs, in, 3, NULL);
 }
 
 /* ---- rotary embedding: caches of cosines and sines, chosen by position ---- */
@@ -351,6 +401,7 @@ void onnx_map_layers(onnx_map *map)
 {
     if (onnx_is(map, "LayerNormalization")) onnx_layers_norm(map, true);
     if (onnx_is(map, "RMSNormalization")) onnx_layers_norm(map, false);
+    if (onnx_is(map, "Conv")) onnx_layers_conv(map);
     if (onnx_is(map, "RotaryEmbedding")) onnx_layers_rotary(map);
     if (onnx_is(map, "Attention")) onnx_layers_attend(map);
     if (onnx_is(map, "QuantizeLinear")) onnx_layers_quantize(map);

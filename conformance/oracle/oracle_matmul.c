@@ -1,4 +1,4 @@
-/* matmul: K products and K - 1 sums, so gamma_K(u) sum |a||b|; one more rounding per term for quantised
+/* matmul and conv1d: K products and K - 1 sums, so gamma_K(u) sum |a||b|; one more rounding per term for quantised
  * weights, whose scale may be applied to the block's sum. Conversions of f16, bf16 and quantised inputs are
  * exact. */
 #include "oracle/oracle.h"
@@ -23,12 +23,11 @@ static oracle_ve oracle_matmul_activate(const oracle_rules *rules, int64_t activ
     }
 }
 
-/* An f16 accumulator where the node allows it, unless the contract promises a wider one for f32 inputs. */
-static oracle_rules oracle_matmul_rules(const oracle_node *node)
+/* An f16 accumulator where the node allows it (`narrow`), unless the contract promises a wider one for f32 inputs. */
+static oracle_rules oracle_matmul_rules(const oracle_node *node, bool narrow)
 {
     uint32_t a_type = node->in[0].desc->dtype;
     oracle_rules rules = oracle_rules_sum(node->rules, a_type);
-    bool narrow = ((const pco_matmul_attrs *)node->attrs)->accumulate == PCO_F16;
     oracle_format wanted = oracle_format_of(narrow ? PCO_F16 : PCO_F32);
     if (rules.narrow) return rules;
     if (narrow || rules.compute.precision < wanted.precision) rules.compute = wanted;
@@ -61,6 +60,14 @@ static oracle_matmul_shape oracle_matmul_read_shape(const oracle_node *node)
     return s;
 }
 
+/* How far a product may be off because a device may read subnormal factors as 0; infinity where the other factor is. */
+static oracle_real oracle_matmul_flushed(const oracle_node *node, const oracle_rules *rules, double a, double b)
+{
+    const oracle_real a_e = oracle_input(rules, node->in[0].desc->dtype, a).e;
+    const oracle_real b_e = oracle_input(rules, node->in[1].desc->dtype, b).e;
+    return (a_e > 0.0L ? a_e * fabsl((oracle_real)b) : 0.0L) + (b_e > 0.0L ? b_e * fabsl((oracle_real)a) : 0.0L);
+}
+
 static oracle_ve oracle_matmul_dot(const oracle_node *node, const oracle_rules *rules,
                                    const oracle_matmul_shape *s, const double *a, const double *b,
                                    double quantum)
@@ -71,10 +78,7 @@ static oracle_ve oracle_matmul_dot(const oracle_node *node, const oracle_rules *
         oracle_real x = a[k * s->a_step], w = b[k * s->b_step], product = x * w;
         v += product;
         magnitude += fabsl(product);
-        if (!tiny) continue;
-        oracle_real x_e = oracle_input(rules, node->in[0].desc->dtype, (double)x).e;
-        oracle_real w_e = oracle_input(rules, node->in[1].desc->dtype, (double)w).e;
-        flushed += x_e * fabsl(w) + w_e * fabsl(x);
+        if (tiny) flushed += oracle_matmul_flushed(node, rules, (double)x, (double)w);
     }
     oracle_sum sum = {.v = v, .magnitude = magnitude, .e = flushed, .n = s->k};
     bool quantised = oracle_block_count(node->in[1].desc->dtype) > 1;
@@ -87,7 +91,7 @@ pco_status oracle_eval_matmul(oracle_node *node, pco_error *err)
     const pco_matmul_attrs *attrs = node->attrs;
     const oracle_rules *rules = node->rules;
     oracle_output *out = &node->out[0];
-    oracle_rules sum_rules = oracle_matmul_rules(node);
+    oracle_rules sum_rules = oracle_matmul_rules(node, attrs->accumulate == PCO_F16);
     oracle_matmul_shape s = oracle_matmul_read_shape(node);
     double quantum = node->in[0].quantum * node->in[1].quantum;
     bool bare = !oracle_present(node, 2) && !oracle_present(node, 3) && attrs->activation == 0;
@@ -107,6 +111,59 @@ pco_status oracle_eval_matmul(oracle_node *node, pco_error *err)
         y = oracle_matmul_activate(rules, attrs->activation, y);
         if (oracle_present(node, 3)) y = oracle_add(rules, y, oracle_read(node, 3, i));
         oracle_finish(out, i, rules, y);
+    }
+    return PCO_OK;
+}
+
+/* Weights that lie on x, K at most; x is 0 elsewhere, and a product with 0 is exact. Nothing is promised where a weight
+ * there, or one beside a subnormal that may be read as 0, is infinite or NaN. */
+static oracle_ve oracle_conv1d_sum(const oracle_node *node, const oracle_rules *rules, int64_t x, int64_t weight,
+                                   int64_t t)
+{
+    const pco_conv1d_attrs *attrs = node->attrs;
+    const pco_tensor *in = node->in[0].desc, *w = node->in[1].desc;
+    const int64_t length = in->shape[in->rank - 1], taps = w->shape[2];
+    const bool tiny = rules->flush > 0 && (node->in[0].tiny || node->in[1].tiny);
+    oracle_sum sum = {0};
+    bool promised = true;
+    for (int64_t i = 0; i < w->shape[1]; i++)
+        for (int64_t k = 0; k < taps; k++) {
+            const int64_t at = t * attrs->stride + k * attrs->dilation - attrs->padding;
+            const double b = node->in[1].value[weight + i * taps + k];
+            if (at < 0 || at >= length) {
+                promised = promised && isfinite(b);
+                continue;
+            }
+            const double a = node->in[0].value[x + i * length + at];
+            oracle_ve term = {(oracle_real)a * (oracle_real)b, 0.0L};
+            if (tiny) term.e = oracle_matmul_flushed(node, rules, a, b);
+            promised = promised && isfinite(term.e); /* 0 times infinity would be NaN */
+            oracle_sum_add(&sum, term);
+        }
+    oracle_ve y = oracle_sum_end(rules, &sum, sum.n, node->in[0].quantum * node->in[1].quantum);
+    return promised ? y : (oracle_ve){0.0L, INFINITY};
+}
+
+pco_status oracle_eval_conv1d(oracle_node *node, pco_error *err)
+{
+    (void)err;
+    const oracle_rules *rules = node->rules;
+    const pco_tensor *x = node->in[0].desc, *w = node->in[1].desc;
+    oracle_output *out = &node->out[0];
+    const oracle_rules sum_rules = oracle_matmul_rules(node, false);
+    const int64_t channels = w->shape[0], positions = out->desc.shape[out->desc.rank - 1];
+    const int64_t c = x->shape[x->rank - 2], l = x->shape[x->rank - 1], each = w->shape[1];
+    for (int64_t i = 0; i < out->count; i++) {
+        const int64_t sample = i / positions / channels, o = i / positions % channels;
+        const int64_t group = o / (channels * each / c); /* c / each groups */
+        oracle_ve y = oracle_conv1d_sum(node, &sum_rules, (sample * c + group * each) * l, o * each * w->shape[2],
+                                        i % positions);
+        if (oracle_present(node, 2)) {
+            y = oracle_add(rules, oracle_handed(&sum_rules, rules, y), oracle_read(node, 2, o));
+            oracle_finish(out, i, rules, y);
+        } else {
+            oracle_finish(out, i, &sum_rules, y);
+        }
     }
     return PCO_OK;
 }

@@ -291,6 +291,8 @@ static conf_cut conf_cut_rows(const conf_problem *p)
     switch (p->node.op) {
     case PCO_OP_MATMUL:
         return conf_cut_matmul(p);
+    case PCO_OP_CONV1D:
+        return conf_cut_tensor(p, 0)->rank > 2 ? conf_cut_first(p) : conf_cut_none();
     case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
         return conf_cut_batch(p);
     case PCO_OP_ROPE:

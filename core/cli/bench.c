@@ -176,6 +176,7 @@ const cli_command cli_bench = {
             "OpenBLAS with as many threads when libopenblas.so.0 is installed. attention is 8 heads of 64\n"
             "over 1,024 positions (attention_row: one query; attention_backward: its gradients) beside its own\n"
             "decomposition into primitives. scatter_add adds 1,024 rows of 4096 to a quarter as many.\n"
+            "conv1d takes 80 channels to 384 over 3,000 positions, three at a time.\n"
             "`bench MODEL` times reading a prompt and generating token by token. Repetitions of what is\n"
             "compared (there, all devices) alternate in one run; the figures are medians; warm-up is not\n"
             "counted.\n\n"

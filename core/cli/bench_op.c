@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 4096, COLUMNS = 4096, SQUARE = 1024, POSITIONS = 1024, HEADS = 8, HEAD_SIZE = 64 };
+enum { ROWS = 4096, COLUMNS = 4096, SQUARE = 1024, POSITIONS = 1024, HEADS = 8, HEAD_SIZE = 64,
+       FRAMES = 3000, BANDS = 80, CHANNELS = 384, TAPS = 3 };
 
 typedef enum bench_against {
     AGAINST_COPY,
@@ -179,6 +180,17 @@ static uint32_t bench_scatter_add(pco_graph *graph, const void *weights)
     return pco_graph_add(graph, PCO_OP_SCATTER_ADD, NULL, inputs, 3, NULL);
 }
 
+/* The first layer of Whisper's smallest encoder. */
+static uint32_t bench_conv1d(pco_graph *graph, const void *weights)
+{
+    (void)weights;
+    uint32_t weight = bench_state(graph, "weight", CHANNELS, BANDS * TAPS);
+    weight = pco_reshape(graph, weight, 3, (int64_t[]){CHANNELS, BANDS, TAPS});
+    const pco_conv1d_attrs attrs = {.stride = 1, .padding = 1, .dilation = 1, .groups = 1};
+    const uint32_t inputs[2] = {bench_state(graph, "x", BANDS, FRAMES), weight};
+    return pco_graph_add(graph, PCO_OP_CONV1D, &attrs, inputs, 2, NULL);
+}
+
 #define LARGE (4.0 * ROWS * COLUMNS)
 static const bench_row BENCH_ROWS[] = {
     {"copy", PCO_OP_CONCAT, AGAINST_NOTHING, 0, 2 * LARGE, bench_copy, -1},
@@ -199,6 +211,7 @@ static const bench_row BENCH_ROWS[] = {
      2 * 4.0 * HEADS *POSITIONS *HEAD_SIZE, bench_attention_row, -1},
     {"attention_backward", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, AGAINST_DECOMPOSITION,
      10.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0, bench_attention_backward, -1},
+    {"conv1d", PCO_OP_CONV1D, AGAINST_NOTHING, 2.0 * CHANNELS *BANDS *TAPS *FRAMES, 0, bench_conv1d, -1},
     {"scatter_add", PCO_OP_SCATTER_ADD, AGAINST_COPY, 0, LARGE + 4.0 * POSITIONS *COLUMNS, bench_scatter_add, -1},
 };
 enum { BENCH_N_ROWS = sizeof BENCH_ROWS / sizeof BENCH_ROWS[0] };

@@ -24,6 +24,7 @@ static const ops_rule OPS_SPLITS[] = {
     [PCO_SPLIT_ROWS] = {"rows", "cut along all dimensions but the last"},
     [PCO_SPLIT_AXIS] = {"axis", "cut along the dimensions in front of the axis"},
     [PCO_SPLIT_OUTER] = {"outer", "cut along the first dimension"},
+    [PCO_SPLIT_PLANES] = {"planes", "cut along all dimensions but the last two"},
     [PCO_SPLIT_MATMUL] = {"matmul", "cut along rows and columns of the result"},
 };
 

@@ -19,6 +19,7 @@ typedef enum pco_split_rule {
     PCO_SPLIT_ROWS,
     PCO_SPLIT_AXIS,
     PCO_SPLIT_OUTER,
+    PCO_SPLIT_PLANES,
     PCO_SPLIT_MATMUL,
     PCO_SPLIT_RULES,
 } pco_split_rule;

@@ -112,6 +112,11 @@ static double selftest_terms(const selftest_case *one)
         for (uint32_t i = 0; i < one->graph->tensors[t].rank; i++)
             if ((double)one->graph->tensors[t].shape[i] > most)
                 most = (double)one->graph->tensors[t].shape[i];
+    const pco_node *node = &one->graph->nodes[0];
+    if (node->op == PCO_OP_CONV1D) { /* the weights of a channel */
+        const pco_tensor *weight = &one->graph->tensors[node->inputs[1]];
+        return (double)pco_tensor_elements(weight) / (double)weight->shape[0];
+    }
     const pco_tensor *x = &one->graph->tensors[0]; /* sums over several axes */
     return one->graph->n_tensors && x->rank && one->graph->nodes[0].op >= PCO_OP_SUM &&
                    one->graph->nodes[0].op <= PCO_OP_AMAX

@@ -10,7 +10,7 @@ import sources
 
 # Not faults: what only changes how fast a device is, or which limits it asks of a device that has room for all.
 CHOICES = {'attention_choose', 'attention_eligible', 'attention_parts', 'attention_rounds_back',
-           'attention_rounds_rows', 'attention_rounds_tiled', 'gpu_choose_axis', 'gpu_choose_cumsum',
+           'attention_rounds_rows', 'attention_rounds_tiled', 'conv1d_choose', 'gpu_choose_axis', 'gpu_choose_cumsum',
            'gpu_choose_matmul', 'gpu_choose_norm', 'gpu_choose_reduce', 'gpu_choose_rows', 'gpu_cover_rows',
            'gpu_cover_singly', 'gpu_cumsum_eligible', 'gpu_explain', 'gpu_fail', 'gpu_grow', 'gpu_list_free',
            'gpu_matmul_can', 'gpu_matmul_choose', 'gpu_matmul_pick', 'gpu_need_rounds', 'gpu_rounds_fit',

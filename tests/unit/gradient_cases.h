@@ -191,6 +191,23 @@ static uint32_t any_top_k(gradient_case *c, int64_t axis, int64_t k, int largest
 BUILD(top_k) { return any_top_k(c, 1, 3, 1); }
 BUILD(top_k_smallest) { return any_top_k(c, -1, 3, 0); }
 
+/* Strides that leave positions of x out, paddings beyond the reach of the weights, groups. */
+static uint32_t any_conv1d(gradient_case *c, const pco_conv1d_attrs *attrs, const int64_t *x, const int64_t *weight)
+{
+    uint32_t in[3] = {real(c, -1, 1, 3, x), real(c, -1, 1, 3, weight), real(c, -1, 1, 1, weight)};
+    return UN(SIN, pco_graph_add(c->graph, PCO_OP_CONV1D, attrs, in, 3, NULL));
+}
+
+BUILD(conv1d) { return any_conv1d(c, &(pco_conv1d_attrs){1, 1, 1, 1}, SHAPE(2, 3, 7), SHAPE(4, 3, 3)); }
+BUILD(conv1d_stride) { return any_conv1d(c, &(pco_conv1d_attrs){3, 2, 2, 2}, SHAPE(2, 4, 10), SHAPE(6, 2, 3)); }
+BUILD(conv1d_padding) { return any_conv1d(c, &(pco_conv1d_attrs){2, 3, 1, 1}, SHAPE(1, 2, 5), SHAPE(3, 2, 2)); }
+BUILD(conv1d_depthwise) { return any_conv1d(c, &(pco_conv1d_attrs){2, 0, 3, 3}, SHAPE(3, 3, 9), SHAPE(3, 1, 2)); }
+BUILD(conv1d_half) /* without a batch, and weights of another type */
+{
+    uint32_t in[2] = {half(c, PCO_F16, -1, 1, 2, SHAPE(3, 8)), real(c, -1, 1, 3, SHAPE(2, 3, 3))};
+    return add(c, PCO_OP_CONV1D, &(pco_conv1d_attrs){1, 1, 1, 1}, in, 2);
+}
+
 static uint32_t any_norm(gradient_case *c, int form, int operands, int stats)
 {
     pco_layer_norm_attrs attrs = {.eps = 0.01, .form = form, .correction = form, .stats = stats};
@@ -330,5 +347,6 @@ static const gradient_row GRADIENT_ROWS[] = {
     ROW(layer_norm_deviation), ROW(layer_norm_stats), ROW(rms_norm), ROW(rms_norm_plain), ROW(rms_norm_stats),
     ROW(rope), ROW(cross_entropy), ROW(cross_entropy_smoothed), ROW(attention), ROW(attention_mask),
     ROW(attention_blind), ROW(attention_mask_wanted), ROW(attention_capped), ROW(attention_window), ROW(half_layer),
-    ROW(half_rows), ROW(twice),
+    ROW(half_rows), ROW(twice), ROW(conv1d), ROW(conv1d_stride), ROW(conv1d_padding), ROW(conv1d_depthwise),
+    ROW(conv1d_half),
 };

@@ -116,6 +116,54 @@ static void test_top_k(void **state)
     pco_graph_destroy(g);
 }
 
+/* Positions as PyTorch counts them; a batch of none has gradients of 0. */
+static void test_conv1d(void **state)
+{
+    (void)state;
+    pco_graph *g = pco_graph_create();
+    uint32_t x = pco_graph_input(g, "x", PCO_F16, 4, SHAPE(2, 0, 4, 10)), gradients[2];
+    uint32_t w = pco_graph_input(g, "w", PCO_F32, 3, SHAPE(6, 2, 3));
+    const pco_conv1d_attrs attrs = {.stride = 2, .padding = 1, .dilation = 2, .groups = 2};
+    uint32_t y = pco_graph_add(g, PCO_OP_CONV1D, &attrs, (uint32_t[]){x, w}, 2, NULL);
+    expect_shape(g, y, PCO_F16, 4, SHAPE(2, 0, 6, 4));
+    uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, y, 1, SHAPE(0)), -1, 0);
+    check_ok(pco_gradients(g, pco_cast(g, loss, PCO_F32), (uint32_t[]){x, w}, 2, gradients, &err));
+    expect_shape(g, gradients[0], PCO_F16, 4, SHAPE(2, 0, 4, 10));
+    expect_shape(g, gradients[1], PCO_F32, 3, SHAPE(6, 2, 3));
+    pco_graph_destroy(g);
+}
+
+/* Each says what is wrong with which operand. */
+static void test_conv1d_refuses(void **state)
+{
+    (void)state;
+    static const struct {
+        pco_conv1d_attrs attrs;
+        int64_t weight[3], bias;
+        const char *words[2];
+    } ROWS[] = {
+        {{0, 0, 1, 1}, {6, 4, 3}, 6, {"stride 0", "conv1d"}},
+        {{1, 0, 0, 1}, {6, 4, 3}, 6, {"dilation 0", "conv1d"}},
+        {{1, -1, 1, 1}, {6, 4, 3}, 6, {"padding -1", "conv1d"}},
+        {{1, 0, 1, 3}, {6, 4, 3}, 6, {"3 groups", "[2,4,10]"}},
+        {{1, 0, 1, 4}, {6, 1, 3}, 6, {"4 groups", "[6,1,3]"}},
+        {{1, 0, 1, 1}, {6, 3, 3}, 6, {"[6,3,3]", "[O,C/groups,K]"}},
+        {{1, 1, 4, 1}, {6, 4, 4}, 6, {"4 weights, 4 apart", "10 positions"}},
+        {{1, 0, 1, 1}, {6, 4, 0}, 6, {"empty", "[6,4,0]"}},
+        {{1, 0, 1, 1}, {6, 4, 3}, 5, {"bias", "6 channels"}},
+    };
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        pco_graph *g = pco_graph_create();
+        uint32_t in[3] = {pco_graph_input(g, "x", PCO_F32, 3, SHAPE(2, 4, 10)),
+                          pco_graph_input(g, "w", PCO_F32, 3, ROWS[i].weight),
+                          pco_graph_input(g, "b", PCO_F32, 1, &ROWS[i].bias)};
+        pco_graph_add(g, PCO_OP_CONV1D, &ROWS[i].attrs, in, 3, NULL);
+        check_fails(pco_graph_check(g, &err), PCO_ERROR_INVALID, ROWS[i].words[0]);
+        check_fails(pco_graph_check(g, &err), PCO_ERROR_INVALID, ROWS[i].words[1]);
+        pco_graph_destroy(g);
+    }
+}
+
 /* One refusal: `build` must leave an error that holds all of the words. */
 #define REFUSES(build, ...)                                                                    \
     do {                                                                                       \
@@ -356,6 +404,7 @@ static void test_recompute_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_axes), cmocka_unit_test(test_cumsum), cmocka_unit_test(test_top_k),
+                                       cmocka_unit_test(test_conv1d), cmocka_unit_test(test_conv1d_refuses),
                                        cmocka_unit_test(test_recompute), cmocka_unit_test(test_recompute_refuses),
                                        cmocka_unit_test(test_recompute_fusion), cmocka_unit_test(test_shapes),
                                        cmocka_unit_test(test_refusals), cmocka_unit_test(test_table),

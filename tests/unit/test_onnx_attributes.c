@@ -16,8 +16,9 @@ static pco_session *session;
 /* A node test as ONNX writes them: one input for each of `inputs`, COUNT floats each, and one output. */
 typedef struct made_node {
     const char *op;
-    Onnx__AttributeProto *attributes[3];
+    Onnx__AttributeProto *attributes[4]; /* NULL behind the last */
     const float *inputs[2], *output;
+    uint32_t rank; /* of all three: [1,1,..,COUNT]; 0: 1 */
 } made_node;
 
 static void write_message(const char *name, const ProtobufCMessage *message)
@@ -30,11 +31,11 @@ static void write_message(const char *name, const ProtobufCMessage *message)
     free(packed);
 }
 
-static void write_tensor(const char *name, const float *values)
+static void write_tensor(const char *name, const float *values, uint32_t rank)
 {
     Onnx__TensorProto tensor = ONNX__TENSOR_PROTO__INIT;
-    int64_t dims[] = {COUNT};
-    tensor.n_dims = 1, tensor.dims = dims;
+    int64_t dims[] = {1, 1, COUNT};
+    tensor.n_dims = rank ? rank : 1, tensor.dims = dims + 3 - tensor.n_dims;
     tensor.has_data_type = 1, tensor.data_type = ONNX_FLOAT;
     tensor.n_float_data = COUNT, tensor.float_data = (float *)(size_t)values;
     write_message(name, &tensor.base);
@@ -57,9 +58,9 @@ static void write_node(const made_node *made)
     graph.n_input = node.n_input, graph.input = in, graph.n_output = 1, graph.output = out;
     model.graph = &graph;
     write_message("model.onnx", &model.base);
-    write_tensor("test_data_set_0/input_0.pb", made->inputs[0]);
-    if (made->inputs[1]) write_tensor("test_data_set_0/input_1.pb", made->inputs[1]);
-    write_tensor("test_data_set_0/output_0.pb", made->output);
+    write_tensor("test_data_set_0/input_0.pb", made->inputs[0], made->rank);
+    if (made->inputs[1]) write_tensor("test_data_set_0/input_1.pb", made->inputs[1], made->rank);
+    write_tensor("test_data_set_0/output_0.pb", made->output, made->rank);
 }
 
 static int keep_case(void *user, const pco_onnx_case *one)
@@ -107,6 +108,47 @@ static void test_used(void **state)
     }
 }
 
+/* Six weights over six positions: of eleven positions of the result, strides and zeros leave six. */
+static void test_conv(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t pads[2], stride, dilation;
+        const char *mode;
+    } ROWS[] = {
+        {{3, 2}, 1, 1, NULL},   {{5, 5}, 2, 1, NULL},         {{10, 7}, 3, 1, NULL},
+        {{0, 0}, 1, 2, "SAME_UPPER"}, {{0, 0}, 1, 1, "SAME_LOWER"},
+    };
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        Onnx__AttributeProto list = ONNX__ATTRIBUTE_PROTO__INIT, strides, dilations;
+        int64_t pads[2] = {ROWS[i].pads[0], ROWS[i].pads[1]}, stride = ROWS[i].stride, dilation = ROWS[i].dilation;
+        list.has_type = 1, list.type = 7, list.n_ints = 1;
+        strides = dilations = list;
+        strides.name = "strides", strides.ints = &stride;
+        dilations.name = "dilations", dilations.ints = &dilation;
+        list.name = "pads", list.n_ints = 2, list.ints = pads;
+        if (ROWS[i].mode) {
+            const int64_t both = dilation * (COUNT - 1); /* as many positions as x has: the odd one in front or behind */
+            const int lower = strcmp(ROWS[i].mode, "SAME_LOWER") == 0;
+            list = (Onnx__AttributeProto)ONNX__ATTRIBUTE_PROTO__INIT;
+            list.name = "auto_pad", list.has_type = 1, list.type = 3, list.has_s = 1;
+            list.s.data = (uint8_t *)(size_t)ROWS[i].mode, list.s.len = strlen(ROWS[i].mode);
+            pads[0] = lower ? (both + 1) / 2 : both / 2;
+        }
+        float y[COUNT];
+        for (int t = 0; t < COUNT; t++) {
+            double sum = 0;
+            for (int k = 0; k < COUNT; k++) {
+                const int64_t at = t * stride + k * dilation - pads[0];
+                if (at >= 0 && at < COUNT) sum += (double)X[at] * (double)Z[k];
+            }
+            y[t] = (float)sum;
+        }
+        const pco_onnx_case one = run_node(&(made_node){"Conv", {&list, &strides, &dilations}, {X, Z}, y, 3});
+        if (one.state != PCO_ONNX_PASS) fail_msg("Conv, row %u: %s", (unsigned)i, one.detail);
+    }
+}
+
 static void expect_refused(const made_node *made, const char *what)
 {
     const pco_onnx_case one = run_node(made);
@@ -130,6 +172,7 @@ static void test_refused(void **state)
     /* an axis is no float */
     expect_refused(&(made_node){"Softmax", {&axis}, {X}, X}, "attribute 'axis' of Softmax is not mapped");
     expect_refused(&(made_node){"Abs", {&unnamed}, {X}, X}, "attribute '' of Abs is not mapped");
+    expect_refused(&(made_node){"Conv", {NULL}, {X, Z}, X, 2}, "Conv of other than one dimension");
     expect_refused(&(made_node){"Gelu", {&text}, {X}, X}, "Gelu in an unknown form");
 }
 
@@ -142,7 +185,7 @@ int main(void)
     pco_status status = pco_config_read(&config, &err);
     if (!status) status = pco_registry_create(&config, &registry, &err);
     if (!status) status = pco_session_open(registry, "cpu:reference", &session, &err);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_used), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_used), cmocka_unit_test(test_conv), cmocka_unit_test(test_refused)};
     int failed = 1;
     if (status)
         fprintf(stderr, "test_onnx_attributes: %s\n", err.message);

@@ -87,6 +87,7 @@ static const split_form FORMS[] = {
      0,
      {0}},
     {PCO_OP_ARGMAX, PCO_F32, {"1031,5"}, 1, {0}},
+    {PCO_OP_CONV1D, PCO_F32, {"2,64,1031", "3,64,3"}, 4, {1, 1, 1, 1}},
     {PCO_OP_TOP_K, PCO_F32, {"1031,5"}, 3, {0, 2, 1}},
     {PCO_OP_GATHER_ALONG_AXIS, PCO_F32, {"1031,5", "i7,5"}, 1, {0}},
     {PCO_OP_SWIGLU, PCO_F16, {"64,2062"}, 0, {0}},
@@ -120,7 +121,8 @@ static uint32_t split_finer(pco_split_rule rule)
     switch (rule) {
     case PCO_SPLIT_ANY: return 0;
     case PCO_SPLIT_AXIS: return rows | 1u << PCO_SPLIT_SLICES;
-    case PCO_SPLIT_OUTER: return rows;
+    case PCO_SPLIT_OUTER:
+    case PCO_SPLIT_PLANES: return rows;
     case PCO_SPLIT_NONE: return rows | 1u << PCO_SPLIT_OUTER;
     default: return any; /* rows, slices, matmul */
     }
@@ -129,7 +131,8 @@ static uint32_t split_finer(pco_split_rule rule)
 static void test_split(void **state)
 {
     (void)state;
-    static const char *const NAMES[PCO_SPLIT_RULES] = {"NONE", "ANY", "SLICES", "ROWS", "AXIS", "OUTER", "MATMUL"};
+    static const char *const NAMES[PCO_SPLIT_RULES] = {"NONE", "ANY", "SLICES", "ROWS", "AXIS", "OUTER", "PLANES",
+                                                        "MATMUL"};
     split_run *run = calloc(1, sizeof *run);
     assert_non_null(run);
     run->device = gpu_device(NULL, 32, 32, 0);
