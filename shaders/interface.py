@@ -8,6 +8,7 @@ A .kern file, or what it includes, declares in lines of their own
     PARAMETER(type, NAME, count)    several of them: NAME(i), i a literal number
     BUFFER(access, name)            READ, or WRITE (which also reads); READ4, WRITE4: as vectors of four words
     NEEDS(FEATURE)                  PCO_GPU_NEEDS_FEATURE: a row without it is not offered by a device
+    OPERATION(NAME[, OP])           OP_NAME: the number of operation OP (NAME, if it is not given) in core/graph/ops.def
 
 Numbers are given in the order of the lines. Lines between #if and #endif count where the row's defines make them, so
 that rows of one file may have different buffers. Rows with one interface have the same constants and parameters; a row
@@ -17,8 +18,9 @@ may lack parameters at the end.
 import re
 
 import dtypes
+import ops
 
-DECLARATION = re.compile(r'^(INTERFACE|SPEC|PARAMETER|BUFFER|NEEDS)\(([^()]*)\)[ \t]*(//.*)?$')
+DECLARATION = re.compile(r'^(INTERFACE|SPEC|PARAMETER|BUFFER|NEEDS|OPERATION)\(([^()]*)\)[ \t]*(//.*)?$')
 DEFINE = re.compile(r'^#define[ \t]+(\w+)(?![\w(])[ \t]*(.*)$')
 CONDITION = re.compile(r'^#[ \t]*(ifdef|ifndef|if|elif|else|endif)\b(.*)$')
 TYPES = {'int': ('PI', 'uint32_t'), 'uint': ('P', 'uint32_t'), 'float': ('PF', 'float')}  # in a kernel, in C
@@ -94,6 +96,8 @@ def declare(interface, word, values, where):
     if word == 'NEEDS' and len(values) == 1:
         interface.needs.append(values[0])
         return ''
+    if word == 'OPERATION' and len(values) in (1, 2) and values[-1] in ops.NUMBERS:
+        return f'#define OP_{values[0]} {ops.NUMBERS[values[-1]]}'
     if word == 'INTERFACE' and len(values) == 1 and interface.name is None:
         interface.name = values[0]
         return ''
