@@ -169,8 +169,6 @@ pco_status cpu_node_parse(const pco_device *device, const pco_part *part, uint32
                           pco_error *err)
 {
     memset(node, 0, sizeof *node);
-    if (!part || part->size < sizeof *part || index >= part->n_nodes)
-        return cpu_fail(err, PCO_ERROR_INVALID, "node %u is not in the part", index);
     const pco_node *from = &part->nodes[index];
     node->op = cpu_op_find(from->op);
     if (!node->op) return cpu_fail(err, PCO_ERROR_UNSUPPORTED, "op %u is not known to this plugin", from->op);

@@ -34,8 +34,6 @@ static void cpu_read_model(char *model, size_t room)
 static pco_status cpu_backend_create(const pco_host *host, pco_backend **backend, pco_error *err)
 {
     *backend = NULL;
-    if (!host || host->size < sizeof *host)
-        return cpu_fail(err, PCO_ERROR_ABI, "the host's table of services is too small");
     *backend = host->allocate(host->user, sizeof **backend, 16);
     if (!*backend) return cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the backend");
     (*backend)->host = host;
@@ -72,7 +70,6 @@ static pco_contract cpu_contract(bool reference)
 {
     uint32_t type = reference ? PCO_CONTRACT_F64 : PCO_F32;
     return (pco_contract){
-        .size = sizeof(pco_contract),
         .accumulate_f32 = type,
         .accumulate_f16 = type,
         .accumulate_bf16 = type,
@@ -92,8 +89,6 @@ static pco_status cpu_describe(pco_backend *backend, uint32_t index, pco_device_
 {
     if (index >= CPU_DEVICES)
         return cpu_fail(err, PCO_ERROR_NOT_FOUND, "the cpu plugin has no device %u", index);
-    if (!info || info->size < sizeof *info)
-        return cpu_fail(err, PCO_ERROR_ABI, "the host's device description is too small");
     const pco_host *host = backend->host;
     const cpu_kernels *kernels = cpu_device_kernels(host);
     bool reference = index == CPU_REFERENCE;

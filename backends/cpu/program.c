@@ -44,8 +44,6 @@ static uint32_t cpu_in_place(const cpu_node *node)
 static pco_status cpu_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
                               pco_error *err)
 {
-    if (!part || part->size < sizeof *part || !proposal || proposal->size < sizeof *proposal)
-        return cpu_fail(err, PCO_ERROR_INVALID, "part or proposal is missing or too small");
     for (uint32_t i = 0; i < part->n_nodes; i++) {
         cpu_node node;
         const cpu_variant *variant;
@@ -126,9 +124,6 @@ static pco_status cpu_prepare(pco_device *device, const pco_part *part, const pc
                               const pco_plan *plan, pco_program **program, pco_error *err)
 {
     *program = NULL;
-    if (!part || part->size < sizeof *part || !proposal || proposal->size < sizeof *proposal || !plan ||
-        plan->size < sizeof *plan)
-        return cpu_fail(err, PCO_ERROR_INVALID, "part, proposal or plan is missing or too small");
     const pco_host *host = device->host;
     size_t bytes = sizeof(pco_program) + part->n_nodes * sizeof(cpu_node);
     pco_program *made = host->allocate(host->user, bytes, 64);
@@ -175,8 +170,7 @@ static uint32_t cpu_timings(pco_device *device, pco_program *program, pco_timing
     (void)device;
     if (!program->profiling) return 0;
     for (uint32_t i = 0; i < program->n_nodes && i < capacity; i++)
-        out[i] = (pco_timing){
-            .node = i, .variant = program->nodes[i].variant, .nanoseconds = program->nanoseconds[i]};
+        out[i] = (pco_timing){.node = i, .nanoseconds = program->nanoseconds[i]};
     return program->n_nodes;
 }
 

@@ -14,7 +14,7 @@ enum { GPU_PER_SEGMENT = 128, GPU_MAX_VARIANTS = 32 };
 static gpu_lowering gpu_start(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
 {
     const pco_gpu_device *gpu = (const pco_gpu_device *)(const void *)device;
-    const int cut = part->size >= offsetof(pco_part, window) + sizeof part->window && part->window;
+    const int cut = part->window != 0;
     const uint64_t most = gpu->limits.max_binding;
     return (gpu_lowering){.host = gpu->host,
                           .limits = &gpu->limits,
@@ -321,13 +321,12 @@ static pco_status gpu_describe(pco_device *device, pco_program *program, uint32_
                                pco_dispatch_info *info, pco_error *err)
 {
     pco_gpu_device *gpu = (pco_gpu_device *)(void *)device;
-    const uint32_t size = info->size < sizeof *info ? info->size : (uint32_t)sizeof *info;
     if (index >= program->n_dispatches) {
         snprintf(err->message, sizeof err->message, "launch %u of %u", index, program->n_dispatches);
         return PCO_ERROR_NOT_FOUND;
     }
     const pco_gpu_dispatch *dispatch = &program->dispatches[index];
-    pco_dispatch_info full = {.size = size,
+    pco_dispatch_info full = {.size = sizeof full,
                               .node = dispatch->node,
                               .barrier_before = dispatch->barrier_before,
                               .kernel = pco_gpu_kernels[dispatch->kernel].name,
@@ -347,7 +346,7 @@ static pco_status gpu_describe(pco_device *device, pco_program *program, uint32_
             (pco_dispatch_binding){binding->buffer, binding->write, binding->offset, binding->bytes};
     }
     pco_status status = gpu->driver->describe(gpu, dispatch, &full, err);
-    if (status == PCO_OK) memcpy(info, &full, size);
+    if (status == PCO_OK) *info = full;
     return status;
 }
 

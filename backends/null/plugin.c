@@ -53,16 +53,13 @@ static pco_status null_describe(pco_backend *backend, uint32_t index, pco_device
 {
     (void)backend;
     if (index != 0) return null_fail(err, PCO_ERROR_NOT_FOUND, "the null plugin has one device, 0");
-    uint32_t size = info->size;
-    memset(info, 0, size < sizeof *info ? size : sizeof *info);
-    info->size = size;
-    info->type = PCO_DEVICE_SOFTWARE;
+    *info = (pco_device_info){.size = sizeof *info, .type = PCO_DEVICE_SOFTWARE};
     snprintf(info->name, sizeof info->name, "null device");
     snprintf(info->driver, sizeof info->driver, "null, supports no op");
     info->memory = info->max_allocation = info->max_binding = UINT64_C(1) << 30;
     info->buffer_alignment = 64;
     info->max_workgroup = 1;
-    info->contract = (pco_contract){.size = sizeof info->contract, .round_to_nearest = 1, .subnormals = 1,
+    info->contract = (pco_contract){.round_to_nearest = 1, .subnormals = 1,
                                     .nan_inf = 1, .div_ulp = 0.5f, .sqrt_ulp = 0.5f, .rsqrt_ulp = 1, .function_ulp = 4};
     return PCO_OK;
 }
@@ -137,20 +134,6 @@ static pco_status null_read(pco_device *device, pco_buffer *buffer, uint64_t off
     return PCO_OK;
 }
 
-static pco_status null_copy(pco_device *device, pco_buffer *from, uint64_t from_offset, pco_buffer *to,
-                            uint64_t to_offset, uint64_t bytes, pco_error *err)
-{
-    if (null_outside(from, from_offset, bytes))
-        return null_fail(err, PCO_ERROR_INVALID, "a copy from outside a buffer");
-    return null_write(device, to, to_offset, from->data + from_offset, bytes, err);
-}
-
-static void *null_map(pco_device *device, pco_buffer *buffer)
-{
-    (void)device;
-    return buffer->data;
-}
-
 /* ---- programs: say no in words; the core then decomposes the op, or gives it to the CPU ---- */
 
 static pco_status null_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
@@ -203,8 +186,7 @@ static const pco_device_api null_device_api = {
     .size = sizeof(pco_device_api), .close = null_close, .memory_left = null_memory_left};
 
 static const pco_buffer_api null_buffer_api = {.size = sizeof(pco_buffer_api), .create = null_buffer_create,
-                                               .destroy = null_buffer_destroy, .write = null_write, .read = null_read,
-                                               .copy = null_copy, .map = null_map};
+                                               .destroy = null_buffer_destroy, .write = null_write, .read = null_read};
 
 static const pco_program_api null_program_api = {.size = sizeof(pco_program_api), .supports = null_supports,
                                                  .propose = null_propose, .prepare = null_prepare,

@@ -181,7 +181,6 @@ static pco_contract ocl_find_contract(const ocl_api *api, cl_device_id id, uint3
 {
     cl_device_fp_config fp = ocl_device_ulong(api, id, CL_DEVICE_SINGLE_FP_CONFIG);
     pco_contract contract = {
-        .size = sizeof(pco_contract),
         .accumulate_f32 = PCO_F32,
         .accumulate_f16 = PCO_F32,
         .accumulate_bf16 = PCO_F32,
@@ -337,6 +336,7 @@ pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device
     ocl_facts facts;
     ocl_devices_facts(&backend->api, &backend->entries[index], &facts);
     pco_device_info made = {
+        .size = sizeof made,
         .type = facts.type,
         .memory = facts.memory,
         .max_allocation = facts.max_allocation,
@@ -360,8 +360,6 @@ pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device
     memcpy(made.uuid + 8, &second, 8);
     ocl_not_in_build(facts.features, made.not_in_build, sizeof made.not_in_build);
     pco_gpu_describe_edges(&facts.limits, &made);
-    uint32_t room = info->size && info->size < sizeof made ? info->size : (uint32_t)sizeof made;
-    made.size = room;
-    memcpy(info, &made, room);
+    *info = made;
     return PCO_OK;
 }

@@ -12,8 +12,6 @@ static void ocl_destroy(pco_backend *backend)
 static pco_status ocl_create(const pco_host *host, pco_backend **backend, pco_error *err)
 {
     *backend = NULL;
-    if (!host || host->size < sizeof *host)
-        return ocl_fail(err, PCO_ERROR_ABI, "the host's table of services is shorter than this plugin's");
     pco_backend *made = ocl_allocate(host, sizeof *made);
     if (!made) return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the OpenCL backend");
     made->host = host;

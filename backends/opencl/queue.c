@@ -143,12 +143,12 @@ uint32_t ocl_queue_timings(pco_gpu_device *gpu, pco_gpu_recording *recording, pc
     pco_device *device = (pco_device *)gpu;
     uint32_t n = 0;
     uint64_t time = 0;
-    pco_timing sum = {.node = PCO_NONE, .variant = PCO_NONE};
+    pco_timing sum = {.node = PCO_NONE};
     for (uint32_t i = 0; i < recording->count && !device->lost; i++) {
         if (!ocl_step_time(device, &recording->steps[i], &time)) continue;
         if (recording->steps[i].node != sum.node) {
             if (sum.node != PCO_NONE && n++ < capacity) out[n - 1] = sum;
-            sum = (pco_timing){.node = recording->steps[i].node, .variant = PCO_NONE};
+            sum = (pco_timing){.node = recording->steps[i].node};
         }
         sum.nanoseconds += time;
     }

@@ -137,7 +137,6 @@ static void vk_describe_contract(vk_physical *physical)
 {
     uint32_t modes = physical->float_modes;
     physical->info.contract = (pco_contract){
-        .size = sizeof(pco_contract),
         .accumulate_f32 = PCO_F32,
         .accumulate_f16 = PCO_F32,
         .accumulate_bf16 = PCO_F32,

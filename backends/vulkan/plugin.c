@@ -51,8 +51,6 @@ fail:
 static pco_status vk_create(const pco_host *host, pco_backend **out, pco_error *err)
 {
     *out = NULL;
-    if (!host || host->size < sizeof *host)
-        return vk_fail(err, PCO_ERROR_ABI, "the host's table of services is too short");
     pco_backend *backend = vk_allocate(host, 1, sizeof *backend);
     if (!backend) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the Vulkan backend");
     backend->host = host;
@@ -76,10 +74,7 @@ static pco_status vk_describe_device(pco_backend *backend, uint32_t index, pco_d
 {
     if (index >= backend->n_devices)
         return vk_fail(err, PCO_ERROR_NOT_FOUND, "Vulkan device %u of %u", index, backend->n_devices);
-    uint32_t size = info->size ? info->size : (uint32_t)sizeof *info;
-    if (size > sizeof *info) size = (uint32_t)sizeof *info;
-    memcpy(info, &backend->devices[index].info, size);
-    info->size = size;
+    *info = backend->devices[index].info;
     return PCO_OK;
 }
 

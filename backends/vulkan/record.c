@@ -319,7 +319,7 @@ static uint32_t vk_timings(pco_gpu_device *gpu, pco_gpu_recording *recording, pc
             continue;
         }
         if (count < capacity)
-            out[count] = (pco_timing){.node = recording->nodes[i], .variant = PCO_NONE, .nanoseconds = time};
+            out[count] = (pco_timing){.node = recording->nodes[i], .nanoseconds = time};
         count++;
     }
     return count < capacity ? count : capacity;

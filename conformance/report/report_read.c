@@ -155,7 +155,6 @@ static uint32_t conf_read_accumulator(conf_read *read, const cJSON *object, cons
 
 static void conf_read_contract(conf_read *read, const cJSON *at, pco_contract *c)
 {
-    c->size = sizeof *c;
     c->accumulate_f32 = conf_read_accumulator(read, at, "accumulate_f32");
     c->accumulate_f16 = conf_read_accumulator(read, at, "accumulate_f16");
     c->accumulate_bf16 = conf_read_accumulator(read, at, "accumulate_bf16");

@@ -119,8 +119,7 @@ pco_status conf_constants_look(conf_constants_watch *watch, const pco_conformanc
                                pco_program *program, pco_error *err)
 {
     const pco_program_api *api = device->plugin->program;
-    const size_t needed = offsetof(pco_program_api, describe) + sizeof api->describe;
-    if (api->size < needed || !api->describe) return PCO_OK;
+    if (!api->describe) return PCO_OK;
     for (uint32_t launch = 0;; launch++) {
         pco_dispatch_info info = {.size = sizeof info};
         pco_status status = api->describe(device->device, program, launch, &info, err);

@@ -294,10 +294,10 @@ static pco_status conf_large_execute(conf_large_run *run, conf_run_state *state,
     pco_status status = conf_run_propose(state, err);
     if (status) return status;
     for (uint32_t t = 0; t < n; t++)
-        places[t] = (pco_place){t, 0, 0, (run->problem.tensors[t].bytes + 3) / 4 * 4};
-    places[n] = (pco_place){PCO_NONE, 0, 0, 0};
+        places[t] = (pco_place){t, 0, (run->problem.tensors[t].bytes + 3) / 4 * 4};
+    places[n] = (pco_place){.buffer = PCO_NONE};
     if (state->trial.nodes[0].workspace) {
-        places[n] = (pco_place){n, 0, 0, (state->trial.nodes[0].workspace + 3) / 4 * 4};
+        places[n] = (pco_place){n, 0, (state->trial.nodes[0].workspace + 3) / 4 * 4};
         run->workspace = places[n].bytes;
         status = plugin->buffer->create(run->device->device, places[n].bytes, PCO_USAGE_DEVICE, &run->buffers[n], err);
         if (status) return pco_fail_prefix(err, PCO_ERROR_UNSUPPORTED, "size: workspace");

@@ -46,7 +46,8 @@ double conformance_timeout(double asked, pco_conformance_tier tier)
 typedef struct worker_device {
     const conformance_arguments *arguments;
     pco_host_state host;
-    const pco_plugin *plugin;
+    pco_plugin_tables tables;
+    const pco_plugin *plugin; /* of `tables`, when it is loaded */
     pco_backend *backend;
     pco_device *device;
     pco_device_info info;
@@ -57,8 +58,10 @@ static pco_status worker_open(void *user, pco_conformance_device *device, pco_er
     worker_device *worker = user;
     const conformance_arguments *arguments = worker->arguments;
     void *handle;
-    pco_status status = pco_loader_open(arguments->plugin, &handle, &worker->plugin, err);
-    if (!status) status = worker->plugin->create(&worker->host.table, &worker->backend, err);
+    pco_status status = pco_loader_open(arguments->plugin, &handle, &worker->tables, err);
+    if (status) return status;
+    worker->plugin = &worker->tables.plugin;
+    status = worker->plugin->create(&worker->host.table, &worker->backend, err);
     if (status) return status;
     worker->info.size = sizeof worker->info;
     status = worker->plugin->describe(worker->backend, arguments->index, &worker->info, err);
@@ -82,7 +85,7 @@ int conformance_worker(const conformance_arguments *arguments)
     if (status) return cli_fail(&err);
     status = pco_conformance_serve(&arguments->options, worker_open, &worker, &err);
     if (worker.device) worker.plugin->device->close(worker.device);
-    if (worker.backend && worker.plugin->destroy) worker.plugin->destroy(worker.backend);
+    if (worker.backend) worker.plugin->destroy(worker.backend);
     pco_host_release(&worker.host);
     return status ? CLI_FAILED : CLI_OK;
 }

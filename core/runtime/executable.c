@@ -131,6 +131,17 @@ static void executable_needs(const pco_executable *executable, unsigned char *ne
         }
 }
 
+/* Where the host finds a tensor of a part, or NULL. */
+static unsigned char *executable_address(const pco_executable *executable, uint32_t p, uint32_t local)
+{
+    const session_part *part = &executable->parts[p];
+    const session_slot *slot = &executable->session->slots[part->slot];
+    const pco_place *place = &part->places[local];
+    if (part->plan_only || place->buffer == PCO_NONE || !slot->plugin->buffer->map) return NULL;
+    unsigned char *address = slot->plugin->buffer->map(slot->device, part->buffers[place->buffer]);
+    return address ? address + place->offset : NULL;
+}
+
 static pco_status executable_add_copy(pco_executable *executable, uint32_t t, uint32_t from_part, uint32_t to_part,
                                       pco_error *err)
 {
@@ -141,11 +152,15 @@ static pco_status executable_add_copy(pco_executable *executable, uint32_t t, ui
         executable->copies = copies;
         executable->copy_capacity = capacity;
     }
-    uint64_t bytes = executable->graph->tensors[t].bytes;
-    if (bytes > executable->staging_bytes) executable->staging_bytes = bytes;
-    executable->copies[executable->n_copies++] =
-        (executable_copy){from_part, executable->parts[from_part].local[t], to_part,
-                          executable->parts[to_part].local[t], bytes};
+    const session_part *from = &executable->parts[from_part], *to = &executable->parts[to_part];
+    executable_copy copy = {.from_part = from_part, .from = from->local[t], .to_part = to_part, .to = to->local[t],
+                            .bytes = executable->graph->tensors[t].bytes};
+    copy.on_device = from->slot == to->slot && executable->session->slots[to->slot].plugin->buffer->copy;
+    if (!copy.on_device) copy.to_address = executable_address(executable, to_part, copy.to);
+    if (!copy.on_device && !copy.to_address) copy.from_address = executable_address(executable, from_part, copy.from);
+    const int staged = !copy.on_device && !copy.from_address && !copy.to_address;
+    if (staged && copy.bytes > executable->staging_bytes) executable->staging_bytes = copy.bytes;
+    executable->copies[executable->n_copies++] = copy;
     return PCO_OK;
 }
 
@@ -314,24 +329,37 @@ pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void
     return pco_fail(err, PCO_ERROR_INTERNAL, "output '%s' is made by no part", executable->graph->tensors[handle].name);
 }
 
+static pco_status executable_carry(pco_executable *executable, const executable_copy *copy, pco_error *err)
+{
+    const session_part *from_part = &executable->parts[copy->from_part], *part = &executable->parts[copy->to_part];
+    const session_slot *slot = &executable->session->slots[part->slot];
+    const pco_place *from = &from_part->places[copy->from], *place = &part->places[copy->to];
+    if (place->buffer == PCO_NONE || from->buffer == PCO_NONE) return PCO_OK; /* it has no elements */
+    pco_buffer *buffer = part->buffers[place->buffer];
+    pco_status status = PCO_OK;
+    if (copy->on_device) {
+        status = slot->plugin->buffer->copy(slot->device, from_part->buffers[from->buffer], from->offset, buffer,
+                                            place->offset, copy->bytes, err);
+        return session_noted(executable->session, part->slot, status);
+    }
+    const void *data = copy->from_address;
+    if (!data) {
+        void *to = copy->to_address ? copy->to_address : executable->staging;
+        status = executable_read_local(executable, copy->from_part, copy->from, to, copy->bytes, err);
+        data = to;
+    }
+    if (status || copy->to_address) return status;
+    return session_noted(executable->session, part->slot,
+                         slot->plugin->buffer->write(slot->device, buffer, place->offset, data, copy->bytes, err));
+}
+
 /* What other parts made for this one. */
 static pco_status executable_feed_part(pco_executable *executable, uint32_t p, pco_error *err)
 {
-    const session_part *part = &executable->parts[p];
-    const session_slot *slot = &executable->session->slots[part->slot];
-    for (uint32_t i = 0; i < executable->n_copies; i++) {
-        const executable_copy *copy = &executable->copies[i];
-        if (copy->to_part != p) continue;
-        const pco_place *place = &part->places[copy->to];
-        pco_status status =
-            executable_read_local(executable, copy->from_part, copy->from, executable->staging, copy->bytes, err);
-        if (!status && place->buffer != PCO_NONE)
-            status = session_noted(executable->session, part->slot,
-                                   slot->plugin->buffer->write(slot->device, part->buffers[place->buffer],
-                                                               place->offset, executable->staging, copy->bytes, err));
-        if (status) return status;
-    }
-    return PCO_OK;
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; !status && i < executable->n_copies; i++)
+        if (executable->copies[i].to_part == p) status = executable_carry(executable, &executable->copies[i], err);
+    return status;
 }
 
 static pco_status executable_said(pco_executable *executable, uint32_t p, pco_status status, pco_error *err)
@@ -401,8 +429,7 @@ uint32_t pco_executable_until(const pco_executable *executable, const char *stat
         const session_part *part = &executable->parts[p];
         const pco_program_api *api = executable->session->slots[part->slot].plugin->program;
         if (last < part->first_node + part->n_nodes) {
-            const int knows = api->size > offsetof(pco_program_api, segments_until) && api->segments_until;
-            return begin + (knows ? api->segments_until(part->program, last - part->first_node) : part->segments);
+            return begin + (api->segments_until ? api->segments_until(part->program, last - part->first_node) : part->segments);
         }
         begin += part->segments;
     }

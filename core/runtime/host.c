@@ -65,7 +65,6 @@ pco_status pco_host_init(pco_host_state *state, const pco_config *config, pco_er
     if (!state->threads) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for threads");
     snprintf(state->threads_text, sizeof state->threads_text, "%u", config->threads);
     state->table = (pco_host){.size = sizeof state->table,
-                              .abi_version = PCO_ABI_VERSION,
                               .user = state,
                               .allocate = host_allocate,
                               .release = host_release,

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/paths.h"
-#include "runtime/plugin_check.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,7 +19,7 @@
 
 extern char **environ;
 
-pco_status pco_loader_open(const char *path, void **handle, const pco_plugin **plugin, pco_error *err)
+pco_status pco_loader_open(const char *path, void **handle, pco_plugin_tables *tables, pco_error *err)
 {
     *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!*handle) return pco_fail(err, PCO_ERROR_IO, "%s", dlerror());
@@ -30,8 +29,7 @@ pco_status pco_loader_open(const char *path, void **handle, const pco_plugin **p
     if (!query) {
         status = pco_fail(err, PCO_ERROR_ABI, "it is no Portico plugin: it has no symbol pco_plugin_query");
     } else {
-        *plugin = query(PCO_ABI_VERSION);
-        status = pco_plugin_check(*plugin, err);
+        status = pco_plugin_adopt(query(PCO_ABI_VERSION), tables, err);
     }
     if (status) {
         dlclose(*handle);

@@ -2,11 +2,11 @@
 #ifndef PCO_RUNTIME_LOADER_H
 #define PCO_RUNTIME_LOADER_H
 
-#include "runtime/registry.h"
+#include "runtime/plugin_check.h"
 
-/* dlopen, query, check size and ABI. On success *plugin is its table and *handle stays open. Errors: ABI, IO
- * (not a shared object), with the reason in words. */
-pco_status pco_loader_open(const char *path, void **handle, const pco_plugin **plugin, pco_error *err) PCO_NODISCARD;
+/* dlopen, query, pco_plugin_adopt. On success *handle stays open. Errors: ABI, IO (not a shared object), with the
+ * reason in words. */
+pco_status pco_loader_open(const char *path, void **handle, pco_plugin_tables *tables, pco_error *err) PCO_NODISCARD;
 
 /* Runs the probe program on a plugin file and waits for its verdict, for so many seconds. A crash, a hang (TIMEOUT) or
  * an error gives INTERNAL or what the plugin said, with the reason in words. *broke: 1 for a crash or a hang of its

@@ -160,10 +160,8 @@ static pco_status part_upload(pco_session *session, session_part *part, uint32_t
         return slot->plugin->buffer->write(slot->device, buffer->buffer, offset, x->data, x->bytes, err);
     void *converted = malloc(want->bytes ? want->bytes : 1);
     if (!converted) return part_no_memory(err);
-    pco_status status = slot->plugin->program->convert
-                            ? slot->plugin->program->convert(slot->device, x, want->layout, x->data, converted,
-                                                             want->bytes, err)
-                            : pco_fail(err, PCO_ERROR_INTERNAL, "the plugin proposed a layout and cannot convert");
+    pco_status status = slot->plugin->program->convert(slot->device, x, want->layout, x->data, converted, want->bytes,
+                                                       err); /* it is there: pco_proposal_check */
     if (!status)
         status = slot->plugin->buffer->write(slot->device, buffer->buffer, offset, converted, want->bytes, err);
     free(converted);
@@ -384,7 +382,7 @@ static pco_status part_transients(pco_session *session, session_part *part, cons
         part->workspaces[i].buffer = PCO_NONE;
         if (!part->node_proposals[i].workspace) continue;
         const pco_interval *w = &intervals[workspaces++];
-        part->workspaces[i] = (pco_place){first_buffer + w->chunk, 0, w->offset, w->bytes};
+        part->workspaces[i] = (pco_place){first_buffer + w->chunk, w->offset, w->bytes};
     }
 done:
     free(owner);
@@ -403,7 +401,7 @@ static pco_status part_propose(pco_session *session, session_part *part, pco_err
     uint32_t alignment = slot->entry->info.buffer_alignment;
     if (alignment < 16) alignment = 16;
     for (uint32_t i = 0; i < part->n_nodes; i++)
-        part->node_proposals[i] = (pco_node_proposal){.variant = PCO_NONE, .fused_into = PCO_NONE};
+        part->node_proposals[i] = (pco_node_proposal){.variant = PCO_NONE};
     for (uint32_t t = 0; t < part->view.n_tensors; t++)
         part->tensor_proposals[t] = (pco_tensor_proposal){.alignment = alignment, .bytes = part->tensors[t].bytes};
     pco_proposal proposal = {.size = sizeof proposal, .nodes = part->node_proposals, .tensors = part->tensor_proposals};

@@ -10,71 +10,108 @@
 
 enum { CHECK_MOST_ALIGNMENT = 1 << 20 };
 
-/* ---- the table ---- */
+/* ---- the tables ---- */
 
 typedef struct check_function {
     const char *name;
     size_t offset;
+    int may_be_null;
 } check_function;
 
-#define CHECK_FUNCTION(table, member) {#member, offsetof(table, member)}
-static const check_function CHECK_PLUGIN[] = {
-    CHECK_FUNCTION(pco_plugin, create), CHECK_FUNCTION(pco_plugin, destroy), CHECK_FUNCTION(pco_plugin, device_count),
-    CHECK_FUNCTION(pco_plugin, describe), CHECK_FUNCTION(pco_plugin, open)};
-static const check_function CHECK_DEVICE[] = {CHECK_FUNCTION(pco_device_api, close),
-                                              CHECK_FUNCTION(pco_device_api, memory_left)};
-static const check_function CHECK_BUFFER[] = {
-    CHECK_FUNCTION(pco_buffer_api, create), CHECK_FUNCTION(pco_buffer_api, destroy),
-    CHECK_FUNCTION(pco_buffer_api, write),  CHECK_FUNCTION(pco_buffer_api, read),
-    CHECK_FUNCTION(pco_buffer_api, copy),   CHECK_FUNCTION(pco_buffer_api, map)};
-static const check_function CHECK_PROGRAM[] = {
-    CHECK_FUNCTION(pco_program_api, supports), CHECK_FUNCTION(pco_program_api, propose),
-    CHECK_FUNCTION(pco_program_api, prepare), CHECK_FUNCTION(pco_program_api, destroy),
-    CHECK_FUNCTION(pco_program_api, segments)};
-static const check_function CHECK_QUEUE[] = {CHECK_FUNCTION(pco_queue_api, submit),
-                                             CHECK_FUNCTION(pco_queue_api, wait)};
+typedef struct check_table {
+    const char *name;
+    size_t size; /* in this host's header */
+    const check_function *functions;
+    size_t count;
+} check_table;
 
-/* All tables begin with their size. `least` is that of the oldest ABI that is served. */
-static pco_status check_table(const char *name, const void *table, size_t least, const check_function *functions,
-                              size_t count, pco_error *err)
+#define CHECK_MUST(table, member)  {#member, offsetof(table, member), 0}
+#define CHECK_MAY(table, member)   {#member, offsetof(table, member), 1}
+#define CHECK_TABLE(name, table, functions) {name, sizeof(table), functions, sizeof functions / sizeof *functions}
+/* Every function from `first` to the end of a table has its line. */
+#define CHECK_COMPLETE(table, first, end, functions)                                                             \
+    _Static_assert(((end) - offsetof(table, first)) / sizeof(void (*)(void)) == sizeof functions / sizeof *functions, \
+                   #table ": a function is neither required nor optional")
+
+static const check_function CHECK_PLUGIN[] = {CHECK_MUST(pco_plugin, create), CHECK_MUST(pco_plugin, destroy),
+                                              CHECK_MUST(pco_plugin, device_count), CHECK_MUST(pco_plugin, describe),
+                                              CHECK_MUST(pco_plugin, open)};
+CHECK_COMPLETE(pco_plugin, create, offsetof(pco_plugin, device), CHECK_PLUGIN);
+
+static const check_function CHECK_DEVICE[] = {CHECK_MUST(pco_device_api, close), CHECK_MUST(pco_device_api, memory_left),
+                                              CHECK_MAY(pco_device_api, profile)};
+CHECK_COMPLETE(pco_device_api, close, sizeof(pco_device_api), CHECK_DEVICE);
+
+static const check_function CHECK_BUFFER[] = {CHECK_MUST(pco_buffer_api, create), CHECK_MUST(pco_buffer_api, destroy),
+                                              CHECK_MUST(pco_buffer_api, write),  CHECK_MUST(pco_buffer_api, read),
+                                              CHECK_MAY(pco_buffer_api, copy),    CHECK_MAY(pco_buffer_api, map),
+                                              CHECK_MAY(pco_buffer_api, import)};
+CHECK_COMPLETE(pco_buffer_api, create, sizeof(pco_buffer_api), CHECK_BUFFER);
+
+static const check_function CHECK_PROGRAM[] = {
+    CHECK_MUST(pco_program_api, supports),      CHECK_MAY(pco_program_api, variants),
+    CHECK_MUST(pco_program_api, propose),       CHECK_MAY(pco_program_api, convert),
+    CHECK_MUST(pco_program_api, prepare),       CHECK_MUST(pco_program_api, destroy),
+    CHECK_MUST(pco_program_api, segments),      CHECK_MAY(pco_program_api, timings),
+    CHECK_MAY(pco_program_api, describe),       CHECK_MAY(pco_program_api, segments_until),
+    CHECK_MAY(pco_program_api, pipelines)};
+CHECK_COMPLETE(pco_program_api, supports, sizeof(pco_program_api), CHECK_PROGRAM);
+
+static const check_function CHECK_QUEUE[] = {CHECK_MUST(pco_queue_api, submit), CHECK_MUST(pco_queue_api, wait)};
+CHECK_COMPLETE(pco_queue_api, submit, sizeof(pco_queue_api), CHECK_QUEUE);
+
+/* Copies a table as far as it goes; what it leaves out, which may be NULL, is NULL. */
+static pco_status check_copy(const check_table *table, const void *from, void *to, pco_error *err)
 {
     uint32_t size;
-    if (!table) return pco_fail(err, PCO_ERROR_ABI, "its table has no '%s'", name);
-    memcpy(&size, table, sizeof size);
-    if (size < least)
-        return pco_fail(err, PCO_ERROR_ABI, "its table '%s' has %" PRIu32 " bytes, and ABI %u.%u needs %zu", name, size,
-                        PCO_ABI_MAJOR, PCO_ABI_MINOR, least);
-    for (size_t i = 0; i < count; i++) {
+    if (!from) return pco_fail(err, PCO_ERROR_ABI, "its table has no '%s'", table->name);
+    memcpy(&size, from, sizeof size);
+    memset(to, 0, table->size);
+    memcpy(to, from, size < table->size ? size : table->size);
+    for (size_t i = 0; i < table->count; i++) {
         void (*function)(void);
-        memcpy(&function, (const char *)table + functions[i].offset, sizeof function);
-        if (!function)
-            return pco_fail(err, PCO_ERROR_ABI, "its table '%s' has NULL for %s", name, functions[i].name);
+        const check_function *f = &table->functions[i];
+        if (size < f->offset + sizeof function) {
+            memset((char *)to + f->offset, 0, sizeof function);
+            if (f->may_be_null) continue;
+            return pco_fail(err, PCO_ERROR_ABI, "its table '%s' ends after %" PRIu32 " bytes, without %s", table->name,
+                            size, f->name);
+        }
+        memcpy(&function, (const char *)from + f->offset, sizeof function);
+        if (!function && !f->may_be_null)
+            return pco_fail(err, PCO_ERROR_ABI, "its table '%s' has NULL for %s", table->name, f->name);
     }
     return PCO_OK;
 }
 
-#define CHECK_TABLE(name, table, least, functions) \
-    check_table(name, table, least, functions, sizeof functions / sizeof *functions, err)
-
-pco_status pco_plugin_check(const pco_plugin *plugin, pco_error *err)
+pco_status pco_plugin_adopt(const pco_plugin *from, pco_plugin_tables *to, pco_error *err)
 {
-    if (!plugin)
-        return pco_fail(err, PCO_ERROR_ABI, "it does not serve plugin ABI %u.%u", PCO_ABI_MAJOR, PCO_ABI_MINOR);
-    uint32_t major = plugin->abi_version >> 16, minor = plugin->abi_version & 0xffff;
+    static const check_table PLUGIN = CHECK_TABLE("plugin", pco_plugin, CHECK_PLUGIN),
+                             DEVICE = CHECK_TABLE("device", pco_device_api, CHECK_DEVICE),
+                             BUFFER = CHECK_TABLE("buffer", pco_buffer_api, CHECK_BUFFER),
+                             PROGRAM = CHECK_TABLE("program", pco_program_api, CHECK_PROGRAM),
+                             QUEUE = CHECK_TABLE("queue", pco_queue_api, CHECK_QUEUE);
+    if (!from) return pco_fail(err, PCO_ERROR_ABI, "it does not serve plugin ABI %u.%u", PCO_ABI_MAJOR, PCO_ABI_MINOR);
+    uint32_t major = from->abi_version >> 16, minor = from->abi_version & 0xffff;
     if (major != PCO_ABI_MAJOR || minor > PCO_ABI_MINOR)
         return pco_fail(err, PCO_ERROR_ABI, "it was made for plugin ABI %u.%u, and this Portico has %u.%u", major,
                         minor, PCO_ABI_MAJOR, PCO_ABI_MINOR);
-    pco_status status = CHECK_TABLE("plugin", plugin, sizeof *plugin, CHECK_PLUGIN);
+    pco_plugin *plugin = &to->plugin;
+    pco_status status = check_copy(&PLUGIN, from, plugin, err);
     if (status) return status;
     if (!plugin->name || !*plugin->name || strlen(plugin->name) > 63 ||
         strspn(plugin->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != strlen(plugin->name))
         return pco_fail(err, PCO_ERROR_ABI, "its name is not made of up to 63 of a-z, 0-9 and _");
     if (!plugin->version || !plugin->description)
         return pco_fail(err, PCO_ERROR_ABI, "it has no %s", plugin->version ? "description" : "version");
-    if (!status) status = CHECK_TABLE("device", plugin->device, sizeof(pco_device_api), CHECK_DEVICE);
-    if (!status) status = CHECK_TABLE("buffer", plugin->buffer, sizeof(pco_buffer_api), CHECK_BUFFER);
-    if (!status) status = CHECK_TABLE("program", plugin->program, offsetof(pco_program_api, describe), CHECK_PROGRAM);
-    if (!status) status = CHECK_TABLE("queue", plugin->queue, sizeof(pco_queue_api), CHECK_QUEUE);
+    status = check_copy(&DEVICE, plugin->device, &to->device, err);
+    if (!status) status = check_copy(&BUFFER, plugin->buffer, &to->buffer, err);
+    if (!status) status = check_copy(&PROGRAM, plugin->program, &to->program, err);
+    if (!status) status = check_copy(&QUEUE, plugin->queue, &to->queue, err);
+    plugin->device = &to->device;
+    plugin->buffer = &to->buffer;
+    plugin->program = &to->program;
+    plugin->queue = &to->queue;
     return status;
 }
 
@@ -130,9 +167,6 @@ static pco_status check_limits(const pco_device_info *info, pco_error *err)
 
 static pco_status check_contract(const pco_contract *contract, pco_error *err)
 {
-    if (contract->size < sizeof *contract)
-        return pco_fail(err, PCO_ERROR_INVALID, "its contract has a size of %" PRIu32 " bytes, not %zu", contract->size,
-                        sizeof *contract);
     const uint32_t types[] = {contract->accumulate_f32, contract->accumulate_f16, contract->accumulate_bf16,
                               contract->compute};
     static const char *const TYPES[] = {"accumulate_f32", "accumulate_f16", "accumulate_bf16", "compute"};
@@ -180,12 +214,6 @@ static pco_status check_tensor(const pco_plugin *plugin, const pco_tensor *tenso
 pco_status pco_proposal_check(const pco_plugin *plugin, const pco_part *part, const pco_proposal *proposal,
                               pco_error *err)
 {
-    for (uint32_t i = 0; i < part->n_nodes; i++)
-        if (proposal->nodes[i].fused_into != PCO_NONE)
-            return pco_fail(err, PCO_ERROR_INTERNAL,
-                            "the plugin proposed to fuse node '%s' (%s) into another, and fused_into is reserved: "
-                            "leave it PCO_NONE",
-                            part->nodes[i].name, pco_op_name(part->nodes[i].op));
     for (uint32_t t = 0; t < part->n_tensors; t++) {
         pco_status status = check_tensor(plugin, &part->tensors[t], &proposal->tensors[t], err);
         if (status) return status;

@@ -5,9 +5,18 @@
 
 #include "portico/plugin.h"
 
-/* ABI number, sizes, name, and every function that plugin.h does not say may be NULL. `plugin` may be NULL. Errors:
- * ABI. */
-pco_status pco_plugin_check(const pco_plugin *plugin, pco_error *err) PCO_NODISCARD;
+/* The tables of a plugin as the host calls them: of this host's size, whatever size the plugin's have. */
+typedef struct pco_plugin_tables {
+    pco_plugin plugin; /* points to the others */
+    pco_device_api device;
+    pco_buffer_api buffer;
+    pco_program_api program;
+    pco_queue_api queue;
+} pco_plugin_tables;
+
+/* Checks ABI number, name, and every function that plugin.h does not say may be NULL, and copies the tables. `from` may
+ * be NULL. Errors: ABI. */
+pco_status pco_plugin_adopt(const pco_plugin *from, pco_plugin_tables *to, pco_error *err) PCO_NODISCARD;
 
 /* Strings that end, limits that can be kept, a contract of known types. Errors: INVALID. */
 pco_status pco_device_info_check(const pco_device_info *info, pco_error *err) PCO_NODISCARD;

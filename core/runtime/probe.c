@@ -64,15 +64,16 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: portico-probe PLUGIN\n");
         return 2;
     }
-    const pco_host host = {.size = sizeof host, .abi_version = PCO_ABI_VERSION, .allocate = probe_allocate,
+    const pco_host host = {.size = sizeof host, .allocate = probe_allocate,
                            .release = probe_release, .log = probe_log, .setting = probe_setting,
                            .thread_count = probe_threads, .parallel_for = probe_for, .cache_load = probe_load,
                            .cache_store = probe_store};
     pco_error err = {""};
     void *handle;
-    const pco_plugin *plugin;
+    pco_plugin_tables tables;
+    const pco_plugin *plugin = &tables.plugin;
     pco_backend *backend;
-    pco_status status = pco_loader_open(argv[1], &handle, &plugin, &err);
+    pco_status status = pco_loader_open(argv[1], &handle, &tables, &err);
     if (status) {
         printf("bad %s\n", err.message);
         return 1;

@@ -7,7 +7,6 @@
 #include "runtime/cache.h"
 #include "runtime/host.h"
 #include "runtime/loader.h"
-#include "runtime/plugin_check.h"
 #include "runtime/plugin_file.h"
 
 #include <dirent.h>
@@ -121,12 +120,14 @@ static pco_status registry_add_device(pco_registry *registry, const pco_plugin_e
 static pco_status registry_load(pco_registry *registry, pco_plugin_entry *entry, pco_error *err)
 {
     void *handle;
-    const pco_plugin *plugin;
     pco_status status = pco_plugin_file_identity(entry->path, &entry->identity, err);
     if (!status) status = registry_probe(&registry->host.config, entry, err);
     if (status) return status;
-    status = pco_loader_open(entry->path, &handle, &plugin, err);
+    entry->tables = malloc(sizeof *entry->tables);
+    if (!entry->tables) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a plugin");
+    status = pco_loader_open(entry->path, &handle, entry->tables, err);
     if (status) return status;
+    const pco_plugin *plugin = &entry->tables->plugin;
     snprintf(entry->name, sizeof entry->name, "%s", plugin->name);
     for (uint32_t i = 0; i < registry->n_plugins; i++)
         if (registry->plugins[i].plugin && strcmp(registry->plugins[i].name, entry->name) == 0)
@@ -190,6 +191,8 @@ static pco_status registry_add_plugin(pco_registry *registry, const char *path, 
                                               sizeof entry->path - 1);
     const pco_status status = refused ? refused : registry_load(registry, entry, &why);
     if (status) {
+        free(entry->tables);
+        entry->tables = NULL;
         entry->plugin = NULL;
         entry->failed = status != PCO_ERROR_UNSUPPORTED;
         snprintf(entry->reason, sizeof entry->reason, "%.500s", why.message);
@@ -261,6 +264,7 @@ void pco_registry_destroy(pco_registry *registry)
     for (uint32_t i = 0; i < registry->n_plugins; i++) {
         const pco_plugin_entry *entry = &registry->plugins[i];
         if (entry->plugin) entry->plugin->destroy(entry->backend);
+        free(entry->tables);
     }
     pco_host_release(&registry->host);
     free(registry->plugins);

@@ -3,7 +3,7 @@
 #define PCO_RUNTIME_REGISTRY_H
 
 #include "base/env.h"
-#include "portico/plugin.h"
+#include "runtime/plugin_check.h"
 
 typedef struct pco_registry pco_registry;
 
@@ -16,6 +16,7 @@ typedef struct pco_plugin_entry {
                  * another one of its name was found first */
     int on_path; /* 1: found through PORTICO_PLUGIN_PATH, and not in Portico's own folder */
     const pco_plugin *plugin; /* NULL when it could not be loaded */
+    pco_plugin_tables *tables; /* that `plugin` belongs to */
     pco_backend *backend;
     uint32_t n_devices;
     uint64_t identity; /* hash of the file's path and content: changes with the plugin's kernels */

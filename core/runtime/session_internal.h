@@ -135,10 +135,13 @@ typedef struct session_part {
     uint64_t activation_peak, workspace_peak, workspace_bytes; /* most at one node, twice; all workspaces */
 } session_part;
 
-/* A tensor that goes from one part to another through the host. */
+/* A tensor that goes from one part to another: on the device that has both, between one device and memory of the other
+ * that the host can address, or over the host's staging memory. */
 typedef struct executable_copy {
     uint32_t from_part, from, to_part, to;
     uint64_t bytes;
+    int on_device;
+    unsigned char *from_address, *to_address; /* where the host finds it, or NULL */
 } executable_copy;
 
 struct pco_executable {

@@ -37,7 +37,7 @@ pco_status pco_trial_variants(const pco_trial *trial, pco_variant variants[PCO_V
 uint32_t pco_trial_pipelines(const pco_trial *trial, uint64_t *pipelines, uint32_t capacity)
 {
     const pco_program_api *api = trial->on.plugin->program;
-    if (api->size <= offsetof(pco_program_api, pipelines) || !api->pipelines) return 0;
+    if (!api->pipelines) return 0;
     const uint32_t count = api->pipelines(trial->on.device, &trial->part, 0, pipelines, capacity);
     return count < capacity ? count : capacity;
 }
@@ -55,7 +55,7 @@ pco_status pco_trial_propose(pco_trial *trial, pco_error *err)
 {
     const pco_part *part = &trial->part;
     for (uint32_t i = 0; i < part->n_nodes; i++)
-        trial->nodes[i] = (pco_node_proposal){.variant = PCO_NONE, .fused_into = PCO_NONE};
+        trial->nodes[i] = (pco_node_proposal){.variant = PCO_NONE};
     for (uint32_t t = 0; t < part->n_tensors; t++)
         trial->tensors[t] = (pco_tensor_proposal){.alignment = trial->on.info->buffer_alignment,
                                                   .bytes = part->tensors[t].bytes};
@@ -129,7 +129,7 @@ pco_status pco_trial_prepare(const pco_trial *trial, const pco_trial_memory *mem
     pco_place places[PCO_TRIAL_REGIONS];
     for (uint32_t r = 0; r < memory->n_regions; r++) {
         const pco_trial_region *region = &memory->regions[r];
-        places[r] = (pco_place){region->bytes ? region->buffer : PCO_NONE, 0, region->offset, region->bytes};
+        places[r] = (pco_place){region->bytes ? region->buffer : PCO_NONE, region->offset, region->bytes};
         /* what shares memory with something larger still has only its own room */
         if (r < trial->part.n_tensors && region->bytes) places[r].bytes = trial_room(trial->tensors[r].bytes);
     }

@@ -71,17 +71,14 @@ static pco_status example_describe(pco_backend *backend, uint32_t index, pco_dev
 {
     (void)backend;
     if (index != 0) return example_fail(err, PCO_ERROR_NOT_FOUND, "there is one device, 0");
-    uint32_t size = info->size;
-    memset(info, 0, size < sizeof *info ? size : sizeof *info);
-    info->size = size;
-    info->type = PCO_DEVICE_OTHER;
+    *info = (pco_device_info){.size = sizeof *info, .type = PCO_DEVICE_OTHER};
     snprintf(info->name, sizeof info->name, "plain C, one thread");
     snprintf(info->driver, sizeof info->driver, "example 1");
     snprintf(info->driver_version, sizeof info->driver_version, "1"); /* what reports name, as far as there is any */
     info->memory = info->max_allocation = info->max_binding = UINT64_C(1) << 32;
     info->buffer_alignment = 64;
     info->max_workgroup = 1;
-    info->contract = (pco_contract){.size = sizeof info->contract, .accumulate_f32 = PCO_F32, .compute = PCO_F32,
+    info->contract = (pco_contract){.accumulate_f32 = PCO_F32, .compute = PCO_F32,
                                     .round_to_nearest = 1, .subnormals = 1, .nan_inf = 1, .div_ulp = 0.5f,
                                     .sqrt_ulp = 0.5f, .rsqrt_ulp = 1, .function_ulp = 4};
     return PCO_OK;

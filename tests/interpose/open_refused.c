@@ -54,7 +54,7 @@ static pco_status host_store(void *user, const char *name, const void *data, siz
     return (void)user, (void)name, (void)data, (void)bytes, PCO_OK;
 }
 
-static const pco_host HOST = {.size = sizeof HOST, .abi_version = PCO_ABI_VERSION, .allocate = host_allocate,
+static const pco_host HOST = {.size = sizeof HOST, .allocate = host_allocate,
                               .release = host_release, .log = host_log, .setting = host_setting,
                               .thread_count = host_threads, .parallel_for = host_parallel,
                               .cache_load = host_load, .cache_store = host_store};

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#if BAD == 1 /* made for a later ABI */
-static const pco_plugin TABLE = {.size = sizeof TABLE, .abi_version = (PCO_ABI_MAJOR + 1) << 16, .name = "newer"};
+#if BAD == 1 || BAD == 13 /* made for a later ABI, or an earlier one */
+static const pco_plugin TABLE = {.size = 8, .abi_version = BAD == 1 ? (PCO_ABI_MAJOR + 1) << 16
+                                                                    : (PCO_ABI_MAJOR - 1) << 16 | 3};
 const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
 {
     (void)host_abi_version;
@@ -39,7 +40,7 @@ static pco_status bad_describe(pco_backend *backend, uint32_t index, pco_device_
     (void)backend, (void)index, (void)err;
     *info = (pco_device_info){.size = info->size, .type = PCO_DEVICE_OTHER, .name = "other", .max_allocation = 1 << 30,
                               .max_binding = 1 << 30, .buffer_alignment = BAD == 9 ? 3 : 64, .max_workgroup = 1,
-                              .contract = {.size = sizeof info->contract, .function_ulp = BAD == 12 ? -1 : 4}};
+                              .contract = {.function_ulp = BAD == 12 ? -1 : 4}};
     if (BAD == 10) memset(info->driver, 'x', sizeof info->driver);
     if (BAD == 11) info->max_allocation = 0;
     return PCO_OK;

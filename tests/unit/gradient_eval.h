@@ -25,8 +25,7 @@ static inline pco_graph *eval_lowered(const pco_graph *graph)
 
 static inline oracle_rules eval_rules(void)
 {
-    pco_contract contract = {.size = sizeof contract,
-                             .compute = PCO_CONTRACT_F64,
+    pco_contract contract = {.compute = PCO_CONTRACT_F64,
                              .accumulate_f32 = PCO_CONTRACT_F64,
                              .accumulate_f16 = PCO_CONTRACT_F64,
                              .accumulate_bf16 = PCO_CONTRACT_F64,

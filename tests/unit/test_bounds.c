@@ -8,8 +8,7 @@
 
 #include <math.h>
 
-static const pco_contract CONTRACT = {.size = sizeof CONTRACT,
-                                      .compute = PCO_F32,
+static const pco_contract CONTRACT = {.compute = PCO_F32,
                                       .round_to_nearest = 1,
                                       .subnormals = 1,
                                       .nan_inf = 1,

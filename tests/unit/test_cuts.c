@@ -118,14 +118,14 @@ static void test_no_narrow_vectors(void **state)
     pco_graph *g = graph_of(&(cut_node){8, 143, 4, 0});
     const pco_part part = part_of(g);
     pco_tensor_proposal proposals[3];
-    pco_node_proposal proposed = {.variant = PCO_NONE, .fused_into = PCO_NONE};
+    pco_node_proposal proposed = {.variant = PCO_NONE};
     pco_proposal proposal = {.size = sizeof proposal, .nodes = &proposed, .tensors = proposals};
     pco_place places[3];
     pco_buffer *buffers[4] = {[3] = (pco_buffer *)&proposed};
     pco_program *program;
     for (uint32_t t = 0; t < 3; t++) {
         proposals[t] = (pco_tensor_proposal){0, 64, part.tensors[t].bytes};
-        places[t] = (pco_place){t, 0, 0, part.tensors[t].bytes};
+        places[t] = (pco_place){t, 0, part.tensors[t].bytes};
         buffers[t] = (pco_buffer *)(uintptr_t)&part.tensors[t];
     }
     check_ok(pco_gpu_program_api.propose(&device, &part, &proposal, &err));

@@ -10,8 +10,7 @@
 
 static pco_contract contract_loose(void)
 {
-    return (pco_contract){.size = sizeof(pco_contract),
-                          .compute = PCO_F32,
+    return (pco_contract){.compute = PCO_F32,
                           .contraction = 1,
                           .div_ulp = 2.5f,
                           .sqrt_ulp = 3.0f,

@@ -86,14 +86,14 @@ static pco_status prepare(pco_device *device, uint32_t variant, uint32_t *width)
 {
     widths_part p;
     part_make(&p, variant);
-    pco_node_proposal node = {.variant = PCO_NONE, .fused_into = PCO_NONE};
+    pco_node_proposal node = {.variant = PCO_NONE};
     pco_tensor_proposal tensors[2] = {{0, 64, 780}, {0, 64, 780}};
     pco_proposal proposal = {.size = sizeof proposal, .nodes = &node, .tensors = tensors};
     pco_error err = {""};
     pco_status status = pco_gpu_program_api.propose(device, &p.part, &proposal, &err);
     if (status) return status;
     pco_buffer *buffers[2] = {(pco_buffer *)&p, (pco_buffer *)&tensors};
-    pco_place places[2] = {{0, 0, 0, 780}, {1, 0, 0, 780}}, workspace = {.buffer = PCO_NONE};
+    pco_place places[2] = {{0, 0, 780}, {1, 0, 780}}, workspace = {.buffer = PCO_NONE};
     pco_plan plan = {
         .size = sizeof plan, .n_buffers = 2, .buffers = buffers, .tensors = places, .workspaces = &workspace};
     pco_program *program = NULL;
@@ -197,12 +197,12 @@ static pco_status lower(pco_device *device, const pco_part *part)
         proposals[i] = (pco_tensor_proposal){0, 64, part->tensors[i].bytes};
         buffers[i] = (pco_buffer *)(uintptr_t)&part->tensors[i];
     }
-    pco_node_proposal proposed = {.variant = PCO_NONE, .fused_into = PCO_NONE};
+    pco_node_proposal proposed = {.variant = PCO_NONE};
     pco_proposal proposal = {.size = sizeof proposal, .nodes = &proposed, .tensors = proposals};
     pco_error err = {""};
     pco_program *program = NULL;
     pco_status status = pco_gpu_program_api.propose(device, part, &proposal, &err);
-    for (uint32_t i = 0; i < part->n_tensors; i++) places[i] = (pco_place){i, 0, 0, proposals[i].bytes};
+    for (uint32_t i = 0; i < part->n_tensors; i++) places[i] = (pco_place){i, 0, proposals[i].bytes};
     const pco_plan plan = {.size = sizeof plan, .n_buffers = part->n_tensors, .buffers = buffers,
                            .tensors = places, .workspaces = &workspace};
     if (!status) status = pco_gpu_program_api.prepare(device, part, &proposal, &plan, &program, &err);

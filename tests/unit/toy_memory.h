@@ -9,8 +9,7 @@
 /* The contract of IEEE 754 in f32, with functions good to 4 ulp. */
 static pco_contract contract_strict(void)
 {
-    return (pco_contract){.size = sizeof(pco_contract),
-                          .compute = PCO_F32,
+    return (pco_contract){.compute = PCO_F32,
                           .round_to_nearest = 1,
                           .subnormals = 1,
                           .nan_inf = 1,

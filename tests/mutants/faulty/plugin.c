@@ -32,7 +32,7 @@ static pco_status faulty_create(const pco_host *host, pco_backend **backend, pco
     pco_plugin_query_fn query;
     if (!object) return faulty_fail(err, PCO_ERROR_UNSUPPORTED, dlerror());
     *(void **)&query = dlsym(object, "pco_plugin_query");
-    const pco_plugin *plugin = query ? query(host->abi_version) : NULL;
+    const pco_plugin *plugin = query ? query(PCO_ABI_VERSION) : NULL;
     if (!plugin) return faulty_fail(err, PCO_ERROR_ABI, "the plugin to wrap does not serve this host");
     pco_backend *made = host->allocate(host->user, sizeof *made, _Alignof(pco_backend));
     if (!made) return faulty_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the faulty plugin");

@@ -124,8 +124,7 @@ static pco_status trouble_describe(pco_backend *backend, uint32_t index, pco_dev
     info->memory = info->max_allocation = info->max_binding = UINT64_C(1) << 30;
     info->buffer_alignment = 64;
     info->max_workgroup = 1;
-    info->contract = (pco_contract){.size = sizeof info->contract,
-                                    .accumulate_f32 = PCO_F32,
+    info->contract = (pco_contract){.accumulate_f32 = PCO_F32,
                                     .compute = PCO_F32,
                                     .round_to_nearest = 1,
                                     .subnormals = 1,

@@ -1,8 +1,8 @@
 /* A device with one defect: the cpu plugin, but in softmax, layer_norm and rms_norm the eighth element of the
  * first row, where there is one, is a thousandth off. With TOGETHER, instead, that of the results of programs
  * with more than one node, so that each op alone is right. With DIES and STUCK the process dies there, or does not
- * come back; with UNREADY it dies when such a program is prepared. With FUSES it computes so and proposes what is
- * reserved. For tests of what finds and reduces it. */
+ * come back; with UNREADY it dies when such a program is prepared. With ASKEW it computes so and proposes an
+ * alignment that is none. For tests of what finds and reduces it. */
 #include "portico/plugin.h"
 
 #include <dlfcn.h>
@@ -79,11 +79,11 @@ static void wrong_destroy(pco_device *device, pco_program *program)
     free(program);
 }
 
-#ifdef FUSES
-static pco_status fuses_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
+#ifdef ASKEW
+static pco_status askew_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
 {
     pco_status status = wrong_cpu->program->propose(device, part, proposal, err);
-    if (!status) proposal->nodes[part->n_nodes - 1].fused_into = 0;
+    if (!status) proposal->tensors[part->n_tensors - 1].alignment = 3;
     return status;
 }
 #endif
@@ -132,8 +132,8 @@ const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
     wrong_plugin.description = "the cpu plugin with a defect, for tests";
     wrong_plugin.program = &wrong_programs;
     wrong_plugin.queue = &wrong_queue;
-#ifdef FUSES
-    wrong_programs.propose = fuses_propose;
+#ifdef ASKEW
+    wrong_programs.propose = askew_propose;
 #endif
     wrong_programs.prepare = wrong_prepare;
     wrong_programs.destroy = wrong_destroy;
