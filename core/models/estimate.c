@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "models/causal.h"
 #include "models/seq2seq.h"
+#include "runtime/plan.h"
 
 #include <stdlib.h>
 
@@ -16,34 +17,29 @@ static void estimate_count(uint64_t *sum, uint64_t bytes)
 /* Most bytes of transients that are alive at once, nodes run in order. */
 static pco_status estimate_arena(const pco_graph *graph, uint64_t *peak, pco_error *err)
 {
-    uint32_t *last = malloc((graph->n_tensors + 1) * sizeof *last);
-    if (!last) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an estimate");
-    for (uint32_t t = 0; t < graph->n_tensors; t++) last[t] = PCO_NONE;
-    for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        const pco_node *node = &graph->nodes[i];
-        for (uint32_t k = 0; k < node->n_inputs; k++)
-            if (node->inputs[k] != PCO_NONE) last[pco_graph_root(graph, node->inputs[k])] = i;
-    }
+    pco_lifetime *life = malloc((graph->n_tensors + 1) * sizeof *life);
+    if (!life) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an estimate");
+    pco_plan_lifetimes(graph->tensors, graph->n_tensors, graph->nodes, graph->n_nodes, life);
     uint64_t alive = 0;
     *peak = 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const pco_node *node = &graph->nodes[i];
-        for (uint32_t k = 0; k < node->n_outputs; k++) {
-            uint32_t t = node->outputs[k];
-            if (t != PCO_NONE && graph->tensors[t].alias == PCO_NONE &&
-                graph->tensors[t].kind == PCO_KIND_TRANSIENT)
-                estimate_count(&alive, graph->tensors[t].bytes);
-        }
+        for (uint32_t k = 0; k < node->n_outputs; k++)
+            if (node->outputs[k] != PCO_NONE && graph->tensors[node->outputs[k]].kind == PCO_KIND_TRANSIENT &&
+                life[node->outputs[k]].first == i)
+                estimate_count(&alive, graph->tensors[node->outputs[k]].bytes);
         if (alive > *peak) *peak = alive;
-        for (uint32_t k = 0; k < node->n_inputs; k++) {
-            if (node->inputs[k] == PCO_NONE) continue;
-            uint32_t root = pco_graph_root(graph, node->inputs[k]);
-            if (last[root] != i || graph->tensors[root].kind != PCO_KIND_TRANSIENT) continue;
+        for (uint32_t k = 0; k < node->n_inputs + node->n_outputs; k++) {
+            const uint32_t t = k < node->n_inputs ? node->inputs[k] : node->outputs[k - node->n_inputs];
+            if (t == PCO_NONE) continue;
+            const uint32_t root = pco_graph_root(graph, t);
+            if (life[root].first == PCO_NONE || life[root].last != i || graph->tensors[root].kind != PCO_KIND_TRANSIENT)
+                continue;
             if (alive != UINT64_MAX) alive -= graph->tensors[root].bytes;
-            last[root] = PCO_NONE;
+            life[root].first = PCO_NONE; /* gone: it may be an operand twice */
         }
     }
-    free(last);
+    free(life);
     return PCO_OK;
 }
 

@@ -6,6 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+static uint32_t plan_root(const pco_tensor *tensors, uint32_t t)
+{
+    while (tensors[t].alias != PCO_NONE) t = tensors[t].alias;
+    return t;
+}
+
+void pco_plan_lifetimes(const pco_tensor *tensors, uint32_t n_tensors, const pco_node *nodes, uint32_t n_nodes,
+                        pco_lifetime *lifetimes)
+{
+    for (uint32_t t = 0; t < n_tensors; t++) lifetimes[t] = (pco_lifetime){PCO_NONE, 0};
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        const pco_node *node = &nodes[i];
+        for (uint32_t k = 0; k < node->n_inputs; k++)
+            if (node->inputs[k] != PCO_NONE) lifetimes[plan_root(tensors, node->inputs[k])].last = i;
+        for (uint32_t k = 0; k < node->n_outputs; k++) {
+            if (node->outputs[k] == PCO_NONE) continue;
+            pco_lifetime *life = &lifetimes[plan_root(tensors, node->outputs[k])];
+            if (life->first == PCO_NONE) life->first = i;
+            life->last = i;
+        }
+    }
+}
+
 static int plan_larger_first(const void *a, const void *b)
 {
     const pco_interval *x = *(pco_interval *const *)a, *y = *(pco_interval *const *)b;

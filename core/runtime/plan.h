@@ -4,6 +4,16 @@
 
 #include "portico/plugin.h"
 
+/* The steps of a list of nodes in which a tensor's memory is in use: from the first node that writes it, or an alias of
+ * it, to the last that reads or writes it. */
+typedef struct pco_lifetime {
+    uint32_t first, last; /* first: PCO_NONE where no node writes it; last: 0 where none touches it */
+} pco_lifetime;
+
+/* Fills in lifetimes[n_tensors]. Those of aliases stay empty: they count for the tensor whose memory they share. */
+void pco_plan_lifetimes(const pco_tensor *tensors, uint32_t n_tensors, const pco_node *nodes, uint32_t n_nodes,
+                        pco_lifetime *lifetimes);
+
 /* Something that needs memory from step `first` to step `last`, both included. */
 typedef struct pco_interval {
     uint32_t first, last;

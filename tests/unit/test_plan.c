@@ -51,8 +51,34 @@ static void test_too_large(void **state)
     check_fails(pco_plan_intervals(&interval, 1, 99, &sizes, &err), PCO_ERROR_OUT_OF_DEVICE_MEMORY, "100 bytes");
 }
 
+/* Aliases count for the tensor that has the memory; what nobody reads lives at its node; an input has no first node. */
+static void test_lifetimes(void **state)
+{
+    (void)state;
+    enum { INPUT, MADE, SHAPED, SHAPED_AGAIN, UNREAD, LAST, UNUSED, N };
+    pco_tensor tensors[N];
+    for (int t = 0; t < N; t++) tensors[t] = (pco_tensor){.alias = PCO_NONE};
+    tensors[SHAPED].alias = MADE;
+    tensors[SHAPED_AGAIN].alias = SHAPED;
+    const pco_node nodes[] = {
+        {.n_inputs = 2, .inputs = {INPUT, PCO_NONE}, .n_outputs = 1, .outputs = {MADE}},
+        {.n_inputs = 1, .inputs = {MADE}, .n_outputs = 1, .outputs = {SHAPED}},
+        {.n_inputs = 1, .inputs = {INPUT}, .n_outputs = 2, .outputs = {UNREAD, PCO_NONE}},
+        {.n_inputs = 1, .inputs = {SHAPED}, .n_outputs = 1, .outputs = {SHAPED_AGAIN}},
+        {.n_inputs = 2, .inputs = {SHAPED_AGAIN, SHAPED_AGAIN}, .n_outputs = 1, .outputs = {LAST}}};
+    static const pco_lifetime expected[N] = {{PCO_NONE, 2}, {0, 4}, {PCO_NONE, 0}, {PCO_NONE, 0},
+                                             {2, 2},        {4, 4}, {PCO_NONE, 0}};
+    pco_lifetime lifetimes[N];
+    pco_plan_lifetimes(tensors, N, nodes, 5, lifetimes);
+    for (int t = 0; t < N; t++) {
+        assert_int_equal(lifetimes[t].first, expected[t].first);
+        assert_int_equal(lifetimes[t].last, expected[t].last);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_intervals), cmocka_unit_test(test_too_large)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_intervals), cmocka_unit_test(test_too_large),
+                                       cmocka_unit_test(test_lifetimes)};
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }
