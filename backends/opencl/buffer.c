@@ -123,47 +123,6 @@ static pco_status ocl_buffer_copy(pco_device *device, pco_buffer *from, uint64_t
     return code == CL_SUCCESS ? PCO_OK : ocl_fail_code(device, err, code, "copying between buffers");
 }
 
-/* In OpenCL 1.2 memory may not stay mapped while kernels use it. */
-static void *ocl_buffer_map(pco_device *device, pco_buffer *buffer)
-{
-    (void)device;
-    (void)buffer;
-    return NULL;
-}
-
-static pco_status ocl_buffer_import(pco_device *device, const void *data, uint64_t bytes, pco_buffer **out,
-                                    pco_error *err)
-{
-    *out = NULL;
-    pco_status status = ocl_alive(device, err);
-    if (status != PCO_OK) return status;
-    if (!device->unified)
-        return ocl_fail(err, PCO_ERROR_UNSUPPORTED, "%s has memory of its own: host memory must be copied",
-                        device->gpu.name);
-    if (bytes < 4 || bytes > device->gpu.limits.max_allocation - 3 ||
-        (uintptr_t)data % device->gpu.limits.offset_alignment)
-        return ocl_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "%s cannot use %llu bytes of host memory in place (at most %llu, aligned to %u)",
-                        device->gpu.name, (unsigned long long)bytes,
-                        (unsigned long long)device->gpu.limits.max_allocation,
-                        device->gpu.limits.offset_alignment);
-    pco_buffer *buffer = ocl_allocate(device->gpu.host, sizeof *buffer);
-    if (!buffer) return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a buffer's record");
-    /* Kernels read whole words; the page goes on beyond the last byte. */
-    buffer->bytes = bytes;
-    buffer->room = (bytes + 3) & ~(uint64_t)3;
-    cl_int code = CL_SUCCESS;
-    buffer->mem = device->api->CreateBuffer(device->context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR,
-                                            (size_t)buffer->room, (void *)(uintptr_t)data, &code);
-    if (!buffer->mem) {
-        ocl_release(device->gpu.host, buffer);
-        return ocl_fail(err, PCO_ERROR_UNSUPPORTED, "%s does not take host memory in place (%s, %d)",
-                        device->gpu.name, ocl_code_name(code), code);
-    }
-    *out = buffer;
-    return PCO_OK;
-}
-
 static ocl_window **ocl_window_bucket(const pco_device *device, pco_buffer *buffer, uint64_t offset,
                                       uint64_t bytes)
 {
@@ -225,6 +184,8 @@ void ocl_window_drop(pco_device *device, pco_buffer *buffer, ocl_window *window)
     ocl_release(device->gpu.host, window);
 }
 
+/* No `map`: in OpenCL 1.2 memory may not stay mapped while kernels use it. No `import`: nothing forbids a driver to write
+ * to memory that it was given (CL_MEM_USE_HOST_PTR), and a file's pages cannot be written. */
 const pco_buffer_api ocl_buffer_api = {
     .size = sizeof(pco_buffer_api),
     .create = ocl_buffer_create,
@@ -232,6 +193,4 @@ const pco_buffer_api ocl_buffer_api = {
     .write = ocl_buffer_write,
     .read = ocl_buffer_read,
     .copy = ocl_buffer_copy,
-    .map = ocl_buffer_map,
-    .import = ocl_buffer_import,
 };

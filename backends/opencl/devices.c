@@ -279,6 +279,7 @@ void ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_facts *fa
     facts->kernel_limit_unknown = ocl_has_word(aliases, "rusticl") ? 1 : 0;
     /* There, events of a kernel that takes half a second are 1 ns apart. */
     facts->clock_unknown = ocl_has_word(aliases, "rusticl") && ocl_has_word(aliases, "llvmpipe") ? 1 : 0;
+    if (facts->clock_unknown) facts->features &= ~(uint32_t)PCO_FEATURE_TIMESTAMPS;
     facts->type = ocl_device_class(api, id, facts, aliases);
     ocl_find_limits(api, id, facts);
     const char *const texts[] = {facts->platform, facts->platform_version, facts->vendor,

@@ -72,6 +72,8 @@ pco_status pco_model_open(pco_context *context, const char *path, const pco_mode
     if (!status) status = pco_model_estimate(made->file, made->context_length, &made->estimate, err);
     if (!status) status = api_progress(params, 0.1, err);
     if (!status) status = pco_session_open(context->registry, params->device, &made->session, err);
+    const pco_map *map = status ? NULL : &made->file->weights->map; /* it is closed after the session */
+    if (map && map->data) status = pco_session_lend(made->session, map->data, map->size, err);
     if (!status) status = api_check_memory(made, err);
     if (!status) status = api_progress(params, 0.2, err);
     if (!status) status = api_prepare(made, err);

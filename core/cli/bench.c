@@ -55,8 +55,11 @@ static void bench_print(const pco_device_entry *device, const bench_figure *figu
             cli_wrap(f->error, column, column);
             continue;
         }
-        printf("  %-*s %9.3f ms  %8.2f %-7s  %4d runs  %s\n", 14 + variant, name, f->milliseconds, f->rate, f->unit,
-               f->repetitions, f->peer);
+        char by_device[64] = "";
+        if (f->device > 0)
+            snprintf(by_device, sizeof by_device, "%s%.3f ms by the device's clock", *f->peer ? "; " : "", f->device);
+        printf("  %-*s %9.3f ms  %8.2f %-7s  %4d runs  %s%s\n", 14 + variant, name, f->milliseconds, f->rate, f->unit,
+               f->repetitions, f->peer, by_device);
     }
 }
 
@@ -90,6 +93,7 @@ static void bench_json(pco_json_writer *json, const pco_device_entry *device, co
         bench_json_text(json, "name", f->name);
         bench_json_text(json, "variant", f->variant);
         bench_json_number(json, "milliseconds", f->milliseconds);
+        bench_json_number(json, "device_milliseconds", f->device);
         bench_json_number(json, "rate", f->rate);
         bench_json_text(json, "unit", f->unit);
         bench_json_number(json, "of_copy", f->of_copy);
@@ -179,7 +183,8 @@ const cli_command cli_bench = {
             "conv1d takes 80 channels to 384 over 3,000 positions, three at a time.\n"
             "`bench MODEL` times reading a prompt and generating token by token. Repetitions of what is\n"
             "compared (there, all devices) alternate in one run; the figures are medians; warm-up is not\n"
-            "counted.\n\n"
+            "counted. Figures are of the host's clock; where a device has a clock of its own, `bench op` adds\n"
+            "what its kernels alone took by that.\n\n"
             "  --devices LIST     devices separated by commas, each of which must match one, or `all`;\n"
             "                     default: the chosen one\n"
             "  --op NAME          one figure, a pattern, or `all` (default)\n"

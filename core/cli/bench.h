@@ -33,6 +33,7 @@ typedef struct bench_figure {
     char name[64];
     char variant[PCO_VARIANT_TEXT]; /* "" for what a session runs */
     double milliseconds; /* median of the runs */
+    double device;       /* the same by the device's own clock, its kernels alone; 0: it has none */
     double rate;         /* in `unit` */
     const char *unit;    /* "GFLOP/s", "GB/s" */
     double of_copy;      /* fraction of the bandwidth of a copy; 0: not compared */
@@ -47,6 +48,9 @@ typedef struct bench_job {
     pco_status (*run)(void *user, pco_error *err);
     void *user;
 } bench_job;
+
+/* The median of times[count], which are sorted; 0 of none. */
+double bench_median(double *times, int count);
 
 /* Medians of the seconds of jobs[count], their repetitions interleaved, one run of each before that for
  * warm-up. *repetitions receives how many each had (at least 3). threads > 0: processor time of the process

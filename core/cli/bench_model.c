@@ -85,19 +85,6 @@ static void bench_open(bench_runner *r, pco_context *context, const bench_argume
     if (status) bench_fail(r, &err);
 }
 
-static int bench_order_times(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-static double bench_median(double *times, int count)
-{
-    if (count == 0) return 0;
-    qsort(times, (size_t)count, sizeof *times, bench_order_times);
-    return times[count / 2];
-}
-
 static void bench_rounds(bench_runner *runners, uint32_t count, double seconds)
 {
     double start = cli_seconds();

@@ -373,6 +373,26 @@ static void bench_results(const bench_row *row, const double *medians, const ben
     }
 }
 
+/* Milliseconds of the kernels alone by the device's clock, the median of five runs of a program of its own: noting
+ * times costs time. 0 where the device has no clock. */
+static double bench_by_device(bench_setup *setup, const bench_row *row, const void *weights)
+{
+    enum { RUNS = 5 };
+    pco_error err;
+    pco_executable *executable = NULL;
+    double times[RUNS + 1] = {0};
+    if (!(pco_session_device(setup->session)->features & PCO_FEATURE_TIMESTAMPS)) return 0;
+    pco_status status = pco_session_profile(setup->session, 1, &err);
+    if (!status) status = bench_make(setup->session, row, weights, 0, 0, &executable, &err);
+    for (int i = 0; !status && i <= RUNS; i++) { /* the first one warms up */
+        status = pco_executable_run(executable, &err);
+        times[i] = i && !status ? 1e-6 * (double)pco_executable_nanoseconds(executable) : 0;
+    }
+    pco_executable_destroy(executable);
+    if (pco_session_profile(setup->session, 0, &err) || status) return 0;
+    return bench_median(times + 1, RUNS);
+}
+
 static pco_status bench_figure_run(bench_setup *setup, const bench_row *row, uint32_t threads,
                                    const void *weights, bench_figure *figure, pco_error *err)
 {
@@ -402,6 +422,7 @@ static pco_status bench_figure_run(bench_setup *setup, const bench_row *row, uin
     if (!status)
         status = bench_time(job, jobs, setup->seconds, setup->processor, medians, &figure->repetitions, err);
     if (!status) bench_results(row, medians, &product.blas, figure);
+    if (!status) figure->device = bench_by_device(setup, row, weights);
     bench_product_close(&product);
     pco_executable_destroy(subject);
     pco_executable_destroy(other);

@@ -12,6 +12,13 @@ static int bench_order(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+double bench_median(double *times, int count)
+{
+    if (count == 0) return 0;
+    qsort(times, (size_t)count, sizeof *times, bench_order);
+    return count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
+}
+
 static double bench_processor_seconds(void)
 {
     struct timespec now;
@@ -49,10 +56,7 @@ pco_status bench_time(const bench_job *jobs, int count, double seconds, uint32_t
         n++;
     }
     for (int j = 0; j < count; j++) {
-        if (!status) {
-            qsort(times[j], (size_t)n, sizeof *times[j], bench_order);
-            medians[j] = n % 2 ? times[j][n / 2] : (times[j][n / 2 - 1] + times[j][n / 2]) / 2;
-        }
+        if (!status) medians[j] = bench_median(times[j], n);
         free(times[j]);
     }
     *repetitions = n;

@@ -442,6 +442,23 @@ pco_status pco_executable_run(pco_executable *executable, pco_error *err)
     return status ? status : pco_executable_wait(executable, err);
 }
 
+uint64_t pco_executable_nanoseconds(const pco_executable *executable)
+{
+    uint64_t sum = 0;
+    for (uint32_t p = 0; p < executable->n_parts; p++) {
+        const session_part *part = &executable->parts[p];
+        const session_slot *slot = &executable->session->slots[part->slot];
+        pco_timing *timings = calloc(part->n_nodes + 1, sizeof *timings);
+        uint32_t count = timings && slot->plugin->program->timings
+                             ? slot->plugin->program->timings(slot->device, part->program, timings, part->n_nodes)
+                             : 0;
+        for (uint32_t i = 0; i < count && i < part->n_nodes; i++) sum += timings[i].nanoseconds;
+        free(timings);
+        if (count == 0) return 0;
+    }
+    return sum;
+}
+
 pco_executable_stats pco_executable_inspect(const pco_executable *executable)
 {
     pco_executable_stats stats = {.nodes = executable->graph->n_nodes,

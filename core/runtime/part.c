@@ -201,6 +201,22 @@ static pco_status part_constant_chunk(pco_session *session, session_part *part, 
     return status;
 }
 
+/* A constant that the device can read where the host has it. */
+static pco_status part_import(pco_session *session, session_part *part, uint32_t t, int *done, pco_error *err)
+{
+    const pco_tensor_proposal *want = &part->tensor_proposals[t];
+    uint64_t offset, room = part_room(part, t);
+    uint32_t index;
+    session_buffer *buffer = session_import(session, part->slot, &part->tensors[t], want->alignment, room, &offset);
+    *done = buffer != NULL;
+    if (!buffer) return PCO_OK;
+    pco_status status = part_share(part, buffer, &index, err);
+    if (!status) status = session_keep_constant(session, buffer, &part->tensors[t], 0, offset, room, err);
+    if (!status) part_place(part, t, index, offset, room);
+    session_unuse(session, buffer);
+    return status;
+}
+
 static pco_status part_constants(pco_session *session, session_part *part, pco_error *err)
 {
     uint64_t limit = session->slots[part->slot].entry->info.max_allocation, bytes = 0;
@@ -230,6 +246,11 @@ static pco_status part_constants(pco_session *session, session_part *part, pco_e
             status = part_share(part, known->buffer, &index, err);
             if (!status) part_place(part, t, index, known->offset, room);
             continue;
+        }
+        if (part->tensor_proposals[t].layout == 0) {
+            int done;
+            status = part_import(session, part, t, &done, err);
+            if (status || done) continue;
         }
         uint64_t end = part_up(bytes, part->tensor_proposals[t].alignment) + room;
         if (n && (end > limit || end > usual)) {
@@ -284,7 +305,7 @@ static pco_status part_side_by_side(pco_session *session, session_part *part, co
 /* ---- transients ---- */
 
 /* Lets output 0 of a node take over the memory of a transient operand that dies there. */
-static void part_in_place(session_part *part, uint32_t *owner, uint32_t *last, const unsigned char *group)
+static void part_in_place(session_part *part, uint32_t *owner, pco_lifetime *life, const unsigned char *group)
 {
     for (uint32_t i = 0; i < part->n_nodes; i++) {
         const pco_node *node = &part->nodes[i];
@@ -302,9 +323,9 @@ static void part_in_place(session_part *part, uint32_t *owner, uint32_t *last, c
                 while (owner[r] != r) r = owner[r];
                 twice |= r == from;
             }
-            if (twice || last[from] != i) continue;
+            if (twice || life[from].last != i) continue;
             owner[out] = from;
-            last[from] = last[out];
+            life[from].last = life[out].last;
             break;
         }
     }
@@ -332,35 +353,25 @@ static pco_status part_transients(pco_session *session, session_part *part, cons
 {
     uint32_t n = part->view.n_tensors, count = 0, first_buffer = 0;
     uint32_t alignment = session->slots[part->slot].entry->info.buffer_alignment;
-    uint32_t *owner = malloc((n + 1) * sizeof *owner), *first = malloc((n + 1) * sizeof *first);
-    uint32_t *last = calloc(n + 1, sizeof *last), *slot = malloc((n + 1) * sizeof *slot);
+    uint32_t *owner = malloc((n + 1) * sizeof *owner), *slot = malloc((n + 1) * sizeof *slot);
+    pco_lifetime *life = malloc((n + 1) * sizeof *life);
     pco_interval *intervals = calloc(n + part->n_nodes + 1, sizeof *intervals);
     pco_status status = PCO_OK;
-    if (!owner || !first || !last || !slot || !intervals) {
+    if (!owner || !life || !slot || !intervals) {
         status = part_no_memory(err);
         goto done;
     }
-    for (uint32_t t = 0; t < n; t++) owner[t] = t, first[t] = PCO_NONE;
-    for (uint32_t i = 0; i < part->n_nodes; i++) {
-        const pco_node *node = &part->nodes[i];
-        for (uint32_t k = 0; k < node->n_inputs; k++)
-            if (node->inputs[k] != PCO_NONE) last[part_root(part, node->inputs[k])] = i;
-        for (uint32_t k = 0; k < node->n_outputs; k++) {
-            if (node->outputs[k] == PCO_NONE) continue;
-            uint32_t root = part_root(part, node->outputs[k]);
-            if (first[root] == PCO_NONE) first[root] = i;
-            if (last[root] < i) last[root] = i;
-        }
-    }
-    part_in_place(part, owner, last, group);
+    for (uint32_t t = 0; t < n; t++) owner[t] = t;
+    pco_plan_lifetimes(part->tensors, n, part->nodes, part->n_nodes, life);
+    part_in_place(part, owner, life, group);
     for (uint32_t t = 0; t < n; t++) {
         slot[t] = PCO_NONE;
-        if (group[t] != PCO_KIND_TRANSIENT || first[t] == PCO_NONE || part_room(part, t) == 0) continue;
+        if (group[t] != PCO_KIND_TRANSIENT || life[t].first == PCO_NONE || part_room(part, t) == 0) continue;
         part->transient_bytes += part_room(part, t);
         if (owner[t] != t) continue;
         slot[t] = count;
         intervals[count++] =
-            (pco_interval){first[t], last[t], part_room(part, t), part->tensor_proposals[t].alignment, 0, 0};
+            (pco_interval){life[t].first, life[t].last, part_room(part, t), part->tensor_proposals[t].alignment, 0, 0};
     }
     uint32_t workspaces = count;
     part->activation_peak = pco_plan_lower_bound(intervals, count);
@@ -386,8 +397,7 @@ static pco_status part_transients(pco_session *session, session_part *part, cons
     }
 done:
     free(owner);
-    free(first);
-    free(last);
+    free(life);
     free(slot);
     free(intervals);
     return status;

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Up to this size a constant is known by its content; above it by name and address. */
 enum { SESSION_HASHED = 1 << 16 };
@@ -98,6 +99,19 @@ pco_status pco_session_open(pco_registry *registry, const char *devices, pco_ses
     return PCO_OK;
 }
 
+pco_status pco_session_profile(pco_session *session, int on, pco_error *err)
+{
+    for (uint32_t i = 0; i < session->n_devices; i++) {
+        const session_slot *slot = &session->slots[i];
+        const pco_device_api *api = slot->plugin->device;
+        pco_status status = api->profile && slot->plugin->program->timings
+                                ? api->profile(slot->device, on, err)
+                                : pco_fail(err, PCO_ERROR_UNSUPPORTED, "its plugin takes no timings");
+        if (status) return pco_fail_prefix(err, session_noted(session, i, status), "device %s", slot->entry->id);
+    }
+    return PCO_OK;
+}
+
 pco_status session_open_cpu(pco_session *session, pco_error *err)
 {
     uint32_t index, count;
@@ -123,6 +137,11 @@ void pco_session_close(pco_session *session)
         session_buffer_destroy(session, shared->slot, shared->buffer, shared->bytes);
         free(shared->state);
         free(shared);
+    }
+    while (session->lent) {
+        session_lent *next = session->lent->next;
+        free(session->lent);
+        session->lent = next;
     }
     while (session->units) {
         session_unit *next = session->units->next;
@@ -327,6 +346,59 @@ pco_status session_keep_constant(pco_session *session, session_buffer *buffer, c
                             .layout = layout};
     session->constants = c;
     return PCO_OK;
+}
+
+pco_status pco_session_lend(pco_session *session, const void *data, uint64_t bytes, pco_error *err)
+{
+    session_lent *lent = calloc(1, sizeof *lent);
+    if (!lent) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a session");
+    *lent = (session_lent){.next = session->lent, .data = data, .bytes = bytes};
+    session->lent = lent;
+    return PCO_OK;
+}
+
+/* The buffer around lent memory, on a slot: the one that is there, or a new one without users. NULL where the device
+ * does not take it, which is asked once. */
+static session_buffer *session_wrap(pco_session *session, uint32_t slot, session_lent *lent, uint64_t bytes)
+{
+    const session_slot *s = &session->slots[slot];
+    const pco_buffer_api *api = s->plugin->buffer;
+    pco_error why;
+    for (session_buffer *b = session->buffers; b; b = b->next)
+        if (b->slot == slot && b->imported == lent->data) return b;
+    if (!api->import || lent->refused >> slot & 1 || bytes > s->entry->info.max_allocation) return NULL;
+    session_buffer *buffer = calloc(1, sizeof *buffer);
+    if (!buffer || api->import(s->device, lent->data, bytes, &buffer->buffer, &why)) {
+        lent->refused |= 1u << slot;
+        free(buffer);
+        return NULL;
+    }
+    session->slots[slot].live++;
+    buffer->slot = slot;
+    buffer->imported = lent->data;
+    buffer->next = session->buffers;
+    session->buffers = buffer;
+    return buffer;
+}
+
+session_buffer *session_import(pco_session *session, uint32_t slot, const pco_tensor *tensor, uint32_t alignment,
+                               uint64_t room, uint64_t *offset)
+{
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const unsigned char *data = tensor->data;
+    session_lent *lent = session->lent;
+    while (lent && !(data >= lent->data && data < lent->data + lent->bytes)) lent = lent->next;
+    if (!lent) return NULL;
+    const uint64_t at = (uint64_t)(data - lent->data), bytes = (lent->bytes + page - 1) / page * page;
+    if (at % alignment || tensor->bytes > lent->bytes - at || room > bytes - at) return NULL;
+    session_buffer *buffer = session_wrap(session, slot, lent, bytes);
+    if (!buffer) return NULL;
+    buffer->users++;
+    buffer->bytes += room;
+    session->bytes += room;
+    if (session->bytes > session->peak) session->peak = session->bytes;
+    *offset = at;
+    return buffer;
 }
 
 void session_unuse(pco_session *session, session_buffer *buffer)

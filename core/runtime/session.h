@@ -29,6 +29,10 @@ const char *pco_session_device_id(const pco_session *session);
 /* Bytes that the session holds on its devices now, and the most that it ever held. */
 uint64_t pco_session_memory(const pco_session *session, uint64_t *peak);
 
+/* Says that data[bytes], which begins at a page, is read-only and outlives the session: constants that lie there are
+ * not copied where a device can use them in place (`import` of the plugin). Errors: OUT_OF_HOST_MEMORY. */
+pco_status pco_session_lend(pco_session *session, const void *data, uint64_t bytes, pco_error *err) PCO_NODISCARD;
+
 typedef struct pco_executable_params {
     const char *name;        /* for messages; may be NULL */
     int no_decomposition;    /* 1: refuse instead of decomposing what the device cannot run */
@@ -77,6 +81,13 @@ pco_status pco_executable_wait(pco_executable *executable, pco_error *err) PCO_N
 /* How many segments, from the first, have run when a state has been written for the last time; 0: it is not
  * written. */
 uint32_t pco_executable_until(const pco_executable *executable, const char *state);
+
+/* 1: executables made from now on note how long their nodes take, by the clocks of their devices; 0: no longer. Errors:
+ * UNSUPPORTED where a device has no clock. */
+pco_status pco_session_profile(pco_session *session, int on, pco_error *err) PCO_NODISCARD;
+
+/* The sum over all nodes of the last run of such an executable; 0: not known. */
+uint64_t pco_executable_nanoseconds(const pco_executable *executable);
 
 /* Fills a session's state of that name with zeros (it is created by the first executable that has it). */
 pco_status pco_session_clear_state(pco_session *session, const char *name, pco_error *err) PCO_NODISCARD;

@@ -25,6 +25,7 @@ typedef struct session_buffer {
     uint64_t bytes;
     uint64_t content; /* of a state: bytes of the tensor, before rounding up */
     char *state;      /* name of the state, or NULL */
+    const unsigned char *imported; /* constants in memory of the host: where it begins, or NULL */
     uint32_t dtype, rank;
     int64_t shape[PCO_MAX_RANK];
 } session_buffer;
@@ -39,6 +40,14 @@ typedef struct session_constant {
     uint64_t content_bytes;
     uint32_t layout;
 } session_constant;
+
+/* Memory of the host that outlives the session. */
+typedef struct session_lent {
+    struct session_lent *next;
+    const unsigned char *data;
+    uint64_t bytes;
+    uint32_t refused; /* bit i: the device of slot i does not import it */
+} session_lent;
 
 /* A unit of the graphs of a session, and the device that has it (place.c). */
 typedef struct session_unit {
@@ -56,6 +65,7 @@ struct pco_session {
     session_unit *units;
     session_buffer *buffers;
     session_constant *constants;
+    session_lent *lent;
     uint64_t bytes, peak;
     unsigned char warned[256]; /* op number: its fallback has been said, 1 unsupported, 2 failed the self-test */
     struct session_selftest *selftest; /* NULL: nothing was tested yet */
@@ -87,7 +97,12 @@ pco_status session_state(pco_session *session, uint32_t slot, const pco_tensor *
 session_constant *session_find_constant(pco_session *session, uint32_t slot, const pco_tensor *tensor,
                                         uint32_t layout, uint64_t bytes);
 
-/* Keeps a constant that has been uploaded. */
+/* A constant in lent memory that the device of a slot can use where it is: the buffer around it, with one use more, and
+ * its offset there; NULL where it has to be copied. Its bytes count as held, like those of a copy. */
+session_buffer *session_import(pco_session *session, uint32_t slot, const pco_tensor *tensor, uint32_t alignment,
+                               uint64_t room, uint64_t *offset);
+
+/* Keeps a constant that has been uploaded or imported. */
 pco_status session_keep_constant(pco_session *session, session_buffer *buffer, const pco_tensor *tensor,
                                  uint32_t layout, uint64_t offset, uint64_t bytes, pco_error *err) PCO_NODISCARD;
 

@@ -1,7 +1,9 @@
 /* Tensors that go from part to part, on the device that PORTICO_BACKEND picks with the CPU's part between two of its
- * own: over `copy` and `map` where the plugin has them, and without. */
+ * own: over `copy` and `map` where the plugin has them, and without; and constants that need no copy (`import`). */
+#define CHECK_FOLDER
 #include "check_device.h"
 
+#include "base/file.h"
 #include "graph/build.h"
 
 #include <math.h>
@@ -13,7 +15,8 @@ static struct {
     pco_device *device; /* that refuses `tanh` */
     pco_buffer_api buffer;
     pco_program_api program;
-    int copies, reads, writes;
+    int copies, reads, writes, imports;
+    uint64_t written; /* bytes, to any device */
 } spied;
 
 static pco_status spy_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *e)
@@ -42,7 +45,22 @@ static pco_status spy_write(pco_device *device, pco_buffer *buffer, uint64_t off
                             pco_error *e)
 {
     spied.writes += device == spied.device;
+    spied.written += bytes;
     return spied.buffer.write(device, buffer, offset, data, bytes, e);
+}
+
+static pco_status spy_import(pco_device *device, const void *data, uint64_t bytes, pco_buffer **buffer, pco_error *e)
+{
+    const pco_status status = spied.buffer.import(device, data, bytes, buffer, e);
+    spied.imports += status == PCO_OK;
+    return status;
+}
+
+static pco_status spy_no_import(pco_device *device, const void *data, uint64_t bytes, pco_buffer **buffer, pco_error *e)
+{
+    (void)device, (void)data, (void)bytes, (void)buffer;
+    spied.imports++;
+    return pco_fail(e, PCO_ERROR_UNSUPPORTED, "for a test");
 }
 
 /* The plugin of the session's device, which is its device *index. */
@@ -110,6 +128,72 @@ static void test_parts(void **state)
     tables->program = spied.program;
 }
 
+/* y = x + constant, in a program of the session's; the constant lies at `data`. */
+static pco_executable *run_constant(pco_session *session, const float *data, const float *x)
+{
+    float y[COUNT];
+    pco_graph *g = pco_graph_create();
+    const uint32_t in = pco_graph_input(g, "x", PCO_F32, 1, (int64_t[]){COUNT});
+    const uint32_t c = pco_graph_constant(g, "c", PCO_F32, 1, (int64_t[]){COUNT}, data);
+    pco_graph_output(g, pco_binary(g, PCO_OP_ADD, in, c), "y");
+    pco_executable *executable;
+    check_ok(pco_executable_create(session, g, NULL, &executable, &err));
+    pco_graph_destroy(g);
+    check_ok(pco_executable_write(executable, pco_executable_tensor(executable, "x"), x, sizeof y, &err));
+    check_ok(pco_executable_run(executable, &err));
+    check_ok(pco_executable_read(executable, pco_executable_tensor(executable, "y"), y, sizeof y, &err));
+    for (int i = 0; i < COUNT; i++) assert_true(y[i] == x[i] + data[i]);
+    return executable;
+}
+
+/* Constants in memory that outlives the session are used where they are, by all programs and once; elsewhere they are
+ * copied, with the same results. */
+static void test_import(void **state)
+{
+    (void)state;
+    char path[600];
+    pco_map map;
+    float x[COUNT], values[3 * COUNT];
+    for (int i = 0; i < COUNT; i++) x[i] = (float)(i % 61);
+    for (int i = 0; i < 3 * COUNT; i++) values[i] = (float)(i % 127);
+    snprintf(path, sizeof path, "%s/weights", check_folder);
+    check_ok(pco_file_write(path, values, sizeof values, &err));
+    check_ok(pco_map_open(path, &map, &err));
+    const float *lent = (const float *)(const void *)map.data;
+    pco_plugin_tables *tables = session_plugin(&(uint32_t){0})->tables;
+    const int takes = strcmp(tables->plugin.name, "cpu") == 0; /* of other drivers, some do */
+    spied.buffer = tables->buffer;
+    tables->buffer.write = spy_write;
+    for (int way = 0; way < 3; way++) { /* imported, refused by the device, not lent */
+        pco_session *session;
+        tables->buffer.import = way == 1 ? spy_no_import : spied.buffer.import ? spy_import : NULL;
+        check_ok(pco_session_open(device_registry, pco_session_device_id(device_session), &session, &err));
+        if (way < 2) check_ok(pco_session_lend(session, map.data, map.size, &err));
+        spied.imports = 0, spied.written = 0;
+        pco_executable *all[3] = {run_constant(session, lent + 64, x)};
+        const uint64_t first = spied.written;
+        all[1] = run_constant(session, lent + 64, x);
+        all[2] = run_constant(session, lent + 1024, x);
+        if (way == 1) assert_int_equal(spied.imports, 1);
+        if (takes && way == 0) {
+            assert_int_equal(spied.imports, 1);
+            assert_true(first < 2 * sizeof x);
+            assert_true(spied.written - first < 3 * sizeof x);
+        } else if (way != 0) {
+            assert_true(first >= 2 * sizeof x);
+        }
+        uint64_t held = pco_session_memory(session, NULL);
+        assert_true(held >= 2 * sizeof x);
+        for (int i = 0; i < 3; i++) pco_executable_destroy(all[i]);
+        assert_int_equal(pco_session_memory(session, NULL), 0);
+        pco_executable_destroy(run_constant(session, lent + 64, x)); /* once more, after all were gone */
+        pco_executable_destroy(run_constant(session, values + 7, x)); /* not lent */
+        pco_session_close(session);
+    }
+    tables->buffer = spied.buffer;
+    pco_map_close(&map);
+}
+
 /* Any bytes from any offset to any other, and back. */
 static void test_copy(void **state)
 {
@@ -146,8 +230,19 @@ static void test_copy(void **state)
     entry->plugin->device->close(device);
 }
 
+static int open_all(void **state)
+{
+    return check_make_folder(state) || device_open(state);
+}
+
+static int close_all(void **state)
+{
+    return device_close(state) || check_remove_folder(state);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_copy)};
-    return cmocka_run_group_tests_name("transfers", tests, device_open, device_close);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_parts), cmocka_unit_test(test_copy),
+                                       cmocka_unit_test(test_import)};
+    return cmocka_run_group_tests_name("transfers", tests, open_all, close_all);
 }
