@@ -86,7 +86,8 @@ static void cpu_conv1d_block(const cpu_node *node, const cpu_conv1d_room *room, 
         if (w->dtype != PCO_F32 || o + high > channels) {
             for (int64_t r = 0; r < high; r++) {
                 if (o + r < channels)
-                    kernels->load[w->dtype](room->weights + r * count, cpu_at(w, weight + (o + r) * terms + first), count);
+                    kernels->load[w->dtype](room->weights + r * count, cpu_at(w, weight + (o + r) * terms + first),
+                                            count);
                 else
                     memset(room->weights + r * count, 0, (size_t)count * 4);
             }

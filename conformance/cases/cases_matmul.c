@@ -162,8 +162,8 @@ static void conf_conv1d_emit(conf_cases_context *context, const conf_conv1d_spec
     conf_cases_emit(context);
 }
 
-/* bias: 0 none, 1 constant, like the weights, 2 an operand. Rows of an odd size begin in the middle of a word, in f16 and
- * bf16; channels are tiles and what is left of one. */
+/* bias: 0 none, 1 constant, like the weights, 2 an operand. Rows of an odd size begin in the middle of a word, in f16
+ * and bf16; channels are tiles and what is left of one. */
 static const conf_conv1d_spec CONVOLUTIONS[] = {
     {"2,5,37", "7,5,3", 1, 1, 1, 1, 1, CONF_RANDOM},       {"3,8,40", "9,8,3", 2, 1, 1, 1, 0, CONF_EXACT},
     {"4,6,29", "10,3,4", 1, 3, 2, 2, 2, CONF_RANDOM},      {"1,4,70", "4,1,5", 1, 2, 1, 4, 0, CONF_ADVERSARIAL},
@@ -197,6 +197,7 @@ void conf_cases_conv1d(conf_cases_context *context, pco_op op)
             snprintf(x, sizeof x, "2,%d,%d", i == 1 ? size : 3, i == 0 ? size : 18);
             snprintf(weight, sizeof weight, "%d,%d,3", i == 2 ? size : 5, i == 1 ? size : 3);
             spec.x = x, spec.weight = weight, spec.stride = 1 + size % 2, spec.bias = size % 3;
-            conf_conv1d_emit(context, &spec, CASES_FLOATS[(uint32_t)size % 3], CASES_FLOATS[(uint32_t)size % 3], PCO_F32);
+            conf_conv1d_emit(context, &spec, CASES_FLOATS[(uint32_t)size % 3], CASES_FLOATS[(uint32_t)size % 3],
+                             PCO_F32);
         }
 }

@@ -46,7 +46,7 @@ static void onnx_layers_norm(onnx_map *map, bool layer)
 
 /* ---- convolution ---- */
 
-/* Zeros in front of x and behind it, as `pads` or `auto_pad` say; SAME gives as many positions as strides begin on x. */
+/* Zeros in front of x and behind it, as `pads` or `auto_pad` say; SAME: as many positions as strides begin on x. */
 static void onnx_layers_pads(onnx_map *map, const pco_conv1d_attrs *attrs, int64_t length, int64_t taps, int64_t *pads)
 {
     char mode[16];

@@ -1,4 +1,4 @@
-/* The rule of conv1d. Gradients of x and of the weights are convolutions too, so that they have gradients of their own. */
+/* The rule of conv1d. Gradients of x and of the weights are convolutions too, so that they have gradients themselves. */
 #include "graph/gradient.h"
 
 #define RULE_GRAPH g->graph
@@ -22,14 +22,15 @@ static conv1d_sizes conv1d_sizes_of(pco_gradient *g)
     return s;
 }
 
-/* dy with stride - 1 zeros behind each position, as the convolution in the other direction of weights in the other order
- * sees it: output channels are its input, and each x gets what it gave. */
+/* dy with stride - 1 zeros behind each position, as the convolution in the other direction, with weights in the other
+ * order, sees it: output channels are its input, and each x gets what it gave. */
 static void conv1d_to_x(pco_gradient *g, const conv1d_sizes *s, uint32_t dy)
 {
     ATTRS(conv1d);
     pco_graph *graph = g->graph;
     const pco_tensor x = gradient_tensor(graph, g->node.inputs[0]);
-    const int64_t reach = attrs->dilation * (s->k - 1), padding = reach - attrs->padding, cut = padding < 0 ? -padding : 0;
+    const int64_t reach = attrs->dilation * (s->k - 1), padding = reach - attrs->padding,
+                  cut = padding < 0 ? -padding : 0;
     uint32_t weight = g->node.inputs[1];
     if (attrs->stride > 1) {
         const pco_pad_attrs zeros = {.n_before = 4, .n_after = 4, .after = {0, 0, 0, attrs->stride - 1}};
@@ -45,12 +46,13 @@ static void conv1d_to_x(pco_gradient *g, const conv1d_sizes *s, uint32_t dy)
     weight = pco_reshape(graph, weight, 4, SHAPE(s->groups, s->o / s->groups, s->c / s->groups, s->k));
     weight = pco_permute(graph, weight, SHAPE(0, 2, 1, 3));
     weight = pco_reshape(graph, weight, 3, SHAPE(s->c, s->o / s->groups, s->k));
-    const pco_conv1d_attrs back = {.stride = 1, .padding = padding + cut, .dilation = attrs->dilation, .groups = s->groups};
+    const pco_conv1d_attrs back = {.stride = 1, .padding = padding + cut, .dilation = attrs->dilation,
+                                   .groups = s->groups};
     uint32_t dx = pco_graph_add(graph, PCO_OP_CONV1D, &back, (uint32_t[]){dy, weight}, 2, NULL);
     g->result[0] = pco_reshape(graph, dx, x.rank, x.shape);
 }
 
-/* Channels as samples and samples as channels: dy goes over x in steps of the dilation, with its elements a stride apart.
+/* Channels as samples and samples as channels: dy goes over x in steps of the dilation, its elements a stride apart.
  * Where x and the weights differ in type, sums stay in f32 until the end. */
 static void conv1d_to_weight(pco_gradient *g, const conv1d_sizes *s, uint32_t dy)
 {

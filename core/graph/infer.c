@@ -359,8 +359,8 @@ static pco_status infer_conv1d_sizes(pco_shape_context *context, const pco_tenso
     if (attrs->padding < 0 || attrs->padding > INT32_MAX / 4 || length > INT32_MAX / 2)
         FAIL("padding %" PRId64 " of %" PRId64 " positions is below 0 or too long", attrs->padding, length);
     if (taps > INT32_MAX || (taps - 1) * attrs->dilation >= length + 2 * attrs->padding)
-        FAIL("%" PRId64 " weights, %" PRId64 " apart, reach beyond the %" PRId64 " positions of '%s' and its padding", taps,
-             attrs->dilation, length, x->name);
+        FAIL("%" PRId64 " weights, %" PRId64 " apart, reach beyond the %" PRId64 " positions of '%s' and its padding",
+             taps, attrs->dilation, length, x->name);
     return PCO_OK;
 }
 
@@ -375,8 +375,8 @@ PCO_INFER(conv1d)
     pco_status status = infer_conv1d_sizes(context, x, weight, err);
     if (status) return status;
     if (bias && bias->shape[0] != weight->shape[0])
-        FAIL("bias '%s' has shape %s, and there are %" PRId64 " channels", bias->name, pco_tensor_shape_text(bias, left),
-             weight->shape[0]);
+        FAIL("bias '%s' has shape %s, and there are %" PRId64 " channels", bias->name,
+             pco_tensor_shape_text(bias, left), weight->shape[0]);
     pco_tensor *y = &context->outputs[0];
     infer_like(context, 0, x);
     y->shape[x->rank - 2] = weight->shape[0];

@@ -403,8 +403,8 @@ static void test_recompute_refuses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_axes), cmocka_unit_test(test_cumsum), cmocka_unit_test(test_top_k),
-                                       cmocka_unit_test(test_conv1d), cmocka_unit_test(test_conv1d_refuses),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_axes), cmocka_unit_test(test_cumsum),
+                                       cmocka_unit_test(test_top_k), cmocka_unit_test(test_conv1d), cmocka_unit_test(test_conv1d_refuses),
                                        cmocka_unit_test(test_recompute), cmocka_unit_test(test_recompute_refuses),
                                        cmocka_unit_test(test_recompute_fusion), cmocka_unit_test(test_shapes),
                                        cmocka_unit_test(test_refusals), cmocka_unit_test(test_table),

@@ -128,7 +128,7 @@ static void test_conv(void **state)
         dilations.name = "dilations", dilations.ints = &dilation;
         list.name = "pads", list.n_ints = 2, list.ints = pads;
         if (ROWS[i].mode) {
-            const int64_t both = dilation * (COUNT - 1); /* as many positions as x has: the odd one in front or behind */
+            const int64_t both = dilation * (COUNT - 1); /* as many positions as x has */
             const int lower = strcmp(ROWS[i].mode, "SAME_LOWER") == 0;
             list = (Onnx__AttributeProto)ONNX__ATTRIBUTE_PROTO__INIT;
             list.name = "auto_pad", list.has_type = 1, list.type = 3, list.has_s = 1;
@@ -185,7 +185,8 @@ int main(void)
     pco_status status = pco_config_read(&config, &err);
     if (!status) status = pco_registry_create(&config, &registry, &err);
     if (!status) status = pco_session_open(registry, "cpu:reference", &session, &err);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_used), cmocka_unit_test(test_conv), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_used), cmocka_unit_test(test_conv),
+                                       cmocka_unit_test(test_refused)};
     int failed = 1;
     if (status)
         fprintf(stderr, "test_onnx_attributes: %s\n", err.message);
