@@ -4,4 +4,6 @@
  *   float block_NAME(block, part, weight)       (CPU_VECTORS) the BLOCK_VECTORS vectors of part `part` of a block, of
  *                                               CPU_PART weights; returns the factor that they still need, or 1 */
 #include "quant_q4_0.h"
+#include "quant_q4_1.h"
+#include "quant_q6_k.h"
 #include "quant_q8_0.h"

@@ -18,6 +18,28 @@ static void gpu_part_q4_0(const unsigned char *block, unsigned char *quants, uns
     memcpy(quants, block + 2, 16);
 }
 
+static void gpu_part_q4_1(const unsigned char *block, unsigned char *quants, unsigned char *scales)
+{
+    memcpy(scales, block, 4);
+    memcpy(quants, block + 4, 16);
+}
+
+/* Weight i of 256, by 32: its low bits as in Q4_0, its high ones in bits 2 c and 2 c + 1 of byte e, where i mod 16 is
+ * 4 c + e. */
+static void gpu_part_q6_k(const unsigned char *block, unsigned char *quants, unsigned char *scales)
+{
+    memset(quants, 0, 128);
+    memset(scales, 0, 84);
+    for (int i = 0; i < 256; i++) {
+        const int half = i / 128, g = i % 128 / 32, l = i % 32;
+        const int low = block[64 * half + 32 * (g % 2) + l] >> (g / 2 * 4) & 15;
+        const int high = block[128 + 32 * half + l] >> (2 * g) & 3;
+        quants[i / 32 * 16 + i % 16] |= (unsigned char)(low << (i & 16 ? 4 : 0));
+        scales[i / 16 * 4 + i % 4] |= (unsigned char)(high << (i % 16 / 4 * 2));
+    }
+    memcpy(scales + 64, block + 192, 18);
+}
+
 const gpu_format *gpu_format_of(uint32_t dtype)
 {
 #define GPU_NUMBER(NAME, name, ...) GPU_FORMAT_##name,

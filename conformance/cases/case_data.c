@@ -232,24 +232,28 @@ static double conf_data_value(const conf_case *one, uint32_t input, uint64_t see
     }
 }
 
-/* Blocks with an f16 scale each: 1 for exact cases, else between 0.01 and 0.1. */
+/* Blocks with f16 scales: 1 for exact cases, else between 0.01 and 0.1. */
 static void conf_data_blocks(const conf_case *one, uint32_t input, uint64_t seed, uint8_t *data,
                              int64_t count)
 {
-    uint32_t dtype = one->in[input].dtype, size = oracle_block_bytes(dtype);
+    const uint32_t dtype = one->in[input].dtype, size = oracle_block_bytes(dtype);
+    const bool exact = one->regime == CONF_EXACT;
     for (int64_t block = 0; block < count / oracle_block_count(dtype); block++) {
         uint8_t *to = data + block * size;
-        double scale = one->regime == CONF_EXACT
-                           ? 1.0
-                           : 0.01 + 0.09 * conf_data_unit(conf_data_bits(seed, (uint64_t)block));
+        double scale = exact ? 1.0 : 0.01 + 0.09 * conf_data_unit(conf_data_bits(seed, (uint64_t)block));
         if (one->regime == CONF_ADVERSARIAL && block % 3 == 0) scale = block % 2 ? 0.0 : -ldexp(3.0, -20);
-        oracle_encode(PCO_F16, &scale, to, 1);
-        for (uint32_t i = 2; i < size; i++) {
-            uint64_t bits = conf_data_bits(~seed, (uint64_t)block * size + i);
+        for (uint32_t i = 0; i < size; i++) {
+            const uint64_t bits = conf_data_bits(~seed, (uint64_t)block * size + i);
             to[i] = (uint8_t)(bits >> 24);
-            if (dtype == PCO_Q8_0 && one->regime == CONF_EXACT)
-                to[i] = (uint8_t)(int8_t)((int)(bits % 9) - 4);
+            if (dtype == PCO_Q8_0 && exact) to[i] = (uint8_t)(int8_t)((int)(bits % 9) - 4);
+            if (dtype == PCO_Q6_K && i >= 192) /* scales: few in exact cases, else such that weights are about 1 */
+                to[i] = (uint8_t)(int8_t)((int)(bits % (exact ? 3 : 17)) - (exact ? 1 : 8));
         }
+        if (dtype == PCO_Q4_1) {
+            const double least = exact ? -8.0 : -7.3 * scale;
+            oracle_encode(PCO_F16, &least, to + 2, 1);
+        }
+        oracle_encode(PCO_F16, &scale, dtype == PCO_Q6_K ? to + 208 : to, 1);
     }
 }
 

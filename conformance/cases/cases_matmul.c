@@ -77,6 +77,8 @@ static void conf_matmul_edges(conf_cases_context *context, uint32_t a_type, uint
  * another type comes from one: neither depends on the other, and each is a pipeline for every variant. */
 static bool conf_matmul_is_extra(uint32_t weight, uint32_t b_type)
 {
+    if (b_type == PCO_Q4_1) return weight != 0 && weight != 1 && weight != 5;
+    if (b_type == PCO_Q6_K) return weight != 0 && weight != 1 && weight != 6; /* one super-block, and five */
     if (weight == 0 || weight == 2) return b_type == PCO_BF16 || b_type == PCO_Q4_0;
     return (weight == 3 || weight == 5 || weight == 6) && (b_type == PCO_F16 || b_type == PCO_Q8_0);
 }

@@ -99,7 +99,8 @@ pco_status oracle_eval_concat(oracle_node *node, pco_error *err)
     return PCO_OK;
 }
 
-/* A quantised row is dequantised: scale times integer is exact in f32; to f16 and bf16 it is rounded. */
+/* A quantised row is dequantised in f32, where scale times integer is exact and with a least value added is rounded; to
+ * f16 and bf16 it is rounded again. */
 pco_status oracle_eval_gather(oracle_node *node, pco_error *err)
 {
     (void)err;
@@ -116,7 +117,7 @@ pco_status oracle_eval_gather(oracle_node *node, pco_error *err)
         int64_t row = i / inner / indices->count;
         double value = index < 0 || index >= n ? 0.0 : x->value[(row * n + index) * inner + i % inner];
         if (quantised)
-            oracle_finish(out, i, &rules, (oracle_ve){value, 0.0L});
+            oracle_finish(out, i, &rules, oracle_rounded(&rules, (oracle_ve){value, 0.0L}));
         else
             out->value[i] = value;
     }

@@ -121,6 +121,29 @@ static void oracle_decode_q4_0(const uint8_t *block, double *to)
         to[i] = oracle_half(block) * ((i < 16 ? block[2 + i] & 15 : block[2 + i - 16] >> 4) - 8);
 }
 
+static void oracle_decode_q4_1(const uint8_t *block, double *to)
+{
+    for (int i = 0; i < 32; i++)
+        to[i] = oracle_half(block) * (i < 16 ? block[4 + i] & 15 : block[4 + i - 16] >> 4) + oracle_half(block + 2);
+}
+
+/* Two halves of 128 weights, in rows of 32 that share bytes: the low bits of rows 0 and 2 the first 32 bytes, those of
+ * rows 1 and 3 the next; the high bits of all four the same 32. */
+static void oracle_decode_q6_k(const uint8_t *block, double *to)
+{
+    for (int half = 0; half < 2; half++) {
+        const uint8_t *low = block + 64 * half, *high = block + 128 + 32 * half;
+        for (int row = 0; row < 4; row++) {
+            for (int i = 0; i < 32; i++) {
+                const int at = 128 * half + 32 * row + i;
+                const int pair = low[row % 2 * 32 + i], quad = high[i] / (1 << 2 * row) % 4;
+                const int scale = (block[192 + at / 16] ^ 128) - 128;
+                to[at] = oracle_half(block + 208) * scale * ((row < 2 ? pair % 16 : pair / 16) + 16 * quad - 32);
+            }
+        }
+    }
+}
+
 /* Does the type consist of blocks? Then all of them are decoded. */
 static bool oracle_decode_blocks(uint32_t dtype, const uint8_t *from, double *to, int64_t count)
 {

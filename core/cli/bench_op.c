@@ -120,15 +120,13 @@ static uint32_t bench_gemv_bf16(pco_graph *graph, const void *weights)
     return bench_gemv(graph, PCO_BF16, weights);
 }
 
-static uint32_t bench_gemv_q4_0(pco_graph *graph, const void *weights)
-{
-    return bench_gemv(graph, PCO_Q4_0, weights);
-}
+#define BENCH_GEMV(NAME, name, block, bytes)                                     \
+    static uint32_t bench_gemv_##name(pco_graph *graph, const void *weights)     \
+    {                                                                            \
+        return bench_gemv(graph, PCO_##NAME, weights);                           \
+    }
+PCO_QUANTISED_DTYPES(BENCH_GEMV)
 
-static uint32_t bench_gemv_q8_0(pco_graph *graph, const void *weights)
-{
-    return bench_gemv(graph, PCO_Q8_0, weights);
-}
 
 static uint32_t bench_attend(pco_graph *graph, int64_t queries)
 {
@@ -192,6 +190,8 @@ static uint32_t bench_conv1d(pco_graph *graph, const void *weights)
 }
 
 #define LARGE (4.0 * ROWS * COLUMNS)
+#define BENCH_GEMV_ROW(NAME, name, block, bytes) \
+    {"gemv_" #name, PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 4 * (bytes) / (block), bench_gemv_##name, PCO_##NAME},
 static const bench_row BENCH_ROWS[] = {
     {"copy", PCO_OP_CONCAT, AGAINST_NOTHING, 0, 2 * LARGE, bench_copy, -1},
     {"add", PCO_OP_ADD, AGAINST_COPY, 0, 3 * LARGE, bench_add, -1},
@@ -203,8 +203,7 @@ static const bench_row BENCH_ROWS[] = {
     {"gemv_f32", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE, bench_gemv_f32, PCO_F32},
     {"gemv_f16", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 2, bench_gemv_f16, PCO_F16},
     {"gemv_bf16", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 2, bench_gemv_bf16, PCO_BF16},
-    {"gemv_q8_0", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 4 * 34 / 32, bench_gemv_q8_0, PCO_Q8_0},
-    {"gemv_q4_0", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 4 * 18 / 32, bench_gemv_q4_0, PCO_Q4_0},
+    PCO_QUANTISED_DTYPES(BENCH_GEMV_ROW)
     {"attention", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION,
      4.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0, bench_attention, -1},
     {"attention_row", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION, 0,

@@ -68,7 +68,7 @@ static int signature_next(const char **text, signature_operand *operand)
     return 1;
 }
 
-/* Is `type` among the names after "LETTER=" in the op's type list? */
+/* Is `type` among the names after "LETTER=" in the op's type list? "quantised" names all types of that class. */
 static int signature_type_listed(const char *types, char letter, uint32_t type, char *list, size_t size)
 {
     const char *at = types;
@@ -82,6 +82,7 @@ static int signature_type_listed(const char *types, char letter, uint32_t type, 
     for (const char *p = list; *p;) {
         size_t length = strcspn(p, ",");
         if (strlen(name) == length && strncmp(p, name, length) == 0) return 1;
+        if (length == strlen("quantised") && strncmp(p, "quantised", length) == 0 && pco_dtype_is_quantised(type)) return 1;
         p += length + (p[length] == ',');
     }
     return 0;

@@ -72,8 +72,8 @@ uint32_t pco_nn_dropout(const pco_nn *nn, uint32_t x);
 /* A formatted name, kept as long as the graph; "" after an error. */
 const char *pco_nn_name(const pco_nn *nn, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The constant (or, in training, the state) of that name, which must have that shape. Matrices are f32, f16, bf16, q8_0
- * or q4_0; tensors of rank 1 f32, f16 or bf16. The same name gives the same constant again. Errors (kept): NOT_FOUND,
+/* The constant (or, in training, the state) of that name, which must have that shape. Matrices are floats or
+ * quantised; tensors of rank 1 f32, f16 or bf16. The same name gives the same constant again. Errors (kept): NOT_FOUND,
  * FORMAT for a shape, UNSUPPORTED for a type. */
 uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape);
 

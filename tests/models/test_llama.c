@@ -61,6 +61,7 @@ static void test_forms(void **state)
         {"bf16", {.dtype = PCO_BF16}},
         {"q8_0", {.dtype = PCO_Q8_0, .own_output = 1}},
         {"q4_0", {.dtype = PCO_Q4_0}},
+        {"q4_1", {.dtype = PCO_Q4_1}},
         {"output.weight", {.dtype = PCO_F32, .own_output = 1}},
         {"rope: 8 of 16 dimensions, base 500", {.dtype = PCO_F32, .rope_dimensions = 8, .rope_base = 500}},
         {"rope: linear scaling by 4", {.dtype = PCO_F32, .rope_scale = 4}},
@@ -178,7 +179,7 @@ static void test_refused(void **state)
                   "has shape [33, 64] and should have [32, 64]");
     llama_refused(
         &(tiny_llama){.as_q5_0 = "blk.0.attn_q.weight"}, PCO_ERROR_UNSUPPORTED,
-        "tensor 'blk.0.attn_q.weight' is Q5_0, which Portico cannot run; use f32, f16, bf16, q8_0 or q4_0");
+        "tensor 'blk.0.attn_q.weight' is Q5_0, which Portico cannot run; use f32, f16, bf16, q8_0, q4_0, q4_1 or q6_k");
     check_fails(pco_model_inspect("/nonexistent.gguf", 0, &info, &err), PCO_ERROR_IO, "/nonexistent.gguf");
     check_fails(pco_model_inspect("/proc/self/exe", 0, &info, &err), PCO_ERROR_FORMAT, "neither a GGUF file");
 }

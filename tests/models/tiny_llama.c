@@ -147,8 +147,8 @@ static uint64_t tiny_file_bytes(const tiny_llama *model, const tiny_tensor *t)
 
 static void tiny_tensor_info(const tiny_llama *model, const tiny_tensor *t, uint64_t offset, FILE *out)
 {
-    static const uint32_t ids[] = {
-        [PCO_F32] = 0, [PCO_F16] = 1, [PCO_BF16] = 30, [PCO_Q8_0] = 8, [PCO_Q4_0] = 2};
+    static const uint32_t ids[] = {[PCO_F32] = 0,  [PCO_F16] = 1,  [PCO_BF16] = 30,
+                                   [PCO_Q8_0] = 8, [PCO_Q4_0] = 2, [PCO_Q4_1] = 3};
     int longer = model->wrong_shape && strcmp(model->wrong_shape, t->name) == 0;
     int q5_0 = model->as_q5_0 && strcmp(model->as_q5_0, t->name) == 0;
     tiny_text(out, t->name);
