@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 typedef enum pco_conformance_tier {
-    PCO_CONFORMANCE_QUICK = 0, /* every op, type and variant, a few shapes: a minute or two on a software device */
+    PCO_CONFORMANCE_QUICK = 0,    /* every op, type and variant, a few shapes: a minute or two on a software device */
     PCO_CONFORMANCE_STANDARD = 1, /* every op, type and variant at all shapes */
     PCO_CONFORMANCE_TINY = 2,     /* the small cases of quick, for slow interpreters (oclgrind) */
     PCO_CONFORMANCE_FULL = 3,     /* standard, each case 100 times, and tensors beyond 2^31 bytes */
@@ -23,8 +23,8 @@ typedef enum pco_conformance_tier {
 /* A case (one op, one set of operands, one variant) ends in one of these. */
 typedef enum pco_conformance_state {
     PCO_CASE_PASS = 0,
-    PCO_CASE_FAIL = 1,        /* a wrong element, a write out of place, a status that is not OK */
-    PCO_CASE_UNSUPPORTED = 2, /* the device says that it cannot, or a limit forbids it; the detail says why */
+    PCO_CASE_FAIL = 1,         /* a wrong element, a write out of place, a status that is not OK */
+    PCO_CASE_UNSUPPORTED = 2,  /* the device says that it cannot, or a limit forbids it; the detail says why */
     PCO_CASE_NOT_PROMISED = 3, /* the contract does not promise NaN and infinity; nothing was run */
     PCO_CASE_MISTRUSTED = 4,   /* passed, but the result or the bound proves too little (nearly all zero) */
     PCO_CASE_WAIVED = 5,       /* a failure that the waiver file expects; `waiver` is its reason */
@@ -41,8 +41,8 @@ const char *pco_conformance_tier_name(pco_conformance_tier tier);
 /* Reads a tier's name; returns 0 when there is none of that name. */
 int pco_conformance_tier_parse(const char *name, pco_conformance_tier *tier);
 
-/* A part of a tier, for devices whose compilers are slow: of `count` slices the one with this number, from 1. A case is in
- * the same slice on every device, whatever else is selected, and in exactly one. A count of 0: the whole tier. */
+/* A part of a tier, for devices whose compilers are slow: of `count` slices the one with this number, from 1. A case is
+ * in the same slice on every device, whatever else is selected, and in exactly one. A count of 0: the whole tier. */
 typedef struct pco_conformance_slice {
     uint32_t number, count;
 } pco_conformance_slice;
@@ -102,10 +102,10 @@ typedef struct pco_conformance_case {
     double expected, got, bound;
     pco_conformance_replays replays; /* all 0 where none were asked for */
     pco_conformance_invariance invariance;
-    uint64_t bits; /* a hash of the results; not in reports */
+    uint64_t bits;               /* a hash of the results; not in reports */
     uint64_t explains, evidence; /* of a failure, while the suite runs: clauses of the contract (diagnose.h) */
-    char detail[512]; /* what failed, or why it is unsupported */
-    char repeat[256]; /* portico conformance --devices D --ops OP ... */
+    char detail[512];            /* what failed, or why it is unsupported */
+    char repeat[256];            /* portico conformance --devices D --ops OP ... */
 } pco_conformance_case;
 
 typedef struct pco_conformance_progress {
@@ -125,7 +125,7 @@ typedef int (*pco_conformance_begin_fn)(void *user, const pco_conformance_case *
  * uniform operands, a threshold for a norm over the whole output, no canaries, no second run. */
 typedef enum pco_conformance_judging {
     PCO_JUDGE_BOUNDS = 0,
-    PCO_JUDGE_NMSE = 1, /* 1e-7 */
+    PCO_JUDGE_NMSE = 1,  /* 1e-7 */
     PCO_JUDGE_FIELD = 2, /* 5e-4 for matmul and attention, 1e-7 for the rest */
 } pco_conformance_judging;
 
@@ -134,15 +134,15 @@ typedef struct pco_conformance_options {
     pco_conformance_slice slice;
     const char *ops; /* shell pattern of op names, or several with commas; NULL: all */
     uint64_t seed;
-    uint32_t case_id;                     /* 0: all cases */
-    const char *variant;                  /* shell pattern; NULL: all */
-    int invariance;                       /* all cases in pieces, in every tier */
-    uint32_t replays;                     /* executions of each program, besides those that judge it */
+    uint32_t case_id;    /* 0: all cases */
+    const char *variant; /* shell pattern; NULL: all */
+    int invariance;      /* all cases in pieces, in every tier */
+    uint32_t replays;    /* executions of each program, besides those that judge it */
     pco_conformance_judging judging;
     pco_conformance_progress_fn progress; /* may be NULL */
     pco_conformance_begin_fn begin;       /* may be NULL */
     void *user;
-    const struct conf_observer *observer; /* the suite's own (runner.h); NULL for everyone else */
+    const struct conf_observer *observer;   /* the suite's own (runner.h); NULL for everyone else */
     struct conf_constants_watch *constants; /* the same (constants.h) */
     struct conf_companions *companions;     /* the same (runner.h) */
 } pco_conformance_options;
@@ -152,7 +152,7 @@ typedef struct pco_conformance_op {
     uint32_t op;
     const char *name;
     uint32_t count[PCO_CASE_STATES];
-    uint32_t variants;              /* most variants that one case had */
+    uint32_t variants; /* most variants that one case had */
     pco_conformance_invariance invariance;
     double median_ratio, max_ratio; /* over the judged cases; of each, the worst element */
     char reason[256];               /* of the first unsupported case */
@@ -217,7 +217,7 @@ typedef struct pco_conformance_result {
     const char *device_id; /* borrowed from the device list */
     pco_status status;     /* OK; DEVICE_LOST and CANCELLED end a device's run early */
     char message[256];
-    int not_opened;        /* the device could not be opened; the message says why */
+    int not_opened; /* the device could not be opened; the message says why */
     pco_conformance_tier tier;
     pco_conformance_slice slice;
     uint64_t seed;
@@ -229,9 +229,9 @@ typedef struct pco_conformance_result {
     pco_conformance_op *ops; /* those that had a case */
     uint32_t n_cases;
     pco_conformance_case *cases; /* every case and variant, in the suite's order */
-    uint32_t rounds; /* seeds tried by a soak; counts are over all, cases of the later are the bad ones */
+    uint32_t rounds;             /* seeds tried by a soak; counts are over all, cases of the later are the bad ones */
     pco_conformance_round *each_round; /* of a soak */
-    uint32_t n_constants; /* by kernel and number; none where the plugin does not describe its launches */
+    uint32_t n_constants;              /* by kernel and number; none where the plugin does not describe its launches */
     pco_conformance_constant *constants;
 } pco_conformance_result;
 
@@ -267,8 +267,7 @@ uint32_t pco_conformance_count(const pco_conformance_options *options, const pco
 /* Runs the suite on each device in turn: results[i] for devices[i] (to be cleared even after an error).
  * Errors: OUT_OF_HOST_MEMORY, CANCELLED. A device that is lost or fails is a result, not an error. */
 pco_status pco_conformance_run(const pco_conformance_options *options, const pco_conformance_device *devices,
-                               uint32_t n_devices, pco_conformance_result *results,
-                               pco_error *err) PCO_NODISCARD;
+                               uint32_t n_devices, pco_conformance_result *results, pco_error *err) PCO_NODISCARD;
 void pco_conformance_clear(pco_conformance_result *results, uint32_t count);
 
 /* ---- a run that survives the device: see docs/conformance.md ---- */
@@ -284,8 +283,7 @@ typedef struct pco_conformance_waiver {
 pco_status pco_conformance_waivers_read(const char *path, pco_conformance_waivers **waivers,
                                         pco_error *err) PCO_NODISCARD;
 void pco_conformance_waivers_destroy(pco_conformance_waivers *waivers);
-uint32_t pco_conformance_waivers_list(const pco_conformance_waivers *waivers,
-                                      const pco_conformance_waiver **rows);
+uint32_t pco_conformance_waivers_list(const pco_conformance_waivers *waivers, const pco_conformance_waiver **rows);
 /* Waives every bad record of a result that a waiver covers, and counts anew. Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_conformance_waive(pco_conformance_waivers *waivers, const pco_conformance_device *device,
                                  pco_conformance_result *result, pco_error *err) PCO_NODISCARD;
@@ -300,14 +298,14 @@ pco_status pco_conformance_log_open(const char *path, const pco_conformance_opti
 void pco_conformance_log_close(pco_conformance_log *log);
 
 typedef struct pco_conformance_isolation {
-    char *const *command;     /* of a worker, NULL-terminated: a program that calls pco_conformance_serve */
-    uint32_t jobs;            /* workers at once, at least 1 */
-    double timeout;           /* seconds for one variant of a case */
-    pco_conformance_log *log; /* may be NULL */
-    pco_conformance_waivers *waivers;         /* may be NULL; counts what they waive */
+    char *const *command;             /* of a worker, NULL-terminated: a program that calls pco_conformance_serve */
+    uint32_t jobs;                    /* workers at once, at least 1 */
+    double timeout;                   /* seconds for one variant of a case */
+    pco_conformance_log *log;         /* may be NULL */
+    pco_conformance_waivers *waivers; /* may be NULL; counts what they waive */
     const volatile sig_atomic_t *interrupted; /* may be NULL: set to end the run with CANCELLED */
-    double deadline;  /* of CLOCK_MONOTONIC in seconds, for the end of the run; 0: none */
-    uint32_t resumed; /* out: cases that the log had */
+    double deadline;                          /* of CLOCK_MONOTONIC in seconds, for the end of the run; 0: none */
+    uint32_t resumed;                         /* out: cases that the log had */
 } pco_conformance_isolation;
 
 /* As pco_conformance_run for one device, whose `plugin` and `device` are not used: worker processes open it.
@@ -315,8 +313,7 @@ typedef struct pco_conformance_isolation {
  * not depend on the number of workers. When the device can no longer be used at all, the result's status and
  * message say so. Errors: OUT_OF_HOST_MEMORY, CANCELLED, IO (a worker cannot be started; the log cannot be
  * written). */
-pco_status pco_conformance_run_isolated(const pco_conformance_options *options,
-                                        pco_conformance_isolation *isolation,
+pco_status pco_conformance_run_isolated(const pco_conformance_options *options, pco_conformance_isolation *isolation,
                                         const pco_conformance_device *device, pco_conformance_result *result,
                                         pco_error *err) PCO_NODISCARD;
 
@@ -329,8 +326,8 @@ pco_status pco_conformance_probe_isolated(const pco_conformance_isolation *isola
  * the parent's. Returns what ended it; the parent has been told. */
 enum { PCO_CONFORMANCE_COMMANDS = 3, PCO_CONFORMANCE_ANSWERS = 4 };
 typedef pco_status (*pco_conformance_open_fn)(void *user, pco_conformance_device *device, pco_error *err);
-pco_status pco_conformance_serve(const pco_conformance_options *options, pco_conformance_open_fn open,
-                                 void *user, pco_error *err) PCO_NODISCARD;
+pco_status pco_conformance_serve(const pco_conformance_options *options, pco_conformance_open_fn open, void *user,
+                                 pco_error *err) PCO_NODISCARD;
 
 /* Makes a result the first round of a soak. A run that was cancelled is a round that was cut, and no failure. Errors:
  * OUT_OF_HOST_MEMORY. */
@@ -342,9 +339,8 @@ pco_status pco_conformance_add_round(pco_conformance_result *sum, pco_conformanc
                                      pco_error *err) PCO_NODISCARD;
 
 /* One JSON object: options, devices with their contract, op rows, failures. Errors: OUT_OF_HOST_MEMORY. */
-pco_status pco_conformance_write_json(const pco_conformance_result *results,
-                                      const pco_conformance_device *devices, uint32_t count, pco_writer *out,
-                                      pco_error *err) PCO_NODISCARD;
+pco_status pco_conformance_write_json(const pco_conformance_result *results, const pco_conformance_device *devices,
+                                      uint32_t count, pco_writer *out, pco_error *err) PCO_NODISCARD;
 
 /* Reproducers (reproduce.c): a folder with all that one case needs to be seen again, with Portico and
  * without: inputs, expected, got and bounds as .npy, the memory before the run, the kernels, the launches, a
@@ -361,8 +357,8 @@ enum {
  * is replaced. Errors: NOT_FOUND when there is no such case or variant, or when it passes and flags do not
  * have ALWAYS; INVALID when the folder exists and is no reproducer; IO. */
 pco_status pco_conformance_write_reproducer(const pco_conformance_device *device, pco_conformance_tier tier,
-                                            const pco_conformance_case *one, uint32_t flags,
-                                            const char *folder, pco_error *err) PCO_NODISCARD;
+                                            const pco_conformance_case *one, uint32_t flags, const char *folder,
+                                            pco_error *err) PCO_NODISCARD;
 
 /* "OP-ID-VARIANT", the name of a case's folder, into text[size]. */
 void pco_conformance_reproducer_name(const pco_conformance_case *one, char *text, size_t size);

@@ -12,26 +12,16 @@ static const char *const colours[CURVES] = {"#d62728", "#1f77b4", "#9467bd", "#2
 static double reference(int curve, double x)
 {
     switch (curve) {
-    case 0:
-        return x > 0 ? x : 0;
-    case 1:
-        return 0.5 * x * (1 + erf(x / sqrt(2)));
-    case 2:
-        return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
-    default:
-        return x / (1 + exp(-x));
+    case 0: return x > 0 ? x : 0;
+    case 1: return 0.5 * x * (1 + erf(x / sqrt(2)));
+    case 2: return 0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+    default: return x / (1 + exp(-x));
     }
 }
 
 /* Pixels of a point: x from -5 to 5, y from -1 to 5. */
-static double at_x(double x)
-{
-    return 50 + (x + 5) * 60;
-}
-static double at_y(double y)
-{
-    return 20 + (5 - y) * 60;
-}
+static double at_x(double x) { return 50 + (x + 5) * 60; }
+static double at_y(double y) { return 20 + (5 - y) * 60; }
 
 static int draw(const char *path, const float *x, float y[CURVES][POINTS])
 {
@@ -41,19 +31,16 @@ static int draw(const char *path, const float *x, float y[CURVES][POINTS])
                  "     font-family='sans-serif' font-size='12'>\n<title>Activation functions</title>\n"
                  "<rect width='680' height='420' fill='white'/>\n");
     for (int i = -5; i <= 5; i++) /* the grid */
-        fprintf(out,
-                "<path d='M%g 20V380' stroke='%s'/><text x='%g' y='396' text-anchor='middle'>%d</text>\n",
-                at_x(i), i ? "#e0e0e0" : "#808080", at_x(i), i);
+        fprintf(out, "<path d='M%g 20V380' stroke='%s'/><text x='%g' y='396' text-anchor='middle'>%d</text>\n", at_x(i),
+                i ? "#e0e0e0" : "#808080", at_x(i), i);
     for (int i = -1; i <= 5; i++)
-        fprintf(out, "<path d='M50 %gH650' stroke='%s'/><text x='42' y='%g' text-anchor='end'>%d</text>\n",
-                at_y(i), i ? "#e0e0e0" : "#808080", at_y(i) + 4, i);
+        fprintf(out, "<path d='M50 %gH650' stroke='%s'/><text x='42' y='%g' text-anchor='end'>%d</text>\n", at_y(i),
+                i ? "#e0e0e0" : "#808080", at_y(i) + 4, i);
     for (int c = 0; c < CURVES; c++) {
         fprintf(out, "<polyline fill='none' stroke='%s' stroke-width='2'%s points='", colours[c],
                 c == 2 ? " stroke-dasharray='6 4'" : "");
-        for (int i = 0; i < POINTS; i++)
-            fprintf(out, "%.2f,%.2f ", at_x((double)x[i]), at_y((double)y[c][i]));
-        fprintf(out,
-                "'/>\n<path d='M70 %dh24' stroke='%s' stroke-width='2'/><text x='100' y='%d'>%s</text>\n",
+        for (int i = 0; i < POINTS; i++) fprintf(out, "%.2f,%.2f ", at_x((double)x[i]), at_y((double)y[c][i]));
+        fprintf(out, "'/>\n<path d='M70 %dh24' stroke='%s' stroke-width='2'/><text x='100' y='%d'>%s</text>\n",
                 40 + 20 * c, colours[c], 44 + 20 * c, names[c]);
     }
     fprintf(out, "</svg>\n");
@@ -72,9 +59,8 @@ int main(int argc, char **argv)
     uint32_t in = pco_graph_input(graph, "x", PCO_F32, 1, (int64_t[]){POINTS});
     pco_graph_output(graph, pco_unary(graph, PCO_OP_RELU, in), names[0]);
     for (int form = 0; form < 2; form++)
-        pco_graph_output(
-            graph, pco_graph_add(graph, PCO_OP_GELU, &(pco_gelu_attrs){.approximate = form}, &in, 1, NULL),
-            names[1 + form]);
+        pco_graph_output(graph, pco_graph_add(graph, PCO_OP_GELU, &(pco_gelu_attrs){.approximate = form}, &in, 1, NULL),
+                         names[1 + form]);
     pco_graph_output(graph, pco_unary(graph, PCO_OP_SILU, in), names[3]);
     kit_ready(&k);
     kit_write(&k, "x", x, sizeof x);
@@ -99,7 +85,6 @@ int main(int argc, char **argv)
         kit_check(&k, error <= 1e-5, names[c]);
     }
     kit_check(&k, draw(path, x, y), "the picture can be written");
-    printf("\ndrawn in %s; GELU and its tanh form differ by at most %.1e\n", path,
-           kit_difference(y[1], y[2], POINTS));
+    printf("\ndrawn in %s; GELU and its tanh form differ by at most %.1e\n", path, kit_difference(y[1], y[2], POINTS));
     return kit_close(&k);
 }

@@ -48,10 +48,9 @@ int main(void)
     for (int i = 0; i < WIDTH; i++) x[COUNT - 1 - i] += 1; /* the last token */
     kit_map(&k, x, COUNT, y[1], COUNT);
     const int64_t before = COUNT - WIDTH;
-    double early = kit_difference(y[0], y[1], before),
-           late = kit_difference(y[0] + before, y[1] + before, WIDTH);
-    printf("\nrows sum to 1 within %.1e; another last token changes earlier rows by %g, its own by %.3f\n",
-           worst, early, late);
+    double early = kit_difference(y[0], y[1], before), late = kit_difference(y[0] + before, y[1] + before, WIDTH);
+    printf("\nrows sum to 1 within %.1e; another last token changes earlier rows by %g, its own by %.3f\n", worst,
+           early, late);
     kit_check(&k, early == 0 && late > 0, "an earlier row does not depend on a later token");
     return kit_close(&k);
 }

@@ -15,12 +15,8 @@ static pco_nn_layer_params block(const pco_nn *nn, int before, int64_t width, in
     pco_nn_layer_params layer = {.normalize_before = before, .norm = {.eps = 1e-5, .size = width}};
     layer.self_attention_norm = pco_nn_name(nn, "%s.norm1", p);
     layer.ffn_norm = pco_nn_name(nn, "%s.norm2", p);
-    layer.self_attention = (pco_nn_attention_params){.width = width,
-                                                     .heads = HEADS,
-                                                     .kv_heads = HEADS,
-                                                     .head_dim = width / HEADS,
-                                                     .bias = 1,
-                                                     .output_bias = 1};
+    layer.self_attention = (pco_nn_attention_params){
+        .width = width, .heads = HEADS, .kv_heads = HEADS, .head_dim = width / HEADS, .bias = 1, .output_bias = 1};
     layer.self_attention.query = pco_nn_name(nn, "%s.W_q", p);
     layer.self_attention.key = pco_nn_name(nn, "%s.W_k", p);
     layer.self_attention.value = pco_nn_name(nn, "%s.W_v", p);
@@ -61,8 +57,7 @@ int main(void)
         build(&k, before, 512, 2048, 1);
         kit_map(&k, x, BATCH * LENGTH * 512, y, BATCH * LENGTH * 512);
         int64_t parameters = kit_parameters(&k, before ? "pre512" : "post512");
-        printf("%-16s    2 x 10 x 512 %12" PRId64 " %9.3f\n", names[before], parameters,
-               1e3 * kit_seconds(&k));
+        printf("%-16s    2 x 10 x 512 %12" PRId64 " %9.3f\n", names[before], parameters, 1e3 * kit_seconds(&k));
         kit_check(&k, parameters == 3152384, "3,152,384 parameters");
         kit_check(&k, isfinite(kit_rms(y, BATCH * LENGTH * 512)), "finite activations");
     }

@@ -28,16 +28,16 @@ static pco_nn_layer_params layer(kit *k, const char *stack, int index, int decod
 {
     const pco_nn *nn = &k->nn;
     const char *p = pco_nn_name(nn, "%s.%d", stack, index);
-    const pco_nn_layer_params params = {
-        .normalize_before = 1,
-        .norm = norm,
-        .self_attention_norm = pco_nn_name(nn, "%s.residual1", p),
-        .cross_attention_norm = pco_nn_name(nn, "%s.residual2", p),
-        .ffn_norm = pco_nn_name(nn, "%s.residual3", p),
-        .self_attention = attention(nn, pco_nn_name(nn, "%s.self_attn", p), decoder),
-        .cross_attention = attention(nn, pco_nn_name(nn, "%s.enc_dec_attn", p), 0),
-        .ffn = {PCO_NN_RELU, .fc1 = pco_nn_name(nn, "%s.fc1", p), .fc2 = pco_nn_name(nn, "%s.fc2", p),
-                .width = WIDTH, .hidden = HIDDEN, .bias = 1}};
+    const pco_nn_layer_params params = {.normalize_before = 1,
+                                        .norm = norm,
+                                        .self_attention_norm = pco_nn_name(nn, "%s.residual1", p),
+                                        .cross_attention_norm = pco_nn_name(nn, "%s.residual2", p),
+                                        .ffn_norm = pco_nn_name(nn, "%s.residual3", p),
+                                        .self_attention = attention(nn, pco_nn_name(nn, "%s.self_attn", p), decoder),
+                                        .cross_attention = attention(nn, pco_nn_name(nn, "%s.enc_dec_attn", p), 0),
+                                        .ffn = {PCO_NN_RELU, .fc1 = pco_nn_name(nn, "%s.fc1", p),
+                                                .fc2 = pco_nn_name(nn, "%s.fc2", p), .width = WIDTH, .hidden = HIDDEN,
+                                                .bias = 1}};
     kit_layer(k, &params, decoder);
     return params;
 }
@@ -48,18 +48,15 @@ static uint32_t embed(kit *k, const char *name, int64_t length)
     snprintf(table, sizeof table, "%s.embedding", name);
     kit_linear(k, table, VOCAB, WIDTH, 0);
     uint32_t ids = pco_graph_input(k->nn.graph, name, PCO_I32, 2, (int64_t[]){1, length});
-    uint32_t x =
-        pco_nn_embedding(&k->nn, ids, pco_nn_name(&k->nn, "%s.embedding.weight", name), VOCAB, WIDTH);
+    uint32_t x = pco_nn_embedding(&k->nn, ids, pco_nn_name(&k->nn, "%s.embedding.weight", name), VOCAB, WIDTH);
     return pco_nn_sinusoidal(&k->nn, x, pco_nn_positions(&k->nn, 0, length), 0);
 }
 
 static void build(kit *k)
 {
-    pco_nn_attention_operands encoder = PCO_NN_NO_OPERANDS, self = PCO_NN_NO_OPERANDS,
-                              cross = PCO_NN_NO_OPERANDS;
+    pco_nn_attention_operands encoder = PCO_NN_NO_OPERANDS, self = PCO_NN_NO_OPERANDS, cross = PCO_NN_NO_OPERANDS;
     kit_begin(k);
-    encoder.mask = cross.mask =
-        pco_graph_input(k->nn.graph, "mask", PCO_BOOL, 4, (int64_t[]){1, 1, 1, SOURCE});
+    encoder.mask = cross.mask = pco_graph_input(k->nn.graph, "mask", PCO_BOOL, 4, (int64_t[]){1, 1, 1, SOURCE});
     uint32_t memory = embed(k, "source", SOURCE), x = embed(k, "target", TARGET);
     for (int i = 0; i < LAYERS; i++) {
         const pco_nn_layer_params params = layer(k, "encoder", i, 0);
@@ -117,7 +114,6 @@ int main(void)
         }
         printf("\n");
     }
-    printf("\n%lld parameters; a masked token reaches nothing, to the last bit\n",
-           (long long)kit_parameters(&k, ""));
+    printf("\n%lld parameters; a masked token reaches nothing, to the last bit\n", (long long)kit_parameters(&k, ""));
     return kit_close(&k);
 }

@@ -23,16 +23,9 @@ static const struct {
       .down = "thirds.down",
       .hidden = HIDDEN * 2 / 3}},
     {"SwiGLU, same width",
-     {.activation = PCO_NN_SWIGLU,
-      .gate = "full.gate",
-      .up = "full.up",
-      .down = "full.down",
-      .hidden = HIDDEN}},
+     {.activation = PCO_NN_SWIGLU, .gate = "full.gate", .up = "full.up", .down = "full.down", .hidden = HIDDEN}},
     {"SwiGLU, 2/3, fused",
-     {.activation = PCO_NN_SWIGLU,
-      .gate_up = "fused.gate_up",
-      .down = "fused.down",
-      .hidden = HIDDEN * 2 / 3}},
+     {.activation = PCO_NN_SWIGLU, .gate_up = "fused.gate_up", .down = "fused.down", .hidden = HIDDEN * 2 / 3}},
 };
 
 /* The fused one computes with the weights of the other one of its size. */
@@ -61,8 +54,8 @@ int main(void)
     kit k;
     kit_open(&k, "ffn");
     kit_random(x, COUNT, 1, 0, 1);
-    printf("%-20s %7s %11s %11s %11s %11s %11s %9s\n", "feed-forward", "hidden", "parameters", "weights, B",
-           "arena, B", "at least", "unplanned", "ms");
+    printf("%-20s %7s %11s %11s %11s %11s %11s %9s\n", "feed-forward", "hidden", "parameters", "weights, B", "arena, B",
+           "at least", "unplanned", "ms");
     for (int i = 0; i < KINDS; i++) {
         pco_nn_ffn_params params = kinds[i].params;
         params.width = WIDTH;
@@ -75,24 +68,18 @@ int main(void)
         kit_map(&k, x, COUNT, y[i], COUNT);
         const pco_memory_use use = kit_memory(&k);
         parameters[i] = kit_parameters(&k, prefixes[i]);
-        printf("%-20s %7" PRId64 " %11" PRId64 " %11" PRIu64 " %11" PRIu64 " %11" PRIu64 " %11" PRIu64
-               " %9.3f\n",
-               kinds[i].name, params.hidden, parameters[i], use.weights, use.arena, use.lower_bound,
-               use.unplanned, 1e3 * kit_seconds(&k));
+        printf("%-20s %7" PRId64 " %11" PRId64 " %11" PRIu64 " %11" PRIu64 " %11" PRIu64 " %11" PRIu64 " %9.3f\n",
+               kinds[i].name, params.hidden, parameters[i], use.weights, use.arena, use.lower_bound, use.unplanned,
+               1e3 * kit_seconds(&k));
         kit_check(&k, use.weights >= 4 * (uint64_t)parameters[i], "the weights take 4 bytes a parameter");
-        kit_check(&k, use.lower_bound <= use.arena && use.lower_bound <= use.unplanned,
-                  "arena and lower bound");
+        kit_check(&k, use.lower_bound <= use.arena && use.lower_bound <= use.unplanned, "arena and lower bound");
     }
-    printf(
-        "\ninput %d x %d x %d; with two thirds of the width, SwiGLU has %.3f times the parameters of ReLU\n",
-        BATCH, LENGTH, WIDTH, (double)parameters[2] / (double)parameters[0]);
-    kit_check(&k, parameters[0] == 525568 && parameters[1] == 525568,
-              "2 * 256 * 1024 + 1024 + 256 parameters");
-    kit_check(&k, parameters[2] == 525396 && parameters[4] == 525396,
-              "3 * 256 * 682 + 2 * 682 + 256 parameters");
+    printf("\ninput %d x %d x %d; with two thirds of the width, SwiGLU has %.3f times the parameters of ReLU\n", BATCH,
+           LENGTH, WIDTH, (double)parameters[2] / (double)parameters[0]);
+    kit_check(&k, parameters[0] == 525568 && parameters[1] == 525568, "2 * 256 * 1024 + 1024 + 256 parameters");
+    kit_check(&k, parameters[2] == 525396 && parameters[4] == 525396, "3 * 256 * 682 + 2 * 682 + 256 parameters");
     kit_check(&k, parameters[3] == 788736, "3 * 256 * 1024 + 2 * 1024 + 256 parameters");
     /* as the goldens are compared: 1e-5 of an element and of the rms */
-    kit_check(&k, kit_difference(y[2], y[4], COUNT) <= 1e-5 * kit_rms(y[2], COUNT),
-              "fused or not, the same result");
+    kit_check(&k, kit_difference(y[2], y[4], COUNT) <= 1e-5 * kit_rms(y[2], COUNT), "fused or not, the same result");
     return kit_close(&k);
 }

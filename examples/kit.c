@@ -34,8 +34,7 @@ void kit_open(kit *k, const char *name)
     kit_good(k, pco_session_open(k->registry, NULL, &k->session, &err), &err);
     k->weights = pco_weights_create(name);
     if (!k->weights) kit_good(k, PCO_ERROR_OUT_OF_HOST_MEMORY, &(pco_error){"out of host memory"});
-    printf("%s on %s (%s)\n\n", name, pco_session_device_id(k->session),
-           pco_session_device(k->session)->name);
+    printf("%s on %s (%s)\n\n", name, pco_session_device_id(k->session), pco_session_device(k->session)->name);
 }
 
 int kit_close(kit *k)
@@ -45,8 +44,7 @@ int kit_close(kit *k)
     pco_session_close(k->session);
     pco_registry_destroy(k->registry);
     for (uint32_t i = 0; i < k->weights->count; i++)
-        if (strcmp(k->weights->items[i].type_name, "rows"))
-            free((void *)(uintptr_t)k->weights->items[i].data);
+        if (strcmp(k->weights->items[i].type_name, "rows")) free((void *)(uintptr_t)k->weights->items[i].data);
     pco_weights_close(k->weights);
     return k->failed;
 }
@@ -79,8 +77,8 @@ static void kit_add(kit *k, const char *name, const pco_weight *weight)
 }
 
 /* Uniform within offset - bound, offset + bound; each tensor has a stream of its own. */
-static void kit_tensor(kit *k, const char *prefix, const char *part, uint32_t rank, int64_t rows,
-                       int64_t columns, double bound, double offset)
+static void kit_tensor(kit *k, const char *prefix, const char *part, uint32_t rank, int64_t rows, int64_t columns,
+                       double bound, double offset)
 {
     char name[256];
     pco_weight weight = {.type_name = "F32", .dtype = PCO_F32, .rank = rank, .shape = {rows, columns}};
@@ -191,8 +189,7 @@ void kit_begin(kit *k)
     pco_graph_destroy(k->nn.graph);
     k->program = NULL;
     k->nn = (pco_nn){.graph = pco_graph_create(), .weights = k->weights};
-    if (!k->nn.graph)
-        kit_good(k, PCO_ERROR_OUT_OF_HOST_MEMORY, &(pco_error){"out of host memory for a graph"});
+    if (!k->nn.graph) kit_good(k, PCO_ERROR_OUT_OF_HOST_MEMORY, &(pco_error){"out of host memory for a graph"});
 }
 
 void kit_ready(kit *k)

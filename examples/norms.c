@@ -68,8 +68,7 @@ int main(void)
         }
         seconds[i] = kit_seconds(&k);
     }
-    printf("%-22s %10s %10s %10s %12s %12s\n", "norm", "mean", "deviation", "us", "of rows 1e-3",
-           "of rows 1e-6");
+    printf("%-22s %10s %10s %10s %12s %12s\n", "norm", "mean", "deviation", "us", "of rows 1e-3", "of rows 1e-6");
     for (int i = 0; i < NORMS; i++)
         printf("%-22s %10.6f %10.6f %10.1f %12.6f %12.6f\n", norms[i].name, means[i], deviations[i][0],
                1e6 * seconds[i], deviations[i][1], deviations[i][2]);
@@ -85,8 +84,7 @@ int main(void)
     kit_check(&k, fabs(means[2]) > 0.5, "RMSNorm keeps it");
     /* the unbiased deviation is larger by sqrt(N / (N - 1)); eps 1e-6 changes less than 1e-6 at deviation 2
      */
-    kit_check(&k, fabs(deviations[0][0] / deviations[1][0] - sqrt(128.0 / 127)) < 1e-5,
-              "biased and unbiased");
+    kit_check(&k, fabs(deviations[0][0] / deviations[1][0] - sqrt(128.0 / 127)) < 1e-5, "biased and unbiased");
     kit_check(&k, deviations[1][1] > 0.9 && deviations[0][1] < 0.8, "the two forms differ in small rows");
     return kit_close(&k);
 }

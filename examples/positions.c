@@ -53,8 +53,8 @@ int main(void)
         }
         printf(" %10.3f\n", 1e3 * kit_seconds(&k));
     }
-    printf("\nlargest change of the result, as a share of its rms; %d tokens, width %d, %d heads\n", LENGTH,
-           WIDTH, HEADS);
+    printf("\nlargest change of the result, as a share of its rms; %d tokens, width %d, %d heads\n", LENGTH, WIDTH,
+           HEADS);
     for (int s = 1; s < SHIFTS; s++) {
         kit_check(&k, change[NONE][s] == 0, "without positions nothing depends on them");
         /* the vectors that are added change by up to 2 in a channel, the result by a share of its rms that is far above

@@ -9,10 +9,7 @@ enum { LENGTH = 10, WIDTH = 128, HIDDEN = 512, COUNT = LENGTH * WIDTH, DEPTH = 8
 
 static const pco_nn_norm_params norm = {PCO_NN_LAYER_NORM, PCO_NN_VAR_EPS, 1e-5, WIDTH};
 
-static uint32_t ffn(const pco_nn *nn, uint32_t x, const void *user)
-{
-    return pco_nn_ffn(nn, x, user);
-}
+static uint32_t ffn(const pco_nn *nn, uint32_t x, const void *user) { return pco_nn_ffn(nn, x, user); }
 
 /* Output "N" is that of block N. */
 static void build(kit *k, int residual)

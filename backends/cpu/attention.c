@@ -46,13 +46,12 @@ void cpu_query_store(const cpu_node *node, const cpu_query *query, float *o, flo
 }
 
 /* A boolean mask hides keys; a float mask is added, and hides where it is -inf. */
-static bool cpu_query_mask_tensor(const cpu_node *node, const cpu_query *query, int64_t first, int64_t n,
-                                  float *scores, unsigned char *seen)
+static bool cpu_query_mask_tensor(const cpu_node *node, const cpu_query *query, int64_t first, int64_t n, float *scores,
+                                  unsigned char *seen)
 {
     const cpu_attention *plan = &node->plan.attention;
     const cpu_tensor *mask = &node->in[3];
-    int64_t at =
-        query->b * plan->mask_b + query->h * plan->mask_h + query->s * plan->mask_s + first * plan->mask_t;
+    int64_t at = query->b * plan->mask_b + query->h * plan->mask_h + query->s * plan->mask_s + first * plan->mask_t;
     bool all = true;
     for (int64_t j = 0; j < n; j++, at += plan->mask_t) {
         if (!seen[j]) {

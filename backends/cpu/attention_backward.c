@@ -9,8 +9,8 @@ enum { CPU_BACK_TILES = 5, CPU_BACK_FLOATS = 1 << 17 };
 typedef struct cpu_back {
     const cpu_node *node;
     int64_t b, g;
-    int64_t tile, high;             /* columns and rows of the register tile */
-    int64_t room, width;            /* rows of a block; floats of a row of scores */
+    int64_t tile, high;  /* columns and rows of the register tile */
+    int64_t room, width; /* rows of a block; floats of a row of scores */
     int64_t d_room, e_room;
     int64_t limit;                  /* keys of this sequence; behind them there may be anything */
     int64_t rows, first, last, end; /* of this block: rows; first key, the one behind the last; `end` in tiles */
@@ -26,10 +26,7 @@ typedef struct cpu_back {
     unsigned char *seen;
 } cpu_back;
 
-static int64_t cpu_back_up(int64_t n, int64_t step)
-{
-    return (n + step - 1) / step * step;
-}
+static int64_t cpu_back_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 /* Lays the parts out one after the other; returns the bytes that they take. */
 static uint64_t cpu_back_lay(const cpu_node *node, unsigned char *memory, cpu_back *back)
@@ -45,10 +42,17 @@ static uint64_t cpu_back_lay(const cpu_node *node, unsigned char *memory, cpu_ba
     const struct {
         float **part;
         int64_t floats;
-    } parts[] = {{&back->k_panel, width * plan->d}, {&back->v_panel, width * plan->e}, {&back->keys, plan->t * d},
-                 {&back->dk, width * d},            {&back->dv, width * e},            {&back->q, room * d},
-                 {&back->dy, room * e},             {&back->dq, room * d},             {&back->p, room * width},
-                 {&back->u, room * width},          {&back->turned, room * width}};
+    } parts[] = {{&back->k_panel, width * plan->d},
+                 {&back->v_panel, width * plan->e},
+                 {&back->keys, plan->t * d},
+                 {&back->dk, width * d},
+                 {&back->dv, width * e},
+                 {&back->q, room * d},
+                 {&back->dy, room * e},
+                 {&back->dq, room * d},
+                 {&back->p, room * width},
+                 {&back->u, room * width},
+                 {&back->turned, room * width}};
     uint64_t used = 0;
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (memory) *parts[i].part = (float *)(void *)(memory + used);
@@ -97,8 +101,7 @@ static void cpu_back_begin(cpu_back *back)
     const cpu_tensor *k = &node->in[1], *lengths = &node->in[4];
     int64_t at = back->b * plan->k_b + back->g * plan->k_g;
     back->limit = plan->t;
-    if (lengths->present)
-        back->limit = cpu_max(0, cpu_min(plan->t, cpu_i32_at(lengths, back->b * plan->lengths_b)));
+    if (lengths->present) back->limit = cpu_max(0, cpu_min(plan->t, cpu_i32_at(lengths, back->b * plan->lengths_b)));
     cpu_back_pack(back, k, at, plan->k_t, plan->d, back->k_panel, back->dk); /* their room is not used yet */
     cpu_back_pack(back, &node->in[2], back->b * plan->v_b + back->g * plan->v_g, plan->v_t, plan->e, back->v_panel,
                   back->dv);

@@ -5,8 +5,8 @@
 enum { CPU_ROWS_AT_ONCE = 16 };
 
 /* Values of keys first .. first+n-1 in f32, rows *stride apart: where they are, or widened into `wide`. */
-static const float *cpu_values(const cpu_node *node, int64_t b, int64_t g, int64_t first, int64_t n,
-                               float *wide, int64_t *stride)
+static const float *cpu_values(const cpu_node *node, int64_t b, int64_t g, int64_t first, int64_t n, float *wide,
+                               int64_t *stride)
 {
     const cpu_attention *plan = &node->plan.attention;
     const cpu_tensor *v = &node->in[2];
@@ -28,8 +28,7 @@ CPU_WORKSPACE(native_attention_rows)
 }
 
 /* Up to CPU_ROWS_AT_ONCE queries that share key head g. */
-static void cpu_attend_rows(const cpu_node *node, int64_t b, int64_t g, int64_t row, int64_t rows,
-                            float *memory)
+static void cpu_attend_rows(const cpu_node *node, int64_t b, int64_t g, int64_t row, int64_t rows, float *memory)
 {
     const cpu_attention *plan = &node->plan.attention;
     const cpu_tensor *k = &node->in[1];
@@ -79,8 +78,8 @@ static void cpu_rows_slice(void *task, int64_t begin, int64_t end, uint32_t work
     int64_t rows = plan->h / plan->g * plan->s, blocks = (rows + CPU_ROWS_AT_ONCE - 1) / CPU_ROWS_AT_ONCE;
     for (int64_t i = begin; i < end; i++) {
         int64_t row = i % blocks * CPU_ROWS_AT_ONCE;
-        cpu_attend_rows(node, i / blocks / plan->g, i / blocks % plan->g, row,
-                        cpu_min(CPU_ROWS_AT_ONCE, rows - row), memory);
+        cpu_attend_rows(node, i / blocks / plan->g, i / blocks % plan->g, row, cpu_min(CPU_ROWS_AT_ONCE, rows - row),
+                        memory);
     }
 }
 
@@ -114,8 +113,8 @@ static void cpu_attend_whole(const cpu_node *node, const cpu_query *query, float
     for (int64_t j = 0; j < plan->t; j++) {
         p[j] = 0;
         if (j >= query->low && j < query->high)
-            node->kernels->dot_rows[k->dtype](
-                &p[j], q, 0, 1, cpu_at(k, query->b * plan->k_b + g * plan->k_g + j * plan->k_t), plan->d);
+            node->kernels->dot_rows[k->dtype](&p[j], q, 0, 1,
+                                              cpu_at(k, query->b * plan->k_b + g * plan->k_g + j * plan->k_t), plan->d);
     }
     bool all = cpu_query_mask(node, query, 0, plan->t, p, seen);
     float most = node->kernels->max(p, plan->t);
@@ -152,6 +151,5 @@ void cpu_run_native_attention_whole(const cpu_node *node)
 {
     const cpu_attention *plan = &node->plan.attention;
     if (node->out[0].count == 0 && node->out[1].count == 0) return;
-    cpu_parallel(node, plan->b * plan->h * plan->s, cpu_grain(plan->t * (plan->d + plan->e) / 4),
-                 cpu_whole_slice);
+    cpu_parallel(node, plan->b * plan->h * plan->s, cpu_grain(plan->t * (plan->d + plan->e) / 4), cpu_whole_slice);
 }

@@ -21,10 +21,7 @@ typedef struct cpu_stream {
     unsigned char *all, *some;
 } cpu_stream;
 
-static int64_t cpu_query_rows(const cpu_node *node)
-{
-    return CPU_QUERY_TILES * node->kernels->tile_rows;
-}
+static int64_t cpu_query_rows(const cpu_node *node) { return CPU_QUERY_TILES * node->kernels->tile_rows; }
 
 /* Lays the parts out one after the other; returns the bytes that they take. */
 static uint64_t cpu_stream_lay(const cpu_node *node, unsigned char *memory, cpu_stream *stream)
@@ -68,10 +65,7 @@ static uint64_t cpu_stream_lay(const cpu_node *node, unsigned char *memory, cpu_
     return used;
 }
 
-CPU_WORKSPACE(native_attention_stream)
-{
-    return node->device->threads * cpu_stream_lay(node, NULL, NULL);
-}
+CPU_WORKSPACE(native_attention_stream) { return node->device->threads * cpu_stream_lay(node, NULL, NULL); }
 
 static void cpu_stream_keys(cpu_stream *stream, int64_t first, int64_t n)
 {
@@ -86,8 +80,7 @@ static void cpu_stream_keys(cpu_stream *stream, int64_t first, int64_t n)
         int64_t stride = plan->k_t;
         if (k->dtype != PCO_F32) {
             for (int64_t r = 0; r < rows; r++)
-                node->kernels->load[k->dtype](stream->wide + r * plan->d, cpu_at(k, at + r * plan->k_t),
-                                              plan->d);
+                node->kernels->load[k->dtype](stream->wide + r * plan->d, cpu_at(k, at + r * plan->k_t), plan->d);
             from = stream->wide;
             stride = plan->d;
         }
@@ -125,10 +118,9 @@ static void cpu_stream_scores(cpu_stream *stream, int64_t first, int64_t n)
                                         stream->scores + r * CPU_KEYS + j, CPU_KEYS, 0);
     for (int64_t r = 0; r < stream->rows; r++) {
         float *scores = stream->scores + r * CPU_KEYS;
-        stream->all[r] =
-            cpu_query_mask(node, &stream->query[r], first, n, scores, stream->seen + r * CPU_KEYS);
-        stream->some[r] = cpu_online_add(node, &stream->online[r], scores, n, stream->o + r * stream->e_room,
-                                         stream->e_room);
+        stream->all[r] = cpu_query_mask(node, &stream->query[r], first, n, scores, stream->seen + r * CPU_KEYS);
+        stream->some[r] =
+            cpu_online_add(node, &stream->online[r], scores, n, stream->o + r * stream->e_room, stream->e_room);
     }
 }
 
@@ -142,13 +134,13 @@ static void cpu_stream_attend(cpu_stream *stream, int64_t n)
         bool all = true;
         for (int64_t r = r0; r < r1; r++) all = all && stream->all[r] && stream->some[r];
         for (int64_t e = 0; e < stream->e_room && all; e += tile)
-            kernels->tile_strided(n, stream->scores + r0 * CPU_KEYS, CPU_KEYS, stream->values + e,
-                                  stream->values_row, stream->o + r0 * stream->e_room + e, stream->e_room, 1);
+            kernels->tile_strided(n, stream->scores + r0 * CPU_KEYS, CPU_KEYS, stream->values + e, stream->values_row,
+                                  stream->o + r0 * stream->e_room + e, stream->e_room, 1);
         for (int64_t r = r0; r < r1 && !all; r++)
             if (stream->some[r])
                 kernels->attend(stream->o + r * stream->e_room, stream->scores + r * CPU_KEYS,
-                                stream->all[r] ? NULL : stream->seen + r * CPU_KEYS, stream->values,
-                                stream->values_row, n, stream->e_room);
+                                stream->all[r] ? NULL : stream->seen + r * CPU_KEYS, stream->values, stream->values_row,
+                                n, stream->e_room);
     }
 }
 
@@ -202,8 +194,7 @@ void cpu_run_native_attention_stream(const cpu_node *node)
 {
     const cpu_attention *plan = &node->plan.attention;
     if (node->out[0].count == 0) return;
-    int64_t room = cpu_query_rows(node), rows = plan->h / plan->g * plan->s,
-            blocks = (rows + room - 1) / room;
+    int64_t room = cpu_query_rows(node), rows = plan->h / plan->g * plan->s, blocks = (rows + room - 1) / room;
     cpu_parallel(node, plan->b * plan->g * blocks, cpu_grain(room * plan->t * (plan->d + plan->e) / 8),
                  cpu_stream_slice);
 }

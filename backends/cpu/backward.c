@@ -81,8 +81,7 @@ static float cpu_backward_moments(const cpu_node *node, const float *x, int64_t 
     double rest, mean = 0, share;
     float near = 0;
     if (node->op->op == PCO_OP_RMS_NORM_BACKWARD) {
-        double root =
-            sqrt(node->kernels->sum_squares(x, 0, &rest, n) / (double)n + node->attrs.rms_norm_backward.eps);
+        double root = sqrt(node->kernels->sum_squares(x, 0, &rest, n) / (double)n + node->attrs.rms_norm_backward.eps);
         moments[0] = moments[1] = 0;
         moments[2] = (float)(1 / root);
         return (float)(1 / ((double)n * root));
@@ -112,8 +111,7 @@ static void cpu_norm_backward_slice(void *task, int64_t begin, int64_t end, uint
     for (int k = 0; k < 3 && !cpu_norm_backward_direct(node); k++) own[k] = cpu_backward_row(node, worker, k);
     const float *factor = weight->present ? cpu_row_of(node, weight, 0, own[2]) : NULL;
     for (int64_t i = begin; i < end; i++) {
-        const float *from = cpu_row_of(node, x, i * n, own[0]),
-                    *gradient = cpu_row_of(node, dy, i * n, own[1]);
+        const float *from = cpu_row_of(node, x, i * n, own[0]), *gradient = cpu_row_of(node, dy, i * n, own[1]);
         float *to = y->dtype == PCO_F32 ? cpu_f32(y) + i * n : own[0], moments[3];
         double sum_u, share = (double)cpu_backward_moments(node, from, n, moments);
         share *= node->kernels->norm_backward_sums(from, gradient, factor, moments, &sum_u, n);
@@ -141,8 +139,7 @@ static float *cpu_swiglu_read(const cpu_node *node, const cpu_tensor *x, int64_t
     return room;
 }
 
-static void cpu_swiglu_write(const cpu_node *node, const cpu_tensor *y, int64_t at, int64_t n,
-                             const float *from)
+static void cpu_swiglu_write(const cpu_node *node, const cpu_tensor *y, int64_t at, int64_t n, const float *from)
 {
     node->kernels->store[y->dtype](cpu_at(y, at), from, n);
 }

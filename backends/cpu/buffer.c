@@ -67,8 +67,8 @@ static pco_status cpu_buffer_write(pco_device *device, pco_buffer *buffer, uint6
     return PCO_OK;
 }
 
-static pco_status cpu_buffer_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
-                                  uint64_t bytes, pco_error *err)
+static pco_status cpu_buffer_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                                  pco_error *err)
 {
     (void)device;
     pco_status status = cpu_buffer_check(buffer, offset, bytes, err);

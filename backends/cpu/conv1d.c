@@ -13,10 +13,7 @@ typedef struct cpu_conv1d_room {
     float *row;     /* of x, where it has to be converted */
 } cpu_conv1d_room;
 
-static int64_t cpu_conv1d_terms(const cpu_conv1d *plan)
-{
-    return plan->c / plan->groups * plan->k;
-}
+static int64_t cpu_conv1d_terms(const cpu_conv1d *plan) { return plan->c / plan->groups * plan->k; }
 
 /* Channels of a group, in whole tiles. */
 static int64_t cpu_conv1d_rows(const cpu_node *node)

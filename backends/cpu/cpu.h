@@ -163,8 +163,7 @@ struct cpu_node {
 
 /* ---- status ---- */
 
-pco_status cpu_fail(pco_error *err, pco_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+pco_status cpu_fail(pco_error *err, pco_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* INVALID "op 'name' (node): ..." */
 pco_status cpu_invalid(const cpu_node *node, pco_error *err, const char *format, ...)
@@ -176,15 +175,14 @@ const cpu_op *cpu_op_find(uint32_t op);
 uint32_t cpu_attrs_size(uint32_t op); /* 0 without attributes */
 
 /* Reads node `index` of a part without addresses. Errors: INVALID, UNSUPPORTED. */
-PCO_NODISCARD pco_status cpu_node_parse(const pco_device *device, const pco_part *part, uint32_t index,
-                                        cpu_node *node, pco_error *err);
+PCO_NODISCARD pco_status cpu_node_parse(const pco_device *device, const pco_part *part, uint32_t index, cpu_node *node,
+                                        pco_error *err);
 
 /* The variants that fit a parsed node, up to `capacity` of them; returns how many. */
 uint32_t cpu_node_variants(const cpu_node *node, const cpu_variant **list, uint32_t capacity);
 
 /* The variant that runs: the one asked for, or the plugin's choice; fills node->variant. Errors: INVALID. */
-PCO_NODISCARD pco_status cpu_node_choose(cpu_node *node, uint32_t wanted, const cpu_variant **variant,
-                                         pco_error *err);
+PCO_NODISCARD pco_status cpu_node_choose(cpu_node *node, uint32_t wanted, const cpu_variant **variant, pco_error *err);
 
 bool cpu_same_shape(const cpu_tensor *a, const cpu_tensor *b);
 
@@ -198,18 +196,9 @@ int64_t cpu_product(const int64_t *shape, int from, int to);
 
 /* ---- running ---- */
 
-static inline int64_t cpu_min(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-static inline int64_t cpu_max(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-static inline uint64_t cpu_round64(uint64_t bytes)
-{
-    return (bytes + 63u) & ~(uint64_t)63;
-}
+static inline int64_t cpu_min(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t cpu_max(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline uint64_t cpu_round64(uint64_t bytes) { return (bytes + 63u) & ~(uint64_t)63; }
 
 /* Runs fn(node, begin, end, worker) over 0 <= i < count in slices of at least `grain`. */
 static inline void cpu_parallel(const cpu_node *node, int64_t count, int64_t grain, pco_parallel_fn fn)
@@ -223,10 +212,7 @@ static inline void cpu_parallel(const cpu_node *node, int64_t count, int64_t gra
 }
 
 /* How many indices a slice holds at least, when each costs about `cost` simple operations. */
-static inline int64_t cpu_grain(int64_t cost)
-{
-    return cpu_max(1, 32768 / cpu_max(1, cost));
-}
+static inline int64_t cpu_grain(int64_t cost) { return cpu_max(1, 32768 / cpu_max(1, cost)); }
 
 /* The scratch memory of a worker, for variants whose workspace is one part per thread. */
 static inline unsigned char *cpu_worker_memory(const cpu_node *node, uint32_t worker)
@@ -235,10 +221,7 @@ static inline unsigned char *cpu_worker_memory(const cpu_node *node, uint32_t wo
 }
 
 /* Element i of a tensor of 32-bit integers. */
-static inline int32_t cpu_i32_at(const cpu_tensor *x, int64_t i)
-{
-    return ((const int32_t *)(void *)x->data)[i];
-}
+static inline int32_t cpu_i32_at(const cpu_tensor *x, int64_t i) { return ((const int32_t *)(void *)x->data)[i]; }
 
 /* Room for `count` elements of a type behind `at`, in bytes. */
 static inline unsigned char *cpu_at(const cpu_tensor *x, int64_t element)

@@ -3,8 +3,8 @@
 #include "philox.h"
 #include "run.h"
 
-void cpu_elementwise(const cpu_node *node, const unsigned char *const *base, int64_t begin, int64_t end,
-                     bool raw, cpu_lanes_fn fn)
+void cpu_elementwise(const cpu_node *node, const unsigned char *const *base, int64_t begin, int64_t end, bool raw,
+                     cpu_lanes_fn fn)
 {
     const cpu_walk *walk = &node->plan.walk;
     const cpu_tensor *y = &node->out[0];
@@ -17,8 +17,8 @@ void cpu_elementwise(const cpu_node *node, const unsigned char *const *base, int
         for (int i = 0; i < walk->operands; i++) {
             uint32_t dtype = node->in[node->in[i].present ? i : 0].dtype, size = cpu_size(dtype);
             bool widen = !raw && (dtype == PCO_F16 || dtype == PCO_BF16);
-            x[i] = cpu_walk_fetch(walk, i, base[i], size, widen ? node->kernels->load[dtype] : NULL,
-                                  widen ? 4 : size, at, n, buffer[i]);
+            x[i] = cpu_walk_fetch(walk, i, base[i], size, widen ? node->kernels->load[dtype] : NULL, widen ? 4 : size,
+                                  at, n, buffer[i]);
         }
         unsigned char *to = y->data + at * y_size;
         fn(node, narrow ? (void *)result : to, x, at, n);
@@ -33,15 +33,15 @@ void cpu_elementwise_inputs(const cpu_node *node, int64_t begin, int64_t end, bo
 }
 
 /* Defines cpu_run_NAME, which runs a lanes function over the whole result. cost: simple operations. */
-#define CPU_ELEMENTWISE(name, lanes, raw, cost)                                                              \
-    static void name##_slice(void *task, int64_t begin, int64_t end, uint32_t worker)                        \
-    {                                                                                                        \
-        (void)worker;                                                                                        \
-        cpu_elementwise_inputs(task, begin, end, raw, lanes);                                                \
-    }                                                                                                        \
-    void cpu_run_##name(const cpu_node *node)                                                                \
-    {                                                                                                        \
-        cpu_parallel(node, node->out[0].count, cpu_grain(cost), name##_slice);                               \
+#define CPU_ELEMENTWISE(name, lanes, raw, cost) \
+    static void name##_slice(void *task, int64_t begin, int64_t end, uint32_t worker) \
+    { \
+        (void)worker; \
+        cpu_elementwise_inputs(task, begin, end, raw, lanes); \
+    } \
+    void cpu_run_##name(const cpu_node *node) \
+    { \
+        cpu_parallel(node, node->out[0].count, cpu_grain(cost), name##_slice); \
     }
 
 /* ---- one operand ---- */
@@ -51,15 +51,9 @@ static void cpu_lanes_map_i32(const cpu_node *node, int32_t *y, const int32_t *x
     for (int64_t i = 0; i < n; i++) {
         uint32_t u = (uint32_t)x[i];
         switch (node->op->op) {
-        case PCO_OP_NEG:
-            y[i] = (int32_t)(0u - u);
-            break;
-        case PCO_OP_ABS:
-            y[i] = (int32_t)(x[i] < 0 ? 0u - u : u);
-            break;
-        default:
-            y[i] = (x[i] > 0) - (x[i] < 0);
-            break; /* sign */
+        case PCO_OP_NEG: y[i] = (int32_t)(0u - u); break;
+        case PCO_OP_ABS: y[i] = (int32_t)(x[i] < 0 ? 0u - u : u); break;
+        default: y[i] = (x[i] > 0) - (x[i] < 0); break; /* sign */
         }
     }
 }
@@ -151,8 +145,7 @@ static int32_t cpu_div_i32(int32_t a, int32_t b)
     return a / b;
 }
 
-static void cpu_lanes_map2_i32(const cpu_node *node, int32_t *y, const int32_t *a, const int32_t *b,
-                               int64_t n)
+static void cpu_lanes_map2_i32(const cpu_node *node, int32_t *y, const int32_t *a, const int32_t *b, int64_t n)
 {
     switch (node->op->op) {
     case PCO_OP_ADD:
@@ -213,29 +206,29 @@ void cpu_run_native_swiglu(const cpu_node *node)
     cpu_parallel(node, node->out[0].count, cpu_grain(8), cpu_swiglu_slice);
 }
 
-#define CPU_COMPARE(T)                                                                                       \
-    static void cpu_compare_##T(uint32_t op, uint8_t *y, const T *a, const T *b, int64_t n)                  \
-    {                                                                                                        \
-        switch (op) {                                                                                        \
-        case PCO_OP_EQ:                                                                                      \
-            for (int64_t i = 0; i < n; i++) y[i] = a[i] == b[i];                                             \
-            break;                                                                                           \
-        case PCO_OP_NE:                                                                                      \
-            for (int64_t i = 0; i < n; i++) y[i] = a[i] != b[i];                                             \
-            break;                                                                                           \
-        case PCO_OP_LT:                                                                                      \
-            for (int64_t i = 0; i < n; i++) y[i] = a[i] < b[i];                                              \
-            break;                                                                                           \
-        case PCO_OP_LE:                                                                                      \
-            for (int64_t i = 0; i < n; i++) y[i] = a[i] <= b[i];                                             \
-            break;                                                                                           \
-        case PCO_OP_GT:                                                                                      \
-            for (int64_t i = 0; i < n; i++) y[i] = a[i] > b[i];                                              \
-            break;                                                                                           \
-        default:                                                                                             \
-            for (int64_t i = 0; i < n; i++) y[i] = a[i] >= b[i];                                             \
-            break;                                                                                           \
-        }                                                                                                    \
+#define CPU_COMPARE(T) \
+    static void cpu_compare_##T(uint32_t op, uint8_t *y, const T *a, const T *b, int64_t n) \
+    { \
+        switch (op) { \
+        case PCO_OP_EQ: \
+            for (int64_t i = 0; i < n; i++) y[i] = a[i] == b[i]; \
+            break; \
+        case PCO_OP_NE: \
+            for (int64_t i = 0; i < n; i++) y[i] = a[i] != b[i]; \
+            break; \
+        case PCO_OP_LT: \
+            for (int64_t i = 0; i < n; i++) y[i] = a[i] < b[i]; \
+            break; \
+        case PCO_OP_LE: \
+            for (int64_t i = 0; i < n; i++) y[i] = a[i] <= b[i]; \
+            break; \
+        case PCO_OP_GT: \
+            for (int64_t i = 0; i < n; i++) y[i] = a[i] > b[i]; \
+            break; \
+        default: \
+            for (int64_t i = 0; i < n; i++) y[i] = a[i] >= b[i]; \
+            break; \
+        } \
     }
 CPU_COMPARE(float)
 CPU_COMPARE(int32_t)
@@ -266,10 +259,10 @@ static void cpu_lanes_logical(const cpu_node *node, void *y, const void *const *
 }
 CPU_ELEMENTWISE(logical, cpu_lanes_logical, true, 1)
 
-#define CPU_WHERE(T)                                                                                         \
-    static void cpu_where_##T(T *y, const uint8_t *condition, const T *a, const T *b, int64_t n)             \
-    {                                                                                                        \
-        for (int64_t i = 0; i < n; i++) y[i] = condition[i] ? a[i] : b[i];                                   \
+#define CPU_WHERE(T) \
+    static void cpu_where_##T(T *y, const uint8_t *condition, const T *a, const T *b, int64_t n) \
+    { \
+        for (int64_t i = 0; i < n; i++) y[i] = condition[i] ? a[i] : b[i]; \
     }
 CPU_WHERE(uint8_t)
 CPU_WHERE(uint16_t)
@@ -279,15 +272,9 @@ static void cpu_lanes_where(const cpu_node *node, void *y, const void *const *x,
 {
     (void)at;
     switch (cpu_size(node->out[0].dtype)) {
-    case 1:
-        cpu_where_uint8_t(y, x[0], x[1], x[2], n);
-        break;
-    case 2:
-        cpu_where_uint16_t(y, x[0], x[1], x[2], n);
-        break;
-    default:
-        cpu_where_uint32_t(y, x[0], x[1], x[2], n);
-        break;
+    case 1: cpu_where_uint8_t(y, x[0], x[1], x[2], n); break;
+    case 2: cpu_where_uint16_t(y, x[0], x[1], x[2], n); break;
+    default: cpu_where_uint32_t(y, x[0], x[1], x[2], n); break;
     }
 }
 CPU_ELEMENTWISE(where, cpu_lanes_where, true, 2)

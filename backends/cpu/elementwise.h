@@ -12,8 +12,8 @@ typedef void (*cpu_lanes_fn)(const cpu_node *node, void *y, const void *const *x
 
 /* Elements begin .. end-1 of output 0 from the operands of plan.walk, which lie at base[]. raw: lanes are the
  * stored elements, whatever their type. */
-void cpu_elementwise(const cpu_node *node, const unsigned char *const *base, int64_t begin, int64_t end,
-                     bool raw, cpu_lanes_fn fn);
+void cpu_elementwise(const cpu_node *node, const unsigned char *const *base, int64_t begin, int64_t end, bool raw,
+                     cpu_lanes_fn fn);
 
 /* The same, with operand i at input i. */
 void cpu_elementwise_inputs(const cpu_node *node, int64_t begin, int64_t end, bool raw, cpu_lanes_fn fn);

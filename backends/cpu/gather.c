@@ -67,8 +67,8 @@ CPU_WORKSPACE(native_scatter_add)
     return cpu_size(y->dtype) == 2 ? cpu_round64((uint64_t)y->count * 4) : 0;
 }
 
-static void cpu_scatter_run(uint32_t dtype, const cpu_kernels *kernels, unsigned char *sum,
-                            const unsigned char *from, int64_t n)
+static void cpu_scatter_run(uint32_t dtype, const cpu_kernels *kernels, unsigned char *sum, const unsigned char *from,
+                            int64_t n)
 {
     if (dtype == PCO_I32) {
         uint32_t *to = (uint32_t *)(void *)sum;
@@ -118,8 +118,7 @@ void cpu_run_native_scatter_add(const cpu_node *node)
     else if (y->data != x->data)
         memcpy(y->data, x->data, (size_t)cpu_bytes(x->dtype, x->count));
     cpu_parallel(node, plan->outer * plan->inner, cpu_grain(plan->picks * 2), cpu_scatter_slice);
-    if (narrow)
-        node->kernels->store[y->dtype](y->data, (const float *)(const void *)node->workspace, y->count);
+    if (narrow) node->kernels->store[y->dtype](y->data, (const float *)(const void *)node->workspace, y->count);
 }
 
 /* ---- state_write ---- */
@@ -164,6 +163,5 @@ void cpu_run_state_write(const cpu_node *node)
     /* The plan gives both the same memory; a host that does not still gets the state after the write. */
     if (y->data != state->data) memcpy(y->data, state->data, (size_t)cpu_bytes(y->dtype, y->count));
     if (node->in[1].count == 0) return;
-    cpu_parallel(node, plan->sequences * plan->middle, cpu_grain(plan->rows * plan->inner),
-                 cpu_state_write_slice);
+    cpu_parallel(node, plan->sequences * plan->middle, cpu_grain(plan->rows * plan->inner), cpu_state_write_slice);
 }

@@ -30,10 +30,7 @@ typedef struct cpu_gemm {
     int64_t scratch_room; /* floats per worker */
 } cpu_gemm;
 
-static int64_t cpu_up(int64_t n, int64_t unit)
-{
-    return (n + unit - 1) / unit * unit;
-}
+static int64_t cpu_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
 
 /* Room in floats; `scratch` is per worker: a panel before it is packed, and a tile. */
 typedef struct cpu_gemm_room {
@@ -41,10 +38,7 @@ typedef struct cpu_gemm_room {
 } cpu_gemm_room;
 
 /* Sums grow in y itself where that loses nothing. */
-static bool cpu_gemm_in_y(const cpu_node *node)
-{
-    return node->out[0].dtype == PCO_F32;
-}
+static bool cpu_gemm_in_y(const cpu_node *node) { return node->out[0].dtype == PCO_F32; }
 
 static cpu_gemm_room cpu_gemm_measure(const cpu_node *node)
 {
@@ -64,8 +58,7 @@ static cpu_gemm_room cpu_gemm_measure(const cpu_node *node)
 static bool cpu_gemm_by_batch(const cpu_node *node)
 {
     const cpu_matmul *plan = &node->plan.matmul;
-    return plan->batches >= node->device->threads && plan->batches > 1 &&
-           plan->m * plan->n * plan->k < CPU_SMALL;
+    return plan->batches >= node->device->threads && plan->batches > 1 && plan->m * plan->n * plan->k < CPU_SMALL;
 }
 
 CPU_WORKSPACE(native_gemm)
@@ -133,8 +126,7 @@ static void cpu_gemm_pack(void *argument, int64_t begin, int64_t end, uint32_t w
         int64_t columns = cpu_min(wide, task->n - panel * wide);
         float *to = task->b_pack + panel * wide * task->k;
         if (plan->b_by_rows)
-            cpu_pack_rows(task, to, b, task->b_at + column * plan->k + task->k0, plan->k, columns, wide,
-                          worker);
+            cpu_pack_rows(task, to, b, task->b_at + column * plan->k + task->k0, plan->k, columns, wide, worker);
         else
             cpu_pack_columns(task, to, b, task->b_at + task->k0 * plan->n + column, plan->n, columns, wide);
     }
@@ -151,11 +143,9 @@ static void cpu_gemm_tile(const cpu_gemm *task, const float *a, const float *b, 
     }
     float edge[CPU_TILE_MAX] = {0};
     if (!task->first)
-        for (int64_t r = 0; r < rows; r++)
-            memcpy(edge + r * wide, sums + r * task->sums_row, (size_t)columns * 4);
+        for (int64_t r = 0; r < rows; r++) memcpy(edge + r * wide, sums + r * task->sums_row, (size_t)columns * 4);
     task->kernels->tile_packed(task->k, a, b, edge, wide, !task->first);
-    for (int64_t r = 0; r < rows; r++)
-        memcpy(sums + r * task->sums_row, edge + r * wide, (size_t)columns * 4);
+    for (int64_t r = 0; r < rows; r++) memcpy(sums + r * task->sums_row, edge + r * wide, (size_t)columns * 4);
 }
 
 /* Slices are groups of tiles of the block, columns outermost. */
@@ -172,8 +162,7 @@ static void cpu_gemm_compute(void *argument, int64_t begin, int64_t end, uint32_
         for (int64_t n = n0; n < n1; n += wide)
             for (int64_t m = m0; m < m1; m += high)
                 cpu_gemm_tile(task, task->a_pack + m * task->k, task->b_pack + n * task->k,
-                              task->sums + m * task->sums_row + n, cpu_min(high, m1 - m),
-                              cpu_min(wide, n1 - n));
+                              task->sums + m * task->sums_row + n, cpu_min(high, m1 - m), cpu_min(wide, n1 - n));
         if (task->last)
             for (int64_t m = m0; m < m1; m++)
                 cpu_matmul_finish(task->node, task->row + task->m0 + m, task->n0 + n0,
@@ -211,9 +200,7 @@ static void cpu_gemm_batch(cpu_gemm *task, int64_t batch, float *sums)
             task->m = cpu_min(CPU_MC, plan->m - task->m0);
             bool in_y = cpu_gemm_in_y(node);
             task->sums_row = in_y ? plan->n : task->n;
-            task->sums =
-                in_y ? (float *)(void *)node->out[0].data + (task->row + task->m0) * plan->n + task->n0
-                     : sums;
+            task->sums = in_y ? (float *)(void *)node->out[0].data + (task->row + task->m0) * plan->n + task->n0 : sums;
             cpu_gemm_block(task);
         }
     }

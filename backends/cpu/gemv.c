@@ -30,8 +30,7 @@ static void cpu_gemv_widen(void *task, int64_t begin, int64_t end, uint32_t work
         if (plan->a_k == 1)
             node->kernels->load[a->dtype](to, cpu_at(a, a_at), plan->k);
         else
-            for (int64_t k = 0; k < plan->k; k++)
-                to[k] = (float)cpu_load_f64(a->dtype, a->data, a_at + k * plan->a_k);
+            for (int64_t k = 0; k < plan->k; k++) to[k] = (float)cpu_load_f64(a->dtype, a->data, a_at + k * plan->a_k);
     }
 }
 
@@ -74,8 +73,7 @@ static void cpu_gemv_by_columns(const cpu_node *node, int64_t batch, int64_t fir
     const float *a = cpu_gemv_rows(node, batch, a_at, &stride);
     float sums[CPU_GEMV_PANEL];
     for (int64_t m = 0; m < plan->m; m++) {
-        node->kernels->dot_columns[b->dtype](sums, a + m * stride, cpu_at(b, b_at + first), plan->n, plan->k,
-                                             n);
+        node->kernels->dot_columns[b->dtype](sums, a + m * stride, cpu_at(b, b_at + first), plan->n, plan->k, n);
         cpu_matmul_finish(node, batch * plan->m + m, first, sums, n);
     }
 }
@@ -101,8 +99,7 @@ void cpu_run_native_gemv(const cpu_node *node)
 {
     const cpu_matmul *plan = &node->plan.matmul;
     if (node->out[0].count == 0) return;
-    if (!cpu_gemv_reads_a(node))
-        cpu_parallel(node, plan->batches * plan->m, cpu_grain(plan->k), cpu_gemv_widen);
+    if (!cpu_gemv_reads_a(node)) cpu_parallel(node, plan->batches * plan->m, cpu_grain(plan->k), cpu_gemv_widen);
     int64_t least = plan->b_by_rows ? 4 : 128;
     int64_t grain = cpu_max(least, cpu_grain(plan->m * plan->k));
     cpu_parallel(node, plan->batches * plan->n, grain, cpu_gemv_slice);

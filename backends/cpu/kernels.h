@@ -24,17 +24,16 @@ typedef enum cpu_activation {
 /* One tile of a product: c[tile_rows, tile_columns] (+)= a b over k steps, the rows of c c_row floats apart.
  * Sums run in the order of k, one term at a time. packed: a and b hold the tile's rows or columns of one step
  * after the other. strided: rows of a are a_row apart, steps of b b_step. */
-typedef void (*cpu_tile_packed_fn)(int64_t k, const float *a, const float *b, float *c, int64_t c_row,
-                                   int add);
-typedef void (*cpu_tile_strided_fn)(int64_t k, const float *a, int64_t a_row, const float *b, int64_t b_step,
-                                    float *c, int64_t c_row, int add);
+typedef void (*cpu_tile_packed_fn)(int64_t k, const float *a, const float *b, float *c, int64_t c_row, int add);
+typedef void (*cpu_tile_strided_fn)(int64_t k, const float *a, int64_t a_row, const float *b, int64_t b_step, float *c,
+                                    int64_t c_row, int add);
 
 /* One step of adamw: what is the same for all elements. */
 typedef struct cpu_adamw {
-    float scale;           /* of the gradient */
+    float scale;                      /* of the gradient */
     float beta1, rest1, beta2, rest2; /* decays and what they leave of 1 */
-    float rate, root, eps; /* rate / (1 - beta1^t), sqrt(1 - beta2^t) */
-    float decay;           /* rate * lambda */
+    float rate, root, eps;            /* rate / (1 - beta1^t), sqrt(1 - beta2^t) */
+    float decay;                      /* rate * lambda */
 } cpu_adamw;
 
 typedef struct cpu_kernels {
@@ -55,9 +54,8 @@ typedef struct cpu_kernels {
 
     float (*max)(const float *x, int64_t n); /* NaN if one is; -inf over nothing */
     double (*sum)(const float *x, int64_t n);
-    double (*sum_squares)(const float *x, float mean, double *rest,
-                          int64_t n);                                 /* of x - mean; their sum: rest */
-    float (*exp_sum)(float *y, const float *x, float max, int64_t n); /* y = exp(x - max); their sum */
+    double (*sum_squares)(const float *x, float mean, double *rest, int64_t n); /* of x - mean; their sum: rest */
+    float (*exp_sum)(float *y, const float *x, float max, int64_t n);           /* y = exp(x - max); their sum */
     double (*dot)(const float *a, const float *b, int64_t n);
     /* y = p * (gradient - along); y may be either */
     void (*softmax_backward)(float *y, const float *p, const float *gradient, float along, int64_t n);
@@ -85,14 +83,12 @@ typedef struct cpu_kernels {
     void (*pack_rows)(float *to, const float *b, int64_t stride, int64_t n_rows, int64_t k, int64_t columns);
 
     /* y[r] = sum_k x[r, k] w[k], for `rows` (1 .. CPU_DOT_ROWS) rows of x and one stored row w. */
-    void (*dot_rows[PCO_DTYPE_COUNT])(float *y, const float *x, int64_t x_row, int rows, const void *w,
-                                      int64_t k);
+    void (*dot_rows[PCO_DTYPE_COUNT])(float *y, const float *x, int64_t x_row, int rows, const void *w, int64_t k);
     /* y[n] = sum_k x[k] w[k, n]; rows of w are w_row stored elements apart. */
-    void (*dot_columns[PCO_DTYPE_COUNT])(float *y, const float *x, const void *w, int64_t w_row, int64_t k,
-                                         int64_t n);
+    void (*dot_columns[PCO_DTYPE_COUNT])(float *y, const float *x, const void *w, int64_t w_row, int64_t k, int64_t n);
     /* y[n] = y[n] + sum_j p[j] v[j, n] over those j that are seen (all when seen is NULL). */
-    void (*attend)(float *y, const float *p, const unsigned char *seen, const float *v, int64_t v_row,
-                   int64_t keys, int64_t n);
+    void (*attend)(float *y, const float *p, const unsigned char *seen, const float *v, int64_t v_row, int64_t keys,
+                   int64_t n);
 } cpu_kernels;
 
 /* The table for this processor; `wanted` ("generic", "avx2", "avx512") narrows it, NULL does not. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq"))),    \
+#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq"))), \
                              apply_to = function)
 #else
 #pragma GCC target("avx2,fma,f16c,avx512f,avx512vl,avx512bw,avx512dq")

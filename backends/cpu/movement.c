@@ -6,9 +6,7 @@ static void cpu_fill_elements(uint32_t dtype, unsigned char *to, double value, i
     unsigned char element[4];
     cpu_store_f64(dtype, element, 0, cpu_round_to(dtype, value));
     switch (cpu_size(dtype)) {
-    case 1:
-        memset(to, element[0], (size_t)n);
-        break;
+    case 1: memset(to, element[0], (size_t)n); break;
     case 2:
         for (int64_t i = 0; i < n; i++) memcpy(to + 2 * i, element, 2);
         break;
@@ -26,10 +24,7 @@ static void cpu_fill_slice(void *task, int64_t begin, int64_t end, uint32_t work
     cpu_fill_elements(node->out[0].dtype, cpu_at(&node->out[0], begin), value, end - begin);
 }
 
-void cpu_run_fill(const cpu_node *node)
-{
-    cpu_parallel(node, node->out[0].count, cpu_grain(1), cpu_fill_slice);
-}
+void cpu_run_fill(const cpu_node *node) { cpu_parallel(node, node->out[0].count, cpu_grain(1), cpu_fill_slice); }
 
 static void cpu_iota_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -48,10 +43,7 @@ static void cpu_iota_slice(void *task, int64_t begin, int64_t end, uint32_t work
     }
 }
 
-void cpu_run_iota(const cpu_node *node)
-{
-    cpu_parallel(node, node->out[0].count, cpu_grain(8), cpu_iota_slice);
-}
+void cpu_run_iota(const cpu_node *node) { cpu_parallel(node, node->out[0].count, cpu_grain(8), cpu_iota_slice); }
 
 static void cpu_copy_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -60,16 +52,13 @@ static void cpu_copy_slice(void *task, int64_t begin, int64_t end, uint32_t work
     const cpu_copy *plan = &node->plan.copy;
     uint32_t size = cpu_size(node->out[0].dtype);
     unsigned char *to = node->out[0].data + begin * size;
-    const void *from = cpu_walk_fetch(&plan->walk, 0, node->in[0].data + plan->base * size, size, NULL, size,
-                                      begin, end - begin, to);
+    const void *from =
+        cpu_walk_fetch(&plan->walk, 0, node->in[0].data + plan->base * size, size, NULL, size, begin, end - begin, to);
     if (from != to) memcpy(to, from, (size_t)(end - begin) * size);
 }
 
 /* broadcast_to, permute, slice */
-void cpu_run_copy(const cpu_node *node)
-{
-    cpu_parallel(node, node->out[0].count, cpu_grain(2), cpu_copy_slice);
-}
+void cpu_run_copy(const cpu_node *node) { cpu_parallel(node, node->out[0].count, cpu_grain(2), cpu_copy_slice); }
 
 static void cpu_reshape_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -121,14 +110,12 @@ static void cpu_pad_slice(void *task, int64_t begin, int64_t end, uint32_t worke
     int64_t run = walk->shape[last], index[PCO_MAX_RANK];
     for (int64_t row = begin; row < end; row++) {
         cpu_walk_index(walk, row * run, index);
-        unsigned char *to =
-            node->out[0].data + (node->plan.copy.base + cpu_walk_offset(walk, 0, index)) * size;
+        unsigned char *to = node->out[0].data + (node->plan.copy.base + cpu_walk_offset(walk, 0, index)) * size;
         const unsigned char *from = node->in[0].data + row * run * size;
         if (walk->stride[0][last] == 1)
             memcpy(to, from, (size_t)run * size);
         else
-            for (int64_t i = 0; i < run; i++)
-                memcpy(to + i * walk->stride[0][last] * size, from + i * size, size);
+            for (int64_t i = 0; i < run; i++) memcpy(to + i * walk->stride[0][last] * size, from + i * size, size);
     }
 }
 

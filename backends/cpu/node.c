@@ -60,8 +60,7 @@ static pco_status cpu_read_tensor(const cpu_node *node, const pco_part *part, ui
     if (index >= part->n_tensors) return cpu_invalid(node, err, "tensor %u is not in the part", index);
     const pco_tensor *tensor = &part->tensors[index];
     if (tensor->rank > PCO_MAX_RANK) return cpu_invalid(node, err, "a tensor has rank %u", tensor->rank);
-    if (tensor->dtype >= PCO_DTYPE_COUNT)
-        return cpu_invalid(node, err, "type %u is not known", tensor->dtype);
+    if (tensor->dtype >= PCO_DTYPE_COUNT) return cpu_invalid(node, err, "type %u is not known", tensor->dtype);
     *out = (cpu_tensor){.present = true, .dtype = tensor->dtype, .rank = tensor->rank, .count = 1};
     bool empty = false;
     for (uint32_t i = 0; i < tensor->rank; i++) {
@@ -83,33 +82,24 @@ static pco_status cpu_read_tensor(const cpu_node *node, const pco_part *part, ui
 static bool cpu_type_in_class(uint32_t dtype, char letter)
 {
     switch (letter | 0x20) {
-    case 'n':
-        return cpu_is_float(dtype) || dtype == PCO_I32;
+    case 'n': return cpu_is_float(dtype) || dtype == PCO_I32;
     case 'f':
-    case 'k':
-        return cpu_is_float(dtype);
-    case 'a':
-        return !cpu_is_quantised(dtype);
-    case 'w':
-        return cpu_is_float(dtype) || cpu_is_quantised(dtype);
-    case 'm':
-        return cpu_is_float(dtype) || dtype == PCO_BOOL;
-    case 'i':
-        return dtype == PCO_I32;
-    case 'b':
-        return dtype == PCO_BOOL;
-    case 's':
-        return dtype == PCO_F32;
-    default:
-        return true;
+    case 'k': return cpu_is_float(dtype);
+    case 'a': return !cpu_is_quantised(dtype);
+    case 'w': return cpu_is_float(dtype) || cpu_is_quantised(dtype);
+    case 'm': return cpu_is_float(dtype) || dtype == PCO_BOOL;
+    case 'i': return dtype == PCO_I32;
+    case 'b': return dtype == PCO_BOOL;
+    case 's': return dtype == PCO_F32;
+    default: return true;
     }
 }
 
 /* One operand against the notation: a letter names a class of types (n numbers, f and k floats, a all but
  * quantised, w floats and quantised, m masks, i i32, b bool, s f32, @ any); operands with the same capital
  * have the same type. '?' after a letter: may be absent. */
-static pco_status cpu_check_type(const cpu_node *node, const cpu_tensor *x, const char *role, uint32_t i,
-                                 char letter, uint32_t *bound, pco_error *err)
+static pco_status cpu_check_type(const cpu_node *node, const cpu_tensor *x, const char *role, uint32_t i, char letter,
+                                 uint32_t *bound, pco_error *err)
 {
     if (!cpu_type_in_class(x->dtype, letter))
         return cpu_fail(err, PCO_ERROR_UNSUPPORTED, "op '%s' (%.200s): type %s of %s %u is not supported",
@@ -182,11 +172,9 @@ pco_status cpu_node_parse(const pco_device *device, const pco_part *part, uint32
         return cpu_invalid(node, err, "%u inputs and %u outputs", from->n_inputs, from->n_outputs);
     pco_status status = PCO_OK;
     for (uint32_t i = 0; i < from->n_inputs && !status; i++)
-        if (from->inputs[i] != PCO_NONE)
-            status = cpu_read_tensor(node, part, from->inputs[i], &node->in[i], err);
+        if (from->inputs[i] != PCO_NONE) status = cpu_read_tensor(node, part, from->inputs[i], &node->in[i], err);
     for (uint32_t i = 0; i < from->n_outputs && !status; i++)
-        if (from->outputs[i] != PCO_NONE)
-            status = cpu_read_tensor(node, part, from->outputs[i], &node->out[i], err);
+        if (from->outputs[i] != PCO_NONE) status = cpu_read_tensor(node, part, from->outputs[i], &node->out[i], err);
     if (!status) status = cpu_check_types(node, err);
     if (!status) status = cpu_read_attrs(node, from, err);
     if (!status) status = node->op->parse(node, err);
@@ -215,8 +203,7 @@ pco_status cpu_node_choose(cpu_node *node, uint32_t wanted, const cpu_variant **
     uint32_t count = cpu_node_variants(node, list, 8);
     if (wanted == PCO_NONE) {
         wanted = 0;
-        const cpu_variant *choice =
-            !node->device->reference && node->op->choose ? node->op->choose(node) : list[0];
+        const cpu_variant *choice = !node->device->reference && node->op->choose ? node->op->choose(node) : list[0];
         for (uint32_t i = 0; i < count; i++)
             if (list[i] == choice) wanted = i;
     }

@@ -2,10 +2,7 @@
  * corrects the mean, which is kept as two floats: rows far from zero lose nothing. */
 #include "run.h"
 
-static uint64_t cpu_norm_row_bytes(const cpu_node *node)
-{
-    return cpu_round64((uint64_t)node->plan.axis.n * 4);
-}
+static uint64_t cpu_norm_row_bytes(const cpu_node *node) { return cpu_round64((uint64_t)node->plan.axis.n * 4); }
 
 /* Weight and bias in f32, then one row per worker; only what is not f32 already. */
 CPU_WORKSPACE(native_norm)
@@ -60,8 +57,8 @@ static void cpu_norm_slice(void *task, int64_t begin, int64_t end, uint32_t work
         cpu_norm_statistics(node, from, n, &mean, &rstd);
         float high = (float)mean;
         if (n > 0)
-            node->kernels->normalise(to, from, high, rms ? 0 : (float)(mean - (double)high), (float)rstd,
-                                     weight, bias, n);
+            node->kernels->normalise(to, from, high, rms ? 0 : (float)(mean - (double)high), (float)rstd, weight, bias,
+                                     n);
         if (!f32) node->kernels->store[y->dtype](cpu_at(y, i * n), own, n);
         if (!rms && mean_out->present) ((float *)(void *)mean_out->data)[i] = high;
         if (rstd_out->present) ((float *)(void *)rstd_out->data)[i] = (float)rstd;
@@ -74,8 +71,8 @@ void cpu_run_native_norm(const cpu_node *node)
     for (int i = 1; i <= 2; i++) {
         const cpu_tensor *x = &node->in[i];
         if (x->present && x->dtype != PCO_F32 && axis.n > 0)
-            node->kernels->load[x->dtype](node->workspace + (uint64_t)(i - 1) * cpu_norm_row_bytes(node),
-                                          x->data, axis.n);
+            node->kernels->load[x->dtype](node->workspace + (uint64_t)(i - 1) * cpu_norm_row_bytes(node), x->data,
+                                          axis.n);
     }
     cpu_parallel(node, axis.outer, cpu_grain(axis.n * 4), cpu_norm_slice);
 }

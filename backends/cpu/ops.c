@@ -19,10 +19,7 @@ const cpu_variant *cpu_matmul_choose(const cpu_node *node)
     return &cpu_matmul_variants[plan->m <= (plan->b_by_rows ? CPU_GEMV_ROWS : CPU_GEMV_ROWS_BY_COLUMNS) ? 1 : 0];
 }
 
-static bool cpu_without_weights(const cpu_node *node)
-{
-    return !node->out[1].present;
-}
+static bool cpu_without_weights(const cpu_node *node) { return !node->out[1].present; }
 
 static const cpu_variant cpu_attention_variants[] = {
     {"stream", cpu_run_native_attention_stream, cpu_native_attention_stream_workspace, cpu_without_weights},
@@ -42,21 +39,29 @@ const cpu_variant *cpu_attention_choose(const cpu_node *node)
 }
 
 /* How native and reference of a row become fields of cpu_op. */
-#define CPU_VARIANTS_PLAIN(run)  &(const cpu_variant){"default", cpu_run_##run, NULL, NULL}
-#define CPU_VARIANTS_MEMORY(run) &(const cpu_variant){"default", cpu_run_##run, cpu_##run##_workspace, NULL}
-#define CPU_NATIVE_PLAIN(run)    .n_native = 1, .native = CPU_VARIANTS_PLAIN(run)
-#define CPU_NATIVE_MEMORY(run)   .n_native = 1, .native = CPU_VARIANTS_MEMORY(run)
-#define CPU_NATIVE_CHOICE(list)                                               \
-    .n_native = sizeof cpu_##list##_variants / sizeof *cpu_##list##_variants, \
-    .native = cpu_##list##_variants, .choose = cpu_##list##_choose
+#define CPU_VARIANTS_PLAIN(run) \
+    &(const cpu_variant) \
+    { \
+        "default", cpu_run_##run, NULL, NULL \
+    }
+#define CPU_VARIANTS_MEMORY(run) \
+    &(const cpu_variant) \
+    { \
+        "default", cpu_run_##run, cpu_##run##_workspace, NULL \
+    }
+#define CPU_NATIVE_PLAIN(run)  .n_native = 1, .native = CPU_VARIANTS_PLAIN(run)
+#define CPU_NATIVE_MEMORY(run) .n_native = 1, .native = CPU_VARIANTS_MEMORY(run)
+#define CPU_NATIVE_CHOICE(list) \
+    .n_native = sizeof cpu_##list##_variants / sizeof *cpu_##list##_variants, .native = cpu_##list##_variants, \
+    .choose = cpu_##list##_choose
 
 static const cpu_op CPU_OPS[PCO_OP_LIMIT] = {
 #define CPU_OP(NAME, types_, parse_, in_place_, native_, reference_) \
-    [PCO_OP_##NAME] = {.op = PCO_OP_##NAME,                          \
-                       .types = types_,                              \
-                       .parse = cpu_parse_##parse_,                  \
-                       .in_place = in_place_,                        \
-                       CPU_NATIVE_##native_,                         \
+    [PCO_OP_##NAME] = {.op = PCO_OP_##NAME, \
+                       .types = types_, \
+                       .parse = cpu_parse_##parse_, \
+                       .in_place = in_place_, \
+                       CPU_NATIVE_##native_, \
                        .reference = CPU_VARIANTS_##reference_},
 #include "ops.def"
 };
@@ -72,12 +77,6 @@ enum {
 #define CPU_ATTRS(NAME, name) [PCO_OP_##NAME] = sizeof(pco_##name##_attrs),
 static const uint32_t CPU_ATTRS_SIZES[PCO_OP_LIMIT] = {PCO_OPERATIONS_WITH_ATTRS(CPU_ATTRS)};
 
-const cpu_op *cpu_op_find(uint32_t op)
-{
-    return op < PCO_OP_LIMIT && CPU_OPS[op].parse ? &CPU_OPS[op] : NULL;
-}
+const cpu_op *cpu_op_find(uint32_t op) { return op < PCO_OP_LIMIT && CPU_OPS[op].parse ? &CPU_OPS[op] : NULL; }
 
-uint32_t cpu_attrs_size(uint32_t op)
-{
-    return op < PCO_OP_LIMIT ? CPU_ATTRS_SIZES[op] : 0;
-}
+uint32_t cpu_attrs_size(uint32_t op) { return op < PCO_OP_LIMIT ? CPU_ATTRS_SIZES[op] : 0; }

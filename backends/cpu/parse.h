@@ -4,7 +4,7 @@
 
 #include "cpu.h"
 
-#define CPU_PARSE(name) pco_status cpu_parse_##name(cpu_node *node, pco_error *err)
+#define CPU_PARSE(name)                 pco_status cpu_parse_##name(cpu_node *node, pco_error *err)
 #define CPU_OP(NAME, types, parse, ...) CPU_PARSE(parse);
 #include "ops.def"
 

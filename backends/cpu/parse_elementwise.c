@@ -46,8 +46,7 @@ CPU_PARSE(elementwise)
 
 CPU_PARSE(unary)
 {
-    if (!cpu_same_shape(&node->in[0], &node->out[0]))
-        return cpu_invalid(node, err, "input and output differ in shape");
+    if (!cpu_same_shape(&node->in[0], &node->out[0])) return cpu_invalid(node, err, "input and output differ in shape");
     cpu_walk_flat(&node->plan.walk, &node->out[0]);
     return PCO_OK;
 }
@@ -72,8 +71,7 @@ CPU_PARSE(swiglu)
         cpu_walk_merge(walk);
         return PCO_OK;
     }
-    if (y->rank == 0 || gate->rank != y->rank ||
-        memcmp(gate->shape, y->shape, (y->rank - 1) * sizeof gate->shape[0]) ||
+    if (y->rank == 0 || gate->rank != y->rank || memcmp(gate->shape, y->shape, (y->rank - 1) * sizeof gate->shape[0]) ||
         gate->shape[y->rank - 1] != 2 * y->shape[y->rank - 1])
         return cpu_invalid(node, err, "the last dimension of gate is not twice that of the output");
     int64_t n = y->shape[y->rank - 1], rows = cpu_product(y->shape, 0, (int)y->rank - 1);
@@ -123,8 +121,7 @@ CPU_PARSE(iota)
     if (!status) status = cpu_check_attr_shape(node, attrs->n_shape, attrs->shape, err);
     if (status) return status;
     int axis;
-    if (!cpu_axis_of(&node->out[0], attrs->axis, &axis))
-        return cpu_invalid(node, err, "axis is out of range");
+    if (!cpu_axis_of(&node->out[0], attrs->axis, &axis)) return cpu_invalid(node, err, "axis is out of range");
     node->plan.axis = cpu_split(&node->out[0], axis);
     return PCO_OK;
 }

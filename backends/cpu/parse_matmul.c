@@ -47,14 +47,12 @@ CPU_PARSE(matmul)
     pco_status status = cpu_matmul_sizes(node, plan, err);
     if (!status) status = cpu_matmul_operands(node, plan, err);
     if (status) return status;
-    if (y->rank < 2 || y->rank != (a->rank > b->rank ? a->rank : b->rank) ||
-        y->shape[y->rank - 2] != plan->m || y->shape[y->rank - 1] != plan->n)
-        return cpu_invalid(node, err, "the output is not [..,%lld,%lld]", (long long)plan->m,
-                           (long long)plan->n);
+    if (y->rank < 2 || y->rank != (a->rank > b->rank ? a->rank : b->rank) || y->shape[y->rank - 2] != plan->m ||
+        y->shape[y->rank - 1] != plan->n)
+        return cpu_invalid(node, err, "the output is not [..,%lld,%lld]", (long long)plan->m, (long long)plan->n);
     cpu_walk walk;
     cpu_walk_init(&walk, y->rank - 2, y->shape, 2);
-    if (!cpu_walk_broadcast(&walk, 0, a->rank - 2, a->shape) ||
-        !cpu_walk_broadcast(&walk, 1, b->rank - 2, b->shape))
+    if (!cpu_walk_broadcast(&walk, 0, a->rank - 2, a->shape) || !cpu_walk_broadcast(&walk, 1, b->rank - 2, b->shape))
         return cpu_invalid(node, err, "leading dimensions do not broadcast to the output");
     cpu_walk_merge(&walk);
     plan->batches = walk.count;

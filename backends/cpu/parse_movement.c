@@ -39,8 +39,7 @@ CPU_PARSE(permute)
     uint32_t used = 0;
     for (uint32_t i = 0; i < y->rank; i++) {
         int64_t d = attrs->dims[i] < 0 ? attrs->dims[i] + (int64_t)x->rank : attrs->dims[i];
-        if (d < 0 || d >= (int64_t)x->rank || used >> d & 1)
-            return cpu_invalid(node, err, "dims is not a permutation");
+        if (d < 0 || d >= (int64_t)x->rank || used >> d & 1) return cpu_invalid(node, err, "dims is not a permutation");
         used |= 1u << d;
         if (x->shape[d] != y->shape[i]) return cpu_invalid(node, err, "the output has another shape");
         walk->stride[0][i] = stride[d];
@@ -86,8 +85,7 @@ CPU_PARSE(concat)
 {
     const cpu_tensor *y = &node->out[0];
     int axis;
-    if (!cpu_axis_of(y, node->attrs.concat.axis, &axis))
-        return cpu_invalid(node, err, "axis is out of range");
+    if (!cpu_axis_of(y, node->attrs.concat.axis, &axis)) return cpu_invalid(node, err, "axis is out of range");
     int64_t total = 0;
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         if (!node->in[i].present) continue;
@@ -125,19 +123,15 @@ CPU_PARSE(gather)
 {
     const cpu_tensor *x = &node->in[0], *indices = &node->in[1], *y = &node->out[0];
     int axis;
-    if (!cpu_axis_of(x, node->attrs.gather.axis, &axis))
-        return cpu_invalid(node, err, "axis is out of range");
+    if (!cpu_axis_of(x, node->attrs.gather.axis, &axis)) return cpu_invalid(node, err, "axis is out of range");
     if (cpu_is_quantised(x->dtype)) {
-        if (x->rank != 2 || axis != 0 || !cpu_is_float(y->dtype) ||
-            node->attrs.gather.dtype != (int64_t)y->dtype)
-            return cpu_invalid(node, err,
-                               "quantised x has rank 2 and axis 0, and gives the float type of dtype");
+        if (x->rank != 2 || axis != 0 || !cpu_is_float(y->dtype) || node->attrs.gather.dtype != (int64_t)y->dtype)
+            return cpu_invalid(node, err, "quantised x has rank 2 and axis 0, and gives the float type of dtype");
     } else if (x->dtype != y->dtype) {
         return cpu_invalid(node, err, "input and output differ in type");
     }
     cpu_axis split = cpu_split(x, axis);
-    node->plan.gather =
-        (cpu_gather){.outer = split.outer, .n = split.n, .inner = split.inner, .picks = indices->count};
+    node->plan.gather = (cpu_gather){.outer = split.outer, .n = split.n, .inner = split.inner, .picks = indices->count};
     bool fits = y->rank + 1 == x->rank + indices->rank;
     for (uint32_t i = 0; fits && i < y->rank; i++) {
         uint32_t behind = (uint32_t)axis + indices->rank;
@@ -167,11 +161,9 @@ CPU_PARSE(scatter_add)
 {
     const cpu_tensor *x = &node->in[0], *indices = &node->in[1], *updates = &node->in[2];
     int axis;
-    if (!cpu_axis_of(x, node->attrs.scatter_add.axis, &axis))
-        return cpu_invalid(node, err, "axis is out of range");
+    if (!cpu_axis_of(x, node->attrs.scatter_add.axis, &axis)) return cpu_invalid(node, err, "axis is out of range");
     cpu_axis split = cpu_split(x, axis);
-    node->plan.gather =
-        (cpu_gather){.outer = split.outer, .n = split.n, .inner = split.inner, .picks = indices->count};
+    node->plan.gather = (cpu_gather){.outer = split.outer, .n = split.n, .inner = split.inner, .picks = indices->count};
     if (updates->count != split.outer * indices->count * split.inner)
         return cpu_invalid(node, err, "updates do not have the shape of gather(x, indices)");
     if (!cpu_same_shape(x, &node->out[0])) return cpu_invalid(node, err, "x and output differ in shape");

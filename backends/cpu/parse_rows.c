@@ -99,15 +99,9 @@ CPU_PARSE(argmax)
     return status;
 }
 
-CPU_PARSE(softmax)
-{
-    return cpu_parse_axis(node, node->attrs.softmax.axis, false, false, err);
-}
+CPU_PARSE(softmax) { return cpu_parse_axis(node, node->attrs.softmax.axis, false, false, err); }
 
-CPU_PARSE(cumsum)
-{
-    return cpu_parse_axis(node, node->attrs.cumsum.axis, false, false, err);
-}
+CPU_PARSE(cumsum) { return cpu_parse_axis(node, node->attrs.cumsum.axis, false, false, err); }
 
 CPU_PARSE(top_k)
 {
@@ -152,12 +146,8 @@ CPU_PARSE(layer_norm)
 {
     int64_t form = node->attrs.layer_norm.form, correction = node->attrs.layer_norm.correction;
     if (form != 0 && form != 1) return cpu_invalid(node, err, "form is %lld", (long long)form);
-    if (correction != 0 && correction != 1)
-        return cpu_invalid(node, err, "correction is %lld", (long long)correction);
+    if (correction != 0 && correction != 1) return cpu_invalid(node, err, "correction is %lld", (long long)correction);
     return cpu_parse_norm(node, 2, err);
 }
 
-CPU_PARSE(rms_norm)
-{
-    return cpu_parse_norm(node, 1, err);
-}
+CPU_PARSE(rms_norm) { return cpu_parse_norm(node, 1, err); }

@@ -7,8 +7,7 @@ CPU_PARSE(cross_entropy)
     const cpu_tensor *x = &node->in[0], *y = &node->out[0];
     bool backward = node->op->op == PCO_OP_CROSS_ENTROPY_BACKWARD;
     double smoothing = node->attrs.cross_entropy.label_smoothing;
-    if (!(smoothing >= 0 && smoothing <= 1))
-        return cpu_invalid(node, err, "label_smoothing is %g", smoothing);
+    if (!(smoothing >= 0 && smoothing <= 1)) return cpu_invalid(node, err, "label_smoothing is %g", smoothing);
     if (x->rank == 0 || x->shape[x->rank - 1] == 0) return cpu_invalid(node, err, "there is no class");
     node->plan.axis = cpu_split(x, (int)x->rank - 1);
     int64_t rows = node->plan.axis.outer;
@@ -23,8 +22,7 @@ CPU_PARSE(cross_entropy)
 static pco_status cpu_parse_optimiser(const cpu_node *node, uint32_t states, int64_t values, pco_error *err)
 {
     for (uint32_t i = 0; i <= states; i++)
-        if (!cpu_same_shape(&node->in[0], &node->in[i]) ||
-            (i < states && !cpu_same_shape(&node->in[0], &node->out[i])))
+        if (!cpu_same_shape(&node->in[0], &node->in[i]) || (i < states && !cpu_same_shape(&node->in[0], &node->out[i])))
             return cpu_invalid(node, err, "parameter, gradient and moments differ in shape");
     if (node->in[states + 1].count != values)
         return cpu_invalid(node, err, "run has %lld values, not %lld", (long long)node->in[states + 1].count,
@@ -34,15 +32,9 @@ static pco_status cpu_parse_optimiser(const cpu_node *node, uint32_t states, int
     return PCO_OK;
 }
 
-CPU_PARSE(adamw)
-{
-    return cpu_parse_optimiser(node, 3, 3, err);
-}
+CPU_PARSE(adamw) { return cpu_parse_optimiser(node, 3, 3, err); }
 
-CPU_PARSE(sgd)
-{
-    return cpu_parse_optimiser(node, 2, 1, err);
-}
+CPU_PARSE(sgd) { return cpu_parse_optimiser(node, 2, 1, err); }
 
 CPU_PARSE(softmax_backward)
 {
@@ -65,11 +57,9 @@ CPU_PARSE(norm_backward)
     if (weight->present && (weight->rank != 1 || weight->count != node->plan.axis.n))
         return cpu_invalid(node, err, "weight is not a row");
     if (node->op->op == PCO_OP_RMS_NORM_BACKWARD) return PCO_OK;
-    int64_t form = node->attrs.layer_norm_backward.form,
-            correction = node->attrs.layer_norm_backward.correction;
+    int64_t form = node->attrs.layer_norm_backward.form, correction = node->attrs.layer_norm_backward.correction;
     if (form != 0 && form != 1) return cpu_invalid(node, err, "form is %lld", (long long)form);
-    if (correction != 0 && correction != 1)
-        return cpu_invalid(node, err, "correction is %lld", (long long)correction);
+    if (correction != 0 && correction != 1) return cpu_invalid(node, err, "correction is %lld", (long long)correction);
     return PCO_OK;
 }
 
@@ -80,8 +70,8 @@ CPU_PARSE(swiglu_backward)
     bool joined = !up->present;
     if (!cpu_same_shape(gate, &node->out[0]) || node->out[1].present == joined)
         return cpu_invalid(node, err, "the outputs are not those of its operands");
-    if (!joined && (!cpu_same_shape(gate, up) || !cpu_same_shape(gate, gradient) ||
-                    !cpu_same_shape(gate, &node->out[1])))
+    if (!joined &&
+        (!cpu_same_shape(gate, up) || !cpu_same_shape(gate, gradient) || !cpu_same_shape(gate, &node->out[1])))
         return cpu_invalid(node, err, "gate, up, gradient and outputs differ in shape");
     node->plan.axis = (cpu_axis){1, gradient->count, 1};
     if (!joined) return PCO_OK;

@@ -49,9 +49,6 @@ static inline uint32_t cpu_philox_word(cpu_philox *philox, int64_t i)
 }
 
 /* Elements below this are dropped; up to 2^32. */
-static inline uint64_t cpu_dropout_threshold(double p)
-{
-    return (uint64_t)rint(p * 0x1p32);
-}
+static inline uint64_t cpu_dropout_threshold(double p) { return (uint64_t)rint(p * 0x1p32); }
 
 #endif

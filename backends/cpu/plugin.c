@@ -87,8 +87,7 @@ static pco_contract cpu_contract(bool reference)
 
 static pco_status cpu_describe(pco_backend *backend, uint32_t index, pco_device_info *info, pco_error *err)
 {
-    if (index >= CPU_DEVICES)
-        return cpu_fail(err, PCO_ERROR_NOT_FOUND, "the cpu plugin has no device %u", index);
+    if (index >= CPU_DEVICES) return cpu_fail(err, PCO_ERROR_NOT_FOUND, "the cpu plugin has no device %u", index);
     const pco_host *host = backend->host;
     const cpu_kernels *kernels = cpu_device_kernels(host);
     bool reference = index == CPU_REFERENCE;
@@ -100,12 +99,21 @@ static pco_status cpu_describe(pco_backend *backend, uint32_t index, pco_device_
         .max_binding = INT64_MAX,
         .buffer_alignment = 64,
         .max_workgroup = host->thread_count(host->user),
-        .features =
-            PCO_FEATURE_UNIFIED_MEMORY | PCO_FEATURE_F64 | PCO_FEATURE_TIMESTAMPS | PCO_FEATURE_STORAGE_16,
+        .features = PCO_FEATURE_UNIFIED_MEMORY | PCO_FEATURE_F64 | PCO_FEATURE_TIMESTAMPS | PCO_FEATURE_STORAGE_16,
         .contract = cpu_contract(reference),
     };
-    const int edges[] = {kernels->lanes, kernels->tile_rows, kernels->tile_columns, 4 * kernels->lanes,
-                         64 * kernels->lanes, 4, 16, 64, 256, 1008, 1024, 2048}; /* gemm.c, gemv.c, simd_*.h */
+    const int edges[] = {kernels->lanes,
+                         kernels->tile_rows,
+                         kernels->tile_columns,
+                         4 * kernels->lanes,
+                         64 * kernels->lanes,
+                         4,
+                         16,
+                         64,
+                         256,
+                         1008,
+                         1024,
+                         2048}; /* gemm.c, gemv.c, simd_*.h */
     for (size_t i = 0; i < sizeof edges / sizeof *edges && !reference; i++)
         info->edges[info->n_edges++] = (uint32_t)edges[i];
     snprintf(info->name, sizeof info->name, "%s", backend->model);
@@ -119,8 +127,7 @@ static pco_status cpu_describe(pco_backend *backend, uint32_t index, pco_device_
 static pco_status cpu_open(pco_backend *backend, uint32_t index, pco_device **device, pco_error *err)
 {
     *device = NULL;
-    if (index >= CPU_DEVICES)
-        return cpu_fail(err, PCO_ERROR_NOT_FOUND, "the cpu plugin has no device %u", index);
+    if (index >= CPU_DEVICES) return cpu_fail(err, PCO_ERROR_NOT_FOUND, "the cpu plugin has no device %u", index);
     const pco_host *host = backend->host;
     *device = host->allocate(host->user, sizeof **device, 16);
     if (!*device) return cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the device");
@@ -152,10 +159,8 @@ static pco_status cpu_profile(pco_device *device, int on, pco_error *err)
     return PCO_OK;
 }
 
-static const pco_device_api cpu_device_api = {.size = sizeof(pco_device_api),
-                                              .close = cpu_close,
-                                              .memory_left = cpu_memory_left,
-                                              .profile = cpu_profile};
+static const pco_device_api cpu_device_api = {
+    .size = sizeof(pco_device_api), .close = cpu_close, .memory_left = cpu_memory_left, .profile = cpu_profile};
 
 const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
 {

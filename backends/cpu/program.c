@@ -41,8 +41,7 @@ static uint32_t cpu_in_place(const cpu_node *node)
     return mask;
 }
 
-static pco_status cpu_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
-                              pco_error *err)
+static pco_status cpu_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
 {
     for (uint32_t i = 0; i < part->n_nodes; i++) {
         cpu_node node;
@@ -66,8 +65,8 @@ static pco_status cpu_propose(pco_device *device, const pco_part *part, pco_prop
 }
 
 /* The address of a place, or NULL where there is none. Errors: INVALID when it does not hold `bytes`. */
-static pco_status cpu_address(const pco_plan *plan, const pco_place *place, uint64_t bytes,
-                              unsigned char **address, pco_error *err)
+static pco_status cpu_address(const pco_plan *plan, const pco_place *place, uint64_t bytes, unsigned char **address,
+                              pco_error *err)
 {
     *address = NULL;
     if (bytes == 0) return PCO_OK;
@@ -75,9 +74,9 @@ static pco_status cpu_address(const pco_plan *plan, const pco_place *place, uint
         return cpu_fail(err, PCO_ERROR_INVALID, "a tensor that is needed has no buffer");
     const pco_buffer *buffer = plan->buffers[place->buffer];
     if (place->offset > buffer->bytes || bytes > buffer->bytes - place->offset)
-        return cpu_fail(
-            err, PCO_ERROR_INVALID, "a tensor reaches beyond its buffer: %llu bytes at %llu of %llu",
-            (unsigned long long)bytes, (unsigned long long)place->offset, (unsigned long long)buffer->bytes);
+        return cpu_fail(err, PCO_ERROR_INVALID, "a tensor reaches beyond its buffer: %llu bytes at %llu of %llu",
+                        (unsigned long long)bytes, (unsigned long long)place->offset,
+                        (unsigned long long)buffer->bytes);
     *address = buffer->data + place->offset;
     return PCO_OK;
 }
@@ -93,8 +92,8 @@ static pco_status cpu_bind_tensor(const pco_plan *plan, uint32_t index, cpu_tens
     return status;
 }
 
-static pco_status cpu_bind(cpu_node *node, const pco_node *from, const pco_plan *plan,
-                           const cpu_variant *variant, pco_error *err)
+static pco_status cpu_bind(cpu_node *node, const pco_node *from, const pco_plan *plan, const cpu_variant *variant,
+                           pco_error *err)
 {
     pco_status status = PCO_OK;
     for (uint32_t i = 0; i < node->n_inputs && !status; i++)
@@ -103,11 +102,9 @@ static pco_status cpu_bind(cpu_node *node, const pco_node *from, const pco_plan 
         status = cpu_bind_tensor(plan, from->outputs[i], &node->out[i], err);
     node->workspace_bytes = variant->workspace ? variant->workspace(node) : 0;
     if (!status && node->workspace_bytes) {
-        status =
-            cpu_address(plan, &plan->workspaces[node->index], node->workspace_bytes, &node->workspace, err);
+        status = cpu_address(plan, &plan->workspaces[node->index], node->workspace_bytes, &node->workspace, err);
         if (!status && (uintptr_t)node->workspace % 64)
-            status = cpu_fail(err, PCO_ERROR_INVALID, "workspace of node %u is not aligned to 64 bytes",
-                              node->index);
+            status = cpu_fail(err, PCO_ERROR_INVALID, "workspace of node %u is not aligned to 64 bytes", node->index);
     }
     node->run = variant->run;
     return status;
@@ -127,9 +124,7 @@ static pco_status cpu_prepare(pco_device *device, const pco_part *part, const pc
     const pco_host *host = device->host;
     size_t bytes = sizeof(pco_program) + part->n_nodes * sizeof(cpu_node);
     pco_program *made = host->allocate(host->user, bytes, 64);
-    if (!made)
-        return cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a program of %u nodes",
-                        part->n_nodes);
+    if (!made) return cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a program of %u nodes", part->n_nodes);
     made->n_nodes = part->n_nodes;
     made->profiling = device->profiling;
     made->nanoseconds = host->allocate(host->user, part->n_nodes * sizeof(uint64_t) + 8, 64);
@@ -137,8 +132,7 @@ static pco_status cpu_prepare(pco_device *device, const pco_part *part, const pc
     if (made->nanoseconds)
         memset(made->nanoseconds, 0, part->n_nodes * sizeof(uint64_t));
     else
-        status =
-            cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for timings of %u nodes", part->n_nodes);
+        status = cpu_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for timings of %u nodes", part->n_nodes);
     for (uint32_t i = 0; i < part->n_nodes && !status; i++) {
         const cpu_variant *variant;
         status = cpu_node_parse(device, part, i, &made->nodes[i], err);
@@ -154,10 +148,7 @@ static pco_status cpu_prepare(pco_device *device, const pco_part *part, const pc
     return PCO_OK;
 }
 
-static uint32_t cpu_segments(const pco_program *program)
-{
-    return program->n_nodes;
-}
+static uint32_t cpu_segments(const pco_program *program) { return program->n_nodes; }
 
 static uint32_t cpu_segments_until(const pco_program *program, uint32_t node)
 {
@@ -182,12 +173,12 @@ static uint64_t cpu_now(void)
 }
 
 /* Runs in the caller's thread and the pool; complete when it returns. */
-static pco_status cpu_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
-                             uint64_t *ticket, pco_error *err)
+static pco_status cpu_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count, uint64_t *ticket,
+                             pco_error *err)
 {
     if (first > program->n_nodes || count > program->n_nodes - first)
-        return cpu_fail(err, PCO_ERROR_INVALID, "segments %u..%llu of %u", first,
-                        (unsigned long long)first + count, program->n_nodes);
+        return cpu_fail(err, PCO_ERROR_INVALID, "segments %u..%llu of %u", first, (unsigned long long)first + count,
+                        program->n_nodes);
     for (uint32_t i = first; i < first + count; i++) {
         const cpu_node *node = &program->nodes[i];
         uint64_t start = program->profiling ? cpu_now() : 0;

@@ -1,5 +1,5 @@
-/* Q6_K: 256 weights in halves of 128, those in parts of 32: 128 bytes with the low four bits of two weights, 64 with the
- * high two of four, a signed scale for each 16 weights, and an f16 for all. */
+/* Q6_K: 256 weights in halves of 128, those in parts of 32: 128 bytes with the low four bits of two weights, 64 with
+ * the high two of four, a signed scale for each 16 weights, and an f16 for all. */
 #ifndef CPU_VECTORS
 
 static inline double cpu_q6_k_at(const unsigned char *block, int j)
@@ -20,7 +20,8 @@ CPU_INLINE float block_q6_k(const unsigned char *block, int part, v_f32 *weight)
     const float d = block_half(block + 208);
     _Pragma("GCC unroll 8") for (int j = 0; j < BLOCK_VECTORS; j++)
     {
-        const v_i32 l = v_widen_u8(low + j * LANES) >> (g / 2 * 4) & 15, h = v_widen_u8(high + j * LANES) >> (2 * g) & 3;
+        const v_i32 l = v_widen_u8(low + j * LANES) >> (g / 2 * 4) & 15,
+                    h = v_widen_u8(high + j * LANES) >> (2 * g) & 3;
         const float scale = d * (float)(int8_t)block[192 + part * 2 + j * LANES / 16];
         weight[j] = v_splat(scale) * __builtin_convertvector((l | h << 4) - 32, v_f32);
     }

@@ -97,8 +97,7 @@ static void cpu_reduce_runs(void *task, int64_t begin, int64_t end, uint32_t wor
         int64_t index[PCO_MAX_RANK] = {0}, base = cpu_kept_offset(plan, i);
         bool more = plan->terms > 0;
         while (more) {
-            cpu_fold_run(node, &fold, &node->in[0],
-                         base + cpu_dot_index(index, plan->reduced_stride, rank - 1), run);
+            cpu_fold_run(node, &fold, &node->in[0], base + cpu_dot_index(index, plan->reduced_stride, rank - 1), run);
             more = cpu_next(plan->reduced, rank - 1, index);
         }
         cpu_fold_store(node, &fold, i);

@@ -53,8 +53,7 @@ void cpu_run_reference_sinusoidal_positions(const cpu_node *node)
     for (int64_t i = 0; i < positions->count; i++)
         for (int64_t pair = 0; pair < pairs; pair++) {
             double angle = cpu_reference_angle(phase, pair, cpu_i32_at(positions, i));
-            int64_t sine = i * 2 * pairs + (halves ? pair : 2 * pair),
-                    cosine = halves ? sine + pairs : sine + 1;
+            int64_t sine = i * 2 * pairs + (halves ? pair : 2 * pair), cosine = halves ? sine + pairs : sine + 1;
             cpu_store_f64(y->dtype, y->data, sine, sin(angle));
             cpu_store_f64(y->dtype, y->data, cosine, cos(angle));
         }
@@ -161,10 +160,7 @@ CPU_WORKSPACE(reference_attention_backward)
     return node->device->threads * cpu_round64((uint64_t)(doubles * 8 + plan->t));
 }
 
-static double cpu_reference_at(const cpu_tensor *x, int64_t at)
-{
-    return cpu_load_f64(x->dtype, x->data, at);
-}
+static double cpu_reference_at(const cpu_tensor *x, int64_t at) { return cpu_load_f64(x->dtype, x->data, at); }
 
 /* Weights of a row and gradient value^T into p and u; returns sum p u. */
 static double cpu_reference_weigh(const cpu_node *node, const int64_t *row, double *p, double *u, unsigned char *seen)

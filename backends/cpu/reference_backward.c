@@ -17,12 +17,10 @@ static void cpu_reference_softmax_backward_slice(void *task, int64_t begin, int6
         int64_t base = i / axis.inner * axis.n * axis.inner + i % axis.inner;
         double along = 0;
         for (int64_t j = 0; j < axis.n; j++)
-            along +=
-                cpu_backward_at(p, base + j * axis.inner, 0) * cpu_backward_at(dy, base + j * axis.inner, 0);
+            along += cpu_backward_at(p, base + j * axis.inner, 0) * cpu_backward_at(dy, base + j * axis.inner, 0);
         for (int64_t j = 0; j < axis.n; j++) {
             int64_t at = base + j * axis.inner;
-            cpu_store_f64(y->dtype, y->data, at,
-                          cpu_backward_at(p, at, 0) * (cpu_backward_at(dy, at, 0) - along));
+            cpu_store_f64(y->dtype, y->data, at, cpu_backward_at(p, at, 0) * (cpu_backward_at(dy, at, 0) - along));
         }
     }
 }
@@ -87,8 +85,7 @@ static void cpu_reference_norm_backward_slice(void *task, int64_t begin, int64_t
 CPU_RUN(reference_norm_backward)
 {
     if (node->out[0].count == 0) return;
-    cpu_parallel(node, node->plan.axis.outer, cpu_grain(node->plan.axis.n * 32),
-                 cpu_reference_norm_backward_slice);
+    cpu_parallel(node, node->plan.axis.outer, cpu_grain(node->plan.axis.n * 32), cpu_reference_norm_backward_slice);
 }
 
 static void cpu_reference_swiglu_backward_slice(void *task, int64_t begin, int64_t end, uint32_t worker)

@@ -11,10 +11,7 @@ static double cpu_reference_gelu(double x, bool approximate)
     return x / (1 + exp(-2 * v));
 }
 
-static double cpu_reference_silu(double x)
-{
-    return x == -INFINITY ? 0 : x / (1 + exp(-x));
-}
+static double cpu_reference_silu(double x) { return x == -INFINITY ? 0 : x / (1 + exp(-x)); }
 
 /* NaN stays NaN: every comparison with it is false. */
 static double cpu_reference_clamp(const cpu_node *node, double x)
@@ -28,84 +25,48 @@ static double cpu_reference_clamp(const cpu_node *node, double x)
 static double cpu_reference_one(const cpu_node *node, double x)
 {
     switch (node->op->op) {
-    case PCO_OP_LOGICAL_NOT:
-        return x == 0;
-    case PCO_OP_NEG:
-        return -x;
-    case PCO_OP_ABS:
-        return fabs(x);
-    case PCO_OP_SIGN:
-        return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
-    case PCO_OP_FLOOR:
-        return floor(x);
-    case PCO_OP_RECIPROCAL:
-        return 1 / x;
-    case PCO_OP_CLAMP:
-        return cpu_reference_clamp(node, x);
-    case PCO_OP_EXP:
-        return exp(x);
-    case PCO_OP_LOG:
-        return log(x);
-    case PCO_OP_SQRT:
-        return sqrt(x);
-    case PCO_OP_RSQRT:
-        return 1 / sqrt(x);
-    case PCO_OP_SIN:
-        return sin(x);
-    case PCO_OP_COS:
-        return cos(x);
-    case PCO_OP_TANH:
-        return tanh(x);
-    case PCO_OP_ERF:
-        return erf(x);
-    case PCO_OP_SIGMOID:
-        return 1 / (1 + exp(-x));
-    case PCO_OP_ISFINITE:
-        return isfinite(x) != 0;
-    case PCO_OP_RELU:
-        return x > 0 ? x : x <= 0 ? 0 : x;
-    case PCO_OP_GELU:
-        return cpu_reference_gelu(x, node->attrs.gelu.approximate != 0);
-    case PCO_OP_SILU:
-        return cpu_reference_silu(x);
-    default:
-        return x; /* cast */
+    case PCO_OP_LOGICAL_NOT: return x == 0;
+    case PCO_OP_NEG: return -x;
+    case PCO_OP_ABS: return fabs(x);
+    case PCO_OP_SIGN: return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x;
+    case PCO_OP_FLOOR: return floor(x);
+    case PCO_OP_RECIPROCAL: return 1 / x;
+    case PCO_OP_CLAMP: return cpu_reference_clamp(node, x);
+    case PCO_OP_EXP: return exp(x);
+    case PCO_OP_LOG: return log(x);
+    case PCO_OP_SQRT: return sqrt(x);
+    case PCO_OP_RSQRT: return 1 / sqrt(x);
+    case PCO_OP_SIN: return sin(x);
+    case PCO_OP_COS: return cos(x);
+    case PCO_OP_TANH: return tanh(x);
+    case PCO_OP_ERF: return erf(x);
+    case PCO_OP_SIGMOID: return 1 / (1 + exp(-x));
+    case PCO_OP_ISFINITE: return isfinite(x) != 0;
+    case PCO_OP_RELU: return x > 0 ? x : x <= 0 ? 0 : x;
+    case PCO_OP_GELU: return cpu_reference_gelu(x, node->attrs.gelu.approximate != 0);
+    case PCO_OP_SILU: return cpu_reference_silu(x);
+    default: return x; /* cast */
     }
 }
 
 static double cpu_reference_two(uint32_t op, double a, double b)
 {
     switch (op) {
-    case PCO_OP_ADD:
-        return a + b;
-    case PCO_OP_SUB:
-        return a - b;
-    case PCO_OP_MUL:
-        return a * b;
-    case PCO_OP_DIV:
-        return a / b;
-    case PCO_OP_MINIMUM:
-        return a != a ? a : b != b ? b : a < b ? a : b;
-    case PCO_OP_MAXIMUM:
-        return a != a ? a : b != b ? b : a > b ? a : b;
-    case PCO_OP_POW:
-        return pow(a, b);
-    case PCO_OP_EQ:
-        return a == b;
-    case PCO_OP_NE:
-        return a != b;
-    case PCO_OP_LT:
-        return a < b;
-    case PCO_OP_LE:
-        return a <= b;
-    case PCO_OP_GT:
-        return a > b;
-    case PCO_OP_GE:
-        return a >= b;
-    case PCO_OP_LOGICAL_AND:
-        return a != 0 && b != 0;
-    default:
-        return a != 0 || b != 0; /* logical_or */
+    case PCO_OP_ADD: return a + b;
+    case PCO_OP_SUB: return a - b;
+    case PCO_OP_MUL: return a * b;
+    case PCO_OP_DIV: return a / b;
+    case PCO_OP_MINIMUM: return a != a ? a : b != b ? b : a < b ? a : b;
+    case PCO_OP_MAXIMUM: return a != a ? a : b != b ? b : a > b ? a : b;
+    case PCO_OP_POW: return pow(a, b);
+    case PCO_OP_EQ: return a == b;
+    case PCO_OP_NE: return a != b;
+    case PCO_OP_LT: return a < b;
+    case PCO_OP_LE: return a <= b;
+    case PCO_OP_GT: return a > b;
+    case PCO_OP_GE: return a >= b;
+    case PCO_OP_LOGICAL_AND: return a != 0 && b != 0;
+    default: return a != 0 || b != 0; /* logical_or */
     }
 }
 
@@ -114,26 +75,13 @@ static bool cpu_reference_i32(uint32_t op, int64_t a, int64_t b, int32_t *y)
 {
     int64_t wide;
     switch (op) {
-    case PCO_OP_ADD:
-        wide = a + b;
-        break;
-    case PCO_OP_SUB:
-        wide = a - b;
-        break;
-    case PCO_OP_MUL:
-        wide = a * b;
-        break;
-    case PCO_OP_DIV:
-        wide = b == 0 ? 0 : a / b;
-        break;
-    case PCO_OP_NEG:
-        wide = -a;
-        break;
-    case PCO_OP_ABS:
-        wide = a < 0 ? -a : a;
-        break;
-    default:
-        return false;
+    case PCO_OP_ADD: wide = a + b; break;
+    case PCO_OP_SUB: wide = a - b; break;
+    case PCO_OP_MUL: wide = a * b; break;
+    case PCO_OP_DIV: wide = b == 0 ? 0 : a / b; break;
+    case PCO_OP_NEG: wide = -a; break;
+    case PCO_OP_ABS: wide = a < 0 ? -a : a; break;
+    default: return false;
     }
     *y = (int32_t)(uint32_t)(uint64_t)wide;
     return true;
@@ -185,8 +133,8 @@ static void cpu_reference_swiglu_slice(void *task, int64_t begin, int64_t end, u
     for (int64_t i = begin; i < end; i++) {
         int64_t first = up->present ? i : i / n * 2 * n + i % n;
         double g = cpu_load_f64(gate->dtype, gate->data, first);
-        double u = up->present ? cpu_load_f64(up->dtype, up->data, i)
-                               : cpu_load_f64(gate->dtype, gate->data, first + n);
+        double u =
+            up->present ? cpu_load_f64(up->dtype, up->data, i) : cpu_load_f64(gate->dtype, gate->data, first + n);
         cpu_store_f64(y->dtype, y->data, i, cpu_reference_silu(g) * u);
     }
 }

@@ -14,8 +14,7 @@ static void cpu_reference_softmax_slice(void *task, int64_t begin, int64_t end, 
             double v = cpu_load_f64(x->dtype, x->data, base + j * axis.inner);
             if (v > most || v != v) most = v;
         }
-        for (int64_t j = 0; j < axis.n; j++)
-            sum += exp(cpu_load_f64(x->dtype, x->data, base + j * axis.inner) - most);
+        for (int64_t j = 0; j < axis.n; j++) sum += exp(cpu_load_f64(x->dtype, x->data, base + j * axis.inner) - most);
         if (node->op->op == PCO_OP_LOGSUMEXP) {
             cpu_store_f64(y->dtype, y->data, i, most == -INFINITY ? most : most + log(sum));
             continue;
@@ -74,8 +73,8 @@ static void cpu_reference_norm_slice(void *task, int64_t begin, int64_t end, uin
         }
         double rstd = cpu_reference_rstd(node, i, mean);
         for (int64_t j = 0; j < n; j++) {
-            double v = (cpu_load_f64(x->dtype, x->data, i * n + j) - mean) * rstd *
-                       cpu_reference_at(&node->in[1], j, 1);
+            double v =
+                (cpu_load_f64(x->dtype, x->data, i * n + j) - mean) * rstd * cpu_reference_at(&node->in[1], j, 1);
             if (!rms && node->in[2].present) v += cpu_reference_at(&node->in[2], j, 0);
             cpu_store_f64(y->dtype, y->data, i * n + j, v);
         }

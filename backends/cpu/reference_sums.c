@@ -26,8 +26,7 @@ static void cpu_reference_reduce_slice(void *task, int64_t begin, int64_t end, u
         double sum = 0, most = integer ? (double)INT32_MIN : -INFINITY;
         uint32_t wrapped = 0;
         for (int64_t j = 0; j < plan->terms; j++) {
-            int64_t at =
-                base + cpu_reference_offset(j, plan->reduced_rank, plan->reduced, plan->reduced_stride);
+            int64_t at = base + cpu_reference_offset(j, plan->reduced_rank, plan->reduced, plan->reduced_stride);
             double v = cpu_load_f64(x->dtype, x->data, at);
             sum += v;
             if (v > most || v != v) most = v;
@@ -38,15 +37,13 @@ static void cpu_reference_reduce_slice(void *task, int64_t begin, int64_t end, u
         else if (integer)
             ((int32_t *)(void *)y->data)[i] = (int32_t)wrapped;
         else
-            cpu_store_f64(y->dtype, y->data, i,
-                          node->op->op == PCO_OP_MEAN ? sum / (double)plan->terms : sum);
+            cpu_store_f64(y->dtype, y->data, i, node->op->op == PCO_OP_MEAN ? sum / (double)plan->terms : sum);
     }
 }
 
 void cpu_run_reference_reduce(const cpu_node *node)
 {
-    cpu_parallel(node, node->out[0].count, cpu_grain(node->plan.reduction.terms * 8),
-                 cpu_reference_reduce_slice);
+    cpu_parallel(node, node->out[0].count, cpu_grain(node->plan.reduction.terms * 8), cpu_reference_reduce_slice);
 }
 
 /* ---- cumsum ---- */
@@ -89,17 +86,13 @@ void cpu_run_reference_cumsum(const cpu_node *node)
 static double cpu_reference_activation(int64_t activation, double x)
 {
     switch (activation) {
-    case CPU_ACT_RELU:
-        return x > 0 ? x : x <= 0 ? 0 : x;
-    case CPU_ACT_GELU:
-        return x == -INFINITY ? 0 : 0.5 * x * erfc(-x * 0.70710678118654752440);
+    case CPU_ACT_RELU: return x > 0 ? x : x <= 0 ? 0 : x;
+    case CPU_ACT_GELU: return x == -INFINITY ? 0 : 0.5 * x * erfc(-x * 0.70710678118654752440);
     case CPU_ACT_GELU_TANH:
         if (x == -INFINITY) return 0;
         return x / (1 + exp(-2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-    case CPU_ACT_SILU:
-        return x == -INFINITY ? 0 : x / (1 + exp(-x));
-    default:
-        return x;
+    case CPU_ACT_SILU: return x == -INFINITY ? 0 : x / (1 + exp(-x));
+    default: return x;
     }
 }
 
@@ -145,8 +138,7 @@ static void cpu_reference_matmul_slice(void *task, int64_t begin, int64_t end, u
         int64_t batch = i / plan->n, n = i % plan->n, a_at, b_at;
         cpu_reference_offsets(plan, batch, &a_at, &b_at);
         for (int64_t k = 0; k < plan->k; k++)
-            column[k] =
-                cpu_load_f64(b->dtype, b->data, b_at + (plan->b_by_rows ? n * plan->k + k : k * plan->n + n));
+            column[k] = cpu_load_f64(b->dtype, b->data, b_at + (plan->b_by_rows ? n * plan->k + k : k * plan->n + n));
         for (int64_t m = 0; m < plan->m; m++) {
             const double *row = rows + (batch * plan->m + m) * plan->k;
             int64_t at = (batch * plan->m + m) * plan->n + n;

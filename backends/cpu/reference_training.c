@@ -41,19 +41,17 @@ static void cpu_reference_cross_entropy_slice(void *task, int64_t begin, int64_t
 
 CPU_RUN(reference_cross_entropy)
 {
-    cpu_parallel(node, node->plan.axis.outer, cpu_grain(node->plan.axis.n * 64),
-                 cpu_reference_cross_entropy_slice);
+    cpu_parallel(node, node->plan.axis.outer, cpu_grain(node->plan.axis.n * 64), cpu_reference_cross_entropy_slice);
 }
 
-static void cpu_reference_cross_entropy_backward_slice(void *task, int64_t begin, int64_t end,
-                                                       uint32_t worker)
+static void cpu_reference_cross_entropy_backward_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
     const cpu_node *node = task;
     const cpu_tensor *x = &node->in[0], *y = &node->out[0];
     int64_t n = node->plan.axis.n, target;
-    double smoothing = node->attrs.cross_entropy.label_smoothing, rest = smoothing / (double)n, value,
-           most = 0, sum = 1;
+    double smoothing = node->attrs.cross_entropy.label_smoothing, rest = smoothing / (double)n, value, most = 0,
+           sum = 1;
     for (int64_t i = begin; i < end; i++) {
         bool special = cpu_target_is_special(node, i, &target, &value);
         double gradient = cpu_load_f64(PCO_F32, node->in[2].data, i);
@@ -104,11 +102,10 @@ static void cpu_reference_sgd_slice(void *task, int64_t begin, int64_t end, uint
     const cpu_node *node = task;
     const pco_sgd_attrs *attrs = &node->attrs.sgd;
     float *param = cpu_f32(&node->out[0]), *velocity = cpu_f32(&node->out[1]);
-    double rate = (double)*cpu_f32(&node->in[3]),
-           scale = node->in[4].present ? (double)*cpu_f32(&node->in[4]) : 1;
+    double rate = (double)*cpu_f32(&node->in[3]), scale = node->in[4].present ? (double)*cpu_f32(&node->in[4]) : 1;
     for (int64_t i = begin; i < end; i++) {
-        double g = cpu_load_f64(node->in[2].dtype, node->in[2].data, i) * scale +
-                   attrs->weight_decay * (double)param[i];
+        double g =
+            cpu_load_f64(node->in[2].dtype, node->in[2].data, i) * scale + attrs->weight_decay * (double)param[i];
         double next = attrs->momentum * (double)velocity[i] + g;
         param[i] = (float)((double)param[i] - rate * (attrs->nesterov ? g + attrs->momentum * next : next));
         velocity[i] = (float)next;

@@ -56,8 +56,7 @@ static void cpu_rope_slice(void *task, int64_t begin, int64_t end, uint32_t work
     const cpu_rope *plan = &node->plan.rope;
     const pco_rope_attrs *attrs = &node->attrs.rope;
     const cpu_tensor *x = &node->in[0], *y = &node->out[0];
-    float *cosine = (float *)(void *)cpu_worker_memory(node, worker), *sine = cosine + plan->r,
-          *head = sine + plan->r;
+    float *cosine = (float *)(void *)cpu_worker_memory(node, worker), *sine = cosine + plan->r, *head = sine + plan->r;
     for (int64_t i = begin; i < end; i++) {
         int64_t b = i / plan->s, s = i % plan->s;
         int32_t position = cpu_i32_at(&node->in[1], b * plan->positions_b + s);

@@ -12,8 +12,10 @@ double cpu_exp_sum(const cpu_node *node, float *y, const float *x, float max, in
 double cpu_exp_sum_only(const cpu_node *node, const float *x, float max, int64_t n);
 
 /* Those of ops.def; and the variants of a choice. */
-#define CPU_DECLARE_PLAIN(name)  CPU_RUN(name);
-#define CPU_DECLARE_MEMORY(name) CPU_RUN(name); CPU_WORKSPACE(name);
+#define CPU_DECLARE_PLAIN(name) CPU_RUN(name);
+#define CPU_DECLARE_MEMORY(name) \
+    CPU_RUN(name); \
+    CPU_WORKSPACE(name);
 #define CPU_DECLARE_CHOICE(list)
 #define CPU_OP(NAME, types, parse, in_place, native, reference) CPU_DECLARE_##native CPU_DECLARE_##reference
 #include "ops.def"

@@ -30,10 +30,7 @@ CPU_INLINE v_f32 v_load(const float *p)
     return v;
 }
 
-CPU_INLINE void v_store(float *p, v_f32 v)
-{
-    memcpy(p, &v, sizeof v);
-}
+CPU_INLINE void v_store(float *p, v_f32 v) { memcpy(p, &v, sizeof v); }
 
 CPU_INLINE v_f32 v_splat(float x)
 {
@@ -76,26 +73,17 @@ CPU_INLINE v_f32 v_fma(v_f32 a, v_f32 b, v_f32 c)
 #endif
 }
 
-CPU_INLINE v_i32 v_bits(v_f32 v)
-{
-    return (v_i32)v;
-}
+CPU_INLINE v_i32 v_bits(v_f32 v) { return (v_i32)v; }
 
 CPU_INLINE v_f32 v_select(v_i32 mask, v_f32 yes, v_f32 no)
 {
     return (v_f32)((mask & (v_i32)yes) | (~mask & (v_i32)no));
 }
 
-CPU_INLINE v_f32 v_abs(v_f32 v)
-{
-    return (v_f32)((v_i32)v & INT32_MAX);
-}
+CPU_INLINE v_f32 v_abs(v_f32 v) { return (v_f32)((v_i32)v & INT32_MAX); }
 
 /* v with the sign of s, which must be where v >= 0. */
-CPU_INLINE v_f32 v_with_sign(v_f32 v, v_f32 s)
-{
-    return (v_f32)((v_i32)v | ((v_i32)s & INT32_MIN));
-}
+CPU_INLINE v_f32 v_with_sign(v_f32 v, v_f32 s) { return (v_f32)((v_i32)v | ((v_i32)s & INT32_MIN)); }
 
 /* Lanes added in a fixed tree: halves, quarters ... */
 CPU_INLINE float v_sum(v_f32 v)
@@ -109,8 +97,7 @@ CPU_INLINE float v_sum(v_f32 v)
     v_f32 eight = v;
 #endif
 #if CPU_LANES >= 8
-    v4 four =
-        __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+    v4 four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
 #else
     v4 four = v;
 #endif
@@ -168,10 +155,7 @@ CPU_INLINE v_i32 v_widen_u8(const void *p)
 #endif
 }
 
-CPU_INLINE v_f32 v_load_bf16(const void *p)
-{
-    return (v_f32)(v_widen_u16(p) << 16);
-}
+CPU_INLINE v_f32 v_load_bf16(const void *p) { return (v_f32)(v_widen_u16(p) << 16); }
 
 CPU_INLINE v_f32 v_load_f16(const void *p)
 {
@@ -218,38 +202,32 @@ CPU_INLINE void v_store_bf16(void *p, v_f32 v)
 }
 
 /* LANES signed bytes. */
-CPU_INLINE v_f32 v_load_i8(const void *p)
-{
-    return __builtin_convertvector(v_widen_i8(p), v_f32);
-}
+CPU_INLINE v_f32 v_load_i8(const void *p) { return __builtin_convertvector(v_widen_i8(p), v_f32); }
 
-#define CPU_LOAD(name, stored, vector_load, scalar)                                                          \
-    static void name(void *to, const void *from, int64_t n)                                                  \
-    {                                                                                                        \
-        float *y = to;                                                                                       \
-        const stored *x = from;                                                                              \
-        int64_t i = 0;                                                                                       \
-        for (; i + LANES <= n; i += LANES) v_store(y + i, vector_load(x + i));                               \
-        for (; i < n; i++) y[i] = scalar(x[i]);                                                              \
+#define CPU_LOAD(name, stored, vector_load, scalar) \
+    static void name(void *to, const void *from, int64_t n) \
+    { \
+        float *y = to; \
+        const stored *x = from; \
+        int64_t i = 0; \
+        for (; i + LANES <= n; i += LANES) v_store(y + i, vector_load(x + i)); \
+        for (; i < n; i++) y[i] = scalar(x[i]); \
     }
 CPU_LOAD(load_f16, uint16_t, v_load_f16, cpu_f16_to_f32)
 CPU_LOAD(load_bf16, uint16_t, v_load_bf16, cpu_bf16_to_f32)
 
-#define CPU_STORE(name, vector_store, scalar)                                                                \
-    static void name(void *to, const float *x, int64_t n)                                                    \
-    {                                                                                                        \
-        uint16_t *y = to;                                                                                    \
-        int64_t i = 0;                                                                                       \
-        for (; i + LANES <= n; i += LANES) vector_store(y + i, v_load(x + i));                               \
-        for (; i < n; i++) y[i] = scalar(x[i]);                                                              \
+#define CPU_STORE(name, vector_store, scalar) \
+    static void name(void *to, const float *x, int64_t n) \
+    { \
+        uint16_t *y = to; \
+        int64_t i = 0; \
+        for (; i + LANES <= n; i += LANES) vector_store(y + i, v_load(x + i)); \
+        for (; i < n; i++) y[i] = scalar(x[i]); \
     }
 CPU_STORE(store_f16, v_store_f16, cpu_f32_to_f16)
 CPU_STORE(store_bf16, v_store_bf16, cpu_f32_to_bf16)
 
-static void load_f32(void *to, const void *from, int64_t n)
-{
-    memcpy(to, from, (size_t)n * 4);
-}
+static void load_f32(void *to, const void *from, int64_t n) { memcpy(to, from, (size_t)n * 4); }
 
 static void store_f32(void *to, const float *from, int64_t n)
 {

@@ -1,23 +1,20 @@
 /* Elementwise loops. */
 
-#define CPU_MAP(name, expression)                                                                            \
-    static void name(float *y, const float *from, int64_t n)                                                 \
-    {                                                                                                        \
-        int64_t i = 0;                                                                                       \
-        for (; i + LANES <= n; i += LANES) {                                                                 \
-            v_f32 x = v_load(from + i);                                                                      \
-            v_store(y + i, expression);                                                                      \
-        }                                                                                                    \
-        if (i < n) {                                                                                         \
-            v_f32 x = v_load_part(from + i, n - i, 0);                                                       \
-            v_store_part(y + i, expression, n - i);                                                          \
-        }                                                                                                    \
+#define CPU_MAP(name, expression) \
+    static void name(float *y, const float *from, int64_t n) \
+    { \
+        int64_t i = 0; \
+        for (; i + LANES <= n; i += LANES) { \
+            v_f32 x = v_load(from + i); \
+            v_store(y + i, expression); \
+        } \
+        if (i < n) { \
+            v_f32 x = v_load_part(from + i, n - i, 0); \
+            v_store_part(y + i, expression, n - i); \
+        } \
     }
 
-CPU_INLINE v_f32 v_relu(v_f32 x)
-{
-    return (v_f32)(((x > 0.0f) | (x != x)) & (v_i32)x);
-}
+CPU_INLINE v_f32 v_relu(v_f32 x) { return (v_f32)(((x > 0.0f) | (x != x)) & (v_i32)x); }
 
 CPU_INLINE v_f32 v_sign(v_f32 x)
 {
@@ -39,18 +36,18 @@ CPU_MAP(map_gelu, v_gelu(x))
 CPU_MAP(map_gelu_tanh, v_gelu_tanh(x))
 CPU_MAP(map_silu, v_silu(x))
 
-#define CPU_MAP2(name, expression)                                                                           \
-    static void name(float *y, const float *left, const float *right, int64_t n)                             \
-    {                                                                                                        \
-        int64_t i = 0;                                                                                       \
-        for (; i + LANES <= n; i += LANES) {                                                                 \
-            v_f32 a = v_load(left + i), b = v_load(right + i);                                               \
-            v_store(y + i, expression);                                                                      \
-        }                                                                                                    \
-        if (i < n) {                                                                                         \
-            v_f32 a = v_load_part(left + i, n - i, 1), b = v_load_part(right + i, n - i, 1);                 \
-            v_store_part(y + i, expression, n - i);                                                          \
-        }                                                                                                    \
+#define CPU_MAP2(name, expression) \
+    static void name(float *y, const float *left, const float *right, int64_t n) \
+    { \
+        int64_t i = 0; \
+        for (; i + LANES <= n; i += LANES) { \
+            v_f32 a = v_load(left + i), b = v_load(right + i); \
+            v_store(y + i, expression); \
+        } \
+        if (i < n) { \
+            v_f32 a = v_load_part(left + i, n - i, 1), b = v_load_part(right + i, n - i, 1); \
+            v_store_part(y + i, expression, n - i); \
+        } \
     }
 
 /* A NaN on either side fails a < b; it is a's where a is NaN, else b is taken: b's, or a number never. */

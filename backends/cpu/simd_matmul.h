@@ -17,21 +17,21 @@
 
 enum { TILE_ROWS = CPU_TILE_ROWS, TILE_COLUMNS = 2 * CPU_LANES };
 
-#define CPU_TILE_LOAD(r)                                                                                     \
-    v_f32 c##r##_0 = add ? v_load(c + (r)*c_row) : v_splat(0);                                               \
+#define CPU_TILE_LOAD(r) \
+    v_f32 c##r##_0 = add ? v_load(c + (r)*c_row) : v_splat(0); \
     v_f32 c##r##_1 = add ? v_load(c + (r)*c_row + LANES) : v_splat(0);
-#define CPU_TILE_STEP(r)                                                                                     \
-    {                                                                                                        \
-        v_f32 s = v_splat(a[(r)*a_row]);                                                                     \
-        c##r##_0 = v_fma(s, b0, c##r##_0);                                                                   \
-        c##r##_1 = v_fma(s, b1, c##r##_1);                                                                   \
+#define CPU_TILE_STEP(r) \
+    { \
+        v_f32 s = v_splat(a[(r)*a_row]); \
+        c##r##_0 = v_fma(s, b0, c##r##_0); \
+        c##r##_1 = v_fma(s, b1, c##r##_1); \
     }
-#define CPU_TILE_SAVE(r)                                                                                     \
-    v_store(c + (r)*c_row, c##r##_0);                                                                        \
+#define CPU_TILE_SAVE(r) \
+    v_store(c + (r)*c_row, c##r##_0); \
     v_store(c + (r)*c_row + LANES, c##r##_1);
 
-CPU_INLINE void tile(int64_t k, const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step,
-                     float *c, int64_t c_row, int add)
+CPU_INLINE void tile(int64_t k, const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step, float *c,
+                     int64_t c_row, int add)
 {
     CPU_ROWS(CPU_TILE_LOAD)
     for (int64_t step = 0; step < k; step++) {
@@ -86,8 +86,7 @@ static void pack_rows(float *to, const float *b, int64_t stride, int64_t n_rows,
         for (; row + 4 <= n_rows; row += 4) {
             const float *from = b + row * stride;
             int64_t step = first;
-            for (; step + 4 <= end; step += 4)
-                transpose_4(to + step * columns + row, columns, from + step, stride);
+            for (; step + 4 <= end; step += 4) transpose_4(to + step * columns + row, columns, from + step, stride);
             for (; step < end; step++)
                 for (int64_t i = 0; i < 4; i++) to[step * columns + row + i] = from[i * stride + step];
         }
@@ -111,46 +110,44 @@ CPU_INLINE float sums_total(const v_f32 *sum)
     return v_sum(SUMS == 4 ? (sum[0] + sum[1]) + (sum[2] + sum[SUMS - 1]) : sum[0] + sum[1]);
 }
 
-#define CPU_DOT(name, stored, vector_load, scalar)                                                           \
-    CPU_INLINE void name##_rows(float *y, const float *x, int64_t x_row, const int rows, const stored *w,    \
-                                int64_t k)                                                                   \
-    {                                                                                                        \
-        v_f32 sum[CPU_DOT_ROWS][SUMS];                                                                       \
-        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)                                               \
-            _Pragma("GCC unroll 4") for (int j = 0; j < SUMS; j++) sum[r][j] = v_splat(0);                   \
-        int64_t i = 0;                                                                                       \
-        for (; i + SUMS * LANES <= k; i += SUMS * LANES)                                                     \
-            _Pragma("GCC unroll 4") for (int j = 0; j < SUMS; j++)                                           \
-            {                                                                                                \
-                v_f32 weight = vector_load(w + i + j * LANES);                                               \
-                _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) sum[r][j] =                           \
-                    v_fma(v_load(x + r * x_row + i + j * LANES), weight, sum[r][j]);                         \
-            }                                                                                                \
-        if (i < k) {                                                                                         \
-            _Pragma("GCC unroll 4") for (int j = 0; j < SUMS; j++, i += LANES)                               \
-            {                                                                                                \
-                if (i >= k) break;                                                                           \
-                int64_t part = k - i;                                                                        \
-                float padded[LANES] = {0};                                                                   \
-                for (int64_t q = 0; q < LANES && q < part; q++) padded[q] = scalar(w[i + q]);                \
-                v_f32 weight = v_load(padded);                                                               \
-                _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)                                       \
-                {                                                                                            \
-                    const float *at = x + r * x_row + i;                                                     \
-                    v_f32 value = part >= LANES ? v_load(at) : v_load_part(at, part, 0);                     \
-                    sum[r][j] = v_fma(value, weight, sum[r][j]);                                             \
-                }                                                                                            \
-            }                                                                                                \
-        }                                                                                                    \
-        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) y[r] = sums_total(sum[r]);                    \
-    }                                                                                                        \
-    static void name(float *y, const float *x, int64_t x_row, int rows, const void *w, int64_t k)            \
-    {                                                                                                        \
-        if (rows == 4) {                                                                                     \
-            name##_rows(y, x, x_row, 4, w, k);                                                               \
-            return;                                                                                          \
-        }                                                                                                    \
-        for (int r = 0; r < rows; r++) name##_rows(y + r, x + r * x_row, 0, 1, w, k);                        \
+#define CPU_DOT(name, stored, vector_load, scalar) \
+    CPU_INLINE void name##_rows(float *y, const float *x, int64_t x_row, const int rows, const stored *w, int64_t k) \
+    { \
+        v_f32 sum[CPU_DOT_ROWS][SUMS]; \
+        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) _Pragma("GCC unroll 4") for (int j = 0; j < SUMS; j++) \
+            sum[r][j] = v_splat(0); \
+        int64_t i = 0; \
+        for (; i + SUMS * LANES <= k; i += SUMS * LANES) _Pragma("GCC unroll 4") for (int j = 0; j < SUMS; j++) \
+            { \
+                v_f32 weight = vector_load(w + i + j * LANES); \
+                _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) sum[r][j] = \
+                    v_fma(v_load(x + r * x_row + i + j * LANES), weight, sum[r][j]); \
+            } \
+        if (i < k) { \
+            _Pragma("GCC unroll 4") for (int j = 0; j < SUMS; j++, i += LANES) \
+            { \
+                if (i >= k) break; \
+                int64_t part = k - i; \
+                float padded[LANES] = {0}; \
+                for (int64_t q = 0; q < LANES && q < part; q++) padded[q] = scalar(w[i + q]); \
+                v_f32 weight = v_load(padded); \
+                _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) \
+                { \
+                    const float *at = x + r * x_row + i; \
+                    v_f32 value = part >= LANES ? v_load(at) : v_load_part(at, part, 0); \
+                    sum[r][j] = v_fma(value, weight, sum[r][j]); \
+                } \
+            } \
+        } \
+        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) y[r] = sums_total(sum[r]); \
+    } \
+    static void name(float *y, const float *x, int64_t x_row, int rows, const void *w, int64_t k) \
+    { \
+        if (rows == 4) { \
+            name##_rows(y, x, x_row, 4, w, k); \
+            return; \
+        } \
+        for (int r = 0; r < rows; r++) name##_rows(y + r, x + r * x_row, 0, 1, w, k); \
     }
 
 #define CPU_SAME(x) (x)
@@ -159,45 +156,45 @@ CPU_DOT(dot_f16, uint16_t, v_load_f16, cpu_f16_to_f32)
 CPU_DOT(dot_bf16, uint16_t, v_load_bf16, cpu_bf16_to_f32)
 
 /* Four steps of k at a time over all columns, whose sums stay in the first cache. */
-#define CPU_COLUMNS(name, stored, vector_load, scalar)                                                       \
-    CPU_INLINE v_f32 name##_part(const stored *w, int64_t n)                                                 \
-    {                                                                                                        \
-        float padded[LANES] = {0};                                                                           \
-        for (int64_t q = 0; q < n; q++) padded[q] = scalar(w[q]);                                            \
-        return v_load(padded);                                                                               \
-    }                                                                                                        \
-    static void name(float *y, const float *x, const void *from, int64_t w_row, int64_t k, int64_t n)        \
-    {                                                                                                        \
-        const stored *w = from;                                                                              \
-        memset(y, 0, (size_t)n * 4);                                                                         \
-        int64_t step = 0;                                                                                    \
-        for (; step + 4 <= k; step += 4, w += 4 * w_row) {                                                   \
-            v_f32 x0 = v_splat(x[step]), x1 = v_splat(x[step + 1]);                                          \
-            v_f32 x2 = v_splat(x[step + 2]), x3 = v_splat(x[step + 3]);                                      \
-            int64_t i = 0;                                                                                   \
-            for (; i + LANES <= n; i += LANES) {                                                             \
-                v_f32 sum = v_fma(x0, vector_load(w + i), v_load(y + i));                                    \
-                sum = v_fma(x1, vector_load(w + w_row + i), sum);                                            \
-                sum = v_fma(x2, vector_load(w + 2 * w_row + i), sum);                                        \
-                v_store(y + i, v_fma(x3, vector_load(w + 3 * w_row + i), sum));                              \
-            }                                                                                                \
-            if (i < n) {                                                                                     \
-                int64_t part = n - i;                                                                        \
-                v_f32 sum = v_fma(x0, name##_part(w + i, part), v_load_part(y + i, part, 0));                \
-                sum = v_fma(x1, name##_part(w + w_row + i, part), sum);                                      \
-                sum = v_fma(x2, name##_part(w + 2 * w_row + i, part), sum);                                  \
-                v_store_part(y + i, v_fma(x3, name##_part(w + 3 * w_row + i, part), sum), part);             \
-            }                                                                                                \
-        }                                                                                                    \
-        for (; step < k; step++, w += w_row) {                                                               \
-            v_f32 x0 = v_splat(x[step]);                                                                     \
-            int64_t i = 0;                                                                                   \
+#define CPU_COLUMNS(name, stored, vector_load, scalar) \
+    CPU_INLINE v_f32 name##_part(const stored *w, int64_t n) \
+    { \
+        float padded[LANES] = {0}; \
+        for (int64_t q = 0; q < n; q++) padded[q] = scalar(w[q]); \
+        return v_load(padded); \
+    } \
+    static void name(float *y, const float *x, const void *from, int64_t w_row, int64_t k, int64_t n) \
+    { \
+        const stored *w = from; \
+        memset(y, 0, (size_t)n * 4); \
+        int64_t step = 0; \
+        for (; step + 4 <= k; step += 4, w += 4 * w_row) { \
+            v_f32 x0 = v_splat(x[step]), x1 = v_splat(x[step + 1]); \
+            v_f32 x2 = v_splat(x[step + 2]), x3 = v_splat(x[step + 3]); \
+            int64_t i = 0; \
+            for (; i + LANES <= n; i += LANES) { \
+                v_f32 sum = v_fma(x0, vector_load(w + i), v_load(y + i)); \
+                sum = v_fma(x1, vector_load(w + w_row + i), sum); \
+                sum = v_fma(x2, vector_load(w + 2 * w_row + i), sum); \
+                v_store(y + i, v_fma(x3, vector_load(w + 3 * w_row + i), sum)); \
+            } \
+            if (i < n) { \
+                int64_t part = n - i; \
+                v_f32 sum = v_fma(x0, name##_part(w + i, part), v_load_part(y + i, part, 0)); \
+                sum = v_fma(x1, name##_part(w + w_row + i, part), sum); \
+                sum = v_fma(x2, name##_part(w + 2 * w_row + i, part), sum); \
+                v_store_part(y + i, v_fma(x3, name##_part(w + 3 * w_row + i, part), sum), part); \
+            } \
+        } \
+        for (; step < k; step++, w += w_row) { \
+            v_f32 x0 = v_splat(x[step]); \
+            int64_t i = 0; \
             for (; i + LANES <= n; i += LANES) v_store(y + i, v_fma(x0, vector_load(w + i), v_load(y + i))); \
-            if (i < n) {                                                                                     \
-                v_f32 sum = v_fma(x0, name##_part(w + i, n - i), v_load_part(y + i, n - i, 0));              \
-                v_store_part(y + i, sum, n - i);                                                             \
-            }                                                                                                \
-        }                                                                                                    \
+            if (i < n) { \
+                v_f32 sum = v_fma(x0, name##_part(w + i, n - i), v_load_part(y + i, n - i, 0)); \
+                v_store_part(y + i, sum, n - i); \
+            } \
+        } \
     }
 CPU_COLUMNS(columns_f32, float, v_load, CPU_SAME)
 CPU_COLUMNS(columns_f16, uint16_t, v_load_f16, cpu_f16_to_f32)

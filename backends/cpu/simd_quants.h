@@ -1,4 +1,5 @@
-/* Rows of quantised weights: their values, and products with few rows. A block is taken in parts of CPU_PART weights. */
+/* Rows of quantised weights: their values, and products with few rows. A block is taken in parts of CPU_PART weights.
+ */
 
 CPU_INLINE float block_half(const unsigned char *at)
 {
@@ -15,51 +16,51 @@ enum { CPU_PART = 32, BLOCK_VECTORS = CPU_PART / CPU_LANES };
 #include "quants.h"
 #undef CPU_VECTORS
 
-#define CPU_LOAD_QUANTISED(NAME, name, weights, bytes)                                                       \
-    static void load_##name(void *to, const void *from, int64_t n)                                           \
-    {                                                                                                        \
-        float *y = to;                                                                                       \
-        const unsigned char *block = from;                                                                   \
-        for (int64_t i = 0; i < n / CPU_PART; i++, y += CPU_PART) {                                          \
-            v_f32 weight[BLOCK_VECTORS];                                                                     \
-            const int part = (int)(i % ((weights) / CPU_PART));                                              \
-            const v_f32 d = v_splat(block_##name(block, part, weight));                                      \
-            for (int j = 0; j < BLOCK_VECTORS; j++) v_store(y + j * LANES, d * weight[j]);                   \
-            if (part == (weights) / CPU_PART - 1) block += bytes;                                            \
-        }                                                                                                    \
+#define CPU_LOAD_QUANTISED(NAME, name, weights, bytes) \
+    static void load_##name(void *to, const void *from, int64_t n) \
+    { \
+        float *y = to; \
+        const unsigned char *block = from; \
+        for (int64_t i = 0; i < n / CPU_PART; i++, y += CPU_PART) { \
+            v_f32 weight[BLOCK_VECTORS]; \
+            const int part = (int)(i % ((weights) / CPU_PART)); \
+            const v_f32 d = v_splat(block_##name(block, part, weight)); \
+            for (int j = 0; j < BLOCK_VECTORS; j++) v_store(y + j * LANES, d * weight[j]); \
+            if (part == (weights) / CPU_PART - 1) block += bytes; \
+        } \
     }
 PCO_QUANTISED_DTYPES(CPU_LOAD_QUANTISED)
 
 /* Parts with even and odd number have accumulators of their own. */
-#define CPU_DOT_QUANTISED(NAME, name, weights, bytes)                                                        \
-    CPU_INLINE void dot_##name##_rows(float *y, const float *x, int64_t x_row, const int rows,               \
-                                      const unsigned char *block, int64_t parts)                             \
-    {                                                                                                        \
-        v_f32 sum[CPU_DOT_ROWS][2], weight[BLOCK_VECTORS];                                                   \
-        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = v_splat(0);           \
-        for (int64_t i = 0; i < parts; i += 2) _Pragma("GCC unroll 2") for (int odd = 0; odd < 2; odd++)     \
-            {                                                                                                \
-                if (odd && i + 1 >= parts) break;                                                            \
-                const int part = (int)((i + odd) % ((weights) / CPU_PART));                                  \
-                v_f32 d = v_splat(block_##name(block, part, weight));                                        \
-                _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)                                       \
-                {                                                                                            \
-                    const float *at = x + r * x_row + (i + odd) * CPU_PART;                                  \
-                    v_f32 products = weight[0] * v_load(at);                                                 \
-                    _Pragma("GCC unroll 8") for (int j = 1; j < BLOCK_VECTORS; j++) products =               \
-                        v_fma(weight[j], v_load(at + j * LANES), products);                                  \
-                    sum[r][odd] = v_fma(d, products, sum[r][odd]);                                           \
-                }                                                                                            \
-                if (part == (weights) / CPU_PART - 1) block += bytes;                                        \
-            }                                                                                                \
-        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) y[r] = v_sum(sum[r][0] + sum[r][1]);          \
-    }                                                                                                        \
-    static void dot_##name(float *y, const float *x, int64_t x_row, int rows, const void *w, int64_t k)      \
-    {                                                                                                        \
-        if (rows == 4) {                                                                                     \
-            dot_##name##_rows(y, x, x_row, 4, w, k / CPU_PART);                                              \
-            return;                                                                                          \
-        }                                                                                                    \
-        for (int r = 0; r < rows; r++) dot_##name##_rows(y + r, x + r * x_row, 0, 1, w, k / CPU_PART);       \
+#define CPU_DOT_QUANTISED(NAME, name, weights, bytes) \
+    CPU_INLINE void dot_##name##_rows(float *y, const float *x, int64_t x_row, const int rows, \
+                                      const unsigned char *block, int64_t parts) \
+    { \
+        v_f32 sum[CPU_DOT_ROWS][2], weight[BLOCK_VECTORS]; \
+        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = v_splat(0); \
+        for (int64_t i = 0; i < parts; i += 2) _Pragma("GCC unroll 2") for (int odd = 0; odd < 2; odd++) \
+            { \
+                if (odd && i + 1 >= parts) break; \
+                const int part = (int)((i + odd) % ((weights) / CPU_PART)); \
+                v_f32 d = v_splat(block_##name(block, part, weight)); \
+                _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) \
+                { \
+                    const float *at = x + r * x_row + (i + odd) * CPU_PART; \
+                    v_f32 products = weight[0] * v_load(at); \
+                    _Pragma("GCC unroll 8") for (int j = 1; j < BLOCK_VECTORS; j++) products = \
+                        v_fma(weight[j], v_load(at + j * LANES), products); \
+                    sum[r][odd] = v_fma(d, products, sum[r][odd]); \
+                } \
+                if (part == (weights) / CPU_PART - 1) block += bytes; \
+            } \
+        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) y[r] = v_sum(sum[r][0] + sum[r][1]); \
+    } \
+    static void dot_##name(float *y, const float *x, int64_t x_row, int rows, const void *w, int64_t k) \
+    { \
+        if (rows == 4) { \
+            dot_##name##_rows(y, x, x_row, 4, w, k / CPU_PART); \
+            return; \
+        } \
+        for (int r = 0; r < rows; r++) dot_##name##_rows(y + r, x + r * x_row, 0, 1, w, k / CPU_PART); \
     }
 PCO_QUANTISED_DTYPES(CPU_DOT_QUANTISED)

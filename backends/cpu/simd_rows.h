@@ -96,8 +96,8 @@ CPU_INLINE v_f32 v_normalise(v_f32 x, v_f32 mean, v_f32 mean_low, v_f32 factor)
     return (x - mean - mean_low) * factor;
 }
 
-static void row_normalise(float *y, const float *x, float mean, float mean_low, float factor,
-                          const float *weight, const float *bias, int64_t n)
+static void row_normalise(float *y, const float *x, float mean, float mean_low, float factor, const float *weight,
+                          const float *bias, int64_t n)
 {
     v_f32 m = v_splat(mean), l = v_splat(mean_low), f = v_splat(factor);
     for (int64_t i = 0; i < n; i += LANES) {
@@ -130,8 +130,8 @@ static void row_rotate(float *low, float *high, const float *cosine, const float
     }
 }
 
-CPU_INLINE v_f32 v_attend_one(v_f32 sum, const float *p, const unsigned char *seen, const float *v,
-                              int64_t v_row, int64_t keys, int64_t part)
+CPU_INLINE v_f32 v_attend_one(v_f32 sum, const float *p, const unsigned char *seen, const float *v, int64_t v_row,
+                              int64_t keys, int64_t part)
 {
     for (int64_t j = 0; j < keys; j++) {
         if (seen && !seen[j]) continue;
@@ -141,8 +141,8 @@ CPU_INLINE v_f32 v_attend_one(v_f32 sum, const float *p, const unsigned char *se
     return sum;
 }
 
-static void row_attend(float *y, const float *p, const unsigned char *seen, const float *v, int64_t v_row,
-                       int64_t keys, int64_t n)
+static void row_attend(float *y, const float *p, const unsigned char *seen, const float *v, int64_t v_row, int64_t keys,
+                       int64_t n)
 {
     int64_t i = 0;
     for (; i + 4 * LANES <= n; i += 4 * LANES) {
@@ -173,8 +173,7 @@ static void row_attend(float *y, const float *p, const unsigned char *seen, cons
         v_store(y + i, y0);
         v_store(y + i + LANES, y1);
     }
-    for (; i + LANES <= n; i += LANES)
-        v_store(y + i, v_attend_one(v_load(y + i), p, seen, v + i, v_row, keys, LANES));
+    for (; i + LANES <= n; i += LANES) v_store(y + i, v_attend_one(v_load(y + i), p, seen, v + i, v_row, keys, LANES));
     if (i < n) {
         v_f32 sum = v_load_part(y + i, n - i, 0);
         v_store_part(y + i, v_attend_one(sum, p, seen, v + i, v_row, keys, n - i), n - i);

@@ -4,10 +4,7 @@
 
 enum { CPU_EXP_BLOCK = 4096 };
 
-static bool cpu_row_is_f32(const cpu_node *node)
-{
-    return node->in[0].dtype == PCO_F32 && node->plan.axis.inner == 1;
-}
+static bool cpu_row_is_f32(const cpu_node *node) { return node->in[0].dtype == PCO_F32 && node->plan.axis.inner == 1; }
 
 CPU_WORKSPACE(native_softmax)
 {
@@ -63,8 +60,7 @@ static void cpu_read_row(const cpu_node *node, float *row, int64_t base)
     if (axis.inner == 1)
         node->kernels->load[x->dtype](row, cpu_at(x, base), axis.n);
     else
-        for (int64_t j = 0; j < axis.n; j++)
-            row[j] = (float)cpu_load_f64(x->dtype, x->data, base + j * axis.inner);
+        for (int64_t j = 0; j < axis.n; j++) row[j] = (float)cpu_load_f64(x->dtype, x->data, base + j * axis.inner);
 }
 
 static void cpu_write_row(const cpu_node *node, const float *row, int64_t base)
@@ -74,8 +70,7 @@ static void cpu_write_row(const cpu_node *node, const float *row, int64_t base)
     if (axis.inner == 1)
         node->kernels->store[y->dtype](cpu_at(y, base), row, axis.n);
     else
-        for (int64_t j = 0; j < axis.n; j++)
-            cpu_store_f64(y->dtype, y->data, base + j * axis.inner, (double)row[j]);
+        for (int64_t j = 0; j < axis.n; j++) cpu_store_f64(y->dtype, y->data, base + j * axis.inner, (double)row[j]);
 }
 
 static void cpu_softmax_slice(void *task, int64_t begin, int64_t end, uint32_t worker)

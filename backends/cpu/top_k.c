@@ -69,10 +69,7 @@ static void cpu_top_k_slice(void *task, int64_t begin, int64_t end, uint32_t wor
     }
 }
 
-CPU_WORKSPACE(top_k)
-{
-    return node->device->threads * cpu_round64((uint64_t)node->attrs.top_k.k * 8);
-}
+CPU_WORKSPACE(top_k) { return node->device->threads * cpu_round64((uint64_t)node->attrs.top_k.k * 8); }
 
 CPU_RUN(top_k)
 {

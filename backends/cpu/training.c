@@ -4,21 +4,14 @@
 
 /* ---- cross-entropy ---- */
 
-static bool cpu_logits_are_f32(const cpu_node *node)
-{
-    return node->in[0].dtype == PCO_F32;
-}
+static bool cpu_logits_are_f32(const cpu_node *node) { return node->in[0].dtype == PCO_F32; }
 
 CPU_WORKSPACE(native_cross_entropy)
 {
-    return cpu_logits_are_f32(node) ? 0
-                                    : node->device->threads * cpu_round64((uint64_t)node->plan.axis.n * 4);
+    return cpu_logits_are_f32(node) ? 0 : node->device->threads * cpu_round64((uint64_t)node->plan.axis.n * 4);
 }
 
-CPU_WORKSPACE(native_cross_entropy_backward)
-{
-    return cpu_native_cross_entropy_workspace(node);
-}
+CPU_WORKSPACE(native_cross_entropy_backward) { return cpu_native_cross_entropy_workspace(node); }
 
 static float cpu_row_loss(const cpu_node *node, const float *x, int64_t n, int64_t target)
 {
@@ -26,8 +19,7 @@ static float cpu_row_loss(const cpu_node *node, const float *x, int64_t n, int64
     float max = node->kernels->max(x, n);
     double whole = (double)max + log(cpu_exp_sum_only(node, x, max, n));
     double loss = whole - (double)x[target];
-    if (smoothing > 0)
-        loss = (1 - smoothing) * loss + smoothing * (whole - node->kernels->sum(x, n) / (double)n);
+    if (smoothing > 0) loss = (1 - smoothing) * loss + smoothing * (whole - node->kernels->sum(x, n) / (double)n);
     return (float)loss;
 }
 
@@ -91,8 +83,7 @@ static void cpu_cross_entropy_backward_slice(void *task, int64_t begin, int64_t 
 
 CPU_RUN(native_cross_entropy_backward)
 {
-    cpu_parallel(node, node->plan.axis.outer, cpu_grain(node->plan.axis.n * 8),
-                 cpu_cross_entropy_backward_slice);
+    cpu_parallel(node, node->plan.axis.outer, cpu_grain(node->plan.axis.n * 8), cpu_cross_entropy_backward_slice);
 }
 
 /* ---- optimisers ---- */
@@ -100,8 +91,7 @@ CPU_RUN(native_cross_entropy_backward)
 enum { CPU_GRADIENT_CHUNK = 512 };
 
 /* Gradients begin .. begin+n-1 in f32: where they lie, or in `room`. */
-static const float *cpu_gradient(const cpu_node *node, const cpu_tensor *x, int64_t begin, int64_t n,
-                                 float *room)
+static const float *cpu_gradient(const cpu_node *node, const cpu_tensor *x, int64_t begin, int64_t n, float *room)
 {
     if (x->dtype == PCO_F32) return cpu_f32(x) + begin;
     node->kernels->load[x->dtype](room, cpu_at(x, begin), n);
@@ -127,9 +117,8 @@ static void cpu_adamw_slice(void *task, int64_t begin, int64_t end, uint32_t wor
                       .decay = run[0] * (float)attrs->weight_decay};
     for (int64_t i = begin; i < end; i += CPU_GRADIENT_CHUNK) {
         int64_t n = cpu_min(CPU_GRADIENT_CHUNK, end - i);
-        node->kernels->adamw(cpu_f32(&node->out[0]) + i, cpu_f32(&node->out[1]) + i,
-                             cpu_f32(&node->out[2]) + i, cpu_gradient(node, &node->in[3], i, n, room), &step,
-                             n);
+        node->kernels->adamw(cpu_f32(&node->out[0]) + i, cpu_f32(&node->out[1]) + i, cpu_f32(&node->out[2]) + i,
+                             cpu_gradient(node, &node->in[3], i, n, room), &step, n);
     }
 }
 

@@ -25,9 +25,6 @@ static inline float cpu_optimiser_begin(const cpu_node *node, uint32_t at)
     return isfinite(scale) ? scale : NAN;
 }
 
-static inline float *cpu_f32(const cpu_tensor *x)
-{
-    return (float *)(void *)x->data;
-}
+static inline float *cpu_f32(const cpu_tensor *x) { return (float *)(void *)x->data; }
 
 #endif

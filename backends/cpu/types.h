@@ -9,11 +9,13 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The rows of the types as cases of a switch. */
+/* The rows of the types as cases of a switch; clang-format 15 would join these lines. */
+/* clang-format off */
 #define CPU_IS(NAME, name, block, bytes)       case PCO_##NAME: return true;
 #define CPU_BYTES_OF(NAME, name, block, bytes) case PCO_##NAME: return bytes;
 #define CPU_BLOCK_OF(NAME, name, block, bytes) case PCO_##NAME: return block;
 #define CPU_ROW_OF(NAME, name, block, bytes)   case PCO_##NAME: return count / (block) * (bytes);
+/* clang-format on */
 
 /* Bytes of one element; 0 for the quantised types. */
 static inline uint32_t cpu_size(uint32_t dtype)
@@ -21,8 +23,7 @@ static inline uint32_t cpu_size(uint32_t dtype)
     switch (dtype) {
         PCO_FLOAT_DTYPES(CPU_BYTES_OF)
         PCO_WHOLE_DTYPES(CPU_BYTES_OF)
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
@@ -30,8 +31,7 @@ static inline bool cpu_is_float(uint32_t dtype)
 {
     switch (dtype) {
         PCO_FLOAT_DTYPES(CPU_IS)
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -39,8 +39,7 @@ static inline bool cpu_is_quantised(uint32_t dtype)
 {
     switch (dtype) {
         PCO_QUANTISED_DTYPES(CPU_IS)
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -49,8 +48,7 @@ static inline int64_t cpu_block(uint32_t dtype)
 {
     switch (dtype) {
         PCO_QUANTISED_DTYPES(CPU_BLOCK_OF)
-    default:
-        return 1;
+    default: return 1;
     }
 }
 enum { CPU_BLOCK_MOST = 256 };
@@ -63,8 +61,7 @@ static inline int64_t cpu_bytes(uint32_t dtype, int64_t count)
 {
     switch (dtype) {
         PCO_QUANTISED_DTYPES(CPU_ROW_OF)
-    default:
-        return count * cpu_size(dtype);
+    default: return count * cpu_size(dtype);
     }
 }
 
@@ -82,10 +79,7 @@ static inline float cpu_f32_bits(uint32_t bits)
     return x;
 }
 
-static inline float cpu_bf16_to_f32(uint16_t h)
-{
-    return cpu_f32_bits((uint32_t)h << 16);
-}
+static inline float cpu_bf16_to_f32(uint16_t h) { return cpu_f32_bits((uint32_t)h << 16); }
 
 static inline float cpu_f16_to_f32(uint16_t h)
 {
@@ -116,20 +110,11 @@ static inline uint16_t cpu_narrow_f64(double x, int kept, int bias)
     return (uint16_t)(sign | (uint16_t)(result >= infinity ? infinity : result));
 }
 
-static inline uint16_t cpu_f64_to_f16(double x)
-{
-    return cpu_narrow_f64(x, 10, 15);
-}
+static inline uint16_t cpu_f64_to_f16(double x) { return cpu_narrow_f64(x, 10, 15); }
 
-static inline uint16_t cpu_f64_to_bf16(double x)
-{
-    return cpu_narrow_f64(x, 7, 127);
-}
+static inline uint16_t cpu_f64_to_bf16(double x) { return cpu_narrow_f64(x, 7, 127); }
 
-static inline uint16_t cpu_f32_to_f16(float x)
-{
-    return cpu_f64_to_f16((double)x);
-}
+static inline uint16_t cpu_f32_to_f16(float x) { return cpu_f64_to_f16((double)x); }
 
 static inline uint16_t cpu_f32_to_bf16(float x)
 {
@@ -154,10 +139,7 @@ static inline uint16_t cpu_u16_at(const unsigned char *at)
     return h;
 }
 
-static inline float cpu_half_at(const unsigned char *at)
-{
-    return cpu_f16_to_f32(cpu_u16_at(at));
-}
+static inline float cpu_half_at(const unsigned char *at) { return cpu_f16_to_f32(cpu_u16_at(at)); }
 
 #include "quants.h"
 
@@ -168,19 +150,12 @@ static inline float cpu_half_at(const unsigned char *at)
 static inline double cpu_load_f64(uint32_t dtype, const void *x, int64_t i)
 {
     switch (dtype) {
-    case PCO_F32:
-        return (double)((const float *)x)[i];
-    case PCO_F16:
-        return (double)cpu_f16_to_f32(((const uint16_t *)x)[i]);
-    case PCO_BF16:
-        return (double)cpu_bf16_to_f32(((const uint16_t *)x)[i]);
-    case PCO_I32:
-        return (double)((const int32_t *)x)[i];
-    case PCO_BOOL:
-        return ((const uint8_t *)x)[i] ? 1.0 : 0.0;
-        PCO_QUANTISED_DTYPES(CPU_LOAD_BLOCK)
-    default:
-        return 0;
+    case PCO_F32: return (double)((const float *)x)[i];
+    case PCO_F16: return (double)cpu_f16_to_f32(((const uint16_t *)x)[i]);
+    case PCO_BF16: return (double)cpu_bf16_to_f32(((const uint16_t *)x)[i]);
+    case PCO_I32: return (double)((const int32_t *)x)[i];
+    case PCO_BOOL: return ((const uint8_t *)x)[i] ? 1.0 : 0.0; PCO_QUANTISED_DTYPES(CPU_LOAD_BLOCK)
+    default: return 0;
     }
 }
 
@@ -188,23 +163,12 @@ static inline double cpu_load_f64(uint32_t dtype, const void *x, int64_t i)
 static inline void cpu_store_f64(uint32_t dtype, void *y, int64_t i, double x)
 {
     switch (dtype) {
-    case PCO_F32:
-        ((float *)y)[i] = (float)x;
-        break;
-    case PCO_F16:
-        ((uint16_t *)y)[i] = cpu_f64_to_f16(x);
-        break;
-    case PCO_BF16:
-        ((uint16_t *)y)[i] = cpu_f64_to_bf16(x);
-        break;
-    case PCO_I32:
-        ((int32_t *)y)[i] = cpu_f64_to_i32(x);
-        break;
-    case PCO_BOOL:
-        ((uint8_t *)y)[i] = x != 0;
-        break;
-    default:
-        break;
+    case PCO_F32: ((float *)y)[i] = (float)x; break;
+    case PCO_F16: ((uint16_t *)y)[i] = cpu_f64_to_f16(x); break;
+    case PCO_BF16: ((uint16_t *)y)[i] = cpu_f64_to_bf16(x); break;
+    case PCO_I32: ((int32_t *)y)[i] = cpu_f64_to_i32(x); break;
+    case PCO_BOOL: ((uint8_t *)y)[i] = x != 0; break;
+    default: break;
     }
 }
 
@@ -212,16 +176,11 @@ static inline void cpu_store_f64(uint32_t dtype, void *y, int64_t i, double x)
 static inline double cpu_round_to(uint32_t dtype, double x)
 {
     switch (dtype) {
-    case PCO_F32:
-        return (double)(float)x;
-    case PCO_F16:
-        return (double)cpu_f16_to_f32(cpu_f64_to_f16(x));
-    case PCO_BF16:
-        return (double)cpu_bf16_to_f32(cpu_f64_to_bf16(x));
-    case PCO_I32:
-        return (double)cpu_f64_to_i32(rint(x));
-    default:
-        return x != 0;
+    case PCO_F32: return (double)(float)x;
+    case PCO_F16: return (double)cpu_f16_to_f32(cpu_f64_to_f16(x));
+    case PCO_BF16: return (double)cpu_bf16_to_f32(cpu_f64_to_bf16(x));
+    case PCO_I32: return (double)cpu_f64_to_i32(rint(x));
+    default: return x != 0;
     }
 }
 

@@ -148,8 +148,8 @@ static void cpu_fetch_run(unsigned char *to, const unsigned char *from, int64_t 
     }
 }
 
-const void *cpu_walk_fetch(const cpu_walk *walk, int operand, const void *data, uint32_t size,
-                           cpu_convert_fn convert, uint32_t lane, int64_t begin, int64_t n, void *buffer)
+const void *cpu_walk_fetch(const cpu_walk *walk, int operand, const void *data, uint32_t size, cpu_convert_fn convert,
+                           uint32_t lane, int64_t begin, int64_t n, void *buffer)
 {
     const unsigned char *from = data;
     if (walk->linear[operand]) {

@@ -42,7 +42,7 @@ typedef void (*cpu_convert_fn)(void *lanes, const void *stored, int64_t n);
 /* Elements begin .. begin+n-1 of an operand, as the result sees them: a pointer into the operand where they
  * lie there just so, or `buffer` after they were written to it. `convert` is NULL where lanes are the stored
  * elements. size: bytes of a stored element; lane: bytes of a lane (1, 2, 4 or 8). */
-const void *cpu_walk_fetch(const cpu_walk *walk, int operand, const void *data, uint32_t size,
-                           cpu_convert_fn convert, uint32_t lane, int64_t begin, int64_t n, void *buffer);
+const void *cpu_walk_fetch(const cpu_walk *walk, int operand, const void *data, uint32_t size, cpu_convert_fn convert,
+                           uint32_t lane, int64_t begin, int64_t n, void *buffer);
 
 #endif

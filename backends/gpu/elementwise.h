@@ -15,8 +15,7 @@ gpu_rows gpu_cover_rows(const gpu_lowering *gpu, uint64_t words, uint64_t rows);
 void gpu_cover_singly(gpu_rows *cover);
 
 /* y = op(x), both of the same count; for other lowerers too (reshape, casts). low, high: bits. */
-pco_status gpu_emit_unary(gpu_lowering *gpu, uint32_t op, uint32_t x, uint32_t y, uint32_t low,
-                          uint32_t high);
+pco_status gpu_emit_unary(gpu_lowering *gpu, uint32_t op, uint32_t x, uint32_t y, uint32_t low, uint32_t high);
 
 /* A number rounded to nearest even in a type: as element bits, and as float bits (i32: as integer bits,
  * toward zero and saturated). */

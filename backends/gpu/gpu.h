@@ -22,7 +22,7 @@ static inline uint32_t pco_gpu_llvmpipe_rounds(uint32_t mesa) { return mesa < 25
 
 /* What a kernel needs beyond the baseline (Vulkan 1.1, OpenCL 1.2 without optional features). */
 enum {
-    PCO_GPU_NEEDS_SUBGROUPS = 1u << 0,      /* arithmetic subgroup operations, of any width */
+    PCO_GPU_NEEDS_SUBGROUPS = 1u << 0, /* arithmetic subgroup operations, of any width */
     PCO_GPU_NEEDS_STORAGE_16 = 1u << 1,
     PCO_GPU_NEEDS_F16 = 1u << 2,
     PCO_GPU_NEEDS_INTEGER_DOT = 1u << 3,
@@ -37,11 +37,11 @@ typedef struct pco_gpu_kernel {
     const char *file;    /* "unary.kern" */
     const char *defines; /* "-DTM=8 -DTN=4" or "" */
     uint32_t n_bindings;
-    uint32_t n_specs;    /* with the workgroup size, which is 0, 1, 2 */
+    uint32_t n_specs; /* with the workgroup size, which is 0, 1, 2 */
     uint32_t n_params;
-    uint32_t needs;      /* PCO_GPU_NEEDS_* */
-    uint64_t hash;       /* of dialect, file and defines */
-    uint32_t interface;  /* GPU_INTERFACE_*: what its constants, parameters and buffers are called */
+    uint32_t needs;                      /* PCO_GPU_NEEDS_* */
+    uint64_t hash;                       /* of dialect, file and defines */
+    uint32_t interface;                  /* GPU_INTERFACE_*: what its constants, parameters and buffers are called */
     uint8_t slots[PCO_GPU_MAX_BINDINGS]; /* of the interface's buffers: the bindings, or PCO_GPU_NO_BINDING */
 } pco_gpu_kernel;
 
@@ -61,20 +61,20 @@ extern const pco_gpu_code pco_gpu_codes[];
 extern const pco_gpu_code *const pco_gpu_sources[];
 
 typedef struct pco_gpu_limits {
-    uint32_t type;             /* pco_device_type: the class, for defaults */
-    uint32_t needs_met;        /* PCO_GPU_NEEDS_* that this device and this build can serve */
-    uint32_t max_bindings;     /* storage buffers per kernel, at least 4 */
-    uint64_t max_binding;      /* bytes visible through one binding */
+    uint32_t type;         /* pco_device_type: the class, for defaults */
+    uint32_t needs_met;    /* PCO_GPU_NEEDS_* that this device and this build can serve */
+    uint32_t max_bindings; /* storage buffers per kernel, at least 4 */
+    uint64_t max_binding;  /* bytes visible through one binding */
     uint64_t max_allocation;
     uint32_t offset_alignment; /* of a binding's offset, bytes, a power of two, at least 4 */
     uint32_t max_workgroup;    /* invocations */
     uint32_t max_local[3];     /* workgroup size per dimension */
     uint32_t max_groups[3];
-    uint32_t shared_memory;    /* bytes */
+    uint32_t shared_memory; /* bytes */
     uint32_t subgroup_min, subgroup_max;
     uint32_t subgroups_settable; /* 0, or how many subgroups a workgroup may have where their width is required */
-    uint32_t is_opencl;        /* 1: OpenCL */
-    uint32_t small_kernels; /* 1: the driver's compiler takes minutes over large unrolled tiles: do without */
+    uint32_t is_opencl;          /* 1: OpenCL */
+    uint32_t small_kernels;      /* 1: the driver's compiler takes minutes over large unrolled tiles: do without */
     /* 0, or how often an invocation may go round loops, all of them counted together, before the driver leaves every
      * loop without a word: pco_gpu_llvmpipe_rounds. */
     uint32_t max_rounds;
@@ -90,10 +90,10 @@ typedef struct pco_gpu_binding {
 
 typedef struct pco_gpu_dispatch {
     uint32_t kernel;
-    uint32_t node;           /* of the part, for timings and messages */
+    uint32_t node; /* of the part, for timings and messages */
     uint32_t n_specs, n_bindings, n_params;
-    uint32_t width;          /* of subgroups, required; 0: the driver's own */
-    uint32_t barrier_before; /* 1: must see the writes of all earlier dispatches of the program */
+    uint32_t width;                   /* of subgroups, required; 0: the driver's own */
+    uint32_t barrier_before;          /* 1: must see the writes of all earlier dispatches of the program */
     int32_t specs[PCO_GPU_MAX_SPECS]; /* 0..2: workgroup size */
     pco_gpu_binding bindings[PCO_GPU_MAX_BINDINGS];
     uint32_t params[PCO_GPU_MAX_PARAMS];
@@ -108,8 +108,8 @@ typedef struct pco_gpu_driver {
     /* Compiles (or finds in memory or in the cache) every pipeline of the list, then records it, in segments
      * of at most `per_segment` dispatches. `list` is not kept. On the way to a first run a pipeline that does
      * not compile is INTERNAL, with the driver's words. */
-    pco_status (*record)(pco_gpu_device *device, const pco_plan *plan, const pco_gpu_dispatch *list,
-                         uint32_t count, uint32_t per_segment, pco_gpu_recording **recording, pco_error *err);
+    pco_status (*record)(pco_gpu_device *device, const pco_plan *plan, const pco_gpu_dispatch *list, uint32_t count,
+                         uint32_t per_segment, pco_gpu_recording **recording, pco_error *err);
     void (*discard)(pco_gpu_device *device, pco_gpu_recording *recording);
     uint32_t (*segments)(const pco_gpu_recording *recording);
     /* The driver's part of a description: api, entry, options, source, binary, subgroups. */

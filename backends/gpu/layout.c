@@ -44,10 +44,11 @@ const gpu_format *gpu_format_of(uint32_t dtype)
 {
 #define GPU_NUMBER(NAME, name, ...) GPU_FORMAT_##name,
     enum { GPU_FORMATS(GPU_NUMBER) };
-#define GPU_FORMAT(NAME, name, block, bytes, quants, scales)                                            \
+#define GPU_FORMAT(NAME, name, block, bytes, quants, scales) \
     [GPU_FORMAT_##name] = {GPU_FORMAT_##name, block, bytes, quants, scales, gpu_part_##name},
     static const gpu_format formats[] = {GPU_FORMATS(GPU_FORMAT)};
-#define GPU_CASE(NAME, name, ...) case PCO_##NAME: return &formats[GPU_FORMAT_##name];
+#define GPU_CASE(NAME, name, ...) \
+    case PCO_##NAME: return &formats[GPU_FORMAT_##name];
     switch (dtype) {
         GPU_FORMATS(GPU_CASE)
     default: return NULL;
@@ -78,7 +79,8 @@ gpu_planes gpu_bind_planes(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t quan
         gpu_fail(gpu, PCO_ERROR_INTERNAL, "%s is not aligned to its blocks", t->name);
     /* Kernels count the blocks of both planes alike, from the first weight of the window of quants. */
     const uint32_t skipped = before / format->quants;
-    return (gpu_planes){before, skipped * format->block, scale / unit, scale / unit - skipped * (format->scales / unit)};
+    return (gpu_planes){before, skipped * format->block, scale / unit,
+                        scale / unit - skipped * (format->scales / unit)};
 }
 
 void gpu_want_planes(pco_proposal *proposal, const pco_part *part, uint32_t tensor)
@@ -92,14 +94,14 @@ void gpu_want_planes(pco_proposal *proposal, const pco_part *part, uint32_t tens
     if (proposal->tensors[tensor].alignment < format->quants) proposal->tensors[tensor].alignment = format->quants;
 }
 
-pco_status gpu_convert(pco_device *device, const pco_tensor *tensor, uint32_t layout, const void *from,
-                       void *to, uint64_t bytes, pco_error *err)
+pco_status gpu_convert(pco_device *device, const pco_tensor *tensor, uint32_t layout, const void *from, void *to,
+                       uint64_t bytes, pco_error *err)
 {
     (void)device;
     const gpu_format *format = gpu_format_of(tensor->dtype);
     if (layout != GPU_LAYOUT_PLANES || !format || bytes < gpu_plane_bytes(tensor, format)) {
-        snprintf(err->message, sizeof err->message, "%s: no layout %u of %llu bytes for this type",
-                 tensor->name, layout, (unsigned long long)bytes);
+        snprintf(err->message, sizeof err->message, "%s: no layout %u of %llu bytes for this type", tensor->name,
+                 layout, (unsigned long long)bytes);
         return PCO_ERROR_INVALID;
     }
     const uint64_t blocks = gpu_count(tensor) / format->block;

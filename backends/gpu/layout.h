@@ -16,7 +16,7 @@ typedef struct gpu_format {
 /* NULL: the type is not quantised. */
 const gpu_format *gpu_format_of(uint32_t dtype);
 
-pco_status gpu_convert(pco_device *device, const pco_tensor *tensor, uint32_t layout, const void *from,
-                       void *to, uint64_t bytes, pco_error *err);
+pco_status gpu_convert(pco_device *device, const pco_tensor *tensor, uint32_t layout, const void *from, void *to,
+                       uint64_t bytes, pco_error *err);
 
 #endif

@@ -40,7 +40,8 @@ uint64_t gpu_count(const pco_tensor *tensor) { return gpu_product(tensor, 0, ten
 
 uint32_t gpu_element_bytes(uint32_t dtype)
 {
-#define GPU_BYTES(NAME, name, block, bytes) case PCO_##NAME: return bytes;
+#define GPU_BYTES(NAME, name, block, bytes) \
+    case PCO_##NAME: return bytes;
     switch (dtype) {
         PCO_FLOAT_DTYPES(GPU_BYTES)
         PCO_WHOLE_DTYPES(GPU_BYTES)
@@ -85,8 +86,7 @@ int gpu_same_memory(const gpu_lowering *gpu, uint32_t a, uint32_t b)
 {
     const pco_place p = gpu_place(gpu, a), q = gpu_place(gpu, b);
     if (p.buffer == PCO_NONE || q.buffer == PCO_NONE) return 0;
-    if (p.buffer != q.buffer &&
-        (!gpu->plan || gpu->plan->buffers[p.buffer] != gpu->plan->buffers[q.buffer])) {
+    if (p.buffer != q.buffer && (!gpu->plan || gpu->plan->buffers[p.buffer] != gpu->plan->buffers[q.buffer])) {
         return 0;
     }
     return p.offset < q.offset + q.bytes && q.offset < p.offset + p.bytes;
@@ -143,19 +143,19 @@ static uint32_t gpu_slot(const pco_gpu_dispatch *d, uint32_t buffer)
     const pco_gpu_kernel *kernel = &pco_gpu_kernels[d->kernel];
     const uint32_t number = buffer & 0xff;
     return buffer >> 8 == kernel->interface && number < PCO_GPU_MAX_BINDINGS ? kernel->slots[number]
-                                                                               : PCO_GPU_NO_BINDING;
+                                                                             : PCO_GPU_NO_BINDING;
 }
 
 int gpu_has_buffer(const pco_gpu_dispatch *d, uint32_t buffer) { return gpu_slot(d, buffer) < d->n_bindings; }
 
 /* Binds bytes [first, first + bytes) of a place; returns the distance from the window's beginning. */
-static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, pco_place place,
-                         const char *name, uint64_t first, uint64_t bytes, uint32_t write)
+static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, pco_place place, const char *name,
+                         uint64_t first, uint64_t bytes, uint32_t write)
 {
     const uint32_t slot = gpu_slot(d, buffer);
     if (slot >= d->n_bindings) {
-        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no buffer %u of interface %u",
-                 pco_gpu_kernels[d->kernel].name, buffer & 0xff, buffer >> 8);
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no buffer %u of interface %u", pco_gpu_kernels[d->kernel].name,
+                 buffer & 0xff, buffer >> 8);
         return 0;
     }
     if (bytes == 0) return 0;
@@ -169,14 +169,13 @@ static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer
     const uint64_t limit = gpu_min(gpu->binding, UINT64_C(1) << 31);
     if (end - begin > limit) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
-                 "%s needs a window of %llu bytes in one piece, above the device's binding limit of %llu",
-                 name, (unsigned long long)(end - begin), (unsigned long long)limit);
+                 "%s needs a window of %llu bytes in one piece, above the device's binding limit of %llu", name,
+                 (unsigned long long)(end - begin), (unsigned long long)limit);
         return 0;
     }
-    d->bindings[slot] = (pco_gpu_binding){.buffer = place.buffer, .write = write, .offset = begin,
-                                          .bytes = end - begin};
-    gpu->building[slot] =
-        (gpu_range){.buffer = place.buffer, .write = write, .first = at & ~UINT64_C(3), .end = end};
+    d->bindings[slot] =
+        (pco_gpu_binding){.buffer = place.buffer, .write = write, .offset = begin, .bytes = end - begin};
+    gpu->building[slot] = (gpu_range){.buffer = place.buffer, .write = write, .first = at & ~UINT64_C(3), .end = end};
     return (uint32_t)(at - begin);
 }
 
@@ -186,14 +185,14 @@ uint32_t gpu_bind_read(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, 
     return gpu_bind(gpu, d, buffer, gpu_place(gpu, tensor), gpu->part->tensors[tensor].name, first, bytes, 0);
 }
 
-uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor,
-                        uint64_t first, uint64_t bytes)
+uint32_t gpu_bind_write(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint64_t first,
+                        uint64_t bytes)
 {
     return gpu_bind(gpu, d, buffer, gpu_place(gpu, tensor), gpu->part->tensors[tensor].name, first, bytes, 1);
 }
 
-uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor,
-                           uint64_t first, uint64_t count, int write)
+uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint64_t first,
+                           uint64_t count, int write)
 {
     const uint32_t size = gpu_element_bytes(gpu->part->tensors[tensor].dtype);
     if (size == 0) {
@@ -203,8 +202,8 @@ uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buff
     return (write ? gpu_bind_write : gpu_bind_read)(gpu, d, buffer, tensor, first * size, count * size) / size;
 }
 
-uint32_t gpu_bind_workspace(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint64_t first,
-                            uint64_t bytes, int write)
+uint32_t gpu_bind_workspace(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint64_t first, uint64_t bytes,
+                            int write)
 {
     gpu->workspace = gpu_max(gpu->workspace, first + bytes);
     const pco_place dry = {.buffer = gpu->part->n_tensors, .bytes = gpu->workspace};
@@ -297,8 +296,7 @@ static pco_status gpu_fill_bindings(gpu_lowering *gpu, pco_gpu_dispatch *d)
     for (uint32_t slot = 0; slot < d->n_bindings; slot++) {
         if (d->bindings[slot].bytes) continue;
         if (good == d->n_bindings) {
-            return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing",
-                            pco_gpu_kernels[d->kernel].name);
+            return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing", pco_gpu_kernels[d->kernel].name);
         }
         gpu_see_again(gpu, d, slot, good);
     }

@@ -39,22 +39,22 @@ typedef struct gpu_lowering {
     const pco_part *part;
     const pco_node *node;
     uint32_t node_index;
-    uint32_t variant;     /* id: index into the lowerer's own table */
-    uint32_t width;       /* of subgroups; 0: the driver's own */
-    uint64_t binding;     /* bytes visible through one binding: the device's, or less if the part says so */
-    int software;         /* lower as for a GPU API on a processor: the device is one, unless the variant says otherwise */
-    const pco_plan *plan; /* NULL: a dry run */
-    gpu_list *list;       /* NULL in a dry run */
-    uint64_t workspace;   /* bytes that gpu_workspace has been asked for */
+    uint32_t variant; /* id: index into the lowerer's own table */
+    uint32_t width;   /* of subgroups; 0: the driver's own */
+    uint64_t binding; /* bytes visible through one binding: the device's, or less if the part says so */
+    int software;     /* lower as for a GPU API on a processor: the device is one, unless the variant says otherwise */
+    const pco_plan *plan;                     /* NULL: a dry run */
+    gpu_list *list;                           /* NULL in a dry run */
+    uint64_t workspace;                       /* bytes that gpu_workspace has been asked for */
     gpu_range building[PCO_GPU_MAX_BINDINGS]; /* ranges of the dispatch being built */
-    uint32_t named;       /* GPU_NAMED_*: what that dispatch has been given */
-    pco_status status;    /* of the first helper that failed */
+    uint32_t named;                           /* GPU_NAMED_*: what that dispatch has been given */
+    pco_status status;                        /* of the first helper that failed */
     pco_error *err;
 } gpu_lowering;
 
-/* A way to compute an op. A variant is offered where the device meets `needs` and, if the lowerer has one, its `eligible`
- * agrees; one that needs subgroups also with each width that can be required; one that has forms also as it would be
- * lowered on the other kind of device, so that what a GPU runs can be judged without one. */
+/* A way to compute an op. A variant is offered where the device meets `needs` and, if the lowerer has one, its
+ * `eligible` agrees; one that needs subgroups also with each width that can be required; one that has forms also as it
+ * would be lowered on the other kind of device, so that what a GPU runs can be judged without one. */
 typedef struct gpu_variant {
     const char *name;
     uint32_t needs; /* PCO_GPU_NEEDS_* */
@@ -65,8 +65,8 @@ typedef struct gpu_lowerer {
     const gpu_variant *variants; /* NULL: one, "default" */
     uint32_t n_variants;
     uint32_t in_place; /* bit i: output 0 may lie in input i's memory when type and element count agree */
-    int (*eligible)(const gpu_lowering *gpu, uint32_t variant);   /* NULL: all are */
-    uint32_t (*choose)(const gpu_lowering *gpu); /* the default's id; NULL: the first eligible */
+    int (*eligible)(const gpu_lowering *gpu, uint32_t variant); /* NULL: all are */
+    uint32_t (*choose)(const gpu_lowering *gpu);                /* the default's id; NULL: the first eligible */
     /* Says why the node cannot run here (gpu_fail), before the dry run of lower; NULL: the dry run is enough.
      */
     pco_status (*supports)(gpu_lowering *gpu);
@@ -129,7 +129,7 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
  *     gpu_set_specs(gpu, &d, fill, .per = 4);
  *     gpu_set_params(gpu, &d, fill, .words = words, .first = first, .value = word);
  * or, from a struct that was filled step by step, gpu_set_params_from(gpu, &d, fill, &params). */
-#define gpu_set_specs(gpu, d, name, ...) gpu_set_specs_from(gpu, d, name, (&(const gpu_##name##_specs){__VA_ARGS__}))
+#define gpu_set_specs(gpu, d, name, ...)  gpu_set_specs_from(gpu, d, name, (&(const gpu_##name##_specs){__VA_ARGS__}))
 #define gpu_set_params(gpu, d, name, ...) gpu_set_params_from(gpu, d, name, (&(const gpu_##name##_params){__VA_ARGS__}))
 #define gpu_set_specs_from(gpu, d, name, specs) \
     gpu_set_spec_words(gpu, d, GPU_INTERFACE_##name, specs, sizeof(gpu_##name##_specs))
@@ -152,7 +152,7 @@ uint32_t gpu_bind_elements(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buff
 typedef struct gpu_planes {
     uint32_t quants_byte;  /* where they begin in the window of quants, */
     uint32_t quants_first; /* in weights, */
-    uint32_t scales_at;    /* and in the window of scales, in halves, or in words if a block has a multiple of 4 bytes */
+    uint32_t scales_at; /* and in the window of scales, in halves, or in words if a block has a multiple of 4 bytes */
     uint32_t scales_first; /* the same, less what the blocks before quants_first would take */
 } gpu_planes;
 gpu_planes gpu_bind_planes(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t quants, uint32_t scales, uint32_t tensor,
@@ -190,7 +190,7 @@ static inline uint64_t gpu_max(uint64_t a, uint64_t b) { return a > b ? a : b; }
 /* Dimensions, outermost first, with a stride in elements for each of up to four operands. */
 enum { GPU_MAX_VIEWS = 4 };
 typedef struct gpu_view {
-    uint32_t rank, n;               /* n operands */
+    uint32_t rank, n; /* n operands */
     uint64_t size[PCO_MAX_RANK];
     int64_t stride[GPU_MAX_VIEWS][PCO_MAX_RANK];
     uint64_t offset[GPU_MAX_VIEWS]; /* element at index 0 */

@@ -17,8 +17,8 @@ enum {
 /* Bits of the kernels' FLAGS. */
 enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2 };
 
-static const gpu_variant attention_variants[] = {[ATTENTION_ROWS] = {"rows", 0}, [ATTENTION_TILED] = {"tiled", 0},
-                                                 [ATTENTION_MATMUL] = {"matmul", .has_forms = 1}};
+static const gpu_variant attention_variants[] = {
+    [ATTENTION_ROWS] = {"rows", 0}, [ATTENTION_TILED] = {"tiled", 0}, [ATTENTION_MATMUL] = {"matmul", .has_forms = 1}};
 
 typedef struct attention_sizes {
     uint32_t batch, heads, group_heads, rows, keys, depth, value_depth;
@@ -70,15 +70,29 @@ static gpu_matmul attention_scores(const gpu_lowering *gpu, const attention_size
     attention_stride(gpu_input(gpu, 1), z->attrs.heads_first != 0, k);
     const int64_t group = z->group_heads, matrix = (int64_t)z->rows * z->keys;
     return (gpu_matmul){
-        .a = gpu_input_index(gpu, 0), .b = gpu_input_index(gpu, 1), .bias = PCO_NONE, .c = PCO_NONE,
-        .y = gpu_output_index(gpu, 0), .a_type = gpu_input(gpu, 0)->dtype, .b_type = gpu_input(gpu, 1)->dtype,
-        .y_type = PCO_F32, .bias_type = -1, .trans_b = 1, .raw = 1,
-        .m = z->rows, .n = z->keys, .k = z->depth, .lda = (uint64_t)q[2], .ldb = (uint64_t)k[2],
-        .ldy = z->keys, .y_step = (uint64_t)matrix,
-        .batch = {.rank = 3, .n = 3, .size = {z->batch, z->heads / z->group_heads, z->group_heads},
-                  .stride = {{q[0], group * q[1], q[1]},
-                             {k[0], k[1], 0},
-                             {z->heads * matrix, group * matrix, matrix}}}};
+        .a = gpu_input_index(gpu, 0),
+        .b = gpu_input_index(gpu, 1),
+        .bias = PCO_NONE,
+        .c = PCO_NONE,
+        .y = gpu_output_index(gpu, 0),
+        .a_type = gpu_input(gpu, 0)->dtype,
+        .b_type = gpu_input(gpu, 1)->dtype,
+        .y_type = PCO_F32,
+        .bias_type = -1,
+        .trans_b = 1,
+        .raw = 1,
+        .m = z->rows,
+        .n = z->keys,
+        .k = z->depth,
+        .lda = (uint64_t)q[2],
+        .ldb = (uint64_t)k[2],
+        .ldy = z->keys,
+        .y_step = (uint64_t)matrix,
+        .batch = {
+            .rank = 3,
+            .n = 3,
+            .size = {z->batch, z->heads / z->group_heads, z->group_heads},
+            .stride = {{q[0], group * q[1], q[1]}, {k[0], k[1], 0}, {z->heads * matrix, group * matrix, matrix}}}};
 }
 
 /* Weights times values. Sequences of [B,S,H,E] are gone through one by one: their heads' steps are not in line. */
@@ -88,16 +102,28 @@ static gpu_matmul attention_join(const gpu_lowering *gpu, const attention_sizes 
     attention_stride(gpu_input(gpu, 2), z->attrs.heads_first != 0, v);
     attention_stride(gpu_output(gpu, 0), z->attrs.heads_first != 0, y);
     const int64_t group = z->group_heads, matrix = (int64_t)z->rows * z->keys;
-    return (gpu_matmul){
-        .b = gpu_input_index(gpu, 2), .bias = PCO_NONE, .c = PCO_NONE, .y = gpu_output_index(gpu, 0),
-        .a_type = PCO_F32, .b_type = gpu_input(gpu, 2)->dtype, .y_type = gpu_output(gpu, 0)->dtype,
-        .bias_type = -1, .scratch_a = 1,
-        .m = z->rows, .n = z->value_depth, .k = z->keys, .lda = z->keys, .ldb = (uint64_t)v[2],
-        .ldy = (uint64_t)y[2], .y_step = (uint64_t)y[1],
-        .batch = {.rank = 4, .n = 3, .size = {z->batch, 1, z->heads / z->group_heads, z->group_heads},
-                  .stride = {{z->heads * matrix, 0, group * matrix, matrix},
-                             {v[0], 0, v[1], 0},
-                             {y[0], 0, group * y[1], y[1]}}}};
+    return (gpu_matmul){.b = gpu_input_index(gpu, 2),
+                        .bias = PCO_NONE,
+                        .c = PCO_NONE,
+                        .y = gpu_output_index(gpu, 0),
+                        .a_type = PCO_F32,
+                        .b_type = gpu_input(gpu, 2)->dtype,
+                        .y_type = gpu_output(gpu, 0)->dtype,
+                        .bias_type = -1,
+                        .scratch_a = 1,
+                        .m = z->rows,
+                        .n = z->value_depth,
+                        .k = z->keys,
+                        .lda = z->keys,
+                        .ldb = (uint64_t)v[2],
+                        .ldy = (uint64_t)y[2],
+                        .y_step = (uint64_t)y[1],
+                        .batch = {.rank = 4,
+                                  .n = 3,
+                                  .size = {z->batch, 1, z->heads / z->group_heads, z->group_heads},
+                                  .stride = {{z->heads * matrix, 0, group * matrix, matrix},
+                                             {v[0], 0, v[1], 0},
+                                             {y[0], 0, group * y[1], y[1]}}}};
 }
 
 /* Not with lengths: behind them there may be anything, and 0 times NaN is NaN. */
@@ -107,9 +133,9 @@ static int attention_is_product(const gpu_lowering *gpu, const attention_sizes *
     if (z->attrs.weights || gpu_input(gpu, 4) || scores == 0 || z->depth == 0 || z->value_depth == 0) return 0;
     if (scores * 4 > gpu_min(ATTENTION_SCORE_BYTES, gpu_window(gpu, 1)) || scores > INT32_MAX) return 0;
     const gpu_matmul first = attention_scores(gpu, z), second = attention_join(gpu, z);
-    return gpu_rows_eligible(gpu, GPU_SHARED, z->keys) &&
-           gpu_matmul_choose(gpu, &first) != GPU_MATMUL_NAIVE && gpu_matmul_whole(gpu, &first) &&
-           gpu_matmul_choose(gpu, &second) != GPU_MATMUL_NAIVE && gpu_matmul_whole(gpu, &second);
+    return gpu_rows_eligible(gpu, GPU_SHARED, z->keys) && gpu_matmul_choose(gpu, &first) != GPU_MATMUL_NAIVE &&
+           gpu_matmul_whole(gpu, &first) && gpu_matmul_choose(gpu, &second) != GPU_MATMUL_NAIVE &&
+           gpu_matmul_whole(gpu, &second);
 }
 
 /* ---- which variant ---- */
@@ -171,7 +197,7 @@ static pco_status attention_supports(gpu_lowering *gpu)
 /* Binds a whole tensor, or lets the buffer see what `other` sees where there is nothing. Returns the tensor's first
  * element, or 0. */
 static uint32_t attention_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor, uint32_t other,
-                              int write)
+                               int write)
 {
     const uint64_t count = tensor == PCO_NONE ? 0 : gpu_count(&gpu->part->tensors[tensor]);
     if (count) return gpu_bind_elements(gpu, d, buffer, tensor, 0, count, write);
@@ -181,7 +207,7 @@ static uint32_t attention_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t 
 
 /* The same for lengths and starts: those that are absent are nowhere. */
 static uint32_t attention_bind_optional(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t tensor,
-                                       uint32_t other)
+                                        uint32_t other)
 {
     const uint32_t first = attention_bind(gpu, d, buffer, tensor, other, 0);
     return tensor == PCO_NONE || gpu_count(&gpu->part->tensors[tensor]) == 0 ? NOTHING : first;
@@ -248,9 +274,13 @@ static pco_status attention_weigh(gpu_lowering *gpu, const attention_sizes *z)
     gpu_begin(gpu, &d, serial ? GPU_KERNEL_attention_scores_serial : GPU_KERNEL_attention_scores_shared, local, 1, 1);
     gpu_set_specs(gpu, &d, attention_scores, .m = attention_mask_type(gpu), .flags = attention_flags(z),
                   .walk = serial);
-    gpu_attention_scores_params p = {.n_heads = z->heads, .n_rows = z->rows, .n_keys = z->keys,
-                                     .scale = attention_scale(z), .cap = (float)z->attrs.softcap,
-                                     .reach = (uint32_t)attention_reach(z), .n_all = (uint32_t)rows};
+    gpu_attention_scores_params p = {.n_heads = z->heads,
+                                     .n_rows = z->rows,
+                                     .n_keys = z->keys,
+                                     .scale = attention_scale(z),
+                                     .cap = (float)z->attrs.softcap,
+                                     .reach = (uint32_t)attention_reach(z),
+                                     .n_all = (uint32_t)rows};
     p.p_first = gpu_bind_workspace(gpu, &d, scores, 0, rows * z->keys * 4, 1) / 4;
     p.mask_first = attention_bind(gpu, &d, GPU_attention_scores_mask, gpu_input_index(gpu, 3), scores, 0);
     p.starts_first = attention_bind_optional(gpu, &d, GPU_attention_scores_starts, gpu_input_index(gpu, 5), scores);
@@ -319,11 +349,11 @@ static pco_status attention_lower(gpu_lowering *gpu)
 }
 
 const gpu_lowerer gpu_lower_attention = {.variants = attention_variants,
-                                    .n_variants = 3,
-                                    .eligible = attention_eligible,
-                                    .choose = attention_choose,
-                                    .supports = attention_supports,
-                                    .lower = attention_lower};
+                                         .n_variants = 3,
+                                         .eligible = attention_eligible,
+                                         .choose = attention_choose,
+                                         .supports = attention_supports,
+                                         .lower = attention_lower};
 
 /* ---- its gradients ---- */
 
@@ -337,7 +367,7 @@ static uint32_t attention_key_heads(const gpu_lowering *gpu, const attention_siz
 
 /* Binds what the first kernel leaves for each row, or what `other` sees where there are no rows. */
 static uint32_t attention_bind_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z, uint32_t buffer,
-                                    uint32_t other, int write)
+                                     uint32_t other, int write)
 {
     const uint64_t words = (uint64_t)z->batch * z->heads * z->rows * ATTENTION_STAT_WORDS;
     if (words) return gpu_bind_workspace(gpu, d, buffer, 0, words * 4, write) / 4;
@@ -440,4 +470,4 @@ static pco_status attention_backward_supports(gpu_lowering *gpu)
 }
 
 const gpu_lowerer gpu_lower_attention_backward = {.supports = attention_backward_supports,
-                                             .lower = attention_backward_lower};
+                                                  .lower = attention_backward_lower};

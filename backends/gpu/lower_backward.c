@@ -4,14 +4,12 @@
 
 _Static_assert(GPU_KERNEL_softmax_backward_serial + GPU_SUBGROUP == GPU_KERNEL_softmax_backward_subgroup,
                "order of rows");
-_Static_assert(GPU_KERNEL_norm_backward_serial + GPU_SUBGROUP == GPU_KERNEL_norm_backward_subgroup,
-               "order of rows");
+_Static_assert(GPU_KERNEL_norm_backward_serial + GPU_SUBGROUP == GPU_KERNEL_norm_backward_subgroup, "order of rows");
 
 /* Slices of so many elements that fit a window; refuses when none does. */
 static uint64_t gpu_slices(gpu_lowering *gpu, uint64_t elements, uint64_t all)
 {
-    const uint64_t step =
-        elements ? gpu_window(gpu, gpu_element_bytes(gpu_input(gpu, 0)->dtype)) / elements : all;
+    const uint64_t step = elements ? gpu_window(gpu, gpu_element_bytes(gpu_input(gpu, 0)->dtype)) / elements : all;
     if (step == 0)
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "slices of %llu elements exceed the device's binding limit",
                  (unsigned long long)elements);
@@ -53,19 +51,17 @@ static pco_status gpu_lower_soft_node(gpu_lowering *gpu)
     for (uint64_t first = 0; first < s.outer && gpu->status == PCO_OK; first += step) {
         const uint64_t outer = gpu_min(step, s.outer - first);
         pco_gpu_dispatch d;
-        const uint64_t groups =
-            gpu_begin_rows(gpu, &d, GPU_KERNEL_softmax_backward_serial, outer * s.inner, s.n);
+        const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_softmax_backward_serial, outer * s.inner, s.n);
         gpu_set_specs(gpu, &d, softmax_backward, .x = (int32_t)gpu_input(gpu, 0)->dtype, .strided = s.inner > 1,
                       .walk = gpu_walk(gpu, s.inner));
-        gpu_set_params(
-            gpu, &d, softmax_backward, .n_rows = (uint32_t)(outer * s.inner), .n = (uint32_t)s.n,
-            .p_first = gpu_bind_elements(gpu, &d, GPU_softmax_backward_p, gpu_input_index(gpu, 0), first * block,
-                                         outer * block, 0),
-            .gradient_first = gpu_bind_elements(gpu, &d, GPU_softmax_backward_gradient, gpu_input_index(gpu, 1),
-                                                first * block, outer * block, 0),
-            .y_first = gpu_bind_elements(gpu, &d, GPU_softmax_backward_y, gpu_output_index(gpu, 0), first * block,
-                                         outer * block, 1),
-            .stride = (uint32_t)s.inner);
+        gpu_set_params(gpu, &d, softmax_backward, .n_rows = (uint32_t)(outer * s.inner), .n = (uint32_t)s.n,
+                       .p_first = gpu_bind_elements(gpu, &d, GPU_softmax_backward_p, gpu_input_index(gpu, 0),
+                                                    first * block, outer * block, 0),
+                       .gradient_first = gpu_bind_elements(gpu, &d, GPU_softmax_backward_gradient,
+                                                           gpu_input_index(gpu, 1), first * block, outer * block, 0),
+                       .y_first = gpu_bind_elements(gpu, &d, GPU_softmax_backward_y, gpu_output_index(gpu, 0),
+                                                    first * block, outer * block, 1),
+                       .stride = (uint32_t)s.inner);
         gpu_emit(gpu, &d, groups);
     }
     return gpu->status;
@@ -117,8 +113,7 @@ static uint32_t gpu_choose_norm_backward(const gpu_lowering *gpu)
     return gpu_choose_rows(gpu, b.rows, b.n, 1);
 }
 
-static void gpu_emit_norm_backward(gpu_lowering *gpu, const gpu_norm_backward *b, uint64_t first,
-                                   uint64_t rows)
+static void gpu_emit_norm_backward(gpu_lowering *gpu, const gpu_norm_backward *b, uint64_t first, uint64_t rows)
 {
     const pco_tensor *weight = gpu_input(gpu, 2);
     const uint64_t n = b->n;
@@ -134,8 +129,8 @@ static void gpu_emit_norm_backward(gpu_lowering *gpu, const gpu_norm_backward *b
         .eps = (float)b->eps,
         .n_as_float = (float)n,
         .divisor = (float)b->divisor,
-        .gradient_first = gpu_bind_elements(gpu, &d, GPU_norm_backward_gradient, gpu_input_index(gpu, 1), first * n,
-                                            rows * n, 0),
+        .gradient_first =
+            gpu_bind_elements(gpu, &d, GPU_norm_backward_gradient, gpu_input_index(gpu, 1), first * n, rows * n, 0),
         .y_first = gpu_bind_elements(gpu, &d, GPU_norm_backward_y, gpu_output_index(gpu, 0), first * n, rows * n, 1)};
     if (weight) p.weight_first = gpu_bind_elements(gpu, &d, GPU_norm_backward_weight, gpu_input_index(gpu, 2), 0, n, 0);
     gpu_set_params_from(gpu, &d, norm_backward, &p);
@@ -163,8 +158,8 @@ const gpu_lowerer gpu_lower_norm_backward = {.variants = gpu_row_variants,
 /* `rows` rows of n elements, which begin at element `begin` of gate, up and the results and at element `at`
  * of the gradient. Joined halves: the rows of these are 2n elements apart, and up and its gradient lie n
  * further on. part 0: the gate's gradient; 1: that of up. */
-static void gpu_emit_swiglu_backward(gpu_lowering *gpu, uint64_t begin, uint64_t at, uint64_t rows,
-                                     uint64_t n, int part)
+static void gpu_emit_swiglu_backward(gpu_lowering *gpu, uint64_t begin, uint64_t at, uint64_t rows, uint64_t n,
+                                     int part)
 {
     const pco_tensor *gate = gpu_input(gpu, 0);
     const int joined = gpu_input(gpu, 1) == NULL;
@@ -183,8 +178,7 @@ static void gpu_emit_swiglu_backward(gpu_lowering *gpu, uint64_t begin, uint64_t
         .gate_first = gpu_bind_elements(gpu, &d, GPU_swiglu_backward_gate, gpu_input_index(gpu, 0), begin, span, 0),
         .gradient_first =
             gpu_bind_elements(gpu, &d, GPU_swiglu_backward_gradient, gpu_input_index(gpu, 2), at, rows * n, 0),
-        .y_first = gpu_bind_elements(gpu, &d, GPU_swiglu_backward_y,
-                                     gpu_output_index(gpu, joined ? 0 : (uint32_t)part),
+        .y_first = gpu_bind_elements(gpu, &d, GPU_swiglu_backward_y, gpu_output_index(gpu, joined ? 0 : (uint32_t)part),
                                      begin + (part ? half : 0), span, 1),
         .row_step = (uint32_t)stride};
     if (part == 0) p.up_first = gpu_bind_elements(gpu, &d, GPU_swiglu_backward_up, up, begin + half, span, 0);

@@ -57,25 +57,24 @@ static void conv1d_emit(gpu_lowering *gpu, const conv1d_sizes *s, const conv1d_p
     gpu_begin(gpu, &d, GPU_KERNEL_conv1d_1 + gpu->variant, lanes, lines, 1);
     gpu_set_specs(gpu, &d, conv1d, .x = (int32_t)gpu_input(gpu, 0)->dtype, .w = (int32_t)gpu_input(gpu, 1)->dtype,
                   .bias_t = bias ? (int32_t)bias->dtype : -1);
-    gpu_conv1d_params p = {
-        .n_rows = (uint32_t)rows,
-        .chunks = (uint32_t)chunks,
-        .channels = (uint32_t)s->channels,
-        .length = (uint32_t)s->length,
-        .taps = (uint32_t)s->taps,
-        .positions = (uint32_t)s->positions,
-        .outputs = (uint32_t)part->outputs,
-        .groups = (uint32_t)part->groups,
-        .stride = (uint32_t)attrs->stride,
-        .padding = (uint32_t)attrs->padding,
-        .dilation = (uint32_t)attrs->dilation,
-        .x_first = gpu_bind_elements(gpu, &d, GPU_conv1d_x, gpu_input_index(gpu, 0), x_first,
-                                     part->samples * part->groups * x_all, 0),
-        .weight_first = gpu_bind_elements(gpu, &d, GPU_conv1d_weight, gpu_input_index(gpu, 1), output * terms,
-                                          part->groups * part->outputs * terms, 0),
-        .y_first = gpu_bind_elements(gpu, &d, GPU_conv1d_y, gpu_output_index(gpu, 0),
-                                     (part->sample * s->groups * s->outputs + output) * s->positions,
-                                     part->samples * part->groups * y_all, 1)};
+    gpu_conv1d_params p = {.n_rows = (uint32_t)rows,
+                           .chunks = (uint32_t)chunks,
+                           .channels = (uint32_t)s->channels,
+                           .length = (uint32_t)s->length,
+                           .taps = (uint32_t)s->taps,
+                           .positions = (uint32_t)s->positions,
+                           .outputs = (uint32_t)part->outputs,
+                           .groups = (uint32_t)part->groups,
+                           .stride = (uint32_t)attrs->stride,
+                           .padding = (uint32_t)attrs->padding,
+                           .dilation = (uint32_t)attrs->dilation,
+                           .x_first = gpu_bind_elements(gpu, &d, GPU_conv1d_x, gpu_input_index(gpu, 0), x_first,
+                                                        part->samples * part->groups * x_all, 0),
+                           .weight_first = gpu_bind_elements(gpu, &d, GPU_conv1d_weight, gpu_input_index(gpu, 1),
+                                                             output * terms, part->groups * part->outputs * terms, 0),
+                           .y_first = gpu_bind_elements(gpu, &d, GPU_conv1d_y, gpu_output_index(gpu, 0),
+                                                        (part->sample * s->groups * s->outputs + output) * s->positions,
+                                                        part->samples * part->groups * y_all, 1)};
     if (bias)
         p.bias_first = gpu_bind_elements(gpu, &d, GPU_conv1d_bias, gpu_input_index(gpu, 2), output,
                                          part->groups * part->outputs, 0);

@@ -97,18 +97,18 @@ pco_status gpu_emit_unary(gpu_lowering *gpu, uint32_t op, uint32_t x, uint32_t y
         gpu_rows cover = gpu_cover_rows(gpu, words, 1);
         /* A CPU's compiler makes vectors of a loop's turns sooner than of invocations. */
         const int next = (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16) && words > GPU_NEXT_WORDS;
-        if (next) cover = (gpu_rows){.local_x = 1, .local_y = 1, .per = GPU_NEXT_WORDS,
-                                   .groups = gpu_div_up(words, GPU_NEXT_WORDS)};
+        if (next)
+            cover = (gpu_rows){
+                .local_x = 1, .local_y = 1, .per = GPU_NEXT_WORDS, .groups = gpu_div_up(words, GPU_NEXT_WORDS)};
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_unary, cover.local_x, 1, 1);
         const uint32_t x_first = gpu_bind_elements(gpu, &d, GPU_unary_x, x, first, count, 0);
         const int aligned = x_first % gpu_lanes(x_type) == 0 && gpu_lanes(x_type) <= gpu_lanes(y_type);
         gpu_set_specs(gpu, &d, unary, .op = (int32_t)op, .x = (int32_t)x_type, .y = (int32_t)y_type,
                       .per = (int32_t)cover.per, .aligned = aligned, .next = next);
-        gpu_set_params(
-            gpu, &d, unary, .n = (uint32_t)count, .x_first = x_first,
-            .y_first_word = gpu_bind_elements(gpu, &d, GPU_unary_y, y, first, count, 1) / gpu_lanes(y_type),
-            .low = low, .high = high);
+        gpu_set_params(gpu, &d, unary, .n = (uint32_t)count, .x_first = x_first,
+                       .y_first_word = gpu_bind_elements(gpu, &d, GPU_unary_y, y, first, count, 1) / gpu_lanes(y_type),
+                       .low = low, .high = high);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;

@@ -24,8 +24,8 @@ typedef struct gpu_gather_part {
 } gpu_gather_part;
 
 /* Binds x, or its two planes, and sets their parameters. */
-static void gpu_bind_gathered(gpu_lowering *gpu, pco_gpu_dispatch *d, const gpu_taking *t,
-                              const gpu_gather_part *part, gpu_gather_params *params)
+static void gpu_bind_gathered(gpu_lowering *gpu, pco_gpu_dispatch *d, const gpu_taking *t, const gpu_gather_part *part,
+                              gpu_gather_params *params)
 {
     const uint32_t x = gpu_input_index(gpu, 0);
     const pco_tensor *tensor = gpu_input(gpu, 0);
@@ -48,9 +48,7 @@ static pco_status gpu_emit_gather(gpu_lowering *gpu, const gpu_taking *t, const 
     const uint64_t rows = part->outer * part->n_k, y_first = (part->o * t->k + part->k) * t->inner;
     const int whole = rows == t->outer * t->k && part->n_n == t->n;
     const int32_t mode = t->inner % lanes == 0 ? 0 : whole ? 1 : 2;
-    const uint64_t units = mode == 0   ? t->inner / lanes
-                           : mode == 1 ? gpu_div_up(rows * t->inner, lanes)
-                                       : t->inner;
+    const uint64_t units = mode == 0 ? t->inner / lanes : mode == 1 ? gpu_div_up(rows * t->inner, lanes) : t->inner;
     const gpu_rows cover = gpu_cover_rows(gpu, units, mode == 1 ? 1 : rows);
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, format ? GPU_KERNEL_gather_quantised + format->number : GPU_KERNEL_gather, cover.local_x,
@@ -60,8 +58,7 @@ static pco_status gpu_emit_gather(gpu_lowering *gpu, const gpu_taking *t, const 
     gpu_gather_params params = {
         .n = (uint32_t)t->inner,
         .indices_first = gpu_bind_elements(gpu, &d, GPU_gather_indices, gpu_input_index(gpu, 1), part->k, part->n_k, 0),
-        .y_first =
-            gpu_bind_elements(gpu, &d, GPU_gather_y, gpu_output_index(gpu, 0), y_first, rows * t->inner, 1),
+        .y_first = gpu_bind_elements(gpu, &d, GPU_gather_y, gpu_output_index(gpu, 0), y_first, rows * t->inner, 1),
         .chunks = cover.chunks,
         .n_rows = (uint32_t)(mode == 1 ? 1 : rows),
         .n_indices = (uint32_t)part->n_k,
@@ -137,25 +134,24 @@ static pco_status gpu_lower_gather_along_axis_node(gpu_lowering *gpu)
     uint64_t step = gpu_window(gpu, 4) / slice;
     if (step < t.outer) step &= ~UINT64_C(3);
     if (step == 0) {
-        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
-                        "slices of %llu elements exceed the device's binding limit",
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "slices of %llu elements exceed the device's binding limit",
                         (unsigned long long)slice);
     }
     for (uint64_t o = 0; o < t.outer && gpu->status == PCO_OK; o += step) {
-        const uint64_t outer = gpu_min(step, t.outer - o), count = outer * t.k * t.inner,
-                       first = o * t.k * t.inner;
+        const uint64_t outer = gpu_min(step, t.outer - o), count = outer * t.k * t.inner, first = o * t.k * t.inner;
         const gpu_rows cover = gpu_cover_rows(gpu, gpu_div_up(count, lanes), 1);
         pco_gpu_dispatch d;
         gpu_begin(gpu, &d, GPU_KERNEL_gather_along_axis, cover.local_x, 1, 1);
         gpu_set_specs(gpu, &d, gather_along_axis, .x = (int32_t)x->dtype, .per = (int32_t)cover.per);
-        gpu_set_params(gpu, &d, gather_along_axis, .n = (uint32_t)count,
-                       .x_first = gpu_bind_elements(gpu, &d, GPU_gather_along_axis_x, gpu_input_index(gpu, 0),
-                                                    o * t.n * t.inner, outer * t.n * t.inner, 0),
-                       .indices_first = gpu_bind_elements(gpu, &d, GPU_gather_along_axis_indices,
-                                                          gpu_input_index(gpu, 1), first, count, 0),
-                       .y_first_word = gpu_bind_elements(gpu, &d, GPU_gather_along_axis_y, gpu_output_index(gpu, 0),
-                                                         first, count, 1) / lanes,
-                       .inner = (uint32_t)t.inner, .slice = (uint32_t)(t.k * t.inner), .axis_size = (uint32_t)t.n);
+        gpu_set_params(
+            gpu, &d, gather_along_axis, .n = (uint32_t)count,
+            .x_first = gpu_bind_elements(gpu, &d, GPU_gather_along_axis_x, gpu_input_index(gpu, 0), o * t.n * t.inner,
+                                         outer * t.n * t.inner, 0),
+            .indices_first =
+                gpu_bind_elements(gpu, &d, GPU_gather_along_axis_indices, gpu_input_index(gpu, 1), first, count, 0),
+            .y_first_word =
+                gpu_bind_elements(gpu, &d, GPU_gather_along_axis_y, gpu_output_index(gpu, 0), first, count, 1) / lanes,
+            .inner = (uint32_t)t.inner, .slice = (uint32_t)(t.k * t.inner), .axis_size = (uint32_t)t.n);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;
@@ -172,8 +168,8 @@ static void gpu_emit_links(gpu_lowering *gpu, const gpu_taking *t)
     pco_gpu_dispatch d;
     gpu_begin(gpu, &d, GPU_KERNEL_scatter_link, local, 1, 1);
     gpu_set_params(gpu, &d, scatter_link, .n_indices = (uint32_t)t->k,
-                   .indices_first = gpu_bind_elements(gpu, &d, GPU_scatter_link_indices, gpu_input_index(gpu, 1), 0,
-                                                      t->k, 0),
+                   .indices_first =
+                       gpu_bind_elements(gpu, &d, GPU_scatter_link_indices, gpu_input_index(gpu, 1), 0, t->k, 0),
                    .links_first = gpu_bind_workspace(gpu, &d, GPU_scatter_link_links, 0, t->k * 8, 1) / 4,
                    .axis_size = (uint32_t)t->n);
     gpu_emit(gpu, &d, gpu_div_up(t->k, local));
@@ -193,8 +189,7 @@ static pco_status gpu_lower_scatter_add_node(gpu_lowering *gpu)
     const uint64_t slice = gpu_max(t.n, t.k) * t.inner, window = gpu_window(gpu, gpu_element_bytes(x->dtype));
     const uint64_t step = window / slice;
     if (step == 0) {
-        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
-                        "slices of %llu elements exceed the device's binding limit",
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "slices of %llu elements exceed the device's binding limit",
                         (unsigned long long)slice);
     }
     const int32_t mode = t.inner % lanes ? 2 : 0;

@@ -17,7 +17,7 @@ typedef struct matmul_box {
     int64_t step_a[MATMUL_BATCH_DIMS], step_b[MATMUL_BATCH_DIMS];
     uint64_t a0, b0, y0; /* elements before the first batch entry */
     uint64_t m0, m1, n0, n1, k0, k1;
-    int add;             /* 1: to the sums of earlier terms */
+    int add; /* 1: to the sums of earlier terms */
 } matmul_box;
 
 /* ---- the problem ---- */
@@ -84,12 +84,21 @@ static gpu_matmul matmul_read(const gpu_lowering *gpu)
     const pco_tensor *a = gpu_input(gpu, 0), *b = gpu_input(gpu, 1), *bias = gpu_input(gpu, 2);
     const pco_tensor *y = gpu_output(gpu, 0);
     gpu_matmul p = {
-        .a = gpu_input_index(gpu, 0), .b = gpu_input_index(gpu, 1), .bias = gpu_input_index(gpu, 2),
-        .c = gpu_input_index(gpu, 3), .y = gpu_output_index(gpu, 0),
-        .a_type = a->dtype, .b_type = b->dtype, .y_type = y->dtype,
-        .bias_type = bias ? (int32_t)bias->dtype : -1, .bias_step = 1, .variant = gpu->variant,
-        .trans_a = attrs->transpose_a != 0, .trans_b = attrs->transpose_b != 0,
-        .quantised = gpu_format_of(b->dtype) != NULL, .activation = (uint32_t)attrs->activation,
+        .a = gpu_input_index(gpu, 0),
+        .b = gpu_input_index(gpu, 1),
+        .bias = gpu_input_index(gpu, 2),
+        .c = gpu_input_index(gpu, 3),
+        .y = gpu_output_index(gpu, 0),
+        .a_type = a->dtype,
+        .b_type = b->dtype,
+        .y_type = y->dtype,
+        .bias_type = bias ? (int32_t)bias->dtype : -1,
+        .bias_step = 1,
+        .variant = gpu->variant,
+        .trans_a = attrs->transpose_a != 0,
+        .trans_b = attrs->transpose_b != 0,
+        .quantised = gpu_format_of(b->dtype) != NULL,
+        .activation = (uint32_t)attrs->activation,
     };
     p.m = (uint64_t)y->shape[y->rank - 2];
     p.n = (uint64_t)y->shape[y->rank - 1];
@@ -194,9 +203,13 @@ static void matmul_bind_y(gpu_lowering *gpu, const gpu_matmul *p, pco_gpu_dispat
 
 static gpu_matmul_params matmul_sizes(const gpu_matmul *p, const matmul_box *box)
 {
-    gpu_matmul_params params = {.m_rows = (uint32_t)(box->m1 - box->m0), .n_columns = (uint32_t)(box->n1 - box->n0),
-                                .k_terms = (uint32_t)(box->k1 - box->k0), .lda = (uint32_t)p->lda,
-                                .ldb = (uint32_t)p->ldb, .ldy = (uint32_t)p->ldy, .y_batch = (uint32_t)p->y_step,
+    gpu_matmul_params params = {.m_rows = (uint32_t)(box->m1 - box->m0),
+                                .n_columns = (uint32_t)(box->n1 - box->n0),
+                                .k_terms = (uint32_t)(box->k1 - box->k0),
+                                .lda = (uint32_t)p->lda,
+                                .ldb = (uint32_t)p->ldb,
+                                .ldy = (uint32_t)p->ldy,
+                                .y_batch = (uint32_t)p->y_step,
                                 .batch = {(uint32_t)box->batch[1], (uint32_t)box->batch[2]}};
     for (uint32_t i = 0; i < MATMUL_BATCH_DIMS; i++) {
         params.step_a[i] = (uint32_t)box->step_a[i];
@@ -215,9 +228,9 @@ static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box 
     params->a_first = p->scratch_a ? gpu_bind_workspace(gpu, d, GPU_matmul_a, a.first * 4, a.count * 4, 0) / 4
                                    : gpu_bind_elements(gpu, d, GPU_matmul_a, p->a, a.first, a.count, 0);
     matmul_bind_b(gpu, p, d, b, params);
-    if (kernel->wide && (p->trans_a || (box->k1 - box->k0) % 4 ||
-                         !matmul_aligned(p->a_type, params->a_first, p->lda, box->step_a) ||
-                         (!p->quantised && !matmul_aligned(p->b_type, params->b_first, p->ldb, box->step_b)))) {
+    if (kernel->wide &&
+        (p->trans_a || (box->k1 - box->k0) % 4 || !matmul_aligned(p->a_type, params->a_first, p->lda, box->step_a) ||
+         (!p->quantised && !matmul_aligned(p->b_type, params->b_first, p->ldb, box->step_b)))) {
         return 0;
     }
     matmul_bind_y(gpu, p, d, box, kernel, params);
@@ -254,10 +267,9 @@ static pco_status matmul_emit(gpu_lowering *gpu, const gpu_matmul *p, const matm
     gpu_set_params_from(gpu, &d, matmul, &params);
     if (kernel.flat) return gpu_emit(gpu, &d, gpu_div_up(words, kernel.local_x));
     const uint64_t across = gpu_div_up(n, kernel.columns), down = gpu_div_up(m, kernel.rows);
-    return kernel.order ? gpu_emit_grid(gpu, &d, gpu_div_up(down, kernel.grid_x), gpu_div_up(across, kernel.grid_y),
-                                        entries)
-                        : gpu_emit_grid(gpu, &d, gpu_div_up(across, kernel.grid_x), gpu_div_up(down, kernel.grid_y),
-                                        entries);
+    return kernel.order
+               ? gpu_emit_grid(gpu, &d, gpu_div_up(down, kernel.grid_x), gpu_div_up(across, kernel.grid_y), entries)
+               : gpu_emit_grid(gpu, &d, gpu_div_up(across, kernel.grid_x), gpu_div_up(down, kernel.grid_y), entries);
 }
 
 /* ---- cutting ---- */
@@ -268,8 +280,8 @@ static int matmul_fits(const gpu_lowering *gpu, const gpu_matmul *p, const matmu
     *y_fits = matmul_window_y(p, box).count * matmul_y_bytes(p) <= limit;
     const uint64_t b = matmul_window_b(p, box).count,
                    most = gpu_min(gpu->limits->max_groups[0], gpu->limits->max_groups[1]);
-    /* Kernels count elements in 31 bits, of which only formats of less than a byte have more in a window. Every kernel's workgroup holds at
-     * least one row and two columns (matmul_gemv_1x2 with one group). */
+    /* Kernels count elements in 31 bits, of which only formats of less than a byte have more in a window. Every
+     * kernel's workgroup holds at least one row and two columns (matmul_gemv_1x2 with one group). */
     return *y_fits && matmul_bytes(p->a_type, matmul_window_a(p, box).count) <= limit &&
            matmul_bytes(p->b_type, b) <= limit && b <= (UINT64_C(1) << 31) - 1024 &&
            matmul_entries(box) <= gpu->limits->max_groups[2] && (box->m1 - box->m0) <= most &&
@@ -315,8 +327,8 @@ static pco_status matmul_cut(gpu_lowering *gpu, const gpu_matmul *p, matmul_box 
             rest.a0 += box.batch[0] * (uint64_t)box.step_a[0];
             rest.b0 += box.batch[0] * (uint64_t)box.step_b[0];
             rest.y0 += box.batch[0] * box.batch[1] * box.batch[2] * p->y_step;
-        } else if (m > 1 && (!y_fits || !a_fits || m > gpu_min(gpu->limits->max_groups[0],
-                                                              gpu->limits->max_groups[1]))) {
+        } else if (m > 1 &&
+                   (!y_fits || !a_fits || m > gpu_min(gpu->limits->max_groups[0], gpu->limits->max_groups[1]))) {
             box.m1 = rest.m0 = box.m0 + matmul_middle(m);
         } else if (n > 1) {
             box.n1 = rest.n0 = box.n0 + matmul_middle(n);
@@ -381,15 +393,15 @@ static pco_status matmul_finish(gpu_lowering *gpu, const gpu_matmul *p, int has_
         gpu_begin(gpu, &d, GPU_KERNEL_matmul_finish, local, 1, 1);
         gpu_set_specs(gpu, &d, matmul_finish, .y_t = (int32_t)p->y_type, .bias_t = p->bias_type,
                       .has_c = p->c != PCO_NONE, .activation = (int32_t)p->activation, .has_x = has_sums, .per = PER);
-        gpu_matmul_finish_params params = {.n = (uint32_t)count, .n_columns = (uint32_t)p->n,
-                                           .column_first = (uint32_t)(first % p->n), .bias_step = p->bias_step};
-        if (has_sums)
-            params.x_first = gpu_bind_workspace(gpu, &d, GPU_matmul_finish_x, first * 4, count * 4, 0) / 4;
+        gpu_matmul_finish_params params = {.n = (uint32_t)count,
+                                           .n_columns = (uint32_t)p->n,
+                                           .column_first = (uint32_t)(first % p->n),
+                                           .bias_step = p->bias_step};
+        if (has_sums) params.x_first = gpu_bind_workspace(gpu, &d, GPU_matmul_finish_x, first * 4, count * 4, 0) / 4;
         if (p->bias_type >= 0)
             params.bias_first =
                 gpu_bind_elements(gpu, &d, GPU_matmul_finish_bias, p->bias, 0, p->bias_step ? p->n : 1, 0);
-        if (p->c != PCO_NONE)
-            params.c_first = gpu_bind_elements(gpu, &d, GPU_matmul_finish_c, p->c, first, count, 0);
+        if (p->c != PCO_NONE) params.c_first = gpu_bind_elements(gpu, &d, GPU_matmul_finish_c, p->c, first, count, 0);
         params.y_first_word =
             gpu_bind_elements(gpu, &d, GPU_matmul_finish_y, p->y, first, count, 1) / gpu_lanes(p->y_type);
         gpu_set_params_from(gpu, &d, matmul_finish, &params);
@@ -402,8 +414,8 @@ static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
 {
     gpu_matmul p = matmul_read(gpu);
     if (p.total == 0) return gpu->status;
-    const int is_gemv = p.variant == GPU_MATMUL_GEMV || p.variant == GPU_MATMUL_GEMV_SUBGROUP ||
-                        p.variant == GPU_MATMUL_DOT;
+    const int is_gemv =
+        p.variant == GPU_MATMUL_GEMV || p.variant == GPU_MATMUL_GEMV_SUBGROUP || p.variant == GPU_MATMUL_DOT;
     if (is_gemv && p.n == 1 && !p.quantised) matmul_swap(&p);
     if (p.k == 0) return matmul_finish(gpu, &p, 0);
     const uint64_t terms = matmul_terms(gpu, &p);

@@ -18,15 +18,15 @@ enum {
 typedef struct gpu_matmul {
     uint32_t a, b, bias, c, y; /* tensors, PCO_NONE when absent */
     uint32_t a_type, b_type, y_type;
-    int32_t bias_type;         /* -1: no bias */
-    uint32_t bias_step;        /* 0: the same bias for all columns */
+    int32_t bias_type;  /* -1: no bias */
+    uint32_t bias_step; /* 0: the same bias for all columns */
     uint32_t trans_a, trans_b, quantised, activation;
-    uint32_t variant;          /* GPU_MATMUL_* */
-    uint32_t raw;              /* 1: f32 sums go to the workspace */
-    uint32_t scratch_a;        /* 1: a is f32 in the workspace, from its beginning */
+    uint32_t variant;   /* GPU_MATMUL_* */
+    uint32_t raw;       /* 1: f32 sums go to the workspace */
+    uint32_t scratch_a; /* 1: a is f32 in the workspace, from its beginning */
     uint64_t m, n, k, lda, ldb, total;
-    uint64_t ldy, y_step;      /* rows and batch entries of y */
-    gpu_view batch;            /* operands a, b, y */
+    uint64_t ldy, y_step; /* rows and batch entries of y */
+    gpu_view batch;       /* operands a, b, y */
 } gpu_matmul;
 
 /* A row of the kernel table and how its grid covers the result. */
@@ -35,9 +35,9 @@ typedef struct gpu_matmul_kernel {
     uint32_t wide, four, flat; /* 4-word vectors; a, b, s and y only; one dimension of words */
     uint32_t rows, columns;    /* of the tile of an invocation or of a workgroup */
     uint32_t local_x, local_y;
-    uint32_t grid_x, grid_y;   /* tiles in a workgroup */
-    uint32_t order;            /* 1: rows of tiles along x */
-    uint32_t clamps, pairs;    /* it has a form for results smaller than a tile; it stores two columns at once */
+    uint32_t grid_x, grid_y; /* tiles in a workgroup */
+    uint32_t order;          /* 1: rows of tiles along x */
+    uint32_t clamps, pairs;  /* it has a form for results smaller than a tile; it stores two columns at once */
 } gpu_matmul_kernel;
 
 /* Emits the product with the kernel that suits it; nothing is added or applied. K is not cut: it must fit. For other

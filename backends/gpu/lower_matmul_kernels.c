@@ -26,8 +26,8 @@ static gpu_matmul_kernel matmul_naive(const gpu_lowering *gpu, const gpu_matmul 
     const uint32_t four = gpu->limits->max_bindings < 6, local = gpu_workgroup(gpu, 64);
     const uint32_t kernel = four ? matmul_row(p, GPU_KERNEL_matmul_naive_4, GPU_KERNEL_matmul_naive_quant_4)
                                  : matmul_row(p, GPU_KERNEL_matmul_naive, GPU_KERNEL_matmul_naive_quant);
-    return (gpu_matmul_kernel){.kernel = kernel, .four = four,
-                               .flat = 1, .rows = 1, .columns = 1, .local_x = local, .local_y = 1};
+    return (gpu_matmul_kernel){
+        .kernel = kernel, .four = four, .flat = 1, .rows = 1, .columns = 1, .local_x = local, .local_y = 1};
 }
 
 static gpu_matmul_kernel matmul_tile(uint32_t kernel, uint32_t rows, uint32_t columns, uint32_t wide)
@@ -35,8 +35,7 @@ static gpu_matmul_kernel matmul_tile(uint32_t kernel, uint32_t rows, uint32_t co
     return (gpu_matmul_kernel){.kernel = kernel, .rows = rows, .columns = columns, .wide = wide};
 }
 
-static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n,
-                                         int wide)
+static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matmul *p, uint64_t m, uint64_t n, int wide)
 {
     const int software = gpu->software, vulkan = !gpu->limits->is_opencl;
     gpu_matmul_kernel k;
@@ -63,8 +62,16 @@ static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matm
 
 static gpu_matmul_kernel matmul_vector(void)
 {
-    return (gpu_matmul_kernel){.kernel = GPU_KERNEL_matmul_vector_8x16, .rows = 8, .columns = 16, .local_x = 32,
-                               .local_y = 1, .grid_x = 32, .grid_y = 1, .order = 1, .clamps = 1, .pairs = 1};
+    return (gpu_matmul_kernel){.kernel = GPU_KERNEL_matmul_vector_8x16,
+                               .rows = 8,
+                               .columns = 16,
+                               .local_x = 32,
+                               .local_y = 1,
+                               .grid_x = 32,
+                               .grid_y = 1,
+                               .order = 1,
+                               .clamps = 1,
+                               .pairs = 1};
 }
 
 static gpu_matmul_kernel matmul_dot(const gpu_matmul *p)
@@ -72,16 +79,15 @@ static gpu_matmul_kernel matmul_dot(const gpu_matmul *p)
     const int four = p->m > 1;
     const uint32_t kernel = four ? matmul_row(p, GPU_KERNEL_matmul_dot_4x4, GPU_KERNEL_matmul_dot_quant_4x4)
                                  : matmul_row(p, GPU_KERNEL_matmul_dot_1x4, GPU_KERNEL_matmul_dot_quant_1x4);
-    return (gpu_matmul_kernel){.kernel = kernel,
-                               .rows = four ? 4 : 1, .columns = 4, .local_x = 4, .local_y = 1, .grid_x = 4,
-                               .grid_y = 1};
+    return (gpu_matmul_kernel){
+        .kernel = kernel, .rows = four ? 4 : 1, .columns = 4, .local_x = 4, .local_y = 1, .grid_x = 4, .grid_y = 1};
 }
 
 static gpu_matmul_kernel matmul_shared(const gpu_matmul *p)
 {
     const uint32_t kernel = matmul_row(p, GPU_KERNEL_matmul_shared_64x64, GPU_KERNEL_matmul_shared_quant_64x64);
-    return (gpu_matmul_kernel){.kernel = kernel, .rows = 64, .columns = 64, .local_x = 16,
-                               .local_y = 8, .grid_x = 1, .grid_y = 1, .pairs = 1};
+    return (gpu_matmul_kernel){
+        .kernel = kernel, .rows = 64, .columns = 64, .local_x = 16, .local_y = 8, .grid_x = 1, .grid_y = 1, .pairs = 1};
 }
 
 static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
@@ -94,9 +100,10 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
     if (subgroup) {
         kernel = wide ? GPU_KERNEL_matmul_gemv_subgroup_wide_1x4 : GPU_KERNEL_matmul_gemv_subgroup_1x2;
     } else if (wide && p->quantised) {
-        kernel = matmul_row(p, 0, four_rows ? GPU_KERNEL_matmul_gemv_quant_4x4
-                                  : eight   ? GPU_KERNEL_matmul_gemv_quant_1x8
-                                            : GPU_KERNEL_matmul_gemv_quant_1x4);
+        kernel = matmul_row(p, 0,
+                            four_rows ? GPU_KERNEL_matmul_gemv_quant_4x4
+                            : eight   ? GPU_KERNEL_matmul_gemv_quant_1x8
+                                      : GPU_KERNEL_matmul_gemv_quant_1x4);
     } else if (wide) {
         kernel = four_rows ? GPU_KERNEL_matmul_gemv_wide_4x4 : GPU_KERNEL_matmul_gemv_wide_1x4;
     }
@@ -170,8 +177,7 @@ uint32_t gpu_matmul_choose(const gpu_lowering *gpu, const gpu_matmul *p)
     const int software = gpu->software;
     const int one_column = p->n == 1 && !p->quantised;
     if ((p->m <= 4 || one_column) && gpu_matmul_can(gpu, p, GPU_MATMUL_GEMV)) {
-        if (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16 && p->k >= 16 &&
-            gpu_matmul_can(gpu, p, GPU_MATMUL_DOT))
+        if (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16 && p->k >= 16 && gpu_matmul_can(gpu, p, GPU_MATMUL_DOT))
             return GPU_MATMUL_DOT;
         const int subgroups = gpu->limits->needs_met & PCO_GPU_NEEDS_SUBGROUPS && !software && !p->quantised;
         const int along = one_column ? !p->trans_a : p->trans_b;

@@ -70,8 +70,10 @@ static pco_status gpu_emit_copy_part(gpu_lowering *gpu, const gpu_view *part, vo
         .n = (uint32_t)n,
         .x_first = gpu_bind_elements(gpu, &d, GPU_copy_x, copy->x, part->offset[1], gpu_view_span(part, 1), 0) / unit,
         .y_first = gpu_bind_elements(gpu, &d, GPU_copy_y, copy->y, part->offset[0], gpu_view_span(part, 0), 1) / unit,
-        .chunks = cover.chunks, .n_rows = (uint32_t)(mode == 1 ? 1 : rows),
-        .x_row_stride = (uint32_t)view.stride[1][inner], .y_row_stride = (uint32_t)view.stride[0][inner],
+        .chunks = cover.chunks,
+        .n_rows = (uint32_t)(mode == 1 ? 1 : rows),
+        .x_row_stride = (uint32_t)view.stride[1][inner],
+        .y_row_stride = (uint32_t)view.stride[0][inner],
         .n_all = (uint32_t)all};
     for (uint32_t k = 0; k < inner; k++) {
         params.size[k] = (uint32_t)view.size[inner - 1 - k];
@@ -105,8 +107,7 @@ static gpu_view gpu_result_view(const pco_tensor *y)
 
 pco_status gpu_emit_whole_copy(gpu_lowering *gpu, uint32_t y, uint32_t x)
 {
-    const gpu_view view = {
-        .rank = 1, .n = 2, .size = {gpu_count(&gpu->part->tensors[y])}, .stride = {{1}, {1}}};
+    const gpu_view view = {.rank = 1, .n = 2, .size = {gpu_count(&gpu->part->tensors[y])}, .stride = {{1}, {1}}};
     return gpu_emit_copy(gpu, &view, y, x);
 }
 
@@ -239,8 +240,7 @@ static pco_status gpu_lower_pad_node(gpu_lowering *gpu)
     const uint64_t total = gpu_count(y), most = gpu_window(gpu, gpu_element_bytes(y->dtype));
     /* What a window of y shows of x, whole slices, has to fit as well. */
     const uint64_t window = gpu_count(x) > most ? gpu_max(most / 8, 1) * 4 : most;
-    if (total > UINT32_MAX)
-        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a result of more than 2^32 elements");
+    if (total > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a result of more than 2^32 elements");
     for (uint64_t first = 0; first < total && gpu->status == PCO_OK; first += window) {
         const uint64_t count = gpu_min(window, total - first), words = gpu_div_up(count, lanes);
         const gpu_rows cover = gpu_cover_rows(gpu, words, 1);
@@ -252,10 +252,11 @@ static pco_status gpu_lower_pad_node(gpu_lowering *gpu)
         /* Places in x are counted from its beginning, modulo 2^32. */
         gpu_pad_params params = {
             .n = (uint32_t)count,
-            .x_first = gpu_bind_elements(gpu, &d, GPU_pad_x, gpu_input_index(gpu, 0), x_first, shown, 0) -
-                       (uint32_t)x_first,
+            .x_first =
+                gpu_bind_elements(gpu, &d, GPU_pad_x, gpu_input_index(gpu, 0), x_first, shown, 0) - (uint32_t)x_first,
             .y_first_word = gpu_bind_elements(gpu, &d, GPU_pad_y, gpu_output_index(gpu, 0), first, count, 1) / lanes,
-            .value = gpu_element_bits(x->dtype, attrs->value), .index_first = (uint32_t)first};
+            .value = gpu_element_bits(x->dtype, attrs->value),
+            .index_first = (uint32_t)first};
         for (uint32_t k = 0; k < frame.rank; k++) {
             params.y_size[k] = (uint32_t)frame.y[k];
             params.x_size[k] = (uint32_t)frame.x[k];
@@ -298,8 +299,8 @@ static pco_status gpu_lower_state_write_node(gpu_lowering *gpu)
         gpu_set_specs(gpu, &d, state_write, .x = (int32_t)x->dtype, .y = (int32_t)state->dtype,
                       .per = (int32_t)cover.per, .mode = mode);
         gpu_set_params(gpu, &d, state_write, .n = (uint32_t)inner,
-                       .x_first = gpu_bind_elements(gpu, &d, GPU_state_write_x, gpu_input_index(gpu, 1),
-                                                    first * x_row, count * x_row, 0),
+                       .x_first = gpu_bind_elements(gpu, &d, GPU_state_write_x, gpu_input_index(gpu, 1), first * x_row,
+                                                    count * x_row, 0),
                        .index_first = gpu_bind_elements(gpu, &d, GPU_state_write_index, gpu_input_index(gpu, 2),
                                                         several ? first : 0, several ? count : 1, 0),
                        .y_first = gpu_bind_elements(gpu, &d, GPU_state_write_y, y, first * y_row, count * y_row, 1),

@@ -24,15 +24,14 @@ static pco_status gpu_lower_rope_node(gpu_lowering *gpu)
                       .interleaved = attrs->interleaved != 0, .heads_first = attrs->heads_first != 0);
         gpu_set_params(
             gpu, &d, rope, .n = (uint32_t)n, .x_first = gpu_bind_elements(gpu, &d, GPU_rope_x, in, first * n, all, 0),
-            .positions_first = gpu_bind_elements(gpu, &d, GPU_rope_positions, gpu_input_index(gpu, 1), 0,
-                                                          gpu_count(positions), 0),
-            .phase_first = gpu_bind_elements(gpu, &d, GPU_rope_phase, gpu_input_index(gpu, 2), 0,
-                                                      gpu_count(phase), 0),
+            .positions_first =
+                gpu_bind_elements(gpu, &d, GPU_rope_positions, gpu_input_index(gpu, 1), 0, gpu_count(positions), 0),
+            .phase_first = gpu_bind_elements(gpu, &d, GPU_rope_phase, gpu_input_index(gpu, 2), 0, gpu_count(phase), 0),
             .y_first_word = gpu_bind_elements(gpu, &d, GPU_rope_y, out, first * n, all, 1) / lanes,
             .chunks = cover.chunks, .n_rows = (uint32_t)(mode ? 1 : rows), .n_pairs = (uint32_t)phase->shape[0],
-            .n_positions = (uint32_t)s, .n_heads = (uint32_t)h, .positions_step = positions->shape[0] > 1 ? (uint32_t)s : 0,
-            .scale = (float)attrs->scale, .backwards = attrs->inverse != 0, .n_all = (uint32_t)all,
-            .row_first = (uint32_t)first);
+            .n_positions = (uint32_t)s, .n_heads = (uint32_t)h,
+            .positions_step = positions->shape[0] > 1 ? (uint32_t)s : 0, .scale = (float)attrs->scale,
+            .backwards = attrs->inverse != 0, .n_all = (uint32_t)all, .row_first = (uint32_t)first);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;
@@ -58,14 +57,15 @@ static pco_status gpu_lower_sinusoidal_node(gpu_lowering *gpu)
         gpu_begin(gpu, &d, GPU_KERNEL_sinusoidal, cover.local_x, 1, 1);
         gpu_set_specs(gpu, &d, sinusoidal, .y = (int32_t)y->dtype, .per = (int32_t)cover.per,
                       .layout = attrs->layout != 0);
-        gpu_set_params(gpu, &d, sinusoidal, .n = (uint32_t)count,
-                       .positions_first = gpu_bind_elements(gpu, &d, GPU_sinusoidal_positions,
-                                                                     gpu_input_index(gpu, 0), first, rows, 0),
-                       .phase_first = gpu_bind_elements(gpu, &d, GPU_sinusoidal_phase, gpu_input_index(gpu, 1),
-                                                                 0, gpu_count(phase), 0),
-                       .y_first_word = gpu_bind_elements(gpu, &d, GPU_sinusoidal_y, gpu_output_index(gpu, 0),
-                                                         first * n, count, 1) / lanes,
-                       .n_pairs = (uint32_t)phase->shape[0]);
+        gpu_set_params(
+            gpu, &d, sinusoidal, .n = (uint32_t)count,
+            .positions_first =
+                gpu_bind_elements(gpu, &d, GPU_sinusoidal_positions, gpu_input_index(gpu, 0), first, rows, 0),
+            .phase_first =
+                gpu_bind_elements(gpu, &d, GPU_sinusoidal_phase, gpu_input_index(gpu, 1), 0, gpu_count(phase), 0),
+            .y_first_word =
+                gpu_bind_elements(gpu, &d, GPU_sinusoidal_y, gpu_output_index(gpu, 0), first * n, count, 1) / lanes,
+            .n_pairs = (uint32_t)phase->shape[0]);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;

@@ -14,8 +14,7 @@ _Static_assert(GPU_KERNEL_cumsum_serial + GPU_SHARED == GPU_KERNEL_cumsum_shared
 _Static_assert(GPU_KERNEL_top_k_serial + GPU_SUBGROUP == GPU_KERNEL_top_k_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_softmax_serial + GPU_SUBGROUP == GPU_KERNEL_softmax_subgroup, "order of rows");
 _Static_assert(GPU_KERNEL_norm_serial + GPU_SUBGROUP == GPU_KERNEL_norm_subgroup, "order of rows");
-_Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_stats_subgroup,
-               "order of rows");
+_Static_assert(GPU_KERNEL_norm_stats_serial + GPU_SUBGROUP == GPU_KERNEL_norm_stats_subgroup, "order of rows");
 
 /* Loops go over a row at most so often: cumsum in shared memory has 58 rounds for 8 elements of each lane, softmax with
  * BLOCKS 5 for each element. */
@@ -53,10 +52,7 @@ uint64_t gpu_begin_rows(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t serial,
     return gpu_div_up(rows, gpu->variant == GPU_SERIAL ? x : y);
 }
 
-int32_t gpu_walk(const gpu_lowering *gpu, uint64_t stride)
-{
-    return gpu->variant == GPU_SERIAL && stride == 1;
-}
+int32_t gpu_walk(const gpu_lowering *gpu, uint64_t stride) { return gpu->variant == GPU_SERIAL && stride == 1; }
 
 /* ---- sum, mean, amax ---- */
 
@@ -162,8 +158,7 @@ static pco_status gpu_lower_reduce_node(gpu_lowering *gpu)
     const uint64_t step = r.outer_kept ? window / r.kept.stride[0] : 0;
     if (step == 0) {
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
-                        "%s exceeds the device's binding limit, and these axes cannot be cut into windows",
-                        x->name);
+                        "%s exceeds the device's binding limit, and these axes cannot be cut into windows", x->name);
     }
     for (uint64_t first = 0; first < r.kept.size[0] && gpu->status == PCO_OK; first += step) {
         gpu_emit_reduce(gpu, &r, first, gpu_min(step, r.kept.size[0] - first));
@@ -210,12 +205,11 @@ static void gpu_emit_argmax(gpu_lowering *gpu, const gpu_along *a, uint64_t firs
     const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_argmax_serial, rows, a->n);
     gpu_set_specs(gpu, &d, argmax, .x = (int32_t)gpu_input(gpu, 0)->dtype, .strided = a->inner > 1,
                   .walk = gpu_walk(gpu, a->inner));
-    gpu_set_params(gpu, &d, argmax, .n_rows = (uint32_t)rows, .n = (uint32_t)a->n,
-                   .x_first = gpu_bind_elements(gpu, &d, GPU_argmax_x, gpu_input_index(gpu, 0), first * block,
-                                                outer * block, 0),
-                   .y_first = gpu_bind_elements(gpu, &d, GPU_argmax_y, gpu_output_index(gpu, 0), first * a->inner,
-                                                rows, 1),
-                   .stride = (uint32_t)a->inner);
+    gpu_set_params(
+        gpu, &d, argmax, .n_rows = (uint32_t)rows, .n = (uint32_t)a->n,
+        .x_first = gpu_bind_elements(gpu, &d, GPU_argmax_x, gpu_input_index(gpu, 0), first * block, outer * block, 0),
+        .y_first = gpu_bind_elements(gpu, &d, GPU_argmax_y, gpu_output_index(gpu, 0), first * a->inner, rows, 1),
+        .stride = (uint32_t)a->inner);
     gpu_emit(gpu, &d, groups);
 }
 
@@ -229,12 +223,12 @@ static void gpu_emit_softmax(gpu_lowering *gpu, const gpu_along *a, uint64_t fir
     gpu_set_specs(gpu, &d, softmax, .op = (int32_t)gpu->node->op, .x = (int32_t)gpu_input(gpu, 0)->dtype,
                   .strided = a->inner > 1, .walk = walk,
                   .blocks = walk && (gpu->limits->needs_met & PCO_GPU_NEEDS_VECTOR_16));
-    gpu_set_params(gpu, &d, softmax, .n_rows = (uint32_t)rows, .n = (uint32_t)a->n,
-                   .x_first = gpu_bind_elements(gpu, &d, GPU_softmax_x, gpu_input_index(gpu, 0), first * block,
-                                                outer * block, 0),
-                   .y_first = gpu_bind_elements(gpu, &d, GPU_softmax_y, gpu_output_index(gpu, 0), first * y_block,
-                                                outer * y_block, 1),
-                   .stride = (uint32_t)a->inner);
+    gpu_set_params(
+        gpu, &d, softmax, .n_rows = (uint32_t)rows, .n = (uint32_t)a->n,
+        .x_first = gpu_bind_elements(gpu, &d, GPU_softmax_x, gpu_input_index(gpu, 0), first * block, outer * block, 0),
+        .y_first =
+            gpu_bind_elements(gpu, &d, GPU_softmax_y, gpu_output_index(gpu, 0), first * y_block, outer * y_block, 1),
+        .stride = (uint32_t)a->inner);
     gpu_emit(gpu, &d, groups);
 }
 
@@ -246,12 +240,11 @@ static void gpu_emit_cumsum(gpu_lowering *gpu, const gpu_along *a, uint64_t firs
     pco_gpu_dispatch d;
     const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_cumsum_serial, rows, a->n);
     gpu_set_specs(gpu, &d, cumsum, .x = (int32_t)gpu_input(gpu, 0)->dtype, .strided = a->inner > 1);
-    gpu_set_params(gpu, &d, cumsum, .n_rows = (uint32_t)rows, .n = (uint32_t)a->n,
-                   .x_first = gpu_bind_elements(gpu, &d, GPU_cumsum_x, gpu_input_index(gpu, 0), first * block,
-                                                outer * block, 0),
-                   .y_first = gpu_bind_elements(gpu, &d, GPU_cumsum_y, gpu_output_index(gpu, 0), first * block,
-                                                outer * block, 1),
-                   .stride = (uint32_t)a->inner, .exclusive = attrs->exclusive != 0, .reverse = attrs->reverse != 0);
+    gpu_set_params(
+        gpu, &d, cumsum, .n_rows = (uint32_t)rows, .n = (uint32_t)a->n,
+        .x_first = gpu_bind_elements(gpu, &d, GPU_cumsum_x, gpu_input_index(gpu, 0), first * block, outer * block, 0),
+        .y_first = gpu_bind_elements(gpu, &d, GPU_cumsum_y, gpu_output_index(gpu, 0), first * block, outer * block, 1),
+        .stride = (uint32_t)a->inner, .exclusive = attrs->exclusive != 0, .reverse = attrs->reverse != 0);
     gpu_emit(gpu, &d, groups);
 }
 
@@ -294,8 +287,8 @@ static void gpu_emit_top_k(gpu_lowering *gpu, const gpu_along *a, uint64_t first
 }
 
 /* In windows of whole slices, each of them emitted by itself. */
-static pco_status gpu_lower_along(gpu_lowering *gpu, void (*emit)(gpu_lowering *gpu, const gpu_along *a, uint64_t first,
-                                                                  uint64_t outer))
+static pco_status gpu_lower_along(gpu_lowering *gpu,
+                                  void (*emit)(gpu_lowering *gpu, const gpu_along *a, uint64_t first, uint64_t outer))
 {
     const pco_tensor *x = gpu_input(gpu, 0);
     const gpu_along a = gpu_node_axis(gpu);
@@ -306,8 +299,7 @@ static pco_status gpu_lower_along(gpu_lowering *gpu, void (*emit)(gpu_lowering *
     const uint64_t window = gpu_window(gpu, bytes);
     const uint64_t step = a.n ? window / (a.n * a.inner) : a.outer;
     if (step == 0) {
-        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED,
-                        "slices of %llu elements exceed the device's binding limit",
+        return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "slices of %llu elements exceed the device's binding limit",
                         (unsigned long long)(a.n * a.inner));
     }
     for (uint64_t first = 0; first < a.outer && gpu->status == PCO_OK; first += step)
@@ -424,8 +416,10 @@ static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t f
     pco_gpu_dispatch d;
     const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_norm_serial, rows, n);
     gpu_set_specs(gpu, &d, norm, .rms = norm->rms, .x = (int32_t)gpu_input(gpu, 0)->dtype, .form = norm->form,
-                  .w = (int32_t)(weight ? weight->dtype : bias ? bias->dtype : PCO_F32), .has_weight = weight != NULL,
-                  .has_bias = bias != NULL, .walk = gpu_walk(gpu, 1));
+                  .w = (int32_t)(weight ? weight->dtype
+                                 : bias ? bias->dtype
+                                        : PCO_F32),
+                  .has_weight = weight != NULL, .has_bias = bias != NULL, .walk = gpu_walk(gpu, 1));
     gpu_norm_params p = {
         .n_rows = (uint32_t)rows,
         .n = (uint32_t)n,
@@ -443,8 +437,7 @@ static void gpu_emit_norm(gpu_lowering *gpu, const gpu_norming *norm, uint64_t f
 static pco_status gpu_lower_norm_node(gpu_lowering *gpu)
 {
     const gpu_norming norm = gpu_norming_of(gpu);
-    const uint64_t step =
-        norm.n ? gpu_window(gpu, gpu_element_bytes(gpu_input(gpu, 0)->dtype)) / norm.n : norm.rows;
+    const uint64_t step = norm.n ? gpu_window(gpu, gpu_element_bytes(gpu_input(gpu, 0)->dtype)) / norm.n : norm.rows;
     if (step == 0 && norm.rows) {
         return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "rows of %llu elements exceed the device's binding limit",
                         (unsigned long long)norm.n);

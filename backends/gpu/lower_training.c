@@ -4,10 +4,8 @@
 
 #include <math.h>
 
-_Static_assert(GPU_KERNEL_cross_entropy_serial + GPU_SUBGROUP == GPU_KERNEL_cross_entropy_subgroup,
-               "order of rows");
-_Static_assert(GPU_KERNEL_cross_entropy_backward_serial + GPU_SUBGROUP ==
-                   GPU_KERNEL_cross_entropy_backward_subgroup,
+_Static_assert(GPU_KERNEL_cross_entropy_serial + GPU_SUBGROUP == GPU_KERNEL_cross_entropy_subgroup, "order of rows");
+_Static_assert(GPU_KERNEL_cross_entropy_backward_serial + GPU_SUBGROUP == GPU_KERNEL_cross_entropy_backward_subgroup,
                "order of rows");
 
 /* ---- cross-entropy ---- */
@@ -54,16 +52,14 @@ static void gpu_emit_entropy(gpu_lowering *gpu, const gpu_entropy *e, uint64_t f
     const uint64_t groups = gpu_begin_rows(gpu, &d, GPU_KERNEL_cross_entropy_serial, rows, e->n);
     gpu_set_specs(gpu, &d, cross_entropy, .x = (int32_t)gpu_input(gpu, 0)->dtype, .smooth = e->smoothing > 0,
                   .walk = gpu_walk(gpu, 1));
-    gpu_set_params(gpu, &d, cross_entropy, .n_rows = (uint32_t)rows, .n = (uint32_t)e->n,
-                   .x_first = gpu_bind_elements(gpu, &d, GPU_cross_entropy_x, gpu_input_index(gpu, 0), first * e->n,
-                                                rows * e->n, 0),
-                   .target_first = gpu_bind_elements(gpu, &d, GPU_cross_entropy_target, gpu_input_index(gpu, 1),
-                                                     first, rows, 0),
-                   .y_first = gpu_bind_elements(gpu, &d, GPU_cross_entropy_y, gpu_output_index(gpu, 0), first, rows,
-                                                1),
-                   .has_ignored = (uint32_t)gpu_entropy_ignores(e), .ignored = (uint32_t)e->ignore_index,
-                   .smoothing = (float)e->smoothing, .one_minus_smoothing = (float)(1 - e->smoothing),
-                   .n_as_float = (float)e->n);
+    gpu_set_params(
+        gpu, &d, cross_entropy, .n_rows = (uint32_t)rows, .n = (uint32_t)e->n,
+        .x_first =
+            gpu_bind_elements(gpu, &d, GPU_cross_entropy_x, gpu_input_index(gpu, 0), first * e->n, rows * e->n, 0),
+        .target_first = gpu_bind_elements(gpu, &d, GPU_cross_entropy_target, gpu_input_index(gpu, 1), first, rows, 0),
+        .y_first = gpu_bind_elements(gpu, &d, GPU_cross_entropy_y, gpu_output_index(gpu, 0), first, rows, 1),
+        .has_ignored = (uint32_t)gpu_entropy_ignores(e), .ignored = (uint32_t)e->ignore_index,
+        .smoothing = (float)e->smoothing, .one_minus_smoothing = (float)(1 - e->smoothing), .n_as_float = (float)e->n);
     gpu_emit(gpu, &d, groups);
 }
 
@@ -121,8 +117,7 @@ static void gpu_emit_scalars(gpu_lowering *gpu, uint32_t run, uint32_t values, d
         .work_first = gpu_bind_workspace(gpu, &d, GPU_optimise_scalars_work, 0, GPU_SCALARS, 1) / 4,
         .lambda = (float)lambda};
     if (gpu_input(gpu, run + 1))
-        p.scale_first =
-            gpu_bind_elements(gpu, &d, GPU_optimise_scalars_scale, gpu_input_index(gpu, run + 1), 0, 1, 0);
+        p.scale_first = gpu_bind_elements(gpu, &d, GPU_optimise_scalars_scale, gpu_input_index(gpu, run + 1), 0, 1, 0);
     gpu_set_params_from(gpu, &d, optimise_scalars, &p);
     gpu_emit(gpu, &d, 1);
 }
@@ -204,16 +199,15 @@ static pco_status gpu_lower_sgd_node(gpu_lowering *gpu)
         gpu_begin(gpu, &d, GPU_KERNEL_optimise_sgd, cover.local_x, 1, 1);
         gpu_set_specs(gpu, &d, optimise_sgd, .x = (int32_t)gpu_input(gpu, 2)->dtype, .per = (int32_t)cover.per,
                       .nesterov = attrs->nesterov != 0);
-        gpu_set_params(
-            gpu, &d, optimise_sgd, .n = (uint32_t)count,
-            .gradient_first =
-                gpu_bind_elements(gpu, &d, GPU_optimise_sgd_gradient, gpu_input_index(gpu, 2), first, count, 0),
-            .work_first = gpu_bind_workspace(gpu, &d, GPU_optimise_sgd_work, 0, GPU_SCALARS, 0) / 4,
-            .velocity_first =
-                gpu_bind_elements(gpu, &d, GPU_optimise_sgd_velocity, gpu_output_index(gpu, 1), first, count, 1),
-            .param_first =
-                gpu_bind_elements(gpu, &d, GPU_optimise_sgd_param, gpu_output_index(gpu, 0), first, count, 1),
-            .momentum = (float)attrs->momentum, .lambda = (float)attrs->weight_decay);
+        gpu_set_params(gpu, &d, optimise_sgd, .n = (uint32_t)count,
+                       .gradient_first = gpu_bind_elements(gpu, &d, GPU_optimise_sgd_gradient, gpu_input_index(gpu, 2),
+                                                           first, count, 0),
+                       .work_first = gpu_bind_workspace(gpu, &d, GPU_optimise_sgd_work, 0, GPU_SCALARS, 0) / 4,
+                       .velocity_first = gpu_bind_elements(gpu, &d, GPU_optimise_sgd_velocity, gpu_output_index(gpu, 1),
+                                                           first, count, 1),
+                       .param_first = gpu_bind_elements(gpu, &d, GPU_optimise_sgd_param, gpu_output_index(gpu, 0),
+                                                        first, count, 1),
+                       .momentum = (float)attrs->momentum, .lambda = (float)attrs->weight_decay);
         gpu_emit(gpu, &d, cover.groups);
     }
     return gpu->status;

@@ -9,8 +9,7 @@ typedef struct gpu_op {
 
 #define GPU_OP(NAME, name, family) {PCO_OP_##NAME, #name, &gpu_lower_##family},
 static const gpu_op gpu_ops[] = {
-    PCO_OPERATIONS(GPU_OP)
-    {0}, /* the end */
+    PCO_OPERATIONS(GPU_OP){0}, /* the end */
 };
 
 const gpu_lowerer *gpu_find_lowerer(uint32_t op, const char **name)

@@ -33,8 +33,7 @@ typedef struct gpu_offer {
 } gpu_offer;
 
 /* Widths are offered behind all variants, where there is a choice. */
-static uint32_t gpu_offer_widths(const gpu_lowering *gpu, const gpu_lowerer *lowerer, gpu_offer *offers,
-                                 uint32_t n)
+static uint32_t gpu_offer_widths(const gpu_lowering *gpu, const gpu_lowerer *lowerer, gpu_offer *offers, uint32_t n)
 {
     const pco_gpu_limits *limits = gpu->limits;
     const uint32_t plain = n;
@@ -176,8 +175,7 @@ static uint32_t gpu_in_place(const gpu_lowering *gpu, const gpu_lowerer *lowerer
     return mask;
 }
 
-static pco_status gpu_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
-                              pco_error *err)
+static pco_status gpu_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
 {
     for (uint32_t node = 0; node < part->n_nodes; node++) {
         gpu_lowering gpu = gpu_start(device, part, node, err);
@@ -244,8 +242,7 @@ static pco_status gpu_prepare(pco_device *device, const pco_part *part, const pc
     if (status != PCO_OK) goto fail;
     made->n_dispatches = list.count;
     made->dispatches = list.dispatches;
-    status =
-        gpu->driver->record(gpu, plan, list.dispatches, list.count, GPU_PER_SEGMENT, &made->recording, err);
+    status = gpu->driver->record(gpu, plan, list.dispatches, list.count, GPU_PER_SEGMENT, &made->recording, err);
     if (status != PCO_OK) goto fail;
     list.dispatches = NULL; /* the program's now */
     gpu_list_free(&list);
@@ -317,8 +314,8 @@ static uint32_t gpu_pipelines(pco_device *device, const pco_part *part, uint32_t
     return count;
 }
 
-static pco_status gpu_describe(pco_device *device, pco_program *program, uint32_t index,
-                               pco_dispatch_info *info, pco_error *err)
+static pco_status gpu_describe(pco_device *device, pco_program *program, uint32_t index, pco_dispatch_info *info,
+                               pco_error *err)
 {
     pco_gpu_device *gpu = (pco_gpu_device *)(void *)device;
     if (index >= program->n_dispatches) {
@@ -342,8 +339,7 @@ static pco_status gpu_describe(pco_device *device, pco_program *program, uint32_
     }
     for (uint32_t i = 0; i < dispatch->n_bindings; i++) {
         const pco_gpu_binding *binding = &dispatch->bindings[i];
-        full.bindings[i] =
-            (pco_dispatch_binding){binding->buffer, binding->write, binding->offset, binding->bytes};
+        full.bindings[i] = (pco_dispatch_binding){binding->buffer, binding->write, binding->offset, binding->bytes};
     }
     pco_status status = gpu->driver->describe(gpu, dispatch, &full, err);
     if (status == PCO_OK) *info = full;

@@ -37,10 +37,7 @@ static pco_status null_create(const pco_host *host, pco_backend **backend, pco_e
     return PCO_OK;
 }
 
-static void null_destroy(pco_backend *backend)
-{
-    backend->host->release(backend->host->user, backend);
-}
+static void null_destroy(pco_backend *backend) { backend->host->release(backend->host->user, backend); }
 
 static uint32_t null_device_count(pco_backend *backend)
 {
@@ -59,8 +56,13 @@ static pco_status null_describe(pco_backend *backend, uint32_t index, pco_device
     info->memory = info->max_allocation = info->max_binding = UINT64_C(1) << 30;
     info->buffer_alignment = 64;
     info->max_workgroup = 1;
-    info->contract = (pco_contract){.round_to_nearest = 1, .subnormals = 1,
-                                    .nan_inf = 1, .div_ulp = 0.5f, .sqrt_ulp = 0.5f, .rsqrt_ulp = 1, .function_ulp = 4};
+    info->contract = (pco_contract){.round_to_nearest = 1,
+                                    .subnormals = 1,
+                                    .nan_inf = 1,
+                                    .div_ulp = 0.5f,
+                                    .sqrt_ulp = 0.5f,
+                                    .rsqrt_ulp = 1,
+                                    .function_ulp = 4};
     return PCO_OK;
 }
 
@@ -76,10 +78,7 @@ static pco_status null_open(pco_backend *backend, uint32_t index, pco_device **d
 
 /* ---- device ---- */
 
-static void null_close(pco_device *device)
-{
-    device->host->release(device->host->user, device);
-}
+static void null_close(pco_device *device) { device->host->release(device->host->user, device); }
 
 static uint64_t null_memory_left(pco_device *device)
 {
@@ -156,10 +155,7 @@ static pco_status null_prepare(pco_device *device, const pco_part *part, const p
     return null_fail(err, PCO_ERROR_UNSUPPORTED, "the null device runs nothing");
 }
 
-static void null_program_destroy(pco_device *device, pco_program *program)
-{
-    (void)device, (void)program;
-}
+static void null_program_destroy(pco_device *device, pco_program *program) { (void)device, (void)program; }
 
 static uint32_t null_segments(const pco_program *program)
 {
@@ -185,21 +181,35 @@ static pco_status null_wait(pco_device *device, uint64_t ticket, uint64_t nanose
 static const pco_device_api null_device_api = {
     .size = sizeof(pco_device_api), .close = null_close, .memory_left = null_memory_left};
 
-static const pco_buffer_api null_buffer_api = {.size = sizeof(pco_buffer_api), .create = null_buffer_create,
-                                               .destroy = null_buffer_destroy, .write = null_write, .read = null_read};
+static const pco_buffer_api null_buffer_api = {.size = sizeof(pco_buffer_api),
+                                               .create = null_buffer_create,
+                                               .destroy = null_buffer_destroy,
+                                               .write = null_write,
+                                               .read = null_read};
 
-static const pco_program_api null_program_api = {.size = sizeof(pco_program_api), .supports = null_supports,
-                                                 .propose = null_propose, .prepare = null_prepare,
-                                                 .destroy = null_program_destroy, .segments = null_segments};
+static const pco_program_api null_program_api = {.size = sizeof(pco_program_api),
+                                                 .supports = null_supports,
+                                                 .propose = null_propose,
+                                                 .prepare = null_prepare,
+                                                 .destroy = null_program_destroy,
+                                                 .segments = null_segments};
 
 static const pco_queue_api null_queue_api = {.size = sizeof(pco_queue_api), .submit = null_submit, .wait = null_wait};
 
-static const pco_plugin null_plugin = {.size = sizeof(pco_plugin), .abi_version = PCO_ABI_VERSION, .name = "null",
-                                       .version = "0.1.0", .description = "the skeleton of a plugin: runs nothing",
-                                       .create = null_create, .destroy = null_destroy,
-                                       .device_count = null_device_count, .describe = null_describe,
-                                       .open = null_open, .device = &null_device_api, .buffer = &null_buffer_api,
-                                       .program = &null_program_api, .queue = &null_queue_api};
+static const pco_plugin null_plugin = {.size = sizeof(pco_plugin),
+                                       .abi_version = PCO_ABI_VERSION,
+                                       .name = "null",
+                                       .version = "0.1.0",
+                                       .description = "the skeleton of a plugin: runs nothing",
+                                       .create = null_create,
+                                       .destroy = null_destroy,
+                                       .device_count = null_device_count,
+                                       .describe = null_describe,
+                                       .open = null_open,
+                                       .device = &null_device_api,
+                                       .buffer = &null_buffer_api,
+                                       .program = &null_program_api,
+                                       .queue = &null_queue_api};
 
 const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
 {

@@ -4,10 +4,7 @@
 #include <string.h>
 
 /* Kernels read whole words, and some read four at a time. */
-static uint64_t ocl_round16(uint64_t bytes)
-{
-    return bytes ? (bytes + 15) & ~(uint64_t)15 : 16;
-}
+static uint64_t ocl_round16(uint64_t bytes) { return bytes ? (bytes + 15) & ~(uint64_t)15 : 16; }
 
 static pco_status ocl_no_room(pco_device *device, uint64_t bytes, cl_int code, pco_error *err)
 {
@@ -42,8 +39,7 @@ static pco_status ocl_buffer_create(pco_device *device, uint64_t bytes, uint32_t
         /* Many drivers allocate at first use: better now, when it is a plain out of memory. */
         static const uint32_t touch[4];
         code = device->api->EnqueueWriteBuffer(device->queue, buffer->mem, CL_TRUE, 0,
-                                               room < sizeof touch ? (size_t)room : sizeof touch, touch, 0,
-                                               NULL, NULL);
+                                               room < sizeof touch ? (size_t)room : sizeof touch, touch, 0, NULL, NULL);
         if (code != CL_SUCCESS) device->api->ReleaseMemObject(buffer->mem);
     }
     if (!buffer->mem || code != CL_SUCCESS) {
@@ -79,8 +75,7 @@ static pco_status ocl_check_range(const pco_buffer *buffer, uint64_t offset, uin
 {
     if (offset > buffer->bytes || bytes > buffer->bytes - offset)
         return ocl_fail(err, PCO_ERROR_INVALID, "%s %llu bytes at %llu of a buffer of %llu bytes", what,
-                        (unsigned long long)bytes, (unsigned long long)offset,
-                        (unsigned long long)buffer->bytes);
+                        (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)buffer->bytes);
     return PCO_OK;
 }
 
@@ -90,19 +85,19 @@ static pco_status ocl_buffer_write(pco_device *device, pco_buffer *buffer, uint6
     pco_status status = ocl_alive(device, err);
     if (status == PCO_OK) status = ocl_check_range(buffer, offset, bytes, "writing", err);
     if (status != PCO_OK || !bytes) return status;
-    cl_int code = device->api->EnqueueWriteBuffer(device->queue, buffer->mem, CL_TRUE, (size_t)offset,
-                                                  (size_t)bytes, data, 0, NULL, NULL);
+    cl_int code = device->api->EnqueueWriteBuffer(device->queue, buffer->mem, CL_TRUE, (size_t)offset, (size_t)bytes,
+                                                  data, 0, NULL, NULL);
     return code == CL_SUCCESS ? PCO_OK : ocl_fail_code(device, err, code, "writing a buffer");
 }
 
-static pco_status ocl_buffer_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
-                                  uint64_t bytes, pco_error *err)
+static pco_status ocl_buffer_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                                  pco_error *err)
 {
     pco_status status = ocl_alive(device, err);
     if (status == PCO_OK) status = ocl_check_range(buffer, offset, bytes, "reading", err);
     if (status != PCO_OK || !bytes) return status;
-    cl_int code = device->api->EnqueueReadBuffer(device->queue, buffer->mem, CL_TRUE, (size_t)offset,
-                                                 (size_t)bytes, data, 0, NULL, NULL);
+    cl_int code = device->api->EnqueueReadBuffer(device->queue, buffer->mem, CL_TRUE, (size_t)offset, (size_t)bytes,
+                                                 data, 0, NULL, NULL);
     return code == CL_SUCCESS ? PCO_OK : ocl_fail_code(device, err, code, "reading a buffer");
 }
 
@@ -123,23 +118,20 @@ static pco_status ocl_buffer_copy(pco_device *device, pco_buffer *from, uint64_t
     return code == CL_SUCCESS ? PCO_OK : ocl_fail_code(device, err, code, "copying between buffers");
 }
 
-static ocl_window **ocl_window_bucket(const pco_device *device, pco_buffer *buffer, uint64_t offset,
-                                      uint64_t bytes)
+static ocl_window **ocl_window_bucket(const pco_device *device, pco_buffer *buffer, uint64_t offset, uint64_t bytes)
 {
     uint64_t key = (offset / device->gpu.limits.offset_alignment + bytes) * UINT64_C(0x9e3779b97f4a7c15);
     return &buffer->windows[(key >> 32) % OCL_WINDOW_BUCKETS];
 }
 
-pco_status ocl_window_take(pco_device *device, pco_buffer *buffer, uint64_t offset, uint64_t bytes,
-                           cl_mem *mem, ocl_window **out, pco_error *err)
+pco_status ocl_window_take(pco_device *device, pco_buffer *buffer, uint64_t offset, uint64_t bytes, cl_mem *mem,
+                           ocl_window **out, pco_error *err)
 {
     *out = NULL;
     bytes = bytes ? (bytes + 3) & ~(uint64_t)3 : 4;
-    if (offset % device->gpu.limits.offset_alignment || offset > buffer->room ||
-        bytes > buffer->room - offset)
-        return ocl_fail(
-            err, PCO_ERROR_INTERNAL, "a window of %llu bytes at %llu does not fit a buffer of %llu bytes",
-            (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)buffer->room);
+    if (offset % device->gpu.limits.offset_alignment || offset > buffer->room || bytes > buffer->room - offset)
+        return ocl_fail(err, PCO_ERROR_INTERNAL, "a window of %llu bytes at %llu does not fit a buffer of %llu bytes",
+                        (unsigned long long)bytes, (unsigned long long)offset, (unsigned long long)buffer->room);
     if (!offset && bytes == buffer->room) {
         *mem = buffer->mem;
         return PCO_OK;
@@ -160,8 +152,7 @@ pco_status ocl_window_take(pco_device *device, pco_buffer *buffer, uint64_t offs
     window->mem = device->api->CreateSubBuffer(buffer->mem, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
     if (!window->mem) {
         ocl_release(device->gpu.host, window);
-        return ocl_fail_code(device, err,
-                             code == CL_OUT_OF_RESOURCES ? CL_MEM_OBJECT_ALLOCATION_FAILURE : code,
+        return ocl_fail_code(device, err, code == CL_OUT_OF_RESOURCES ? CL_MEM_OBJECT_ALLOCATION_FAILURE : code,
                              "making a sub-buffer");
     }
     window->offset = offset;
@@ -184,8 +175,8 @@ void ocl_window_drop(pco_device *device, pco_buffer *buffer, ocl_window *window)
     ocl_release(device->gpu.host, window);
 }
 
-/* No `map`: in OpenCL 1.2 memory may not stay mapped while kernels use it. No `import`: nothing forbids a driver to write
- * to memory that it was given (CL_MEM_USE_HOST_PTR), and a file's pages cannot be written. */
+/* No `map`: in OpenCL 1.2 memory may not stay mapped while kernels use it. No `import`: nothing forbids a driver to
+ * write to memory that it was given (CL_MEM_USE_HOST_PTR), and a file's pages cannot be written. */
 const pco_buffer_api ocl_buffer_api = {
     .size = sizeof(pco_buffer_api),
     .create = ocl_buffer_create,

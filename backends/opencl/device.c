@@ -43,8 +43,7 @@ pco_status ocl_device_open(pco_backend *backend, uint32_t index, pco_device **ou
 {
     *out = NULL;
     if (index >= backend->n_entries)
-        return ocl_fail(err, PCO_ERROR_NOT_FOUND, "there is no OpenCL device %u, only %u", index,
-                        backend->n_entries);
+        return ocl_fail(err, PCO_ERROR_NOT_FOUND, "there is no OpenCL device %u, only %u", index, backend->n_entries);
     const pco_host *host = backend->host;
     pco_device *device = ocl_allocate(host, sizeof *device);
     if (!device) return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for an OpenCL device");
@@ -65,13 +64,12 @@ pco_status ocl_device_open(pco_backend *backend, uint32_t index, pco_device **ou
 
     pco_status status = PCO_OK;
     cl_int code = CL_SUCCESS;
-    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
-                                                (cl_context_properties)device->entry.platform, 0};
-    device->context = device->api->CreateContext(properties, 1, &device->entry.id, ocl_remark,
-                                                 (void *)(uintptr_t)host, &code);
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->entry.platform, 0};
+    device->context =
+        device->api->CreateContext(properties, 1, &device->entry.id, ocl_remark, (void *)(uintptr_t)host, &code);
     if (!device->context)
-        status = ocl_fail(err, PCO_ERROR_UNSUPPORTED, "%s gives no context (%s, %d)", facts.name,
-                          ocl_code_name(code), code);
+        status =
+            ocl_fail(err, PCO_ERROR_UNSUPPORTED, "%s gives no context (%s, %d)", facts.name, ocl_code_name(code), code);
     if (status == PCO_OK) status = ocl_open_queue(device, 0, err);
     if (status != PCO_OK) {
         ocl_device_close(device);

@@ -56,8 +56,7 @@ static size_t ocl_device_size(const ocl_api *api, cl_device_id id, cl_device_inf
 
 static int ocl_usable(const ocl_api *api, cl_device_id id)
 {
-    return ocl_device_uint(api, id, CL_DEVICE_AVAILABLE) &&
-           ocl_device_uint(api, id, CL_DEVICE_COMPILER_AVAILABLE) &&
+    return ocl_device_uint(api, id, CL_DEVICE_AVAILABLE) && ocl_device_uint(api, id, CL_DEVICE_COMPILER_AVAILABLE) &&
            ocl_device_uint(api, id, CL_DEVICE_ENDIAN_LITTLE);
 }
 
@@ -68,8 +67,7 @@ static pco_status ocl_platform_devices(pco_backend *backend, cl_platform_id plat
     const pco_host *host = backend->host;
     cl_uint count = 0;
     /* A platform without a device (Clover, rusticl that was not asked for) says so with an error. */
-    if (api->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &count) != CL_SUCCESS || !count)
-        return PCO_OK;
+    if (api->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &count) != CL_SUCCESS || !count) return PCO_OK;
     cl_device_id *ids = ocl_allocate(host, count * sizeof *ids);
     ocl_entry *entries = ocl_allocate(host, (backend->n_entries + (size_t)count) * sizeof *entries);
     if (!ids || !entries) {
@@ -95,12 +93,10 @@ pco_status ocl_devices_find(pco_backend *backend, pco_error *err)
     cl_uint count = 0;
     cl_int code = api->GetPlatformIDs(0, NULL, &count);
     if (code != CL_SUCCESS || !count)
-        return ocl_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "the OpenCL loader finds no driver (%s); is an ICD file installed?",
+        return ocl_fail(err, PCO_ERROR_UNSUPPORTED, "the OpenCL loader finds no driver (%s); is an ICD file installed?",
                         code ? ocl_code_name(code) : "no platform");
     cl_platform_id *platforms = ocl_allocate(backend->host, count * sizeof *platforms);
-    if (!platforms)
-        return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of %u platforms", count);
+    if (!platforms) return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of %u platforms", count);
     pco_status status = PCO_OK;
     if (api->GetPlatformIDs(count, platforms, NULL) == CL_SUCCESS)
         for (cl_uint i = 0; i < count && status == PCO_OK; i++)
@@ -166,12 +162,11 @@ static void ocl_find_aliases(const ocl_facts *facts, char *out, size_t room)
     }
 }
 
-static uint32_t ocl_device_class(const ocl_api *api, cl_device_id id, const ocl_facts *facts,
-                                 const char *aliases)
+static uint32_t ocl_device_class(const ocl_api *api, cl_device_id id, const ocl_facts *facts, const char *aliases)
 {
     cl_device_type type = ocl_device_ulong(api, id, CL_DEVICE_TYPE);
-    if (ocl_has_word(aliases, "llvmpipe") || ocl_has_word(aliases, "softpipe") ||
-        ocl_has_word(aliases, "oclgrind") || type & CL_DEVICE_TYPE_CPU)
+    if (ocl_has_word(aliases, "llvmpipe") || ocl_has_word(aliases, "softpipe") || ocl_has_word(aliases, "oclgrind") ||
+        type & CL_DEVICE_TYPE_CPU)
         return PCO_DEVICE_SOFTWARE;
     if (type & CL_DEVICE_TYPE_GPU) return facts->unified ? PCO_DEVICE_INTEGRATED : PCO_DEVICE_DISCRETE;
     return PCO_DEVICE_OTHER;
@@ -199,10 +194,7 @@ static pco_contract ocl_find_contract(const ocl_api *api, cl_device_id id, uint3
     return contract;
 }
 
-static uint32_t ocl_min_u64(uint64_t a, uint64_t b)
-{
-    return (uint32_t)(a < b ? a : b);
-}
+static uint32_t ocl_min_u64(uint64_t a, uint64_t b) { return (uint32_t)(a < b ? a : b); }
 
 static void ocl_find_limits(const ocl_api *api, cl_device_id id, ocl_facts *facts)
 {
@@ -216,8 +208,7 @@ static void ocl_find_limits(const ocl_api *api, cl_device_id id, ocl_facts *fact
     uint32_t alignment = 16, wanted = ocl_device_uint(api, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
     while (alignment < wanted && alignment < 1u << 20) alignment *= 2;
     limits->type = facts->type;
-    if (ocl_device_uint(api, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) >= 8)
-        limits->needs_met = PCO_GPU_NEEDS_VECTOR_16;
+    if (ocl_device_uint(api, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) >= 8) limits->needs_met = PCO_GPU_NEEDS_VECTOR_16;
     limits->max_bindings = PCO_GPU_MAX_BINDINGS;
     limits->max_allocation = facts->max_allocation;
     /* Kernels index words of a window with 32 bits of bytes. */
@@ -251,8 +242,7 @@ static uint32_t ocl_find_features(const ocl_api *api, cl_device_id id, const ocl
         ocl_has_word(extensions, "cl_qcom_reqd_sub_group_size"))
         features |= PCO_FEATURE_SUBGROUPS;
     if (ocl_has_word(extensions, "cl_khr_integer_dot_product") ||
-        ocl_has_word(extensions, "cl_arm_integer_dot_product_int8") ||
-        ocl_has_word(extensions, "cl_qcom_dot_product8"))
+        ocl_has_word(extensions, "cl_arm_integer_dot_product_int8") || ocl_has_word(extensions, "cl_qcom_dot_product8"))
         features |= PCO_FEATURE_INTEGER_DOT;
     return features;
 }
@@ -332,8 +322,7 @@ static void ocl_find_driver_file(const ocl_api *api, cl_platform_id platform, ch
 pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device_info *info, pco_error *err)
 {
     if (index >= backend->n_entries)
-        return ocl_fail(err, PCO_ERROR_NOT_FOUND, "there is no OpenCL device %u, only %u", index,
-                        backend->n_entries);
+        return ocl_fail(err, PCO_ERROR_NOT_FOUND, "there is no OpenCL device %u, only %u", index, backend->n_entries);
     ocl_facts facts;
     ocl_devices_facts(&backend->api, &backend->entries[index], &facts);
     pco_device_info made = {

@@ -84,24 +84,20 @@ pco_status ocl_fail_code(pco_device *device, pco_error *err, cl_int code, const 
         return ocl_fail(err, PCO_ERROR_OUT_OF_DEVICE_MEMORY, "%s: %s has no memory left (%s, %d)", what,
                         device->gpu.name, name, code);
     case CL_OUT_OF_HOST_MEMORY:
-        return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no host memory left (%s, %d)", what, name,
-                        code);
+        return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no host memory left (%s, %d)", what, name, code);
     case CL_OUT_OF_RESOURCES:
     case CL_DEVICE_NOT_AVAILABLE:
     case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST:
         device->lost = 1;
-        return ocl_fail(err, PCO_ERROR_DEVICE_LOST, "%s: %s is lost (%s, %d)", what, device->gpu.name, name,
-                        code);
-    default:
-        return ocl_fail(err, PCO_ERROR_INTERNAL, "%s: %s says %s (%d)", what, device->gpu.name, name, code);
+        return ocl_fail(err, PCO_ERROR_DEVICE_LOST, "%s: %s is lost (%s, %d)", what, device->gpu.name, name, code);
+    default: return ocl_fail(err, PCO_ERROR_INTERNAL, "%s: %s says %s (%d)", what, device->gpu.name, name, code);
     }
 }
 
 pco_status ocl_alive(const pco_device *device, pco_error *err)
 {
     if (device->lost)
-        return ocl_fail(err, PCO_ERROR_DEVICE_LOST, "%s was lost earlier and must be closed",
-                        device->gpu.name);
+        return ocl_fail(err, PCO_ERROR_DEVICE_LOST, "%s was lost earlier and must be closed", device->gpu.name);
     return PCO_OK;
 }
 
@@ -134,7 +130,4 @@ uint64_t ocl_hash(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
-uint64_t ocl_hash_text(uint64_t hash, const char *text)
-{
-    return ocl_hash(hash, text, strlen(text) + 1);
-}
+uint64_t ocl_hash_text(uint64_t hash, const char *text) { return ocl_hash(hash, text, strlen(text) + 1); }

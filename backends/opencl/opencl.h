@@ -65,12 +65,12 @@ struct pco_device {
     cl_context context;
     cl_command_queue queue; /* in order */
     uint64_t memory, allocated;
-    uint64_t identity;             /* hash of platform, device and driver, for names in the cache */
-    uint32_t correctly_rounded;    /* 1: / and sqrt are asked to be */
-    uint32_t unified;              /* 1: host memory can be used in place */
-    uint32_t kernel_limit_unknown; /* 1: what the driver says of a kernel's workgroup is not true */
-    uint32_t clock_unknown; /* 1: nor are its times: timings are taken on the host, one dispatch at a time */
-    double keeping_ms;      /* spent on keeping binaries since open */
+    uint64_t identity;                /* hash of platform, device and driver, for names in the cache */
+    uint32_t correctly_rounded;       /* 1: / and sqrt are asked to be */
+    uint32_t unified;                 /* 1: host memory can be used in place */
+    uint32_t kernel_limit_unknown;    /* 1: what the driver says of a kernel's workgroup is not true */
+    uint32_t clock_unknown;           /* 1: nor are its times: timings are taken on the host, one dispatch at a time */
+    double keeping_ms;                /* spent on keeping binaries since open */
     char described[OCL_OPTIONS_ROOM]; /* build options of the last launch that was described */
     uint32_t lost;
     ocl_program *programs[OCL_PROGRAM_BUCKETS];
@@ -162,13 +162,13 @@ extern const pco_device_api ocl_device_api;
 /* buffer.c */
 extern const pco_buffer_api ocl_buffer_api;
 /* The memory of a window; *window is NULL when it is the whole buffer, else it must be let go. */
-PCO_NODISCARD pco_status ocl_window_take(pco_device *device, pco_buffer *buffer, uint64_t offset,
-                                         uint64_t bytes, cl_mem *mem, ocl_window **window, pco_error *err);
+PCO_NODISCARD pco_status ocl_window_take(pco_device *device, pco_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                         cl_mem *mem, ocl_window **window, pco_error *err);
 void ocl_window_drop(pco_device *device, pco_buffer *buffer, ocl_window *window);
 
 /* program.c */
-PCO_NODISCARD pco_status ocl_program_find(pco_device *device, uint32_t kernel, const int32_t *specs,
-                                          uint32_t n_specs, ocl_program **program, pco_error *err);
+PCO_NODISCARD pco_status ocl_program_find(pco_device *device, uint32_t kernel, const int32_t *specs, uint32_t n_specs,
+                                          ocl_program **program, pco_error *err);
 /* The driver's part of pco_dispatch_info. */
 PCO_NODISCARD pco_status ocl_program_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch,
                                               pco_dispatch_info *info, pco_error *err);

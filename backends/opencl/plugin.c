@@ -25,10 +25,7 @@ static pco_status ocl_create(const pco_host *host, pco_backend **backend, pco_er
     return PCO_OK;
 }
 
-static uint32_t ocl_device_count(pco_backend *backend)
-{
-    return backend->n_entries;
-}
+static uint32_t ocl_device_count(pco_backend *backend) { return backend->n_entries; }
 
 static const pco_plugin ocl_plugin = {
     .size = sizeof(pco_plugin),

@@ -34,11 +34,10 @@ static pco_status ocl_build_start(ocl_build *build, pco_device *device, uint32_t
         .code = &pco_gpu_codes[kernel],
     };
     if (!build->code->data)
-        return ocl_fail(err, PCO_ERROR_UNSUPPORTED, "kernel %s has no OpenCL code in this build",
-                        build->row->name);
+        return ocl_fail(err, PCO_ERROR_UNSUPPORTED, "kernel %s has no OpenCL code in this build", build->row->name);
     char *text = build->options;
-    /* The row's own defines stand in its text. No warnings: PoCL writes their number to the user's terminal, "5 warnings
-     * generated.", of float16 arguments on a processor without such registers; shaders/check.py reads ours. */
+    /* The row's own defines stand in its text. No warnings: PoCL writes their number to the user's terminal, "5
+     * warnings generated.", of float16 arguments on a processor without such registers; shaders/check.py reads ours. */
     int used = snprintf(text, OCL_OPTIONS_ROOM, "-cl-std=CL1.2 -w%s%s",
                         device->correctly_rounded ? " -cl-fp32-correctly-rounded-divide-sqrt" : "",
                         device->gpu.limits.needs_met & PCO_GPU_NEEDS_VECTOR_16 ? " -DVECTOR_16" : "");
@@ -88,8 +87,7 @@ static pco_status ocl_build_failed(const ocl_build *build, cl_program program, c
     ocl_first_error(words, sizeof words, log ? log : "");
     ocl_release(device->gpu.host, log);
     if (code == CL_OUT_OF_HOST_MEMORY)
-        return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory to compile kernel %s",
-                        build->row->name);
+        return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory to compile kernel %s", build->row->name);
     return ocl_fail(err, PCO_ERROR_INTERNAL, "kernel %s does not compile on %s (%s): %s", build->row->name,
                     device->gpu.name, ocl_code_name(code), words);
 }
@@ -130,8 +128,7 @@ static cl_program ocl_build_from_cache(const ocl_build *build)
         code = device->api->BuildProgram(program, 1, &device->entry.id, build->options, NULL, NULL);
     if (program && code == CL_SUCCESS && code_of_binary == CL_SUCCESS) return program;
     if (program) device->api->ReleaseProgram(program);
-    ocl_log(host, PCO_LOG_DEBUG, "opencl: the driver refuses the kept binary of %s: compiling again",
-            build->row->name);
+    ocl_log(host, PCO_LOG_DEBUG, "opencl: the driver refuses the kept binary of %s: compiling again", build->row->name);
     return NULL;
 }
 
@@ -140,8 +137,7 @@ static pco_status ocl_build_store(const ocl_build *build, cl_program program)
     pco_device *device = build->device;
     const pco_host *host = device->gpu.host;
     size_t bytes = 0;
-    if (device->api->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
-            CL_SUCCESS ||
+    if (device->api->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS ||
         !bytes)
         return PCO_ERROR_UNSUPPORTED;
     unsigned char *binary = ocl_allocate(host, bytes);
@@ -160,21 +156,19 @@ static pco_status ocl_check_workgroup(const ocl_build *build, const ocl_program 
     cl_int code = CL_SUCCESS;
     cl_kernel kernel = device->api->CreateKernel(made->program, "pco_main", &code);
     if (!kernel)
-        return ocl_fail(err, PCO_ERROR_INTERNAL, "kernel %s has no entry pco_main on %s (%s)",
-                        build->row->name, device->gpu.name, ocl_code_name(code));
+        return ocl_fail(err, PCO_ERROR_INTERNAL, "kernel %s has no entry pco_main on %s (%s)", build->row->name,
+                        device->gpu.name, ocl_code_name(code));
     size_t most = 0;
-    code = device->api->GetKernelWorkGroupInfo(kernel, device->entry.id, CL_KERNEL_WORK_GROUP_SIZE,
-                                               sizeof most, &most, NULL);
+    code = device->api->GetKernelWorkGroupInfo(kernel, device->entry.id, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most,
+                                               NULL);
     device->api->ReleaseKernel(kernel);
-    if (code != CL_SUCCESS || !most || most > device->gpu.limits.max_workgroup ||
-        device->kernel_limit_unknown)
+    if (code != CL_SUCCESS || !most || most > device->gpu.limits.max_workgroup || device->kernel_limit_unknown)
         most = device->gpu.limits.max_workgroup;
     uint64_t wanted = (uint64_t)made->specs[0] * (uint64_t)made->specs[1] * (uint64_t)made->specs[2];
     if (wanted > most)
         return ocl_fail(err, PCO_ERROR_UNSUPPORTED,
                         "kernel %s wants a workgroup of %llu on %s, which can run it with %llu at most",
-                        build->row->name, (unsigned long long)wanted, device->gpu.name,
-                        (unsigned long long)most);
+                        build->row->name, (unsigned long long)wanted, device->gpu.name, (unsigned long long)most);
     return PCO_OK;
 }
 
@@ -208,8 +202,8 @@ static pco_status ocl_program_make(const ocl_build *build, ocl_program *made, pc
     if (made->program) device->api->ReleaseProgram(made->program);
     pco_status status = ocl_build_from_source(build, &made->program, err);
     if (status != PCO_OK) return status;
-    ocl_log(host, PCO_LOG_DEBUG, "opencl: kernel %s (%s) compiled in %.1f ms", build->row->name,
-            build->options, ocl_now_ms() - start);
+    ocl_log(host, PCO_LOG_DEBUG, "opencl: kernel %s (%s) compiled in %.1f ms", build->row->name, build->options,
+            ocl_now_ms() - start);
     status = ocl_check_workgroup(build, made, err);
     if (status != PCO_OK) {
         device->api->ReleaseProgram(made->program);
@@ -224,8 +218,8 @@ pco_status ocl_program_find(pco_device *device, uint32_t kernel, const int32_t *
                             ocl_program **program, pco_error *err)
 {
     *program = NULL;
-    if (kernel >= pco_gpu_n_kernels || n_specs < 3 || n_specs > PCO_GPU_MAX_SPECS || specs[0] < 1 ||
-        specs[1] < 1 || specs[2] < 1)
+    if (kernel >= pco_gpu_n_kernels || n_specs < 3 || n_specs > PCO_GPU_MAX_SPECS || specs[0] < 1 || specs[1] < 1 ||
+        specs[2] < 1)
         return ocl_fail(err, PCO_ERROR_INTERNAL, "a dispatch without a kernel or workgroup size");
     uint64_t key = ocl_hash(ocl_hash(OCL_HASH_START, &kernel, sizeof kernel), specs, n_specs * sizeof *specs);
     ocl_program **bucket = &device->programs[(key ^ key >> 32) % OCL_PROGRAM_BUCKETS];
@@ -254,13 +248,12 @@ pco_status ocl_program_find(pco_device *device, uint32_t kernel, const int32_t *
     return PCO_OK;
 }
 
-pco_status ocl_program_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch,
-                                pco_dispatch_info *info, pco_error *err)
+pco_status ocl_program_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
+                                pco_error *err)
 {
     pco_device *device = (pco_device *)gpu;
     ocl_build build;
-    pco_status status =
-        ocl_build_start(&build, device, dispatch->kernel, dispatch->specs, dispatch->n_specs, err);
+    pco_status status = ocl_build_start(&build, device, dispatch->kernel, dispatch->specs, dispatch->n_specs, err);
     if (status != PCO_OK) return status;
     memcpy(device->described, build.options, sizeof device->described);
     info->api = PCO_DISPATCH_OPENCL;

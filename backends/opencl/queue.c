@@ -28,8 +28,8 @@ static cl_int ocl_enqueue(pco_device *device, pco_gpu_recording *recording, uint
         if (!step->kernel) continue;
         uint64_t start = by_host ? ocl_now_ns() : 0;
         cl_event *event = timed ? &step->event : i + 1 == end ? last : NULL;
-        cl_int code = api->EnqueueNDRangeKernel(device->queue, step->kernel, 3, NULL, step->global,
-                                                step->local, 0, NULL, event);
+        cl_int code =
+            api->EnqueueNDRangeKernel(device->queue, step->kernel, 3, NULL, step->global, step->local, 0, NULL, event);
         if (code != CL_SUCCESS) return code;
         if (by_host) {
             code = api->WaitForEvents(1, &step->event);
@@ -41,8 +41,8 @@ static cl_int ocl_enqueue(pco_device *device, pco_gpu_recording *recording, uint
     return CL_SUCCESS;
 }
 
-static pco_status ocl_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
-                             uint64_t *ticket, pco_error *err)
+static pco_status ocl_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count, uint64_t *ticket,
+                             pco_error *err)
 {
     *ticket = device->ticket;
     pco_status status = ocl_alive(device, err);
@@ -50,8 +50,8 @@ static pco_status ocl_submit(pco_device *device, pco_program *program, uint32_t 
     pco_gpu_recording *recording = program->recording;
     uint32_t segments = device->gpu.driver->segments(recording);
     if (first > segments || count > segments - first)
-        return ocl_fail(err, PCO_ERROR_INVALID, "segments %u and %u more of a program that has %u", first,
-                        count, segments);
+        return ocl_fail(err, PCO_ERROR_INVALID, "segments %u and %u more of a program that has %u", first, count,
+                        segments);
     uint32_t begin = first * recording->per_segment;
     uint64_t after = ((uint64_t)first + count) * recording->per_segment;
     uint32_t end = after < recording->count ? (uint32_t)after : recording->count;
@@ -74,8 +74,7 @@ static pco_status ocl_submit(pco_device *device, pco_program *program, uint32_t 
 static cl_int ocl_event_status(const pco_device *device, cl_event event)
 {
     cl_int status = CL_COMPLETE;
-    cl_int code =
-        device->api->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
+    cl_int code = device->api->GetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
     return code == CL_SUCCESS ? status : code;
 }
 
@@ -107,8 +106,7 @@ static pco_status ocl_wait(pco_device *device, uint64_t ticket, uint64_t nanosec
     pco_status status = ocl_alive(device, err);
     if (status != PCO_OK || !ticket) return status;
     if (ticket > device->ticket)
-        return ocl_fail(err, PCO_ERROR_INVALID, "ticket %llu was never given out",
-                        (unsigned long long)ticket);
+        return ocl_fail(err, PCO_ERROR_INVALID, "ticket %llu was never given out", (unsigned long long)ticket);
     /* Of an older submission no event is left: the oldest one that is kept came after it. */
     if (device->ticket - ticket >= OCL_TICKETS) ticket = device->ticket - OCL_TICKETS + 1;
     cl_int code = ocl_wait_event(device, device->events[ticket % OCL_TICKETS], nanoseconds);
@@ -118,8 +116,8 @@ static pco_status ocl_wait(pco_device *device, uint64_t ticket, uint64_t nanosec
     if (code < 0) {
         /* Kernels that were accepted and then failed leave nothing to be trusted. */
         device->lost = 1;
-        return ocl_fail(err, PCO_ERROR_DEVICE_LOST, "kernels failed on %s, which is lost (%s, %d)",
-                        device->gpu.name, ocl_code_name(code), code);
+        return ocl_fail(err, PCO_ERROR_DEVICE_LOST, "kernels failed on %s, which is lost (%s, %d)", device->gpu.name,
+                        ocl_code_name(code), code);
     }
     return PCO_OK;
 }

@@ -30,8 +30,7 @@ static pco_status ocl_set_buffers(pco_device *device, pco_gpu_recording *recordi
         pco_buffer *buffer = plan->buffers[binding->buffer];
         cl_mem mem = NULL;
         ocl_window *window = NULL;
-        pco_status status =
-            ocl_window_take(device, buffer, binding->offset, binding->bytes, &mem, &window, err);
+        pco_status status = ocl_window_take(device, buffer, binding->offset, binding->bytes, &mem, &window, err);
         if (status != PCO_OK) return status;
         if (window) recording->uses[recording->n_uses++] = (ocl_use){.buffer = buffer, .window = window};
         cl_int code = device->api->SetKernelArg(kernel, i, sizeof mem, &mem);
@@ -40,15 +39,13 @@ static pco_status ocl_set_buffers(pco_device *device, pco_gpu_recording *recordi
     return PCO_OK;
 }
 
-static pco_status ocl_set_params(pco_device *device, const pco_gpu_dispatch *dispatch, cl_kernel kernel,
-                                 pco_error *err)
+static pco_status ocl_set_params(pco_device *device, const pco_gpu_dispatch *dispatch, cl_kernel kernel, pco_error *err)
 {
     cl_uint16 halves[2];
     memset(halves, 0, sizeof halves);
     memcpy(halves, dispatch->params, dispatch->n_params * sizeof dispatch->params[0]);
     for (cl_uint i = 0; i < 2; i++) {
-        cl_int code =
-            device->api->SetKernelArg(kernel, dispatch->n_bindings + i, sizeof halves[i], &halves[i]);
+        cl_int code = device->api->SetKernelArg(kernel, dispatch->n_bindings + i, sizeof halves[i], &halves[i]);
         if (code != CL_SUCCESS) return ocl_fail_code(device, err, code, "setting the parameters");
     }
     return PCO_OK;
@@ -61,18 +58,16 @@ static pco_status ocl_record_step(pco_device *device, pco_gpu_recording *recordi
         return ocl_fail(err, PCO_ERROR_INTERNAL, "a dispatch with too many bindings or parameters");
     step->node = dispatch->node;
     ocl_program *program = NULL;
-    pco_status status =
-        ocl_program_find(device, dispatch->kernel, dispatch->specs, dispatch->n_specs, &program, err);
+    pco_status status = ocl_program_find(device, dispatch->kernel, dispatch->specs, dispatch->n_specs, &program, err);
     if (status != PCO_OK) return status;
     for (int d = 0; d < 3; d++) {
         step->local[d] = (size_t)dispatch->specs[d];
         step->global[d] = (size_t)dispatch->groups[d] * step->local[d];
-        if (step->local[d] > device->gpu.limits.max_local[d] ||
-            dispatch->groups[d] > device->gpu.limits.max_groups[d])
+        if (step->local[d] > device->gpu.limits.max_local[d] || dispatch->groups[d] > device->gpu.limits.max_groups[d])
             return ocl_fail(err, PCO_ERROR_INTERNAL,
                             "kernel %s: %u groups of %u along dimension %d are beyond the limits of %s",
-                            pco_gpu_kernels[dispatch->kernel].name, dispatch->groups[d],
-                            (unsigned)step->local[d], d, device->gpu.name);
+                            pco_gpu_kernels[dispatch->kernel].name, dispatch->groups[d], (unsigned)step->local[d], d,
+                            device->gpu.name);
     }
     if (!dispatch->groups[0] || !dispatch->groups[1] || !dispatch->groups[2]) return PCO_OK;
     cl_int code = CL_SUCCESS;
@@ -84,8 +79,8 @@ static pco_status ocl_record_step(pco_device *device, pco_gpu_recording *recordi
     return status == PCO_OK ? ocl_set_params(device, dispatch, step->kernel, err) : status;
 }
 
-static pco_status ocl_record(pco_gpu_device *gpu, const pco_plan *plan, const pco_gpu_dispatch *list,
-                             uint32_t count, uint32_t per_segment, pco_gpu_recording **out, pco_error *err)
+static pco_status ocl_record(pco_gpu_device *gpu, const pco_plan *plan, const pco_gpu_dispatch *list, uint32_t count,
+                             uint32_t per_segment, pco_gpu_recording **out, pco_error *err)
 {
     pco_device *device = (pco_device *)gpu;
     *out = NULL;
@@ -99,8 +94,7 @@ static pco_status ocl_record(pco_gpu_device *gpu, const pco_plan *plan, const pc
         recording->uses = ocl_allocate(gpu->host, n_bindings * sizeof *recording->uses);
     }
     if (!recording || !recording->steps || !recording->uses) {
-        status =
-            ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a program of %u dispatches", count);
+        status = ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a program of %u dispatches", count);
         goto fail;
     }
     recording->count = count;

@@ -45,8 +45,8 @@ static void vk_describe_names(pco_device_info *info, const vk_report *report)
         snprintf(info->driver, sizeof info->driver, "%.126s %.126s", driver->driverName, driver->driverInfo);
     else
         snprintf(info->driver, sizeof info->driver, "%.200s%s%u.%u.%u", driver->driverName,
-                 driver->driverName[0] ? " " : "", VK_API_VERSION_MAJOR(version),
-                 VK_API_VERSION_MINOR(version), VK_API_VERSION_PATCH(version));
+                 driver->driverName[0] ? " " : "", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
+                 VK_API_VERSION_PATCH(version));
     for (uint32_t i = 0; i < VK_N_DRIVERS; i++) {
         if (driver->driverID != (VkDriverId)vk_drivers[i].id) continue;
         snprintf(info->platform, sizeof info->platform, "%s", vk_drivers[i].platform);
@@ -71,16 +71,11 @@ static void vk_describe_names(pco_device_info *info, const vk_report *report)
 static uint32_t vk_type_of(VkPhysicalDeviceType type)
 {
     switch (type) {
-    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
-        return PCO_DEVICE_DISCRETE;
-    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
-        return PCO_DEVICE_INTEGRATED;
-    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
-        return PCO_DEVICE_VIRTUAL;
-    case VK_PHYSICAL_DEVICE_TYPE_CPU:
-        return PCO_DEVICE_SOFTWARE;
-    default:
-        return PCO_DEVICE_OTHER;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return PCO_DEVICE_DISCRETE;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return PCO_DEVICE_INTEGRATED;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return PCO_DEVICE_VIRTUAL;
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return PCO_DEVICE_SOFTWARE;
+    default: return PCO_DEVICE_OTHER;
     }
 }
 
@@ -89,8 +84,7 @@ static uint32_t vk_type_of(VkPhysicalDeviceType type)
 static void vk_describe_memory(vk_physical *physical, const vk_report *report)
 {
     const VkPhysicalDeviceMemoryProperties *memory = &physical->memory;
-    const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
-                                       VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+    const VkMemoryPropertyFlags both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
                                        VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     uint64_t largest = 0;
     for (uint32_t i = 0; i < memory->memoryHeapCount; i++) {
@@ -189,10 +183,7 @@ static void vk_describe_features(vk_physical *physical, const vk_report *report)
              matrix && dot ? ", " : "", dot ? "integer dot products" : "");
 }
 
-static uint32_t vk_least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+static uint32_t vk_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 static void vk_describe_limits(vk_physical *physical, const vk_report *report)
 {
@@ -206,8 +197,7 @@ static void vk_describe_limits(vk_physical *physical, const vk_report *report)
     info->shared_memory = core->maxComputeSharedMemorySize;
 
     limits->type = info->type;
-    limits->max_bindings =
-        vk_least(core->maxPerStageDescriptorStorageBuffers, core->maxDescriptorSetStorageBuffers);
+    limits->max_bindings = vk_least(core->maxPerStageDescriptorStorageBuffers, core->maxDescriptorSetStorageBuffers);
     limits->max_bindings = vk_least(limits->max_bindings, PCO_GPU_MAX_BINDINGS);
     limits->max_binding = info->max_binding;
     limits->max_allocation = info->max_allocation;
@@ -220,8 +210,7 @@ static void vk_describe_limits(vk_physical *physical, const vk_report *report)
     limits->small_kernels = report->driver.driverID == VK_DRIVER_ID_GOOGLE_SWIFTSHADER; /* its JIT: minutes a tile */
     if (report->driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE)
         limits->max_rounds = pco_gpu_llvmpipe_rounds(VK_API_VERSION_MAJOR(report->core.driverVersion));
-    limits->subgroups_settable =
-        physical->has & VK_HAS_SUBGROUP_CONTROL ? physical->max_workgroup_subgroups : 0;
+    limits->subgroups_settable = physical->has & VK_HAS_SUBGROUP_CONTROL ? physical->max_workgroup_subgroups : 0;
     pco_gpu_describe_edges(limits, info);
     for (uint32_t i = 0; i < 3; i++) {
         limits->max_local[i] = core->maxComputeWorkGroupSize[i];

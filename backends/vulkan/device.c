@@ -49,8 +49,7 @@ static pco_status vk_create_handle(pco_device *device, pco_error *err)
     /* Everything else stays off, robust buffer access above all: it hides out-of-bounds accesses. */
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
     if (has & VK_HAS_INTEGER_DOT) dot.pNext = features.pNext, features.pNext = &dot;
-    if (has & (VK_HAS_SUBGROUP_CONTROL | VK_HAS_FULL_SUBGROUPS))
-        sizes.pNext = features.pNext, features.pNext = &sizes;
+    if (has & (VK_HAS_SUBGROUP_CONTROL | VK_HAS_FULL_SUBGROUPS)) sizes.pNext = features.pNext, features.pNext = &sizes;
     if (has & VK_HAS_F16) half.pNext = features.pNext, features.pNext = &half;
     if (has & VK_HAS_STORAGE_16) storage.pNext = features.pNext, features.pNext = &storage;
     const float priority = 1.0f;
@@ -72,8 +71,8 @@ static pco_status vk_create_handle(pco_device *device, pco_error *err)
                     "vkCreateDevice");
 }
 
-#define VK_LOAD(name)                                                                                        \
-    device->vk.name = (PFN_vk##name)get(device->handle, "vk" #name);                                         \
+#define VK_LOAD(name) \
+    device->vk.name = (PFN_vk##name)get(device->handle, "vk" #name); \
     if (!device->vk.name) missing = "vk" #name;
 
 static pco_status vk_load_calls(pco_device *device, pco_error *err)
@@ -84,8 +83,7 @@ static pco_status vk_load_calls(pco_device *device, pco_error *err)
     if (device->physical->has & VK_HAS_IMPORT) {
         VK_LOAD(GetMemoryHostPointerPropertiesEXT)
     }
-    if (missing)
-        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: the driver lacks %s", device->gpu.name, missing);
+    if (missing) return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: the driver lacks %s", device->gpu.name, missing);
     return PCO_OK;
 }
 
@@ -134,8 +132,7 @@ pco_status vk_device_open(pco_backend *backend, uint32_t index, pco_device **out
 static pco_status vk_profile(pco_device *device, int on, pco_error *err)
 {
     if (on && !device->physical->timestamp_bits)
-        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: its compute queue has no timestamps",
-                       device->gpu.name);
+        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: its compute queue has no timestamps", device->gpu.name);
     device->gpu.profile = on ? 1 : 0;
     return PCO_OK;
 }

@@ -43,8 +43,8 @@ static int vk_read_icd(const char *name, vk_icd *icd)
     if (!handle) return 0;
     Dl_info at;
     void *symbol = dlsym(handle, "vk_icdGetInstanceProcAddr");
-    int found = symbol && dladdr(symbol, &at) && at.dli_fname && strcmp(at.dli_fname, name) == 0 &&
-                realpath(name, icd->file);
+    int found =
+        symbol && dladdr(symbol, &at) && at.dli_fname && strcmp(at.dli_fname, name) == 0 && realpath(name, icd->file);
     if (found) memcpy(&icd->get, &symbol, sizeof symbol);
     dlclose(handle); /* the loader has it open */
     return found;
@@ -91,9 +91,8 @@ static void vk_match_icd(pco_backend *backend, const vk_icd *icd)
     VkPhysicalDevice handles[MOST];
     uint32_t count = MOST;
     VkInstance instance;
-    VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-                                     .pApplicationName = "portico",
-                                     .apiVersion = backend->api_version};
+    VkApplicationInfo application = {
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "portico", .apiVersion = backend->api_version};
     VkInstanceCreateInfo make = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
     PFN_vkCreateInstance create = (PFN_vkCreateInstance)icd->get(NULL, "vkCreateInstance");
     if (!create || create(&make, NULL, &instance) != VK_SUCCESS) return;
@@ -141,8 +140,7 @@ static void vk_remember_driver(const pco_host *host, const pco_device_info *info
 {
     char name[64];
     vk_cache_name(info, name);
-    if (*info->driver_file)
-        (void)host->cache_store(host->user, name, info->driver_file, strlen(info->driver_file));
+    if (*info->driver_file) (void)host->cache_store(host->user, name, info->driver_file, strlen(info->driver_file));
 }
 
 void vk_find_driver_files(pco_backend *backend)

@@ -34,8 +34,7 @@ static pco_status vk_open_loader(pco_backend *backend, pco_error *err)
 static int vk_instance_offers(pco_backend *backend, const char *name)
 {
     PFN_vkEnumerateInstanceExtensionProperties list =
-        (PFN_vkEnumerateInstanceExtensionProperties)backend->get(NULL,
-                                                                 "vkEnumerateInstanceExtensionProperties");
+        (PFN_vkEnumerateInstanceExtensionProperties)backend->get(NULL, "vkEnumerateInstanceExtensionProperties");
     uint32_t count = 0;
     if (!list || list(NULL, &count, NULL) != VK_SUCCESS || count == 0) return 0;
     VkExtensionProperties *all = vk_allocate(backend->host, count, sizeof *all);
@@ -48,8 +47,8 @@ static int vk_instance_offers(pco_backend *backend, const char *name)
     return found;
 }
 
-#define VK_LOAD(name)                                                                                        \
-    backend->vk.name = (PFN_vk##name)backend->get(backend->instance, "vk" #name);                            \
+#define VK_LOAD(name) \
+    backend->vk.name = (PFN_vk##name)backend->get(backend->instance, "vk" #name); \
     if (!backend->vk.name) missing = "vk" #name;
 
 pco_status vk_instance_create(pco_backend *backend, pco_error *err)
@@ -87,8 +86,7 @@ pco_status vk_instance_create(pco_backend *backend, pco_error *err)
     if (result == VK_ERROR_INCOMPATIBLE_DRIVER)
         return vk_fail(err, PCO_ERROR_UNSUPPORTED, "the Vulkan loader found no driver");
     if (result != VK_SUCCESS)
-        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "no Vulkan instance: %s (%d)", vk_result_name(result),
-                       (int)result);
+        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "no Vulkan instance: %s (%d)", vk_result_name(result), (int)result);
     const char *missing = NULL;
     VK_INSTANCE_CALLS(VK_LOAD)
     if (missing) return vk_fail(err, PCO_ERROR_UNSUPPORTED, "the Vulkan loader lacks %s", missing);
@@ -97,7 +95,6 @@ pco_status vk_instance_create(pco_backend *backend, pco_error *err)
 
 void vk_instance_destroy(pco_backend *backend)
 {
-    if (backend->instance && backend->vk.DestroyInstance)
-        backend->vk.DestroyInstance(backend->instance, NULL);
+    if (backend->instance && backend->vk.DestroyInstance) backend->vk.DestroyInstance(backend->instance, NULL);
     backend->instance = VK_NULL_HANDLE;
 }

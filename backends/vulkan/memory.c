@@ -10,9 +10,8 @@ static uint32_t vk_suits(const vk_physical *physical, uint32_t type, uint32_t us
     const VkMemoryType *memory = &physical->memory.memoryTypes[type];
     uint64_t heap = physical->memory.memoryHeaps[memory->heapIndex].size;
     VkMemoryPropertyFlags flags = memory->propertyFlags;
-    const VkMemoryPropertyFlags known =
-        VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
-        VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+    const VkMemoryPropertyFlags known = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                        VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
     if (flags & ~known || bytes > heap) return 0;
     uint32_t local = !!(flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT);
     uint32_t visible = !!(flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT);
@@ -57,8 +56,7 @@ static VkResult vk_take_memory(pco_device *device, pco_buffer *buffer, const VkM
             buffer->heap = type->heapIndex;
             buffer->coherent = !!(type->propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
             if (!(type->propertyFlags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT)) return VK_SUCCESS;
-            return device->vk.MapMemory(device->handle, buffer->memory, 0, VK_WHOLE_SIZE, 0,
-                                        (void **)&buffer->mapped);
+            return device->vk.MapMemory(device->handle, buffer->memory, 0, VK_WHOLE_SIZE, 0, (void **)&buffer->mapped);
         }
         if (result == VK_ERROR_DEVICE_LOST) return result;
     }
@@ -68,25 +66,22 @@ static pco_status vk_no_memory(pco_device *device, VkResult result, uint64_t byt
 {
     uint32_t heap = device->physical->main_heap;
     if (result == VK_ERROR_DEVICE_LOST) return vk_check(device, result, err, "vkAllocateMemory");
-    return vk_fail(
-        err, PCO_ERROR_OUT_OF_DEVICE_MEMORY,
-        "%s: no memory for a buffer of %llu bytes: the heap has %llu, %llu are taken by this device "
-        "object, about %llu are left (%s)",
-        device->gpu.name, (unsigned long long)bytes,
-        (unsigned long long)device->physical->memory.memoryHeaps[heap].size,
-        (unsigned long long)device->heap_used[heap], (unsigned long long)vk_memory_left(device),
-        vk_result_name(result));
+    return vk_fail(err, PCO_ERROR_OUT_OF_DEVICE_MEMORY,
+                   "%s: no memory for a buffer of %llu bytes: the heap has %llu, %llu are taken by this device "
+                   "object, about %llu are left (%s)",
+                   device->gpu.name, (unsigned long long)bytes,
+                   (unsigned long long)device->physical->memory.memoryHeaps[heap].size,
+                   (unsigned long long)device->heap_used[heap], (unsigned long long)vk_memory_left(device),
+                   vk_result_name(result));
 }
 
-pco_status vk_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **out,
-                            pco_error *err)
+pco_status vk_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **out, pco_error *err)
 {
     *out = NULL;
     if (device->lost) return vk_fail(err, PCO_ERROR_DEVICE_LOST, "%s was lost", device->gpu.name);
     if (bytes > device->gpu.limits.max_allocation)
-        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: a buffer of %llu bytes, and the most is %llu",
-                       device->gpu.name, (unsigned long long)bytes,
-                       (unsigned long long)device->gpu.limits.max_allocation);
+        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: a buffer of %llu bytes, and the most is %llu", device->gpu.name,
+                       (unsigned long long)bytes, (unsigned long long)device->gpu.limits.max_allocation);
     pco_buffer *buffer = vk_allocate(device->gpu.host, 1, sizeof *buffer);
     if (!buffer) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a buffer object");
     buffer->bytes = bytes;
@@ -94,8 +89,8 @@ pco_status vk_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage, 
     VkBufferCreateInfo info = {
         .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
         .size = buffer->size,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+        .usage =
+            VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
         .sharingMode = VK_SHARING_MODE_EXCLUSIVE,
     };
     VkMemoryRequirements needs;
@@ -148,8 +143,8 @@ static VkResult vk_import_pages(pco_device *device, pco_buffer *buffer, const vo
     device->vk.GetBufferMemoryRequirements(device->handle, buffer->handle, &needs);
     const VkPhysicalDeviceMemoryProperties *memory = &device->physical->memory;
     uint32_t types = needs.memoryTypeBits & pages.memoryTypeBits, type = 0;
-    while (type < memory->memoryTypeCount && !(types >> type & 1 && memory->memoryTypes[type].propertyFlags &
-                                                                        VK_MEMORY_PROPERTY_HOST_COHERENT_BIT))
+    while (type < memory->memoryTypeCount &&
+           !(types >> type & 1 && memory->memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT))
         type++;
     if (type == memory->memoryTypeCount || needs.size > buffer->size) return VK_ERROR_FEATURE_NOT_PRESENT;
     union {
@@ -173,25 +168,22 @@ static VkResult vk_import_pages(pco_device *device, pco_buffer *buffer, const vo
     return device->vk.BindBufferMemory(device->handle, buffer->handle, buffer->memory, 0);
 }
 
-pco_status vk_buffer_import(pco_device *device, const void *data, uint64_t bytes, pco_buffer **out,
-                            pco_error *err)
+pco_status vk_buffer_import(pco_device *device, const void *data, uint64_t bytes, pco_buffer **out, pco_error *err)
 {
     *out = NULL;
     uint64_t alignment = device->physical->import_alignment, page = (uint64_t)sysconf(_SC_PAGESIZE);
     if (device->lost) return vk_fail(err, PCO_ERROR_DEVICE_LOST, "%s was lost", device->gpu.name);
     if (!(device->physical->has & VK_HAS_IMPORT) || !alignment)
-        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: the driver cannot import host memory",
-                       device->gpu.name);
+        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: the driver cannot import host memory", device->gpu.name);
     if (!device->physical->unified)
         return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s has memory of its own", device->gpu.name);
     if (!bytes || (uintptr_t)data % alignment || alignment > page)
-        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s imports memory in units of %llu bytes",
-                       device->gpu.name, (unsigned long long)alignment);
+        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s imports memory in units of %llu bytes", device->gpu.name,
+                       (unsigned long long)alignment);
     uint64_t size = (bytes + alignment - 1) / alignment * alignment;
     if (size > device->gpu.limits.max_allocation)
-        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: a buffer of %llu bytes, and the most is %llu",
-                       device->gpu.name, (unsigned long long)bytes,
-                       (unsigned long long)device->gpu.limits.max_allocation);
+        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: a buffer of %llu bytes, and the most is %llu", device->gpu.name,
+                       (unsigned long long)bytes, (unsigned long long)device->gpu.limits.max_allocation);
     pco_buffer *buffer = vk_allocate(device->gpu.host, 1, sizeof *buffer);
     if (!buffer) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a buffer object");
     buffer->bytes = bytes;
@@ -204,13 +196,12 @@ pco_status vk_buffer_import(pco_device *device, const void *data, uint64_t bytes
     }
     vk_buffer_destroy(device, buffer);
     if (result == VK_ERROR_DEVICE_LOST) return vk_check(device, result, err, "importing host memory");
-    return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: the driver does not import this memory: %s",
-                   device->gpu.name, vk_result_name(result));
+    return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: the driver does not import this memory: %s", device->gpu.name,
+                   vk_result_name(result));
 }
 
 /* A range of mapped memory, widened to whole atoms. */
-static VkMappedMemoryRange vk_range(const pco_device *device, const pco_buffer *buffer, uint64_t offset,
-                                    uint64_t bytes)
+static VkMappedMemoryRange vk_range(const pco_device *device, const pco_buffer *buffer, uint64_t offset, uint64_t bytes)
 {
     uint64_t atom = device->physical->atom, begin = offset / atom * atom;
     uint64_t end = (offset + bytes + atom - 1) / atom * atom;
@@ -222,8 +213,7 @@ static VkMappedMemoryRange vk_range(const pco_device *device, const pco_buffer *
     };
 }
 
-pco_status vk_flush(pco_device *device, const pco_buffer *buffer, uint64_t offset, uint64_t bytes,
-                    pco_error *err)
+pco_status vk_flush(pco_device *device, const pco_buffer *buffer, uint64_t offset, uint64_t bytes, pco_error *err)
 {
     if (buffer->coherent || !bytes) return PCO_OK;
     VkMappedMemoryRange range = vk_range(device, buffer, offset, bytes);
@@ -231,8 +221,7 @@ pco_status vk_flush(pco_device *device, const pco_buffer *buffer, uint64_t offse
                     "vkFlushMappedMemoryRanges");
 }
 
-pco_status vk_invalidate(pco_device *device, const pco_buffer *buffer, uint64_t offset, uint64_t bytes,
-                         pco_error *err)
+pco_status vk_invalidate(pco_device *device, const pco_buffer *buffer, uint64_t offset, uint64_t bytes, pco_error *err)
 {
     if (buffer->coherent || !bytes) return PCO_OK;
     VkMappedMemoryRange range = vk_range(device, buffer, offset, bytes);

@@ -44,8 +44,7 @@ static pco_status vk_make_layouts(pco_device *device, pco_error *err)
 pco_status vk_pipelines_open(pco_device *device, pco_error *err)
 {
     device->modules = vk_allocate(device->gpu.host, pco_gpu_n_kernels, sizeof *device->modules);
-    if (!device->modules)
-        return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of kernels");
+    if (!device->modules) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of kernels");
     vk_cache_load(device);
     return vk_make_layouts(device, err);
 }
@@ -68,15 +67,13 @@ void vk_pipelines_close(pco_device *device)
     vk_release(device->gpu.host, device->described_source);
     for (uint32_t i = 0; i <= PCO_GPU_MAX_BINDINGS; i++) {
         if (device->layouts[i]) vk->DestroyPipelineLayout(device->handle, device->layouts[i], NULL);
-        if (device->set_layouts[i])
-            vk->DestroyDescriptorSetLayout(device->handle, device->set_layouts[i], NULL);
+        if (device->set_layouts[i]) vk->DestroyDescriptorSetLayout(device->handle, device->set_layouts[i], NULL);
     }
     if (device->cache) vk->DestroyPipelineCache(device->handle, device->cache, NULL);
 }
 
 /* A kernel's code with the device's float modes patched in: *out (release with vk_release) of *n words. */
-static pco_status vk_patched_code(const pco_device *device, uint32_t kernel, uint32_t **out, size_t *n,
-                                  pco_error *err)
+static pco_status vk_patched_code(const pco_device *device, uint32_t kernel, uint32_t **out, size_t *n, pco_error *err)
 {
     const pco_gpu_code *code = &pco_gpu_codes[kernel];
     const char *name = pco_gpu_kernels[kernel].name;
@@ -115,8 +112,7 @@ static pco_status vk_load_module(pco_device *device, uint32_t kernel, pco_error 
 }
 
 /* Drivers may crash on what they do not allow, so nothing beyond a limit reaches them. */
-static pco_status vk_check_workgroup(const pco_device *device, const pco_gpu_dispatch *dispatch,
-                                     pco_error *err)
+static pco_status vk_check_workgroup(const pco_device *device, const pco_gpu_dispatch *dispatch, pco_error *err)
 {
     const pco_gpu_limits *limits = &device->gpu.limits;
     const pco_gpu_kernel *kernel = &pco_gpu_kernels[dispatch->kernel];
@@ -125,15 +121,13 @@ static pco_status vk_check_workgroup(const pco_device *device, const pco_gpu_dis
         return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s': %u specialisation constants", kernel->name,
                        dispatch->n_specs);
     if (kernel->needs & ~limits->needs_met)
-        return vk_fail(err, PCO_ERROR_INTERNAL,
-                       "kernel '%s' needs what %s does not have (needs 0x%x, has 0x%x)", kernel->name,
-                       device->gpu.name, kernel->needs, limits->needs_met);
+        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s' needs what %s does not have (needs 0x%x, has 0x%x)",
+                       kernel->name, device->gpu.name, kernel->needs, limits->needs_met);
     for (uint32_t i = 0; i < 3; i++) {
         int32_t local = dispatch->specs[i];
         if (local < 1 || (uint32_t)local > limits->max_local[i])
-            return vk_fail(err, PCO_ERROR_INTERNAL,
-                           "kernel '%s': workgroup of %d in dimension %u, %s allows %u", kernel->name, local,
-                           i, device->gpu.name, limits->max_local[i]);
+            return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s': workgroup of %d in dimension %u, %s allows %u",
+                           kernel->name, local, i, device->gpu.name, limits->max_local[i]);
         size *= (uint64_t)local;
     }
     if (size > limits->max_workgroup)
@@ -144,9 +138,9 @@ static pco_status vk_check_workgroup(const pco_device *device, const pco_gpu_dis
 
 /* Fixes the subgroup width of kernels that use subgroups, where the device lets us: without this some drivers
  * choose a width per shader. Returns the flags of the stage. */
-static VkPipelineShaderStageCreateFlags
-vk_subgroups(const pco_device *device, const vk_pipeline *pipeline,
-             VkPipelineShaderStageRequiredSubgroupSizeCreateInfo *width, const void **chain)
+static VkPipelineShaderStageCreateFlags vk_subgroups(const pco_device *device, const vk_pipeline *pipeline,
+                                                     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo *width,
+                                                     const void **chain)
 {
     const vk_physical *physical = device->physical;
     const int32_t *specs = pipeline->specs;
@@ -205,15 +199,13 @@ pco_status vk_pipeline_describe(pco_device *device, const pco_gpu_dispatch *disp
     if (status != PCO_OK) return status;
     for (uint32_t i = 0; pieces && pieces[i].data; i++) bytes += pieces[i].bytes;
     device->described_source = vk_allocate(host, bytes + 1, 1);
-    if (!device->described_source)
-        return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a kernel's source");
+    if (!device->described_source) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a kernel's source");
     char *to = device->described_source;
     for (uint32_t i = 0; pieces && pieces[i].data; i++) {
         memcpy(to, pieces[i].data, pieces[i].bytes);
         to += pieces[i].bytes;
     }
-    vk_pipeline pipeline = {
-        .kernel = dispatch->kernel, .n_specs = dispatch->n_specs, .width = dispatch->width};
+    vk_pipeline pipeline = {.kernel = dispatch->kernel, .n_specs = dispatch->n_specs, .width = dispatch->width};
     memcpy(pipeline.specs, dispatch->specs, dispatch->n_specs * sizeof *pipeline.specs);
     VkPipelineShaderStageRequiredSubgroupSizeCreateInfo width = {0};
     const void *chain = NULL;
@@ -248,8 +240,7 @@ static vk_pipeline *vk_find_pipeline(pco_device *device, const pco_gpu_dispatch 
     vk_pipeline **bucket = &device->pipelines[hash % VK_BUCKETS];
     for (vk_pipeline *at = *bucket; at; at = at->next)
         if (at->hash == hash && at->kernel == dispatch->kernel && at->n_specs == dispatch->n_specs &&
-            at->width == dispatch->width &&
-            memcmp(at->specs, dispatch->specs, bytes) == 0)
+            at->width == dispatch->width && memcmp(at->specs, dispatch->specs, bytes) == 0)
             return at;
     vk_pipeline *added = vk_allocate(device->gpu.host, 1, sizeof *added);
     if (!added) return NULL;
@@ -272,13 +263,13 @@ static pco_status vk_report_compile(pco_device *device, const vk_pipeline *pipel
         return vk_check(device, pipeline->result, err, "vkCreateComputePipelines");
     return vk_fail(err, PCO_ERROR_INTERNAL,
                    "%s: kernel '%s' (%s %s), workgroup %dx%dx%d: vkCreateComputePipelines says %s (%d)",
-                   device->gpu.name, pco_gpu_kernels[pipeline->kernel].name,
-                   pco_gpu_kernels[pipeline->kernel].file, pco_gpu_kernels[pipeline->kernel].defines,
-                   specs[0], specs[1], specs[2], vk_result_name(pipeline->result), (int)pipeline->result);
+                   device->gpu.name, pco_gpu_kernels[pipeline->kernel].name, pco_gpu_kernels[pipeline->kernel].file,
+                   pco_gpu_kernels[pipeline->kernel].defines, specs[0], specs[1], specs[2],
+                   vk_result_name(pipeline->result), (int)pipeline->result);
 }
 
-pco_status vk_pipelines_require(pco_device *device, const pco_gpu_dispatch *list, uint32_t count,
-                                vk_pipeline **out, pco_error *err)
+pco_status vk_pipelines_require(pco_device *device, const pco_gpu_dispatch *list, uint32_t count, vk_pipeline **out,
+                                pco_error *err)
 {
     const pco_host *host = device->gpu.host;
     pco_status status = PCO_OK;

@@ -27,9 +27,8 @@ static int vk_cache_is_ours(const pco_device *device, const uint8_t *data, size_
     uint32_t header[4];
     if (bytes < VK_CACHE_HEADER) return 0;
     memcpy(header, data, sizeof header);
-    return header[0] >= VK_CACHE_HEADER && header[0] <= bytes &&
-           header[1] == VK_PIPELINE_CACHE_HEADER_VERSION_ONE && header[2] == device->physical->vendor &&
-           header[3] == device->physical->device &&
+    return header[0] >= VK_CACHE_HEADER && header[0] <= bytes && header[1] == VK_PIPELINE_CACHE_HEADER_VERSION_ONE &&
+           header[2] == device->physical->vendor && header[3] == device->physical->device &&
            memcmp(data + sizeof header, device->physical->cache_uuid, VK_UUID_SIZE) == 0;
 }
 
@@ -43,8 +42,7 @@ void vk_cache_load(pco_device *device)
     vk_cache_name(device, name);
     int found = host->cache_load && host->cache_load(host->user, name, &data, &bytes) == PCO_OK && data;
     if (found && !vk_cache_is_ours(device, data, bytes)) {
-        vk_log(host, PCO_LOG_INFO, "vulkan: %s: the pipeline cache %s is not this driver's", device->gpu.name,
-               name);
+        vk_log(host, PCO_LOG_INFO, "vulkan: %s: the pipeline cache %s is not this driver's", device->gpu.name, name);
         bytes = 0;
     }
     VkPipelineCacheCreateInfo info = {

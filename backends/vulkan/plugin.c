@@ -20,8 +20,7 @@ static pco_status vk_enumerate(pco_backend *backend, pco_error *err)
     uint32_t count = 0;
     VkResult result = backend->vk.EnumeratePhysicalDevices(backend->instance, &count, NULL);
     if (result != VK_SUCCESS)
-        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "no Vulkan device can be listed: %s",
-                       vk_result_name(result));
+        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "no Vulkan device can be listed: %s", vk_result_name(result));
     VkPhysicalDevice *handles = vk_allocate(host, count, sizeof *handles);
     backend->devices = vk_allocate(host, count, sizeof *backend->devices);
     if (!handles || !backend->devices) {
@@ -30,8 +29,7 @@ static pco_status vk_enumerate(pco_backend *backend, pco_error *err)
     }
     result = backend->vk.EnumeratePhysicalDevices(backend->instance, &count, handles);
     if (result != VK_SUCCESS && result != VK_INCOMPLETE) {
-        status =
-            vk_fail(err, PCO_ERROR_UNSUPPORTED, "no Vulkan device can be listed: %s", vk_result_name(result));
+        status = vk_fail(err, PCO_ERROR_UNSUPPORTED, "no Vulkan device can be listed: %s", vk_result_name(result));
         goto fail;
     }
     pco_error why = {"the Vulkan drivers offer no device"};
@@ -64,13 +62,9 @@ static pco_status vk_create(const pco_host *host, pco_backend **out, pco_error *
     return PCO_OK;
 }
 
-static uint32_t vk_device_count(pco_backend *backend)
-{
-    return backend->n_devices;
-}
+static uint32_t vk_device_count(pco_backend *backend) { return backend->n_devices; }
 
-static pco_status vk_describe_device(pco_backend *backend, uint32_t index, pco_device_info *info,
-                                     pco_error *err)
+static pco_status vk_describe_device(pco_backend *backend, uint32_t index, pco_device_info *info, pco_error *err)
 {
     if (index >= backend->n_devices)
         return vk_fail(err, PCO_ERROR_NOT_FOUND, "Vulkan device %u of %u", index, backend->n_devices);

@@ -21,13 +21,11 @@ static pco_status vk_list_extensions(const pco_backend *backend, VkPhysicalDevic
     VkResult result = backend->vk.EnumerateDeviceExtensionProperties(handle, NULL, &out->count, NULL);
     if (result == VK_SUCCESS) {
         out->all = vk_allocate(backend->host, out->count, sizeof *out->all);
-        if (!out->all)
-            return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of extensions");
+        if (!out->all) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of extensions");
         result = backend->vk.EnumerateDeviceExtensionProperties(handle, NULL, &out->count, out->all);
     }
     if (result != VK_SUCCESS && result != VK_INCOMPLETE)
-        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "a device does not list its extensions: %s",
-                       vk_result_name(result));
+        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "a device does not list its extensions: %s", vk_result_name(result));
     return PCO_OK;
 }
 
@@ -40,8 +38,7 @@ static int vk_find_queue(const pco_backend *backend, vk_physical *physical)
     backend->vk.GetPhysicalDeviceQueueFamilyProperties(physical->handle, &count, families);
     uint32_t found = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++)
-        if (families[i].queueCount && families[i].queueFlags & VK_QUEUE_COMPUTE_BIT && found == UINT32_MAX)
-            found = i;
+        if (families[i].queueCount && families[i].queueFlags & VK_QUEUE_COMPUTE_BIT && found == UINT32_MAX) found = i;
     if (found == UINT32_MAX) return 0;
     physical->queue_family = found;
     physical->timestamp_bits = families[found].timestampValidBits;
@@ -74,8 +71,7 @@ static void vk_ask_properties(const pco_backend *backend, vk_physical *physical,
         physical->has |= VK_HAS_FLOAT_CONTROLS;
     }
     if (v13 || vk_offers(ext, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
-        vk_chain(at, &report->subgroup_sizes,
-                 VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
+        vk_chain(at, &report->subgroup_sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES);
     if (v13 || vk_offers(ext, VK_KHR_MAINTENANCE_4_EXTENSION_NAME))
         vk_chain(at, &report->maintenance4, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES);
     if (vk_offers(ext, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME)) {
@@ -109,8 +105,7 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
     if (storage.storageBuffer16BitAccess) physical->has |= VK_HAS_STORAGE_16;
     if (half.shaderFloat16) physical->has |= VK_HAS_F16;
     if (dot.shaderIntegerDotProduct) physical->has |= VK_HAS_INTEGER_DOT;
-    if (sizes.subgroupSizeControl &&
-        report->subgroup_sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)
+    if (sizes.subgroupSizeControl && report->subgroup_sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)
         physical->has |= VK_HAS_SUBGROUP_CONTROL;
     if (sizes.subgroupSizeControl && sizes.computeFullSubgroups) physical->has |= VK_HAS_FULL_SUBGROUPS;
     if (vk_offers(ext, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME)) physical->has |= VK_HAS_BUDGET;
@@ -121,8 +116,7 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
 
 static void vk_ask_memory(const pco_backend *backend, vk_physical *physical)
 {
-    VkPhysicalDeviceMemoryProperties2 memory = {.sType =
-                                                    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
     backend->vk.GetPhysicalDeviceMemoryProperties2(physical->handle, &memory);
     physical->memory = memory.memoryProperties;
 }
@@ -139,8 +133,7 @@ pco_status vk_probe(const pco_backend *backend, VkPhysicalDevice handle, vk_phys
         return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: Vulkan %u.%u, and 1.1 is needed", name,
                        VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version));
     out->api_version = version < backend->api_version ? version : backend->api_version;
-    if (!vk_find_queue(backend, out))
-        return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: no queue that computes", name);
+    if (!vk_find_queue(backend, out)) return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: no queue that computes", name);
 
     vk_report *report = vk_allocate(backend->host, 1, sizeof *report);
     if (!report) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory to describe it", name);

@@ -23,8 +23,8 @@ pco_status vk_queue_wait(pco_device *device, uint64_t ticket, uint64_t nanosecon
 {
     if (ticket <= device->completed) return PCO_OK;
     if (ticket > device->submitted)
-        return vk_fail(err, PCO_ERROR_INVALID, "ticket %llu, and the last is %llu",
-                       (unsigned long long)ticket, (unsigned long long)device->submitted);
+        return vk_fail(err, PCO_ERROR_INVALID, "ticket %llu, and the last is %llu", (unsigned long long)ticket,
+                       (unsigned long long)device->submitted);
     if (device->lost) return vk_fail(err, PCO_ERROR_DEVICE_LOST, "%s was lost", device->gpu.name);
     VkFence fence = device->fences[ticket % VK_RING];
     VkResult result = device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, nanoseconds);
@@ -36,8 +36,8 @@ pco_status vk_queue_wait(pco_device *device, uint64_t ticket, uint64_t nanosecon
 
 /* Segments that an earlier run has not finished are waited for: a command buffer is pending once at a time.
  */
-static pco_status vk_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
-                            uint64_t *ticket, pco_error *err)
+static pco_status vk_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count, uint64_t *ticket,
+                            pco_error *err)
 {
     pco_gpu_recording *recording = program->recording;
     uint32_t available = recording ? recording->n_segments : 0;

@@ -3,60 +3,51 @@
 
 #include <string.h>
 
-static uint64_t vk_rounded(uint64_t bytes)
-{
-    return (bytes + 3) & ~(uint64_t)3;
-}
+static uint64_t vk_rounded(uint64_t bytes) { return (bytes + 3) & ~(uint64_t)3; }
 
-static pco_status vk_check_binding(const pco_device *device, const pco_plan *plan,
-                                   const pco_gpu_dispatch *dispatch, uint32_t i, pco_error *err)
+static pco_status vk_check_binding(const pco_device *device, const pco_plan *plan, const pco_gpu_dispatch *dispatch,
+                                   uint32_t i, pco_error *err)
 {
     const pco_gpu_limits *limits = &device->gpu.limits;
     const pco_gpu_binding *binding = &dispatch->bindings[i];
     const char *kernel = pco_gpu_kernels[dispatch->kernel].name;
     if (binding->buffer >= plan->n_buffers || !plan->buffers[binding->buffer])
-        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s', binding %u: buffer %u of %u", kernel, i,
-                       binding->buffer, plan->n_buffers);
+        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s', binding %u: buffer %u of %u", kernel, i, binding->buffer,
+                       plan->n_buffers);
     const pco_buffer *buffer = plan->buffers[binding->buffer];
     if (binding->offset % limits->offset_alignment)
-        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s', binding %u: offset %llu is no multiple of %u",
-                       kernel, i, (unsigned long long)binding->offset, limits->offset_alignment);
+        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s', binding %u: offset %llu is no multiple of %u", kernel, i,
+                       (unsigned long long)binding->offset, limits->offset_alignment);
     if (binding->bytes == 0 || vk_rounded(binding->bytes) > limits->max_binding)
-        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s', binding %u: %llu bytes, %s allows 1 to %llu",
-                       kernel, i, (unsigned long long)binding->bytes, device->gpu.name,
-                       (unsigned long long)limits->max_binding);
+        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s', binding %u: %llu bytes, %s allows 1 to %llu", kernel, i,
+                       (unsigned long long)binding->bytes, device->gpu.name, (unsigned long long)limits->max_binding);
     if (binding->offset > buffer->size || vk_rounded(binding->bytes) > buffer->size - binding->offset)
-        return vk_fail(err, PCO_ERROR_INTERNAL,
-                       "kernel '%s', binding %u: %llu bytes at %llu of a buffer of %llu", kernel, i,
-                       (unsigned long long)binding->bytes, (unsigned long long)binding->offset,
+        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s', binding %u: %llu bytes at %llu of a buffer of %llu",
+                       kernel, i, (unsigned long long)binding->bytes, (unsigned long long)binding->offset,
                        (unsigned long long)buffer->bytes);
     if (binding->write && buffer->imported)
-        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s', binding %u writes to imported memory", kernel,
-                       i);
+        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s', binding %u writes to imported memory", kernel, i);
     return PCO_OK;
 }
 
 /* Nothing on the device checks these, so an error of the lowering ends here and not in a neighbour's memory.
  */
-static pco_status vk_check_dispatch(const pco_device *device, const pco_plan *plan,
-                                    const pco_gpu_dispatch *dispatch, pco_error *err)
+static pco_status vk_check_dispatch(const pco_device *device, const pco_plan *plan, const pco_gpu_dispatch *dispatch,
+                                    pco_error *err)
 {
     const pco_gpu_limits *limits = &device->gpu.limits;
     if (dispatch->kernel >= pco_gpu_n_kernels)
         return vk_fail(err, PCO_ERROR_INTERNAL, "kernel %u of %u", dispatch->kernel, pco_gpu_n_kernels);
     const pco_gpu_kernel *kernel = &pco_gpu_kernels[dispatch->kernel];
     if (dispatch->n_bindings != kernel->n_bindings || dispatch->n_bindings > limits->max_bindings)
-        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s': %u bindings, it has %u and %s allows %u",
-                       kernel->name, dispatch->n_bindings, kernel->n_bindings, device->gpu.name,
-                       limits->max_bindings);
+        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s': %u bindings, it has %u and %s allows %u", kernel->name,
+                       dispatch->n_bindings, kernel->n_bindings, device->gpu.name, limits->max_bindings);
     if (dispatch->n_params > PCO_GPU_MAX_PARAMS)
-        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s': %u parameters", kernel->name,
-                       dispatch->n_params);
+        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s': %u parameters", kernel->name, dispatch->n_params);
     for (uint32_t i = 0; i < 3; i++)
         if (dispatch->groups[i] > limits->max_groups[i])
-            return vk_fail(err, PCO_ERROR_INTERNAL,
-                           "kernel '%s': %u workgroups in dimension %u, %s allows %u", kernel->name,
-                           dispatch->groups[i], i, device->gpu.name, limits->max_groups[i]);
+            return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s': %u workgroups in dimension %u, %s allows %u",
+                           kernel->name, dispatch->groups[i], i, device->gpu.name, limits->max_groups[i]);
     for (uint32_t i = 0; i < dispatch->n_bindings; i++) {
         pco_status status = vk_check_binding(device, plan, dispatch, i, err);
         if (status != PCO_OK) return status;
@@ -85,8 +76,7 @@ static VkResult vk_make_pools(pco_device *device, pco_gpu_recording *recording, 
         .queryCount = recording->n_dispatches + recording->n_segments,
     };
     VkResult result = VK_MAKE(&recording->pool, vk->CreateCommandPool, device->handle, &pool, NULL);
-    if (result == VK_SUCCESS)
-        result = VK_MAKE(&recording->sets, vk->CreateDescriptorPool, device->handle, &sets, NULL);
+    if (result == VK_SUCCESS) result = VK_MAKE(&recording->sets, vk->CreateDescriptorPool, device->handle, &sets, NULL);
     if (result == VK_SUCCESS && recording->nodes)
         result = VK_MAKE(&recording->queries, vk->CreateQueryPool, device->handle, &queries, NULL);
     if (result != VK_SUCCESS) return result;
@@ -146,9 +136,8 @@ static void vk_barrier(pco_device *device, VkCommandBuffer commands, VkPipelineS
 static const VkPipelineStageFlags vk_compute = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT;
 static const VkAccessFlags vk_shader = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
 
-static VkResult vk_record_dispatch(pco_device *device, const pco_gpu_recording *recording,
-                                   VkCommandBuffer commands, const pco_plan *plan,
-                                   const pco_gpu_dispatch *dispatch, const vk_pipeline *pipeline)
+static VkResult vk_record_dispatch(pco_device *device, const pco_gpu_recording *recording, VkCommandBuffer commands,
+                                   const pco_plan *plan, const pco_gpu_dispatch *dispatch, const vk_pipeline *pipeline)
 {
     const vk_device_calls *vk = &device->vk;
     VkPipelineLayout layout = device->layouts[dispatch->n_bindings];
@@ -167,8 +156,7 @@ static VkResult vk_record_dispatch(pco_device *device, const pco_gpu_recording *
 /* A segment begins after everything that was submitted before it, and leaves its writes to whatever comes
  * next: segments may be submitted one by one, with transfers in between. */
 static VkResult vk_record_segment(pco_device *device, pco_gpu_recording *recording, uint32_t segment,
-                                  const pco_plan *plan, const pco_gpu_dispatch *list,
-                                  vk_pipeline *const *pipelines)
+                                  const pco_plan *plan, const pco_gpu_dispatch *list, vk_pipeline *const *pipelines)
 {
     const vk_device_calls *vk = &device->vk;
     VkCommandBuffer commands = recording->commands[segment];
@@ -179,8 +167,8 @@ static VkResult vk_record_segment(pco_device *device, pco_gpu_recording *recordi
     VkResult result = vk->BeginCommandBuffer(commands, &begin);
     if (result != VK_SUCCESS) return result;
     vk_barrier(device, commands, vk_compute | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-               VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_WRITE_BIT,
-               vk_compute, vk_shader);
+               VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_WRITE_BIT, vk_compute,
+               vk_shader);
     if (recording->queries) {
         vk->CmdResetQueryPool(commands, recording->queries, query, last - first + 1);
         vk->CmdWriteTimestamp(commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, recording->queries, query);
@@ -197,8 +185,7 @@ static VkResult vk_record_segment(pco_device *device, pco_gpu_recording *recordi
     if (result != VK_SUCCESS) return result;
     vk_barrier(device, commands, vk_compute, VK_ACCESS_SHADER_WRITE_BIT,
                vk_compute | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT,
-               vk_shader | VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT |
-                   VK_ACCESS_HOST_READ_BIT);
+               vk_shader | VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT);
     return vk->EndCommandBuffer(commands);
 }
 
@@ -246,8 +233,8 @@ static pco_gpu_recording *vk_new_recording(pco_gpu_device *gpu, const pco_gpu_di
     return NULL;
 }
 
-static pco_status vk_record(pco_gpu_device *gpu, const pco_plan *plan, const pco_gpu_dispatch *list,
-                            uint32_t count, uint32_t per_segment, pco_gpu_recording **out, pco_error *err)
+static pco_status vk_record(pco_gpu_device *gpu, const pco_plan *plan, const pco_gpu_dispatch *list, uint32_t count,
+                            uint32_t per_segment, pco_gpu_recording **out, pco_error *err)
 {
     pco_device *device = (pco_device *)gpu;
     *out = NULL;
@@ -260,8 +247,7 @@ static pco_status vk_record(pco_gpu_device *gpu, const pco_plan *plan, const pco
     vk_pipeline **pipelines = vk_allocate(gpu->host, count, sizeof(vk_pipeline *));
     pco_status status = PCO_OK;
     if (!recording || !pipelines) {
-        status =
-            vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a program of %u dispatches", count);
+        status = vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a program of %u dispatches", count);
         goto fail;
     }
     status = vk_pipelines_require(device, list, count, pipelines, err);
@@ -279,17 +265,13 @@ fail:
     return status;
 }
 
-static uint32_t vk_segment_count(const pco_gpu_recording *recording)
-{
-    return recording->n_segments;
-}
+static uint32_t vk_segment_count(const pco_gpu_recording *recording) { return recording->n_segments; }
 
-static pco_status vk_describe_dispatch(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch,
-                                       pco_dispatch_info *info, pco_error *err)
+static pco_status vk_describe_dispatch(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
+                                       pco_error *err)
 {
     pco_status status = vk_pipeline_describe((pco_device *)gpu, dispatch, info, err);
-    for (uint32_t i = 0; i < info->n_bindings; i++)
-        info->bindings[i].bytes = vk_rounded(info->bindings[i].bytes);
+    for (uint32_t i = 0; i < info->n_bindings; i++) info->bindings[i].bytes = vk_rounded(info->bindings[i].bytes);
     return status;
 }
 
@@ -301,13 +283,12 @@ static uint32_t vk_timings(pco_gpu_device *gpu, pco_gpu_recording *recording, pc
     uint64_t mask = bits < 64 ? ((uint64_t)1 << bits) - 1 : UINT64_MAX;
     if (!recording->queries || device->lost) return 0;
     for (uint32_t i = 0; i < recording->n_segments; i++)
-        if (!recording->tickets[i] ||
-            vk_queue_wait(device, recording->tickets[i], UINT64_MAX, NULL) != PCO_OK)
+        if (!recording->tickets[i] || vk_queue_wait(device, recording->tickets[i], UINT64_MAX, NULL) != PCO_OK)
             return 0; /* not all of it has run */
     uint64_t *stamps = recording->stamps;
-    VkResult result = device->vk.GetQueryPoolResults(
-        device->handle, recording->queries, 0, n_queries, n_queries * 2 * sizeof *stamps, stamps,
-        2 * sizeof *stamps, VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
+    VkResult result = device->vk.GetQueryPoolResults(device->handle, recording->queries, 0, n_queries,
+                                                     n_queries * 2 * sizeof *stamps, stamps, 2 * sizeof *stamps,
+                                                     VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WITH_AVAILABILITY_BIT);
     if (result != VK_SUCCESS) return 0;
     for (uint32_t i = 0; i < recording->n_dispatches; i++) {
         uint32_t query = i + i / recording->per_segment; /* of the moment before */
@@ -318,8 +299,7 @@ static uint32_t vk_timings(pco_gpu_device *gpu, pco_gpu_recording *recording, pc
             if (count <= capacity) out[count - 1].nanoseconds += time;
             continue;
         }
-        if (count < capacity)
-            out[count] = (pco_timing){.node = recording->nodes[i], .nanoseconds = time};
+        if (count < capacity) out[count] = (pco_timing){.node = recording->nodes[i], .nanoseconds = time};
         count++;
     }
     return count < capacity ? count : capacity;

@@ -19,71 +19,44 @@ pco_status vk_fail(pco_error *err, pco_status status, const char *format, ...)
 const char *vk_result_name(VkResult result)
 {
     switch (result) {
-    case VK_SUCCESS:
-        return "VK_SUCCESS";
-    case VK_NOT_READY:
-        return "VK_NOT_READY";
-    case VK_TIMEOUT:
-        return "VK_TIMEOUT";
-    case VK_INCOMPLETE:
-        return "VK_INCOMPLETE";
-    case VK_ERROR_OUT_OF_HOST_MEMORY:
-        return "VK_ERROR_OUT_OF_HOST_MEMORY";
-    case VK_ERROR_OUT_OF_DEVICE_MEMORY:
-        return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
-    case VK_ERROR_INITIALIZATION_FAILED:
-        return "VK_ERROR_INITIALIZATION_FAILED";
-    case VK_ERROR_DEVICE_LOST:
-        return "VK_ERROR_DEVICE_LOST";
-    case VK_ERROR_MEMORY_MAP_FAILED:
-        return "VK_ERROR_MEMORY_MAP_FAILED";
-    case VK_ERROR_LAYER_NOT_PRESENT:
-        return "VK_ERROR_LAYER_NOT_PRESENT";
-    case VK_ERROR_EXTENSION_NOT_PRESENT:
-        return "VK_ERROR_EXTENSION_NOT_PRESENT";
-    case VK_ERROR_FEATURE_NOT_PRESENT:
-        return "VK_ERROR_FEATURE_NOT_PRESENT";
-    case VK_ERROR_INCOMPATIBLE_DRIVER:
-        return "VK_ERROR_INCOMPATIBLE_DRIVER";
-    case VK_ERROR_TOO_MANY_OBJECTS:
-        return "VK_ERROR_TOO_MANY_OBJECTS";
-    case VK_ERROR_FRAGMENTED_POOL:
-        return "VK_ERROR_FRAGMENTED_POOL";
-    case VK_ERROR_OUT_OF_POOL_MEMORY:
-        return "VK_ERROR_OUT_OF_POOL_MEMORY";
-    case VK_ERROR_INVALID_EXTERNAL_HANDLE:
-        return "VK_ERROR_INVALID_EXTERNAL_HANDLE";
-    case VK_ERROR_INVALID_SHADER_NV:
-        return "VK_ERROR_INVALID_SHADER_NV";
-    case VK_ERROR_UNKNOWN:
-        return "VK_ERROR_UNKNOWN";
-    default:
-        return "an unknown VkResult";
+    case VK_SUCCESS: return "VK_SUCCESS";
+    case VK_NOT_READY: return "VK_NOT_READY";
+    case VK_TIMEOUT: return "VK_TIMEOUT";
+    case VK_INCOMPLETE: return "VK_INCOMPLETE";
+    case VK_ERROR_OUT_OF_HOST_MEMORY: return "VK_ERROR_OUT_OF_HOST_MEMORY";
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
+    case VK_ERROR_INITIALIZATION_FAILED: return "VK_ERROR_INITIALIZATION_FAILED";
+    case VK_ERROR_DEVICE_LOST: return "VK_ERROR_DEVICE_LOST";
+    case VK_ERROR_MEMORY_MAP_FAILED: return "VK_ERROR_MEMORY_MAP_FAILED";
+    case VK_ERROR_LAYER_NOT_PRESENT: return "VK_ERROR_LAYER_NOT_PRESENT";
+    case VK_ERROR_EXTENSION_NOT_PRESENT: return "VK_ERROR_EXTENSION_NOT_PRESENT";
+    case VK_ERROR_FEATURE_NOT_PRESENT: return "VK_ERROR_FEATURE_NOT_PRESENT";
+    case VK_ERROR_INCOMPATIBLE_DRIVER: return "VK_ERROR_INCOMPATIBLE_DRIVER";
+    case VK_ERROR_TOO_MANY_OBJECTS: return "VK_ERROR_TOO_MANY_OBJECTS";
+    case VK_ERROR_FRAGMENTED_POOL: return "VK_ERROR_FRAGMENTED_POOL";
+    case VK_ERROR_OUT_OF_POOL_MEMORY: return "VK_ERROR_OUT_OF_POOL_MEMORY";
+    case VK_ERROR_INVALID_EXTERNAL_HANDLE: return "VK_ERROR_INVALID_EXTERNAL_HANDLE";
+    case VK_ERROR_INVALID_SHADER_NV: return "VK_ERROR_INVALID_SHADER_NV";
+    case VK_ERROR_UNKNOWN: return "VK_ERROR_UNKNOWN";
+    default: return "an unknown VkResult";
     }
 }
 
 static pco_status vk_status_of(VkResult result)
 {
     switch (result) {
-    case VK_SUCCESS:
-        return PCO_OK;
-    case VK_TIMEOUT:
-        return PCO_ERROR_TIMEOUT;
-    case VK_ERROR_OUT_OF_HOST_MEMORY:
-        return PCO_ERROR_OUT_OF_HOST_MEMORY;
+    case VK_SUCCESS: return PCO_OK;
+    case VK_TIMEOUT: return PCO_ERROR_TIMEOUT;
+    case VK_ERROR_OUT_OF_HOST_MEMORY: return PCO_ERROR_OUT_OF_HOST_MEMORY;
     case VK_ERROR_OUT_OF_DEVICE_MEMORY:
     case VK_ERROR_OUT_OF_POOL_MEMORY:
     case VK_ERROR_FRAGMENTED_POOL:
-    case VK_ERROR_TOO_MANY_OBJECTS:
-        return PCO_ERROR_OUT_OF_DEVICE_MEMORY;
-    case VK_ERROR_DEVICE_LOST:
-        return PCO_ERROR_DEVICE_LOST;
+    case VK_ERROR_TOO_MANY_OBJECTS: return PCO_ERROR_OUT_OF_DEVICE_MEMORY;
+    case VK_ERROR_DEVICE_LOST: return PCO_ERROR_DEVICE_LOST;
     case VK_ERROR_EXTENSION_NOT_PRESENT:
     case VK_ERROR_FEATURE_NOT_PRESENT:
-    case VK_ERROR_INCOMPATIBLE_DRIVER:
-        return PCO_ERROR_UNSUPPORTED;
-    default:
-        return PCO_ERROR_INTERNAL;
+    case VK_ERROR_INCOMPATIBLE_DRIVER: return PCO_ERROR_UNSUPPORTED;
+    default: return PCO_ERROR_INTERNAL;
     }
 }
 
@@ -91,8 +64,8 @@ pco_status vk_check(pco_device *device, VkResult result, pco_error *err, const c
 {
     if (result == VK_SUCCESS) return PCO_OK;
     if (result == VK_ERROR_DEVICE_LOST) device->lost = 1;
-    return vk_fail(err, vk_status_of(result), "%s on %s: %s (%d)", what, device->gpu.name,
-                   vk_result_name(result), (int)result);
+    return vk_fail(err, vk_status_of(result), "%s on %s: %s (%d)", what, device->gpu.name, vk_result_name(result),
+                   (int)result);
 }
 
 VkResult vk_made(VkResult result, void *out, size_t size)

@@ -9,9 +9,8 @@ static pco_status vk_in_range(pco_device *device, const pco_buffer *buffer, uint
 {
     if (device->lost) return vk_fail(err, PCO_ERROR_DEVICE_LOST, "%s was lost", device->gpu.name);
     if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return PCO_OK;
-    return vk_fail(err, PCO_ERROR_INVALID, "bytes %llu to %llu of a buffer of %llu",
-                   (unsigned long long)offset, (unsigned long long)(offset + bytes),
-                   (unsigned long long)buffer->bytes);
+    return vk_fail(err, PCO_ERROR_INVALID, "bytes %llu to %llu of a buffer of %llu", (unsigned long long)offset,
+                   (unsigned long long)(offset + bytes), (unsigned long long)buffer->bytes);
 }
 
 /* Command buffers and fences of the slots; staging memory only when it is asked for. */
@@ -24,9 +23,9 @@ static pco_status vk_slots_open(pco_device *device, int staging, pco_error *err)
             .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT | VK_COMMAND_POOL_CREATE_TRANSIENT_BIT,
             .queueFamilyIndex = device->physical->queue_family,
         };
-        status = vk_check(device,
-                          VK_MAKE(&device->transfer_pool, device->vk.CreateCommandPool, device->handle, &pool, NULL),
-                          err, "vkCreateCommandPool");
+        status =
+            vk_check(device, VK_MAKE(&device->transfer_pool, device->vk.CreateCommandPool, device->handle, &pool, NULL),
+                     err, "vkCreateCommandPool");
     }
     for (uint32_t i = 0; i < VK_SLOTS && status == PCO_OK; i++) {
         vk_slot *slot = &device->slots[i];
@@ -38,9 +37,9 @@ static pco_status vk_slots_open(pco_device *device, int staging, pco_error *err)
         };
         VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
         if (!slot->commands)
-            status = vk_check(device,
-                              VK_MAKE(&slot->commands, device->vk.AllocateCommandBuffers, device->handle, &commands),
-                              err, "vkAllocateCommandBuffers");
+            status =
+                vk_check(device, VK_MAKE(&slot->commands, device->vk.AllocateCommandBuffers, device->handle, &commands),
+                         err, "vkAllocateCommandBuffers");
         if (status == PCO_OK && !slot->fence)
             status = vk_check(device, VK_MAKE(&slot->fence, device->vk.CreateFence, device->handle, &fence, NULL), err,
                               "vkCreateFence");
@@ -64,9 +63,8 @@ static pco_status vk_slot_finish(pco_device *device, vk_slot *slot, pco_error *e
 {
     if (!slot->busy) return PCO_OK;
     slot->busy = 0;
-    pco_status status =
-        vk_check(device, device->vk.WaitForFences(device->handle, 1, &slot->fence, VK_TRUE, UINT64_MAX), err,
-                 "waiting for a copy");
+    pco_status status = vk_check(device, device->vk.WaitForFences(device->handle, 1, &slot->fence, VK_TRUE, UINT64_MAX),
+                                 err, "waiting for a copy");
     if (status == PCO_OK && slot->out) {
         status = vk_invalidate(device, slot->staging, 0, slot->bytes, err);
         if (status == PCO_OK) memcpy(slot->out, slot->staging->mapped, slot->bytes);
@@ -75,8 +73,8 @@ static pco_status vk_slot_finish(pco_device *device, vk_slot *slot, pco_error *e
     return status;
 }
 
-static pco_status vk_slot_copy(pco_device *device, vk_slot *slot, VkBuffer from, uint64_t from_offset,
-                               VkBuffer to, uint64_t to_offset, uint64_t bytes, pco_error *err)
+static pco_status vk_slot_copy(pco_device *device, vk_slot *slot, VkBuffer from, uint64_t from_offset, VkBuffer to,
+                               uint64_t to_offset, uint64_t bytes, pco_error *err)
 {
     const vk_device_calls *vk = &device->vk;
     VkCommandBufferBeginInfo begin = {
@@ -91,8 +89,8 @@ static pco_status vk_slot_copy(pco_device *device, vk_slot *slot, VkBuffer from,
     VkMemoryBarrier after = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
         .srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT,
-        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                         VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT,
+        .dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                         VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_HOST_READ_BIT,
     };
     const VkPipelineStageFlags stages =
         VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT | VK_PIPELINE_STAGE_HOST_BIT;
@@ -104,11 +102,9 @@ static pco_status vk_slot_copy(pco_device *device, vk_slot *slot, VkBuffer from,
     };
     VkResult result = vk->BeginCommandBuffer(slot->commands, &begin);
     if (result != VK_SUCCESS) goto fail;
-    vk->CmdPipelineBarrier(slot->commands, stages, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, NULL, 0,
-                           NULL);
+    vk->CmdPipelineBarrier(slot->commands, stages, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
     vk->CmdCopyBuffer(slot->commands, from, to, 1, &region);
-    vk->CmdPipelineBarrier(slot->commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stages, 0, 1, &after, 0, NULL, 0,
-                           NULL);
+    vk->CmdPipelineBarrier(slot->commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stages, 0, 1, &after, 0, NULL, 0, NULL);
     result = vk->EndCommandBuffer(slot->commands);
     if (result == VK_SUCCESS) result = vk->ResetFences(device->handle, 1, &slot->fence);
     if (result == VK_SUCCESS) result = vk->QueueSubmit(device->queue, 1, &submit, slot->fence);
@@ -118,8 +114,8 @@ fail:
 }
 
 /* Moves bytes between the host and a buffer that it cannot address. Exactly one of `in` and `out` is set. */
-static pco_status vk_stage(pco_device *device, pco_buffer *buffer, uint64_t offset, const uint8_t *in,
-                           uint8_t *out, uint64_t bytes, pco_error *err)
+static pco_status vk_stage(pco_device *device, pco_buffer *buffer, uint64_t offset, const uint8_t *in, uint8_t *out,
+                           uint64_t bytes, pco_error *err)
 {
     pco_status status = vk_slots_open(device, 1, err);
     for (uint64_t done = 0, turn = 0; done < bytes && status == PCO_OK; turn++) {
@@ -158,8 +154,8 @@ static pco_status vk_buffer_write(pco_device *device, pco_buffer *buffer, uint64
     return vk_flush(device, buffer, offset, bytes, err);
 }
 
-static pco_status vk_buffer_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
-                                 uint64_t bytes, pco_error *err)
+static pco_status vk_buffer_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                                 pco_error *err)
 {
     pco_status status = vk_in_range(device, buffer, offset, bytes, err);
     if (status != PCO_OK || !bytes) return status;
@@ -184,8 +180,7 @@ static pco_status vk_buffer_copy(pco_device *device, pco_buffer *from, uint64_t 
     }
     status = vk_slots_open(device, 0, err);
     if (status != PCO_OK) return status;
-    status =
-        vk_slot_copy(device, &device->slots[0], from->handle, from_offset, to->handle, to_offset, bytes, err);
+    status = vk_slot_copy(device, &device->slots[0], from->handle, from_offset, to->handle, to_offset, bytes, err);
     return status == PCO_OK ? vk_slot_finish(device, &device->slots[0], err) : status;
 }
 

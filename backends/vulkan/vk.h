@@ -10,65 +10,65 @@
 
 /* ---- entry points, found at run time ------------------------------------------------------------------ */
 
-#define VK_INSTANCE_CALLS(X)                                                                                 \
-    X(DestroyInstance)                                                                                       \
-    X(EnumeratePhysicalDevices)                                                                              \
-    X(EnumerateDeviceExtensionProperties)                                                                    \
-    X(GetPhysicalDeviceProperties2)                                                                          \
-    X(GetPhysicalDeviceFeatures2)                                                                            \
-    X(GetPhysicalDeviceMemoryProperties2)                                                                    \
-    X(GetPhysicalDeviceQueueFamilyProperties)                                                                \
-    X(CreateDevice)                                                                                          \
+#define VK_INSTANCE_CALLS(X) \
+    X(DestroyInstance) \
+    X(EnumeratePhysicalDevices) \
+    X(EnumerateDeviceExtensionProperties) \
+    X(GetPhysicalDeviceProperties2) \
+    X(GetPhysicalDeviceFeatures2) \
+    X(GetPhysicalDeviceMemoryProperties2) \
+    X(GetPhysicalDeviceQueueFamilyProperties) \
+    X(CreateDevice) \
     X(GetDeviceProcAddr)
 
-#define VK_DEVICE_CALLS(X)                                                                                   \
-    X(DestroyDevice)                                                                                         \
-    X(DeviceWaitIdle)                                                                                        \
-    X(GetDeviceQueue)                                                                                        \
-    X(QueueSubmit)                                                                                           \
-    X(CreateFence)                                                                                           \
-    X(DestroyFence)                                                                                          \
-    X(ResetFences)                                                                                           \
-    X(WaitForFences)                                                                                         \
-    X(CreateBuffer)                                                                                          \
-    X(DestroyBuffer)                                                                                         \
-    X(GetBufferMemoryRequirements)                                                                           \
-    X(BindBufferMemory)                                                                                      \
-    X(AllocateMemory)                                                                                        \
-    X(FreeMemory)                                                                                            \
-    X(MapMemory)                                                                                             \
-    X(FlushMappedMemoryRanges)                                                                               \
-    X(InvalidateMappedMemoryRanges)                                                                          \
-    X(CreateShaderModule)                                                                                    \
-    X(DestroyShaderModule)                                                                                   \
-    X(CreatePipelineCache)                                                                                   \
-    X(DestroyPipelineCache)                                                                                  \
-    X(GetPipelineCacheData)                                                                                  \
-    X(CreateComputePipelines)                                                                                \
-    X(DestroyPipeline)                                                                                       \
-    X(CreatePipelineLayout)                                                                                  \
-    X(DestroyPipelineLayout)                                                                                 \
-    X(CreateDescriptorSetLayout)                                                                             \
-    X(DestroyDescriptorSetLayout)                                                                            \
-    X(CreateDescriptorPool)                                                                                  \
-    X(DestroyDescriptorPool)                                                                                 \
-    X(AllocateDescriptorSets)                                                                                \
-    X(UpdateDescriptorSets)                                                                                  \
-    X(CreateCommandPool)                                                                                     \
-    X(DestroyCommandPool)                                                                                    \
-    X(AllocateCommandBuffers)                                                                                \
-    X(BeginCommandBuffer)                                                                                    \
-    X(EndCommandBuffer)                                                                                      \
-    X(CmdBindPipeline)                                                                                       \
-    X(CmdBindDescriptorSets)                                                                                 \
-    X(CmdPushConstants)                                                                                      \
-    X(CmdDispatch)                                                                                           \
-    X(CmdPipelineBarrier)                                                                                    \
-    X(CmdCopyBuffer)                                                                                         \
-    X(CreateQueryPool)                                                                                       \
-    X(DestroyQueryPool)                                                                                      \
-    X(GetQueryPoolResults)                                                                                   \
-    X(CmdResetQueryPool)                                                                                     \
+#define VK_DEVICE_CALLS(X) \
+    X(DestroyDevice) \
+    X(DeviceWaitIdle) \
+    X(GetDeviceQueue) \
+    X(QueueSubmit) \
+    X(CreateFence) \
+    X(DestroyFence) \
+    X(ResetFences) \
+    X(WaitForFences) \
+    X(CreateBuffer) \
+    X(DestroyBuffer) \
+    X(GetBufferMemoryRequirements) \
+    X(BindBufferMemory) \
+    X(AllocateMemory) \
+    X(FreeMemory) \
+    X(MapMemory) \
+    X(FlushMappedMemoryRanges) \
+    X(InvalidateMappedMemoryRanges) \
+    X(CreateShaderModule) \
+    X(DestroyShaderModule) \
+    X(CreatePipelineCache) \
+    X(DestroyPipelineCache) \
+    X(GetPipelineCacheData) \
+    X(CreateComputePipelines) \
+    X(DestroyPipeline) \
+    X(CreatePipelineLayout) \
+    X(DestroyPipelineLayout) \
+    X(CreateDescriptorSetLayout) \
+    X(DestroyDescriptorSetLayout) \
+    X(CreateDescriptorPool) \
+    X(DestroyDescriptorPool) \
+    X(AllocateDescriptorSets) \
+    X(UpdateDescriptorSets) \
+    X(CreateCommandPool) \
+    X(DestroyCommandPool) \
+    X(AllocateCommandBuffers) \
+    X(BeginCommandBuffer) \
+    X(EndCommandBuffer) \
+    X(CmdBindPipeline) \
+    X(CmdBindDescriptorSets) \
+    X(CmdPushConstants) \
+    X(CmdDispatch) \
+    X(CmdPipelineBarrier) \
+    X(CmdCopyBuffer) \
+    X(CreateQueryPool) \
+    X(DestroyQueryPool) \
+    X(GetQueryPoolResults) \
+    X(CmdResetQueryPool) \
     X(CmdWriteTimestamp)
 
 #define VK_MEMBER(name) PFN_vk##name name;
@@ -78,8 +78,7 @@ typedef struct vk_instance_calls {
 
 typedef struct vk_device_calls {
     VK_DEVICE_CALLS(VK_MEMBER)
-    PFN_vkGetMemoryHostPointerPropertiesEXT
-        GetMemoryHostPointerPropertiesEXT; /* NULL without VK_HAS_IMPORT */
+    PFN_vkGetMemoryHostPointerPropertiesEXT GetMemoryHostPointerPropertiesEXT; /* NULL without VK_HAS_IMPORT */
 } vk_device_calls;
 #undef VK_MEMBER
 
@@ -223,8 +222,7 @@ PCO_NODISCARD pco_status vk_check(pco_device *device, VkResult result, pco_error
 #define VK_MAKE(out, function, ...) vk_made(function(__VA_ARGS__, out), out, sizeof *(out))
 VkResult vk_made(VkResult result, void *out, size_t size);
 const char *vk_result_name(VkResult result);
-void vk_log(const pco_host *host, pco_log_level level, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void vk_log(const pco_host *host, pco_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Zeroed memory from the host, or NULL. */
 void *vk_allocate(const pco_host *host, size_t count, size_t bytes);
 void vk_release(const pco_host *host, void *memory);
@@ -237,8 +235,7 @@ void vk_instance_destroy(pco_backend *backend);
 /* PCO_OK and a filled vk_physical, or UNSUPPORTED and why the device is left out. */
 PCO_NODISCARD pco_status vk_probe(const pco_backend *backend, VkPhysicalDevice handle, vk_physical *out,
                                   pco_error *err);
-PCO_NODISCARD pco_status vk_device_open(pco_backend *backend, uint32_t index, pco_device **out,
-                                        pco_error *err);
+PCO_NODISCARD pco_status vk_device_open(pco_backend *backend, uint32_t index, pco_device **out, pco_error *err);
 extern const pco_device_api vk_device_table;
 
 /* driver_file.c: names the shared objects of the drivers in the descriptions of the devices, where they are found. */
@@ -261,16 +258,16 @@ void vk_describe(vk_physical *physical, const vk_report *report);
 
 /* ---- memory.c, transfer.c ------------------------------------------------------------------------------ */
 
-PCO_NODISCARD pco_status vk_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage,
-                                          pco_buffer **out, pco_error *err);
+PCO_NODISCARD pco_status vk_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **out,
+                                          pco_error *err);
 void vk_buffer_destroy(pco_device *device, pco_buffer *buffer);
-PCO_NODISCARD pco_status vk_buffer_import(pco_device *device, const void *data, uint64_t bytes,
-                                          pco_buffer **out, pco_error *err);
+PCO_NODISCARD pco_status vk_buffer_import(pco_device *device, const void *data, uint64_t bytes, pco_buffer **out,
+                                          pco_error *err);
 /* Makes host writes visible to the device, or device writes to the host, where memory is not coherent. */
-PCO_NODISCARD pco_status vk_flush(pco_device *device, const pco_buffer *buffer, uint64_t offset,
-                                  uint64_t bytes, pco_error *err);
-PCO_NODISCARD pco_status vk_invalidate(pco_device *device, const pco_buffer *buffer, uint64_t offset,
-                                       uint64_t bytes, pco_error *err);
+PCO_NODISCARD pco_status vk_flush(pco_device *device, const pco_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                  pco_error *err);
+PCO_NODISCARD pco_status vk_invalidate(pco_device *device, const pco_buffer *buffer, uint64_t offset, uint64_t bytes,
+                                       pco_error *err);
 uint64_t vk_memory_left(pco_device *device);
 void vk_transfer_close(pco_device *device);
 extern const pco_buffer_api vk_buffer_table;
@@ -278,8 +275,8 @@ extern const pco_buffer_api vk_buffer_table;
 /* ---- pipeline.c, pipeline_cache.c, spirv_patch.c ------------------------------------------------------- */
 
 /* Finds or makes the pipeline of every dispatch; out has room for count. */
-PCO_NODISCARD pco_status vk_pipelines_require(pco_device *device, const pco_gpu_dispatch *list,
-                                              uint32_t count, vk_pipeline **out, pco_error *err);
+PCO_NODISCARD pco_status vk_pipelines_require(pco_device *device, const pco_gpu_dispatch *list, uint32_t count,
+                                              vk_pipeline **out, pco_error *err);
 /* What pipeline.c knows of a launch: the driver's part of pco_dispatch_info. */
 PCO_NODISCARD pco_status vk_pipeline_describe(pco_device *device, const pco_gpu_dispatch *dispatch,
                                               pco_dispatch_info *info, pco_error *err);
@@ -299,7 +296,6 @@ extern const pco_gpu_driver vk_driver;
 extern const pco_queue_api vk_queue_table;
 PCO_NODISCARD pco_status vk_queue_open(pco_device *device, pco_error *err);
 void vk_queue_close(pco_device *device);
-PCO_NODISCARD pco_status vk_queue_wait(pco_device *device, uint64_t ticket, uint64_t nanoseconds,
-                                       pco_error *err);
+PCO_NODISCARD pco_status vk_queue_wait(pco_device *device, uint64_t ticket, uint64_t nanoseconds, pco_error *err);
 
 #endif

@@ -68,10 +68,7 @@ void pco_bisect_destroy(pco_bisect *bisect)
     free(bisect);
 }
 
-const pco_bisect_fault *pco_bisect_first(const pco_bisect *bisect)
-{
-    return &bisect->fault;
-}
+const pco_bisect_fault *pco_bisect_first(const pco_bisect *bisect) { return &bisect->fault; }
 
 uint32_t pco_bisect_ops(const pco_bisect *bisect, const pco_bisect_op **ops)
 {
@@ -90,8 +87,7 @@ static pco_status bisect_state_data(pco_bisect *bisect, const pco_tensor *tensor
         if (strcmp(state->name, tensor->name) == 0) {
             *data = state->data;
             if (state->bytes == tensor->bytes) return PCO_OK;
-            return pco_fail(err, PCO_ERROR_INVALID, "state '%s' has another size in another graph",
-                            tensor->name);
+            return pco_fail(err, PCO_ERROR_INVALID, "state '%s' has another size in another graph", tensor->name);
         }
     bisect_state *state = calloc(1, sizeof *state);
     if (state) {
@@ -137,8 +133,7 @@ static pco_status bisect_begin(pco_bisect *bisect, const pco_graph *graph, const
             status = bisect_new_value(bisect, t, err);
             for (uint32_t i = 0; !status && i < n_inputs; i++)
                 if (strcmp(inputs[i].name, x->name) == 0)
-                    memcpy(bisect->values[t], inputs[i].data,
-                           inputs[i].bytes < x->bytes ? inputs[i].bytes : x->bytes);
+                    memcpy(bisect->values[t], inputs[i].data, inputs[i].bytes < x->bytes ? inputs[i].bytes : x->bytes);
         }
         if (status) return status;
     }
@@ -148,8 +143,7 @@ static pco_status bisect_begin(pco_bisect *bisect, const pco_graph *graph, const
 const void *pco_bisect_output(const pco_bisect *bisect, const char *name)
 {
     for (uint32_t t = 0; bisect->graph && t < bisect->n_values; t++)
-        if (bisect->graph->tensors[t].kind == PCO_KIND_OUTPUT &&
-            strcmp(bisect->graph->tensors[t].name, name) == 0)
+        if (bisect->graph->tensors[t].kind == PCO_KIND_OUTPUT && strcmp(bisect->graph->tensors[t].name, name) == 0)
             return bisect->values[t];
     return NULL;
 }
@@ -186,8 +180,7 @@ static pco_status bisect_problem_make(const pco_bisect *bisect, const pco_node *
     one->n_inputs = node->n_inputs;
     one->attrs_size = node->attrs_size;
     if (node->attrs_size > sizeof one->attrs.bytes)
-        return pco_fail(err, PCO_ERROR_INTERNAL, "node '%s' has %u bytes of attributes", node->name,
-                        node->attrs_size);
+        return pco_fail(err, PCO_ERROR_INTERNAL, "node '%s' has %u bytes of attributes", node->name, node->attrs_size);
     if (node->attrs_size) memcpy(one->attrs.bytes, node->attrs, node->attrs_size);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         uint32_t t = node->inputs[i];
@@ -198,8 +191,7 @@ static pco_status bisect_problem_make(const pco_bisect *bisect, const pco_node *
             .present = true, .constant = x->kind == PCO_KIND_CONSTANT, .dtype = x->dtype, .rank = x->rank};
         memcpy(in->shape, x->shape, sizeof in->shape);
         if (!bisect->values[t])
-            return pco_fail(err, PCO_ERROR_INTERNAL, "node '%s': operand '%s' has no value", node->name,
-                            x->name);
+            return pco_fail(err, PCO_ERROR_INTERNAL, "node '%s': operand '%s' has no value", node->name, x->name);
         problem->data[i] = malloc(x->bytes + 8);
         if (!problem->data[i]) return bisect_no_memory(err);
         memcpy(problem->data[i], bisect->values[t], x->bytes);
@@ -274,8 +266,7 @@ static void bisect_take_outputs(void *user, const conf_execution *execution)
 }
 
 /* Makes the node's outputs on the reference device. What an op writes in place is the state itself. */
-static pco_status bisect_advance(pco_bisect *bisect, const pco_node *node, conf_problem *problem,
-                                 pco_error *err)
+static pco_status bisect_advance(pco_bisect *bisect, const pco_node *node, conf_problem *problem, pco_error *err)
 {
     const pco_graph *graph = bisect->graph;
     bisect_take take = {bisect, node, 0};
@@ -295,8 +286,8 @@ static pco_status bisect_advance(pco_bisect *bisect, const pco_node *node, conf_
     pco_status status = bisect_judge(bisect->reference, problem, &observer, &result, variant, err);
     if (status) return status;
     if (take.taken && !pco_conformance_state_is_bad(result.state)) return PCO_OK;
-    return pco_fail(err, PCO_ERROR_INTERNAL, "the reference %s is itself wrong at '%s' (%s): %s",
-                    bisect->reference->id, node->name, pco_op_find(node->op)->name, result.detail);
+    return pco_fail(err, PCO_ERROR_INTERNAL, "the reference %s is itself wrong at '%s' (%s): %s", bisect->reference->id,
+                    node->name, pco_op_find(node->op)->name, result.detail);
 }
 
 static void bisect_note(pco_bisect *bisect, const pco_node *node, const pco_conformance_case *result)
@@ -354,9 +345,8 @@ static pco_status bisect_node(pco_bisect *bisect, const pco_node *node, const ch
     return status ? pco_fail_prefix(err, status, "%s, node '%s'", graph, node->name) : PCO_OK;
 }
 
-pco_status pco_bisect_run(pco_bisect *bisect, const pco_graph *graph, const char *name,
-                          const pco_bisect_input *inputs, uint32_t n_inputs, pco_bisect_progress_fn progress,
-                          void *user, pco_error *err)
+pco_status pco_bisect_run(pco_bisect *bisect, const pco_graph *graph, const char *name, const pco_bisect_input *inputs,
+                          uint32_t n_inputs, pco_bisect_progress_fn progress, void *user, pco_error *err)
 {
     if (bisect->fault.found) return PCO_OK;
     pco_status status = bisect_begin(bisect, graph, inputs, n_inputs, err);
@@ -395,8 +385,7 @@ pco_status pco_bisect_write_reproducer(pco_bisect *bisect, const char *repeat, c
     const bool gone = state == PCO_CASE_DEVICE_LOST || state == PCO_CASE_CRASHED || state == PCO_CASE_HUNG;
     char title[900], found[600];
     uint32_t written = 0;
-    if (!fault->found)
-        return pco_fail(err, PCO_ERROR_NOT_FOUND, "nothing is wrong: there is nothing to reproduce");
+    if (!fault->found) return pco_fail(err, PCO_ERROR_NOT_FOUND, "nothing is wrong: there is nothing to reproduce");
     snprintf(title, sizeof title, "%s, from %s, node '%s'", bisect->problem.one.label, fault->graph, fault->node);
     snprintf(found, sizeof found, "%s%s%s", gone ? pco_conformance_state_name(state) : "", gone ? ": " : "",
              fault->result.detail);

@@ -28,8 +28,8 @@ typedef struct pco_bisect_fault {
 
 /* The device under test in a worker process: a crash or a hang is the fault of the node under way. */
 typedef struct pco_bisect_isolation {
-    char *const *command; /* as in pco_conformance_isolation */
-    double timeout;       /* seconds for one node, on the device and in the oracle */
+    char *const *command;     /* as in pco_conformance_isolation */
+    double timeout;           /* seconds for one node, on the device and in the oracle */
     void (*beat)(void *user); /* while a node is waited for; may be NULL */
     void *user;
 } pco_bisect_isolation;
@@ -37,8 +37,7 @@ typedef struct pco_bisect_isolation {
 /* Both devices are borrowed until destroy, and so is `isolation` (NULL: all in this process; else device->plugin and
  * device->device are not used). Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_bisect_create(const pco_conformance_device *device, const pco_conformance_device *reference,
-                             const pco_bisect_isolation *isolation, pco_bisect **bisect,
-                             pco_error *err) PCO_NODISCARD;
+                             const pco_bisect_isolation *isolation, pco_bisect **bisect, pco_error *err) PCO_NODISCARD;
 void pco_bisect_destroy(pco_bisect *bisect);
 
 /* The values of an input or run value of the graph; fewer bytes than it has are its beginning. */
@@ -54,9 +53,8 @@ typedef int (*pco_bisect_progress_fn)(void *user, const char *graph, uint32_t no
 /* Runs a graph (as it runs on the device: decomposed and fused) once. States are kept by name from graph to
  * graph, zero at first. Stops at the first wrong node: see pco_bisect_first. Errors: those of the reference
  * device, which must itself be right; DEVICE_LOST is a fault, not an error. */
-pco_status pco_bisect_run(pco_bisect *bisect, const pco_graph *graph, const char *name,
-                          const pco_bisect_input *inputs, uint32_t n_inputs, pco_bisect_progress_fn progress,
-                          void *user, pco_error *err) PCO_NODISCARD;
+pco_status pco_bisect_run(pco_bisect *bisect, const pco_graph *graph, const char *name, const pco_bisect_input *inputs,
+                          uint32_t n_inputs, pco_bisect_progress_fn progress, void *user, pco_error *err) PCO_NODISCARD;
 
 /* The reference's values of an output of the graph that ran last, or NULL. */
 const void *pco_bisect_output(const pco_bisect *bisect, const char *name);
@@ -67,8 +65,7 @@ uint32_t pco_bisect_ops(const pco_bisect *bisect, const pco_bisect_op **ops);
 /* Makes the problem of the first fault smaller, dimension by dimension, with slices of its own data, as long
  * as it stays wrong. At most `attempts` runs, and none of a node that hung or lost the device, each of which would take
  * as long again. Returns how many were made; the fault's `result` and `problem` follow. Errors: OUT_OF_HOST_MEMORY. */
-pco_status pco_bisect_minimise(pco_bisect *bisect, uint32_t attempts, uint32_t *made,
-                               pco_error *err) PCO_NODISCARD;
+pco_status pco_bisect_minimise(pco_bisect *bisect, uint32_t attempts, uint32_t *made, pco_error *err) PCO_NODISCARD;
 
 /* Writes the reproducer of the fault as it is now. `repeat`: the command that finds it again. */
 pco_status pco_bisect_write_reproducer(pco_bisect *bisect, const char *repeat, const char *folder,

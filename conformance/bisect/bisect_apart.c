@@ -174,10 +174,7 @@ static bool bisect_apart_wait(bisect_apart *apart, char *how, size_t size)
     return true;
 }
 
-uint32_t bisect_apart_written(const bisect_apart *apart)
-{
-    return apart->written;
-}
+uint32_t bisect_apart_written(const bisect_apart *apart) { return apart->written; }
 
 pco_status bisect_apart_end(bisect_apart *apart, pco_conformance_case *result, char *variant, pco_error *err)
 {

@@ -26,7 +26,7 @@ struct pco_bisect {
     bisect_apart *apart; /* NULL: the device under test is used in this process */
     bisect_state *states;
     const pco_graph *graph; /* that ran last; its values are valid until the next run */
-    void **values; /* by tensor: of node outputs and inputs, owned unless a state's or a constant's */
+    void **values;          /* by tensor: of node outputs and inputs, owned unless a state's or a constant's */
     unsigned char *owned;
     uint32_t n_values;
     uint32_t n_ops;

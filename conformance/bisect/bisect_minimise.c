@@ -44,15 +44,13 @@ static bool bisect_infers(const conf_case *one)
 
 /* Elements begin .. begin + count - 1 of dimension `dim`. In blocks of a quantised type along the last one.
  */
-static void *bisect_slice(const conf_operand *in, uint32_t dim, const void *data, int64_t begin,
-                          int64_t count)
+static void *bisect_slice(const conf_operand *in, uint32_t dim, const void *data, int64_t begin, int64_t count)
 {
     int64_t block = oracle_block_count(in->dtype), unit = oracle_block_bytes(in->dtype), outer = 1;
     int64_t inner = unit, size = in->shape[dim];
     const bool last = dim + 1 == in->rank;
     for (uint32_t d = 0; d < dim; d++) outer *= in->shape[d];
-    for (uint32_t d = dim + 1; d < in->rank; d++)
-        inner *= d + 1 == in->rank ? in->shape[d] / block : in->shape[d];
+    for (uint32_t d = dim + 1; d < in->rank; d++) inner *= d + 1 == in->rank ? in->shape[d] / block : in->shape[d];
     if (last) size /= block, begin /= block, count /= block;
     unsigned char *out = malloc((size_t)(outer * count * inner) + 8);
     for (int64_t o = 0; out && o < outer; o++)
@@ -104,8 +102,7 @@ static bool bisect_shape(const bisect_search *search, uint32_t mask, int64_t siz
 }
 
 /* Data for a smaller case: the front or the back of each dimension. */
-static bool bisect_cut(const bisect_search *search, uint32_t mask, const conf_case *one, bool back,
-                       bisect_problem *out)
+static bool bisect_cut(const bisect_search *search, uint32_t mask, const conf_case *one, bool back, bisect_problem *out)
 {
     const bisect_problem *problem = &search->bisect->problem;
     memset(out, 0, sizeof *out);
@@ -144,8 +141,8 @@ static bool bisect_attempt(bisect_search *search, bisect_problem *smaller)
     char variant[64];
     search->made++;
     search->status = bisect_try(bisect, smaller, NULL, &result, variant, search->err);
-    if (search->status || !pco_conformance_state_is_bad(result.state) ||
-        result.state == PCO_CASE_MISTRUSTED || result.state != bisect->fault.result.state)
+    if (search->status || !pco_conformance_state_is_bad(result.state) || result.state == PCO_CASE_MISTRUSTED ||
+        result.state != bisect->fault.result.state)
         return false;
     bisect_problem_clear(&bisect->problem);
     bisect->problem = *smaller;
@@ -210,8 +207,7 @@ static void bisect_find_members(bisect_search *search, int64_t n)
     const pco_attr_info *attr;
     search->n_members = 0;
     for (uint32_t i = 0; i < one->n_inputs; i++)
-        for (uint32_t d = 0; one->in[i].present && d < one->in[i].rank; d++)
-            bisect_add_member(search, i, d, n);
+        for (uint32_t d = 0; one->in[i].present && d < one->in[i].rank; d++) bisect_add_member(search, i, d, n);
     for (uint32_t a = 0; (attr = pco_op_attr(op, a)) != NULL; a++) {
         int64_t count = 0;
         if (attr->type != PCO_ATTR_VECTOR) continue;
@@ -238,8 +234,7 @@ static uint32_t bisect_sizes(const bisect_problem *problem, int64_t *sizes, uint
     if (!one->n_inputs || !count) { /* ops without operands have their shape in the attributes */
         const pco_attr_info *attr;
         for (uint32_t a = 0; (attr = pco_op_attr(pco_op_find(one->op), a)) != NULL; a++)
-            for (uint32_t e = 1; attr->type == PCO_ATTR_VECTOR && e <= PCO_MAX_RANK && count < capacity;
-                 e++) {
+            for (uint32_t e = 1; attr->type == PCO_ATTR_VECTOR && e <= PCO_MAX_RANK && count < capacity; e++) {
                 int64_t value;
                 memcpy(&value, one->attrs.bytes + attr->offset + 8 * e, sizeof value);
                 if (value > 1) sizes[count++] = value;

@@ -17,15 +17,9 @@ static uint64_t conf_data_bits(uint64_t seed, uint64_t counter)
     return z ^ (z >> 31);
 }
 
-static double conf_data_unit(uint64_t bits)
-{
-    return (double)(bits >> 11) * 0x1p-53;
-}
+static double conf_data_unit(uint64_t bits) { return (double)(bits >> 11) * 0x1p-53; }
 
-uint64_t conf_case_seed(const conf_case *one, uint64_t seed)
-{
-    return conf_data_bits(seed, one->id);
-}
+uint64_t conf_case_seed(const conf_case *one, uint64_t seed) { return conf_data_bits(seed, one->id); }
 
 pco_tensor conf_operand_tensor(const conf_case *one, uint32_t input)
 {
@@ -49,17 +43,11 @@ static void conf_data_domain(const conf_case *one, uint32_t input, double *low, 
     const bool positive = pco_op_domain(one->op, input) == PCO_DOMAIN_POSITIVE;
     double limit = 2.0;
     switch (one->op) {
-    case PCO_OP_EXP:
-        limit = half ? 10.0 : 80.0;
-        break;
+    case PCO_OP_EXP: limit = half ? 10.0 : 80.0; break;
     case PCO_OP_LOG:
     case PCO_OP_SQRT:
-    case PCO_OP_RSQRT:
-        limit = 1000.0;
-        break;
-    case PCO_OP_POW:
-        limit = 4.0;
-        break;
+    case PCO_OP_RSQRT: limit = 1000.0; break;
+    case PCO_OP_POW: limit = 4.0; break;
     case PCO_OP_SIN:
     case PCO_OP_COS:
     case PCO_OP_TANH:
@@ -68,23 +56,14 @@ static void conf_data_domain(const conf_case *one, uint32_t input, double *low, 
     case PCO_OP_SWIGLU:
     case PCO_OP_SOFTMAX:
     case PCO_OP_LOG_SOFTMAX:
-    case PCO_OP_LOGSUMEXP:
-        limit = 10.0;
-        break;
-    case PCO_OP_ERF:
-        limit = 5.0;
-        break;
-    case PCO_OP_SIGMOID:
-        limit = 30.0;
-        break;
+    case PCO_OP_LOGSUMEXP: limit = 10.0; break;
+    case PCO_OP_ERF: limit = 5.0; break;
+    case PCO_OP_SIGMOID: limit = 30.0; break;
     case PCO_OP_FLOOR:
     case PCO_OP_CAST:
     case PCO_OP_CLAMP:
-    case PCO_OP_ISFINITE:
-        limit = 100.0;
-        break;
-    default:
-        break;
+    case PCO_OP_ISFINITE: limit = 100.0; break;
+    default: break;
     }
     *low = positive ? 1.0 / 1024.0 : -limit;
     *high = limit;
@@ -103,46 +82,29 @@ static double conf_data_integer(uint64_t bits, double low, double high)
 /* Values that break kernels: zeros of both signs, subnormals, neighbours that cancel, large ones. */
 static double conf_data_adversarial(uint64_t bits, uint64_t pick, uint32_t dtype, double low, double high)
 {
-    double large = dtype == PCO_F16 ? 100.0 : 1e4, unit = conf_data_unit(bits),
-           sign = bits & 1 && low < 0 ? -1.0 : 1.0;
+    double large = dtype == PCO_F16 ? 100.0 : 1e4, unit = conf_data_unit(bits), sign = bits & 1 && low < 0 ? -1.0 : 1.0;
     bool function = high >= 4.0 || low > 0.0; /* functions have a domain, arithmetic has not */
     switch (pick % 10) {
-    case 0:
-        return low > 0.0 ? low : sign * 0.0;
-    case 1:
-        return sign * (dtype == PCO_F16 ? ldexp(1 + floor(unit * 1000), -24) : ldexp(1.0 + unit, -130));
-    case 2:
-        return sign * (1.0 + floor(unit * 4) * (dtype == PCO_F32   ? 0x1p-23
-                                                : dtype == PCO_F16 ? 0x1p-10
-                                                                   : 0x1p-7));
-    case 3:
-        return function ? high : large * (1.0 + 0x1p-6 * floor(unit * 4));
-    case 4:
-        return function ? low : -large * (1.0 + 0x1p-6 * floor(unit * 4));
-    case 5:
-        return sign * ldexp(1.0 + unit, dtype == PCO_F16 ? -12 : -40);
-    case 6:
-        return sign * unit * high * 2.0;
-    default:
-        return low + unit * (high - low);
+    case 0: return low > 0.0 ? low : sign * 0.0;
+    case 1: return sign * (dtype == PCO_F16 ? ldexp(1 + floor(unit * 1000), -24) : ldexp(1.0 + unit, -130));
+    case 2: return sign * (1.0 + floor(unit * 4) * (dtype == PCO_F32 ? 0x1p-23 : dtype == PCO_F16 ? 0x1p-10 : 0x1p-7));
+    case 3: return function ? high : large * (1.0 + 0x1p-6 * floor(unit * 4));
+    case 4: return function ? low : -large * (1.0 + 0x1p-6 * floor(unit * 4));
+    case 5: return sign * ldexp(1.0 + unit, dtype == PCO_F16 ? -12 : -40);
+    case 6: return sign * unit * high * 2.0;
+    default: return low + unit * (high - low);
     }
 }
 
 static double conf_data_special(uint64_t bits, uint64_t pick, double value)
 {
     switch (pick % 11) {
-    case 0:
-        return NAN;
-    case 1:
-        return INFINITY;
-    case 2:
-        return -INFINITY;
-    case 3:
-        return bits & 1 ? -0.0 : 0.0;
-    case 4:
-        return -value;
-    default:
-        return value;
+    case 0: return NAN;
+    case 1: return INFINITY;
+    case 2: return -INFINITY;
+    case 3: return bits & 1 ? -0.0 : 0.0;
+    case 4: return -value;
+    default: return value;
     }
 }
 
@@ -177,8 +139,7 @@ static double conf_data_default(const conf_case *one, uint32_t input, uint64_t b
 static double conf_data_phase(const conf_operand *operand, int64_t i)
 {
     double pairs = (double)operand->shape[0];
-    long double turn =
-        powl(10000.0L, -(long double)(i / 2) / pairs) / (2 * 3.14159265358979323846264338327950288L);
+    long double turn = powl(10000.0L, -(long double)(i / 2) / pairs) / (2 * 3.14159265358979323846264338327950288L);
     uint64_t fraction = (uint64_t)ldexpl(turn, 64);
     return (int32_t)(uint32_t)(i % 2 ? fraction >> 32 : fraction);
 }
@@ -187,10 +148,9 @@ static double conf_data_phase(const conf_operand *operand, int64_t i)
 static bool conf_data_is_beyond(const conf_case *one, uint32_t input, int64_t i)
 {
     const int64_t *shape = one->in[input].shape;
-    int64_t heads_first =
-        one->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD
-            ? ((const pco_scaled_dot_product_attention_backward_attrs *)one->attrs.bytes)->heads_first
-            : ((const pco_scaled_dot_product_attention_attrs *)one->attrs.bytes)->heads_first;
+    int64_t heads_first = one->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD
+                              ? ((const pco_scaled_dot_product_attention_backward_attrs *)one->attrs.bytes)->heads_first
+                              : ((const pco_scaled_dot_product_attention_attrs *)one->attrs.bytes)->heads_first;
     int64_t b = i / (shape[1] * shape[2] * shape[3]);
     int64_t t = heads_first ? i / shape[3] % shape[2] : i / shape[3] / shape[2] % shape[1];
     return t >= (int64_t)one->in[4].list[b % one->in[4].n_list];
@@ -204,37 +164,25 @@ static double conf_data_value(const conf_case *one, uint32_t input, uint64_t see
     int64_t last = operand->rank ? operand->shape[operand->rank - 1] : 1;
     uint64_t row = conf_data_bits(seed ^ input, (uint64_t)(i / last));
     switch (operand->fill) {
-    case CONF_FILL_INTEGER:
-        return conf_data_integer(bits, operand->low, operand->high);
-    case CONF_FILL_UNIFORM:
-        return operand->low + conf_data_unit(bits) * (operand->high - operand->low);
-    case CONF_FILL_LIST:
-        return operand->list[i % operand->n_list];
-    case CONF_FILL_BOOL:
-        return conf_data_unit(bits) < operand->low;
-    case CONF_FILL_BITS:
-        return (int32_t)(uint32_t)bits;
-    case CONF_FILL_PHASE:
-        return conf_data_phase(operand, i);
-    case CONF_FILL_EQUAL:
-        return conf_data_integer(row, -40, 40) / 8.0;
-    case CONF_FILL_GARBAGE:
-        return conf_data_is_beyond(one, input, i) ? (double)NAN : conf_data_unit(bits) * 4.0 - 2.0;
-    case CONF_FILL_REAL:
-        return conf_real_value(operand->real, i);
-    case CONF_FILL_TIES:
-        return conf_data_integer(bits, -1, 1);
+    case CONF_FILL_INTEGER: return conf_data_integer(bits, operand->low, operand->high);
+    case CONF_FILL_UNIFORM: return operand->low + conf_data_unit(bits) * (operand->high - operand->low);
+    case CONF_FILL_LIST: return operand->list[i % operand->n_list];
+    case CONF_FILL_BOOL: return conf_data_unit(bits) < operand->low;
+    case CONF_FILL_BITS: return (int32_t)(uint32_t)bits;
+    case CONF_FILL_PHASE: return conf_data_phase(operand, i);
+    case CONF_FILL_EQUAL: return conf_data_integer(row, -40, 40) / 8.0;
+    case CONF_FILL_GARBAGE: return conf_data_is_beyond(one, input, i) ? (double)NAN : conf_data_unit(bits) * 4.0 - 2.0;
+    case CONF_FILL_REAL: return conf_real_value(operand->real, i);
+    case CONF_FILL_TIES: return conf_data_integer(bits, -1, 1);
     case CONF_FILL_ROWS:
         if (i / last % 3 == 1) return operand->dtype == PCO_BOOL ? 0.0 : -INFINITY;
         return operand->dtype == PCO_BOOL ? (double)(pick % 2) : conf_data_default(one, input, bits, pick);
-    default:
-        return conf_data_default(one, input, bits, pick);
+    default: return conf_data_default(one, input, bits, pick);
     }
 }
 
 /* Blocks with f16 scales: 1 for exact cases, else between 0.01 and 0.1. */
-static void conf_data_blocks(const conf_case *one, uint32_t input, uint64_t seed, uint8_t *data,
-                             int64_t count)
+static void conf_data_blocks(const conf_case *one, uint32_t input, uint64_t seed, uint8_t *data, int64_t count)
 {
     const uint32_t dtype = one->in[input].dtype, size = oracle_block_bytes(dtype);
     const bool exact = one->regime == CONF_EXACT;

@@ -29,10 +29,9 @@ static const conf_cases_row ROWS[] = {
 };
 
 /* Groups of cases beside each op's own list: each adds what it has for the op. */
-static const conf_cases_fn GROUPS[] = {conf_cases_contract, conf_cases_real,  conf_cases_twins,
-                                       conf_cases_traps,    conf_cases_missed, conf_cases_constants,
-                                       conf_cases_dimensions, conf_cases_chain, conf_cases_edges,
-                                       conf_cases_large};
+static const conf_cases_fn GROUPS[] = {
+    conf_cases_contract,  conf_cases_real,       conf_cases_twins, conf_cases_traps, conf_cases_missed,
+    conf_cases_constants, conf_cases_dimensions, conf_cases_chain, conf_cases_edges, conf_cases_large};
 
 /* Several patterns may stand in a row with commas between. */
 static bool conf_cases_match(const char *pattern, const char *name)
@@ -144,10 +143,7 @@ conf_operand *conf_cases_in(conf_case *one, uint32_t dtype, const char *shape, .
     return operand;
 }
 
-conf_operand *conf_cases_absent(conf_case *one)
-{
-    return &one->in[one->n_inputs++];
-}
+conf_operand *conf_cases_absent(conf_case *one) { return &one->in[one->n_inputs++]; }
 
 conf_operand *conf_cases_twin(conf_case *one, uint32_t of)
 {
@@ -269,8 +265,8 @@ static uint32_t conf_cases_turn(conf_cases_context *context, const conf_case *on
     char kind[12 * (PCO_MAX_INPUTS + 1)]; /* room for as many numbers of 32 bits */
     int length = snprintf(kind, sizeof kind, "%u", one->op);
     for (uint32_t i = 0; i < one->n_inputs; i++)
-        length += snprintf(kind + length, sizeof kind - (size_t)length, one->in[i].present ? " %u" : " -",
-                           one->in[i].dtype);
+        length +=
+            snprintf(kind + length, sizeof kind - (size_t)length, one->in[i].present ? " %u" : " -", one->in[i].dtype);
     const uint32_t hash = conf_cases_hash(kind);
     for (uint32_t i = 0; i < context->n_kinds; i++)
         if (context->kinds[i].hash == hash) return context->kinds[i].count++;

@@ -53,7 +53,7 @@ typedef struct conf_case {
     uint32_t op, id;
     uint32_t turn; /* how many cases of the op with operands of these types came before it */
     conf_regime regime;
-    bool large; /* not to be held on the host: judged by rows (runner_large.c) */
+    bool large;     /* not to be held on the host: judged by rows (runner_large.c) */
     uint32_t chain; /* 0: one node; else a program of several that share memory (chain.h) */
     uint32_t n_inputs;
     conf_operand in[PCO_MAX_INPUTS];
@@ -75,10 +75,7 @@ void conf_cases_visit_on(const pco_device_info *info, pco_conformance_tier tier,
 void conf_cases_visit(pco_conformance_tier tier, const char *pattern, conf_visit_fn visit, void *user);
 
 /* 1 for data of which a result that tells nothing would be a surprise. */
-static inline bool conf_regime_is_random(conf_regime regime)
-{
-    return regime == CONF_RANDOM || regime == CONF_REAL;
-}
+static inline bool conf_regime_is_random(conf_regime regime) { return regime == CONF_RANDOM || regime == CONF_REAL; }
 
 /* True for ops whose kernels drivers compile longest; they are begun first. */
 bool conf_cases_is_slow(uint32_t op);
@@ -116,7 +113,7 @@ typedef struct conf_cases_context {
     uint32_t n_kinds;              /* cases of an op with operands of the same types are of one kind */
     struct {
         uint32_t hash, count;
-    } kinds[256];                  /* of the op whose cases are visited */
+    } kinds[256]; /* of the op whose cases are visited */
 } conf_cases_context;
 
 /* Starts a case with the op's default attributes. */
@@ -164,7 +161,7 @@ int conf_cases_blocks(int size, uint32_t type);
 #define conf_cases_logical_not            conf_cases_logical
 #define conf_cases_cross_entropy_backward conf_cases_cross_entropy
 
-#define CASES(name) void conf_cases_##name(conf_cases_context *context, pco_op op)
+#define CASES(name)                          void conf_cases_##name(conf_cases_context *context, pco_op op)
 #define PCO_OP(id, upper, name, family, ...) CASES(family);
 #include "graph/ops.def"
 CASES(contract); /* for any op: those of the contract group, if it has any */

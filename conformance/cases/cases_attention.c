@@ -45,8 +45,7 @@ static void conf_attention_one(conf_cases_context *context, const conf_attention
                                uint32_t kv_type, conf_regime regime)
 {
     conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, regime);
-    pco_scaled_dot_product_attention_attrs *attrs =
-        (pco_scaled_dot_product_attention_attrs *)one->attrs.bytes;
+    pco_scaled_dot_product_attention_attrs *attrs = (pco_scaled_dot_product_attention_attrs *)one->attrs.bytes;
     *attrs = (pco_scaled_dot_product_attention_attrs){.scale = s->scale,
                                                       .causal = s->causal,
                                                       .window = s->window,
@@ -83,45 +82,15 @@ static const conf_attention_spec SPECS[] = {
     {.b = 2, .h = 3, .g = 3, .s = 5, .t = 7, .d = 8, .e = 8, .layout = 1},
     {.b = 2, .h = 4, .g = 2, .s = 9, .t = 9, .d = 8, .e = 8, .layout = 0, .causal = 1},
     {.b = 1, .h = 4, .g = 1, .s = 1, .t = 65, .d = 32, .e = 32, .layout = 1},
-    {.b = 4,
-     .h = 2,
-     .g = 1,
-     .s = 1,
-     .t = 20,
-     .d = 8,
-     .e = 8,
-     .layout = 0,
-     .causal = 1,
-     .lengths = 1,
-     .starts = 1},
+    {.b = 4, .h = 2, .g = 1, .s = 1, .t = 20, .d = 8, .e = 8, .layout = 0, .causal = 1, .lengths = 1, .starts = 1},
     {.b = 3, .h = 2, .g = 2, .s = 6, .t = 20, .d = 8, .e = 8, .layout = 1, .lengths = 1},
-    {.b = 2,
-     .h = 2,
-     .g = 2,
-     .s = 9,
-     .t = 11,
-     .d = 8,
-     .e = 8,
-     .layout = 1,
-     .causal = 1,
-     .window = 3,
-     .starts = 1},
+    {.b = 2, .h = 2, .g = 2, .s = 9, .t = 11, .d = 8, .e = 8, .layout = 1, .causal = 1, .window = 3, .starts = 1},
     {.b = 1, .h = 2, .g = 2, .s = 13, .t = 13, .d = 8, .e = 8, .layout = 1, .window = 4},
     {.b = 1, .h = 2, .g = 1, .s = 5, .t = 33, .d = 8, .e = 8, .layout = 0, .softcap = 2.0, .scale = 0.5},
     {.b = 2, .h = 3, .g = 3, .s = 6, .t = 10, .d = 8, .e = 8, .layout = 1, .mask = "2,3,6,10", .boolean = 1},
     {.b = 2, .h = 3, .g = 3, .s = 6, .t = 10, .d = 8, .e = 8, .layout = 1, .mask = "1,1,6,10", .boolean = 2},
     {.b = 2, .h = 2, .g = 1, .s = 4, .t = 6, .d = 8, .e = 8, .layout = 0, .mask = "2,1,1,6", .boolean = 0},
-    {.b = 1,
-     .h = 2,
-     .g = 2,
-     .s = 5,
-     .t = 7,
-     .d = 8,
-     .e = 8,
-     .layout = 1,
-     .mask = "1,2,5,1",
-     .boolean = 0,
-     .causal = 1},
+    {.b = 1, .h = 2, .g = 2, .s = 5, .t = 7, .d = 8, .e = 8, .layout = 1, .mask = "1,2,5,1", .boolean = 0, .causal = 1},
     {.b = 2, .h = 2, .g = 2, .s = 5, .t = 7, .d = 8, .e = 12, .layout = 1, .weights = 1},
     {.b = 1, .h = 6, .g = 2, .s = 3, .t = 5, .d = 7, .e = 5, .layout = 0, .weights = 1, .causal = 1},
     {.b = 1, .h = 2, .g = 2, .s = 33, .t = 65, .d = 64, .e = 64, .layout = 1, .causal = 1, .starts = 1},
@@ -138,10 +107,7 @@ enum { N_SPECS = sizeof SPECS / sizeof *SPECS };
 
 /* Software drivers compile a pipeline for each head size, the longer the larger it is: the short tiers have 80 for the
  * kernel of heads beyond 64, without 128, and the case of 32 with the head size of others (the last one). */
-static bool conf_attention_is_extra(uint32_t spec)
-{
-    return spec == 2 || spec == 18;
-}
+static bool conf_attention_is_extra(uint32_t spec) { return spec == 2 || spec == 18; }
 
 void conf_cases_attention(conf_cases_context *context, pco_op op)
 {
@@ -168,10 +134,28 @@ static const conf_attention_spec BACK_SPECS[] = {
     {.b = 1, .h = 1, .g = 1, .s = 5, .t = 141, .d = 16, .e = 16, .layout = 0, .window = 50, .scale = 0.7},
     {.b = 2, .h = 1, .g = 1, .s = 34, .t = 33, .d = 64, .e = 64, .layout = 1, .causal = 1, .lengths = 1},
     {.b = 1, .h = 2, .g = 2, .s = 150, .t = 19, .d = 8, .e = 12, .layout = 1, .window = 5, .starts = 1},
-    {.b = 3, .h = 3, .g = 1, .s = 9, .t = 20, .d = 7, .e = 5, .layout = 0, .mask = "3,1,9,20", .boolean = 2,
+    {.b = 3,
+     .h = 3,
+     .g = 1,
+     .s = 9,
+     .t = 20,
+     .d = 7,
+     .e = 5,
+     .layout = 0,
+     .mask = "3,1,9,20",
+     .boolean = 2,
      .lengths = 1},
     {.b = 1, .h = 2, .g = 1, .s = 1, .t = 1, .d = 8, .e = 8, .layout = 1},
-    {.b = 1, .h = 1, .g = 1, .s = 17, .t = 9, .d = 8, .e = 8, .layout = 1, .mask = "1,1,17,9", .causal = 1,
+    {.b = 1,
+     .h = 1,
+     .g = 1,
+     .s = 17,
+     .t = 9,
+     .d = 8,
+     .e = 8,
+     .layout = 1,
+     .mask = "1,1,17,9",
+     .causal = 1,
      .starts = 1},
     {.b = 1, .h = 0, .g = 2, .s = 3, .t = 5, .d = 8, .e = 8, .layout = 1},
 };
@@ -188,16 +172,15 @@ void conf_cases_attention_backward(conf_cases_context *context, pco_op op)
         if (more || i == 1 || i == N_SPECS) conf_attention_back_one(context, s, PCO_F32, PCO_F32, CONF_ADVERSARIAL);
         if (s->lengths) conf_attention_back_one(context, s, PCO_F32, PCO_F32, CONF_SPECIAL);
         for (uint32_t t = 1; t < 3; t++) {
-            if (more || (i == 0 && t == 2))
-                conf_attention_back_one(context, s, PCO_F32, CASES_FLOATS[t], CONF_RANDOM);
+            if (more || (i == 0 && t == 2)) conf_attention_back_one(context, s, PCO_F32, CASES_FLOATS[t], CONF_RANDOM);
             if (more || (i == 10 && t == 2) || (i == N_SPECS + 4 && t == 1))
                 conf_attention_back_one(context, s, CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
         }
     }
 }
 
-static void conf_rope_one(conf_cases_context *context, uint32_t dtype, const char *shape, int rows,
-                          int length, int pairs, const pco_rope_attrs *attrs, double furthest)
+static void conf_rope_one(conf_cases_context *context, uint32_t dtype, const char *shape, int rows, int length,
+                          int pairs, const pco_rope_attrs *attrs, double furthest)
 {
     conf_case *one = conf_cases_begin(context, PCO_OP_ROPE, CONF_RANDOM);
     *(pco_rope_attrs *)one->attrs.bytes = *attrs;
@@ -218,8 +201,7 @@ void conf_cases_rope(conf_cases_context *context, pco_op op)
         uint32_t type = CASES_FLOATS[t];
         conf_rope_one(context, type, "2,5,3,16", 2, 5, 8, &PLAIN, 4096);
         conf_rope_one(context, type, "2,5,3,16", 1, 5, 8, &PAIRED, 4096);
-        conf_rope_one(context, type, "2,3,5,22", 1, 5, 7, &HEADS,
-                      100000); /* part of the depth; far positions */
+        conf_rope_one(context, type, "2,3,5,22", 1, 5, 7, &HEADS, 100000); /* part of the depth; far positions */
         if (t && !conf_cases_standard(context)) continue;
         conf_rope_one(context, type, "1,7,2,64", 1, 7, 32, &INVERSE, 100000);
         conf_rope_one(context, type, "2,3,5,10", 2, 5, 3, &SCALED, 1000000000);

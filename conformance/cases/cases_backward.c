@@ -3,8 +3,8 @@
 
 #include "graph/op.h"
 
-static void conf_softmax_backward_one(conf_cases_context *context, conf_regime regime, uint32_t type,
-                                      const char *shape, int64_t axis)
+static void conf_softmax_backward_one(conf_cases_context *context, conf_regime regime, uint32_t type, const char *shape,
+                                      int64_t axis)
 {
     conf_case *one = conf_cases_begin(context, PCO_OP_SOFTMAX_BACKWARD, regime);
     ((pco_softmax_backward_attrs *)one->attrs.bytes)->axis = axis;
@@ -26,8 +26,7 @@ void conf_cases_softmax_backward(conf_cases_context *context, pco_op op)
     for (uint32_t t = 0; t < 3; t++)
         for (uint32_t s = 0; s < (t == 0 || more ? 10u : 3u); s++) {
             if (conf_cases_has_half(context, t, s))
-                conf_softmax_backward_one(context, CONF_RANDOM, CASES_FLOATS[t], SHAPES[s].shape,
-                                          SHAPES[s].axis);
+                conf_softmax_backward_one(context, CONF_RANDOM, CASES_FLOATS[t], SHAPES[s].shape, SHAPES[s].axis);
             if ((s < 5 && conf_cases_has_half(context, t, s + 1)) || more)
                 conf_softmax_backward_one(context, s % 2 ? CONF_ADVERSARIAL : CONF_EXACT, CASES_FLOATS[t],
                                           SHAPES[s].shape, SHAPES[s].axis);
@@ -56,8 +55,7 @@ void conf_cases_norm_backward(conf_cases_context *context, pco_op op)
     static const struct {
         const char *rows;
         int n;
-    } SHAPES[] = {{"7", 33}, {"2,3", 5},  {"", 9},   {"19", 65}, {"4", 257},
-                  {"0", 5},  {"3", 1031}, {"33", 3}, {"3", 1}};
+    } SHAPES[] = {{"7", 33}, {"2,3", 5}, {"", 9}, {"19", 65}, {"4", 257}, {"0", 5}, {"3", 1031}, {"33", 3}, {"3", 1}};
     bool more = conf_cases_standard(context);
     int forms = op == PCO_OP_LAYER_NORM_BACKWARD ? 2 : 1;
     for (uint32_t t = 0; t < 3; t++)
@@ -65,11 +63,11 @@ void conf_cases_norm_backward(conf_cases_context *context, pco_op op)
             for (int form = 0; form < forms; form++) {
                 int weight = (int)(s + t + (uint32_t)form) % 3;
                 if (!conf_cases_has_half(context, t, s + (uint32_t)form)) continue;
-                conf_norm_backward_one(context, op, CONF_RANDOM, CASES_FLOATS[t], SHAPES[s].rows, SHAPES[s].n,
-                                       weight, form);
+                conf_norm_backward_one(context, op, CONF_RANDOM, CASES_FLOATS[t], SHAPES[s].rows, SHAPES[s].n, weight,
+                                       form);
                 if (s == 0 || more)
-                    conf_norm_backward_one(context, op, CONF_ADVERSARIAL, CASES_FLOATS[t], SHAPES[s].rows,
-                                           SHAPES[s].n, (weight + 1) % 3, form);
+                    conf_norm_backward_one(context, op, CONF_ADVERSARIAL, CASES_FLOATS[t], SHAPES[s].rows, SHAPES[s].n,
+                                           (weight + 1) % 3, form);
             }
     static const double ZERO[1] = {0};
     for (int form = 0; form < forms; form++) /* rows of one value, and of zeros: no deviation */

@@ -1,6 +1,6 @@
-/* Cases that give specialisation constants of kernels a second value: above all invocations that own more than one word,
- * which takes some thousand elements (tests/unit/test_constants.c finds what is missing). In the type that shares words
- * where an op has one, and in one type only, since each is a pipeline. */
+/* Cases that give specialisation constants of kernels a second value: above all invocations that own more than one
+ * word, which takes some thousand elements (tests/unit/test_constants.c finds what is missing). In the type that shares
+ * words where an op has one, and in one type only, since each is a pipeline. */
 #include "cases/cases.h"
 
 #include "base/dtype.h"
@@ -171,9 +171,8 @@ static void conf_constants_matmul(conf_cases_context *context)
         attrs->transpose_a = LISTS[i].transpose_a, attrs->transpose_b = LISTS[i].transpose_b;
         attrs->activation = LISTS[i].activation;
         conf_cases_in(one, LISTS[i].a, "%d,%d", LISTS[i].transpose_a ? k : m, LISTS[i].transpose_a ? m : k);
-        conf_cases_in(one, LISTS[i].b, "%d,%d", LISTS[i].transpose_b ? n : k,
-                      LISTS[i].transpose_b ? k : n)
-            ->constant = pco_dtype_is_quantised(LISTS[i].b);
+        conf_cases_in(one, LISTS[i].b, "%d,%d", LISTS[i].transpose_b ? n : k, LISTS[i].transpose_b ? k : n)->constant =
+            pco_dtype_is_quantised(LISTS[i].b);
         if (LISTS[i].bias != PCO_NONE)
             conf_cases_in(one, LISTS[i].bias, "%d", n);
         else if (LISTS[i].c != PCO_NONE)
@@ -190,33 +189,18 @@ void conf_cases_constants(conf_cases_context *context, pco_op op)
     case PCO_OP_FILL:
     case PCO_OP_IOTA:
     case PCO_OP_DROPOUT:
-    case PCO_OP_RANDOM_BITS:
-        conf_constants_make(context, op);
-        break;
+    case PCO_OP_RANDOM_BITS: conf_constants_make(context, op); break;
     case PCO_OP_GATHER:
     case PCO_OP_GATHER_ALONG_AXIS:
     case PCO_OP_SCATTER_ADD:
-    case PCO_OP_STATE_WRITE:
-        conf_constants_indexed(context, op);
-        break;
-    case PCO_OP_PAD:
-        conf_constants_pad(context);
-        break;
+    case PCO_OP_STATE_WRITE: conf_constants_indexed(context, op); break;
+    case PCO_OP_PAD: conf_constants_pad(context); break;
     case PCO_OP_ROPE:
-    case PCO_OP_SINUSOIDAL_POSITIONS:
-        conf_constants_positions(context, op);
-        break;
+    case PCO_OP_SINUSOIDAL_POSITIONS: conf_constants_positions(context, op); break;
     case PCO_OP_ADAMW:
-    case PCO_OP_SGD:
-        conf_constants_optimisers(context, op);
-        break;
-    case PCO_OP_LAYER_NORM:
-        conf_constants_norm(context);
-        break;
-    case PCO_OP_MATMUL:
-        conf_constants_matmul(context);
-        break;
-    default:
-        break;
+    case PCO_OP_SGD: conf_constants_optimisers(context, op); break;
+    case PCO_OP_LAYER_NORM: conf_constants_norm(context); break;
+    case PCO_OP_MATMUL: conf_constants_matmul(context); break;
+    default: break;
     }
 }

@@ -7,8 +7,8 @@
 #include <math.h>
 
 /* Rows of a times columns of b, both by lists; the result in f32, so that what the accumulator held shows. */
-static void conf_contract_dot(conf_cases_context *context, uint32_t type, int k, uint32_t n_a,
-                              const double *a, uint32_t n_b, const double *b)
+static void conf_contract_dot(conf_cases_context *context, uint32_t type, int k, uint32_t n_a, const double *a,
+                              uint32_t n_b, const double *b)
 {
     conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_CONTRACT);
     pco_matmul_attrs *attrs = (pco_matmul_attrs *)one->attrs.bytes;
@@ -46,10 +46,7 @@ static void conf_contract_sum(conf_cases_context *context, pco_op op)
             conf_case *one = conf_cases_begin(context, op, CONF_CONTRACT);
             pco_sum_attrs *attrs = (pco_sum_attrs *)one->attrs.bytes;
             attrs->n_axes = conf_cases_vector(attrs->axes, "1");
-            conf_operand *x = conf_cases_in(one, CASES_FLOATS[t], "3,%s",
-                                            s == 0   ? "64"
-                                            : s == 1 ? "257"
-                                                     : "5");
+            conf_operand *x = conf_cases_in(one, CASES_FLOATS[t], "3,%s", s == 0 ? "64" : s == 1 ? "257" : "5");
             conf_cases_list(x, s == 2 ? 5 : 4, s == 2 ? CANCEL : MIXED);
             if (CASES_FLOATS[t] == PCO_BF16) /* 2047 is no bf16 */
                 x->list[0] = s == 2 ? 16384 : 2032, x->list[2] = s == 2 ? -16384 : -2032;
@@ -58,8 +55,8 @@ static void conf_contract_sum(conf_cases_context *context, pco_op op)
     }
 }
 
-static void conf_contract_pair(conf_cases_context *context, pco_op op, uint32_t type, uint32_t n,
-                               const double *a, const double *b)
+static void conf_contract_pair(conf_cases_context *context, pco_op op, uint32_t type, uint32_t n, const double *a,
+                               const double *b)
 {
     conf_case *one = conf_cases_begin(context, op, CONF_CONTRACT);
     conf_cases_list(conf_cases_in(one, type, "7,5"), n, a);
@@ -94,8 +91,7 @@ static void conf_contract_cast(conf_cases_context *context)
 {
     for (uint32_t t = 1; t < 3; t++) {
         double u = t == 1 ? 0x1p-10 : 0x1p-7, tiny = t == 1 ? 0x1p-14 : 0x1p-126;
-        const double list[] = {1 + 0.75 * u,  -1 - 0.75 * u, 1 + 0.5 * u, 1 + 1.5 * u,
-                               1 - 0.125 * u, tiny / 2,      1,           -3};
+        const double list[] = {1 + 0.75 * u, -1 - 0.75 * u, 1 + 0.5 * u, 1 + 1.5 * u, 1 - 0.125 * u, tiny / 2, 1, -3};
         conf_case *one = conf_cases_begin(context, PCO_OP_CAST, CONF_CONTRACT);
         conf_cases_list(conf_cases_in(one, PCO_F32, "3,17"), 8, list);
         ((pco_cast_attrs *)one->attrs.bytes)->dtype = CASES_FLOATS[t];
@@ -105,8 +101,7 @@ static void conf_contract_cast(conf_cases_context *context)
 
 static void conf_contract_unary(conf_cases_context *context, pco_op op)
 {
-    static const double LIST[] = {0x1p-130,  -0x1p-149,     0x1.8p-127, 1 + 0x1p-20,
-                                  -0x1p-126, 0x1.000002p-1, 3,          -0x1p-140};
+    static const double LIST[] = {0x1p-130, -0x1p-149, 0x1.8p-127, 1 + 0x1p-20, -0x1p-126, 0x1.000002p-1, 3, -0x1p-140};
     conf_case *one = conf_cases_begin(context, op, CONF_CONTRACT);
     conf_cases_list(conf_cases_in(one, PCO_F32, "5,9"), 8, LIST);
     conf_cases_emit(context);
@@ -115,27 +110,16 @@ static void conf_contract_unary(conf_cases_context *context, pco_op op)
 void conf_cases_contract(conf_cases_context *context, pco_op op)
 {
     switch (op) {
-    case PCO_OP_MATMUL:
-        conf_contract_matmul(context);
-        break;
+    case PCO_OP_MATMUL: conf_contract_matmul(context); break;
     case PCO_OP_SUM:
-    case PCO_OP_MEAN:
-        conf_contract_sum(context, op);
-        break;
+    case PCO_OP_MEAN: conf_contract_sum(context, op); break;
     case PCO_OP_ADD:
     case PCO_OP_SUB:
-    case PCO_OP_MUL:
-        conf_contract_binary(context, op);
-        break;
-    case PCO_OP_CAST:
-        conf_contract_cast(context);
-        break;
+    case PCO_OP_MUL: conf_contract_binary(context, op); break;
+    case PCO_OP_CAST: conf_contract_cast(context); break;
     case PCO_OP_NEG:
     case PCO_OP_ABS:
-    case PCO_OP_RELU:
-        conf_contract_unary(context, op);
-        break;
-    default:
-        break;
+    case PCO_OP_RELU: conf_contract_unary(context, op); break;
+    default: break;
     }
 }

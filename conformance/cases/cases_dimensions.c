@@ -33,9 +33,8 @@ static void conf_dimensions_broadcast(conf_cases_context *context, pco_op op)
 /* No two dimensions that follow each other in x do so in y; sizes of y alternate. */
 static void conf_dimensions_permute(conf_cases_context *context)
 {
-    static const char *const LISTS[][2] = {{"2,3,3,2,2,3", "4,2,0,5,3,1"},
-                                           {"3,3,2,2,3,3,2", "5,3,1,6,4,2,0"},
-                                           {"2,2,3,2,2,3,3,3", "6,4,2,0,5,3,7,1"}};
+    static const char *const LISTS[][2] = {
+        {"2,3,3,2,2,3", "4,2,0,5,3,1"}, {"3,3,2,2,3,3,2", "5,3,1,6,4,2,0"}, {"2,2,3,2,2,3,3,3", "6,4,2,0,5,3,7,1"}};
     for (size_t i = 0; i < sizeof LISTS / sizeof *LISTS; i++) {
         conf_case *one = conf_cases_begin(context, PCO_OP_PERMUTE, CONF_RANDOM);
         pco_permute_attrs *attrs = (pco_permute_attrs *)one->attrs.bytes;

@@ -46,8 +46,7 @@ static void conf_edge_matmul(conf_cases_context *context, uint32_t type, uint32_
         pco_matmul_attrs *attrs = (pco_matmul_attrs *)one->attrs.bytes;
         attrs->transpose_b = blocks || size % 2;
         conf_cases_in(one, type, "%d,%d", m, k);
-        conf_cases_in(one, weights, "%d,%d", attrs->transpose_b ? n : k, attrs->transpose_b ? k : n)
-            ->constant = blocks;
+        conf_cases_in(one, weights, "%d,%d", attrs->transpose_b ? n : k, attrs->transpose_b ? k : n)->constant = blocks;
         conf_cases_emit(context);
     }
 }
@@ -90,28 +89,21 @@ static void conf_edge_size(conf_cases_context *context, pco_op op, uint32_t type
     case PCO_OP_LOG_SOFTMAX:
     case PCO_OP_LOGSUMEXP:
     case PCO_OP_LAYER_NORM:
-    case PCO_OP_RMS_NORM:
-        conf_edge_rows(context, op, type, size);
-        break;
+    case PCO_OP_RMS_NORM: conf_edge_rows(context, op, type, size); break;
     case PCO_OP_NEG:
     case PCO_OP_EXP:
     case PCO_OP_GELU:
     case PCO_OP_ADD:
     case PCO_OP_MUL:
-    case PCO_OP_SWIGLU:
-        conf_edge_elements(context, op, type, size);
-        break;
+    case PCO_OP_SWIGLU: conf_edge_elements(context, op, type, size); break;
     case PCO_OP_MATMUL:
         conf_edge_matmul(context, type, type, size);
         for (uint32_t q = 0; type == PCO_F32 && q < CASES_N_QUANTISED; q++)
             conf_edge_matmul(context, type, CASES_QUANTISED[q], size);
         break;
     case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
-    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD:
-        conf_edge_attention(context, op, type, size);
-        break;
-    default:
-        break;
+    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD: conf_edge_attention(context, op, type, size); break;
+    default: break;
     }
 }
 
@@ -154,8 +146,8 @@ static void conf_large_one(conf_cases_context *context, pco_op op, uint32_t type
 /* Beyond 2^31 bytes, and beyond what a kernel sees through one argument, where that is less. */
 void conf_cases_large(conf_cases_context *context, pco_op op)
 {
-    bool has = op == PCO_OP_NEG || op == PCO_OP_SOFTMAX || op == PCO_OP_SUM || op == PCO_OP_MATMUL ||
-               op == PCO_OP_GATHER;
+    bool has =
+        op == PCO_OP_NEG || op == PCO_OP_SOFTMAX || op == PCO_OP_SUM || op == PCO_OP_MATMUL || op == PCO_OP_GATHER;
     if (!has || context->tier != PCO_CONFORMANCE_FULL) return;
     uint32_t type = op == PCO_OP_SOFTMAX ? PCO_F16 : PCO_F32;
     int64_t row = type == PCO_F16 ? 2 * ROW : 4 * ROW;

@@ -5,9 +5,8 @@
 
 #include <math.h>
 
-static const char *const EDGE_SIZES[] = {"0",   "1",   "2",   "3",    "7",    "31",   "32",
-                                         "33",  "63",  "64",  "65",   "127",  "128",  "129",
-                                         "255", "256", "257", "1023", "1024", "1025", "4099"};
+static const char *const EDGE_SIZES[] = {"0",   "1",   "2",   "3",   "7",   "31",  "32",   "33",   "63",   "64",  "65",
+                                         "127", "128", "129", "255", "256", "257", "1023", "1024", "1025", "4099"};
 static const char *const RANKED[] = {"", "1,1", "3,5", "2,3,5", "2,3,5,7", "2,1,3,1,5", "0,4", "3,0,2"};
 
 enum { N_EDGES = sizeof EDGE_SIZES / sizeof *EDGE_SIZES, N_RANKED = sizeof RANKED / sizeof *RANKED };
@@ -76,22 +75,18 @@ void conf_cases_clamp(conf_cases_context *context, pco_op op)
 
 /* Shapes of two operands that broadcast. */
 static const char *const PAIRS[][2] = {
-    {"1025", "1025"},           {"2,3,5", "5"}, {"", "7,3"},
-    {"4,1,6", "3,1"},           {"0,3", "3"},   {"3,5,7", "3,5,7"},
-    {"33,1", "1,65"},           {"1", "129"},   {"2,3,4,5", "3,1,5"},
-    {"2,1,3,1,5", "1,4,1,2,1"}, {"", ""},       {"5,257", "1,257"},
-    {"5,257", "5,1"},           {"1,1,1", "7"},
+    {"1025", "1025"},   {"2,3,5", "5"},     {"", "7,3"},      {"4,1,6", "3,1"},     {"0,3", "3"},
+    {"3,5,7", "3,5,7"}, {"33,1", "1,65"},   {"1", "129"},     {"2,3,4,5", "3,1,5"}, {"2,1,3,1,5", "1,4,1,2,1"},
+    {"", ""},           {"5,257", "1,257"}, {"5,257", "5,1"}, {"1,1,1", "7"},
 };
 enum { N_PAIRS = sizeof PAIRS / sizeof *PAIRS };
 
-static void conf_binary_one(conf_cases_context *context, pco_op op, uint32_t dtype, uint32_t pair,
-                            conf_regime regime)
+static void conf_binary_one(conf_cases_context *context, pco_op op, uint32_t dtype, uint32_t pair, conf_regime regime)
 {
     conf_case *one = conf_cases_begin(context, op, regime);
     conf_cases_in(one, dtype, "%s", PAIRS[pair][0]);
     conf_cases_in(one, dtype, "%s", PAIRS[pair][1]);
-    if (op >= PCO_OP_EQ && op <= PCO_OP_GE && regime == CONF_RANDOM)
-        one->in[0].fill = one->in[1].fill = CONF_FILL_TIES;
+    if (op >= PCO_OP_EQ && op <= PCO_OP_GE && regime == CONF_RANDOM) one->in[0].fill = one->in[1].fill = CONF_FILL_TIES;
     conf_cases_emit(context);
 }
 
@@ -128,8 +123,7 @@ void conf_cases_binary(conf_cases_context *context, pco_op op)
     }
     for (uint32_t t = 0; t < 3; t++) { /* negative bases with whole exponents, and the power zero */
         conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
-        conf_operand *a = conf_cases_in(one, CASES_FLOATS[t], "3,41"),
-                     *b = conf_cases_in(one, CASES_FLOATS[t], "3,41");
+        conf_operand *a = conf_cases_in(one, CASES_FLOATS[t], "3,41"), *b = conf_cases_in(one, CASES_FLOATS[t], "3,41");
         a->low = -3.0, a->high = -0.5;
         b->fill = CONF_FILL_INTEGER, b->low = -5.0, b->high = 5.0;
         conf_cases_emit(context);
@@ -169,8 +163,7 @@ void conf_cases_where(conf_cases_context *context, pco_op op)
             conf_cases_emit(context);
         }
         if (t > 2) continue;
-        conf_case *one =
-            conf_cases_begin(context, op, CONF_SPECIAL); /* what is not chosen is not looked at */
+        conf_case *one = conf_cases_begin(context, op, CONF_SPECIAL); /* what is not chosen is not looked at */
         conf_cases_in(one, PCO_BOOL, "131");
         conf_cases_in(one, TYPES[t], "131");
         conf_cases_in(one, TYPES[t], "131");
@@ -198,15 +191,13 @@ void conf_cases_cast(conf_cases_context *context, pco_op op)
         if (pco_dtype_is_float(from))
             conf_cast_one(context, from, to, "71", CONF_SPECIAL, from == PCO_F16 ? 1000.0 : 1e10);
         for (uint32_t e = 0; e < N_EDGES && conf_cases_standard(context); e++)
-            conf_cast_one(context, from, to, EDGE_SIZES[e], e % 2 ? CONF_RANDOM : CONF_ADVERSARIAL,
-                          e % 3 ? 2.0 : 3e-5);
+            conf_cast_one(context, from, to, EDGE_SIZES[e], e % 2 ? CONF_RANDOM : CONF_ADVERSARIAL, e % 3 ? 2.0 : 3e-5);
     }
 }
 
 void conf_cases_swiglu(conf_cases_context *context, pco_op op)
 {
-    static const char *const SHAPES[] = {"3,7,32", "1,1,66",   "257",  "5,130",
-                                         "0,8",    "2,3,5,14", "1026", "33,2"};
+    static const char *const SHAPES[] = {"3,7,32", "1,1,66", "257", "5,130", "0,8", "2,3,5,14", "1026", "33,2"};
     for (uint32_t t = 0; t < 3; t++) {
         for (uint32_t s = 0; s < (conf_cases_standard(context) || t == 0 ? 8u : 3u); s++) {
             for (uint32_t split = 0; split < 2; split++) {

@@ -11,18 +11,16 @@ typedef struct conf_matmul_spec {
     int transpose_a, transpose_b, activation, bias, c;
 } conf_matmul_spec;
 
-static void conf_matmul_emit(conf_cases_context *context, const conf_matmul_spec *s, uint32_t a_type,
-                             uint32_t b_type, uint32_t extra, uint32_t to, bool constant, conf_regime regime)
+static void conf_matmul_emit(conf_cases_context *context, const conf_matmul_spec *s, uint32_t a_type, uint32_t b_type,
+                             uint32_t extra, uint32_t to, bool constant, conf_regime regime)
 {
     conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, regime);
     pco_matmul_attrs *attrs = (pco_matmul_attrs *)one->attrs.bytes;
     attrs->transpose_a = s->transpose_a, attrs->transpose_b = s->transpose_b;
     attrs->activation = s->activation;
     if (to != PCO_NONE) attrs->dtype = to;
-    conf_cases_in(one, a_type, "%s%d,%d", s->batch_a, s->transpose_a ? s->k : s->m,
-                  s->transpose_a ? s->m : s->k);
-    conf_cases_in(one, b_type, "%s%d,%d", s->batch_b, s->transpose_b ? s->n : s->k,
-                  s->transpose_b ? s->k : s->n)
+    conf_cases_in(one, a_type, "%s%d,%d", s->batch_a, s->transpose_a ? s->k : s->m, s->transpose_a ? s->m : s->k);
+    conf_cases_in(one, b_type, "%s%d,%d", s->batch_b, s->transpose_b ? s->n : s->k, s->transpose_b ? s->k : s->n)
         ->constant = constant;
     if (s->bias) {
         conf_operand *bias = conf_cases_in(one, extra, "%d", s->n);
@@ -51,9 +49,8 @@ enum { N_FORMS = sizeof FORMS / sizeof *FORMS };
 
 /* Weights: K a multiple of 32; what a type's blocks need beyond that is added. */
 static const conf_matmul_spec WEIGHTS[] = {
-    {1, 65, 64, "", "", 0, 1, 0, 1, 0},   {7, 33, 96, "", "", 0, 1, 0, 0, 0},
-    {33, 31, 32, "", "", 0, 1, 4, 1, 0},  {5, 7, 288, "", "", 0, 1, 2, 1, 1},
-    {3, 17, 64, "2,", "", 0, 1, 0, 0, 0}, {65, 129, 128, "", "", 0, 1, 0, 0, 0},
+    {1, 65, 64, "", "", 0, 1, 0, 1, 0},  {7, 33, 96, "", "", 0, 1, 0, 0, 0},   {33, 31, 32, "", "", 0, 1, 4, 1, 0},
+    {5, 7, 288, "", "", 0, 1, 2, 1, 1},  {3, 17, 64, "2,", "", 0, 1, 0, 0, 0}, {65, 129, 128, "", "", 0, 1, 0, 0, 0},
     {2, 1, 1056, "", "", 0, 1, 0, 0, 0},
 };
 enum { N_WEIGHTS = sizeof WEIGHTS / sizeof *WEIGHTS };
@@ -64,10 +61,10 @@ static void conf_matmul_edges(conf_cases_context *context, uint32_t a_type, uint
     for (uint32_t i = 0; i < 15; i++) {
         for (uint32_t j = 0; j < 3; j++) {
             int size = SIZES[i];
-            conf_matmul_spec s = {
-                j == 0 ? size : 5, j == 1 ? size : 9, j == 2 ? size : 32, "", "", 0, 1, 0, 0, 0};
+            conf_matmul_spec s = {j == 0 ? size : 5, j == 1 ? size : 9, j == 2 ? size : 32, "", "", 0, 1, 0, 0, 0};
             s.k = conf_cases_blocks(s.k, b_type);
-            conf_matmul_emit(context, &s, a_type, b_type, a_type, PCO_NONE, pco_dtype_is_quantised(b_type), CONF_RANDOM);
+            conf_matmul_emit(context, &s, a_type, b_type, a_type, PCO_NONE, pco_dtype_is_quantised(b_type),
+                             CONF_RANDOM);
             conf_matmul_emit(context, &s, a_type, b_type, a_type, PCO_NONE, true, CONF_EXACT);
         }
     }
@@ -126,15 +123,13 @@ void conf_cases_matmul(conf_cases_context *context, pco_op op)
             if (t != to && (all || (t != 1 && to == (t + 1) % 3)))
                 conf_matmul_emit(context, &WEIGHTS[1], CASES_FLOATS[t], CASES_FLOATS[t], PCO_F32, to, true,
                                  CONF_RANDOM);
-    conf_case *one =
-        conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM); /* a narrow accumulator is allowed */
+    conf_case *one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM); /* a narrow accumulator is allowed */
     conf_cases_in(one, PCO_F16, "9,48");
     conf_cases_in(one, PCO_F16, "11,48");
     ((pco_matmul_attrs *)one->attrs.bytes)->accumulate = PCO_F16;
     ((pco_matmul_attrs *)one->attrs.bytes)->transpose_b = 1;
     conf_cases_emit(context);
-    one = conf_cases_begin(context, PCO_OP_MATMUL,
-                           CONF_RANDOM); /* f32 accumulators: the sum leaves the range of f16 */
+    one = conf_cases_begin(context, PCO_OP_MATMUL, CONF_RANDOM); /* f32 accumulators: the sum leaves the range of f16 */
     conf_operand *a = conf_cases_in(one, PCO_F16, "5,256"), *b = conf_cases_in(one, PCO_F16, "256,7");
     a->low = -60.0, a->high = -40.0, b->low = 5.0, b->high = 8.0;
     ((pco_matmul_attrs *)one->attrs.bytes)->dtype = PCO_F32;
@@ -167,15 +162,15 @@ static void conf_conv1d_emit(conf_cases_context *context, const conf_conv1d_spec
 /* bias: 0 none, 1 constant, like the weights, 2 an operand. Rows of an odd size begin in the middle of a word, in f16
  * and bf16; channels are tiles and what is left of one. */
 static const conf_conv1d_spec CONVOLUTIONS[] = {
-    {"2,5,37", "7,5,3", 1, 1, 1, 1, 1, CONF_RANDOM},       {"3,8,40", "9,8,3", 2, 1, 1, 1, 0, CONF_EXACT},
-    {"4,6,29", "10,3,4", 1, 3, 2, 2, 2, CONF_RANDOM},      {"1,4,70", "4,1,5", 1, 2, 1, 4, 0, CONF_ADVERSARIAL},
-    {"6,33", "3,2,2", 3, 0, 4, 3, 1, CONF_EXACT},          {"2,2,3,19", "5,3,1", 1, 0, 1, 1, 2, CONF_ADVERSARIAL},
-    {"2,3,1031", "2,3,3", 1, 1, 1, 1, 0, CONF_RANDOM},     {"1,1,1", "1,1,1", 1, 0, 1, 1, 1, CONF_EXACT},
-    {"2,40,8", "6,40,8", 1, 0, 1, 1, 0, CONF_RANDOM},      {"0,3,9", "2,3,3", 1, 0, 1, 1, 0, CONF_RANDOM},
-    {"2,3,4", "5,3,9", 2, 9, 2, 1, 1, CONF_RANDOM},        {"3,2,67", "4,2,3", 7, 5, 1, 1, 0, CONF_EXACT},
-    {"2,3,65", "3,3,31", 1, 0, 2, 1, 2, CONF_SPECIAL},     {"2,9,11", "6,3,2", 1, 0, 1, 3, 1, CONF_SPECIAL},
-    {"1,2,300", "3,2,2", 1, 0, 299, 1, 0, CONF_RANDOM},    {"3,64,9", "130,64,3", 1, 1, 1, 1, 0, CONF_RANDOM},
-    {"2,2,2", "3,2,3", 5, 2, 1, 1, 1, CONF_SPECIAL},       {"1,3,6", "1,3,2", 2147483647, 0, 1, 1, 0, CONF_RANDOM},
+    {"2,5,37", "7,5,3", 1, 1, 1, 1, 1, CONF_RANDOM},      {"3,8,40", "9,8,3", 2, 1, 1, 1, 0, CONF_EXACT},
+    {"4,6,29", "10,3,4", 1, 3, 2, 2, 2, CONF_RANDOM},     {"1,4,70", "4,1,5", 1, 2, 1, 4, 0, CONF_ADVERSARIAL},
+    {"6,33", "3,2,2", 3, 0, 4, 3, 1, CONF_EXACT},         {"2,2,3,19", "5,3,1", 1, 0, 1, 1, 2, CONF_ADVERSARIAL},
+    {"2,3,1031", "2,3,3", 1, 1, 1, 1, 0, CONF_RANDOM},    {"1,1,1", "1,1,1", 1, 0, 1, 1, 1, CONF_EXACT},
+    {"2,40,8", "6,40,8", 1, 0, 1, 1, 0, CONF_RANDOM},     {"0,3,9", "2,3,3", 1, 0, 1, 1, 0, CONF_RANDOM},
+    {"2,3,4", "5,3,9", 2, 9, 2, 1, 1, CONF_RANDOM},       {"3,2,67", "4,2,3", 7, 5, 1, 1, 0, CONF_EXACT},
+    {"2,3,65", "3,3,31", 1, 0, 2, 1, 2, CONF_SPECIAL},    {"2,9,11", "6,3,2", 1, 0, 1, 3, 1, CONF_SPECIAL},
+    {"1,2,300", "3,2,2", 1, 0, 299, 1, 0, CONF_RANDOM},   {"3,64,9", "130,64,3", 1, 1, 1, 1, 0, CONF_RANDOM},
+    {"2,2,2", "3,2,3", 5, 2, 1, 1, 1, CONF_SPECIAL},      {"1,3,6", "1,3,2", 2147483647, 0, 1, 1, 0, CONF_RANDOM},
     {"5,2,3001", "4,2,2999", 1, 0, 1, 1, 0, CONF_RANDOM}, /* many terms, few positions, as in a gradient of weights */
 };
 

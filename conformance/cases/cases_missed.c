@@ -33,7 +33,8 @@ static const conf_missed MISSED[] = {
     {PCO_OP_ARGMAX, {{PCO_F32, "16,70001"}}},
     {PCO_OP_LOGSUMEXP, {{PCO_F32, "16,70001"}}},
     {PCO_OP_MATMUL, {{PCO_F16, "3,37003"}, {PCO_F16, "37003,5"}}},
-    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, {{PCO_F32, "1,1,2,64"}, {PCO_F32, "1,1,20011,64"}, {PCO_F32, "1,1,20011,64"}}},
+    {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
+     {{PCO_F32, "1,1,2,64"}, {PCO_F32, "1,1,20011,64"}, {PCO_F32, "1,1,20011,64"}}},
     /* more elements than 16 bits count */
     {PCO_OP_NEG, {{PCO_F32, "65543"}}},
     {PCO_OP_CONCAT, {{PCO_F16, "32771,2"}, {PCO_F16, "7,2"}}},
@@ -55,7 +56,8 @@ static void conf_missed_column(conf_cases_context *context)
     }
 }
 
-/* Whole vectors of an operand that is not transposed; one column with a bias; then nothing to sum, where activation, bias and c are all that is left of the product. */
+/* Whole vectors of an operand that is not transposed; one column with a bias; then nothing to sum, where activation,
+ * bias and c are all that is left of the product. */
 static void conf_missed_matmul(conf_cases_context *context)
 {
     static const uint32_t TYPES[2] = {PCO_F32, PCO_F16};
@@ -155,8 +157,8 @@ static double conf_missed_nan(uint64_t bits)
 /* Integers one beside the middle between two numbers of bf16, where only their lowest bit says to which side. */
 static void conf_missed_cast(conf_cases_context *context)
 {
-    static const double BESIDE[5] = {0x1p30 + 0x1p22 + 1, -0x1p30 - 0x1p22 - 1, 0x1p30 + 0x3p22 - 1, 0x1p25 + 0x1p17 + 1,
-                                     -0x1p25 - 0x3p17 + 1};
+    static const double BESIDE[5] = {0x1p30 + 0x1p22 + 1, -0x1p30 - 0x1p22 - 1, 0x1p30 + 0x3p22 - 1,
+                                     0x1p25 + 0x1p17 + 1, -0x1p25 - 0x3p17 + 1};
     conf_case *one = conf_cases_begin(context, PCO_OP_CAST, CONF_RANDOM);
     conf_cases_list(conf_cases_in(one, PCO_I32, "3,5"), 5, BESIDE);
     ((pco_cast_attrs *)one->attrs.bytes)->dtype = PCO_BF16;

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-
 /* Types that this tier tries: f16 and bf16 move alike, so that quick leaves bf16 to some shapes. */
 static bool conf_move_tries(const conf_cases_context *context, uint32_t type, uint32_t shape)
 {
@@ -144,8 +143,7 @@ void conf_cases_concat(conf_cases_context *context, pco_op op)
             if (!conf_move_tries(context, t, s)) continue;
             conf_case *one = conf_cases_begin(context, op, CONF_RANDOM);
             ((pco_concat_attrs *)one->attrs.bytes)->axis = LISTS[s].axis;
-            for (uint32_t i = 0; i < LISTS[s].n; i++)
-                conf_cases_in(one, CASES_PLAIN[t], "%s", LISTS[s].shapes[i]);
+            for (uint32_t i = 0; i < LISTS[s].n; i++) conf_cases_in(one, CASES_PLAIN[t], "%s", LISTS[s].shapes[i]);
             conf_cases_emit(context);
         }
     }
@@ -153,9 +151,8 @@ void conf_cases_concat(conf_cases_context *context, pco_op op)
 
 void conf_cases_pad(conf_cases_context *context, pco_op op)
 {
-    static const char *const SHAPES[][3] = {{"5,7", "1,2", "3,0"},       {"127", "1", "1"},
-                                            {"2,3,5", "0,1,0", "1,0,3"}, {"0,3", "2,0", "1,0"},
-                                            {"3,4", "0,0", "0,0"},       {"", "", ""}};
+    static const char *const SHAPES[][3] = {{"5,7", "1,2", "3,0"}, {"127", "1", "1"},     {"2,3,5", "0,1,0", "1,0,3"},
+                                            {"0,3", "2,0", "1,0"}, {"3,4", "0,0", "0,0"}, {"", "", ""}};
     for (uint32_t t = 0; t < 5; t++) {
         for (uint32_t s = 0; s < 6; s++) {
             if (!conf_move_tries(context, t, s)) continue;
@@ -170,8 +167,8 @@ void conf_cases_pad(conf_cases_context *context, pco_op op)
     }
 }
 
-static void conf_gather_one(conf_cases_context *context, uint32_t dtype, const char *shape,
-                            const char *indices, int64_t axis, double limit, bool constant, uint32_t to)
+static void conf_gather_one(conf_cases_context *context, uint32_t dtype, const char *shape, const char *indices,
+                            int64_t axis, double limit, bool constant, uint32_t to)
 {
     conf_case *one = conf_cases_begin(context, PCO_OP_GATHER, CONF_RANDOM);
     pco_gather_attrs *attrs = (pco_gather_attrs *)one->attrs.bytes;
@@ -205,9 +202,8 @@ void conf_cases_gather(conf_cases_context *context, pco_op op)
     static const struct {
         const char *shape, *indices;
         int axis, limit;
-    } LISTS[] = {{"17,33", "2,7", 0, 17}, {"5,7,3", "4", 1, 7},    {"4,65", "9", -1, 65},
-                 {"11,3", "", 0, 11},     {"11", "3,5", 0, 11},    {"7,1", "257", 0, 7},
-                 {"3,4", "0", 0, 4},      {"2,3,4,5", "2,2", 2, 4}};
+    } LISTS[] = {{"17,33", "2,7", 0, 17}, {"5,7,3", "4", 1, 7}, {"4,65", "9", -1, 65}, {"11,3", "", 0, 11},
+                 {"11", "3,5", 0, 11},    {"7,1", "257", 0, 7}, {"3,4", "0", 0, 4},    {"2,3,4,5", "2,2", 2, 4}};
     (void)op;
     for (uint32_t t = 0; t < 5; t++)
         for (uint32_t s = 0; s < 8; s++)
@@ -243,9 +239,8 @@ void conf_cases_scatter_add(conf_cases_context *context, pco_op op)
     static const struct {
         const char *shape, *indices, *updates;
         int axis, limit;
-    } LISTS[] = {{"11,33", "7", "7,33", 0, 11}, {"3,65", "2,5", "3,2,5", 1, 65},
-                 {"5,7", "257", "257,7", 0, 5}, {"2,9,3", "4", "2,4,3", 1, 9},
-                 {"7,2", "0", "0,2", 0, 7},     {"6,3", "", "3", 0, 6}};
+    } LISTS[] = {{"11,33", "7", "7,33", 0, 11}, {"3,65", "2,5", "3,2,5", 1, 65}, {"5,7", "257", "257,7", 0, 5},
+                 {"2,9,3", "4", "2,4,3", 1, 9}, {"7,2", "0", "0,2", 0, 7},       {"6,3", "", "3", 0, 6}};
     for (uint32_t t = 0; t < 4; t++) {
         for (uint32_t s = 0; s < 6; s++) {
             if (!conf_move_tries(context, t, s)) continue;
@@ -280,8 +275,7 @@ void conf_cases_state_write(conf_cases_context *context, pco_op op)
     for (uint32_t t = 0; t < 5; t++) {
         uint32_t type = CASES_PLAIN[t];
         conf_state_write_one(context, type, type, "3,9,2,5", "3,1,2,5", 1, 3, EACH);
-        conf_state_write_one(context, type, type, "3,2,9,5", "3,2,3,5", 2, 3,
-                             OUTSIDE); /* some of it falls outside */
+        conf_state_write_one(context, type, type, "3,2,9,5", "3,2,3,5", 2, 3, OUTSIDE); /* some of it falls outside */
         if (t && !conf_cases_standard(context)) continue;
         conf_state_write_one(context, type, type, "1,9,33", "1,4,33", 1, 1, AT5);
         conf_state_write_one(context, type, type, "2,9,7", "2,9,7", 1, 1, AT0);
@@ -291,5 +285,6 @@ void conf_cases_state_write(conf_cases_context *context, pco_op op)
     if (strstr(pco_op_find(op)->signature, "x:A")) return; /* types may differ only where the table says so */
     for (uint32_t s = 0; s < 3; s++)
         for (uint32_t x = 0; x < 3; x++)
-            if (s != x) conf_state_write_one(context, CASES_FLOATS[s], CASES_FLOATS[x], "3,9,2,5", "3,2,2,5", 1, 3, EACH);
+            if (s != x)
+                conf_state_write_one(context, CASES_FLOATS[s], CASES_FLOATS[x], "3,9,2,5", "3,2,2,5", 1, 3, EACH);
 }

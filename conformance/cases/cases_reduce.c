@@ -8,8 +8,8 @@ static const char *const ROW_SIZES[] = {"1",   "2",   "3",   "31",  "32",  "33",
                                         "127", "128", "129", "255", "256", "257", "1023", "1025", "4097"};
 enum { N_ROWS = sizeof ROW_SIZES / sizeof *ROW_SIZES };
 
-static void conf_reduce_one(conf_cases_context *context, pco_op op, uint32_t dtype, const char *shape,
-                            const char *axes, int64_t keepdims, conf_regime regime)
+static void conf_reduce_one(conf_cases_context *context, pco_op op, uint32_t dtype, const char *shape, const char *axes,
+                            int64_t keepdims, conf_regime regime)
 {
     conf_case *one = conf_cases_begin(context, op, regime);
     pco_sum_attrs *attrs = (pco_sum_attrs *)one->attrs.bytes; /* mean and amax have the same fields */
@@ -27,14 +27,11 @@ void conf_cases_reduce(conf_cases_context *context, pco_op op)
         int keepdims;
         conf_regime regime;
     } LISTS[] = {
-        {"5,257", "1", 0, CONF_RANDOM},       {"33,7", "0", 1, CONF_EXACT},
-        {"3,5,7", "-1", 0, CONF_ADVERSARIAL}, {"3,129,5", "1", 0, CONF_RANDOM},
-        {"2,3,5,7", "1,3", 1, CONF_EXACT},    {"1025", "0", 0, CONF_EXACT},
-        {"4,6", "0,1", 0, CONF_RANDOM},       {"3,0", "1", 0, CONF_RANDOM},
-        {"0,3", "1", 0, CONF_RANDOM},         {"3,5", "", 0, CONF_RANDOM},
-        {"7,1", "1", 1, CONF_RANDOM},         {"2,3,4,5", "0,2", 0, CONF_RANDOM},
-        {"3,1023", "1", 0, CONF_SPECIAL},
-        {"16,70001", "1", 0, CONF_EXACT}, /* more terms than some drivers go rounds */
+        {"5,257", "1", 0, CONF_RANDOM},   {"33,7", "0", 1, CONF_EXACT},      {"3,5,7", "-1", 0, CONF_ADVERSARIAL},
+        {"3,129,5", "1", 0, CONF_RANDOM}, {"2,3,5,7", "1,3", 1, CONF_EXACT}, {"1025", "0", 0, CONF_EXACT},
+        {"4,6", "0,1", 0, CONF_RANDOM},   {"3,0", "1", 0, CONF_RANDOM},      {"0,3", "1", 0, CONF_RANDOM},
+        {"3,5", "", 0, CONF_RANDOM},      {"7,1", "1", 1, CONF_RANDOM},      {"2,3,4,5", "0,2", 0, CONF_RANDOM},
+        {"3,1023", "1", 0, CONF_SPECIAL}, {"16,70001", "1", 0, CONF_EXACT}, /* more terms than some drivers go rounds */
     };
     for (uint32_t t = 0; t < (op == PCO_OP_MEAN ? 3u : 4u); t++) {
         for (uint32_t s = 0; s < 14; s++) {
@@ -101,12 +98,12 @@ void conf_cases_cumsum(conf_cases_context *context, pco_op op)
         int axis, form;
         conf_regime regime;
     } LISTS[] = {
-        {"5,257", -1, 0, CONF_RANDOM},      {"3,133", -1, 2, CONF_EXACT},      {"4,7,3", 1, 1, CONF_ADVERSARIAL},
-        {"33,5", 0, 3, CONF_RANDOM},        {"7,35", -1, 1, CONF_EXACT},       {"3,131", 1, 3, CONF_ADVERSARIAL},
-        {"2,1031", -1, 0, CONF_EXACT},      {"31,5", -1, 0, CONF_SPECIAL},     {"3,67", -1, 3, CONF_SPECIAL},
-        {"1,2053", -1, 2, CONF_RANDOM},     {"2,517,3", 1, 2, CONF_EXACT},     {"6,1", -1, 0, CONF_RANDOM},
-        {"1", 0, 1, CONF_EXACT},            {"0,4", -1, 0, CONF_RANDOM},       {"4,0", 1, 0, CONF_RANDOM},
-        {"3,2,5", 0, 1, CONF_ADVERSARIAL},  {"2,3,5,7", 2, 2, CONF_RANDOM},    {"130,3", 1, 3, CONF_ADVERSARIAL},
+        {"5,257", -1, 0, CONF_RANDOM},     {"3,133", -1, 2, CONF_EXACT},   {"4,7,3", 1, 1, CONF_ADVERSARIAL},
+        {"33,5", 0, 3, CONF_RANDOM},       {"7,35", -1, 1, CONF_EXACT},    {"3,131", 1, 3, CONF_ADVERSARIAL},
+        {"2,1031", -1, 0, CONF_EXACT},     {"31,5", -1, 0, CONF_SPECIAL},  {"3,67", -1, 3, CONF_SPECIAL},
+        {"1,2053", -1, 2, CONF_RANDOM},    {"2,517,3", 1, 2, CONF_EXACT},  {"6,1", -1, 0, CONF_RANDOM},
+        {"1", 0, 1, CONF_EXACT},           {"0,4", -1, 0, CONF_RANDOM},    {"4,0", 1, 0, CONF_RANDOM},
+        {"3,2,5", 0, 1, CONF_ADVERSARIAL}, {"2,3,5,7", 2, 2, CONF_RANDOM}, {"130,3", 1, 3, CONF_ADVERSARIAL},
         {"2,70001", -1, 1, CONF_EXACT}, /* more terms than some drivers go rounds */
     };
     (void)op;
@@ -211,14 +208,10 @@ void conf_cases_softmax(conf_cases_context *context, pco_op op)
         double limit;
         conf_regime regime;
     } LISTS[] = {
-        {"5,257", -1, CONF_FILL_DEFAULT, 0, CONF_RANDOM},
-        {"3,7,33", -1, CONF_FILL_DEFAULT, 1e4, CONF_ADVERSARIAL},
-        {"4,65", 0, CONF_FILL_DEFAULT, 0, CONF_RANDOM},
-        {"7,64", -1, CONF_FILL_EQUAL, 0, CONF_RANDOM},
-        {"3,129,5", 1, CONF_FILL_DEFAULT, 0, CONF_RANDOM},
-        {"6,1", -1, CONF_FILL_DEFAULT, 0, CONF_RANDOM},
-        {"0,5", -1, CONF_FILL_DEFAULT, 0, CONF_RANDOM},
-        {"3,1025", -1, CONF_FILL_DEFAULT, 80, CONF_RANDOM},
+        {"5,257", -1, CONF_FILL_DEFAULT, 0, CONF_RANDOM},  {"3,7,33", -1, CONF_FILL_DEFAULT, 1e4, CONF_ADVERSARIAL},
+        {"4,65", 0, CONF_FILL_DEFAULT, 0, CONF_RANDOM},    {"7,64", -1, CONF_FILL_EQUAL, 0, CONF_RANDOM},
+        {"3,129,5", 1, CONF_FILL_DEFAULT, 0, CONF_RANDOM}, {"6,1", -1, CONF_FILL_DEFAULT, 0, CONF_RANDOM},
+        {"0,5", -1, CONF_FILL_DEFAULT, 0, CONF_RANDOM},    {"3,1025", -1, CONF_FILL_DEFAULT, 80, CONF_RANDOM},
         {"7,35", -1, CONF_FILL_ROWS, 0, CONF_SPECIAL}, /* rows of -infinity, rows with NaN and infinity */
     };
     for (uint32_t t = 0; t < 3; t++) {
@@ -266,9 +259,9 @@ static void conf_norm_one(conf_cases_context *context, pco_op op, uint32_t dtype
 
 static void conf_norm_all(conf_cases_context *context, pco_op op)
 {
-    static const conf_norm_form FORMS[] = {
-        {1, 1, 0, 0, 0, 1e-5}, {0, 0, 0, 0, 0, 1e-6},  {2, 2, 0, 0, 1, 1e-5}, {1, 1, 1, 1, 0, 1e-6},
-        {1, 0, 1, 0, 1, 1e-3}, {1, 1, 0, 1, 0, 1e-12}, {1, 0, 0, 0, 1, 1e-3}};
+    static const conf_norm_form FORMS[] = {{1, 1, 0, 0, 0, 1e-5}, {0, 0, 0, 0, 0, 1e-6}, {2, 2, 0, 0, 1, 1e-5},
+                                           {1, 1, 1, 1, 0, 1e-6}, {1, 0, 1, 0, 1, 1e-3}, {1, 1, 0, 1, 0, 1e-12},
+                                           {1, 0, 0, 0, 1, 1e-3}};
     static const char *const SHAPES[][2] = {{"3,257", "257"},   {"2,5,64", "64"}, {"7,33", "33"},
                                             {"1,1025", "1025"}, {"0,8", "8"},     {"2,3,130", "130"}};
     uint32_t forms = op == PCO_OP_LAYER_NORM ? 6 : 3;
@@ -293,15 +286,9 @@ static void conf_norm_all(conf_cases_context *context, pco_op op)
     }
 }
 
-void conf_cases_layer_norm(conf_cases_context *context, pco_op op)
-{
-    conf_norm_all(context, op);
-}
+void conf_cases_layer_norm(conf_cases_context *context, pco_op op) { conf_norm_all(context, op); }
 
-void conf_cases_rms_norm(conf_cases_context *context, pco_op op)
-{
-    conf_norm_all(context, op);
-}
+void conf_cases_rms_norm(conf_cases_context *context, pco_op op) { conf_norm_all(context, op); }
 
 static void conf_random_operands(conf_case *one, bool offset)
 {

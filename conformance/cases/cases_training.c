@@ -8,8 +8,7 @@
 /* ---- cross_entropy and its backward op ---- */
 
 static void conf_entropy_one(conf_cases_context *context, pco_op op, conf_regime regime, uint32_t type,
-                             const char *rows, int n, double smoothing, const double *targets,
-                             uint32_t n_targets)
+                             const char *rows, int n, double smoothing, const double *targets, uint32_t n_targets)
 {
     conf_case *one = conf_cases_begin(context, op, regime);
     pco_cross_entropy_attrs *attrs = (pco_cross_entropy_attrs *)one->attrs.bytes; /* backward has the same */
@@ -40,8 +39,7 @@ void conf_cases_cross_entropy(conf_cases_context *context, pco_op op)
     static const struct {
         const char *rows;
         int n;
-    } SHAPES[] = {{"7", 33},  {"2,3", 5}, {"", 9},     {"19", 65}, {"1", 1},
-                  {"4", 257}, {"0", 5},   {"3", 1031}, {"33", 2}};
+    } SHAPES[] = {{"7", 33}, {"2,3", 5}, {"", 9}, {"19", 65}, {"1", 1}, {"4", 257}, {"0", 5}, {"3", 1031}, {"33", 2}};
     static const double SMALL[] = {0, 1, -100, 0}, WRONG[] = {0, -1, 1, 7000000, -100, -2147483648.0};
     bool more = conf_cases_standard(context);
     for (uint32_t t = 0; t < 3; t++) {
@@ -51,7 +49,7 @@ void conf_cases_cross_entropy(conf_cases_context *context, pco_op op)
             for (uint32_t smoothed = 0; smoothed < 2; smoothed++)
                 if (conf_cases_has_half(context, t, s + smoothed))
                     conf_entropy_one(context, op, CONF_RANDOM, CASES_FLOATS[t], SHAPES[s].rows, SHAPES[s].n,
-                                 smoothed ? 0.1 : 0, targets, 6);
+                                     smoothed ? 0.1 : 0, targets, 6);
         }
         const double last[] = {2};
         conf_entropy_one(context, op, CONF_ADVERSARIAL, CASES_FLOATS[t], "13", 34, 0, SMALL, 4);
@@ -120,9 +118,8 @@ void conf_cases_sgd(conf_cases_context *context, pco_op op)
     (void)op;
     for (uint32_t t = 0; t < 3; t++)
         for (uint32_t s = 0; s < (t == 0 || conf_cases_standard(context) ? 7u : 2u); s++) {
-            conf_sgd_one(context, CONF_RANDOM, CASES_FLOATS[t], OPTIMISER_SHAPES[s], s % SCALES,
-                         &KINDS[s % 3]);
-            conf_sgd_one(context, s % 3 == 2 ? CONF_ADVERSARIAL : CONF_EXACT, CASES_FLOATS[t],
-                         OPTIMISER_SHAPES[s], (s + 1) % 2, &KINDS[(s + 1) % 3]);
+            conf_sgd_one(context, CONF_RANDOM, CASES_FLOATS[t], OPTIMISER_SHAPES[s], s % SCALES, &KINDS[s % 3]);
+            conf_sgd_one(context, s % 3 == 2 ? CONF_ADVERSARIAL : CONF_EXACT, CASES_FLOATS[t], OPTIMISER_SHAPES[s],
+                         (s + 1) % 2, &KINDS[(s + 1) % 3]);
         }
 }

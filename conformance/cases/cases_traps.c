@@ -40,15 +40,13 @@ static void conf_real_matmul(conf_cases_context *context, uint32_t type, int64_t
 static void conf_real_attention(conf_cases_context *context, uint32_t type, int64_t causal)
 {
     conf_case *one = conf_cases_begin(context, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, CONF_REAL);
-    pco_scaled_dot_product_attention_attrs *attrs =
-        (pco_scaled_dot_product_attention_attrs *)one->attrs.bytes;
+    pco_scaled_dot_product_attention_attrs *attrs = (pco_scaled_dot_product_attention_attrs *)one->attrs.bytes;
     attrs->heads_first = 1, attrs->causal = causal;
     for (uint32_t i = 0; i < 3; i++) conf_real_in(one, type, "1,4,12,24", CONF_REAL_QUERY + i);
     conf_cases_emit(context);
 }
 
-static void conf_real_one(conf_cases_context *context, pco_op op, uint32_t type, const char *shape,
-                          uint32_t real)
+static void conf_real_one(conf_cases_context *context, pco_op op, uint32_t type, const char *shape, uint32_t real)
 {
     conf_case *one = conf_cases_begin(context, op, CONF_REAL);
     conf_real_in(one, type, shape, real);
@@ -61,9 +59,7 @@ void conf_cases_real(conf_cases_context *context, pco_op op)
         uint32_t type = CASES_FLOATS[t];
         switch (op) {
         case PCO_OP_LAYER_NORM:
-        case PCO_OP_RMS_NORM:
-            conf_real_norm(context, op, type);
-            break;
+        case PCO_OP_RMS_NORM: conf_real_norm(context, op, type); break;
         case PCO_OP_MATMUL:
             if (conf_cases_standard(context)) conf_real_matmul(context, type, 2);
             if (type == PCO_F32 || conf_cases_standard(context)) conf_real_matmul(context, type, 0);
@@ -75,16 +71,11 @@ void conf_cases_real(conf_cases_context *context, pco_op op)
         case PCO_OP_SOFTMAX:
         case PCO_OP_LOG_SOFTMAX:
         case PCO_OP_LOGSUMEXP:
-        case PCO_OP_ARGMAX:
-            conf_real_one(context, op, type, "4,12,12", CONF_REAL_SCORES);
-            break;
+        case PCO_OP_ARGMAX: conf_real_one(context, op, type, "4,12,12", CONF_REAL_SCORES); break;
         case PCO_OP_GELU:
         case PCO_OP_RELU:
-        case PCO_OP_SILU:
-            conf_real_one(context, op, type, "12,48", CONF_REAL_HIDDEN);
-            break;
-        default:
-            break;
+        case PCO_OP_SILU: conf_real_one(context, op, type, "12,48", CONF_REAL_HIDDEN); break;
+        default: break;
         }
     }
 }
@@ -117,8 +108,8 @@ void conf_cases_twins(conf_cases_context *context, pco_op op)
 /* ---- traps ---- */
 
 /* One operand, special or of equal rows. */
-static void conf_trap_one(conf_cases_context *context, pco_op op, uint32_t type, const char *shape,
-                          conf_regime regime, conf_fill fill)
+static void conf_trap_one(conf_cases_context *context, pco_op op, uint32_t type, const char *shape, conf_regime regime,
+                          conf_fill fill)
 {
     conf_case *one = conf_cases_begin(context, op, regime);
     conf_cases_in(one, type, "%s", shape)->fill = fill;
@@ -225,33 +216,22 @@ static void conf_trap_type(conf_cases_context *context, pco_op op, uint32_t type
         break;
     case PCO_OP_SUM:
     case PCO_OP_MEAN:
-    case PCO_OP_AMAX:
-        conf_trap_one(context, op, type, "31,5", CONF_SPECIAL, CONF_FILL_ROWS);
-        break;
-    case PCO_OP_SWIGLU:
-        conf_trap_one(context, op, type, "9,14", CONF_SPECIAL, CONF_FILL_DEFAULT);
-        break;
+    case PCO_OP_AMAX: conf_trap_one(context, op, type, "31,5", CONF_SPECIAL, CONF_FILL_ROWS); break;
+    case PCO_OP_SWIGLU: conf_trap_one(context, op, type, "9,14", CONF_SPECIAL, CONF_FILL_DEFAULT); break;
     case PCO_OP_LAYER_NORM:
-    case PCO_OP_RMS_NORM:
-        conf_trap_norm(context, op, type);
-        break;
+    case PCO_OP_RMS_NORM: conf_trap_norm(context, op, type); break;
     case PCO_OP_MATMUL:
         conf_trap_matmul(context, type, type);
         for (uint32_t q = 0; type == PCO_F32 && q < CASES_N_QUANTISED && conf_cases_standard(context); q++)
             conf_trap_matmul(context, type, CASES_QUANTISED[q]);
         break;
-    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
-        conf_trap_attention(context, type);
-        break;
+    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION: conf_trap_attention(context, type); break;
     case PCO_OP_ROPE:
         conf_trap_rope(context, type);
         conf_trap_far(context, op, type);
         break;
-    case PCO_OP_SINUSOIDAL_POSITIONS:
-        conf_trap_far(context, op, type);
-        break;
-    default:
-        break;
+    case PCO_OP_SINUSOIDAL_POSITIONS: conf_trap_far(context, op, type); break;
+    default: break;
     }
 }
 

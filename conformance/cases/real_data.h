@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 enum {
-    CONF_REAL_RESIDUAL,           /* [12, 96] what the norm in front of attention sees */
-    CONF_REAL_QUERY,              /* [4, 12, 24], as key and value */
+    CONF_REAL_RESIDUAL, /* [12, 96] what the norm in front of attention sees */
+    CONF_REAL_QUERY,    /* [4, 12, 24], as key and value */
     CONF_REAL_KEY,
     CONF_REAL_VALUE,
     CONF_REAL_SCORES,             /* [4, 12, 12] before softmax */
@@ -15,8 +15,8 @@ enum {
     CONF_REAL_HIDDEN,             /* [12, 48] before gelu */
     CONF_REAL_NORM_WEIGHT,        /* [96] */
     CONF_REAL_NORM_BIAS,
-    CONF_REAL_MATRIX,             /* [48, 96] */
-    CONF_REAL_MATRIX_BIAS,        /* [48] */
+    CONF_REAL_MATRIX,      /* [48, 96] */
+    CONF_REAL_MATRIX_BIAS, /* [48] */
     CONF_N_REAL
 };
 

@@ -184,8 +184,8 @@ static char *isolate_command(conf_isolated *run, const conf_group *group)
     pco_json_begin_array(&writer);
     for (uint32_t i = 0; i < run->crashes.count; i++) {
         const pco_conformance_case *one = &run->crashes.items[i].one;
-        pco_conformance_state state = conf_units_banned(&run->crashes, run->list.items[group->begin].op,
-                                                        one->variant, one->width, group->begin);
+        pco_conformance_state state =
+            conf_units_banned(&run->crashes, run->list.items[group->begin].op, one->variant, one->width, group->begin);
         if (one->op != run->list.items[group->begin].op || state == PCO_CASE_PASS) continue;
         char width[12];
         snprintf(width, sizeof width, "%" PRIu32, one->width);
@@ -338,8 +338,7 @@ static bool isolate_step(conf_isolated *run)
     for (uint32_t i = 0; i < run->n_slots && !run->status; i++) {
         conf_slot *slot = &run->slots[i];
         /* the others wait for the first: it fills the driver's caches, and finds out what can be asked */
-        if (!slot->started && !slot->closed && run->queue.open > idle && (run->asked || i == 0))
-            isolate_start(slot);
+        if (!slot->started && !slot->closed && run->queue.open > idle && (run->asked || i == 0)) isolate_start(slot);
         if (slot->started && slot->ready && !slot->busy && run->queue.open) isolate_give(slot);
         busy += slot->busy;
         idle += slot->started && !slot->busy;
@@ -367,8 +366,7 @@ static void isolate_close(conf_isolated *run)
         if (ended && killed) snprintf(how, sizeof how, "it hung");
         if (ended && (killed || state != 0) && slot->ready) {
             run->lost = PCO_ERROR_INTERNAL;
-            snprintf(run->message, sizeof run->message,
-                     "all cases were run, but when the device was closed, %s", how);
+            snprintf(run->message, sizeof run->message, "all cases were run, but when the device was closed, %s", how);
         }
         conf_units_clear(&slot->pending);
         isolate_forget(slot);
@@ -383,8 +381,7 @@ static void isolate_close(conf_isolated *run)
 static void isolate_ban(conf_isolated *run, conf_unit *unit)
 {
     pco_conformance_case *one = &unit->one;
-    pco_conformance_state state =
-        conf_units_banned(&run->crashes, one->op, one->variant, one->width, unit->order);
+    pco_conformance_state state = conf_units_banned(&run->crashes, one->op, one->variant, one->width, unit->order);
     if (state == PCO_CASE_PASS) return;
     one->state = state;
     one->seconds = one->ratio = one->expected = one->got = one->bound = 0;
@@ -417,8 +414,8 @@ static pco_status isolate_result(conf_isolated *run, pco_conformance_result *res
 static void isolate_resume(conf_isolated *run)
 {
     conf_units old = {0};
-    isolate_fail(run, conf_log_replay(run->isolation->log, run->device->id, run->options->seed, &run->list,
-                                      &old, &run->constants, run->err));
+    isolate_fail(run, conf_log_replay(run->isolation->log, run->device->id, run->options->seed, &run->list, &old,
+                                      &run->constants, run->err));
     for (uint32_t i = 0; i < run->list.count; i++) run->done += run->list.items[i].done;
     run->isolation->resumed += run->done;
     for (uint32_t i = 0; i < old.count && !run->status; i++) {
@@ -430,14 +427,12 @@ static void isolate_resume(conf_isolated *run)
     conf_units_clear(&old);
 }
 
-pco_status pco_conformance_run_isolated(const pco_conformance_options *options,
-                                        pco_conformance_isolation *isolation,
+pco_status pco_conformance_run_isolated(const pco_conformance_options *options, pco_conformance_isolation *isolation,
                                         const pco_conformance_device *device, pco_conformance_result *result,
                                         pco_error *err)
 {
     pco_error local;
-    conf_isolated run = {
-        .options = options, .isolation = isolation, .device = device, .err = err ? err : &local};
+    conf_isolated run = {.options = options, .isolation = isolation, .device = device, .err = err ? err : &local};
     run.questions = CONF_QUESTIONS;
     double start = conf_now();
     memset(result, 0, sizeof *result);

@@ -26,8 +26,8 @@ typedef struct conf_list {
     uint32_t *by_id; /* indices, sorted by id */
 } conf_list;
 
-pco_status conf_list_make(conf_list *list, const pco_conformance_options *options,
-                          const pco_device_info *info, pco_error *err) PCO_NODISCARD;
+pco_status conf_list_make(conf_list *list, const pco_conformance_options *options, const pco_device_info *info,
+                          pco_error *err) PCO_NODISCARD;
 void conf_list_clear(conf_list *list);
 /* Index of a case; PCO_NONE: no such case. */
 uint32_t conf_list_find(const conf_list *list, uint32_t id);
@@ -67,9 +67,10 @@ typedef struct conf_group {
 
 enum { CONF_GROUP = 16 }; /* cases; a known question is asked after each group */
 
-/* The bound on all that is done again: a case is begun by a worker once, once more behind each variant that a worker was
- * lost in, and once more alone when the device was spoilt after its group. Each of these adds a record or makes the group
- * smaller, so a case that is begun more often, and a group that cannot be handed over, are faults that end the run. */
+/* The bound on all that is done again: a case is begun by a worker once, once more behind each variant that a worker
+ * was lost in, and once more alone when the device was spoilt after its group. Each of these adds a record or makes the
+ * group smaller, so a case that is begun more often, and a group that cannot be handed over, are faults that end the
+ * run. */
 enum { CONF_MAX_BEGUN = PCO_VARIANTS + 2, CONF_MAX_HANDED = 3 };
 
 typedef struct conf_queue {
@@ -92,8 +93,8 @@ enum { CONF_MAX_CRASHES = 3 };
 
 /* Did `variant` (of that subgroup width) of the op crash so often in cases before `order`? The state of the
  * crash that ended it, in the order of the cases, or PCO_CASE_PASS. */
-pco_conformance_state conf_units_banned(const conf_units *units, uint32_t op, const char *variant,
-                                        uint32_t width, uint32_t order);
+pco_conformance_state conf_units_banned(const conf_units *units, uint32_t op, const char *variant, uint32_t width,
+                                        uint32_t order);
 
 /* ---- one worker process (process.c) ---- */
 
@@ -130,8 +131,7 @@ void conf_process_describe(const conf_process *process, int state, char *text, s
 
 typedef struct conf_slot {
     conf_process process;
-    bool started, ready, busy, stopped,
-        closed; /* stopped: it said why it ends; closed: no worker is started here */
+    bool started, ready, busy, stopped, closed; /* stopped: it said why it ends; closed: no worker is started here */
     uint32_t op;
     conf_group group;
     conf_units pending; /* records of the group */
@@ -194,9 +194,8 @@ pco_status conf_log_replay(pco_conformance_log *log, const char *device_id, uint
 void conf_log_constant(pco_conformance_log *log, const char *device_id, uint64_t seed,
                        const pco_conformance_constant *seen);
 /* Appends records; those of cases [begin, end) are then complete. It is on the disk on return. Errors: IO. */
-pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint64_t seed,
-                          const conf_units *units, const conf_list *list, uint32_t begin, uint32_t end,
-                          pco_error *err) PCO_NODISCARD;
+pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint64_t seed, const conf_units *units,
+                          const conf_list *list, uint32_t begin, uint32_t end, pco_error *err) PCO_NODISCARD;
 /* Is this bad record waived? */
 bool conf_waivers_cover(const pco_conformance_waivers *waivers, const pco_conformance_device *device,
                         const pco_conformance_case *one);

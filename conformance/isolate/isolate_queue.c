@@ -60,8 +60,8 @@ static int conf_list_compare(const void *left, const void *right)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
-pco_status conf_list_make(conf_list *list, const pco_conformance_options *options,
-                          const pco_device_info *info, pco_error *err)
+pco_status conf_list_make(conf_list *list, const pco_conformance_options *options, const pco_device_info *info,
+                          pco_error *err)
 {
     *list = (conf_list){0};
     conf_list_build build = {.list = list, .options = options};
@@ -136,8 +136,8 @@ void conf_units_sort(conf_units *units)
     if (units->count) qsort(units->items, units->count, sizeof *units->items, conf_units_compare);
 }
 
-pco_conformance_state conf_units_banned(const conf_units *units, uint32_t op, const char *variant,
-                                        uint32_t width, uint32_t order)
+pco_conformance_state conf_units_banned(const conf_units *units, uint32_t op, const char *variant, uint32_t width,
+                                        uint32_t order)
 {
     uint32_t last = PCO_NONE; /* the crash that was counted last */
     pco_conformance_state state = PCO_CASE_PASS;

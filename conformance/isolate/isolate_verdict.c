@@ -27,8 +27,8 @@ static void verdict_commit(conf_isolated *run, conf_units *units, uint32_t begin
         run->list.items[i].done = true;
     }
     if (isolation->log)
-        verdict_fail(run, conf_log_write(isolation->log, run->device->id, options->seed, units, &run->list,
-                                         begin, end, run->err));
+        verdict_fail(run, conf_log_write(isolation->log, run->device->id, options->seed, units, &run->list, begin, end,
+                                         run->err));
     for (uint32_t i = 0; i < units->count && !run->status; i++) {
         const conf_unit *unit = &units->items[i];
         verdict_fail(run, conf_units_add(&run->units, unit->order, unit->unit, &unit->one, run->err));
@@ -52,8 +52,7 @@ static void verdict_lose(conf_units *units, const char *how)
     for (uint32_t i = 0; i < units->count; i++) {
         pco_conformance_case *one = &units->items[i].one;
         char detail[sizeof one->detail];
-        if (one->state == PCO_CASE_UNSUPPORTED || one->state == PCO_CASE_NOT_PROMISED ||
-            verdict_is_down(one->state))
+        if (one->state == PCO_CASE_UNSUPPORTED || one->state == PCO_CASE_NOT_PROMISED || verdict_is_down(one->state))
             continue;
         snprintf(detail, sizeof detail, "%.300s; the result itself: %s%s%.120s", how,
                  pco_conformance_state_name(one->state), *one->detail ? ", " : "", one->detail);
@@ -65,8 +64,7 @@ static void verdict_lose(conf_units *units, const char *how)
 static void verdict_move(conf_isolated *run, conf_units *from, conf_units *to)
 {
     for (uint32_t i = 0; i < from->count && !run->status; i++)
-        verdict_fail(run, conf_units_add(to, from->items[i].order, from->items[i].unit, &from->items[i].one,
-                                         run->err));
+        verdict_fail(run, conf_units_add(to, from->items[i].order, from->items[i].unit, &from->items[i].one, run->err));
     conf_units_clear(from);
 }
 
@@ -107,8 +105,7 @@ static uint32_t verdict_cases(const conf_isolated *run, const conf_group *group)
 static void verdict_requeue(conf_isolated *run, conf_group group)
 {
     group.begun = true;
-    if (verdict_cases(run, &group) && !run->status)
-        verdict_fail(run, conf_queue_add(&run->queue, &group, run->err));
+    if (verdict_cases(run, &group) && !run->status) verdict_fail(run, conf_queue_add(&run->queue, &group, run->err));
 }
 
 /* Tries each case of a group alone. */
@@ -121,10 +118,8 @@ static void verdict_split(conf_isolated *run, const conf_group *group, uint32_t 
     }
     family->left = cases;
     for (uint32_t i = group->begin; i < group->end; i++)
-        verdict_requeue(run, (conf_group){.begin = i,
-                                          .end = i + 1,
-                                          .from = i == group->begin ? group->from : 0,
-                                          .family = family});
+        verdict_requeue(
+            run, (conf_group){.begin = i, .end = i + 1, .from = i == group->begin ? group->from : 0, .family = family});
     if (run->status && run->queue.count == 0) free(family);
 }
 
@@ -180,8 +175,7 @@ void conf_slot_gone(conf_slot *slot, const char *how)
     conf_group rest = slot->group;
     if (!slot->busy) return;
     if (!slot->begun) {
-        verdict_fail(
-            run, pco_fail(run->err, PCO_ERROR_INTERNAL, "a worker ended without beginning a case: %s", how));
+        verdict_fail(run, pco_fail(run->err, PCO_ERROR_INTERNAL, "a worker ended without beginning a case: %s", how));
         return;
     }
     if (slot->order == PCO_NONE) { /* while it was asked */

@@ -53,8 +53,7 @@ static bool conf_known_visit(void *user, const conf_case *one)
 }
 
 pco_status conf_known_ask(const pco_conformance_device *device, uint32_t wanted,
-                          void (*asks)(void *user, uint32_t question), void *user, uint32_t *mask,
-                          pco_error *err)
+                          void (*asks)(void *user, uint32_t question), void *user, uint32_t *mask, pco_error *err)
 {
     conf_known known = {.device = device, .wanted = wanted, .asks = asks, .user = user, .err = err};
     conf_cases_context *context = calloc(1, sizeof *context);

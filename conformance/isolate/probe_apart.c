@@ -25,15 +25,13 @@ pco_status conf_probe_line_read(const cJSON *object, const char *label, pco_conf
     const char *words[PCO_PROBE_BROKEN + 1], *name = "", *value = "", *declared = "";
     uint32_t verdict = 0;
     int64_t bits = 0;
-    for (int i = 0; i <= PCO_PROBE_BROKEN; i++)
-        words[i] = pco_conformance_probe_word((pco_conformance_probe_verdict)i);
+    for (int i = 0; i <= PCO_PROBE_BROKEN; i++) words[i] = pco_conformance_probe_word((pco_conformance_probe_verdict)i);
     pco_status status = pco_json_string(object, label, "probe", &name, err);
     if (!status) status = pco_json_string(object, label, "value", &value, err);
     if (!status) status = pco_json_string(object, label, "declared", &declared, err);
     if (!status) status = pco_json_enum(object, label, "verdict", words, PCO_PROBE_BROKEN + 1, &verdict, err);
     if (!status) status = pco_json_int(object, label, "bits", 0, UINT32_MAX, &bits, err);
-    *line = (pco_conformance_probe_line){.verdict = (pco_conformance_probe_verdict)verdict,
-                                         .bits = (uint32_t)bits};
+    *line = (pco_conformance_probe_line){.verdict = (pco_conformance_probe_verdict)verdict, .bits = (uint32_t)bits};
     snprintf(line->name, sizeof line->name, "%s", name);
     snprintf(line->value, sizeof line->value, "%s", value);
     snprintf(line->declared, sizeof line->declared, "%s", declared);
@@ -63,8 +61,8 @@ static bool probe_answer(void *user, char *text)
     return !apart->status && !apart->done;
 }
 
-pco_status pco_conformance_probe_isolated(const pco_conformance_isolation *isolation,
-                                          pco_conformance_probe *probe, pco_error *err)
+pco_status pco_conformance_probe_isolated(const pco_conformance_isolation *isolation, pco_conformance_probe *probe,
+                                          pco_error *err)
 {
     conf_probe_apart apart = {.probe = probe, .err = err};
     bool gone = false, killed;
@@ -84,14 +82,12 @@ pco_status pco_conformance_probe_isolated(const pco_conformance_isolation *isola
         if (gone) conf_process_drain(&apart.process);
         conf_process_read(&apart.process, probe_answer, &apart);
     }
-    if (!apart.done && gone)
-        conf_process_describe(&apart.process, state, probe->message, sizeof probe->message);
+    if (!apart.done && gone) conf_process_describe(&apart.process, state, probe->message, sizeof probe->message);
     if (!apart.done && !gone) {
         if (isolation->interrupted && *isolation->interrupted)
             snprintf(probe->message, sizeof probe->message, "interrupted");
         else if (!apart.status)
-            snprintf(probe->message, sizeof probe->message, "no answer within %g s",
-                     PATIENCE * isolation->timeout);
+            snprintf(probe->message, sizeof probe->message, "no answer within %g s", PATIENCE * isolation->timeout);
         conf_process_kill(&apart.process);
     }
     conf_process_finish(&apart.process, 20, &killed);

@@ -180,8 +180,7 @@ void conf_process_describe(const conf_process *process, int state, char *text, s
     char last[200] = "";
     size_t end = process->tail_used, begin;
     while (end > 0 && strchr("\r\n \t", process->tail[end - 1])) end--;
-    for (begin = end; begin > 0 && process->tail[begin - 1] != '\n' && end - begin < sizeof last - 1;)
-        begin--;
+    for (begin = end; begin > 0 && process->tail[begin - 1] != '\n' && end - begin < sizeof last - 1;) begin--;
     for (size_t i = begin; i < end; i++)
         last[i - begin] = (unsigned char)process->tail[i] < 0x20 ? ' ' : process->tail[i];
     last[end - begin] = 0;

@@ -23,7 +23,7 @@ enum { LOG_VERSION = 1 };
 struct pco_conformance_log {
     char *path;
     int fd;
-    int is_regular; /* or a pipe, a terminal: nothing to go on from */
+    int is_regular;  /* or a pipe, a terminal: nothing to go on from */
     pco_writer next; /* lines that are still to be written */
     uint32_t count;
     cJSON **lines; /* of the runs before, without the header */
@@ -44,8 +44,8 @@ static void log_member(pco_json_writer *writer, const char *key, const char *tex
     pco_json_write_string(writer, text);
 }
 
-static void log_header(pco_writer *out, const pco_conformance_options *options,
-                       const pco_conformance_device *devices, uint32_t n_devices)
+static void log_header(pco_writer *out, const pco_conformance_options *options, const pco_conformance_device *devices,
+                       uint32_t n_devices)
 {
     char text[32];
     uint64_t hash = PCO_HASH_START;
@@ -73,8 +73,7 @@ static void log_header(pco_writer *out, const pco_conformance_options *options,
         snprintf(key, sizeof key, "device %" PRIu32, i + 1);
         pco_json_key(&writer, key);
         char device[700];
-        snprintf(device, sizeof device, "%s, %s, %s", devices[i].id, devices[i].info->name,
-                 devices[i].info->driver);
+        snprintf(device, sizeof device, "%s, %s, %s", devices[i].id, devices[i].info->name, devices[i].info->driver);
         pco_json_write_string(&writer, device);
     }
     pco_json_end_object(&writer);
@@ -90,20 +89,19 @@ static pco_status log_compare(const char *path, const cJSON *old, const cJSON *n
         if (cJSON_Compare(was, member, 1)) continue;
         return pco_fail(
             err, PCO_ERROR_INVALID,
-            "%s: this is the log of another run: its %s is %s%.100s%s, now it is '%.100s'; use another file",
-            path, member->string, text ? "'" : "", text ? text : "absent", text ? "'" : "",
+            "%s: this is the log of another run: its %s is %s%.100s%s, now it is '%.100s'; use another file", path,
+            member->string, text ? "'" : "", text ? text : "absent", text ? "'" : "",
             member->valuestring ? member->valuestring : "another");
     }
     if (cJSON_GetArraySize(old) != cJSON_GetArraySize(now))
-        return pco_fail(err, PCO_ERROR_INVALID,
-                        "%s: this is the log of a run on more devices; use another file", path);
+        return pco_fail(err, PCO_ERROR_INVALID, "%s: this is the log of a run on more devices; use another file", path);
     return PCO_OK;
 }
 
 /* ---- reading ---- */
 
-static pco_status log_line(pco_conformance_log *log, const char *text, size_t length, uint32_t number,
-                           const cJSON *now, pco_error *err)
+static pco_status log_line(pco_conformance_log *log, const char *text, size_t length, uint32_t number, const cJSON *now,
+                           pco_error *err)
 {
     char label[400];
     cJSON *line;
@@ -176,8 +174,7 @@ pco_status pco_conformance_log_open(const char *path, const pco_conformance_opti
     pco_status status = pco_writer_check(&header, path, err);
     if (!status && (!log || !log->path))
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: out of host memory", path);
-    if (!status)
-        status = pco_json_parse(header.data, strcspn(header.data, "\n"), "a log's header", &now, err);
+    if (!status) status = pco_json_parse(header.data, strcspn(header.data, "\n"), "a log's header", &now, err);
     if (!status) status = log_start(log, &header, now, err);
     pco_writer_release(&header);
     cJSON_Delete(now);
@@ -207,9 +204,8 @@ static bool log_is_of(const cJSON *line, const char *device_id, uint64_t seed)
     pco_error err;
     const char *device;
     uint64_t its;
-    return pco_json_string(line, "a log", "device", &device, &err) == PCO_OK &&
-           strcmp(device, device_id) == 0 && conf_wire_uint(line, "seed", &its, &err) == PCO_OK &&
-           its == seed;
+    return pco_json_string(line, "a log", "device", &device, &err) == PCO_OK && strcmp(device, device_id) == 0 &&
+           conf_wire_uint(line, "seed", &its, &err) == PCO_OK && its == seed;
 }
 
 pco_status conf_log_replay(pco_conformance_log *log, const char *device_id, uint64_t seed, conf_list *list,
@@ -263,9 +259,8 @@ void conf_log_constant(pco_conformance_log *log, const char *device_id, uint64_t
     pco_write_char(&log->next, '\n');
 }
 
-pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint64_t seed,
-                          const conf_units *units, const conf_list *list, uint32_t begin, uint32_t end,
-                          pco_error *err)
+pco_status conf_log_write(pco_conformance_log *log, const char *device_id, uint64_t seed, const conf_units *units,
+                          const conf_list *list, uint32_t begin, uint32_t end, pco_error *err)
 {
     char text[32];
     for (uint32_t i = 0; i < units->count; i++) {

@@ -19,18 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    KEY_DEVICE,
-    KEY_DRIVER,
-    KEY_OP,
-    KEY_LABEL,
-    KEY_VARIANT,
-    KEY_CASE,
-    KEY_STATE,
-    KEY_REASON,
-    KEY_REFERENCE,
-    N_KEYS
-};
+enum { KEY_DEVICE, KEY_DRIVER, KEY_OP, KEY_LABEL, KEY_VARIANT, KEY_CASE, KEY_STATE, KEY_REASON, KEY_REFERENCE, N_KEYS };
 static const char *const KEYS[N_KEYS] = {"device", "driver", "op",     "label",    "variant",
                                          "case",   "state",  "reason", "reference"};
 
@@ -73,10 +62,8 @@ static bool waivers_match_one(const waivers_entry *entry, const pco_conformance_
     return (waivers_match(entry->values[KEY_DEVICE], device->id) ||
             waivers_match(entry->values[KEY_DEVICE], device->info->name)) &&
            waivers_match(entry->values[KEY_DRIVER], device->info->driver) &&
-           waivers_match(entry->values[KEY_OP], one->op_name) &&
-           waivers_match(entry->values[KEY_LABEL], one->label) &&
-           waivers_match(entry->values[KEY_VARIANT], one->variant) &&
-           waivers_match(entry->values[KEY_CASE], id);
+           waivers_match(entry->values[KEY_OP], one->op_name) && waivers_match(entry->values[KEY_LABEL], one->label) &&
+           waivers_match(entry->values[KEY_VARIANT], one->variant) && waivers_match(entry->values[KEY_CASE], id);
 }
 
 static bool waivers_match_state(const waivers_entry *entry, pco_conformance_state state)
@@ -94,8 +81,7 @@ typedef struct waivers_reader {
     pco_error *err;
 } waivers_reader;
 
-static pco_status waivers_fail(const waivers_reader *reader, uint32_t line, const char *format,
-                               const char *what)
+static pco_status waivers_fail(const waivers_reader *reader, uint32_t line, const char *format, const char *what)
 {
     pco_status status = pco_fail(reader->err, PCO_ERROR_FORMAT, format, what);
     return pco_fail_prefix(reader->err, status, "%s: line %" PRIu32, reader->path, line);
@@ -113,8 +99,7 @@ static pco_status waivers_check_state(const waivers_reader *reader, const char *
             waivers_match(pattern, pco_conformance_state_name((pco_conformance_state)i)))
             return PCO_OK;
     return waivers_fail(reader, reader->line,
-                        "state '%.60s' is none of fail, mistrusted, flaky, crashed, hung, device lost",
-                        pattern);
+                        "state '%.60s' is none of fail, mistrusted, flaky, crashed, hung, device lost", pattern);
 }
 
 /* The end of a paragraph. */
@@ -134,9 +119,8 @@ static pco_status waivers_finish(waivers_reader *reader)
     entry->text = malloc(size);
     if (!entry->text) return waivers_memory(reader);
     snprintf(entry->text, size, "%s (%s)", entry->values[KEY_REASON], entry->values[KEY_REFERENCE]);
-    *row = (pco_conformance_waiver){.line = reader->first,
-                                    .reason = entry->values[KEY_REASON],
-                                    .reference = entry->values[KEY_REFERENCE]};
+    *row = (pco_conformance_waiver){
+        .line = reader->first, .reason = entry->values[KEY_REASON], .reference = entry->values[KEY_REFERENCE]};
     reader->first = 0;
     return PCO_OK;
 }
@@ -187,14 +171,12 @@ static pco_status waivers_line(waivers_reader *reader, char *text)
     *colon = 0;
     for (reader->key = 0; reader->key < N_KEYS && strcmp(text, KEYS[reader->key]) != 0;) reader->key++;
     if (reader->key == N_KEYS)
-        return waivers_fail(
-            reader, reader->line,
-            "'%.60s' is no key; there are device, driver, op, label, variant, case, state, reason "
-            "and reference",
-            text);
-    if (reader->waivers->entries[reader->waivers->count - 1].values[reader->key])
-        return waivers_fail(reader, reader->line, "'%.60s' stands here twice; an empty line ends a waiver",
+        return waivers_fail(reader, reader->line,
+                            "'%.60s' is no key; there are device, driver, op, label, variant, case, state, reason "
+                            "and reference",
                             text);
+    if (reader->waivers->entries[reader->waivers->count - 1].values[reader->key])
+        return waivers_fail(reader, reader->line, "'%.60s' stands here twice; an empty line ends a waiver", text);
     const char *value = colon + 1 + strspn(colon + 1, " \t");
     if (reader->key == KEY_STATE) status = waivers_check_state(reader, value);
     return status ? status : waivers_value(reader, value);
@@ -245,8 +227,7 @@ void pco_conformance_waivers_destroy(pco_conformance_waivers *waivers)
     free(waivers);
 }
 
-uint32_t pco_conformance_waivers_list(const pco_conformance_waivers *waivers,
-                                      const pco_conformance_waiver **rows)
+uint32_t pco_conformance_waivers_list(const pco_conformance_waivers *waivers, const pco_conformance_waiver **rows)
 {
     *rows = waivers->rows;
     return waivers->count;
@@ -297,8 +278,7 @@ pco_status pco_conformance_waive(pco_conformance_waivers *waivers, const pco_con
         if (one->state == before) continue;
         result->count[before]--, result->count[one->state]++;
         for (uint32_t k = 0; k < result->n_ops; k++)
-            if (result->ops[k].op == one->op)
-                result->ops[k].count[before]--, result->ops[k].count[one->state]++;
+            if (result->ops[k].op == one->op) result->ops[k].count[before]--, result->ops[k].count[one->state]++;
     }
     return PCO_OK;
 }

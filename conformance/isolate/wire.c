@@ -99,8 +99,7 @@ static pco_status wire_read_uint32(const cJSON *object, const char *key, uint32_
 {
     uint64_t value = 0;
     pco_status status = conf_wire_uint(object, key, &value, err);
-    if (!status && value > UINT32_MAX)
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' is too large", LABEL, key);
+    if (!status && value > UINT32_MAX) status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' is too large", LABEL, key);
     *out = (uint32_t)value;
     return status;
 }
@@ -124,8 +123,7 @@ static pco_status wire_read_real(const cJSON *object, const char *key, double *o
             *out = values[i];
             return PCO_OK;
         }
-    return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' is '%.40s', which is no number", LABEL, key,
-                    member->valuestring);
+    return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' is '%.40s', which is no number", LABEL, key, member->valuestring);
 }
 
 static pco_status wire_read_text(const cJSON *object, const char *key, char *out, size_t size, pco_error *err)

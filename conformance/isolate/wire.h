@@ -23,7 +23,6 @@ pco_status conf_wire_read_constant(const cJSON *object, pco_conformance_constant
 pco_status conf_wire_id(const cJSON *object, const char *key, uint32_t *id, pco_error *err) PCO_NODISCARD;
 
 /* A whole number of up to 64 bits, which is written as a string: JSON's numbers have 53. Errors: FORMAT. */
-pco_status conf_wire_uint(const cJSON *object, const char *key, uint64_t *value,
-                          pco_error *err) PCO_NODISCARD;
+pco_status conf_wire_uint(const cJSON *object, const char *key, uint64_t *value, pco_error *err) PCO_NODISCARD;
 
 #endif

@@ -55,8 +55,7 @@ static void worker_end(conf_worker *worker, pco_json_writer *writer)
 {
     pco_json_end_object(writer);
     pco_write_char(&worker->line, '\n');
-    const pco_status status =
-        pco_writer_flush(&worker->line, PCO_CONFORMANCE_ANSWERS, "an answer", &worker->err);
+    const pco_status status = pco_writer_flush(&worker->line, PCO_CONFORMANCE_ANSWERS, "an answer", &worker->err);
     if (status) worker->status = status; /* nobody listens any more, or a record cannot be made */
 }
 
@@ -97,17 +96,13 @@ static void worker_constant(void *user, const pco_conformance_constant *seen)
     worker_end(worker, &writer);
 }
 
-static void worker_asks(void *user, uint32_t question)
-{
-    worker_number(user, "asks", question);
-}
+static void worker_asks(void *user, uint32_t question) { worker_number(user, "asks", question); }
 
 /* What does the device know? `kind`: of the answer, "ready" or "asked". */
 static pco_status worker_ask(conf_worker *worker, const char *kind)
 {
     uint32_t mask;
-    pco_status status =
-        conf_known_ask(worker->device, worker->questions, worker_asks, worker, &mask, &worker->err);
+    pco_status status = conf_known_ask(worker->device, worker->questions, worker_asks, worker, &mask, &worker->err);
     if (!status) worker_number(worker, kind, mask);
     return status;
 }
@@ -124,9 +119,9 @@ static bool worker_refuses(conf_worker *worker, const pco_conformance_case *next
         const char *variant, *state;
         uint64_t width;
         pco_error err;
-        if (pco_json_string(item, "a command", "variant", &variant, &err) ||
-            strcmp(variant, next->variant) != 0 || conf_wire_uint(item, "width", &width, &err) ||
-            width != next->width || pco_json_string(item, "a command", "state", &state, &err))
+        if (pco_json_string(item, "a command", "variant", &variant, &err) || strcmp(variant, next->variant) != 0 ||
+            conf_wire_uint(item, "width", &width, &err) || width != next->width ||
+            pco_json_string(item, "a command", "state", &state, &err))
             continue;
         for (int i = 0; i < PCO_CASE_STATES; i++)
             if (strcmp(state, pco_conformance_state_name((pco_conformance_state)i)) == 0)
@@ -166,8 +161,7 @@ static bool worker_visit(void *user, const conf_case *one)
     uint32_t i = 0;
     while (i < worker->n_ids && worker->ids[i] != one->id) i++;
     if (i == worker->n_ids) return true;
-    pco_status status =
-        conf_run_case(worker->device, one, &worker->options, worker_case_ends, worker, &worker->err);
+    pco_status status = conf_run_case(worker->device, one, &worker->options, worker_case_ends, worker, &worker->err);
     worker->skip = 0;
     if (!worker->status) worker->status = status;
     if (worker->status) return false;
@@ -240,12 +234,10 @@ static pco_status worker_problem(conf_worker *worker, const cJSON *command)
         options.observer = &observer;
     }
     if (!status) status = conf_problem_load(path, &map, &one, data, &worker->err);
-    if (!status)
-        status = conf_problem_make_from(&problem, &one, data, &worker->device->info->contract, &worker->err);
+    if (!status) status = conf_problem_make_from(&problem, &one, data, &worker->device->info->contract, &worker->err);
     problem.own_choice = true;
     worker->began = conf_now();
-    if (!status)
-        status = conf_run_problem(worker->device, &problem, &options, worker_case_ends, worker, &worker->err);
+    if (!status) status = conf_run_problem(worker->device, &problem, &options, worker_case_ends, worker, &worker->err);
     if (writer.status) status = pco_fail(&worker->err, writer.status, "%s", writer.err.message);
     if (writer.written) worker_number(worker, "written", writer.written);
     if (!status) worker_text(worker, "done", "case", "");
@@ -303,13 +295,10 @@ static pco_status worker_loop(conf_worker *worker, FILE *commands)
 }
 
 /* Is it open? Then it is not for what drivers start. */
-static bool worker_take(int fd)
-{
-    return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0;
-}
+static bool worker_take(int fd) { return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0; }
 
-pco_status pco_conformance_serve(const pco_conformance_options *options, pco_conformance_open_fn open,
-                                 void *user, pco_error *err)
+pco_status pco_conformance_serve(const pco_conformance_options *options, pco_conformance_open_fn open, void *user,
+                                 pco_error *err)
 {
     conf_worker *worker = calloc(1, sizeof *worker);
     if (!worker) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
@@ -317,8 +306,7 @@ pco_status pco_conformance_serve(const pco_conformance_options *options, pco_con
     pco_status status = PCO_OK;
     pco_conformance_device device;
     if (!commands || !worker_take(PCO_CONFORMANCE_ANSWERS)) {
-        status = pco_fail(err, PCO_ERROR_INVALID,
-                          "a worker is started by `portico conformance` and by nobody else");
+        status = pco_fail(err, PCO_ERROR_INVALID, "a worker is started by `portico conformance` and by nobody else");
         goto done;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -53,15 +53,14 @@ static bool onnx_same_shape(const onnx_tensor *expected, const pco_tensor *got)
     return true;
 }
 
-static pco_status onnx_compare(onnx_map *map, pco_executable *executable, uint32_t output,
-                               pco_onnx_case *result, pco_error *err)
+static pco_status onnx_compare(onnx_map *map, pco_executable *executable, uint32_t output, pco_onnx_case *result,
+                               pco_error *err)
 {
     char name[24];
     const onnx_tensor *expected = &map->test->outputs[output];
     snprintf(name, sizeof name, "output%u", output);
     uint32_t handle = pco_executable_tensor(executable, name);
-    if (handle == PCO_NONE)
-        return pco_fail(err, PCO_ERROR_INTERNAL, "output %u is not in the program", output);
+    if (handle == PCO_NONE) return pco_fail(err, PCO_ERROR_INTERNAL, "output %u is not in the program", output);
     const pco_tensor *desc = pco_executable_describe(executable, handle);
     if (!onnx_same_shape(expected, desc))
         return pco_fail(err, PCO_ERROR_INTERNAL, "output %u has another shape than expected", output);
@@ -76,8 +75,8 @@ static pco_status onnx_compare(onnx_map *map, pco_executable *executable, uint32
         if (ratio <= result->ratio) continue;
         result->ratio = ratio;
         if (ratio > 1.0)
-            snprintf(result->detail, sizeof result->detail, "output %u element %lld is %.*g, expected %.*g",
-                     output, (long long)i, pco_number_digits(got[i]), got[i], pco_number_digits(expected->value[i]),
+            snprintf(result->detail, sizeof result->detail, "output %u element %lld is %.*g, expected %.*g", output,
+                     (long long)i, pco_number_digits(got[i]), got[i], pco_number_digits(expected->value[i]),
                      expected->value[i]);
     }
     free(data);
@@ -92,8 +91,7 @@ static pco_status onnx_execute(onnx_map *map, pco_session *session, pco_onnx_cas
     char name[24];
     for (uint32_t i = 0; i < map->test->n_outputs; i++) {
         if (!map->test->outputs[i].present) continue;
-        if (map->out[i] == PCO_NONE)
-            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "output %u is not mapped", i);
+        if (map->out[i] == PCO_NONE) return pco_fail(err, PCO_ERROR_UNSUPPORTED, "output %u is not mapped", i);
         snprintf(name, sizeof name, "output%u", i);
         pco_graph_output(map->graph, map->out[i], name);
     }
@@ -137,13 +135,10 @@ static pco_status onnx_run_one(pco_session *session, const char *folder, pco_onn
     return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
 }
 
-static int onnx_is_case(const struct dirent *entry)
-{
-    return strncmp(entry->d_name, "test_", 5) == 0;
-}
+static int onnx_is_case(const struct dirent *entry) { return strncmp(entry->d_name, "test_", 5) == 0; }
 
-pco_status pco_onnx_run(pco_session *session, const char *folder, const char *pattern,
-                        pco_onnx_progress_fn progress, void *user, pco_onnx_result *result, pco_error *err)
+pco_status pco_onnx_run(pco_session *session, const char *folder, const char *pattern, pco_onnx_progress_fn progress,
+                        void *user, pco_onnx_result *result, pco_error *err)
 {
     struct dirent **entries = NULL;
     pco_error local = {""};
@@ -165,8 +160,7 @@ pco_status pco_onnx_run(pco_session *session, const char *folder, const char *pa
         result->count[one.state]++;
         if (one.state == PCO_ONNX_FAIL && !result->first_failure[0])
             snprintf(result->first_failure, sizeof result->first_failure, "%.120s: %s", name, one.detail);
-        if (progress && !progress(user, &one) && !status)
-            status = pco_fail(err, PCO_ERROR_CANCELLED, "cancelled");
+        if (progress && !progress(user, &one) && !status) status = pco_fail(err, PCO_ERROR_CANCELLED, "cancelled");
     }
     for (int i = 0; i < count; i++) free(entries[i]);
     free(entries);

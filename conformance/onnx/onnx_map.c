@@ -5,10 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-bool onnx_is(const onnx_map *map, const char *op)
-{
-    return strcmp(map->test->node->op_type, op) == 0;
-}
+bool onnx_is(const onnx_map *map, const char *op) { return strcmp(map->test->node->op_type, op) == 0; }
 
 uint32_t onnx_skip(onnx_map *map, const char *why)
 {
@@ -20,21 +17,15 @@ uint32_t onnx_map_type(int32_t type)
 {
     switch (type) {
     case ONNX_FLOAT:
-    case ONNX_DOUBLE:
-        return PCO_F32;
-    case ONNX_FLOAT16:
-        return PCO_F16;
-    case ONNX_BFLOAT16:
-        return PCO_BF16;
+    case ONNX_DOUBLE: return PCO_F32;
+    case ONNX_FLOAT16: return PCO_F16;
+    case ONNX_BFLOAT16: return PCO_BF16;
     case ONNX_INT8:
     case ONNX_UINT8:
     case ONNX_INT32:
-    case ONNX_INT64:
-        return PCO_I32;
-    case ONNX_BOOL:
-        return PCO_BOOL;
-    default:
-        return PCO_NONE;
+    case ONNX_INT64: return PCO_I32;
+    case ONNX_BOOL: return PCO_BOOL;
+    default: return PCO_NONE;
     }
 }
 
@@ -65,10 +56,7 @@ const pco_tensor *onnx_desc(const onnx_map *map, uint32_t tensor)
     return tensor == PCO_NONE ? &NOTHING : &map->graph->tensors[tensor];
 }
 
-int64_t onnx_axis(int64_t axis, uint32_t rank)
-{
-    return axis < 0 ? axis + rank : axis;
-}
+int64_t onnx_axis(int64_t axis, uint32_t rank) { return axis < 0 ? axis + rank : axis; }
 
 uint32_t onnx_axes(const onnx_map *map, uint32_t i, uint32_t rank)
 {
@@ -149,8 +137,7 @@ static uint32_t onnx_map_pow(onnx_map *map)
     pco_dtype type = whole ? PCO_F32 : (pco_dtype)onnx_desc(map, a)->dtype;
     uint32_t y = pco_binary(graph, PCO_OP_POW, pco_cast(graph, a, type), pco_cast(graph, b, type));
     if (!whole) return y;
-    return pco_cast(graph, pco_unary(graph, PCO_OP_FLOOR, pco_binary_scalar(graph, PCO_OP_ADD, y, 0.5)),
-                    PCO_I32);
+    return pco_cast(graph, pco_unary(graph, PCO_OP_FLOOR, pco_binary_scalar(graph, PCO_OP_ADD, y, 0.5)), PCO_I32);
 }
 
 static uint32_t onnx_map_leaky(onnx_map *map)
@@ -165,8 +152,8 @@ static uint32_t onnx_map_softplus(onnx_map *map)
 {
     pco_graph *graph = map->graph;
     uint32_t x = onnx_in(map, 0), size = pco_unary(graph, PCO_OP_NEG, pco_unary(graph, PCO_OP_ABS, x));
-    uint32_t log = pco_unary(graph, PCO_OP_LOG,
-                             pco_binary_scalar(graph, PCO_OP_ADD, pco_unary(graph, PCO_OP_EXP, size), 1.0));
+    uint32_t log =
+        pco_unary(graph, PCO_OP_LOG, pco_binary_scalar(graph, PCO_OP_ADD, pco_unary(graph, PCO_OP_EXP, size), 1.0));
     return pco_binary(graph, PCO_OP_ADD, pco_unary(graph, PCO_OP_RELU, x), log);
 }
 
@@ -174,8 +161,7 @@ static uint32_t onnx_map_hard_swish(onnx_map *map)
 {
     pco_graph *graph = map->graph;
     uint32_t x = onnx_in(map, 0);
-    uint32_t line =
-        pco_binary_scalar(graph, PCO_OP_ADD, pco_binary_scalar(graph, PCO_OP_MUL, x, 1.0 / 6.0), 0.5);
+    uint32_t line = pco_binary_scalar(graph, PCO_OP_ADD, pco_binary_scalar(graph, PCO_OP_MUL, x, 1.0 / 6.0), 0.5);
     uint32_t gate = pco_graph_add(graph, PCO_OP_CLAMP, &(pco_clamp_attrs){0.0, 1.0}, &line, 1, NULL);
     return pco_binary(graph, PCO_OP_MUL, x, gate);
 }
@@ -188,8 +174,7 @@ static uint32_t onnx_map_swish(onnx_map *map)
     if (onnx_is(map, "SwiGLU") && alpha == 1.0)
         return pco_graph_add(map->graph, PCO_OP_SWIGLU, NULL, (uint32_t[]){x, onnx_in(map, 1)}, 2, NULL);
     if (alpha == 1.0) return pco_unary(map->graph, PCO_OP_SILU, x);
-    uint32_t gate =
-        pco_unary(map->graph, PCO_OP_SIGMOID, pco_binary_scalar(map->graph, PCO_OP_MUL, x, alpha));
+    uint32_t gate = pco_unary(map->graph, PCO_OP_SIGMOID, pco_binary_scalar(map->graph, PCO_OP_MUL, x, alpha));
     uint32_t y = pco_binary(map->graph, PCO_OP_MUL, x, gate);
     return onnx_is(map, "SwiGLU") ? pco_binary(map->graph, PCO_OP_MUL, y, onnx_in(map, 1)) : y;
 }
@@ -271,13 +256,11 @@ static uint32_t onnx_map_reduce(onnx_map *map)
     if (onnx_is(map, "ReduceSum")) return onnx_sum_axes(map, PCO_OP_SUM, x, mask, keepdims);
     if (onnx_is(map, "ReduceMean")) return onnx_sum_axes(map, PCO_OP_MEAN, x, mask, keepdims);
     if (onnx_is(map, "ReduceL2")) {
-        uint32_t squares =
-            onnx_sum_axes(map, PCO_OP_SUM, pco_binary(graph, PCO_OP_MUL, x, x), mask, keepdims);
+        uint32_t squares = onnx_sum_axes(map, PCO_OP_SUM, pco_binary(graph, PCO_OP_MUL, x, x), mask, keepdims);
         return pco_unary(graph, PCO_OP_SQRT, squares);
     }
     if (onnx_desc(map, x)->dtype != PCO_BOOL) return onnx_sum_axes(map, PCO_OP_AMAX, x, mask, keepdims);
-    return pco_cast(graph, onnx_sum_axes(map, PCO_OP_AMAX, pco_cast(graph, x, PCO_I32), mask, keepdims),
-                    PCO_BOOL);
+    return pco_cast(graph, onnx_sum_axes(map, PCO_OP_AMAX, pco_cast(graph, x, PCO_I32), mask, keepdims), PCO_BOOL);
 }
 
 static uint32_t onnx_map_argmax(onnx_map *map)

@@ -109,17 +109,15 @@ static uint32_t onnx_layers_half(onnx_map *map, uint32_t x, bool interleaved, in
     return pco_graph_add(map->graph, PCO_OP_SLICE, &attrs, &x, 1, NULL);
 }
 
-static uint32_t onnx_layers_rotated(onnx_map *map, uint32_t x, uint32_t cosine, uint32_t sine,
-                                    bool interleaved)
+static uint32_t onnx_layers_rotated(onnx_map *map, uint32_t x, uint32_t cosine, uint32_t sine, bool interleaved)
 {
     pco_graph *graph = map->graph;
     pco_tensor shape = *onnx_desc(map, x);
-    uint32_t a = onnx_layers_half(map, x, interleaved, 0), b = onnx_layers_half(map, x, interleaved, 1),
-             parts[2];
-    parts[0] = pco_binary(graph, PCO_OP_SUB, pco_binary(graph, PCO_OP_MUL, a, cosine),
-                          pco_binary(graph, PCO_OP_MUL, b, sine));
-    parts[1] = pco_binary(graph, PCO_OP_ADD, pco_binary(graph, PCO_OP_MUL, a, sine),
-                          pco_binary(graph, PCO_OP_MUL, b, cosine));
+    uint32_t a = onnx_layers_half(map, x, interleaved, 0), b = onnx_layers_half(map, x, interleaved, 1), parts[2];
+    parts[0] =
+        pco_binary(graph, PCO_OP_SUB, pco_binary(graph, PCO_OP_MUL, a, cosine), pco_binary(graph, PCO_OP_MUL, b, sine));
+    parts[1] =
+        pco_binary(graph, PCO_OP_ADD, pco_binary(graph, PCO_OP_MUL, a, sine), pco_binary(graph, PCO_OP_MUL, b, cosine));
     if (!interleaved) return pco_concat(graph, parts, 2, 3);
     int64_t pair[5] = {shape.shape[0], shape.shape[1], shape.shape[2], shape.shape[3] / 2, 1};
     for (int i = 0; i < 2; i++) parts[i] = pco_reshape(graph, parts[i], 5, pair);
@@ -132,8 +130,7 @@ static void onnx_layers_rotary(onnx_map *map)
     uint32_t x = onnx_in(map, 0), table[2];
     pco_tensor given = *onnx_desc(map, x);
     bool interleaved = onnx_int(map->test, "interleaved", 0) != 0;
-    int64_t heads = onnx_int(map->test, "num_heads", 0),
-            partial = onnx_int(map->test, "rotary_embedding_dim", 0);
+    int64_t heads = onnx_int(map->test, "num_heads", 0), partial = onnx_int(map->test, "rotary_embedding_dim", 0);
     if (given.rank == 3) {
         int64_t split[4] = {given.shape[0], given.shape[1], heads, heads ? given.shape[2] / heads : 0};
         x = pco_permute(graph, pco_reshape(graph, x, 4, split), (int64_t[]){0, 2, 1, 3});
@@ -146,14 +143,12 @@ static void onnx_layers_rotary(onnx_map *map)
         table[i] = pco_reshape(graph, table[i], 4, (int64_t[]){shape.shape[0], 1, shape.shape[2], pairs});
     }
     if (partial == 0) partial = shape.shape[3];
-    uint32_t y =
-        onnx_layers_rotated(map, pco_slice_axis(graph, x, 3, 0, partial), table[0], table[1], interleaved);
+    uint32_t y = onnx_layers_rotated(map, pco_slice_axis(graph, x, 3, 0, partial), table[0], table[1], interleaved);
     if (partial < shape.shape[3]) {
         uint32_t rest = pco_slice_axis(graph, x, 3, partial, shape.shape[3] - partial);
         y = pco_concat(graph, (uint32_t[]){y, rest}, 2, 3);
     }
-    if (given.rank == 3)
-        y = pco_reshape(graph, pco_permute(graph, y, (int64_t[]){0, 2, 1, 3}), 3, given.shape);
+    if (given.rank == 3) y = pco_reshape(graph, pco_permute(graph, y, (int64_t[]){0, 2, 1, 3}), 3, given.shape);
     map->out[0] = y;
 }
 
@@ -190,8 +185,7 @@ static uint32_t onnx_layers_mask(onnx_map *map, int64_t keys)
     pco_tensor desc = *onnx_desc(map, mask);
     int64_t shape[4] = {1, 1, 1, 1};
     for (uint32_t d = 0; d < desc.rank && d < 4; d++) shape[4 - desc.rank + d] = desc.shape[d];
-    if (desc.rank > 4 || (shape[3] != keys && shape[3] != 1))
-        return onnx_skip(map, "a mask shorter than the keys");
+    if (desc.rank > 4 || (shape[3] != keys && shape[3] != 1)) return onnx_skip(map, "a mask shorter than the keys");
     return pco_reshape(map->graph, mask, 4, shape);
 }
 
@@ -215,8 +209,7 @@ static uint32_t onnx_layers_scores(onnx_map *map, const onnx_layers_attention *a
         return onnx_skip(map, "scores of grouped or padded keys");
     uint32_t s = pco_binary_scalar(graph, PCO_OP_MUL, pco_matmul(graph, a->query, a->key, 0, 1), a->scale);
     if (a->softcap > 0.0 && mode > 0) {
-        uint32_t capped =
-            pco_unary(graph, PCO_OP_TANH, pco_binary_scalar(graph, PCO_OP_MUL, s, 1.0 / a->softcap));
+        uint32_t capped = pco_unary(graph, PCO_OP_TANH, pco_binary_scalar(graph, PCO_OP_MUL, s, 1.0 / a->softcap));
         s = pco_binary_scalar(graph, PCO_OP_MUL, capped, a->softcap);
     }
     if (mode < 2) return s;
@@ -297,15 +290,13 @@ static uint32_t onnx_layers_rounded(onnx_map *map, uint32_t x)
 /* x in f32, limited to the range of an 8-bit type, as an integer. */
 static uint32_t onnx_layers_saturated(onnx_map *map, uint32_t x, int32_t type)
 {
-    pco_clamp_attrs range =
-        type == ONNX_INT8 ? (pco_clamp_attrs){-128.0, 127.0} : (pco_clamp_attrs){0.0, 255.0};
+    pco_clamp_attrs range = type == ONNX_INT8 ? (pco_clamp_attrs){-128.0, 127.0} : (pco_clamp_attrs){0.0, 255.0};
     return pco_cast(map->graph, pco_graph_add(map->graph, PCO_OP_CLAMP, &range, &x, 1, NULL), PCO_I32);
 }
 
 static bool onnx_layers_eight_bits(const onnx_map *map, uint32_t i)
 {
-    return !onnx_has(map, i) || map->test->inputs[i].type == ONNX_INT8 ||
-           map->test->inputs[i].type == ONNX_UINT8;
+    return !onnx_has(map, i) || map->test->inputs[i].type == ONNX_INT8 || map->test->inputs[i].type == ONNX_UINT8;
 }
 
 /* A scale or zero point against x: along an axis, or a scalar; blocks are not mapped. */
@@ -365,14 +356,12 @@ static void onnx_layers_dynamic_quantize(onnx_map *map)
     uint32_t x = onnx_in(map, 0), all = (1u << onnx_desc(map, x)->rank) - 1;
     uint32_t high = pco_binary_scalar(graph, PCO_OP_MAXIMUM, onnx_sum_axes(map, PCO_OP_AMAX, x, all, 0), 0.0);
     uint32_t turned = pco_unary(graph, PCO_OP_NEG, x);
-    uint32_t low =
-        pco_binary_scalar(graph, PCO_OP_MAXIMUM, onnx_sum_axes(map, PCO_OP_AMAX, turned, all, 0), 0.0);
+    uint32_t low = pco_binary_scalar(graph, PCO_OP_MAXIMUM, onnx_sum_axes(map, PCO_OP_AMAX, turned, all, 0), 0.0);
     uint32_t scale = pco_binary_scalar(graph, PCO_OP_DIV, pco_binary(graph, PCO_OP_ADD, high, low), 255.0);
     pco_clamp_attrs range = {0.0, 255.0};
     uint32_t zero = onnx_layers_rounded(map, pco_binary(graph, PCO_OP_DIV, low, scale));
     zero = pco_graph_add(graph, PCO_OP_CLAMP, &range, &zero, 1, NULL);
-    uint32_t y = pco_binary(graph, PCO_OP_ADD,
-                            onnx_layers_rounded(map, pco_binary(graph, PCO_OP_DIV, x, scale)), zero);
+    uint32_t y = pco_binary(graph, PCO_OP_ADD, onnx_layers_rounded(map, pco_binary(graph, PCO_OP_DIV, x, scale)), zero);
     map->out[0] = onnx_layers_saturated(map, y, ONNX_UINT8);
     map->out[1] = scale;
     map->out[2] = pco_cast(graph, zero, PCO_I32);

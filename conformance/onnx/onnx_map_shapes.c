@@ -10,8 +10,7 @@ enum { MAX_PARTS = ONNX_MAX_OPERANDS };
 uint32_t onnx_wrapped(onnx_map *map, uint32_t indices, int64_t n)
 {
     uint32_t negative = pco_binary_scalar(map->graph, PCO_OP_LT, indices, 0.0);
-    return pco_where(map->graph, negative, pco_binary_scalar(map->graph, PCO_OP_ADD, indices, (double)n),
-                     indices);
+    return pco_where(map->graph, negative, pco_binary_scalar(map->graph, PCO_OP_ADD, indices, (double)n), indices);
 }
 
 static void onnx_shapes_transpose(onnx_map *map)
@@ -142,8 +141,7 @@ static void onnx_shapes_gather_elements(onnx_map *map)
         if (d != axis && onnx_desc(map, x)->shape[d] != shape.shape[d])
             x = pco_slice_axis(map->graph, x, d, 0, shape.shape[d]);
     pco_gather_along_axis_attrs attrs = {.axis = axis};
-    map->out[0] =
-        pco_graph_add(map->graph, PCO_OP_GATHER_ALONG_AXIS, &attrs, (uint32_t[]){x, indices}, 2, NULL);
+    map->out[0] = pco_graph_add(map->graph, PCO_OP_GATHER_ALONG_AXIS, &attrs, (uint32_t[]){x, indices}, 2, NULL);
 }
 
 /* Index tuples become one index into rows of a matrix; leading batch dimensions count as a first index. */
@@ -152,8 +150,7 @@ static void onnx_shapes_gather_nd(onnx_map *map)
     pco_graph *graph = map->graph;
     uint32_t x = onnx_in(map, 0), indices = onnx_in(map, 1);
     pco_tensor data = *onnx_desc(map, x), tuple = *onnx_desc(map, indices);
-    int64_t batch = onnx_int(map->test, "batch_dims", 0), depth = tuple.shape[tuple.rank - 1], rows = 1,
-            inner = 1;
+    int64_t batch = onnx_int(map->test, "batch_dims", 0), depth = tuple.shape[tuple.rank - 1], rows = 1, inner = 1;
     if (batch > 1) {
         onnx_skip(map, "GatherND with several batch dimensions");
         return;
@@ -180,8 +177,7 @@ static void onnx_shapes_gather_nd(onnx_map *map)
     map->out[0] = pco_reshape(graph, y, expected->rank, expected->shape);
 }
 
-static uint32_t onnx_shapes_constant(onnx_map *map, pco_dtype dtype, int64_t rows, int64_t columns,
-                                     const void *data)
+static uint32_t onnx_shapes_constant(onnx_map *map, pco_dtype dtype, int64_t rows, int64_t columns, const void *data)
 {
     return pco_graph_constant_copy(map->graph, "constant", dtype, 2, (int64_t[]){rows, columns}, data);
 }

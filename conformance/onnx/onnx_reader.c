@@ -28,10 +28,10 @@ static pco_status onnx_load(const char *path, uint8_t **data, size_t *bytes, pco
 
 const char *onnx_type_name(int32_t type)
 {
-    static const char *const NAMES[] = {
-        "undefined", "float",      "uint8",    "int8",         "uint16",         "int16",     "int32",
-        "int64",     "string",     "bool",     "float16",      "double",         "uint32",    "uint64",
-        "complex64", "complex128", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2"};
+    static const char *const NAMES[] = {"undefined",  "float",    "uint8",        "int8",           "uint16",
+                                        "int16",      "int32",    "int64",        "string",         "bool",
+                                        "float16",    "double",   "uint32",       "uint64",         "complex64",
+                                        "complex128", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2"};
     return type >= 0 && type < (int32_t)(sizeof NAMES / sizeof *NAMES) ? NAMES[type] : "unknown type";
 }
 
@@ -39,20 +39,15 @@ static uint32_t onnx_element_bytes(int32_t type)
 {
     switch (type) {
     case ONNX_DOUBLE:
-    case ONNX_INT64:
-        return 8;
+    case ONNX_INT64: return 8;
     case ONNX_FLOAT:
-    case ONNX_INT32:
-        return 4;
+    case ONNX_INT32: return 4;
     case ONNX_FLOAT16:
-    case ONNX_BFLOAT16:
-        return 2;
+    case ONNX_BFLOAT16: return 2;
     case ONNX_BOOL:
     case ONNX_INT8:
-    case ONNX_UINT8:
-        return 1;
-    default:
-        return 0;
+    case ONNX_UINT8: return 1;
+    default: return 0;
     }
 }
 
@@ -61,28 +56,14 @@ static double onnx_raw_element(int32_t type, const uint8_t *at)
     double d;
     int64_t n;
     switch (type) {
-    case ONNX_DOUBLE:
-        memcpy(&d, at, 8);
-        return d;
-    case ONNX_INT64:
-        memcpy(&n, at, 8);
-        return (double)n;
-    case ONNX_FLOAT:
-        oracle_decode(PCO_F32, at, &d, 1);
-        return d;
-    case ONNX_INT32:
-        oracle_decode(PCO_I32, at, &d, 1);
-        return d;
-    case ONNX_FLOAT16:
-        oracle_decode(PCO_F16, at, &d, 1);
-        return d;
-    case ONNX_BFLOAT16:
-        oracle_decode(PCO_BF16, at, &d, 1);
-        return d;
-    case ONNX_INT8:
-        return at[0] < 128 ? at[0] : at[0] - 256;
-    default:
-        return at[0];
+    case ONNX_DOUBLE: memcpy(&d, at, 8); return d;
+    case ONNX_INT64: memcpy(&n, at, 8); return (double)n;
+    case ONNX_FLOAT: oracle_decode(PCO_F32, at, &d, 1); return d;
+    case ONNX_INT32: oracle_decode(PCO_I32, at, &d, 1); return d;
+    case ONNX_FLOAT16: oracle_decode(PCO_F16, at, &d, 1); return d;
+    case ONNX_BFLOAT16: oracle_decode(PCO_BF16, at, &d, 1); return d;
+    case ONNX_INT8: return at[0] < 128 ? at[0] : at[0] - 256;
+    default: return at[0];
     }
 }
 
@@ -109,8 +90,7 @@ static pco_status onnx_convert(const Onnx__TensorProto *from, onnx_tensor *to, p
 {
     uint32_t step = onnx_element_bytes(from->data_type);
     *to = (onnx_tensor){.type = from->data_type, .rank = (uint32_t)from->n_dims, .count = 1};
-    if (step == 0)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "element type %s", onnx_type_name(from->data_type));
+    if (step == 0) return pco_fail(err, PCO_ERROR_UNSUPPORTED, "element type %s", onnx_type_name(from->data_type));
     if (from->n_dims > PCO_MAX_RANK) return pco_fail(err, PCO_ERROR_UNSUPPORTED, "rank %zu", from->n_dims);
     for (uint32_t i = 0; i < to->rank; i++) {
         to->shape[i] = from->dims[i];
@@ -129,8 +109,7 @@ static pco_status onnx_convert(const Onnx__TensorProto *from, onnx_tensor *to, p
     if (from->raw_data.len != (size_t)to->count * step)
         return pco_fail(err, PCO_ERROR_FORMAT, "a tensor has %zu bytes, and needs %zu", from->raw_data.len,
                         (size_t)to->count * step);
-    for (int64_t i = 0; i < to->count; i++)
-        to->value[i] = onnx_raw_element(to->type, from->raw_data.data + i * step);
+    for (int64_t i = 0; i < to->count; i++) to->value[i] = onnx_raw_element(to->type, from->raw_data.data + i * step);
     return PCO_OK;
 }
 
@@ -166,8 +145,7 @@ static pco_status onnx_read_inputs(onnx_test *test, const char *folder, pco_erro
             if (graph->initializer[g]->name && strcmp(graph->initializer[g]->name, name) == 0)
                 status = onnx_convert(graph->initializer[g], &test->inputs[i], err);
         if (status) return status;
-        if (!test->inputs[i].present)
-            return pco_fail(err, PCO_ERROR_FORMAT, "input '%s' has no values", name);
+        if (!test->inputs[i].present) return pco_fail(err, PCO_ERROR_FORMAT, "input '%s' has no values", name);
     }
     return PCO_OK;
 }
@@ -177,8 +155,7 @@ static pco_status onnx_read_outputs(onnx_test *test, const char *folder, pco_err
     const Onnx__GraphProto *graph = test->model->graph;
     for (uint32_t i = 0; i < test->n_outputs; i++) {
         for (size_t g = 0; g < graph->n_output && test->node->output[i][0]; g++) {
-            if (!graph->output[g]->name || strcmp(graph->output[g]->name, test->node->output[i]) != 0)
-                continue;
+            if (!graph->output[g]->name || strcmp(graph->output[g]->name, test->node->output[i]) != 0) continue;
             pco_status status = onnx_read_tensor(folder, "output", (uint32_t)g, &test->outputs[i], err);
             if (status) return status;
         }
@@ -197,14 +174,12 @@ pco_status onnx_test_read(onnx_test *test, const char *folder, pco_error *err)
     if (status) return status;
     test->model = onnx__model_proto__unpack(NULL, bytes, data);
     free(data);
-    if (!test->model || !test->model->graph)
-        return pco_fail(err, PCO_ERROR_FORMAT, "'%s' is not an ONNX model", path);
+    if (!test->model || !test->model->graph) return pco_fail(err, PCO_ERROR_FORMAT, "'%s' is not an ONNX model", path);
     const Onnx__GraphProto *graph = test->model->graph;
     if (graph->n_node != 1)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "the model has %zu nodes, not one", graph->n_node);
     test->node = graph->node[0];
-    if (!test->node->op_type || test->node->n_input > ONNX_MAX_OPERANDS ||
-        test->node->n_output > ONNX_MAX_OPERANDS)
+    if (!test->node->op_type || test->node->n_input > ONNX_MAX_OPERANDS || test->node->n_output > ONNX_MAX_OPERANDS)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "a node with more than %d operands", ONNX_MAX_OPERANDS);
     for (size_t i = 0; i < test->model->n_opset_import; i++) {
         const char *domain = test->model->opset_import[i]->domain;
@@ -236,10 +211,7 @@ static uint32_t onnx_attribute(const onnx_test *test, const char *name)
     return PCO_NONE;
 }
 
-static void onnx_take(onnx_test *test, uint32_t attribute)
-{
-    test->taken |= UINT64_C(1) << attribute;
-}
+static void onnx_take(onnx_test *test, uint32_t attribute) { test->taken |= UINT64_C(1) << attribute; }
 
 int64_t onnx_int(onnx_test *test, const char *name, int64_t initial)
 {

@@ -56,7 +56,8 @@ void onnx_test_clear(onnx_test *test);
 
 const char *onnx_type_name(int32_t type);
 
-/* Attributes of the node, with defaults. Each call takes the attribute, unless it is of another type or does not fit. */
+/* Attributes of the node, with defaults. Each call takes the attribute, unless it is of another type or does not fit.
+ */
 int64_t onnx_int(onnx_test *test, const char *name, int64_t initial);
 double onnx_float(onnx_test *test, const char *name, double initial);
 /* The attribute's text into `text`, or `initial`. */

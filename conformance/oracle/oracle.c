@@ -12,15 +12,13 @@ static oracle_fn *const FUNCTIONS[] = {
 #include "graph/ops.def"
 };
 
-pco_status oracle_operand_load(oracle_operand *operand, const pco_tensor *desc, const void *data,
-                               pco_error *err)
+pco_status oracle_operand_load(oracle_operand *operand, const pco_tensor *desc, const void *data, pco_error *err)
 {
     memset(operand, 0, sizeof *operand);
     int64_t count = oracle_count(desc);
     double *value = malloc(sizeof *value * (size_t)(count + 1));
     if (!value)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory for %lld values",
-                        (long long)count);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory for %lld values", (long long)count);
     oracle_decode(desc->dtype, data, value, count);
     double quantum = 0.0;
     for (int64_t i = 0; i < count; i++) {
@@ -39,27 +37,22 @@ void oracle_operand_clear(oracle_operand *operand)
     memset(operand, 0, sizeof *operand);
 }
 
-bool oracle_knows(uint32_t op)
-{
-    return op < sizeof FUNCTIONS / sizeof FUNCTIONS[0] && FUNCTIONS[op];
-}
+bool oracle_knows(uint32_t op) { return op < sizeof FUNCTIONS / sizeof FUNCTIONS[0] && FUNCTIONS[op]; }
 
 pco_status oracle_run(oracle_node *node, pco_error *err)
 {
-    if (!oracle_knows(node->op))
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "no oracle for op %u", node->op);
+    if (!oracle_knows(node->op)) return pco_fail(err, PCO_ERROR_UNSUPPORTED, "no oracle for op %u", node->op);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         oracle_output *out = &node->out[i];
         out->count = oracle_count(&out->desc);
         out->sign_of_zero = false;
         out->value = calloc((size_t)out->count + 1, sizeof *out->value);
         out->bound = calloc((size_t)out->count + 1, sizeof *out->bound);
-        if (!out->value || !out->bound)
-            return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory");
+        if (!out->value || !out->bound) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory");
     }
     if (node->out[0].desc.dtype == PCO_I32 &&
-        (node->op <= PCO_OP_MAXIMUM || node->op == PCO_OP_SUM || node->op == PCO_OP_NEG ||
-         node->op == PCO_OP_ABS || node->op == PCO_OP_SCATTER_ADD))
+        (node->op <= PCO_OP_MAXIMUM || node->op == PCO_OP_SUM || node->op == PCO_OP_NEG || node->op == PCO_OP_ABS ||
+         node->op == PCO_OP_SCATTER_ADD))
         return oracle_eval_integer(node, err);
     return FUNCTIONS[node->op](node, err);
 }
@@ -145,8 +138,8 @@ oracle_ve oracle_sum_end(const oracle_rules *rules, const oracle_sum *sum, int64
     if (exact || sum->magnitude == 0.0L || roundings <= 0) return y;
     y.e += oracle_gamma(rules, roundings) * (sum->magnitude + sum->e);
     /* products and partial sums below the normal range: flushed, or rounded to the smallest subnormal */
-    oracle_real step = rules->flush > 0 ? (oracle_real)rules->flush
-                                        : oracle_ulp(rules->compute, 0.0L) * (oracle_real)rules->round;
+    oracle_real step =
+        rules->flush > 0 ? (oracle_real)rules->flush : oracle_ulp(rules->compute, 0.0L) * (oracle_real)rules->round;
     y.e += (oracle_real)roundings * step;
     return y;
 }

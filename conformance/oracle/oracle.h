@@ -93,8 +93,8 @@ uint32_t oracle_random_word(uint64_t seed, uint64_t offset, uint32_t stream, uin
 /* Terms exp(s_j - max) of a softmax and their sum, with errors: term[j] and *sum. score: n values with
  * errors, -infinity where masked. The scale that all terms share (the device's own maximum) cancels in every
  * use. */
-void oracle_softmax_terms(const oracle_rules *rules, const oracle_rules *sum_rules, const oracle_ve *score,
-                          int64_t n, oracle_ve *term, oracle_ve *sum);
+void oracle_softmax_terms(const oracle_rules *rules, const oracle_rules *sum_rules, const oracle_ve *score, int64_t n,
+                          oracle_ve *term, oracle_ve *sum);
 /* term / sum; zero where the sum is. */
 oracle_ve oracle_softmax_weight(const oracle_rules *rules, oracle_ve term, oracle_ve sum);
 

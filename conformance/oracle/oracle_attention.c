@@ -74,8 +74,7 @@ static oracle_ve oracle_attention_score(const oracle_node *node, const oracle_ru
     double quantum = node->in[0].quantum * node->in[1].quantum;
     int mantissa;
     bool power_of_two = frexp((double)a->scale.v, &mantissa) == 0.5;
-    oracle_ve y =
-        oracle_sum_end(sum_rules, &sum, a->d + (power_of_two ? 0 : 1), power_of_two ? quantum : 0.0);
+    oracle_ve y = oracle_sum_end(sum_rules, &sum, a->d + (power_of_two ? 0 : 1), power_of_two ? quantum : 0.0);
     y = oracle_mul(rules, oracle_handed(sum_rules, rules, y), a->scale);
     if (softcap > 0.0) {
         oracle_ve cap = oracle_constant(rules, softcap);
@@ -133,8 +132,7 @@ pco_status oracle_eval_attention(oracle_node *node, pco_error *err)
         oracle_softmax_terms(rules, &sum_rules, score, a.t, term, &sum);
         int64_t to = oracle_attention_offset(&a, at[0], at[1], at[2], a.h, a.s, a.e);
         int64_t stride = a.heads_first ? a.e : a.g * a.e;
-        const double *v =
-            node->in[2].value + oracle_attention_offset(&a, at[0], at[1] / (a.h / a.g), 0, a.g, a.t, a.e);
+        const double *v = node->in[2].value + oracle_attention_offset(&a, at[0], at[1] / (a.h / a.g), 0, a.g, a.t, a.e);
         for (int64_t t = 0; t < a.t; t++) term[t] = oracle_softmax_weight(rules, term[t], sum);
         for (int64_t e = 0; e < a.e; e++)
             oracle_finish(&node->out[0], to + e, rules,

@@ -46,8 +46,8 @@ typedef struct oracle_norm_backward {
 } oracle_norm_backward;
 
 /* n and u of the row, and from their sums the gradient. */
-static void oracle_norm_backward_row(oracle_node *node, const oracle_norm_backward *b, int64_t row,
-                                     oracle_ve *normal, oracle_ve *u)
+static void oracle_norm_backward_row(oracle_node *node, const oracle_norm_backward *b, int64_t row, oracle_ve *normal,
+                                     oracle_ve *u)
 {
     const oracle_rules *rules = node->rules;
     oracle_rules sum_rules = oracle_rules_sum(rules, node->in[0].desc->dtype);
@@ -77,16 +77,14 @@ static void oracle_norm_backward_row(oracle_node *node, const oracle_norm_backwa
     }
     for (int64_t i = 0; i < n; i++) {
         oracle_ve rest = oracle_norm_scaled(rules, b->rms ? u[i] : oracle_sub(rules, u[i], mean), &r);
-        oracle_finish(&node->out[0], row * n + i, rules,
-                      oracle_sub(rules, rest, oracle_mul(rules, normal[i], share)));
+        oracle_finish(&node->out[0], row * n + i, rules, oracle_sub(rules, rest, oracle_mul(rules, normal[i], share)));
     }
 }
 
 pco_status oracle_eval_norm_backward(oracle_node *node, pco_error *err)
 {
     const oracle_operand *x = &node->in[0];
-    oracle_norm_backward b = {.rms = node->op == PCO_OP_RMS_NORM_BACKWARD,
-                              .n = x->desc->shape[x->desc->rank - 1]};
+    oracle_norm_backward b = {.rms = node->op == PCO_OP_RMS_NORM_BACKWARD, .n = x->desc->shape[x->desc->rank - 1]};
     b.divisor = b.n;
     if (b.rms) {
         b.eps = ((const pco_rms_norm_backward_attrs *)node->attrs)->eps;
@@ -96,8 +94,7 @@ pco_status oracle_eval_norm_backward(oracle_node *node, pco_error *err)
     }
     oracle_ve *normal = malloc(sizeof *normal * 2 * (size_t)(b.n + 1)), *u = normal + b.n + 1;
     if (!normal) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory");
-    for (int64_t row = 0; row < (b.n ? x->count / b.n : 0); row++)
-        oracle_norm_backward_row(node, &b, row, normal, u);
+    for (int64_t row = 0; row < (b.n ? x->count / b.n : 0); row++) oracle_norm_backward_row(node, &b, row, normal, u);
     free(normal);
     return PCO_OK;
 }

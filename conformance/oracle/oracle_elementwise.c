@@ -25,27 +25,13 @@ pco_status oracle_eval_binary(oracle_node *node, pco_error *err)
         oracle_ve b = oracle_read(node, 1, oracle_broadcast_index(&out->desc, node->in[1].desc, i));
         oracle_ve y;
         switch (node->op) {
-        case PCO_OP_ADD:
-            y = oracle_add(rules, a, b);
-            break;
-        case PCO_OP_SUB:
-            y = oracle_sub(rules, a, b);
-            break;
-        case PCO_OP_MUL:
-            y = oracle_mul(rules, a, b);
-            break;
-        case PCO_OP_DIV:
-            y = oracle_div(rules, a, b);
-            break;
-        case PCO_OP_POW:
-            y = oracle_pow(rules, a, b);
-            break;
-        case PCO_OP_MINIMUM:
-            oracle_put(out, i, oracle_elementwise_extreme(a, b, false));
-            continue;
-        default:
-            oracle_put(out, i, oracle_elementwise_extreme(a, b, true));
-            continue;
+        case PCO_OP_ADD: y = oracle_add(rules, a, b); break;
+        case PCO_OP_SUB: y = oracle_sub(rules, a, b); break;
+        case PCO_OP_MUL: y = oracle_mul(rules, a, b); break;
+        case PCO_OP_DIV: y = oracle_div(rules, a, b); break;
+        case PCO_OP_POW: y = oracle_pow(rules, a, b); break;
+        case PCO_OP_MINIMUM: oracle_put(out, i, oracle_elementwise_extreme(a, b, false)); continue;
+        default: oracle_put(out, i, oracle_elementwise_extreme(a, b, true)); continue;
         }
         oracle_finish(out, i, rules, y);
     }
@@ -55,22 +41,14 @@ pco_status oracle_eval_binary(oracle_node *node, pco_error *err)
 static bool oracle_elementwise_compare(uint32_t op, double a, double b)
 {
     switch (op) {
-    case PCO_OP_EQ:
-        return a == b;
-    case PCO_OP_NE:
-        return a != b;
-    case PCO_OP_LT:
-        return a < b;
-    case PCO_OP_LE:
-        return a <= b;
-    case PCO_OP_GT:
-        return a > b;
-    case PCO_OP_GE:
-        return a >= b;
-    case PCO_OP_LOGICAL_AND:
-        return a != 0 && b != 0;
-    default:
-        return a != 0 || b != 0;
+    case PCO_OP_EQ: return a == b;
+    case PCO_OP_NE: return a != b;
+    case PCO_OP_LT: return a < b;
+    case PCO_OP_LE: return a <= b;
+    case PCO_OP_GT: return a > b;
+    case PCO_OP_GE: return a >= b;
+    case PCO_OP_LOGICAL_AND: return a != 0 && b != 0;
+    default: return a != 0 || b != 0;
     }
 }
 
@@ -112,22 +90,14 @@ static int32_t oracle_elementwise_wrap(uint32_t op, int32_t a, int32_t b)
 {
     uint32_t ua = (uint32_t)a, ub = (uint32_t)b;
     switch (op) {
-    case PCO_OP_ADD:
-        return (int32_t)(ua + ub);
-    case PCO_OP_SUB:
-        return (int32_t)(ua - ub);
-    case PCO_OP_MUL:
-        return (int32_t)(ua * ub);
-    case PCO_OP_MINIMUM:
-        return a < b ? a : b;
-    case PCO_OP_MAXIMUM:
-        return a > b ? a : b;
-    case PCO_OP_NEG:
-        return (int32_t)(0u - ua);
-    case PCO_OP_ABS:
-        return a < 0 ? (int32_t)(0u - ua) : a;
-    default:
-        return b == 0 ? 0 : b == -1 ? (int32_t)(0u - ua) : a / b;
+    case PCO_OP_ADD: return (int32_t)(ua + ub);
+    case PCO_OP_SUB: return (int32_t)(ua - ub);
+    case PCO_OP_MUL: return (int32_t)(ua * ub);
+    case PCO_OP_MINIMUM: return a < b ? a : b;
+    case PCO_OP_MAXIMUM: return a > b ? a : b;
+    case PCO_OP_NEG: return (int32_t)(0u - ua);
+    case PCO_OP_ABS: return a < 0 ? (int32_t)(0u - ua) : a;
+    default: return b == 0 ? 0 : b == -1 ? (int32_t)(0u - ua) : a / b;
     }
 }
 
@@ -136,8 +106,7 @@ static void oracle_integer_sum(oracle_node *node)
     const pco_sum_attrs *attrs = node->attrs;
     const oracle_operand *x = &node->in[0];
     pco_tensor kept = *x->desc; /* the result's shape with keepdims */
-    for (int64_t a = 0; a < attrs->n_axes; a++)
-        kept.shape[attrs->axes[a]] = 1;
+    for (int64_t a = 0; a < attrs->n_axes; a++) kept.shape[attrs->axes[a]] = 1;
     for (int64_t i = 0; i < x->count; i++) {
         double *y = &node->out[0].value[oracle_broadcast_index(x->desc, &kept, i)];
         *y = oracle_elementwise_wrap(PCO_OP_ADD, (int32_t)*y, (int32_t)x->value[i]);
@@ -168,9 +137,9 @@ pco_status oracle_eval_integer(oracle_node *node, pco_error *err)
     }
     for (int64_t i = 0; i < out->count; i++) {
         const oracle_operand *a = &node->in[0], *b = &node->in[node->n_inputs > 1 ? 1 : 0];
-        out->value[i] = oracle_elementwise_wrap(
-            node->op, (int32_t)a->value[oracle_broadcast_index(&out->desc, a->desc, i)],
-            (int32_t)b->value[oracle_broadcast_index(&out->desc, b->desc, i)]);
+        out->value[i] =
+            oracle_elementwise_wrap(node->op, (int32_t)a->value[oracle_broadcast_index(&out->desc, a->desc, i)],
+                                    (int32_t)b->value[oracle_broadcast_index(&out->desc, b->desc, i)]);
     }
     return PCO_OK;
 }
@@ -183,22 +152,14 @@ static oracle_ve oracle_elementwise_exact(const oracle_node *node, oracle_ve x)
     uint32_t type = node->in[0].desc->dtype;
     oracle_real step = x.e > 0.0L ? 1.0L : 0.0L; /* sign and floor may jump by one */
     switch (node->op) {
-    case PCO_OP_NEG:
-        return (oracle_ve){-x.v, x.e};
-    case PCO_OP_ABS:
-        return (oracle_ve){fabsl(x.v), x.e};
-    case PCO_OP_SIGN:
-        return (oracle_ve){isnan(x.v) ? x.v : (x.v > 0) - (x.v < 0), step};
-    case PCO_OP_FLOOR:
-        return (oracle_ve){floorl(x.v), x.v < 0 ? step : 0.0L};
-    case PCO_OP_ISFINITE:
-        return (oracle_ve){isfinite(x.v) != 0, 0.0L};
-    case PCO_OP_LOGICAL_NOT:
-        return (oracle_ve){x.v == 0.0L, 0.0L};
-    case PCO_OP_RELU:
-        return isnan(x.v) || x.v > 0.0L ? x : (oracle_ve){0.0L, 0.0L};
-    default:
-        break;
+    case PCO_OP_NEG: return (oracle_ve){-x.v, x.e};
+    case PCO_OP_ABS: return (oracle_ve){fabsl(x.v), x.e};
+    case PCO_OP_SIGN: return (oracle_ve){isnan(x.v) ? x.v : (x.v > 0) - (x.v < 0), step};
+    case PCO_OP_FLOOR: return (oracle_ve){floorl(x.v), x.v < 0 ? step : 0.0L};
+    case PCO_OP_ISFINITE: return (oracle_ve){isfinite(x.v) != 0, 0.0L};
+    case PCO_OP_LOGICAL_NOT: return (oracle_ve){x.v == 0.0L, 0.0L};
+    case PCO_OP_RELU: return isnan(x.v) || x.v > 0.0L ? x : (oracle_ve){0.0L, 0.0L};
+    default: break;
     }
     double low = oracle_round_to(type, clamp->min), high = oracle_round_to(type, clamp->max);
     if (type == PCO_I32 && isinf(clamp->min)) low = clamp->min;
@@ -218,45 +179,19 @@ pco_status oracle_eval_unary(oracle_node *node, pco_error *err)
     for (int64_t i = 0; i < out->count; i++) {
         oracle_ve x = oracle_read(node, 0, i), y;
         switch (node->op) {
-        case PCO_OP_RECIPROCAL:
-            y = oracle_div(rules, one, x);
-            break;
-        case PCO_OP_EXP:
-            y = oracle_exp(rules, x);
-            break;
-        case PCO_OP_LOG:
-            y = oracle_log(rules, x);
-            break;
-        case PCO_OP_SQRT:
-            y = oracle_sqrt(rules, x);
-            break;
-        case PCO_OP_RSQRT:
-            y = oracle_rsqrt(rules, x);
-            break;
-        case PCO_OP_SIN:
-            y = oracle_sin(rules, x);
-            break;
-        case PCO_OP_COS:
-            y = oracle_cos(rules, x);
-            break;
-        case PCO_OP_TANH:
-            y = oracle_tanh(rules, x);
-            break;
-        case PCO_OP_ERF:
-            y = oracle_erf(rules, x);
-            break;
-        case PCO_OP_SIGMOID:
-            y = oracle_sigmoid(rules, x);
-            break;
-        case PCO_OP_SILU:
-            y = oracle_silu(rules, x);
-            break;
-        case PCO_OP_GELU:
-            y = oracle_gelu(rules, x, ((const pco_gelu_attrs *)node->attrs)->approximate != 0);
-            break;
-        default:
-            oracle_put(out, i, oracle_elementwise_exact(node, x));
-            continue;
+        case PCO_OP_RECIPROCAL: y = oracle_div(rules, one, x); break;
+        case PCO_OP_EXP: y = oracle_exp(rules, x); break;
+        case PCO_OP_LOG: y = oracle_log(rules, x); break;
+        case PCO_OP_SQRT: y = oracle_sqrt(rules, x); break;
+        case PCO_OP_RSQRT: y = oracle_rsqrt(rules, x); break;
+        case PCO_OP_SIN: y = oracle_sin(rules, x); break;
+        case PCO_OP_COS: y = oracle_cos(rules, x); break;
+        case PCO_OP_TANH: y = oracle_tanh(rules, x); break;
+        case PCO_OP_ERF: y = oracle_erf(rules, x); break;
+        case PCO_OP_SIGMOID: y = oracle_sigmoid(rules, x); break;
+        case PCO_OP_SILU: y = oracle_silu(rules, x); break;
+        case PCO_OP_GELU: y = oracle_gelu(rules, x, ((const pco_gelu_attrs *)node->attrs)->approximate != 0); break;
+        default: oracle_put(out, i, oracle_elementwise_exact(node, x)); continue;
         }
         oracle_finish(out, i, rules, y);
     }

@@ -36,15 +36,9 @@ static oracle_ve oracle_wave(const oracle_rules *rules, oracle_ve a, oracle_real
     return (oracle_ve){value, fminl(a.e, 2.0L) + error};
 }
 
-oracle_ve oracle_sin(const oracle_rules *rules, oracle_ve a)
-{
-    return oracle_wave(rules, a, sinl(a.v));
-}
+oracle_ve oracle_sin(const oracle_rules *rules, oracle_ve a) { return oracle_wave(rules, a, sinl(a.v)); }
 
-oracle_ve oracle_cos(const oracle_rules *rules, oracle_ve a)
-{
-    return oracle_wave(rules, a, cosl(a.v));
-}
+oracle_ve oracle_cos(const oracle_rules *rules, oracle_ve a) { return oracle_wave(rules, a, cosl(a.v)); }
 
 /* Monotonic: the argument's error moves the value between f(a - e) and f(a + e). */
 static oracle_ve oracle_monotonic(const oracle_rules *rules, oracle_ve a, oracle_real (*f)(oracle_real))
@@ -54,15 +48,9 @@ static oracle_ve oracle_monotonic(const oracle_rules *rules, oracle_ve a, oracle
     return oracle_within(rules, y, rules->function);
 }
 
-oracle_ve oracle_tanh(const oracle_rules *rules, oracle_ve a)
-{
-    return oracle_monotonic(rules, a, tanhl);
-}
+oracle_ve oracle_tanh(const oracle_rules *rules, oracle_ve a) { return oracle_monotonic(rules, a, tanhl); }
 
-oracle_ve oracle_erf(const oracle_rules *rules, oracle_ve a)
-{
-    return oracle_monotonic(rules, a, erfl);
-}
+oracle_ve oracle_erf(const oracle_rules *rules, oracle_ve a) { return oracle_monotonic(rules, a, erfl); }
 
 /* exp(b log |a|): the error of the logarithm is multiplied by b. Special bases and exponents are exact. */
 oracle_ve oracle_pow(const oracle_rules *rules, oracle_ve a, oracle_ve b)
@@ -117,8 +105,7 @@ oracle_ve oracle_gelu(const oracle_rules *rules, oracle_ve a, bool tanh_form)
         oracle_ve y = oracle_mul(rules, oracle_mul(rules, half, a), sum);
         oracle_ve phi = {0.5L * erfcl(-a.v * 0.70710678118654752440084436210484903928L), 0.0L};
         y.v = a.v * phi.v;
-        if (a.e == 0.0L)
-            y = oracle_worse(y, oracle_mul(rules, a, oracle_within(rules, phi, rules->function)));
+        if (a.e == 0.0L) y = oracle_worse(y, oracle_mul(rules, a, oracle_within(rules, phi, rules->function)));
         return y;
     }
     oracle_ve cube = oracle_mul(rules, oracle_mul(rules, a, a), a);
@@ -138,8 +125,7 @@ void oracle_turn(const oracle_rules *rules, uint64_t turn, oracle_ve *sine, orac
 {
     oracle_real fraction = ldexpl((oracle_real)(int64_t)turn, -64);
     oracle_ve f = {fraction, (uint32_t)turn != 0 ? 0x1p-32L : 0.0L};
-    oracle_ve angle =
-        oracle_mul(rules, oracle_rounded(rules, f), oracle_constant(rules, 6.28318530717958647692));
+    oracle_ve angle = oracle_mul(rules, oracle_rounded(rules, f), oracle_constant(rules, 6.28318530717958647692));
     *sine = oracle_sin(rules, (oracle_ve){2.0L * PI * fraction, angle.e});
     *cosine = oracle_cos(rules, (oracle_ve){2.0L * PI * fraction, angle.e});
 }

@@ -10,16 +10,11 @@
 static oracle_ve oracle_matmul_activate(const oracle_rules *rules, int64_t activation, oracle_ve y)
 {
     switch (activation) {
-    case 1:
-        return y.v > 0.0L || isnan(y.v) ? y : (oracle_ve){0.0L, fmaxl(y.v + y.e, 0.0L)};
-    case 2:
-        return oracle_gelu(rules, y, false);
-    case 3:
-        return oracle_gelu(rules, y, true);
-    case 4:
-        return oracle_silu(rules, y);
-    default:
-        return y;
+    case 1: return y.v > 0.0L || isnan(y.v) ? y : (oracle_ve){0.0L, fmaxl(y.v + y.e, 0.0L)};
+    case 2: return oracle_gelu(rules, y, false);
+    case 3: return oracle_gelu(rules, y, true);
+    case 4: return oracle_silu(rules, y);
+    default: return y;
     }
 }
 
@@ -68,9 +63,8 @@ static oracle_real oracle_matmul_flushed(const oracle_node *node, const oracle_r
     return (a_e > 0.0L ? a_e * fabsl((oracle_real)b) : 0.0L) + (b_e > 0.0L ? b_e * fabsl((oracle_real)a) : 0.0L);
 }
 
-static oracle_ve oracle_matmul_dot(const oracle_node *node, const oracle_rules *rules,
-                                   const oracle_matmul_shape *s, const double *a, const double *b,
-                                   double quantum)
+static oracle_ve oracle_matmul_dot(const oracle_node *node, const oracle_rules *rules, const oracle_matmul_shape *s,
+                                   const double *a, const double *b, double quantum)
 {
     oracle_real v = 0.0L, magnitude = 0.0L, flushed = 0.0L;
     bool tiny = rules->flush > 0 && (node->in[0].tiny || node->in[1].tiny);
@@ -97,10 +91,9 @@ pco_status oracle_eval_matmul(oracle_node *node, pco_error *err)
     bool bare = !oracle_present(node, 2) && !oracle_present(node, 3) && attrs->activation == 0;
     for (int64_t i = 0; i < out->count; i++) {
         int64_t batch = i / (s.m * s.n), row = i / s.n % s.m, column = i % s.n;
-        const double *a =
-            node->in[0].value + oracle_matmul_batch(&out->desc, node->in[0].desc, batch) + row * s.a_row;
-        const double *b = node->in[1].value + oracle_matmul_batch(&out->desc, node->in[1].desc, batch) +
-                          column * s.b_column;
+        const double *a = node->in[0].value + oracle_matmul_batch(&out->desc, node->in[0].desc, batch) + row * s.a_row;
+        const double *b =
+            node->in[1].value + oracle_matmul_batch(&out->desc, node->in[1].desc, batch) + column * s.b_column;
         oracle_ve y = oracle_matmul_dot(node, &sum_rules, &s, a, b, quantum);
         if (bare) {
             oracle_finish(out, i, &sum_rules, y);
@@ -156,8 +149,8 @@ pco_status oracle_eval_conv1d(oracle_node *node, pco_error *err)
     for (int64_t i = 0; i < out->count; i++) {
         const int64_t sample = i / positions / channels, o = i / positions % channels;
         const int64_t group = o / (channels * each / c); /* c / each groups */
-        oracle_ve y = oracle_conv1d_sum(node, &sum_rules, (sample * c + group * each) * l, o * each * w->shape[2],
-                                        i % positions);
+        oracle_ve y =
+            oracle_conv1d_sum(node, &sum_rules, (sample * c + group * each) * l, o * each * w->shape[2], i % positions);
         if (oracle_present(node, 2)) {
             y = oracle_add(rules, oracle_handed(&sum_rules, rules, y), oracle_read(node, 2, o));
             oracle_finish(out, i, rules, y);

@@ -31,8 +31,8 @@ pco_status oracle_eval_iota(oracle_node *node, pco_error *err)
             out->value[i] = (int32_t)(start + step * (uint32_t)index);
             continue;
         }
-        oracle_ve product = oracle_mul(&rules, oracle_constant(&rules, attrs->step),
-                                       oracle_rounded(&rules, (oracle_ve){index, 0.0L}));
+        oracle_ve product =
+            oracle_mul(&rules, oracle_constant(&rules, attrs->step), oracle_rounded(&rules, (oracle_ve){index, 0.0L}));
         oracle_finish(out, i, &rules, oracle_add(&rules, oracle_constant(&rules, attrs->start), product));
     }
     return PCO_OK;
@@ -71,9 +71,8 @@ pco_status oracle_eval_move(oracle_node *node, pco_error *err)
             from = oracle_broadcast_index(&out->desc, x->desc, i);
         else if (node->op != PCO_OP_RESHAPE)
             from = oracle_move_source(node, x->desc, index);
-        out->value[i] = from >= 0
-                            ? x->value[from]
-                            : oracle_round_to(out->desc.dtype, ((const pco_pad_attrs *)node->attrs)->value);
+        out->value[i] =
+            from >= 0 ? x->value[from] : oracle_round_to(out->desc.dtype, ((const pco_pad_attrs *)node->attrs)->value);
     }
     return PCO_OK;
 }

@@ -10,8 +10,8 @@
 
 /* Mean, and sum of (x - mean)^2 / (n - correction) as computed in two passes. A device may correct or update its
  * mean on the way, so that the sum counts one rounding more and is never taken as exact. */
-oracle_norm_row oracle_norm_moments(const oracle_node *node, int64_t row, int64_t n,
-                                           int64_t correction, const oracle_rules *sum_rules)
+oracle_norm_row oracle_norm_moments(const oracle_node *node, int64_t row, int64_t n, int64_t correction,
+                                    const oracle_rules *sum_rules)
 {
     const oracle_rules *rules = node->rules;
     oracle_norm_row r = {.mean = {0.0L, 0.0L}};
@@ -68,8 +68,7 @@ pco_status oracle_eval_layer_norm(oracle_node *node, pco_error *err)
         oracle_norm_row r = oracle_norm_moments(node, row, n, attrs->correction, &sum_rules);
         oracle_norm_finish(rules, &r, attrs->eps, attrs->form == 1);
         for (int64_t i = 0; i < n; i++) {
-            oracle_ve y =
-                oracle_norm_scaled(rules, oracle_sub(rules, oracle_read(node, 0, row * n + i), r.mean), &r);
+            oracle_ve y = oracle_norm_scaled(rules, oracle_sub(rules, oracle_read(node, 0, row * n + i), r.mean), &r);
             if (oracle_present(node, 1)) y = oracle_mul(rules, y, oracle_read(node, 1, i));
             if (oracle_present(node, 2)) y = oracle_add(rules, y, oracle_read(node, 2, i));
             oracle_finish(&node->out[0], row * n + i, rules, y);

@@ -86,10 +86,7 @@ static oracle_ve oracle_flush(const oracle_rules *rules, oracle_ve a)
     return a;
 }
 
-static bool oracle_special(oracle_ve a)
-{
-    return !isfinite(a.v) || isinf(a.e);
-}
+static bool oracle_special(oracle_ve a) { return !isfinite(a.v) || isinf(a.e); }
 
 oracle_ve oracle_rounded(const oracle_rules *rules, oracle_ve a)
 {
@@ -152,8 +149,7 @@ static oracle_ve oracle_divide(const oracle_rules *rules, oracle_ve a, oracle_ve
         y.e = (fabsl(a.v) * b.e / fabsl(b.v) + a.e) / (fabsl(b.v) - b.e);
     }
     if (rules->flush > 0 && isfinite(b.v) && fabsl(b.v) > 0x1p126L) y.e += fabsl(y.v);
-    if (ulps <= 1.0 && y.e == 0.0L && oracle_representable(rules->compute, y.v))
-        return oracle_flush(rules, y);
+    if (ulps <= 1.0 && y.e == 0.0L && oracle_representable(rules->compute, y.v)) return oracle_flush(rules, y);
     return oracle_within(rules, y, ulps);
 }
 
@@ -177,10 +173,7 @@ static oracle_real oracle_spread(oracle_real at, oracle_real low, oracle_real hi
     return fmaxl(fabsl(at - low), fabsl(high - at));
 }
 
-bool oracle_may_reach_zero(oracle_ve a)
-{
-    return a.v < 0.0L && a.v + a.e >= 0.0L;
-}
+bool oracle_may_reach_zero(oracle_ve a) { return a.v < 0.0L && a.v + a.e >= 0.0L; }
 
 oracle_ve oracle_sqrt(const oracle_rules *rules, oracle_ve a)
 {

@@ -24,10 +24,10 @@ typedef struct oracle_format {
 
 /* What a contract says, as the oracle uses it. */
 typedef struct oracle_rules {
-    oracle_format compute;       /* of elementwise functions, or of the accumulator inside sums */
-    oracle_format accumulate[3]; /* of f32, f16, bf16 inputs (by pco_dtype) */
-    double round;                /* ulps that + - * and conversions may lose: 1/2 to nearest, 1 otherwise */
-    double flush;                /* f32 numbers below this may become 0: 2^-126 or 0 */
+    oracle_format compute;             /* of elementwise functions, or of the accumulator inside sums */
+    oracle_format accumulate[3];       /* of f32, f16, bf16 inputs (by pco_dtype) */
+    double round;                      /* ulps that + - * and conversions may lose: 1/2 to nearest, 1 otherwise */
+    double flush;                      /* f32 numbers below this may become 0: 2^-126 or 0 */
     double div, sqrt, rsqrt, function; /* ulps of the compute format */
     bool nan_inf;
     bool exact_casts; /* one right result, ties to even; whole graphs are evaluated without, in exact arithmetic */

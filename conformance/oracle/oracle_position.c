@@ -7,8 +7,7 @@
 
 static uint64_t oracle_position_turn(const oracle_operand *phase, int64_t pair, double position)
 {
-    uint64_t low = (uint32_t)(int32_t)phase->value[2 * pair],
-             high = (uint32_t)(int32_t)phase->value[2 * pair + 1];
+    uint64_t low = (uint32_t)(int32_t)phase->value[2 * pair], high = (uint32_t)(int32_t)phase->value[2 * pair + 1];
     return (low | high << 32) * (uint64_t)(int64_t)position;
 }
 

@@ -30,8 +30,7 @@ static void oracle_reduce_amax(oracle_node *node, const pco_tensor *kept)
 {
     oracle_output *out = &node->out[0];
     const oracle_operand *x = &node->in[0];
-    for (int64_t i = 0; i < out->count; i++)
-        out->value[i] = out->desc.dtype == PCO_I32 ? INT32_MIN : -INFINITY;
+    for (int64_t i = 0; i < out->count; i++) out->value[i] = out->desc.dtype == PCO_I32 ? INT32_MIN : -INFINITY;
     for (int64_t i = 0; i < x->count; i++) {
         int64_t at = oracle_broadcast_index(x->desc, kept, i);
         oracle_ve v = oracle_read(node, 0, i);
@@ -126,12 +125,10 @@ pco_status oracle_eval_scatter_add(oracle_node *node, pco_error *err)
     for (int64_t u = 0; u < updates->count; u++) {
         int64_t index = (int64_t)indices->value[u / inner % indices->count];
         if (index < 0 || index >= n) continue;
-        oracle_sum_add(&sums[(u / inner / indices->count * n + index) * inner + u % inner],
-                       oracle_read(node, 2, u));
+        oracle_sum_add(&sums[(u / inner / indices->count * n + index) * inner + u % inner], oracle_read(node, 2, u));
     }
-    double quantum = x->quantum != 0.0 && (updates->quantum == 0.0 || x->quantum < updates->quantum)
-                         ? x->quantum
-                         : updates->quantum;
+    double quantum =
+        x->quantum != 0.0 && (updates->quantum == 0.0 || x->quantum < updates->quantum) ? x->quantum : updates->quantum;
     for (int64_t i = 0; i < x->count; i++) {
         if (sums[i].n == 1)
             oracle_put(out, i, oracle_read(node, 0, i));

@@ -17,8 +17,8 @@ static int64_t oracle_softmax_rescalings(int64_t n)
     return rescalings;
 }
 
-void oracle_softmax_terms(const oracle_rules *rules, const oracle_rules *sum_rules, const oracle_ve *score,
-                          int64_t n, oracle_ve *term, oracle_ve *sum)
+void oracle_softmax_terms(const oracle_rules *rules, const oracle_rules *sum_rules, const oracle_ve *score, int64_t n,
+                          oracle_ve *term, oracle_ve *sum)
 {
     oracle_real max = -INFINITY, unit = ldexpl(1.0L, 1 - rules->compute.precision);
     oracle_real rescale = (oracle_real)oracle_softmax_rescalings(n) * (rules->function + rules->round) * unit;
@@ -50,8 +50,8 @@ oracle_ve oracle_softmax_weight(const oracle_rules *rules, oracle_ve term, oracl
 }
 
 /* x - max - log(sum), or max + log(sum). */
-static void oracle_softmax_logarithm(oracle_node *node, const oracle_ve *score, int64_t n, oracle_ve sum,
-                                     int64_t base, int64_t inner)
+static void oracle_softmax_logarithm(oracle_node *node, const oracle_ve *score, int64_t n, oracle_ve sum, int64_t base,
+                                     int64_t inner)
 {
     const oracle_rules *rules = node->rules;
     oracle_real max = -INFINITY;

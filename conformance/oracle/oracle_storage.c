@@ -11,20 +11,11 @@ static const struct {
     uint16_t block, bytes;
 } TYPES[PCO_DTYPE_COUNT] = {PCO_DTYPES(ORACLE_TYPE)};
 
-uint32_t oracle_block_bytes(uint32_t dtype)
-{
-    return dtype < PCO_DTYPE_COUNT ? TYPES[dtype].bytes : 0;
-}
+uint32_t oracle_block_bytes(uint32_t dtype) { return dtype < PCO_DTYPE_COUNT ? TYPES[dtype].bytes : 0; }
 
-uint32_t oracle_block_count(uint32_t dtype)
-{
-    return dtype < PCO_DTYPE_COUNT ? TYPES[dtype].block : 1;
-}
+uint32_t oracle_block_count(uint32_t dtype) { return dtype < PCO_DTYPE_COUNT ? TYPES[dtype].block : 1; }
 
-const char *oracle_dtype_name(uint32_t dtype)
-{
-    return dtype < PCO_DTYPE_COUNT ? TYPES[dtype].name : "?";
-}
+const char *oracle_dtype_name(uint32_t dtype) { return dtype < PCO_DTYPE_COUNT ? TYPES[dtype].name : "?"; }
 
 int64_t oracle_count(const pco_tensor *tensor)
 {
@@ -43,14 +34,10 @@ uint64_t oracle_bytes(const pco_tensor *tensor)
 oracle_format oracle_format_of(uint32_t dtype)
 {
     switch (dtype) {
-    case PCO_F16:
-        return (oracle_format){11, -14, 65504.0};
-    case PCO_BF16:
-        return (oracle_format){8, -126, 0x1.fep127};
-    case PCO_CONTRACT_F64:
-        return (oracle_format){53, -1022, 0x1.fffffffffffffp1023};
-    default:
-        return (oracle_format){24, -126, 0x1.fffffep127};
+    case PCO_F16: return (oracle_format){11, -14, 65504.0};
+    case PCO_BF16: return (oracle_format){8, -126, 0x1.fep127};
+    case PCO_CONTRACT_F64: return (oracle_format){53, -1022, 0x1.fffffffffffffp1023};
+    default: return (oracle_format){24, -126, 0x1.fffffep127};
     }
 }
 
@@ -104,10 +91,7 @@ static int32_t oracle_to_i32(double x)
     return (int32_t)x;
 }
 
-static double oracle_half(const uint8_t *at)
-{
-    return oracle_decode16((uint16_t)(at[0] | at[1] << 8), 5);
-}
+static double oracle_half(const uint8_t *at) { return oracle_decode16((uint16_t)(at[0] | at[1] << 8), 5); }
 
 /* Each decodes a block, as its comment in plugin.h says. */
 static void oracle_decode_q8_0(const uint8_t *block, double *to)
@@ -148,13 +132,12 @@ static void oracle_decode_q6_k(const uint8_t *block, double *to)
 static bool oracle_decode_blocks(uint32_t dtype, const uint8_t *from, double *to, int64_t count)
 {
     switch (dtype) {
-#define ORACLE_BLOCKS(NAME, name, block, bytes)                                                                      \
-    case PCO_##NAME:                                                                                                 \
-        for (int64_t i = 0; i < count; i += (block)) oracle_decode_##name(from + i / (block) * (bytes), to + i);     \
+#define ORACLE_BLOCKS(NAME, name, block, bytes) \
+    case PCO_##NAME: \
+        for (int64_t i = 0; i < count; i += (block)) oracle_decode_##name(from + i / (block) * (bytes), to + i); \
         return true;
         PCO_QUANTISED_DTYPES(ORACLE_BLOCKS)
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -167,20 +150,11 @@ void oracle_decode(uint32_t dtype, const void *from, double *to, int64_t count)
         int32_t n;
         uint16_t h;
         switch (dtype) {
-        case PCO_F32:
-            memcpy(&f, bytes + 4 * i, 4), to[i] = f;
-            break;
-        case PCO_I32:
-            memcpy(&n, bytes + 4 * i, 4), to[i] = n;
-            break;
-        case PCO_F16:
-            memcpy(&h, bytes + 2 * i, 2), to[i] = oracle_decode16(h, 5);
-            break;
-        case PCO_BF16:
-            memcpy(&h, bytes + 2 * i, 2), to[i] = oracle_decode16(h, 8);
-            break;
-        default:
-            to[i] = bytes[i];
+        case PCO_F32: memcpy(&f, bytes + 4 * i, 4), to[i] = f; break;
+        case PCO_I32: memcpy(&n, bytes + 4 * i, 4), to[i] = n; break;
+        case PCO_F16: memcpy(&h, bytes + 2 * i, 2), to[i] = oracle_decode16(h, 5); break;
+        case PCO_BF16: memcpy(&h, bytes + 2 * i, 2), to[i] = oracle_decode16(h, 8); break;
+        default: to[i] = bytes[i];
         }
     }
 }
@@ -195,18 +169,11 @@ void oracle_encode(uint32_t dtype, const double *from, void *to, int64_t count)
         if (dtype == PCO_F16) h = oracle_encode16(oracle_format_of(dtype), 5, from[i]);
         if (dtype == PCO_BF16) h = oracle_encode16(oracle_format_of(dtype), 8, from[i]);
         switch (dtype) {
-        case PCO_F32:
-            memcpy(bytes + 4 * i, &f, 4);
-            break;
-        case PCO_I32:
-            memcpy(bytes + 4 * i, &n, 4);
-            break;
+        case PCO_F32: memcpy(bytes + 4 * i, &f, 4); break;
+        case PCO_I32: memcpy(bytes + 4 * i, &n, 4); break;
         case PCO_F16:
-        case PCO_BF16:
-            memcpy(bytes + 2 * i, &h, 2);
-            break;
-        default:
-            bytes[i] = from[i] != 0.0;
+        case PCO_BF16: memcpy(bytes + 2 * i, &h, 2); break;
+        default: bytes[i] = from[i] != 0.0;
         }
     }
 }

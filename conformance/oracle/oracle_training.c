@@ -56,8 +56,8 @@ static oracle_ve oracle_row_loss(const oracle_node *node, const oracle_ve *score
 }
 
 /* gradient * (p - hit): the class that is right is hit by 1 - e + e/N, the others by e/N. */
-static void oracle_row_gradient(oracle_node *node, const oracle_ve *term, int64_t n, int64_t row,
-                                int64_t target, oracle_ve sum)
+static void oracle_row_gradient(oracle_node *node, const oracle_ve *term, int64_t n, int64_t row, int64_t target,
+                                oracle_ve sum)
 {
     const pco_cross_entropy_backward_attrs *attrs = node->attrs;
     const oracle_rules *rules = node->rules;
@@ -145,8 +145,7 @@ pco_status oracle_eval_adamw(oracle_node *node, pco_error *err)
     oracle_ve root = oracle_sqrt(rules, oracle_read(node, 4, 2));
     for (int64_t i = 0; i < node->out[0].count; i++) {
         oracle_ve g = oracle_scaled(node, 3, 5, i);
-        oracle_ve m =
-            oracle_add(rules, oracle_mul(rules, oracle_read(node, 1, i), b1), oracle_mul(rules, g, c1));
+        oracle_ve m = oracle_add(rules, oracle_mul(rules, oracle_read(node, 1, i), b1), oracle_mul(rules, g, c1));
         oracle_ve square = oracle_mul(rules, oracle_mul(rules, g, c2), g);
         oracle_ve v = oracle_add(rules, oracle_mul(rules, oracle_read(node, 2, i), b2), square);
         oracle_ve deviation = oracle_add(rules, oracle_quotient(rules, oracle_sqrt(rules, v), root), eps);

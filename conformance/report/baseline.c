@@ -27,8 +27,7 @@ static int conf_baseline_order(const pco_conformance_case *a, const pco_conforma
 
 static int conf_baseline_compare(const void *left, const void *right)
 {
-    return conf_baseline_order(*(const pco_conformance_case *const *)left,
-                               *(const pco_conformance_case *const *)right);
+    return conf_baseline_order(*(const pco_conformance_case *const *)left, *(const pco_conformance_case *const *)right);
 }
 
 static const pco_conformance_case **conf_baseline_sorted(const pco_conformance_result *result)
@@ -58,8 +57,7 @@ static pco_conformance_change_kind conf_baseline_judge(const pco_conformance_com
                                                        const pco_conformance_case *before,
                                                        const pco_conformance_case *now)
 {
-    int was_bad = pco_conformance_state_is_bad(before->state),
-        is_bad = pco_conformance_state_is_bad(now->state);
+    int was_bad = pco_conformance_state_is_bad(before->state), is_bad = pco_conformance_state_is_bad(now->state);
     if (is_bad && !was_bad) return PCO_CHANGE_REGRESSION;
     if (before->state == PCO_CASE_PASS && now->state == PCO_CASE_UNSUPPORTED) return PCO_CHANGE_REGRESSION;
     if (was_bad && now->state == PCO_CASE_PASS) return PCO_CHANGE_FIXED;
@@ -72,8 +70,8 @@ static pco_conformance_change_kind conf_baseline_judge(const pco_conformance_com
 }
 
 static pco_status conf_baseline_device(pco_conformance_comparison *comparison, uint32_t *capacity,
-                                       const pco_conformance_result *before,
-                                       const pco_conformance_result *now, uint32_t device, pco_error *err)
+                                       const pco_conformance_result *before, const pco_conformance_result *now,
+                                       uint32_t device, pco_error *err)
 {
     static const pco_conformance_result NONE;
     if (!before) before = &NONE;
@@ -97,8 +95,7 @@ static pco_status conf_baseline_device(pco_conformance_comparison *comparison, u
 }
 
 /* The earlier device for device i of the newer run. */
-static uint32_t conf_baseline_pair(const pco_conformance_report *before, const pco_conformance_report *now,
-                                   uint32_t i)
+static uint32_t conf_baseline_pair(const pco_conformance_report *before, const pco_conformance_report *now, uint32_t i)
 {
     const pco_conformance_device *device = &now->devices[i];
     for (uint32_t b = 0; b < before->n_devices; b++)
@@ -112,8 +109,7 @@ static uint32_t conf_baseline_pair(const pco_conformance_report *before, const p
 static int conf_baseline_rank(const void *left, const void *right)
 {
     const pco_conformance_change *a = left, *b = right;
-    double ratio_a = a->now ? a->now->ratio : a->before->ratio,
-           ratio_b = b->now ? b->now->ratio : b->before->ratio;
+    double ratio_a = a->now ? a->now->ratio : a->before->ratio, ratio_b = b->now ? b->now->ratio : b->before->ratio;
     if (a->kind != b->kind) return a->kind < b->kind ? -1 : 1;
     if (a->device != b->device) return a->device < b->device ? -1 : 1;
     if (ratio_a != ratio_b) return ratio_a > ratio_b ? -1 : 1;
@@ -128,8 +124,7 @@ pco_status pco_conformance_compare(const pco_conformance_report *before, const p
     *comparison = (pco_conformance_comparison){.factor = factor, .before = before};
     comparison->same_data = before->options.seed == now->options.seed;
     comparison->pairs = malloc((now->n_devices + 1) * sizeof *comparison->pairs);
-    if (!comparison->pairs)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the comparison");
+    if (!comparison->pairs) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the comparison");
     for (uint32_t i = 0; i < now->n_devices && !status; i++) {
         uint32_t pair = comparison->pairs[i] = conf_baseline_pair(before, now, i);
         status = conf_baseline_device(comparison, &capacity, pair == PCO_NONE ? NULL : &before->results[pair],
@@ -138,8 +133,7 @@ pco_status pco_conformance_compare(const pco_conformance_report *before, const p
     for (uint32_t b = 0; b < before->n_devices && !status; b++) {
         bool paired = false;
         for (uint32_t i = 0; i < now->n_devices; i++) paired |= comparison->pairs[i] == b;
-        if (!paired)
-            status = conf_baseline_device(comparison, &capacity, &before->results[b], NULL, PCO_NONE, err);
+        if (!paired) status = conf_baseline_device(comparison, &capacity, &before->results[b], NULL, PCO_NONE, err);
     }
     if (comparison->n_changes)
         qsort(comparison->changes, comparison->n_changes, sizeof *comparison->changes, conf_baseline_rank);

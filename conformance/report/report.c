@@ -34,8 +34,7 @@ static pco_status conf_report_check_contents(const char *folder, pco_error *err)
     closedir(entries);
     if (*other && !ours)
         status = pco_fail(err, PCO_ERROR_INVALID,
-                          "%s: holds '%.80s' and no conformance report; name a new or an empty folder",
-                          folder, other);
+                          "%s: holds '%.80s' and no conformance report; name a new or an empty folder", folder, other);
     return status;
 }
 
@@ -110,16 +109,15 @@ static pco_status conf_report_junit(const char *folder, const pco_conformance_re
 }
 
 static pco_status conf_report_json(const char *folder, const pco_conformance_report *report,
-                                   const pco_conformance_comparison *comparison, const char *html,
-                                   const char *junit, pco_error *err)
+                                   const pco_conformance_comparison *comparison, const char *html, const char *junit,
+                                   pco_error *err)
 {
     pco_writer json = {0};
     cJSON *root;
     pco_status status = conf_tree_make(report, comparison, true, &root, err);
     if (status) return status;
     cJSON *files = cJSON_AddObjectToObject(root, "files");
-    if (!cJSON_AddStringToObject(files, "report.html", html) ||
-        !cJSON_AddStringToObject(files, "junit.xml", junit))
+    if (!cJSON_AddStringToObject(files, "report.html", html) || !cJSON_AddStringToObject(files, "junit.xml", junit))
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
     if (!status) status = conf_seal(root, err);
     if (!status) {

@@ -43,10 +43,10 @@ typedef struct pco_conformance_report {
 typedef enum pco_conformance_change_kind {
     PCO_CHANGE_REGRESSION = 0, /* passed, and is now bad or unsupported */
     PCO_CHANGE_FIXED = 1,      /* was bad, and passes */
-    PCO_CHANGE_GROWN = 2,   /* passes both times; error/bound is above `factor` times what it was, and 0.01 */
-    PCO_CHANGE_STATE = 3,   /* another state, for neither better nor worse: waived, not promised ... */
-    PCO_CHANGE_NEW = 4,     /* a case or variant that the earlier run has not */
-    PCO_CHANGE_REMOVED = 5, /* one that only the earlier run has */
+    PCO_CHANGE_GROWN = 2,      /* passes both times; error/bound is above `factor` times what it was, and 0.01 */
+    PCO_CHANGE_STATE = 3,      /* another state, for neither better nor worse: waived, not promised ... */
+    PCO_CHANGE_NEW = 4,        /* a case or variant that the earlier run has not */
+    PCO_CHANGE_REMOVED = 5,    /* one that only the earlier run has */
     PCO_CHANGE_KINDS = 6,
 } pco_conformance_change_kind;
 
@@ -66,15 +66,13 @@ typedef struct pco_conformance_comparison {
     uint32_t n_changes;
     pco_conformance_change *changes; /* by kind, the worst first within one kind */
     const pco_conformance_report *before;
-    uint32_t
-        *pairs; /* by device of the newer run: the earlier device that it was compared with, or PCO_NONE */
+    uint32_t *pairs; /* by device of the newer run: the earlier device that it was compared with, or PCO_NONE */
 } pco_conformance_comparison;
 
 /* Compares records by case, variant and subgroup width. Devices are paired by id, then by name; one device
  * in each run makes a pair whatever its name. Clear it before the two reports. Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_conformance_compare(const pco_conformance_report *before, const pco_conformance_report *now,
-                                   double factor, pco_conformance_comparison *comparison,
-                                   pco_error *err) PCO_NODISCARD;
+                                   double factor, pco_conformance_comparison *comparison, pco_error *err) PCO_NODISCARD;
 void pco_conformance_comparison_clear(pco_conformance_comparison *comparison);
 
 /* ---- writing and reading ---- */
@@ -86,8 +84,7 @@ pco_status pco_conformance_report_check_folder(const char *folder, pco_error *er
 /* Creates the folder and writes its three files, report.json last, each whole or not at all. `comparison`
  * may be NULL. Errors: INVALID (as above), IO, OUT_OF_HOST_MEMORY. */
 pco_status pco_conformance_report_write(const char *folder, const pco_conformance_report *report,
-                                        const pco_conformance_comparison *comparison,
-                                        pco_error *err) PCO_NODISCARD;
+                                        const pco_conformance_comparison *comparison, pco_error *err) PCO_NODISCARD;
 
 /* Reads FOLDER/report.json. Errors, in one line: IO (no such file), FORMAT (cut off, no report, another
  * schema, a member that is missing or wrong), OUT_OF_HOST_MEMORY. It does not look at digests: see verify. */
@@ -130,7 +127,6 @@ void pco_conformance_findings_clear(pco_conformance_findings *findings);
 
 /* Draws `count` different records of device `device` that ran or were refused, evenly over its records, by
  * seed; indices into its cases. Returns how many there are. */
-uint32_t pco_conformance_sample(const pco_conformance_result *result, uint64_t seed, uint32_t count,
-                                uint32_t *indices);
+uint32_t pco_conformance_sample(const pco_conformance_result *result, uint64_t seed, uint32_t count, uint32_t *indices);
 
 #endif

@@ -17,10 +17,15 @@ static int conf_figures_order(const void *left, const void *right)
 /* Operations whose bound is mostly that of the exponential in them. */
 static bool conf_figures_has_exponential(uint32_t op)
 {
-    static const uint32_t OPS[] = {
-        PCO_OP_SOFTMAX, PCO_OP_LOG_SOFTMAX, PCO_OP_LOGSUMEXP, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
-        PCO_OP_SWIGLU,  PCO_OP_SIGMOID,     PCO_OP_SILU,      PCO_OP_GELU,
-        PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD};
+    static const uint32_t OPS[] = {PCO_OP_SOFTMAX,
+                                   PCO_OP_LOG_SOFTMAX,
+                                   PCO_OP_LOGSUMEXP,
+                                   PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
+                                   PCO_OP_SWIGLU,
+                                   PCO_OP_SIGMOID,
+                                   PCO_OP_SILU,
+                                   PCO_OP_GELU,
+                                   PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD};
     for (size_t i = 0; i < sizeof OPS / sizeof *OPS; i++)
         if (OPS[i] == op) return true;
     return false;
@@ -51,8 +56,7 @@ pco_status conf_figures_make(const pco_conformance_result *result, uint32_t op, 
     if (!ratios) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
     for (uint32_t i = 0; i < result->n_cases; i++) {
         const pco_conformance_case *one = &result->cases[i];
-        if (one->op == op && pco_conformance_state_is_judged(one->state) && one->bound > 0 &&
-            isfinite(one->bound))
+        if (one->op == op && pco_conformance_state_is_judged(one->state) && one->bound > 0 && isfinite(one->bound))
             ratios[figures->bounded++] = one->ratio;
     }
     qsort(ratios, figures->bounded, sizeof *ratios, conf_figures_order);

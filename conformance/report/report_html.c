@@ -16,12 +16,7 @@ const char *conf_html_class(pco_conformance_state state)
 
 const char *conf_html_ratio(double ratio, char text[32])
 {
-    snprintf(text, 32,
-             isinf(ratio)                   ? "inf"
-             : ratio == 0                   ? "0"
-             : ratio < 1e-3 || ratio >= 1e5 ? "%.1e"
-                                            : "%.3g",
-             ratio);
+    snprintf(text, 32, isinf(ratio) ? "inf" : ratio == 0 ? "0" : ratio < 1e-3 || ratio >= 1e5 ? "%.1e" : "%.3g", ratio);
     return text;
 }
 
@@ -65,14 +60,13 @@ static void conf_html_rounds(pco_writer *out, const pco_conformance_result *resu
 {
     if (!result->rounds) return;
     const pco_conformance_round *last = &result->each_round[result->rounds - 1];
-    pco_print(out, "<p class=\"note\">A soak of %" PRIu32 " rounds, seeds %" PRIu64 " to %" PRIu64,
-              result->rounds, result->seed, last->seed);
+    pco_print(out, "<p class=\"note\">A soak of %" PRIu32 " rounds, seeds %" PRIu64 " to %" PRIu64, result->rounds,
+              result->seed, last->seed);
     if (last->cut) {
         pco_print(out, "; the last was cut after %" PRIu32 " cases: ", last->cases);
         pco_write_xml(out, last->end);
     }
-    pco_write_text(out,
-                   ". Counts are of all rounds; of the later ones only what went wrong is listed.</p>\n");
+    pco_write_text(out, ". Counts are of all rounds; of the later ones only what went wrong is listed.</p>\n");
 }
 
 static void conf_html_op(pco_writer *out, const pco_conformance_result *result, const pco_conformance_op *op)
@@ -111,17 +105,16 @@ static void conf_html_op(pco_writer *out, const pco_conformance_result *result, 
 
 static void conf_html_ops(pco_writer *out, const pco_conformance_result *result)
 {
-    pco_write_text(
-        out,
-        "<h3>Verdict per operation</h3><p class=\"note\">Error &divide; bound of the worst element of each "
-        "case, on a "
-        "logarithmic scale: the dashed line is the bound, the dark line the median; grey at the left are "
-        "results "
-        "that are exactly the expected ones, red is beyond the bound.</p><table class=\"list "
-        "ops\"><thead><tr>"
-        "<th>operation</th><th>verdict</th><th class=\"n\">cases</th><th class=\"n\">refused</th>"
-        "<th class=\"n\">variants</th><th class=\"n\">median</th><th class=\"n\">max</th>"
-        "<th class=\"plot\"><span class=\"what\">error &divide; bound</span>");
+    pco_write_text(out,
+                   "<h3>Verdict per operation</h3><p class=\"note\">Error &divide; bound of the worst element of each "
+                   "case, on a "
+                   "logarithmic scale: the dashed line is the bound, the dark line the median; grey at the left are "
+                   "results "
+                   "that are exactly the expected ones, red is beyond the bound.</p><table class=\"list "
+                   "ops\"><thead><tr>"
+                   "<th>operation</th><th>verdict</th><th class=\"n\">cases</th><th class=\"n\">refused</th>"
+                   "<th class=\"n\">variants</th><th class=\"n\">median</th><th class=\"n\">max</th>"
+                   "<th class=\"plot\"><span class=\"what\">error &divide; bound</span>");
     conf_html_axis(out);
     pco_write_text(out, "</th></tr></thead><tbody>\n");
     uint32_t refused = 0;
@@ -140,8 +133,8 @@ static void conf_html_ops(pco_writer *out, const pco_conformance_result *result)
 }
 
 /* Bounds that may be wider than they need be. */
-static pco_status conf_html_low(pco_writer *out, const pco_conformance_result *result,
-                                const pco_contract *contract, pco_error *err)
+static pco_status conf_html_low(pco_writer *out, const pco_conformance_result *result, const pco_contract *contract,
+                                pco_error *err)
 {
     bool any = false;
     for (uint32_t i = 0; i < result->n_ops; i++) {
@@ -151,20 +144,19 @@ static pco_status conf_html_low(pco_writer *out, const pco_conformance_result *r
         if (status) return status;
         if (!figures.low) continue;
         if (!any)
-            pco_write_text(
-                out,
-                "<h3>Medians below 0.01</h3><p class=\"note\">A bound that is never nearly reached may be "
-                "too wide to "
-                "find faults. Counted over cases whose bound is not zero.</p><div class=\"scroll\">"
-                "<table class=\"list\"><thead><tr><th>operation</th><th class=\"n\">cases</th>"
-                "<th class=\"n\">median</th><th class=\"n\">max</th><th>why</th></tr></thead><tbody>\n");
+            pco_write_text(out,
+                           "<h3>Medians below 0.01</h3><p class=\"note\">A bound that is never nearly reached may be "
+                           "too wide to "
+                           "find faults. Counted over cases whose bound is not zero.</p><div class=\"scroll\">"
+                           "<table class=\"list\"><thead><tr><th>operation</th><th class=\"n\">cases</th>"
+                           "<th class=\"n\">median</th><th class=\"n\">max</th><th>why</th></tr></thead><tbody>\n");
         any = true;
         pco_print(out,
                   "<tr><td class=\"op\">%s</td><td class=\"n\">%" PRIu32 "</td><td class=\"n\">%s</td>"
                   "<td class=\"n\">%s</td><td><span class=\"pill%s\">%.*s</span>%s</td></tr>\n",
                   result->ops[i].name, figures.bounded, conf_html_ratio(figures.median, median),
-                  conf_html_ratio(figures.max, most), figures.explained ? "" : " warn",
-                  (int)strcspn(figures.why, ":"), figures.why, strchr(figures.why, ':') + 1);
+                  conf_html_ratio(figures.max, most), figures.explained ? "" : " warn", (int)strcspn(figures.why, ":"),
+                  figures.why, strchr(figures.why, ':') + 1);
     }
     if (any) pco_write_text(out, "</tbody></table></div>\n");
     return PCO_OK;
@@ -231,8 +223,7 @@ static void conf_html_invariance(pco_writer *out, const pco_conformance_result *
 }
 
 static pco_status conf_html_device(pco_writer *out, const pco_conformance_report *report,
-                                   const pco_conformance_comparison *comparison, uint32_t device,
-                                   pco_error *err)
+                                   const pco_conformance_comparison *comparison, uint32_t device, pco_error *err)
 {
     const pco_conformance_result *result = &report->results[device];
     const pco_device_info *info = report->devices[device].info;
@@ -248,8 +239,7 @@ static pco_status conf_html_device(pco_writer *out, const pco_conformance_report
     conf_html_tested(out, result, 1);
     pco_write_text(out, "</div>\n");
     if (result->status) {
-        pco_print(out, "<p><span class=\"pill bad\">%s</span> ",
-                  result->not_opened ? "not opened" : "stopped");
+        pco_print(out, "<p><span class=\"pill bad\">%s</span> ", result->not_opened ? "not opened" : "stopped");
         pco_write_xml(out, result->message);
         pco_write_text(out, "</p>\n");
     }
@@ -292,8 +282,7 @@ static void conf_html_matrix_cell(pco_writer *out, const pco_conformance_op *op)
     else if (bad)
         pco_print(out, "<td class=\"c-bad\">%" PRIu32 " bad</td>", bad);
     else if (op->count[PCO_CASE_WAIVED])
-        pco_print(out, "<td><span class=\"pill warn\">%" PRIu32 " waived</span></td>",
-                  op->count[PCO_CASE_WAIVED]);
+        pco_print(out, "<td><span class=\"pill warn\">%" PRIu32 " waived</span></td>", op->count[PCO_CASE_WAIVED]);
     else if (op->count[PCO_CASE_PASS])
         pco_print(out, "<td class=\"c-tested\">%s</td>", conf_html_ratio(op->max_ratio, most));
     else
@@ -302,11 +291,10 @@ static void conf_html_matrix_cell(pco_writer *out, const pco_conformance_op *op)
 
 static void conf_html_matrix(pco_writer *out, const pco_conformance_report *report)
 {
-    pco_write_text(
-        out,
-        "<section class=\"device\"><h2>All devices</h2><p class=\"note\">The largest error &divide; bound "
-        "per "
-        "operation.</p><div class=\"scroll\"><table class=\"list matrix\"><thead><tr><th>operation</th>");
+    pco_write_text(out,
+                   "<section class=\"device\"><h2>All devices</h2><p class=\"note\">The largest error &divide; bound "
+                   "per "
+                   "operation.</p><div class=\"scroll\"><table class=\"list matrix\"><thead><tr><th>operation</th>");
     for (uint32_t d = 0; d < report->n_devices; d++) {
         pco_conformance_verdict verdict = pco_conformance_judge(&report->results[d], 1);
         pco_print(out, "<th><a href=\"#device%" PRIu32 "\">", d);
@@ -319,8 +307,7 @@ static void conf_html_matrix(pco_writer *out, const pco_conformance_report *repo
         for (uint32_t i = 0; i < report->results[d].n_ops; i++) {
             const pco_conformance_op *op = &report->results[d].ops[i];
             bool seen = false;
-            for (uint32_t e = 0; e < d && !seen; e++)
-                seen = conf_html_find(&report->results[e], op->op) != NULL;
+            for (uint32_t e = 0; e < d && !seen; e++) seen = conf_html_find(&report->results[e], op->op) != NULL;
             if (seen) continue;
             pco_print(out, "<tr><td class=\"op\">%s</td>", op->name);
             for (uint32_t e = 0; e < report->n_devices; e++)
@@ -342,14 +329,13 @@ static void conf_html_top(pco_writer *out, const pco_conformance_report *report)
         if (d) pco_write_text(out, ", ");
         pco_write_xml(out, report->devices[d].id);
     }
-    pco_print(
-        out,
-        " (%s)</title>\n<style>\n%s</style></head>\n<body><header class=\"top\"><div class=\"title\"><h1>"
-        "Conformance report</h1><span class=\"pill %s\">%s</span>",
-        conf_verdict_name(verdict), conf_report_css, conf_html_verdict_class(verdict),
-        verdict == PCO_VERDICT_PASS   ? "passed"
-        : verdict == PCO_VERDICT_FAIL ? "failed"
-                                      : "nothing tested");
+    pco_print(out,
+              " (%s)</title>\n<style>\n%s</style></head>\n<body><header class=\"top\"><div class=\"title\"><h1>"
+              "Conformance report</h1><span class=\"pill %s\">%s</span>",
+              conf_verdict_name(verdict), conf_report_css, conf_html_verdict_class(verdict),
+              verdict == PCO_VERDICT_PASS   ? "passed"
+              : verdict == PCO_VERDICT_FAIL ? "failed"
+                                            : "nothing tested");
     conf_html_tested(out, report->results, report->n_devices);
     pco_write_text(out, "</div><p class=\"dim\">");
     pco_print(out, "Portico %s (%s%s), tier %s, seed %" PRIu64 ", operations ", report->program,
@@ -360,9 +346,8 @@ static void conf_html_top(pco_writer *out, const pco_conformance_report *report)
         pco_write_text(out, ", variants ");
         pco_write_xml(out, options->variant);
     }
-    pco_print(out,
-              "; %s; suite version %" PRIu32 ", <span class=\"mono\">%.12s</span></p>",
-              report->written, report->suite_version, report->suite_hash);
+    pco_print(out, "; %s; suite version %" PRIu32 ", <span class=\"mono\">%.12s</span></p>", report->written,
+              report->suite_version, report->suite_hash);
     pco_write_text(out, "<p class=\"dim\">");
     pco_write_xml(out, report->os);
     pco_write_text(out, ", ");
@@ -384,13 +369,12 @@ pco_status conf_html_write(const pco_conformance_report *report, const pco_confo
     if (report->n_devices > 1) conf_html_matrix(out, report);
     for (uint32_t d = 0; d < report->n_devices && !status; d++)
         status = conf_html_device(out, report, comparison, d, err);
-    pco_write_text(
-        out,
-        "</main><footer>Every element is compared with a result computed in double; the bound follows from "
-        "the "
-        "device&rsquo;s numeric contract. <code>portico conformance --verify DIR</code> checks that this "
-        "report is "
-        "complete and was not altered; <code>--rerun N</code> repeats N of its cases on the device.</footer>"
-        "</body></html>\n");
+    pco_write_text(out,
+                   "</main><footer>Every element is compared with a result computed in double; the bound follows from "
+                   "the "
+                   "device&rsquo;s numeric contract. <code>portico conformance --verify DIR</code> checks that this "
+                   "report is "
+                   "complete and was not altered; <code>--rerun N</code> repeats N of its cases on the device.</footer>"
+                   "</body></html>\n");
     return status;
 }

@@ -16,8 +16,7 @@ void conf_html_plot(pco_writer *out, const pco_conformance_result *result, const
 void conf_html_axis(pco_writer *out);
 
 /* Op by op: type x regime, and variant x width, with the number of cases in each cell. */
-pco_status conf_html_coverage(pco_writer *out, const pco_conformance_result *result,
-                              pco_error *err) PCO_NODISCARD;
+pco_status conf_html_coverage(pco_writer *out, const pco_conformance_result *result, pco_error *err) PCO_NODISCARD;
 
 /* Kernel by kernel: the values that its specialisation constants took. */
 void conf_html_constants(pco_writer *out, const pco_conformance_result *result);
@@ -25,8 +24,7 @@ void conf_html_constants(pco_writer *out, const pco_conformance_result *result);
 /* Cards: what failed, what came closest to its bound, what was refused, what is waived. */
 pco_status conf_html_failures(pco_writer *out, const pco_conformance_report *report, uint32_t device,
                               pco_error *err) PCO_NODISCARD;
-pco_status conf_html_worst(pco_writer *out, const pco_conformance_result *result,
-                           pco_error *err) PCO_NODISCARD;
+pco_status conf_html_worst(pco_writer *out, const pco_conformance_result *result, pco_error *err) PCO_NODISCARD;
 void conf_html_unsupported(pco_writer *out, const pco_conformance_result *result);
 void conf_html_waived(pco_writer *out, const pco_conformance_result *result);
 void conf_html_changes(pco_writer *out, const pco_conformance_report *report,

@@ -15,8 +15,8 @@ static void conf_cards_figures(pco_writer *out, const pco_conformance_case *one)
     pco_print(out,
               "<div class=\"figures\">element %" PRId64 " of %" PRId64
               ": got <b>%.*g</b>, expected <b>%.*g</b>, bound %.3g",
-              one->element, one->elements, pco_number_digits(one->got), one->got,
-              pco_number_digits(one->expected), one->expected, one->bound);
+              one->element, one->elements, pco_number_digits(one->got), one->got, pco_number_digits(one->expected),
+              one->expected, one->bound);
     if (one->wrong) pco_print(out, "; <b>%" PRId64 "</b> elements outside", one->wrong);
     pco_write_text(out, "</div>");
 }
@@ -24,9 +24,7 @@ static void conf_cards_figures(pco_writer *out, const pco_conformance_case *one)
 static void conf_cards_case(pco_writer *out, const pco_conformance_case *one, const char *reproducer)
 {
     char ratio[32];
-    pco_print(out,
-              "<li class=\"%s\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32
-              "</span><span>",
+    pco_print(out, "<li class=\"%s\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32 "</span><span>",
               conf_html_class(one->state), one->op_name, one->id);
     pco_write_xml(out, *one->variant ? one->variant : "refused");
     if (one->width) pco_print(out, ", width %" PRIu32, one->width);
@@ -35,8 +33,7 @@ static void conf_cards_case(pco_writer *out, const pco_conformance_case *one, co
         pco_print(out, "<span class=\"pill %s\">%s</span>", conf_html_class(one->state),
                   pco_conformance_state_name(one->state));
     if (pco_conformance_state_is_judged(one->state))
-        pco_print(out, "<span class=\"ratio\">error / bound <b>%s</b></span>",
-                  conf_html_ratio(one->ratio, ratio));
+        pco_print(out, "<span class=\"ratio\">error / bound <b>%s</b></span>", conf_html_ratio(one->ratio, ratio));
     pco_write_text(out, "</div><div class=\"label mono\">");
     pco_write_xml(out, one->label);
     pco_write_text(out, "</div>");
@@ -70,8 +67,7 @@ static int conf_cards_order(const void *left, const void *right)
 }
 
 /* Cases that are bad, or that passed with an error, the worst first; the caller frees them. */
-static const pco_conformance_case **conf_cards_select(const pco_conformance_result *result, bool bad,
-                                                      uint32_t *count)
+static const pco_conformance_case **conf_cards_select(const pco_conformance_result *result, bool bad, uint32_t *count)
 {
     const pco_conformance_case **chosen = malloc((result->n_cases + 1) * sizeof *chosen);
     *count = 0;
@@ -92,16 +88,14 @@ pco_status conf_html_failures(pco_writer *out, const pco_conformance_report *rep
     const pco_conformance_case **bad = conf_cards_select(result, true, &count);
     if (!bad) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
     if (count) {
-        pco_print(out, "<h3>What went wrong <small>%" PRIu32 " cases</small></h3><ul class=\"cards\">\n",
-                  count);
+        pco_print(out, "<h3>What went wrong <small>%" PRIu32 " cases</small></h3><ul class=\"cards\">\n", count);
         for (uint32_t i = 0; i < count && i < CONF_HTML_SHOWN; i++) {
             (void)conf_origin_reproducer(report, device, bad[i], reproducer, sizeof reproducer);
             conf_cards_case(out, bad[i], reproducer);
         }
         pco_write_text(out, "</ul>\n");
         if (count > CONF_HTML_SHOWN)
-            pco_print(out, "<p class=\"note\">And %" PRIu32 " more in report.json.</p>\n",
-                      count - CONF_HTML_SHOWN);
+            pco_print(out, "<p class=\"note\">And %" PRIu32 " more in report.json.</p>\n", count - CONF_HTML_SHOWN);
     }
     free(bad);
     return PCO_OK;
@@ -113,9 +107,8 @@ pco_status conf_html_worst(pco_writer *out, const pco_conformance_result *result
     const pco_conformance_case **close = conf_cards_select(result, false, &count);
     if (!close) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
     if (count) {
-        pco_write_text(
-            out, "<h3>Closest to the bound <small>of those that passed, one for each operation</small></h3>"
-                 "<ul class=\"cards narrow\">\n");
+        pco_write_text(out, "<h3>Closest to the bound <small>of those that passed, one for each operation</small></h3>"
+                            "<ul class=\"cards narrow\">\n");
         for (uint32_t i = 0; i < count && shown < CONF_HTML_WORST; i++) {
             bool seen = false;
             for (uint32_t j = 0; j < i && !seen; j++) seen = close[j]->op == close[i]->op;
@@ -130,24 +123,23 @@ pco_status conf_html_worst(pco_writer *out, const pco_conformance_result *result
 }
 
 /* Is this the first case of its op with that reason? Then `count` is how many there are. */
-static bool conf_cards_is_first(const pco_conformance_result *result, uint32_t index,
-                                pco_conformance_state state, uint32_t *count)
+static bool conf_cards_is_first(const pco_conformance_result *result, uint32_t index, pco_conformance_state state,
+                                uint32_t *count)
 {
     const pco_conformance_case *one = &result->cases[index];
     *count = 0;
     if (one->state != state) return false;
     for (uint32_t i = 0; i < result->n_cases; i++) {
         const pco_conformance_case *other = &result->cases[i];
-        if (other->op != one->op || other->state != state || strcmp(other->detail, one->detail) != 0)
-            continue;
+        if (other->op != one->op || other->state != state || strcmp(other->detail, one->detail) != 0) continue;
         if (i < index) return false;
         ++*count;
     }
     return true;
 }
 
-static void conf_cards_reasons(pco_writer *out, const pco_conformance_result *result,
-                               pco_conformance_state state, const char *title)
+static void conf_cards_reasons(pco_writer *out, const pco_conformance_result *result, pco_conformance_state state,
+                               const char *title)
 {
     uint32_t count;
     if (result->count[state] == 0) return;
@@ -158,8 +150,8 @@ static void conf_cards_reasons(pco_writer *out, const pco_conformance_result *re
               title, result->count[state]);
     for (uint32_t i = 0; i < result->n_cases; i++) {
         if (!conf_cards_is_first(result, i, state, &count)) continue;
-        pco_print(out, "<tr><td class=\"op\">%s</td><td class=\"n\">%" PRIu32 "</td><td>",
-                  result->cases[i].op_name, count);
+        pco_print(out, "<tr><td class=\"op\">%s</td><td class=\"n\">%" PRIu32 "</td><td>", result->cases[i].op_name,
+                  count);
         pco_write_xml(out, result->cases[i].detail);
         pco_write_text(out, "</td></tr>\n");
     }
@@ -178,16 +170,14 @@ void conf_html_waived(pco_writer *out, const pco_conformance_result *result)
         pco_write_text(out, "<h3>Waivers</h3><p class=\"note\">None was used.</p>\n");
         return;
     }
-    pco_print(out,
-              "<h3>Waivers <small>%" PRIu32 " failures that were expected</small></h3><ul class=\"cards\">\n",
+    pco_print(out, "<h3>Waivers <small>%" PRIu32 " failures that were expected</small></h3><ul class=\"cards\">\n",
               result->count[PCO_CASE_WAIVED]);
     for (uint32_t i = 0, shown = 0; i < result->n_cases && shown < CONF_HTML_SHOWN; i++) {
         const pco_conformance_case *one = &result->cases[i];
         if (one->state != PCO_CASE_WAIVED) continue;
         shown++;
         pco_print(out,
-                  "<li class=\"warn\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32
-                  "</span><span>",
+                  "<li class=\"warn\"><div class=\"head\"><b>%s</b> <span class=\"mono\">#%08" PRIx32 "</span><span>",
                   one->op_name, one->id);
         pco_write_xml(out, one->variant);
         pco_write_text(out, "</span></div><div class=\"label mono\">");
@@ -212,8 +202,7 @@ static void conf_cards_state(pco_writer *out, const pco_conformance_case *one)
     }
     pco_print(out, "<td><span class=\"pill %s\">%s</span>", conf_html_class(one->state),
               pco_conformance_state_name(one->state));
-    if (pco_conformance_state_is_judged(one->state))
-        pco_print(out, " %s", conf_html_ratio(one->ratio, ratio));
+    if (pco_conformance_state_is_judged(one->state)) pco_print(out, " %s", conf_html_ratio(one->ratio, ratio));
     pco_write_text(out, "</td>");
 }
 
@@ -243,15 +232,14 @@ void conf_html_changes(pco_writer *out, const pco_conformance_report *report,
             pco_write_text(out, "<div class=\"scroll\"><table "
                                 "class=\"list\"><thead><tr><th>change</th><th>case</th><th>variant</th>"
                                 "<th>before</th><th>now</th></tr></thead><tbody>\n");
-        pco_print(
-            out,
-            "<tr><td><span class=\"pill %s\">%s</span></td><td><b>%s</b> <span class=\"mono\">#%08" PRIx32
-            "</span></td><td>",
-            change->kind == PCO_CHANGE_REGRESSION ? "bad"
-            : change->kind == PCO_CHANGE_FIXED    ? "pass"
-            : change->kind == PCO_CHANGE_GROWN    ? "warn"
-                                                  : "",
-            TITLES[change->kind], one->op_name, one->id);
+        pco_print(out,
+                  "<tr><td><span class=\"pill %s\">%s</span></td><td><b>%s</b> <span class=\"mono\">#%08" PRIx32
+                  "</span></td><td>",
+                  change->kind == PCO_CHANGE_REGRESSION ? "bad"
+                  : change->kind == PCO_CHANGE_FIXED    ? "pass"
+                  : change->kind == PCO_CHANGE_GROWN    ? "warn"
+                                                        : "",
+                  TITLES[change->kind], one->op_name, one->id);
         pco_write_xml(out, one->variant);
         pco_write_text(out, "</td>");
         conf_cards_state(out, change->before);
@@ -259,7 +247,6 @@ void conf_html_changes(pco_writer *out, const pco_conformance_report *report,
         pco_write_text(out, "</tr>\n");
     }
     if (shown) pco_write_text(out, "</tbody></table></div>\n");
-    if (all > shown)
-        pco_print(out, "<p class=\"note\">And %" PRIu32 " more in report.json.</p>\n", all - shown);
+    if (all > shown) pco_print(out, "<p class=\"note\">And %" PRIu32 " more in report.json.</p>\n", all - shown);
     if (all == 0) pco_write_text(out, "<p>No difference.</p>\n");
 }

@@ -7,8 +7,7 @@
 static uint32_t conf_constants_end(const pco_conformance_result *result, uint32_t begin)
 {
     uint32_t end = begin + 1;
-    while (end < result->n_constants &&
-           strcmp(result->constants[end].kernel, result->constants[begin].kernel) == 0)
+    while (end < result->n_constants && strcmp(result->constants[end].kernel, result->constants[begin].kernel) == 0)
         end++;
     return end;
 }

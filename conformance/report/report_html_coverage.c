@@ -115,8 +115,7 @@ static void conf_cover_cell_write(pco_writer *out, const conf_cover_cell *cell, 
 
 static void conf_cover_op(pco_writer *out, const conf_cover *cover, const char *name, conf_cover_total *total)
 {
-    pco_print(out, "<div><h4>%s <small>%u tested</small></h4><table><thead><tr><th></th>", name,
-              cover->tested);
+    pco_print(out, "<div><h4>%s <small>%u tested</small></h4><table><thead><tr><th></th>", name, cover->tested);
     for (uint32_t type = 0; type < cover->n_types; type++) {
         pco_print(out, "<th class=\"type\" colspan=\"%u\">", cover->n_regimes);
         pco_write_xml(out, *cover->types[type] ? cover->types[type] : "none");
@@ -148,18 +147,16 @@ pco_status conf_html_coverage(pco_writer *out, const pco_conformance_result *res
     conf_cover_total total = {0};
     conf_cover *cover = malloc(sizeof *cover);
     if (!cover) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
-    pco_write_text(
-        out,
-        "<h3>Coverage</h3><p class=\"note\">Cases per kernel variant and subgroup width (rows), operand "
-        "type and "
-        "regime (columns: ");
+    pco_write_text(out,
+                   "<h3>Coverage</h3><p class=\"note\">Cases per kernel variant and subgroup width (rows), operand "
+                   "type and "
+                   "regime (columns: ");
     conf_cover_legend(out);
-    pco_write_text(
-        out,
-        "). <span class=\"key c-tested\">8</span> tested, <span class=\"key c-bad\">2/8</span> two of eight "
-        "bad, "
-        "<span class=\"key c-unsupported\">3</span> refused or not promised, "
-        "<span class=\"key c-hole\">&nbsp;</span> a hole: no such case.</p><div class=\"coverage\">\n");
+    pco_write_text(out,
+                   "). <span class=\"key c-tested\">8</span> tested, <span class=\"key c-bad\">2/8</span> two of eight "
+                   "bad, "
+                   "<span class=\"key c-unsupported\">3</span> refused or not promised, "
+                   "<span class=\"key c-hole\">&nbsp;</span> a hole: no such case.</p><div class=\"coverage\">\n");
     for (uint32_t i = 0; i < result->n_ops; i++) {
         conf_cover_make(cover, result, result->ops[i].op);
         conf_cover_op(out, cover, result->ops[i].name, &total);

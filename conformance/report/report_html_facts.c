@@ -71,15 +71,14 @@ static void conf_facts_contract(pco_writer *out, const pco_contract *c)
 {
     char text[160];
     pco_write_text(out, "<div><h3>Numeric contract</h3><dl>");
-    snprintf(text, sizeof text, "of f32 in %s, of f16 in %s, of bf16 in %s",
-             pco_accumulator_word(c->accumulate_f32), pco_accumulator_word(c->accumulate_f16),
-             pco_accumulator_word(c->accumulate_bf16));
+    snprintf(text, sizeof text, "of f32 in %s, of f16 in %s, of bf16 in %s", pco_accumulator_word(c->accumulate_f32),
+             pco_accumulator_word(c->accumulate_f16), pco_accumulator_word(c->accumulate_bf16));
     conf_facts_row(out, "sums", text);
     snprintf(text, sizeof text, "in %s, %g ulp", pco_accumulator_word(c->compute), (double)c->function_ulp);
     conf_facts_row(out, "functions", text);
     conf_facts_row(out, "+ - *", c->round_to_nearest ? "rounded to nearest" : "rounded to either neighbour");
-    snprintf(text, sizeof text, "%g ulp, square root %g, its reciprocal %g", (double)c->div_ulp,
-             (double)c->sqrt_ulp, (double)c->rsqrt_ulp);
+    snprintf(text, sizeof text, "%g ulp, square root %g, its reciprocal %g", (double)c->div_ulp, (double)c->sqrt_ulp,
+             (double)c->rsqrt_ulp);
     conf_facts_row(out, "division", text);
     conf_facts_row(out, "a*b + c", c->contraction ? "may be rounded once" : "is rounded twice");
     conf_facts_row(out, "subnormals", c->subnormals ? "kept" : "may be flushed to zero");

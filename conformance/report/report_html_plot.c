@@ -74,28 +74,23 @@ void conf_html_plot(pco_writer *out, const pco_conformance_result *result, const
               "median %s, largest %s</title>",
               op->name, plot.count, plot.zero, conf_html_ratio(op->median_ratio, median),
               conf_html_ratio(op->max_ratio, most));
-    pco_write_text(out,
-                   "<path class=\"grid\" d=\"M8 0V20M22 0V20M36 0V20M50 0V20M78 0V20M92 0V20M0 20H100\"/>");
+    pco_write_text(out, "<path class=\"grid\" d=\"M8 0V20M22 0V20M36 0V20M50 0V20M78 0V20M92 0V20M0 20H100\"/>");
     if (plot.zero)
-        pco_print(out, "<path class=\"zeros\" d=\"M0 20V%.1fh5V20z\"/>",
-                  conf_plot_top(plot.zero, plot.count));
+        pco_print(out, "<path class=\"zeros\" d=\"M0 20V%.1fh5V20z\"/>", conf_plot_top(plot.zero, plot.count));
     conf_plot_bars(out, &plot, false);
     conf_plot_bars(out, &plot, true);
     if (plot.infinite)
-        pco_print(out, "<path class=\"over\" d=\"M95 20V%.1fh5V20z\"/>",
-                  conf_plot_top(plot.infinite, plot.most));
+        pco_print(out, "<path class=\"over\" d=\"M95 20V%.1fh5V20z\"/>", conf_plot_top(plot.infinite, plot.most));
     pco_write_text(out, "<path class=\"one\" stroke-dasharray=\"3 2\" d=\"M64 0V20\"/>");
     if (op->median_ratio > 0 && isfinite(op->median_ratio))
-        pco_print(out, "<path class=\"median\" stroke-width=\"2\" d=\"M%.1f 0V20\"/>",
-                  conf_plot_x(op->median_ratio));
+        pco_print(out, "<path class=\"median\" stroke-width=\"2\" d=\"M%.1f 0V20\"/>", conf_plot_x(op->median_ratio));
     pco_write_text(out, "</svg>");
 }
 
 void conf_html_axis(pco_writer *out)
 {
-    pco_write_text(
-        out, "<div class=\"axis\"><span style=\"left:0\">exact</span><span style=\"left:22%\">0.001</span>"
-             "<span style=\"left:36%\">0.01</span><span style=\"left:50%\">0.1</span>"
-             "<span class=\"one\" style=\"left:64%\">1</span><span style=\"left:78%\">10</span>"
-             "<span style=\"left:100%\">&infin;</span></div>");
+    pco_write_text(out, "<div class=\"axis\"><span style=\"left:0\">exact</span><span style=\"left:22%\">0.001</span>"
+                        "<span style=\"left:36%\">0.01</span><span style=\"left:50%\">0.1</span>"
+                        "<span class=\"one\" style=\"left:64%\">1</span><span style=\"left:78%\">10</span>"
+                        "<span style=\"left:100%\">&infin;</span></div>");
 }

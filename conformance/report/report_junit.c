@@ -49,8 +49,7 @@ static void conf_junit_count_write(pco_writer *out, const conf_junit_count *coun
 }
 
 /* `seed`: the run's. */
-static void conf_junit_case(pco_writer *out, const char *class, const pco_conformance_case *one,
-                            uint64_t seed)
+static void conf_junit_case(pco_writer *out, const char *class, const pco_conformance_case *one, uint64_t seed)
 {
     char name[1024], round[40] = "";
     if (one->seed != seed) snprintf(round, sizeof round, ", seed %" PRIu64, one->seed);
@@ -67,9 +66,8 @@ static void conf_junit_case(pco_writer *out, const char *class, const pco_confor
     const char *element = conf_junit_is_error(one->state)     ? "error"
                           : conf_junit_is_skipped(one->state) ? "skipped"
                                                               : "failure";
-    snprintf(name, sizeof name, "%s%s%s%s%s", pco_conformance_state_name(one->state),
-             *one->detail ? ": " : "", one->detail, one->waiver ? "; waived: " : "",
-             one->waiver ? one->waiver : "");
+    snprintf(name, sizeof name, "%s%s%s%s%s", pco_conformance_state_name(one->state), *one->detail ? ": " : "",
+             one->detail, one->waiver ? "; waived: " : "", one->waiver ? one->waiver : "");
     pco_print(out, ">\n   <%s", element);
     conf_junit_attribute(out, "message", name);
     if (strcmp(element, "skipped") == 0) {
@@ -77,8 +75,8 @@ static void conf_junit_case(pco_writer *out, const char *class, const pco_confor
         return;
     }
     conf_junit_attribute(out, "type", pco_conformance_state_name(one->state));
-    snprintf(name, sizeof name, "error / bound %g, %" PRId64 " of %" PRId64 " elements; repeat with: %s",
-             one->ratio, one->wrong, one->elements, one->repeat);
+    snprintf(name, sizeof name, "error / bound %g, %" PRId64 " of %" PRId64 " elements; repeat with: %s", one->ratio,
+             one->wrong, one->elements, one->repeat);
     pco_write_char(out, '>');
     pco_write_xml(out, name);
     pco_print(out, "</%s>\n  </testcase>\n", element);
@@ -145,8 +143,7 @@ void conf_junit_write(const pco_conformance_report *report, pco_writer *out)
         for (uint32_t i = 0; i < result->n_cases; i++) conf_junit_add(&count, &result->cases[i]);
         if (conf_junit_is_broken(result)) count.tests++, count.errors++;
     }
-    pco_write_text(out,
-                   "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"portico conformance\"");
+    pco_write_text(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"portico conformance\"");
     conf_junit_count_write(out, &count);
     pco_write_text(out, ">\n");
     for (uint32_t d = 0; d < report->n_devices; d++) {

@@ -33,9 +33,8 @@ pco_status conf_report_load(const char *folder, cJSON **root, pco_error *err)
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s: no conformance report: not an object", path);
     if (!status) status = pco_json_string_or(*root, path, "schema", "", &schema, err);
     if (!status && strcmp(schema, PCO_CONFORMANCE_SCHEMA) != 0)
-        status =
-            pco_fail(err, PCO_ERROR_FORMAT, "%s: no report of this program: schema '%.80s', expected '%s'",
-                     path, schema, PCO_CONFORMANCE_SCHEMA);
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: no report of this program: schema '%.80s', expected '%s'", path,
+                          schema, PCO_CONFORMANCE_SCHEMA);
     if (!status) return PCO_OK;
     cJSON_Delete(*root);
     *root = NULL;
@@ -58,17 +57,14 @@ static const char *conf_read_text(conf_read *read, const cJSON *object, const ch
     return read->status ? "" : text;
 }
 
-static const char *conf_read_text_or(conf_read *read, const cJSON *object, const char *key,
-                                     const char *fallback)
+static const char *conf_read_text_or(conf_read *read, const cJSON *object, const char *key, const char *fallback)
 {
     const char *text = fallback;
-    if (!read->status)
-        read->status = pco_json_string_or(object, read->label, key, fallback, &text, read->err);
+    if (!read->status) read->status = pco_json_string_or(object, read->label, key, fallback, &text, read->err);
     return read->status ? "" : text;
 }
 
-static int64_t conf_read_int(conf_read *read, const cJSON *object, const char *key, int64_t least,
-                             int64_t most)
+static int64_t conf_read_int(conf_read *read, const cJSON *object, const char *key, int64_t least, int64_t most)
 {
     int64_t value = least;
     if (!read->status) read->status = pco_json_int(object, read->label, key, least, most, &value, read->err);
@@ -101,8 +97,8 @@ static uint64_t conf_read_digits(conf_read *read, const cJSON *object, const cha
     errno = 0;
     uint64_t value = strtoull(text, &end, base);
     if (!read->status && (!*text || *end || errno || !strchr("0123456789abcdef", *text)))
-        read->status = pco_fail(read->err, PCO_ERROR_FORMAT, "%s: %s: '%.40s' is no number of digits",
-                                read->label, key, text);
+        read->status =
+            pco_fail(read->err, PCO_ERROR_FORMAT, "%s: %s: '%.40s' is no number of digits", read->label, key, text);
     return value;
 }
 
@@ -110,8 +106,8 @@ static const cJSON *conf_read_member(conf_read *read, const cJSON *object, const
 {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
     if (read->status || (array ? cJSON_IsArray(item) : cJSON_IsObject(item))) return item;
-    read->status = pco_fail(read->err, PCO_ERROR_FORMAT, "%s: '%s' should be an %s", read->label, key,
-                            array ? "array" : "object");
+    read->status =
+        pco_fail(read->err, PCO_ERROR_FORMAT, "%s: '%s' should be an %s", read->label, key, array ? "array" : "object");
     return NULL;
 }
 
@@ -148,8 +144,7 @@ static uint32_t conf_read_accumulator(conf_read *read, const cJSON *object, cons
     for (uint32_t type = 0; type < PCO_DTYPE_COUNT; type++)
         if (strcmp(text, pco_accumulator_word(type)) == 0) return type;
     if (!read->status && strcmp(text, "f64") != 0)
-        read->status =
-            pco_fail(read->err, PCO_ERROR_FORMAT, "%s: %s: '%.40s' is no type", read->label, key, text);
+        read->status = pco_fail(read->err, PCO_ERROR_FORMAT, "%s: %s: '%.40s' is no type", read->label, key, text);
     return PCO_CONTRACT_F64;
 }
 
@@ -187,8 +182,7 @@ static void conf_read_limits(conf_read *read, const cJSON *at, pco_device_info *
     }
 }
 
-static void conf_read_device(conf_read *read, const cJSON *at, pco_conformance_device *device,
-                             pco_device_info *info)
+static void conf_read_device(conf_read *read, const cJSON *at, pco_conformance_device *device, pco_device_info *info)
 {
     const char *uuid = conf_read_text(read, at, "uuid");
     info->size = sizeof *info;
@@ -214,8 +208,7 @@ static void conf_read_device(conf_read *read, const cJSON *at, pco_conformance_d
     cJSON_ArrayForEach(feature, features) for (int i = 0; i < PCO_N_FEATURE_WORDS; i++)
     {
         const char *name = cJSON_GetStringValue(feature);
-        if (name && strcmp(name, PCO_FEATURE_WORDS[i].name) == 0)
-            info->features |= PCO_FEATURE_WORDS[i].bit;
+        if (name && strcmp(name, PCO_FEATURE_WORDS[i].name) == 0) info->features |= PCO_FEATURE_WORDS[i].bit;
     }
     conf_read_limits(read, conf_read_member(read, at, "limits", false), info);
     conf_read_contract(read, conf_read_member(read, at, "contract", false), &info->contract);
@@ -305,7 +298,8 @@ static void conf_read_probe(conf_read *read, const cJSON *parent, pco_conformanc
     }
     conf_probe_finish(probe);
     if (!read->status && conf_read_digits(read, at, "fingerprint", 16) != probe->fingerprint && !read->status)
-        read->status = pco_fail(read->err, PCO_ERROR_FORMAT, "%s: the fingerprint is not that of its lines", read->label);
+        read->status =
+            pco_fail(read->err, PCO_ERROR_FORMAT, "%s: the fingerprint is not that of its lines", read->label);
 }
 
 static void conf_read_case(conf_read *read, const cJSON *at, pco_conformance_case *one,
@@ -368,12 +362,11 @@ static void conf_read_rounds(conf_read *read, const cJSON *at, pco_conformance_r
     }
 }
 
-static void conf_read_result(conf_read *read, const cJSON *at, const char *file,
-                             pco_conformance_result *result)
+static void conf_read_result(conf_read *read, const cJSON *at, const char *file, pco_conformance_result *result)
 {
     char label[1200];
-    const cJSON *ops = conf_read_member(read, at, "ops", true),
-                *cases = conf_read_member(read, at, "cases", true), *item;
+    const cJSON *ops = conf_read_member(read, at, "ops", true), *cases = conf_read_member(read, at, "cases", true),
+                *item;
     result->tier = conf_read_tier(read, at);
     result->seed = conf_read_digits(read, at, "seed", 10);
     result->seconds = conf_read_number(read, at, "seconds");
@@ -391,15 +384,13 @@ static void conf_read_result(conf_read *read, const cJSON *at, const char *file,
     cJSON_ArrayForEach(item, ops)
     {
         if (read->status) break;
-        snprintf(label, sizeof label, "%s: device %s: ops[%" PRIu32 "]", file, result->device_id,
-                 result->n_ops);
+        snprintf(label, sizeof label, "%s: device %s: ops[%" PRIu32 "]", file, result->device_id, result->n_ops);
         conf_read_row(read, item, &result->ops[result->n_ops++]);
     }
     cJSON_ArrayForEach(item, cases)
     {
         if (read->status) break;
-        snprintf(label, sizeof label, "%s: device %s: cases[%" PRIu32 "]", file, result->device_id,
-                 result->n_cases);
+        snprintf(label, sizeof label, "%s: device %s: cases[%" PRIu32 "]", file, result->device_id, result->n_cases);
         pco_conformance_case *one = &result->cases[result->n_cases++];
         conf_read_case(read, item, one, result->n_cases > 1 ? one - 1 : NULL, result->seed);
     }
@@ -430,15 +421,13 @@ static void conf_read_head(conf_read *read, const cJSON *root)
                *variant = conf_read_text_or(read, run, "variant", NULL);
     if (ops) report->options.ops = conf_read_keep(read, ops);
     if (variant) report->options.variant = conf_read_keep(read, variant);
-    if (cJSON_HasObjectItem(run, "case"))
-        report->options.case_id = (uint32_t)conf_read_digits(read, run, "case", 16);
+    if (cJSON_HasObjectItem(run, "case")) report->options.case_id = (uint32_t)conf_read_digits(read, run, "case", 16);
     const char *slice = conf_read_text_or(read, run, "slice", NULL);
     if (slice && !read->status && !pco_conformance_slice_parse(slice, &report->options.slice))
         read->status = pco_fail(read->err, PCO_ERROR_FORMAT, "%s: '%.40s' is no slice", read->label, slice);
 }
 
-pco_status conf_report_from_tree(const cJSON *root, const char *label, pco_conformance_report *report,
-                                 pco_error *err)
+pco_status conf_report_from_tree(const cJSON *root, const char *label, pco_conformance_report *report, pco_error *err)
 {
     conf_read read = {.label = label, .report = report, .err = err};
     *report = (pco_conformance_report){0};

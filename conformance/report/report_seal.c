@@ -17,8 +17,7 @@ enum { CONF_SEAL_DIGITS = 32 }; /* of a record's digest: 128 bits; the document'
 /* Members whose elements have digests of their own. */
 static bool conf_seal_is_chain(const cJSON *member)
 {
-    return cJSON_IsArray(member) &&
-           (strcmp(member->string, "ops") == 0 || strcmp(member->string, "cases") == 0);
+    return cJSON_IsArray(member) && (strcmp(member->string, "ops") == 0 || strcmp(member->string, "cases") == 0);
 }
 
 static int conf_seal_order(const void *left, const void *right)
@@ -134,8 +133,7 @@ static pco_status conf_seal_members(cJSON *object, pco_error *err)
     }
     if (!status && seal && cJSON_AddItemToObject(object, "seal", seal)) return PCO_OK;
     cJSON_Delete(seal);
-    return status ? status
-                  : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report's digests");
+    return status ? status : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report's digests");
 }
 
 pco_status conf_seal(cJSON *root, pco_error *err)
@@ -162,8 +160,7 @@ typedef struct conf_seal_check_state {
     uint32_t n;
 } conf_seal_check_state;
 
-__attribute__((format(printf, 2, 3))) static void conf_seal_say(conf_seal_check_state *check,
-                                                                const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void conf_seal_say(conf_seal_check_state *check, const char *format, ...)
 {
     char text[400];
     va_list arguments;
@@ -186,8 +183,8 @@ static pco_status conf_seal_check_chain(conf_seal_check_state *check, const char
         if (status) return status;
         if (strcmp(has, digest) != 0) {
             const char *id = conf_seal_string(record, "case"), *variant = conf_seal_string(record, "variant");
-            conf_seal_say(check, "%s: %s[%" PRIu32 "] (%s%s%s%s%s) was altered, or the one before it moved",
-                          name, array->string, index, conf_seal_string(record, "op"), *id ? " #" : "", id,
+            conf_seal_say(check, "%s: %s[%" PRIu32 "] (%s%s%s%s%s) was altered, or the one before it moved", name,
+                          array->string, index, conf_seal_string(record, "op"), *id ? " #" : "", id,
                           *variant ? ", variant " : "", variant);
         }
         snprintf(before, sizeof before, "%.64s", has);

@@ -127,8 +127,7 @@ static void conf_tree_device(conf_tree *tree, cJSON *parent, const pco_conforman
     cJSON *features = conf_tree_keep(tree, cJSON_AddArrayToObject(at, "features"));
     for (int i = 0; i < PCO_N_FEATURE_WORDS; i++) {
         if (!(info->features & PCO_FEATURE_WORDS[i].bit)) continue;
-        if (!pco_json_give(features, NULL, cJSON_CreateString(PCO_FEATURE_WORDS[i].name)))
-            tree->failed = true;
+        if (!pco_json_give(features, NULL, cJSON_CreateString(PCO_FEATURE_WORDS[i].name))) tree->failed = true;
     }
     conf_tree_text(tree, at, "not_in_build", info->not_in_build);
     conf_tree_contract(tree, at, &info->contract);
@@ -152,8 +151,7 @@ static void conf_tree_replays(conf_tree *tree, cJSON *parent, const pco_conforma
     conf_tree_number(tree, at, "differed", (double)replays->differed);
     conf_tree_number(tree, at, "wrong", (double)replays->wrong);
     conf_tree_number(tree, at, "distinct", (double)replays->distinct);
-    conf_tree_number(tree, at, "differ_at_most",
-                     pco_conformance_flake_bound(replays->differed, replays->executions));
+    conf_tree_number(tree, at, "differ_at_most", pco_conformance_flake_bound(replays->differed, replays->executions));
 }
 
 static void conf_tree_probe(conf_tree *tree, cJSON *parent, const pco_conformance_probe *probe)
@@ -388,8 +386,7 @@ pco_status conf_tree_make(const pco_conformance_report *report, const pco_confor
     cJSON *results = conf_tree_keep(&tree, cJSON_AddArrayToObject(*root, "conformance"));
     for (uint32_t i = 0; i < report->n_devices && !status; i++)
         status = conf_tree_result(&tree, results, report, i, records, err);
-    if (!status && tree.failed)
-        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
+    if (!status && tree.failed) status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the report");
     if (status) {
         cJSON_Delete(*root);
         *root = NULL;
@@ -432,9 +429,8 @@ void conf_tree_print(const cJSON *root, pco_writer *out)
     conf_tree_value(&json, root);
 }
 
-pco_status pco_conformance_write_json(const pco_conformance_result *results,
-                                      const pco_conformance_device *devices, uint32_t count, pco_writer *out,
-                                      pco_error *err)
+pco_status pco_conformance_write_json(const pco_conformance_result *results, const pco_conformance_device *devices,
+                                      uint32_t count, pco_writer *out, pco_error *err)
 {
     pco_conformance_report report = {.n_devices = count,
                                      .devices = (pco_conformance_device *)(uintptr_t)devices,

@@ -102,9 +102,8 @@ static bool conf_verify_case(void *user, const conf_case *one)
         list->known++;
         first += list->sorted[low]->seed == result->seed;
         if (strcmp(list->sorted[low]->label, one->label) != 0 || list->sorted[low]->op != one->op)
-            conf_verify_add(list->verify, PCO_FINDING_ALTERED,
-                            "device %s: %s #%08" PRIx32 " is called '%.150s'", result->device_id, one->label,
-                            one->id, list->sorted[low]->label);
+            conf_verify_add(list->verify, PCO_FINDING_ALTERED, "device %s: %s #%08" PRIx32 " is called '%.150s'",
+                            result->device_id, one->label, one->id, list->sorted[low]->label);
         if (low > begin && strcmp(list->sorted[low]->variant, list->sorted[low - 1]->variant) == 0 &&
             list->sorted[low]->seed == list->sorted[low - 1]->seed &&
             list->sorted[low]->width == list->sorted[low - 1]->width)
@@ -177,12 +176,12 @@ static void conf_verify_complete(conf_verify *verify, const pco_conformance_repo
     /* a run of some variants only has nothing to say of cases without them; without the device, of none */
     if (list.missing && !report->options.variant && !result->not_opened)
         conf_verify_add(verify, PCO_FINDING_INCOMPLETE,
-                        "device %s: %" PRIu32 " of %" PRIu32 " cases have no record; the first: %s",
-                        result->device_id, list.missing, list.cases, list.first);
+                        "device %s: %" PRIu32 " of %" PRIu32 " cases have no record; the first: %s", result->device_id,
+                        list.missing, list.cases, list.first);
     if (list.known != result->n_cases)
         conf_verify_add(verify, PCO_FINDING_ALTERED,
-                        "device %s: %" PRIu32 " records are of cases that were not selected",
-                        result->device_id, result->n_cases - list.known);
+                        "device %s: %" PRIu32 " records are of cases that were not selected", result->device_id,
+                        result->n_cases - list.known);
     conf_verify_rounds(verify, report, device, list.cases);
     free(list.sorted);
 }
@@ -197,13 +196,12 @@ static void conf_verify_record(conf_verify *verify, const pco_conformance_result
         conf_verify_add(verify, PCO_FINDING_WAIVER,
                         "device %s: cases[%" PRIu32 "] (%s #%08" PRIx32 ") is waived without a reason",
                         result->device_id, i, one->op_name, one->id);
-    if ((one->state == PCO_CASE_PASS || one->state == PCO_CASE_MISTRUSTED) &&
-        (one->wrong || !(one->ratio <= 1.0)))
+    if ((one->state == PCO_CASE_PASS || one->state == PCO_CASE_MISTRUSTED) && (one->wrong || !(one->ratio <= 1.0)))
         conf_verify_add(verify, PCO_FINDING_ALTERED,
-                        "device %s: cases[%" PRIu32 "] (%s #%08" PRIx32
-                        ") is %s with error/bound %g and %" PRId64 " wrong elements",
-                        result->device_id, i, one->op_name, one->id, pco_conformance_state_name(one->state),
-                        one->ratio, one->wrong);
+                        "device %s: cases[%" PRIu32 "] (%s #%08" PRIx32 ") is %s with error/bound %g and %" PRId64
+                        " wrong elements",
+                        result->device_id, i, one->op_name, one->id, pco_conformance_state_name(one->state), one->ratio,
+                        one->wrong);
 }
 
 /* What the records of an op add up to. */
@@ -292,8 +290,8 @@ static void conf_verify_result(conf_verify *verify, const pco_conformance_report
         conf_verify_add(verify, PCO_FINDING_ALTERED, "device %s: its tier or seed is not that of the run",
                         result->device_id);
     if (result->status && !result->not_opened)
-        conf_verify_add(verify, PCO_FINDING_INCOMPLETE, "device %s: the run was stopped: %s",
-                        result->device_id, result->message);
+        conf_verify_add(verify, PCO_FINDING_INCOMPLETE, "device %s: the run was stopped: %s", result->device_id,
+                        result->message);
     pco_conformance_result counted = *result; /* by its records, whatever its counts say */
     memcpy(counted.count, count, sizeof count);
     pco_conformance_verdict verdict = pco_conformance_judge(&counted, 1);
@@ -327,8 +325,7 @@ static void conf_verify_file(conf_verify *verify, const char *folder, const cJSO
     pco_sha256_add(&sha, map.data, map.size);
     pco_sha256_finish_text(&sha, digest);
     pco_map_close(&map);
-    if (!has || strcmp(has, digest) != 0)
-        conf_verify_add(verify, PCO_FINDING_ALTERED, "%s was altered", entry->string);
+    if (!has || strcmp(has, digest) != 0) conf_verify_add(verify, PCO_FINDING_ALTERED, "%s was altered", entry->string);
 }
 
 static void conf_verify_suite(conf_verify *verify, const pco_conformance_report *report)
@@ -393,8 +390,7 @@ static bool conf_verify_can_repeat(const pco_conformance_case *one)
     return pco_conformance_state_is_judged(one->state) || one->state == PCO_CASE_UNSUPPORTED;
 }
 
-uint32_t pco_conformance_sample(const pco_conformance_result *result, uint64_t seed, uint32_t count,
-                                uint32_t *indices)
+uint32_t pco_conformance_sample(const pco_conformance_result *result, uint64_t seed, uint32_t count, uint32_t *indices)
 {
     uint32_t seen = 0, chosen = 0, repeatable = 0;
     for (uint32_t i = 0; i < result->n_cases; i++) repeatable += conf_verify_can_repeat(&result->cases[i]);

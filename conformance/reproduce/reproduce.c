@@ -15,18 +15,17 @@
 /* Embedded by tests/meson.build. */
 extern const char conf_reproduce_common[], conf_reproduce_vulkan[], conf_reproduce_opencl[];
 
-enum { MAX_LINES = 300 }; /* of repro.c; beyond it the tables go into a file of their own */
+enum { MAX_LINES = 300 };                     /* of repro.c; beyond it the tables go into a file of their own */
 static const uint64_t MAX_BYTES = 1ull << 31; /* of memory images */
 
 /* ---- values as .npy ---- */
 
-pco_status conf_write_array(const conf_writing *w, const char *name, const pco_tensor *desc,
-                                   int32_t dtype, const void *data, pco_error *err)
+pco_status conf_write_array(const conf_writing *w, const char *name, const pco_tensor *desc, int32_t dtype,
+                            const void *data, pco_error *err)
 {
     void *file;
     size_t bytes;
-    pco_weight array = {
-        .dtype = dtype, .type_name = dtype < 0 ? "F64" : NULL, .rank = desc->rank, .data = data};
+    pco_weight array = {.dtype = dtype, .type_name = dtype < 0 ? "F64" : NULL, .rank = desc->rank, .data = data};
     memcpy(array.shape, desc->shape, sizeof array.shape);
     pco_status status = pco_npy_encode(&array, &file, &bytes, err);
     if (status) return status;
@@ -35,8 +34,8 @@ pco_status conf_write_array(const conf_writing *w, const char *name, const pco_t
     return status;
 }
 
-pco_status conf_write_values(const conf_writing *w, const char *name, const pco_tensor *desc,
-                                    const void *data, pco_error *err)
+pco_status conf_write_values(const conf_writing *w, const char *name, const pco_tensor *desc, const void *data,
+                             pco_error *err)
 {
     uint32_t dtype = desc->dtype;
     if (dtype == PCO_F32 || dtype == PCO_F16 || dtype == PCO_I32 || dtype == PCO_BOOL)
@@ -80,8 +79,8 @@ void conf_bounds(const conf_problem *problem, const oracle_output *out, double *
 {
     const double edge = conf_edge(problem, out->desc.dtype);
     for (int64_t i = 0; i < out->count; i++) {
-        bool overflows = edge > 0 && !problem->rules.nan_inf && !isinf(out->value[i]) &&
-                         fabs(out->value[i]) + out->bound[i] >= edge;
+        bool overflows =
+            edge > 0 && !problem->rules.nan_inf && !isinf(out->value[i]) && fabs(out->value[i]) + out->bound[i] >= edge;
         bound[i] = overflows ? (double)INFINITY : out->bound[i];
     }
 }
@@ -116,12 +115,11 @@ static pco_status conf_write_results(conf_writing *w)
         if (status) return status;
         if (!memory || !memory->regions[t].bytes || out->count == 0) continue;
         w->n_outputs++;
-        pco_print(
-            &w->tables,
-            "\n    {.expected = \"%s\", .bound = \"%s\", .type = \"%s\", .buffer = %u, .offset = %" PRIu64
-            ", .count = %" PRId64 ", .zero = %d, .edge = %.17g},",
-            expected, bound, oracle_dtype_name(out->desc.dtype), memory->regions[t].buffer,
-            memory->regions[t].offset, out->count, out->sign_of_zero, conf_edge(problem, out->desc.dtype));
+        pco_print(&w->tables,
+                  "\n    {.expected = \"%s\", .bound = \"%s\", .type = \"%s\", .buffer = %u, .offset = %" PRIu64
+                  ", .count = %" PRId64 ", .zero = %d, .edge = %.17g},",
+                  expected, bound, oracle_dtype_name(out->desc.dtype), memory->regions[t].buffer,
+                  memory->regions[t].offset, out->count, out->sign_of_zero, conf_edge(problem, out->desc.dtype));
     }
     if (memory) pco_print(&w->tables, " };\n");
     return PCO_OK;
@@ -149,8 +147,8 @@ static pco_status conf_write_memory(conf_writing *w)
             const pco_trial_region *region = &memory->regions[r];
             bool fresh = !region->data && region->shares == PCO_NONE;
             if (!region->bytes || !region->written || fresh == kept) continue;
-            pco_print(&w->tables, "%s{%u, %" PRIu64 ", %" PRIu64 "}", separator, region->buffer,
-                      region->offset, region->bytes);
+            pco_print(&w->tables, "%s{%u, %" PRIu64 ", %" PRIu64 "}", separator, region->buffer, region->offset,
+                      region->bytes);
             separator = ", ";
             w->n_writable++;
             w->n_fresh += fresh;
@@ -191,8 +189,8 @@ static void conf_put_launch(pco_writer *out, const pco_dispatch_info *info, cons
     conf_put_string(out, kernel);
     pco_write_text(out, ", .entry = ");
     conf_put_string(out, info->entry);
-    pco_print(out, ", .groups = {%u, %u, %u}, .local = {%u, %u, %u}", info->groups[0], info->groups[1],
-              info->groups[2], info->workgroup[0], info->workgroup[1], info->workgroup[2]);
+    pco_print(out, ", .groups = {%u, %u, %u}, .local = {%u, %u, %u}", info->groups[0], info->groups[1], info->groups[2],
+              info->workgroup[0], info->workgroup[1], info->workgroup[2]);
     if (info->subgroup_size) pco_print(out, ", .subgroup_size = %u", info->subgroup_size);
     if (info->full_subgroups) pco_print(out, ", .full_subgroups = 1");
     if (info->barrier_before) pco_print(out, ", .barrier_before = 1");
@@ -220,8 +218,7 @@ static pco_status conf_write_launch(conf_writing *w, uint32_t index, const pco_d
     if (info->n_specs > PCO_DISPATCH_SPECS || info->n_params > PCO_DISPATCH_PARAMS ||
         info->n_bindings > PCO_DISPATCH_BINDINGS || strchr(info->kernel, '/') ||
         (!opencl && info->api != PCO_DISPATCH_VULKAN))
-        return pco_fail(w->err, PCO_ERROR_INTERNAL, "launch %u: the plugin's description is not valid",
-                        index);
+        return pco_fail(w->err, PCO_ERROR_INTERNAL, "launch %u: the plugin's description is not valid", index);
     w->api = info->api;
     snprintf(file, sizeof file, "%.80s.%s", info->kernel, opencl ? "cl" : "spv");
     if (opencl) {
@@ -247,8 +244,7 @@ static pco_status conf_write_launch(conf_writing *w, uint32_t index, const pco_d
     for (uint32_t i = 0; i < info->n_bindings; i++)
         pco_print(&w->list, "     binding %u: buffer%u.bin, bytes %" PRIu64 " to %" PRIu64 ", %s\n", i,
                   info->bindings[i].buffer, info->bindings[i].offset,
-                  info->bindings[i].offset + info->bindings[i].bytes,
-                  info->bindings[i].write ? "written" : "read");
+                  info->bindings[i].offset + info->bindings[i].bytes, info->bindings[i].write ? "written" : "read");
     return PCO_OK;
 }
 
@@ -261,8 +257,7 @@ static pco_status conf_write_launches(conf_writing *w)
     pco_print(&w->tables, "static const launch launches[] = {\n");
     for (;; w->n_launches++) {
         pco_dispatch_info info = {.size = sizeof info};
-        pco_status status =
-            program->describe(device->device, w->execution->program, w->n_launches, &info, w->err);
+        pco_status status = program->describe(device->device, w->execution->program, w->n_launches, &info, w->err);
         if (status == PCO_ERROR_NOT_FOUND) break;
         if (!status) status = conf_write_launch(w, w->n_launches, &info);
         if (status) return status;
@@ -299,19 +294,16 @@ static pco_status conf_write_program(conf_writing *w)
     const char *tail = opencl ? conf_reproduce_opencl : conf_reproduce_vulkan;
     const char *place = strstr(conf_reproduce_common, PLACE);
     pco_writer text = {0};
-    bool apart =
-        conf_lines(conf_reproduce_common) + conf_lines(tail) + conf_lines(w->tables.data) + 5 >= MAX_LINES;
-    pco_print(&text,
-              "/* %s: shows without Portico what README.txt tells. cc repro.c %s -lm -o repro\n * Seen: ",
+    bool apart = conf_lines(conf_reproduce_common) + conf_lines(tail) + conf_lines(w->tables.data) + 5 >= MAX_LINES;
+    pco_print(&text, "/* %s: shows without Portico what README.txt tells. cc repro.c %s -lm -o repro\n * Seen: ",
               pco_op_find(w->problem->one->op)->name, opencl ? "-lOpenCL" : "-lvulkan");
     conf_put_comment(&text, w->text->found);
     pco_write(&text, conf_reproduce_common, (size_t)(place - conf_reproduce_common));
     pco_print(&text, "#define DEVICE ");
     conf_put_string(&text, w->device->info->name);
-    pco_print(&text,
-              "\nenum { N_BUFFERS = %u, N_LAUNCHES = %u, N_WRITABLE = %u, N_FRESH = %u, N_OUTPUTS = %u };\n",
-              w->execution->large ? w->execution->large->n_buffers : w->execution->memory->n_buffers,
-              w->n_launches, w->n_writable, w->n_fresh, w->n_outputs);
+    pco_print(&text, "\nenum { N_BUFFERS = %u, N_LAUNCHES = %u, N_WRITABLE = %u, N_FRESH = %u, N_OUTPUTS = %u };\n",
+              w->execution->large ? w->execution->large->n_buffers : w->execution->memory->n_buffers, w->n_launches,
+              w->n_writable, w->n_fresh, w->n_outputs);
     if (apart)
         pco_print(&text, "#include \"launches.h\" /* buffers, writable, launches, outputs */\n");
     else
@@ -331,11 +323,10 @@ static void conf_put_contract(pco_writer *out, const pco_contract *c)
               "Contract: compute %s, sums of f32 in %s, of f16 in %s, of bf16 in %s; %s; subnormals %s; NaN "
               "and infinity "
               "%s; / %g ulp, sqrt %g, rsqrt %g, functions %g\n",
-              oracle_dtype_name(c->compute), oracle_dtype_name(c->accumulate_f32),
-              oracle_dtype_name(c->accumulate_f16), oracle_dtype_name(c->accumulate_bf16),
-              c->round_to_nearest ? "to nearest even" : "either neighbour",
-              c->subnormals ? "kept" : "may be flushed", c->nan_inf ? "promised" : "not promised",
-              (double)c->div_ulp, (double)c->sqrt_ulp, (double)c->rsqrt_ulp, (double)c->function_ulp);
+              oracle_dtype_name(c->compute), oracle_dtype_name(c->accumulate_f32), oracle_dtype_name(c->accumulate_f16),
+              oracle_dtype_name(c->accumulate_bf16), c->round_to_nearest ? "to nearest even" : "either neighbour",
+              c->subnormals ? "kept" : "may be flushed", c->nan_inf ? "promised" : "not promised", (double)c->div_ulp,
+              (double)c->sqrt_ulp, (double)c->rsqrt_ulp, (double)c->function_ulp);
 }
 
 static void conf_put_program(const conf_writing *w, pco_writer *out, bool program)
@@ -348,26 +339,23 @@ static void conf_put_program(const conf_writing *w, pco_writer *out, bool progra
                   "prints the worst element and PASS or FAIL; ./repro NAME runs it on the device whose name "
                   "has NAME in it.%s\n",
                   opencl ? "OpenCL" : "Vulkan", opencl ? "-lOpenCL" : "-lvulkan",
-                  w->execution->ran
-                      ? ""
-                      : " The case was not run when this folder was written: what it did to the device "
-                        "then, crash, hang or loss, ./repro may do too.");
+                  w->execution->ran ? ""
+                                    : " The case was not run when this folder was written: what it did to the device "
+                                      "then, crash, hang or loss, ./repro may do too.");
     else if (!w->execution)
         pco_print(out, "\nNo program could be prepared, so there are no kernels and no repro.c here.\n");
     else if (w->describes)
         pco_print(out, "\nNo kernel is launched for this case, so there is no repro.c here.\n");
     else
-        pco_print(
-            out, "\nThe plugin describes no kernel launches, so there are no kernels and no repro.c here.\n");
+        pco_print(out, "\nThe plugin describes no kernel launches, so there are no kernels and no repro.c here.\n");
     if (w->execution && w->execution->large)
-        pco_print(
-            out,
-            "\nFiles:\n"
-            "  inN.npy            one period of an operand, which repeats it: element i is element i mod %d\n"
-            "  y.expected.npy     the rows that are judged (columns of a product), in double; repro.c and\n"
-            "                     launches.h say which\n"
-            "  y.bound.npy        how far each element may be from it; inf: anything is right\n",
-            CONF_LARGE_PERIOD);
+        pco_print(out,
+                  "\nFiles:\n"
+                  "  inN.npy            one period of an operand, which repeats it: element i is element i mod %d\n"
+                  "  y.expected.npy     the rows that are judged (columns of a product), in double; repro.c and\n"
+                  "                     launches.h say which\n"
+                  "  y.bound.npy        how far each element may be from it; inf: anything is right\n",
+                  CONF_LARGE_PERIOD);
     else
         pco_print(out, "\nFiles:\n"
                        "  inN.npy            operands (bf16 and quantised types as f32)\n"
@@ -376,14 +364,12 @@ static void conf_put_program(const conf_writing *w, pco_writer *out, bool progra
                        "  y.got.npy          what the device wrote (absent when it was not run)\n");
     if (!program) return;
     pco_print(out, "  bufferN.bin        %s\n",
-              w->execution->large
-                  ? "one period of an operand as it is stored; repro.c fills the memory with it"
-                  : "device memory before the run: operands in place, canaries and poison around them");
-    pco_print(out, opencl
-                       ? "  *.cl               OpenCL C as it is compiled\n"
-                       : "  *.spv              SPIR-V as the driver gets it\n"
-                         "  *.comp             the GLSL that it was made from (glslc -fshader-stage=compute "
-                         "--target-env=vulkan1.1 -O; the float modes are patched in later)\n");
+              w->execution->large ? "one period of an operand as it is stored; repro.c fills the memory with it"
+                                  : "device memory before the run: operands in place, canaries and poison around them");
+    pco_print(out, opencl ? "  *.cl               OpenCL C as it is compiled\n"
+                          : "  *.spv              SPIR-V as the driver gets it\n"
+                            "  *.comp             the GLSL that it was made from (glslc -fshader-stage=compute "
+                            "--target-env=vulkan1.1 -O; the float modes are patched in later)\n");
     pco_print(out, "\nLaunches:\n%s", w->list.data);
 }
 
@@ -391,12 +377,11 @@ static pco_status conf_write_readme(conf_writing *w, bool program)
 {
     pco_writer text = {0};
     const pco_device_info *info = w->device->info;
-    pco_print(&text, "Reproducer: %s\n\nDevice: %s, %s, %s\n", w->text->title, w->device->id, info->name,
-              info->driver);
+    pco_print(&text, "Reproducer: %s\n\nDevice: %s, %s, %s\n", w->text->title, w->device->id, info->name, info->driver);
     if (info->platform[0]) pco_print(&text, "Platform: %s\n", info->platform);
     conf_put_contract(&text, &info->contract);
-    pco_print(&text, "Variant: %s\nSeed: %" PRIu64 "\nSeen: %s\n\nAgain, with Portico:\n\n  %s\n",
-              w->text->variant, w->text->seed, w->text->found, w->text->repeat);
+    pco_print(&text, "Variant: %s\nSeed: %" PRIu64 "\nSeen: %s\n\nAgain, with Portico:\n\n  %s\n", w->text->variant,
+              w->text->seed, w->text->found, w->text->repeat);
     conf_put_program(w, &text, program);
     pco_status status = conf_folder_save(&w->folder, "README.txt", &text, w->err);
     pco_writer_release(&text);
@@ -422,13 +407,13 @@ static pco_status conf_write_all(conf_writing *w)
 }
 
 pco_status conf_reproducer_write(const pco_conformance_device *device, const conf_problem *problem,
-                                 const conf_execution *execution, const conf_reproducer_text *text,
-                                 const char *target, pco_error *err)
+                                 const conf_execution *execution, const conf_reproducer_text *text, const char *target,
+                                 pco_error *err)
 {
     conf_writing w = {.device = device, .problem = problem, .execution = execution, .text = text, .err = err};
     if (execution && execution->memory && execution->memory->total > MAX_BYTES)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %" PRIu64 " bytes are too much for a reproducer",
-                        target, execution->memory->total);
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %" PRIu64 " bytes are too much for a reproducer", target,
+                        execution->memory->total);
     pco_status status = conf_folder_create(&w.folder, target, err);
     if (!status) status = conf_write_all(&w);
     if (!status) status = conf_folder_finish(&w.folder, err);
@@ -457,8 +442,7 @@ static bool conf_execution_fails(const conf_execution *execution, char *found, s
         conf_judge(out, &problem->rules, pco_trial_memory_result(execution->memory, t), &verdict);
         if (!verdict.wrong) continue;
         snprintf(found, size,
-                 "%" PRId64 " of %" PRId64
-                 " elements of '%s' are outside their bounds; worst: element %" PRId64
+                 "%" PRId64 " of %" PRId64 " elements of '%s' are outside their bounds; worst: element %" PRId64
                  " is %.*g, expected %.*g within %.3g",
                  verdict.wrong, verdict.elements, problem->tensors[t].name, verdict.element,
                  pco_number_digits(verdict.got), verdict.got, pco_number_digits(verdict.expected), verdict.expected,
@@ -477,8 +461,7 @@ void conf_reproducer_observe(void *user, const conf_execution *execution)
     conf_reproducer_text text = *r->text;
     if (!r->keep_found && (execution->ran || !text.found[0])) text.found = found;
     if (execution->variant[0]) text.variant = execution->variant;
-    r->status =
-        conf_reproducer_write(execution->device, execution->problem, execution, &text, r->target, &r->err);
+    r->status = conf_reproducer_write(execution->device, execution->problem, execution, &text, r->target, &r->err);
     if (!r->status) r->written = fails ? 2 : 1;
 }
 
@@ -521,16 +504,15 @@ static pco_status conf_reproduce_unprepared(const pco_conformance_device *device
 }
 
 pco_status pco_conformance_write_reproducer(const pco_conformance_device *device, pco_conformance_tier tier,
-                                            const pco_conformance_case *one, uint32_t flags,
-                                            const char *folder, pco_error *err)
+                                            const pco_conformance_case *one, uint32_t flags, const char *folder,
+                                            pco_error *err)
 {
     conf_search search = {.id = one->id};
     conf_outcome outcome = {0};
     char title[600], repeat[400];
     conf_cases_visit_on(device->info, tier, NULL, conf_search_visit, &search);
     if (!search.found)
-        return pco_fail(err, PCO_ERROR_NOT_FOUND, "tier %s has no case %08x", pco_conformance_tier_name(tier),
-                        one->id);
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "tier %s has no case %08x", pco_conformance_tier_name(tier), one->id);
     if (search.one.large && (flags & PCO_REPRODUCER_NO_DEVICE))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "case %08x is too large for a folder of values alone; its command repeats it", one->id);
@@ -540,17 +522,14 @@ pco_status pco_conformance_write_reproducer(const pco_conformance_device *device
     const char *op = pco_op_find(search.one.op)->name;
     snprintf(title, sizeof title, "%s, case %08x: %s", op, one->id, search.one.label);
     snprintf(repeat, sizeof repeat,
-             "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64
-             " --case %08x --variant %s",
+             "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64 " --case %08x --variant %s",
              device->id, pco_conformance_tier_name(tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : tier), op,
              one->seed, one->id, one->variant);
     conf_reproducer_text text = {
         .title = title, .found = one->detail, .repeat = repeat, .variant = one->variant, .seed = one->seed};
-    if (flags & PCO_REPRODUCER_NO_DEVICE)
-        return conf_reproduce_unprepared(device, &search.one, &text, folder, err);
-    conf_reproducer writer = {.text = &text,
-                              .target = folder,
-                              .always = (flags & (PCO_REPRODUCER_ALWAYS | PCO_REPRODUCER_NO_RUN)) != 0};
+    if (flags & PCO_REPRODUCER_NO_DEVICE) return conf_reproduce_unprepared(device, &search.one, &text, folder, err);
+    conf_reproducer writer = {
+        .text = &text, .target = folder, .always = (flags & (PCO_REPRODUCER_ALWAYS | PCO_REPRODUCER_NO_RUN)) != 0};
     conf_observer observer = {conf_reproducer_observe, &writer, (flags & PCO_REPRODUCER_NO_RUN) != 0};
     pco_conformance_options options = {
         .tier = tier, .seed = one->seed, .case_id = one->id, .variant = one->variant, .observer = &observer};
@@ -558,12 +537,12 @@ pco_status pco_conformance_write_reproducer(const pco_conformance_device *device
     if (writer.status) return pco_fail(err, writer.status, "%s", writer.err.message);
     if (writer.written) return PCO_OK;
     if (!outcome.count)
-        return pco_fail(err, PCO_ERROR_NOT_FOUND, "case %08x has no variant '%s' on %s", one->id,
-                        one->variant, device->id);
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "case %08x has no variant '%s' on %s", one->id, one->variant,
+                        device->id);
     if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
     if (!pco_conformance_state_is_bad(outcome.last.state) && !(flags & PCO_REPRODUCER_ALWAYS))
-        return pco_fail(err, PCO_ERROR_NOT_FOUND, "case %08x, variant '%s' passes now: nothing is written",
-                        one->id, one->variant);
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "case %08x, variant '%s' passes now: nothing is written", one->id,
+                        one->variant);
     /* wrong beside the runs that were seen (a piece of the work run alone, say): the first of them, then */
     char found[sizeof outcome.last.detail];
     snprintf(found, sizeof found, "%s", outcome.last.detail);

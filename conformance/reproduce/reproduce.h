@@ -35,8 +35,8 @@ void conf_folder_destroy(conf_folder *folder);
 /* Writes the whole folder. `execution` is NULL where no program could be made: then there are operands and
  * expected values only. Errors: as pco_conformance_write_reproducer. */
 pco_status conf_reproducer_write(const pco_conformance_device *device, const conf_problem *problem,
-                                 const conf_execution *execution, const conf_reproducer_text *text,
-                                 const char *target, pco_error *err) PCO_NODISCARD;
+                                 const conf_execution *execution, const conf_reproducer_text *text, const char *target,
+                                 pco_error *err) PCO_NODISCARD;
 
 /* An observer that writes a reproducer of what it sees: of the first execution that is wrong, or with
  * `always` also of the first one. */

@@ -59,19 +59,18 @@ pco_status conf_folder_create(conf_folder *folder, const char *target, pco_error
     if (strlen(target) + 1 > sizeof folder->target || !*target)
         return pco_fail(err, PCO_ERROR_INVALID, "a folder's name of %zu characters", strlen(target));
     snprintf(folder->target, sizeof folder->target, "%s", target);
-    for (size_t end = strlen(folder->target); end > 1 && folder->target[end - 1] == '/';)
-        folder->target[--end] = 0;
+    for (size_t end = strlen(folder->target); end > 1 && folder->target[end - 1] == '/';) folder->target[--end] = 0;
     if (lstat(folder->target, &st) == 0 && !conf_folder_is_reproducer(folder->target))
-        return pco_fail(err, PCO_ERROR_INVALID,
-                        "%s exists and is no reproducer; remove it or name another folder", folder->target);
+        return pco_fail(err, PCO_ERROR_INVALID, "%s exists and is no reproducer; remove it or name another folder",
+                        folder->target);
     pco_status status = conf_folder_parents(folder->target, err);
     if (status) return status;
     const char *slash = strrchr(folder->target, '/'), *name = slash ? slash + 1 : folder->target;
     snprintf(folder->scratch, sizeof folder->scratch, "%.*s.%.200s.XXXXXX", (int)(name - folder->target),
              folder->target, name);
     if (mkdtemp(folder->scratch) && chmod(folder->scratch, 0755) == 0) return PCO_OK;
-    status = pco_fail(err, PCO_ERROR_IO, "%s: a folder beside it cannot be created: %s", folder->target,
-                      strerror(errno));
+    status =
+        pco_fail(err, PCO_ERROR_IO, "%s: a folder beside it cannot be created: %s", folder->target, strerror(errno));
     folder->scratch[0] = 0;
     return status;
 }
@@ -84,8 +83,7 @@ pco_status conf_folder_write(const conf_folder *folder, const char *name, const 
     return pco_file_write(path, data, bytes, err);
 }
 
-pco_status conf_folder_save(const conf_folder *folder, const char *name, const pco_writer *text,
-                            pco_error *err)
+pco_status conf_folder_save(const conf_folder *folder, const char *name, const pco_writer *text, pco_error *err)
 {
     char path[1400];
     snprintf(path, sizeof path, "%s/%s", folder->scratch, name);

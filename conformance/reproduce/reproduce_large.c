@@ -30,8 +30,7 @@ static void conf_large_memory(conf_writing *w, const conf_large_view *large)
     const uint32_t y = w->problem->node.outputs[0];
     pco_print(&w->tables, "static buffer buffers[] = {");
     for (uint32_t b = 0; b < large->n_buffers; b++) {
-        pco_print(&w->tables,
-                  "%s{.bytes = %" PRIu64 ", .data = %" PRIu64 ", .period = %" PRIu64 ", .file = \"",
+        pco_print(&w->tables, "%s{.bytes = %" PRIu64 ", .data = %" PRIu64 ", .period = %" PRIu64 ", .file = \"",
                   b % 2 == 0 ? "\n    " : " ", large->buffers[b].bytes, large->buffers[b].data,
                   large->buffers[b].period ? large->buffers[b].period : 1);
         if (large->buffers[b].period) pco_print(&w->tables, "buffer%u.bin", b);
@@ -57,11 +56,11 @@ static void conf_large_put(conf_writing *w, const conf_large_view *large, int64_
     pco_print(&w->tables,
               "\n    {.expected = \"y.expected.npy\", .bound = \"y.bound.npy\", .type = \"%s\", .buffer = "
               "%u, .offset = "
-              "%" PRIu64 ", .count = %" PRId64 ", .zero = %d, .edge = %.17g, .from = %" PRId64
-              ", .step = %" PRId64 "},",
+              "%" PRIu64 ", .count = %" PRId64 ", .zero = %d, .edge = %.17g, .from = %" PRId64 ", .step = %" PRId64
+              "},",
               oracle_dtype_name(y->dtype), w->problem->node.outputs[0],
-              (uint64_t)row * step * (uint64_t)(large->columns ? 1 : out->count), out->count,
-              out->sign_of_zero, conf_edge(piece, y->dtype), from, large->columns ? y->shape[1] : 1);
+              (uint64_t)row * step * (uint64_t)(large->columns ? 1 : out->count), out->count, out->sign_of_zero,
+              conf_edge(piece, y->dtype), from, large->columns ? y->shape[1] : 1);
     w->n_outputs++;
 }
 

@@ -115,8 +115,8 @@ static bool conf_constant_is_read(const pco_dispatch_info *info, uint32_t number
     return false;
 }
 
-pco_status conf_constants_look(conf_constants_watch *watch, const pco_conformance_device *device,
-                               pco_program *program, pco_error *err)
+pco_status conf_constants_look(conf_constants_watch *watch, const pco_conformance_device *device, pco_program *program,
+                               pco_error *err)
 {
     const pco_program_api *api = device->plugin->program;
     if (!api->describe) return PCO_OK;

@@ -28,7 +28,7 @@ typedef struct conf_constants_watch {
 
 /* Notes what the launches of a prepared program have, as the plugin describes them; nothing where it does not. Errors:
  * OUT_OF_HOST_MEMORY, and what describe fails with. */
-pco_status conf_constants_look(conf_constants_watch *watch, const pco_conformance_device *device,
-                               pco_program *program, pco_error *err) PCO_NODISCARD;
+pco_status conf_constants_look(conf_constants_watch *watch, const pco_conformance_device *device, pco_program *program,
+                               pco_error *err) PCO_NODISCARD;
 
 #endif

@@ -1,8 +1,8 @@
 /* Each clause of the contract is loosened alone. A clause explains a case when loosening it makes every wrong element
  * right; it is named when it explains all failures of the op and variant, those of exact cases too, and the evidence is
- * sharp: a bound that accepts everything explains nothing, and a defect of a kernel (a forgotten tail, a forgotten bias)
- * is a small error as well. So it must show in the cases that were made for it or, where the op has none, in most cases
- * and in more than half of their elements. */
+ * sharp: a bound that accepts everything explains nothing, and a defect of a kernel (a forgotten tail, a forgotten
+ * bias) is a small error as well. So it must show in the cases that were made for it or, where the op has none, in most
+ * cases and in more than half of their elements. */
 #include "run/diagnose.h"
 
 #include "base/dtype.h"
@@ -15,11 +15,11 @@
 
 /* What may explain a failure: bits of a mask, in the order in which they are named. */
 enum {
-    CLAUSE_ZEROED,      /* results that are subnormal became zero */
-    CLAUSE_SPECIAL,     /* NaN or infinity on one side only */
+    CLAUSE_ZEROED,  /* results that are subnormal became zero */
+    CLAUSE_SPECIAL, /* NaN or infinity on one side only */
     CLAUSE_FLUSH,
     CLAUSE_ROUND,
-    CLAUSE_ACCUMULATE,  /* of CLAUSE_TYPES */
+    CLAUSE_ACCUMULATE, /* of CLAUSE_TYPES */
     CLAUSE_COMPUTE = CLAUSE_ACCUMULATE + 3,
     CLAUSE_FIGURES = CLAUSE_COMPUTE + 3, /* twice the first figure, twice the second, ... four times the first ... */
     N_FIGURES = 4,
@@ -35,10 +35,7 @@ typedef struct conf_suspicion {
     void *const *got;
 } conf_suspicion;
 
-static uint64_t conf_clause(int clause)
-{
-    return UINT64_C(1) << clause;
-}
+static uint64_t conf_clause(int clause) { return UINT64_C(1) << clause; }
 
 /* Every element that was wrong is right under the other rules. `narrow`: the accumulator that is suspected,
  * or NULL: where its sums may overflow, infinity and NaN fit as well, and where its bound is no bound any
@@ -183,8 +180,7 @@ static void conf_clause_text(int clause, const pco_conformance_case *one, const 
     if (clause == CLAUSE_ZEROED)
         snprintf(text, size, "; flushes subnormals of results to zero");
     else if (clause == CLAUSE_SPECIAL)
-        snprintf(text, size,
-                 "; NaN or infinity is not what IEEE 754 says, and the contract promises that (nan_inf)");
+        snprintf(text, size, "; NaN or infinity is not what IEEE 754 says, and the contract promises that (nan_inf)");
     else if (clause == CLAUSE_FLUSH)
         snprintf(text, size, "; flushes subnormals to zero, and the contract keeps them (subnormals)");
     else if (clause == CLAUSE_ROUND)
@@ -216,10 +212,10 @@ static bool conf_is_alike(const pco_conformance_case *a, const pco_conformance_c
 
 /* The records of an op and variant, added up. */
 typedef struct conf_evidence {
-    uint64_t explains;         /* all failures */
-    uint64_t probes, others;   /* sharp evidence in the contract group, and outside it */
-    uint32_t probed;           /* judged cases of the contract group */
-    uint32_t random, wrong;    /* judged cases of random data, and those that failed */
+    uint64_t explains;       /* all failures */
+    uint64_t probes, others; /* sharp evidence in the contract group, and outside it */
+    uint32_t probed;         /* judged cases of the contract group */
+    uint32_t random, wrong;  /* judged cases of random data, and those that failed */
 } conf_evidence;
 
 static conf_evidence conf_diagnose_gather(const pco_conformance_result *result, const pco_conformance_case *like)
@@ -271,8 +267,8 @@ void conf_diagnose_name(pco_conformance_result *result, const pco_contract *cont
     }
 }
 
-bool conf_diagnose_fuses(const conf_problem *problem, const pco_contract *contract, void *const *got,
-                         char *text, size_t size)
+bool conf_diagnose_fuses(const conf_problem *problem, const pco_contract *contract, void *const *got, char *text,
+                         size_t size)
 {
     const oracle_output *out = &problem->oracle.out[0];
     if (problem->one->regime != CONF_CONTRACT || problem->one->op != PCO_OP_MATMUL || contract->contraction ||
@@ -282,11 +278,10 @@ bool conf_diagnose_fuses(const conf_problem *problem, const pco_contract *contra
         float y;
         memcpy(&y, (const uint8_t *)got[0] + 4 * i, 4);
         if (y == 0.0f) continue;
-        snprintf(
-            text, size,
-            "element %lld is %.9g: products are fused with sums, and the contract says that they are not "
-            "(contraction)",
-            (long long)i, (double)y);
+        snprintf(text, size,
+                 "element %lld is %.9g: products are fused with sums, and the contract says that they are not "
+                 "(contraction)",
+                 (long long)i, (double)y);
         return true;
     }
     return false;

@@ -15,7 +15,7 @@ void conf_diagnose_name(pco_conformance_result *result, const pco_contract *cont
 
 /* 1, with words in `text`, when the probe of fused products (cases_contract.c: x x - round(x x)) gives
  * anything but 0 on a device whose contract says that it does not fuse. */
-bool conf_diagnose_fuses(const conf_problem *problem, const pco_contract *contract, void *const *got,
-                         char *text, size_t size);
+bool conf_diagnose_fuses(const conf_problem *problem, const pco_contract *contract, void *const *got, char *text,
+                         size_t size);
 
 #endif

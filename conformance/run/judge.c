@@ -4,8 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static double conf_judge_float(const oracle_output *out, const oracle_rules *rules, double v, double e,
-                               double got)
+static double conf_judge_float(const oracle_output *out, const oracle_rules *rules, double v, double e, double got)
 {
     oracle_format format = oracle_format_of(out->desc.dtype);
     /* the first number that rounds to infinity; without a promised mode, all beyond the largest */
@@ -58,11 +57,9 @@ void conf_judge(const oracle_output *out, const oracle_rules *rules, const void 
 const char *conf_judge_mistrust(const conf_verdict *verdict)
 {
     if (verdict->elements < 16) return NULL;
-    if (verdict->zeros * 20 > verdict->elements * 19 &&
-        verdict->expected_zeros * 20 <= verdict->elements * 19)
+    if (verdict->zeros * 20 > verdict->elements * 19 && verdict->expected_zeros * 20 <= verdict->elements * 19)
         return "more than 95 % of the result is zero, and that is not expected";
-    if (verdict->judged == 0 && verdict->expected_zeros < verdict->elements)
-        return "no element has a finite bound";
+    if (verdict->judged == 0 && verdict->expected_zeros < verdict->elements) return "no element has a finite bound";
     if (verdict->judged >= 16 && verdict->blind * 20 > verdict->judged * 19)
         return "the bound cannot tell more than 95 % of the result from zero";
     return NULL;

@@ -7,9 +7,9 @@
 typedef struct conf_verdict {
     int64_t elements, wrong;
     int64_t zeros, expected_zeros; /* of the result, of the oracle */
-    int64_t judged, blind; /* with a finite bound and a value that is not zero; of these, bound >= |value| */
-    double ratio;          /* worst error / bound; infinity where an exact element differs */
-    int64_t element;       /* where */
+    int64_t judged, blind;         /* with a finite bound and a value that is not zero; of these, bound >= |value| */
+    double ratio;                  /* worst error / bound; infinity where an exact element differs */
+    int64_t element;               /* where */
     double expected, got, bound;
 } conf_verdict;
 

@@ -28,8 +28,7 @@ typedef struct conf_probing {
 
 /* ---- lines ---- */
 
-pco_status conf_probe_add(pco_conformance_probe *probe, const pco_conformance_probe_line *line,
-                          pco_error *err)
+pco_status conf_probe_add(pco_conformance_probe *probe, const pco_conformance_probe_line *line, pco_error *err)
 {
     pco_conformance_probe_line *grown = realloc(probe->lines, (probe->n_lines + 1) * sizeof *grown);
     if (!grown) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for probes");
@@ -58,8 +57,7 @@ void pco_conformance_probe_clear(pco_conformance_probe *probe)
     *probe = (pco_conformance_probe){0};
 }
 
-const pco_conformance_probe_line *pco_conformance_probe_find(const pco_conformance_probe *probe,
-                                                             const char *name)
+const pco_conformance_probe_line *pco_conformance_probe_find(const pco_conformance_probe *probe, const char *name)
 {
     for (uint32_t i = 0; i < probe->n_lines; i++)
         if (strcmp(probe->lines[i].name, name) == 0) return &probe->lines[i];
@@ -117,8 +115,7 @@ static pco_status conf_probe_keep(conf_probing *p, const conf_session *session)
 }
 
 /* Runs the case on these numbers (by operand) in variant `v`; UNSUPPORTED where there is none. */
-static pco_status conf_probe_run(conf_probing *p, const conf_case *one, const double *const *numbers,
-                                 uint32_t v)
+static pco_status conf_probe_run(conf_probing *p, const conf_case *one, const double *const *numbers, uint32_t v)
 {
     void *data[PCO_MAX_INPUTS] = {NULL};
     conf_problem problem = {0};
@@ -131,8 +128,7 @@ static pco_status conf_probe_run(conf_probing *p, const conf_case *one, const do
         else
             status = pco_fail(p->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for probes");
     }
-    if (!status)
-        status = conf_problem_make_from(&problem, one, (const void *const *)data, p->contract, p->err);
+    if (!status) status = conf_problem_make_from(&problem, one, (const void *const *)data, p->contract, p->err);
     conf_run_state run = conf_run_start(p->device, &problem);
     conf_session session = {.run = &run};
     if (!status) status = pco_trial_supports(&run.trial, p->err);
@@ -246,8 +242,7 @@ static pco_status conf_probe_sums(conf_probing *p, const char *name, uint32_t dt
         for (uint32_t j = i + 1; j < CONF_PROBE_TERMS; j++, c++) {
             const double later = p->results[c] / one; /* terms that came when the two had met */
             leaves[i][j] =
-                (uint8_t)(later >= 0 && later <= CONF_PROBE_TERMS - 2 ? CONF_PROBE_TERMS - lrint(later)
-                                                                      : 255);
+                (uint8_t)(later >= 0 && later <= CONF_PROBE_TERMS - 2 ? CONF_PROBE_TERMS - lrint(later) : 255);
         }
     conf_probe_order(leaves, value, sizeof value);
     snprintf(key, sizeof key, "order of %.40s", name);
@@ -258,13 +253,10 @@ static const struct conf_probe_type {
     uint32_t dtype;
     const char *name;
     double large, one; /* of sums: nothing is lost by them but in the accumulator */
-} TYPES[] = {{PCO_F32, "f32", 0x1p100, 0x1p20},
-             {PCO_F16, "f16", 0x1p15, 0x1p-20},
-             {PCO_BF16, "bf16", 0x1p100, 0x1p20}};
+} TYPES[] = {{PCO_F32, "f32", 0x1p100, 0x1p20}, {PCO_F16, "f16", 0x1p15, 0x1p-20}, {PCO_BF16, "bf16", 0x1p100, 0x1p20}};
 
 /* "sum of f16, subgroup" */
-static const char *conf_probe_name(const conf_probing *p, const char *what, uint32_t v, char *text,
-                                   size_t size)
+static const char *conf_probe_name(const conf_probing *p, const char *what, uint32_t v, char *text, size_t size)
 {
     char variant[PCO_VARIANT_TEXT];
     const bool several = p->n_variants > 1;
@@ -293,8 +285,7 @@ static pco_status conf_probe_reduction(conf_probing *p, const struct conf_probe_
         }
         snprintf(what, sizeof what, "sum of %s", type->name);
         if (!status)
-            status =
-                conf_probe_sums(p, conf_probe_name(p, what, v, name, sizeof name), type->dtype, large, small);
+            status = conf_probe_sums(p, conf_probe_name(p, what, v, name, sizeof name), type->dtype, large, small);
         status = conf_probe_ended(status);
     }
     return status;
@@ -325,8 +316,8 @@ static pco_status conf_probe_fused(conf_probing *p, const conf_case *one, uint32
 }
 
 /* Rows of ones by columns of terms. */
-static pco_status conf_probe_products(conf_probing *p, const struct conf_probe_type *type, uint32_t rows,
-                                      double *a, double *b)
+static pco_status conf_probe_products(conf_probing *p, const struct conf_probe_type *type, uint32_t rows, double *a,
+                                      double *b)
 {
     pco_status status = PCO_OK;
     conf_case *one = conf_cases_begin(p->context, PCO_OP_MATMUL, CONF_CONTRACT);
@@ -347,10 +338,8 @@ static pco_status conf_probe_products(conf_probing *p, const struct conf_probe_t
         }
         snprintf(what, sizeof what, "matmul of %s, %" PRIu32 " row%s", type->name, rows, rows > 1 ? "s" : "");
         if (!status)
-            status =
-                conf_probe_sums(p, conf_probe_name(p, what, v, name, sizeof name), type->dtype, large, small);
-        if (!status && type->dtype == PCO_F32 &&
-            oracle_format_of(p->contract->accumulate_f32).precision == 24)
+            status = conf_probe_sums(p, conf_probe_name(p, what, v, name, sizeof name), type->dtype, large, small);
+        if (!status && type->dtype == PCO_F32 && oracle_format_of(p->contract->accumulate_f32).precision == 24)
             status = conf_probe_fused(p, one, rows, a, b, v, name);
         status = conf_probe_ended(status);
     }
@@ -407,15 +396,14 @@ static pco_status conf_probe_roundings(conf_probing *p)
         double sum[6];
         const bool cast = PROBES[i].op == PCO_OP_CAST;
         for (int k = 0; k < 6; k++) sum[k] = base[k] + more[k];
-        pco_status status = conf_probe_elements(p, PROBES[i].op, PROBES[i].from, PROBES[i].to, 6,
-                                                cast ? sum : base, cast ? NULL : more);
+        pco_status status = conf_probe_elements(p, PROBES[i].op, PROBES[i].from, PROBES[i].to, 6, cast ? sum : base,
+                                                cast ? NULL : more);
         if (!status) {
             const char *words = conf_probe_rounding(p->results, u);
-            const bool even = strcmp(words, "to nearest, ties to even") == 0,
-                       promised = p->contract->round_to_nearest;
-            status = conf_probe_say(p, PROBES[i].name, words,
-                                    promised ? "to nearest, ties to even" : "to either neighbour",
-                                    conf_probe_verdict(even, promised));
+            const bool even = strcmp(words, "to nearest, ties to even") == 0, promised = p->contract->round_to_nearest;
+            status =
+                conf_probe_say(p, PROBES[i].name, words, promised ? "to nearest, ties to even" : "to either neighbour",
+                               conf_probe_verdict(even, promised));
         }
         status = conf_probe_ended(status);
         if (status) return status;
@@ -435,8 +423,7 @@ static pco_status conf_probe_subnormals(conf_probing *p)
         {"f32 subnormals read by a * b", PCO_OP_MUL, PCO_F32, PCO_F32, 0x1p-130, 0x1p10, 0x1p-120, false},
         {"f32 subnormals made by a * b", PCO_OP_MUL, PCO_F32, PCO_F32, 0x1p-100, 0x1p-30, 0x1p-130, false},
         {"f32 subnormals read by a + b", PCO_OP_ADD, PCO_F32, PCO_F32, 0x1p-127, 0x1p-126, 0x1.8p-126, false},
-        {"f32 subnormals made by a + b", PCO_OP_ADD, PCO_F32, PCO_F32, 0x1.8p-126, -0x1p-126, 0x1p-127,
-         false},
+        {"f32 subnormals made by a + b", PCO_OP_ADD, PCO_F32, PCO_F32, 0x1.8p-126, -0x1p-126, 0x1p-127, false},
         {"bf16 subnormals read by a cast", PCO_OP_CAST, PCO_BF16, PCO_F32, 0x1p-130, 0, 0x1p-130, false},
         {"bf16 subnormals made by a cast", PCO_OP_CAST, PCO_F32, PCO_BF16, 0x1p-130, 0, 0x1p-130, false},
         {"f16 subnormals read by a cast", PCO_OP_CAST, PCO_F16, PCO_F32, 0x1p-20, 0, 0x1p-20, true},
@@ -447,8 +434,8 @@ static pco_status conf_probe_subnormals(conf_probing *p)
             a[k] = k % 2 ? -PROBES[i].a : PROBES[i].a, b[k] = k % 2 ? -PROBES[i].b : PROBES[i].b;
         if (PROBES[i].op == PCO_OP_MUL)
             for (int k = 0; k < 4; k++) b[k] = PROBES[i].b;
-        pco_status status = conf_probe_elements(p, PROBES[i].op, PROBES[i].from, PROBES[i].to, 4, a,
-                                                PROBES[i].b != 0 ? b : NULL);
+        pco_status status =
+            conf_probe_elements(p, PROBES[i].op, PROBES[i].from, PROBES[i].to, 4, a, PROBES[i].b != 0 ? b : NULL);
         if (!status) {
             const bool kept = p->results[0] == PROBES[i].y && p->results[1] == -PROBES[i].y;
             const bool promised = p->contract->subnormals || PROBES[i].always;
@@ -456,8 +443,7 @@ static pco_status conf_probe_subnormals(conf_probing *p)
                                     kept                 ? "kept"
                                     : p->results[0] == 0 ? "flushed"
                                                          : "changed",
-                                    promised ? "kept" : "may be flushed",
-                                    conf_probe_verdict(kept, promised));
+                                    promised ? "kept" : "may be flushed", conf_probe_verdict(kept, promised));
         }
         status = conf_probe_ended(status);
         if (status) return status;
@@ -467,10 +453,7 @@ static pco_status conf_probe_subnormals(conf_probing *p)
 
 /* ---- functions: the largest error of many arguments ---- */
 
-static double conf_probe_divide(double a, double b)
-{
-    return a / b;
-}
+static double conf_probe_divide(double a, double b) { return a / b; }
 static double conf_probe_sqrt(double a, double b)
 {
     (void)b;
@@ -545,21 +528,24 @@ static pco_status conf_probe_functions(conf_probing *p)
             const double unit = (double)(state >> 11) * 0x1p-53;
             (k % 2 ? b : a)[k / 2] = (float)(PROBES[i].low + unit * (PROBES[i].high - PROBES[i].low));
         }
-        pco_status status = conf_probe_elements(p, PROBES[i].op, PCO_F32, PCO_F32, ARGUMENTS, a,
-                                                PROBES[i].op == PCO_OP_DIV ? b : NULL);
+        pco_status status =
+            conf_probe_elements(p, PROBES[i].op, PCO_F32, PCO_F32, ARGUMENTS, a, PROBES[i].op == PCO_OP_DIV ? b : NULL);
         if (!status) {
             double values[ARGUMENTS];
             char key[64], value[160], promise[80];
             for (uint32_t k = 0; k < ARGUMENTS; k++) values[k] = PROBES[i].value(a[k], b[k]);
             const double worst = conf_probe_error(p->results, values, ARGUMENTS);
             snprintf(key, sizeof key, "error of %s", PROBES[i].name);
-            if (!isfinite(worst)) snprintf(value, sizeof value, "a result is not finite");
-            else if (worst <= 0.5 + REFERENCE_ULP) snprintf(value, sizeof value, "rounded correctly");
-            else snprintf(value, sizeof value, "%.2f ulp", worst);
+            if (!isfinite(worst))
+                snprintf(value, sizeof value, "a result is not finite");
+            else if (worst <= 0.5 + REFERENCE_ULP)
+                snprintf(value, sizeof value, "rounded correctly");
+            else
+                snprintf(value, sizeof value, "%.2f ulp", worst);
             snprintf(promise, sizeof promise, "%g ulp", (double)PROBES[i].declared);
-            status = conf_probe_say(p, key, value, promise,
-                                    worst > (double)PROBES[i].declared + REFERENCE_ULP ? PCO_PROBE_BROKEN
-                                                                                       : PCO_PROBE_KEPT);
+            status =
+                conf_probe_say(p, key, value, promise,
+                               worst > (double)PROBES[i].declared + REFERENCE_ULP ? PCO_PROBE_BROKEN : PCO_PROBE_KEPT);
         }
         status = conf_probe_ended(status);
         if (status) return status;
@@ -574,8 +560,7 @@ pco_status pco_conformance_probe_device(const pco_conformance_device *device, pc
 {
     enum { MOST_ROWS = 16 };
     conf_probing p = {.device = device, .contract = &device->info->contract, .probe = probe, .err = err};
-    double *a = malloc(MOST_ROWS * CONF_PROBE_TERMS * sizeof *a),
-           *b = malloc(CONF_PROBE_TERMS * COLUMNS * sizeof *b);
+    double *a = malloc(MOST_ROWS * CONF_PROBE_TERMS * sizeof *a), *b = malloc(CONF_PROBE_TERMS * COLUMNS * sizeof *b);
     pco_status status = PCO_OK;
     *probe = (pco_conformance_probe){0};
     p.context = calloc(1, sizeof *p.context);

@@ -22,8 +22,7 @@ typedef struct conf_order_view {
  */
 static uint32_t conf_order_at(const conf_order_view *view, uint32_t i, uint32_t j)
 {
-    const uint32_t a = view->base + view->step * (i < j ? i : j),
-                   b = view->base + view->step * (i < j ? j : i);
+    const uint32_t a = view->base + view->step * (i < j ? i : j), b = view->base + view->step * (i < j ? j : i);
     const uint32_t n = (*view->leaves)[a][b];
     return n % view->unit ? 0 : n / view->unit;
 }
@@ -35,10 +34,7 @@ static uint32_t conf_order_forwards(uint32_t i, uint32_t j, uint32_t n)
     (void)n;
     return (i < j ? j : i) + 1;
 }
-static uint32_t conf_order_backwards(uint32_t i, uint32_t j, uint32_t n)
-{
-    return n - (i < j ? i : j);
-}
+static uint32_t conf_order_backwards(uint32_t i, uint32_t j, uint32_t n) { return n - (i < j ? i : j); }
 /* Neighbours first: the smallest aligned block that holds both. */
 static uint32_t conf_order_pairwise(uint32_t i, uint32_t j, uint32_t n)
 {
@@ -116,11 +112,10 @@ static bool conf_order_parts(const conf_order_view *view, uint32_t size, bool la
         else if (strcmp(inner, words) != 0)
             return false;
     }
-    const conf_order_view whole = {view->leaves, view->base, view->step * (lanes ? 1 : size), parts,
-                                   view->unit * size};
+    const conf_order_view whole = {view->leaves, view->base, view->step * (lanes ? 1 : size), parts, view->unit * size};
     if (!conf_order_describe(&whole, outer, sizeof outer)) return false;
-    snprintf(text, room, "%" PRIu32 " %s of %" PRIu32 " %s; these %s", parts, lanes ? "lanes" : "blocks",
-             size, inner, outer);
+    snprintf(text, room, "%" PRIu32 " %s of %" PRIu32 " %s; these %s", parts, lanes ? "lanes" : "blocks", size, inner,
+             outer);
     return true;
 }
 
@@ -159,7 +154,6 @@ void conf_probe_order(conf_probe_leaves leaves, char *text, size_t size)
     uint64_t hash = PCO_HASH_START;
     for (uint32_t i = 0; i + 1 < CONF_PROBE_TERMS; i++)
         hash = pco_hash(hash, &leaves[i][i + 1], CONF_PROBE_TERMS - 1 - i);
-    snprintf(text, size, "%s #%08" PRIx32,
-             conf_order_is_tree(leaves) ? "in a tree without a name" : "in no fixed tree",
+    snprintf(text, size, "%s #%08" PRIx32, conf_order_is_tree(leaves) ? "in a tree without a name" : "in no fixed tree",
              (uint32_t)(hash ^ hash >> 32));
 }

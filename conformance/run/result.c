@@ -155,8 +155,7 @@ static pco_status conf_result_note_round(pco_conformance_result *sum, pco_confor
     if (!grown) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for results");
     sum->each_round = grown;
     pco_conformance_round *noted = &grown[sum->rounds++];
-    *noted = (pco_conformance_round){
-        .seed = round->seed, .records = round->n_cases, .seconds = round->seconds};
+    *noted = (pco_conformance_round){.seed = round->seed, .records = round->n_cases, .seconds = round->seconds};
     memcpy(noted->count, round->count, sizeof noted->count);
     for (uint32_t i = 0; i < round->n_cases; i++) /* records of one case stand in a row */
         noted->cases += i == 0 || round->cases[i].id != round->cases[i - 1].id;
@@ -221,10 +220,7 @@ void pco_conformance_clear(pco_conformance_result *results, uint32_t count)
     }
 }
 
-static bool conf_state_is_tested(int state)
-{
-    return state != PCO_CASE_UNSUPPORTED && state != PCO_CASE_NOT_PROMISED;
-}
+static bool conf_state_is_tested(int state) { return state != PCO_CASE_UNSUPPORTED && state != PCO_CASE_NOT_PROMISED; }
 
 uint32_t pco_conformance_op_tested(const pco_conformance_op *op)
 {

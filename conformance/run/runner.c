@@ -17,13 +17,10 @@
 pco_status conf_problem_infer(conf_problem *problem, pco_error *err)
 {
     const conf_case *one = problem->one;
-    pco_shape_context context = {.op = pco_op_find(one->op),
-                                 .attrs = one->attrs.bytes,
-                                 .node_name = "case",
-                                 .n_inputs = problem->node.n_inputs};
+    pco_shape_context context = {
+        .op = pco_op_find(one->op), .attrs = one->attrs.bytes, .node_name = "case", .n_inputs = problem->node.n_inputs};
     for (uint32_t i = 0; i < problem->node.n_inputs; i++)
-        if (problem->node.inputs[i] != PCO_NONE)
-            context.inputs[i] = &problem->tensors[problem->node.inputs[i]];
+        if (problem->node.inputs[i] != PCO_NONE) context.inputs[i] = &problem->tensors[problem->node.inputs[i]];
     pco_status status = pco_infer(&context, err);
     if (status) return pco_fail_prefix(err, status, "the suite's own case '%s'", one->label);
     static const char *const NAMES[PCO_MAX_OUTPUTS] = {"y", "y1", "y2", "y3"};
@@ -54,8 +51,8 @@ static pco_status conf_problem_build(conf_problem *problem, const conf_case *one
                                .attrs_size = one->attrs_size,
                                .attrs = one->attrs_size ? one->attrs.bytes : NULL,
                                .name = "case"};
-    problem->oracle = (oracle_node){
-        .op = one->op, .attrs = one->attrs.bytes, .n_inputs = one->n_inputs, .rules = &problem->rules};
+    problem->oracle =
+        (oracle_node){.op = one->op, .attrs = one->attrs.bytes, .n_inputs = one->n_inputs, .rules = &problem->rules};
     for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) problem->node.inputs[i] = PCO_NONE;
     for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) problem->node.outputs[i] = PCO_NONE;
     uint64_t data_seed = conf_case_seed(one, seed);
@@ -73,8 +70,7 @@ static pco_status conf_problem_build(conf_problem *problem, const conf_case *one
         else
             conf_operand_fill(one, i, data_seed, problem->data[i]);
         if (one->in[i].constant) problem->tensors[at].data = problem->data[i];
-        pco_status status =
-            oracle_operand_load(&problem->oracle.in[i], &problem->tensors[at], problem->data[i], err);
+        pco_status status = oracle_operand_load(&problem->oracle.in[i], &problem->tensors[at], problem->data[i], err);
         if (status) return status;
     }
     pco_status status = conf_problem_infer(problem, err);
@@ -90,8 +86,8 @@ static oracle_rules conf_problem_rules(const pco_contract *contract)
     return rules;
 }
 
-pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
-                             const pco_contract *contract, pco_error *err)
+pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed, const pco_contract *contract,
+                             pco_error *err)
 {
     oracle_rules rules = conf_problem_rules(contract);
     return conf_problem_build(problem, one, NULL, seed, &rules, err);
@@ -125,8 +121,7 @@ static uint32_t conf_run_place(const conf_run_state *run)
     const conf_problem *problem = run->problem;
     for (uint32_t i = 0; i < problem->one->n_inputs; i++) {
         uint32_t t = problem->node.inputs[i];
-        if ((run->trial.nodes[0].in_place >> i & 1) && t != PCO_NONE &&
-            problem->tensors[t].kind == PCO_KIND_INPUT)
+        if ((run->trial.nodes[0].in_place >> i & 1) && t != PCO_NONE && problem->tensors[t].kind == PCO_KIND_INPUT)
             return t;
     }
     return PCO_NONE;
@@ -137,8 +132,7 @@ static pco_status conf_run_shared(conf_run_state *run, pco_error *err)
 {
     conf_problem *problem = run->problem;
     uint32_t in_place = conf_run_place(run);
-    pco_status status =
-        in_place == PCO_NONE ? PCO_OK : conf_run_times(run, in_place, 1, "running in place", err);
+    pco_status status = in_place == PCO_NONE ? PCO_OK : conf_run_times(run, in_place, 1, "running in place", err);
     if (!status && problem->one->op == PCO_OP_RESHAPE) { /* sharing memory by the plan: nothing may change */
         problem->tensors[1].alias = 0;
         status = conf_run_times(run, 0, 1, "running in place", err);
@@ -171,10 +165,9 @@ static void conf_run_judge(const conf_run_state *run, pco_conformance_case *resu
         snprintf(result->detail, sizeof result->detail,
                  "%" PRId64 " of %" PRId64 " elements are outside their bounds; worst: '%s' element %" PRId64
                  " is %.*g, expected %.*g within %.3g",
-                 result->wrong, result->elements,
-                 problem->tensors[problem->node.outputs[result->output]].name, result->element,
-                 pco_number_digits(result->got), result->got, pco_number_digits(result->expected), result->expected,
-                 result->bound);
+                 result->wrong, result->elements, problem->tensors[problem->node.outputs[result->output]].name,
+                 result->element, pco_number_digits(result->got), result->got, pco_number_digits(result->expected),
+                 result->expected, result->bound);
         conf_diagnose(problem, &run->device->info->contract, run->first, &result->explains, &result->evidence);
     } else if (conf_diagnose_fuses(problem, &run->device->info->contract, run->first, result->detail,
                                    sizeof result->detail)) {
@@ -201,8 +194,8 @@ static int conf_run_rows(pco_conformance_tier tier, const conf_case *one)
 }
 
 /* Where else does the case run? A node of a model has its place already. In the short tiers everywhere only the first
- * case with operands of some types, which runs in all variants; and every case of tiny, the tier of those who watch over
- * memory, at the end of its buffers. */
+ * case with operands of some types, which runs in all variants; and every case of tiny, the tier of those who watch
+ * over memory, at the end of its buffers. */
 static conf_places conf_run_places(pco_conformance_tier tier, const conf_problem *problem)
 {
     const bool is_short = tier == PCO_CONFORMANCE_QUICK || tier == PCO_CONFORMANCE_TINY;
@@ -242,7 +235,7 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
 {
     pco_status status = conf_run_propose(run, err);
     if (!status) status = conf_run_times(run, PCO_NONE, conf_run_repeats(options->tier), NULL, err);
-    const bool refused = status == PCO_ERROR_UNSUPPORTED; /* later on it is no excuse any more */
+    const bool refused = status == PCO_ERROR_UNSUPPORTED;       /* later on it is no excuse any more */
     if (conf_run_has_results(run)) conf_run_judge(run, result); /* also when a later run differed */
     if (status == PCO_ERROR_INTERNAL && result->state == PCO_CASE_FAIL) status = PCO_OK; /* said already */
     result->bits = conf_run_hash(run);
@@ -252,8 +245,8 @@ static pco_status conf_run_once(conf_run_state *run, const pco_conformance_optio
     if (!status && result->state != PCO_CASE_FAIL)
         status = conf_run_placed(run, conf_run_places(options->tier, run->problem), err);
     if (!status && result->state != PCO_CASE_FAIL)
-        status = conf_run_pieces(run, conf_run_rows(options->invariance ? PCO_CONFORMANCE_STANDARD : options->tier,
-                                                    run->problem->one), err);
+        status = conf_run_pieces(
+            run, conf_run_rows(options->invariance ? PCO_CONFORMANCE_STANDARD : options->tier, run->problem->one), err);
     if (status) {
         result->state = refused                           ? PCO_CASE_UNSUPPORTED
                         : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
@@ -279,8 +272,7 @@ static pco_status conf_run_judged(conf_run_state *run, const pco_conformance_opt
     if (again.state == PCO_CASE_DEVICE_LOST || status) *result = again;
     if (again.state != PCO_CASE_PASS && again.state != PCO_CASE_MISTRUSTED) return status;
     char detail[sizeof result->detail];
-    snprintf(detail, sizeof detail, "wrong once and right once on the same data; wrong: %.440s",
-             result->detail);
+    snprintf(detail, sizeof detail, "wrong once and right once on the same data; wrong: %.440s", result->detail);
     memcpy(result->detail, detail, sizeof detail);
     result->state = PCO_CASE_FLAKY;
     return status;
@@ -347,8 +339,10 @@ static pco_status conf_run_each(conf_run_state *run, const pco_variant *variants
         if (!count || own) run->problem->node.variant = PCO_NONE;
         run->variant_text = own ? "" : result.variant;
         status = conf_run_variant(run, options, &result, err);
-        if (own) result.variant = run->trial.nodes[0].variant < count
-                                      ? pco_variant_text(&variants[run->trial.nodes[0].variant], text) : "";
+        if (own)
+            result.variant = run->trial.nodes[0].variant < count
+                                 ? pco_variant_text(&variants[run->trial.nodes[0].variant], text)
+                                 : "";
         report(user, &result);
         if (own) break;
     }
@@ -357,8 +351,7 @@ static pco_status conf_run_each(conf_run_state *run, const pco_variant *variants
 }
 
 pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *problem,
-                            const pco_conformance_options *options, conf_report_fn report, void *user,
-                            pco_error *err)
+                            const pco_conformance_options *options, conf_report_fn report, void *user, pco_error *err)
 {
     conf_run_state run = conf_run_start(device, problem);
     run.observer = options->observer;
@@ -379,8 +372,7 @@ pco_status conf_run_problem(const pco_conformance_device *device, conf_problem *
 }
 
 pco_status conf_run_case(const pco_conformance_device *device, const conf_case *one,
-                         const pco_conformance_options *options, conf_report_fn report, void *user,
-                         pco_error *err)
+                         const pco_conformance_options *options, conf_report_fn report, void *user, pco_error *err)
 {
     pco_conformance_case result = conf_run_result(device, one, options);
     if (options->begin && !options->begin(options->user, &result, 1)) return PCO_OK;
@@ -391,9 +383,8 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
         return PCO_OK;
     }
     if (one->chain)
-        return options->judging == PCO_JUDGE_BOUNDS
-                   ? conf_run_chain(device, one, options, &result, report, user, err)
-                   : PCO_OK;
+        return options->judging == PCO_JUDGE_BOUNDS ? conf_run_chain(device, one, options, &result, report, user, err)
+                                                    : PCO_OK;
     if (options->judging != PCO_JUDGE_BOUNDS) return conf_run_norm(device, one, options, &result, report, user, err);
     if (one->large) return conf_run_large(device, one, options, &result, report, user, err);
     conf_problem problem;

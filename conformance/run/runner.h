@@ -19,14 +19,14 @@ typedef struct conf_problem {
     pco_node node;
     oracle_node oracle;
     oracle_rules rules;
-    bool own_choice; /* only the variant that the plugin chooses by itself, not each in turn */
+    bool own_choice;              /* only the variant that the plugin chooses by itself, not each in turn */
     struct conf_problem *changed; /* made and owned by conf_run_changed: the same with some operands changed */
 } conf_problem;
 
 /* Fills *problem; release with conf_problem_clear, also after an error. Errors: INVALID (the case is wrong:
  * a defect of the suite), OUT_OF_HOST_MEMORY. */
-pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed,
-                             const pco_contract *contract, pco_error *err) PCO_NODISCARD;
+pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed, const pco_contract *contract,
+                             pco_error *err) PCO_NODISCARD;
 /* The problem `other`, with its data, under other rules than a contract has: what would a device do that ... ? */
 pco_status conf_problem_make_with(conf_problem *problem, const conf_problem *other, const oracle_rules *rules,
                                   pco_error *err) PCO_NODISCARD;
@@ -83,12 +83,12 @@ typedef struct conf_run_state {
     const pco_conformance_device *device;
     conf_problem *problem;
     pco_trial trial;
-    void *first[PCO_MAX_OUTPUTS]; /* results of the first run */
-    const struct conf_observer *observer; /* may be NULL */
+    void *first[PCO_MAX_OUTPUTS];           /* results of the first run */
+    const struct conf_observer *observer;   /* may be NULL */
     struct conf_constants_watch *constants; /* the same */
-    pco_variant variant;                  /* that runs */
-    const char *variant_text;             /* what the observer is told */
-    bool bare;           /* what lies around the results is not looked at */
+    pco_variant variant;                    /* that runs */
+    const char *variant_text;               /* what the observer is told */
+    bool bare;                              /* what lies around the results is not looked at */
     pco_conformance_invariance *invariance; /* what pieces found is counted here; may be NULL */
     const struct conf_placement *placement; /* where its memory lies; NULL: as by default */
     uint32_t overlay[2]; /* tensor 0 lies in the memory of tensor 1 (both only read); PCO_NONE: not */
@@ -131,10 +131,10 @@ pco_status conf_run_replay(conf_run_state *run, const pco_conformance_options *o
 /* Where tensors lie and what lies around them. */
 typedef struct conf_placement {
     const char *words;
-    uint32_t shift;    /* as pco_trial_placement */
-    bool regrouped;    /* one buffer for all where each had its own, and the other way round */
+    uint32_t shift; /* as pco_trial_placement */
+    bool regrouped; /* one buffer for all where each had its own, and the other way round */
     bool recycled;
-    bool last;         /* each in a buffer of its own, which ends where it ends */
+    bool last; /* each in a buffer of its own, which ends where it ends */
     uint8_t around[4];
 } conf_placement;
 

@@ -11,12 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    CHUNK = 1 << 25,
-    MAX_SAMPLES = 64,
-    RANDOM_SAMPLES = 16,
-    TAIL = 256
-};
+enum { CHUNK = 1 << 25, MAX_SAMPLES = 64, RANDOM_SAMPLES = 16, TAIL = 256 };
 static const uint64_t WAIT_NANOSECONDS = 600ull * 1000000000ull;
 static const uint64_t SPARE = 1ull << 30; /* memory that is left alone */
 
@@ -30,7 +25,7 @@ typedef struct conf_large_run {
     uint8_t *chunk;
     int64_t samples[MAX_SAMPLES];
     uint32_t n_samples;
-    pco_program *program;          /* of the variant under way */
+    pco_program *program; /* of the variant under way */
     uint64_t workspace;
     const conf_observer *observer; /* may be NULL */
 } conf_large_run;
@@ -42,8 +37,7 @@ static int64_t conf_large_period(const pco_tensor *tensor)
 }
 
 /* Elements [from, from + count) of an operand. */
-static void conf_large_fetch(const conf_large_run *run, uint32_t input, int64_t from, int64_t count,
-                             uint8_t *to)
+static void conf_large_fetch(const conf_large_run *run, uint32_t input, int64_t from, int64_t count, uint8_t *to)
 {
     const pco_tensor *tensor = &run->problem.tensors[run->problem.node.inputs[input]];
     int64_t period = conf_large_period(tensor), step = oracle_block_bytes(tensor->dtype);
@@ -130,8 +124,7 @@ static pco_status conf_large_create(conf_large_run *run, pco_error *err)
         if (status == PCO_ERROR_OUT_OF_DEVICE_MEMORY) {
             char why[256];
             snprintf(why, sizeof why, "%.255s", err->message);
-            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "size: a buffer of %.1f GiB: %s",
-                            (double)bytes * 0x1p-30, why);
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "size: a buffer of %.1f GiB: %s", (double)bytes * 0x1p-30, why);
         }
         if (status) return pco_fail_prefix(err, status, "creating a buffer of %" PRIu64 " bytes", bytes);
     }
@@ -153,10 +146,7 @@ static void conf_large_clear(conf_large_run *run)
 /* ---- which rows ---- */
 
 /* Rows are slices of the first dimension of operand `large`; for gather they are results. */
-static uint32_t conf_large_input(const conf_case *one)
-{
-    return one->op == PCO_OP_MATMUL ? 1 : 0;
-}
+static uint32_t conf_large_input(const conf_case *one) { return one->op == PCO_OP_MATMUL ? 1 : 0; }
 
 static void conf_large_sample(conf_large_run *run, int64_t row, int64_t rows)
 {
@@ -171,8 +161,7 @@ static void conf_large_choose(conf_large_run *run)
     const pco_tensor *x = &run->problem.tensors[run->problem.node.inputs[conf_large_input(run->one)]];
     const pco_tensor *y = &run->problem.tensors[run->problem.node.outputs[0]];
     int64_t rows = run->one->op == PCO_OP_GATHER ? y->shape[0] : x->shape[0];
-    uint64_t row_bytes = x->bytes / (uint64_t)x->shape[0], binding = run->device->info->max_binding,
-             state = run->seed;
+    uint64_t row_bytes = x->bytes / (uint64_t)x->shape[0], binding = run->device->info->max_binding, state = run->seed;
     const uint64_t edges[] = {1ull << 31, 1ull << 32, binding, 2 * binding, 3 * binding};
     conf_large_sample(run, 0, rows);
     conf_large_sample(run, rows - 1, rows);
@@ -220,8 +209,8 @@ static pco_status conf_large_row(const conf_large_run *run, int64_t row, conf_pr
 }
 
 /* What the device has for the row: one slice of the result's first dimension, or (matmul) of its last. */
-static pco_status conf_large_read(const conf_large_run *run, int64_t row, const conf_problem *piece,
-                                  uint8_t *to, pco_error *err)
+static pco_status conf_large_read(const conf_large_run *run, int64_t row, const conf_problem *piece, uint8_t *to,
+                                  pco_error *err)
 {
     uint32_t t = run->problem.node.outputs[0];
     const pco_tensor *y = &run->problem.tensors[t];
@@ -229,9 +218,8 @@ static pco_status conf_large_read(const conf_large_run *run, int64_t row, const 
     uint64_t parts = run->one->op == PCO_OP_MATMUL ? (uint64_t)y->shape[0] : 1, part = bytes / parts;
     uint64_t stride = run->one->op == PCO_OP_MATMUL ? (uint64_t)y->shape[1] * step : 0;
     for (uint64_t i = 0; i < parts; i++) {
-        pco_status status =
-            run->device->plugin->buffer->read(run->device->device, run->buffers[t],
-                                              i * stride + (uint64_t)row * part, to + i * part, part, err);
+        pco_status status = run->device->plugin->buffer->read(
+            run->device->device, run->buffers[t], i * stride + (uint64_t)row * part, to + i * part, part, err);
         if (status) return pco_fail_prefix(err, status, "reading a buffer");
     }
     return PCO_OK;
@@ -251,11 +239,10 @@ static pco_status conf_large_judge_row(const conf_large_run *run, int64_t row, p
         result->elements += verdict.elements;
         if (verdict.wrong && !result->wrong)
             snprintf(result->detail, sizeof result->detail,
-                     "row %" PRId64 ": %" PRId64 " of %" PRId64
-                     " elements are outside their bounds; element %" PRId64
+                     "row %" PRId64 ": %" PRId64 " of %" PRId64 " elements are outside their bounds; element %" PRId64
                      " is %.*g, expected %.*g within %.3g",
-                     row, verdict.wrong, verdict.elements, verdict.element, pco_number_digits(verdict.got),
-                     verdict.got, pco_number_digits(verdict.expected), verdict.expected, verdict.bound);
+                     row, verdict.wrong, verdict.elements, verdict.element, pco_number_digits(verdict.got), verdict.got,
+                     pco_number_digits(verdict.expected), verdict.expected, verdict.bound);
         result->wrong += verdict.wrong;
         if (result->element < 0 || verdict.ratio > result->ratio) {
             result->ratio = verdict.ratio, result->element = row * verdict.elements + verdict.element;
@@ -273,13 +260,12 @@ static pco_status conf_large_check_tails(const conf_large_run *run, pco_error *e
     for (uint32_t t = 0; t < run->problem.n_tensors; t++) {
         uint8_t tail[TAIL];
         const pco_tensor *tensor = &run->problem.tensors[t];
-        pco_status status = run->device->plugin->buffer->read(run->device->device, run->buffers[t],
-                                                              tensor->bytes, tail, TAIL, err);
+        pco_status status =
+            run->device->plugin->buffer->read(run->device->device, run->buffers[t], tensor->bytes, tail, TAIL, err);
         if (status) return pco_fail_prefix(err, status, "reading a buffer");
         for (int i = 4; i < TAIL; i++)
             if (tail[i] != CONF_LARGE_POISON)
-                return pco_fail(err, PCO_ERROR_INTERNAL, "write out of place: %d bytes behind '%s'", i,
-                                tensor->name);
+                return pco_fail(err, PCO_ERROR_INTERNAL, "write out of place: %d bytes behind '%s'", i, tensor->name);
     }
     return PCO_OK;
 }
@@ -293,8 +279,7 @@ static pco_status conf_large_execute(conf_large_run *run, conf_run_state *state,
     uint32_t n = run->problem.n_tensors;
     pco_status status = conf_run_propose(state, err);
     if (status) return status;
-    for (uint32_t t = 0; t < n; t++)
-        places[t] = (pco_place){t, 0, (run->problem.tensors[t].bytes + 3) / 4 * 4};
+    for (uint32_t t = 0; t < n; t++) places[t] = (pco_place){t, 0, (run->problem.tensors[t].bytes + 3) / 4 * 4};
     places[n] = (pco_place){.buffer = PCO_NONE};
     if (state->trial.nodes[0].workspace) {
         places[n] = (pco_place){n, 0, (state->trial.nodes[0].workspace + 3) / 4 * 4};
@@ -308,8 +293,7 @@ static pco_status conf_large_execute(conf_large_run *run, conf_run_state *state,
                      .tensors = places,
                      .workspaces = &places[n]};
     status = pco_trial_prepare_plan(&state->trial, &plan, &run->program, err);
-    if (!status && run->observer && run->observer->prepare_only)
-        return pco_fail(err, PCO_ERROR_CANCELLED, "not run");
+    if (!status && run->observer && run->observer->prepare_only) return pco_fail(err, PCO_ERROR_CANCELLED, "not run");
     return status ? status
                   : pco_trial_run(&state->trial, run->program, plugin->program->segments(run->program),
                                   WAIT_NANOSECONDS, err);
@@ -349,8 +333,8 @@ static void conf_large_show(const conf_large_run *run, const char *variant, pco_
         view.buffers[i].table = run->table[i];
     }
     if (run->workspace) view.buffers[view.n_buffers++].bytes = run->workspace;
-    const conf_execution execution = {
-        run->device, &run->problem, NULL, run->program, variant, !prepare_only, status, message, &view};
+    const conf_execution execution = {run->device,   &run->problem, NULL,    run->program, variant,
+                                      !prepare_only, status,        message, &view};
     run->observer->observe(run->observer->user, &execution);
 }
 
@@ -366,7 +350,9 @@ static pco_status conf_large_variant(conf_large_run *run, conf_run_state *state,
         conf_large_show(run, result->variant, PCO_OK, "");
     else
         conf_large_show(run, result->variant, result->wrong ? PCO_ERROR_INTERNAL : status,
-                        result->wrong ? result->detail : status ? err->message : "");
+                        result->wrong ? result->detail
+                        : status      ? err->message
+                                      : "");
     conf_large_finish(run);
     result->state = result->wrong ? PCO_CASE_FAIL : PCO_CASE_PASS;
     if (status) {
@@ -404,8 +390,7 @@ pco_status conf_run_large(const pco_conformance_device *device, const conf_case 
                           const pco_conformance_options *options, const pco_conformance_case *blank,
                           conf_report_fn report, void *user, pco_error *err)
 {
-    conf_large_run run = {
-        .device = device, .one = one, .seed = options->seed, .observer = options->observer};
+    conf_large_run run = {.device = device, .one = one, .seed = options->seed, .observer = options->observer};
     pco_status status = conf_large_describe(&run, err);
     if (!status) status = conf_large_check_room(&run, err);
     if (!status) {

@@ -35,8 +35,8 @@ static conf_slices conf_slices_of(const pco_tensor *tensor, int dim)
 
 /* ---- building a piece ---- */
 
-static pco_status conf_piece_operand(conf_problem *piece, uint32_t i, const pco_tensor *desc,
-                                     const void *data, int dim, int64_t from, int64_t count, pco_error *err)
+static pco_status conf_piece_operand(conf_problem *piece, uint32_t i, const pco_tensor *desc, const void *data, int dim,
+                                     int64_t from, int64_t count, pco_error *err)
 {
     uint32_t at = piece->n_tensors++;
     pco_tensor *tensor = &piece->tensors[at];
@@ -51,8 +51,8 @@ static pco_status conf_piece_operand(conf_problem *piece, uint32_t i, const pco_
     } else {
         conf_slices s = conf_slices_of(desc, dim);
         for (uint64_t o = 0; o < s.outer; o++)
-            memcpy(to + o * (uint64_t)count * s.bytes,
-                   (const uint8_t *)data + (o * s.n + (uint64_t)from) * s.bytes, (uint64_t)count * s.bytes);
+            memcpy(to + o * (uint64_t)count * s.bytes, (const uint8_t *)data + (o * s.n + (uint64_t)from) * s.bytes,
+                   (uint64_t)count * s.bytes);
     }
     if (tensor->kind == PCO_KIND_CONSTANT) tensor->data = to;
     return PCO_OK;
@@ -60,8 +60,8 @@ static pco_status conf_piece_operand(conf_problem *piece, uint32_t i, const pco_
 
 /* Operands cut; outputs are inferred later (conf_piece_run). `merge`: operands that are twins become one
  * tensor. */
-static pco_status conf_piece_make(conf_problem *piece, const conf_problem *whole, const conf_cut *cut,
-                                  int64_t from, int64_t count, bool merge, pco_error *err)
+static pco_status conf_piece_make(conf_problem *piece, const conf_problem *whole, const conf_cut *cut, int64_t from,
+                                  int64_t count, bool merge, pco_error *err)
 {
     *piece = (conf_problem){.one = whole->one, .rules = whole->rules, .node = whole->node};
     piece->oracle.op = whole->oracle.op, piece->oracle.attrs = whole->oracle.attrs;
@@ -118,9 +118,9 @@ static pco_status conf_piece_differs(const pco_tensor *y, const pco_variant *var
         length += (uint32_t)snprintf(place + length, sizeof place - length, "%s%" PRIu64, d ? "," : "", rest / size);
         rest %= size;
     }
-    pco_status status = pco_fail(err, PCO_ERROR_INTERNAL,
-                                 "%s differs from the whole: '%s' [%s] is %.9g there and %.9g in the whole", what,
-                                 y->name, place, both[1], both[0]);
+    pco_status status =
+        pco_fail(err, PCO_ERROR_INTERNAL, "%s differs from the whole: '%s' [%s] is %.9g there and %.9g in the whole",
+                 what, y->name, place, both[1], both[0]);
     const size_t length = strlen(err->message);
     if (rows)
         snprintf(err->message + length, sizeof err->message - length,
@@ -130,8 +130,8 @@ static pco_status conf_piece_differs(const pco_tensor *y, const pco_variant *var
     return status;
 }
 
-static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run_state *piece,
-                                     const conf_cut *cut, int64_t from, int64_t count, const char *what, pco_error *err)
+static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run_state *piece, const conf_cut *cut,
+                                     int64_t from, int64_t count, const char *what, pco_error *err)
 {
     for (uint32_t i = 0; i < piece->problem->node.n_outputs; i++) {
         const pco_tensor *y = &whole->problem->tensors[whole->problem->node.outputs[i]];
@@ -154,8 +154,8 @@ static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run
 }
 
 /* Runs a piece, if this variant can, and compares. Releases the piece. `overlay`: twins lie in one place. */
-static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piece, const conf_cut *cut,
-                                 int64_t from, int64_t count, bool overlay, const char *what, pco_error *err)
+static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piece, const conf_cut *cut, int64_t from,
+                                 int64_t count, bool overlay, const char *what, pco_error *err)
 {
     pco_status status = conf_problem_infer(piece, err);
     conf_run_state run = conf_run_start(whole->device, piece);
@@ -201,8 +201,7 @@ static conf_cut conf_cut_none(void)
 
 static const pco_tensor *conf_cut_tensor(const conf_problem *p, uint32_t input)
 {
-    return input < p->node.n_inputs && p->node.inputs[input] != PCO_NONE ? &p->tensors[p->node.inputs[input]]
-                                                                         : NULL;
+    return input < p->node.n_inputs && p->node.inputs[input] != PCO_NONE ? &p->tensors[p->node.inputs[input]] : NULL;
 }
 
 static const pco_tensor *conf_cut_output(const conf_problem *p, uint32_t output)
@@ -289,34 +288,23 @@ static conf_cut conf_cut_rope(const conf_problem *p)
 static conf_cut conf_cut_rows(const conf_problem *p)
 {
     switch (p->node.op) {
-    case PCO_OP_MATMUL:
-        return conf_cut_matmul(p);
-    case PCO_OP_CONV1D:
-        return conf_cut_tensor(p, 0)->rank > 2 ? conf_cut_first(p) : conf_cut_none();
-    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION:
-        return conf_cut_batch(p);
-    case PCO_OP_ROPE:
-        return conf_cut_rope(p);
+    case PCO_OP_MATMUL: return conf_cut_matmul(p);
+    case PCO_OP_CONV1D: return conf_cut_tensor(p, 0)->rank > 2 ? conf_cut_first(p) : conf_cut_none();
+    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION: return conf_cut_batch(p);
+    case PCO_OP_ROPE: return conf_cut_rope(p);
     case PCO_OP_SUM:
     case PCO_OP_MEAN:
-    case PCO_OP_AMAX:
-        return conf_cut_reduce(p);
-    case PCO_OP_ARGMAX:
-        return conf_cut_axis(p, ((const pco_argmax_attrs *)p->node.attrs)->axis);
-    case PCO_OP_CUMSUM:
-        return conf_cut_axis(p, ((const pco_cumsum_attrs *)p->node.attrs)->axis);
-    case PCO_OP_TOP_K:
-        return conf_cut_axis(p, ((const pco_top_k_attrs *)p->node.attrs)->axis);
+    case PCO_OP_AMAX: return conf_cut_reduce(p);
+    case PCO_OP_ARGMAX: return conf_cut_axis(p, ((const pco_argmax_attrs *)p->node.attrs)->axis);
+    case PCO_OP_CUMSUM: return conf_cut_axis(p, ((const pco_cumsum_attrs *)p->node.attrs)->axis);
+    case PCO_OP_TOP_K: return conf_cut_axis(p, ((const pco_top_k_attrs *)p->node.attrs)->axis);
     case PCO_OP_SOFTMAX:
     case PCO_OP_LOG_SOFTMAX:
-    case PCO_OP_LOGSUMEXP:
-        return conf_cut_axis(p, ((const pco_softmax_attrs *)p->node.attrs)->axis);
+    case PCO_OP_LOGSUMEXP: return conf_cut_axis(p, ((const pco_softmax_attrs *)p->node.attrs)->axis);
     case PCO_OP_LAYER_NORM:
-    case PCO_OP_RMS_NORM:
-        return conf_cut_first(p);
+    case PCO_OP_RMS_NORM: return conf_cut_first(p);
     case PCO_OP_SWIGLU:
-    case PCO_OP_WHERE:
-        return conf_cut_elements(p);
+    case PCO_OP_WHERE: return conf_cut_elements(p);
     default:
         return (p->node.op >= PCO_OP_ADD && p->node.op <= PCO_OP_GE) ||
                        (p->node.op >= PCO_OP_NEG && p->node.op <= PCO_OP_CAST) || p->node.op == PCO_OP_RELU ||
@@ -338,8 +326,8 @@ static bool conf_chunk_fits(const conf_problem *p)
 }
 
 /* Adds an operand of one i32 per sequence. */
-static pco_status conf_chunk_numbers(conf_problem *piece, uint32_t input, const int32_t *values,
-                                     int64_t batch, pco_error *err)
+static pco_status conf_chunk_numbers(conf_problem *piece, uint32_t input, const int32_t *values, int64_t batch,
+                                     pco_error *err)
 {
     pco_tensor desc = {.dtype = PCO_I32,
                        .kind = PCO_KIND_INPUT,
@@ -363,8 +351,7 @@ static void conf_chunk_forget(conf_problem *piece, uint32_t input, int row, cons
     for (uint64_t o = 0; o < s.outer; o++)
         for (uint64_t t = (uint64_t)lengths[o / per]; t < s.n; t++)
             for (uint64_t at = 0; at < s.bytes; at += step)
-                oracle_encode(x->dtype, &garbage,
-                              (uint8_t *)piece->data[input] + (o * s.n + t) * s.bytes + at, 1);
+                oracle_encode(x->dtype, &garbage, (uint8_t *)piece->data[input] + (o * s.n + t) * s.bytes + at, 1);
 }
 
 /* Queries from .. from + count, over a cache that holds what came up to then and garbage behind it. */

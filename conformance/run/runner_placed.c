@@ -36,8 +36,7 @@ enum { N_PLACEMENTS = sizeof PLACEMENTS / sizeof PLACEMENTS[0] };
 static bool conf_changed_may(const conf_problem *problem, uint32_t i, bool has_floats)
 {
     const conf_operand *operand = &problem->one->in[i];
-    if (problem->node.inputs[i] == PCO_NONE || operand->constant || operand->fill == CONF_FILL_GARBAGE)
-        return false;
+    if (problem->node.inputs[i] == PCO_NONE || operand->constant || operand->fill == CONF_FILL_GARBAGE) return false;
     return pco_dtype_is_float(operand->dtype) || !has_floats;
 }
 
@@ -93,8 +92,7 @@ static void conf_changed_fill(conf_session *session, const conf_problem *problem
         if (t == PCO_NONE || session->run->trial.converted[t] || !memory->regions[t].bytes) continue;
         pco_trial_region *region = &memory->regions[t];
         region->data = problem->data[i];
-        memcpy(memory->image + memory->starts[region->buffer] + region->offset, region->data,
-               region->data_bytes);
+        memcpy(memory->image + memory->starts[region->buffer] + region->offset, region->data, region->data_bytes);
     }
 }
 
@@ -104,8 +102,7 @@ static pco_status conf_changed_judge(const conf_session *session, const conf_pro
         const oracle_output *out = &changed->oracle.out[i];
         conf_verdict verdict;
         if (out->count == 0) continue;
-        conf_judge(out, &changed->rules, pco_trial_memory_result(&session->memory, changed->node.outputs[i]),
-                   &verdict);
+        conf_judge(out, &changed->rules, pco_trial_memory_result(&session->memory, changed->node.outputs[i]), &verdict);
         if (verdict.wrong)
             return pco_fail(err, PCO_ERROR_INTERNAL,
                             "after operands were changed %" PRId64 " of %" PRId64
@@ -122,8 +119,7 @@ static pco_status conf_run_changed(conf_run_state *run, pco_error *err)
 {
     conf_problem *problem = run->problem;
     conf_session session;
-    pco_status status =
-        problem->changed ? PCO_OK : conf_changed_make(problem, &run->device->info->contract, err);
+    pco_status status = problem->changed ? PCO_OK : conf_changed_make(problem, &run->device->info->contract, err);
     if (status || !problem->changed) return status;
     status = conf_session_open(&session, run, PCO_NONE, err);
     for (int i = 0; i < 3 && !status; i++) {
@@ -131,9 +127,8 @@ static pco_status conf_run_changed(conf_run_state *run, pco_error *err)
         status = pco_trial_memory_write(&session.memory, err);
         if (!status) status = conf_session_execute(&session, err);
         if (!status)
-            status =
-                i == 1 ? conf_changed_judge(&session, problem->changed, err)
-                       : conf_session_compare(&session, "with the same operands as before, the result", err);
+            status = i == 1 ? conf_changed_judge(&session, problem->changed, err)
+                            : conf_session_compare(&session, "with the same operands as before, the result", err);
     }
     conf_session_close(&session);
     return status;
@@ -146,8 +141,7 @@ pco_status conf_run_placed(conf_run_state *run, conf_places places, pco_error *e
         if (places == CONF_PLACES_NONE || (places == CONF_PLACES_LAST && !PLACEMENTS[i].last)) continue;
         run->placement = &PLACEMENTS[i];
         status = conf_run_times(run, PCO_NONE, 1, PLACEMENTS[i].words, err);
-        if (status == PCO_ERROR_UNSUPPORTED)
-            status = PCO_OK; /* one buffer for all is larger than there may be */
+        if (status == PCO_ERROR_UNSUPPORTED) status = PCO_OK; /* one buffer for all is larger than there may be */
     }
     run->placement = NULL;
     return status || places != CONF_PLACES_ALL ? status : conf_run_changed(run, err);

@@ -27,8 +27,7 @@ static pco_status program_segments(const pco_program_api *api, const pco_part *p
 {
     const uint32_t segments = api->segments(program);
     *until = segments;
-    if (!api->segments_until)
-        return PCO_OK;
+    if (!api->segments_until) return PCO_OK;
     uint32_t before = 0;
     for (uint32_t node = 0; node < part->n_nodes; node++) {
         *until = api->segments_until(program, node);
@@ -66,8 +65,7 @@ static pco_status program_pipelines(const pco_conformance_device *device, const 
                                     pco_error *err)
 {
     const pco_program_api *api = device->plugin->program;
-    if (!api->pipelines || !api->describe)
-        return PCO_OK;
+    if (!api->pipelines || !api->describe) return PCO_OK;
     for (uint32_t node = 0; node < part->n_nodes; node++) {
         uint64_t listed[MOST_LAUNCHES];
         uint32_t launches, codes;

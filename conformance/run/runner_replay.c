@@ -57,14 +57,14 @@ void conf_companions_destroy(conf_companions *companions)
 /* What the second and later executions find where they write: what the one before left, or zeros. */
 static pco_status conf_replay_execute(conf_session *session, uint32_t number, pco_error *err)
 {
-    pco_status status = number == 0 ? pco_trial_memory_write(&session->memory, err)
-                                    : pco_trial_memory_restore(&session->memory, err);
+    pco_status status =
+        number == 0 ? pco_trial_memory_write(&session->memory, err) : pco_trial_memory_restore(&session->memory, err);
     if (!status && number % 2) status = pco_trial_memory_zero(&session->memory, err);
     return status ? status : conf_session_execute(session, err);
 }
 
-pco_status conf_companions_add(conf_companions *companions, const pco_conformance_device *device,
-                               const conf_case *one, uint64_t seed, pco_error *err)
+pco_status conf_companions_add(conf_companions *companions, const pco_conformance_device *device, const conf_case *one,
+                               uint64_t seed, pco_error *err)
 {
     conf_companion *made = calloc(1, sizeof *made);
     if (!made) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for replays");
@@ -102,8 +102,8 @@ typedef struct conf_outcome_class {
 typedef struct conf_tally {
     uint32_t n_classes, capacity, executions;
     conf_outcome_class *classes; /* a table by hash; empty: count 0. A device may never repeat itself */
-    uint32_t astray; /* executions of companions that differed */
-    char label[200]; /* of one of them */
+    uint32_t astray;             /* executions of companions that differed */
+    char label[200];             /* of one of them */
     pco_error *err;
 } conf_tally;
 
@@ -114,8 +114,7 @@ static bool conf_tally_is_wrong(const conf_session *session)
         const oracle_output *out = &problem->oracle.out[i];
         conf_verdict verdict;
         if (out->count == 0) continue;
-        conf_judge(out, &problem->rules, pco_trial_memory_result(&session->memory, problem->node.outputs[i]),
-                   &verdict);
+        conf_judge(out, &problem->rules, pco_trial_memory_result(&session->memory, problem->node.outputs[i]), &verdict);
         if (verdict.wrong) return true;
     }
     return false;
@@ -174,8 +173,7 @@ static pco_status conf_replay_companion(const conf_companions *companions, uint3
     return pco_trial_memory_write(&companion->session.memory, tally->err);
 }
 
-static pco_status conf_replay_all(conf_run_state *run, const pco_conformance_options *options,
-                                  conf_tally *tally)
+static pco_status conf_replay_all(conf_run_state *run, const pco_conformance_options *options, conf_tally *tally)
 {
     conf_session session = {.run = run};
     pco_status status = conf_run_propose(run, tally->err);
@@ -212,8 +210,7 @@ static void conf_replay_conclude(const conf_tally *tally, pco_conformance_case *
     if (!replays->differed && !replays->wrong && !tally->astray) return;
     char before[sizeof result->detail];
     const bool was_bad = pco_conformance_state_is_bad(result->state);
-    snprintf(before, sizeof before, "%s%.200s", was_bad ? "; without replays: " : "",
-             was_bad ? result->detail : "");
+    snprintf(before, sizeof before, "%s%.200s", was_bad ? "; without replays: " : "", was_bad ? result->detail : "");
     int length = snprintf(result->detail, sizeof result->detail,
                           "%" PRIu64 " of %" PRIu64 " replays differed, %" PRIu64 " were wrong, %" PRIu64
                           " different results; with 95 %% confidence at most %.3g %% of executions differ",
@@ -221,15 +218,14 @@ static void conf_replay_conclude(const conf_tally *tally, pco_conformance_case *
                           100 * pco_conformance_flake_bound(replays->differed, replays->executions));
     if (tally->astray)
         length += snprintf(result->detail + length, sizeof result->detail - (size_t)length,
-                           "; %" PRIu32 " executions of %s in between differed from its first one",
-                           tally->astray, tally->label);
+                           "; %" PRIu32 " executions of %s in between differed from its first one", tally->astray,
+                           tally->label);
     snprintf(result->detail + length, sizeof result->detail - (size_t)length, "%s", before);
-    result->state =
-        replays->wrong == replays->executions && replays->executions ? PCO_CASE_FAIL : PCO_CASE_FLAKY;
+    result->state = replays->wrong == replays->executions && replays->executions ? PCO_CASE_FAIL : PCO_CASE_FLAKY;
 }
 
-pco_status conf_run_replay(conf_run_state *run, const pco_conformance_options *options,
-                           pco_conformance_case *result, pco_error *err)
+pco_status conf_run_replay(conf_run_state *run, const pco_conformance_options *options, pco_conformance_case *result,
+                           pco_error *err)
 {
     conf_tally tally = {.err = err};
     if (!options->replays || result->state == PCO_CASE_UNSUPPORTED || result->state == PCO_CASE_DEVICE_LOST)
@@ -239,8 +235,7 @@ pco_status conf_run_replay(conf_run_state *run, const pco_conformance_options *o
     free(tally.classes);
     if (!status) return PCO_OK;
     result->state = status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST : PCO_CASE_FAIL;
-    snprintf(result->detail, sizeof result->detail, "replay %" PRIu32 ": %.400s", tally.executions + 1,
-             err->message);
+    snprintf(result->detail, sizeof result->detail, "replay %" PRIu32 ": %.400s", tally.executions + 1, err->message);
     return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
 }
 

@@ -132,19 +132,17 @@ pco_status conf_session_compare(conf_session *session, const char *what, pco_err
         }
         for (uint64_t at = 0; at < bytes; at++)
             if (result[at] != first[at])
-                return pco_fail(err, PCO_ERROR_INTERNAL,
-                                "%s differs from the first run at byte %" PRIu64 " of '%s'", what, at,
-                                run->problem->tensors[t].name);
+                return pco_fail(err, PCO_ERROR_INTERNAL, "%s differs from the first run at byte %" PRIu64 " of '%s'",
+                                what, at, run->problem->tensors[t].name);
     }
     return PCO_OK;
 }
 
-static void conf_run_show(const conf_run_state *run, const pco_trial_memory *memory, pco_program *program,
-                          bool ran, pco_status status, const pco_error *err)
+static void conf_run_show(const conf_run_state *run, const pco_trial_memory *memory, pco_program *program, bool ran,
+                          pco_status status, const pco_error *err)
 {
-    const conf_execution execution = {run->device,  run->problem, memory, program,
-                                      run->variant_text, ran,     status, status ? err->message : "",
-                                      NULL};
+    const conf_execution execution = {
+        run->device, run->problem, memory, program, run->variant_text, ran, status, status ? err->message : "", NULL};
     if (run->observer) run->observer->observe(run->observer->user, &execution);
 }
 

@@ -37,8 +37,7 @@ static bool conf_self_move(const oracle_output *out, const oracle_rules *rules, 
     if (isinf(e) || (dtype == PCO_BOOL && e > 0.0)) return false;
     oracle_encode(dtype, &v, to, 1);
     if (dtype == PCO_BOOL || dtype == PCO_I32 || (e == 0.0 && isfinite(v))) {
-        if (dtype != PCO_BOOL && dtype != PCO_I32 && !rules->nan_inf &&
-            fabs(v) >= oracle_format_of(dtype).max)
+        if (dtype != PCO_BOOL && dtype != PCO_I32 && !rules->nan_inf && fabs(v) >= oracle_format_of(dtype).max)
             return false;
         to[0] ^= 1; /* the lowest bit */
         return true;
@@ -76,9 +75,8 @@ static void conf_self_output(conf_self_run *run, const conf_problem *problem, co
     const char *doubt = conf_regime_is_random(problem->one->regime) ? conf_judge_mistrust(&verdict) : NULL;
     if (verdict.wrong) {
         run->result->rejected++;
-        conf_self_note(run, "%s: element %lld: %.17g is not accepted as %.17g within %.3g",
-                       problem->one->label, (long long)verdict.element, verdict.got, verdict.expected,
-                       verdict.bound);
+        conf_self_note(run, "%s: element %lld: %.17g is not accepted as %.17g within %.3g", problem->one->label,
+                       (long long)verdict.element, verdict.got, verdict.expected, verdict.bound);
     }
     if (doubt) {
         run->result->toothless++;
@@ -116,8 +114,7 @@ static bool conf_self_visit(void *user, const conf_case *one)
 }
 
 pco_status pco_conformance_test_judge(pco_conformance_tier tier, const char *ops, uint64_t seed,
-                                      const pco_contract *contract, pco_conformance_self_test *result,
-                                      pco_error *err)
+                                      const pco_contract *contract, pco_conformance_self_test *result, pco_error *err)
 {
     memset(result, 0, sizeof *result);
     conf_self_run run = {.contract = contract, .seed = seed, .result = result, .err = err};

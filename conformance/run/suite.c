@@ -9,9 +9,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-static const char *const STATES[PCO_CASE_STATES] = {"pass",       "fail",       "unsupported", "not promised",
-                                                    "mistrusted", "waived",     "flaky",       "crashed",
-                                                    "hung",       "device lost"};
+static const char *const STATES[PCO_CASE_STATES] = {"pass",   "fail",  "unsupported", "not promised", "mistrusted",
+                                                    "waived", "flaky", "crashed",     "hung",         "device lost"};
 static const char *const TIERS[] = {"quick", "standard", "tiny", "full", "soak"};
 enum { N_TIERS = sizeof TIERS / sizeof TIERS[0] };
 
@@ -131,9 +130,8 @@ static bool conf_suite_visit(void *user, const conf_case *one)
     return run->status == PCO_OK;
 }
 
-static pco_status conf_suite_device(const pco_conformance_options *options,
-                                    const pco_conformance_device *device, pco_conformance_result *result,
-                                    pco_error *err)
+static pco_status conf_suite_device(const pco_conformance_options *options, const pco_conformance_device *device,
+                                    pco_conformance_result *result, pco_error *err)
 {
     conf_constants_watch watch = {0};
     pco_conformance_options own = *options;

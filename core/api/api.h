@@ -31,19 +31,19 @@ struct pco_model {
 };
 
 /* For the first lines of each function of the interface: what it cannot do without. */
-#define API_NEEDS(argument)                                                                                            \
-    do {                                                                                                               \
-        if (!(argument)) return api_missing(err, __func__, #argument);                                                 \
+#define API_NEEDS(argument) \
+    do { \
+        if (!(argument)) return api_missing(err, __func__, #argument); \
     } while (0)
-#define API_NEEDS_SOME(argument, count)                                                                                \
-    do {                                                                                                               \
-        if (!(argument) && (count)) return api_missing(err, __func__, #argument);                                      \
+#define API_NEEDS_SOME(argument, count) \
+    do { \
+        if (!(argument) && (count)) return api_missing(err, __func__, #argument); \
     } while (0)
-#define API_NEEDS_MODEL(model)                                                                                         \
-    do {                                                                                                               \
-        API_NEEDS(model);                                                                                              \
-        pco_status api_status = api_check_process((model)->context, err);                                              \
-        if (api_status) return api_status;                                                                             \
+#define API_NEEDS_MODEL(model) \
+    do { \
+        API_NEEDS(model); \
+        pco_status api_status = api_check_process((model)->context, err); \
+        if (api_status) return api_status; \
     } while (0)
 
 /* INVALID, naming the function and the argument that is NULL. */

@@ -19,25 +19,23 @@ typedef struct attention_call {
     int stopped;
 } attention_call;
 
-static pco_status attention_check(const pco_model *model, pco_model_side side, const int32_t *ids,
-                                  size_t count, size_t total, pco_error *err)
+static pco_status attention_check(const pco_model *model, pco_model_side side, const int32_t *ids, size_t count,
+                                  size_t total, pco_error *err)
 {
     const pco_model_file *file = model->file;
     int64_t vocab = file->spec.vocab_size[side];
     const char *what = model->causal ? "text" : side == PCO_ENCODER ? "source" : "target";
     if (total > (size_t)model->context_length)
-        return pco_fail(err, PCO_ERROR_INVALID, "a %s of %zu tokens does not fit into a context of %" PRId64,
-                        what, total, model->context_length);
+        return pco_fail(err, PCO_ERROR_INVALID, "a %s of %zu tokens does not fit into a context of %" PRId64, what,
+                        total, model->context_length);
     for (size_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= vocab)
-            return pco_fail(err, PCO_ERROR_INVALID,
-                            "token %zu of the %s is %d, outside a vocabulary of %" PRId64, i, what, ids[i],
-                            vocab);
+            return pco_fail(err, PCO_ERROR_INVALID, "token %zu of the %s is %d, outside a vocabulary of %" PRId64, i,
+                            what, ids[i], vocab);
     return PCO_OK;
 }
 
-static pco_status attention_prepare(attention_call *call, int64_t source_rows, int64_t target_rows,
-                                    pco_error *err)
+static pco_status attention_prepare(attention_call *call, int64_t source_rows, int64_t target_rows, pco_error *err)
 {
     const pco_model_file *file = call->model->file;
     const pco_executable_params params = {.name = "attention"};
@@ -71,8 +69,7 @@ static pco_status attention_give(attention_call *call, pco_attention_kind kind, 
         if (!x) return pco_fail(err, PCO_ERROR_INTERNAL, "the graph has no output '%s'", name);
         if (x->bytes > call->capacity) {
             float *grown = realloc(call->weights, x->bytes);
-            if (!grown)
-                return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s'", name);
+            if (!grown) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s'", name);
             call->weights = grown;
             call->capacity = x->bytes;
         }
@@ -117,9 +114,8 @@ static pco_status attention_pair(attention_call *call, const int32_t *source, si
     return status;
 }
 
-pco_status pco_model_attention(pco_model *model, const int32_t *source, size_t source_count,
-                               const int32_t *target, size_t target_count, pco_attention_fn receive,
-                               void *user, pco_error *err)
+pco_status pco_model_attention(pco_model *model, const int32_t *source, size_t source_count, const int32_t *target,
+                               size_t target_count, pco_attention_fn receive, void *user, pco_error *err)
 {
     API_NEEDS_MODEL(model);
     API_NEEDS_SOME(source, source_count);

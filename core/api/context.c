@@ -12,48 +12,29 @@
 #define PCO_VERSION "0.1.0"
 #endif
 
-const char *pco_version(void)
-{
-    return PCO_VERSION;
-}
+const char *pco_version(void) { return PCO_VERSION; }
 
 const char *pco_status_text(pco_status status)
 {
     switch (status) {
-    case PCO_OK:
-        return "ok";
-    case PCO_ERROR_INVALID:
-        return "invalid argument";
-    case PCO_ERROR_UNSUPPORTED:
-        return "not supported";
-    case PCO_ERROR_OUT_OF_HOST_MEMORY:
-        return "out of host memory";
-    case PCO_ERROR_OUT_OF_DEVICE_MEMORY:
-        return "out of device memory";
-    case PCO_ERROR_DEVICE_LOST:
-        return "device lost";
-    case PCO_ERROR_IO:
-        return "input or output failed";
-    case PCO_ERROR_FORMAT:
-        return "malformed file";
-    case PCO_ERROR_NOT_FOUND:
-        return "not found";
-    case PCO_ERROR_TIMEOUT:
-        return "timed out";
-    case PCO_ERROR_CANCELLED:
-        return "cancelled";
-    case PCO_ERROR_ABI:
-        return "plugin of another ABI";
-    case PCO_ERROR_INTERNAL:
-        return "internal error";
+    case PCO_OK: return "ok";
+    case PCO_ERROR_INVALID: return "invalid argument";
+    case PCO_ERROR_UNSUPPORTED: return "not supported";
+    case PCO_ERROR_OUT_OF_HOST_MEMORY: return "out of host memory";
+    case PCO_ERROR_OUT_OF_DEVICE_MEMORY: return "out of device memory";
+    case PCO_ERROR_DEVICE_LOST: return "device lost";
+    case PCO_ERROR_IO: return "input or output failed";
+    case PCO_ERROR_FORMAT: return "malformed file";
+    case PCO_ERROR_NOT_FOUND: return "not found";
+    case PCO_ERROR_TIMEOUT: return "timed out";
+    case PCO_ERROR_CANCELLED: return "cancelled";
+    case PCO_ERROR_ABI: return "plugin of another ABI";
+    case PCO_ERROR_INTERNAL: return "internal error";
     }
     return "unknown status";
 }
 
-void pco_free(void *memory)
-{
-    free(memory);
-}
+void pco_free(void *memory) { free(memory); }
 
 pco_status api_missing(pco_error *err, const char *function, const char *argument)
 {
@@ -87,8 +68,7 @@ pco_status api_context_create(const pco_context_params *params, pco_context **ou
     }
     if (params->backend) {
         if (strlen(params->backend) >= sizeof config.backend)
-            return pco_fail(err, PCO_ERROR_INVALID, "backend is longer than %zu bytes",
-                            sizeof config.backend - 1);
+            return pco_fail(err, PCO_ERROR_INVALID, "backend is longer than %zu bytes", sizeof config.backend - 1);
         snprintf(config.backend, sizeof config.backend, "%s", params->backend);
     }
     pco_context *context = calloc(1, sizeof *context);

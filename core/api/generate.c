@@ -25,8 +25,7 @@ static pco_status api_emit(api_generation *g, int32_t id, int show)
 {
     const char *piece;
     size_t bytes;
-    if (g->model->n_sequence <= (size_t)g->model->context_length)
-        g->model->sequence[g->model->n_sequence++] = id;
+    if (g->model->n_sequence <= (size_t)g->model->context_length) g->model->sequence[g->model->n_sequence++] = id;
     pco_status status = pco_decoder_next(&g->decoder, id, &piece, &bytes, g->err);
     if (!status && show && bytes && g->text && g->text(g->user, piece, bytes)) g->stopped = 1;
     return status;
@@ -56,8 +55,7 @@ static pco_status api_continue(api_generation *g, int64_t room)
         if (g->params->max_tokens > 0 && n >= g->params->max_tokens) break;
         g->stats.stop_reason = PCO_STOP_CONTEXT;
         if (n >= room) break;
-        status =
-            pco_sampler_draw(&g->sampler, model->logits, vocab, (uint64_t)n, model->workspace, &id, g->err);
+        status = pco_sampler_draw(&g->sampler, model->logits, vocab, (uint64_t)n, model->workspace, &id, g->err);
         g->stats.stop_reason = PCO_STOP_END;
         if (status || (causal ? pco_tokenizer_ends(model->file->target, id) || id == special.bos : id == end)) break;
         g->stats.generated_tokens++;
@@ -79,17 +77,14 @@ static pco_status api_generate_causal(api_generation *g, const char *prompt)
     pco_status status = api_encode(model, prompt, strlen(prompt), 1, &ids, &count, g->err);
     if (status) return status;
     if (count == 0)
-        status = pco_fail(g->err, PCO_ERROR_INVALID,
-                          "the prompt is empty, and the model has no BOS to begin from");
+        status = pco_fail(g->err, PCO_ERROR_INVALID, "the prompt is empty, and the model has no BOS to begin from");
     else if ((int64_t)count > model->context_length)
-        status = pco_fail(g->err, PCO_ERROR_INVALID, "the prompt has %zu tokens and the context %" PRId64,
-                          count, model->context_length);
-    for (size_t i = 0; !status && i < count && !g->stopped; i++)
-        status = api_emit(g, ids[i], g->params->echo);
+        status = pco_fail(g->err, PCO_ERROR_INVALID, "the prompt has %zu tokens and the context %" PRId64, count,
+                          model->context_length);
+    for (size_t i = 0; !status && i < count && !g->stopped; i++) status = api_emit(g, ids[i], g->params->echo);
     const double begin = api_seconds();
     pco_causal_reset(model->causal);
-    if (!status && !g->stopped)
-        status = pco_causal_append(model->causal, ids, (int64_t)count, model->logits, g->err);
+    if (!status && !g->stopped) status = pco_causal_append(model->causal, ids, (int64_t)count, model->logits, g->err);
     g->stats.prompt_tokens = (int64_t)count;
     g->stats.prompt_seconds = api_seconds() - begin;
     g->stats.stop_reason = PCO_STOP_CALLBACK;
@@ -127,8 +122,8 @@ static pco_status api_generate_seq2seq(api_generation *g, const char *prompt)
     const double begin = api_seconds();
     g->stats.prompt_tokens = (int64_t)count;
     if ((int64_t)count > model->context_length)
-        status = pco_fail(g->err, PCO_ERROR_INVALID, "the source has %zu tokens and the context %" PRId64,
-                          count, model->context_length);
+        status = pco_fail(g->err, PCO_ERROR_INVALID, "the source has %zu tokens and the context %" PRId64, count,
+                          model->context_length);
     if (!status) status = pco_seq2seq_encode(model->seq2seq, ids, (int64_t)count, g->err);
     if (!status) status = api_begin_target(g);
     g->stats.prompt_seconds = api_seconds() - begin;
@@ -139,8 +134,8 @@ static pco_status api_generate_seq2seq(api_generation *g, const char *prompt)
     return api_continue(g, model->context_length - pco_seq2seq_position(model->seq2seq) + 1);
 }
 
-pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_generate_params *params,
-                              pco_text_fn text, void *user, pco_generate_stats *stats, pco_error *err)
+pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_generate_params *params, pco_text_fn text,
+                              void *user, pco_generate_stats *stats, pco_error *err)
 {
     static const pco_generate_params defaults = {0};
     API_NEEDS_MODEL(model);

@@ -31,9 +31,8 @@ static pco_status api_check_memory(const pco_model *model, pco_error *err)
     return pco_fail(err, PCO_ERROR_OUT_OF_DEVICE_MEMORY,
                     "%s needs about %" PRIu64 " bytes (weights %" PRIu64 ", cache %" PRIu64 " for %" PRId64
                     " tokens, activations %" PRIu64 "), and device %s has %" PRIu64,
-                    model->file->path, need->total, need->constant_bytes, need->state_bytes,
-                    model->context_length, need->arena_bytes + need->io_bytes,
-                    pco_session_device_id(model->session), info->memory);
+                    model->file->path, need->total, need->constant_bytes, need->state_bytes, model->context_length,
+                    need->arena_bytes + need->io_bytes, pco_session_device_id(model->session), info->memory);
 }
 
 static pco_status api_prepare(pco_model *model, pco_error *err)
@@ -51,8 +50,8 @@ static pco_status api_prepare(pco_model *model, pco_error *err)
     return pco_seq2seq_create(model->session, file->weights, &file->spec, model->context_length, &model->seq2seq, err);
 }
 
-pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params,
-                          pco_model **model, pco_error *err)
+pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params, pco_model **model,
+                          pco_error *err)
 {
     static const pco_model_params defaults = {0};
     const double begin = api_seconds();

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-pco_status api_encode(const pco_model *model, const char *text, size_t bytes, int special, int32_t **ids,
-                      size_t *count, pco_error *err)
+pco_status api_encode(const pco_model *model, const char *text, size_t bytes, int special, int32_t **ids, size_t *count,
+                      pco_error *err)
 {
     const pco_model_file *file = model->file;
     uint32_t flags = 0;
@@ -21,8 +21,8 @@ pco_status api_encode(const pco_model *model, const char *text, size_t bytes, in
     return pco_tokenizer_encode(file->source, text, bytes, flags, ids, count, err);
 }
 
-pco_status pco_model_tokenize(const pco_model *model, const char *text, size_t bytes, int special,
-                              int32_t **ids, size_t *count, pco_error *err)
+pco_status pco_model_tokenize(const pco_model *model, const char *text, size_t bytes, int special, int32_t **ids,
+                              size_t *count, pco_error *err)
 {
     API_NEEDS(ids);
     API_NEEDS(count);
@@ -33,8 +33,8 @@ pco_status pco_model_tokenize(const pco_model *model, const char *text, size_t b
     return api_encode(model, text, bytes, special, ids, count, err);
 }
 
-pco_status pco_model_detokenize(const pco_model *model, const int32_t *ids, size_t count, char **text,
-                                size_t *bytes, pco_error *err)
+pco_status pco_model_detokenize(const pco_model *model, const int32_t *ids, size_t count, char **text, size_t *bytes,
+                                pco_error *err)
 {
     API_NEEDS(text);
     API_NEEDS(bytes);

@@ -36,10 +36,7 @@ void *pco_arena_copy(pco_arena *arena, const void *data, size_t bytes)
     return memory;
 }
 
-char *pco_arena_text(pco_arena *arena, const char *text)
-{
-    return pco_arena_copy(arena, text, strlen(text) + 1);
-}
+char *pco_arena_text(pco_arena *arena, const char *text) { return pco_arena_copy(arena, text, strlen(text) + 1); }
 
 void pco_arena_release(pco_arena *arena)
 {

@@ -18,25 +18,22 @@ static void dtype_widen_f32(const void *from, int64_t count, float *out)
     memcpy(out, from, (size_t)count * sizeof *out);
 }
 
-static void dtype_narrow_f32(const float *in, int64_t count, void *out)
-{
-    memcpy(out, in, (size_t)count * sizeof *in);
-}
+static void dtype_narrow_f32(const float *in, int64_t count, void *out) { memcpy(out, in, (size_t)count * sizeof *in); }
 
-#define DTYPE_HALVES(name)                                                          \
-    static void dtype_widen_##name(const void *from, int64_t count, float *out)     \
-    {                                                                               \
-        const unsigned char *byte = from;                                           \
-        for (int64_t i = 0; i < count; i++)                                         \
+#define DTYPE_HALVES(name) \
+    static void dtype_widen_##name(const void *from, int64_t count, float *out) \
+    { \
+        const unsigned char *byte = from; \
+        for (int64_t i = 0; i < count; i++) \
             out[i] = pco_##name##_to_f32((uint16_t)(byte[2 * i] | byte[2 * i + 1] << 8)); \
-    }                                                                               \
-    static void dtype_narrow_##name(const float *in, int64_t count, void *out)      \
-    {                                                                               \
-        unsigned char *byte = out;                                                  \
-        for (int64_t i = 0; i < count; i++) {                                       \
-            const uint16_t bits = pco_##name##_from_f32(in[i]);                     \
-            memcpy(byte + 2 * i, &bits, sizeof bits);                               \
-        }                                                                           \
+    } \
+    static void dtype_narrow_##name(const float *in, int64_t count, void *out) \
+    { \
+        unsigned char *byte = out; \
+        for (int64_t i = 0; i < count; i++) { \
+            const uint16_t bits = pco_##name##_from_f32(in[i]); \
+            memcpy(byte + 2 * i, &bits, sizeof bits); \
+        } \
     }
 DTYPE_HALVES(f16)
 DTYPE_HALVES(bf16)
@@ -76,15 +73,9 @@ static const base_dtype base_dtypes[PCO_DTYPE_COUNT] = {
 #undef PCO_DTYPE
 };
 
-const char *pco_dtype_name(uint32_t dtype)
-{
-    return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].name : "unknown";
-}
+const char *pco_dtype_name(uint32_t dtype) { return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].name : "unknown"; }
 
-pco_dtype_class pco_dtype_class_of(uint32_t dtype)
-{
-    return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].class : 0;
-}
+pco_dtype_class pco_dtype_class_of(uint32_t dtype) { return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].class : 0; }
 
 char *pco_dtype_list(uint32_t classes, const char *last, char *text, size_t size)
 {
@@ -115,20 +106,11 @@ pco_status pco_dtype_from_name(const char *name, pco_dtype *dtype, pco_error *er
                     pco_dtype_list(PCO_DTYPE_ANY, "and", names, sizeof names));
 }
 
-int pco_number_digits(double value)
-{
-    return fabs(value) < 1e15 && value == floor(value) ? 15 : 9;
-}
+int pco_number_digits(double value) { return fabs(value) < 1e15 && value == floor(value) ? 15 : 9; }
 
-uint32_t pco_dtype_block(uint32_t dtype)
-{
-    return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].block : 0;
-}
+uint32_t pco_dtype_block(uint32_t dtype) { return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].block : 0; }
 
-uint32_t pco_dtype_block_bytes(uint32_t dtype)
-{
-    return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].block_bytes : 0;
-}
+uint32_t pco_dtype_block_bytes(uint32_t dtype) { return dtype < PCO_DTYPE_COUNT ? base_dtypes[dtype].block_bytes : 0; }
 
 char *pco_shape_text(uint32_t rank, const int64_t *shape, char *text, size_t size)
 {
@@ -143,8 +125,8 @@ char *pco_shape_text(uint32_t rank, const int64_t *shape, char *text, size_t siz
 pco_status pco_shape_count(uint32_t rank, const int64_t *shape, int64_t *count, pco_error *err)
 {
     if (rank > PCO_MAX_RANK)
-        return pco_fail(err, PCO_ERROR_INVALID,
-                        "rank %" PRIu32 " is above the %d dimensions that there can be", rank, PCO_MAX_RANK);
+        return pco_fail(err, PCO_ERROR_INVALID, "rank %" PRIu32 " is above the %d dimensions that there can be", rank,
+                        PCO_MAX_RANK);
     int64_t product = 1;
     int empty = 0;
     char text[192];
@@ -163,8 +145,8 @@ pco_status pco_shape_count(uint32_t rank, const int64_t *shape, int64_t *count, 
     return PCO_OK;
 }
 
-pco_status pco_shape_bytes(uint32_t rank, const int64_t *shape, uint32_t block, uint32_t block_bytes,
-                           uint64_t *bytes, pco_error *err)
+pco_status pco_shape_bytes(uint32_t rank, const int64_t *shape, uint32_t block, uint32_t block_bytes, uint64_t *bytes,
+                           pco_error *err)
 {
     int64_t count = 0, size = 0;
     char text[192];
@@ -173,8 +155,7 @@ pco_status pco_shape_bytes(uint32_t rank, const int64_t *shape, uint32_t block, 
     int64_t last = rank ? shape[rank - 1] : 1;
     if (last % block)
         return pco_fail(err, PCO_ERROR_INVALID,
-                        "the last dimension of shape %s is not a multiple of the block of %" PRIu32
-                        " elements",
+                        "the last dimension of shape %s is not a multiple of the block of %" PRIu32 " elements",
                         pco_shape_text(rank, shape, text, sizeof text), block);
     if (__builtin_mul_overflow(count / (int64_t)block, (int64_t)block_bytes, &size))
         return pco_fail(err, PCO_ERROR_INVALID, "shape %s needs more bytes than can be counted",
@@ -183,11 +164,9 @@ pco_status pco_shape_bytes(uint32_t rank, const int64_t *shape, uint32_t block, 
     return PCO_OK;
 }
 
-pco_status pco_dtype_bytes(uint32_t dtype, uint32_t rank, const int64_t *shape, uint64_t *bytes,
-                           pco_error *err)
+pco_status pco_dtype_bytes(uint32_t dtype, uint32_t rank, const int64_t *shape, uint64_t *bytes, pco_error *err)
 {
-    if (dtype >= PCO_DTYPE_COUNT)
-        return pco_fail(err, PCO_ERROR_INVALID, "%" PRIu32 " is not an element type", dtype);
+    if (dtype >= PCO_DTYPE_COUNT) return pco_fail(err, PCO_ERROR_INVALID, "%" PRIu32 " is not an element type", dtype);
     return pco_shape_bytes(rank, shape, base_dtypes[dtype].block, base_dtypes[dtype].block_bytes, bytes, err);
 }
 
@@ -233,10 +212,7 @@ uint16_t pco_f16_from_f32(float value)
     return (uint16_t)(sign | kept);
 }
 
-float pco_bf16_to_f32(uint16_t bits)
-{
-    return base_float((uint32_t)bits << 16);
-}
+float pco_bf16_to_f32(uint16_t bits) { return base_float((uint32_t)bits << 16); }
 
 uint16_t pco_bf16_from_f32(float value)
 {
@@ -249,8 +225,7 @@ uint16_t pco_bf16_from_f32(float value)
 
 static pco_status base_check_count(uint32_t dtype, int64_t count, pco_error *err)
 {
-    if (dtype >= PCO_DTYPE_COUNT)
-        return pco_fail(err, PCO_ERROR_INVALID, "%" PRIu32 " is not an element type", dtype);
+    if (dtype >= PCO_DTYPE_COUNT) return pco_fail(err, PCO_ERROR_INVALID, "%" PRIu32 " is not an element type", dtype);
     if (count < 0 || count % base_dtypes[dtype].block)
         return pco_fail(err, PCO_ERROR_INVALID, "%" PRId64 " elements are not whole blocks of type %s", count,
                         base_dtypes[dtype].name);
@@ -270,12 +245,11 @@ pco_status pco_dtype_from_f32(uint32_t dtype, const float *in, int64_t count, vo
     pco_status status = base_check_count(dtype, count, err);
     if (status || count == 0) return status;
     const base_dtype *type = &base_dtypes[dtype];
-    if (!type->narrow)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "f32 values are not converted to %s", type->name);
+    if (!type->narrow) return pco_fail(err, PCO_ERROR_UNSUPPORTED, "f32 values are not converted to %s", type->name);
     for (int64_t i = 0; type->class == PCO_DTYPE_QUANTISED && i < count; i++)
         if (!isfinite(in[i]))
-            return pco_fail(err, PCO_ERROR_INVALID, "element %" PRId64 " is %f, which %s cannot hold", i,
-                            (double)in[i], type->name);
+            return pco_fail(err, PCO_ERROR_INVALID, "element %" PRId64 " is %f, which %s cannot hold", i, (double)in[i],
+                            type->name);
     type->narrow(in, count, out);
     return PCO_OK;
 }

@@ -17,15 +17,9 @@ typedef enum pco_dtype_class {
 } pco_dtype_class;
 pco_dtype_class pco_dtype_class_of(uint32_t dtype); /* 0 for an unknown type */
 
-static inline int pco_dtype_is_float(uint32_t dtype)
-{
-    return pco_dtype_class_of(dtype) == PCO_DTYPE_FLOAT;
-}
+static inline int pco_dtype_is_float(uint32_t dtype) { return pco_dtype_class_of(dtype) == PCO_DTYPE_FLOAT; }
 
-static inline int pco_dtype_is_quantised(uint32_t dtype)
-{
-    return pco_dtype_class_of(dtype) == PCO_DTYPE_QUANTISED;
-}
+static inline int pco_dtype_is_quantised(uint32_t dtype) { return pco_dtype_class_of(dtype) == PCO_DTYPE_QUANTISED; }
 
 /* The names of all types of the classes, for a message: "f32, f16 or bf16" with "or" for `last`. Returns `text`;
  * PCO_DTYPE_LIST bytes hold all of them. */
@@ -49,8 +43,8 @@ pco_status pco_shape_count(uint32_t rank, const int64_t *shape, int64_t *count, 
 /* Bytes of a contiguous tensor made of blocks of `block` elements (along the last dimension) and
  * `block_bytes` bytes. Errors, INVALID: as pco_shape_count; a last dimension that is not whole blocks; a size
  * beyond int64. */
-pco_status pco_shape_bytes(uint32_t rank, const int64_t *shape, uint32_t block, uint32_t block_bytes,
-                           uint64_t *bytes, pco_error *err) PCO_NODISCARD;
+pco_status pco_shape_bytes(uint32_t rank, const int64_t *shape, uint32_t block, uint32_t block_bytes, uint64_t *bytes,
+                           pco_error *err) PCO_NODISCARD;
 
 /* The same for a pco_dtype. Errors also: INVALID for an unknown type. */
 pco_status pco_dtype_bytes(uint32_t dtype, uint32_t rank, const int64_t *shape, uint64_t *bytes,
@@ -68,12 +62,10 @@ uint16_t pco_bf16_from_f32(float value);
 
 /* `count` elements of any pco_dtype as f32 (i32 is rounded; bool gives 0 or 1). `data` need not be aligned.
  * Errors: INVALID for an unknown type or a count that is not whole blocks. */
-pco_status pco_dtype_to_f32(uint32_t dtype, const void *data, int64_t count, float *out,
-                            pco_error *err) PCO_NODISCARD;
+pco_status pco_dtype_to_f32(uint32_t dtype, const void *data, int64_t count, float *out, pco_error *err) PCO_NODISCARD;
 
 /* The other way, for floats and quantised types (quant_NAME.c says how). Errors: INVALID as above; for the quantised
  * types also a value that is not finite, by its index; UNSUPPORTED for i32 and bool. */
-pco_status pco_dtype_from_f32(uint32_t dtype, const float *in, int64_t count, void *out,
-                              pco_error *err) PCO_NODISCARD;
+pco_status pco_dtype_from_f32(uint32_t dtype, const float *in, int64_t count, void *out, pco_error *err) PCO_NODISCARD;
 
 #endif

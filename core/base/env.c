@@ -15,8 +15,7 @@ static const pco_env_row ROWS[] = {
      "device to use: a plugin's name, and an index or a part of a device's, driver's or platform's name; "
      "those "
      "joined with + are used together; the first of the list that works"},
-    {"PORTICO_PLUGIN_PATH", "folder[:folder...]", "none",
-     "folders searched for plugins before the installed ones"},
+    {"PORTICO_PLUGIN_PATH", "folder[:folder...]", "none", "folders searched for plugins before the installed ones"},
     {"PORTICO_CACHE_DIR", "folder, or empty", "~/.cache/portico",
      "where compiled kernels, probe results and verdicts of self-tests are kept; empty: nowhere"},
     {"PORTICO_LOG", "error, warning, info, debug", "warning", "which lines are logged to stderr"},
@@ -44,8 +43,7 @@ static pco_status env_text(const char *name, char *out, size_t size, pco_error *
     const char *value = secure_getenv(name);
     if (!value) return PCO_OK;
     if (strlen(value) >= size)
-        return pco_fail(err, PCO_ERROR_INVALID, "%s is longer than %zu characters; shorten it", name,
-                        size - 1);
+        return pco_fail(err, PCO_ERROR_INVALID, "%s is longer than %zu characters; shorten it", name, size - 1);
     strcpy(out, value);
     return PCO_OK;
 }
@@ -77,8 +75,7 @@ static pco_status env_threads(uint32_t *threads, pco_error *err)
     errno = 0;
     long number = strtol(value, &end, 10);
     if (*end || errno || number < 1 || number > 1024)
-        return pco_fail(err, PCO_ERROR_INVALID,
-                        "PORTICO_THREADS is '%s', and must be a number from 1 to 1024", value);
+        return pco_fail(err, PCO_ERROR_INVALID, "PORTICO_THREADS is '%s', and must be a number from 1 to 1024", value);
     *threads = (uint32_t)number;
     return PCO_OK;
 }
@@ -107,8 +104,7 @@ static void env_drivers(char *out, size_t size)
     out[0] = 0;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         const char *value = secure_getenv(names[i]);
-        if (value && used < size)
-            used += (size_t)snprintf(out + used, size - used, "%s=%s;", names[i], value);
+        if (value && used < size) used += (size_t)snprintf(out + used, size - used, "%s=%s;", names[i], value);
     }
 }
 
@@ -120,8 +116,7 @@ pco_status pco_config_read(pco_config *config, pco_error *err)
     *config = (pco_config){.log = PCO_LOG_WARNING, .probe_seconds = 30};
     int level = PCO_LOG_WARNING, fallback = PCO_FALLBACK_WARN, self_test = PCO_SELF_TEST_ON;
     pco_status status = env_text("PORTICO_BACKEND", config->backend, sizeof config->backend, err);
-    if (!status)
-        status = env_text("PORTICO_PLUGIN_PATH", config->plugin_path, sizeof config->plugin_path, err);
+    if (!status) status = env_text("PORTICO_PLUGIN_PATH", config->plugin_path, sizeof config->plugin_path, err);
     if (!status) status = env_cache(config->cache_dir, sizeof config->cache_dir, err);
     if (!status) status = env_choice("PORTICO_LOG", levels, &level, err);
     if (!status) status = env_choice("PORTICO_FALLBACK", fallbacks, &fallback, err);
@@ -156,8 +151,7 @@ uint32_t pco_env_columns(void)
 pco_launch pco_launch_read(void)
 {
     /* Open MPI; MPICH, Intel MPI and srun --mpi=pmi2; MVAPICH; srun --mpi=pmix says the rank alone */
-    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK",
-                                        "PMIX_RANK"};
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "PMIX_RANK"};
     static const char *const counts[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
                                          "SLURM_STEP_NUM_TASKS"};
     const long rank = env_first_number(ranks, 4), count = env_first_number(counts, 4);

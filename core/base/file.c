@@ -113,8 +113,7 @@ static pco_status file_find(const char *path, file_target *target, pco_error *er
     struct statfs system;
     target->number = -1;
     if (!*path) return pco_fail(err, PCO_ERROR_IO, "the name of a file is empty");
-    if (strlen(path) >= PATH_MAX - 64)
-        return pco_fail(err, PCO_ERROR_IO, "%.80s...: the name is too long", path);
+    if (strlen(path) >= PATH_MAX - 64) return pco_fail(err, PCO_ERROR_IO, "%.80s...: the name is too long", path);
     snprintf(target->path, sizeof target->path, "%s", path);
     target->exists = stat(path, &target->st) == 0;
     for (int links = 0; links <= LINKS; links++) {
@@ -169,8 +168,7 @@ static int file_is_temporary(const char *found, const char *name)
 {
     const size_t length = strlen(name), mark = sizeof file_mark - 1;
     return strlen(found) == length + mark + FILE_RANDOM && memcmp(found, name, length) == 0 &&
-           memcmp(found + length, file_mark, mark) == 0 &&
-           strspn(found + length + mark, file_letters) == FILE_RANDOM;
+           memcmp(found + length, file_mark, mark) == 0 && strspn(found + length + mark, file_letters) == FILE_RANDOM;
 }
 
 /* Removes what writes of `name` left behind that were killed. Not being able to is nobody's problem. */
@@ -243,34 +241,30 @@ static int file_keep_mode(int fd, const file_target *target)
 
 /* Is in the file what was written, and is it what was meant? It is read from the medium where the system does
  * that. */
-static pco_status file_read_back(int fd, const char *path, const void *data, size_t size,
-                                 pco_file_check_fn check, void *user, pco_error *err)
+static pco_status file_read_back(int fd, const char *path, const void *data, size_t size, pco_file_check_fn check,
+                                 void *user, pco_error *err)
 {
     struct stat st;
     posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
     if (fstat(fd, &st) != 0 || (size_t)st.st_size != size)
-        return pco_fail(err, PCO_ERROR_IO, "%s: not all that was written is there; nothing was replaced",
-                        path);
+        return pco_fail(err, PCO_ERROR_IO, "%s: not all that was written is there; nothing was replaced", path);
     void *back = size ? mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0) : NULL;
-    if (back == MAP_FAILED)
-        return pco_fail(err, PCO_ERROR_IO, "%s: cannot be read back: %s", path, strerror(errno));
+    if (back == MAP_FAILED) return pco_fail(err, PCO_ERROR_IO, "%s: cannot be read back: %s", path, strerror(errno));
     pco_status status = PCO_OK;
     if (size && memcmp(back, data, size) != 0)
-        status = pco_fail(err, PCO_ERROR_IO, "%s: reads back other than it was written; nothing was replaced",
-                          path);
+        status = pco_fail(err, PCO_ERROR_IO, "%s: reads back other than it was written; nothing was replaced", path);
     if (!status) status = check(user, back, size, err);
     if (size) munmap(back, size);
     return status;
 }
 
-static pco_status file_write_straight(const file_target *target, const char *path, const void *data,
-                                      size_t size, pco_error *err)
+static pco_status file_write_straight(const file_target *target, const char *path, const void *data, size_t size,
+                                      pco_error *err)
 {
     const int fd = file_open_straight(target);
     if (fd < 0) return pco_fail(err, PCO_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));
     pco_status status = pco_file_send(fd, data, size, path, err);
-    if (close(fd) != 0 && !status)
-        status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
+    if (close(fd) != 0 && !status) status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
     return status;
 }
 
@@ -281,8 +275,7 @@ static pco_status file_replace(const file_target *target, const char *path, cons
     const size_t length = strlen(target->path);
     const char *name = file_folder(target->path, folder);
     memcpy(temporary, target->path, length);
-    const int directory =
-        open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* may be one that cannot be listed */
+    const int directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* may be one that cannot be listed */
     if (directory >= 0) file_remove_left(directory, name);
     const int fd = file_create(temporary, length, target->exists ? 0600 : 0644);
     pco_status status = PCO_OK;
@@ -307,8 +300,8 @@ done:
     return status;
 }
 
-pco_status pco_file_write_checked(const char *path, const void *data, size_t size, pco_file_check_fn check,
-                                  void *user, pco_error *err)
+pco_status pco_file_write_checked(const char *path, const void *data, size_t size, pco_file_check_fn check, void *user,
+                                  pco_error *err)
 {
     file_target target;
     pco_status status = file_find(path, &target, err);

@@ -27,16 +27,15 @@ pco_status pco_file_write(const char *path, const void *data, size_t size, pco_e
 /* The same, but a regular file is read back before it takes the old one's place: it must have the bytes that
  * were written, and `check` may look whether they are what was meant. */
 typedef pco_status (*pco_file_check_fn)(void *user, const void *data, size_t size, pco_error *err);
-pco_status pco_file_write_checked(const char *path, const void *data, size_t size, pco_file_check_fn check,
-                                  void *user, pco_error *err) PCO_NODISCARD;
+pco_status pco_file_write_checked(const char *path, const void *data, size_t size, pco_file_check_fn check, void *user,
+                                  pco_error *err) PCO_NODISCARD;
 
 /* Opens a file that grows, at its end; it is made where it is not there yet. *is_regular: it can be read, cut
  * and gone on with; else it is a device, a pipe or the like. The caller closes *fd. Errors: IO. */
 pco_status pco_file_open_log(const char *path, int *fd, int *is_regular, pco_error *err) PCO_NODISCARD;
 
 /* Writes all bytes to a file that is open, called `label` in messages. Errors: IO. */
-pco_status pco_file_send(int fd, const void *data, size_t size, const char *label,
-                         pco_error *err) PCO_NODISCARD;
+pco_status pco_file_send(int fd, const void *data, size_t size, const char *label, pco_error *err) PCO_NODISCARD;
 
 /* Removes the same temporary files now, without a write. */
 void pco_file_clear(const char *path);

@@ -54,9 +54,9 @@ static int lock_try(pco_lock *lock, pco_error *err, pco_status *status)
     const int why = errno;
     lock_holder(lock->fd, holder);
     close(lock->fd);
-    *status = why == EWOULDBLOCK ? pco_fail(err, PCO_ERROR_INVALID, "%s", holder)
-                                 : pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: cannot be locked: %s", lock->path,
-                                            strerror(why));
+    *status = why == EWOULDBLOCK
+                  ? pco_fail(err, PCO_ERROR_INVALID, "%s", holder)
+                  : pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: cannot be locked: %s", lock->path, strerror(why));
     return -1;
 }
 

@@ -5,17 +5,14 @@
 
 #include "base/dtype.h"
 
-#define DTYPE_QUANTISED(NAME, name, block, bytes)                           \
-    void dtype_widen_##name(const void *from, int64_t count, float *out);   \
+#define DTYPE_QUANTISED(NAME, name, block, bytes) \
+    void dtype_widen_##name(const void *from, int64_t count, float *out); \
     void dtype_narrow_##name(const float *in, int64_t count, void *out);
 PCO_QUANTISED_DTYPES(DTYPE_QUANTISED)
 #undef DTYPE_QUANTISED
 
 /* An f16 in a block. */
-static inline float quant_half(const unsigned char *at)
-{
-    return pco_f16_to_f32((uint16_t)(at[0] | at[1] << 8));
-}
+static inline float quant_half(const unsigned char *at) { return pco_f16_to_f32((uint16_t)(at[0] | at[1] << 8)); }
 
 static inline void quant_put_half(unsigned char *at, float value)
 {

@@ -1,5 +1,5 @@
-/* Q4_1: y = d q + m, q in 0..15 in nibbles as Q4_0 has them, one rounding; quantised with m = min x, d = (max x - m) / 15
- * and q = min(15, floor((x - m) / d + 1/2)). */
+/* Q4_1: y = d q + m, q in 0..15 in nibbles as Q4_0 has them, one rounding; quantised with m = min x, d = (max x - m) /
+ * 15 and q = min(15, floor((x - m) / d + 1/2)). */
 #include "base/quant.h"
 
 #include <math.h>

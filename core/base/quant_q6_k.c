@@ -1,7 +1,7 @@
-/* Q6_K: super-blocks of 256 weights in 16 groups: y = d s (q - 32), with d in f16, s in -128..127 for each group and q in
- * 0..63; exact in f32. The bytes: 128 with the low four bits of two q, 64 with the high two bits of four, 16 with the s,
- * then d. Of the 128 weights of half h, weight 32 g + l has its low bits in byte 64 h + 32 (g mod 2) + l (nibble g / 2)
- * and its high ones in byte 32 h + l, from bit 2 g on.
+/* Q6_K: super-blocks of 256 weights in 16 groups: y = d s (q - 32), with d in f16, s in -128..127 for each group and q
+ * in 0..63; exact in f32. The bytes: 128 with the low four bits of two q, 64 with the high two bits of four, 16 with
+ * the s, then d. Of the 128 weights of half h, weight 32 g + l has its low bits in byte 64 h + 32 (g mod 2) + l (nibble
+ * g / 2) and its high ones in byte 32 h + l, from bit 2 g on.
  *
  * Quantised group by group: of scales around x* / -32, x* the element of largest magnitude, the one with which the
  * squared error is least once it is fitted to the numbers that it gives; d makes the largest of them -128. */
@@ -36,10 +36,7 @@ void dtype_widen_q6_k(const void *from, int64_t count, float *out)
     }
 }
 
-static float quant_signed(float x)
-{
-    return fminf(31, fmaxf(-32, rintf(x)));
-}
+static float quant_signed(float x) { return fminf(31, fmaxf(-32, rintf(x))); }
 
 /* The best scale of a group. */
 static float quant_group(const float *x)

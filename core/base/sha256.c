@@ -16,17 +16,14 @@ static const uint32_t SHA256_ROUNDS[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static uint32_t sha256_turn(uint32_t x, int by)
-{
-    return x >> by | x << (32 - by);
-}
+static uint32_t sha256_turn(uint32_t x, int by) { return x >> by | x << (32 - by); }
 
 static void sha256_block(uint32_t *state, const unsigned char *block)
 {
     uint32_t w[64], s[8];
     for (int t = 0; t < 16; t++)
-        w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 |
-               (uint32_t)block[4 * t + 2] << 8 | block[4 * t + 3];
+        w[t] = (uint32_t)block[4 * t] << 24 | (uint32_t)block[4 * t + 1] << 16 | (uint32_t)block[4 * t + 2] << 8 |
+               block[4 * t + 3];
     for (int t = 16; t < 64; t++) {
         uint32_t a = w[t - 15], b = w[t - 2];
         w[t] = w[t - 16] + w[t - 7] + (sha256_turn(a, 7) ^ sha256_turn(a, 18) ^ a >> 3) +
@@ -73,8 +70,7 @@ void pco_sha256_finish(pco_sha256 *sha, unsigned char digest[PCO_SHA256_BYTES])
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)(bits >> (56 - 8 * i));
     pco_sha256_add(sha, PADDING, (filled < 56 ? 56 : 120) - filled);
     pco_sha256_add(sha, length, sizeof length);
-    for (int i = 0; i < PCO_SHA256_BYTES; i++)
-        digest[i] = (unsigned char)(sha->state[i / 4] >> (24 - 8 * (i % 4)));
+    for (int i = 0; i < PCO_SHA256_BYTES; i++) digest[i] = (unsigned char)(sha->state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
 void pco_sha256_finish_text(pco_sha256 *sha, char text[PCO_SHA256_TEXT])

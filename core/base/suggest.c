@@ -3,15 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static char suggest_lower(char letter)
-{
-    return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter;
-}
+static char suggest_lower(char letter) { return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter; }
 
-static uint32_t suggest_least(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
+static uint32_t suggest_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 uint32_t pco_suggest_distance(const char *a, const char *b)
 {

@@ -98,10 +98,7 @@ void pco_threads_destroy(pco_threads *threads)
     free(threads);
 }
 
-uint32_t pco_threads_count(const pco_threads *threads)
-{
-    return threads->count;
-}
+uint32_t pco_threads_count(const pco_threads *threads) { return threads->count; }
 
 void pco_threads_for(pco_threads *threads, int64_t count, int64_t grain, pco_parallel_fn fn, void *task)
 {

@@ -39,15 +39,9 @@ void pco_write(pco_writer *out, const void *data, size_t size)
     out->data[out->size] = 0;
 }
 
-void pco_write_char(pco_writer *out, char c)
-{
-    pco_write(out, &c, 1);
-}
+void pco_write_char(pco_writer *out, char c) { pco_write(out, &c, 1); }
 
-void pco_write_text(pco_writer *out, const char *text)
-{
-    pco_write(out, text, strlen(text));
-}
+void pco_write_text(pco_writer *out, const char *text) { pco_write(out, text, strlen(text)); }
 
 void pco_write_xml(pco_writer *out, const char *text)
 {
@@ -79,8 +73,7 @@ void pco_print(pco_writer *out, const char *format, ...)
             return;
         }
         out->data[out->size] = 0;
-        if (length < 0)
-            out->status = PCO_ERROR_OUT_OF_HOST_MEMORY; /* the C library had none for its own use */
+        if (length < 0) out->status = PCO_ERROR_OUT_OF_HOST_MEMORY; /* the C library had none for its own use */
         if (!writer_reserve(out, (size_t)length)) return;
     }
 }

@@ -38,8 +38,7 @@ typedef struct map_set {
     int failed;    /* out of memory */
 } map_set;
 
-static const char *const map_kinds[] = {"encoder self-attention", "decoder self-attention",
-                                        "cross-attention"};
+static const char *const map_kinds[] = {"encoder self-attention", "decoder self-attention", "cross-attention"};
 static const char *const map_keys[] = {"encoder", "decoder", "cross"};
 
 /* ---- labels ---- */
@@ -190,8 +189,8 @@ static void map_shade(pco_writer *out, const float *weights, int64_t queries, in
             int64_t run = 0;
             while (k + run < keys && map_level(weights[q * keys + k + run]) == level) run++;
             if (run == 0) continue;
-            pco_print(out, "%sM%" PRId64 " %" PRId64 "h%" PRId64 "v1h-%" PRId64 "z", open ? "" : "<path d=\"",
-                      k, q, run, run);
+            pco_print(out, "%sM%" PRId64 " %" PRId64 "h%" PRId64 "v1h-%" PRId64 "z", open ? "" : "<path d=\"", k, q,
+                      run, run);
             open = 1;
             k += run;
         }
@@ -203,11 +202,11 @@ static void map_labels(pco_writer *out, const map_set *set, const map_layout *l,
     const map_label *rows = map_rows(set, map), *columns = map_columns(set, map);
     pco_print(out, "<g class=\"t\" font-size=\"%.2f\">\n", l->font);
     for (int64_t q = 0; q < map->queries; q++)
-        pco_print(out, "<text x=\"-3\" y=\"%.2f\" text-anchor=\"end\">%s</text>\n",
-                  l->cell * ((double)q + 0.8), rows[q].text);
+        pco_print(out, "<text x=\"-3\" y=\"%.2f\" text-anchor=\"end\">%s</text>\n", l->cell * ((double)q + 0.8),
+                  rows[q].text);
     for (int64_t k = 0; k < map->keys; k++)
-        pco_print(out, "<text transform=\"translate(%.2f -3) rotate(-90)\">%s</text>\n",
-                  l->cell * ((double)k + 0.8), columns[k].text);
+        pco_print(out, "<text transform=\"translate(%.2f -3) rotate(-90)\">%s</text>\n", l->cell * ((double)k + 0.8),
+                  columns[k].text);
     pco_print(out, "</g>\n");
 }
 
@@ -219,23 +218,20 @@ static void map_panel(pco_writer *out, const map_set *set, const map_layout *l, 
               "<g class=\"p\" transform=\"translate(%.2f %.2f)\" data-kind=\"%s\" data-layer=\"%" PRId64
               "\" data-head=\"%" PRId64 "\" data-queries=\"%" PRId64 "\" data-keys=\"%" PRId64 "\">\n",
               x + l->left, y + 14 + l->top, map_keys[map->kind], map->layer, head, map->queries, map->keys);
-    pco_print(out, "<title>%s, layer %" PRId64 ", head %" PRId64 "</title>\n", map_kinds[map->kind],
-              map->layer, head);
+    pco_print(out, "<title>%s, layer %" PRId64 ", head %" PRId64 "</title>\n", map_kinds[map->kind], map->layer, head);
     pco_print(out, "<text x=\"0\" y=\"%.2f\" font-size=\"11\">layer %" PRId64 ", head %" PRId64 "</text>\n",
               -l->top - 4, map->layer, head);
     map_labels(out, set, l, map);
     pco_print(out, "<g transform=\"scale(%.4f)\" shape-rendering=\"crispEdges\">\n", l->cell);
     for (int level = 1; level <= MAP_LEVELS; level++) map_shade(out, weights, map->queries, map->keys, level);
-    pco_print(out, "</g>\n<rect class=\"f\" width=\"%.2f\" height=\"%.2f\"/>\n</g>\n",
-              l->cell * (double)map->keys, l->cell * (double)map->queries);
+    pco_print(out, "</g>\n<rect class=\"f\" width=\"%.2f\" height=\"%.2f\"/>\n</g>\n", l->cell * (double)map->keys,
+              l->cell * (double)map->queries);
 }
 
 static void map_legend(pco_writer *out, double x, double y)
 {
-    pco_print(
-        out,
-        "<g transform=\"translate(%.2f %.2f)\" font-size=\"11\">\n<text x=\"0\" y=\"10\">weight 0</text>\n",
-        x, y);
+    pco_print(out, "<g transform=\"translate(%.2f %.2f)\" font-size=\"11\">\n<text x=\"0\" y=\"10\">weight 0</text>\n",
+              x, y);
     for (int level = 1; level <= MAP_LEVELS; level++)
         pco_print(out, "<path class=\"c%d\" d=\"M%d 0h6v12h-6z\"/>\n", level, 54 + 6 * (level - 1));
     pco_print(out, "<text x=\"%d\" y=\"10\">1</text>\n</g>\n", 58 + 6 * MAP_LEVELS);
@@ -253,14 +249,13 @@ static void map_svg(pco_writer *out, const map_set *set, const char *device)
         if (i == 0 || map->kind != set->items[i - 1].map.kind) l.height += 24;
         l.height += map_panel_height(&l, map);
     }
-    pco_print(
-        out,
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
-        "version=\"1.1\" "
-        "role=\"img\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\">\n"
-        "<title>Attention weights</title>\n<style>\n.t{font-family:monospace}\n"
-        ".f{fill:none;stroke:#999;stroke-width:.5}\n.page{fill:#fff}text{fill:#111}\n",
-        l.width, l.height, l.width, l.height);
+    pco_print(out,
+              "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" "
+              "version=\"1.1\" "
+              "role=\"img\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\">\n"
+              "<title>Attention weights</title>\n<style>\n.t{font-family:monospace}\n"
+              ".f{fill:none;stroke:#999;stroke-width:.5}\n.page{fill:#fff}text{fill:#111}\n",
+              l.width, l.height, l.width, l.height);
     map_colours(out, 0);
     pco_write_text(out, "@media (prefers-color-scheme: dark){\n.page{fill:#0d1117}text{fill:#e6edf3}\n");
     map_colours(out, 1);
@@ -277,8 +272,8 @@ static void map_svg(pco_writer *out, const map_set *set, const char *device)
         const pco_attention_map *map = &set->items[i].map;
         if (i == 0 || map->kind != set->items[i - 1].map.kind) {
             y += 24;
-            pco_print(out, "<text x=\"20\" y=\"%.2f\" font-size=\"13\" font-weight=\"bold\">%s</text>\n",
-                      y - 6, map_kinds[map->kind]);
+            pco_print(out, "<text x=\"20\" y=\"%.2f\" font-size=\"13\" font-weight=\"bold\">%s</text>\n", y - 6,
+                      map_kinds[map->kind]);
         }
         for (int64_t head = 0; head < map->heads; head++)
             map_panel(out, set, &l, map, head, 20 + (double)head * map_panel_width(&l, map), y);
@@ -289,8 +284,8 @@ static void map_svg(pco_writer *out, const map_set *set, const char *device)
 
 /* ---- JSON ---- */
 
-static void map_json_tokens(pco_json_writer *json, const char *key, const pco_tokenizer *tokenizer,
-                            const int32_t *ids, size_t count)
+static void map_json_tokens(pco_json_writer *json, const char *key, const pco_tokenizer *tokenizer, const int32_t *ids,
+                            size_t count)
 {
     pco_json_key(json, key);
     pco_json_begin_array(json);
@@ -367,8 +362,8 @@ static void map_write(pco_writer *out, const map_set *set, const pco_model *mode
     pco_write_char(out, '\n');
 }
 
-static pco_status map_save(const map_set *set, const pco_model *model, const int32_t *source,
-                           const int32_t *target, const attention_picture *picture, pco_error *err)
+static pco_status map_save(const map_set *set, const pco_model *model, const int32_t *source, const int32_t *target,
+                           const attention_picture *picture, pco_error *err)
 {
     pco_writer out = {0};
     map_write(&out, set, model, source, target, picture);
@@ -380,11 +375,9 @@ static pco_status map_save(const map_set *set, const pco_model *model, const int
 static pco_status map_check(const map_set *set, const attention_picture *picture, pco_error *err)
 {
     int64_t cells = 0;
-    if (set->failed)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for attention weights");
+    if (set->failed) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for attention weights");
     if (set->count == 0)
-        return pco_fail(err, PCO_ERROR_INVALID, "the model has no layer %" PRId64 " (layers count from 0)",
-                        set->layer);
+        return pco_fail(err, PCO_ERROR_INVALID, "the model has no layer %" PRId64 " (layers count from 0)", set->layer);
     for (uint32_t i = 0; i < set->count; i++)
         cells += set->items[i].map.heads * set->items[i].map.queries * set->items[i].map.keys;
     if (cells <= MAP_CELLS || map_ends(picture->path, ".json")) return PCO_OK;
@@ -405,13 +398,11 @@ pco_status attention_draw(pco_model *model, const int32_t *source, size_t source
     pco_status status = PCO_OK;
     if (!target || !set.source || !set.target)
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for attention weights");
-    for (size_t i = 0; !status && i < source_count; i++)
-        map_spell(model->file->source, source[i], &set.source[i]);
-    for (size_t i = 0; !status && i < set.n_target; i++)
-        map_spell(model->file->target, target[i], &set.target[i]);
+    for (size_t i = 0; !status && i < source_count; i++) map_spell(model->file->source, source[i], &set.source[i]);
+    for (size_t i = 0; !status && i < set.n_target; i++) map_spell(model->file->target, target[i], &set.target[i]);
     if (!status)
-        status = pco_model_attention(model, source, source_count, model->sequence, model->n_sequence,
-                                     map_receive, &set, err);
+        status = pco_model_attention(model, source, source_count, model->sequence, model->n_sequence, map_receive, &set,
+                                     err);
     if (!status) status = map_check(&set, picture, err);
     if (!status) status = map_save(&set, model, source, target, picture, err);
     for (uint32_t i = 0; i < set.count; i++) free((void *)(uintptr_t)set.items[i].map.weights);

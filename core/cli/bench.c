@@ -128,8 +128,8 @@ static int bench_devices(const bench_arguments *arguments, pco_registry *registr
         bench_setup setup = {.device = device->id, .seconds = arguments->seconds, .variant = arguments->variant};
         if (arguments->processor) setup.processor = pco_registry_config(registry)->threads;
         fprintf(stderr, "%s ...\n", device->id);
-        uint32_t n = bench_ops(&setup, registry, arguments->op, pco_registry_config(registry)->threads,
-                               figures, BENCH_FIGURES);
+        uint32_t n =
+            bench_ops(&setup, registry, arguments->op, pco_registry_config(registry)->threads, figures, BENCH_FIGURES);
         for (uint32_t k = 0; k < n; k++)
             if (!*figures[k].error) status = CLI_OK;
         if (n == 0 && !cli_interrupted()) cli_error("%s: no figure has a variant '%s'", device->id, arguments->variant);

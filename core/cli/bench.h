@@ -32,14 +32,14 @@ typedef struct bench_setup {
 typedef struct bench_figure {
     char name[64];
     char variant[PCO_VARIANT_TEXT]; /* "" for what a session runs */
-    double milliseconds; /* median of the runs */
-    double device;       /* the same by the device's own clock, its kernels alone; 0: it has none */
-    double rate;         /* in `unit` */
-    const char *unit;    /* "GFLOP/s", "GB/s" */
-    double of_copy;      /* fraction of the bandwidth of a copy; 0: not compared */
-    char peer[128];      /* what it was compared with, and the ratio; "" for none */
-    double ratio;        /* to the peer: above 1 is faster than it; 0: none */
-    char error[512];     /* why there is no figure; "" when there is */
+    double milliseconds;            /* median of the runs */
+    double device;                  /* the same by the device's own clock, its kernels alone; 0: it has none */
+    double rate;                    /* in `unit` */
+    const char *unit;               /* "GFLOP/s", "GB/s" */
+    double of_copy;                 /* fraction of the bandwidth of a copy; 0: not compared */
+    char peer[128];                 /* what it was compared with, and the ratio; "" for none */
+    double ratio;                   /* to the peer: above 1 is faster than it; 0: none */
+    char error[512];                /* why there is no figure; "" when there is */
     int repetitions;
 } bench_figure;
 
@@ -62,8 +62,8 @@ pco_status bench_time(const bench_job *jobs, int count, double seconds, uint32_t
 typedef struct bench_blas {
     void *library;
     char version[16], core[48]; /* "0.3.21", "SkylakeX" */
-    void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha,
-                  const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
+    void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a,
+                  int lda, const float *b, int ldb, float beta, float *c, int ldc);
     void (*set_threads)(int count);
 } bench_blas;
 int bench_blas_open(bench_blas *blas, uint32_t threads);

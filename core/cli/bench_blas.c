@@ -18,14 +18,18 @@ static int blas_generation(const char *core)
     static const struct {
         const char *name;
         int generation;
-    } CORES[] = {{"Katmai", BLAS_SSE},       {"Coppermine", BLAS_SSE},  {"Northwood", BLAS_SSE},
-                 {"Prescott", BLAS_SSE},     {"Banias", BLAS_SSE},      {"Atom", BLAS_SSE},
-                 {"Core2", BLAS_SSE},        {"Penryn", BLAS_SSE},      {"Dunnington", BLAS_SSE},
-                 {"Nehalem", BLAS_SSE},      {"Athlon", BLAS_SSE},      {"Opteron", BLAS_SSE},
-                 {"Opteron_SSE3", BLAS_SSE}, {"Barcelona", BLAS_SSE},   {"Nano", BLAS_SSE},
-                 {"Bobcat", BLAS_SSE},       {"Sandybridge", BLAS_AVX}, {"Bulldozer", BLAS_AVX},
-                 {"Piledriver", BLAS_AVX},   {"Steamroller", BLAS_AVX}, {"Excavator", BLAS_AVX2},
-                 {"Haswell", BLAS_AVX2},     {"Zen", BLAS_AVX2},        {"SkylakeX", BLAS_AVX512},
+    } CORES[] = {{"Katmai", BLAS_SSE},        {"Coppermine", BLAS_SSE},
+                 {"Northwood", BLAS_SSE},     {"Prescott", BLAS_SSE},
+                 {"Banias", BLAS_SSE},        {"Atom", BLAS_SSE},
+                 {"Core2", BLAS_SSE},         {"Penryn", BLAS_SSE},
+                 {"Dunnington", BLAS_SSE},    {"Nehalem", BLAS_SSE},
+                 {"Athlon", BLAS_SSE},        {"Opteron", BLAS_SSE},
+                 {"Opteron_SSE3", BLAS_SSE},  {"Barcelona", BLAS_SSE},
+                 {"Nano", BLAS_SSE},          {"Bobcat", BLAS_SSE},
+                 {"Sandybridge", BLAS_AVX},   {"Bulldozer", BLAS_AVX},
+                 {"Piledriver", BLAS_AVX},    {"Steamroller", BLAS_AVX},
+                 {"Excavator", BLAS_AVX2},    {"Haswell", BLAS_AVX2},
+                 {"Zen", BLAS_AVX2},          {"SkylakeX", BLAS_AVX512},
                  {"Cooperlake", BLAS_AVX512}, {"SapphireRapids", BLAS_AVX512}};
     for (size_t i = 0; i < sizeof CORES / sizeof *CORES; i++)
         if (strcmp(core, CORES[i].name) == 0) return CORES[i].generation;
@@ -78,8 +82,10 @@ int bench_blas_open(bench_blas *blas, uint32_t threads)
         setenv("OPENBLAS_CORETYPE", BEST[here], 0); /* the pool's threads are idle; the user's own choice stays */
         if (!blas_load(blas)) return 0;
         if (strcmp(first, blas->core) == 0)
-            fprintf(stderr, "OpenBLAS runs the kernels of %s, and this processor could run those of %s: "
-                            "OPENBLAS_CORETYPE=%s\n", first, BEST[here], BEST[here]);
+            fprintf(stderr,
+                    "OpenBLAS runs the kernels of %s, and this processor could run those of %s: "
+                    "OPENBLAS_CORETYPE=%s\n",
+                    first, BEST[here], BEST[here]);
         else
             fprintf(stderr, "OpenBLAS does not know this processor and chose the kernels of %s: those of %s are used\n",
                     first, blas->core);

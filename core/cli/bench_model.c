@@ -39,7 +39,7 @@ static pco_status bench_round(bench_runner *r, double *prompt, double *generatio
     for (int64_t i = 0; !status && i < r->max_tokens; i++) {
         int32_t id = r->ids[i % r->prompt_tokens];
         status = model->causal ? pco_causal_append(model->causal, &id, 1, model->logits, err)
-                              : pco_seq2seq_step(model->seq2seq, id, model->logits, err);
+                               : pco_seq2seq_step(model->seq2seq, id, model->logits, err);
     }
     *generation = cli_seconds() - start;
     return status;
@@ -77,8 +77,7 @@ static void bench_open(bench_runner *r, pco_context *context, const bench_argume
 {
     pco_error err = {""};
     double prompt, generation, start = cli_seconds();
-    pco_status status =
-        cli_open_model(context, arguments->what, r->device->id, arguments->context, &r->model, &err);
+    pco_status status = cli_open_model(context, arguments->what, r->device->id, arguments->context, &r->model, &err);
     r->load_seconds = cli_seconds() - start;
     if (!status) status = bench_lengths(r, arguments, &err);
     if (!status) status = bench_round(r, &prompt, &generation, &err); /* warm-up: builds what it needs */
@@ -102,10 +101,7 @@ static void bench_rounds(bench_runner *runners, uint32_t count, double seconds)
     }
 }
 
-static double bench_speed(int64_t tokens, double seconds)
-{
-    return seconds > 0 ? (double)tokens / seconds : 0;
-}
+static double bench_speed(int64_t tokens, double seconds) { return seconds > 0 ? (double)tokens / seconds : 0; }
 
 static void bench_model_number(pco_json_writer *json, const char *key, double value)
 {
@@ -148,12 +144,11 @@ static void bench_model_print(bench_runner *r)
     pco_session_memory(r->model->session, &peak);
     printf("%-14s %8.2f  %12.1f  %14.1f  %10s  %4d\n", r->device->id, r->load_seconds,
            bench_speed(r->prompt_tokens, bench_median(r->prompt, r->rounds)),
-           bench_speed(r->max_tokens, bench_median(r->generation, r->rounds)), cli_bytes(peak, bytes),
-           r->rounds);
+           bench_speed(r->max_tokens, bench_median(r->generation, r->rounds)), cli_bytes(peak, bytes), r->rounds);
 }
 
-static int bench_model_devices(const bench_arguments *arguments, pco_context *context,
-                               const pco_device_entry *devices, uint32_t count)
+static int bench_model_devices(const bench_arguments *arguments, pco_context *context, const pco_device_entry *devices,
+                               uint32_t count)
 {
     bench_runner *runners = calloc(count, sizeof *runners);
     int status = CLI_FAILED;
@@ -169,8 +164,8 @@ static int bench_model_devices(const bench_arguments *arguments, pco_context *co
     if (arguments->json)
         pco_json_begin_array(&json);
     else
-        printf("%-14s %8s  %12s  %14s  %10s  %4s\n", "device", "load s", "prompt tok/s", "generate tok/s",
-               "memory", "runs");
+        printf("%-14s %8s  %12s  %14s  %10s  %4s\n", "device", "load s", "prompt tok/s", "generate tok/s", "memory",
+               "runs");
     for (uint32_t i = 0; i < count && runners[i].device; i++) {
         if (!*runners[i].error && !cli_interrupted()) status = CLI_OK;
         if (arguments->json)

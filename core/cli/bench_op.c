@@ -13,15 +13,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 4096, COLUMNS = 4096, SQUARE = 1024, POSITIONS = 1024, HEADS = 8, HEAD_SIZE = 64,
-       FRAMES = 3000, BANDS = 80, CHANNELS = 384, TAPS = 3 };
+enum {
+    ROWS = 4096,
+    COLUMNS = 4096,
+    SQUARE = 1024,
+    POSITIONS = 1024,
+    HEADS = 8,
+    HEAD_SIZE = 64,
+    FRAMES = 3000,
+    BANDS = 80,
+    CHANNELS = 384,
+    TAPS = 3
+};
 
-typedef enum bench_against {
-    AGAINST_COPY,
-    AGAINST_BLAS,
-    AGAINST_DECOMPOSITION,
-    AGAINST_NOTHING
-} bench_against;
+typedef enum bench_against { AGAINST_COPY, AGAINST_BLAS, AGAINST_DECOMPOSITION, AGAINST_NOTHING } bench_against;
 
 typedef struct bench_row {
     const char *name;
@@ -38,10 +43,7 @@ static uint32_t bench_state(pco_graph *graph, const char *name, int64_t rows, in
     return pco_graph_state(graph, name, PCO_F32, 2, (int64_t[]){rows, columns});
 }
 
-static uint32_t bench_large(pco_graph *graph)
-{
-    return bench_state(graph, "x", ROWS, COLUMNS);
-}
+static uint32_t bench_large(pco_graph *graph) { return bench_state(graph, "x", ROWS, COLUMNS); }
 
 static uint32_t bench_vector(pco_graph *graph, const char *name)
 {
@@ -74,8 +76,7 @@ static uint32_t bench_gelu(pco_graph *graph, const void *weights)
 static uint32_t bench_layer_norm(pco_graph *graph, const void *weights)
 {
     (void)weights;
-    const uint32_t inputs[3] = {bench_large(graph), bench_vector(graph, "weight"),
-                                bench_vector(graph, "bias")};
+    const uint32_t inputs[3] = {bench_large(graph), bench_vector(graph, "weight"), bench_vector(graph, "bias")};
     return pco_graph_add(graph, PCO_OP_LAYER_NORM, NULL, inputs, 3, NULL);
 }
 
@@ -95,8 +96,7 @@ static uint32_t bench_softmax(pco_graph *graph, const void *weights)
 static uint32_t bench_matmul(pco_graph *graph, const void *weights)
 {
     (void)weights;
-    return pco_matmul(graph, bench_state(graph, "a", SQUARE, SQUARE), bench_state(graph, "b", SQUARE, SQUARE),
-                      0, 0);
+    return pco_matmul(graph, bench_state(graph, "a", SQUARE, SQUARE), bench_state(graph, "b", SQUARE, SQUARE), 0, 0);
 }
 
 static uint32_t bench_gemv(pco_graph *graph, pco_dtype dtype, const void *weights)
@@ -105,28 +105,18 @@ static uint32_t bench_gemv(pco_graph *graph, pco_dtype dtype, const void *weight
     return pco_linear(graph, bench_state(graph, "v", 1, COLUMNS), weight, PCO_NONE, 0);
 }
 
-static uint32_t bench_gemv_f32(pco_graph *graph, const void *weights)
-{
-    return bench_gemv(graph, PCO_F32, weights);
-}
+static uint32_t bench_gemv_f32(pco_graph *graph, const void *weights) { return bench_gemv(graph, PCO_F32, weights); }
 
-static uint32_t bench_gemv_f16(pco_graph *graph, const void *weights)
-{
-    return bench_gemv(graph, PCO_F16, weights);
-}
+static uint32_t bench_gemv_f16(pco_graph *graph, const void *weights) { return bench_gemv(graph, PCO_F16, weights); }
 
-static uint32_t bench_gemv_bf16(pco_graph *graph, const void *weights)
-{
-    return bench_gemv(graph, PCO_BF16, weights);
-}
+static uint32_t bench_gemv_bf16(pco_graph *graph, const void *weights) { return bench_gemv(graph, PCO_BF16, weights); }
 
-#define BENCH_GEMV(NAME, name, block, bytes)                                     \
-    static uint32_t bench_gemv_##name(pco_graph *graph, const void *weights)     \
-    {                                                                            \
-        return bench_gemv(graph, PCO_##NAME, weights);                           \
+#define BENCH_GEMV(NAME, name, block, bytes) \
+    static uint32_t bench_gemv_##name(pco_graph *graph, const void *weights) \
+    { \
+        return bench_gemv(graph, PCO_##NAME, weights); \
     }
 PCO_QUANTISED_DTYPES(BENCH_GEMV)
-
 
 static uint32_t bench_attend(pco_graph *graph, int64_t queries)
 {
@@ -203,9 +193,8 @@ static const bench_row BENCH_ROWS[] = {
     {"gemv_f32", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE, bench_gemv_f32, PCO_F32},
     {"gemv_f16", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 2, bench_gemv_f16, PCO_F16},
     {"gemv_bf16", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 2, bench_gemv_bf16, PCO_BF16},
-    PCO_QUANTISED_DTYPES(BENCH_GEMV_ROW)
-    {"attention", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION,
-     4.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0, bench_attention, -1},
+    PCO_QUANTISED_DTYPES(BENCH_GEMV_ROW){"attention", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION,
+                                         4.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0, bench_attention, -1},
     {"attention_row", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION, 0,
      2 * 4.0 * HEADS *POSITIONS *HEAD_SIZE, bench_attention_row, -1},
     {"attention_backward", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, AGAINST_DECOMPOSITION,
@@ -231,10 +220,7 @@ int bench_op_check(const char *pattern)
 
 /* ---- running ---- */
 
-static pco_status bench_execute(void *user, pco_error *err)
-{
-    return pco_executable_run(user, err);
-}
+static pco_status bench_execute(void *user, pco_error *err) { return pco_executable_run(user, err); }
 
 void bench_values(float *values, int64_t count, uint32_t salt)
 {
@@ -259,8 +245,8 @@ static pco_status bench_fill(pco_session *session, const pco_graph *graph, pco_e
 }
 
 /* An executable of a row; `fill`: its states get their values. */
-static pco_status bench_make(pco_session *session, const bench_row *row, const void *weights, int decomposed,
-                             int fill, pco_executable **executable, pco_error *err)
+static pco_status bench_make(pco_session *session, const bench_row *row, const void *weights, int decomposed, int fill,
+                             pco_executable **executable, pco_error *err)
 {
     pco_graph *graph = pco_graph_create();
     *executable = NULL;
@@ -314,8 +300,7 @@ static pco_status bench_blas_run(void *user, pco_error *err)
     (void)err;
     const bench_product *p = user;
     enum { ROW_MAJOR = 101, PLAIN = 111 };
-    p->blas.sgemm(ROW_MAJOR, PLAIN, PLAIN, SQUARE, SQUARE, SQUARE, 1, p->a, SQUARE, p->b, SQUARE, 0, p->c,
-                  SQUARE);
+    p->blas.sgemm(ROW_MAJOR, PLAIN, PLAIN, SQUARE, SQUARE, SQUARE, 1, p->a, SQUARE, p->b, SQUARE, 0, p->c, SQUARE);
     return PCO_OK;
 }
 
@@ -359,8 +344,7 @@ static void bench_results(const bench_row *row, const double *medians, const ben
     if (row->against == AGAINST_COPY) {
         double copy = 1e-9 * 2 * LARGE / medians[1];
         figure->of_copy = figure->rate / copy;
-        snprintf(figure->peer, sizeof figure->peer, "%.0f %% of copy (%.1f GB/s)", 100 * figure->of_copy,
-                 copy);
+        snprintf(figure->peer, sizeof figure->peer, "%.0f %% of copy (%.1f GB/s)", 100 * figure->of_copy, copy);
     } else if (row->against == AGAINST_DECOMPOSITION) {
         figure->ratio = medians[1] / medians[0];
         snprintf(figure->peer, sizeof figure->peer, "%.2f times its decomposition (%.3f ms)", figure->ratio,
@@ -392,8 +376,8 @@ static double bench_by_device(bench_setup *setup, const bench_row *row, const vo
     return bench_median(times + 1, RUNS);
 }
 
-static pco_status bench_figure_run(bench_setup *setup, const bench_row *row, uint32_t threads,
-                                   const void *weights, bench_figure *figure, pco_error *err)
+static pco_status bench_figure_run(bench_setup *setup, const bench_row *row, uint32_t threads, const void *weights,
+                                   bench_figure *figure, pco_error *err)
 {
     pco_executable *subject = NULL, *other = NULL;
     bench_product product = {0};
@@ -418,8 +402,7 @@ static pco_status bench_figure_run(bench_setup *setup, const bench_row *row, uin
             snprintf(figure->peer, sizeof figure->peer, "peer not installed (libopenblas.so.0)");
         }
     }
-    if (!status)
-        status = bench_time(job, jobs, setup->seconds, setup->processor, medians, &figure->repetitions, err);
+    if (!status) status = bench_time(job, jobs, setup->seconds, setup->processor, medians, &figure->repetitions, err);
     if (!status) bench_results(row, medians, &product.blas, figure);
     if (!status) figure->device = bench_by_device(setup, row, weights);
     bench_product_close(&product);

@@ -102,8 +102,8 @@ static pco_status bench_variants_time(const bench_setup *setup, const pco_open_d
                                       bench_node *one, bench_figure *figures, uint32_t capacity, uint32_t *count,
                                       pco_error *err)
 {
-    const pco_part part = {.size = sizeof part, .n_tensors = one->n_tensors, .n_nodes = 1, .tensors = one->tensors,
-                           .nodes = &one->node};
+    const pco_part part = {
+        .size = sizeof part, .n_tensors = one->n_tensors, .n_nodes = 1, .tensors = one->tensors, .nodes = &one->node};
     pco_trial trial = pco_trial_of(on, &part);
     pco_variant variants[PCO_VARIANTS];
     uint32_t n, chosen;

@@ -58,12 +58,10 @@ static void child_kill(pid_t pid)
 {
     const double start = cli_seconds();
     kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, WNOHANG) == 0 && cli_seconds() - start < CHILD_UNKILLABLE_SECONDS)
-        poll(NULL, 0, 20);
+    while (waitpid(pid, NULL, WNOHANG) == 0 && cli_seconds() - start < CHILD_UNKILLABLE_SECONDS) poll(NULL, 0, 20);
 }
 
-int cli_child_run(const char *const *words, double patience, const volatile sig_atomic_t *interrupted,
-                  cli_child *child)
+int cli_child_run(const char *const *words, double patience, const volatile sig_atomic_t *interrupted, cli_child *child)
 {
     pid_t pid;
     int beats, state = 0, open = 1, asked = 0;

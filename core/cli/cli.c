@@ -36,8 +36,7 @@ int cli_print(pco_writer *text)
 {
     pco_error err;
     const int status = pco_writer_check(text, "what would be printed", &err) ? cli_fail(&err) : CLI_OK;
-    if (!status && text->size)
-        fwrite(text->data, 1, text->size, stdout); /* errors of stdout are seen at the end */
+    if (!status && text->size) fwrite(text->data, 1, text->size, stdout); /* errors of stdout are seen at the end */
     pco_writer_release(text);
     return status;
 }

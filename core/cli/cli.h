@@ -18,8 +18,8 @@ enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
 typedef struct cli_command {
     const char *name;
     const char *summary;
-    const char *help;                  /* printed by --help, after the summary */
-    const cli_option *options;         /* CLI_OPTIONS */
+    const char *help;          /* printed by --help, after the summary */
+    const cli_option *options; /* CLI_OPTIONS */
     uint32_t n_options;
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 } cli_command;
@@ -49,8 +49,7 @@ int cli_print(pco_writer *text);
 void cli_wrap(const char *text, int column, int indent);
 
 /* printf into text[size] at *used, which moves on; what does not fit is cut. */
-void cli_append(char *text, size_t size, size_t *used, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+void cli_append(char *text, size_t size, size_t *used, const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* The registry of the environment; NULL after a message, with the exit status in *status. */
 pco_registry *cli_registry(int *status);

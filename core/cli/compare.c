@@ -31,8 +31,7 @@ static void compare_device(const compare_arguments *arguments, pco_context *cont
     pco_model *model = NULL;
     pco_error err = {""};
     double start = cli_seconds();
-    pco_status status =
-        cli_open_model(context, arguments->model, result->device, arguments->context, &model, &err);
+    pco_status status = cli_open_model(context, arguments->model, result->device, arguments->context, &model, &err);
     result->load_seconds = cli_seconds() - start;
     if (!status) status = compare_generate(model, arguments->prompt, arguments->max_tokens, result, &err);
     if (!status) status = compare_text(model, result, &err);
@@ -65,10 +64,7 @@ static void compare_logits(const compare_result *reference, compare_result *resu
     }
 }
 
-static double compare_rate(int64_t count, double seconds)
-{
-    return seconds > 0 ? (double)count / seconds : 0;
-}
+static double compare_rate(int64_t count, double seconds) { return seconds > 0 ? (double)count / seconds : 0; }
 
 static void compare_print_text(const char *text)
 {
@@ -89,8 +85,7 @@ static void compare_table(const compare_result *results, uint32_t count)
             cli_wrap(r->reason, column, column);
             continue;
         }
-        if (r != reference && r->difference != 0)
-            snprintf(at, sizeof at, "%" PRId64 ", %" PRId64, r->row, r->column);
+        if (r != reference && r->difference != 0) snprintf(at, sizeof at, "%" PRId64 ", %" PRId64, r->row, r->column);
         printf("%-11s %-12s %-9s %10.2g %9.2g  %-10s %7.2f %12.1f %14.1f\n", r->device, r->name,
                r == reference ? "reference"
                : r->same      ? "same"
@@ -99,8 +94,7 @@ static void compare_table(const compare_result *results, uint32_t count)
                compare_rate(r->steps, r->generation_seconds));
     }
     if (reference->status) return;
-    printf("\n%" PRId64 " tokens of prompt, %" PRId64
-           " generated; bound of a logit y: %g (|y| + rms of its row).\n",
+    printf("\n%" PRId64 " tokens of prompt, %" PRId64 " generated; bound of a logit y: %g (|y| + rms of its row).\n",
            reference->prompt, reference->count - reference->prompt, COMPARE_BOUND);
     printf("%s: ", reference->device);
     compare_print_text(reference->text);

@@ -16,7 +16,9 @@ double compare_row(const float *logits, const float *reference, int64_t count, i
     for (int64_t i = 0; i < count; i++) {
         const double off = fabs((double)logits[i] - (double)reference[i]),
                      bound = COMPARE_BOUND * (fabs((double)reference[i]) + rms),
-                     ratio = off == 0 ? 0 : isnan(off) ? (double)INFINITY : off / bound;
+                     ratio = off == 0     ? 0
+                             : isnan(off) ? (double)INFINITY
+                                          : off / bound;
         if (ratio <= worst) continue;
         worst = ratio;
         if (column) *column = i;
@@ -48,8 +50,7 @@ static pco_status compare_prompt(pco_model *model, const compare_result *result,
     }
     pco_status status = pco_seq2seq_encode(model->seq2seq, result->ids, result->prompt, err);
     if (status) return status;
-    return pco_seq2seq_step(model->seq2seq, model->file->spec.decoder_start_token_id, model->logits,
-                            err);
+    return pco_seq2seq_step(model->seq2seq, model->file->spec.decoder_start_token_id, model->logits, err);
 }
 
 static pco_status compare_step(pco_model *model, int32_t id, pco_error *err)
@@ -96,8 +97,7 @@ pco_status compare_generate(pco_model *model, const char *prompt, int64_t max_to
     return status;
 }
 
-pco_status compare_score(pco_model *model, const compare_result *target, compare_result *result,
-                         pco_error *err)
+pco_status compare_score(pco_model *model, const compare_result *target, compare_result *result, pco_error *err)
 {
     int64_t answer = target->count - target->prompt;
     result->rows = model->causal ? target->count : answer + 1;

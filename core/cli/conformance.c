@@ -17,8 +17,8 @@ static int conformance_has_cases(const conformance_arguments *arguments, const p
     for (uint32_t i = 0; i < count; i++)
         if (pco_conformance_count(options, &entries[indices[i]].info)) return 1;
     cli_error("no case matches: tier %s, ops '%s', case %x",
-              pco_conformance_scope(options->tier, options->slice, scope),
-              options->ops ? options->ops : "*", options->case_id);
+              pco_conformance_scope(options->tier, options->slice, scope), options->ops ? options->ops : "*",
+              options->case_id);
     return 0;
 }
 
@@ -45,9 +45,8 @@ static int conformance_start(const conformance_arguments *arguments)
 
 int conformance_main(int argc, char **argv)
 {
-    conformance_arguments arguments = {.max_failures = 20,
-                                       .bisect.max_tokens = CONFORMANCE_TOKENS,
-                                       .options = {.tier = PCO_CONFORMANCE_QUICK}};
+    conformance_arguments arguments = {
+        .max_failures = 20, .bisect.max_tokens = CONFORMANCE_TOKENS, .options = {.tier = PCO_CONFORMANCE_QUICK}};
     int status = conformance_parse(argc, argv, &arguments);
     if (status) return status;
     if (arguments.worker) return conformance_worker(&arguments);
@@ -61,13 +60,10 @@ int conformance_main(int argc, char **argv)
     }
     arguments.report.json = arguments.json;
     cli_report_command(&arguments.report, argc, argv);
-    const cli_report_rerun rerun = {arguments.devices, arguments.options.seed, arguments.timeout,
-                                    arguments.in_process};
+    const cli_report_rerun rerun = {arguments.devices, arguments.options.seed, arguments.timeout, arguments.in_process};
     status = cli_report_begin(&arguments.report);
     if (status == CLI_OK)
-        status = arguments.report.verify
-                     ? cli_report_verify(&arguments.report, &rerun)
-                     : conformance_start(&arguments);
+        status = arguments.report.verify ? cli_report_verify(&arguments.report, &rerun) : conformance_start(&arguments);
     cli_report_clear(&arguments.report);
     return status;
 }

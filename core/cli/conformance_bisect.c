@@ -96,8 +96,7 @@ static pco_status bisect_stage_make(bisect_run *run, bisect_stage *stage, const 
     const pco_executable_params params = {.name = stage->name, .no_self_test = 1};
     pco_status status = pco_graph_check(stage->source, err);
     bisect_doing(run, "preparing the graph", stage->name);
-    if (!status)
-        status = pco_executable_create(run->session, stage->source, &params, &stage->executable, err);
+    if (!status) status = pco_executable_create(run->session, stage->source, &params, &stage->executable, err);
     return status;
 }
 
@@ -123,8 +122,8 @@ static pco_status bisect_whole(bisect_run *run, const bisect_stage *stage, const
     if (!status) status = pco_executable_run(stage->executable, err);
     uint32_t logits = pco_executable_tensor(stage->executable, "logits");
     if (!status && logits != PCO_NONE)
-        status = pco_executable_read(stage->executable, logits, run->logits,
-                                     (uint64_t)run->vocab * sizeof *run->logits, err);
+        status = pco_executable_read(stage->executable, logits, run->logits, (uint64_t)run->vocab * sizeof *run->logits,
+                                     err);
     return status;
 }
 
@@ -139,8 +138,8 @@ static void bisect_compare(bisect_run *run, const float *want)
 static pco_status bisect_both(bisect_run *run, const bisect_stage *stage, const pco_bisect_input *inputs,
                               uint32_t n_inputs, pco_error *err)
 {
-    pco_status status = pco_bisect_run(run->bisect, pco_executable_graph(stage->executable), stage->name,
-                                       inputs, n_inputs, bisect_on_node, run, err);
+    pco_status status = pco_bisect_run(run->bisect, pco_executable_graph(stage->executable), stage->name, inputs,
+                                       n_inputs, bisect_on_node, run, err);
     if (status || pco_bisect_first(run->bisect)->found || run->whole_failed) return status;
     run->whole_failed = bisect_whole(run, stage, inputs, n_inputs, &run->whole_error) != PCO_OK;
     const float *want = pco_bisect_output(run->bisect, "logits");
@@ -190,8 +189,7 @@ static pco_status bisect_read_prompt(bisect_run *run, pco_error *err)
     pco_status status = bisect_stage_make(run, &run->prompt, causal ? "prompt" : "encoder", rows, err);
     if (status) return status;
     if (causal) {
-        for (int64_t done = 0; !status && done < run->n_prompt && !pco_bisect_first(run->bisect)->found;
-             done += rows) {
+        for (int64_t done = 0; !status && done < run->n_prompt && !pco_bisect_first(run->bisect)->found; done += rows) {
             int64_t count = run->n_prompt - done < rows ? run->n_prompt - done : rows;
             status = bisect_chunk(run, &run->prompt, run->ids + done, done, count, err);
         }
@@ -200,8 +198,7 @@ static pco_status bisect_read_prompt(bisect_run *run, pco_error *err)
     const int32_t lengths = (int32_t)run->n_prompt;
     int32_t *padded = malloc((size_t)rows * sizeof *padded);
     if (!padded) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tokens");
-    for (int64_t i = 0; i < rows; i++)
-        padded[i] = i < run->n_prompt ? run->ids[i] : file->spec.pad_token_id;
+    for (int64_t i = 0; i < rows; i++) padded[i] = i < run->n_prompt ? run->ids[i] : file->spec.pad_token_id;
     const pco_bisect_input inputs[] = {{"ids", padded, (uint64_t)rows * sizeof *padded},
                                        {"lengths", &lengths, sizeof lengths}};
     status = bisect_both(run, &run->prompt, inputs, 2, err);
@@ -215,12 +212,10 @@ static pco_status bisect_generate(bisect_run *run, pco_error *err)
     const pco_model_file *file = run->model->file;
     const int causal = file->spec.decoder_only;
     const float *logits = causal ? pco_bisect_output(run->bisect, "logits") : NULL;
-    int32_t id = causal ? logits ? compare_argmax(logits, run->vocab) : 0
-                       : file->spec.decoder_start_token_id;
+    int32_t id = causal ? logits ? compare_argmax(logits, run->vocab) : 0 : file->spec.decoder_start_token_id;
     int64_t position = causal ? run->n_prompt : 0;
     pco_status status = bisect_stage_make(run, &run->step, causal ? "step" : "decoder", 1, err);
-    for (int64_t n = 0; !status && n < run->arguments->max_tokens && position < run->model->context_length;
-         n++) {
+    for (int64_t n = 0; !status && n < run->arguments->max_tokens && position < run->model->context_length; n++) {
         status = bisect_chunk(run, &run->step, &id, position++, 1, err);
         logits = pco_bisect_output(run->bisect, "logits");
         if (status || pco_bisect_first(run->bisect)->found || !logits) break;
@@ -235,8 +230,8 @@ static void bisect_print_ops(const bisect_run *run, const char *id)
 {
     const pco_bisect_op *ops;
     uint32_t count = pco_bisect_ops(run->bisect, &ops), nodes = 0;
-    printf("%s: %s\n  %-29s %6s %12s  %s\n", id, pco_session_device(run->session)->name, "op", "nodes",
-           "error/bound", "at");
+    printf("%s: %s\n  %-29s %6s %12s  %s\n", id, pco_session_device(run->session)->name, "op", "nodes", "error/bound",
+           "at");
     for (uint32_t i = 0; i < count; i++) {
         nodes += ops[i].nodes;
         printf("  %-29s %6u %12.3g  %s", ops[i].name, ops[i].nodes, ops[i].worst, ops[i].node);
@@ -268,9 +263,8 @@ static char *bisect_command(const bisect_run *run, const char *id)
     char *model = cli_quote(arguments->model), *device = cli_quote(id), *prompt = cli_quote(arguments->prompt);
     char *command = NULL;
     if (!model || !device || !prompt ||
-        asprintf(&command,
-                 "portico conformance --bisect %s --devices %s --prompt %s -n %" PRId64 " --context %" PRId64, model,
-                 device, prompt, arguments->max_tokens, run->model->context_length) < 0)
+        asprintf(&command, "portico conformance --bisect %s --devices %s --prompt %s -n %" PRId64 " --context %" PRId64,
+                 model, device, prompt, arguments->max_tokens, run->model->context_length) < 0)
         command = NULL;
     free(model);
     free(device);
@@ -325,8 +319,7 @@ static int bisect_report(bisect_run *run, const char *id)
            " tokens differ\n",
            run->steps, run->whole, COMPARE_BOUND, run->different);
     if (run->whole <= 1 && !run->different) return CLI_OK;
-    printf(
-        "  each op alone is right and together they are not: look at barriers, placement of memory, state\n");
+    printf("  each op alone is right and together they are not: look at barriers, placement of memory, state\n");
     return CLI_FAILED;
 }
 
@@ -337,8 +330,7 @@ typedef struct bisect_device {
     pco_conformance_device device;
 } bisect_device;
 
-static pco_status bisect_open(const pco_registry *registry, uint32_t index, bisect_device *out,
-                              pco_error *err)
+static pco_status bisect_open(const pco_registry *registry, uint32_t index, bisect_device *out, pco_error *err)
 {
     const pco_device_entry *entries;
     const pco_plugin_entry *plugins;
@@ -365,14 +357,14 @@ static pco_status bisect_tokens(bisect_run *run, pco_error *err)
     pco_status status = pco_model_tokenize(run->model, prompt, strlen(prompt), 1, &run->ids, &count, err);
     run->n_prompt = (int64_t)count;
     if (!status && (count == 0 || run->n_prompt >= run->model->context_length))
-        status = pco_fail(err, PCO_ERROR_INVALID, "the prompt has %zu tokens; it can have 1 to %" PRId64,
-                          count, run->model->context_length - 1);
+        status = pco_fail(err, PCO_ERROR_INVALID, "the prompt has %zu tokens; it can have 1 to %" PRId64, count,
+                          run->model->context_length - 1);
     return status;
 }
 
 /* One device. */
-static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *model,
-                      const pco_registry *registry, uint32_t index, const bisect_device *reference)
+static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *model, const pco_registry *registry,
+                      uint32_t index, const bisect_device *reference)
 {
     const pco_device_entry *entries;
     pco_registry_devices(registry, &entries);
@@ -396,8 +388,9 @@ static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *
     if (!result) result = bisect_tokens(&run, &err);
     bisect_doing(&run, "opening the device", NULL);
     if (!result) result = pco_session_open(model->context->registry, device.device.id, &run.session, &err);
-    if (!result) result = pco_bisect_create(&device.device, &reference->device,
-                                   arguments->in_process ? NULL : &isolation, &run.bisect, &err);
+    if (!result)
+        result = pco_bisect_create(&device.device, &reference->device, arguments->in_process ? NULL : &isolation,
+                                   &run.bisect, &err);
     cli_progress_start(&run.progress, "", "nodes");
     if (!result) result = bisect_read_prompt(&run, &err);
     if (!result && !pco_bisect_first(run.bisect)->found) result = bisect_generate(&run, &err);
@@ -415,8 +408,8 @@ static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *
 }
 
 /* All that one process does: the devices indices[count], one after the other. */
-static int bisect_devices(const conformance_bisect_arguments *arguments, pco_context *context,
-                          const uint32_t *indices, uint32_t count)
+static int bisect_devices(const conformance_bisect_arguments *arguments, pco_context *context, const uint32_t *indices,
+                          uint32_t count)
 {
     uint32_t wanted, found;
     pco_model *model = NULL;
@@ -442,8 +435,9 @@ static int bisect_in_child(const conformance_bisect_arguments *arguments, const 
 {
     char tokens[24], context[24], timeout[32], folder[600], how[400];
     const double limit = conformance_timeout(arguments->timeout, PCO_CONFORMANCE_QUICK);
-    const char *words[24] = {"portico", "conformance", "--bisect", arguments->model, "--devices", device,
-                             "--prompt", arguments->prompt, "-n", tokens, "--timeout", timeout, "--child"};
+    const char *words[24] = {"portico",  "conformance",     "--bisect", arguments->model, "--devices", device,
+                             "--prompt", arguments->prompt, "-n",       tokens,           "--timeout", timeout,
+                             "--child"};
     int n = 13;
     cli_child child;
     snprintf(tokens, sizeof tokens, "%" PRId64, arguments->max_tokens);
@@ -474,8 +468,7 @@ int conformance_bisect(const conformance_bisect_arguments *given)
     pco_context *context = cli_context(NULL, &status);
     if (!context) return status;
     uint32_t *indices, count = cli_select_devices(context->registry, arguments.devices, &indices, &status);
-    if (!arguments.prompt)
-        arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
+    if (!arguments.prompt) arguments.prompt = pco_is_directory(arguments.model) ? "3 March 2021" : "Once upon a time";
     reproducers.several = count > 1;
     arguments.reproducers = &reproducers;
     if (!count) status = CLI_USAGE; /* the reason has been said */

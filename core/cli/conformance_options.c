@@ -118,12 +118,8 @@ enum { N_OPTIONS = sizeof OPTIONS / sizeof *OPTIONS };
 /* Options that need another one; of several, one is enough. */
 static const struct conformance_need {
     const char *option, *needs[2];
-} NEEDS[] = {{"--rerun", {"--verify"}},
-             {"--factor", {"--baseline"}},
-             {"--always", {"--reproducers"}},
-             {"--no-run", {"--reproducers"}},
-             {"--prompt", {"--bisect"}},
-             {"--max-tokens", {"--bisect"}},
+} NEEDS[] = {{"--rerun", {"--verify"}},       {"--factor", {"--baseline"}}, {"--always", {"--reproducers"}},
+             {"--no-run", {"--reproducers"}}, {"--prompt", {"--bisect"}},   {"--max-tokens", {"--bisect"}},
              {"--context", {"--bisect"}}};
 
 /* Options of which one leaves the other without effect, and why. */

@@ -34,8 +34,8 @@ int conformance_parse(int argc, char **argv, conformance_arguments *arguments);
 
 /* Judges the devices entries[indices[count]] and prints what was found; returns the exit status
  * (conformance_run.c). */
-int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry,
-                        const uint32_t *indices, uint32_t count);
+int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry, const uint32_t *indices,
+                        uint32_t count);
 
 /* What a worker process does (conformance_worker.c). */
 int conformance_worker(const conformance_arguments *arguments);

@@ -40,12 +40,11 @@ static void conformance_row(const pco_conformance_result *result, const pco_conf
 static void conformance_totals(const pco_conformance_result *result)
 {
     char scope[PCO_CONFORMANCE_SCOPE_TEXT];
-    printf("  %u passed, %u failed, %u mistrusted, %u unsupported, %u not promised",
-           result->count[PCO_CASE_PASS], result->count[PCO_CASE_FAIL], result->count[PCO_CASE_MISTRUSTED],
-           result->count[PCO_CASE_UNSUPPORTED], result->count[PCO_CASE_NOT_PROMISED]);
+    printf("  %u passed, %u failed, %u mistrusted, %u unsupported, %u not promised", result->count[PCO_CASE_PASS],
+           result->count[PCO_CASE_FAIL], result->count[PCO_CASE_MISTRUSTED], result->count[PCO_CASE_UNSUPPORTED],
+           result->count[PCO_CASE_NOT_PROMISED]);
     for (int s = PCO_CASE_WAIVED; s < PCO_CASE_STATES; s++)
-        if (result->count[s])
-            printf(", %u %s", result->count[s], pco_conformance_state_name((pco_conformance_state)s));
+        if (result->count[s]) printf(", %u %s", result->count[s], pco_conformance_state_name((pco_conformance_state)s));
     printf("; tier %s, seed %" PRIu64, pco_conformance_scope(result->tier, result->slice, scope), result->seed);
     if (result->rounds) printf(" and on, %u rounds", result->rounds);
     if (result->rounds && result->each_round[result->rounds - 1].cut)
@@ -99,8 +98,7 @@ static void conformance_table(const pco_conformance_result *result, const pco_co
     printf(" %7s %8s  %7s %7s\n", "unsup.", "variants", "median", "max");
     for (uint32_t i = 0; i < result->n_ops; i++)
         if (pco_conformance_op_tested(&result->ops[i])) conformance_row(result, &result->ops[i]);
-    if (result->n_ops == 0)
-        printf("  nothing was tested%s\n", result->status ? "" : ": no case has such a variant");
+    if (result->n_ops == 0) printf("  nothing was tested%s\n", result->status ? "" : ": no case has such a variant");
     conformance_refusals(result);
     conformance_totals(result);
 }
@@ -154,11 +152,10 @@ static void conformance_waivers(const pco_conformance_waivers *waivers, FILE *fi
     uint32_t count = waivers ? pco_conformance_waivers_list(waivers, &rows) : 0;
     for (uint32_t i = 0; i < count; i++) {
         if (rows[i].passed && !rows[i].waived)
-            fprintf(file, "waiver of line %u is no longer needed: all that it covers passed (%u): %s\n",
-                    rows[i].line, rows[i].passed, rows[i].reason);
+            fprintf(file, "waiver of line %u is no longer needed: all that it covers passed (%u): %s\n", rows[i].line,
+                    rows[i].passed, rows[i].reason);
         else if (rows[i].passed)
-            fprintf(file,
-                    "waiver of line %u is too wide: %u of the records that it covers passed, %u failed: %s\n",
+            fprintf(file, "waiver of line %u is too wide: %u of the records that it covers passed, %u failed: %s\n",
                     rows[i].line, rows[i].passed, rows[i].waived, rows[i].reason);
     }
 }

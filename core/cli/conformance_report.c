@@ -74,8 +74,7 @@ static void cli_report_change(const pco_conformance_report *now, const pco_confo
 {
     const pco_conformance_case *one = change->now ? change->now : change->before;
     printf("  %-11s %s %s #%08" PRIx32 " [%s]", pco_conformance_change_name(change->kind),
-           change->device == PCO_NONE ? "-" : now->devices[change->device].id, one->op_name, one->id,
-           one->variant);
+           change->device == PCO_NONE ? "-" : now->devices[change->device].id, one->op_name, one->id, one->variant);
     if (change->before && change->now && change->kind == PCO_CHANGE_GROWN)
         printf(": error/bound %.3g, was %.3g", change->now->ratio, change->before->ratio);
     else if (change->before && change->now)
@@ -110,13 +109,11 @@ static void cli_report_probes(const char *id, const pco_conformance_probe *now, 
             printf("    %s: is not there any more, was %s\n", before->lines[i].name, before->lines[i].value);
 }
 
-static void cli_report_changes(const pco_conformance_report *now,
-                               const pco_conformance_comparison *comparison)
+static void cli_report_changes(const pco_conformance_report *now, const pco_conformance_comparison *comparison)
 {
     uint32_t shown[PCO_CHANGE_KINDS] = {0};
     const uint32_t *count = comparison->count;
-    printf("\nagainst the baseline of %s (Portico %s)\n", comparison->before->written,
-           comparison->before->program);
+    printf("\nagainst the baseline of %s (Portico %s)\n", comparison->before->written, comparison->before->program);
     for (uint32_t d = 0; d < now->n_devices; d++) {
         uint32_t pair = comparison->pairs[d];
         printf("  %s: driver %s, was %s\n", now->devices[d].id, now->devices[d].info->driver,
@@ -133,8 +130,8 @@ static void cli_report_changes(const pco_conformance_report *now,
     printf("  %" PRIu32 " regressions, %" PRIu32 " fixed, %" PRIu32 " grown more than %g-fold%s, %" PRIu32
            " in another state, %" PRIu32 " new, %" PRIu32 " removed\n",
            count[PCO_CHANGE_REGRESSION], count[PCO_CHANGE_FIXED], count[PCO_CHANGE_GROWN], comparison->factor,
-           comparison->same_data ? "" : " (not compared: another seed)", count[PCO_CHANGE_STATE],
-           count[PCO_CHANGE_NEW], count[PCO_CHANGE_REMOVED]);
+           comparison->same_data ? "" : " (not compared: another seed)", count[PCO_CHANGE_STATE], count[PCO_CHANGE_NEW],
+           count[PCO_CHANGE_REMOVED]);
     char was[PCO_CONFORMANCE_SCOPE_TEXT], is[PCO_CONFORMANCE_SCOPE_TEXT];
     pco_conformance_scope(comparison->before->options.tier, comparison->before->options.slice, was);
     pco_conformance_scope(now->options.tier, now->options.slice, is);
@@ -145,19 +142,17 @@ static int cli_report_compare(const cli_report *report, const pco_conformance_re
                               pco_conformance_comparison *comparison)
 {
     pco_error err;
-    if (pco_conformance_compare(&report->before, now, report->factor > 0 ? report->factor : 2, comparison,
-                                &err))
+    if (pco_conformance_compare(&report->before, now, report->factor > 0 ? report->factor : 2, comparison, &err))
         return cli_fail(&err);
     if (!report->json) cli_report_changes(now, comparison);
     if (comparison->count[PCO_CHANGE_REGRESSION] == 0) return CLI_OK;
-    cli_error("%" PRIu32 " regressions against %s", comparison->count[PCO_CHANGE_REGRESSION],
-              report->baseline);
+    cli_error("%" PRIu32 " regressions against %s", comparison->count[PCO_CHANGE_REGRESSION], report->baseline);
     return CLI_FAILED;
 }
 
 int cli_report_end(const cli_report *report, const pco_conformance_options *options,
-                   const pco_conformance_result *results, const pco_conformance_device *devices,
-                   uint32_t count, const char *const *reproducers)
+                   const pco_conformance_result *results, const pco_conformance_device *devices, uint32_t count,
+                   const char *const *reproducers)
 {
     pco_conformance_report now = {.options = *options,
                                   .commit = PCO_COMMIT,
@@ -208,8 +203,7 @@ static void cli_report_literal(char *pattern, size_t size, const char *text)
 static void cli_report_differs(cli_report_repeat *repeat, const pco_conformance_case *was, const char *what)
 {
     if (repeat->differ++ < CLI_REPORT_LINES)
-        printf("  %s %s #%08" PRIx32 " [%s]: %s\n", repeat->device.id, was->op_name, was->id, was->variant,
-               what);
+        printf("  %s %s #%08" PRIx32 " [%s]: %s\n", repeat->device.id, was->op_name, was->id, was->variant, what);
 }
 
 static void cli_report_judge(cli_report_repeat *repeat, const pco_conformance_case *was,
@@ -228,8 +222,7 @@ static void cli_report_judge(cli_report_repeat *repeat, const pco_conformance_ca
         repeat->absent++;
     } else if (!is) {
         cli_report_differs(repeat, was, "there is no such variant here");
-    } else if (is->state != then &&
-               !(was->state == PCO_CASE_WAIVED && pco_conformance_state_is_bad(is->state))) {
+    } else if (is->state != then && !(was->state == PCO_CASE_WAIVED && pco_conformance_state_is_bad(is->state))) {
         snprintf(what, sizeof what, "%s here, %s in the report%s%s", pco_conformance_state_name(is->state),
                  pco_conformance_state_name(was->state), *is->detail ? "; here: " : "", is->detail);
         cli_report_differs(repeat, was, what);
@@ -246,9 +239,8 @@ static pco_status cli_report_run(const cli_report_repeat *repeat, const pco_conf
     if (repeat->how->in_process) return pco_conformance_run(options, &repeat->device, 1, result, err);
     conformance_command command;
     conformance_command_make(&command, repeat->registry, repeat->entry, options);
-    pco_conformance_isolation isolation = {.command = command.words,
-                                           .jobs = 1,
-                                           .timeout = conformance_timeout(repeat->how->timeout, options->tier)};
+    pco_conformance_isolation isolation = {
+        .command = command.words, .jobs = 1, .timeout = conformance_timeout(repeat->how->timeout, options->tier)};
     return pco_conformance_run_isolated(options, &isolation, &repeat->device, result, err);
 }
 
@@ -278,9 +270,8 @@ static int cli_report_one(cli_report_repeat *repeat, const pco_conformance_case 
 
 /* The device of this machine for device `i` of the report: of the same id among those that were chosen, or
  * the only one for the only one. */
-static const pco_device_entry *cli_report_entry(const pco_registry *registry,
-                                                const pco_conformance_report *report, uint32_t i,
-                                                const uint32_t *indices, uint32_t count)
+static const pco_device_entry *cli_report_entry(const pco_registry *registry, const pco_conformance_report *report,
+                                                uint32_t i, const uint32_t *indices, uint32_t count)
 {
     const pco_device_entry *entries;
     pco_registry_devices(registry, &entries);
@@ -299,8 +290,8 @@ static int cli_report_samples(cli_report_repeat *repeat, uint32_t device, uint32
     for (uint32_t i = 0; i < drawn && go; i++)
         if (cli_report_one(repeat, &result->cases[indices[i]], &go)) status = CLI_FAILED;
     uint32_t agree = repeat->repeated - repeat->differ - repeat->absent;
-    printf("  %-12s %s: %" PRIu32 " of %" PRIu32 " repeated cases agree%s\n", "repeated", repeat->device.id,
-           agree, drawn - repeat->absent,
+    printf("  %-12s %s: %" PRIu32 " of %" PRIu32 " repeated cases agree%s\n", "repeated", repeat->device.id, agree,
+           drawn - repeat->absent,
            repeat->identical ? ", error/bound to the last bit"
                              : " in their state (another driver or Portico: figures may differ)");
     if (repeat->absent) printf("%15s%" PRIu32 " have a variant that is not here\n", "", repeat->absent);
@@ -310,8 +301,7 @@ static int cli_report_samples(cli_report_repeat *repeat, uint32_t device, uint32
 }
 
 static int cli_report_device(const pco_registry *registry, const pco_conformance_report *report, uint32_t i,
-                             const pco_device_entry *entry, uint32_t count, const cli_report_rerun *how,
-                             uint64_t seed)
+                             const pco_device_entry *entry, uint32_t count, const cli_report_rerun *how, uint64_t seed)
 {
     const pco_plugin_entry *plugins;
     const pco_device_info *was = report->devices[i].info;
@@ -320,8 +310,7 @@ static int cli_report_device(const pco_registry *registry, const pco_conformance
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
     cli_report_repeat repeat = {.report = report, .how = how, .registry = registry, .entry = entry};
     repeat.device = (pco_conformance_device){plugin->plugin, NULL, &entry->info, entry->id};
-    repeat.identical = strcmp(was->driver, entry->info.driver) == 0 &&
-                       strcmp(was->name, entry->info.name) == 0 &&
+    repeat.identical = strcmp(was->driver, entry->info.driver) == 0 && strcmp(was->name, entry->info.name) == 0 &&
                        memcmp(was->uuid, entry->info.uuid, sizeof was->uuid) == 0 &&
                        strcmp(report->program, PCO_VERSION) == 0;
     if (how->in_process &&
@@ -398,10 +387,9 @@ static void cli_report_print(const char *folder, const pco_conformance_report *r
     for (uint32_t i = 0; i < report->n_devices; i++)
         printf("  %-12s %s, %s\n", report->devices[i].id, report->devices[i].info->name,
                report->devices[i].info->driver);
-    snprintf(complete, sizeof complete, "%" PRIu32 " cases, %" PRIu32 " records%s", findings->cases,
-             findings->records, options->variant || options->case_id || options->slice.count ? " of a selection" : "");
-    snprintf(waived, sizeof waived, findings->waived ? "%" PRIu32 ", each with its reason" : "none",
-             findings->waived);
+    snprintf(complete, sizeof complete, "%" PRIu32 " cases, %" PRIu32 " records%s", findings->cases, findings->records,
+             options->variant || options->case_id || options->slice.count ? " of a selection" : "");
+    snprintf(waived, sizeof waived, findings->waived ? "%" PRIu32 ", each with its reason" : "none", findings->waived);
     cli_report_line(findings, PCO_FINDING_ALTERED, "alterations", "none");
     cli_report_line(findings, PCO_FINDING_SUITE, "suite", "this program's");
     cli_report_line(findings, PCO_FINDING_INCOMPLETE, "complete",
@@ -413,8 +401,7 @@ static void cli_report_print(const char *folder, const pco_conformance_report *r
 static int cli_report_print_json(const char *folder, const pco_conformance_report *report,
                                  const pco_conformance_findings *findings)
 {
-    static const char *const KINDS[PCO_FINDING_KINDS] = {"altered", "suite", "incomplete", "waiver",
-                                                         "verdict"};
+    static const char *const KINDS[PCO_FINDING_KINDS] = {"altered", "suite", "incomplete", "waiver", "verdict"};
     pco_writer text = {0};
     pco_json_writer json = {.out = &text, .indent = 2};
     pco_json_begin_object(&json);

@@ -25,8 +25,8 @@ int cli_report_begin(cli_report *report);
  * devices[i]. Returns CLI_OK; CLI_FAILED after a regression or an
  * error. */
 int cli_report_end(const cli_report *report, const pco_conformance_options *options,
-                   const pco_conformance_result *results, const pco_conformance_device *devices,
-                   uint32_t count, const char *const *reproducers);
+                   const pco_conformance_result *results, const pco_conformance_device *devices, uint32_t count,
+                   const char *const *reproducers);
 
 /* How cases are repeated. */
 typedef struct cli_report_rerun {

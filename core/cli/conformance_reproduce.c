@@ -11,8 +11,7 @@
 /* Opening the device, writing and a machine that is busy take a while however short the limit of a case is. */
 enum { LEAST_SECONDS = 10 };
 
-void conformance_reproducer_folder(const conformance_reproducers *wanted, const char *device, char *path,
-                                   size_t size)
+void conformance_reproducer_folder(const conformance_reproducers *wanted, const char *device, char *path, size_t size)
 {
     snprintf(path, size, "%s%s%s", wanted->folder, wanted->several ? "/" : "", wanted->several ? device : "");
     for (char *at = path + strlen(wanted->folder); *at; at++)
@@ -41,11 +40,13 @@ static int reproduce_apart(const conformance_reproducers *wanted, const char *fo
     char id[16], seed[32];
     const char *variant = one->variant[0] ? one->variant : "*"; /* none: a case that was refused */
     const char *how = reproduce_is_gone(one) ? "--no-run" : wanted->always ? "--always" : NULL;
-    const char *words[] = {
-        "portico",   "conformance", "--devices",     device->id, "--tier", pco_conformance_tier_name(tier),
-        "--ops",     one->op_name,  "--seed",        seed,       "--case", id,
-        "--variant", variant,       "--reproducers", folder,     "--here", "--found",
-        found,       how,           NULL};
+    const char *words[] = {"portico",   "conformance", "--devices",
+                           device->id,  "--tier",      pco_conformance_tier_name(tier),
+                           "--ops",     one->op_name,  "--seed",
+                           seed,        "--case",      id,
+                           "--variant", variant,       "--reproducers",
+                           folder,      "--here",      "--found",
+                           found,       how,           NULL};
     snprintf(id, sizeof id, "%08x", one->id);
     snprintf(seed, sizeof seed, "%" PRIu64, one->seed);
     return cli_child_run(words, reproduce_limit(wanted, one, tier), NULL, child);
@@ -78,8 +79,7 @@ static reproduce_end reproduce_one(const conformance_reproducers *wanted, const 
     if (!child.exited)
         fprintf(stderr, "%s: %s #%08x [%s]: %s while its reproducer was made: it has no kernels and no program\n",
                 device->id, one->op_name, one->id, one->variant, how);
-    pco_status status =
-        pco_conformance_write_reproducer(device, tier, &told, PCO_REPRODUCER_NO_DEVICE, path, &err);
+    pco_status status = pco_conformance_write_reproducer(device, tier, &told, PCO_REPRODUCER_NO_DEVICE, path, &err);
     if (status) cli_error("%s: %s", path, err.message);
     return status == PCO_OK                  ? REPRODUCE_WRITTEN
            : status == PCO_ERROR_UNSUPPORTED ? REPRODUCE_TOO_LARGE
@@ -109,13 +109,11 @@ int conformance_reproduce(const conformance_reproducers *wanted, const pco_confo
 }
 
 pco_status conformance_reproduce_here(const conformance_reproducers *wanted, const pco_conformance_device *device,
-                               const pco_conformance_options *options)
+                                      const pco_conformance_options *options)
 {
     char name[256], folder[600], path[1024];
     pco_error err = {""};
-    const uint32_t flags = wanted->no_run   ? PCO_REPRODUCER_NO_RUN
-                           : wanted->always ? PCO_REPRODUCER_ALWAYS
-                                            : 0;
+    const uint32_t flags = wanted->no_run ? PCO_REPRODUCER_NO_RUN : wanted->always ? PCO_REPRODUCER_ALWAYS : 0;
     pco_conformance_case one = {.id = options->case_id,
                                 .op_name = options->ops,
                                 .variant = options->variant,

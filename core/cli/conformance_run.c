@@ -22,9 +22,9 @@ static int conformance_progress(void *user, const pco_conformance_progress *prog
     const pco_conformance_case *last = progress->last;
     if (watch->arguments->verbose) {
         cli_progress_end(&watch->progress);
-        fprintf(stderr, "%s %s #%08x %s [%s]: %s, error/bound %.3g%s%s\n", progress->device->id,
-                last->op_name, last->id, last->label, last->variant, pco_conformance_state_name(last->state),
-                last->ratio, *last->detail ? ": " : "", last->detail);
+        fprintf(stderr, "%s %s #%08x %s [%s]: %s, error/bound %.3g%s%s\n", progress->device->id, last->op_name,
+                last->id, last->label, last->variant, pco_conformance_state_name(last->state), last->ratio,
+                *last->detail ? ": " : "", last->detail);
     }
     if (pco_conformance_state_is_bad(last->state)) {
         if (watch->failed++ < 3 && !watch->arguments->verbose) {
@@ -36,8 +36,7 @@ static int conformance_progress(void *user, const pco_conformance_progress *prog
     }
     cli_progress_update(&watch->progress, progress->done, progress->total);
     if (watch->arguments->fail_fast && pco_conformance_state_is_bad(last->state)) watch->stopped = 1;
-    return !cli_interrupted() && !watch->stopped &&
-           !(watch->deadline > 0 && cli_seconds() >= watch->deadline);
+    return !cli_interrupted() && !watch->stopped && !(watch->deadline > 0 && cli_seconds() >= watch->deadline);
 }
 
 /* ---- worker processes ---- */
@@ -61,7 +60,7 @@ typedef struct conformance_run {
     pco_conformance_waivers *waivers;
     double deadline;
     uint32_t resumed, threads; /* of workers; 0: PORTICO_THREADS */
-    int failed; /* an error of the run itself, which was printed */
+    int failed;                /* an error of the run itself, which was printed */
 } conformance_run;
 
 static pco_status conformance_isolated(conformance_run *run, const pco_conformance_options *options,
@@ -121,7 +120,7 @@ static pco_status conformance_direct(conformance_run *run, const pco_conformance
 
 /* What the device does with numbers: of a report, and where nothing else was asked. */
 static pco_status conformance_probes(conformance_run *run, const pco_device_entry *entry,
-                                    pco_conformance_result *result)
+                                     pco_conformance_result *result)
 {
     const conformance_arguments *arguments = run->arguments;
     pco_conformance_probe *probe = &result->probe;
@@ -181,15 +180,14 @@ static int conformance_device(conformance_run *run, uint64_t seed, const pco_dev
     snprintf(run->watch.unit, sizeof run->watch.unit, "cases");
     run->watch.failed = 0;
     cli_progress_start(&run->watch.progress, device->id, run->watch.unit);
-    pco_status status = run->arguments->in_process
-                            ? conformance_direct(run, &options, entry, device, result, &err)
-                            : conformance_isolated(run, &options, entry, device, result, &err);
+    pco_status status = run->arguments->in_process ? conformance_direct(run, &options, entry, device, result, &err)
+                                                   : conformance_isolated(run, &options, entry, device, result, &err);
     cli_progress_end(&run->watch.progress);
     if (result->status == PCO_ERROR_CANCELLED)
         snprintf(result->message, sizeof result->message, "%s",
-                 cli_interrupted() ? "interrupted"
-                 : run->watch.stopped    ? "stopped at the first failure"
-                                         : "its time is up");
+                 cli_interrupted()    ? "interrupted"
+                 : run->watch.stopped ? "stopped at the first failure"
+                                      : "its time is up");
     if (status && status != PCO_ERROR_CANCELLED) {
         cli_error("%s: %s", entry->id, err.message);
         run->failed = 1;
@@ -231,8 +229,7 @@ static void conformance_soak(conformance_run *run, const pco_device_entry *entri
             if (run->deadline > 0 && cli_seconds() >= run->deadline) return;
             if (results[i].status) continue;
             usable++;
-            conformance_device(run, run->arguments->options.seed + round, &entries[indices[i]], &devices[i],
-                               &more);
+            conformance_device(run, run->arguments->options.seed + round, &entries[indices[i]], &devices[i], &more);
             if (pco_conformance_add_round(&results[i], &more, &err)) {
                 cli_error("%s", err.message);
                 run->failed = 1;
@@ -249,8 +246,7 @@ static int conformance_open_files(conformance_run *run, const pco_conformance_de
     pco_status status = PCO_OK;
     if (arguments->waivers) status = pco_conformance_waivers_read(arguments->waivers, &run->waivers, &err);
     if (!status && arguments->log)
-        status =
-            pco_conformance_log_open(arguments->log, &arguments->options, devices, count, &run->log, &err);
+        status = pco_conformance_log_open(arguments->log, &arguments->options, devices, count, &run->log, &err);
     if (!status) return 1;
     cli_error("%s", err.message);
     return 0;
@@ -293,8 +289,7 @@ static conformance_reproducers conformance_wanted(const conformance_arguments *a
 }
 
 /* Writes them; folders[i] is that of devices[i], where there is one, to be freed. Returns 0 when one failed. */
-static int conformance_write_reproducers(const conformance_arguments *arguments,
-                                         const pco_conformance_device *devices,
+static int conformance_write_reproducers(const conformance_arguments *arguments, const pco_conformance_device *devices,
                                          const pco_conformance_result *results, uint32_t count, char **folders)
 {
     char root[CONFORMANCE_FOLDER], folder[CONFORMANCE_FOLDER];
@@ -342,8 +337,8 @@ static uint32_t conformance_broken(const conformance_run *run, pco_device_entry 
     return count;
 }
 
-int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry,
-                        const uint32_t *indices, uint32_t count)
+int conformance_devices(const conformance_arguments *arguments, const pco_registry *registry, const uint32_t *indices,
+                        uint32_t count)
 {
     const pco_device_entry *entries;
     const pco_plugin_entry *plugins;
@@ -363,8 +358,7 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
         goto done;
     }
     for (uint32_t i = 0; i < count; i++)
-        devices[i] =
-            (pco_conformance_device){.info = &entries[indices[i]].info, .id = entries[indices[i]].id};
+        devices[i] = (pco_conformance_device){.info = &entries[indices[i]].info, .id = entries[indices[i]].id};
     if (arguments->probe) {
         status = conformance_only_probe(&run, entries, indices, count, devices, results);
         goto done;

@@ -7,17 +7,18 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-void conformance_command_make(conformance_command *command, const pco_registry *registry,
-                              const pco_device_entry *entry, const pco_conformance_options *options)
+void conformance_command_make(conformance_command *command, const pco_registry *registry, const pco_device_entry *entry,
+                              const pco_conformance_options *options)
 {
     const pco_plugin_entry *plugins;
     pco_registry_plugins(registry, &plugins);
     snprintf(command->tier, sizeof command->tier, "%s", pco_conformance_tier_name(options->tier));
     snprintf(command->seed, sizeof command->seed, "%" PRIu64, options->seed);
     snprintf(command->index, sizeof command->index, "%" PRIu32, entry->index);
-    char *const words[] = {"/proc/self/exe", "conformance", "--worker", "--plugin",
-                           (char *)plugins[entry->plugin].path, "--index", command->index, "--id",
-                           (char *)entry->id, "--tier", command->tier, "--seed", command->seed};
+    char *const words[] = {
+        "/proc/self/exe", "conformance",  "--worker",   "--plugin",        (char *)plugins[entry->plugin].path,
+        "--index",        command->index, "--id",       (char *)entry->id, "--tier",
+        command->tier,    "--seed",       command->seed};
     int n = 0;
     for (; n < (int)(sizeof words / sizeof *words); n++) command->words[n] = words[n];
     if (options->variant) command->words[n++] = "--variant", command->words[n++] = (char *)options->variant;

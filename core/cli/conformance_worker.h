@@ -12,8 +12,8 @@ typedef struct conformance_command {
     char tier[16], seed[24], index[12], replays[12], threads[12];
 } conformance_command;
 
-void conformance_command_make(conformance_command *command, const pco_registry *registry,
-                              const pco_device_entry *entry, const pco_conformance_options *options);
+void conformance_command_make(conformance_command *command, const pco_registry *registry, const pco_device_entry *entry,
+                              const pco_conformance_options *options);
 /* Adds the number of threads of the worker. */
 void conformance_command_threads(conformance_command *command, uint32_t threads);
 

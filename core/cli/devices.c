@@ -31,8 +31,7 @@ static void devices_limits(const pco_device_info *info)
     size_t used = 0;
     devices_row("memory", info->memory ? cli_bytes(info->memory, a) : "unknown");
     cli_append(text, sizeof text, &used, "allocation %s, binding %s, alignment %u B",
-               devices_limit(info->max_allocation, a), devices_limit(info->max_binding, b),
-               info->buffer_alignment);
+               devices_limit(info->max_allocation, a), devices_limit(info->max_binding, b), info->buffer_alignment);
     cli_append(text, sizeof text, &used, info->type == PCO_DEVICE_CPU ? ", %u threads" : ", workgroup %u",
                info->max_workgroup);
     if (info->shared_memory)
@@ -41,8 +40,7 @@ static void devices_limits(const pco_device_info *info)
         if (info->subgroup_min == info->subgroup_max)
             cli_append(text, sizeof text, &used, ", subgroups of %u", info->subgroup_max);
         else
-            cli_append(text, sizeof text, &used, ", subgroups of %u to %u", info->subgroup_min,
-                       info->subgroup_max);
+            cli_append(text, sizeof text, &used, ", subgroups of %u to %u", info->subgroup_min, info->subgroup_max);
     }
     devices_row("limits", text);
 }
@@ -70,8 +68,7 @@ static void devices_contract(const pco_contract *c)
     cli_append(text, sizeof text, &used, ", division %g ulp, sqrt %g ulp, rsqrt %g ulp, functions %g ulp",
                (double)c->div_ulp, (double)c->sqrt_ulp, (double)c->rsqrt_ulp, (double)c->function_ulp);
     cli_append(text, sizeof text, &used, "; subnormals %s; a*b+c %s; NaN and infinity %s",
-               c->subnormals ? "kept" : "may be flushed",
-               c->contraction ? "may be rounded once" : "is rounded twice",
+               c->subnormals ? "kept" : "may be flushed", c->contraction ? "may be rounded once" : "is rounded twice",
                c->nan_inf ? "as IEEE 754" : "not promised");
     devices_row("numbers", text);
 }
@@ -103,11 +100,7 @@ static void devices_plugins(const pco_registry *registry)
             printf("  %s %s, %u device%s: %s\n    %s\n", p->name, p->plugin->version, p->n_devices,
                    p->n_devices == 1 ? "" : "s", p->plugin->description, p->path);
         else
-            printf("  %s: cannot be used\n    %s\n",
-                   *p->name ? p->name
-                   : slash  ? slash + 1
-                            : p->path,
-                   p->path);
+            printf("  %s: cannot be used\n    %s\n", *p->name ? p->name : slash ? slash + 1 : p->path, p->path);
         if (!p->plugin && *p->reason) {
             printf("    ");
             cli_wrap(p->reason, 4, 4);
@@ -204,8 +197,7 @@ static int devices_json(const pco_registry *registry, const pco_device_set *chos
 {
     const pco_plugin_entry *plugins;
     const pco_device_entry *devices;
-    uint32_t n_plugins = pco_registry_plugins(registry, &plugins),
-             n = pco_registry_devices(registry, &devices);
+    uint32_t n_plugins = pco_registry_plugins(registry, &plugins), n = pco_registry_devices(registry, &devices);
     pco_writer text = {0};
     pco_json_writer json = {.out = &text, .indent = 2};
     pco_json_begin_object(&json);
@@ -261,9 +253,9 @@ static int devices_run(int argc, char **argv)
     } else {
         for (uint32_t i = 0; i < count; i++)
             devices_print(&devices[i], !devices_has(&chosen, i) ? ""
-                                       : chosen.count > 1     ? "  (one of those chosen by PORTICO_BACKEND)"
-                                       : *asked               ? "  (chosen by PORTICO_BACKEND)"
-                                                              : "  (the default)");
+                                       : chosen.count > 1       ? "  (one of those chosen by PORTICO_BACKEND)"
+                                       : *asked                 ? "  (chosen by PORTICO_BACKEND)"
+                                                                : "  (the default)");
         devices_together(registry, &chosen);
         devices_plugins(registry);
     }

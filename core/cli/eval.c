@@ -27,7 +27,7 @@ typedef struct eval_result {
     int64_t tokens, lines, exact; /* of the targets, or of the text */
     int64_t skipped;              /* pairs that do not fit into the model's context */
     uint32_t skipped_lines[EVAL_NAMED];
-    double log_probability;       /* sum, in nats */
+    double log_probability; /* sum, in nats */
     pco_bleu bleu;
 } eval_result;
 
@@ -235,8 +235,8 @@ static int eval_lines(pco_model *model, const eval_arguments *a, eval_result *re
 static void eval_print_skipped(const eval_result *r, int64_t context)
 {
     const int64_t named = r->skipped < EVAL_NAMED ? r->skipped : EVAL_NAMED;
-    printf("left out      %" PRId64 " pair%s longer than the model's context of %" PRId64 " tokens: line%s",
-           r->skipped, r->skipped == 1 ? "" : "s", context, r->skipped == 1 ? "" : "s");
+    printf("left out      %" PRId64 " pair%s longer than the model's context of %" PRId64 " tokens: line%s", r->skipped,
+           r->skipped == 1 ? "" : "s", context, r->skipped == 1 ? "" : "s");
     for (int64_t i = 0; i < named; i++) printf("%s %u", i ? "," : "", r->skipped_lines[i]);
     printf("%s\n", named < r->skipped ? " ..." : "");
 }
@@ -254,8 +254,8 @@ static void eval_print(const eval_arguments *a, const eval_result *r, int pairs,
         printf("}\n");
         return;
     }
-    printf("tokens        %" PRId64 "\nloss          %.5f nats for a token\nperplexity    %.4f\n", r->tokens,
-           loss, exp(loss));
+    printf("tokens        %" PRId64 "\nloss          %.5f nats for a token\nperplexity    %.4f\n", r->tokens, loss,
+           exp(loss));
     if (!pairs) return;
     printf("exact match   %.2f %% (%" PRId64 " of %" PRId64 ")\n", 100 * share, r->exact, r->lines);
     printf("BLEU          %.2f (%.1f/%.1f/%.1f/%.1f, brevity penalty %.3f, %" PRId64 " tokens for %" PRId64
@@ -333,27 +333,26 @@ static int eval_run(int argc, char **argv)
 const cli_command cli_eval = {
     .name = "eval",
     .summary = "measures a model on a file: perplexity, exact match, BLEU",
-    .help =
-        "usage: portico eval MODEL --data FILE [--device D] [--held-out P] [--limit N] [--json]\n"
-        "                    [--source-column N] [--target-column N] [--show-wrong N] [--seed S]\n\n"
-        "For an encoder-decoder FILE has a pair in each line, columns between tabs. Each source is answered, "
-        "always\n"
-        "with the likeliest token: the share of answers equal to the target, and BLEU as sacreBLEU defines "
-        "it (13a\n"
-        "tokens, case kept, exponential smoothing), and the perplexity of the targets. A model that "
-        "continues text\n"
-        "gets a text file, cut into windows of its context, and has a perplexity alone. Pairs that are longer "
-        "than the\n"
-        "model's context are left out, counted, and the first ten of them named by their lines.\n\n"
-        "  --data FILE          `dates` stands for the built-in test dates, which no training uses\n"
-        "  --held-out P         only what portico train holds out with \"held_out\": P\n"
-        "  --limit N            at most N pairs, windows or dates (dates: 1000 by default)\n"
-        "  --source-column N    column of the source (default 1); --target-column of the target (default 2)\n"
-        "  --show-wrong N       print the first N answers that are wrong, on stderr\n"
-        "  --seed S             other test dates (default 0)\n"
-        "  --json               one JSON object\n"
-        "  --device D           as PORTICO_BACKEND, and before it\n\n"
-        "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N.\n",
+    .help = "usage: portico eval MODEL --data FILE [--device D] [--held-out P] [--limit N] [--json]\n"
+            "                    [--source-column N] [--target-column N] [--show-wrong N] [--seed S]\n\n"
+            "For an encoder-decoder FILE has a pair in each line, columns between tabs. Each source is answered, "
+            "always\n"
+            "with the likeliest token: the share of answers equal to the target, and BLEU as sacreBLEU defines "
+            "it (13a\n"
+            "tokens, case kept, exponential smoothing), and the perplexity of the targets. A model that "
+            "continues text\n"
+            "gets a text file, cut into windows of its context, and has a perplexity alone. Pairs that are longer "
+            "than the\n"
+            "model's context are left out, counted, and the first ten of them named by their lines.\n\n"
+            "  --data FILE          `dates` stands for the built-in test dates, which no training uses\n"
+            "  --held-out P         only what portico train holds out with \"held_out\": P\n"
+            "  --limit N            at most N pairs, windows or dates (dates: 1000 by default)\n"
+            "  --source-column N    column of the source (default 1); --target-column of the target (default 2)\n"
+            "  --show-wrong N       print the first N answers that are wrong, on stderr\n"
+            "  --seed S             other test dates (default 0)\n"
+            "  --json               one JSON object\n"
+            "  --device D           as PORTICO_BACKEND, and before it\n\n"
+            "Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended by signal N.\n",
     CLI_OPTIONS(EVAL_OPTIONS),
     .run = eval_run,
 };

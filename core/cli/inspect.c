@@ -13,8 +13,7 @@
 pco_status inspect_open_model(const inspect_arguments *arguments, pco_context *context, pco_model **model,
                               pco_error *err)
 {
-    pco_status status =
-        cli_open_model(context, arguments->path, arguments->device, arguments->context, model, err);
+    pco_status status = cli_open_model(context, arguments->path, arguments->device, arguments->context, model, err);
     if (!status && (*model)->causal) status = pco_causal_warm_up((*model)->causal, err);
     if (!status && (*model)->seq2seq) status = pco_seq2seq_warm_up((*model)->seq2seq, err);
     return status;
@@ -59,8 +58,7 @@ int inspect_make_plan(const inspect_file *file, const inspect_arguments *argumen
     cli_watch_signals();
     pco_context *context = cli_context(arguments->device, &status);
     if (!context) return status;
-    const char *selection =
-        arguments->device ? arguments->device : pco_registry_config(context->registry)->backend;
+    const char *selection = arguments->device ? arguments->device : pco_registry_config(context->registry)->backend;
     if (pco_registry_select_sets(context->registry, selection, &set, 1, &count, &err) == PCO_OK) {
         pco_registry_describe_set(context->registry, &set, &device);
         snprintf(plan->device_id, sizeof plan->device_id, "%s", device.id);
@@ -131,22 +129,21 @@ static int inspect_run(int argc, char **argv)
 const cli_command cli_inspect = {
     .name = "inspect",
     .summary = "what a model file holds, and the memory that it takes",
-    .help =
-        "usage: portico inspect MODEL [--device D] [--context N] [--memory] [--dot | --json]\n\n"
-        "MODEL is a .gguf file, a folder with config.json and model.safetensors, or a .safetensors\n"
-        "file. Prints the format, metadata or configuration, every tensor, whether the model can run,\n"
-        "and, on the chosen device, the memory for weights, cache, activations and buffers, and whether\n"
-        "it fits. A GGUF file that is only a header (the data were not downloaded) is listed as such.\n\n"
-        "  --device D    as PORTICO_BACKEND: plan for that device\n"
-        "  --context N   plan for a cache of N tokens (default: what the file says, at most 4096)\n"
-        "  --memory      where the memory goes instead: by kind (weights, states, arenas, inputs and\n"
-        "                outputs), by program (activations and workspace in their arena, beside the least\n"
-        "                that any plan could take) and by block, on each device that has a part\n"
-        "  --dot         the graph of one step (encoder-decoder: both) in Graphviz's language instead:\n"
-        "                portico inspect m.gguf --dot | dot -Tsvg > m.svg\n"
-        "  --json        one object instead of text\n\n"
-        "Exit status: 0 the file is valid (also when the model in it cannot run), 1 it is not, 2 wrong\n"
-        "usage.\n",
+    .help = "usage: portico inspect MODEL [--device D] [--context N] [--memory] [--dot | --json]\n\n"
+            "MODEL is a .gguf file, a folder with config.json and model.safetensors, or a .safetensors\n"
+            "file. Prints the format, metadata or configuration, every tensor, whether the model can run,\n"
+            "and, on the chosen device, the memory for weights, cache, activations and buffers, and whether\n"
+            "it fits. A GGUF file that is only a header (the data were not downloaded) is listed as such.\n\n"
+            "  --device D    as PORTICO_BACKEND: plan for that device\n"
+            "  --context N   plan for a cache of N tokens (default: what the file says, at most 4096)\n"
+            "  --memory      where the memory goes instead: by kind (weights, states, arenas, inputs and\n"
+            "                outputs), by program (activations and workspace in their arena, beside the least\n"
+            "                that any plan could take) and by block, on each device that has a part\n"
+            "  --dot         the graph of one step (encoder-decoder: both) in Graphviz's language instead:\n"
+            "                portico inspect m.gguf --dot | dot -Tsvg > m.svg\n"
+            "  --json        one object instead of text\n\n"
+            "Exit status: 0 the file is valid (also when the model in it cannot run), 1 it is not, 2 wrong\n"
+            "usage.\n",
     CLI_OPTIONS(INSPECT_OPTIONS),
     .run = inspect_run,
 };

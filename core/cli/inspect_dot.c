@@ -22,16 +22,13 @@ static void dot_text(const char *text)
 static void dot_source(const char *prefix, const pco_graph *graph, uint32_t t)
 {
     static const char *const shapes[] = {"note", "cylinder", "ellipse", "ellipse", "plain", "diamond"};
-    static const char *const colours[] = {"gray90",    "lightyellow", "lightblue",
-                                          "lightblue", "white",       "lavender"};
+    static const char *const colours[] = {"gray90", "lightyellow", "lightblue", "lightblue", "white", "lavender"};
     const pco_tensor *x = &graph->tensors[t];
     char shape[192];
     uint32_t kind = x->kind <= PCO_KIND_VALUE ? x->kind : PCO_KIND_TRANSIENT;
-    printf("    %s_t%u [shape=%s, style=filled, fillcolor=%s, label=\"", prefix, t, shapes[kind],
-           colours[kind]);
+    printf("    %s_t%u [shape=%s, style=filled, fillcolor=%s, label=\"", prefix, t, shapes[kind], colours[kind]);
     dot_text(x->name);
-    printf("\\n%s %s\"];\n", pco_dtype_name(x->dtype),
-           pco_shape_text(x->rank, x->shape, shape, sizeof shape));
+    printf("\\n%s %s\"];\n", pco_dtype_name(x->dtype), pco_shape_text(x->rank, x->shape, shape, sizeof shape));
 }
 
 static void dot_graph(const char *prefix, const char *title, const pco_graph *graph)
@@ -77,10 +74,10 @@ pco_status inspect_dot(const inspect_file *file, pco_error *err)
         pco_causal_build(&(pco_nn){.graph = step, .weights = model->weights}, &model->spec, file->context, 1, 0);
     } else {
         int64_t rows = file->context < 64 ? file->context : 64;
-        pco_seq2seq_build_encode(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->spec,
-                                 file->context, rows);
-        pco_seq2seq_build_decode(&(pco_nn){.graph = step, .weights = model->weights}, &model->spec,
-                                 file->context, 1, 1);
+        pco_seq2seq_build_encode(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->spec, file->context,
+                                 rows);
+        pco_seq2seq_build_decode(&(pco_nn){.graph = step, .weights = model->weights}, &model->spec, file->context, 1,
+                                 1);
         status = pco_graph_check(encoder, err);
     }
     if (!status) status = pco_graph_check(step, err);

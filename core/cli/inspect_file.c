@@ -51,8 +51,7 @@ static pco_status inspect_open_gguf(inspect_file *file, pco_error *err)
         uint32_t alignment = 32;
         (void)!pco_gguf_u32_or(file->gguf, "general.alignment", 32, &alignment, &ignored);
         if (alignment == 0) alignment = 1;
-        uint64_t end = inspect_header_bytes(file->gguf),
-                 padded = (end + alignment - 1) / alignment * alignment;
+        uint64_t end = inspect_header_bytes(file->gguf), padded = (end + alignment - 1) / alignment * alignment;
         if (pco_gguf_weights(file->gguf)->map.size > padded) return status;
         file->header_only = 1;
         status = PCO_OK;

@@ -77,8 +77,7 @@ static int memory_add_node(memory_blocks *blocks, const pco_session *session, ui
         for (uint32_t other = 0; other < k; other++) twice |= node->inputs[other] == node->inputs[k];
         if (twice) continue;
         block->weights += x->bytes;
-        if (x->dtype != PCO_I32 && x->dtype != PCO_BOOL)
-            block->parameters += (uint64_t)pco_tensor_elements(x);
+        if (x->dtype != PCO_I32 && x->dtype != PCO_BOOL) block->parameters += (uint64_t)pco_tensor_elements(x);
     }
     for (uint32_t k = 0; k < node->n_outputs; k++) {
         const pco_tensor *x = node->outputs[k] == PCO_NONE ? NULL : &graph->tensors[node->outputs[k]];
@@ -93,8 +92,7 @@ static int memory_alike(const memory_block *a, const memory_block *b)
 {
     const char *x = strrchr(a->last, '.'), *y = strrchr(b->name, '.');
     if (!x || !y || x - a->last != y - b->name || strncmp(a->last, b->name, (size_t)(x - a->last))) return 0;
-    if (strspn(x + 1, "0123456789") != strlen(x + 1) || strspn(y + 1, "0123456789") != strlen(y + 1))
-        return 0;
+    if (strspn(x + 1, "0123456789") != strlen(x + 1) || strspn(y + 1, "0123456789") != strlen(y + 1)) return 0;
     return a->parameters == b->parameters && a->weights == b->weights && a->activations == b->activations;
 }
 
@@ -107,8 +105,7 @@ static int memory_find_blocks(const pco_session *session, memory_blocks *blocks)
         const pco_graph *graph = pco_executable_graph(executable);
         uint64_t *made = calloc(blocks->count + graph->n_nodes + 1, sizeof *made);
         int good = made != NULL;
-        for (uint32_t i = 0; good && i < graph->n_nodes; i++)
-            good = memory_add_node(blocks, session, p, i, made);
+        for (uint32_t i = 0; good && i < graph->n_nodes; i++) good = memory_add_node(blocks, session, p, i, made);
         for (uint32_t b = 0; good && b < blocks->count; b++)
             if (made[b] > blocks->items[b].activations) blocks->items[b].activations = made[b];
         free(made);
@@ -161,11 +158,10 @@ static void memory_print_programs(const pco_session *session)
         pco_memory_use uses[PCO_MEMORY_DEVICES];
         uint32_t n = pco_executable_memory(executable, uses);
         for (uint32_t i = 0; i < n; i++) {
-            const uint64_t bytes[] = {uses[i].activations, uses[i].workspace, uses[i].arena,
-                                      uses[i].lower_bound, uses[i].unplanned};
+            const uint64_t bytes[] = {uses[i].activations, uses[i].workspace, uses[i].arena, uses[i].lower_bound,
+                                      uses[i].unplanned};
             char text[32];
-            printf("  %-20s %-10s %5u", i ? "" : pco_executable_name(executable), uses[i].device,
-                   uses[i].nodes);
+            printf("  %-20s %-10s %5u", i ? "" : pco_executable_name(executable), uses[i].device, uses[i].nodes);
             for (int k = 0; k < 5; k++) printf(" %11s", cli_bytes(bytes[k], text));
             printf("\n");
         }

@@ -27,11 +27,11 @@ static double inspect_real(const pco_gguf_entry *entry)
 /* Of a whole number; a U64 as the same bits. */
 static int64_t inspect_whole(const pco_gguf_entry *entry)
 {
-#define INSPECT_AS(type)                                                                                     \
-    do {                                                                                                     \
-        type value;                                                                                          \
-        memcpy(&value, entry->data, sizeof value);                                                           \
-        return value;                                                                                        \
+#define INSPECT_AS(type) \
+    do { \
+        type value; \
+        memcpy(&value, entry->data, sizeof value); \
+        return value; \
     } while (0)
     switch (entry->type) {
     case PCO_GGUF_I8: INSPECT_AS(int8_t);
@@ -86,8 +86,7 @@ static void inspect_config(const inspect_file *file)
     char name[INSPECT_NAME];
     if (file->gguf) {
         printf("\nmetadata, %" PRIu64 " keys\n", pco_gguf_entry_count(file->gguf));
-        for (uint64_t i = 0; i < pco_gguf_entry_count(file->gguf); i++)
-            inspect_entry(pco_gguf_entry_at(file->gguf, i));
+        for (uint64_t i = 0; i < pco_gguf_entry_count(file->gguf); i++) inspect_entry(pco_gguf_entry_at(file->gguf, i));
         return;
     }
     if (file->weights->note_count) printf("\nnotes of the file\n");
@@ -148,8 +147,7 @@ static void inspect_tensors(const inspect_file *file)
     for (uint32_t i = 0; i < file->weights->count; i++) {
         const pco_weight *w = &file->weights->items[i];
         printf("  %-*s  %-8s  %-*s  %12" PRIu64 "%s\n", widest, inspect_name(w->name, name), w->type_name, widest_shape,
-               pco_shape_text(w->rank, w->shape, shape, sizeof shape), w->bytes,
-               w->dtype < 0 ? "  cannot run" : "");
+               pco_shape_text(w->rank, w->shape, shape, sizeof shape), w->bytes, w->dtype < 0 ? "  cannot run" : "");
     }
 }
 
@@ -168,10 +166,8 @@ static void inspect_print_plan(const inspect_plan *plan)
         printf("  %s: %s\n", plan->out_of_memory ? "does not fit" : "cannot run", plan->message);
         return;
     }
-    printf("  weights      %12s\n  cache        %12s\n", cli_bytes(plan->constants, a),
-           cli_bytes(plan->states, b));
-    printf("  arena        %12s  at least needed: %s\n", cli_bytes(plan->arena, a),
-           cli_bytes(plan->arena_bound, b));
+    printf("  weights      %12s\n  cache        %12s\n", cli_bytes(plan->constants, a), cli_bytes(plan->states, b));
+    printf("  arena        %12s  at least needed: %s\n", cli_bytes(plan->arena, a), cli_bytes(plan->arena_bound, b));
     printf("  in and out   %12s\n", cli_bytes(plan->io, a));
     printf("  peak         %12s  all programs together; the device has %s\n", cli_bytes(plan->peak, a),
            plan->device_memory ? cli_bytes(plan->device_memory, b) : "an unknown amount");
@@ -188,8 +184,7 @@ void inspect_print(const inspect_file *file, const inspect_plan *plan)
     printf("file           %s\nformat         %s", inspect_name(file->path, name), file->format);
     if (file->gguf) printf(" version %u", pco_gguf_version(file->gguf));
     printf("%s\n", file->header_only ? ", header only: the tensors' data are not in the file" : "");
-    printf("tensors        %u, %" PRIu64 " parameters, %s\n", file->weights->count, parameters,
-           cli_bytes(bytes, text));
+    printf("tensors        %u, %" PRIu64 " parameters, %s\n", file->weights->count, parameters, cli_bytes(bytes, text));
     printf("architecture   %s\n", inspect_name(inspect_architecture(file), name));
     printf("verdict        the file is valid; ");
     if (file->model) {

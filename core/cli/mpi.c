@@ -24,8 +24,7 @@ const char *cli_mpi_name(void)
 {
     static const char name[] =
 #ifdef OMPI_MAJOR_VERSION
-        "Open MPI " CLI_TEXT(OMPI_MAJOR_VERSION) "." CLI_TEXT(OMPI_MINOR_VERSION) "." CLI_TEXT(
-            OMPI_RELEASE_VERSION);
+        "Open MPI " CLI_TEXT(OMPI_MAJOR_VERSION) "." CLI_TEXT(OMPI_MINOR_VERSION) "." CLI_TEXT(OMPI_RELEASE_VERSION);
 #elif defined(MPICH_VERSION)
         "MPICH " MPICH_VERSION;
 #else
@@ -59,8 +58,8 @@ static pco_status mpi_finish(MPI_Request *requests, MPI_Status *statuses, pco_er
     return PCO_OK;
 }
 
-static pco_status mpi_exchange(void *user, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from,
-                               void *in, uint64_t in_bytes, pco_error *err)
+static pco_status mpi_exchange(void *user, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from, void *in,
+                               uint64_t in_bytes, pco_error *err)
 {
     const char *sent = out;
     char *received = in;
@@ -74,16 +73,14 @@ static pco_status mpi_exchange(void *user, uint32_t to, const void *out, uint64_
         pco_status status = PCO_OK;
         memset(statuses, 0, sizeof statuses);
         if (receive)
-            status = mpi_check(
-                MPI_Irecv(received, receive, MPI_BYTE, (int)from, CLI_MPI_TAG, MPI_COMM_WORLD, &requests[0]),
-                "MPI_Irecv", err);
-        if (!status && send)
             status =
-                mpi_check(MPI_Isend(sent, send, MPI_BYTE, (int)to, CLI_MPI_TAG, MPI_COMM_WORLD, &requests[1]),
-                          "MPI_Isend", err);
+                mpi_check(MPI_Irecv(received, receive, MPI_BYTE, (int)from, CLI_MPI_TAG, MPI_COMM_WORLD, &requests[0]),
+                          "MPI_Irecv", err);
+        if (!status && send)
+            status = mpi_check(MPI_Isend(sent, send, MPI_BYTE, (int)to, CLI_MPI_TAG, MPI_COMM_WORLD, &requests[1]),
+                               "MPI_Isend", err);
         if (!status) status = mpi_finish(requests, statuses, err);
-        if (!status && receive)
-            status = mpi_check(MPI_Get_count(&statuses[0], MPI_BYTE, &got), "MPI_Get_count", err);
+        if (!status && receive) status = mpi_check(MPI_Get_count(&statuses[0], MPI_BYTE, &got), "MPI_Get_count", err);
         if (!status && got != receive)
             status = pco_fail(err, PCO_ERROR_IO, "rank %u sent %d bytes instead of %d", from, got, receive);
         if (status) return status;

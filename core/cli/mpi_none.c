@@ -3,10 +3,7 @@
 #include "base/error.h"
 #include "cli/ranks.h"
 
-const char *cli_mpi_name(void)
-{
-    return NULL;
-}
+const char *cli_mpi_name(void) { return NULL; }
 
 pco_status cli_ranks_open(pco_ranks **ranks, pco_error *err)
 {
@@ -22,7 +19,4 @@ pco_status cli_ranks_open(pco_ranks **ranks, pco_error *err)
     return PCO_ERROR_UNSUPPORTED;
 }
 
-void cli_ranks_close(pco_ranks *ranks)
-{
-    pco_ranks_destroy(ranks);
-}
+void cli_ranks_close(pco_ranks *ranks) { pco_ranks_destroy(ranks); }

@@ -71,15 +71,13 @@ static void ops_attributes(const pco_op_info *op)
     int widest = 0, widest_default = 0;
     const pco_attr_info *attr;
     for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++) {
-        int width = (int)strlen(attr->name),
-            width_default = (int)strlen(ops_default(attr, initial, sizeof initial));
+        int width = (int)strlen(attr->name), width_default = (int)strlen(ops_default(attr, initial, sizeof initial));
         if (width > widest) widest = width;
         if (width_default > widest_default) widest_default = width_default;
     }
     for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++) {
-        int column =
-            printf("  %-*s%-*s  %-5s  %-*s  ", OPS_COLUMN - 2, i ? "" : "attributes", widest, attr->name,
-                   OPS_ATTR_TYPES[attr->type], widest_default, ops_default(attr, initial, sizeof initial));
+        int column = printf("  %-*s%-*s  %-5s  %-*s  ", OPS_COLUMN - 2, i ? "" : "attributes", widest, attr->name,
+                            OPS_ATTR_TYPES[attr->type], widest_default, ops_default(attr, initial, sizeof initial));
         cli_wrap(attr->doc, column, column);
     }
 }

@@ -189,10 +189,7 @@ static int option_missing(const cli_command *command, uint64_t given)
     return 0;
 }
 
-int cli_is_help(const char *word)
-{
-    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
-}
+int cli_is_help(const char *word) { return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0; }
 
 int cli_asks_help(const cli_command *command, int argc, char **argv)
 {
@@ -217,8 +214,8 @@ int cli_parse(const cli_command *command, int argc, char **argv, void *arguments
         const int dashed = !ended && word[0] == '-';
         if (!ended && strcmp(word, "--") == 0) {
             ended = 1;
-        } else if ((dashed || strcmp(word, "-") == 0) && (option_find_long(command, word, &found) ||
-                                                          option_find_letter(command, word, &found))) {
+        } else if ((dashed || strcmp(word, "-") == 0) &&
+                   (option_find_long(command, word, &found) || option_find_letter(command, word, &found))) {
             good = option_take(&command->options[found.row], &found, argc, argv, &i, arguments);
             seen |= UINT64_C(1) << found.row;
         } else {

@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 typedef enum cli_kind {
-    CLI_KIND_FLAG,     /* an int, which becomes 1 */
-    CLI_KIND_TEXT,     /* a const char *, which lives as long as argv */
-    CLI_KIND_INT64,    /* whole numbers from low to high */
+    CLI_KIND_FLAG,  /* an int, which becomes 1 */
+    CLI_KIND_TEXT,  /* a const char *, which lives as long as argv */
+    CLI_KIND_INT64, /* whole numbers from low to high */
     CLI_KIND_UINT32,
     CLI_KIND_UINT64,
     CLI_KIND_NUMBER,   /* a double from least to most */
@@ -34,7 +34,7 @@ typedef struct cli_option {
     size_t offset; /* of what it sets, in the command's struct of arguments */
     int64_t low, high;
     double least, most;
-    const char *const *words; /* up to a NULL */
+    const char *const *words;                                            /* up to a NULL */
     int (*read)(void *arguments, const char *option, const char *value); /* 0 after a message; `option` as written */
     unsigned traits;
     unsigned uses; /* for which of the things that the command does it says something; the command checks that */
@@ -43,20 +43,29 @@ typedef struct cli_option {
 /* The member's type decides the kind, or the row does not compile. */
 #define CLI_MEMBER(type, member) (((type *)0)->member)
 #define CLI_FLAG(long_name, type, member) \
-    .name = (long_name), .kind = _Generic(CLI_MEMBER(type, member), int: CLI_KIND_FLAG), \
+    .name = (long_name), \
+    .kind = _Generic(CLI_MEMBER(type, member), int \
+                     : CLI_KIND_FLAG), \
     .offset = offsetof(type, member)
 #define CLI_TEXT(long_name, type, member) \
     .name = (long_name), .kind = _Generic(CLI_MEMBER(type, member), const char *: CLI_KIND_TEXT), \
     .offset = offsetof(type, member)
 #define CLI_WHOLE(long_name, type, member, from, to) \
     .name = (long_name), .offset = offsetof(type, member), .low = (from), .high = (to), \
-    .kind = _Generic(CLI_MEMBER(type, member), int64_t: CLI_KIND_INT64, uint32_t: CLI_KIND_UINT32, \
-                     uint64_t: CLI_KIND_UINT64)
+    .kind = _Generic(CLI_MEMBER(type, member), int64_t \
+                     : CLI_KIND_INT64, uint32_t \
+                     : CLI_KIND_UINT32, uint64_t \
+                     : CLI_KIND_UINT64)
 #define CLI_NUMBER(long_name, type, member, from, to) \
-    .name = (long_name), .kind = _Generic(CLI_MEMBER(type, member), double: CLI_KIND_NUMBER), \
+    .name = (long_name), \
+    .kind = _Generic(CLI_MEMBER(type, member), double \
+                     : CLI_KIND_NUMBER), \
     .offset = offsetof(type, member), .least = (from), .most = (to)
 #define CLI_WORD(long_name, type, member, list) \
-    .name = (long_name), .kind = _Generic(CLI_MEMBER(type, member), int: CLI_KIND_WORD, unsigned: CLI_KIND_WORD), \
+    .name = (long_name), \
+    .kind = _Generic(CLI_MEMBER(type, member), int \
+                     : CLI_KIND_WORD, unsigned \
+                     : CLI_KIND_WORD), \
     .offset = offsetof(type, member), .words = (list)
 #define CLI_READ(long_name, function) .name = (long_name), .kind = CLI_KIND_READ, .read = (function)
 #define CLI_OPERAND(what, type, member) \
@@ -65,7 +74,7 @@ typedef struct cli_option {
 #define CLI_OPERANDS(what, function) .name = (what), .kind = CLI_KIND_OPERANDS, .read = (function)
 
 /* Of a cli_command: its table. */
-#define CLI_OPTIONS(table) .options = (table), .n_options = sizeof (table) / sizeof *(table)
+#define CLI_OPTIONS(table) .options = (table), .n_options = sizeof(table) / sizeof *(table)
 enum { CLI_MOST_OPTIONS = 64 }; /* in a table: bits of `given` */
 
 struct cli_command;

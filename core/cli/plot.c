@@ -108,8 +108,7 @@ static int plot_cell(const plot_figure *figure, double step, double loss, int *x
 {
     if (!isfinite(loss)) return 0;
     *x = (int)((step - figure->low[0]) / (figure->high[0] - figure->low[0]) * (PLOT_COLUMNS - 1) + 0.5);
-    *y = (int)((figure->high[1] - plot_height(figure, loss)) / (figure->high[1] - figure->low[1]) *
-                   (PLOT_LINES - 1) +
+    *y = (int)((figure->high[1] - plot_height(figure, loss)) / (figure->high[1] - figure->low[1]) * (PLOT_LINES - 1) +
                0.5);
     return *x >= 0 && *x < PLOT_COLUMNS && *y >= 0 && *y < PLOT_LINES;
 }
@@ -157,8 +156,7 @@ static void plot_terminal(const plot_figure *figure)
         const train_record *last = &figure->runs[r].records[figure->runs[r].count - 1];
         double best = INFINITY;
         for (uint32_t i = 0; i < figure->runs[r].count; i++)
-            if (figure->runs[r].records[i].validation_loss < best)
-                best = figure->runs[r].records[i].validation_loss;
+            if (figure->runs[r].records[i].validation_loss < best) best = figure->runs[r].records[i].validation_loss;
         printf("  %c  ", 'a' + (int)r);
         cli_text(stdout, figure->runs[r].name);
         printf(": step %" PRId64 ", loss %.5g", last->step, last->loss);

@@ -15,7 +15,7 @@ enum {
     SVG_RIGHT = 20,
     SVG_TOP = 20,
     SVG_BOTTOM = 50,
-    SVG_ROW = 18, /* of the legend */
+    SVG_ROW = 18,   /* of the legend */
     SVG_NAME = 100, /* most characters of a name there */
     SVG_POINTS = 2000
 };
@@ -29,14 +29,13 @@ static const struct {
 
 static double svg_x(const plot_figure *figure, double step)
 {
-    return SVG_LEFT +
-           (step - figure->low[0]) / (figure->high[0] - figure->low[0]) * (SVG_WIDTH - SVG_LEFT - SVG_RIGHT);
+    return SVG_LEFT + (step - figure->low[0]) / (figure->high[0] - figure->low[0]) * (SVG_WIDTH - SVG_LEFT - SVG_RIGHT);
 }
 
 static double svg_y(const plot_figure *figure, double height)
 {
-    return SVG_TOP + (figure->high[1] - height) / (figure->high[1] - figure->low[1]) *
-                         (SVG_HEIGHT - SVG_TOP - SVG_BOTTOM);
+    return SVG_TOP +
+           (figure->high[1] - height) / (figure->high[1] - figure->low[1]) * (SVG_HEIGHT - SVG_TOP - SVG_BOTTOM);
 }
 
 static void svg_text(pco_writer *out, double x, double y, const char *anchor, const char *text)

@@ -17,8 +17,7 @@ pco_status cli_ranks_device(const char *list, uint32_t rank, char **device, pco_
     if (count > 1 && length == 0)
         return pco_fail(err, PCO_ERROR_INVALID, "an empty entry in the list of devices '%s'", list);
     *device = strndup(at, length);
-    return *device ? PCO_OK
-                   : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a device's name");
+    return *device ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a device's name");
 }
 
 int cli_ranks_fail(const pco_ranks *ranks, const pco_error *err)

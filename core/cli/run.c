@@ -46,10 +46,7 @@ static void run_add(run_totals *totals, const pco_generate_stats *stats)
     totals->stop_reason = stats->stop_reason;
 }
 
-static double run_rate(int64_t count, double seconds)
-{
-    return seconds > 0 ? (double)count / seconds : 0;
-}
+static double run_rate(int64_t count, double seconds) { return seconds > 0 ? (double)count / seconds : 0; }
 
 static void run_statistics(const pco_model *model, const run_totals *totals)
 {
@@ -69,8 +66,8 @@ static void run_statistics(const pco_model *model, const run_totals *totals)
 }
 
 /* One prompt, or one source; a newline follows the text. */
-static pco_status run_one(pco_model *model, const run_arguments *arguments, const char *text,
-                          run_totals *totals, pco_error *err)
+static pco_status run_one(pco_model *model, const run_arguments *arguments, const char *text, run_totals *totals,
+                          pco_error *err)
 {
     pco_generate_stats stats = {0};
     pco_status status = pco_model_generate(model, text, &arguments->generate, run_piece, totals, &stats, err);
@@ -81,8 +78,7 @@ static pco_status run_one(pco_model *model, const run_arguments *arguments, cons
 }
 
 /* An encoder-decoder answers each line as it comes. */
-static pco_status run_lines(pco_model *model, const run_arguments *arguments, run_totals *totals,
-                            pco_error *err)
+static pco_status run_lines(pco_model *model, const run_arguments *arguments, run_totals *totals, pco_error *err)
 {
     int is_stdin = strcmp(arguments->input, "-") == 0;
     FILE *in = is_stdin ? stdin : fopen(arguments->input, "r");
@@ -92,8 +88,7 @@ static pco_status run_lines(pco_model *model, const run_arguments *arguments, ru
     uint64_t number = 0;
     pco_status status = PCO_OK;
     if (!in) {
-        snprintf(err->message, sizeof err->message, "%.800s cannot be opened: %s", arguments->input,
-                 strerror(errno));
+        snprintf(err->message, sizeof err->message, "%.800s cannot be opened: %s", arguments->input, strerror(errno));
         return PCO_ERROR_IO;
     }
     while (!status && !totals->broken && !cli_interrupted()) {
@@ -110,8 +105,7 @@ static pco_status run_lines(pco_model *model, const run_arguments *arguments, ru
         } else {
             status = run_one(model, arguments, line, totals, &inner);
         }
-        if (status)
-            snprintf(err->message, sizeof err->message, "line %" PRIu64 ": %.980s", number, inner.message);
+        if (status) snprintf(err->message, sizeof err->message, "line %" PRIu64 ": %.980s", number, inner.message);
     }
     free(line);
     if (!is_stdin) fclose(in);
@@ -119,15 +113,13 @@ static pco_status run_lines(pco_model *model, const run_arguments *arguments, ru
 }
 
 /* The picture of what was generated last: the answer to `prompt`. */
-static pco_status run_attention(pco_model *model, const run_arguments *arguments, const char *prompt,
-                                pco_error *err)
+static pco_status run_attention(pco_model *model, const run_arguments *arguments, const char *prompt, pco_error *err)
 {
     int32_t *source = NULL;
     size_t count = 0;
     pco_status status = PCO_OK;
     if (model->seq2seq && !*prompt) { /* its answer is empty, and nothing ran */
-        snprintf(err->message, sizeof err->message,
-                 "an empty source has no attention to draw; give a prompt");
+        snprintf(err->message, sizeof err->message, "an empty source has no attention to draw; give a prompt");
         return PCO_ERROR_INVALID;
     }
     if (model->seq2seq) status = pco_model_tokenize(model, prompt, strlen(prompt), 1, &source, &count, err);
@@ -236,8 +228,7 @@ static int run_run(int argc, char **argv)
     cli_watch_signals();
     pco_context *context = cli_context(arguments.device, &status);
     if (!context) return status;
-    pco_status opened =
-        cli_open_model(context, arguments.model, arguments.device, arguments.context, &model, &err);
+    pco_status opened = cli_open_model(context, arguments.model, arguments.device, arguments.context, &model, &err);
     if (opened) {
         status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
     } else {

@@ -71,17 +71,8 @@ void cli_forget_signals(void)
     signals_on = 0;
 }
 
-int cli_interrupted(void)
-{
-    return signals_first;
-}
+int cli_interrupted(void) { return signals_first; }
 
-const volatile sig_atomic_t *cli_interrupted_flag(void)
-{
-    return &signals_first;
-}
+const volatile sig_atomic_t *cli_interrupted_flag(void) { return &signals_first; }
 
-int cli_exit_status(int status)
-{
-    return signals_first ? 128 + signals_first : status;
-}
+int cli_exit_status(int status) { return signals_first ? 128 + signals_first : status; }

@@ -11,8 +11,8 @@
  * and may be held up in between), as SIGHUP always is (a terminal that closes sends several). */
 void cli_watch_signals(void);
 
-/* Takes signals that are watched back from drivers, once they are loaded: LLVM, in many of them, puts in handlers of its
- * own, and between its handler and ours a second signal would end the process. */
+/* Takes signals that are watched back from drivers, once they are loaded: LLVM, in many of them, puts in handlers of
+ * its own, and between its handler and ours a second signal would end the process. */
 void cli_keep_signals(void);
 
 /* The number of the first signal that came; 0: none. */

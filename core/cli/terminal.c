@@ -10,10 +10,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-int cli_terminal(void)
-{
-    return isatty(STDERR_FILENO);
-}
+int cli_terminal(void) { return isatty(STDERR_FILENO); }
 
 /* What the terminal says, else COLUMNS, else what terminals once had. */
 static uint32_t terminal_columns(void)
@@ -30,9 +27,9 @@ static uint32_t terminal_width(uint32_t code)
 {
     static const struct {
         uint32_t from, to, width;
-    } blocks[] = {{0x300, 0x36f, 0},     {0x200b, 0x200f, 0},   {0xfe00, 0xfe0f, 0},   {0x1100, 0x115f, 2},
-                  {0x2e80, 0xa4cf, 2},   {0xac00, 0xd7a3, 2},   {0xf900, 0xfaff, 2},   {0xfe30, 0xfe6f, 2},
-                  {0xff00, 0xff60, 2},   {0xffe0, 0xffe6, 2},   {0x1f300, 0x1faff, 2}, {0x20000, 0x3fffd, 2}};
+    } blocks[] = {{0x300, 0x36f, 0},   {0x200b, 0x200f, 0}, {0xfe00, 0xfe0f, 0},   {0x1100, 0x115f, 2},
+                  {0x2e80, 0xa4cf, 2}, {0xac00, 0xd7a3, 2}, {0xf900, 0xfaff, 2},   {0xfe30, 0xfe6f, 2},
+                  {0xff00, 0xff60, 2}, {0xffe0, 0xffe6, 2}, {0x1f300, 0x1faff, 2}, {0x20000, 0x3fffd, 2}};
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
         if (code >= blocks[i].from && code <= blocks[i].to) return blocks[i].width;
     return 1;
@@ -97,8 +94,7 @@ void cli_progress_start(cli_progress *progress, const char *label, const char *u
 
 void cli_progress_update(cli_progress *progress, uint64_t done, uint64_t total)
 {
-    double now = cli_seconds(), spent = now - progress->start,
-           part = total ? (double)done / (double)total : 1;
+    double now = cli_seconds(), spent = now - progress->start, part = total ? (double)done / (double)total : 1;
     int tenth = (int)(part * 10);
     double quiet = now - (progress->last_print > 0 ? progress->last_print : progress->start);
     if (cli_terminal() ? quiet < 0.1 && done < total : tenth == progress->last_tenth || quiet < 1) return;

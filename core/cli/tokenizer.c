@@ -53,11 +53,11 @@ static int tokenizer_parse(int argc, char **argv, tokenizer_arguments *a)
         cli_error("tokenizer: there is no action '%s', only 'train'; see portico tokenizer --help", a->action);
         return CLI_USAGE;
     }
-    const char *missing = !a->file                              ? "a text file"
-                          : !a->out                             ? "--out"
-                          : a->kind == TOKENIZER_NONE           ? "--kind"
+    const char *missing = !a->file                               ? "a text file"
+                          : !a->out                              ? "--out"
+                          : a->kind == TOKENIZER_NONE            ? "--kind"
                           : a->kind == TOKENIZER_BPE && !a->size ? "--size"
-                                                                : NULL;
+                                                                 : NULL;
     if (!missing) return CLI_OK;
     cli_error("tokenizer train: %s is missing; see portico tokenizer --help", missing);
     return CLI_USAGE;
@@ -118,16 +118,15 @@ static int tokenizer_run(int argc, char **argv)
 const cli_command cli_tokenizer = {
     .name = "tokenizer",
     .summary = "trains a tokenizer on a text",
-    .help =
-        "usage: portico tokenizer train FILE --kind bpe|char [--size N] --out F.json [--columns A[,B]] "
-        "[--no-special]\n\n"
-        "Writes a vocabulary that configs of portico train name as \"tokenizer\". `char`: each character of "
-        "the text\n"
-        "is a token. `bpe`: byte-level byte pair encoding (as GPT-2's), which has tokens for any text.\n\n"
-        "  --size N        tokens of the BPE: 3 special ones, 256 bytes, and merges\n"
-        "  --columns A,B   FILE has columns between tabs, and these are the text\n"
-        "  --no-special    without the tokens <pad>, <s> and </s>, which pairs need\n\n"
-        "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
+    .help = "usage: portico tokenizer train FILE --kind bpe|char [--size N] --out F.json [--columns A[,B]] "
+            "[--no-special]\n\n"
+            "Writes a vocabulary that configs of portico train name as \"tokenizer\". `char`: each character of "
+            "the text\n"
+            "is a token. `bpe`: byte-level byte pair encoding (as GPT-2's), which has tokens for any text.\n\n"
+            "  --size N        tokens of the BPE: 3 special ones, 256 bytes, and merges\n"
+            "  --columns A,B   FILE has columns between tabs, and these are the text\n"
+            "  --no-special    without the tokens <pad>, <s> and </s>, which pairs need\n\n"
+            "Exit status: 0 done, 1 failed, 2 wrong usage.\n",
     CLI_OPTIONS(TOKENIZER_OPTIONS),
     .run = tokenizer_run,
 };

@@ -39,8 +39,7 @@ typedef struct train_run {
 static void train_progress(train_run *run, const pco_train_result *result)
 {
     const double now = cli_seconds(), spent = now - run->begin - run->evaluating;
-    const int64_t step = pco_trainer_steps(run->trainer), done = step - run->first,
-                  total = run->last - run->first;
+    const int64_t step = pco_trainer_steps(run->trainer), done = step - run->first, total = run->last - run->first;
     const int tenth = done * 10 / total != (done - 1) * 10 / total || done == 1;
     if (pco_ranks_rank(run->ranks) != 0) return;
     if (cli_terminal() ? now - run->last_print < 0.1 && done < total : !tenth) return;
@@ -87,9 +86,8 @@ static pco_status train_describe_ranks(const train_run *run, const pco_session *
         for (uint32_t i = 0; i < count && i < SHOWN; i++)
             fprintf(stderr, "%s%.63s", i ? ", " : "", all + i * sizeof mine);
         fprintf(stderr, "%s%s\n", count > SHOWN ? ", ..." : "",
-                pco_trainer_mixed(run->trainer)
-                    ? "; they differ, so rank 0 makes the updates and sends the weights"
-                    : "");
+                pco_trainer_mixed(run->trainer) ? "; they differ, so rank 0 makes the updates and sends the weights"
+                                                : "");
     }
     free(all);
     return status;
@@ -103,13 +101,11 @@ static void train_describe(const train_run *run, const pco_session *session)
                   held_out = pco_data_samples(data, PCO_DATA_HELD_OUT, &left_out[1]);
     const pco_train_config *config = &run->config;
     pco_trainer_parameters(run->trainer, &elements);
-    fprintf(stderr, "device      %s, %s\n", pco_session_device_id(session),
-            pco_session_device(session)->name);
+    fprintf(stderr, "device      %s, %s\n", pco_session_device_id(session), pco_session_device(session)->name);
     fprintf(stderr, "model       %" PRId64 " parameters, vocabulary of %u tokens\n", elements,
             pco_data_vocabulary(data, 1)->count);
     if (config->data.kind == PCO_DATA_DATES)
-        fprintf(stderr, "data        dates made from seed %" PRIu64 ", %" PRId64 " held out\n", config->seed,
-                held_out);
+        fprintf(stderr, "data        dates made from seed %" PRIu64 ", %" PRId64 " held out\n", config->seed, held_out);
     else
         fprintf(stderr, "data        %s: %" PRId64 " %s, %" PRId64 " held out\n", config->data.file, samples,
                 config->data.kind == PCO_DATA_TEXT ? "windows" : "pairs", held_out);
@@ -171,8 +167,8 @@ static pco_status train_step(train_run *run, pco_error *err)
     train_progress(run, &result);
     if (result.skipped && pco_ranks_rank(run->ranks) == 0) {
         cli_line_clear();
-        fprintf(stderr, "step %" PRId64 ": gradients overflow f16 with the loss times %.0f; nothing is updated\n",
-                step, result.loss_scale);
+        fprintf(stderr, "step %" PRId64 ": gradients overflow f16 with the loss times %.0f; nothing is updated\n", step,
+                result.loss_scale);
     }
     if (train_due(step, run->config.evaluation_interval, run->last))
         status = train_evaluate(run, &record.validation_loss, err);
@@ -190,14 +186,12 @@ static void train_done(const train_run *run)
     const double spent = cli_seconds() - run->begin - run->evaluating;
     double summing, waiting;
     if (pco_ranks_rank(run->ranks) != 0) return;
-    fprintf(stderr,
-            "done        %" PRId64 " steps, %" PRId64 " tokens, %.1f s, %.0f tokens/s, %u executables\n",
+    fprintf(stderr, "done        %" PRId64 " steps, %" PRId64 " tokens, %.1f s, %.0f tokens/s, %u executables\n",
             pco_trainer_steps(run->trainer) - run->first, run->tokens, spent,
             spent > 0 ? (double)run->tokens / spent : 0, pco_trainer_executables(run->trainer));
     pco_ranks_times(run->ranks, &summing, &waiting);
     if (run->ranks)
-        fprintf(stderr,
-                "ranks       %.2f s in sums over the ranks, of which the backward pass did not hide %.2f s\n",
+        fprintf(stderr, "ranks       %.2f s in sums over the ranks, of which the backward pass did not hide %.2f s\n",
                 summing, waiting);
     printf("%s\n", run->config.out);
 }
@@ -247,8 +241,7 @@ static int train_on(train_run *run, pco_session *session)
                                     : a->resume ? PCO_TRAIN_RESUME
                                                 : PCO_TRAIN_NEW;
     const int first = pco_ranks_rank(run->ranks) == 0;
-    pco_status status =
-        pco_trainer_create_ranks(session, &run->config, run->ranks, resume, &run->trainer, &err);
+    pco_status status = pco_trainer_create_ranks(session, &run->config, run->ranks, resume, &run->trainer, &err);
     if (status) return cli_ranks_fail(run->ranks, &err);
     run->first = run->saved = pco_trainer_steps(run->trainer);
     if (!a->resume) run->saved = -1;
@@ -340,8 +333,7 @@ static void train_rank_log(void *user, pco_log_level level, const char *line)
 }
 
 /* Registry and session of one of several ranks: all errors are for pco_ranks_agree. */
-static pco_status train_open_rank(const train_run *run, pco_registry **registry, pco_session **session,
-                                  pco_error *err)
+static pco_status train_open_rank(const train_run *run, pco_registry **registry, pco_session **session, pco_error *err)
 {
     pco_config config;
     char *device = NULL;
@@ -370,12 +362,10 @@ static int train_open(train_run *run, pco_registry **registry, pco_session **ses
     }
     *registry = cli_registry(status);
     if (!*registry) return 0;
-    const char *list =
-        run->arguments->device ? run->arguments->device : pco_registry_config(*registry)->backend;
+    const char *list = run->arguments->device ? run->arguments->device : pco_registry_config(*registry)->backend;
     if (cli_ranks_device(list, 0, &device, &err))
         *status = cli_fail(&err);
-    else if (cli_check_device(*registry, device, status) &&
-             pco_session_open(*registry, device, session, &err))
+    else if (cli_check_device(*registry, device, status) && pco_session_open(*registry, device, session, &err))
         *status = cli_fail(&err);
     free(device);
     return *status == CLI_OK;
@@ -394,8 +384,7 @@ static int train_run_command(int argc, char **argv)
         if (*err.message) cli_error("%s", err.message);
         return CLI_FAILED;
     }
-    status = run.ranks ? train_parse_ranks(argc, argv, run.ranks, &arguments)
-                       : train_parse(argc, argv, &arguments);
+    status = run.ranks ? train_parse_ranks(argc, argv, run.ranks, &arguments) : train_parse(argc, argv, &arguments);
     if (status == CLI_OK) {
         pco_status loaded = pco_train_config_load(arguments.config, &arguments.overrides, &run.config, &err);
         if (pco_ranks_agree(run.ranks, loaded, 0, &err)) status = cli_ranks_fail(run.ranks, &err);

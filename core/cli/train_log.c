@@ -40,10 +40,7 @@ static int64_t log_step(const char *line, int json)
     return step;
 }
 
-static int log_is_header(const char *line)
-{
-    return strncmp(line, "step,", 5) == 0;
-}
+static int log_is_header(const char *line) { return strncmp(line, "step,", 5) == 0; }
 
 /* Keeps the lines of steps up to `last`, whole ones only. */
 static int log_cut(const char *path, int json, int64_t last)
@@ -125,8 +122,7 @@ int train_log_write(train_log *log, const train_record *r)
               r->step, r->loss, r->learning_rate, norm, r->tokens, r->seconds);
     if (log->scaled) pco_print(&line, log->json ? ",\"loss_scale\":%.9g" : ",%.9g", r->loss_scale);
     if (log->json)
-        pco_print(&line, isnan(r->validation_loss) ? "}\n" : ",\"validation_loss\":%.9g}\n",
-                  r->validation_loss);
+        pco_print(&line, isnan(r->validation_loss) ? "}\n" : ",\"validation_loss\":%.9g}\n", r->validation_loss);
     else
         pco_print(&line, isnan(r->validation_loss) ? ",\n" : ",%.9g\n", r->validation_loss);
     pco_status status = pco_writer_flush(&line, log->fd, log->path, &err);

@@ -40,11 +40,10 @@ static pco_status gguf_no_memory(const char *label, pco_error *err)
 
 static pco_status gguf_cut(const gguf_reader *reader, const char *what, pco_error *err)
 {
-    return pco_fail(
-        err, PCO_ERROR_FORMAT,
-        "%s: %s at offset %zu does not fit in the file's %zu bytes: it is cut off or damaged; download "
-        "it again",
-        reader->label, what, reader->at, reader->size);
+    return pco_fail(err, PCO_ERROR_FORMAT,
+                    "%s: %s at offset %zu does not fit in the file's %zu bytes: it is cut off or damaged; download "
+                    "it again",
+                    reader->label, what, reader->at, reader->size);
 }
 
 /* ---- keys and values ----------------------------------------------------------------------------------- */
@@ -80,16 +79,14 @@ static pco_status gguf_read_value(gguf_reader *reader, pco_gguf_entry *entry, pc
             !gguf_take(reader, &entry->count, sizeof entry->count))
             return gguf_cut(reader, what, err);
         if (entry->type == PCO_GGUF_ARRAY)
-            return pco_fail(err, PCO_ERROR_FORMAT,
-                            "%s: key '%s' is an array of arrays, which is not supported", reader->label,
-                            entry->key);
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is an array of arrays, which is not supported",
+                            reader->label, entry->key);
     }
     if (entry->type == PCO_GGUF_STRING) return gguf_read_strings(reader, entry, err);
     size_t bytes = gguf_type_bytes(entry->type);
     if (!bytes)
         return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: key '%s' has the unknown type %" PRIu32
-                        " at offset %zu: the file is damaged or newer",
+                        "%s: key '%s' has the unknown type %" PRIu32 " at offset %zu: the file is damaged or newer",
                         reader->label, entry->key, entry->type, type_at);
     if (entry->count > (reader->size - reader->at) / bytes) return gguf_cut(reader, what, err);
     entry->data = reader->data + reader->at;
@@ -129,8 +126,8 @@ static pco_status gguf_index(pco_gguf *gguf, const char *label, pco_error *err)
     for (uint64_t i = 1; i < gguf->entry_count; i++) {
         const char *key = gguf->entries[gguf->order[i]].key;
         if (strcmp(gguf->entries[gguf->order[i - 1]].key, key) == 0)
-            return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is in the file twice; write the file again",
-                            label, key);
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is in the file twice; write the file again", label,
+                            key);
     }
     return PCO_OK;
 }
@@ -141,11 +138,10 @@ static pco_status gguf_check_version(uint32_t version, const char *label, pco_er
 {
     if (version == 2 || version == 3) return PCO_OK;
     if (version && (version & 0xFFFFu) == 0)
-        return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: a big-endian GGUF file; convert the model to little endian", label);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: a big-endian GGUF file; convert the model to little endian", label);
     return pco_fail(err, PCO_ERROR_FORMAT,
-                    "%s: GGUF version %" PRIu32 " is not supported (2 and 3 are); convert the model again",
-                    label, version);
+                    "%s: GGUF version %" PRIu32 " is not supported (2 and 3 are); convert the model again", label,
+                    version);
 }
 
 static pco_status gguf_read(pco_gguf *gguf, gguf_reader *reader, uint32_t flags, pco_error *err)
@@ -153,8 +149,7 @@ static pco_status gguf_read(pco_gguf *gguf, gguf_reader *reader, uint32_t flags,
     char magic[4];
     uint64_t tensor_count, entry_count;
     if (!gguf_take(reader, magic, sizeof magic) || memcmp(magic, "GGUF", 4) != 0)
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: not a GGUF file: it does not begin with 'GGUF'",
-                        reader->label);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: not a GGUF file: it does not begin with 'GGUF'", reader->label);
     if (!gguf_take(reader, &gguf->version, 4)) return gguf_cut(reader, "the version", err);
     pco_status status = gguf_check_version(gguf->version, reader->label, err);
     if (status) return status;

@@ -84,8 +84,7 @@ pco_status pco_gguf_i32(const pco_gguf *gguf, const char *key, int32_t *out, pco
 pco_status pco_gguf_f32(const pco_gguf *gguf, const char *key, float *out, pco_error *err) PCO_NODISCARD;
 pco_status pco_gguf_bool(const pco_gguf *gguf, const char *key, int *out, pco_error *err) PCO_NODISCARD;
 /* Ends with NUL; a string that contains NUL is FORMAT. */
-pco_status pco_gguf_text(const pco_gguf *gguf, const char *key, const char **out,
-                         pco_error *err) PCO_NODISCARD;
+pco_status pco_gguf_text(const pco_gguf *gguf, const char *key, const char **out, pco_error *err) PCO_NODISCARD;
 
 /* The same with a value for an absent key. A value of a wrong type is still an error. */
 pco_status pco_gguf_u32_or(const pco_gguf *gguf, const char *key, uint32_t fallback, uint32_t *out,
@@ -99,8 +98,8 @@ pco_status pco_gguf_text_or(const pco_gguf *gguf, const char *key, const char *f
 
 /* Arrays. Errors as above. The string array belongs to the file; the numeric ones are copies that the caller
  * frees (never NULL on success). i32 takes integer elements that fit, f32 takes f32 and f64. */
-pco_status pco_gguf_string_array(const pco_gguf *gguf, const char *key, const pco_gguf_string **out,
-                                 uint64_t *count, pco_error *err) PCO_NODISCARD;
+pco_status pco_gguf_string_array(const pco_gguf *gguf, const char *key, const pco_gguf_string **out, uint64_t *count,
+                                 pco_error *err) PCO_NODISCARD;
 pco_status pco_gguf_i32_array(const pco_gguf *gguf, const char *key, int32_t **out, uint64_t *count,
                               pco_error *err) PCO_NODISCARD;
 pco_status pco_gguf_f32_array(const pco_gguf *gguf, const char *key, float **out, uint64_t *count,

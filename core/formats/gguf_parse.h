@@ -29,7 +29,6 @@ int gguf_take_string(gguf_reader *reader, pco_gguf_string *string);
 size_t gguf_type_bytes(uint32_t type);
 
 /* Reads `count` tensor descriptions at reader->at, and finds their data. */
-pco_status gguf_read_tensors(pco_gguf *gguf, gguf_reader *reader, uint64_t count, uint32_t flags,
-                             pco_error *err);
+pco_status gguf_read_tensors(pco_gguf *gguf, gguf_reader *reader, uint64_t count, uint32_t flags, pco_error *err);
 
 #endif

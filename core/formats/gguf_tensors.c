@@ -11,20 +11,21 @@
 #define GGUF_NAME_MOST         64u
 #define GGUF_ALIGNMENT_DEFAULT 32u
 
-/* Our types, and those that files may have besides; sizes as ggml's block structures define them. Numbers that are absent
- * were removed from the format. */
+/* Our types, and those that files may have besides; sizes as ggml's block structures define them. Numbers that are
+ * absent were removed from the format. */
 static const pco_ggml_type gguf_types[] = {
 #define PCO_DTYPE(number, NAME, name, class, block, bytes, quants, scales, gguf, gguf_name, ...) \
     {(uint32_t)gguf, gguf_name, block, bytes, number},
 #include "base/dtypes.def"
 #undef PCO_DTYPE
-    {6, "Q5_0", 32, 22, -1},     {7, "Q5_1", 32, 24, -1},     {9, "Q8_1", 32, 36, -1},
-    {10, "Q2_K", 256, 84, -1},    {11, "Q3_K", 256, 110, -1},  {12, "Q4_K", 256, 144, -1},  {13, "Q5_K", 256, 176, -1},
-    {15, "Q8_K", 256, 292, -1},  {16, "IQ2_XXS", 256, 66, -1}, {17, "IQ2_XS", 256, 74, -1},
-    {18, "IQ3_XXS", 256, 98, -1}, {19, "IQ1_S", 256, 50, -1},  {20, "IQ4_NL", 32, 18, -1},  {21, "IQ3_S", 256, 110, -1},
-    {22, "IQ2_S", 256, 82, -1},   {23, "IQ4_XS", 256, 136, -1}, {24, "I8", 1, 1, -1},       {25, "I16", 1, 2, -1},
-    {27, "I64", 1, 8, -1},        {28, "F64", 1, 8, -1},       {29, "IQ1_M", 256, 56, -1},  {34, "TQ1_0", 256, 54, -1},
-    {35, "TQ2_0", 256, 66, -1},   {39, "MXFP4", 32, 17, -1},
+    {6, "Q5_0", 32, 22, -1},      {7, "Q5_1", 32, 24, -1},      {9, "Q8_1", 32, 36, -1},
+    {10, "Q2_K", 256, 84, -1},    {11, "Q3_K", 256, 110, -1},   {12, "Q4_K", 256, 144, -1},
+    {13, "Q5_K", 256, 176, -1},   {15, "Q8_K", 256, 292, -1},   {16, "IQ2_XXS", 256, 66, -1},
+    {17, "IQ2_XS", 256, 74, -1},  {18, "IQ3_XXS", 256, 98, -1}, {19, "IQ1_S", 256, 50, -1},
+    {20, "IQ4_NL", 32, 18, -1},   {21, "IQ3_S", 256, 110, -1},  {22, "IQ2_S", 256, 82, -1},
+    {23, "IQ4_XS", 256, 136, -1}, {24, "I8", 1, 1, -1},         {25, "I16", 1, 2, -1},
+    {27, "I64", 1, 8, -1},        {28, "F64", 1, 8, -1},        {29, "IQ1_M", 256, 56, -1},
+    {34, "TQ1_0", 256, 54, -1},   {35, "TQ2_0", 256, 66, -1},   {39, "MXFP4", 32, 17, -1},
 };
 
 const pco_ggml_type *pco_ggml_type_find(uint32_t id)
@@ -40,12 +41,10 @@ static pco_status gguf_alignment(const pco_gguf *gguf, uint32_t *alignment, pco_
     *alignment = GGUF_ALIGNMENT_DEFAULT;
     if (!entry) return PCO_OK;
     if (entry->is_array || entry->type != PCO_GGUF_U32)
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: key 'general.alignment' must have type u32",
-                        pco_gguf_label(gguf));
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: key 'general.alignment' must have type u32", pco_gguf_label(gguf));
     memcpy(alignment, entry->data, sizeof *alignment);
     if (*alignment == 0 || (*alignment & (*alignment - 1)))
-        return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: key 'general.alignment' is %" PRIu32 "; a power of two is expected",
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: key 'general.alignment' is %" PRIu32 "; a power of two is expected",
                         pco_gguf_label(gguf), *alignment);
     return PCO_OK;
 }
@@ -63,8 +62,7 @@ static pco_status gguf_read_shape(gguf_reader *reader, const char *where, pco_we
         return pco_fail(err, PCO_ERROR_FORMAT, "%s: the file ends in its description: it is cut off", where);
     for (uint32_t i = 0; i < weight->rank; i++) {
         if (dimension[i] > INT64_MAX)
-            return pco_fail(err, PCO_ERROR_FORMAT, "%s: dimension %" PRIu32 " is negative or too large",
-                            where, i);
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: dimension %" PRIu32 " is negative or too large", where, i);
         weight->shape[weight->rank - 1 - i] = (int64_t)dimension[i];
     }
     return PCO_OK;
@@ -81,8 +79,7 @@ static pco_status gguf_read_tensor(pco_gguf *gguf, gguf_reader *reader, uint64_t
     if (!gguf_take_string(reader, &name) || name.size == 0 || name.size >= GGUF_NAME_MOST ||
         memchr(name.data, 0, name.size))
         return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: the name of tensor %" PRIu32
-                        " at offset %zu is empty, longer than %u bytes, cut off "
+                        "%s: the name of tensor %" PRIu32 " at offset %zu is empty, longer than %u bytes, cut off "
                         "or contains NUL: the file is damaged",
                         reader->label, gguf->weights->count, at, GGUF_NAME_MOST - 1);
     snprintf(where, sizeof where, "%.200s: tensor '%.*s'", reader->label, (int)name.size, name.data);
@@ -93,9 +90,8 @@ static pco_status gguf_read_tensor(pco_gguf *gguf, gguf_reader *reader, uint64_t
     const pco_ggml_type *type = pco_ggml_type_find(id);
     if (!type)
         return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s has the unknown type %" PRIu32
-                        ": the file is damaged, newer, or of a removed type",
-                        where, id);
+                        "%s has the unknown type %" PRIu32 ": the file is damaged, newer, or of a removed type", where,
+                        id);
     weight.type_name = type->name;
     weight.dtype = type->dtype;
     status = pco_shape_bytes(weight.rank, weight.shape, type->block, type->block_bytes, &weight.bytes, err);
@@ -128,21 +124,18 @@ static pco_status gguf_place(const char *label, pco_weight *weight, uint64_t off
                         " was expected (packed in order, alignment %" PRIu32 "): the file is damaged",
                         label, weight->name, offset, *next, space->alignment);
     if (__builtin_add_overflow(offset, weight->bytes, &end) || !gguf_align(end, space->alignment, next))
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' ends beyond what can be counted", label,
-                        weight->name);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' ends beyond what can be counted", label, weight->name);
     if (!space->data) return PCO_OK;
     if (*next > space->bytes)
         return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: tensor '%s' needs data up to offset %" PRIu64
-                        " (with padding) and the file has %" PRIu64
+                        "%s: tensor '%s' needs data up to offset %" PRIu64 " (with padding) and the file has %" PRIu64
                         " bytes of it: it is cut off; download it again",
                         label, weight->name, *next, space->bytes);
     weight->data = space->data + offset;
     return PCO_OK;
 }
 
-pco_status gguf_read_tensors(pco_gguf *gguf, gguf_reader *reader, uint64_t count, uint32_t flags,
-                             pco_error *err)
+pco_status gguf_read_tensors(pco_gguf *gguf, gguf_reader *reader, uint64_t count, uint32_t flags, pco_error *err)
 {
     uint32_t alignment;
     pco_status status = gguf_alignment(gguf, &alignment, err);
@@ -154,11 +147,10 @@ pco_status gguf_read_tensors(pco_gguf *gguf, gguf_reader *reader, uint64_t count
     gguf_space space = {.alignment = alignment};
     if (!(flags & PCO_GGUF_METADATA_ONLY) && count) {
         if (!gguf_align(reader->at, alignment, &begin) || begin > reader->size)
-            return pco_fail(
-                err, PCO_ERROR_FORMAT,
-                "%s: the file ends at offset %zu, before the tensors' data: it is cut off; download it "
-                "again",
-                reader->label, reader->size);
+            return pco_fail(err, PCO_ERROR_FORMAT,
+                            "%s: the file ends at offset %zu, before the tensors' data: it is cut off; download it "
+                            "again",
+                            reader->label, reader->size);
         space.data = reader->data + begin;
         space.bytes = reader->size - begin;
     }

@@ -17,32 +17,14 @@ static const struct {
     [PCO_GGUF_F64] = {"f64", 8},
 };
 
-size_t gguf_type_bytes(uint32_t type)
-{
-    return type <= PCO_GGUF_F64 ? gguf_value_types[type].bytes : 0;
-}
+size_t gguf_type_bytes(uint32_t type) { return type <= PCO_GGUF_F64 ? gguf_value_types[type].bytes : 0; }
 
-const char *pco_gguf_type_name(uint32_t type)
-{
-    return type <= PCO_GGUF_F64 ? gguf_value_types[type].name : "unknown";
-}
+const char *pco_gguf_type_name(uint32_t type) { return type <= PCO_GGUF_F64 ? gguf_value_types[type].name : "unknown"; }
 
-const pco_weights *pco_gguf_weights(const pco_gguf *gguf)
-{
-    return gguf->weights;
-}
-uint32_t pco_gguf_version(const pco_gguf *gguf)
-{
-    return gguf->version;
-}
-const char *pco_gguf_label(const pco_gguf *gguf)
-{
-    return gguf->weights->label;
-}
-uint64_t pco_gguf_entry_count(const pco_gguf *gguf)
-{
-    return gguf->entry_count;
-}
+const pco_weights *pco_gguf_weights(const pco_gguf *gguf) { return gguf->weights; }
+uint32_t pco_gguf_version(const pco_gguf *gguf) { return gguf->version; }
+const char *pco_gguf_label(const pco_gguf *gguf) { return gguf->weights->label; }
+uint64_t pco_gguf_entry_count(const pco_gguf *gguf) { return gguf->entry_count; }
 
 const pco_gguf_entry *pco_gguf_entry_at(const pco_gguf *gguf, uint64_t index)
 {
@@ -77,26 +59,13 @@ static int gguf_integer(const pco_gguf_entry *entry, uint64_t index, int64_t *va
     switch (entry->type) {
     case PCO_GGUF_U8:
     case PCO_GGUF_U16:
-    case PCO_GGUF_U32:
-        *value = (int64_t)raw;
-        return 1;
-    case PCO_GGUF_I8:
-        *value = (int8_t)raw;
-        return 1;
-    case PCO_GGUF_I16:
-        *value = (int16_t)raw;
-        return 1;
-    case PCO_GGUF_I32:
-        *value = (int32_t)raw;
-        return 1;
-    case PCO_GGUF_I64:
-        *value = (int64_t)raw;
-        return 1;
-    case PCO_GGUF_U64:
-        *value = raw > INT64_MAX ? INT64_MAX : (int64_t)raw;
-        return 1;
-    default:
-        return 0;
+    case PCO_GGUF_U32: *value = (int64_t)raw; return 1;
+    case PCO_GGUF_I8: *value = (int8_t)raw; return 1;
+    case PCO_GGUF_I16: *value = (int16_t)raw; return 1;
+    case PCO_GGUF_I32: *value = (int32_t)raw; return 1;
+    case PCO_GGUF_I64: *value = (int64_t)raw; return 1;
+    case PCO_GGUF_U64: *value = raw > INT64_MAX ? INT64_MAX : (int64_t)raw; return 1;
+    default: return 0;
     }
 }
 
@@ -122,12 +91,10 @@ static pco_status gguf_missing(const pco_gguf *gguf, const char *key, pco_error 
                     pco_gguf_label(gguf), key);
 }
 
-static pco_status gguf_wrong(const pco_gguf *gguf, const pco_gguf_entry *entry, const char *expected,
-                             pco_error *err)
+static pco_status gguf_wrong(const pco_gguf *gguf, const pco_gguf_entry *entry, const char *expected, pco_error *err)
 {
     return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' has type %s%s; %s is expected", pco_gguf_label(gguf),
-                    entry->key, entry->is_array ? "array of " : "", pco_gguf_type_name(entry->type),
-                    expected);
+                    entry->key, entry->is_array ? "array of " : "", pco_gguf_type_name(entry->type), expected);
 }
 
 static pco_status gguf_whole(const pco_gguf *gguf, const char *key, int64_t least, int64_t most, int64_t *out,
@@ -182,14 +149,12 @@ pco_status pco_gguf_text(const pco_gguf *gguf, const char *key, const char **out
     if (!entry) return gguf_missing(gguf, key, err);
     if (entry->is_array || entry->type != PCO_GGUF_STRING) return gguf_wrong(gguf, entry, "string", err);
     if (strlen(entry->text) != entry->strings[0].size)
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is a string with a NUL in it",
-                        pco_gguf_label(gguf), key);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is a string with a NUL in it", pco_gguf_label(gguf), key);
     *out = entry->text;
     return PCO_OK;
 }
 
-pco_status pco_gguf_u32_or(const pco_gguf *gguf, const char *key, uint32_t fallback, uint32_t *out,
-                           pco_error *err)
+pco_status pco_gguf_u32_or(const pco_gguf *gguf, const char *key, uint32_t fallback, uint32_t *out, pco_error *err)
 {
     *out = fallback;
     return pco_gguf_find(gguf, key) ? pco_gguf_u32(gguf, key, out, err) : PCO_OK;
@@ -216,20 +181,18 @@ pco_status pco_gguf_text_or(const pco_gguf *gguf, const char *key, const char *f
 
 /* ---- arrays -------------------------------------------------------------------------------------------- */
 
-pco_status pco_gguf_string_array(const pco_gguf *gguf, const char *key, const pco_gguf_string **out,
-                                 uint64_t *count, pco_error *err)
+pco_status pco_gguf_string_array(const pco_gguf *gguf, const char *key, const pco_gguf_string **out, uint64_t *count,
+                                 pco_error *err)
 {
     const pco_gguf_entry *entry = pco_gguf_find(gguf, key);
     if (!entry) return gguf_missing(gguf, key, err);
-    if (!entry->is_array || entry->type != PCO_GGUF_STRING)
-        return gguf_wrong(gguf, entry, "an array of strings", err);
+    if (!entry->is_array || entry->type != PCO_GGUF_STRING) return gguf_wrong(gguf, entry, "an array of strings", err);
     *out = entry->strings;
     *count = entry->count;
     return PCO_OK;
 }
 
-pco_status pco_gguf_i32_array(const pco_gguf *gguf, const char *key, int32_t **out, uint64_t *count,
-                              pco_error *err)
+pco_status pco_gguf_i32_array(const pco_gguf *gguf, const char *key, int32_t **out, uint64_t *count, pco_error *err)
 {
     *out = NULL;
     const pco_gguf_entry *entry = pco_gguf_find(gguf, key);
@@ -240,14 +203,12 @@ pco_status pco_gguf_i32_array(const pco_gguf *gguf, const char *key, int32_t **o
         return gguf_wrong(gguf, entry, "an array of integers", err);
     int32_t *copy = malloc(((size_t)entry->count + 1) * sizeof *copy);
     if (!copy)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for key '%s'", pco_gguf_label(gguf),
-                        key);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for key '%s'", pco_gguf_label(gguf), key);
     for (uint64_t i = 0; i < entry->count; i++) {
         (void)gguf_integer(entry, i, &value);
         if (value < INT32_MIN || value > INT32_MAX) {
             free(copy);
-            return pco_fail(err, PCO_ERROR_FORMAT,
-                            "%s: element %" PRIu64 " of key '%s' does not fit in 32 bits",
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: element %" PRIu64 " of key '%s' does not fit in 32 bits",
                             pco_gguf_label(gguf), i, key);
         }
         copy[i] = (int32_t)value;
@@ -257,8 +218,7 @@ pco_status pco_gguf_i32_array(const pco_gguf *gguf, const char *key, int32_t **o
     return PCO_OK;
 }
 
-pco_status pco_gguf_f32_array(const pco_gguf *gguf, const char *key, float **out, uint64_t *count,
-                              pco_error *err)
+pco_status pco_gguf_f32_array(const pco_gguf *gguf, const char *key, float **out, uint64_t *count, pco_error *err)
 {
     *out = NULL;
     const pco_gguf_entry *entry = pco_gguf_find(gguf, key);
@@ -267,8 +227,7 @@ pco_status pco_gguf_f32_array(const pco_gguf *gguf, const char *key, float **out
         return gguf_wrong(gguf, entry, "an array of f32", err);
     float *copy = malloc(((size_t)entry->count + 1) * sizeof *copy);
     if (!copy)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for key '%s'", pco_gguf_label(gguf),
-                        key);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for key '%s'", pco_gguf_label(gguf), key);
     for (uint64_t i = 0; i < entry->count; i++) (void)gguf_float(entry, i, &copy[i]);
     *out = copy;
     *count = entry->count;

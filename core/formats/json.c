@@ -13,8 +13,7 @@
 
 /* ---- parsing ------------------------------------------------------------------------------------------- */
 
-static pco_status json_fail_at(const char *text, size_t at, const char *label, const char *what,
-                               pco_error *err)
+static pco_status json_fail_at(const char *text, size_t at, const char *label, const char *what, pco_error *err)
 {
     size_t line = 1, column = 1;
     for (size_t i = 0; i < at; i++) {
@@ -34,8 +33,7 @@ static pco_status json_check_text(const char *text, size_t size, const char *lab
     for (size_t i = 0; i < size; i++) {
         unsigned char byte = (unsigned char)text[i];
         if (byte < 0x20 && byte != '\t' && byte != '\n' && byte != '\r')
-            return json_fail_at(text, i, label, "there is a control character, which JSON does not allow",
-                                err);
+            return json_fail_at(text, i, label, "there is a control character, which JSON does not allow", err);
         if (byte == '\\') {
             if (size - i > 5 && memcmp(text + i + 1, "u0000", 5) == 0)
                 return json_fail_at(text, i, label, "strings with a NUL character are not accepted", err);
@@ -62,8 +60,8 @@ static pco_status json_check_members(const cJSON *object, const char *label, pco
     pco_status status = PCO_OK;
     for (size_t i = 1; i < count && !status; i++)
         if (strcmp(names[i - 1], names[i]) == 0)
-            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is in one object twice; remove one", label,
-                              names[i]);
+            status =
+                pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is in one object twice; remove one", label, names[i]);
     free(names);
     return status;
 }
@@ -90,10 +88,7 @@ typedef struct json_scan {
     size_t size, at;
 } json_scan;
 
-static char json_next(const json_scan *scan)
-{
-    return scan->at < scan->size ? scan->text[scan->at] : 0;
-}
+static char json_next(const json_scan *scan) { return scan->at < scan->size ? scan->text[scan->at] : 0; }
 
 static int json_accept(json_scan *scan, char c)
 {
@@ -233,8 +228,7 @@ pco_status pco_json_load(const char *path, cJSON **root, pco_error *err)
 
 int pco_json_give(cJSON *parent, const char *key, cJSON *item)
 {
-    if (item && parent &&
-        (key ? cJSON_AddItemToObject(parent, key, item) : cJSON_AddItemToArray(parent, item)))
+    if (item && parent && (key ? cJSON_AddItemToObject(parent, key, item) : cJSON_AddItemToArray(parent, item)))
         return 1;
     cJSON_Delete(item);
     return 0;
@@ -247,8 +241,7 @@ static pco_status json_member(const cJSON *object, const char *label, const char
                               const cJSON **value, pco_error *err)
 {
     *value = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (!*value && required)
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is missing; add it", label, key);
+    if (!*value && required) return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is missing; add it", label, key);
     return PCO_OK;
 }
 
@@ -277,8 +270,8 @@ int pco_json_whole(const cJSON *value, int64_t *out)
     return 1;
 }
 
-static pco_status json_int(const cJSON *object, const char *label, const char *key, int64_t least,
-                           int64_t most, const int64_t *fallback, int64_t *out, pco_error *err)
+static pco_status json_int(const cJSON *object, const char *label, const char *key, int64_t least, int64_t most,
+                           const int64_t *fallback, int64_t *out, pco_error *err)
 {
     const cJSON *value;
     char text[96];
@@ -291,8 +284,8 @@ static pco_status json_int(const cJSON *object, const char *label, const char *k
     int64_t number;
     if (!pco_json_whole(value, &number) || number < least || number > most)
         return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: key '%s' is %s; an integer from %" PRId64 " to %" PRId64 " is expected", label,
-                        key, json_describe(value, text, sizeof text), least, most);
+                        "%s: key '%s' is %s; an integer from %" PRId64 " to %" PRId64 " is expected", label, key,
+                        json_describe(value, text, sizeof text), least, most);
     *out = number;
     return PCO_OK;
 }
@@ -303,14 +296,14 @@ pco_status pco_json_int(const cJSON *object, const char *label, const char *key,
     return json_int(object, label, key, least, most, NULL, out, err);
 }
 
-pco_status pco_json_int_or(const cJSON *object, const char *label, const char *key, int64_t least,
-                           int64_t most, int64_t fallback, int64_t *out, pco_error *err)
+pco_status pco_json_int_or(const cJSON *object, const char *label, const char *key, int64_t least, int64_t most,
+                           int64_t fallback, int64_t *out, pco_error *err)
 {
     return json_int(object, label, key, least, most, &fallback, out, err);
 }
 
-static pco_status json_number(const cJSON *object, const char *label, const char *key, double least,
-                              double most, const double *fallback, double *out, pco_error *err)
+static pco_status json_number(const cJSON *object, const char *label, const char *key, double least, double most,
+                              const double *fallback, double *out, pco_error *err)
 {
     const cJSON *value;
     char text[96];
@@ -321,8 +314,8 @@ static pco_status json_number(const cJSON *object, const char *label, const char
         return PCO_OK;
     }
     if (!cJSON_IsNumber(value) || !(value->valuedouble >= least && value->valuedouble <= most))
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is %s; a number from %g to %g is expected",
-                        label, key, json_describe(value, text, sizeof text), least, most);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is %s; a number from %g to %g is expected", label, key,
+                        json_describe(value, text, sizeof text), least, most);
     *out = value->valuedouble;
     return PCO_OK;
 }
@@ -333,8 +326,8 @@ pco_status pco_json_number(const cJSON *object, const char *label, const char *k
     return json_number(object, label, key, least, most, NULL, out, err);
 }
 
-pco_status pco_json_number_or(const cJSON *object, const char *label, const char *key, double least,
-                              double most, double fallback, double *out, pco_error *err)
+pco_status pco_json_number_or(const cJSON *object, const char *label, const char *key, double least, double most,
+                              double fallback, double *out, pco_error *err)
 {
     return json_number(object, label, key, least, most, &fallback, out, err);
 }
@@ -365,8 +358,7 @@ static pco_status json_string(const cJSON *object, const char *label, const char
     return PCO_OK;
 }
 
-pco_status pco_json_string(const cJSON *object, const char *label, const char *key, const char **out,
-                           pco_error *err)
+pco_status pco_json_string(const cJSON *object, const char *label, const char *key, const char **out, pco_error *err)
 {
     return json_string(object, label, key, 1, NULL, out, err);
 }
@@ -425,14 +417,12 @@ pco_status pco_json_known(const cJSON *object, const char *label, const char *co
                           pco_error *err)
 {
     char list[600] = "";
-    if (!cJSON_IsObject(object))
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: a JSON object is expected", label);
+    if (!cJSON_IsObject(object)) return pco_fail(err, PCO_ERROR_FORMAT, "%s: a JSON object is expected", label);
     for (const cJSON *member = object->child; member; member = member->next) {
         uint32_t i = 0;
         while (i < count && strcmp(member->string, known[i]) != 0) i++;
         if (i == count) json_list(list, sizeof list, member->string);
     }
     if (!list[0]) return PCO_OK;
-    return pco_fail(err, PCO_ERROR_FORMAT, "%s: unknown key %s; remove it or correct its spelling", label,
-                    list);
+    return pco_fail(err, PCO_ERROR_FORMAT, "%s: unknown key %s; remove it or correct its spelling", label, list);
 }

@@ -13,8 +13,7 @@
  * or another name for messages. Errors, FORMAT, with line and column (bytes, from 1): not JSON, text after
  * the value, text that is not UTF-8, control characters, "\u0000" in a string, a key twice in one object.
  * OUT_OF_HOST_MEMORY. */
-pco_status pco_json_parse(const char *text, size_t size, const char *label, cJSON **root,
-                          pco_error *err) PCO_NODISCARD;
+pco_status pco_json_parse(const char *text, size_t size, const char *label, cJSON **root, pco_error *err) PCO_NODISCARD;
 
 /* The same for a file. Errors also: IO. */
 pco_status pco_json_load(const char *path, cJSON **root, pco_error *err) PCO_NODISCARD;
@@ -24,12 +23,12 @@ pco_status pco_json_load(const char *path, cJSON **root, pco_error *err) PCO_NOD
  * when it is absent (null is not absent). Integers must be whole, and within +-2^53. */
 pco_status pco_json_int(const cJSON *object, const char *label, const char *key, int64_t least, int64_t most,
                         int64_t *out, pco_error *err) PCO_NODISCARD;
-pco_status pco_json_int_or(const cJSON *object, const char *label, const char *key, int64_t least,
-                           int64_t most, int64_t fallback, int64_t *out, pco_error *err) PCO_NODISCARD;
+pco_status pco_json_int_or(const cJSON *object, const char *label, const char *key, int64_t least, int64_t most,
+                           int64_t fallback, int64_t *out, pco_error *err) PCO_NODISCARD;
 pco_status pco_json_number(const cJSON *object, const char *label, const char *key, double least, double most,
                            double *out, pco_error *err) PCO_NODISCARD;
-pco_status pco_json_number_or(const cJSON *object, const char *label, const char *key, double least,
-                              double most, double fallback, double *out, pco_error *err) PCO_NODISCARD;
+pco_status pco_json_number_or(const cJSON *object, const char *label, const char *key, double least, double most,
+                              double fallback, double *out, pco_error *err) PCO_NODISCARD;
 pco_status pco_json_bool_or(const cJSON *object, const char *label, const char *key, int fallback, int *out,
                             pco_error *err) PCO_NODISCARD;
 /* The string belongs to the document. `fallback` may be NULL. */

@@ -45,22 +45,10 @@ static void json_end(pco_json_writer *writer, char bracket)
     if (writer->depth == 0 && writer->indent) pco_write_char(writer->out, '\n');
 }
 
-void pco_json_begin_object(pco_json_writer *writer)
-{
-    json_begin(writer, '{');
-}
-void pco_json_end_object(pco_json_writer *writer)
-{
-    json_end(writer, '}');
-}
-void pco_json_begin_array(pco_json_writer *writer)
-{
-    json_begin(writer, '[');
-}
-void pco_json_end_array(pco_json_writer *writer)
-{
-    json_end(writer, ']');
-}
+void pco_json_begin_object(pco_json_writer *writer) { json_begin(writer, '{'); }
+void pco_json_end_object(pco_json_writer *writer) { json_end(writer, '}'); }
+void pco_json_begin_array(pco_json_writer *writer) { json_begin(writer, '['); }
+void pco_json_end_array(pco_json_writer *writer) { json_end(writer, ']'); }
 
 static void json_quote(pco_writer *out, const char *text, size_t size)
 {

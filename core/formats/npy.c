@@ -31,8 +31,7 @@ typedef struct npy_cursor {
 
 static void npy_skip(npy_cursor *cursor)
 {
-    while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\n' || *cursor->at == '\t'))
-        cursor->at++;
+    while (cursor->at < cursor->end && (*cursor->at == ' ' || *cursor->at == '\n' || *cursor->at == '\t')) cursor->at++;
 }
 
 /* Steps over `text`, after blanks; 0 and no step when something else is there. */
@@ -93,12 +92,11 @@ static int npy_shape(npy_cursor *cursor, pco_weight *array)
 
 static pco_status npy_bad_header(const char *label, const char *what, pco_error *err)
 {
-    return pco_fail(err, PCO_ERROR_FORMAT, "%s: the .npy header is not valid: %s; save the array again",
-                    label, what);
+    return pco_fail(err, PCO_ERROR_FORMAT, "%s: the .npy header is not valid: %s; save the array again", label, what);
 }
 
-static pco_status npy_header(const char *text, size_t size, const char *label, const npy_type **type,
-                             pco_weight *array, pco_error *err)
+static pco_status npy_header(const char *text, size_t size, const char *label, const npy_type **type, pco_weight *array,
+                             pco_error *err)
 {
     npy_cursor cursor = {text, text + size};
     char key[24], descr[24] = "";
@@ -129,13 +127,12 @@ static pco_status npy_header(const char *text, size_t size, const char *label, c
     }
     npy_skip(&cursor);
     if (seen != 7 || cursor.at != cursor.end)
-        return npy_bad_header(label, "'descr', 'fortran_order' and 'shape' are expected and nothing else",
-                              err);
+        return npy_bad_header(label, "'descr', 'fortran_order' and 'shape' are expected and nothing else", err);
     for (size_t i = 0; i < sizeof npy_types / sizeof *npy_types; i++)
         if (*descr && strcmp(npy_types[i].descr, descr) == 0) *type = &npy_types[i];
     if (!*type)
-        return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: type '%s' is not one of <f4 <f8 <f2 <i4 |b1; convert the array", label, descr);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: type '%s' is not one of <f4 <f8 <f2 <i4 |b1; convert the array",
+                        label, descr);
     return PCO_OK;
 }
 
@@ -148,12 +145,11 @@ pco_status pco_npy_parse(const void *data, size_t size, const char *label, pco_n
     if (size < 10 || memcmp(byte, "\x93NUMPY", 6) != 0)
         return pco_fail(err, PCO_ERROR_FORMAT, "%s: not a .npy file", label);
     if ((byte[6] != 1 && byte[6] != 2) || byte[7] != 0)
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: .npy version %u.%u is not supported (1.0 and 2.0 are)",
-                        label, byte[6], byte[7]);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: .npy version %u.%u is not supported (1.0 and 2.0 are)", label,
+                        byte[6], byte[7]);
     size_t begin = byte[6] == 1 ? 10 : 12, length = 0;
     if (size >= begin) memcpy(&length, byte + 8, begin - 8);
-    if (size < begin || length > size - begin)
-        return npy_bad_header(label, "the file ends before its end", err);
+    if (size < begin || length > size - begin) return npy_bad_header(label, "the file ends before its end", err);
     const npy_type *type = NULL;
     pco_weight array = {0};
     pco_status status = npy_header((const char *)byte + begin, length, label, &type, &array, err);
@@ -163,13 +159,12 @@ pco_status pco_npy_parse(const void *data, size_t size, const char *label, pco_n
     uint64_t left = size - begin - length;
     if (left != array.bytes)
         return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: the array needs %" PRIu64 " bytes and the file has %" PRIu64 " at offset %zu",
-                        label, array.bytes, left, begin + length);
+                        "%s: the array needs %" PRIu64 " bytes and the file has %" PRIu64 " at offset %zu", label,
+                        array.bytes, left, begin + length);
     array.data = byte + begin + length;
     for (uint64_t i = 0; type->dtype == PCO_BOOL && i < array.bytes; i++)
         if (((const unsigned char *)array.data)[i] > 1)
-            return pco_fail(err, PCO_ERROR_FORMAT, "%s: element %" PRIu64 " is neither False nor True", label,
-                            i);
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: element %" PRIu64 " is neither False nor True", label, i);
     array.name = (char *)"array"; /* never written to */
     array.type_name = type->name;
     array.dtype = type->dtype;
@@ -202,13 +197,12 @@ pco_status pco_npy_encode(const pco_weight *array, void **file, size_t *size, pc
     const npy_type *type = NULL;
     *file = NULL;
     for (size_t i = 0; i < sizeof npy_types / sizeof *npy_types; i++)
-        if (*npy_types[i].descr && (array->dtype >= 0 ? npy_types[i].dtype == array->dtype
-                                                      : array->type_name &&
-                                                            strcmp(npy_types[i].name, array->type_name) == 0))
+        if (*npy_types[i].descr &&
+            (array->dtype >= 0 ? npy_types[i].dtype == array->dtype
+                               : array->type_name && strcmp(npy_types[i].name, array->type_name) == 0))
             type = &npy_types[i];
     if (!type)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "type %s cannot be written as .npy; convert it to f32 first",
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "type %s cannot be written as .npy; convert it to f32 first",
                         array->dtype >= 0  ? pco_dtype_name((uint32_t)array->dtype)
                         : array->type_name ? array->type_name
                                            : "unknown");
@@ -216,15 +210,13 @@ pco_status pco_npy_encode(const pco_weight *array, void **file, size_t *size, pc
     pco_status status = pco_shape_bytes(array->rank, array->shape, 1, type->bytes, &bytes, err);
     if (status) return status;
     char header[320];
-    int used =
-        snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (", type->descr);
+    int used = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (", type->descr);
     for (uint32_t i = 0; i < array->rank; i++)
-        used += snprintf(header + used, sizeof header - (size_t)used, "%s%" PRId64 "%s", i ? " " : "",
-                         array->shape[i], array->rank == 1 || i + 1 < array->rank ? "," : "");
+        used += snprintf(header + used, sizeof header - (size_t)used, "%s%" PRId64 "%s", i ? " " : "", array->shape[i],
+                         array->rank == 1 || i + 1 < array->rank ? "," : "");
     used += snprintf(header + used, sizeof header - (size_t)used, "), }");
     size_t begin = (10 + (size_t)used + 1 + 63) / 64 * 64; /* data aligned to 64 bytes, as NumPy does */
-    if (bytes > SIZE_MAX - begin)
-        return pco_fail(err, PCO_ERROR_INVALID, "the array is too large for one file");
+    if (bytes > SIZE_MAX - begin) return pco_fail(err, PCO_ERROR_INVALID, "the array is too large for one file");
     unsigned char *out = malloc(begin + (size_t)bytes);
     if (!out) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory to write a .npy file");
     memcpy(out, "\x93NUMPY\x01\x00", 8);

@@ -9,9 +9,8 @@
 
 /* One array, under the name "array". Read-only once opened. */
 typedef struct pco_npy {
-    pco_weight
-        array;   /* name is static here; data is aligned to 16 bytes in files that NumPy or Portico wrote */
-    pco_map map; /* owned; empty when parsed from the caller's memory */
+    pco_weight array; /* name is static here; data is aligned to 16 bytes in files that NumPy or Portico wrote */
+    pco_map map;      /* owned; empty when parsed from the caller's memory */
 } pco_npy;
 
 /* Maps and checks `path`. Close *npy with pco_npy_close; after an error there is nothing to close. Errors:
@@ -20,8 +19,7 @@ typedef struct pco_npy {
 pco_status pco_npy_open(const char *path, pco_npy *npy, pco_error *err) PCO_NODISCARD;
 
 /* The same for bytes that the caller keeps alive and unchanged until the close. */
-pco_status pco_npy_parse(const void *data, size_t size, const char *label, pco_npy *npy,
-                         pco_error *err) PCO_NODISCARD;
+pco_status pco_npy_parse(const void *data, size_t size, const char *label, pco_npy *npy, pco_error *err) PCO_NODISCARD;
 
 void pco_npy_close(pco_npy *npy);
 

@@ -15,7 +15,7 @@
 
 typedef struct safetensors_type {
     const char *name; /* "": the format has none */
-    int32_t dtype; /* pco_dtype or -1 */
+    int32_t dtype;    /* pco_dtype or -1 */
     uint32_t bytes;
 } safetensors_type;
 
@@ -42,20 +42,18 @@ static const safetensors_type *safetensors_find(const char *name, int32_t dtype)
 static pco_status safetensors_note(pco_weights *weights, const cJSON *metadata, pco_error *err)
 {
     if (!cJSON_IsObject(metadata))
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '__metadata__' must be an object of strings",
-                        weights->label);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '__metadata__' must be an object of strings", weights->label);
     for (const cJSON *note = metadata->child; note; note = note->next) {
         if (!cJSON_IsString(note))
-            return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' in '__metadata__' must be a string",
-                            weights->label, note->string);
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' in '__metadata__' must be a string", weights->label,
+                            note->string);
         pco_status status = pco_weights_add_note(weights, note->string, note->valuestring, err);
         if (status) return status;
     }
     return PCO_OK;
 }
 
-static pco_status safetensors_shape(const pco_weights *weights, const cJSON *entry, pco_weight *weight,
-                                    pco_error *err)
+static pco_status safetensors_shape(const pco_weights *weights, const cJSON *entry, pco_weight *weight, pco_error *err)
 {
     const cJSON *shape = cJSON_GetObjectItemCaseSensitive(entry, "shape");
     if (!cJSON_IsArray(shape))
@@ -65,20 +63,19 @@ static pco_status safetensors_shape(const pco_weights *weights, const cJSON *ent
         int64_t dimension;
         if (!pco_json_whole(item, &dimension) || dimension < 0)
             return pco_fail(err, PCO_ERROR_FORMAT,
-                            "%s: tensor '%s': dimension %" PRIu32
-                            " of 'shape' is not an integer from 0 to 2^53",
+                            "%s: tensor '%s': dimension %" PRIu32 " of 'shape' is not an integer from 0 to 2^53",
                             weights->label, entry->string, weight->rank);
         if (weight->rank == PCO_MAX_RANK)
-            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: tensor '%s' has more than %d dimensions",
-                            weights->label, entry->string, PCO_MAX_RANK);
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: tensor '%s' has more than %d dimensions", weights->label,
+                            entry->string, PCO_MAX_RANK);
         weight->shape[weight->rank++] = dimension;
     }
     return PCO_OK;
 }
 
 /* One entry of the header; `space` is the number of bytes after it. */
-static pco_status safetensors_entry(pco_weights *weights, const cJSON *entry, const unsigned char *data,
-                                    uint64_t space, pco_error *err)
+static pco_status safetensors_entry(pco_weights *weights, const cJSON *entry, const unsigned char *data, uint64_t space,
+                                    pco_error *err)
 {
     static const char *const keys[] = {"dtype", "shape", "data_offsets"};
     const char *label = weights->label, *name = entry->string, *dtype;
@@ -89,8 +86,7 @@ static pco_status safetensors_entry(pco_weights *weights, const cJSON *entry, co
     if (status) return status;
     const safetensors_type *type = safetensors_find(dtype, -1);
     if (!type)
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s has type '%.60s', which safetensors does not define",
-                        where, dtype);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s has type '%.60s', which safetensors does not define", where, dtype);
     pco_weight weight = {.type_name = type->name, .dtype = type->dtype};
     status = safetensors_shape(weights, entry, &weight, err);
     if (!status) status = pco_shape_bytes(weight.rank, weight.shape, 1, type->bytes, &weight.bytes, err);
@@ -101,8 +97,7 @@ static pco_status safetensors_entry(pco_weights *weights, const cJSON *entry, co
     if (!cJSON_IsArray(offsets) || cJSON_GetArraySize(offsets) != 2 ||
         !pco_json_whole(cJSON_GetArrayItem(offsets, 0), &begin) ||
         !pco_json_whole(cJSON_GetArrayItem(offsets, 1), &end) || begin < 0 || end < begin)
-        return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: 'data_offsets' must be [begin, end] with 0 <= begin <= end", where);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: 'data_offsets' must be [begin, end] with 0 <= begin <= end", where);
     if ((uint64_t)(end - begin) != weight.bytes)
         return pco_fail(err, PCO_ERROR_FORMAT,
                         "%s: offsets %" PRId64 " to %" PRId64 " hold %" PRId64
@@ -126,13 +121,11 @@ static int safetensors_by_offset(const void *a, const void *b, void *items)
 }
 
 /* Together the tensors must cover the data exactly: no holes, no overlaps, nothing behind. */
-static pco_status safetensors_cover(pco_weights *weights, const unsigned char *data, uint64_t space,
-                                    pco_error *err)
+static pco_status safetensors_cover(pco_weights *weights, const unsigned char *data, uint64_t space, pco_error *err)
 {
     uint32_t *order = malloc(((size_t)weights->count + 1) * sizeof *order);
     if (!order)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for the list of tensors",
-                        weights->label);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for the list of tensors", weights->label);
     for (uint32_t i = 0; i < weights->count; i++) order[i] = i;
     if (weights->count) qsort_r(order, weights->count, sizeof *order, safetensors_by_offset, weights->items);
     uint64_t expected = 0;
@@ -141,10 +134,10 @@ static pco_status safetensors_cover(pco_weights *weights, const unsigned char *d
         const pco_weight *weight = &weights->items[order[i]];
         uint64_t begin = (uint64_t)((const unsigned char *)weight->data - data);
         if (begin != expected)
-            status = pco_fail(
-                err, PCO_ERROR_FORMAT,
-                "%s: tensor '%s' begins at offset %" PRIu64 " and %" PRIu64 " was expected: tensors %s",
-                weights->label, weight->name, begin, expected, begin < expected ? "overlap" : "leave a hole");
+            status =
+                pco_fail(err, PCO_ERROR_FORMAT,
+                         "%s: tensor '%s' begins at offset %" PRIu64 " and %" PRIu64 " was expected: tensors %s",
+                         weights->label, weight->name, begin, expected, begin < expected ? "overlap" : "leave a hole");
         expected = begin + weight->bytes;
     }
     if (!status && expected != space)
@@ -156,16 +149,14 @@ static pco_status safetensors_cover(pco_weights *weights, const unsigned char *d
     return status;
 }
 
-static pco_status safetensors_read(pco_weights *weights, const unsigned char *bytes, size_t size,
-                                   pco_error *err)
+static pco_status safetensors_read(pco_weights *weights, const unsigned char *bytes, size_t size, pco_error *err)
 {
     uint64_t length = 0;
     if (size < 8)
-        return pco_fail(
-            err, PCO_ERROR_FORMAT,
-            "%s: %zu bytes are too few for a safetensors header: the file is cut off or of another "
-            "format",
-            weights->label, size);
+        return pco_fail(err, PCO_ERROR_FORMAT,
+                        "%s: %zu bytes are too few for a safetensors header: the file is cut off or of another "
+                        "format",
+                        weights->label, size);
     memcpy(&length, bytes, sizeof length);
     if (length > SAFETENSORS_HEADER_MOST)
         return pco_fail(err, PCO_ERROR_FORMAT,
@@ -174,8 +165,7 @@ static pco_status safetensors_read(pco_weights *weights, const unsigned char *by
                         weights->label, length, SAFETENSORS_HEADER_MOST);
     if (length > size - 8)
         return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: the header has %" PRIu64
-                        " bytes and the file only %zu after its length: it is cut "
+                        "%s: the header has %" PRIu64 " bytes and the file only %zu after its length: it is cut "
                         "off; download it again",
                         weights->label, length, size - 8);
     cJSON *root = NULL;
@@ -259,19 +249,16 @@ static pco_status safetensors_layout(const pco_weight *tensors, uint32_t count, 
         const pco_weight *tensor = &tensors[i];
         const char *name = tensor->name ? tensor->name : "";
         if (!*name || strcmp(name, "__metadata__") == 0 || pco_utf8_check(name, strlen(name)) != strlen(name))
-            return pco_fail(err, PCO_ERROR_INVALID, "'%s' cannot be the name of a tensor in safetensors",
-                            name);
+            return pco_fail(err, PCO_ERROR_INVALID, "'%s' cannot be the name of a tensor in safetensors", name);
         items[i].tensor = tensor;
         items[i].type = safetensors_find(tensor->type_name, tensor->dtype);
         if (!items[i].type)
             return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                            "tensor '%s' has type %s, which safetensors does not have; convert it first",
-                            name,
+                            "tensor '%s' has type %s, which safetensors does not have; convert it first", name,
                             tensor->dtype >= 0  ? pco_dtype_name((uint32_t)tensor->dtype)
                             : tensor->type_name ? tensor->type_name
                                                 : "unknown");
-        pco_status status =
-            pco_shape_bytes(tensor->rank, tensor->shape, 1, items[i].type->bytes, &items[i].bytes, err);
+        pco_status status = pco_shape_bytes(tensor->rank, tensor->shape, 1, items[i].type->bytes, &items[i].bytes, err);
         if (status) return pco_fail_prefix(err, status, "tensor '%s'", name);
         if (items[i].bytes && !tensor->data)
             return pco_fail(err, PCO_ERROR_INVALID, "tensor '%s' has no data to write", name);
@@ -321,8 +308,7 @@ static void safetensors_header(pco_writer *out, const safetensors_item *items, u
         pco_json_write_string(&writer, items[i].type->name);
         pco_json_key(&writer, "shape");
         pco_json_begin_array(&writer);
-        for (uint32_t d = 0; d < items[i].tensor->rank; d++)
-            pco_json_write_int(&writer, items[i].tensor->shape[d]);
+        for (uint32_t d = 0; d < items[i].tensor->rank; d++) pco_json_write_int(&writer, items[i].tensor->shape[d]);
         pco_json_end_array(&writer);
         pco_json_key(&writer, "data_offsets");
         pco_json_begin_array(&writer);
@@ -348,12 +334,10 @@ pco_status pco_safetensors_encode(const pco_weight *tensors, uint32_t count, con
     status = safetensors_no_memory(err);
     safetensors_header(&header, items, count, notes, note_count);
     if (header.status) goto fail;
-    size_t begin =
-        (8 + header.size + SAFETENSORS_ALIGNMENT - 1) / SAFETENSORS_ALIGNMENT * SAFETENSORS_ALIGNMENT;
+    size_t begin = (8 + header.size + SAFETENSORS_ALIGNMENT - 1) / SAFETENSORS_ALIGNMENT * SAFETENSORS_ALIGNMENT;
     uint64_t length = begin - 8;
     if (length > SAFETENSORS_HEADER_MOST) {
-        status = pco_fail(err, PCO_ERROR_INVALID, "a header of %" PRIu64 " bytes is above the format's limit",
-                          length);
+        status = pco_fail(err, PCO_ERROR_INVALID, "a header of %" PRIu64 " bytes is above the format's limit", length);
         goto fail;
     }
     unsigned char *bytes = malloc(begin + (size_t)total);
@@ -362,8 +346,7 @@ pco_status pco_safetensors_encode(const pco_weight *tensors, uint32_t count, con
     memcpy(bytes + 8, header.data, header.size);
     memset(bytes + 8 + header.size, ' ', begin - 8 - header.size);
     for (uint32_t i = 0; i < count; i++)
-        if (items[i].bytes)
-            memcpy(bytes + begin + items[i].offset, items[i].tensor->data, (size_t)items[i].bytes);
+        if (items[i].bytes) memcpy(bytes + begin + items[i].offset, items[i].tensor->data, (size_t)items[i].bytes);
     *file = bytes;
     *size = begin + (size_t)total;
     status = PCO_OK;
@@ -401,8 +384,8 @@ static pco_status safetensors_check(void *user, const void *data, size_t size, p
     }
     pco_weights_close(file);
     return same ? PCO_OK
-                : pco_fail(err, PCO_ERROR_INTERNAL,
-                           "%s: reads back other than it was meant; nothing was replaced", wanted->path);
+                : pco_fail(err, PCO_ERROR_INTERNAL, "%s: reads back other than it was meant; nothing was replaced",
+                           wanted->path);
 }
 
 pco_status pco_safetensors_write(const char *path, const pco_weight *tensors, uint32_t count,

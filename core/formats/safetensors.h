@@ -24,13 +24,11 @@ pco_status pco_safetensors_parse(const void *data, size_t size, const char *labe
  * elements. Errors, INVALID: a name twice, empty, not UTF-8 or "__metadata__"; a shape that overflows; a
  * tensor without data. UNSUPPORTED: a type that safetensors does not have. OUT_OF_HOST_MEMORY. */
 pco_status pco_safetensors_encode(const pco_weight *tensors, uint32_t count, const pco_weights_note *notes,
-                                  uint32_t note_count, void **file, size_t *size,
-                                  pco_error *err) PCO_NODISCARD;
+                                  uint32_t note_count, void **file, size_t *size, pco_error *err) PCO_NODISCARD;
 
 /* Encodes and writes `path`, whole or not at all: it is read back before it replaces what was there. Errors
  * also: IO. */
 pco_status pco_safetensors_write(const char *path, const pco_weight *tensors, uint32_t count,
-                                 const pco_weights_note *notes, uint32_t note_count,
-                                 pco_error *err) PCO_NODISCARD;
+                                 const pco_weights_note *notes, uint32_t note_count, pco_error *err) PCO_NODISCARD;
 
 #endif

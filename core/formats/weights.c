@@ -8,8 +8,7 @@
 
 static pco_status weights_no_memory(const pco_weights *weights, pco_error *err)
 {
-    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for the list of tensors",
-                    weights->label);
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for the list of tensors", weights->label);
 }
 
 pco_weights *pco_weights_create(const char *label)
@@ -93,9 +92,8 @@ pco_status pco_weights_index(pco_weights *weights, pco_error *err)
     for (uint32_t i = 1; i < weights->count; i++) {
         const char *name = weights->items[weights->order[i]].name;
         if (strcmp(weights->items[weights->order[i - 1]].name, name) == 0)
-            return pco_fail(err, PCO_ERROR_FORMAT,
-                            "%s: tensor '%s' is in the file twice; write the file again", weights->label,
-                            name);
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is in the file twice; write the file again",
+                            weights->label, name);
     }
     return PCO_OK;
 }
@@ -116,14 +114,13 @@ const pco_weight *pco_weights_find(const pco_weights *weights, const char *name)
     return NULL;
 }
 
-pco_status pco_weights_require(const pco_weights *weights, const char *name, const pco_weight **weight,
-                               pco_error *err)
+pco_status pco_weights_require(const pco_weights *weights, const char *name, const pco_weight **weight, pco_error *err)
 {
     const pco_weight *found = pco_weights_find(weights, name);
     if (!found)
         return pco_fail(err, PCO_ERROR_NOT_FOUND,
-                        "%s: tensor '%s' is missing; the file is incomplete or of another architecture",
-                        weights->label, name);
+                        "%s: tensor '%s' is missing; the file is incomplete or of another architecture", weights->label,
+                        name);
     char types[PCO_DTYPE_LIST];
     if (found->dtype < 0)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,

@@ -57,8 +57,7 @@ pco_status pco_weights_add(pco_weights *weights, const pco_weight *weight, const
                            pco_error *err) PCO_NODISCARD;
 
 /* Appends a note; both strings are copied. Errors: OUT_OF_HOST_MEMORY. */
-pco_status pco_weights_add_note(pco_weights *weights, const char *key, const char *value,
-                                pco_error *err) PCO_NODISCARD;
+pco_status pco_weights_add_note(pco_weights *weights, const char *key, const char *value, pco_error *err) PCO_NODISCARD;
 
 /* Makes find work. Errors: FORMAT when a name occurs twice; OUT_OF_HOST_MEMORY. */
 pco_status pco_weights_index(pco_weights *weights, pco_error *err) PCO_NODISCARD;

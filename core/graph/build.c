@@ -4,20 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t pco_unary(pco_graph *graph, pco_op op, uint32_t x)
-{
-    return pco_graph_add(graph, op, NULL, &x, 1, NULL);
-}
+uint32_t pco_unary(pco_graph *graph, pco_op op, uint32_t x) { return pco_graph_add(graph, op, NULL, &x, 1, NULL); }
 
 uint32_t pco_binary(pco_graph *graph, pco_op op, uint32_t a, uint32_t b)
 {
     return pco_graph_add(graph, op, NULL, (uint32_t[]){a, b}, 2, NULL);
 }
 
-uint32_t pco_scalar(pco_graph *graph, pco_dtype dtype, double value)
-{
-    return pco_fill(graph, dtype, value, 0, NULL);
-}
+uint32_t pco_scalar(pco_graph *graph, pco_dtype dtype, double value) { return pco_fill(graph, dtype, value, 0, NULL); }
 
 uint32_t pco_binary_scalar(pco_graph *graph, pco_op op, uint32_t a, double value)
 {
@@ -72,8 +66,7 @@ uint32_t pco_reshape(pco_graph *graph, uint32_t x, uint32_t rank, const int64_t 
         else
             known *= shape[i];
     }
-    if (free_dim != PCO_NONE)
-        attrs.shape[free_dim] = known ? pco_tensor_elements(&graph->tensors[x]) / known : 0;
+    if (free_dim != PCO_NONE) attrs.shape[free_dim] = known ? pco_tensor_elements(&graph->tensors[x]) / known : 0;
     return pco_graph_add(graph, PCO_OP_RESHAPE, &attrs, &x, 1, NULL);
 }
 

@@ -8,10 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-static pco_status decompose_end(const pco_graph *graph, pco_error *err)
-{
-    return pco_graph_check(graph, err);
-}
+static pco_status decompose_end(const pco_graph *graph, pco_error *err) { return pco_graph_check(graph, err); }
 
 PCO_DECOMPOSE(relu)
 {
@@ -150,8 +147,8 @@ PCO_DECOMPOSE(layer_norm)
     uint32_t mean = pco_reduce(graph, PCO_OP_MEAN, x, -1, 1);
     uint32_t centred = BIN(SUB, x, mean);
     uint32_t variance = BINS(DIV, pco_reduce(graph, PCO_OP_SUM, BIN(MUL, centred, centred), -1, 1), count);
-    uint32_t deviation = attrs->form == 0 ? UN(SQRT, BINS(ADD, variance, attrs->eps))
-                                          : BINS(ADD, UN(SQRT, variance), attrs->eps);
+    uint32_t deviation =
+        attrs->form == 0 ? UN(SQRT, BINS(ADD, variance, attrs->eps)) : BINS(ADD, UN(SQRT, variance), attrs->eps);
     out[0] = pco_cast(graph, decompose_affine(graph, BIN(DIV, centred, deviation), INPUT(1), INPUT(2)), dtype);
     if (attrs->stats) {
         out[1] = decompose_drop_last(graph, mean);

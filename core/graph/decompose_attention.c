@@ -214,8 +214,7 @@ PCO_DECOMPOSE(attention_backward)
     pco_status status = attention_read(graph, node, attrs->heads_first, &v, err);
     if (status) return status;
     if (v.groups == 0 || v.keys == 0) {
-        for (uint32_t i = 0; i < 3; i++)
-            out[i] = pco_fill(graph, TYPE(INPUT(i)), 0, 4, graph->tensors[INPUT(i)].shape);
+        for (uint32_t i = 0; i < 3; i++) out[i] = pco_fill(graph, TYPE(INPUT(i)), 0, 4, graph->tensors[INPUT(i)].shape);
         return pco_graph_check(graph, err);
     }
     pco_scaled_dot_product_attention_attrs forward = {
@@ -232,8 +231,8 @@ PCO_DECOMPOSE(attention_backward)
     slope = BIN(SUB, slope, pco_reduce(graph, PCO_OP_SUM, BIN(MUL, weights, slope), -1, 1));
     slope = BINS(MUL, BIN(MUL, weights, slope), attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)v.depth));
     uint32_t query = attention_folded(graph, &v, v.query, v.depth);
-    uint32_t y = pco_reshape(graph, attention_product(graph, slope, 0, v.key, 0), 4,
-                             SHAPE(v.batch, v.heads, v.rows, v.depth));
+    uint32_t y =
+        pco_reshape(graph, attention_product(graph, slope, 0, v.key, 0), 4, SHAPE(v.batch, v.heads, v.rows, v.depth));
     out[0] = attention_gradient(graph, y, attrs->heads_first, INPUT(0));
     out[1] = attention_gradient(graph, attention_product(graph, slope, 1, query, 0), attrs->heads_first, INPUT(1));
     out[2] = attention_gradient(graph, attention_product(graph, weights, 1, dy, 0), attrs->heads_first, INPUT(2));

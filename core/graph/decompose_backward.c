@@ -5,8 +5,8 @@
 #define RULE_NODE  node
 #include "graph/rules.h"
 
-#define SUM(x)         pco_reduce(graph, PCO_OP_SUM, x, -1, 1)
-#define MEAN(x)        pco_reduce(graph, PCO_OP_MEAN, x, -1, 1)
+#define SUM(x)  pco_reduce(graph, PCO_OP_SUM, x, -1, 1)
+#define MEAN(x) pco_reduce(graph, PCO_OP_MEAN, x, -1, 1)
 
 PCO_DECOMPOSE(softmax_backward)
 {
@@ -34,8 +34,7 @@ PCO_DECOMPOSE(layer_norm_backward)
     uint32_t x = pco_cast(graph, INPUT(0), PCO_F32), u = backward_weighted(graph, INPUT(1), INPUT(2));
     uint32_t centred = BIN(SUB, x, MEAN(x)), variance = BINS(DIV, SUM(BIN(MUL, centred, centred)), count);
     uint32_t root = attrs->form ? UN(SQRT, variance) : UN(SQRT, BINS(ADD, variance, attrs->eps));
-    uint32_t deviation = attrs->form ? BINS(ADD, root, attrs->eps) : root,
-             normal = BIN(DIV, centred, deviation);
+    uint32_t deviation = attrs->form ? BINS(ADD, root, attrs->eps) : root, normal = BIN(DIV, centred, deviation);
     uint32_t share = BIN(DIV, BINS(DIV, SUM(BIN(MUL, u, normal)), count), root);
     if (attrs->form) share = pco_where(graph, BINS(EQ, root, 0), pco_scalar(graph, PCO_F32, 0), share);
     uint32_t rest = BIN(DIV, BIN(SUB, u, MEAN(u)), deviation);

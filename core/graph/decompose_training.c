@@ -63,9 +63,9 @@ PCO_DECOMPOSE(cross_entropy_backward)
     uint32_t probability = pco_softmax(graph, x, -1);
     uint32_t class = pco_iota(graph, PCO_I32, 0, 0, 1, 1, &classes);
     double rest = attrs->label_smoothing / (double)classes;
-    uint32_t hit = pco_where(graph, BIN(EQ, class, target),
-                             pco_scalar(graph, PCO_F32, 1 - attrs->label_smoothing + rest),
-                             pco_scalar(graph, PCO_F32, rest));
+    uint32_t hit =
+        pco_where(graph, BIN(EQ, class, target), pco_scalar(graph, PCO_F32, 1 - attrs->label_smoothing + rest),
+                  pco_scalar(graph, PCO_F32, rest));
     uint32_t value = BIN(MUL, BIN(SUB, probability, hit), training_column(graph, INPUT(2)));
     value = training_choose(graph, target, attrs->ignore_index, classes, value);
     out[0] = pco_cast(graph, value, (pco_dtype)logits.dtype);
@@ -116,8 +116,7 @@ PCO_DECOMPOSE(adamw)
     uint32_t deviation = BINS(ADD, BIN(DIV, UN(SQRT, v), UN(SQRT, second)), attrs->eps);
     uint32_t step = BIN(MUL, BIN(DIV, rate, first), BIN(DIV, m, deviation));
     uint32_t decayed = param;
-    if (attrs->weight_decay != 0)
-        decayed = BIN(SUB, param, BIN(MUL, param, BINS(MUL, rate, attrs->weight_decay)));
+    if (attrs->weight_decay != 0) decayed = BIN(SUB, param, BIN(MUL, param, BINS(MUL, rate, attrs->weight_decay)));
     uint32_t moved = BIN(SUB, decayed, step);
     out[0] = training_write(graph, param, moved, keep);
     out[1] = training_write(graph, INPUT(1), m, keep);

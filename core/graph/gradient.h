@@ -7,9 +7,8 @@
 
 struct pco_gradient {
     pco_graph *graph;
-    pco_node node; /* a copy: the graph's list moves while nodes are added */
-    uint32_t
-        upstream[PCO_MAX_OUTPUTS]; /* gradient of each output, PCO_NONE: the loss does not depend on it */
+    pco_node node;                        /* a copy: the graph's list moves while nodes are added */
+    uint32_t upstream[PCO_MAX_OUTPUTS];   /* gradient of each output, PCO_NONE: the loss does not depend on it */
     unsigned char wanted[PCO_MAX_INPUTS]; /* 1: a gradient of this operand is needed */
     uint32_t result[PCO_MAX_INPUTS];      /* what the rule fills; PCO_NONE: zero */
 };

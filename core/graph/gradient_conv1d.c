@@ -1,4 +1,5 @@
-/* The rule of conv1d. Gradients of x and of the weights are convolutions too, so that they have gradients themselves. */
+/* The rule of conv1d. Gradients of x and of the weights are convolutions too, so that they have gradients themselves.
+ */
 #include "graph/gradient.h"
 
 #define RULE_GRAPH g->graph
@@ -15,8 +16,13 @@ static conv1d_sizes conv1d_sizes_of(pco_gradient *g)
     ATTRS(conv1d);
     const pco_tensor x = gradient_tensor(g->graph, g->node.inputs[0]), w = gradient_tensor(g->graph, g->node.inputs[1]),
                      y = gradient_tensor(g->graph, g->node.outputs[0]);
-    conv1d_sizes s = {.n = 1, .c = x.shape[x.rank - 2], .l = x.shape[x.rank - 1], .o = w.shape[0], .k = w.shape[2],
-                      .m = y.shape[y.rank - 1], .groups = attrs->groups};
+    conv1d_sizes s = {.n = 1,
+                      .c = x.shape[x.rank - 2],
+                      .l = x.shape[x.rank - 1],
+                      .o = w.shape[0],
+                      .k = w.shape[2],
+                      .m = y.shape[y.rank - 1],
+                      .groups = attrs->groups};
     for (uint32_t i = 0; i + 2 < x.rank; i++) s.n *= x.shape[i];
     s.rest = s.l + 2 * attrs->padding - attrs->dilation * (s.k - 1) - 1 - (s.m - 1) * attrs->stride;
     return s;
@@ -41,13 +47,12 @@ static void conv1d_to_x(pco_gradient *g, const conv1d_sizes *s, uint32_t dy)
         dy = pco_reshape(graph, dy, 3, SHAPE(s->n, s->o, s->m));
     }
     dy = pco_slice_axis(graph, dy, 2, cut, (s->m - 1) * attrs->stride + 1 + s->rest - 2 * cut);
-    if (s->k > 1)
-        weight = pco_gather(graph, weight, pco_iota(graph, PCO_I32, 0, (double)(s->k - 1), -1, 1, &s->k), 2);
+    if (s->k > 1) weight = pco_gather(graph, weight, pco_iota(graph, PCO_I32, 0, (double)(s->k - 1), -1, 1, &s->k), 2);
     weight = pco_reshape(graph, weight, 4, SHAPE(s->groups, s->o / s->groups, s->c / s->groups, s->k));
     weight = pco_permute(graph, weight, SHAPE(0, 2, 1, 3));
     weight = pco_reshape(graph, weight, 3, SHAPE(s->c, s->o / s->groups, s->k));
-    const pco_conv1d_attrs back = {.stride = 1, .padding = padding + cut, .dilation = attrs->dilation,
-                                   .groups = s->groups};
+    const pco_conv1d_attrs back = {
+        .stride = 1, .padding = padding + cut, .dilation = attrs->dilation, .groups = s->groups};
     uint32_t dx = pco_graph_add(graph, PCO_OP_CONV1D, &back, (uint32_t[]){dy, weight}, 2, NULL);
     g->result[0] = pco_reshape(graph, dx, x.rank, x.shape);
 }
@@ -65,8 +70,8 @@ static void conv1d_to_weight(pco_gradient *g, const conv1d_sizes *s, uint32_t dy
     x = pco_reshape(graph, x, 4, SHAPE(s->n, s->groups, each, s->l));
     x = pco_reshape(graph, pco_permute(graph, x, SHAPE(2, 1, 0, 3)), 3, SHAPE(each, s->groups * s->n, s->l));
     dy = pco_permute(graph, pco_reshape(graph, dy, 3, SHAPE(s->n, s->o, s->m)), SHAPE(1, 0, 2));
-    const pco_conv1d_attrs over = {.stride = attrs->dilation, .padding = attrs->padding, .dilation = attrs->stride,
-                                   .groups = s->groups};
+    const pco_conv1d_attrs over = {
+        .stride = attrs->dilation, .padding = attrs->padding, .dilation = attrs->stride, .groups = s->groups};
     uint32_t dw = pco_graph_add(graph, PCO_OP_CONV1D, &over, (uint32_t[]){x, dy}, 2, NULL);
     dw = pco_permute(graph, pco_slice_axis(graph, dw, 2, 0, s->k), SHAPE(1, 0, 2));
     gradient_give(g, 1, dw);

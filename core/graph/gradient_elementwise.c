@@ -9,13 +9,10 @@
 
 #include <math.h>
 
-#define ZERO           pco_scalar(g->graph, PCO_F32, 0)
+#define ZERO pco_scalar(g->graph, PCO_F32, 0)
 
 /* No derivative but 0: sign, floor. */
-PCO_GRADIENT(zero)
-{
-    (void)g;
-}
+PCO_GRADIENT(zero) { (void)g; }
 
 PCO_GRADIENT(add)
 {
@@ -81,15 +78,9 @@ PCO_GRADIENT(where)
     if (g->wanted[2]) gradient_give(g, 2, pco_where(g->graph, condition, ZERO, dy));
 }
 
-PCO_GRADIENT(neg)
-{
-    gradient_give(g, 0, UN(NEG, gradient_upstream(g, 0)));
-}
+PCO_GRADIENT(neg) { gradient_give(g, 0, UN(NEG, gradient_upstream(g, 0))); }
 
-PCO_GRADIENT(abs)
-{
-    gradient_give(g, 0, BIN(MUL, gradient_upstream(g, 0), UN(SIGN, gradient_in(g, 0))));
-}
+PCO_GRADIENT(abs) { gradient_give(g, 0, BIN(MUL, gradient_upstream(g, 0), UN(SIGN, gradient_in(g, 0)))); }
 
 PCO_GRADIENT(reciprocal)
 {
@@ -106,20 +97,11 @@ PCO_GRADIENT(clamp)
     gradient_give(g, 0, pco_where(g->graph, inside, gradient_upstream(g, 0), ZERO));
 }
 
-PCO_GRADIENT(exp)
-{
-    gradient_give(g, 0, BIN(MUL, gradient_upstream(g, 0), gradient_out(g, 0)));
-}
+PCO_GRADIENT(exp) { gradient_give(g, 0, BIN(MUL, gradient_upstream(g, 0), gradient_out(g, 0))); }
 
-PCO_GRADIENT(log)
-{
-    gradient_give(g, 0, BIN(DIV, gradient_upstream(g, 0), gradient_in(g, 0)));
-}
+PCO_GRADIENT(log) { gradient_give(g, 0, BIN(DIV, gradient_upstream(g, 0), gradient_in(g, 0))); }
 
-PCO_GRADIENT(sqrt)
-{
-    gradient_give(g, 0, BIN(DIV, BINS(MUL, gradient_upstream(g, 0), 0.5), gradient_out(g, 0)));
-}
+PCO_GRADIENT(sqrt) { gradient_give(g, 0, BIN(DIV, BINS(MUL, gradient_upstream(g, 0), 0.5), gradient_out(g, 0))); }
 
 PCO_GRADIENT(rsqrt)
 {
@@ -127,15 +109,9 @@ PCO_GRADIENT(rsqrt)
     gradient_give(g, 0, BIN(MUL, BINS(MUL, gradient_upstream(g, 0), -0.5), cube));
 }
 
-PCO_GRADIENT(sin)
-{
-    gradient_give(g, 0, BIN(MUL, gradient_upstream(g, 0), UN(COS, gradient_in(g, 0))));
-}
+PCO_GRADIENT(sin) { gradient_give(g, 0, BIN(MUL, gradient_upstream(g, 0), UN(COS, gradient_in(g, 0)))); }
 
-PCO_GRADIENT(cos)
-{
-    gradient_give(g, 0, UN(NEG, BIN(MUL, gradient_upstream(g, 0), UN(SIN, gradient_in(g, 0)))));
-}
+PCO_GRADIENT(cos) { gradient_give(g, 0, UN(NEG, BIN(MUL, gradient_upstream(g, 0), UN(SIN, gradient_in(g, 0))))); }
 
 /* 1 - v as v is subtracted from 1, not the other way round: exact zeros at saturation. */
 static uint32_t gradient_one_minus(pco_gradient *g, uint32_t v)
@@ -152,8 +128,7 @@ PCO_GRADIENT(tanh)
 PCO_GRADIENT(erf)
 {
     uint32_t x = gradient_in(g, 0), bell = UN(EXP, UN(NEG, BIN(MUL, x, x)));
-    gradient_give(
-        g, 0, BIN(MUL, gradient_upstream(g, 0), BINS(MUL, bell, 1.12837916709551257390))); /* 2/sqrt(pi) */
+    gradient_give(g, 0, BIN(MUL, gradient_upstream(g, 0), BINS(MUL, bell, 1.12837916709551257390))); /* 2/sqrt(pi) */
 }
 
 PCO_GRADIENT(sigmoid)
@@ -163,10 +138,7 @@ PCO_GRADIENT(sigmoid)
 }
 
 /* To another float type: the gradient goes back in the operand's type. */
-PCO_GRADIENT(cast)
-{
-    gradient_give(g, 0, g->upstream[0]);
-}
+PCO_GRADIENT(cast) { gradient_give(g, 0, g->upstream[0]); }
 
 PCO_GRADIENT(relu)
 {
@@ -188,8 +160,7 @@ PCO_GRADIENT(gelu)
         slope = BINS(MUL, BIN(ADD, BINS(ADD, t, 1), second), 0.5);
     } else {
         uint32_t upper = BINS(MUL, BINS(ADD, UN(ERF, BINS(MUL, x, 0.70710678118654752440)), 1), 0.5);
-        uint32_t bell =
-            BINS(MUL, UN(EXP, BINS(MUL, square, -0.5)), 0.39894228040143267794); /* 1/sqrt(2 pi) */
+        uint32_t bell = BINS(MUL, UN(EXP, BINS(MUL, square, -0.5)), 0.39894228040143267794); /* 1/sqrt(2 pi) */
         slope = BIN(ADD, upper, BIN(MUL, x, bell));
     }
     gradient_give(g, 0, BIN(MUL, gradient_upstream(g, 0), slope));

@@ -7,10 +7,7 @@
 
 #include <string.h>
 
-PCO_GRADIENT(broadcast_to)
-{
-    gradient_give(g, 0, gradient_upstream(g, 0));
-}
+PCO_GRADIENT(broadcast_to) { gradient_give(g, 0, gradient_upstream(g, 0)); }
 
 PCO_GRADIENT(reshape)
 {
@@ -117,9 +114,8 @@ static void move_back(pco_gradient *g, int64_t axis, uint32_t picks)
     for (int64_t i = axis + 1; i < (int64_t)x.rank; i++) inner *= x.shape[i];
     int64_t taken = indices.shape[axis], total = outer * size * inner;
     if (total > INT32_MAX) {
-        pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED,
-                       "gradient of op '%s' (%s): '%s' has more than 2^31 - 1 elements", pco_op_find(g->node.op)->name,
-                       g->node.name, x.name);
+        pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED, "gradient of op '%s' (%s): '%s' has more than 2^31 - 1 elements",
+                       pco_op_find(g->node.op)->name, g->node.name, x.name);
         return;
     }
     uint32_t at = pco_reshape(graph, picks, 3, SHAPE(outer, taken, inner));

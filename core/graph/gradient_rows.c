@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-#define SUM(x, axis)   pco_reduce(g->graph, PCO_OP_SUM, x, axis, 1)
+#define SUM(x, axis) pco_reduce(g->graph, PCO_OP_SUM, x, axis, 1)
 
 PCO_GRADIENT(softmax)
 {
@@ -57,11 +57,9 @@ PCO_GRADIENT(layer_norm)
     pco_layer_norm_attrs plain = *attrs;
     plain.stats = 0;
     rows_affine(g, &plain);
-    pco_layer_norm_backward_attrs back = {
-        .eps = attrs->eps, .form = attrs->form, .correction = attrs->correction};
+    pco_layer_norm_backward_attrs back = {.eps = attrs->eps, .form = attrs->form, .correction = attrs->correction};
     uint32_t inputs[3] = {g->node.inputs[0], g->upstream[0], gradient_operand(g, 1)};
-    if (g->wanted[0])
-        g->result[0] = pco_graph_add(g->graph, PCO_OP_LAYER_NORM_BACKWARD, &back, inputs, 3, NULL);
+    if (g->wanted[0]) g->result[0] = pco_graph_add(g->graph, PCO_OP_LAYER_NORM_BACKWARD, &back, inputs, 3, NULL);
 }
 
 PCO_GRADIENT(rms_norm)
@@ -75,8 +73,7 @@ PCO_GRADIENT(rms_norm)
     rows_affine(g, &plain);
     pco_rms_norm_backward_attrs back = {.eps = attrs->eps};
     uint32_t inputs[3] = {g->node.inputs[0], g->upstream[0], gradient_operand(g, 1)};
-    if (g->wanted[0])
-        g->result[0] = pco_graph_add(g->graph, PCO_OP_RMS_NORM_BACKWARD, &back, inputs, 3, NULL);
+    if (g->wanted[0]) g->result[0] = pco_graph_add(g->graph, PCO_OP_RMS_NORM_BACKWARD, &back, inputs, 3, NULL);
 }
 
 /* A rotation (times scale): its adjoint turns back. */

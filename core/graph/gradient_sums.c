@@ -9,8 +9,7 @@
 #include <string.h>
 
 /* a x b, each transposed or not, as a tensor of type `dtype`. */
-static uint32_t sums_product(pco_graph *graph, uint32_t a, int transpose_a, uint32_t b, int transpose_b,
-                             uint32_t dtype)
+static uint32_t sums_product(pco_graph *graph, uint32_t a, int transpose_a, uint32_t b, int transpose_b, uint32_t dtype)
 {
     pco_matmul_attrs attrs = {.transpose_a = transpose_a, .transpose_b = transpose_b, .dtype = dtype};
     return pco_graph_add(graph, PCO_OP_MATMUL, &attrs, (uint32_t[]){a, b}, 2, NULL);
@@ -148,8 +147,7 @@ PCO_GRADIENT(amax)
     uint32_t top = pco_binary(graph, PCO_OP_EQ, g->node.inputs[0], y);
     pco_sum_attrs sum = {.keepdims = 1, .n_axes = attrs->n_axes};
     memcpy(sum.axes, attrs->axes, sizeof sum.axes);
-    uint32_t ones = pco_cast(graph, top, PCO_F32),
-             count = pco_graph_add(graph, PCO_OP_SUM, &sum, &ones, 1, NULL);
+    uint32_t ones = pco_cast(graph, top, PCO_F32), count = pco_graph_add(graph, PCO_OP_SUM, &sum, &ones, 1, NULL);
     uint32_t dy = pco_reshape(graph, gradient_upstream(g, 0), x.rank, kept);
     gradient_give(g, 0, pco_binary(graph, PCO_OP_DIV, pco_binary(graph, PCO_OP_MUL, ones, dy), count));
 }

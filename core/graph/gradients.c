@@ -23,20 +23,11 @@ uint32_t gradient_operand(const pco_gradient *g, uint32_t i)
     return i < g->node.n_inputs ? g->node.inputs[i] : PCO_NONE;
 }
 
-uint32_t gradient_in(pco_gradient *g, uint32_t i)
-{
-    return pco_cast(g->graph, gradient_operand(g, i), PCO_F32);
-}
+uint32_t gradient_in(pco_gradient *g, uint32_t i) { return pco_cast(g->graph, gradient_operand(g, i), PCO_F32); }
 
-uint32_t gradient_out(pco_gradient *g, uint32_t i)
-{
-    return pco_cast(g->graph, g->node.outputs[i], PCO_F32);
-}
+uint32_t gradient_out(pco_gradient *g, uint32_t i) { return pco_cast(g->graph, g->node.outputs[i], PCO_F32); }
 
-uint32_t gradient_upstream(pco_gradient *g, uint32_t i)
-{
-    return pco_cast(g->graph, g->upstream[i], PCO_F32);
-}
+uint32_t gradient_upstream(pco_gradient *g, uint32_t i) { return pco_cast(g->graph, g->upstream[i], PCO_F32); }
 
 uint32_t gradient_unbroadcast(pco_graph *graph, uint32_t value, uint32_t rank, const int64_t *shape)
 {
@@ -71,10 +62,7 @@ typedef struct gradient_walk {
     unsigned char *wanted; /* 1: it is a wrt, or depends on one through float tensors */
 } gradient_walk;
 
-static int gradient_is_float(const pco_tensor *tensor)
-{
-    return pco_dtype_is_float(tensor->dtype);
-}
+static int gradient_is_float(const pco_tensor *tensor) { return pco_dtype_is_float(tensor->dtype); }
 
 static int gradient_walk_begin(gradient_walk *walk, pco_graph *graph)
 {
@@ -172,8 +160,7 @@ PCO_GRADIENT(decomposed)
             *sum = *sum == PCO_NONE ? g->upstream[k] : pco_binary(graph, PCO_OP_ADD, *sum, g->upstream[k]);
         }
         gradient_nodes(&walk, first, end);
-        for (uint32_t k = 0; k < g->node.n_inputs;
-             k++) { /* the same tensor twice: its whole gradient, once */
+        for (uint32_t k = 0; k < g->node.n_inputs; k++) { /* the same tensor twice: its whole gradient, once */
             uint32_t t = g->node.inputs[k];
             if (!g->wanted[k]) continue;
             g->result[k] = walk.sum[t];
@@ -197,10 +184,8 @@ static void gradient_unfold(pco_graph *graph, uint32_t index)
     pco_gelu_attrs gelu = {.approximate = activation == 3};
     uint32_t before = graph->n_nodes;
     attrs.activation = 0;
-    uint32_t z =
-        pco_graph_add(graph, PCO_OP_MATMUL, &attrs, node.inputs, c == PCO_NONE ? node.n_inputs : 3, NULL);
-    uint32_t a =
-        pco_graph_add(graph, OPS[activation], OPS[activation] == PCO_OP_GELU ? &gelu : NULL, &z, 1, NULL);
+    uint32_t z = pco_graph_add(graph, PCO_OP_MATMUL, &attrs, node.inputs, c == PCO_NONE ? node.n_inputs : 3, NULL);
+    uint32_t a = pco_graph_add(graph, OPS[activation], OPS[activation] == PCO_OP_GELU ? &gelu : NULL, &z, 1, NULL);
     if (c != PCO_NONE) a = pco_binary(graph, PCO_OP_ADD, a, c);
     if (graph->status) return;
     /* The new nodes, which stand at the end, move to where the old one stood; the last of them makes y. */
@@ -235,16 +220,14 @@ static pco_status gradients_check(const pco_graph *graph, uint32_t loss, const u
 {
     pco_status status = pco_graph_check(graph, err);
     if (status) return status;
-    if (loss >= graph->n_tensors)
-        return pco_fail(err, PCO_ERROR_INVALID, "the loss is no tensor of this graph");
+    if (loss >= graph->n_tensors) return pco_fail(err, PCO_ERROR_INVALID, "the loss is no tensor of this graph");
     const pco_tensor *x = &graph->tensors[loss];
     if (x->dtype != PCO_F32 || pco_tensor_elements(x) != 1)
         return pco_fail(err, PCO_ERROR_INVALID,
                         "the loss '%s' must be one f32 number, and has %lld elements of type %s", x->name,
                         (long long)pco_tensor_elements(x), pco_dtype_name(x->dtype));
     for (uint32_t i = 0; i < count; i++) {
-        if (wrt[i] >= graph->n_tensors)
-            return pco_fail(err, PCO_ERROR_INVALID, "wrt %u is no tensor of this graph", i);
+        if (wrt[i] >= graph->n_tensors) return pco_fail(err, PCO_ERROR_INVALID, "wrt %u is no tensor of this graph", i);
         x = &graph->tensors[wrt[i]];
         char types[PCO_DTYPE_LIST];
         if (!gradient_is_float(x))
@@ -255,8 +238,7 @@ static pco_status gradients_check(const pco_graph *graph, uint32_t loss, const u
 }
 
 /* The type of the loss's own gradient is f32; wrt may be the loss itself. */
-static void gradients_walk(pco_graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count,
-                           uint32_t *gradients)
+static void gradients_walk(pco_graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count, uint32_t *gradients)
 {
     gradient_walk walk = {0};
     if (!gradient_walk_begin(&walk, graph)) {
@@ -287,8 +269,8 @@ static void gradients_walk(pco_graph *graph, uint32_t loss, const uint32_t *wrt,
     gradient_walk_end(&walk);
 }
 
-pco_status pco_gradients(pco_graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count,
-                         uint32_t *gradients, pco_error *err)
+pco_status pco_gradients(pco_graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count, uint32_t *gradients,
+                         pco_error *err)
 {
     for (uint32_t i = 0; i < count; i++) gradients[i] = PCO_NONE;
     pco_status status = gradients_check(graph, loss, wrt, count, err);

@@ -18,8 +18,8 @@
  *
  * Errors: INVALID for a loss or a wrt of another type; UNSUPPORTED when the loss depends on a wrt through an
  * op that has no rule, naming the op and its node; they are kept in the graph as those of building are. */
-pco_status pco_gradients(pco_graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count,
-                         uint32_t *gradients, pco_error *err) PCO_NODISCARD;
+pco_status pco_gradients(pco_graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count, uint32_t *gradients,
+                         pco_error *err) PCO_NODISCARD;
 
 /* The euclidean norm of all elements of `count` float tensors together, f32 [1]: sqrt(sum of squares), summed
  * tensor by tensor in this order. 0 for no tensor. */

@@ -107,8 +107,8 @@ static uint32_t graph_leaf(pco_graph *graph, pco_kind kind, const char *name, pc
     return graph_append(graph, tensor, name);
 }
 
-uint32_t pco_graph_constant(pco_graph *graph, const char *name, pco_dtype dtype, uint32_t rank,
-                            const int64_t *shape, const void *data)
+uint32_t pco_graph_constant(pco_graph *graph, const char *name, pco_dtype dtype, uint32_t rank, const int64_t *shape,
+                            const void *data)
 {
     return graph_leaf(graph, PCO_KIND_CONSTANT, name, dtype, rank, shape, data);
 }

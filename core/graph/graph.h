@@ -43,8 +43,8 @@ void pco_graph_scope(pco_graph *graph, const char *format, ...) __attribute__((f
 /* Tensors that are not made by nodes. `data` of a constant is borrowed until every program made from the graph
  * is destroyed (weights stay in the file's map); pco_graph_constant_copy copies it into the graph. States are
  * known by name: graphs that run in one session share the state of a name. */
-uint32_t pco_graph_constant(pco_graph *graph, const char *name, pco_dtype dtype, uint32_t rank,
-                            const int64_t *shape, const void *data);
+uint32_t pco_graph_constant(pco_graph *graph, const char *name, pco_dtype dtype, uint32_t rank, const int64_t *shape,
+                            const void *data);
 uint32_t pco_graph_constant_copy(pco_graph *graph, const char *name, pco_dtype dtype, uint32_t rank,
                                  const int64_t *shape, const void *data);
 uint32_t pco_graph_input(pco_graph *graph, const char *name, pco_dtype dtype, uint32_t rank, const int64_t *shape);

@@ -15,10 +15,7 @@ static int infer_is_plain(int64_t dtype)
     return dtype >= 0 && (pco_dtype_class_of((uint32_t)dtype) & (PCO_DTYPE_FLOAT | PCO_DTYPE_WHOLE)) != 0;
 }
 
-static int infer_is_float(int64_t dtype)
-{
-    return dtype >= 0 && pco_dtype_is_float((uint32_t)dtype);
-}
+static int infer_is_float(int64_t dtype) { return dtype >= 0 && pco_dtype_is_float((uint32_t)dtype); }
 
 static void infer_like(pco_shape_context *context, uint32_t output, const pco_tensor *tensor)
 {
@@ -27,8 +24,7 @@ static void infer_like(pco_shape_context *context, uint32_t output, const pco_te
     memcpy(context->outputs[output].shape, tensor->shape, sizeof tensor->shape);
 }
 
-static pco_status infer_shape_attr(pco_shape_context *context, const int64_t *shape, int64_t rank,
-                                   pco_error *err)
+static pco_status infer_shape_attr(pco_shape_context *context, const int64_t *shape, int64_t rank, pco_error *err)
 {
     pco_tensor *out = &context->outputs[0];
     if (rank < 0 || rank > PCO_MAX_RANK) FAIL("rank %" PRId64 " is not between 0 and %d", rank, PCO_MAX_RANK);
@@ -41,13 +37,12 @@ static pco_status infer_shape_attr(pco_shape_context *context, const int64_t *sh
 }
 
 /* Resolves an axis that may count from the end. */
-static pco_status infer_resolve(const pco_shape_context *context, const pco_tensor *x, int64_t axis,
-                                uint32_t *resolved, pco_error *err)
+static pco_status infer_resolve(const pco_shape_context *context, const pco_tensor *x, int64_t axis, uint32_t *resolved,
+                                pco_error *err)
 {
     char text[128];
     if (axis < -(int64_t)x->rank || axis >= (int64_t)x->rank)
-        FAIL("axis %" PRId64 " does not exist in '%s' of shape %s", axis, x->name,
-             pco_tensor_shape_text(x, text));
+        FAIL("axis %" PRId64 " does not exist in '%s' of shape %s", axis, x->name, pco_tensor_shape_text(x, text));
     *resolved = (uint32_t)(axis < 0 ? axis + x->rank : axis);
     return PCO_OK;
 }
@@ -147,8 +142,7 @@ PCO_INFER(slice)
     for (uint32_t i = 0; i < x->rank; i++) {
         int64_t start = attrs->starts[i], size = attrs->sizes[i], step = attrs->steps[i];
         if (start < 0 || size < 0 || step < 1 || (size > 0 && start + (size - 1) * step >= x->shape[i]))
-            FAIL("%" PRId64 " elements from %" PRId64 " by %" PRId64
-                 " do not lie in dimension %u of '%s', shape %s",
+            FAIL("%" PRId64 " elements from %" PRId64 " by %" PRId64 " do not lie in dimension %u of '%s', shape %s",
                  size, start, step, i, x->name, pco_tensor_shape_text(x, text));
         context->outputs[0].shape[i] = size;
     }
@@ -192,8 +186,8 @@ PCO_INFER(pad)
 }
 
 /* x.shape[:axis] + indices.shape + x.shape[axis+1:] into *shape. */
-static pco_status infer_gathered(pco_shape_context *context, const pco_tensor *x, const pco_tensor *indices,
-                                 int64_t at, pco_tensor *shape, pco_error *err)
+static pco_status infer_gathered(pco_shape_context *context, const pco_tensor *x, const pco_tensor *indices, int64_t at,
+                                 pco_tensor *shape, pco_error *err)
 {
     uint32_t axis;
     pco_status status = infer_resolve(context, x, at, &axis, err);
@@ -248,8 +242,8 @@ PCO_INFER(scatter_add)
     pco_status status = infer_gathered(context, x, INPUT(1), attrs->axis, &want, err);
     if (status) return status;
     if (want.rank != updates->rank || memcmp(want.shape, updates->shape, want.rank * sizeof(int64_t)) != 0)
-        FAIL("updates '%s' have shape %s, and must have %s", updates->name,
-             pco_tensor_shape_text(updates, left), pco_tensor_shape_text(&want, right));
+        FAIL("updates '%s' have shape %s, and must have %s", updates->name, pco_tensor_shape_text(updates, left),
+             pco_tensor_shape_text(&want, right));
     infer_like(context, 0, x);
     return PCO_OK;
 }
@@ -300,20 +294,18 @@ PCO_INFER(matmul)
 {
     ATTRS(matmul);
     const pco_tensor *a = INPUT(0), *b = INPUT(1);
-    const pco_tensor *bias = context->n_inputs > 2 ? INPUT(2) : NULL,
-                     *c = context->n_inputs > 3 ? INPUT(3) : NULL;
+    const pco_tensor *bias = context->n_inputs > 2 ? INPUT(2) : NULL, *c = context->n_inputs > 3 ? INPUT(3) : NULL;
     char left[128], right[128];
     if (a->rank < 2 || b->rank < 2)
-        FAIL("'%s' %s and '%s' %s need at least 2 dimensions each", a->name, pco_tensor_shape_text(a, left),
-             b->name, pco_tensor_shape_text(b, right));
-    int64_t m = a->shape[a->rank - (attrs->transpose_a ? 1 : 2)],
-            k = a->shape[a->rank - (attrs->transpose_a ? 2 : 1)];
+        FAIL("'%s' %s and '%s' %s need at least 2 dimensions each", a->name, pco_tensor_shape_text(a, left), b->name,
+             pco_tensor_shape_text(b, right));
+    int64_t m = a->shape[a->rank - (attrs->transpose_a ? 1 : 2)], k = a->shape[a->rank - (attrs->transpose_a ? 2 : 1)];
     int64_t n = b->shape[b->rank - (attrs->transpose_b ? 2 : 1)];
     int64_t bk = b->shape[b->rank - (attrs->transpose_b ? 1 : 2)];
     if (k != bk)
-        FAIL("'%s' %s%s has K = %" PRId64 ", but '%s' %s%s has K = %" PRId64, a->name,
-             pco_tensor_shape_text(a, left), attrs->transpose_a ? " (transposed)" : "", k, b->name,
-             pco_tensor_shape_text(b, right), attrs->transpose_b ? " (transposed)" : "", bk);
+        FAIL("'%s' %s%s has K = %" PRId64 ", but '%s' %s%s has K = %" PRId64, a->name, pco_tensor_shape_text(a, left),
+             attrs->transpose_a ? " (transposed)" : "", k, b->name, pco_tensor_shape_text(b, right),
+             attrs->transpose_b ? " (transposed)" : "", bk);
     if (pco_dtype_is_quantised(b->dtype) && (!attrs->transpose_b || b->rank != 2))
         FAIL("quantised '%s' needs rank 2 and transpose_b = 1", b->name);
     if (attrs->activation < 0 || attrs->activation > 4)
@@ -329,8 +321,7 @@ PCO_INFER(matmul)
     out->shape[out->rank - 1] = n;
     out->dtype = attrs->dtype < 0 ? a->dtype : (uint32_t)attrs->dtype;
     if (bias && bias->shape[0] != n)
-        FAIL("bias '%s' has shape %s, and must have [%" PRId64 "]", bias->name,
-             pco_tensor_shape_text(bias, left), n);
+        FAIL("bias '%s' has shape %s, and must have [%" PRId64 "]", bias->name, pco_tensor_shape_text(bias, left), n);
     if (c && (c->rank != out->rank || memcmp(c->shape, out->shape, out->rank * sizeof(int64_t)) != 0 ||
               c->dtype != out->dtype))
         FAIL("c '%s' has shape %s, and must have the result's type and shape %s", c->name,
@@ -351,8 +342,9 @@ static pco_status infer_conv1d_sizes(pco_shape_context *context, const pco_tenso
     if (attrs->groups < 1 || channels % attrs->groups || weight->shape[0] % attrs->groups ||
         weight->shape[1] != channels / attrs->groups)
         FAIL("x '%s' of shape %s and weight '%s' of shape %s do not go with %" PRId64
-             " groups: they have to be [..,C,L] and [O,C/groups,K], with whole groups of C and O", x->name,
-             pco_tensor_shape_text(x, left), weight->name, pco_tensor_shape_text(weight, right), attrs->groups);
+             " groups: they have to be [..,C,L] and [O,C/groups,K], with whole groups of C and O",
+             x->name, pco_tensor_shape_text(x, left), weight->name, pco_tensor_shape_text(weight, right),
+             attrs->groups);
     if (channels == 0 || length == 0 || weight->shape[0] == 0 || taps == 0)
         FAIL("x '%s' of shape %s or weight '%s' of shape %s is empty", x->name, pco_tensor_shape_text(x, left),
              weight->name, pco_tensor_shape_text(weight, right));
@@ -403,8 +395,7 @@ PCO_INFER(reduce)
     ATTRS(sum); /* mean and amax have the same struct */
     const pco_tensor *x = INPUT(0);
     uint32_t mask = 0;
-    if (attrs->n_axes < 0 || attrs->n_axes > PCO_MAX_RANK)
-        FAIL("%" PRId64 " axes are too many", attrs->n_axes);
+    if (attrs->n_axes < 0 || attrs->n_axes > PCO_MAX_RANK) FAIL("%" PRId64 " axes are too many", attrs->n_axes);
     for (int64_t i = 0; i < attrs->n_axes; i++) {
         uint32_t axis;
         pco_status status = infer_resolve(context, x, attrs->axes[i], &axis, err);
@@ -423,8 +414,7 @@ PCO_INFER(argmax)
     pco_status status = infer_resolve(context, INPUT(0), attrs->axis, &axis, err);
     if (status) return status;
     if (INPUT(0)->shape[axis] == 0) FAIL("axis %u of '%s' is empty", axis, INPUT(0)->name);
-    if (INPUT(0)->shape[axis] > INT32_MAX)
-        FAIL("axis %u of '%s' is longer than 2^31 - 1", axis, INPUT(0)->name);
+    if (INPUT(0)->shape[axis] > INT32_MAX) FAIL("axis %u of '%s' is longer than 2^31 - 1", axis, INPUT(0)->name);
     infer_drop(context, INPUT(0), 1u << axis, attrs->keepdims);
     return PCO_OK;
 }
@@ -471,8 +461,8 @@ PCO_INFER(swiglu)
     infer_like(context, 0, gate);
     if (up) {
         if (up->rank != gate->rank || memcmp(up->shape, gate->shape, up->rank * sizeof(int64_t)) != 0)
-            FAIL("gate '%s' has shape %s and up '%s' has %s", gate->name, pco_tensor_shape_text(gate, left),
-                 up->name, pco_tensor_shape_text(up, right));
+            FAIL("gate '%s' has shape %s and up '%s' has %s", gate->name, pco_tensor_shape_text(gate, left), up->name,
+                 pco_tensor_shape_text(up, right));
         return PCO_OK;
     }
     if (gate->rank == 0 || gate->shape[gate->rank - 1] % 2)
@@ -498,8 +488,8 @@ PCO_INFER(layer_norm)
     if (attrs->correction < 0 || attrs->correction > 1)
         FAIL("correction %" PRId64 " is neither 0 nor 1", attrs->correction);
     if (x->shape[x->rank - 1] <= attrs->correction)
-        FAIL("'%s' has %" PRId64 " values to normalise, and needs more than %" PRId64, x->name,
-             x->shape[x->rank - 1], attrs->correction);
+        FAIL("'%s' has %" PRId64 " values to normalise, and needs more than %" PRId64, x->name, x->shape[x->rank - 1],
+             attrs->correction);
     if (attrs->stats) context->n_outputs = 3;
     return PCO_OK;
 }
@@ -518,18 +508,16 @@ PCO_INFER(rope)
     ATTRS(rope);
     const pco_tensor *x = INPUT(0), *positions = INPUT(1), *phase = INPUT(2);
     char left[128], right[128];
-    if (x->rank != 4)
-        FAIL("'%s' has shape %s, and must have 4 dimensions", x->name, pco_tensor_shape_text(x, left));
+    if (x->rank != 4) FAIL("'%s' has shape %s, and must have 4 dimensions", x->name, pco_tensor_shape_text(x, left));
     int64_t length = x->shape[attrs->heads_first ? 2 : 1];
     if (positions->rank != 2 || (positions->shape[0] != x->shape[0] && positions->shape[0] != 1) ||
         positions->shape[1] != length)
-        FAIL("positions '%s' have shape %s, and must have [%" PRId64 ",%" PRId64 "] or [1,%" PRId64
-             "] for '%s' %s",
+        FAIL("positions '%s' have shape %s, and must have [%" PRId64 ",%" PRId64 "] or [1,%" PRId64 "] for '%s' %s",
              positions->name, pco_tensor_shape_text(positions, left), x->shape[0], length, length, x->name,
              pco_tensor_shape_text(x, right));
     if (2 * phase->shape[0] > x->shape[3])
-        FAIL("phase '%s' rotates %" PRId64 " dimensions, and '%s' has only %" PRId64, phase->name,
-             2 * phase->shape[0], x->name, x->shape[3]);
+        FAIL("phase '%s' rotates %" PRId64 " dimensions, and '%s' has only %" PRId64, phase->name, 2 * phase->shape[0],
+             x->name, x->shape[3]);
     infer_like(context, 0, x);
     return PCO_OK;
 }
@@ -562,11 +550,11 @@ static pco_status infer_attention_sizes(pco_shape_context *context, int64_t head
     *z = (attention_sizes){q->shape[0],    q->shape[head], q->shape[row], k->shape[row],
                            k->shape[head], q->shape[3],    v->shape[3]};
     if (k->shape[0] != z->batch || k->shape[3] != z->depth)
-        FAIL("query '%s' %s and key '%s' %s differ in batch or head size", q->name,
-             pco_tensor_shape_text(q, left), k->name, pco_tensor_shape_text(k, right));
+        FAIL("query '%s' %s and key '%s' %s differ in batch or head size", q->name, pco_tensor_shape_text(q, left),
+             k->name, pco_tensor_shape_text(k, right));
     if (v->shape[0] != z->batch || v->shape[head] != z->groups || v->shape[row] != z->keys)
-        FAIL("key '%s' %s and value '%s' %s differ in batch, heads or length", k->name,
-             pco_tensor_shape_text(k, left), v->name, pco_tensor_shape_text(v, right));
+        FAIL("key '%s' %s and value '%s' %s differ in batch, heads or length", k->name, pco_tensor_shape_text(k, left),
+             v->name, pco_tensor_shape_text(v, right));
     if (z->groups == 0 ? z->heads != 0 : z->heads % z->groups != 0)
         FAIL("%" PRId64 " query heads are no multiple of %" PRId64 " key heads", z->heads, z->groups);
     if (z->depth == 0) FAIL("query '%s' %s has head size 0", q->name, pco_tensor_shape_text(q, left));
@@ -583,8 +571,8 @@ static pco_status infer_attention_masks(pco_shape_context *context, const attent
         int fits = mask->rank == 4;
         for (uint32_t i = 0; fits && i < 4; i++) fits = mask->shape[i] == full[i] || mask->shape[i] == 1;
         if (!fits)
-            FAIL("mask '%s' has shape %s, and must fit [%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]",
-                 mask->name, pco_tensor_shape_text(mask, text), full[0], full[1], full[2], full[3]);
+            FAIL("mask '%s' has shape %s, and must fit [%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "]", mask->name,
+                 pco_tensor_shape_text(mask, text), full[0], full[1], full[2], full[3]);
     }
     for (uint32_t i = 4; i < 6 && i < context->n_inputs; i++)
         if (INPUT(i) && INPUT(i)->shape[0] != z->batch)
@@ -655,8 +643,8 @@ PCO_INFER(cross_entropy_backward)
     return infer_loss_attrs(context, attrs->label_smoothing, err);
 }
 
-static pco_status infer_same_shape(pco_shape_context *context, const pco_tensor *x,
-                                   const pco_tensor *gradient, pco_error *err)
+static pco_status infer_same_shape(pco_shape_context *context, const pco_tensor *x, const pco_tensor *gradient,
+                                   pco_error *err)
 {
     char left[128], right[128];
     if (x->rank != gradient->rank || memcmp(x->shape, gradient->shape, x->rank * sizeof(int64_t)) != 0)
@@ -682,8 +670,8 @@ PCO_INFER(layer_norm_backward)
     if (attrs->correction < 0 || attrs->correction > 1)
         FAIL("correction %" PRId64 " is neither 0 nor 1", attrs->correction);
     if (x->shape[x->rank - 1] <= attrs->correction)
-        FAIL("'%s' has %" PRId64 " values in a row, and needs more than %" PRId64, x->name,
-             x->shape[x->rank - 1], attrs->correction);
+        FAIL("'%s' has %" PRId64 " values in a row, and needs more than %" PRId64, x->name, x->shape[x->rank - 1],
+             attrs->correction);
     return PCO_OK;
 }
 

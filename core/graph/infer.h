@@ -32,7 +32,7 @@ pco_status pco_infer_fail(const pco_shape_context *context, pco_error *err, cons
 #define PCO_INFER(name) pco_status infer_##name(pco_shape_context *context, pco_error *err)
 
 /* Those that the table names (what SIGNATURE becomes is never defined). */
-#define SIGNATURE infer_by_signature
+#define SIGNATURE                                                     infer_by_signature
 #define PCO_OP(id, upper, name, family, signature, types, infer, ...) pco_infer_fn infer;
 #include "graph/ops.def"
 #undef SIGNATURE

@@ -18,8 +18,7 @@ typedef struct attr_row {
     {#op, {#field, PCO_ATTR_INT, offsetof(pco_##op##_attrs, field), initial, 0, doc}},
 #define PCO_ATTR_F(op, field, initial, doc) \
     {#op, {#field, PCO_ATTR_FLOAT, offsetof(pco_##op##_attrs, field), initial, 0, doc}},
-#define PCO_ATTR_V(op, field, doc) \
-    {#op, {#field, PCO_ATTR_VECTOR, offsetof(pco_##op##_attrs, n_##field), 0, 0, doc}},
+#define PCO_ATTR_V(op, field, doc) {#op, {#field, PCO_ATTR_VECTOR, offsetof(pco_##op##_attrs, n_##field), 0, 0, doc}},
 #define PCO_ATTR_AXIS(op, field, initial, doc) \
     {#op, {#field, PCO_ATTR_INT, offsetof(pco_##op##_attrs, field), initial, 1, doc}},
 #define PCO_ATTR_AXES(op, field, doc) \
@@ -31,15 +30,15 @@ static const attr_row ATTR_ROWS[] = {
 #define SIGNATURE NULL
 #define NONE      NULL
 #define PCO_OP(id, upper, name_, family_, signature_, types_, infer_, split_, decompose_, gradient_, bound_, doc_) \
-    {.op = PCO_OP_##upper,                                                                                        \
-     .name = #name_,                                                                                              \
-     .signature = signature_,                                                                                     \
-     .types = types_,                                                                                             \
-     .doc = doc_,                                                                                                 \
-     .infer = infer_,                                                                                             \
-     .split = PCO_SPLIT_##split_,                                                                                 \
-     .decompose = decompose_,                                                                                     \
-     .gradient = gradient_,                                                                                       \
+    {.op = PCO_OP_##upper, \
+     .name = #name_, \
+     .signature = signature_, \
+     .types = types_, \
+     .doc = doc_, \
+     .infer = infer_, \
+     .split = PCO_SPLIT_##split_, \
+     .decompose = decompose_, \
+     .gradient = gradient_, \
      .bound = PCO_BOUND_##bound_},
 static const pco_op_info OPS[] = {
 #include "graph/ops.def"
@@ -99,10 +98,7 @@ int pco_op_writes(const pco_op_info *op, uint32_t input)
     return 0;
 }
 
-int pco_op_has_effect(const pco_op_info *op)
-{
-    return pco_op_written(op, 0) != PCO_NONE;
-}
+int pco_op_has_effect(const pco_op_info *op) { return pco_op_written(op, 0) != PCO_NONE; }
 
 pco_domain pco_op_domain(uint32_t op, uint32_t input)
 {

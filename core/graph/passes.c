@@ -15,21 +15,16 @@ typedef struct rewrite_state {
     uint32_t *absorbed;  /* source node: the matmul node that is emitted in its place, or PCO_NONE */
     pco_node *fused;     /* source node: the matmul as it became (inputs and attributes) */
     pco_matmul_attrs *fused_attrs;
-    unsigned char
-        *moved; /* source node: a matmul that is emitted later, where its last absorbed node stood */
+    unsigned char *moved; /* source node: a matmul that is emitted later, where its last absorbed node stood */
 } rewrite_state;
 
-static int rewrite_effect(const pco_node *node)
-{
-    return pco_op_has_effect(pco_op_find(node->op));
-}
+static int rewrite_effect(const pco_node *node) { return pco_op_has_effect(pco_op_find(node->op)); }
 
 /* Marks from the end what outputs and effects need. */
 static void rewrite_liveness(rewrite_state *state)
 {
     const pco_graph *source = state->source;
-    for (uint32_t t = 0; t < source->n_tensors; t++)
-        state->uses[t] = source->tensors[t].kind == PCO_KIND_OUTPUT;
+    for (uint32_t t = 0; t < source->n_tensors; t++) state->uses[t] = source->tensors[t].kind == PCO_KIND_OUTPUT;
     for (uint32_t i = source->n_nodes; i-- > 0;) {
         const pco_node *node = &source->nodes[i];
         int needed = rewrite_effect(node);
@@ -65,8 +60,7 @@ static void rewrite_count_readers(rewrite_state *state)
 
 static int rewrite_same_shape(const pco_tensor *a, const pco_tensor *b)
 {
-    return a->dtype == b->dtype && a->rank == b->rank &&
-           memcmp(a->shape, b->shape, a->rank * sizeof(int64_t)) == 0;
+    return a->dtype == b->dtype && a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof(int64_t)) == 0;
 }
 
 /* The activation number of a unary node as matmul knows it, or 0. */
@@ -128,9 +122,8 @@ static void rewrite_stay(const rewrite_state *state, const pco_node *node, uint3
 static void rewrite_fuse(rewrite_state *state)
 {
     const pco_graph *source = state->source;
-    uint32_t *owner =
-        malloc((source->n_tensors + 1) * sizeof *owner); /* tensor -> matmul that now makes it */
-    if (!owner) return;                                  /* fusing is not needed for a right result */
+    uint32_t *owner = malloc((source->n_tensors + 1) * sizeof *owner); /* tensor -> matmul that now makes it */
+    if (!owner) return;                                                /* fusing is not needed for a right result */
     for (uint32_t t = 0; t < source->n_tensors; t++) owner[t] = PCO_NONE;
     for (uint32_t i = 0; i < source->n_nodes; i++) {
         const pco_node *node = &source->nodes[i];
@@ -199,8 +192,7 @@ static uint32_t rewrite_own(rewrite_state *state, uint32_t t, uint32_t made)
     if (result->status || made == PCO_NONE || state->source->tensors[t].kind != PCO_KIND_OUTPUT) return made;
     uint32_t root = pco_graph_root(result, made);
     uint32_t kind = result->tensors[root].kind;
-    if ((kind == PCO_KIND_TRANSIENT || kind == PCO_KIND_OUTPUT) &&
-        result->tensors[made].kind == PCO_KIND_TRANSIENT)
+    if ((kind == PCO_KIND_TRANSIENT || kind == PCO_KIND_OUTPUT) && result->tensors[made].kind == PCO_KIND_TRANSIENT)
         return made;
     pco_reshape_attrs attrs = {.n_shape = result->tensors[made].rank};
     memcpy(attrs.shape, result->tensors[made].shape, sizeof attrs.shape);
@@ -284,8 +276,7 @@ pco_status pco_graph_rewrite(const pco_graph *source, const pco_rewrite_params *
         if (source->tensors[t].kind == PCO_KIND_INPUT || source->tensors[t].kind == PCO_KIND_VALUE)
             rewrite_tensor(&state, t);
     for (uint32_t i = 0; i < source->n_nodes; i++)
-        if (state.live[i] && !state.moved[i])
-            rewrite_node(&state, i, params->decompose && params->decompose[i]);
+        if (state.live[i] && !state.moved[i]) rewrite_node(&state, i, params->decompose && params->decompose[i]);
     status = pco_graph_check(state.result, err);
 done:
     free(state.map);

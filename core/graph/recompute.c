@@ -85,10 +85,9 @@ static void recompute_check(const recompute_state *s)
             const uint32_t root = pco_graph_root(graph, writer->outputs[k]);
             for (uint32_t r = s->first; r <= s->last; r++)
                 if (s->again[r] && recompute_reads(s, &graph->nodes[r], root)) {
-                    pco_graph_fail(
-                        graph, PCO_ERROR_UNSUPPORTED,
-                        "node '%s' cannot be computed again: '%s' writes the state '%s' before that",
-                        graph->nodes[r].name, writer->name, graph->tensors[root].name);
+                    pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED,
+                                   "node '%s' cannot be computed again: '%s' writes the state '%s' before that",
+                                   graph->nodes[r].name, writer->name, graph->tensors[root].name);
                     return;
                 }
         }
@@ -170,8 +169,8 @@ uint32_t pco_graph_recompute(pco_graph *graph, uint32_t loss, const char *scope)
     }
     recompute_state s = {.graph = graph, .end = graph->producers[loss] + 1};
     if (!recompute_find(&s, scope)) {
-        pco_graph_fail(graph, PCO_ERROR_INVALID,
-                       "recomputation: no node in front of the loss has the scope '%s'", scope);
+        pco_graph_fail(graph, PCO_ERROR_INVALID, "recomputation: no node in front of the loss has the scope '%s'",
+                       scope);
         return 0;
     }
     s.kept = calloc(tensors, 1);

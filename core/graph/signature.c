@@ -82,15 +82,15 @@ static int signature_type_listed(const char *types, char letter, uint32_t type, 
     for (const char *p = list; *p;) {
         size_t length = strcspn(p, ",");
         if (strlen(name) == length && strncmp(p, name, length) == 0) return 1;
-        if (length == strlen("quantised") && strncmp(p, "quantised", length) == 0 && pco_dtype_is_quantised(type)) return 1;
+        if (length == strlen("quantised") && strncmp(p, "quantised", length) == 0 && pco_dtype_is_quantised(type))
+            return 1;
         p += length + (p[length] == ',');
     }
     return 0;
 }
 
 static pco_status signature_check_type(const pco_shape_context *context, signature_binding *binding,
-                                       const signature_operand *operand, const pco_tensor *tensor,
-                                       pco_error *err)
+                                       const signature_operand *operand, const pco_tensor *tensor, pco_error *err)
 {
     if (tensor->dtype >= PCO_DTYPE_COUNT)
         return pco_infer_fail(context, err, "%s '%s' has the unknown type %u", operand->name, tensor->name,
@@ -105,8 +105,8 @@ static pco_status signature_check_type(const pco_shape_context *context, signatu
     char list[64] = "";
     int letter = operand->type[0] - 'A';
     if (!signature_type_listed(context->op->types, operand->type[0], tensor->dtype, list, sizeof list))
-        return pco_infer_fail(context, err, "%s '%s' is %s, and must be one of %s", operand->name, tensor->name,
-                              have, list);
+        return pco_infer_fail(context, err, "%s '%s' is %s, and must be one of %s", operand->name, tensor->name, have,
+                              list);
     if (binding->type[letter] >= 0 && binding->type[letter] != (int32_t)tensor->dtype)
         return pco_infer_fail(context, err, "%s '%s' is %s, and must have the type of the operands before it, %s",
                               operand->name, tensor->name, have, pco_dtype_name((uint32_t)binding->type[letter]));
@@ -149,8 +149,8 @@ static uint32_t signature_fixed(const char *dims, int *lead)
 }
 
 static pco_status signature_bind_lead(const pco_shape_context *context, signature_binding *binding,
-                                      const signature_operand *operand, const pco_tensor *tensor,
-                                      uint32_t rank, pco_error *err)
+                                      const signature_operand *operand, const pco_tensor *tensor, uint32_t rank,
+                                      pco_error *err)
 {
     if (!binding->has_lead) {
         binding->has_lead = 1;
@@ -158,19 +158,16 @@ static pco_status signature_bind_lead(const pco_shape_context *context, signatur
         memcpy(binding->lead, tensor->shape, rank * sizeof(int64_t));
         return PCO_OK;
     }
-    if (binding->lead_rank == rank && memcmp(binding->lead, tensor->shape, rank * sizeof(int64_t)) == 0)
-        return PCO_OK;
+    if (binding->lead_rank == rank && memcmp(binding->lead, tensor->shape, rank * sizeof(int64_t)) == 0) return PCO_OK;
     char have[128], want[128];
     pco_tensor seen = {.rank = binding->lead_rank};
     memcpy(seen.shape, binding->lead, sizeof seen.shape);
-    return pco_infer_fail(context, err, "%s '%s' has shape %s, and its leading dimensions must be %s",
-                          operand->name, tensor->name, pco_tensor_shape_text(tensor, have),
-                          pco_tensor_shape_text(&seen, want));
+    return pco_infer_fail(context, err, "%s '%s' has shape %s, and its leading dimensions must be %s", operand->name,
+                          tensor->name, pco_tensor_shape_text(tensor, have), pco_tensor_shape_text(&seen, want));
 }
 
 static pco_status signature_check_dims(const pco_shape_context *context, signature_binding *binding,
-                                       const signature_operand *operand, const pco_tensor *tensor,
-                                       pco_error *err)
+                                       const signature_operand *operand, const pco_tensor *tensor, pco_error *err)
 {
     if (operand->dims[0] == '@') return PCO_OK;
     if (operand->dims[0] == '*') return signature_bind_star(context, binding, tensor, err);
@@ -178,9 +175,9 @@ static pco_status signature_check_dims(const pco_shape_context *context, signatu
     int lead;
     uint32_t fixed = signature_fixed(operand->dims, &lead);
     if (tensor->rank < fixed || (!lead && tensor->rank != fixed))
-        return pco_infer_fail(context, err, "%s '%s' has shape %s, and must have %s%u dimension%s [%s]",
-                              operand->name, tensor->name, pco_tensor_shape_text(tensor, text),
-                              lead ? "at least " : "", fixed, fixed == 1 ? "" : "s", operand->dims);
+        return pco_infer_fail(context, err, "%s '%s' has shape %s, and must have %s%u dimension%s [%s]", operand->name,
+                              tensor->name, pco_tensor_shape_text(tensor, text), lead ? "at least " : "", fixed,
+                              fixed == 1 ? "" : "s", operand->dims);
     uint32_t at = tensor->rank - fixed;
     if (lead) {
         pco_status status = signature_bind_lead(context, binding, operand, tensor, at, err);
@@ -192,8 +189,8 @@ static pco_status signature_check_dims(const pco_shape_context *context, signatu
         int64_t have = tensor->shape[at++];
         if (*dims >= '0' && *dims <= '9') {
             if (have != *dims - '0')
-                return pco_infer_fail(context, err, "%s '%s' has shape %s, and dimension %u must be %c",
-                                      operand->name, tensor->name, pco_tensor_shape_text(tensor, text), at - 1, *dims);
+                return pco_infer_fail(context, err, "%s '%s' has shape %s, and dimension %u must be %c", operand->name,
+                                      tensor->name, pco_tensor_shape_text(tensor, text), at - 1, *dims);
             continue;
         }
         int letter = *dims - 'A';
@@ -209,8 +206,7 @@ static pco_status signature_check_dims(const pco_shape_context *context, signatu
     return PCO_OK;
 }
 
-static void signature_fill_output(const signature_binding *binding, const signature_operand *operand,
-                                  pco_tensor *out)
+static void signature_fill_output(const signature_binding *binding, const signature_operand *operand, pco_tensor *out)
 {
     if (strlen(operand->type) == 1 && operand->type[0] != '@')
         out->dtype = (uint32_t)binding->type[operand->type[0] - 'A'];

@@ -23,8 +23,7 @@ struct pco_causal {
     int32_t ids[CAUSAL_LARGEST_CHUNK], positions[CAUSAL_LARGEST_CHUNK];
 };
 
-void pco_causal_build(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows,
-                      int all_logits)
+void pco_causal_build(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows, int all_logits)
 {
     pco_graph *graph = nn->graph;
     const int64_t one[1] = {1}, row_shape[2] = {1, rows};
@@ -39,8 +38,7 @@ void pco_causal_build(const pco_nn *nn, const pco_model_spec *spec, int64_t cont
     uint32_t x = pco_spec_decode_layers(nn, spec, ids, &decoder);
     pco_graph_scope(graph, "%s", spec->stacks[PCO_DECODER].head_scope);
     x = pco_reshape(graph, x, 2, (int64_t[]){rows, spec->d_model});
-    if (!all_logits && rows > 1)
-        x = pco_gather(graph, x, pco_graph_value(graph, "row", PCO_I32, 1, (int64_t[]){1}), 0);
+    if (!all_logits && rows > 1) x = pco_gather(graph, x, pco_graph_value(graph, "row", PCO_I32, 1, (int64_t[]){1}), 0);
     pco_graph_output(graph, pco_spec_head(nn, spec, x), "logits");
 }
 
@@ -103,25 +101,16 @@ pco_status pco_causal_warm_up(pco_causal *run, pco_error *err)
     return status;
 }
 
-void pco_causal_reset(pco_causal *run)
-{
-    run->position = 0;
-}
+void pco_causal_reset(pco_causal *run) { run->position = 0; }
 
 void pco_causal_rewind(pco_causal *run, int64_t position)
 {
     if (position >= 0 && position < run->position) run->position = position;
 }
 
-int64_t pco_causal_position(const pco_causal *run)
-{
-    return run->position;
-}
+int64_t pco_causal_position(const pco_causal *run) { return run->position; }
 
-uint32_t pco_causal_stages(const pco_causal *run)
-{
-    return run->built;
-}
+uint32_t pco_causal_stages(const pco_causal *run) { return run->built; }
 
 /* The smallest size that holds `count` rows, or the one below it where more than half of the rows would be
  * wasted; the largest when there are more. */
@@ -134,11 +123,9 @@ static uint32_t causal_choose(const pco_causal *run, int64_t count)
 }
 
 /* Runs the next `count` rows (at most the stage's) from the present position. */
-static pco_status causal_chunk(pco_causal *run, pco_stage *stage, const int32_t *ids, int64_t count,
-                               pco_error *err)
+static pco_status causal_chunk(pco_causal *run, pco_stage *stage, const int32_t *ids, int64_t count, pco_error *err)
 {
-    const int32_t start = (int32_t)run->position, end = (int32_t)(run->position + count),
-                  last = (int32_t)count - 1;
+    const int32_t start = (int32_t)run->position, end = (int32_t)(run->position + count), last = (int32_t)count - 1;
     for (int64_t i = 0; i < stage->rows; i++) {
         run->ids[i] = i < count ? ids[i] : 0;
         run->positions[i] = start + (int32_t)(run->spec.position_offset + i);
@@ -159,14 +146,12 @@ static pco_status causal_check_ids(const pco_causal *run, const int32_t *ids, in
                         run->position + count, run->context);
     for (int64_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= run->spec.vocab_size[PCO_DECODER])
-            return pco_fail(err, PCO_ERROR_INVALID,
-                            "token %" PRId64 " is %d, outside a vocabulary of %" PRId64, i, ids[i],
-                            run->spec.vocab_size[PCO_DECODER]);
+            return pco_fail(err, PCO_ERROR_INVALID, "token %" PRId64 " is %d, outside a vocabulary of %" PRId64, i,
+                            ids[i], run->spec.vocab_size[PCO_DECODER]);
     return PCO_OK;
 }
 
-static pco_status causal_run(pco_causal *run, const int32_t *ids, int64_t count, int all, float *logits,
-                             pco_error *err)
+static pco_status causal_run(pco_causal *run, const int32_t *ids, int64_t count, int all, float *logits, pco_error *err)
 {
     const int64_t begin = run->position;
     uint64_t row_bytes = (uint64_t)run->spec.vocab_size[PCO_DECODER] * sizeof *logits;
@@ -179,9 +164,9 @@ static pco_status causal_run(pco_causal *run, const int32_t *ids, int64_t count,
         status = causal_chunk(run, stage, ids + done, rows, err);
         int last = done + rows == count;
         if (!status && all)
-            status = pco_executable_read(stage->executable, stage->logits,
-                                         logits + done * run->spec.vocab_size[PCO_DECODER],
-                                         (uint64_t)rows * row_bytes, err);
+            status =
+                pco_executable_read(stage->executable, stage->logits, logits + done * run->spec.vocab_size[PCO_DECODER],
+                                    (uint64_t)rows * row_bytes, err);
         else if (!status && last && logits)
             status = pco_executable_read(stage->executable, stage->logits, logits, row_bytes, err);
         run->position += rows;
@@ -191,8 +176,7 @@ static pco_status causal_run(pco_causal *run, const int32_t *ids, int64_t count,
     return status;
 }
 
-pco_status pco_causal_append(pco_causal *run, const int32_t *ids, int64_t count, float *logits,
-                             pco_error *err)
+pco_status pco_causal_append(pco_causal *run, const int32_t *ids, int64_t count, float *logits, pco_error *err)
 {
     return causal_run(run, ids, count, 0, logits, err);
 }

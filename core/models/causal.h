@@ -14,8 +14,7 @@ typedef struct pco_causal pco_causal;
  * nothing. The caches are the states "cache.key.N" and "cache.value.N" f32 [1,context,kv_heads,head_dim]. The
  * output "logits" is f32 [rows,vocab_size] with all_logits, else [1,vocab_size] of the row that the run value
  * "row" i32 [1] names (there is none when rows is 1). */
-void pco_causal_build(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows,
-                      int all_logits);
+void pco_causal_build(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows, int all_logits);
 
 /* Prepares the step of one token; stages for longer chunks (16, 64, 256 rows) follow when they are first
  * needed. What is given is borrowed until the destroy; the session must be used by this model alone, as

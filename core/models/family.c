@@ -49,8 +49,7 @@ static const char *family_list(int folder, char *text, size_t size)
     return text;
 }
 
-pco_status pco_family_of_gguf(const pco_gguf *gguf, const pco_family **family, pco_model_spec *spec,
-                              pco_error *err)
+pco_status pco_family_of_gguf(const pco_gguf *gguf, const pco_family **family, pco_model_spec *spec, pco_error *err)
 {
     const char *name = NULL;
     char list[256];
@@ -66,8 +65,8 @@ pco_status pco_family_of_gguf(const pco_gguf *gguf, const pco_family **family, p
     return status || !(*family)->read_gguf ? status : (*family)->read_gguf(gguf, spec, err);
 }
 
-pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family,
-                                pco_model_spec *spec, pco_error *err)
+pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family, pco_model_spec *spec,
+                                pco_error *err)
 {
     const pco_family *chosen[FAMILIES];
     const char *names[FAMILIES];
@@ -76,11 +75,10 @@ pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_
     const uint32_t count = family_choose(1, chosen, names);
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
     if (name && !family_find(name, 1))
-        return pco_fail(
-            err, PCO_ERROR_UNSUPPORTED,
-            "%s is of a model of type '%s'; Portico reads %s from folders, and %s models from GGUF "
-            "(llama.cpp's convert_hf_to_gguf.py makes one)",
-            label, name, family_list(1, folders, sizeof folders), family_list(0, files, sizeof files));
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "%s is of a model of type '%s'; Portico reads %s from folders, and %s models from GGUF "
+                        "(llama.cpp's convert_hf_to_gguf.py makes one)",
+                        label, name, family_list(1, folders, sizeof folders), family_list(0, files, sizeof files));
     pco_status status = pco_json_enum(root, label, "model_type", names, count, &index, err);
     if (status) return status;
     *family = chosen[index];

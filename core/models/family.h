@@ -19,19 +19,19 @@ typedef struct pco_family {
     pco_status (*read_config)(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err);
     /* With read_config: the tokenizer of a side, NULL when there is none. GGUF says by itself which it has.
      */
-    pco_status (*read_tokenizer)(const cJSON *root, const char *label, const pco_model_spec *spec,
-                                 pco_model_side side, pco_tokenizer **tokenizer, pco_error *err);
+    pco_status (*read_tokenizer)(const cJSON *root, const char *label, const pco_model_spec *spec, pco_model_side side,
+                                 pco_tokenizer **tokenizer, pco_error *err);
 } pco_family;
 
 /* The rows; family.c lists them. */
-extern const pco_family pco_family_gemma2, pco_family_gpt2, pco_family_llama, pco_family_qwen2,
-    pco_family_qwen3, pco_family_transformer;
+extern const pco_family pco_family_gemma2, pco_family_gpt2, pco_family_llama, pco_family_qwen2, pco_family_qwen3,
+    pco_family_transformer;
 
 /* Which family a file is of, and its spec. Errors: UNSUPPORTED for another architecture or model type, naming
  * those that there are; those of the family. */
 pco_status pco_family_of_gguf(const pco_gguf *gguf, const pco_family **family, pco_model_spec *spec,
                               pco_error *err) PCO_NODISCARD;
-pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family,
-                                pco_model_spec *spec, pco_error *err) PCO_NODISCARD;
+pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family, pco_model_spec *spec,
+                                pco_error *err) PCO_NODISCARD;
 
 #endif

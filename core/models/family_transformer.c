@@ -66,8 +66,7 @@ typedef struct transformer_reader {
     pco_error *err;
 } transformer_reader;
 
-static int64_t transformer_int(transformer_reader *r, const char *key, int64_t least, int64_t most,
-                               int64_t fallback)
+static int64_t transformer_int(transformer_reader *r, const char *key, int64_t least, int64_t most, int64_t fallback)
 {
     int64_t value = fallback;
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
@@ -76,8 +75,7 @@ static int64_t transformer_int(transformer_reader *r, const char *key, int64_t l
     return value;
 }
 
-static double transformer_number(transformer_reader *r, const char *key, double least, double most,
-                                 double fallback)
+static double transformer_number(transformer_reader *r, const char *key, double least, double most, double fallback)
 {
     double value = fallback;
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
@@ -93,8 +91,8 @@ static int transformer_bool(transformer_reader *r, const char *key, int fallback
     return value;
 }
 
-static uint32_t transformer_enum(transformer_reader *r, const char *key, const char *const *names,
-                                 uint32_t count, uint32_t fallback)
+static uint32_t transformer_enum(transformer_reader *r, const char *key, const char *const *names, uint32_t count,
+                                 uint32_t fallback)
 {
     uint32_t value = fallback;
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
@@ -104,8 +102,7 @@ static uint32_t transformer_enum(transformer_reader *r, const char *key, const c
 }
 
 /* -1 means none, which only a decoder alone can do with. */
-static int32_t transformer_token(transformer_reader *r, const pco_model_spec *c, const char *key,
-                                 int32_t fallback)
+static int32_t transformer_token(transformer_reader *r, const pco_model_spec *c, const char *key, int32_t fallback)
 {
     return (int32_t)transformer_int(r, key, c->decoder_only ? -1 : 0, INT32_MAX, fallback);
 }
@@ -154,12 +151,10 @@ static void transformer_read_options(transformer_reader *r, pco_model_spec *c)
     c->activation_function = values[transformer_enum(r, "activation_function", activations, 4, 0)];
     if (transformer_bool(r, "fused_gate_up", 0)) c->names.gate_up = "gate_up_proj";
     c->normalize_before = transformer_bool(r, "normalize_before", 0);
-    c->attention_bias = c->output_bias =
-        transformer_bool(r, "attention_bias", 1) ? PCO_BIAS_ALL : PCO_BIAS_NONE;
+    c->attention_bias = c->output_bias = transformer_bool(r, "attention_bias", 1) ? PCO_BIAS_ALL : PCO_BIAS_NONE;
     c->ffn_bias = transformer_bool(r, "ffn_bias", 1) ? PCO_BIAS_ALL : PCO_BIAS_NONE;
     if (transformer_bool(r, "fused_qkv", 0)) c->names.fused = "self_attn.in_proj_";
-    c->position_embedding =
-        (pco_position_embedding)transformer_enum(r, "position_embedding", positions, 2, 0);
+    c->position_embedding = (pco_position_embedding)transformer_enum(r, "position_embedding", positions, 2, 0);
     c->rope_theta = transformer_number(r, "rope_theta", 1, 1e12, 10000);
     c->rope_interleaved = transformer_bool(r, "rope_interleaved", 0);
     c->sinusoidal_layout = (int)transformer_enum(r, "sinusoidal_layout", layouts, 2, 0);
@@ -179,8 +174,7 @@ static pco_status transformer_read(const cJSON *root, const char *label, pco_mod
 {
     static const char *const sides[] = {"encoder", "decoder"};
     const uint32_t n_keys = sizeof transformer_keys / sizeof *transformer_keys;
-    transformer_reader reader = {root, label, pco_json_known(root, label, transformer_keys, n_keys, err),
-                                 err};
+    transformer_reader reader = {root, label, pco_json_known(root, label, transformer_keys, n_keys, err), err};
     if (reader.status) return reader.status;
     transformer_read_sizes(&reader, spec);
     transformer_read_norms(&reader, spec);
@@ -201,24 +195,21 @@ static pco_status transformer_read(const cJSON *root, const char *label, pco_mod
         spec->head_dim[side] = size;
     }
     if (spec->position_embedding == PCO_POSITION_SINUSOIDAL && spec->d_model % 2)
-        return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: sinusoidal positions need an even d_model, and it is %" PRId64, label,
-                        spec->d_model);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: sinusoidal positions need an even d_model, and it is %" PRId64,
+                        label, spec->d_model);
     return PCO_OK;
 }
 
 /* A list of strings; *list is malloc'ed, its strings belong to the document. */
-static pco_status transformer_strings(const cJSON *list, const char *label, const char *key,
-                                      const char ***strings, uint32_t *count, pco_error *err)
+static pco_status transformer_strings(const cJSON *list, const char *label, const char *key, const char ***strings,
+                                      uint32_t *count, pco_error *err)
 {
     const cJSON *item;
     *count = 0;
     *strings = NULL;
-    if (!cJSON_IsArray(list))
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
+    if (!cJSON_IsArray(list)) return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", label, key);
     *strings = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof **strings);
-    if (!*strings)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s' of %s", key, label);
+    if (!*strings) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s' of %s", key, label);
     cJSON_ArrayForEach(item, list)
     {
         if (!cJSON_IsString(item))
@@ -231,8 +222,7 @@ static pco_status transformer_strings(const cJSON *list, const char *label, cons
 static pco_status transformer_tokenizer(const cJSON *root, const char *label, const pco_model_spec *spec,
                                         pco_model_side side, pco_tokenizer **tokenizer, pco_error *err)
 {
-    static const char *const keys[][2] = {{"encoder_vocab", "encoder_merges"},
-                                          {"decoder_vocab", "decoder_merges"}};
+    static const char *const keys[][2] = {{"encoder_vocab", "encoder_merges"}, {"decoder_vocab", "decoder_merges"}};
     const char *key = keys[side][0], *merges_key = keys[side][1];
     const char **tokens = NULL, **merges = NULL;
     uint32_t count = 0, merge_count = 0;
@@ -243,17 +233,16 @@ static pco_status transformer_tokenizer(const cJSON *root, const char *label, co
     const cJSON *merge_list = cJSON_GetObjectItemCaseSensitive(root, merges_key);
     if (!merge_list) merge_list = cJSON_GetObjectItemCaseSensitive(root, merges_key = "merges");
     pco_status status = transformer_strings(list, label, key, &tokens, &count, err);
-    if (!status && merge_list)
-        status = transformer_strings(merge_list, label, merges_key, &merges, &merge_count, err);
+    if (!status && merge_list) status = transformer_strings(merge_list, label, merges_key, &merges, &merge_count, err);
     if (!status && count != spec->vocab_size[side])
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has %u tokens and the vocabulary size is %" PRId64,
-                          label, key, count, spec->vocab_size[side]);
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' has %u tokens and the vocabulary size is %" PRId64, label,
+                          key, count, spec->vocab_size[side]);
     const pco_tokenizer_special special = {
         .bos = spec->bos_token_id, .eos = spec->eos_token_id, .pad = spec->pad_token_id, .unk = -1};
     if (!status) {
-        status = merge_list ? pco_tokenizer_from_bpe(label, tokens, count, merges, merge_count, &special,
-                                                     tokenizer, err)
-                            : pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
+        status = merge_list
+                     ? pco_tokenizer_from_bpe(label, tokens, count, merges, merge_count, &special, tokenizer, err)
+                     : pco_tokenizer_from_vocab(tokens, count, &special, tokenizer, err);
         if (status) status = pco_fail_prefix(err, status, "%s: '%s'", label, key);
     }
     free(tokens);
@@ -261,10 +250,10 @@ static pco_status transformer_tokenizer(const cJSON *root, const char *label, co
     return status;
 }
 
-#define TRANSFORMER_STACK(side)                                                                              \
-    {                                                                                                        \
-        .embed_scope = side, .head_scope = side, .embedding = side ".embed_tokens.weight",                   \
-        .layer = side ".layers.*", .last_norm = side ".layer_norm"                                           \
+#define TRANSFORMER_STACK(side) \
+    { \
+        .embed_scope = side, .head_scope = side, .embedding = side ".embed_tokens.weight", .layer = side ".layers.*", \
+        .last_norm = side ".layer_norm" \
     }
 
 static const pco_model_spec transformer_spec = {

@@ -30,8 +30,8 @@ static int64_t gguf_size(gguf_reader *r, const char *name, uint32_t most)
     const char *key = gguf_key(r, name);
     if (!r->status) r->status = pco_gguf_u32(r->gguf, key, &value, r->err);
     if (!r->status && (value < 1 || value > most))
-        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %u, and must be 1 to %u", r->label,
-                             key, value, most);
+        r->status =
+            pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %u, and must be 1 to %u", r->label, key, value, most);
     return r->status ? 1 : value;
 }
 
@@ -46,8 +46,8 @@ static double gguf_number(gguf_reader *r, const char *name, double least, double
     const char *key = gguf_key(r, name);
     if (!r->status) r->status = pco_gguf_f32_or(r->gguf, key, value, &value, r->err);
     if (!r->status && !((double)value >= least && (double)value <= most))
-        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %g, and must be %g to %g", r->label,
-                             key, (double)value, least, most);
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: key '%s' is %g, and must be %g to %g", r->label, key,
+                             (double)value, least, most);
     return r->status ? fallback : (double)value;
 }
 
@@ -65,8 +65,8 @@ static void gguf_read_sizes(gguf_reader *r, pco_model_spec *spec)
     uint32_t experts = 0;
     if (!r->status) r->status = pco_gguf_u32_or(r->gguf, gguf_key(r, "expert_count"), 0, &experts, r->err);
     if (!r->status && experts)
-        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
-                             "%s is a mixture of %u experts, which Portico cannot run", r->label, experts);
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED, "%s is a mixture of %u experts, which Portico cannot run",
+                             r->label, experts);
     spec->d_model = gguf_size(r, "embedding_length", 1 << 20);
     spec->layers[PCO_DECODER] = gguf_size(r, "block_count", 1 << 12);
     spec->ffn_dim[PCO_DECODER] = gguf_size(r, "feed_forward_length", 1 << 24);
@@ -78,8 +78,8 @@ static void gguf_read_sizes(gguf_reader *r, pco_model_spec *spec)
 
 static void gguf_read_norm(gguf_reader *r, pco_model_spec *spec)
 {
-    const char *name = spec->norm.type == PCO_NN_RMS_NORM ? "attention.layer_norm_rms_epsilon"
-                                                          : "attention.layer_norm_epsilon";
+    const char *name =
+        spec->norm.type == PCO_NN_RMS_NORM ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
     spec->norm.eps = gguf_number(r, name, 0x1p-149, 1e3, 1);
     if (!r->status && !pco_gguf_find(r->gguf, gguf_key(r, name)))
         r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no key '%s'", r->label, r->key);
@@ -91,16 +91,15 @@ static void gguf_read_heads(gguf_reader *r, pco_model_spec *spec)
 {
     const int64_t heads = spec->attention_heads[PCO_DECODER];
     if (!r->status && !pco_gguf_find(r->gguf, gguf_key(r, "attention.key_length")) && spec->d_model % heads)
-        r->status =
-            pco_fail(r->err, PCO_ERROR_FORMAT,
-                     "%s: %s.embedding_length %" PRId64 " is no multiple of %s.attention.head_count %" PRId64,
-                     r->label, r->architecture, spec->d_model, r->architecture, heads);
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                             "%s: %s.embedding_length %" PRId64 " is no multiple of %s.attention.head_count %" PRId64,
+                             r->label, r->architecture, spec->d_model, r->architecture, heads);
     const int64_t head_dim = gguf_size_or(r, "attention.key_length", 1 << 16, spec->d_model / heads);
     const int64_t value_dim = gguf_size_or(r, "attention.value_length", 1 << 16, head_dim);
     if (!r->status && value_dim != head_dim)
-        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
-                             "%s: %s differs from the keys' length, which Portico cannot run", r->label,
-                             gguf_key(r, "attention.value_length"));
+        r->status =
+            pco_fail(r->err, PCO_ERROR_UNSUPPORTED, "%s: %s differs from the keys' length, which Portico cannot run",
+                     r->label, gguf_key(r, "attention.value_length"));
     spec->head_dim[PCO_DECODER] = head_dim;
 }
 
@@ -111,16 +110,16 @@ static void gguf_read_rope(gguf_reader *r, pco_model_spec *spec)
     const char *type = "linear";
     spec->rope_dimensions = gguf_size_or(r, "rope.dimension_count", 1 << 16, spec->head_dim[PCO_DECODER]);
     spec->rope_theta = gguf_number(r, "rope.freq_base", 1e-30, 1e30, 10000);
-    if (!r->status)
-        r->status = pco_gguf_text_or(r->gguf, gguf_key(r, "rope.scaling.type"), type, &type, r->err);
+    if (!r->status) r->status = pco_gguf_text_or(r->gguf, gguf_key(r, "rope.scaling.type"), type, &type, r->err);
     if (r->status) return;
     if (strcmp(type, "linear") == 0)
-        spec->rope_scale = gguf_factor(
-            r, pco_gguf_find(r->gguf, gguf_key(r, "rope.scaling.factor")) ? "rope.scaling.factor" : "rope.scale_linear");
+        spec->rope_scale =
+            gguf_factor(r, pco_gguf_find(r->gguf, gguf_key(r, "rope.scaling.factor")) ? "rope.scaling.factor"
+                                                                                      : "rope.scale_linear");
     else if (strcmp(type, "none") != 0)
-        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
-                             "%s: %s is '%s', which Portico cannot run; it runs 'none' and 'linear'",
-                             r->label, r->key, type);
+        r->status =
+            pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                     "%s: %s is '%s', which Portico cannot run; it runs 'none' and 'linear'", r->label, r->key, type);
 }
 
 /* A soft cap, where the family has one. */
@@ -196,15 +195,14 @@ static void gguf_check_heads(gguf_reader *r, const pco_model_spec *spec)
                   head_dim = spec->head_dim[PCO_DECODER];
     if (r->status) return;
     if (heads % kv_heads)
-        r->status =
-            pco_fail(r->err, PCO_ERROR_FORMAT,
-                     "%s: %s.attention.head_count %" PRId64 " is no multiple of %s.attention.head_count_kv "
-                     "%" PRId64,
-                     r->label, r->architecture, heads, r->architecture, kv_heads);
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                             "%s: %s.attention.head_count %" PRId64 " is no multiple of %s.attention.head_count_kv "
+                             "%" PRId64,
+                             r->label, r->architecture, heads, r->architecture, kv_heads);
     else if (spec->rope_dimensions % 2 || spec->rope_dimensions > head_dim)
         r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
-                             "%s: %s is %" PRId64 ", and must be even and at most the head size %" PRId64,
-                             r->label, gguf_key(r, "rope.dimension_count"), spec->rope_dimensions, head_dim);
+                             "%s: %s is %" PRId64 ", and must be even and at most the head size %" PRId64, r->label,
+                             gguf_key(r, "rope.dimension_count"), spec->rope_dimensions, head_dim);
 }
 
 static void gguf_read_factors(gguf_reader *r, pco_model_spec *spec)
@@ -213,15 +211,14 @@ static void gguf_read_factors(gguf_reader *r, pco_model_spec *spec)
     if (r->status || !factors) return;
     if (factors->dtype != PCO_F32 || factors->rank != 1 || factors->shape[0] != spec->rope_dimensions / 2 ||
         !factors->data || (uintptr_t)factors->data % sizeof(float))
-        r->status =
-            pco_fail(r->err, PCO_ERROR_FORMAT, "%s: tensor 'rope_freqs.weight' must be F32 [%" PRId64 "]",
-                     r->label, spec->rope_dimensions / 2);
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: tensor 'rope_freqs.weight' must be F32 [%" PRId64 "]",
+                             r->label, spec->rope_dimensions / 2);
     const float *values = r->status ? NULL : factors->data;
     for (int64_t i = 0; values && !r->status && i < factors->shape[0]; i++)
         if (!((double)values[i] >= GGUF_FACTOR_LEAST && (double)values[i] <= GGUF_FACTOR_MOST))
             r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
-                                 "%s: element %" PRId64 " of 'rope_freqs.weight' is %g, and must be %g to %g",
-                                 r->label, i, (double)values[i], GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST);
+                                 "%s: element %" PRId64 " of 'rope_freqs.weight' is %g, and must be %g to %g", r->label,
+                                 i, (double)values[i], GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST);
     spec->rope_factors = r->status ? NULL : values;
 }
 
@@ -234,12 +231,11 @@ static void gguf_read_vocab(gguf_reader *r, pco_model_spec *spec)
     const pco_weight *table = pco_weights_find(weights, name);
     if (r->status) return;
     if (!table || table->rank != 2)
-        r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no tensor '%s' with two dimensions",
-                             r->label, name);
+        r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no tensor '%s' with two dimensions", r->label, name);
     else if (table->shape[0] < 1 || table->shape[0] > INT32_MAX)
         r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
-                             "%s: '%s' has %" PRId64 " rows, and must have one for each token, 1 to %d",
-                             r->label, name, table->shape[0], INT32_MAX);
+                             "%s: '%s' has %" PRId64 " rows, and must have one for each token, 1 to %d", r->label, name,
+                             table->shape[0], INT32_MAX);
     else
         spec->vocab_size[PCO_DECODER] = table->shape[0];
     spec->tie_word_embeddings = pco_weights_find(weights, spec->lm_head) == NULL;
@@ -265,7 +261,6 @@ pco_status pco_gguf_read_spec(const pco_gguf *gguf, pco_model_spec *spec, pco_er
     spec->attention_heads[PCO_ENCODER] = spec->attention_heads[PCO_DECODER];
     spec->kv_heads[PCO_ENCODER] = spec->kv_heads[PCO_DECODER];
     spec->head_dim[PCO_ENCODER] = spec->head_dim[PCO_DECODER];
-    spec->bos_token_id = spec->eos_token_id = spec->decoder_start_token_id =
-        -1; /* the tokenizer knows them */
+    spec->bos_token_id = spec->eos_token_id = spec->decoder_start_token_id = -1; /* the tokenizer knows them */
     return reader.status;
 }

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *pco_spec_layer_name(const pco_model_spec *spec, pco_model_side side, int64_t index,
-                                const char *part, char name[PCO_SPEC_NAME])
+const char *pco_spec_layer_name(const pco_model_spec *spec, pco_model_side side, int64_t index, const char *part,
+                                char name[PCO_SPEC_NAME])
 {
     const char *layer = spec->stacks[side].layer;
     const size_t star = strcspn(layer, "*");
-    snprintf(name, PCO_SPEC_NAME, "%.*s%" PRId64 "%s%s%s", (int)star, layer, index, layer + star + 1,
-             part ? "." : "", part ? part : "");
+    snprintf(name, PCO_SPEC_NAME, "%.*s%" PRId64 "%s%s%s", (int)star, layer, index, layer + star + 1, part ? "." : "",
+             part ? part : "");
     return name;
 }
 
@@ -61,8 +61,7 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
     return params;
 }
 
-static pco_nn_ffn_params spec_ffn_params(const spec_namer *namer, const pco_model_spec *spec,
-                                         pco_model_side side)
+static pco_nn_ffn_params spec_ffn_params(const spec_namer *namer, const pco_model_spec *spec, pco_model_side side)
 {
     const pco_layer_names *names = &spec->names;
     pco_nn_ffn_params params = {
@@ -77,8 +76,7 @@ static pco_nn_ffn_params spec_ffn_params(const spec_namer *namer, const pco_mode
     return params;
 }
 
-pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side,
-                                   int64_t index)
+pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, int64_t index)
 {
     char prefix[PCO_SPEC_NAME];
     const spec_namer namer = {nn, pco_spec_layer_name(spec, side, index, NULL, prefix)};
@@ -105,9 +103,8 @@ uint32_t pco_spec_embed(const pco_nn *nn, const pco_model_spec *spec, pco_model_
     if (spec->position_embedding == PCO_POSITION_SINUSOIDAL)
         x = pco_nn_sinusoidal(nn, x, positions, spec->sinusoidal_layout);
     else if (spec->position_embedding == PCO_POSITION_LEARNED)
-        x = pco_binary(
-            nn->graph, PCO_OP_ADD, x,
-            pco_nn_embedding(nn, positions, names->positions, spec->max_position_embeddings, spec->d_model));
+        x = pco_binary(nn->graph, PCO_OP_ADD, x,
+                       pco_nn_embedding(nn, positions, names->positions, spec->max_position_embeddings, spec->d_model));
     return pco_nn_activations(nn, pco_nn_dropout(nn, x));
 }
 
@@ -125,11 +122,10 @@ static uint32_t spec_phase(const pco_nn *nn, const pco_model_spec *spec, pco_mod
     if (!spec->rope_factors && spec->rope_scale <= 0)
         return pco_rope_phase(nn->graph, spec->rope_theta, (uint32_t)dimensions, NULL);
     float *factors = malloc((size_t)(dimensions / 2 + 1) * sizeof *factors);
-    if (!factors)
-        return pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for RoPE");
+    if (!factors) return pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for RoPE");
     for (int64_t i = 0; i < dimensions / 2; i++)
-        factors[i] = (spec->rope_factors ? spec->rope_factors[i] : 1) *
-                     (spec->rope_scale > 0 ? (float)spec->rope_scale : 1);
+        factors[i] =
+            (spec->rope_factors ? spec->rope_factors[i] : 1) * (spec->rope_scale > 0 ? (float)spec->rope_scale : 1);
     const uint32_t phase = pco_rope_phase(nn->graph, spec->rope_theta, (uint32_t)dimensions, factors);
     free(factors);
     return phase;
@@ -144,8 +140,7 @@ static pco_nn_layer_params spec_begin_layer(const pco_nn *nn, const pco_model_sp
     return pco_spec_layer(nn, spec, side, index);
 }
 
-uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
-                         const pco_spec_padding *padding)
+uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, const pco_spec_padding *padding)
 {
     const pco_stack_names *names = &spec->stacks[PCO_ENCODER];
     pco_graph_scope(nn->graph, "%s", names->embed_scope);
@@ -175,8 +170,7 @@ uint32_t pco_spec_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x)
     if (spec->logits_bias) bias = pco_nn_weight(nn, spec->logits_bias, 1, shape);
     const int half = nn->training && nn->training->dtype != PCO_F32;
     const pco_matmul_attrs attrs = {.transpose_b = 1, .dtype = half ? PCO_F32 : -1};
-    x = pco_graph_add(nn->graph, PCO_OP_MATMUL, &attrs, (uint32_t[]){x, pco_nn_activations(nn, weight), bias},
-                      3, NULL);
+    x = pco_graph_add(nn->graph, PCO_OP_MATMUL, &attrs, (uint32_t[]){x, pco_nn_activations(nn, weight), bias}, 3, NULL);
     if (spec->logits_softcap <= 0) return x;
     x = pco_unary(nn->graph, PCO_OP_TANH, pco_binary_scalar(nn->graph, PCO_OP_DIV, x, spec->logits_softcap));
     return pco_binary_scalar(nn->graph, PCO_OP_MUL, x, spec->logits_softcap);
@@ -226,22 +220,19 @@ uint32_t *pco_spec_states(const pco_nn *nn, const pco_model_spec *spec, int64_t 
     return states;
 }
 
-uint32_t pco_spec_decode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
-                         const pco_spec_decoder *decoder)
+uint32_t pco_spec_decode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, const pco_spec_decoder *decoder)
 {
     return pco_spec_head(nn, spec, pco_spec_decode_layers(nn, spec, ids, decoder));
 }
 
-void pco_spec_attention(const pco_nn *nn, const pco_model_spec *spec, int64_t source_rows,
-                        int64_t target_rows)
+void pco_spec_attention(const pco_nn *nn, const pco_model_spec *spec, int64_t source_rows, int64_t target_rows)
 {
     uint32_t source = PCO_NONE;
-    if (!spec->decoder_only)
-        source = pco_graph_input(nn->graph, "source", PCO_I32, 2, (int64_t[]){1, source_rows});
+    if (!spec->decoder_only) source = pco_graph_input(nn->graph, "source", PCO_I32, 2, (int64_t[]){1, source_rows});
     uint32_t target = pco_graph_input(nn->graph, "target", PCO_I32, 2, (int64_t[]){1, target_rows});
     const pco_spec_padding none = {PCO_NONE, PCO_NONE};
-    const pco_spec_decoder decoder = {.memory = spec->decoder_only ? PCO_NONE
-                                                                   : pco_spec_encode(nn, spec, source, &none),
+    const pco_spec_decoder decoder = {.memory =
+                                          spec->decoder_only ? PCO_NONE : pco_spec_encode(nn, spec, source, &none),
                                       .padding = none,
                                       .positions = PCO_NONE,
                                       .starts = PCO_NONE,

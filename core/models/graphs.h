@@ -6,8 +6,7 @@
 #include "models/spec.h"
 
 /* Parameters of layer `index` of a stack, with names kept in the graph. */
-pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side,
-                                   int64_t index);
+pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, int64_t index);
 
 /* Token and position embeddings: ids i32 [B,S], positions i32 [B,S] or [1,S] (position_offset included) ->
  * f32 [B,S,d_model]. */
@@ -20,8 +19,7 @@ typedef struct pco_spec_padding {
 } pco_spec_padding;
 
 /* Source ids i32 [B,S] -> memory f32 [B,S,d_model]. Rows of padding hold values too, which mean nothing. */
-uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
-                         const pco_spec_padding *padding);
+uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, const pco_spec_padding *padding);
 
 /* What the decoder attends to, and how. With key_states and value_states (one per layer, [B,T,H,D]) it runs a
  * few rows at a time: rows are written from starts[b] on, and starts and lengths are i32 [B]. */
@@ -40,8 +38,7 @@ uint32_t *pco_spec_states(const pco_nn *nn, const pco_model_spec *spec, int64_t 
 
 /* Target ids i32 [B,S] -> logits f32 [B,S,vocab_size[1]]. Causal. It is pco_spec_head of
  * pco_spec_decode_layers, which is f32 [B,S,d_model]. A decoder alone has no memory and no cross_keys. */
-uint32_t pco_spec_decode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
-                         const pco_spec_decoder *decoder);
+uint32_t pco_spec_decode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, const pco_spec_decoder *decoder);
 uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
                                 const pco_spec_decoder *decoder);
 /* x f32 [..,d_model] -> logits f32 [..,vocab_size[1]]: the last norm and the output projection. */
@@ -51,7 +48,6 @@ uint32_t pco_spec_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x)
  * known lengths: the inputs "source" and "target" are i32 [1,rows]. With nn->keep_attention its outputs are
  * the weights of all attentions, "attention:" and the name of its output projection, f32 [1,H,queries,keys].
  * A decoder alone has no source, and source_rows is not looked at. */
-void pco_spec_attention(const pco_nn *nn, const pco_model_spec *spec, int64_t source_rows,
-                        int64_t target_rows);
+void pco_spec_attention(const pco_nn *nn, const pco_model_spec *spec, int64_t source_rows, int64_t target_rows);
 
 #endif

@@ -59,9 +59,8 @@ static pco_status model_open_gguf(const char *path, pco_model_file *file, pco_er
     file->source = file->target;
     const int64_t vocab = file->spec.vocab_size[PCO_DECODER];
     if (!status && pco_tokenizer_vocab_size(file->target) != (uint64_t)vocab)
-        status =
-            pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and '%s' %" PRId64, path,
-                     pco_tokenizer_vocab_size(file->target), file->spec.stacks[PCO_DECODER].embedding, vocab);
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and '%s' %" PRId64, path,
+                          pco_tokenizer_vocab_size(file->target), file->spec.stacks[PCO_DECODER].embedding, vocab);
     return status;
 }
 
@@ -77,8 +76,8 @@ static pco_status model_check_ids(const char *path, const pco_model_spec *spec, 
                {"pad_token_id", spec->pad_token_id}};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
         if (ids[i].id >= spec->vocab_size[PCO_DECODER])
-            return pco_fail(err, PCO_ERROR_FORMAT, "%s: %s is %d, outside the vocabulary of %" PRId64, path,
-                            ids[i].key, ids[i].id, spec->vocab_size[PCO_DECODER]);
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: %s is %d, outside the vocabulary of %" PRId64, path, ids[i].key,
+                            ids[i].id, spec->vocab_size[PCO_DECODER]);
     return PCO_OK;
 }
 
@@ -170,14 +169,12 @@ pco_status pco_model_context(const pco_model_file *file, int64_t wanted, int64_t
 {
     const int64_t most = file->spec.max_position_embeddings;
     if (wanted < 0 || wanted > MODEL_CONTEXT_MOST)
-        return pco_fail(err, PCO_ERROR_INVALID,
-                        "a context of %" PRId64 " tokens is not possible; it can be 1 to %d", wanted,
-                        MODEL_CONTEXT_MOST);
+        return pco_fail(err, PCO_ERROR_INVALID, "a context of %" PRId64 " tokens is not possible; it can be 1 to %d",
+                        wanted, MODEL_CONTEXT_MOST);
     if (file->spec.position_embedding == PCO_POSITION_LEARNED && wanted > most)
         return pco_fail(err, PCO_ERROR_INVALID,
-                        "a context of %" PRId64 " tokens is not possible; %s has learned %" PRId64
-                        " positions",
-                        wanted, file->path, most);
+                        "a context of %" PRId64 " tokens is not possible; %s has learned %" PRId64 " positions", wanted,
+                        file->path, most);
     *context = wanted ? wanted : most < MODEL_CONTEXT_DEFAULT ? most : MODEL_CONTEXT_DEFAULT;
     return PCO_OK;
 }

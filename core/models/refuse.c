@@ -31,14 +31,14 @@ static const struct {
     size_t size;
     const char *what;
 } refuse_magics[] = {
-    {"PK\3\4", 4, REFUSE_PICKLE},  {"\x80\2", 2, REFUSE_PICKLE}, {"\x80\4", 2, REFUSE_PICKLE}, {"lmgg", 4, REFUSE_GGML},
-    {"fmgg", 4, REFUSE_GGML},      {"tjgg", 4, REFUSE_GGML},     {"\x89HDF", 4, REFUSE_HDF5},
+    {"PK\3\4", 4, REFUSE_PICKLE}, {"\x80\2", 2, REFUSE_PICKLE}, {"\x80\4", 2, REFUSE_PICKLE}, {"lmgg", 4, REFUSE_GGML},
+    {"fmgg", 4, REFUSE_GGML},     {"tjgg", 4, REFUSE_GGML},     {"\x89HDF", 4, REFUSE_HDF5},
 };
 
 /* How the names of files end whose content does not tell. */
 static const struct {
     const char *end, *what;
-} refuse_ends[] = {{".onnx", REFUSE_ONNX}, {".pt", REFUSE_PICKLE},   {".pth", REFUSE_PICKLE},
+} refuse_ends[] = {{".onnx", REFUSE_ONNX},  {".pt", REFUSE_PICKLE},   {".pth", REFUSE_PICKLE},
                    {".bin", REFUSE_PICKLE}, {".ckpt", REFUSE_PICKLE}, {".pkl", REFUSE_PICKLE}};
 
 static int refuse_ends_with(const char *name, const char *end)

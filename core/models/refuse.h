@@ -10,8 +10,8 @@ pco_status pco_model_refuse(const char *path, pco_error *err);
 /* Has the folder a config.json and a model.safetensors? Errors: NOT_FOUND, saying what there is instead. */
 pco_status pco_model_check_folder(const char *path, pco_error *err) PCO_NODISCARD;
 
-/* Errors: UNSUPPORTED for one file of several that hold a model together, and for what belongs to a model (an adapter, a
- * projector). */
+/* Errors: UNSUPPORTED for one file of several that hold a model together, and for what belongs to a model (an adapter,
+ * a projector). */
 pco_status pco_model_check_parts(const char *path, const pco_gguf *gguf, pco_error *err) PCO_NODISCARD;
 
 #endif

@@ -26,8 +26,7 @@ void pco_seq2seq_build_encode(const pco_nn *nn, const pco_model_spec *spec, int6
 {
     pco_graph *graph = nn->graph;
     uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, (int64_t[]){1, rows});
-    const pco_spec_padding padding = {PCO_NONE,
-                                      pco_graph_value(graph, "lengths", PCO_I32, 1, (int64_t[]){1})};
+    const pco_spec_padding padding = {PCO_NONE, pco_graph_value(graph, "lengths", PCO_I32, 1, (int64_t[]){1})};
     uint32_t memory = pco_spec_encode(nn, spec, ids, &padding);
     const int32_t zero = 0;
     uint32_t first = pco_graph_constant_copy(graph, "first", PCO_I32, 1, (int64_t[]){1}, &zero);
@@ -44,14 +43,12 @@ void pco_seq2seq_build_encode(const pco_nn *nn, const pco_model_spec *spec, int6
     }
 }
 
-void pco_seq2seq_build_decode(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows,
-                              int step)
+void pco_seq2seq_build_decode(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows, int step)
 {
     pco_graph *graph = nn->graph;
     const int64_t one[1] = {1}, ids_shape[2] = {1, rows};
     uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, ids_shape);
-    pco_spec_decoder decoder = {
-        .memory = PCO_NONE, .positions = PCO_NONE, .starts = PCO_NONE, .lengths = PCO_NONE};
+    pco_spec_decoder decoder = {.memory = PCO_NONE, .positions = PCO_NONE, .starts = PCO_NONE, .lengths = PCO_NONE};
     decoder.padding.mask = PCO_NONE;
     decoder.padding.lengths = pco_graph_value(graph, "source_lengths", PCO_I32, 1, one);
     decoder.cross_keys = pco_spec_states(nn, spec, context, "cross.key");
@@ -130,32 +127,30 @@ pco_status pco_seq2seq_warm_up(pco_seq2seq *run, pco_error *err)
     return status;
 }
 
-static pco_status seq2seq_check(const pco_seq2seq *run, pco_model_side side, const int32_t *ids,
-                                int64_t count, int64_t total, pco_error *err)
+static pco_status seq2seq_check(const pco_seq2seq *run, pco_model_side side, const int32_t *ids, int64_t count,
+                                int64_t total, pco_error *err)
 {
     const char *what = side == PCO_ENCODER ? "source" : "target";
     if (total > run->context)
-        return pco_fail(err, PCO_ERROR_INVALID,
-                        "a %s of %" PRId64 " tokens does not fit into a context of %" PRId64, what, total,
-                        run->context);
+        return pco_fail(err, PCO_ERROR_INVALID, "a %s of %" PRId64 " tokens does not fit into a context of %" PRId64,
+                        what, total, run->context);
     for (int64_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= run->spec.vocab_size[side])
             return pco_fail(err, PCO_ERROR_INVALID,
-                            "token %" PRId64 " of the %s is %d, outside a vocabulary of %" PRId64, i, what,
-                            ids[i], run->spec.vocab_size[side]);
+                            "token %" PRId64 " of the %s is %d, outside a vocabulary of %" PRId64, i, what, ids[i],
+                            run->spec.vocab_size[side]);
     return PCO_OK;
 }
 
 /* The stage that holds `count` rows, with ids written, padded. */
-static pco_status seq2seq_start(pco_seq2seq *run, int kind, const int32_t *ids, int64_t count,
-                                pco_stage **out, pco_error *err)
+static pco_status seq2seq_start(pco_seq2seq *run, int kind, const int32_t *ids, int64_t count, pco_stage **out,
+                                pco_error *err)
 {
     uint32_t size = 0;
     while (run->sizes[size] < count) size++;
     pco_stage *stage = *out = &run->stages[kind][size];
     int encode = kind == SEQ2SEQ_ENCODE;
-    pco_status status =
-        seq2seq_build(run, encode ? "encoder" : "scoring", run->sizes[size], encode, 0, stage, err);
+    pco_status status = seq2seq_build(run, encode ? "encoder" : "scoring", run->sizes[size], encode, 0, stage, err);
     if (status) return status;
     for (int64_t i = 0; i < stage->rows; i++) run->ids[i] = i < count ? ids[i] : run->spec.pad_token_id;
     return pco_stage_write(stage, stage->ids, run->ids, stage->rows, err);
@@ -194,13 +189,9 @@ pco_status pco_seq2seq_step(pco_seq2seq *run, int32_t id, float *logits, pco_err
     return status;
 }
 
-int64_t pco_seq2seq_position(const pco_seq2seq *run)
-{
-    return run->position;
-}
+int64_t pco_seq2seq_position(const pco_seq2seq *run) { return run->position; }
 
-pco_status pco_seq2seq_score(pco_seq2seq *run, const int32_t *ids, int64_t count, float *logits,
-                             pco_error *err)
+pco_status pco_seq2seq_score(pco_seq2seq *run, const int32_t *ids, int64_t count, float *logits, pco_error *err)
 {
     pco_stage *stage;
     const int32_t source = (int32_t)run->source;
@@ -219,7 +210,6 @@ pco_executable_stats pco_seq2seq_inspect(const pco_seq2seq *run)
 {
     for (uint32_t i = run->n_sizes; i-- > 0;)
         for (int kind = 0; kind < 2; kind++)
-            if (run->stages[kind][i].executable)
-                return pco_executable_inspect(run->stages[kind][i].executable);
+            if (run->stages[kind][i].executable) return pco_executable_inspect(run->stages[kind][i].executable);
     return pco_executable_inspect(run->step.executable);
 }

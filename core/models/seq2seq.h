@@ -25,13 +25,11 @@ pco_status pco_seq2seq_warm_up(pco_seq2seq *run, pco_error *err) PCO_NODISCARD;
  * run values "positions" i32 [1,1], "starts" and "lengths" i32 [1] and the states "cache.key.N" and
  * "cache.value.N" [1,context,H,D]. */
 void pco_seq2seq_build_encode(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows);
-void pco_seq2seq_build_decode(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows,
-                              int step);
+void pco_seq2seq_build_decode(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows, int step);
 
 /* Reads a source and starts an empty target. count is at least 1. Errors: INVALID for ids outside the
  * vocabulary or a source longer than the context. */
-pco_status pco_seq2seq_encode(pco_seq2seq *run, const int32_t *ids, int64_t count,
-                              pco_error *err) PCO_NODISCARD;
+pco_status pco_seq2seq_encode(pco_seq2seq *run, const int32_t *ids, int64_t count, pco_error *err) PCO_NODISCARD;
 
 /* Appends one token to the target; logits f32 [vocab] are those of the token after it (NULL: not read). The
  * first token is decoder_start_token_id. Builds, records and allocates nothing. Errors: INVALID, as above. */

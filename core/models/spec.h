@@ -54,11 +54,11 @@ typedef struct pco_model_spec {
     int normalize_before;
     pco_nn_norm_params norm, last_norm; /* of the layers; the stacks' own, with final_norm */
     int final_norm;
-    double attention_scale;   /* 0: 1 / sqrt(head_dim) */
-    double attention_softcap; /* 0: none */
-    int64_t sliding_window;   /* self-attention of the decoder sees that many keys; 0: all */
-    int64_t full_interval;    /* but all in every so many layers, the last of each; 0: in none */
-    double logits_softcap;    /* logits become softcap * tanh(logits / softcap); 0: they do not */
+    double attention_scale;                         /* 0: 1 / sqrt(head_dim) */
+    double attention_softcap;                       /* 0: none */
+    int64_t sliding_window;                         /* self-attention of the decoder sees that many keys; 0: all */
+    int64_t full_interval;                          /* but all in every so many layers, the last of each; 0: in none */
+    double logits_softcap;                          /* logits become softcap * tanh(logits / softcap); 0: they do not */
     pco_bias attention_bias, output_bias, ffn_bias; /* of query, key and value; of what attention ends with */
     pco_position_embedding position_embedding;
     int64_t rope_dimensions; /* of each head; 0: all */
@@ -78,7 +78,7 @@ typedef struct pco_model_spec {
 
 /* The name of a part of a layer, or of the layer itself for NULL; written to `name`, and returned. */
 enum { PCO_SPEC_NAME = 256 };
-const char *pco_spec_layer_name(const pco_model_spec *spec, pco_model_side side, int64_t index,
-                                const char *part, char name[PCO_SPEC_NAME]);
+const char *pco_spec_layer_name(const pco_model_spec *spec, pco_model_side side, int64_t index, const char *part,
+                                char name[PCO_SPEC_NAME]);
 
 #endif

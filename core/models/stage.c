@@ -12,8 +12,8 @@ uint32_t pco_stage_sizes(int64_t first, int64_t most, int64_t sizes[PCO_STAGE_SI
     return count;
 }
 
-pco_status pco_stage_create(pco_session *session, pco_graph *graph, const char *name, int64_t rows,
-                            pco_stage *stage, pco_error *err)
+pco_status pco_stage_create(pco_session *session, pco_graph *graph, const char *name, int64_t rows, pco_stage *stage,
+                            pco_error *err)
 {
     if (!graph) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
     const pco_executable_params params = {.name = name};
@@ -38,8 +38,7 @@ void pco_stage_destroy(pco_stage *stage)
     *stage = (pco_stage){0};
 }
 
-pco_status pco_stage_write(pco_stage *stage, uint32_t handle, const int32_t *values, int64_t count,
-                           pco_error *err)
+pco_status pco_stage_write(pco_stage *stage, uint32_t handle, const int32_t *values, int64_t count, pco_error *err)
 {
     if (handle == PCO_NONE) return PCO_OK;
     return pco_executable_write(stage->executable, handle, values, (uint64_t)count * sizeof *values, err);

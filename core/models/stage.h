@@ -20,8 +20,8 @@ uint32_t pco_stage_sizes(int64_t first, int64_t most, int64_t sizes[PCO_STAGE_SI
 
 /* Makes the graph's executable (the graph may carry an error, which is then returned) and looks the handles
  * up. The graph is destroyed in any case. */
-pco_status pco_stage_create(pco_session *session, pco_graph *graph, const char *name, int64_t rows,
-                            pco_stage *stage, pco_error *err) PCO_NODISCARD;
+pco_status pco_stage_create(pco_session *session, pco_graph *graph, const char *name, int64_t rows, pco_stage *stage,
+                            pco_error *err) PCO_NODISCARD;
 void pco_stage_destroy(pco_stage *stage);
 
 /* Writes the i32 values of a handle; nothing for PCO_NONE. */

@@ -56,18 +56,16 @@ uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_p
         value = pco_state_write(graph, operands->value_state, value, operands->index, 1);
     }
     if (graph->status) return PCO_NONE;
-    pco_scaled_dot_product_attention_attrs attrs = {
-        .scale = params->scale,
-        .causal = params->causal,
-        .window = params->window,
-        .softcap = params->softcap,
-        .heads_first = 0,
-        .weights = nn->keep_attention};
+    pco_scaled_dot_product_attention_attrs attrs = {.scale = params->scale,
+                                                    .causal = params->causal,
+                                                    .window = params->window,
+                                                    .softcap = params->softcap,
+                                                    .heads_first = 0,
+                                                    .weights = nn->keep_attention};
     uint32_t inputs[] = {query, key, value, operands->mask, operands->lengths, operands->starts};
     uint32_t results[PCO_MAX_OUTPUTS];
     uint32_t mixed = pco_graph_add(graph, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, inputs, 6, results);
-    if (nn->keep_attention)
-        pco_graph_output(graph, results[1], pco_nn_name(nn, "attention:%s", params->output));
+    if (nn->keep_attention) pco_graph_output(graph, results[1], pco_nn_name(nn, "attention:%s", params->output));
     if (graph->status) return PCO_NONE;
     const int64_t *shape = graph->tensors[mixed].shape;
     const int64_t joined[3] = {shape[0], shape[1], params->heads * params->head_dim};

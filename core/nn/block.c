@@ -63,7 +63,6 @@ uint32_t pco_nn_decoder_layer(const pco_nn *nn, uint32_t x, const pco_nn_layer_p
     nn_attention_call cross = {&params->cross_attention, cross_attention, {NULL, &params->norm}};
     int before = params->normalize_before;
     x = pco_nn_residual(nn, x, before, params->self_attention_norm, &params->norm, nn_attention_block, &self);
-    x = pco_nn_residual(nn, x, before, params->cross_attention_norm, &params->norm, nn_attention_block,
-                        &cross);
+    x = pco_nn_residual(nn, x, before, params->cross_attention_norm, &params->norm, nn_attention_block, &cross);
     return pco_nn_residual(nn, x, before, params->ffn_norm, &params->norm, nn_ffn_block, &ffn);
 }

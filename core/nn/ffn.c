@@ -2,8 +2,7 @@
 
 uint32_t pco_nn_ffn(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *params)
 {
-    pco_nn_linear_params into = {
-        .in_features = params->width, .out_features = params->hidden, .bias = params->bias};
+    pco_nn_linear_params into = {.in_features = params->width, .out_features = params->hidden, .bias = params->bias};
     pco_nn_linear_params back = {.in_features = params->hidden,
                                  .out_features = params->width,
                                  .bias = params->bias,

@@ -21,8 +21,7 @@ uint32_t pco_nn_linear(const pco_nn *nn, uint32_t x, const pco_nn_linear_params 
         if (bias_name) bias = pco_nn_weight(nn, bias_name, 1, shape);
     } else {
         weight = pco_nn_weight_rows(nn, weight_name, 2, shape, params->first_row, params->out_features);
-        if (bias_name)
-            bias = pco_nn_weight_rows(nn, bias_name, 1, shape, params->first_row, params->out_features);
+        if (bias_name) bias = pco_nn_weight_rows(nn, bias_name, 1, shape, params->first_row, params->out_features);
     }
     if (params->role != PCO_NN_ROLE_PLAIN) pco_nn_set_role(nn, weight_name, params->role);
     return pco_linear(nn->graph, x, pco_nn_activations(nn, weight), bias, params->activation);

@@ -81,8 +81,8 @@ uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const 
 void pco_nn_set_role(const pco_nn *nn, const char *name, pco_nn_role role);
 
 /* Rows first .. first+count-1 of that tensor as a constant of their own; they share the file's memory. */
-uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape,
-                            int64_t first, int64_t count);
+uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape, int64_t first,
+                            int64_t count);
 
 /* ---- linear and embedding (linear.c) ---------------------------------------------------------------- */
 
@@ -183,9 +183,9 @@ typedef struct pco_nn_attention_operands {
     uint32_t key_state, value_state, index;
 } pco_nn_attention_operands;
 
-#define PCO_NN_NO_OPERANDS                                                                                   \
-    ((pco_nn_attention_operands){PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE,       \
-                                 PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE})
+#define PCO_NN_NO_OPERANDS \
+    ((pco_nn_attention_operands){PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, \
+                                 PCO_NONE, PCO_NONE, PCO_NONE})
 
 /* Keys and values [B,T,G,D] of memory [B,T,width], rotated where there is RoPE, before any cache. */
 void pco_nn_attention_memory(const pco_nn *nn, uint32_t memory, const pco_nn_attention_params *params,

@@ -12,8 +12,8 @@ uint32_t pco_nn_sinusoidal(const pco_nn *nn, uint32_t x, uint32_t positions, int
     const pco_tensor *tensor = &graph->tensors[x];
     int64_t width = tensor->rank ? tensor->shape[tensor->rank - 1] : 0;
     if (width <= 0 || width % 2)
-        return pco_graph_fail(graph, PCO_ERROR_INVALID,
-                              "sinusoidal positions need an even width, and it is %lld", (long long)width);
+        return pco_graph_fail(graph, PCO_ERROR_INVALID, "sinusoidal positions need an even width, and it is %lld",
+                              (long long)width);
     uint32_t phase = pco_sinusoidal_phase(graph, (uint32_t)width, layout);
     pco_sinusoidal_positions_attrs attrs = {.layout = layout, .dtype = PCO_F32};
     uint32_t inputs[] = {positions, phase};

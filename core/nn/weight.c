@@ -35,20 +35,19 @@ static const pco_weight *nn_find(const pco_nn *nn, const char *name, uint32_t ra
     const pco_weight *weight = pco_weights_find(nn->weights, name);
     pco_shape_text(rank, shape, wanted, sizeof wanted);
     if (!weight) {
-        pco_graph_fail(nn->graph, PCO_ERROR_NOT_FOUND, "%s has no tensor '%s', which should have shape %s",
-                       file, name, wanted);
+        pco_graph_fail(nn->graph, PCO_ERROR_NOT_FOUND, "%s has no tensor '%s', which should have shape %s", file, name,
+                       wanted);
         return NULL;
     }
     if (weight->dtype < 0 || !(pco_dtype_class_of((uint32_t)weight->dtype) & nn_classes(rank))) {
         char types[PCO_DTYPE_LIST];
-        pco_graph_fail(nn->graph, PCO_ERROR_UNSUPPORTED,
-                       "tensor '%s' is %s, which Portico cannot run; use %s", name, weight->type_name,
-                       pco_dtype_list(nn_classes(rank), "or", types, sizeof types));
+        pco_graph_fail(nn->graph, PCO_ERROR_UNSUPPORTED, "tensor '%s' is %s, which Portico cannot run; use %s", name,
+                       weight->type_name, pco_dtype_list(nn_classes(rank), "or", types, sizeof types));
         return NULL;
     }
     if (weight->rank != rank || memcmp(weight->shape, shape, rank * sizeof *shape) != 0) {
-        pco_graph_fail(nn->graph, PCO_ERROR_FORMAT, "tensor '%s' of %s has shape %s and should have %s", name,
-                       file, pco_shape_text(weight->rank, weight->shape, found, sizeof found), wanted);
+        pco_graph_fail(nn->graph, PCO_ERROR_FORMAT, "tensor '%s' of %s has shape %s and should have %s", name, file,
+                       pco_shape_text(weight->rank, weight->shape, found, sizeof found), wanted);
         return NULL;
     }
     if (!weight->data) {
@@ -63,8 +62,7 @@ static uint32_t nn_known(const pco_nn *nn, const char *name)
 {
     const pco_graph *graph = nn->graph;
     for (uint32_t i = 0; i < graph->n_tensors; i++)
-        if (graph->tensors[i].kind == PCO_KIND_CONSTANT && strcmp(graph->tensors[i].name, name) == 0)
-            return i;
+        if (graph->tensors[i].kind == PCO_KIND_CONSTANT && strcmp(graph->tensors[i].name, name) == 0) return i;
     return PCO_NONE;
 }
 
@@ -119,8 +117,7 @@ static uint32_t nn_parameter(const pco_nn *nn, const char *name, uint32_t rank, 
 
 void pco_nn_set_role(const pco_nn *nn, const char *name, pco_nn_role role)
 {
-    pco_nn_parameter *parameter =
-        nn->training ? (pco_nn_parameter *)pco_nn_training_find(nn->training, name) : NULL;
+    pco_nn_parameter *parameter = nn->training ? (pco_nn_parameter *)pco_nn_training_find(nn->training, name) : NULL;
     if (parameter) parameter->role = role;
 }
 
@@ -149,12 +146,11 @@ uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const 
     return pco_graph_constant(nn->graph, name, (pco_dtype)weight->dtype, rank, shape, weight->data);
 }
 
-uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape,
-                            int64_t first, int64_t count)
+uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape, int64_t first,
+                            int64_t count)
 {
     if (nn->graph->status) return PCO_NONE;
-    if (nn->training)
-        return pco_slice_axis(nn->graph, nn_parameter(nn, name, rank, shape), 0, first, count);
+    if (nn->training) return pco_slice_axis(nn->graph, nn_parameter(nn, name, rank, shape), 0, first, count);
     const pco_weight *weight = nn_find(nn, name, rank, shape);
     if (!weight) return PCO_NONE;
     const char *part = pco_nn_name(nn, "%s[%" PRId64 ":%" PRId64 "]", name, first, first + count);

@@ -71,9 +71,10 @@ static pco_status executable_lower(pco_executable *executable, const pco_graph *
         if (count == 0 || round == MOST_ROUNDS) {
             free(decompose);
             if (count)
-                status = pco_fail(err, PCO_ERROR_INTERNAL,
-                                  "after %d rounds of decompositions %" PRIu32 " operations are left that no device runs",
-                                  round, count);
+                status =
+                    pco_fail(err, PCO_ERROR_INTERNAL,
+                             "after %d rounds of decompositions %" PRIu32 " operations are left that no device runs",
+                             round, count);
             break;
         }
         pco_graph *next;
@@ -153,7 +154,10 @@ static pco_status executable_add_copy(pco_executable *executable, uint32_t t, ui
         executable->copy_capacity = capacity;
     }
     const session_part *from = &executable->parts[from_part], *to = &executable->parts[to_part];
-    executable_copy copy = {.from_part = from_part, .from = from->local[t], .to_part = to_part, .to = to->local[t],
+    executable_copy copy = {.from_part = from_part,
+                            .from = from->local[t],
+                            .to_part = to_part,
+                            .to = to->local[t],
                             .bytes = executable->graph->tensors[t].bytes};
     copy.on_device = from->slot == to->slot && executable->session->slots[to->slot].plugin->buffer->copy;
     if (!copy.on_device) copy.to_address = executable_address(executable, to_part, copy.to);
@@ -313,9 +317,9 @@ static pco_status executable_read_local(const pco_executable *executable, uint32
     const session_slot *slot = &executable->session->slots[part->slot];
     const pco_place *place = &part->places[local];
     if (place->buffer == PCO_NONE || bytes == 0) return PCO_OK;
-    return session_noted(executable->session, part->slot,
-                         slot->plugin->buffer->read(slot->device, part->buffers[place->buffer], place->offset, data,
-                                                    bytes, err));
+    return session_noted(
+        executable->session, part->slot,
+        slot->plugin->buffer->read(slot->device, part->buffers[place->buffer], place->offset, data, bytes, err));
 }
 
 pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void *data, uint64_t bytes, pco_error *err)
@@ -429,7 +433,8 @@ uint32_t pco_executable_until(const pco_executable *executable, const char *stat
         const session_part *part = &executable->parts[p];
         const pco_program_api *api = executable->session->slots[part->slot].plugin->program;
         if (last < part->first_node + part->n_nodes) {
-            return begin + (api->segments_until ? api->segments_until(part->program, last - part->first_node) : part->segments);
+            return begin +
+                   (api->segments_until ? api->segments_until(part->program, last - part->first_node) : part->segments);
         }
         begin += part->segments;
     }
@@ -477,7 +482,4 @@ pco_executable_stats pco_executable_inspect(const pco_executable *executable)
     return stats;
 }
 
-const pco_graph *pco_executable_graph(const pco_executable *executable)
-{
-    return executable->graph;
-}
+const pco_graph *pco_executable_graph(const pco_executable *executable) { return executable->graph; }

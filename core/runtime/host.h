@@ -10,7 +10,7 @@ typedef struct pco_host_state {
     pco_threads *threads;
     char threads_text[16];
     atomic_flag cache_told; /* config's */
-    pco_host table; /* user points to this struct */
+    pco_host table;         /* user points to this struct */
 } pco_host_state;
 
 /* Fills the table; `config` is copied. Errors: OUT_OF_HOST_MEMORY. */

@@ -11,10 +11,7 @@ const pco_executable *pco_session_executable(const pco_session *session, uint32_
     return executable;
 }
 
-const char *pco_executable_name(const pco_executable *executable)
-{
-    return executable->name;
-}
+const char *pco_executable_name(const pco_executable *executable) { return executable->name; }
 
 static void memory_add_part(pco_memory_use *use, const session_part *part)
 {

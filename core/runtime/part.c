@@ -14,10 +14,7 @@ static pco_status part_no_memory(pco_error *err)
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while preparing a program");
 }
 
-static uint64_t part_up(uint64_t bytes, uint64_t alignment)
-{
-    return (bytes + alignment - 1) / alignment * alignment;
-}
+static uint64_t part_up(uint64_t bytes, uint64_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
 
 /* ---- tables ---- */
 
@@ -41,7 +38,7 @@ static uint32_t part_local(const pco_session *session, session_part *part, const
     part->tensors[local] = *x;
     part->tensors[local].alias = alias;
     if (x->kind == PCO_KIND_TRANSIENT || x->kind == PCO_KIND_OUTPUT)
-        part->tensors[local].kind = !made_here          ? (shares ? PCO_KIND_TRANSIENT : PCO_KIND_INPUT)
+        part->tensors[local].kind = !made_here ? (shares ? PCO_KIND_TRANSIENT : PCO_KIND_INPUT)
                                     : x->kind == PCO_KIND_OUTPUT || needed_after[t] ? PCO_KIND_OUTPUT
                                                                                     : PCO_KIND_TRANSIENT;
     part->local[t] = local;
@@ -143,10 +140,7 @@ static void part_place(session_part *part, uint32_t t, uint32_t buffer, uint64_t
     part->places[t] = (pco_place){.buffer = bytes ? buffer : PCO_NONE, .offset = offset, .bytes = bytes};
 }
 
-static uint64_t part_room(const session_part *part, uint32_t t)
-{
-    return part_up(part->tensor_proposals[t].bytes, 4);
-}
+static uint64_t part_room(const session_part *part, uint32_t t) { return part_up(part->tensor_proposals[t].bytes, 4); }
 
 /* ---- constants ---- */
 
@@ -228,8 +222,7 @@ static pco_status part_constants(pco_session *session, session_part *part, pco_e
         if (x->kind != PCO_KIND_CONSTANT) continue;
         uint64_t room = part_room(part, t);
         part->constant_bytes += room;
-        if (!x->data && x->bytes)
-            status = pco_fail(err, PCO_ERROR_INVALID, "constant '%s' has no data", x->name);
+        if (!x->data && x->bytes) status = pco_fail(err, PCO_ERROR_INVALID, "constant '%s' has no data", x->name);
         if (status || x->bytes == 0) {
             part_place(part, t, PCO_NONE, 0, 0);
             continue;
@@ -237,7 +230,8 @@ static pco_status part_constants(pco_session *session, session_part *part, pco_e
         if (room > limit) {
             status = pco_fail(err, PCO_ERROR_OUT_OF_DEVICE_MEMORY,
                               "tensor '%s' of %" PRIu64 " bytes is larger than one allocation of this device, %" PRIu64
-                              " bytes", x->name, room, limit);
+                              " bytes",
+                              x->name, room, limit);
             break;
         }
         session_constant *known = session_find_constant(session, part->slot, x, part->tensor_proposals[t].layout, room);
@@ -410,8 +404,7 @@ static pco_status part_propose(pco_session *session, session_part *part, pco_err
     const session_slot *slot = &session->slots[part->slot];
     uint32_t alignment = slot->entry->info.buffer_alignment;
     if (alignment < 16) alignment = 16;
-    for (uint32_t i = 0; i < part->n_nodes; i++)
-        part->node_proposals[i] = (pco_node_proposal){.variant = PCO_NONE};
+    for (uint32_t i = 0; i < part->n_nodes; i++) part->node_proposals[i] = (pco_node_proposal){.variant = PCO_NONE};
     for (uint32_t t = 0; t < part->view.n_tensors; t++)
         part->tensor_proposals[t] = (pco_tensor_proposal){.alignment = alignment, .bytes = part->tensors[t].bytes};
     pco_proposal proposal = {.size = sizeof proposal, .nodes = part->node_proposals, .tensors = part->tensor_proposals};
@@ -478,8 +471,11 @@ pco_status session_part_create(pco_session *session, const pco_graph *graph, ses
     if (!status && !part->plan_only) {
         pco_proposal proposal = {
             .size = sizeof proposal, .nodes = part->node_proposals, .tensors = part->tensor_proposals};
-        pco_plan plan = {.size = sizeof plan, .n_buffers = part->n_buffers, .buffers = part->buffers,
-                         .tensors = part->places, .workspaces = part->workspaces};
+        pco_plan plan = {.size = sizeof plan,
+                         .n_buffers = part->n_buffers,
+                         .buffers = part->buffers,
+                         .tensors = part->places,
+                         .workspaces = part->workspaces};
         status = slot->plugin->program->prepare(slot->device, &part->view, &proposal, &plan, &part->program, err);
     }
     if (!status && !part->plan_only) part->segments = slot->plugin->program->segments(part->program);

@@ -58,8 +58,7 @@ static uint32_t place_units(const pco_graph *graph, place_unit *units, uint32_t 
 static session_unit *place_find(const pco_session *session, const place_unit *unit)
 {
     for (session_unit *known = session->units; known; known = known->next)
-        if (strlen(known->name) == unit->length && strncmp(known->name, unit->name, unit->length) == 0)
-            return known;
+        if (strlen(known->name) == unit->length && strncmp(known->name, unit->name, unit->length) == 0) return known;
     return NULL;
 }
 
@@ -126,8 +125,7 @@ static pco_status place_deal(pco_session *session, place_unit *units, uint32_t c
     pco_status status = PCO_OK;
     for (uint32_t u = 0; u < count; u++) total += units[u].weight;
     for (uint32_t u = 0; !status && u < count; u++) {
-        if (units[u].slot == PCO_NONE)
-            units[u].slot = place_share(session, (before + units[u].weight / 2) / total);
+        if (units[u].slot == PCO_NONE) units[u].slot = place_share(session, (before + units[u].weight / 2) / total);
         before += units[u].weight;
         if (!place_find(session, &units[u])) status = place_remember(session, &units[u], err);
     }
@@ -169,12 +167,12 @@ static pco_status place_fallback(pco_session *session, const pco_graph *graph, u
                         id, op, node->name, why->message);
     pco_status status = session_open_cpu(session, err);
     if (status)
-        return pco_fail_prefix(err, status, "device %s cannot run op '%s' (%s), and the CPU cannot help", id,
-                               op, why->message);
+        return pco_fail_prefix(err, status, "device %s cannot run op '%s' (%s), and the CPU cannot help", id, op,
+                               why->message);
     pco_error cpu_why = {""};
     if (!session_supports(session, SESSION_CPU, graph, i, &cpu_why))
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "neither device %s nor the CPU can run op '%s' (%s): %s",
-                        id, op, node->name, cpu_why.message);
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "neither device %s nor the CPU can run op '%s' (%s): %s", id, op,
+                        node->name, cpu_why.message);
     if (config->fallback == PCO_FALLBACK_WARN && node->op < 256 && !(session->warned[node->op] & reason))
         pco_log(config, PCO_LOG_WARNING, "op '%s' runs on the CPU: device %s: %s", op, id, why->message);
     if (node->op < 256) session->warned[node->op] |= (unsigned char)reason;
@@ -182,8 +180,8 @@ static pco_status place_fallback(pco_session *session, const pco_graph *graph, u
 }
 
 /* UNSUPPORTED, with why and reason, when the slot does not run the node. */
-static pco_status place_try(pco_session *session, uint32_t slot, pco_graph *graph, uint32_t i,
-                            int no_self_test, unsigned *reason, pco_error *why, pco_error *err)
+static pco_status place_try(pco_session *session, uint32_t slot, pco_graph *graph, uint32_t i, int no_self_test,
+                            unsigned *reason, pco_error *why, pco_error *err)
 {
     *reason = 1;
     if (!session_supports(session, slot, graph, i, why)) return PCO_ERROR_UNSUPPORTED;
@@ -245,8 +243,7 @@ static pco_status place_node(pco_session *session, pco_graph *graph, uint32_t i,
     const uint32_t wanted = *slot, there = place_state_slot(session, graph, &graph->nodes[i]);
     for (uint32_t k = 0; k <= (fixed ? 0 : session->n_devices); k++) {
         *slot = k == 0 ? wanted : k - 1;
-        if ((k > 0 && *slot == wanted) || *slot == SESSION_CPU || (there != PCO_NONE && *slot != there))
-            continue;
+        if ((k > 0 && *slot == wanted) || *slot == SESSION_CPU || (there != PCO_NONE && *slot != there)) continue;
         pco_status status = place_try(session, *slot, graph, i, no_self_test, &reason, &why, err);
         if (status != PCO_ERROR_UNSUPPORTED) return status;
         if (!*first.message) first = why, first_reason = reason;
@@ -264,8 +261,7 @@ static int place_gather(pco_graph *graph, uint32_t *slots)
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         if (!place_has_state(graph, &graph->nodes[i])) continue;
         for (uint32_t k = 0; k < graph->n_nodes; k++) {
-            if (slots[k] >= slots[i] || !place_shares_state(graph, &graph->nodes[i], &graph->nodes[k]))
-                continue;
+            if (slots[k] >= slots[i] || !place_shares_state(graph, &graph->nodes[i], &graph->nodes[k])) continue;
             slots[k] = slots[i];
             graph->nodes[k].variant = PCO_NONE; /* it was one of another device */
             moved = 1;

@@ -24,8 +24,8 @@ typedef struct pco_interval {
 
 typedef struct pco_chunk_sizes {
     uint32_t count;
-    uint64_t *bytes;       /* malloc'ed; of each arena */
-    uint64_t lower_bound;  /* most bytes alive at one step */
+    uint64_t *bytes;      /* malloc'ed; of each arena */
+    uint64_t lower_bound; /* most bytes alive at one step */
 } pco_chunk_sizes;
 
 /* The most bytes alive at one step: no plan needs less. */

@@ -25,12 +25,21 @@ typedef struct check_table {
     size_t count;
 } check_table;
 
-#define CHECK_MUST(table, member)  {#member, offsetof(table, member), 0}
-#define CHECK_MAY(table, member)   {#member, offsetof(table, member), 1}
-#define CHECK_TABLE(name, table, functions) {name, sizeof(table), functions, sizeof functions / sizeof *functions}
+#define CHECK_MUST(table, member) \
+    { \
+#member, offsetof(table, member), 0 \
+    }
+#define CHECK_MAY(table, member) \
+    { \
+#member, offsetof(table, member), 1 \
+    }
+#define CHECK_TABLE(name, table, functions) \
+    { \
+        name, sizeof(table), functions, sizeof functions / sizeof *functions \
+    }
 /* Every function from `first` to the end of a table has its line. */
-#define CHECK_COMPLETE(table, first, end, functions)                                                             \
-    _Static_assert(((end) - offsetof(table, first)) / sizeof(void (*)(void)) == sizeof functions / sizeof *functions, \
+#define CHECK_COMPLETE(table, first, end, functions) \
+    _Static_assert(((end)-offsetof(table, first)) / sizeof(void (*)(void)) == sizeof functions / sizeof *functions, \
                    #table ": a function is neither required nor optional")
 
 static const check_function CHECK_PLUGIN[] = {CHECK_MUST(pco_plugin, create), CHECK_MUST(pco_plugin, destroy),
@@ -38,8 +47,8 @@ static const check_function CHECK_PLUGIN[] = {CHECK_MUST(pco_plugin, create), CH
                                               CHECK_MUST(pco_plugin, open)};
 CHECK_COMPLETE(pco_plugin, create, offsetof(pco_plugin, device), CHECK_PLUGIN);
 
-static const check_function CHECK_DEVICE[] = {CHECK_MUST(pco_device_api, close), CHECK_MUST(pco_device_api, memory_left),
-                                              CHECK_MAY(pco_device_api, profile)};
+static const check_function CHECK_DEVICE[] = {
+    CHECK_MUST(pco_device_api, close), CHECK_MUST(pco_device_api, memory_left), CHECK_MAY(pco_device_api, profile)};
 CHECK_COMPLETE(pco_device_api, close, sizeof(pco_device_api), CHECK_DEVICE);
 
 static const check_function CHECK_BUFFER[] = {CHECK_MUST(pco_buffer_api, create), CHECK_MUST(pco_buffer_api, destroy),
@@ -49,11 +58,11 @@ static const check_function CHECK_BUFFER[] = {CHECK_MUST(pco_buffer_api, create)
 CHECK_COMPLETE(pco_buffer_api, create, sizeof(pco_buffer_api), CHECK_BUFFER);
 
 static const check_function CHECK_PROGRAM[] = {
-    CHECK_MUST(pco_program_api, supports),      CHECK_MAY(pco_program_api, variants),
-    CHECK_MUST(pco_program_api, propose),       CHECK_MAY(pco_program_api, convert),
-    CHECK_MUST(pco_program_api, prepare),       CHECK_MUST(pco_program_api, destroy),
-    CHECK_MUST(pco_program_api, segments),      CHECK_MAY(pco_program_api, timings),
-    CHECK_MAY(pco_program_api, describe),       CHECK_MAY(pco_program_api, segments_until),
+    CHECK_MUST(pco_program_api, supports), CHECK_MAY(pco_program_api, variants),
+    CHECK_MUST(pco_program_api, propose),  CHECK_MAY(pco_program_api, convert),
+    CHECK_MUST(pco_program_api, prepare),  CHECK_MUST(pco_program_api, destroy),
+    CHECK_MUST(pco_program_api, segments), CHECK_MAY(pco_program_api, timings),
+    CHECK_MAY(pco_program_api, describe),  CHECK_MAY(pco_program_api, segments_until),
     CHECK_MAY(pco_program_api, pipelines)};
 CHECK_COMPLETE(pco_program_api, supports, sizeof(pco_program_api), CHECK_PROGRAM);
 
@@ -137,10 +146,7 @@ static pco_status check_texts(const pco_device_info *info, pco_error *err)
     return *info->name ? PCO_OK : pco_fail(err, PCO_ERROR_INVALID, "it has no name");
 }
 
-static int check_is_power(uint64_t value)
-{
-    return value && !(value & (value - 1));
-}
+static int check_is_power(uint64_t value) { return value && !(value & (value - 1)); }
 
 static pco_status check_limits(const pco_device_info *info, pco_error *err)
 {
@@ -191,8 +197,8 @@ pco_status pco_device_info_check(const pco_device_info *info, pco_error *err)
 
 /* ---- a proposal ---- */
 
-static pco_status check_tensor(const pco_plugin *plugin, const pco_tensor *tensor,
-                               const pco_tensor_proposal *proposed, pco_error *err)
+static pco_status check_tensor(const pco_plugin *plugin, const pco_tensor *tensor, const pco_tensor_proposal *proposed,
+                               pco_error *err)
 {
     if (!check_is_power(proposed->alignment))
         return pco_fail(err, PCO_ERROR_INTERNAL,
@@ -205,9 +211,8 @@ static pco_status check_tensor(const pco_plugin *plugin, const pco_tensor *tenso
         return pco_fail(err, PCO_ERROR_INTERNAL, "the plugin proposed a layout for '%s', and has NULL for convert",
                         tensor->name);
     if (!proposed->layout && proposed->bytes < tensor->bytes)
-        return pco_fail(err, PCO_ERROR_INTERNAL,
-                        "the plugin proposed %" PRIu64 " bytes for '%s', which has %" PRIu64, proposed->bytes,
-                        tensor->name, tensor->bytes);
+        return pco_fail(err, PCO_ERROR_INTERNAL, "the plugin proposed %" PRIu64 " bytes for '%s', which has %" PRIu64,
+                        proposed->bytes, tensor->name, tensor->bytes);
     return PCO_OK;
 }
 

@@ -22,10 +22,7 @@ static void probe_release(void *user, void *memory)
     free(memory);
 }
 
-static void probe_log(void *user, pco_log_level level, const char *line)
-{
-    (void)user, (void)level, (void)line;
-}
+static void probe_log(void *user, pco_log_level level, const char *line) { (void)user, (void)level, (void)line; }
 
 static const char *probe_setting(void *user, const char *key)
 {
@@ -64,9 +61,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: portico-probe PLUGIN\n");
         return 2;
     }
-    const pco_host host = {.size = sizeof host, .allocate = probe_allocate,
-                           .release = probe_release, .log = probe_log, .setting = probe_setting,
-                           .thread_count = probe_threads, .parallel_for = probe_for, .cache_load = probe_load,
+    const pco_host host = {.size = sizeof host,
+                           .allocate = probe_allocate,
+                           .release = probe_release,
+                           .log = probe_log,
+                           .setting = probe_setting,
+                           .thread_count = probe_threads,
+                           .parallel_for = probe_for,
+                           .cache_load = probe_load,
                            .cache_store = probe_store};
     pco_error err = {""};
     void *handle;

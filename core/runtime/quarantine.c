@@ -29,10 +29,7 @@ struct pco_quarantine {
     int changed;
 };
 
-static uint64_t quarantine_text(uint64_t hash, const char *text)
-{
-    return pco_hash(hash, text, strlen(text) + 1);
-}
+static uint64_t quarantine_text(uint64_t hash, const char *text) { return pco_hash(hash, text, strlen(text) + 1); }
 
 static void quarantine_name(pco_quarantine *q, const pco_plugin_entry *plugin, const pco_device_info *info)
 {
@@ -172,14 +169,12 @@ pco_verdict pco_quarantine_find(const pco_quarantine *q, uint64_t key, const cha
     return PCO_VERDICT_UNKNOWN;
 }
 
-pco_status pco_quarantine_add(pco_quarantine *q, uint64_t key, pco_verdict verdict, const char *seen,
-                              pco_error *err)
+pco_status pco_quarantine_add(pco_quarantine *q, uint64_t key, pco_verdict verdict, const char *seen, pco_error *err)
 {
     if (q->count == q->capacity) {
         uint32_t capacity = q->capacity ? 2 * q->capacity : 64;
         quarantine_entry *entries = realloc(q->entries, capacity * sizeof *entries);
-        if (!entries)
-            return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
+        if (!entries) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
         q->entries = entries;
         q->capacity = capacity;
     }

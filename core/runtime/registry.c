@@ -108,8 +108,8 @@ static pco_status registry_add_device(pco_registry *registry, const pco_plugin_e
     pco_device_info *info = &device->info; /* what a driver says of itself is shown, and not obeyed */
     char *const texts[] = {info->name,         info->driver, info->platform,       info->aliases,
                            info->not_in_build, info->api,    info->driver_version, info->driver_file};
-    const size_t sizes[] = {sizeof info->name,         sizeof info->driver, sizeof info->platform,
-                            sizeof info->aliases,      sizeof info->not_in_build, sizeof info->api,
+    const size_t sizes[] = {sizeof info->name,           sizeof info->driver,       sizeof info->platform,
+                            sizeof info->aliases,        sizeof info->not_in_build, sizeof info->api,
                             sizeof info->driver_version, sizeof info->driver_file};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) pco_printable_line(texts[i], sizes[i]);
     registry->n_devices++;
@@ -185,10 +185,10 @@ static pco_status registry_add_plugin(pco_registry *registry, const char *path, 
     *entry = (pco_plugin_entry){.on_path = on_path};
     snprintf(entry->path, sizeof entry->path, "%.511s", path);
     pco_error why = {""};
-    const pco_status refused = strlen(path) < sizeof entry->path /* what is looked at is what is loaded */
-                                   ? registry_trust(path, &why)
-                                   : pco_fail(&why, PCO_ERROR_IO, "its path is longer than %zu bytes",
-                                              sizeof entry->path - 1);
+    const pco_status refused =
+        strlen(path) < sizeof entry->path /* what is looked at is what is loaded */
+            ? registry_trust(path, &why)
+            : pco_fail(&why, PCO_ERROR_IO, "its path is longer than %zu bytes", sizeof entry->path - 1);
     const pco_status status = refused ? refused : registry_load(registry, entry, &why);
     if (status) {
         free(entry->tables);
@@ -277,10 +277,7 @@ void pco_registry_watch(pco_registry *registry, const volatile sig_atomic_t *int
     registry->host.config.interrupted = interrupted;
 }
 
-const pco_config *pco_registry_config(const pco_registry *registry)
-{
-    return &registry->host.config;
-}
+const pco_config *pco_registry_config(const pco_registry *registry) { return &registry->host.config; }
 
 uint32_t pco_registry_plugins(const pco_registry *registry, const pco_plugin_entry **entries)
 {

@@ -10,12 +10,12 @@ typedef struct pco_registry pco_registry;
 /* A plugin file that was found, loaded or not. */
 typedef struct pco_plugin_entry {
     char path[512];
-    char name[64];        /* the plugin's own name; "" when it could not be asked */
-    char reason[512];     /* why it could not be loaded; "" when it was */
-    int failed; /* 1: that is a fault of the plugin or of a driver, 0: there is nothing for it on this machine, or
-                 * another one of its name was found first */
-    int on_path; /* 1: found through PORTICO_PLUGIN_PATH, and not in Portico's own folder */
-    const pco_plugin *plugin; /* NULL when it could not be loaded */
+    char name[64];    /* the plugin's own name; "" when it could not be asked */
+    char reason[512]; /* why it could not be loaded; "" when it was */
+    int failed;       /* 1: that is a fault of the plugin or of a driver, 0: there is nothing for it on this machine, or
+                       * another one of its name was found first */
+    int on_path;      /* 1: found through PORTICO_PLUGIN_PATH, and not in Portico's own folder */
+    const pco_plugin *plugin;  /* NULL when it could not be loaded */
     pco_plugin_tables *tables; /* that `plugin` belongs to */
     pco_backend *backend;
     uint32_t n_devices;

@@ -239,8 +239,10 @@ pco_status pco_registry_select(const pco_registry *registry, const char *selecti
 {
     *count = 0;
     if (selection && strchr(selection, '+'))
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "'%s' names devices to be used together (+), and here each is on "
-                        "its own: separate them with commas", selection);
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "'%s' names devices to be used together (+), and here each is on "
+                        "its own: separate them with commas",
+                        selection);
     pco_device_set *sets = calloc(capacity ? capacity : 1, sizeof *sets);
     if (!sets) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a list of devices");
     pco_status status = pco_registry_select_sets(registry, selection, sets, capacity, count, err);

@@ -86,8 +86,7 @@ static int selftest_reference(pco_session *session)
     }
     if (status)
         pco_log(pco_registry_config(session->registry), PCO_LOG_WARNING,
-                "kernels are used without a self-test, because cpu:reference cannot be opened: %s",
-                why.message);
+                "kernels are used without a self-test, because cpu:reference cannot be opened: %s", why.message);
     return test->reference.plugin != NULL;
 }
 
@@ -100,8 +99,8 @@ static pco_status selftest_open(pco_session *session, uint32_t slot, pco_error *
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
     if (session->selftest->verdicts[slot]) return PCO_OK;
     pco_registry_plugins(session->registry, &plugins);
-    session->selftest->verdicts[slot] = pco_quarantine_open(config, &plugins[entry->plugin], &entry->info,
-                                                            config->self_test == PCO_SELF_TEST_ALWAYS);
+    session->selftest->verdicts[slot] =
+        pco_quarantine_open(config, &plugins[entry->plugin], &entry->info, config->self_test == PCO_SELF_TEST_ALWAYS);
     if (session->selftest->verdicts[slot]) return PCO_OK;
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
 }
@@ -114,8 +113,8 @@ void session_selftest_save(pco_session *session)
         if (test->verdicts[slot]) pco_quarantine_save(test->verdicts[slot]);
     if (test->tested)
         pco_log(pco_registry_config(session->registry), PCO_LOG_INFO,
-                "self-test: %u kernel variants compared with cpu:reference in %.2f s, %u of them failed",
-                test->tested, test->seconds, test->failed);
+                "self-test: %u kernel variants compared with cpu:reference in %.2f s, %u of them failed", test->tested,
+                test->seconds, test->failed);
     test->tested = test->failed = 0;
     test->seconds = 0;
 }
@@ -155,9 +154,7 @@ static pco_status selftest_shrink(const pco_open_device *on, const pco_graph *gr
 {
     static const int64_t CAPS[] = {128, 96, 64, 32, 0};
     for (int i = 0; i < 5; i++) {
-        const double limit = CAPS[i] == 0    ? SELFTEST_WORK_WHOLE
-                             : CAPS[i] == 32 ? 4 * SELFTEST_WORK
-                                             : SELFTEST_WORK;
+        const double limit = CAPS[i] == 0 ? SELFTEST_WORK_WHOLE : CAPS[i] == 32 ? 4 * SELFTEST_WORK : SELFTEST_WORK;
         pco_status status = selftest_case_make(graph, node, CAPS[i], made, err);
         if (status == PCO_ERROR_OUT_OF_HOST_MEMORY) return status;
         if (status) continue;
@@ -171,9 +168,8 @@ static pco_status selftest_shrink(const pco_open_device *on, const pco_graph *gr
 
 /* Runs the case on both devices and compares. GOOD, BAD with what was seen, or UNKNOWN where nothing can be
  * said. */
-static pco_status selftest_compare(const pco_open_device *on, const pco_open_device *reference,
-                                   selftest_case *one, uint32_t variant, pco_verdict *verdict, char *seen,
-                                   size_t size, pco_error *err)
+static pco_status selftest_compare(const pco_open_device *on, const pco_open_device *reference, selftest_case *one,
+                                   uint32_t variant, pco_verdict *verdict, char *seen, size_t size, pco_error *err)
 {
     void *want[PCO_MAX_OUTPUTS], *got[PCO_MAX_OUTPUTS];
     int was_in_place;
@@ -241,8 +237,8 @@ static pco_status selftest_judge_case(pco_session *session, uint32_t slot, const
     test->failed += *verdict == PCO_VERDICT_BAD;
     if (*verdict == PCO_VERDICT_UNKNOWN) return status;
     pco_error memory;
-    pco_status added = pco_quarantine_add(test->verdicts[slot], status == PCO_ERROR_DEVICE_LOST ? lost : key, *verdict,
-                                          seen, &memory);
+    pco_status added =
+        pco_quarantine_add(test->verdicts[slot], status == PCO_ERROR_DEVICE_LOST ? lost : key, *verdict, seen, &memory);
     return added && !status ? pco_fail(err, added, "%s", memory.message) : status;
 }
 
@@ -281,12 +277,10 @@ static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_
 
 /* The test has cost the device: what is known is kept, and the device opened again if nothing else is on it.
  */
-static pco_status selftest_lost(pco_session *session, uint32_t slot, const char *op, const char *name,
-                                pco_error *err)
+static pco_status selftest_lost(pco_session *session, uint32_t slot, const char *op, const char *name, pco_error *err)
 {
     pco_quarantine_save(session->selftest->verdicts[slot]);
-    if (session->slots[slot].live == 0)
-        return session_reopen(session, slot, err) ? PCO_ERROR_DEVICE_LOST : PCO_OK;
+    if (session->slots[slot].live == 0) return session_reopen(session, slot, err) ? PCO_ERROR_DEVICE_LOST : PCO_OK;
     return pco_fail_prefix(
         err, session_noted(session, slot, PCO_ERROR_DEVICE_LOST),
         "device %s was lost in the self-test of op '%s', variant '%s', which is not used from now on; "
@@ -309,8 +303,8 @@ static uint32_t selftest_order(const pco_variant *variants, uint32_t count, uint
 }
 
 /* Another variant is used: one line for each that failed. */
-static void selftest_tell(pco_session *session, uint32_t slot, const char *op, const char *failed,
-                          const char *seen, const char *used, selftest_memo *memo)
+static void selftest_tell(pco_session *session, uint32_t slot, const char *op, const char *failed, const char *seen,
+                          const char *used, selftest_memo *memo)
 {
     const struct session_selftest *test = session->selftest;
     uint64_t told = pco_hash(pco_hash(PCO_HASH_START, &slot, sizeof slot), op, strlen(op) + 1);
@@ -388,15 +382,15 @@ static int selftest_is_nothing(const pco_graph *graph, const pco_node *node)
     return pco_tensor_elements(y) == 0 || (node->op == PCO_OP_RESHAPE && y->alias != PCO_NONE);
 }
 
-pco_status session_selftest(pco_session *session, uint32_t slot, pco_graph *graph, uint32_t index,
-                            pco_error *why, pco_error *err)
+pco_status session_selftest(pco_session *session, uint32_t slot, pco_graph *graph, uint32_t index, pco_error *why,
+                            pco_error *err)
 {
     pco_node *node = &graph->nodes[index];
     const pco_plugin *plugin = session->slots[slot].plugin;
     selftest_case whole;
     int known;
-    if (pco_registry_config(session->registry)->self_test == PCO_SELF_TEST_OFF ||
-        strcmp(plugin->name, "cpu") == 0 || node->variant != PCO_NONE || selftest_is_nothing(graph, node))
+    if (pco_registry_config(session->registry)->self_test == PCO_SELF_TEST_OFF || strcmp(plugin->name, "cpu") == 0 ||
+        node->variant != PCO_NONE || selftest_is_nothing(graph, node))
         return PCO_OK;
     pco_status status = selftest_open(session, slot, err);
     if (!status) status = selftest_case_make(graph, index, 0, &whole, err);

@@ -18,8 +18,8 @@ pco_status session_selftest_admit(const pco_registry *registry, const pco_plugin
  * set, and a line of the log says so, once. Errors: UNSUPPORTED, none is left, and `why` says what was seen;
  * DEVICE_LOST in the test while the device has other work (it is opened again where it has none);
  * OUT_OF_HOST_MEMORY: in err. */
-pco_status session_selftest(pco_session *session, uint32_t slot, pco_graph *graph, uint32_t node,
-                            pco_error *why, pco_error *err) PCO_NODISCARD;
+pco_status session_selftest(pco_session *session, uint32_t slot, pco_graph *graph, uint32_t node, pco_error *why,
+                            pco_error *err) PCO_NODISCARD;
 
 /* Keeps what was found since the last call, and says at level info how long that took. */
 void session_selftest_save(pco_session *session);

@@ -49,8 +49,7 @@ static void selftest_attrs(const pco_op_info *info, const pco_node *node, int64_
     if (node->attrs) memcpy(attrs, node->attrs, node->attrs_size < size ? node->attrs_size : size);
     const pco_attr_info *attr;
     for (uint32_t i = 0; (attr = pco_op_attr(info, i)); i++) {
-        if (attr->type != PCO_ATTR_VECTOR ||
-            (strcmp(attr->name, "shape") != 0 && strcmp(attr->name, "sizes") != 0))
+        if (attr->type != PCO_ATTR_VECTOR || (strcmp(attr->name, "shape") != 0 && strcmp(attr->name, "sizes") != 0))
             continue;
         int64_t *vector = (int64_t *)(void *)(attrs + attr->offset);
         for (int64_t k = 0; k < vector[0] && k < PCO_MAX_RANK; k++)
@@ -74,8 +73,7 @@ static uint32_t selftest_operand(const pco_graph *graph, uint32_t t, int64_t cap
     return pco_graph_input(made, name, dtype, x->rank, shape);
 }
 
-pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t cap, selftest_case *made,
-                              pco_error *err)
+pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t cap, selftest_case *made, pco_error *err)
 {
     const pco_node *node = &graph->nodes[index];
     const pco_op_info *info = pco_op_find(node->op);
@@ -104,8 +102,7 @@ pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t ca
     for (uint32_t k = 0; k < PCO_MAX_OUTPUTS; k++) {
         if (outputs[k] == PCO_NONE) continue;
         pco_tensor *y = &made->graph->tensors[outputs[k]];
-        if (node->outputs[k] != PCO_NONE && graph->tensors[node->outputs[k]].alias == PCO_NONE)
-            y->alias = PCO_NONE;
+        if (node->outputs[k] != PCO_NONE && graph->tensors[node->outputs[k]].alias == PCO_NONE) y->alias = PCO_NONE;
         if (y->alias == PCO_NONE) y->kind = PCO_KIND_OUTPUT;
     }
     return PCO_OK;
@@ -183,10 +180,7 @@ static int selftest_is_positive(uint32_t op, uint32_t k)
 }
 
 /* Comparisons get five numbers only, so that both answers are right somewhere. */
-static int selftest_compares(uint32_t op)
-{
-    return op >= PCO_OP_EQ && op <= PCO_OP_GE;
-}
+static int selftest_compares(uint32_t op) { return op >= PCO_OP_EQ && op <= PCO_OP_GE; }
 
 /* Multiples of 1/8 from -2 to 2, or from 1/4 to 2 1/4: exact in every float type. Most sums of their products
  * are exact in f32, so that a right kernel is far inside the tolerance. isfinite gets NaN and infinities
@@ -214,8 +208,7 @@ static int64_t selftest_axis_size(const pco_tensor *x, int64_t axis)
 static void selftest_range(const selftest_case *one, uint32_t k, int64_t *low, int64_t *span)
 {
     const pco_node *node = &one->graph->nodes[0];
-    const pco_tensor *tensors = one->graph->tensors,
-                     *first = node->n_inputs ? &tensors[node->inputs[0]] : NULL;
+    const pco_tensor *tensors = one->graph->tensors, *first = node->n_inputs ? &tensors[node->inputs[0]] : NULL;
     *low = selftest_compares(node->op) ? -2 : -100;
     *span = selftest_compares(node->op) ? 5 : 201;
     switch (node->op) {
@@ -243,11 +236,8 @@ static void selftest_range(const selftest_case *one, uint32_t k, int64_t *low, i
         *span = k == (node->op == PCO_OP_ROPE ? 1u : 0u) ? 1000 : 0;
         return;
     case PCO_OP_RANDOM_BITS:
-    case PCO_OP_DROPOUT:
-        *span = 0;
-        return;
-    default:
-        return;
+    case PCO_OP_DROPOUT: *span = 0; return;
+    default: return;
     }
 }
 
@@ -258,9 +248,7 @@ static void selftest_integers(const selftest_case *one, uint32_t k, int64_t coun
     selftest_range(one, k, &low, &span);
     for (int64_t i = 0; i < count; i++) {
         const uint64_t bits = selftest_bits(k, (uint64_t)i) >> 8;
-        out[i] = span > 0   ? (int32_t)(low + (int64_t)(bits % (uint64_t)span))
-                 : span < 0 ? 0
-                            : (int32_t)(uint32_t)bits;
+        out[i] = span > 0 ? (int32_t)(low + (int64_t)(bits % (uint64_t)span)) : span < 0 ? 0 : (int32_t)(uint32_t)bits;
     }
     const uint32_t rows = selftest_attention_rows(node);
     if (!rows) return;

@@ -26,8 +26,7 @@ static uint32_t cover_pipelines(const pco_open_device *on, const selftest_case *
 static int cover_takes(cover_search *search, const selftest_case *one, uint32_t variant)
 {
     uint64_t have[COVER_PIPELINES];
-    const uint32_t before = search->n_missing,
-                   n = cover_pipelines(search->on, one, variant, have);
+    const uint32_t before = search->n_missing, n = cover_pipelines(search->on, one, variant, have);
     search->n_missing = 0;
     for (uint32_t i = 0; i < before; i++) {
         uint32_t k = 0;

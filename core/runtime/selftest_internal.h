@@ -65,7 +65,7 @@ pco_status selftest_cover(const pco_open_device *on, const pco_graph *graph, uin
 
 /* GOOD if the results agree within what both contracts allow. BAD: `seen` says where they do not. Errors:
  * OUT_OF_HOST_MEMORY, and there is no verdict. */
-pco_status selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got,
-                          void *const *want, pco_verdict *verdict, char *seen, size_t size, pco_error *err);
+pco_status selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got, void *const *want,
+                          pco_verdict *verdict, char *seen, size_t size, pco_error *err);
 
 #endif

@@ -93,14 +93,10 @@ pco_status selftest_run(const pco_open_device *on, const selftest_case *one, uin
 static double selftest_unit(uint32_t type)
 {
     switch (type) {
-    case PCO_CONTRACT_F64:
-        return 0x1p-52;
-    case PCO_F16:
-        return 0x1p-10;
-    case PCO_BF16:
-        return 0x1p-7;
-    default:
-        return 0x1p-23;
+    case PCO_CONTRACT_F64: return 0x1p-52;
+    case PCO_F16: return 0x1p-10;
+    case PCO_BF16: return 0x1p-7;
+    default: return 0x1p-23;
     }
 }
 
@@ -110,8 +106,7 @@ static double selftest_terms(const selftest_case *one)
     double most = 1;
     for (uint32_t t = 0; t < one->graph->n_tensors; t++)
         for (uint32_t i = 0; i < one->graph->tensors[t].rank; i++)
-            if ((double)one->graph->tensors[t].shape[i] > most)
-                most = (double)one->graph->tensors[t].shape[i];
+            if ((double)one->graph->tensors[t].shape[i] > most) most = (double)one->graph->tensors[t].shape[i];
     const pco_node *node = &one->graph->nodes[0];
     if (node->op == PCO_OP_CONV1D) { /* the weights of a channel */
         const pco_tensor *weight = &one->graph->tensors[node->inputs[1]];
@@ -146,20 +141,18 @@ static double selftest_tolerance(const selftest_case *one, const pco_tensor *y, 
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] != PCO_NONE && pco_dtype_is_quantised(one->graph->tensors[node->inputs[i]].dtype))
             converts = 1;
-    if (y->dtype == PCO_I32 || y->dtype == PCO_BOOL || (info->bound == PCO_BOUND_EXACT && !converts))
-        return 0;
+    if (y->dtype == PCO_I32 || y->dtype == PCO_BOOL || (info->bound == PCO_BOUND_EXACT && !converts)) return 0;
     double sums = selftest_unit(c->accumulate_f32), figure = 0.5;
     if (selftest_unit(c->accumulate_f16) > sums) sums = selftest_unit(c->accumulate_f16);
     if (selftest_unit(c->accumulate_bf16) > sums) sums = selftest_unit(c->accumulate_bf16);
     if (selftest_unit(c->compute) > sums) sums = selftest_unit(c->compute);
-    if (node->op == PCO_OP_MATMUL && ((const pco_matmul_attrs *)node->attrs)->accumulate == PCO_F16)
-        sums = 0x1p-10;
+    if (node->op == PCO_OP_MATMUL && ((const pco_matmul_attrs *)node->attrs)->accumulate == PCO_F16) sums = 0x1p-10;
     const float figures[] = {c->div_ulp, c->sqrt_ulp, c->rsqrt_ulp, c->function_ulp};
     for (int i = 0; i < 4; i++)
         if ((double)figures[i] > figure) figure = (double)figures[i];
     const double functions = selftest_unit(c->compute == PCO_CONTRACT_F64 ? PCO_F32 : c->compute);
-    return fmin(0.25, 2 * selftest_unit(y->dtype) + 4 * 16 * sqrt(selftest_terms(one)) * sums +
-                          16 * figure * functions);
+    return fmin(0.25,
+                2 * selftest_unit(y->dtype) + 4 * 16 * sqrt(selftest_terms(one)) * sums + 16 * figure * functions);
 }
 
 /* Sums that cancel have terms of order 1, whatever is left: a gradient of a norm over one element is nothing
@@ -181,14 +174,13 @@ static int selftest_differs(double got, double want, double tolerance, double la
 
 /* *agree: 1 or 0. Errors: OUT_OF_HOST_MEMORY. */
 static pco_status selftest_agree_floats(const selftest_case *one, const pco_tensor *y, double tolerance,
-                                        const void *got, const void *want, int *agree, char *seen,
-                                        size_t size, pco_error *err)
+                                        const void *got, const void *want, int *agree, char *seen, size_t size,
+                                        pco_error *err)
 {
     const int64_t count = pco_tensor_elements(y);
     float *values = malloc((2 * (size_t)count + 1) * sizeof *values);
     int64_t wrong = 0, first = 0;
-    if (!values)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
+    if (!values) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
     pco_status status = pco_dtype_to_f32(y->dtype, got, count, values, err);
     if (!status) status = pco_dtype_to_f32(y->dtype, want, count, values + count, err);
     if (status) {
@@ -197,8 +189,7 @@ static pco_status selftest_agree_floats(const selftest_case *one, const pco_tens
     }
     const double largest = selftest_largest(one, values + count, count);
     for (int64_t i = count; i-- > 0;)
-        if (selftest_differs((double)values[i], (double)values[count + i], tolerance, largest))
-            wrong++, first = i;
+        if (selftest_differs((double)values[i], (double)values[count + i], tolerance, largest)) wrong++, first = i;
     if (wrong)
         snprintf(seen, size,
                  "%" PRId64 " of %" PRId64 " elements are wrong, element %" PRId64
@@ -209,8 +200,7 @@ static pco_status selftest_agree_floats(const selftest_case *one, const pco_tens
     return PCO_OK;
 }
 
-static int selftest_agree_whole(const pco_tensor *y, const void *got, const void *want, char *seen,
-                                size_t size)
+static int selftest_agree_whole(const pco_tensor *y, const void *got, const void *want, char *seen, size_t size)
 {
     const int64_t count = pco_tensor_elements(y);
     int64_t wrong = 0, first = 0, a = 0, b = 0;
@@ -227,8 +217,8 @@ static int selftest_agree_whole(const pco_tensor *y, const void *got, const void
     return wrong == 0;
 }
 
-pco_status selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got,
-                          void *const *want, pco_verdict *verdict, char *seen, size_t size, pco_error *err)
+pco_status selftest_agree(const selftest_case *one, const pco_contract *contract, void *const *got, void *const *want,
+                          pco_verdict *verdict, char *seen, size_t size, pco_error *err)
 {
     const pco_node *node = &one->graph->nodes[0];
     int agree = 1;
@@ -239,8 +229,8 @@ pco_status selftest_agree(const selftest_case *one, const pco_contract *contract
         if (y->dtype == PCO_I32 || y->dtype == PCO_BOOL)
             agree = selftest_agree_whole(y, got[k], want[k], seen, size);
         else
-            status = selftest_agree_floats(one, y, selftest_tolerance(one, y, contract), got[k], want[k],
-                                           &agree, seen, size, err);
+            status = selftest_agree_floats(one, y, selftest_tolerance(one, y, contract), got[k], want[k], &agree, seen,
+                                           size, err);
     }
     *verdict = agree ? PCO_VERDICT_GOOD : PCO_VERDICT_BAD;
     return status;

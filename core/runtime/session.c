@@ -46,8 +46,11 @@ pco_status session_noted(pco_session *session, uint32_t slot, pco_status status)
 int session_supports(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node, pco_error *why)
 {
     const session_slot *s = &session->slots[slot];
-    const pco_part view = {.size = sizeof view, .n_tensors = graph->n_tensors, .n_nodes = graph->n_nodes,
-                           .tensors = graph->tensors, .nodes = graph->nodes};
+    const pco_part view = {.size = sizeof view,
+                           .n_tensors = graph->n_tensors,
+                           .n_nodes = graph->n_nodes,
+                           .tensors = graph->tensors,
+                           .nodes = graph->nodes};
     return s->plugin->program->supports(s->device, &view, node, why) == PCO_OK;
 }
 
@@ -153,15 +156,9 @@ void pco_session_close(pco_session *session)
     free(session);
 }
 
-const pco_device_info *pco_session_device(const pco_session *session)
-{
-    return &session->whole.info;
-}
+const pco_device_info *pco_session_device(const pco_session *session) { return &session->whole.info; }
 
-const char *pco_session_device_id(const pco_session *session)
-{
-    return session->whole.id;
-}
+const char *pco_session_device_id(const pco_session *session) { return session->whole.id; }
 
 uint64_t pco_session_memory(const pco_session *session, uint64_t *peak)
 {
@@ -252,8 +249,8 @@ uint32_t session_state_slot(const pco_session *session, const char *name)
 }
 
 /* The state of that name and size. */
-static pco_status session_find_state(const pco_session *session, const char *name, uint64_t bytes,
-                                     session_buffer **out, pco_error *err)
+static pco_status session_find_state(const pco_session *session, const char *name, uint64_t bytes, session_buffer **out,
+                                     pco_error *err)
 {
     for (session_buffer *state = session->buffers; state; state = state->next) {
         if (!state->state || strcmp(state->state, name) != 0) continue;
@@ -278,8 +275,7 @@ pco_status pco_session_write_state(pco_session *session, const char *name, const
     return status ? pco_fail_prefix(err, status, "state '%s'", name) : PCO_OK;
 }
 
-pco_status pco_session_read_state(pco_session *session, const char *name, void *data, uint64_t bytes,
-                                  pco_error *err)
+pco_status pco_session_read_state(pco_session *session, const char *name, void *data, uint64_t bytes, pco_error *err)
 {
     session_buffer *state = NULL;
     pco_status status = session_find_state(session, name, bytes, &state, err);
@@ -309,11 +305,12 @@ static uint64_t session_constant_key(const pco_tensor *tensor)
 static int session_is_constant(const session_constant *c, const pco_tensor *tensor)
 {
     if (tensor->bytes > SESSION_HASHED) return c->data == tensor->data;
-    return c->content_bytes == tensor->bytes && (!tensor->bytes || memcmp(c->content, tensor->data, tensor->bytes) == 0);
+    return c->content_bytes == tensor->bytes &&
+           (!tensor->bytes || memcmp(c->content, tensor->data, tensor->bytes) == 0);
 }
 
-session_constant *session_find_constant(pco_session *session, uint32_t slot, const pco_tensor *tensor,
-                                        uint32_t layout, uint64_t bytes)
+session_constant *session_find_constant(pco_session *session, uint32_t slot, const pco_tensor *tensor, uint32_t layout,
+                                        uint64_t bytes)
 {
     uint64_t key = session_constant_key(tensor);
     for (session_constant *c = session->constants; c; c = c->next)

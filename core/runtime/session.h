@@ -37,19 +37,18 @@ typedef struct pco_executable_params {
     const char *name;        /* for messages; may be NULL */
     int no_decomposition;    /* 1: refuse instead of decomposing what the device cannot run */
     int force_decomposition; /* 1: decompose every composite op (the twin that tests compare with) */
-    int no_self_test; /* 1: take the plugin's kernels as they are, whatever PORTICO_SELF_TEST says: for what
-                         looks for wrong ones */
-    int plan_only;    /* 1: the plan alone, to be inspected and destroyed: nothing is allocated, uploaded or
-                         prepared on the device, and it cannot run. Takes the plugin's kernels untested */
+    int no_self_test;        /* 1: take the plugin's kernels as they are, whatever PORTICO_SELF_TEST says: for what
+                                looks for wrong ones */
+    int plan_only;           /* 1: the plan alone, to be inspected and destroyed: nothing is allocated, uploaded or
+                                prepared on the device, and it cannot run. Takes the plugin's kernels untested */
 } pco_executable_params;
 
 /* Makes a graph ready. The graph is copied as far as it is needed; constants' data are read during the call,
  * so that a graph can be destroyed afterwards. `params` may be NULL. Errors: UNSUPPORTED, naming the op and
  * why (the self-test's verdict too, selftest.h), with PORTICO_FALLBACK=error; OUT_OF_DEVICE_MEMORY with what
  * was needed; DEVICE_LOST in the self-test, or since an earlier call of this session was told so. */
-pco_status pco_executable_create(pco_session *session, const pco_graph *graph,
-                                 const pco_executable_params *params, pco_executable **executable,
-                                 pco_error *err) PCO_NODISCARD;
+pco_status pco_executable_create(pco_session *session, const pco_graph *graph, const pco_executable_params *params,
+                                 pco_executable **executable, pco_error *err) PCO_NODISCARD;
 void pco_executable_destroy(pco_executable *executable);
 
 /* Tensors are named by their name in the graph. A handle stays valid as long as the executable; PCO_NONE when

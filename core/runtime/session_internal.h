@@ -23,8 +23,8 @@ typedef struct session_buffer {
     uint32_t users; /* executables; a buffer of constants goes with its last user */
     pco_buffer *buffer;
     uint64_t bytes;
-    uint64_t content; /* of a state: bytes of the tensor, before rounding up */
-    char *state;      /* name of the state, or NULL */
+    uint64_t content;              /* of a state: bytes of the tensor, before rounding up */
+    char *state;                   /* name of the state, or NULL */
     const unsigned char *imported; /* constants in memory of the host: where it begins, or NULL */
     uint32_t dtype, rank;
     int64_t shape[PCO_MAX_RANK];
@@ -94,8 +94,8 @@ pco_status session_state(pco_session *session, uint32_t slot, const pco_tensor *
                          pco_error *err) PCO_NODISCARD;
 
 /* A constant already on the device in that layout, or NULL. */
-session_constant *session_find_constant(pco_session *session, uint32_t slot, const pco_tensor *tensor,
-                                        uint32_t layout, uint64_t bytes);
+session_constant *session_find_constant(pco_session *session, uint32_t slot, const pco_tensor *tensor, uint32_t layout,
+                                        uint64_t bytes);
 
 /* A constant in lent memory that the device of a slot can use where it is: the buffer around it, with one use more, and
  * its offset there; NULL where it has to be copied. Its bytes count as held, like those of a copy. */
@@ -141,10 +141,10 @@ typedef struct session_part {
     pco_program *program;
     uint32_t segments;
     uint32_t n_buffers, buffer_capacity;
-    pco_buffer **buffers;     /* of the plan */
-    uint64_t *own_bytes;      /* of each buffer, when this part owns it; else 0 */
-    unsigned char *owned;     /* 1: this part destroys it */
-    session_buffer **shared;  /* buffers of the session that this part uses */
+    pco_buffer **buffers;    /* of the plan */
+    uint64_t *own_bytes;     /* of each buffer, when this part owns it; else 0 */
+    unsigned char *owned;    /* 1: this part destroys it */
+    session_buffer **shared; /* buffers of the session that this part uses */
     uint32_t n_shared;
     uint64_t constant_bytes, state_bytes, arena_bytes, transient_bytes, io_bytes, lower_bound;
     uint64_t activation_peak, workspace_peak, workspace_bytes; /* most at one node, twice; all workspaces */

@@ -54,11 +54,10 @@ static pco_proposal trial_proposal(const pco_trial *trial)
 pco_status pco_trial_propose(pco_trial *trial, pco_error *err)
 {
     const pco_part *part = &trial->part;
-    for (uint32_t i = 0; i < part->n_nodes; i++)
-        trial->nodes[i] = (pco_node_proposal){.variant = PCO_NONE};
+    for (uint32_t i = 0; i < part->n_nodes; i++) trial->nodes[i] = (pco_node_proposal){.variant = PCO_NONE};
     for (uint32_t t = 0; t < part->n_tensors; t++)
-        trial->tensors[t] = (pco_tensor_proposal){.alignment = trial->on.info->buffer_alignment,
-                                                  .bytes = part->tensors[t].bytes};
+        trial->tensors[t] =
+            (pco_tensor_proposal){.alignment = trial->on.info->buffer_alignment, .bytes = part->tensors[t].bytes};
     pco_proposal proposal = trial_proposal(trial);
     pco_status status = trial->on.plugin->program->propose(trial->on.device, part, &proposal, err);
     if (status) return TRIAL_STEP(trial, err, status, "propose");
@@ -77,8 +76,8 @@ static pco_status trial_convert_one(pco_trial *trial, uint32_t t, pco_error *err
     trial->converted[t] = room;
     if (!room) return trial_no_memory(err);
     memcpy(room + p->bytes, BEHIND, sizeof BEHIND);
-    pco_status status = trial->on.plugin->program->convert(trial->on.device, tensor, p->layout, tensor->data, room,
-                                                           p->bytes, err);
+    pco_status status =
+        trial->on.plugin->program->convert(trial->on.device, tensor, p->layout, tensor->data, room, p->bytes, err);
     if (status) return TRIAL_STEP(trial, err, status, "convert '%s'", tensor->name);
     if (memcmp(room + p->bytes, BEHIND, sizeof BEHIND) != 0)
         return pco_fail(err, PCO_ERROR_INTERNAL, "convert '%s' writes behind the %" PRIu64 " bytes that were proposed",

@@ -1,6 +1,6 @@
 /* A trial: one node alone, or a few, run on a device in memory of its own, without a session. This is how the self-test
- * compares kernels, how the conformance suite judges them, and how `bench op --variant` times them. The caller says which
- * node with which operands, and judges what comes back; this side speaks with the plugin:
+ * compares kernels, how the conformance suite judges them, and how `bench op --variant` times them. The caller says
+ * which node with which operands, and judges what comes back; this side speaks with the plugin:
  *
  *     pco_trial trial = pco_trial_of(&on, &part);          the part stays the caller's
  *     pco_trial_variants, part.nodes[i].variant = ...      if not the plugin's own choice
@@ -70,7 +70,7 @@ typedef struct pco_trial_region {
     int written;            /* by the device: outputs, transients, states, workspaces */
     uint64_t offset, bytes; /* bytes = 0: no memory */
     uint64_t alignment;
-    const void *data;       /* contents before the run; NULL: the word around */
+    const void *data; /* contents before the run; NULL: the word around */
     uint64_t data_bytes;
 } pco_trial_region;
 

@@ -25,8 +25,7 @@ void pco_trial_lay_out(const pco_trial *trial, const pco_trial_placement *placem
                        pco_trial_memory *memory)
 {
     const pco_part *part = &trial->part;
-    *memory = (pco_trial_memory){
-        .trial = trial, .placement = *placement, .n_regions = part->n_tensors + part->n_nodes};
+    *memory = (pco_trial_memory){.trial = trial, .placement = *placement, .n_regions = part->n_tensors + part->n_nodes};
     for (uint32_t t = 0; t < part->n_tensors; t++) {
         const pco_tensor *tensor = &part->tensors[t];
         const pco_tensor_proposal *p = &trial->tensors[t];
@@ -62,8 +61,7 @@ static void trial_place(pco_trial_memory *memory)
     for (uint32_t r = 0; r < memory->n_regions; r++) {
         pco_trial_region *region = &memory->regions[r];
         if (region->bytes == 0 || region->shares != PCO_NONE) continue;
-        const uint64_t alignment =
-            region->alignment > placement->alignment ? region->alignment : placement->alignment;
+        const uint64_t alignment = region->alignment > placement->alignment ? region->alignment : placement->alignment;
         if (!placement->single) offset = 0;
         region->buffer = placement->single ? 0 : memory->n_buffers;
         region->offset = trial_align(offset + placement->guard, alignment);
@@ -138,8 +136,7 @@ pco_status pco_trial_memory_create(pco_trial_memory *memory, pco_error *err)
     for (uint32_t r = 0; r < memory->n_regions; r++) {
         const pco_trial_region *region = &memory->regions[r];
         if (region->bytes && region->data)
-            memcpy(memory->image + memory->starts[region->buffer] + region->offset, region->data,
-                   region->data_bytes);
+            memcpy(memory->image + memory->starts[region->buffer] + region->offset, region->data, region->data_bytes);
     }
     if (memory->placement.recycled) {
         status = trial_use(memory, err);
@@ -148,8 +145,7 @@ pco_status pco_trial_memory_create(pco_trial_memory *memory, pco_error *err)
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
         status = trial->on.plugin->buffer->create(trial->on.device, memory->sizes[b], PCO_USAGE_DEVICE,
                                                   &memory->buffers[b], err);
-        if (status)
-            return TRIAL_STEP(trial, err, status, "creating a buffer of %" PRIu64 " bytes", memory->sizes[b]);
+        if (status) return TRIAL_STEP(trial, err, status, "creating a buffer of %" PRIu64 " bytes", memory->sizes[b]);
     }
     return PCO_OK;
 }
@@ -157,11 +153,9 @@ pco_status pco_trial_memory_create(pco_trial_memory *memory, pco_error *err)
 void pco_trial_memory_destroy(pco_trial_memory *memory)
 {
     for (uint32_t b = 0; b < memory->n_buffers; b++)
-        if (memory->buffers[b])
-            memory->trial->on.plugin->buffer->destroy(memory->trial->on.device, memory->buffers[b]);
+        if (memory->buffers[b]) memory->trial->on.plugin->buffer->destroy(memory->trial->on.device, memory->buffers[b]);
     for (uint32_t i = 0; i < sizeof memory->alive / sizeof memory->alive[0]; i++)
-        if (memory->alive[i])
-            memory->trial->on.plugin->buffer->destroy(memory->trial->on.device, memory->alive[i]);
+        if (memory->alive[i]) memory->trial->on.plugin->buffer->destroy(memory->trial->on.device, memory->alive[i]);
     free(memory->image);
     free(memory->after);
     memset(memory, 0, sizeof *memory);
@@ -172,8 +166,8 @@ pco_status pco_trial_memory_write(pco_trial_memory *memory, pco_error *err)
     const pco_open_device *on = &memory->trial->on;
     memory->read = 0;
     for (uint32_t b = 0; b < memory->n_buffers; b++) {
-        pco_status status = on->plugin->buffer->write(
-            on->device, memory->buffers[b], 0, memory->image + memory->starts[b], memory->sizes[b], err);
+        pco_status status = on->plugin->buffer->write(on->device, memory->buffers[b], 0,
+                                                      memory->image + memory->starts[b], memory->sizes[b], err);
         if (status) return TRIAL_STEP(memory->trial, err, status, "writing a buffer");
     }
     return PCO_OK;

@@ -5,8 +5,7 @@
 #include "base/error.h"
 
 /* The status, with what was being done in front of the message where the trial says that. */
-#define TRIAL_STEP(trial, err, status, ...) \
-    ((trial)->says_steps ? pco_fail_prefix(err, status, __VA_ARGS__) : (status))
+#define TRIAL_STEP(trial, err, status, ...) ((trial)->says_steps ? pco_fail_prefix(err, status, __VA_ARGS__) : (status))
 
 static inline pco_status trial_no_memory(pco_error *err)
 {
@@ -14,9 +13,6 @@ static inline pco_status trial_no_memory(pco_error *err)
 }
 
 /* The room that belongs to so many bytes of a tensor or a workspace (plugin.h: pco_place). */
-static inline uint64_t trial_room(uint64_t bytes)
-{
-    return (bytes + 3) / 4 * 4;
-}
+static inline uint64_t trial_room(uint64_t bytes) { return (bytes + 3) / 4 * 4; }
 
 #endif

@@ -24,7 +24,4 @@ const char *pco_device_type_word(uint32_t type)
     return type < sizeof TYPES / sizeof *TYPES ? TYPES[type] : "unknown";
 }
 
-const char *pco_accumulator_word(uint32_t type)
-{
-    return type == PCO_CONTRACT_F64 ? "f64" : pco_dtype_name(type);
-}
+const char *pco_accumulator_word(uint32_t type) { return type == PCO_CONTRACT_F64 ? "f64" : pco_dtype_name(type); }

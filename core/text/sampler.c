@@ -28,8 +28,8 @@ pco_status pco_sampler_check(const pco_sampler *sampler, pco_error *err)
         return pco_fail(err, PCO_ERROR_INVALID, "top_p is %g; a number above 0 and up to 1 is expected",
                         sampler->top_p);
     if (sampler->top_k < 0)
-        return pco_fail(err, PCO_ERROR_INVALID,
-                        "top_k is %" PRId64 "; 0 (all) or a positive number is expected", sampler->top_k);
+        return pco_fail(err, PCO_ERROR_INVALID, "top_k is %" PRId64 "; 0 (all) or a positive number is expected",
+                        sampler->top_k);
     return PCO_OK;
 }
 
@@ -61,15 +61,13 @@ static pco_status text_largest(const float *logits, int64_t count, int32_t *id, 
     for (int64_t i = 0; i < count; i++) {
         if (isnan(logits[i]) || logits[i] == INFINITY)
             return pco_fail(err, PCO_ERROR_INVALID,
-                            "logit %" PRId64
-                            " is %s: the model or the device computed garbage; try another device "
+                            "logit %" PRId64 " is %s: the model or the device computed garbage; try another device "
                             "or run the conformance suite on this one",
                             i, isnan(logits[i]) ? "NaN" : "infinite");
         if (logits[i] > logits[best]) best = i;
     }
     if (logits[best] == -INFINITY)
-        return pco_fail(err, PCO_ERROR_INVALID, "all %" PRId64 " logits are -infinity: nothing can be chosen",
-                        count);
+        return pco_fail(err, PCO_ERROR_INVALID, "all %" PRId64 " logits are -infinity: nothing can be chosen", count);
     *id = (int32_t)best;
     return PCO_OK;
 }
@@ -94,10 +92,7 @@ static int64_t text_nucleus(const text_choice *choices, int64_t count, double to
     return count;
 }
 
-size_t pco_sampler_workspace(int64_t count)
-{
-    return count > 0 ? (size_t)count * sizeof(text_choice) : 0;
-}
+size_t pco_sampler_workspace(int64_t count) { return count > 0 ? (size_t)count * sizeof(text_choice) : 0; }
 
 pco_status pco_sampler_draw(const pco_sampler *sampler, const float *logits, int64_t count, uint64_t step,
                             void *workspace, int32_t *id, pco_error *err)
@@ -109,8 +104,7 @@ pco_status pco_sampler_draw(const pco_sampler *sampler, const float *logits, int
     if (!choices) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory to choose a token");
     double largest = (double)logits[*id];
     for (int64_t i = 0; i < count; i++)
-        choices[i] =
-            (text_choice){text_exp(((double)logits[i] - largest) / sampler->temperature), (int32_t)i};
+        choices[i] = (text_choice){text_exp(((double)logits[i] - largest) / sampler->temperature), (int32_t)i};
     int64_t kept = count;
     if ((sampler->top_k && sampler->top_k < count) || sampler->top_p < 1) {
         qsort(choices, (size_t)count, sizeof *choices, text_by_weight);

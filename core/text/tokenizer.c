@@ -125,27 +125,15 @@ void pco_tokenizer_destroy(pco_tokenizer *tokenizer)
     free(tokenizer);
 }
 
-uint32_t pco_tokenizer_vocab_size(const pco_tokenizer *tokenizer)
-{
-    return tokenizer->count;
-}
-pco_tokenizer_special pco_tokenizer_specials(const pco_tokenizer *tokenizer)
-{
-    return tokenizer->special;
-}
-int pco_tokenizer_adds_bos(const pco_tokenizer *tokenizer)
-{
-    return tokenizer->add_bos;
-}
+uint32_t pco_tokenizer_vocab_size(const pco_tokenizer *tokenizer) { return tokenizer->count; }
+pco_tokenizer_special pco_tokenizer_specials(const pco_tokenizer *tokenizer) { return tokenizer->special; }
+int pco_tokenizer_adds_bos(const pco_tokenizer *tokenizer) { return tokenizer->add_bos; }
 int pco_tokenizer_ends(const pco_tokenizer *tokenizer, int32_t id)
 {
     return id >= 0 && (id == tokenizer->special.eos || id == tokenizer->eot || id == tokenizer->eom);
 }
 
-int pco_tokenizer_adds_eos(const pco_tokenizer *tokenizer)
-{
-    return tokenizer->add_eos;
-}
+int pco_tokenizer_adds_eos(const pco_tokenizer *tokenizer) { return tokenizer->add_eos; }
 
 const char *pco_tokenizer_token(const pco_tokenizer *tokenizer, int32_t id, size_t *size)
 {
@@ -176,11 +164,10 @@ pco_status text_push_bytes(const pco_tokenizer *tokenizer, const char *bytes, si
     for (size_t i = 0; i < size; i++) {
         if (tokenizer->byte_ids[(unsigned char)bytes[i]] >= 0) continue;
         if (tokenizer->special.unk >= 0) return text_push(ids, tokenizer->special.unk, err);
-        return pco_fail(
-            err, PCO_ERROR_INVALID,
-            "the text has a byte 0x%02X for which the vocabulary has no token, nor has it an unknown "
-            "token; leave that character out",
-            (unsigned)(unsigned char)bytes[i]);
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "the text has a byte 0x%02X for which the vocabulary has no token, nor has it an unknown "
+                        "token; leave that character out",
+                        (unsigned)(unsigned char)bytes[i]);
     }
     for (size_t i = 0; i < size && !status; i++)
         status = text_push(ids, tokenizer->byte_ids[(unsigned char)bytes[i]], err);
@@ -218,8 +205,7 @@ static pco_status text_encode_all(const pco_tokenizer *tokenizer, const char *te
         begin = at;
         first = 1;
     }
-    if (!status && size > begin)
-        status = tokenizer->encode(tokenizer, text + begin, size - begin, first, ids, err);
+    if (!status && size > begin) status = tokenizer->encode(tokenizer, text + begin, size - begin, first, ids, err);
     return status;
 }
 
@@ -229,8 +215,7 @@ pco_status pco_tokenizer_encode(const pco_tokenizer *tokenizer, const char *text
     *ids = NULL;
     *count = 0;
     if (size > TEXT_SIZE_MOST / 4)
-        return pco_fail(err, PCO_ERROR_INVALID, "a text of %zu bytes is too long to encode at once; cut it",
-                        size);
+        return pco_fail(err, PCO_ERROR_INVALID, "a text of %zu bytes is too long to encode at once; cut it", size);
     if (((flags & PCO_ENCODE_BOS) && tokenizer->special.bos < 0) ||
         ((flags & PCO_ENCODE_EOS) && tokenizer->special.eos < 0))
         return pco_fail(err, PCO_ERROR_INVALID, "the vocabulary has no %s token",
@@ -238,8 +223,7 @@ pco_status pco_tokenizer_encode(const pco_tokenizer *tokenizer, const char *text
     text_ids made = {.data = malloc(64 * sizeof *made.data), .capacity = 64};
     pco_status status = made.data ? PCO_OK : text_no_memory(err);
     if (!status && (flags & PCO_ENCODE_BOS)) status = text_push(&made, tokenizer->special.bos, err);
-    if (!status)
-        status = text_encode_all(tokenizer, text, size, (flags & PCO_ENCODE_SPECIAL) != 0, &made, err);
+    if (!status) status = text_encode_all(tokenizer, text, size, (flags & PCO_ENCODE_SPECIAL) != 0, &made, err);
     if (!status && (flags & PCO_ENCODE_EOS)) status = text_push(&made, tokenizer->special.eos, err);
     if (status) {
         free(made.data);
@@ -252,8 +236,7 @@ pco_status pco_tokenizer_encode(const pco_tokenizer *tokenizer, const char *text
 
 /* ---- decoding ------------------------------------------------------------------------------------------ */
 
-pco_status pco_decoder_next(pco_decoder *decoder, int32_t id, const char **piece, size_t *size,
-                            pco_error *err)
+pco_status pco_decoder_next(pco_decoder *decoder, int32_t id, const char **piece, size_t *size, pco_error *err)
 {
     const pco_tokenizer *tokenizer = decoder->tokenizer;
     if (id < 0 || (uint32_t)id >= tokenizer->count)

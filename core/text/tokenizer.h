@@ -21,23 +21,20 @@ typedef struct pco_tokenizer_special {
 /* From the tokenizer.ggml.* keys. The caller gives *tokenizer to pco_tokenizer_destroy. Errors: UNSUPPORTED
  * for a model other than llama and gpt2, or a pre-tokenizer other than gpt-2 and qwen2, by name; NOT_FOUND and FORMAT
  * for keys, naming them; OUT_OF_HOST_MEMORY. */
-pco_status pco_tokenizer_from_gguf(const pco_gguf *gguf, pco_tokenizer **tokenizer,
-                                   pco_error *err) PCO_NODISCARD;
+pco_status pco_tokenizer_from_gguf(const pco_gguf *gguf, pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
 /* From tokens[count], UTF-8 strings; each usually one character. `special` may be NULL for none. Special
  * tokens are not found in plain text. Errors, INVALID: no tokens, an empty one, one twice, one that is not
  * UTF-8, a special id outside the list. */
-pco_status pco_tokenizer_from_vocab(const char *const *tokens, uint32_t count,
-                                    const pco_tokenizer_special *special, pco_tokenizer **tokenizer,
-                                    pco_error *err) PCO_NODISCARD;
+pco_status pco_tokenizer_from_vocab(const char *const *tokens, uint32_t count, const pco_tokenizer_special *special,
+                                    pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
 /* Byte-level BPE from tokens[count], spelled as GPT-2 spells bytes, and merges[merge_count], each "LEFT RIGHT",
  * the first merged first. The special tokens are the only ones that are not spelled so. `label` is for messages.
  * Errors: INVALID as above; FORMAT for a merge that is not two tokens that make a third. */
 pco_status pco_tokenizer_from_bpe(const char *label, const char *const *tokens, uint32_t count,
-                                  const char *const *merges, uint32_t merge_count,
-                                  const pco_tokenizer_special *special, pco_tokenizer **tokenizer,
-                                  pco_error *err) PCO_NODISCARD;
+                                  const char *const *merges, uint32_t merge_count, const pco_tokenizer_special *special,
+                                  pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
 /* NULL is allowed. */
 void pco_tokenizer_destroy(pco_tokenizer *tokenizer);

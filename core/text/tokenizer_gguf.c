@@ -7,16 +7,15 @@
 #include "text/tokenizer_kinds.h"
 
 /* Which token a key names. Absent: `fallback` when the vocabulary has it. 2^32 - 1 in a file means none. */
-static pco_status text_special_id(const pco_gguf *gguf, const char *key, uint32_t count, int32_t fallback,
-                                  int32_t *id, pco_error *err)
+static pco_status text_special_id(const pco_gguf *gguf, const char *key, uint32_t count, int32_t fallback, int32_t *id,
+                                  pco_error *err)
 {
     uint32_t value, none = UINT32_MAX;
     uint32_t missing = fallback >= 0 && (uint32_t)fallback < count ? (uint32_t)fallback : none;
     pco_status status = pco_gguf_u32_or(gguf, key, missing, &value, err);
     if (status) return status;
     if (value != none && value >= count)
-        return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: key '%s' is %" PRIu32 ", outside the vocabulary of %" PRIu32,
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' is %" PRIu32 ", outside the vocabulary of %" PRIu32,
                         pco_gguf_label(gguf), key, value, count);
     *id = value == none ? -1 : (int32_t)value;
     return PCO_OK;
@@ -47,10 +46,9 @@ static pco_status text_find_kind(const pco_gguf *gguf, const text_kind **kind, p
             *kind = &text_kinds[i];
             return PCO_OK;
         }
-    return pco_fail(
-        err, PCO_ERROR_UNSUPPORTED,
-        "%s: the tokenizer '%s' (key 'tokenizer.ggml.model') is not supported; 'llama' and 'gpt2' are",
-        pco_gguf_label(gguf), model);
+    return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                    "%s: the tokenizer '%s' (key 'tokenizer.ggml.model') is not supported; 'llama' and 'gpt2' are",
+                    pco_gguf_label(gguf), model);
 }
 
 static pco_status text_special_ids(const pco_gguf *gguf, const text_kind *kind, pco_tokenizer *tokenizer,
@@ -58,20 +56,15 @@ static pco_status text_special_ids(const pco_gguf *gguf, const text_kind *kind, 
 {
     pco_tokenizer_special *special = &tokenizer->special;
     uint32_t count = tokenizer->count;
-    pco_status status =
-        text_special_id(gguf, "tokenizer.ggml.bos_token_id", count, kind->bos, &special->bos, err);
+    pco_status status = text_special_id(gguf, "tokenizer.ggml.bos_token_id", count, kind->bos, &special->bos, err);
+    if (!status) status = text_special_id(gguf, "tokenizer.ggml.eos_token_id", count, kind->eos, &special->eos, err);
     if (!status)
-        status = text_special_id(gguf, "tokenizer.ggml.eos_token_id", count, kind->eos, &special->eos, err);
-    if (!status)
-        status =
-            text_special_id(gguf, "tokenizer.ggml.unknown_token_id", count, kind->unk, &special->unk, err);
-    if (!status)
-        status = text_special_id(gguf, "tokenizer.ggml.padding_token_id", count, -1, &special->pad, err);
+        status = text_special_id(gguf, "tokenizer.ggml.unknown_token_id", count, kind->unk, &special->unk, err);
+    if (!status) status = text_special_id(gguf, "tokenizer.ggml.padding_token_id", count, -1, &special->pad, err);
     if (!status) status = text_special_id(gguf, "tokenizer.ggml.eot_token_id", count, -1, &tokenizer->eot, err);
     if (!status) status = text_special_id(gguf, "tokenizer.ggml.eom_token_id", count, -1, &tokenizer->eom, err);
     if (!status)
-        status =
-            pco_gguf_bool_or(gguf, "tokenizer.ggml.add_bos_token", kind->add_bos, &tokenizer->add_bos, err);
+        status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_bos_token", kind->add_bos, &tokenizer->add_bos, err);
     if (!status) status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_eos_token", 0, &tokenizer->add_eos, err);
     if (status) return status;
     tokenizer->add_bos = tokenizer->add_bos && special->bos >= 0;
@@ -108,8 +101,7 @@ static pco_status text_read_tokens(const pco_gguf *gguf, pco_tokenizer **tokeniz
         goto fail;
     }
     for (uint32_t id = 0; id < count; id++)
-        text_set_token(*tokenizer, id, tokens[id].data, tokens[id].size,
-                       types ? (uint32_t)types[id] : TEXT_NORMAL);
+        text_set_token(*tokenizer, id, tokens[id].data, tokens[id].size, types ? (uint32_t)types[id] : TEXT_NORMAL);
 fail:
     free(types);
     return status;

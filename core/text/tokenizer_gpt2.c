@@ -87,18 +87,15 @@ static text_pair *text_pair_slot(const pco_tokenizer *tokenizer, uint64_t key)
     return &tokenizer->pairs[at];
 }
 
-static uint64_t text_pair_key(int32_t left, int32_t right)
-{
-    return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-}
+static uint64_t text_pair_key(int32_t left, int32_t right) { return (uint64_t)(uint32_t)left << 32 | (uint32_t)right; }
 
 /* Where merges come from, for messages. */
 typedef struct text_source {
     const char *label, *key;
 } text_source;
 
-static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const text_source *source,
-                                      const pco_gguf_string *merge, uint32_t rank, pco_error *err)
+static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const text_source *source, const pco_gguf_string *merge,
+                                      uint32_t rank, pco_error *err)
 {
     const char *space = merge->size > 2 ? memchr(merge->data + 1, ' ', merge->size - 2) : NULL;
     char joined[512];
@@ -120,8 +117,8 @@ static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const text_sourc
     return PCO_OK;
 }
 
-static pco_status text_gpt2_merges(pco_tokenizer *tokenizer, const text_source *source,
-                                   const pco_gguf_string *merges, uint64_t count, pco_error *err)
+static pco_status text_gpt2_merges(pco_tokenizer *tokenizer, const text_source *source, const pco_gguf_string *merges,
+                                   uint64_t count, pco_error *err)
 {
     pco_status status = PCO_OK;
     if (count > UINT32_MAX / 4)
@@ -151,8 +148,8 @@ static int text_gpt2_pair(const pco_tokenizer *tokenizer, const char *text, cons
     return 1;
 }
 
-static pco_status text_gpt2_word(const pco_tokenizer *tokenizer, text_merger *merger, const char *word,
-                                 size_t size, text_ids *ids, pco_error *err)
+static pco_status text_gpt2_word(const pco_tokenizer *tokenizer, text_merger *merger, const char *word, size_t size,
+                                 text_ids *ids, pco_error *err)
 {
     pco_status status = PCO_OK;
     merger->symbol_count = 0;
@@ -176,8 +173,7 @@ static pco_status text_gpt2_run(const pco_tokenizer *tokenizer, text_merger *mer
     const size_t *bounds = pcre2_get_ovector_pointer(match);
     pco_status status = PCO_OK;
     for (size_t at = 0; at < size && !status; at = bounds[1]) {
-        int found =
-            pcre2_match(tokenizer->pattern, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK, match, NULL);
+        int found = pcre2_match(tokenizer->pattern, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK, match, NULL);
         if (found <= 0 || bounds[0] != at || bounds[1] <= at) /* the pattern matches any text, at once */
             return pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 answered %d at byte %zu of the text", found, at);
         status = text_gpt2_word(tokenizer, merger, text + at, bounds[1] - at, ids, err);
@@ -210,8 +206,7 @@ static pco_status text_gpt2_compile(const char *words, void **pattern, pco_error
 {
     int code = 0;
     PCRE2_SIZE offset = 0;
-    *pattern = pcre2_compile((PCRE2_SPTR)words, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code,
-                             &offset, NULL);
+    *pattern = pcre2_compile((PCRE2_SPTR)words, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
     if (*pattern) return PCO_OK;
     return pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 refused the pattern of words with error %d at %zu", code,
                     (size_t)offset);

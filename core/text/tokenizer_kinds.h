@@ -124,8 +124,8 @@ typedef int (*text_pair_fn)(const pco_tokenizer *tokenizer, const char *text, co
 pco_status text_merger_add(text_merger *merger, size_t begin, size_t size, int32_t id, pco_error *err);
 /* Merges the pair with the smallest rank, the leftmost of equals, until none is left. Symbol 0 stays first.
  */
-pco_status text_merger_run(text_merger *merger, const pco_tokenizer *tokenizer, const char *text,
-                           text_pair_fn pair, pco_error *err);
+pco_status text_merger_run(text_merger *merger, const pco_tokenizer *tokenizer, const char *text, text_pair_fn pair,
+                           pco_error *err);
 void text_merger_release(text_merger *merger);
 
 #endif

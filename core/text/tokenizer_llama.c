@@ -65,8 +65,8 @@ static int text_llama_pair(const pco_tokenizer *tokenizer, const char *text, con
     return 1;
 }
 
-static pco_status text_llama_merge(const pco_tokenizer *tokenizer, const char *text, size_t size,
-                                   text_ids *ids, pco_error *err)
+static pco_status text_llama_merge(const pco_tokenizer *tokenizer, const char *text, size_t size, text_ids *ids,
+                                   pco_error *err)
 {
     text_merger merger = {0};
     pco_status status = PCO_OK;
@@ -124,14 +124,14 @@ pco_status text_llama_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pc
     pco_status status = pco_gguf_f32_array(gguf, key, &scores, &count, err);
     if (status) return status;
     if (count != tokenizer->count) {
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' has %llu elements for %u tokens",
-                          pco_gguf_label(gguf), key, (unsigned long long)count, tokenizer->count);
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' has %llu elements for %u tokens", pco_gguf_label(gguf),
+                          key, (unsigned long long)count, tokenizer->count);
         goto fail;
     }
     for (uint32_t id = 0; id < tokenizer->count; id++) {
         if (isnan(scores[id])) {
-            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: element %u of key '%s' is not a number",
-                              pco_gguf_label(gguf), id, key);
+            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: element %u of key '%s' is not a number", pco_gguf_label(gguf),
+                              id, key);
             goto fail;
         }
         tokenizer->tokens[id].score = scores[id];

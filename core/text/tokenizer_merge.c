@@ -48,18 +48,17 @@ static text_candidate text_heap_pop(text_merger *merger)
     return top;
 }
 
-static void text_consider(text_merger *merger, const pco_tokenizer *tokenizer, const char *text,
-                          text_pair_fn pair, int32_t left, int32_t right)
+static void text_consider(text_merger *merger, const pco_tokenizer *tokenizer, const char *text, text_pair_fn pair,
+                          int32_t left, int32_t right)
 {
     if (left < 0 || right < 0) return;
     const text_symbol *first = &merger->symbols[left], *second = &merger->symbols[right];
     text_candidate candidate = {.left = left, .right = right, .size = first->size + second->size};
-    if (pair(tokenizer, text, first, second, &candidate.rank, &candidate.id))
-        text_heap_push(merger, &candidate);
+    if (pair(tokenizer, text, first, second, &candidate.rank, &candidate.id)) text_heap_push(merger, &candidate);
 }
 
-pco_status text_merger_run(text_merger *merger, const pco_tokenizer *tokenizer, const char *text,
-                           text_pair_fn pair, pco_error *err)
+pco_status text_merger_run(text_merger *merger, const pco_tokenizer *tokenizer, const char *text, text_pair_fn pair,
+                           pco_error *err)
 {
     size_t need = 3 * merger->symbol_count; /* count - 1 pairs at first, two new ones for each merge */
     if (need > merger->heap_capacity) {

@@ -11,8 +11,7 @@ static int32_t text_vocab_match(const pco_tokenizer *tokenizer, const char *text
 {
     size_t most = size < tokenizer->longest ? size : tokenizer->longest;
     for (*length = most; *length > 0; --*length) {
-        if (*length < size && ((unsigned char)text[*length] & 0xC0) == 0x80)
-            continue; /* inside a character */
+        if (*length < size && ((unsigned char)text[*length] & 0xC0) == 0x80) continue; /* inside a character */
         int32_t id = text_find(tokenizer, text, *length);
         if (id >= 0 && tokenizer->tokens[id].type == TEXT_NORMAL) return id;
     }
@@ -28,8 +27,7 @@ static pco_status text_vocab_encode(const pco_tokenizer *tokenizer, const char *
         uint32_t codepoint;
         size_t length, character = pco_utf8_decode(text + at, size - at, &codepoint);
         if (character == 0)
-            return pco_fail(err, PCO_ERROR_INVALID, "the text is not UTF-8 at byte %zu; convert it to UTF-8",
-                            at);
+            return pco_fail(err, PCO_ERROR_INVALID, "the text is not UTF-8 at byte %zu; convert it to UTF-8", at);
         int32_t id = text_vocab_match(tokenizer, text + at, size - at, &length);
         if (id < 0) {
             id = tokenizer->special.unk;
@@ -38,8 +36,7 @@ static pco_status text_vocab_encode(const pco_tokenizer *tokenizer, const char *
         if (id < 0)
             return pco_fail(err, PCO_ERROR_INVALID,
                             "character '%.*s' (U+%04" PRIX32
-                            ") at byte %zu is not in the model's vocabulary of %" PRIu32
-                            " tokens; leave it out",
+                            ") at byte %zu is not in the model's vocabulary of %" PRIu32 " tokens; leave it out",
                             (int)character, text + at, codepoint, at, tokenizer->count);
         status = text_push(ids, id, err);
         at += length;
@@ -50,9 +47,8 @@ static pco_status text_vocab_encode(const pco_tokenizer *tokenizer, const char *
 static pco_status text_vocab_special(int32_t id, const char *name, uint32_t count, pco_error *err)
 {
     if (id >= -1 && (id < 0 || (uint32_t)id < count)) return PCO_OK;
-    return pco_fail(err, PCO_ERROR_INVALID,
-                    "the id %" PRId32 " of the %s token is outside the vocabulary of %" PRIu32, id, name,
-                    count);
+    return pco_fail(err, PCO_ERROR_INVALID, "the id %" PRId32 " of the %s token is outside the vocabulary of %" PRIu32,
+                    id, name, count);
 }
 
 /* A tokenizer with all texts and types set; pieces and the index are still to come. */
@@ -72,8 +68,7 @@ static pco_status text_vocab_make(const char *const *tokens, uint32_t count, con
     for (uint32_t id = 0; id < count; id++) {
         size_t size = strlen(tokens[id]);
         if (size == 0 || pco_utf8_check(tokens[id], size) != size)
-            return pco_fail(err, PCO_ERROR_INVALID,
-                            "token %" PRIu32 " of the vocabulary is empty or not UTF-8", id);
+            return pco_fail(err, PCO_ERROR_INVALID, "token %" PRIu32 " of the vocabulary is empty or not UTF-8", id);
         bytes += size;
     }
     pco_tokenizer *made = text_create(count, bytes);
@@ -110,9 +105,8 @@ static pco_status text_vocab_done(pco_tokenizer *made, pco_status status, pco_to
     return status;
 }
 
-pco_status pco_tokenizer_from_vocab(const char *const *tokens, uint32_t count,
-                                    const pco_tokenizer_special *special, pco_tokenizer **tokenizer,
-                                    pco_error *err)
+pco_status pco_tokenizer_from_vocab(const char *const *tokens, uint32_t count, const pco_tokenizer_special *special,
+                                    pco_tokenizer **tokenizer, pco_error *err)
 {
     pco_tokenizer *made;
     *tokenizer = NULL;
@@ -124,9 +118,8 @@ pco_status pco_tokenizer_from_vocab(const char *const *tokens, uint32_t count,
 }
 
 pco_status pco_tokenizer_from_bpe(const char *label, const char *const *tokens, uint32_t count,
-                                  const char *const *merges, uint32_t merge_count,
-                                  const pco_tokenizer_special *special, pco_tokenizer **tokenizer,
-                                  pco_error *err)
+                                  const char *const *merges, uint32_t merge_count, const pco_tokenizer_special *special,
+                                  pco_tokenizer **tokenizer, pco_error *err)
 {
     pco_tokenizer *made;
     *tokenizer = NULL;

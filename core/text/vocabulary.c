@@ -45,16 +45,14 @@ pco_status pco_vocabulary_add(pco_vocabulary *vocabulary, const char *token, pco
     return vocabulary_append(&vocabulary->tokens, &vocabulary->count, strdup(token), err);
 }
 
-pco_status pco_vocabulary_add_merge(pco_vocabulary *vocabulary, const char *left, const char *right,
-                                    pco_error *err)
+pco_status pco_vocabulary_add_merge(pco_vocabulary *vocabulary, const char *left, const char *right, pco_error *err)
 {
     char *merge = NULL;
     if (asprintf(&merge, "%s %s", left, right) < 0) merge = NULL;
     return vocabulary_append(&vocabulary->merges, &vocabulary->merge_count, merge, err);
 }
 
-pco_status pco_vocabulary_start(const char *text, size_t size, int special, pco_vocabulary *vocabulary,
-                                pco_error *err)
+pco_status pco_vocabulary_start(const char *text, size_t size, int special, pco_vocabulary *vocabulary, pco_error *err)
 {
     static const char *const names[] = {"<pad>", "<s>", "</s>"};
     *vocabulary = (pco_vocabulary){.special = {-1, -1, -1, -1}};
@@ -69,8 +67,8 @@ pco_status pco_vocabulary_start(const char *text, size_t size, int special, pco_
     return status;
 }
 
-pco_status pco_vocabulary_train_characters(const char *text, size_t size, int special,
-                                           pco_vocabulary *vocabulary, pco_error *err)
+pco_status pco_vocabulary_train_characters(const char *text, size_t size, int special, pco_vocabulary *vocabulary,
+                                           pco_error *err)
 {
     enum { CODEPOINTS = 0x110000 };
     pco_status status = pco_vocabulary_start(text, size, special, vocabulary, err);
@@ -92,8 +90,8 @@ pco_status pco_vocabulary_train_characters(const char *text, size_t size, int sp
     return status;
 }
 
-pco_status pco_vocabulary_tokenizer(const pco_vocabulary *vocabulary, const char *label,
-                                    pco_tokenizer **tokenizer, pco_error *err)
+pco_status pco_vocabulary_tokenizer(const pco_vocabulary *vocabulary, const char *label, pco_tokenizer **tokenizer,
+                                    pco_error *err)
 {
     const char *const *tokens = (const char *const *)vocabulary->tokens;
     const char *const *merges = (const char *const *)vocabulary->merges;
@@ -125,8 +123,7 @@ pco_status pco_vocabulary_write(const char *path, const pco_vocabulary *vocabula
     pco_json_key(&writer, "eos_token_id");
     pco_json_write_int(&writer, vocabulary->special.eos);
     vocabulary_write_list(&writer, "vocab", vocabulary->tokens, vocabulary->count);
-    if (vocabulary->bpe)
-        vocabulary_write_list(&writer, "merges", vocabulary->merges, vocabulary->merge_count);
+    if (vocabulary->bpe) vocabulary_write_list(&writer, "merges", vocabulary->merges, vocabulary->merge_count);
     pco_json_end_object(&writer);
     pco_write_char(&text, '\n');
     pco_status status = pco_writer_save(&text, path, err);
@@ -139,8 +136,7 @@ static pco_status vocabulary_read_list(const cJSON *root, const char *path, cons
 {
     const cJSON *array = cJSON_GetObjectItemCaseSensitive(root, key), *item;
     pco_status status = PCO_OK;
-    if (!cJSON_IsArray(array))
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", path, key);
+    if (!cJSON_IsArray(array)) return pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' must be a list of strings", path, key);
     cJSON_ArrayForEach(item, array)
     {
         if (status) break;
@@ -164,12 +160,10 @@ pco_status pco_vocabulary_read(const char *path, pco_vocabulary *vocabulary, pco
     if (!status) status = pco_json_int_or(root, path, "pad_token_id", -1, INT32_MAX, -1, &pad, err);
     if (!status) status = pco_json_int_or(root, path, "bos_token_id", -1, INT32_MAX, -1, &bos, err);
     if (!status) status = pco_json_int_or(root, path, "eos_token_id", -1, INT32_MAX, -1, &eos, err);
-    if (!status)
-        status = vocabulary_read_list(root, path, "vocab", &vocabulary->tokens, &vocabulary->count, err);
+    if (!status) status = vocabulary_read_list(root, path, "vocab", &vocabulary->tokens, &vocabulary->count, err);
     vocabulary->bpe = cJSON_HasObjectItem(root, "merges");
     if (!status && vocabulary->bpe)
-        status =
-            vocabulary_read_list(root, path, "merges", &vocabulary->merges, &vocabulary->merge_count, err);
+        status = vocabulary_read_list(root, path, "merges", &vocabulary->merges, &vocabulary->merge_count, err);
     cJSON_Delete(root);
     vocabulary->special = (pco_tokenizer_special){(int32_t)bos, (int32_t)eos, (int32_t)pad, -1};
     if (status) pco_vocabulary_release(vocabulary);

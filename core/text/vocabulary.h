@@ -22,8 +22,8 @@ void pco_vocabulary_release(pco_vocabulary *vocabulary);
  * and
  * "</s>" are tokens 0, 1 and 2. Errors: INVALID for an empty text, or one that is not UTF-8, with the byte.
  */
-pco_status pco_vocabulary_train_characters(const char *text, size_t size, int special,
-                                           pco_vocabulary *vocabulary, pco_error *err) PCO_NODISCARD;
+pco_status pco_vocabulary_train_characters(const char *text, size_t size, int special, pco_vocabulary *vocabulary,
+                                           pco_error *err) PCO_NODISCARD;
 
 /* Byte-level BPE (Sennrich et al. 2016; Radford et al. 2019) of `count` tokens: the special ones (as above),
  * the 256 bytes, and the most frequent pairs inside words, one merge after the other; of equally frequent
@@ -35,12 +35,11 @@ pco_status pco_vocabulary_train_bpe(const char *text, size_t size, int64_t count
 
 /* Reads and writes the file. Errors: IO; FORMAT with the file and the key. */
 pco_status pco_vocabulary_read(const char *path, pco_vocabulary *vocabulary, pco_error *err) PCO_NODISCARD;
-pco_status pco_vocabulary_write(const char *path, const pco_vocabulary *vocabulary,
-                                pco_error *err) PCO_NODISCARD;
+pco_status pco_vocabulary_write(const char *path, const pco_vocabulary *vocabulary, pco_error *err) PCO_NODISCARD;
 
 /* The tokenizer; the caller destroys it. Errors: as pco_tokenizer_from_vocab and pco_tokenizer_from_bpe. */
-pco_status pco_vocabulary_tokenizer(const pco_vocabulary *vocabulary, const char *label,
-                                    pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
+pco_status pco_vocabulary_tokenizer(const pco_vocabulary *vocabulary, const char *label, pco_tokenizer **tokenizer,
+                                    pco_error *err) PCO_NODISCARD;
 
 /* For the two trainers: appends a copy of a token, or of a merge. */
 pco_status pco_vocabulary_add(pco_vocabulary *vocabulary, const char *token, pco_error *err) PCO_NODISCARD;

@@ -93,8 +93,7 @@ static pco_status bpe_cut(bpe_trainer *t, const char *text, size_t size, pco_err
     for (size_t at = 0; at < size && !status; at = bounds[1]) {
         int found = pcre2_match(pattern, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK, match, NULL);
         if (found <= 0 || bounds[0] != at || bounds[1] <= at)
-            status =
-                pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 answered %d at byte %zu of the text", found, at);
+            status = pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 answered %d at byte %zu of the text", found, at);
         else
             status = bpe_count_word(t, text + at, bounds[1] - at, err);
         if (status) break;
@@ -168,8 +167,7 @@ static pco_status bpe_start(bpe_trainer *t, uint32_t first_byte, pco_error *err)
         bpe_word *word = &t->words[i];
         word->first = (uint32_t)total;
         word->length = word->bytes;
-        for (uint32_t k = 0; k < word->bytes; k++)
-            t->symbols[total++] = first_byte + (unsigned char)word->text[k];
+        for (uint32_t k = 0; k < word->bytes; k++) t->symbols[total++] = first_byte + (unsigned char)word->text[k];
         status = bpe_add_word(t, word, 1, err);
     }
     return status;
@@ -230,9 +228,9 @@ pco_status pco_vocabulary_train_bpe(const char *text, size_t size, int64_t count
     const uint32_t first_byte = vocabulary->count;
     vocabulary->bpe = 1;
     if (!status && (count < first_byte + 256 || count > 1 << 24))
-        status = pco_fail(err, PCO_ERROR_INVALID,
-                          "a byte-level BPE of %" PRId64 " tokens is not possible; it has %u to %d", count,
-                          first_byte + 256, 1 << 24);
+        status =
+            pco_fail(err, PCO_ERROR_INVALID, "a byte-level BPE of %" PRId64 " tokens is not possible; it has %u to %d",
+                     count, first_byte + 256, 1 << 24);
     for (int byte = 0; byte < 256 && !status; byte++) {
         char spelled[4];
         text_gpt2_spell((unsigned char)byte, spelled);

@@ -14,22 +14,16 @@ static pco_status bleu_no_memory(pco_error *err)
 
 /* ---- 13a ---- */
 
-static int bleu_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
+static int bleu_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* ASCII signs that always stand alone: all but . , - ' and letters and digits. */
 static int bleu_sign(char c)
 {
-    return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') ||
-           (c >= '(' && c <= '+') || (c >= ':' && c <= '@') || c == '/';
+    return (c >= '{' && c <= '~') || (c >= '[' && c <= '`') || (c >= ' ' && c <= '&') || (c >= '(' && c <= '+') ||
+           (c >= ':' && c <= '@') || c == '/';
 }
 
-static int bleu_point(char c)
-{
-    return c == '.' || c == ',';
-}
+static int bleu_point(char c) { return c == '.' || c == ','; }
 
 /* Bytes of the white space at the start of text[size], 0 for none: what Unicode calls so, as in str.split. */
 static size_t bleu_space(const char *text, size_t size)
@@ -37,8 +31,7 @@ static size_t bleu_space(const char *text, size_t size)
     uint32_t c;
     size_t length = pco_utf8_decode(text, size, &c);
     int space = (c >= 9 && c <= 13) || (c >= 28 && c <= 32) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-                (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-                c == 0x3000;
+                (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
     return length && space ? length : 0;
 }
 
@@ -183,8 +176,7 @@ static pco_status bleu_split(const char *line, bleu_words *words, pco_error *err
 static int bleu_same(const bleu_words *a, uint32_t i, const bleu_words *b, uint32_t k, uint32_t order)
 {
     for (uint32_t n = 0; n < order; n++)
-        if (a->size[i + n] != b->size[k + n] || memcmp(a->word[i + n], b->word[k + n], a->size[i + n]) != 0)
-            return 0;
+        if (a->size[i + n] != b->size[k + n] || memcmp(a->word[i + n], b->word[k + n], a->size[i + n]) != 0) return 0;
     return 1;
 }
 
@@ -202,8 +194,7 @@ static uint32_t bleu_grams(const bleu_words *words, uint32_t order)
 }
 
 /* An n-gram matches as often as the reference that has it most often has it. */
-static void bleu_matches(pco_bleu *bleu, const bleu_words *hypothesis, const bleu_words *references,
-                         uint32_t count)
+static void bleu_matches(pco_bleu *bleu, const bleu_words *hypothesis, const bleu_words *references, uint32_t count)
 {
     for (uint32_t order = 1; order <= PCO_BLEU_ORDER; order++) {
         const uint32_t grams = bleu_grams(hypothesis, order);
@@ -211,8 +202,7 @@ static void bleu_matches(pco_bleu *bleu, const bleu_words *hypothesis, const ble
         for (uint32_t i = 0; i < grams; i++) {
             uint32_t most = 0, before = bleu_count(hypothesis, i, hypothesis, i, order);
             for (uint32_t r = 0; r < count; r++) {
-                uint32_t here =
-                    bleu_count(hypothesis, i, &references[r], bleu_grams(&references[r], order), order);
+                uint32_t here = bleu_count(hypothesis, i, &references[r], bleu_grams(&references[r], order), order);
                 if (here > most) most = here;
             }
             bleu->matches[order - 1] += before < most;
@@ -231,8 +221,7 @@ pco_status pco_bleu_add(pco_bleu *bleu, const char *hypothesis, const char *cons
         int64_t closest = -1, best = 0;
         for (uint32_t r = 0; r < count; r++) { /* of equally close ones the shorter */
             int64_t length = others[r].count, away = llabs(length - (int64_t)words.count);
-            if (closest < 0 || away < best || (away == best && length < closest))
-                closest = length, best = away;
+            if (closest < 0 || away < best || (away == best && length < closest)) closest = length, best = away;
         }
         bleu_matches(bleu, &words, others, count);
         bleu->length += words.count;
@@ -247,9 +236,7 @@ pco_status pco_bleu_add(pco_bleu *bleu, const char *hypothesis, const char *cons
 double pco_bleu_score(const pco_bleu *bleu, double *brevity, double precisions[PCO_BLEU_ORDER])
 {
     const double length = (double)bleu->length, reference = (double)bleu->reference_length;
-    double penalty = bleu->length >= bleu->reference_length ? 1
-                     : bleu->length                         ? exp(1 - reference / length)
-                                                            : 0;
+    double penalty = bleu->length >= bleu->reference_length ? 1 : bleu->length ? exp(1 - reference / length) : 0;
     double sum = 0, smooth = 1;
     int none = 1, whole = 1;
     for (int n = 0; n < PCO_BLEU_ORDER; n++) {

@@ -92,9 +92,8 @@ static void checkpoint_release(checkpoint_set *set)
 
 /* Adds the state "prefix NAME" under the name "shown NAME". What is not finite is never written: a checkpoint
  * is one to go on from. */
-static pco_status checkpoint_add(const pco_trainer *trainer, checkpoint_set *set,
-                                 const pco_nn_parameter *parameter, const char *prefix, const char *shown,
-                                 pco_error *err)
+static pco_status checkpoint_add(const pco_trainer *trainer, checkpoint_set *set, const pco_nn_parameter *parameter,
+                                 const char *prefix, const char *shown, pco_error *err)
 {
     char *state = NULL;
     pco_weight *weight = &set->items[set->count++];
@@ -110,9 +109,8 @@ static pco_status checkpoint_add(const pco_trainer *trainer, checkpoint_set *set
     const float *values = weight->data;
     for (uint64_t i = 0; i < bytes / sizeof *values && !status; i++)
         if (!isfinite(values[i]))
-            status = pco_fail(err, PCO_ERROR_INVALID,
-                              "after step %" PRId64 " tensor '%s' is not finite; %s", trainer->step,
-                              weight->name, trainer_kept(trainer));
+            status = pco_fail(err, PCO_ERROR_INVALID, "after step %" PRId64 " tensor '%s' is not finite; %s",
+                              trainer->step, weight->name, trainer_kept(trainer));
     return status;
 }
 
@@ -137,16 +135,15 @@ static char *checkpoint_make_note(const pco_trainer *trainer)
     if (note && cJSON_AddNumberToObject(note, "format", CHECKPOINT_FORMAT) &&
         cJSON_AddNumberToObject(note, "step", (double)trainer->step) &&
         cJSON_AddNumberToObject(note, "batches", (double)pco_trainer_batches(trainer)) &&
-        trainer_scale_note(trainer, note) &&
-        pco_json_give(note, "config", cJSON_Duplicate(trainer->config->root, 1)) &&
+        trainer_scale_note(trainer, note) && pco_json_give(note, "config", cJSON_Duplicate(trainer->config->root, 1)) &&
         checkpoint_note_data(trainer, note))
         text = cJSON_PrintUnformatted(note);
     cJSON_Delete(note);
     return text;
 }
 
-static pco_status checkpoint_write(const pco_trainer *trainer, const char *name, const checkpoint_set *set,
-                                   char *note, pco_error *err)
+static pco_status checkpoint_write(const pco_trainer *trainer, const char *name, const checkpoint_set *set, char *note,
+                                   pco_error *err)
 {
     char key[] = "portico.train";
     const pco_weights_note notes[] = {{key, note}};
@@ -164,8 +161,7 @@ static pco_status checkpoint_check_config(void *user, const void *data, size_t s
     cJSON *back = NULL;
     pco_status status = pco_json_parse(data, size, checkpoint_config, &back, err);
     if (!status && !cJSON_Compare(back, trainer->document, 1))
-        status = pco_fail(err, PCO_ERROR_INTERNAL,
-                          "%s/%s: reads back other than it was meant; nothing was replaced",
+        status = pco_fail(err, PCO_ERROR_INTERNAL, "%s/%s: reads back other than it was meant; nothing was replaced",
                           trainer->config->out, checkpoint_config);
     cJSON_Delete(back);
     return status;
@@ -175,10 +171,9 @@ static pco_status checkpoint_write_config(const pco_trainer *trainer, pco_error 
 {
     char *path = trainer_path(trainer, checkpoint_config), *text = cJSON_Print(trainer->document), *lines = NULL;
     int size = text ? asprintf(&lines, "%s\n", text) : -1;
-    pco_status status = path && size >= 0
-                            ? pco_file_write_checked(path, lines, (size_t)size, checkpoint_check_config,
-                                                     (void *)(uintptr_t)trainer, err)
-                            : trainer_no_memory(err);
+    pco_status status = path && size >= 0 ? pco_file_write_checked(path, lines, (size_t)size, checkpoint_check_config,
+                                                                   (void *)(uintptr_t)trainer, err)
+                                          : trainer_no_memory(err);
     if (size >= 0) free(lines);
     cJSON_free(text);
     free(path);
@@ -206,14 +201,12 @@ static pco_status checkpoint_save(const pco_trainer *trainer, pco_error *err)
                    count = trainer->training.count;
     checkpoint_set set = {calloc((size_t)count * (n_prefixes + 1) + 1, sizeof(pco_weight)), 0};
     char *note = checkpoint_make_note(trainer);
-    pco_status status =
-        set.items && note ? pco_folder_make(trainer->config->out, err) : trainer_no_memory(err);
+    pco_status status = set.items && note ? pco_folder_make(trainer->config->out, err) : trainer_no_memory(err);
     for (uint32_t i = 0; i < count && !status; i++)
         status = checkpoint_add(trainer, &set, &trainer->training.items[i], "", "model.", err);
     for (uint32_t k = 0; k < n_prefixes; k++)
         for (uint32_t i = 0; i < count && !status; i++)
-            status =
-                checkpoint_add(trainer, &set, &trainer->training.items[i], prefixes[k], prefixes[k], err);
+            status = checkpoint_add(trainer, &set, &trainer->training.items[i], prefixes[k], prefixes[k], err);
     if (!status) status = checkpoint_write_config(trainer, err);
     if (!status) status = checkpoint_write_model(trainer, &set, err);
     /* last: a run that is killed in between goes on from the one before, and makes the model anew */
@@ -233,20 +226,18 @@ pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err)
 
 /* ---- reading ---- */
 
-pco_status trainer_load_state(const pco_trainer *trainer, const pco_weights *file,
-                              const pco_nn_parameter *parameter, const char *prefix, const char *shown,
-                              pco_error *err)
+pco_status trainer_load_state(const pco_trainer *trainer, const pco_weights *file, const pco_nn_parameter *parameter,
+                              const char *prefix, const char *shown, pco_error *err)
 {
     char *name = NULL, *state = NULL;
     const pco_weight *weight = NULL;
     if (asprintf(&name, "%s%s", shown, parameter->name) < 0) name = NULL;
     if (asprintf(&state, "%s%s", prefix, parameter->name) < 0) state = NULL;
-    pco_status status =
-        name && state ? pco_weights_require(file, name, &weight, err) : trainer_no_memory(err);
+    pco_status status = name && state ? pco_weights_require(file, name, &weight, err) : trainer_no_memory(err);
     if (!status && (weight->dtype != PCO_F32 || weight->rank != parameter->rank ||
                     memcmp(weight->shape, parameter->shape, parameter->rank * sizeof(int64_t)) != 0))
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is not F32 or not of the model's shape",
-                          file->label, name);
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is not F32 or not of the model's shape", file->label,
+                          name);
     if (!status) status = pco_session_write_state(trainer->session, state, weight->data, weight->bytes, err);
     free(name);
     free(state);
@@ -304,8 +295,8 @@ static pco_status checkpoint_read_note(pco_trainer *trainer, const pco_weights *
     const char *key = config ? pco_train_config_difference(trainer->config->root, config) : "config";
     if (!status && key)
         status = pco_fail(err, PCO_ERROR_FORMAT,
-                          "%s is of another run: '%s' differs from the config; --out takes another folder",
-                          file->label, key);
+                          "%s is of another run: '%s' differs from the config; --out takes another folder", file->label,
+                          key);
     if (!status) status = checkpoint_check_data(trainer, note, file->label, resume, err);
     cJSON_Delete(note);
     return status;

@@ -33,7 +33,7 @@ static const char *const config_keys[] = {
 
 /* Keys that may differ between a run and its continuation. */
 static const char *const config_free[] = {"checkpoint_interval", "checkpoint_seconds", "evaluation_interval",
-                                          "evaluation_batches", "recompute", "out"};
+                                          "evaluation_batches",  "recompute",          "out"};
 
 /* Reading goes on after an error without effect: the first one is kept. */
 typedef struct config_reader {
@@ -46,16 +46,14 @@ typedef struct config_reader {
 static int64_t config_int(config_reader *r, const char *key, int64_t least, int64_t most, int64_t fallback)
 {
     int64_t value = fallback;
-    if (!r->status)
-        r->status = pco_json_int_or(r->object, r->label, key, least, most, fallback, &value, r->err);
+    if (!r->status) r->status = pco_json_int_or(r->object, r->label, key, least, most, fallback, &value, r->err);
     return value;
 }
 
 static double config_number(config_reader *r, const char *key, double least, double most, double fallback)
 {
     double value = fallback;
-    if (!r->status)
-        r->status = pco_json_number_or(r->object, r->label, key, least, most, fallback, &value, r->err);
+    if (!r->status) r->status = pco_json_number_or(r->object, r->label, key, least, most, fallback, &value, r->err);
     return value;
 }
 
@@ -67,8 +65,7 @@ static uint32_t config_enum(config_reader *r, const char *key, const char *const
 }
 
 /* The reader of a member object; an absent one reads as an empty one. */
-static config_reader config_member(config_reader *r, const char *key, const char *const *known,
-                                   uint32_t count)
+static config_reader config_member(config_reader *r, const char *key, const char *const *known, uint32_t count)
 {
     config_reader member = {cJSON_GetObjectItemCaseSensitive(r->object, key), r->label, r->status, r->err};
     if (!member.status && member.object) {
@@ -80,8 +77,7 @@ static config_reader config_member(config_reader *r, const char *key, const char
 
 static void config_optimizer(config_reader *r, pco_optimizer_config *optimizer)
 {
-    static const char *const keys[] = {"type",     "beta1",        "beta2",          "eps",
-                                       "momentum", "weight_decay", "weight_decay_on"};
+    static const char *const keys[] = {"type", "beta1", "beta2", "eps", "momentum", "weight_decay", "weight_decay_on"};
     static const char *const types[] = {"adamw", "sgd"}, *const on[] = {"matrices", "all"};
     config_reader m = config_member(r, "optimizer", keys, 7);
     optimizer->type = (pco_optimizer_type)config_enum(&m, "type", types, 2);
@@ -112,8 +108,8 @@ static void config_schedule(config_reader *r, pco_train_config *config)
         m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: warmup_steps %lld is above steps %lld", r->label,
                             (long long)schedule->warmup_steps, (long long)config->steps);
     if (!m.status && schedule->min_learning_rate > schedule->learning_rate)
-        m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: min_learning_rate %g is above learning_rate %g",
-                            r->label, schedule->min_learning_rate, schedule->learning_rate);
+        m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: min_learning_rate %g is above learning_rate %g", r->label,
+                            schedule->min_learning_rate, schedule->learning_rate);
     r->status = m.status;
 }
 
@@ -142,9 +138,9 @@ static void config_dtype(config_reader *r, pco_train_config *config)
     config->scaling.initial = (double)initial;
     config->scaling.interval = config_int(&m, "interval", 1, INT32_MAX, 1000);
     if (!m.status && (initial & (initial - 1)))
-        m.status = pco_fail(r->err, PCO_ERROR_FORMAT,
-                            "%s: 'initial' of loss_scaling is %lld, and must be a power of two", r->label,
-                            (long long)initial);
+        m.status =
+            pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'initial' of loss_scaling is %lld, and must be a power of two",
+                     r->label, (long long)initial);
     if (!m.status && m.object && config->dtype != PCO_F16)
         m.status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: loss_scaling is for dtype f16 alone", r->label);
     r->status = m.status;
@@ -158,8 +154,7 @@ static void config_fields(config_reader *r, pco_train_config *config)
     config->seed = (uint64_t)config_int(r, "seed", 0, INT64_C(1) << 53, 0);
     config->max_grad_norm = config_number(r, "max_grad_norm", 0, 1e9, 0);
     config->label_smoothing = config_number(r, "label_smoothing", 0, 0.999, 0);
-    config->recompute =
-        (pco_recompute)config_enum(r, "recompute", (const char *const[]){"none", "blocks"}, 2);
+    config->recompute = (pco_recompute)config_enum(r, "recompute", (const char *const[]){"none", "blocks"}, 2);
     config->checkpoint_interval = config_int(r, "checkpoint_interval", 0, INT32_MAX, 0);
     config->checkpoint_seconds = config_number(r, "checkpoint_seconds", 0, 1e9, 600);
     config->evaluation_interval = config_int(r, "evaluation_interval", 0, INT32_MAX, 0);
@@ -181,21 +176,18 @@ static pco_status config_out(config_reader *r, const char *override, pco_train_c
     pco_status status = PCO_OK;
     if (!out) status = pco_json_string(r->object, r->label, "out", &out, r->err);
     if (!status && !*out)
-        status =
-            pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'out' is empty; name the folder of the run", r->label);
+        status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'out' is empty; name the folder of the run", r->label);
     if (!status && !(config->out = strdup(out))) status = config_no_memory(r->label, r->err);
     return status;
 }
 
 /* What the command line says instead of the file. */
-static pco_status config_override(cJSON *root, const pco_train_overrides *overrides, const char *path,
-                                  pco_error *err)
+static pco_status config_override(cJSON *root, const pco_train_overrides *overrides, const char *path, pco_error *err)
 {
     cJSON *data = cJSON_GetObjectItemCaseSensitive(root, "data");
     if (overrides->seed >= 0) {
         cJSON_DeleteItemFromObjectCaseSensitive(root, "seed");
-        if (!cJSON_AddNumberToObject(root, "seed", (double)overrides->seed))
-            return config_no_memory(path, err);
+        if (!cJSON_AddNumberToObject(root, "seed", (double)overrides->seed)) return config_no_memory(path, err);
     }
     if (!overrides->data_file) return PCO_OK;
     char *absolute = realpath(overrides->data_file, NULL);
@@ -207,8 +199,7 @@ static pco_status config_override(cJSON *root, const pco_train_overrides *overri
     }
     if (!cJSON_IsObject(data) || !cJSON_GetObjectItemCaseSensitive(data, "file")) {
         free(absolute);
-        return pco_fail(err, PCO_ERROR_INVALID, "%s: its data come from no file, so --data has no meaning",
-                        path);
+        return pco_fail(err, PCO_ERROR_INVALID, "%s: its data come from no file, so --data has no meaning", path);
     }
     cJSON_DeleteItemFromObjectCaseSensitive(data, "file");
     const int given = cJSON_AddStringToObject(data, "file", absolute) != NULL;
@@ -220,16 +211,15 @@ static pco_status config_override(cJSON *root, const pco_train_overrides *overri
 static void config_initial_weights(config_reader *r, const char *folder, pco_train_config *config)
 {
     const char *path = NULL;
-    if (!r->status)
-        r->status = pco_json_string_or(r->object, r->label, "initial_weights", NULL, &path, r->err);
+    if (!r->status) r->status = pco_json_string_or(r->object, r->label, "initial_weights", NULL, &path, r->err);
     if (r->status || !path) return;
     if (asprintf(&config->initial_weights, "%s%s", path[0] == '/' ? "" : folder, path) >= 0) return;
     config->initial_weights = NULL;
     r->status = config_no_memory(r->label, r->err);
 }
 
-pco_status pco_train_config_load(const char *path, const pco_train_overrides *overrides,
-                                 pco_train_config *config, pco_error *err)
+pco_status pco_train_config_load(const char *path, const pco_train_overrides *overrides, pco_train_config *config,
+                                 pco_error *err)
 {
     *config = (pco_train_config){0};
     pco_status status = pco_json_load(path, &config->root, err);
@@ -315,21 +305,20 @@ static void model_default(model_document *document, const char *key, double valu
     if (!model_says(document, key)) model_add(document, key, cJSON_CreateNumber(value));
 }
 
-static pco_status model_vocab_size(model_document *document, const char *key,
-                                   const pco_vocabulary *vocabulary, pco_error *err)
+static pco_status model_vocab_size(model_document *document, const char *key, const pco_vocabulary *vocabulary,
+                                   pco_error *err)
 {
     int64_t said = 0;
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(document->root, key);
     if (item && (!pco_json_whole(item, &said) || said != vocabulary->count))
-        return pco_fail(err, PCO_ERROR_FORMAT,
-                        "the model's %s does not match the tokenizer, which has %u tokens", key,
+        return pco_fail(err, PCO_ERROR_FORMAT, "the model's %s does not match the tokenizer, which has %u tokens", key,
                         vocabulary->count);
     model_default(document, key, vocabulary->count);
     return PCO_OK;
 }
 
-static pco_status model_vocabularies(const pco_train_config *config, const pco_data *data,
-                                     model_document *document, pco_error *err)
+static pco_status model_vocabularies(const pco_train_config *config, const pco_data *data, model_document *document,
+                                     pco_error *err)
 {
     static const char *const names[3][3] = {{"encoder_vocab_size", "encoder_vocab", "encoder_merges"},
                                             {"decoder_vocab_size", "decoder_vocab", "decoder_merges"},
@@ -345,8 +334,7 @@ static pco_status model_vocabularies(const pco_train_config *config, const pco_d
         const pco_vocabulary *vocabulary = side == 0 ? source : target;
         status = model_vocab_size(document, names[side][0], vocabulary, err);
         model_add_list(document, names[side][1], vocabulary->tokens, vocabulary->count);
-        if (vocabulary->bpe)
-            model_add_list(document, names[side][2], vocabulary->merges, vocabulary->merge_count);
+        if (vocabulary->bpe) model_add_list(document, names[side][2], vocabulary->merges, vocabulary->merge_count);
     }
     if (!share && !model_says(document, "share_embeddings"))
         model_add(document, "share_embeddings", cJSON_CreateFalse());
@@ -383,8 +371,7 @@ pco_status pco_train_model_config(const pco_train_config *config, const pco_data
     *out = NULL;
     model_document document = {cJSON_Duplicate(config->model, 1), 0};
     if (!document.root) return config_no_memory("the model's config", err);
-    if (!model_says(&document, "model_type"))
-        model_add(&document, "model_type", cJSON_CreateString("transformer"));
+    if (!model_says(&document, "model_type")) model_add(&document, "model_type", cJSON_CreateString("transformer"));
     if (text && !model_says(&document, "is_encoder_decoder"))
         model_add(&document, "is_encoder_decoder", cJSON_CreateFalse());
     model_default(&document, "max_position_embeddings", (double)config->data.context);
@@ -392,10 +379,9 @@ pco_status pco_train_model_config(const pco_train_config *config, const pco_data
     if (!status && document.failed) status = config_no_memory("the model's config", err);
     if (!status) status = pco_family_of_config(document.root, "model", &family, model, err);
     if (!status && model->decoder_only != text)
-        status = pco_fail(
-            err, PCO_ERROR_FORMAT,
-            text ? "model: a text trains a decoder alone: is_encoder_decoder must be false"
-                 : "model: pairs and dates train an encoder-decoder: is_encoder_decoder must be true");
+        status = pco_fail(err, PCO_ERROR_FORMAT,
+                          text ? "model: a text trains a decoder alone: is_encoder_decoder must be false"
+                               : "model: pairs and dates train an encoder-decoder: is_encoder_decoder must be true");
     if (!status && !config->data.share_vocabulary && model->share_embeddings)
         status = pco_fail(err, PCO_ERROR_FORMAT, "model: two vocabularies cannot share_embeddings");
     if (!status) status = model_check_tokens(model, err);

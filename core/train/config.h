@@ -35,14 +35,14 @@ typedef struct pco_train_config {
     pco_initialization initialization;
     int64_t steps, rows, accumulation; /* updates; sequences of a batch; batches of an update */
     uint64_t seed;
-    double max_grad_norm, label_smoothing;                                /* 0: none */
+    double max_grad_norm, label_smoothing; /* 0: none */
     pco_recompute recompute;
     pco_dtype dtype; /* of activations and products: f32, f16 or bf16 */
     pco_loss_scaling scaling;
     int64_t checkpoint_interval, evaluation_interval, evaluation_batches; /* 0: never; never; all */
-    double checkpoint_seconds; /* by the clock of whoever trains; 0: never */
+    double checkpoint_seconds;                                            /* by the clock of whoever trains; 0: never */
     char *initial_weights; /* a safetensors file with the first values of every parameter; NULL: initialization's */
-    char *out;                                                            /* folder of the run */
+    char *out;             /* folder of the run */
 } pco_train_config;
 
 typedef struct pco_train_overrides {
@@ -53,8 +53,8 @@ typedef struct pco_train_overrides {
 /* Reads and checks a config. Paths in it are taken from its own folder, but "out" from the current one. The
  * caller releases *config after success. Errors: IO; FORMAT with the file and all unknown keys, or the key.
  */
-pco_status pco_train_config_load(const char *path, const pco_train_overrides *overrides,
-                                 pco_train_config *config, pco_error *err) PCO_NODISCARD;
+pco_status pco_train_config_load(const char *path, const pco_train_overrides *overrides, pco_train_config *config,
+                                 pco_error *err) PCO_NODISCARD;
 void pco_train_config_release(pco_train_config *config);
 
 /* The config.json of the model that is trained: "model" with the vocabularies of the data, and what follows

@@ -23,8 +23,7 @@ static uint32_t data_line_of(const pco_map *map, size_t at)
 }
 
 /* The training split's texts of one side (-1: of both), a line each; of characters all texts. malloc'ed. */
-static pco_status data_corpus(const pco_data *data, int side, int all, char **text, size_t *size,
-                              pco_error *err)
+static pco_status data_corpus(const pco_data *data, int side, int all, char **text, size_t *size, pco_error *err)
 {
     size_t used = 0, capacity = data->map.size * (side < 0 ? 2 : 1) + 2 * (size_t)data->n_pairs + 1;
     *text = malloc(capacity);
@@ -59,8 +58,8 @@ static pco_status data_make_vocabulary(pco_data *data, int side, pco_error *err)
         pco_status status = pco_vocabulary_read(how->file, vocabulary, err);
         if (!status && special &&
             (vocabulary->special.eos < 0 || vocabulary->special.bos < 0 || vocabulary->special.pad < 0))
-            status = pco_fail(err, PCO_ERROR_FORMAT,
-                              "%s: pairs need a tokenizer with padding, BOS and EOS tokens", how->file);
+            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: pairs need a tokenizer with padding, BOS and EOS tokens",
+                              how->file);
         return status;
     }
     pco_status status =
@@ -86,16 +85,14 @@ static pco_status data_read_text(pco_data *data, pco_error *err)
     const char *text = (const char *)data->map.data;
     size_t good = pco_utf8_check(text, data->map.size);
     if (good < data->map.size)
-        return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s:%u: the text is not UTF-8 at byte %zu; convert the file to UTF-8", config->file,
-                        data_line_of(&data->map, good), good);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s:%u: the text is not UTF-8 at byte %zu; convert the file to UTF-8",
+                        config->file, data_line_of(&data->map, good), good);
     const char *nul = memchr(text, 0, data->map.size);
     if (nul)
         return pco_fail(err, PCO_ERROR_FORMAT, "%s:%u: the text contains a NUL byte", config->file,
                         data_line_of(&data->map, (size_t)(nul - text)));
     data->text_cut = (size_t)((double)data->map.size * (1 - config->held_out));
-    while (data->text_cut < data->map.size && ((unsigned char)text[data->text_cut] & 0xC0) == 0x80)
-        data->text_cut++;
+    while (data->text_cut < data->map.size && ((unsigned char)text[data->text_cut] & 0xC0) == 0x80) data->text_cut++;
     return PCO_OK;
 }
 
@@ -144,13 +141,9 @@ static void data_make_digests(pco_data *data)
     }
 }
 
-const pco_data_digests *pco_data_digest(const pco_data *data)
-{
-    return &data->digests;
-}
+const pco_data_digests *pco_data_digest(const pco_data *data) { return &data->digests; }
 
-pco_status pco_data_open(const pco_data_config *config, uint64_t seed, int64_t rows, pco_data **out,
-                         pco_error *err)
+pco_status pco_data_open(const pco_data_config *config, uint64_t seed, int64_t rows, pco_data **out, pco_error *err)
 {
     *out = NULL;
     pco_data *data = calloc(1, sizeof *data);
@@ -158,10 +151,8 @@ pco_status pco_data_open(const pco_data_config *config, uint64_t seed, int64_t r
     data->config = config;
     data->seed = seed;
     data->rows = rows;
-    for (int side = 0; side < 2; side++)
-        data->vocabulary[side].special = (pco_tokenizer_special){-1, -1, -1, -1};
-    size_t source = (size_t)(rows * pco_data_longest(data, 0)),
-           target = (size_t)(rows * pco_data_longest(data, 1));
+    for (int side = 0; side < 2; side++) data->vocabulary[side].special = (pco_tokenizer_special){-1, -1, -1, -1};
+    size_t source = (size_t)(rows * pco_data_longest(data, 0)), target = (size_t)(rows * pco_data_longest(data, 1));
     data->source = calloc(source, sizeof *data->source);
     data->source_lengths = calloc((size_t)rows, sizeof *data->source_lengths);
     data->target = calloc(target, sizeof *data->target);
@@ -227,8 +218,8 @@ static pco_status data_encode_text(pco_data *data, const pco_tokenizer *tokenize
     for (int split = 0; split < 2 && !status; split++) {
         data_part *part = &data->parts[split];
         size_t count = 0;
-        status = pco_tokenizer_encode(tokenizer, text + begin[split], end[split] - begin[split], 0,
-                                      &part->ids, &count, err);
+        status =
+            pco_tokenizer_encode(tokenizer, text + begin[split], end[split] - begin[split], 0, &part->ids, &count, err);
         if (status) return pco_fail_prefix(err, status, "%s", data->config->file);
         int64_t usable = (int64_t)count - (split == PCO_DATA_TRAIN ? context : 1);
         part->id_count = count;
@@ -283,11 +274,10 @@ static pco_status data_encode_pairs(pco_data *data, pco_tokenizer *const *tokeni
     for (uint32_t i = 0; i < data->n_pairs && !status; i++)
         status = data_encode_pair(data, tokenizers, &data->pairs[i], err);
     if (!status && data->parts[PCO_DATA_TRAIN].count == 0)
-        status = pco_fail(err, PCO_ERROR_FORMAT,
-                          "%s: no pair is left to train on: %u are longer than context_length %" PRId64
-                          ", and held_out is %g",
-                          data->config->file, data->parts[PCO_DATA_TRAIN].left_out, data->config->context,
-                          data->config->held_out);
+        status = pco_fail(
+            err, PCO_ERROR_FORMAT,
+            "%s: no pair is left to train on: %u are longer than context_length %" PRId64 ", and held_out is %g",
+            data->config->file, data->parts[PCO_DATA_TRAIN].left_out, data->config->context, data->config->held_out);
     return status;
 }
 
@@ -299,12 +289,12 @@ static pco_status data_check_buckets(const pco_data *data, pco_error *err)
     if (data->config->kind == PCO_DATA_TEXT) return PCO_OK;
     for (int side = 0; side < 2; side++) {
         int64_t longest = data->config->kind == PCO_DATA_PAIRS ? context
-                          : side == 0 ? PCO_DATES_LONGEST + (data->ids.add_eos_to_source != 0)
+                          : side == 0                          ? PCO_DATES_LONGEST + (data->ids.add_eos_to_source != 0)
                                       : PCO_DATES_ISO; /* ten characters, and the start token or the end */
         if (pco_data_longest(data, side) < longest)
             return pco_fail(err, PCO_ERROR_FORMAT,
-                            "data: '%s' ends at %" PRId64 ", and a row can have %" PRId64
-                            " tokens; add %" PRId64 " to the list",
+                            "data: '%s' ends at %" PRId64 ", and a row can have %" PRId64 " tokens; add %" PRId64
+                            " to the list",
                             keys[side], pco_data_longest(data, side), longest, longest);
     }
     return PCO_OK;
@@ -323,8 +313,7 @@ pco_status pco_data_encode(pco_data *data, const pco_data_ids *ids, pco_error *e
         status = pco_vocabulary_tokenizer(&data->vocabulary[1], "the vocabulary", &tokenizers[1], err);
         tokenizers[0] = tokenizers[1];
         if (!status && !share)
-            status =
-                pco_vocabulary_tokenizer(&data->vocabulary[0], "the source vocabulary", &tokenizers[0], err);
+            status = pco_vocabulary_tokenizer(&data->vocabulary[0], "the source vocabulary", &tokenizers[0], err);
         if (!status)
             status = data->config->kind == PCO_DATA_TEXT ? data_encode_text(data, tokenizers[1], err)
                                                          : data_encode_pairs(data, tokenizers, err);
@@ -343,10 +332,7 @@ int64_t pco_data_longest(const pco_data *data, int side)
     return data->config->buckets[side][data->config->n_buckets[side] - 1];
 }
 
-int64_t pco_data_batches(const pco_data *data, pco_data_split split)
-{
-    return data->parts[split].n_cuts;
-}
+int64_t pco_data_batches(const pco_data *data, pco_data_split split) { return data->parts[split].n_cuts; }
 
 int64_t pco_data_samples(const pco_data *data, pco_data_split split, int64_t *left_out)
 {
@@ -363,8 +349,7 @@ static void data_window(pco_data *data, const data_part *part, uint32_t sample, 
     memcpy(data->labels + row * context, ids + 1, (size_t)context * sizeof *ids);
 }
 
-static void data_row(pco_data *data, const data_part *part, const data_sample *sample, const data_cut *cut,
-                     int64_t row)
+static void data_row(pco_data *data, const data_part *part, const data_sample *sample, const data_cut *cut, int64_t row)
 {
     int32_t *source = data->source + row * cut->length[0], *target = data->target + row * cut->length[1];
     int32_t *labels = data->labels + row * cut->length[1];

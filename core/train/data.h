@@ -44,8 +44,8 @@ typedef struct pco_data_config {
 /* Reads the object "data" of a training config. Relative paths are taken from `folder`. The caller releases
  * the config after success. Errors, FORMAT: unknown keys, all in one message; values that are not what they
  * should be. */
-pco_status pco_data_config_read(const cJSON *object, const char *label, const char *folder,
-                                pco_data_config *config, pco_error *err) PCO_NODISCARD;
+pco_status pco_data_config_read(const cJSON *object, const char *label, const char *folder, pco_data_config *config,
+                                pco_error *err) PCO_NODISCARD;
 void pco_data_config_release(pco_data_config *config);
 
 /* What the model decides about the ids. */

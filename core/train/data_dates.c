@@ -18,8 +18,7 @@ pco_status data_dates_create(pco_data *data, pco_error *err)
         if (!vocabulary->tokens[i][1]) data->characters[(int)vocabulary->tokens[i][0]] = (int32_t)i;
     for (int split = 0; split < 2 && !status; split++) {
         data_part *part = &data->parts[split];
-        part->count =
-            (uint32_t)(split == PCO_DATA_TRAIN ? DATA_DATES_POOL * data->rows : data->config->held_out_count);
+        part->count = (uint32_t)(split == PCO_DATA_TRAIN ? DATA_DATES_POOL * data->rows : data->config->held_out_count);
         part->samples = calloc(part->count + 1, sizeof *part->samples);
         part->ids = calloc(part->count + 1, (PCO_DATES_WRITTEN + DATES_TARGET) * sizeof *part->ids);
         if (!part->samples || !part->ids) status = data_no_memory(err);
@@ -35,9 +34,8 @@ void data_dates_fill(pco_data *data, pco_data_split split, int64_t epoch)
     for (uint32_t i = 0; i < part->count; i++) {
         char written[PCO_DATES_WRITTEN], iso[PCO_DATES_ISO];
         data_sample *sample = &part->samples[i];
-        pco_dates_pair(data->dates, train ? PCO_DATES_TRAIN : PCO_DATES_VALID,
-                       train ? data->seed : DATES_HELD_OUT_SEED, (uint64_t)epoch * part->count + i, written,
-                       iso);
+        pco_dates_pair(data->dates, train ? PCO_DATES_TRAIN : PCO_DATES_VALID, train ? data->seed : DATES_HELD_OUT_SEED,
+                       (uint64_t)epoch * part->count + i, written, iso);
         sample->at[0] = (uint64_t)(ids - part->ids);
         for (const char *c = written; *c; c++) *ids++ = data->characters[(int)*c];
         if (data->ids.add_eos_to_source) *ids++ = data->ids.eos;

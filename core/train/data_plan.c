@@ -16,8 +16,7 @@ static uint32_t plan_bucket(const pco_data_config *config, int side, int64_t len
 static int64_t plan_batches(const pco_data *data, pco_data_split split)
 {
     const data_part *part = &data->parts[split];
-    const int drop =
-        data->config->kind == PCO_DATA_TEXT && split == PCO_DATA_TRAIN && part->count >= data->rows;
+    const int drop = data->config->kind == PCO_DATA_TEXT && split == PCO_DATA_TRAIN && part->count >= data->rows;
     return ((int64_t)part->count + (drop ? 0 : data->rows - 1)) / data->rows;
 }
 
@@ -83,13 +82,11 @@ void data_plan_epoch(pco_data *data, pco_data_split split, int64_t epoch)
             pco_random_below(pco_random_block(data->seed, PCO_RANDOM_WINDOW, (uint32_t)epoch, 0).word[0],
                              (uint32_t)data->config->context);
     for (uint32_t i = 0; i < part->count; i++) part->shuffled[i] = i;
-    if (train)
-        pco_random_shuffle(part->shuffled, part->count, data->seed, PCO_RANDOM_SHUFFLE, (uint32_t)epoch);
+    if (train) pco_random_shuffle(part->shuffled, part->count, data->seed, PCO_RANDOM_SHUFFLE, (uint32_t)epoch);
     plan_sort(data, part);
     for (uint32_t i = 0; i < part->n_cuts; i++) {
         part->batch_order[i] = i;
         plan_cut(data, part, i);
     }
-    if (train)
-        pco_random_shuffle(part->batch_order, part->n_cuts, data->seed, PCO_RANDOM_BATCHES, (uint32_t)epoch);
+    if (train) pco_random_shuffle(part->batch_order, part->n_cuts, data->seed, PCO_RANDOM_BATCHES, (uint32_t)epoch);
 }

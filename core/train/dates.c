@@ -21,25 +21,23 @@ struct pco_dates {
     uint32_t count[3];
 };
 
-static const char *const dates_months[] = {"January",   "February", "March",    "April",
-                                           "May",       "June",     "July",     "August",
-                                           "September", "October",  "November", "December"};
+static const char *const dates_months[] = {"January", "February", "March",     "April",   "May",      "June",
+                                           "July",    "August",   "September", "October", "November", "December"};
 static const char *const dates_weekdays[] = {"Monday", "Tuesday",  "Wednesday", "Thursday",
                                              "Friday", "Saturday", "Sunday"};
 
 /* %d day, %D with two digits, %o ordinal; %m month, %M with two digits, %b its first three letters, %B its
  * name; %y year, %Y its last two digits; %w weekday's first three letters, %W its name. */
 static const char *const dates_forms[] = {
-    "%B %o, %y",          "%B %d, %y",       "%B %o %y",         "%B %d %y",      "%b %d, %y",
-    "%b %o %y",           "%b %d, '%Y",      "%b %d '%Y",        "%d %b %y",      "%d %b %Y",
-    "%d %b '%Y",          "%d %B %y",        "%d %B, %y",        "%o %B %y",      "%o of %B %y",
-    "%o of %B, %y",       "the %o of %B %y", "the %o of %B, %y", "%D-%b-%y",      "%D-%b-%Y",
-    "%d-%b-%y",           "%W %d %B %y",     "%W, %d %B %y",     "%W, %B %o, %y", "%W, %B %d, %y",
-    "%W the %o of %B %y", "%w, %D %b %y",    "%w %d %b %Y",      "%d/%m/%y (%W)", "%D/%M/%y (%w)",
-    "%w %D/%M/%y",        "%d/%m/%y",        "%D/%M/%y",         "%d/%m/%Y",      "%D/%M/%Y",
-    "%d.%m.%y",           "%D.%M.%y",        "%d.%m.%Y",         "%D.%M.%Y",      "%d-%m-%y",
-    "%D-%M-%y",           "%y.%M.%D",        "%y/%m/%d",         "%y/%M/%D",      "%y%M%D",
-    "%y-%M-%D",           "%y-%m-%d",        "%y %B %d",         "%y %b %D",      "%y-%b-%D",
+    "%B %o, %y",     "%B %d, %y",          "%B %o %y",     "%B %d %y",     "%b %d, %y",       "%b %o %y",
+    "%b %d, '%Y",    "%b %d '%Y",          "%d %b %y",     "%d %b %Y",     "%d %b '%Y",       "%d %B %y",
+    "%d %B, %y",     "%o %B %y",           "%o of %B %y",  "%o of %B, %y", "the %o of %B %y", "the %o of %B, %y",
+    "%D-%b-%y",      "%D-%b-%Y",           "%d-%b-%y",     "%W %d %B %y",  "%W, %d %B %y",    "%W, %B %o, %y",
+    "%W, %B %d, %y", "%W the %o of %B %y", "%w, %D %b %y", "%w %d %b %Y",  "%d/%m/%y (%W)",   "%D/%M/%y (%w)",
+    "%w %D/%M/%y",   "%d/%m/%y",           "%D/%M/%y",     "%d/%m/%Y",     "%D/%M/%Y",        "%d.%m.%y",
+    "%D.%M.%y",      "%d.%m.%Y",           "%D.%M.%Y",     "%d-%m-%y",     "%D-%M-%y",        "%y.%M.%D",
+    "%y/%m/%d",      "%y/%M/%D",           "%y%M%D",       "%y-%M-%D",     "%y-%m-%d",        "%y %B %d",
+    "%y %b %D",      "%y-%b-%D",
 };
 enum { DATES_FORMS = sizeof dates_forms / sizeof *dates_forms };
 
@@ -52,8 +50,7 @@ static pco_dates_split dates_split_of(const dates_day *day)
     pco_sha256_start(&sha);
     pco_sha256_add(&sha, iso, (size_t)size);
     pco_sha256_finish(&sha, digest);
-    uint32_t word =
-        (uint32_t)digest[0] << 24 | (uint32_t)digest[1] << 16 | (uint32_t)digest[2] << 8 | digest[3];
+    uint32_t word = (uint32_t)digest[0] << 24 | (uint32_t)digest[1] << 16 | (uint32_t)digest[2] << 8 | digest[3];
     return word % 50 < 5 ? PCO_DATES_TEST : word % 50 == 5 ? PCO_DATES_VALID : PCO_DATES_TRAIN;
 }
 
@@ -76,15 +73,9 @@ pco_dates *pco_dates_create(void)
     return dates;
 }
 
-void pco_dates_destroy(pco_dates *dates)
-{
-    free(dates);
-}
+void pco_dates_destroy(pco_dates *dates) { free(dates); }
 
-uint32_t pco_dates_days(const pco_dates *dates, pco_dates_split split)
-{
-    return dates->count[split];
-}
+uint32_t pco_dates_days(const pco_dates *dates, pco_dates_split split) { return dates->count[split]; }
 
 static const char *dates_ordinal(int n)
 {
@@ -104,39 +95,17 @@ static void dates_write(const char *form, const dates_day *day, char out[PCO_DAT
             continue;
         }
         switch (*++form) {
-        case 'd':
-            at += snprintf(at, room, "%d", day->day);
-            break;
-        case 'D':
-            at += snprintf(at, room, "%02d", day->day);
-            break;
-        case 'o':
-            at += snprintf(at, room, "%d%s", day->day, dates_ordinal(day->day));
-            break;
-        case 'm':
-            at += snprintf(at, room, "%d", day->month);
-            break;
-        case 'M':
-            at += snprintf(at, room, "%02d", day->month);
-            break;
-        case 'b':
-            at += snprintf(at, room, "%.3s", month);
-            break;
-        case 'B':
-            at += snprintf(at, room, "%s", month);
-            break;
-        case 'y':
-            at += snprintf(at, room, "%d", day->year);
-            break;
-        case 'Y':
-            at += snprintf(at, room, "%02d", day->year % 100);
-            break;
-        case 'w':
-            at += snprintf(at, room, "%.3s", weekday);
-            break;
-        default:
-            at += snprintf(at, room, "%s", weekday);
-            break;
+        case 'd': at += snprintf(at, room, "%d", day->day); break;
+        case 'D': at += snprintf(at, room, "%02d", day->day); break;
+        case 'o': at += snprintf(at, room, "%d%s", day->day, dates_ordinal(day->day)); break;
+        case 'm': at += snprintf(at, room, "%d", day->month); break;
+        case 'M': at += snprintf(at, room, "%02d", day->month); break;
+        case 'b': at += snprintf(at, room, "%.3s", month); break;
+        case 'B': at += snprintf(at, room, "%s", month); break;
+        case 'y': at += snprintf(at, room, "%d", day->year); break;
+        case 'Y': at += snprintf(at, room, "%02d", day->year % 100); break;
+        case 'w': at += snprintf(at, room, "%.3s", weekday); break;
+        default: at += snprintf(at, room, "%s", weekday); break;
         }
     }
     *at = 0;
@@ -168,8 +137,7 @@ pco_status pco_dates_vocabulary(pco_vocabulary *vocabulary, pco_error *err)
             dates_write(dates_forms[i], &first, sample);
         else
             snprintf(sample, sizeof sample, "%s",
-                     i < DATES_FORMS + 12 ? dates_months[i - DATES_FORMS]
-                                          : dates_weekdays[i - DATES_FORMS - 12]);
+                     i < DATES_FORMS + 12 ? dates_months[i - DATES_FORMS] : dates_weekdays[i - DATES_FORMS - 12]);
         for (const char *c = sample; *c; c++)
             seen[(int)*c] = seen[tolower((unsigned char)*c)] = seen[toupper((unsigned char)*c)] = 1;
     }

@@ -64,8 +64,8 @@ static pco_status diagnose_batch(pco_trainer *trainer, int64_t index, const char
     trainer_stage *stage;
     trainer_read_batch(trainer, PCO_DATA_TRAIN, index, &batch);
     pco_status status = trainer_stage_for(trainer, PCO_TRAIN_DIAGNOSE, &batch, &stage, err);
-    if (!status) status = trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, batch.tokens), index,
-                                              err);
+    if (!status)
+        status = trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, batch.tokens), index, err);
     if (!status) status = pco_executable_run(stage->executable, err);
     if (!status) status = diagnose_outputs(stage, name, err);
     return status;
@@ -85,9 +85,8 @@ pco_status trainer_diagnose(pco_trainer *trainer, double loss, double norm, int 
         status = diagnose_batch(trainer, trainer->step * count + i, &name, err);
     *found = name != NULL;
     if (status) return status;
-    return pco_fail(err, PCO_ERROR_INVALID, "%s of step %lld is %g: %s%s%s; %s",
-                    what, (long long)trainer->step + 1, isfinite(loss) ? norm : loss,
-                    name ? "the first tensor that is not finite is '"
-                         : "every tensor is finite when run node by node",
+    return pco_fail(err, PCO_ERROR_INVALID, "%s of step %lld is %g: %s%s%s; %s", what, (long long)trainer->step + 1,
+                    isfinite(loss) ? norm : loss,
+                    name ? "the first tensor that is not finite is '" : "every tensor is finite when run node by node",
                     name ? name : "", name ? "'" : "", trainer_kept(trainer));
 }

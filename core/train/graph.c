@@ -16,15 +16,15 @@ uint32_t pco_train_state_prefixes(const pco_optimizer_config *optimizer, const c
 }
 
 /* Batch in, logits f32 [B,T,V] out. */
-static uint32_t train_forward(const pco_nn *nn, const pco_model_spec *model, int64_t rows,
-                              int64_t source_length, int64_t target_length)
+static uint32_t train_forward(const pco_nn *nn, const pco_model_spec *model, int64_t rows, int64_t source_length,
+                              int64_t target_length)
 {
     pco_graph *graph = nn->graph;
     pco_spec_decoder decoder = {.memory = PCO_NONE,
-                                       .padding = {PCO_NONE, PCO_NONE},
-                                       .positions = PCO_NONE,
-                                       .starts = PCO_NONE,
-                                       .lengths = PCO_NONE};
+                                .padding = {PCO_NONE, PCO_NONE},
+                                .positions = PCO_NONE,
+                                .starts = PCO_NONE,
+                                .lengths = PCO_NONE};
     if (!model->decoder_only) {
         uint32_t source = pco_graph_input(graph, "source", PCO_I32, 2, (int64_t[]){rows, source_length});
         decoder.padding.lengths = pco_graph_value(graph, "source_lengths", PCO_I32, 1, &rows);
@@ -35,8 +35,7 @@ static uint32_t train_forward(const pco_nn *nn, const pco_model_spec *model, int
 }
 
 /* The sum of the rows' losses times "loss_scale": f32 [1]. */
-static uint32_t train_loss(const pco_nn *nn, uint32_t logits, double smoothing, int64_t rows,
-                           int64_t target_length)
+static uint32_t train_loss(const pco_nn *nn, uint32_t logits, double smoothing, int64_t rows, int64_t target_length)
 {
     pco_graph *graph = nn->graph;
     uint32_t labels = pco_graph_input(graph, "labels", PCO_I32, 2, (int64_t[]){rows, target_length});
@@ -51,8 +50,8 @@ static uint32_t train_loss(const pco_nn *nn, uint32_t logits, double smoothing, 
 
 static uint32_t train_state(const pco_nn *nn, const char *prefix, const pco_nn_parameter *parameter)
 {
-    return pco_graph_state(nn->graph, pco_nn_name(nn, "%s%s", prefix, parameter->name), PCO_F32,
-                           parameter->rank, parameter->shape);
+    return pco_graph_state(nn->graph, pco_nn_name(nn, "%s%s", prefix, parameter->name), PCO_F32, parameter->rank,
+                           parameter->shape);
 }
 
 /* The update of every parameter, from gradients[]. */
@@ -81,10 +80,8 @@ static void train_update(const pco_nn *nn, const pco_train_config *config, const
         uint32_t first = train_state(nn, prefixes[0], p);
         pco_graph_scope(graph, "optimizer.%s", p->name);
         if (adamw) {
-            pco_adamw_attrs attrs = {.beta1 = optimizer->beta1,
-                                     .beta2 = optimizer->beta2,
-                                     .eps = optimizer->eps,
-                                     .weight_decay = decay};
+            pco_adamw_attrs attrs = {
+                .beta1 = optimizer->beta1, .beta2 = optimizer->beta2, .eps = optimizer->eps, .weight_decay = decay};
             uint32_t second = train_state(nn, prefixes[1], p);
             uint32_t inputs[] = {p->tensor, first, second, gradients[i], run, scale};
             pco_graph_add(graph, PCO_OP_ADAMW, &attrs, inputs, 6, NULL);
@@ -125,8 +122,7 @@ static void train_accumulate(const pco_nn *nn, const uint32_t *gradients)
         uint32_t kept = pco_where(graph, keep, state, none);
         uint32_t more = pco_reshape(graph, gradients[i], 2, (int64_t[]){1, elements});
         pco_state_write(graph, state, pco_binary(graph, PCO_OP_ADD, kept, more), first, 1);
-        pco_graph_hoist(graph,
-                        begin); /* a gradient is summed when it is there, and can be read while others come */
+        pco_graph_hoist(graph, begin); /* a gradient is summed when it is there, and can be read while others come */
     }
 }
 
@@ -147,8 +143,8 @@ static void train_show_all(pco_graph *graph)
     const uint32_t count = graph->n_tensors;
     for (uint32_t t = 0; t < count && !graph->status; t++) {
         const pco_tensor *x = &graph->tensors[t];
-        if (x->kind != PCO_KIND_TRANSIENT ||
-            (x->dtype != PCO_F32 && x->dtype != PCO_F16 && x->dtype != PCO_BF16) || x->alias != PCO_NONE)
+        if (x->kind != PCO_KIND_TRANSIENT || (x->dtype != PCO_F32 && x->dtype != PCO_F16 && x->dtype != PCO_BF16) ||
+            x->alias != PCO_NONE)
             continue;
         pco_graph_output(graph, t, x->name);
     }
@@ -165,8 +161,7 @@ static void train_recompute(pco_graph *graph, const pco_model_spec *model, uint3
 }
 
 /* The type of activations, and dropout. */
-static void train_begin(const pco_nn *nn, const pco_model_spec *model, pco_dtype dtype,
-                        pco_train_stage stage)
+static void train_begin(const pco_nn *nn, const pco_model_spec *model, pco_dtype dtype, pco_train_stage stage)
 {
     pco_nn_training *training = nn->training;
     training->streams = 0;
@@ -185,16 +180,14 @@ void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco
     if (stage != PCO_TRAIN_APPLY) {
         train_begin(nn, model, config->dtype, stage);
         uint32_t logits = train_forward(nn, model, rows, source_length, target_length);
-        loss = train_loss(nn, logits, stage == PCO_TRAIN_EVALUATE ? 0 : config->label_smoothing, rows,
-                          target_length);
+        loss = train_loss(nn, logits, stage == PCO_TRAIN_EVALUATE ? 0 : config->label_smoothing, rows, target_length);
     }
     if (stage == PCO_TRAIN_EVALUATE) {
         pco_graph_output(graph, loss, "loss");
         return;
     }
     const uint32_t count = nn->training->count;
-    uint32_t *gradients = calloc(2 * (size_t)count + 2, sizeof *gradients),
-             *parameters = gradients + count + 1;
+    uint32_t *gradients = calloc(2 * (size_t)count + 2, sizeof *gradients), *parameters = gradients + count + 1;
     if (!gradients) {
         pco_graph_fail(graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for gradients");
         return;

@@ -10,8 +10,7 @@ typedef enum pco_train_stage {
     PCO_TRAIN_ACCUMULATE = 1, /* adds a batch's gradients to states */
     PCO_TRAIN_APPLY = 2,      /* an update from these; has no batch */
     PCO_TRAIN_EVALUATE = 3,   /* the loss alone, in f32, without smoothing and dropout */
-    PCO_TRAIN_DIAGNOSE =
-        4, /* as STEP without the update: every tensor is an output, to find the first bad one */
+    PCO_TRAIN_DIAGNOSE = 4,   /* as STEP without the update: every tensor is an output, to find the first bad one */
 } pco_train_stage;
 enum { PCO_TRAIN_STAGES = 5 };
 

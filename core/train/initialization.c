@@ -19,8 +19,8 @@ static double init_normal(uint32_t a, uint32_t b)
     return sqrt(-2 * log(((double)a + 1) * 0x1p-32)) * cos(two_pi * ((double)b * 0x1p-32));
 }
 
-void pco_initialize(const pco_initialization *how, uint64_t seed, const pco_nn_parameter *parameter,
-                    int64_t layers, float *values)
+void pco_initialize(const pco_initialization *how, uint64_t seed, const pco_nn_parameter *parameter, int64_t layers,
+                    float *values)
 {
     const char *name = parameter->name;
     const int matrix = parameter->rank >= 2;
@@ -46,7 +46,6 @@ void pco_initialize(const pco_initialization *how, uint64_t seed, const pco_nn_p
     for (int64_t i = 0; i < count; i++) {
         pco_philox r = pco_random_block(key, PCO_RANDOM_WEIGHTS, 0, (uint64_t)(std > 0 ? i / 2 : i / 4));
         int k = (int)(i % 2) * 2;
-        values[i] =
-            (float)(std > 0 ? std * init_normal(r.word[k], r.word[k + 1]) : bound * init_uniform(&r, i % 4));
+        values[i] = (float)(std > 0 ? std * init_normal(r.word[k], r.word[k + 1]) : bound * init_uniform(&r, i % 4));
     }
 }

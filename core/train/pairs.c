@@ -30,9 +30,8 @@ static pco_status pairs_line(const char *label, const pco_pairs_params *params, 
 {
     size_t good = pco_utf8_check(line, size);
     if (good < size)
-        return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s:%u: the line is not UTF-8 at byte %zu; convert the file to UTF-8", label,
-                        pair->line, good);
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s:%u: the line is not UTF-8 at byte %zu; convert the file to UTF-8",
+                        label, pair->line, good);
     if (memchr(line, 0, size))
         return pco_fail(err, PCO_ERROR_FORMAT, "%s:%u: the line contains a NUL byte", label, pair->line);
     for (int side = 0; side < 2; side++) {
@@ -40,18 +39,16 @@ static pco_status pairs_line(const char *label, const pco_pairs_params *params, 
         int64_t columns;
         if (!pairs_column(line, size, wanted, &pair->text[side], &pair->size[side], &columns))
             return pco_fail(err, PCO_ERROR_FORMAT,
-                            "%s:%u: column %" PRId64 " is missing: the line has %" PRId64
-                            " column%s between tabs",
+                            "%s:%u: column %" PRId64 " is missing: the line has %" PRId64 " column%s between tabs",
                             label, pair->line, wanted, columns, columns == 1 ? "" : "s");
         if (pair->size[side] == 0)
-            return pco_fail(err, PCO_ERROR_FORMAT, "%s:%u: column %" PRId64 " is empty", label, pair->line,
-                            wanted);
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s:%u: column %" PRId64 " is empty", label, pair->line, wanted);
     }
     return PCO_OK;
 }
 
-static pco_status pairs_all(const pco_map *map, const char *label, const pco_pairs_params *params,
-                            pco_pair **pairs, uint32_t *count, pco_error *err)
+static pco_status pairs_all(const pco_map *map, const char *label, const pco_pairs_params *params, pco_pair **pairs,
+                            uint32_t *count, pco_error *err)
 {
     const char *at = (const char *)map->data, *end = at + map->size;
     const uint32_t threshold = (uint32_t)(params->held_out * 4294967296.0);
@@ -64,8 +61,7 @@ static pco_status pairs_all(const pco_map *map, const char *label, const pco_pai
         if (*count == capacity) {
             capacity = 2 * capacity + 1024;
             pco_pair *grown = realloc(*pairs, capacity * sizeof *grown);
-            if (!grown)
-                return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", label);
+            if (!grown) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", label);
             *pairs = grown;
         }
         pco_pair *pair = &(*pairs)[*count];
@@ -78,8 +74,8 @@ static pco_status pairs_all(const pco_map *map, const char *label, const pco_pai
     return status;
 }
 
-pco_status pco_pairs_read(const pco_map *map, const char *label, const pco_pairs_params *params,
-                          pco_pair **pairs, uint32_t *count, pco_error *err)
+pco_status pco_pairs_read(const pco_map *map, const char *label, const pco_pairs_params *params, pco_pair **pairs,
+                          uint32_t *count, pco_error *err)
 {
     *pairs = NULL;
     *count = 0;

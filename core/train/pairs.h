@@ -13,13 +13,13 @@ typedef struct pco_pair {
 
 typedef struct pco_pairs_params {
     int64_t columns[2]; /* of source and target, from 1 */
-    double held_out; /* share of the lines, chosen by number alone: the same lines for every seed and run */
+    double held_out;    /* share of the lines, chosen by number alone: the same lines for every seed and run */
 } pco_pairs_params;
 
 /* Splits a mapped file into pairs[*count] (free). `label` is its path. Errors, FORMAT, each with file and
  * line: an empty file, a line that is not UTF-8 or has a NUL byte, a missing or an empty column.
  * OUT_OF_HOST_MEMORY. */
-pco_status pco_pairs_read(const pco_map *map, const char *label, const pco_pairs_params *params,
-                          pco_pair **pairs, uint32_t *count, pco_error *err) PCO_NODISCARD;
+pco_status pco_pairs_read(const pco_map *map, const char *label, const pco_pairs_params *params, pco_pair **pairs,
+                          uint32_t *count, pco_error *err) PCO_NODISCARD;
 
 #endif

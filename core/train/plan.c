@@ -1,8 +1,8 @@
 /* How much memory an update takes, without allocating it. */
 #include "train/trainer_internal.h"
 
-pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_dtype dtype,
-                            pco_train_plan *plan, pco_error *err)
+pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_dtype dtype, pco_train_plan *plan,
+                            pco_error *err)
 {
     const trainer_stage *first = trainer->stages[0];
     pco_train_config config = *trainer->config;
@@ -16,8 +16,7 @@ pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_d
     pco_status status = pco_graph_check(nn.graph, err);
     if (!status)
         status = pco_executable_create(trainer->session, nn.graph,
-                                       &(pco_executable_params){.name = "training", .plan_only = 1},
-                                       &executable, err);
+                                       &(pco_executable_params){.name = "training", .plan_only = 1}, &executable, err);
     if (!status) {
         const pco_executable_stats stats = pco_executable_inspect(executable);
         *plan = (pco_train_plan){.rows = trainer->rows,

@@ -26,8 +26,7 @@ static inline uint32_t pco_random_below(uint32_t word, uint32_t count)
 }
 
 /* Shuffles order[count] (Fisher & Yates). */
-static inline void pco_random_shuffle(uint32_t *order, uint32_t count, uint64_t seed, uint32_t purpose,
-                                      uint32_t epoch)
+static inline void pco_random_shuffle(uint32_t *order, uint32_t count, uint64_t seed, uint32_t purpose, uint32_t epoch)
 {
     for (uint32_t i = count; i > 1; i--) {
         pco_philox r = pco_random_block(seed, purpose, epoch, i);

@@ -41,8 +41,8 @@ static double ranks_now(void)
 
 /* ---- messages ---- */
 
-static pco_status ranks_exchange(pco_ranks *ranks, uint32_t to, const void *out, uint64_t out_bytes,
-                                 uint32_t from, void *in, uint64_t in_bytes, pco_error *err)
+static pco_status ranks_exchange(pco_ranks *ranks, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from,
+                                 void *in, uint64_t in_bytes, pco_error *err)
 {
     const pco_transport *t = &ranks->transport;
     pco_status status = ranks->broken ? PCO_ERROR_IO : PCO_OK;
@@ -50,24 +50,14 @@ static pco_status ranks_exchange(pco_ranks *ranks, uint32_t to, const void *out,
         status = t->exchange(t->user, to, out, out_bytes, from, in, in_bytes, &ranks->why);
         ranks->broken = status != PCO_OK;
     }
-    return status ? pco_fail(err, PCO_ERROR_IO, "the ranks have lost each other: %s", ranks->why.message)
-                  : PCO_OK;
+    return status ? pco_fail(err, PCO_ERROR_IO, "the ranks have lost each other: %s", ranks->why.message) : PCO_OK;
 }
 
-uint32_t pco_ranks_rank(const pco_ranks *ranks)
-{
-    return ranks ? ranks->transport.rank : 0;
-}
+uint32_t pco_ranks_rank(const pco_ranks *ranks) { return ranks ? ranks->transport.rank : 0; }
 
-uint32_t pco_ranks_count(const pco_ranks *ranks)
-{
-    return ranks ? ranks->transport.count : 1;
-}
+uint32_t pco_ranks_count(const pco_ranks *ranks) { return ranks ? ranks->transport.count : 1; }
 
-int pco_ranks_broken(const pco_ranks *ranks)
-{
-    return ranks && ranks->broken;
-}
+int pco_ranks_broken(const pco_ranks *ranks) { return ranks && ranks->broken; }
 
 void pco_ranks_share(uint32_t rank, uint32_t ranks, int64_t rows, int64_t *first, int64_t *count)
 {
@@ -88,11 +78,10 @@ pco_status pco_ranks_gather(pco_ranks *ranks, const void *mine, uint64_t bytes, 
     memcpy(blocks, mine, bytes);
     for (uint32_t have = 1; have < n && !status; have *= 2) {
         const uint64_t more = (have < n - have ? have : n - have) * bytes;
-        status = ranks_exchange(ranks, (rank + n - have) % n, blocks, more, (rank + have) % n,
-                                blocks + have * bytes, more, err);
+        status = ranks_exchange(ranks, (rank + n - have) % n, blocks, more, (rank + have) % n, blocks + have * bytes,
+                                more, err);
     }
-    for (uint32_t i = 0; i < n && !status; i++)
-        memcpy(out + (rank + i) % n * bytes, blocks + i * bytes, bytes);
+    for (uint32_t i = 0; i < n && !status; i++) memcpy(out + (rank + i) % n * bytes, blocks + i * bytes, bytes);
     return status;
 }
 
@@ -241,8 +230,7 @@ pco_status pco_ranks_reserve(pco_ranks *ranks, uint64_t count, pco_error *err)
     const uint64_t n = ranks->transport.count, capacity = (count / n + 1) * (n - 1);
     if (capacity <= ranks->part_capacity) return PCO_OK;
     float *parts = realloc(ranks->parts, capacity * sizeof *parts);
-    if (!parts)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for sums of gradients");
+    if (!parts) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for sums of gradients");
     ranks->parts = parts;
     ranks->part_capacity = capacity;
     return PCO_OK;
@@ -292,9 +280,7 @@ void pco_ranks_times(const pco_ranks *ranks, double *summing, double *waiting)
 pco_status pco_ranks_create(const pco_transport *transport, pco_ranks **out, pco_error *err)
 {
     pco_ranks *ranks = *out = calloc(1, sizeof *ranks);
-    if (!ranks)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %u ranks",
-                        transport->count);
+    if (!ranks) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %u ranks", transport->count);
     ranks->transport = *transport;
     pthread_mutex_init(&ranks->mutex, NULL);
     pthread_cond_init(&ranks->changed, NULL);
@@ -303,11 +289,10 @@ pco_status pco_ranks_create(const pco_transport *transport, pco_ranks **out, pco
     if (!ranks->records || !ranks->turned) {
         pco_ranks_destroy(ranks);
         *out = NULL;
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %u ranks",
-                        transport->count);
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %u ranks", transport->count);
     }
-    ranks->threaded = transport->threads && transport->count > 1 &&
-                      pthread_create(&ranks->thread, NULL, ranks_thread, ranks) == 0;
+    ranks->threaded =
+        transport->threads && transport->count > 1 && pthread_create(&ranks->thread, NULL, ranks_thread, ranks) == 0;
     return PCO_OK;
 }
 

@@ -21,8 +21,8 @@ typedef struct pco_transport {
     /* Sends to one rank and receives from one, at the same time; nothing is sent or received where there are
      * 0 bytes. Messages between two ranks arrive in order, whole, and with the size that the receiver
      * expects, or the call fails. Errors: IO. */
-    pco_status (*exchange)(void *user, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from,
-                           void *in, uint64_t in_bytes, pco_error *err);
+    pco_status (*exchange)(void *user, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from, void *in,
+                           uint64_t in_bytes, pco_error *err);
 } pco_transport;
 
 typedef struct pco_ranks pco_ranks;

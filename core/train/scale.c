@@ -7,10 +7,7 @@
 
 enum { SCALE_LEAST = 1, SCALE_MOST = 1 << 24 };
 
-int trainer_scaled(const pco_trainer *trainer)
-{
-    return trainer->config->dtype == PCO_F16;
-}
+int trainer_scaled(const pco_trainer *trainer) { return trainer->config->dtype == PCO_F16; }
 
 float trainer_factor(const pco_trainer *trainer, int64_t tokens)
 {
@@ -19,8 +16,7 @@ float trainer_factor(const pco_trainer *trainer, int64_t tokens)
 
 void trainer_scale_begin(pco_trainer *trainer)
 {
-    trainer->scale =
-        (trainer_scale){.factor = trainer_scaled(trainer) ? trainer->config->scaling.initial : 1};
+    trainer->scale = (trainer_scale){.factor = trainer_scaled(trainer) ? trainer->config->scaling.initial : 1};
 }
 
 int trainer_scale_step(pco_trainer *trainer, int finite)
@@ -55,13 +51,11 @@ pco_status trainer_scale_load(pco_trainer *trainer, const cJSON *note, const cha
     trainer_scale *scale = &trainer->scale;
     const cJSON *object = cJSON_GetObjectItemCaseSensitive(note, "loss_scale");
     if (!trainer_scaled(trainer)) return PCO_OK;
-    if (!cJSON_IsObject(object))
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: the scale of the loss is missing", label);
+    if (!cJSON_IsObject(object)) return pco_fail(err, PCO_ERROR_FORMAT, "%s: the scale of the loss is missing", label);
     int64_t factor = 0;
     pco_status status = pco_json_int(object, label, "factor", SCALE_LEAST, SCALE_MOST, &factor, err);
     if (!status) status = pco_json_int(object, label, "good_steps", 0, INT32_MAX, &scale->good, err);
-    if (!status)
-        status = pco_json_int(object, label, "skipped_steps", 0, trainer->step, &scale->skipped, err);
+    if (!status) status = pco_json_int(object, label, "skipped_steps", 0, trainer->step, &scale->skipped, err);
     scale->factor = (double)factor;
     return status;
 }

@@ -48,14 +48,14 @@ static pco_status trainer_build(pco_trainer *trainer, trainer_stage *stage, pco_
 {
     static const char *const words[] = {"training", "training", "the update", "evaluation", "diagnosis"};
     char name[96];
-    snprintf(name, sizeof name, "%s, %" PRId64 " x %" PRId64 " tokens", words[stage->kind],
-             trainer->rows, stage->target_length);
+    snprintf(name, sizeof name, "%s, %" PRId64 " x %" PRId64 " tokens", words[stage->kind], trainer->rows,
+             stage->target_length);
     const pco_executable_params params = {.name = name};
     pco_graph *graph = pco_graph_create();
     if (!graph) return trainer_no_memory(err);
     const pco_nn nn = {.graph = graph, .training = &trainer->training};
-    pco_train_build(&nn, trainer->config, &trainer->model, stage->kind, trainer->rows,
-                    stage->source_length, stage->target_length);
+    pco_train_build(&nn, trainer->config, &trainer->model, stage->kind, trainer->rows, stage->source_length,
+                    stage->target_length);
     pco_status status = pco_graph_check(graph, err);
     if (!status) status = pco_executable_create(trainer->session, graph, &params, &stage->executable, err);
     pco_graph_destroy(graph);
@@ -69,8 +69,7 @@ pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const p
     const int64_t source = batch ? batch->source_length : 0, target = batch ? batch->target_length : 0;
     for (uint32_t i = 0; i < trainer->n_stages; i++) {
         trainer_stage *stage = *out = trainer->stages[i];
-        if (stage->kind == kind && stage->source_length == source && stage->target_length == target)
-            return PCO_OK;
+        if (stage->kind == kind && stage->source_length == source && stage->target_length == target) return PCO_OK;
     }
     if (trainer->n_stages == trainer->stage_capacity) {
         uint32_t capacity = 2 * trainer->stage_capacity + 8;
@@ -83,8 +82,7 @@ pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const p
     if (!stage) return trainer_no_memory(err);
     *stage = (trainer_stage){.kind = kind, .source_length = source, .target_length = target};
     pco_status status = trainer_build(trainer, stage, err);
-    if (!status && trainer->ranks && kind == PCO_TRAIN_ACCUMULATE)
-        status = trainer_ranks_prepare(trainer, stage, err);
+    if (!status && trainer->ranks && kind == PCO_TRAIN_ACCUMULATE) status = trainer_ranks_prepare(trainer, stage, err);
     if (status) {
         pco_executable_destroy(stage->executable);
         free(stage->until);
@@ -95,27 +93,24 @@ pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const p
     return PCO_OK;
 }
 
-static pco_status trainer_write(trainer_stage *stage, uint32_t handle, const void *data, uint64_t bytes,
-                                pco_error *err)
+static pco_status trainer_write(trainer_stage *stage, uint32_t handle, const void *data, uint64_t bytes, pco_error *err)
 {
     return handle == PCO_NONE ? PCO_OK : pco_executable_write(stage->executable, handle, data, bytes, err);
 }
 
-pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch,
-                               float scale, int64_t index, pco_error *err)
+pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch, float scale,
+                               int64_t index, pco_error *err)
 {
     const uint64_t seed = trainer->config->seed;
     /* Elements are counted from this rank's first row, so that row is part of the counter: masks of their own. */
     const uint64_t high = ((uint64_t)index >> 32) + ((uint64_t)trainer->first_row << 8);
     const int32_t dropout_seed[2] = {(int32_t)(uint32_t)seed, (int32_t)(uint32_t)(seed >> 32)},
                   offset[2] = {(int32_t)(uint32_t)index, (int32_t)(uint32_t)high};
-    const uint64_t rows = (uint64_t)batch->rows * sizeof(int32_t),
-                   target = rows * (uint64_t)batch->target_length;
+    const uint64_t rows = (uint64_t)batch->rows * sizeof(int32_t), target = rows * (uint64_t)batch->target_length;
     pco_status status = trainer_write(stage, stage->target, batch->target, target, err);
     if (!status) status = trainer_write(stage, stage->labels, batch->labels, target, err);
     if (!status)
-        status =
-            trainer_write(stage, stage->source, batch->source, rows * (uint64_t)batch->source_length, err);
+        status = trainer_write(stage, stage->source, batch->source, rows * (uint64_t)batch->source_length, err);
     if (!status) status = trainer_write(stage, stage->source_lengths, batch->source_lengths, rows, err);
     if (!status) status = trainer_write(stage, stage->loss_scale, &scale, sizeof scale, err);
     if (!status) status = trainer_write(stage, stage->dropout_seed, dropout_seed, sizeof dropout_seed, err);
@@ -156,8 +151,7 @@ pco_status trainer_write_run(pco_trainer *trainer, trainer_stage *stage, double 
     const pco_optimizer_config *optimizer = &trainer->config->optimizer;
     const double t = (double)(trainer->step - trainer->scale.skipped) + 1; /* moments know no skipped update */
     const float unscale = (float)(1 / trainer->scale.factor);
-    const float run[3] = {(float)rate, (float)(1 - pow(optimizer->beta1, t)),
-                          (float)(1 - pow(optimizer->beta2, t))};
+    const float run[3] = {(float)rate, (float)(1 - pow(optimizer->beta1, t)), (float)(1 - pow(optimizer->beta2, t))};
     const uint64_t values = optimizer->type == PCO_OPTIMIZER_ADAMW ? 3 : 1;
     pco_status status = trainer_write(stage, stage->unscale, &unscale, sizeof unscale, err);
     return status ? status : pco_executable_write(stage->executable, stage->run, run, values * sizeof *run, err);
@@ -171,8 +165,7 @@ static pco_status trainer_one_batch(pco_trainer *trainer, pco_train_result *resu
     result->tokens = batch.tokens;
     pco_status status = trainer_stage_for(trainer, PCO_TRAIN_STEP, &batch, &stage, err);
     if (!status)
-        status = trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, batch.tokens),
-                                     trainer->step, err);
+        status = trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, batch.tokens), trainer->step, err);
     if (!status) status = trainer_write_run(trainer, stage, result->learning_rate, err);
     if (!status) status = pco_executable_run(stage->executable, err);
     if (!status) status = trainer_read(stage, stage->loss, &result->loss, err);
@@ -196,8 +189,8 @@ static pco_status trainer_many_batches(pco_trainer *trainer, pco_train_result *r
         trainer_read_batch(trainer, PCO_DATA_TRAIN, first + i, &batch);
         status = trainer_stage_for(trainer, PCO_TRAIN_ACCUMULATE, &batch, &stage, err);
         if (!status)
-            status = trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, result->tokens),
-                                         first + i, err);
+            status =
+                trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, result->tokens), first + i, err);
         if (!status) status = trainer_write_keep(stage, i > 0, err);
         if (!status) status = pco_executable_run(stage->executable, err);
         if (!status) status = trainer_read(stage, stage->loss, &loss, err);
@@ -213,7 +206,7 @@ static pco_status trainer_many_batches(pco_trainer *trainer, pco_train_result *r
 pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_error *err)
 {
     *result = (pco_train_result){.learning_rate = pco_schedule_rate(&trainer->schedule, trainer->step + 1)};
-    pco_status status = trainer->ranks                     ? trainer_ranks_step(trainer, result, err)
+    pco_status status = trainer->ranks                       ? trainer_ranks_step(trainer, result, err)
                         : trainer->config->accumulation == 1 ? trainer_one_batch(trainer, result, err)
                                                              : trainer_many_batches(trainer, result, err);
     if (status) return status;
@@ -232,8 +225,7 @@ pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_
 
 pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tokens, pco_error *err)
 {
-    int64_t batches = pco_data_batches(trainer->data, PCO_DATA_HELD_OUT),
-            most = trainer->config->evaluation_batches;
+    int64_t batches = pco_data_batches(trainer->data, PCO_DATA_HELD_OUT), most = trainer->config->evaluation_batches;
     double sum = 0;
     pco_status status = PCO_OK;
     *tokens = 0;
@@ -296,8 +288,7 @@ static pco_status trainer_open(pco_trainer *trainer, pco_error *err)
 {
     const pco_train_config *config = trainer->config;
     pco_status status = pco_data_open(&config->data, config->seed, config->rows, &trainer->data, err);
-    if (!status)
-        status = pco_train_model_config(config, trainer->data, &trainer->document, &trainer->model, err);
+    if (!status) status = pco_train_model_config(config, trainer->data, &trainer->document, &trainer->model, err);
     if (status) return status;
     trainer->schedule = config->schedule;
     trainer->schedule.d_model = trainer->model.d_model;
@@ -397,46 +388,26 @@ void pco_trainer_destroy(pco_trainer *trainer)
 
 /* ---- what it is ---- */
 
-int64_t pco_trainer_steps(const pco_trainer *trainer)
-{
-    return trainer->step;
-}
+int64_t pco_trainer_steps(const pco_trainer *trainer) { return trainer->step; }
 
-int64_t pco_trainer_batches(const pco_trainer *trainer)
-{
-    return trainer->step * trainer->config->accumulation;
-}
+int64_t pco_trainer_batches(const pco_trainer *trainer) { return trainer->step * trainer->config->accumulation; }
 
-uint32_t pco_trainer_executables(const pco_trainer *trainer)
-{
-    return trainer->n_stages;
-}
+uint32_t pco_trainer_executables(const pco_trainer *trainer) { return trainer->n_stages; }
 
-int pco_trainer_mixed(const pco_trainer *trainer)
-{
-    return trainer->mixed;
-}
+int pco_trainer_mixed(const pco_trainer *trainer) { return trainer->mixed; }
 
-const char *pco_trainer_unlocked(const pco_trainer *trainer)
-{
-    return trainer->unlocked;
-}
+const char *pco_trainer_unlocked(const pco_trainer *trainer) { return trainer->unlocked; }
 
-const pco_data *pco_trainer_data(const pco_trainer *trainer)
-{
-    return trainer->data;
-}
+const pco_data *pco_trainer_data(const pco_trainer *trainer) { return trainer->data; }
 
 const pco_nn_training *pco_trainer_parameters(const pco_trainer *trainer, int64_t *elements)
 {
     *elements = 0;
-    for (uint32_t i = 0; i < trainer->training.count; i++)
-        *elements += trainer_elements(&trainer->training.items[i]);
+    for (uint32_t i = 0; i < trainer->training.count; i++) *elements += trainer_elements(&trainer->training.items[i]);
     return &trainer->training;
 }
 
-pco_status pco_trainer_read(const pco_trainer *trainer, const char *name, float *values, int64_t count,
-                            pco_error *err)
+pco_status pco_trainer_read(const pco_trainer *trainer, const char *name, float *values, int64_t count, pco_error *err)
 {
     return pco_session_read_state(trainer->session, name, values, (uint64_t)count * sizeof *values, err);
 }

@@ -33,8 +33,7 @@ pco_status pco_trainer_create(pco_session *session, const pco_train_config *conf
  * is borrowed until the destroy. Errors: also INVALID when configs or data differ, or there are more ranks
  * than rows. */
 pco_status pco_trainer_create_ranks(pco_session *session, const pco_train_config *config, pco_ranks *ranks,
-                                    pco_train_resume resume, pco_trainer **trainer,
-                                    pco_error *err) PCO_NODISCARD;
+                                    pco_train_resume resume, pco_trainer **trainer, pco_error *err) PCO_NODISCARD;
 void pco_trainer_destroy(pco_trainer *trainer);
 
 typedef struct pco_train_result {
@@ -43,8 +42,8 @@ typedef struct pco_train_result {
     double learning_rate; /* of this update */
     int64_t tokens;       /* labels that counted */
     double loss_scale;    /* factor on the loss with f16, else 1 */
-    int skipped; /* 1: gradients overflowed in f16, so grad_norm is not finite, parameters and optimiser
-                    are as before, and the factor is halved */
+    int skipped;          /* 1: gradients overflowed in f16, so grad_norm is not finite, parameters and optimiser
+                             are as before, and the factor is halved */
 } pco_train_result;
 
 /* One update; collective. Errors: those of the device; INVALID when loss or gradients are not finite
@@ -54,8 +53,7 @@ pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_
 
 /* Collective: the mean loss of the held-out split (of its first config->evaluation_batches) in nats per
  * label; *tokens receives how many labels. NaN without held-out data. */
-pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tokens,
-                                pco_error *err) PCO_NODISCARD;
+pco_status pco_trainer_evaluate(pco_trainer *trainer, double *loss, int64_t *tokens, pco_error *err) PCO_NODISCARD;
 
 /* Collective; rank 0 writes checkpoint.safetensors (weights, optimiser, step and config, one file, whole or
  * not at all), then config.json and model.safetensors, the model as `portico run` takes it. Errors: IO;
@@ -91,8 +89,8 @@ typedef struct pco_train_plan {
 
 /* Plans an update with these choices, whatever the config's are; nothing is allocated on the device. Errors:
  * those of pco_executable_create. */
-pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_dtype dtype,
-                            pco_train_plan *plan, pco_error *err) PCO_NODISCARD;
+pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_dtype dtype, pco_train_plan *plan,
+                            pco_error *err) PCO_NODISCARD;
 
 /* What the executable that was built last is made of. */
 pco_executable_stats pco_trainer_inspect(const pco_trainer *trainer);

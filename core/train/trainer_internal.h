@@ -18,8 +18,7 @@ typedef struct trainer_stage {
     pco_train_stage kind;
     int64_t source_length, target_length;
     pco_executable *executable;
-    uint32_t source, source_lengths, target, labels, loss_scale, unscale, run, keep, dropout_seed,
-        dropout_offset;
+    uint32_t source, source_lengths, target, labels, loss_scale, unscale, run, keep, dropout_seed, dropout_offset;
     uint32_t loss, grad_norm;
     uint32_t *until; /* with several ranks, of ACCUMULATE: the segments after which each bucket can be read */
 } trainer_stage;
@@ -58,8 +57,8 @@ pco_status trainer_no_memory(pco_error *err);
 pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const pco_data_batch *batch,
                              trainer_stage **stage, pco_error *err);
 /* Writes a batch and the values that belong to it. */
-pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch,
-                               float scale, int64_t index, pco_error *err);
+pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch, float scale,
+                               int64_t index, pco_error *err);
 
 /* scale.c */
 /* Is there a factor on the loss? */
@@ -113,9 +112,8 @@ pco_status trainer_take_folder(pco_trainer *trainer, pco_error *err);
 pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err);
 /* The state "prefix NAME" of a parameter, from the tensor "shown NAME" of a file. Errors name the tensor:
  * NOT_FOUND when it is missing; FORMAT when it is not F32 or of another shape. */
-pco_status trainer_load_state(const pco_trainer *trainer, const pco_weights *file,
-                              const pco_nn_parameter *parameter, const char *prefix, const char *shown,
-                              pco_error *err);
+pco_status trainer_load_state(const pco_trainer *trainer, const pco_weights *file, const pco_nn_parameter *parameter,
+                              const char *prefix, const char *shown, pco_error *err);
 /* Puts the checkpoint's values into the states, which exist. */
 pco_status trainer_load(pco_trainer *trainer, pco_train_resume resume, pco_error *err);
 

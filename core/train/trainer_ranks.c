@@ -27,8 +27,7 @@ static const char *ranks_difference(const cJSON *a, const cJSON *b)
     for (int side = 0; side < 2; side++) cJSON_ArrayForEach(item, sides[side][0])
         {
             const cJSON *other = cJSON_GetObjectItemCaseSensitive(sides[side][1], item->string);
-            if (strcmp(item->string, "out") != 0 && (!other || !cJSON_Compare(item, other, 1)))
-                return item->string;
+            if (strcmp(item->string, "out") != 0 && (!other || !cJSON_Compare(item, other, 1))) return item->string;
         }
     return NULL;
 }
@@ -42,11 +41,7 @@ static pco_status ranks_compare_config(pco_trainer *trainer, pco_error *err)
     cJSON *root = NULL;
     pco_status status = pco_ranks_broadcast(trainer->ranks, 0, &size, sizeof size, err);
     if (!status && !first) text = malloc(size + 1);
-    status = pco_ranks_agree(trainer->ranks,
-                             status ? status
-                             : text ? PCO_OK
-                                    : trainer_no_memory(err),
-                             0, err);
+    status = pco_ranks_agree(trainer->ranks, status ? status : text ? PCO_OK : trainer_no_memory(err), 0, err);
     if (!status) status = pco_ranks_broadcast(trainer->ranks, 0, text, size, err);
     if (!status && !first) status = pco_json_parse(text, size, "rank 0's config", &root, err);
     const char *key = !status && !first ? ranks_difference(trainer->config->root, root) : NULL;
@@ -77,8 +72,7 @@ static uint64_t ranks_device(const pco_trainer *trainer)
     const pco_device_info *info = pco_session_device(trainer->session);
     const char *const texts[] = {PCO_VERSION, info->name, info->driver, info->platform, info->aliases};
     uint64_t hash = PCO_HASH_START;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        hash = pco_hash(hash, texts[i], strlen(texts[i]) + 1);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) hash = pco_hash(hash, texts[i], strlen(texts[i]) + 1);
     hash = pco_hash(hash, &info->max_workgroup, sizeof info->max_workgroup);
     hash = pco_hash(hash, &info->features, sizeof info->features);
     return pco_hash(hash, &info->type, sizeof info->type);
@@ -118,8 +112,7 @@ static pco_status ranks_same_batch(const pco_trainer *trainer, const ranks_recor
     for (uint32_t i = 1; i < pco_ranks_count(trainer->ranks); i++)
         if (all[i].batch != all[0].batch)
             return pco_fail(err, PCO_ERROR_INVALID,
-                            "rank %u reads other data than rank 0 at step %" PRId64
-                            "; give all ranks the same files",
+                            "rank %u reads other data than rank 0 at step %" PRId64 "; give all ranks the same files",
                             i, trainer->step + 1);
     return PCO_OK;
 }
@@ -134,8 +127,7 @@ pco_status trainer_ranks_meet(pco_trainer *trainer, pco_status status, pco_error
     mine.batch = ranks_batch(trainer, &batch);
     ranks_record *all = ranks_gather(trainer, &mine, &status, err);
     if (!all) return status;
-    for (uint32_t i = 1; i < pco_ranks_count(trainer->ranks); i++)
-        trainer->mixed |= all[i].device != all[0].device;
+    for (uint32_t i = 1; i < pco_ranks_count(trainer->ranks); i++) trainer->mixed |= all[i].device != all[0].device;
     status = ranks_same_batch(trainer, all, err);
     free(all);
     return status;
@@ -144,8 +136,8 @@ pco_status trainer_ranks_meet(pco_trainer *trainer, pco_status status, pco_error
 /* ---- states ---- */
 
 /* Calls visit for each state that outlives a step, of parameter after parameter, with room for its values. */
-typedef pco_status (*ranks_visit)(pco_trainer *trainer, const char *state, float *values, uint64_t bytes,
-                                  void *user, pco_error *err);
+typedef pco_status (*ranks_visit)(pco_trainer *trainer, const char *state, float *values, uint64_t bytes, void *user,
+                                  pco_error *err);
 
 /* Visits every state even after an error, as others wait for it; the first error is returned. */
 static pco_status ranks_each_state(pco_trainer *trainer, ranks_visit visit, void *user, pco_error *err)
@@ -159,8 +151,8 @@ static pco_status ranks_each_state(pco_trainer *trainer, ranks_visit visit, void
             char name[256];
             pco_error why;
             snprintf(name, sizeof name, "%s%s", k ? prefixes[k - 1] : "", p->name);
-            pco_status one = visit(trainer, name, trainer->gradients,
-                                   (uint64_t)trainer_elements(p) * sizeof(float), user, &why);
+            pco_status one =
+                visit(trainer, name, trainer->gradients, (uint64_t)trainer_elements(p) * sizeof(float), user, &why);
             if (one && !status) {
                 status = one;
                 if (err) *err = why;
@@ -169,8 +161,8 @@ static pco_status ranks_each_state(pco_trainer *trainer, ranks_visit visit, void
     return status;
 }
 
-static pco_status ranks_send_state(pco_trainer *trainer, const char *state, float *values, uint64_t bytes,
-                                   void *user, pco_error *err)
+static pco_status ranks_send_state(pco_trainer *trainer, const char *state, float *values, uint64_t bytes, void *user,
+                                   pco_error *err)
 {
     const int first = pco_ranks_rank(trainer->ranks) == 0;
     pco_error told;
@@ -190,8 +182,8 @@ pco_status trainer_ranks_share_states(pco_trainer *trainer, pco_status status, p
     return pco_ranks_agree(trainer->ranks, ranks_each_state(trainer, ranks_send_state, NULL, err), 0, err);
 }
 
-static pco_status ranks_hash_state(pco_trainer *trainer, const char *state, float *values, uint64_t bytes,
-                                   void *user, pco_error *err)
+static pco_status ranks_hash_state(pco_trainer *trainer, const char *state, float *values, uint64_t bytes, void *user,
+                                   pco_error *err)
 {
     uint64_t *hash = user;
     pco_status status = pco_session_read_state(trainer->session, state, values, bytes, err);
@@ -259,8 +251,7 @@ pco_status trainer_ranks_prepare(pco_trainer *trainer, trainer_stage *stage, pco
     for (uint32_t b = 0; b < trainer->n_buckets; b++) {
         for (uint32_t i = 0; i < trainer->buckets[b].count; i++) {
             char name[256];
-            snprintf(name, sizeof name, "gradient.%s",
-                     ranks_parameter(trainer, trainer->buckets[b].first + i)->name);
+            snprintf(name, sizeof name, "gradient.%s", ranks_parameter(trainer, trainer->buckets[b].first + i)->name);
             const uint32_t written = pco_executable_until(stage->executable, name);
             if (written > until) until = written;
         }
@@ -270,8 +261,7 @@ pco_status trainer_ranks_prepare(pco_trainer *trainer, trainer_stage *stage, pco
 }
 
 /* Reads the gradients of a bucket from the device, or writes them there. */
-static pco_status ranks_move(pco_trainer *trainer, const trainer_bucket *bucket, int to_device,
-                             pco_error *err)
+static pco_status ranks_move(pco_trainer *trainer, const trainer_bucket *bucket, int to_device, pco_error *err)
 {
     float *values = trainer->gradients + bucket->at;
     pco_status status = PCO_OK;
@@ -280,9 +270,8 @@ static pco_status ranks_move(pco_trainer *trainer, const trainer_bucket *bucket,
         const uint64_t elements = (uint64_t)trainer_elements(p);
         char name[256];
         snprintf(name, sizeof name, "gradient.%s", p->name);
-        status = to_device
-                     ? pco_session_write_state(trainer->session, name, values, elements * sizeof *values, err)
-                     : pco_session_read_state(trainer->session, name, values, elements * sizeof *values, err);
+        status = to_device ? pco_session_write_state(trainer->session, name, values, elements * sizeof *values, err)
+                           : pco_session_read_state(trainer->session, name, values, elements * sizeof *values, err);
         values += elements;
     }
     return status;
@@ -299,8 +288,7 @@ static pco_status ranks_run(pco_trainer *trainer, trainer_stage *stage, pco_erro
         const trainer_bucket *bucket = &trainer->buckets[b], *before = bucket - 1;
         const uint32_t until = b + 1 == trainer->n_buckets ? segments : stage->until[b];
         if (b) pco_ranks_sum_start(trainer->ranks, trainer->gradients + before->at, before->elements);
-        if (!status && until > done)
-            status = pco_executable_start(stage->executable, done, until - done, err);
+        if (!status && until > done) status = pco_executable_start(stage->executable, done, until - done, err);
         if (!status) status = pco_executable_wait(stage->executable, err);
         if (!status) status = ranks_move(trainer, bucket, 0, err);
         done = until;
@@ -334,8 +322,8 @@ static pco_status ranks_backward(pco_trainer *trainer, pco_train_result *result,
         trainer_read_batch(trainer, PCO_DATA_TRAIN, first + i, &batch);
         status = trainer_stage_for(trainer, PCO_TRAIN_ACCUMULATE, &batch, &stage, err);
         if (!status)
-            status = trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, result->tokens),
-                                         first + i, err);
+            status =
+                trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, result->tokens), first + i, err);
         if (!status) status = trainer_write_keep(stage, i > 0, err);
         if (!status && i + 1 < count) status = pco_executable_run(stage->executable, err);
         if (!status && i + 1 == count) {
@@ -346,8 +334,7 @@ static pco_status ranks_backward(pco_trainer *trainer, pco_train_result *result,
         *loss += part;
     }
     for (uint32_t b = 0; b < trainer->n_buckets && !sent; b++) /* they are waited for */
-        pco_ranks_sum_start(trainer->ranks, trainer->gradients + trainer->buckets[b].at,
-                            trainer->buckets[b].elements);
+        pco_ranks_sum_start(trainer->ranks, trainer->gradients + trainer->buckets[b].at, trainer->buckets[b].elements);
     return status;
 }
 
@@ -370,8 +357,7 @@ static pco_status ranks_send_weights(pco_trainer *trainer, pco_train_result *res
     const int first = pco_ranks_rank(trainer->ranks) == 0;
     const uint32_t count = trainer->training.count;
     float *at = trainer->gradients;
-    pco_status status =
-        pco_ranks_broadcast(trainer->ranks, 0, &result->grad_norm, sizeof result->grad_norm, err);
+    pco_status status = pco_ranks_broadcast(trainer->ranks, 0, &result->grad_norm, sizeof result->grad_norm, err);
     for (uint32_t i = 0; i < count && first && !status; at += trainer_elements(ranks_parameter(trainer, i++)))
         status = pco_trainer_read(trainer, ranks_parameter(trainer, i)->name, at,
                                   trainer_elements(ranks_parameter(trainer, i)), err);
@@ -382,8 +368,8 @@ static pco_status ranks_send_weights(pco_trainer *trainer, pco_train_result *res
     at = trainer->gradients;
     for (uint32_t i = 0; i < count && !first && !status; i++) {
         const pco_nn_parameter *p = ranks_parameter(trainer, i);
-        status = pco_session_write_state(trainer->session, p->name, at,
-                                         (uint64_t)trainer_elements(p) * sizeof *at, err);
+        status =
+            pco_session_write_state(trainer->session, p->name, at, (uint64_t)trainer_elements(p) * sizeof *at, err);
         at += trainer_elements(p);
     }
     return pco_ranks_agree(trainer->ranks, status, 0, err);

@@ -24,10 +24,10 @@ typedef struct example_step {
     uint32_t op;
     const float *a, *b, *bias, *c;
     float *y;
-    int64_t count;             /* elementwise */
-    int64_t outer, size, inner; /* softmax: over `size` elements, `inner` apart */
-    int64_t batch, m, n, k;    /* matmul: y[batch][m][n] */
-    int64_t a_batch, b_batch;  /* floats from one matrix to the next, 0 when it is shared */
+    int64_t count;                      /* elementwise */
+    int64_t outer, size, inner;         /* softmax: over `size` elements, `inner` apart */
+    int64_t batch, m, n, k;             /* matmul: y[batch][m][n] */
+    int64_t a_batch, b_batch;           /* floats from one matrix to the next, 0 when it is shared */
     int64_t a_row, a_col, b_row, b_col; /* strides: a[m][k], b[k][n] */
     int relu;
 } example_step;
@@ -56,10 +56,7 @@ static pco_status example_create(const pco_host *host, pco_backend **backend, pc
     return PCO_OK;
 }
 
-static void example_destroy(pco_backend *backend)
-{
-    backend->host->release(backend->host->user, backend);
-}
+static void example_destroy(pco_backend *backend) { backend->host->release(backend->host->user, backend); }
 
 static uint32_t example_device_count(pco_backend *backend)
 {
@@ -78,9 +75,15 @@ static pco_status example_describe(pco_backend *backend, uint32_t index, pco_dev
     info->memory = info->max_allocation = info->max_binding = UINT64_C(1) << 32;
     info->buffer_alignment = 64;
     info->max_workgroup = 1;
-    info->contract = (pco_contract){.accumulate_f32 = PCO_F32, .compute = PCO_F32,
-                                    .round_to_nearest = 1, .subnormals = 1, .nan_inf = 1, .div_ulp = 0.5f,
-                                    .sqrt_ulp = 0.5f, .rsqrt_ulp = 1, .function_ulp = 4};
+    info->contract = (pco_contract){.accumulate_f32 = PCO_F32,
+                                    .compute = PCO_F32,
+                                    .round_to_nearest = 1,
+                                    .subnormals = 1,
+                                    .nan_inf = 1,
+                                    .div_ulp = 0.5f,
+                                    .sqrt_ulp = 0.5f,
+                                    .rsqrt_ulp = 1,
+                                    .function_ulp = 4};
     return PCO_OK;
 }
 
@@ -94,10 +97,7 @@ static pco_status example_open(pco_backend *backend, uint32_t index, pco_device 
     return PCO_OK;
 }
 
-static void example_close(pco_device *device)
-{
-    device->host->release(device->host->user, device);
-}
+static void example_close(pco_device *device) { device->host->release(device->host->user, device); }
 
 static uint64_t example_memory_left(pco_device *device)
 {
@@ -216,8 +216,7 @@ static pco_status example_propose(pco_device *device, const pco_part *part, pco_
 {
     (void)device, (void)err;
     for (uint32_t i = 0; i < part->n_nodes; i++) /* elementwise ops may write over their operands */
-        if (part->nodes[i].op != PCO_OP_MATMUL)
-            proposal->nodes[i].in_place = part->nodes[i].n_inputs == 1 ? 1 : 3;
+        if (part->nodes[i].op != PCO_OP_MATMUL) proposal->nodes[i].in_place = part->nodes[i].n_inputs == 1 ? 1 : 3;
     return PCO_OK;
 }
 
@@ -288,17 +287,11 @@ static void example_program_destroy(pco_device *device, pco_program *program)
     if (program) device->host->release(device->host->user, program);
 }
 
-static uint32_t example_segments(const pco_program *program)
-{
-    return program->n_steps;
-}
+static uint32_t example_segments(const pco_program *program) { return program->n_steps; }
 
 /* ---- running ---- */
 
-static float example_relu(float x)
-{
-    return x < 0 ? 0 : x; /* NaN stays NaN */
-}
+static float example_relu(float x) { return x < 0 ? 0 : x; /* NaN stays NaN */ }
 
 /* exp(x - max) / sum of exp(x - max); a row of -inf gives zeros. Row by row, so that a row alone has the same bits. */
 static void example_softmax(const example_step *s)
@@ -360,23 +353,39 @@ static pco_status example_wait(pco_device *device, uint64_t ticket, uint64_t nan
 static const pco_device_api example_device_api = {
     .size = sizeof(pco_device_api), .close = example_close, .memory_left = example_memory_left};
 
-static const pco_buffer_api example_buffer_api = {
-    .size = sizeof(pco_buffer_api), .create = example_buffer_create, .destroy = example_buffer_destroy,
-    .write = example_write, .read = example_read, .copy = example_copy, .map = example_map};
+static const pco_buffer_api example_buffer_api = {.size = sizeof(pco_buffer_api),
+                                                  .create = example_buffer_create,
+                                                  .destroy = example_buffer_destroy,
+                                                  .write = example_write,
+                                                  .read = example_read,
+                                                  .copy = example_copy,
+                                                  .map = example_map};
 
-static const pco_program_api example_program_api = {
-    .size = sizeof(pco_program_api), .supports = example_supports, .propose = example_propose,
-    .prepare = example_prepare, .destroy = example_program_destroy, .segments = example_segments};
+static const pco_program_api example_program_api = {.size = sizeof(pco_program_api),
+                                                    .supports = example_supports,
+                                                    .propose = example_propose,
+                                                    .prepare = example_prepare,
+                                                    .destroy = example_program_destroy,
+                                                    .segments = example_segments};
 
 static const pco_queue_api example_queue_api = {
     .size = sizeof(pco_queue_api), .submit = example_submit, .wait = example_wait};
 
-static const pco_plugin example_plugin = {
-    .size = sizeof(pco_plugin), .abi_version = PCO_ABI_VERSION, .name = "example", .version = "1",
-    .description = "an example: f32 add, mul, relu, softmax and matmul in plain C", .create = example_create,
-    .destroy = example_destroy, .device_count = example_device_count, .describe = example_describe,
-    .open = example_open, .device = &example_device_api, .buffer = &example_buffer_api,
-    .program = &example_program_api, .queue = &example_queue_api};
+static const pco_plugin example_plugin = {.size = sizeof(pco_plugin),
+                                          .abi_version = PCO_ABI_VERSION,
+                                          .name = "example",
+                                          .version = "1",
+                                          .description =
+                                              "an example: f32 add, mul, relu, softmax and matmul in plain C",
+                                          .create = example_create,
+                                          .destroy = example_destroy,
+                                          .device_count = example_device_count,
+                                          .describe = example_describe,
+                                          .open = example_open,
+                                          .device = &example_device_api,
+                                          .buffer = &example_buffer_api,
+                                          .program = &example_program_api,
+                                          .queue = &example_queue_api};
 
 const pco_plugin *pco_plugin_query(uint32_t host_abi_version)
 {

@@ -29,8 +29,7 @@ static unsigned fuzz_touch(const pco_weights *weights)
     for (uint32_t i = 0; i < weights->count; i++) {
         const pco_weight *weight = &weights->items[i];
         if (pco_weights_find(weights, weight->name) != weight) abort();
-        for (uint64_t b = 0; weight->data && b < weight->bytes; b++)
-            sum += ((const unsigned char *)weight->data)[b];
+        for (uint64_t b = 0; weight->data && b < weight->bytes; b++) sum += ((const unsigned char *)weight->data)[b];
     }
     return sum;
 }
@@ -191,8 +190,7 @@ static seed fuzz_npy_seed(void)
 /* A tokenizer of either kind, some tensors, and a key of each type. */
 static seed fuzz_gguf_seed(const char *model)
 {
-    static const char *const tokens[] = {"<unk>", "<s>",          "</s>",   "a",       "b",
-                                         "ab",    "\xE2\x96\x81", "<0x0A>", "\xC4\xA0"};
+    static const char *const tokens[] = {"<unk>", "<s>", "</s>", "a", "b", "ab", "\xE2\x96\x81", "<0x0A>", "\xC4\xA0"};
     static const char *const merges[] = {"a b"};
     static built file;
     put_header(&file, 3, 3, 10);
@@ -263,14 +261,10 @@ int main(int argc, char **argv)
     static const char json[] = "{\"a\": [1, -2.5e3, true, null, \"x\\u00e9\\n\"], \"b\": {\"c\": {}}}";
     build_llama(&llama, NULL);
     build_llama(&factors, &(built_change){.factors = 1, .value = 8, .least = 1});
-    seed seeds[MOST] = {fuzz_safetensors_seed(),
-                        fuzz_npy_seed(),
-                        fuzz_gguf_seed("llama"),
-                        fuzz_gguf_seed("gpt2"),
-                        fuzz_copy(json, sizeof json - 1),
-                        fuzz_copy(config, sizeof config - 1),
-                        fuzz_copy(llama.data, llama.size),
-                        fuzz_copy(factors.data, factors.size)};
+    seed seeds[MOST] = {fuzz_safetensors_seed(),           fuzz_npy_seed(),
+                        fuzz_gguf_seed("llama"),           fuzz_gguf_seed("gpt2"),
+                        fuzz_copy(json, sizeof json - 1),  fuzz_copy(config, sizeof config - 1),
+                        fuzz_copy(llama.data, llama.size), fuzz_copy(factors.data, factors.size)};
     size_t count = 8, prefixes = 0;
     fuzz_begin();
     unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 20000;

@@ -49,8 +49,7 @@ static int allocation_is_ours(void *const *frames, int count)
         Dl_info info;
         if (!dladdr(frames[i], &info) || !info.dli_fname) continue;
         const char *slash = strrchr(info.dli_fname, '/');
-        if (strcmp(slash ? slash + 1 : info.dli_fname, "portico") == 0 || interpose_is_ours(info.dli_fname))
-            return 1;
+        if (strcmp(slash ? slash + 1 : info.dli_fname, "portico") == 0 || interpose_is_ours(info.dli_fname)) return 1;
     }
     return 0;
 }
@@ -65,8 +64,7 @@ static void allocation_note(uint64_t number)
     hash |= 1;
     while (atomic_flag_test_and_set(&allocation.busy)) {
     }
-    for (uint32_t at = (uint32_t)(hash >> 20) % SITES, tries = 0; tries < SITES;
-         at = (at + 1) % SITES, tries++) {
+    for (uint32_t at = (uint32_t)(hash >> 20) % SITES, tries = 0; tries < SITES; at = (at + 1) % SITES, tries++) {
         allocation_site *site = &allocation.sites[at];
         if (!site->hash) *site = (allocation_site){hash, number, number, allocation_is_ours(frames, count)};
         if (site->hash != hash) continue;
@@ -115,20 +113,11 @@ static __attribute__((noinline)) int allocation_fails(void)
     return 1;
 }
 
-VISIBLE void *malloc(size_t bytes)
-{
-    return allocation_fails() ? NULL : __libc_malloc(bytes);
-}
+VISIBLE void *malloc(size_t bytes) { return allocation_fails() ? NULL : __libc_malloc(bytes); }
 
-VISIBLE void *calloc(size_t count, size_t bytes)
-{
-    return allocation_fails() ? NULL : __libc_calloc(count, bytes);
-}
+VISIBLE void *calloc(size_t count, size_t bytes) { return allocation_fails() ? NULL : __libc_calloc(count, bytes); }
 
-VISIBLE void *realloc(void *old, size_t bytes)
-{
-    return allocation_fails() ? NULL : __libc_realloc(old, bytes);
-}
+VISIBLE void *realloc(void *old, size_t bytes) { return allocation_fails() ? NULL : __libc_realloc(old, bytes); }
 
 VISIBLE void *memalign(size_t alignment, size_t bytes)
 {

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-__attribute__((visibility("default")))
-void *mmap(void *address, size_t length, int prot, int flags, int fd, off_t offset)
+__attribute__((visibility("default"))) void *mmap(void *address, size_t length, int prot, int flags, int fd,
+                                                  off_t offset)
 {
     void *(*real)(void *, size_t, int, int, int, off_t);
     *(void **)&real = dlsym(RTLD_NEXT, "mmap");

@@ -13,28 +13,30 @@ enum {
     INTERPOSE_VK_OBJECTS,  /* buffers, memory, pipelines, descriptor sets, pools, command buffers ... made */
     INTERPOSE_VK_RECORDS,  /* vkBeginCommandBuffer, vkCmd... */
     INTERPOSE_VK_SUBMITS,
-    INTERPOSE_CL_OBJECTS,  /* buffers, programs, kernels, queues made */
+    INTERPOSE_CL_OBJECTS,   /* buffers, programs, kernels, queues made */
     INTERPOSE_CL_ARGUMENTS, /* clSetKernelArg */
-    INTERPOSE_CL_LAUNCHES, /* clEnqueueNDRangeKernel */
-    INTERPOSE_CL_WRITTEN,  /* bytes, by clEnqueueWriteBuffer and for writing mapped */
-    INTERPOSE_CL_READ,     /* bytes, by clEnqueueReadBuffer and for reading mapped */
+    INTERPOSE_CL_LAUNCHES,  /* clEnqueueNDRangeKernel */
+    INTERPOSE_CL_WRITTEN,   /* bytes, by clEnqueueWriteBuffer and for writing mapped */
+    INTERPOSE_CL_READ,      /* bytes, by clEnqueueReadBuffer and for reading mapped */
     INTERPOSE_KINDS,
 };
 
-#define INTERPOSE_NAMES                                                                                             \
-    {"allocations", "Vulkan objects", "Vulkan records", "Vulkan submissions", "OpenCL objects", "OpenCL arguments", \
-     "OpenCL launches", "OpenCL bytes written", "OpenCL bytes read"}
+#define INTERPOSE_NAMES \
+    { \
+        "allocations", "Vulkan objects", "Vulkan records", "Vulkan submissions", "OpenCL objects", "OpenCL arguments", \
+            "OpenCL launches", "OpenCL bytes written", "OpenCL bytes read" \
+    }
 
 typedef struct interpose_counts {
     uint64_t count[INTERPOSE_KINDS];
-    const char *first_call; /* name of the first function that made or recorded something, or NULL */
-    void *first_allocation; /* return address of the first allocation that counted, or NULL */
+    const char *first_call;         /* name of the first function that made or recorded something, or NULL */
+    void *first_allocation;         /* return address of the first allocation that counted, or NULL */
     uint32_t vk_devices, cl_layers; /* since the process began: are the layers in place? */
 } interpose_counts;
 
 /* Found with dlsym: they are there only when the library was preloaded. mark(1) empties the counts and begins to
  * count, mark(0) ends it. */
-typedef void (*interpose_mark_fn)(int on);                   /* "pco_interpose_mark" */
+typedef void (*interpose_mark_fn)(int on);                    /* "pco_interpose_mark" */
 typedef const interpose_counts *(*interpose_counts_fn)(void); /* "pco_interpose_counts" */
 
 /* Between the files of the library. */

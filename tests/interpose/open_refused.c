@@ -54,10 +54,15 @@ static pco_status host_store(void *user, const char *name, const void *data, siz
     return (void)user, (void)name, (void)data, (void)bytes, PCO_OK;
 }
 
-static const pco_host HOST = {.size = sizeof HOST, .allocate = host_allocate,
-                              .release = host_release, .log = host_log, .setting = host_setting,
-                              .thread_count = host_threads, .parallel_for = host_parallel,
-                              .cache_load = host_load, .cache_store = host_store};
+static const pco_host HOST = {.size = sizeof HOST,
+                              .allocate = host_allocate,
+                              .release = host_release,
+                              .log = host_log,
+                              .setting = host_setting,
+                              .thread_count = host_threads,
+                              .parallel_for = host_parallel,
+                              .cache_load = host_load,
+                              .cache_store = host_store};
 
 /* Writes to a buffer and reads it again. */
 static pco_status transfer(const pco_plugin *plugin, pco_device *device, pco_error *err)
@@ -122,8 +127,7 @@ int main(int argc, char **argv)
         if (child < 0 || waitpid(child, &state, 0) != child) return perror("fork"), 1;
         if (WIFSIGNALED(state)) printf("%3u ended by signal %d\n", call, WTERMSIG(state));
         bad += WIFSIGNALED(state) || (WEXITSTATUS(state) != REFUSED && WEXITSTATUS(state) != DONE);
-        if (WIFEXITED(state) && WEXITSTATUS(state) == DONE)
-            return printf("%u calls, %u bad\n", call - 1, bad), bad > 0;
+        if (WIFEXITED(state) && WEXITSTATUS(state) == DONE) return printf("%u calls, %u bad\n", call - 1, bad), bad > 0;
     }
     puts("there is no end of calls");
     return 1;

@@ -40,78 +40,78 @@ static int refuse_now(const char *name)
 }
 
 /* X(name, parameters, arguments): what makes an object, *out. */
-#define MAKES(X)                                                                              \
+#define MAKES(X) \
     X(CreateFence, (VkDevice d, const VkFenceCreateInfo *a, const VkAllocationCallbacks *b, VkFence *out), \
-      (d, a, b, out))                                                                         \
+      (d, a, b, out)) \
     X(CreateBuffer, (VkDevice d, const VkBufferCreateInfo *a, const VkAllocationCallbacks *b, VkBuffer *out), \
-      (d, a, b, out))                                                                         \
-    X(AllocateMemory,                                                                         \
+      (d, a, b, out)) \
+    X(AllocateMemory, \
       (VkDevice d, const VkMemoryAllocateInfo *a, const VkAllocationCallbacks *b, VkDeviceMemory *out), \
-      (d, a, b, out))                                                                         \
-    X(CreatePipelineCache,                                                                    \
+      (d, a, b, out)) \
+    X(CreatePipelineCache, \
       (VkDevice d, const VkPipelineCacheCreateInfo *a, const VkAllocationCallbacks *b, VkPipelineCache *out), \
-      (d, a, b, out))                                                                         \
-    X(CreateDescriptorSetLayout,                                                              \
-      (VkDevice d, const VkDescriptorSetLayoutCreateInfo *a, const VkAllocationCallbacks *b,  \
-       VkDescriptorSetLayout *out),                                                           \
-      (d, a, b, out))                                                                         \
-    X(CreatePipelineLayout,                                                                   \
+      (d, a, b, out)) \
+    X(CreateDescriptorSetLayout, \
+      (VkDevice d, const VkDescriptorSetLayoutCreateInfo *a, const VkAllocationCallbacks *b, \
+       VkDescriptorSetLayout *out), \
+      (d, a, b, out)) \
+    X(CreatePipelineLayout, \
       (VkDevice d, const VkPipelineLayoutCreateInfo *a, const VkAllocationCallbacks *b, VkPipelineLayout *out), \
-      (d, a, b, out))                                                                         \
-    X(CreateCommandPool,                                                                      \
+      (d, a, b, out)) \
+    X(CreateCommandPool, \
       (VkDevice d, const VkCommandPoolCreateInfo *a, const VkAllocationCallbacks *b, VkCommandPool *out), \
       (d, a, b, out))
 
-#define DESTROYS(X)                       \
-    X(DestroyFence, VkFence)              \
-    X(DestroyBuffer, VkBuffer)            \
-    X(FreeMemory, VkDeviceMemory)         \
+#define DESTROYS(X) \
+    X(DestroyFence, VkFence) \
+    X(DestroyBuffer, VkBuffer) \
+    X(FreeMemory, VkDeviceMemory) \
     X(DestroyPipelineCache, VkPipelineCache) \
     X(DestroyDescriptorSetLayout, VkDescriptorSetLayout) \
     X(DestroyPipelineLayout, VkPipelineLayout) \
     X(DestroyCommandPool, VkCommandPool)
 
 /* What can fail and makes nothing that is destroyed by itself. */
-#define OTHERS(X)                                                                                                    \
-    X(MapMemory, (VkDevice d, VkDeviceMemory a, VkDeviceSize b, VkDeviceSize c, VkMemoryMapFlags e, void **f),       \
-      (d, a, b, c, e, f))                                                                                            \
-    X(BindBufferMemory, (VkDevice d, VkBuffer a, VkDeviceMemory b, VkDeviceSize c), (d, a, b, c))                    \
-    X(FlushMappedMemoryRanges, (VkDevice d, uint32_t a, const VkMappedMemoryRange *b), (d, a, b))                    \
-    X(InvalidateMappedMemoryRanges, (VkDevice d, uint32_t a, const VkMappedMemoryRange *b), (d, a, b))               \
-    X(AllocateCommandBuffers, (VkDevice d, const VkCommandBufferAllocateInfo *a, VkCommandBuffer *b), (d, a, b))     \
-    X(BeginCommandBuffer, (VkCommandBuffer d, const VkCommandBufferBeginInfo *a), (d, a))                            \
-    X(EndCommandBuffer, (VkCommandBuffer d), (d))                                                                    \
-    X(ResetFences, (VkDevice d, uint32_t a, const VkFence *b), (d, a, b))                                            \
-    X(WaitForFences, (VkDevice d, uint32_t a, const VkFence *b, VkBool32 c, uint64_t e), (d, a, b, c, e))            \
+#define OTHERS(X) \
+    X(MapMemory, (VkDevice d, VkDeviceMemory a, VkDeviceSize b, VkDeviceSize c, VkMemoryMapFlags e, void **f), \
+      (d, a, b, c, e, f)) \
+    X(BindBufferMemory, (VkDevice d, VkBuffer a, VkDeviceMemory b, VkDeviceSize c), (d, a, b, c)) \
+    X(FlushMappedMemoryRanges, (VkDevice d, uint32_t a, const VkMappedMemoryRange *b), (d, a, b)) \
+    X(InvalidateMappedMemoryRanges, (VkDevice d, uint32_t a, const VkMappedMemoryRange *b), (d, a, b)) \
+    X(AllocateCommandBuffers, (VkDevice d, const VkCommandBufferAllocateInfo *a, VkCommandBuffer *b), (d, a, b)) \
+    X(BeginCommandBuffer, (VkCommandBuffer d, const VkCommandBufferBeginInfo *a), (d, a)) \
+    X(EndCommandBuffer, (VkCommandBuffer d), (d)) \
+    X(ResetFences, (VkDevice d, uint32_t a, const VkFence *b), (d, a, b)) \
+    X(WaitForFences, (VkDevice d, uint32_t a, const VkFence *b, VkBool32 c, uint64_t e), (d, a, b, c, e)) \
     X(QueueSubmit, (VkQueue d, uint32_t a, const VkSubmitInfo *b, VkFence c), (d, a, b, c))
 
 #define NEXT(name) ((PFN_vk##name)refuse.device_next(refuse.device, "vk" #name))
-#define WRAP(name, parameters, arguments)                                  \
-    static VKAPI_ATTR VkResult VKAPI_CALL refuse_##name parameters         \
-    {                                                                      \
-        if (refuse_now("vk" #name)) {                                      \
-            memset(out, 0x5a, sizeof *out);                                \
-            return VK_ERROR_OUT_OF_DEVICE_MEMORY;                          \
-        }                                                                  \
-        const VkResult result = NEXT(name) arguments;                      \
-        refuse.counts.alive += result == VK_SUCCESS;                       \
-        return result;                                                     \
+#define WRAP(name, parameters, arguments) \
+    static VKAPI_ATTR VkResult VKAPI_CALL refuse_##name parameters \
+    { \
+        if (refuse_now("vk" #name)) { \
+            memset(out, 0x5a, sizeof *out); \
+            return VK_ERROR_OUT_OF_DEVICE_MEMORY; \
+        } \
+        const VkResult result = NEXT(name) arguments; \
+        refuse.counts.alive += result == VK_SUCCESS; \
+        return result; \
     }
 MAKES(WRAP)
 #undef WRAP
-#define WRAP(name, type)                                                                                   \
+#define WRAP(name, type) \
     static VKAPI_ATTR void VKAPI_CALL refuse_##name(VkDevice d, type object, const VkAllocationCallbacks *a) \
-    {                                                                                                      \
-        refuse.counts.alive -= object != VK_NULL_HANDLE;                                                   \
-        NEXT(name)(d, object, a);                                                                          \
+    { \
+        refuse.counts.alive -= object != VK_NULL_HANDLE; \
+        NEXT(name)(d, object, a); \
     }
 DESTROYS(WRAP)
 #undef WRAP
-#define WRAP(name, parameters, arguments)                              \
-    static VKAPI_ATTR VkResult VKAPI_CALL refuse_##name parameters     \
-    {                                                                  \
+#define WRAP(name, parameters, arguments) \
+    static VKAPI_ATTR VkResult VKAPI_CALL refuse_##name parameters \
+    { \
         if (refuse_now("vk" #name)) return VK_ERROR_OUT_OF_HOST_MEMORY; \
-        return NEXT(name) arguments;                                   \
+        return NEXT(name) arguments; \
     }
 OTHERS(WRAP)
 #undef WRAP
@@ -155,8 +155,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL refuse_CreateInstance(const VkInstanceCrea
     const VkResult result =
         ((PFN_vkCreateInstance)refuse.instance_next(NULL, "vkCreateInstance"))(info, allocator, out);
     if (result != VK_SUCCESS) return result;
-#define FIND(name) refuse.name = (PFN_vk##name)refuse.instance_next(*out, "vk" #name);
-    FIND(EnumeratePhysicalDevices) FIND(DestroyInstance) FIND(CreateDevice)
+#define FIND(name) refuse.name = (PFN_vk##name)refuse.instance_next(*out, "vk" #name)
+    FIND(EnumeratePhysicalDevices);
+    FIND(DestroyInstance);
+    FIND(CreateDevice);
 #undef FIND
     refuse.counts.alive++;
     return VK_SUCCESS;

@@ -54,12 +54,12 @@ static void judge(const interpose_counts *seen, const char *device, uint64_t bat
     if (count[INTERPOSE_ALLOCATIONS]) print_allocation(seen->first_allocation);
     if (seen->first_call) printf("the first call was %s\n", seen->first_call);
     if (strncmp(device, "vulkan", 6) == 0)
-        check(count[INTERPOSE_VK_SUBMITS] == TRAIN_WATCHED, names[INTERPOSE_VK_SUBMITS],
-              count[INTERPOSE_VK_SUBMITS], "one for each update");
+        check(count[INTERPOSE_VK_SUBMITS] == TRAIN_WATCHED, names[INTERPOSE_VK_SUBMITS], count[INTERPOSE_VK_SUBMITS],
+              "one for each update");
     if (strncmp(device, "opencl", 6) == 0) {
         check(count[INTERPOSE_CL_LAUNCHES] > 0, names[INTERPOSE_CL_LAUNCHES], 0, "some");
-        check(count[INTERPOSE_CL_WRITTEN] <= TRAIN_WATCHED * (batch + TRAIN_VALUES),
-              names[INTERPOSE_CL_WRITTEN], count[INTERPOSE_CL_WRITTEN], "the batch and run values");
+        check(count[INTERPOSE_CL_WRITTEN] <= TRAIN_WATCHED * (batch + TRAIN_VALUES), names[INTERPOSE_CL_WRITTEN],
+              count[INTERPOSE_CL_WRITTEN], "the batch and run values");
         check(count[INTERPOSE_CL_READ] <= TRAIN_WATCHED * TRAIN_READ, names[INTERPOSE_CL_READ],
               count[INTERPOSE_CL_READ], "loss and norm");
     }
@@ -81,10 +81,9 @@ static pco_status run(pco_session *session, const pco_train_config *config, inte
     mark(0);
     if (!status) {
         const pco_data *data = pco_trainer_data(trainer);
-        uint64_t row =
-            sizeof(int32_t) * (uint64_t)(pco_data_longest(data, 0) + 2 * pco_data_longest(data, 1) + 1);
-        check(pco_trainer_executables(trainer) == executables, "executables",
-              pco_trainer_executables(trainer), "as before");
+        uint64_t row = sizeof(int32_t) * (uint64_t)(pco_data_longest(data, 0) + 2 * pco_data_longest(data, 1) + 1);
+        check(pco_trainer_executables(trainer) == executables, "executables", pco_trainer_executables(trainer),
+              "as before");
         judge(counts(), pco_session_device_id(session), row * (uint64_t)config->rows);
     }
     pco_trainer_destroy(trainer);

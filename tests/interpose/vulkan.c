@@ -11,61 +11,61 @@
 #define VISIBLE __attribute__((visibility("default")))
 
 /* X(kind, name, result type, parameters, arguments): functions that return something, and those that do not. */
-#define VALUES(X)                                                                                                     \
-    X(OBJECTS, CreateBuffer, (VkDevice d, const VkBufferCreateInfo *a, const VkAllocationCallbacks *b, VkBuffer *c),  \
-      (d, a, b, c))                                                                                                   \
-    X(OBJECTS, AllocateMemory,                                                                                        \
-      (VkDevice d, const VkMemoryAllocateInfo *a, const VkAllocationCallbacks *b, VkDeviceMemory *c), (d, a, b, c))   \
-    X(OBJECTS, MapMemory,                                                                                             \
-      (VkDevice d, VkDeviceMemory a, VkDeviceSize b, VkDeviceSize c, VkMemoryMapFlags e, void **f),                   \
-      (d, a, b, c, e, f))                                                                                             \
-    X(OBJECTS, CreateShaderModule,                                                                                    \
-      (VkDevice d, const VkShaderModuleCreateInfo *a, const VkAllocationCallbacks *b, VkShaderModule *c),             \
-      (d, a, b, c))                                                                                                   \
-    X(OBJECTS, CreateComputePipelines,                                                                                \
-      (VkDevice d, VkPipelineCache a, uint32_t b, const VkComputePipelineCreateInfo *c,                               \
-       const VkAllocationCallbacks *e, VkPipeline *f),                                                                \
-      (d, a, b, c, e, f))                                                                                             \
-    X(OBJECTS, CreateDescriptorPool,                                                                                  \
-      (VkDevice d, const VkDescriptorPoolCreateInfo *a, const VkAllocationCallbacks *b, VkDescriptorPool *c),         \
-      (d, a, b, c))                                                                                                   \
-    X(OBJECTS, AllocateDescriptorSets, (VkDevice d, const VkDescriptorSetAllocateInfo *a, VkDescriptorSet *b),        \
-      (d, a, b))                                                                                                      \
-    X(OBJECTS, CreateCommandPool,                                                                                     \
+#define VALUES(X) \
+    X(OBJECTS, CreateBuffer, (VkDevice d, const VkBufferCreateInfo *a, const VkAllocationCallbacks *b, VkBuffer *c), \
+      (d, a, b, c)) \
+    X(OBJECTS, AllocateMemory, \
+      (VkDevice d, const VkMemoryAllocateInfo *a, const VkAllocationCallbacks *b, VkDeviceMemory *c), (d, a, b, c)) \
+    X(OBJECTS, MapMemory, \
+      (VkDevice d, VkDeviceMemory a, VkDeviceSize b, VkDeviceSize c, VkMemoryMapFlags e, void **f), \
+      (d, a, b, c, e, f)) \
+    X(OBJECTS, CreateShaderModule, \
+      (VkDevice d, const VkShaderModuleCreateInfo *a, const VkAllocationCallbacks *b, VkShaderModule *c), \
+      (d, a, b, c)) \
+    X(OBJECTS, CreateComputePipelines, \
+      (VkDevice d, VkPipelineCache a, uint32_t b, const VkComputePipelineCreateInfo *c, \
+       const VkAllocationCallbacks *e, VkPipeline *f), \
+      (d, a, b, c, e, f)) \
+    X(OBJECTS, CreateDescriptorPool, \
+      (VkDevice d, const VkDescriptorPoolCreateInfo *a, const VkAllocationCallbacks *b, VkDescriptorPool *c), \
+      (d, a, b, c)) \
+    X(OBJECTS, AllocateDescriptorSets, (VkDevice d, const VkDescriptorSetAllocateInfo *a, VkDescriptorSet *b), \
+      (d, a, b)) \
+    X(OBJECTS, CreateCommandPool, \
       (VkDevice d, const VkCommandPoolCreateInfo *a, const VkAllocationCallbacks *b, VkCommandPool *c), (d, a, b, c)) \
-    X(OBJECTS, AllocateCommandBuffers, (VkDevice d, const VkCommandBufferAllocateInfo *a, VkCommandBuffer *b),        \
-      (d, a, b))                                                                                                      \
-    X(OBJECTS, CreateFence, (VkDevice d, const VkFenceCreateInfo *a, const VkAllocationCallbacks *b, VkFence *c),     \
-      (d, a, b, c))                                                                                                   \
-    X(RECORDS, BeginCommandBuffer, (VkCommandBuffer d, const VkCommandBufferBeginInfo *a), (d, a))                    \
-    X(RECORDS, EndCommandBuffer, (VkCommandBuffer d), (d))                                                            \
-    X(RECORDS, ResetCommandBuffer, (VkCommandBuffer d, VkCommandBufferResetFlags a), (d, a))                          \
+    X(OBJECTS, AllocateCommandBuffers, (VkDevice d, const VkCommandBufferAllocateInfo *a, VkCommandBuffer *b), \
+      (d, a, b)) \
+    X(OBJECTS, CreateFence, (VkDevice d, const VkFenceCreateInfo *a, const VkAllocationCallbacks *b, VkFence *c), \
+      (d, a, b, c)) \
+    X(RECORDS, BeginCommandBuffer, (VkCommandBuffer d, const VkCommandBufferBeginInfo *a), (d, a)) \
+    X(RECORDS, EndCommandBuffer, (VkCommandBuffer d), (d)) \
+    X(RECORDS, ResetCommandBuffer, (VkCommandBuffer d, VkCommandBufferResetFlags a), (d, a)) \
     X(SUBMITS, QueueSubmit, (VkQueue d, uint32_t a, const VkSubmitInfo *b, VkFence c), (d, a, b, c))
 
-#define VOIDS(X)                                                                                                      \
-    X(OBJECTS, UpdateDescriptorSets,                                                                                  \
-      (VkDevice d, uint32_t a, const VkWriteDescriptorSet *b, uint32_t c, const VkCopyDescriptorSet *e),              \
-      (d, a, b, c, e))                                                                                                \
-    X(RECORDS, CmdBindPipeline, (VkCommandBuffer d, VkPipelineBindPoint a, VkPipeline b), (d, a, b))                  \
-    X(RECORDS, CmdBindDescriptorSets,                                                                                 \
-      (VkCommandBuffer d, VkPipelineBindPoint a, VkPipelineLayout b, uint32_t c, uint32_t e,                          \
-       const VkDescriptorSet *f, uint32_t g, const uint32_t *h),                                                      \
-      (d, a, b, c, e, f, g, h))                                                                                       \
-    X(RECORDS, CmdPushConstants,                                                                                      \
-      (VkCommandBuffer d, VkPipelineLayout a, VkShaderStageFlags b, uint32_t c, uint32_t e, const void *f),           \
-      (d, a, b, c, e, f))                                                                                             \
-    X(RECORDS, CmdDispatch, (VkCommandBuffer d, uint32_t a, uint32_t b, uint32_t c), (d, a, b, c))                    \
-    X(RECORDS, CmdDispatchIndirect, (VkCommandBuffer d, VkBuffer a, VkDeviceSize b), (d, a, b))                       \
-    X(RECORDS, CmdPipelineBarrier,                                                                                    \
-      (VkCommandBuffer d, VkPipelineStageFlags a, VkPipelineStageFlags b, VkDependencyFlags c, uint32_t e,            \
-       const VkMemoryBarrier *f, uint32_t g, const VkBufferMemoryBarrier *h, uint32_t i,                              \
-       const VkImageMemoryBarrier *j),                                                                                \
-      (d, a, b, c, e, f, g, h, i, j))                                                                                 \
-    X(RECORDS, CmdCopyBuffer, (VkCommandBuffer d, VkBuffer a, VkBuffer b, uint32_t c, const VkBufferCopy *e),         \
-      (d, a, b, c, e))                                                                                                \
-    X(RECORDS, CmdUpdateBuffer, (VkCommandBuffer d, VkBuffer a, VkDeviceSize b, VkDeviceSize c, const void *e),       \
-      (d, a, b, c, e))                                                                                                \
-    X(RECORDS, CmdFillBuffer, (VkCommandBuffer d, VkBuffer a, VkDeviceSize b, VkDeviceSize c, uint32_t e),            \
+#define VOIDS(X) \
+    X(OBJECTS, UpdateDescriptorSets, \
+      (VkDevice d, uint32_t a, const VkWriteDescriptorSet *b, uint32_t c, const VkCopyDescriptorSet *e), \
+      (d, a, b, c, e)) \
+    X(RECORDS, CmdBindPipeline, (VkCommandBuffer d, VkPipelineBindPoint a, VkPipeline b), (d, a, b)) \
+    X(RECORDS, CmdBindDescriptorSets, \
+      (VkCommandBuffer d, VkPipelineBindPoint a, VkPipelineLayout b, uint32_t c, uint32_t e, const VkDescriptorSet *f, \
+       uint32_t g, const uint32_t *h), \
+      (d, a, b, c, e, f, g, h)) \
+    X(RECORDS, CmdPushConstants, \
+      (VkCommandBuffer d, VkPipelineLayout a, VkShaderStageFlags b, uint32_t c, uint32_t e, const void *f), \
+      (d, a, b, c, e, f)) \
+    X(RECORDS, CmdDispatch, (VkCommandBuffer d, uint32_t a, uint32_t b, uint32_t c), (d, a, b, c)) \
+    X(RECORDS, CmdDispatchIndirect, (VkCommandBuffer d, VkBuffer a, VkDeviceSize b), (d, a, b)) \
+    X(RECORDS, CmdPipelineBarrier, \
+      (VkCommandBuffer d, VkPipelineStageFlags a, VkPipelineStageFlags b, VkDependencyFlags c, uint32_t e, \
+       const VkMemoryBarrier *f, uint32_t g, const VkBufferMemoryBarrier *h, uint32_t i, \
+       const VkImageMemoryBarrier *j), \
+      (d, a, b, c, e, f, g, h, i, j)) \
+    X(RECORDS, CmdCopyBuffer, (VkCommandBuffer d, VkBuffer a, VkBuffer b, uint32_t c, const VkBufferCopy *e), \
+      (d, a, b, c, e)) \
+    X(RECORDS, CmdUpdateBuffer, (VkCommandBuffer d, VkBuffer a, VkDeviceSize b, VkDeviceSize c, const void *e), \
+      (d, a, b, c, e)) \
+    X(RECORDS, CmdFillBuffer, (VkCommandBuffer d, VkBuffer a, VkDeviceSize b, VkDeviceSize c, uint32_t e), \
       (d, a, b, c, e))
 
 /* What comes after this layer, per instance and per device. Handles of the same device (queues, command buffers)
@@ -103,19 +103,19 @@ static const vulkan_device *vulkan_find(const void *handle)
     abort();
 }
 
-#define WRAP(kind, name, parameters, arguments)                      \
-    static VKAPI_ATTR VkResult VKAPI_CALL count_##name parameters    \
-    {                                                                \
+#define WRAP(kind, name, parameters, arguments) \
+    static VKAPI_ATTR VkResult VKAPI_CALL count_##name parameters \
+    { \
         interpose_add(INTERPOSE_VK_##kind, 1, INTERPOSE_VK_##kind == INTERPOSE_VK_SUBMITS ? NULL : "vk" #name); \
-        return vulkan_find(d)->name arguments;                       \
+        return vulkan_find(d)->name arguments; \
     }
 VALUES(WRAP)
 #undef WRAP
-#define WRAP(kind, name, parameters, arguments)                      \
-    static VKAPI_ATTR void VKAPI_CALL count_##name parameters        \
-    {                                                                \
-        interpose_add(INTERPOSE_VK_##kind, 1, "vk" #name);           \
-        vulkan_find(d)->name arguments;                              \
+#define WRAP(kind, name, parameters, arguments) \
+    static VKAPI_ATTR void VKAPI_CALL count_##name parameters \
+    { \
+        interpose_add(INTERPOSE_VK_##kind, 1, "vk" #name); \
+        vulkan_find(d)->name arguments; \
     }
 VOIDS(WRAP)
 #undef WRAP

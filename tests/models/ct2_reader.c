@@ -101,13 +101,12 @@ pco_status ct2_read(const char *path, ct2_model *model, pco_error *err)
     ct2_string(&cursor, spec, sizeof spec);
     ct2_number(&cursor, 4);
     uint32_t count = ct2_number(&cursor, 4);
-    if (version == 2 && !cursor.bad && count < 100000 &&
-        (model->variables = calloc(count, sizeof *model->variables)))
+    if (version == 2 && !cursor.bad && count < 100000 && (model->variables = calloc(count, sizeof *model->variables)))
         for (; model->count < count && !cursor.bad; model->count++)
             ct2_variable_read(&cursor, &model->variables[model->count]);
     if (version != 2 || cursor.bad || model->count != count)
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s is no CTranslate2 model of version 2 (offset %zu)", path,
-                          cursor.at);
+        status =
+            pco_fail(err, PCO_ERROR_FORMAT, "%s is no CTranslate2 model of version 2 (offset %zu)", path, cursor.at);
     else
         ct2_dequantize(model);
     pco_map_close(&map);
@@ -154,8 +153,7 @@ static void ct2_put(ct2_writer *w, const char *to, const char *from, int64_t fir
 }
 
 /* Weight and bias of a linear layer, or (norm) gamma and beta. `to` ends in '.' or '_'. */
-static void ct2_put_pair(ct2_writer *w, const char *to, const char *from, int norm, int64_t first,
-                         int64_t rows)
+static void ct2_put_pair(ct2_writer *w, const char *to, const char *from, int norm, int64_t first, int64_t rows)
 {
     char source[192], target[192];
     snprintf(source, sizeof source, "%s/%s", from, norm ? "gamma" : "weight");
@@ -195,8 +193,7 @@ static void ct2_put_layer(ct2_writer *w, const char *side, int index, int64_t wi
 
 /* A vocabulary file, one token in a line, as an array of `rows` tokens. CTranslate2 puts <unk> behind a
  * vocabulary that lacks it: the table has a row for it. */
-static void ct2_put_vocabulary(pco_json_writer *json, const char *key, const char *from, const char *file,
-                               int64_t rows)
+static void ct2_put_vocabulary(pco_json_writer *json, const char *key, const char *from, const char *file, int64_t rows)
 {
     char path[1200], line[256];
     int64_t count = 0;
@@ -214,8 +211,7 @@ static void ct2_put_vocabulary(pco_json_writer *json, const char *key, const cha
     if (in) fclose(in);
 }
 
-static pco_status ct2_write_config(const ct2_model *model, const char *from, const char *to, int layers,
-                                   pco_error *err)
+static pco_status ct2_write_config(const ct2_model *model, const char *from, const char *to, int layers, pco_error *err)
 {
     static const char *const on[] = {"normalize_before", "final_norm", "fused_qkv", "scale_embedding",
                                      "final_logits_bias"};
@@ -250,10 +246,8 @@ static pco_status ct2_write_config(const ct2_model *model, const char *from, con
     NUMBER("encoder_ffn_dim", fc1->shape[0]);
     NUMBER("decoder_ffn_dim", fc1->shape[0]);
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) NUMBER(fixed[i].key, fixed[i].value);
-    for (size_t i = 0; i < sizeof on / sizeof *on; i++)
-        pco_json_key(&json, on[i]), pco_json_write_bool(&json, 1);
-    for (size_t i = 0; i < sizeof off / sizeof *off; i++)
-        pco_json_key(&json, off[i]), pco_json_write_bool(&json, 0);
+    for (size_t i = 0; i < sizeof on / sizeof *on; i++) pco_json_key(&json, on[i]), pco_json_write_bool(&json, 1);
+    for (size_t i = 0; i < sizeof off / sizeof *off; i++) pco_json_key(&json, off[i]), pco_json_write_bool(&json, 0);
     NUMBER("encoder_vocab_size", source->shape[0]);
     NUMBER("decoder_vocab_size", table->shape[0]);
     ct2_put_vocabulary(&json, "encoder_vocab", from, "source_vocabulary.txt", source->shape[0]);

@@ -43,8 +43,7 @@ static inline float models_uniform(uint32_t seed, uint32_t tensor, int64_t i, fl
 }
 
 /* The largest |y - want| / (tolerance * (|want| + rms of the row)) over rows of `width`; infinite for NaN. */
-static inline double models_error(const float *y, const double *want, int64_t count, int64_t width,
-                                  double tolerance)
+static inline double models_error(const float *y, const double *want, int64_t count, int64_t width, double tolerance)
 {
     double worst = 0;
     for (int64_t row = 0; row < count / width; row++) {
@@ -61,8 +60,7 @@ static inline double models_error(const float *y, const double *want, int64_t co
 }
 
 /* The same against float32 values. */
-static inline double models_error_f32(const float *y, const float *want, int64_t count, int64_t width,
-                                      double tolerance)
+static inline double models_error_f32(const float *y, const float *want, int64_t count, int64_t width, double tolerance)
 {
     double *wide = malloc((size_t)count * sizeof *wide);
     for (int64_t i = 0; i < count; i++) wide[i] = (double)want[i];

@@ -62,8 +62,7 @@ static int aren_close(void **state)
     return 0;
 }
 
-static void aren_check(aren_run *run, const char *source, const char *prefix, int64_t max_tokens,
-                       const char *want)
+static void aren_check(aren_run *run, const char *source, const char *prefix, int64_t max_tokens, const char *want)
 {
     aren_text text = {.size = 0};
     const pco_generate_params params = {.max_tokens = max_tokens, .prefix = prefix};
@@ -84,8 +83,7 @@ static void test_greedy(void **state)
 }
 
 /* Published to 6 digits, tolerance 1e-5. */
-static void aren_score(aren_run *run, const char *source, const char *target, const double *want,
-                       size_t wanted)
+static void aren_score(aren_run *run, const char *source, const char *target, const double *want, size_t wanted)
 {
     double *log_probs, worst = 0;
     size_t count;
@@ -99,8 +97,7 @@ static void aren_score(aren_run *run, const char *source, const char *target, co
 
 static void test_score(void **state)
 {
-    static const double first[] = {-0.106023, -0.065410, -0.056002, -0.447953,
-                                   -0.230714, -0.092184, -0.063463};
+    static const double first[] = {-0.106023, -0.065410, -0.056002, -0.447953, -0.230714, -0.092184, -0.063463};
     static const double second[] = {-0.072660, -0.300309, -0.181187, -0.395671,
                                     -0.025631, -0.123466, -0.002034, -0.012639};
     aren_run *run = *state;

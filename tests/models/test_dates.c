@@ -54,8 +54,7 @@ static void test_accuracy(void **state)
         seconds += stats.prompt_seconds + stats.generation_seconds;
     }
     fclose(in);
-    print_message("  %ld of %ld right, %.1f ms each\n", right, total,
-                  total ? 1e3 * seconds / (double)total : 0);
+    print_message("  %ld of %ld right, %.1f ms each\n", right, total, total ? 1e3 * seconds / (double)total : 0);
     assert_true(total > 0);
     assert_true(right * 100 >= total * 99);
     pco_model_close(model);
@@ -89,8 +88,7 @@ static void test_edges(void **state)
     for (size_t i = 0; i < count; i++) assert_true(log_probs[i] <= 0 && log_probs[i] > -0.1);
     pco_free(log_probs);
     float logit;
-    check_fails(pco_model_logits(model, (int32_t[]){1}, 1, &logit, &err), PCO_ERROR_UNSUPPORTED,
-                "encoder-decoder");
+    check_fails(pco_model_logits(model, (int32_t[]){1}, 1, &logit, &err), PCO_ERROR_UNSUPPORTED, "encoder-decoder");
     pco_model_close(model);
     pco_context_destroy(context);
 }
@@ -141,13 +139,13 @@ static void test_attention(void **state)
     maps = (dates_maps){.source = (int64_t)count, .target = 1};
     check_ok(pco_model_attention(model, ids, count, NULL, 0, dates_attention, &maps, &err));
     assert_int_equal(maps.seen[2], 2);
-    check_fails(pco_model_attention(model, NULL, 0, target, 3, dates_attention, &maps, &err),
-                PCO_ERROR_INVALID, "source without tokens");
+    check_fails(pco_model_attention(model, NULL, 0, target, 3, dates_attention, &maps, &err), PCO_ERROR_INVALID,
+                "source without tokens");
     check_fails(pco_model_attention(model, (int32_t[]){-1}, 1, target, 3, dates_attention, &maps, &err),
                 PCO_ERROR_INVALID, "of the source is -1");
     int32_t many[64] = {0};
-    check_fails(pco_model_attention(model, ids, count, many, 64, dates_attention, &maps, &err),
-                PCO_ERROR_INVALID, "target of 65 tokens");
+    check_fails(pco_model_attention(model, ids, count, many, 64, dates_attention, &maps, &err), PCO_ERROR_INVALID,
+                "target of 65 tokens");
     pco_free(ids);
     pco_model_close(model);
     pco_context_destroy(context);

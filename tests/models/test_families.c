@@ -92,11 +92,9 @@ static void families_texts(const families_case *c, const cJSON *texts)
         int32_t *ids;
         char *back;
         size_t count, bytes;
-        check_ok(pco_tokenizer_encode(c->file->target, text, strlen(text), PCO_ENCODE_SPECIAL, &ids, &count,
-                                      &err));
+        check_ok(pco_tokenizer_encode(c->file->target, text, strlen(text), PCO_ENCODE_SPECIAL, &ids, &count, &err));
         assert_int_equal(count, cJSON_GetArraySize(want));
-        for (size_t i = 0; i < count; i++)
-            assert_int_equal(ids[i], cJSON_GetArrayItem(want, (int)i)->valueint);
+        for (size_t i = 0; i < count; i++) assert_int_equal(ids[i], cJSON_GetArrayItem(want, (int)i)->valueint);
         check_ok(pco_tokenizer_decode(c->file->target, ids, count, &back, &bytes, &err));
         free(ids);
         free(back);

@@ -97,10 +97,7 @@ static uint32_t golden_mask(golden_case *c, const char *name)
     return pco_graph_input(c->nn.graph, name, PCO_BOOL, 4, (int64_t[]){mask->shape[0], 1, 1, mask->shape[1]});
 }
 
-static uint32_t golden_ffn(const pco_nn *nn, uint32_t x, const void *user)
-{
-    return pco_nn_ffn(nn, x, user);
-}
+static uint32_t golden_ffn(const pco_nn *nn, uint32_t x, const void *user) { return pco_nn_ffn(nn, x, user); }
 
 static void golden_build_activations(golden_case *c)
 {
@@ -142,15 +139,13 @@ static void golden_build_part(golden_case *c)
     self.mask = golden_mask(c, "visible");
     self.positions = pco_nn_positions(nn, c->config.position_offset, length);
     if (c->config.position_embedding == PCO_POSITION_ROPE)
-        self.phase =
-            pco_rope_phase(nn->graph, c->config.rope_theta, (uint32_t)layer.self_attention.head_dim, NULL);
+        self.phase = pco_rope_phase(nn->graph, c->config.rope_theta, (uint32_t)layer.self_attention.head_dim, NULL);
     if (strcmp(c->kind, "norm") == 0) {
         y = pco_nn_norm(nn, x, layer.ffn_norm, &layer.norm);
     } else if (strcmp(c->kind, "ffn") == 0) {
         y = pco_nn_ffn(nn, x, &layer.ffn);
     } else if (strcmp(c->kind, "norm_ffn_residual") == 0) {
-        y = pco_nn_residual(nn, x, layer.normalize_before, layer.ffn_norm, &layer.norm, golden_ffn,
-                            &layer.ffn);
+        y = pco_nn_residual(nn, x, layer.normalize_before, layer.ffn_norm, &layer.norm, golden_ffn, &layer.ffn);
     } else if (strcmp(c->kind, "attention") == 0) {
         y = pco_nn_attention(nn, x, &layer.self_attention, &self);
     } else if (strcmp(c->kind, "positions") == 0) {
@@ -193,8 +188,7 @@ static void golden_write_lengths(const golden_case *c, pco_executable *executabl
     if (handle == PCO_NONE) return;
     for (int64_t i = 0; i < src->shape[0] * src->shape[1]; i++)
         lengths[i / src->shape[1]] += ((const int32_t *)src->data)[i] != c->config.pad_token_id;
-    check_ok(
-        pco_executable_write(executable, handle, lengths, (uint64_t)src->shape[0] * sizeof *lengths, &err));
+    check_ok(pco_executable_write(executable, handle, lengths, (uint64_t)src->shape[0] * sizeof *lengths, &err));
 }
 
 static void golden_compare(golden_case *c, pco_executable *executable, const char *name)
@@ -352,8 +346,7 @@ static double golden_run_case(const golden_run *run, golden_case *c, int gradien
     check_ok(pco_executable_create(run->device.session, c->nn.graph, &params, &executable, &err));
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
         uint32_t handle = pco_executable_tensor(executable, inputs[i]);
-        if (handle == PCO_NONE || pco_executable_describe(executable, handle)->kind != PCO_KIND_INPUT)
-            continue;
+        if (handle == PCO_NONE || pco_executable_describe(executable, handle)->kind != PCO_KIND_INPUT) continue;
         golden_write(c, executable, inputs[i]);
     }
     golden_write_lengths(c, executable);

@@ -35,11 +35,9 @@ static void llama_open(const tiny_llama *model, int64_t context, llama_fixture *
     check_ok(pco_model_file_open(path, &f->file, &err));
     unlink(path);
     models_device_open(&f->device);
-    check_ok(
-        pco_causal_create(f->device.session, f->file->weights, &f->file->spec, context, &f->run, &err));
+    check_ok(pco_causal_create(f->device.session, f->file->weights, &f->file->spec, context, &f->run, &err));
     for (int i = 0; i < TINY_CONTEXT; i++)
-        f->ids[i] =
-            (int32_t)(pco_philox4x32_10((pco_philox){{(uint32_t)i, 0, 0, 0}}, 5).word[0] % TINY_VOCAB);
+        f->ids[i] = (int32_t)(pco_philox4x32_10((pco_philox){{(uint32_t)i, 0, 0, 0}}, 5).word[0] % TINY_VOCAB);
 }
 
 static void llama_close(llama_fixture *f)
@@ -86,8 +84,7 @@ static void test_forms(void **state)
 /* Token by token, in chunks, after a rewind and whole: the same logits, up to rounding. */
 static void test_paths(void **state)
 {
-    static const int cuts[][6] = {
-        {1, 1, 1, 1, 1, 1}, {16, 17, 5, 1, 40, 2}, {64, 1, 100, 3, 7, 1}, {TINY_CONTEXT}};
+    static const int cuts[][6] = {{1, 1, 1, 1, 1, 1}, {16, 17, 5, 1, 40, 2}, {64, 1, 100, 3, 7, 1}, {TINY_CONTEXT}};
     const tiny_llama model = {.dtype = PCO_F32};
     double *want = malloc(sizeof *want * TINY_CONTEXT * TINY_VOCAB);
     llama_fixture f;
@@ -101,8 +98,7 @@ static void test_paths(void **state)
         for (int k = 0; k < 6 && cuts[c][k]; k++) {
             int64_t at = pco_causal_position(f.run), end = at + cuts[c][k];
             check_ok(pco_causal_append(f.run, f.ids + at, cuts[c][k], logits, &err));
-            double ratio =
-                models_error(logits, want + (end - 1) * TINY_VOCAB, TINY_VOCAB, TINY_VOCAB, llama_tolerance);
+            double ratio = models_error(logits, want + (end - 1) * TINY_VOCAB, TINY_VOCAB, TINY_VOCAB, llama_tolerance);
             if (!(ratio <= worst)) worst = ratio;
         }
         print_message("  cut %zu: error / bound %.3f\n", c, worst);
@@ -215,8 +211,7 @@ static void test_api(void **state)
     check_ok(pco_model_logits(opened, ids, 4, logits, &err));
     tiny_llama_logits(&model, ids, 4, want);
     assert_true(models_error(logits, want, 4 * TINY_VOCAB, TINY_VOCAB, llama_tolerance) <= 1);
-    check_fails(pco_model_generate(opened, "", NULL, NULL, NULL, NULL, &err), PCO_ERROR_NOT_FOUND,
-                "no tokenizer");
+    check_fails(pco_model_generate(opened, "", NULL, NULL, NULL, NULL, &err), PCO_ERROR_NOT_FOUND, "no tokenizer");
     pco_model_close(opened);
     pco_context_destroy(context);
     unlink(path);
@@ -263,17 +258,16 @@ static void test_attention(void **state)
     assert_int_equal(maps.count, TINY_LAYERS);
     tiny_llama_attention(&model, ids, ATTENDED, want[0]);
     for (int l = 0; l < TINY_LAYERS; l++)
-        assert_true(models_error(maps.weights[l], want[l], TINY_HEADS * ATTENDED * ATTENDED, ATTENDED,
-                                 llama_tolerance) <= 1);
+        assert_true(
+            models_error(maps.weights[l], want[l], TINY_HEADS * ATTENDED * ATTENDED, ATTENDED, llama_tolerance) <= 1);
     maps = (llama_maps){.stop_at = 1};
     check_ok(pco_model_attention(opened, NULL, 0, ids, ATTENDED, llama_keep, &maps, &err));
     assert_int_equal(maps.count, 1);
-    check_fails(pco_model_attention(opened, ids, 1, ids, 1, llama_keep, &maps, &err), PCO_ERROR_INVALID,
-                "no source");
+    check_fails(pco_model_attention(opened, ids, 1, ids, 1, llama_keep, &maps, &err), PCO_ERROR_INVALID, "no source");
     check_fails(pco_model_attention(opened, NULL, 0, NULL, 0, llama_keep, &maps, &err), PCO_ERROR_INVALID,
                 "without tokens");
-    check_fails(pco_model_attention(opened, NULL, 0, ids, TINY_CONTEXT + 1, llama_keep, &maps, &err),
-                PCO_ERROR_INVALID, "context of 300");
+    check_fails(pco_model_attention(opened, NULL, 0, ids, TINY_CONTEXT + 1, llama_keep, &maps, &err), PCO_ERROR_INVALID,
+                "context of 300");
     ids[2] = TINY_VOCAB;
     check_fails(pco_model_attention(opened, NULL, 0, ids, 3, llama_keep, &maps, &err), PCO_ERROR_INVALID,
                 "token 2 of the text is 48");

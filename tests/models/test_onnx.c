@@ -10,8 +10,7 @@ static int onnx_print(void *user, const pco_onnx_case *result)
 {
     (void)user;
     static const char *const names[] = {"pass", "FAIL", "skip"};
-    if (result->state != PCO_ONNX_PASS)
-        printf("%s %-60s %s\n", names[result->state], result->name, result->detail);
+    if (result->state != PCO_ONNX_PASS) printf("%s %-60s %s\n", names[result->state], result->name, result->detail);
     return 1;
 }
 
@@ -31,9 +30,8 @@ int main(int argc, char **argv)
     if (!status) status = pco_session_open(registry, NULL, &session, &err);
     if (!status) {
         status = pco_onnx_run(session, argv[1], argc == 3 ? argv[2] : NULL, onnx_print, NULL, &result, &err);
-        printf("%s: %u ONNX cases passed, %u failed, %u cannot be expressed\n",
-               pco_session_device_id(session), result.count[PCO_ONNX_PASS], result.count[PCO_ONNX_FAIL],
-               result.count[PCO_ONNX_SKIPPED]);
+        printf("%s: %u ONNX cases passed, %u failed, %u cannot be expressed\n", pco_session_device_id(session),
+               result.count[PCO_ONNX_PASS], result.count[PCO_ONNX_FAIL], result.count[PCO_ONNX_SKIPPED]);
     }
     pco_session_close(session);
     pco_registry_destroy(registry);

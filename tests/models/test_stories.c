@@ -53,8 +53,7 @@ static int stories_open(void **state)
     snprintf(path, sizeof path, "%s/%s.gguf", c->folder, c->name);
     /* the file says 128; 512 is what the model was trained with */
     const pco_model_params params = {.context_length = 512};
-    if (!pco_context_create(NULL, &c->context, &err) &&
-        !pco_model_open(c->context, path, &params, &c->model, &err))
+    if (!pco_context_create(NULL, &c->context, &err) && !pco_model_open(c->context, path, &params, &c->model, &err))
         return 0;
     fprintf(stderr, "%s\n", err.message);
     return -1;
@@ -94,8 +93,8 @@ static void test_logits(void **state)
     char *want = stories_read(c, name, &size);
     assert_int_equal(size, sizeof logits);
     check_ok(pco_model_logits(c->model, ids, STORIES_ROWS, logits, &err));
-    double ratio = models_error_f32(logits, (const float *)(void *)want, STORIES_ROWS * STORIES_VOCAB,
-                                    STORIES_VOCAB, c->tolerance);
+    double ratio = models_error_f32(logits, (const float *)(void *)want, STORIES_ROWS * STORIES_VOCAB, STORIES_VOCAB,
+                                    c->tolerance);
     print_message("  %s: error / (|y| + rms) %.2e\n", c->name, ratio * c->tolerance);
     assert_true(ratio <= 1);
     free(want);
@@ -159,14 +158,12 @@ static void test_generate(void **state)
     check_ok(pco_model_generate(c->model, "Lily", NULL, stories_stop, &left, &stats, &err));
     assert_int_equal(stats.stop_reason, PCO_STOP_CALLBACK);
     assert_int_equal(stats.generated_tokens, 3);
-    pco_generate_params params = {
-        .max_tokens = 60, .temperature = 0.9, .top_k = 40, .top_p = 0.95, .seed = 11};
+    pco_generate_params params = {.max_tokens = 60, .temperature = 0.9, .top_k = 40, .top_p = 0.95, .seed = 11};
     check_ok(pco_model_generate(c->model, "Tom had", &params, stories_collect, &first, NULL, &err));
     check_ok(pco_model_generate(c->model, "Tom had", &params, stories_collect, &second, NULL, &err));
     assert_string_equal(first.data, second.data);
     params.temperature = -1;
-    check_fails(pco_model_generate(c->model, "", &params, NULL, NULL, NULL, &err), PCO_ERROR_INVALID,
-                "temperature");
+    check_fails(pco_model_generate(c->model, "", &params, NULL, NULL, NULL, &err), PCO_ERROR_INVALID, "temperature");
     char long_prompt[2001] = "";
     for (int i = 0; i < 1000; i++) memcpy(long_prompt + 2 * i, "a ", 3);
     check_fails(pco_model_generate(c->model, long_prompt, NULL, NULL, NULL, NULL, &err), PCO_ERROR_INVALID,
@@ -175,8 +172,7 @@ static void test_generate(void **state)
     first.size = 0;
     check_ok(pco_model_generate(c->model, long_prompt, NULL, stories_collect, &first, &stats, &err));
     assert_true(stats.stop_reason == PCO_STOP_END || stats.stop_reason == PCO_STOP_CONTEXT);
-    if (stats.stop_reason == PCO_STOP_CONTEXT)
-        assert_int_equal(stats.prompt_tokens + stats.generated_tokens, 512);
+    if (stats.stop_reason == PCO_STOP_CONTEXT) assert_int_equal(stats.prompt_tokens + stats.generated_tokens, 512);
 }
 
 static void test_refused(void **state)
@@ -185,8 +181,7 @@ static void test_refused(void **state)
     char path[1200];
     pco_model_info info;
     snprintf(path, sizeof path, "%s/stories260K-q5_0-q8_0-f16.gguf", c->folder);
-    check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_UNSUPPORTED,
-                "is Q5_0, which Portico cannot run");
+    check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_UNSUPPORTED, "is Q5_0, which Portico cannot run");
 }
 
 int main(int argc, char **argv)

@@ -32,8 +32,7 @@ static void tiny_add(tiny_tensors *all, const tiny_llama *model, const char *nam
     t->values = malloc((size_t)count * sizeof *t->values);
     t->bytes = (uint64_t)count / block * pco_dtype_block_bytes(dtype);
     t->data = malloc(t->bytes);
-    for (int64_t i = 0; i < count; i++)
-        t->values[i] = models_uniform(7, (uint32_t)all->count, i, t->bound, t->offset);
+    for (int64_t i = 0; i < count; i++) t->values[i] = models_uniform(7, (uint32_t)all->count, i, t->bound, t->offset);
     if (strcmp(name, "rope_freqs.weight") == 0)
         for (int64_t i = 0; i < count; i++) t->values[i] = 1 + 0.5f * (float)i;
     check_ok(pco_dtype_from_f32(dtype, t->values, count, t->data, &err));
@@ -138,17 +137,15 @@ static uint64_t tiny_keys(const tiny_llama *model, FILE *out)
 
 static uint64_t tiny_file_bytes(const tiny_llama *model, const tiny_tensor *t)
 {
-    if (model->as_q5_0 && strcmp(model->as_q5_0, t->name) == 0)
-        return (uint64_t)t->rows * t->columns / 32 * 22;
-    if (model->wrong_shape && strcmp(model->wrong_shape, t->name) == 0)
-        return t->bytes + t->bytes / (uint64_t)t->rows;
+    if (model->as_q5_0 && strcmp(model->as_q5_0, t->name) == 0) return (uint64_t)t->rows * t->columns / 32 * 22;
+    if (model->wrong_shape && strcmp(model->wrong_shape, t->name) == 0) return t->bytes + t->bytes / (uint64_t)t->rows;
     return t->bytes;
 }
 
 static void tiny_tensor_info(const tiny_llama *model, const tiny_tensor *t, uint64_t offset, FILE *out)
 {
-    static const uint32_t ids[] = {[PCO_F32] = 0,  [PCO_F16] = 1,  [PCO_BF16] = 30,
-                                   [PCO_Q8_0] = 8, [PCO_Q4_0] = 2, [PCO_Q4_1] = 3};
+    static const uint32_t ids[] = {
+        [PCO_F32] = 0, [PCO_F16] = 1, [PCO_BF16] = 30, [PCO_Q8_0] = 8, [PCO_Q4_0] = 2, [PCO_Q4_1] = 3};
     int longer = model->wrong_shape && strcmp(model->wrong_shape, t->name) == 0;
     int q5_0 = model->as_q5_0 && strcmp(model->as_q5_0, t->name) == 0;
     tiny_text(out, t->name);
@@ -166,8 +163,7 @@ int tiny_llama_write(const tiny_llama *model, const char *path)
     if (!out) return 0;
     tiny_make(model, &all);
     int left_out = 0;
-    for (int i = 0; i < all.count; i++)
-        left_out += model->without && strcmp(model->without, all.items[i].name) == 0;
+    for (int i = 0; i < all.count; i++) left_out += model->without && strcmp(model->without, all.items[i].name) == 0;
     fwrite("GGUF", 1, 4, out);
     tiny_put(out, 3, 4);
     tiny_put(out, (uint64_t)(all.count - left_out), 8);
@@ -245,8 +241,8 @@ static void tiny_rope(const tiny_llama *model, const tiny_tensors *all, double *
 
 /* One query row over keys and values 0 .. position, [position][groups][head]. Head h's weights go to
  * weights[h * stride], unless it is NULL. */
-static void tiny_attend(const double *query, const double *keys, const double *values, int position,
-                        double *out, double *weights, int stride)
+static void tiny_attend(const double *query, const double *keys, const double *values, int position, double *out,
+                        double *weights, int stride)
 {
     enum { ROW = TINY_GROUPS * TINY_HEAD };
     double scores[TINY_CONTEXT];
@@ -255,8 +251,7 @@ static void tiny_attend(const double *query, const double *keys, const double *v
         double largest = -INFINITY, sum = 0;
         for (int j = 0; j <= position; j++) {
             scores[j] = 0;
-            for (int d = 0; d < TINY_HEAD; d++)
-                scores[j] += query[h * TINY_HEAD + d] * keys[j * ROW + at + d];
+            for (int d = 0; d < TINY_HEAD; d++) scores[j] += query[h * TINY_HEAD + d] * keys[j * ROW + at + d];
             scores[j] /= sqrt(TINY_HEAD);
             largest = fmax(largest, scores[j]);
         }
@@ -264,8 +259,7 @@ static void tiny_attend(const double *query, const double *keys, const double *v
         for (int j = 0; weights && j <= position; j++) weights[h * stride + j] = scores[j] / sum;
         for (int d = 0; d < TINY_HEAD; d++) {
             out[h * TINY_HEAD + d] = 0;
-            for (int j = 0; j <= position; j++)
-                out[h * TINY_HEAD + d] += scores[j] / sum * values[j * ROW + at + d];
+            for (int j = 0; j <= position; j++) out[h * TINY_HEAD + d] += scores[j] / sum * values[j * ROW + at + d];
         }
     }
 }

@@ -16,21 +16,21 @@
 #include "base/error.h"
 
 /* `call` uses `err`; it must succeed. */
-#define check_ok(call)                                                                                       \
-    do {                                                                                                     \
-        pco_error err = {""};                                                                                \
-        pco_status check_status = (call);                                                                    \
-        if (check_status) fail_msg("%s: status %d: %s", #call, (int)check_status, err.message);              \
+#define check_ok(call) \
+    do { \
+        pco_error err = {""}; \
+        pco_status check_status = (call); \
+        if (check_status) fail_msg("%s: status %d: %s", #call, (int)check_status, err.message); \
     } while (0)
 
 /* It must fail with `status`, and the message must contain `part`. */
-#define check_fails(call, status, part)                                                                      \
-    do {                                                                                                     \
-        pco_error err = {""};                                                                                \
-        pco_status check_status = (call);                                                                    \
-        if (check_status != (status) || !strstr(err.message, part))                                          \
-            fail_msg("%s: status %d, message '%s'; expected %d and '%s'", #call, (int)check_status,          \
-                     err.message, (int)(status), part);                                                      \
+#define check_fails(call, status, part) \
+    do { \
+        pco_error err = {""}; \
+        pco_status check_status = (call); \
+        if (check_status != (status) || !strstr(err.message, part)) \
+            fail_msg("%s: status %d, message '%s'; expected %d and '%s'", #call, (int)check_status, err.message, \
+                     (int)(status), part); \
     } while (0)
 
 /* A folder of the test's own: setup and teardown of a group, for tests that define CHECK_FOLDER before this file. */

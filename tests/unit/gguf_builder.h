@@ -21,18 +21,9 @@ static inline void put(built *out, const void *data, size_t size)
     out->size += size;
 }
 
-static inline void put_u32(built *out, uint32_t value)
-{
-    put(out, &value, 4);
-}
-static inline void put_u64(built *out, uint64_t value)
-{
-    put(out, &value, 8);
-}
-static inline void put_f32(built *out, float value)
-{
-    put(out, &value, 4);
-}
+static inline void put_u32(built *out, uint32_t value) { put(out, &value, 4); }
+static inline void put_u64(built *out, uint64_t value) { put(out, &value, 8); }
+static inline void put_f32(built *out, float value) { put(out, &value, 4); }
 
 static inline void put_text(built *out, const char *text)
 {
@@ -88,8 +79,8 @@ static inline void put_key_texts(built *out, const char *key, const char *const 
 }
 
 /* Dimensions in the order of the file: innermost first. */
-static inline void put_tensor(built *out, const char *name, uint32_t rank, const uint64_t *dimensions,
-                              uint32_t type, uint64_t offset)
+static inline void put_tensor(built *out, const char *name, uint32_t rank, const uint64_t *dimensions, uint32_t type,
+                              uint64_t offset)
 {
     put_text(out, name);
     put_u32(out, rank);

@@ -14,10 +14,7 @@ BUILD(extremum)
     return BIN(ADD, BIN(MINIMUM, a, b), BIN(MUL, BIN(MAXIMUM, a, b), a));
 }
 
-BUILD(pow)
-{
-    return BIN(POW, real(c, 0.5, 2, 2, SHAPE(3, 4)), real(c, -3, 3, 2, SHAPE(3, 1)));
-}
+BUILD(pow) { return BIN(POW, real(c, 0.5, 2, 2, SHAPE(3, 4)), real(c, -3, 3, 2, SHAPE(3, 1))); }
 
 /* a negative base, whose exponent is a whole number and no operand of the gradient */
 BUILD(pow_whole)
@@ -33,8 +30,8 @@ BUILD(where)
 
 BUILD(unary)
 {
-    static const pco_op ANY[] = {PCO_OP_NEG, PCO_OP_EXP, PCO_OP_SIN, PCO_OP_COS, PCO_OP_TANH, PCO_OP_ERF,
-                                 PCO_OP_SIGMOID, PCO_OP_SILU, PCO_OP_GELU};
+    static const pco_op ANY[] = {PCO_OP_NEG, PCO_OP_EXP,     PCO_OP_SIN,  PCO_OP_COS, PCO_OP_TANH,
+                                 PCO_OP_ERF, PCO_OP_SIGMOID, PCO_OP_SILU, PCO_OP_GELU};
     static const pco_op POSITIVE[] = {PCO_OP_ABS, PCO_OP_RECIPROCAL, PCO_OP_LOG, PCO_OP_SQRT, PCO_OP_RSQRT};
     uint32_t x = real(c, -2, 2, 2, SHAPE(2, 5)), p = real(c, 0.5, 3, 2, SHAPE(2, 5)), sum = x;
     for (size_t i = 0; i < sizeof ANY / sizeof *ANY; i++)
@@ -63,10 +60,7 @@ BUILD(swiglu)
     return BIN(SWIGLU, gate, up);
 }
 
-BUILD(swiglu_joined)
-{
-    return UN(SWIGLU, real(c, -3, 3, 3, SHAPE(2, 3, 8)));
-}
+BUILD(swiglu_joined) { return UN(SWIGLU, real(c, -3, 3, 3, SHAPE(2, 3, 8))); }
 
 BUILD(dropout)
 {
@@ -85,8 +79,8 @@ BUILD(moves)
 BUILD(slices)
 {
     uint32_t x = real(c, -2, 2, 3, SHAPE(5, 8, 3));
-    pco_slice_attrs every = {.n_starts = 3, .starts = {1, 2, 0}, .n_sizes = 3, .sizes = {2, 3, 1}, .n_steps = 3,
-                             .steps = {3, 2, 5}};
+    pco_slice_attrs every = {
+        .n_starts = 3, .starts = {1, 2, 0}, .n_sizes = 3, .sizes = {2, 3, 1}, .n_steps = 3, .steps = {3, 2, 5}};
     uint32_t a = pco_graph_add(c->graph, PCO_OP_SLICE, &every, &x, 1, NULL);
     uint32_t b = pco_slice_axis(c->graph, x, -1, 1, 1);
     b = pco_slice_axis(c->graph, pco_slice_axis(c->graph, b, 1, 3, 3), 0, 2, 2);
@@ -100,8 +94,10 @@ BUILD(gather)
     uint32_t table = real(c, -2, 2, 2, SHAPE(5, 3)), rows = whole(c, -1, 6, 2, SHAPE(2, 4));
     uint32_t columns = pco_gather(c->graph, table, whole(c, 0, 3, 1, SHAPE(7)), 1);
     pco_graph *g = c->graph;
-    return pco_concat(g, (uint32_t[]){pco_reshape(g, pco_gather(g, table, rows, 0), 1, SHAPE(24)),
-                                      pco_reshape(g, UN(SIN, columns), 1, SHAPE(35))}, 2, 0);
+    return pco_concat(g,
+                      (uint32_t[]){pco_reshape(g, pco_gather(g, table, rows, 0), 1, SHAPE(24)),
+                                   pco_reshape(g, UN(SIN, columns), 1, SHAPE(35))},
+                      2, 0);
 }
 
 BUILD(gather_along_axis)
@@ -275,10 +271,7 @@ BUILD(attention)
 {
     return any_attention(c, &(pco_scaled_dot_product_attention_attrs){.causal = 1, .heads_first = 1}, 4);
 }
-BUILD(attention_mask)
-{
-    return any_attention(c, &(pco_scaled_dot_product_attention_attrs){.scale = 0.3}, 2);
-}
+BUILD(attention_mask) { return any_attention(c, &(pco_scaled_dot_product_attention_attrs){.scale = 0.3}, 2); }
 BUILD(attention_blind) /* groups, a row that sees nothing, a key that nobody sees */
 {
     uint32_t q = real(c, -1, 1, 4, SHAPE(1, 4, 3, 4)), k = real(c, -1, 1, 4, SHAPE(1, 2, 4, 4));
@@ -336,17 +329,71 @@ typedef struct gradient_row {
     uint32_t (*build)(gradient_case *c);
 } gradient_row;
 
-#define ROW(name) {#name, build_##name}
+#define ROW(name) \
+    { \
+#name, build_##name \
+    }
 static const gradient_row GRADIENT_ROWS[] = {
-    ROW(binary), ROW(extremum), ROW(pow), ROW(pow_whole), ROW(where), ROW(unary), ROW(gelu_tanh), ROW(corners),
-    ROW(swiglu), ROW(swiglu_joined), ROW(dropout), ROW(moves), ROW(slices), ROW(gather), ROW(gather_along_axis),
-    ROW(scatter_add), ROW(matmul_nn), ROW(matmul_nt), ROW(matmul_tn), ROW(matmul_tt), ROW(linear), ROW(linear_relu),
-    ROW(linear_gelu), ROW(linear_gelu_tanh), ROW(linear_silu), ROW(transposed_rows), ROW(sum), ROW(mean), ROW(amax),
-    ROW(softmax), ROW(softmax_last), ROW(log_softmax), ROW(logsumexp), ROW(cumsum), ROW(cumsum_exclusive),
-    ROW(cumsum_reverse), ROW(top_k), ROW(top_k_smallest), ROW(layer_norm), ROW(layer_norm_plain),
-    ROW(layer_norm_deviation), ROW(layer_norm_stats), ROW(rms_norm), ROW(rms_norm_plain), ROW(rms_norm_stats),
-    ROW(rope), ROW(cross_entropy), ROW(cross_entropy_smoothed), ROW(attention), ROW(attention_mask),
-    ROW(attention_blind), ROW(attention_mask_wanted), ROW(attention_capped), ROW(attention_window), ROW(half_layer),
-    ROW(half_rows), ROW(twice), ROW(conv1d), ROW(conv1d_stride), ROW(conv1d_padding), ROW(conv1d_depthwise),
+    ROW(binary),
+    ROW(extremum),
+    ROW(pow),
+    ROW(pow_whole),
+    ROW(where),
+    ROW(unary),
+    ROW(gelu_tanh),
+    ROW(corners),
+    ROW(swiglu),
+    ROW(swiglu_joined),
+    ROW(dropout),
+    ROW(moves),
+    ROW(slices),
+    ROW(gather),
+    ROW(gather_along_axis),
+    ROW(scatter_add),
+    ROW(matmul_nn),
+    ROW(matmul_nt),
+    ROW(matmul_tn),
+    ROW(matmul_tt),
+    ROW(linear),
+    ROW(linear_relu),
+    ROW(linear_gelu),
+    ROW(linear_gelu_tanh),
+    ROW(linear_silu),
+    ROW(transposed_rows),
+    ROW(sum),
+    ROW(mean),
+    ROW(amax),
+    ROW(softmax),
+    ROW(softmax_last),
+    ROW(log_softmax),
+    ROW(logsumexp),
+    ROW(cumsum),
+    ROW(cumsum_exclusive),
+    ROW(cumsum_reverse),
+    ROW(top_k),
+    ROW(top_k_smallest),
+    ROW(layer_norm),
+    ROW(layer_norm_plain),
+    ROW(layer_norm_deviation),
+    ROW(layer_norm_stats),
+    ROW(rms_norm),
+    ROW(rms_norm_plain),
+    ROW(rms_norm_stats),
+    ROW(rope),
+    ROW(cross_entropy),
+    ROW(cross_entropy_smoothed),
+    ROW(attention),
+    ROW(attention_mask),
+    ROW(attention_blind),
+    ROW(attention_mask_wanted),
+    ROW(attention_capped),
+    ROW(attention_window),
+    ROW(half_layer),
+    ROW(half_rows),
+    ROW(twice),
+    ROW(conv1d),
+    ROW(conv1d_stride),
+    ROW(conv1d_padding),
+    ROW(conv1d_depthwise),
     ROW(conv1d_half),
 };

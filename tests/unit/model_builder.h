@@ -14,10 +14,10 @@ enum { BUILT_WIDTH = 8, BUILT_HIDDEN = 16, BUILT_VOCAB = 9 };
 typedef struct built_change {
     const char *key;
     double value;
-    int least;   /* 1: without the keys that may be absent */
-    int factors; /* 1: there is a tensor rope_freqs, with `value` as one of its elements where there is no key */
-    const char *added;   /* a key that the good model does not have, with `value` */
-    pco_gguf_type type;  /* of it: F32, U32 or BOOL; or STRING, with `text` */
+    int least;          /* 1: without the keys that may be absent */
+    int factors;        /* 1: there is a tensor rope_freqs, with `value` as one of its elements where there is no key */
+    const char *added;  /* a key that the good model does not have, with `value` */
+    pco_gguf_type type; /* of it: F32, U32 or BOOL; or STRING, with `text` */
     const char *text;
     const char *tensor;  /* a vector that the good model does not have */
     const char *scaling; /* rope.scaling.type; NULL: linear, "": no key */
@@ -76,8 +76,7 @@ static inline void build_added_key(built *file, const built_change *change)
 
 static inline void build_llama_keys(built *file, const built_change *change, uint32_t tensors)
 {
-    static const char *const tokens[] = {"<unk>", "<s>",          "</s>",   "a",       "b",
-                                         "ab",    "\xE2\x96\x81", "<0x0A>", "\xC4\xA0"};
+    static const char *const tokens[] = {"<unk>", "<s>", "</s>", "a", "b", "ab", "\xE2\x96\x81", "<0x0A>", "\xC4\xA0"};
     uint32_t keys = BUILT_KEYS + 5;
     const char *scaling = change && change->scaling ? change->scaling : "linear";
     for (int i = 0; i < BUILT_KEYS; i++) keys -= change && change->least && built_llama_keys[i].optional;
@@ -129,10 +128,10 @@ static inline void build_llama(built *file, const built_change *change)
 }
 
 /* A decoder alone, of the same sizes. `extra`: more members of the object, each with a comma in front. */
-#define BUILT_CONFIG(extra)                                                                                            \
-    "{\"model_type\": \"transformer\", \"is_encoder_decoder\": false, \"d_model\": 8, \"decoder_layers\": 1, "         \
-    "\"decoder_attention_heads\": 2, \"decoder_ffn_dim\": 16, \"max_position_embeddings\": 16, "                       \
-    "\"position_embedding\": \"rope\", \"attention_bias\": false, \"ffn_bias\": false, \"norm_type\": \"rms_norm\", "  \
+#define BUILT_CONFIG(extra) \
+    "{\"model_type\": \"transformer\", \"is_encoder_decoder\": false, \"d_model\": 8, \"decoder_layers\": 1, " \
+    "\"decoder_attention_heads\": 2, \"decoder_ffn_dim\": 16, \"max_position_embeddings\": 16, " \
+    "\"position_embedding\": \"rope\", \"attention_bias\": false, \"ffn_bias\": false, \"norm_type\": \"rms_norm\", " \
     "\"final_norm\": true, \"vocab_size\": 5, \"vocab\": [\"<pad>\", \"<s>\", \"</s>\", \"a\", \"b\"]" extra "}"
 
 /* Its weights, malloc'ed; NULL when they cannot be made. */

@@ -31,22 +31,22 @@ static void null_status(const char *what, pco_status status, int allowed, const 
     fail_msg("%s NULL: status %d, '%s'", what, (int)status, message);
 }
 
-#define STATUS_CALL(what, call, allowed)                                                                               \
-    {                                                                                                                  \
-        pco_error err = {""};                                                                                          \
-        print_message("%s\n", what);                                                                                   \
-        const pco_status status = (call);                                                                              \
-        null_status(what, status, allowed, err.message);                                                               \
-        free(ids_out), free(text_out), free(numbers_out);                                                              \
-        ids_out = NULL, text_out = NULL, numbers_out = NULL;                                                           \
-        pco_model_close(model_out);                                                                                    \
-        pco_context_destroy(context_out);                                                                              \
-        model_out = NULL, context_out = NULL;                                                                          \
+#define STATUS_CALL(what, call, allowed) \
+    { \
+        pco_error err = {""}; \
+        print_message("%s\n", what); \
+        const pco_status status = (call); \
+        null_status(what, status, allowed, err.message); \
+        free(ids_out), free(text_out), free(numbers_out); \
+        ids_out = NULL, text_out = NULL, numbers_out = NULL; \
+        pco_model_close(model_out); \
+        pco_context_destroy(context_out); \
+        model_out = NULL, context_out = NULL; \
     }
-#define PLAIN_CALL(what, call, allowed)                                                                                \
-    {                                                                                                                  \
-        print_message("%s\n", what);                                                                                   \
-        (void)(call);                                                                                                  \
+#define PLAIN_CALL(what, call, allowed) \
+    { \
+        print_message("%s\n", what); \
+        (void)(call); \
     }
 
 static void test_null(void **state)

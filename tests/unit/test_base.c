@@ -38,9 +38,11 @@ static void test_printable(void **state)
     } cases[] = {{"plain, gr\xC3\xBC\xC3\x9F\xE2\x96\x81\xF0\x9F\x98\x80",
                   "plain, gr\xC3\xBC\xC3\x9F\xE2\x96\x81\xF0\x9F\x98\x80"},
                  {"a\x1b[2J\x7F\n\r\t\x01", "a\\x1b[2J\\x7f\\n\\r\\t\\x01"},
-                 {"\xC2\x9B" "31m", "\\u009b31m"},           /* CSI as one character */
-                 {"\xE2\x80\xAE\xE2\x81\xA6", "\\u202e\\u2066"},  /* turns the direction of what follows */
-                 {"\xF3\xA0\x81\x81", "\\U000e0041"},     /* a tag, which nothing shows */
+                 {"\xC2\x9B"
+                  "31m",
+                  "\\u009b31m"},                                          /* CSI as one character */
+                 {"\xE2\x80\xAE\xE2\x81\xA6", "\\u202e\\u2066"},          /* turns the direction of what follows */
+                 {"\xF3\xA0\x81\x81", "\\U000e0041"},                     /* a tag, which nothing shows */
                  {"\xFF\xC3(\xED\xA0\x80", "\\xff\\xc3(\\xed\\xa0\\x80"}, /* no UTF-8; a surrogate */
                  {"", ""}};
     char out[100];
@@ -163,8 +165,8 @@ static void test_file_left(void **state)
         const char *name;
         int stays;
     } files[] = {
-        {"left.portico-abC123", 0},  {"left.portico-Locked", 1},   {"left.backup", 1},
-        {"left.portico-abc12", 1},   {"left.portico-abc1234", 1},  {"left.portico-ab.123", 1},
+        {"left.portico-abC123", 0},  {"left.portico-Locked", 1},  {"left.backup", 1},
+        {"left.portico-abc12", 1},   {"left.portico-abc1234", 1}, {"left.portico-ab.123", 1},
         {"other.portico-abc123", 1}, {"xleft.portico-abc123", 1},
     };
     char path[100];
@@ -265,10 +267,7 @@ static void loop_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
 }
 
 /* A marker of a process that lives is not taken; of one that is gone it is, once. */
-static void keep_text(void *user, const char *text)
-{
-    strcat(user, text);
-}
+static void keep_text(void *user, const char *text) { strcat(user, text); }
 
 static void test_marker(void **state)
 {
@@ -351,13 +350,19 @@ static void test_suggest(void **state)
     static const struct {
         const char *a, *b;
         uint32_t distance;
-    } pairs[] = {{"", "", 0},           {"", "abc", 3},       {"abc", "", 3},         {"matmul", "matmul", 0},
-                 {"matmull", "matmul", 1}, {"mtamul", "matmul", 1}, {"Matmul", "matmul", 0}, {"kitten", "sitting", 3},
+    } pairs[] = {{"", "", 0},
+                 {"", "abc", 3},
+                 {"abc", "", 3},
+                 {"matmul", "matmul", 0},
+                 {"matmull", "matmul", 1},
+                 {"mtamul", "matmul", 1},
+                 {"Matmul", "matmul", 0},
+                 {"kitten", "sitting", 3},
                  {"ca", "abc", 3} /* of the optimal string alignment: no part is changed twice */};
     static const struct {
         const char *word, *near;
-    } words[] = {{"trian", "train"}, {"tran", "train"}, {"--trian", "train"}, {"t", ""},      {"rn", "run"},
-                 {"r", ""},          {"xyzzy", ""},     {"-train", "train"},  {"", ""},       {"evel", "eval"},
+    } words[] = {{"trian", "train"}, {"tran", "train"}, {"--trian", "train"}, {"t", ""},       {"rn", "run"},
+                 {"r", ""},          {"xyzzy", ""},     {"-train", "train"},  {"", ""},        {"evel", "eval"},
                  {"veal", "eval"},   {"aevl", ""},      {"TRAIN", "train"},   {"trainees", ""}};
     static const char *const names[] = {"run", "train", "eval"};
     char hint[PCO_SUGGEST_HINT], longest[2 * PCO_SUGGEST_NAME];
@@ -387,12 +392,10 @@ static void test_suggest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_printable),
-        cmocka_unit_test(test_descriptors),
-        cmocka_unit_test(test_lock),
-        cmocka_unit_test(test_file),    cmocka_unit_test(test_file_is_durable), cmocka_unit_test(test_file_left),
-        cmocka_unit_test(test_sha256),  cmocka_unit_test(test_cache),           cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_environment), cmocka_unit_test(test_marker),      cmocka_unit_test(test_suggest),
+        cmocka_unit_test(test_printable),   cmocka_unit_test(test_descriptors),     cmocka_unit_test(test_lock),
+        cmocka_unit_test(test_file),        cmocka_unit_test(test_file_is_durable), cmocka_unit_test(test_file_left),
+        cmocka_unit_test(test_sha256),      cmocka_unit_test(test_cache),           cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_environment), cmocka_unit_test(test_marker),          cmocka_unit_test(test_suggest),
     };
     return cmocka_run_group_tests_name("base", tests, check_make_folder, check_remove_folder);
 }

@@ -7,10 +7,7 @@
 
 enum { N = 4096, K = 14336, ROWS = 3 };
 
-static float weight(int64_t n, int64_t k)
-{
-    return (float)((n * 7 + k * 13) % 5 - 2);
-}
+static float weight(int64_t n, int64_t k) { return (float)((n * 7 + k * 13) % 5 - 2); }
 
 static void test_big_weight(void **state)
 {

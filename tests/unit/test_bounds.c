@@ -95,8 +95,7 @@ static bool bound_visit(void *user, const conf_case *one)
 static const char *bound_fault(const pco_op_info *op, const bound_facts *facts)
 {
     const int follows = facts->follows_functions || facts->follows_sums;
-    if ((op->bound == PCO_BOUND_EXACT) != (facts->inexact == 0))
-        return facts->inexact ? "is not exact" : "is exact";
+    if ((op->bound == PCO_BOUND_EXACT) != (facts->inexact == 0)) return facts->inexact ? "is not exact" : "is exact";
     switch (op->bound) {
     case PCO_BOUND_ROUND:
         if (follows) return "follows functions or accumulators: it is more than one operation";

@@ -59,10 +59,7 @@ static pco_conformance_case over_the_wire(const pco_conformance_case *one, cJSON
     return back;
 }
 
-static void same_bits(double a, double b)
-{
-    assert_memory_equal(&a, &b, sizeof a);
-}
+static void same_bits(double a, double b) { assert_memory_equal(&a, &b, sizeof a); }
 
 static void test_wire(void **state)
 {
@@ -211,8 +208,7 @@ static void try_group(uint32_t guilty, pco_error *err)
         conf_slot_asked(&slot, slot.group.family && slot.group.begin != guilty);
         assert_int_equal(run.status, PCO_OK);
         assert_int_equal(slot.pending.count, 0);
-        if (alone < cases)
-            assert_int_equal(run.units.count, 0); /* nothing is known before all have been tried */
+        if (alone < cases) assert_int_equal(run.units.count, 0); /* nothing is known before all have been tried */
         if (alone < cases) assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &slot.group));
     }
     assert_int_equal(run.units.count, cases);
@@ -220,9 +216,7 @@ static void try_group(uint32_t guilty, pco_error *err)
         const pco_conformance_case *one = &run.units.items[i].one;
         bool lost = i != 1 && (guilty == PCO_NONE || i == guilty);
         assert_int_equal(run.units.items[i].order, i);
-        assert_int_equal(one->state, lost     ? PCO_CASE_DEVICE_LOST
-                                     : i == 1 ? PCO_CASE_UNSUPPORTED
-                                              : PCO_CASE_PASS);
+        assert_int_equal(one->state, lost ? PCO_CASE_DEVICE_LOST : i == 1 ? PCO_CASE_UNSUPPORTED : PCO_CASE_PASS);
         assert_true(run.list.items[i].done);
     }
     assert_int_equal(run.done, cases);
@@ -301,8 +295,7 @@ static void test_waivers(void **state)
         "state: crashed\nreason: first\nreference: bug 1\n\n\n"
         "op: *\nstate: *\nreason: second\n  goes on\nreference: bug 2";
     const pco_device_info info = {.name = "Toy", .driver = "toy 1.2"};
-    const pco_conformance_device device = {.id = "toy:0", .info = &info},
-                                 other = {.id = "toy:10", .info = &info};
+    const pco_conformance_device device = {.id = "toy:0", .info = &info}, other = {.id = "toy:10", .info = &info};
     pco_conformance_waivers *waivers;
     const pco_conformance_waiver *rows;
     pco_error err;
@@ -406,11 +399,9 @@ static void test_rounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wire),    cmocka_unit_test(test_wire_refuses),
-        cmocka_unit_test(test_queue),   cmocka_unit_test(test_bans),
-        cmocka_unit_test(test_waivers), cmocka_unit_test(test_waivers_refuse),
-        cmocka_unit_test(test_rounds),  cmocka_unit_test(test_silent_reset),
-        cmocka_unit_test(test_gone),
+        cmocka_unit_test(test_wire),   cmocka_unit_test(test_wire_refuses), cmocka_unit_test(test_queue),
+        cmocka_unit_test(test_bans),   cmocka_unit_test(test_waivers),      cmocka_unit_test(test_waivers_refuse),
+        cmocka_unit_test(test_rounds), cmocka_unit_test(test_silent_reset), cmocka_unit_test(test_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

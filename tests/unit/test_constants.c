@@ -57,24 +57,19 @@ static void described_release(void *user, void *memory)
 }
 
 static pco_status described_record(pco_gpu_device *device, const pco_plan *plan, const pco_gpu_dispatch *list,
-                                   uint32_t count, uint32_t per_segment, pco_gpu_recording **recording,
-                                   pco_error *err)
+                                   uint32_t count, uint32_t per_segment, pco_gpu_recording **recording, pco_error *err)
 {
     (void)device, (void)plan, (void)per_segment, (void)err;
     chains.programs += count && list[count - 1].node > 0;
-    for (uint32_t i = 1; i < count; i++)
-        chains.missing += list[i].node != list[i - 1].node && !list[i].barrier_before;
+    for (uint32_t i = 1; i < count; i++) chains.missing += list[i].node != list[i - 1].node && !list[i].barrier_before;
     *recording = &chains;
     return PCO_OK;
 }
 
-static void described_discard(pco_gpu_device *device, pco_gpu_recording *recording)
-{
-    (void)device, (void)recording;
-}
+static void described_discard(pco_gpu_device *device, pco_gpu_recording *recording) { (void)device, (void)recording; }
 
-static pco_status described_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch,
-                                     pco_dispatch_info *info, pco_error *err)
+static pco_status described_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
+                                     pco_error *err)
 {
     pco_device *device = (pco_device *)(void *)gpu;
     const pco_gpu_code *pieces = pco_gpu_sources[dispatch->kernel];
@@ -115,10 +110,7 @@ static pco_device device_of(pco_device_type type)
                                     .subgroup_max = 8}}};
 }
 
-static void constants_observe(void *user, const conf_execution *execution)
-{
-    (void)user, (void)execution;
-}
+static void constants_observe(void *user, const conf_execution *execution) { (void)user, (void)execution; }
 
 /* Takes no variant but its own choice. */
 static pco_status picky_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
@@ -127,8 +119,8 @@ static pco_status picky_propose(pco_device *device, const pco_part *part, pco_pr
     return pco_gpu_program_api.propose(device, part, proposal, err);
 }
 
-/* The rows of a kernel for each format of quantised weights (name_FORMAT) read their constants with the same code: a value
- * that one has seen, all have. Their constants are joined under the name without the format. */
+/* The rows of a kernel for each format of quantised weights (name_FORMAT) read their constants with the same code: a
+ * value that one has seen, all have. Their constants are joined under the name without the format. */
 static void constants_join_formats(const conf_constants *constants, conf_constants *joined)
 {
     for (uint32_t i = 0; i < constants->count; i++) {
@@ -149,11 +141,8 @@ static void constants_join_formats(const conf_constants *constants, conf_constan
  * size that must fit. */
 static uint32_t constants_take(pco_device *device, const char *ops, uint64_t declared, conf_constants *constants)
 {
-    static const pco_buffer_api buffers = {.size = sizeof buffers,
-                                           .create = toy_create,
-                                           .destroy = toy_destroy,
-                                           .write = toy_write,
-                                           .read = toy_read};
+    static const pco_buffer_api buffers = {
+        .size = sizeof buffers, .create = toy_create, .destroy = toy_destroy, .write = toy_write, .read = toy_read};
     pco_program_api program = pco_gpu_program_api;
     if (device->picky) program.propose = picky_propose;
     const pco_plugin plugin = {.size = sizeof plugin,
@@ -245,8 +234,8 @@ static void test_ranks(void **state)
     static const struct {
         const char *kernel, *constant; /* patterns */
         int32_t highest;
-    } COUNTS[] = {{"binary", "RANK", 8},   {"copy", "RANK", 8},      {"pad", "RANK", 8},
-                  {"where", "RANK", 7},    {"reduce_*", "KEPT", 4}, {"reduce_*", "REDUCED", 4}};
+    } COUNTS[] = {{"binary", "RANK", 8}, {"copy", "RANK", 8},     {"pad", "RANK", 8},
+                  {"where", "RANK", 7},  {"reduce_*", "KEPT", 4}, {"reduce_*", "REDUCED", 4}};
     conf_constants constants = {0};
     pco_device device = device_of(PCO_DEVICE_SOFTWARE);
     uint32_t missing = 0;

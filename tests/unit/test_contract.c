@@ -67,8 +67,7 @@ static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_
     return PCO_ERROR_UNSUPPORTED;
 }
 
-static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
-                              pco_error *err)
+static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
 {
     (void)device, (void)part, (void)proposal, (void)err;
     return PCO_OK;

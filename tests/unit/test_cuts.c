@@ -25,10 +25,7 @@ static pco_status cuts_record(pco_gpu_device *device, const pco_plan *plan, cons
     return PCO_OK;
 }
 
-static void cuts_discard(pco_gpu_device *device, pco_gpu_recording *recording)
-{
-    (void)device, (void)recording;
-}
+static void cuts_discard(pco_gpu_device *device, pco_gpu_recording *recording) { (void)device, (void)recording; }
 
 static const pco_gpu_driver DRIVER = {.record = cuts_record, .discard = cuts_discard};
 static const pco_plugin PLUGIN = {.size = sizeof PLUGIN, .program = &pco_gpu_program_api};
@@ -43,8 +40,8 @@ static pco_device device_of(int processor)
     return device;
 }
 
-/* A product of [m, k] and [k, n], or [n, k] along its rows, most of them beyond the binding limit of 128 MiB: boxes of 7
- * rows and of 15 columns, pieces of k whose sums are added; and one that is not cut, whose k is long. */
+/* A product of [m, k] and [k, n], or [n, k] along its rows, most of them beyond the binding limit of 128 MiB: boxes of
+ * 7 rows and of 15 columns, pieces of k whose sums are added; and one that is not cut, whose k is long. */
 typedef struct cut_node {
     int64_t m, n, k;
     int along;

@@ -45,8 +45,8 @@ static void names_and_sizes(void **state)
     static const struct {
         double value;
         const char *text;
-    } numbers[] = {{2147483647, "2147483647"}, {-2147483648.0, "-2147483648"}, {0, "0"}, {5, "5"},
-                   {0.1f, "0.100000001"}, {16777216, "16777216"}, {1e30, "1e+30"}};
+    } numbers[] = {{2147483647, "2147483647"}, {-2147483648.0, "-2147483648"}, {0, "0"},       {5, "5"},
+                   {0.1f, "0.100000001"},      {16777216, "16777216"},         {1e30, "1e+30"}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         snprintf(text, sizeof text, "%.*g", pco_number_digits(numbers[i].value), numbers[i].value);
         assert_string_equal(text, numbers[i].text);
@@ -60,8 +60,7 @@ static void names_and_sizes(void **state)
     check_ok(pco_dtype_bytes(PCO_F16, 3, (int64_t[]){5, 0, 7}, &bytes, &err));
     assert_int_equal(bytes, 0);
     check_fails(pco_dtype_bytes(PCO_Q8_0, 1, (int64_t[]){33}, &bytes, &err), PCO_ERROR_INVALID, "[33]");
-    check_fails(pco_dtype_bytes(PCO_F32, 1, (int64_t[]){INT64_MAX / 2}, &bytes, &err), PCO_ERROR_INVALID,
-                "bytes");
+    check_fails(pco_dtype_bytes(PCO_F32, 1, (int64_t[]){INT64_MAX / 2}, &bytes, &err), PCO_ERROR_INVALID, "bytes");
     check_fails(pco_dtype_bytes(PCO_F32, 3, (int64_t[]){INT64_C(1) << 40, 0, INT64_C(1) << 40}, &bytes, &err),
                 PCO_ERROR_INVALID, "elements");
     check_fails(pco_dtype_bytes(PCO_F32, 2, (int64_t[]){2, -1}, &bytes, &err), PCO_ERROR_INVALID, "negative");
@@ -171,8 +170,8 @@ static void philox_known_answers(void **state)
     /* From the Random123 distribution, kat_vectors. */
     pco_philox a = pco_philox4x32_10((pco_philox){{0}}, 0);
     pco_philox b = pco_philox4x32_10((pco_philox){{~0u, ~0u, ~0u, ~0u}}, UINT64_MAX);
-    pco_philox c = pco_philox4x32_10((pco_philox){{0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344}},
-                                     UINT64_C(0x299F31D0A4093822));
+    pco_philox c =
+        pco_philox4x32_10((pco_philox){{0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344}}, UINT64_C(0x299F31D0A4093822));
     assert_memory_equal(a.word, ((uint32_t[]){0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8}), 16);
     assert_memory_equal(b.word, ((uint32_t[]){0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD}), 16);
     assert_memory_equal(c.word, ((uint32_t[]){0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1}), 16);
@@ -181,9 +180,8 @@ static void philox_known_answers(void **state)
 static void utf8(void **state)
 {
     (void)state;
-    static const char *const bad[] = {"\x80",         "\xC1\x81",         "\xE0\x80\x80",
-                                      "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE2\x82",
-                                      "\xFF",         "\xF0\x9F\x98"};
+    static const char *const bad[] = {"\x80",     "\xC1\x81", "\xE0\x80\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80",
+                                      "\xE2\x82", "\xFF",     "\xF0\x9F\x98"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[16];
         snprintf(text, sizeof text, "ab%sc", bad[i]);

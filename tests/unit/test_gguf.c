@@ -82,8 +82,7 @@ static void reads_tensors(void **state)
     const pco_weights *weights = pco_gguf_weights(gguf);
     assert_int_equal(weights->count, 3);
     const pco_weight *a = pco_weights_find(weights, "a"), *b, *c = pco_weights_find(weights, "c");
-    assert_true(a->rank == 2 && a->shape[0] == 2 && a->shape[1] == 3 && a->bytes == 24 &&
-                a->dtype == PCO_F32);
+    assert_true(a->rank == 2 && a->shape[0] == 2 && a->shape[1] == 3 && a->bytes == 24 && a->dtype == PCO_F32);
     assert_true(((const unsigned char *)a->data)[3] == 0x3F);
     check_ok(pco_weights_require(weights, "b", &b, &err));
     assert_true(b->dtype == PCO_Q8_0 && b->bytes == 34 && ((const unsigned char *)b->data)[2] == 7);
@@ -113,8 +112,8 @@ static void refuses_every_cut(void **state)
 static void check_refused(const built *file, const char *part)
 {
     pco_gguf *gguf;
-    check_fails(pco_gguf_parse(file->data, file->size, "f", PCO_GGUF_METADATA_ONLY, &gguf, &err),
-                PCO_ERROR_FORMAT, part);
+    check_fails(pco_gguf_parse(file->data, file->size, "f", PCO_GGUF_METADATA_ONLY, &gguf, &err), PCO_ERROR_FORMAT,
+                part);
 }
 
 static void refuses_headers_and_keys(void **state)
@@ -179,8 +178,7 @@ static void refuses_tensors(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         uint64_t d = cases[i].dimension;
         put_header(&file, 3, 1, 0);
-        put_tensor(&file, cases[i].name, cases[i].rank, (uint64_t[]){d, d, d, d, d}, cases[i].type,
-                   cases[i].offset);
+        put_tensor(&file, cases[i].name, cases[i].rank, (uint64_t[]){d, d, d, d, d}, cases[i].type, cases[i].offset);
         check_refused(&file, cases[i].part);
     }
     put_header(&file, 3, 2, 0);

@@ -11,10 +11,10 @@
 
 #include <math.h>
 
-#define SHAPE(...)                                                                                           \
-    (const int64_t[])                                                                                        \
-    {                                                                                                        \
-        __VA_ARGS__                                                                                          \
+#define SHAPE(...) \
+    (const int64_t[]) \
+    { \
+        __VA_ARGS__ \
     }
 #define BIN(op, a, b) pco_binary(c->graph, PCO_OP_##op, a, b)
 #define UN(op, a)     pco_unary(c->graph, PCO_OP_##op, a)
@@ -42,8 +42,7 @@ static double draw(uint64_t *seed)
     return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
-static uint32_t leaf(gradient_case *c, pco_dtype dtype, double low, double high, uint32_t rank,
-                     const int64_t *shape)
+static uint32_t leaf(gradient_case *c, pco_dtype dtype, double low, double high, uint32_t rank, const int64_t *shape)
 {
     char name[16];
     snprintf(name, sizeof name, "in%u", c->n_leaves);
@@ -53,7 +52,8 @@ static uint32_t leaf(gradient_case *c, pco_dtype dtype, double low, double high,
     c->data[at] = malloc((size_t)(count + 1) * sizeof(double));
     for (int64_t i = 0; i < count; i++) {
         double x = low + (high - low) * draw(&c->seed);
-        c->data[at][i] = pco_dtype_is_float(dtype) ? oracle_round_to(dtype, x) : floor(x); /* what every device can hold */
+        c->data[at][i] =
+            pco_dtype_is_float(dtype) ? oracle_round_to(dtype, x) : floor(x); /* what every device can hold */
     }
     return id;
 }
@@ -99,8 +99,7 @@ static void gradient_finish(gradient_case *c)
         if (c->out[k] == PCO_NONE) continue;
         pco_tensor y = g->tensors[c->out[k]];
         uint32_t u = leaf(c, PCO_F32, -1, 1, y.rank, y.shape);
-        uint32_t terms =
-            pco_reshape(g, pco_binary(g, PCO_OP_MUL, pco_cast(g, c->out[k], PCO_F32), u), 1, SHAPE(-1));
+        uint32_t terms = pco_reshape(g, pco_binary(g, PCO_OP_MUL, pco_cast(g, c->out[k], PCO_F32), u), 1, SHAPE(-1));
         uint32_t sum = pco_reduce(g, PCO_OP_SUM, terms, 0, 1);
         loss = loss == PCO_NONE ? sum : pco_binary(g, PCO_OP_ADD, loss, sum);
     }
@@ -226,8 +225,7 @@ static void test_complete(void **state)
     uint32_t count;
     const pco_op_info *table = pco_op_table(&count);
     for (uint32_t i = 0; i < count; i++)
-        if (table[i].gradient && !seen[table[i].op])
-            fail_msg("the gradient of '%s' is not tried", table[i].name);
+        if (table[i].gradient && !seen[table[i].op]) fail_msg("the gradient of '%s' is not tried", table[i].name);
 }
 
 /* ---- on a device ---- */
@@ -264,8 +262,7 @@ static void device_case(const gradient_case *c)
     pco_graph *lowered = eval_lowered(c->graph);
     double **values = gradient_values(c, lowered);
     pco_executable *e = NULL;
-    check_ok(
-        pco_executable_create(device_session, c->graph, &(pco_executable_params){.name = c->name}, &e, &err));
+    check_ok(pco_executable_create(device_session, c->graph, &(pco_executable_params){.name = c->name}, &e, &err));
     for (uint32_t i = 0; i < c->n_leaves; i++) {
         const pco_tensor *x = &c->graph->tensors[c->leaf[i]];
         void *data = malloc(x->bytes + 4);
@@ -303,19 +300,16 @@ static void test_errors(void **state)
 {
     (void)state;
     pco_graph *g = pco_graph_create();
-    uint32_t x = pco_graph_input(g, "ex", PCO_F32, 2, SHAPE(2, 3)),
-             i = pco_graph_input(g, "eye", PCO_I32, 1, SHAPE(1));
+    uint32_t x = pco_graph_input(g, "ex", PCO_F32, 2, SHAPE(2, 3)), i = pco_graph_input(g, "eye", PCO_I32, 1, SHAPE(1));
     uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, x, 1, SHAPE(6)), 0, 1), gradient;
     check_fails(pco_gradients(g, x, &x, 1, &gradient, &err), PCO_ERROR_INVALID, "6 elements");
     check_fails(pco_gradients(g, loss, &i, 1, &gradient, &err), PCO_ERROR_INVALID, "'eye' is i32");
-    check_fails(pco_gradients(g, loss, (uint32_t[]){999}, 1, &gradient, &err), PCO_ERROR_INVALID,
-                "no tensor");
+    check_fails(pco_gradients(g, loss, (uint32_t[]){999}, 1, &gradient, &err), PCO_ERROR_INVALID, "no tensor");
     check_ok(pco_graph_check(g, &err));
     uint32_t state_id = pco_graph_state(g, "cache", PCO_F32, 2, SHAPE(2, 3));
     uint32_t after = pco_state_write(g, state_id, x, i, 1);
     loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, after, 1, SHAPE(6)), 0, 1);
-    check_fails(pco_gradients(g, loss, &x, 1, &gradient, &err), PCO_ERROR_UNSUPPORTED,
-                "'state_write' (state_write_");
+    check_fails(pco_gradients(g, loss, &x, 1, &gradient, &err), PCO_ERROR_UNSUPPORTED, "'state_write' (state_write_");
     pco_graph_destroy(g);
 }
 
@@ -324,8 +318,7 @@ static void test_special(void **state)
 {
     (void)state;
     pco_graph *g = pco_graph_create();
-    uint32_t x = pco_graph_input(g, "x", PCO_F32, 1, SHAPE(3)),
-             z = pco_graph_input(g, "z", PCO_F16, 2, SHAPE(2, 2));
+    uint32_t x = pco_graph_input(g, "x", PCO_F32, 1, SHAPE(3)), z = pco_graph_input(g, "z", PCO_F16, 2, SHAPE(2, 2));
     uint32_t k = pco_cast(g, pco_cast(g, x, PCO_I32), PCO_F32);
     uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_binary(g, PCO_OP_MUL, k, k), 0, 0), gradients[4];
     check_ok(pco_gradients(g, loss, (uint32_t[]){x, z, loss, x}, 4, gradients, &err));
@@ -415,8 +408,8 @@ static void test_ties(void **state)
             values[at] = malloc((size_t)count * sizeof **values);
             memcpy(values[at], one->in[i], (size_t)count * sizeof **values);
             oracle_encode(PCO_F32, one->in[i], data, count);
-            check_ok(pco_executable_write(e, pco_executable_tensor(e, inputs[i]), data, sizeof *data * (size_t)count,
-                                          &err));
+            check_ok(
+                pco_executable_write(e, pco_executable_tensor(e, inputs[i]), data, sizeof *data * (size_t)count, &err));
         }
         eval_run(lowered, values);
         check_ok(pco_executable_run(e, &err));
@@ -424,8 +417,8 @@ static void test_ties(void **state)
             float data[PICK_MOST];
             double got[PICK_MOST];
             pick_check(one, i, values[pco_graph_find(lowered, outputs[i])], 1, "float64");
-            check_ok(pco_executable_read(e, pco_executable_tensor(e, outputs[i]), data, sizeof *data * (size_t)count,
-                                         &err));
+            check_ok(
+                pco_executable_read(e, pco_executable_tensor(e, outputs[i]), data, sizeof *data * (size_t)count, &err));
             oracle_decode(PCO_F32, data, got, count);
             pick_check(one, i, got, pco_session_device(device_session)->contract.nan_inf, "the device");
         }
@@ -447,16 +440,15 @@ static void test_rounded_once(void **state)
         pco_matmul_attrs attrs = {.transpose_a = side, .dtype = PCO_F32};
         uint32_t x = pco_graph_input(g, "x", PCO_F16, 2, SHAPE(1, 1)),
                  batch = pco_graph_input(g, "batch", PCO_F16, 3, SHAPE(2, 1, 2)), gradient;
-        uint32_t y = pco_graph_add(g, PCO_OP_MATMUL, &attrs,
-                                   side ? (uint32_t[]){batch, x} : (uint32_t[]){x, batch}, 2, NULL);
+        uint32_t y =
+            pco_graph_add(g, PCO_OP_MATMUL, &attrs, side ? (uint32_t[]){batch, x} : (uint32_t[]){x, batch}, 2, NULL);
         uint32_t loss = pco_reduce(g, PCO_OP_SUM, pco_reshape(g, y, 1, SHAPE(-1)), 0, 1);
         check_ok(pco_gradients(g, loss, &x, 1, &gradient, &err));
         pco_graph_output(g, gradient, "gradient");
         pco_executable *e = NULL;
         uint16_t data[4], got;
         double value;
-        check_ok(
-            pco_executable_create(device_session, g, &(pco_executable_params){.name = "once"}, &e, &err));
+        check_ok(pco_executable_create(device_session, g, &(pco_executable_params){.name = "once"}, &e, &err));
         oracle_encode(PCO_F16, many, data, 4);
         check_ok(pco_executable_write(e, pco_executable_tensor(e, "batch"), data, sizeof data, &err));
         oracle_encode(PCO_F16, &one, &got, 1);
@@ -495,10 +487,9 @@ static void test_nothing_square(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_complete), cmocka_unit_test(test_errors), cmocka_unit_test(test_special),
-        cmocka_unit_test(test_float64),  cmocka_unit_test(test_device), cmocka_unit_test(test_rounded_once),
-        cmocka_unit_test(test_ties),
-        cmocka_unit_test(test_nothing_square),
+        cmocka_unit_test(test_complete), cmocka_unit_test(test_errors),         cmocka_unit_test(test_special),
+        cmocka_unit_test(test_float64),  cmocka_unit_test(test_device),         cmocka_unit_test(test_rounded_once),
+        cmocka_unit_test(test_ties),     cmocka_unit_test(test_nothing_square),
     };
     return cmocka_run_group_tests(tests, device_open, device_close);
 }

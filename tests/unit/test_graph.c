@@ -6,7 +6,11 @@
 #include "graph/infer.h"
 #include "graph/passes.h"
 
-#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...) \
+    (const int64_t[]) \
+    { \
+        __VA_ARGS__ \
+    }
 
 static void expect_shape(const pco_graph *g, uint32_t t, uint32_t dtype, uint32_t rank, const int64_t *shape)
 {
@@ -165,20 +169,19 @@ static void test_conv1d_refuses(void **state)
 }
 
 /* One refusal: `build` must leave an error that holds all of the words. */
-#define REFUSES(build, ...)                                                                    \
-    do {                                                                                       \
-        pco_graph *g = pco_graph_create();                                                     \
-        uint32_t x = pco_graph_input(g, "ex", PCO_F32, 2, SHAPE(3, 4));                        \
-        uint32_t i = pco_graph_input(g, "eye", PCO_I32, 1, SHAPE(5));                          \
-        (void)x, (void)i;                                                                      \
-        (void)(build);                                                                         \
-        pco_error refusal = {""};                                                              \
-        assert_int_equal(pco_graph_check(g, &refusal), PCO_ERROR_INVALID);                     \
-        const char *const words[] = {__VA_ARGS__};                                             \
-        for (size_t k = 0; k < sizeof words / sizeof words[0]; k++)                            \
-            if (!strstr(refusal.message, words[k]))                                            \
-                fail_msg("'%s' does not say '%s'", refusal.message, words[k]);                 \
-        pco_graph_destroy(g);                                                                  \
+#define REFUSES(build, ...) \
+    do { \
+        pco_graph *g = pco_graph_create(); \
+        uint32_t x = pco_graph_input(g, "ex", PCO_F32, 2, SHAPE(3, 4)); \
+        uint32_t i = pco_graph_input(g, "eye", PCO_I32, 1, SHAPE(5)); \
+        (void)x, (void)i; \
+        (void)(build); \
+        pco_error refusal = {""}; \
+        assert_int_equal(pco_graph_check(g, &refusal), PCO_ERROR_INVALID); \
+        const char *const words[] = {__VA_ARGS__}; \
+        for (size_t k = 0; k < sizeof words / sizeof words[0]; k++) \
+            if (!strstr(refusal.message, words[k])) fail_msg("'%s' does not say '%s'", refusal.message, words[k]); \
+        pco_graph_destroy(g); \
     } while (0)
 
 static void test_refusals(void **state)
@@ -272,8 +275,8 @@ static void test_hoist(void **state)
     const uint32_t second = g->n_nodes;
     pco_state_write(g, s, pco_unary(g, PCO_OP_NEG, a), at, 1); /* c reads s as it was */
     pco_graph_hoist(g, second);
-    const pco_op order[] = {PCO_OP_RELU, PCO_OP_MUL, PCO_OP_ADD, PCO_OP_STATE_WRITE, PCO_OP_NEG, PCO_OP_ADD,
-                            PCO_OP_NEG,  PCO_OP_STATE_WRITE, PCO_OP_EXP};
+    const pco_op order[] = {PCO_OP_RELU, PCO_OP_MUL, PCO_OP_ADD,         PCO_OP_STATE_WRITE, PCO_OP_NEG,
+                            PCO_OP_ADD,  PCO_OP_NEG, PCO_OP_STATE_WRITE, PCO_OP_EXP};
     assert_int_equal(g->n_nodes, sizeof order / sizeof *order);
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         assert_int_equal(g->nodes[n].op, order[n]);
@@ -341,8 +344,7 @@ static void test_recompute(void **state)
         }
     assert_true(readers > 0);
     for (uint32_t i = 0; i < g->n_nodes; i++)
-        for (uint32_t k = 0; k < g->nodes[i].n_outputs; k++)
-            assert_int_equal(g->producers[g->nodes[i].outputs[k]], i);
+        for (uint32_t k = 0; k < g->nodes[i].n_outputs; k++) assert_int_equal(g->producers[g->nodes[i].outputs[k]], i);
     check_ok(pco_graph_rewrite(g, &(pco_rewrite_params){.fuse = 1}, &r, &err)); /* passes leave both */
     assert_int_not_equal(find_node(r, "in.tanh_0_again"), PCO_NONE);
     assert_int_not_equal(find_node(r, "in.tanh_0"), PCO_NONE);
@@ -403,12 +405,19 @@ static void test_recompute_refuses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_axes), cmocka_unit_test(test_cumsum),
-                                       cmocka_unit_test(test_top_k), cmocka_unit_test(test_conv1d), cmocka_unit_test(test_conv1d_refuses),
-                                       cmocka_unit_test(test_recompute), cmocka_unit_test(test_recompute_refuses),
-                                       cmocka_unit_test(test_recompute_fusion), cmocka_unit_test(test_shapes),
-                                       cmocka_unit_test(test_refusals), cmocka_unit_test(test_table),
-                                       cmocka_unit_test(test_rewrite), cmocka_unit_test(test_hoist),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_axes),
+                                       cmocka_unit_test(test_cumsum),
+                                       cmocka_unit_test(test_top_k),
+                                       cmocka_unit_test(test_conv1d),
+                                       cmocka_unit_test(test_conv1d_refuses),
+                                       cmocka_unit_test(test_recompute),
+                                       cmocka_unit_test(test_recompute_refuses),
+                                       cmocka_unit_test(test_recompute_fusion),
+                                       cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_refusals),
+                                       cmocka_unit_test(test_table),
+                                       cmocka_unit_test(test_rewrite),
+                                       cmocka_unit_test(test_hoist),
                                        cmocka_unit_test(test_phase)};
     return cmocka_run_group_tests_name("graph", tests, NULL, NULL);
 }

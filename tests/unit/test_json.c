@@ -45,18 +45,15 @@ static void refuses_text(void **state)
 
 static int allocations_left;
 
-static void *allocate(size_t size)
-{
-    return allocations_left-- > 0 ? malloc(size) : NULL;
-}
+static void *allocate(size_t size) { return allocations_left-- > 0 ? malloc(size) : NULL; }
 
 /* Want of memory is not blamed on the text, whichever allocation fails. */
 static void lacks_memory(void **state)
 {
     (void)state;
     static const char *const texts[] = {
-        "{\"a\": [1, -2.5e+3, \"\\n\\u00e9\\ud83d\\ude00\", {}, []], \"b\" : {\"c\": [true, false, null]}}",
-        " 3", "\"x\"", "[[]]"};
+        "{\"a\": [1, -2.5e+3, \"\\n\\u00e9\\ud83d\\ude00\", {}, []], \"b\" : {\"c\": [true, false, null]}}", " 3",
+        "\"x\"", "[[]]"};
     static const char *const bad[] = {"[1, nope]", "{\"a\" 1}", "[1,]", "\"\\ud83d\"", "\"\\x\"", "[-]", "{\"a\": [}"};
     cJSON *root = NULL;
     cJSON_InitHooks(&(cJSON_Hooks){allocate, free});
@@ -103,8 +100,7 @@ static void getters(void **state)
     check_ok(pco_json_string_or(root, "c", "S", NULL, &s, &err));
     check_ok(pco_json_enum_or(root, "c", "ACT", acts, 2, 0, &act, &err));
     assert_true(n == 7 && f == 0.25 && b == 1 && act == 0 && !s);
-    check_fails(pco_json_int(root, "c", "n", 1, 11, &n, &err), PCO_ERROR_FORMAT,
-                "'n' is 12; an integer from 1 to 11");
+    check_fails(pco_json_int(root, "c", "n", 1, 11, &n, &err), PCO_ERROR_FORMAT, "'n' is 12; an integer from 1 to 11");
     check_fails(pco_json_int(root, "c", "N", 1, 11, &n, &err), PCO_ERROR_FORMAT, "'N' is missing");
     check_fails(pco_json_int(root, "c", "bad", 1, 11, &n, &err), PCO_ERROR_FORMAT, "1.5");
     check_fails(pco_json_int_or(root, "c", "null", 1, 11, 3, &n, &err), PCO_ERROR_FORMAT, "null");
@@ -140,10 +136,9 @@ static void writes(void **state)
     pco_json_key(&writer, "none");
     pco_json_write_null(&writer);
     pco_json_end_object(&writer);
-    assert_string_equal(
-        text.data,
-        "{\"a\\\"b\\\\\": \"tab\\t nul\\u0001 \xC3\xA9 bad\xEF\xBF\xBD\", \"list\": [0.1, null, null, "
-        "1e+300, -9223372036854775808, 18446744073709551615, true, {}], \"none\": null}");
+    assert_string_equal(text.data,
+                        "{\"a\\\"b\\\\\": \"tab\\t nul\\u0001 \xC3\xA9 bad\xEF\xBF\xBD\", \"list\": [0.1, null, null, "
+                        "1e+300, -9223372036854775808, 18446744073709551615, true, {}], \"none\": null}");
     pco_writer_release(&text);
     writer = (pco_json_writer){.out = &text, .indent = 2};
     pco_json_begin_array(&writer);

@@ -12,10 +12,7 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
-static void in_folder(char path[512], const char *name)
-{
-    snprintf(path, 512, "%s/%s", check_folder, name);
-}
+static void in_folder(char path[512], const char *name) { snprintf(path, 512, "%s/%s", check_folder, name); }
 
 static void write_llama(const built_change *change, char path[512])
 {
@@ -93,12 +90,18 @@ static void test_unknown_numbers(void **state)
     static const struct {
         const char *name;
         double other, same;
-    } keys[] = {{"attention.clamp_kqv", 8, 0},      {"attention.max_alibi_bias", 8, 0},
-                {"attention.output_scale", 2, 1},   {"attention.scale", 0.1, 0.5}, /* heads of 4 */
-                {"attention.temperature_scale", 0.1, 0}, {"attn_logit_softcapping", 50, 0},
-                {"embedding_scale", 12, 1},         {"final_logit_softcapping", 30, 0},
-                {"logit_scale", 0.25, 1},           {"residual_scale", 0.2, 1},
-                {"rope.freq_base_swa", 1e6, 10000}, {"rope.scaling.attn_factor", 1.2, 1}};
+    } keys[] = {{"attention.clamp_kqv", 8, 0},
+                {"attention.max_alibi_bias", 8, 0},
+                {"attention.output_scale", 2, 1},
+                {"attention.scale", 0.1, 0.5}, /* heads of 4 */
+                {"attention.temperature_scale", 0.1, 0},
+                {"attn_logit_softcapping", 50, 0},
+                {"embedding_scale", 12, 1},
+                {"final_logit_softcapping", 30, 0},
+                {"logit_scale", 0.25, 1},
+                {"residual_scale", 0.2, 1},
+                {"rope.freq_base_swa", 1e6, 10000},
+                {"rope.scaling.attn_factor", 1.2, 1}};
     char path[512], key[128];
     pco_model_info info;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -225,9 +228,18 @@ static void test_gemma2_numbers(void **state)
 static void test_transformer_numbers(void **state)
 {
     (void)state;
-    static const char *const keys[] = {"encoder_attention_heads", "encoder_layers", "encoder_ffn_dim", "rope_theta",
-                                       "position_offset", "norm_eps", "dropout", "pad_token_id", "bos_token_id",
-                                       "eos_token_id", "decoder_start_token_id", "encoder_vocab_size"};
+    static const char *const keys[] = {"encoder_attention_heads",
+                                       "encoder_layers",
+                                       "encoder_ffn_dim",
+                                       "rope_theta",
+                                       "position_offset",
+                                       "norm_eps",
+                                       "dropout",
+                                       "pad_token_id",
+                                       "bos_token_id",
+                                       "eos_token_id",
+                                       "decoder_start_token_id",
+                                       "encoder_vocab_size"};
     static const char *const values[] = {"-7", "1e300", "4294967296", "\"x\"", "0.5e-400", "2147483647"};
     char path[512], config[2000];
     pco_model_info info;
@@ -248,8 +260,8 @@ static void test_transformer_numbers(void **state)
     write_transformer(none, path);
     check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_FORMAT, "decoder_start_token_id is 5");
     static const char *const zero = "{\"model_type\": \"transformer\", \"%s\": 0}";
-    static const char *const sizes[] = {"d_model", "encoder_attention_heads", "decoder_attention_heads",
-                                        "encoder_ffn_dim", "decoder_ffn_dim", "max_position_embeddings"};
+    static const char *const sizes[] = {"d_model",         "encoder_attention_heads", "decoder_attention_heads",
+                                        "encoder_ffn_dim", "decoder_ffn_dim",         "max_position_embeddings"};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
         snprintf(config, sizeof config, zero, sizes[k]);
         write_transformer(config, path);
@@ -287,11 +299,11 @@ static void test_no_files(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_good), cmocka_unit_test(test_llama_numbers),
-                                       cmocka_unit_test(test_rope_factors), cmocka_unit_test(test_unknown_numbers),
-                                       cmocka_unit_test(test_unknown_kinds), cmocka_unit_test(test_rope_scale),
-                                       cmocka_unit_test(test_gemma2_numbers),
-                                       cmocka_unit_test(test_transformer_numbers),
-                                       cmocka_unit_test(test_no_files)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_good),           cmocka_unit_test(test_llama_numbers),
+        cmocka_unit_test(test_rope_factors),   cmocka_unit_test(test_unknown_numbers),
+        cmocka_unit_test(test_unknown_kinds),  cmocka_unit_test(test_rope_scale),
+        cmocka_unit_test(test_gemma2_numbers), cmocka_unit_test(test_transformer_numbers),
+        cmocka_unit_test(test_no_files)};
     return cmocka_run_group_tests_name("model_file", tests, check_make_folder, check_remove_folder);
 }

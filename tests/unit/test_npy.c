@@ -21,8 +21,7 @@ static void reads(void **state)
     pco_npy npy;
     size_t size = file_of(file, 1, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n", 24);
     check_ok(pco_npy_parse(file, size, "f", &npy, &err));
-    assert_true(npy.array.dtype == PCO_F32 && npy.array.rank == 2 && npy.array.shape[1] == 3 &&
-                npy.array.bytes == 24);
+    assert_true(npy.array.dtype == PCO_F32 && npy.array.rank == 2 && npy.array.shape[1] == 3 && npy.array.bytes == 24);
     pco_npy_close(&npy);
     size = file_of(file, 2, "{\"shape\": (), \"descr\": \"<f8\", \"fortran_order\": False}", 8);
     check_ok(pco_npy_parse(file, size, "f", &npy, &err));
@@ -45,8 +44,7 @@ static void refuses(void **state)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1)}", "expected", 4},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1 1)}", "expected", 4},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "expected", 4},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296,4294967296,4294967296)}", "counted",
-         4},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296,4294967296,4294967296)}", "counted", 4},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", "expected", 4},
         {"{'descr': '<f4', 'fortran_order': False}", "expected", 4},
         {"{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "once", 4},

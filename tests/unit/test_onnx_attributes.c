@@ -116,7 +116,7 @@ static void test_conv(void **state)
         int64_t pads[2], stride, dilation;
         const char *mode;
     } ROWS[] = {
-        {{3, 2}, 1, 1, NULL},   {{5, 5}, 2, 1, NULL},         {{10, 7}, 3, 1, NULL},
+        {{3, 2}, 1, 1, NULL},         {{5, 5}, 2, 1, NULL},         {{10, 7}, 3, 1, NULL},
         {{0, 0}, 1, 2, "SAME_UPPER"}, {{0, 0}, 1, 1, "SAME_LOWER"},
     };
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
@@ -161,8 +161,8 @@ static void test_refused(void **state)
     (void)state;
     float clipped[COUNT], sum[COUNT];
     for (int k = 0; k < COUNT; k++) clipped[k] = fminf(X[k], 1), sum[k] = X[k] + Z[k];
-    Onnx__AttributeProto max = made_float("max", 1), alpha = made_float("alpha", 0.2f),
-                         axis = made_float("axis", 0), unnamed = made_float("", 1), text = alpha;
+    Onnx__AttributeProto max = made_float("max", 1), alpha = made_float("alpha", 0.2f), axis = made_float("axis", 0),
+                         unnamed = made_float("", 1), text = alpha;
     text.has_f = 0, text.has_s = 1, text.type = 3;
     text.name = "approximate", text.s.data = (uint8_t *)"sigmoid", text.s.len = 7;
     /* before opset 11 */

@@ -9,7 +9,11 @@
 
 #include <math.h>
 
-#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
+#define SHAPE(...) \
+    (const int64_t[]) \
+    { \
+        __VA_ARGS__ \
+    }
 
 enum { ROWS = 24, TERMS = 16, COLUMNS = 5, COUNT = TERMS * COLUMNS, STEPS = 200 };
 
@@ -69,8 +73,8 @@ static pco_graph *load_graph(void)
     uint32_t zero = pco_fill(g, PCO_I32, 0, 1, SHAPE(1));
     for (int i = 0; i < 3; i++) {
         uint32_t s = pco_graph_state(g, (const char *[]){"param", "m", "v"}[i], PCO_F32, 2, SHAPE(TERMS, COLUMNS));
-        uint32_t x = pco_graph_input(g, (const char *[]){"to param", "to m", "to v"}[i], PCO_F32, 2,
-                                     SHAPE(TERMS, COLUMNS));
+        uint32_t x =
+            pco_graph_input(g, (const char *[]){"to param", "to m", "to v"}[i], PCO_F32, 2, SHAPE(TERMS, COLUMNS));
         pco_state_write(g, s, x, zero, 1);
     }
     return g;

@@ -97,8 +97,9 @@ static int asks_help(const char *line)
 static void test_asks_help(void **state)
 {
     (void)state;
-    static const char *const yes[] = {"-h", "f --help", "f --number 5 -h", "--unknown --help", "-f -h", "-t=x --help",
-                                      "- -h", "--text=x -h", "-n5 -h"};
+    static const char *const yes[] = {
+        "-h",   "f --help",    "f --number 5 -h", "--unknown --help", "-f -h", "-t=x --help",
+        "- -h", "--text=x -h", "-n5 -h"};
     static const char *const no[] = {"", "f", "f -- --help", "f --text --help", "f -t -h", "--text=-h", "f -n"};
     for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
         if (!asks_help(yes[i])) fail_msg("'%s' asks for help", yes[i]);
@@ -126,12 +127,34 @@ static void test_operands(void **state)
 static void test_refused(void **state)
 {
     (void)state;
-    static const char *const lines[] = {
-        "", "--flag", "f --flag=1", "f -f1", "f --number", "f -n", "f --number=", "f -n ''", "f -n x", "f -n 5x",
-        "f -n 10", "f -n -6", "f --number 1e3", "f --small -1", "f --small 4294967296",
-        "f --large 9223372036854775808", "f --real nan", "f --real 1.1", "f --real inf", "f --text ''",
-        "f --colour blue", "f --colour gree", "f --nmber 5", "f -x", "f -text x", "f -number=5", "f --textx 5",
-        "f g bad"};
+    static const char *const lines[] = {"",
+                                        "--flag",
+                                        "f --flag=1",
+                                        "f -f1",
+                                        "f --number",
+                                        "f -n",
+                                        "f --number=",
+                                        "f -n ''",
+                                        "f -n x",
+                                        "f -n 5x",
+                                        "f -n 10",
+                                        "f -n -6",
+                                        "f --number 1e3",
+                                        "f --small -1",
+                                        "f --small 4294967296",
+                                        "f --large 9223372036854775808",
+                                        "f --real nan",
+                                        "f --real 1.1",
+                                        "f --real inf",
+                                        "f --text ''",
+                                        "f --colour blue",
+                                        "f --colour gree",
+                                        "f --nmber 5",
+                                        "f -x",
+                                        "f -text x",
+                                        "f -number=5",
+                                        "f --textx 5",
+                                        "f g bad"};
     toy_arguments a;
     fflush(stderr);
     const int kept = dup(STDERR_FILENO);
@@ -147,10 +170,7 @@ static void test_refused(void **state)
 
 /* ---- tables and help texts ---- */
 
-static int is_part(char letter)
-{
-    return isalnum((unsigned char)letter) || letter == '-';
-}
+static int is_part(char letter) { return isalnum((unsigned char)letter) || letter == '-'; }
 
 /* Does the text hold `word`, not as a part of another? */
 static int mentions(const char *text, const char *word)

@@ -106,10 +106,8 @@ static void test_bounds(void **state)
 
 static oracle_output output_of(uint32_t dtype, double *value, double *bound, int64_t count)
 {
-    return (oracle_output){.desc = {.dtype = dtype, .rank = 1, .shape = {count}},
-                           .count = count,
-                           .value = value,
-                           .bound = bound};
+    return (oracle_output){
+        .desc = {.dtype = dtype, .rank = 1, .shape = {count}}, .count = count, .value = value, .bound = bound};
 }
 
 static void test_judge(void **state)
@@ -165,8 +163,7 @@ static void check_contract(const pco_contract *contract)
 {
     pco_conformance_self_test result;
     pco_error err = {""};
-    assert_int_equal(pco_conformance_test_judge(PCO_CONFORMANCE_QUICK, NULL, 7, contract, &result, &err),
-                     PCO_OK);
+    assert_int_equal(pco_conformance_test_judge(PCO_CONFORMANCE_QUICK, NULL, 7, contract, &result, &err), PCO_OK);
     if (result.rejected || result.missed || result.toothless) print_error("%s\n", result.first);
     assert_true(result.cases > 700 && result.elements_moved > 10000);
     assert_int_equal(result.rejected, 0);
@@ -219,8 +216,7 @@ static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_
     return PCO_ERROR_UNSUPPORTED;
 }
 
-static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
-                              pco_error *err)
+static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
 {
     (void)device, (void)err;
     for (uint32_t i = 0; i < part->n_nodes; i++) {
@@ -308,8 +304,7 @@ static void test_toy_wrong(void **state)
         while (!pco_conformance_state_is_bad(bad->state)) bad++;
         if (!strstr(bad->detail, SAYS[defect])) print_error("%s\n", bad->detail);
         assert_non_null(strstr(bad->detail, SAYS[defect]));
-        assert_non_null(
-            strstr(bad->repeat, "portico conformance --devices toy:0 --tier quick --ops neg"));
+        assert_non_null(strstr(bad->repeat, "portico conformance --devices toy:0 --tier quick --ops neg"));
         assert_int_equal(result.status, defect == TOY_LOST ? PCO_ERROR_DEVICE_LOST : PCO_OK);
         pco_conformance_clear(&result, 1);
     }
@@ -330,11 +325,10 @@ static void test_toy_refuses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_storage),       cmocka_unit_test(test_quantum),
-        cmocka_unit_test(test_philox),        cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_judge),         cmocka_unit_test(test_cases),
-        cmocka_unit_test(test_always_caught), cmocka_unit_test(test_toy_right),
-        cmocka_unit_test(test_toy_wrong),     cmocka_unit_test(test_toy_refuses),
+        cmocka_unit_test(test_storage),       cmocka_unit_test(test_quantum),   cmocka_unit_test(test_philox),
+        cmocka_unit_test(test_bounds),        cmocka_unit_test(test_judge),     cmocka_unit_test(test_cases),
+        cmocka_unit_test(test_always_caught), cmocka_unit_test(test_toy_right), cmocka_unit_test(test_toy_wrong),
+        cmocka_unit_test(test_toy_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,8 @@ static void test_random_intervals(void **state)
         uint64_t most = 0;
         for (uint32_t i = 0; i < COUNT; i++) {
             pco_philox r = pco_philox4x32_10((pco_philox){{i, 0, 0, 0}}, seed);
-            intervals[i] = (pco_interval){.first = r.word[0] % 100, .bytes = 4 * (1 + r.word[1] % 1000),
+            intervals[i] = (pco_interval){.first = r.word[0] % 100,
+                                          .bytes = 4 * (1 + r.word[1] % 1000),
                                           .alignment = UINT64_C(1) << (4 + r.word[2] % 5)};
             intervals[i].last = intervals[i].first + r.word[3] % 10;
             if (intervals[i].bytes > most) most = intervals[i].bytes;

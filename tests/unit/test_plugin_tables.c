@@ -34,7 +34,10 @@ typedef struct source {
 
 static source from;
 
-#define ROW(which, name, table, member, optional) {which, name, #member, offsetof(table, member), optional}
+#define ROW(which, name, table, member, optional) \
+    { \
+        which, name, #member, offsetof(table, member), optional \
+    }
 static const struct {
     int table;
     const char *table_name, *name;

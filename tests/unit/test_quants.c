@@ -1,5 +1,5 @@
-/* Quantised types as GGUF has them: tests/golden/quants.gguf holds random blocks of each and what the gguf package makes of
- * them (make_quants.py). The core, and the oracle, which shares nothing with it, must say the same. */
+/* Quantised types as GGUF has them: tests/golden/quants.gguf holds random blocks of each and what the gguf package
+ * makes of them (make_quants.py). The core, and the oracle, which shares nothing with it, must say the same. */
 #include <math.h>
 
 #include "base/dtype.h"
@@ -35,8 +35,8 @@ static void test_widens(void **state)
         oracle_decode(type, coded->data, exact, count);
         for (int64_t i = 0; i < count; i++) {
             if (out[i] != want[i] || (float)exact[i] != want[i])
-                fail_msg("%s, weight %d: %.9g, the oracle %.17g, gguf %.9g", pco_dtype_name(type), (int)i, (double)out[i],
-                         exact[i], (double)want[i]);
+                fail_msg("%s, weight %d: %.9g, the oracle %.17g, gguf %.9g", pco_dtype_name(type), (int)i,
+                         (double)out[i], exact[i], (double)want[i]);
         }
         types++;
         free(out);
@@ -46,7 +46,8 @@ static void test_widens(void **state)
     pco_gguf_close(gguf);
 }
 
-/* What is quantised comes back within the step that its block has, zeros as zeros; and again as the same blocks' values. */
+/* What is quantised comes back within the step that its block has, zeros as zeros; and again as the same blocks'
+ * values. */
 static void test_narrows(void **state)
 {
     enum { COUNT = 512 };
@@ -75,7 +76,8 @@ static void test_narrows(void **state)
         for (int i = 0; i < COUNT; i++) assert_true(fabsf(out[i]) < 1e-6f);
         in[5] = INFINITY;
         check_fails(pco_dtype_from_f32(type, in, COUNT, blocks, &err), PCO_ERROR_INVALID, "element 5");
-        check_fails(pco_dtype_from_f32(type, in, pco_dtype_block(type) - 1, blocks, &err), PCO_ERROR_INVALID, "whole blocks");
+        check_fails(pco_dtype_from_f32(type, in, pco_dtype_block(type) - 1, blocks, &err), PCO_ERROR_INVALID,
+                    "whole blocks");
     }
 }
 

@@ -38,8 +38,8 @@ typedef struct thread_rank {
     pthread_t thread;
 } thread_rank;
 
-static pco_status thread_exchange(void *user, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from,
-                                  void *in, uint64_t in_bytes, pco_error *error)
+static pco_status thread_exchange(void *user, uint32_t to, const void *out, uint64_t out_bytes, uint32_t from, void *in,
+                                  uint64_t in_bytes, pco_error *error)
 {
     thread_rank *self = user;
     post *office = self->office;
@@ -187,8 +187,7 @@ static void do_messages(thread_rank *self)
         for (uint32_t i = 0; i < self->count; i++) *said += all[i] != 10 * i + root;
         if (self->rank == root)
             for (uint32_t i = 0; i < 300; i++) sent[i] = i + root;
-        if (!self->status)
-            self->status = pco_ranks_broadcast(self->ranks, root, sent, sizeof sent, &self->err);
+        if (!self->status) self->status = pco_ranks_broadcast(self->ranks, root, sent, sizeof sent, &self->err);
         for (uint32_t i = 0; i < 300; i++) *said += sent[i] != i + root;
         int any = -1;
         const int flag = self->rank == root ? 200 : self->rank % 3;
@@ -243,9 +242,7 @@ static void ranks_agree(void **state)
     (void)state;
     const opinion good[] = {{0}, {0}, {0}, {0}}, one[] = {{0}, {0}, {PCO_ERROR_DEVICE_LOST, 0, "gone"}, {0}},
                   two[] = {{0}, {PCO_ERROR_IO, 0, "less"}, {0}, {PCO_ERROR_INVALID, 1, "more"}},
-                  every[] = {{PCO_ERROR_IO, 0, "no file"},
-                             {PCO_ERROR_IO, 0, "no file"},
-                             {PCO_ERROR_IO, 0, "no file"}};
+                  every[] = {{PCO_ERROR_IO, 0, "no file"}, {PCO_ERROR_IO, 0, "no file"}, {PCO_ERROR_IO, 0, "no file"}};
     agree(good, 4, PCO_OK, NULL);
     agree(one, 4, PCO_ERROR_DEVICE_LOST, "rank 2: gone");
     agree(two, 4, PCO_ERROR_INVALID, "rank 3: more");
@@ -295,8 +292,7 @@ typedef struct job {
     float *values;
     int64_t count;
     int mixed;
-    uint32_t buckets, first, last,
-        segments; /* segments after which the first and the last bucket can be read; all */
+    uint32_t buckets, first, last, segments; /* segments after which the first and the last bucket can be read; all */
 } job;
 
 static pco_status job_read(pco_trainer *trainer, job *j, pco_error *error)
@@ -392,16 +388,15 @@ static void release(job *jobs, uint32_t count)
 
 /* Sixteen thousand parameters, so that there are several buckets. Pairs of one length, eight of them for
  * training. */
-#define TEXT(OPTIMIZER, BATCH, MORE)                                                                         \
-    "{\"model\": {\"d_model\": 32, \"encoder_layers\": 1, \"decoder_layers\": 1, "                           \
-    "\"encoder_attention_heads\": 2, "                                                                       \
-    "\"decoder_attention_heads\": 2, \"encoder_ffn_dim\": 48, \"decoder_ffn_dim\": 48, "                     \
-    "\"normalize_before\": true, "                                                                           \
-    "\"final_norm\": true, \"scale_embedding\": true, \"add_eos_to_source\": true}, "                        \
-    "\"data\": {\"kind\": \"pairs\", \"file\": \"pairs.tsv\", \"held_out\": 0.3, \"context_length\": 8, "    \
-    "\"source_buckets\": [4, 8], \"target_buckets\": [4, 8], \"tokenizer\": {\"kind\": \"char\"}}, "         \
-    "\"optimizer\": " OPTIMIZER                                                                              \
-    ", \"schedule\": {\"learning_rate\": 0.1}, \"max_grad_norm\": 1, \"steps\": 8, "                         \
+#define TEXT(OPTIMIZER, BATCH, MORE) \
+    "{\"model\": {\"d_model\": 32, \"encoder_layers\": 1, \"decoder_layers\": 1, " \
+    "\"encoder_attention_heads\": 2, " \
+    "\"decoder_attention_heads\": 2, \"encoder_ffn_dim\": 48, \"decoder_ffn_dim\": 48, " \
+    "\"normalize_before\": true, " \
+    "\"final_norm\": true, \"scale_embedding\": true, \"add_eos_to_source\": true}, " \
+    "\"data\": {\"kind\": \"pairs\", \"file\": \"pairs.tsv\", \"held_out\": 0.3, \"context_length\": 8, " \
+    "\"source_buckets\": [4, 8], \"target_buckets\": [4, 8], \"tokenizer\": {\"kind\": \"char\"}}, " \
+    "\"optimizer\": " OPTIMIZER ", \"schedule\": {\"learning_rate\": 0.1}, \"max_grad_norm\": 1, \"steps\": 8, " \
     "\"seed\": 3, \"out\": \"x\", \"batch_size\": " BATCH MORE "}"
 #define SGD "{\"type\": \"sgd\", \"momentum\": 0.9}"
 
@@ -411,10 +406,9 @@ static void write_pairs(void)
     snprintf(path, sizeof path, "%s/pairs.tsv", check_folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    fputs(
-        "abc\tcab\nbca\tacb\ncba\tabc\naab\tbba\nbba\taab\ncca\tacc\nbcc\tccb\nacc\tcca\ncab\tbac\nccc\taaa\n"
-        "bbb\tcbc\naca\tcac\n",
-        file);
+    fputs("abc\tcab\nbca\tacb\ncba\tabc\naab\tbba\nbba\taab\ncca\tacc\nbcc\tccb\nacc\tcca\ncab\tbac\nccc\taaa\n"
+          "bbb\tcbc\naca\tcac\n",
+          file);
     assert_int_equal(fclose(file), 0);
 }
 
@@ -445,13 +439,11 @@ static void three_ranks_are_one(void **state)
         snprintf(names[0], sizeof names[0], "one%d", k);
         snprintf(names[1], sizeof names[1], "three%d", k);
         job whole = {.text = texts[k], .out = names[0], .steps = 2}, parts[3];
-        for (int i = 0; i < 3; i++)
-            parts[i] = (job){.text = texts[k], .out = names[1], .steps = 2, .save = 1};
+        for (int i = 0; i < 3; i++) parts[i] = (job){.text = texts[k], .out = names[1], .steps = 2, .save = 1};
         train(&whole, 1, PCO_OK, NULL);
         train(parts, 3, PCO_OK, NULL);
         compare(&whole, &parts[0]);
-        assert_in_range(parts[0].buckets, 3,
-                        PCO_RANKS_BUCKETS); /* the first goes out long before the last is there */
+        assert_in_range(parts[0].buckets, 3, PCO_RANKS_BUCKETS); /* the first goes out long before the last is there */
         assert_true(parts[0].first > 0 && parts[0].first < parts[0].last - parts[0].last / 5);
         assert_true(parts[0].last <= parts[0].segments);
         for (int i = 0; i < 3; i++) {
@@ -471,8 +463,8 @@ static void mixed_ranks_hold_the_same(void **state)
     const char *text = TEXT("{\"type\": \"adamw\"}", "8", "");
     job parts[3];
     for (int i = 0; i < 3; i++)
-        parts[i] = (job){
-            .text = text, .out = "mixed", .steps = 4, .save = 1, .device = i == 1 ? "cpu:reference" : NULL};
+        parts[i] =
+            (job){.text = text, .out = "mixed", .steps = 4, .save = 1, .device = i == 1 ? "cpu:reference" : NULL};
     train(parts, 3, PCO_OK, NULL);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(parts[i].mixed, 1);
@@ -503,8 +495,7 @@ static void resumes_with_any_number(void **state)
         job others[2];
         for (int i = 0; i < 2; i++) others[i] = (job){.text = text, .out = "parts", .steps = 1, .resume = 1};
         train(others, n, PCO_OK, NULL);
-        assert_true(fabs(others[0].results[0].loss - then[0].results[0].loss) <=
-                    1e-5 * then[0].results[0].loss);
+        assert_true(fabs(others[0].results[0].loss - then[0].results[0].loss) <= 1e-5 * then[0].results[0].loss);
         release(others, n);
     }
     release(straight, 3);
@@ -520,8 +511,7 @@ static void all_end_together(void **state)
     job jobs[3];
     for (int i = 0; i < 3; i++)
         jobs[i] = (job){.text = i == 2 ? TEXT(SGD, "8", ", \"label_smoothing\": 0.1") : text, .out = "a"};
-    train(jobs, 3, PCO_ERROR_INVALID,
-          "rank 2: its config is another than rank 0's: 'label_smoothing' differs");
+    train(jobs, 3, PCO_ERROR_INVALID, "rank 2: its config is another than rank 0's: 'label_smoothing' differs");
     for (int i = 0; i < 3; i++) jobs[i] = (job){.text = TEXT(SGD, "2", ""), .out = "b"};
     train(jobs, 3, PCO_ERROR_INVALID, "a batch_size of 2 cannot be shared among 3 ranks");
     for (int i = 0; i < 3; i++) jobs[i] = (job){.text = text, .out = "d", .resume = 1};

@@ -173,8 +173,8 @@ static void test_writable_by_others(void **state)
     const struct {
         const char *path, *refused; /* what is opened to others, and the file that is not used then */
         mode_t mode;
-    } cases[] = {{file, "mine.so", 0664}, {file, "mine.so", 0646},
-                 {inner, "inner.so", 0666}, {folder, "inner.so", 0775}};
+    } cases[] = {
+        {file, "mine.so", 0664}, {file, "mine.so", 0646}, {inner, "inner.so", 0666}, {folder, "inner.so", 0775}};
     /* Of a build with umask 002 the group is trusted: it may write the program itself. */
     struct stat self;
     assert_int_equal(stat("/proc/self/exe", &self), 0);
@@ -288,8 +288,8 @@ int main(int argc, char **argv)
     bad_folder = argv[1];
     cpu_folder = argv[2];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_plugins), cmocka_unit_test(test_selection),          cmocka_unit_test(test_default),
-        cmocka_unit_test(test_skeleton),    cmocka_unit_test(test_writable_by_others), cmocka_unit_test(test_replaced),
+        cmocka_unit_test(test_bad_plugins),  cmocka_unit_test(test_selection),          cmocka_unit_test(test_default),
+        cmocka_unit_test(test_skeleton),     cmocka_unit_test(test_writable_by_others), cmocka_unit_test(test_replaced),
         cmocka_unit_test(test_probe_is_kept)};
     return cmocka_run_group_tests_name("registry", tests, check_make_folder, check_remove_folder);
 }

@@ -92,8 +92,7 @@ static bool made_up_case(void *user, const conf_case *one)
         }
         row->count[at->state]++;
         row->variants = 1 + (one->op == PCO_OP_MATMUL);
-        if (pco_conformance_state_is_judged(at->state) && at->ratio > row->max_ratio)
-            row->max_ratio = at->ratio;
+        if (pco_conformance_state_is_judged(at->state) && at->ratio > row->max_ratio) row->max_ratio = at->ratio;
         if (at->state == PCO_CASE_UNSUPPORTED) snprintf(row->reason, sizeof row->reason, "no such unit");
     }
     return true;
@@ -103,8 +102,8 @@ static pco_conformance_report make_report(const char *ops, uint32_t devices, boo
 {
     enum { CAPACITY = 4096 };
     static const char *const IDS[] = {"toy:0", "toy:1"};
-    pco_conformance_report report = {
-        .options = {.tier = PCO_CONFORMANCE_TINY, .ops = ops, .seed = UINT64_MAX}, .n_devices = devices};
+    pco_conformance_report report = {.options = {.tier = PCO_CONFORMANCE_TINY, .ops = ops, .seed = UINT64_MAX},
+                                     .n_devices = devices};
     pco_device_info *infos = report.infos = calloc(devices, sizeof *infos);
     report.devices = calloc(devices, sizeof *report.devices);
     report.results = calloc(devices, sizeof *report.results);
@@ -421,18 +420,16 @@ static void test_verify(void **state)
     schema[7] = '9';
     write_text("good/report.json", text, size);
     check_fails(verify("good", count, NULL, &err), PCO_ERROR_FORMAT, "schema 'portico-conformance-report/9'");
-    check_fails(pco_conformance_report_write(in_folder("good"), &report, NULL, &err), PCO_ERROR_INVALID,
-                "schema");
+    check_fails(pco_conformance_report_write(in_folder("good"), &report, NULL, &err), PCO_ERROR_INVALID, "schema");
     unlink(in_folder("good/report.json"));
     check_fails(verify("good", count, NULL, &err), PCO_ERROR_IO, "report.json");
     check_fails(verify("nowhere", count, NULL, &err), PCO_ERROR_IO, "no such folder");
     free(text);
     mkdir(in_folder("other"), 0755);
     write_text("other/thesis.tex", "x", 1);
-    check_fails(pco_conformance_report_write(in_folder("other"), &report, NULL, &err), PCO_ERROR_INVALID,
-                "thesis.tex");
-    check_fails(pco_conformance_report_write(in_folder("other/thesis.tex"), &report, NULL, &err),
-                PCO_ERROR_INVALID, "not a folder");
+    check_fails(pco_conformance_report_write(in_folder("other"), &report, NULL, &err), PCO_ERROR_INVALID, "thesis.tex");
+    check_fails(pco_conformance_report_write(in_folder("other/thesis.tex"), &report, NULL, &err), PCO_ERROR_INVALID,
+                "not a folder");
     pco_conformance_report_clear(&report);
 }
 
@@ -662,15 +659,13 @@ static void test_encoding(void **state)
     snprintf(infos[0].name, sizeof infos[0].name, "Toy \xFF\xC3<3>");
     snprintf(infos[1].driver, sizeof infos[1].driver, "1.0 \x80\x01");
     for (uint32_t i = 0; i < report.results[0].n_cases; i++)
-        snprintf(report.results[0].cases[i].detail, sizeof report.results[0].cases[i].detail,
-                 "lost \xE2\x82");
+        snprintf(report.results[0].cases[i].detail, sizeof report.results[0].cases[i].detail, "lost \xE2\x82");
     check_ok(pco_conformance_report_write(in_folder("encoding"), &report, NULL, &err));
     static const char *const files[] = {"encoding/report.html", "encoding/report.json", "encoding/junit.xml"};
     for (int i = 0; i < 3; i++) {
         pco_map map;
         check_ok(pco_map_open(in_folder(files[i]), &map, &err));
-        if (pco_utf8_check((const char *)map.data, map.size) != map.size)
-            fail_msg("%s is not UTF-8", files[i]);
+        if (pco_utf8_check((const char *)map.data, map.size) != map.size) fail_msg("%s is not UTF-8", files[i]);
         assert_null(memchr(map.data, 1, map.size));
         pco_map_close(&map);
     }
@@ -716,12 +711,10 @@ int main(int argc, char **argv)
         return status != PCO_OK;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_round_trip),     cmocka_unit_test(test_every_edit),
-        cmocka_unit_test(test_layout),         cmocka_unit_test(test_verify),
-        cmocka_unit_test(test_contradictions), cmocka_unit_test(test_baseline),
-        cmocka_unit_test(test_figures),        cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_text),           cmocka_unit_test(test_encoding),
-        cmocka_unit_test(test_work),           cmocka_unit_test(test_flake_bound),
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_every_edit),     cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_verify),     cmocka_unit_test(test_contradictions), cmocka_unit_test(test_baseline),
+        cmocka_unit_test(test_figures),    cmocka_unit_test(test_samples),        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_encoding),   cmocka_unit_test(test_work),           cmocka_unit_test(test_flake_bound),
         cmocka_unit_test(test_threads),
     };
     return cmocka_run_group_tests_name("report", tests, check_make_folder, check_remove_folder);

@@ -38,9 +38,8 @@ static void refuses(void **state)
     check_refused("{\"a\":{\"dtype\":\"F99\",\"shape\":[1],\"data_offsets\":[0,4]}}", 4, "F99");
     check_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "dimension 0");
     check_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "dimension 0");
-    check_refused(
-        "{\"a\":{\"dtype\":\"F32\",\"shape\":[4503599627370496,4503599627370496],\"data_offsets\":[0,4]}}", 4,
-        "counted");
+    check_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[4503599627370496,4503599627370496],\"data_offsets\":[0,4]}}", 4,
+                  "counted");
     check_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,8]}}", 8, "8 bytes");
     check_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", 8, "data_offsets");
     check_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 3, "cut off");
@@ -113,11 +112,9 @@ static void writer_refuses(void **state)
     size_t size;
     check_fails(pco_safetensors_encode(twice, 2, NULL, 0, &file, &size, &err), PCO_ERROR_INVALID, "'a'");
     other.dtype = PCO_Q8_0;
-    check_fails(pco_safetensors_encode(&other, 1, NULL, 0, &file, &size, &err), PCO_ERROR_UNSUPPORTED,
-                "q8_0");
+    check_fails(pco_safetensors_encode(&other, 1, NULL, 0, &file, &size, &err), PCO_ERROR_UNSUPPORTED, "q8_0");
     other = tensor, other.name = (char *)"__metadata__";
-    check_fails(pco_safetensors_encode(&other, 1, NULL, 0, &file, &size, &err), PCO_ERROR_INVALID,
-                "__metadata__");
+    check_fails(pco_safetensors_encode(&other, 1, NULL, 0, &file, &size, &err), PCO_ERROR_INVALID, "__metadata__");
     other = tensor, other.data = NULL;
     check_fails(pco_safetensors_encode(&other, 1, NULL, 0, &file, &size, &err), PCO_ERROR_INVALID, "no data");
     check_ok(pco_safetensors_encode(NULL, 0, NULL, 0, &file, &size, &err));

@@ -22,12 +22,9 @@ static void refuses(void **state)
     (void)state;
     pco_sampler sampler = PCO_SAMPLER_GREEDY;
     int32_t id;
-    check_fails(pco_sampler_draw(&sampler, (float[]){1, NAN}, 2, 0, NULL, &id, &err), PCO_ERROR_INVALID,
-                "logit 1");
-    check_fails(pco_sampler_draw(&sampler, (float[]){INFINITY}, 1, 0, NULL, &id, &err), PCO_ERROR_INVALID,
-                "logit 0");
-    check_fails(pco_sampler_draw(&sampler, (float[]){-INFINITY}, 1, 0, NULL, &id, &err), PCO_ERROR_INVALID,
-                "all 1");
+    check_fails(pco_sampler_draw(&sampler, (float[]){1, NAN}, 2, 0, NULL, &id, &err), PCO_ERROR_INVALID, "logit 1");
+    check_fails(pco_sampler_draw(&sampler, (float[]){INFINITY}, 1, 0, NULL, &id, &err), PCO_ERROR_INVALID, "logit 0");
+    check_fails(pco_sampler_draw(&sampler, (float[]){-INFINITY}, 1, 0, NULL, &id, &err), PCO_ERROR_INVALID, "all 1");
     check_fails(pco_sampler_draw(&sampler, NULL, 0, 0, NULL, &id, &err), PCO_ERROR_INVALID, "0 logits");
     check_fails(pco_sampler_check(&(pco_sampler){.temperature = -1, .top_p = 1}, &err), PCO_ERROR_INVALID,
                 "temperature");

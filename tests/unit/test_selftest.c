@@ -261,10 +261,9 @@ int main(int argc, char **argv)
     setenv("PORTICO_PLUGIN_PATH", argv[1], 1);
     unsetenv("PORTICO_BACKEND");
     unsetenv("PORTICO_LOG");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_wrong), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_lost), cmocka_unit_test(test_lost_in_use),
-                                       cmocka_unit_test(test_no_verdict),
-                                       cmocka_unit_test(test_equal_and_not), cmocka_unit_test(test_finite_and_not),
-                                       cmocka_unit_test(test_cut), cmocka_unit_test(test_quiet)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wrong),          cmocka_unit_test(test_refused),    cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_lost_in_use),    cmocka_unit_test(test_no_verdict), cmocka_unit_test(test_equal_and_not),
+        cmocka_unit_test(test_finite_and_not), cmocka_unit_test(test_cut),        cmocka_unit_test(test_quiet)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

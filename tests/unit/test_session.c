@@ -39,11 +39,15 @@ static int close_session(void **state)
     return 0;
 }
 
-#define SHAPE(...) (const int64_t[]){__VA_ARGS__}
-#define OK(call)                                                  \
-    do {                                                          \
-        pco_error ok_err = {""}, *err = &ok_err;                  \
-        if (call) fail_msg("%s: %s", #call, ok_err.message);      \
+#define SHAPE(...) \
+    (const int64_t[]) \
+    { \
+        __VA_ARGS__ \
+    }
+#define OK(call) \
+    do { \
+        pco_error ok_err = {""}, *err = &ok_err; \
+        if (call) fail_msg("%s: %s", #call, ok_err.message); \
     } while (0)
 
 static void test_elementwise(void **state)
@@ -255,8 +259,8 @@ static void test_empty(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_elementwise),   cmocka_unit_test(test_fused_matmul),
-                                       cmocka_unit_test(test_state),         cmocka_unit_test(test_messages),
-                                       cmocka_unit_test(test_empty),         cmocka_unit_test(test_decompositions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_elementwise), cmocka_unit_test(test_fused_matmul),
+                                       cmocka_unit_test(test_state),       cmocka_unit_test(test_messages),
+                                       cmocka_unit_test(test_empty),       cmocka_unit_test(test_decompositions)};
     return cmocka_run_group_tests_name("session", tests, open_session, close_session);
 }

@@ -34,8 +34,7 @@ static char *text_of(const char *name, size_t *size)
 }
 
 /* For each line of a VERDICTS.tsv: does `judge` agree? */
-static void check_verdicts(const char *set, int expected,
-                           pco_status (*judge)(const char *, const char *, pco_error *))
+static void check_verdicts(const char *set, int expected, pco_status (*judge)(const char *, const char *, pco_error *))
 {
     char name[512], path[1024];
     size_t size;
@@ -120,8 +119,7 @@ static void dequantisation(void **state)
             continue;
         }
         size_t differ = 0;
-        for (size_t b = 0; b < coded->bytes; b++)
-            differ += blocks[b] != ((const unsigned char *)coded->data)[b];
+        for (size_t b = 0; b < coded->bytes; b++) differ += blocks[b] != ((const unsigned char *)coded->data)[b];
         printf("%s: %zu of %zu bytes differ from ggml's quantiser\n", names[i], differ, (size_t)coded->bytes);
         assert_int_equal(differ, 0);
     }
@@ -226,8 +224,7 @@ static void stories(void **state)
     check_ids(t, "This is a test", PCO_ENCODE_BOS, " 1 274 415 293 410 293 261 259 411 356");
     check_ids(t, "Once upon a time", PCO_ENCODE_BOS, " 1 403 407 261 378");
     check_ids(t, "", PCO_ENCODE_BOS, " 1");
-    check_ids(t, "Lily and Tom went to the park", PCO_ENCODE_BOS,
-              " 1 317 269 274 287 263 377 267 265 282 295 433");
+    check_ids(t, "Lily and Tom went to the park", PCO_ENCODE_BOS, " 1 317 269 274 287 263 377 267 265 282 295 433");
     char *text;
     size_t size;
     check_ok(pco_tokenizer_decode(t, begin, 7, &text, &size, &err));

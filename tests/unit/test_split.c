@@ -131,8 +131,8 @@ static uint32_t split_finer(pco_split_rule rule)
 static void test_split(void **state)
 {
     (void)state;
-    static const char *const NAMES[PCO_SPLIT_RULES] = {"NONE", "ANY", "SLICES", "ROWS", "AXIS", "OUTER", "PLANES",
-                                                        "MATMUL"};
+    static const char *const NAMES[PCO_SPLIT_RULES] = {"NONE", "ANY",   "SLICES", "ROWS",
+                                                       "AXIS", "OUTER", "PLANES", "MATMUL"};
     split_run *run = calloc(1, sizeof *run);
     assert_non_null(run);
     run->device = gpu_device(NULL, 32, 32, 0);

@@ -45,15 +45,13 @@ static void test_select(void **state)
     assert_int_equal(sets[0].count, 2);
     pco_registry_describe_set(f.registry, &sets[0], &whole);
     assert_string_equal(whole.id, "cpu:1+cpu:0");
-    assert_true(whole.info.memory ==
-                devices[sets[0].devices[0]].info.memory + devices[sets[0].devices[1]].info.memory);
+    assert_true(whole.info.memory == devices[sets[0].devices[0]].info.memory + devices[sets[0].devices[1]].info.memory);
     /* each part takes a device that no part before it has */
     check_ok(pco_registry_select_sets(f.registry, "cpu+cpu", sets, 16, &count, &err));
     assert_int_equal(count, 1);
     assert_int_not_equal(sets[0].devices[0], sets[0].devices[1]);
     /* the first of the list that is there; a term without + stands for all that it matches */
-    check_ok(pco_registry_select_sets(f.registry, "cpu+warp:9,cpu:native+cpu:reference,cpu", sets, 16, &count,
-                                      &err));
+    check_ok(pco_registry_select_sets(f.registry, "cpu+warp:9,cpu:native+cpu:reference,cpu", sets, 16, &count, &err));
     assert_int_equal(count, 3);
     assert_int_equal(sets[0].count, 2);
     assert_int_equal(sets[1].count, 1);
@@ -64,13 +62,12 @@ static void test_select(void **state)
         {"cpu+cpu+cpu", "every device that 'cpu' names is joined already"},
         {"cpu:native+", "there is no device for ''"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        check_fails(pco_registry_select_sets(f.registry, wrong[i][0], sets, 16, &count, &err),
-                    PCO_ERROR_NOT_FOUND, wrong[i][1]);
-        check_fails(pco_session_open(f.registry, wrong[i][0], &f.session, &err), PCO_ERROR_NOT_FOUND,
+        check_fails(pco_registry_select_sets(f.registry, wrong[i][0], sets, 16, &count, &err), PCO_ERROR_NOT_FOUND,
                     wrong[i][1]);
+        check_fails(pco_session_open(f.registry, wrong[i][0], &f.session, &err), PCO_ERROR_NOT_FOUND, wrong[i][1]);
     }
-    check_fails(pco_registry_select(f.registry, "cpu:0+cpu:1", &index, 1, &count, &err),
-                PCO_ERROR_UNSUPPORTED, "commas");
+    check_fails(pco_registry_select(f.registry, "cpu:0+cpu:1", &index, 1, &count, &err), PCO_ERROR_UNSUPPORTED,
+                "commas");
     close_devices(&f);
 }
 
@@ -145,8 +142,7 @@ static void test_states(void **state)
         assert_int_equal(pco_executable_inspect(prompt).parts, d == 2 ? 3 : 2);
         assert_int_equal(pco_executable_inspect(token).parts, d == 2 ? 3 : 2);
         assert_int_equal(pco_executable_inspect(tail).parts, 1);
-        assert_int_equal(pco_executable_inspect(prompt).cpu_nodes + pco_executable_inspect(token).cpu_nodes,
-                         0);
+        assert_int_equal(pco_executable_inspect(prompt).cpu_nodes + pco_executable_inspect(token).cpu_nodes, 0);
         step(prompt, cache, 0, 3);
         step(token, cache, 3, 1);
         step(prompt, cache, 1, 3);
@@ -169,8 +165,7 @@ static void test_other_unit(void **state)
     int32_t at = 0;
     open_devices(&f, "cpu:native+cpu:reference", PCO_FALLBACK_ERROR);
     pco_graph *g = pco_graph_create();
-    uint32_t t = pco_graph_input(g, "x", PCO_F32, 2, shape),
-             index = pco_graph_value(g, "at", PCO_I32, 1, one);
+    uint32_t t = pco_graph_input(g, "x", PCO_F32, 2, shape), index = pco_graph_value(g, "at", PCO_I32, 1, one);
     pco_graph_scope(g, "early");
     t = pco_unary(g, PCO_OP_NEG, t);
     pco_graph_scope(g, "late");
@@ -256,8 +251,7 @@ static void test_next(void **state)
     x = pco_unary(g, PCO_OP_NEG, x);
     x = pco_matmul(g, x, x, 0, 0);
     pco_graph_scope(g, "heavy");
-    pco_graph_output(g, pco_binary(g, PCO_OP_MUL, x, pco_graph_constant(g, "w", PCO_F32, 2, shape, ones)),
-                     "y");
+    pco_graph_output(g, pco_binary(g, PCO_OP_MUL, x, pco_graph_constant(g, "w", PCO_F32, 2, shape, ones)), "y");
     check_ok(pco_executable_create(f.session, g, NULL, &e, &err));
     pco_graph_destroy(g);
     check_ok(pco_executable_write(e, pco_executable_tensor(e, "x"), ones, sizeof ones, &err));
@@ -308,8 +302,8 @@ int main(int argc, char **argv)
     setenv("PORTICO_PLUGIN_PATH", path, 1);
     setenv("PORTICO_CACHE_DIR", "", 1);
     unsetenv("PORTICO_BACKEND");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_select), cmocka_unit_test(test_states),
-                                       cmocka_unit_test(test_other_unit), cmocka_unit_test(test_next),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_select),        cmocka_unit_test(test_states),
+                                       cmocka_unit_test(test_other_unit),    cmocka_unit_test(test_next),
                                        cmocka_unit_test(test_written_twice), cmocka_unit_test(test_gather)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

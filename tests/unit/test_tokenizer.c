@@ -24,8 +24,7 @@ static void check_refused(const built *file, pco_status status, const char *part
 }
 
 /* Encodes, and compares with ids[count], which ends at -1. */
-static void check_encode(const pco_tokenizer *tokenizer, const char *text, uint32_t flags,
-                         const int32_t *expected)
+static void check_encode(const pco_tokenizer *tokenizer, const char *text, uint32_t flags, const int32_t *expected)
 {
     int32_t *ids;
     size_t count, wanted = 0;
@@ -57,8 +56,7 @@ static void check_decode(const pco_tokenizer *tokenizer, const int32_t *ids, con
 /* <unk> <s> </s>, bytes 3 to 258, then the pieces. */
 static void build_llama(built *file, const char *model)
 {
-    static const char *const pieces[] = {SPACE,      "a",  "b",      SPACE "a", "ab",
-                                         SPACE "ab", "ba", "<user>", "\xC3\xA9"};
+    static const char *const pieces[] = {SPACE, "a", "b", SPACE "a", "ab", SPACE "ab", "ba", "<user>", "\xC3\xA9"};
     static const float scores[] = {-10, -11, -12, -1, -2, -3, -2, 0, -13};
     static const int32_t types[] = {1, 1, 1, 1, 1, 1, 1, 4, 1};
     enum { BYTES = 256, PIECES = 9, COUNT = 3 + BYTES + PIECES };
@@ -98,7 +96,7 @@ static void llama(void **state)
     check_encode(t, "", PCO_ENCODE_BOS, IDS(1));
     check_encode(t, "a", 0, IDS(SA));
     check_encode(t, "ab", PCO_ENCODE_BOS | PCO_ENCODE_EOS, IDS(1, SAB, 2)); /* _a first, then _ab */
-    check_encode(t, "bab", 0, IDS(S, BA, B)); /* ab and ba tie: the leftmost wins */
+    check_encode(t, "bab", 0, IDS(S, BA, B));                               /* ab and ba tie: the leftmost wins */
     check_encode(t, "\xC3\xA9\n", 0, IDS(S, E, 3 + '\n'));
     check_encode(t, "\xE2\x82\xAC\xFF", 0, IDS(S, 3 + 0xE2, 3 + 0x82, 3 + 0xAC, 3 + 0xFF));
     check_encode(t, "<s>", 0, IDS(S, 3 + '<', 3 + 's', 3 + '>'));
@@ -131,8 +129,7 @@ static void llama_long_text(void **state)
     char *text = malloc(size), *back;
     int32_t *ids;
     uint32_t random = 1;
-    for (size_t i = 0; i < size; i++)
-        text[i] = "ab \xC3\xA9"[(random = random * 1664525u + 1013904223u) >> 24 & 3];
+    for (size_t i = 0; i < size; i++) text[i] = "ab \xC3\xA9"[(random = random * 1664525u + 1013904223u) >> 24 & 3];
     text[0] = 'a';
     check_ok(pco_tokenizer_encode(t, text, size, 0, &ids, &count, &err));
     check_ok(pco_tokenizer_decode(t, ids, count, &back, &back_size, &err));
@@ -224,8 +221,7 @@ static void gpt2(void **state)
     check_decode(t, IDS(SAB, S, BC, END, NEWLINE), " ab bc\n");
     check_fails(pco_tokenizer_encode(t, "z", 1, 0, &ids, &count, &err), PCO_ERROR_INVALID, "0x7A");
     check_fails(pco_tokenizer_encode(t, "a\xFF", 2, 0, &ids, &count, &err), PCO_ERROR_INVALID, "0xFF");
-    check_fails(pco_tokenizer_encode(t, "a", 1, PCO_ENCODE_BOS, &ids, &count, &err), PCO_ERROR_INVALID,
-                "BOS");
+    check_fails(pco_tokenizer_encode(t, "a", 1, PCO_ENCODE_BOS, &ids, &count, &err), PCO_ERROR_INVALID, "BOS");
     pco_tokenizer_destroy(t);
     build_gpt2(&file, "llama-bpe", "' s");
     check_refused(&file, PCO_ERROR_UNSUPPORTED, "'llama-bpe'");
@@ -250,8 +246,7 @@ static void characters(void **state)
     check_decode(t, IDS(1, 5, 3, 4, 2, 0), " a\xC3\xA9");
     check_fails(pco_tokenizer_encode(t, "a\xC3\xA9\xD1\x85", 5, 0, &ids, &count, &err), PCO_ERROR_INVALID,
                 "'\xD1\x85' (U+0445) at byte 3");
-    check_fails(pco_tokenizer_encode(t, "<pad>", 5, 0, &ids, &count, &err), PCO_ERROR_INVALID,
-                "'<' (U+003C)");
+    check_fails(pco_tokenizer_encode(t, "<pad>", 5, 0, &ids, &count, &err), PCO_ERROR_INVALID, "'<' (U+003C)");
     check_fails(pco_tokenizer_encode(t, "a\xC3", 2, 0, &ids, &count, &err), PCO_ERROR_INVALID, "byte 1");
     pco_tokenizer_destroy(t);
     special.unk = 7;
@@ -263,10 +258,10 @@ static void characters(void **state)
     pco_tokenizer_destroy(t);
     special.unk = 8;
     check_fails(pco_tokenizer_from_vocab(vocab, 8, &special, &t, &err), PCO_ERROR_INVALID, "8");
-    check_fails(pco_tokenizer_from_vocab((const char *const[]){"a", "b", "a"}, 3, NULL, &t, &err),
-                PCO_ERROR_INVALID, "'a' is in the vocabulary twice");
-    check_fails(pco_tokenizer_from_vocab((const char *const[]){"a", ""}, 2, NULL, &t, &err),
-                PCO_ERROR_INVALID, "token 1");
+    check_fails(pco_tokenizer_from_vocab((const char *const[]){"a", "b", "a"}, 3, NULL, &t, &err), PCO_ERROR_INVALID,
+                "'a' is in the vocabulary twice");
+    check_fails(pco_tokenizer_from_vocab((const char *const[]){"a", ""}, 2, NULL, &t, &err), PCO_ERROR_INVALID,
+                "token 1");
     check_fails(pco_tokenizer_from_vocab(NULL, 0, NULL, &t, &err), PCO_ERROR_INVALID, "0 tokens");
 }
 
@@ -324,9 +319,13 @@ static void trains_characters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama), cmocka_unit_test(llama_long_text), cmocka_unit_test(refuses_models),
-        cmocka_unit_test(gpt2),  cmocka_unit_test(characters),
-        cmocka_unit_test(trains_bpe), cmocka_unit_test(trains_characters),
+        cmocka_unit_test(llama),
+        cmocka_unit_test(llama_long_text),
+        cmocka_unit_test(refuses_models),
+        cmocka_unit_test(gpt2),
+        cmocka_unit_test(characters),
+        cmocka_unit_test(trains_bpe),
+        cmocka_unit_test(trains_characters),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }

@@ -10,11 +10,11 @@
 #include "train/random.h"
 
 /* cmocka's own comparison is in float. */
-#define check_near(value, wanted, off)                                                                       \
-    do {                                                                                                     \
-        double near_value = (value), near_wanted = (wanted);                                                 \
-        if (!(fabs(near_value - near_wanted) <= (off)))                                                      \
-            fail_msg("%s is %.17g, and %.17g was expected", #value, near_value, near_wanted);                \
+#define check_near(value, wanted, off) \
+    do { \
+        double near_value = (value), near_wanted = (wanted); \
+        if (!(fabs(near_value - near_wanted) <= (off))) \
+            fail_msg("%s is %.17g, and %.17g was expected", #value, near_value, near_wanted); \
     } while (0)
 
 /* ---- schedules ---- */
@@ -22,11 +22,8 @@
 static void schedules(void **state)
 {
     (void)state;
-    pco_schedule s = {.type = PCO_SCHEDULE_COSINE,
-                      .learning_rate = 8,
-                      .min_learning_rate = 2,
-                      .warmup_steps = 4,
-                      .steps = 12};
+    pco_schedule s = {
+        .type = PCO_SCHEDULE_COSINE, .learning_rate = 8, .min_learning_rate = 2, .warmup_steps = 4, .steps = 12};
     check_near(pco_schedule_rate(&s, 1), 2, 1e-12); /* 8 * 1/4 */
     check_near(pco_schedule_rate(&s, 4), 8, 1e-12);
     check_near(pco_schedule_rate(&s, 8), 5, 1e-12);                       /* half way: the mean of 8 and 2 */
@@ -40,8 +37,7 @@ static void schedules(void **state)
     check_near(pco_schedule_rate(&s, 100), 8, 0);
     /* Vaswani et al. 2017, (3): d 512, warm-up 4000: 512^-0.5 * 4000^-0.5 at its top, and half of it 4 times
      * later */
-    s = (pco_schedule){
-        .type = PCO_SCHEDULE_INVERSE_SQRT, .learning_rate = 1, .warmup_steps = 4000, .d_model = 512};
+    s = (pco_schedule){.type = PCO_SCHEDULE_INVERSE_SQRT, .learning_rate = 1, .warmup_steps = 4000, .d_model = 512};
     check_near(pco_schedule_rate(&s, 4000), 6.987712429686843e-04, 1e-15);
     check_near(pco_schedule_rate(&s, 16000), 3.4938562148434217e-04, 1e-15);
     check_near(pco_schedule_rate(&s, 1), 6.987712429686843e-04 / 4000, 1e-15);
@@ -61,8 +57,7 @@ static void dates(void **state)
     assert_int_equal(pco_dates_days(d, PCO_DATES_VALID), 741);
     assert_int_equal(pco_dates_days(d, PCO_DATES_TEST), 3671);
     for (uint64_t i = 0; i < 2000; i++) {
-        char written[PCO_DATES_WRITTEN], iso[PCO_DATES_ISO], again[PCO_DATES_WRITTEN],
-            iso_again[PCO_DATES_ISO];
+        char written[PCO_DATES_WRITTEN], iso[PCO_DATES_ISO], again[PCO_DATES_WRITTEN], iso_again[PCO_DATES_ISO];
         int year, month, day;
         pco_dates_pair(d, PCO_DATES_TRAIN, 5, i, written, iso);
         pco_dates_pair(d, PCO_DATES_TRAIN, 5, i, again, iso_again);
@@ -103,8 +98,7 @@ static void bleu(void **state)
     check_tokens("Hello, world! It's 1,000.5 (or so)-ish: 5-4 a...b.",
                  "Hello , world ! It's 1,000.5 ( or so ) -ish : 5 - 4 a . . . b .");
     check_tokens("&quot;A&amp;B&quot; &lt;x&gt; 3.x y.3 2,z", "\" A & B \" < x > 3 . x y . 3 2 , z");
-    check_tokens("\xD9\x84\xD8\xA8. \xDA\x86\xD8\x9F\xC2\xA0\xE3\x80\x80x",
-                 "\xD9\x84\xD8\xA8 . \xDA\x86\xD8\x9F x");
+    check_tokens("\xD9\x84\xD8\xA8. \xDA\x86\xD8\x9F\xC2\xA0\xE3\x80\x80x", "\xD9\x84\xD8\xA8 . \xDA\x86\xD8\x9F x");
     check_tokens("e-mail 12-13-x -1", "e-mail 12 - 13 - x -1");
     check_tokens("...,,", ". . . , ,");
     check_tokens("", "");
@@ -175,8 +169,7 @@ static void data_errors(void **state)
 {
     (void)state;
     check_data_fails(FILE_WITH("empty.tsv", ""), "empty.tsv:1: the file is empty");
-    check_data_fails(FILE_WITH("one.tsv", "a\tb\nlonely\n"),
-                     "one.tsv:2: column 2 is missing: the line has 1 column");
+    check_data_fails(FILE_WITH("one.tsv", "a\tb\nlonely\n"), "one.tsv:2: column 2 is missing: the line has 1 column");
     check_data_fails(FILE_WITH("hole.tsv", "a\tb\n\tb\n"), "hole.tsv:2: column 1 is empty");
     check_data_fails(FILE_WITH("latin.tsv", "a\tb\nc\td\ncaf\xE9\tb\n"),
                      "latin.tsv:3: the line is not UTF-8 at byte 3");
@@ -204,11 +197,8 @@ static void data_buckets(void **state)
 {
     (void)state;
     pco_data_config pairs = pairs_config(FILE_WITH("long.tsv", "abcdefghijkl\tx\nx\tabcdefghijkl\n"));
-    pco_data_config dates = {.kind = PCO_DATA_DATES,
-                             .context = 64,
-                             .share_vocabulary = 1,
-                             .buckets = {{36}, {11}},
-                             .n_buckets = {1, 1}};
+    pco_data_config dates = {
+        .kind = PCO_DATA_DATES, .context = 64, .share_vocabulary = 1, .buckets = {{36}, {11}}, .n_buckets = {1, 1}};
     const pco_data_ids ids = {.pad = 0, .eos = 2, .decoder_start = 1, .add_eos_to_source = 1};
     pco_data *data;
     pairs.buckets[0][2] = 9;
@@ -297,9 +287,8 @@ static void data_pairs(void **state)
             check_batch(&batch, seen);
             assert_true(batch.target_length == 5 || batch.target_length == 16);
             if (i == 0) first[epoch > 0][batch.source[0]]++;
-            pco_data_read(again, PCO_DATA_TRAIN, 11 - (4 * epoch + i),
-                          &same);                                       /* another order of reading ... */
-            pco_data_read(again, PCO_DATA_TRAIN, 4 * epoch + i, &same); /* ... gives the same batch */
+            pco_data_read(again, PCO_DATA_TRAIN, 11 - (4 * epoch + i), &same); /* another order of reading ... */
+            pco_data_read(again, PCO_DATA_TRAIN, 4 * epoch + i, &same);        /* ... gives the same batch */
             assert_int_equal(same.source_length, batch.source_length);
             assert_memory_equal(same.source, batch.source, 3 * (size_t)batch.source_length * sizeof(int32_t));
             assert_memory_equal(same.labels, batch.labels, 3 * (size_t)batch.target_length * sizeof(int32_t));
@@ -343,15 +332,14 @@ static void data_text(void **state)
     pco_data_read(data, PCO_DATA_TRAIN, 0, &batch);
     assert_int_equal(batch.tokens, 5 * 8);
     for (int row = 0; row < 5; row++)
-        for (int i = 0; i < 7; i++)
-            assert_int_equal(batch.labels[8 * row + i], batch.target[8 * row + i + 1]);
+        for (int i = 0; i < 7; i++) assert_int_equal(batch.labels[8 * row + i], batch.target[8 * row + i + 1]);
     pco_data_close(data);
 }
 
 /* ---- first values ---- */
 
-static double moment(const pco_initialization *how, const char *name, pco_nn_role role, uint32_t rank,
-                     int64_t rows, int64_t columns, double *most)
+static double moment(const pco_initialization *how, const char *name, pco_nn_role role, uint32_t rank, int64_t rows,
+                     int64_t columns, double *most)
 {
     pco_nn_parameter p = {.name = (char *)name, .role = role, .rank = rank, .shape = {rows, columns}};
     const int64_t count = rank == 2 ? rows * columns : rows;
@@ -376,24 +364,20 @@ static void first_values(void **state)
     const double off = 4 / sqrt(2 * 40000.0);
     pco_initialization how = {.type = PCO_INITIALIZATION_PYTORCH, .std = 0.02};
     double most;
-    check_near(moment(&how, "decoder.layers.0.fc1.weight", PCO_NN_ROLE_PLAIN, 2, 400, 100, &most),
-               0.1 / sqrt(3), off * 0.1);
+    check_near(moment(&how, "decoder.layers.0.fc1.weight", PCO_NN_ROLE_PLAIN, 2, 400, 100, &most), 0.1 / sqrt(3),
+               off * 0.1);
     assert_true(most <= 0.1 && most > 0.0995);
-    check_near(moment(&how, "shared.weight", PCO_NN_ROLE_EMBEDDING, 2, 400, 100, &most),
-               0.1, off * 0.1);
+    check_near(moment(&how, "shared.weight", PCO_NN_ROLE_EMBEDDING, 2, 400, 100, &most), 0.1, off * 0.1);
     assert_true(most > 0.3);
     assert_true(moment(&how, "decoder.layers.0.fc1.bias", PCO_NN_ROLE_PLAIN, 1, 100, 0, &most) == 0);
     assert_true(moment(&how, "encoder.layer_norm.weight", PCO_NN_ROLE_NORM, 1, 100, 0, &most) == 1);
-    assert_true(moment(&how, "encoder.layers.1.self_attn_layer_norm.bias", PCO_NN_ROLE_PLAIN, 1, 100, 0, &most) ==
-                0);
+    assert_true(moment(&how, "encoder.layers.1.self_attn_layer_norm.bias", PCO_NN_ROLE_PLAIN, 1, 100, 0, &most) == 0);
     how.type = PCO_INITIALIZATION_XAVIER;
-    check_near(moment(&how, "decoder.layers.0.fc1.weight", PCO_NN_ROLE_PLAIN, 2, 400, 100, &most),
-               sqrt(2.0 / 500), off * 0.1);
+    check_near(moment(&how, "decoder.layers.0.fc1.weight", PCO_NN_ROLE_PLAIN, 2, 400, 100, &most), sqrt(2.0 / 500),
+               off * 0.1);
     how.type = PCO_INITIALIZATION_NORMAL;
-    check_near(moment(&how, "decoder.layers.0.fc1.weight", PCO_NN_ROLE_PLAIN, 2, 400, 100, &most),
-               0.02, off * 0.02);
-    check_near(moment(&how, "decoder.layers.0.fc2.weight", PCO_NN_ROLE_RESIDUAL, 2, 400, 100, &most),
-               0.01, off * 0.01);
+    check_near(moment(&how, "decoder.layers.0.fc1.weight", PCO_NN_ROLE_PLAIN, 2, 400, 100, &most), 0.02, off * 0.02);
+    check_near(moment(&how, "decoder.layers.0.fc2.weight", PCO_NN_ROLE_RESIDUAL, 2, 400, 100, &most), 0.01, off * 0.01);
 }
 
 /* ---- configs ---- */
@@ -415,8 +399,7 @@ static void check_model_fails(const char *field, const char *part)
     pco_data *data;
     cJSON *document;
     pco_model_spec model;
-    int size = snprintf(text, sizeof text,
-                        "{\"model\": {%s}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\"}", field);
+    int size = snprintf(text, sizeof text, "{\"model\": {%s}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\"}", field);
     check_ok(pco_train_config_load(file_with("model.json", text, (size_t)size), &none, &config, &err));
     check_ok(pco_data_open(&config.data, 0, 2, &data, &err));
     check_fails(pco_train_model_config(&config, data, &document, &model, &err), PCO_ERROR_FORMAT, part);
@@ -429,28 +412,23 @@ static void configs(void **state)
     (void)state;
     pco_train_config config;
     const pco_train_overrides none = {.seed = -1}, other = {.seed = 7, .out = "there"};
-    check_config_fails(
-        "{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"stesp\": 1, \"loss\": 2}",
-        "stesp");
-    check_config_fails(
-        "{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"stesp\": 1, \"loss\": 2}",
-        "loss");
+    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"stesp\": 1, \"loss\": 2}",
+                       "stesp");
+    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"stesp\": 1, \"loss\": 2}",
+                       "loss");
     check_config_fails("{\"data\": {\"kind\": \"dates\"}, \"out\": \"x\"}", "'model' must be an object");
     check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\", \"file\": \"a\"}, \"out\": \"x\"}",
                        "dates have no 'file'");
-    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"pairs\"}, \"out\": \"x\"}",
-                       "'file' is missing");
+    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"pairs\"}, \"out\": \"x\"}", "'file' is missing");
     check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}}", "out");
     check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"\"}", "'out' is empty");
     check_config_fails(
-        "{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"optimizer\": {\"beta3\": 1}}",
-        "beta3");
+        "{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"optimizer\": {\"beta3\": 1}}", "beta3");
     check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"steps\": 5,"
                        "\"schedule\": {\"warmup_steps\": 6}}",
                        "warmup_steps 6 is above steps 5");
-    check_config_fails(
-        "{\"model\": {}, \"data\": {\"kind\": \"dates\", \"source_buckets\": [8, 4]}, \"out\": \"x\"}",
-        "'source_buckets' must be a list of at most 32 rising lengths");
+    check_config_fails("{\"model\": {}, \"data\": {\"kind\": \"dates\", \"source_buckets\": [8, 4]}, \"out\": \"x\"}",
+                       "'source_buckets' must be a list of at most 32 rising lengths");
     static const char good[] =
         "{\"model\": {\"vocab_size\": 64}, \"data\": {\"kind\": \"dates\"}, \"out\": \"x\", \"steps\": 9}";
     check_ok(pco_train_config_load(FILE_WITH("good.json", good), &none, &config, &err));
@@ -497,8 +475,7 @@ static void ranges(void **state)
         {"\"schedule\": {\"learning_rate\": 0.1, \"min_learning_rate\": 0.2}",
          "min_learning_rate 0.2 is above learning_rate 0.1"},
         {"\"schedule\": {\"warmup_steps\": -1}", "'warmup_steps'"},
-        {"\"steps\": 5, \"schedule\": {\"type\": \"cosine\", \"warmup_steps\": 6}",
-         "warmup_steps 6 is above steps 5"},
+        {"\"steps\": 5, \"schedule\": {\"type\": \"cosine\", \"warmup_steps\": 6}", "warmup_steps 6 is above steps 5"},
         {"\"initialization\": {\"type\": \"normal\", \"std\": 0}", "'std'"},
         {"\"initialization\": {\"embedding_std\": -1}", "'embedding_std'"},
         {"\"steps\": 0", "'steps'"},

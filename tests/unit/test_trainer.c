@@ -100,13 +100,13 @@ static float *parameters(const run *r, int64_t *count)
     return values;
 }
 
-#define MODEL                                                                                                \
-    "\"model\": {\"d_model\": 16, \"encoder_layers\": 1, \"decoder_layers\": 1, "                            \
-    "\"encoder_attention_heads\": 2,"                                                                        \
-    "\"decoder_attention_heads\": 2, \"encoder_ffn_dim\": 24, \"decoder_ffn_dim\": 24, "                     \
-    "\"normalize_before\": true,"                                                                            \
+#define MODEL \
+    "\"model\": {\"d_model\": 16, \"encoder_layers\": 1, \"decoder_layers\": 1, " \
+    "\"encoder_attention_heads\": 2," \
+    "\"decoder_attention_heads\": 2, \"encoder_ffn_dim\": 24, \"decoder_ffn_dim\": 24, " \
+    "\"normalize_before\": true," \
     "\"final_norm\": true, \"scale_embedding\": true, \"add_eos_to_source\": true"
-#define REST                                                                                                 \
+#define REST \
     "\"max_grad_norm\": 1, \"schedule\": {\"type\": \"cosine\", \"learning_rate\": 0.01, \"warmup_steps\": " \
     "2}, \"steps\": 20"
 
@@ -114,8 +114,7 @@ static float *parameters(const run *r, int64_t *count)
 static const char dates_text[] =
     "{" MODEL ", \"dropout\": 0.1}, \"data\": {\"kind\": \"dates\", \"source_buckets\": [20, 40], "
     "\"target_buckets\": [11],"
-    "\"held_out_count\": 6}, \"batch_size\": 4, \"seed\": 3, \"label_smoothing\": 0.1, \"out\": \"x\", " REST
-    "}";
+    "\"held_out_count\": 6}, \"batch_size\": 4, \"seed\": 3, \"label_smoothing\": 0.1, \"out\": \"x\", " REST "}";
 
 static void resumes_bit_by_bit(void **state)
 {
@@ -158,15 +157,13 @@ static void needs_the_right_folder(void **state)
                 "--resume continues it");
     end(&r);
     load(&r, dates_text, "none");
-    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_NOT_FOUND,
-                "no checkpoint");
+    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_NOT_FOUND, "no checkpoint");
     end(&r);
     char other[sizeof dates_text];
     memcpy(other, dates_text, sizeof other);
     memcpy(strstr(other, "\"seed\": 3"), "\"seed\": 4", 9);
     load(&r, other, "folder");
-    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_FORMAT,
-                "'seed' differs");
+    check_fails(pco_trainer_create(r.session, &r.config, 1, &r.trainer, &err), PCO_ERROR_FORMAT, "'seed' differs");
     end(&r);
     write_file("file", "a file"); /* no folder can be made there: said before any training */
     load(&r, dates_text, "file/below");
@@ -187,8 +184,7 @@ static void needs_the_right_folder(void **state)
  * of sums of a few hundred terms, some 1e-5 of their size, and so do the first two steps of plain gradient
  * descent. */
 static const char accumulate_text[] =
-    "{" MODEL
-    "}, \"data\": {\"kind\": \"pairs\", \"file\": \"eight.tsv\", \"held_out\": 0, \"context_length\": 8,"
+    "{" MODEL "}, \"data\": {\"kind\": \"pairs\", \"file\": \"eight.tsv\", \"held_out\": 0, \"context_length\": 8,"
     "\"source_buckets\": [4, 8], \"target_buckets\": [4, 8], \"tokenizer\": {\"kind\": \"char\"}},"
     "\"optimizer\": {\"type\": \"sgd\", \"momentum\": 0.9}, \"schedule\": {\"learning_rate\": 0.1}, "
     "\"max_grad_norm\": 1,"
@@ -201,8 +197,7 @@ static void accumulates(void **state)
     float *values[2];
     int64_t count;
     pco_train_result results[2];
-    write_file("eight.tsv",
-               "abc\tcab\nbca\tacb\ncba\tabc\naab\tbba\nbba\taab\ncca\tacc\nbcc\tccb\nacc\tcca\n");
+    write_file("eight.tsv", "abc\tcab\nbca\tacb\ncba\tabc\naab\tbba\nbba\taab\ncca\tacc\nbcc\tccb\nacc\tcca\n");
     for (int i = 0; i < 2; i++) {
         char text[2048];
         snprintf(text, sizeof text, accumulate_text, i ? 4 : 8, i ? 2 : 1);
@@ -415,8 +410,7 @@ static void check_recomputes(const char *text)
                   (unsigned long long)plan[0].lower_bound, (unsigned long long)plan[1].lower_bound,
                   (unsigned long long)peak[0], (unsigned long long)peak[1]);
     assert_true(plan[1].bytes < plan[0].bytes && plan[1].lower_bound < plan[0].lower_bound);
-    assert_int_equal(peak[0] - peak[1],
-                     plan[0].bytes - plan[1].bytes); /* measured: what was planned, to the byte */
+    assert_int_equal(peak[0] - peak[1], plan[0].bytes - plan[1].bytes); /* measured: what was planned, to the byte */
     end(&kept);
     end(&again);
 }
@@ -561,8 +555,7 @@ static void stops_at_the_smallest_scale(void **state)
     check_ok(pco_session_write_state(r.session, "lm_head.weight", large, sizeof large, &err));
     check_ok(pco_trainer_step(r.trainer, &result, &err));
     assert_true(result.skipped && fabs(result.loss - log(11)) < 1e-3);
-    check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID,
-                "the norm of the gradients of step 2");
+    check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID, "the norm of the gradients of step 2");
     check_fails(pco_trainer_step(r.trainer, &result, &err), PCO_ERROR_INVALID, "'gradients.");
     end(&r);
 }
@@ -603,10 +596,9 @@ static void states(void **state)
     run r;
     float value[16];
     start(&r, dates_text, "states", 0);
-    check_fails(pco_session_read_state(r.session, "nonsense", value, 4, &err), PCO_ERROR_NOT_FOUND,
-                "'nonsense'");
-    check_fails(pco_session_read_state(r.session, "decoder.layers.0.fc2.bias", value, 8, &err),
-                PCO_ERROR_INVALID, "64 bytes, not 8");
+    check_fails(pco_session_read_state(r.session, "nonsense", value, 4, &err), PCO_ERROR_NOT_FOUND, "'nonsense'");
+    check_fails(pco_session_read_state(r.session, "decoder.layers.0.fc2.bias", value, 8, &err), PCO_ERROR_INVALID,
+                "64 bytes, not 8");
     end(&r);
 }
 

@@ -186,7 +186,7 @@ static void test_import(void **state)
         assert_true(held >= 2 * sizeof x);
         for (int i = 0; i < 3; i++) pco_executable_destroy(all[i]);
         assert_int_equal(pco_session_memory(session, NULL), 0);
-        pco_executable_destroy(run_constant(session, lent + 64, x)); /* once more, after all were gone */
+        pco_executable_destroy(run_constant(session, lent + 64, x));  /* once more, after all were gone */
         pco_executable_destroy(run_constant(session, values + 7, x)); /* not lent */
         pco_session_close(session);
     }
@@ -230,15 +230,9 @@ static void test_copy(void **state)
     entry->plugin->device->close(device);
 }
 
-static int open_all(void **state)
-{
-    return check_make_folder(state) || device_open(state);
-}
+static int open_all(void **state) { return check_make_folder(state) || device_open(state); }
 
-static int close_all(void **state)
-{
-    return device_close(state) || check_remove_folder(state);
-}
+static int close_all(void **state) { return device_close(state) || check_remove_folder(state); }
 
 int main(void)
 {

@@ -121,8 +121,12 @@ static pco_status wait_for(pco_device *device, uint64_t ticket, uint64_t nanosec
 
 static const pco_buffer_api BUFFERS = {
     .size = sizeof BUFFERS, .create = create, .destroy = destroy, .write = write_bytes, .read = read_bytes};
-static const pco_program_api PROGRAMS = {.size = sizeof PROGRAMS, .supports = supports, .propose = propose,
-                                         .convert = convert, .prepare = prepare, .destroy = program_destroy};
+static const pco_program_api PROGRAMS = {.size = sizeof PROGRAMS,
+                                         .supports = supports,
+                                         .propose = propose,
+                                         .convert = convert,
+                                         .prepare = prepare,
+                                         .destroy = program_destroy};
 static const pco_queue_api QUEUE = {.size = sizeof QUEUE, .submit = submit, .wait = wait_for};
 static const pco_plugin PLUGIN = {.size = sizeof PLUGIN, .buffer = &BUFFERS, .program = &PROGRAMS, .queue = &QUEUE};
 static const pco_device_info INFO = {.size = sizeof INFO, .buffer_alignment = 16, .max_allocation = 1 << 20};
@@ -130,8 +134,13 @@ static const float A[5] = {1, 2, 3, 4, 5}, B[5] = {6, 7, 8, 9, 10};
 
 /* y = a + b, five elements each. */
 static pco_tensor tensors[3];
-static const pco_node NODE = {.op = PCO_OP_ADD, .n_inputs = 2, .n_outputs = 1, .inputs = {0, 1}, .outputs = {2},
-                              .variant = PCO_NONE, .name = "add"};
+static const pco_node NODE = {.op = PCO_OP_ADD,
+                              .n_inputs = 2,
+                              .n_outputs = 1,
+                              .inputs = {0, 1},
+                              .outputs = {2},
+                              .variant = PCO_NONE,
+                              .name = "add"};
 
 static pco_trial trial_of_add(void)
 {
@@ -139,8 +148,12 @@ static pco_trial trial_of_add(void)
     const pco_open_device on = {.plugin = &PLUGIN, .info = &INFO};
     const pco_part part = {.size = sizeof part, .n_tensors = 3, .n_nodes = 1, .tensors = tensors, .nodes = &NODE};
     for (int t = 0; t < 3; t++)
-        tensors[t] = (pco_tensor){.kind = t == 2 ? PCO_KIND_OUTPUT : PCO_KIND_INPUT, .rank = 1, .alias = PCO_NONE,
-                                  .shape = {5}, .bytes = 20, .name = NAMES[t]};
+        tensors[t] = (pco_tensor){.kind = t == 2 ? PCO_KIND_OUTPUT : PCO_KIND_INPUT,
+                                  .rank = 1,
+                                  .alias = PCO_NONE,
+                                  .shape = {5},
+                                  .bytes = 20,
+                                  .name = NAMES[t]};
     pco_trial trial = pco_trial_of(&on, &part);
     trial.says_steps = 1;
     astray.tensor = PCO_NONE;
@@ -153,10 +166,15 @@ static void test_places(void **state)
     (void)state;
     static const void *const data[3] = {A, B, NULL};
     for (uint32_t i = 0; i < 256; i++) {
-        const pco_trial_placement placement = {.single = i & 1, .odd_or_even = i >> 1 & 1, .odd = i >> 2,
-                                               .shift = i % 3, .alignment = i >> 3 & 1 ? 64 : 0,
-                                               .guard = i >> 4 & 1 ? 256 : 0, .last = i >> 5 & !(i & 1),
-                                               .recycled = i >> 6 & 1, .around = {1, 2, 3, 4}};
+        const pco_trial_placement placement = {.single = i & 1,
+                                               .odd_or_even = i >> 1 & 1,
+                                               .odd = i >> 2,
+                                               .shift = i % 3,
+                                               .alignment = i >> 3 & 1 ? 64 : 0,
+                                               .guard = i >> 4 & 1 ? 256 : 0,
+                                               .last = i >> 5 & !(i & 1),
+                                               .recycled = i >> 6 & 1,
+                                               .around = {1, 2, 3, 4}};
         pco_trial trial = trial_of_add();
         pco_trial_memory m;
         pco_program *program = NULL;

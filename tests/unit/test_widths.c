@@ -16,14 +16,13 @@ struct pco_gpu_recording {
     uint32_t width, count;
     uint32_t kernel;
     int32_t specs[PCO_GPU_MAX_SPECS]; /* of the first dispatch; the first specialisation constants are the workgroup */
-    uint64_t columns, most; /* of a matmul's dispatches: together; elements of b that one of them reaches */
+    uint64_t columns, most;           /* of a matmul's dispatches: together; elements of b that one of them reaches */
 };
 
 static pco_gpu_recording last;
 
 static pco_status widths_record(pco_gpu_device *device, const pco_plan *plan, const pco_gpu_dispatch *list,
-                                uint32_t count, uint32_t per_segment, pco_gpu_recording **recording,
-                                pco_error *err)
+                                uint32_t count, uint32_t per_segment, pco_gpu_recording **recording, pco_error *err)
 {
     (void)device, (void)plan, (void)per_segment, (void)err;
     last = (pco_gpu_recording){.width = list[0].width, .count = count, .kernel = list[0].kernel};
@@ -37,10 +36,7 @@ static pco_status widths_record(pco_gpu_device *device, const pco_plan *plan, co
     return PCO_OK;
 }
 
-static void widths_discard(pco_gpu_device *device, pco_gpu_recording *recording)
-{
-    (void)device, (void)recording;
-}
+static void widths_discard(pco_gpu_device *device, pco_gpu_recording *recording) { (void)device, (void)recording; }
 
 static const pco_gpu_driver DRIVER = {.record = widths_record, .discard = widths_discard};
 
@@ -77,8 +73,8 @@ static void part_make(widths_part *p, uint32_t variant)
                          .attrs_size = sizeof p->attrs,
                          .attrs = &p->attrs,
                          .name = "softmax"};
-    p->part = (pco_part){
-        .size = sizeof p->part, .n_tensors = 2, .n_nodes = 1, .tensors = p->tensors, .nodes = &p->node};
+    p->part =
+        (pco_part){.size = sizeof p->part, .n_tensors = 2, .n_nodes = 1, .tensors = p->tensors, .nodes = &p->node};
 }
 
 /* Prepares the variant; *width is what the dispatch requires. */
@@ -179,8 +175,15 @@ static void product_make(product *p, uint32_t type, int64_t m, int64_t n, int64_
         .tensors = {{.kind = PCO_KIND_INPUT, .shape = {m, k}, .bytes = (uint64_t)(m * k) * 4, .name = "a"},
                     {.kind = PCO_KIND_CONSTANT, .dtype = type, .shape = {n, k}, .bytes = bytes, .name = "b"},
                     {.kind = PCO_KIND_OUTPUT, .shape = {m, n}, .bytes = (uint64_t)(m * n) * 4, .name = "y"}},
-        .node = {.op = PCO_OP_MATMUL, .n_inputs = 2, .n_outputs = 1, .inputs = {0, 1}, .outputs = {2},
-                 .variant = variant, .attrs_size = sizeof p->attrs, .attrs = &p->attrs, .name = "matmul"},
+        .node = {.op = PCO_OP_MATMUL,
+                 .n_inputs = 2,
+                 .n_outputs = 1,
+                 .inputs = {0, 1},
+                 .outputs = {2},
+                 .variant = variant,
+                 .attrs_size = sizeof p->attrs,
+                 .attrs = &p->attrs,
+                 .name = "matmul"},
         .part = {.size = sizeof p->part, .n_tensors = 3, .n_nodes = 1, .tensors = p->tensors, .nodes = &p->node}};
     for (uint32_t i = 0; i < 3; i++) p->tensors[i].rank = 2, p->tensors[i].alias = PCO_NONE;
 }
@@ -203,8 +206,11 @@ static pco_status lower(pco_device *device, const pco_part *part)
     pco_program *program = NULL;
     pco_status status = pco_gpu_program_api.propose(device, part, &proposal, &err);
     for (uint32_t i = 0; i < part->n_tensors; i++) places[i] = (pco_place){i, 0, proposals[i].bytes};
-    const pco_plan plan = {.size = sizeof plan, .n_buffers = part->n_tensors, .buffers = buffers,
-                           .tensors = places, .workspaces = &workspace};
+    const pco_plan plan = {.size = sizeof plan,
+                           .n_buffers = part->n_tensors,
+                           .buffers = buffers,
+                           .tensors = places,
+                           .workspaces = &workspace};
     if (!status) status = pco_gpu_program_api.prepare(device, part, &proposal, &plan, &program, &err);
     if (!status) pco_gpu_program_api.destroy(device, program);
     if (status) print_message("%s\n", err.message);
@@ -319,15 +325,29 @@ static void attention_make(attention *p, int64_t depth, int causal, int64_t wind
 {
     *p = (attention){
         .attrs = {.scale = 1.0, .causal = causal, .window = window, .heads_first = 1},
-        .node = {.op = PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, .n_inputs = starts ? 6 : 3, .n_outputs = 1,
-                 .inputs = {0, 1, 2, PCO_NONE, PCO_NONE, starts ? 4 : PCO_NONE}, .outputs = {3},
-                 .attrs_size = sizeof p->attrs, .attrs = &p->attrs, .name = "attention"},
+        .node = {.op = PCO_OP_SCALED_DOT_PRODUCT_ATTENTION,
+                 .n_inputs = starts ? 6 : 3,
+                 .n_outputs = 1,
+                 .inputs = {0, 1, 2, PCO_NONE, PCO_NONE, starts ? 4 : PCO_NONE},
+                 .outputs = {3},
+                 .attrs_size = sizeof p->attrs,
+                 .attrs = &p->attrs,
+                 .name = "attention"},
         .part = {.size = sizeof p->part, .n_tensors = 5, .n_nodes = 1, .tensors = p->tensors, .nodes = &p->node}};
     for (uint32_t i = 0; i < 4; i++)
-        p->tensors[i] = (pco_tensor){.kind = i == 3 ? PCO_KIND_OUTPUT : PCO_KIND_INPUT, .rank = 4, .alias = PCO_NONE,
-                                     .shape = {1, 1, 4, depth}, .bytes = (uint64_t)depth * 16, .name = "t"};
-    p->tensors[4] = (pco_tensor){.kind = PCO_KIND_INPUT, .dtype = PCO_I32, .rank = 1, .alias = PCO_NONE,
-                                 .shape = {1}, .bytes = 4, .name = "starts"};
+        p->tensors[i] = (pco_tensor){.kind = i == 3 ? PCO_KIND_OUTPUT : PCO_KIND_INPUT,
+                                     .rank = 4,
+                                     .alias = PCO_NONE,
+                                     .shape = {1, 1, 4, depth},
+                                     .bytes = (uint64_t)depth * 16,
+                                     .name = "t"};
+    p->tensors[4] = (pco_tensor){.kind = PCO_KIND_INPUT,
+                                 .dtype = PCO_I32,
+                                 .rank = 1,
+                                 .alias = PCO_NONE,
+                                 .shape = {1},
+                                 .bytes = 4,
+                                 .name = "starts"};
 }
 
 /* What a row sees is no constant of the kernel: all kinds of attention share one. */
@@ -368,10 +388,10 @@ static void test_wide_heads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_width), cmocka_unit_test(test_no_choice),
-                                       cmocka_unit_test(test_too_many), cmocka_unit_test(test_edges),
-                                       cmocka_unit_test(test_grid), cmocka_unit_test(test_index),
-                                       cmocka_unit_test(test_other), cmocka_unit_test(test_row_sizes),
-                                       cmocka_unit_test(test_attention_kinds), cmocka_unit_test(test_wide_heads)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_width), cmocka_unit_test(test_no_choice), cmocka_unit_test(test_too_many),
+        cmocka_unit_test(test_edges),      cmocka_unit_test(test_grid),      cmocka_unit_test(test_index),
+        cmocka_unit_test(test_other),      cmocka_unit_test(test_row_sizes), cmocka_unit_test(test_attention_kinds),
+        cmocka_unit_test(test_wide_heads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

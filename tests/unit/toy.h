@@ -26,8 +26,8 @@ static pco_status toy_prepare(pco_device *device, const pco_part *part, const pc
     return PCO_OK;
 }
 
-static pco_status toy_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
-                             uint64_t *ticket, pco_error *err)
+static pco_status toy_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count, uint64_t *ticket,
+                             pco_error *err)
 {
     (void)first, (void)count;
     *ticket = 1;
@@ -56,18 +56,14 @@ static pco_status toy_wait(pco_device *device, uint64_t ticket, uint64_t nanosec
 }
 
 static pco_status toy_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *err);
-static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
-                              pco_error *err);
+static pco_status toy_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err);
 
 /* The suite's judgement of `device`, which declares `contract`. */
 static pco_conformance_result toy_judge(pco_device *device, const pco_contract *contract, const char *ops,
                                         uint64_t seed)
 {
-    static const pco_buffer_api buffers = {.size = sizeof buffers,
-                                           .create = toy_create,
-                                           .destroy = toy_destroy,
-                                           .write = toy_write,
-                                           .read = toy_read};
+    static const pco_buffer_api buffers = {
+        .size = sizeof buffers, .create = toy_create, .destroy = toy_destroy, .write = toy_write, .read = toy_read};
     static const pco_program_api programs = {.size = sizeof programs,
                                              .supports = toy_supports,
                                              .propose = toy_propose,
@@ -81,10 +77,8 @@ static pco_conformance_result toy_judge(pco_device *device, const pco_contract *
                                       .buffer = &buffers,
                                       .program = &programs,
                                       .queue = &queues};
-    pco_device_info info = {.size = sizeof info,
-                            .max_allocation = 1 << 30,
-                            .buffer_alignment = 64,
-                            .contract = *contract};
+    pco_device_info info = {
+        .size = sizeof info, .max_allocation = 1 << 30, .buffer_alignment = 64, .contract = *contract};
     pco_conformance_device entry = {&plugin, device, &info, "toy:0"};
     pco_conformance_options options = {.ops = ops, .seed = seed};
     pco_conformance_result result;

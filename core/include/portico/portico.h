@@ -79,10 +79,8 @@ typedef struct pco_plugin_description {
 } pco_plugin_description;
 
 /* Fills in the first `capacity` of them (the array may be NULL with 0); returns how many there are. */
-PCO_EXPORT uint32_t pco_context_devices(const pco_context *context, pco_device_description *devices,
-                                        uint32_t capacity);
-PCO_EXPORT uint32_t pco_context_plugins(const pco_context *context, pco_plugin_description *plugins,
-                                        uint32_t capacity);
+PCO_EXPORT uint32_t pco_context_devices(const pco_context *context, pco_device_description *devices, uint32_t capacity);
+PCO_EXPORT uint32_t pco_context_plugins(const pco_context *context, pco_plugin_description *plugins, uint32_t capacity);
 
 /* ---- models ----------------------------------------------------------------------------------------- */
 
@@ -138,8 +136,8 @@ PCO_EXPORT pco_status pco_model_tokenize(const pco_model *model, const char *tex
 
 /* ids[count] as text: *text (pco_free) of *bytes bytes, and a NUL behind them. Control tokens print nothing.
  * For an encoder-decoder it is the target's vocabulary. Errors: as above. */
-PCO_EXPORT pco_status pco_model_detokenize(const pco_model *model, const int32_t *ids, size_t count,
-                                           char **text, size_t *bytes, pco_error *err) PCO_NODISCARD;
+PCO_EXPORT pco_status pco_model_detokenize(const pco_model *model, const int32_t *ids, size_t count, char **text,
+                                           size_t *bytes, pco_error *err) PCO_NODISCARD;
 
 /* ---- generating ------------------------------------------------------------------------------------- */
 
@@ -150,8 +148,7 @@ typedef struct pco_generate_params {
     double top_p;       /* draw among the likeliest that have this share together; 0: no limit */
     uint64_t seed;      /* the same seed gives the same text on the same device */
     int echo;           /* 1: the prompt is given to the callback first (decoder-only) */
-    const char
-        *prefix; /* encoder-decoder: text that the answer begins with; it is part of the output. NULL: none */
+    const char *prefix; /* encoder-decoder: text that the answer begins with; it is part of the output. NULL: none */
 } pco_generate_params;
 
 /* Why generation ended. */
@@ -182,9 +179,9 @@ typedef int (*pco_text_fn)(void *user, const char *text, size_t bytes);
  * NULL. Errors:
  * INVALID for parameters (the range is named) and for a prompt longer than the context, with both numbers;
  * what the device returned. The model stays usable after any error but DEVICE_LOST. */
-PCO_EXPORT pco_status pco_model_generate(pco_model *model, const char *prompt,
-                                         const pco_generate_params *params, pco_text_fn text, void *user,
-                                         pco_generate_stats *stats, pco_error *err) PCO_NODISCARD;
+PCO_EXPORT pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_generate_params *params,
+                                         pco_text_fn text, void *user, pco_generate_stats *stats,
+                                         pco_error *err) PCO_NODISCARD;
 
 /* ---- scoring ---------------------------------------------------------------------------------------- */
 
@@ -196,8 +193,8 @@ PCO_EXPORT pco_status pco_model_logits(pco_model *model, const int32_t *ids, siz
 /* Encoder-decoder: natural logarithms of the probability of each token of `target`, and of EOS behind it,
  * given `source`: *log_probs (pco_free), *count of them. An empty source has an empty answer: its EOS has 0,
  * and a target that is not empty is INVALID. Errors: UNSUPPORTED for a decoder-only model; as in generate. */
-PCO_EXPORT pco_status pco_model_score(pco_model *model, const char *source, const char *target,
-                                      double **log_probs, size_t *count, pco_error *err) PCO_NODISCARD;
+PCO_EXPORT pco_status pco_model_score(pco_model *model, const char *source, const char *target, double **log_probs,
+                                      size_t *count, pco_error *err) PCO_NODISCARD;
 
 /* ---- attention -------------------------------------------------------------------------------------- */
 
@@ -225,8 +222,8 @@ typedef int (*pco_attention_fn)(void *user, const pco_attention_map *map);
  * be empty. Errors: INVALID for ids outside the vocabulary, a text longer than the context, a source that is
  * missing or not wanted; OUT_OF_DEVICE_MEMORY and what the device returned. */
 PCO_EXPORT pco_status pco_model_attention(pco_model *model, const int32_t *source, size_t source_count,
-                                          const int32_t *target, size_t target_count,
-                                          pco_attention_fn receive, void *user, pco_error *err) PCO_NODISCARD;
+                                          const int32_t *target, size_t target_count, pco_attention_fn receive,
+                                          void *user, pco_error *err) PCO_NODISCARD;
 
 #ifdef __cplusplus
 }

@@ -12,10 +12,7 @@ static uint32_t faulty_bytes_of(uint32_t dtype)
     return dtype == PCO_F32 || dtype == PCO_I32 ? 4 : dtype == PCO_BOOL ? 1 : 2;
 }
 
-static bool faulty_is_float(uint32_t dtype)
-{
-    return dtype == PCO_F32 || dtype == PCO_F16 || dtype == PCO_BF16;
-}
+static bool faulty_is_float(uint32_t dtype) { return dtype == PCO_F32 || dtype == PCO_F16 || dtype == PCO_BF16; }
 
 /* Rounded to 11 significant bits or units of 2^-24, as f16 is; beyond its largest number infinite. */
 static double faulty_half(double value)
@@ -75,9 +72,9 @@ static void faulty_write(uint32_t dtype, unsigned char *data, uint64_t i, double
         return;
     }
     memcpy(&word, &real, 4);
-    half = dtype == PCO_F16     ? faulty_to_half(value)
-           : isnan(value) ? 0x7fc0
-                                : (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
+    half = dtype == PCO_F16 ? faulty_to_half(value)
+           : isnan(value)   ? 0x7fc0
+                            : (uint16_t)((word + 0x7fff + (word >> 16 & 1)) >> 16);
     memcpy(data + 2 * i, &half, 2);
 }
 

@@ -112,7 +112,7 @@ struct pco_device {
     uint64_t kept_bytes, kept_offset;
     pco_buffer *kept_for;
     unsigned char *operands[PCO_MAX_INPUTS]; /* as they were before they were rounded */
-    faulty_entry *entries; /* kept.c */
+    faulty_entry *entries;                   /* kept.c */
     uint32_t n_entries;
 };
 

@@ -22,8 +22,8 @@ static uint64_t faulty_node_key(const faulty_node *node)
     return key;
 }
 
-static pco_status faulty_key(pco_device *device, const pco_program *program, const faulty_node *node,
-                             uint64_t *key, pco_error *err)
+static pco_status faulty_key(pco_device *device, const pco_program *program, const faulty_node *node, uint64_t *key,
+                             pco_error *err)
 {
     *key = faulty_node_key(node);
     if (device->fault == FAULTY_cached) *key = faulty_mix(*key, &program->number, sizeof program->number);
@@ -36,16 +36,14 @@ static pco_status faulty_key(pco_device *device, const pco_program *program, con
         unsigned char head[64];
         const uint64_t bytes = t->bytes < sizeof head ? t->bytes : sizeof head;
         if (!t->buffer) continue;
-        pco_status status =
-            device->plugin->buffer->read(device->inner, t->buffer->inner, t->offset, head, bytes, err);
+        pco_status status = device->plugin->buffer->read(device->inner, t->buffer->inner, t->offset, head, bytes, err);
         if (status) return status;
         *key = faulty_mix(*key, head, bytes);
     }
     return PCO_OK;
 }
 
-pco_status faulty_remember(pco_device *device, const pco_program *program, const faulty_node *node,
-                           pco_error *err)
+pco_status faulty_remember(pco_device *device, const pco_program *program, const faulty_node *node, pco_error *err)
 {
     const pco_host *host = device->host;
     const faulty_tensor *y = &node->out[0];
@@ -60,13 +58,11 @@ pco_status faulty_remember(pco_device *device, const pco_program *program, const
     }
     faulty_entry *entry = &device->entries[key % FAULTY_ENTRIES];
     if (entry->data && entry->key == key && entry->bytes == y->bytes)
-        return device->plugin->buffer->write(device->inner, y->buffer->inner, y->offset, entry->data,
-                                             y->bytes, err);
+        return device->plugin->buffer->write(device->inner, y->buffer->inner, y->offset, entry->data, y->bytes, err);
     if (entry->data) host->release(host->user, entry->data);
     *entry = (faulty_entry){.key = key, .bytes = y->bytes, .data = host->allocate(host->user, y->bytes, 16)};
     if (!entry->data) return PCO_ERROR_OUT_OF_HOST_MEMORY;
-    return device->plugin->buffer->read(device->inner, y->buffer->inner, y->offset, entry->data, y->bytes,
-                                        err);
+    return device->plugin->buffer->read(device->inner, y->buffer->inner, y->offset, entry->data, y->bytes, err);
 }
 
 void faulty_forget(pco_device *device)

@@ -107,10 +107,7 @@ static void faulty_close(pco_device *device)
     device->host->release(device->host->user, device);
 }
 
-static uint64_t faulty_memory_left(pco_device *device)
-{
-    return device->plugin->device->memory_left(device->inner);
-}
+static uint64_t faulty_memory_left(pco_device *device) { return device->plugin->device->memory_left(device->inner); }
 
 /* ---- buffers ---- */
 
@@ -203,8 +200,8 @@ static faulty_tensor faulty_tensor_of(const pco_part *part, const pco_plan *plan
     const pco_tensor *tensor = &part->tensors[index];
     const pco_place *place = &plan->tensors[index];
     if (place->buffer == PCO_NONE && tensor->alias != PCO_NONE) place = &plan->tensors[tensor->alias];
-    t = (faulty_tensor){.offset = place->offset, .bytes = tensor->bytes, .count = 1, .dtype = tensor->dtype,
-                        .rank = tensor->rank};
+    t = (faulty_tensor){
+        .offset = place->offset, .bytes = tensor->bytes, .count = 1, .dtype = tensor->dtype, .rank = tensor->rank};
     memcpy(t.shape, tensor->shape, sizeof t.shape);
     for (uint32_t d = 0; d < t.rank; d++) t.count *= (uint64_t)t.shape[d];
     if (place->buffer != PCO_NONE && t.bytes) t.buffer = plan->buffers[place->buffer];
@@ -353,10 +350,7 @@ static pco_status faulty_wait(pco_device *device, uint64_t ticket, uint64_t nano
     return PCO_OK;
 }
 
-static uint32_t faulty_segments(const pco_program *program)
-{
-    return program->segments;
-}
+static uint32_t faulty_segments(const pco_program *program) { return program->segments; }
 
 static uint32_t faulty_segments_until(const pco_program *program, uint32_t node)
 {
@@ -369,23 +363,37 @@ static uint32_t faulty_segments_until(const pco_program *program, uint32_t node)
     }
 }
 
-static const pco_device_api DEVICE = {
-    .size = sizeof DEVICE, .close = faulty_close, .memory_left = faulty_memory_left};
-static const pco_buffer_api BUFFER = {.size = sizeof BUFFER, .create = faulty_buffer_create,
-                                      .destroy = faulty_buffer_destroy, .write = faulty_buffer_write,
-                                      .read = faulty_buffer_read, .copy = faulty_buffer_copy,
+static const pco_device_api DEVICE = {.size = sizeof DEVICE, .close = faulty_close, .memory_left = faulty_memory_left};
+static const pco_buffer_api BUFFER = {.size = sizeof BUFFER,
+                                      .create = faulty_buffer_create,
+                                      .destroy = faulty_buffer_destroy,
+                                      .write = faulty_buffer_write,
+                                      .read = faulty_buffer_read,
+                                      .copy = faulty_buffer_copy,
                                       .map = faulty_buffer_map};
-static const pco_program_api PROGRAM = {.size = sizeof PROGRAM, .supports = faulty_supports,
-                                        .variants = faulty_variants, .propose = faulty_propose,
-                                        .convert = faulty_convert, .prepare = faulty_prepare,
-                                        .destroy = faulty_program_destroy, .segments = faulty_segments,
+static const pco_program_api PROGRAM = {.size = sizeof PROGRAM,
+                                        .supports = faulty_supports,
+                                        .variants = faulty_variants,
+                                        .propose = faulty_propose,
+                                        .convert = faulty_convert,
+                                        .prepare = faulty_prepare,
+                                        .destroy = faulty_program_destroy,
+                                        .segments = faulty_segments,
                                         .segments_until = faulty_segments_until};
 static const pco_queue_api QUEUE = {.size = sizeof QUEUE, .submit = faulty_submit, .wait = faulty_wait};
-static const pco_plugin TABLE = {.size = sizeof TABLE, .abi_version = PCO_ABI_VERSION, .name = "faulty", .version = "1",
+static const pco_plugin TABLE = {.size = sizeof TABLE,
+                                 .abi_version = PCO_ABI_VERSION,
+                                 .name = "faulty",
+                                 .version = "1",
                                  .description = "the cpu plugin with one fault per device, to measure the suite",
-                                 .create = faulty_create, .destroy = faulty_destroy,
-                                 .device_count = faulty_device_count, .describe = faulty_describe,
-                                 .open = faulty_open, .device = &DEVICE, .buffer = &BUFFER, .program = &PROGRAM,
+                                 .create = faulty_create,
+                                 .destroy = faulty_destroy,
+                                 .device_count = faulty_device_count,
+                                 .describe = faulty_describe,
+                                 .open = faulty_open,
+                                 .device = &DEVICE,
+                                 .buffer = &BUFFER,
+                                 .program = &PROGRAM,
                                  .queue = &QUEUE};
 
 const pco_plugin *pco_plugin_query(uint32_t host_abi_version)

@@ -23,23 +23,22 @@ typedef enum trouble_kind {
     TROUBLE_MEMORY, /* out of host memory */
     TROUBLE_FLAKY,  /* every other run is wrong */
     TROUBLE_WRONG,
-    TROUBLE_OPEN,   /* crashes when it is opened */
-    TROUBLE_REFUSE, /* cannot be opened */
-    TROUBLE_CLOSE,  /* crashes when it is closed */
-    TROUBLE_UNABLE, /* supports nothing */
-    TROUBLE_NOISE,  /* prints a lot, on stdout too */
-    TROUBLE_EMPTY,  /* says that it was opened, and gives no device */
+    TROUBLE_OPEN,    /* crashes when it is opened */
+    TROUBLE_REFUSE,  /* cannot be opened */
+    TROUBLE_CLOSE,   /* crashes when it is closed */
+    TROUBLE_UNABLE,  /* supports nothing */
+    TROUBLE_NOISE,   /* prints a lot, on stdout too */
+    TROUBLE_EMPTY,   /* says that it was opened, and gives no device */
     TROUBLE_UNREADY, /* crashes when a large product is prepared */
-    TROUBLE_TELLS,  /* prints a word for each program that it prepares */
-    TROUBLE_GONE,   /* says that it is lost when it is asked whether it can run a large product */
-    TROUBLE_FULL,   /* the process gets next to no more memory once it is open */
+    TROUBLE_TELLS,   /* prints a word for each program that it prepares */
+    TROUBLE_GONE,    /* says that it is lost when it is asked whether it can run a large product */
+    TROUBLE_FULL,    /* the process gets next to no more memory once it is open */
     TROUBLE_KINDS,
 } trouble_kind;
 
-static const char *const NAMES[TROUBLE_KINDS] = {"sound", "crash",  "always", "hang",   "lost",
-                                                 "reset", "stop",   "memory", "flaky",  "wrong",
-                                                 "open",  "refuse", "close",  "unable", "noise",
-                                                 "empty", "unready", "tells",  "gone",  "full"};
+static const char *const NAMES[TROUBLE_KINDS] = {"sound",  "crash", "always",  "hang",  "lost",   "reset", "stop",
+                                                 "memory", "flaky", "wrong",   "open",  "refuse", "close", "unable",
+                                                 "noise",  "empty", "unready", "tells", "gone",   "full"};
 enum { TROUBLE_LARGE = 300 }; /* elements beyond which it begins */
 
 struct pco_backend {
@@ -99,10 +98,7 @@ static pco_status trouble_create(const pco_host *host, pco_backend **backend, pc
     return PCO_OK;
 }
 
-static void trouble_destroy(pco_backend *backend)
-{
-    backend->host->release(backend->host->user, backend);
-}
+static void trouble_destroy(pco_backend *backend) { backend->host->release(backend->host->user, backend); }
 
 static uint32_t trouble_count(pco_backend *backend)
 {
@@ -110,8 +106,7 @@ static uint32_t trouble_count(pco_backend *backend)
     return TROUBLE_KINDS;
 }
 
-static pco_status trouble_describe(pco_backend *backend, uint32_t index, pco_device_info *info,
-                                   pco_error *err)
+static pco_status trouble_describe(pco_backend *backend, uint32_t index, pco_device_info *info, pco_error *err)
 {
     (void)backend, (void)err;
     uint32_t size = info->size;
@@ -161,8 +156,8 @@ static uint64_t trouble_memory_left(pco_device *device)
 
 /* ---- buffers ---- */
 
-static pco_status trouble_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage,
-                                        pco_buffer **buffer, pco_error *err)
+static pco_status trouble_buffer_create(pco_device *device, uint64_t bytes, uint32_t usage, pco_buffer **buffer,
+                                        pco_error *err)
 {
     (void)usage, (void)err;
     *buffer = device->host->allocate(device->host->user, sizeof **buffer, sizeof(void *));
@@ -186,8 +181,8 @@ static pco_status trouble_write(pco_device *device, pco_buffer *buffer, uint64_t
     return PCO_OK;
 }
 
-static pco_status trouble_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data,
-                               uint64_t bytes, pco_error *err)
+static pco_status trouble_read(pco_device *device, pco_buffer *buffer, uint64_t offset, void *data, uint64_t bytes,
+                               pco_error *err)
 {
     (void)device, (void)err;
     if (bytes) memcpy(data, buffer->data + offset, bytes);
@@ -220,8 +215,8 @@ static pco_status trouble_supports(pco_device *device, const pco_part *part, uin
     const pco_node *node = &part->nodes[index];
     const pco_tensor *y = &part->tensors[node->outputs[0]];
     if (device->kind == TROUBLE_UNABLE) return trouble_fail(err, PCO_ERROR_UNSUPPORTED, "it can do nothing");
-    if (node->op != PCO_OP_ADD && node->op != PCO_OP_SUB && node->op != PCO_OP_MUL &&
-        node->op != PCO_OP_NEG && node->op != PCO_OP_ABS)
+    if (node->op != PCO_OP_ADD && node->op != PCO_OP_SUB && node->op != PCO_OP_MUL && node->op != PCO_OP_NEG &&
+        node->op != PCO_OP_ABS)
         return trouble_fail(err, PCO_ERROR_UNSUPPORTED, "no such op");
     if (device->kind == TROUBLE_GONE && node->op == PCO_OP_MUL && trouble_elements(y) > TROUBLE_LARGE)
         return trouble_fail(err, PCO_ERROR_DEVICE_LOST, "the device went away");
@@ -242,8 +237,7 @@ static uint32_t trouble_variants(pco_device *device, const pco_part *part, uint3
     return device->kind == TROUBLE_ALWAYS ? 2 : 1;
 }
 
-static pco_status trouble_propose(pco_device *device, const pco_part *part, pco_proposal *proposal,
-                                  pco_error *err)
+static pco_status trouble_propose(pco_device *device, const pco_part *part, pco_proposal *proposal, pco_error *err)
 {
     (void)device, (void)part, (void)proposal, (void)err;
     return PCO_OK;
@@ -274,8 +268,8 @@ static trouble_node trouble_prepare_node(pco_device *device, const pco_part *par
     made.large = node->op == PCO_OP_MUL && made.count > TROUBLE_LARGE;
     device->products += (uint32_t)made.large;
     if (device->kind == TROUBLE_UNREADY && made.large) trouble_crash();
-    made.wrong = made.large &&
-                 (device->kind == TROUBLE_WRONG || (device->kind == TROUBLE_FLAKY && device->products == 1));
+    made.wrong =
+        made.large && (device->kind == TROUBLE_WRONG || (device->kind == TROUBLE_FLAKY && device->products == 1));
     return made;
 }
 
@@ -318,17 +312,11 @@ static pco_status trouble_make(pco_device *device, const trouble_node *node, pco
         break;
     case TROUBLE_HANG:
         for (;;) pause();
-    case TROUBLE_LOST:
-        return trouble_fail(err, PCO_ERROR_DEVICE_LOST, "the device fell off the bus");
-    case TROUBLE_RESET:
-        device->was_reset = 1;
-        break;
-    case TROUBLE_STOP:
-        _exit(3);
-    case TROUBLE_MEMORY:
-        return trouble_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
-    default:
-        break;
+    case TROUBLE_LOST: return trouble_fail(err, PCO_ERROR_DEVICE_LOST, "the device fell off the bus");
+    case TROUBLE_RESET: device->was_reset = 1; break;
+    case TROUBLE_STOP: _exit(3);
+    case TROUBLE_MEMORY: return trouble_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory");
+    default: break;
     }
     return PCO_OK;
 }

@@ -56,8 +56,7 @@ static uint32_t variants_pipelines(pco_device *device, const pco_part *part, uin
 #endif
 
 /* Has this node, as proposed, the defect? */
-static int variants_is_wrong(pco_device *device, const pco_part *part, uint32_t i,
-                             const pco_proposal *proposal)
+static int variants_is_wrong(pco_device *device, const pco_part *part, uint32_t i, const pco_proposal *proposal)
 {
     if (part->nodes[i].op != PCO_OP_MATMUL) return 0;
 #if defined(DEFECT_SOUND)
@@ -117,20 +116,17 @@ static uint32_t variants_segments(const pco_program *program)
     return 1;
 }
 
-static pco_status variants_spoil(pco_device *device, const pco_program *program, uint32_t node,
-                                 pco_error *err)
+static pco_status variants_spoil(pco_device *device, const pco_program *program, uint32_t node, pco_error *err)
 {
     pco_status status = PCO_OK;
     for (uint32_t i = 0; !status && i < program->count; i++) {
         float value;
         pco_buffer *buffer = program->places[i].buffer;
         if (program->places[i].node != node) continue;
-        status =
-            variants_cpu->buffer->read(device, buffer, program->places[i].offset, &value, sizeof value, err);
+        status = variants_cpu->buffer->read(device, buffer, program->places[i].offset, &value, sizeof value, err);
         value += 100;
         if (!status)
-            status = variants_cpu->buffer->write(device, buffer, program->places[i].offset, &value,
-                                                 sizeof value, err);
+            status = variants_cpu->buffer->write(device, buffer, program->places[i].offset, &value, sizeof value, err);
     }
     return status;
 }

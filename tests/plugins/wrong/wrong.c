@@ -88,10 +88,7 @@ static pco_status askew_propose(pco_device *device, const pco_part *part, pco_pr
 }
 #endif
 
-static uint32_t wrong_segments(const pco_program *program)
-{
-    return wrong_cpu->program->segments(program->inner);
-}
+static uint32_t wrong_segments(const pco_program *program) { return wrong_cpu->program->segments(program->inner); }
 
 static pco_status wrong_submit(pco_device *device, pco_program *program, uint32_t first, uint32_t count,
                                uint64_t *ticket, pco_error *err)
@@ -107,12 +104,10 @@ static pco_status wrong_submit(pco_device *device, pco_program *program, uint32_
     for (uint32_t i = 0; !status && i < program->count; i++) {
         float value;
         pco_buffer *buffer = program->places[i].buffer;
-        status =
-            wrong_cpu->buffer->read(device, buffer, program->places[i].offset, &value, sizeof value, err);
+        status = wrong_cpu->buffer->read(device, buffer, program->places[i].offset, &value, sizeof value, err);
         value += 1e-3f * (1.0f + fabsf(value));
         if (!status)
-            status = wrong_cpu->buffer->write(device, buffer, program->places[i].offset, &value, sizeof value,
-                                              err);
+            status = wrong_cpu->buffer->write(device, buffer, program->places[i].offset, &value, sizeof value, err);
     }
     return status;
 }
