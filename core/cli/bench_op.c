@@ -222,11 +222,6 @@ int bench_op_check(const char *pattern)
 
 static pco_status bench_execute(void *user, pco_error *err) { return pco_executable_run(user, err); }
 
-void bench_values(float *values, int64_t count, uint32_t salt)
-{
-    for (int64_t i = 0; i < count; i++) values[i] = (float)((i * 17 + i / 4096 * 31 + salt) % 255 - 127) / 127;
-}
-
 /* Fills the states of `graph`. Their values are made here, so that no operation but the one that is timed can fail. */
 static pco_status bench_fill(pco_session *session, const pco_graph *graph, pco_error *err)
 {
@@ -322,20 +317,6 @@ static void bench_product_close(bench_product *p)
     free(p->a);
     free(p->b);
     free(p->c);
-}
-
-void bench_refuse(bench_figure *figure, const char *name, const pco_error *why)
-{
-    *figure = (bench_figure){.unit = ""};
-    snprintf(figure->name, sizeof figure->name, "%s", name);
-    snprintf(figure->error, sizeof figure->error, "%.500s", *why->message ? why->message : "failed");
-}
-
-void bench_rate(bench_figure *figure, double seconds, double flops, double bytes)
-{
-    figure->milliseconds = 1e3 * seconds;
-    figure->rate = 1e-9 * (flops > 0 ? flops : bytes) / seconds;
-    figure->unit = flops > 0 ? "GFLOP/s" : "GB/s";
 }
 
 static void bench_results(const bench_row *row, const double *medians, const bench_blas *blas, bench_figure *figure)

@@ -10,15 +10,6 @@
 
 /* ---- memory ---- */
 
-pco_status inspect_open_model(const inspect_arguments *arguments, pco_context *context, pco_model **model,
-                              pco_error *err)
-{
-    pco_status status = cli_open_model(context, arguments->path, arguments->device, arguments->context, model, err);
-    if (!status && (*model)->causal) status = pco_causal_warm_up((*model)->causal, err);
-    if (!status && (*model)->seq2seq) status = pco_seq2seq_warm_up((*model)->seq2seq, err);
-    return status;
-}
-
 /* Tries the model; what a device says no to is part of the answer. */
 static void inspect_try(const inspect_arguments *arguments, pco_context *context, inspect_plan *plan)
 {

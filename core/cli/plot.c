@@ -9,20 +9,6 @@
 
 #include "cli/cli.h"
 
-double plot_height(const plot_figure *figure, double loss)
-{
-    return figure->logarithmic ? log10(loss > 1e-12 ? loss : 1e-12) : loss;
-}
-
-double plot_tick(double span, int ticks)
-{
-    static const double steps[] = {1, 2, 5, 10};
-    double raw = span > 0 ? span / ticks : 1, power = pow(10, floor(log10(raw)));
-    for (int i = 0; i < 4; i++)
-        if (steps[i] * power >= raw) return steps[i] * power;
-    return 10 * power;
-}
-
 static void plot_grow(plot_figure *figure, double step, double loss)
 {
     const double point[2] = {step, plot_height(figure, loss)};

@@ -15,24 +15,6 @@
 #define GGUF_ENTRY_LEAST  14u
 #define GGUF_TENSOR_LEAST 25u
 
-int gguf_take(gguf_reader *reader, void *out, size_t bytes)
-{
-    if (bytes > reader->size - reader->at) return 0;
-    memcpy(out, reader->data + reader->at, bytes);
-    reader->at += bytes;
-    return 1;
-}
-
-int gguf_take_string(gguf_reader *reader, pco_gguf_string *string)
-{
-    uint64_t length;
-    if (!gguf_take(reader, &length, sizeof length) || length > reader->size - reader->at) return 0;
-    string->data = (const char *)reader->data + reader->at;
-    string->size = (size_t)length;
-    reader->at += (size_t)length;
-    return 1;
-}
-
 static pco_status gguf_no_memory(const char *label, pco_error *err)
 {
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for its metadata", label);

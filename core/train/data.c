@@ -8,11 +8,6 @@
 #include "base/error.h"
 #include "base/utf8.h"
 
-pco_status data_no_memory(pco_error *err)
-{
-    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the training data");
-}
-
 /* ---- vocabularies ---- */
 
 static uint32_t data_line_of(const pco_map *map, size_t at)

@@ -2,6 +2,7 @@
 #ifndef PCO_TRAIN_DATA_INTERNAL_H
 #define PCO_TRAIN_DATA_INTERNAL_H
 
+#include "base/error.h"
 #include "train/data.h"
 #include "train/dates.h"
 #include "train/pairs.h"
@@ -50,7 +51,10 @@ struct pco_data {
     int32_t *source, *source_lengths, *target, *labels; /* of the batch */
 };
 
-pco_status data_no_memory(pco_error *err);
+static inline pco_status data_no_memory(pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the training data");
+}
 
 /* data_plan.c: orders an epoch, and cuts it into batches. Room for the plan is made once. */
 pco_status data_plan_create(pco_data *data, pco_data_split split, pco_error *err);
