@@ -28,14 +28,14 @@ OPEN = {
 def symbols(build, objects):
     """What each object defines and what it wants, by the path of its source."""
     defined, wanted = {}, {}
-    for path in objects:
-        name = source(build, path)
-        for line in subprocess.run(["nm", str(path)], capture_output=True, text=True, check=True).stdout.split("\n"):
-            match = re.match(r"(?:[0-9a-f]+)? *([A-Za-z]) (\S+)$", line.strip())
-            if match and match[1] == "U":
-                wanted.setdefault(name, set()).add(match[2])
-            elif match and match[1].isupper():
-                defined[match[2]] = name
+    printed = subprocess.run(["nm", "-A", *map(str, objects)], capture_output=True, text=True, check=True).stdout
+    names = {str(path): source(build, path) for path in objects}
+    for line in printed.splitlines():
+        match = re.match(r"(.*\.o):[0-9a-f ]* ([A-Za-z]) (\S+)$", line)
+        if match and match[2] == "U":
+            wanted.setdefault(names[match[1]], set()).add(match[3])
+        elif match and match[2].isupper():
+            defined[match[3]] = names[match[1]]
     return {name: {defined[s]: s for s in sorted(wants) if s in defined and defined[s] != name}
             for name, wants in wanted.items()}
 
