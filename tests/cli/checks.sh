@@ -37,8 +37,9 @@ status() {
 }
 
 # says NAME FILE PATTERN: out or err holds a line like that.
+# A reason may be wrapped, wherever the path of $work puts the break.
 says() {
-    if grep -Eq -- "$3" "$work/$2"; then ok "$1"; else bad "$1" "no '$3' in std$2"; fi
+    if grep -Eq -- "$3" "$work/$2" || tr -s '[:space:]' ' ' < "$work/$2" | grep -Eq -- "$3"; then ok "$1"; else bad "$1" "no '$3' in std$2"; fi
 }
 silent() { if [ -s "$work/$2" ]; then bad "$1" "std$2 is not empty"; else ok "$1"; fi; }
 json() {
