@@ -1,6 +1,6 @@
 /* What the files of the CPU backend share: devices, nodes made ready to run, and how an op is described.
  *
- * A node is parsed once (checked, and its shapes turned into a plan), gets addresses in prepare, and is then
+ * A node is parsed once (its shapes and attributes turned into a plan), gets addresses in prepare, and is then
  * a function pointer with its parameters: running it looks nothing up and allocates nothing. */
 #ifndef CPU_H
 #define CPU_H
@@ -135,10 +135,8 @@ typedef struct cpu_variant {
 
 struct cpu_op {
     uint32_t op;
-    const char *types; /* see cpu_check_types */
-    /* Checks shapes and attributes, fills node->plan. */
-    pco_status (*parse)(cpu_node *node, pco_error *err);
-    uint32_t in_place; /* inputs whose memory y may take, if they have its type and shape */
+    void (*parse)(cpu_node *node); /* fills node->plan */
+    uint32_t in_place;             /* inputs whose memory y may take, if they have its type and shape */
     uint32_t n_native;
     const cpu_variant *native; /* the first that fits is chosen unless `choose` says otherwise */
     const cpu_variant *(*choose)(const cpu_node *node);
@@ -165,16 +163,13 @@ struct cpu_node {
 
 pco_status cpu_fail(pco_error *err, pco_status status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* INVALID "op 'name' (node): ..." */
-pco_status cpu_invalid(const cpu_node *node, pco_error *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
 /* ---- nodes ---- */
 
 const cpu_op *cpu_op_find(uint32_t op);
 uint32_t cpu_attrs_size(uint32_t op); /* 0 without attributes */
 
-/* Reads node `index` of a part without addresses. Errors: INVALID, UNSUPPORTED. */
+/* Reads node `index` of a part without addresses. The host has checked it (plugin.h). Errors: UNSUPPORTED, for what a
+ * newer host may know and this plugin does not, and for what is beyond its arithmetic. */
 PCO_NODISCARD pco_status cpu_node_parse(const pco_device *device, const pco_part *part, uint32_t index, cpu_node *node,
                                         pco_error *err);
 
@@ -186,11 +181,8 @@ PCO_NODISCARD pco_status cpu_node_choose(cpu_node *node, uint32_t wanted, const 
 
 bool cpu_same_shape(const cpu_tensor *a, const cpu_tensor *b);
 
-/* axis counted from the end when negative; false when out of range. */
-bool cpu_axis_of(const cpu_tensor *x, int64_t axis, int *index);
-
-/* [outer, n, inner] of x around an axis in range. */
-cpu_axis cpu_split(const cpu_tensor *x, int axis);
+/* [outer, n, inner] of x around an axis. */
+cpu_axis cpu_split(const cpu_tensor *x, int64_t axis);
 
 int64_t cpu_product(const int64_t *shape, int from, int to);
 

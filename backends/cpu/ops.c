@@ -56,9 +56,8 @@ const cpu_variant *cpu_attention_choose(const cpu_node *node)
     .choose = cpu_##list##_choose
 
 static const cpu_op CPU_OPS[PCO_OP_LIMIT] = {
-#define CPU_OP(NAME, types_, parse_, in_place_, native_, reference_) \
+#define CPU_OP(NAME, parse_, in_place_, native_, reference_) \
     [PCO_OP_##NAME] = {.op = PCO_OP_##NAME, \
-                       .types = types_, \
                        .parse = cpu_parse_##parse_, \
                        .in_place = in_place_, \
                        CPU_NATIVE_##native_, \

@@ -28,7 +28,7 @@ static void cpu_heads(const cpu_tensor *x, bool heads_first, int64_t *heads, int
 static void cpu_attention_read(cpu_node *node, const cpu_tensor *y)
 {
     const cpu_tensor *q = &node->in[0], *k = &node->in[1], *v = &node->in[2];
-    const pco_scaled_dot_product_attention_attrs *attrs = &node->attrs.scaled_dot_product_attention;
+    pco_scaled_dot_product_attention_attrs *attrs = &node->attrs.scaled_dot_product_attention;
     cpu_attention *plan = &node->plan.attention;
     bool first = attrs->heads_first != 0;
     int64_t heads, rows;
@@ -42,30 +42,23 @@ static void cpu_attention_read(cpu_node *node, const cpu_tensor *y)
     cpu_attention_mask(&node->in[3], plan);
     plan->lengths_b = node->in[4].present;
     plan->starts_b = node->in[5].present;
+    attrs->window = cpu_min(attrs->window, INT64_C(1) << 32); /* positions and it can be added */
     plan->scale = attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)plan->d);
 }
 
-CPU_PARSE(attention)
-{
-    (void)err;
-    cpu_attention_read(node, &node->out[0]);
-    return PCO_OK;
-}
+CPU_PARSE(attention) { cpu_attention_read(node, &node->out[0]); }
 
 /* The attributes become those of the forward op, which say the same. */
 CPU_PARSE(attention_backward)
 {
-    (void)err;
     const pco_scaled_dot_product_attention_backward_attrs attrs = node->attrs.scaled_dot_product_attention_backward;
     node->attrs.scaled_dot_product_attention = (pco_scaled_dot_product_attention_attrs){
         .scale = attrs.scale, .causal = attrs.causal, .window = attrs.window, .heads_first = attrs.heads_first};
     cpu_attention_read(node, &node->in[6]);
-    return PCO_OK;
 }
 
 CPU_PARSE(rope)
 {
-    (void)err;
     const cpu_tensor *x = &node->in[0], *positions = &node->in[1], *phase = &node->in[2];
     cpu_rope *plan = &node->plan.rope;
     cpu_heads(x, node->attrs.rope.heads_first != 0, &plan->h, &plan->s, &plan->x_b, &plan->x_h, &plan->x_s);
@@ -73,11 +66,4 @@ CPU_PARSE(rope)
     plan->d = x->shape[3];
     plan->r = phase->shape[0];
     plan->positions_b = positions->shape[0] > 1 ? plan->s : 0;
-    return PCO_OK;
-}
-
-CPU_PARSE(sinusoidal_positions)
-{
-    (void)node, (void)err;
-    return PCO_OK;
 }

@@ -64,50 +64,21 @@ static pco_status cpu_propose(pco_device *device, const pco_part *part, pco_prop
     return PCO_OK;
 }
 
-/* The address of a place, or NULL where there is none. Errors: INVALID when it does not hold `bytes`. */
-static pco_status cpu_address(const pco_plan *plan, const pco_place *place, uint64_t bytes, unsigned char **address,
-                              pco_error *err)
+/* The address of a place, or NULL where there is no memory. */
+static unsigned char *cpu_address(const pco_plan *plan, const pco_place *place)
 {
-    *address = NULL;
-    if (bytes == 0) return PCO_OK;
-    if (place->buffer >= plan->n_buffers || !plan->buffers[place->buffer])
-        return cpu_fail(err, PCO_ERROR_INVALID, "a tensor that is needed has no buffer");
-    const pco_buffer *buffer = plan->buffers[place->buffer];
-    if (place->offset > buffer->bytes || bytes > buffer->bytes - place->offset)
-        return cpu_fail(err, PCO_ERROR_INVALID, "a tensor reaches beyond its buffer: %llu bytes at %llu of %llu",
-                        (unsigned long long)bytes, (unsigned long long)place->offset,
-                        (unsigned long long)buffer->bytes);
-    *address = buffer->data + place->offset;
-    return PCO_OK;
+    return place->buffer == PCO_NONE ? NULL : plan->buffers[place->buffer]->data + place->offset;
 }
 
-static pco_status cpu_bind_tensor(const pco_plan *plan, uint32_t index, cpu_tensor *tensor, pco_error *err)
+static void cpu_bind(cpu_node *node, const pco_node *from, const pco_plan *plan, const cpu_variant *variant)
 {
-    if (!tensor->present) return PCO_OK;
-    uint64_t bytes = (uint64_t)cpu_bytes(tensor->dtype, tensor->count);
-    pco_status status = cpu_address(plan, &plan->tensors[index], bytes, &tensor->data, err);
-    uint32_t size = cpu_size(tensor->dtype);
-    if (!status && size && (uintptr_t)tensor->data % size)
-        status = cpu_fail(err, PCO_ERROR_INVALID, "tensor %u is not aligned to its elements", index);
-    return status;
-}
-
-static pco_status cpu_bind(cpu_node *node, const pco_node *from, const pco_plan *plan, const cpu_variant *variant,
-                           pco_error *err)
-{
-    pco_status status = PCO_OK;
-    for (uint32_t i = 0; i < node->n_inputs && !status; i++)
-        status = cpu_bind_tensor(plan, from->inputs[i], &node->in[i], err);
-    for (uint32_t i = 0; i < node->n_outputs && !status; i++)
-        status = cpu_bind_tensor(plan, from->outputs[i], &node->out[i], err);
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (node->in[i].count > 0) node->in[i].data = cpu_address(plan, &plan->tensors[from->inputs[i]]);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        if (node->out[i].count > 0) node->out[i].data = cpu_address(plan, &plan->tensors[from->outputs[i]]);
     node->workspace_bytes = variant->workspace ? variant->workspace(node) : 0;
-    if (!status && node->workspace_bytes) {
-        status = cpu_address(plan, &plan->workspaces[node->index], node->workspace_bytes, &node->workspace, err);
-        if (!status && (uintptr_t)node->workspace % 64)
-            status = cpu_fail(err, PCO_ERROR_INVALID, "workspace of node %u is not aligned to 64 bytes", node->index);
-    }
+    if (node->workspace_bytes) node->workspace = cpu_address(plan, &plan->workspaces[node->index]);
     node->run = variant->run;
-    return status;
 }
 
 static void cpu_program_destroy(pco_device *device, pco_program *program)
@@ -137,8 +108,9 @@ static pco_status cpu_prepare(pco_device *device, const pco_part *part, const pc
         const cpu_variant *variant;
         status = cpu_node_parse(device, part, i, &made->nodes[i], err);
         if (!status) status = cpu_node_choose(&made->nodes[i], proposal->nodes[i].variant, &variant, err);
-        if (!status) status = cpu_bind(&made->nodes[i], &part->nodes[i], plan, variant, err);
-        if (!status) made->nodes[i].name = "";
+        if (status) break;
+        cpu_bind(&made->nodes[i], &part->nodes[i], plan, variant);
+        made->nodes[i].name = "";
     }
     if (status) {
         cpu_program_destroy(device, made);

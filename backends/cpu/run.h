@@ -17,7 +17,7 @@ double cpu_exp_sum_only(const cpu_node *node, const float *x, float max, int64_t
     CPU_RUN(name); \
     CPU_WORKSPACE(name);
 #define CPU_DECLARE_CHOICE(list)
-#define CPU_OP(NAME, types, parse, in_place, native, reference) CPU_DECLARE_##native CPU_DECLARE_##reference
+#define CPU_OP(NAME, parse, in_place, native, reference) CPU_DECLARE_##native CPU_DECLARE_##reference
 #include "ops.def"
 #undef CPU_DECLARE_PLAIN
 #undef CPU_DECLARE_MEMORY

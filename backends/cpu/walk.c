@@ -14,18 +14,15 @@ void cpu_walk_init(cpu_walk *walk, uint32_t rank, const int64_t *shape, int oper
     }
 }
 
-bool cpu_walk_broadcast(cpu_walk *walk, int operand, uint32_t rank, const int64_t *shape)
+void cpu_walk_broadcast(cpu_walk *walk, int operand, uint32_t rank, const int64_t *shape)
 {
     int lead = walk->rank - (int)rank;
-    if (lead < 0) return false;
     int64_t stride = 1;
     for (int i = walk->rank - 1; i >= lead; i--) {
         int64_t size = shape[i - lead];
-        if (size != walk->shape[i] && size != 1) return false;
         walk->stride[operand][i] = size == 1 ? 0 : stride;
         stride *= size;
     }
-    return true;
 }
 
 static bool cpu_walk_can_merge(const cpu_walk *walk, int outer, int inner)

@@ -21,8 +21,8 @@ typedef struct cpu_walk {
 /* A walk over shape with given strides per operand, before merging. */
 void cpu_walk_init(cpu_walk *walk, uint32_t rank, const int64_t *shape, int operands);
 
-/* Sets the strides of an operand that is broadcast, as NumPy does; false where the shapes do not fit. */
-bool cpu_walk_broadcast(cpu_walk *walk, int operand, uint32_t rank, const int64_t *shape);
+/* Sets the strides of an operand that is broadcast, as NumPy does. */
+void cpu_walk_broadcast(cpu_walk *walk, int operand, uint32_t rank, const int64_t *shape);
 
 /* Drops dimensions of size 1, merges neighbours, finds out what is linear. Call once, after all strides. */
 void cpu_walk_merge(cpu_walk *walk);

@@ -279,7 +279,6 @@ static pco_status gpu_lower_state_write_node(gpu_lowering *gpu)
     pco_state_write_attrs room;
     const pco_state_write_attrs *attrs = gpu_attrs(gpu, &room, sizeof room);
     const uint32_t axis = (uint32_t)attrs->axis, y = gpu_output_index(gpu, 0);
-    if (axis == 0) return gpu_fail(gpu, PCO_ERROR_INVALID, "the axis is dimension 0");
     const uint32_t lanes = gpu_lanes(state->dtype), state_index = gpu_input_index(gpu, 0);
     const uint64_t batch = (uint64_t)state->shape[0], outer = gpu_product(state, 1, axis);
     const uint64_t steps = (uint64_t)x->shape[axis], inner = gpu_product(state, axis + 1, state->rank);

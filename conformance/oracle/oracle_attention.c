@@ -55,7 +55,7 @@ static bool oracle_attention_sees(const oracle_node *node, int64_t b, int64_t s,
     int64_t p = s + (oracle_present(node, 5) ? (int64_t)node->in[5].value[b] : 0);
     if (oracle_present(node, 4) && t >= (int64_t)node->in[4].value[b]) return false;
     if (attrs->causal && t > p) return false;
-    return attrs->window <= 0 || (t > p - attrs->window && t < p + attrs->window);
+    return attrs->window <= 0 || (p - t < attrs->window && t - p < attrs->window);
 }
 
 /* One score. The scale may go onto the query first: one rounding per term more, so gamma_{D+1}, then one

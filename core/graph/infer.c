@@ -47,11 +47,12 @@ static pco_status infer_resolve(const pco_shape_context *context, const pco_tens
     return PCO_OK;
 }
 
+/* -1: more than can be counted. */
 static int64_t infer_elements(const pco_tensor *tensor)
 {
-    int64_t count = 1;
-    for (uint32_t i = 0; i < tensor->rank; i++) count *= tensor->shape[i];
-    return count;
+    pco_error ignored;
+    int64_t count;
+    return pco_shape_count(tensor->rank, tensor->shape, &count, &ignored) ? -1 : count;
 }
 
 PCO_INFER(cast)
@@ -141,7 +142,9 @@ PCO_INFER(slice)
     context->outputs[0].rank = x->rank;
     for (uint32_t i = 0; i < x->rank; i++) {
         int64_t start = attrs->starts[i], size = attrs->sizes[i], step = attrs->steps[i];
-        if (start < 0 || size < 0 || step < 1 || (size > 0 && start + (size - 1) * step >= x->shape[i]))
+        int fits = start >= 0 && size >= 0 && step >= 1;
+        if (fits && size > 0) fits = start < x->shape[i] && size - 1 <= (x->shape[i] - 1 - start) / step;
+        if (!fits)
             FAIL("%" PRId64 " elements from %" PRId64 " by %" PRId64 " do not lie in dimension %u of '%s', shape %s",
                  size, start, step, i, x->name, pco_tensor_shape_text(x, text));
         context->outputs[0].shape[i] = size;
@@ -166,7 +169,8 @@ PCO_INFER(concat)
         if (!fits)
             FAIL("'%s' of shape %s cannot follow '%s' of shape %s along axis %u", x->name,
                  pco_tensor_shape_text(x, left), first->name, pco_tensor_shape_text(first, right), axis);
-        context->outputs[0].shape[axis] += x->shape[axis];
+        int64_t *sum = &context->outputs[0].shape[axis];
+        if (__builtin_add_overflow(*sum, x->shape[axis], sum)) FAIL("the result is too long along axis %u", axis);
     }
     return PCO_OK;
 }
@@ -179,8 +183,11 @@ PCO_INFER(pad)
         FAIL("before and after need %u entries each for '%s'", x->rank, x->name);
     context->outputs[0].rank = x->rank;
     for (uint32_t i = 0; i < x->rank; i++) {
+        int64_t *sum = &context->outputs[0].shape[i];
         if (attrs->before[i] < 0 || attrs->after[i] < 0) FAIL("padding of dimension %u is below 0", i);
-        context->outputs[0].shape[i] = x->shape[i] + attrs->before[i] + attrs->after[i];
+        if (__builtin_add_overflow(x->shape[i], attrs->before[i], sum) ||
+            __builtin_add_overflow(*sum, attrs->after[i], sum))
+            FAIL("dimension %u is too long with its padding", i);
     }
     return PCO_OK;
 }
@@ -500,6 +507,13 @@ PCO_INFER(rms_norm)
     const pco_tensor *x = INPUT(0);
     if (x->shape[x->rank - 1] == 0) FAIL("'%s' has no values to normalise", x->name);
     if (attrs->stats) context->n_outputs = 2;
+    return PCO_OK;
+}
+
+PCO_INFER(dropout)
+{
+    ATTRS(dropout);
+    if (!(attrs->p >= 0 && attrs->p < 1)) FAIL("p is %g, not in [0, 1)", attrs->p);
     return PCO_OK;
 }
 

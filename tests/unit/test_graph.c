@@ -203,6 +203,20 @@ static void test_refusals(void **state)
     REFUSES(pco_graph_add(g, PCO_OP_TOP_K, &(pco_top_k_attrs){.axis = 1, .k = 5}, &x, 1, NULL), "top_k", "k 5", "4");
     REFUSES(pco_graph_add(g, PCO_OP_TOP_K, &(pco_top_k_attrs){.axis = 0, .k = -1}, &x, 1, NULL), "top_k", "k -1");
     REFUSES(pco_unary(g, PCO_OP_TOP_K, pco_graph_input(g, "t", PCO_F32, 0, NULL)), "top_k", "axis -1");
+    REFUSES(pco_graph_add(g, PCO_OP_DROPOUT, &(pco_dropout_attrs){.p = 1},
+                          (uint32_t[]){x, pco_graph_input(g, "seed", PCO_I32, 1, SHAPE(2))}, 2, NULL),
+            "dropout", "p is 1, not in [0, 1)");
+    REFUSES(
+        pco_graph_add(g, PCO_OP_PAD,
+                      &(pco_pad_attrs){.n_before = 2, .before = {0, INT64_MAX}, .n_after = 2, .after = {0, INT64_MAX}},
+                      &x, 1, NULL),
+        "pad", "dimension 1 is too long"); /* 4 + 2 (2^63 - 1) is 2 modulo 2^64 */
+    REFUSES(
+        pco_graph_add(g, PCO_OP_SLICE,
+                      &(pco_slice_attrs){
+                          .n_starts = 2, .n_sizes = 2, .sizes = {3, 3}, .n_steps = 2, .steps = {1, INT64_C(1) << 62}},
+                      &x, 1, NULL),
+        "slice", "3 elements from 0", "[3,4]"); /* 2 steps are -2^63 modulo 2^64 */
     REFUSES(pco_reshape(g, x, 1, SHAPE(13)), "reshape", "[3,4]", "[13]");
     REFUSES(pco_permute(g, x, SHAPE(0, 0)), "permute", "order");
     REFUSES(pco_graph_add(g, PCO_OP_QUANTIZE, NULL, &x, 1, NULL), "does not exist");
