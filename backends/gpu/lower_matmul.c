@@ -419,8 +419,7 @@ static pco_status gpu_lower_matmul_node(gpu_lowering *gpu)
     if (is_gemv && p.n == 1 && !p.quantised) matmul_swap(&p);
     if (p.k == 0) return matmul_finish(gpu, &p, 0);
     const uint64_t terms = matmul_terms(gpu, &p);
-    const uint32_t wanted = p.quantised || p.variant == GPU_MATMUL_SHARED || p.variant == GPU_MATMUL_DOT ? 6 : 5;
-    const int crowded = gpu->limits->max_bindings < wanted && (p.bias_type >= 0 || p.c != PCO_NONE);
+    const int crowded = gpu_matmul_pick(gpu, &p, p.m, p.n, 1).four && (p.bias_type >= 0 || p.c != PCO_NONE);
     p.raw = terms < p.k || crowded;
     for (uint64_t k = 0; k < p.k && gpu->status == PCO_OK; k += terms) {
         matmul_batches(gpu, &p, k, gpu_min(k + terms, p.k));

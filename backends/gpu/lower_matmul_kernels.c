@@ -21,11 +21,17 @@ static uint32_t matmul_row(const gpu_matmul *p, uint32_t floats, uint32_t quant)
     return format ? quant + format->number : floats;
 }
 
+/* Has the device room for all buffers that a row of the kernel table declares? */
+static int matmul_binds(const gpu_lowering *gpu, uint32_t row)
+{
+    return pco_gpu_kernels[row].n_bindings <= gpu->limits->max_bindings;
+}
+
 static gpu_matmul_kernel matmul_naive(const gpu_lowering *gpu, const gpu_matmul *p)
 {
-    const uint32_t four = gpu->limits->max_bindings < 6, local = gpu_workgroup(gpu, 64);
-    const uint32_t kernel = four ? matmul_row(p, GPU_KERNEL_matmul_naive_4, GPU_KERNEL_matmul_naive_quant_4)
-                                 : matmul_row(p, GPU_KERNEL_matmul_naive, GPU_KERNEL_matmul_naive_quant);
+    const uint32_t all = matmul_row(p, GPU_KERNEL_matmul_naive, GPU_KERNEL_matmul_naive_quant);
+    const uint32_t four = !matmul_binds(gpu, all), local = gpu_workgroup(gpu, 64);
+    const uint32_t kernel = four ? matmul_row(p, GPU_KERNEL_matmul_naive_4, GPU_KERNEL_matmul_naive_quant_4) : all;
     return (gpu_matmul_kernel){
         .kernel = kernel, .four = four, .flat = 1, .rows = 1, .columns = 1, .local_x = local, .local_y = 1};
 }
@@ -154,20 +160,21 @@ static uint64_t matmul_rounds(uint32_t variant, uint64_t k)
 
 int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t variant)
 {
-    const uint32_t bindings = gpu->limits->max_bindings;
     if (!gpu_rounds_fit(gpu, matmul_rounds(variant, p->k))) return 0;
-    /* Scales have a binding of their own, and kernels that read quants also want a in whole vectors. */
-    const int readable = p->quantised ? bindings >= 6 && !p->trans_a : bindings >= 5;
     if (gpu->limits->small_kernels && variant != GPU_MATMUL_SHARED) return variant == GPU_MATMUL_NAIVE;
+    gpu_matmul chosen = *p;
+    chosen.variant = variant;
+    if (!matmul_binds(gpu, gpu_matmul_pick(gpu, &chosen, p->m, p->n, 1).kernel)) return 0;
+    const int readable = !p->quantised || !p->trans_a; /* kernels that read quants want a in whole vectors */
     switch (variant) {
     case GPU_MATMUL_REGISTER: return readable;
     case GPU_MATMUL_SHARED:
-        return bindings >= 6 && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
-               gpu->limits->max_local[1] >= 8 && gpu->limits->shared_memory >= 8448;
-    case GPU_MATMUL_VECTOR: return bindings >= 5 && !p->quantised && !p->trans_b && p->n >= 16;
-    case GPU_MATMUL_DOT: return bindings >= 6 && (p->n == 1 && !p->quantised ? !p->trans_a : p->trans_b && !p->trans_a);
+        return gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 && gpu->limits->max_local[1] >= 8 &&
+               gpu->limits->shared_memory >= 8448;
+    case GPU_MATMUL_VECTOR: return !p->quantised && !p->trans_b && p->n >= 16;
+    case GPU_MATMUL_DOT: return p->n == 1 && !p->quantised ? !p->trans_a : p->trans_b && !p->trans_a;
     case GPU_MATMUL_GEMV: return readable && gpu->limits->max_workgroup >= 64;
-    case GPU_MATMUL_GEMV_SUBGROUP: return bindings >= 5 && !p->quantised && (p->n == 1 ? !p->trans_a : p->trans_b);
+    case GPU_MATMUL_GEMV_SUBGROUP: return !p->quantised && (p->n == 1 ? !p->trans_a : p->trans_b);
     default: return 1;
     }
 }

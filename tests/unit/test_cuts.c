@@ -1,5 +1,6 @@
 /* Nodes that the binding limit cuts: what is left is no less than its kernel needs, and the self-test's small problems
  * run all the code that the node will. Nothing runs; once with the kernels of Vulkan, once with those of OpenCL. */
+#include "base/dtype.h"
 #include "check.h"
 #include "gpu/lower.h"
 #include "gpu_device.h"
@@ -10,6 +11,7 @@
 
 struct pco_gpu_recording {
     uint32_t count, narrow; /* dispatches; those of matmul_vector with less than its 16 columns */
+    uint32_t most, bound;   /* buffers of a dispatch; bit i: buffer i of the plan is bound by one */
 };
 
 static pco_gpu_recording last;
@@ -19,8 +21,11 @@ static pco_status cuts_record(pco_gpu_device *device, const pco_plan *plan, cons
 {
     (void)device, (void)plan, (void)per_segment, (void)error;
     last = (pco_gpu_recording){.count = count};
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count; i++) {
         last.narrow += list[i].kernel == GPU_KERNEL_matmul_vector_8x16 && list[i].params[1] < 16;
+        if (list[i].n_bindings > last.most) last.most = list[i].n_bindings;
+        for (uint32_t k = 0; k < list[i].n_bindings; k++) last.bound |= 1u << list[i].bindings[k].buffer;
+    }
     *recording = &last;
     return PCO_OK;
 }
@@ -105,6 +110,72 @@ static void test_cut_is_tested(void **state)
     assert_true(cut_alike > 0);
 }
 
+/* Lowers the graph's only node with variant v, each tensor in a buffer of its own. */
+static void lower_variant(pco_device *device, const pco_graph *g, uint32_t v)
+{
+    pco_node node = g->nodes[0];
+    pco_part part = part_of(g);
+    pco_tensor_proposal proposals[8];
+    pco_node_proposal proposed = {.variant = PCO_NONE};
+    pco_proposal proposal = {.size = sizeof proposal, .nodes = &proposed, .tensors = proposals};
+    pco_place places[8];
+    pco_buffer *buffers[9];
+    pco_program *program;
+    node.variant = v;
+    part.nodes = &node;
+    assert_true(part.n_tensors <= 8);
+    for (uint32_t t = 0; t < part.n_tensors; t++) proposals[t] = (pco_tensor_proposal){0, 64, part.tensors[t].bytes};
+    check_ok(pco_gpu_program_api.propose(device, &part, &proposal, &err));
+    for (uint32_t t = 0; t <= part.n_tensors; t++) buffers[t] = (pco_buffer *)(uintptr_t)&places[t];
+    for (uint32_t t = 0; t < part.n_tensors; t++) places[t] = (pco_place){t, 0, proposals[t].bytes};
+    const pco_place workspace = {.buffer = part.n_tensors, .bytes = proposed.workspace};
+    const pco_plan plan = {.size = sizeof plan,
+                           .n_buffers = part.n_tensors + 1,
+                           .buffers = buffers,
+                           .tensors = places,
+                           .workspaces = &workspace};
+    check_ok(pco_gpu_program_api.prepare(device, &part, &proposal, &plan, &program, &err));
+    pco_gpu_program_api.destroy(device, program);
+}
+
+/* A device with few bindings: every variant that is offered, of every type of weights (quantised ones have two planes),
+ * keeps within them, and bias and c are still added. */
+static void test_few_bindings(void **state)
+{
+    (void)state;
+    static const uint8_t weights[64 * 256 * 4];
+    uint32_t offered[3] = {0};
+    for (uint32_t i = 0; i < 3 * PCO_DTYPE_COUNT * 3 * 3; i++) {
+        const uint32_t bindings = 4 + i % 3, type = i / 3 % PCO_DTYPE_COUNT, with = 1 + i / 3 / PCO_DTYPE_COUNT % 3;
+        const int64_t m = (int64_t[]){1, 8, 64}[i / 9 / PCO_DTYPE_COUNT];
+        if (!pco_dtype_is_float(type) && !pco_dtype_is_quantised(type)) continue;
+        pco_device device = device_of(i % 2);
+        device.gpu.limits.max_bindings = bindings;
+        pco_graph *g = pco_graph_create();
+        uint32_t in[4] = {pco_graph_input(g, "a", PCO_F32, 2, (int64_t[]){m, 256}),
+                          pco_graph_constant(g, "b", (pco_dtype)type, 2, (int64_t[]){64, 256}, weights), PCO_NONE,
+                          PCO_NONE};
+        if (with & 1) in[2] = pco_graph_input(g, "bias", PCO_F32, 1, (int64_t[]){64});
+        if (with & 2) in[3] = pco_graph_input(g, "c", PCO_F32, 2, (int64_t[]){m, 64});
+        pco_matmul_attrs attrs = {.transpose_b = 1, .accumulate = PCO_F32, .dtype = -1};
+        pco_graph_output(g, pco_graph_add(g, PCO_OP_MATMUL, &attrs, in, 4, NULL), "y");
+        check_ok(pco_graph_check(g, &err));
+        const pco_open_device on = {&PLUGIN, &device, &(pco_device_info){.features = PCO_FEATURE_SUBGROUPS}};
+        const pco_part part = part_of(g);
+        pco_variant variants[PCO_VARIANTS];
+        uint32_t n;
+        check_ok(pco_variants(&on, &part, 0, variants, &n, &err));
+        for (uint32_t v = 0; v < n; v++) {
+            lower_variant(&device, g, v);
+            assert_true(last.most <= bindings);
+            assert_int_equal(last.bound & ((1u << g->n_tensors) - 1), (1u << g->n_tensors) - 1);
+        }
+        offered[bindings - 4] += n;
+        pco_graph_destroy(g);
+    }
+    assert_true(offered[0] < offered[1] && offered[1] < offered[2]);
+}
+
 /* A vector that begins in front of a box's first column would read outside of the window. */
 static void test_no_narrow_vectors(void **state)
 {
@@ -113,24 +184,7 @@ static void test_no_narrow_vectors(void **state)
     if (!(device.gpu.limits.needs_met & PCO_GPU_NEEDS_VECTOR_16)) skip();
     device.gpu.limits.max_binding = 512; /* 143 columns become 64, 64 and 15 */
     pco_graph *g = graph_of(&(cut_node){8, 143, 4, 0});
-    const pco_part part = part_of(g);
-    pco_tensor_proposal proposals[3];
-    pco_node_proposal proposed = {.variant = PCO_NONE};
-    pco_proposal proposal = {.size = sizeof proposal, .nodes = &proposed, .tensors = proposals};
-    pco_place places[3];
-    pco_buffer *buffers[4] = {[3] = (pco_buffer *)&proposed};
-    pco_program *program;
-    for (uint32_t t = 0; t < 3; t++) {
-        proposals[t] = (pco_tensor_proposal){0, 64, part.tensors[t].bytes};
-        places[t] = (pco_place){t, 0, part.tensors[t].bytes};
-        buffers[t] = (pco_buffer *)(uintptr_t)&part.tensors[t];
-    }
-    check_ok(pco_gpu_program_api.propose(&device, &part, &proposal, &err));
-    const pco_place workspace = {.buffer = 3, .bytes = proposed.workspace};
-    const pco_plan plan = {
-        .size = sizeof plan, .n_buffers = 4, .buffers = buffers, .tensors = places, .workspaces = &workspace};
-    check_ok(pco_gpu_program_api.prepare(&device, &part, &proposal, &plan, &program, &err));
-    pco_gpu_program_api.destroy(&device, program);
+    lower_variant(&device, g, PCO_NONE);
     assert_true(last.count > 2);
     assert_int_equal(last.narrow, 0);
     pco_graph_destroy(g);
@@ -138,6 +192,7 @@ static void test_no_narrow_vectors(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested), cmocka_unit_test(test_no_narrow_vectors)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut_is_tested), cmocka_unit_test(test_no_narrow_vectors),
+                                       cmocka_unit_test(test_few_bindings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
