@@ -34,7 +34,7 @@ class Kernel:
         self.name, self.file, self.defines = name, file, defines
         self.first = first  # of the first row that a PCO_KERNEL_QUANT row stands for: that row's name
         self.interface = self.expand(sources)[0]
-        self.slots = []  # of the interface's buffers: their bindings, None where this row lacks one
+        self.bindings = []  # of the interface's buffers, None where this row lacks one
 
     def define_pairs(self):
         pairs = []
@@ -61,10 +61,10 @@ class Kernel:
 
     def c_row(self, text):
         """The row of pco_gpu_kernels; `text` is what its hash is of."""
-        slots = ', '.join('PCO_GPU_NO_BINDING' if slot is None else str(slot) for slot in self.slots)
+        bindings = ', '.join('PCO_GPU_NO_BINDING' if at is None else str(at) for at in self.bindings)
         return (f'{{"{self.name}", "{self.file}", "{self.defines}", {len(self.interface.buffers)}, '
                 f'{declarations.FIRST_SPEC + len(self.interface.specs)}, {self.interface.n_parameters()}, {self.needs()}, '
-                f'0x{fnv1a(text.encode()):016x}u, {self.number}, {{{slots}}}}}')
+                f'0x{fnv1a(text.encode()):016x}u, {self.number}, {{{bindings}}}}}')
 
 
 def rows_of(match, sources):
@@ -90,7 +90,7 @@ def read_table(path):
     for kernel in kernels:
         own = [name for _, name in kernel.interface.buffers]
         kernel.number = [name for name, _, _, _ in united].index(kernel.interface.name)
-        kernel.slots = [own.index(name) if name in own else None for name in united[kernel.number][3]]
+        kernel.bindings = [own.index(name) if name in own else None for name in united[kernel.number][3]]
     return kernels
 
 

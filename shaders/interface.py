@@ -162,7 +162,7 @@ def write_header(path, kernels, write):
     out += [f'    GPU_KERNEL_{kernel.name},' for kernel in kernels]
     out += ['    GPU_N_KERNELS', '};']
     firsts = [f'    GPU_KERNEL_{kernel.first} = GPU_KERNEL_{kernel.name},' for kernel in kernels if kernel.first]
-    out += ['', '/* Rows of all formats: plus the number of the format, its place among these. */', 'enum {'] + firsts + ['};']
+    out += ['', '/* Rows of all formats: plus the number of the format, its index among these. */', 'enum {'] + firsts + ['};']
     out += dtypes.header_lines()
     for number, (name, specs, parameters, buffers) in enumerate(unite(kernels)):
         out += ['', f'enum {{ GPU_INTERFACE_{name} = {number} }};']

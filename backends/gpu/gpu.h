@@ -39,10 +39,10 @@ typedef struct pco_gpu_kernel {
     uint32_t n_bindings;
     uint32_t n_specs; /* with the workgroup size, which is 0, 1, 2 */
     uint32_t n_params;
-    uint32_t needs;                      /* PCO_GPU_NEEDS_* */
-    uint64_t hash;                       /* of dialect, file and defines */
-    uint32_t interface;                  /* GPU_INTERFACE_*: what its constants, parameters and buffers are called */
-    uint8_t slots[PCO_GPU_MAX_BINDINGS]; /* of the interface's buffers: the bindings, or PCO_GPU_NO_BINDING */
+    uint32_t needs;                         /* PCO_GPU_NEEDS_* */
+    uint64_t hash;                          /* of dialect, file and defines */
+    uint32_t interface;                     /* GPU_INTERFACE_*: what its constants, parameters and buffers are called */
+    uint8_t bindings[PCO_GPU_MAX_BINDINGS]; /* of the interface's buffers, or PCO_GPU_NO_BINDING */
 } pco_gpu_kernel;
 
 extern const pco_gpu_kernel pco_gpu_kernels[];

@@ -137,23 +137,23 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
     }
 }
 
-/* A buffer's number is its interface's, with its own in the lowest 8 bits. */
-static uint32_t gpu_slot(const pco_gpu_dispatch *d, uint32_t buffer)
+/* The binding of a buffer, whose number is its interface's with its own in the lowest 8 bits. */
+static uint32_t gpu_binding_of(const pco_gpu_dispatch *d, uint32_t buffer)
 {
     const pco_gpu_kernel *kernel = &pco_gpu_kernels[d->kernel];
     const uint32_t number = buffer & 0xff;
-    return buffer >> 8 == kernel->interface && number < PCO_GPU_MAX_BINDINGS ? kernel->slots[number]
+    return buffer >> 8 == kernel->interface && number < PCO_GPU_MAX_BINDINGS ? kernel->bindings[number]
                                                                              : PCO_GPU_NO_BINDING;
 }
 
-int gpu_has_buffer(const pco_gpu_dispatch *d, uint32_t buffer) { return gpu_slot(d, buffer) < d->n_bindings; }
+int gpu_has_buffer(const pco_gpu_dispatch *d, uint32_t buffer) { return gpu_binding_of(d, buffer) < d->n_bindings; }
 
 /* Binds bytes [first, first + bytes) of a place; returns the distance from the window's beginning. */
 static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, pco_place place, const char *name,
                          uint64_t first, uint64_t bytes, uint32_t write)
 {
-    const uint32_t slot = gpu_slot(d, buffer);
-    if (slot >= d->n_bindings) {
+    const uint32_t binding = gpu_binding_of(d, buffer);
+    if (binding >= d->n_bindings) {
         gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no buffer %u of interface %u", pco_gpu_kernels[d->kernel].name,
                  buffer & 0xff, buffer >> 8);
         return 0;
@@ -173,9 +173,10 @@ static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer
                  (unsigned long long)(end - begin), (unsigned long long)limit);
         return 0;
     }
-    d->bindings[slot] =
+    d->bindings[binding] =
         (pco_gpu_binding){.buffer = place.buffer, .write = write, .offset = begin, .bytes = end - begin};
-    gpu->building[slot] = (gpu_range){.buffer = place.buffer, .write = write, .first = at & ~UINT64_C(3), .end = end};
+    gpu->building[binding] =
+        (gpu_range){.buffer = place.buffer, .write = write, .first = at & ~UINT64_C(3), .end = end};
     return (uint32_t)(at - begin);
 }
 
@@ -216,7 +217,7 @@ uint32_t gpu_bind_workspace(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buf
     return gpu_bind(gpu, d, buffer, place, "the workspace", first, bytes, write ? 1 : 0);
 }
 
-/* Slot `to` sees what slot `from` sees. */
+/* Binding `to` sees what binding `from` sees. */
 static void gpu_see_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t to, uint32_t from)
 {
     d->bindings[to] = d->bindings[from];
@@ -226,7 +227,7 @@ static void gpu_see_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t to, u
 
 void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uint32_t other)
 {
-    const uint32_t to = gpu_slot(d, buffer), from = gpu_slot(d, other);
+    const uint32_t to = gpu_binding_of(d, buffer), from = gpu_binding_of(d, other);
     if (to < d->n_bindings && from < d->n_bindings)
         gpu_see_again(gpu, d, to, from);
     else
@@ -285,20 +286,20 @@ static pco_status gpu_grow(gpu_lowering *gpu)
     return PCO_OK;
 }
 
-/* Slots that this dispatch leaves unused get a buffer all the same. One that the dispatch writes, if there is one:
- * a slot declared for writing counts as written, and for that memory the barriers are there. */
+/* Bindings that this dispatch leaves unused get a buffer all the same. One that the dispatch writes, if there is one:
+ * one declared for writing counts as written, and for that memory the barriers are there. */
 static pco_status gpu_fill_bindings(gpu_lowering *gpu, pco_gpu_dispatch *d)
 {
     uint32_t good = d->n_bindings;
-    for (uint32_t slot = 0; slot < d->n_bindings; slot++) {
-        if (d->bindings[slot].bytes && (good == d->n_bindings || d->bindings[slot].write)) good = slot;
+    for (uint32_t binding = 0; binding < d->n_bindings; binding++) {
+        if (d->bindings[binding].bytes && (good == d->n_bindings || d->bindings[binding].write)) good = binding;
     }
-    for (uint32_t slot = 0; slot < d->n_bindings; slot++) {
-        if (d->bindings[slot].bytes) continue;
+    for (uint32_t binding = 0; binding < d->n_bindings; binding++) {
+        if (d->bindings[binding].bytes) continue;
         if (good == d->n_bindings) {
             return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing", pco_gpu_kernels[d->kernel].name);
         }
-        gpu_see_again(gpu, d, slot, good);
+        gpu_see_again(gpu, d, binding, good);
     }
     return PCO_OK;
 }

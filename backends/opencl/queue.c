@@ -63,9 +63,9 @@ static pco_status ocl_submit(pco_device *device, pco_program *program, uint32_t 
         return ocl_fail_code(device, err, code, "starting kernels");
     }
     if (!last) return PCO_OK; /* nothing to do: done when what came before it is */
-    cl_event *slot = &device->events[++device->ticket % OCL_TICKETS];
-    if (*slot) device->api->ReleaseEvent(*slot);
-    *slot = last;
+    cl_event *oldest = &device->events[++device->ticket % OCL_TICKETS];
+    if (*oldest) device->api->ReleaseEvent(*oldest);
+    *oldest = last;
     *ticket = device->ticket;
     return PCO_OK;
 }

@@ -1,4 +1,4 @@
-/* Reading and writing buffers. Where the host can address the memory it does; elsewhere two staging slots
+/* Reading and writing buffers. Where the host can address the memory it does; elsewhere two transfers
  * take turns, so that the host copies one chunk while the device moves the other. */
 #include "vk.h"
 
@@ -13,8 +13,8 @@ static pco_status vk_in_range(pco_device *device, const pco_buffer *buffer, uint
                    (unsigned long long)(offset + bytes), (unsigned long long)buffer->bytes);
 }
 
-/* Command buffers and fences of the slots; staging memory only when it is asked for. */
-static pco_status vk_slots_open(pco_device *device, int staging, pco_error *err)
+/* Command buffers and fences of the transfers; staging memory only when it is asked for. */
+static pco_status vk_transfers_open(pco_device *device, int staging, pco_error *err)
 {
     pco_status status = PCO_OK;
     if (!device->transfer_pool) {
@@ -27,8 +27,8 @@ static pco_status vk_slots_open(pco_device *device, int staging, pco_error *err)
             vk_check(device, VK_MAKE(&device->transfer_pool, device->vk.CreateCommandPool, device->handle, &pool, NULL),
                      err, "vkCreateCommandPool");
     }
-    for (uint32_t i = 0; i < VK_SLOTS && status == PCO_OK; i++) {
-        vk_slot *slot = &device->slots[i];
+    for (uint32_t i = 0; i < VK_TRANSFERS && status == PCO_OK; i++) {
+        vk_transfer *transfer = &device->transfers[i];
         VkCommandBufferAllocateInfo commands = {
             .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
             .commandPool = device->transfer_pool,
@@ -36,45 +36,46 @@ static pco_status vk_slots_open(pco_device *device, int staging, pco_error *err)
             .commandBufferCount = 1,
         };
         VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-        if (!slot->commands)
-            status =
-                vk_check(device, VK_MAKE(&slot->commands, device->vk.AllocateCommandBuffers, device->handle, &commands),
-                         err, "vkAllocateCommandBuffers");
-        if (status == PCO_OK && !slot->fence)
-            status = vk_check(device, VK_MAKE(&slot->fence, device->vk.CreateFence, device->handle, &fence, NULL), err,
-                              "vkCreateFence");
-        if (status == PCO_OK && staging && !slot->staging)
-            status = vk_buffer_create(device, VK_SLOT_BYTES, PCO_USAGE_READBACK, &slot->staging, err);
+        if (!transfer->commands)
+            status = vk_check(
+                device, VK_MAKE(&transfer->commands, device->vk.AllocateCommandBuffers, device->handle, &commands), err,
+                "vkAllocateCommandBuffers");
+        if (status == PCO_OK && !transfer->fence)
+            status = vk_check(device, VK_MAKE(&transfer->fence, device->vk.CreateFence, device->handle, &fence, NULL),
+                              err, "vkCreateFence");
+        if (status == PCO_OK && staging && !transfer->staging)
+            status = vk_buffer_create(device, VK_STAGING_BYTES, PCO_USAGE_READBACK, &transfer->staging, err);
     }
     return status;
 }
 
 void vk_transfer_close(pco_device *device)
 {
-    for (uint32_t i = 0; i < VK_SLOTS; i++) {
-        if (device->slots[i].fence) device->vk.DestroyFence(device->handle, device->slots[i].fence, NULL);
-        vk_buffer_destroy(device, device->slots[i].staging);
+    for (uint32_t i = 0; i < VK_TRANSFERS; i++) {
+        if (device->transfers[i].fence) device->vk.DestroyFence(device->handle, device->transfers[i].fence, NULL);
+        vk_buffer_destroy(device, device->transfers[i].staging);
     }
     if (device->transfer_pool) device->vk.DestroyCommandPool(device->handle, device->transfer_pool, NULL);
 }
 
-/* Waits for a slot's copy; a download then goes from staging memory to where it was wanted. */
-static pco_status vk_slot_finish(pco_device *device, vk_slot *slot, pco_error *err)
+/* Waits for a copy; a download then goes from staging memory to where it was wanted. */
+static pco_status vk_transfer_finish(pco_device *device, vk_transfer *transfer, pco_error *err)
 {
-    if (!slot->busy) return PCO_OK;
-    slot->busy = 0;
-    pco_status status = vk_check(device, device->vk.WaitForFences(device->handle, 1, &slot->fence, VK_TRUE, UINT64_MAX),
-                                 err, "waiting for a copy");
-    if (status == PCO_OK && slot->out) {
-        status = vk_invalidate(device, slot->staging, 0, slot->bytes, err);
-        if (status == PCO_OK) memcpy(slot->out, slot->staging->mapped, slot->bytes);
+    if (!transfer->busy) return PCO_OK;
+    transfer->busy = 0;
+    pco_status status =
+        vk_check(device, device->vk.WaitForFences(device->handle, 1, &transfer->fence, VK_TRUE, UINT64_MAX), err,
+                 "waiting for a copy");
+    if (status == PCO_OK && transfer->out) {
+        status = vk_invalidate(device, transfer->staging, 0, transfer->bytes, err);
+        if (status == PCO_OK) memcpy(transfer->out, transfer->staging->mapped, transfer->bytes);
     }
-    slot->out = NULL;
+    transfer->out = NULL;
     return status;
 }
 
-static pco_status vk_slot_copy(pco_device *device, vk_slot *slot, VkBuffer from, uint64_t from_offset, VkBuffer to,
-                               uint64_t to_offset, uint64_t bytes, pco_error *err)
+static pco_status vk_transfer_copy(pco_device *device, vk_transfer *transfer, VkBuffer from, uint64_t from_offset,
+                                   VkBuffer to, uint64_t to_offset, uint64_t bytes, pco_error *err)
 {
     const vk_device_calls *vk = &device->vk;
     VkCommandBufferBeginInfo begin = {
@@ -98,17 +99,17 @@ static pco_status vk_slot_copy(pco_device *device, vk_slot *slot, VkBuffer from,
     VkSubmitInfo submit = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
         .commandBufferCount = 1,
-        .pCommandBuffers = &slot->commands,
+        .pCommandBuffers = &transfer->commands,
     };
-    VkResult result = vk->BeginCommandBuffer(slot->commands, &begin);
+    VkResult result = vk->BeginCommandBuffer(transfer->commands, &begin);
     if (result != VK_SUCCESS) goto fail;
-    vk->CmdPipelineBarrier(slot->commands, stages, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
-    vk->CmdCopyBuffer(slot->commands, from, to, 1, &region);
-    vk->CmdPipelineBarrier(slot->commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stages, 0, 1, &after, 0, NULL, 0, NULL);
-    result = vk->EndCommandBuffer(slot->commands);
-    if (result == VK_SUCCESS) result = vk->ResetFences(device->handle, 1, &slot->fence);
-    if (result == VK_SUCCESS) result = vk->QueueSubmit(device->queue, 1, &submit, slot->fence);
-    if (result == VK_SUCCESS) slot->busy = 1;
+    vk->CmdPipelineBarrier(transfer->commands, stages, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1, &before, 0, NULL, 0, NULL);
+    vk->CmdCopyBuffer(transfer->commands, from, to, 1, &region);
+    vk->CmdPipelineBarrier(transfer->commands, VK_PIPELINE_STAGE_TRANSFER_BIT, stages, 0, 1, &after, 0, NULL, 0, NULL);
+    result = vk->EndCommandBuffer(transfer->commands);
+    if (result == VK_SUCCESS) result = vk->ResetFences(device->handle, 1, &transfer->fence);
+    if (result == VK_SUCCESS) result = vk->QueueSubmit(device->queue, 1, &submit, transfer->fence);
+    if (result == VK_SUCCESS) transfer->busy = 1;
 fail:
     return vk_check(device, result, err, "submitting a copy");
 }
@@ -117,27 +118,27 @@ fail:
 static pco_status vk_stage(pco_device *device, pco_buffer *buffer, uint64_t offset, const uint8_t *in, uint8_t *out,
                            uint64_t bytes, pco_error *err)
 {
-    pco_status status = vk_slots_open(device, 1, err);
+    pco_status status = vk_transfers_open(device, 1, err);
     for (uint64_t done = 0, turn = 0; done < bytes && status == PCO_OK; turn++) {
-        vk_slot *slot = &device->slots[turn % VK_SLOTS];
-        uint64_t chunk = bytes - done < VK_SLOT_BYTES ? bytes - done : VK_SLOT_BYTES;
-        VkBuffer staging = slot->staging->handle;
-        status = vk_slot_finish(device, slot, err);
+        vk_transfer *transfer = &device->transfers[turn % VK_TRANSFERS];
+        uint64_t chunk = bytes - done < VK_STAGING_BYTES ? bytes - done : VK_STAGING_BYTES;
+        VkBuffer staging = transfer->staging->handle;
+        status = vk_transfer_finish(device, transfer, err);
         if (status == PCO_OK && in) {
-            memcpy(slot->staging->mapped, in + done, chunk);
-            status = vk_flush(device, slot->staging, 0, chunk, err);
+            memcpy(transfer->staging->mapped, in + done, chunk);
+            status = vk_flush(device, transfer->staging, 0, chunk, err);
             if (status == PCO_OK)
-                status = vk_slot_copy(device, slot, staging, 0, buffer->handle, offset + done, chunk, err);
+                status = vk_transfer_copy(device, transfer, staging, 0, buffer->handle, offset + done, chunk, err);
         } else if (status == PCO_OK) {
-            slot->bytes = chunk;
-            status = vk_slot_copy(device, slot, buffer->handle, offset + done, staging, 0, chunk, err);
-            if (status == PCO_OK) slot->out = out + done;
+            transfer->bytes = chunk;
+            status = vk_transfer_copy(device, transfer, buffer->handle, offset + done, staging, 0, chunk, err);
+            if (status == PCO_OK) transfer->out = out + done;
         }
         done += chunk;
     }
     pco_error later;
-    for (uint32_t i = 0; i < VK_SLOTS; i++) {
-        pco_status end = vk_slot_finish(device, &device->slots[i], status == PCO_OK ? err : &later);
+    for (uint32_t i = 0; i < VK_TRANSFERS; i++) {
+        pco_status end = vk_transfer_finish(device, &device->transfers[i], status == PCO_OK ? err : &later);
         if (status == PCO_OK) status = end;
     }
     return status;
@@ -178,10 +179,11 @@ static pco_status vk_buffer_copy(pco_device *device, pco_buffer *from, uint64_t 
         memcpy(to->mapped + to_offset, from->mapped + from_offset, bytes);
         return PCO_OK;
     }
-    status = vk_slots_open(device, 0, err);
+    status = vk_transfers_open(device, 0, err);
     if (status != PCO_OK) return status;
-    status = vk_slot_copy(device, &device->slots[0], from->handle, from_offset, to->handle, to_offset, bytes, err);
-    return status == PCO_OK ? vk_slot_finish(device, &device->slots[0], err) : status;
+    status =
+        vk_transfer_copy(device, &device->transfers[0], from->handle, from_offset, to->handle, to_offset, bytes, err);
+    return status == PCO_OK ? vk_transfer_finish(device, &device->transfers[0], err) : status;
 }
 
 static void *vk_buffer_map(pco_device *device, pco_buffer *buffer)

@@ -135,8 +135,8 @@ struct pco_backend {
 
 /* ---- an open device ------------------------------------------------------------------------------------ */
 
-enum { VK_RING = 16, VK_BUCKETS = 256, VK_SLOTS = 2 };
-#define VK_SLOT_BYTES (8u << 20)
+enum { VK_RING = 16, VK_BUCKETS = 256, VK_TRANSFERS = 2 };
+#define VK_STAGING_BYTES (8u << 20)
 
 struct pco_buffer {
     VkBuffer handle;
@@ -159,15 +159,15 @@ typedef struct vk_pipeline {
     VkResult result;
 } vk_pipeline;
 
-/* One half of the staging memory: filled by the host while the device empties the other. */
-typedef struct vk_slot {
+/* A copy under way. Its half of the staging memory is filled by the host while the device empties the other. */
+typedef struct vk_transfer {
     pco_buffer *staging;
     VkCommandBuffer commands;
     VkFence fence;
     uint32_t busy;
     void *out; /* where a finished download goes, and how much of it */
     uint64_t bytes;
-} vk_slot;
+} vk_transfer;
 
 struct pco_device {
     pco_gpu_device gpu;
@@ -185,7 +185,7 @@ struct pco_device {
     uint64_t submitted, completed;
 
     VkCommandPool transfer_pool;
-    vk_slot slots[VK_SLOTS];
+    vk_transfer transfers[VK_TRANSFERS];
 
     VkPipelineCache cache;
     size_t cache_bytes;      /* as loaded or last stored */

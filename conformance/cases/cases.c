@@ -250,10 +250,10 @@ static bool conf_cases_is_new(conf_cases_context *context, uint32_t id)
 {
     uint32_t size = sizeof context->seen / sizeof *context->seen;
     for (uint32_t i = 0; i < size; i++) {
-        uint32_t *slot = &context->seen[(id + i) % size];
-        if (*slot == id) return false;
-        if (*slot != 0) continue;
-        *slot = id;
+        uint32_t *bucket = &context->seen[(id + i) % size];
+        if (*bucket == id) return false;
+        if (*bucket != 0) continue;
+        *bucket = id;
         return true;
     }
     return true;

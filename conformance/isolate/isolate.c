@@ -24,16 +24,16 @@ static void isolate_fail(conf_isolated *run, pco_status status)
 
 /* ---- answers ---- */
 
-static void isolate_forget(conf_slot *slot)
+static void isolate_forget(conf_job *job)
 {
-    conf_case_free(&slot->next);
-    slot->announced = false;
+    conf_case_free(&job->next);
+    job->announced = false;
 }
 
 /* Fills a record from a line and from the list of cases; false after an error. */
-static bool isolate_read(conf_slot *slot, const cJSON *line, pco_conformance_case *one, uint32_t *order)
+static bool isolate_read(conf_job *job, const cJSON *line, pco_conformance_case *one, uint32_t *order)
 {
-    conf_isolated *run = slot->run;
+    conf_isolated *run = job->run;
     *one = (pco_conformance_case){0};
     pco_status status = conf_wire_read(line, one, run->err);
     *order = status ? PCO_NONE : conf_list_find(&run->list, one->id);
@@ -50,56 +50,56 @@ static bool isolate_read(conf_slot *slot, const cJSON *line, pco_conformance_cas
 }
 
 /* "case", "begin" and "record" */
-static void isolate_record(conf_slot *slot, const char *kind, const cJSON *line)
+static void isolate_record(conf_job *job, const char *kind, const cJSON *line)
 {
-    conf_isolated *run = slot->run;
+    conf_isolated *run = job->run;
     pco_conformance_case one;
     uint32_t order;
-    if (!isolate_read(slot, line, &one, &order)) return;
-    const bool announced = slot->announced;
-    isolate_forget(slot);
-    if (order != slot->order) {
-        slot->unit = order == slot->group.begin ? slot->group.from : 0;
+    if (!isolate_read(job, line, &one, &order)) return;
+    const bool announced = job->announced;
+    isolate_forget(job);
+    if (order != job->order) {
+        job->unit = order == job->group.begin ? job->group.from : 0;
         if (++run->list.items[order].begun > CONF_MAX_BEGUN)
             isolate_fail(run, pco_fail(run->err, PCO_ERROR_INTERNAL,
                                        "case %08" PRIx32 " was begun %d times without an end", one.id, CONF_MAX_BEGUN));
     }
-    slot->order = order;
-    slot->begun = true;
+    job->order = order;
+    job->begun = true;
     if (strcmp(kind, "record") == 0) {
-        if (!announced) slot->whole = !*one.variant; /* it was refused before it began */
-        isolate_fail(run, conf_units_add(&slot->pending, order, slot->unit++, &one, run->err));
+        if (!announced) job->whole = !*one.variant; /* it was refused before it began */
+        isolate_fail(run, conf_units_add(&job->pending, order, job->unit++, &one, run->err));
     } else {
-        isolate_fail(run, conf_case_copy(&one, &slot->next, run->err));
-        slot->announced = !run->status;
-        slot->whole = strcmp(kind, "case") == 0;
+        isolate_fail(run, conf_case_copy(&one, &job->next, run->err));
+        job->announced = !run->status;
+        job->whole = strcmp(kind, "case") == 0;
     }
 }
 
-static void isolate_known(conf_slot *slot, const char *kind, const cJSON *line)
+static void isolate_known(conf_job *job, const char *kind, const cJSON *line)
 {
-    conf_isolated *run = slot->run;
+    conf_isolated *run = job->run;
     int64_t mask = 0;
     isolate_fail(run, pco_json_int(line, "an answer", "number", 0, UINT32_MAX, &mask, run->err));
     if (!run->asked) run->known = (uint32_t)mask;
     run->asked = true;
     bool sane = ((uint32_t)mask & run->known) == run->known;
     if (strcmp(kind, "ready") == 0 && sane) {
-        slot->ready = true;
+        job->ready = true;
         run->failed_starts = 0;
     } else if (strcmp(kind, "ready") == 0) {
-        snprintf(slot->why, sizeof slot->why,
+        snprintf(job->why, sizeof job->why,
                  "a known question that was answered rightly before is now answered wrongly");
-        slot->stopped = true;
-    } else if (slot->busy) {
-        conf_slot_asked(slot, sane);
-        slot->stopped = !sane;
+        job->stopped = true;
+    } else if (job->busy) {
+        conf_job_asked(job, sane);
+        job->stopped = !sane;
     }
 }
 
-static void isolate_constant(conf_slot *slot, const cJSON *line)
+static void isolate_constant(conf_job *job, const cJSON *line)
 {
-    conf_isolated *run = slot->run;
+    conf_isolated *run = job->run;
     pco_conformance_constant seen;
     bool fresh = false;
     pco_status status = conf_wire_read_constant(line, &seen, run->err);
@@ -111,54 +111,54 @@ static void isolate_constant(conf_slot *slot, const cJSON *line)
 
 static bool isolate_answer(void *user, char *text)
 {
-    conf_slot *slot = user;
-    conf_isolated *run = slot->run;
+    conf_job *job = user;
+    conf_isolated *run = job->run;
     cJSON *line = NULL;
     const char *kind = "", *why = "";
     pco_status status = pco_json_parse(text, strlen(text), "a worker's answer", &line, run->err);
     if (!status) status = pco_json_string(line, "an answer", "kind", &kind, run->err);
     isolate_fail(run, status);
-    slot->heard = conf_now();
+    job->heard = conf_now();
     if (status) {
         kind = "";
     } else if (strcmp(kind, "ready") == 0 || strcmp(kind, "asked") == 0) {
-        isolate_known(slot, kind, line);
+        isolate_known(job, kind, line);
     } else if (strcmp(kind, "asks") == 0) {
         int64_t question = 0;
         isolate_fail(run, pco_json_int(line, "an answer", "number", 0, 31, &question, run->err));
-        slot->question = (uint32_t)question;
+        job->question = (uint32_t)question;
     } else if (strcmp(kind, "case") == 0 || strcmp(kind, "begin") == 0 || strcmp(kind, "record") == 0) {
-        isolate_record(slot, kind, line);
+        isolate_record(job, kind, line);
     } else if (strcmp(kind, "constant") == 0) {
-        isolate_constant(slot, line);
+        isolate_constant(job, line);
     } else if (strcmp(kind, "done") == 0) {
-        isolate_forget(slot);
-        slot->order = PCO_NONE;
+        isolate_forget(job);
+        job->order = PCO_NONE;
     } else if (strcmp(kind, "stops") == 0 || strcmp(kind, "broken") == 0) {
-        slot->stopped = true;
+        job->stopped = true;
         isolate_fail(run, pco_json_string(line, "an answer", "why", &why, run->err));
-        snprintf(slot->why, sizeof slot->why, "%s%.200s", *kind == 'b' ? "it could not be opened: " : "", why);
+        snprintf(job->why, sizeof job->why, "%s%.200s", *kind == 'b' ? "it could not be opened: " : "", why);
     }
     cJSON_Delete(line);
-    return !run->status && !slot->stopped;
+    return !run->status && !job->stopped;
 }
 
 /* ---- workers ---- */
 
-static void isolate_start(conf_slot *slot)
+static void isolate_start(conf_job *job)
 {
-    conf_isolated *run = slot->run;
-    isolate_fail(run, conf_process_start(&slot->process, run->isolation->command, run->err));
-    slot->started = !run->status;
-    slot->ready = slot->busy = slot->stopped = slot->hung = false;
-    slot->why[0] = 0;
-    slot->question = PCO_NONE;
+    conf_isolated *run = job->run;
+    isolate_fail(run, conf_process_start(&job->process, run->isolation->command, run->err));
+    job->started = !run->status;
+    job->ready = job->busy = job->stopped = job->hung = false;
+    job->why[0] = 0;
+    job->question = PCO_NONE;
     char command[40];
     snprintf(command, sizeof command, "{\"questions\": %" PRIu32 "}\n", run->questions);
-    if (slot->started) conf_process_send(&slot->process, command);
-    slot->op = 0;
-    slot->order = PCO_NONE;
-    slot->heard = conf_now();
+    if (job->started) conf_process_send(&job->process, command);
+    job->op = 0;
+    job->order = PCO_NONE;
+    job->heard = conf_now();
 }
 
 /* {"op": ..., "cases": [...], "from": n, "not": [...]}, and a newline */
@@ -206,51 +206,51 @@ static char *isolate_command(conf_isolated *run, const conf_group *group)
 }
 
 /* The worker was gone before it had its group. */
-static void isolate_not_handed(conf_slot *slot)
+static void isolate_not_handed(conf_job *job)
 {
-    conf_isolated *run = slot->run;
-    slot->busy = false;
-    slot->group.begun = true;
-    if (++slot->group.handed < CONF_MAX_HANDED)
-        isolate_fail(run, conf_queue_add(&run->queue, &slot->group, run->err));
+    conf_isolated *run = job->run;
+    job->busy = false;
+    job->group.begun = true;
+    if (++job->group.handed < CONF_MAX_HANDED)
+        isolate_fail(run, conf_queue_add(&run->queue, &job->group, run->err));
     else
         isolate_fail(run, pco_fail(run->err, PCO_ERROR_INTERNAL, "%d workers in a row ended when they were to begin",
                                    CONF_MAX_HANDED));
 }
 
-static void isolate_give(conf_slot *slot)
+static void isolate_give(conf_job *job)
 {
-    conf_isolated *run = slot->run;
+    conf_isolated *run = job->run;
     uint32_t others[MAX_JOBS], n = 0;
-    for (uint32_t i = 0; i < run->n_slots; i++)
-        if (&run->slots[i] != slot && run->slots[i].busy && n < MAX_JOBS) others[n++] = run->slots[i].op;
-    if (!conf_queue_take(&run->queue, slot->op, others, n, &slot->group)) return;
-    slot->op = run->list.items[slot->group.begin].op;
-    slot->busy = true;
-    slot->begun = false;
-    slot->order = PCO_NONE;
-    slot->unit = 0;
-    slot->heard = conf_now();
-    char *command = isolate_command(run, &slot->group);
+    for (uint32_t i = 0; i < run->n_jobs; i++)
+        if (&run->jobs[i] != job && run->jobs[i].busy && n < MAX_JOBS) others[n++] = run->jobs[i].op;
+    if (!conf_queue_take(&run->queue, job->op, others, n, &job->group)) return;
+    job->op = run->list.items[job->group.begin].op;
+    job->busy = true;
+    job->begun = false;
+    job->order = PCO_NONE;
+    job->unit = 0;
+    job->heard = conf_now();
+    char *command = isolate_command(run, &job->group);
     if (!command)
         isolate_fail(run, pco_fail(run->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory"));
-    else if (!conf_process_send(&slot->process, command)) /* it is gone: the group is for another */
-        isolate_not_handed(slot);
+    else if (!conf_process_send(&job->process, command)) /* it is gone: the group is for another */
+        isolate_not_handed(job);
     free(command);
 }
 
 /* A worker did not come so far as to be given cases. */
-static void isolate_not_ready(conf_slot *slot, const char *how)
+static void isolate_not_ready(conf_job *job, const char *how)
 {
-    conf_isolated *run = slot->run;
+    conf_isolated *run = job->run;
     uint32_t others = 0;
-    for (uint32_t i = 0; i < run->n_slots; i++) others += run->slots[i].started && run->slots[i].ready;
-    if (!run->asked && slot->question != PCO_NONE) { /* it cannot be asked that; cases will tell more */
-        run->questions &= ~(UINT32_C(1) << slot->question);
+    for (uint32_t i = 0; i < run->n_jobs; i++) others += run->jobs[i].started && run->jobs[i].ready;
+    if (!run->asked && job->question != PCO_NONE) { /* it cannot be asked that; cases will tell more */
+        run->questions &= ~(UINT32_C(1) << job->question);
         return;
     }
     if (others) { /* perhaps it does not like company */
-        slot->closed = true;
+        job->closed = true;
         return;
     }
     if (run->asked && ++run->failed_starts < MAX_STARTS) {
@@ -260,55 +260,55 @@ static void isolate_not_ready(conf_slot *slot, const char *how)
     run->lost = run->asked ? PCO_ERROR_DEVICE_LOST : PCO_ERROR_INTERNAL;
     run->not_opened = !run->asked;
     snprintf(run->message, sizeof run->message, "%s%.200s",
-             run->asked      ? "the device can no longer be used: "
-             : slot->stopped ? ""
-                             : "when the device was opened, ",
+             run->asked     ? "the device can no longer be used: "
+             : job->stopped ? ""
+                            : "when the device was opened, ",
              how);
 }
 
-/* The worker of a slot has ended, or is to be. */
-static void isolate_end(conf_slot *slot, int state)
+/* The worker of a job has ended, or is to be. */
+static void isolate_end(conf_job *job, int state)
 {
     char how[400];
     bool killed;
-    if (slot->process.pid) {
-        if (slot->hung) conf_process_kill(&slot->process);
-        state = conf_process_finish(&slot->process, slot->stopped ? 5 : 0, &killed);
+    if (job->process.pid) {
+        if (job->hung) conf_process_kill(&job->process);
+        state = conf_process_finish(&job->process, job->stopped ? 5 : 0, &killed);
     } else {
-        conf_process_read(&slot->process, isolate_answer, slot); /* what it said before */
-        conf_process_finish(&slot->process, 0, &killed);
+        conf_process_read(&job->process, isolate_answer, job); /* what it said before */
+        conf_process_finish(&job->process, 0, &killed);
     }
-    slot->started = false;
-    if (slot->hung)
-        snprintf(how, sizeof how, "no answer within %g s", slot->run->isolation->timeout);
-    else if (slot->stopped && slot->why[0])
-        snprintf(how, sizeof how, "%s", slot->why);
+    job->started = false;
+    if (job->hung)
+        snprintf(how, sizeof how, "no answer within %g s", job->run->isolation->timeout);
+    else if (job->stopped && job->why[0])
+        snprintf(how, sizeof how, "%s", job->why);
     else
-        conf_process_describe(&slot->process, state, how, sizeof how);
-    if (!slot->ready)
-        isolate_not_ready(slot, how);
+        conf_process_describe(&job->process, state, how, sizeof how);
+    if (!job->ready)
+        isolate_not_ready(job, how);
     else
-        conf_slot_gone(slot, how);
-    isolate_forget(slot);
-    conf_units_clear(&slot->pending);
+        conf_job_gone(job, how);
+    isolate_forget(job);
+    conf_units_clear(&job->pending);
 }
 
-static void isolate_look(conf_slot *slot)
+static void isolate_look(conf_job *job)
 {
-    conf_isolated *run = slot->run;
+    conf_isolated *run = job->run;
     int state = 0;
     double limit = run->isolation->timeout;
-    conf_process_drain(&slot->process);
-    bool open = conf_process_read(&slot->process, isolate_answer, slot);
+    conf_process_drain(&job->process);
+    bool open = conf_process_read(&job->process, isolate_answer, job);
     if (run->status) return;
-    if (conf_process_ended(&slot->process, &state)) {
-        conf_process_drain(&slot->process);
-        isolate_end(slot, state);
-    } else if (slot->stopped) {
-        isolate_end(slot, 0);
-    } else if ((slot->busy || !slot->ready) && conf_now() - slot->heard > limit) {
-        slot->hung = true;
-        isolate_end(slot, 0);
+    if (conf_process_ended(&job->process, &state)) {
+        conf_process_drain(&job->process);
+        isolate_end(job, state);
+    } else if (job->stopped) {
+        isolate_end(job, 0);
+    } else if ((job->busy || !job->ready) && conf_now() - job->heard > limit) {
+        job->hung = true;
+        isolate_end(job, 0);
     } else if (!open) {
         nanosleep(&(struct timespec){0, 1000000}, NULL); /* about to end */
     }
@@ -318,10 +318,10 @@ static void isolate_wait(conf_isolated *run)
 {
     struct pollfd fds[2 * MAX_JOBS];
     nfds_t n = 0;
-    for (uint32_t i = 0; i < run->n_slots; i++) {
-        if (!run->slots[i].started) continue;
-        fds[n++] = (struct pollfd){.fd = run->slots[i].process.out, .events = POLLIN};
-        fds[n++] = (struct pollfd){.fd = run->slots[i].process.error, .events = POLLIN};
+    for (uint32_t i = 0; i < run->n_jobs; i++) {
+        if (!run->jobs[i].started) continue;
+        fds[n++] = (struct pollfd){.fd = run->jobs[i].process.out, .events = POLLIN};
+        fds[n++] = (struct pollfd){.fd = run->jobs[i].process.error, .events = POLLIN};
     }
     poll(fds, n, TICK_MILLISECONDS);
 }
@@ -335,42 +335,42 @@ static bool isolate_step(conf_isolated *run)
         isolate_fail(run, pco_fail(run->err, PCO_ERROR_CANCELLED, "interrupted"));
     if (isolation->deadline > 0 && conf_now() >= isolation->deadline)
         isolate_fail(run, pco_fail(run->err, PCO_ERROR_CANCELLED, "its time is up"));
-    for (uint32_t i = 0; i < run->n_slots && !run->status; i++) {
-        conf_slot *slot = &run->slots[i];
+    for (uint32_t i = 0; i < run->n_jobs && !run->status; i++) {
+        conf_job *job = &run->jobs[i];
         /* the others wait for the first: it fills the driver's caches, and finds out what can be asked */
-        if (!slot->started && !slot->closed && run->queue.open > idle && (run->asked || i == 0)) isolate_start(slot);
-        if (slot->started && slot->ready && !slot->busy && run->queue.open) isolate_give(slot);
-        busy += slot->busy;
-        idle += slot->started && !slot->busy;
-        usable += !slot->closed;
+        if (!job->started && !job->closed && run->queue.open > idle && (run->asked || i == 0)) isolate_start(job);
+        if (job->started && job->ready && !job->busy && run->queue.open) isolate_give(job);
+        busy += job->busy;
+        idle += job->started && !job->busy;
+        usable += !job->closed;
     }
     if (run->status || (!busy && !run->queue.open)) return false;
-    if (!usable) run->slots[0].closed = false;
+    if (!usable) run->jobs[0].closed = false;
     isolate_wait(run);
-    for (uint32_t i = 0; i < run->n_slots && !run->status && !run->lost; i++)
-        if (run->slots[i].started) isolate_look(&run->slots[i]);
+    for (uint32_t i = 0; i < run->n_jobs && !run->status && !run->lost; i++)
+        if (run->jobs[i].started) isolate_look(&run->jobs[i]);
     return !run->status && !run->lost;
 }
 
 /* Workers that have nothing to do close the device and go; that must work too. */
 static void isolate_close(conf_isolated *run)
 {
-    for (uint32_t i = 0; i < run->n_slots; i++) {
-        conf_slot *slot = &run->slots[i];
+    for (uint32_t i = 0; i < run->n_jobs; i++) {
+        conf_job *job = &run->jobs[i];
         bool killed, ended = !run->status && !run->lost;
-        if (!slot->started) continue;
-        if (!ended) conf_process_kill(&slot->process);
-        int state = conf_process_finish(&slot->process, CLOSE_SECONDS, &killed);
+        if (!job->started) continue;
+        if (!ended) conf_process_kill(&job->process);
+        int state = conf_process_finish(&job->process, CLOSE_SECONDS, &killed);
         char how[200];
-        conf_process_describe(&slot->process, state, how, sizeof how);
+        conf_process_describe(&job->process, state, how, sizeof how);
         if (ended && killed) snprintf(how, sizeof how, "it hung");
-        if (ended && (killed || state != 0) && slot->ready) {
+        if (ended && (killed || state != 0) && job->ready) {
             run->lost = PCO_ERROR_INTERNAL;
             snprintf(run->message, sizeof run->message, "all cases were run, but when the device was closed, %s", how);
         }
-        conf_units_clear(&slot->pending);
-        isolate_forget(slot);
-        slot->started = false;
+        conf_units_clear(&job->pending);
+        isolate_forget(job);
+        job->started = false;
     }
 }
 
@@ -439,12 +439,12 @@ pco_status pco_conformance_run_isolated(const pco_conformance_options *options, 
     isolate_fail(&run, conf_list_make(&run.list, options, device->info, run.err));
     if (!run.status && isolation->log) isolate_resume(&run);
     if (!run.status) isolate_fail(&run, conf_queue_make(&run.queue, &run.list, run.err));
-    run.n_slots = isolation->jobs < 1 ? 1 : isolation->jobs < MAX_JOBS ? isolation->jobs : MAX_JOBS;
-    run.slots = calloc(run.n_slots, sizeof *run.slots);
-    if (!run.slots) isolate_fail(&run, pco_fail(run.err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory"));
-    for (uint32_t i = 0; run.slots && i < run.n_slots; i++) run.slots[i].run = &run;
+    run.n_jobs = isolation->jobs < 1 ? 1 : isolation->jobs < MAX_JOBS ? isolation->jobs : MAX_JOBS;
+    run.jobs = calloc(run.n_jobs, sizeof *run.jobs);
+    if (!run.jobs) isolate_fail(&run, pco_fail(run.err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory"));
+    for (uint32_t i = 0; run.jobs && i < run.n_jobs; i++) run.jobs[i].run = &run;
     while (!run.status && isolate_step(&run)) continue;
-    if (run.slots) isolate_close(&run);
+    if (run.jobs) isolate_close(&run);
     pco_error why;
     pco_status status = isolate_result(&run, result, &why);
     if (run.status) {
@@ -459,6 +459,6 @@ pco_status pco_conformance_run_isolated(const pco_conformance_options *options, 
     conf_constants_clear(&run.constants);
     conf_queue_clear(&run.queue);
     conf_list_clear(&run.list);
-    free(run.slots);
+    free(run.jobs);
     return run.status ? run.status : status;
 }

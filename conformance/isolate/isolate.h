@@ -129,7 +129,8 @@ void conf_process_describe(const conf_process *process, int state, char *text, s
 
 /* ---- the run (isolate.c: who does what; isolate_verdict.c: what is concluded from it) ---- */
 
-typedef struct conf_slot {
+/* One of so many workers at once, and who follows it where it ends. */
+typedef struct conf_job {
     conf_process process;
     bool started, ready, busy, stopped, closed; /* stopped: it said why it ends; closed: no worker is started here */
     uint32_t op;
@@ -146,7 +147,7 @@ typedef struct conf_slot {
     double heard;      /* when it said something */
     char why[256];
     struct conf_isolated *run;
-} conf_slot;
+} conf_job;
 
 typedef struct conf_isolated {
     const pco_conformance_options *options;
@@ -156,8 +157,8 @@ typedef struct conf_isolated {
     conf_queue queue;
     conf_units units, crashes; /* all records; those that took the device or the process down */
     conf_constants constants;
-    uint32_t n_slots, done;
-    conf_slot *slots;
+    uint32_t n_jobs, done;
+    conf_job *jobs;
     uint32_t questions; /* that may be asked: those after which the device did not die at once */
     uint32_t known;     /* what the device knew at first */
     bool asked;
@@ -169,11 +170,11 @@ typedef struct conf_isolated {
     pco_error *err;
 } conf_isolated;
 
-/* The worker of a slot is gone, or was sent away because it hung. What it had begun is judged and committed,
+/* The worker of a job is gone, or was sent away because it hung. What it had begun is judged and committed,
  * the rest of its group queued again. `how`: in words. */
-void conf_slot_gone(conf_slot *slot, const char *how);
+void conf_job_gone(conf_job *job, const char *how);
 /* All cases of the group have run and the device was asked. */
-void conf_slot_asked(conf_slot *slot, bool sane);
+void conf_job_asked(conf_job *job, bool sane);
 
 /* ---- what it is asked: known.c ---- */
 

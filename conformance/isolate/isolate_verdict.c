@@ -123,80 +123,80 @@ static void verdict_split(conf_isolated *run, const conf_group *group, uint32_t 
     if (run->status && run->queue.count == 0) free(family);
 }
 
-void conf_slot_asked(conf_slot *slot, bool sane)
+void conf_job_asked(conf_job *job, bool sane)
 {
     static const char HOW[] = "after this case the device no longer answered a known question rightly";
-    conf_isolated *run = slot->run;
-    const conf_group group = slot->group;
+    conf_isolated *run = job->run;
+    const conf_group group = job->group;
     uint32_t cases = verdict_cases(run, &group);
-    slot->busy = false;
+    job->busy = false;
     if (!sane && !group.family && cases > 1) {
-        conf_units_clear(&slot->pending);
+        conf_units_clear(&job->pending);
         verdict_split(run, &group, cases);
         return;
     }
-    if (!sane) verdict_lose(&slot->pending, HOW);
+    if (!sane) verdict_lose(&job->pending, HOW);
     if (group.family) {
         group.family->lost += !sane;
-        verdict_family(run, group.family, &slot->pending);
+        verdict_family(run, group.family, &job->pending);
     } else {
-        verdict_commit(run, &slot->pending, group.begin, group.end);
+        verdict_commit(run, &job->pending, group.begin, group.end);
     }
 }
 
 /* The record of what had begun when the worker was gone; `more`: the case has variants that are still to be
  * run. */
-static bool verdict_blame(conf_slot *slot, const char *how)
+static bool verdict_blame(conf_job *job, const char *how)
 {
-    conf_isolated *run = slot->run;
-    const pco_conformance_state state = slot->hung ? PCO_CASE_HUNG : PCO_CASE_CRASHED;
-    if (slot->announced) {
-        pco_conformance_case one = slot->next;
+    conf_isolated *run = job->run;
+    const pco_conformance_state state = job->hung ? PCO_CASE_HUNG : PCO_CASE_CRASHED;
+    if (job->announced) {
+        pco_conformance_case one = job->next;
         one.state = state;
-        one.seconds = conf_now() - slot->heard;
+        one.seconds = conf_now() - job->heard;
         snprintf(one.detail, sizeof one.detail, "%s", how);
-        verdict_fail(run, conf_units_add(&slot->pending, slot->order, slot->unit++, &one, run->err));
-        return !slot->whole;
+        verdict_fail(run, conf_units_add(&job->pending, job->order, job->unit++, &one, run->err));
+        return !job->whole;
     }
-    if (slot->stopped) return !slot->whole; /* the last record says why */
-    for (uint32_t i = slot->pending.count; i-- > 0;) {
-        pco_conformance_case *one = &slot->pending.items[i].one;
-        if (slot->pending.items[i].order != slot->order) continue;
+    if (job->stopped) return !job->whole; /* the last record says why */
+    for (uint32_t i = job->pending.count; i-- > 0;) {
+        pco_conformance_case *one = &job->pending.items[i].one;
+        if (job->pending.items[i].order != job->order) continue;
         one->state = state;
         snprintf(one->detail, sizeof one->detail, "when it was done: %.480s", how);
         break;
     }
-    return !slot->whole;
+    return !job->whole;
 }
 
-void conf_slot_gone(conf_slot *slot, const char *how)
+void conf_job_gone(conf_job *job, const char *how)
 {
-    conf_isolated *run = slot->run;
-    conf_group rest = slot->group;
-    if (!slot->busy) return;
-    if (!slot->begun) {
+    conf_isolated *run = job->run;
+    conf_group rest = job->group;
+    if (!job->busy) return;
+    if (!job->begun) {
         verdict_fail(run, pco_fail(run->err, PCO_ERROR_INTERNAL, "a worker ended without beginning a case: %s", how));
         return;
     }
-    if (slot->order == PCO_NONE) { /* while it was asked */
-        conf_slot_asked(slot, false);
+    if (job->order == PCO_NONE) { /* while it was asked */
+        conf_job_asked(job, false);
         return;
     }
-    bool more = verdict_blame(slot, how);
-    uint32_t order = slot->order;
-    slot->busy = false;
+    bool more = verdict_blame(job, how);
+    uint32_t order = job->order;
+    job->busy = false;
     rest.begin = more ? order : order + 1;
-    rest.from = more ? slot->unit : 0;
+    rest.from = more ? job->unit : 0;
     if (rest.family) { /* of one case */
         rest.family->lost++;
         if (more) {
-            verdict_move(run, &slot->pending, &rest.family->held);
+            verdict_move(run, &job->pending, &rest.family->held);
             verdict_requeue(run, rest);
         } else {
-            verdict_family(run, rest.family, &slot->pending);
+            verdict_family(run, rest.family, &job->pending);
         }
         return;
     }
-    verdict_commit(run, &slot->pending, slot->group.begin, rest.begin);
+    verdict_commit(run, &job->pending, job->group.begin, rest.begin);
     verdict_requeue(run, rest);
 }

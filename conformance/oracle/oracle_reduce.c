@@ -169,7 +169,7 @@ static bool oracle_top_k_before(const oracle_node *node, const double *row, int6
     return (a > b) == (((const pco_top_k_attrs *)node->attrs)->largest != 0);
 }
 
-/* The first k of the elements so far, in order; each next one goes to its place among them. */
+/* The first k of the elements so far, in order; each next one goes to its position among them. */
 pco_status oracle_eval_top_k(oracle_node *node, pco_error *err)
 {
     (void)err;
@@ -183,12 +183,12 @@ pco_status oracle_eval_top_k(oracle_node *node, pco_error *err)
         const double *from = x->value + row / inner * n * inner + row % inner;
         double *found = indices->value + row / inner * k * inner + row % inner;
         for (int64_t i = 0; i < n; i++) {
-            int64_t place = i < k ? i : k;
-            while (place > 0 && oracle_top_k_before(node, from, inner, i, (int64_t)found[(place - 1) * inner])) {
-                if (place < k) found[place * inner] = found[(place - 1) * inner];
-                place--;
+            int64_t position = i < k ? i : k;
+            while (position > 0 && oracle_top_k_before(node, from, inner, i, (int64_t)found[(position - 1) * inner])) {
+                if (position < k) found[position * inner] = found[(position - 1) * inner];
+                position--;
             }
-            if (place < k) found[place * inner] = (double)i;
+            if (position < k) found[position * inner] = (double)i;
         }
         for (int64_t j = 0; j < k; j++)
             values->value[row / inner * k * inner + row % inner + j * inner] = from[(int64_t)found[j * inner] * inner];

@@ -289,16 +289,16 @@ void conf_put_comment(pco_writer *out, const char *text)
 
 static pco_status conf_write_program(conf_writing *w)
 {
-    static const char PLACE[] = "@TABLES@\n";
+    static const char MARK[] = "@TABLES@\n";
     const bool opencl = w->api == PCO_DISPATCH_OPENCL;
     const char *tail = opencl ? conf_reproduce_opencl : conf_reproduce_vulkan;
-    const char *place = strstr(conf_reproduce_common, PLACE);
+    const char *mark = strstr(conf_reproduce_common, MARK);
     pco_writer text = {0};
     bool apart = conf_lines(conf_reproduce_common) + conf_lines(tail) + conf_lines(w->tables.data) + 5 >= MAX_LINES;
     pco_print(&text, "/* %s: shows without Portico what README.txt tells. cc repro.c %s -lm -o repro\n * Seen: ",
               pco_op_find(w->problem->one->op)->name, opencl ? "-lOpenCL" : "-lvulkan");
     conf_put_comment(&text, w->text->found);
-    pco_write(&text, conf_reproduce_common, (size_t)(place - conf_reproduce_common));
+    pco_write(&text, conf_reproduce_common, (size_t)(mark - conf_reproduce_common));
     pco_print(&text, "#define DEVICE ");
     conf_put_string(&text, w->device->info->name);
     pco_print(&text, "\nenum { N_BUFFERS = %u, N_LAUNCHES = %u, N_WRITABLE = %u, N_FRESH = %u, N_OUTPUTS = %u };\n",
@@ -308,7 +308,7 @@ static pco_status conf_write_program(conf_writing *w)
         pco_print(&text, "#include \"launches.h\" /* buffers, writable, launches, outputs */\n");
     else
         pco_write(&text, w->tables.data, w->tables.size);
-    pco_print(&text, "%s%s", place + strlen(PLACE), tail);
+    pco_print(&text, "%s%s", mark + strlen(MARK), tail);
     pco_status status = conf_folder_save(&w->folder, "repro.c", &text, w->err);
     if (!status && apart) status = conf_folder_save(&w->folder, "launches.h", &w->tables, w->err);
     pco_writer_release(&text);

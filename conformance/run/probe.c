@@ -155,12 +155,12 @@ static pco_status conf_probe_ended(pco_status status)
 
 /* ---- sums: how wide, and in which order ---- */
 
-enum { WIDTHS = 60, PLACES = 9, COLUMNS = CONF_PROBE_PAIRS + WIDTHS * PLACES };
+enum { WIDTHS = 60, POSITIONS = 9, COLUMNS = CONF_PROBE_PAIRS + WIDTHS * POSITIONS };
 
 /* Where 2^k, 1 and -2^k stand: in every order and near and far, so that 1 is between the two for one of them
  * whatever the order of the sum. */
-static const uint8_t PLACE[PLACES][3] = {{0, 1, 2},   {2, 1, 0},   {1, 0, 2},   {0, 2, 1}, {0, 32, 16},
-                                         {0, 16, 32}, {63, 62, 1}, {1, 62, 63}, {0, 1, 63}};
+static const uint8_t POSITION[POSITIONS][3] = {{0, 1, 2},   {2, 1, 0},   {1, 0, 2},   {0, 2, 1}, {0, 32, 16},
+                                               {0, 16, 32}, {63, 62, 1}, {1, 62, 63}, {0, 1, 63}};
 
 /* The terms of one sum per column: [terms, columns] or, `rows`, [columns, terms]. */
 static void conf_probe_terms(double large, double one, bool rows, double *to)
@@ -173,12 +173,12 @@ static void conf_probe_terms(double large, double one, bool rows, double *to)
             to[i * along + c * across] = large, to[j * along + c * across] = -large;
         }
     for (uint32_t k = 0; k < WIDTHS; k++)
-        for (uint32_t place = 0; place < PLACES; place++, c++) {
+        for (uint32_t position = 0; position < POSITIONS; position++, c++) {
             const double small = ldexp(large, -(int)k - 1);
             for (uint32_t t = 0; t < CONF_PROBE_TERMS; t++) to[t * along + c * across] = 0;
-            to[PLACE[place][0] * along + c * across] = large;
-            to[PLACE[place][1] * along + c * across] = small < one ? 0 : small;
-            to[PLACE[place][2] * along + c * across] = -large;
+            to[POSITION[position][0] * along + c * across] = large;
+            to[POSITION[position][1] * along + c * across] = small < one ? 0 : small;
+            to[POSITION[position][2] * along + c * across] = -large;
         }
 }
 
@@ -198,8 +198,8 @@ static uint32_t conf_probe_width(const double *sums, double large, double one, u
     *most = 0;
     for (uint32_t k = 0; k < WIDTHS && ldexp(large, -(int)k - 1) >= one; k++) {
         *most = k + 1;
-        for (uint32_t place = 0; place < PLACES; place++)
-            if (sums[CONF_PROBE_PAIRS + k * PLACES + place] == 0) return k + 1;
+        for (uint32_t position = 0; position < POSITIONS; position++)
+            if (sums[CONF_PROBE_PAIRS + k * POSITIONS + position] == 0) return k + 1;
     }
     return 0;
 }

@@ -13,14 +13,14 @@
 enum { BLOCK = 256, GROUP = 16, GROUPS = BLOCK / GROUP, HIGH = 128, SCALES = 192, SCALE = 208, BYTES = 210 };
 
 /* Where the bits of weight i are. */
-typedef struct quant_place {
+typedef struct quant_position {
     int low, low_shift, high, high_shift;
-} quant_place;
+} quant_position;
 
-static quant_place quant_place_of(int i)
+static quant_position quant_position_of(int i)
 {
     const int half = i / 128, g = i % 128 / 32, l = i % 32;
-    return (quant_place){64 * half + 32 * (g % 2) + l, g / 2 * 4, HIGH + 32 * half + l, 2 * g};
+    return (quant_position){64 * half + 32 * (g % 2) + l, g / 2 * 4, HIGH + 32 * half + l, 2 * g};
 }
 
 void dtype_widen_q6_k(const void *from, int64_t count, float *out)
@@ -29,7 +29,7 @@ void dtype_widen_q6_k(const void *from, int64_t count, float *out)
     for (int64_t i = 0; i < count; i += BLOCK, block += BYTES) {
         const float scale = quant_half(block + SCALE);
         for (int j = 0; j < BLOCK; j++) {
-            const quant_place at = quant_place_of(j);
+            const quant_position at = quant_position_of(j);
             const int q = (block[at.low] >> at.low_shift & 15) | (block[at.high] >> at.high_shift & 3) << 4;
             out[i + j] = scale * (float)(int8_t)block[SCALES + j / GROUP] * (float)(q - 32);
         }
@@ -78,7 +78,7 @@ void dtype_narrow_q6_k(const float *in, int64_t count, void *out)
         for (int j = 0; j < BLOCK; j++) {
             const float step = scale * (float)(int8_t)block[SCALES + j / GROUP];
             const int q = (int)quant_signed(in[i + j] * quant_inverse(step)) + 32;
-            const quant_place at = quant_place_of(j);
+            const quant_position at = quant_position_of(j);
             block[at.low] |= (unsigned char)((q & 15) << at.low_shift);
             block[at.high] |= (unsigned char)(q >> 4 << at.high_shift);
         }

@@ -68,7 +68,7 @@ static pco_status gguf_read_shape(gguf_reader *reader, const char *where, pco_we
     return PCO_OK;
 }
 
-/* One description; *offset is what it says about the place of its data. */
+/* One description; *offset is where it says that its data begin. */
 static pco_status gguf_read_tensor(pco_gguf *gguf, gguf_reader *reader, uint64_t *offset, pco_error *err)
 {
     char where[512];
@@ -114,8 +114,8 @@ typedef struct gguf_space {
     uint32_t alignment;
 } gguf_space;
 
-static pco_status gguf_place(const char *label, pco_weight *weight, uint64_t offset, const gguf_space *space,
-                             uint64_t *next, pco_error *err)
+static pco_status gguf_locate(const char *label, pco_weight *weight, uint64_t offset, const gguf_space *space,
+                              uint64_t *next, pco_error *err)
 {
     uint64_t end;
     if (offset != *next)
@@ -160,7 +160,7 @@ pco_status gguf_read_tensors(pco_gguf *gguf, gguf_reader *reader, uint64_t count
         (void)gguf_take(reader, &name_size, sizeof name_size);
         reader->at += (size_t)name_size + 4 + 8 * (size_t)gguf->weights->items[i].rank + 4;
         (void)gguf_take(reader, &offset, sizeof offset);
-        status = gguf_place(reader->label, &gguf->weights->items[i], offset, &space, &next, err);
+        status = gguf_locate(reader->label, &gguf->weights->items[i], offset, &space, &next, err);
     }
     return status;
 }

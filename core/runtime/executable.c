@@ -31,7 +31,7 @@ static pco_status executable_place(pco_session *session, const pco_graph *graph,
     uint32_t *larger = realloc(*slots, (graph->n_nodes + 1) * sizeof *larger);
     if (!larger) return executable_no_memory(err);
     *slots = larger;
-    return session_place(session, graph, larger, err);
+    return session_assign(session, graph, larger, err);
 }
 
 /* Marks the composites that are to be decomposed; returns how many. */

@@ -49,7 +49,7 @@ typedef struct session_lent {
     uint32_t refused; /* bit i: the device of slot i does not import it */
 } session_lent;
 
-/* A unit of the graphs of a session, and the device that has it (place.c). */
+/* A unit of the graphs of a session, and the device that has it (assign.c). */
 typedef struct session_unit {
     struct session_unit *next;
     char *name;
@@ -112,8 +112,8 @@ uint32_t session_state_slot(const pco_session *session, const char *name);
 /* Gives up one use of a shared buffer; constants without users are destroyed. */
 void session_unuse(pco_session *session, session_buffer *buffer);
 
-/* place.c: which slot should run which node of a graph, slots[n_nodes], by where they stand in it. */
-pco_status session_place(pco_session *session, const pco_graph *graph, uint32_t *slots, pco_error *err) PCO_NODISCARD;
+/* assign.c: which slot should run which node of a graph, slots[n_nodes], by where they stand in it. */
+pco_status session_assign(pco_session *session, const pco_graph *graph, uint32_t *slots, pco_error *err) PCO_NODISCARD;
 
 /* Which slot does: the wanted ones as far as their devices can run the node and its kernels pass the self-test (unless
  * no_self_test is given), else another of the session's, else the CPU; with the last a line of the log, or an error, as

@@ -59,8 +59,8 @@ void text_set_piece(pco_tokenizer *tokenizer, uint32_t id, const char *piece, si
     token->piece_size = (uint32_t)size;
 }
 
-/* FNV-1a. The slot of the text, or the empty slot where it would be. */
-static uint32_t *text_slot(const pco_tokenizer *tokenizer, const char *text, size_t size)
+/* FNV-1a. The bucket of the text, or the empty bucket where it would be. */
+static uint32_t *text_bucket(const pco_tokenizer *tokenizer, const char *text, size_t size)
 {
     uint64_t hash = UINT64_C(0xCBF29CE484222325);
     for (size_t i = 0; i < size; i++) hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001B3);
@@ -76,7 +76,7 @@ static uint32_t *text_slot(const pco_tokenizer *tokenizer, const char *text, siz
 int32_t text_find(const pco_tokenizer *tokenizer, const char *text, size_t size)
 {
     if (size > tokenizer->longest) return -1;
-    return (int32_t)*text_slot(tokenizer, text, size) - 1;
+    return (int32_t)*text_bucket(tokenizer, text, size) - 1;
 }
 
 static int text_by_length(const void *a, const void *b, void *tokens)
@@ -98,11 +98,11 @@ pco_status text_index(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err)
     *twice = -1;
     for (uint32_t id = 0; id < tokenizer->count; id++) {
         const text_token *token = &tokenizer->tokens[id];
-        uint32_t *slot = text_slot(tokenizer, token->text, token->size);
-        if (*slot)
+        uint32_t *bucket = text_bucket(tokenizer, token->text, token->size);
+        if (*bucket)
             *twice = (int32_t)id;
         else
-            *slot = id + 1;
+            *bucket = id + 1;
         if (token->size > tokenizer->longest) tokenizer->longest = token->size;
         if ((token->type != TEXT_CONTROL && token->type != TEXT_USER) || token->piece_size == 0) continue;
         tokenizer->marked[tokenizer->marked_count++] = id;

@@ -79,7 +79,7 @@ void text_gpt2_pieces(pco_tokenizer *tokenizer)
 
 /* ---- merges -------------------------------------------------------------------------------------------- */
 
-static text_pair *text_pair_slot(const pco_tokenizer *tokenizer, uint64_t key)
+static text_pair *text_pair_bucket(const pco_tokenizer *tokenizer, uint64_t key)
 {
     uint64_t hash = key * UINT64_C(0x9E3779B97F4A7C15);
     uint32_t mask = tokenizer->pairs_size - 1, at = (uint32_t)(hash >> 32) & mask;
@@ -112,8 +112,8 @@ static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const text_sourc
         return pco_fail(err, PCO_ERROR_FORMAT,
                         "%s: element %" PRIu32 " of key '%s', '%.*s', is not two tokens that make a third",
                         source->label, rank, source->key, (int)(merge->size < 80 ? merge->size : 80), merge->data);
-    text_pair *slot = text_pair_slot(tokenizer, text_pair_key(left, right));
-    if (slot->id < 0) *slot = (text_pair){text_pair_key(left, right), rank, id};
+    text_pair *bucket = text_pair_bucket(tokenizer, text_pair_key(left, right));
+    if (bucket->id < 0) *bucket = (text_pair){text_pair_key(left, right), rank, id};
     return PCO_OK;
 }
 
@@ -141,7 +141,7 @@ static int text_gpt2_pair(const pco_tokenizer *tokenizer, const char *text, cons
 {
     (void)text;
     if (left->id < 0 || right->id < 0) return 0;
-    const text_pair *pair = text_pair_slot(tokenizer, text_pair_key(left->id, right->id));
+    const text_pair *pair = text_pair_bucket(tokenizer, text_pair_key(left->id, right->id));
     if (pair->id < 0) return 0;
     *rank = pair->rank;
     *id = pair->id;

@@ -25,7 +25,7 @@ typedef struct text_token {
 typedef struct text_pair {
     uint64_t key; /* left id << 32 | right id */
     uint32_t rank;
-    int32_t id; /* of the merged token; -1: an empty slot */
+    int32_t id; /* of the merged token; -1: an empty bucket */
 } text_pair;
 
 typedef struct text_ids {
@@ -43,7 +43,7 @@ struct pco_tokenizer {
     uint32_t count;
     char *pool; /* the bytes of all texts and pieces */
     size_t pool_used;
-    uint32_t *table;     /* open addressing by text; id + 1, or 0 for an empty slot */
+    uint32_t *table;     /* open addressing by text; id + 1, or 0 for an empty bucket */
     uint32_t table_size; /* a power of two */
     pco_tokenizer_special special;
     int32_t eot, eom; /* end of a turn, of a message: a text ends there too; -1: none */

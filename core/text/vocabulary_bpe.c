@@ -41,7 +41,7 @@ static void bpe_release(bpe_trainer *t)
     free(t->pairs);
 }
 
-static uint32_t *bpe_word_slot(const bpe_trainer *t, const char *text, size_t size)
+static uint32_t *bpe_word_bucket(const bpe_trainer *t, const char *text, size_t size)
 {
     uint64_t hash = pco_hash(PCO_HASH_START, text, size);
     uint32_t mask = t->table_size - 1, at = (uint32_t)(hash ^ hash >> 32) & mask;
@@ -65,7 +65,7 @@ static pco_status bpe_grow_words(bpe_trainer *t, pco_error *err)
     free(t->table);
     t->table = table;
     t->table_size = size;
-    for (uint32_t i = 0; i < t->n_words; i++) *bpe_word_slot(t, words[i].text, words[i].bytes) = i + 1;
+    for (uint32_t i = 0; i < t->n_words; i++) *bpe_word_bucket(t, words[i].text, words[i].bytes) = i + 1;
     return PCO_OK;
 }
 
@@ -74,12 +74,12 @@ static pco_status bpe_count_word(bpe_trainer *t, const char *text, size_t size, 
     pco_status status = PCO_OK;
     if (2 * t->n_words >= t->table_size) status = bpe_grow_words(t, err);
     if (status) return status;
-    uint32_t *slot = bpe_word_slot(t, text, size);
-    if (!*slot) {
+    uint32_t *bucket = bpe_word_bucket(t, text, size);
+    if (!*bucket) {
         t->words[t->n_words] = (bpe_word){.text = text, .bytes = (uint32_t)size};
-        *slot = ++t->n_words;
+        *bucket = ++t->n_words;
     }
-    t->words[*slot - 1].count++;
+    t->words[*bucket - 1].count++;
     return PCO_OK;
 }
 
@@ -105,7 +105,7 @@ static pco_status bpe_cut(bpe_trainer *t, const char *text, size_t size, pco_err
 
 /* ---- pairs ---- */
 
-static bpe_pair *bpe_slot(const bpe_trainer *t, uint64_t key)
+static bpe_pair *bpe_bucket(const bpe_trainer *t, uint64_t key)
 {
     uint64_t hash = key * UINT64_C(0x9E3779B97F4A7C15);
     uint32_t mask = t->pairs_size - 1, at = (uint32_t)(hash >> 32) & mask;
@@ -125,7 +125,7 @@ static pco_status bpe_grow_pairs(bpe_trainer *t, pco_error *err)
     t->pairs_size = size;
     for (uint32_t i = 0; i < size; i++) t->pairs[i] = (bpe_pair){BPE_EMPTY, 0};
     for (uint32_t i = 0; i < old_size; i++)
-        if (old[i].key != BPE_EMPTY) *bpe_slot(t, old[i].key) = old[i];
+        if (old[i].key != BPE_EMPTY) *bpe_bucket(t, old[i].key) = old[i];
     free(old);
     return PCO_OK;
 }
@@ -135,7 +135,7 @@ static pco_status bpe_add(bpe_trainer *t, uint32_t left, uint32_t right, int64_t
     pco_status status = PCO_OK;
     if (2 * t->n_pairs >= t->pairs_size) status = bpe_grow_pairs(t, err);
     if (status) return status;
-    bpe_pair *pair = bpe_slot(t, (uint64_t)left << 32 | right);
+    bpe_pair *pair = bpe_bucket(t, (uint64_t)left << 32 | right);
     if (pair->key == BPE_EMPTY) {
         pair->key = (uint64_t)left << 32 | right;
         t->n_pairs++;

@@ -99,13 +99,13 @@ pco_status pco_ranks_broadcast(pco_ranks *ranks, uint32_t root, void *data, uint
 {
     const uint32_t n = pco_ranks_count(ranks);
     if (n == 1) return PCO_OK;
-    const uint32_t place = (pco_ranks_rank(ranks) + n - root) % n; /* the root's is 0 */
+    const uint32_t relative = (pco_ranks_rank(ranks) + n - root) % n; /* as if the root were 0 */
     uint32_t bit = 1;
     pco_status status = PCO_OK;
-    while (bit < n && !(place & bit)) bit *= 2; /* the lowest bit of the place, or beyond all of them */
-    if (place) status = ranks_receive(ranks, (place - bit + root) % n, data, bytes, err);
+    while (bit < n && !(relative & bit)) bit *= 2; /* the lowest bit of that, or beyond all of them */
+    if (relative) status = ranks_receive(ranks, (relative - bit + root) % n, data, bytes, err);
     for (bit /= 2; bit > 0 && !status; bit /= 2)
-        if (place + bit < n) status = ranks_send(ranks, (place + bit + root) % n, data, bytes, err);
+        if (relative + bit < n) status = ranks_send(ranks, (relative + bit + root) % n, data, bytes, err);
     return status;
 }
 

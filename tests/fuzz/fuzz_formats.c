@@ -56,17 +56,17 @@ static void fuzz_tokenizer(const pco_gguf *gguf)
 static struct {
     int file;
     char path[64], folder[64];
-} fuzz_place;
+} fuzz_files;
 
 static void fuzz_end(void)
 {
     static const char *const names[] = {"config.json", "model.safetensors"};
     char name[128];
     for (int i = 0; i < 2; i++) {
-        snprintf(name, sizeof name, "%s/%s", fuzz_place.folder, names[i]);
+        snprintf(name, sizeof name, "%s/%s", fuzz_files.folder, names[i]);
         unlink(name);
     }
-    rmdir(fuzz_place.folder);
+    rmdir(fuzz_files.folder);
 }
 
 static void fuzz_begin(void)
@@ -75,24 +75,24 @@ static void fuzz_begin(void)
     size_t size;
     pco_error err;
     void *weights = build_transformer_weights(&size);
-    fuzz_place.file = memfd_create("fuzz", MFD_CLOEXEC);
-    snprintf(fuzz_place.path, sizeof fuzz_place.path, "/proc/self/fd/%d", fuzz_place.file);
-    snprintf(fuzz_place.folder, sizeof fuzz_place.folder, "/tmp/portico-fuzz-XXXXXX");
-    if (!weights || fuzz_place.file < 0 || !mkdtemp(fuzz_place.folder) || !freopen("/dev/null", "w", stdout)) abort();
-    snprintf(name, sizeof name, "%s/model.safetensors", fuzz_place.folder);
+    fuzz_files.file = memfd_create("fuzz", MFD_CLOEXEC);
+    snprintf(fuzz_files.path, sizeof fuzz_files.path, "/proc/self/fd/%d", fuzz_files.file);
+    snprintf(fuzz_files.folder, sizeof fuzz_files.folder, "/tmp/portico-fuzz-XXXXXX");
+    if (!weights || fuzz_files.file < 0 || !mkdtemp(fuzz_files.folder) || !freopen("/dev/null", "w", stdout)) abort();
+    snprintf(name, sizeof name, "%s/model.safetensors", fuzz_files.folder);
     if (pco_file_write(name, weights, size, &err)) abort();
-    snprintf(name, sizeof name, "%s/config.json", fuzz_place.folder);
-    if (symlink(fuzz_place.path, name)) abort();
+    snprintf(name, sizeof name, "%s/config.json", fuzz_files.folder);
+    if (symlink(fuzz_files.path, name)) abort();
     free(weights);
     atexit(fuzz_end);
 }
 
 static void fuzz_inspect(const uint8_t *data, size_t size)
 {
-    const char *const paths[] = {fuzz_place.path, fuzz_place.folder};
+    const char *const paths[] = {fuzz_files.path, fuzz_files.folder};
     inspect_file file;
     pco_error err;
-    if (ftruncate(fuzz_place.file, 0) || pwrite(fuzz_place.file, data, size, 0) != (ssize_t)size) abort();
+    if (ftruncate(fuzz_files.file, 0) || pwrite(fuzz_files.file, data, size, 0) != (ssize_t)size) abort();
     for (int i = 0; i < 2; i++) {
         if (inspect_open(paths[i], 0, &file, &err)) continue;
         inspect_print(&file, NULL);

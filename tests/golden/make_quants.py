@@ -22,18 +22,18 @@ ROWS, COLUMNS = 3, 512
 HALVES = np.array([0.0123, -0.0371, 1.5, 0.0, 3e-7, -2e-5, 0.25, -11.0], dtype=np.float16)
 
 
-def blocks(kind, places, random):
+def blocks(kind, offsets, random):
     weights, size = gguf.GGML_QUANT_SIZES[kind]
     data = random.integers(0, 256, (ROWS * COLUMNS // weights, size), dtype=np.uint8)
-    for place in places:
-        data[:, place : place + 2] = random.choice(HALVES, (len(data), 1)).view(np.uint8)
+    for offset in offsets:
+        data[:, offset : offset + 2] = random.choice(HALVES, (len(data), 1)).view(np.uint8)
     return data.reshape(ROWS, COLUMNS // weights * size)
 
 
 def main():
     writer = gguf.GGUFWriter(OUT, "quants")
-    for number, (kind, places) in enumerate(TYPES.items()):
-        data = blocks(kind, places, np.random.default_rng(number + 1))
+    for number, (kind, offsets) in enumerate(TYPES.items()):
+        data = blocks(kind, offsets, np.random.default_rng(number + 1))
         writer.add_tensor(f"quant.{kind.name.lower()}", data, raw_dtype=kind)
         writer.add_tensor(f"dequant.{kind.name.lower()}", gguf.quants.dequantize(data, kind).astype(np.float32))
     writer.write_header_to_file()

@@ -191,25 +191,25 @@ static void try_group(uint32_t guilty, pco_error *err)
     const pco_conformance_device device = {.id = "toy:0"};
     pco_conformance_isolation isolation = {.jobs = 1};
     conf_isolated run = {.options = &options, .isolation = &isolation, .device = &device, .err = err};
-    conf_slot slot = {.run = &run};
+    conf_job job = {.run = &run};
     assert_int_equal(conf_list_make(&run.list, &options, NULL, err), PCO_OK);
     assert_int_equal(conf_queue_make(&run.queue, &run.list, err), PCO_OK);
-    assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &slot.group));
-    uint32_t cases = slot.group.end - slot.group.begin, alone = 0;
-    assert_true(cases > 3 && slot.group.begin == 0);
-    for (int attempt = 0; attempt == 0 || (slot.group.family && alone < cases); attempt++) {
-        for (uint32_t i = slot.group.begin; i < slot.group.end; i++) {
+    assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &job.group));
+    uint32_t cases = job.group.end - job.group.begin, alone = 0;
+    assert_true(cases > 3 && job.group.begin == 0);
+    for (int attempt = 0; attempt == 0 || (job.group.family && alone < cases); attempt++) {
+        for (uint32_t i = job.group.begin; i < job.group.end; i++) {
             pco_conformance_case one = record(i == 1 ? PCO_CASE_UNSUPPORTED : PCO_CASE_PASS);
             one.op = PCO_OP_MUL, one.id = run.list.items[i].id;
-            assert_int_equal(conf_units_add(&slot.pending, i, 0, &one, err), PCO_OK);
+            assert_int_equal(conf_units_add(&job.pending, i, 0, &one, err), PCO_OK);
         }
-        slot.busy = true;
-        alone += slot.group.family != NULL;
-        conf_slot_asked(&slot, slot.group.family && slot.group.begin != guilty);
+        job.busy = true;
+        alone += job.group.family != NULL;
+        conf_job_asked(&job, job.group.family && job.group.begin != guilty);
         assert_int_equal(run.status, PCO_OK);
-        assert_int_equal(slot.pending.count, 0);
+        assert_int_equal(job.pending.count, 0);
         if (alone < cases) assert_int_equal(run.units.count, 0); /* nothing is known before all have been tried */
-        if (alone < cases) assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &slot.group));
+        if (alone < cases) assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &job.group));
     }
     assert_int_equal(run.units.count, cases);
     for (uint32_t i = 0; i < cases; i++) {
@@ -246,16 +246,16 @@ static void test_gone(void **state)
     pco_conformance_isolation isolation = {.jobs = 1};
     for (int whole = 0; whole < 2; whole++) {
         conf_isolated run = {.options = &options, .isolation = &isolation, .device = &device, .err = &err};
-        conf_slot slot = {.run = &run, .busy = true, .begun = true, .order = 2, .unit = 1, .announced = true};
+        conf_job job = {.run = &run, .busy = true, .begun = true, .order = 2, .unit = 1, .announced = true};
         conf_group rest;
         assert_int_equal(conf_list_make(&run.list, &options, NULL, &err), PCO_OK);
         assert_int_equal(conf_queue_make(&run.queue, &run.list, &err), PCO_OK);
-        assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &slot.group));
-        slot.whole = whole;
-        slot.hung = whole;
-        slot.next = record(PCO_CASE_PASS);
-        slot.next.id = run.list.items[2].id;
-        conf_slot_gone(&slot, "the process died");
+        assert_true(conf_queue_take(&run.queue, 0, NULL, 0, &job.group));
+        job.whole = whole;
+        job.hung = whole;
+        job.next = record(PCO_CASE_PASS);
+        job.next.id = run.list.items[2].id;
+        conf_job_gone(&job, "the process died");
         assert_int_equal(run.status, PCO_OK);
         assert_int_equal(run.units.count, 1);
         assert_int_equal(run.units.items[0].order, 2);

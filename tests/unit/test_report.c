@@ -275,13 +275,13 @@ static cJSON *sealed_tree(const pco_conformance_report *report)
 
 /* Changes every value below `at`, one at a time, and takes every member out; each must be seen, in a record
  * with the record's index. Returns the number of changes. */
-static uint32_t alter_all(const cJSON *root, cJSON *at, const char *place)
+static uint32_t alter_all(const cJSON *root, cJSON *at, const char *path)
 {
     uint32_t changes = 0, index = 0;
     for (cJSON *child = at->child; child; child = child->next, index++) {
         char here[64];
         cJSON kept = *child;
-        snprintf(here, sizeof here, "%s", place);
+        snprintf(here, sizeof here, "%s", path);
         if (cJSON_IsArray(at) && (strcmp(at->string, "cases") == 0 || strcmp(at->string, "ops") == 0))
             snprintf(here, sizeof here, "%s[%u]", at->string, index);
         if (child->child) {
