@@ -2,7 +2,7 @@
  * memory (the case as it is, then the operands), by its name in /proc; the worker answers with a record. */
 #include "bisect/bisect_internal.h"
 #include "isolate/isolate.h"
-#include "isolate/problem.h"
+#include "isolate/problem_file.h"
 #include "isolate/wire.h"
 #include "run/result.h"
 

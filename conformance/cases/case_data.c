@@ -1,5 +1,5 @@
 /* The data of a case: a pure function of seed, operand and element (a counter-based generator). */
-#include "cases/cases.h"
+#include "cases/case.h"
 
 #include "graph/op.h"
 #include "oracle/oracle_number.h"

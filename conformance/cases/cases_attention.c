@@ -1,5 +1,5 @@
 /* Cases of attention and position encodings. */
-#include "cases/cases.h"
+#include "cases/lists.h"
 
 typedef struct conf_attention_spec {
     int b, h, g, s, t, d, e;

@@ -1,7 +1,7 @@
 /* Cases that give specialisation constants of kernels a second value: above all invocations that own more than one
  * word, which takes some thousand elements (tests/unit/test_constants.c finds what is missing). In the type that shares
  * words where an op has one, and in one type only, since each is a pipeline. */
-#include "cases/cases.h"
+#include "cases/lists.h"
 
 #include "base/dtype.h"
 

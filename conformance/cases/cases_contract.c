@@ -2,7 +2,7 @@
  * accumulator cannot hold, products that it cannot, numbers that are flushed, results that are cut instead of
  * rounded, products that are fused. And the same kinds of trouble in any type: see diagnose.c, which names
  * the clause. */
-#include "cases/cases.h"
+#include "cases/lists.h"
 
 #include <math.h>
 

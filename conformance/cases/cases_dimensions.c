@@ -3,7 +3,7 @@
  * for each number of dimensions, so that each number up to the highest is there (tests/unit/test_constants.c finds what
  * is missing). The second innermost stride is smaller than the outermost size: nothing is divided by that size, and one
  * that is mistaken for the stride would not show otherwise. */
-#include "cases/cases.h"
+#include "cases/lists.h"
 
 enum { DIMENSIONS_LEAST = 4 };
 

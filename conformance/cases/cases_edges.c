@@ -1,6 +1,6 @@
 /* Shapes one below, at and above every edge that the device's kernels have (pco_device_info.edges): each
  * dimension of a kernel that is cut into tiles, lanes or blocks, in each float type. In the longer tiers. */
-#include "cases/cases.h"
+#include "cases/lists.h"
 
 #include "base/dtype.h"
 

@@ -1,5 +1,5 @@
 /* Cases of elementwise ops. Sizes stand at and beside the edges of workgroups and words. */
-#include "cases/cases.h"
+#include "cases/lists.h"
 
 #include "base/dtype.h"
 

@@ -1,5 +1,5 @@
 /* Cases of matmul: tiles cut at every edge, each weight type, each epilogue, vectors and batches. Cases of conv1d. */
-#include "cases/cases.h"
+#include "cases/lists.h"
 
 #include "base/dtype.h"
 

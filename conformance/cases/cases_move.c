@@ -1,5 +1,5 @@
 /* Cases of ops that make and move data. Every type: what moves words moves them whatever they mean. */
-#include "cases/cases.h"
+#include "cases/lists.h"
 
 #include "graph/op.h"
 

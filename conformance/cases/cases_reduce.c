@@ -1,5 +1,5 @@
 /* Cases of reductions, cumsum, top_k, softmax and its relatives, norms, random numbers. */
-#include "cases/cases.h"
+#include "cases/lists.h"
 
 #include <math.h>
 #include <string.h>

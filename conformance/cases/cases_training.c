@@ -1,5 +1,5 @@
 /* Cases of the loss and the optimisers. */
-#include "cases/cases.h"
+#include "cases/lists.h"
 
 #include "graph/op.h"
 

@@ -1,7 +1,7 @@
 /* Cases that every op needs beside its own list: data of a real model, the same operand twice, and what
  * comparisons by a norm over the whole result are blind to (NaN, infinities, ties, equal rows, rows that see
  * nothing), in each of the three float types. */
-#include "cases/cases.h"
+#include "cases/lists.h"
 
 #include "base/dtype.h"
 #include "cases/real_data.h"

@@ -3,7 +3,9 @@
 #ifndef CONF_CHAIN_H
 #define CONF_CHAIN_H
 
-#include "cases/cases.h"
+#include "portico/plugin.h"
+
+#include <stdbool.h>
 
 enum { CONF_CHAIN_NODES = 3, CONF_CHAIN_INPUTS = 3 };
 

@@ -1,4 +1,5 @@
 /* Known questions: is the device still there, and still sane? */
+#include "cases/case_build.h"
 #include "isolate/isolate.h"
 #include "run/runner.h"
 

@@ -7,7 +7,7 @@
  * `from` units of the first case are left out, and variants in "not" are not run but have the state that is
  * named there. A bisection asks {"problem": FILE} instead, one problem with its operands, in the variant that the
  * plugin chooses, and gets a record and "done"; with "folder", "written" tells whether a reproducer was. */
-#include "isolate/problem.h"
+#include "isolate/problem_file.h"
 #include "reproduce/reproduce.h"
 #include "cases/cases.h"
 #include "run/constants.h"

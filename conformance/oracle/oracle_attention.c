@@ -1,6 +1,6 @@
 /* Attention: scores (a dot product, scaled, capped, masked), softmax as in oracle_softmax.c, then a sum of
  * values weighted by p: T products and sums, and one more for a running rescale. */
-#include "oracle/oracle.h"
+#include "oracle/oracle_eval.h"
 
 #include "base/error.h"
 

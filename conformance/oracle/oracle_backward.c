@@ -1,4 +1,5 @@
 /* The backward ops of softmax, the norms and swiglu, by the formulas of ops.def. */
+#include "oracle/oracle_eval.h"
 #include "oracle/oracle_norm.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /* Elementwise ops: arithmetic, comparisons, functions, cast. */
-#include "oracle/oracle.h"
+#include "oracle/oracle_eval.h"
 
 #include "base/error.h"
 

@@ -1,7 +1,7 @@
 /* matmul and conv1d: K products and K - 1 sums, so gamma_K(u) sum |a||b|; one more rounding per term for quantised
  * weights, whose scale may be applied to the block's sum. Conversions of f16, bf16 and quantised inputs are
  * exact. */
-#include "oracle/oracle.h"
+#include "oracle/oracle_eval.h"
 
 #include "base/error.h"
 

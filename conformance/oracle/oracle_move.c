@@ -1,5 +1,5 @@
 /* Making and moving data: exact, the sign of zero included. */
-#include "oracle/oracle.h"
+#include "oracle/oracle_eval.h"
 
 #include "base/error.h"
 

@@ -1,6 +1,7 @@
 /* layer_norm and rms_norm. The error of the mean is one shift d common to all elements of a row, so that it
  * changes the sum of squares by n d^2 only (the linear terms add up to zero); the rounding of each difference
  * changes it by a relative 2u. */
+#include "oracle/oracle_eval.h"
 #include "oracle/oracle_norm.h"
 
 #include "base/error.h"

@@ -1,5 +1,5 @@
 /* rope and sinusoidal_positions: a turn per position as a 64-bit fraction; position * phase wraps exactly. */
-#include "oracle/oracle.h"
+#include "oracle/oracle_eval.h"
 
 #include "base/error.h"
 

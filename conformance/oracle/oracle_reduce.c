@@ -1,5 +1,5 @@
 /* Sums and their relatives, and random numbers. A sum of n terms in any order: gamma_{n-1}(u) sum |x|. */
-#include "oracle/oracle.h"
+#include "oracle/oracle_eval.h"
 
 #include "base/error.h"
 

@@ -3,7 +3,7 @@
  * rescalings of a term (blocks of 32 or more in sequence, then a tree), each exp(m - m') with the error of
  * one exp and one product; the rounded differences m - m' of all of them telescope, so that they cost no more
  * than the first subtraction again. */
-#include "oracle/oracle.h"
+#include "oracle/oracle_eval.h"
 
 #include "base/error.h"
 

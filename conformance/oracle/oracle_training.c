@@ -1,6 +1,6 @@
 /* The loss and the optimisers, step by step in the order that ops.def gives. Where two orders are usual the
  * worse one bounds both. */
-#include "oracle/oracle.h"
+#include "oracle/oracle_eval.h"
 
 #include "base/error.h"
 

@@ -1,4 +1,4 @@
-/* What reproduce.c and reproduce_large.c share. */
+/* The parts of a reproducer, which reproduce.c puts together. */
 #ifndef CONF_REPRODUCE_INTERNAL_H
 #define CONF_REPRODUCE_INTERNAL_H
 
@@ -27,6 +27,11 @@ pco_status conf_write_values(const conf_writing *w, const char *name, const pco_
 double conf_edge(const conf_problem *problem, uint32_t dtype);
 /* The bounds of an output as repro.c needs them, into bound[count]: infinite also where overflow is not promised. */
 void conf_bounds(const conf_problem *problem, const oracle_output *out, double *bound);
+
+/* Kernel files, and the launches in C and in words. */
+pco_status conf_write_launches(conf_writing *w) PCO_NODISCARD;
+/* repro.c, and launches.h where that is long. */
+pco_status conf_write_program(conf_writing *w) PCO_NODISCARD;
 
 /* Text from elsewhere (names of devices, a driver's words) in the C program. */
 void conf_put_comment(pco_writer *out, const char *text);

@@ -4,6 +4,7 @@
  * bias) is a small error as well. So it must show in the cases that were made for it or, where the op has none, in most
  * cases and in more than half of their elements. */
 #include "run/diagnose.h"
+#include "run/judge.h"
 
 #include "base/dtype.h"
 #include "runtime/words.h"

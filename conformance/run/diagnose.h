@@ -2,7 +2,7 @@
 #ifndef CONF_DIAGNOSE_H
 #define CONF_DIAGNOSE_H
 
-#include "run/runner.h"
+#include "run/problem.h"
 
 /* Which clauses of the contract would explain the results `got` of a failed problem (by output, in storage format): a
  * mask for conf_diagnose_name, and those of them that this case is sharp evidence for. */

@@ -1,5 +1,6 @@
 /* The probes. Each is one execution of one op on operands that give something else on devices that do it in
  * another way; what came out is said in words, compared with the contract, and part of the fingerprint. */
+#include "cases/case_build.h"
 #include "run/probe.h"
 #include "run/runner.h"
 

@@ -4,38 +4,9 @@
 
 #include "cases/cases.h"
 #include "run/judge.h"
+#include "run/problem.h"
 
-#include "graph/op.h"
 #include "runtime/trial.h"
-
-enum { CONF_MAX_TENSORS = PCO_MAX_INPUTS + PCO_MAX_OUTPUTS };
-
-/* A case made concrete: operands with data, outputs inferred, the oracle's answer. */
-typedef struct conf_problem {
-    const conf_case *one;
-    uint32_t n_tensors;
-    pco_tensor tensors[CONF_MAX_TENSORS];
-    void *data[PCO_MAX_INPUTS]; /* by input */
-    pco_node node;
-    oracle_node oracle;
-    oracle_rules rules;
-    bool own_choice;              /* only the variant that the plugin chooses by itself, not each in turn */
-    struct conf_problem *changed; /* made and owned by conf_run_changed: the same with some operands changed */
-} conf_problem;
-
-/* Fills *problem; release with conf_problem_clear, also after an error. Errors: INVALID (the case is wrong:
- * a defect of the suite), OUT_OF_HOST_MEMORY. */
-pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed, const pco_contract *contract,
-                             pco_error *err) PCO_NODISCARD;
-/* The problem `other`, with its data, under other rules than a contract has: what would a device do that ... ? */
-pco_status conf_problem_make_with(conf_problem *problem, const conf_problem *other, const oracle_rules *rules,
-                                  pco_error *err) PCO_NODISCARD;
-/* The same with the operands' values given, in storage format, by input (copied). */
-pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
-                                  const pco_contract *contract, pco_error *err) PCO_NODISCARD;
-/* Infers the outputs of problem->node and adds their tensors. */
-pco_status conf_problem_infer(conf_problem *problem, pco_error *err) PCO_NODISCARD;
-void conf_problem_clear(conf_problem *problem);
 
 /* What is to be done with the outcome of one variant. */
 typedef void (*conf_report_fn)(void *user, pco_conformance_case *result);

@@ -1,6 +1,7 @@
 /* A case as other suites run it, for comparison only: the device's own variant, one run, one norm, and nothing looked
  * at but the result. Nothing that this suite says of a device rests on it; scripts/mutants measures what it lets
  * through. */
+#include "cases/case_build.h"
 #include "run/runner.h"
 
 #include <math.h>

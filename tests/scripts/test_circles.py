@@ -16,10 +16,6 @@ OPEN = {
     "core/runtime/selftest.c": "the self-test reopens a device of the session that asks for it",
     "core/text/tokenizer.c": "the kinds of tokenizer share the list of pieces",
     "core/train/checkpoint.c": "the trainer, its checkpoints, its ranks and its diagnosis share its stages",
-    "conformance/cases/cases.c": "the list of cases and the builder that all cases use are one file",
-    "conformance/oracle/oracle.c": "the list of oracles and the tools that all oracles use are one file",
-    "conformance/reproduce/reproduce.c": "the reproducer of large tensors writes as the other does",
-    "conformance/run/diagnose.c": "a case is run by files that make problems of their own",
     "core/cli/conformance.c": "the table of options names the function that reads them",
     "backends/cpu/node.c": "a node finds its operation, whose row names what reads nodes",
 }

@@ -4,7 +4,7 @@
 
 #include "cases/cases.h"
 #include "run/judge.h"
-#include "oracle/oracle.h"
+#include "oracle/oracle_eval.h"
 
 #include <math.h>
 

@@ -4,6 +4,7 @@
  * promises too much is found, and one that promises too little. */
 #include "check.h"
 #include "gpu_device.h"
+#include "cases/case_build.h"
 #include "run/runner.h"
 
 #include <string.h>

@@ -1,8 +1,8 @@
 /* A node with its operands, handed to a worker process as a file in memory, by its name in /proc. */
-#ifndef CONF_PROBLEM_H
-#define CONF_PROBLEM_H
+#ifndef CONF_PROBLEM_FILE_H
+#define CONF_PROBLEM_FILE_H
 
-#include "cases/cases.h"
+#include "cases/case.h"
 
 #include "base/file.h"
 

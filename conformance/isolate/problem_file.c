@@ -1,5 +1,5 @@
 /* A node with its operands as a file in memory: the case as it is, then the operands in multiples of 8 bytes. */
-#include "isolate/problem.h"
+#include "isolate/problem_file.h"
 
 #include "base/error.h"
 
