@@ -18,31 +18,80 @@ typedef struct bench_runner {
     int64_t prompt_tokens, max_tokens;
     int32_t *ids;
     double load_seconds, *prompt, *generation; /* seconds of each round */
+    double device_prompt, device_token;        /* milliseconds by the device's clock; 0: it has none */
+    uint64_t peak;                             /* bytes on the device */
     int rounds;
 } bench_runner;
 
-enum { BENCH_ROUNDS = 200 };
+enum { BENCH_ROUNDS = 200, BENCH_DEVICE_ROUNDS = 3 };
 
-static pco_status bench_round(bench_runner *r, double *prompt, double *generation, pco_error *err)
+static pco_status bench_prompt(bench_runner *r, pco_error *err)
 {
     pco_model *model = r->model;
-    double start = cli_seconds();
-    pco_status status;
-    if (model->causal) {
-        pco_causal_reset(model->causal);
-        status = pco_causal_append(model->causal, r->ids, r->prompt_tokens, model->logits, err);
-    } else {
-        status = pco_seq2seq_encode(model->seq2seq, r->ids, r->prompt_tokens, err);
-    }
-    *prompt = cli_seconds() - start;
-    start = cli_seconds();
+    if (model->seq2seq) return pco_seq2seq_encode(model->seq2seq, r->ids, r->prompt_tokens, err);
+    pco_causal_reset(model->causal);
+    return pco_causal_append(model->causal, r->ids, r->prompt_tokens, model->logits, err);
+}
+
+static pco_status bench_generate(bench_runner *r, pco_error *err)
+{
+    pco_model *model = r->model;
+    pco_status status = PCO_OK;
     for (int64_t i = 0; !status && i < r->max_tokens; i++) {
         int32_t id = r->ids[i % r->prompt_tokens];
         status = model->causal ? pco_causal_append(model->causal, &id, 1, model->logits, err)
                                : pco_seq2seq_step(model->seq2seq, id, model->logits, err);
     }
+    return status;
+}
+
+static pco_status bench_round(bench_runner *r, double *prompt, double *generation, pco_error *err)
+{
+    double start = cli_seconds();
+    pco_status status = bench_prompt(r, err);
+    *prompt = cli_seconds() - start;
+    start = cli_seconds();
+    if (!status) status = bench_generate(r, err);
     *generation = cli_seconds() - start;
     return status;
+}
+
+/* The model's programs anew: a session's profile is for those that are made under it. */
+static pco_status bench_rebuild(pco_model *model, pco_error *err)
+{
+    const pco_model_file *file = model->file;
+    if (model->seq2seq) {
+        pco_seq2seq_destroy(model->seq2seq);
+        return pco_seq2seq_create(model->session, file->weights, &file->spec, model->context_length, &model->seq2seq,
+                                  err);
+    }
+    pco_causal_destroy(model->causal);
+    return pco_causal_create(model->session, file->weights, &file->spec, model->context_length, &model->causal, err);
+}
+
+/* Rounds by the device's own clock. Noting times costs time, so they come after those that are timed. Where the device
+ * cannot tell there is no figure, and nothing wrong with the others. */
+static void bench_by_device(bench_runner *r, double seconds)
+{
+    double prompt[BENCH_DEVICE_ROUNDS + 1], token[BENCH_DEVICE_ROUNDS + 1];
+    pco_error ignored;
+    int n = 0;
+    pco_session *session = r->model->session;
+    if (!(pco_session_device(session)->features & PCO_FEATURE_TIMESTAMPS)) return;
+    pco_status status = pco_session_profile(session, 1, &ignored);
+    if (!status) status = bench_rebuild(r->model, &ignored);
+    const double start = cli_seconds();
+    for (; !status && n <= BENCH_DEVICE_ROUNDS && (n < 2 || cli_seconds() - start < seconds); n++) { /* 0 warms up */
+        const uint64_t before = pco_session_nanoseconds(session);
+        status = bench_prompt(r, &ignored);
+        const uint64_t between = pco_session_nanoseconds(session);
+        if (!status) status = bench_generate(r, &ignored);
+        prompt[n] = 1e-6 * (double)(between - before);
+        token[n] = 1e-6 * (double)(pco_session_nanoseconds(session) - between) / (double)r->max_tokens;
+    }
+    if (status || pco_session_nanoseconds(session) == 0) return;
+    r->device_prompt = bench_median(prompt + 1, n - 1);
+    r->device_token = bench_median(token + 1, n - 1);
 }
 
 static pco_status bench_lengths(bench_runner *r, const bench_arguments *arguments, pco_error *err)
@@ -109,16 +158,24 @@ static void bench_model_number(pco_json_writer *json, const char *key, double va
     pco_json_write_number(json, value);
 }
 
+static void bench_model_clock(pco_json_writer *json, const char *key, double milliseconds)
+{
+    if (milliseconds > 0) {
+        bench_model_number(json, key, milliseconds);
+    } else {
+        pco_json_key(json, key);
+        pco_json_write_null(json);
+    }
+}
+
 static void bench_model_json(pco_json_writer *json, bench_runner *r)
 {
-    uint64_t peak = 0;
     pco_json_begin_object(json);
     pco_json_key(json, "device");
     pco_json_write_string(json, r->device->id);
     pco_json_key(json, "error");
     pco_json_write_string(json, r->error);
     if (!*r->error) {
-        pco_session_memory(r->model->session, &peak);
         bench_model_number(json, "load_seconds", r->load_seconds);
         bench_model_number(json, "prompt_tokens", (double)r->prompt_tokens);
         bench_model_number(json, "prompt_tokens_per_second",
@@ -126,7 +183,9 @@ static void bench_model_json(pco_json_writer *json, bench_runner *r)
         bench_model_number(json, "generated_tokens", (double)r->max_tokens);
         bench_model_number(json, "tokens_per_second",
                            bench_speed(r->max_tokens, bench_median(r->generation, r->rounds)));
-        bench_model_number(json, "peak_device_bytes", (double)peak);
+        bench_model_clock(json, "prompt_device_milliseconds", r->device_prompt);
+        bench_model_clock(json, "token_device_milliseconds", r->device_token);
+        bench_model_number(json, "peak_device_bytes", (double)r->peak);
         bench_model_number(json, "repetitions", r->rounds);
     }
     pco_json_end_object(json);
@@ -134,17 +193,18 @@ static void bench_model_json(pco_json_writer *json, bench_runner *r)
 
 static void bench_model_print(bench_runner *r)
 {
-    char bytes[32];
-    uint64_t peak = 0;
+    char bytes[32], prompt[32] = "-", token[32] = "-";
     if (*r->error) {
         int column = printf("%-14s ", r->device->id);
         cli_wrap(r->error, column, column);
         return;
     }
-    pco_session_memory(r->model->session, &peak);
-    printf("%-14s %8.2f  %12.1f  %14.1f  %10s  %4d\n", r->device->id, r->load_seconds,
+    if (r->device_prompt > 0) snprintf(prompt, sizeof prompt, "%.3f", r->device_prompt);
+    if (r->device_token > 0) snprintf(token, sizeof token, "%.3f", r->device_token);
+    printf("%-14s %8.2f  %12.1f  %14.1f  %10s  %9s  %10s  %4d\n", r->device->id, r->load_seconds,
            bench_speed(r->prompt_tokens, bench_median(r->prompt, r->rounds)),
-           bench_speed(r->max_tokens, bench_median(r->generation, r->rounds)), cli_bytes(peak, bytes), r->rounds);
+           bench_speed(r->max_tokens, bench_median(r->generation, r->rounds)), prompt, token, cli_bytes(r->peak, bytes),
+           r->rounds);
 }
 
 static int bench_model_devices(const bench_arguments *arguments, pco_context *context, const pco_device_entry *devices,
@@ -161,11 +221,17 @@ static int bench_model_devices(const bench_arguments *arguments, pco_context *co
         bench_open(&runners[i], context, arguments);
     }
     if (!cli_interrupted()) bench_rounds(runners, count, arguments->seconds);
+    for (uint32_t i = 0; i < count && runners[i].device; i++) {
+        bench_runner *r = &runners[i];
+        if (*r->error) continue;
+        pco_session_memory(r->model->session, &r->peak);
+        if (!cli_interrupted()) bench_by_device(r, arguments->seconds);
+    }
     if (arguments->json)
         pco_json_begin_array(&json);
     else
-        printf("%-14s %8s  %12s  %14s  %10s  %4s\n", "device", "load s", "prompt tok/s", "generate tok/s", "memory",
-               "runs");
+        printf("%-14s %8s  %12s  %14s  %10s  %9s  %10s  %4s\n", "device", "load s", "prompt tok/s", "generate tok/s",
+               "prompt ms*", "token ms*", "memory", "runs");
     for (uint32_t i = 0; i < count && runners[i].device; i++) {
         if (!*runners[i].error && !cli_interrupted()) status = CLI_OK;
         if (arguments->json)
@@ -178,7 +244,8 @@ static int bench_model_devices(const bench_arguments *arguments, pco_context *co
         const int printed = cli_print(&text);
         if (printed) status = printed;
     } else if (status == CLI_OK) {
-        printf("\nMedians of runs that alternate between the devices; warm-up is not counted.\n");
+        printf("\nMedians of runs that alternate between the devices; warm-up is not counted.\n"
+               "* By the device's own clock, its kernels alone; -: it has none.\n");
     }
     for (uint32_t i = 0; i < count; i++) {
         pco_model_close(runners[i].model);

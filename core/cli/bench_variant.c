@@ -70,6 +70,26 @@ static pco_status bench_program_run(void *user, pco_error *err)
     return pco_trial_run(p->trial, p->program, p->segments, UINT64_MAX, err);
 }
 
+/* Milliseconds of the kernels alone, as bench_op.c has them for what a session runs: by a program of its own. */
+static double bench_variant_by_device(const pco_trial *trial, const pco_trial_memory *memory)
+{
+    enum { RUNS = 5 };
+    const pco_plugin *plugin = trial->on.plugin;
+    double times[RUNS + 1] = {0};
+    pco_error ignored;
+    pco_program *program = NULL;
+    if (!(trial->on.info->features & PCO_FEATURE_TIMESTAMPS) || !plugin->device->profile) return 0;
+    pco_status status = plugin->device->profile(trial->on.device, 1, &ignored);
+    if (!status) status = pco_trial_prepare(trial, memory, &program, &ignored);
+    for (int i = 0; !status && i <= RUNS; i++) { /* the first one warms up */
+        status = pco_trial_run(trial, program, plugin->program->segments(program), UINT64_MAX, &ignored);
+        times[i] = 1e-6 * (double)pco_trial_nanoseconds(trial, program);
+    }
+    if (program) plugin->program->destroy(trial->on.device, program);
+    if (plugin->device->profile(trial->on.device, 0, &ignored) || status) return 0;
+    return bench_median(times + 1, RUNS);
+}
+
 /* The variant that the trial's node names: prepared, and timed. */
 static pco_status bench_variant_time(const bench_setup *setup, pco_trial *trial, const bench_node *one,
                                      bench_figure *figure, double *seconds, pco_error *err)
@@ -91,6 +111,7 @@ static pco_status bench_variant_time(const bench_setup *setup, pco_trial *trial,
         program.segments = api->segments(program.program);
         const bench_job job = {bench_program_run, &program};
         status = bench_time(&job, 1, setup->seconds, setup->processor, seconds, &figure->repetitions, err);
+        if (!status) figure->device = bench_variant_by_device(trial, &memory);
     }
     if (program.program) api->destroy(trial->on.device, program.program);
     pco_trial_memory_destroy(&memory);

@@ -441,27 +441,29 @@ uint32_t pco_executable_until(const pco_executable *executable, const char *stat
     return 0;
 }
 
-pco_status pco_executable_run(pco_executable *executable, pco_error *err)
+/* What the nodes of the last run took goes into the session's sum. */
+static void executable_sum_times(const pco_executable *executable)
 {
-    pco_status status = pco_executable_start(executable, 0, pco_executable_segments(executable), err);
-    return status ? status : pco_executable_wait(executable, err);
-}
-
-uint64_t pco_executable_nanoseconds(const pco_executable *executable)
-{
-    uint64_t sum = 0;
-    for (uint32_t p = 0; p < executable->n_parts; p++) {
+    pco_session *session = executable->session;
+    for (uint32_t p = 0; p < executable->n_parts && session->nanoseconds != UINT64_MAX; p++) {
         const session_part *part = &executable->parts[p];
-        const session_slot *slot = &executable->session->slots[part->slot];
+        const session_slot *slot = &session->slots[part->slot];
         pco_timing *timings = calloc(part->n_nodes + 1, sizeof *timings);
         uint32_t count = timings && slot->plugin->program->timings
                              ? slot->plugin->program->timings(slot->device, part->program, timings, part->n_nodes)
                              : 0;
-        for (uint32_t i = 0; i < count && i < part->n_nodes; i++) sum += timings[i].nanoseconds;
+        for (uint32_t i = 0; i < count && i < part->n_nodes; i++) session->nanoseconds += timings[i].nanoseconds;
+        if (count == 0) session->nanoseconds = UINT64_MAX;
         free(timings);
-        if (count == 0) return 0;
     }
-    return sum;
+}
+
+pco_status pco_executable_run(pco_executable *executable, pco_error *err)
+{
+    pco_status status = pco_executable_start(executable, 0, pco_executable_segments(executable), err);
+    if (!status) status = pco_executable_wait(executable, err);
+    if (!status && executable->session->profiling) executable_sum_times(executable);
+    return status;
 }
 
 pco_executable_stats pco_executable_inspect(const pco_executable *executable)

@@ -112,7 +112,14 @@ pco_status pco_session_profile(pco_session *session, int on, pco_error *err)
                                 : pco_fail(err, PCO_ERROR_UNSUPPORTED, "its plugin takes no timings");
         if (status) return pco_fail_prefix(err, session_noted(session, i, status), "device %s", slot->entry->id);
     }
+    session->profiling = on;
+    if (on) session->nanoseconds = 0;
     return PCO_OK;
+}
+
+uint64_t pco_session_nanoseconds(const pco_session *session)
+{
+    return session->nanoseconds == UINT64_MAX ? 0 : session->nanoseconds;
 }
 
 pco_status session_open_cpu(pco_session *session, pco_error *err)

@@ -85,8 +85,8 @@ uint32_t pco_executable_until(const pco_executable *executable, const char *stat
  * UNSUPPORTED where a device has no clock. */
 pco_status pco_session_profile(pco_session *session, int on, pco_error *err) PCO_NODISCARD;
 
-/* The sum over all nodes of the last run of such an executable; 0: not known. */
-uint64_t pco_executable_nanoseconds(const pco_executable *executable);
+/* What the nodes took in all runs since profile was switched on, summed; 0: not known, as some were not timed. */
+uint64_t pco_session_nanoseconds(const pco_session *session);
 
 /* Fills a session's state of that name with zeros (it is created by the first executable that has it). */
 pco_status pco_session_clear_state(pco_session *session, const char *name, pco_error *err) PCO_NODISCARD;

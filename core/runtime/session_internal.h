@@ -67,6 +67,8 @@ struct pco_session {
     session_constant *constants;
     session_lent *lent;
     uint64_t bytes, peak;
+    int profiling;             /* 1: what nodes take is summed ... */
+    uint64_t nanoseconds;      /* ... here; UINT64_MAX: some were not timed */
     unsigned char warned[256]; /* op number: its fallback has been said, 1 unsupported, 2 failed the self-test */
     struct session_selftest *selftest; /* NULL: nothing was tested yet */
 };

@@ -151,3 +151,13 @@ pco_status pco_trial_run(const pco_trial *trial, pco_program *program, uint32_t 
     status = queue->wait(trial->on.device, ticket, nanoseconds, err);
     return status ? TRIAL_STEP(trial, err, status, "wait") : PCO_OK;
 }
+
+uint64_t pco_trial_nanoseconds(const pco_trial *trial, pco_program *program)
+{
+    const pco_program_api *api = trial->on.plugin->program;
+    pco_timing timings[PCO_TRIAL_NODES];
+    uint64_t sum = 0;
+    const uint32_t count = api->timings ? api->timings(trial->on.device, program, timings, PCO_TRIAL_NODES) : 0;
+    for (uint32_t i = 0; i < count && i < PCO_TRIAL_NODES; i++) sum += timings[i].nanoseconds;
+    return sum;
+}

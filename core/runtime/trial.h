@@ -126,5 +126,8 @@ pco_status pco_trial_prepare_plan(const pco_trial *trial, const pco_plan *plan, 
 /* Submits the first `segments` segments and waits, `nanoseconds` at most. */
 pco_status pco_trial_run(const pco_trial *trial, pco_program *program, uint32_t segments, uint64_t nanoseconds,
                          pco_error *err) PCO_NODISCARD;
+/* What the nodes took in the last run, by the device's clock, of a program that was prepared under its `profile`; 0:
+ * not known. */
+uint64_t pco_trial_nanoseconds(const pco_trial *trial, pco_program *program);
 
 #endif

@@ -553,7 +553,8 @@ run bench op --devices cpu:native --op matmul --seconds 0.01; status "bench op m
 says "bench op matmul: its peer" out 'OpenBLAS|not installed'
 run bench op --devices cpu:native --op attention_row --variant '*' --seconds 0.01; status "bench op --variant" 0
 says "bench op --variant: each" out '^  attention_row +stream +[0-9.]+ ms '
-says "bench op --variant: the choice" out '^  attention_row +rows +[0-9.]+ ms .* the device.s choice$'
+says "bench op --variant: by the device's clock" out '^  attention_row +whole +[0-9.]+ ms .*[0-9.]+ ms by the device.s clock$'
+says "bench op --variant: the choice" out '^  attention_row +rows +[0-9.]+ ms .* the device.s choice; '
 run bench op --devices cpu:native --op attention_row --variant stream --seconds 0.01 --json; status "bench op --variant --json" 0
 json "bench op --variant --json parses"
 run bench op --devices cpu:native --op attention_row --variant x --seconds 0.01; status "bench op --variant: unknown" 1
@@ -622,10 +623,12 @@ if [ -f "$dates/model.safetensors" ]; then
     run compare "$dates" --prompt "5 March 2020" --devices cpu:reference,$both; status "compare: two devices as one" 0
     says "compare: two devices as one" out '^cpu:0\+cpu:1 +together +same'
     run bench "$dates" --devices $both --seconds 0.01 -n 4; says "bench: two devices as one" out '^cpu:0\+cpu:1 '
+    says "bench MODEL: by the devices' own clock" out '^cpu:0\+cpu:1 +([0-9.]+ +){3}[0-9.]*[1-9][0-9]* +[0-9.]*[1-9][0-9]* '
     run conformance --devices $both --ops add; status "conformance takes devices one by one" 2
     export PORTICO_BACKEND=$both; run devices; unset PORTICO_BACKEND
     status "devices: two chosen" 0; says "devices: two chosen" out '^cpu:0\+cpu:1  \(chosen'
     run bench "$dates" --devices cpu:native --seconds 0.01 -n 4 --json; status "bench MODEL" 0; json "bench MODEL parses"
+    says "bench MODEL: by the device's own clock, as JSON" out '"token_device_milliseconds": [0-9.]*[1-9]'
     mkdir "$work/cut"
     cp "$dates/config.json" "$work/cut"
     head -c 1000 "$dates/model.safetensors" > "$work/cut/model.safetensors"
