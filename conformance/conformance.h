@@ -138,6 +138,8 @@ typedef struct pco_conformance_options {
     const char *variant; /* shell pattern; NULL: all */
     int invariance;      /* all cases in pieces, in every tier */
     uint32_t replays;    /* executions of each program, besides those that judge it */
+    int compile_only;    /* programs are prepared and not run: a pass is what compiles */
+    const char *code;    /* then: a folder for machine code, which exists; NULL: none is written */
     pco_conformance_judging judging;
     pco_conformance_progress_fn progress; /* may be NULL */
     pco_conformance_begin_fn begin;       /* may be NULL */
@@ -166,6 +168,44 @@ typedef struct pco_conformance_constant {
     uint32_t number, n_values;
     int32_t values[PCO_CONSTANT_VALUES];
 } pco_conformance_constant;
+
+/* One thing that the driver's compiler says of a piece of machine code, in the driver's words. */
+typedef struct pco_conformance_figure {
+    char code[48], name[64]; /* "SIMD16 compute shader", "Spill Count" */
+    uint32_t width;          /* of subgroups, for which the code was made; 0: unknown */
+    double value;
+} pco_conformance_figure;
+
+/* A kernel with its specialisation constants, as the device's compiler has made it: a driver may make several pieces of
+ * code of it. */
+typedef struct pco_conformance_pipeline {
+    uint64_t identity;        /* a hash of what it was made from */
+    char kernel[64];          /* the plugin's name */
+    char op[32], variant[48]; /* of the first case that launched it */
+    uint32_t width;           /* of subgroups, required; 0: the driver's choice */
+    uint32_t n_specs;
+    int32_t specs[PCO_DISPATCH_SPECS];
+    uint32_t n_figures;
+    pco_conformance_figure *figures;
+} pco_conformance_pipeline;
+
+/* What most drivers have a figure for, under names of their own. */
+typedef enum pco_conformance_measure {
+    PCO_MEASURE_REGISTERS = 0,
+    PCO_MEASURE_SPILLS = 1,  /* of vector registers, to memory */
+    PCO_MEASURE_SCRATCH = 2, /* bytes */
+    PCO_MEASURE_WAVES = 3,   /* subgroups that a processor holds at once, as the driver counts them */
+    PCO_MEASURE_INSTRUCTIONS = 4,
+    PCO_MEASURE_CYCLES = 5, /* the compiler's estimate */
+    PCO_MEASURES = 6,
+} pco_conformance_measure;
+/* "registers" ... Static. */
+const char *pco_conformance_measure_name(pco_conformance_measure measure);
+/* 1: little of it is bad (waves). */
+int pco_conformance_measure_is_least(pco_conformance_measure measure);
+/* The worst of the pipeline's pieces of code; 0: the driver has no such figure. */
+int pco_conformance_pipeline_measure(const pco_conformance_pipeline *pipeline, pco_conformance_measure measure,
+                                     double *value);
 
 struct pco_conformance_result;
 /* Compares the results of two runs that had other numbers of threads, record by record, and adds what it finds to the
@@ -233,6 +273,8 @@ typedef struct pco_conformance_result {
     pco_conformance_round *each_round; /* of a soak */
     uint32_t n_constants;              /* by kernel and number; none where the plugin does not describe its launches */
     pco_conformance_constant *constants;
+    uint32_t n_pipelines; /* of a run that only compiles */
+    pco_conformance_pipeline *pipelines;
 } pco_conformance_result;
 
 /* 1 for the states that make a run fail: fail, mistrusted, flaky, crashed, hung, device lost. */

@@ -112,7 +112,7 @@ typedef struct pco_gpu_driver {
                          uint32_t per_segment, pco_gpu_recording **recording, pco_error *err);
     void (*discard)(pco_gpu_device *device, pco_gpu_recording *recording);
     uint32_t (*segments)(const pco_gpu_recording *recording);
-    /* The driver's part of a description: api, entry, options, source, binary, subgroups. */
+    /* The driver's part of a description: api, entry, options, source, binary, subgroups, machine code. */
     pco_status (*describe)(pco_gpu_device *device, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
                            pco_error *err);
     /* As pco_program_api.timings, of a recording. */
@@ -124,7 +124,8 @@ struct pco_gpu_device {
     const pco_gpu_driver *driver;
     pco_gpu_limits limits;
     char name[256];
-    uint32_t profile;
+    uint32_t profile; /* timings are taken */
+    uint32_t inspect; /* what the compiler says of kernels is kept */
 };
 
 /* A prepared program: gpu/ owns it, the API side reads `recording` when it submits. */

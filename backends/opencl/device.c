@@ -95,9 +95,18 @@ static pco_status ocl_profile(pco_device *device, int on, pco_error *err)
     return ocl_open_queue(device, on, err);
 }
 
+/* OpenCL tells of any kernel, at any time. */
+static pco_status ocl_inspect(pco_device *device, int on, pco_error *err)
+{
+    (void)err;
+    device->gpu.inspect = on ? 1 : 0;
+    return PCO_OK;
+}
+
 const pco_device_api ocl_device_api = {
     .size = sizeof(pco_device_api),
     .close = ocl_device_close,
     .memory_left = ocl_memory_left,
     .profile = ocl_profile,
+    .inspect = ocl_inspect,
 };

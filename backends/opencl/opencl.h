@@ -56,7 +56,7 @@ typedef struct ocl_program {
     int32_t specs[PCO_GPU_MAX_SPECS];
 } ocl_program;
 
-enum { OCL_OPTIONS_ROOM = 1024, OCL_PROGRAM_BUCKETS = 64, OCL_WINDOW_BUCKETS = 32, OCL_TICKETS = 64 };
+enum { OCL_FIGURES = 4, OCL_OPTIONS_ROOM = 1024, OCL_PROGRAM_BUCKETS = 64, OCL_WINDOW_BUCKETS = 32, OCL_TICKETS = 64 };
 
 struct pco_device {
     pco_gpu_device gpu; /* first: gpu/ sees only this */
@@ -72,6 +72,9 @@ struct pco_device {
     uint32_t clock_unknown;           /* 1: nor are its times: timings are taken on the host, one dispatch at a time */
     double keeping_ms;                /* spent on keeping binaries since open */
     char described[OCL_OPTIONS_ROOM]; /* build options of the last launch that was described */
+    pco_machine_code code;            /* of that launch, under inspection */
+    pco_code_figure figures[OCL_FIGURES];
+    unsigned char *binary;
     uint32_t lost;
     ocl_program *programs[OCL_PROGRAM_BUCKETS];
     /* The last command of the most recent submissions; ticket t lies at t % OCL_TICKETS. */

@@ -132,19 +132,29 @@ static cl_program ocl_build_from_cache(const ocl_build *build)
     return NULL;
 }
 
+/* The program as the driver keeps it, or NULL. */
+static unsigned char *ocl_binary(pco_device *device, cl_program program, size_t *bytes)
+{
+    *bytes = 0;
+    if (device->api->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof *bytes, bytes, NULL) != CL_SUCCESS ||
+        !*bytes)
+        return NULL;
+    unsigned char *binary = ocl_allocate(device->gpu.host, *bytes);
+    if (!binary) return NULL;
+    if (device->api->GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
+        return binary;
+    ocl_release(device->gpu.host, binary);
+    return NULL;
+}
+
 static pco_status ocl_build_store(const ocl_build *build, cl_program program)
 {
     pco_device *device = build->device;
     const pco_host *host = device->gpu.host;
-    size_t bytes = 0;
-    if (device->api->GetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) != CL_SUCCESS ||
-        !bytes)
-        return PCO_ERROR_UNSUPPORTED;
-    unsigned char *binary = ocl_allocate(host, bytes);
-    if (!binary) return PCO_ERROR_OUT_OF_HOST_MEMORY;
-    pco_status status = PCO_ERROR_UNSUPPORTED;
-    if (device->api->GetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) == CL_SUCCESS)
-        status = host->cache_store(host->user, build->name, binary, bytes);
+    size_t bytes;
+    unsigned char *binary = ocl_binary(device, program, &bytes);
+    if (!binary) return PCO_ERROR_UNSUPPORTED;
+    pco_status status = host->cache_store(host->user, build->name, binary, bytes);
     ocl_release(host, binary);
     return status;
 }
@@ -248,6 +258,45 @@ pco_status ocl_program_find(pco_device *device, uint32_t kernel, const int32_t *
     return PCO_OK;
 }
 
+/* What OpenCL tells of a kernel on a device, and the driver's binary. */
+static pco_status ocl_program_inspect(pco_device *device, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
+                                      pco_error *err)
+{
+    static const struct {
+        cl_kernel_work_group_info which;
+        const char *name;
+        int is_size; /* size_t; else cl_ulong */
+    } ASKED[OCL_FIGURES] = {{CL_KERNEL_PRIVATE_MEM_SIZE, "Private memory", 0},
+                            {CL_KERNEL_LOCAL_MEM_SIZE, "Local memory", 0},
+                            {CL_KERNEL_WORK_GROUP_SIZE, "Most work-items", 1},
+                            {CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, "Preferred multiple", 1}};
+    ocl_program *made;
+    pco_status status = ocl_program_find(device, dispatch->kernel, dispatch->specs, dispatch->n_specs, &made, err);
+    if (status != PCO_OK) return status;
+    cl_int code = CL_SUCCESS;
+    cl_kernel kernel = device->api->CreateKernel(made->program, "pco_main", &code);
+    if (!kernel) return ocl_fail_code(device, err, code, "creating a kernel");
+    device->code = (pco_machine_code){.name = "kernel", .figures = device->figures};
+    for (uint32_t i = 0; i < OCL_FIGURES; i++) {
+        size_t size = 0;
+        cl_ulong value = 0;
+        if (device->api->GetKernelWorkGroupInfo(kernel, device->entry.id, ASKED[i].which,
+                                                ASKED[i].is_size ? sizeof size : sizeof value,
+                                                ASKED[i].is_size ? (void *)&size : (void *)&value, NULL) == CL_SUCCESS)
+            device->figures[device->code.n_figures++] =
+                (pco_code_figure){ASKED[i].name, ASKED[i].is_size ? (double)size : (double)value};
+    }
+    device->api->ReleaseKernel(kernel);
+    size_t bytes;
+    ocl_release(device->gpu.host, device->binary);
+    device->binary = ocl_binary(device, made->program, &bytes);
+    device->code.binary = device->binary;
+    device->code.binary_bytes = device->binary ? bytes : 0;
+    info->codes = &device->code;
+    info->n_codes = 1;
+    return PCO_OK;
+}
+
 pco_status ocl_program_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
                                 pco_error *err)
 {
@@ -265,11 +314,12 @@ pco_status ocl_program_describe(pco_gpu_device *gpu, const pco_gpu_dispatch *dis
         uint64_t bytes = info->bindings[i].bytes;
         info->bindings[i].bytes = bytes ? (bytes + 3) & ~(uint64_t)3 : 4;
     }
-    return PCO_OK;
+    return gpu->inspect ? ocl_program_inspect(device, dispatch, info, err) : PCO_OK;
 }
 
 void ocl_programs_destroy(pco_device *device)
 {
+    ocl_release(device->gpu.host, device->binary);
     for (uint32_t i = 0; i < OCL_PROGRAM_BUCKETS; i++) {
         ocl_program *next = NULL;
         for (ocl_program *program = device->programs[i]; program; program = next) {

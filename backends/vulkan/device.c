@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VK_MAX_ENABLED = 8 };
+enum { VK_MAX_ENABLED = 9 };
 
 /* Names of the extensions that carry what `has` says and that the device's version does not contain. */
 static uint32_t vk_extensions_to_enable(const vk_physical *physical, const char **names)
@@ -15,6 +15,7 @@ static uint32_t vk_extensions_to_enable(const vk_physical *physical, const char 
     if (has & VK_HAS_PORTABILITY_SUBSET) names[n++] = "VK_KHR_portability_subset";
     if (has & VK_HAS_BUDGET) names[n++] = VK_EXT_MEMORY_BUDGET_EXTENSION_NAME;
     if (has & VK_HAS_IMPORT) names[n++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+    if (has & VK_HAS_EXECUTABLES) names[n++] = VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME;
     if (has & VK_HAS_FLOAT_CONTROLS && before12) names[n++] = VK_KHR_SHADER_FLOAT_CONTROLS_EXTENSION_NAME;
     if (has & VK_HAS_F16 && before12) names[n++] = VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME;
     if (has & (VK_HAS_SUBGROUP_CONTROL | VK_HAS_FULL_SUBGROUPS) && before13)
@@ -46,10 +47,15 @@ static pco_status vk_create_handle(pco_device *device, pco_error *err)
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
         .storageBuffer16BitAccess = VK_TRUE,
     };
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+        .pipelineExecutableInfo = VK_TRUE,
+    };
     /* Everything else stays off, robust buffer access above all: it hides out-of-bounds accesses. */
     VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
     if (has & VK_HAS_INTEGER_DOT) dot.pNext = features.pNext, features.pNext = &dot;
     if (has & (VK_HAS_SUBGROUP_CONTROL | VK_HAS_FULL_SUBGROUPS)) sizes.pNext = features.pNext, features.pNext = &sizes;
+    if (has & VK_HAS_EXECUTABLES) executables.pNext = features.pNext, features.pNext = &executables;
     if (has & VK_HAS_F16) half.pNext = features.pNext, features.pNext = &half;
     if (has & VK_HAS_STORAGE_16) storage.pNext = features.pNext, features.pNext = &storage;
     const float priority = 1.0f;
@@ -82,6 +88,11 @@ static pco_status vk_load_calls(pco_device *device, pco_error *err)
     VK_DEVICE_CALLS(VK_LOAD)
     if (device->physical->has & VK_HAS_IMPORT) {
         VK_LOAD(GetMemoryHostPointerPropertiesEXT)
+    }
+    if (device->physical->has & VK_HAS_EXECUTABLES) {
+        VK_LOAD(GetPipelineExecutablePropertiesKHR)
+        VK_LOAD(GetPipelineExecutableStatisticsKHR)
+        VK_LOAD(GetPipelineExecutableInternalRepresentationsKHR)
     }
     if (missing) return vk_fail(err, PCO_ERROR_UNSUPPORTED, "%s: the driver lacks %s", device->gpu.name, missing);
     return PCO_OK;
@@ -142,4 +153,5 @@ const pco_device_api vk_device_table = {
     .close = vk_device_close,
     .memory_left = vk_memory_left,
     .profile = vk_profile,
+    .inspect = vk_inspect,
 };

@@ -65,6 +65,7 @@ void vk_pipelines_close(pco_device *device)
     vk_release(device->gpu.host, device->modules);
     vk_release(device->gpu.host, device->described);
     vk_release(device->gpu.host, device->described_source);
+    vk_inspection_clear(device);
     for (uint32_t i = 0; i <= PCO_GPU_MAX_BINDINGS; i++) {
         if (device->layouts[i]) vk->DestroyPipelineLayout(device->handle, device->layouts[i], NULL);
         if (device->set_layouts[i]) vk->DestroyDescriptorSetLayout(device->handle, device->set_layouts[i], NULL);
@@ -181,43 +182,15 @@ static void vk_compile(pco_device *device, vk_pipeline *pipeline)
         .layout = device->layouts[pco_gpu_kernels[pipeline->kernel].n_bindings],
     };
     info.stage.flags = vk_subgroups(device, pipeline, &width, &info.stage.pNext);
+    /* What comes from a cache may have nothing to say. */
+    VkPipelineCache cache = device->gpu.inspect ? VK_NULL_HANDLE : device->cache;
+    if (device->gpu.inspect)
+        info.flags =
+            VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR | VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
+    pipeline->inspected = device->gpu.inspect;
     pipeline->result =
-        VK_MAKE(&pipeline->handle, device->vk.CreateComputePipelines, device->handle, device->cache, 1, &info, NULL);
+        VK_MAKE(&pipeline->handle, device->vk.CreateComputePipelines, device->handle, cache, 1, &info, NULL);
     if (pipeline->result != VK_SUCCESS) pipeline->handle = VK_NULL_HANDLE;
-}
-
-pco_status vk_pipeline_describe(pco_device *device, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
-                                pco_error *err)
-{
-    const pco_host *host = device->gpu.host;
-    const pco_gpu_code *pieces = pco_gpu_sources[dispatch->kernel];
-    size_t n = 0, bytes = 0;
-    vk_release(host, device->described);
-    vk_release(host, device->described_source);
-    device->described_source = NULL;
-    pco_status status = vk_patched_code(device, dispatch->kernel, &device->described, &n, err);
-    if (status != PCO_OK) return status;
-    for (uint32_t i = 0; pieces && pieces[i].data; i++) bytes += pieces[i].bytes;
-    device->described_source = vk_allocate(host, bytes + 1, 1);
-    if (!device->described_source) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a kernel's source");
-    char *to = device->described_source;
-    for (uint32_t i = 0; pieces && pieces[i].data; i++) {
-        memcpy(to, pieces[i].data, pieces[i].bytes);
-        to += pieces[i].bytes;
-    }
-    vk_pipeline pipeline = {.kernel = dispatch->kernel, .n_specs = dispatch->n_specs, .width = dispatch->width};
-    memcpy(pipeline.specs, dispatch->specs, dispatch->n_specs * sizeof *pipeline.specs);
-    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo width = {0};
-    const void *chain = NULL;
-    info->full_subgroups = vk_subgroups(device, &pipeline, &width, &chain) != 0;
-    info->subgroup_size = chain ? width.requiredSubgroupSize : 0;
-    info->api = PCO_DISPATCH_VULKAN;
-    info->entry = "main";
-    info->source = device->described_source;
-    info->source_bytes = bytes;
-    info->binary = device->described;
-    info->binary_bytes = n * 4;
-    return PCO_OK;
 }
 
 typedef struct vk_compile_task {
@@ -253,6 +226,41 @@ static vk_pipeline *vk_find_pipeline(pco_device *device, const pco_gpu_dispatch 
     added->next = *bucket;
     *bucket = added;
     return added;
+}
+
+pco_status vk_pipeline_describe(pco_device *device, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
+                                pco_error *err)
+{
+    const pco_host *host = device->gpu.host;
+    const pco_gpu_code *pieces = pco_gpu_sources[dispatch->kernel];
+    size_t n = 0, bytes = 0;
+    vk_release(host, device->described);
+    vk_release(host, device->described_source);
+    device->described_source = NULL;
+    pco_status status = vk_patched_code(device, dispatch->kernel, &device->described, &n, err);
+    if (status != PCO_OK) return status;
+    for (uint32_t i = 0; pieces && pieces[i].data; i++) bytes += pieces[i].bytes;
+    device->described_source = vk_allocate(host, bytes + 1, 1);
+    if (!device->described_source) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a kernel's source");
+    char *to = device->described_source;
+    for (uint32_t i = 0; pieces && pieces[i].data; i++) {
+        memcpy(to, pieces[i].data, pieces[i].bytes);
+        to += pieces[i].bytes;
+    }
+    vk_pipeline pipeline = {.kernel = dispatch->kernel, .n_specs = dispatch->n_specs, .width = dispatch->width};
+    memcpy(pipeline.specs, dispatch->specs, dispatch->n_specs * sizeof *pipeline.specs);
+    VkPipelineShaderStageRequiredSubgroupSizeCreateInfo width = {0};
+    const void *chain = NULL;
+    info->full_subgroups = vk_subgroups(device, &pipeline, &width, &chain) != 0;
+    info->subgroup_size = chain ? width.requiredSubgroupSize : 0;
+    info->api = PCO_DISPATCH_VULKAN;
+    info->entry = "main";
+    info->source = device->described_source;
+    info->source_bytes = bytes;
+    info->binary = device->described;
+    info->binary_bytes = n * 4;
+    const vk_pipeline *made = vk_find_pipeline(device, dispatch);
+    return made && made->inspected && made->handle ? vk_inspection_read(device, made, info, err) : PCO_OK;
 }
 
 static pco_status vk_report_compile(pco_device *device, const vk_pipeline *pipeline, pco_error *err)

@@ -90,6 +90,7 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
     VkPhysicalDeviceShaderFloat16Int8Features half = {0};
     VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {0};
     VkPhysicalDeviceShaderIntegerDotProductFeatures dot = {0};
+    VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables = {0};
     VkBaseOutStructure *at = (VkBaseOutStructure *)&head;
     uint32_t v12 = physical->api_version >= VK_API_VERSION_1_2;
     uint32_t v13 = physical->api_version >= VK_API_VERSION_1_3;
@@ -100,10 +101,13 @@ static void vk_ask_features(const pco_backend *backend, vk_physical *physical, c
         vk_chain(at, &sizes, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES);
     if (v13 || vk_offers(ext, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME))
         vk_chain(at, &dot, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES);
+    if (vk_offers(ext, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME))
+        vk_chain(at, &executables, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR);
     backend->vk.GetPhysicalDeviceFeatures2(physical->handle, &head);
     report->float64 = head.features.shaderFloat64;
     if (storage.storageBuffer16BitAccess) physical->has |= VK_HAS_STORAGE_16;
     if (half.shaderFloat16) physical->has |= VK_HAS_F16;
+    if (executables.pipelineExecutableInfo) physical->has |= VK_HAS_EXECUTABLES;
     if (dot.shaderIntegerDotProduct) physical->has |= VK_HAS_INTEGER_DOT;
     if (sizes.subgroupSizeControl && report->subgroup_sizes.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT)
         physical->has |= VK_HAS_SUBGROUP_CONTROL;

@@ -79,6 +79,10 @@ typedef struct vk_instance_calls {
 typedef struct vk_device_calls {
     VK_DEVICE_CALLS(VK_MEMBER)
     PFN_vkGetMemoryHostPointerPropertiesEXT GetMemoryHostPointerPropertiesEXT; /* NULL without VK_HAS_IMPORT */
+    /* NULL without VK_HAS_EXECUTABLES */
+    PFN_vkGetPipelineExecutablePropertiesKHR GetPipelineExecutablePropertiesKHR;
+    PFN_vkGetPipelineExecutableStatisticsKHR GetPipelineExecutableStatisticsKHR;
+    PFN_vkGetPipelineExecutableInternalRepresentationsKHR GetPipelineExecutableInternalRepresentationsKHR;
 } vk_device_calls;
 #undef VK_MEMBER
 
@@ -96,6 +100,7 @@ enum {
     VK_HAS_BUDGET = 1u << 7,
     VK_HAS_IMPORT = 1u << 8,
     VK_HAS_COOPERATIVE_MATRIX = 1u << 9, /* seen, never enabled in this build */
+    VK_HAS_EXECUTABLES = 1u << 10,       /* the driver tells what its compiler made of a pipeline */
 };
 
 /* Execution modes for 32-bit floats that spirv_patch.c writes into every module. */
@@ -157,6 +162,7 @@ typedef struct vk_pipeline {
     int32_t specs[PCO_GPU_MAX_SPECS];
     VkPipeline handle;
     VkResult result;
+    uint32_t inspected; /* the driver kept what its compiler says of it */
 } vk_pipeline;
 
 /* A copy under way. Its half of the staging memory is filled by the host while the device empties the other. */
@@ -193,6 +199,7 @@ struct pco_device {
     VkShaderModule *modules; /* one per kernel, made when first needed */
     uint32_t *described;     /* code and source of the last launch that was described */
     char *described_source;
+    struct vk_inspection *inspection; /* of that launch's pipeline */
     VkDescriptorSetLayout set_layouts[PCO_GPU_MAX_BINDINGS + 1];
     VkPipelineLayout layouts[PCO_GPU_MAX_BINDINGS + 1];
     vk_pipeline *pipelines[VK_BUCKETS];
@@ -289,6 +296,15 @@ enum { VK_PATCH_WORDS = 32 }; /* the most that a patch adds */
 /* Copies a module to `out` (n + VK_PATCH_WORDS words), with the execution modes added to every entry point.
  * Returns the number of words, or 0 when the module is malformed. */
 size_t vk_spirv_patch(const uint32_t *words, size_t n, uint32_t modes, uint32_t *out);
+
+/* ---- inspect.c: what the driver's compiler says of a pipeline ------------------------------------------- */
+
+pco_status vk_inspect(pco_device *device, int on, pco_error *err);
+/* Fills the machine code of a description, from a pipeline that was made under inspection. It is valid until the next
+ * call, or vk_inspection_clear. */
+PCO_NODISCARD pco_status vk_inspection_read(pco_device *device, const vk_pipeline *pipeline, pco_dispatch_info *info,
+                                            pco_error *err);
+void vk_inspection_clear(pco_device *device);
 
 /* ---- record.c, queue.c --------------------------------------------------------------------------------- */
 

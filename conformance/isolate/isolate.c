@@ -109,6 +109,17 @@ static void isolate_constant(conf_job *job, const cJSON *line)
     isolate_fail(run, status);
 }
 
+static void isolate_pipeline(conf_job *job, const cJSON *line)
+{
+    conf_isolated *run = job->run;
+    pco_conformance_pipeline seen;
+    bool fresh;
+    pco_status status = conf_wire_read_pipeline(line, &seen, run->err);
+    if (!status) status = conf_pipelines_note(&run->pipelines, &seen, &fresh, run->err);
+    free(seen.figures);
+    isolate_fail(run, status);
+}
+
 static bool isolate_answer(void *user, char *text)
 {
     conf_job *job = user;
@@ -131,6 +142,8 @@ static bool isolate_answer(void *user, char *text)
         isolate_record(job, kind, line);
     } else if (strcmp(kind, "constant") == 0) {
         isolate_constant(job, line);
+    } else if (strcmp(kind, "pipeline") == 0) {
+        isolate_pipeline(job, line);
     } else if (strcmp(kind, "done") == 0) {
         isolate_forget(job);
         job->order = PCO_NONE;
@@ -402,6 +415,7 @@ static pco_status isolate_result(conf_isolated *run, pco_conformance_result *res
     }
     if (!status) status = conf_result_finish(&builder, err);
     conf_result_constants(result, &run->constants);
+    conf_result_pipelines(result, &run->pipelines);
     if (!status) conf_diagnose_name(result, &run->device->info->contract);
     result->status = run->lost;
     result->not_opened = run->not_opened;
@@ -433,7 +447,7 @@ pco_status pco_conformance_run_isolated(const pco_conformance_options *options, 
 {
     pco_error local;
     conf_isolated run = {.options = options, .isolation = isolation, .device = device, .err = err ? err : &local};
-    run.questions = CONF_QUESTIONS;
+    run.questions = options->compile_only ? 0 : CONF_QUESTIONS;
     double start = conf_now();
     memset(result, 0, sizeof *result);
     isolate_fail(&run, conf_list_make(&run.list, options, device->info, run.err));
@@ -457,6 +471,7 @@ pco_status pco_conformance_run_isolated(const pco_conformance_options *options, 
     conf_units_clear(&run.units);
     conf_units_clear(&run.crashes);
     conf_constants_clear(&run.constants);
+    conf_pipelines_clear(&run.pipelines);
     conf_queue_clear(&run.queue);
     conf_list_clear(&run.list);
     free(run.jobs);

@@ -3,6 +3,7 @@
 #define CONF_ISOLATE_H
 
 #include "run/constants.h"
+#include "run/pipelines.h"
 #include "run/runner.h"
 
 #include "formats/json.h"
@@ -157,6 +158,7 @@ typedef struct conf_isolated {
     conf_queue queue;
     conf_units units, crashes; /* all records; those that took the device or the process down */
     conf_constants constants;
+    conf_pipelines pipelines;
     uint32_t n_jobs, done;
     conf_job *jobs;
     uint32_t questions; /* that may be asked: those after which the device did not die at once */

@@ -212,3 +212,66 @@ pco_status conf_wire_read_constant(const cJSON *object, pco_conformance_constant
     seen->number = (uint32_t)number, seen->values[0] = (int32_t)value;
     return status;
 }
+
+void conf_wire_write_pipeline(pco_json_writer *writer, const pco_conformance_pipeline *seen)
+{
+    wire_uint(writer, "identity", seen->identity);
+    wire_text(writer, "kernel", seen->kernel);
+    wire_text(writer, "op", seen->op);
+    wire_text(writer, "variant", seen->variant);
+    wire_uint(writer, "width", seen->width);
+    pco_json_key(writer, "specs");
+    pco_json_begin_array(writer);
+    for (uint32_t i = 0; i < seen->n_specs; i++) pco_json_write_int(writer, seen->specs[i]);
+    pco_json_end_array(writer);
+    pco_json_key(writer, "figures");
+    pco_json_begin_array(writer);
+    for (uint32_t i = 0; i < seen->n_figures; i++) {
+        const pco_conformance_figure *figure = &seen->figures[i];
+        pco_json_begin_object(writer);
+        wire_text(writer, "code", figure->code);
+        wire_uint(writer, "width", figure->width);
+        wire_text(writer, "name", figure->name);
+        wire_real(writer, "value", figure->value);
+        pco_json_end_object(writer);
+    }
+    pco_json_end_array(writer);
+}
+
+static pco_status wire_read_figure(const cJSON *object, pco_conformance_figure *figure, pco_error *err)
+{
+    pco_status status = wire_read_text(object, "code", figure->code, sizeof figure->code, err);
+    if (!status) status = wire_read_text(object, "name", figure->name, sizeof figure->name, err);
+    if (!status) status = wire_read_uint32(object, "width", &figure->width, err);
+    return status ? status : wire_read_real(object, "value", &figure->value, err);
+}
+
+pco_status conf_wire_read_pipeline(const cJSON *object, pco_conformance_pipeline *seen, pco_error *err)
+{
+    *seen = (pco_conformance_pipeline){0};
+    pco_status status = conf_wire_uint(object, "identity", &seen->identity, err);
+    if (!status) status = wire_read_text(object, "kernel", seen->kernel, sizeof seen->kernel, err);
+    if (!status) status = wire_read_text(object, "op", seen->op, sizeof seen->op, err);
+    if (!status) status = wire_read_text(object, "variant", seen->variant, sizeof seen->variant, err);
+    if (!status) status = wire_read_uint32(object, "width", &seen->width, err);
+    if (status) return status;
+    const cJSON *item, *specs = cJSON_GetObjectItemCaseSensitive(object, "specs");
+    const cJSON *figures = cJSON_GetObjectItemCaseSensitive(object, "figures");
+    cJSON_ArrayForEach(item, specs)
+    {
+        int64_t value;
+        if (seen->n_specs == PCO_DISPATCH_SPECS || !pco_json_whole(item, &value))
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: 'specs' is no list of up to %d numbers", LABEL,
+                            PCO_DISPATCH_SPECS);
+        seen->specs[seen->n_specs++] = (int32_t)value;
+    }
+    const int count = cJSON_GetArraySize(figures);
+    seen->figures = calloc((size_t)count + 1, sizeof *seen->figures);
+    if (!seen->figures) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the figures of a pipeline");
+    cJSON_ArrayForEach(item, figures)
+    {
+        status = wire_read_figure(item, &seen->figures[seen->n_figures++], err);
+        if (status) return status;
+    }
+    return PCO_OK;
+}

@@ -19,6 +19,10 @@ pco_status conf_wire_read(const cJSON *object, pco_conformance_case *one, pco_er
 void conf_wire_write_constant(pco_json_writer *writer, const pco_conformance_constant *seen);
 pco_status conf_wire_read_constant(const cJSON *object, pco_conformance_constant *seen, pco_error *err) PCO_NODISCARD;
 
+/* A pipeline; its figures are to be freed after reading. */
+void conf_wire_write_pipeline(pco_json_writer *writer, const pco_conformance_pipeline *seen);
+pco_status conf_wire_read_pipeline(const cJSON *object, pco_conformance_pipeline *seen, pco_error *err) PCO_NODISCARD;
+
 /* Case ids are eight hexadecimal digits. Errors: FORMAT. */
 pco_status conf_wire_id(const cJSON *object, const char *key, uint32_t *id, pco_error *err) PCO_NODISCARD;
 

@@ -3,7 +3,8 @@
  * "hung"}]} or {"questions": mask}, which comes first, and answers with lines of its own: "asks" before each
  * known question and "ready" after the first of them, "case" and "begin" before each case and variant, a
  * record after each variant, "done" after each case, and "asked" with what the device knows after the group. "constant"
- * tells of a value of a specialisation constant that is new to the worker, "alive" that replays go on.
+ * tells of a value of a specialisation constant that is new to the worker, "pipeline" of a kernel that it had not
+ * compiled before (where nothing is run), "alive" that replays go on.
  * `from` units of the first case are left out, and variants in "not" are not run but have the state that is
  * named there. A bisection asks {"problem": FILE} instead, one problem with its operands, in the variant that the
  * plugin chooses, and gets a record and "done"; with "folder", "written" tells whether a reproducer was. */
@@ -11,6 +12,7 @@
 #include "reproduce/reproduce.h"
 #include "cases/cases.h"
 #include "run/constants.h"
+#include "run/pipelines.h"
 #include "isolate/isolate.h"
 #include "run/result.h"
 #include "run/runner.h"
@@ -38,6 +40,8 @@ typedef struct conf_worker {
     uint32_t unit, skip; /* the case under way: units begun, and how many of them are left out */
     double began;
     conf_constants_watch constants;
+    conf_pipelines_watch pipelines;
+    char variant[48]; /* of the case under way */
     pco_status status;
     pco_error err;
 } conf_worker;
@@ -96,6 +100,14 @@ static void worker_constant(void *user, const pco_conformance_constant *seen)
     worker_end(worker, &writer);
 }
 
+static void worker_pipeline(void *user, const pco_conformance_pipeline *seen)
+{
+    conf_worker *worker = user;
+    pco_json_writer writer = worker_begin(worker, "pipeline");
+    conf_wire_write_pipeline(&writer, seen);
+    worker_end(worker, &writer);
+}
+
 static void worker_asks(void *user, uint32_t question) { worker_number(user, "asks", question); }
 
 /* What does the device know? `kind`: of the answer, "ready" or "asked". */
@@ -143,6 +155,8 @@ static int worker_case_begins(void *user, const pco_conformance_case *next, int 
         return 0;
     }
     worker_record(worker, whole ? "case" : "begin", next);
+    worker->pipelines.op = next->op_name, worker->pipelines.variant = worker->variant;
+    snprintf(worker->variant, sizeof worker->variant, "%s", next->variant);
     worker->began = conf_now();
     return worker->status == PCO_OK;
 }
@@ -164,6 +178,10 @@ static bool worker_visit(void *user, const conf_case *one)
     pco_status status = conf_run_case(worker->device, one, &worker->options, worker_case_ends, worker, &worker->err);
     worker->skip = 0;
     if (!worker->status) worker->status = status;
+    if (!worker->status && worker->pipelines.status) {
+        worker->status = worker->pipelines.status;
+        worker->err = worker->pipelines.err;
+    }
     if (worker->status) return false;
     snprintf(id, sizeof id, "%08" PRIx32, one->id);
     worker_text(worker, "done", "case", id);
@@ -315,12 +333,18 @@ pco_status pco_conformance_serve(const pco_conformance_options *options, pco_con
     worker->options.user = worker;
     worker->options.constants = &worker->constants;
     worker->constants.fresh = worker_constant, worker->constants.user = worker;
+    if (options->compile_only) {
+        worker->constants.launch = conf_pipelines_launch, worker->constants.launch_user = &worker->pipelines;
+        worker->pipelines.fresh = worker_pipeline, worker->pipelines.user = worker;
+        worker->pipelines.folder = options->code;
+    }
     status = open(user, &device, err);
     if (status) {
         worker_text(worker, "broken", "why", err->message);
         goto done;
     }
     worker->device = &device;
+    if (options->compile_only) conf_inspect(&device);
     if (options->replays)
         status = conf_companions_create(&worker->options.companions, worker_alive, worker, &worker->err);
     if (!status) status = worker_loop(worker, commands);
@@ -333,6 +357,7 @@ done:
     if (commands) fclose(commands);
     pco_writer_release(&worker->line);
     conf_constants_clear(&worker->constants.constants);
+    conf_pipelines_clear(&worker->pipelines.pipelines);
     free(worker);
     return status;
 }

@@ -125,6 +125,7 @@ pco_status conf_constants_look(conf_constants_watch *watch, const pco_conformanc
         pco_status status = api->describe(device->device, program, launch, &info, err);
         if (status == PCO_ERROR_NOT_FOUND) return PCO_OK;
         if (status) return pco_fail_prefix(err, status, "describe");
+        if (watch->launch) watch->launch(watch->launch_user, &info);
         for (uint32_t i = 0; i < info.n_specs && i < PCO_DISPATCH_SPECS; i++) {
             pco_conformance_constant seen = {.number = i, .n_values = 1, .values = {info.specs[i]}};
             bool fresh;

@@ -24,6 +24,8 @@ typedef struct conf_constants_watch {
     conf_constants constants;
     void (*fresh)(void *user, const pco_conformance_constant *seen); /* of one value; may be NULL */
     void *user;
+    void (*launch)(void *launch_user, const pco_dispatch_info *info); /* of each launch; may be NULL */
+    void *launch_user;
 } conf_constants_watch;
 
 /* Notes what the launches of a prepared program have, as the plugin describes them; nothing where it does not. Errors:

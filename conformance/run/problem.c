@@ -34,7 +34,7 @@ pco_status conf_problem_infer(conf_problem *problem, pco_error *err)
 }
 
 static pco_status conf_problem_build(conf_problem *problem, const conf_case *one, const void *const *data,
-                                     uint64_t seed, const oracle_rules *rules, pco_error *err)
+                                     uint64_t seed, const oracle_rules *rules, bool answered, pco_error *err)
 {
     memset(problem, 0, sizeof *problem);
     problem->one = one;
@@ -70,7 +70,7 @@ static pco_status conf_problem_build(conf_problem *problem, const conf_case *one
     pco_status status = conf_problem_infer(problem, err);
     if (status) return status;
     problem->oracle.n_outputs = problem->node.n_outputs;
-    return oracle_run(&problem->oracle, err);
+    return answered ? oracle_run(&problem->oracle, err) : PCO_OK;
 }
 
 static oracle_rules conf_problem_rules(const pco_contract *contract)
@@ -84,20 +84,27 @@ pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64
                              pco_error *err)
 {
     oracle_rules rules = conf_problem_rules(contract);
-    return conf_problem_build(problem, one, NULL, seed, &rules, err);
+    return conf_problem_build(problem, one, NULL, seed, &rules, true, err);
+}
+
+pco_status conf_problem_make_bare(conf_problem *problem, const conf_case *one, uint64_t seed,
+                                  const pco_contract *contract, pco_error *err)
+{
+    oracle_rules rules = conf_problem_rules(contract);
+    return conf_problem_build(problem, one, NULL, seed, &rules, false, err);
 }
 
 pco_status conf_problem_make_with(conf_problem *problem, const conf_problem *other, const oracle_rules *rules,
                                   pco_error *err)
 {
-    return conf_problem_build(problem, other->one, (const void *const *)other->data, 0, rules, err);
+    return conf_problem_build(problem, other->one, (const void *const *)other->data, 0, rules, true, err);
 }
 
 pco_status conf_problem_make_from(conf_problem *problem, const conf_case *one, const void *const *data,
                                   const pco_contract *contract, pco_error *err)
 {
     oracle_rules rules = conf_problem_rules(contract);
-    return conf_problem_build(problem, one, data, 0, &rules, err);
+    return conf_problem_build(problem, one, data, 0, &rules, true, err);
 }
 
 void conf_problem_clear(conf_problem *problem)

@@ -25,6 +25,9 @@ typedef struct conf_problem {
  * a defect of the suite), OUT_OF_HOST_MEMORY. */
 pco_status conf_problem_make(conf_problem *problem, const conf_case *one, uint64_t seed, const pco_contract *contract,
                              pco_error *err) PCO_NODISCARD;
+/* The same without the oracle's answer: for what is prepared and not run. */
+pco_status conf_problem_make_bare(conf_problem *problem, const conf_case *one, uint64_t seed,
+                                  const pco_contract *contract, pco_error *err) PCO_NODISCARD;
 /* The problem `other`, with its data, under other rules than a contract has: what would a device do that ... ? */
 pco_status conf_problem_make_with(conf_problem *problem, const conf_problem *other, const oracle_rules *rules,
                                   pco_error *err) PCO_NODISCARD;

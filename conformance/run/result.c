@@ -100,6 +100,12 @@ void conf_result_constants(pco_conformance_result *result, conf_constants *const
     *constants = (conf_constants){0};
 }
 
+void conf_result_pipelines(pco_conformance_result *result, conf_pipelines *pipelines)
+{
+    result->pipelines = pipelines->items, result->n_pipelines = pipelines->count;
+    *pipelines = (conf_pipelines){0};
+}
+
 static bool conf_result_is_same_run(const pco_conformance_case *a, const pco_conformance_case *b)
 {
     return a->id == b->id && a->width == b->width && a->seed == b->seed && strcmp(a->variant, b->variant) == 0;
@@ -216,6 +222,8 @@ void pco_conformance_clear(pco_conformance_result *results, uint32_t count)
         free(results[i].each_round);
         pco_conformance_probe_clear(&results[i].probe);
         free(results[i].constants);
+        for (uint32_t p = 0; p < results[i].n_pipelines; p++) free(results[i].pipelines[p].figures);
+        free(results[i].pipelines);
         memset(&results[i], 0, sizeof results[i]);
     }
 }

@@ -3,6 +3,7 @@
 #define CONF_RESULT_H
 
 #include "run/constants.h"
+#include "run/pipelines.h"
 
 typedef struct conf_result_builder {
     pco_conformance_result *result;
@@ -24,6 +25,7 @@ pco_status conf_result_finish(conf_result_builder *builder, pco_error *err) PCO_
 
 /* Gives the table to the result; *constants is empty then. */
 void conf_result_constants(pco_conformance_result *result, conf_constants *constants);
+void conf_result_pipelines(pco_conformance_result *result, conf_pipelines *pipelines);
 
 /* Copies a record with strings of its own; conf_case_free releases them. Errors: OUT_OF_HOST_MEMORY. */
 pco_status conf_case_copy(const pco_conformance_case *one, pco_conformance_case *copy, pco_error *err) PCO_NODISCARD;

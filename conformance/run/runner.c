@@ -173,9 +173,29 @@ static pco_status conf_run_judged(conf_run_state *run, const pco_conformance_opt
     return status;
 }
 
+/* Prepared, and not run: what compiles has passed. */
+static pco_status conf_run_compiled(conf_run_state *run, pco_conformance_case *result, pco_error *err)
+{
+    conf_session session;
+    pco_status status = conf_run_propose(run, err);
+    if (!status) {
+        status = conf_session_open(&session, run, PCO_NONE, err);
+        conf_session_close(&session);
+    }
+    result->state = status == PCO_OK                  ? PCO_CASE_PASS
+                    : status == PCO_ERROR_UNSUPPORTED ? PCO_CASE_UNSUPPORTED
+                    : status == PCO_ERROR_DEVICE_LOST ? PCO_CASE_DEVICE_LOST
+                                                      : PCO_CASE_FAIL;
+    if (status) snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
+    if (status == PCO_ERROR_UNSUPPORTED) conf_run_refused(run, &run->variant, result);
+    conf_run_clear(run);
+    return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
+}
+
 static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_options *options,
                                    pco_conformance_case *result, pco_error *err)
 {
+    if (options->compile_only) return conf_run_compiled(run, result, err);
     pco_status status = conf_run_judged(run, options, result, err);
     const bool runs = !run->observer || !run->observer->prepare_only;
     return status || !runs ? status : conf_run_replay(run, options, result, err);
@@ -194,10 +214,16 @@ static pco_conformance_case conf_run_result(const pco_conformance_device *device
                                    .variant = "",
                                    .seed = options->seed,
                                    .element = -1};
-    snprintf(result.repeat, sizeof result.repeat,
-             "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64 " --case %08x", device->id,
-             pco_conformance_tier_name(options->tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : options->tier),
-             name, options->seed, one->id);
+    if (options->compile_only)
+        snprintf(result.repeat, sizeof result.repeat,
+                 "portico conformance --compile-only --devices %s --tier %s --ops %s --case %08x", device->id,
+                 pco_conformance_tier_name(options->tier), name, one->id);
+    else
+        snprintf(
+            result.repeat, sizeof result.repeat,
+            "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64 " --case %08x", device->id,
+            pco_conformance_tier_name(options->tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : options->tier),
+            name, options->seed, one->id);
     if (options->replays)
         snprintf(result.repeat + strlen(result.repeat), sizeof result.repeat - strlen(result.repeat),
                  " --replays %" PRIu32, options->replays);
@@ -212,7 +238,7 @@ static bool conf_run_skips(const pco_conformance_options *options, const conf_ca
 {
     const bool is_short = options->tier == PCO_CONFORMANCE_TINY || options->tier == PCO_CONFORMANCE_QUICK;
     if (!is_short || options->variant) return false;
-    if (variant->form != PCO_FORM_OWN) return one->id % 8 != 0;
+    if (variant->form != PCO_FORM_OWN) return options->compile_only || one->id % 8 != 0;
     return one->turn != 0 && number != 0 && (one->turn + number) % 2 != 0;
 }
 
@@ -271,7 +297,7 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
 {
     pco_conformance_case result = conf_run_result(device, one, options);
     if (options->begin && !options->begin(options->user, &result, 1)) return PCO_OK;
-    if (one->regime == CONF_SPECIAL && !device->info->contract.nan_inf) {
+    if (one->regime == CONF_SPECIAL && !device->info->contract.nan_inf && !options->compile_only) {
         result.state = PCO_CASE_NOT_PROMISED;
         snprintf(result.detail, sizeof result.detail, "the contract does not promise NaN and infinity");
         report(user, &result);
@@ -283,7 +309,8 @@ pco_status conf_run_case(const pco_conformance_device *device, const conf_case *
     if (options->judging != PCO_JUDGE_BOUNDS) return conf_run_norm(device, one, options, &result, report, user, err);
     if (one->large) return conf_run_large(device, one, options, &result, report, user, err);
     conf_problem problem;
-    pco_status status = conf_problem_make(&problem, one, options->seed, &device->info->contract, err);
+    pco_status status = (options->compile_only ? conf_problem_make_bare : conf_problem_make)(
+        &problem, one, options->seed, &device->info->contract, err);
     if (status == PCO_OK) {
         status = conf_run_problem(device, &problem, options, report, user, err);
     } else {

@@ -169,7 +169,8 @@ static pco_status chain_runs(chain_run *run, pco_error *err)
     const conf_observer *observer = run->options->observer;
     chain_lay_out(run, &session.memory);
     pco_status status = conf_session_prepare(&session, run->options->constants, err);
-    for (int i = 0; i < CHAIN_RUNS && !status && !(observer && observer->prepare_only); i++) {
+    const bool runs = !(observer && observer->prepare_only) && !run->options->compile_only;
+    for (int i = 0; i < CHAIN_RUNS && !status && runs; i++) {
         status = conf_session_fill(&session, i, err);
         if (!status) status = conf_session_execute(&session, err);
         if (!status) status = chain_compare(run, &session.memory, err);

@@ -34,8 +34,11 @@ typedef struct conf_suite_run {
     const pco_conformance_options *options;
     const pco_conformance_device *device;
     conf_result_builder builder;
+    conf_pipelines_watch pipelines;
+    char variant[48]; /* of the case under way */
     uint32_t done, total;
     double began; /* the case or variant under way */
+    void *progress_user;
     pco_status status;
     pco_error *err;
 } conf_suite_run;
@@ -48,8 +51,18 @@ static void conf_suite_report(void *user, pco_conformance_case *one)
     pco_status status = conf_result_add(&run->builder, one, run->err);
     if (status) run->status = status;
     pco_conformance_progress progress = {run->device, run->done, run->total, one};
-    if (run->options->progress && !run->options->progress(run->options->user, &progress))
+    if (run->options->progress && !run->options->progress(run->progress_user, &progress))
         run->status = pco_fail(run->err, PCO_ERROR_CANCELLED, "cancelled");
+}
+
+/* Where nothing is run: whose pipelines these are. */
+static int conf_suite_begin(void *user, const pco_conformance_case *next, int whole)
+{
+    conf_suite_run *run = user;
+    (void)whole;
+    run->pipelines.op = next->op_name, run->pipelines.variant = run->variant;
+    snprintf(run->variant, sizeof run->variant, "%s", next->variant);
+    return 1;
 }
 
 static bool conf_suite_visit(void *user, const conf_case *one)
@@ -68,8 +81,14 @@ static pco_status conf_suite_device(const pco_conformance_options *options, cons
 {
     conf_constants_watch watch = {0};
     pco_conformance_options own = *options;
-    conf_suite_run run = {.options = &own, .device = device, .err = err};
+    conf_suite_run run = {.options = &own, .device = device, .progress_user = options->user, .err = err};
     own.constants = &watch;
+    if (options->compile_only) {
+        watch.launch = conf_pipelines_launch, watch.launch_user = &run.pipelines;
+        run.pipelines.folder = options->code;
+        own.begin = conf_suite_begin, own.user = &run;
+        conf_inspect(device);
+    }
     run.total = pco_conformance_count(options, device->info);
     pco_status status = conf_result_start(&run.builder, options, device->id, result, err);
     if (status) return status;
@@ -78,6 +97,11 @@ static pco_status conf_suite_device(const pco_conformance_options *options, cons
     if (!run.status) conf_cases_visit_on(device->info, options->tier, options->ops, conf_suite_visit, &run);
     conf_companions_destroy(own.companions);
     conf_result_constants(result, &watch.constants);
+    conf_result_pipelines(result, &run.pipelines.pipelines);
+    if (!run.status && run.pipelines.status) {
+        run.status = run.pipelines.status;
+        if (err) *err = run.pipelines.err;
+    }
     if (run.status == PCO_OK || run.status == PCO_ERROR_DEVICE_LOST) {
         status = conf_result_finish(&run.builder, err);
         if (status) return status;

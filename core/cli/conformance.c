@@ -2,6 +2,8 @@
 #include "cli/child.h"
 #include "cli/conformance_parts.h"
 
+#include "base/file.h"
+
 #include <stdlib.h>
 
 enum { CONFORMANCE_TOKENS = 2 }; /* behind the prompt, when a model is bisected */
@@ -29,12 +31,15 @@ static int conformance_start(const conformance_arguments *arguments)
     pco_registry *registry = cli_registry(&status);
     if (!registry) return status;
     uint32_t *indices, count = cli_select_devices(registry, arguments->devices, &indices, &status);
+    pco_error err;
     if (!count && status == CLI_OK) status = CLI_USAGE; /* nothing was tested */
     if (count > 1 && arguments->reproducers.here) {
         cli_error("conformance: --no-run prepares a case on one device, and --devices names %u", count);
         status = CLI_USAGE;
     } else if (count && !arguments->probe && !conformance_has_cases(arguments, registry, indices, count)) {
         status = CLI_USAGE;
+    } else if (count && arguments->options.code && pco_folder_make(arguments->options.code, &err)) {
+        status = cli_fail(&err);
     } else if (count) {
         status = conformance_devices(arguments, registry, indices, count);
     }

@@ -59,7 +59,16 @@ static int conformance_slice(void *arguments, const char *option, const char *te
 }
 
 /* What the program is asked to do. */
-enum { DO_RUN = 1, DO_VERIFY = 2, DO_RERUN = 4, DO_BISECT = 8, DO_PREPARE = 16, DO_PROBE = 32, DO_ANY = 63 };
+enum {
+    DO_RUN = 1,
+    DO_VERIFY = 2,
+    DO_RERUN = 4,
+    DO_BISECT = 8,
+    DO_PREPARE = 16,
+    DO_PROBE = 32,
+    DO_COMPILE = 64,
+    DO_ANY = 127
+};
 
 static const char *const JUDGES[] = {
     [PCO_JUDGE_BOUNDS] = "bounds", [PCO_JUDGE_NMSE] = "nmse", [PCO_JUDGE_FIELD] = "field", NULL};
@@ -71,28 +80,30 @@ static const cli_option OPTIONS[] = {
     {CLI_TEXT("--verify", A, report.verify), .uses = DO_VERIFY | DO_RERUN},
     {CLI_FLAG("--no-run", A, reproducers.no_run), .uses = DO_PREPARE},
     {CLI_FLAG("--probe", A, probe), .uses = DO_PROBE},
+    {CLI_FLAG("--compile-only", A, options.compile_only), .uses = DO_COMPILE},
+    {CLI_TEXT("--code", A, options.code), .uses = DO_COMPILE},
     {CLI_TEXT("--devices", A, devices), .traits = CLI_MAY_BE_EMPTY,
-     .uses = DO_RUN | DO_RERUN | DO_BISECT | DO_PREPARE | DO_PROBE},
-    {CLI_TEXT("--ops", A, options.ops), .uses = DO_RUN | DO_PREPARE},
-    {CLI_READ("--tier", conformance_tier), .uses = DO_RUN | DO_PREPARE},
-    {CLI_READ("--slice", conformance_slice), .uses = DO_RUN},
-    {CLI_TEXT("--variant", A, options.variant), .uses = DO_RUN | DO_PREPARE},
-    {CLI_READ("--case", conformance_case_id), .uses = DO_RUN | DO_PREPARE},
+     .uses = DO_RUN | DO_RERUN | DO_BISECT | DO_PREPARE | DO_PROBE | DO_COMPILE},
+    {CLI_TEXT("--ops", A, options.ops), .uses = DO_RUN | DO_PREPARE | DO_COMPILE},
+    {CLI_READ("--tier", conformance_tier), .uses = DO_RUN | DO_PREPARE | DO_COMPILE},
+    {CLI_READ("--slice", conformance_slice), .uses = DO_RUN | DO_COMPILE},
+    {CLI_TEXT("--variant", A, options.variant), .uses = DO_RUN | DO_PREPARE | DO_COMPILE},
+    {CLI_READ("--case", conformance_case_id), .uses = DO_RUN | DO_PREPARE | DO_COMPILE},
     {CLI_WHOLE("--seed", A, options.seed, 0, INT64_MAX), .uses = DO_RUN | DO_RERUN | DO_PREPARE},
-    {CLI_WHOLE("--jobs", A, jobs, 1, 256), .uses = DO_RUN},
-    {CLI_NUMBER("--timeout", A, timeout, 0.1, 1e6), .uses = DO_RUN | DO_RERUN | DO_BISECT | DO_PROBE},
+    {CLI_WHOLE("--jobs", A, jobs, 1, 256), .uses = DO_RUN | DO_COMPILE},
+    {CLI_NUMBER("--timeout", A, timeout, 0.1, 1e6), .uses = DO_RUN | DO_RERUN | DO_BISECT | DO_PROBE | DO_COMPILE},
     {CLI_TEXT("--log", A, log), .uses = DO_RUN},
     {CLI_TEXT("--waivers", A, waivers), .uses = DO_RUN},
     {CLI_NUMBER("--minutes", A, minutes, 0.001, 1e6), .uses = DO_RUN},
     {CLI_WHOLE("--seeds", A, seeds, 1, 1000000), .uses = DO_RUN},
     {CLI_WHOLE("--replays", A, options.replays, 1, 1000000), .uses = DO_RUN},
     {CLI_FLAG("--invariance", A, options.invariance), .uses = DO_RUN},
-    {CLI_FLAG("--in-process", A, in_process), .uses = DO_RUN | DO_RERUN | DO_BISECT | DO_PROBE},
-    {CLI_WHOLE("--max-failures", A, max_failures, 1, 100000), .uses = DO_RUN},
-    {CLI_FLAG("--fail-fast", A, fail_fast), .uses = DO_RUN},
-    {CLI_FLAG("--verbose", A, verbose), .letter = "-v", .uses = DO_RUN},
+    {CLI_FLAG("--in-process", A, in_process), .uses = DO_RUN | DO_RERUN | DO_BISECT | DO_PROBE | DO_COMPILE},
+    {CLI_WHOLE("--max-failures", A, max_failures, 1, 100000), .uses = DO_RUN | DO_COMPILE},
+    {CLI_FLAG("--fail-fast", A, fail_fast), .uses = DO_RUN | DO_COMPILE},
+    {CLI_FLAG("--verbose", A, verbose), .letter = "-v", .uses = DO_RUN | DO_COMPILE},
     {CLI_WORD("--judge", A, options.judging, JUDGES), .uses = DO_RUN},
-    {CLI_FLAG("--json", A, json), .uses = DO_RUN | DO_VERIFY | DO_PROBE},
+    {CLI_FLAG("--json", A, json), .uses = DO_RUN | DO_VERIFY | DO_PROBE | DO_COMPILE},
     {CLI_TEXT("--report", A, report.folder), .uses = DO_RUN},
     {CLI_TEXT("--baseline", A, report.baseline), .uses = DO_RUN | DO_VERIFY | DO_RERUN},
     {CLI_NUMBER("--factor", A, report.factor, 1, 1e6), .uses = DO_RUN | DO_VERIFY | DO_RERUN},
@@ -118,9 +129,9 @@ enum { N_OPTIONS = sizeof OPTIONS / sizeof *OPTIONS };
 /* Options that need another one; of several, one is enough. */
 static const struct conformance_need {
     const char *option, *needs[2];
-} NEEDS[] = {{"--rerun", {"--verify"}},       {"--factor", {"--baseline"}}, {"--always", {"--reproducers"}},
-             {"--no-run", {"--reproducers"}}, {"--prompt", {"--bisect"}},   {"--max-tokens", {"--bisect"}},
-             {"--context", {"--bisect"}}};
+} NEEDS[] = {{"--rerun", {"--verify"}},       {"--factor", {"--baseline"}},  {"--always", {"--reproducers"}},
+             {"--no-run", {"--reproducers"}}, {"--prompt", {"--bisect"}},    {"--max-tokens", {"--bisect"}},
+             {"--context", {"--bisect"}},     {"--code", {"--compile-only"}}};
 
 /* Options of which one leaves the other without effect, and why. */
 static const struct conformance_pair {
@@ -153,6 +164,7 @@ static unsigned conformance_asked(const conformance_arguments *arguments, const 
     if (arguments->report.verify) return *by = "--verify", DO_VERIFY;
     if (arguments->reproducers.no_run) return *by = "--no-run", DO_PREPARE;
     if (arguments->probe) return *by = "--probe", DO_PROBE;
+    if (arguments->options.compile_only) return *by = "--compile-only", DO_COMPILE;
     return *by = "", DO_RUN;
 }
 
@@ -233,6 +245,8 @@ const cli_command cli_conformance = {
         "       portico conformance --bisect MODEL [--devices LIST] [--prompt TEXT] [-n N] [--context N]\n"
         "                           [--reproducers DIR] [--timeout SECONDS] [--in-process]\n"
         "       portico conformance --probe [--devices LIST] [--timeout SECONDS] [--in-process] [--json]\n"
+        "       portico conformance --compile-only [--devices LIST] [--ops PATTERN] [--tier TIER] [--slice K/N]\n"
+        "                           [--variant PATTERN] [--code DIR] [--jobs N] [--timeout SECONDS] [--json]\n"
         "       portico conformance --verify DIR [--rerun N [--devices LIST] [--seed S] [--timeout SECONDS]\n"
         "                           [--in-process]] [--baseline DIR [--factor F]] [--json]\n\n"
         "Runs every operation on small operands, in every kernel variant that the device has for it,\n"
@@ -280,6 +294,9 @@ const cli_command cli_conformance = {
         "  --probe            no cases: what the device does with numbers (width and order of its sums, rounding,\n"
         "                     subnormals, fused products, errors of functions), against its contract, and a\n"
         "                     fingerprint of it; a report has it too\n"
+        "  --compile-only     nothing is run: every kernel that the cases would launch goes through the device's\n"
+        "                     compiler, and what that says of them is shown: registers, spills, instructions\n"
+        "  --code DIR         machine code and listings go there, as far as the driver gives them\n"
         "  --json             one object instead of tables\n"
         "  --verbose, -v      a line on stderr for each case and variant\n"
         "  --report DIR       also write DIR/report.html, report.json and junit.xml, and reproducers of the\n"

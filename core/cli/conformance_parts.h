@@ -44,6 +44,13 @@ int conformance_worker(const conformance_arguments *arguments);
 int conformance_print_probes(const conformance_arguments *arguments, const pco_conformance_result *results,
                              const pco_conformance_device *devices, uint32_t count);
 
+/* Describes the first `most` cases that went wrong (conformance_print.c). */
+void conformance_print_failures(const pco_conformance_result *result, uint32_t most);
+
+/* Prints what the devices' compilers made of the kernels; returns the exit status (conformance_compile.c). */
+int conformance_print_compiled(const conformance_arguments *arguments, const pco_conformance_result *results,
+                               const pco_conformance_device *devices, uint32_t count, int interrupted);
+
 /* Prints what was found, and judges it; reproducers[i], where not NULL, is the folder of those of devices[i]; `waivers`
  * may be NULL (conformance_print.c). */
 int conformance_report(const conformance_arguments *arguments, const pco_conformance_result *results,

@@ -127,8 +127,7 @@ static void conformance_invariance(const pco_conformance_result *result)
     }
 }
 
-/* Describes the first `most` cases that went wrong. */
-static void conformance_failures(const pco_conformance_result *result, uint32_t most)
+void conformance_print_failures(const pco_conformance_result *result, uint32_t most)
 {
     uint32_t shown = 0, all = 0;
     for (uint32_t i = 0; i < result->n_cases; i++) {
@@ -212,7 +211,7 @@ int conformance_report(const conformance_arguments *arguments, const pco_conform
             conformance_table(&results[i], &devices[i]);
             conformance_probe_lines(&results[i].probe, 0);
             if (arguments->options.invariance) conformance_invariance(&results[i]);
-            conformance_failures(&results[i], arguments->max_failures);
+            conformance_print_failures(&results[i], arguments->max_failures);
         }
     }
     fflush(stdout);

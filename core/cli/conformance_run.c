@@ -47,7 +47,7 @@ static uint32_t conformance_jobs(const conformance_arguments *arguments, const p
     enum { MOST = 16 }; /* each has the driver's threads and memory besides */
     cpu_set_t set;
     if (arguments->jobs) return arguments->jobs;
-    if (info->type != PCO_DEVICE_CPU && info->type != PCO_DEVICE_SOFTWARE) return 1;
+    if (!arguments->options.compile_only && info->type != PCO_DEVICE_CPU && info->type != PCO_DEVICE_SOFTWARE) return 1;
     int processors = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
     return processors < 1 ? 1 : processors > MOST ? MOST : (uint32_t)processors;
 }
@@ -388,8 +388,11 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     if (!conformance_write_reproducers(arguments, devices, results, done, folders)) run.failed = 1;
     if (run.resumed) fprintf(stderr, "conformance: %u cases were in the log already\n", run.resumed);
     if (cli_interrupted() && !soak) cli_error("interrupted");
-    status = conformance_report(arguments, results, devices, judged, (const char *const *)folders, run.waivers,
-                                run.failed || (!soak && done < count) || (!soak && cli_interrupted()));
+    status = arguments->options.compile_only
+                 ? conformance_print_compiled(arguments, results, devices, judged,
+                                              run.failed || done < count || cli_interrupted())
+                 : conformance_report(arguments, results, devices, judged, (const char *const *)folders, run.waivers,
+                                      run.failed || (!soak && done < count) || (!soak && cli_interrupted()));
     if (!soak) status = cli_exit_status(status); /* a soak is ended so */
     pco_conformance_clear(results, judged);
 done:

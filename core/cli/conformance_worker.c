@@ -27,6 +27,8 @@ void conformance_command_make(conformance_command *command, const pco_registry *
     snprintf(command->replays, sizeof command->replays, "%" PRIu32, options->replays);
     if (options->replays) command->words[n++] = "--replays", command->words[n++] = command->replays;
     if (options->invariance) command->words[n++] = "--invariance";
+    if (options->compile_only) command->words[n++] = "--compile-only";
+    if (options->code) command->words[n++] = "--code", command->words[n++] = (char *)options->code;
     command->words[n] = NULL;
 }
 

@@ -47,8 +47,9 @@ static const check_function CHECK_PLUGIN[] = {CHECK_MUST(pco_plugin, create), CH
                                               CHECK_MUST(pco_plugin, open)};
 CHECK_COMPLETE(pco_plugin, create, offsetof(pco_plugin, device), CHECK_PLUGIN);
 
-static const check_function CHECK_DEVICE[] = {
-    CHECK_MUST(pco_device_api, close), CHECK_MUST(pco_device_api, memory_left), CHECK_MAY(pco_device_api, profile)};
+static const check_function CHECK_DEVICE[] = {CHECK_MUST(pco_device_api, close),
+                                              CHECK_MUST(pco_device_api, memory_left),
+                                              CHECK_MAY(pco_device_api, profile), CHECK_MAY(pco_device_api, inspect)};
 CHECK_COMPLETE(pco_device_api, close, sizeof(pco_device_api), CHECK_DEVICE);
 
 static const check_function CHECK_BUFFER[] = {CHECK_MUST(pco_buffer_api, create), CHECK_MUST(pco_buffer_api, destroy),

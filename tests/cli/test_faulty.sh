@@ -115,4 +115,24 @@ run conformance --devices faulty:terms --tier tiny --ops add --timeout 20 --repo
 status "... and not in a report" 1
 says "... which says why" out 'the probes ended early: the process died'
 
+# Nothing is run: what compiles, and what the compiler says of it. Faults of results are not seen then.
+run conformance --compile-only --devices faulty:zero --tier tiny --ops add,matmul
+status "compile-only: nothing is run" 0
+says "compile-only: a row for each kernel" out '^  kernel_[0-9]+ +1 +[0-9]+ +3$'
+says "compile-only: how many spill" out 'pipelines of [0-9]+ kernels, 1 spill'
+run conformance --compile-only --devices faulty:zero --tier tiny --ops add,matmul --in-process
+status "compile-only in one process" 0; says "... finds the same" out 'pipelines of [0-9]+ kernels, 1 spill'
+run conformance --compile-only --devices faulty:sound --tier tiny --ops matmul --code "$work/code/here" --json
+status "compile-only: machine code" 0; json "compile-only: JSON"
+says "compile-only: figures in the driver's words" out '"name": "Spilled VGPRs"'
+if [ "$(cat "$work"/code/here/kernel_*.0.txt)" = s_endpgm ]; then ok "a listing"; else bad "a listing" "$(ls "$work/code/here")"; fi
+run conformance --compile-only --devices faulty:uncompiled --tier tiny --ops 'softmax,add'
+status "a compiler that refuses" 1; says "... and why" out 'too many registers'
+says "... and the command" out 'again: portico conformance --compile-only --devices faulty:[0-9]+ --tier tiny --ops softmax'
+run conformance --compile-only --devices faulty:compiler --tier tiny --ops 'softmax,add'
+status "a compiler that crashes" 1; says "... is blamed" out 'softmax .*: crashed'
+run conformance --compile-only --devices cpu:native --tier tiny --ops add
+status "a device without kernels" 2; says "... says so" err 'NOTHING COMPILED'
+run conformance --compile-only --report "$work/none"; status "compile-only with --report" 2
+
 finish

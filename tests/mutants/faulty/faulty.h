@@ -34,6 +34,8 @@
     FAULTY(early, "says that a node has run before its segments have") \
     FAULTY(beyond, "says that a node needs one segment more than there are") \
     FAULTY(terms, "the program dies at a product of 64 terms") \
+    FAULTY(uncompiled, "the compiler refuses softmax") \
+    FAULTY(compiler, "the program dies in the compiler, over softmax") \
     FAULTY(dead, "the program dies when the device is opened") \
     FAULTY(zero, "every result is 0") \
     FAULTY(nothing, "supports nothing") \
@@ -114,6 +116,10 @@ struct pco_device {
     unsigned char *operands[PCO_MAX_INPUTS]; /* as they were before they were rounded */
     faulty_entry *entries;                   /* kept.c */
     uint32_t n_entries;
+    int inspected; /* what describe says: of the last launch */
+    char kernel[32];
+    pco_code_figure figures[2];
+    pco_machine_code code;
 };
 
 struct pco_program {
