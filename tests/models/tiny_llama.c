@@ -40,35 +40,36 @@ static void tiny_add(tiny_tensors *all, const tiny_llama *model, const char *nam
     all->count++;
 }
 
+static int tiny_width(const tiny_llama *model) { return model->width ? model->width : TINY_WIDTH; }
+
+static int tiny_hidden(const tiny_llama *model) { return model->hidden ? model->hidden : TINY_HIDDEN; }
+
+static int tiny_head(const tiny_llama *model) { return tiny_width(model) / TINY_HEADS; }
+
 static int tiny_rope_dimensions(const tiny_llama *model)
 {
-    return model->rope_dimensions ? model->rope_dimensions : TINY_HEAD;
+    return model->rope_dimensions ? model->rope_dimensions : tiny_head(model);
 }
 
 static void tiny_make(const tiny_llama *model, tiny_tensors *all)
 {
-    static const struct {
+    const int width = tiny_width(model), hidden = tiny_hidden(model), keys = TINY_GROUPS * tiny_head(model);
+    const struct {
         const char *name;
         int rows, columns;
-    } layer[] = {{"attn_norm", 0, TINY_WIDTH},
-                 {"attn_q", TINY_WIDTH, TINY_WIDTH},
-                 {"attn_k", TINY_GROUPS * TINY_HEAD, TINY_WIDTH},
-                 {"attn_v", TINY_GROUPS * TINY_HEAD, TINY_WIDTH},
-                 {"attn_output", TINY_WIDTH, TINY_WIDTH},
-                 {"ffn_norm", 0, TINY_WIDTH},
-                 {"ffn_gate", TINY_HIDDEN, TINY_WIDTH},
-                 {"ffn_up", TINY_HIDDEN, TINY_WIDTH},
-                 {"ffn_down", TINY_WIDTH, TINY_HIDDEN}};
+    } layer[] = {{"attn_norm", 0, width},     {"attn_q", width, width},      {"attn_k", keys, width},
+                 {"attn_v", keys, width},     {"attn_output", width, width}, {"ffn_norm", 0, width},
+                 {"ffn_gate", hidden, width}, {"ffn_up", hidden, width},     {"ffn_down", width, hidden}};
     all->count = 0;
-    tiny_add(all, model, "token_embd.weight", TINY_VOCAB, TINY_WIDTH);
-    tiny_add(all, model, "output_norm.weight", 0, TINY_WIDTH);
+    tiny_add(all, model, "token_embd.weight", TINY_VOCAB, tiny_width(model));
+    tiny_add(all, model, "output_norm.weight", 0, tiny_width(model));
     for (int l = 0; l < TINY_LAYERS; l++)
         for (size_t i = 0; i < sizeof layer / sizeof *layer; i++) {
             char name[48];
             snprintf(name, sizeof name, "blk.%d.%s.weight", l, layer[i].name);
             tiny_add(all, model, name, layer[i].rows, layer[i].columns);
         }
-    if (model->own_output) tiny_add(all, model, "output.weight", TINY_VOCAB, TINY_WIDTH);
+    if (model->own_output) tiny_add(all, model, "output.weight", TINY_VOCAB, tiny_width(model));
     if (model->rope_factors) tiny_add(all, model, "rope_freqs.weight", 0, tiny_rope_dimensions(model) / 2);
 }
 
@@ -98,9 +99,9 @@ static uint64_t tiny_keys(const tiny_llama *model, FILE *out)
     const struct {
         const char *name;
         uint32_t value;
-    } sizes[] = {{"llama.embedding_length", TINY_WIDTH},
+    } sizes[] = {{"llama.embedding_length", (uint32_t)tiny_width(model)},
                  {"llama.block_count", TINY_LAYERS},
-                 {"llama.feed_forward_length", TINY_HIDDEN},
+                 {"llama.feed_forward_length", (uint32_t)tiny_hidden(model)},
                  {"llama.attention.head_count", TINY_HEADS},
                  {"llama.attention.head_count_kv", TINY_GROUPS},
                  {"llama.context_length", TINY_CONTEXT},
@@ -145,7 +146,7 @@ static uint64_t tiny_file_bytes(const tiny_llama *model, const tiny_tensor *t)
 static void tiny_tensor_info(const tiny_llama *model, const tiny_tensor *t, uint64_t offset, FILE *out)
 {
     static const uint32_t ids[] = {
-        [PCO_F32] = 0, [PCO_F16] = 1, [PCO_BF16] = 30, [PCO_Q8_0] = 8, [PCO_Q4_0] = 2, [PCO_Q4_1] = 3};
+        [PCO_F32] = 0, [PCO_F16] = 1, [PCO_BF16] = 30, [PCO_Q8_0] = 8, [PCO_Q4_0] = 2, [PCO_Q4_1] = 3, [PCO_Q6_K] = 14};
     int longer = model->wrong_shape && strcmp(model->wrong_shape, t->name) == 0;
     int q5_0 = model->as_q5_0 && strcmp(model->as_q5_0, t->name) == 0;
     tiny_text(out, t->name);
@@ -190,8 +191,7 @@ int tiny_llama_write(const tiny_llama *model, const char *path)
     return !failed;
 }
 
-/* ---- the reference
- * ----------------------------------------------------------------------------------------- */
+/* ---- the reference ------------------------------------------------------------------------------------ */
 
 static const tiny_tensor *tiny_find(const tiny_tensors *all, const char *name)
 {
@@ -218,20 +218,20 @@ static void tiny_linear(const tiny_tensor *w, const double *x, double *y)
 static void tiny_norm(const tiny_tensor *w, const double *x, double *y)
 {
     double squares = 0;
-    for (int i = 0; i < TINY_WIDTH; i++) squares += x[i] * x[i];
-    for (int i = 0; i < TINY_WIDTH; i++)
-        y[i] = x[i] / sqrt(squares / TINY_WIDTH + (double)1e-5f) * (double)w->values[i];
+    for (int i = 0; i < w->columns; i++) squares += x[i] * x[i];
+    for (int i = 0; i < w->columns; i++)
+        y[i] = x[i] / sqrt(squares / w->columns + (double)1e-5f) * (double)w->values[i];
 }
 
 static void tiny_rope(const tiny_llama *model, const tiny_tensors *all, double *x, int heads, int position)
 {
     const tiny_tensor *factors = tiny_find(all, "rope_freqs.weight");
-    const int dimensions = tiny_rope_dimensions(model);
+    const int dimensions = tiny_rope_dimensions(model), head = tiny_head(model);
     const double base = model->rope_base > 0 ? model->rope_base : 10000;
     const double scale = model->rope_scale > 0 ? model->rope_scale : 1;
     for (int h = 0; h < heads; h++)
         for (int i = 0; i < dimensions / 2; i++) {
-            double *pair = x + h * TINY_HEAD + 2 * i, a = pair[0], b = pair[1];
+            double *pair = x + h * head + 2 * i, a = pair[0], b = pair[1];
             double angle = position * pow(base, -2.0 * i / dimensions) / scale;
             if (factors) angle /= (double)factors->values[i];
             pair[0] = a * cos(angle) - b * sin(angle);
@@ -241,64 +241,66 @@ static void tiny_rope(const tiny_llama *model, const tiny_tensors *all, double *
 
 /* One query row over keys and values 0 .. position, [position][groups][head]. Head h's weights go to
  * weights[h * stride], unless it is NULL. */
-static void tiny_attend(const double *query, const double *keys, const double *values, int position, double *out,
-                        double *weights, int stride)
+static void tiny_attend(int head, const double *query, const double *keys, const double *values, int position,
+                        double *out, double *weights, int stride)
 {
-    enum { ROW = TINY_GROUPS * TINY_HEAD };
+    const int row = TINY_GROUPS * head;
     double scores[TINY_CONTEXT];
     for (int h = 0; h < TINY_HEADS; h++) {
-        const int at = h / (TINY_HEADS / TINY_GROUPS) * TINY_HEAD;
+        const int at = h / (TINY_HEADS / TINY_GROUPS) * head;
         double largest = -INFINITY, sum = 0;
         for (int j = 0; j <= position; j++) {
             scores[j] = 0;
-            for (int d = 0; d < TINY_HEAD; d++) scores[j] += query[h * TINY_HEAD + d] * keys[j * ROW + at + d];
-            scores[j] /= sqrt(TINY_HEAD);
+            for (int d = 0; d < head; d++) scores[j] += query[h * head + d] * keys[j * row + at + d];
+            scores[j] /= sqrt(head);
             largest = fmax(largest, scores[j]);
         }
         for (int j = 0; j <= position; j++) sum += scores[j] = exp(scores[j] - largest);
         for (int j = 0; weights && j <= position; j++) weights[h * stride + j] = scores[j] / sum;
-        for (int d = 0; d < TINY_HEAD; d++) {
-            out[h * TINY_HEAD + d] = 0;
-            for (int j = 0; j <= position; j++) out[h * TINY_HEAD + d] += scores[j] / sum * values[j * ROW + at + d];
+        for (int d = 0; d < head; d++) {
+            out[h * head + d] = 0;
+            for (int j = 0; j <= position; j++) out[h * head + d] += scores[j] / sum * values[j * row + at + d];
         }
     }
 }
 
 static void tiny_ffn(const tiny_tensors *all, int layer, double *x)
 {
-    double normed[TINY_WIDTH], gate[TINY_HIDDEN], up[TINY_HIDDEN], down[TINY_WIDTH];
+    double normed[TINY_MOST], gate[TINY_MOST], up[TINY_MOST], down[TINY_MOST];
+    const tiny_tensor *back = tiny_layer(all, layer, "ffn_down");
     tiny_norm(tiny_layer(all, layer, "ffn_norm"), x, normed);
     tiny_linear(tiny_layer(all, layer, "ffn_gate"), normed, gate);
     tiny_linear(tiny_layer(all, layer, "ffn_up"), normed, up);
-    for (int i = 0; i < TINY_HIDDEN; i++) gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i];
-    tiny_linear(tiny_layer(all, layer, "ffn_down"), gate, down);
-    for (int i = 0; i < TINY_WIDTH; i++) x[i] += down[i];
+    for (int i = 0; i < back->columns; i++) gate[i] = gate[i] / (1 + exp(-gate[i])) * up[i];
+    tiny_linear(back, gate, down);
+    for (int i = 0; i < back->rows; i++) x[i] += down[i];
 }
 
 /* Either result may be NULL. */
 static void tiny_run(const tiny_llama *model, const int32_t *ids, int count, double *logits, double *weights)
 {
-    enum { ROW = TINY_GROUPS * TINY_HEAD };
+    const int width = tiny_width(model), at = TINY_GROUPS * tiny_head(model); /* values of a position's keys */
     tiny_tensors all;
     tiny_make(model, &all);
     const tiny_tensor *table = tiny_find(&all, "token_embd.weight"), *head = tiny_find(&all, "output.weight");
-    double *keys = calloc((size_t)TINY_LAYERS * TINY_CONTEXT * ROW, sizeof *keys);
-    double *values = calloc((size_t)TINY_LAYERS * TINY_CONTEXT * ROW, sizeof *values);
+    double *keys = calloc((size_t)TINY_LAYERS * TINY_CONTEXT * (size_t)at, sizeof *keys);
+    double *values = calloc((size_t)TINY_LAYERS * TINY_CONTEXT * (size_t)at, sizeof *values);
     for (int t = 0; t < count; t++) {
-        double x[TINY_WIDTH], normed[TINY_WIDTH], query[TINY_WIDTH], mixed[TINY_WIDTH], out[TINY_WIDTH];
-        for (int i = 0; i < TINY_WIDTH; i++) x[i] = (double)table->values[ids[t] * TINY_WIDTH + i];
+        double x[TINY_MOST], normed[TINY_MOST], query[TINY_MOST], mixed[TINY_MOST], out[TINY_MOST];
+        for (int i = 0; i < width; i++) x[i] = (double)table->values[ids[t] * width + i];
         for (int l = 0; l < TINY_LAYERS; l++) {
-            double *k = keys + (size_t)l * TINY_CONTEXT * ROW, *v = values + (size_t)l * TINY_CONTEXT * ROW;
+            double *k = keys + (size_t)l * TINY_CONTEXT * (size_t)at,
+                   *v = values + (size_t)l * TINY_CONTEXT * (size_t)at;
             tiny_norm(tiny_layer(&all, l, "attn_norm"), x, normed);
             tiny_linear(tiny_layer(&all, l, "attn_q"), normed, query);
-            tiny_linear(tiny_layer(&all, l, "attn_k"), normed, k + t * ROW);
-            tiny_linear(tiny_layer(&all, l, "attn_v"), normed, v + t * ROW);
+            tiny_linear(tiny_layer(&all, l, "attn_k"), normed, k + t * at);
+            tiny_linear(tiny_layer(&all, l, "attn_v"), normed, v + t * at);
             tiny_rope(model, &all, query, TINY_HEADS, t);
-            tiny_rope(model, &all, k + t * ROW, TINY_GROUPS, t);
+            tiny_rope(model, &all, k + t * at, TINY_GROUPS, t);
             double *row = weights ? weights + (l * TINY_HEADS * count + t) * count : NULL;
-            tiny_attend(query, k, v, t, mixed, row, count * count);
+            tiny_attend(tiny_head(model), query, k, v, t, mixed, row, count * count);
             tiny_linear(tiny_layer(&all, l, "attn_output"), mixed, out);
-            for (int i = 0; i < TINY_WIDTH; i++) x[i] += out[i];
+            for (int i = 0; i < width; i++) x[i] += out[i];
             tiny_ffn(&all, l, x);
         }
         tiny_norm(tiny_find(&all, "output_norm.weight"), x, normed);

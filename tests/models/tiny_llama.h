@@ -9,6 +9,7 @@ enum {
     TINY_VOCAB = 48,
     TINY_WIDTH = 64,
     TINY_HIDDEN = 96,
+    TINY_MOST = 512, /* width and hidden */
     TINY_LAYERS = 2,
     TINY_HEADS = 4,
     TINY_GROUPS = 2,
@@ -19,6 +20,7 @@ enum {
 
 typedef struct tiny_llama {
     pco_dtype dtype;              /* of the matrices */
+    int width, hidden;            /* 0: TINY_WIDTH and TINY_HIDDEN */
     int rope_dimensions;          /* 0: the whole head */
     double rope_base, rope_scale; /* 0: 10000 and 1 */
     int rope_factors;             /* 1: there is a rope_freqs.weight */
