@@ -1,6 +1,6 @@
 /* Running ONNX's node tests. */
 #include "onnx/onnx_cases.h"
-#include "onnx/onnx_map.h"
+#include "onnx/onnx_test.h"
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -15,16 +15,16 @@
 
 static const double RELATIVE = 1e-3, ABSOLUTE = 1e-7;
 
-static pco_status onnx_write_inputs(onnx_map *map, pco_executable *executable, pco_error *err)
+static pco_status onnx_write_inputs(const pco_onnx_map *map, pco_executable *executable, pco_error *err)
 {
-    for (uint32_t i = 0; i < map->test->n_inputs; i++) {
+    for (uint32_t i = 0; i < map->node->n_inputs; i++) {
         char name[16];
         if (map->in[i] == PCO_NONE) continue;
         snprintf(name, sizeof name, "input%u", i);
         uint32_t handle = pco_executable_tensor(executable, name);
         if (handle == PCO_NONE) continue; /* nothing depends on it */
-        const onnx_tensor *tensor = &map->test->inputs[i];
-        uint32_t dtype = onnx_map_type(tensor->type);
+        const pco_onnx_tensor *tensor = map->operands[i];
+        uint32_t dtype = pco_onnx_map_type(tensor->type);
         uint64_t bytes = (uint64_t)tensor->count * oracle_block_bytes(dtype);
         void *data = malloc(bytes + 8);
         if (!data) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for an input");
@@ -45,7 +45,7 @@ static double onnx_ratio(double expected, double got)
     return fabs(got - expected) / (ABSOLUTE + RELATIVE * fabs(expected));
 }
 
-static bool onnx_same_shape(const onnx_tensor *expected, const pco_tensor *got)
+static bool onnx_same_shape(const pco_onnx_tensor *expected, const pco_tensor *got)
 {
     if (expected->rank != got->rank) return false;
     for (uint32_t d = 0; d < got->rank; d++)
@@ -53,11 +53,11 @@ static bool onnx_same_shape(const onnx_tensor *expected, const pco_tensor *got)
     return true;
 }
 
-static pco_status onnx_compare(onnx_map *map, pco_executable *executable, uint32_t output, pco_onnx_case *result,
-                               pco_error *err)
+static pco_status onnx_compare(const onnx_test *test, pco_executable *executable, uint32_t output,
+                               pco_onnx_case *result, pco_error *err)
 {
     char name[24];
-    const onnx_tensor *expected = &map->test->outputs[output];
+    const pco_onnx_tensor *expected = &test->outputs[output];
     snprintf(name, sizeof name, "output%u", output);
     uint32_t handle = pco_executable_tensor(executable, name);
     if (handle == PCO_NONE) return pco_fail(err, PCO_ERROR_INTERNAL, "output %u is not in the program", output);
@@ -85,12 +85,13 @@ static pco_status onnx_compare(onnx_map *map, pco_executable *executable, uint32
 }
 
 /* From a mapped graph to a verdict. */
-static pco_status onnx_execute(onnx_map *map, pco_session *session, pco_onnx_case *result, pco_error *err)
+static pco_status onnx_execute(const onnx_test *test, const pco_onnx_map *map, pco_session *session,
+                               pco_onnx_case *result, pco_error *err)
 {
     pco_executable *executable = NULL;
     char name[24];
-    for (uint32_t i = 0; i < map->test->n_outputs; i++) {
-        if (!map->test->outputs[i].present) continue;
+    for (uint32_t i = 0; i < test->node->n_outputs; i++) {
+        if (!(test->expected >> i & 1)) continue;
         if (map->out[i] == PCO_NONE) return pco_fail(err, PCO_ERROR_UNSUPPORTED, "output %u is not mapped", i);
         snprintf(name, sizeof name, "output%u", i);
         pco_graph_output(map->graph, map->out[i], name);
@@ -101,8 +102,8 @@ static pco_status onnx_execute(onnx_map *map, pco_session *session, pco_onnx_cas
     result->stats = pco_executable_inspect(executable);
     status = onnx_write_inputs(map, executable, err);
     if (!status) status = pco_executable_run(executable, err);
-    for (uint32_t i = 0; i < map->test->n_outputs && !status; i++)
-        if (map->test->outputs[i].present) status = onnx_compare(map, executable, i, result, err);
+    for (uint32_t i = 0; i < test->node->n_outputs && !status; i++)
+        if (test->expected >> i & 1) status = onnx_compare(test, executable, i, result, err);
     pco_executable_destroy(executable);
     return status;
 }
@@ -111,26 +112,29 @@ static pco_status onnx_run_one(pco_session *session, const char *folder, pco_onn
                                size_t op_capacity, pco_error *err)
 {
     onnx_test test;
-    onnx_map map = {.test = &test};
+    pco_graph *graph = NULL;
     pco_status status = onnx_test_read(&test, folder, err);
     if (status == PCO_OK) {
-        snprintf(op, op_capacity, "%s", test.node->op_type);
-        map.graph = pco_graph_create();
-        status = map.graph ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a graph");
+        snprintf(op, op_capacity, "%s", test.node->op);
+        graph = pco_graph_create();
+        status = graph ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a graph");
     }
     if (status == PCO_OK) {
-        onnx_map_node(&map);
+        pco_onnx_map map = pco_onnx_map_start(graph, test.node);
+        for (uint32_t i = 0; i < test.node->n_inputs; i++)
+            if (test.given >> i & 1) map.operands[i] = &test.inputs[i];
+        pco_onnx_map_node(&map);
         if (map.skip[0])
             status = pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s", map.skip);
         else
-            status = onnx_execute(&map, session, result, err);
+            status = onnx_execute(&test, &map, session, result, err);
     }
     if (status == PCO_ERROR_UNSUPPORTED)
         result->state = PCO_ONNX_SKIPPED;
     else
         result->state = status || result->ratio > 1.0 ? PCO_ONNX_FAIL : PCO_ONNX_PASS;
     if (status) snprintf(result->detail, sizeof result->detail, "%.511s", err->message);
-    if (map.graph) pco_graph_destroy(map.graph);
+    if (graph) pco_graph_destroy(graph);
     onnx_test_clear(&test);
     return status == PCO_ERROR_DEVICE_LOST || status == PCO_ERROR_OUT_OF_HOST_MEMORY ? status : PCO_OK;
 }

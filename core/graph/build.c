@@ -63,8 +63,8 @@ uint32_t pco_reshape(pco_graph *graph, uint32_t x, uint32_t rank, const int64_t 
         attrs.shape[i] = shape[i];
         if (shape[i] == -1)
             free_dim = i;
-        else
-            known *= shape[i];
+        else if (__builtin_mul_overflow(known, shape[i], &known))
+            known = 0; /* of no tensor: refused below */
     }
     if (free_dim != PCO_NONE) attrs.shape[free_dim] = known ? pco_tensor_elements(&graph->tensors[x]) / known : 0;
     return pco_graph_add(graph, PCO_OP_RESHAPE, &attrs, &x, 1, NULL);

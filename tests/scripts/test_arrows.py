@@ -1,4 +1,4 @@
-"""Do the folders of conformance/ use each other in one direction only, as docs/architecture.md says?"""
+"""Do the folders of core/ and of conformance/ use each other in one direction only, as docs/architecture.md says?"""
 
 import pathlib
 import re
@@ -16,6 +16,9 @@ USES = {
     "report": {"run", "cases", "oracle"},
     "onnx": {"oracle"},
 }
+
+# Those of core/: each may include itself and those before it.
+FLOORS = ["base", "graph", "runtime", "formats", "text", "nn", "models", "train", "api", "cli"]
 
 
 def includes(folder):
@@ -42,6 +45,15 @@ class Arrows(unittest.TestCase):
             ready = [folder for folder, uses in USES.items() if folder not in done and uses <= set(done)]
             self.assertTrue(ready, f"a circle among {sorted(set(USES) - set(done))}")
             done += ready
+
+    def test_floors(self):
+        there = {path.name for path in (ROOT / "core").iterdir() if path.is_dir()}
+        self.assertEqual(there, {*FLOORS, "include"})
+        for path in sorted((ROOT / "core").rglob("*.[ch]")):
+            floor = path.relative_to(ROOT / "core").parts[0]
+            for other in re.findall(r'^#include "(\w+)/', path.read_text(), re.MULTILINE):
+                if floor != "include" and other != "portico" and (floor != "cli" or other in FLOORS):
+                    self.assertIn(other, FLOORS[:FLOORS.index(floor) + 1], f"{path.relative_to(ROOT)} includes {other}/")
 
 
 if __name__ == "__main__":

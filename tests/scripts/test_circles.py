@@ -21,6 +21,12 @@ OPEN = {
 }
 
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# By the names that Meson makes of them.
+SOURCES = {"_".join(path.relative_to(ROOT).parts): str(path.relative_to(ROOT))
+           for part in ("core", "conformance", "backends") for path in (ROOT / part).rglob("*.c")}
+
+
 def symbols(build, objects):
     """What each object defines and what it wants, by the path of its source."""
     defined, wanted = {}, {}
@@ -38,12 +44,9 @@ def symbols(build, objects):
 
 def source(build, path):
     """core/libportico_core.a.p/graph_build.c.o is core/graph/build.c."""
-    folder, stem = path.parent.parent.relative_to(build), path.name[:-2]
-    for cut in re.finditer("_", stem):
-        file = folder / stem[:cut.start()] / stem[cut.end():]
-        if (pathlib.Path(__file__).resolve().parents[2] / file).exists():
-            return str(file)
-    return str(folder / stem).replace("core_cli_", "core/cli/").removeprefix("./")
+    folder = path.parent.parent.relative_to(build)
+    name = "_".join((*folder.parts, path.name[:-2]))
+    return SOURCES.get(name, str(folder / path.name[:-2]))
 
 
 def circles(uses):

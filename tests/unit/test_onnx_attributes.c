@@ -1,11 +1,13 @@
-/* ONNX nodes made here: each attribute has its effect, or is refused by its name. */
+/* ONNX nodes made here: each attribute has its effect, or is refused by its name; and nodes one behind the other. */
 #define CHECK_FOLDER
 #include "check.h"
 
 #include "onnx/onnx_cases.h"
-#include "onnx/onnx_reader.h"
 
 #include "base/file.h"
+#include "models/onnx/map.h"
+
+#include "onnx.pb-c.h"
 
 #include <math.h>
 
@@ -36,7 +38,7 @@ static void write_tensor(const char *name, const float *values, uint32_t rank)
     Onnx__TensorProto tensor = ONNX__TENSOR_PROTO__INIT;
     int64_t dims[] = {1, 1, COUNT};
     tensor.n_dims = rank ? rank : 1, tensor.dims = dims + 3 - tensor.n_dims;
-    tensor.has_data_type = 1, tensor.data_type = ONNX_FLOAT;
+    tensor.has_data_type = 1, tensor.data_type = PCO_ONNX_FLOAT;
     tensor.n_float_data = COUNT, tensor.float_data = (float *)(size_t)values;
     write_message(name, &tensor.base);
 }
@@ -174,6 +176,40 @@ static void test_refused(void **state)
     expect_refused(&(made_node){"Abs", {&unnamed}, {X}, X}, "attribute '' of Abs is not mapped");
     expect_refused(&(made_node){"Conv", {NULL}, {X, Z}, X, 2}, "Conv of other than one dimension");
     expect_refused(&(made_node){"Gelu", {&text}, {X}, X}, "Gelu in an unknown form");
+    expect_refused(&(made_node){"ReduceMin", {NULL}, {X}, X}, "no mapping for ReduceMin");
+    expect_refused(&(made_node){"Relu", {NULL}, {X, Z}, X}, "more operands than are mapped");
+}
+
+/* What one node made is another's operand: only a run knows its values, so that it is a tensor and never a shape. */
+static void test_behind(void **state)
+{
+    (void)state;
+    const char *const names[] = {"x", "shape"}, *const results[] = {"y"};
+    double values[] = {3, -1};
+    const pco_onnx_tensor x = {PCO_ONNX_FLOAT, 1, {COUNT}, COUNT, NULL}, shape = {PCO_ONNX_INT64, 1, {2}, 2, values};
+    const pco_onnx_node relu = {.op = "Relu", .n_inputs = 1, .n_outputs = 1, .inputs = names, .outputs = results};
+    const pco_onnx_node reshape = {.op = "Reshape", .n_inputs = 2, .n_outputs = 1, .inputs = names, .outputs = results};
+    pco_graph *graph = pco_graph_create();
+    assert_non_null(graph);
+    pco_onnx_map first = pco_onnx_map_start(graph, &relu), next = pco_onnx_map_start(graph, &reshape);
+    first.operands[0] = &x;
+    pco_onnx_map_node(&first);
+    assert_string_equal(first.skip, "");
+    next.operands[0] = &x, next.in[0] = first.out[0];
+    next.operands[1] = &shape;
+    pco_onnx_map_node(&next);
+    assert_string_equal(next.skip, "");
+    assert_int_equal(graph->n_nodes, 2);
+    assert_int_equal(graph->nodes[1].inputs[0], first.out[0]);
+    const pco_tensor *y = &graph->tensors[next.out[0]];
+    assert_true(y->rank == 2 && y->shape[0] == 3 && y->shape[1] == COUNT / 3);
+    pco_onnx_tensor later = shape;
+    later.value = NULL;
+    pco_onnx_map none = pco_onnx_map_start(graph, &reshape);
+    none.operands[0] = &x, none.in[0] = first.out[0], none.operands[1] = &later;
+    pco_onnx_map_node(&none);
+    assert_string_equal(none.skip, "input 1 of Reshape is known to a run only");
+    pco_graph_destroy(graph);
 }
 
 int main(void)
@@ -186,7 +222,7 @@ int main(void)
     if (!status) status = pco_registry_create(&config, &registry, &err);
     if (!status) status = pco_session_open(registry, "cpu:reference", &session, &err);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_used), cmocka_unit_test(test_conv),
-                                       cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_behind)};
     int failed = 1;
     if (status)
         fprintf(stderr, "test_onnx_attributes: %s\n", err.message);

@@ -1,0 +1,54 @@
+/* For the files that map nodes. */
+#ifndef PCO_MODELS_ONNX_MAP_INTERNAL_H
+#define PCO_MODELS_ONNX_MAP_INTERNAL_H
+
+#include "models/onnx/map.h"
+
+#include "graph/build.h"
+
+/* How an operator is mapped: by a function, which gives result 0 and may set others in `out`, or, where that is NULL,
+ * to one operation of the same operands. */
+typedef struct onnx_rule {
+    const char *op; /* NULL: the end of a list */
+    uint32_t (*map)(pco_onnx_map *map);
+    pco_op same;
+    uint32_t inputs; /* of `same` */
+} onnx_rule;
+
+extern const onnx_rule ONNX_ELEMENTWISE[], ONNX_SUMS[], ONNX_SHAPES[], ONNX_LAYERS[], ONNX_QUANTISED[];
+
+/* ---- operands (map_operands.c) ---- */
+
+static inline bool onnx_has(const pco_onnx_map *map, uint32_t i) { return i < map->node->n_inputs && map->operands[i]; }
+
+bool onnx_is(const pco_onnx_map *map, const char *op);
+uint32_t onnx_skip(pco_onnx_map *map, const char *why); /* the first reason stays; returns PCO_NONE */
+uint32_t onnx_in(pco_onnx_map *map, uint32_t i);        /* input i in the graph; PCO_NONE where it is left out */
+int32_t onnx_type(const pco_onnx_map *map, uint32_t i); /* ONNX's type of input i, or 0 */
+/* Values of input i that are read here (axes, shapes): how many, up to `capacity`; -1 where it is left out. */
+int64_t onnx_host(pco_onnx_map *map, uint32_t i, int64_t *values, int64_t capacity);
+/* The only value of input i, or `initial` where it is left out. */
+double onnx_host_scalar(pco_onnx_map *map, uint32_t i, double initial);
+/* After an error, which the graph keeps, a tensor of rank 0. Its shape has zeros behind its rank. */
+const pco_tensor *onnx_desc(const pco_onnx_map *map, uint32_t tensor);
+/* From the end when negative. One outside of the rank is skipped: 0. */
+int64_t onnx_axis(pco_onnx_map *map, int64_t axis, uint32_t rank);
+/* Axes from attribute or input `i`, as a bit mask; all of them (or none, with noop) where there are none. */
+uint32_t onnx_axes(pco_onnx_map *map, uint32_t i, uint32_t rank);
+uint32_t onnx_sum_axes(pco_onnx_map *map, pco_op op, uint32_t x, uint32_t mask, int64_t keepdims);
+
+/* ---- attributes (map_attributes.c): each call takes the one that it names, unless it is of another type or does not
+ * fit; the default comes where there is none ---- */
+
+int64_t onnx_int(pco_onnx_map *map, const char *name, int64_t initial);
+double onnx_float(pco_onnx_map *map, const char *name, double initial);
+/* The attribute's text into `text`, or `initial`. */
+void onnx_text(pco_onnx_map *map, const char *name, const char *initial, char *text, size_t capacity);
+/* Number of entries, or -1 without the attribute. */
+int64_t onnx_ints(pco_onnx_map *map, const char *name, int64_t *values, int64_t capacity);
+/* Takes an attribute that says nothing here, whatever its value is. */
+void onnx_without(pco_onnx_map *map, const char *name);
+/* The name of the first attribute that nobody took; NULL: all were. */
+const char *onnx_left(const pco_onnx_map *map);
+
+#endif

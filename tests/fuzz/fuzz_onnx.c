@@ -1,0 +1,252 @@
+/* ONNX models made at random, with operators, attributes and operands that belong together only by chance, and then
+ * with a few bytes changed: whatever they say, the reader and the mapping to graphs read nothing that is not there.
+ * fuzz_onnx [rounds (10000) [seed]], the same way each time; scripts/test --all runs it under sanitizers. */
+#include "base/file.h"
+#include "models/onnx/map.h"
+
+#include "onnx.pb-c.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { INITIALIZERS = 8, MOST_INTS = 10, MOST_VALUES = 625 };
+
+static const char *const OPS[] = {"Abs",
+                                  "Add",
+                                  "Where",
+                                  "Min",
+                                  "Gelu",
+                                  "Clip",
+                                  "Pow",
+                                  "LeakyRelu",
+                                  "Softplus",
+                                  "HardSwish",
+                                  "Swish",
+                                  "SwiGLU",
+                                  "Cast",
+                                  "MatMul",
+                                  "Gemm",
+                                  "Einsum",
+                                  "ReduceSum",
+                                  "ReduceMean",
+                                  "ReduceL2",
+                                  "ReduceMax",
+                                  "ReduceMin",
+                                  "ArgMax",
+                                  "Softmax",
+                                  "LogSoftmax",
+                                  "Transpose",
+                                  "Reshape",
+                                  "Squeeze",
+                                  "Unsqueeze",
+                                  "Expand",
+                                  "Concat",
+                                  "Split",
+                                  "Slice",
+                                  "Gather",
+                                  "GatherElements",
+                                  "GatherND",
+                                  "Trilu",
+                                  "CumSum",
+                                  "TopK",
+                                  "TensorScatter",
+                                  "LayerNormalization",
+                                  "RMSNormalization",
+                                  "Conv",
+                                  "RotaryEmbedding",
+                                  "Attention",
+                                  "QuantizeLinear",
+                                  "DequantizeLinear",
+                                  "DynamicQuantizeLinear",
+                                  "MatMulInteger",
+                                  "QLinearMatMul"};
+static const char *const ATTRIBUTES[] = {"alpha",
+                                         "beta",
+                                         "transA",
+                                         "transB",
+                                         "axis",
+                                         "axes",
+                                         "keepdims",
+                                         "noop_with_empty_axes",
+                                         "perm",
+                                         "allowzero",
+                                         "num_outputs",
+                                         "batch_dims",
+                                         "upper",
+                                         "exclusive",
+                                         "reverse",
+                                         "largest",
+                                         "mode",
+                                         "epsilon",
+                                         "stash_type",
+                                         "auto_pad",
+                                         "pads",
+                                         "strides",
+                                         "dilations",
+                                         "group",
+                                         "interleaved",
+                                         "num_heads",
+                                         "rotary_embedding_dim",
+                                         "q_num_heads",
+                                         "kv_num_heads",
+                                         "scale",
+                                         "softcap",
+                                         "is_causal",
+                                         "qk_matmul_output_mode",
+                                         "block_size",
+                                         "output_dtype",
+                                         "to",
+                                         "approximate",
+                                         "equation",
+                                         "select_last_index"};
+static const char *const TEXTS[] = {"",      "tanh",  "linear", "circular", "SAME_UPPER",   "SAME_LOWER",
+                                    "VALID", "ij->i", "ij->ji", "i,i",      "bij,bjk->bik", "...ii->...i"};
+static const int64_t NUMBERS[] = {0, 1, 2, 3, 4, 7, 8, 9, -1, -2, -4, -9, 1 << 24, INT32_MAX, INT64_MAX, INT64_MIN};
+static const int32_t TYPES[] = {PCO_ONNX_FLOAT, PCO_ONNX_FLOAT,   PCO_ONNX_FLOAT,  PCO_ONNX_INT64,
+                                PCO_ONNX_INT64, PCO_ONNX_INT32,   PCO_ONNX_BOOL,   PCO_ONNX_INT8,
+                                PCO_ONNX_UINT8, PCO_ONNX_FLOAT16, PCO_ONNX_DOUBLE, PCO_ONNX_STRING};
+
+static uint64_t fuzz_state = 1;
+
+/* SplitMix64 (Steele, Lea, Flood 2014) */
+static uint32_t fuzz_below(uint32_t n)
+{
+    uint64_t z = fuzz_state += 0x9E3779B97F4A7C15ull;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return (uint32_t)((z >> 32) % n);
+}
+
+#define FUZZ_ONE(list) (list)[fuzz_below(sizeof(list) / sizeof *(list))]
+
+static void *fuzz_text(const char *text) { return (void *)(size_t)text; }
+
+static void fuzz_tensor(Onnx__TensorProto *tensor, int64_t *dims, int64_t *values, uint8_t *raw)
+{
+    size_t count = 1;
+    onnx__tensor_proto__init(tensor);
+    tensor->has_data_type = 1, tensor->data_type = FUZZ_ONE(TYPES);
+    tensor->n_dims = fuzz_below(16) ? fuzz_below(5) : 9, tensor->dims = dims;
+    for (size_t i = 0; i < tensor->n_dims; i++) {
+        dims[i] = i < 4 ? (int64_t)fuzz_below(fuzz_below(8) ? 4 : 6) : 1;
+        count *= (size_t)dims[i];
+    }
+    if (fuzz_below(16) == 0) count += fuzz_below(3);
+    if (count > MOST_VALUES) count = MOST_VALUES;
+    for (size_t i = 0; i < count; i++) values[i] = fuzz_below(3) ? (int64_t)i % 4 : FUZZ_ONE(NUMBERS);
+    if (tensor->data_type == PCO_ONNX_INT64) {
+        tensor->n_int64_data = count, tensor->int64_data = values;
+        return;
+    }
+    memset(raw, (int)fuzz_below(256), 8 * MOST_VALUES);
+    tensor->has_raw_data = 1, tensor->raw_data.data = raw;
+    tensor->raw_data.len = count * (tensor->data_type == PCO_ONNX_DOUBLE                                         ? 8
+                                    : tensor->data_type == PCO_ONNX_FLOAT || tensor->data_type == PCO_ONNX_INT32 ? 4
+                                    : tensor->data_type == PCO_ONNX_FLOAT16                                      ? 2
+                                                                                                                 : 1);
+}
+
+static void fuzz_attribute(Onnx__AttributeProto *attribute, int64_t *ints)
+{
+    onnx__attribute_proto__init(attribute);
+    attribute->name = fuzz_text(FUZZ_ONE(ATTRIBUTES));
+    attribute->has_i = fuzz_below(2), attribute->i = FUZZ_ONE(NUMBERS);
+    attribute->has_f = fuzz_below(2), attribute->f = (float)FUZZ_ONE(NUMBERS);
+    attribute->has_s = fuzz_below(2), attribute->s.data = fuzz_text(FUZZ_ONE(TEXTS));
+    attribute->s.len = strlen((const char *)attribute->s.data);
+    attribute->n_ints = fuzz_below(MOST_INTS + 1), attribute->ints = ints;
+    for (size_t i = 0; i < attribute->n_ints; i++) ints[i] = FUZZ_ONE(NUMBERS);
+}
+
+/* A model of one node, whose operands are among its initializers; packed, malloc'ed. */
+static uint8_t *fuzz_model(size_t *size)
+{
+    enum { MOST_OPERANDS = 9, MOST_ATTRIBUTES = 4 };
+    static int64_t dims[INITIALIZERS][9], values[INITIALIZERS][MOST_VALUES + 2], ints[MOST_ATTRIBUTES][MOST_INTS];
+    static uint8_t raw[INITIALIZERS][8 * MOST_VALUES];
+    static const char *const NAMES[INITIALIZERS] = {"a", "b", "c", "d", "e", "f", "g", "h"};
+    Onnx__TensorProto tensors[INITIALIZERS], *initializers[INITIALIZERS];
+    Onnx__AttributeProto attributes[MOST_ATTRIBUTES], *said[MOST_ATTRIBUTES];
+    Onnx__NodeProto node = ONNX__NODE_PROTO__INIT, *nodes[] = {&node};
+    Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;
+    Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
+    char *inputs[MOST_OPERANDS], *outputs[MOST_OPERANDS];
+    for (int i = 0; i < INITIALIZERS; i++) {
+        fuzz_tensor(&tensors[i], dims[i], values[i], raw[i]);
+        tensors[i].name = fuzz_text(NAMES[i]), initializers[i] = &tensors[i];
+    }
+    node.op_type = fuzz_text(FUZZ_ONE(OPS));
+    node.n_input = fuzz_below(32) ? fuzz_below(8) : MOST_OPERANDS, node.input = inputs;
+    node.n_output = fuzz_below(32) ? 1 + fuzz_below(4) : 0, node.output = outputs;
+    for (int i = 0; i < MOST_OPERANDS; i++) {
+        inputs[i] = fuzz_text(fuzz_below(8) ? NAMES[fuzz_below(INITIALIZERS)] : "");
+        outputs[i] = fuzz_text(fuzz_below(8) ? "y" : "");
+    }
+    node.n_attribute = fuzz_below(MOST_ATTRIBUTES + 1), node.attribute = said;
+    for (size_t i = 0; i < node.n_attribute; i++) fuzz_attribute(said[i] = &attributes[i], ints[i]);
+    graph.n_node = 1, graph.node = nodes, graph.n_initializer = INITIALIZERS, graph.initializer = initializers;
+    model.graph = &graph;
+    uint8_t *packed = malloc(onnx__model_proto__get_packed_size(&model) + 1);
+    if (!packed) abort();
+    *size = onnx__model_proto__pack(&model, packed);
+    return packed;
+}
+
+/* Whether its node was mapped. */
+static bool fuzz_map(const pco_onnx_model *model, const pco_onnx_node *node)
+{
+    pco_onnx_tensor tensors[PCO_ONNX_MAX_OPERANDS] = {{0}};
+    pco_graph *graph = pco_graph_create();
+    pco_error err;
+    if (!graph) abort();
+    pco_onnx_map map = pco_onnx_map_start(graph, node);
+    for (uint32_t i = 0; i < node->n_inputs && i < PCO_ONNX_MAX_OPERANDS; i++)
+        for (uint32_t k = 0; k < model->n_initializers && !map.operands[i]; k++)
+            if (strcmp(model->initializers[k], node->inputs[i]) == 0 &&
+                pco_onnx_initializer(model, k, &tensors[i], &err) == PCO_OK)
+                map.operands[i] = &tensors[i];
+    if (fuzz_below(8) == 0 && map.operands[1]) { /* known to a run only */
+        free(tensors[1].value);
+        tensors[1].value = NULL;
+    }
+    pco_onnx_map_node(&map);
+    const bool mapped = !map.skip[0] && pco_graph_check(graph, &err) == PCO_OK;
+    if (mapped && (map.out[0] == PCO_NONE || map.out[0] >= graph->n_tensors)) abort();
+    for (uint32_t i = 0; i < PCO_ONNX_MAX_OPERANDS; i++) pco_onnx_tensor_clear(&tensors[i]);
+    pco_graph_destroy(graph);
+    return mapped;
+}
+
+int main(int argc, char **argv)
+{
+    const unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 10000;
+    unsigned long read = 0, mapped = 0;
+    if (argc > 2) fuzz_state = strtoull(argv[2], NULL, 10);
+    char path[64];
+    const int file = memfd_create("fuzz", MFD_CLOEXEC);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    for (unsigned long round = 0; round < rounds; round++) {
+        size_t size;
+        uint8_t *bytes = fuzz_model(&size);
+        for (uint32_t i = round % 2 ? fuzz_below(4) : 0; i > 0; i--)
+            bytes[fuzz_below((uint32_t)size)] = (uint8_t)fuzz_below(256);
+        if (ftruncate(file, (off_t)size) != 0 || pwrite(file, bytes, size, 0) != (ssize_t)size) abort();
+        free(bytes);
+        pco_onnx_model model;
+        pco_onnx_tensor tensor;
+        pco_error err;
+        if (pco_onnx_open(path, &model, &err) == PCO_OK) {
+            read++;
+            for (uint32_t i = 0; i < model.n_nodes; i++) mapped += fuzz_map(&model, &model.nodes[i]);
+        }
+        pco_onnx_close(&model);
+        if (pco_onnx_tensor_read(path, &tensor, &err) == PCO_OK && !tensor.value) abort();
+        pco_onnx_tensor_clear(&tensor);
+    }
+    close(file);
+    fprintf(stderr, "%lu models, %lu read, %lu mapped: nothing crashed\n", rounds, read, mapped);
+    return rounds >= 1000 && (read < rounds / 2 || mapped < rounds / 200); /* or it would show nothing */
+}
