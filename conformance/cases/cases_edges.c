@@ -3,29 +3,34 @@
 #include "cases/lists.h"
 
 #include "base/dtype.h"
+#include "graph/op.h"
 
 enum { LARGEST = 4096 }; /* elements of a dimension: the oracle is slow */
 
+/* Along the last dimension, where that is for the attributes to say. */
+static void conf_edge_axes(conf_case *one, const pco_op_info *info)
+{
+    const pco_attr_info *attr;
+    for (uint32_t i = 0; (attr = pco_op_attr(info, i)) != NULL; i++) {
+        if (!attr->is_axis || attr->type != PCO_ATTR_VECTOR) continue;
+        int64_t *axes = (int64_t *)(void *)(one->attrs.bytes + attr->offset);
+        axes[0] = conf_cases_vector(axes + 1, "1");
+    }
+}
+
 static void conf_edge_rows(conf_cases_context *context, pco_op op, uint32_t type, int size)
 {
-    conf_case *one = conf_cases_begin(context, op, size % 2 ? CONF_RANDOM : CONF_EXACT);
-    bool norm = op == PCO_OP_LAYER_NORM || op == PCO_OP_RMS_NORM,
-         softmax = op >= PCO_OP_SOFTMAX && op <= PCO_OP_LOGSUMEXP;
-    if (norm || softmax) one->regime = CONF_RANDOM;
+    const pco_op_info *info = pco_op_find(op);
+    const bool norm = info->rows == PCO_ROWS_LAST, composite = info->bound == PCO_BOUND_COMPOSITE;
+    conf_case *one = conf_cases_begin(context, op, composite || size % 2 ? CONF_RANDOM : CONF_EXACT);
     conf_cases_in(one, type, "3,%d", size);
     if (norm) conf_cases_in(one, type, "%d", size);
-    if (op == PCO_OP_SUM || op == PCO_OP_MEAN || op == PCO_OP_AMAX) {
-        pco_sum_attrs *attrs = (pco_sum_attrs *)one->attrs.bytes; /* the fields of all three */
-        attrs->n_axes = conf_cases_vector(attrs->axes, "1");
-    }
+    conf_edge_axes(one, info);
     if (!(op == PCO_OP_LAYER_NORM && size == 1)) conf_cases_emit(context);
     if (norm || size > 300) return;
     one = conf_cases_begin(context, op, CONF_RANDOM); /* so many rows, and a column in the middle */
     conf_cases_in(one, type, "%d,3", size);
-    if (op == PCO_OP_SUM || op == PCO_OP_MEAN || op == PCO_OP_AMAX) {
-        pco_sum_attrs *attrs = (pco_sum_attrs *)one->attrs.bytes;
-        attrs->n_axes = conf_cases_vector(attrs->axes, "1");
-    }
+    conf_edge_axes(one, info);
     conf_cases_emit(context);
 }
 
@@ -78,18 +83,12 @@ static void conf_edge_attention(conf_cases_context *context, pco_op op, uint32_t
 
 static void conf_edge_size(conf_cases_context *context, pco_op op, uint32_t type, int size)
 {
-    switch (op) {
-    case PCO_OP_SUM:
-    case PCO_OP_MEAN:
-    case PCO_OP_AMAX:
-    case PCO_OP_ARGMAX:
-    case PCO_OP_CUMSUM:
-    case PCO_OP_TOP_K:
-    case PCO_OP_SOFTMAX:
-    case PCO_OP_LOG_SOFTMAX:
-    case PCO_OP_LOGSUMEXP:
-    case PCO_OP_LAYER_NORM:
-    case PCO_OP_RMS_NORM: conf_edge_rows(context, op, type, size); break;
+    const pco_rows_rule rows = pco_op_find(op)->rows;
+    if (rows == PCO_ROWS_AXIS || rows == PCO_ROWS_LAST) {
+        conf_edge_rows(context, op, type, size);
+        return;
+    }
+    switch (op) { /* one of each form of kernel */
     case PCO_OP_NEG:
     case PCO_OP_EXP:
     case PCO_OP_GELU:

@@ -20,20 +20,9 @@ static int64_t must_product(const pco_tensor *tensor, uint32_t first)
 /* The dimension that an op's axis names, of several the first; the last where it names none. */
 static uint32_t must_axis(const conf_case *one)
 {
-    const pco_op_info *info = pco_op_find(one->op);
-    const uint32_t rank = one->in[0].rank;
-    uint32_t first = rank ? rank - 1 : 0;
-    const pco_attr_info *attr;
-    for (uint32_t i = 0; (attr = pco_op_attr(info, i)) != NULL; i++) {
-        if (!attr->is_axis) continue;
-        const int64_t *axis = (const int64_t *)(const void *)(one->attrs.bytes + attr->offset);
-        const int64_t count = attr->type == PCO_ATTR_VECTOR ? *axis++ : 1;
-        for (int64_t k = 0; k < count; k++) {
-            const uint32_t d = (uint32_t)(axis[k] < 0 ? axis[k] + (int64_t)rank : axis[k]);
-            if (k == 0 || d < first) first = d;
-        }
-        break;
-    }
+    const uint32_t rank = one->in[0].rank, axes = pco_op_axes(pco_op_find(one->op), one->attrs.bytes, rank);
+    uint32_t first = 0;
+    while (first + 1 < rank && !(axes >> first & 1)) first++;
     return first;
 }
 

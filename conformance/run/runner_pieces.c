@@ -5,18 +5,18 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "graph/work.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WHOLE = -1 };
+enum { WHOLE = PCO_ROWS_WHOLE };
 
-/* Along which dimension each operand and result is cut (WHOLE: it is not). n: the size there. */
+/* Along which dimension each operand and result is cut. */
 typedef struct conf_cut {
-    int in[PCO_MAX_INPUTS], out[PCO_MAX_OUTPUTS];
-    int64_t n;
+    pco_node_rows rows;
     pco_conformance_piece kind; /* PCO_PIECE_KINDS: the whole with other operands */
 } conf_cut;
 
@@ -74,7 +74,7 @@ static pco_status conf_piece_make(conf_problem *piece, const conf_problem *whole
             continue;
         }
         pco_status status =
-            conf_piece_operand(piece, i, &whole->tensors[t], whole->data[i], cut->in[i], from, count, err);
+            conf_piece_operand(piece, i, &whole->tensors[t], whole->data[i], cut->rows.in[i], from, count, err);
         if (status) return status;
     }
     return PCO_OK;
@@ -137,7 +137,7 @@ static pco_status conf_piece_compare(const conf_run_state *whole, const conf_run
         const pco_tensor *y = &whole->problem->tensors[whole->problem->node.outputs[i]];
         const uint8_t *all = whole->first[i], *part = piece->first[i];
         if (!all || !part) continue;
-        int dim = cut->out[i];
+        int dim = cut->rows.out[i];
         conf_slices s = dim == WHOLE ? (conf_slices){1, 1, y->bytes} : conf_slices_of(y, dim);
         uint64_t bytes = (dim == WHOLE ? 1 : (uint64_t)count) * s.bytes;
         for (uint64_t o = 0; o < s.outer; o++) {
@@ -191,127 +191,11 @@ static pco_status conf_piece_run(const conf_run_state *whole, conf_problem *piec
 
 /* ---- where a case can be cut ---- */
 
-static conf_cut conf_cut_none(void)
-{
-    conf_cut cut = {.kind = PCO_PIECE_KINDS};
-    for (int i = 0; i < PCO_MAX_INPUTS; i++) cut.in[i] = WHOLE;
-    for (int i = 0; i < PCO_MAX_OUTPUTS; i++) cut.out[i] = WHOLE;
-    return cut;
-}
+static conf_cut conf_cut_none(void) { return (conf_cut){.rows = pco_node_rows_whole(), .kind = PCO_PIECE_KINDS}; }
 
 static const pco_tensor *conf_cut_tensor(const conf_problem *p, uint32_t input)
 {
     return input < p->node.n_inputs && p->node.inputs[input] != PCO_NONE ? &p->tensors[p->node.inputs[input]] : NULL;
-}
-
-static const pco_tensor *conf_cut_output(const conf_problem *p, uint32_t output)
-{
-    return &p->tensors[p->node.outputs[output]];
-}
-
-/* Operand 0 and all results along the first dimension. */
-static conf_cut conf_cut_first(const conf_problem *p)
-{
-    conf_cut cut = conf_cut_none();
-    const pco_tensor *x = conf_cut_tensor(p, 0);
-    if (!x || x->rank < 2) return cut;
-    cut.n = x->shape[0];
-    cut.in[0] = 0;
-    for (uint32_t i = 0; i < p->node.n_outputs; i++) cut.out[i] = 0;
-    return cut;
-}
-
-/* The reduced axis must not be the first. */
-static conf_cut conf_cut_axis(const conf_problem *p, int64_t axis)
-{
-    conf_cut cut = conf_cut_first(p);
-    return cut.n && axis == 0 ? conf_cut_none() : cut;
-}
-
-static conf_cut conf_cut_reduce(const conf_problem *p)
-{
-    const pco_sum_attrs *attrs = p->node.attrs; /* mean and amax have the same fields */
-    conf_cut cut = attrs->n_axes ? conf_cut_first(p) : conf_cut_none();
-    for (int64_t a = 0; a < attrs->n_axes && cut.n; a++) cut = conf_cut_axis(p, attrs->axes[a]);
-    return cut;
-}
-
-/* Elementwise: all operands that have the result's first dimension. */
-static conf_cut conf_cut_elements(const conf_problem *p)
-{
-    conf_cut cut = conf_cut_none();
-    const pco_tensor *y = conf_cut_output(p, 0);
-    if (y->rank < 2) return cut;
-    for (uint32_t i = 0; i < p->node.n_inputs; i++) {
-        const pco_tensor *x = conf_cut_tensor(p, i);
-        if (x && x->rank == y->rank && x->shape[0] == y->shape[0]) cut.in[i] = 0;
-    }
-    cut.n = y->shape[0];
-    cut.out[0] = 0;
-    return cut;
-}
-
-/* Rows of a (columns where it is transposed), of c and of the result. */
-static conf_cut conf_cut_matmul(const conf_problem *p)
-{
-    conf_cut cut = conf_cut_none();
-    const pco_matmul_attrs *attrs = p->node.attrs;
-    const pco_tensor *a = conf_cut_tensor(p, 0), *c = conf_cut_tensor(p, 3), *y = conf_cut_output(p, 0);
-    cut.in[0] = (int)a->rank - (attrs->transpose_a ? 1 : 2);
-    cut.out[0] = (int)y->rank - 2;
-    cut.n = y->shape[y->rank - 2];
-    if (c && c->rank >= 2 && c->shape[c->rank - 2] == cut.n) cut.in[3] = (int)c->rank - 2;
-    return cut;
-}
-
-/* Sequences of a batch. */
-static conf_cut conf_cut_batch(const conf_problem *p)
-{
-    conf_cut cut = conf_cut_none();
-    cut.n = conf_cut_tensor(p, 0)->shape[0];
-    for (uint32_t i = 0; i < p->node.n_inputs; i++) {
-        const pco_tensor *x = conf_cut_tensor(p, i);
-        if (x && (i != 3 || (x->rank == 4 && x->shape[0] == cut.n))) cut.in[i] = 0;
-    }
-    for (uint32_t i = 0; i < p->node.n_outputs; i++) cut.out[i] = 0;
-    return cut;
-}
-
-static conf_cut conf_cut_rope(const conf_problem *p)
-{
-    conf_cut cut = conf_cut_first(p);
-    if (conf_cut_tensor(p, 1)->shape[0] == cut.n) cut.in[1] = 0;
-    return cut;
-}
-
-/* n = 0 where the op has no rows, or the case none. */
-static conf_cut conf_cut_rows(const conf_problem *p)
-{
-    switch (p->node.op) {
-    case PCO_OP_MATMUL: return conf_cut_matmul(p);
-    case PCO_OP_CONV1D: return conf_cut_tensor(p, 0)->rank > 2 ? conf_cut_first(p) : conf_cut_none();
-    case PCO_OP_SCALED_DOT_PRODUCT_ATTENTION: return conf_cut_batch(p);
-    case PCO_OP_ROPE: return conf_cut_rope(p);
-    case PCO_OP_SUM:
-    case PCO_OP_MEAN:
-    case PCO_OP_AMAX: return conf_cut_reduce(p);
-    case PCO_OP_ARGMAX: return conf_cut_axis(p, ((const pco_argmax_attrs *)p->node.attrs)->axis);
-    case PCO_OP_CUMSUM: return conf_cut_axis(p, ((const pco_cumsum_attrs *)p->node.attrs)->axis);
-    case PCO_OP_TOP_K: return conf_cut_axis(p, ((const pco_top_k_attrs *)p->node.attrs)->axis);
-    case PCO_OP_SOFTMAX:
-    case PCO_OP_LOG_SOFTMAX:
-    case PCO_OP_LOGSUMEXP: return conf_cut_axis(p, ((const pco_softmax_attrs *)p->node.attrs)->axis);
-    case PCO_OP_LAYER_NORM:
-    case PCO_OP_RMS_NORM: return conf_cut_first(p);
-    case PCO_OP_SWIGLU:
-    case PCO_OP_WHERE: return conf_cut_elements(p);
-    default:
-        return (p->node.op >= PCO_OP_ADD && p->node.op <= PCO_OP_GE) ||
-                       (p->node.op >= PCO_OP_NEG && p->node.op <= PCO_OP_CAST) || p->node.op == PCO_OP_RELU ||
-                       p->node.op == PCO_OP_GELU || p->node.op == PCO_OP_SILU
-                   ? conf_cut_elements(p)
-                   : conf_cut_none();
-    }
 }
 
 /* ---- prompts in chunks ---- */
@@ -374,10 +258,10 @@ static pco_status conf_chunk_run(const conf_run_state *whole, int64_t from, int6
         if (lengths[b] < 0) lengths[b] = 0;
     }
     conf_cut cut = conf_cut_none();
-    cut.in[0] = cut.out[0] = row;
+    cut.rows.in[0] = cut.rows.out[0] = row;
     cut.kind = PCO_PIECE_CHUNKS;
     if (mask && mask->rank >= 2 && mask->shape[mask->rank - 2] == q->shape[row] && q->shape[row] > 1)
-        cut.in[3] = (int)mask->rank - 2;
+        cut.rows.in[3] = (int)mask->rank - 2;
     conf_problem without = *p, piece;
     without.node.n_inputs = without.node.n_inputs > 4 ? 4 : without.node.n_inputs;
     pco_status status = conf_piece_make(&piece, &without, &cut, from, count, false, err);
@@ -438,12 +322,11 @@ pco_status conf_run_pieces(const conf_run_state *whole, int rows, pco_error *err
     pco_status status = PCO_OK;
     if (conf_run_has_twins(p)) status = conf_run_aliased(whole, err);
     if (!status && rows && conf_chunk_fits(p)) status = conf_run_chunks(whole, err);
-    conf_cut cut = conf_cut_rows(p);
-    if (cut.n < 2) return status;
-    cut.kind = PCO_PIECE_ROWS;
-    for (int r = 0; r < rows && r < cut.n && !status; r++) {
+    const conf_cut cut = {.rows = pco_node_rows_of(p->tensors, &p->node), .kind = PCO_PIECE_ROWS};
+    if (cut.rows.n < 2) return status;
+    for (int r = 0; r < rows && r < cut.rows.n && !status; r++) {
         conf_problem piece;
-        int64_t at = (p->one->id / 7 + r * (cut.n / rows + 1)) % cut.n;
+        int64_t at = (p->one->id / 7 + r * (cut.rows.n / rows + 1)) % cut.rows.n;
         char what[64];
         snprintf(what, sizeof what, "row %" PRId64 " alone", at);
         status = conf_piece_make(&piece, p, &cut, at, 1, false, err);

@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/suggest.h"
+#include "graph/work.h"
 
 #include <fnmatch.h>
 #include <math.h>
@@ -32,11 +33,31 @@ typedef struct bench_row {
     const char *name;
     pco_op op; /* the node that is meant */
     bench_against against;
-    double flops; /* of one run; 0: `bytes` are what counts */
-    double bytes; /* read and written */
     uint32_t (*build)(pco_graph *graph, const void *weights);
-    int dtype; /* of the constant [ROWS,COLUMNS] that build takes; -1: none */
+    int dtype;    /* of the constant [ROWS,COLUMNS] that build takes; -1: none */
+    double bytes; /* read and written, where that is not each operand and result once; else 0 */
 } bench_row;
+
+/* What one run of a row is counted as. */
+typedef struct bench_work {
+    double flops; /* 0: `bytes` are what counts */
+    double bytes;
+} bench_work;
+
+/* Of the node that is meant: of products, where there are enough to a byte that no device waits for its memory. */
+static bench_work bench_work_of(const bench_row *row, const pco_graph *graph)
+{
+    enum { PRODUCTS_PER_BYTE = 8 };
+    bench_work work = {0, row->bytes};
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        if (graph->nodes[i].op != (uint32_t)row->op) continue;
+        const double products = pco_node_products(graph->tensors, &graph->nodes[i]);
+        if (!(work.bytes > 0)) work.bytes = pco_node_bytes(graph->tensors, &graph->nodes[i]);
+        if (products > PRODUCTS_PER_BYTE * work.bytes) work.flops = 2 * products;
+        break;
+    }
+    return work;
+}
 
 static uint32_t bench_state(pco_graph *graph, const char *name, int64_t rows, int64_t columns)
 {
@@ -181,26 +202,25 @@ static uint32_t bench_conv1d(pco_graph *graph, const void *weights)
 
 #define LARGE (4.0 * ROWS * COLUMNS)
 #define BENCH_GEMV_ROW(NAME, name, block, bytes) \
-    {"gemv_" #name, PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 4 * (bytes) / (block), bench_gemv_##name, PCO_##NAME},
+    {"gemv_" #name, PCO_OP_MATMUL, AGAINST_COPY, bench_gemv_##name, PCO_##NAME, 0},
 static const bench_row BENCH_ROWS[] = {
-    {"copy", PCO_OP_CONCAT, AGAINST_NOTHING, 0, 2 * LARGE, bench_copy, -1},
-    {"add", PCO_OP_ADD, AGAINST_COPY, 0, 3 * LARGE, bench_add, -1},
-    {"gelu", PCO_OP_GELU, AGAINST_COPY, 0, 2 * LARGE, bench_gelu, -1},
-    {"layer_norm", PCO_OP_LAYER_NORM, AGAINST_COPY, 0, 2 * LARGE, bench_layer_norm, -1},
-    {"rms_norm", PCO_OP_RMS_NORM, AGAINST_COPY, 0, 2 * LARGE, bench_rms_norm, -1},
-    {"softmax", PCO_OP_SOFTMAX, AGAINST_COPY, 0, 2 * LARGE, bench_softmax, -1},
-    {"matmul", PCO_OP_MATMUL, AGAINST_BLAS, 2.0 * SQUARE *SQUARE *SQUARE, 0, bench_matmul, -1},
-    {"gemv_f32", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE, bench_gemv_f32, PCO_F32},
-    {"gemv_f16", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 2, bench_gemv_f16, PCO_F16},
-    {"gemv_bf16", PCO_OP_MATMUL, AGAINST_COPY, 0, LARGE / 2, bench_gemv_bf16, PCO_BF16},
+    {"copy", PCO_OP_CONCAT, AGAINST_NOTHING, bench_copy, -1, 0},
+    {"add", PCO_OP_ADD, AGAINST_COPY, bench_add, -1, 0},
+    {"gelu", PCO_OP_GELU, AGAINST_COPY, bench_gelu, -1, 0},
+    {"layer_norm", PCO_OP_LAYER_NORM, AGAINST_COPY, bench_layer_norm, -1, 0},
+    {"rms_norm", PCO_OP_RMS_NORM, AGAINST_COPY, bench_rms_norm, -1, 0},
+    {"softmax", PCO_OP_SOFTMAX, AGAINST_COPY, bench_softmax, -1, 0},
+    {"matmul", PCO_OP_MATMUL, AGAINST_BLAS, bench_matmul, -1, 0},
+    {"gemv_f32", PCO_OP_MATMUL, AGAINST_COPY, bench_gemv_f32, PCO_F32, 0},
+    {"gemv_f16", PCO_OP_MATMUL, AGAINST_COPY, bench_gemv_f16, PCO_F16, 0},
+    {"gemv_bf16", PCO_OP_MATMUL, AGAINST_COPY, bench_gemv_bf16, PCO_BF16, 0},
     PCO_QUANTISED_DTYPES(BENCH_GEMV_ROW){"attention", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION,
-                                         4.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0, bench_attention, -1},
-    {"attention_row", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION, 0,
-     2 * 4.0 * HEADS *POSITIONS *HEAD_SIZE, bench_attention_row, -1},
+                                         bench_attention, -1, 0},
+    {"attention_row", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, AGAINST_DECOMPOSITION, bench_attention_row, -1, 0},
     {"attention_backward", PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD, AGAINST_DECOMPOSITION,
-     10.0 * HEADS *POSITIONS *POSITIONS *HEAD_SIZE, 0, bench_attention_backward, -1},
-    {"conv1d", PCO_OP_CONV1D, AGAINST_NOTHING, 2.0 * CHANNELS *BANDS *TAPS *FRAMES, 0, bench_conv1d, -1},
-    {"scatter_add", PCO_OP_SCATTER_ADD, AGAINST_COPY, 0, LARGE + 4.0 * POSITIONS *COLUMNS, bench_scatter_add, -1},
+     bench_attention_backward, -1, 0},
+    {"conv1d", PCO_OP_CONV1D, AGAINST_NOTHING, bench_conv1d, -1, 0},
+    {"scatter_add", PCO_OP_SCATTER_ADD, AGAINST_COPY, bench_scatter_add, -1, LARGE + 4.0 * POSITIONS *COLUMNS},
 };
 enum { BENCH_N_ROWS = sizeof BENCH_ROWS / sizeof BENCH_ROWS[0] };
 
@@ -239,9 +259,9 @@ static pco_status bench_fill(pco_session *session, const pco_graph *graph, pco_e
     return status;
 }
 
-/* An executable of a row; `fill`: its states get their values. */
+/* An executable of a row; `fill`: its states get their values. *work may be NULL. */
 static pco_status bench_make(pco_session *session, const bench_row *row, const void *weights, int decomposed, int fill,
-                             pco_executable **executable, pco_error *err)
+                             bench_work *work, pco_executable **executable, pco_error *err)
 {
     pco_graph *graph = pco_graph_create();
     *executable = NULL;
@@ -249,6 +269,7 @@ static pco_status bench_make(pco_session *session, const bench_row *row, const v
     uint32_t y = pco_reshape(graph, row->build(graph, weights), 1, (int64_t[]){-1});
     pco_graph_output(graph, pco_slice_axis(graph, y, 0, 0, 1), "first");
     pco_status status = pco_graph_check(graph, err);
+    if (work) *work = bench_work_of(row, graph);
     const pco_executable_params params = {.name = row->name, .force_decomposition = decomposed};
     if (!status) status = pco_executable_create(session, graph, &params, executable, err);
     if (!status && pco_executable_inspect(*executable).cpu_nodes)
@@ -319,9 +340,10 @@ static void bench_product_close(bench_product *p)
     free(p->c);
 }
 
-static void bench_results(const bench_row *row, const double *medians, const bench_blas *blas, bench_figure *figure)
+static void bench_results(const bench_row *row, const bench_work *work, const double *medians, const bench_blas *blas,
+                          bench_figure *figure)
 {
-    bench_rate(figure, medians[0], row->flops, row->bytes);
+    bench_rate(figure, medians[0], work->flops, work->bytes);
     if (row->against == AGAINST_COPY) {
         double copy = 1e-9 * 2 * LARGE / medians[1];
         figure->of_copy = figure->rate / copy;
@@ -333,7 +355,7 @@ static void bench_results(const bench_row *row, const double *medians, const ben
     } else if (row->against == AGAINST_BLAS && medians[1] > 0) {
         figure->ratio = medians[1] / medians[0];
         snprintf(figure->peer, sizeof figure->peer, "%.2f times OpenBLAS %s (%s) on the CPU (%.1f GFLOP/s)",
-                 figure->ratio, blas->version, blas->core, 1e-9 * row->flops / medians[1]);
+                 figure->ratio, blas->version, blas->core, 1e-9 * work->flops / medians[1]);
     }
 }
 
@@ -347,7 +369,7 @@ static double bench_by_device(bench_setup *setup, const bench_row *row, const vo
     double times[RUNS + 1] = {0};
     if (!(pco_session_device(setup->session)->features & PCO_FEATURE_TIMESTAMPS)) return 0;
     pco_status status = pco_session_profile(setup->session, 1, &err);
-    if (!status) status = bench_make(setup->session, row, weights, 0, 0, &executable, &err);
+    if (!status) status = bench_make(setup->session, row, weights, 0, 0, NULL, &executable, &err);
     for (int i = 0; !status && i <= RUNS; i++) { /* the first one warms up */
         const uint64_t before = pco_session_nanoseconds(setup->session);
         status = pco_executable_run(executable, &err);
@@ -363,16 +385,17 @@ static pco_status bench_figure_run(bench_setup *setup, const bench_row *row, uin
 {
     pco_executable *subject = NULL, *other = NULL;
     bench_product product = {0};
+    bench_work work;
     double medians[BENCH_MAX] = {0};
     int jobs = 1;
     bench_job job[2] = {{bench_execute, NULL}, {bench_execute, NULL}};
-    pco_status status = bench_make(setup->session, row, weights, 0, 1, &subject, err);
+    pco_status status = bench_make(setup->session, row, weights, 0, 1, &work, &subject, err);
     job[0].user = subject;
     if (!status && row->against == AGAINST_COPY) {
-        status = bench_make(setup->session, &BENCH_ROWS[0], NULL, 0, 1, &other, err);
+        status = bench_make(setup->session, &BENCH_ROWS[0], NULL, 0, 1, NULL, &other, err);
         jobs = 2;
     } else if (!status && row->against == AGAINST_DECOMPOSITION) {
-        status = bench_make(setup->session, row, weights, 1, 0, &other, err);
+        status = bench_make(setup->session, row, weights, 1, 0, NULL, &other, err);
         jobs = 2;
     }
     job[1].user = other;
@@ -385,7 +408,7 @@ static pco_status bench_figure_run(bench_setup *setup, const bench_row *row, uin
         }
     }
     if (!status) status = bench_time(job, jobs, setup->seconds, setup->processor, medians, &figure->repetitions, err);
-    if (!status) bench_results(row, medians, &product.blas, figure);
+    if (!status) bench_results(row, &work, medians, &product.blas, figure);
     if (!status) figure->device = bench_by_device(setup, row, weights);
     bench_product_close(&product);
     pco_executable_destroy(subject);
@@ -419,8 +442,9 @@ static uint32_t bench_row_variants(const bench_setup *setup, pco_registry *regis
         row->build(graph, weights);
         status = pco_graph_check(graph, err);
     }
+    const bench_work work = status ? (bench_work){0} : bench_work_of(row, graph);
     const bench_alone alone = {
-        .name = row->name, .graph = graph, .op = row->op, .flops = row->flops, .bytes = row->bytes};
+        .name = row->name, .graph = graph, .op = row->op, .flops = work.flops, .bytes = work.bytes};
     if (status)
         bench_refuse(figures, row->name, err);
     else

@@ -12,30 +12,6 @@
 
 enum { OPS_COLUMN = 17 }; /* where the right side begins */
 
-/* Rule names with what they mean, by their numbers in op.h. */
-typedef struct ops_rule {
-    const char *name, *doc;
-} ops_rule;
-
-static const ops_rule OPS_SPLITS[] = {
-    [PCO_SPLIT_NONE] = {"none", "a tensor beyond the binding limit is refused"},
-    [PCO_SPLIT_ANY] = {"any", "cut anywhere in the flat order"},
-    [PCO_SPLIT_SLICES] = {"slices", "cut anywhere but within what lies behind the axis"},
-    [PCO_SPLIT_ROWS] = {"rows", "cut along all dimensions but the last"},
-    [PCO_SPLIT_AXIS] = {"axis", "cut along the dimensions in front of the axis"},
-    [PCO_SPLIT_OUTER] = {"outer", "cut along the first dimension"},
-    [PCO_SPLIT_PLANES] = {"planes", "cut along all dimensions but the last two"},
-    [PCO_SPLIT_MATMUL] = {"matmul", "cut along rows and columns of the result"},
-};
-
-static const ops_rule OPS_BOUNDS[] = {
-    [PCO_BOUND_EXACT] = {"exact", "bit for bit"},
-    [PCO_BOUND_ROUND] = {"round", "one operation, rounded as the device's contract says"},
-    [PCO_BOUND_FUNCTION] = {"function", "the derived bound of the polynomial"},
-    [PCO_BOUND_SUM] = {"sum", "K-term sum: c gamma_K sum |a| |b|"},
-    [PCO_BOUND_COMPOSITE] = {"composite", "propagated through the decomposition"},
-};
-
 static const char *const OPS_ATTR_TYPES[] = {
     [PCO_ATTR_INT] = "int", [PCO_ATTR_FLOAT] = "float", [PCO_ATTR_VECTOR] = "int[]"};
 
@@ -58,7 +34,7 @@ static void ops_row(const char *label, const char *text)
     cli_wrap(text, OPS_COLUMN, OPS_COLUMN);
 }
 
-static void ops_rule_row(const char *label, const ops_rule *rule)
+static void ops_rule_row(const char *label, const pco_op_rule *rule)
 {
     char text[160];
     snprintf(text, sizeof text, "%s: %s", rule->name, rule->doc);
@@ -106,10 +82,12 @@ static void ops_print(const pco_op_info *op)
     ops_row("signature", op->signature);
     ops_types(op);
     ops_attributes(op);
-    ops_rule_row("split", &OPS_SPLITS[op->split]);
+    ops_rule_row("split", pco_op_split(op->split));
+    ops_rule_row("alone", pco_op_rows(op->rows));
+    if (op->products) ops_row("products", "yes: `portico bench op` counts two operations for each");
     ops_row("decomposition", op->decompose ? "yes, into primitives" : "no: a primitive");
     ops_row("gradient", op->gradient ? "yes: a graph of other ops" : "none: not differentiable");
-    ops_rule_row("error bound", &OPS_BOUNDS[op->bound]);
+    ops_rule_row("error bound", pco_op_bound(op->bound));
 }
 
 static void ops_json_text(pco_json_writer *json, const char *key, const char *text)
@@ -144,12 +122,15 @@ static void ops_json(pco_json_writer *json, const pco_op_info *op)
         pco_json_end_object(json);
     }
     pco_json_end_array(json);
-    ops_json_text(json, "split", OPS_SPLITS[op->split].name);
+    ops_json_text(json, "split", pco_op_split(op->split)->name);
+    ops_json_text(json, "rows", pco_op_rows(op->rows)->name);
+    pco_json_key(json, "products");
+    pco_json_write_bool(json, op->products != NULL);
     pco_json_key(json, "decomposition");
     pco_json_write_bool(json, op->decompose != NULL);
     pco_json_key(json, "gradient");
     pco_json_write_bool(json, op->gradient != NULL);
-    ops_json_text(json, "bound", OPS_BOUNDS[op->bound].name);
+    ops_json_text(json, "bound", pco_op_bound(op->bound)->name);
     ops_json_text(json, "doc", op->doc);
     pco_json_end_object(json);
 }
@@ -212,8 +193,9 @@ const cli_command cli_ops = {
     .summary = "the reference of operations",
     .help = "usage: portico ops [NAME] [--json]\n\n"
             "Prints every operation (or the one called NAME) from the table that drives Portico: signature,\n"
-            "types, attributes with defaults, along what large tensors are split, whether it decomposes\n"
-            "into primitives, its gradient, and how the conformance suite bounds its error.\n\n"
+            "types, attributes with defaults, along what large tensors are split, what part of a result has\n"
+            "the same bits alone, whether it decomposes into primitives, its gradient, and how the\n"
+            "conformance suite bounds its error.\n\n"
             "  --json   an array of objects instead of text\n\n"
             "Exit status: 0 done, 2 no op of that name.\n",
     CLI_OPTIONS(OPS_OPTIONS),

@@ -3,6 +3,7 @@
 #include "graph/decompose.h"
 #include "graph/gradient.h"
 #include "graph/infer.h"
+#include "graph/work.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -29,7 +30,8 @@ static const attr_row ATTR_ROWS[] = {
 
 #define SIGNATURE NULL
 #define NONE      NULL
-#define PCO_OP(id, upper, name_, family_, signature_, types_, infer_, split_, decompose_, gradient_, bound_, doc_) \
+#define PCO_OP(id, upper, name_, family_, signature_, types_, infer_, split_, decompose_, gradient_, bound_, rows_, \
+               products_, doc_) \
     {.op = PCO_OP_##upper, \
      .name = #name_, \
      .signature = signature_, \
@@ -39,7 +41,9 @@ static const attr_row ATTR_ROWS[] = {
      .split = PCO_SPLIT_##split_, \
      .decompose = decompose_, \
      .gradient = gradient_, \
-     .bound = PCO_BOUND_##bound_},
+     .bound = PCO_BOUND_##bound_, \
+     .rows = PCO_ROWS_##rows_, \
+     .products = products_},
 static const pco_op_info OPS[] = {
 #include "graph/ops.def"
 };
@@ -47,6 +51,33 @@ static const pco_op_info OPS[] = {
 #undef NONE
 
 enum { N_OPS = sizeof OPS / sizeof OPS[0], N_ATTR_ROWS = sizeof ATTR_ROWS / sizeof ATTR_ROWS[0] };
+
+const pco_op_rule *pco_op_bound(pco_bound_rule rule)
+{
+    static const pco_op_rule RULES[] = {
+#define PCO_BOUND(upper, name, doc) {#name, doc},
+#include "graph/ops.def"
+    };
+    return &RULES[rule];
+}
+
+const pco_op_rule *pco_op_split(pco_split_rule rule)
+{
+    static const pco_op_rule RULES[] = {
+#define PCO_SPLIT(upper, name, doc) {#name, doc},
+#include "graph/ops.def"
+    };
+    return &RULES[rule];
+}
+
+const pco_op_rule *pco_op_rows(pco_rows_rule rule)
+{
+    static const pco_op_rule RULES[] = {
+#define PCO_ROWS(upper, name, doc) {#name, doc},
+#include "graph/ops.def"
+    };
+    return &RULES[rule];
+}
 
 const pco_op_info *pco_op_table(uint32_t *count)
 {
@@ -144,21 +175,42 @@ void pco_op_default_attrs(const pco_op_info *op, void *attrs)
     }
 }
 
+/* Where the axes of an attribute begin, and how many there are; 0: it names no dimensions. */
+static int64_t op_axes(const pco_attr_info *attr, const void *attrs, const unsigned char **at)
+{
+    int64_t count = 1;
+    if (!attr->is_axis) return 0;
+    *at = (const unsigned char *)attrs + attr->offset;
+    if (attr->type == PCO_ATTR_VECTOR) {
+        memcpy(&count, *at, sizeof count);
+        *at += sizeof count;
+    }
+    return count < PCO_MAX_RANK ? count : PCO_MAX_RANK;
+}
+
+uint32_t pco_op_axes(const pco_op_info *op, const void *attrs, uint32_t rank)
+{
+    const pco_attr_info *attr;
+    const unsigned char *at;
+    uint32_t dims = 0;
+    for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++)
+        for (int64_t k = op_axes(attr, attrs, &at), axis; k > 0; k--, at += sizeof axis) {
+            memcpy(&axis, at, sizeof axis);
+            if (axis < 0) axis += rank;
+            if (axis >= 0 && axis < rank) dims |= 1u << axis;
+        }
+    return dims;
+}
+
 void pco_op_resolve_axes(const pco_op_info *op, void *attrs, uint32_t rank)
 {
     const pco_attr_info *attr;
-    for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++) {
-        if (!attr->is_axis) continue;
-        unsigned char *at = (unsigned char *)attrs + attr->offset;
-        int64_t count = 1, axis;
-        if (attr->type == PCO_ATTR_VECTOR) {
-            memcpy(&count, at, sizeof count);
-            at += sizeof count;
-        }
-        for (int64_t k = 0; k < count && k < PCO_MAX_RANK; k++, at += sizeof axis) {
+    const unsigned char *from;
+    for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++)
+        for (int64_t k = op_axes(attr, attrs, &from), axis; k > 0; k--, from += sizeof axis) {
+            unsigned char *at = (unsigned char *)attrs + (from - (const unsigned char *)attrs);
             memcpy(&axis, at, sizeof axis);
             if (axis < 0) axis += rank;
             memcpy(at, &axis, sizeof axis);
         }
-    }
 }

@@ -4,25 +4,29 @@
 
 #include "portico/plugin.h"
 
+/* What stands in the columns `bound`, `split` and `rows`. */
 typedef enum pco_bound_rule {
-    PCO_BOUND_EXACT,
-    PCO_BOUND_ROUND,
-    PCO_BOUND_FUNCTION,
-    PCO_BOUND_SUM,
-    PCO_BOUND_COMPOSITE,
+#define PCO_BOUND(upper, name, doc) PCO_BOUND_##upper,
+#include "graph/ops.def"
+    PCO_BOUND_RULES,
 } pco_bound_rule;
 
 typedef enum pco_split_rule {
-    PCO_SPLIT_NONE,
-    PCO_SPLIT_ANY,
-    PCO_SPLIT_SLICES,
-    PCO_SPLIT_ROWS,
-    PCO_SPLIT_AXIS,
-    PCO_SPLIT_OUTER,
-    PCO_SPLIT_PLANES,
-    PCO_SPLIT_MATMUL,
+#define PCO_SPLIT(upper, name, doc) PCO_SPLIT_##upper,
+#include "graph/ops.def"
     PCO_SPLIT_RULES,
 } pco_split_rule;
+
+typedef enum pco_rows_rule {
+#define PCO_ROWS(upper, name, doc) PCO_ROWS_##upper,
+#include "graph/ops.def"
+    PCO_ROWS_RULES,
+} pco_rows_rule;
+
+/* One of them, as `portico ops` shows it. */
+typedef struct pco_op_rule {
+    const char *name, *doc;
+} pco_op_rule;
 
 typedef enum pco_domain { PCO_DOMAIN_ANY, PCO_DOMAIN_POSITIVE, PCO_DOMAIN_DIVISOR } pco_domain;
 
@@ -50,6 +54,9 @@ typedef pco_status pco_decompose_fn(pco_graph *graph, const pco_node *node, uint
 typedef struct pco_gradient pco_gradient;
 typedef void pco_gradient_fn(pco_gradient *gradient);
 
+/* How many products the node adds (core/graph/work.h). */
+typedef double pco_products_fn(const pco_tensor *tensors, const pco_node *node);
+
 typedef struct pco_op_info {
     pco_op op;
     const char *name;
@@ -61,6 +68,8 @@ typedef struct pco_op_info {
     pco_decompose_fn *decompose; /* NULL for a primitive */
     pco_gradient_fn *gradient;   /* NULL: not differentiable */
     pco_bound_rule bound;
+    pco_rows_rule rows;
+    pco_products_fn *products; /* NULL: none */
 } pco_op_info;
 
 /* The row of an op, or NULL for a number that is reserved or unknown. Static. */
@@ -69,6 +78,11 @@ const pco_op_info *pco_op_find_name(const char *name);
 
 /* All rows in the order of ops.def; *count receives how many. Static. */
 const pco_op_info *pco_op_table(uint32_t *count);
+
+/* Rules by their numbers. Static. */
+const pco_op_rule *pco_op_bound(pco_bound_rule rule);
+const pco_op_rule *pco_op_split(pco_split_rule rule);
+const pco_op_rule *pco_op_rows(pco_rows_rule rule);
 
 /* The operand that output i is after the op has written it in place (an output with an operand's name), or
  * PCO_NONE for an output of its own. */
@@ -92,6 +106,9 @@ uint32_t pco_op_attrs_size(const pco_op_info *op);
 
 /* Fills an attribute struct with the op's defaults. */
 void pco_op_default_attrs(const pco_op_info *op, void *attrs);
+
+/* The dimensions that the op's axes name of an operand of `rank` dimensions, as bits; 0 where it has none. */
+uint32_t pco_op_axes(const pco_op_info *op, const void *attrs, uint32_t rank);
 
 /* Makes axes that count from the end (-1: the last) count from the first of the operand's `rank` dimensions. */
 void pco_op_resolve_axes(const pco_op_info *op, void *attrs, uint32_t rank);

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "graph/work.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -128,22 +129,8 @@ static uint32_t selftest_attention_rows(const pco_node *node)
 double selftest_case_cost(const selftest_case *one)
 {
     const pco_node *node = &one->graph->nodes[0];
-    const pco_tensor *tensors = one->graph->tensors;
-    double cost = 0;
-    if (node->op == PCO_OP_MATMUL) {
-        const pco_matmul_attrs *attrs = node->attrs;
-        const pco_tensor *a = &tensors[node->inputs[0]];
-        return (double)pco_tensor_elements(&tensors[node->outputs[0]]) *
-               (double)a->shape[a->rank - (attrs->transpose_a ? 2 : 1)];
-    }
-    const uint32_t rows = selftest_attention_rows(node);
-    if (rows) {
-        const double products = node->op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION ? 2 : 9;
-        return products * (double)pco_tensor_elements(&tensors[node->inputs[0]]) *
-               (double)tensors[node->inputs[1]].shape[rows];
-    }
-    for (uint32_t t = 0; t < one->graph->n_tensors; t++) cost += (double)pco_tensor_elements(&tensors[t]);
-    return cost;
+    const double products = pco_node_products(one->graph->tensors, node);
+    return products > 0 ? products : pco_node_elements(one->graph->tensors, node);
 }
 
 uint64_t selftest_case_hash(const selftest_case *one)

@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "graph/work.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -100,25 +101,6 @@ static double selftest_unit(uint32_t type)
     }
 }
 
-/* Terms of the longest sum. */
-static double selftest_terms(const selftest_case *one)
-{
-    double most = 1;
-    for (uint32_t t = 0; t < one->graph->n_tensors; t++)
-        for (uint32_t i = 0; i < one->graph->tensors[t].rank; i++)
-            if ((double)one->graph->tensors[t].shape[i] > most) most = (double)one->graph->tensors[t].shape[i];
-    const pco_node *node = &one->graph->nodes[0];
-    if (node->op == PCO_OP_CONV1D) { /* the weights of a channel */
-        const pco_tensor *weight = &one->graph->tensors[node->inputs[1]];
-        return (double)pco_tensor_elements(weight) / (double)weight->shape[0];
-    }
-    const pco_tensor *x = &one->graph->tensors[0]; /* sums over several axes */
-    return one->graph->n_tensors && x->rank && one->graph->nodes[0].op >= PCO_OP_SUM &&
-                   one->graph->nodes[0].op <= PCO_OP_AMAX
-               ? (double)pco_tensor_elements(x)
-               : most;
-}
-
 /* How far apart two right results may be, as a part of |y| + the largest |y|. For a contract with unit u of
  * its arithmetic it is the sum of
  *
@@ -151,8 +133,8 @@ static double selftest_tolerance(const selftest_case *one, const pco_tensor *y, 
     for (int i = 0; i < 4; i++)
         if ((double)figures[i] > figure) figure = (double)figures[i];
     const double functions = selftest_unit(c->compute == PCO_CONTRACT_F64 ? PCO_F32 : c->compute);
-    return fmin(0.25,
-                2 * selftest_unit(y->dtype) + 4 * 16 * sqrt(selftest_terms(one)) * sums + 16 * figure * functions);
+    return fmin(0.25, 2 * selftest_unit(y->dtype) + 4 * 16 * sqrt(pco_node_terms(one->graph->tensors, node)) * sums +
+                          16 * figure * functions);
 }
 
 /* Sums that cancel have terms of order 1, whatever is left: a gradient of a norm over one element is nothing

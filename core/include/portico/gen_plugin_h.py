@@ -5,6 +5,7 @@ import sys
 import textwrap
 
 VECTORS = ("PCO_ATTR_V", "PCO_ATTR_AXES")
+ROWS_COLUMN = 11  # of PCO_OP
 AXES = ("PCO_ATTR_AXIS", "PCO_ATTR_AXES")
 
 OPERATIONS = """/* All operations of this header, for tables that leave none out: ROW(NAME, name, family), where PCO_OP_NAME is the
@@ -89,14 +90,18 @@ def element_types(table):
 
 
 def main(template, table, dtypes, output):
+    same_alone = {}
     attributes, enum, structs, names, families, with_attributes, numbers = {}, [], [], [], [], [], [0]
     number = 0
     for macro, args in rows(open(table, encoding="utf-8").read()):
         if macro.startswith("PCO_ATTR"):
             attributes.setdefault(args[0], []).append((macro, args[1], unquote(args[-1])))
+        elif macro == "PCO_ROWS" and args[0] != "NONE":
+            same_alone[args[0]] = f" Alone, {unquote(args[-1])}."
         elif macro == "PCO_OP":
             number, upper, name, family, signature, types = args[:6]
-            enum.append(entry(number, upper, unquote(signature), unquote(types), unquote(args[-1])))
+            doc = unquote(args[-1]) + same_alone.get(args[ROWS_COLUMN], "")
+            enum.append(entry(number, upper, unquote(signature), unquote(types), doc))
             names.append((upper, name))
             families.append((upper, name, family))
             if name in attributes:

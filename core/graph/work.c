@@ -1,0 +1,202 @@
+/* Rows, products and bytes of a node. */
+#include "graph/work.h"
+#include "graph/graph.h"
+
+#include <string.h>
+
+static const pco_tensor *work_input(const pco_tensor *tensors, const pco_node *node, uint32_t i)
+{
+    return i < node->n_inputs && node->inputs[i] != PCO_NONE ? &tensors[node->inputs[i]] : NULL;
+}
+
+static const pco_tensor *work_output(const pco_tensor *tensors, const pco_node *node, uint32_t i)
+{
+    return i < node->n_outputs && node->outputs[i] != PCO_NONE ? &tensors[node->outputs[i]] : NULL;
+}
+
+/* ---- rows ---- */
+
+pco_node_rows pco_node_rows_whole(void)
+{
+    pco_node_rows rows = {.n = 0};
+    for (int i = 0; i < PCO_MAX_INPUTS; i++) rows.in[i] = PCO_ROWS_WHOLE;
+    for (int i = 0; i < PCO_MAX_OUTPUTS; i++) rows.out[i] = PCO_ROWS_WHOLE;
+    return rows;
+}
+
+/* Operand 0, of at least so many dimensions, and all results along the first one. */
+static pco_node_rows work_first(const pco_tensor *tensors, const pco_node *node, uint32_t rank)
+{
+    pco_node_rows rows = pco_node_rows_whole();
+    const pco_tensor *x = work_input(tensors, node, 0);
+    if (!x || x->rank < rank) return rows;
+    rows.n = x->shape[0];
+    rows.in[0] = 0;
+    for (uint32_t i = 0; i < node->n_outputs; i++) rows.out[i] = 0;
+    return rows;
+}
+
+/* All operands that have the result's first dimension. */
+static pco_node_rows work_elements(const pco_tensor *tensors, const pco_node *node)
+{
+    pco_node_rows rows = pco_node_rows_whole();
+    const pco_tensor *y = work_output(tensors, node, 0), *x;
+    if (y->rank < 2) return rows;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if ((x = work_input(tensors, node, i)) && x->rank == y->rank && x->shape[0] == y->shape[0]) rows.in[i] = 0;
+    rows.n = y->shape[0];
+    rows.out[0] = 0;
+    return rows;
+}
+
+/* Does the signature give operand i the dimensions [B] or [@]: of the batch, or whatever the op looks at? */
+static int work_of_batch(const pco_op_info *op, uint32_t i)
+{
+    const char *at = op->signature;
+    for (; i > 0; i--) at = strchr(at, ' ') + 1;
+    at = strchr(at, '[') + 1;
+    return strncmp(at, "B]", 2) == 0 || strncmp(at, "@]", 2) == 0;
+}
+
+static pco_node_rows work_sequences(const pco_tensor *tensors, const pco_node *node, const pco_op_info *op)
+{
+    pco_node_rows rows = work_first(tensors, node, 1);
+    const pco_tensor *x;
+    for (uint32_t i = 1; i < node->n_inputs; i++)
+        if ((x = work_input(tensors, node, i)) && work_of_batch(op, i) && x->shape[0] == rows.n) rows.in[i] = 0;
+    return rows;
+}
+
+/* Rows of a (columns where it is transposed), of c and of the result. */
+static pco_node_rows work_matmul(const pco_tensor *tensors, const pco_node *node)
+{
+    pco_node_rows rows = pco_node_rows_whole();
+    const pco_matmul_attrs *attrs = node->attrs;
+    const pco_tensor *a = work_input(tensors, node, 0), *c = work_input(tensors, node, 3),
+                     *y = work_output(tensors, node, 0);
+    rows.in[0] = (int)a->rank - (attrs->transpose_a ? 1 : 2);
+    rows.out[0] = (int)y->rank - 2;
+    rows.n = y->shape[y->rank - 2];
+    if (c && c->rank >= 2 && c->shape[c->rank - 2] == rows.n) rows.in[3] = (int)c->rank - 2;
+    return rows;
+}
+
+pco_node_rows pco_node_rows_by(pco_rows_rule rule, const pco_tensor *tensors, const pco_node *node)
+{
+    const pco_op_info *op = pco_op_find(node->op);
+    const pco_tensor *x = work_input(tensors, node, 0);
+    switch (rule) {
+    case PCO_ROWS_ELEMENTS: return work_elements(tensors, node);
+    case PCO_ROWS_LAST: return work_first(tensors, node, 2);
+    case PCO_ROWS_SAMPLES: return work_first(tensors, node, 3);
+    case PCO_ROWS_SEQUENCES: return work_sequences(tensors, node, op);
+    case PCO_ROWS_MATMUL: return work_matmul(tensors, node);
+    case PCO_ROWS_AXIS: {
+        const uint32_t axes = pco_op_axes(op, node->attrs, x->rank);
+        return !axes || (axes & 1) ? pco_node_rows_whole() : work_first(tensors, node, 2);
+    }
+    default: return pco_node_rows_whole();
+    }
+}
+
+pco_node_rows pco_node_rows_of(const pco_tensor *tensors, const pco_node *node)
+{
+    return pco_node_rows_by(pco_op_find(node->op)->rows, tensors, node);
+}
+
+/* ---- products ---- */
+
+PCO_PRODUCTS(matmul)
+{
+    const pco_matmul_attrs *attrs = node->attrs;
+    const pco_tensor *a = work_input(tensors, node, 0);
+    return (double)pco_tensor_elements(work_output(tensors, node, 0)) *
+           (double)a->shape[a->rank - (attrs->transpose_a ? 2 : 1)];
+}
+
+/* The weights of a channel for each element of the result. */
+PCO_PRODUCTS(conv1d)
+{
+    const pco_tensor *weight = work_input(tensors, node, 1);
+    return (double)pco_tensor_elements(work_output(tensors, node, 0)) * (double)(weight->shape[1] * weight->shape[2]);
+}
+
+/* So many products of the scores' shape over the depth of keys, and over that of values. */
+static double products_scores(const pco_tensor *tensors, const pco_node *node, int heads_first, int keys, int values)
+{
+    const pco_tensor *query = work_input(tensors, node, 0), *key = work_input(tensors, node, 1);
+    const double scores =
+        (double)(query->shape[0] * query->shape[1] * query->shape[2]) * (double)key->shape[heads_first ? 2 : 1];
+    return scores * (keys * (double)query->shape[3] + values * (double)work_input(tensors, node, 2)->shape[3]);
+}
+
+PCO_PRODUCTS(attention)
+{
+    const pco_scaled_dot_product_attention_attrs *attrs = node->attrs;
+    return products_scores(tensors, node, attrs->heads_first != 0, 1, 1);
+}
+
+PCO_PRODUCTS(attention_backward)
+{
+    const pco_scaled_dot_product_attention_backward_attrs *attrs = node->attrs;
+    return products_scores(tensors, node, attrs->heads_first != 0, 3, 2);
+}
+
+double pco_node_products(const pco_tensor *tensors, const pco_node *node)
+{
+    const pco_op_info *op = pco_op_find(node->op);
+    return op->products ? op->products(tensors, node) : 0;
+}
+
+double pco_node_terms(const pco_tensor *tensors, const pco_node *node)
+{
+    const pco_op_info *op = pco_op_find(node->op);
+    const pco_tensor *x = work_input(tensors, node, 0), *y = work_output(tensors, node, 0);
+    double terms = 1;
+    if (op->products && op->bound == PCO_BOUND_SUM)
+        return pco_tensor_elements(y) ? op->products(tensors, node) / (double)pco_tensor_elements(y) : 1;
+    if (op->rows == PCO_ROWS_AXIS) {
+        const uint32_t axes = pco_op_axes(op, node->attrs, x->rank);
+        for (uint32_t d = 0; d < x->rank; d++)
+            if (axes >> d & 1) terms *= (double)x->shape[d];
+        return terms > 1 ? terms : 1;
+    }
+    for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        const pco_tensor *t =
+            i < node->n_inputs ? work_input(tensors, node, i) : work_output(tensors, node, i - node->n_inputs);
+        for (uint32_t d = 0; t && d < t->rank; d++)
+            if ((double)t->shape[d] > terms) terms = (double)t->shape[d];
+    }
+    return terms;
+}
+
+/* ---- elements and bytes ---- */
+
+static double work_sum(const pco_tensor *tensors, const pco_node *node, double of(const pco_tensor *))
+{
+    uint32_t seen[PCO_MAX_INPUTS + PCO_MAX_OUTPUTS], count = 0;
+    double sum = 0;
+    for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
+        const uint32_t t = i < node->n_inputs ? node->inputs[i] : node->outputs[i - node->n_inputs];
+        int again = t == PCO_NONE;
+        for (uint32_t k = 0; k < count; k++) again |= seen[k] == t;
+        if (again) continue;
+        seen[count++] = t;
+        sum += of(&tensors[t]);
+    }
+    return sum;
+}
+
+static double work_elements_of(const pco_tensor *tensor) { return (double)pco_tensor_elements(tensor); }
+
+static double work_bytes_of(const pco_tensor *tensor) { return (double)tensor->bytes; }
+
+double pco_node_elements(const pco_tensor *tensors, const pco_node *node)
+{
+    return work_sum(tensors, node, work_elements_of);
+}
+
+double pco_node_bytes(const pco_tensor *tensors, const pco_node *node)
+{
+    return work_sum(tensors, node, work_bytes_of);
+}

@@ -1,0 +1,42 @@
+/* What a node works on, by the columns `rows` and `products` of the op table. Read by the self-test, the conformance
+ * suite and `portico bench op`. */
+#ifndef PCO_GRAPH_WORK_H
+#define PCO_GRAPH_WORK_H
+
+#include "graph/op.h"
+
+enum { PCO_ROWS_WHOLE = -1 };
+
+/* Along which dimension a node is cut into rows that are problems of their own: of each operand and result, or
+ * PCO_ROWS_WHOLE. */
+typedef struct pco_node_rows {
+    int in[PCO_MAX_INPUTS], out[PCO_MAX_OUTPUTS];
+    int64_t n; /* how many there are; 0: the op has no rows, or these shapes have none */
+} pco_node_rows;
+
+pco_node_rows pco_node_rows_whole(void);
+pco_node_rows pco_node_rows_by(pco_rows_rule rule, const pco_tensor *tensors, const pco_node *node);
+/* By the rule of its op. */
+pco_node_rows pco_node_rows_of(const pco_tensor *tensors, const pco_node *node);
+
+/* Terms of the longest sum that the node takes, or more: what adds by rows or in products says how many; for others it
+ * is the longest dimension. */
+double pco_node_terms(const pco_tensor *tensors, const pco_node *node);
+
+/* Products that are added, with zeros that stand for what lies outside; 0 where there are none. */
+double pco_node_products(const pco_tensor *tensors, const pco_node *node);
+
+/* Elements, and bytes, of all operands and results, each counted once. */
+double pco_node_elements(const pco_tensor *tensors, const pco_node *node);
+double pco_node_bytes(const pco_tensor *tensors, const pco_node *node);
+
+/* Those that the table names (what NONE becomes is never defined). */
+#define PCO_PRODUCTS(name) double products_##name(const pco_tensor *tensors, const pco_node *node)
+#define NONE               products_nothing
+#define PCO_OP(id, upper, name, family, signature, types, infer, split, decomposition, gradient, bound, rows, \
+               products, ...) \
+    pco_products_fn products;
+#include "graph/ops.def"
+#undef NONE
+
+#endif
