@@ -53,7 +53,8 @@ class Arrows(unittest.TestCase):
             floor = path.relative_to(ROOT / "core").parts[0]
             for other in re.findall(r'^#include "(\w+)/', path.read_text(), re.MULTILINE):
                 if floor != "include" and other != "portico" and (floor != "cli" or other in FLOORS):
-                    self.assertIn(other, FLOORS[:FLOORS.index(floor) + 1], f"{path.relative_to(ROOT)} includes {other}/")
+                    below = FLOORS[:FLOORS.index(floor) + 1]
+                    self.assertIn(other, below, f"{path.relative_to(ROOT)} includes a header of {other}/")
 
 
 if __name__ == "__main__":
