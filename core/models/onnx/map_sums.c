@@ -48,8 +48,8 @@ static uint32_t onnx_map_einsum(pco_onnx_map *map)
     *to = 0;
     uint32_t x = onnx_in(map, 0);
     const pco_tensor *desc = onnx_desc(map, x);
-    if (strcmp(equation, "ij->i") == 0) return pco_reduce(map->graph, PCO_OP_SUM, x, 1, 0);
-    if (strcmp(equation, "ij->ji") == 0) return pco_permute(map->graph, x, (int64_t[]){1, 0});
+    if (strcmp(equation, "ij->i") == 0 && desc->rank == 2) return pco_reduce(map->graph, PCO_OP_SUM, x, 1, 0);
+    if (strcmp(equation, "ij->ji") == 0 && desc->rank == 2) return pco_permute(map->graph, x, (int64_t[]){1, 0});
     if (strcmp(equation, "i,i") == 0) return onnx_map_matmul_of(map, x, onnx_in(map, 1));
     if (strcmp(equation, "bij,bjk->bik") == 0) return onnx_map_matmul_of(map, x, onnx_in(map, 1));
     if (strcmp(equation, "...ii->...i") == 0 && desc->rank == 3) {
