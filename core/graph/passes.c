@@ -1,6 +1,7 @@
 #include "graph/passes.h"
 
 #include "base/error.h"
+#include "graph/fusion.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +13,7 @@ typedef struct rewrite_state {
     uint32_t *uses;      /* source tensor: number of live nodes that read it (outputs count as one use) */
     uint32_t *readers;   /* source tensor: the same, with the readers of its copy, and each reader once */
     unsigned char *live; /* source node */
-    uint32_t *absorbed;  /* source node: the matmul node that is emitted in its place, or PCO_NONE */
-    pco_node *fused;     /* source node: the matmul as it became (inputs and attributes) */
-    pco_matmul_attrs *fused_attrs;
-    unsigned char *moved; /* source node: a matmul that is emitted later, where its last absorbed node stood */
+    pco_fusions fusions; /* empty when nothing is to be fused */
 } rewrite_state;
 
 static int rewrite_effect(const pco_node *node) { return pco_op_has_effect(pco_op_find(node->op)); }
@@ -56,101 +54,7 @@ static void rewrite_count_readers(rewrite_state *state)
         for (uint32_t k = 0; k < node->n_inputs; k++)
             if (node->inputs[k] != PCO_NONE) state->readers[rewrite_original(state, node->inputs[k])]++;
     }
-}
-
-static int rewrite_same_shape(const pco_tensor *a, const pco_tensor *b)
-{
-    return a->dtype == b->dtype && a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof(int64_t)) == 0;
-}
-
-/* The activation number of a unary node as matmul knows it, or 0. */
-static int64_t rewrite_activation(const pco_node *node)
-{
-    if (node->op == PCO_OP_RELU) return 1;
-    if (node->op == PCO_OP_SILU) return 4;
-    if (node->op == PCO_OP_GELU) return ((const pco_gelu_attrs *)node->attrs)->approximate ? 3 : 2;
-    return 0;
-}
-
-/* Can `node`, the only reader of the matmul's result y, be folded into it? If so it is. f32 only: a narrower
- * result would be rounded once less, and results would depend on whether a pass ran. */
-static int rewrite_fold(rewrite_state *state, uint32_t matmul, const pco_node *node, uint32_t y)
-{
-    const pco_tensor *tensors = state->source->tensors;
-    pco_node *fused = &state->fused[matmul];
-    pco_matmul_attrs *attrs = &state->fused_attrs[matmul];
-    const pco_tensor *out = &tensors[node->outputs[0]];
-    if (out->dtype != PCO_F32 || !rewrite_same_shape(out, &tensors[y])) return 0;
-    int64_t activation = rewrite_activation(node);
-    if (activation) {
-        if (attrs->activation || fused->inputs[3] != PCO_NONE) return 0;
-        attrs->activation = activation;
-        return 1;
-    }
-    if (node->op != PCO_OP_ADD) return 0;
-    uint32_t other = node->inputs[0] == y ? node->inputs[1] : node->inputs[0];
-    if (other == y || fused->inputs[3] != PCO_NONE) return 0;
-    const pco_tensor *t = &tensors[other];
-    if (t->rank == 1 && t->shape[0] == out->shape[out->rank - 1] && out->rank > 1 && !attrs->activation &&
-        fused->inputs[2] == PCO_NONE) {
-        fused->inputs[2] = other;
-    } else if (rewrite_same_shape(t, out)) {
-        fused->inputs[3] = other;
-    } else {
-        return 0;
-    }
-    return 1;
-}
-
-/* A matmul that reads what `node` writes in place must stay in front of it. */
-static void rewrite_stay(const rewrite_state *state, const pco_node *node, uint32_t *owner)
-{
-    const pco_graph *source = state->source;
-    for (uint32_t k = 0; k < node->n_outputs; k++) {
-        if (pco_op_written(pco_op_find(node->op), k) == PCO_NONE) continue;
-        uint32_t root = pco_graph_root(source, node->outputs[k]);
-        for (uint32_t t = 0; t < source->n_tensors; t++) {
-            const pco_node *matmul = owner[t] == PCO_NONE ? NULL : &state->fused[owner[t]];
-            for (uint32_t i = 0; matmul && i < 4; i++)
-                if (matmul->inputs[i] != PCO_NONE && pco_graph_root(source, matmul->inputs[i]) == root)
-                    owner[t] = PCO_NONE;
-        }
-    }
-}
-
-/* Follows each matmul through its single readers. */
-static void rewrite_fuse(rewrite_state *state)
-{
-    const pco_graph *source = state->source;
-    uint32_t *owner = malloc((source->n_tensors + 1) * sizeof *owner); /* tensor -> matmul that now makes it */
-    if (!owner) return;                                                /* fusing is not needed for a right result */
-    for (uint32_t t = 0; t < source->n_tensors; t++) owner[t] = PCO_NONE;
-    for (uint32_t i = 0; i < source->n_nodes; i++) {
-        const pco_node *node = &source->nodes[i];
-        if (!state->live[i]) continue;
-        if (rewrite_effect(node)) rewrite_stay(state, node, owner);
-        if (node->op == PCO_OP_MATMUL && node->variant == PCO_NONE) {
-            state->fused[i] = *node;
-            state->fused_attrs[i] = *(const pco_matmul_attrs *)node->attrs;
-            state->absorbed[i] = i;
-            owner[node->outputs[0]] = i;
-            continue;
-        }
-        for (uint32_t k = 0; k < node->n_inputs && k < 2; k++) {
-            uint32_t y = node->inputs[k];
-            if (y == PCO_NONE || owner[y] == PCO_NONE || state->readers[rewrite_original(state, y)] != 1 ||
-                source->tensors[y].kind != PCO_KIND_TRANSIENT)
-                continue;
-            uint32_t matmul = owner[y];
-            if (!rewrite_fold(state, matmul, node, y)) continue;
-            uint32_t last = source->producers[y]; /* where the matmul would have been emitted so far */
-            state->moved[last] = 1;
-            state->absorbed[i] = matmul;
-            owner[node->outputs[0]] = matmul;
-            break;
-        }
-    }
-    free(owner);
+    for (uint32_t t = 0; t < source->n_tensors; t++) state->readers[t] = state->readers[rewrite_original(state, t)];
 }
 
 /* The result's tensor for a source tensor; leaves are made when they are first needed. */
@@ -205,16 +109,11 @@ static void rewrite_node(rewrite_state *state, uint32_t i, int decompose)
 {
     pco_graph *result = state->result;
     const pco_node *node = &state->source->nodes[i];
-    const void *attrs = node->attrs;
+    const uint32_t fused = state->fusions.into ? state->fusions.into[i] : PCO_NONE;
     uint32_t out[PCO_MAX_OUTPUTS], inputs[PCO_MAX_INPUTS];
-    uint32_t n_inputs = node->n_inputs;
-    if (state->absorbed[i] != PCO_NONE) {
-        node = &state->fused[state->absorbed[i]];
-        attrs = &state->fused_attrs[state->absorbed[i]];
-        n_inputs = 4;
-    }
+    if (fused != PCO_NONE) node = &state->fusions.nodes[fused];
     for (uint32_t k = 0; k < PCO_MAX_INPUTS; k++)
-        inputs[k] = k < n_inputs ? rewrite_tensor(state, node->inputs[k]) : PCO_NONE;
+        inputs[k] = k < node->n_inputs ? rewrite_tensor(state, node->inputs[k]) : PCO_NONE;
     const pco_op_info *info = pco_op_find(node->op);
     for (uint32_t k = 0; k < PCO_MAX_OUTPUTS; k++) out[k] = PCO_NONE;
     if (decompose && info->decompose) {
@@ -224,14 +123,14 @@ static void rewrite_node(rewrite_state *state, uint32_t i, int decompose)
         pco_status status = info->decompose(result, &view, out, &err);
         if (status) pco_graph_fail(result, status, "%s", err.message);
     } else {
-        pco_graph_add(result, (pco_op)node->op, attrs, inputs, n_inputs, out);
+        pco_graph_add(result, (pco_op)node->op, node->attrs, inputs, node->n_inputs, out);
         if (!result->status) result->nodes[result->n_nodes - 1].variant = node->variant;
         if (!result->status) {
             const char *name = pco_arena_text(&result->arena, node->name);
             if (name) result->nodes[result->n_nodes - 1].name = name;
         }
     }
-    const pco_node *place = &state->source->nodes[i]; /* absorbed nodes write the last one's output */
+    const pco_node *place = &state->source->nodes[i]; /* a fused node makes what the last of its readers made */
     for (uint32_t k = 0; k < place->n_outputs; k++) {
         if (decompose) out[k] = rewrite_own(state, place->outputs[k], out[k]);
         rewrite_settle(state, place->outputs[k], out[k]);
@@ -246,15 +145,8 @@ static int rewrite_allocate(rewrite_state *state)
     state->uses = calloc(tensors, sizeof *state->uses);
     state->readers = calloc(tensors, sizeof *state->readers);
     state->live = calloc(nodes, 1);
-    state->moved = calloc(nodes, 1);
-    state->absorbed = malloc(nodes * sizeof *state->absorbed);
-    state->fused = calloc(nodes, sizeof *state->fused);
-    state->fused_attrs = calloc(nodes, sizeof *state->fused_attrs);
-    if (!state->result || !state->map || !state->uses || !state->readers || !state->live || !state->moved ||
-        !state->absorbed || !state->fused || !state->fused_attrs)
-        return 0;
+    if (!state->result || !state->map || !state->uses || !state->readers || !state->live) return 0;
     for (uint32_t t = 0; t < tensors; t++) state->map[t] = PCO_NONE;
-    for (uint32_t i = 0; i < nodes; i++) state->absorbed[i] = PCO_NONE;
     return 1;
 }
 
@@ -271,22 +163,21 @@ pco_status pco_graph_rewrite(const pco_graph *source, const pco_rewrite_params *
     }
     rewrite_liveness(&state);
     rewrite_count_readers(&state);
-    if (params->fuse) rewrite_fuse(&state);
+    if (params->fuse) status = pco_fusions_find(source, state.live, state.readers, &state.fusions, err);
+    if (status) goto done;
     for (uint32_t t = 0; t < source->n_tensors; t++)
         if (source->tensors[t].kind == PCO_KIND_INPUT || source->tensors[t].kind == PCO_KIND_VALUE)
             rewrite_tensor(&state, t);
     for (uint32_t i = 0; i < source->n_nodes; i++)
-        if (state.live[i] && !state.moved[i]) rewrite_node(&state, i, params->decompose && params->decompose[i]);
+        if (state.live[i] && !(state.fusions.moved && state.fusions.moved[i]))
+            rewrite_node(&state, i, params->decompose && params->decompose[i]);
     status = pco_graph_check(state.result, err);
 done:
     free(state.map);
     free(state.uses);
     free(state.readers);
     free(state.live);
-    free(state.moved);
-    free(state.absorbed);
-    free(state.fused);
-    free(state.fused_attrs);
+    pco_fusions_release(&state.fusions);
     if (status) {
         pco_graph_destroy(state.result);
         state.result = NULL;

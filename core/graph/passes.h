@@ -7,7 +7,7 @@
 /* What the rewriting does with each node of the source. */
 typedef struct pco_rewrite_params {
     const unsigned char *decompose; /* per node of the source: 1 replaces it by its decomposition; may be NULL */
-    int fuse;                       /* 1: fold bias, activation and residual into matmul */
+    int fuse;                       /* 1: nodes that match a pattern become one (graph/fusion.h) */
 } pco_rewrite_params;
 
 /* A new graph that computes the same outputs: nodes that nothing needs are dropped, and what params asks for is

@@ -2,6 +2,7 @@
 #include "runtime/session_internal.h"
 
 #include "base/error.h"
+#include "graph/fusion.h"
 #include "graph/passes.h"
 #include "runtime/selftest.h"
 
@@ -16,12 +17,12 @@ static pco_status executable_no_memory(pco_error *err)
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an executable");
 }
 
-/* A device may know matmul and not all that can be folded into it. */
-static int executable_refuses_matmul(pco_session *session, const pco_graph *graph, const uint32_t *slots)
+/* A device may know an op and not all that can be fused into it. */
+static int executable_refuses_fused(pco_session *session, const pco_graph *graph, const uint32_t *slots)
 {
     pco_error why;
     for (uint32_t i = 0; i < graph->n_nodes; i++)
-        if (graph->nodes[i].op == PCO_OP_MATMUL && !session_supports(session, slots[i], graph, i, &why)) return 1;
+        if (pco_fusion_keeps(graph->nodes[i].op) && !session_supports(session, slots[i], graph, i, &why)) return 1;
     return 0;
 }
 
@@ -51,7 +52,8 @@ static uint32_t executable_mark(pco_session *session, const pco_graph *graph, co
 }
 
 /* Rewrites: first with fusions, then with decompositions of what the device does not know, until nothing more
- * can be decomposed. A fused matmul that the device refuses is tried without fusions. INTERNAL where decompositions
+ * can be decomposed. Where the device refuses a fused node, all is
+ * done without fusions. INTERNAL where decompositions
  * lead back to each other. */
 static pco_status executable_lower(pco_executable *executable, const pco_graph *source,
                                    const pco_executable_params *params, pco_error *err)
@@ -60,7 +62,7 @@ static pco_status executable_lower(pco_executable *executable, const pco_graph *
     pco_graph *graph;
     pco_status status = pco_graph_rewrite(source, &(pco_rewrite_params){.fuse = 1}, &graph, err);
     if (!status) status = executable_place(session, graph, &executable->slots, err);
-    if (!status && executable_refuses_matmul(session, graph, executable->slots)) {
+    if (!status && executable_refuses_fused(session, graph, executable->slots)) {
         pco_graph_destroy(graph);
         status = pco_graph_rewrite(source, &(pco_rewrite_params){.fuse = 0}, &graph, err);
     }

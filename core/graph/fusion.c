@@ -1,0 +1,196 @@
+#include "graph/fusion.h"
+
+#include "base/error.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the patterns ---- */
+
+enum { MATMUL_BIAS = 2, MATMUL_C = 3 }; /* operands of matmul, which computes activation(a b + bias) + c */
+
+#define ATTR(op, attr, number) \
+    { \
+        .given = 1, .offset = offsetof(pco_##op##_attrs, attr), .value = (number) \
+    }
+
+#define MATMUL_ACTIVATION(reader_name, reader_op, number) \
+    .name = (reader_name), .op = PCO_OP_MATMUL, .absent = 1u << MATMUL_C, .unless = ATTR(matmul, activation, 0), \
+    .reader = (reader_op), .operand = PCO_NONE, .sets = ATTR(matmul, activation, number)
+
+static const pco_fusion FUSIONS[] = {
+    {.name = "matmul, bias",
+     .op = PCO_OP_MATMUL,
+     .absent = 1u << MATMUL_BIAS | 1u << MATMUL_C,
+     .unless = ATTR(matmul, activation, 0),
+     .reader = PCO_OP_ADD,
+     .other = PCO_FUSION_ROW,
+     .operand = MATMUL_BIAS},
+    {.name = "matmul, residual",
+     .op = PCO_OP_MATMUL,
+     .absent = 1u << MATMUL_C,
+     .reader = PCO_OP_ADD,
+     .other = PCO_FUSION_TENSOR,
+     .operand = MATMUL_C},
+    {MATMUL_ACTIVATION("matmul, relu", PCO_OP_RELU, 1)},
+    {MATMUL_ACTIVATION("matmul, gelu", PCO_OP_GELU, 2), .where = ATTR(gelu, approximate, 0)},
+    {MATMUL_ACTIVATION("matmul, gelu (tanh)", PCO_OP_GELU, 3), .where = ATTR(gelu, approximate, 1)},
+    {MATMUL_ACTIVATION("matmul, silu", PCO_OP_SILU, 4)},
+};
+enum { N_FUSIONS = sizeof FUSIONS / sizeof *FUSIONS };
+
+const pco_fusion *pco_fusion_table(uint32_t *count)
+{
+    *count = N_FUSIONS;
+    return FUSIONS;
+}
+
+int pco_fusion_keeps(uint32_t op)
+{
+    for (uint32_t i = 0; i < N_FUSIONS; i++)
+        if ((uint32_t)FUSIONS[i].op == op) return 1;
+    return 0;
+}
+
+/* ---- matching ---- */
+
+typedef struct fusion_search {
+    const pco_graph *graph;
+    const uint32_t *readers;
+    pco_fusions *found;
+    uint32_t *owner; /* tensor -> node that now makes it, if that may still take a reader in, or PCO_NONE */
+} fusion_search;
+
+static int fusion_has(const void *attrs, pco_fusion_attr attr)
+{
+    int64_t value;
+    if (!attr.given) return 1;
+    memcpy(&value, (const char *)attrs + attr.offset, sizeof value);
+    return value == attr.value;
+}
+
+static int fusion_same(const pco_tensor *a, const pco_tensor *b)
+{
+    return a->dtype == b->dtype && a->rank == b->rank && memcmp(a->shape, b->shape, a->rank * sizeof(int64_t)) == 0;
+}
+
+/* Is `other`, a tensor or PCO_NONE, what the row wants beside the result y? */
+static int fusion_takes(const fusion_search *search, const pco_fusion *row, uint32_t y, uint32_t other)
+{
+    const pco_tensor *tensors = search->graph->tensors, *result = &tensors[y];
+    if (row->other == PCO_FUSION_NOTHING) return other == PCO_NONE;
+    if (other == PCO_NONE) return 0;
+    const pco_tensor *x = &tensors[other];
+    if (row->other == PCO_FUSION_TENSOR) return fusion_same(x, result);
+    return x->rank == 1 && result->rank > 1 && x->shape[0] == result->shape[result->rank - 1];
+}
+
+static int fusion_matches(const fusion_search *search, const pco_fusion *row, const pco_node *node,
+                          const pco_node *reader, uint32_t y, uint32_t other)
+{
+    if ((uint32_t)row->op != node->op || (uint32_t)row->reader != reader->op) return 0;
+    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++)
+        if (row->absent >> i & 1 && node->inputs[i] != PCO_NONE) return 0;
+    return fusion_has(node->attrs, row->unless) && fusion_has(reader->attrs, row->where) &&
+           fusion_takes(search, row, y, other);
+}
+
+/* Can the reader of y be taken into the node that makes it? If so it is. */
+static int fusion_take(fusion_search *search, uint32_t owner, const pco_node *reader, uint32_t y)
+{
+    const pco_tensor *tensors = search->graph->tensors, *out = &tensors[reader->outputs[0]];
+    pco_node *node = &search->found->nodes[owner];
+    if (out->dtype != PCO_F32 || !fusion_same(out, &tensors[y]) || reader->n_inputs > 2) return 0;
+    const uint32_t other = reader->n_inputs < 2     ? PCO_NONE
+                           : reader->inputs[0] == y ? reader->inputs[1]
+                                                    : reader->inputs[0];
+    for (uint32_t i = 0; i < N_FUSIONS; i++) {
+        const pco_fusion *row = &FUSIONS[i];
+        if (!fusion_matches(search, row, node, reader, y, other)) continue;
+        if (row->operand != PCO_NONE) {
+            node->inputs[row->operand] = other;
+            if (node->n_inputs <= row->operand) node->n_inputs = row->operand + 1;
+        }
+        if (row->sets.given) memcpy((char *)node->attrs + row->sets.offset, &row->sets.value, sizeof row->sets.value);
+        return 1;
+    }
+    return 0;
+}
+
+/* A node that reads what `writer` writes in place must stay in front of it. */
+static void fusion_stay(fusion_search *search, const pco_node *writer)
+{
+    const pco_graph *graph = search->graph;
+    for (uint32_t k = 0; k < writer->n_outputs; k++) {
+        if (pco_op_written(pco_op_find(writer->op), k) == PCO_NONE) continue;
+        uint32_t root = pco_graph_root(graph, writer->outputs[k]);
+        for (uint32_t t = 0; t < graph->n_tensors; t++) {
+            const pco_node *node = search->owner[t] == PCO_NONE ? NULL : &search->found->nodes[search->owner[t]];
+            for (uint32_t i = 0; node && i < node->n_inputs; i++)
+                if (node->inputs[i] != PCO_NONE && pco_graph_root(graph, node->inputs[i]) == root)
+                    search->owner[t] = PCO_NONE;
+        }
+    }
+}
+
+/* Node i may take in what reads its result. A variant that was asked for is of the node as it is. */
+static int fusion_begin(fusion_search *search, uint32_t i)
+{
+    const pco_node *node = &search->graph->nodes[i];
+    if (node->variant != PCO_NONE || !pco_fusion_keeps(node->op)) return 1;
+    void *attrs = pco_arena_copy(&search->found->arena, node->attrs, node->attrs_size);
+    if (!attrs) return 0;
+    search->found->nodes[i] = *node;
+    search->found->nodes[i].attrs = attrs;
+    search->found->into[i] = i;
+    search->owner[node->outputs[0]] = i;
+    return 1;
+}
+
+/* Takes node i into the node that makes one of its operands, if nothing else reads that, and it itself only once. */
+static int fusion_end(fusion_search *search, uint32_t i)
+{
+    const pco_graph *graph = search->graph;
+    const pco_node *reader = &graph->nodes[i];
+    for (uint32_t k = 0; k < reader->n_inputs; k++) {
+        const uint32_t y = reader->inputs[k], owner = y == PCO_NONE ? PCO_NONE : search->owner[y];
+        if (owner == PCO_NONE || search->readers[y] != 1) continue;
+        if (!fusion_take(search, owner, reader, y)) continue;
+        search->found->moved[graph->producers[y]] = 1; /* where it would have been emitted so far */
+        search->found->into[i] = owner;
+        search->owner[reader->outputs[0]] = owner;
+        return 1;
+    }
+    return 0;
+}
+
+pco_status pco_fusions_find(const pco_graph *graph, const unsigned char *live, const uint32_t *readers,
+                            pco_fusions *fusions, pco_error *err)
+{
+    const uint32_t n = graph->n_nodes + 1;
+    *fusions = (pco_fusions){
+        .into = malloc(n * sizeof *fusions->into), .moved = calloc(n, 1), .nodes = calloc(n, sizeof *fusions->nodes)};
+    fusion_search search = {.graph = graph,
+                            .readers = readers,
+                            .found = fusions,
+                            .owner = malloc((graph->n_tensors + 1) * sizeof *search.owner)};
+    int room = fusions->into && fusions->moved && fusions->nodes && search.owner;
+    for (uint32_t i = 0; room && i < n; i++) fusions->into[i] = PCO_NONE;
+    for (uint32_t t = 0; room && t < graph->n_tensors; t++) search.owner[t] = PCO_NONE;
+    for (uint32_t i = 0; room && i < graph->n_nodes; i++) {
+        if (!live[i]) continue;
+        if (pco_op_has_effect(pco_op_find(graph->nodes[i].op))) fusion_stay(&search, &graph->nodes[i]);
+        if (!fusion_end(&search, i)) room = fusion_begin(&search, i);
+    }
+    free(search.owner);
+    return room ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while fusing a graph");
+}
+
+void pco_fusions_release(pco_fusions *fusions)
+{
+    free(fusions->into);
+    free(fusions->moved);
+    free(fusions->nodes);
+    pco_arena_release(&fusions->arena);
+}
