@@ -3,7 +3,7 @@
  * a failure. Composites may be refused: the core decomposes them. */
 #include "run/runner.h"
 
-#include "graph/op.h"
+#include "graph/op_rules.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -152,7 +152,7 @@ bool conf_must_fit(const pco_conformance_device *device, const conf_problem *pro
     conf_case small;
     conf_problem shrunk;
     const pco_op_info *info = problem->one ? pco_op_find(problem->one->op) : NULL;
-    if (!info || info->decompose || !must_fits(problem, device->info)) return false;
+    if (!info || pco_op_decomposition(info->op) || !must_fits(problem, device->info)) return false;
     if (!must_shrink(problem->one, &small, &shrunk)) return false;
     conf_run_state run = conf_run_start(device, &shrunk);
     if (!must_runs(&run, variant)) return false;

@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-enum { CONFORMANCE_TOKENS = 2 }; /* behind the prompt, when a model is bisected */
-
 /* Has one of the devices such cases at all? */
 static int conformance_has_cases(const conformance_arguments *arguments, const pco_registry *registry,
                                  const uint32_t *indices, uint32_t count)
@@ -48,27 +46,25 @@ static int conformance_start(const conformance_arguments *arguments)
     return status;
 }
 
-int conformance_main(int argc, char **argv)
+int conformance_do(conformance_arguments *arguments, int argc, char **argv)
 {
-    conformance_arguments arguments = {
-        .max_failures = 20, .bisect.max_tokens = CONFORMANCE_TOKENS, .options = {.tier = PCO_CONFORMANCE_QUICK}};
-    int status = conformance_parse(argc, argv, &arguments);
-    if (status) return status;
-    if (arguments.worker) return conformance_worker(&arguments);
-    if (arguments.bisect.child || arguments.reproducers.here) cli_child_begin();
-    if (arguments.bisect.model) {
-        arguments.bisect.devices = arguments.devices;
-        arguments.bisect.reproducers = &arguments.reproducers;
-        arguments.bisect.timeout = arguments.timeout;
-        arguments.bisect.in_process = arguments.in_process;
-        return conformance_bisect(&arguments.bisect);
+    if (arguments->worker) return conformance_worker(arguments);
+    if (arguments->bisect.child || arguments->reproducers.here) cli_child_begin();
+    if (arguments->bisect.model) {
+        arguments->bisect.devices = arguments->devices;
+        arguments->bisect.reproducers = &arguments->reproducers;
+        arguments->bisect.timeout = arguments->timeout;
+        arguments->bisect.in_process = arguments->in_process;
+        return conformance_bisect(&arguments->bisect);
     }
-    arguments.report.json = arguments.json;
-    cli_report_command(&arguments.report, argc, argv);
-    const cli_report_rerun rerun = {arguments.devices, arguments.options.seed, arguments.timeout, arguments.in_process};
-    status = cli_report_begin(&arguments.report);
+    arguments->report.json = arguments->json;
+    cli_report_command(&arguments->report, argc, argv);
+    const cli_report_rerun rerun = {arguments->devices, arguments->options.seed, arguments->timeout,
+                                    arguments->in_process};
+    int status = cli_report_begin(&arguments->report);
     if (status == CLI_OK)
-        status = arguments.report.verify ? cli_report_verify(&arguments.report, &rerun) : conformance_start(&arguments);
-    cli_report_clear(&arguments.report);
+        status =
+            arguments->report.verify ? cli_report_verify(&arguments->report, &rerun) : conformance_start(arguments);
+    cli_report_clear(&arguments->report);
     return status;
 }

@@ -1,4 +1,4 @@
-/* The options of `portico conformance`: their table and help, and refusing those that would be ignored. */
+/* The command `portico conformance`: the table of its options, help, and refusing those that would be ignored. */
 #include "cli/conformance_parts.h"
 
 #include "base/suggest.h"
@@ -212,7 +212,9 @@ static int conformance_check(const conformance_arguments *arguments, uint64_t gi
     return 0;
 }
 
-int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
+/* Reads the command line into *arguments, which holds the defaults. Options that would be ignored are refused, in one
+ * line. Returns the exit status. */
+static int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
 {
     uint64_t given;
     if (cli_parse(&cli_conformance, argc, argv, arguments, &given)) return CLI_USAGE;
@@ -228,6 +230,15 @@ int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
     if (!conformance_check(arguments, given)) return CLI_USAGE;
     if (arguments->bisect.model || arguments->report.verify) return CLI_OK;
     return conformance_check_ops(arguments->options.ops) ? CLI_OK : CLI_USAGE;
+}
+
+static int conformance_main(int argc, char **argv)
+{
+    enum { TOKENS = 2 }; /* behind the prompt, when a model is bisected */
+    conformance_arguments arguments = {
+        .max_failures = 20, .bisect.max_tokens = TOKENS, .options = {.tier = PCO_CONFORMANCE_QUICK}};
+    const int status = conformance_parse(argc, argv, &arguments);
+    return status ? status : conformance_do(&arguments, argc, argv);
 }
 
 const cli_command cli_conformance = {

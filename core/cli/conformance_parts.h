@@ -25,12 +25,9 @@ typedef struct conformance_arguments {
     uint32_t index, threads; /* threads of the cpu plugin; 0: PORTICO_THREADS */
 } conformance_arguments;
 
-/* The command (conformance.c). */
-int conformance_main(int argc, char **argv);
-
-/* Reads the command line into *arguments, which holds the defaults. Options that would be ignored are refused, in one
- * line. Returns the exit status (conformance_options.c). */
-int conformance_parse(int argc, char **argv, conformance_arguments *arguments);
+/* Does what the command line asks for; returns the exit status (conformance.c). argv is for reports, which name their
+ * command. */
+int conformance_do(conformance_arguments *arguments, int argc, char **argv);
 
 /* Judges the devices entries[indices[count]] and prints what was found; returns the exit status
  * (conformance_run.c). */

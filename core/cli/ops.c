@@ -4,7 +4,8 @@
 #include "base/dtype.h"
 #include "base/suggest.h"
 #include "formats/json.h"
-#include "graph/op.h"
+#include "graph/op_rules.h"
+#include "graph/work.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -84,9 +85,9 @@ static void ops_print(const pco_op_info *op)
     ops_attributes(op);
     ops_rule_row("split", pco_op_split(op->split));
     ops_rule_row("alone", pco_op_rows(op->rows));
-    if (op->products) ops_row("products", "yes: `portico bench op` counts two operations for each");
-    ops_row("decomposition", op->decompose ? "yes, into primitives" : "no: a primitive");
-    ops_row("gradient", op->gradient ? "yes: a graph of other ops" : "none: not differentiable");
+    if (pco_op_products(op->op)) ops_row("products", "yes: `portico bench op` counts two operations for each");
+    ops_row("decomposition", pco_op_decomposition(op->op) ? "yes, into primitives" : "no: a primitive");
+    ops_row("gradient", pco_op_gradient(op->op) ? "yes: a graph of other ops" : "none: not differentiable");
     ops_rule_row("error bound", pco_op_bound(op->bound));
 }
 
@@ -125,11 +126,11 @@ static void ops_json(pco_json_writer *json, const pco_op_info *op)
     ops_json_text(json, "split", pco_op_split(op->split)->name);
     ops_json_text(json, "rows", pco_op_rows(op->rows)->name);
     pco_json_key(json, "products");
-    pco_json_write_bool(json, op->products != NULL);
+    pco_json_write_bool(json, pco_op_products(op->op) != NULL);
     pco_json_key(json, "decomposition");
-    pco_json_write_bool(json, op->decompose != NULL);
+    pco_json_write_bool(json, pco_op_decomposition(op->op) != NULL);
     pco_json_key(json, "gradient");
-    pco_json_write_bool(json, op->gradient != NULL);
+    pco_json_write_bool(json, pco_op_gradient(op->op) != NULL);
     ops_json_text(json, "bound", pco_op_bound(op->bound)->name);
     ops_json_text(json, "doc", op->doc);
     pco_json_end_object(json);

@@ -4,6 +4,9 @@
 
 #include "graph/op.h"
 
+/* Builds the node from primitives in `graph`: in[i] are tensor ids or PCO_NONE, out[] are filled. */
+typedef pco_status pco_decompose_fn(pco_graph *graph, const pco_node *node, uint32_t *out, pco_error *err);
+
 #define PCO_DECOMPOSE(name) \
     pco_status decompose_##name(pco_graph *graph, const pco_node *node, uint32_t *out, pco_error *err)
 

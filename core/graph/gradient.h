@@ -5,13 +5,17 @@
 
 #include "graph/build.h"
 
-struct pco_gradient {
+typedef struct pco_gradient {
     pco_graph *graph;
     pco_node node;                        /* a copy: the graph's list moves while nodes are added */
     uint32_t upstream[PCO_MAX_OUTPUTS];   /* gradient of each output, PCO_NONE: the loss does not depend on it */
     unsigned char wanted[PCO_MAX_INPUTS]; /* 1: a gradient of this operand is needed */
     uint32_t result[PCO_MAX_INPUTS];      /* what the rule fills; PCO_NONE: zero */
-};
+    int decomposed;                       /* gradient_decomposed was called */
+} pco_gradient;
+
+/* Adds what a node contributes to the gradients of its operands. */
+typedef void pco_gradient_fn(pco_gradient *g);
 
 #define PCO_GRADIENT(name) void gradient_##name(pco_gradient *g)
 
@@ -21,7 +25,8 @@ struct pco_gradient {
     pco_gradient_fn gradient;
 #include "graph/ops.def"
 #undef NONE
-/* Any composite: its decomposition is added (computed again) and differentiated (gradients.c). */
+/* Any composite, as a rule or as the end of one: the decomposition of the node is to be added (computed again) and
+ * differentiated, which gradients.c does. */
 PCO_GRADIENT(decomposed);
 
 /* ---- for the rules ---- */

@@ -5,52 +5,11 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "graph/gradient.h"
+#include "graph/op_rules.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- for the rules ---- */
-
-pco_tensor gradient_tensor(const pco_graph *graph, uint32_t t)
-{
-    if (graph->status || t == PCO_NONE) return (pco_tensor){.dtype = PCO_F32, .alias = PCO_NONE, .name = ""};
-    return graph->tensors[t];
-}
-
-uint32_t gradient_operand(const pco_gradient *g, uint32_t i)
-{
-    return i < g->node.n_inputs ? g->node.inputs[i] : PCO_NONE;
-}
-
-uint32_t gradient_in(pco_gradient *g, uint32_t i) { return pco_cast(g->graph, gradient_operand(g, i), PCO_F32); }
-
-uint32_t gradient_out(pco_gradient *g, uint32_t i) { return pco_cast(g->graph, g->node.outputs[i], PCO_F32); }
-
-uint32_t gradient_upstream(pco_gradient *g, uint32_t i) { return pco_cast(g->graph, g->upstream[i], PCO_F32); }
-
-uint32_t gradient_unbroadcast(pco_graph *graph, uint32_t value, uint32_t rank, const int64_t *shape)
-{
-    pco_tensor have = gradient_tensor(graph, value);
-    pco_sum_attrs sum = {0};
-    if (graph->status || value == PCO_NONE) return PCO_NONE;
-    for (uint32_t i = 0; i < have.rank; i++) {
-        int64_t want = i + rank >= have.rank ? shape[i + rank - have.rank] : 1;
-        if (want != have.shape[i] || i + rank < have.rank) sum.axes[sum.n_axes++] = i;
-    }
-    if (sum.n_axes) value = pco_graph_add(graph, PCO_OP_SUM, &sum, &value, 1, NULL);
-    have = gradient_tensor(graph, value);
-    int same = have.rank == rank && memcmp(have.shape, shape, rank * sizeof *shape) == 0;
-    return same ? value : pco_reshape(graph, value, rank, shape);
-}
-
-void gradient_give(pco_gradient *g, uint32_t i, uint32_t value)
-{
-    if (g->graph->status || value == PCO_NONE) return;
-    pco_tensor operand = gradient_tensor(g->graph, g->node.inputs[i]);
-    value = gradient_unbroadcast(g->graph, value, operand.rank, operand.shape);
-    g->result[i] = pco_cast(g->graph, value, (pco_dtype)operand.dtype);
-}
 
 /* ---- the walk ---- */
 
@@ -98,6 +57,8 @@ static void gradient_reach(gradient_walk *walk, uint32_t first, uint32_t end)
     }
 }
 
+static void gradient_through(pco_gradient *g);
+
 static void gradient_node(gradient_walk *walk, uint32_t index)
 {
     pco_graph *graph = walk->graph;
@@ -116,14 +77,16 @@ static void gradient_node(gradient_walk *walk, uint32_t index)
     }
     if (!needed || !wanted) return;
     const pco_op_info *info = pco_op_find(g.node.op);
-    if (!info->gradient) {
+    pco_gradient_fn *rule = pco_op_gradient(g.node.op);
+    if (!rule) {
         pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED,
                        "op '%s' (%s) has no gradient, and the loss depends on it; take the gradient for "
                        "tensors behind it",
                        info->name, g.node.name);
         return;
     }
-    info->gradient(&g);
+    rule(&g);
+    if (g.decomposed) gradient_through(&g);
     for (uint32_t k = 0; k < g.node.n_inputs && !graph->status; k++) {
         if (g.result[k] == PCO_NONE || !g.wanted[k]) continue;
         uint32_t *sum = &walk->sum[g.node.inputs[k]];
@@ -136,14 +99,14 @@ static void gradient_nodes(gradient_walk *walk, uint32_t first, uint32_t end)
     for (uint32_t i = end; i-- > first && !walk->graph->status;) gradient_node(walk, i);
 }
 
-PCO_GRADIENT(decomposed)
+/* Differentiates a composite's decomposition. */
+static void gradient_through(pco_gradient *g)
 {
     pco_graph *graph = g->graph;
-    const pco_op_info *info = pco_op_find(g->node.op);
     uint32_t first = graph->n_nodes, out[PCO_MAX_OUTPUTS];
     for (uint32_t k = 0; k < PCO_MAX_OUTPUTS; k++) out[k] = PCO_NONE;
     pco_error err;
-    pco_status status = info->decompose(graph, &g->node, out, &err);
+    pco_status status = pco_op_decomposition(g->node.op)(graph, &g->node, out, &err);
     if (status) {
         pco_graph_fail(graph, status, "%s", err.message);
         return;

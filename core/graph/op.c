@@ -1,9 +1,7 @@
-/* Expands ops.def into the table of op.h. */
+/* Expands ops.def into the table of op.h. How ops are decomposed and differentiated, which is done with graphs, stands
+ * above the graph, in op_rules.c. */
 #include "graph/op.h"
-#include "graph/decompose.h"
-#include "graph/gradient.h"
 #include "graph/infer.h"
-#include "graph/work.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -39,11 +37,8 @@ static const attr_row ATTR_ROWS[] = {
      .doc = doc_, \
      .infer = infer_, \
      .split = PCO_SPLIT_##split_, \
-     .decompose = decompose_, \
-     .gradient = gradient_, \
      .bound = PCO_BOUND_##bound_, \
-     .rows = PCO_ROWS_##rows_, \
-     .products = products_},
+     .rows = PCO_ROWS_##rows_},
 static const pco_op_info OPS[] = {
 #include "graph/ops.def"
 };

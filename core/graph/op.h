@@ -47,16 +47,6 @@ typedef struct pco_shape_context pco_shape_context;
 /* Works out the outputs of a node from its inputs (core/graph/infer.h). */
 typedef pco_status pco_infer_fn(pco_shape_context *context, pco_error *err);
 
-/* Builds the node from primitives in `graph`: in[i] are tensor ids or PCO_NONE, out[] are filled. */
-typedef pco_status pco_decompose_fn(pco_graph *graph, const pco_node *node, uint32_t *out, pco_error *err);
-
-/* Adds what a node contributes to the gradients of its operands (core/graph/gradient.h). */
-typedef struct pco_gradient pco_gradient;
-typedef void pco_gradient_fn(pco_gradient *gradient);
-
-/* How many products the node adds (core/graph/work.h). */
-typedef double pco_products_fn(const pco_tensor *tensors, const pco_node *node);
-
 typedef struct pco_op_info {
     pco_op op;
     const char *name;
@@ -65,11 +55,8 @@ typedef struct pco_op_info {
     const char *doc;
     pco_infer_fn *infer; /* NULL: the signature says it all */
     pco_split_rule split;
-    pco_decompose_fn *decompose; /* NULL for a primitive */
-    pco_gradient_fn *gradient;   /* NULL: not differentiable */
     pco_bound_rule bound;
     pco_rows_rule rows;
-    pco_products_fn *products; /* NULL: none */
 } pco_op_info;
 
 /* The row of an op, or NULL for a number that is reserved or unknown. Static. */

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "graph/fusion.h"
+#include "graph/op_rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -114,13 +115,13 @@ static void rewrite_node(rewrite_state *state, uint32_t i, int decompose)
     if (fused != PCO_NONE) node = &state->fusions.nodes[fused];
     for (uint32_t k = 0; k < PCO_MAX_INPUTS; k++)
         inputs[k] = k < node->n_inputs ? rewrite_tensor(state, node->inputs[k]) : PCO_NONE;
-    const pco_op_info *info = pco_op_find(node->op);
+    pco_decompose_fn *decomposition = pco_op_decomposition(node->op);
     for (uint32_t k = 0; k < PCO_MAX_OUTPUTS; k++) out[k] = PCO_NONE;
-    if (decompose && info->decompose) {
+    if (decompose && decomposition) {
         pco_node view = *node;
         memcpy(view.inputs, inputs, sizeof inputs);
         pco_error err;
-        pco_status status = info->decompose(result, &view, out, &err);
+        pco_status status = decomposition(result, &view, out, &err);
         if (status) pco_graph_fail(result, status, "%s", err.message);
     } else {
         pco_graph_add(result, (pco_op)node->op, node->attrs, inputs, node->n_inputs, out);

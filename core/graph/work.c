@@ -142,10 +142,28 @@ PCO_PRODUCTS(attention_backward)
     return products_scores(tensors, node, attrs->heads_first != 0, 3, 2);
 }
 
+pco_products_fn *pco_op_products(uint32_t op)
+{
+    static const struct {
+        uint32_t op;
+        pco_products_fn *products;
+    } ROWS[] = {
+#define NONE NULL
+#define PCO_OP(id, upper, name, family, signature, types, infer, split, decomposition, gradient, bound, rows, \
+               products_, ...) \
+    {PCO_OP_##upper, products_},
+#include "graph/ops.def"
+#undef NONE
+    };
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++)
+        if (ROWS[i].op == op) return ROWS[i].products;
+    return NULL;
+}
+
 double pco_node_products(const pco_tensor *tensors, const pco_node *node)
 {
-    const pco_op_info *op = pco_op_find(node->op);
-    return op->products ? op->products(tensors, node) : 0;
+    pco_products_fn *products = pco_op_products(node->op);
+    return products ? products(tensors, node) : 0;
 }
 
 double pco_node_terms(const pco_tensor *tensors, const pco_node *node)
@@ -153,8 +171,8 @@ double pco_node_terms(const pco_tensor *tensors, const pco_node *node)
     const pco_op_info *op = pco_op_find(node->op);
     const pco_tensor *x = work_input(tensors, node, 0), *y = work_output(tensors, node, 0);
     double terms = 1;
-    if (op->products && op->bound == PCO_BOUND_SUM)
-        return pco_tensor_elements(y) ? op->products(tensors, node) / (double)pco_tensor_elements(y) : 1;
+    if (pco_op_products(node->op) && op->bound == PCO_BOUND_SUM)
+        return pco_tensor_elements(y) ? pco_node_products(tensors, node) / (double)pco_tensor_elements(y) : 1;
     if (op->rows == PCO_ROWS_AXIS) {
         const uint32_t axes = pco_op_axes(op, node->attrs, x->rank);
         for (uint32_t d = 0; d < x->rank; d++)

@@ -30,6 +30,10 @@ double pco_node_products(const pco_tensor *tensors, const pco_node *node);
 double pco_node_elements(const pco_tensor *tensors, const pco_node *node);
 double pco_node_bytes(const pco_tensor *tensors, const pco_node *node);
 
+/* How many products a node of that op adds; NULL: none. */
+typedef double pco_products_fn(const pco_tensor *tensors, const pco_node *node);
+pco_products_fn *pco_op_products(uint32_t op);
+
 /* Those that the table names (what NONE becomes is never defined). */
 #define PCO_PRODUCTS(name) double products_##name(const pco_tensor *tensors, const pco_node *node)
 #define NONE               products_nothing

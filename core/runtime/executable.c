@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "graph/fusion.h"
+#include "graph/op_rules.h"
 #include "graph/passes.h"
 #include "runtime/selftest.h"
 
@@ -42,8 +43,7 @@ static uint32_t executable_mark(pco_session *session, const pco_graph *graph, co
     uint32_t count = 0;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         pco_error why;
-        const pco_op_info *info = pco_op_find(graph->nodes[i].op);
-        if (!info->decompose || params->no_decomposition) continue;
+        if (!pco_op_decomposition(graph->nodes[i].op) || params->no_decomposition) continue;
         if (!params->force_decomposition && session_supports(session, slots[i], graph, i, &why)) continue;
         decompose[i] = 1;
         count++;

@@ -45,24 +45,6 @@ static pco_open_device selftest_slot(const pco_session *session, uint32_t slot)
     return (pco_open_device){s->plugin, s->device, &s->entry->info};
 }
 
-pco_status session_selftest_admit(const pco_registry *registry, const pco_plugin_entry *plugin,
-                                  const pco_device_entry *device, pco_error *err)
-{
-    const pco_config *config = pco_registry_config(registry);
-    const char *what;
-    pco_status status = PCO_OK;
-    if (config->self_test != PCO_SELF_TEST_ON || strcmp(plugin->name, "cpu") == 0) return PCO_OK;
-    pco_quarantine *verdicts = pco_quarantine_open(config, plugin, &device->info, 0);
-    if (!verdicts) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the self-test");
-    if (pco_quarantine_find(verdicts, PCO_QUARANTINE_DEVICE, &what) == PCO_VERDICT_BAD)
-        status = pco_fail(err, PCO_ERROR_DEVICE_LOST,
-                          "device %s is not used: processes ended in its self-test of %s, killed by the driver or from "
-                          "outside; PORTICO_SELF_TEST=always tests it again, off uses it untested",
-                          device->id, what);
-    pco_quarantine_close(verdicts);
-    return status;
-}
-
 /* ---- the reference ---- */
 
 /* Opens cpu:reference; 1 if there is one. */
@@ -132,20 +114,6 @@ void session_selftest_close(pco_session *session)
 }
 
 /* ---- variants ---- */
-
-int selftest_offers(const pco_open_device *on, const selftest_case *one, const pco_variant *variant, uint32_t *forced)
-{
-    pco_variant variants[PCO_VARIANTS];
-    uint32_t count;
-    pco_node node;
-    pco_error why;
-    const pco_trial trial = selftest_trial(on, one, PCO_NONE, &node);
-    if (pco_trial_variants(&trial, variants, &count, &why)) return 0;
-    const uint32_t i = pco_variant_find(variants, count, variant);
-    if (i == PCO_NONE) return 0;
-    node.variant = *forced = pco_variant_forced(on, i);
-    return pco_trial_supports(&trial, &why) == PCO_OK;
-}
 
 /* The node made so small that its test is quick, and still offered with the variant. NOT_FOUND when there is
  * no such size. */

@@ -9,11 +9,6 @@
 #include "graph/graph.h"
 #include "runtime/session.h"
 
-/* May this device be opened? Errors: DEVICE_LOST when a process ended in its self-test before, by the device's driver
- * most likely; the message says in which, and how to try again. */
-pco_status session_selftest_admit(const pco_registry *registry, const pco_plugin_entry *plugin,
-                                  const pco_device_entry *device, pco_error *err) PCO_NODISCARD;
-
 /* May slot `slot` run this node? When the default variant has failed and another has not, node->variant is
  * set, and a line of the log says so, once. Errors: UNSUPPORTED, none is left, and `why` says what was seen;
  * DEVICE_LOST in the test while the device has other work (it is opened again where it has none);

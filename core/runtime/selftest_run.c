@@ -217,3 +217,17 @@ pco_status selftest_agree(const selftest_case *one, const pco_contract *contract
     *verdict = agree ? PCO_VERDICT_GOOD : PCO_VERDICT_BAD;
     return status;
 }
+
+int selftest_offers(const pco_open_device *on, const selftest_case *one, const pco_variant *variant, uint32_t *forced)
+{
+    pco_variant variants[PCO_VARIANTS];
+    uint32_t count;
+    pco_node node;
+    pco_error why;
+    const pco_trial trial = selftest_trial(on, one, PCO_NONE, &node);
+    if (pco_trial_variants(&trial, variants, &count, &why)) return 0;
+    const uint32_t i = pco_variant_find(variants, count, variant);
+    if (i == PCO_NONE) return 0;
+    node.variant = *forced = pco_variant_forced(on, i);
+    return pco_trial_supports(&trial, &why) == PCO_OK;
+}

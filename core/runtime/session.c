@@ -12,56 +12,6 @@
 /* Up to this size a constant is known by its content; above it by name and address. */
 enum { SESSION_HASHED = 1 << 16 };
 
-static pco_status session_open_slot(pco_session *session, uint32_t slot, uint32_t device, pco_error *err)
-{
-    const pco_plugin_entry *plugins;
-    const pco_device_entry *devices;
-    pco_registry_plugins(session->registry, &plugins);
-    pco_registry_devices(session->registry, &devices);
-    const pco_plugin_entry *plugin = &plugins[devices[device].plugin];
-    pco_device *opened = NULL;
-    pco_status status = session_selftest_admit(session->registry, plugin, &devices[device], err);
-    if (status) return status;
-    status = plugin->plugin->open(plugin->backend, devices[device].index, &opened, err);
-    if (status) return pco_fail_prefix(err, status, "device %s", devices[device].id);
-    session->slots[slot] = (session_slot){.plugin = plugin->plugin, .device = opened, .entry = &devices[device]};
-    return PCO_OK;
-}
-
-pco_status session_reopen(pco_session *session, uint32_t slot, pco_error *err)
-{
-    const pco_device_entry *devices, *entry = session->slots[slot].entry;
-    pco_registry_devices(session->registry, &devices);
-    session->slots[slot].plugin->device->close(session->slots[slot].device);
-    session->slots[slot] = (session_slot){.entry = entry}; /* no plugin: no executable can be made any more */
-    return session_open_slot(session, slot, (uint32_t)(entry - devices), err);
-}
-
-pco_status session_noted(pco_session *session, uint32_t slot, pco_status status)
-{
-    if (status == PCO_ERROR_DEVICE_LOST) session->slots[slot].lost = 1;
-    return status;
-}
-
-int session_supports(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node, pco_error *why)
-{
-    const session_slot *s = &session->slots[slot];
-    const pco_part view = {.size = sizeof view,
-                           .n_tensors = graph->n_tensors,
-                           .n_nodes = graph->n_nodes,
-                           .tensors = graph->tensors,
-                           .nodes = graph->nodes};
-    return s->plugin->program->supports(s->device, &view, node, why) == PCO_OK;
-}
-
-static void session_close_slots(pco_session *session)
-{
-    for (uint32_t i = 0; i < SESSION_SLOTS; i++) {
-        if (session->slots[i].plugin) session->slots[i].plugin->device->close(session->slots[i].device);
-        session->slots[i] = (session_slot){0};
-    }
-}
-
 /* Opens all devices of a set, or none. */
 static pco_status session_open_set(pco_session *session, const pco_device_set *set, pco_error *err)
 {

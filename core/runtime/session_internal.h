@@ -73,6 +73,11 @@ struct pco_session {
     struct session_selftest *selftest; /* NULL: nothing was tested yet */
 };
 
+/* Opens a device of the registry in a slot that has none. Errors: DEVICE_LOST where its driver ended a process in the
+ * self-test before. */
+pco_status session_open_slot(pco_session *session, uint32_t slot, uint32_t device, pco_error *err) PCO_NODISCARD;
+void session_close_slots(pco_session *session);
+
 /* Opens SESSION_CPU if it is not yet. */
 pco_status session_open_cpu(pco_session *session, pco_error *err) PCO_NODISCARD;
 

@@ -60,8 +60,10 @@ struct pco_tokenizer {
     void *pattern;       /* pcre2_code */
 };
 
-/* tokenizer.c: room for `count` tokens with `bytes` bytes of text in all. NULL without memory. */
+/* tokens.c: room for `count` tokens with `bytes` bytes of text in all. NULL without memory. */
 pco_tokenizer *text_create(uint32_t count, size_t bytes);
+/* The opposite, but for what is particular to the kind. */
+void text_release(pco_tokenizer *tokenizer);
 /* Copies the text of token `id` into the pool. Its piece is set by text_set_piece. */
 void text_set_token(pco_tokenizer *tokenizer, uint32_t id, const char *text, size_t size, uint32_t type);
 /* Copies a piece, at most as long as the token's text. */

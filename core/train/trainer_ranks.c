@@ -243,6 +243,7 @@ static pco_status ranks_cut(pco_trainer *trainer, pco_error *err)
 
 pco_status trainer_ranks_prepare(pco_trainer *trainer, trainer_stage *stage, pco_error *err)
 {
+    if (stage->until) return PCO_OK;
     pco_status status = trainer->buckets ? PCO_OK : ranks_cut(trainer, err);
     if (status) return status;
     stage->until = calloc(trainer->n_buckets + 1, sizeof *stage->until);
@@ -321,6 +322,7 @@ static pco_status ranks_backward(pco_trainer *trainer, pco_train_result *result,
         double part = 0;
         trainer_read_batch(trainer, PCO_DATA_TRAIN, first + i, &batch);
         status = trainer_stage_for(trainer, PCO_TRAIN_ACCUMULATE, &batch, &stage, err);
+        if (!status) status = trainer_ranks_prepare(trainer, stage, err);
         if (!status)
             status =
                 trainer_write_batch(trainer, stage, &batch, trainer_factor(trainer, result->tokens), first + i, err);

@@ -6,6 +6,7 @@
 #include "check.h"
 
 #include "graph/graph.h"
+#include "graph/op_rules.h"
 #include "graph/passes.h"
 #include "oracle/oracle.h"
 
@@ -16,7 +17,7 @@ static inline pco_graph *eval_lowered(const pco_graph *graph)
     pco_graph *result = NULL;
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         uint32_t op = graph->nodes[i].op;
-        decompose[i] = pco_op_find(op)->decompose != NULL && !oracle_knows(op);
+        decompose[i] = pco_op_decomposition(op) != NULL && !oracle_knows(op);
     }
     check_ok(pco_graph_rewrite(graph, &(pco_rewrite_params){.decompose = decompose}, &result, &err));
     free(decompose);

@@ -4,6 +4,7 @@
  * 64 times the ulps, and the same with accumulators of f16. What then becomes wider tells what the bound is made of. */
 #include "check.h"
 #include "base/dtype.h"
+#include "graph/op_rules.h"
 #include "run/runner.h"
 
 #include <math.h>
@@ -107,7 +108,7 @@ static const char *bound_fault(const pco_op_info *op, const bound_facts *facts)
         if (!facts->follows_sums) return "does not follow the accumulators";
         return facts->follows_functions ? "follows the contract's figure for functions" : NULL;
     case PCO_BOUND_COMPOSITE:
-        if (!op->decompose) return "is that of a primitive: there is nothing to propagate it through";
+        if (!pco_op_decomposition(op->op)) return "is that of a primitive: there is nothing to propagate it through";
         return !follows && facts->ulps <= ONE_ROUNDING ? "is that of one rounding" : NULL;
     default: return NULL;
     }

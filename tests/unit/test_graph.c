@@ -4,6 +4,7 @@
 #include "graph/build.h"
 #include "graph/gradients.h"
 #include "graph/infer.h"
+#include "graph/op_rules.h"
 #include "graph/passes.h"
 
 #define SHAPE(...) \
@@ -236,7 +237,8 @@ static void test_table(void **state)
         assert_true(strstr(table[i].signature, "->") != NULL);
         assert_true(strlen(table[i].doc) >= 3);
         const int primitive = table[i].op < 70 || (table[i].op >= 100 && table[i].op < 110);
-        assert_true(primitive == (table[i].decompose == NULL)); /* composites decompose, primitives do not */
+        assert_true(primitive ==
+                    (pco_op_decomposition(table[i].op) == NULL)); /* composites decompose, primitives do not */
         unsigned char attrs[512];
         assert_true(pco_op_attrs_size(&table[i]) <= sizeof attrs);
         pco_op_default_attrs(&table[i], attrs);

@@ -5,6 +5,7 @@
 #include "check.h"
 #include "graph/build.h"
 #include "graph/graph.h"
+#include "graph/op_rules.h"
 #include "graph/work.h"
 #include "run/runner.h"
 
@@ -198,14 +199,14 @@ static uint32_t work_most(const uint32_t *counts, int64_t n)
 static void work_follows(const conf_problem *problem, const pco_op_info *op, work_facts *facts)
 {
     const oracle_output *y = &problem->oracle.out[0];
-    const int pairs_count = !op->decompose && op->products;
+    const int pairs_count = !pco_op_decomposition(op->op) && pco_op_products(op->op);
     uint32_t several = 0; /* operands of which a result takes more than one element */
     for (uint32_t k = 0; k < problem->node.n_inputs; k++) {
         if (problem->node.inputs[k] == PCO_NONE) continue;
         const pco_tensor *x = &problem->tensors[problem->node.inputs[k]];
         const int64_t count = pco_tensor_elements(x);
         if ((x->dtype != PCO_F32 && x->dtype != PCO_BOOL) || count == 0) continue;
-        if (k > 0 && op->rows != PCO_ROWS_ELEMENTS && op->decompose) continue;
+        if (k > 0 && op->rows != PCO_ROWS_ELEMENTS && pco_op_decomposition(op->op)) continue;
         uint32_t *counts = calloc((size_t)y->count + 1, sizeof *counts);
         assert_non_null(counts);
         work_facts ignored = {0};
@@ -223,7 +224,8 @@ static void work_follows(const conf_problem *problem, const pco_op_info *op, wor
         several += most > 1;
         free(counts);
     }
-    if (!op->products && !op->decompose && several > 1) work_wrong(facts, problem->one, "there are products");
+    if (!pco_op_products(op->op) && !pco_op_decomposition(op->op) && several > 1)
+        work_wrong(facts, problem->one, "there are products");
 }
 
 /* ---- all cases ---- */
@@ -246,7 +248,7 @@ static bool work_visit(void *user, const conf_case *one)
 {
     work_facts *facts = (work_facts *)user + one->op;
     const pco_op_info *op = pco_op_find(one->op);
-    const int counts = op->products && !op->decompose && !facts->exact;
+    const int counts = pco_op_products(op->op) && !pco_op_decomposition(op->op) && !facts->exact;
     const int follows = (facts->changed < CASES || counts) && work_suits(one);
     const int finer = work_is_coarse(op->rows) && !facts->coarse;
     const int cuts = op->rows != PCO_ROWS_NONE && (facts->cut < 2 * CASES || finer);
@@ -283,7 +285,7 @@ static void test_rows(void **state)
             fault = "the column `rows` says more than elements, and each result follows from one";
         if (!fault && work_is_coarse(table[i].rows) && !of->coarse)
             fault = "the column `rows` says less than is so: rows along the last dimension are the same alone";
-        if (!fault && table[i].products && !table[i].decompose && !of->exact)
+        if (!fault && pco_op_products(table[i].op) && !pco_op_decomposition(table[i].op) && !of->exact)
             fault = "no case has as many products as the column says";
         if (fault && ++wrong) print_error("%s: %s\n", table[i].name, fault);
     }
@@ -316,7 +318,7 @@ static double work_decomposed(const conf_case *one, double *own)
     const pco_node node = graph->nodes[0];
     *own = pco_node_products(graph->tensors, &node);
     for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) out[i] = PCO_NONE;
-    check_ok(op->decompose(graph, &node, out, &err));
+    check_ok(pco_op_decomposition(op->op)(graph, &node, out, &err));
     for (uint32_t i = 1; i < graph->n_nodes; i++) products += pco_node_products(graph->tensors, &graph->nodes[i]);
     pco_graph_destroy(graph);
     return products;
@@ -326,7 +328,7 @@ static bool work_composite_visit(void *user, const conf_case *one)
 {
     work_composite *of = (work_composite *)user + one->op;
     double own;
-    if (!pco_op_find(one->op)->decompose || one->large || one->chain || of->cases == WHOLE_CASES) return true;
+    if (!pco_op_decomposition(one->op) || one->large || one->chain || of->cases == WHOLE_CASES) return true;
     of->cases++;
     const double products = work_decomposed(one, &own);
     if (own != products && !of->wrong++)
@@ -344,7 +346,7 @@ static void test_products(void **state)
     uint32_t count, wrong = 0;
     const pco_op_info *table = pco_op_table(&count);
     for (uint32_t i = 0; i < count; i++) {
-        if (table[i].decompose) assert_true(of[table[i].op].cases > 0);
+        if (pco_op_decomposition(table[i].op)) assert_true(of[table[i].op].cases > 0);
         wrong += of[table[i].op].wrong > 0;
     }
     free(of);
