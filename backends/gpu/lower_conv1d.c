@@ -1,10 +1,13 @@
 /* conv1d: samples at once while x, the weights and y fit into windows, else channels of one group of one sample. */
 #include "lower.h"
 
-enum { CONV1D_SINGLE = 0, CONV1D_FOUR = 1, CONV1D_POSITIONS = 4 /* of an invocation */ };
+enum { CONV1D_SINGLE, CONV1D_FOUR, CONV1D_TILE };
 
-static const gpu_variant conv1d_variants[] = {{"channel", 0}, {"channels_4", 0}};
-_Static_assert(GPU_KERNEL_conv1d_1 + CONV1D_FOUR == GPU_KERNEL_conv1d_4, "order of rows");
+static const gpu_variant conv1d_variants[] = {{"channel", 0}, {"channels_4", 0}, {"tile_16x16", 0}};
+_Static_assert(GPU_KERNEL_conv1d_1x4 + CONV1D_TILE == GPU_KERNEL_conv1d_16x16, "order of rows");
+
+/* Channels and positions of an invocation, by variant. */
+static const uint32_t CONV1D_SIZES[][2] = {{1, 4}, {4, 4}, {16, 16}};
 
 /* x [samples, groups, channels, length], weight [groups, outputs, channels, taps], y [samples, groups, outputs,
  * positions] */
@@ -41,20 +44,21 @@ static void conv1d_emit(gpu_lowering *gpu, const conv1d_sizes *s, const conv1d_p
     pco_conv1d_attrs room;
     const pco_conv1d_attrs *attrs = conv1d_attrs(gpu, &room);
     const pco_tensor *bias = gpu_input(gpu, 2);
-    const uint64_t channels_at_once = gpu->variant == CONV1D_FOUR ? 4 : 1, terms = s->channels * s->taps;
-    const uint64_t rows = part->samples * part->groups * gpu_div_up(part->outputs, channels_at_once);
+    const uint32_t channels = CONV1D_SIZES[gpu->variant][0], positions = CONV1D_SIZES[gpu->variant][1];
+    const uint64_t terms = s->channels * s->taps;
+    const uint64_t rows = part->samples * part->groups * gpu_div_up(part->outputs, channels);
     /* Few sizes, whatever the number of positions: each is a pipeline. */
     const uint32_t most = gpu_workgroup(gpu, 64);
     uint32_t lanes = 1, lines = 1;
-    while (lanes < most && lanes * CONV1D_POSITIONS < s->positions) lanes *= 4;
+    while (lanes < most && lanes * positions < s->positions) lanes *= 4;
     lanes = lanes < most ? lanes : most;
     while (lanes * lines < most && lines * 2 <= gpu->limits->max_local[1]) lines *= 2;
-    const uint64_t chunks = gpu_div_up(s->positions, (uint64_t)lanes * CONV1D_POSITIONS);
+    const uint64_t chunks = gpu_div_up(s->positions, (uint64_t)lanes * positions);
     const uint64_t x_all = s->channels * s->length, y_all = part->outputs * s->positions;
     const uint64_t x_first = (part->sample * s->groups + part->group) * x_all;
     const uint64_t output = part->group * s->outputs + part->output;
     pco_gpu_dispatch d;
-    gpu_begin(gpu, &d, GPU_KERNEL_conv1d_1 + gpu->variant, lanes, lines, 1);
+    gpu_begin(gpu, &d, GPU_KERNEL_conv1d_1x4 + gpu->variant, lanes, lines, 1);
     gpu_set_specs(gpu, &d, conv1d, .x = (int32_t)gpu_input(gpu, 0)->dtype, .w = (int32_t)gpu_input(gpu, 1)->dtype,
                   .bias_t = bias ? (int32_t)bias->dtype : -1);
     gpu_conv1d_params p = {.n_rows = (uint32_t)rows,
@@ -118,12 +122,24 @@ static pco_status conv1d_lower(gpu_lowering *gpu)
     return gpu->status;
 }
 
+/* A large tile is for what fills it, and takes long to compile. */
+static int conv1d_eligible(const gpu_lowering *gpu, uint32_t variant)
+{
+    const conv1d_sizes s = conv1d_sizes_of(gpu);
+    return variant != CONV1D_TILE || (!gpu->limits->small_kernels && s.outputs >= 12 && s.positions >= 2 * 16);
+}
+
+/* On a processor a load costs as much as several products (see lower_matmul_kernels.c): large tiles load least. */
 static uint32_t conv1d_choose(const gpu_lowering *gpu)
 {
-    return conv1d_sizes_of(gpu).outputs >= 3 ? CONV1D_FOUR : CONV1D_SINGLE;
+    const conv1d_sizes s = conv1d_sizes_of(gpu);
+    const int fills_vectors = s.positions >= 8 * 16;
+    if (gpu->software && fills_vectors && conv1d_eligible(gpu, CONV1D_TILE)) return CONV1D_TILE;
+    return s.outputs >= 3 ? CONV1D_FOUR : CONV1D_SINGLE;
 }
 
 const gpu_lowerer gpu_lower_conv1d = {.variants = conv1d_variants,
                                       .n_variants = sizeof conv1d_variants / sizeof *conv1d_variants,
+                                      .eligible = conv1d_eligible,
                                       .choose = conv1d_choose,
                                       .lower = conv1d_lower};

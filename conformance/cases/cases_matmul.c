@@ -172,16 +172,18 @@ static const conf_conv1d_spec CONVOLUTIONS[] = {
     {"1,2,300", "3,2,2", 1, 0, 299, 1, 0, CONF_RANDOM},   {"3,64,9", "130,64,3", 1, 1, 1, 1, 0, CONF_RANDOM},
     {"2,2,2", "3,2,3", 5, 2, 1, 1, 1, CONF_SPECIAL},      {"1,3,6", "1,3,2", 2147483647, 0, 1, 1, 0, CONF_RANDOM},
     {"5,2,3001", "4,2,2999", 1, 0, 1, 1, 0, CONF_RANDOM}, /* many terms, few positions, as in a gradient of weights */
+    {"2,6,81", "34,3,3", 1, 1, 1, 2, 1, CONF_RANDOM},     /* large tiles, one full and one not, in both directions */
 };
+enum { N_CONVOLUTIONS = sizeof CONVOLUTIONS / sizeof *CONVOLUTIONS };
 
 void conf_cases_conv1d(conf_cases_context *context, pco_op op)
 {
     (void)op;
     const bool all = conf_cases_standard(context);
-    for (uint32_t s = 0; s < sizeof CONVOLUTIONS / sizeof *CONVOLUTIONS; s++) {
+    for (uint32_t s = 0; s < N_CONVOLUTIONS; s++) {
         const conf_conv1d_spec *spec = &CONVOLUTIONS[s];
         for (uint32_t t = 0; t < 3; t++)
-            if (t == 0 || all || (s < 5 && conf_cases_has_half(context, t, s)))
+            if (t == 0 || all || ((s < 5 || s + 1 == N_CONVOLUTIONS) && conf_cases_has_half(context, t, s)))
                 conf_conv1d_emit(context, spec, CASES_FLOATS[t], CASES_FLOATS[t], CASES_FLOATS[t]);
         for (uint32_t t = 0; t < 3; t++) /* weights and bias of other types */
             if (all || (s < 4 && s % 3 == t))
