@@ -2,19 +2,19 @@
 comparison, a barrier or a constant stands, and the edit that breaks it. Which of them are taken follows from a seed,
 evenly over files and kinds; a site keeps its name as long as its line stays what it is."""
 
+import functools
 import hashlib
 import os
 import re
 
 import sources
 
-# Not faults: what only changes how fast a device is, or which limits it asks of a device that has room for all.
-CHOICES = {'attention_choose', 'attention_eligible', 'attention_parts', 'attention_rounds_back',
-           'attention_rounds_rows', 'attention_rounds_tiled', 'conv1d_choose', 'gpu_choose_axis', 'gpu_choose_cumsum',
-           'gpu_choose_matmul', 'gpu_choose_norm', 'gpu_choose_reduce', 'gpu_choose_rows', 'gpu_cover_rows',
-           'gpu_cover_singly', 'gpu_cumsum_eligible', 'gpu_explain', 'gpu_fail', 'gpu_grow', 'gpu_list_free',
-           'gpu_matmul_can', 'gpu_matmul_choose', 'gpu_matmul_pick', 'gpu_need_rounds', 'gpu_rounds_fit',
-           'gpu_rows_eligible', 'gpu_segments', 'gpu_top_k_count', 'gpu_workgroup', 'matmul_is_software',
+# Not faults: what only changes how fast a device is, or which limits it asks of a device that has room for all. What
+# only `choose` of a lowerer calls is found (`choosing`); these are called elsewhere too.
+CHOICES = {'attention_eligible', 'attention_parts', 'attention_rounds_back', 'attention_rounds_rows',
+           'attention_rounds_tiled', 'gpu_cover_rows', 'gpu_cover_singly', 'gpu_explain', 'gpu_fail',
+           'gpu_grow', 'gpu_list_free', 'gpu_matmul_can', 'gpu_matmul_choose', 'gpu_matmul_pick', 'gpu_need_rounds',
+           'gpu_rounds_fit', 'gpu_rows_eligible', 'gpu_segments', 'gpu_top_k_count', 'gpu_workgroup',
            'matmul_may_be_wide', 'matmul_middle', 'matmul_rounds'}
 SKIP = re.compile(r'\s*(#include|#if|#e|#extension|#version|SPEC\(|INTERFACE\(|PARAMETER\(|BUFFER\(|NEEDS\(|OPERATION\(|layout|_Static_assert|enum\b|typedef|//|/\*|\* )|'
                   r'#define OP_\w+ |#define \w+ \d+$')
@@ -92,13 +92,29 @@ def digest(text):
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@functools.lru_cache(None)
+def choosing():
+    """Functions of the lowering that are reached from `choose` of a lowerer, and from nothing else of it."""
+    units = [unit for name in sorted(os.listdir(sources.LOWERING)) if name.endswith('.c')
+             for unit in sources.c_units(sources.read(os.path.join(sources.LOWERING, name)))]
+    names, calls = {unit.name for unit in units}, {}
+    for unit in units:
+        calls.setdefault(unit.name, set()).update(sources.words(unit.text) & names - {unit.name})
+
+    def reached(fields):
+        roots = {root for unit in units for root in re.findall(rf'\.(?:{fields}) = (\w+)', unit.text)}
+        return sources.closure(roots & names, calls)
+
+    return reached('choose') - reached('eligible|lower|supports|propose')
+
+
 def skipped_lines(path, blanked):
     """Lines of a C file that are messages, or belong to functions that only choose."""
     lines = set()
     if not path.endswith('.c'):
         return lines
     for unit in sources.c_units(blanked):
-        if unit.name in CHOICES or unit.name.startswith('gpu_supports'):
+        if unit.name in CHOICES | choosing() or unit.name.startswith('gpu_supports'):
             lines.update(range(unit.first, unit.last + 1))
     for match in re.finditer(r'(?:gpu_fail|snprintf)\([^;]*;', blanked):
         first = blanked.count('\n', 0, match.start()) + 1
@@ -192,11 +208,26 @@ def every_name():
 
 
 def mechanical():
-    """The mechanical faults: those of mechanical.txt, which `scripts/mutants --choose N --write` has written. One whose line
-    has changed since is gone."""
+    """The mechanical faults: those of mechanical.txt, which `scripts/mutants --choose N --write` has written, and of a file
+    that it does not name yet one of each kind. One whose line has changed since is gone."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'mechanical.txt')
     wanted = set(sources.read(path).split('\n'))
-    return [site for path in files() for site in sites_of(path) if site.name in wanted]
+    listed = {name.split(':')[0] for name in wanted}
+    found = []
+    for file in files():
+        sites = sites_of(file)
+        if os.path.basename(file) in listed:
+            found += [site for site in sites if site.name in wanted]
+        else:
+            found += first_of_each_kind(sites)
+    return found
+
+
+def first_of_each_kind(sites):
+    of_kind = {}
+    for site in sorted(sites, key=lambda site: digest(site.name), reverse=True):
+        of_kind[site.kind] = site
+    return list(of_kind.values())
 
 
 def read_blocks(path):

@@ -48,6 +48,18 @@ class Mutants(unittest.TestCase):
         touched = {m.file for m in sites.choose(190, 1)}
         self.assertEqual([f for f in sites.files() if f not in touched and sites.sites_of(f)], [])
 
+    def test_nobody_lists_a_new_file(self):
+        """A file has faults before mechanical.txt names it, and functions that only choose have none."""
+        sample = [site for site in sites.sites_of('shaders/cumsum.kern')]
+        first = sites.first_of_each_kind(sample)
+        self.assertEqual({site.kind for site in first}, {site.kind for site in sample})
+        self.assertEqual(len(first), len({site.kind for site in sample}))
+        for name in ('conv1d_choose', 'gpu_choose_cumsum', 'attention_choose'):
+            self.assertIn(name, sites.choosing())
+        for name in ('conv1d_lower', 'gpu_emit_cumsum', 'conv1d_sizes_of'):
+            self.assertNotIn(name, sites.choosing())
+        self.assertEqual(sites.CHOICES & sites.choosing(), set(), 'listed, and found all the same')
+
     def test_every_op_has_kernels(self):
         self.assertGreater(len(self.lowering.ops), 60)
         for op in self.lowering.ops:
