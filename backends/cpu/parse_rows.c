@@ -47,16 +47,7 @@ CPU_PARSE(reduce)
     cpu_reverse(plan->kept_rank, plan->kept_stride);
 }
 
-/* The axis is the first attribute of all of them. */
-#define CPU_AXIS_FIRST(op) _Static_assert(offsetof(pco_##op##_attrs, axis) == 0, #op)
-CPU_AXIS_FIRST(softmax);
-CPU_AXIS_FIRST(log_softmax);
-CPU_AXIS_FIRST(logsumexp);
-CPU_AXIS_FIRST(argmax);
-CPU_AXIS_FIRST(cumsum);
-CPU_AXIS_FIRST(top_k);
-CPU_AXIS_FIRST(softmax_backward);
-
+/* The axis is the first attribute of every op that has one (core/graph/op.c). */
 CPU_PARSE(axis) { node->plan.axis = cpu_split(&node->in[0], node->attrs.softmax.axis); }
 
 /* Rows are along the last dimension. */

@@ -26,6 +26,11 @@ static const attr_row ATTR_ROWS[] = {
 #include "graph/ops.def"
 };
 
+/* Plugins read the axis of several ops alike, and so does the self-test. */
+#define PCO_ATTR_AXIS(op, field, initial, doc) \
+    _Static_assert(offsetof(pco_##op##_attrs, field) == 0, "an axis is the first attribute: " #op);
+#include "graph/ops.def"
+
 #define SIGNATURE NULL
 #define NONE      NULL
 #define PCO_OP(id, upper, name_, family_, signature_, types_, infer_, split_, decompose_, gradient_, bound_, rows_, \

@@ -5,11 +5,16 @@
 #include "check.h"
 #include "gpu_device.h"
 #include "cases/case_build.h"
+#include "graph/graph.h"
 #include "run/runner.h"
 
 #include <string.h>
 
-enum { LEAST = 1024 /* a window has room for some vectors of each operand */ };
+enum {
+    LARGE = 1031,
+    MOST = 1 << 16 /* elements that are cut into windows */,
+    LEAST = 1024 /* a window has room for some vectors of each operand */
+};
 
 typedef struct split_count {
     uint32_t cases, refused[PCO_SPLIT_RULES];
@@ -19,6 +24,7 @@ typedef struct split_count {
 typedef struct split_run {
     pco_device device;
     split_count of[PCO_OP_LIMIT];
+    uint32_t grown[PCO_OP_LIMIT]; /* cases of which larger ones were made */
 } split_run;
 
 static bool split_supports(pco_device *device, const conf_problem *problem, uint64_t binding)
@@ -54,13 +60,12 @@ static bool split_problem(const conf_case *one, conf_problem *problem)
     return conf_problem_infer(problem, &ignored) == PCO_OK;
 }
 
-static bool split_visit(void *user, const conf_case *one)
+static void split_judge(split_run *run, const conf_case *one)
 {
-    split_run *run = user;
     split_count *of = &run->of[one->op];
     conf_problem problem;
-    if (one->large || one->chain || !split_problem(one, &problem)) return true;
-    if (!split_supports(&run->device, &problem, UINT64_C(1) << 31)) return true; /* not for its size */
+    if (!split_problem(one, &problem)) return;
+    if (!split_supports(&run->device, &problem, UINT64_C(1) << 31)) return; /* not for its size */
     of->cases++;
     for (uint32_t rule = 0; rule < PCO_SPLIT_RULES; rule++) {
         uint64_t binding = conf_split_bytes(&problem, (pco_split_rule)rule);
@@ -68,10 +73,40 @@ static bool split_visit(void *user, const conf_case *one)
         if (!split_supports(&run->device, &problem, binding) && of->refused[rule]++ == 0)
             snprintf(of->first[rule], CONF_LABEL, "%s", one->label);
     }
+}
+
+/* Sizes of a case that are equal become a large one, where the op has such a form: no case of some forms is large
+ * enough for a cut. */
+static void split_grown(split_run *run, const conf_case *one)
+{
+    for (uint32_t i = 0; i < one->n_inputs; i++)
+        for (uint32_t d = 0; one->in[i].present && d < one->in[i].rank; d++) {
+            const int64_t size = one->in[i].shape[d];
+            conf_case grown = *one;
+            for (uint32_t k = 0; k < grown.n_inputs; k++)
+                for (uint32_t e = 0; e < grown.in[k].rank; e++)
+                    if (grown.in[k].shape[e] == size) grown.in[k].shape[e] = LARGE;
+            int64_t most = 0;
+            for (uint32_t k = 0; k < grown.n_inputs; k++) {
+                const pco_tensor x = conf_operand_tensor(&grown, k);
+                if (grown.in[k].present && pco_tensor_elements(&x) > most) most = pco_tensor_elements(&x);
+            }
+            if (size > 1 && size < LARGE && most < MOST) split_judge(run, &grown);
+        }
+}
+
+static bool split_visit(void *user, const conf_case *one)
+{
+    enum { GROWN = 8 /* cases of an op */ };
+    split_run *run = user;
+    if (one->large || one->chain) return true;
+    split_judge(run, one);
+    const pco_split_rule rule = pco_op_find(one->op)->split;
+    if ((rule == PCO_SPLIT_AXIS || rule == PCO_SPLIT_PLANES) && run->grown[one->op]++ < GROWN) split_grown(run, one);
     return true;
 }
 
-/* Forms of which no case is large enough. */
+/* Forms of other rules of which no case is large enough. */
 typedef struct split_form {
     pco_op op;
     uint32_t dtype;
@@ -81,16 +116,11 @@ typedef struct split_form {
 } split_form;
 
 static const split_form FORMS[] = {
-    {PCO_OP_SOFTMAX_BACKWARD, PCO_F32, {"3,1031,5", "3,1031,5"}, 1, {1}},
     {PCO_OP_SCALED_DOT_PRODUCT_ATTENTION_BACKWARD,
      PCO_F32,
      {"64,2,9,8", "64,2,9,8", "64,2,9,8", "", "", "", "64,2,9,8"},
      0,
      {0}},
-    {PCO_OP_ARGMAX, PCO_F32, {"1031,5"}, 1, {0}},
-    {PCO_OP_CONV1D, PCO_F32, {"2,64,1031", "3,64,3"}, 4, {1, 1, 1, 1}},
-    {PCO_OP_TOP_K, PCO_F32, {"1031,5"}, 3, {0, 2, 1}},
-    {PCO_OP_GATHER_ALONG_AXIS, PCO_F32, {"1031,5", "i7,5"}, 1, {0}},
     {PCO_OP_SWIGLU, PCO_F16, {"64,2062"}, 0, {0}},
     {PCO_OP_SINUSOIDAL_POSITIONS, PCO_I32, {"64", "515,2"}, 0, {0}},
     {PCO_OP_PAD, PCO_F16, {"64,1031"}, 12, {2, 1, 2, 0, 0, 0, 0, 0, 0, 2, 3, 1}}, /* before 1,2; after 3,1 */

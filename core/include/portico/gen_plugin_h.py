@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Writes plugin.h from plugin.h.in and the tables: gen_plugin_h.py plugin.h.in ops.def dtypes.def plugin.h"""
+import os
 import re
 import sys
 import textwrap
@@ -117,9 +118,12 @@ def main(template, table, dtypes, output):
             f"/* Numbers of the operations in this header are below. */\nenum {{ PCO_OP_LIMIT = {max(numbers) + 1} }};\n\n" +
             name_function(names) + "\n" + list_macro("PCO_OPERATIONS", OPERATIONS, families) + "\n" +
             "\n".join(structs) + "\n" + list_macro("PCO_OPERATIONS_WITH_ATTRS", WITH_ATTRS, with_attributes))
+    header = open(template, encoding="utf-8").read().replace("@OPERATIONS@", text)
+    header = header.replace("@DTYPES@", element_types(dtypes))
+    if os.path.exists(output) and open(output, encoding="utf-8").read() == header:
+        return  # all that includes it is still right
     with open(output, "w", encoding="utf-8") as out:
-        header = open(template, encoding="utf-8").read().replace("@OPERATIONS@", text)
-        out.write(header.replace("@DTYPES@", element_types(dtypes)))
+        out.write(header)
 
 
 if __name__ == "__main__":
