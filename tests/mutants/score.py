@@ -240,7 +240,8 @@ def sees_sanitizer(course, mutant, stages, worker):
         if not builder.make(mutant, stage.files):
             continue
         verdict = judging.conformance(build, environment, course.arguments.device, 'quick', stage.ops, stage.variant)
-        if verdict.outcome == 'killed':
+        # What is seen when the driver is looked for leaves no device, and nothing is tested.
+        if verdict.outcome != 'survived':
             course.require_sound(course.arguments.device, 'quick', stage.ops, stage.variant, builder, environment)
             return f'sanitizers: {verdict.by}'
     return None
