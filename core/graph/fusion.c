@@ -8,7 +8,11 @@
 
 /* ---- the patterns ---- */
 
-enum { MATMUL_BIAS = 2, MATMUL_C = 3 }; /* operands of matmul, which computes activation(a b + bias) + c */
+enum {
+    MATMUL_B = 1,
+    MATMUL_BIAS = 2,
+    MATMUL_C = 3
+}; /* operands of matmul, which computes activation(a b + bias) + c */
 
 #define ATTR(op, attr, number) \
     { \
@@ -40,17 +44,40 @@ static const pco_fusion FUSIONS[] = {
 };
 enum { N_FUSIONS = sizeof FUSIONS / sizeof *FUSIONS };
 
+static const pco_join JOINS[] = {
+    {.name = "gate and up",
+     .op = PCO_OP_MATMUL,
+     .behind = 1u << MATMUL_B | 1u << MATMUL_BIAS,
+     .where = ATTR(matmul, transpose_b, 1),
+     .reader = PCO_OP_SWIGLU},
+};
+enum { N_JOINS = sizeof JOINS / sizeof *JOINS };
+
 const pco_fusion *pco_fusion_table(uint32_t *count)
 {
     *count = N_FUSIONS;
     return FUSIONS;
 }
 
-int pco_fusion_keeps(uint32_t op)
+const pco_join *pco_join_table(uint32_t *count)
+{
+    *count = N_JOINS;
+    return JOINS;
+}
+
+/* Is there a pattern in which a node of this op takes in its reader? */
+static int fusion_keeps(uint32_t op)
 {
     for (uint32_t i = 0; i < N_FUSIONS; i++)
         if ((uint32_t)FUSIONS[i].op == op) return 1;
     return 0;
+}
+
+int pco_fusion_changes(uint32_t op)
+{
+    for (uint32_t i = 0; i < N_JOINS; i++)
+        if ((uint32_t)JOINS[i].op == op || (uint32_t)JOINS[i].reader == op) return 1;
+    return fusion_keeps(op);
 }
 
 /* ---- matching ---- */
@@ -138,7 +165,7 @@ static void fusion_stay(fusion_search *search, const pco_node *writer)
 static int fusion_begin(fusion_search *search, uint32_t i)
 {
     const pco_node *node = &search->graph->nodes[i];
-    if (node->variant != PCO_NONE || !pco_fusion_keeps(node->op)) return 1;
+    if (node->variant != PCO_NONE || !fusion_keeps(node->op)) return 1;
     void *attrs = pco_arena_copy(&search->found->arena, node->attrs, node->attrs_size);
     if (!attrs) return 0;
     search->found->nodes[i] = *node;
@@ -165,24 +192,83 @@ static int fusion_end(fusion_search *search, uint32_t i)
     return 0;
 }
 
+/* ---- joining ---- */
+
+/* Is the constant `second` a continuation of `first`, in memory and in its first dimension? Only constants have data.
+ */
+static int fusion_is_behind(const pco_graph *graph, uint32_t first, uint32_t second)
+{
+    if (first == PCO_NONE || second == PCO_NONE) return first == second;
+    const pco_tensor *a = &graph->tensors[first], *b = &graph->tensors[second];
+    return a->data && a->bytes && b->bytes && (const char *)a->data + a->bytes == b->data && a->dtype == b->dtype &&
+           a->rank == b->rank && a->rank > 0 &&
+           memcmp(a->shape + 1, b->shape + 1, (a->rank - 1) * sizeof(int64_t)) == 0;
+}
+
+static int fusion_joins(const fusion_search *search, const pco_join *row, uint32_t first, uint32_t second)
+{
+    const pco_graph *graph = search->graph;
+    const pco_node *a = &graph->nodes[first], *b = &graph->nodes[second];
+    if ((uint32_t)row->op != a->op || (uint32_t)row->op != b->op) return 0;
+    if (a->variant != PCO_NONE || b->variant != PCO_NONE || memcmp(a->attrs, b->attrs, a->attrs_size) != 0) return 0;
+    for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) {
+        if (row->behind >> i & 1 ? !fusion_is_behind(graph, a->inputs[i], b->inputs[i]) : a->inputs[i] != b->inputs[i])
+            return 0;
+        /* one of the two changes its place in the list: what it reads must not be written in between */
+        if (a->inputs[i] != PCO_NONE && graph->tensors[pco_graph_root(graph, a->inputs[i])].kind == PCO_KIND_STATE)
+            return 0;
+    }
+    return fusion_has(a->attrs, row->where);
+}
+
+/* Makes the nodes that a reader has as operands one, if they match. The one that comes first is emitted. */
+static void fusion_join(fusion_search *search, uint32_t i)
+{
+    const pco_graph *graph = search->graph;
+    const pco_node *reader = &graph->nodes[i];
+    if (reader->n_inputs != 2 || reader->variant != PCO_NONE) return;
+    const uint32_t gate = graph->producers[reader->inputs[0]], up = graph->producers[reader->inputs[1]];
+    if (gate == PCO_NONE || up == PCO_NONE || gate == up) return;
+    if (search->readers[reader->inputs[0]] != 1 || search->readers[reader->inputs[1]] != 1) return;
+    for (uint32_t k = 0; k < N_JOINS; k++) {
+        pco_fusions *found = search->found;
+        if ((uint32_t)JOINS[k].reader != reader->op || !fusion_joins(search, &JOINS[k], gate, up)) continue;
+        const uint32_t place = gate < up ? gate : up;
+        found->nodes[gate] = graph->nodes[gate];
+        found->joined[gate] = up;
+        found->into[place] = gate;
+        found->moved[gate < up ? up : gate] = 1;
+        found->nodes[i] = *reader;
+        found->nodes[i].n_inputs = 1;
+        found->nodes[i].inputs[0] = graph->nodes[place].outputs[0];
+        found->nodes[i].inputs[1] = PCO_NONE;
+        found->into[i] = i;
+        return;
+    }
+}
+
 pco_status pco_fusions_find(const pco_graph *graph, const unsigned char *live, const uint32_t *readers,
                             pco_fusions *fusions, pco_error *err)
 {
     const uint32_t n = graph->n_nodes + 1;
-    *fusions = (pco_fusions){
-        .into = malloc(n * sizeof *fusions->into), .moved = calloc(n, 1), .nodes = calloc(n, sizeof *fusions->nodes)};
+    *fusions = (pco_fusions){.into = malloc(n * sizeof *fusions->into),
+                             .joined = malloc(n * sizeof *fusions->joined),
+                             .moved = calloc(n, 1),
+                             .nodes = calloc(n, sizeof *fusions->nodes)};
     fusion_search search = {.graph = graph,
                             .readers = readers,
                             .found = fusions,
                             .owner = malloc((graph->n_tensors + 1) * sizeof *search.owner)};
-    int room = fusions->into && fusions->moved && fusions->nodes && search.owner;
-    for (uint32_t i = 0; room && i < n; i++) fusions->into[i] = PCO_NONE;
+    int room = fusions->into && fusions->joined && fusions->moved && fusions->nodes && search.owner;
+    for (uint32_t i = 0; room && i < n; i++) fusions->into[i] = fusions->joined[i] = PCO_NONE;
     for (uint32_t t = 0; room && t < graph->n_tensors; t++) search.owner[t] = PCO_NONE;
     for (uint32_t i = 0; room && i < graph->n_nodes; i++) {
         if (!live[i]) continue;
         if (pco_op_has_effect(pco_op_find(graph->nodes[i].op))) fusion_stay(&search, &graph->nodes[i]);
         if (!fusion_end(&search, i)) room = fusion_begin(&search, i);
     }
+    for (uint32_t i = 0; room && i < graph->n_nodes; i++)
+        if (live[i]) fusion_join(&search, i);
     free(search.owner);
     return room ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while fusing a graph");
 }
@@ -190,6 +276,7 @@ pco_status pco_fusions_find(const pco_graph *graph, const unsigned char *live, c
 void pco_fusions_release(pco_fusions *fusions)
 {
     free(fusions->into);
+    free(fusions->joined);
     free(fusions->moved);
     free(fusions->nodes);
     pco_arena_release(&fusions->arena);

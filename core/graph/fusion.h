@@ -1,5 +1,6 @@
-/* Fusion: two nodes, one of which reads what the other makes, become one node with the same bound. Which do is a table
- * of patterns; matching them, and keeping nodes in an order in which they can run, is the same for all. */
+/* Fusion: two nodes become one with the same bound, either because one reads what the other makes, or because both do
+ * the same to one tensor. Which do is two tables of patterns; matching them, and keeping nodes in an order in which
+ * they can run, is the same for all. */
 #ifndef PCO_GRAPH_FUSION_H
 #define PCO_GRAPH_FUSION_H
 
@@ -33,16 +34,29 @@ typedef struct pco_fusion {
     pco_fusion_attr sets;   /* the attribute of the node that stays which says what it computes now */
 } pco_fusion;
 
+/* A pattern of two nodes that nothing reads but one node, as its operands 0 and 1. They become one node, with constants
+ * twice as long, where the constants of the second lie right behind those of the first: that takes no copy, and no
+ * memory. The reader then has one operand, whose rows are those of both. Each element is made as before. */
+typedef struct pco_join {
+    const char *name;
+    pco_op op;             /* of both, whose attributes are the same */
+    uint32_t behind;       /* bit i: operands i are such constants, or absent; all others are the same tensors */
+    pco_fusion_attr where; /* an attribute of both: the constants' first dimension is the result's last */
+    pco_op reader;
+} pco_join;
+
 /* All patterns. Static. */
 const pco_fusion *pco_fusion_table(uint32_t *count);
+const pco_join *pco_join_table(uint32_t *count);
 
-/* Is there a pattern in which a node of this op stays? */
-int pco_fusion_keeps(uint32_t op);
+/* Is there a pattern that leaves a node of this op with other operands or attributes? */
+int pco_fusion_changes(uint32_t op);
 
 /* What fusing makes of a graph, per node: nodes are emitted in their order, but those which have `moved`. */
 typedef struct pco_fusions {
     uint32_t *into;       /* the node that is emitted in its place, as it became, or PCO_NONE: itself, as it is */
-    unsigned char *moved; /* 1: it is emitted later, where its last reader stood */
+    uint32_t *joined;     /* the node whose constants go behind its own, or PCO_NONE */
+    unsigned char *moved; /* 1: it is not emitted here, but where its last reader or the node it is joined to stood */
     pco_node *nodes;      /* the nodes as they became; tensors are those of the graph */
     pco_arena arena;      /* their attributes */
 } pco_fusions;

@@ -4,6 +4,7 @@
 #include "graph/fusion.h"
 #include "graph/op_rules.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +76,26 @@ static uint32_t rewrite_tensor(rewrite_state *state, uint32_t t)
     return state->map[t];
 }
 
+/* The constants a and b, which lie one behind the other, as one. */
+static uint32_t rewrite_joined(rewrite_state *state, uint32_t a, uint32_t b)
+{
+    const pco_tensor *first = &state->source->tensors[a], *second = &state->source->tensors[b];
+    int64_t shape[PCO_MAX_RANK];
+    char name[192];
+    snprintf(name, sizeof name, "%s, %s", first->name, second->name);
+    memcpy(shape, first->shape, sizeof shape);
+    shape[0] += second->shape[0];
+    return pco_graph_constant(state->result, name, (pco_dtype)first->dtype, first->rank, shape, first->data);
+}
+
+/* What operand k of a node of the source, or as fusing left it, is in the result. */
+static uint32_t rewrite_operand(rewrite_state *state, const pco_node *node, uint32_t joined, uint32_t k)
+{
+    const uint32_t t = k < node->n_inputs ? node->inputs[k] : PCO_NONE;
+    const uint32_t other = joined == PCO_NONE ? t : state->source->nodes[joined].inputs[k];
+    return t == other ? rewrite_tensor(state, t) : rewrite_joined(state, t, other);
+}
+
 /* Puts a source tensor's own facts (output kind, name) on the tensor that stands for it now. */
 static void rewrite_settle(rewrite_state *state, uint32_t t, uint32_t made)
 {
@@ -112,9 +133,9 @@ static void rewrite_node(rewrite_state *state, uint32_t i, int decompose)
     const pco_node *node = &state->source->nodes[i];
     const uint32_t fused = state->fusions.into ? state->fusions.into[i] : PCO_NONE;
     uint32_t out[PCO_MAX_OUTPUTS], inputs[PCO_MAX_INPUTS];
+    const uint32_t joined = fused == PCO_NONE ? PCO_NONE : state->fusions.joined[fused];
     if (fused != PCO_NONE) node = &state->fusions.nodes[fused];
-    for (uint32_t k = 0; k < PCO_MAX_INPUTS; k++)
-        inputs[k] = k < node->n_inputs ? rewrite_tensor(state, node->inputs[k]) : PCO_NONE;
+    for (uint32_t k = 0; k < PCO_MAX_INPUTS; k++) inputs[k] = rewrite_operand(state, node, joined, k);
     pco_decompose_fn *decomposition = pco_op_decomposition(node->op);
     for (uint32_t k = 0; k < PCO_MAX_OUTPUTS; k++) out[k] = PCO_NONE;
     if (decompose && decomposition) {

@@ -23,7 +23,7 @@ static int executable_refuses_fused(pco_session *session, const pco_graph *graph
 {
     pco_error why;
     for (uint32_t i = 0; i < graph->n_nodes; i++)
-        if (pco_fusion_keeps(graph->nodes[i].op) && !session_supports(session, slots[i], graph, i, &why)) return 1;
+        if (pco_fusion_changes(graph->nodes[i].op) && !session_supports(session, slots[i], graph, i, &why)) return 1;
     return 0;
 }
 

@@ -1,7 +1,8 @@
-/* Patterns of nodes that become one: each row of the table, what must not match it, and what a device makes of the
+/* Patterns of nodes that become one: each row of the tables, what must not match it, and what a device makes of the
  * nodes apart and as one, both judged by the bound of the one. The device is what PORTICO_BACKEND picks. */
 #include "check_device.h"
 
+#include "base/dtype.h"
 #include "graph/build.h"
 #include "graph/fusion.h"
 #include "graph/passes.h"
@@ -300,9 +301,180 @@ static void test_device(void **state)
     compare(&RECIPES[N_RECIPES - 1], &(sizes){1, 64, 48}); /* one row, as in a step */
 }
 
+/* ---- joins ---- */
+
+/* What a graph of swiglu(x gate, x up) has that changes whether the products become one. */
+typedef enum pair {
+    PAIR_PLAIN,
+    PAIR_UP_FIRST, /* in the list of nodes */
+    PAIR_BIASES,   /* which lie side by side too */
+    PAIRS_THAT_FIT,
+    PAIR_GAP = PAIRS_THAT_FIT, /* between the weights */
+    PAIR_SWAPPED,              /* up lies before gate */
+    PAIR_BIASES_APART,
+    PAIR_ONE_BIAS,
+    PAIR_OTHER_OPERAND,  /* another x for up */
+    PAIR_NOT_TRANSPOSED, /* weights [K,N], whose rows are no columns of the result */
+    PAIR_ACTIVATION,     /* in one of the products */
+    PAIR_OUTPUT,         /* the host reads a product */
+    PAIR_SECOND_READER,  /* another node does */
+    PAIR_INPUTS,         /* weights that are no constants */
+    PAIR_STATE,          /* x is a state */
+    PAIR_VARIANT,        /* a variant of a product, */
+    PAIR_READER_VARIANT, /* or of the reader, was asked for */
+    PAIRS,
+} pair;
+
+typedef struct weights {
+    unsigned char matrices[3][1 << 13]; /* gate, up, and room */
+    float biases[3][32];
+} weights;
+
+static uint64_t matrix_bytes(pco_dtype dtype, const sizes *s)
+{
+    return (uint64_t)(s->n * s->k) / pco_dtype_block(dtype) * pco_dtype_block_bytes(dtype);
+}
+
+static uint32_t pair_product(pco_graph *g, const sizes *s, pco_dtype dtype, const weights *w, pair with, int up)
+{
+    const int transposed = with != PAIR_NOT_TRANSPOSED, swapped = with == PAIR_SWAPPED && up;
+    const int64_t shape[2] = {transposed ? s->n : s->k, transposed ? s->k : s->n};
+    const uint64_t bytes = matrix_bytes(dtype, s);
+    const unsigned char *data = w->matrices[0] + bytes;
+    if (up) data += swapped ? 0 : bytes;
+    if (up && with == PAIR_GAP) data += 4;
+    if (swapped) data -= bytes;
+    uint32_t in[3] = {
+        operand(g, with == PAIR_OTHER_OPERAND && up ? "other" : "x", PCO_F32, 2, (const int64_t[]){s->m, s->k}),
+        with == PAIR_INPUTS ? operand(g, up ? "up" : "gate", dtype, 2, shape)
+                            : pco_graph_constant(g, up ? "up" : "gate", dtype, 2, shape, data),
+        PCO_NONE};
+    const float *bias = w->biases[0] + (up ? s->n + (with == PAIR_BIASES_APART) : 0);
+    if (with == PAIR_BIASES || with == PAIR_BIASES_APART || (with == PAIR_ONE_BIAS && up))
+        in[2] = pco_graph_constant(g, up ? "up bias" : "gate bias", PCO_F32, 1, &s->n, bias);
+    const pco_matmul_attrs attrs = {
+        .transpose_b = transposed, .activation = with == PAIR_ACTIVATION && up, .dtype = -1};
+    const uint32_t y = pco_graph_add(g, PCO_OP_MATMUL, &attrs, in, 3, NULL);
+    if (with == PAIR_VARIANT && up) g->nodes[g->producers[y]].variant = 0;
+    if (with == PAIR_SECOND_READER && up) pco_graph_output(g, pco_unary(g, PCO_OP_NEG, y), "between");
+    return with == PAIR_OUTPUT && up ? pco_graph_output(g, y, "between") : y;
+}
+
+static pco_graph *pair_graph(const sizes *s, pco_dtype dtype, const weights *w, pair with)
+{
+    pco_graph *g = pco_graph_create();
+    uint32_t in[2];
+    if (with == PAIR_STATE) pco_graph_state(g, "x", PCO_F32, 2, (const int64_t[]){s->m, s->k});
+    for (int i = 0; i < 2; i++) {
+        const int up = with == PAIR_UP_FIRST ? !i : i;
+        in[up] = pair_product(g, s, dtype, w, with, up);
+    }
+    const uint32_t y = pco_graph_add(g, PCO_OP_SWIGLU, NULL, in, 2, NULL);
+    if (with == PAIR_READER_VARIANT) g->nodes[g->producers[y]].variant = 0;
+    pco_graph_output(g, y, "y");
+    check_ok(pco_graph_check(g, &err));
+    return g;
+}
+
+static void test_pairs(void **state)
+{
+    (void)state;
+    static const weights w;
+    const sizes s = {3, 32, 6};
+    uint32_t count;
+    pco_join_table(&count);
+    assert_int_equal(count, 1);
+    for (pair with = PAIR_PLAIN; with < PAIRS; with++) {
+        pco_graph *g = pair_graph(&s, PCO_F32, &w, with), *joined;
+        check_ok(pco_graph_rewrite(g, &(pco_rewrite_params){.fuse = 1}, &joined, &err));
+        if (g->n_nodes - joined->n_nodes != (with < PAIRS_THAT_FIT))
+            fail_msg("variation %d: %u nodes of %u are left", (int)with, joined->n_nodes, g->n_nodes);
+        const pco_node *product = find_product(joined);
+        const pco_tensor *b = &joined->tensors[product->inputs[1]];
+        if (with < PAIRS_THAT_FIT) {
+            assert_int_equal(b->shape[0], 2 * s.n);
+            assert_ptr_equal(b->data, w.matrices[0] + b->bytes / 2);
+            assert_int_equal(product->inputs[2] != PCO_NONE, with == PAIR_BIASES);
+        }
+        pco_graph_destroy(joined);
+        pco_graph_destroy(g);
+    }
+}
+
+/* Weights and x of which all sums are exact: whole numbers, and 64ths. A block of Q8_0 whose largest is 127 has scale
+ * 1; x is 0 there. */
+static void pair_fill(const sizes *s, pco_dtype dtype, weights *w, float *x, float *sums[2])
+{
+    const int64_t elements = s->n * s->k;
+    float *values = malloc((size_t)elements * sizeof *values);
+    assert_non_null(values);
+    for (int64_t i = 0; i < s->m * s->k; i++) x[i] = i % s->k % 32 ? (float)(i * 7 % 5 - 2) / 64 : 0;
+    for (int up = 0; up < 2; up++) {
+        const uint64_t bytes = matrix_bytes(dtype, s);
+        for (int64_t i = 0; i < elements; i++) values[i] = i % 32 ? (float)((i * (5 + up) + i / 9) % 11 - 5) : 127;
+        check_ok(pco_dtype_from_f32(dtype, values, elements, w->matrices[0] + bytes * (uint64_t)(1 + up), &err));
+        for (int64_t row = 0; row < s->m; row++)
+            for (int64_t n = 0; n < s->n; n++) {
+                float sum = 0;
+                for (int64_t k = 0; k < s->k; k++) sum += x[row * s->k + k] * values[n * s->k + k];
+                sums[up][row * s->n + n] = sum;
+            }
+    }
+    free(values);
+}
+
+static void pair_compare(const sizes *s, pco_dtype dtype)
+{
+    static weights w;
+    static float x[512], gate[128], up[128], y[128];
+    const int64_t shape[2] = {s->m, s->n};
+    conf_case one = {.op = PCO_OP_SWIGLU, .regime = CONF_RANDOM, .n_inputs = 2};
+    conf_problem problem;
+    pair_fill(s, dtype, &w, x, (float *[]){gate, up});
+    for (uint32_t i = 0; i < 2; i++) {
+        one.in[i] = (conf_operand){.present = true, .dtype = PCO_F32, .rank = 2};
+        memcpy(one.in[i].shape, shape, sizeof shape);
+    }
+    check_ok(conf_problem_make_from(&problem, &one, (const void *const[PCO_MAX_INPUTS]){gate, up},
+                                    &pco_session_device(device_session)->contract, &err));
+    for (int apart = 0; apart < 2; apart++) {
+        pco_executable *executable;
+        conf_verdict verdict;
+        pco_graph *g = pair_graph(s, dtype, &w, apart ? PAIR_OUTPUT : PAIR_PLAIN);
+        check_ok(pco_executable_create(device_session, g, NULL, &executable, &err));
+        assert_int_equal(pco_executable_inspect(executable).nodes, 2 + apart);
+        assert_int_equal(pco_executable_inspect(executable).constant_bytes >= 2 * matrix_bytes(dtype, s), 1);
+        check_ok(pco_executable_write(executable, pco_executable_tensor(executable, "x"), x,
+                                      (uint64_t)(s->m * s->k) * sizeof *x, &err));
+        check_ok(pco_executable_run(executable, &err));
+        check_ok(pco_executable_read(executable, pco_executable_tensor(executable, "y"), y,
+                                     (uint64_t)(s->m * s->n) * sizeof *y, &err));
+        conf_judge(&problem.oracle.out[0], &problem.rules, y, &verdict);
+        assert_true(verdict.judged > s->m * s->n / 2);
+        if (verdict.wrong)
+            fail_msg("%s, %s: element %d is %.9g, and should be %.9g within %.3g", pco_dtype_name(dtype),
+                     apart ? "apart" : "as one", (int)verdict.element, verdict.got, verdict.expected, verdict.bound);
+        pco_executable_destroy(executable);
+        pco_graph_destroy(g);
+    }
+    conf_problem_clear(&problem);
+}
+
+/* Sums are exact, apart and as one; what is made of them is judged as one swiglu. */
+static void test_pairs_device(void **state)
+{
+    (void)state;
+    static const pco_dtype DTYPES[] = {PCO_F32, PCO_F16, PCO_Q8_0};
+    for (int i = 0; i < 3; i++) {
+        pair_compare(&(sizes){3, 64, 20}, DTYPES[i]);
+        pair_compare(&(sizes){1, 64, 24}, DTYPES[i]); /* one row, as in a step */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_order),
-                                       cmocka_unit_test(test_device)};
+                                       cmocka_unit_test(test_device), cmocka_unit_test(test_pairs),
+                                       cmocka_unit_test(test_pairs_device)};
     return cmocka_run_group_tests_name("fusion", tests, device_open, device_close);
 }
