@@ -160,8 +160,8 @@ static void conf_conv1d_emit(conf_cases_context *context, const conf_conv1d_spec
 }
 
 /* bias: 0 none, 1 constant, like the weights, 2 an operand. Rows of an odd size begin in the middle of a word, in f16
- * and bf16; channels are tiles and what is left of one. TILED stands where the short tiers, which take variants by turns
- * (runner.c), run its tiles in f32 and in a half type. */
+ * and bf16; channels are tiles and what is left of one. TILED stands where the short tiers, which take variants by
+ * turns (runner.c), run its tiles in f32 and in a half type. */
 enum { TILED = 15 };
 static const conf_conv1d_spec CONVOLUTIONS[] = {
     {"2,5,37", "7,5,3", 1, 1, 1, 1, 1, CONF_RANDOM},
