@@ -123,18 +123,20 @@ static pco_status conv1d_lower(gpu_lowering *gpu)
 }
 
 /* A large tile is for what fills it, and takes long to compile. */
+/* On a processor a load costs as much as several products (see lower_matmul_kernels.c): large tiles load least. They
+ * are for processors alone: 256 sums are more than an invocation of any GPU has registers. */
 static int conv1d_eligible(const gpu_lowering *gpu, uint32_t variant)
 {
     const conv1d_sizes s = conv1d_sizes_of(gpu);
-    return variant != CONV1D_TILE || (!gpu->limits->small_kernels && s.outputs >= 12 && s.positions >= 2 * 16);
+    return variant != CONV1D_TILE ||
+           (gpu->software && !gpu->limits->small_kernels && s.outputs >= 12 && s.positions >= 2 * 16);
 }
 
-/* On a processor a load costs as much as several products (see lower_matmul_kernels.c): large tiles load least. */
 static uint32_t conv1d_choose(const gpu_lowering *gpu)
 {
     const conv1d_sizes s = conv1d_sizes_of(gpu);
     const int fills_vectors = s.positions >= 8 * 16;
-    if (gpu->software && fills_vectors && conv1d_eligible(gpu, CONV1D_TILE)) return CONV1D_TILE;
+    if (fills_vectors && conv1d_eligible(gpu, CONV1D_TILE)) return CONV1D_TILE;
     return s.outputs >= 3 ? CONV1D_FOUR : CONV1D_SINGLE;
 }
 

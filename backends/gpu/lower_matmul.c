@@ -243,7 +243,7 @@ static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box 
                   .raw = p->raw ? 1 + box->add : 0,
                   .pairs = kernel->pairs && y_type != PCO_F32 && p->n % 2 == 0 && p->ldy % 2 == 0 &&
                            p->y_step % 2 == 0 && params->y_first % 2 == 0,
-                  .order = (int32_t)kernel->order);
+                  .order = (int32_t)kernel->order, .quarters = (int32_t)kernel->quarters);
     return 1;
 }
 

@@ -47,8 +47,10 @@ static gpu_matmul_kernel matmul_register(const gpu_lowering *gpu, const gpu_matm
     gpu_matmul_kernel k;
     if (!wide) {
         k = matmul_tile(GPU_KERNEL_matmul_register_4x2, 4, 8, 0);
-    } else if (p->quantised) {
+    } else if (p->quantised && software) {
         k = matmul_tile(matmul_row(p, 0, GPU_KERNEL_matmul_register_quant_8x2), 8, 8, 1);
+    } else if (p->quantised) {
+        k = matmul_tile(matmul_row(p, 0, GPU_KERNEL_matmul_register_quant_4x2), 4, 8, 1);
     } else if (software && vulkan && m >= 12 && n >= 16) {
         k = matmul_tile(GPU_KERNEL_matmul_register_wide_16x4, 16, 16, 1);
     } else if (m <= 4 || !software || (!p->trans_b && n >= 16)) {
@@ -98,10 +100,12 @@ static gpu_matmul_kernel matmul_shared(const gpu_matmul *p)
 
 static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
 {
-    const int subgroup = p->variant == GPU_MATMUL_GEMV_SUBGROUP, four_rows = p->m > 1 && wide && !subgroup;
+    const int subgroup = p->variant == GPU_MATMUL_GEMV_SUBGROUP;
+    /* Across, a GPU's registers hold one vector of columns in four rows. */
+    const int four_rows = p->m > 1 && wide && !subgroup, narrow = !p->trans_b && !gpu->software;
     /* Where loads are dear (see above), terms of a serve more columns: quants are small beside them. */
     const int eight = wide && p->quantised && !four_rows && p->trans_b && gpu->software;
-    const uint32_t width = (p->trans_b ? 1 : 4) * (eight ? 8 : wide ? 4 : 2);
+    const uint32_t width = (p->trans_b ? 1 : 4) * (eight ? 8 : four_rows && narrow ? 1 : wide ? 4 : 2);
     uint32_t kernel = GPU_KERNEL_matmul_gemv_1x2;
     if (subgroup) {
         kernel = wide ? GPU_KERNEL_matmul_gemv_subgroup_wide_1x4 : GPU_KERNEL_matmul_gemv_subgroup_1x2;
@@ -111,9 +115,12 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
                             : eight   ? GPU_KERNEL_matmul_gemv_quant_1x8
                                       : GPU_KERNEL_matmul_gemv_quant_1x4);
     } else if (wide) {
-        kernel = four_rows ? GPU_KERNEL_matmul_gemv_wide_4x4 : GPU_KERNEL_matmul_gemv_wide_1x4;
+        kernel = !four_rows ? GPU_KERNEL_matmul_gemv_wide_1x4
+                 : narrow   ? GPU_KERNEL_matmul_gemv_wide_4x1
+                            : GPU_KERNEL_matmul_gemv_wide_4x4;
     }
     gpu_matmul_kernel k = matmul_tile(kernel, four_rows ? 4 : 1, width, (uint32_t)wide);
+    k.quarters = gpu->software && !subgroup;
     /* Lanes depend on K and N, never on M: the order of a row's sum must not. On a CPU lanes read one row of b
      * together: as many rows at once as there are invocations would push each other out of a cache, since rows are
      * often powers of two apart. */

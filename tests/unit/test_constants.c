@@ -194,6 +194,11 @@ static const struct {
     {"matmul_gemv_quant_*", "TRANS_A", "whole vectors of a lie along K"},
     {"matmul_*_quant*", "TRANS_B", "quantised weights are [N,K]"},
     {"matmul_gemv_subgroup_*", "TRANS_B", "lanes share a column, which has to lie along K"},
+    {"matmul_gemv_wide_4x1", "TRANS_B", "a column that lies along K has one sum on GPUs, and 4 x 4 of them are few"},
+    {"matmul_gemv_wide_4x1", "QUARTERS", "only where b lies along K"},
+    {"matmul_gemv_subgroup_*", "QUARTERS", "a kernel for GPUs"},
+    {"matmul_gemv_quant_1x4", "QUARTERS", "a kernel for GPUs"},
+    {"matmul_gemv_quant_1x8", "QUARTERS", "a kernel for processors"},
     {"gather_quantised", "MODE", "rows of 32 weights are whole words"},
 };
 
