@@ -92,6 +92,13 @@ int gpu_same_memory(const gpu_lowering *gpu, uint32_t a, uint32_t b)
     return p.offset < q.offset + q.bytes && q.offset < p.offset + p.bytes;
 }
 
+int gpu_same_element(const gpu_lowering *gpu, uint32_t a, uint64_t i, uint32_t b, uint64_t k)
+{
+    const uint32_t dtype = gpu->part->tensors[a].dtype, size = gpu_element_bytes(dtype);
+    if (!gpu->plan || dtype != gpu->part->tensors[b].dtype || !gpu_same_memory(gpu, a, b)) return 0;
+    return gpu_place(gpu, a).offset + i * size == gpu_place(gpu, b).offset + k * size;
+}
+
 /* ---- errors ---- */
 
 pco_status gpu_fail(gpu_lowering *gpu, pco_status status, const char *format, ...)

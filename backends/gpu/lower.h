@@ -108,6 +108,8 @@ const void *gpu_attrs(const gpu_lowering *gpu, void *room, size_t size);
 uint64_t gpu_product(const pco_tensor *tensor, uint32_t first, uint32_t end);
 /* 1 if both tensors occupy some of the same memory (dry run: the same tensor or alias). */
 int gpu_same_memory(const gpu_lowering *gpu, uint32_t a, uint32_t b);
+/* 1 if the plan has put element i of a where it has put element k of b, and they are of one type. */
+int gpu_same_element(const gpu_lowering *gpu, uint32_t a, uint64_t i, uint32_t b, uint64_t k);
 
 /* Asks for GPU_LAYOUT_PLANES for the tensor if it is a quantised constant (others keep the file's layout,
  * which no kernel reads: refuse them): for lowerer.propose. */

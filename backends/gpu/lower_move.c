@@ -84,6 +84,13 @@ static pco_status gpu_emit_copy_part(gpu_lowering *gpu, const gpu_view *part, vo
     return gpu_emit(gpu, &d, cover.groups);
 }
 
+/* 1 if y lies where the elements lie in x: there is nothing to copy. */
+static int gpu_copy_is_nothing(const gpu_lowering *gpu, const gpu_view *view, const gpu_copy *copy)
+{
+    return view->rank == 1 && view->stride[0][0] == 1 && view->stride[1][0] == 1 &&
+           gpu_same_element(gpu, copy->y, view->offset[0], copy->x, view->offset[1]);
+}
+
 pco_status gpu_emit_copy(gpu_lowering *gpu, const gpu_view *view, uint32_t y, uint32_t x)
 {
     gpu_view whole = *view;
@@ -93,6 +100,7 @@ pco_status gpu_emit_copy(gpu_lowering *gpu, const gpu_view *view, uint32_t y, ui
     whole.n = 2;
     if (gpu_view_span(&whole, 0) == 0) return gpu->status;
     gpu_view_coalesce(&whole);
+    if (gpu_copy_is_nothing(gpu, &whole, &copy)) return gpu->status;
     return gpu_view_split(gpu, &whole, limit, gpu_emit_copy_part, &copy);
 }
 

@@ -1,6 +1,7 @@
 /* One part of an executable: its own tables, what the plugin proposes for it, the plan, uploads, the program. */
 #include "runtime/session_internal.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "runtime/plan.h"
 #include "runtime/plugin_check.h"
@@ -56,9 +57,11 @@ static pco_status part_tables(const pco_session *session, const pco_graph *graph
     part->workspaces = calloc(part->n_nodes + 1, sizeof *part->workspaces);
     part->tensor_proposals = calloc(n, sizeof *part->tensor_proposals);
     part->places = calloc(n, sizeof *part->places);
+    part->view_offsets = calloc(n, sizeof *part->view_offsets);
+    part->viewed = calloc(n, 1);
     part->shared = calloc(n, sizeof(*part->shared));
     if (!part->local || !part->tensors || !part->nodes || !part->node_proposals || !part->workspaces ||
-        !part->tensor_proposals || !part->places || !part->shared)
+        !part->tensor_proposals || !part->places || !part->view_offsets || !part->viewed || !part->shared)
         return part_no_memory(err);
     for (uint32_t t = 0; t < n; t++) part->local[t] = PCO_NONE;
     for (uint32_t i = 0; i < part->n_nodes; i++) {
@@ -80,6 +83,14 @@ static uint32_t part_root(const session_part *part, uint32_t t)
 {
     while (part->tensors[t].alias != PCO_NONE) t = part->tensors[t].alias;
     return t;
+}
+
+/* Where a tensor begins in the memory of its root. */
+static uint64_t part_offset(const session_part *part, uint32_t t)
+{
+    uint64_t offset = 0;
+    for (; part->tensors[t].alias != PCO_NONE; t = part->tensors[t].alias) offset += part->view_offsets[t];
+    return offset;
 }
 
 /* ---- buffers ---- */
@@ -308,6 +319,7 @@ static void part_in_place(session_part *part, uint32_t *owner, pco_lifetime *lif
         for (uint32_t k = 0; k < node->n_inputs; k++) {
             if (!(allowed >> k & 1) || node->inputs[k] == PCO_NONE) continue;
             uint32_t from = part_root(part, node->inputs[k]);
+            if (part->viewed[from]) continue; /* the operand may begin elsewhere, and others lie beside it */
             if (group[from] != PCO_KIND_TRANSIENT || part_room(part, from) < part_room(part, out)) continue;
             while (owner[from] != from) from = owner[from];
             int twice = 0; /* the same memory as another operand that may not be overwritten */
@@ -425,6 +437,58 @@ static void part_groups(const session_part *part, unsigned char *group)
     }
 }
 
+/* Where in x the elements of a slice lie, in elements, if they are one piece; -1 if not. */
+static int64_t part_slice_begin(const pco_tensor *x, const pco_slice_attrs *attrs)
+{
+    int64_t begin = 0, stride = 1;
+    int whole = 1; /* all dimensions behind this one are taken as they are */
+    for (uint32_t d = x->rank; d-- > 0;) {
+        if (attrs->sizes[d] != 1 && (attrs->steps[d] != 1 || !whole)) return -1;
+        whole &= attrs->sizes[d] == x->shape[d];
+        begin += attrs->starts[d] * stride;
+        stride *= x->shape[d];
+    }
+    return begin;
+}
+
+/* Slices that are one piece of a transient are found there, and nothing need be copied: where the host can read
+ * neither, no other part does, and the piece begins where the plugin wants a tensor like it to begin. */
+static void part_views(const session_slot *slot, session_part *part, unsigned char *group)
+{
+    if ((slot->plugin->abi_version & 0xffff) < 2) return; /* it would copy the piece onto itself */
+    for (uint32_t i = 0; i < part->n_nodes; i++) {
+        const pco_node *node = &part->nodes[i];
+        if (node->op != PCO_OP_SLICE) continue;
+        const uint32_t x = node->inputs[0], y = node->outputs[0], root = part_root(part, x);
+        const pco_tensor_proposal *want = &part->tensor_proposals[y];
+        if (group[y] != PCO_KIND_TRANSIENT || group[root] != PCO_KIND_TRANSIENT || !part->tensors[y].bytes) continue;
+        const int64_t begin = part_slice_begin(&part->tensors[x], node->attrs);
+        if (begin < 0) continue;
+        const uint64_t offset = (uint64_t)begin * pco_dtype_block_bytes(part->tensors[x].dtype),
+                       all = part_offset(part, x) + offset;
+        if (all % want->alignment || part->tensor_proposals[root].alignment % want->alignment ||
+            all + part_room(part, y) > part_room(part, root))
+            continue;
+        part->tensors[y].alias = x;
+        part->view_offsets[y] = offset;
+        part->viewed[root] = 1;
+        group[y] = 255;
+    }
+}
+
+/* Tensors that share memory lie where its owner does, or within. */
+static void part_place_shared(session_part *part)
+{
+    for (uint32_t t = 0; t < part->view.n_tensors; t++) {
+        if (part->tensors[t].alias == PCO_NONE) continue;
+        const uint64_t room = part_room(part, t);
+        pco_place place = part->places[part_root(part, t)];
+        place.offset += part_offset(part, t);
+        if (place.bytes > room) place.bytes = room;
+        part->places[t] = place;
+    }
+}
+
 static pco_status part_check_memory(pco_session *session, const session_part *part, pco_error *err)
 {
     const session_slot *slot = &session->slots[part->slot];
@@ -454,6 +518,7 @@ pco_status session_part_create(pco_session *session, const pco_graph *graph, ses
     if (!status && !(group = malloc(part->view.n_tensors + 1))) status = part_no_memory(err);
     if (!status) {
         part_groups(part, group);
+        part_views(slot, part, group);
         for (uint32_t t = 0; t < part->view.n_tensors; t++) part_place(part, t, PCO_NONE, 0, 0);
         if (!part->plan_only) status = part_constants(session, part, err);
     }
@@ -462,12 +527,7 @@ pco_status session_part_create(pco_session *session, const pco_graph *graph, ses
     if (!status) status = part_side_by_side(session, part, group, PCO_KIND_VALUE, PCO_USAGE_UPLOAD, err);
     if (!status) status = part_side_by_side(session, part, group, PCO_KIND_OUTPUT, PCO_USAGE_READBACK, err);
     if (!status) status = part_transients(session, part, group, err);
-    for (uint32_t t = 0; !status && t < part->view.n_tensors; t++)
-        if (part->tensors[t].alias != PCO_NONE) {
-            uint64_t room = part_room(part, t);
-            part->places[t] = part->places[part_root(part, t)];
-            if (part->places[t].bytes > room) part->places[t].bytes = room;
-        }
+    if (!status) part_place_shared(part);
     if (!status && !part->plan_only) {
         pco_proposal proposal = {
             .size = sizeof proposal, .nodes = part->node_proposals, .tensors = part->tensor_proposals};
@@ -496,6 +556,8 @@ void session_part_destroy(pco_session *session, session_part *part)
     free(part->node_proposals);
     free(part->tensor_proposals);
     free(part->places);
+    free(part->view_offsets);
+    free(part->viewed);
     free(part->workspaces);
     free(part->buffers);
     free(part->own_bytes);

@@ -145,6 +145,8 @@ typedef struct session_part {
     pco_node_proposal *node_proposals;
     pco_tensor_proposal *tensor_proposals;
     pco_place *places, *workspaces;
+    uint64_t *view_offsets; /* of a slice that is a piece of its operand (its alias): where it begins there; else 0 */
+    unsigned char *viewed;  /* 1: slices lie in the memory of this tensor, which owns it */
     pco_program *program;
     uint32_t segments;
     uint32_t n_buffers, buffer_capacity;

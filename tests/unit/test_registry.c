@@ -69,8 +69,8 @@ static void test_bad_plugins(void **state)
     snprintf(path, sizeof path, "/nonexistent:%s", bad_folder);
     pco_registry *registry = open_registry(path);
     expect_word(reason_of(registry, "not-elf.so"), "not-elf.so");
-    expect_word(reason_of(registry, "bad1.so"), "made for plugin ABI 3.0, and this Portico has 2.1");
-    expect_word(reason_of(registry, "bad13.so"), "made for plugin ABI 1.3, and this Portico has 2.1");
+    expect_word(reason_of(registry, "bad1.so"), "made for plugin ABI 3.0, and this Portico has 2.2");
+    expect_word(reason_of(registry, "bad13.so"), "made for plugin ABI 1.3, and this Portico has 2.2");
     expect_word(reason_of(registry, "bad2.so"), "crashed in the probe");
     expect_word(reason_of(registry, "bad3.so"), "pco_plugin_query");
     expect_word(reason_of(registry, "bad4.so"), "does not serve");
