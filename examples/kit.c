@@ -31,7 +31,7 @@ void kit_open(kit *k, const char *name)
     *k = (kit){.name = name};
     kit_good(k, pco_config_read(&config, &err), &err);
     kit_good(k, pco_registry_create(&config, &k->registry, &err), &err);
-    kit_good(k, pco_session_open(k->registry, NULL, &k->session, &err), &err);
+    kit_good(k, pco_registry_open(k->registry, NULL, &k->session, &err), &err);
     k->weights = pco_weights_create(name);
     if (!k->weights) kit_good(k, PCO_ERROR_OUT_OF_HOST_MEMORY, &(pco_error){"out of host memory"});
     printf("%s on %s (%s)\n\n", name, pco_session_device_id(k->session), pco_session_device(k->session)->name);

@@ -56,11 +56,33 @@ plugins = json.load(sys.stdin)["plugins"]
 names = {p["name"] for p in plugins if not p["reason"]}
 print("plugins:", " ".join(sorted(names)))
 sys.exit(not {"cpu", "opencl", "vulkan"} <= names or any(sys.argv[1] not in p["path"] for p in plugins))' "$dest" || return 1
-  if [ -f "$root/examples/generate.c" ]; then
+  local header
+  for header in "$prefix"/include/portico/*.h; do
+    printf '#include <portico/%s>\nint main(void) { return 0; }\n' "$(basename "$header")" > "$dest/alone.c"
     # shellcheck disable=SC2046
-    cc -Wall -Wextra -Werror -o "$build/generate" "$root/examples/generate.c" $(pkg-config --cflags --libs portico) || return 1
-    "$build/generate" "$root/models/dates" "3 Sep 51" || return 1
-  fi
+    cc -std=c11 -pedantic -Wall -Wextra -Werror -fsyntax-only $(pkg-config --cflags portico) "$dest/alone.c" || return 1
+    if command -v c++ > /dev/null; then
+      # shellcheck disable=SC2046
+      c++ -std=c++17 -Wall -Wextra -Werror -fsyntax-only -x c++ $(pkg-config --cflags portico) "$dest/alone.c" || return 1
+    fi
+  done
+  local example
+  for example in generate graph; do
+    # shellcheck disable=SC2046
+    cc -std=c11 -Wall -Wextra -Werror -o "$build/$example" "$root/examples/$example.c" $(pkg-config --cflags --libs portico) -lm || return 1
+  done
+  "$build/generate" "$root/models/dates" "3 Sep 51" || return 1
+  local device first=
+  for device in $DEVICES; do
+    have_device "$device" || continue
+    use_device "$device" && PORTICO_FALLBACK=error "$build/graph" > "$dest/losses" || return 1
+    [ -n "$first" ] || first=$(cat "$dest/losses")
+    if [ "$(cat "$dest/losses")" != "$first" ]; then
+      echo "examples/graph on $device:"
+      cat "$dest/losses"
+      return 1
+    fi
+  done
 }
 
 # The plugin in examples/plugin, compiled against the installed header alone, is found and judged.

@@ -99,7 +99,7 @@ static pco_status onnx_execute(const onnx_test *test, const pco_onnx_map *map, p
     pco_status status = pco_graph_check(map->graph, err);
     if (!status) status = pco_executable_create(session, map->graph, NULL, &executable, err);
     if (status) return status;
-    result->stats = pco_executable_inspect(executable);
+    result->stats = pco_executable_counts(executable);
     status = onnx_write_inputs(map, executable, err);
     if (!status) status = pco_executable_run(executable, err);
     for (uint32_t i = 0; i < test->node->n_outputs && !status; i++)

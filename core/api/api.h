@@ -2,17 +2,15 @@
 #ifndef PCO_API_API_H
 #define PCO_API_API_H
 
+#include "base/error.h"
 #include "models/causal.h"
 #include "models/model.h"
 #include "models/seq2seq.h"
 #include "portico/portico.h"
 #include "runtime/session.h"
 
-#include <sys/types.h>
-
 struct pco_context {
     pco_registry *registry;
-    pid_t process; /* that made it: a child of fork has no threads, and drivers do not survive there */
 };
 
 struct pco_model {
@@ -30,27 +28,13 @@ struct pco_model {
     double load_seconds;
 };
 
-/* For the first lines of each function of the interface: what it cannot do without. */
-#define API_NEEDS(argument) \
-    do { \
-        if (!(argument)) return api_missing(err, __func__, #argument); \
-    } while (0)
-#define API_NEEDS_SOME(argument, count) \
-    do { \
-        if (!(argument) && (count)) return api_missing(err, __func__, #argument); \
-    } while (0)
+/* What the functions of a model begin with. */
 #define API_NEEDS_MODEL(model) \
     do { \
-        API_NEEDS(model); \
-        pco_status api_status = api_check_process((model)->context, err); \
+        PCO_NEEDS(model); \
+        pco_status api_status = pco_registry_check((model)->context->registry, err); \
         if (api_status) return api_status; \
     } while (0)
-
-/* INVALID, naming the function and the argument that is NULL. */
-pco_status api_missing(pco_error *err, const char *function, const char *argument);
-
-/* INVALID in a child of the process that made the context, with what to do. */
-pco_status api_check_process(const pco_context *context, pco_error *err);
 
 /* As pco_context_create, but a backend that is not there is no error yet: for those who have another choice. */
 pco_status api_context_create(const pco_context_params *params, pco_context **context, pco_error *err) PCO_NODISCARD;

@@ -38,7 +38,7 @@ static pco_status attention_check(const pco_model *model, pco_model_side side, c
 static pco_status attention_prepare(attention_call *call, int64_t source_rows, int64_t target_rows, pco_error *err)
 {
     const pco_model_file *file = call->model->file;
-    const pco_executable_params params = {.name = "attention"};
+    const pco_executable_params params = {.size = sizeof params, .name = "attention"};
     pco_graph *graph = pco_graph_create();
     if (!graph) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
     const pco_nn nn = {.graph = graph, .weights = file->weights, .keep_attention = 1};
@@ -118,9 +118,9 @@ pco_status pco_model_attention(pco_model *model, const int32_t *source, size_t s
                                size_t target_count, pco_attention_fn receive, void *user, pco_error *err)
 {
     API_NEEDS_MODEL(model);
-    API_NEEDS_SOME(source, source_count);
-    API_NEEDS_SOME(target, target_count);
-    API_NEEDS(receive);
+    PCO_NEEDS_SOME(source, source_count);
+    PCO_NEEDS_SOME(target, target_count);
+    PCO_NEEDS(receive);
     attention_call call = {.model = model, .receive = receive, .user = user};
     pco_status status;
     if (model->causal && source_count)

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #ifndef PCO_VERSION
 #define PCO_VERSION "0.1.0"
@@ -36,20 +35,6 @@ const char *pco_status_text(pco_status status)
 
 void pco_free(void *memory) { free(memory); }
 
-pco_status api_missing(pco_error *err, const char *function, const char *argument)
-{
-    return pco_fail(err, PCO_ERROR_INVALID, "%s: %s is NULL", function, argument);
-}
-
-pco_status api_check_process(const pco_context *context, pco_error *err)
-{
-    if (context->process == getpid()) return PCO_OK;
-    return pco_fail(err, PCO_ERROR_INVALID,
-                    "the context belongs to process %ld, and this is a child of it: devices and threads do not survive "
-                    "a fork; let the child exec a program, or fork before there is a context",
-                    (long)context->process);
-}
-
 pco_status api_context_create(const pco_context_params *params, pco_context **out, pco_error *err)
 {
     static const pco_context_params defaults = {0};
@@ -73,7 +58,6 @@ pco_status api_context_create(const pco_context_params *params, pco_context **ou
     }
     pco_context *context = calloc(1, sizeof *context);
     if (!context) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a context");
-    context->process = getpid();
     status = pco_registry_create(&config, &context->registry, err);
     if (status) {
         free(context);
@@ -85,7 +69,7 @@ pco_status api_context_create(const pco_context_params *params, pco_context **ou
 
 pco_status pco_context_create(const pco_context_params *params, pco_context **context, pco_error *err)
 {
-    API_NEEDS(context);
+    PCO_NEEDS(context);
     pco_device_set set;
     uint32_t count;
     pco_status status = api_context_create(params, context, err);
@@ -101,14 +85,15 @@ pco_status pco_context_create(const pco_context_params *params, pco_context **co
 
 void pco_context_destroy(pco_context *context)
 {
-    if (!context || api_check_process(context, NULL)) return; /* a child would wait for threads that are not there */
+    if (!context || pco_registry_check(context->registry, NULL))
+        return; /* a child would wait for threads that are not there */
     pco_registry_destroy(context->registry);
     free(context);
 }
 
 uint32_t pco_context_devices(const pco_context *context, pco_device_description *devices, uint32_t capacity)
 {
-    if (!context || api_check_process(context, NULL)) return 0;
+    if (!context || pco_registry_check(context->registry, NULL)) return 0;
     if (!devices) capacity = 0;
     const pco_device_entry *entries;
     uint32_t count = pco_registry_devices(context->registry, &entries), matching = 0;
@@ -125,7 +110,7 @@ uint32_t pco_context_devices(const pco_context *context, pco_device_description 
 
 uint32_t pco_context_plugins(const pco_context *context, pco_plugin_description *plugins, uint32_t capacity)
 {
-    if (!context || api_check_process(context, NULL)) return 0;
+    if (!context || pco_registry_check(context->registry, NULL)) return 0;
     if (!plugins) capacity = 0;
     const pco_plugin_entry *entries;
     uint32_t count = pco_registry_plugins(context->registry, &entries);

@@ -139,7 +139,7 @@ pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_ge
 {
     static const pco_generate_params defaults = {0};
     API_NEEDS_MODEL(model);
-    API_NEEDS(prompt);
+    PCO_NEEDS(prompt);
     if (!params) params = &defaults;
     api_generation g = {.model = model, .params = params, .text = text, .user = user, .err = err};
     g.sampler = (pco_sampler){.temperature = params->temperature,

@@ -55,11 +55,11 @@ pco_status pco_model_open(pco_context *context, const char *path, const pco_mode
 {
     static const pco_model_params defaults = {0};
     const double begin = api_seconds();
-    API_NEEDS(model);
+    PCO_NEEDS(model);
     *model = NULL;
-    API_NEEDS(context);
-    API_NEEDS(path);
-    pco_status status = api_check_process(context, err);
+    PCO_NEEDS(context);
+    PCO_NEEDS(path);
+    pco_status status = pco_registry_check(context->registry, err);
     if (status) return status;
     if (!params) params = &defaults;
     pco_model *made = calloc(1, sizeof *made);
@@ -70,7 +70,7 @@ pco_status pco_model_open(pco_context *context, const char *path, const pco_mode
     if (!status) status = pco_model_context(made->file, params->context_length, &made->context_length, err);
     if (!status) status = pco_model_estimate(made->file, made->context_length, &made->estimate, err);
     if (!status) status = api_progress(params, 0.1, err);
-    if (!status) status = pco_session_open(context->registry, params->device, &made->session, err);
+    if (!status) status = pco_registry_open(context->registry, params->device, &made->session, err);
     const pco_map *map = status ? NULL : &made->file->weights->map; /* it is closed after the session */
     if (map && map->data) status = pco_session_lend(made->session, map->data, map->size, err);
     if (!status) status = api_check_memory(made, err);
@@ -88,7 +88,8 @@ pco_status pco_model_open(pco_context *context, const char *path, const pco_mode
 
 void pco_model_close(pco_model *model)
 {
-    if (!model || api_check_process(model->context, NULL)) return; /* a child has no device to give it back to */
+    if (!model || pco_registry_check(model->context->registry, NULL))
+        return; /* a child has no device to give it back to */
     pco_causal_destroy(model->causal);
     pco_seq2seq_destroy(model->seq2seq);
     pco_session_close(model->session);
@@ -121,7 +122,7 @@ void pco_model_describe(const pco_model *model, pco_model_info *info)
 {
     if (!info) return;
     *info = (pco_model_info){0};
-    if (!model || api_check_process(model->context, NULL)) return;
+    if (!model || pco_registry_check(model->context->registry, NULL)) return;
     api_describe(model->file, model->context_length, &model->estimate, info);
     snprintf(info->device, sizeof info->device, "%s", pco_session_device_id(model->session));
     info->device_bytes = pco_session_memory(model->session, &info->peak_device_bytes);
@@ -132,8 +133,8 @@ pco_status pco_model_inspect(const char *path, int64_t context_length, pco_model
     pco_model_file *file;
     pco_memory_estimate estimate;
     int64_t context;
-    API_NEEDS(path);
-    API_NEEDS(info);
+    PCO_NEEDS(path);
+    PCO_NEEDS(info);
     pco_status status = pco_model_file_open(path, &file, err);
     if (status) return status;
     status = pco_model_context(file, context_length, &context, err);

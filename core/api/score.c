@@ -10,8 +10,8 @@
 pco_status pco_model_logits(pco_model *model, const int32_t *ids, size_t count, float *logits, pco_error *err)
 {
     API_NEEDS_MODEL(model);
-    API_NEEDS_SOME(ids, count);
-    API_NEEDS_SOME(logits, count);
+    PCO_NEEDS_SOME(ids, count);
+    PCO_NEEDS_SOME(logits, count);
     if (!model->causal)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is an encoder-decoder: it is scored with a source and a target",
                         model->file->path);
@@ -58,13 +58,13 @@ pco_status pco_model_score(pco_model *model, const char *source, const char *tar
 {
     int32_t *source_ids = NULL, *target_ids = NULL;
     size_t source_count = 0, target_count = 0;
-    API_NEEDS(log_probs);
-    API_NEEDS(count);
+    PCO_NEEDS(log_probs);
+    PCO_NEEDS(count);
     *log_probs = NULL;
     *count = 0;
     API_NEEDS_MODEL(model);
-    API_NEEDS(source);
-    API_NEEDS(target);
+    PCO_NEEDS(source);
+    PCO_NEEDS(target);
     if (!model->seq2seq)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is decoder-only: it is scored by pco_model_logits",
                         model->file->path);

@@ -24,24 +24,24 @@ pco_status api_encode(const pco_model *model, const char *text, size_t bytes, in
 pco_status pco_model_tokenize(const pco_model *model, const char *text, size_t bytes, int special, int32_t **ids,
                               size_t *count, pco_error *err)
 {
-    API_NEEDS(ids);
-    API_NEEDS(count);
+    PCO_NEEDS(ids);
+    PCO_NEEDS(count);
     *ids = NULL;
     *count = 0;
     API_NEEDS_MODEL(model);
-    API_NEEDS_SOME(text, bytes);
+    PCO_NEEDS_SOME(text, bytes);
     return api_encode(model, text, bytes, special, ids, count, err);
 }
 
 pco_status pco_model_detokenize(const pco_model *model, const int32_t *ids, size_t count, char **text, size_t *bytes,
                                 pco_error *err)
 {
-    API_NEEDS(text);
-    API_NEEDS(bytes);
+    PCO_NEEDS(text);
+    PCO_NEEDS(bytes);
     *text = NULL;
     *bytes = 0;
     API_NEEDS_MODEL(model);
-    API_NEEDS_SOME(ids, count);
+    PCO_NEEDS_SOME(ids, count);
     const pco_model_file *file = model->file;
     if (!file->target) return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", file->path);
     return pco_tokenizer_decode(file->target, ids, count, text, bytes, err);

@@ -160,7 +160,7 @@ pco_launch pco_launch_read(void)
         .launched = 1, .rank = (uint32_t)rank, .count = count > rank ? (uint32_t)count : (uint32_t)rank + 1};
 }
 
-void pco_log(const pco_config *config, pco_log_level level, const char *format, ...)
+void pco_log_line(const pco_config *config, pco_log_level level, const char *format, ...)
 {
     static const char *const names[] = {"error", "warning", "info", "debug"};
     if (level > config->log) return;

@@ -58,7 +58,7 @@ pco_launch pco_launch_read(void);
 uint32_t pco_env_columns(void);
 
 /* Writes a line if the configuration's level lets it through. */
-void pco_log(const pco_config *config, pco_log_level level, const char *format, ...)
+void pco_log_line(const pco_config *config, pco_log_level level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -31,3 +31,24 @@ pco_status pco_fail_prefix(pco_error *err, pco_status status, const char *format
     pco_printable_line(err->message, sizeof err->message);
     return status;
 }
+
+pco_status pco_fail_missing(pco_error *err, const char *function, const char *argument)
+{
+    return pco_fail(err, PCO_ERROR_INVALID, "%s: %s is NULL", function, argument);
+}
+
+pco_status pco_check_sized(size_t known, size_t size, pco_error *err)
+{
+    if (size == 0) return pco_fail(err, PCO_ERROR_INVALID, "the size of a struct is 0: set it to its sizeof");
+    if (size <= known) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_INVALID,
+                    "a struct has %zu bytes, and this library knows %zu: the program was compiled with a newer header",
+                    size, known);
+}
+
+pco_status pco_copy_sized(void *to, size_t known, const void *from, size_t size, pco_error *err)
+{
+    pco_status status = pco_check_sized(known, size, err);
+    if (!status) memcpy(to, from, size);
+    return status;
+}

@@ -12,4 +12,22 @@ pco_status pco_fail(pco_error *err, pco_status status, const char *format, ...) 
 pco_status pco_fail_prefix(pco_error *err, pco_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* INVALID, naming the function and the argument that is NULL; and what the functions of the public headers begin with.
+ */
+pco_status pco_fail_missing(pco_error *err, const char *function, const char *argument);
+#define PCO_NEEDS(argument) \
+    do { \
+        if (!(argument)) return pco_fail_missing(err, __func__, #argument); \
+    } while (0)
+#define PCO_NEEDS_SOME(argument, count) \
+    do { \
+        if (!(argument) && (count)) return pco_fail_missing(err, __func__, #argument); \
+    } while (0)
+
+/* Structs of the public headers begin with their size, as the caller's header has it, and grow at their ends. INVALID
+ * for a size of 0 and for one above `known`, the library's own. */
+pco_status pco_check_sized(size_t known, size_t size, pco_error *err);
+/* Copies what the caller has of a struct; the rest of `to`, which is `known` bytes, stays. */
+pco_status pco_copy_sized(void *to, size_t known, const void *from, size_t size, pco_error *err);
+
 #endif

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 #include "formats/json.h"
-#include "graph/build.h"
+#include "graph/graph.h"
 #include "runtime/session.h"
 #include "runtime/variant.h"
 

@@ -270,9 +270,9 @@ static pco_status bench_make(pco_session *session, const bench_row *row, const v
     pco_graph_output(graph, pco_slice_axis(graph, y, 0, 0, 1), "first");
     pco_status status = pco_graph_check(graph, err);
     if (work) *work = bench_work_of(row, graph);
-    const pco_executable_params params = {.name = row->name, .force_decomposition = decomposed};
+    const pco_executable_params params = {.size = sizeof params, .name = row->name, .force_decomposition = decomposed};
     if (!status) status = pco_executable_create(session, graph, &params, executable, err);
-    if (!status && pco_executable_inspect(*executable).cpu_nodes)
+    if (!status && pco_executable_counts(*executable).cpu_nodes)
         status = pco_fail(err, PCO_ERROR_UNSUPPORTED, "the device cannot run it: it would run on the CPU");
     if (!status && fill) status = bench_fill(session, graph, err);
     pco_graph_destroy(graph);
@@ -423,7 +423,7 @@ static uint32_t bench_row_run(bench_setup *setup, pco_registry *registry, const 
     *figure = (bench_figure){.unit = ""};
     snprintf(figure->name, sizeof figure->name, "%s", row->name);
     /* A session of its own: states are kept until it ends. */
-    pco_status status = pco_session_open(registry, setup->device, &setup->session, err);
+    pco_status status = pco_registry_open(registry, setup->device, &setup->session, err);
     if (!status) status = bench_figure_run(setup, row, threads, weights, figure, err);
     if (status) snprintf(figure->error, sizeof figure->error, "%.500s", *err->message ? err->message : "failed");
     pco_session_close(setup->session);

@@ -93,7 +93,7 @@ static pco_status bisect_stage_make(bisect_run *run, bisect_stage *stage, const 
         pco_seq2seq_build_encode(&nn, &file->spec, context, rows);
     else
         pco_seq2seq_build_decode(&nn, &file->spec, context, rows, 1);
-    const pco_executable_params params = {.name = stage->name, .no_self_test = 1};
+    const pco_executable_params params = {.size = sizeof params, .name = stage->name, .no_self_test = 1};
     pco_status status = pco_graph_check(stage->source, err);
     bisect_doing(run, "preparing the graph", stage->name);
     if (!status) status = pco_executable_create(run->session, stage->source, &params, &stage->executable, err);
@@ -387,7 +387,7 @@ static int bisect_one(const conformance_bisect_arguments *arguments, pco_model *
     if (!result && arguments->in_process) result = bisect_open(registry, index, &device, &err);
     if (!result) result = bisect_tokens(&run, &err);
     bisect_doing(&run, "opening the device", NULL);
-    if (!result) result = pco_session_open(model->context->registry, device.device.id, &run.session, &err);
+    if (!result) result = pco_registry_open(model->context->registry, device.device.id, &run.session, &err);
     if (!result)
         result = pco_bisect_create(&device.device, &reference->device, arguments->in_process ? NULL : &isolation,
                                    &run.bisect, &err);

@@ -344,7 +344,7 @@ static pco_status train_open_rank(const train_run *run, pco_registry **registry,
     const char *list = run->arguments->device ? run->arguments->device : config.backend;
     if (!status) status = cli_ranks_device(list, pco_ranks_rank(run->ranks), &device, err);
     if (!status) status = pco_registry_create(&config, registry, err);
-    if (!status) status = pco_session_open(*registry, *device ? device : NULL, session, err);
+    if (!status) status = pco_registry_open(*registry, *device ? device : NULL, session, err);
     free(device);
     return status;
 }
@@ -365,7 +365,7 @@ static int train_open(train_run *run, pco_registry **registry, pco_session **ses
     const char *list = run->arguments->device ? run->arguments->device : pco_registry_config(*registry)->backend;
     if (cli_ranks_device(list, 0, &device, &err))
         *status = cli_fail(&err);
-    else if (cli_check_device(*registry, device, status) && pco_session_open(*registry, device, session, &err))
+    else if (cli_check_device(*registry, device, status) && pco_registry_open(*registry, device, session, &err))
         *status = cli_fail(&err);
     free(device);
     return *status == CLI_OK;

@@ -1,8 +1,18 @@
-#include "graph/build.h"
+#include "graph/graph.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A list of `count` numbers, which is too long for attributes, or not there. */
+static int build_refuses(pco_graph *graph, const char *op, uint32_t count, const void *list)
+{
+    if (count <= PCO_MAX_RANK && (list || count == 0)) return 0;
+    pco_graph_fail(graph, PCO_ERROR_INVALID,
+                   list ? "%s: %u dimensions; at most %d" : "%s: a list of %u dimensions is NULL (at most %d)", op,
+                   count, PCO_MAX_RANK);
+    return 1;
+}
 
 uint32_t pco_unary(pco_graph *graph, pco_op op, uint32_t x) { return pco_graph_add(graph, op, NULL, &x, 1, NULL); }
 
@@ -15,24 +25,20 @@ uint32_t pco_scalar(pco_graph *graph, pco_dtype dtype, double value) { return pc
 
 uint32_t pco_binary_scalar(pco_graph *graph, pco_op op, uint32_t a, double value)
 {
-    if (graph->status || a == PCO_NONE) return PCO_NONE;
+    if (!pco_graph_has(graph, a, "a number beside an operand")) return PCO_NONE;
     return pco_binary(graph, op, a, pco_scalar(graph, (pco_dtype)graph->tensors[a].dtype, value));
-}
-
-uint32_t pco_where(pco_graph *graph, uint32_t condition, uint32_t a, uint32_t b)
-{
-    return pco_graph_add(graph, PCO_OP_WHERE, NULL, (uint32_t[]){condition, a, b}, 3, NULL);
 }
 
 uint32_t pco_cast(pco_graph *graph, uint32_t x, pco_dtype dtype)
 {
-    if (graph->status || x == PCO_NONE) return PCO_NONE;
+    if (!pco_graph_has(graph, x, "cast")) return PCO_NONE;
     if (graph->tensors[x].dtype == (uint32_t)dtype) return x;
     return pco_graph_add(graph, PCO_OP_CAST, &(pco_cast_attrs){.dtype = dtype}, &x, 1, NULL);
 }
 
 uint32_t pco_fill(pco_graph *graph, pco_dtype dtype, double value, uint32_t rank, const int64_t *shape)
 {
+    if (build_refuses(graph, "fill", rank, shape)) return PCO_NONE;
     pco_fill_attrs attrs = {.dtype = dtype, .value = value, .n_shape = rank};
     if (rank) memcpy(attrs.shape, shape, rank * sizeof *shape);
     return pco_graph_add(graph, PCO_OP_FILL, &attrs, NULL, 0, NULL);
@@ -41,6 +47,7 @@ uint32_t pco_fill(pco_graph *graph, pco_dtype dtype, double value, uint32_t rank
 uint32_t pco_iota(pco_graph *graph, pco_dtype dtype, uint32_t axis, double start, double step, uint32_t rank,
                   const int64_t *shape)
 {
+    if (build_refuses(graph, "iota", rank, shape)) return PCO_NONE;
     pco_iota_attrs attrs = {.dtype = dtype, .axis = axis, .start = start, .step = step, .n_shape = rank};
     if (rank) memcpy(attrs.shape, shape, rank * sizeof *shape);
     return pco_graph_add(graph, PCO_OP_IOTA, &attrs, NULL, 0, NULL);
@@ -48,6 +55,7 @@ uint32_t pco_iota(pco_graph *graph, pco_dtype dtype, uint32_t axis, double start
 
 uint32_t pco_broadcast_to(pco_graph *graph, uint32_t x, uint32_t rank, const int64_t *shape)
 {
+    if (build_refuses(graph, "broadcast_to", rank, shape)) return PCO_NONE;
     pco_broadcast_to_attrs attrs = {.n_shape = rank};
     if (rank) memcpy(attrs.shape, shape, rank * sizeof *shape);
     return pco_graph_add(graph, PCO_OP_BROADCAST_TO, &attrs, &x, 1, NULL);
@@ -55,7 +63,8 @@ uint32_t pco_broadcast_to(pco_graph *graph, uint32_t x, uint32_t rank, const int
 
 uint32_t pco_reshape(pco_graph *graph, uint32_t x, uint32_t rank, const int64_t *shape)
 {
-    if (graph->status || x == PCO_NONE) return PCO_NONE;
+    if (!pco_graph_has(graph, x, "reshape")) return PCO_NONE;
+    if (build_refuses(graph, "reshape", rank, shape)) return PCO_NONE;
     pco_reshape_attrs attrs = {.n_shape = rank};
     int64_t known = 1;
     uint32_t free_dim = PCO_NONE;
@@ -72,7 +81,8 @@ uint32_t pco_reshape(pco_graph *graph, uint32_t x, uint32_t rank, const int64_t 
 
 uint32_t pco_permute(pco_graph *graph, uint32_t x, const int64_t *dims)
 {
-    if (graph->status || x == PCO_NONE) return PCO_NONE;
+    if (!pco_graph_has(graph, x, "permute")) return PCO_NONE;
+    if (build_refuses(graph, "permute", graph->tensors[x].rank, dims)) return PCO_NONE;
     pco_permute_attrs attrs = {.n_dims = graph->tensors[x].rank};
     memcpy(attrs.dims, dims, graph->tensors[x].rank * sizeof *dims);
     return pco_graph_add(graph, PCO_OP_PERMUTE, &attrs, &x, 1, NULL);
@@ -80,7 +90,7 @@ uint32_t pco_permute(pco_graph *graph, uint32_t x, const int64_t *dims)
 
 uint32_t pco_slice_axis(pco_graph *graph, uint32_t x, int64_t axis, int64_t start, int64_t size)
 {
-    if (graph->status || x == PCO_NONE) return PCO_NONE;
+    if (!pco_graph_has(graph, x, "slice")) return PCO_NONE;
     const pco_tensor *tensor = &graph->tensors[x];
     uint32_t rank = tensor->rank;
     if (axis < 0) axis += rank;
@@ -98,6 +108,7 @@ uint32_t pco_slice_axis(pco_graph *graph, uint32_t x, int64_t axis, int64_t star
 
 uint32_t pco_concat(pco_graph *graph, const uint32_t *x, uint32_t count, int64_t axis)
 {
+    if (count && !x) return pco_graph_fail(graph, PCO_ERROR_INVALID, "concat: the list of operands is NULL");
     pco_concat_attrs attrs = {.axis = axis};
     uint32_t joined = count ? x[0] : PCO_NONE;
     for (uint32_t done = 1; done < count || done == 1;) {
@@ -155,6 +166,8 @@ uint32_t pco_softmax(pco_graph *graph, uint32_t x, int64_t axis)
  * 2^-54 relative, is below 2^-32 of a turn up to position 2^22 for the fastest pair (1/2 pi turns a step). */
 uint32_t pco_phase_table(pco_graph *graph, const double *frequencies, uint32_t count)
 {
+    if (!graph || graph->status) return PCO_NONE;
+    if (count && !frequencies) return pco_graph_fail(graph, PCO_ERROR_INVALID, "phase: the frequencies are NULL");
     const long double two_pi = 6.283185307179586476925286766559005768L;
     uint32_t *words = malloc((size_t)count * 2 * sizeof *words + 1);
     if (!words) return pco_graph_fail(graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a phase table");

@@ -3,7 +3,7 @@
 #ifndef PCO_GRAPH_GRADIENT_H
 #define PCO_GRAPH_GRADIENT_H
 
-#include "graph/build.h"
+#include "graph/graph.h"
 
 typedef struct pco_gradient {
     pco_graph *graph;

@@ -1,6 +1,6 @@
 /* Reverse-mode differentiation: which nodes lie between wrt and the loss, and in which order rules are
  * called. */
-#include "graph/gradients.h"
+#include "graph/graph.h"
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -235,6 +235,9 @@ static void gradients_walk(pco_graph *graph, uint32_t loss, const uint32_t *wrt,
 pco_status pco_gradients(pco_graph *graph, uint32_t loss, const uint32_t *wrt, uint32_t count, uint32_t *gradients,
                          pco_error *err)
 {
+    PCO_NEEDS(graph);
+    PCO_NEEDS_SOME(wrt, count);
+    PCO_NEEDS_SOME(gradients, count);
     for (uint32_t i = 0; i < count; i++) gradients[i] = PCO_NONE;
     pco_status status = gradients_check(graph, loss, wrt, count, err);
     if (status) return status;
@@ -248,7 +251,8 @@ pco_status pco_gradients(pco_graph *graph, uint32_t loss, const uint32_t *wrt, u
 uint32_t pco_global_norm(pco_graph *graph, const uint32_t *tensors, uint32_t count)
 {
     uint32_t total = pco_fill(graph, PCO_F32, 0, 1, (const int64_t[]){1});
-    for (uint32_t i = 0; i < count && !graph->status; i++) {
+    if (count && !tensors) return pco_graph_fail(graph, PCO_ERROR_INVALID, "global_norm: the list of tensors is NULL");
+    for (uint32_t i = 0; graph && i < count && !graph->status; i++) {
         uint32_t x = pco_cast(graph, tensors[i], PCO_F32);
         pco_tensor tensor = gradient_tensor(graph, x);
         uint32_t square = pco_binary(graph, PCO_OP_MUL, x, x);

@@ -29,13 +29,15 @@ void pco_graph_destroy(pco_graph *graph)
 
 pco_status pco_graph_check(const pco_graph *graph, pco_error *err)
 {
+    if (!graph)
+        return pco_fail(err, PCO_ERROR_INVALID, "there is no graph: NULL, or out of host memory when it was created");
     if (graph->status) return pco_fail(err, graph->status, "%s", graph->error.message);
     return PCO_OK;
 }
 
 uint32_t pco_graph_fail(pco_graph *graph, pco_status status, const char *format, ...)
 {
-    if (graph->status) return PCO_NONE;
+    if (!graph || graph->status) return PCO_NONE;
     va_list args;
     va_start(args, format);
     vsnprintf(graph->error.message, sizeof graph->error.message, format, args);
@@ -52,6 +54,7 @@ static uint32_t graph_no_memory(pco_graph *graph)
 void pco_graph_scope(pco_graph *graph, const char *format, ...)
 {
     char text[128];
+    if (!graph || graph->status) return;
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
@@ -63,10 +66,30 @@ void pco_graph_scope(pco_graph *graph, const char *format, ...)
         graph->scope = copy;
 }
 
+int pco_graph_has(pco_graph *graph, uint32_t x, const char *function)
+{
+    if (!graph || graph->status) return 0;
+    if (x < graph->n_tensors) return 1;
+    if (x == PCO_NONE)
+        pco_graph_fail(graph, PCO_ERROR_INVALID, "%s: an operand is missing", function);
+    else
+        pco_graph_fail(graph, PCO_ERROR_INVALID, "%s: %u is no tensor of this graph", function, x);
+    return 0;
+}
+
+pco_status pco_graph_describe(const pco_graph *graph, uint32_t tensor, pco_tensor *description, pco_error *err)
+{
+    PCO_NEEDS(graph);
+    PCO_NEEDS(description);
+    if (tensor >= graph->n_tensors) return pco_fail(err, PCO_ERROR_INVALID, "%u is no tensor of this graph", tensor);
+    *description = graph->tensors[tensor];
+    return PCO_OK;
+}
+
 int64_t pco_tensor_elements(const pco_tensor *tensor)
 {
-    int64_t count = 1;
-    for (uint32_t i = 0; i < tensor->rank; i++) count *= tensor->shape[i];
+    int64_t count = tensor != NULL;
+    for (uint32_t i = 0; tensor && i < tensor->rank; i++) count *= tensor->shape[i];
     return count;
 }
 
@@ -96,11 +119,29 @@ static uint32_t graph_append(pco_graph *graph, pco_tensor tensor, const char *na
     return graph->n_tensors++;
 }
 
+/* What the host asks for by name must be one tensor. */
+static int graph_is_free(pco_graph *graph, uint32_t kind, const char *name)
+{
+    if (kind == PCO_KIND_CONSTANT || kind == PCO_KIND_STATE) return 1;
+    for (uint32_t i = 0; i < graph->n_tensors; i++) {
+        const pco_tensor *x = &graph->tensors[i];
+        if (x->kind != PCO_KIND_INPUT && x->kind != PCO_KIND_VALUE && x->kind != PCO_KIND_OUTPUT) continue;
+        if (strcmp(x->name, name) != 0) continue;
+        pco_graph_fail(graph, PCO_ERROR_INVALID, "there is an input, run value or output called '%s' already", name);
+        return 0;
+    }
+    return 1;
+}
+
 static uint32_t graph_leaf(pco_graph *graph, pco_kind kind, const char *name, pco_dtype dtype, uint32_t rank,
                            const int64_t *shape, const void *data)
 {
+    if (!graph || graph->status) return PCO_NONE;
+    if (!name) return pco_graph_fail(graph, PCO_ERROR_INVALID, "a tensor without a name");
     if (rank > PCO_MAX_RANK)
         return pco_graph_fail(graph, PCO_ERROR_INVALID, "tensor '%s': rank %u is above %d", name, rank, PCO_MAX_RANK);
+    if (rank && !shape) return pco_graph_fail(graph, PCO_ERROR_INVALID, "tensor '%s': its shape is NULL", name);
+    if (!graph_is_free(graph, kind, name)) return PCO_NONE;
     pco_tensor tensor = {
         .dtype = (uint32_t)dtype, .kind = (uint32_t)kind, .rank = rank, .alias = PCO_NONE, .data = data};
     if (rank) memcpy(tensor.shape, shape, rank * sizeof *shape);
@@ -118,6 +159,8 @@ uint32_t pco_graph_constant_copy(pco_graph *graph, const char *name, pco_dtype d
 {
     uint32_t id = graph_leaf(graph, PCO_KIND_CONSTANT, name, dtype, rank, shape, NULL);
     if (id == PCO_NONE) return id;
+    if (!data && graph->tensors[id].bytes)
+        return pco_graph_fail(graph, PCO_ERROR_INVALID, "constant '%s': its data are NULL", name);
     graph->tensors[id].data = pco_arena_copy(&graph->arena, data, graph->tensors[id].bytes);
     return graph->tensors[id].data ? id : graph_no_memory(graph);
 }
@@ -145,7 +188,7 @@ uint32_t pco_graph_root(const pco_graph *graph, uint32_t tensor)
 
 uint32_t pco_graph_find(const pco_graph *graph, const char *name)
 {
-    for (uint32_t i = 0; i < graph->n_tensors; i++)
+    for (uint32_t i = 0; graph && name && i < graph->n_tensors; i++)
         if (strcmp(graph->tensors[i].name, name) == 0) return i;
     return PCO_NONE;
 }
@@ -212,9 +255,12 @@ uint32_t pco_graph_add(pco_graph *graph, pco_op op, const void *attrs, const uin
 {
     if (outputs)
         for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) outputs[i] = PCO_NONE;
-    if (graph->status) return PCO_NONE;
+    if (!graph || graph->status) return PCO_NONE;
     const pco_op_info *info = pco_op_find((uint32_t)op);
     if (!info) return pco_graph_fail(graph, PCO_ERROR_INVALID, "op %d does not exist", (int)op);
+    if (n_inputs && (!inputs || n_inputs > PCO_MAX_INPUTS))
+        return pco_graph_fail(graph, PCO_ERROR_INVALID, "op '%s': %u operands at %s; at most %d", info->name, n_inputs,
+                              inputs ? "one node" : "NULL", PCO_MAX_INPUTS);
     char name[160];
     snprintf(name, sizeof name, "%s%s%s_%u", graph->scope, *graph->scope ? "." : "", info->name, graph->n_nodes);
     unsigned char defaults[512];
@@ -238,7 +284,9 @@ uint32_t pco_graph_add(pco_graph *graph, pco_op op, const void *attrs, const uin
 
 uint32_t pco_graph_output(pco_graph *graph, uint32_t tensor, const char *name)
 {
-    if (graph->status || tensor == PCO_NONE) return PCO_NONE;
+    if (!pco_graph_has(graph, tensor, "output")) return PCO_NONE;
+    if (!name) return pco_graph_fail(graph, PCO_ERROR_INVALID, "an output without a name");
+    if (!graph_is_free(graph, PCO_KIND_OUTPUT, name)) return PCO_NONE;
     uint32_t kind = graph->tensors[pco_graph_root(graph, tensor)].kind;
     if ((kind != PCO_KIND_TRANSIENT && kind != PCO_KIND_OUTPUT) || graph->tensors[tensor].kind == PCO_KIND_OUTPUT) {
         pco_reshape_attrs attrs = {.n_shape = graph->tensors[tensor].rank};

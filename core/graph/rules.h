@@ -3,7 +3,7 @@
 #ifndef PCO_GRAPH_RULES_H
 #define PCO_GRAPH_RULES_H
 
-#include "graph/build.h"
+#include "graph/graph.h"
 
 #define ATTRS(name)    const pco_##name##_attrs *attrs = (RULE_NODE)->attrs
 #define INPUT(i)       ((i) < (RULE_NODE)->n_inputs ? (RULE_NODE)->inputs[i] : PCO_NONE)

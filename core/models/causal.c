@@ -190,6 +190,6 @@ pco_executable_stats pco_causal_inspect(const pco_causal *run)
 {
     for (uint32_t i = run->n_sizes; i-- > 0;)
         for (int all = 1; all >= 0; all--)
-            if (run->stages[all][i].executable) return pco_executable_inspect(run->stages[all][i].executable);
+            if (run->stages[all][i].executable) return pco_executable_counts(run->stages[all][i].executable);
     return (pco_executable_stats){0};
 }

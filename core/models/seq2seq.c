@@ -210,6 +210,6 @@ pco_executable_stats pco_seq2seq_inspect(const pco_seq2seq *run)
 {
     for (uint32_t i = run->n_sizes; i-- > 0;)
         for (int kind = 0; kind < 2; kind++)
-            if (run->stages[kind][i].executable) return pco_executable_inspect(run->stages[kind][i].executable);
-    return pco_executable_inspect(run->step.executable);
+            if (run->stages[kind][i].executable) return pco_executable_counts(run->stages[kind][i].executable);
+    return pco_executable_counts(run->step.executable);
 }

@@ -16,7 +16,7 @@ pco_status pco_stage_create(pco_session *session, pco_graph *graph, const char *
                             pco_error *err)
 {
     if (!graph) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
-    const pco_executable_params params = {.name = name};
+    const pco_executable_params params = {.size = sizeof params, .name = name};
     *stage = (pco_stage){.rows = rows};
     pco_status status = pco_graph_check(graph, err);
     if (!status) status = pco_executable_create(session, graph, &params, &stage->executable, err);

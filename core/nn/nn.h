@@ -1,7 +1,7 @@
 /* Building blocks of transformers: functions that add nodes to a graph and take their weights, by name, from
  * a model file.
  *
- * Ids of tensors go in and come out, as in graph/build.h, and errors are sticky in the graph in the same way:
+ * Ids of tensors go in and come out, as in portico/graph.h, and errors are sticky in the graph in the same way:
  * a tensor that is missing, has a wrong shape or a type that cannot run becomes the graph's error, with the
  * tensor, the file and both shapes. Activations are f32, [B,S,C] (batch, sequence, channels); weights keep
  * the type that they have in the file, matrices [out, in] as PyTorch keeps them. Names of parameters and
@@ -13,7 +13,7 @@
 #define PCO_NN_NN_H
 
 #include "formats/weights.h"
-#include "graph/build.h"
+#include "graph/graph.h"
 
 /* Where to build, and from what. Both are borrowed. `weights` outlives every program made from the graph only
  * as far as graph.h asks for it: constants are read when an executable is created. */

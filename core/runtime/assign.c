@@ -174,7 +174,7 @@ static pco_status assign_fallback(pco_session *session, const pco_graph *graph, 
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "neither device %s nor the CPU can run op '%s' (%s): %s", id, op,
                         node->name, cpu_why.message);
     if (config->fallback == PCO_FALLBACK_WARN && node->op < 256 && !(session->warned[node->op] & reason))
-        pco_log(config, PCO_LOG_WARNING, "op '%s' runs on the CPU: device %s: %s", op, id, why->message);
+        pco_log_line(config, PCO_LOG_WARNING, "op '%s' runs on the CPU: device %s: %s", op, id, why->message);
     if (node->op < 256) session->warned[node->op] |= (unsigned char)reason;
     return PCO_OK;
 }

@@ -94,9 +94,10 @@ pco_status pco_cache_keep(const pco_config *config, const char *name, const void
     pco_status status = pco_cache_store(config->cache_dir, name, data, bytes, &err);
     if (status && status != PCO_ERROR_NOT_FOUND &&
         !(config->cache_told && atomic_flag_test_and_set(config->cache_told)))
-        pco_log(config, PCO_LOG_WARNING,
-                "the cache folder '%s' cannot be used: %s. Plugins are probed, kernels compiled and devices tested "
-                "anew in every process; PORTICO_CACHE_DIR names another folder, or, empty, none",
-                config->cache_dir, err.message);
+        pco_log_line(
+            config, PCO_LOG_WARNING,
+            "the cache folder '%s' cannot be used: %s. Plugins are probed, kernels compiled and devices tested "
+            "anew in every process; PORTICO_CACHE_DIR names another folder, or, empty, none",
+            config->cache_dir, err.message);
     return status;
 }

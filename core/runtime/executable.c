@@ -11,6 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the functions of portico/session.h begin with. */
+#define EXECUTABLE_NEEDS(executable) \
+    do { \
+        PCO_NEEDS(executable); \
+        SESSION_NEEDS((executable)->session); \
+    } while (0)
+
 enum { MOST_ROUNDS = 8 }; /* of decompositions: each leaves simpler operations, or they go in a circle */
 
 static pco_status executable_no_memory(pco_error *err)
@@ -218,9 +225,21 @@ static void executable_delist(pco_executable *executable)
 pco_status pco_executable_create(pco_session *session, const pco_graph *graph, const pco_executable_params *params,
                                  pco_executable **out, pco_error *err)
 {
-    static const pco_executable_params defaults = {0};
-    if (!params) params = &defaults;
+    pco_executable_params known = {.size = sizeof known};
+    PCO_NEEDS(out);
     *out = NULL;
+    SESSION_NEEDS(session);
+    pco_error unread;
+    if (!err) err = &unread; /* what is found on the way is looked at */
+    pco_status status = graph ? pco_graph_check(graph, err) : pco_fail_missing(err, __func__, "graph");
+    for (uint32_t t = 0; !status && t < graph->n_tensors; t++) {
+        const pco_tensor *x = &graph->tensors[t];
+        if (x->kind == PCO_KIND_CONSTANT && !x->data && x->bytes)
+            status = pco_fail(err, PCO_ERROR_INVALID, "constant '%s' has no data", x->name);
+    }
+    if (!status && params) status = pco_copy_sized(&known, sizeof known, params, params->size, err);
+    if (status) return status;
+    params = &known;
     for (uint32_t i = 0; i < session->n_devices; i++) {
         const session_slot *slot = &session->slots[i];
         if (!slot->plugin)
@@ -235,7 +254,7 @@ pco_status pco_executable_create(pco_session *session, const pco_graph *graph, c
     executable->session = session;
     executable->name = strdup(params->name ? params->name : "");
     executable_enlist(executable);
-    pco_status status = executable->name ? PCO_OK : executable_no_memory(err);
+    if (!executable->name) status = executable_no_memory(err);
     if (!status) status = executable_lower(executable, graph, params, err);
     if (!status) status = executable_partition(executable, params, err);
     session_selftest_save(session);
@@ -251,7 +270,7 @@ pco_status pco_executable_create(pco_session *session, const pco_graph *graph, c
 
 void pco_executable_destroy(pco_executable *executable)
 {
-    if (!executable) return;
+    if (!executable || pco_registry_check(executable->session->registry, NULL)) return;
     pco_error ignored;
     if (pco_executable_wait(executable, &ignored)) executable->running = 0; /* what ran is of no use any more */
     executable_delist(executable);
@@ -267,6 +286,7 @@ void pco_executable_destroy(pco_executable *executable)
 
 uint32_t pco_executable_tensor(const pco_executable *executable, const char *name)
 {
+    if (!executable || !name) return PCO_NONE;
     const pco_graph *graph = executable->graph;
     for (uint32_t t = 0; t < graph->n_tensors; t++) {
         uint32_t kind = graph->tensors[t].kind;
@@ -279,7 +299,7 @@ uint32_t pco_executable_tensor(const pco_executable *executable, const char *nam
 
 const pco_tensor *pco_executable_describe(const pco_executable *executable, uint32_t handle)
 {
-    return handle < executable->graph->n_tensors ? &executable->graph->tensors[handle] : NULL;
+    return executable && handle < executable->graph->n_tensors ? &executable->graph->tensors[handle] : NULL;
 }
 
 static pco_status executable_check(const pco_executable *executable, uint32_t handle, uint64_t bytes, int output,
@@ -298,6 +318,8 @@ static pco_status executable_check(const pco_executable *executable, uint32_t ha
 pco_status pco_executable_write(pco_executable *executable, uint32_t handle, const void *data, uint64_t bytes,
                                 pco_error *err)
 {
+    EXECUTABLE_NEEDS(executable);
+    PCO_NEEDS_SOME(data, bytes);
     pco_status status = executable_check(executable, handle, bytes, 0, err);
     for (uint32_t p = 0; !status && p < executable->n_parts; p++) {
         const session_part *part = &executable->parts[p];
@@ -326,6 +348,8 @@ static pco_status executable_read_local(const pco_executable *executable, uint32
 
 pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void *data, uint64_t bytes, pco_error *err)
 {
+    EXECUTABLE_NEEDS(executable);
+    PCO_NEEDS_SOME(data, bytes);
     pco_status status = executable_check(executable, handle, bytes, 1, err);
     if (status) return status;
     for (uint32_t p = 0; p < executable->n_parts; p++) { /* the first part that knows it is the one that makes it */
@@ -377,6 +401,7 @@ static pco_status executable_said(pco_executable *executable, uint32_t p, pco_st
 
 pco_status pco_executable_wait(pco_executable *executable, pco_error *err)
 {
+    EXECUTABLE_NEEDS(executable);
     if (!executable->running) return PCO_OK;
     const uint32_t p = executable->running_part;
     const session_slot *slot = &executable->session->slots[executable->parts[p].slot];
@@ -401,9 +426,13 @@ static pco_status executable_start_part(pco_executable *executable, uint32_t p, 
 
 pco_status pco_executable_start(pco_executable *executable, uint32_t first, uint32_t count, pco_error *err)
 {
-    const uint32_t end = first + count;
+    EXECUTABLE_NEEDS(executable);
+    const uint32_t end = first + count, segments = pco_executable_segments(executable);
     uint32_t begin = 0; /* of the part */
     pco_status status = PCO_OK;
+    if (first > segments || count > segments - first)
+        return pco_fail(err, PCO_ERROR_INVALID, "%u segments from number %u on: the executable has %u", count, first,
+                        segments);
     for (uint32_t p = 0; !status && p < executable->n_parts; p++) {
         const uint32_t after = begin + executable->parts[p].segments, from = first > begin ? first : begin,
                        to = end < after ? end : after;
@@ -417,12 +446,13 @@ pco_status pco_executable_start(pco_executable *executable, uint32_t first, uint
 uint32_t pco_executable_segments(const pco_executable *executable)
 {
     uint32_t count = 0;
-    for (uint32_t p = 0; p < executable->n_parts; p++) count += executable->parts[p].segments;
+    for (uint32_t p = 0; executable && p < executable->n_parts; p++) count += executable->parts[p].segments;
     return count;
 }
 
 uint32_t pco_executable_until(const pco_executable *executable, const char *state)
 {
+    if (!executable || !state) return 0;
     const pco_graph *graph = executable->graph;
     uint32_t last = PCO_NONE, begin = 0;
     for (uint32_t n = 0; n < graph->n_nodes; n++)
@@ -462,15 +492,17 @@ static void executable_sum_times(const pco_executable *executable)
 
 pco_status pco_executable_run(pco_executable *executable, pco_error *err)
 {
+    EXECUTABLE_NEEDS(executable);
     pco_status status = pco_executable_start(executable, 0, pco_executable_segments(executable), err);
     if (!status) status = pco_executable_wait(executable, err);
     if (!status && executable->session->profiling) executable_sum_times(executable);
     return status;
 }
 
-pco_executable_stats pco_executable_inspect(const pco_executable *executable)
+pco_executable_stats pco_executable_counts(const pco_executable *executable)
 {
-    pco_executable_stats stats = {.nodes = executable->graph->n_nodes,
+    pco_executable_stats stats = {.size = sizeof stats,
+                                  .nodes = executable->graph->n_nodes,
                                   .parts = executable->n_parts,
                                   .cpu_nodes = executable->cpu_nodes,
                                   .decomposed = executable->decomposed};
@@ -484,6 +516,19 @@ pco_executable_stats pco_executable_inspect(const pco_executable *executable)
         stats.arena_lower_bound += part->lower_bound;
     }
     return stats;
+}
+
+pco_status pco_executable_inspect(const pco_executable *executable, pco_executable_stats *stats, pco_error *err)
+{
+    EXECUTABLE_NEEDS(executable);
+    PCO_NEEDS(stats);
+    const pco_executable_stats counts = pco_executable_counts(executable);
+    const size_t size = stats->size;
+    pco_status status = pco_check_sized(sizeof counts, size, err);
+    if (status) return status;
+    memcpy(stats, &counts, size);
+    stats->size = size;
+    return PCO_OK;
 }
 
 const pco_graph *pco_executable_graph(const pco_executable *executable) { return executable->graph; }

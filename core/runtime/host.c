@@ -24,7 +24,7 @@ static void host_release(void *user, void *memory)
 static void host_log(void *user, pco_log_level level, const char *line)
 {
     const pco_host_state *state = user;
-    pco_log(&state->config, level, "%s", line);
+    pco_log_line(&state->config, level, "%s", line);
 }
 
 static const char *host_setting(void *user, const char *key)

@@ -99,10 +99,11 @@ static void quarantine_take(void *user, const char *what)
     if (before) {
         if (pco_quarantine_add(q, PCO_QUARANTINE_DEVICE, PCO_VERDICT_BAD, what, NULL)) return;
     } else if (pco_quarantine_add(q, key, PCO_VERDICT_ONCE, what, NULL) == PCO_OK) {
-        pco_log(q->config, PCO_LOG_WARNING,
-                "%s: a process ended in the self-test of %s, killed by the driver or from outside; it is tested once "
-                "more, and the device is not used any more if a process ends there again",
-                gone->device, what);
+        pco_log_line(
+            q->config, PCO_LOG_WARNING,
+            "%s: a process ended in the self-test of %s, killed by the driver or from outside; it is tested once "
+            "more, and the device is not used any more if a process ends there again",
+            gone->device, what);
     }
 }
 
@@ -201,7 +202,7 @@ void pco_quarantine_save(pco_quarantine *q)
                                  entry->key, gap, entry->seen);
     }
     if (pco_cache_keep(q->config, q->name, text, used))
-        pco_log(q->config, PCO_LOG_DEBUG, "the self-test's verdicts are not kept");
+        pco_log_line(q->config, PCO_LOG_DEBUG, "the self-test's verdicts are not kept");
     else
         q->changed = 0;
     free(text);

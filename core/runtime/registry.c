@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 struct pco_registry {
     pco_host_state host;
@@ -22,6 +23,7 @@ struct pco_registry {
     pco_plugin_entry *plugins;
     uint32_t n_devices, device_capacity;
     pco_device_entry *devices;
+    pid_t process; /* that made it */
 };
 
 /* Folders whose change means that drivers were installed or removed. */
@@ -81,11 +83,11 @@ static pco_status registry_probe(const pco_config *config, const pco_plugin_entr
     if (status && !broke) return status;
     snprintf(text, sizeof text, "%s%.300s", status ? PROBE_BROKE : PROBE_GOOD, status ? err->message : "");
     const int kept = pco_cache_keep(config, name, text, strlen(text)) == PCO_OK;
-    if (!kept) pco_log(config, PCO_LOG_DEBUG, "the probe's verdict on %s is not kept", entry->path);
+    if (!kept) pco_log_line(config, PCO_LOG_DEBUG, "the probe's verdict on %s is not kept", entry->path);
     if (status)
-        pco_log(config, PCO_LOG_WARNING, "plugin %s is not used: %s%s", entry->path, err->message,
-                kept ? "; it is not tried again before it or a driver has changed, or PORTICO_SELF_TEST is always"
-                     : "");
+        pco_log_line(config, PCO_LOG_WARNING, "plugin %s is not used: %s%s", entry->path, err->message,
+                     kept ? "; it is not tried again before it or a driver has changed, or PORTICO_SELF_TEST is always"
+                          : "");
     return status;
 }
 
@@ -145,7 +147,7 @@ static pco_status registry_load(pco_registry *registry, pco_plugin_entry *entry,
             continue;
         }
         if (count > 1)
-            pco_log(&registry->host.config, PCO_LOG_WARNING, "%s: device %u: %s", entry->path, i, why.message);
+            pco_log_line(&registry->host.config, PCO_LOG_WARNING, "%s: device %u: %s", entry->path, i, why.message);
         (void)pco_fail(err, status, "device %u: %s", i, why.message);
     }
     if (entry->n_devices || !status) return PCO_OK;
@@ -197,8 +199,8 @@ static pco_status registry_add_plugin(pco_registry *registry, const char *path, 
         entry->failed = status != PCO_ERROR_UNSUPPORTED;
         snprintf(entry->reason, sizeof entry->reason, "%.500s", why.message);
         pco_printable_line(entry->reason, sizeof entry->reason);
-        pco_log(&registry->host.config, refused ? PCO_LOG_WARNING : PCO_LOG_INFO, "plugin %s is not used: %s", path,
-                why.message);
+        pco_log_line(&registry->host.config, refused ? PCO_LOG_WARNING : PCO_LOG_INFO, "plugin %s is not used: %s",
+                     path, why.message);
     }
     registry->n_plugins++;
     return PCO_OK;
@@ -215,13 +217,13 @@ static pco_status registry_scan(pco_registry *registry, const char *folder, int 
 {
     pco_error why = {""};
     if (pco_plugin_file_trust(folder, &why) == PCO_ERROR_UNSUPPORTED) {
-        pco_log(&registry->host.config, PCO_LOG_WARNING, "a folder of plugins is not used: %s", why.message);
+        pco_log_line(&registry->host.config, PCO_LOG_WARNING, "a folder of plugins is not used: %s", why.message);
         return PCO_OK;
     }
     struct dirent **names;
     int count = scandir(folder, &names, registry_is_plugin, alphasort);
     if (count < 0) {
-        pco_log(&registry->host.config, PCO_LOG_WARNING, "plugin folder '%s' cannot be read", folder);
+        pco_log_line(&registry->host.config, PCO_LOG_WARNING, "plugin folder '%s' cannot be read", folder);
         return PCO_OK;
     }
     pco_status status = PCO_OK;
@@ -239,6 +241,7 @@ pco_status pco_registry_create(const pco_config *config, pco_registry **out, pco
 {
     pco_registry *registry = calloc(1, sizeof *registry);
     if (!registry) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for the registry");
+    registry->process = getpid();
     pco_status status = pco_host_init(&registry->host, config, err);
     const char *at = registry->host.config.plugin_path;
     while (!status && *at) {
@@ -275,6 +278,15 @@ void pco_registry_destroy(pco_registry *registry)
 void pco_registry_watch(pco_registry *registry, const volatile sig_atomic_t *interrupted)
 {
     registry->host.config.interrupted = interrupted;
+}
+
+pco_status pco_registry_check(const pco_registry *registry, pco_error *err)
+{
+    if (registry->process == getpid()) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_INVALID,
+                    "the context belongs to process %ld, and this is a child of it: devices and threads do not survive "
+                    "a fork; let the child exec a program, or fork before there is a context",
+                    (long)registry->process);
 }
 
 const pco_config *pco_registry_config(const pco_registry *registry) { return &registry->host.config; }

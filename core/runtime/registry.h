@@ -36,6 +36,10 @@ typedef struct pco_device_entry {
 pco_status pco_registry_create(const pco_config *config, pco_registry **registry, pco_error *err) PCO_NODISCARD;
 void pco_registry_destroy(pco_registry *registry);
 
+/* INVALID in a child of the process that made the registry, with what to do: threads and devices do not survive a fork.
+ */
+pco_status pco_registry_check(const pco_registry *registry, pco_error *err);
+
 const pco_config *pco_registry_config(const pco_registry *registry);
 /* Sets the configuration's `interrupted`: for the program, which handles signals; the library handles none. */
 void pco_registry_watch(pco_registry *registry, const volatile sig_atomic_t *interrupted);

@@ -67,8 +67,8 @@ static int selftest_reference(pco_session *session)
         if (!status) test->reference = (pco_open_device){entry->plugin, device, &devices[index].info};
     }
     if (status)
-        pco_log(pco_registry_config(session->registry), PCO_LOG_WARNING,
-                "kernels are used without a self-test, because cpu:reference cannot be opened: %s", why.message);
+        pco_log_line(pco_registry_config(session->registry), PCO_LOG_WARNING,
+                     "kernels are used without a self-test, because cpu:reference cannot be opened: %s", why.message);
     return test->reference.plugin != NULL;
 }
 
@@ -94,9 +94,9 @@ void session_selftest_save(pco_session *session)
     for (uint32_t slot = 0; slot < SESSION_SLOTS; slot++)
         if (test->verdicts[slot]) pco_quarantine_save(test->verdicts[slot]);
     if (test->tested)
-        pco_log(pco_registry_config(session->registry), PCO_LOG_INFO,
-                "self-test: %u kernel variants compared with cpu:reference in %.2f s, %u of them failed", test->tested,
-                test->seconds, test->failed);
+        pco_log_line(pco_registry_config(session->registry), PCO_LOG_INFO,
+                     "self-test: %u kernel variants compared with cpu:reference in %.2f s, %u of them failed",
+                     test->tested, test->seconds, test->failed);
     test->tested = test->failed = 0;
     test->seconds = 0;
 }
@@ -226,9 +226,9 @@ static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_
     if (status) return status == PCO_ERROR_NOT_FOUND ? PCO_OK : status;
     status = selftest_cover(&on, graph, node, variant, &one, choices, SELFTEST_CHOICES, &count, &missing, err);
     if (missing)
-        pco_log(pco_registry_config(session->registry), PCO_LOG_INFO,
-                "self-test: op '%s', variant '%s': %u of the kernels that node '%s' runs are in no small problem",
-                pco_op_find(graph->nodes[node].op)->name, name, missing, graph->nodes[node].name);
+        pco_log_line(pco_registry_config(session->registry), PCO_LOG_INFO,
+                     "self-test: op '%s', variant '%s': %u of the kernels that node '%s' runs are in no small problem",
+                     pco_op_find(graph->nodes[node].op)->name, name, missing, graph->nodes[node].name);
     if (!status) status = selftest_judge_case(session, slot, name, &one, forced, verdict, seen, size, err);
     selftest_case_free(&one);
     for (uint32_t i = 0; !status && *verdict == PCO_VERDICT_GOOD && i < count; i++) {
@@ -280,9 +280,9 @@ static void selftest_tell(pco_session *session, uint32_t slot, const char *op, c
     for (uint32_t i = 0; i < test->count; i++)
         if (test->memos[i].told == told) return;
     memo->told = told;
-    pco_log(pco_registry_config(session->registry), PCO_LOG_WARNING,
-            "device %s: op '%s': variant '%s' failed the self-test: %s; '%s' is used instead",
-            session->slots[slot].entry->id, op, failed, seen, used);
+    pco_log_line(pco_registry_config(session->registry), PCO_LOG_WARNING,
+                 "device %s: op '%s': variant '%s' failed the self-test: %s; '%s' is used instead",
+                 session->slots[slot].entry->id, op, failed, seen, used);
 }
 
 static pco_status selftest_decide(pco_session *session, uint32_t slot, const pco_graph *graph, uint32_t node,

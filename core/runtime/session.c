@@ -26,12 +26,14 @@ static pco_status session_open_set(pco_session *session, const pco_device_set *s
     return PCO_OK;
 }
 
-pco_status pco_session_open(pco_registry *registry, const char *devices, pco_session **out, pco_error *err)
+pco_status pco_registry_open(pco_registry *registry, const char *devices, pco_session **out, pco_error *err)
 {
     enum { MOST = 64 };
     pco_device_set sets[MOST];
     uint32_t count;
     *out = NULL;
+    pco_error unread;
+    if (!err) err = &unread;
     if (!devices || !*devices) devices = pco_registry_config(registry)->backend;
     pco_status status = pco_registry_select_sets(registry, devices, sets, MOST, &count, err);
     if (status) return status;
@@ -42,7 +44,7 @@ pco_status pco_session_open(pco_registry *registry, const char *devices, pco_ses
         status = session_open_set(session, &sets[i], err);
         if (!status) break;
         if (i + 1 < count)
-            pco_log(pco_registry_config(registry), PCO_LOG_WARNING, "%s; the next device is tried", err->message);
+            pco_log_line(pco_registry_config(registry), PCO_LOG_WARNING, "%s; the next device is tried", err->message);
     }
     if (status) {
         free(session);
@@ -54,6 +56,7 @@ pco_status pco_session_open(pco_registry *registry, const char *devices, pco_ses
 
 pco_status pco_session_profile(pco_session *session, int on, pco_error *err)
 {
+    SESSION_NEEDS(session);
     for (uint32_t i = 0; i < session->n_devices; i++) {
         const session_slot *slot = &session->slots[i];
         const pco_device_api *api = slot->plugin->device;
@@ -69,7 +72,7 @@ pco_status pco_session_profile(pco_session *session, int on, pco_error *err)
 
 uint64_t pco_session_nanoseconds(const pco_session *session)
 {
-    return session->nanoseconds == UINT64_MAX ? 0 : session->nanoseconds;
+    return !session || session->nanoseconds == UINT64_MAX ? 0 : session->nanoseconds;
 }
 
 pco_status session_open_cpu(pco_session *session, pco_error *err)
@@ -83,7 +86,7 @@ pco_status session_open_cpu(pco_session *session, pco_error *err)
 
 void pco_session_close(pco_session *session)
 {
-    if (!session) return;
+    if (!session || pco_registry_check(session->registry, NULL)) return; /* a child has no device to give it back to */
     session_selftest_close(session);
     while (session->constants) {
         session_constant *next = session->constants->next;
@@ -113,14 +116,14 @@ void pco_session_close(pco_session *session)
     free(session);
 }
 
-const pco_device_info *pco_session_device(const pco_session *session) { return &session->whole.info; }
+const pco_device_info *pco_session_device(const pco_session *session) { return session ? &session->whole.info : NULL; }
 
-const char *pco_session_device_id(const pco_session *session) { return session->whole.id; }
+const char *pco_session_device_id(const pco_session *session) { return session ? session->whole.id : NULL; }
 
 uint64_t pco_session_memory(const pco_session *session, uint64_t *peak)
 {
-    if (peak) *peak = session->peak;
-    return session->bytes;
+    if (peak) *peak = session ? session->peak : 0;
+    return session ? session->bytes : 0;
 }
 
 pco_status session_buffer_create(pco_session *session, uint32_t slot, uint64_t bytes, uint32_t usage,
@@ -223,6 +226,9 @@ static pco_status session_find_state(const pco_session *session, const char *nam
 pco_status pco_session_write_state(pco_session *session, const char *name, const void *data, uint64_t bytes,
                                    pco_error *err)
 {
+    SESSION_NEEDS(session);
+    PCO_NEEDS(name);
+    PCO_NEEDS_SOME(data, bytes);
     session_buffer *state = NULL;
     pco_status status = session_find_state(session, name, bytes, &state, err);
     if (status || bytes == 0) return status;
@@ -234,6 +240,9 @@ pco_status pco_session_write_state(pco_session *session, const char *name, const
 
 pco_status pco_session_read_state(pco_session *session, const char *name, void *data, uint64_t bytes, pco_error *err)
 {
+    SESSION_NEEDS(session);
+    PCO_NEEDS(name);
+    PCO_NEEDS_SOME(data, bytes);
     session_buffer *state = NULL;
     pco_status status = session_find_state(session, name, bytes, &state, err);
     if (status || bytes == 0) return status;
@@ -245,6 +254,8 @@ pco_status pco_session_read_state(pco_session *session, const char *name, void *
 
 pco_status pco_session_clear_state(pco_session *session, const char *name, pco_error *err)
 {
+    SESSION_NEEDS(session);
+    PCO_NEEDS(name);
     for (session_buffer *state = session->buffers; state; state = state->next)
         if (state->state && strcmp(state->state, name) == 0) return session_zero(session, state, err);
     return pco_fail(err, PCO_ERROR_NOT_FOUND, "the session has no state '%s'", name);
@@ -304,6 +315,12 @@ pco_status session_keep_constant(pco_session *session, session_buffer *buffer, c
 
 pco_status pco_session_lend(pco_session *session, const void *data, uint64_t bytes, pco_error *err)
 {
+    SESSION_NEEDS(session);
+    PCO_NEEDS_SOME(data, bytes);
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    if ((uintptr_t)data % page)
+        return pco_fail(err, PCO_ERROR_INVALID, "lent memory must begin at a page (%zu bytes), as mmap gives it",
+                        (size_t)page);
     session_lent *lent = calloc(1, sizeof *lent);
     if (!lent) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a session");
     *lent = (session_lent){.next = session->lent, .data = data, .bytes = bytes};

@@ -1,112 +1,17 @@
-/* Sessions: devices that were opened to run graphs, with the memory that outlives programs (constants and
- * states). An executable is a graph made ready on a session's devices.
- *
- * The way: pco_session_open, build a graph, pco_executable_create (passes, partition, propose, plan,
- * prepare), then write inputs, run, read outputs, again and again. A session and what belongs to it is used
- * by one thread at a time. */
+/* Sessions, from the inside: portico/session.h has what runs graphs. */
 #ifndef PCO_RUNTIME_SESSION_H
 #define PCO_RUNTIME_SESSION_H
 
 #include "graph/graph.h"
+#include "portico/session.h"
 #include "runtime/registry.h"
 
-typedef struct pco_session pco_session;
-typedef struct pco_executable pco_executable;
+/* As pco_session_open, of a registry's devices. */
+pco_status pco_registry_open(pco_registry *registry, const char *devices, pco_session **session,
+                             pco_error *err) PCO_NODISCARD;
 
-/* Opens the first device, or set of devices joined with +, of `devices` (as in PORTICO_BACKEND; NULL: what
- * the environment says, or the best there is) that works. Errors: NOT_FOUND, listing the devices there are;
- * what opening returned. */
-pco_status pco_session_open(pco_registry *registry, const char *devices, pco_session **session,
-                            pco_error *err) PCO_NODISCARD;
-void pco_session_close(pco_session *session);
-
-/* The device that the session runs on; of several, the first, with the names of all and the sum of their
- * memory. */
-const pco_device_info *pco_session_device(const pco_session *session);
-/* "vulkan:0", "vulkan:0+opencl:0" */
-const char *pco_session_device_id(const pco_session *session);
-
-/* Bytes that the session holds on its devices now, and the most that it ever held. */
-uint64_t pco_session_memory(const pco_session *session, uint64_t *peak);
-
-/* Says that data[bytes], which begins at a page, is read-only and outlives the session: constants that lie there are
- * not copied where a device can use them in place (`import` of the plugin). Errors: OUT_OF_HOST_MEMORY. */
-pco_status pco_session_lend(pco_session *session, const void *data, uint64_t bytes, pco_error *err) PCO_NODISCARD;
-
-typedef struct pco_executable_params {
-    const char *name;        /* for messages; may be NULL */
-    int no_decomposition;    /* 1: refuse instead of decomposing what the device cannot run */
-    int force_decomposition; /* 1: decompose every composite op (the twin that tests compare with) */
-    int no_self_test;        /* 1: take the plugin's kernels as they are, whatever PORTICO_SELF_TEST says: for what
-                                looks for wrong ones */
-    int plan_only;           /* 1: the plan alone, to be inspected and destroyed: nothing is allocated, uploaded or
-                                prepared on the device, and it cannot run. Takes the plugin's kernels untested */
-} pco_executable_params;
-
-/* Makes a graph ready. The graph is copied as far as it is needed; constants' data are read during the call,
- * so that a graph can be destroyed afterwards. `params` may be NULL. Errors: UNSUPPORTED, naming the op and
- * why (the self-test's verdict too, selftest.h), with PORTICO_FALLBACK=error; OUT_OF_DEVICE_MEMORY with what
- * was needed; DEVICE_LOST in the self-test, or since an earlier call of this session was told so. */
-pco_status pco_executable_create(pco_session *session, const pco_graph *graph, const pco_executable_params *params,
-                                 pco_executable **executable, pco_error *err) PCO_NODISCARD;
-void pco_executable_destroy(pco_executable *executable);
-
-/* Tensors are named by their name in the graph. A handle stays valid as long as the executable; PCO_NONE when
- * there is no input, value or output of that name. */
-uint32_t pco_executable_tensor(const pco_executable *executable, const char *name);
-
-/* Shape and type of a handle. */
-const pco_tensor *pco_executable_describe(const pco_executable *executable, uint32_t handle);
-
-/* Writes an input or a run value before a run (contiguous, the tensor's own type; `bytes` must be its size,
- * or less to write only its beginning). Reads an output after a run. */
-pco_status pco_executable_write(pco_executable *executable, uint32_t handle, const void *data, uint64_t bytes,
-                                pco_error *err) PCO_NODISCARD;
-pco_status pco_executable_read(pco_executable *executable, uint32_t handle, void *data, uint64_t bytes,
-                               pco_error *err) PCO_NODISCARD;
-
-/* Runs once and waits. Errors: DEVICE_LOST and what the device returned. */
-pco_status pco_executable_run(pco_executable *executable, pco_error *err) PCO_NODISCARD;
-
-/* A run in stretches, so that what is ready can be read while the host does something else: the segments of
- * all parts, counted through. start waits for the stretch before, then starts segments first .. first+count-1
- * and returns, when only the last part that they touch is still running (cpu devices run in the caller's
- * thread). wait ends the stretch. Stretches come in order, from 0 to the last segment, and each is waited for
- * before outputs or states are read. Errors: as run. */
-uint32_t pco_executable_segments(const pco_executable *executable);
-pco_status pco_executable_start(pco_executable *executable, uint32_t first, uint32_t count,
-                                pco_error *err) PCO_NODISCARD;
-pco_status pco_executable_wait(pco_executable *executable, pco_error *err) PCO_NODISCARD;
-/* How many segments, from the first, have run when a state has been written for the last time; 0: it is not
- * written. */
-uint32_t pco_executable_until(const pco_executable *executable, const char *state);
-
-/* 1: executables made from now on note how long their nodes take, by the clocks of their devices; 0: no longer. Errors:
- * UNSUPPORTED where a device has no clock. */
-pco_status pco_session_profile(pco_session *session, int on, pco_error *err) PCO_NODISCARD;
-
-/* What the nodes took in all runs since profile was switched on, summed; 0: not known, as some were not timed. */
-uint64_t pco_session_nanoseconds(const pco_session *session);
-
-/* Fills a session's state of that name with zeros (it is created by the first executable that has it). */
-pco_status pco_session_clear_state(pco_session *session, const char *name, pco_error *err) PCO_NODISCARD;
-
-/* Writes or reads a whole state (contiguous, its own type; `bytes` must be its size): initial values and
- * checkpoints of what is trained. Errors: NOT_FOUND for a state that no executable has used yet; INVALID for
- * another size. */
-pco_status pco_session_write_state(pco_session *session, const char *name, const void *data, uint64_t bytes,
-                                   pco_error *err) PCO_NODISCARD;
-pco_status pco_session_read_state(pco_session *session, const char *name, void *data, uint64_t bytes,
-                                  pco_error *err) PCO_NODISCARD;
-
-/* What an executable is made of, for inspect and tests. */
-typedef struct pco_executable_stats {
-    uint32_t nodes, parts, cpu_nodes; /* nodes after passes; parts; nodes that fell back to the CPU */
-    uint32_t decomposed;              /* composite nodes that were replaced by primitives */
-    uint64_t constant_bytes, state_bytes, arena_bytes, transient_bytes, io_bytes;
-    uint64_t arena_lower_bound; /* most bytes of transients alive at once */
-} pco_executable_stats;
-pco_executable_stats pco_executable_inspect(const pco_executable *executable);
+/* What an executable is made of. */
+pco_executable_stats pco_executable_counts(const pco_executable *executable);
 
 /* The graph as it runs: rewritten, fused, decomposed. Lives as long as the executable; constants point to the
  * data of the graph that it was made from. */

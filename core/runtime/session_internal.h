@@ -2,7 +2,16 @@
 #ifndef PCO_RUNTIME_SESSION_INTERNAL_H
 #define PCO_RUNTIME_SESSION_INTERNAL_H
 
+#include "base/error.h"
 #include "runtime/session.h"
+
+/* What the functions of portico/session.h begin with. */
+#define SESSION_NEEDS(session) \
+    do { \
+        PCO_NEEDS(session); \
+        pco_status process_status = pco_registry_check((session)->registry, err); \
+        if (process_status) return process_status; \
+    } while (0)
 
 /* Slots 0 .. n_devices - 1: the session's devices; SESSION_CPU: the CPU, for what they cannot run. */
 enum { SESSION_CPU = PCO_SET_DEVICES, SESSION_SLOTS };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/gradients.h"
+#include "graph/graph.h"
 #include "graph/passes.h"
 #include "models/graphs.h"
 

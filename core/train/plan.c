@@ -15,10 +15,12 @@ pco_status pco_trainer_plan(pco_trainer *trainer, pco_recompute recompute, pco_d
                     first->target_length);
     pco_status status = pco_graph_check(nn.graph, err);
     if (!status)
-        status = pco_executable_create(trainer->session, nn.graph,
-                                       &(pco_executable_params){.name = "training", .plan_only = 1}, &executable, err);
+        status = pco_executable_create(
+            trainer->session, nn.graph,
+            &(pco_executable_params){.size = sizeof(pco_executable_params), .name = "training", .plan_only = 1},
+            &executable, err);
     if (!status) {
-        const pco_executable_stats stats = pco_executable_inspect(executable);
+        const pco_executable_stats stats = pco_executable_counts(executable);
         *plan = (pco_train_plan){.rows = trainer->rows,
                                  .length = first->target_length,
                                  .bytes = stats.arena_bytes,

@@ -51,7 +51,7 @@ static pco_status trainer_build(pco_trainer *trainer, trainer_stage *stage, pco_
     char name[96];
     snprintf(name, sizeof name, "%s, %" PRId64 " x %" PRId64 " tokens", words[stage->kind], trainer->rows,
              stage->target_length);
-    const pco_executable_params params = {.name = name};
+    const pco_executable_params params = {.size = sizeof params, .name = name};
     pco_graph *graph = pco_graph_create();
     if (!graph) return trainer_no_memory(err);
     const pco_nn nn = {.graph = graph, .training = &trainer->training};
@@ -165,5 +165,5 @@ pco_status pco_trainer_read(const pco_trainer *trainer, const char *name, float 
 
 pco_executable_stats pco_trainer_inspect(const pco_trainer *trainer)
 {
-    return pco_executable_inspect(trainer->stages[trainer->n_stages - 1]->executable);
+    return pco_executable_counts(trainer->stages[trainer->n_stages - 1]->executable);
 }

@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     pco_status status = pco_train_config_load(argv[1], &overrides, &config, &err);
     if (!status) status = pco_config_read(&environment, &err);
     if (!status) status = pco_registry_create(&environment, &registry, &err);
-    if (!status) status = pco_session_open(registry, NULL, &session, &err);
+    if (!status) status = pco_registry_open(registry, NULL, &session, &err);
     if (!status) status = run(session, &config, mark, counts, &err);
     if (status) failures += printf("FAIL: %s\n", err.message) > 0;
     pco_session_close(session);

@@ -20,7 +20,7 @@ static inline void models_device_open(models_device *device)
     pco_config config;
     check_ok(pco_config_read(&config, &err));
     check_ok(pco_registry_create(&config, &device->registry, &err));
-    check_ok(pco_session_open(device->registry, NULL, &device->session, &err));
+    check_ok(pco_registry_open(device->registry, NULL, &device->session, &err));
 }
 
 static inline void models_device_close(models_device *device)

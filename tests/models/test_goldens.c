@@ -4,7 +4,7 @@
  * all weights and float inputs, within 1e-4 in the same sense of what PyTorch found in float64. */
 #include "models_test.h"
 
-#include "graph/gradients.h"
+#include "graph/graph.h"
 
 #include "formats/json.h"
 #include "formats/safetensors.h"
@@ -330,7 +330,8 @@ static double golden_run_case(const golden_run *run, golden_case *c, int gradien
 {
     static const char *const inputs[] = {"input", "memory", "visible", "memory_visible", "src", "tgt"};
     static const char *const outputs[] = {"output", "memory", "logits", "relu", "gelu", "gelu_tanh", "silu"};
-    const pco_executable_params params = {.name = c->name, .force_decomposition = run->decomposed};
+    const pco_executable_params params = {
+        .size = sizeof params, .name = c->name, .force_decomposition = run->decomposed};
     pco_executable *executable;
     golden_parts parts;
     golden_make(c);
@@ -423,7 +424,7 @@ int main(int argc, char **argv)
     pco_error err;
     if (pco_safetensors_open(path, &run.gradients, &err) || pco_config_read(&config, &err) ||
         pco_registry_create(&config, &run.device.registry, &err) ||
-        pco_session_open(run.device.registry, NULL, &run.device.session, &err)) {
+        pco_registry_open(run.device.registry, NULL, &run.device.session, &err)) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }

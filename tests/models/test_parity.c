@@ -31,7 +31,7 @@ static void check_run(const char *name)
     const pco_train_overrides overrides = {.seed = -1, .out = out};
     snprintf(path, sizeof path, "%s/%s.json", folder, name);
     check_ok(pco_train_config_load(path, &overrides, &config, &err));
-    check_ok(pco_session_open(registry, NULL, &session, &err));
+    check_ok(pco_registry_open(registry, NULL, &session, &err));
     check_ok(pco_trainer_create(session, &config, 0, &trainer, &err));
     snprintf(path, sizeof path, "%s/%s.csv", folder, name);
     FILE *in = fopen(path, "r");

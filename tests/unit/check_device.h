@@ -16,7 +16,7 @@ static int device_open(void **state)
     pco_config config;
     pco_error why = {""};
     if (pco_config_read(&config, &why) || pco_registry_create(&config, &device_registry, &why) ||
-        pco_session_open(device_registry, NULL, &device_session, &why)) {
+        pco_registry_open(device_registry, NULL, &device_session, &why)) {
         print_error("%s\n", why.message);
         return -1;
     }

@@ -1,10 +1,10 @@
-"""gen_null_calls.py PORTICO.H OUTPUT: each function of the public header, called with each of its pointers as NULL in turn.
+"""gen_null_calls.py HEADER... OUTPUT: each function of the public headers, called with each of its pointers as NULL in turn.
 
 A parameter whose type has no value in VALUES is an error: who adds a function says here what a good call of it is."""
 import re
 import sys
 
-# What a good call passes, by type and, where a type has several uses, by name. test_api.c defines the variables.
+# What a good call passes, by type and, where a type has several uses, by name or by function and name. test_api.c defines the variables.
 VALUES = {
     "pco_status": "PCO_OK", "void *": "NULL", "const pco_context_params *": "&context_params", "pco_context **": "&context_out",
     "pco_error *": "&err", "pco_context *": "context", "const pco_context *": "context", "pco_device_description *": "devices",
@@ -14,6 +14,16 @@ VALUES = {
     "const int32_t *": "ids", "char **": "&text_out", "const pco_generate_params *": "&generate_params",
     "pco_text_fn": "take_text", "pco_generate_stats *": "&stats", "float *": "logits", "double **": "&numbers_out",
     "pco_attention_fn": "take_map", "const char *path": "path", "const char *": '"3"',
+    "pco_graph *": "fresh_graph(&graph)", "const pco_graph *": "fresh_graph(&graph)", "pco_dtype": "PCO_F32", "uint32_t rank": "2",
+    "const int64_t *": "shape", "const void *": "values", "void *data": "values", "uint32_t tensor": "0", "uint32_t loss": "2",
+    "pco_tensor *": "&tensor", "const pco_tensor *": "&tensor", "pco_op": "PCO_OP_EXP", "uint32_t *": "numbers",
+    "const uint32_t *": "wrt", "double": "1", "const double *": "frequencies", "const float *": "factors",
+    "uint32_t axis": "0", "pco_session **": "&session_out", "const char *devices": '"cpu"', "pco_session *": "session",
+    "const pco_session *": "session", "uint64_t *": "&bytes_out", "uint64_t": "4", "const pco_executable_params *": "&executable_params",
+    "pco_executable **": "&executable_out", "pco_executable *": "executable", "const pco_executable *": "executable",
+    "pco_executable_write handle": "handles[0]", "pco_executable_read handle": "handles[1]", "pco_session_lend data": "page",
+    "uint32_t first": "0", "uint32_t count": "1", "pco_executable_stats *": "&counts", "uint32_t handle": "0",
+    "int64_t axis": "0", "int64_t size": "1", "uint32_t weight": "1", "uint32_t bias": "PCO_NONE",
 }
 FUNCTIONS = {"pco_text_fn", "pco_attention_fn"}
 ALWAYS_ALLOWED = {"err", "user"}
@@ -28,11 +38,11 @@ def parameters(text):
 def calls(header):
     found = re.findall(r"(?:/\*((?:[^*]|\*(?!/))*)\*/\s*)?PCO_EXPORT\s+([\w\s*]+?)(\w+)\(([^)]*)\)", header)
     if len(found) != header.count("PCO_EXPORT "):
-        sys.exit("gen_null_calls.py: a declaration in portico.h was not understood")
+        sys.exit("gen_null_calls.py: a declaration was not understood")
     for comment, result, function, text in found:
         if text.strip() == "void":
             continue
-        known = list(parameters(text))
+        known = list(parameters(text.replace(", ...", "")))
         allowed = set(ALWAYS_ALLOWED)
         for sentence in re.findall(r"((?:`\w+`[,\s*]*(?:and\s+)?)+)may\s+be[\s*]+NULL", comment):
             allowed |= set(re.findall(r"`(\w+)`", sentence))
@@ -43,7 +53,8 @@ def calls(header):
                 continue
             values = []
             for k, (other, its) in enumerate(known):
-                value = VALUES.get(f"{other}{its}" if other.endswith("*") else f"{other} {its}", VALUES.get(other))
+                named = f"{other}{its}" if other.endswith("*") else f"{other} {its}"
+                value = VALUES.get(f"{function} {its}", VALUES.get(named, VALUES.get(other)))
                 if value is None:
                     sys.exit(f"gen_null_calls.py: {function} has a parameter '{other} {its}'; add a value for it")
                 values.append("NULL" if k == i else value)
@@ -53,5 +64,5 @@ def calls(header):
 
 
 if __name__ == "__main__":
-    lines = list(calls(open(sys.argv[1], encoding="utf-8").read()))
-    open(sys.argv[2], "w", encoding="utf-8").write("\n".join(lines) + "\n")
+    lines = [line for header in sys.argv[1:-1] for line in calls(open(header, encoding="utf-8").read())]
+    open(sys.argv[-1], "w", encoding="utf-8").write("\n".join(lines) + "\n")

@@ -1,8 +1,9 @@
 /* The public interface where it is used wrongly: NULL for each pointer of each function, backends that are not there,
- * calls in a child of fork. argv[1]: models/dates. */
+ * calls in a child of fork, graphs that cannot be. argv[1]: models/dates. */
 #include "check.h"
 
 #include "portico/portico.h"
+#include "portico/session.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,6 +20,24 @@ static int take_map(void *user, const pco_attention_map *map)
 {
     (void)user, (void)map;
     return 0;
+}
+
+static const int64_t shape[] = {2, 2};
+static float values[1024];
+
+/* A new graph in place of the one before: an input, a constant, a state, their sum as output "y", and a loss. */
+static pco_graph *fresh_graph(pco_graph **graph)
+{
+    pco_graph_destroy(*graph);
+    *graph = pco_graph_create();
+    const uint32_t x = pco_graph_input(*graph, "x", PCO_F32, 2, shape);
+    const uint32_t c = pco_graph_constant_copy(*graph, "c", PCO_F32, 2, shape, values);
+    const uint32_t loss = pco_sum(*graph, x, &(pco_sum_attrs){.n_axes = 2, .axes = {0, 1}});
+    const uint32_t state = pco_graph_state(*graph, "3", PCO_F32, 1, (const int64_t[]){1});
+    assert_int_equal(x, 0);
+    assert_int_equal(loss, 2);
+    assert_int_not_equal(pco_graph_output(*graph, pco_add(*graph, pco_add(*graph, x, c), state), "y"), PCO_NONE);
+    return *graph;
 }
 
 /* The status of one call in which one pointer is NULL. */
@@ -40,8 +59,10 @@ static void null_status(const char *what, pco_status status, int allowed, const 
         free(ids_out), free(text_out), free(numbers_out); \
         ids_out = NULL, text_out = NULL, numbers_out = NULL; \
         pco_model_close(model_out); \
+        pco_executable_destroy(executable_out); \
+        pco_session_close(session_out); \
         pco_context_destroy(context_out); \
-        model_out = NULL, context_out = NULL; \
+        model_out = NULL, executable_out = NULL, session_out = NULL, context_out = NULL; \
     }
 #define PLAIN_CALL(what, call, allowed) \
     { \
@@ -67,9 +88,27 @@ static void test_null(void **state)
     char *text_out = NULL;
     float logits[1000];
     double *numbers_out = NULL;
+    const pco_executable_params executable_params = {.size = sizeof executable_params};
+    pco_executable_stats counts = {.size = sizeof counts};
+    pco_graph *graph = NULL;
+    pco_session *session, *session_out = NULL;
+    pco_executable *executable, *executable_out = NULL;
+    pco_tensor tensor = {0};
+    uint32_t numbers[PCO_MAX_OUTPUTS];
+    const uint32_t wrt[PCO_MAX_INPUTS] = {0};
+    const double frequencies[] = {1, 0.5};
+    const float factors[] = {1, 1};
+    uint64_t bytes_out;
+    static const _Alignas(65536) unsigned char page[4] = {0};
     check_ok(pco_context_create(&context_params, &context, &err));
     check_ok(pco_model_open(context, path, &model_params, &model, &err));
+    check_ok(pco_session_open(context, "cpu", &session, &err));
+    check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
+    const uint32_t handles[] = {pco_executable_tensor(executable, "x"), pco_executable_tensor(executable, "y")};
 #include "null_calls.h"
+    pco_graph_destroy(graph);
+    pco_executable_destroy(executable);
+    pco_session_close(session);
     assert_int_not_equal(pco_context_devices(context, NULL, 0), 0);
     assert_int_equal(pco_context_devices(NULL, NULL, 0), 0);
     pco_model_describe(NULL, &info);
@@ -127,6 +166,111 @@ static void test_fork(void **state)
     pco_context_destroy(context);
 }
 
+/* A child can neither run what its parent made nor close it. */
+static void test_fork_session(void **state)
+{
+    (void)state;
+    pco_context *context;
+    pco_session *session;
+    pco_executable *executable;
+    pco_graph *graph = NULL;
+    int how;
+    check_ok(pco_context_create(&(pco_context_params){.backend = "cpu"}, &context, &err));
+    check_ok(pco_session_open(context, NULL, &session, &err));
+    check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
+    const pid_t child = fork();
+    if (child == 0) {
+        pco_session *other;
+        pco_error err = {""};
+        alarm(20);
+        int right = pco_executable_run(executable, &err) == PCO_ERROR_INVALID && strstr(err.message, "fork");
+        right &= pco_session_open(context, NULL, &other, &err) == PCO_ERROR_INVALID && !other;
+        right &= pco_session_clear_state(session, "3", &err) == PCO_ERROR_INVALID;
+        pco_executable_destroy(executable);
+        pco_session_close(session);
+        _exit(right ? 0 : 9);
+    }
+    assert_int_equal(waitpid(child, &how, 0), child);
+    if (!WIFEXITED(how) || WEXITSTATUS(how) != 0) fail_msg("the child ended with status %d", how);
+    check_ok(pco_executable_run(executable, &err));
+    pco_executable_destroy(executable);
+    pco_session_close(session);
+    pco_context_destroy(context);
+    pco_graph_destroy(graph);
+}
+
+/* What a stranger writes by mistake is the graph's error, which names it; nothing after it crashes. */
+static void test_misuse(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *says;
+        int step;
+    } mistakes[] = {{"add", 0},
+                    {"tensor of this graph", 1},
+                    {"called 'x' already", 2},
+                    {"fill: 9 dimensions", 3},
+                    {"axis 7", 4},
+                    {"missing", 5},
+                    {"does not exist", 6},
+                    {"element type", 7},
+                    {"dimension", 8}};
+    for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
+        pco_graph *graph = NULL;
+        fresh_graph(&graph);
+        const uint32_t longer = pco_graph_input(graph, "longer", PCO_F32, 1, (const int64_t[]){3});
+        uint32_t y = PCO_NONE;
+        switch (mistakes[i].step) {
+        case 0: y = pco_add(graph, 0, longer); break;
+        case 1: y = pco_exp(graph, 4711); break;
+        case 2: y = pco_graph_output(graph, pco_exp(graph, 0), "x"); break;
+        case 3: y = pco_fill(graph, PCO_F32, 1, 9, (const int64_t[9]){1}); break;
+        case 4: y = pco_softmax(graph, 0, 7); break;
+        case 5: y = pco_cast(graph, PCO_NONE, PCO_F16); break;
+        case 6: y = pco_graph_add(graph, (pco_op)9999, NULL, NULL, 0, NULL); break;
+        case 7: y = pco_graph_input(graph, "odd", (pco_dtype)99, 0, NULL); break;
+        case 8: y = pco_reshape(graph, 0, 9, (const int64_t[9]){1}); break;
+        }
+        assert_int_equal(y, PCO_NONE);
+        assert_int_equal(pco_relu(graph, pco_add(graph, y, y)), PCO_NONE);
+        pco_error err = {""};
+        const pco_status status = pco_graph_check(graph, &err);
+        if (status != PCO_ERROR_INVALID || !strstr(err.message, mistakes[i].says))
+            fail_msg("mistake %d: status %d, '%s'", mistakes[i].step, (int)status, err.message);
+        pco_graph_destroy(graph);
+    }
+}
+
+/* Structs say how long they are. */
+static void test_sizes(void **state)
+{
+    (void)state;
+    pco_context *context;
+    pco_session *session;
+    pco_executable *executable, *other;
+    pco_graph *graph = NULL;
+    pco_executable_stats counts = {.size = offsetof(pco_executable_stats, cpu_nodes), .cpu_nodes = 77};
+    check_ok(pco_context_create(&(pco_context_params){.backend = "cpu"}, &context, &err));
+    check_ok(pco_session_open(context, NULL, &session, &err));
+    fresh_graph(&graph);
+    check_fails(pco_executable_create(session, graph, &(pco_executable_params){.name = "x"}, &executable, &err),
+                PCO_ERROR_INVALID, "size");
+    check_fails(pco_executable_create(session, graph, &(pco_executable_params){.size = 4096}, &executable, &err),
+                PCO_ERROR_INVALID, "newer header");
+    check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
+    check_ok(pco_executable_inspect(executable, &counts, &err)); /* of a program with an older, shorter struct */
+    assert_int_not_equal(counts.nodes, 0);
+    assert_int_equal(counts.cpu_nodes, 77);
+    pco_graph_output(graph, pco_exp(graph, pco_graph_constant(graph, "empty", PCO_F32, 2, shape, NULL)), "z");
+    check_fails(pco_executable_create(session, graph, NULL, &other, &err), PCO_ERROR_INVALID, "'empty'");
+    check_fails(pco_executable_start(executable, 0, 1000, &err), PCO_ERROR_INVALID, "segments");
+    check_fails(pco_session_lend(session, values + 1, 8, &err), PCO_ERROR_INVALID, "page");
+    pco_executable_destroy(executable);
+    pco_session_close(session);
+    pco_context_destroy(context);
+    pco_graph_destroy(graph);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -135,7 +279,8 @@ int main(int argc, char **argv)
     }
     path = argv[1];
     unsetenv("PORTICO_BACKEND");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_null), cmocka_unit_test(test_backend),
-                                       cmocka_unit_test(test_fork)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_null),   cmocka_unit_test(test_backend),
+                                       cmocka_unit_test(test_fork),   cmocka_unit_test(test_fork_session),
+                                       cmocka_unit_test(test_misuse), cmocka_unit_test(test_sizes)};
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

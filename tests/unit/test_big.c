@@ -2,7 +2,7 @@
  * gather of rows, in exact integers. The device is what PORTICO_BACKEND picks. */
 #include "check.h"
 
-#include "graph/build.h"
+#include "graph/graph.h"
 #include "runtime/session.h"
 
 enum { N = 4096, K = 14336, ROWS = 3 };
@@ -17,7 +17,7 @@ static void test_big_weight(void **state)
     pco_session *session;
     check_ok(pco_config_read(&config, &err));
     check_ok(pco_registry_create(&config, &registry, &err));
-    check_ok(pco_session_open(registry, NULL, &session, &err));
+    check_ok(pco_registry_open(registry, NULL, &session, &err));
     float *w = malloc(sizeof *w * N * K), *x = malloc(sizeof *x * K), *y = malloc(sizeof *y * N);
     float *rows = malloc(sizeof *rows * ROWS * K);
     assert_true(w && x && y && rows);

@@ -4,7 +4,7 @@
 #include "check.h"
 #include "gpu/lower.h"
 #include "gpu_device.h"
-#include "graph/build.h"
+#include "graph/graph.h"
 #include "runtime/selftest_internal.h"
 
 #include <string.h>

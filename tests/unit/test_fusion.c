@@ -3,7 +3,7 @@
 #include "check_device.h"
 
 #include "base/dtype.h"
-#include "graph/build.h"
+#include "graph/graph.h"
 #include "graph/fusion.h"
 #include "graph/passes.h"
 #include "run/judge.h"
@@ -237,7 +237,7 @@ static uint32_t run(const recipe *r, const sizes *s, variation with, float *cons
     check_ok(pco_executable_run(executable, &err));
     check_ok(pco_executable_read(executable, pco_executable_tensor(executable, "y"), y, (uint64_t)counts[3] * sizeof *y,
                                  &err));
-    const uint32_t nodes = pco_executable_inspect(executable).nodes;
+    const uint32_t nodes = pco_executable_counts(executable).nodes;
     pco_executable_destroy(executable);
     pco_graph_destroy(g);
     return nodes;
@@ -442,8 +442,8 @@ static void pair_compare(const sizes *s, pco_dtype dtype)
         conf_verdict verdict;
         pco_graph *g = pair_graph(s, dtype, &w, apart ? PAIR_OUTPUT : PAIR_PLAIN);
         check_ok(pco_executable_create(device_session, g, NULL, &executable, &err));
-        assert_int_equal(pco_executable_inspect(executable).nodes, 2 + apart);
-        assert_int_equal(pco_executable_inspect(executable).constant_bytes >= 2 * matrix_bytes(dtype, s), 1);
+        assert_int_equal(pco_executable_counts(executable).nodes, 2 + apart);
+        assert_int_equal(pco_executable_counts(executable).constant_bytes >= 2 * matrix_bytes(dtype, s), 1);
         check_ok(pco_executable_write(executable, pco_executable_tensor(executable, "x"), x,
                                       (uint64_t)(s->m * s->k) * sizeof *x, &err));
         check_ok(pco_executable_run(executable, &err));

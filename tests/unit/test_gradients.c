@@ -6,8 +6,7 @@
 #include "base/dtype.h"
 #include "check_device.h"
 
-#include "graph/build.h"
-#include "graph/gradients.h"
+#include "graph/graph.h"
 
 #include <math.h>
 
@@ -263,7 +262,9 @@ static void device_case(const gradient_case *c)
     pco_graph *lowered = eval_lowered(c->graph);
     double **values = gradient_values(c, lowered);
     pco_executable *e = NULL;
-    check_ok(pco_executable_create(device_session, c->graph, &(pco_executable_params){.name = c->name}, &e, &err));
+    check_ok(pco_executable_create(device_session, c->graph,
+                                   &(pco_executable_params){.size = sizeof(pco_executable_params), .name = c->name}, &e,
+                                   &err));
     for (uint32_t i = 0; i < c->n_leaves; i++) {
         const pco_tensor *x = &c->graph->tensors[c->leaf[i]];
         void *data = malloc(x->bytes + 4);
@@ -402,7 +403,9 @@ static void test_ties(void **state)
         double **values = calloc(lowered->n_tensors, sizeof *values);
         static const char *const inputs[] = {"in0", "in1"}, *const outputs[] = {"g0", "g1"};
         pco_executable *e = NULL;
-        check_ok(pco_executable_create(device_session, g, &(pco_executable_params){.name = "ties"}, &e, &err));
+        check_ok(pco_executable_create(device_session, g,
+                                       &(pco_executable_params){.size = sizeof(pco_executable_params), .name = "ties"},
+                                       &e, &err));
         for (int i = 0; i < operands; i++) {
             const uint32_t at = pco_graph_find(lowered, inputs[i]);
             float data[PICK_MOST];
@@ -449,7 +452,9 @@ static void test_rounded_once(void **state)
         pco_executable *e = NULL;
         uint16_t data[4], got;
         double value;
-        check_ok(pco_executable_create(device_session, g, &(pco_executable_params){.name = "once"}, &e, &err));
+        check_ok(pco_executable_create(device_session, g,
+                                       &(pco_executable_params){.size = sizeof(pco_executable_params), .name = "once"},
+                                       &e, &err));
         oracle_encode(PCO_F16, many, data, 4);
         check_ok(pco_executable_write(e, pco_executable_tensor(e, "batch"), data, sizeof data, &err));
         oracle_encode(PCO_F16, &one, &got, 1);

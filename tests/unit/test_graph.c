@@ -1,8 +1,7 @@
 /* Building graphs: what inference gives, what it refuses and in which words, what the passes keep. */
 #include "check.h"
 
-#include "graph/build.h"
-#include "graph/gradients.h"
+#include "graph/graph.h"
 #include "graph/infer.h"
 #include "graph/op_rules.h"
 #include "graph/passes.h"

@@ -218,7 +218,7 @@ static void test_host_checks(void **state)
     check_ok(pco_config_read(&config, &err));
     check_ok(pco_registry_create(&config, &registry, &err));
     for (int i = 0; i < 2; i++) {
-        check_ok(pco_session_open(registry, i ? "cpu:reference" : "cpu:native", &sessions[i], &err));
+        check_ok(pco_registry_open(registry, i ? "cpu:reference" : "cpu:native", &sessions[i], &err));
         const session_slot *slot = &sessions[i]->slots[0];
         run.on[i] = (pco_open_device){slot->plugin, slot->device, &slot->entry->info};
     }
@@ -227,7 +227,7 @@ static void test_host_checks(void **state)
     watched.program = plugin.program;
     program.supports = watched_supports;
     plugin.program = &program;
-    check_ok(pco_session_open(registry, "cpu:reference", &run.session, &err));
+    check_ok(pco_registry_open(registry, "cpu:reference", &run.session, &err));
     run.session->slots[0].plugin = &plugin;
     conf_cases_visit(PCO_CONFORMANCE_QUICK, NULL, checks_visit, &run);
     /* what is accepted does ask it */

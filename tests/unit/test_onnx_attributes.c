@@ -220,7 +220,7 @@ int main(void)
     setenv("PORTICO_CACHE_DIR", "", 1);
     pco_status status = pco_config_read(&config, &err);
     if (!status) status = pco_registry_create(&config, &registry, &err);
-    if (!status) status = pco_session_open(registry, "cpu:reference", &session, &err);
+    if (!status) status = pco_registry_open(registry, "cpu:reference", &session, &err);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_used), cmocka_unit_test(test_conv),
                                        cmocka_unit_test(test_refused), cmocka_unit_test(test_behind)};
     int failed = 1;

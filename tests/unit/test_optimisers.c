@@ -4,8 +4,7 @@
 #include "gradient_eval.h"
 #include "check_device.h"
 
-#include "graph/build.h"
-#include "graph/gradients.h"
+#include "graph/graph.h"
 
 #include <math.h>
 

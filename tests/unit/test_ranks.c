@@ -362,7 +362,7 @@ static void do_job(thread_rank *self)
     environment.threads = 1;
     if (!self->status) self->status = pco_registry_create(&environment, &registry, &self->err);
     if (!self->status)
-        self->status = pco_session_open(registry, j->device ? j->device : "cpu:native", &session, &self->err);
+        self->status = pco_registry_open(registry, j->device ? j->device : "cpu:native", &session, &self->err);
     if (!self->status) self->status = job_run(j, session, &config, self->ranks, &self->err);
     pco_session_close(session);
     pco_registry_destroy(registry);

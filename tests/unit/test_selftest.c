@@ -1,7 +1,7 @@
 /* The self-test on first use, on the devices of tests/plugins/variants: what a session makes of them.
  * test_selftest FOLDER: where these plugins are. */
 #include "check.h"
-#include "graph/build.h"
+#include "graph/graph.h"
 #include "runtime/selftest_internal.h"
 #include "runtime/session.h"
 
@@ -36,7 +36,7 @@ static void open_device(fixture *f, const char *device, pco_fallback fallback)
     f->config.log_fn = keep_line;
     f->config.log_user = f;
     check_ok(pco_registry_create(&f->config, &f->registry, &err));
-    check_ok(pco_session_open(f->registry, device, &f->session, &err));
+    check_ok(pco_registry_open(f->registry, device, &f->session, &err));
 }
 
 static void close_device(fixture *f)
@@ -91,7 +91,7 @@ static void test_wrong(void **state)
         open_device(&f, devices[i], PCO_FALLBACK_WARN);
         check_ok(make(&f, 1, &e, &err));
         run(e, 1);
-        assert_int_equal(pco_executable_inspect(e).cpu_nodes, i);
+        assert_int_equal(pco_executable_counts(e).cpu_nodes, i);
         assert_non_null(strstr(f.lines, "failed the self-test"));
         assert_non_null(strstr(f.lines, i ? "op 'matmul' runs on the CPU" : "'naive' is used instead"));
         pco_executable_destroy(e);
@@ -146,7 +146,8 @@ static void test_lost_in_use(void **state)
     pco_graph *g = pco_graph_create();
     uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, shape);
     pco_graph_output(g, pco_matmul(g, x, x, 0, 0), "y");
-    check_ok(pco_executable_create(f.session, g, &(pco_executable_params){.no_self_test = 1}, &e, &err));
+    check_ok(pco_executable_create(
+        f.session, g, &(pco_executable_params){.size = sizeof(pco_executable_params), .no_self_test = 1}, &e, &err));
     pco_graph_destroy(g);
     check_fails(pco_executable_run(e, &err), PCO_ERROR_DEVICE_LOST, "the device is gone");
     check_fails(make(&f, 0, &other, &err), PCO_ERROR_DEVICE_LOST, "open the session again");
@@ -248,7 +249,8 @@ static void test_quiet(void **state)
     pco_graph *g = pco_graph_create();
     uint32_t x = pco_graph_input(g, "x", PCO_F32, 2, shape);
     pco_graph_output(g, pco_matmul(g, x, x, 1, 0), "y");
-    check_ok(pco_executable_create(f.session, g, &(pco_executable_params){.no_self_test = 1}, &e, &err));
+    check_ok(pco_executable_create(
+        f.session, g, &(pco_executable_params){.size = sizeof(pco_executable_params), .no_self_test = 1}, &e, &err));
     pco_graph_destroy(g);
     assert_string_equal(f.lines, "");
     pco_executable_destroy(e);

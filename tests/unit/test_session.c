@@ -1,6 +1,6 @@
 /* Graphs on a device, end to end: results, reuse of memory, decompositions, states, fallback, messages. The
  * device is what PORTICO_BACKEND picks. */
-#include "graph/build.h"
+#include "graph/graph.h"
 #include "runtime/session.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ static int open_session(void **state)
     pco_config config;
     pco_error err = {""};
     if (pco_config_read(&config, &err) || pco_registry_create(&config, &f.registry, &err) ||
-        pco_session_open(f.registry, NULL, &f.session, &err)) {
+        pco_registry_open(f.registry, NULL, &f.session, &err)) {
         print_error("%s\n", err.message);
         return -1;
     }
@@ -121,7 +121,7 @@ static void run_composites(pco_session *session, int decompose, float *out, cons
     pco_graph *g = composites();
     OK(pco_graph_check(g, err));
     pco_executable *e;
-    pco_executable_params params = {.force_decomposition = decompose};
+    pco_executable_params params = {.size = sizeof params, .force_decomposition = decompose};
     OK(pco_executable_create(session, g, &params, &e, err));
     pco_graph_destroy(g);
     float x[320], w[8];
@@ -137,7 +137,7 @@ static void run_composites(pco_session *session, int decompose, float *out, cons
         OK(pco_executable_read(e, pco_executable_tensor(e, names[i]), out, (uint64_t)sizes[i] * 4, err));
         out += sizes[i];
     }
-    pco_executable_stats stats = pco_executable_inspect(e);
+    pco_executable_stats stats = pco_executable_counts(e);
     if (stats.parts == 1) assert_true(stats.arena_bytes <= stats.transient_bytes + 65536);
     if (decompose) assert_true(stats.decomposed >= 12);
     pco_executable_destroy(e);
@@ -179,7 +179,7 @@ static void test_fused_matmul(void **state)
     pco_executable *e;
     OK(pco_executable_create(f->session, g, NULL, &e, err));
     pco_graph_destroy(g);
-    assert_int_equal(pco_executable_inspect(e).nodes, 1);
+    assert_int_equal(pco_executable_counts(e).nodes, 1);
     OK(pco_executable_write(e, pco_executable_tensor(e, "x"), x, sizeof x, err));
     OK(pco_executable_write(e, pco_executable_tensor(e, "r"), r, sizeof r, err));
     OK(pco_executable_run(e, err));

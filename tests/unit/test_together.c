@@ -1,7 +1,7 @@
 /* Several devices that are used together: which are chosen, and what they run.
  * test_together FOLDER FOLDER: where the plugins of tests/plugins/variants and tests/plugins/trouble are. */
 #include "check.h"
-#include "graph/build.h"
+#include "graph/graph.h"
 #include "runtime/session.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void open_devices(fixture *f, const char *devices, pco_fallback fallback)
     check_ok(pco_config_read(&f->config, &err));
     f->config.fallback = fallback;
     check_ok(pco_registry_create(&f->config, &f->registry, &err));
-    if (devices) check_ok(pco_session_open(f->registry, devices, &f->session, &err));
+    if (devices) check_ok(pco_registry_open(f->registry, devices, &f->session, &err));
 }
 
 static void close_devices(fixture *f)
@@ -64,7 +64,7 @@ static void test_select(void **state)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         check_fails(pco_registry_select_sets(f.registry, wrong[i][0], sets, 16, &count, &err), PCO_ERROR_NOT_FOUND,
                     wrong[i][1]);
-        check_fails(pco_session_open(f.registry, wrong[i][0], &f.session, &err), PCO_ERROR_NOT_FOUND, wrong[i][1]);
+        check_fails(pco_registry_open(f.registry, wrong[i][0], &f.session, &err), PCO_ERROR_NOT_FOUND, wrong[i][1]);
     }
     check_fails(pco_registry_select(f.registry, "cpu:0+cpu:1", &index, 1, &count, &err), PCO_ERROR_UNSUPPORTED,
                 "commas");
@@ -139,10 +139,10 @@ static void test_states(void **state)
         g = layers(1, LAYERS - 1, 1);
         check_ok(pco_executable_create(f.session, g, NULL, &tail, &err));
         pco_graph_destroy(g);
-        assert_int_equal(pco_executable_inspect(prompt).parts, d == 2 ? 3 : 2);
-        assert_int_equal(pco_executable_inspect(token).parts, d == 2 ? 3 : 2);
-        assert_int_equal(pco_executable_inspect(tail).parts, 1);
-        assert_int_equal(pco_executable_inspect(prompt).cpu_nodes + pco_executable_inspect(token).cpu_nodes, 0);
+        assert_int_equal(pco_executable_counts(prompt).parts, d == 2 ? 3 : 2);
+        assert_int_equal(pco_executable_counts(token).parts, d == 2 ? 3 : 2);
+        assert_int_equal(pco_executable_counts(tail).parts, 1);
+        assert_int_equal(pco_executable_counts(prompt).cpu_nodes + pco_executable_counts(token).cpu_nodes, 0);
         step(prompt, cache, 0, 3);
         step(token, cache, 3, 1);
         step(prompt, cache, 1, 3);
@@ -186,7 +186,7 @@ static void test_other_unit(void **state)
     check_ok(pco_executable_run(reader, &err));
     check_ok(pco_executable_read(reader, pco_executable_tensor(reader, "y"), y, sizeof y, &err));
     for (int i = 0; i < WIDTH; i++) assert_true(y[i] == -x[i]);
-    assert_int_equal(pco_executable_inspect(writer).parts, 2);
+    assert_int_equal(pco_executable_counts(writer).parts, 2);
     pco_executable_destroy(reader);
     pco_executable_destroy(writer);
     close_devices(&f);
@@ -230,7 +230,7 @@ static void test_written_twice(void **state)
         assert_true(held[i] == (r == 1 ? value : r == 2 ? value * value : 0));
     }
     for (int i = 0; i < WIDTH; i++) assert_true(y[i] == x[i] + x[i] * x[i]);
-    assert_int_equal(pco_executable_inspect(e).parts, 3);
+    assert_int_equal(pco_executable_counts(e).parts, 3);
     pco_executable_destroy(e);
     close_devices(&f);
 }
@@ -258,8 +258,8 @@ static void test_next(void **state)
     check_ok(pco_executable_run(e, &err));
     check_ok(pco_executable_read(e, pco_executable_tensor(e, "y"), y, sizeof y, &err));
     for (int i = 0; i < WIDTH * WIDTH; i++) assert_true(y[i] == WIDTH);
-    assert_int_equal(pco_executable_inspect(e).cpu_nodes, 0);
-    assert_int_equal(pco_executable_inspect(e).parts, 2);
+    assert_int_equal(pco_executable_counts(e).cpu_nodes, 0);
+    assert_int_equal(pco_executable_counts(e).parts, 2);
     pco_executable_destroy(e);
     close_devices(&f);
 }
@@ -289,7 +289,7 @@ static void test_gather(void **state)
         check_ok(pco_executable_read(e, pco_executable_tensor(e, "y"), got, sizeof got, &err));
         for (int i = 0; i < WIDTH; i++) assert_true(got[i] == (float)-run);
     }
-    assert_true(pco_executable_inspect(e).cpu_nodes >= 2);
+    assert_true(pco_executable_counts(e).cpu_nodes >= 2);
     pco_executable_destroy(e);
     close_devices(&f);
 }

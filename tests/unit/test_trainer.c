@@ -60,7 +60,7 @@ static void load(run *r, const char *text, const char *out)
     const pco_train_overrides overrides = {.seed = -1, .out = path_of(out)};
     *r = (run){0};
     check_ok(pco_train_config_load(write_file("config.json", text), &overrides, &r->config, &err));
-    check_ok(pco_session_open(registry, NULL, &r->session, &err));
+    check_ok(pco_registry_open(registry, NULL, &r->session, &err));
 }
 
 static void start(run *r, const char *text, const char *out, int resume)

@@ -4,7 +4,7 @@
 #include "check_device.h"
 
 #include "base/file.h"
-#include "graph/build.h"
+#include "graph/graph.h"
 
 #include <math.h>
 
@@ -84,8 +84,8 @@ static void run_parts(const float *x, float *y)
     pco_graph_output(g, pco_binary(g, PCO_OP_MUL, pco_unary(g, PCO_OP_TANH, e), e), "y");
     pco_executable *executable;
     check_ok(pco_executable_create(device_session, g, NULL, &executable, &err));
-    assert_int_equal(pco_executable_inspect(executable).parts, 3);
-    assert_int_equal(pco_executable_inspect(executable).cpu_nodes, 1);
+    assert_int_equal(pco_executable_counts(executable).parts, 3);
+    assert_int_equal(pco_executable_counts(executable).cpu_nodes, 1);
     check_ok(pco_executable_write(executable, pco_executable_tensor(executable, "x"), x, COUNT * sizeof *x, &err));
     for (int run = 0; run < 2; run++) {
         spied.copies = spied.reads = spied.writes = 0;
@@ -167,7 +167,7 @@ static void test_import(void **state)
     for (int way = 0; way < 3; way++) { /* imported, refused by the device, not lent */
         pco_session *session;
         tables->buffer.import = way == 1 ? spy_no_import : spied.buffer.import ? spy_import : NULL;
-        check_ok(pco_session_open(device_registry, pco_session_device_id(device_session), &session, &err));
+        check_ok(pco_registry_open(device_registry, pco_session_device_id(device_session), &session, &err));
         if (way < 2) check_ok(pco_session_lend(session, map.data, map.size, &err));
         spied.imports = 0, spied.written = 0;
         pco_executable *all[3] = {run_constant(session, lent + 64, x)};

@@ -3,7 +3,6 @@
  * column says so. There are as many products as pairs of a result and an element of the first operand that it follows
  * from; a composite has those of its decomposition. */
 #include "check.h"
-#include "graph/build.h"
 #include "graph/graph.h"
 #include "graph/op_rules.h"
 #include "graph/work.h"

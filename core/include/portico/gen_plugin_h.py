@@ -68,6 +68,14 @@ def name_function(names):
             '\n    default: return "unknown";\n    }\n}\n')
 
 
+def write_if_changed(output, text):
+    """What includes a header is still right where the header is as it was."""
+    if os.path.exists(output) and open(output, encoding="utf-8").read() == text:
+        return
+    with open(output, "w", encoding="utf-8") as out:
+        out.write(text)
+
+
 def list_macro(name, doc, rows):
     """A macro that names the operations, for the tables of plugins."""
     return f"{doc}\n#define {name}(ROW) \\\n" + " \\\n".join(f"    ROW({', '.join(row)})" for row in rows) + "\n"
@@ -120,10 +128,7 @@ def main(template, table, dtypes, output):
             "\n".join(structs) + "\n" + list_macro("PCO_OPERATIONS_WITH_ATTRS", WITH_ATTRS, with_attributes))
     header = open(template, encoding="utf-8").read().replace("@OPERATIONS@", text)
     header = header.replace("@DTYPES@", element_types(dtypes))
-    if os.path.exists(output) and open(output, encoding="utf-8").read() == header:
-        return  # all that includes it is still right
-    with open(output, "w", encoding="utf-8") as out:
-        out.write(header)
+    write_if_changed(output, header)
 
 
 if __name__ == "__main__":

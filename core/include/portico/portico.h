@@ -1,4 +1,5 @@
-/* Portico: runs transformer models on any compute device.
+/* Portico: runs transformer models on any compute device. This header opens models and generates text; portico/graph.h
+ * and portico/session.h build graphs of your own and run them.
  *
  * A context knows the plugins and devices of the machine. A model is opened on one device; text goes in, text
  * comes out piece by piece. Everything returns a pco_status and leaves one line in a pco_error (NULL where
@@ -8,8 +9,8 @@
  *     pco_model *model;
  *     pco_error err;
  *     if (pco_context_create(NULL, &context, &err)) ...
- *     if (pco_model_open(context, "model.gguf", &(pco_model_params){.context_length = 512}, &model, &err))
- * ... if (pco_model_generate(model, "Once upon a time", NULL, print, NULL, NULL, &err)) ...
+ *     if (pco_model_open(context, "model.gguf", NULL, &model, &err)) ...
+ *     if (pco_model_generate(model, "Once upon a time", NULL, print, NULL, NULL, &err)) ...
  *     pco_model_close(model);
  *     pco_context_destroy(context);
  *

@@ -4,7 +4,7 @@
 
 #include "models/onnx/map.h"
 
-#include "graph/build.h"
+#include "graph/graph.h"
 
 /* How an operator is mapped: by a function, which gives result 0 and may set others in `out`, or, where that is NULL,
  * to one operation of the same operands. */
