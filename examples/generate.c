@@ -20,8 +20,8 @@ int main(int argc, char **argv)
 {
     pco_context *context = NULL;
     pco_model *model = NULL;
-    pco_model_info info;
-    pco_generate_stats stats;
+    pco_model_info info = {.size = sizeof info};
+    pco_generate_stats stats = {.size = sizeof stats};
     pco_error err;
     int failed = 0;
 
@@ -29,7 +29,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s MODEL [PROMPT [TOKENS]]\n", argv[0]);
         return 2;
     }
-    const pco_generate_params params = {.max_tokens = argc > 3 ? atoll(argv[3]) : 0};
+    const pco_generate_params params = {.size = sizeof params, .max_tokens = argc > 3 ? atoll(argv[3]) : 0};
     if (pco_context_create(NULL, &context, &err)) return complain("no context", &err);
     if (pco_model_open(context, argv[1], NULL, &model, &err)) {
         failed = complain("the model could not be opened", &err);

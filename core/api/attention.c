@@ -75,7 +75,7 @@ static pco_status attention_give(attention_call *call, pco_attention_kind kind, 
         }
         pco_status status = pco_executable_read(call->executable, handle, call->weights, x->bytes, err);
         if (status) return status;
-        const pco_attention_map map = {kind, i, x->shape[1], x->shape[2], x->shape[3], call->weights};
+        const pco_attention_map map = {sizeof map, kind, i, x->shape[1], x->shape[2], x->shape[3], call->weights};
         call->stopped = call->receive(call->user, &map);
     }
     return PCO_OK;

@@ -37,12 +37,13 @@ void pco_free(void *memory) { free(memory); }
 
 pco_status api_context_create(const pco_context_params *params, pco_context **out, pco_error *err)
 {
-    static const pco_context_params defaults = {0};
+    pco_context_params known = {.size = sizeof known};
     pco_config config;
     *out = NULL;
-    if (!params) params = &defaults;
-    pco_status status = pco_config_read(&config, err);
+    pco_status status = params ? pco_copy_sized(&known, sizeof known, params, params->size, err) : PCO_OK;
+    if (!status) status = pco_config_read(&config, err);
     if (status) return status;
+    params = &known;
     if (params->log_level > PCO_LOG_DEBUG + 1)
         return pco_fail(err, PCO_ERROR_INVALID, "log_level is %u, and must be 0 or 1 + a pco_log_level",
                         params->log_level);
@@ -94,16 +95,18 @@ void pco_context_destroy(pco_context *context)
 uint32_t pco_context_devices(const pco_context *context, pco_device_description *devices, uint32_t capacity)
 {
     if (!context || pco_registry_check(context->registry, NULL)) return 0;
-    if (!devices) capacity = 0;
+    const size_t size = devices && capacity ? devices->size : 0;
+    if (!devices || pco_check_sized(sizeof *devices, size, NULL)) capacity = 0;
     const pco_device_entry *entries;
     uint32_t count = pco_registry_devices(context->registry, &entries), matching = 0;
     pco_device_set first = {0};
     const char *backend = pco_registry_config(context->registry)->backend;
     if (pco_registry_select_sets(context->registry, backend, &first, 1, &matching, NULL)) first.count = 0;
     for (uint32_t i = 0; i < count && i < capacity; i++) {
-        devices[i] = (pco_device_description){.info = entries[i].info};
-        for (uint32_t k = 0; k < first.count; k++) devices[i].preferred |= i == first.devices[k];
-        memcpy(devices[i].id, entries[i].id, sizeof devices[i].id);
+        pco_device_description device = {.size = size, .info = entries[i].info};
+        for (uint32_t k = 0; k < first.count; k++) device.preferred |= i == first.devices[k];
+        memcpy(device.id, entries[i].id, sizeof device.id);
+        memcpy((char *)devices + i * size, &device, size);
     }
     return count;
 }
@@ -111,14 +114,16 @@ uint32_t pco_context_devices(const pco_context *context, pco_device_description 
 uint32_t pco_context_plugins(const pco_context *context, pco_plugin_description *plugins, uint32_t capacity)
 {
     if (!context || pco_registry_check(context->registry, NULL)) return 0;
-    if (!plugins) capacity = 0;
+    const size_t size = plugins && capacity ? plugins->size : 0;
+    if (!plugins || pco_check_sized(sizeof *plugins, size, NULL)) capacity = 0;
     const pco_plugin_entry *entries;
     uint32_t count = pco_registry_plugins(context->registry, &entries);
     for (uint32_t i = 0; i < count && i < capacity; i++) {
-        plugins[i] = (pco_plugin_description){.devices = entries[i].n_devices};
-        memcpy(plugins[i].name, entries[i].name, sizeof plugins[i].name);
-        memcpy(plugins[i].path, entries[i].path, sizeof plugins[i].path);
-        memcpy(plugins[i].reason, entries[i].reason, sizeof plugins[i].reason);
+        pco_plugin_description plugin = {.size = size, .devices = entries[i].n_devices};
+        memcpy(plugin.name, entries[i].name, sizeof plugin.name);
+        memcpy(plugin.path, entries[i].path, sizeof plugin.path);
+        memcpy(plugin.reason, entries[i].reason, sizeof plugin.reason);
+        memcpy((char *)plugins + i * size, &plugin, size);
     }
     return count;
 }

@@ -137,17 +137,20 @@ static pco_status api_generate_seq2seq(api_generation *g, const char *prompt)
 pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_generate_params *params, pco_text_fn text,
                               void *user, pco_generate_stats *stats, pco_error *err)
 {
-    static const pco_generate_params defaults = {0};
+    pco_generate_params known = {.size = sizeof known};
     API_NEEDS_MODEL(model);
     PCO_NEEDS(prompt);
-    if (!params) params = &defaults;
+    pco_status status = params ? pco_copy_sized(&known, sizeof known, params, params->size, err) : PCO_OK;
+    if (!status && stats) status = pco_check_sized(sizeof *stats, stats->size, err);
+    if (status) return status;
+    params = &known;
     api_generation g = {.model = model, .params = params, .text = text, .user = user, .err = err};
     g.sampler = (pco_sampler){.temperature = params->temperature,
                               .top_p = params->top_p == 0 ? 1 : params->top_p,
                               .top_k = params->top_k,
                               .seed = params->seed};
     if (params->max_tokens < 0) return pco_fail(err, PCO_ERROR_INVALID, "max_tokens is below 0");
-    pco_status status = pco_sampler_check(&g.sampler, err);
+    status = pco_sampler_check(&g.sampler, err);
     if (status) return status;
     if (!model->file->source || !model->file->target)
         return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", model->file->path);
@@ -156,6 +159,6 @@ pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_ge
     status = model->causal ? api_generate_causal(&g, prompt) : api_generate_seq2seq(&g, prompt);
     g.stats.load_seconds = model->load_seconds;
     pco_session_memory(model->session, &g.stats.peak_device_bytes);
-    if (stats) *stats = g.stats;
+    if (stats) (void)pco_fill_sized(stats, &g.stats, sizeof g.stats, NULL); /* its size was looked at above */
     return status;
 }

@@ -53,15 +53,16 @@ static pco_status api_prepare(pco_model *model, pco_error *err)
 pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params, pco_model **model,
                           pco_error *err)
 {
-    static const pco_model_params defaults = {0};
+    pco_model_params known = {.size = sizeof known};
     const double begin = api_seconds();
     PCO_NEEDS(model);
     *model = NULL;
     PCO_NEEDS(context);
     PCO_NEEDS(path);
     pco_status status = pco_registry_check(context->registry, err);
+    if (!status && params) status = pco_copy_sized(&known, sizeof known, params, params->size, err);
     if (status) return status;
-    if (!params) params = &defaults;
+    params = &known;
     pco_model *made = calloc(1, sizeof *made);
     if (!made) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
     made->context = context;
@@ -121,11 +122,13 @@ static void api_describe(const pco_model_file *file, int64_t context, const pco_
 void pco_model_describe(const pco_model *model, pco_model_info *info)
 {
     if (!info) return;
-    *info = (pco_model_info){0};
-    if (!model || pco_registry_check(model->context->registry, NULL)) return;
-    api_describe(model->file, model->context_length, &model->estimate, info);
-    snprintf(info->device, sizeof info->device, "%s", pco_session_device_id(model->session));
-    info->device_bytes = pco_session_memory(model->session, &info->peak_device_bytes);
+    pco_model_info all = {.size = 0};
+    if (model && !pco_registry_check(model->context->registry, NULL)) {
+        api_describe(model->file, model->context_length, &model->estimate, &all);
+        snprintf(all.device, sizeof all.device, "%s", pco_session_device_id(model->session));
+        all.device_bytes = pco_session_memory(model->session, &all.peak_device_bytes);
+    }
+    (void)pco_fill_sized(info, &all, sizeof all, NULL);
 }
 
 pco_status pco_model_inspect(const char *path, int64_t context_length, pco_model_info *info, pco_error *err)
@@ -135,11 +138,14 @@ pco_status pco_model_inspect(const char *path, int64_t context_length, pco_model
     int64_t context;
     PCO_NEEDS(path);
     PCO_NEEDS(info);
-    pco_status status = pco_model_file_open(path, &file, err);
+    pco_model_info all = {.size = 0};
+    pco_status status = pco_check_sized(sizeof all, info->size, err);
+    if (!status) status = pco_model_file_open(path, &file, err);
     if (status) return status;
     status = pco_model_context(file, context_length, &context, err);
     if (!status) status = pco_model_estimate(file, context, &estimate, err);
-    if (!status) api_describe(file, context, &estimate, info);
+    if (!status) api_describe(file, context, &estimate, &all);
+    if (!status) status = pco_fill_sized(info, &all, sizeof all, err);
     pco_model_file_close(file);
     return status;
 }

@@ -52,3 +52,13 @@ pco_status pco_copy_sized(void *to, size_t known, const void *from, size_t size,
     if (!status) memcpy(to, from, size);
     return status;
 }
+
+pco_status pco_fill_sized(void *to, const void *from, size_t known, pco_error *err)
+{
+    size_t size;
+    memcpy(&size, to, sizeof size);
+    pco_status status = pco_check_sized(known, size, err);
+    if (!status && size > sizeof size)
+        memcpy((char *)to + sizeof size, (const char *)from + sizeof size, size - sizeof size);
+    return status;
+}

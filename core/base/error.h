@@ -29,5 +29,7 @@ pco_status pco_fail_missing(pco_error *err, const char *function, const char *ar
 pco_status pco_check_sized(size_t known, size_t size, pco_error *err);
 /* Copies what the caller has of a struct; the rest of `to`, which is `known` bytes, stays. */
 pco_status pco_copy_sized(void *to, size_t known, const void *from, size_t size, pco_error *err);
+/* Copies `from`, of `known` bytes, into the caller's struct as far as that goes, and leaves its size. */
+pco_status pco_fill_sized(void *to, const void *from, size_t known, pco_error *err);
 
 #endif

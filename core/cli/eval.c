@@ -127,7 +127,7 @@ static void eval_print_wrong(const char *source, const char *target, const char 
 static pco_status eval_pair(pco_model *model, const eval_arguments *a, const char *source, const char *target,
                             eval_result *result, pco_error *err)
 {
-    const pco_generate_params params = {0};
+    const pco_generate_params params = {.size = sizeof params};
     eval_answer answer = {calloc(1, 1), 0, 0};
     double *log_probs = NULL;
     size_t count = 0;

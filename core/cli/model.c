@@ -34,8 +34,11 @@ pco_status cli_open_model(pco_context *context, const char *path, const char *de
 {
     cli_progress progress;
     cli_progress_start(&progress, "loading", "%");
-    const pco_model_params params = {
-        .device = device, .context_length = context_length, .progress = model_progress, .progress_user = &progress};
+    const pco_model_params params = {.size = sizeof params,
+                                     .device = device,
+                                     .context_length = context_length,
+                                     .progress = model_progress,
+                                     .progress_user = &progress};
     pco_status status = pco_model_open(context, path, &params, model, err);
     cli_progress_end(&progress);
     return status;

@@ -69,7 +69,7 @@ static void run_statistics(const pco_model *model, const run_totals *totals)
 static pco_status run_one(pco_model *model, const run_arguments *arguments, const char *text, run_totals *totals,
                           pco_error *err)
 {
-    pco_generate_stats stats = {0};
+    pco_generate_stats stats = {.size = sizeof stats};
     pco_status status = pco_model_generate(model, text, &arguments->generate, run_piece, totals, &stats, err);
     if (status) return status;
     run_add(totals, &stats);

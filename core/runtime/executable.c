@@ -523,12 +523,7 @@ pco_status pco_executable_inspect(const pco_executable *executable, pco_executab
     EXECUTABLE_NEEDS(executable);
     PCO_NEEDS(stats);
     const pco_executable_stats counts = pco_executable_counts(executable);
-    const size_t size = stats->size;
-    pco_status status = pco_check_sized(sizeof counts, size, err);
-    if (status) return status;
-    memcpy(stats, &counts, size);
-    stats->size = size;
-    return PCO_OK;
+    return pco_fill_sized(stats, &counts, sizeof counts, err);
 }
 
 const pco_graph *pco_executable_graph(const pco_executable *executable) { return executable->graph; }

@@ -123,10 +123,10 @@ static int watch_model(watch *w, const char *path, const char *prompt)
 {
     pco_context *context = NULL;
     pco_model *model = NULL;
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     pco_error err = {""};
     int failures = 0;
-    const pco_generate_params params = {.max_tokens = w->last + 2};
+    const pco_generate_params params = {.size = sizeof params, .max_tokens = w->last + 2};
     w->mark(1);
     pco_status status = pco_context_create(NULL, &context, &err);
     if (!status) status = pco_model_open(context, path, NULL, &model, &err);

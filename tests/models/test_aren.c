@@ -65,7 +65,7 @@ static int aren_close(void **state)
 static void aren_check(aren_run *run, const char *source, const char *prefix, int64_t max_tokens, const char *want)
 {
     aren_text text = {.size = 0};
-    const pco_generate_params params = {.max_tokens = max_tokens, .prefix = prefix};
+    const pco_generate_params params = {.size = sizeof params, .max_tokens = max_tokens, .prefix = prefix};
     check_ok(pco_model_generate(run->model, source, &params, aren_collect, &text, NULL, &err));
     assert_string_equal(text.data, want);
 }

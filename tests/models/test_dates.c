@@ -31,7 +31,7 @@ static void test_accuracy(void **state)
     const dates_run *run = *state;
     pco_context *context;
     pco_model *model;
-    pco_generate_stats stats = {0};
+    pco_generate_stats stats = {.size = sizeof stats};
     char path[1024], line[512];
     long right = 0, total = 0;
     double seconds = 0;
@@ -69,12 +69,12 @@ static void test_edges(void **state)
     dates_text text = {.size = 0};
     double *log_probs;
     size_t count;
-    pco_generate_stats stats;
+    pco_generate_stats stats = {.size = sizeof stats};
     check_ok(pco_context_create(NULL, &context, &err));
     check_ok(pco_model_open(context, run->folder, NULL, &model, &err));
     check_ok(pco_model_generate(model, "", NULL, dates_collect, &text, NULL, &err));
     assert_int_equal(text.size, 0);
-    pco_generate_params three = {.max_tokens = 3};
+    pco_generate_params three = {.size = sizeof three, .max_tokens = 3};
     check_ok(pco_model_generate(model, "3 Sep 51", &three, dates_collect, &text, &stats, &err));
     assert_string_equal(text.data, "205");
     assert_int_equal(stats.stop_reason, PCO_STOP_MAX_TOKENS);

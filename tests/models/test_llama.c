@@ -156,7 +156,7 @@ static void test_limits(void **state)
 static void llama_refused(const tiny_llama *model, pco_status status, const char *part)
 {
     char path[64];
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     llama_path(path);
     assert_true(tiny_llama_write(model, path));
     check_fails(pco_model_inspect(path, 0, &info, &err), status, part);
@@ -166,7 +166,7 @@ static void llama_refused(const tiny_llama *model, pco_status status, const char
 /* What cannot run is refused by name, without a device. */
 static void test_refused(void **state)
 {
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     (void)state;
     llama_refused(&(tiny_llama){.architecture = "mamba"}, PCO_ERROR_UNSUPPORTED,
                   "architecture 'mamba', which Portico cannot run; it runs 'llama', 'qwen2', 'qwen3', 'gemma2' and "
@@ -194,18 +194,23 @@ static void test_api(void **state)
     char path[64];
     pco_context *context;
     pco_model *opened;
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     float logits[COUNT * TINY_VOCAB];
     double want[COUNT * TINY_VOCAB];
     (void)state;
     llama_path(path);
     assert_true(tiny_llama_write(&model, path));
     check_ok(pco_context_create(NULL, &context, &err));
-    check_fails(pco_model_open(context, path, &(pco_model_params){.context_length = -1}, &opened, &err),
+    check_fails(pco_model_open(context, path,
+                               &(pco_model_params){.size = sizeof(pco_model_params), .context_length = -1}, &opened,
+                               &err),
                 PCO_ERROR_INVALID, "-1");
-    check_fails(pco_model_open(context, path, &(pco_model_params){.device = "nothing"}, &opened, &err),
+    check_fails(pco_model_open(context, path,
+                               &(pco_model_params){.size = sizeof(pco_model_params), .device = "nothing"}, &opened,
+                               &err),
                 PCO_ERROR_NOT_FOUND, "nothing");
-    check_ok(pco_model_open(context, path, &(pco_model_params){.context_length = 4}, &opened, &err));
+    check_ok(pco_model_open(context, path, &(pco_model_params){.size = sizeof(pco_model_params), .context_length = 4},
+                            &opened, &err));
     pco_model_describe(opened, &info);
     assert_int_equal(info.context_length, 4);
     assert_int_equal(info.file_context_length, TINY_CONTEXT);
@@ -257,7 +262,7 @@ static void test_attention(void **state)
     assert_true(tiny_llama_write(&model, path));
     check_ok(pco_context_create(NULL, &context, &err));
     check_ok(pco_model_open(context, path, NULL, &opened, &err));
-    pco_model_info before, after;
+    pco_model_info before = {.size = sizeof before}, after = {.size = sizeof after};
     pco_model_describe(opened, &before);
     check_ok(pco_model_attention(opened, NULL, 0, ids, ATTENDED, llama_keep, &maps, &err));
     assert_int_equal(maps.count, TINY_LAYERS);

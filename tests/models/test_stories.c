@@ -52,7 +52,7 @@ static int stories_open(void **state)
     pco_error err;
     snprintf(path, sizeof path, "%s/%s.gguf", c->folder, c->name);
     /* the file says 128; 512 is what the model was trained with */
-    const pco_model_params params = {.context_length = 512};
+    const pco_model_params params = {.size = sizeof params, .context_length = 512};
     if (!pco_context_create(NULL, &c->context, &err) && !pco_model_open(c->context, path, &params, &c->model, &err))
         return 0;
     fprintf(stderr, "%s\n", err.message);
@@ -73,9 +73,9 @@ static void test_greedy_text(void **state)
     stories_case *c = *state;
     size_t size;
     stories_text text = {.size = 0};
-    pco_generate_stats stats;
+    pco_generate_stats stats = {.size = sizeof stats};
     char *want = stories_read(c, "expected_greedy_200.txt", &size);
-    const pco_generate_params params = {.max_tokens = 200};
+    const pco_generate_params params = {.size = sizeof params, .max_tokens = 200};
     check_ok(pco_model_generate(c->model, "", &params, stories_collect, &text, &stats, &err));
     assert_string_equal(text.data, want);
     assert_int_equal(stats.generated_tokens, 200);
@@ -131,7 +131,8 @@ static void test_greedy_tokens(void **state)
         assert_memory_equal(ids, want, count * sizeof *ids);
         pco_free(ids);
         size_t total = prompt_count + stories_numbers(block, "greedy_tokens ", want + prompt_count, 128);
-        const pco_generate_params params = {.max_tokens = (int64_t)(total - prompt_count), .echo = 1};
+        const pco_generate_params params = {
+            .size = sizeof params, .max_tokens = (int64_t)(total - prompt_count), .echo = 1};
         check_ok(pco_model_generate(c->model, prompt, &params, stories_collect, &text, NULL, &err));
         check_ok(pco_model_detokenize(c->model, want, total, &want_text, &bytes, &err));
         assert_string_equal(text.data, want_text);
@@ -153,12 +154,13 @@ static void test_generate(void **state)
 {
     stories_case *c = *state;
     stories_text first = {.size = 0}, second = {.size = 0};
-    pco_generate_stats stats;
+    pco_generate_stats stats = {.size = sizeof stats};
     int left = 3;
     check_ok(pco_model_generate(c->model, "Lily", NULL, stories_stop, &left, &stats, &err));
     assert_int_equal(stats.stop_reason, PCO_STOP_CALLBACK);
     assert_int_equal(stats.generated_tokens, 3);
-    pco_generate_params params = {.max_tokens = 60, .temperature = 0.9, .top_k = 40, .top_p = 0.95, .seed = 11};
+    pco_generate_params params = {
+        .size = sizeof params, .max_tokens = 60, .temperature = 0.9, .top_k = 40, .top_p = 0.95, .seed = 11};
     check_ok(pco_model_generate(c->model, "Tom had", &params, stories_collect, &first, NULL, &err));
     check_ok(pco_model_generate(c->model, "Tom had", &params, stories_collect, &second, NULL, &err));
     assert_string_equal(first.data, second.data);
@@ -179,7 +181,7 @@ static void test_refused(void **state)
 {
     stories_case *c = *state;
     char path[1200];
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     snprintf(path, sizeof path, "%s/stories260K-q5_0-q8_0-f16.gguf", c->folder);
     check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_UNSUPPORTED, "is Q5_0, which Portico cannot run");
 }

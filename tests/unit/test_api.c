@@ -73,16 +73,16 @@ static void null_status(const char *what, pco_status status, int allowed, const 
 static void test_null(void **state)
 {
     (void)state;
-    const pco_context_params context_params = {.backend = "cpu"};
-    const pco_model_params model_params = {.device = "cpu"};
-    const pco_generate_params generate_params = {.max_tokens = 2};
+    const pco_context_params context_params = {.size = sizeof context_params, .backend = "cpu"};
+    const pco_model_params model_params = {.size = sizeof model_params, .device = "cpu"};
+    const pco_generate_params generate_params = {.size = sizeof generate_params, .max_tokens = 2};
     const int32_t ids[2] = {5, 6};
     pco_context *context, *context_out = NULL;
     pco_model *model, *model_out = NULL;
-    static pco_device_description devices[1];
-    static pco_plugin_description plugins[1];
-    pco_model_info info;
-    pco_generate_stats stats;
+    static pco_device_description devices[1] = {{.size = sizeof *devices}};
+    static pco_plugin_description plugins[1] = {{.size = sizeof *plugins}};
+    pco_model_info info = {.size = sizeof info};
+    pco_generate_stats stats = {.size = sizeof stats};
     int32_t *ids_out = NULL;
     size_t count_out;
     char *text_out = NULL;
@@ -123,14 +123,16 @@ static void test_backend(void **state)
     pco_context *context = NULL;
     static const char *const wrong[] = {"warp", "cpu:77", "cpu:native+warp", ":", "+", ","};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        check_fails(pco_context_create(&(pco_context_params){.backend = wrong[i]}, &context, &err), PCO_ERROR_NOT_FOUND,
-                    "there are: cpu:0");
+        check_fails(pco_context_create(&(pco_context_params){.size = sizeof(pco_context_params), .backend = wrong[i]},
+                                       &context, &err),
+                    PCO_ERROR_NOT_FOUND, "there are: cpu:0");
         assert_null(context);
         setenv("PORTICO_BACKEND", wrong[i], 1);
         check_fails(pco_context_create(NULL, &context, &err), PCO_ERROR_NOT_FOUND, "there are: cpu:0");
         unsetenv("PORTICO_BACKEND");
     }
-    check_ok(pco_context_create(&(pco_context_params){.backend = "warp,cpu"}, &context, &err));
+    check_ok(pco_context_create(&(pco_context_params){.size = sizeof(pco_context_params), .backend = "warp,cpu"},
+                                &context, &err));
     pco_context_destroy(context);
 }
 
@@ -142,7 +144,8 @@ static void test_fork(void **state)
     pco_model *model, *other;
     int how;
     setenv("PORTICO_THREADS", "3", 1); /* threads that the child has not */
-    check_ok(pco_context_create(&(pco_context_params){.backend = "cpu"}, &context, &err));
+    check_ok(pco_context_create(&(pco_context_params){.size = sizeof(pco_context_params), .backend = "cpu"}, &context,
+                                &err));
     check_ok(pco_model_open(context, path, NULL, &model, &err));
     const pid_t child = fork();
     if (child == 0) {
@@ -175,7 +178,8 @@ static void test_fork_session(void **state)
     pco_executable *executable;
     pco_graph *graph = NULL;
     int how;
-    check_ok(pco_context_create(&(pco_context_params){.backend = "cpu"}, &context, &err));
+    check_ok(pco_context_create(&(pco_context_params){.size = sizeof(pco_context_params), .backend = "cpu"}, &context,
+                                &err));
     check_ok(pco_session_open(context, NULL, &session, &err));
     check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
     const pid_t child = fork();
@@ -250,7 +254,8 @@ static void test_sizes(void **state)
     pco_executable *executable, *other;
     pco_graph *graph = NULL;
     pco_executable_stats counts = {.size = offsetof(pco_executable_stats, cpu_nodes), .cpu_nodes = 77};
-    check_ok(pco_context_create(&(pco_context_params){.backend = "cpu"}, &context, &err));
+    check_ok(pco_context_create(&(pco_context_params){.size = sizeof(pco_context_params), .backend = "cpu"}, &context,
+                                &err));
     check_ok(pco_session_open(context, NULL, &session, &err));
     fresh_graph(&graph);
     check_fails(pco_executable_create(session, graph, &(pco_executable_params){.name = "x"}, &executable, &err),

@@ -41,7 +41,7 @@ static void test_good(void **state)
 {
     (void)state;
     char path[512];
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     write_llama(NULL, path);
     check_ok(pco_model_inspect(path, 0, &info, &err));
     write_llama(&(built_change){.factors = 1, .value = 8}, path);
@@ -55,7 +55,7 @@ static void test_llama_numbers(void **state)
     (void)state;
     static const double wrong[] = {0, 1, 3, 5, 4294967295.0, 2147483648.0, -1, -0.0, INFINITY, NAN, 1e38, 1e-40};
     char path[512];
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     for (int i = 0; i < 2 * BUILT_KEYS; i++)
         for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
             const int k = i / 2, least = i % 2;
@@ -76,7 +76,7 @@ static void test_rope_factors(void **state)
     (void)state;
     static const float wrong[] = {0, -0.0f, NAN, INFINITY, -INFINITY, -1, 1e-30f, 1e30f};
     char path[512];
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
         write_llama(&(built_change){.factors = 1, .value = (double)wrong[w]}, path);
         check_fails(pco_model_inspect(path, 0, &info, &err), PCO_ERROR_FORMAT, "element 1 of 'rope_freqs.weight'");
@@ -103,7 +103,7 @@ static void test_unknown_numbers(void **state)
                 {"rope.freq_base_swa", 1e6, 10000},
                 {"rope.scaling.attn_factor", 1.2, 1}};
     char path[512], key[128];
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const double refused[] = {keys[i].other, NAN, INFINITY, -keys[i].other};
         built_change change = {.added = key, .type = PCO_GGUF_F32, .value = keys[i].same};
@@ -141,7 +141,7 @@ static void test_unknown_kinds(void **state)
         {{.tensor = "rope_factors_long.weight"}, "a tensor 'rope_factors_long.weight'"},
     };
     char path[512];
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         write_llama(&kinds[i].change, path);
         if (kinds[i].says)
@@ -242,7 +242,7 @@ static void test_transformer_numbers(void **state)
                                        "encoder_vocab_size"};
     static const char *const values[] = {"-7", "1e300", "4294967296", "\"x\"", "0.5e-400", "2147483647"};
     char path[512], config[2000];
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
             snprintf(config, sizeof config, BUILT_CONFIG(", \"%s\": %s"), keys[k], values[v]);
@@ -274,7 +274,7 @@ static void test_no_files(void **state)
 {
     (void)state;
     char path[512], inner[600];
-    pco_model_info info;
+    pco_model_info info = {.size = sizeof info};
     pco_map map;
     alarm(20);
     in_folder(path, "pipe.gguf");

@@ -3,7 +3,7 @@
  * picks. */
 #include "check_device.h"
 
-#include "graph/build.h"
+#include "graph/graph.h"
 #include "runtime/session_internal.h"
 
 /* Slices of y = -x, x [2,3,n], where n elements are a multiple of the device's alignment. */

@@ -3,7 +3,10 @@
  *
  * A context knows the plugins and devices of the machine. A model is opened on one device; text goes in, text
  * comes out piece by piece. Everything returns a pco_status and leaves one line in a pco_error (NULL where
- * the line is not wanted). Structs of parameters may be zero: every 0 and NULL stands for the usual choice.
+ * the line is not wanted). Structs begin with their size, which the caller sets: `= {.size = sizeof x}`, so that a
+ * program runs with newer libraries, whose structs are longer. All else in a struct of parameters may be zero: every 0
+ * and NULL stands for the usual choice. A size that is 0 or unknown is INVALID, or nothing is filled in where there is
+ * no status.
  *
  *     pco_context *context;
  *     pco_model *model;
@@ -50,6 +53,7 @@ PCO_EXPORT void pco_free(void *memory);
 /* ---- context ---------------------------------------------------------------------------------------- */
 
 typedef struct pco_context_params {
+    size_t size;
     const char *backend; /* as PORTICO_BACKEND, "BACKEND[:WHICH][+...][,...]"; NULL: what the environment says */
     uint32_t log_level;  /* 0: what PORTICO_LOG says; otherwise 1 + a pco_log_level */
     /* Receives log lines, without a newline, from any thread; NULL: they go to standard error. */
@@ -67,12 +71,14 @@ PCO_EXPORT pco_status pco_context_create(const pco_context_params *params, pco_c
 PCO_EXPORT void pco_context_destroy(pco_context *context);
 
 typedef struct pco_device_description {
+    size_t size;        /* sizeof, in the first element: it is that of all */
     char id[96];        /* what `device` and PORTICO_BACKEND call it: "vulkan:0" */
     uint32_t preferred; /* 1: it is used when none is named */
     pco_device_info info;
 } pco_device_description;
 
 typedef struct pco_plugin_description {
+    size_t size;   /* sizeof, in the first element: it is that of all */
     char name[64]; /* "" when it could not be asked */
     char path[512];
     char reason[512]; /* why it cannot be used, or "" */
@@ -86,6 +92,7 @@ PCO_EXPORT uint32_t pco_context_plugins(const pco_context *context, pco_plugin_d
 /* ---- models ----------------------------------------------------------------------------------------- */
 
 typedef struct pco_model_params {
+    size_t size;
     const char *device;     /* as PORTICO_BACKEND, and before it; NULL: the context's */
     int64_t context_length; /* most tokens of a sequence, prompt included; may exceed what the file says, unless
                                positions are learned. 0: what the file says, at most 4096 */
@@ -107,6 +114,7 @@ PCO_EXPORT pco_status pco_model_open(pco_context *context, const char *path, con
 PCO_EXPORT void pco_model_close(pco_model *model);
 
 typedef struct pco_model_info {
+    size_t size;
     char architecture[32];       /* "llama", "gpt2" ..., "transformer" */
     char device[96];             /* "" when inspected without a device */
     int64_t vocab_size;          /* of what is written */
@@ -143,6 +151,7 @@ PCO_EXPORT pco_status pco_model_detokenize(const pco_model *model, const int32_t
 /* ---- generating ------------------------------------------------------------------------------------- */
 
 typedef struct pco_generate_params {
+    size_t size;
     int64_t max_tokens; /* most tokens that are generated; 0: as many as the context holds */
     double temperature; /* 0: always the likeliest token */
     int64_t top_k;      /* draw among the k likeliest; 0: among all */
@@ -161,6 +170,7 @@ typedef enum pco_stop_reason {
 } pco_stop_reason;
 
 typedef struct pco_generate_stats {
+    size_t size;
     pco_stop_reason stop_reason;
     double load_seconds;   /* of pco_model_open */
     int64_t prompt_tokens; /* BOS and EOS included */
@@ -208,6 +218,7 @@ typedef enum pco_attention_kind {
 /* Softmax weights of one attention: weights [heads][queries][keys], valid until the callback returns. A row
  * sums to 1 within rounding; what a token does not see has 0. */
 typedef struct pco_attention_map {
+    size_t size; /* set by the library */
     pco_attention_kind kind;
     int64_t layer, heads, queries, keys;
     const float *weights;

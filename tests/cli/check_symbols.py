@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""What a library exports is what its headers declare: check_symbols.py LIBRARY HEADER..."""
+import re
+import subprocess
+import sys
+
+exported, odd = set(), []
+for line in subprocess.run(["nm", "-D", "--defined-only", sys.argv[1]], check=True, capture_output=True,
+                           text=True).stdout.splitlines():
+    kind, symbol = line.split()[-2:]
+    name, _, version = symbol.partition("@")
+    if kind == "A":
+        continue  # the version itself
+    exported.add(name)
+    if version.lstrip("@") != "PORTICO_0" or kind != "T":
+        odd.append(f"{symbol} ({kind})")
+declared = set()
+for header in sys.argv[2:]:
+    declared |= set(re.findall(r"PCO_EXPORT[\s\w*]*?(\w+)\(", open(header, encoding="utf-8").read()))
+for what, names in (("exported, and in no header", exported - declared), ("declared, and not exported", declared - exported),
+                    ("no function of version PORTICO_0", odd)):
+    for name in sorted(names):
+        print(f"{name}: {what}")
+print(f"{len(exported)} symbols")
+sys.exit(exported != declared or bool(odd))
