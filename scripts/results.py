@@ -79,6 +79,7 @@ def step(args):
             text = file.read()
     if args.status == 77:
         counts = [0, 0, 1]
+        args.why = args.why or (text.strip().splitlines() or [""])[-1]
     else:
         lines = COUNTS.findall(text)
         counts = text_counts(text, args.status != 0) if lines else [int(args.status == 0), int(args.status != 0), 0]
