@@ -35,8 +35,12 @@ LIBRARIES = ("opencl", "ocml", "ockl", "oclc_correctly_rounded_sqrt_on", "oclc_d
 POISON = 0xC7C7C7C7  # as in waves.c
 NULL = 124  # a scalar register of RDNA that reads as 0
 
-# Instructions about caches alone, which the emulator does not decode: first word, mask, bytes.
-CACHES = ((0xE0AC0000, 0xFFFC0000, 8), (0xE0B00000, 0xFFFC0000, 8))
+# Instructions about caches alone, which the emulator does not know, by architecture: first word, mask, bytes.
+CACHES = {
+    "rdna3": ((0xE0AC0000, 0xFFFC0000, 8), (0xE0B00000, 0xFFFC0000, 8)),  # buffer_gl0_inv, buffer_gl1_inv
+    "rdna4": ((0xEE0AC000, 0xFFFFC000, 12), (0xEE0B0000, 0xFFFFC000, 12)),  # global_inv, global_wb
+    "cdna": (),
+}
 
 
 class Refused(Exception):
@@ -179,7 +183,7 @@ class Emulator:
     def entry(self, counter):
         """What the table says of the instruction there, and the bytes that make it."""
         word = ctypes.c_uint32.from_address(counter).value
-        for value, mask, size in CACHES:
+        for value, mask, size in CACHES[self.arch]:
             if word & mask == value:
                 return Instruction(skipped=size), size
         instruction = self.decode(ctypes.string_at(counter, 16), self.arch)
