@@ -228,9 +228,9 @@ static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box 
     params->a_first = p->scratch_a ? gpu_bind_workspace(gpu, d, GPU_matmul_a, a.first * 4, a.count * 4, 0) / 4
                                    : gpu_bind_elements(gpu, d, GPU_matmul_a, p->a, a.first, a.count, 0);
     matmul_bind_b(gpu, p, d, b, params);
-    if (kernel->wide &&
-        (p->trans_a || (box->k1 - box->k0) % 4 || !matmul_aligned(p->a_type, params->a_first, p->lda, box->step_a) ||
-         (!p->quantised && !matmul_aligned(p->b_type, params->b_first, p->ldb, box->step_b)))) {
+    if (kernel->wide && (p->trans_a || (box->k1 - box->k0) % (16 / gpu_element_bytes(p->a_type)) ||
+                         !matmul_aligned(p->a_type, params->a_first, p->lda, box->step_a) ||
+                         (!p->quantised && !matmul_aligned(p->b_type, params->b_first, p->ldb, box->step_b)))) {
         return 0;
     }
     matmul_bind_y(gpu, p, d, box, kernel, params);
@@ -243,7 +243,7 @@ static int matmul_fill(gpu_lowering *gpu, const gpu_matmul *p, const matmul_box 
                   .raw = p->raw ? 1 + box->add : 0,
                   .pairs = kernel->pairs && y_type != PCO_F32 && p->n % 2 == 0 && p->ldy % 2 == 0 &&
                            p->y_step % 2 == 0 && params->y_first % 2 == 0,
-                  .order = (int32_t)kernel->order, .quarters = (int32_t)kernel->quarters);
+                  .order = (int32_t)kernel->order, .for_cpu = (int32_t)kernel->for_cpu);
     return 1;
 }
 

@@ -38,7 +38,7 @@ typedef struct gpu_matmul_kernel {
     uint32_t grid_x, grid_y; /* tiles in a workgroup */
     uint32_t order;          /* 1: rows of tiles along x */
     uint32_t clamps, pairs;  /* it has a form for results smaller than a tile; it stores two columns at once */
-    uint32_t quarters;       /* 1: a sum along k is four */
+    uint32_t for_cpu;        /* 1: the form for processors */
 } gpu_matmul_kernel;
 
 /* Emits the product with the kernel that suits it; nothing is added or applied. K is not cut: it must fit. For other

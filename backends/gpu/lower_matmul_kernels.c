@@ -91,11 +91,16 @@ static gpu_matmul_kernel matmul_dot(const gpu_matmul *p)
         .kernel = kernel, .rows = four ? 4 : 1, .columns = 4, .local_x = 4, .local_y = 1, .grid_x = 4, .grid_y = 1};
 }
 
-static gpu_matmul_kernel matmul_shared(const gpu_matmul *p)
+static gpu_matmul_kernel matmul_shared(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
 {
-    const uint32_t kernel = matmul_row(p, GPU_KERNEL_matmul_shared_64x64, GPU_KERNEL_matmul_shared_quant_64x64);
-    return (gpu_matmul_kernel){
-        .kernel = kernel, .rows = 64, .columns = 64, .local_x = 16, .local_y = 8, .grid_x = 1, .grid_y = 1, .pairs = 1};
+    const uint32_t floats = wide ? GPU_KERNEL_matmul_shared_wide_64x64 : GPU_KERNEL_matmul_shared_64x64;
+    const uint32_t kernel = matmul_row(p, floats, GPU_KERNEL_matmul_shared_quant_64x64);
+    gpu_matmul_kernel k = matmul_tile(kernel, 64, 64, (uint32_t)wide);
+    k.local_x = 16;
+    k.local_y = 8;
+    k.grid_x = k.grid_y = k.pairs = 1;
+    k.for_cpu = (uint32_t)gpu->software;
+    return k;
 }
 
 static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *p, int wide)
@@ -120,7 +125,7 @@ static gpu_matmul_kernel matmul_gemv(const gpu_lowering *gpu, const gpu_matmul *
                             : GPU_KERNEL_matmul_gemv_wide_4x4;
     }
     gpu_matmul_kernel k = matmul_tile(kernel, four_rows ? 4 : 1, width, (uint32_t)wide);
-    k.quarters = gpu->software && !subgroup;
+    k.for_cpu = gpu->software && !subgroup;
     /* Lanes depend on K and N, never on M: the order of a row's sum must not. On a CPU lanes read one row of b
      * together: as many rows at once as there are invocations would push each other out of a cache, since rows are
      * often powers of two apart. */
@@ -147,7 +152,7 @@ gpu_matmul_kernel gpu_matmul_pick(const gpu_lowering *gpu, const gpu_matmul *p, 
     const int aligned = wide && matmul_may_be_wide(p);
     switch (p->variant) {
     case GPU_MATMUL_REGISTER: return matmul_register(gpu, p, m, n, aligned);
-    case GPU_MATMUL_SHARED: return matmul_shared(p);
+    case GPU_MATMUL_SHARED: return matmul_shared(gpu, p, aligned);
     /* What cutting leaves may be narrower than a vector, whose first columns would then lie outside of the window. */
     case GPU_MATMUL_VECTOR: return n < 16 ? matmul_register(gpu, p, m, n, aligned) : matmul_vector();
     case GPU_MATMUL_DOT: return matmul_dot(p);
@@ -176,8 +181,8 @@ int gpu_matmul_can(const gpu_lowering *gpu, const gpu_matmul *p, uint32_t varian
     switch (variant) {
     case GPU_MATMUL_REGISTER: return readable;
     case GPU_MATMUL_SHARED:
-        return gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 && gpu->limits->max_local[1] >= 8 &&
-               gpu->limits->shared_memory >= 8448;
+        return readable && gpu->limits->max_workgroup >= 128 && gpu->limits->max_local[0] >= 16 &&
+               gpu->limits->max_local[1] >= 8 && gpu->limits->shared_memory >= 8704;
     case GPU_MATMUL_VECTOR: return !p->quantised && !p->trans_b && p->n >= 16;
     case GPU_MATMUL_DOT: return p->n == 1 && !p->quantised ? !p->trans_a : p->trans_b && !p->trans_a;
     case GPU_MATMUL_GEMV: return readable && gpu->limits->max_workgroup >= 64;

@@ -195,10 +195,12 @@ static const struct {
     {"matmul_*_quant*", "TRANS_B", "quantised weights are [N,K]"},
     {"matmul_gemv_subgroup_*", "TRANS_B", "lanes share a column, which has to lie along K"},
     {"matmul_gemv_wide_4x1", "TRANS_B", "a column that lies along K has one sum on GPUs, and 4 x 4 of them are few"},
-    {"matmul_gemv_wide_4x1", "QUARTERS", "only where b lies along K"},
-    {"matmul_gemv_subgroup_*", "QUARTERS", "a kernel for GPUs"},
-    {"matmul_gemv_quant_1x4", "QUARTERS", "a kernel for GPUs"},
-    {"matmul_gemv_quant_1x8", "QUARTERS", "a kernel for processors"},
+    {"matmul_gemv_wide_4x1", "FOR_CPU", "only where b lies along K"},
+    {"matmul_gemv_subgroup_*", "FOR_CPU", "a kernel for GPUs"},
+    {"matmul_shared_quant_*", "TRANS_A", "whole vectors of a lie along K"},
+    {"matmul_shared_64x64", "PAIRS", "a tile ends as in matmul_shared_wide_64x64, however it was filled"},
+    {"matmul_gemv_quant_1x4", "FOR_CPU", "a kernel for GPUs"},
+    {"matmul_gemv_quant_1x8", "FOR_CPU", "a kernel for processors"},
     {"gather_quantised", "MODE", "rows of 32 weights are whole words"},
 };
 
