@@ -46,17 +46,26 @@ static memory_block *memory_block_of(memory_blocks *blocks, const char *name)
     return block;
 }
 
-/* Has a node before (program, node) used a constant of that name? Weights are shared by programs. */
-static int memory_used_before(const pco_session *session, uint32_t program, uint32_t node, const char *name)
+/* Is x the constant `held`, or one of those that it was made of? */
+static int memory_is_held(const pco_tensor *held, const pco_tensor *x)
+{
+    const unsigned char *data = x->data, *begin = held->data;
+    if (held->kind != PCO_KIND_CONSTANT) return 0;
+    return (data && begin && data >= begin && data + x->bytes <= begin + held->bytes) ||
+           strcmp(held->name, x->name) == 0;
+}
+
+/* Has a node before (program, node) used a constant? Weights are shared by programs. */
+static int memory_used_before(const pco_session *session, uint32_t program, uint32_t node, const pco_tensor *x)
 {
     for (uint32_t p = 0; p <= program; p++) {
         const pco_graph *graph = pco_executable_graph(pco_session_executable(session, p));
         uint32_t n = p < program ? graph->n_nodes : node;
-        uint32_t t = pco_graph_find(graph, name);
-        if (t == PCO_NONE || graph->tensors[t].kind != PCO_KIND_CONSTANT) continue;
         for (uint32_t i = 0; i < n; i++)
-            for (uint32_t k = 0; k < graph->nodes[i].n_inputs; k++)
-                if (graph->nodes[i].inputs[k] == t) return 1;
+            for (uint32_t k = 0; k < graph->nodes[i].n_inputs; k++) {
+                const uint32_t t = graph->nodes[i].inputs[k];
+                if (t != PCO_NONE && memory_is_held(&graph->tensors[t], x)) return 1;
+            }
     }
     return 0;
 }
@@ -72,7 +81,7 @@ static int memory_add_node(memory_blocks *blocks, const pco_session *session, ui
     if (!block) return 0;
     for (uint32_t k = 0; k < node->n_inputs; k++) {
         const pco_tensor *x = node->inputs[k] == PCO_NONE ? NULL : &graph->tensors[node->inputs[k]];
-        if (!x || x->kind != PCO_KIND_CONSTANT || memory_used_before(session, program, i, x->name)) continue;
+        if (!x || x->kind != PCO_KIND_CONSTANT || memory_used_before(session, program, i, x)) continue;
         int twice = 0; /* by this very node */
         for (uint32_t other = 0; other < k; other++) twice |= node->inputs[other] == node->inputs[k];
         if (twice) continue;

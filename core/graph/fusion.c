@@ -1,5 +1,6 @@
 #include "graph/fusion.h"
 
+#include "base/dtype.h"
 #include "base/error.h"
 
 #include <stddef.h>
@@ -48,8 +49,16 @@ static const pco_join JOINS[] = {
     {.name = "gate and up",
      .op = PCO_OP_MATMUL,
      .behind = 1u << MATMUL_B | 1u << MATMUL_BIAS,
+     .absent = 1u << MATMUL_C,
      .where = ATTR(matmul, transpose_b, 1),
+     .readers = PCO_JOIN_PAIR,
      .reader = PCO_OP_SWIGLU},
+    {.name = "q, k and v",
+     .op = PCO_OP_MATMUL,
+     .behind = 1u << MATMUL_B | 1u << MATMUL_BIAS,
+     .absent = 1u << MATMUL_C,
+     .where = ATTR(matmul, transpose_b, 1),
+     .readers = PCO_JOIN_ANY},
 };
 enum { N_JOINS = sizeof JOINS / sizeof *JOINS };
 
@@ -73,18 +82,12 @@ static int fusion_keeps(uint32_t op)
     return 0;
 }
 
-int pco_fusion_changes(uint32_t op)
-{
-    for (uint32_t i = 0; i < N_JOINS; i++)
-        if ((uint32_t)JOINS[i].op == op || (uint32_t)JOINS[i].reader == op) return 1;
-    return fusion_keeps(op);
-}
-
 /* ---- matching ---- */
 
 typedef struct fusion_search {
     const pco_graph *graph;
     const uint32_t *readers;
+    const unsigned char *live, *apart;
     pco_fusions *found;
     uint32_t *owner; /* tensor -> node that now makes it, if that may still take a reader in, or PCO_NONE */
 } fusion_search;
@@ -161,11 +164,17 @@ static void fusion_stay(fusion_search *search, const pco_node *writer)
     }
 }
 
-/* Node i may take in what reads its result. A variant that was asked for is of the node as it is. */
+/* A node that has to stay as it is, or of which a variant was asked for. */
+static int fusion_is_fixed(const fusion_search *search, uint32_t i)
+{
+    return (search->apart && search->apart[i]) || search->graph->nodes[i].variant != PCO_NONE;
+}
+
+/* Node i may take in what reads its result. */
 static int fusion_begin(fusion_search *search, uint32_t i)
 {
     const pco_node *node = &search->graph->nodes[i];
-    if (node->variant != PCO_NONE || !fusion_keeps(node->op)) return 1;
+    if (fusion_is_fixed(search, i) || !fusion_keeps(node->op)) return 1;
     void *attrs = pco_arena_copy(&search->found->arena, node->attrs, node->attrs_size);
     if (!attrs) return 0;
     search->found->nodes[i] = *node;
@@ -201,7 +210,7 @@ static int fusion_is_behind(const pco_graph *graph, uint32_t first, uint32_t sec
     if (first == PCO_NONE || second == PCO_NONE) return first == second;
     const pco_tensor *a = &graph->tensors[first], *b = &graph->tensors[second];
     return a->data && a->bytes && b->bytes && (const char *)a->data + a->bytes == b->data && a->dtype == b->dtype &&
-           a->rank == b->rank && a->rank > 0 &&
+           a->rank == b->rank && a->rank > 0 && a->rank <= 2 &&
            memcmp(a->shape + 1, b->shape + 1, (a->rank - 1) * sizeof(int64_t)) == 0;
 }
 
@@ -210,8 +219,10 @@ static int fusion_joins(const fusion_search *search, const pco_join *row, uint32
     const pco_graph *graph = search->graph;
     const pco_node *a = &graph->nodes[first], *b = &graph->nodes[second];
     if ((uint32_t)row->op != a->op || (uint32_t)row->op != b->op) return 0;
-    if (a->variant != PCO_NONE || b->variant != PCO_NONE || memcmp(a->attrs, b->attrs, a->attrs_size) != 0) return 0;
+    if (fusion_is_fixed(search, first) || fusion_is_fixed(search, second)) return 0;
+    if (memcmp(a->attrs, b->attrs, a->attrs_size) != 0) return 0;
     for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) {
+        if (row->absent >> i & 1 && a->inputs[i] != PCO_NONE) return 0;
         if (row->behind >> i & 1 ? !fusion_is_behind(graph, a->inputs[i], b->inputs[i]) : a->inputs[i] != b->inputs[i])
             return 0;
         /* one of the two changes its place in the list: what it reads must not be written in between */
@@ -221,18 +232,64 @@ static int fusion_joins(const fusion_search *search, const pco_join *row, uint32
     return fusion_has(a->attrs, row->where);
 }
 
+/* May the row make this node one with others? It must be needed, have a single row and constants of types without
+ * blocks, neither be taken in by another nor have taken one in, and the host must not read it. */
+static int fusion_may_join(const fusion_search *search, const pco_join *row, uint32_t i)
+{
+    const pco_graph *graph = search->graph;
+    const pco_fusions *found = search->found;
+    if ((uint32_t)row->op != graph->nodes[i].op || !search->live[i]) return 0;
+    const pco_tensor *y = &graph->tensors[graph->nodes[i].outputs[0]];
+    if (y->kind != PCO_KIND_TRANSIENT || y->rank == 0 || pco_tensor_elements(y) != y->shape[y->rank - 1]) return 0;
+    for (uint32_t k = 0; k < PCO_MAX_INPUTS; k++) {
+        const uint32_t t = graph->nodes[i].inputs[k];
+        if (!(row->behind >> k & 1) || t == PCO_NONE) continue;
+        if (!graph->tensors[t].data || pco_dtype_block(graph->tensors[t].dtype) > 1) return 0;
+    }
+    return !found->moved[i] && found->joined[i] == PCO_NONE && (found->into[i] == PCO_NONE || found->into[i] == i);
+}
+
+/* The node whose constants lie behind those of node i, or PCO_NONE. */
+static uint32_t fusion_next(const fusion_search *search, const pco_join *row, uint32_t i)
+{
+    for (uint32_t k = 0; k < search->graph->n_nodes; k++)
+        if (k != i && fusion_may_join(search, row, k) && fusion_joins(search, row, i, k)) return k;
+    return PCO_NONE;
+}
+
+/* Makes nodes whose constants lie in a row one, and that is emitted where the first of them stands in the list. */
+static void fusion_join_row(fusion_search *search, const pco_join *row, uint32_t head)
+{
+    const pco_graph *graph = search->graph;
+    pco_fusions *found = search->found;
+    uint32_t place = head, next;
+    for (uint32_t i = head; (next = fusion_next(search, row, i)) != PCO_NONE; i = next) {
+        found->joined[i] = next;
+        found->moved[next] = 1;
+        if (next < place) place = next;
+    }
+    if (found->joined[head] == PCO_NONE) return;
+    found->moved[head] = 1;
+    found->moved[place] = 0;
+    found->nodes[head] = graph->nodes[head];
+    found->split[head] = 1;
+    found->into[place] = head;
+}
+
 /* Makes the nodes that a reader has as operands one, if they match. The one that comes first is emitted. */
-static void fusion_join(fusion_search *search, uint32_t i)
+static void fusion_join_pair(fusion_search *search, uint32_t i)
 {
     const pco_graph *graph = search->graph;
     const pco_node *reader = &graph->nodes[i];
-    if (reader->n_inputs != 2 || reader->variant != PCO_NONE) return;
+    if (reader->n_inputs != 2 || fusion_is_fixed(search, i)) return;
     const uint32_t gate = graph->producers[reader->inputs[0]], up = graph->producers[reader->inputs[1]];
     if (gate == PCO_NONE || up == PCO_NONE || gate == up) return;
     if (search->readers[reader->inputs[0]] != 1 || search->readers[reader->inputs[1]] != 1) return;
     for (uint32_t k = 0; k < N_JOINS; k++) {
         pco_fusions *found = search->found;
-        if ((uint32_t)JOINS[k].reader != reader->op || !fusion_joins(search, &JOINS[k], gate, up)) continue;
+        if (JOINS[k].readers != PCO_JOIN_PAIR || (uint32_t)JOINS[k].reader != reader->op ||
+            !fusion_joins(search, &JOINS[k], gate, up))
+            continue;
         const uint32_t place = gate < up ? gate : up;
         found->nodes[gate] = graph->nodes[gate];
         found->joined[gate] = up;
@@ -247,19 +304,42 @@ static void fusion_join(fusion_search *search, uint32_t i)
     }
 }
 
+/* Rows begin with a node whose constants lie behind no other's. */
+static void fusion_join_rows(fusion_search *search, const pco_join *row)
+{
+    const uint32_t n = search->graph->n_nodes;
+    for (uint32_t i = 0; i < n; i++) {
+        int first = fusion_may_join(search, row, i);
+        for (uint32_t k = 0; first && k < n; k++)
+            first = k == i || !fusion_may_join(search, row, k) || !fusion_joins(search, row, k, i);
+        if (first) fusion_join_row(search, row, i);
+    }
+}
+
+static void fusion_join(fusion_search *search)
+{
+    for (uint32_t i = 0; i < search->graph->n_nodes; i++)
+        if (search->live[i]) fusion_join_pair(search, i);
+    for (uint32_t k = 0; k < N_JOINS; k++)
+        if (JOINS[k].readers == PCO_JOIN_ANY) fusion_join_rows(search, &JOINS[k]);
+}
+
 pco_status pco_fusions_find(const pco_graph *graph, const unsigned char *live, const uint32_t *readers,
-                            pco_fusions *fusions, pco_error *err)
+                            const unsigned char *apart, pco_fusions *fusions, pco_error *err)
 {
     const uint32_t n = graph->n_nodes + 1;
     *fusions = (pco_fusions){.into = malloc(n * sizeof *fusions->into),
                              .joined = malloc(n * sizeof *fusions->joined),
+                             .split = calloc(n, 1),
                              .moved = calloc(n, 1),
                              .nodes = calloc(n, sizeof *fusions->nodes)};
     fusion_search search = {.graph = graph,
                             .readers = readers,
+                            .live = live,
+                            .apart = apart,
                             .found = fusions,
                             .owner = malloc((graph->n_tensors + 1) * sizeof *search.owner)};
-    int room = fusions->into && fusions->joined && fusions->moved && fusions->nodes && search.owner;
+    int room = fusions->into && fusions->joined && fusions->split && fusions->moved && fusions->nodes && search.owner;
     for (uint32_t i = 0; room && i < n; i++) fusions->into[i] = fusions->joined[i] = PCO_NONE;
     for (uint32_t t = 0; room && t < graph->n_tensors; t++) search.owner[t] = PCO_NONE;
     for (uint32_t i = 0; room && i < graph->n_nodes; i++) {
@@ -267,8 +347,7 @@ pco_status pco_fusions_find(const pco_graph *graph, const unsigned char *live, c
         if (pco_op_has_effect(pco_op_find(graph->nodes[i].op))) fusion_stay(&search, &graph->nodes[i]);
         if (!fusion_end(&search, i)) room = fusion_begin(&search, i);
     }
-    for (uint32_t i = 0; room && i < graph->n_nodes; i++)
-        if (live[i]) fusion_join(&search, i);
+    if (room) fusion_join(&search);
     free(search.owner);
     return room ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while fusing a graph");
 }
@@ -277,6 +356,7 @@ void pco_fusions_release(pco_fusions *fusions)
 {
     free(fusions->into);
     free(fusions->joined);
+    free(fusions->split);
     free(fusions->moved);
     free(fusions->nodes);
     pco_arena_release(&fusions->arena);

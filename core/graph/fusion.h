@@ -34,37 +34,48 @@ typedef struct pco_fusion {
     pco_fusion_attr sets;   /* the attribute of the node that stays which says what it computes now */
 } pco_fusion;
 
-/* A pattern of two nodes that nothing reads but one node, as its operands 0 and 1. They become one node, with constants
- * twice as long, where the constants of the second lie right behind those of the first: that takes no copy, and no
- * memory. The reader then has one operand, whose rows are those of both. Each element is made as before. */
+/* Who reads the nodes of a join. */
+typedef enum pco_join_readers {
+    PCO_JOIN_PAIR, /* two nodes, and nothing reads them but one node, as its operands 0 and 1. It then has one operand,
+                    * whose rows are those of both */
+    PCO_JOIN_ANY,  /* two nodes or more, of one row each, and whatever does. Slices of the one node, which are views of
+                    * it  (core/runtime/part.c), take their places; of more rows they would be copies. Other graphs of a
+                    * model then use the same constants apart: they are of types that devices keep as files do, so that
+                    * the session finds them in the constant made of them, and nothing is held twice */
+} pco_join_readers;
+
+/* A pattern of nodes that do the same to one tensor. They become one node, whose constants are as long as theirs
+ * together, where the constants of each lie right behind those of another: that takes no copy, and no memory. Each
+ * element is made as before. */
 typedef struct pco_join {
     const char *name;
-    pco_op op;             /* of both, whose attributes are the same */
+    pco_op op;             /* of all, whose attributes are the same */
     uint32_t behind;       /* bit i: operands i are such constants, or absent; all others are the same tensors */
-    pco_fusion_attr where; /* an attribute of both: the constants' first dimension is the result's last */
-    pco_op reader;
+    uint32_t absent;       /* bit i: none has operand i */
+    pco_fusion_attr where; /* an attribute of all: the first dimension of constants of rank 2 is the result's last */
+    pco_join_readers readers;
+    pco_op reader; /* of a pair */
 } pco_join;
 
 /* All patterns. Static. */
 const pco_fusion *pco_fusion_table(uint32_t *count);
 const pco_join *pco_join_table(uint32_t *count);
 
-/* Is there a pattern that leaves a node of this op with other operands or attributes? */
-int pco_fusion_changes(uint32_t op);
-
 /* What fusing makes of a graph, per node: nodes are emitted in their order, but those which have `moved`. */
 typedef struct pco_fusions {
     uint32_t *into;       /* the node that is emitted in its place, as it became, or PCO_NONE: itself, as it is */
     uint32_t *joined;     /* the node whose constants go behind its own, or PCO_NONE */
+    unsigned char *split; /* 1: slices of it are the results of itself, of the node it is joined to, and so on */
     unsigned char *moved; /* 1: it is not emitted here, but where its last reader or the node it is joined to stood */
     pco_node *nodes;      /* the nodes as they became; tensors are those of the graph */
     pco_arena arena;      /* their attributes */
 } pco_fusions;
 
 /* Finds the patterns in `graph`. live[i]: is node i needed? readers[t]: how often live nodes read tensor t, where an
- * output is read once more. OUT_OF_HOST_MEMORY; release the result with pco_fusions_release, also after that. */
+ * output is read once more. apart[i]: node i stays as it is; NULL: none has to. OUT_OF_HOST_MEMORY; release the result
+ * with pco_fusions_release, also after that. */
 pco_status pco_fusions_find(const pco_graph *graph, const unsigned char *live, const uint32_t *readers,
-                            pco_fusions *fusions, pco_error *err) PCO_NODISCARD;
+                            const unsigned char *apart, pco_fusions *fusions, pco_error *err) PCO_NODISCARD;
 void pco_fusions_release(pco_fusions *fusions);
 
 #endif

@@ -76,15 +76,19 @@ static uint32_t rewrite_tensor(rewrite_state *state, uint32_t t)
     return state->map[t];
 }
 
-/* The constants a and b, which lie one behind the other, as one. */
-static uint32_t rewrite_joined(rewrite_state *state, uint32_t a, uint32_t b)
+/* Operands k, constants that lie one behind the other, of a node and those that it is joined to, as one. */
+static uint32_t rewrite_joined(rewrite_state *state, uint32_t t, uint32_t joined, uint32_t k)
 {
-    const pco_tensor *first = &state->source->tensors[a], *second = &state->source->tensors[b];
+    const pco_tensor *first = &state->source->tensors[t];
     int64_t shape[PCO_MAX_RANK];
     char name[192];
-    snprintf(name, sizeof name, "%s, %s", first->name, second->name);
+    size_t length = (size_t)snprintf(name, sizeof name, "%s", first->name);
     memcpy(shape, first->shape, sizeof shape);
-    shape[0] += second->shape[0];
+    for (; joined != PCO_NONE; joined = state->fusions.joined[joined]) {
+        const pco_tensor *next = &state->source->tensors[state->source->nodes[joined].inputs[k]];
+        shape[0] += next->shape[0];
+        if (length < sizeof name) length += (size_t)snprintf(name + length, sizeof name - length, ", %s", next->name);
+    }
     return pco_graph_constant(state->result, name, (pco_dtype)first->dtype, first->rank, shape, first->data);
 }
 
@@ -93,7 +97,7 @@ static uint32_t rewrite_operand(rewrite_state *state, const pco_node *node, uint
 {
     const uint32_t t = k < node->n_inputs ? node->inputs[k] : PCO_NONE;
     const uint32_t other = joined == PCO_NONE ? t : state->source->nodes[joined].inputs[k];
-    return t == other ? rewrite_tensor(state, t) : rewrite_joined(state, t, other);
+    return t == other ? rewrite_tensor(state, t) : rewrite_joined(state, t, joined, k);
 }
 
 /* Puts a source tensor's own facts (output kind, name) on the tensor that stands for it now. */
@@ -127,6 +131,30 @@ static uint32_t rewrite_own(rewrite_state *state, uint32_t t, uint32_t made)
     return made;
 }
 
+/* The last node added is called as one of the source, and what is behind. */
+static void rewrite_name(pco_graph *result, const pco_node *node, const char *behind)
+{
+    char text[192];
+    snprintf(text, sizeof text, "%s%s", node->name, behind);
+    const char *name = result->status ? NULL : pco_arena_text(&result->arena, text);
+    if (name) result->nodes[result->n_nodes - 1].name = name;
+}
+
+/* The results of a node and those that it is joined to, as slices of what they make as one. */
+static void rewrite_split(rewrite_state *state, uint32_t head, uint32_t made)
+{
+    int64_t begin = 0;
+    for (uint32_t i = head; i != PCO_NONE; i = state->fusions.joined[i]) {
+        const pco_node *node = &state->source->nodes[i];
+        const pco_tensor *y = &state->source->tensors[node->outputs[0]];
+        const int64_t size = y->shape[y->rank - 1];
+        const uint32_t piece = pco_slice_axis(state->result, made, -1, begin, size);
+        rewrite_name(state->result, node, "_slice");
+        rewrite_settle(state, node->outputs[0], piece);
+        begin += size;
+    }
+}
+
 static void rewrite_node(rewrite_state *state, uint32_t i, int decompose)
 {
     pco_graph *result = state->result;
@@ -147,10 +175,11 @@ static void rewrite_node(rewrite_state *state, uint32_t i, int decompose)
     } else {
         pco_graph_add(result, (pco_op)node->op, node->attrs, inputs, node->n_inputs, out);
         if (!result->status) result->nodes[result->n_nodes - 1].variant = node->variant;
-        if (!result->status) {
-            const char *name = pco_arena_text(&result->arena, node->name);
-            if (name) result->nodes[result->n_nodes - 1].name = name;
-        }
+        rewrite_name(result, node, "");
+    }
+    if (fused != PCO_NONE && state->fusions.split[fused]) {
+        rewrite_split(state, fused, out[0]);
+        return;
     }
     const pco_node *place = &state->source->nodes[i]; /* a fused node makes what the last of its readers made */
     for (uint32_t k = 0; k < place->n_outputs; k++) {
@@ -185,14 +214,18 @@ pco_status pco_graph_rewrite(const pco_graph *source, const pco_rewrite_params *
     }
     rewrite_liveness(&state);
     rewrite_count_readers(&state);
-    if (params->fuse) status = pco_fusions_find(source, state.live, state.readers, &state.fusions, err);
+    if (params->fuse) status = pco_fusions_find(source, state.live, state.readers, params->apart, &state.fusions, err);
     if (status) goto done;
     for (uint32_t t = 0; t < source->n_tensors; t++)
         if (source->tensors[t].kind == PCO_KIND_INPUT || source->tensors[t].kind == PCO_KIND_VALUE)
             rewrite_tensor(&state, t);
-    for (uint32_t i = 0; i < source->n_nodes; i++)
-        if (state.live[i] && !(state.fusions.moved && state.fusions.moved[i]))
-            rewrite_node(&state, i, params->decompose && params->decompose[i]);
+    for (uint32_t i = 0; i < source->n_nodes; i++) {
+        const uint32_t before = state.result->n_nodes;
+        if (!state.live[i] || (state.fusions.moved && state.fusions.moved[i])) continue;
+        rewrite_node(&state, i, params->decompose && params->decompose[i]);
+        for (uint32_t k = before; params->fused && k < state.result->n_nodes; k++)
+            params->fused[k] = state.fusions.into ? state.fusions.into[i] : PCO_NONE;
+    }
     status = pco_graph_check(state.result, err);
 done:
     free(state.map);

@@ -7,7 +7,10 @@
 /* What the rewriting does with each node of the source. */
 typedef struct pco_rewrite_params {
     const unsigned char *decompose; /* per node of the source: 1 replaces it by its decomposition; may be NULL */
-    int fuse;                       /* 1: nodes that match a pattern become one (graph/fusion.h) */
+    int fuse;                       /* 1: nodes that match a pattern become one (graph/fusion.h), */
+    const unsigned char *apart;     /* but where this is 1, per node of the source; may be NULL */
+    uint32_t *fused; /* per node of the result, of which there are at most twice as many: the node of the source for
+                      * which apart[] would have left it as it was, or PCO_NONE where it is; may be NULL */
 } pco_rewrite_params;
 
 /* A new graph that computes the same outputs: nodes that nothing needs are dropped, and what params asks for is

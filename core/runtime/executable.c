@@ -2,7 +2,6 @@
 #include "runtime/session_internal.h"
 
 #include "base/error.h"
-#include "graph/fusion.h"
 #include "graph/op_rules.h"
 #include "graph/passes.h"
 #include "runtime/selftest.h"
@@ -23,15 +22,6 @@ enum { MOST_ROUNDS = 8 }; /* of decompositions: each leaves simpler operations, 
 static pco_status executable_no_memory(pco_error *err)
 {
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an executable");
-}
-
-/* A device may know an op and not all that can be fused into it. */
-static int executable_refuses_fused(pco_session *session, const pco_graph *graph, const uint32_t *slots)
-{
-    pco_error why;
-    for (uint32_t i = 0; i < graph->n_nodes; i++)
-        if (pco_fusion_changes(graph->nodes[i].op) && !session_supports(session, slots[i], graph, i, &why)) return 1;
-    return 0;
 }
 
 /* Which slot is to run which node of a graph; *slots is made as large as that needs. */
@@ -58,21 +48,51 @@ static uint32_t executable_mark(pco_session *session, const pco_graph *graph, co
     return count;
 }
 
+/* Marks what of a fused graph no longer runs where it was to: a device may know an op and not all that can be fused
+ * into it. Returns how many nodes of the source have to stay apart that had not. */
+static uint32_t executable_mark_apart(pco_session *session, const pco_graph *graph, const uint32_t *slots,
+                                      const uint32_t *fused, unsigned char *apart)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        pco_error why;
+        if (fused[i] == PCO_NONE || apart[fused[i]] || session_supports(session, slots[i], graph, i, &why)) continue;
+        apart[fused[i]] = 1;
+        count++;
+    }
+    return count;
+}
+
+/* The graph with fusions, but those whose nodes the device refuses. Each round leaves more nodes apart than the one
+ * before. */
+static pco_status executable_fuse(pco_executable *executable, const pco_graph *source, pco_graph **graph,
+                                  pco_error *err)
+{
+    unsigned char *apart = calloc(source->n_nodes + 1, 1);
+    uint32_t *fused = malloc(2 * (source->n_nodes + 1) * sizeof *fused);
+    pco_status status = apart && fused ? PCO_OK : executable_no_memory(err);
+    *graph = NULL;
+    while (!status) {
+        const pco_rewrite_params params = {.fuse = 1, .apart = apart, .fused = fused};
+        status = pco_graph_rewrite(source, &params, graph, err);
+        if (!status) status = executable_place(executable->session, *graph, &executable->slots, err);
+        if (status || !executable_mark_apart(executable->session, *graph, executable->slots, fused, apart)) break;
+        pco_graph_destroy(*graph);
+        *graph = NULL;
+    }
+    free(apart);
+    free(fused);
+    return status;
+}
+
 /* Rewrites: first with fusions, then with decompositions of what the device does not know, until nothing more
- * can be decomposed. Where the device refuses a fused node, all is
- * done without fusions. INTERNAL where decompositions
- * lead back to each other. */
+ * can be decomposed. INTERNAL where decompositions lead back to each other. */
 static pco_status executable_lower(pco_executable *executable, const pco_graph *source,
                                    const pco_executable_params *params, pco_error *err)
 {
     pco_session *session = executable->session;
     pco_graph *graph;
-    pco_status status = pco_graph_rewrite(source, &(pco_rewrite_params){.fuse = 1}, &graph, err);
-    if (!status) status = executable_place(session, graph, &executable->slots, err);
-    if (!status && executable_refuses_fused(session, graph, executable->slots)) {
-        pco_graph_destroy(graph);
-        status = pco_graph_rewrite(source, &(pco_rewrite_params){.fuse = 0}, &graph, err);
-    }
+    pco_status status = executable_fuse(executable, source, &graph, err);
     for (int round = 0; !status; round++) {
         unsigned char *decompose = calloc(graph->n_nodes + 1, 1);
         status = decompose ? executable_place(session, graph, &executable->slots, err) : executable_no_memory(err);

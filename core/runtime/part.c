@@ -222,16 +222,74 @@ static pco_status part_import(pco_session *session, session_part *part, uint32_t
     return status;
 }
 
+/* Constants that lie one behind the other in the file do so on the device, so that a graph for which they are one (q, k
+ * and v in one product) finds them there. */
+static void part_file_order(const session_part *part, uint32_t *constants, uint32_t count)
+{
+    for (uint32_t i = 0; i + 1 < count; i++) {
+        const pco_tensor *x = &part->tensors[constants[i]];
+        const unsigned char *end = (const unsigned char *)x->data + x->bytes;
+        for (uint32_t k = i + 2; k < count; k++) {
+            const uint32_t t = constants[k];
+            if (part->tensors[t].data != end) continue;
+            memmove(&constants[i + 2], &constants[i + 1], (k - i - 1) * sizeof *constants);
+            constants[i + 1] = t;
+            break;
+        }
+    }
+}
+
+/* Uploads constants in chunks, which are no larger than usual unless one tensor is. */
+static pco_status part_chunks(pco_session *session, session_part *part, const uint32_t *constants, uint32_t count,
+                              pco_error *err)
+{
+    const uint64_t limit = session->slots[part->slot].entry->info.max_allocation, usual = UINT64_C(256) << 20;
+    uint64_t bytes = 0;
+    uint32_t first = 0;
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; !status && i < count; i++) {
+        const uint64_t room = part_room(part, constants[i]);
+        uint64_t end = part_up(bytes, part->tensor_proposals[constants[i]].alignment) + room;
+        if (i > first && (end > limit || end > usual)) {
+            status = part_constant_chunk(session, part, constants + first, i - first, bytes, err);
+            first = i;
+            end = room;
+        }
+        bytes = end;
+    }
+    if (!status && count > first)
+        status = part_constant_chunk(session, part, constants + first, count - first, bytes, err);
+    return status;
+}
+
+/* Finds a constant where the session or the device has it already. */
+static pco_status part_constant_there(pco_session *session, session_part *part, uint32_t t, int *done, pco_error *err)
+{
+    const uint64_t room = part_room(part, t);
+    session_buffer *known;
+    uint64_t offset;
+    uint32_t index;
+    *done = 0;
+    if (session_find_constant(session, part->slot, &part->tensors[t], &part->tensor_proposals[t], room, &known,
+                              &offset)) {
+        *done = 1;
+        pco_status status = part_share(part, known, &index, err);
+        if (!status) part_place(part, t, index, offset, room);
+        return status;
+    }
+    return part->tensor_proposals[t].layout == 0 ? part_import(session, part, t, done, err) : PCO_OK;
+}
+
 static pco_status part_constants(pco_session *session, session_part *part, pco_error *err)
 {
-    uint64_t limit = session->slots[part->slot].entry->info.max_allocation, bytes = 0;
-    const uint64_t usual = UINT64_C(256) << 20; /* chunks are no larger than that unless one tensor is */
+    const uint64_t limit = session->slots[part->slot].entry->info.max_allocation;
     uint32_t *waiting = malloc((part->view.n_tensors + 1) * sizeof *waiting), n = 0;
     pco_status status = waiting ? PCO_OK : part_no_memory(err);
     for (uint32_t t = 0; !status && t < part->view.n_tensors; t++) {
         const pco_tensor *x = &part->tensors[t];
         if (x->kind != PCO_KIND_CONSTANT) continue;
-        uint64_t room = part_room(part, t);
+        const uint64_t room = part_room(part, t);
+        int done;
         part->constant_bytes += room;
         if (!x->data && x->bytes) status = pco_fail(err, PCO_ERROR_INVALID, "constant '%s' has no data", x->name);
         if (status || x->bytes == 0) {
@@ -245,28 +303,11 @@ static pco_status part_constants(pco_session *session, session_part *part, pco_e
                               x->name, room, limit);
             break;
         }
-        session_constant *known = session_find_constant(session, part->slot, x, part->tensor_proposals[t].layout, room);
-        if (known) {
-            uint32_t index;
-            status = part_share(part, known->buffer, &index, err);
-            if (!status) part_place(part, t, index, known->offset, room);
-            continue;
-        }
-        if (part->tensor_proposals[t].layout == 0) {
-            int done;
-            status = part_import(session, part, t, &done, err);
-            if (status || done) continue;
-        }
-        uint64_t end = part_up(bytes, part->tensor_proposals[t].alignment) + room;
-        if (n && (end > limit || end > usual)) {
-            status = part_constant_chunk(session, part, waiting, n, bytes, err);
-            n = 0;
-            end = room;
-        }
-        waiting[n++] = t;
-        bytes = end;
+        status = part_constant_there(session, part, t, &done, err);
+        if (!status && !done) waiting[n++] = t;
     }
-    if (!status && n) status = part_constant_chunk(session, part, waiting, n, bytes, err);
+    if (!status) part_file_order(part, waiting, n);
+    if (!status) status = part_chunks(session, part, waiting, n, err);
     free(waiting);
     return status;
 }
@@ -492,11 +533,13 @@ static void part_place_shared(session_part *part)
 static pco_status part_check_memory(pco_session *session, const session_part *part, pco_error *err)
 {
     const session_slot *slot = &session->slots[part->slot];
-    uint64_t need = 0, left = slot->plugin->device->memory_left(slot->device);
+    uint64_t need = 0, left = slot->plugin->device->memory_left(slot->device), offset;
+    session_buffer *buffer;
     for (uint32_t t = 0; t < part->view.n_tensors; t++) {
         const pco_tensor *x = &part->tensors[t];
         if (x->kind == PCO_KIND_CONSTANT && x->data &&
-            !session_find_constant(session, part->slot, x, part->tensor_proposals[t].layout, part_room(part, t)))
+            !session_find_constant(session, part->slot, x, &part->tensor_proposals[t], part_room(part, t), &buffer,
+                                   &offset))
             need += part_room(part, t);
     }
     if (left == 0 || need <= left) return PCO_OK;

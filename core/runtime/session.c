@@ -273,19 +273,67 @@ static uint64_t session_constant_key(const pco_tensor *tensor)
 static int session_is_constant(const session_constant *c, const pco_tensor *tensor)
 {
     if (tensor->bytes > SESSION_HASHED) return c->data == tensor->data;
-    return c->content_bytes == tensor->bytes &&
-           (!tensor->bytes || memcmp(c->content, tensor->data, tensor->bytes) == 0);
+    return c->data_bytes == tensor->bytes && (!tensor->bytes || memcmp(c->content, tensor->data, tensor->bytes) == 0);
 }
 
-session_constant *session_find_constant(pco_session *session, uint32_t slot, const pco_tensor *tensor, uint32_t layout,
-                                        uint64_t bytes)
+/* Do the names of constants that were made one hold this one? */
+static int session_names(const char *names, const char *name)
 {
-    uint64_t key = session_constant_key(tensor);
-    for (session_constant *c = session->constants; c; c = c->next)
-        if (c->buffer->slot == slot && c->key == key && c->layout == layout && c->bytes == bytes &&
-            session_is_constant(c, tensor))
-            return c;
-    return NULL;
+    const char *at = strstr(names, name);
+    const size_t length = strlen(name);
+    return at && (at == names || at[-1] == ' ') && (at[length] == 0 || at[length] == ',');
+}
+
+/* Do `bytes` of a constant begin at `data`, and are they what is to be there? A large one's are: it is borrowed. */
+static int session_holds(const session_constant *c, const unsigned char *data, uint64_t bytes)
+{
+    if (c->layout || data < c->data || data >= c->data + c->data_bytes) return 0;
+    const uint64_t at = (uint64_t)(data - c->data);
+    if (bytes > c->data_bytes - at) return 0;
+    return c->data_bytes > SESSION_HASHED || memcmp((const unsigned char *)c->content + at, data, bytes) == 0;
+}
+
+/* Is `tensor` on the device as constants that lie one behind the other in a buffer, of which c is the first? */
+static int session_follow(const pco_session *session, const session_constant *c, const pco_tensor *tensor)
+{
+    const unsigned char *data = tensor->data;
+    uint64_t done = 0;
+    for (const session_constant *next = c; next;) {
+        if (!session_holds(next, data + done, next->data_bytes) || !session_names(tensor->name, next->name)) return 0;
+        done += next->data_bytes;
+        if (done >= tensor->bytes) return done == tensor->bytes;
+        for (next = session->constants; next; next = next->next)
+            if (next->buffer == c->buffer && next->offset == c->offset + done && next->data == data + done &&
+                next->data_bytes && next->data_bytes <= tensor->bytes - done)
+                break;
+    }
+    return 0;
+}
+
+int session_find_constant(pco_session *session, uint32_t slot, const pco_tensor *tensor,
+                          const pco_tensor_proposal *want, uint64_t bytes, session_buffer **buffer, uint64_t *offset)
+{
+    const uint64_t key = session_constant_key(tensor);
+    for (const session_constant *c = session->constants; c; c = c->next)
+        if (c->buffer->slot == slot && c->key == key && c->layout == want->layout && c->bytes == bytes &&
+            session_is_constant(c, tensor)) {
+            *buffer = c->buffer;
+            *offset = c->offset;
+            return 1;
+        }
+    for (const session_constant *c = session->constants; c && !want->layout && tensor->bytes; c = c->next) {
+        if (c->buffer->slot != slot || c->layout) continue;
+        const uint64_t at = (uint64_t)((const unsigned char *)tensor->data - c->data);
+        const int within = session_names(c->name, tensor->name) && session_holds(c, tensor->data, tensor->bytes) &&
+                           at + bytes <= c->bytes,
+                  made_of = c->data == tensor->data && c->data_bytes && c->data_bytes < tensor->bytes &&
+                            bytes == tensor->bytes && session_follow(session, c, tensor);
+        if (!(within || made_of) || (c->offset + at) % want->alignment) continue;
+        *buffer = c->buffer;
+        *offset = c->offset + at;
+        return 1;
+    }
+    return 0;
 }
 
 pco_status session_keep_constant(pco_session *session, session_buffer *buffer, const pco_tensor *tensor,
@@ -294,9 +342,11 @@ pco_status session_keep_constant(pco_session *session, session_buffer *buffer, c
     const uint64_t held = tensor->bytes <= SESSION_HASHED ? tensor->bytes : 0;
     session_constant *c = calloc(1, sizeof *c);
     void *content = malloc(held + 1);
-    if (!c || !content) {
+    char *name = strdup(tensor->name);
+    if (!c || !content || !name) {
         free(c);
         free(content);
+        free(name);
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for constant '%s'", tensor->name);
     }
     if (held) memcpy(content, tensor->data, held);
@@ -305,9 +355,10 @@ pco_status session_keep_constant(pco_session *session, session_buffer *buffer, c
                             .offset = offset,
                             .bytes = bytes,
                             .key = session_constant_key(tensor),
+                            .name = name,
                             .data = tensor->data,
+                            .data_bytes = tensor->bytes,
                             .content = content,
-                            .content_bytes = held,
                             .layout = layout};
     session->constants = c;
     return PCO_OK;
@@ -383,6 +434,7 @@ void session_unuse(pco_session *session, session_buffer *buffer)
         }
         *at = c->next;
         free(c->content);
+        free(c->name);
         free(c);
     }
     for (session_buffer **at = &session->buffers; *at; at = &(*at)->next)

@@ -44,9 +44,10 @@ typedef struct session_constant {
     struct session_constant *next;
     session_buffer *buffer;
     uint64_t offset, bytes, key;
-    const void *data; /* of a large one: where it lies */
-    void *content;    /* of a small one: a copy, compared when the keys agree */
-    uint64_t content_bytes;
+    char *name; /* of constants that were made one: all of theirs */
+    const unsigned char *data;
+    uint64_t data_bytes;
+    void *content; /* of a small one: a copy, compared when the keys agree */
     uint32_t layout;
 } session_constant;
 
@@ -109,9 +110,10 @@ void session_buffer_destroy(pco_session *session, uint32_t slot, pco_buffer *buf
 pco_status session_state(pco_session *session, uint32_t slot, const pco_tensor *tensor, session_buffer **state,
                          pco_error *err) PCO_NODISCARD;
 
-/* A constant already on the device in that layout, or NULL. */
-session_constant *session_find_constant(pco_session *session, uint32_t slot, const pco_tensor *tensor, uint32_t layout,
-                                        uint64_t bytes);
+/* Is a constant on the device already, as `want` says, with `bytes` of room? Where it lies, then. In the layout of
+ * files, constants that lie one behind the other are found in one that was made of them, and that one in them. */
+int session_find_constant(pco_session *session, uint32_t slot, const pco_tensor *tensor,
+                          const pco_tensor_proposal *want, uint64_t bytes, session_buffer **buffer, uint64_t *offset);
 
 /* A constant in lent memory that the device of a slot can use where it is: the buffer around it, with one use more, and
  * its offset there; NULL where it has to be copied. Its bytes count as held, like those of a copy. */

@@ -8,6 +8,8 @@
 #include "graph/passes.h"
 #include "run/judge.h"
 #include "run/problem.h"
+#include "runtime/memory.h"
+#include "runtime/session_internal.h"
 
 enum { MOST_READERS = 3 };
 
@@ -383,7 +385,7 @@ static void test_pairs(void **state)
     const sizes s = {3, 32, 6};
     uint32_t count;
     pco_join_table(&count);
-    assert_int_equal(count, 1);
+    assert_int_equal(count, 2);
     for (pair with = PAIR_PLAIN; with < PAIRS; with++) {
         pco_graph *g = pair_graph(&s, PCO_F32, &w, with), *joined;
         check_ok(pco_graph_rewrite(g, &(pco_rewrite_params){.fuse = 1}, &joined, &err));
@@ -471,10 +473,251 @@ static void test_pairs_device(void **state)
     }
 }
 
+/* ---- rows of products ---- */
+
+/* What a graph of x q, x k, x v has that changes which products become one. */
+typedef enum row {
+    ROW_PLAIN,
+    ROW_BIASES,
+    ROW_RANK_3,     /* x [1,1,K] */
+    ROW_LAST_FIRST, /* v, k, q in the list of nodes */
+    ROWS_OF_THREE,
+    ROW_GAP = ROWS_OF_THREE, /* between the weights of q and of k */
+    ROW_OTHER_OPERAND,       /* another x for v */
+    ROWS_OF_TWO,
+    ROW_GAPS = ROWS_OF_TWO,
+    ROW_TWO_ROWS,       /* x [2,K] */
+    ROW_BLOCKS,         /* weights in Q8_0 */
+    ROW_BIASES_APART,   /* there is room between them */
+    ROW_ONE_BIAS,       /* k has one */
+    ROW_SAME_C,         /* k and v add one tensor */
+    ROW_NOT_TRANSPOSED, /* weights [K,N] */
+    ROW_BATCH,          /* weights [1,N,K] */
+    ROW_ACTIVATION,     /* of k */
+    ROW_TAKES_IN,       /* the reader of k is taken in */
+    ROW_OUTPUT,         /* the host reads k */
+    ROW_INPUTS,         /* weights that are no constants */
+    ROW_STATE,          /* x is a state */
+    ROW_VARIANT,        /* one of k was asked for */
+    ROWS,
+} row;
+
+enum { ROW_K = 64, ROW_N = 128, ROW_MOST = 4 * ROW_N + 8 }; /* q has two, k and v one */
+
+typedef struct row_weights {
+    unsigned char matrices[ROW_MOST * ROW_K * 4], room[64];
+    float biases[ROW_MOST];
+} row_weights;
+
+static uint32_t row_product(pco_graph *g, pco_dtype dtype, const row_weights *w, row with, int64_t m, int which)
+{
+    static const char *const NAMES[3][3] = {{"q.w", "q.b", "q"}, {"k.w", "k.b", "k"}, {"v.w", "v.b", "v"}};
+    static const int64_t BEGINS[3] = {0, 2 * ROW_N, 3 * ROW_N};
+    const int64_t n = which ? ROW_N : 2 * ROW_N, rows = with == ROW_TWO_ROWS ? 2 : m;
+    const int64_t gap = (with == ROW_GAP && which) + (with == ROW_GAPS) * which;
+    const uint64_t row_bytes = ROW_K / pco_dtype_block(dtype) * pco_dtype_block_bytes(dtype);
+    const void *data = w->matrices + (uint64_t)(BEGINS[which] + gap) * row_bytes;
+    const int batch = with == ROW_BATCH, flat = with != ROW_RANK_3 && !batch;
+    const int64_t x[3] = {1, rows, ROW_K}, straight[3] = {1, n, ROW_K}, turned[2] = {ROW_K, n};
+    const int64_t *shape = with == ROW_NOT_TRANSPOSED ? turned : straight + !batch;
+    const uint32_t rank = batch ? 3 : 2;
+    uint32_t in[4] = {
+        operand(g, with == ROW_OTHER_OPERAND && which == 2 ? "other" : "x", PCO_F32, flat ? 2 : 3, x + flat),
+        with == ROW_INPUTS ? operand(g, NAMES[which][0], dtype, rank, shape)
+                           : pco_graph_constant(g, NAMES[which][0], dtype, rank, shape, data),
+        PCO_NONE, PCO_NONE};
+    if (with == ROW_BIASES || with == ROW_BIASES_APART || (with == ROW_ONE_BIAS && which == 1))
+        in[2] = pco_graph_constant(g, NAMES[which][1], PCO_F32, 1, &n,
+                                   w->biases + BEGINS[which] + (with == ROW_BIASES_APART) * which);
+    if (with == ROW_SAME_C && which) in[3] = operand(g, "c", PCO_F32, 2, SHAPE(1, ROW_N));
+    const pco_matmul_attrs attrs = {
+        .transpose_b = with != ROW_NOT_TRANSPOSED, .activation = with == ROW_ACTIVATION && which == 1, .dtype = -1};
+    uint32_t y = pco_graph_add(g, PCO_OP_MATMUL, &attrs, in, 4, NULL);
+    if (with == ROW_VARIANT && which == 1) g->nodes[g->producers[y]].variant = 0;
+    if (with == ROW_OUTPUT && which == 1) y = pco_graph_output(g, y, "between");
+    y = pco_unary(g, with == ROW_TAKES_IN && which == 1 ? PCO_OP_RELU : PCO_OP_NEG, y);
+    return pco_graph_output(g, y, NAMES[which][2]);
+}
+
+static pco_graph *row_graph(pco_dtype dtype, const row_weights *w, row with, int64_t m)
+{
+    pco_graph *g = pco_graph_create();
+    if (with == ROW_STATE) pco_graph_state(g, "x", PCO_F32, 2, SHAPE(1, ROW_K));
+    for (int i = 0; i < 3; i++) row_product(g, dtype, w, with, m, with == ROW_LAST_FIRST ? 2 - i : i);
+    check_ok(pco_graph_check(g, &err));
+    return g;
+}
+
+static uint32_t count_op(const pco_graph *g, pco_op op)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++) count += g->nodes[i].op == (uint32_t)op;
+    return count;
+}
+
+static void test_rows_of_products(void **state)
+{
+    (void)state;
+    static const row_weights w;
+    for (row with = ROW_PLAIN; with < ROWS; with++) {
+        const uint32_t pieces = with < ROWS_OF_THREE ? 3 : with < ROWS_OF_TWO ? 2 : 0;
+        pco_graph *g = row_graph(with == ROW_BLOCKS ? PCO_Q8_0 : PCO_F32, &w, with, 1), *joined;
+        check_ok(pco_graph_rewrite(g, &(pco_rewrite_params){.fuse = 1}, &joined, &err));
+        if (count_op(joined, PCO_OP_SLICE) != pieces || count_op(joined, PCO_OP_MATMUL) != 3 - pieces + (pieces > 0))
+            fail_msg("variation %d: %u products and %u slices", (int)with, count_op(joined, PCO_OP_MATMUL),
+                     count_op(joined, PCO_OP_SLICE));
+        pco_graph_destroy(joined);
+        pco_graph_destroy(g);
+    }
+}
+
+static void row_fill(pco_dtype dtype, row_weights *w, float x[2 * ROW_K], float sums[2][4 * ROW_N])
+{
+    static float values[4 * ROW_N * ROW_K];
+    for (int i = 0; i < 2 * ROW_K; i++) x[i] = (float)(i * 7 % 5 - 2) / 64;
+    for (int i = 0; i < 4 * ROW_N * ROW_K; i++) values[i] = (float)((i * 5 + i / 9) % 11 - 5);
+    for (int n = 0; n < 4 * ROW_N; n++) w->biases[n] = (float)(n % 7 - 3);
+    check_ok(pco_dtype_from_f32(dtype, values, 4 * ROW_N * ROW_K, w->matrices, &err));
+    for (int m = 0; m < 2; m++)
+        for (int n = 0; n < 4 * ROW_N; n++) {
+            sums[m][n] = w->biases[n];
+            for (int k = 0; k < ROW_K; k++) sums[m][n] += x[m * ROW_K + k] * values[n * ROW_K + k];
+        }
+}
+
+/* How many kernels run; 0 where the device does not say. */
+static uint32_t launches(const pco_executable *executable)
+{
+    uint32_t count = 0;
+    for (uint32_t p = 0; p < executable->n_parts; p++) {
+        const session_part *part = &executable->parts[p];
+        const session_slot *slot = &executable->session->slots[part->slot];
+        pco_dispatch_info info;
+        pco_error why;
+        for (uint32_t i = 0; slot->plugin->program->describe; i++, count++)
+            if (slot->plugin->program->describe(slot->device, part->program, i, &info, &why)) break;
+    }
+    return count;
+}
+
+/* All sums are exact, and so is what is made of them. */
+static pco_executable *row_run(pco_dtype dtype, const row_weights *w, row with, int64_t m, const float *x,
+                               float sums[2][4 * ROW_N])
+{
+    static const char *const NAMES[3] = {"q", "k", "v"};
+    pco_executable *executable;
+    float y[2 * 2 * ROW_N];
+    pco_graph *g = row_graph(dtype, w, with, m);
+    check_ok(pco_executable_create(device_session, g, NULL, &executable, &err));
+    check_ok(pco_executable_write(executable, pco_executable_tensor(executable, "x"), x,
+                                  (uint64_t)(m * ROW_K) * sizeof *x, &err));
+    check_ok(pco_executable_run(executable, &err));
+    for (int64_t i = 0, begin = 0; i < 3; i++) {
+        const int64_t n = i ? ROW_N : 2 * ROW_N;
+        check_ok(pco_executable_read(executable, pco_executable_tensor(executable, NAMES[i]), y,
+                                     (uint64_t)(m * n) * sizeof *y, &err));
+        for (int64_t k = 0; k < m * n; k++)
+            if (y[k] != -sums[k / n][begin + k % n])
+                fail_msg("%s, %s: element %d is %.9g, not %.9g", pco_dtype_name(dtype), NAMES[i], (int)k, y[k],
+                         -sums[k / n][begin + k % n]);
+        begin += n;
+    }
+    pco_graph_destroy(g);
+    return executable;
+}
+
+static uint64_t weights_held(void)
+{
+    pco_memory_total totals[PCO_MEMORY_DEVICES];
+    const uint32_t count = pco_session_totals(device_session, totals);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) bytes += totals[i].weights;
+    return bytes;
+}
+
+/* A step and a prompt, which has the products apart: whichever is there first, the weights are held once. */
+static void row_compare(pco_dtype dtype, int prompt_first)
+{
+    static row_weights w;
+    float x[2 * ROW_K], sums[2][4 * ROW_N];
+    pco_executable *both[2];
+    uint64_t held[2];
+    row_fill(dtype, &w, x, sums);
+    const uint64_t before = weights_held();
+    for (int i = 0; i < 2; i++) {
+        const int prompt = prompt_first ? !i : i;
+        both[prompt] = row_run(dtype, &w, ROW_BIASES, 1 + prompt, x, sums);
+        held[i] = weights_held() - before;
+    }
+    const uint64_t bytes = 4 * ROW_N * (ROW_K * pco_dtype_block_bytes(dtype) + sizeof(float));
+    assert_true(held[0] >= bytes);
+    assert_int_equal(held[1], held[0]);
+    assert_int_equal(count_op(pco_executable_graph(both[0]), PCO_OP_MATMUL), 1);
+    assert_int_equal(count_op(pco_executable_graph(both[1]), PCO_OP_MATMUL), 3);
+    if (launches(both[0])) assert_int_equal(launches(both[0]), 4); /* one product and three neg */
+    pco_executable_destroy(both[0]);
+    pco_executable_destroy(both[1]);
+    assert_int_equal(weights_held(), before);
+}
+
+static void test_rows_device(void **state)
+{
+    (void)state;
+    static const pco_dtype DTYPES[] = {PCO_F32, PCO_F16, PCO_BF16};
+    for (int i = 0; i < 3; i++)
+        for (int first = 0; first < 2; first++) row_compare(DTYPES[i], first);
+}
+
+/* ---- what a device refuses ---- */
+
+static const pco_plugin *real_plugin;
+
+/* A device without gelu in a product, and without wide products. */
+static pco_status refuse_supports(pco_device *device, const pco_part *part, uint32_t node, pco_error *why)
+{
+    const pco_node *n = &part->nodes[node];
+    const pco_tensor *y = &part->tensors[n->outputs[0]];
+    if (n->op == PCO_OP_MATMUL && ((const pco_matmul_attrs *)n->attrs)->activation == 2) return PCO_ERROR_UNSUPPORTED;
+    if (n->op == PCO_OP_MATMUL && y->shape[y->rank - 1] > 2 * ROW_N) return PCO_ERROR_UNSUPPORTED;
+    return real_plugin->program->supports(device, part, node, why);
+}
+
+/* One fused node that a device refuses stays apart; the others are fused. */
+static void test_refused(void **state)
+{
+    (void)state;
+    static row_weights w;
+    const sizes s = {3, 5, 4};
+    session_slot *slot = &device_session->slots[0];
+    pco_executable *executable;
+    real_plugin = slot->plugin;
+    pco_program_api program = *real_plugin->program;
+    pco_plugin plugin = *real_plugin;
+    program.supports = refuse_supports;
+    plugin.program = &program;
+    pco_graph *g = row_graph(PCO_F32, &w, ROW_PLAIN, 1);
+    pco_graph_output(g, pco_unary(g, PCO_OP_RELU, add_product(g, &s, PLAIN)), "relu");
+    pco_graph_output(g, pco_unary(g, PCO_OP_GELU, add_product(g, &s, PLAIN)), "gelu");
+    check_ok(pco_graph_check(g, &err));
+    slot->plugin = &plugin;
+    pco_error why;
+    const pco_status status = pco_executable_create(device_session, g, NULL, &executable, &why);
+    slot->plugin = real_plugin;
+    if (status) fail_msg("%s", why.message);
+    const pco_graph *fused = pco_executable_graph(executable);
+    assert_int_equal(count_op(fused, PCO_OP_RELU), 0);
+    assert_int_equal(count_op(fused, PCO_OP_GELU), 1);
+    assert_int_equal(count_op(fused, PCO_OP_MATMUL), 4); /* q; k and v; two */
+    assert_int_equal(count_op(fused, PCO_OP_SLICE), 2);
+    pco_executable_destroy(executable);
+    pco_graph_destroy(g);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows), cmocka_unit_test(test_order),
-                                       cmocka_unit_test(test_device), cmocka_unit_test(test_pairs),
-                                       cmocka_unit_test(test_pairs_device)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows),         cmocka_unit_test(test_order),
+                                       cmocka_unit_test(test_device),       cmocka_unit_test(test_pairs),
+                                       cmocka_unit_test(test_pairs_device), cmocka_unit_test(test_rows_of_products),
+                                       cmocka_unit_test(test_rows_device),  cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests_name("fusion", tests, device_open, device_close);
 }
