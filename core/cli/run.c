@@ -219,7 +219,7 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
 
 static int run_run(int argc, char **argv)
 {
-    run_arguments arguments = {.attention.layer = -1};
+    run_arguments arguments = {.generate.size = sizeof arguments.generate, .attention.layer = -1};
     run_totals totals = {0};
     pco_model *model = NULL;
     pco_error err = {""};
