@@ -226,8 +226,10 @@ typedef struct safetensors_item {
 static int safetensors_by_layout(const void *a, const void *b)
 {
     const safetensors_item *first = a, *second = b;
+    const int matrices[2] = {first->tensor->rank > 1, second->tensor->rank > 1};
     if (first->type->bytes != second->type->bytes) return first->type->bytes > second->type->bytes ? -1 : 1;
-    return strcmp(first->tensor->name, second->tensor->name);
+    if (matrices[0] != matrices[1]) return matrices[0] ? -1 : 1;
+    return first->tensor < second->tensor ? -1 : first->tensor > second->tensor;
 }
 
 static int safetensors_by_name(const void *a, const void *b)

@@ -20,8 +20,9 @@ pco_status pco_safetensors_parse(const void *data, size_t size, const char *labe
 
 /* The whole file in memory: *file (release with free) of *size bytes. Takes from each tensor name, type_name
  * (when dtype is -1; otherwise it may be NULL), dtype, rank, shape and data. Tensors are laid out by falling
- * element size, then by name, from an offset that is a multiple of 64, so that all are aligned to their
- * elements. Errors, INVALID: a name twice, empty, not UTF-8 or "__metadata__"; a shape that overflows; a
+ * element size, then matrices before vectors, each in the order in which they are given, so that q, k and v of a
+ * layer lie side by side; from an offset that is a multiple of 64, so that all are aligned to their elements.
+ * Errors, INVALID: a name twice, empty, not UTF-8 or "__metadata__"; a shape that overflows; a
  * tensor without data. UNSUPPORTED: a type that safetensors does not have. OUT_OF_HOST_MEMORY. */
 pco_status pco_safetensors_encode(const pco_weight *tensors, uint32_t count, const pco_weights_note *notes,
                                   uint32_t note_count, void **file, size_t *size, pco_error *err) PCO_NODISCARD;

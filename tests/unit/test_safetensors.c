@@ -102,6 +102,32 @@ static void round_trip(void **state)
     check_fails(pco_safetensors_open(path, &weights, &err), PCO_ERROR_IO, path);
 }
 
+/* Matrices given one behind the other lie so, and so do vectors given between them: they can be one. */
+static void writer_order(void **state)
+{
+    (void)state;
+    static const float f32[6] = {1, -2, 3, 4.5f, 5, 6};
+    static const char *const NAMES[6] = {"q.weight", "q.bias", "k.weight", "k.bias", "a.weight", "a.bias"};
+    pco_weight tensors[6];
+    for (int i = 0; i < 6; i++)
+        tensors[i] = (pco_weight){.name = (char *)(uintptr_t)NAMES[i],
+                                  .dtype = PCO_F32,
+                                  .rank = i % 2 ? 1 : 2,
+                                  .shape = {2, i % 2 ? 0 : 3},
+                                  .data = f32};
+    void *file;
+    size_t size;
+    check_ok(pco_safetensors_encode(tensors, 6, NULL, 0, &file, &size, &err));
+    pco_weights *weights;
+    check_ok(pco_safetensors_parse(file, size, "test", &weights, &err));
+    for (int i = 0; i < 4; i++) {
+        const pco_weight *one = pco_weights_find(weights, NAMES[i]), *next = pco_weights_find(weights, NAMES[i + 2]);
+        assert_ptr_equal((const unsigned char *)one->data + one->bytes, next->data);
+    }
+    pco_weights_close(weights);
+    free(file);
+}
+
 static void writer_refuses(void **state)
 {
     (void)state;
@@ -127,6 +153,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refuses),
         cmocka_unit_test(round_trip),
+        cmocka_unit_test(writer_order),
         cmocka_unit_test(writer_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
