@@ -65,6 +65,7 @@ typedef struct emu_dispatch {
     uint64_t base, n_words, entry;
     uint32_t groups[3], local[3];
     uint32_t wave_size;
+    uint32_t dimensions;           /* of the invocation's number in its group that the kernel asks for */
     uint32_t scalars[EMU_SCALARS]; /* of each wave as it begins, constants among them */
     uint32_t group_registers[3];   /* where the number of the group goes; 0: nowhere */
     uint32_t group_packed;         /* 1: y and z share the second, 16 bits each */

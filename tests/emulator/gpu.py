@@ -61,7 +61,7 @@ Resolve = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_uint64)
 class Dispatch(ctypes.Structure):
     _fields_ = [("table", ctypes.POINTER(Instruction)), ("base", ctypes.c_uint64), ("n_words", ctypes.c_uint64),
                 ("entry", ctypes.c_uint64), ("groups", ctypes.c_uint32 * 3), ("local", ctypes.c_uint32 * 3),
-                ("wave_size", ctypes.c_uint32), ("scalars", ctypes.c_uint32 * 288),
+                ("wave_size", ctypes.c_uint32), ("dimensions", ctypes.c_uint32), ("scalars", ctypes.c_uint32 * 288),
                 ("group_registers", ctypes.c_uint32 * 3), ("group_packed", ctypes.c_uint32),
                 ("execution_mask", ctypes.c_uint32), ("program_counter", ctypes.c_uint32), ("shared", ctypes.c_uint32),
                 ("private", ctypes.c_uint32), ("flush", ctypes.c_uint32), ("resolve", Resolve),
@@ -238,7 +238,8 @@ class Device:
             with tempfile.TemporaryDirectory(dir=self.arguments.cache) as folder:
                 text, out = pathlib.Path(folder, "kernel.cl"), pathlib.Path(folder, "kernel.co")
                 # The libraries ask this of the one who links them; not all versions have a file for each GPU.
-                text.write_bytes(b"__constant const int __oclc_ISA_version = %d;\n" % isa_of(self.arguments.gpu) + source)
+                isa = isa_of(self.arguments.gpu)
+                text.write_bytes(b"__constant const int __oclc_ISA_version = %d;\n" % isa + source)
                 done = subprocess.run([*command, text, "-o", out], capture_output=True, text=True, check=False)
                 if done.returncode:
                     raise Refused(done.stderr.strip() or f"clang ended with {done.returncode}")
@@ -317,6 +318,7 @@ class Device:
         emulator, made = self.emulator, Dispatch()
         made.table, made.base, made.n_words = program.table, program.base, program.n_words
         made.entry, made.wave_size = program.entry, emulator.wave_size
+        made.dimensions = 1 + (program.rsrc2 >> 11 & 3)
         made.groups, made.local = (ctypes.c_uint32 * 3)(*groups), (ctypes.c_uint32 * 3)(*local)
         made.shared, made.private, made.flush = program.shared, program.private, program.flushes()
         emu = emulator.emu
@@ -340,7 +342,8 @@ class Device:
     def place_groups(self, program, made):
         """Which registers tell a wave the number of its workgroup."""
         if self.emulator.arch == "rdna4":
-            made.group_registers[0], made.group_registers[1] = self.emulator.ttmp[9].offset, self.emulator.ttmp[7].offset
+            made.group_registers[0] = self.emulator.ttmp[9].offset
+            made.group_registers[1] = self.emulator.ttmp[7].offset
             made.group_packed = 1
             return
         register = program.rsrc2 >> 1 & 31  # behind the user's

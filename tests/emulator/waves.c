@@ -11,7 +11,7 @@
 #endif
 
 enum {
-    WAVES_POISON = 0xc7, /* in all bytes of registers and memory that a kernel has not written: -102287.56 as f32 */
+    WAVES_POISON = 0xc7, /* in all bytes of registers and memory that a kernel has not written: -102287.6 as f32 */
     WAVES_LARGEST_SHARED = 65536,
     WAVES_PARENT_EVERY = 1 << 24, /* instructions between two looks at whether anybody still waits */
 };
@@ -99,7 +99,8 @@ static void waves_begin(const waves_state *state, uint32_t number, const uint32_
     uint64_t mask = 0;
     for (uint32_t lane = 0; lane < dispatch->wave_size && first + lane < state->n_invocations; lane++) {
         const uint32_t i = first + lane, x = dispatch->local[0], y = dispatch->local[1];
-        wave->vectors[lane] = i % x | i / x % y << 10 | i / x / y << 20;
+        wave->vectors[lane] =
+            i % x | (dispatch->dimensions > 1 ? i / x % y << 10 : 0) | (dispatch->dimensions > 2 ? i / x / y << 20 : 0);
         mask |= UINT64_C(1) << lane;
     }
     wave->scalars[dispatch->execution_mask] = (uint32_t)mask;
