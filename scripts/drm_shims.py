@@ -25,6 +25,12 @@ INTEL = """intel/tools/intel_noop_drm_shim intel/dev/intel_device_info intel/dev
     intel/dev/intel_hwconfig intel/dev/i915/intel_device_info intel/dev/xe/intel_device_info intel/common/intel_gem
     intel/common/i915/intel_gem intel/common/xe/intel_gem util/parson util/u_string util/mesa-sha1""".split()
 
+# What the shims for newer drivers are made of, beside COMMON.
+FREEDRENO_FILE = "src/freedreno/drm-shim/freedreno_noop.c"
+UNANSWERED = ("0x0d", "0x0e")
+NOUVEAU = ["nouveau/drm-shim/nouveau_noop"]
+SHIMS = ("amdgpu", "intel", "nouveau", "freedreno")
+
 # The one that Debian's python3-mako is for.
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
@@ -38,6 +44,10 @@ class Failure(Exception):
     """One line for the user."""
 
 
+class Unavailable(Failure):
+    """Debian's archive cannot be reached, so that there is nothing to judge."""
+
+
 def run(command, where=None):
     done = subprocess.run(command, cwd=where, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -49,23 +59,28 @@ def run(command, where=None):
 
 def fetch_source(folder):
     """The source of Mesa as Debian has it, verified by apt, in folder/mesa-VERSION."""
-    there = sorted(folder.glob("mesa-*/src"))
+    there = sorted(folder.glob("mesa-*/src/freedreno/drm-shim"))
     if there:
-        return there[-1].parent
+        return there[-1].parents[2]
     for name in ("lists/partial", "cache/archives/partial"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     if not os.path.exists(KEYRING):
         raise Failure(f"{KEYRING} is not there: the source of Mesa's shims is taken from Debian's archive")
     (folder / "sources.list").write_text(f"deb-src [signed-by={KEYRING}] {ARCHIVE} {SUITE} main\n")
-    apt = ["apt-get", "-q", "-o", f"Dir::Etc::sourcelist={folder}/sources.list", "-o", "Dir::Etc::sourceparts=/dev/null",
+    apt = ["apt-get", "-q", "-o", "APT::Update::Error-Mode=any", "-o", f"Dir::Etc::sourcelist={folder}/sources.list",
+           "-o", "Dir::Etc::sourceparts=/dev/null",
            "-o", f"Dir::State::lists={folder}/lists", "-o", f"Dir::Cache={folder}/cache"]
-    run([*apt, "update"])
-    run([*apt, "source", "--download-only", "mesa"], folder)
+    try:
+        run([*apt, "update"])
+        run([*apt, "source", "--download-only", "mesa"], folder)
+    except Failure as failure:
+        raise Unavailable(f"the source of Mesa cannot be had: {failure}") from None
     archive = next(folder.glob("mesa_*.orig.tar.xz"), None)
     if not archive:
         raise Failure("Debian's source package of Mesa has no mesa_*.orig.tar.xz")
     with tarfile.open(archive) as tar:
-        wanted = re.compile(r"[^/]+/(include|src/(drm-shim|util|c11|compiler|intel|amd/(drm-shim|common)|[^/]+\.h$))")
+        wanted = re.compile(r"[^/]+/(include|src/(drm-shim|util|c11|compiler|intel|amd/(drm-shim|common)|freedreno/drm-shim|"
+                            r"nouveau|gallium/drivers/nouveau/nv_object\.xml\.h$|[^/]+\.h$))")
         tar.extractall(folder, [m for m in tar if wanted.match(m.name)], filter="data")
     return next(folder.glob("mesa-*/src")).parent
 
@@ -80,6 +95,17 @@ def amd_source(source, out):
     return made
 
 
+def freedreno_source(source, out):
+    """Turnip of Mesa 26 binds memory with calls that are younger than the shim (DRM_MSM_VM_BIND and the next)."""
+    text = (source / FREEDRENO_FILE).read_text()
+    start = "static ioctl_fn_t driver_ioctls[] = {\n"
+    if start not in text:
+        raise Failure("Mesa's shim for Adreno is not as it was: it has no driver_ioctls")
+    made = out / "freedreno.c"
+    made.write_text(text.replace(start, start + "".join(f"   [{call}] = msm_ioctl_noop,\n" for call in UNANSWERED)))
+    return made
+
+
 def intel_sources(source, out):
     """Intel's table of devices is generated."""
     dev, made = source / "src/intel/dev", out / "intel/dev"
@@ -91,8 +117,8 @@ def intel_sources(source, out):
 
 
 def build(folder):
-    """Builds the shims in `folder`, where they are not there yet: {"amdgpu": path, "intel": path}."""
-    shims = {name: folder / f"lib{name}_noop_drm_shim.so" for name in ("amdgpu", "intel")}
+    """Builds the shims in `folder`, where they are not there yet: {"amdgpu": path, ...}."""
+    shims = {name: folder / f"lib{name}_noop_drm_shim.so" for name in SHIMS}
     if all(path.exists() for path in shims.values()):
         return shims
     source = fetch_source(folder)
@@ -104,15 +130,17 @@ def build(folder):
              "-D_GNU_SOURCE", "-DNDEBUG", "-DUSE_GCC_ATOMIC_BUILTINS", '-DPACKAGE_VERSION="x"', '-DPACKAGE_BUGREPORT="x"',
              *(f"-DHAVE_{name}" for name in HAVE), f"-I{source}/include", f"-I{src}", f"-I{src}/drm-shim", f"-I{out}",
              f"-I{out}/intel", f"-I{out}/intel/dev", f"-I{src}/amd", f"-I{src}/amd/drm-shim", f"-I{src}/intel",
-             f"-I{src}/intel/dev", f"-I{src}/intel/common", "-I/usr/include/libdrm"]
+             f"-I{src}/intel/dev", f"-I{src}/intel/common", f"-I{src}/nouveau", f"-I{src}/nouveau/drm",
+             f"-I{src}/nouveau/winsys", "-I/usr/include/libdrm"]
 
     def there(names):
         return [src / f"{name}.c" for name in names if (src / f"{name}.c").exists()]
 
     files = {"common": there(COMMON), "amdgpu": [amd_source(source, out), *there(AMD)[1:]],
-             "intel": [*intel_sources(source, out), *there(INTEL)]}
-    if len(there(AMD)) < len(AMD) or not there(INTEL[:1]):
-        raise Failure(f"{source} has no drm shims for AMD and Intel")
+             "intel": [*intel_sources(source, out), *there(INTEL)], "nouveau": there(NOUVEAU),
+             "freedreno": [freedreno_source(source, out)]}
+    if len(there(AMD)) < len(AMD) or not there(INTEL[:1]) or not there(NOUVEAU):
+        raise Failure(f"{source} has no drm shims for AMD, Intel and NVIDIA")
 
     def compile_one(job):
         name, file = job
