@@ -81,7 +81,8 @@ def fetch_source(folder):
     with tarfile.open(archive) as tar:
         wanted = re.compile(r"[^/]+/(include|src/(drm-shim|util|c11|compiler|intel|amd/(drm-shim|common)|freedreno/drm-shim|"
                             r"nouveau|gallium/drivers/nouveau/nv_object\.xml\.h$|[^/]+\.h$))")
-        tar.extractall(folder, [m for m in tar if wanted.match(m.name)], filter="data")
+        safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # Debian 12's Python has no filters
+        tar.extractall(folder, [m for m in tar if wanted.match(m.name) and ".." not in m.name], **safely)
     return next(folder.glob("mesa-*/src")).parent
 
 
