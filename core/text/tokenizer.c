@@ -12,7 +12,8 @@
 void pco_tokenizer_destroy(pco_tokenizer *tokenizer)
 {
     if (!tokenizer) return;
-    text_gpt2_release(tokenizer);
+    free(tokenizer->pairs);
+    text_release_steps(tokenizer);
     text_release(tokenizer);
 }
 
@@ -38,8 +39,8 @@ const char *pco_tokenizer_token(const pco_tokenizer *tokenizer, int32_t id, size
 /* The longest special token that stands at the start of text[size], or -1. */
 static int32_t text_marked_at(const pco_tokenizer *tokenizer, const char *text, size_t size, int control)
 {
-    if (!tokenizer->marked_first[(unsigned char)text[0]]) return -1;
-    for (uint32_t i = 0; i < tokenizer->marked_count; i++) {
+    unsigned char first = (unsigned char)text[0];
+    for (uint32_t i = tokenizer->marked_first[first]; i < tokenizer->marked_first[first + 1]; i++) {
         const text_token *token = &tokenizer->tokens[tokenizer->marked[i]];
         if (token->type == TEXT_CONTROL && !control) continue;
         if (token->piece_size <= size && memcmp(token->piece, text, token->piece_size) == 0)
@@ -48,11 +49,10 @@ static int32_t text_marked_at(const pco_tokenizer *tokenizer, const char *text, 
     return -1;
 }
 
-static pco_status text_encode_all(const pco_tokenizer *tokenizer, const char *text, size_t size, int control,
-                                  text_ids *ids, pco_error *err)
+static pco_status text_encode_all(text_run *run, const char *text, size_t size, int control)
 {
+    const pco_tokenizer *tokenizer = run->tokenizer;
     size_t begin = 0, at = 0;
-    int first = 1;
     pco_status status = PCO_OK;
     while (at < size && tokenizer->marked_count && !status) {
         int32_t id = text_marked_at(tokenizer, text + at, size - at, control);
@@ -60,13 +60,12 @@ static pco_status text_encode_all(const pco_tokenizer *tokenizer, const char *te
             at++;
             continue;
         }
-        if (at > begin) status = tokenizer->encode(tokenizer, text + begin, at - begin, first, ids, err);
-        if (!status) status = text_push(ids, id, err);
+        if (at > begin) status = tokenizer->encode(run, text + begin, at - begin, 1);
+        if (!status) status = text_push(&run->ids, id, run->err);
         at += tokenizer->tokens[id].piece_size;
         begin = at;
-        first = 1;
     }
-    if (!status && size > begin) status = tokenizer->encode(tokenizer, text + begin, size - begin, first, ids, err);
+    if (!status && size > begin) status = tokenizer->encode(run, text + begin, size - begin, 1);
     return status;
 }
 
@@ -81,17 +80,18 @@ pco_status pco_tokenizer_encode(const pco_tokenizer *tokenizer, const char *text
         ((flags & PCO_ENCODE_EOS) && tokenizer->special.eos < 0))
         return pco_fail(err, PCO_ERROR_INVALID, "the vocabulary has no %s token",
                         (flags & PCO_ENCODE_BOS) && tokenizer->special.bos < 0 ? "BOS" : "EOS");
-    text_ids made = {.data = malloc(64 * sizeof *made.data), .capacity = 64};
-    pco_status status = made.data ? PCO_OK : text_no_memory(err);
-    if (!status && (flags & PCO_ENCODE_BOS)) status = text_push(&made, tokenizer->special.bos, err);
-    if (!status) status = text_encode_all(tokenizer, text, size, (flags & PCO_ENCODE_SPECIAL) != 0, &made, err);
-    if (!status && (flags & PCO_ENCODE_EOS)) status = text_push(&made, tokenizer->special.eos, err);
+    text_run run;
+    pco_status status = text_run_begin(&run, tokenizer, size, err);
+    if (!status && (flags & PCO_ENCODE_BOS)) status = text_push(&run.ids, tokenizer->special.bos, err);
+    if (!status) status = text_encode_all(&run, text, size, (flags & PCO_ENCODE_SPECIAL) != 0);
+    if (!status && (flags & PCO_ENCODE_EOS)) status = text_push(&run.ids, tokenizer->special.eos, err);
+    text_run_end(&run);
     if (status) {
-        free(made.data);
+        free(run.ids.data);
         return status;
     }
-    *ids = made.data;
-    *count = made.count;
+    *ids = run.ids.data;
+    *count = run.ids.count;
     return PCO_OK;
 }
 

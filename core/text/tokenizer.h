@@ -19,8 +19,8 @@ typedef struct pco_tokenizer_special {
 } pco_tokenizer_special;
 
 /* From the tokenizer.ggml.* keys. The caller gives *tokenizer to pco_tokenizer_destroy. Errors: UNSUPPORTED
- * for a model other than llama and gpt2, or a pre-tokenizer other than gpt-2 and qwen2, by name; NOT_FOUND and FORMAT
- * for keys, naming them; OUT_OF_HOST_MEMORY. */
+ * for a model other than llama and gpt2, or a pre-tokenizer that tokenizer_words.c does not list, by name; NOT_FOUND
+ * and FORMAT for keys, naming them; OUT_OF_HOST_MEMORY. */
 pco_status pco_tokenizer_from_gguf(const pco_gguf *gguf, pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
 /* From tokens[count], UTF-8 strings; each usually one character. `special` may be NULL for none. Special

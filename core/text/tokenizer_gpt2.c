@@ -1,27 +1,12 @@
-/* Byte-level BPE: a regular expression cuts the text into words, each word starts as single bytes, and pairs
- * merge in the order of the merge list. In the vocabulary, bytes are spelled as printable characters. */
-#define PCRE2_CODE_UNIT_WIDTH 8
+/* Byte-level BPE: the text is cut into words (tokenizer_words.c), each word starts as single bytes, and pairs merge in
+ * the order of the merge list. In the vocabulary, bytes are spelled as printable characters. */
 #include <inttypes.h>
-#include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/utf8.h"
 #include "text/tokenizer_kinds.h"
-
-/* What a word is, by the values of tokenizer.ggml.pre: English contractions, letters, numbers, other signs, blanks.
- * GPT-2 (Radford et al. 2019) keeps a blank in front of each; Qwen2 takes digits one by one, and ends of lines with
- * the signs before them. Each expression matches any text, at once. The first is that of config.json. A GGUF file
- * without the key may mean any of them: it is of before converters wrote it. */
-static const struct {
-    const char *name, *words;
-} text_gpt2_rules[] = {
-    {"gpt-2", "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"},
-    {"qwen2", "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
-              "|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"},
-};
-enum { TEXT_GPT2_RULES = sizeof text_gpt2_rules / sizeof *text_gpt2_rules };
 
 /* Printable bytes of Latin-1 stand for themselves, the others for U+0100 and up, in order. */
 static int text_is_printable(uint32_t byte)
@@ -94,13 +79,13 @@ typedef struct text_source {
     const char *label, *key;
 } text_source;
 
+/* `joined` has room for the merge. */
 static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const text_source *source, const pco_gguf_string *merge,
-                                      uint32_t rank, pco_error *err)
+                                      uint32_t rank, char *joined, pco_error *err)
 {
     const char *space = merge->size > 2 ? memchr(merge->data + 1, ' ', merge->size - 2) : NULL;
-    char joined[512];
     int32_t left = -1, right = -1, id = -1;
-    if (space && merge->size <= sizeof joined) {
+    if (space) {
         size_t left_size = (size_t)(space - merge->data), right_size = merge->size - left_size - 1;
         left = text_find(tokenizer, merge->data, left_size);
         right = text_find(tokenizer, space + 1, right_size);
@@ -129,8 +114,13 @@ static pco_status text_gpt2_merges(pco_tokenizer *tokenizer, const text_source *
     if (!tokenizer->pairs) return text_no_memory(err);
     tokenizer->pairs_size = size;
     for (uint32_t i = 0; i < size; i++) tokenizer->pairs[i] = (text_pair){.id = -1};
+    size_t longest = 1;
+    for (uint64_t i = 0; i < count; i++) longest = merges[i].size > longest ? merges[i].size : longest;
+    char *joined = malloc(longest);
+    if (!joined) return text_no_memory(err);
     for (uint64_t i = 0; i < count && !status; i++)
-        status = text_gpt2_add_merge(tokenizer, source, &merges[i], (uint32_t)i, err);
+        status = text_gpt2_add_merge(tokenizer, source, &merges[i], (uint32_t)i, joined, err);
+    free(joined);
     return status;
 }
 
@@ -148,94 +138,61 @@ static int text_gpt2_pair(const pco_tokenizer *tokenizer, const char *text, cons
     return 1;
 }
 
-static pco_status text_gpt2_word(const pco_tokenizer *tokenizer, text_merger *merger, const char *word, size_t size,
-                                 text_ids *ids, pco_error *err)
+/* The token that a whole word is, or -1. */
+static int32_t text_gpt2_whole(const pco_tokenizer *tokenizer, const char *word, size_t size)
 {
+    char spelled[2 * 256 + 4];
+    size_t used = 0;
+    if (size > 256) return -1;
+    for (size_t i = 0; i < size; i++) {
+        memcpy(spelled + used, tokenizer->spelling[(unsigned char)word[i]], 4);
+        used += strlen(spelled + used);
+    }
+    int32_t id = text_find(tokenizer, spelled, used);
+    return id >= 0 && tokenizer->tokens[id].type == TEXT_NORMAL ? id : -1;
+}
+
+static pco_status text_gpt2_word(text_run *run, const char *word, size_t size)
+{
+    const pco_tokenizer *tokenizer = run->tokenizer;
+    text_merger *merger = &run->merger;
     pco_status status = PCO_OK;
+    int32_t whole = tokenizer->ignore_merges ? text_gpt2_whole(tokenizer, word, size) : -1;
+    if (whole >= 0) return text_push(&run->ids, whole, run->err);
     merger->symbol_count = 0;
     for (size_t i = 0; i < size && !status; i++)
-        status = text_merger_add(merger, i, 1, tokenizer->byte_ids[(unsigned char)word[i]], err);
-    if (!status) status = text_merger_run(merger, tokenizer, word, text_gpt2_pair, err);
+        status = text_merger_add(merger, i, 1, tokenizer->byte_ids[(unsigned char)word[i]], run->err);
+    if (!status) status = text_merger_run(merger, tokenizer, word, text_gpt2_pair, run->err);
     for (int32_t i = 0; i >= 0 && !status; i = merger->symbols[i].next) {
         const text_symbol *symbol = &merger->symbols[i];
         if (symbol->id >= 0)
-            status = text_push(ids, symbol->id, err);
+            status = text_push(&run->ids, symbol->id, run->err);
         else
-            status = text_push_bytes(tokenizer, word + symbol->begin, symbol->size, ids, err);
+            status = text_push_bytes(run, word + symbol->begin, symbol->size);
     }
     return status;
 }
 
-/* text[size] is UTF-8 here (checked once by the caller: pcre2 would check all of it for each word). */
-static pco_status text_gpt2_run(const pco_tokenizer *tokenizer, text_merger *merger, pcre2_match_data *match,
-                                const char *text, size_t size, text_ids *ids, pco_error *err)
+static void text_gpt2_ready(pco_tokenizer *tokenizer)
 {
-    const size_t *bounds = pcre2_get_ovector_pointer(match);
-    pco_status status = PCO_OK;
-    for (size_t at = 0; at < size && !status; at = bounds[1]) {
-        int found = pcre2_match(tokenizer->pattern, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK, match, NULL);
-        if (found <= 0 || bounds[0] != at || bounds[1] <= at) /* the pattern matches any text, at once */
-            return pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 answered %d at byte %zu of the text", found, at);
-        status = text_gpt2_word(tokenizer, merger, text + at, bounds[1] - at, ids, err);
-    }
-    return status;
-}
-
-static pco_status text_gpt2_encode(const pco_tokenizer *tokenizer, const char *text, size_t size, int first,
-                                   text_ids *ids, pco_error *err)
-{
-    (void)first;
-    text_merger merger = {0};
-    pco_status status = PCO_OK;
-    pcre2_match_data *match = pcre2_match_data_create(1, NULL);
-    if (!match) return text_no_memory(err);
-    for (size_t at = 0; at < size && !status;) {
-        size_t good = pco_utf8_check(text + at, size - at);
-        if (good) status = text_gpt2_run(tokenizer, &merger, match, text + at, good, ids, err);
-        at += good;
-        if (at == size || status) break;
-        status = text_gpt2_word(tokenizer, &merger, text + at, 1, ids, err); /* a byte that is not UTF-8 */
-        at++;
-    }
-    text_merger_release(&merger);
-    pcre2_match_data_free(match);
-    return status;
-}
-
-static pco_status text_gpt2_compile(const char *words, void **pattern, pco_error *err)
-{
-    int code = 0;
-    PCRE2_SIZE offset = 0;
-    *pattern = pcre2_compile((PCRE2_SPTR)words, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
-    if (*pattern) return PCO_OK;
-    return pco_fail(err, PCO_ERROR_INTERNAL, "pcre2 refused the pattern of words with error %d at %zu", code,
-                    (size_t)offset);
-}
-
-pco_status text_gpt2_pattern(void **pattern, pco_error *err)
-{
-    return text_gpt2_compile(text_gpt2_rules[0].words, pattern, err);
+    for (int byte = 0; byte < 256; byte++) text_gpt2_spell((unsigned char)byte, tokenizer->spelling[byte]);
+    tokenizer->encode = text_steps_encode;
+    tokenizer->word = text_gpt2_word;
 }
 
 pco_status text_gpt2_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err)
 {
     const char *pre;
-    pco_status status = pco_gguf_text(gguf, "tokenizer.ggml.pre", &pre, err);
-    if (status) return status;
-    int rule = 0;
-    while (rule < TEXT_GPT2_RULES && strcmp(pre, text_gpt2_rules[rule].name) != 0) rule++;
-    if (rule == TEXT_GPT2_RULES)
-        return pco_fail(
-            err, PCO_ERROR_UNSUPPORTED,
-            "%s: the pre-tokenizer '%s' (key 'tokenizer.ggml.pre') is not supported; 'gpt-2' and 'qwen2' are",
-            pco_gguf_label(gguf), pre);
     const pco_gguf_string *merges;
     uint64_t count;
     const text_source source = {pco_gguf_label(gguf), "tokenizer.ggml.merges"};
-    status = pco_gguf_string_array(gguf, source.key, &merges, &count, err);
+    const int says = pco_gguf_find(gguf, "tokenizer.ggml.add_bos_token") != NULL, add_bos = tokenizer->add_bos;
+    pco_status status = pco_gguf_text(gguf, "tokenizer.ggml.pre", &pre, err);
+    if (!status) status = text_add_words(tokenizer, pre, source.label, err);
+    tokenizer->add_bos = says ? add_bos : tokenizer->add_bos && tokenizer->special.bos >= 0;
+    if (!status) status = pco_gguf_string_array(gguf, source.key, &merges, &count, err);
     if (!status) status = text_gpt2_merges(tokenizer, &source, merges, count, err);
-    if (!status) status = text_gpt2_compile(text_gpt2_rules[rule].words, &tokenizer->pattern, err);
-    if (!status) tokenizer->encode = text_gpt2_encode;
+    text_gpt2_ready(tokenizer);
     return status;
 }
 
@@ -248,13 +205,7 @@ pco_status text_gpt2_prepare_list(pco_tokenizer *tokenizer, const char *label, c
     for (uint32_t i = 0; i < count; i++) strings[i] = (pco_gguf_string){merges[i], strlen(merges[i])};
     pco_status status = text_gpt2_merges(tokenizer, &source, strings, count, err);
     free(strings);
-    if (!status) status = text_gpt2_pattern(&tokenizer->pattern, err);
-    if (!status) tokenizer->encode = text_gpt2_encode;
+    if (!status) status = text_add_words(tokenizer, "gpt-2", label, err);
+    text_gpt2_ready(tokenizer);
     return status;
-}
-
-void text_gpt2_release(pco_tokenizer *tokenizer)
-{
-    free(tokenizer->pairs);
-    pcre2_code_free(tokenizer->pattern);
 }

@@ -65,39 +65,39 @@ static int text_llama_pair(const pco_tokenizer *tokenizer, const char *text, con
     return 1;
 }
 
-static pco_status text_llama_merge(const pco_tokenizer *tokenizer, const char *text, size_t size, text_ids *ids,
-                                   pco_error *err)
+static pco_status text_llama_merge(text_run *run, const char *text, size_t size)
 {
-    text_merger merger = {0};
+    const pco_tokenizer *tokenizer = run->tokenizer;
+    text_merger *merger = &run->merger;
     pco_status status = PCO_OK;
+    merger->symbol_count = 0;
     for (size_t at = 0; at < size && !status;) {
         size_t length = pco_utf8_decode(text + at, size - at, NULL);
         if (length == 0) length = 1; /* a byte that is not UTF-8 stands alone */
-        status = text_merger_add(&merger, at, length, -1, err);
+        status = text_merger_add(merger, at, length, -1, run->err);
         at += length;
     }
-    if (!status) status = text_merger_run(&merger, tokenizer, text, text_llama_pair, err);
-    for (int32_t i = 0; i >= 0 && !status; i = merger.symbols[i].next) {
-        const text_symbol *symbol = &merger.symbols[i];
+    if (!status) status = text_merger_run(merger, tokenizer, text, text_llama_pair, run->err);
+    for (int32_t i = 0; i >= 0 && !status; i = merger->symbols[i].next) {
+        const text_symbol *symbol = &merger->symbols[i];
         int32_t id = symbol->id;
         if (id < 0) id = text_find(tokenizer, text + symbol->begin, symbol->size);
         if (id >= 0 && text_is_plain(&tokenizer->tokens[id]))
-            status = text_push(ids, id, err);
+            status = text_push(&run->ids, id, run->err);
         else
-            status = text_push_bytes(tokenizer, text + symbol->begin, symbol->size, ids, err);
+            status = text_push_bytes(run, text + symbol->begin, symbol->size);
     }
-    text_merger_release(&merger);
     return status;
 }
 
-static pco_status text_llama_encode(const pco_tokenizer *tokenizer, const char *text, size_t size, int first,
-                                    text_ids *ids, pco_error *err)
+static pco_status text_llama_encode(text_run *run, const char *text, size_t size, int first)
 {
+    const pco_tokenizer *tokenizer = run->tokenizer;
     size_t spaces = tokenizer->space_prefix && first;
     if (size == 0) return PCO_OK;
     for (size_t i = 0; i < size; i++) spaces += text[i] == ' ';
     char *escaped = malloc(size + TEXT_SPACE_SIZE * spaces);
-    if (!escaped) return text_no_memory(err);
+    if (!escaped) return text_no_memory(run->err);
     size_t used = 0;
     if (tokenizer->space_prefix && first) {
         memcpy(escaped, TEXT_SPACE, TEXT_SPACE_SIZE);
@@ -111,7 +111,7 @@ static pco_status text_llama_encode(const pco_tokenizer *tokenizer, const char *
             escaped[used++] = text[i];
         }
     }
-    pco_status status = text_llama_merge(tokenizer, escaped, used, ids, err);
+    pco_status status = text_llama_merge(run, escaped, used);
     free(escaped);
     return status;
 }

@@ -18,9 +18,10 @@ static int32_t text_vocab_match(const pco_tokenizer *tokenizer, const char *text
     return -1;
 }
 
-static pco_status text_vocab_encode(const pco_tokenizer *tokenizer, const char *text, size_t size, int first,
-                                    text_ids *ids, pco_error *err)
+static pco_status text_vocab_encode(text_run *run, const char *text, size_t size, int first)
 {
+    const pco_tokenizer *tokenizer = run->tokenizer;
+    pco_error *err = run->err;
     (void)first;
     pco_status status = PCO_OK;
     for (size_t at = 0; at < size && !status;) {
@@ -38,7 +39,7 @@ static pco_status text_vocab_encode(const pco_tokenizer *tokenizer, const char *
                             "character '%.*s' (U+%04" PRIX32
                             ") at byte %zu is not in the model's vocabulary of %" PRIu32 " tokens; leave it out",
                             (int)character, text + at, codepoint, at, tokenizer->count);
-        status = text_push(ids, id, err);
+        status = text_push(&run->ids, id, err);
         at += length;
     }
     return status;

@@ -86,10 +86,11 @@ int32_t text_find(const pco_tokenizer *tokenizer, const char *text, size_t size)
 
 static int text_by_length(const void *a, const void *b, void *tokens)
 {
-    uint32_t first = *(const uint32_t *)a, second = *(const uint32_t *)b;
-    const text_token *token = tokens;
-    if (token[first].piece_size != token[second].piece_size)
-        return token[first].piece_size > token[second].piece_size ? -1 : 1;
+    const text_token *first = (const text_token *)tokens + *(const uint32_t *)a;
+    const text_token *second = (const text_token *)tokens + *(const uint32_t *)b;
+    unsigned char first_byte = (unsigned char)first->piece[0], second_byte = (unsigned char)second->piece[0];
+    if (first_byte != second_byte) return first_byte < second_byte ? -1 : 1;
+    if (first->piece_size != second->piece_size) return first->piece_size > second->piece_size ? -1 : 1;
     return first < second ? -1 : first > second;
 }
 
@@ -111,11 +112,12 @@ pco_status text_index(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err)
         if (token->size > tokenizer->longest) tokenizer->longest = token->size;
         if ((token->type != TEXT_CONTROL && token->type != TEXT_USER) || token->piece_size == 0) continue;
         tokenizer->marked[tokenizer->marked_count++] = id;
-        tokenizer->marked_first[(unsigned char)token->piece[0]] = 1;
+        tokenizer->marked_first[(unsigned char)token->piece[0] + 1]++;
     }
     if (tokenizer->marked_count)
         qsort_r(tokenizer->marked, tokenizer->marked_count, sizeof *tokenizer->marked, text_by_length,
                 tokenizer->tokens);
+    for (int byte = 0; byte < 256; byte++) tokenizer->marked_first[byte + 1] += tokenizer->marked_first[byte];
     return PCO_OK;
 }
 
@@ -134,19 +136,19 @@ pco_status text_push(text_ids *ids, int32_t id, pco_error *err)
     return PCO_OK;
 }
 
-pco_status text_push_bytes(const pco_tokenizer *tokenizer, const char *bytes, size_t size, text_ids *ids,
-                           pco_error *err)
+pco_status text_push_bytes(text_run *run, const char *bytes, size_t size)
 {
+    const pco_tokenizer *tokenizer = run->tokenizer;
     pco_status status = PCO_OK;
     for (size_t i = 0; i < size; i++) {
         if (tokenizer->byte_ids[(unsigned char)bytes[i]] >= 0) continue;
-        if (tokenizer->special.unk >= 0) return text_push(ids, tokenizer->special.unk, err);
-        return pco_fail(err, PCO_ERROR_INVALID,
+        if (tokenizer->special.unk >= 0) return text_push(&run->ids, tokenizer->special.unk, run->err);
+        return pco_fail(run->err, PCO_ERROR_INVALID,
                         "the text has a byte 0x%02X for which the vocabulary has no token, nor has it an unknown "
                         "token; leave that character out",
                         (unsigned)(unsigned char)bytes[i]);
     }
     for (size_t i = 0; i < size && !status; i++)
-        status = text_push(ids, tokenizer->byte_ids[(unsigned char)bytes[i]], err);
+        status = text_push(&run->ids, tokenizer->byte_ids[(unsigned char)bytes[i]], run->err);
     return status;
 }

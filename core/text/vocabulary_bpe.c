@@ -86,7 +86,7 @@ static pco_status bpe_count_word(bpe_trainer *t, const char *text, size_t size, 
 static pco_status bpe_cut(bpe_trainer *t, const char *text, size_t size, pco_error *err)
 {
     void *pattern = NULL;
-    pco_status status = text_gpt2_pattern(&pattern, err);
+    pco_status status = text_pattern_compile(TEXT_GPT2_WORDS, "GPT-2's words", &pattern, err);
     pcre2_match_data *match = status ? NULL : pcre2_match_data_create(1, NULL);
     if (!status && !match) status = text_no_memory(err);
     const size_t *bounds = match ? pcre2_get_ovector_pointer(match) : NULL;

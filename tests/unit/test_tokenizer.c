@@ -223,12 +223,37 @@ static void gpt2(void **state)
     check_fails(pco_tokenizer_encode(t, "a\xFF", 2, 0, &ids, &count, &err), PCO_ERROR_INVALID, "0xFF");
     check_fails(pco_tokenizer_encode(t, "a", 1, PCO_ENCODE_BOS, &ids, &count, &err), PCO_ERROR_INVALID, "BOS");
     pco_tokenizer_destroy(t);
-    build_gpt2(&file, "llama-bpe", "' s");
-    check_refused(&file, PCO_ERROR_UNSUPPORTED, "'llama-bpe'");
+    build_gpt2(&file, "klingon-bpe", "' s");
+    check_refused(&file, PCO_ERROR_UNSUPPORTED, "'klingon-bpe'");
     build_gpt2(&file, "gpt-2", "a c");
     check_refused(&file, PCO_ERROR_FORMAT, "'a c'");
     build_gpt2(&file, "gpt-2", "ac");
     check_refused(&file, PCO_ERROR_FORMAT, "'ac'");
+}
+
+/* Names of pre-tokenizers are whole words; some take a word that is a token as it is, and begin with BOS. */
+static void words_of_gpt2(void **state)
+{
+    (void)state;
+    enum { A, B, C, S, ONE, BANG, QUOTE, LOWER_S, NEWLINE, AB, SAB, BC, QUOTE_S, END };
+    static const char *const names[] = {"llama", "gpt", "-bpe", "", "gpt-2 phi-2", "default2"};
+    static built file;
+    build_gpt2(&file, "smollm", "' s");
+    pco_tokenizer *t = from(&file);
+    check_encode(t, "ab1 ab\n\n's", 0, IDS(AB, ONE, SAB, NEWLINE, NEWLINE, QUOTE_S));
+    pco_tokenizer_destroy(t);
+    build_gpt2(&file, "default", "' s");
+    t = from(&file);
+    check_encode(t, "ab's", 0, IDS(AB, QUOTE, LOWER_S)); /* signs first */
+    pco_tokenizer_destroy(t);
+    build_gpt2(&file, "llama-bpe", "' s");
+    t = from(&file);
+    check_encode(t, "!ab's", PCO_ENCODE_EOS, IDS(BANG, AB, QUOTE_S, END)); /* a sign belongs to letters behind it */
+    pco_tokenizer_destroy(t);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        build_gpt2(&file, names[i], "' s");
+        check_refused(&file, PCO_ERROR_UNSUPPORTED, "tokenizer.ggml.pre");
+    }
 }
 
 static void characters(void **state)
@@ -319,13 +344,9 @@ static void trains_characters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama),
-        cmocka_unit_test(llama_long_text),
-        cmocka_unit_test(refuses_models),
-        cmocka_unit_test(gpt2),
-        cmocka_unit_test(characters),
-        cmocka_unit_test(trains_bpe),
-        cmocka_unit_test(trains_characters),
+        cmocka_unit_test(llama),      cmocka_unit_test(llama_long_text),   cmocka_unit_test(refuses_models),
+        cmocka_unit_test(gpt2),       cmocka_unit_test(words_of_gpt2),     cmocka_unit_test(characters),
+        cmocka_unit_test(trains_bpe), cmocka_unit_test(trains_characters),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }
