@@ -36,6 +36,11 @@ pco_status pco_tokenizer_from_bpe(const char *label, const char *const *tokens, 
                                   const char *const *merges, uint32_t merge_count, const pco_tokenizer_special *special,
                                   pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
+/* From a folder as Hugging Face's: vocab.json with merges.txt. The caller gives
+ * *tokenizer to pco_tokenizer_destroy. Errors: NOT_FOUND where the folder has none of these; IO; FORMAT and
+ * UNSUPPORTED with the file and the place in it. */
+pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
+
 /* NULL is allowed. */
 void pco_tokenizer_destroy(pco_tokenizer *tokenizer);
 

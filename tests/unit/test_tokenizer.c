@@ -1,4 +1,5 @@
 #define CHECK_FOLDER
+#include "base/file.h"
 #include "check.h"
 #include "gguf_builder.h"
 #include "text/tokenizer.h"
@@ -339,6 +340,32 @@ static void trains_characters(void **state)
     check_encode(t, "\n ab\xC3\xA9", 0, IDS(0, 1, 2, 3, 4));
     pco_tokenizer_destroy(t);
     pco_vocabulary_release(&v);
+}
+
+static void put_file(const char *folder, const char *name, const char *text)
+{
+    char path[300];
+    pco_error err;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    check_ok(pco_file_write(path, text, strlen(text), &err));
+}
+
+/* vocab.json with merges.txt, as of GPT-2. */
+static void folders(void **state)
+{
+    (void)state;
+    char folder[200];
+    pco_tokenizer *t;
+    snprintf(folder, sizeof folder, "%s/gpt2", check_folder);
+    check_ok(pco_folder_make(folder, &err));
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_NOT_FOUND, "there is no tokenizer");
+    put_file(folder, "merges.txt", "#version: 0.2\na b\r\n\n# #\n");
+    put_file(folder, "vocab.json", "{\"<|endoftext|>\": 4, \"a\": 0, \"b\": 1, \"ab\": 2, \"#\": 3, \"##\": 5}");
+    check_ok(pco_tokenizer_open_folder(folder, &t, &err));
+    check_encode(t, "ab##a", PCO_ENCODE_EOS, IDS(2, 5, 0, 4));
+    pco_tokenizer_destroy(t);
+    put_file(folder, "vocab.json", "{\"a\": 0, \"b\": 2}");
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "the id of 'b'");
 }
 
 int main(void)
