@@ -36,6 +36,14 @@ struct pco_model {
         if (api_status) return api_status; \
     } while (0)
 
+/* What those that need a text from the model begin with. */
+#define API_NEEDS_WRITER(model) \
+    do { \
+        API_NEEDS_MODEL(model); \
+        if ((model)->file->spec.encoder_only) return api_no_writer((model)->file, err); \
+    } while (0)
+pco_status api_no_writer(const pco_model_file *file, pco_error *err) PCO_NODISCARD;
+
 /* As pco_context_create, but a backend that is not there is no error yet: for those who have another choice. */
 pco_status api_context_create(const pco_context_params *params, pco_context **context, pco_error *err) PCO_NODISCARD;
 

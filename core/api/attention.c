@@ -117,7 +117,7 @@ static pco_status attention_pair(attention_call *call, const int32_t *source, si
 pco_status pco_model_attention(pco_model *model, const int32_t *source, size_t source_count, const int32_t *target,
                                size_t target_count, pco_attention_fn receive, void *user, pco_error *err)
 {
-    API_NEEDS_MODEL(model);
+    API_NEEDS_WRITER(model);
     PCO_NEEDS_SOME(source, source_count);
     PCO_NEEDS_SOME(target, target_count);
     PCO_NEEDS(receive);

@@ -138,7 +138,7 @@ pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_ge
                               void *user, pco_generate_stats *stats, pco_error *err)
 {
     pco_generate_params known = {.size = sizeof known};
-    API_NEEDS_MODEL(model);
+    API_NEEDS_WRITER(model);
     PCO_NEEDS(prompt);
     pco_status status = params ? pco_copy_sized(&known, sizeof known, params, params->size, err) : PCO_OK;
     if (!status && stats) status = pco_check_sized(sizeof *stats, stats->size, err);

@@ -16,6 +16,12 @@ double api_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+pco_status api_no_writer(const pco_model_file *file, pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is an encoder ('%s'), which writes no text; portico embed runs it",
+                    file->path, file->family->name);
+}
+
 static pco_status api_progress(const pco_model_params *params, double share, pco_error *err)
 {
     if (!params->progress || !params->progress(params->progress_user, share)) return PCO_OK;
@@ -44,6 +50,7 @@ static pco_status api_prepare(pco_model *model, pco_error *err)
     model->sequence = malloc(((size_t)model->context_length + 1) * sizeof *model->sequence);
     if (!model->logits || !model->workspace || !model->sequence)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
+    if (file->spec.encoder_only) return PCO_OK; /* pco_model_embed prepares what it needs */
     if (file->spec.decoder_only)
         return pco_causal_create(model->session, file->weights, &file->spec, model->context_length, &model->causal,
                                  err);
@@ -109,7 +116,7 @@ static void api_describe(const pco_model_file *file, int64_t context, const pco_
                              .source_vocab_size = spec->vocab_size[PCO_ENCODER],
                              .context_length = context,
                              .file_context_length = spec->max_position_embeddings,
-                             .layers = spec->layers[PCO_DECODER],
+                             .layers = spec->layers[spec->encoder_only ? PCO_ENCODER : PCO_DECODER],
                              .width = spec->d_model,
                              .parameters = estimate->parameters,
                              .constant_bytes = estimate->constant_bytes,

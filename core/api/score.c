@@ -9,7 +9,7 @@
 
 pco_status pco_model_logits(pco_model *model, const int32_t *ids, size_t count, float *logits, pco_error *err)
 {
-    API_NEEDS_MODEL(model);
+    API_NEEDS_WRITER(model);
     PCO_NEEDS_SOME(ids, count);
     PCO_NEEDS_SOME(logits, count);
     if (!model->causal)
@@ -62,7 +62,7 @@ pco_status pco_model_score(pco_model *model, const char *source, const char *tar
     PCO_NEEDS(count);
     *log_probs = NULL;
     *count = 0;
-    API_NEEDS_MODEL(model);
+    API_NEEDS_WRITER(model);
     PCO_NEEDS(source);
     PCO_NEEDS(target);
     if (!model->seq2seq)

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "models/causal.h"
+#include "models/encoder.h"
 #include "models/seq2seq.h"
 
 #include <stdio.h>
@@ -70,6 +71,10 @@ pco_status inspect_dot(const inspect_file *file, pco_error *err)
     pco_status status = PCO_OK;
     if (!step || (!causal && !encoder)) {
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
+    } else if (model->spec.encoder_only) {
+        pco_encoder_build(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->spec, 1,
+                          file->context < 64 ? file->context : 64, PCO_ENCODER_HIDDEN);
+        status = pco_graph_check(encoder, err);
     } else if (causal) {
         pco_causal_build(&(pco_nn){.graph = step, .weights = model->weights}, &model->spec, file->context, 1, 0);
     } else {
@@ -84,7 +89,7 @@ pco_status inspect_dot(const inspect_file *file, pco_error *err)
     if (!status) {
         printf("digraph portico {\n  rankdir=TB;\n  node [fontsize=10];\n  edge [fontsize=8];\n");
         if (encoder) dot_graph("encoder", "encoder", encoder);
-        dot_graph("step", causal ? "one token" : "decoder, one token", step);
+        if (!model->spec.encoder_only) dot_graph("step", causal ? "one token" : "decoder, one token", step);
         printf("}\n");
     }
     pco_graph_destroy(step);

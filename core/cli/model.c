@@ -32,6 +32,17 @@ static int model_progress(void *user, double share)
 pco_status cli_open_model(pco_context *context, const char *path, const char *device, int64_t context_length,
                           pco_model **model, pco_error *err)
 {
+    pco_status status = cli_open_any_model(context, path, device, context_length, model, err);
+    if (status || !(*model)->file->spec.encoder_only) return status;
+    status = api_no_writer((*model)->file, err);
+    pco_model_close(*model);
+    *model = NULL;
+    return status;
+}
+
+pco_status cli_open_any_model(pco_context *context, const char *path, const char *device, int64_t context_length,
+                              pco_model **model, pco_error *err)
+{
     cli_progress progress;
     cli_progress_start(&progress, "loading", "%");
     const pco_model_params params = {.size = sizeof params,

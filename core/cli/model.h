@@ -9,10 +9,14 @@
  * exit status in *status. */
 pco_context *cli_context(const char *device, int *status);
 
-/* Opens a model on a device with a progress line on stderr; a signal (cli/signals.h) cancels. Errors: as
- * pco_model_open. */
+/* Opens a model that writes text on a device, with a progress line on stderr; a signal (cli/signals.h) cancels. Errors:
+ * as pco_model_open; UNSUPPORTED for an encoder. */
 pco_status cli_open_model(pco_context *context, const char *path, const char *device, int64_t context_length,
                           pco_model **model, pco_error *err) PCO_NODISCARD;
+
+/* The same for models of any kind. */
+pco_status cli_open_any_model(pco_context *context, const char *path, const char *device, int64_t context_length,
+                              pco_model **model, pco_error *err) PCO_NODISCARD;
 
 /* The whole of a file, or of stdin for "-": *text (free) with a NUL behind its *size bytes. 0 after a message, or
  * when a signal ended it. */

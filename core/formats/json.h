@@ -54,6 +54,23 @@ int pco_json_whole(const cJSON *value, int64_t *out);
  * it; it is then deleted. */
 int pco_json_give(cJSON *parent, const char *key, cJSON *item);
 
+/* ---- reading many keys of an object ------------------------------------------------------------------- */
+
+/* Start from {object, label, .err = err}. The first error is kept, and reading after it gives the fallback; the caller
+ * looks at `status` in the end. null is as good as absent. Errors as above. */
+typedef struct pco_json_reader {
+    const cJSON *root;
+    const char *label;
+    pco_status status;
+    pco_error *err;
+} pco_json_reader;
+
+int64_t pco_json_read_int(pco_json_reader *reader, const char *key, int64_t least, int64_t most, int64_t fallback);
+double pco_json_read_number(pco_json_reader *reader, const char *key, double least, double most, double fallback);
+int pco_json_read_bool(pco_json_reader *reader, const char *key, int fallback);
+uint32_t pco_json_read_enum(pco_json_reader *reader, const char *key, const char *const *names, uint32_t count,
+                            uint32_t fallback);
+
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
 /* A streaming writer. Start from {.out = w}, or {.out = w, .indent = 2} for lines. Commas and colons come

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "models/causal.h"
+#include "models/encoder.h"
 #include "models/seq2seq.h"
 #include "runtime/plan.h"
 
@@ -90,6 +91,9 @@ pco_status pco_model_estimate(const pco_model_file *file, int64_t context, pco_m
     pco_status status = PCO_OK;
     if (!step || !chunk) {
         status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for an estimate");
+    } else if (file->spec.encoder_only) { /* one text; a batch of short ones has as many tokens */
+        pco_encoder_build(&step_nn, &file->spec, 1, context, PCO_ENCODER_MEAN);
+        pco_encoder_build(&chunk_nn, &file->spec, 1, 1, PCO_ENCODER_MEAN);
     } else if (file->spec.decoder_only) {
         pco_causal_build(&step_nn, &file->spec, context, 1, 0);
         pco_causal_build(&chunk_nn, &file->spec, context, context < 256 ? context : 256, 0);

@@ -7,8 +7,9 @@
 #include <string.h>
 
 static const pco_family *const families[] = {
-    &pco_family_llama,  &pco_family_qwen2, &pco_family_qwen3,
-    &pco_family_gemma2, &pco_family_gpt2,  &pco_family_transformer,
+    &pco_family_llama,       &pco_family_qwen2,  &pco_family_qwen3,   &pco_family_gemma2,      &pco_family_gpt2,
+    &pco_family_transformer, &pco_family_bert,   &pco_family_roberta, &pco_family_xlm_roberta, &pco_family_camembert,
+    &pco_family_distilbert,  &pco_family_albert, &pco_family_mpnet,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -74,6 +75,12 @@ pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_
     uint32_t index;
     const uint32_t count = family_choose(1, chosen, names);
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
+    for (uint32_t i = 0; !cJSON_HasObjectItem(root, "model_type") && i < count; i++)
+        if (chosen[i]->telltale && cJSON_HasObjectItem(root, chosen[i]->telltale)) {
+            *family = chosen[i];
+            *spec = *(*family)->spec;
+            return (*family)->read_config(root, label, spec, err);
+        }
     if (name && !family_find(name, 1))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s is of a model of type '%s'; Portico reads %s from folders, and %s models from GGUF "

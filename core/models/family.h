@@ -14,6 +14,12 @@
 typedef struct pco_family {
     const char *name; /* general.architecture of its GGUF files, or model_type of its config.json */
     const pco_model_spec *spec;
+    /* In folders of Hugging Face: what names of tensors may begin with, which is taken away, and (up to a NULL) how
+     * those begin that the model does without. Others that the graph does not use are refused. NULL: neither is
+     * looked at. */
+    const char *telltale; /* a key that tells the family in a config.json without model_type; NULL: there is none */
+    const char *prefix;
+    const char *const *ignored;
     /* What pco_gguf_read_spec does not know of (models/gguf_spec.h), called after it; may be NULL. */
     pco_status (*read_gguf)(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err);
     pco_status (*read_config)(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err);
@@ -26,6 +32,8 @@ typedef struct pco_family {
 /* The rows; family.c lists them. */
 extern const pco_family pco_family_gemma2, pco_family_gpt2, pco_family_llama, pco_family_qwen2, pco_family_qwen3,
     pco_family_transformer;
+extern const pco_family pco_family_albert, pco_family_bert, pco_family_camembert, pco_family_distilbert,
+    pco_family_mpnet, pco_family_roberta, pco_family_xlm_roberta;
 
 /* Which family a file is of, and its spec. Errors: UNSUPPORTED for another architecture or model type, naming
  * those that there are; those of the family. */

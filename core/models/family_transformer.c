@@ -58,123 +58,80 @@ static const char *const transformer_keys[] = {
     "decoder_merges",
 };
 
-/* Reading goes on after an error without effect: the first one is kept. */
-typedef struct transformer_reader {
-    const cJSON *root;
-    const char *label;
-    pco_status status;
-    pco_error *err;
-} transformer_reader;
-
-static int64_t transformer_int(transformer_reader *r, const char *key, int64_t least, int64_t most, int64_t fallback)
-{
-    int64_t value = fallback;
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
-    if (!r->status && !cJSON_IsNull(item))
-        r->status = pco_json_int_or(r->root, r->label, key, least, most, fallback, &value, r->err);
-    return value;
-}
-
-static double transformer_number(transformer_reader *r, const char *key, double least, double most, double fallback)
-{
-    double value = fallback;
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
-    if (!r->status && !cJSON_IsNull(item))
-        r->status = pco_json_number_or(r->root, r->label, key, least, most, fallback, &value, r->err);
-    return value;
-}
-
-static int transformer_bool(transformer_reader *r, const char *key, int fallback)
-{
-    int value = fallback;
-    if (!r->status) r->status = pco_json_bool_or(r->root, r->label, key, fallback, &value, r->err);
-    return value;
-}
-
-static uint32_t transformer_enum(transformer_reader *r, const char *key, const char *const *names, uint32_t count,
-                                 uint32_t fallback)
-{
-    uint32_t value = fallback;
-    const cJSON *item = cJSON_GetObjectItemCaseSensitive(r->root, key);
-    if (!r->status && !cJSON_IsNull(item))
-        r->status = pco_json_enum_or(r->root, r->label, key, names, count, fallback, &value, r->err);
-    return value;
-}
-
 /* -1 means none, which only a decoder alone can do with. */
-static int32_t transformer_token(transformer_reader *r, const pco_model_spec *c, const char *key, int32_t fallback)
+static int32_t transformer_token(pco_json_reader *r, const pco_model_spec *c, const char *key, int32_t fallback)
 {
-    return (int32_t)transformer_int(r, key, c->decoder_only ? -1 : 0, INT32_MAX, fallback);
+    return (int32_t)pco_json_read_int(r, key, c->decoder_only ? -1 : 0, INT32_MAX, fallback);
 }
 
-static void transformer_read_sizes(transformer_reader *r, pco_model_spec *c)
+static void transformer_read_sizes(pco_json_reader *r, pco_model_spec *c)
 {
-    int64_t vocab = transformer_int(r, "vocab_size", 0, INT32_MAX, 0);
-    c->decoder_only = !transformer_bool(r, "is_encoder_decoder", 1);
-    c->share_embeddings = transformer_bool(r, "share_embeddings", 1);
+    int64_t vocab = pco_json_read_int(r, "vocab_size", 0, INT32_MAX, 0);
+    c->decoder_only = !pco_json_read_bool(r, "is_encoder_decoder", 1);
+    c->share_embeddings = pco_json_read_bool(r, "share_embeddings", 1);
     if (c->share_embeddings) c->stacks[0].embedding = c->stacks[1].embedding = "shared.weight";
-    c->vocab_size[0] = transformer_int(r, "encoder_vocab_size", 0, INT32_MAX, vocab);
-    c->vocab_size[1] = transformer_int(r, "decoder_vocab_size", 0, INT32_MAX, vocab);
+    c->vocab_size[0] = pco_json_read_int(r, "encoder_vocab_size", 0, INT32_MAX, vocab);
+    c->vocab_size[1] = pco_json_read_int(r, "decoder_vocab_size", 0, INT32_MAX, vocab);
     if (c->share_embeddings) c->vocab_size[0] = c->vocab_size[1] = vocab;
-    c->d_model = transformer_int(r, "d_model", 1, 1 << 20, 512);
-    c->layers[0] = transformer_int(r, "encoder_layers", 0, 1024, 6);
-    c->layers[1] = transformer_int(r, "decoder_layers", 0, 1024, 6);
-    c->attention_heads[0] = transformer_int(r, "encoder_attention_heads", 1, 4096, 8);
-    c->attention_heads[1] = transformer_int(r, "decoder_attention_heads", 1, 4096, 8);
-    c->ffn_dim[0] = transformer_int(r, "encoder_ffn_dim", 1, 1 << 24, 2048);
-    c->ffn_dim[1] = transformer_int(r, "decoder_ffn_dim", 1, 1 << 24, 2048);
-    c->max_position_embeddings = transformer_int(r, "max_position_embeddings", 1, 1 << 24, 512);
+    c->d_model = pco_json_read_int(r, "d_model", 1, 1 << 20, 512);
+    c->layers[0] = pco_json_read_int(r, "encoder_layers", 0, 1024, 6);
+    c->layers[1] = pco_json_read_int(r, "decoder_layers", 0, 1024, 6);
+    c->attention_heads[0] = pco_json_read_int(r, "encoder_attention_heads", 1, 4096, 8);
+    c->attention_heads[1] = pco_json_read_int(r, "decoder_attention_heads", 1, 4096, 8);
+    c->ffn_dim[0] = pco_json_read_int(r, "encoder_ffn_dim", 1, 1 << 24, 2048);
+    c->ffn_dim[1] = pco_json_read_int(r, "decoder_ffn_dim", 1, 1 << 24, 2048);
+    c->max_position_embeddings = pco_json_read_int(r, "max_position_embeddings", 1, 1 << 24, 512);
     if (!c->decoder_only) return;
     c->layers[0] = 0;
     c->attention_heads[0] = c->attention_heads[1];
     c->vocab_size[0] = c->vocab_size[1];
 }
 
-static void transformer_read_norms(transformer_reader *r, pco_model_spec *c)
+static void transformer_read_norms(pco_json_reader *r, pco_model_spec *c)
 {
     static const char *const types[] = {"layer_norm", "rms_norm"}, *const forms[] = {"var_eps", "std_eps"};
     c->norm.size = c->d_model;
-    c->norm.type = (pco_nn_norm_type)transformer_enum(r, "norm_type", types, 2, PCO_NN_LAYER_NORM);
-    c->norm.form = (pco_nn_norm_form)transformer_enum(r, "norm_form", forms, 2, PCO_NN_VAR_EPS);
-    c->norm.eps = transformer_number(r, "norm_eps", 0, 1e3, 1e-5);
-    c->final_norm = transformer_bool(r, "final_norm", 0);
+    c->norm.type = (pco_nn_norm_type)pco_json_read_enum(r, "norm_type", types, 2, PCO_NN_LAYER_NORM);
+    c->norm.form = (pco_nn_norm_form)pco_json_read_enum(r, "norm_form", forms, 2, PCO_NN_VAR_EPS);
+    c->norm.eps = pco_json_read_number(r, "norm_eps", 0, 1e3, 1e-5);
+    c->final_norm = pco_json_read_bool(r, "final_norm", 0);
     c->last_norm = c->norm;
-    c->last_norm.form = (pco_nn_norm_form)transformer_enum(r, "final_norm_form", forms, 2, c->norm.form);
-    c->last_norm.eps = transformer_number(r, "final_norm_eps", 0, 1e3, c->norm.eps);
+    c->last_norm.form = (pco_nn_norm_form)pco_json_read_enum(r, "final_norm_form", forms, 2, c->norm.form);
+    c->last_norm.eps = pco_json_read_number(r, "final_norm_eps", 0, 1e3, c->norm.eps);
 }
 
-static void transformer_read_options(transformer_reader *r, pco_model_spec *c)
+static void transformer_read_options(pco_json_reader *r, pco_model_spec *c)
 {
     static const char *const activations[] = {"relu", "gelu", "gelu_tanh", "swiglu"};
     static const pco_nn_activation values[] = {PCO_NN_RELU, PCO_NN_GELU, PCO_NN_GELU_TANH, PCO_NN_SWIGLU};
     static const char *const positions[] = {"sinusoidal", "rope"}, *const layouts[] = {"interleaved", "half"};
-    c->activation_function = values[transformer_enum(r, "activation_function", activations, 4, 0)];
-    if (transformer_bool(r, "fused_gate_up", 0)) c->names.gate_up = "gate_up_proj";
-    c->normalize_before = transformer_bool(r, "normalize_before", 0);
-    c->attention_bias = c->output_bias = transformer_bool(r, "attention_bias", 1) ? PCO_BIAS_ALL : PCO_BIAS_NONE;
-    c->ffn_bias = transformer_bool(r, "ffn_bias", 1) ? PCO_BIAS_ALL : PCO_BIAS_NONE;
-    if (transformer_bool(r, "fused_qkv", 0)) c->names.fused = "self_attn.in_proj_";
-    c->position_embedding = (pco_position_embedding)transformer_enum(r, "position_embedding", positions, 2, 0);
-    c->rope_theta = transformer_number(r, "rope_theta", 1, 1e12, 10000);
-    c->rope_interleaved = transformer_bool(r, "rope_interleaved", 0);
-    c->sinusoidal_layout = (int)transformer_enum(r, "sinusoidal_layout", layouts, 2, 0);
-    c->position_offset = transformer_int(r, "position_offset", 0, 1 << 24, 0);
-    c->scale_embedding = transformer_bool(r, "scale_embedding", 0);
-    c->tie_word_embeddings = transformer_bool(r, "tie_word_embeddings", 1);
-    if (transformer_bool(r, "final_logits_bias", 0)) c->logits_bias = "final_logits_bias";
+    c->activation_function = values[pco_json_read_enum(r, "activation_function", activations, 4, 0)];
+    if (pco_json_read_bool(r, "fused_gate_up", 0)) c->names.gate_up = "gate_up_proj";
+    c->normalize_before = pco_json_read_bool(r, "normalize_before", 0);
+    c->attention_bias = c->output_bias = pco_json_read_bool(r, "attention_bias", 1) ? PCO_BIAS_ALL : PCO_BIAS_NONE;
+    c->ffn_bias = pco_json_read_bool(r, "ffn_bias", 1) ? PCO_BIAS_ALL : PCO_BIAS_NONE;
+    if (pco_json_read_bool(r, "fused_qkv", 0)) c->names.fused = "self_attn.in_proj_";
+    c->position_embedding = (pco_position_embedding)pco_json_read_enum(r, "position_embedding", positions, 2, 0);
+    c->rope_theta = pco_json_read_number(r, "rope_theta", 1, 1e12, 10000);
+    c->rope_interleaved = pco_json_read_bool(r, "rope_interleaved", 0);
+    c->sinusoidal_layout = (int)pco_json_read_enum(r, "sinusoidal_layout", layouts, 2, 0);
+    c->position_offset = pco_json_read_int(r, "position_offset", 0, 1 << 24, 0);
+    c->scale_embedding = pco_json_read_bool(r, "scale_embedding", 0);
+    c->tie_word_embeddings = pco_json_read_bool(r, "tie_word_embeddings", 1);
+    if (pco_json_read_bool(r, "final_logits_bias", 0)) c->logits_bias = "final_logits_bias";
     c->pad_token_id = transformer_token(r, c, "pad_token_id", 0);
     c->bos_token_id = transformer_token(r, c, "bos_token_id", 1);
     c->eos_token_id = transformer_token(r, c, "eos_token_id", 2);
     c->decoder_start_token_id = transformer_token(r, c, "decoder_start_token_id", 1);
-    c->add_eos_to_source = transformer_bool(r, "add_eos_to_source", 0);
-    c->dropout = transformer_number(r, "dropout", 0, 0.999, 0);
+    c->add_eos_to_source = pco_json_read_bool(r, "add_eos_to_source", 0);
+    c->dropout = pco_json_read_number(r, "dropout", 0, 0.999, 0);
 }
 
 static pco_status transformer_read(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
 {
     static const char *const sides[] = {"encoder", "decoder"};
     const uint32_t n_keys = sizeof transformer_keys / sizeof *transformer_keys;
-    transformer_reader reader = {root, label, pco_json_known(root, label, transformer_keys, n_keys, err), err};
+    pco_json_reader reader = {root, label, pco_json_known(root, label, transformer_keys, n_keys, err), err};
     if (reader.status) return reader.status;
     transformer_read_sizes(&reader, spec);
     transformer_read_norms(&reader, spec);

@@ -11,6 +11,7 @@ const char *pco_spec_layer_name(const pco_model_spec *spec, pco_model_side side,
 {
     const char *layer = spec->stacks[side].layer;
     const size_t star = strcspn(layer, "*");
+    if (spec->layer_groups) index = index * spec->layer_groups / spec->layers[side];
     snprintf(name, PCO_SPEC_NAME, "%.*s%" PRId64 "%s%s%s", (int)star, layer, index, layer + star + 1, part ? "." : "",
              part ? part : "");
     return name;
@@ -27,6 +28,11 @@ static const char *spec_name(const spec_namer *namer, const char *part)
     return part ? pco_nn_name(namer->nn, "%s.%s", namer->prefix, part) : NULL;
 }
 
+static const pco_layer_names *spec_names(const pco_model_spec *spec, pco_model_side side)
+{
+    return side == PCO_DECODER && spec->decoder_names ? spec->decoder_names : &spec->names;
+}
+
 static int spec_bias(const pco_nn *nn, pco_bias bias, const char *projection)
 {
     if (bias != PCO_BIAS_FOUND) return bias == PCO_BIAS_ALL;
@@ -36,7 +42,7 @@ static int spec_bias(const pco_nn *nn, pco_bias bias, const char *projection)
 static pco_nn_attention_params spec_attention_params(const spec_namer *namer, const pco_model_spec *spec,
                                                      pco_model_side side, int self)
 {
-    const pco_layer_names *names = &spec->names;
+    const pco_layer_names *names = spec_names(spec, side);
     pco_nn_attention_params params = {.width = spec->d_model,
                                       .heads = spec->attention_heads[side],
                                       .kv_heads = spec->kv_heads[side],
@@ -63,7 +69,7 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
 
 static pco_nn_ffn_params spec_ffn_params(const spec_namer *namer, const pco_model_spec *spec, pco_model_side side)
 {
-    const pco_layer_names *names = &spec->names;
+    const pco_layer_names *names = spec_names(spec, side);
     pco_nn_ffn_params params = {
         .activation = spec->activation_function, .width = spec->d_model, .hidden = spec->ffn_dim[side]};
     params.fc1 = spec_name(namer, names->fc1);
@@ -80,31 +86,47 @@ pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec,
 {
     char prefix[PCO_SPEC_NAME];
     const spec_namer namer = {nn, pco_spec_layer_name(spec, side, index, NULL, prefix)};
+    const pco_layer_names *names = spec_names(spec, side);
     pco_nn_layer_params params = {.normalize_before = spec->normalize_before, .norm = spec->norm};
-    params.self_attention_norm = spec_name(&namer, spec->names.self_attention_norm);
-    params.cross_attention_norm = spec_name(&namer, spec->names.cross_attention_norm);
-    params.ffn_norm = spec_name(&namer, spec->names.ffn_norm);
-    params.self_attention_post_norm = spec_name(&namer, spec->names.self_attention_post_norm);
-    params.ffn_post_norm = spec_name(&namer, spec->names.ffn_post_norm);
+    params.self_attention_norm = spec_name(&namer, names->self_attention_norm);
+    params.cross_attention_norm = spec_name(&namer, names->cross_attention_norm);
+    params.ffn_norm = spec_name(&namer, names->ffn_norm);
+    params.self_attention_post_norm = spec_name(&namer, names->self_attention_post_norm);
+    params.ffn_post_norm = spec_name(&namer, names->ffn_post_norm);
     params.self_attention = spec_attention_params(&namer, spec, side, 1);
     const int full = spec->full_interval && (index + 1) % spec->full_interval == 0;
     if (side == PCO_DECODER && !full) params.self_attention.window = spec->sliding_window;
-    if (spec->names.cross_query) params.cross_attention = spec_attention_params(&namer, spec, side, 0);
+    if (names->cross_query) params.cross_attention = spec_attention_params(&namer, spec, side, 0);
     params.ffn = spec_ffn_params(&namer, spec, side);
     return params;
 }
 
 uint32_t pco_spec_embed(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, uint32_t ids,
-                        uint32_t positions)
+                        uint32_t positions, uint32_t types)
 {
     const pco_stack_names *names = &spec->stacks[side];
-    uint32_t x = pco_nn_embedding(nn, ids, names->embedding, spec->vocab_size[side], spec->d_model);
+    const int64_t width = spec->embedding_size ? spec->embedding_size : spec->d_model;
+    const int64_t position_rows = spec->position_rows ? spec->position_rows : spec->max_position_embeddings;
+    uint32_t x = pco_nn_embedding(nn, ids, names->embedding, spec->vocab_size[side], width);
     if (spec->scale_embedding) x = pco_binary_scalar(nn->graph, PCO_OP_MUL, x, sqrt((double)spec->d_model));
     if (spec->position_embedding == PCO_POSITION_SINUSOIDAL)
         x = pco_nn_sinusoidal(nn, x, positions, spec->sinusoidal_layout);
     else if (spec->position_embedding == PCO_POSITION_LEARNED)
         x = pco_binary(nn->graph, PCO_OP_ADD, x,
-                       pco_nn_embedding(nn, positions, names->positions, spec->max_position_embeddings, spec->d_model));
+                       pco_nn_embedding(nn, positions, names->positions, position_rows, width));
+    if (types != PCO_NONE)
+        x = pco_binary(nn->graph, PCO_OP_ADD, x,
+                       pco_nn_embedding(nn, types, names->token_types, spec->token_types, width));
+    if (names->embedding_norm) {
+        pco_nn_norm_params norm = spec->norm;
+        norm.size = width;
+        x = pco_nn_norm(nn, x, names->embedding_norm, &norm);
+    }
+    if (names->embedding_projection)
+        x = pco_nn_linear(
+            nn, x,
+            &(pco_nn_linear_params){
+                .name = names->embedding_projection, .in_features = width, .out_features = spec->d_model, .bias = 1});
     return pco_nn_activations(nn, pco_nn_dropout(nn, x));
 }
 
@@ -131,6 +153,48 @@ static uint32_t spec_phase(const pco_nn *nn, const pco_model_spec *spec, pco_mod
     return phase;
 }
 
+/* The bucket of a distance, key minus query (Raffel et al. 2020, 2.1; both-sided for encoders): half of the buckets of
+ * a side are one distance each, the others grow with its logarithm. In float32, as the models were trained. */
+static int32_t spec_bucket(const pco_model_spec *spec, int64_t distance, int both)
+{
+    int64_t buckets = spec->relative_buckets, first = 0, far = distance < 0 ? -distance : 0;
+    if (both) {
+        buckets /= 2;
+        if (distance > 0) first = buckets, far = distance;
+    }
+    const int64_t exact = buckets / 2;
+    if (far < exact) return (int32_t)(first + far);
+    const float share = logf((float)far / (float)exact) / (float)log((double)spec->relative_distance / (double)exact);
+    const int64_t bucket = exact + (int64_t)(share * (float)(buckets - exact));
+    return (int32_t)(first + (bucket < buckets ? bucket : buckets - 1));
+}
+
+/* What is added to the scores of `rows` queries, at `positions` (PCO_NONE: 0, 1, ...), and keys 0 ... keys - 1:
+ * [1,H,rows,keys], or PCO_NONE. A row of the table is taken per distance first, and then per query and key. */
+static uint32_t spec_relative(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, uint32_t positions,
+                              int64_t rows, int64_t keys)
+{
+    const char *name = spec->stacks[side].relative_bias;
+    if (!name || nn->graph->status) return PCO_NONE;
+    pco_graph *graph = nn->graph;
+    const int64_t heads = spec->attention_heads[side], distances = 2 * keys - 1;
+    int32_t *buckets = malloc((size_t)distances * sizeof *buckets);
+    if (!buckets) return pco_graph_fail(graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
+    for (int64_t i = 0; i < distances; i++) buckets[i] = spec_bucket(spec, i - (keys - 1), side == PCO_ENCODER);
+    const uint32_t index =
+        pco_graph_constant_copy(graph, "relative.buckets", PCO_I32, 1, (int64_t[]){distances}, buckets);
+    free(buckets);
+    const uint32_t table = pco_nn_weight(nn, name, 2, (int64_t[]){spec->relative_buckets, heads});
+    const uint32_t by_distance = pco_permute(graph, pco_gather(graph, table, index, 0), (int64_t[]){1, 0});
+    uint32_t query = pco_iota(graph, PCO_I32, 0, 0, 1, 2, (int64_t[]){rows, 1});
+    if (positions != PCO_NONE)
+        query = pco_binary_scalar(graph, PCO_OP_SUB, pco_reshape(graph, positions, 2, (int64_t[]){rows, 1}),
+                                  (double)spec->position_offset);
+    const uint32_t key = pco_iota(graph, PCO_I32, 1, (double)(keys - 1), 1, 2, (int64_t[]){1, keys});
+    const uint32_t bias = pco_gather(graph, by_distance, pco_binary(graph, PCO_OP_SUB, key, query), 1);
+    return pco_cast(graph, pco_reshape(graph, bias, 4, (int64_t[]){1, heads, rows, keys}), PCO_F32);
+}
+
 /* Nodes from here on belong to that layer. */
 static pco_nn_layer_params spec_begin_layer(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side,
                                             int64_t index)
@@ -140,14 +204,18 @@ static pco_nn_layer_params spec_begin_layer(const pco_nn *nn, const pco_model_sp
     return pco_spec_layer(nn, spec, side, index);
 }
 
-uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, const pco_spec_padding *padding)
+uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, uint32_t types,
+                         const pco_spec_padding *padding)
 {
     const pco_stack_names *names = &spec->stacks[PCO_ENCODER];
     pco_graph_scope(nn->graph, "%s", names->embed_scope);
     uint32_t positions = spec_positions(nn, spec, ids, PCO_NONE);
-    uint32_t x = pco_spec_embed(nn, spec, PCO_ENCODER, ids, positions);
+    if (nn->graph->status) return PCO_NONE;
+    const int64_t rows = nn->graph->tensors[ids].shape[1];
+    uint32_t x = pco_spec_embed(nn, spec, PCO_ENCODER, ids, positions, types);
     pco_nn_attention_operands self = PCO_NN_NO_OPERANDS;
     self.mask = padding->mask;
+    if (self.mask == PCO_NONE) self.mask = spec_relative(nn, spec, PCO_ENCODER, PCO_NONE, rows, rows);
     self.lengths = padding->lengths;
     self.phase = spec_phase(nn, spec, PCO_ENCODER);
     self.positions = positions;
@@ -155,15 +223,41 @@ uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t 
         pco_nn_layer_params layer = spec_begin_layer(nn, spec, PCO_ENCODER, i);
         x = pco_nn_encoder_layer(nn, x, &layer, &self);
     }
+    return pco_spec_last_norm(nn, spec, PCO_ENCODER, x);
+}
+
+uint32_t pco_spec_last_norm(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, uint32_t x)
+{
+    const pco_stack_names *names = &spec->stacks[side];
     pco_graph_scope(nn->graph, "%s", names->head_scope);
     return spec->final_norm ? pco_nn_norm(nn, x, names->last_norm, &spec->last_norm) : x;
+}
+
+uint32_t pco_spec_masked_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x)
+{
+    const pco_masked_head *head = &spec->masked_head;
+    const char *output = head->output ? head->output : spec->stacks[PCO_ENCODER].embedding;
+    const int64_t width = spec->embedding_size ? spec->embedding_size : spec->d_model;
+    const int64_t shape[2] = {spec->vocab_size[PCO_ENCODER], width};
+    pco_nn_norm_params norm = spec->norm;
+    norm.size = width;
+    pco_graph_scope(nn->graph, "masked_head");
+    x = pco_nn_linear(nn, x,
+                      &(pco_nn_linear_params){.name = head->dense,
+                                              .in_features = spec->d_model,
+                                              .out_features = width,
+                                              .bias = 1,
+                                              .activation = head->activation});
+    x = pco_nn_norm(nn, x, head->norm, &norm);
+    const uint32_t bias = pco_nn_weight(nn, head->bias, 1, shape);
+    return pco_linear(nn->graph, x, pco_nn_weight(nn, output, 2, shape), bias, PCO_NN_IDENTITY);
 }
 
 uint32_t pco_spec_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x)
 {
     const pco_stack_names *names = &spec->stacks[PCO_DECODER];
-    pco_graph_scope(nn->graph, "%s", names->head_scope);
-    if (spec->final_norm) x = pco_nn_norm(nn, x, names->last_norm, &spec->last_norm);
+    x = pco_spec_last_norm(nn, spec, PCO_DECODER, x);
+    if (spec->head_scale > 0) x = pco_binary_scalar(nn->graph, PCO_OP_MUL, x, spec->head_scale);
     const int64_t shape[2] = {spec->vocab_size[PCO_DECODER], spec->d_model};
     const char *name = spec->tie_word_embeddings ? names->embedding : spec->lm_head;
     uint32_t bias = PCO_NONE, weight = pco_nn_weight(nn, name, 2, shape);
@@ -181,8 +275,12 @@ uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, ui
 {
     pco_graph_scope(nn->graph, "%s", spec->stacks[PCO_DECODER].embed_scope);
     uint32_t positions = spec_positions(nn, spec, ids, decoder->positions);
-    uint32_t x = pco_spec_embed(nn, spec, PCO_DECODER, ids, positions);
+    if (nn->graph->status) return PCO_NONE;
+    const int64_t rows = nn->graph->tensors[ids].shape[1];
+    uint32_t x = pco_spec_embed(nn, spec, PCO_DECODER, ids, positions, PCO_NONE);
     pco_nn_attention_operands self = PCO_NN_NO_OPERANDS, cross = PCO_NN_NO_OPERANDS;
+    self.mask = spec_relative(nn, spec, PCO_DECODER, decoder->positions, rows,
+                              decoder->key_states ? nn->graph->tensors[decoder->key_states[0]].shape[1] : rows);
     self.phase = spec_phase(nn, spec, PCO_DECODER);
     self.positions = positions;
     cross.memory = decoder->memory;
@@ -231,8 +329,8 @@ void pco_spec_attention(const pco_nn *nn, const pco_model_spec *spec, int64_t so
     if (!spec->decoder_only) source = pco_graph_input(nn->graph, "source", PCO_I32, 2, (int64_t[]){1, source_rows});
     uint32_t target = pco_graph_input(nn->graph, "target", PCO_I32, 2, (int64_t[]){1, target_rows});
     const pco_spec_padding none = {PCO_NONE, PCO_NONE};
-    const pco_spec_decoder decoder = {.memory =
-                                          spec->decoder_only ? PCO_NONE : pco_spec_encode(nn, spec, source, &none),
+    const pco_spec_decoder decoder = {.memory = spec->decoder_only ? PCO_NONE
+                                                                   : pco_spec_encode(nn, spec, source, PCO_NONE, &none),
                                       .padding = none,
                                       .positions = PCO_NONE,
                                       .starts = PCO_NONE,

@@ -8,18 +8,23 @@
 /* Parameters of layer `index` of a stack, with names kept in the graph. */
 pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, int64_t index);
 
-/* Token and position embeddings: ids i32 [B,S], positions i32 [B,S] or [1,S] (position_offset included) ->
- * f32 [B,S,d_model]. */
+/* Token and position embeddings: ids i32 [B,S], positions i32 [B,S] or [1,S] (position_offset included), token types
+ * i32 [B,S] or PCO_NONE -> f32 [B,S,d_model]. */
 uint32_t pco_spec_embed(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, uint32_t ids,
-                        uint32_t positions);
+                        uint32_t positions, uint32_t types);
 
 /* The tensors that hide padding: lengths i32 [B], or mask bool [B|1,1,1,S]; PCO_NONE for none. */
 typedef struct pco_spec_padding {
     uint32_t mask, lengths;
 } pco_spec_padding;
 
-/* Source ids i32 [B,S] -> memory f32 [B,S,d_model]. Rows of padding hold values too, which mean nothing. */
-uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, const pco_spec_padding *padding);
+/* Source ids i32 [B,S], token types i32 [B,S] or PCO_NONE -> memory f32 [B,S,d_model]. Rows of padding hold values too,
+ * which mean nothing. A model with relative positions takes lengths and no mask. */
+uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, uint32_t types,
+                         const pco_spec_padding *padding);
+
+/* x f32 [..,d_model] of an encoder alone -> logits f32 [..,vocab_size[0]] of the tokens that are masked. */
+uint32_t pco_spec_masked_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x);
 
 /* What the decoder attends to, and how. With key_states and value_states (one per layer, [B,T,H,D]) it runs a
  * few rows at a time: rows are written from starts[b] on, and starts and lengths are i32 [B]. */
@@ -41,6 +46,9 @@ uint32_t *pco_spec_states(const pco_nn *nn, const pco_model_spec *spec, int64_t 
 uint32_t pco_spec_decode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, const pco_spec_decoder *decoder);
 uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids,
                                 const pco_spec_decoder *decoder);
+/* The norm behind the layers of a stack, where there is one. */
+uint32_t pco_spec_last_norm(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, uint32_t x);
+
 /* x f32 [..,d_model] -> logits f32 [..,vocab_size[1]]: the last norm and the output projection. */
 uint32_t pco_spec_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x);
 

@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "formats/safetensors.h"
 #include "models/causal.h"
+#include "models/encoder.h"
+#include "models/hf_weights.h"
 #include "models/refuse.h"
 
 #include <inttypes.h>
@@ -33,14 +35,20 @@ static pco_status model_check_tensors(const pco_model_file *file, pco_error *err
     pco_status status = PCO_OK;
     if (!graph) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
     const pco_nn nn = {.graph = graph, .weights = file->weights};
-    pco_causal_build(&nn, &file->spec, 1, 1, 0);
+    const pco_model_side side = file->spec.encoder_only ? PCO_ENCODER : PCO_DECODER;
+    if (file->spec.encoder_only)
+        pco_encoder_build(&nn, &file->spec, 1, 1,
+                          file->spec.masked_head.dense ? PCO_ENCODER_LOGITS : PCO_ENCODER_HIDDEN);
+    else
+        pco_causal_build(&nn, &file->spec, 1, 1, 0);
     for (uint32_t i = 0; i < file->weights->count && !graph->status && !status; i++) {
         const pco_weight *weight = &file->weights->items[i];
-        if (!model_uses(graph, weight) && weight->data != file->spec.rope_factors)
+        if (!model_uses(graph, weight) && weight->data != file->spec.rope_factors &&
+            !pco_hf_ignores(file->family, weight->name))
             status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
                               "%s has a tensor '%s', which a model of architecture '%s' with %" PRId64
                               " layers has not; Portico does not run the file, as it would leave the tensor out",
-                              file->path, weight->name, file->family->name, file->spec.layers[PCO_DECODER]);
+                              file->path, weight->name, file->family->name, file->spec.layers[side]);
     }
     pco_graph_destroy(graph);
     return status;
@@ -91,10 +99,22 @@ static pco_status model_read_config(const char *path, pco_model_file *file, pco_
     if (!status && (spec->vocab_size[0] < 1 || spec->vocab_size[1] < 1))
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s: vocab_size is missing", path);
     if (!status) status = model_check_ids(path, spec, err);
-    if (!status) status = file->family->read_tokenizer(root, path, spec, PCO_ENCODER, &file->source, err);
-    if (!status) status = file->family->read_tokenizer(root, path, spec, PCO_DECODER, &file->target, err);
+    for (int side = 0; side < 2 && !status && file->family->read_tokenizer; side++)
+        status = file->family->read_tokenizer(root, path, spec, (pco_model_side)side,
+                                              side == PCO_ENCODER ? &file->source : &file->target, err);
     cJSON_Delete(root);
     return status;
+}
+
+/* Names as the spec has them; the head that guesses masked tokens only where there is one. */
+static pco_status model_prepare_encoder(pco_model_file *file, pco_error *err)
+{
+    char name[PCO_SPEC_NAME];
+    pco_status status = pco_hf_rename(file->family, file->safetensors, err);
+    if (status) return status;
+    snprintf(name, sizeof name, "%s.weight", file->spec.masked_head.dense);
+    if (!pco_weights_find(file->weights, name)) file->spec.masked_head = (pco_masked_head){0};
+    return model_check_tensors(file, err);
 }
 
 static pco_status model_open_folder(const char *path, pco_model_file *file, pco_error *err)
@@ -112,7 +132,7 @@ static pco_status model_open_folder(const char *path, pco_model_file *file, pco_
     status = pco_safetensors_open(name, &file->safetensors, err);
     free(name);
     file->weights = file->safetensors;
-    return status;
+    return status || !file->spec.encoder_only ? status : model_prepare_encoder(file, err);
 }
 
 /* Does the file begin as GGUF files do? */

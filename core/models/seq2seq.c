@@ -27,7 +27,7 @@ void pco_seq2seq_build_encode(const pco_nn *nn, const pco_model_spec *spec, int6
     pco_graph *graph = nn->graph;
     uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, (int64_t[]){1, rows});
     const pco_spec_padding padding = {PCO_NONE, pco_graph_value(graph, "lengths", PCO_I32, 1, (int64_t[]){1})};
-    uint32_t memory = pco_spec_encode(nn, spec, ids, &padding);
+    uint32_t memory = pco_spec_encode(nn, spec, ids, PCO_NONE, &padding);
     const int32_t zero = 0;
     uint32_t first = pco_graph_constant_copy(graph, "first", PCO_I32, 1, (int64_t[]){1}, &zero);
     uint32_t *keys = pco_spec_states(nn, spec, context, "cross.key");

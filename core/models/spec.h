@@ -6,13 +6,15 @@
 
 #include "nn/nn.h"
 
-/* A decoder alone has no layers at PCO_ENCODER; its vocabulary and heads are there too. */
+/* A decoder alone has no layers at PCO_ENCODER; its vocabulary and heads are there too. So it is the other way round
+ * with an encoder alone. */
 typedef enum pco_model_side { PCO_ENCODER = 0, PCO_DECODER = 1 } pco_model_side;
 
 typedef enum pco_position_embedding {
     PCO_POSITION_SINUSOIDAL = 0,
     PCO_POSITION_ROPE = 1,
-    PCO_POSITION_LEARNED = 2 /* a table with max_position_embeddings rows, added to the embeddings */
+    PCO_POSITION_LEARNED = 2, /* a table with position_rows rows, added to the embeddings */
+    PCO_POSITION_NONE = 3     /* nothing is added: positions show in attention only, or not at all */
 } pco_position_embedding;
 
 typedef enum pco_bias {
@@ -29,7 +31,19 @@ typedef struct pco_stack_names {
     const char *positions;                /* the table of learned positions */
     const char *layer;
     const char *last_norm;
+    const char *token_types;          /* the table of token types, added to the embeddings; NULL: none */
+    const char *embedding_norm;       /* of the sum of all embeddings; NULL: none */
+    const char *embedding_projection; /* from embedding_size to d_model, behind that norm; NULL: none */
+    const char *relative_bias;        /* [relative_buckets,H], added to the scores of all layers; NULL: none */
 } pco_stack_names;
+
+/* The head that guesses masked tokens (Devlin et al. 2018, 3.1): norm(activation(dense(x))) times the embeddings, plus
+ * a bias. */
+typedef struct pco_masked_head {
+    const char *dense, *norm, *bias;
+    const char *output; /* NULL: the table of embeddings */
+    pco_nn_activation activation;
+} pco_masked_head;
 
 /* Names in a layer, behind its template; NULL where a model has none. */
 typedef struct pco_layer_names {
@@ -46,9 +60,16 @@ typedef struct pco_model_spec {
     const char *program; /* what executables are called */
     pco_stack_names stacks[2];
     pco_layer_names names;
-    const char *lm_head;     /* the output projection, unless tie_word_embeddings */
-    const char *logits_bias; /* NULL: none */
+    const pco_layer_names *decoder_names; /* where those of decoder layers differ; NULL: they do not */
+    pco_masked_head masked_head;          /* of an encoder alone; all NULL: none */
+    const char *lm_head;                  /* the output projection, unless tie_word_embeddings */
+    const char *logits_bias;              /* NULL: none */
     int64_t vocab_size[2], d_model;
+    int64_t embedding_size;    /* of the tables; 0: d_model */
+    int64_t token_types;       /* rows of that table */
+    int64_t layer_groups;      /* layers share their weights in so many groups of equal size; 0: each has its own */
+    int64_t relative_buckets;  /* of distances between positions (Raffel et al. 2020, 2.1); 0: none */
+    int64_t relative_distance; /* from here on all distances fall into the last bucket */
     int64_t layers[2], attention_heads[2], kv_heads[2], head_dim[2], ffn_dim[2];
     pco_nn_activation activation_function;
     int normalize_before;
@@ -66,13 +87,16 @@ typedef struct pco_model_spec {
     double rope_scale;         /* positions are divided by it; 0: they are not */
     const float *rope_factors; /* [rope_dimensions / 2], what each frequency is divided by, or NULL; in the
                                   file's memory */
-    int rope_interleaved, sinusoidal_layout; /* layout 0: interleaved; 1: half */
+    int rope_interleaved, sinusoidal_layout; /* as pco_nn_sinusoidal */
     int64_t position_offset;
     int scale_embedding, tie_word_embeddings, share_embeddings;
     int32_t pad_token_id, bos_token_id, eos_token_id, decoder_start_token_id; /* -1: none */
     int64_t max_position_embeddings;
+    int64_t position_rows; /* of the table of learned positions; 0: max_position_embeddings */
+    double head_scale;     /* the output projection reads x times this; 0: x */
     int add_eos_to_source;
     int decoder_only; /* a language model, without encoder and cross-attention */
+    int encoder_only; /* it writes no text: without decoder and output projection */
     double dropout;   /* in training graphs only, on embeddings and on what each block adds */
 } pco_model_spec;
 

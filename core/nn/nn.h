@@ -142,8 +142,8 @@ uint32_t pco_nn_norm(const pco_nn *nn, uint32_t x, const char *name, const pco_n
 uint32_t pco_nn_positions(const pco_nn *nn, int64_t first, int64_t length);
 
 /* x [B,S,C] + the sinusoidal encoding (Vaswani et al. 2017, 3.5) of positions i32 [B,S] or [1,S]. layout 0:
- * sine on even, cosine on odd channels; 1: all sines, then all cosines (tensor2tensor's exponents). C is
- * even. */
+ * sine on even, cosine on odd channels; 1: all sines, then all cosines (tensor2tensor's exponents); 2: all sines, then
+ * all cosines, with the exponents of the paper (Marian). C is even. */
 uint32_t pco_nn_sinusoidal(const pco_nn *nn, uint32_t x, uint32_t positions, int layout);
 
 /* Rotates x [B,S,H,D] (RoFormer: Su et al. 2021) by positions i32 [B,S] or [1,S]; `phase` as pco_rope_phase

@@ -14,8 +14,8 @@ uint32_t pco_nn_sinusoidal(const pco_nn *nn, uint32_t x, uint32_t positions, int
     if (width <= 0 || width % 2)
         return pco_graph_fail(graph, PCO_ERROR_INVALID, "sinusoidal positions need an even width, and it is %lld",
                               (long long)width);
-    uint32_t phase = pco_sinusoidal_phase(graph, (uint32_t)width, layout);
-    pco_sinusoidal_positions_attrs attrs = {.layout = layout, .dtype = PCO_F32};
+    uint32_t phase = pco_sinusoidal_phase(graph, (uint32_t)width, layout == 1);
+    pco_sinusoidal_positions_attrs attrs = {.layout = layout != 0, .dtype = PCO_F32};
     uint32_t inputs[] = {positions, phase};
     uint32_t encoding = pco_graph_add(graph, PCO_OP_SINUSOIDAL_POSITIONS, &attrs, inputs, 2, NULL);
     return pco_binary(graph, PCO_OP_ADD, x, encoding);

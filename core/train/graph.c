@@ -28,7 +28,7 @@ static uint32_t train_forward(const pco_nn *nn, const pco_model_spec *model, int
     if (!model->decoder_only) {
         uint32_t source = pco_graph_input(graph, "source", PCO_I32, 2, (int64_t[]){rows, source_length});
         decoder.padding.lengths = pco_graph_value(graph, "source_lengths", PCO_I32, 1, &rows);
-        decoder.memory = pco_spec_encode(nn, model, source, &decoder.padding);
+        decoder.memory = pco_spec_encode(nn, model, source, PCO_NONE, &decoder.padding);
     }
     uint32_t target = pco_graph_input(graph, "target", PCO_I32, 2, (int64_t[]){rows, target_length});
     return pco_spec_decode(nn, model, target, &decoder);

@@ -119,7 +119,7 @@ static void golden_build_seq2seq(golden_case *c)
     uint32_t source = pco_graph_input(graph, "src", PCO_I32, 2, src->shape);
     uint32_t target = pco_graph_input(graph, "tgt", PCO_I32, 2, tgt->shape);
     pco_spec_padding padding = {PCO_NONE, pco_graph_value(graph, "lengths", PCO_I32, 1, src->shape)};
-    uint32_t memory = pco_spec_encode(&c->nn, &c->config, source, &padding);
+    uint32_t memory = pco_spec_encode(&c->nn, &c->config, source, PCO_NONE, &padding);
     const pco_spec_decoder decoder = {
         .memory = memory, .padding = padding, .positions = PCO_NONE, .starts = PCO_NONE, .lengths = PCO_NONE};
     uint32_t logits = pco_spec_decode(&c->nn, &c->config, target, &decoder);
