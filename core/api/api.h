@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "models/causal.h"
+#include "models/encoder.h"
 #include "models/model.h"
 #include "models/seq2seq.h"
 #include "portico/portico.h"
@@ -19,6 +20,7 @@ struct pco_model {
     pco_session *session;
     pco_causal *causal; /* of a model that continues text; the other one is NULL */
     pco_seq2seq *seq2seq;
+    pco_encoder *encoder; /* of embeddings; NULL until the first */
     int64_t context_length;
     pco_memory_estimate estimate;
     float *logits;     /* [vocab_size] */

@@ -100,6 +100,7 @@ void pco_model_close(pco_model *model)
         return; /* a child has no device to give it back to */
     pco_causal_destroy(model->causal);
     pco_seq2seq_destroy(model->seq2seq);
+    pco_encoder_destroy(model->encoder);
     pco_session_close(model->session);
     pco_model_file_close(model->file);
     free(model->logits);

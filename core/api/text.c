@@ -12,7 +12,7 @@ pco_status api_encode(const pco_model *model, const char *text, size_t bytes, in
     *ids = NULL;
     *count = 0;
     if (!file->source) return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", file->path);
-    if (special && file->spec.decoder_only) {
+    if (special && (file->spec.decoder_only || file->spec.encoder_only)) {
         if (pco_tokenizer_adds_bos(file->source)) flags |= PCO_ENCODE_BOS;
         if (pco_tokenizer_adds_eos(file->source)) flags |= PCO_ENCODE_EOS;
     } else if (special && file->spec.add_eos_to_source) {

@@ -24,8 +24,8 @@ typedef struct cli_command {
     int (*run)(int argc, char **argv); /* argv[0] is the command's name */
 } cli_command;
 
-extern const cli_command cli_run, cli_inspect, cli_ops, cli_devices, cli_compare, cli_conformance, cli_bench, cli_train,
-    cli_eval, cli_tokenizer, cli_plot;
+extern const cli_command cli_run, cli_embed, cli_inspect, cli_ops, cli_devices, cli_compare, cli_conformance, cli_bench,
+    cli_train, cli_eval, cli_tokenizer, cli_plot;
 
 /* All of them, up to a NULL (commands.c). */
 extern const cli_command *const cli_commands[];

@@ -114,7 +114,16 @@ static pco_status model_prepare_encoder(pco_model_file *file, pco_error *err)
     if (status) return status;
     snprintf(name, sizeof name, "%s.weight", file->spec.masked_head.dense);
     if (!pco_weights_find(file->weights, name)) file->spec.masked_head = (pco_masked_head){0};
-    return model_check_tensors(file, err);
+    status = model_check_tensors(file, err);
+    if (status) return status;
+    status = pco_tokenizer_open_folder(file->path, &file->source, err);
+    if (status == PCO_ERROR_NOT_FOUND) return PCO_OK; /* whoever needs it says so */
+    file->target = file->source;
+    const int64_t vocab = file->spec.vocab_size[PCO_ENCODER];
+    if (!status && (int64_t)pco_tokenizer_vocab_size(file->source) > vocab)
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and the embeddings %" PRId64,
+                          file->path, pco_tokenizer_vocab_size(file->source), vocab);
+    return status;
 }
 
 static pco_status model_open_folder(const char *path, pco_model_file *file, pco_error *err)

@@ -6,6 +6,7 @@
 #include "formats/safetensors.h"
 #include "models/encoder.h"
 #include "models/model.h"
+#include "models/sentence.h"
 
 enum { ENCODERS_TEXTS = 4 };
 static const double encoders_tolerance = 1e-4;
@@ -157,9 +158,26 @@ static void test_encoders(void **state)
     pco_weights_close(goldens);
 }
 
+/* What sentence-transformers keep in a folder. */
+static void test_sentence(void **state)
+{
+    char path[512];
+    pco_sentence sentence;
+    (void)state;
+    snprintf(path, sizeof path, "%s/bert_relu", encoders_folder);
+    check_ok(pco_sentence_read(path, &sentence, &err));
+    assert_int_equal(sentence.pooling, PCO_ENCODER_CLS);
+    assert_int_equal(sentence.max_tokens, 32);
+    assert_true(sentence.normalize);
+    snprintf(path, sizeof path, "%s/bert", encoders_folder);
+    check_ok(pco_sentence_read(path, &sentence, &err));
+    assert_int_equal(sentence.pooling, PCO_ENCODER_MEAN);
+    assert_false(sentence.normalize);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_encoders)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_encoders), cmocka_unit_test(test_sentence)};
     if (argc != 2) return 2;
     encoders_folder = argv[1];
     return cmocka_run_group_tests_name("encoders", tests, NULL, NULL);

@@ -23,7 +23,7 @@ VALUES = {
     "pco_executable **": "&executable_out", "pco_executable *": "executable", "const pco_executable *": "executable",
     "pco_executable_write handle": "handles[0]", "pco_executable_read handle": "handles[1]", "pco_session_lend data": "page",
     "uint32_t first": "0", "uint32_t count": "1", "pco_executable_stats *": "&counts", "uint32_t handle": "0",
-    "int64_t axis": "0", "int64_t size": "1", "uint32_t weight": "1", "uint32_t bias": "PCO_NONE",
+    "const char *const *": "texts", "const pco_embed_params *": "&embed_params", "int64_t axis": "0", "int64_t size": "1", "uint32_t weight": "1", "uint32_t bias": "PCO_NONE",
 }
 FUNCTIONS = {"pco_text_fn", "pco_attention_fn"}
 ALWAYS_ALLOWED = {"err", "user"}

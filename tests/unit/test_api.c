@@ -2,9 +2,11 @@
  * calls in a child of fork, graphs that cannot be. argv[1]: models/dates. */
 #include "check.h"
 
+#include "portico/embed.h"
 #include "portico/portico.h"
 #include "portico/session.h"
 
+#include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,6 +78,8 @@ static void test_null(void **state)
     const pco_context_params context_params = {.size = sizeof context_params, .backend = "cpu"};
     const pco_model_params model_params = {.size = sizeof model_params, .device = "cpu"};
     const pco_generate_params generate_params = {.size = sizeof generate_params, .max_tokens = 2};
+    const char *const texts[2] = {"3 May 2021", "4"};
+    const pco_embed_params embed_params = {.size = sizeof embed_params};
     const int32_t ids[2] = {5, 6};
     pco_context *context, *context_out = NULL;
     pco_model *model, *model_out = NULL;
@@ -276,6 +280,35 @@ static void test_sizes(void **state)
     pco_graph_destroy(graph);
 }
 
+/* Embeddings of a model that was made for something else: alone or together the same, and of length 1 on request. */
+static void test_embed(void **state)
+{
+    static const char *const texts[] = {"3 May 2021", "4", "Saturday the 1st of June, 2019"};
+    pco_embed_params params = {.size = sizeof params, .normalize = 1};
+    float rows[3 * 96], one[96];
+    pco_context *context;
+    pco_model *model;
+    size_t cut = 9;
+    (void)state;
+    check_ok(pco_context_create(NULL, &context, &err));
+    check_ok(pco_model_open(context, path, NULL, &model, &err));
+    check_ok(pco_model_embed(model, texts, 3, &params, rows, &cut, &err));
+    assert_int_equal(cut, 0);
+    for (int i = 0; i < 3; i++) {
+        double squares = 0, difference = 0;
+        check_ok(pco_model_embed(model, &texts[i], 1, NULL, one, NULL, &err));
+        for (int k = 0; k < 96; k++) squares += (double)one[k] * (double)one[k];
+        for (int k = 0; k < 96; k++)
+            difference = fmax(difference, fabs((double)one[k] / sqrt(squares) - (double)rows[96 * i + k]));
+        assert_true(difference < 1e-5); /* two kernels of f32 products of 96 */
+    }
+    assert_true(fabs((double)(rows[0] - rows[96])) > 1e-4);
+    params.pooling = (pco_pooling)7;
+    check_fails(pco_model_embed(model, texts, 1, &params, rows, NULL, &err), PCO_ERROR_INVALID, "mean nothing");
+    pco_model_close(model);
+    pco_context_destroy(context);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -284,8 +317,9 @@ int main(int argc, char **argv)
     }
     path = argv[1];
     unsetenv("PORTICO_BACKEND");
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_null),   cmocka_unit_test(test_backend),
-                                       cmocka_unit_test(test_fork),   cmocka_unit_test(test_fork_session),
-                                       cmocka_unit_test(test_misuse), cmocka_unit_test(test_sizes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_null),         cmocka_unit_test(test_embed),
+                                       cmocka_unit_test(test_backend),      cmocka_unit_test(test_fork),
+                                       cmocka_unit_test(test_fork_session), cmocka_unit_test(test_misuse),
+                                       cmocka_unit_test(test_sizes)};
     return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

@@ -1,0 +1,95 @@
+#include "api/text.h"
+
+#include "base/error.h"
+#include "models/sentence.h"
+#include "portico/embed.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct embed_progress {
+    const pco_embed_params *params;
+    size_t count;
+} embed_progress;
+
+static int embed_progressed(void *user, int64_t done)
+{
+    const embed_progress *progress = user;
+    const pco_embed_params *params = progress->params;
+    return params->progress ? params->progress(params->progress_user, (size_t)done, progress->count) : 0;
+}
+
+/* Cuts to `most` tokens; what the tokenizer puts behind a text stays there. */
+static void embed_cut(const pco_model *model, pco_encoder_text *text, int64_t most, size_t *cut)
+{
+    int32_t *ids = (int32_t *)text->ids;
+    if (text->count <= most) return;
+    if (pco_tokenizer_adds_eos(model->file->source)) ids[most - 1] = ids[text->count - 1];
+    text->count = most;
+    ++*cut;
+}
+
+/* Each vector to length 1, in double; one of zeros stays so. */
+static void embed_normalize(float *rows, size_t count, int64_t width)
+{
+    for (size_t i = 0; i < count; i++, rows += width) {
+        double squares = 0;
+        for (int64_t k = 0; k < width; k++) squares += (double)rows[k] * (double)rows[k];
+        for (int64_t k = 0; squares > 0 && k < width; k++) rows[k] = (float)((double)rows[k] / sqrt(squares));
+    }
+}
+
+static pco_status embed_run(pco_model *model, const char *const *texts, size_t count, const pco_embed_params *params,
+                            const pco_sentence *sentence, float *embeddings, size_t *cut, pco_error *err)
+{
+    static const pco_encoder_output outputs[] = {[PCO_POOLING_MEAN] = PCO_ENCODER_MEAN,
+                                                 [PCO_POOLING_CLS] = PCO_ENCODER_CLS,
+                                                 [PCO_POOLING_LAST] = PCO_ENCODER_LAST};
+    const int64_t context = model->context_length,
+                  most = sentence->max_tokens && sentence->max_tokens < context ? sentence->max_tokens : context;
+    pco_encoder_text *encoded = calloc(count + 1, sizeof *encoded);
+    embed_progress progress = {params, count};
+    pco_status status = PCO_OK;
+    if (!encoded) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %zu texts", count);
+    for (size_t i = 0; !status && i < count; i++) {
+        int32_t *ids = NULL;
+        size_t tokens = 0;
+        status = texts[i] ? api_encode(model, texts[i], strlen(texts[i]), 1, &ids, &tokens, err)
+                          : pco_fail(err, PCO_ERROR_INVALID, "text %zu is NULL", i);
+        encoded[i] = (pco_encoder_text){.ids = ids, .count = (int64_t)tokens};
+        if (!status) embed_cut(model, &encoded[i], most, cut);
+    }
+    if (!status && !model->encoder)
+        status =
+            pco_encoder_create(model->session, model->file->weights, &model->file->spec, context, &model->encoder, err);
+    if (!status)
+        status = pco_encoder_run(model->encoder, params->pooling ? outputs[params->pooling] : sentence->pooling,
+                                 encoded, (int64_t)count, embeddings, embed_progressed, &progress, err);
+    for (size_t i = 0; i < count; i++) free((void *)encoded[i].ids);
+    free(encoded);
+    return status;
+}
+
+pco_status pco_model_embed(pco_model *model, const char *const *texts, size_t count, const pco_embed_params *params,
+                           float *embeddings, size_t *cut, pco_error *err)
+{
+    pco_embed_params known = {.size = sizeof known};
+    pco_sentence sentence;
+    size_t shortened = 0;
+    API_NEEDS_MODEL(model);
+    PCO_NEEDS_SOME(texts, count);
+    PCO_NEEDS_SOME(embeddings, count);
+    pco_status status = params ? pco_copy_sized(&known, sizeof known, params, params->size, err) : PCO_OK;
+    if (status) return status;
+    if ((unsigned)known.pooling > PCO_POOLING_LAST || known.normalize < -1 || known.normalize > 1)
+        return pco_fail(err, PCO_ERROR_INVALID, "pooling is %d and normalize %d, which mean nothing",
+                        (int)known.pooling, known.normalize);
+    status = pco_sentence_read(model->file->path, &sentence, err);
+    if (!status) status = embed_run(model, texts, count, &known, &sentence, embeddings, &shortened, err);
+    if (status) return status;
+    if (known.normalize > 0 || (known.normalize == 0 && sentence.normalize))
+        embed_normalize(embeddings, count, model->file->spec.d_model);
+    if (cut) *cut = shortened;
+    return PCO_OK;
+}
