@@ -182,6 +182,7 @@ run conformance --devices ,; status "conformance: an empty list" 2
 run conformance --devices cpu:reference, --ops add; status "conformance: a list that ends in a comma" 2
 run conformance --devices cpu:reference --ops add,; status "conformance: patterns that end in a comma" 2
 run conformance --tier huge; status "conformance: unknown tier" 2
+unset OPENBLAS_CORETYPE  # a setting of the caller is no part of the test
 run conformance --case xyz; status "conformance: no case" 2
 run conformance --case deadbeef --ops add; status "conformance: unknown case" 2
 run conformance --devices cpu:reference --ops add --variant nonsense; status "conformance: unknown variant" 2
