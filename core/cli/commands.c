@@ -1,6 +1,20 @@
 /* The commands of `portico`, in the order in which its help lists them. */
 #include "cli/cli.h"
 
-const cli_command *const cli_commands[] = {&cli_run,     &cli_embed,       &cli_inspect, &cli_devices, &cli_ops,
-                                           &cli_compare, &cli_conformance, &cli_bench,   &cli_train,   &cli_eval,
-                                           &cli_plot,    &cli_tokenizer,   NULL};
+/* clang-format off: one a line */
+const cli_command *const cli_commands[] = {
+    &cli_run,
+    &cli_embed,
+    &cli_inspect,
+    &cli_devices,
+    &cli_ops,
+    &cli_compare,
+    &cli_conformance,
+    &cli_bench,
+    &cli_train,
+    &cli_eval,
+    &cli_plot,
+    &cli_tokenizer,
+    &cli_completion_command,
+    NULL,
+};
