@@ -1,7 +1,7 @@
 #include "base/paths.h"
 
-/* Made by the build: PCO_BUILD_ROOT, its own folder, and paths from the installed program's folder (..._FROM_BIN), and
- * the library's (..._FROM_LIB), to plugins and helpers. */
+/* Made by the build: PCO_BUILD_ROOT, its own folder (empty: -Drun_from_build=false), and paths from the installed
+ * program's folder (..._FROM_BIN), and the library's (..._FROM_LIB), to plugins and helpers. */
 #include "build_paths.h"
 
 #include <dlfcn.h>
