@@ -1,7 +1,7 @@
 /* The commands of `portico`, in the order in which its help lists them. */
 #include "cli/cli.h"
 
-/* clang-format off: one a line */
+/* clang-format off */
 const cli_command *const cli_commands[] = {
     &cli_run,
     &cli_embed,
