@@ -24,23 +24,25 @@ typedef struct completion_option {
     char about[96]; /* the beginning of what its help says */
 } completion_option;
 
-static completion_value completion_of(const char *name, const char *word, size_t length)
+static completion_value completion_of(const char *name, const char *word)
 {
     static const struct {
-        const char *name, *word;
+        const char *name;
         completion_value value;
-    } VALUES[] = {{"--ops", NULL, COMPLETION_OP},        {"--op", NULL, COMPLETION_OP},
-                  {NULL, "D", COMPLETION_DEVICE},        {"--devices", NULL, COMPLETION_DEVICE},
-                  {"--device", NULL, COMPLETION_DEVICE}, {NULL, "FILE", COMPLETION_FILE},
-                  {NULL, "MODEL", COMPLETION_FILE},      {NULL, "DIR", COMPLETION_FOLDER},
-                  {NULL, "FOLDER", COMPLETION_FOLDER}};
-    for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++) {
-        const char *wanted = VALUES[i].word;
-        if (VALUES[i].name ? strcmp(VALUES[i].name, name) == 0
-                           : strncmp(word, wanted, strlen(wanted)) == 0 &&
-                                 (length == strlen(wanted) || word[strlen(wanted)] == '.'))
-            return VALUES[i].value;
-    }
+    } NAMES[] = {{"--ops", COMPLETION_OP},
+                 {"--op", COMPLETION_OP},
+                 {"--devices", COMPLETION_DEVICE},
+                 {"--device", COMPLETION_DEVICE}},
+      WORDS[] = {{"D", COMPLETION_DEVICE},
+                 {"FILE", COMPLETION_FILE},
+                 {"MODEL", COMPLETION_FILE},
+                 {"DIR", COMPLETION_FOLDER},
+                 {"FOLDER", COMPLETION_FOLDER}};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        if (strcmp(NAMES[i].name, name) == 0) return NAMES[i].value;
+    const size_t length = strcspn(word, " .\n"); /* FILE.svg is a file, too */
+    for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
+        if (length == strlen(WORDS[i].name) && memcmp(word, WORDS[i].name, length) == 0) return WORDS[i].value;
     return COMPLETION_FREE;
 }
 
@@ -92,10 +94,10 @@ static int completion_option_at(const cli_command *command, uint32_t i, completi
             behind += strspn(behind, " ");
         }
         if (option->value == COMPLETION_FREE && row->kind != CLI_KIND_FLAG)
-            option->value = completion_of(row->name, behind, strcspn(behind, " \n"));
+            option->value = completion_of(row->name, behind);
         break;
     }
-    if (option->value == COMPLETION_FREE && row->kind != CLI_KIND_FLAG) option->value = completion_of(row->name, "", 0);
+    if (option->value == COMPLETION_FREE && row->kind != CLI_KIND_FLAG) option->value = completion_of(row->name, "");
     return 1;
 }
 

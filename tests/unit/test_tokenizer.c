@@ -345,7 +345,6 @@ static void trains_characters(void **state)
 static void put_file(const char *folder, const char *name, const char *text)
 {
     char path[300];
-    pco_error err;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     check_ok(pco_file_write(path, text, strlen(text), &err));
 }
@@ -373,7 +372,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(llama),      cmocka_unit_test(llama_long_text),   cmocka_unit_test(refuses_models),
         cmocka_unit_test(gpt2),       cmocka_unit_test(words_of_gpt2),     cmocka_unit_test(characters),
-        cmocka_unit_test(trains_bpe), cmocka_unit_test(trains_characters),
+        cmocka_unit_test(trains_bpe), cmocka_unit_test(trains_characters), cmocka_unit_test(folders),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }
