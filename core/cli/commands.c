@@ -15,6 +15,5 @@ const cli_command *const cli_commands[] = {
     &cli_eval,
     &cli_plot,
     &cli_tokenizer,
-    &cli_completion_command,
     NULL,
 };

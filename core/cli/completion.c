@@ -1,6 +1,7 @@
 /* portico completion SHELL */
 #include "cli/pages.h"
 
+#include "cli/help.h"
 #include "graph/op.h"
 
 #include <string.h>
@@ -127,7 +128,17 @@ static void completion_words(FILE *out, const char *const *words, const char *be
 static void completion_commands(FILE *out, const char *between)
 {
     for (int i = 0; cli_commands[i]; i++) fprintf(out, "%s%s", cli_commands[i]->name, between);
-    fputs("help", out);
+    fprintf(out, "%s%shelp", cli_completion_command.name, between);
+}
+
+/* The line of a command in a list of them, which begins with `line`, a format for its name and a quote. */
+__attribute__((format(printf, 2, 0))) static void completion_listed(FILE *out, const char *line,
+                                                                    const cli_command *command)
+{
+    fprintf(out, line, command->name);
+    for (const char *text = command->summary; *text; text++)
+        if (*text != '\'') fputc(*text, out);
+    fputs("'\n", out);
 }
 
 /* The words of a value, with spaces between; nothing where they are files or free. Devices are asked for when they are
@@ -211,6 +222,7 @@ static void completion_bash(FILE *out)
     completion_commands(out, " ");
     fputs("\" ;;\n", out);
     for (int i = 0; cli_commands[i]; i++) bash_command(out, cli_commands[i]);
+    bash_command(out, &cli_completion_command);
     fputs("  esac\n}\ncomplete -F _portico portico\n", out);
 }
 
@@ -258,19 +270,15 @@ static void completion_zsh(FILE *out)
           "  local command=$words[2]\n"
           "  if (( CURRENT == 2 )); then\n    local -a commands=(\n",
           out);
-    for (int i = 0; cli_commands[i]; i++) {
-        const char *text = cli_commands[i]->summary;
-        fprintf(out, "      '%s:", cli_commands[i]->name);
-        for (; *text; text++)
-            if (*text != '\'') fputc(*text, out);
-        fputs("'\n", out);
-    }
+    for (int i = 0; cli_commands[i]; i++) completion_listed(out, "      '%s:", cli_commands[i]);
+    completion_listed(out, "      '%s:", &cli_completion_command);
     fputs("      'help:how a command is used')\n    _describe command commands\n    return\n  fi\n"
           "  shift words; (( CURRENT-- ))\n  case $command in\n    help) compadd -- ",
           out);
     completion_commands(out, " ");
     fputs(" ;;\n", out);
     for (int i = 0; cli_commands[i]; i++) zsh_command(out, cli_commands[i]);
+    zsh_command(out, &cli_completion_command);
     fputs("  esac\n}\nif [[ $zsh_eval_context[-1] == loadautofunc ]]; then _portico \"$@\"; else compdef _portico "
           "portico; fi\n",
           out);
@@ -308,18 +316,16 @@ static void completion_fish(FILE *out)
     fputs("# fish completion for portico, made by `portico completion fish`.\n"
           "function __portico_devices\n    " COMPLETION_ASK_DEVICES " | string split ' '\nend\n",
           out);
-    for (int i = 0; cli_commands[i]; i++) {
-        fprintf(out, "complete -c portico -n __fish_use_subcommand -f -a %s -d '", cli_commands[i]->name);
-        for (const char *text = cli_commands[i]->summary; *text; text++)
-            if (*text != '\'') fputc(*text, out);
-        fputs("'\n", out);
-    }
+    static const char LINE[] = "complete -c portico -n __fish_use_subcommand -f -a %s -d '";
+    for (int i = 0; cli_commands[i]; i++) completion_listed(out, LINE, cli_commands[i]);
+    completion_listed(out, LINE, &cli_completion_command);
     fputs("complete -c portico -n __fish_use_subcommand -f -a help -d 'how a command is used'\n"
           "complete -c portico -n '__fish_seen_subcommand_from help' -f -a '",
           out);
     completion_commands(out, " ");
     fputs("'\ncomplete -c portico -l help -d 'how it is used'\n", out);
     for (int i = 0; cli_commands[i]; i++) fish_command(out, cli_commands[i]);
+    fish_command(out, &cli_completion_command);
 }
 
 int cli_completion(FILE *out, const char *shell)

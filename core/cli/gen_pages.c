@@ -21,7 +21,7 @@ int main(int argc, char **argv)
     if (argc == 2) return cli_completion(stdout, argv[1]) && fflush(stdout) == 0 ? 0 : 1;
     if (argc != 3 || strcmp(argv[1], "man") != 0)
         return fputs("portico-pages man FOLDER | bash | zsh | fish\n", stderr), 2;
-    int good = write_page(argv[2], NULL);
+    int good = write_page(argv[2], NULL) && write_page(argv[2], &cli_completion_command);
     for (int i = 0; good && cli_commands[i]; i++) good = write_page(argv[2], cli_commands[i]);
     return good ? 0 : 1;
 }

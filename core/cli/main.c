@@ -16,6 +16,7 @@ static void main_help(void)
     printf("portico " PCO_VERSION ": runs transformer models on any compute device\n\n"
            "usage: portico COMMAND [ARGUMENT ...]\n\ncommands:\n");
     for (int i = 0; cli_commands[i]; i++) printf("  %-12s %s\n", cli_commands[i]->name, cli_commands[i]->summary);
+    printf("  %-12s %s\n", cli_completion_command.name, cli_completion_command.summary);
     printf("\n`portico help COMMAND` or `portico COMMAND --help` tells about one of them. Options may stand anywhere\n"
            "behind it, as --name VALUE or --name=VALUE, short ones as -n VALUE or -nVALUE; what follows `--` is\n"
            "no option. Exit status: 0 done, 1 failed, 2 wrong usage, 128 + N ended early by signal N (130:\n"
@@ -57,6 +58,8 @@ static const cli_command *main_command(const char *name)
         if (strcmp(name, cli_commands[i]->name) == 0) return cli_commands[i];
         pco_suggest(&suggestion, name, cli_commands[i]->name);
     }
+    if (strcmp(name, cli_completion_command.name) == 0) return &cli_completion_command;
+    pco_suggest(&suggestion, name, cli_completion_command.name);
     pco_suggest(&suggestion, name, name[0] == '-' ? "--help" : "help");
     if (name[0] == '-') pco_suggest(&suggestion, name, "--version");
     cli_error("unknown command '%s'%s; see portico --help", name, pco_suggest_hint(&suggestion, hint));

@@ -1,32 +1,9 @@
 #include "cli/pages.h"
 
 #include "base/env.h"
+#include "cli/help.h"
 
 #include <string.h>
-
-/* ---- help texts ---- */
-
-static const char *pages_line_end(const char *line) { return line + strcspn(line, "\n"); }
-
-static size_t pages_indent(const char *line) { return strspn(line, " "); }
-
-int cli_help_item_at(const char *line, cli_help_item *item)
-{
-    const size_t indent = pages_indent(line);
-    if (indent == 0 || indent > 4 || line[indent] != '-') return 0;
-    const char *end = pages_line_end(line), *at = line + indent;
-    item->names = at;
-    while (at < end && !(at[0] == ' ' && at[1] == ' ') && !(at[0] == ' ' && at[1] >= 'a' && at[1] <= 'z')) at++;
-    item->names_end = at;
-    while (at < end && *at == ' ') at++;
-    item->text = at;
-    /* what goes on has a deeper indent */
-    while (*end && pages_indent(end + 1) > indent + 2) end = pages_line_end(end + 1);
-    item->end = end;
-    return 1;
-}
-
-/* ---- manual pages ---- */
 
 /* One character of running text: a backslash and what begins a request at the start of a line are roff's. */
 static void man_character(FILE *out, char c, int begins)
@@ -71,11 +48,11 @@ static void man_lines(FILE *out, const char *text, const char *end, size_t inden
 {
     fputs(".nf\n", out);
     while (text < end) {
-        const char *stop = pages_line_end(text);
+        const char *stop = cli_line_end(text);
         man_verbatim(out, text, stop);
         fputc('\n', out);
         text = stop + (*stop == '\n');
-        const size_t blank = pages_indent(text);
+        const size_t blank = cli_indent(text);
         text += blank < indent ? blank : indent;
     }
     fputs(".fi\n", out);
@@ -93,7 +70,7 @@ static void man_paragraph(FILE *out, const char *text, const char *end, int firs
         fputs(".PP\n", out);
     }
     /* Lines of a table or of an example are set apart, and stay lines. */
-    const int listed = pages_indent(text) > 0 && !cli_help_item_at(text, &item);
+    const int listed = cli_indent(text) > 0 && !cli_help_item_at(text, &item);
     if (listed) {
         man_lines(out, text, end, 0);
         return;
@@ -106,7 +83,7 @@ static void man_paragraph(FILE *out, const char *text, const char *end, int firs
             text = item.end + (*item.end == '\n');
             continue;
         }
-        const char *stop = pages_line_end(text);
+        const char *stop = cli_line_end(text);
         man_filled(out, text, stop);
         text = stop + (*stop == '\n');
     }
@@ -146,6 +123,12 @@ static void man_command(FILE *out, const cli_command *command)
     fputs(".SH SEE ALSO\n.BR portico (1)\n", out);
 }
 
+static void man_listed(FILE *out, const cli_command *command)
+{
+    fprintf(out, ".TP\n.BR portico\\-%s (1)\n", command->name);
+    man_text(out, command->summary);
+}
+
 static void man_program(FILE *out)
 {
     man_head(out, "portico", "runs and trains transformer models on any compute device");
@@ -158,10 +141,8 @@ static void man_program(FILE *out)
              "what they should.\nOptions may stand anywhere behind the command, as --name VALUE or --name=VALUE, "
              "short ones as -n VALUE or -nVALUE; what follows -- is no option.");
     fputs(".SH COMMANDS\n", out);
-    for (int i = 0; cli_commands[i]; i++) {
-        fprintf(out, ".TP\n.BR portico\\-%s (1)\n", cli_commands[i]->name);
-        man_text(out, cli_commands[i]->summary);
-    }
+    for (int i = 0; cli_commands[i]; i++) man_listed(out, cli_commands[i]);
+    man_listed(out, &cli_completion_command);
     fputs(".SH ENVIRONMENT\n", out);
     uint32_t count;
     const pco_env_row *rows = pco_env_table(&count);
@@ -174,8 +155,8 @@ static void man_program(FILE *out)
     fputs(".SH EXIT STATUS\n", out);
     man_text(out, "0 done, 1 failed, 2 wrong usage, 128 + N ended early by signal N (130: Ctrl-C, 143: SIGTERM).");
     fputs(".SH SEE ALSO\n", out);
-    for (int i = 0; cli_commands[i]; i++)
-        fprintf(out, ".BR portico\\-%s (1)%s\n", cli_commands[i]->name, cli_commands[i + 1] ? "," : "");
+    for (int i = 0; cli_commands[i]; i++) fprintf(out, ".BR portico\\-%s (1),\n", cli_commands[i]->name);
+    fprintf(out, ".BR portico\\-%s (1)\n", cli_completion_command.name);
 }
 
 void cli_man_page(FILE *out, const cli_command *command)

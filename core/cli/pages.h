@@ -12,17 +12,4 @@ void cli_man_page(FILE *out, const cli_command *command);
 /* What completes command lines of portico in a shell: "bash", "zsh" or "fish". 0 for any other. */
 int cli_completion(FILE *out, const char *shell);
 
-/* An option of a help text, as its lines have it:
- *
- *       --prompt, -p TEXT   the prompt
- *
- * `names` ends before two spaces or the end of the line; `text` has line breaks and indents in it, up to `end`. */
-typedef struct cli_help_item {
-    const char *names, *names_end;
-    const char *text, *end;
-} cli_help_item;
-
-/* Is there an option in the line at `line`? */
-int cli_help_item_at(const char *line, cli_help_item *item);
-
 #endif
