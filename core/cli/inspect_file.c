@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "formats/safetensors.h"
+#include "formats/torch_file.h"
 #include "models/refuse.h"
 
 #include <stdio.h>
@@ -68,6 +69,14 @@ static pco_status inspect_open_safetensors(inspect_file *file, pco_error *err)
     return status;
 }
 
+static pco_status inspect_open_torch(inspect_file *file, pco_error *err)
+{
+    file->format = "PyTorch";
+    pco_status status = pco_torch_open(file->path, &file->owned, err);
+    file->weights = file->owned;
+    return status;
+}
+
 /* By name first, so that a damaged file is told what is wrong with it; by content otherwise. */
 static pco_status inspect_open_any(inspect_file *file, pco_error *err)
 {
@@ -78,9 +87,11 @@ static pco_status inspect_open_any(inspect_file *file, pco_error *err)
     if (status) return status;
     int is_gguf = map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
     int is_safetensors = map.size >= 9 && map.data[8] == '{';
+    int is_torch = map.size >= 9 && pco_torch_is(map.data, map.size);
     pco_map_close(&map);
     if (is_gguf) return inspect_open_gguf(file, err);
     if (is_safetensors) return inspect_open_safetensors(file, err);
+    if (is_torch) return inspect_open_torch(file, err);
     return pco_model_refuse(file->path, err);
 }
 
@@ -124,8 +135,11 @@ pco_status inspect_open(const char *path, int64_t context, inspect_file *file, p
         snprintf(file->config_path, sizeof file->config_path, "%.990s/config.json", folder);
         snprintf(file->path, sizeof file->path, "%.990s/model.safetensors", folder);
         status = pco_model_check_folder(folder, err);
+        char *weights = status ? NULL : pco_model_find_weights(folder);
+        if (weights) snprintf(file->path, sizeof file->path, "%s", weights);
+        free(weights);
         if (!status) status = pco_json_load(file->config_path, &file->config, err);
-        if (!status) status = inspect_open_safetensors(file, err);
+        if (!status) status = inspect_open_any(file, err);
     } else {
         status = inspect_open_any(file, err);
     }

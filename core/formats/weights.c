@@ -36,6 +36,7 @@ void pco_weights_close(pco_weights *weights)
     free(weights->notes);
     free(weights->label);
     if (weights->map.data) pco_map_close(&weights->map);
+    if (weights->copies.data) pco_map_close(&weights->copies);
     free(weights);
 }
 

@@ -30,8 +30,9 @@ typedef struct pco_weights {
     uint32_t *order; /* indices of items, sorted by name */
     pco_weights_note *notes;
     uint32_t note_count;
-    char *label; /* the path, for messages */
-    pco_map map; /* owned; empty when the file was parsed from the caller's memory */
+    char *label;    /* the path, for messages */
+    pco_map map;    /* owned; empty when the file was parsed from the caller's memory */
+    pco_map copies; /* owned: of tensors that do not lie in the file as they are here */
 } pco_weights;
 
 /* Unmaps and frees; every pointer into it ends. NULL is allowed. */

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "formats/safetensors.h"
+#include "formats/torch_file.h"
 #include "models/causal.h"
 #include "models/encoder.h"
 #include "models/hf_weights.h"
@@ -136,9 +137,11 @@ static pco_status model_open_folder(const char *path, pco_model_file *file, pco_
     status = model_read_config(name, file, err);
     free(name);
     if (status) return status;
-    if (asprintf(&name, "%s/model.safetensors", path) < 0)
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
-    status = pco_safetensors_open(name, &file->safetensors, err);
+    name = pco_model_find_weights(path);
+    if (!name) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    const char *end = strrchr(name, '.');
+    status = end && strcmp(end, ".bin") == 0 ? pco_torch_open(name, &file->safetensors, err)
+                                             : pco_safetensors_open(name, &file->safetensors, err);
     free(name);
     file->weights = file->safetensors;
     return status || !file->spec.encoder_only ? status : model_prepare_encoder(file, err);

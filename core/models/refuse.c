@@ -14,9 +14,9 @@
 
 /* How the advice goes on behind "PATH is ". */
 static const char REFUSE_PICKLE[] =
-    "a PyTorch checkpoint, a pickle, which runs code when it is read, so Portico does not open it; save its tensors as "
-    "safetensors (safetensors.torch.save_file) beside a config.json, or convert a language model to GGUF (llama.cpp's "
-    "convert_hf_to_gguf.py)";
+    "a PyTorch checkpoint, and does not say of what model; put it into a folder as pytorch_model.bin, with a "
+    "config.json "
+    "beside it, and give the folder, or convert a language model to GGUF (llama.cpp's convert_hf_to_gguf.py)";
 static const char REFUSE_ONNX[] =
     "an ONNX graph, and Portico runs no ONNX models; use the model that it was exported from: a language model as "
     "GGUF, an encoder-decoder as a folder with config.json and model.safetensors";
@@ -134,10 +134,20 @@ static const char *refuse_weights(const char *folder, char *name, size_t size)
     return NULL;
 }
 
+char *pco_model_find_weights(const char *folder)
+{
+    static const char *const names[] = {"model.safetensors", "pytorch_model.bin"};
+    char *path = NULL;
+    for (int i = 0; i < 2; i++)
+        if (refuse_there(folder, names[i])) return asprintf(&path, "%s/%s", folder, names[i]) < 0 ? NULL : path;
+    return NULL;
+}
+
 pco_status pco_model_check_folder(const char *path, pco_error *err)
 {
     char name[256];
-    const int config = refuse_there(path, "config.json"), weights = refuse_there(path, "model.safetensors");
+    const int config = refuse_there(path, "config.json"),
+              weights = refuse_there(path, "model.safetensors") || refuse_there(path, "pytorch_model.bin");
     if (config && weights) return PCO_OK;
     const char *missing = config    ? "model.safetensors"
                           : weights ? "config.json"

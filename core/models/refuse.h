@@ -14,4 +14,8 @@ pco_status pco_model_check_folder(const char *path, pco_error *err) PCO_NODISCAR
  * a projector). */
 pco_status pco_model_check_parts(const char *path, const pco_gguf *gguf, pco_error *err) PCO_NODISCARD;
 
+/* The file of a folder's weights: model.safetensors, else pytorch_model.bin (formats/torch_file.h). Release with free.
+ * NULL when there is none, or no memory. */
+char *pco_model_find_weights(const char *folder);
+
 #endif

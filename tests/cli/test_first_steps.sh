@@ -86,17 +86,17 @@ while read -r path pattern; do
     case $path in /*) ;; *) path=$models/$path ;; esac
     run run "$path" --prompt x; status "run ${path##*/}" 1; says "${path##*/}: what to do" err "^portico: .*$pattern"
     if [ "$(wc -l < "$work/err")" = 1 ]; then ok "one line"; else bad "run ${path##*/}" "not one line"; fi
-    case $path in *weights.safetensors | *model.safetensors | *.gguf | */hf) continue ;; esac
+    case $path in *weights.safetensors | *model.safetensors | *.gguf | */hf | */torch | *.pt | *.ckpt) continue ;; esac
     run inspect "$path"; status "inspect ${path##*/}" 1; says "inspect ${path##*/}: the same" err "$pattern"
 done <<TEXT
 bare/weights.safetensors put it into a folder as model.safetensors, with a config.json
 $dates/model.safetensors give its folder instead: $dates\$
 hf of type 'llama'; .* from GGUF
-torch pytorch_model.bin in it is a PyTorch checkpoint, .* save its tensors as safetensors
+torch of type 'llama'; .* from GGUF
 parts join these into one model.safetensors
 gguf model.gguf in it is a model by itself; give that file
 nothing has no config.json and no model.safetensors; a model is a folder with both, or a GGUF file
-new.pt a PyTorch checkpoint, .* save its tensors as safetensors
+new.pt a PyTorch checkpoint, .* put it into a folder as pytorch_model.bin, with a config.json
 old.ckpt a PyTorch checkpoint
 graph.onnx an ONNX graph, .* use the model that it was exported from
 x-00001-of-00003.gguf one of 3 files .* join them

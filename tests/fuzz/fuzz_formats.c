@@ -20,6 +20,7 @@
 #include "formats/json.h"
 #include "formats/npy.h"
 #include "formats/safetensors.h"
+#include "formats/torch_file.h"
 #include "text/tokenizer.h"
 
 /* Touches every byte that a reader says is there. */
@@ -112,6 +113,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cJSON *root;
     volatile unsigned sum = 0;
     if (!pco_safetensors_parse(data, size, "fuzz", &weights, &err)) {
+        sum += fuzz_touch(weights);
+        pco_weights_close(weights);
+    }
+    if (!pco_torch_parse(data, size, "fuzz", &weights, &err)) {
         sum += fuzz_touch(weights);
         pco_weights_close(weights);
     }

@@ -1,0 +1,123 @@
+/* test_small FOLDER: models of other people that were trained, on the device that PORTICO_BACKEND picks.
+ * FOLDER/albert-rxnmapper is in the shared data, with expected.json in float64 beside it. FOLDER/rxnfp is the folder
+ * bert_ft of the Python package rxnfp 0.1.0, whose README prints five numbers. What is not there is skipped; 77 when
+ * nothing is. */
+#include "models_test.h"
+
+#include "formats/json.h"
+#include "models/encoder.h"
+#include "models/model.h"
+
+#include <unistd.h>
+
+enum { SMALL_MOST = 512 };
+static char small_path[600];
+static int small_ran;
+
+typedef struct small_model {
+    models_device device;
+    pco_model_file *file;
+    pco_encoder *run;
+} small_model;
+
+static int small_open(const char *folder, const char *name, small_model *model)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    if (access(path, R_OK) != 0) return 0;
+    small_ran = 1;
+    check_ok(pco_model_file_open(path, &model->file, &err));
+    models_device_open(&model->device);
+    check_ok(pco_encoder_create(model->device.session, model->file->weights, &model->file->spec, SMALL_MOST,
+                                &model->run, &err));
+    return 1;
+}
+
+static void small_close(small_model *model)
+{
+    pco_encoder_destroy(model->run);
+    models_device_close(&model->device);
+    pco_model_file_close(model->file);
+}
+
+/* |y - want| / (1e-4 (|want| + rms of the row)), at most. */
+static double small_row(const float *row, const cJSON *want, int64_t width)
+{
+    double values[1024];
+    assert_int_equal(cJSON_GetArraySize(want), width);
+    for (int64_t i = 0; i < width; i++) values[i] = cJSON_GetArrayItem(want, (int)i)->valuedouble;
+    return models_error(row, values, width, width, 1e-4);
+}
+
+static void test_albert(void **state)
+{
+    small_model model = {0};
+    cJSON *cases;
+    const cJSON *item;
+    char path[700];
+    if (!small_open(small_path, "albert-rxnmapper", &model)) skip();
+    (void)state;
+    snprintf(path, sizeof path, "%s/albert-rxnmapper/expected.json", small_path);
+    check_ok(pco_json_load(path, &cases, &err));
+    cJSON_ArrayForEach(item, cases)
+    {
+        const cJSON *list = cJSON_GetObjectItem(item, "ids"), *best = cJSON_GetObjectItem(item, "argmax");
+        const int64_t vocab = model.file->spec.vocab_size[PCO_ENCODER];
+        int32_t ids[SMALL_MOST];
+        const int count = cJSON_GetArraySize(list);
+        float *logits = malloc((size_t)(count * vocab) * sizeof *logits);
+        assert_true(logits && count <= SMALL_MOST);
+        for (int i = 0; i < count; i++) ids[i] = cJSON_GetArrayItem(list, i)->valueint;
+        check_ok(pco_encoder_run(model.run, PCO_ENCODER_LOGITS, &(pco_encoder_text){.ids = ids, .count = count}, 1,
+                                 logits, NULL, NULL, &err));
+        for (int i = 0; i < count; i++) {
+            const float *row = logits + i * vocab;
+            int64_t largest = 0;
+            for (int64_t k = 1; k < vocab; k++)
+                if (row[k] > row[largest]) largest = k;
+            assert_int_equal(largest, cJSON_GetArrayItem(best, i)->valueint);
+        }
+        const double first = small_row(logits, cJSON_GetObjectItem(item, "logits_first"), vocab),
+                     last = small_row(logits + (count - 1) * vocab, cJSON_GetObjectItem(item, "logits_last"), vocab);
+        print_message("  albert, %d tokens: error / bound %.4f and %.4f\n", count, first, last);
+        assert_true(first <= 1 && last <= 1);
+        free(logits);
+    }
+    cJSON_Delete(cases);
+    small_close(&model);
+}
+
+/* The README's reaction, as its tokenizer cuts it, and the first numbers of its fingerprint: the first token's. */
+static void test_bert(void **state)
+{
+    static const int32_t ids[] = {12, 23, 15, 20, 15, 15, 15, 15, 21, 15, 25, 15, 15, 15, 20, 21, 24, 19, 22, 16, 17,
+                                  19, 18, 15, 20, 15, 15, 17, 41, 17, 22, 19, 18, 36, 18, 15, 17, 34, 15, 21, 15, 17,
+                                  28, 18, 15, 25, 15, 15, 21, 28, 18, 42, 20, 29, 19, 22, 16, 17, 23, 15, 20, 15, 15,
+                                  15, 15, 21, 15, 25, 15, 15, 15, 20, 21, 18, 15, 20, 15, 15, 17, 41, 17, 22, 19, 18,
+                                  36, 18, 15, 17, 34, 15, 21, 15, 17, 28, 18, 15, 25, 15, 15, 21, 28, 18, 42, 20, 13};
+    static const double want[] = {-2.0174953937530518, 1.7602033615112305, -1.3323537111282349, -1.1095019578933716,
+                                  1.2254549264907837};
+    small_model model = {0};
+    double worst = 0;
+    float row[256];
+    if (!small_open(small_path, "rxnfp", &model)) skip();
+    (void)state;
+    assert_int_equal(model.file->spec.d_model, 256);
+    check_ok(pco_encoder_run(model.run, PCO_ENCODER_CLS,
+                             &(pco_encoder_text){.ids = ids, .count = sizeof ids / sizeof *ids}, 1, row, NULL, NULL,
+                             &err));
+    for (int i = 0; i < 5; i++) worst = fmax(worst, fabs((double)row[i] - want[i]));
+    print_message("  bert: largest difference %.2e of five numbers\n", worst);
+    /* published in float32: 12 layers that each round to 2^-24 of values of 1 to 2 are within some 1e-6 */
+    assert_true(worst <= 5e-6);
+    small_close(&model);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_albert), cmocka_unit_test(test_bert)};
+    if (argc < 2) return 2;
+    snprintf(small_path, sizeof small_path, "%s", argv[1]);
+    const int failed = cmocka_run_group_tests_name("small models", tests, NULL, NULL);
+    return failed ? failed : small_ran ? 0 : 77;
+}
