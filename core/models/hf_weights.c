@@ -32,6 +32,11 @@ pco_status pco_hf_rename(const pco_family *family, pco_weights *weights, pco_err
         if (!name) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for names", weights->label);
         free(weights->items[i].name);
         weights->items[i].name = name;
+        pco_weight *weight = &weights->items[i];
+        if (weight->rank == 2 && weight->shape[0] == 1 && strcmp(name, "final_logits_bias") == 0) {
+            weight->rank = 1; /* a vector that is kept as a row */
+            weight->shape[0] = weight->shape[1];
+        }
     }
     return pco_weights_index(weights, err);
 }

@@ -108,14 +108,15 @@ static pco_status model_read_config(const char *path, pco_model_file *file, pco_
 }
 
 /* Names as the spec has them; the head that guesses masked tokens only where there is one. */
-static pco_status model_prepare_encoder(pco_model_file *file, pco_error *err)
+static pco_status model_prepare_hub(pco_model_file *file, pco_error *err)
 {
     char name[PCO_SPEC_NAME];
     pco_status status = pco_hf_rename(file->family, file->safetensors, err);
     if (status) return status;
-    snprintf(name, sizeof name, "%s.weight", file->spec.masked_head.dense);
-    if (!pco_weights_find(file->weights, name)) file->spec.masked_head = (pco_masked_head){0};
-    status = model_check_tensors(file, err);
+    snprintf(name, sizeof name, "%s.weight", file->spec.masked_head.dense ? file->spec.masked_head.dense : "");
+    if (file->spec.masked_head.dense && !pco_weights_find(file->weights, name))
+        file->spec.masked_head = (pco_masked_head){0};
+    if (file->spec.encoder_only) status = model_check_tensors(file, err);
     if (status) return status;
     status = pco_tokenizer_open_folder(file->path, &file->source, err);
     if (status == PCO_ERROR_NOT_FOUND) return PCO_OK; /* whoever needs it says so */
@@ -144,7 +145,7 @@ static pco_status model_open_folder(const char *path, pco_model_file *file, pco_
                                              : pco_safetensors_open(name, &file->safetensors, err);
     free(name);
     file->weights = file->safetensors;
-    return status || !file->spec.encoder_only ? status : model_prepare_encoder(file, err);
+    return status || !file->family->prefix ? status : model_prepare_hub(file, err);
 }
 
 /* Does the file begin as GGUF files do? */

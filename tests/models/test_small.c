@@ -7,6 +7,7 @@
 #include "formats/json.h"
 #include "models/encoder.h"
 #include "models/model.h"
+#include "models/seq2seq.h"
 
 #include <unistd.h>
 
@@ -113,9 +114,56 @@ static void test_bert(void **state)
     small_close(&model);
 }
 
+/* Words to sounds, greedy: ids, and the logits of the first step. */
+static void test_bart(void **state)
+{
+    models_device device;
+    pco_model_file *file;
+    pco_seq2seq *run;
+    cJSON *cases;
+    const cJSON *item;
+    char path[700];
+    double worst = 0;
+    (void)state;
+    snprintf(path, sizeof path, "%s/bart-g2p-us", small_path);
+    if (access(path, R_OK) != 0) skip();
+    small_ran = 1;
+    check_ok(pco_model_file_open(path, &file, &err));
+    models_device_open(&device);
+    check_ok(pco_seq2seq_create(device.session, file->weights, &file->spec, 64, &run, &err));
+    snprintf(path, sizeof path, "%s/bart-g2p-us/expected.json", small_path);
+    check_ok(pco_json_load(path, &cases, &err));
+    cJSON_ArrayForEach(item, cases)
+    {
+        const cJSON *source = cJSON_GetObjectItem(item, "source_ids"),
+                    *target = cJSON_GetObjectItem(item, "target_ids");
+        const int count = cJSON_GetArraySize(source), length = cJSON_GetArraySize(target);
+        int32_t ids[64];
+        float logits[63];
+        for (int i = 0; i < count; i++) ids[i] = cJSON_GetArrayItem(source, i)->valueint;
+        check_ok(pco_seq2seq_encode(run, ids, count, &err));
+        for (int i = 0; i < length; i++) { /* what is read; what is written then is the next, or the end */
+            int largest = 0;
+            check_ok(pco_seq2seq_step(run, cJSON_GetArrayItem(target, i)->valueint, logits, &err));
+            for (int k = 1; k < 63; k++)
+                if (logits[k] > logits[largest]) largest = k;
+            const int next = i + 1 < length ? cJSON_GetArrayItem(target, i + 1)->valueint : file->spec.eos_token_id;
+            assert_int_equal(largest, next);
+            if (i == 0) worst = fmax(worst, small_row(logits, cJSON_GetObjectItem(item, "first_logits"), 63));
+        }
+    }
+    print_message("  bart, %d words: error / bound %.4f\n", cJSON_GetArraySize(cases), worst);
+    assert_true(worst <= 1);
+    cJSON_Delete(cases);
+    pco_seq2seq_destroy(run);
+    models_device_close(&device);
+    pco_model_file_close(file);
+}
+
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_albert), cmocka_unit_test(test_bert)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_albert), cmocka_unit_test(test_bert),
+                                       cmocka_unit_test(test_bart)};
     if (argc < 2) return 2;
     snprintf(small_path, sizeof small_path, "%s", argv[1]);
     const int failed = cmocka_run_group_tests_name("small models", tests, NULL, NULL);
