@@ -20,7 +20,7 @@ static void cpu_gather_slice(void *task, int64_t begin, int64_t end, uint32_t wo
             memcpy(to, from, (size_t)y_bytes);
             continue;
         }
-        float weights[CPU_BLOCK_MOST]; /* in f32, to which Q4_1 is rounded and all others are exact */
+        float weights[CPU_BLOCK_MOST]; /* in f32, to which types with a minimum are rounded; all others are exact */
         const int64_t block = cpu_block(x->dtype);
         for (int64_t j = 0; j < plan->inner; j += block) {
             node->kernels->load[x->dtype](weights, from + cpu_bytes(x->dtype, j), block);

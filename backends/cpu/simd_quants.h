@@ -12,6 +12,47 @@ CPU_INLINE float block_half(const unsigned char *at)
 
 enum { CPU_PART = 32, BLOCK_VECTORS = CPU_PART / CPU_LANES };
 
+/* Entry index of a table of 16, in each lane. */
+CPU_INLINE v_f32 v_entries(const float *table, v_i32 index)
+{
+#if defined(CPU_AVX512)
+    return (v_f32)_mm512_permutexvar_ps((__m512i)index, _mm512_loadu_ps(table));
+#elif defined(CPU_AVX2)
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), (__m256i)index);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), (__m256i)index);
+    return (v_f32)_mm256_blendv_ps(low, high, (__m256)(index << 28)); /* bit 3 is the sign now */
+#else
+    v_f32 v;
+    for (int i = 0; i < LANES; i++) v[i] = table[index[i]];
+    return v;
+#endif
+}
+
+/* The entries that 16 bytes of two nibbles name, those of the low ones first. */
+CPU_INLINE void v_nibbles(const unsigned char *at, const float *table, v_f32 *weight)
+{
+    _Pragma("GCC unroll 4") for (int j = 0; j < BLOCK_VECTORS / 2; j++)
+    {
+        const v_i32 w = v_widen_u8(at + j * LANES);
+        weight[j] = v_entries(table, w & 15);
+        weight[j + BLOCK_VECTORS / 2] = v_entries(table, w >> 4);
+    }
+}
+
+/* 16 in each lane whose bit is set, lane i's being bit i. */
+CPU_INLINE v_i32 v_fifth(uint32_t bits)
+{
+    static const v_i32 lanes =
+#if CPU_LANES == 16
+        {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768};
+#elif CPU_LANES == 8
+        {1, 2, 4, 8, 16, 32, 64, 128};
+#else
+        {1, 2, 4, 8};
+#endif
+    return ((lanes & (int32_t)bits) != 0) & 16;
+}
+
 #define CPU_VECTORS
 #include "quants.h"
 #undef CPU_VECTORS

@@ -40,6 +40,114 @@ static void gpu_part_q6_k(const unsigned char *block, unsigned char *quants, uns
     memcpy(scales + 64, block + 192, 18);
 }
 
+/* Scales of 6 bits as bytes, and nibbles so that 32 weights are as in Q4_0. */
+static void gpu_part_six_bits(const unsigned char *packed, unsigned char *scales)
+{
+    for (int g = 0; g < 4; g++) {
+        scales[g] = packed[g] & 63;
+        scales[8 + g] = packed[4 + g] & 63;
+        scales[4 + g] = (unsigned char)((packed[8 + g] & 15) | packed[g] >> 6 << 4);
+        scales[12 + g] = (unsigned char)(packed[8 + g] >> 4 | packed[4 + g] >> 6 << 4);
+    }
+}
+
+static void gpu_part_nibbles(const unsigned char *levels, unsigned char *quants)
+{
+    memset(quants, 0, 128);
+    for (int i = 0; i < 256; i++)
+        quants[i / 32 * 16 + i % 16] |=
+            (unsigned char)((levels[i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15) << (i & 16 ? 4 : 0));
+}
+
+static void gpu_part_q4_k(const unsigned char *block, unsigned char *quants, unsigned char *scales)
+{
+    gpu_part_six_bits(block + 4, scales);
+    memcpy(scales + 16, block, 4);
+    gpu_part_nibbles(block + 16, quants);
+}
+
+/* Bit `bit` of weight i of 32, where weight 4 p + e has bit p of byte e of a word. */
+static void gpu_part_bit(unsigned char *word, int i, int bit) { word[i % 4] |= (unsigned char)(bit << (i / 4)); }
+
+static void gpu_part_q5_k(const unsigned char *block, unsigned char *quants, unsigned char *scales)
+{
+    memset(scales, 0, 52);
+    gpu_part_six_bits(block + 4, scales);
+    memcpy(scales + 16, block, 4);
+    for (int i = 0; i < 256; i++) gpu_part_bit(scales + 20 + i / 32 * 4, i % 32, block[16 + i % 32] >> (i / 32) & 1);
+    gpu_part_nibbles(block + 48, quants);
+}
+
+static void gpu_part_q5_0(const unsigned char *block, unsigned char *quants, unsigned char *scales)
+{
+    memset(scales, 0, 8);
+    for (int i = 0; i < 32; i++) gpu_part_bit(scales, i, block[2 + i / 8] >> (i % 8) & 1);
+    memcpy(scales + 4, block, 2);
+    memcpy(quants, block + 6, 16);
+}
+
+static void gpu_part_q5_1(const unsigned char *block, unsigned char *quants, unsigned char *scales)
+{
+    memset(scales, 0, 8);
+    for (int i = 0; i < 32; i++) gpu_part_bit(scales, i, block[4 + i / 8] >> (i % 8) & 1);
+    memcpy(scales + 4, block, 4);
+    memcpy(quants, block + 8, 16);
+}
+
+/* Weight 16 s + 4 w + e of 64 in bits 2 s and 2 s + 1 of byte e of word w. */
+static void gpu_part_pairs(const unsigned char *levels, unsigned char *quants)
+{
+    memset(quants, 0, 64);
+    for (int i = 0; i < 256; i++)
+        quants[i / 64 * 16 + i % 16] |=
+            (unsigned char)((levels[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3) << (i % 64 / 16 * 2));
+}
+
+static void gpu_part_q2_k(const unsigned char *block, unsigned char *quants, unsigned char *scales)
+{
+    memcpy(scales, block, 16);
+    memcpy(scales + 16, block + 80, 4);
+    gpu_part_pairs(block + 16, quants);
+}
+
+static void gpu_part_q3_k(const unsigned char *block, unsigned char *quants, unsigned char *scales)
+{
+    const unsigned char *packed = block + 96;
+    memset(scales, 0, 52);
+    for (int g = 0; g < 16; g++) {
+        const int low = packed[g % 8] >> (g / 8 * 4) & 15, high = packed[8 + g % 4] >> (g / 4 * 2) & 3;
+        scales[g] = (unsigned char)((low | high << 4) - 32);
+    }
+    for (int i = 0; i < 256; i++) gpu_part_bit(scales + 16 + i / 32 * 4, i % 32, block[i % 32] >> (i / 32) & 1);
+    memcpy(scales + 48, block + 108, 2);
+    gpu_part_pairs(block + 32, quants);
+}
+
+static void gpu_part_iq4_nl(const unsigned char *block, unsigned char *quants, unsigned char *scales)
+{
+    gpu_part_q4_0(block, quants, scales);
+}
+
+static void gpu_part_iq4_xs(const unsigned char *block, unsigned char *quants, unsigned char *scales)
+{
+    memset(scales, 0, 12);
+    for (int g = 0; g < 8; g++) {
+        const int low = block[4 + g / 2] >> (g % 2 * 4) & 15, high = block[2 + g / 4] >> (g % 4 * 2) & 3;
+        scales[g] = (unsigned char)((low | high << 4) - 32);
+    }
+    memcpy(scales + 8, block, 2);
+    memcpy(quants, block + 8, 128);
+}
+
+/* 2^(e - 128) as a bf16, of which the two least are subnormal. */
+static void gpu_part_mxfp4(const unsigned char *block, unsigned char *quants, unsigned char *scales)
+{
+    const uint32_t bits = *block < 2 ? 0x20u << *block : (uint32_t)(*block - 1) << 7;
+    scales[0] = (unsigned char)bits;
+    scales[1] = (unsigned char)(bits >> 8);
+    memcpy(quants, block + 1, 16);
+}
+
 const gpu_format *gpu_format_of(uint32_t dtype)
 {
 #define GPU_NUMBER(NAME, name, ...) GPU_FORMAT_##name,

@@ -2,6 +2,7 @@
 #ifndef CONF_CASE_BUILD_H
 #define CONF_CASE_BUILD_H
 
+#include "base/dtype.h"
 #include "cases/case.h"
 
 typedef struct conf_cases_context {
@@ -57,6 +58,13 @@ enum {
     CASES_N_QUANTISED = 0 PCO_QUANTISED_DTYPES(CASES_COUNT),
 };
 extern const uint32_t CASES_PLAIN[CASES_N_PLAIN], CASES_QUANTISED[CASES_N_QUANTISED];
+
+/* Quantised types whose kernels differ from another type's in how a weight is read, and in nothing else. In the short
+ * tiers they have the cases that show that, in each variant: five long rows, and a lookup. */
+static inline bool conf_cases_is_variation(uint32_t type)
+{
+    return pco_dtype_is_quantised(type) && type != PCO_Q8_0 && type != PCO_Q4_0 && type != PCO_Q4_1 && type != PCO_Q6_K;
+}
 
 /* The least size of at least `size` that whole blocks of the type have. */
 int conf_cases_blocks(int size, uint32_t type);

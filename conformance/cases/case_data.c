@@ -181,27 +181,63 @@ static double conf_data_value(const conf_case *one, uint32_t input, uint64_t see
     }
 }
 
+/* Where the f16s of a type's blocks are, and how large they are beside the usual scale, so that weights are about 1. */
+typedef struct conf_data_form {
+    int scale, least; /* offsets of d, and of m or e; -1: none */
+    double size;      /* of d in that scale, but in exact cases 1 */
+    double below;     /* m or e in d; in exact cases the whole number below */
+} conf_data_form;
+
+static conf_data_form conf_data_form_of(uint32_t dtype)
+{
+    switch (dtype) {
+    case PCO_Q4_1: return (conf_data_form){0, 2, 1, -7.3};
+    case PCO_Q5_1: return (conf_data_form){0, 2, 1 / 2.0, -15.3};
+    case PCO_Q4_K: return (conf_data_form){0, 2, 1 / 32.0, 7.3};
+    case PCO_Q5_K: return (conf_data_form){0, 2, 1 / 64.0, 15.3};
+    case PCO_Q2_K: return (conf_data_form){80, 82, 1 / 4.0, 1.7};
+    case PCO_Q3_K: return (conf_data_form){108, -1, 1 / 16.0, 0};
+    case PCO_Q6_K: return (conf_data_form){208, -1, 1, 0};
+    case PCO_IQ4_NL: return (conf_data_form){0, -1, 1 / 16.0, 0};
+    case PCO_IQ4_XS: return (conf_data_form){0, -1, 1 / 256.0, 0};
+    case PCO_MXFP4: return (conf_data_form){-1, -1, 1, 0};
+    default: return (conf_data_form){0, -1, 1, 0};
+    }
+}
+
+/* Byte i of a block, but for those f16s. Scales of a few bits are small in exact cases: where they lie in six bits, the
+ * lower two of the low four, and the middle one of the high two's four values. */
+static uint8_t conf_data_byte(uint32_t dtype, bool exact, uint32_t i, uint64_t bits)
+{
+    const uint8_t byte = (uint8_t)(bits >> 24);
+    switch (dtype) {
+    case PCO_Q8_0: return exact ? (uint8_t)(int8_t)((int)(bits % 9) - 4) : byte;
+    case PCO_Q6_K: return i >= 192 ? (uint8_t)(int8_t)((int)(bits % (exact ? 3 : 17)) - (exact ? 1 : 8)) : byte;
+    case PCO_Q4_K:
+    case PCO_Q5_K: return exact && i < 16 ? byte & 0x33 : byte;
+    case PCO_Q2_K: return exact && i < 16 ? byte & 0x33 : byte;
+    case PCO_Q3_K: return exact && i >= 104 ? 0xaa : exact && i >= 96 ? byte & 0x33 : byte;
+    case PCO_IQ4_XS: return exact && i < 4 ? 0xaa : exact && i < 8 ? byte & 0x33 : byte;
+    case PCO_MXFP4: return i > 0 ? byte : exact ? 128 : (uint8_t)(122 + bits % 4);
+    default: return byte;
+    }
+}
+
 /* Blocks with f16 scales: 1 for exact cases, else between 0.01 and 0.1. */
 static void conf_data_blocks(const conf_case *one, uint32_t input, uint64_t seed, uint8_t *data, int64_t count)
 {
     const uint32_t dtype = one->in[input].dtype, size = oracle_block_bytes(dtype);
     const bool exact = one->regime == CONF_EXACT;
+    const conf_data_form form = conf_data_form_of(dtype);
     for (int64_t block = 0; block < count / oracle_block_count(dtype); block++) {
         uint8_t *to = data + block * size;
-        double scale = exact ? 1.0 : 0.01 + 0.09 * conf_data_unit(conf_data_bits(seed, (uint64_t)block));
+        double scale = exact ? 1.0 : form.size * (0.01 + 0.09 * conf_data_unit(conf_data_bits(seed, (uint64_t)block)));
         if (one->regime == CONF_ADVERSARIAL && block % 3 == 0) scale = block % 2 ? 0.0 : -ldexp(3.0, -20);
-        for (uint32_t i = 0; i < size; i++) {
-            const uint64_t bits = conf_data_bits(~seed, (uint64_t)block * size + i);
-            to[i] = (uint8_t)(bits >> 24);
-            if (dtype == PCO_Q8_0 && exact) to[i] = (uint8_t)(int8_t)((int)(bits % 9) - 4);
-            if (dtype == PCO_Q6_K && i >= 192) /* scales: few in exact cases, else such that weights are about 1 */
-                to[i] = (uint8_t)(int8_t)((int)(bits % (exact ? 3 : 17)) - (exact ? 1 : 8));
-        }
-        if (dtype == PCO_Q4_1) {
-            const double least = exact ? -8.0 : -7.3 * scale;
-            oracle_encode(PCO_F16, &least, to + 2, 1);
-        }
-        oracle_encode(PCO_F16, &scale, dtype == PCO_Q6_K ? to + 208 : to, 1);
+        for (uint32_t i = 0; i < size; i++)
+            to[i] = conf_data_byte(dtype, exact, i, conf_data_bits(~seed, (uint64_t)block * size + i));
+        const double least = exact ? floor(form.below) : form.below * scale;
+        if (form.least >= 0) oracle_encode(PCO_F16, &least, to + form.least, 1);
+        if (form.scale >= 0) oracle_encode(PCO_F16, &scale, to + form.scale, 1);
     }
 }
 

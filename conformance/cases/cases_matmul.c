@@ -80,10 +80,25 @@ static bool conf_matmul_is_extra(uint32_t weight, uint32_t b_type)
     return (weight == 3 || weight == 5 || weight == 6) && (b_type == PCO_F16 || b_type == PCO_Q8_0);
 }
 
+/* What a variation has in the short tiers: one case for all variants, and what overflows and cancels. */
+static void conf_cases_variation(conf_cases_context *context, uint32_t b)
+{
+    conf_matmul_spec s = WEIGHTS[1];
+    s.k = conf_cases_blocks(WEIGHTS[3].k, b);
+    conf_matmul_emit(context, &s, PCO_F32, b, PCO_F32, PCO_NONE, true, CONF_RANDOM);
+    s = WEIGHTS[4];
+    s.k = conf_cases_blocks(s.k, b);
+    conf_matmul_emit(context, &s, PCO_F32, b, PCO_F32, PCO_NONE, true, CONF_ADVERSARIAL);
+}
+
 /* f32 by weights of one type. */
 static void conf_cases_weights(conf_cases_context *context, uint32_t b)
 {
     const bool all = conf_cases_standard(context);
+    if (!all && conf_cases_is_variation(b)) {
+        conf_cases_variation(context, b);
+        return;
+    }
     for (uint32_t w = 0; w < N_WEIGHTS; w++) {
         conf_matmul_spec s = WEIGHTS[w];
         s.k = conf_cases_blocks(s.k, b);

@@ -189,9 +189,10 @@ static void conf_gather_blocks(conf_cases_context *context, uint32_t type, uint3
         int limit;
         bool constant;
     } LISTS[] = {{13, 64, "3,5", 13, true}, {7, 32, "11", 7, false}, {5, 288, "", 4, true}};
+    const bool few = conf_cases_is_variation(type);
     for (uint32_t i = 0; i < 3; i++) {
         char shape[32];
-        if (i > 0 && to != PCO_F32 && !conf_cases_standard(context)) return;
+        if (!conf_cases_standard(context) && (i > 0 ? to != PCO_F32 || few : few && to != PCO_F32)) return;
         snprintf(shape, sizeof shape, "%d,%d", LISTS[i].rows, conf_cases_blocks(LISTS[i].row, type));
         conf_gather_one(context, type, shape, LISTS[i].indices, 0, LISTS[i].limit, LISTS[i].constant, to);
     }

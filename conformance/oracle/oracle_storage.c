@@ -128,6 +128,121 @@ static void oracle_decode_q6_k(const uint8_t *block, double *to)
     }
 }
 
+/* The scales and minima of a super-block of Q4_K or Q5_K: their low bits, then, of the last four, the high ones from
+ * what the first eight bytes have left. */
+static void oracle_six_bits(const uint8_t *from, int *scale, int *minimum)
+{
+    for (int g = 0; g < 4; g++) {
+        scale[g] = from[g] % 64;
+        minimum[g] = from[4 + g] % 64;
+        scale[4 + g] = from[8 + g] % 16 + from[g] / 64 * 16;
+        minimum[4 + g] = from[8 + g] / 16 + from[4 + g] / 64 * 16;
+    }
+}
+
+static void oracle_decode_q4_k(const uint8_t *block, double *to)
+{
+    int scale[8], minimum[8];
+    oracle_six_bits(block + 4, scale, minimum);
+    for (int i = 0; i < 256; i++) {
+        const int byte = block[16 + i / 64 * 32 + i % 32], q = i / 32 % 2 ? byte / 16 : byte % 16;
+        to[i] = oracle_half(block) * scale[i / 32] * q - oracle_half(block + 2) * minimum[i / 32];
+    }
+}
+
+static void oracle_decode_q5_k(const uint8_t *block, double *to)
+{
+    int scale[8], minimum[8];
+    oracle_six_bits(block + 4, scale, minimum);
+    for (int i = 0; i < 256; i++) {
+        const int byte = block[48 + i / 64 * 32 + i % 32], low = i / 32 % 2 ? byte / 16 : byte % 16;
+        const int fifth = block[16 + i % 32] & 1 << i / 32 ? 16 : 0;
+        to[i] = oracle_half(block) * scale[i / 32] * (low + fifth) - oracle_half(block + 2) * minimum[i / 32];
+    }
+}
+
+/* A number of Q5_0 or Q5_1, from the word of fifth bits on. */
+static int oracle_five_bits(const uint8_t *at, int i)
+{
+    return (i < 16 ? at[4 + i] % 16 : at[4 + i - 16] / 16) + (at[i / 8] & 1 << i % 8 ? 16 : 0);
+}
+
+static void oracle_decode_q5_0(const uint8_t *block, double *to)
+{
+    for (int i = 0; i < 32; i++) to[i] = oracle_half(block) * (oracle_five_bits(block + 2, i) - 16);
+}
+
+static void oracle_decode_q5_1(const uint8_t *block, double *to)
+{
+    for (int i = 0; i < 32; i++) to[i] = oracle_half(block) * oracle_five_bits(block + 4, i) + oracle_half(block + 2);
+}
+
+/* Two halves of 128 weights, in four rows of 32 that share bytes. */
+static void oracle_decode_q2_k(const uint8_t *block, double *to)
+{
+    for (int half = 0; half < 2; half++)
+        for (int row = 0; row < 4; row++)
+            for (int i = 0; i < 32; i++) {
+                const int at = 128 * half + 32 * row + i, q = block[16 + 32 * half + i] / (1 << 2 * row) % 4;
+                to[at] = oracle_half(block + 80) * (block[at / 16] % 16) * q -
+                         oracle_half(block + 82) * (block[at / 16] / 16);
+            }
+}
+
+/* As Q2_K; row r of half h has its third bits in bit 4 h + r of the first 32 bytes. */
+static void oracle_decode_q3_k(const uint8_t *block, double *to)
+{
+    int scale[16];
+    for (int g = 0; g < 16; g++) {
+        const int low = g < 8 ? block[96 + g] % 16 : block[96 + g - 8] / 16;
+        scale[g] = low + 16 * (block[104 + g % 4] / (1 << g / 4 * 2) % 4) - 32;
+    }
+    for (int half = 0; half < 2; half++)
+        for (int row = 0; row < 4; row++)
+            for (int i = 0; i < 32; i++) {
+                const int at = 128 * half + 32 * row + i, low = block[32 + 32 * half + i] / (1 << 2 * row) % 4;
+                const int third = block[i] & 1 << (4 * half + row) ? 0 : 4;
+                to[at] = oracle_half(block + 108) * scale[at / 16] * (low - third);
+            }
+}
+
+static int oracle_curve(int q)
+{
+    static const int VALUES[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+    return VALUES[q];
+}
+
+static void oracle_decode_iq4_nl(const uint8_t *block, double *to)
+{
+    for (int i = 0; i < 16; i++) {
+        to[i] = oracle_half(block) * oracle_curve(block[2 + i] % 16);
+        to[i + 16] = oracle_half(block) * oracle_curve(block[2 + i] / 16);
+    }
+}
+
+static void oracle_decode_iq4_xs(const uint8_t *block, double *to)
+{
+    const int high = block[2] + 256 * block[3];
+    for (int g = 0; g < 8; g++) {
+        const int low = g % 2 ? block[4 + g / 2] / 16 : block[4 + g / 2] % 16;
+        const double scale = oracle_half(block) * (low + 16 * (high / (1 << 2 * g) % 4) - 32);
+        for (int i = 0; i < 16; i++) {
+            to[32 * g + i] = scale * oracle_curve(block[8 + 16 * g + i] % 16);
+            to[32 * g + i + 16] = scale * oracle_curve(block[8 + 16 * g + i] / 16);
+        }
+    }
+}
+
+/* A number of E2M1: sign, two bits of exponent with bias 1, one of fraction; the block's exponent has bias 127. */
+static void oracle_decode_mxfp4(const uint8_t *block, double *to)
+{
+    for (int i = 0; i < 32; i++) {
+        const int q = i < 16 ? block[1 + i] % 16 : block[1 + i - 16] / 16, exponent = q / 2 % 4, fraction = q % 2;
+        const double size = exponent ? ldexp(1 + fraction / 2.0, exponent - 1) : fraction / 2.0;
+        to[i] = ldexp(q < 8 || size == 0 ? size : -size, block[0] - 127);
+    }
+}
+
 /* Does the type consist of blocks? Then all of them are decoded. */
 static bool oracle_decode_blocks(uint32_t dtype, const uint8_t *from, double *to, int64_t count)
 {

@@ -27,4 +27,50 @@ float quant_inverse(float scale);
 /* The number with fraction 1/2 above a whole one belongs to the next: floor(x + 1/2), within 0 .. most. */
 unsigned char quant_level(float x, int most);
 
+/* Element x* of x[n] of largest magnitude, the first of equals. */
+float quant_largest(const float *x, int n);
+
+/* ---- the super-blocks of 256 weights, whose groups have a scale of a few bits each ---- */
+
+enum { QUANT_SUPER = 256, QUANT_GROUPS_MOST = 16 };
+
+/* q in least .. most, with least = -most - 1: the scale with which the squared error of y = scale q is least, once it
+ * is fitted to the q that it gives; of scales around x* / least. */
+float quant_fit_signed(const float *x, int n, int least);
+
+/* What a super-block is made of: groups of `size` weights, q in 0 .. levels, scales and minima in 0 .. scale_levels. */
+typedef struct quant_affine {
+    int size, levels, scale_levels;
+} quant_affine;
+
+/* y = d s q - e m. */
+typedef struct quant_affine_block {
+    float d, e; /* as f16 has them */
+    unsigned char s[QUANT_GROUPS_MOST], m[QUANT_GROUPS_MOST], q[QUANT_SUPER];
+} quant_affine_block;
+
+/* Each group gets the line of least squared error, of several first guesses; d and e make the largest scale and minimum
+ * scale_levels; then each s and m the best beside what they round to. */
+void quant_fit_affine(const quant_affine *form, const float *x, quant_affine_block *block);
+
+/* s and m, of 6 bits, of group g of Q4_K and Q5_K in their 12 bytes. */
+void quant_six_bits(const unsigned char *from, int g, int *s, int *m);
+void quant_put_six_bits(unsigned char *to, int g, int s, int m);
+
+/* ---- q that stand for the values of a table: IQ4_NL and IQ4_XS ---- */
+
+extern const signed char QUANT_CURVE[16];
+
+/* The entry nearest to x. */
+unsigned char quant_on_curve(float x);
+
+/* As quant_fit_signed, for y = scale QUANT_CURVE[q]. */
+float quant_fit_curve(const float *x, int n);
+
+/* Sum over x[n] of (x - scale QUANT_CURVE[q])^2, q the best. */
+double quant_curve_error(const float *x, int n, float scale);
+
+/* Nibbles of 32 weights as Q4_0 has them. */
+void quant_put_nibbles(unsigned char *to, const unsigned char *q);
+
 #endif

@@ -3,8 +3,7 @@
  * the s, then d. Of the 128 weights of half h, weight 32 g + l has its low bits in byte 64 h + 32 (g mod 2) + l (nibble
  * g / 2) and its high ones in byte 32 h + l, from bit 2 g on.
  *
- * Quantised group by group: of scales around x* / -32, x* the element of largest magnitude, the one with which the
- * squared error is least once it is fitted to the numbers that it gives; d makes the largest of them -128. */
+ * Quantised group by group (quant_fit_signed); d makes the largest scale -128. */
 #include "base/quant.h"
 
 #include <math.h>
@@ -38,36 +37,13 @@ void dtype_widen_q6_k(const void *from, int64_t count, float *out)
 
 static float quant_signed(float x) { return fminf(31, fmaxf(-32, rintf(x))); }
 
-/* The best scale of a group. */
-static float quant_group(const float *x)
-{
-    enum { STEPS = 9 };
-    float largest = 0, best = 0, scale = 0;
-    for (int j = 0; j < GROUP; j++)
-        if (fabsf(x[j]) > fabsf(largest)) largest = x[j];
-    if (fabsf(largest) < 1e-30f) return 0; /* far below what an f16 can scale */
-    for (int step = -STEPS; step <= STEPS; step++) {
-        const float inverse = -(32 + 0.1f * (float)step) / largest;
-        float along = 0, squares = 0;
-        for (int j = 0; j < GROUP; j++) {
-            const float q = quant_signed(x[j] * inverse);
-            along += x[j] / largest * q;
-            squares += q * q;
-        }
-        if (squares == 0 || along * along <= best * squares) continue;
-        best = along * along / squares;
-        scale = along / squares * largest;
-    }
-    return scale;
-}
-
 void dtype_narrow_q6_k(const float *in, int64_t count, void *out)
 {
     unsigned char *block = out;
     for (int64_t i = 0; i < count; i += BLOCK, block += BYTES) {
         float scales[GROUPS], largest = 0;
         for (int g = 0; g < GROUPS; g++) {
-            scales[g] = quant_group(in + i + g * GROUP);
+            scales[g] = quant_fit_signed(in + i + g * GROUP, GROUP, -32);
             if (fabsf(scales[g]) > fabsf(largest)) largest = scales[g];
         }
         memset(block, 0, BYTES);

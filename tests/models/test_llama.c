@@ -62,6 +62,15 @@ static void test_forms(void **state)
         {"q4_0", {.dtype = PCO_Q4_0}},
         {"q4_1", {.dtype = PCO_Q4_1}},
         {"q6_k", {.dtype = PCO_Q6_K, .width = 256, .hidden = 512}},
+        {"q5_0", {.dtype = PCO_Q5_0}},
+        {"q5_1", {.dtype = PCO_Q5_1}},
+        {"iq4_nl", {.dtype = PCO_IQ4_NL}},
+        {"mxfp4", {.dtype = PCO_MXFP4}},
+        {"q2_k", {.dtype = PCO_Q2_K, .width = 256, .hidden = 512}},
+        {"q3_k", {.dtype = PCO_Q3_K, .width = 256, .hidden = 512}},
+        {"q4_k", {.dtype = PCO_Q4_K, .width = 256, .hidden = 512}},
+        {"q5_k", {.dtype = PCO_Q5_K, .width = 256, .hidden = 512}},
+        {"iq4_xs", {.dtype = PCO_IQ4_XS, .width = 256, .hidden = 512}},
         {"output.weight", {.dtype = PCO_F32, .own_output = 1}},
         {"rope: 8 of 16 dimensions, base 500", {.dtype = PCO_F32, .rope_dimensions = 8, .rope_base = 500}},
         {"rope: linear scaling by 4", {.dtype = PCO_F32, .rope_scale = 4}},
@@ -178,9 +187,10 @@ static void test_refused(void **state)
                   "no tensor 'blk.1.ffn_up.weight', which should have shape [96, 64]");
     llama_refused(&(tiny_llama){.wrong_shape = "blk.0.attn_k.weight"}, PCO_ERROR_FORMAT,
                   "has shape [33, 64] and should have [32, 64]");
-    llama_refused(
-        &(tiny_llama){.as_q5_0 = "blk.0.attn_q.weight"}, PCO_ERROR_UNSUPPORTED,
-        "tensor 'blk.0.attn_q.weight' is Q5_0, which Portico cannot run; use f32, f16, bf16, q8_0, q4_0, q4_1 or q6_k");
+    llama_refused(&(tiny_llama){.as_q8_1 = "blk.0.attn_q.weight"}, PCO_ERROR_UNSUPPORTED,
+                  "tensor 'blk.0.attn_q.weight' is Q8_1, which Portico cannot run; use f32, f16, bf16, q8_0, q4_0, "
+                  "q4_1, q6_k, q4_k, "
+                  "q5_k, q5_0, q5_1, q2_k, q3_k, iq4_nl, iq4_xs or mxfp4");
     check_fails(pco_model_inspect("/nonexistent.gguf", 0, &info, &err), PCO_ERROR_IO, "/nonexistent.gguf");
     check_fails(pco_model_inspect("/proc/self/exe", 0, &info, &err), PCO_ERROR_FORMAT, "neither a GGUF file");
 }

@@ -138,7 +138,7 @@ static uint64_t tiny_keys(const tiny_llama *model, FILE *out)
 
 static uint64_t tiny_file_bytes(const tiny_llama *model, const tiny_tensor *t)
 {
-    if (model->as_q5_0 && strcmp(model->as_q5_0, t->name) == 0) return (uint64_t)t->rows * t->columns / 32 * 22;
+    if (model->as_q8_1 && strcmp(model->as_q8_1, t->name) == 0) return (uint64_t)t->rows * t->columns / 32 * 36;
     if (model->wrong_shape && strcmp(model->wrong_shape, t->name) == 0) return t->bytes + t->bytes / (uint64_t)t->rows;
     return t->bytes;
 }
@@ -146,14 +146,16 @@ static uint64_t tiny_file_bytes(const tiny_llama *model, const tiny_tensor *t)
 static void tiny_tensor_info(const tiny_llama *model, const tiny_tensor *t, uint64_t offset, FILE *out)
 {
     static const uint32_t ids[] = {
-        [PCO_F32] = 0, [PCO_F16] = 1, [PCO_BF16] = 30, [PCO_Q8_0] = 8, [PCO_Q4_0] = 2, [PCO_Q4_1] = 3, [PCO_Q6_K] = 14};
+        [PCO_F32] = 0,   [PCO_F16] = 1,     [PCO_BF16] = 30,   [PCO_Q8_0] = 8,  [PCO_Q4_0] = 2,  [PCO_Q4_1] = 3,
+        [PCO_Q6_K] = 14, [PCO_Q5_0] = 6,    [PCO_Q5_1] = 7,    [PCO_Q2_K] = 10, [PCO_Q3_K] = 11, [PCO_Q4_K] = 12,
+        [PCO_Q5_K] = 13, [PCO_IQ4_NL] = 20, [PCO_IQ4_XS] = 23, [PCO_MXFP4] = 39};
     int longer = model->wrong_shape && strcmp(model->wrong_shape, t->name) == 0;
-    int q5_0 = model->as_q5_0 && strcmp(model->as_q5_0, t->name) == 0;
+    int q8_1 = model->as_q8_1 && strcmp(model->as_q8_1, t->name) == 0;
     tiny_text(out, t->name);
     tiny_put(out, t->rows ? 2 : 1, 4);
     tiny_put(out, (uint64_t)t->columns, 8);
     if (t->rows) tiny_put(out, (uint64_t)t->rows + (longer ? 1 : 0), 8);
-    tiny_put(out, q5_0 ? 6 : t->rows ? ids[model->dtype] : 0, 4);
+    tiny_put(out, q8_1 ? 9 : t->rows ? ids[model->dtype] : 0, 4);
     tiny_put(out, offset, 8);
 }
 

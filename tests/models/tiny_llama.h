@@ -27,7 +27,7 @@ typedef struct tiny_llama {
     int own_output;               /* 1: there is an output.weight */
     const char *architecture;     /* NULL: llama */
     const char *without;          /* a key or tensor that is left out */
-    const char *as_q5_0;          /* a tensor that is written as Q5_0 (zeros) */
+    const char *as_q8_1;          /* a tensor that is written as Q8_1 (zeros) */
     const char *wrong_shape;      /* a tensor that is one row too long */
 } tiny_llama;
 

@@ -1,7 +1,7 @@
 #include "check.h"
 #include "gguf_builder.h"
 
-/* Seven keys and three tensors: f32 [2, 3], Q8_0 [1, 32], Q5_0 [32]. */
+/* Seven keys and three tensors: f32 [2, 3], Q8_0 [1, 32], IQ2_XXS [256]. */
 static void build_good(built *file)
 {
     static const char *const texts[] = {"one", "", "three"};
@@ -18,11 +18,11 @@ static void build_good(built *file)
     put_u64(file, UINT64_MAX);
     put_tensor(file, "a", 2, (uint64_t[]){3, 2}, 0, 0);
     put_tensor(file, "b", 2, (uint64_t[]){32, 1}, 8, 32);
-    put_tensor(file, "c", 1, (uint64_t[]){32}, 6, 96);
+    put_tensor(file, "c", 1, (uint64_t[]){256}, 16, 96);
     put_padding(file, 32);
     put(file, (float[8]){1, 2, 3, 4, 5, 6}, 32);
     put(file, (unsigned char[64]){0x00, 0x3C, 7}, 64);
-    put(file, (unsigned char[32]){1}, 32);
+    put(file, (unsigned char[96]){1}, 96);
 }
 
 static void reads_values(void **state)
@@ -86,9 +86,9 @@ static void reads_tensors(void **state)
     assert_true(((const unsigned char *)a->data)[3] == 0x3F);
     check_ok(pco_weights_require(weights, "b", &b, &err));
     assert_true(b->dtype == PCO_Q8_0 && b->bytes == 34 && ((const unsigned char *)b->data)[2] == 7);
-    assert_true(c->dtype == -1 && c->bytes == 22);
-    assert_string_equal(c->type_name, "Q5_0");
-    check_fails(pco_weights_require(weights, "c", &b, &err), PCO_ERROR_UNSUPPORTED, "Q5_0");
+    assert_true(c->dtype == -1 && c->bytes == 66);
+    assert_string_equal(c->type_name, "IQ2_XXS");
+    check_fails(pco_weights_require(weights, "c", &b, &err), PCO_ERROR_UNSUPPORTED, "IQ2_XXS");
     pco_gguf_close(gguf);
 }
 
