@@ -8,10 +8,19 @@
 #include "models/model.h"
 #include "models/seq2seq.h"
 #include "portico/portico.h"
+#include "portico/sequence.h"
 #include "runtime/session.h"
 
 struct pco_context {
     pco_registry *registry;
+};
+
+/* ids[count] are its tokens, those behind the cache's position not yet read by the model. */
+struct pco_sequence {
+    pco_model *model;
+    int64_t lane;
+    int32_t *ids; /* [context_length + 1] */
+    size_t count;
 };
 
 struct pco_model {
@@ -23,10 +32,11 @@ struct pco_model {
     pco_encoder *encoder; /* of embeddings; NULL until the first */
     int64_t context_length;
     pco_memory_estimate estimate;
-    float *logits;     /* [vocab_size] */
-    void *workspace;   /* of the sampler */
-    int32_t *sequence; /* [context_length + 1]: ids of the last generation; decoder-only: with the prompt */
-    size_t n_sequence;
+    int64_t lanes;            /* sequences that causal holds */
+    pco_sequence **sequences; /* [lanes]: the caller's, or NULL */
+    pco_sequence own;         /* of the last pco_model_generate; an encoder-decoder's: the target */
+    float *logits;            /* [vocab_size] */
+    void *workspace;          /* of the sampler */
     double load_seconds;
 };
 
@@ -46,8 +56,21 @@ struct pco_model {
     } while (0)
 pco_status api_no_writer(const pco_model_file *file, pco_error *err) PCO_NODISCARD;
 
+/* What the functions of a sequence begin with. */
+#define API_NEEDS_SEQUENCE(sequence) \
+    do { \
+        PCO_NEEDS(sequence); \
+        API_NEEDS_MODEL((sequence)->model); \
+    } while (0)
+
 /* As pco_context_create, but a backend that is not there is no error yet: for those who have another choice. */
 pco_status api_context_create(const pco_context_params *params, pco_context **context, pco_error *err) PCO_NODISCARD;
+
+/* A lane without a sequence of the caller's, in *lane, and empty. Errors: INVALID, as all are taken. */
+pco_status api_lane(pco_model *model, int64_t *lane, pco_error *err) PCO_NODISCARD;
+
+/* Makes model->encoder, where it is not there yet. */
+pco_status api_encoder(pco_model *model, pco_error *err) PCO_NODISCARD;
 
 /* Seconds of a clock that only goes forward. */
 double api_seconds(void);

@@ -60,9 +60,7 @@ static pco_status embed_run(pco_model *model, const char *const *texts, size_t c
         encoded[i] = (pco_encoder_text){.ids = ids, .count = (int64_t)tokens};
         if (!status) embed_cut(model, &encoded[i], most, cut);
     }
-    if (!status && !model->encoder)
-        status =
-            pco_encoder_create(model->session, model->file->weights, &model->file->spec, context, &model->encoder, err);
+    if (!status) status = api_encoder(model, err);
     if (!status)
         status = pco_encoder_run(model->encoder, params->pooling ? outputs[params->pooling] : sentence->pooling,
                                  encoded, (int64_t)count, embeddings, embed_progressed, &progress, err);

@@ -9,44 +9,75 @@
 
 /* One generation under way. */
 typedef struct api_generation {
+    pco_sequence *sequence; /* of an encoder-decoder: the target, without its start token */
     pco_model *model;
     const pco_generate_params *params;
     pco_sampler sampler;
     pco_decoder decoder;
     pco_text_fn text;
     void *user;
-    int stopped; /* the callback asked to stop */
+    int stopped; /* a callback asked to stop */
     pco_generate_stats stats;
     pco_error *err;
 } api_generation;
 
-/* Decodes one token, and gives its bytes to the callback where `show` is set. */
-static pco_status api_emit(api_generation *g, int32_t id, int show)
+/* Gives out the text of one token where `show` is set, and the token itself where it was generated (step >= 0). */
+static pco_status api_emit(api_generation *g, int32_t id, int show, int64_t step)
 {
-    const char *piece;
-    size_t bytes;
-    if (g->model->n_sequence <= (size_t)g->model->context_length) g->model->sequence[g->model->n_sequence++] = id;
-    pco_status status = pco_decoder_next(&g->decoder, id, &piece, &bytes, g->err);
+    const char *piece = "";
+    size_t bytes = 0;
+    pco_status status = PCO_OK;
+    if (g->decoder.tokenizer) status = pco_decoder_next(&g->decoder, id, &piece, &bytes, g->err);
+    if (!status && step >= 0 && g->params->token) {
+        const pco_token token = {.size = sizeof token,
+                                 .id = id,
+                                 .step = step,
+                                 .text = piece,
+                                 .bytes = bytes,
+                                 .logits = g->model->logits,
+                                 .vocab_size = g->model->file->spec.vocab_size[PCO_DECODER]};
+        g->stopped |= g->params->token(g->user, &token) != 0;
+    }
     if (!status && show && bytes && g->text && g->text(g->user, piece, bytes)) g->stopped = 1;
     return status;
 }
 
-static pco_status api_advance(api_generation *g, int32_t id)
+/* The model reads the token that the sequence ends with. */
+static pco_status api_advance(api_generation *g)
+{
+    const pco_sequence *sequence = g->sequence;
+    if (g->model->causal) return api_read(g->sequence, g->model->logits, NULL, NULL, g->err);
+    return pco_seq2seq_step(g->model->seq2seq, sequence->ids[sequence->count - 1], g->model->logits, g->err);
+}
+
+/* The token that the caller's sampler sets, or that is drawn from the logits. */
+static pco_status api_draw(api_generation *g, int64_t step, int32_t *id)
 {
     pco_model *model = g->model;
-    if (model->causal) return pco_causal_append(model->causal, &id, 1, model->logits, g->err);
-    return pco_seq2seq_step(model->seq2seq, id, model->logits, g->err);
+    const int64_t vocab = model->file->spec.vocab_size[PCO_DECODER];
+    *id = -1;
+    if (g->params->sample && g->params->sample(g->user, model->logits, vocab, step, id))
+        return pco_fail(g->err, PCO_ERROR_CANCELLED, "the sampler ended the call at token %" PRId64, step);
+    if (*id < -1 || *id >= vocab)
+        return pco_fail(g->err, PCO_ERROR_INVALID,
+                        "the sampler chose token %d at step %" PRId64 ", outside a vocabulary of %" PRId64, *id, step,
+                        vocab);
+    if (*id >= 0) return PCO_OK;
+    return pco_sampler_draw(&g->sampler, model->logits, vocab, (uint64_t)step, model->workspace, id, g->err);
+}
+
+/* Does a text end with this token? */
+static int api_ends(const api_generation *g, int32_t id)
+{
+    const pco_model_file *file = g->model->file;
+    if (!g->model->causal || !file->target) return id == file->spec.eos_token_id;
+    return pco_tokenizer_ends(file->target, id) || id == pco_tokenizer_specials(file->target).bos;
 }
 
 /* Draws and emits until something ends it. The logits of the first token are there; `room` is how many tokens
  * the context still holds. */
 static pco_status api_continue(api_generation *g, int64_t room)
 {
-    pco_model *model = g->model;
-    const pco_tokenizer_special special = pco_tokenizer_specials(model->file->target);
-    const int causal = model->causal != NULL;
-    const int32_t end = model->file->spec.eos_token_id;
-    const int64_t vocab = model->file->spec.vocab_size[PCO_DECODER];
     const double begin = api_seconds();
     pco_status status = PCO_OK;
     for (int64_t n = 0; !status && !g->stopped; n++) {
@@ -55,69 +86,106 @@ static pco_status api_continue(api_generation *g, int64_t room)
         if (g->params->max_tokens > 0 && n >= g->params->max_tokens) break;
         g->stats.stop_reason = PCO_STOP_CONTEXT;
         if (n >= room) break;
-        status = pco_sampler_draw(&g->sampler, model->logits, vocab, (uint64_t)n, model->workspace, &id, g->err);
+        status = api_draw(g, n, &id);
         g->stats.stop_reason = PCO_STOP_END;
-        if (status || (causal ? pco_tokenizer_ends(model->file->target, id) || id == special.bos : id == end)) break;
+        if (status || api_ends(g, id)) break;
         g->stats.generated_tokens++;
         g->stats.stop_reason = PCO_STOP_CALLBACK;
-        status = api_emit(g, id, 1);
+        g->sequence->ids[g->sequence->count++] = id;
+        status = api_emit(g, id, 1, n);
         int more = n + 1 < room && (g->params->max_tokens == 0 || n + 1 < g->params->max_tokens);
-        if (!status && !g->stopped && more) status = api_advance(g, id);
+        if (!status && !g->stopped && more) status = api_advance(g);
     }
     g->stats.generation_seconds = api_seconds() - begin;
     return status;
 }
 
-static pco_status api_generate_causal(api_generation *g, const char *prompt)
+/* The ids of a prompt or prefix: those of the caller, or of its text; *made is to be freed. */
+static pco_status api_ids(api_generation *g, const char *text, const int32_t *given, size_t n_given, int special,
+                          const int32_t **ids, size_t *count, int32_t **made)
 {
-    pco_model *model = g->model;
-    int32_t *ids;
-    size_t count;
-    if (g->params->prefix) return pco_fail(g->err, PCO_ERROR_INVALID, "prefix is for encoder-decoder models");
-    pco_status status = api_encode(model, prompt, strlen(prompt), 1, &ids, &count, g->err);
-    if (status) return status;
-    if (count == 0)
-        status = pco_fail(g->err, PCO_ERROR_INVALID, "the prompt is empty, and the model has no BOS to begin from");
-    else if ((int64_t)count > model->context_length)
-        status = pco_fail(g->err, PCO_ERROR_INVALID, "the prompt has %zu tokens and the context %" PRId64, count,
-                          model->context_length);
-    for (size_t i = 0; !status && i < count && !g->stopped; i++) status = api_emit(g, ids[i], g->params->echo);
+    const pco_model_file *file = g->model->file;
+    *ids = given;
+    *count = n_given;
+    *made = NULL;
+    if (!text) return PCO_OK;
+    pco_status status = special < 0 ? pco_tokenizer_encode(file->target, text, strlen(text), 0, made, count, g->err)
+                                    : api_encode(g->model, text, strlen(text), special, made, count, g->err);
+    *ids = *made;
+    return status;
+}
+
+/* The sequence with the prompt behind it, which the model has read: `before` of its tokens were there. */
+static pco_status api_read_prompt(api_generation *g, size_t before)
+{
+    const pco_sequence *sequence = g->sequence;
+    pco_status status = PCO_OK;
+    if (sequence->count == 0)
+        return pco_fail(g->err, PCO_ERROR_INVALID, "the prompt is empty, and the model has no BOS to begin from");
+    g->decoder.begun = before > 0;
+    for (size_t i = before; !status && i < sequence->count && !g->stopped; i++)
+        status = api_emit(g, sequence->ids[i], g->params->echo, -1);
     const double begin = api_seconds();
-    pco_causal_reset(model->causal);
-    if (!status && !g->stopped) status = pco_causal_append(model->causal, ids, (int64_t)count, model->logits, g->err);
-    g->stats.prompt_tokens = (int64_t)count;
+    if (!status && !g->stopped) status = api_read(g->sequence, g->model->logits, g->params->progress, g->user, g->err);
+    g->stats.prompt_tokens = (int64_t)(sequence->count - before);
     g->stats.prompt_seconds = api_seconds() - begin;
     g->stats.stop_reason = PCO_STOP_CALLBACK;
-    free(ids);
-    return status ? status : api_continue(g, model->context_length - (int64_t)count);
+    return status;
+}
+
+static pco_status api_generate_causal(api_generation *g, const char *prompt)
+{
+    const pco_generate_params *params = g->params;
+    const size_t before = g->sequence->count;
+    const int32_t *ids;
+    int32_t *made;
+    size_t count;
+    if (params->prefix || params->prefix_ids)
+        return pco_fail(g->err, PCO_ERROR_INVALID, "prefix is for encoder-decoder models");
+    pco_status status = api_ids(g, prompt, params->prompt_ids, params->prompt_count, before ? 0 : PCO_TOKENIZE_ENDS,
+                                &ids, &count, &made);
+    if (!status) status = api_extend(g->sequence, ids, count, g->err);
+    if (!status) status = api_read_prompt(g, before);
+    free(made);
+    if (status) {
+        g->sequence->count = before;
+        return status;
+    }
+    return api_continue(g, g->model->context_length - (int64_t)g->sequence->count);
 }
 
 /* The start token and the forced prefix. */
 static pco_status api_begin_target(api_generation *g)
 {
-    pco_model *model = g->model;
-    const char *prefix = g->params->prefix;
-    int32_t *ids = NULL;
-    size_t count = 0;
-    pco_status status = api_advance(g, model->file->spec.decoder_start_token_id);
-    if (!status && prefix)
-        status = pco_tokenizer_encode(model->file->target, prefix, strlen(prefix), 0, &ids, &count, g->err);
+    const pco_model *model = g->model;
+    const int32_t *ids;
+    int32_t *made;
+    size_t count;
+    pco_status status =
+        pco_seq2seq_step(model->seq2seq, model->file->spec.decoder_start_token_id, model->logits, g->err);
+    if (!status)
+        status = api_ids(g, g->params->prefix, g->params->prefix_ids, g->params->prefix_count, -1, &ids, &count, &made);
+    if (status) return status;
     for (size_t i = 0; !status && i < count && !g->stopped; i++) {
-        status = api_emit(g, ids[i], 1);
-        if (!status) status = api_advance(g, ids[i]);
+        if (g->sequence->count > (size_t)model->context_length) break; /* the step below says so */
+        g->sequence->ids[g->sequence->count++] = ids[i];
+        status = api_emit(g, ids[i], 1, -1);
+        if (!status) status = api_advance(g);
     }
-    free(ids);
+    free(made);
     return status;
 }
 
 static pco_status api_generate_seq2seq(api_generation *g, const char *prompt)
 {
     pco_model *model = g->model;
-    int32_t *ids;
+    const int32_t *ids;
+    int32_t *made;
     size_t count;
     g->stats.stop_reason = PCO_STOP_END;
-    if (!*prompt) return PCO_OK;
-    pco_status status = api_encode(model, prompt, strlen(prompt), 1, &ids, &count, g->err);
+    if (prompt ? !*prompt : !g->params->prompt_count) return PCO_OK;
+    pco_status status =
+        api_ids(g, prompt, g->params->prompt_ids, g->params->prompt_count, PCO_TOKENIZE_ENDS, &ids, &count, &made);
     if (status) return status;
     const double begin = api_seconds();
     g->stats.prompt_tokens = (int64_t)count;
@@ -125,40 +193,86 @@ static pco_status api_generate_seq2seq(api_generation *g, const char *prompt)
         status = pco_fail(g->err, PCO_ERROR_INVALID, "the source has %zu tokens and the context %" PRId64, count,
                           model->context_length);
     if (!status) status = pco_seq2seq_encode(model->seq2seq, ids, (int64_t)count, g->err);
+    free(made);
     if (!status) status = api_begin_target(g);
     g->stats.prompt_seconds = api_seconds() - begin;
     g->stats.stop_reason = PCO_STOP_CALLBACK;
-    free(ids);
     if (status) return status;
     /* the last token of the target need not be read: position may reach the context */
     return api_continue(g, model->context_length - pco_seq2seq_position(model->seq2seq) + 1);
 }
 
-pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_generate_params *params, pco_text_fn text,
-                              void *user, pco_generate_stats *stats, pco_error *err)
+static pco_status api_sampler(const pco_generate_params *params, pco_sampler *sampler, pco_error *err)
+{
+    *sampler = (pco_sampler){.temperature = params->temperature,
+                             .top_p = params->top_p == 0 ? 1 : params->top_p,
+                             .top_k = params->top_k,
+                             .seed = params->seed};
+    return pco_sampler_check(sampler, err);
+}
+
+/* Text needs a tokenizer; ids alone need none. */
+static pco_status api_check_call(const api_generation *g, const char *function, const char *prompt)
+{
+    const pco_generate_params *params = g->params;
+    const pco_model_file *file = g->model->file;
+    if (!prompt && !params->prompt_ids && params->prompt_count) return pco_fail_missing(g->err, function, "prompt_ids");
+    if (!prompt && !params->prompt_ids) return pco_fail_missing(g->err, function, "prompt");
+    if (!params->prefix_ids && params->prefix_count) return pco_fail_missing(g->err, function, "prefix_ids");
+    if ((prompt && params->prompt_ids) || (params->prefix && params->prefix_ids))
+        return pco_fail(g->err, PCO_ERROR_INVALID, "%s is given as text and as ids; leave one out",
+                        params->prefix_ids && params->prefix ? "the prefix" : "the prompt");
+    if (params->max_tokens < 0) return pco_fail(g->err, PCO_ERROR_INVALID, "max_tokens is below 0");
+    if ((prompt && !file->source) || ((params->prefix || g->text) && !file->target))
+        return pco_fail(g->err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", file->path);
+    return PCO_OK;
+}
+
+static pco_status api_generate(pco_sequence *sequence, const char *function, const char *prompt,
+                               const pco_generate_params *params, pco_text_fn text, void *user,
+                               pco_generate_stats *stats, pco_error *err)
 {
     pco_generate_params known = {.size = sizeof known};
-    API_NEEDS_WRITER(model);
-    PCO_NEEDS(prompt);
+    pco_model *model = sequence->model;
     pco_status status = params ? pco_copy_sized(&known, sizeof known, params, params->size, err) : PCO_OK;
     if (!status && stats) status = pco_check_sized(sizeof *stats, stats->size, err);
     if (status) return status;
-    params = &known;
-    api_generation g = {.model = model, .params = params, .text = text, .user = user, .err = err};
-    g.sampler = (pco_sampler){.temperature = params->temperature,
-                              .top_p = params->top_p == 0 ? 1 : params->top_p,
-                              .top_k = params->top_k,
-                              .seed = params->seed};
-    if (params->max_tokens < 0) return pco_fail(err, PCO_ERROR_INVALID, "max_tokens is below 0");
-    status = pco_sampler_check(&g.sampler, err);
+    api_generation g = {.sequence = sequence, .model = model, .params = &known, .text = text, .user = user, .err = err};
+    status = api_check_call(&g, function, prompt);
+    if (!status) status = api_sampler(&known, &g.sampler, err);
     if (status) return status;
-    if (!model->file->source || !model->file->target)
-        return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", model->file->path);
     g.decoder = PCO_DECODER(model->file->target);
-    model->n_sequence = 0;
     status = model->causal ? api_generate_causal(&g, prompt) : api_generate_seq2seq(&g, prompt);
     g.stats.load_seconds = model->load_seconds;
     pco_session_memory(model->session, &g.stats.peak_device_bytes);
     if (stats) (void)pco_fill_sized(stats, &g.stats, sizeof g.stats, NULL); /* its size was looked at above */
     return status;
+}
+
+pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_generate_params *params, pco_text_fn text,
+                              void *user, pco_generate_stats *stats, pco_error *err)
+{
+    API_NEEDS_WRITER(model);
+    model->own.count = 0;
+    pco_status status = model->causal ? api_lane(model, &model->own.lane, err) : PCO_OK;
+    return status ? status : api_generate(&model->own, __func__, prompt, params, text, user, stats, err);
+}
+
+pco_status pco_sequence_generate(pco_sequence *sequence, const char *prompt, const pco_generate_params *params,
+                                 pco_text_fn text, void *user, pco_generate_stats *stats, pco_error *err)
+{
+    API_NEEDS_SEQUENCE(sequence);
+    return api_generate(sequence, __func__, prompt, params, text, user, stats, err);
+}
+
+pco_status pco_sample(const pco_generate_params *params, const float *logits, size_t count, uint64_t step, int32_t *id,
+                      pco_error *err)
+{
+    pco_generate_params known = {.size = sizeof known};
+    pco_sampler sampler;
+    PCO_NEEDS(id);
+    PCO_NEEDS(logits);
+    pco_status status = params ? pco_copy_sized(&known, sizeof known, params, params->size, err) : PCO_OK;
+    if (!status) status = api_sampler(&known, &sampler, err);
+    return status ? status : pco_sampler_draw(&sampler, logits, (int64_t)count, step, NULL, id, err);
 }

@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+enum { API_MOST_LANES = 1024 };
 
 double api_seconds(void)
 {
@@ -20,6 +23,13 @@ pco_status api_no_writer(const pco_model_file *file, pco_error *err)
 {
     return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is an encoder ('%s'), which writes no text; portico embed runs it",
                     file->path, file->family->name);
+}
+
+pco_status api_encoder(pco_model *model, pco_error *err)
+{
+    if (model->encoder) return PCO_OK;
+    return pco_encoder_create(model->session, model->file->weights, &model->file->spec, model->context_length,
+                              &model->encoder, err);
 }
 
 static pco_status api_progress(const pco_model_params *params, double share, pco_error *err)
@@ -47,40 +57,74 @@ static pco_status api_prepare(pco_model *model, pco_error *err)
     int64_t vocab = file->spec.vocab_size[PCO_DECODER];
     model->logits = malloc((size_t)vocab * sizeof *model->logits);
     model->workspace = malloc(pco_sampler_workspace(vocab));
-    model->sequence = malloc(((size_t)model->context_length + 1) * sizeof *model->sequence);
-    if (!model->logits || !model->workspace || !model->sequence)
+    model->sequences = calloc((size_t)model->lanes, sizeof *model->sequences);
+    model->own = (pco_sequence){.model = model};
+    model->own.ids = malloc(((size_t)model->context_length + 1) * sizeof *model->own.ids);
+    if (!model->logits || !model->workspace || !model->sequences || !model->own.ids)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
     if (file->spec.encoder_only) return PCO_OK; /* pco_model_embed prepares what it needs */
     if (file->spec.decoder_only)
-        return pco_causal_create(model->session, file->weights, &file->spec, model->context_length, &model->causal,
-                                 err);
+        return pco_causal_create(model->session, file->weights, &file->spec, model->context_length, model->lanes,
+                                 &model->causal, err);
     return pco_seq2seq_create(model->session, file->weights, &file->spec, model->context_length, &model->seq2seq, err);
 }
 
-pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params, pco_model **model,
-                          pco_error *err)
+/* What a model is opened from: a path, or the bytes of a file. */
+typedef struct api_source {
+    const char *path;
+    const void *data;
+    size_t bytes;
+} api_source;
+
+static pco_status api_lanes(const pco_model_params *params, const pco_model_file *file, int64_t *lanes, pco_error *err)
+{
+    *lanes = params->sequences ? params->sequences : 1;
+    if (*lanes < 1 || *lanes > API_MOST_LANES)
+        return pco_fail(err, PCO_ERROR_INVALID, "%" PRId64 " sequences are not possible; it can be 1 to %d", *lanes,
+                        API_MOST_LANES);
+    if (*lanes > 1 && !file->spec.decoder_only)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s is an encoder-decoder, which has one sequence at a time",
+                        file->path);
+    return PCO_OK;
+}
+
+/* Reads the file, and says what it is going to need. */
+static pco_status api_read_model(pco_model *model, const api_source *source, const pco_model_params *params,
+                                 pco_error *err)
+{
+    pco_status status = api_progress(params, 0, err);
+    if (!status)
+        status = source->path ? pco_model_file_open(source->path, &model->file, err)
+                              : pco_model_file_open_memory(source->data, source->bytes, &model->file, err);
+    if (!status) status = pco_model_context(model->file, params->context_length, &model->context_length, err);
+    if (!status) status = api_lanes(params, model->file, &model->lanes, err);
+    if (!status) status = pco_model_estimate(model->file, model->context_length, model->lanes, &model->estimate, err);
+    return status ? status : api_progress(params, 0.1, err);
+}
+
+/* Lends the file's memory to the session, which is closed before it. */
+static pco_status api_lend(pco_model *model, const api_source *source, pco_error *err)
+{
+    const pco_map map = source->path ? model->file->weights->map : (pco_map){source->data, source->bytes};
+    if (!map.data || (uintptr_t)map.data % (uintptr_t)sysconf(_SC_PAGESIZE)) return PCO_OK;
+    return pco_session_lend(model->session, map.data, map.size, err);
+}
+
+static pco_status api_open(pco_context *context, const api_source *source, const pco_model_params *params,
+                           pco_model **model, pco_error *err)
 {
     pco_model_params known = {.size = sizeof known};
     const double begin = api_seconds();
-    PCO_NEEDS(model);
-    *model = NULL;
-    PCO_NEEDS(context);
-    PCO_NEEDS(path);
     pco_status status = pco_registry_check(context->registry, err);
     if (!status && params) status = pco_copy_sized(&known, sizeof known, params, params->size, err);
     if (status) return status;
     params = &known;
     pco_model *made = calloc(1, sizeof *made);
-    if (!made) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    if (!made) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a model");
     made->context = context;
-    status = api_progress(params, 0, err);
-    if (!status) status = pco_model_file_open(path, &made->file, err);
-    if (!status) status = pco_model_context(made->file, params->context_length, &made->context_length, err);
-    if (!status) status = pco_model_estimate(made->file, made->context_length, &made->estimate, err);
-    if (!status) status = api_progress(params, 0.1, err);
+    status = api_read_model(made, source, params, err);
     if (!status) status = pco_registry_open(context->registry, params->device, &made->session, err);
-    const pco_map *map = status ? NULL : &made->file->weights->map; /* it is closed after the session */
-    if (map && map->data) status = pco_session_lend(made->session, map->data, map->size, err);
+    if (!status) status = api_lend(made, source, err);
     if (!status) status = api_check_memory(made, err);
     if (!status) status = api_progress(params, 0.2, err);
     if (!status) status = api_prepare(made, err);
@@ -94,6 +138,26 @@ pco_status pco_model_open(pco_context *context, const char *path, const pco_mode
     return PCO_OK;
 }
 
+pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params, pco_model **model,
+                          pco_error *err)
+{
+    PCO_NEEDS(model);
+    *model = NULL;
+    PCO_NEEDS(context);
+    PCO_NEEDS(path);
+    return api_open(context, &(api_source){.path = path}, params, model, err);
+}
+
+pco_status pco_model_open_memory(pco_context *context, const void *data, size_t bytes, const pco_model_params *params,
+                                 pco_model **model, pco_error *err)
+{
+    PCO_NEEDS(model);
+    *model = NULL;
+    PCO_NEEDS(context);
+    PCO_NEEDS(data);
+    return api_open(context, &(api_source){.data = data, .bytes = bytes}, params, model, err);
+}
+
 void pco_model_close(pco_model *model)
 {
     if (!model || pco_registry_check(model->context->registry, NULL))
@@ -105,7 +169,8 @@ void pco_model_close(pco_model *model)
     pco_model_file_close(model->file);
     free(model->logits);
     free(model->workspace);
-    free(model->sequence);
+    free(model->sequences);
+    free(model->own.ids);
     free(model);
 }
 
@@ -135,6 +200,7 @@ void pco_model_describe(const pco_model *model, pco_model_info *info)
         api_describe(model->file, model->context_length, &model->estimate, &all);
         snprintf(all.device, sizeof all.device, "%s", pco_session_device_id(model->session));
         all.device_bytes = pco_session_memory(model->session, &all.peak_device_bytes);
+        all.sequences = model->causal ? model->lanes : 0;
     }
     (void)pco_fill_sized(info, &all, sizeof all, NULL);
 }
@@ -151,7 +217,7 @@ pco_status pco_model_inspect(const char *path, int64_t context_length, pco_model
     if (!status) status = pco_model_file_open(path, &file, err);
     if (status) return status;
     status = pco_model_context(file, context_length, &context, err);
-    if (!status) status = pco_model_estimate(file, context, &estimate, err);
+    if (!status) status = pco_model_estimate(file, context, 1, &estimate, err);
     if (!status) api_describe(file, context, &estimate, &all);
     if (!status) status = pco_fill_sized(info, &all, sizeof all, err);
     pco_model_file_close(file);

@@ -18,8 +18,20 @@ pco_status pco_model_logits(pco_model *model, const int32_t *ids, size_t count, 
     if (count > (size_t)model->context_length)
         return pco_fail(err, PCO_ERROR_INVALID, "%zu tokens do not fit into a context of %" PRId64, count,
                         model->context_length);
-    pco_causal_reset(model->causal);
-    return pco_causal_score(model->causal, ids, (int64_t)count, logits, err);
+    int64_t lane;
+    pco_status status = api_lane(model, &lane, err);
+    return status ? status : pco_causal_score(model->causal, ids, (int64_t)count, logits, err);
+}
+
+pco_status pco_model_hidden_states(pco_model *model, const int32_t *ids, size_t count, float *states, pco_error *err)
+{
+    API_NEEDS_MODEL(model);
+    PCO_NEEDS_SOME(ids, count);
+    PCO_NEEDS_SOME(states, count);
+    if (count == 0) return PCO_OK;
+    const pco_encoder_text text = {.ids = ids, .count = (int64_t)count};
+    pco_status status = api_encoder(model, err);
+    return status ? status : pco_encoder_run(model->encoder, PCO_ENCODER_HIDDEN, &text, 1, states, NULL, NULL, err);
 }
 
 /* log softmax(logits)[id], in double. */

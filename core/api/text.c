@@ -12,6 +12,13 @@ pco_status api_encode(const pco_model *model, const char *text, size_t bytes, in
     *ids = NULL;
     *count = 0;
     if (!file->source) return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", file->path);
+    if (special & ~(PCO_TOKENIZE_ENDS | PCO_TOKENIZE_CONTROL))
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "special is %d, and must be PCO_TOKENIZE_ENDS, PCO_TOKENIZE_CONTROL, "
+                        "both or 0",
+                        special);
+    if (special & PCO_TOKENIZE_CONTROL) flags |= PCO_ENCODE_SPECIAL;
+    special &= PCO_TOKENIZE_ENDS;
     if (special && (file->spec.decoder_only || file->spec.encoder_only)) {
         if (pco_tokenizer_adds_bos(file->source)) flags |= PCO_ENCODE_BOS;
         if (pco_tokenizer_adds_eos(file->source)) flags |= PCO_ENCODE_EOS;
@@ -45,4 +52,38 @@ pco_status pco_model_detokenize(const pco_model *model, const int32_t *ids, size
     const pco_model_file *file = model->file;
     if (!file->target) return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", file->path);
     return pco_tokenizer_decode(file->target, ids, count, text, bytes, err);
+}
+
+pco_status pco_model_special_ids(const pco_model *model, pco_special_ids *ids, pco_error *err)
+{
+    PCO_NEEDS(ids);
+    API_NEEDS_MODEL(model);
+    const pco_model_file *file = model->file;
+    if (!file->target) return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", file->path);
+    const pco_tokenizer_special special = pco_tokenizer_specials(file->target);
+    const int alone = file->spec.decoder_only || file->spec.encoder_only;
+    const pco_special_ids all = {.bos = special.bos,
+                                 .eos = special.eos,
+                                 .pad = special.pad,
+                                 .unk = special.unk,
+                                 .decoder_start = alone ? -1 : file->spec.decoder_start_token_id,
+                                 .adds_bos = alone && pco_tokenizer_adds_bos(file->target),
+                                 .adds_eos =
+                                     alone ? pco_tokenizer_adds_eos(file->target) : file->spec.add_eos_to_source};
+    return pco_fill_sized(ids, &all, sizeof all, err);
+}
+
+int pco_model_ends(const pco_model *model, int32_t id)
+{
+    if (!model) return 0;
+    return model->file->target ? pco_tokenizer_ends(model->file->target, id) : id == model->file->spec.eos_token_id;
+}
+
+const char *pco_model_token(const pco_model *model, int32_t id, size_t *bytes)
+{
+    size_t size = 0;
+    const char *token = NULL;
+    if (model && model->file->target) token = pco_tokenizer_token(model->file->target, id, &size);
+    if (bytes) *bytes = token ? size : 0;
+    return token;
 }

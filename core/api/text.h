@@ -1,4 +1,4 @@
-/* Tokens of a prompt, for the files of the library's API. */
+/* Tokens of prompts and sequences, for the files of the library's API. */
 #ifndef PCO_API_TEXT_H
 #define PCO_API_TEXT_H
 
@@ -7,5 +7,12 @@
 /* As pco_model_tokenize. */
 pco_status api_encode(const pco_model *model, const char *text, size_t bytes, int special, int32_t **ids, size_t *count,
                       pco_error *err) PCO_NODISCARD;
+
+/* Appends ids to a sequence, for the model to read later. Errors: INVALID: outside the vocabulary, or too many. */
+pco_status api_extend(pco_sequence *sequence, const int32_t *ids, size_t count, pco_error *err) PCO_NODISCARD;
+
+/* Has the model read what it has not yet read, and the last token in any case where there are `logits`. */
+pco_status api_read(pco_sequence *sequence, float *logits, pco_prompt_fn progress, void *user,
+                    pco_error *err) PCO_NODISCARD;
 
 #endif

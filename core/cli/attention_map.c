@@ -332,11 +332,11 @@ static int map_ends(const char *path, const char *end)
 static int32_t *map_target(const pco_model *model, size_t *count)
 {
     size_t first = model->seq2seq ? 1 : 0;
-    int32_t *ids = malloc((model->n_sequence + 1) * sizeof *ids);
+    int32_t *ids = malloc((model->own.count + 1) * sizeof *ids);
     if (!ids) return NULL;
     if (first) ids[0] = model->file->spec.decoder_start_token_id;
-    memcpy(ids + first, model->sequence, model->n_sequence * sizeof *ids);
-    *count = model->n_sequence + first;
+    memcpy(ids + first, model->own.ids, model->own.count * sizeof *ids);
+    *count = model->own.count + first;
     return ids;
 }
 
@@ -401,8 +401,8 @@ pco_status attention_draw(pco_model *model, const int32_t *source, size_t source
     for (size_t i = 0; !status && i < source_count; i++) map_spell(model->file->source, source[i], &set.source[i]);
     for (size_t i = 0; !status && i < set.n_target; i++) map_spell(model->file->target, target[i], &set.target[i]);
     if (!status)
-        status = pco_model_attention(model, source, source_count, model->sequence, model->n_sequence, map_receive, &set,
-                                     err);
+        status =
+            pco_model_attention(model, source, source_count, model->own.ids, model->own.count, map_receive, &set, err);
     if (!status) status = map_check(&set, picture, err);
     if (!status) status = map_save(&set, model, source, target, picture, err);
     for (uint32_t i = 0; i < set.count; i++) free((void *)(uintptr_t)set.items[i].map.weights);

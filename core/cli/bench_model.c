@@ -66,7 +66,8 @@ static pco_status bench_rebuild(pco_model *model, pco_error *err)
                                   err);
     }
     pco_causal_destroy(model->causal);
-    return pco_causal_create(model->session, file->weights, &file->spec, model->context_length, &model->causal, err);
+    return pco_causal_create(model->session, file->weights, &file->spec, model->context_length, model->lanes,
+                             &model->causal, err);
 }
 
 /* Rounds by the device's own clock. Noting times costs time, so they come after those that are timed. Where the device

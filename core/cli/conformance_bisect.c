@@ -88,7 +88,7 @@ static pco_status bisect_stage_make(bisect_run *run, bisect_stage *stage, const 
     if (!stage->source) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
     const pco_nn nn = {.graph = stage->source, .weights = file->weights};
     if (file->spec.decoder_only)
-        pco_causal_build(&nn, &file->spec, context, rows, 0);
+        pco_causal_build(&nn, &file->spec, PCO_CAUSAL_ROWS(context, rows));
     else if (first)
         pco_seq2seq_build_encode(&nn, &file->spec, context, rows);
     else

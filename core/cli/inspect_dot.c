@@ -76,7 +76,8 @@ pco_status inspect_dot(const inspect_file *file, pco_error *err)
                           file->context < 64 ? file->context : 64, PCO_ENCODER_HIDDEN);
         status = pco_graph_check(encoder, err);
     } else if (causal) {
-        pco_causal_build(&(pco_nn){.graph = step, .weights = model->weights}, &model->spec, file->context, 1, 0);
+        pco_causal_build(&(pco_nn){.graph = step, .weights = model->weights}, &model->spec,
+                         PCO_CAUSAL_ROWS(file->context, 1));
     } else {
         int64_t rows = file->context < 64 ? file->context : 64;
         pco_seq2seq_build_encode(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->spec, file->context,

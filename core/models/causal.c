@@ -9,58 +9,136 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CAUSAL_LARGEST_CHUNK = 256 };
+enum { CAUSAL_LARGEST_CHUNK = 256, CAUSAL_OUTPUTS = 2 };
 
 struct pco_causal {
     pco_session *session;
     const pco_weights *weights;
     pco_model_spec spec;
-    int64_t context, position;
+    int64_t context, lanes, lane; /* lane: which one append and score are about */
+    int64_t *positions_of;        /* [lanes] */
     uint32_t n_sizes;
     int64_t sizes[PCO_STAGE_SIZES + 1];
-    pco_stage stages[2][PCO_STAGE_SIZES + 1]; /* [1]: with the logits of every row */
+    pco_stage stages[CAUSAL_OUTPUTS][PCO_STAGE_SIZES + 1]; /* by pco_causal_output */
+    pco_stage together;                                    /* one token of every lane */
+    pco_stage copy;                                        /* from lane to lane */
+    uint32_t copy_rows;                                    /* handle */
     uint32_t built;
-    int32_t ids[CAUSAL_LARGEST_CHUNK], positions[CAUSAL_LARGEST_CHUNK];
+    pco_causal_progress_fn progress;
+    void *progress_user;
+    int32_t *ids, *positions;      /* [largest of CAUSAL_LARGEST_CHUNK and lanes] */
+    int32_t *starts, *ends, *take; /* [lanes] */
+    float *logits;                 /* [lanes,vocab_size]; made with `together` */
 };
 
-void pco_causal_build(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows, int all_logits)
+/* The run values of the caches, which are states of `decoder`. */
+static void causal_build_caches(const pco_nn *nn, const pco_model_spec *spec, const pco_causal_form *form,
+                                pco_spec_decoder *decoder)
 {
     pco_graph *graph = nn->graph;
-    const int64_t one[1] = {1}, row_shape[2] = {1, rows};
-    uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, row_shape);
+    decoder->starts = pco_graph_value(graph, "starts", PCO_I32, 1, &form->lanes);
+    decoder->lengths = pco_graph_value(graph, "lengths", PCO_I32, 1, &form->lanes);
+    decoder->take = decoder->lane = PCO_NONE;
+    if (form->batch < form->lanes) {
+        decoder->take = pco_graph_value(graph, "take", PCO_I32, 1, &form->lanes);
+        decoder->lane = pco_graph_value(graph, "lane", PCO_I32, 1, &form->batch);
+    }
+    decoder->key_states = pco_spec_states(nn, spec, form->lanes, form->context, "cache.key");
+    decoder->value_states = pco_spec_states(nn, spec, form->lanes, form->context, "cache.value");
+}
+
+void pco_causal_build(const pco_nn *nn, const pco_model_spec *spec, const pco_causal_form *form)
+{
+    pco_graph *graph = nn->graph;
+    const int64_t shape[2] = {form->batch, form->rows}, rows = form->batch * form->rows;
+    uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, shape);
     pco_spec_decoder decoder = {.memory = PCO_NONE, .padding = {PCO_NONE, PCO_NONE}};
-    decoder.positions = pco_graph_value(graph, "positions", PCO_I32, 2, row_shape);
-    decoder.starts = pco_graph_value(graph, "starts", PCO_I32, 1, one);
-    decoder.lengths = pco_graph_value(graph, "lengths", PCO_I32, 1, one);
-    decoder.key_states = pco_spec_states(nn, spec, context, "cache.key");
-    decoder.value_states = pco_spec_states(nn, spec, context, "cache.value");
+    decoder.positions = pco_graph_value(graph, "positions", PCO_I32, 2, shape);
+    causal_build_caches(nn, spec, form, &decoder);
     if (graph->status) return;
     uint32_t x = pco_spec_decode_layers(nn, spec, ids, &decoder);
     pco_graph_scope(graph, "%s", spec->stacks[PCO_DECODER].head_scope);
     x = pco_reshape(graph, x, 2, (int64_t[]){rows, spec->d_model});
-    if (!all_logits && rows > 1) x = pco_gather(graph, x, pco_graph_value(graph, "row", PCO_I32, 1, (int64_t[]){1}), 0);
+    if (form->output == PCO_CAUSAL_LAST && form->rows > 1)
+        x = pco_gather(graph, x, pco_graph_value(graph, "row", PCO_I32, 1, (int64_t[]){1}), 0);
     pco_graph_output(graph, pco_spec_head(nn, spec, x), "logits");
 }
 
-static pco_status causal_stage(pco_causal *run, uint32_t size, int all, pco_stage **out, pco_error *err)
+/* Rows "rows" i32 of the caches, those of lane take[l] to lane l, from starts[l] on. */
+static void causal_build_copy(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t lanes,
+                              int64_t rows)
 {
-    pco_stage *stage = *out = &run->stages[all][size];
-    if (stage->executable) return PCO_OK;
-    char name[64];
-    snprintf(name, sizeof name, "%s, %" PRId64 " token%s", run->spec.program, run->sizes[size],
-             run->sizes[size] == 1 ? "" : "s");
-    pco_graph *graph = pco_graph_create();
-    if (graph) {
-        const pco_nn nn = {.graph = graph, .weights = run->weights};
-        pco_causal_build(&nn, &run->spec, run->context, run->sizes[size], all);
+    pco_graph *graph = nn->graph;
+    const uint32_t which = pco_graph_input(graph, "rows", PCO_I32, 1, &rows);
+    const uint32_t take = pco_graph_value(graph, "take", PCO_I32, 1, &lanes);
+    const uint32_t starts = pco_graph_value(graph, "starts", PCO_I32, 1, &lanes);
+    static const char *const caches[] = {"cache.key", "cache.value"};
+    for (int c = 0; c < 2; c++) {
+        const uint32_t *states = pco_spec_states(nn, spec, lanes, context, caches[c]);
+        for (int64_t i = 0; states && i < spec->layers[PCO_DECODER]; i++) {
+            char scope[PCO_SPEC_NAME];
+            pco_graph_scope(graph, "%s", pco_spec_layer_name(spec, PCO_DECODER, i, NULL, scope));
+            const uint32_t x = pco_gather(graph, pco_gather(graph, states[i], which, 1), take, 0);
+            pco_state_write(graph, states[i], x, starts, 1);
+        }
     }
-    pco_status status = pco_stage_create(run->session, graph, name, run->sizes[size], stage, err);
+}
+
+/* Builds a stage; where form is NULL, that of the copy. */
+static pco_status causal_make(pco_causal *run, const pco_causal_form *form, const char *name, int64_t rows,
+                              pco_stage *stage, pco_error *err)
+{
+    pco_graph *graph = pco_graph_create();
+    const pco_nn nn = {.graph = graph, .weights = run->weights};
+    if (graph && form)
+        pco_causal_build(&nn, &run->spec, form);
+    else if (graph)
+        causal_build_copy(&nn, &run->spec, run->context, run->lanes, rows);
+    pco_status status = pco_stage_create(run->session, graph, name, rows, stage, err);
     if (!status) run->built++;
     return status;
 }
 
+static pco_status causal_stage(pco_causal *run, uint32_t size, pco_causal_output output, pco_stage **out,
+                               pco_error *err)
+{
+    pco_stage *stage = *out = &run->stages[output][size];
+    if (stage->executable) return PCO_OK;
+    char name[64];
+    const pco_causal_form form = {run->context, run->lanes, 1, run->sizes[size], output};
+    snprintf(name, sizeof name, "%s, %" PRId64 " token%s", run->spec.program, run->sizes[size],
+             run->sizes[size] == 1 ? "" : "s");
+    return causal_make(run, &form, name, run->sizes[size], stage, err);
+}
+
+/* The stage of all lanes, with memory for its logits. */
+static pco_status causal_together(pco_causal *run, pco_error *err)
+{
+    char name[64];
+    if (run->together.executable) return PCO_OK;
+    const uint64_t elements = (uint64_t)run->lanes * (uint64_t)run->spec.vocab_size[PCO_DECODER];
+    if (!run->logits) run->logits = malloc(elements * sizeof *run->logits);
+    if (!run->logits) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for logits");
+    const pco_causal_form form = {run->context, run->lanes, run->lanes, 1, PCO_CAUSAL_LAST};
+    snprintf(name, sizeof name, "%s, 1 token of %" PRId64, run->spec.program, run->lanes);
+    return causal_make(run, &form, name, 1, &run->together, err);
+}
+
+static pco_status causal_allocate(pco_causal *run, pco_error *err)
+{
+    const size_t lanes = (size_t)run->lanes, rows = lanes < CAUSAL_LARGEST_CHUNK ? CAUSAL_LARGEST_CHUNK : lanes;
+    run->positions_of = calloc(lanes, sizeof *run->positions_of);
+    run->ids = calloc(rows, sizeof *run->ids);
+    run->positions = calloc(rows, sizeof *run->positions);
+    run->starts = calloc(lanes, sizeof *run->starts);
+    run->ends = calloc(lanes, sizeof *run->ends);
+    run->take = calloc(lanes, sizeof *run->take);
+    if (run->positions_of && run->ids && run->positions && run->starts && run->ends && run->take) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a model");
+}
+
 pco_status pco_causal_create(pco_session *session, const pco_weights *weights, const pco_model_spec *spec,
-                             int64_t context, pco_causal **out, pco_error *err)
+                             int64_t context, int64_t lanes, pco_causal **out, pco_error *err)
 {
     *out = NULL;
     pco_causal *run = calloc(1, sizeof *run);
@@ -69,12 +147,14 @@ pco_status pco_causal_create(pco_session *session, const pco_weights *weights, c
     run->weights = weights;
     run->spec = *spec;
     run->context = context;
+    run->lanes = lanes;
     int64_t most = context < CAUSAL_LARGEST_CHUNK ? context : CAUSAL_LARGEST_CHUNK;
     run->n_sizes = 1;
     run->sizes[0] = 1;
     if (most > 1) run->n_sizes += pco_stage_sizes(16, most, run->sizes + 1);
     pco_stage *step;
-    pco_status status = causal_stage(run, 0, 0, &step, err);
+    pco_status status = causal_allocate(run, err);
+    if (!status) status = causal_stage(run, 0, PCO_CAUSAL_LAST, &step, err);
     if (status) {
         pco_causal_destroy(run);
         return status;
@@ -86,10 +166,17 @@ pco_status pco_causal_create(pco_session *session, const pco_weights *weights, c
 void pco_causal_destroy(pco_causal *run)
 {
     if (!run) return;
-    for (uint32_t i = 0; i < run->n_sizes; i++) {
-        pco_stage_destroy(&run->stages[0][i]);
-        pco_stage_destroy(&run->stages[1][i]);
-    }
+    for (int output = 0; output < CAUSAL_OUTPUTS; output++)
+        for (uint32_t i = 0; i < run->n_sizes; i++) pco_stage_destroy(&run->stages[output][i]);
+    pco_stage_destroy(&run->together);
+    pco_stage_destroy(&run->copy);
+    free(run->positions_of);
+    free(run->ids);
+    free(run->positions);
+    free(run->starts);
+    free(run->ends);
+    free(run->take);
+    free(run->logits);
     free(run);
 }
 
@@ -97,18 +184,26 @@ pco_status pco_causal_warm_up(pco_causal *run, pco_error *err)
 {
     pco_stage *stage;
     pco_status status = PCO_OK;
-    for (uint32_t i = 0; !status && i < run->n_sizes; i++) status = causal_stage(run, i, 0, &stage, err);
+    for (uint32_t i = 0; !status && i < run->n_sizes; i++) status = causal_stage(run, i, PCO_CAUSAL_LAST, &stage, err);
     return status;
 }
 
-void pco_causal_reset(pco_causal *run) { run->position = 0; }
+void pco_causal_select(pco_causal *run, int64_t lane) { run->lane = lane; }
+
+void pco_causal_watch(pco_causal *run, pco_causal_progress_fn progress, void *user)
+{
+    run->progress = progress;
+    run->progress_user = user;
+}
+
+void pco_causal_reset(pco_causal *run) { run->positions_of[run->lane] = 0; }
 
 void pco_causal_rewind(pco_causal *run, int64_t position)
 {
-    if (position >= 0 && position < run->position) run->position = position;
+    if (position >= 0 && position < run->positions_of[run->lane]) run->positions_of[run->lane] = position;
 }
 
-int64_t pco_causal_position(const pco_causal *run) { return run->position; }
+int64_t pco_causal_position(const pco_causal *run) { return run->positions_of[run->lane]; }
 
 uint32_t pco_causal_stages(const pco_causal *run) { return run->built; }
 
@@ -122,28 +217,51 @@ static uint32_t causal_choose(const pco_causal *run, int64_t count)
     return size;
 }
 
+/* Says that lanes take no rows: what they would write is beyond their end, and they see no key. */
+static void causal_idle(pco_causal *run)
+{
+    for (int64_t i = 0; i < run->lanes; i++) {
+        run->starts[i] = (int32_t)run->context;
+        run->ends[i] = 0;
+        run->take[i] = -1;
+    }
+}
+
+/* Writes where the rows of each lane go, and runs. */
+static pco_status causal_go(pco_causal *run, pco_stage *stage, pco_error *err)
+{
+    pco_status status = pco_stage_write(stage, stage->starts, run->starts, run->lanes, err);
+    if (!status) status = pco_stage_write(stage, stage->lengths, run->ends, run->lanes, err);
+    if (!status) status = pco_stage_write(stage, stage->take, run->take, run->lanes, err);
+    return status ? status : pco_executable_run(stage->executable, err);
+}
+
 /* Runs the next `count` rows (at most the stage's) from the present position. */
 static pco_status causal_chunk(pco_causal *run, pco_stage *stage, const int32_t *ids, int64_t count, pco_error *err)
 {
-    const int32_t start = (int32_t)run->position, end = (int32_t)(run->position + count), last = (int32_t)count - 1;
+    const int32_t lane = (int32_t)run->lane, last = (int32_t)count - 1;
+    const int32_t start = (int32_t)run->positions_of[lane];
     for (int64_t i = 0; i < stage->rows; i++) {
         run->ids[i] = i < count ? ids[i] : 0;
         run->positions[i] = start + (int32_t)(run->spec.position_offset + i);
     }
+    causal_idle(run);
+    run->starts[lane] = start;
+    run->ends[lane] = start + (int32_t)count;
+    run->take[lane] = 0;
     pco_status status = pco_stage_write(stage, stage->ids, run->ids, stage->rows, err);
     if (!status) status = pco_stage_write(stage, stage->positions, run->positions, stage->rows, err);
-    if (!status) status = pco_stage_write(stage, stage->starts, &start, 1, err);
-    if (!status) status = pco_stage_write(stage, stage->lengths, &end, 1, err);
     if (!status) status = pco_stage_write(stage, stage->row, &last, 1, err);
-    if (!status) status = pco_executable_run(stage->executable, err);
-    return status;
+    if (!status) status = pco_stage_write(stage, stage->lane, &lane, 1, err);
+    return status ? status : causal_go(run, stage, err);
 }
 
-static pco_status causal_check_ids(const pco_causal *run, const int32_t *ids, int64_t count, pco_error *err)
+static pco_status causal_check_ids(const pco_causal *run, int64_t position, const int32_t *ids, int64_t count,
+                                   pco_error *err)
 {
-    if (run->position + count > run->context)
+    if (position + count > run->context)
         return pco_fail(err, PCO_ERROR_INVALID, "%" PRId64 " tokens do not fit into a context of %" PRId64,
-                        run->position + count, run->context);
+                        position + count, run->context);
     for (int64_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= run->spec.vocab_size[PCO_DECODER])
             return pco_fail(err, PCO_ERROR_INVALID, "token %" PRId64 " is %d, outside a vocabulary of %" PRId64, i,
@@ -151,45 +269,127 @@ static pco_status causal_check_ids(const pco_causal *run, const int32_t *ids, in
     return PCO_OK;
 }
 
-static pco_status causal_run(pco_causal *run, const int32_t *ids, int64_t count, int all, float *logits, pco_error *err)
+static pco_status causal_progress(const pco_causal *run, int64_t done, int64_t count, pco_error *err)
 {
-    const int64_t begin = run->position;
-    uint64_t row_bytes = (uint64_t)run->spec.vocab_size[PCO_DECODER] * sizeof *logits;
-    pco_status status = causal_check_ids(run, ids, count, err);
+    if (!run->progress || !run->progress(run->progress_user, done, count)) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_CANCELLED,
+                    "the callback ended the reading of a prompt after %" PRId64 " of %" PRId64 " tokens", done, count);
+}
+
+/* Reads what a chunk leaves behind: of each row, or of the last one. */
+static pco_status causal_read(const pco_causal *run, pco_stage *stage, pco_causal_output output, int64_t done,
+                              int64_t rows, int last, float *results, pco_error *err)
+{
+    const int64_t width = run->spec.vocab_size[PCO_DECODER];
+    if (!results || (output == PCO_CAUSAL_LAST && !last)) return PCO_OK;
+    if (output == PCO_CAUSAL_LAST) done = 0, rows = 1;
+    return pco_executable_read(stage->executable, stage->logits, results + done * width,
+                               (uint64_t)(rows * width) * sizeof *results, err);
+}
+
+static pco_status causal_run(pco_causal *run, const int32_t *ids, int64_t count, pco_causal_output output,
+                             float *results, pco_error *err)
+{
+    int64_t *position = &run->positions_of[run->lane];
+    const int64_t begin = *position;
+    pco_status status = causal_check_ids(run, begin, ids, count, err);
     for (int64_t done = 0; !status && done < count;) {
         pco_stage *stage;
-        status = causal_stage(run, causal_choose(run, count - done), all, &stage, err);
+        status = causal_progress(run, done, count, err);
+        if (!status) status = causal_stage(run, causal_choose(run, count - done), output, &stage, err);
         if (status) break;
         int64_t rows = count - done < stage->rows ? count - done : stage->rows;
         status = causal_chunk(run, stage, ids + done, rows, err);
-        int last = done + rows == count;
-        if (!status && all)
-            status =
-                pco_executable_read(stage->executable, stage->logits, logits + done * run->spec.vocab_size[PCO_DECODER],
-                                    (uint64_t)rows * row_bytes, err);
-        else if (!status && last && logits)
-            status = pco_executable_read(stage->executable, stage->logits, logits, row_bytes, err);
-        run->position += rows;
+        if (!status) status = causal_read(run, stage, output, done, rows, done + rows == count, results, err);
+        *position += rows;
         done += rows;
     }
-    if (status) run->position = begin;
+    if (status) *position = begin;
     return status;
 }
 
 pco_status pco_causal_append(pco_causal *run, const int32_t *ids, int64_t count, float *logits, pco_error *err)
 {
-    return causal_run(run, ids, count, 0, logits, err);
+    return causal_run(run, ids, count, PCO_CAUSAL_LAST, logits, err);
 }
 
 pco_status pco_causal_score(pco_causal *run, const int32_t *ids, int64_t count, float *logits, pco_error *err)
 {
-    return causal_run(run, ids, count, 1, logits, err);
+    return causal_run(run, ids, count, PCO_CAUSAL_ALL, logits, err);
+}
+
+pco_status pco_causal_step(pco_causal *run, const int64_t *lanes, const int32_t *ids, int64_t count, float *logits,
+                           pco_error *err)
+{
+    const int64_t vocab = run->spec.vocab_size[PCO_DECODER];
+    causal_idle(run);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t lane = lanes[i];
+        if (lane < 0 || lane >= run->lanes || run->take[lane] >= 0)
+            return pco_fail(err, PCO_ERROR_INVALID, "sequence %" PRId64 " of a step is named twice, or not there", i);
+        const int64_t position = run->positions_of[lane];
+        pco_status status = causal_check_ids(run, position, ids + i, 1, err);
+        if (status) return pco_fail_prefix(err, status, "sequence %" PRId64 " of a step", i);
+        run->take[lane] = (int32_t)i;
+        run->starts[lane] = (int32_t)position;
+        run->ends[lane] = (int32_t)position + 1;
+    }
+    if (count == 1) {
+        const int64_t selected = run->lane;
+        run->lane = lanes[0];
+        const pco_status status = pco_causal_append(run, ids, 1, logits, err);
+        run->lane = selected;
+        return status;
+    }
+    if (count == 0) return PCO_OK;
+    for (int64_t lane = 0; lane < run->lanes; lane++) {
+        const int busy = run->take[lane] >= 0;
+        run->ids[lane] = busy ? ids[run->take[lane]] : 0;
+        run->positions[lane] = (int32_t)run->spec.position_offset + (busy ? run->starts[lane] : 0);
+    }
+    pco_status status = causal_together(run, err);
+    pco_stage *stage = &run->together;
+    if (!status) status = pco_stage_write(stage, stage->ids, run->ids, run->lanes, err);
+    if (!status) status = pco_stage_write(stage, stage->positions, run->positions, run->lanes, err);
+    if (!status) status = causal_go(run, stage, err);
+    const uint64_t row = (uint64_t)vocab * sizeof *logits;
+    if (!status && logits)
+        status = pco_executable_read(stage->executable, stage->logits, run->logits, (uint64_t)run->lanes * row, err);
+    for (int64_t i = 0; !status && i < count; i++) {
+        if (logits) memcpy(logits + i * vocab, run->logits + lanes[i] * vocab, row);
+        run->positions_of[lanes[i]]++;
+    }
+    return status;
+}
+
+pco_status pco_causal_copy(pco_causal *run, int64_t from, int64_t to, pco_error *err)
+{
+    const int64_t rows = run->sizes[run->n_sizes - 1], length = run->positions_of[from];
+    pco_stage *stage = &run->copy;
+    pco_status status = PCO_OK;
+    if (from == to) return PCO_OK;
+    if (!stage->executable) {
+        status = causal_make(run, NULL, "copy of a sequence", rows, stage, err);
+        if (!status) run->copy_rows = pco_executable_tensor(stage->executable, "rows");
+    }
+    for (int64_t done = 0; !status && done < length; done += rows) {
+        for (int64_t i = 0; i < rows; i++) run->ids[i] = (int32_t)(done + i);
+        causal_idle(run);
+        run->take[to] = (int32_t)from;
+        run->starts[to] = (int32_t)done;
+        status = pco_stage_write(stage, run->copy_rows, run->ids, rows, err);
+        if (!status) status = causal_go(run, stage, err);
+    }
+    run->positions_of[to] = status ? 0 : length;
+    return status;
 }
 
 pco_executable_stats pco_causal_inspect(const pco_causal *run)
 {
+    static const pco_causal_output outputs[] = {PCO_CAUSAL_ALL, PCO_CAUSAL_LAST};
     for (uint32_t i = run->n_sizes; i-- > 0;)
-        for (int all = 1; all >= 0; all--)
-            if (run->stages[all][i].executable) return pco_executable_counts(run->stages[all][i].executable);
+        for (int k = 0; k < 2; k++)
+            if (run->stages[outputs[k]][i].executable)
+                return pco_executable_counts(run->stages[outputs[k]][i].executable);
     return (pco_executable_stats){0};
 }

@@ -1,5 +1,6 @@
-/* Running a model that continues text: one sequence at a time, with its keys and values cached on the device.
- */
+/* Running a model that continues text, with the keys and values of its sequences cached on the device. There is room
+ * for a number of sequences, each in a lane of the caches; one at a time takes any number of tokens, and several
+ * together one token each. */
 #ifndef PCO_MODELS_CAUSAL_H
 #define PCO_MODELS_CAUSAL_H
 
@@ -8,24 +9,49 @@
 
 typedef struct pco_causal pco_causal;
 
-/* Builds one chunk: `rows` tokens of one sequence behind what is in the cache. It reads the input "ids" i32
- * [1,rows] and the run values "positions" i32 [1,rows], "starts" i32 [1] (position of the first row) and
- * "lengths" i32 [1] (valid keys: starts + valid rows); rows beyond the valid ones are computed and mean
- * nothing. The caches are the states "cache.key.N" and "cache.value.N" f32 [1,context,kv_heads,head_dim]. The
- * output "logits" is f32 [rows,vocab_size] with all_logits, else [1,vocab_size] of the row that the run value
- * "row" i32 [1] names (there is none when rows is 1). */
-void pco_causal_build(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t rows, int all_logits);
+typedef enum pco_causal_output {
+    PCO_CAUSAL_LAST = 0, /* "logits" of one row of each sequence */
+    PCO_CAUSAL_ALL = 1,  /* "logits" of every row */
+} pco_causal_output;
+
+/* What a graph of the model computes: the next `rows` tokens of `batch` of the sequences that the caches hold. batch is
+ * 1 or `lanes`, and then rows is 1. */
+typedef struct pco_causal_form {
+    int64_t context; /* most tokens of a sequence */
+    int64_t lanes, batch, rows;
+    pco_causal_output output;
+} pco_causal_form;
+
+/* The next rows of the only sequence. */
+#define PCO_CAUSAL_ROWS(most, n) (&(pco_causal_form){.context = (most), .lanes = 1, .batch = 1, .rows = (n)})
+
+/* Builds it. It reads the input "ids" i32 [batch,rows] and the run values "positions" i32 [batch,rows], "starts" i32
+ * [lanes] (position of a lane's first row; the context for lanes that take none) and "lengths" i32 [lanes] (valid keys:
+ * starts + valid rows, or 0); where batch is 1 and there are several lanes also "take" i32 [lanes] (0 for the lane that
+ * takes the rows, -1 for others) and "lane" i32 [1], its number. Rows beyond the valid ones are computed and mean
+ * nothing. The caches are the states "cache.key.N" and "cache.value.N" f32 [lanes,context,kv_heads,head_dim]. The
+ * outputs: "logits" f32 [batch*rows,vocab_size]; with LAST and several rows [1,vocab_size] of the row that the run
+ * value "row" i32 [1] names. */
+void pco_causal_build(const pco_nn *nn, const pco_model_spec *spec, const pco_causal_form *form);
 
 /* Prepares the step of one token; stages for longer chunks (16, 64, 256 rows) follow when they are first
  * needed. What is given is borrowed until the destroy; the session must be used by this model alone, as
- * states are known by name. `context` is the most tokens of a sequence. Errors: those of the graph and of
- * pco_executable_create. */
+ * states are known by name. `context` is the most tokens of a sequence, `lanes` the number of sequences. Errors: those
+ * of the graph and of pco_executable_create. */
 pco_status pco_causal_create(pco_session *session, const pco_weights *weights, const pco_model_spec *spec,
-                             int64_t context, pco_causal **run, pco_error *err) PCO_NODISCARD;
+                             int64_t context, int64_t lanes, pco_causal **run, pco_error *err) PCO_NODISCARD;
 void pco_causal_destroy(pco_causal *run);
 
 /* Builds the stages of all chunk sizes now. */
 pco_status pco_causal_warm_up(pco_causal *run, pco_error *err) PCO_NODISCARD;
+
+/* What follows is about the sequence in that lane; the first one if there has been no call. */
+void pco_causal_select(pco_causal *run, int64_t lane);
+
+/* Called before each chunk of a prompt, with the tokens done and all; non-zero ends the call, which is CANCELLED, with
+ * the sequence as before. NULL: nothing is called. */
+typedef int (*pco_causal_progress_fn)(void *user, int64_t done, int64_t count);
+void pco_causal_watch(pco_causal *run, pco_causal_progress_fn progress, void *user);
 
 /* Forgets the sequence. Costs nothing: what the cache holds beyond the position is never looked at. */
 void pco_causal_reset(pco_causal *run);
@@ -46,6 +72,14 @@ pco_status pco_causal_append(pco_causal *run, const int32_t *ids, int64_t count,
 /* The same with the logits of every token: f32 [count,vocab_size]. */
 pco_status pco_causal_score(pco_causal *run, const int32_t *ids, int64_t count, float *logits,
                             pco_error *err) PCO_NODISCARD;
+
+/* Appends one token to each of `count` different sequences, in one run: ids[i] to that in lanes[i]. logits (may be
+ * NULL) receives f32 [count,vocab_size]. Errors: as append, and for a lane that is named twice. */
+pco_status pco_causal_step(pco_causal *run, const int64_t *lanes, const int32_t *ids, int64_t count, float *logits,
+                           pco_error *err) PCO_NODISCARD;
+
+/* Makes the sequence in lane `to` that in lane `from`; its keys and values are copied on the device. */
+pco_status pco_causal_copy(pco_causal *run, int64_t from, int64_t to, pco_error *err) PCO_NODISCARD;
 
 /* What the stage with the most rows that has been built is made of. */
 pco_executable_stats pco_causal_inspect(const pco_causal *run);

@@ -81,7 +81,7 @@ static pco_status estimate_add(const pco_graph *graph, const pco_graph *other, p
     return PCO_OK;
 }
 
-pco_status pco_model_estimate(const pco_model_file *file, int64_t context, pco_memory_estimate *estimate,
+pco_status pco_model_estimate(const pco_model_file *file, int64_t context, int64_t lanes, pco_memory_estimate *estimate,
                               pco_error *err)
 {
     *estimate = (pco_memory_estimate){0};
@@ -95,8 +95,9 @@ pco_status pco_model_estimate(const pco_model_file *file, int64_t context, pco_m
         pco_encoder_build(&step_nn, &file->spec, 1, context, PCO_ENCODER_MEAN);
         pco_encoder_build(&chunk_nn, &file->spec, 1, 1, PCO_ENCODER_MEAN);
     } else if (file->spec.decoder_only) {
-        pco_causal_build(&step_nn, &file->spec, context, 1, 0);
-        pco_causal_build(&chunk_nn, &file->spec, context, context < 256 ? context : 256, 0);
+        const int64_t chunk_rows = context < 256 ? context : 256;
+        pco_causal_build(&step_nn, &file->spec, &(pco_causal_form){context, lanes, lanes, 1, PCO_CAUSAL_LAST});
+        pco_causal_build(&chunk_nn, &file->spec, &(pco_causal_form){context, lanes, 1, chunk_rows, PCO_CAUSAL_LAST});
     } else {
         pco_seq2seq_build_decode(&step_nn, &file->spec, context, 1, 1);
         pco_seq2seq_build_encode(&chunk_nn, &file->spec, context, context);

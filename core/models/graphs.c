@@ -293,6 +293,8 @@ uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, ui
             self.value_state = decoder->value_states[i];
             self.index = self.starts = decoder->starts;
             self.lengths = decoder->lengths;
+            self.take = decoder->take;
+            self.lane = decoder->lane;
         }
         if (decoder->cross_keys) {
             cross.key = decoder->cross_keys[i];
@@ -304,10 +306,11 @@ uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, ui
     return x;
 }
 
-uint32_t *pco_spec_states(const pco_nn *nn, const pco_model_spec *spec, int64_t context, const char *what)
+uint32_t *pco_spec_states(const pco_nn *nn, const pco_model_spec *spec, int64_t lanes, int64_t context,
+                          const char *what)
 {
     const int64_t layers = spec->layers[PCO_DECODER];
-    const int64_t shape[4] = {1, context, spec->kv_heads[PCO_DECODER], spec->head_dim[PCO_DECODER]};
+    const int64_t shape[4] = {lanes, context, spec->kv_heads[PCO_DECODER], spec->head_dim[PCO_DECODER]};
     uint32_t *states = pco_arena_allocate(&nn->graph->arena, (size_t)(layers + 1) * sizeof *states);
     if (!states) {
         pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
@@ -334,6 +337,8 @@ void pco_spec_attention(const pco_nn *nn, const pco_model_spec *spec, int64_t so
                                       .padding = none,
                                       .positions = PCO_NONE,
                                       .starts = PCO_NONE,
-                                      .lengths = PCO_NONE};
+                                      .lengths = PCO_NONE,
+                                      .take = PCO_NONE,
+                                      .lane = PCO_NONE};
     pco_spec_decode_layers(nn, spec, target, &decoder);
 }

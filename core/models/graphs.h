@@ -35,11 +35,13 @@ typedef struct pco_spec_decoder {
     uint32_t positions;                        /* i32 [B,S] or [1,S]; PCO_NONE: from position_offset on */
     const uint32_t *key_states, *value_states;
     uint32_t starts, lengths; /* with states: where rows go, and how many keys there are then */
+    uint32_t take, lane;      /* as in pco_nn_attention_operands; PCO_NONE: row b of the batch is that of the states */
 } pco_spec_decoder;
 
-/* A state for each decoder layer, f32 [1,context,kv_heads,head_dim], "what.N": caches, or the keys and values
+/* A state for each decoder layer, f32 [lanes,context,kv_heads,head_dim], "what.N": caches, or the keys and values
  * that cross-attention reads. In the graph's memory; NULL after a kept error. */
-uint32_t *pco_spec_states(const pco_nn *nn, const pco_model_spec *spec, int64_t context, const char *what);
+uint32_t *pco_spec_states(const pco_nn *nn, const pco_model_spec *spec, int64_t lanes, int64_t context,
+                          const char *what);
 
 /* Target ids i32 [B,S] -> logits f32 [B,S,vocab_size[1]]. Causal. It is pco_spec_head of
  * pco_spec_decode_layers, which is f32 [B,S,d_model]. A decoder alone has no memory and no cross_keys. */

@@ -41,7 +41,7 @@ static pco_status model_check_tensors(const pco_model_file *file, pco_error *err
         pco_encoder_build(&nn, &file->spec, 1, 1,
                           file->spec.masked_head.dense ? PCO_ENCODER_LOGITS : PCO_ENCODER_HIDDEN);
     else
-        pco_causal_build(&nn, &file->spec, 1, 1, 0);
+        pco_causal_build(&nn, &file->spec, PCO_CAUSAL_ROWS(1, 1));
     for (uint32_t i = 0; i < file->weights->count && !graph->status && !status; i++) {
         const pco_weight *weight = &file->weights->items[i];
         if (!model_uses(graph, weight) && weight->data != file->spec.rope_factors &&
@@ -55,9 +55,11 @@ static pco_status model_check_tensors(const pco_model_file *file, pco_error *err
     return status;
 }
 
-static pco_status model_open_gguf(const char *path, pco_model_file *file, pco_error *err)
+/* data[size] is what the file holds, or NULL: it is opened. */
+static pco_status model_open_gguf(const char *path, const void *data, size_t size, pco_model_file *file, pco_error *err)
 {
-    pco_status status = pco_gguf_open(path, 0, &file->gguf, err);
+    pco_status status =
+        data ? pco_gguf_parse(data, size, path, 0, &file->gguf, err) : pco_gguf_open(path, 0, &file->gguf, err);
     if (!status) status = pco_model_check_parts(path, file->gguf, err);
     if (!status) status = pco_family_of_gguf(file->gguf, &file->family, &file->spec, err);
     if (status) return status;
@@ -158,25 +160,43 @@ static pco_status model_is_gguf(const char *path, int *is, pco_error *err)
     return status;
 }
 
+static pco_model_file *model_file_create(const char *path, pco_error *err)
+{
+    pco_model_file *file = calloc(1, sizeof *file);
+    if (file && (file->path = strdup(path))) return file;
+    free(file);
+    pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    return NULL;
+}
+
+pco_status pco_model_file_open_memory(const void *data, size_t size, pco_model_file **out, pco_error *err)
+{
+    pco_model_file *file = model_file_create("a model in memory", err);
+    *out = NULL;
+    if (!file) return PCO_ERROR_OUT_OF_HOST_MEMORY;
+    pco_status status = model_open_gguf(file->path, data, size, file, err);
+    if (status)
+        pco_model_file_close(file);
+    else
+        *out = file;
+    return status;
+}
+
 pco_status pco_model_file_open(const char *path, pco_model_file **out, pco_error *err)
 {
     struct stat info;
     *out = NULL;
     if (!*path) return pco_fail(err, PCO_ERROR_INVALID, "the name of the model is empty");
     if (stat(path, &info)) return pco_fail(err, PCO_ERROR_IO, "%s cannot be opened: %m", path);
-    pco_model_file *file = calloc(1, sizeof *file);
-    if (file) file->path = strdup(path);
-    if (!file || !file->path) {
-        free(file);
-        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
-    }
+    pco_model_file *file = model_file_create(path, err);
+    if (!file) return PCO_ERROR_OUT_OF_HOST_MEMORY;
     pco_status status = PCO_OK;
     int is_gguf = 0;
     if (!S_ISDIR(info.st_mode)) status = model_is_gguf(path, &is_gguf, err);
     if (S_ISDIR(info.st_mode))
         status = model_open_folder(path, file, err);
     else if (is_gguf)
-        status = model_open_gguf(path, file, err);
+        status = model_open_gguf(path, NULL, 0, file, err);
     else if (!status)
         status = pco_model_refuse(path, err);
     if (status) {

@@ -20,6 +20,9 @@ typedef struct pco_model_file {
  * or missing in the files, by name; UNSUPPORTED for another architecture, model type or tokenizer, by name.
  */
 pco_status pco_model_file_open(const char *path, pco_model_file **file, pco_error *err) PCO_NODISCARD;
+/* The same for the bytes of a .gguf file, which the caller keeps as they are until the close. */
+pco_status pco_model_file_open_memory(const void *data, size_t size, pco_model_file **file,
+                                      pco_error *err) PCO_NODISCARD;
 void pco_model_file_close(pco_model_file *file);
 
 /* The most tokens of a sequence: `wanted`, or what the file says (a GGUF's context_length, at most 4096, as a
@@ -39,9 +42,9 @@ typedef struct pco_memory_estimate {
     uint64_t total;
 } pco_memory_estimate;
 
-/* Errors: those of building the graphs, that is, tensors that are missing, misshapen or of a type that cannot
- * run. */
-pco_status pco_model_estimate(const pco_model_file *file, int64_t context, pco_memory_estimate *estimate,
+/* `lanes`: sequences of a decoder that are cached at once. Errors: those of building the graphs, that is, tensors that
+ * are missing, misshapen or of a type that cannot run. */
+pco_status pco_model_estimate(const pco_model_file *file, int64_t context, int64_t lanes, pco_memory_estimate *estimate,
                               pco_error *err) PCO_NODISCARD;
 
 #endif

@@ -30,8 +30,8 @@ void pco_seq2seq_build_encode(const pco_nn *nn, const pco_model_spec *spec, int6
     uint32_t memory = pco_spec_encode(nn, spec, ids, PCO_NONE, &padding);
     const int32_t zero = 0;
     uint32_t first = pco_graph_constant_copy(graph, "first", PCO_I32, 1, (int64_t[]){1}, &zero);
-    uint32_t *keys = pco_spec_states(nn, spec, context, "cross.key");
-    uint32_t *values = pco_spec_states(nn, spec, context, "cross.value");
+    uint32_t *keys = pco_spec_states(nn, spec, 1, context, "cross.key");
+    uint32_t *values = pco_spec_states(nn, spec, 1, context, "cross.value");
     const pco_nn_attention_operands none = PCO_NN_NO_OPERANDS;
     for (int64_t i = 0; keys && values && i < spec->layers[PCO_DECODER]; i++) {
         uint32_t key, value;
@@ -48,17 +48,22 @@ void pco_seq2seq_build_decode(const pco_nn *nn, const pco_model_spec *spec, int6
     pco_graph *graph = nn->graph;
     const int64_t one[1] = {1}, ids_shape[2] = {1, rows};
     uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, ids_shape);
-    pco_spec_decoder decoder = {.memory = PCO_NONE, .positions = PCO_NONE, .starts = PCO_NONE, .lengths = PCO_NONE};
-    decoder.padding.mask = PCO_NONE;
+    pco_spec_decoder decoder = {.memory = PCO_NONE,
+                                .padding = {.mask = PCO_NONE},
+                                .positions = PCO_NONE,
+                                .starts = PCO_NONE,
+                                .lengths = PCO_NONE,
+                                .take = PCO_NONE,
+                                .lane = PCO_NONE};
     decoder.padding.lengths = pco_graph_value(graph, "source_lengths", PCO_I32, 1, one);
-    decoder.cross_keys = pco_spec_states(nn, spec, context, "cross.key");
-    decoder.cross_values = pco_spec_states(nn, spec, context, "cross.value");
+    decoder.cross_keys = pco_spec_states(nn, spec, 1, context, "cross.key");
+    decoder.cross_values = pco_spec_states(nn, spec, 1, context, "cross.value");
     if (step) {
         decoder.positions = pco_graph_value(graph, "positions", PCO_I32, 2, ids_shape);
         decoder.starts = pco_graph_value(graph, "starts", PCO_I32, 1, one);
         decoder.lengths = pco_graph_value(graph, "lengths", PCO_I32, 1, one);
-        decoder.key_states = pco_spec_states(nn, spec, context, "cache.key");
-        decoder.value_states = pco_spec_states(nn, spec, context, "cache.value");
+        decoder.key_states = pco_spec_states(nn, spec, 1, context, "cache.key");
+        decoder.value_states = pco_spec_states(nn, spec, 1, context, "cache.value");
     }
     if (graph->status) return;
     uint32_t logits = pco_spec_decode(nn, spec, ids, &decoder);

@@ -28,6 +28,8 @@ pco_status pco_stage_create(pco_session *session, pco_graph *graph, const char *
     stage->lengths = pco_executable_tensor(stage->executable, "lengths");
     stage->source_lengths = pco_executable_tensor(stage->executable, "source_lengths");
     stage->row = pco_executable_tensor(stage->executable, "row");
+    stage->take = pco_executable_tensor(stage->executable, "take");
+    stage->lane = pco_executable_tensor(stage->executable, "lane");
     stage->logits = pco_executable_tensor(stage->executable, "logits");
     return PCO_OK;
 }

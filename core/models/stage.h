@@ -11,7 +11,7 @@ enum { PCO_STAGE_SIZES = 16 };
 typedef struct pco_stage {
     pco_executable *executable; /* NULL: not built yet */
     int64_t rows;
-    uint32_t ids, positions, starts, lengths, source_lengths, row; /* inputs and run values */
+    uint32_t ids, positions, starts, lengths, source_lengths, row, take, lane; /* inputs and run values */
     uint32_t logits;
 } pco_stage;
 

@@ -51,6 +51,11 @@ uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_p
         uint32_t memory = operands->memory == PCO_NONE ? x : operands->memory;
         pco_nn_attention_memory(nn, memory, params, operands, &key, &value);
     }
+    if (operands->take != PCO_NONE) {
+        query = pco_gather(graph, query, operands->take, 0);
+        key = pco_gather(graph, key, operands->take, 0);
+        value = pco_gather(graph, value, operands->take, 0);
+    }
     if (operands->key_state != PCO_NONE) {
         key = pco_state_write(graph, operands->key_state, key, operands->index, 1);
         value = pco_state_write(graph, operands->value_state, value, operands->index, 1);
@@ -66,6 +71,7 @@ uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_p
     uint32_t results[PCO_MAX_OUTPUTS];
     uint32_t mixed = pco_graph_add(graph, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, inputs, 6, results);
     if (nn->keep_attention) pco_graph_output(graph, results[1], pco_nn_name(nn, "attention:%s", params->output));
+    if (operands->lane != PCO_NONE) mixed = pco_gather(graph, mixed, operands->lane, 0);
     if (graph->status) return PCO_NONE;
     const int64_t *shape = graph->tensors[mixed].shape;
     const int64_t joined[3] = {shape[0], shape[1], params->heads * params->head_dim};

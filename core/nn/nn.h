@@ -181,11 +181,15 @@ typedef struct pco_nn_attention_operands {
     /* A cache: states [B,T,G,D]. The new keys and values are written from index[b] on (i32 [B]), and
      * attention is over the states after that. */
     uint32_t key_state, value_state, index;
+    /* Sequences of a cache with more lanes than the batch, [L,T,G,D]: lane l takes row take[l] of the batch (i32 [L];
+     * none for -1), and row b of the result is that of lane lane[b] (i32 [B]). lengths, starts and index are then those
+     * of the lanes. */
+    uint32_t take, lane;
 } pco_nn_attention_operands;
 
 #define PCO_NN_NO_OPERANDS \
     ((pco_nn_attention_operands){PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, \
-                                 PCO_NONE, PCO_NONE, PCO_NONE})
+                                 PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE})
 
 /* Keys and values [B,T,G,D] of memory [B,T,width], rotated where there is RoPE, before any cache. */
 void pco_nn_attention_memory(const pco_nn *nn, uint32_t memory, const pco_nn_attention_params *params,

@@ -35,7 +35,7 @@ static void llama_open(const tiny_llama *model, int64_t context, llama_fixture *
     check_ok(pco_model_file_open(path, &f->file, &err));
     unlink(path);
     models_device_open(&f->device);
-    check_ok(pco_causal_create(f->device.session, f->file->weights, &f->file->spec, context, &f->run, &err));
+    check_ok(pco_causal_create(f->device.session, f->file->weights, &f->file->spec, context, 1, &f->run, &err));
     for (int i = 0; i < TINY_CONTEXT; i++)
         f->ids[i] = (int32_t)(pco_philox4x32_10((pco_philox){{(uint32_t)i, 0, 0, 0}}, 5).word[0] % TINY_VOCAB);
 }

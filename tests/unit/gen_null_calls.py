@@ -23,6 +23,10 @@ VALUES = {
     "pco_executable **": "&executable_out", "pco_executable *": "executable", "const pco_executable *": "executable",
     "pco_executable_write handle": "handles[0]", "pco_executable_read handle": "handles[1]", "pco_session_lend data": "page",
     "uint32_t first": "0", "uint32_t count": "1", "pco_executable_stats *": "&counts", "uint32_t handle": "0",
+    "pco_model_open_memory data": "gguf", "pco_model_open_memory bytes": "gguf_bytes",
+    "pco_sequence_truncate length": "0", "pco_special_ids *": "&special", "pco_sequence **": "&sequence_out", "pco_sequence *": "emptied(sequence)",
+    "const pco_sequence *": "sequence", "pco_prompt_fn": "NULL", "pco_sequence *const *": "sequences",
+    "int32_t *id": "&id_out", "int32_t": "5",
     "const char *const *": "texts", "const pco_embed_params *": "&embed_params", "int64_t axis": "0", "int64_t size": "1", "uint32_t weight": "1", "uint32_t bias": "PCO_NONE",
 }
 FUNCTIONS = {"pco_text_fn", "pco_attention_fn"}

@@ -1,16 +1,17 @@
 /* The public interface where it is used wrongly: NULL for each pointer of each function, backends that are not there,
- * calls in a child of fork, graphs that cannot be. argv[1]: models/dates. */
+ * calls in a child of fork, graphs that cannot be. argv[1]: models/dates, argv[2]: a decoder. */
 #include "check.h"
 
 #include "portico/embed.h"
 #include "portico/portico.h"
+#include "portico/sequence.h"
 #include "portico/session.h"
 
 #include <math.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *path;
+static const char *path, *decoder_path;
 
 static int take_text(void *user, const char *text, size_t bytes)
 {
@@ -42,6 +43,12 @@ static pco_graph *fresh_graph(pco_graph **graph)
     return *graph;
 }
 
+static pco_sequence *emptied(pco_sequence *sequence)
+{
+    check_ok(pco_sequence_truncate(sequence, 0, &err));
+    return sequence;
+}
+
 /* The status of one call in which one pointer is NULL. */
 static void null_status(const char *what, pco_status status, int allowed, const char *message)
 {
@@ -61,10 +68,11 @@ static void null_status(const char *what, pco_status status, int allowed, const 
         free(ids_out), free(text_out), free(numbers_out); \
         ids_out = NULL, text_out = NULL, numbers_out = NULL; \
         pco_model_close(model_out); \
+        pco_sequence_destroy(sequence_out); \
         pco_executable_destroy(executable_out); \
         pco_session_close(session_out); \
         pco_context_destroy(context_out); \
-        model_out = NULL, executable_out = NULL, session_out = NULL, context_out = NULL; \
+        model_out = NULL, sequence_out = NULL, executable_out = NULL, session_out = NULL, context_out = NULL; \
     }
 #define PLAIN_CALL(what, call, allowed) \
     { \
@@ -82,15 +90,18 @@ static void test_null(void **state)
     const pco_embed_params embed_params = {.size = sizeof embed_params};
     const int32_t ids[2] = {5, 6};
     pco_context *context, *context_out = NULL;
-    pco_model *model, *model_out = NULL;
+    pco_model *model, *decoder, *model_out = NULL;
     static pco_device_description devices[1] = {{.size = sizeof *devices}};
     static pco_plugin_description plugins[1] = {{.size = sizeof *plugins}};
     pco_model_info info = {.size = sizeof info};
     pco_generate_stats stats = {.size = sizeof stats};
+    pco_special_ids special = {.size = sizeof special};
+    pco_sequence *sequence, *sequence_out = NULL;
     int32_t *ids_out = NULL;
     size_t count_out;
     char *text_out = NULL;
     float logits[1000];
+    int32_t id_out;
     double *numbers_out = NULL;
     const pco_executable_params executable_params = {.size = sizeof executable_params};
     pco_executable_stats counts = {.size = sizeof counts};
@@ -106,6 +117,17 @@ static void test_null(void **state)
     static const _Alignas(65536) unsigned char page[4] = {0};
     check_ok(pco_context_create(&context_params, &context, &err));
     check_ok(pco_model_open(context, path, &model_params, &model, &err));
+    static unsigned char gguf[1 << 18];
+    FILE *in = fopen(decoder_path, "rb");
+    assert_non_null(in);
+    const size_t gguf_bytes = fread(gguf, 1, sizeof gguf, in);
+    fclose(in);
+    const pco_model_params two = {.size = sizeof two, .device = "cpu", .sequences = 3};
+    check_ok(pco_model_open(context, decoder_path, &two, &decoder, &err));
+    check_ok(pco_sequence_create(decoder, &sequence, &err));
+    pco_sequence *other;
+    check_ok(pco_sequence_create(decoder, &other, &err));
+    pco_sequence *const sequences[] = {sequence, other};
     check_ok(pco_session_open(context, "cpu", &session, &err));
     check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
     const uint32_t handles[] = {pco_executable_tensor(executable, "x"), pco_executable_tensor(executable, "y")};
@@ -117,6 +139,9 @@ static void test_null(void **state)
     assert_int_equal(pco_context_devices(NULL, NULL, 0), 0);
     pco_model_describe(NULL, &info);
     assert_int_equal(info.layers, 0);
+    pco_sequence_destroy(sequence);
+    pco_sequence_destroy(other);
+    pco_model_close(decoder);
     pco_model_close(model);
     pco_context_destroy(context);
 }
@@ -311,11 +336,12 @@ static void test_embed(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2) {
-        fprintf(stderr, "usage: test_api MODEL\n");
+    if (argc != 3) {
+        fprintf(stderr, "usage: test_api MODEL DECODER\n");
         return 2;
     }
     path = argv[1];
+    decoder_path = argv[2];
     unsetenv("PORTICO_BACKEND");
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_null),         cmocka_unit_test(test_embed),
                                        cmocka_unit_test(test_backend),      cmocka_unit_test(test_fork),

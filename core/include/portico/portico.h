@@ -1,5 +1,5 @@
 /* Portico: runs transformer models on any compute device. This header opens models and generates text; portico/graph.h
- * and portico/session.h build graphs of your own and run them.
+ * and portico/session.h build graphs of your own and run them; portico/sequence.h has several texts under way at once.
  *
  * A context knows the plugins and devices of the machine. A model is opened on one device; text goes in, text
  * comes out piece by piece. Everything returns a pco_status and leaves one line in a pco_error (NULL where
@@ -100,6 +100,8 @@ typedef struct pco_model_params {
      */
     int (*progress)(void *user, double share);
     void *progress_user;
+    int64_t sequences; /* decoder-only: how many sequences are cached at once (portico/sequence.h), at most 1024; each
+                          takes a cache of context_length. 0: 1 */
 } pco_model_params;
 
 /* Opens a .gguf file (architecture llama, qwen2, qwen3, gemma2 or gpt2) or a folder with config.json and
@@ -110,7 +112,13 @@ typedef struct pco_model_params {
 PCO_EXPORT pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params,
                                      pco_model **model, pco_error *err) PCO_NODISCARD;
 
-/* NULL is allowed. */
+/* The same for the bytes of a .gguf file, which stay as they are until the model is closed. Where they begin at a page,
+ * a device that can reads weights in place. `params` may be NULL. Errors: as above. */
+PCO_EXPORT pco_status pco_model_open_memory(pco_context *context, const void *data, size_t bytes,
+                                            const pco_model_params *params, pco_model **model,
+                                            pco_error *err) PCO_NODISCARD;
+
+/* Its sequences must have been destroyed. NULL is allowed. */
 PCO_EXPORT void pco_model_close(pco_model *model);
 
 typedef struct pco_model_info {
@@ -127,6 +135,7 @@ typedef struct pco_model_info {
     uint64_t constant_bytes, state_bytes, arena_bytes, io_bytes; /* estimate of device memory: weights,
                                                                     caches, activations, inputs and outputs */
     uint64_t device_bytes, peak_device_bytes; /* held by this model now, and at most; 0 without a device */
+    int64_t sequences;                        /* decoder-only: cached at once */
 } pco_model_info;
 
 PCO_EXPORT void pco_model_describe(const pco_model *model, pco_model_info *info);
@@ -137,9 +146,16 @@ PCO_EXPORT pco_status pco_model_inspect(const char *path, int64_t context_length
 
 /* ---- text and tokens -------------------------------------------------------------------------------- */
 
-/* text[bytes] as the ids that a prompt of the model would have: *ids (pco_free) holds *count. With `special`,
- * BOS in front or EOS behind as the model wants it. For an encoder-decoder it is the source's vocabulary.
- * Errors: NOT_FOUND when the file has no tokenizer; INVALID for text that cannot be encoded. */
+/* For `special` below; may be joined with |. */
+enum {
+    PCO_TOKENIZE_ENDS = 1,    /* BOS in front and EOS behind, as the model wants it */
+    PCO_TOKENIZE_CONTROL = 2, /* control tokens that are spelled out in the text ("<s>") become ids; not for text from
+                                 strangers */
+};
+
+/* text[bytes] as the ids that a prompt of the model would have: *ids (pco_free) holds *count. For an encoder-decoder it
+ * is the source's vocabulary. Errors: NOT_FOUND when the file has no tokenizer; INVALID for text that cannot be
+ * encoded. */
 PCO_EXPORT pco_status pco_model_tokenize(const pco_model *model, const char *text, size_t bytes, int special,
                                          int32_t **ids, size_t *count, pco_error *err) PCO_NODISCARD;
 
@@ -148,7 +164,48 @@ PCO_EXPORT pco_status pco_model_tokenize(const pco_model *model, const char *tex
 PCO_EXPORT pco_status pco_model_detokenize(const pco_model *model, const int32_t *ids, size_t count, char **text,
                                            size_t *bytes, pco_error *err) PCO_NODISCARD;
 
+/* Ids with a meaning; -1 where the model has none. */
+typedef struct pco_special_ids {
+    size_t size;
+    int32_t bos, eos, pad, unk;
+    int32_t decoder_start;  /* encoder-decoder: what a target begins with */
+    int adds_bos, adds_eos; /* 1: a prompt has it (PCO_TOKENIZE_ENDS) */
+} pco_special_ids;
+
+/* Fills in as much as ids->size says. Errors: NOT_FOUND when the file has no tokenizer; INVALID for a size. */
+PCO_EXPORT pco_status pco_model_special_ids(const pco_model *model, pco_special_ids *ids, pco_error *err) PCO_NODISCARD;
+
+/* 1: a text ends with this token (EOS, or what ends a turn of a chat). */
+PCO_EXPORT int pco_model_ends(const pco_model *model, int32_t id);
+
+/* The token as the vocabulary of what is written spells it, *bytes of it and a NUL behind, as long as the model is
+ * open; NULL for an id outside, or without a tokenizer. `bytes` may be NULL. */
+PCO_EXPORT const char *pco_model_token(const pco_model *model, int32_t id, size_t *bytes);
+
 /* ---- generating ------------------------------------------------------------------------------------- */
+
+/* A sampler of one's own: logits[vocab_size] are those of the token to come, `step` counts tokens from 0. It may change
+ * the logits, and sets *id; where it leaves -1 there, the token is drawn from the logits as the parameters say.
+ * Returning non-zero ends the call, which is CANCELLED. */
+typedef int (*pco_sample_fn)(void *user, float *logits, int64_t vocab_size, int64_t step, int32_t *id);
+
+/* A token that was generated, valid until the callback returns. */
+typedef struct pco_token {
+    size_t size; /* set by the library */
+    int32_t id;
+    int64_t step;     /* counts generated tokens, from 0 */
+    const char *text; /* [bytes], no NUL; none for a control token or within a character */
+    size_t bytes;
+    const float *logits; /* [vocab_size]: what it was drawn from */
+    int64_t vocab_size;
+} pco_token;
+
+/* Receives each token before its text is given out. Returning non-zero stops generation, which is not an error. */
+typedef int (*pco_token_fn)(void *user, const pco_token *token);
+
+/* Called while a prompt is read, about every 256 tokens: `done` of `count` are. Returning non-zero ends the call, which
+ * is CANCELLED; a sequence is then as before. */
+typedef int (*pco_prompt_fn)(void *user, int64_t done, int64_t count);
 
 typedef struct pco_generate_params {
     size_t size;
@@ -159,6 +216,13 @@ typedef struct pco_generate_params {
     uint64_t seed;      /* the same seed gives the same text on the same device */
     int echo;           /* 1: the prompt is given to the callback first (decoder-only) */
     const char *prefix; /* encoder-decoder: text that the answer begins with; it is part of the output. NULL: none */
+    const int32_t *prompt_ids,
+        *prefix_ids; /* instead of the texts, whose pointers are then NULL; BOS and EOS included */
+    size_t prompt_count, prefix_count;
+    /* Callbacks; each may be NULL. They receive the `user` of the call. */
+    pco_sample_fn sample;
+    pco_token_fn token;
+    pco_prompt_fn progress; /* decoder-only */
 } pco_generate_params;
 
 /* Why generation ended. */
@@ -186,13 +250,19 @@ typedef int (*pco_text_fn)(void *user, const char *text, size_t bytes);
 
 /* Continues a prompt (decoder-only: an empty one begins from BOS) or answers a source (encoder-decoder: an
  * empty source gives an empty answer). The text is that behind the prompt; the space that some vocabularies
- * put in front of a text is left out. Every call begins anew. `params`, `text` and `stats` may be
- * NULL. Errors:
- * INVALID for parameters (the range is named) and for a prompt longer than the context, with both numbers;
- * what the device returned. The model stays usable after any error but DEVICE_LOST. */
+ * put in front of a text is left out. Every call begins anew, in a cache that no sequence has (portico/sequence.h).
+ * `params`, `text` and `stats` may be NULL; the prompt only where params has ids. Errors:
+ * INVALID for parameters (the range is named), for a prompt longer than the context, with both numbers, for ids outside
+ * the vocabulary, and when sequences take all caches; CANCELLED by a callback; what the device returned. The model
+ * stays usable after any error but DEVICE_LOST. */
 PCO_EXPORT pco_status pco_model_generate(pco_model *model, const char *prompt, const pco_generate_params *params,
                                          pco_text_fn text, void *user, pco_generate_stats *stats,
                                          pco_error *err) PCO_NODISCARD;
+
+/* The token that these parameters draw from logits[count] at that step, in *id: pure, for any thread. `params` may be
+ * NULL: the largest. Errors: INVALID for parameters, and for logits that are NaN or +infinity. */
+PCO_EXPORT pco_status pco_sample(const pco_generate_params *params, const float *logits, size_t count, uint64_t step,
+                                 int32_t *id, pco_error *err) PCO_NODISCARD;
 
 /* ---- scoring ---------------------------------------------------------------------------------------- */
 
@@ -200,6 +270,12 @@ PCO_EXPORT pco_status pco_model_generate(pco_model *model, const char *prompt, c
  * BOS is added. Errors: UNSUPPORTED for an encoder-decoder; INVALID as in generate. */
 PCO_EXPORT pco_status pco_model_logits(pco_model *model, const int32_t *ids, size_t count, float *logits,
                                        pco_error *err) PCO_NODISCARD;
+
+/* The last hidden states of ids[count], states f32 [count][width]: what the output projection of a decoder reads, or
+ * what an encoder hands on. Nothing is added to the ids. Row i of a decoder depends on ids[0..i], of an encoder on all.
+ * Errors: INVALID as in generate. */
+PCO_EXPORT pco_status pco_model_hidden_states(pco_model *model, const int32_t *ids, size_t count, float *states,
+                                              pco_error *err) PCO_NODISCARD;
 
 /* Encoder-decoder: natural logarithms of the probability of each token of `target`, and of EOS behind it,
  * given `source`: *log_probs (pco_free), *count of them. An empty source has an empty answer: its EOS has 0,
