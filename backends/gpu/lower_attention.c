@@ -10,15 +10,15 @@ enum { ATTENTION_ROWS, ATTENTION_TILED, ATTENTION_MATMUL };
 enum {
     ATTENTION_BINDINGS = 8,
     ATTENTION_PARTS = 4, /* EACH_PART */
-    ATTENTION_TILE_LIMIT = 128,
     ATTENTION_SCORE_BYTES = 1 << 28,
 };
 
 /* Bits of the kernels' FLAGS. */
 enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2 };
 
-static const gpu_variant attention_variants[] = {
-    [ATTENTION_ROWS] = {"rows", 0}, [ATTENTION_TILED] = {"tiled", 0}, [ATTENTION_MATMUL] = {"matmul", .has_forms = 1}};
+static const gpu_variant attention_variants[] = {[ATTENTION_ROWS] = {"rows", 0},
+                                                 [ATTENTION_TILED] = {"tiled", .has_forms = 1},
+                                                 [ATTENTION_MATMUL] = {"matmul", .has_forms = 1}};
 
 typedef struct attention_sizes {
     uint32_t batch, heads, group_heads, rows, keys, depth, value_depth;
@@ -140,8 +140,43 @@ static int attention_is_product(const gpu_lowering *gpu, const attention_sizes *
 
 /* ---- which variant ---- */
 
+/* Kernels whose rows share tiles of keys. Those for GPUs have a workgroup of one size, which takes `rows` rows along
+ * `keys` keys at a time, in steps of `step` of them. Those for processors have an invocation for each row, whose query
+ * and result are arrays: for them a load takes many instructions, and registers lie in memory anyway. */
+typedef struct attention_tile {
+    uint32_t kernel, most; /* elements of a value, and for processors of a key */
+    uint32_t x, y;         /* invocations */
+    uint32_t rows, keys, step, shared_memory;
+} attention_tile;
+
+static int attention_fits(const gpu_lowering *gpu, uint32_t x, uint32_t y)
+{
+    return x * y <= gpu->limits->max_workgroup && x <= gpu->limits->max_local[0] && y <= gpu->limits->max_local[1];
+}
+
+/* The smallest that fits, or NULL. */
+static const attention_tile *attention_tile_of(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    static const attention_tile TILES[] = {{GPU_KERNEL_attention_shared_64, 64, 16, 8, 32, 64, 16, 16384},
+                                           {GPU_KERNEL_attention_shared_128, 128, 16, 8, 32, 64, 8, 16384},
+                                           {GPU_KERNEL_attention_shared_256, 256, 32, 4, 16, 64, 8, 16384},
+                                           {GPU_KERNEL_attention_tiled_64, 64, 32, 1, 32, 32, 8, 16384},
+                                           {GPU_KERNEL_attention_tiled_128, 128, 32, 1, 32, 16, 8, 16384}};
+    const uint32_t first = gpu->software ? 3 : 0, end = gpu->software ? 5 : 3;
+    for (uint32_t i = first; i < end; i++) {
+        const attention_tile *tile = &TILES[i];
+        const uint32_t size = gpu->software && z->depth > z->value_depth ? z->depth : z->value_depth;
+        if (size <= tile->most && gpu->limits->shared_memory >= tile->shared_memory &&
+            (gpu->software || attention_fits(gpu, tile->x, tile->y)))
+            return tile;
+    }
+    return NULL;
+}
+
 /* How often an invocation goes round loops (gpu_rounds_fit), at most: attention_rows goes over D and over a workgroup's
- * keys for each part of a value; attention_tiled fills its tiles and goes over D and E for every eight keys. */
+ * keys for each part of a value; attention_tiled fills its tiles and goes over D and E for every eight keys;
+ * attention_shared goes over its tile's steps of D and of the keys, each filled by all, and twice over a part of a
+ * row's scores. */
 static uint64_t attention_parts(uint64_t size, uint64_t width)
 {
     return ATTENTION_PARTS + width * gpu_div_up(size, width);
@@ -154,13 +189,18 @@ static uint64_t attention_rounds_rows(const gpu_lowering *gpu, const attention_s
            (z->attrs.weights ? blocks * (1 + z->depth) : 0) + z->depth + ATTENTION_PARTS;
 }
 
-static uint64_t attention_rounds_tiled(const gpu_lowering *gpu, const attention_sizes *z)
+static uint64_t attention_rounds_tiled(const gpu_lowering *gpu, const attention_sizes *z, const attention_tile *tile)
 {
-    const uint64_t width = gpu_workgroup(gpu, 32), larger = gpu_max(z->depth, z->value_depth);
-    const uint64_t keys = larger <= 64 ? 32 : 16, fours = gpu_div_up(z->value_depth, 4);
-    return gpu_div_up(z->keys + keys, keys) * (1 + gpu_div_up(z->depth * keys / 4, width) +
-                                               gpu_div_up(fours * keys, width) + keys / 8 * (1 + z->depth + fours)) +
-           z->depth + fours + z->value_depth;
+    const uint64_t width = gpu->software ? gpu_workgroup(gpu, tile->x) : tile->x * tile->y, keys = tile->keys;
+    const uint64_t tiles = gpu_div_up(z->keys + keys, keys), fours = gpu_div_up(z->value_depth, 4);
+    if (gpu->software)
+        return tiles * (1 + gpu_div_up(z->depth * keys / 4, width) + gpu_div_up(fours * keys, width) +
+                        keys / 8 * (1 + z->depth + fours)) +
+               z->depth + fours + z->value_depth;
+    const uint64_t parts = width / tile->rows, fill = 16 * (tile->rows + keys) / width + 16;
+    return tiles * (1 + gpu_div_up(z->depth, 16) * (1 + fill) + parts + 2 * keys / parts +
+                    keys / tile->step * (1 + tile->step * tile->most / width + tile->step)) +
+           8 * (parts + 8);
 }
 
 static int attention_eligible(const gpu_lowering *gpu, uint32_t variant)
@@ -168,9 +208,8 @@ static int attention_eligible(const gpu_lowering *gpu, uint32_t variant)
     const attention_sizes z = attention_read(gpu);
     if (variant == ATTENTION_MATMUL) return attention_is_product(gpu, &z);
     if (variant == ATTENTION_ROWS) return gpu_rounds_fit(gpu, attention_rounds_rows(gpu, &z));
-    const uint32_t larger = z.depth > z.value_depth ? z.depth : z.value_depth;
-    return larger <= ATTENTION_TILE_LIMIT && !z.attrs.weights && gpu->limits->shared_memory >= 16384 &&
-           gpu_rounds_fit(gpu, attention_rounds_tiled(gpu, &z));
+    const attention_tile *tile = attention_tile_of(gpu, &z);
+    return tile && z.depth > 0 && !z.attrs.weights && gpu_rounds_fit(gpu, attention_rounds_tiled(gpu, &z, tile));
 }
 
 static uint32_t attention_choose(const gpu_lowering *gpu)
@@ -297,14 +336,6 @@ static pco_status attention_products(gpu_lowering *gpu, const attention_sizes *z
     return status == PCO_OK ? gpu_emit_product(gpu, &join) : status;
 }
 
-static uint32_t attention_kernel(const gpu_lowering *gpu, const attention_sizes *z, uint32_t *local)
-{
-    const uint32_t larger = z->depth > z->value_depth ? z->depth : z->value_depth;
-    *local = gpu_workgroup(gpu, gpu->variant == ATTENTION_ROWS ? 64 : 32);
-    if (gpu->variant == ATTENTION_ROWS) return GPU_KERNEL_attention_rows;
-    return larger <= 64 ? GPU_KERNEL_attention_tiled_64 : GPU_KERNEL_attention_tiled_128;
-}
-
 /* Where operands and results of attention_rows and attention_tiled are. */
 static void attention_bind_all(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z,
                                gpu_attention_params *p)
@@ -334,14 +365,14 @@ static pco_status attention_lower(gpu_lowering *gpu)
     if (gpu_count(y) == 0 && !(z.attrs.weights && gpu_count(gpu_output(gpu, 1)))) return gpu->status;
     if (gpu->variant == ATTENTION_MATMUL) return attention_products(gpu, &z);
     pco_gpu_dispatch d;
-    uint32_t local;
-    const uint32_t kernel = attention_kernel(gpu, &z, &local);
-    gpu_begin(gpu, &d, kernel, local, 1, 1);
+    const attention_tile *tile = gpu->variant == ATTENTION_TILED ? attention_tile_of(gpu, &z) : NULL;
+    const uint32_t local = gpu_workgroup(gpu, tile ? tile->x : 64);
+    gpu_begin(gpu, &d, tile ? tile->kernel : GPU_KERNEL_attention_rows, local, tile ? tile->y : 1, 1);
     gpu_set_specs(gpu, &d, attention, ATTENTION_SPECS(gpu, &z));
     gpu_attention_params p = {ATTENTION_PARAMS(&z), .cap = (float)z.attrs.softcap};
     attention_bind_all(gpu, &d, &z, &p);
     const uint64_t heads = (uint64_t)z.batch * z.heads;
-    const uint64_t groups = gpu->variant == ATTENTION_ROWS ? heads * z.rows : heads * gpu_div_up(z.rows, local);
+    const uint64_t groups = heads * gpu_div_up(z.rows, !tile ? 1 : gpu->software ? local : tile->rows);
     if (groups > UINT32_MAX) return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "there are too many rows");
     p.n_groups = (uint32_t)groups;
     gpu_set_params_from(gpu, &d, attention, &p);

@@ -99,7 +99,19 @@ static const conf_attention_spec SPECS[] = {
     {.b = 1, .h = 1, .g = 1, .s = 2, .t = 257, .d = 5, .e = 3, .layout = 1, .softcap = 5.0, .window = 31},
     {.b = 1, .h = 8, .g = 2, .s = 1, .t = 129, .d = 128, .e = 128, .layout = 0, .causal = 1, .starts = 1},
     {.b = 1, .h = 2, .g = 1, .s = 17, .t = 31, .d = 80, .e = 80, .layout = 1},
+    {.b = 1, .h = 2, .g = 1, .s = 17, .t = 71, .d = 8, .e = 256, .layout = 1},
     {.b = 1, .h = 4, .g = 1, .s = 1, .t = 65, .d = 8, .e = 8, .layout = 1},
+    {.b = 1,
+     .h = 1,
+     .g = 1,
+     .s = 19,
+     .t = 40,
+     .d = 12,
+     .e = 130,
+     .layout = 0,
+     .softcap = 2.0,
+     .mask = "1,1,19,40",
+     .boolean = 1},
     {.b = 2, .h = 2, .g = 1, .s = 5, .t = 7, .d = 8, .e = 0, .layout = 1, .weights = 1}, /* weights and no result */
     {.b = 1, .h = 2, .g = 2, .s = 3, .t = 7, .d = 8, .e = 1, .layout = 0}, /* values that are columns, and no rows */
 };

@@ -201,6 +201,7 @@ static const struct {
     {"matmul_shared_64x64", "PAIRS", "a tile ends as in matmul_shared_wide_64x64, however it was filled"},
     {"matmul_gemv_quant_1x4", "FOR_CPU", "a kernel for GPUs"},
     {"matmul_gemv_quant_1x8", "FOR_CPU", "a kernel for processors"},
+    {"attention_shared_256", "[QKM]", "elements are read as in attention_shared_64, whose tile alone is another"},
     {"gather_quantised", "MODE", "rows of 32 weights are whole words"},
 };
 
@@ -302,10 +303,11 @@ static size_t argued_parameter(const char *kernel, uint32_t number)
 static void test_parameters(void **state)
 {
     conf_constants constants = {0};
-    pco_device device = device_of(PCO_DEVICE_SOFTWARE);
+    pco_device device = device_of(PCO_DEVICE_SOFTWARE), discrete = device_of(PCO_DEVICE_DISCRETE);
     uint32_t missing = 0, used[N_ARGUED_PARAMETERS + 1] = {0};
     (void)state;
     memset(parameters, 0, sizeof parameters);
+    constants_take(&discrete, "scaled_dot_product_attention", BINDING, &constants);
     constants_take(&device, NULL, BINDING, &constants);
     device.gpu.limits.max_binding = 1024;
     device.gpu.limits.offset_alignment = 256;
