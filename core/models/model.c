@@ -118,6 +118,7 @@ static pco_status model_prepare_hub(pco_model_file *file, pco_error *err)
     snprintf(name, sizeof name, "%s.weight", file->spec.masked_head.dense ? file->spec.masked_head.dense : "");
     if (file->spec.masked_head.dense && !pco_weights_find(file->weights, name))
         file->spec.masked_head = (pco_masked_head){0};
+    if (file->spec.lm_head && pco_weights_find(file->weights, file->spec.lm_head)) file->spec.tie_word_embeddings = 0;
     if (file->spec.encoder_only) status = model_check_tensors(file, err);
     if (status) return status;
     status = pco_tokenizer_open_folder(file->path, &file->source, err);

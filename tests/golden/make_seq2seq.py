@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Write tests/golden/seq2seq: tiny encoder-decoders in Hugging Face's layout, with random weights, and the logits of
+transformers in float64 for a source and a target. Needs torch and transformers; half a minute.
+
+    python3 tests/golden/make_seq2seq.py
+"""
+
+import pathlib
+import shutil
+
+import numpy as np
+import torch
+import transformers
+
+import goldens
+
+OUT = pathlib.Path(__file__).resolve().parent / "seq2seq"
+VOCAB, WIDTH, SOURCE, TARGET = 40, 24, 30, 24
+
+
+def t5(**options):
+    return transformers.T5ForConditionalGeneration(
+        transformers.T5Config(
+            vocab_size=VOCAB,
+            d_model=WIDTH,
+            d_kv=10,
+            d_ff=40,
+            num_layers=2,
+            num_decoder_layers=3,
+            num_heads=3,
+            relative_attention_num_buckets=12,
+            relative_attention_max_distance=20,
+            layer_norm_epsilon=1e-3,
+            attn_implementation="eager",
+            **options,
+        )
+    )
+
+
+def bart():
+    return transformers.BartForConditionalGeneration(
+        transformers.BartConfig(
+            vocab_size=VOCAB,
+            d_model=WIDTH,
+            encoder_layers=2,
+            decoder_layers=1,
+            encoder_attention_heads=3,
+            decoder_attention_heads=2,
+            encoder_ffn_dim=40,
+            decoder_ffn_dim=32,
+            max_position_embeddings=32,
+            scale_embedding=True,
+            activation_function="relu",
+            attn_implementation="eager",
+        )
+    )
+
+
+MODELS = {"bart": bart, "t5": t5, "t5_1.1": lambda: t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False)}
+
+
+def main():
+    shutil.rmtree(OUT, ignore_errors=True)
+    OUT.mkdir()
+    arrays, cases = {}, []
+    for seed, (name, make) in enumerate(MODELS.items()):
+        model = make().double().eval()
+        random = np.random.default_rng(seed)
+        for key, parameter in model.named_parameters():
+            values = random.standard_normal(tuple(parameter.shape))
+            if parameter.dim() == 1:
+                values = 0.1 * values + (1.0 if "norm" in key and key.endswith("weight") else 0.0)
+            elif "shared" not in key and "embed" not in key and "relative" not in key:
+                values /= parameter.shape[1] ** 0.5
+            parameter.data = torch.from_numpy(values.astype(np.float32)).double()
+        if "final_logits_bias" in dict(model.named_buffers()):
+            model.final_logits_bias.copy_(torch.from_numpy(random.standard_normal((1, VOCAB)).astype(np.float32)))
+        model.tie_weights()
+        model.float().save_pretrained(OUT / name)
+        model.double()
+        source = random.integers(3, VOCAB, SOURCE)
+        target = np.concatenate([[getattr(model.config, "decoder_start_token_id", model.config.pad_token_id)], random.integers(3, VOCAB, TARGET - 1)])
+        with torch.no_grad():
+            logits = model(
+                input_ids=torch.from_numpy(source)[None], decoder_input_ids=torch.from_numpy(target)[None]
+            ).logits[0]
+        assert logits.dtype == torch.float64
+        arrays[f"{name}/source"] = source.astype(np.int32)
+        arrays[f"{name}/target"] = target.astype(np.int32)
+        arrays[f"{name}/logits"] = logits.numpy()
+        cases.append({"name": name})
+    goldens.save(OUT / "goldens.safetensors", arrays, "models", cases)
+
+
+main()
