@@ -8,38 +8,41 @@
 #include <inttypes.h>
 
 #define BART_STACK(side) \
+    .embed_scope = side, .head_scope = side, .embedding = "shared.weight", .layer = side ".layers.*"
+#define BART_LEARNED(side) \
     { \
-        .embed_scope = side, .head_scope = side, .embedding = "shared.weight", \
-        .positions = side ".embed_positions.weight", .embedding_norm = side ".layernorm_embedding", \
-        .layer = side ".layers.*" \
+        BART_STACK(side), .positions = side ".embed_positions.weight", .embedding_norm = side ".layernorm_embedding" \
     }
+#define BART_SPEC \
+    .program = "decoder", \
+    .names = {.self_attention_norm = "self_attn_layer_norm", \
+              .cross_attention_norm = "encoder_attn_layer_norm", \
+              .ffn_norm = "final_layer_norm", \
+              .query = "self_attn.q_proj", \
+              .key = "self_attn.k_proj", \
+              .value = "self_attn.v_proj", \
+              .output = "self_attn.out_proj", \
+              .cross_query = "encoder_attn.q_proj", \
+              .cross_key = "encoder_attn.k_proj", \
+              .cross_value = "encoder_attn.v_proj", \
+              .cross_output = "encoder_attn.out_proj", \
+              .fc1 = "fc1", \
+              .fc2 = "fc2"}, \
+    .logits_bias = "final_logits_bias", .norm.eps = 1e-5, .attention_bias = PCO_BIAS_ALL, .output_bias = PCO_BIAS_ALL, \
+    .ffn_bias = PCO_BIAS_ALL, .tie_word_embeddings = 1, .share_embeddings = 1, .add_eos_to_source = 1
 
 static const pco_model_spec bart_spec = {
-    .program = "decoder",
-    .stacks = {BART_STACK("encoder"), BART_STACK("decoder")},
-    .names = {.self_attention_norm = "self_attn_layer_norm",
-              .cross_attention_norm = "encoder_attn_layer_norm",
-              .ffn_norm = "final_layer_norm",
-              .query = "self_attn.q_proj",
-              .key = "self_attn.k_proj",
-              .value = "self_attn.v_proj",
-              .output = "self_attn.out_proj",
-              .cross_query = "encoder_attn.q_proj",
-              .cross_key = "encoder_attn.k_proj",
-              .cross_value = "encoder_attn.v_proj",
-              .cross_output = "encoder_attn.out_proj",
-              .fc1 = "fc1",
-              .fc2 = "fc2"},
-    .logits_bias = "final_logits_bias",
-    .norm.eps = 1e-5,
-    .attention_bias = PCO_BIAS_ALL,
-    .output_bias = PCO_BIAS_ALL,
-    .ffn_bias = PCO_BIAS_ALL,
+    BART_SPEC,
+    .stacks = {BART_LEARNED("encoder"), BART_LEARNED("decoder")},
     .position_embedding = PCO_POSITION_LEARNED,
     .position_offset = 2,
-    .tie_word_embeddings = 1,
-    .share_embeddings = 1,
-    .add_eos_to_source = 1,
+};
+
+static const pco_model_spec marian_spec = {
+    BART_SPEC,
+    .stacks = {{BART_STACK("encoder")}, {BART_STACK("decoder")}},
+    .position_embedding = PCO_POSITION_SINUSOIDAL,
+    .sinusoidal_layout = 2,
 };
 
 static pco_status bart_read(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
@@ -72,11 +75,21 @@ static pco_status bart_read(const cJSON *root, const char *label, pco_model_spec
     if (!reader.status && !pco_json_read_bool(&reader, "tie_word_embeddings", 1))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s: 'tie_word_embeddings' is false; Portico runs BART with shared embeddings only", label);
+    if (!reader.status && !pco_json_read_bool(&reader, "share_encoder_decoder_embeddings", 1))
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "%s: 'share_encoder_decoder_embeddings' is false; Portico runs one table for both sides only",
+                        label);
+    if (!reader.status && spec->position_embedding == PCO_POSITION_SINUSOIDAL && spec->d_model % 2)
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: sinusoidal positions need an even d_model", label);
     if (!reader.status && spec->pad_token_id < 0) spec->pad_token_id = 0;
     return reader.status;
 }
 
-static const char *const bart_ignored[] = {"encoder.embed_tokens.", "decoder.embed_tokens.", "lm_head.", NULL};
+static const char *const bart_ignored[] = {"encoder.embed_tokens.",    "decoder.embed_tokens.",    "lm_head.",
+                                           "encoder.embed_positions.", "decoder.embed_positions.", NULL};
 
 const pco_family pco_family_bart = {
     .name = "bart", .spec = &bart_spec, .prefix = "model.", .ignored = bart_ignored, .read_config = bart_read};
+
+const pco_family pco_family_marian = {
+    .name = "marian", .spec = &marian_spec, .prefix = "model.", .ignored = bart_ignored, .read_config = bart_read};

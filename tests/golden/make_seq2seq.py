@@ -56,7 +56,30 @@ def bart():
     )
 
 
-MODELS = {"bart": bart, "t5": t5, "t5_1.1": lambda: t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False)}
+def marian():
+    return transformers.MarianMTModel(
+        transformers.MarianConfig(
+            vocab_size=VOCAB,
+            decoder_vocab_size=VOCAB,
+            d_model=WIDTH,
+            encoder_layers=1,
+            decoder_layers=2,
+            encoder_attention_heads=3,
+            decoder_attention_heads=2,
+            encoder_ffn_dim=40,
+            decoder_ffn_dim=32,
+            max_position_embeddings=32,
+            scale_embedding=True,
+            activation_function="swish",
+            pad_token_id=2,
+            decoder_start_token_id=2,
+            eos_token_id=0,
+            attn_implementation="eager",
+        )
+    )
+
+
+MODELS = {"bart": bart, "marian": marian, "t5": t5, "t5_1.1": lambda: t5(feed_forward_proj="gated-gelu", tie_word_embeddings=False)}
 
 
 def main():
@@ -72,6 +95,8 @@ def main():
                 values = 0.1 * values + (1.0 if "norm" in key and key.endswith("weight") else 0.0)
             elif "shared" not in key and "embed" not in key and "relative" not in key:
                 values /= parameter.shape[1] ** 0.5
+            if "embed_positions" in key and name == "marian":
+                continue  # sinuses, which no file has
             parameter.data = torch.from_numpy(values.astype(np.float32)).double()
         if "final_logits_bias" in dict(model.named_buffers()):
             model.final_logits_bias.copy_(torch.from_numpy(random.standard_normal((1, VOCAB)).astype(np.float32)))
