@@ -71,7 +71,7 @@ static int api_ends(const api_generation *g, int32_t id)
 {
     const pco_model_file *file = g->model->file;
     if (!g->model->causal || !file->target) return id == file->spec.eos_token_id;
-    return pco_tokenizer_ends(file->target, id) || id == pco_tokenizer_specials(file->target).bos;
+    return pco_model_file_ends(file, id) || id == pco_tokenizer_specials(file->target).bos;
 }
 
 /* Draws and emits until something ends it. The logits of the first token are there; `room` is how many tokens

@@ -105,9 +105,14 @@ static pco_status api_read_model(pco_model *model, const api_source *source, con
 /* Lends the file's memory to the session, which is closed before it. */
 static pco_status api_lend(pco_model *model, const api_source *source, pco_error *err)
 {
-    const pco_map map = source->path ? model->file->weights->map : (pco_map){source->data, source->bytes};
-    if (!map.data || (uintptr_t)map.data % (uintptr_t)sysconf(_SC_PAGESIZE)) return PCO_OK;
-    return pco_session_lend(model->session, map.data, map.size, err);
+    const pco_map given = {source->data, source->bytes};
+    const pco_map *maps = source->path ? model->file->weights->maps : &given;
+    const uint32_t count = source->path ? model->file->weights->map_count : 1;
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; i < count && !status; i++)
+        if (maps[i].data && (uintptr_t)maps[i].data % (uintptr_t)sysconf(_SC_PAGESIZE) == 0)
+            status = pco_session_lend(model->session, maps[i].data, maps[i].size, err);
+    return status;
 }
 
 static pco_status api_open(pco_context *context, const api_source *source, const pco_model_params *params,

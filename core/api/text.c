@@ -76,7 +76,7 @@ pco_status pco_model_special_ids(const pco_model *model, pco_special_ids *ids, p
 int pco_model_ends(const pco_model *model, int32_t id)
 {
     if (!model) return 0;
-    return model->file->target ? pco_tokenizer_ends(model->file->target, id) : id == model->file->spec.eos_token_id;
+    return model->file->target ? pco_model_file_ends(model->file, id) : id == model->file->spec.eos_token_id;
 }
 
 const char *pco_model_token(const pco_model *model, int32_t id, size_t *bytes)

@@ -38,7 +38,7 @@ int32_t compare_argmax(const float *logits, int64_t count)
 static int compare_ends(const pco_model *model, int32_t id)
 {
     if (model->seq2seq) return id == model->file->spec.eos_token_id;
-    return model->file->target && pco_tokenizer_ends(model->file->target, id);
+    return pco_model_file_ends(model->file, id);
 }
 
 /* Reads the prompt: model->logits are those of the first new token. */

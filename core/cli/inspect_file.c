@@ -2,7 +2,7 @@
 #include "cli/inspect.h"
 
 #include "base/error.h"
-#include "formats/safetensors.h"
+#include "formats/shards.h"
 #include "formats/torch_file.h"
 #include "models/refuse.h"
 
@@ -53,7 +53,7 @@ static pco_status inspect_open_gguf(inspect_file *file, pco_error *err)
         (void)!pco_gguf_u32_or(file->gguf, "general.alignment", 32, &alignment, &ignored);
         if (alignment == 0) alignment = 1;
         uint64_t end = inspect_header_bytes(file->gguf), padded = (end + alignment - 1) / alignment * alignment;
-        if (pco_gguf_weights(file->gguf)->map.size > padded) return status;
+        if (pco_gguf_weights(file->gguf)->maps[0].size > padded) return status;
         file->header_only = 1;
         status = PCO_OK;
     }
@@ -64,7 +64,7 @@ static pco_status inspect_open_gguf(inspect_file *file, pco_error *err)
 static pco_status inspect_open_safetensors(inspect_file *file, pco_error *err)
 {
     file->format = "safetensors";
-    pco_status status = pco_safetensors_open(file->path, &file->owned, err);
+    pco_status status = pco_shards_open(file->path, &file->owned, err);
     file->weights = file->owned;
     return status;
 }
@@ -133,7 +133,6 @@ pco_status inspect_open(const char *path, int64_t context, inspect_file *file, p
     snprintf(file->path, sizeof file->path, "%s", folder);
     if (pco_is_directory(folder)) {
         snprintf(file->config_path, sizeof file->config_path, "%.990s/config.json", folder);
-        snprintf(file->path, sizeof file->path, "%.990s/model.safetensors", folder);
         status = pco_model_check_folder(folder, err);
         char *weights = status ? NULL : pco_model_find_weights(folder);
         if (weights) snprintf(file->path, sizeof file->path, "%s", weights);

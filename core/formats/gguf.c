@@ -183,10 +183,13 @@ pco_status pco_gguf_open(const char *path, uint32_t flags, pco_gguf **gguf, pco_
     pco_status status = pco_map_open(path, &map, err);
     if (status) return status;
     status = pco_gguf_parse(map.data, map.size, path, flags, gguf, err);
-    if (status)
-        pco_map_close(&map);
-    else
-        (*gguf)->weights->map = map;
+    if (!status) {
+        status = pco_weights_keep_map((*gguf)->weights, &map, err);
+        if (!status) return PCO_OK;
+        pco_gguf_close(*gguf);
+        *gguf = NULL;
+    }
+    pco_map_close(&map);
     return status;
 }
 

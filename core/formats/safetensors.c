@@ -208,10 +208,13 @@ pco_status pco_safetensors_open(const char *path, pco_weights **weights, pco_err
     pco_status status = pco_map_open(path, &map, err);
     if (status) return status;
     status = pco_safetensors_parse(map.data, map.size, path, weights, err);
-    if (status)
-        pco_map_close(&map);
-    else
-        (*weights)->map = map;
+    if (!status) {
+        status = pco_weights_keep_map((*weights), &map, err);
+        if (!status) return PCO_OK;
+        pco_weights_close(*weights);
+        *weights = NULL;
+    }
+    pco_map_close(&map);
     return status;
 }
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -35,9 +36,54 @@ void pco_weights_close(pco_weights *weights)
     free(weights->order);
     free(weights->notes);
     free(weights->label);
-    if (weights->map.data) pco_map_close(&weights->map);
+    for (uint32_t i = 0; i < weights->map_count; i++) pco_map_close(&weights->maps[i]);
+    free(weights->maps);
     if (weights->copies.data) pco_map_close(&weights->copies);
     free(weights);
+}
+
+pco_status pco_weights_keep_map(pco_weights *weights, const pco_map *map, pco_error *err)
+{
+    pco_map *maps = realloc(weights->maps, ((size_t)weights->map_count + 1) * sizeof *maps);
+    if (!maps) return weights_no_memory(weights, err);
+    weights->maps = maps;
+    maps[weights->map_count++] = *map;
+    return PCO_OK;
+}
+
+void *pco_weights_allocate(pco_weights *weights, uint64_t bytes)
+{
+    pco_error ignored;
+    const pco_map map = {.size = (size_t)(bytes ? bytes : 1)};
+    if (bytes > SIZE_MAX / 2) return NULL;
+    void *data = mmap(NULL, map.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (data == MAP_FAILED) return NULL;
+    if (pco_weights_keep_map(weights, &(pco_map){data, map.size}, &ignored)) {
+        munmap(data, map.size);
+        return NULL;
+    }
+    return data;
+}
+
+pco_status pco_weights_join(pco_weights *to, pco_weights *from, pco_error *err)
+{
+    const uint64_t count = (uint64_t)to->count + from->count, maps = (uint64_t)to->map_count + from->map_count,
+                   notes = (uint64_t)to->note_count + from->note_count;
+    if (count > UINT32_MAX / 2 || notes > UINT32_MAX / 2) return weights_no_memory(to, err);
+    pco_weight *items = realloc(to->items, (size_t)(count + 1) * sizeof *items);
+    if (items) to->items = items;
+    pco_map *all_maps = realloc(to->maps, (size_t)(maps + 1) * sizeof *all_maps);
+    if (all_maps) to->maps = all_maps;
+    pco_weights_note *all_notes = realloc(to->notes, (size_t)(notes + 1) * sizeof *all_notes);
+    if (all_notes) to->notes = all_notes;
+    if (!items || !all_maps || !all_notes) return weights_no_memory(to, err);
+    for (uint32_t i = 0; i < from->count; i++) items[to->count++] = from->items[i];
+    for (uint32_t i = 0; i < from->map_count; i++) all_maps[to->map_count++] = from->maps[i];
+    for (uint32_t i = 0; i < from->note_count; i++) all_notes[to->note_count++] = from->notes[i];
+    to->capacity = (uint32_t)count + 1;
+    from->count = from->map_count = from->note_count = 0;
+    pco_weights_close(from);
+    return PCO_OK;
 }
 
 pco_status pco_weights_add(pco_weights *weights, const pco_weight *weight, const char *name, size_t name_size,

@@ -30,8 +30,10 @@ typedef struct pco_weights {
     uint32_t *order; /* indices of items, sorted by name */
     pco_weights_note *notes;
     uint32_t note_count;
-    char *label;    /* the path, for messages */
-    pco_map map;    /* owned; empty when the file was parsed from the caller's memory */
+    char *label;   /* the path, for messages */
+    pco_map *maps; /* owned: the files, and memory of weights that were made when they were read; none when a file was
+                      parsed from the caller's memory */
+    uint32_t map_count;
     pco_map copies; /* owned: of tensors that do not lie in the file as they are here */
 } pco_weights;
 
@@ -59,6 +61,16 @@ pco_status pco_weights_add(pco_weights *weights, const pco_weight *weight, const
 
 /* Appends a note; both strings are copied. Errors: OUT_OF_HOST_MEMORY. */
 pco_status pco_weights_add_note(pco_weights *weights, const char *key, const char *value, pco_error *err) PCO_NODISCARD;
+
+/* Takes a map, which is closed with the weights. Errors: OUT_OF_HOST_MEMORY; the map is then still the caller's. */
+pco_status pco_weights_keep_map(pco_weights *weights, const pco_map *map, pco_error *err) PCO_NODISCARD;
+
+/* Memory for the elements of weights, page-aligned, which lives as long as they do. NULL without memory. */
+void *pco_weights_allocate(pco_weights *weights, uint64_t bytes);
+
+/* Moves all tensors, notes and maps of `from` behind those of `to`, and closes `from`. Index afterwards. Errors:
+ * OUT_OF_HOST_MEMORY; both are then as before, but for the room that they have. */
+pco_status pco_weights_join(pco_weights *to, pco_weights *from, pco_error *err) PCO_NODISCARD;
 
 /* Makes find work. Errors: FORMAT when a name occurs twice; OUT_OF_HOST_MEMORY. */
 pco_status pco_weights_index(pco_weights *weights, pco_error *err) PCO_NODISCARD;

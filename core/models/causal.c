@@ -47,9 +47,10 @@ static void causal_build_caches(const pco_nn *nn, const pco_model_spec *spec, co
     decoder->value_states = pco_spec_states(nn, spec, form->lanes, form->context, "cache.value");
 }
 
-void pco_causal_build(const pco_nn *nn, const pco_model_spec *spec, const pco_causal_form *form)
+void pco_causal_build(const pco_nn *nn, const pco_model_spec *given, const pco_causal_form *form)
 {
     pco_graph *graph = nn->graph;
+    const pco_model_spec of_context = pco_spec_for_context(given, form->context), *spec = &of_context;
     const int64_t shape[2] = {form->batch, form->rows}, rows = form->batch * form->rows;
     uint32_t ids = pco_graph_input(graph, "ids", PCO_I32, 2, shape);
     pco_spec_decoder decoder = {.memory = PCO_NONE, .padding = {PCO_NONE, PCO_NONE}};

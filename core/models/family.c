@@ -7,10 +7,10 @@
 #include <string.h>
 
 static const pco_family *const families[] = {
-    &pco_family_llama,       &pco_family_qwen2,       &pco_family_qwen3,      &pco_family_gemma2,
-    &pco_family_gpt2,        &pco_family_transformer, &pco_family_bert,       &pco_family_roberta,
-    &pco_family_xlm_roberta, &pco_family_camembert,   &pco_family_distilbert, &pco_family_albert,
-    &pco_family_mpnet,       &pco_family_bart,        &pco_family_marian,     &pco_family_t5,
+    &pco_family_llama,     &pco_family_mistral,     &pco_family_qwen2,  &pco_family_qwen3,   &pco_family_gemma2,
+    &pco_family_gpt2,      &pco_family_transformer, &pco_family_bert,   &pco_family_roberta, &pco_family_xlm_roberta,
+    &pco_family_camembert, &pco_family_distilbert,  &pco_family_albert, &pco_family_mpnet,   &pco_family_bart,
+    &pco_family_marian,    &pco_family_t5,
 };
 enum { FAMILIES = sizeof families / sizeof *families };
 
@@ -18,11 +18,13 @@ enum { FAMILIES = sizeof families / sizeof *families };
 static uint32_t family_choose(int folder, const pco_family **chosen, const char **names)
 {
     uint32_t count = 0;
-    for (int i = 0; i < FAMILIES; i++)
-        if ((families[i]->read_config != NULL) == folder) {
-            names[count] = families[i]->name;
-            chosen[count++] = families[i];
-        }
+    for (int i = 0; i < FAMILIES; i++) {
+        const char *type = families[i]->read_config ? families[i]->name : families[i]->model_type;
+        const char *name = folder ? type : families[i]->architecture;
+        if (!name) continue;
+        names[count] = name;
+        chosen[count++] = families[i];
+    }
     return count;
 }
 
@@ -54,7 +56,7 @@ static const char *family_list(int folder, char *text, size_t size)
 pco_status pco_family_of_gguf(const pco_gguf *gguf, const pco_family **family, pco_model_spec *spec, pco_error *err)
 {
     const char *name = NULL;
-    char list[256];
+    char list[1024];
     pco_status status = pco_gguf_text(gguf, "general.architecture", &name, err);
     if (status) return status;
     *family = family_find(name, 0);
@@ -72,7 +74,7 @@ pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_
 {
     const pco_family *chosen[FAMILIES];
     const char *names[FAMILIES];
-    char folders[256], files[256];
+    char list[1024];
     uint32_t index;
     const uint32_t count = family_choose(1, chosen, names);
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
@@ -84,12 +86,12 @@ pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_
         }
     if (name && !family_find(name, 1))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "%s is of a model of type '%s'; Portico reads %s from folders, and %s models from GGUF "
-                        "(llama.cpp's convert_hf_to_gguf.py makes one)",
-                        label, name, family_list(1, folders, sizeof folders), family_list(0, files, sizeof files));
+                        "%s is of a model of type '%s', which Portico cannot run; it runs %s", label, name,
+                        family_list(1, list, sizeof list));
     pco_status status = pco_json_enum(root, label, "model_type", names, count, &index, err);
     if (status) return status;
     *family = chosen[index];
     *spec = *(*family)->spec;
+    if ((*family)->hub) return pco_hub_read((*family)->hub, root, label, spec, err);
     return (*family)->read_config(root, label, spec, err);
 }

@@ -4,15 +4,15 @@
 #define PCO_MODELS_FAMILY_H
 
 #include "formats/gguf.h"
-#include "formats/json.h"
-#include "models/spec.h"
+#include "models/hub.h"
 #include "text/tokenizer.h"
 
-/* A family is read from one kind of file: from a folder with a config.json where it has read_config, from
- * GGUF otherwise. The spec that it begins with is what all its models share; the rest is what the file says.
- */
+/* A family is read from GGUF files, from folders with a config.json, or from both. The spec that it begins with is what
+ * all its models share, with the names of GGUF; the rest is what the file says. */
 typedef struct pco_family {
-    const char *name; /* general.architecture of its GGUF files, or model_type of its config.json */
+    const char *name;
+    const char *architecture; /* general.architecture of its GGUF files; NULL: it is not read from GGUF */
+    const char *model_type;   /* of its config.json, for `hub`; with read_config it is the name */
     const pco_model_spec *spec;
     /* In folders of Hugging Face: what names of tensors may begin with, which is taken away, and (up to a NULL) how
      * those begin that the model does without. Others that the graph does not use are refused. NULL: neither is
@@ -22,6 +22,7 @@ typedef struct pco_family {
     const char *const *ignored;
     /* What pco_gguf_read_spec does not know of (models/gguf_spec.h), called after it; may be NULL. */
     pco_status (*read_gguf)(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err);
+    const pco_hub *hub; /* folders are in the layout of Hugging Face; NULL: in one of its own, which is read by: */
     pco_status (*read_config)(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err);
     /* With read_config: the tokenizer of a side, NULL when there is none. GGUF says by itself which it has.
      */
@@ -30,8 +31,8 @@ typedef struct pco_family {
 } pco_family;
 
 /* The rows; family.c lists them. */
-extern const pco_family pco_family_gemma2, pco_family_gpt2, pco_family_llama, pco_family_qwen2, pco_family_qwen3,
-    pco_family_transformer;
+extern const pco_family pco_family_gemma2, pco_family_gpt2, pco_family_llama, pco_family_mistral, pco_family_qwen2,
+    pco_family_qwen3, pco_family_transformer;
 extern const pco_family pco_family_albert, pco_family_bart, pco_family_bert, pco_family_camembert,
     pco_family_distilbert, pco_family_mpnet, pco_family_marian, pco_family_t5, pco_family_roberta,
     pco_family_xlm_roberta;

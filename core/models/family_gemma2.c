@@ -37,4 +37,32 @@ static pco_status gemma2_read(const pco_gguf *gguf, pco_model_spec *spec, pco_er
     return PCO_OK;
 }
 
-const pco_family pco_family_gemma2 = {.name = "gemma2", .spec = &gemma2_spec, .read_gguf = gemma2_read};
+static void gemma2_read_config(pco_hub_reader *r, pco_model_spec *spec)
+{
+    pco_hub_keys keys = pco_hub_usual_keys;
+    keys.activation = "hidden_activation";
+    pco_hub_ignore(r, "hidden_act"); /* of before; not looked at where both are there */
+    spec->tie_word_embeddings = 1;
+    pco_hub_read_decoder(r, &keys, spec);
+    pco_hub_read_window(r, 1, spec);
+    spec->attention_softcap = pco_hub_number(r, "attn_logit_softcapping", 1e-3, 1e6, 0);
+    spec->logits_softcap = pco_hub_number(r, "final_logit_softcapping", 1e-3, 1e6, 0);
+    spec->attention_scale = 1 / sqrt(pco_hub_number(r, "query_pre_attn_scalar", 1e-6, 1e6, 256));
+    spec->attention_bias = spec->output_bias = pco_hub_bias(r, "attention_bias", 0);
+    pco_hub_only(r, "use_bidirectional_attention", 0);
+    pco_hub_ignore(r, "cache_implementation");
+}
+
+static const pco_hub gemma2_hub = {PCO_HUB_NAMES("input_layernorm", "pre_feedforward_layernorm"),
+                                   .names.self_attention_post_norm = "post_attention_layernorm",
+                                   .names.ffn_post_norm = "post_feedforward_layernorm",
+                                   .norm_offset = 1,
+                                   .ignored = pco_hub_inverse_frequencies,
+                                   .read = gemma2_read_config};
+
+const pco_family pco_family_gemma2 = {.name = "gemma2",
+                                      .architecture = "gemma2",
+                                      .model_type = "gemma2",
+                                      .hub = &gemma2_hub,
+                                      .spec = &gemma2_spec,
+                                      .read_gguf = gemma2_read};

@@ -18,4 +18,46 @@ static const pco_model_spec gpt2_spec = {
     .decoder_only = 1,
 };
 
-const pco_family pco_family_gpt2 = {.name = "gpt2", .spec = &gpt2_spec};
+static void gpt2_read(pco_hub_reader *r, pco_model_spec *spec)
+{
+    static const pco_hub_keys keys = {.width = "n_embd",
+                                      .ffn = "n_inner",
+                                      .layers = "n_layer",
+                                      .heads = "n_head",
+                                      .context = "n_positions",
+                                      .eps = "layer_norm_epsilon",
+                                      .activation = "activation_function"};
+    pco_hub_ignore(r, "n_ctx"); /* of before: the same as n_positions */
+    spec->tie_word_embeddings = 1;
+    pco_hub_read_decoder(r, &keys, spec);
+    if (!pco_hub_bool(r, "scale_attn_weights", 1)) spec->attention_scale = 1;
+    pco_hub_only(r, "scale_attn_by_inverse_layer_idx", 0);
+    pco_hub_ignore(r, "reorder_and_upcast_attn"); /* the same in other precision */
+    static const char *const summaries[] = {"summary_type", "summary_use_proj", "summary_activation",
+                                            "summary_proj_to_labels", "summary_first_dropout"};
+    for (int i = 0; i < 5; i++) pco_hub_ignore(r, summaries[i]); /* of a head that is not here */
+}
+
+static const char *const gpt2_transposed[] = {"attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj", NULL};
+static const char *const gpt2_ignored[] = {".attn.bias", ".attn.masked_bias", NULL};
+
+static const pco_hub gpt2_hub = {.stack = {.embed_scope = "embed",
+                                           .head_scope = "output",
+                                           .embedding = "transformer.wte.weight",
+                                           .positions = "transformer.wpe.weight",
+                                           .layer = "transformer.h.*",
+                                           .last_norm = "transformer.ln_f"},
+                                 .base = "transformer.",
+                                 .lm_head = "lm_head.weight",
+                                 .names = {.self_attention_norm = "ln_1",
+                                           .ffn_norm = "ln_2",
+                                           .fused = "attn.c_attn",
+                                           .output = "attn.c_proj",
+                                           .fc1 = "mlp.c_fc",
+                                           .fc2 = "mlp.c_proj"},
+                                 .transposed = gpt2_transposed,
+                                 .ignored = gpt2_ignored,
+                                 .read = gpt2_read};
+
+const pco_family pco_family_gpt2 = {
+    .name = "gpt2", .architecture = "gpt2", .model_type = "gpt2", .hub = &gpt2_hub, .spec = &gpt2_spec};

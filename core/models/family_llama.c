@@ -1,4 +1,4 @@
-/* Llama in GGUF (Touvron et al. 2023): RMS norm, RoPE on adjacent pairs, grouped queries, SwiGLU. */
+/* Llama (Touvron et al. 2023), also SmolLM2: RMS norm, RoPE (in GGUF on adjacent pairs), grouped queries, SwiGLU. */
 #include "models/family.h"
 #include "models/gguf_spec.h"
 
@@ -18,4 +18,16 @@ static const pco_model_spec llama_spec = {
     .decoder_only = 1,
 };
 
-const pco_family pco_family_llama = {.name = "llama", .spec = &llama_spec};
+static void llama_read(pco_hub_reader *r, pco_model_spec *spec)
+{
+    spec->tie_word_embeddings = 0;
+    pco_hub_read_decoder(r, &pco_hub_usual_keys, spec);
+    spec->attention_bias = spec->output_bias = pco_hub_bias(r, "attention_bias", 0);
+    spec->ffn_bias = pco_hub_bias(r, "mlp_bias", 0);
+}
+
+static const pco_hub llama_hub = {PCO_HUB_NAMES("input_layernorm", "post_attention_layernorm"),
+                                  .ignored = pco_hub_inverse_frequencies, .read = llama_read};
+
+const pco_family pco_family_llama = {
+    .name = "llama", .architecture = "llama", .model_type = "llama", .hub = &llama_hub, .spec = &llama_spec};

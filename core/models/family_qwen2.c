@@ -12,7 +12,18 @@ static const pco_model_spec qwen2_spec = {
     .final_norm = 1,
     .attention_bias = PCO_BIAS_ALL,
     .position_embedding = PCO_POSITION_ROPE,
+    .full_first = 28, /* with windows; files say it */
     .decoder_only = 1,
 };
 
-const pco_family pco_family_qwen2 = {.name = "qwen2", .spec = &qwen2_spec};
+static void qwen2_read(pco_hub_reader *r, pco_model_spec *spec)
+{
+    pco_hub_read_decoder(r, &pco_hub_usual_keys, spec);
+    pco_hub_read_window(r, 0, spec);
+}
+
+static const pco_hub qwen2_hub = {PCO_HUB_NAMES("input_layernorm", "post_attention_layernorm"),
+                                  .ignored = pco_hub_inverse_frequencies, .read = qwen2_read};
+
+const pco_family pco_family_qwen2 = {
+    .name = "qwen2", .architecture = "qwen2", .model_type = "qwen2", .hub = &qwen2_hub, .spec = &qwen2_spec};

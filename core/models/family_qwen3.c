@@ -13,7 +13,20 @@ static const pco_model_spec qwen3_spec = {
     .norm.type = PCO_NN_RMS_NORM,
     .final_norm = 1,
     .position_embedding = PCO_POSITION_ROPE,
+    .full_first = 28, /* with windows; files say it */
     .decoder_only = 1,
 };
 
-const pco_family pco_family_qwen3 = {.name = "qwen3", .spec = &qwen3_spec};
+static void qwen3_read(pco_hub_reader *r, pco_model_spec *spec)
+{
+    pco_hub_read_decoder(r, &pco_hub_usual_keys, spec);
+    pco_hub_read_window(r, 0, spec);
+    spec->attention_bias = spec->output_bias = pco_hub_bias(r, "attention_bias", 0);
+}
+
+static const pco_hub qwen3_hub = {PCO_HUB_NAMES("input_layernorm", "post_attention_layernorm"),
+                                  .names.query_norm = "self_attn.q_norm", .names.key_norm = "self_attn.k_norm",
+                                  .ignored = pco_hub_inverse_frequencies, .read = qwen3_read};
+
+const pco_family pco_family_qwen3 = {
+    .name = "qwen3", .architecture = "qwen3", .model_type = "qwen3", .hub = &qwen3_hub, .spec = &qwen3_spec};

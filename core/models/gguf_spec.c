@@ -213,13 +213,18 @@ static void gguf_read_factors(gguf_reader *r, pco_model_spec *spec)
         !factors->data || (uintptr_t)factors->data % sizeof(float))
         r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: tensor 'rope_freqs.weight' must be F32 [%" PRId64 "]",
                              r->label, spec->rope_dimensions / 2);
+    else if (factors->shape[0] > PCO_ROPE_PAIRS)
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: tensor 'rope_freqs.weight' has %" PRId64 " elements; Portico runs %d at most",
+                             r->label, factors->shape[0], PCO_ROPE_PAIRS);
     const float *values = r->status ? NULL : factors->data;
     for (int64_t i = 0; values && !r->status && i < factors->shape[0]; i++)
         if (!((double)values[i] >= GGUF_FACTOR_LEAST && (double)values[i] <= GGUF_FACTOR_MOST))
             r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
                                  "%s: element %" PRId64 " of 'rope_freqs.weight' is %g, and must be %g to %g", r->label,
                                  i, (double)values[i], GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST);
-    spec->rope_factors = r->status ? NULL : values;
+    for (int64_t i = 0; values && !r->status && i < factors->shape[0]; i++) spec->rope_factors[i] = values[i];
+    if (values && !r->status) spec->rope_factor_count = factors->shape[0];
 }
 
 /* The embedding table's first dimension: the vocabulary. It is the output projection too where there is no

@@ -17,6 +17,19 @@ const char *pco_spec_layer_name(const pco_model_spec *spec, pco_model_side side,
     return name;
 }
 
+pco_model_spec pco_spec_for_context(const pco_model_spec *spec, int64_t context)
+{
+    pco_model_spec chosen = *spec;
+    if (spec->rope_original_context && context > spec->rope_original_context)
+        memcpy(chosen.rope_factors, spec->rope_long_factors, sizeof chosen.rope_factors);
+    return chosen;
+}
+
+int pco_spec_sees_all(const pco_model_spec *spec, int64_t layer)
+{
+    return layer < spec->full_first || (spec->full_interval && (layer + 1) % spec->full_interval == 0);
+}
+
 /* Where the names of a layer come from. */
 typedef struct spec_namer {
     const pco_nn *nn;
@@ -49,6 +62,7 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
                                       .head_dim = spec->head_dim[side],
                                       .causal = self && side == PCO_DECODER,
                                       .rope_interleaved = spec->rope_interleaved,
+                                      .rope_amplitude = spec->rope_amplitude,
                                       .scale = spec->attention_scale,
                                       .softcap = spec->attention_softcap};
     params.query = spec_name(namer, self ? names->query : names->cross_query);
@@ -60,7 +74,7 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
         params.query_norm = spec_name(namer, names->query_norm);
         params.key_norm = spec_name(namer, names->key_norm);
         params.head_norm = spec->norm;
-        params.head_norm.size = params.head_dim;
+        params.norm_whole = spec->query_norm_whole;
     }
     params.bias = spec_bias(namer->nn, spec->attention_bias, params.query);
     params.output_bias = spec_bias(namer->nn, spec->output_bias, params.output);
@@ -87,15 +101,16 @@ pco_nn_layer_params pco_spec_layer(const pco_nn *nn, const pco_model_spec *spec,
     char prefix[PCO_SPEC_NAME];
     const spec_namer namer = {nn, pco_spec_layer_name(spec, side, index, NULL, prefix)};
     const pco_layer_names *names = spec_names(spec, side);
-    pco_nn_layer_params params = {.normalize_before = spec->normalize_before, .norm = spec->norm};
+    pco_nn_layer_params params = {
+        .normalize_before = spec->normalize_before, .parallel = spec->parallel_residual, .norm = spec->norm};
     params.self_attention_norm = spec_name(&namer, names->self_attention_norm);
     params.cross_attention_norm = spec_name(&namer, names->cross_attention_norm);
     params.ffn_norm = spec_name(&namer, names->ffn_norm);
     params.self_attention_post_norm = spec_name(&namer, names->self_attention_post_norm);
     params.ffn_post_norm = spec_name(&namer, names->ffn_post_norm);
     params.self_attention = spec_attention_params(&namer, spec, side, 1);
-    const int full = spec->full_interval && (index + 1) % spec->full_interval == 0;
-    if (side == PCO_DECODER && !full) params.self_attention.window = spec->sliding_window;
+    if (side == PCO_DECODER && !pco_spec_sees_all(spec, index)) params.self_attention.window = spec->sliding_window;
+    if (params.self_attention.window && spec->rope_theta_windowed > 0) params.self_attention.rope_amplitude = 1;
     if (names->cross_query) params.cross_attention = spec_attention_params(&namer, spec, side, 0);
     params.ffn = spec_ffn_params(&namer, spec, side);
     return params;
@@ -137,20 +152,41 @@ static uint32_t spec_positions(const pco_nn *nn, const pco_model_spec *spec, uin
     return pco_nn_positions(nn, spec->position_offset, nn->graph->tensors[ids].shape[1]);
 }
 
-static uint32_t spec_phase(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side)
+/* The phase tables of a stack: of its layers, and of those with a window. */
+typedef struct spec_phases {
+    uint32_t usual, windowed;
+} spec_phases;
+
+static uint32_t spec_phase(const pco_nn *nn, const pco_model_spec *spec, int64_t dimensions)
 {
-    if (spec->position_embedding != PCO_POSITION_ROPE) return PCO_NONE;
-    const int64_t dimensions = spec->rope_dimensions ? spec->rope_dimensions : spec->head_dim[side];
-    if (!spec->rope_factors && spec->rope_scale <= 0)
+    if (!spec->rope_factor_count && spec->rope_scale <= 0)
         return pco_rope_phase(nn->graph, spec->rope_theta, (uint32_t)dimensions, NULL);
     float *factors = malloc((size_t)(dimensions / 2 + 1) * sizeof *factors);
     if (!factors) return pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for RoPE");
     for (int64_t i = 0; i < dimensions / 2; i++)
-        factors[i] =
-            (spec->rope_factors ? spec->rope_factors[i] : 1) * (spec->rope_scale > 0 ? (float)spec->rope_scale : 1);
+        factors[i] = (i < spec->rope_factor_count ? spec->rope_factors[i] : 1) *
+                     (spec->rope_scale > 0 ? (float)spec->rope_scale : 1);
     const uint32_t phase = pco_rope_phase(nn->graph, spec->rope_theta, (uint32_t)dimensions, factors);
     free(factors);
     return phase;
+}
+
+static spec_phases spec_make_phases(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side)
+{
+    spec_phases phases = {PCO_NONE, PCO_NONE};
+    if (spec->position_embedding != PCO_POSITION_ROPE) return phases;
+    const int64_t dimensions = spec->rope_dimensions ? spec->rope_dimensions : spec->head_dim[side];
+    phases.usual = phases.windowed = spec_phase(nn, spec, dimensions);
+    if (spec->rope_theta_windowed > 0)
+        phases.windowed = pco_rope_phase(nn->graph, spec->rope_theta_windowed, (uint32_t)dimensions, NULL);
+    return phases;
+}
+
+/* The table by which a layer of the decoder rotates; PCO_NONE where it does not. */
+static uint32_t spec_layer_phase(const pco_model_spec *spec, const spec_phases *phases, int64_t layer)
+{
+    if (spec->rope_none_interval && (layer + 1) % spec->rope_none_interval == 0) return PCO_NONE;
+    return spec->sliding_window && !pco_spec_sees_all(spec, layer) ? phases->windowed : phases->usual;
 }
 
 /* The bucket of a distance, key minus query (Raffel et al. 2020, 2.1; both-sided for encoders): half of the buckets of
@@ -217,7 +253,7 @@ uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t 
     self.mask = padding->mask;
     if (self.mask == PCO_NONE) self.mask = spec_relative(nn, spec, PCO_ENCODER, PCO_NONE, rows, rows);
     self.lengths = padding->lengths;
-    self.phase = spec_phase(nn, spec, PCO_ENCODER);
+    self.phase = spec_make_phases(nn, spec, PCO_ENCODER).usual;
     self.positions = positions;
     for (int64_t i = 0; i < spec->layers[PCO_ENCODER]; i++) {
         pco_nn_layer_params layer = spec_begin_layer(nn, spec, PCO_ENCODER, i);
@@ -281,13 +317,14 @@ uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, ui
     pco_nn_attention_operands self = PCO_NN_NO_OPERANDS, cross = PCO_NN_NO_OPERANDS;
     self.mask = spec_relative(nn, spec, PCO_DECODER, decoder->positions, rows,
                               decoder->key_states ? nn->graph->tensors[decoder->key_states[0]].shape[1] : rows);
-    self.phase = spec_phase(nn, spec, PCO_DECODER);
+    const spec_phases phases = spec_make_phases(nn, spec, PCO_DECODER);
     self.positions = positions;
     cross.memory = decoder->memory;
     cross.mask = decoder->padding.mask;
     cross.lengths = decoder->padding.lengths;
     for (int64_t i = 0; i < spec->layers[PCO_DECODER]; i++) {
         pco_nn_layer_params layer = spec_begin_layer(nn, spec, PCO_DECODER, i);
+        self.phase = spec_layer_phase(spec, &phases, i);
         if (decoder->key_states) {
             self.key_state = decoder->key_states[i];
             self.value_state = decoder->value_states[i];

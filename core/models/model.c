@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "formats/safetensors.h"
+#include "formats/shards.h"
 #include "formats/torch_file.h"
 #include "models/causal.h"
 #include "models/encoder.h"
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { MODEL_CONTEXT_DEFAULT = 4096, MODEL_CONTEXT_MOST = 1 << 24 };
 
@@ -44,7 +45,8 @@ static pco_status model_check_tensors(const pco_model_file *file, pco_error *err
         pco_causal_build(&nn, &file->spec, PCO_CAUSAL_ROWS(1, 1));
     for (uint32_t i = 0; i < file->weights->count && !graph->status && !status; i++) {
         const pco_weight *weight = &file->weights->items[i];
-        if (!model_uses(graph, weight) && weight->data != file->spec.rope_factors &&
+        if (!model_uses(graph, weight) &&
+            !(file->spec.rope_factor_count && strcmp(weight->name, "rope_freqs.weight") == 0) &&
             !pco_hf_ignores(file->family, weight->name))
             status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
                               "%s has a tensor '%s', which a model of architecture '%s' with %" PRId64
@@ -92,7 +94,52 @@ static pco_status model_check_ids(const char *path, const pco_model_spec *spec, 
     return PCO_OK;
 }
 
-static pco_status model_read_config(const char *path, pco_model_file *file, pco_error *err)
+/* "eos_token_id" of a JSON file: a number or a list of them; null and absent say nothing. */
+static pco_status model_add_ends(pco_model_file *file, const cJSON *root, const char *path, pco_error *err)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(root, "eos_token_id");
+    if (cJSON_IsArray(item)) item = item->child;
+    for (const cJSON *next; item && !cJSON_IsNull(item); item = next) {
+        int64_t id;
+        next = item->string ? NULL : item->next; /* a list's elements have no names */
+        if (!pco_json_whole(item, &id) || id < 0 || id > INT32_MAX)
+            return pco_fail(err, PCO_ERROR_FORMAT, "%s: 'eos_token_id' must be a token, or a list of tokens", path);
+        if (pco_model_file_ends(file, (int32_t)id)) continue;
+        if (file->n_ends == PCO_MODEL_ENDS)
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: 'eos_token_id' has more than %d tokens", path,
+                            PCO_MODEL_ENDS);
+        file->ends[file->n_ends++] = (int32_t)id;
+    }
+    return PCO_OK;
+}
+
+/* What ends a text, also by generation_config.json, and the tokenizer of a folder as Hugging Face's. */
+static pco_status model_read_hub(const char *folder, const char *path, const cJSON *root, pco_model_file *file,
+                                 pco_error *err)
+{
+    char *name = NULL;
+    cJSON *generation = NULL;
+    pco_status status = model_add_ends(file, root, path, err);
+    if (asprintf(&name, "%s/generation_config.json", folder) < 0)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
+    if (!status && access(name, F_OK) == 0) status = pco_json_load(name, &generation, err);
+    if (!status && generation) status = model_add_ends(file, generation, name, err);
+    cJSON_Delete(generation);
+    free(name);
+    if (status) return status;
+    pco_error why;
+    status = pco_tokenizer_open_folder(folder, &file->target, &why);
+    file->source = file->target;
+    if (status == PCO_ERROR_NOT_FOUND) return PCO_OK; /* ids alone can be run and judged */
+    if (status) *err = why;
+    const int64_t vocab = file->spec.vocab_size[PCO_DECODER];
+    if (!status && pco_tokenizer_vocab_size(file->target) > (uint64_t)vocab)
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and 'vocab_size' is %" PRId64, path,
+                          pco_tokenizer_vocab_size(file->target), vocab);
+    return status;
+}
+
+static pco_status model_read_config(const char *folder, const char *path, pco_model_file *file, pco_error *err)
 {
     cJSON *root;
     pco_status status = pco_json_load(path, &root, err);
@@ -102,6 +149,7 @@ static pco_status model_read_config(const char *path, pco_model_file *file, pco_
     if (!status && (spec->vocab_size[0] < 1 || spec->vocab_size[1] < 1))
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s: vocab_size is missing", path);
     if (!status) status = model_check_ids(path, spec, err);
+    if (!status && file->family->hub) status = model_read_hub(folder, path, root, file, err);
     for (int side = 0; side < 2 && !status && file->family->read_tokenizer; side++)
         status = file->family->read_tokenizer(root, path, spec, (pco_model_side)side,
                                               side == PCO_ENCODER ? &file->source : &file->target, err);
@@ -138,17 +186,27 @@ static pco_status model_open_folder(const char *path, pco_model_file *file, pco_
     if (status) return status;
     if (asprintf(&name, "%s/config.json", path) < 0)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
-    status = model_read_config(name, file, err);
+    status = model_read_config(path, name, file, err);
     free(name);
     if (status) return status;
     name = pco_model_find_weights(path);
     if (!name) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", path);
     const char *end = strrchr(name, '.');
     status = end && strcmp(end, ".bin") == 0 ? pco_torch_open(name, &file->safetensors, err)
-                                             : pco_safetensors_open(name, &file->safetensors, err);
+                                             : pco_shards_open(name, &file->safetensors, err);
     free(name);
     file->weights = file->safetensors;
-    return status || !file->family->prefix ? status : model_prepare_hub(file, err);
+    if (status || !file->family->hub) return status || !file->family->prefix ? status : model_prepare_hub(file, err);
+    status = pco_hub_prepare(file->family->hub, &file->spec, file->safetensors, err);
+    return status ? status : model_check_tensors(file, err);
+}
+
+int pco_model_file_ends(const pco_model_file *file, int32_t id)
+{
+    if (file->target && pco_tokenizer_ends(file->target, id)) return 1;
+    for (uint32_t i = 0; i < file->n_ends; i++)
+        if (file->ends[i] == id) return 1;
+    return 0;
 }
 
 /* Does the file begin as GGUF files do? */

@@ -4,6 +4,8 @@
 
 #include "models/family.h"
 
+enum { PCO_MODEL_ENDS = 32 };
+
 /* Read-only once opened; may be shared by threads. */
 typedef struct pco_model_file {
     const pco_family *family;
@@ -12,7 +14,9 @@ typedef struct pco_model_file {
     pco_model_spec spec;
     pco_tokenizer *source, *target; /* of what is read and what is written; the same one where they do not
                                        differ; NULL when the file has none */
-    pco_gguf *gguf;                 /* what holds the weights */
+    int32_t ends[PCO_MODEL_ENDS];   /* tokens that end a text, beside those that the tokenizer knows of */
+    uint32_t n_ends;
+    pco_gguf *gguf; /* what holds the weights */
     pco_weights *safetensors;
 } pco_model_file;
 
@@ -24,6 +28,9 @@ pco_status pco_model_file_open(const char *path, pco_model_file **file, pco_erro
 pco_status pco_model_file_open_memory(const void *data, size_t size, pco_model_file **file,
                                       pco_error *err) PCO_NODISCARD;
 void pco_model_file_close(pco_model_file *file);
+
+/* Does a text that the model continues end with this token? */
+int pco_model_file_ends(const pco_model_file *file, int32_t id);
 
 /* The most tokens of a sequence: `wanted`, or what the file says (a GGUF's context_length, at most 4096, as a
  * cache of the length that newer models allow would not fit) when `wanted` is 0. Errors, INVALID: wanted

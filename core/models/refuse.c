@@ -136,9 +136,9 @@ static const char *refuse_weights(const char *folder, char *name, size_t size)
 
 char *pco_model_find_weights(const char *folder)
 {
-    static const char *const names[] = {"model.safetensors", "pytorch_model.bin"};
+    static const char *const names[] = {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"};
     char *path = NULL;
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         if (refuse_there(folder, names[i])) return asprintf(&path, "%s/%s", folder, names[i]) < 0 ? NULL : path;
     return NULL;
 }
@@ -147,7 +147,8 @@ pco_status pco_model_check_folder(const char *path, pco_error *err)
 {
     char name[256];
     const int config = refuse_there(path, "config.json"),
-              weights = refuse_there(path, "model.safetensors") || refuse_there(path, "pytorch_model.bin");
+              weights = refuse_there(path, "model.safetensors") || refuse_there(path, "model.safetensors.index.json") ||
+                        refuse_there(path, "pytorch_model.bin");
     if (config && weights) return PCO_OK;
     const char *missing = config    ? "model.safetensors"
                           : weights ? "config.json"

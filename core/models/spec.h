@@ -50,10 +50,13 @@ typedef struct pco_layer_names {
     const char *self_attention_norm, *cross_attention_norm, *ffn_norm;
     const char *self_attention_post_norm, *ffn_post_norm; /* of what a block adds */
     const char *query, *key, *value, *fused, *output;     /* as in pco_nn_attention_params */
-    const char *query_norm, *key_norm;                    /* of self-attention */
+    const char *query_norm, *key_norm;                    /* of self-attention, as query_norm_whole says */
     const char *cross_query, *cross_key, *cross_value, *cross_output;
     const char *fc1, *fc2, *gate, *up, *down, *gate_up; /* as in pco_nn_ffn_params */
 } pco_layer_names;
+
+/* Most pairs of channels of a head whose frequencies have factors of their own. */
+enum { PCO_ROPE_PAIRS = 256 };
 
 /* Fields are called as in a config.json of Hugging Face, where one has them. */
 typedef struct pco_model_spec {
@@ -73,20 +76,28 @@ typedef struct pco_model_spec {
     int64_t layers[2], attention_heads[2], kv_heads[2], head_dim[2], ffn_dim[2];
     pco_nn_activation activation_function;
     int normalize_before;
+    int parallel_residual; /* x + attention(norm(x)) + feed-forward(norm(x)); without an ffn_norm of one norm */
     pco_nn_norm_params norm, last_norm; /* of the layers; the stacks' own, with final_norm */
     int final_norm;
-    double attention_scale;                         /* 0: 1 / sqrt(head_dim) */
-    double attention_softcap;                       /* 0: none */
-    int64_t sliding_window;                         /* self-attention of the decoder sees that many keys; 0: all */
-    int64_t full_interval;                          /* but all in every so many layers, the last of each; 0: in none */
-    double logits_softcap;                          /* logits become softcap * tanh(logits / softcap); 0: they do not */
+    int query_norm_whole;              /* query_norm and key_norm: 1: of all heads as one row; 0: of each head */
+    double attention_scale;            /* 0: 1 / sqrt(head_dim) */
+    double attention_softcap;          /* 0: none */
+    int64_t sliding_window;            /* self-attention of the decoder sees that many keys; 0: all */
+    int64_t full_first, full_interval; /* but all in the first layers, and in every so many, the last of
+                                          each; 0: in none */
+    double logits_softcap;             /* logits become softcap * tanh(logits / softcap); 0: they do not */
     pco_bias attention_bias, output_bias, ffn_bias; /* of query, key and value; of what attention ends with */
     pco_position_embedding position_embedding;
-    int64_t rope_dimensions; /* of each head; 0: all */
-    double rope_theta;
-    double rope_scale;         /* positions are divided by it; 0: they are not */
-    const float *rope_factors; /* [rope_dimensions / 2], what each frequency is divided by, or NULL; in the
-                                  file's memory */
+    int64_t rope_dimensions;                /* of each head; 0: all */
+    double rope_theta, rope_theta_windowed; /* the second in layers with a window, which then have none of the scalings
+                                               below; 0: as the others */
+    double rope_scale;                      /* positions are divided by it; 0: they are not */
+    int64_t rope_factor_count;              /* rope_dimensions / 2, or 0: no factors */
+    float rope_factors[PCO_ROPE_PAIRS];     /* what each frequency is divided by */
+    int64_t rope_original_context;          /* for longer contexts it is divided by: */
+    float rope_long_factors[PCO_ROPE_PAIRS];
+    double rope_amplitude;                   /* of sine and cosine; 0: 1 */
+    int64_t rope_none_interval;              /* no rotation in every so many layers, the last of each; 0: all rotate */
     int rope_interleaved, sinusoidal_layout; /* as pco_nn_sinusoidal */
     int64_t position_offset;
     int scale_embedding, tie_word_embeddings, share_embeddings;
@@ -102,6 +113,10 @@ typedef struct pco_model_spec {
 
 /* The name of a part of a layer, or of the layer itself for NULL; written to `name`, and returned. */
 enum { PCO_SPEC_NAME = 256 };
+/* The spec as a model with that context runs it: with the factors for long texts where it is one. */
+pco_model_spec pco_spec_for_context(const pco_model_spec *spec, int64_t context);
+/* Does the layer of the decoder see all keys, whatever sliding_window is? */
+int pco_spec_sees_all(const pco_model_spec *spec, int64_t layer);
 const char *pco_spec_layer_name(const pco_model_spec *spec, pco_model_side side, int64_t index, const char *part,
                                 char name[PCO_SPEC_NAME]);
 

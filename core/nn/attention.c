@@ -11,7 +11,7 @@ static uint32_t nn_split_heads(const pco_nn *nn, uint32_t x, int64_t heads, int6
     return pco_reshape(nn->graph, x, 4, (int64_t[]){shape[0], shape[1], heads, head_dim});
 }
 
-/* The projection of x [B,S,width] for that role: [B,S,H,D]. */
+/* The projection of x [B,S,width] for that role: [B,S,H*D]. */
 static uint32_t nn_project(const pco_nn *nn, uint32_t x, const pco_nn_attention_params *params, nn_role role)
 {
     const char *names[] = {params->query, params->key, params->value};
@@ -26,27 +26,37 @@ static uint32_t nn_project(const pco_nn *nn, uint32_t x, const pco_nn_attention_
         linear.first_row = role == NN_QUERY ? 0 : role == NN_KEY ? queries : queries + keys;
         linear.total_rows = queries + 2 * keys;
     }
-    return nn_split_heads(nn, pco_nn_linear(nn, x, &linear), heads, params->head_dim);
+    return pco_nn_linear(nn, x, &linear);
+}
+
+/* The heads of that role, [B,S,H,D], as attention takes them: with their norm, and rotated. */
+static uint32_t nn_heads(const pco_nn *nn, uint32_t x, const pco_nn_attention_params *params,
+                         const pco_nn_attention_operands *operands, nn_role role)
+{
+    const char *norm = role == NN_QUERY ? params->query_norm : role == NN_KEY ? params->key_norm : NULL;
+    const int64_t heads = role == NN_QUERY ? params->heads : params->kv_heads;
+    pco_nn_norm_params how = params->head_norm;
+    x = nn_project(nn, x, params, role);
+    how.size = params->norm_whole ? heads * params->head_dim : params->head_dim;
+    if (norm && params->norm_whole) x = pco_nn_norm(nn, x, norm, &how);
+    x = nn_split_heads(nn, x, heads, params->head_dim);
+    if (norm && !params->norm_whole) x = pco_nn_norm(nn, x, norm, &how);
+    if (role == NN_VALUE || operands->phase == PCO_NONE) return x;
+    return pco_nn_rope(nn, x, operands->positions, operands->phase, params->rope_interleaved, params->rope_amplitude);
 }
 
 void pco_nn_attention_memory(const pco_nn *nn, uint32_t memory, const pco_nn_attention_params *params,
                              const pco_nn_attention_operands *operands, uint32_t *key, uint32_t *value)
 {
-    *key = nn_project(nn, memory, params, NN_KEY);
-    if (params->key_norm) *key = pco_nn_norm(nn, *key, params->key_norm, &params->head_norm);
-    if (operands->phase != PCO_NONE)
-        *key = pco_nn_rope(nn, *key, operands->positions, operands->phase, params->rope_interleaved);
-    *value = nn_project(nn, memory, params, NN_VALUE);
+    *key = nn_heads(nn, memory, params, operands, NN_KEY);
+    *value = nn_heads(nn, memory, params, operands, NN_VALUE);
 }
 
 uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_params *params,
                           const pco_nn_attention_operands *operands)
 {
     pco_graph *graph = nn->graph;
-    uint32_t query = nn_project(nn, x, params, NN_QUERY), key = operands->key, value = operands->value;
-    if (params->query_norm) query = pco_nn_norm(nn, query, params->query_norm, &params->head_norm);
-    if (operands->phase != PCO_NONE)
-        query = pco_nn_rope(nn, query, operands->positions, operands->phase, params->rope_interleaved);
+    uint32_t query = nn_heads(nn, x, params, operands, NN_QUERY), key = operands->key, value = operands->value;
     if (key == PCO_NONE || value == PCO_NONE) {
         uint32_t memory = operands->memory == PCO_NONE ? x : operands->memory;
         pco_nn_attention_memory(nn, memory, params, operands, &key, &value);

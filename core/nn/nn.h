@@ -147,8 +147,10 @@ uint32_t pco_nn_positions(const pco_nn *nn, int64_t first, int64_t length);
 uint32_t pco_nn_sinusoidal(const pco_nn *nn, uint32_t x, uint32_t positions, int layout);
 
 /* Rotates x [B,S,H,D] (RoFormer: Su et al. 2021) by positions i32 [B,S] or [1,S]; `phase` as pco_rope_phase
- * makes it. interleaved 1: pairs (2i, 2i+1); 0: pairs (i, i + R). */
-uint32_t pco_nn_rope(const pco_nn *nn, uint32_t x, uint32_t positions, uint32_t phase, int interleaved);
+ * makes it. interleaved 1: pairs (2i, 2i+1); 0: pairs (i, i + R). Sine and cosine are multiplied by
+ * `amplitude`, 0: 1. */
+uint32_t pco_nn_rope(const pco_nn *nn, uint32_t x, uint32_t positions, uint32_t phase, int interleaved,
+                     double amplitude);
 
 /* ---- attention (attention.c) ---------------------------------------------------------------------- */
 
@@ -163,8 +165,10 @@ typedef struct pco_nn_attention_params {
     int bias, output_bias; /* of query, key and value; of output */
     int causal;            /* row i of sequence b sees keys j <= starts[b] + i */
     int rope_interleaved;
-    const char *query_norm, *key_norm; /* of each head, before RoPE; NULL: none */
-    pco_nn_norm_params head_norm;      /* how; its size is head_dim */
+    double rope_amplitude;             /* of sine and cosine; 0: 1 */
+    const char *query_norm, *key_norm; /* before RoPE; NULL: none */
+    int norm_whole;                    /* of all heads as one row; 0: of each head */
+    pco_nn_norm_params head_norm;      /* how; its size is not looked at */
     double scale;                      /* factor on query key^T; 0: 1 / sqrt(head_dim) */
     double softcap;                    /* above 0: scores become softcap * tanh(score / softcap) */
     int64_t window;                    /* above 0: a row sees that many keys, its own the last */
@@ -217,9 +221,11 @@ uint32_t pco_nn_ffn(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *param
 
 /* A residual block each for self-attention, cross-attention (decoder layers) and feed-forward:
  * x + f(norm(x)) with normalize_before (Xiong et al. 2020), norm(x + f(x)) without (Vaswani et al. 2017). Where there
- * is a post_norm, f ends with it. In training, dropout comes between f and the sum. */
+ * is a post_norm, f ends with it and where a norm has no name, there is none. `parallel` (Wang & Komatsuzaki 2021;
+ * encoder layers with normalize_before): x + attention(norm(x)) + feed-forward(norm(x)), without an ffn_norm of one
+ * norm. In training, dropout comes between f and the sum. */
 typedef struct pco_nn_layer_params {
-    int normalize_before;
+    int normalize_before, parallel;
     pco_nn_norm_params norm;
     const char *self_attention_norm, *cross_attention_norm, *ffn_norm;
     const char *self_attention_post_norm, *ffn_post_norm; /* NULL: none */

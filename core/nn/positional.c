@@ -21,8 +21,9 @@ uint32_t pco_nn_sinusoidal(const pco_nn *nn, uint32_t x, uint32_t positions, int
     return pco_binary(graph, PCO_OP_ADD, x, encoding);
 }
 
-uint32_t pco_nn_rope(const pco_nn *nn, uint32_t x, uint32_t positions, uint32_t phase, int interleaved)
+uint32_t pco_nn_rope(const pco_nn *nn, uint32_t x, uint32_t positions, uint32_t phase, int interleaved,
+                     double amplitude)
 {
-    pco_rope_attrs attrs = {.interleaved = interleaved, .scale = 1};
+    pco_rope_attrs attrs = {.interleaved = interleaved, .scale = amplitude > 0 ? amplitude : 1};
     return pco_graph_add(nn->graph, PCO_OP_ROPE, &attrs, (uint32_t[]){x, positions, phase}, 3, NULL);
 }

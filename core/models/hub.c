@@ -1,0 +1,249 @@
+#include "models/hub.h"
+
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* Keys that say nothing of what a model computes from ids: of saving, training, sampling, and of outputs that nobody
+ * asks for here. */
+static const char *const hub_harmless[] = {
+    "_name_or_path",
+    "add_cross_attention", /* true has tensors that no decoder here uses, which are refused */
+    "architectures",
+    "attention_dropout",
+    "attn_pdrop",
+    "auto_map",
+    "bad_words_ids",
+    "begin_suppress_tokens",
+    "bos_token_id",
+    "chunk_size_feed_forward",
+    "classifier_dropout",
+    "decoder_start_token_id",
+    "diversity_penalty",
+    "do_sample",
+    "dtype",
+    "early_stopping",
+    "embd_pdrop",
+    "embedding_dropout",
+    "encoder_no_repeat_ngram_size",
+    "eos_token_id",
+    "exponential_decay_length_penalty",
+    "finetuning_task",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "gradient_checkpointing",
+    "hidden_dropout",
+    "id2label",
+    "initializer_range",
+    "is_decoder",
+    "label2id",
+    "length_penalty",
+    "max_length",
+    "min_length",
+    "model_type",
+    "no_repeat_ngram_size",
+    "num_beam_groups",
+    "num_beams",
+    "num_labels",
+    "num_return_sequences",
+    "output_attentions",
+    "output_hidden_states",
+    "output_router_logits",
+    "output_scores",
+    "pad_token_id",
+    "prefix",
+    "pretraining_tp", /* the same sums in parts */
+    "problem_type",
+    "remove_invalid_values",
+    "repetition_penalty",
+    "resid_pdrop",
+    "residual_dropout",
+    "return_dict",
+    "return_dict_in_generate",
+    "router_aux_loss_coef",
+    "router_jitter_noise",
+    "sep_token_id",
+    "suppress_tokens",
+    "task_specific_params",
+    "temperature",
+    "tie_encoder_decoder",
+    "tokenizer_class",
+    "top_k",
+    "top_p",
+    "torch_dtype",
+    "torchscript",
+    "transformers.js_config",
+    "transformers_version",
+    "typical_p",
+    "unsloth_version",
+    "use_bfloat16",
+    "use_cache",
+};
+
+const pco_hub_keys pco_hub_usual_keys = {.width = "hidden_size",
+                                         .ffn = "intermediate_size",
+                                         .layers = "num_hidden_layers",
+                                         .heads = "num_attention_heads",
+                                         .kv_heads = "num_key_value_heads",
+                                         .head_dim = "head_dim",
+                                         .context = "max_position_embeddings",
+                                         .eps = "rms_norm_eps",
+                                         .activation = "hidden_act"};
+
+static pco_nn_activation hub_activation(pco_hub_reader *r, const char *key, pco_nn_activation usual)
+{
+    static const char *const names[] = {"silu", "swish", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu", "relu"};
+    static const pco_nn_activation plain[] = {PCO_NN_SILU,      PCO_NN_SILU, PCO_NN_GELU_TANH, PCO_NN_GELU_TANH,
+                                              PCO_NN_GELU_TANH, PCO_NN_GELU, PCO_NN_RELU};
+    enum { NAMES = sizeof names / sizeof *names };
+    const int gated = usual == PCO_NN_SWIGLU || usual == PCO_NN_GEGLU;
+    const uint32_t found = pco_hub_enum(r, key, names, NAMES, NAMES);
+    if (r->status || found == NAMES) return usual;
+    if (!gated) return plain[found];
+    if (plain[found] == PCO_NN_SILU) return PCO_NN_SWIGLU;
+    if (plain[found] == PCO_NN_GELU_TANH) return PCO_NN_GEGLU;
+    r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                         "%s: '%s' is '%s', which Portico cannot run in a gated feed-forward block; it runs 'silu' and "
+                         "'gelu_pytorch_tanh' there",
+                         r->label, key, names[found]);
+    return usual;
+}
+
+static void hub_read_heads(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec)
+{
+    const int64_t heads = pco_hub_size(r, keys->heads, 1 << 12),
+                  kv_heads = pco_hub_size_or(r, keys->kv_heads, 1 << 12, heads),
+                  head_dim = pco_hub_size_or(r, keys->head_dim, 1 << 16, 0);
+    if (!r->status && !head_dim && spec->d_model % heads)
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: '%s' %" PRId64 " is no multiple of '%s' %" PRId64, r->label,
+                             keys->width, spec->d_model, keys->heads, heads);
+    if (!r->status && heads % kv_heads)
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: '%s' %" PRId64 " is no multiple of '%s' %" PRId64, r->label,
+                             keys->heads, heads, keys->kv_heads, kv_heads);
+    for (int side = 0; side < 2; side++) {
+        spec->attention_heads[side] = heads;
+        spec->kv_heads[side] = kv_heads;
+        spec->head_dim[side] = head_dim ? head_dim : spec->d_model / heads;
+    }
+}
+
+void pco_hub_read_decoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec)
+{
+    spec->d_model = pco_hub_size(r, keys->width, 1 << 20);
+    spec->layers[PCO_DECODER] = pco_hub_size(r, keys->layers, 1 << 12);
+    spec->ffn_dim[PCO_DECODER] = pco_hub_size_or(r, keys->ffn, 1 << 24, 4 * spec->d_model);
+    spec->max_position_embeddings = pco_hub_size_or(r, keys->context, 1 << 30, 2048);
+    spec->vocab_size[0] = spec->vocab_size[1] = pco_hub_size(r, "vocab_size", INT32_MAX);
+    hub_read_heads(r, keys, spec);
+    if (!pco_hub_item(r, keys->eps) && !r->status)
+        r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no '%s'", r->label, keys->eps);
+    spec->norm.eps = pco_hub_number(r, keys->eps, 0x1p-149, 1e3, 1);
+    spec->norm.size = spec->d_model;
+    spec->last_norm = spec->norm;
+    spec->activation_function = hub_activation(r, keys->activation, spec->activation_function);
+    spec->tie_word_embeddings = pco_hub_bool(r, "tie_word_embeddings", spec->tie_word_embeddings);
+    spec->rope_interleaved = 0;
+    if (spec->position_embedding == PCO_POSITION_ROPE) pco_hub_read_rope(r, spec);
+    pco_hub_only(r, "is_encoder_decoder", 0);
+    spec->bos_token_id = spec->eos_token_id = spec->pad_token_id = spec->decoder_start_token_id = -1;
+}
+
+/* Does the list's layer see all keys? -1 for another kind than the two. */
+static int hub_full_layer(const cJSON *item)
+{
+    const char *type = cJSON_GetStringValue(item);
+    if (type && strcmp(type, "full_attention") == 0) return 1;
+    return type && strcmp(type, "sliding_attention") == 0 ? 0 : -1;
+}
+
+/* The pattern that a list of layer_types has, as full_first and full_interval. */
+static void hub_read_types(pco_hub_reader *r, const cJSON *list, pco_model_spec *spec)
+{
+    const int64_t layers = spec->layers[PCO_DECODER];
+    const cJSON *item;
+    int64_t first = 0, interval = 0, index = 0;
+    int begun = 0; /* a layer with a window was there */
+    if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != layers) {
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'layer_types' must be a list of %" PRId64 " texts",
+                             r->label, layers);
+        return;
+    }
+    cJSON_ArrayForEach(item, list)
+    {
+        const int full = hub_full_layer(item);
+        if (full < 0)
+            r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                                 "%s: 'layer_types' has a layer other than 'full_attention' and 'sliding_attention', "
+                                 "which Portico cannot run",
+                                 r->label);
+        if (full < 0) return;
+        if (!full) begun = 1;
+        if (full && !begun) first = index + 1;
+        if (full && begun && !interval) interval = index + 1;
+        index++;
+    }
+    spec->full_first = first;
+    spec->full_interval = interval;
+    index = 0;
+    cJSON_ArrayForEach(item, list)
+    {
+        if (pco_spec_sees_all(spec, index) != hub_full_layer(item)) {
+            r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                                 "%s: 'layer_types' has no period, which Portico cannot run: layer %" PRId64
+                                 " does not go on as those before it",
+                                 r->label, index);
+            return;
+        }
+        index++;
+    }
+}
+
+void pco_hub_read_window(pco_hub_reader *r, int on, pco_model_spec *spec)
+{
+    const cJSON *types = pco_hub_item(r, "layer_types");
+    const int64_t window = pco_hub_size_or(r, "sliding_window", 1 << 30, on ? spec->sliding_window : 0);
+    on = pco_hub_bool(r, "use_sliding_window", on);
+    spec->full_first = (int64_t)pco_hub_number(r, "max_window_layers", 0, 1 << 12, (double)spec->full_first);
+    spec->sliding_window = on || types ? window : 0;
+    if (!types || r->status) return;
+    hub_read_types(r, types, spec);
+    if (spec->full_first == spec->layers[PCO_DECODER])
+        spec->sliding_window = 0;
+    else if (!r->status && !window)
+        r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no 'sliding_window' for its 'layer_types'", r->label);
+}
+
+/* A key that nobody has read and that may change what the model computes. */
+static void hub_check_keys(pco_hub_reader *r)
+{
+    for (const cJSON *item = r->root->child; item && !r->status; item = item->next) {
+        int known = cJSON_IsNull(item) || item->string[0] == '_';
+        for (size_t i = 0; i < sizeof hub_harmless / sizeof *hub_harmless && !known; i++)
+            known = strcmp(hub_harmless[i], item->string) == 0;
+        for (uint32_t i = 0; i < r->n_read && !known; i++) known = strcmp(r->read[i], item->string) == 0;
+        if (!known)
+            r->status =
+                pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                         "%s: Portico does not know '%.100s' of this model_type, which may change what the model "
+                         "computes; if it does not, take it out of the file",
+                         r->label, item->string);
+    }
+}
+
+pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
+{
+    pco_hub_reader reader = {.root = root, .label = label, .err = err};
+    spec->stacks[PCO_DECODER] = hub->stack;
+    spec->names = hub->names;
+    spec->lm_head = hub->lm_head;
+    hub->read(&reader, spec);
+    if (!reader.status && pco_hub_item(&reader, "quantization_config"))
+        reader.status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                                 "%s: 'quantization_config' says that weights are packed in a way of its own, which "
+                                 "Portico cannot run; take the model in BF16, or as GGUF",
+                                 label);
+    hub_check_keys(&reader);
+    return reader.status;
+}

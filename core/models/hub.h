@@ -1,0 +1,101 @@
+/* Models in the layout of Hugging Face: a folder with config.json, and its weights in safetensors (formats/shards.h).
+ *
+ * A config.json holds much that says nothing of the numbers that a model computes, and some that changes them. Each key
+ * is either read by the family, or known to change nothing, or null; any other refuses the model by its name. */
+#ifndef PCO_MODELS_HUB_H
+#define PCO_MODELS_HUB_H
+
+#include "formats/json.h"
+#include "models/spec.h"
+
+/* ---- reading config.json -------------------------------------------------------------------------------- */
+
+enum { PCO_HUB_KEYS = 128 };
+
+/* Reading goes on after an error without effect: the first one is kept. What is then returned is a value that divides
+ * and sizes without harm. A key that is null counts as absent. */
+typedef struct pco_hub_reader {
+    const cJSON *root;
+    const char *label; /* the path, for messages */
+    const char *read[PCO_HUB_KEYS];
+    uint32_t n_read;
+    pco_status status;
+    pco_error *err;
+} pco_hub_reader;
+
+/* The value of a key, which counts as read from then on; NULL where it is absent or null. */
+const cJSON *pco_hub_item(pco_hub_reader *r, const char *key);
+/* A number of things, 1 to `most`; the plain form asks for the key. */
+int64_t pco_hub_size(pco_hub_reader *r, const char *key, int64_t most);
+int64_t pco_hub_size_or(pco_hub_reader *r, const char *key, int64_t most, int64_t fallback);
+double pco_hub_number(pco_hub_reader *r, const char *key, double least, double most, double fallback);
+int pco_hub_bool(pco_hub_reader *r, const char *key, int fallback);
+/* The index of the text in names[count]. */
+uint32_t pco_hub_enum(pco_hub_reader *r, const char *key, const char *const *names, uint32_t count, uint32_t fallback);
+/* A key that Portico can follow only where it has this value: a number, or 0 and 1 for false and true. */
+void pco_hub_only(pco_hub_reader *r, const char *key, double value);
+/* A key that the family knows to change nothing. */
+void pco_hub_ignore(pco_hub_reader *r, const char *key);
+
+/* What families call the same thing differently; NULL for what a family does not have. */
+typedef struct pco_hub_keys {
+    const char *width, *ffn, *layers, *heads, *kv_heads, *head_dim, *context, *eps, *activation;
+} pco_hub_keys;
+
+/* As most families call them. */
+extern const pco_hub_keys pco_hub_usual_keys;
+
+/* Sizes, the norms' epsilon, the activation (of gated blocks where the spec has a gated one), the vocabulary, tied
+ * embeddings, RoPE with its scaling where positions are rotated. What is not said is as in most families: as many
+ * kv_heads as heads, head_dim of width / heads. */
+void pco_hub_read_decoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec);
+/* "attention_bias" and its like: of a bias that is everywhere, or nowhere. */
+pco_bias pco_hub_bias(pco_hub_reader *r, const char *key, int fallback);
+/* "sliding_window", "use_sliding_window", "max_window_layers" and "layer_types": which layers see how many keys. `on`:
+ * the model has windows where none of the others says otherwise. */
+void pco_hub_read_window(pco_hub_reader *r, int on, pco_model_spec *spec);
+/* "rope_parameters", or "rope_theta" and "rope_scaling" of before (hub_rope.c); called by pco_hub_read_decoder. */
+void pco_hub_read_rope(pco_hub_reader *r, pco_model_spec *spec);
+
+/* ---- families ------------------------------------------------------------------------------------------- */
+
+/* How a family's folders differ from its GGUF files. */
+typedef struct pco_hub {
+    pco_stack_names stack;
+    pco_layer_names names;
+    const char *lm_head;
+    const char *base;              /* what names begin with, which files of the base model alone leave out */
+    const char *const *transposed; /* projections whose matrices are [in,out], ended by NULL; or NULL */
+    const char *const *ignored;    /* ends of names of tensors that are no weights, ended by NULL; or NULL */
+    double norm_offset;            /* is added to the weights of norms */
+    int grouped;                   /* rows of the fused projection: for each key head its queries, its key, its value */
+    void (*read)(pco_hub_reader *r, pco_model_spec *spec);
+} pco_hub;
+
+/* `ignored` of most: tables that follow from the config. */
+extern const char *const pco_hub_inverse_frequencies[];
+
+/* For the initialiser of a pco_hub: what most families call their tensors, but for the norms in front of blocks. */
+#define PCO_HUB_NAMES(attention_norm_name, ffn_norm_name) \
+    .stack = {.embed_scope = "embed", \
+              .head_scope = "output", \
+              .embedding = "model.embed_tokens.weight", \
+              .layer = "model.layers.*", \
+              .last_norm = "model.norm"}, \
+    .base = "model.", .lm_head = "lm_head.weight", .names.self_attention_norm = attention_norm_name, \
+    .names.ffn_norm = ffn_norm_name, .names.query = "self_attn.q_proj", .names.key = "self_attn.k_proj", \
+    .names.value = "self_attn.v_proj", .names.output = "self_attn.o_proj", .names.gate = "mlp.gate_proj", \
+    .names.up = "mlp.up_proj", .names.down = "mlp.down_proj"
+
+/* Fills the spec, which has what all models of the family share, from a config.json. Errors: FORMAT and UNSUPPORTED,
+ * naming the key. */
+pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec,
+                        pco_error *err) PCO_NODISCARD;
+
+/* Makes of a folder's tensors what the spec's graph asks for (hub_weights.c): names in full, matrices [out,in], fused
+ * rows in the order q, k, v, norms with their offset, F64 as F32, and what is exact in F16, F8 and I8, as F16. What
+ * needs no change stays mapped. Errors: OUT_OF_HOST_MEMORY. */
+pco_status pco_hub_prepare(const pco_hub *hub, const pco_model_spec *spec, pco_weights *weights,
+                           pco_error *err) PCO_NODISCARD;
+
+#endif

@@ -1,0 +1,220 @@
+/* The tensors of a folder as the graph asks for them. Names are those of the folder; what changes is in memory that the
+ * collection owns. */
+#include "models/hub.h"
+
+#include "base/dtype.h"
+#include "base/error.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const pco_hub_inverse_frequencies[] = {"rotary_emb.inv_freq", NULL};
+
+static pco_status hub_no_memory(const pco_weights *weights, pco_error *err)
+{
+    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for weights that the file has in another form",
+                    weights->label);
+}
+
+static int hub_ends(const char *name, const char *end)
+{
+    const size_t size = strlen(name), tail = strlen(end);
+    return size >= tail && strcmp(name + size - tail, end) == 0;
+}
+
+/* ---- names ---------------------------------------------------------------------------------------------- */
+
+/* Takes out what is no weight: tables that follow from the config, and an output projection that is not its own. */
+static void hub_drop(const pco_hub *hub, const pco_model_spec *spec, pco_weights *weights)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < weights->count; i++) {
+        char *name = weights->items[i].name;
+        int drop = spec->tie_word_embeddings && strcmp(name, hub->lm_head) == 0;
+        for (const char *const *end = hub->ignored; end && *end && !drop; end++) drop = hub_ends(name, *end);
+        if (drop)
+            free(name);
+        else
+            weights->items[kept++] = weights->items[i];
+    }
+    weights->count = kept;
+}
+
+/* Files of the base model alone leave out what all its names begin with. */
+static pco_status hub_complete_names(const pco_hub *hub, pco_weights *weights, pco_error *err)
+{
+    const size_t base = strlen(hub->base);
+    if (pco_weights_find(weights, hub->stack.embedding) || !pco_weights_find(weights, hub->stack.embedding + base))
+        return PCO_OK;
+    for (uint32_t i = 0; i < weights->count; i++) {
+        char *name = NULL;
+        if (strcmp(weights->items[i].name, hub->lm_head) == 0) continue;
+        if (asprintf(&name, "%s%s", hub->base, weights->items[i].name) < 0) return hub_no_memory(weights, err);
+        free(weights->items[i].name);
+        weights->items[i].name = name;
+    }
+    return pco_weights_index(weights, err);
+}
+
+/* What stands behind the number of the layer: "attn.c_attn.weight" of "transformer.h.3.attn.c_attn.weight"; NULL for a
+ * tensor of no layer. */
+static const char *hub_part(const pco_hub *hub, const char *name)
+{
+    const size_t star = strcspn(hub->stack.layer, "*");
+    if (strncmp(name, hub->stack.layer, star) != 0) return NULL;
+    const size_t digits = strspn(name + star, "0123456789");
+    return digits && name[star + digits] == '.' ? name + star + digits + 1 : NULL;
+}
+
+/* Is `part` "projection.weight" or "projection.bias"? */
+static int hub_is(const char *part, const char *projection)
+{
+    const size_t size = projection ? strlen(projection) : 0;
+    return size && strncmp(part, projection, size) == 0 && part[size] == '.';
+}
+
+/* ---- types ---------------------------------------------------------------------------------------------- */
+
+/* FP8 as in Micikevicius et al. 2022 (arXiv 2209.05433): E4M3 has no infinity and one NaN, E5M2 is the upper half of an
+ * F16. Both are exact in F16. */
+static uint16_t hub_e4m3(uint8_t bits)
+{
+    const uint16_t sign = (uint16_t)((bits & 0x80) << 8);
+    const unsigned exponent = bits >> 3 & 15, fraction = bits & 7;
+    if (exponent == 15 && fraction == 7) return sign | 0x7E00;
+    if (exponent) return (uint16_t)(sign | (exponent + 8) << 10 | fraction << 7);
+    return (uint16_t)(sign | pco_f16_from_f32((float)fraction * 0x1p-9f));
+}
+
+static pco_status hub_widen_item(pco_weights *weights, pco_weight *weight, pco_error *err)
+{
+    const int wide = strcmp(weight->type_name, "F64") == 0, e4m3 = strcmp(weight->type_name, "F8_E4M3") == 0,
+              e5m2 = strcmp(weight->type_name, "F8_E5M2") == 0, i8 = strcmp(weight->type_name, "I8") == 0;
+    if (weight->dtype >= 0 || !(wide || e4m3 || e5m2 || i8)) return PCO_OK;
+    const uint64_t count = wide ? weight->bytes / 8 : weight->bytes, bytes = count * (wide ? 4 : 2);
+    const unsigned char *from = weight->data;
+    void *to = pco_weights_allocate(weights, bytes);
+    if (!to) return hub_no_memory(weights, err);
+    for (uint64_t i = 0; i < count; i++) {
+        if (wide) {
+            double value;
+            memcpy(&value, from + 8 * i, sizeof value);
+            ((float *)to)[i] = (float)value;
+        } else {
+            ((uint16_t *)to)[i] = e4m3   ? hub_e4m3(from[i])
+                                  : e5m2 ? (uint16_t)(from[i] << 8)
+                                         : pco_f16_from_f32((float)(int8_t)from[i]);
+        }
+    }
+    weight->type_name = wide ? "F32" : "F16";
+    weight->dtype = wide ? PCO_F32 : PCO_F16;
+    weight->bytes = bytes;
+    weight->data = to;
+    return PCO_OK;
+}
+
+/* ---- layouts -------------------------------------------------------------------------------------------- */
+
+/* [in,out] to [out,in]. */
+static pco_status hub_transpose(pco_weights *weights, pco_weight *weight, pco_error *err)
+{
+    if (weight->rank != 2 || weight->dtype < 0 || pco_dtype_class_of((uint32_t)weight->dtype) != PCO_DTYPE_FLOAT)
+        return PCO_OK; /* refused where the graph asks for it */
+    const int64_t rows = weight->shape[0], columns = weight->shape[1];
+    const size_t size = weight->dtype == PCO_F32 ? 4 : 2;
+    const char *from = weight->data;
+    char *to = pco_weights_allocate(weights, weight->bytes);
+    if (!to) return hub_no_memory(weights, err);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < columns; j++)
+            memcpy(to + (size_t)(j * rows + i) * size, from + (size_t)(i * columns + j) * size, size);
+    weight->shape[0] = columns;
+    weight->shape[1] = rows;
+    weight->data = to;
+    return PCO_OK;
+}
+
+/* Rows of [kv_heads][heads / kv_heads queries, key, value][head_dim] to all queries, all keys, all values. */
+static pco_status hub_ungroup(const pco_model_spec *spec, pco_weights *weights, pco_weight *weight, pco_error *err)
+{
+    const int64_t heads = spec->attention_heads[PCO_DECODER], groups = spec->kv_heads[PCO_DECODER],
+                  head_dim = spec->head_dim[PCO_DECODER], queries = heads / groups;
+    if (weight->dtype < 0 || weight->rank < 1 || groups == 1 || weight->shape[0] != (heads + 2 * groups) * head_dim)
+        return PCO_OK;
+    const uint64_t head = weight->bytes / (uint64_t)(heads + 2 * groups); /* bytes of the rows of a head */
+    const char *from = weight->data;
+    char *to = pco_weights_allocate(weights, weight->bytes);
+    if (!to) return hub_no_memory(weights, err);
+    for (int64_t g = 0; g < groups; g++)
+        for (int64_t i = 0; i < queries + 2; i++) {
+            const int64_t at = i < queries ? g * queries + i : heads + (i - queries) * groups + g;
+            memcpy(to + (uint64_t)at * head, from + (uint64_t)(g * (queries + 2) + i) * head, head);
+        }
+    weight->data = to;
+    return PCO_OK;
+}
+
+static float hub_element(const pco_weight *weight, int64_t i)
+{
+    float value;
+    uint16_t half;
+    if (weight->dtype == PCO_F32) {
+        memcpy(&value, (const char *)weight->data + 4 * i, sizeof value);
+        return value;
+    }
+    memcpy(&half, (const char *)weight->data + 2 * i, sizeof half);
+    return weight->dtype == PCO_F16 ? pco_f16_to_f32(half) : pco_bf16_to_f32(half);
+}
+
+/* The weight of a norm with its offset, in f32. */
+static pco_status hub_offset(double offset, pco_weights *weights, pco_weight *weight, pco_error *err)
+{
+    if (weight->rank != 1 || weight->dtype < 0 || pco_dtype_class_of((uint32_t)weight->dtype) != PCO_DTYPE_FLOAT)
+        return PCO_OK;
+    const int64_t count = weight->shape[0];
+    float *to = pco_weights_allocate(weights, (uint64_t)count * sizeof *to);
+    if (!to) return hub_no_memory(weights, err);
+    for (int64_t i = 0; i < count; i++) to[i] = (float)((double)hub_element(weight, i) + offset);
+    weight->type_name = "F32";
+    weight->dtype = PCO_F32;
+    weight->bytes = (uint64_t)count * sizeof *to;
+    weight->data = to;
+    return PCO_OK;
+}
+
+static int hub_is_norm(const pco_hub *hub, const char *name, const char *part)
+{
+    const pco_layer_names *names = &hub->names;
+    const char *const norms[] = {names->self_attention_norm, names->ffn_norm,   names->self_attention_post_norm,
+                                 names->ffn_post_norm,       names->query_norm, names->key_norm};
+    if (!part) return hub_is(name, hub->stack.last_norm);
+    for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
+        if (hub_is(part, norms[i])) return 1;
+    return 0;
+}
+
+static pco_status hub_arrange(const pco_hub *hub, const pco_model_spec *spec, pco_weights *weights, pco_weight *weight,
+                              pco_error *err)
+{
+    const char *part = hub_part(hub, weight->name);
+    pco_status status = hub_widen_item(weights, weight, err);
+    for (const char *const *name = hub->transposed; part && name && *name && !status; name++)
+        if (hub_is(part, *name)) status = hub_transpose(weights, weight, err);
+    if (!status && part && hub->grouped && hub_is(part, hub->names.fused))
+        status = hub_ungroup(spec, weights, weight, err);
+    if (!status && hub->norm_offset != 0 && hub_is_norm(hub, weight->name, part))
+        status = hub_offset(hub->norm_offset, weights, weight, err);
+    return status;
+}
+
+pco_status pco_hub_prepare(const pco_hub *hub, const pco_model_spec *spec, pco_weights *weights, pco_error *err)
+{
+    pco_status status = hub_complete_names(hub, weights, err);
+    if (!status) hub_drop(hub, spec, weights);
+    if (!status) status = pco_weights_index(weights, err);
+    for (uint32_t i = 0; i < weights->count && !status; i++)
+        status = hub_arrange(hub, spec, weights, &weights->items[i], err);
+    return status;
+}
