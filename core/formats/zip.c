@@ -79,9 +79,9 @@ static int zip_wide(const unsigned char *extra, size_t size, uint64_t *plain, ui
 static pco_status zip_entry(const unsigned char *data, size_t size, uint64_t *at, const char *label,
                             pco_zip_entry *entry, pco_error *err)
 {
-    const unsigned char *p = data + *at;
-    if (size < ZIP_CENTRAL || *at > size - ZIP_CENTRAL || memcmp(p, "PK\1\2", 4) != 0)
+    if (size < ZIP_CENTRAL || *at > size - ZIP_CENTRAL || memcmp(data + *at, "PK\1\2", 4) != 0)
         return zip_damaged(label, "its list of files", err);
+    const unsigned char *p = data + *at;
     const unsigned flags = (unsigned)zip_number(p + 8, 2), method = (unsigned)zip_number(p + 10, 2);
     uint64_t packed = zip_number(p + 20, 4), plain = zip_number(p + 24, 4), offset = zip_number(p + 42, 4);
     const size_t name = (size_t)zip_number(p + 28, 2), extra = (size_t)zip_number(p + 30, 2),

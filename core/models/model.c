@@ -2,9 +2,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "formats/ct2.h"
 #include "formats/shards.h"
 #include "formats/torch_file.h"
 #include "models/causal.h"
+#include "models/ct2_model.h"
 #include "models/encoder.h"
 #include "models/hf_weights.h"
 #include "models/refuse.h"
@@ -179,8 +181,23 @@ static pco_status model_prepare_hub(pco_model_file *file, pco_error *err)
     return status;
 }
 
+/* model.bin is CTranslate2's, with or without a config.json of its own. */
+static pco_status model_open_ct2(const char *path, const char *weights, pco_model_file *file, pco_error *err)
+{
+    pco_status status = pco_ct2_open(weights, &file->safetensors, err);
+    file->weights = file->safetensors;
+    file->family = &pco_family_ct2;
+    if (!status) status = pco_ct2_read_model(path, file->weights, &file->spec, &file->source, &file->target, err);
+    return status ? status : model_check_ids(path, &file->spec, err);
+}
+
 static pco_status model_open_folder(const char *path, pco_model_file *file, pco_error *err)
 {
+    char binary[1200];
+    snprintf(binary, sizeof binary, "%.1100s/model.bin", path);
+    char *others = pco_model_find_weights(path);
+    free(others);
+    if (!others && access(binary, F_OK) == 0) return model_open_ct2(path, binary, file, err);
     char *name = NULL;
     pco_status status = pco_model_check_folder(path, err);
     if (status) return status;

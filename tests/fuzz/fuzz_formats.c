@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "base/philox.h"
 #include "cli/inspect.h"
+#include "formats/ct2.h"
 #include "formats/json.h"
 #include "formats/npy.h"
 #include "formats/safetensors.h"
@@ -113,6 +114,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cJSON *root;
     volatile unsigned sum = 0;
     if (!pco_safetensors_parse(data, size, "fuzz", &weights, &err)) {
+        sum += fuzz_touch(weights);
+        pco_weights_close(weights);
+    }
+    if (!pco_ct2_parse(data, size, "fuzz", &weights, &err)) {
         sum += fuzz_touch(weights);
         pco_weights_close(weights);
     }

@@ -1,9 +1,7 @@
 /* test_aren FOLDER: the Arabic to Latin transliteration model of FOLDER (ct2-aren of the shared data),
- * converted, and what CTranslate2 publishes for it (tests/translator_test.cc there). Without FOLDER the test
+ * and what CTranslate2 publishes for it (tests/translator_test.cc there). Without FOLDER the test
  * is skipped (77). */
 #include "check.h"
-
-#include "ct2_reader.h"
 
 #include <math.h>
 #include <portico/portico.h>
@@ -12,7 +10,6 @@
 typedef struct aren_run {
     const char *folder, *name;
     int exact; /* log-probabilities are published for the float model */
-    char to[64];
     pco_context *context;
     pco_model *model;
 } aren_run;
@@ -38,10 +35,8 @@ static int aren_open(void **state)
     char from[1024];
     pco_error error;
     snprintf(from, sizeof from, "%s/%s", run->folder, run->name);
-    snprintf(run->to, sizeof run->to, "/tmp/portico-aren-XXXXXX");
-    if (!mkdtemp(run->to)) return -1;
-    if (ct2_convert(from, run->to, &error) || pco_context_create(NULL, &run->context, &error) ||
-        pco_model_open(run->context, run->to, NULL, &run->model, &error)) {
+    if (pco_context_create(NULL, &run->context, &error) ||
+        pco_model_open(run->context, from, NULL, &run->model, &error)) {
         fprintf(stderr, "%s: %s\n", from, error.message);
         return -1;
     }
@@ -51,14 +46,8 @@ static int aren_open(void **state)
 static int aren_close(void **state)
 {
     aren_run *run = *state;
-    char path[128];
     pco_model_close(run->model);
     pco_context_destroy(run->context);
-    snprintf(path, sizeof path, "%s/model.safetensors", run->to);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/config.json", run->to);
-    unlink(path);
-    rmdir(run->to);
     return 0;
 }
 
