@@ -13,7 +13,7 @@ typedef enum pco_onnx_state {
 } pco_onnx_state;
 
 typedef struct pco_onnx_case {
-    const char *name, *op; /* valid during the callback */
+    const char *name; /* valid during the callback */
     pco_onnx_state state;
     double ratio; /* worst error over tolerance */
     pco_executable_stats stats;
@@ -31,7 +31,8 @@ typedef struct pco_onnx_result {
 /* Runs the cases in `folder` whose names match the shell pattern (NULL: all), in the order of their names.
  * Errors: NOT_FOUND when there is no such folder or no case in it (a test then skips), CANCELLED,
  * DEVICE_LOST, OUT_OF_HOST_MEMORY. Wrong results are counted, not errors. */
-pco_status pco_onnx_run(pco_session *session, const char *folder, const char *pattern, pco_onnx_progress_fn progress,
-                        void *user, pco_onnx_result *result, pco_error *err) PCO_NODISCARD;
+pco_status pco_onnx_cases_run(pco_session *session, const char *folder, const char *pattern,
+                              pco_onnx_progress_fn progress, void *user, pco_onnx_result *result,
+                              pco_error *err) PCO_NODISCARD;
 
 #endif

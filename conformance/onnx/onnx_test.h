@@ -1,14 +1,13 @@
-/* One of ONNX's node tests: a model of one node, its inputs and its expected outputs. */
+/* One of ONNX's node tests: a model, its inputs and its expected outputs. */
 #ifndef CONF_ONNX_TEST_H
 #define CONF_ONNX_TEST_H
 
-#include "models/onnx/map.h"
+#include "formats/onnx.h"
 
 typedef struct onnx_test {
-    pco_onnx_model model;
-    const pco_onnx_node *node;
-    pco_onnx_tensor inputs[PCO_ONNX_MAX_OPERANDS], outputs[PCO_ONNX_MAX_OPERANDS];
-    uint32_t given, expected; /* a bit for each input and output that is there */
+    pco_onnx_model *model;
+    uint32_t n_inputs, n_outputs;
+    pco_onnx_tensor *inputs, *outputs; /* in the order of the model's */
 } onnx_test;
 
 /* Reads folder/model.onnx and folder/test_data_set_0. Release with onnx_test_clear, also after an error.

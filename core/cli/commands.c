@@ -15,5 +15,6 @@ const cli_command *const cli_commands[] = {
     &cli_eval,
     &cli_plot,
     &cli_tokenizer,
+    &cli_onnx,
     NULL,
 };

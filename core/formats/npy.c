@@ -20,6 +20,9 @@ static const npy_type npy_types[] = {
 #include "base/dtypes.def"
 #undef PCO_DTYPE
     {"<f8", "F64", -1, 8},
+    {"<i8", "I64", -1, 8},
+    {"|i1", "I8", -1, 1},
+    {"|u1", "U8", -1, 1},
 };
 
 /* ---- the header: a Python dictionary of three keys -------------------------------------------------------
@@ -131,8 +134,8 @@ static pco_status npy_header(const char *text, size_t size, const char *label, c
     for (size_t i = 0; i < sizeof npy_types / sizeof *npy_types; i++)
         if (*descr && strcmp(npy_types[i].descr, descr) == 0) *type = &npy_types[i];
     if (!*type)
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: type '%s' is not one of <f4 <f8 <f2 <i4 |b1; convert the array",
-                        label, descr);
+        return pco_fail(err, PCO_ERROR_FORMAT,
+                        "%s: type '%s' is not one of <f4 <f8 <f2 <i4 <i8 |i1 |u1 |b1; convert it", label, descr);
     return PCO_OK;
 }
 

@@ -1,7 +1,9 @@
 /* NumPy .npy files, versions 1.0 and 2.0, little endian, C order. The format:
  * https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
  *
- * Types: '<f4' F32, '<f2' F16, '<i4' I32, '|b1' BOOL, and '<f8' as type_name "F64" with dtype -1. */
+ * Types: '<f4' F32, '<f2' F16, '<i4' I32, '|b1' BOOL, and with dtype -1, by type_name, '<f8' "F64", '<i8' "I64", '|i1'
+ * "I8",
+ * '|u1' "U8". */
 #ifndef PCO_FORMATS_NPY_H
 #define PCO_FORMATS_NPY_H
 

@@ -29,7 +29,7 @@ int main(int argc, char **argv)
     if (!status) status = pco_registry_create(&config, &registry, &err);
     if (!status) status = pco_registry_open(registry, NULL, &session, &err);
     if (!status) {
-        status = pco_onnx_run(session, argv[1], argc == 3 ? argv[2] : NULL, onnx_print, NULL, &result, &err);
+        status = pco_onnx_cases_run(session, argv[1], argc == 3 ? argv[2] : NULL, onnx_print, NULL, &result, &err);
         printf("%s: %u ONNX cases passed, %u failed, %u cannot be expressed\n", pco_session_device_id(session),
                result.count[PCO_ONNX_PASS], result.count[PCO_ONNX_FAIL], result.count[PCO_ONNX_SKIPPED]);
     }

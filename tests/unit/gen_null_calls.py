@@ -27,6 +27,12 @@ VALUES = {
     "pco_sequence_truncate length": "0", "pco_special_ids *": "&special", "pco_sequence **": "&sequence_out", "pco_sequence *": "emptied(sequence)",
     "const pco_sequence *": "sequence", "pco_prompt_fn": "NULL", "pco_sequence *const *": "sequences",
     "int32_t *id": "&id_out", "int32_t": "5",
+    "pco_onnx_model **": "&onnx_out", "pco_onnx_open path": "onnx_path", "pco_onnx_model *": "NULL", "const pco_onnx_model *": "onnx",
+    "pco_onnx_parse data": "onnx_bytes", "pco_onnx_parse size": "sizeof onnx_bytes - 1", "const char *folder": "NULL",
+    "pco_onnx_input index": "0", "pco_onnx_output index": "0", "pco_onnx_value *": "&onnx_value",
+    "pco_onnx_problem_fn": "NULL", "void *user": "NULL", "pco_onnx_runner **": "&runner_out", "pco_onnx_runner *": "runner",
+    "const pco_onnx_runner *": "runner", "pco_onnx_runner_destroy runner": "NULL", "const pco_onnx_array *": "&onnx_input",
+    "pco_onnx_array *": "&onnx_output", "pco_onnx_runner_output index": "0",
     "const char *const *": "texts", "const pco_embed_params *": "&embed_params", "int64_t axis": "0", "int64_t size": "1", "uint32_t weight": "1", "uint32_t bias": "PCO_NONE",
 }
 FUNCTIONS = {"pco_text_fn", "pco_attention_fn"}

@@ -3,11 +3,13 @@
 #include "check.h"
 
 #include "portico/embed.h"
+#include "portico/onnx.h"
 #include "portico/portico.h"
 #include "portico/sequence.h"
 #include "portico/session.h"
 
 #include <math.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -59,6 +61,11 @@ static void null_status(const char *what, pco_status status, int allowed, const 
     fail_msg("%s NULL: status %d, '%s'", what, (int)status, message);
 }
 
+#ifdef PCO_HAVE_ONNX
+#define CLEAR_ONNX pco_onnx_runner_destroy(runner_out), pco_onnx_close(onnx_out), runner_out = NULL, onnx_out = NULL
+#else
+#define CLEAR_ONNX (void)0
+#endif
 #define STATUS_CALL(what, call, allowed) \
     { \
         pco_error err = {""}; \
@@ -67,6 +74,7 @@ static void null_status(const char *what, pco_status status, int allowed, const 
         null_status(what, status, allowed, err.message); \
         free(ids_out), free(text_out), free(numbers_out); \
         ids_out = NULL, text_out = NULL, numbers_out = NULL; \
+        CLEAR_ONNX; \
         pco_model_close(model_out); \
         pco_sequence_destroy(sequence_out); \
         pco_executable_destroy(executable_out); \
@@ -131,7 +139,31 @@ static void test_null(void **state)
     check_ok(pco_session_open(context, "cpu", &session, &err));
     check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
     const uint32_t handles[] = {pco_executable_tensor(executable, "x"), pco_executable_tensor(executable, "y")};
+#ifdef PCO_HAVE_ONNX
+    /* one Identity from x to y, operator set 13 */
+    static const char onnx_bytes[] =
+        "\x3A\x1C\x0A\x10\x0A\x01x\x12\x01y\x22\x08Identity\x5A\x03\x0A\x01x\x62\x03\x0A\x01y"
+        "\x42\x02\x10\x0D";
+    pco_onnx_model *onnx = NULL, *onnx_out = NULL;
+    pco_onnx_runner *runner = NULL, *runner_out = NULL;
+    pco_onnx_value onnx_value = {.size = sizeof onnx_value};
+    const float onnx_data = 1;
+    const pco_onnx_array onnx_input = {sizeof onnx_input, "x", PCO_ONNX_FLOAT, 1, {1}, &onnx_data, 4};
+    pco_onnx_array onnx_output = {.size = sizeof onnx_output};
+    check_ok(pco_onnx_parse(onnx_bytes, sizeof onnx_bytes - 1, NULL, &onnx, &err));
+    check_ok(pco_onnx_runner_create(session, onnx, &runner, &err));
+    check_ok(pco_onnx_run(runner, &onnx_input, 1, &err));
+    char onnx_path[64];
+    const int onnx_file = memfd_create("onnx", MFD_CLOEXEC);
+    assert_int_equal(write(onnx_file, onnx_bytes, sizeof onnx_bytes - 1), sizeof onnx_bytes - 1);
+    snprintf(onnx_path, sizeof onnx_path, "/proc/self/fd/%d", onnx_file);
+#endif
 #include "null_calls.h"
+#ifdef PCO_HAVE_ONNX
+    pco_onnx_runner_destroy(runner);
+    pco_onnx_close(onnx);
+    close(onnx_file);
+#endif
     pco_graph_destroy(graph);
     pco_executable_destroy(executable);
     pco_session_close(session);

@@ -5,7 +5,7 @@
 #include "onnx/onnx_cases.h"
 
 #include "base/file.h"
-#include "models/onnx/map.h"
+#include "models/onnx/import.h"
 
 #include "onnx.pb-c.h"
 
@@ -58,7 +58,9 @@ static void write_node(const made_node *made)
     while (made->attributes[node.n_attribute]) node.n_attribute++;
     graph.n_node = 1, graph.node = nodes;
     graph.n_input = node.n_input, graph.input = in, graph.n_output = 1, graph.output = out;
-    model.graph = &graph;
+    Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *opsets[] = {&opset};
+    opset.has_version = 1, opset.version = 23;
+    model.graph = &graph, model.n_opset_import = 1, model.opset_import = opsets;
     write_message("model.onnx", &model.base);
     write_tensor("test_data_set_0/input_0.pb", made->inputs[0], made->rank);
     if (made->inputs[1]) write_tensor("test_data_set_0/input_1.pb", made->inputs[1], made->rank);
@@ -79,7 +81,7 @@ static pco_onnx_case run_node(const made_node *made)
     snprintf(path, sizeof path, "%s/test_made/test_data_set_0", check_folder);
     check_ok(pco_folder_make(path, &err));
     write_node(made);
-    check_ok(pco_onnx_run(session, check_folder, NULL, keep_case, &one, &result, &err));
+    check_ok(pco_onnx_cases_run(session, check_folder, NULL, keep_case, &one, &result, &err));
     return one;
 }
 
@@ -180,36 +182,165 @@ static void test_refused(void **state)
     expect_refused(&(made_node){"Relu", {NULL}, {X, Z}, X}, "more operands than are mapped");
 }
 
-/* What one node made is another's operand: only a run knows its values, so that it is a tensor and never a shape. */
-static void test_behind(void **state)
+/* ---- graphs of several nodes ---- */
+
+static void count_problem(void *user, const char *op, const char *node, const char *reason)
+{
+    char *list = user;
+    const size_t used = strlen(list);
+    snprintf(list + used, 512 - used, "%s %s: %s; ", op, node, reason);
+}
+
+/* A model from nodes written as "op input,input output"; inputs x and z are float [2,n], s int64 [2]; output y. */
+static pco_onnx_model *made_model(const char *const *lines, uint32_t count)
+{
+    enum { MOST = 8 };
+    static char text[MOST][3][64];
+    static char *inputs[MOST][4], *outputs[MOST][1];
+    Onnx__NodeProto nodes[MOST], *listed[MOST];
+    Onnx__ValueInfoProto x = ONNX__VALUE_INFO_PROTO__INIT, z = x, s = x, y = x, *in[] = {&x, &z, &s}, *out[] = {&y};
+    Onnx__GraphProto graph = ONNX__GRAPH_PROTO__INIT;
+    Onnx__ModelProto model = ONNX__MODEL_PROTO__INIT;
+    Onnx__OperatorSetIdProto opset = ONNX__OPERATOR_SET_ID_PROTO__INIT, *opsets[] = {&opset};
+    Onnx__TypeProto types[3];
+    Onnx__TensorTypeProto tensors[3];
+    Onnx__TensorShapeProto shape = ONNX__TENSOR_SHAPE_PROTO__INIT;
+    Onnx__Dimension two = ONNX__DIMENSION__INIT, n = ONNX__DIMENSION__INIT, *dims[] = {&two, &n};
+    pco_onnx_model *opened = NULL;
+    two.has_dim_value = 1, two.dim_value = 2, n.dim_param = (char *)(size_t) "n";
+    shape.n_dim = 2, shape.dim = dims;
+    for (int i = 0; i < 3; i++) {
+        onnx__type_proto__init(&types[i]);
+        onnx__tensor_type_proto__init(&tensors[i]);
+        types[i].tensor_type = &tensors[i];
+        tensors[i].has_elem_type = 1, tensors[i].elem_type = i < 2 ? PCO_ONNX_FLOAT : PCO_ONNX_INT64;
+        tensors[i].shape = i < 2 ? &shape : NULL;
+        in[i]->type = &types[i];
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        onnx__node_proto__init(&nodes[i]);
+        assert_int_equal(sscanf(lines[i], "%63s %63s %63s", text[i][0], text[i][1], text[i][2]), 3);
+        nodes[i].op_type = text[i][0], nodes[i].input = inputs[i], nodes[i].output = outputs[i];
+        for (char *at = strtok(text[i][1], ","); at; at = strtok(NULL, ",")) inputs[i][nodes[i].n_input++] = at;
+        outputs[i][0] = text[i][2], nodes[i].n_output = 1, listed[i] = &nodes[i];
+    }
+    x.name = (char *)(size_t) "x", z.name = (char *)(size_t) "z", s.name = (char *)(size_t) "s",
+    y.name = (char *)(size_t) "y";
+    graph.n_node = count, graph.node = listed, graph.n_input = 3, graph.input = in, graph.n_output = 1;
+    graph.output = out;
+    opset.has_version = 1, opset.version = 17;
+    model.graph = &graph, model.n_opset_import = 1, model.opset_import = opsets;
+    uint8_t *packed = malloc(onnx__model_proto__get_packed_size(&model) + 1);
+    assert_non_null(packed);
+    check_ok(pco_onnx_parse(packed, onnx__model_proto__pack(&model, packed), NULL, &opened, &err));
+    free(packed);
+    return opened;
+}
+
+static pco_error why; /* of the last run */
+
+static pco_status run_model(pco_onnx_runner *runner, int64_t n, const int64_t *s)
+{
+    float x[16], z[16];
+    for (int i = 0; i < 16; i++) x[i] = (float)i, z[i] = (float)(i % 3);
+    const pco_onnx_array arrays[] = {
+        {sizeof *arrays, "s", PCO_ONNX_INT64, 1, {2}, s, 2 * sizeof *s},
+        {sizeof *arrays, "x", PCO_ONNX_FLOAT, 2, {2, n}, x, (uint64_t)n * 2 * sizeof *x},
+        {sizeof *arrays, "z", PCO_ONNX_FLOAT, 2, {2, n}, z, (uint64_t)n * 2 * sizeof *z},
+    };
+    return pco_onnx_run(runner, arrays, 3, &why);
+}
+
+/* Shapes that a graph works out, from other shapes and from an input's values, are known when it is made. */
+static void test_shapes(void **state)
 {
     (void)state;
-    const char *const names[] = {"x", "shape"}, *const results[] = {"y"};
-    double values[] = {3, -1};
-    const pco_onnx_tensor x = {PCO_ONNX_FLOAT, 1, {COUNT}, COUNT, NULL}, shape = {PCO_ONNX_INT64, 1, {2}, 2, values};
-    const pco_onnx_node relu = {.op = "Relu", .n_inputs = 1, .n_outputs = 1, .inputs = names, .outputs = results};
-    const pco_onnx_node reshape = {.op = "Reshape", .n_inputs = 2, .n_outputs = 1, .inputs = names, .outputs = results};
-    pco_graph *graph = pco_graph_create();
-    assert_non_null(graph);
-    pco_onnx_map first = pco_onnx_map_start(graph, &relu), next = pco_onnx_map_start(graph, &reshape);
-    first.operands[0] = &x;
-    pco_onnx_map_node(&first);
-    assert_string_equal(first.skip, "");
-    next.operands[0] = &x, next.in[0] = first.out[0];
-    next.operands[1] = &shape;
-    pco_onnx_map_node(&next);
-    assert_string_equal(next.skip, "");
-    assert_int_equal(graph->n_nodes, 2);
-    assert_int_equal(graph->nodes[1].inputs[0], first.out[0]);
-    const pco_tensor *y = &graph->tensors[next.out[0]];
-    assert_true(y->rank == 2 && y->shape[0] == 3 && y->shape[1] == COUNT / 3);
-    pco_onnx_tensor later = shape;
-    later.value = NULL;
-    pco_onnx_map none = pco_onnx_map_start(graph, &reshape);
-    none.operands[0] = &x, none.in[0] = first.out[0], none.operands[1] = &later;
-    pco_onnx_map_node(&none);
-    assert_string_equal(none.skip, "input 1 of Reshape is known to a run only");
-    pco_graph_destroy(graph);
+    static const char *const LINES[] = {"Add x,z sum", "Shape z shape", "Reshape sum,s turned",
+                                        "Expand turned,shape y"};
+    pco_onnx_model *model = made_model(LINES, 4);
+    pco_onnx_runner *runner = NULL;
+    check_ok(pco_onnx_runner_create(session, model, &runner, &err));
+    const int64_t good[2] = {2, 2}, bad[2] = {INT64_C(1) << 40, 1};
+    pco_onnx_array wide = {.size = sizeof wide};
+    check_ok(run_model(runner, 2, good));
+    check_ok(pco_onnx_runner_output(runner, 0, &wide, &err));
+    assert_true(wide.rank == 2 && wide.shape[0] == 2 && wide.shape[1] == 2);
+    assert_int_equal(run_model(runner, 2, bad), PCO_ERROR_UNSUPPORTED);
+    assert_int_equal(pco_onnx_runner_output(runner, 0, &wide, &why), PCO_ERROR_INVALID); /* of a run that failed */
+    pco_onnx_runner_destroy(runner);
+    pco_onnx_close(model);
+
+    static const char *const FLAT[] = {"Add x,z sum", "Shape z shape", "Sub shape,shape none", "Add none,s same",
+                                       "Reshape sum,same y"};
+    model = made_model(FLAT, 5);
+    check_ok(pco_onnx_runner_create(session, model, &runner, &err));
+    for (int64_t n = 2; n < 6; n += 2)
+        for (int turn = 0; turn < 2; turn++) {
+            const int64_t s[2] = {turn ? -1 : 2, n};
+            pco_onnx_array y = {.size = sizeof y};
+            check_ok(run_model(runner, n, s));
+            check_ok(pco_onnx_runner_output(runner, 0, &y, &err));
+            assert_true(y.type == PCO_ONNX_FLOAT && y.rank == 2);
+            if (turn) assert_true(y.shape[0] == 2 && y.shape[1] == n);
+            for (int64_t i = 0; turn && i < 2 * n; i++)
+                assert_true(((const float *)y.data)[i] == (float)i + (float)(i % 3));
+        }
+    pco_onnx_runner_destroy(runner);
+    pco_onnx_close(model);
+}
+
+/* All that is missing is told of at once, with its place, also behind what cannot be expressed. */
+static void test_missing(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {"Bogus x a", "Relu a b", "Loop s,x c", "Wild b,c d", "Clip x,z e", "Add e,d y"};
+    char list[512] = "";
+    const int64_t s[2] = {2, 2};
+    pco_onnx_model *model = made_model(LINES, 6);
+    pco_onnx_runner *runner = NULL;
+    assert_int_equal(pco_onnx_check(model, count_problem, list), 3);
+    assert_string_equal(list,
+                        "Bogus a: no mapping for Bogus; Loop c: control flow: Loop; Wild d: no mapping for Wild; ");
+    check_ok(pco_onnx_runner_create(session, model, &runner, &err));
+    list[0] = 0;
+    pco_onnx_runner_tell(runner, count_problem, list);
+    assert_int_equal(run_model(runner, 2, s), PCO_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(list, "Bogus a: no mapping"));
+    assert_non_null(strstr(list, "Loop c: control flow"));
+    assert_non_null(strstr(list, "Wild d: no mapping"));
+    assert_non_null(strstr(list, "Clip e: more or less than one value"));
+    assert_non_null(strstr(why.message, "(and 3 more)"));
+    pco_onnx_runner_destroy(runner);
+    pco_onnx_close(model);
+}
+
+/* Arrays that are not what the model takes are told apart by one line each. */
+static void test_inputs(void **state)
+{
+    (void)state;
+    static const char *const LINES[] = {"Add x,z sum", "Neg sum y"};
+    const float x[8] = {0};
+    pco_onnx_model *model = made_model(LINES, 2);
+    pco_onnx_runner *runner = NULL;
+    pco_onnx_array arrays[] = {{sizeof *arrays, "x", PCO_ONNX_FLOAT, 2, {2, 2}, x, 16},
+                               {sizeof *arrays, "z", PCO_ONNX_FLOAT, 2, {2, 3}, x, 24},
+                               {sizeof *arrays, "s", PCO_ONNX_INT64, 1, {2}, x, 16}};
+    check_ok(pco_onnx_runner_create(session, model, &runner, &err));
+    assert_int_equal(pco_onnx_run(runner, arrays, 3, &why), PCO_ERROR_INVALID);
+    assert_string_equal(why.message, "'n' is 2 in input 'x', and 3 in 'z'");
+    assert_int_equal(pco_onnx_run(runner, arrays, 2, &why), PCO_ERROR_INVALID);
+    assert_string_equal(why.message, "input 's' is missing");
+    arrays[1].shape[0] = 3, arrays[1].shape[1] = 2;
+    assert_int_equal(pco_onnx_run(runner, arrays, 3, &why), PCO_ERROR_INVALID);
+    assert_string_equal(why.message, "input 'z' has shape [3, 2]; the model takes [2, n]");
+    arrays[1] = arrays[0], arrays[1].name = "q";
+    assert_int_equal(pco_onnx_run(runner, arrays, 3, &why), PCO_ERROR_INVALID);
+    assert_string_equal(why.message, "there is no input 'q'; the model has 3, the first 'x'");
+    arrays[1].name = "z", arrays[1].type = PCO_ONNX_INT32;
+    assert_int_equal(pco_onnx_run(runner, arrays, 3, &why), PCO_ERROR_INVALID);
+    assert_string_equal(why.message, "input 'z' is of type int32; the model takes float");
+    pco_onnx_runner_destroy(runner);
+    pco_onnx_close(model);
 }
 
 int main(void)
@@ -221,8 +352,9 @@ int main(void)
     pco_status status = pco_config_read(&config, &err);
     if (!status) status = pco_registry_create(&config, &registry, &err);
     if (!status) status = pco_registry_open(registry, "cpu:reference", &session, &err);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_used), cmocka_unit_test(test_conv),
-                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_behind)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_used),    cmocka_unit_test(test_conv),
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_missing), cmocka_unit_test(test_inputs)};
     int failed = 1;
     if (status)
         fprintf(stderr, "test_onnx_attributes: %s\n", err.message);

@@ -1,6 +1,8 @@
 /* The attributes of a node, and which of them were taken. */
 #include "models/onnx/map_internal.h"
 
+#include "base/error.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -53,6 +55,21 @@ int64_t onnx_ints(pco_onnx_map *map, const char *name, int64_t *values, int64_t 
     onnx_take(map, said);
     return (int64_t)said->n_ints;
 }
+
+bool onnx_tensor(pco_onnx_map *map, const char *name, pco_onnx_tensor *tensor)
+{
+    const pco_onnx_attribute *said = onnx_attribute(map, name);
+    pco_error err;
+    *tensor = (pco_onnx_tensor){0};
+    if (!said || !said->tensor) return false;
+    onnx_take(map, said);
+    if (!pco_onnx_tensor_of(map->file, said->tensor, tensor, &err)) return true;
+    onnx_skip(map, "attribute '%s' of %.100s: %.100s", name, map->node->op, err.message);
+    pco_onnx_tensor_clear(tensor);
+    return false;
+}
+
+bool onnx_given(const pco_onnx_map *map, const char *name) { return onnx_attribute(map, name) != NULL; }
 
 void onnx_without(pco_onnx_map *map, const char *name)
 {

@@ -78,47 +78,33 @@ static uint32_t onnx_map_cast(pco_onnx_map *map)
     uint32_t type = pco_onnx_map_type(to);
     onnx_without(map, "saturate"); /* of types of 8 bits, which have no mapping */
     if (type == PCO_NONE || to == PCO_ONNX_DOUBLE || to == PCO_ONNX_UINT8 || to == PCO_ONNX_INT8)
-        return onnx_skip(map, pco_onnx_type_name(to));
+        return onnx_skip(map, "type %s", pco_onnx_type_name(to));
     if (from == PCO_ONNX_DOUBLE) return onnx_skip(map, "a cast from double"); /* it would be rounded twice */
+    map->type[0] = to;
     return pco_cast(map->graph, onnx_in(map, 0), (pco_dtype)type);
 }
 
+static uint32_t onnx_map_identity(pco_onnx_map *map) { return onnx_in(map, 0); }
+
 const onnx_rule ONNX_ELEMENTWISE[] = {
-    {"Abs", NULL, PCO_OP_ABS, 1},
-    {"Neg", NULL, PCO_OP_NEG, 1},
-    {"Exp", NULL, PCO_OP_EXP, 1},
-    {"Log", NULL, PCO_OP_LOG, 1},
-    {"Sqrt", NULL, PCO_OP_SQRT, 1},
-    {"Tanh", NULL, PCO_OP_TANH, 1},
-    {"Erf", NULL, PCO_OP_ERF, 1},
-    {"Sigmoid", NULL, PCO_OP_SIGMOID, 1},
-    {"Relu", NULL, PCO_OP_RELU, 1},
-    {"Floor", NULL, PCO_OP_FLOOR, 1},
-    {"Sign", NULL, PCO_OP_SIGN, 1},
-    {"Reciprocal", NULL, PCO_OP_RECIPROCAL, 1},
-    {"Sin", NULL, PCO_OP_SIN, 1},
-    {"Cos", NULL, PCO_OP_COS, 1},
-    {"Not", NULL, PCO_OP_LOGICAL_NOT, 1},
-    {"Add", NULL, PCO_OP_ADD, 2},
-    {"Sub", NULL, PCO_OP_SUB, 2},
-    {"Mul", NULL, PCO_OP_MUL, 2},
-    {"Div", NULL, PCO_OP_DIV, 2},
-    {"Equal", NULL, PCO_OP_EQ, 2},
-    {"Less", NULL, PCO_OP_LT, 2},
-    {"Greater", NULL, PCO_OP_GT, 2},
-    {"And", NULL, PCO_OP_LOGICAL_AND, 2},
-    {"Or", NULL, PCO_OP_LOGICAL_OR, 2},
-    {"Min", NULL, PCO_OP_MINIMUM, 2},
-    {"Max", NULL, PCO_OP_MAXIMUM, 2},
-    {"Where", NULL, PCO_OP_WHERE, 3},
-    {"Gelu", onnx_map_gelu, 0, 0},
-    {"Clip", onnx_map_clip, 0, 0},
-    {"Pow", onnx_map_pow, 0, 0},
-    {"LeakyRelu", onnx_map_leaky, 0, 0},
-    {"Softplus", onnx_map_softplus, 0, 0},
-    {"HardSwish", onnx_map_hard_swish, 0, 0},
-    {"Swish", onnx_map_swish, 0, 0},
-    {"SwiGLU", onnx_map_swish, 0, 0},
-    {"Cast", onnx_map_cast, 0, 0},
-    {0},
+    {"Abs", NULL, PCO_OP_ABS, 1},          {"Neg", NULL, PCO_OP_NEG, 1},
+    {"Exp", NULL, PCO_OP_EXP, 1},          {"Log", NULL, PCO_OP_LOG, 1},
+    {"Sqrt", NULL, PCO_OP_SQRT, 1},        {"Tanh", NULL, PCO_OP_TANH, 1},
+    {"Erf", NULL, PCO_OP_ERF, 1},          {"Sigmoid", NULL, PCO_OP_SIGMOID, 1},
+    {"Relu", NULL, PCO_OP_RELU, 1},        {"Floor", NULL, PCO_OP_FLOOR, 1},
+    {"Sign", NULL, PCO_OP_SIGN, 1},        {"Reciprocal", NULL, PCO_OP_RECIPROCAL, 1},
+    {"Sin", NULL, PCO_OP_SIN, 1},          {"Cos", NULL, PCO_OP_COS, 1},
+    {"Not", NULL, PCO_OP_LOGICAL_NOT, 1},  {"Add", NULL, PCO_OP_ADD, 2},
+    {"Sub", NULL, PCO_OP_SUB, 2},          {"Mul", NULL, PCO_OP_MUL, 2},
+    {"Div", NULL, PCO_OP_DIV, 2},          {"Equal", NULL, PCO_OP_EQ, 2},
+    {"Less", NULL, PCO_OP_LT, 2},          {"Greater", NULL, PCO_OP_GT, 2},
+    {"LessOrEqual", NULL, PCO_OP_LE, 2},   {"GreaterOrEqual", NULL, PCO_OP_GE, 2},
+    {"Identity", onnx_map_identity, 0, 0}, {"And", NULL, PCO_OP_LOGICAL_AND, 2},
+    {"Or", NULL, PCO_OP_LOGICAL_OR, 2},    {"Min", NULL, PCO_OP_MINIMUM, 2},
+    {"Max", NULL, PCO_OP_MAXIMUM, 2},      {"Where", NULL, PCO_OP_WHERE, 3},
+    {"Gelu", onnx_map_gelu, 0, 0},         {"Clip", onnx_map_clip, 0, 0},
+    {"Pow", onnx_map_pow, 0, 0},           {"LeakyRelu", onnx_map_leaky, 0, 0},
+    {"Softplus", onnx_map_softplus, 0, 0}, {"HardSwish", onnx_map_hard_swish, 0, 0},
+    {"Swish", onnx_map_swish, 0, 0},       {"SwiGLU", onnx_map_swish, 0, 0},
+    {"Cast", onnx_map_cast, 0, 0},         {0},
 };

@@ -22,9 +22,13 @@ extern const onnx_rule ONNX_ELEMENTWISE[], ONNX_SUMS[], ONNX_SHAPES[], ONNX_LAYE
 static inline bool onnx_has(const pco_onnx_map *map, uint32_t i) { return i < map->node->n_inputs && map->operands[i]; }
 
 bool onnx_is(const pco_onnx_map *map, const char *op);
-uint32_t onnx_skip(pco_onnx_map *map, const char *why); /* the first reason stays; returns PCO_NONE */
+/* The first reason stays; returns PCO_NONE. */
+uint32_t onnx_skip(pco_onnx_map *map, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint32_t onnx_in(pco_onnx_map *map, uint32_t i);        /* input i in the graph; PCO_NONE where it is left out */
 int32_t onnx_type(const pco_onnx_map *map, uint32_t i); /* ONNX's type of input i, or 0 */
+/* The values of input i, of which operands[i]->count are there; NULL where it is left out or not known, and then the
+ * node is skipped unless `quietly`. */
+const double *onnx_known(pco_onnx_map *map, uint32_t i, bool quietly);
 /* Values of input i that are read here (axes, shapes): how many, up to `capacity`; -1 where it is left out. */
 int64_t onnx_host(pco_onnx_map *map, uint32_t i, int64_t *values, int64_t capacity);
 /* The only value of input i, or `initial` where it is left out. */
@@ -33,9 +37,35 @@ double onnx_host_scalar(pco_onnx_map *map, uint32_t i, double initial);
 const pco_tensor *onnx_desc(const pco_onnx_map *map, uint32_t tensor);
 /* From the end when negative. One outside of the rank is skipped: 0. */
 int64_t onnx_axis(pco_onnx_map *map, int64_t axis, uint32_t rank);
+uint32_t onnx_sum_axes(pco_onnx_map *map, pco_op op, uint32_t x, uint32_t mask, int64_t keepdims);
+/* A constant of that type from doubles. */
+uint32_t onnx_constant(pco_onnx_map *map, pco_dtype dtype, uint32_t rank, const int64_t *shape, const double *values);
+/* `shape` of `rank` dimensions broadcast with another; false where they do not go together, or are too many. */
+bool onnx_broadcast(const int64_t *a, uint32_t a_rank, const int64_t *b, uint32_t b_rank, int64_t *shape,
+                    uint32_t *rank);
+
+/* ---- what operators are told of axes and shapes (map_bounds.c), for graph and host ---- */
+
 /* Axes from attribute or input `i`, as a bit mask; all of them (or none, with noop) where there are none. */
 uint32_t onnx_axes(pco_onnx_map *map, uint32_t i, uint32_t rank);
-uint32_t onnx_sum_axes(pco_onnx_map *map, pco_op op, uint32_t x, uint32_t mask, int64_t keepdims);
+/* What Slice takes of a shape: for each dimension the first index, how many, and the step, which may be negative. The
+ * functions are false where the node is skipped. */
+typedef struct onnx_slices {
+    int64_t start[PCO_MAX_RANK], size[PCO_MAX_RANK], step[PCO_MAX_RANK];
+} onnx_slices;
+bool onnx_bounds_slice(pco_onnx_map *map, const pco_onnx_tensor *x, onnx_slices *slices);
+bool onnx_bounds_reshape(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *shape, uint32_t *rank);
+bool onnx_bounds_expand(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *shape, uint32_t *rank);
+bool onnx_bounds_permute(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *dims);
+/* Sizes along *axis of the node's outputs. */
+bool onnx_bounds_split(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *axis, int64_t *sizes);
+
+/* ---- pieces that several operators need ---- */
+
+/* i32 to what remains of it in a narrower whole type, which wraps; others as they are. */
+uint32_t onnx_wrapped_to(pco_onnx_map *map, uint32_t x, int32_t type);
+/* Limits of a whole type; false for other types. */
+bool onnx_range(int32_t type, double *low, double *high);
 
 /* ---- attributes (map_attributes.c): each call takes the one that it names, unless it is of another type or does not
  * fit; the default comes where there is none ---- */
@@ -46,6 +76,9 @@ double onnx_float(pco_onnx_map *map, const char *name, double initial);
 void onnx_text(pco_onnx_map *map, const char *name, const char *initial, char *text, size_t capacity);
 /* Number of entries, or -1 without the attribute. */
 int64_t onnx_ints(pco_onnx_map *map, const char *name, int64_t *values, int64_t capacity);
+/* An attribute that is a tensor, which the caller clears; false without it. */
+bool onnx_tensor(pco_onnx_map *map, const char *name, pco_onnx_tensor *tensor);
+bool onnx_given(const pco_onnx_map *map, const char *name);
 /* Takes an attribute that says nothing here, whatever its value is. */
 void onnx_without(pco_onnx_map *map, const char *name);
 /* The name of the first attribute that nobody took; NULL: all were. */

@@ -17,6 +17,7 @@ static uint32_t onnx_quantised_rounded(pco_onnx_map *map, uint32_t x)
 /* x in f32, limited to the range of an 8-bit type, as an integer. */
 static uint32_t onnx_quantised_saturated(pco_onnx_map *map, uint32_t x, int32_t type)
 {
+    map->type[0] = type;
     pco_clamp_attrs range = type == PCO_ONNX_INT8 ? (pco_clamp_attrs){-128.0, 127.0} : (pco_clamp_attrs){0.0, 255.0};
     return pco_cast(map->graph, pco_graph_add(map->graph, PCO_OP_CLAMP, &range, &x, 1, NULL), PCO_I32);
 }
@@ -54,7 +55,7 @@ static uint32_t onnx_quantised_from_float(pco_onnx_map *map)
     if (onnx_has(map, 2)) type = onnx_type(map, 2);
     if (!type) type = PCO_ONNX_UINT8;
     onnx_without(map, "saturate"); /* of float8, which has no mapping */
-    if (type != PCO_ONNX_INT8 && type != PCO_ONNX_UINT8) return onnx_skip(map, pco_onnx_type_name(type));
+    if (type != PCO_ONNX_INT8 && type != PCO_ONNX_UINT8) return onnx_skip(map, "type %s", pco_onnx_type_name(type));
     pco_graph *graph = map->graph;
     uint32_t x = onnx_in(map, 0), scale = onnx_quantised_scale_shape(map, onnx_in(map, 1), x);
     uint32_t y = onnx_quantised_rounded(map, pco_binary(graph, PCO_OP_DIV, x, scale));
@@ -66,7 +67,7 @@ static uint32_t onnx_quantised_from_float(pco_onnx_map *map)
 
 static uint32_t onnx_quantised_to_float(pco_onnx_map *map)
 {
-    if (!onnx_quantised_eight_bits(map, 0)) return onnx_skip(map, pco_onnx_type_name(onnx_type(map, 0)));
+    if (!onnx_quantised_eight_bits(map, 0)) return onnx_skip(map, "type %s", pco_onnx_type_name(onnx_type(map, 0)));
     uint32_t centred = onnx_quantised_centred(map, 0, 2);
     uint32_t scale = onnx_quantised_scale_shape(map, pco_cast(map->graph, onnx_in(map, 1), PCO_F32), centred);
     return pco_binary(map->graph, PCO_OP_MUL, centred, scale);
@@ -87,7 +88,7 @@ static uint32_t onnx_quantised_dynamic(pco_onnx_map *map)
     uint32_t y =
         pco_binary(graph, PCO_OP_ADD, onnx_quantised_rounded(map, pco_binary(graph, PCO_OP_DIV, x, scale)), zero);
     map->out[1] = scale;
-    map->out[2] = pco_cast(graph, zero, PCO_I32);
+    map->out[2] = pco_cast(graph, zero, PCO_I32), map->type[2] = PCO_ONNX_UINT8;
     return onnx_quantised_saturated(map, y, PCO_ONNX_UINT8);
 }
 
@@ -95,6 +96,7 @@ static uint32_t onnx_quantised_dynamic(pco_onnx_map *map)
 static uint32_t onnx_quantised_matmul_integer(pco_onnx_map *map)
 {
     uint32_t y = pco_matmul(map->graph, onnx_quantised_centred(map, 0, 2), onnx_quantised_centred(map, 1, 3), 0, 0);
+    map->type[0] = PCO_ONNX_INT32;
     return pco_cast(map->graph, y, PCO_I32);
 }
 

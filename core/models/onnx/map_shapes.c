@@ -16,24 +16,31 @@ static uint32_t onnx_wrapped(pco_onnx_map *map, uint32_t indices, int64_t n)
 
 static uint32_t onnx_shapes_transpose(pco_onnx_map *map)
 {
-    uint32_t x = onnx_in(map, 0), rank = onnx_desc(map, x)->rank;
-    int64_t dims[PCO_MAX_RANK], n = onnx_ints(map, "perm", dims, PCO_MAX_RANK);
-    if (n < 0)
-        for (uint32_t i = 0; i < rank; i++) dims[i] = rank - 1 - i;
-    else if (n != rank)
-        return onnx_skip(map, "Transpose with another number of dimensions than its operand");
+    int64_t dims[PCO_MAX_RANK];
+    const uint32_t x = onnx_in(map, 0);
+    if (x == PCO_NONE || !onnx_bounds_permute(map, map->operands[0], dims)) return PCO_NONE;
     return pco_permute(map->graph, x, dims);
 }
 
 static uint32_t onnx_shapes_reshape(pco_onnx_map *map)
 {
-    uint32_t x = onnx_in(map, 0);
-    int64_t shape[PCO_MAX_RANK], n = onnx_host(map, 1, shape, PCO_MAX_RANK);
-    bool allow_zero = onnx_int(map, "allowzero", 0) != 0;
-    if (n < 0) return onnx_skip(map, "Reshape without a shape");
-    for (int64_t i = 0; i < n; i++)
-        if (shape[i] == 0 && !allow_zero) shape[i] = onnx_desc(map, x)->shape[i];
-    return pco_reshape(map->graph, x, (uint32_t)n, shape);
+    int64_t shape[PCO_MAX_RANK];
+    uint32_t rank;
+    const uint32_t x = onnx_in(map, 0);
+    if (x == PCO_NONE || !onnx_bounds_reshape(map, map->operands[0], shape, &rank)) return PCO_NONE;
+    return pco_reshape(map->graph, x, rank, shape);
+}
+
+/* To a matrix, whose columns are all dimensions from the axis on. */
+static uint32_t onnx_shapes_flatten(pco_onnx_map *map)
+{
+    const uint32_t x = onnx_in(map, 0);
+    const pco_tensor *desc = onnx_desc(map, x);
+    int64_t axis = onnx_int(map, "axis", 1), shape[2] = {1, 1};
+    if (axis < 0) axis += desc->rank;
+    if (axis < 0 || axis > (int64_t)desc->rank) return onnx_skip(map, "an axis that the tensor has not");
+    for (int64_t d = 0; d < (int64_t)desc->rank; d++) shape[d >= axis] *= desc->shape[d];
+    return pco_reshape(map->graph, x, 2, shape);
 }
 
 /* Both are reshapes to the expected rank: dimensions of size 1 come or go. */
@@ -59,16 +66,10 @@ static uint32_t onnx_shapes_squeeze(pco_onnx_map *map)
 
 static uint32_t onnx_shapes_expand(pco_onnx_map *map)
 {
-    uint32_t x = onnx_in(map, 0);
-    const pco_tensor *desc = onnx_desc(map, x);
-    int64_t wanted[PCO_MAX_RANK], shape[PCO_MAX_RANK], n = onnx_host(map, 1, wanted, PCO_MAX_RANK);
-    if (n < 0) return onnx_skip(map, "Expand without a shape");
-    uint32_t rank = desc->rank > (uint32_t)n ? desc->rank : (uint32_t)n;
-    for (uint32_t i = 0; i < rank; i++) {
-        int64_t have = i < desc->rank ? desc->shape[desc->rank - 1 - i] : 1;
-        int64_t want = i < (uint32_t)n ? wanted[n - 1 - i] : 1;
-        shape[rank - 1 - i] = want == 1 ? have : want;
-    }
+    int64_t shape[PCO_MAX_RANK];
+    uint32_t rank = 0;
+    const uint32_t x = onnx_in(map, 0);
+    if (x == PCO_NONE || !onnx_bounds_expand(map, map->operands[0], shape, &rank)) return PCO_NONE;
     return pco_broadcast_to(map->graph, x, rank, shape);
 }
 
@@ -83,52 +84,33 @@ static uint32_t onnx_shapes_concat(pco_onnx_map *map)
 static uint32_t onnx_shapes_split(pco_onnx_map *map)
 {
     uint32_t x = onnx_in(map, 0), parts = map->node->n_outputs;
-    const pco_tensor *desc = onnx_desc(map, x);
-    int64_t axis = onnx_axis(map, onnx_int(map, "axis", 0), desc->rank), sizes[MAX_PARTS], start = 0;
-    int64_t length = desc->shape[axis], each = (length + parts - 1) / parts, n = onnx_host(map, 1, sizes, MAX_PARTS);
-    if (onnx_int(map, "num_outputs", parts) != parts || (n >= 0 && n != parts))
-        return onnx_skip(map, "Split with another number of outputs than it says");
+    int64_t axis, sizes[MAX_PARTS], start = 0;
+    if (x == PCO_NONE || !onnx_desc(map, x)->rank || !onnx_bounds_split(map, map->operands[0], &axis, sizes))
+        return onnx_skip(map, "Split of a scalar");
     for (uint32_t i = 0; i < parts; i++) {
-        if (n < 0) sizes[i] = i + 1 < parts ? each : length - each * (parts - 1);
-        if (sizes[i] < 0 || sizes[i] > length) return onnx_skip(map, "Split into parts that are not there");
         map->out[i] = pco_slice_axis(map->graph, x, axis, start, sizes[i]);
         start += sizes[i];
     }
     return map->out[0];
 }
 
-static int64_t onnx_shapes_clamp(int64_t value, int64_t low, int64_t high)
-{
-    return value < low ? low : value > high ? high : value;
-}
-
-/* `n` values of an input that may be left out: `initial` and as many `step` further each, then. */
-static bool onnx_shapes_list(pco_onnx_map *map, uint32_t input, int64_t n, int64_t *values, int64_t initial,
-                             int64_t step)
-{
-    const int64_t given = onnx_host(map, input, values, PCO_MAX_RANK);
-    for (int64_t i = 0; i < n && given < 0; i++) values[i] = initial + i * step;
-    return given < 0 || given == n;
-}
-
+/* A negative step is a choice of indices. */
 static uint32_t onnx_shapes_slice(pco_onnx_map *map)
 {
+    onnx_slices slices;
     uint32_t x = onnx_in(map, 0);
-    const pco_tensor *desc = onnx_desc(map, x);
-    int64_t starts[PCO_MAX_RANK], ends[PCO_MAX_RANK], axes[PCO_MAX_RANK], steps[PCO_MAX_RANK];
-    const int64_t n = onnx_host(map, 1, starts, PCO_MAX_RANK);
-    pco_slice_attrs attrs = {.n_starts = desc->rank, .n_sizes = desc->rank, .n_steps = desc->rank};
-    for (uint32_t d = 0; d < desc->rank; d++) attrs.sizes[d] = desc->shape[d], attrs.steps[d] = 1;
-    if (onnx_host(map, 2, ends, PCO_MAX_RANK) != n || !onnx_shapes_list(map, 3, n, axes, 0, 1) ||
-        !onnx_shapes_list(map, 4, n, steps, 1, 0))
-        return onnx_skip(map, "Slice with lists of several lengths");
-    for (int64_t i = 0; i < n; i++) {
-        int64_t axis = onnx_axis(map, axes[i], desc->rank), length = desc->shape[axis];
-        if (steps[i] < 1) return onnx_skip(map, "a negative step");
-        int64_t start = onnx_shapes_clamp(starts[i] < 0 ? starts[i] + length : starts[i], 0, length);
-        int64_t end = onnx_shapes_clamp(ends[i] < 0 ? ends[i] + length : ends[i], start, length);
-        attrs.starts[axis] = start, attrs.steps[axis] = steps[i];
-        attrs.sizes[axis] = end > start ? (end - start - 1) / steps[i] + 1 : 0;
+    const uint32_t rank = onnx_desc(map, x)->rank;
+    pco_slice_attrs attrs = {.n_starts = rank, .n_sizes = rank, .n_steps = rank};
+    if (x == PCO_NONE || !onnx_bounds_slice(map, map->operands[0], &slices)) return PCO_NONE;
+    for (uint32_t d = 0; d < rank; d++) {
+        const bool turned = slices.step[d] < 0;
+        attrs.starts[d] = turned ? 0 : slices.start[d];
+        attrs.steps[d] = turned ? 1 : slices.step[d];
+        attrs.sizes[d] = slices.size[d];
+        if (!turned) continue;
+        const uint32_t indices =
+            pco_iota(map->graph, PCO_I32, 0, (double)slices.start[d], (double)slices.step[d], 1, &slices.size[d]);
+        x = pco_gather(map->graph, x, indices, d);
     }
     return pco_graph_add(map->graph, PCO_OP_SLICE, &attrs, &x, 1, NULL);
 }
@@ -244,7 +226,7 @@ static uint32_t onnx_shapes_top_k(pco_onnx_map *map)
     onnx_int(map, "sorted", 1);
     onnx_host(map, 1, &attrs.k, 1);
     if (pco_graph_add(map->graph, PCO_OP_TOP_K, &attrs, &x, 1, out) == PCO_NONE) return PCO_NONE;
-    map->out[1] = out[1];
+    map->out[1] = out[1], map->type[1] = PCO_ONNX_INT64;
     return out[0];
 }
 
@@ -276,6 +258,7 @@ static uint32_t onnx_shapes_tensor_scatter(pco_onnx_map *map)
 const onnx_rule ONNX_SHAPES[] = {
     {"Transpose", onnx_shapes_transpose, 0, 0},
     {"Reshape", onnx_shapes_reshape, 0, 0},
+    {"Flatten", onnx_shapes_flatten, 0, 0},
     {"Squeeze", onnx_shapes_squeeze, 0, 0},
     {"Unsqueeze", onnx_shapes_squeeze, 0, 0},
     {"Expand", onnx_shapes_expand, 0, 0},

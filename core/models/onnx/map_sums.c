@@ -81,14 +81,18 @@ static uint32_t onnx_map_reduce(pco_onnx_map *map)
 static uint32_t onnx_map_argmax(pco_onnx_map *map)
 {
     if (onnx_int(map, "select_last_index", 0)) return onnx_skip(map, "ArgMax of the last among equals");
+    map->type[0] = PCO_ONNX_INT64;
     return pco_argmax(map->graph, onnx_in(map, 0), onnx_int(map, "axis", 0), (int)onnx_int(map, "keepdims", 1));
 }
 
 static uint32_t onnx_map_softmax(pco_onnx_map *map)
 {
     const pco_op op = onnx_is(map, "Softmax") ? PCO_OP_SOFTMAX : PCO_OP_LOG_SOFTMAX;
-    pco_softmax_attrs attrs = {.axis = onnx_int(map, "axis", -1)};
     uint32_t x = onnx_in(map, 0);
+    const uint32_t rank = onnx_desc(map, x)->rank;
+    pco_softmax_attrs attrs = {.axis = onnx_int(map, "axis", map->opset < 13 ? 1 : -1)};
+    if (map->opset < 13 && onnx_axis(map, attrs.axis, rank) + 1 != (int64_t)rank)
+        return onnx_skip(map, "%s over several dimensions, as before operator set 13", map->node->op);
     return pco_graph_add(map->graph, op, &attrs, &x, 1, NULL);
 }
 

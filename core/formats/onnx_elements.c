@@ -1,0 +1,183 @@
+/* Elements of ONNX's types, in the layout of arrays, as doubles and back. */
+#include "formats/onnx.h"
+
+#include "base/dtype.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *pco_onnx_type_name(int32_t type)
+{
+    static const char *const NAMES[] = {"no type",        "float",    "uint8",        "int8",           "uint16",
+                                        "int16",          "int32",    "int64",        "string",         "bool",
+                                        "float16",        "double",   "uint32",       "uint64",         "complex64",
+                                        "complex128",     "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
+                                        "float8e5m2fnuz", "uint4",    "int4",         "float4e2m1"};
+    return type >= 0 && type < (int32_t)(sizeof NAMES / sizeof *NAMES) ? NAMES[type] : "unknown type";
+}
+
+uint32_t pco_onnx_type_bytes(int32_t type)
+{
+    switch (type) {
+    case PCO_ONNX_DOUBLE:
+    case PCO_ONNX_UINT64:
+    case PCO_ONNX_INT64: return 8;
+    case PCO_ONNX_FLOAT:
+    case PCO_ONNX_UINT32:
+    case PCO_ONNX_INT32: return 4;
+    case PCO_ONNX_FLOAT16:
+    case PCO_ONNX_BFLOAT16:
+    case PCO_ONNX_UINT16:
+    case PCO_ONNX_INT16: return 2;
+    case PCO_ONNX_BOOL:
+    case PCO_ONNX_INT8:
+    case PCO_ONNX_UINT8:
+    case PCO_ONNX_FLOAT8E4M3FN:
+    case PCO_ONNX_FLOAT8E4M3FNUZ:
+    case PCO_ONNX_FLOAT8E5M2:
+    case PCO_ONNX_FLOAT8E5M2FNUZ:
+    case PCO_ONNX_UINT4:
+    case PCO_ONNX_INT4:
+    case PCO_ONNX_FLOAT4E2M1: return 1;
+    default: return 0;
+    }
+}
+
+/* ---- floats of 8 and 4 bits (OCP 8-bit Floating Point Specification; FNUZ: Noune et al. 2022, arXiv 2206.02915) ----
+ */
+
+typedef struct onnx_small {
+    int bits, mantissa, bias;
+    int unsigned_zero; /* 1: there is no -0, and its code is NaN; no infinity */
+    int largest;       /* code of the largest finite number */
+} onnx_small;
+
+static const onnx_small *onnx_small_of(int32_t type)
+{
+    static const onnx_small E4M3FN = {8, 3, 7, 0, 0x7E}, E4M3FNUZ = {8, 3, 8, 1, 0x7F}, E5M2 = {8, 2, 15, 0, 0x7B},
+                            E5M2FNUZ = {8, 2, 16, 1, 0x7F}, E2M1 = {4, 1, 1, 0, 7};
+    switch (type) {
+    case PCO_ONNX_FLOAT8E4M3FN: return &E4M3FN;
+    case PCO_ONNX_FLOAT8E4M3FNUZ: return &E4M3FNUZ;
+    case PCO_ONNX_FLOAT8E5M2: return &E5M2;
+    case PCO_ONNX_FLOAT8E5M2FNUZ: return &E5M2FNUZ;
+    case PCO_ONNX_FLOAT4E2M1: return &E2M1;
+    default: return NULL;
+    }
+}
+
+static double onnx_small_value(const onnx_small *small, unsigned code)
+{
+    const unsigned sign = 1u << (small->bits - 1), size = code & (sign - 1);
+    const double turned = code & sign ? -1.0 : 1.0;
+    if (small->unsigned_zero && code == sign) return (double)NAN;
+    if ((int)size > small->largest) /* E5M2 has an infinity, E4M3FN has not */
+        return small->mantissa == 2 && size == 0x7C ? turned * (double)INFINITY : (double)NAN;
+    const int exponent = (int)(size >> small->mantissa), fraction = (int)(size & ((1u << small->mantissa) - 1));
+    if (!exponent) return turned * ldexp(fraction, 1 - small->bias - small->mantissa);
+    return turned * ldexp(fraction + (1 << small->mantissa), exponent - small->bias - small->mantissa);
+}
+
+/* To nearest even; what is beyond the largest number becomes that. */
+static uint8_t onnx_small_code(const onnx_small *small, double value)
+{
+    const unsigned sign = 1u << (small->bits - 1);
+    if (isnan(value)) return (uint8_t)(small->unsigned_zero ? sign : sign - 1);
+    const double size = fabs(value);
+    unsigned low = 0, high = (unsigned)small->largest; /* codes grow with their values */
+    if (isinf(value) && small->mantissa == 2 && !small->unsigned_zero) return (uint8_t)(signbit(value) ? 0xFC : 0x7C);
+    while (low < high) {
+        const unsigned middle = (low + high) / 2;
+        if (onnx_small_value(small, middle + 1) <= size)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low < (unsigned)small->largest) {
+        const double below = size - onnx_small_value(small, low), above = onnx_small_value(small, low + 1) - size;
+        if (below > above || (below == above && (low & 1))) low++;
+    }
+    return (uint8_t)(signbit(value) && (low || !small->unsigned_zero) ? low | sign : low);
+}
+
+/* ---- all types ---- */
+
+#define ONNX_LOAD(type, at) \
+    do { \
+        type loaded; \
+        memcpy(&loaded, at, sizeof loaded); \
+        return (double)loaded; \
+    } while (0)
+
+static double onnx_decode_one(int32_t type, const uint8_t *at)
+{
+    uint16_t half;
+    switch (type) {
+    case PCO_ONNX_DOUBLE: ONNX_LOAD(double, at);
+    case PCO_ONNX_INT64: ONNX_LOAD(int64_t, at);
+    case PCO_ONNX_UINT64: ONNX_LOAD(uint64_t, at);
+    case PCO_ONNX_FLOAT: ONNX_LOAD(float, at);
+    case PCO_ONNX_INT32: ONNX_LOAD(int32_t, at);
+    case PCO_ONNX_UINT32: ONNX_LOAD(uint32_t, at);
+    case PCO_ONNX_INT16: ONNX_LOAD(int16_t, at);
+    case PCO_ONNX_UINT16: ONNX_LOAD(uint16_t, at);
+    case PCO_ONNX_FLOAT16: memcpy(&half, at, 2); return (double)pco_f16_to_f32(half);
+    case PCO_ONNX_BFLOAT16: memcpy(&half, at, 2); return (double)pco_bf16_to_f32(half);
+    case PCO_ONNX_INT8: return (int8_t)*at;
+    case PCO_ONNX_INT4: return (*at & 15) - ((*at & 8) << 1);
+    case PCO_ONNX_UINT4: return *at & 15;
+    case PCO_ONNX_BOOL: return *at != 0;
+    default: break;
+    }
+    const onnx_small *small = onnx_small_of(type);
+    return small ? onnx_small_value(small, small->bits == 4 ? *at & 15u : *at) : *at;
+}
+
+void pco_onnx_decode(int32_t type, const void *raw, int64_t count, double *value)
+{
+    const uint32_t step = pco_onnx_type_bytes(type);
+    for (int64_t i = 0; i < count; i++) value[i] = onnx_decode_one(type, (const uint8_t *)raw + i * step);
+}
+
+static double onnx_saturated(double value, double low, double high)
+{
+    if (isnan(value)) return 0;
+    const double whole = nearbyint(value);
+    return whole < low ? low : whole > high ? high : whole;
+}
+
+#define ONNX_STORE(type, at, value) \
+    do { \
+        const type stored = (type)(value); \
+        memcpy(at, &stored, sizeof stored); \
+        return; \
+    } while (0)
+
+static void onnx_encode_one(int32_t type, double v, uint8_t *at)
+{
+    switch (type) {
+    case PCO_ONNX_DOUBLE: ONNX_STORE(double, at, v);
+    case PCO_ONNX_INT64: ONNX_STORE(int64_t, at, v >= 0x1p63 ? INT64_MAX : onnx_saturated(v, -0x1p63, 0x1p63 - 1024));
+    case PCO_ONNX_UINT64: ONNX_STORE(uint64_t, at, v >= 0x1p64 ? UINT64_MAX : onnx_saturated(v, 0, 0x1p64 - 2048));
+    case PCO_ONNX_FLOAT: ONNX_STORE(float, at, v);
+    case PCO_ONNX_INT32: ONNX_STORE(int32_t, at, onnx_saturated(v, INT32_MIN, INT32_MAX));
+    case PCO_ONNX_UINT32: ONNX_STORE(uint32_t, at, onnx_saturated(v, 0, UINT32_MAX));
+    case PCO_ONNX_INT16: ONNX_STORE(int16_t, at, onnx_saturated(v, INT16_MIN, INT16_MAX));
+    case PCO_ONNX_UINT16: ONNX_STORE(uint16_t, at, onnx_saturated(v, 0, UINT16_MAX));
+    case PCO_ONNX_FLOAT16: ONNX_STORE(uint16_t, at, pco_f16_from_f32((float)v));
+    case PCO_ONNX_BFLOAT16: ONNX_STORE(uint16_t, at, pco_bf16_from_f32((float)v));
+    case PCO_ONNX_INT8: ONNX_STORE(int8_t, at, onnx_saturated(v, -128, 127));
+    case PCO_ONNX_INT4: *at = (uint8_t)((int)onnx_saturated(v, -8, 7) & 15); return;
+    case PCO_ONNX_UINT4: *at = (uint8_t)onnx_saturated(v, 0, 15); return;
+    case PCO_ONNX_BOOL: *at = v != 0; return;
+    default: break;
+    }
+    const onnx_small *small = onnx_small_of(type);
+    *at = small ? onnx_small_code(small, v) : (uint8_t)onnx_saturated(v, 0, 255);
+}
+
+void pco_onnx_encode(int32_t type, const double *value, int64_t count, void *raw)
+{
+    const uint32_t step = pco_onnx_type_bytes(type);
+    for (int64_t i = 0; i < count; i++) onnx_encode_one(type, value[i], (uint8_t *)raw + i * step);
+}
