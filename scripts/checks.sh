@@ -106,6 +106,23 @@ for p in json.load(sys.stdin)["plugins"]:
   for name in $names; do portico conformance --devices "$name" --tier quick || return 1; done
 }
 
+# The Python package of the build, on the device that is chosen; with the first Python that has NumPy and pytest.
+check_python() {
+  local python
+  for python in python3 /usr/bin/python3 ""; do
+    [ -n "$python" ] || { echo "no Python here has NumPy and pytest"; return 77; }
+    if "$python" -c 'import numpy, pytest' 2> /dev/null; then break; fi
+  done
+  local status=0
+  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python "$python" -m pytest -q -p no:cacheprovider "$root/python/tests" > "$build/pytest.log" 2>&1 || status=$?
+  cat "$build/pytest.log"
+  python3 -c '
+import re, sys
+counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", open(sys.argv[1]).read().splitlines()[-1])}
+print("%d passed, %d failed, %d skipped" % (counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0), counts.get("skipped", 0)))' "$build/pytest.log"
+  return $status
+}
+
 # Deleting a plugin's file leaves a program that works with the others.
 check_without_plugin() {
   dest_tree || return 1

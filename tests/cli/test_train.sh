@@ -178,7 +178,7 @@ rm -rf clock
 config clock "$dates" '"checkpoint_seconds": 0.2'
 sed -i 's/"steps": 12/"steps": 100000/' clock.json
 "$portico" train clock.json > out 2> err & pid=$!
-for _ in $(seq 400); do [ -f clock/model.safetensors ] && break; sleep 0.05; done
+for _ in $(seq 400); do [ -f clock/checkpoint.safetensors ] && break; sleep 0.05; done
 kill -9 $pid; wait $pid 2> /dev/null
 run train clock.json --resume --steps 1; status "a checkpoint by the clock" 0; says "it begins there" err '^resumed +after step [1-9]'
 

@@ -1,0 +1,3 @@
+from portico._program import main
+
+main()

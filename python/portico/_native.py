@@ -1,0 +1,266 @@
+"""The library, through ctypes: its functions, its structs, and its errors as exceptions."""
+import ctypes
+import os
+import threading
+from ctypes import POINTER, c_char, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_uint8, c_uint32, \
+    c_uint64, c_void_p
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+NONE = 0xFFFFFFFF
+MAX_RANK = 8
+MAX_OUTPUTS = 4
+
+
+class Error(RuntimeError):
+    """What Portico could not do, in one line. `status` is the number that C has for it (pco_status)."""
+
+    status = 12
+
+
+class InvalidError(Error, ValueError):
+    """An argument, attribute or shape is not acceptable."""
+
+    status = 1
+
+
+class UnsupportedError(Error):
+    """Understood, and not available here; the message says why."""
+
+    status = 2
+
+
+class OutOfMemoryError(Error, MemoryError):
+    """The host or the device has not enough memory. The device stays usable."""
+
+    status = 3
+
+
+class DeviceLostError(Error):
+    """The device is gone; what was on it is lost."""
+
+    status = 5
+
+
+class FileError(Error, OSError):
+    """A file could not be read, or does not hold what its format promises."""
+
+    status = 6
+
+
+class NotFoundError(Error, LookupError):
+    """There is no such device, tensor or file entry; the message lists those there are."""
+
+    status = 8
+
+
+class CancelledError(Error):
+    """A callback asked to stop."""
+
+    status = 10
+
+
+ERRORS = {1: InvalidError, 2: UnsupportedError, 3: OutOfMemoryError, 4: OutOfMemoryError, 5: DeviceLostError,
+          6: FileError, 7: FileError, 8: NotFoundError, 10: CancelledError}
+
+
+class Tensor(ctypes.Structure):
+    _fields_ = [("dtype", c_uint32), ("kind", c_uint32), ("rank", c_uint32), ("alias", c_uint32),
+                ("shape", c_int64 * MAX_RANK), ("bytes", c_uint64), ("data", c_void_p), ("name", c_char_p)]
+
+
+class Contract(ctypes.Structure):
+    _fields_ = [(name, c_uint32) for name in ("accumulate_f32", "accumulate_f16", "accumulate_bf16", "compute",
+                                              "round_to_nearest", "subnormals", "contraction", "nan_inf")] + \
+               [(name, c_float) for name in ("div_ulp", "sqrt_ulp", "rsqrt_ulp", "function_ulp")]
+
+
+class DeviceInfo(ctypes.Structure):
+    _fields_ = [("size", c_uint32), ("type", c_uint32), ("name", c_char * 256), ("driver", c_char * 256),
+                ("platform", c_char * 256), ("aliases", c_char * 128), ("uuid", c_uint8 * 16), ("memory", c_uint64),
+                ("max_allocation", c_uint64), ("max_binding", c_uint64), ("buffer_alignment", c_uint32),
+                ("max_workgroup", c_uint32), ("shared_memory", c_uint32), ("subgroup_min", c_uint32),
+                ("subgroup_max", c_uint32), ("features", c_uint32), ("not_in_build", c_char * 256),
+                ("contract", Contract), ("n_edges", c_uint32), ("edges", c_uint32 * 24), ("vendor_id", c_uint32),
+                ("device_id", c_uint32), ("api", c_char * 64), ("driver_version", c_char * 64),
+                ("driver_file", c_char * 512)]
+
+
+class Sized(ctypes.Structure):
+    """A struct that begins with its size."""
+
+    def __init__(self, **values):
+        super().__init__(size=ctypes.sizeof(self), **values)
+
+
+class DeviceDescription(Sized):
+    _fields_ = [("size", c_size_t), ("id", c_char * 96), ("preferred", c_uint32), ("info", DeviceInfo)]
+
+
+class PluginDescription(Sized):
+    _fields_ = [("size", c_size_t), ("name", c_char * 64), ("path", c_char * 512), ("reason", c_char * 512),
+                ("devices", c_uint32)]
+
+
+LOG = ctypes.CFUNCTYPE(None, c_void_p, c_int, c_char_p)
+PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_double)
+TEXT = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_char), c_size_t)
+
+
+class ContextParams(Sized):
+    _fields_ = [("size", c_size_t), ("backend", c_char_p), ("log_level", c_uint32), ("log", LOG),
+                ("log_user", c_void_p)]
+
+
+class ExecutableParams(Sized):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("no_decomposition", c_int), ("force_decomposition", c_int),
+                ("no_self_test", c_int), ("plan_only", c_int)]
+
+
+class ExecutableStats(Sized):
+    _fields_ = [("size", c_size_t)] + [(name, c_uint32) for name in ("nodes", "parts", "cpu_nodes", "decomposed")] + \
+               [(name, c_uint64) for name in ("constant_bytes", "state_bytes", "arena_bytes", "transient_bytes",
+                                              "io_bytes", "arena_lower_bound")]
+
+
+class ModelParams(Sized):
+    _fields_ = [("size", c_size_t), ("device", c_char_p), ("context_length", c_int64), ("progress", PROGRESS),
+                ("progress_user", c_void_p)]
+
+
+class ModelInfo(Sized):
+    _fields_ = [("size", c_size_t), ("architecture", c_char * 32), ("device", c_char * 96)] + \
+               [(name, c_int64) for name in ("vocab_size", "source_vocab_size", "context_length",
+                                             "file_context_length", "layers", "width")] + \
+               [(name, c_uint64) for name in ("parameters", "constant_bytes", "state_bytes", "arena_bytes",
+                                              "io_bytes", "device_bytes", "peak_device_bytes")]
+
+
+class GenerateParams(Sized):
+    _fields_ = [("size", c_size_t), ("max_tokens", c_int64), ("temperature", c_double), ("top_k", c_int64),
+                ("top_p", c_double), ("seed", c_uint64), ("echo", c_int), ("prefix", c_char_p)]
+
+
+class GenerateStats(Sized):
+    _fields_ = [("size", c_size_t), ("stop_reason", c_int), ("load_seconds", c_double), ("prompt_tokens", c_int64),
+                ("prompt_seconds", c_double), ("generated_tokens", c_int64), ("generation_seconds", c_double),
+                ("peak_device_bytes", c_uint64)]
+
+
+def library_path():
+    """In a wheel the library lies within the package; in a build tree above it."""
+    for path in (os.path.join(FOLDER, "lib", "libportico.so"),
+                 os.path.join(FOLDER, "..", "..", "libportico.so.0")):
+        if os.path.exists(path):
+            return os.path.realpath(path)
+    raise ImportError(f"portico: there is no libportico.so in {FOLDER}/lib; install the wheel, or build Portico and set "
+                      "PYTHONPATH=build/python")
+
+
+_PATH = library_path()
+# Calls that run a device or call back let other Python threads run; those that only build do not give the lock up,
+# which costs more than they do.
+_runs = ctypes.CDLL(_PATH)
+_builds = ctypes.PyDLL(_PATH)
+
+
+def _function(library, name, result, *arguments):
+    function = getattr(library, name)
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+_handle = c_void_p
+_out = POINTER(c_void_p)
+_err = c_void_p
+
+version = _function(_builds, "pco_version", c_char_p)
+status_text = _function(_builds, "pco_status_text", c_char_p, c_int)
+free = _function(_builds, "pco_free", None, c_void_p)
+
+context_create = _function(_runs, "pco_context_create", c_int, POINTER(ContextParams), _out, _err)
+context_destroy = _function(_runs, "pco_context_destroy", None, _handle)
+context_devices = _function(_runs, "pco_context_devices", c_uint32, _handle, POINTER(DeviceDescription), c_uint32)
+context_plugins = _function(_runs, "pco_context_plugins", c_uint32, _handle, POINTER(PluginDescription), c_uint32)
+
+session_open = _function(_runs, "pco_session_open", c_int, _handle, c_char_p, _out, _err)
+session_close = _function(_runs, "pco_session_close", None, _handle)
+session_device = _function(_builds, "pco_session_device", POINTER(DeviceInfo), _handle)
+session_device_id = _function(_builds, "pco_session_device_id", c_char_p, _handle)
+session_memory = _function(_builds, "pco_session_memory", c_uint64, _handle, POINTER(c_uint64))
+session_write_state = _function(_runs, "pco_session_write_state", c_int, _handle, c_char_p, c_void_p, c_uint64, _err)
+session_read_state = _function(_runs, "pco_session_read_state", c_int, _handle, c_char_p, c_void_p, c_uint64, _err)
+
+graph_create = _function(_builds, "pco_graph_create", c_void_p)
+graph_destroy = _function(_builds, "pco_graph_destroy", None, _handle)
+graph_check = _function(_builds, "pco_graph_check", c_int, _handle, _err)
+_shape = POINTER(c_int64)
+graph_input = _function(_builds, "pco_graph_input", c_uint32, _handle, c_char_p, c_int, c_uint32, _shape)
+graph_state = _function(_builds, "pco_graph_state", c_uint32, _handle, c_char_p, c_int, c_uint32, _shape)
+graph_constant_copy = _function(_builds, "pco_graph_constant_copy", c_uint32, _handle, c_char_p, c_int, c_uint32,
+                                _shape, c_void_p)
+graph_scalar = _function(_builds, "pco_scalar", c_uint32, _handle, c_int, c_double)
+graph_output = _function(_builds, "pco_graph_output", c_uint32, _handle, c_uint32, c_char_p)
+graph_describe = _function(_builds, "pco_graph_describe", c_int, _handle, c_uint32, POINTER(Tensor), _err)
+graph_add = _function(_builds, "pco_graph_add", c_uint32, _handle, c_int, c_char_p, POINTER(c_uint32), c_uint32,
+                      POINTER(c_uint32))
+graph_concat = _function(_builds, "pco_concat", c_uint32, _handle, POINTER(c_uint32), c_uint32, c_int64)
+graph_rope_phase = _function(_builds, "pco_rope_phase", c_uint32, _handle, c_double, c_uint32, POINTER(c_float))
+graph_sinusoidal_phase = _function(_builds, "pco_sinusoidal_phase", c_uint32, _handle, c_uint32, c_int)
+graph_gradients = _function(_builds, "pco_gradients", c_int, _handle, c_uint32, POINTER(c_uint32), c_uint32,
+                            POINTER(c_uint32), _err)
+graph_global_norm = _function(_builds, "pco_global_norm", c_uint32, _handle, POINTER(c_uint32), c_uint32)
+graph_clip_scale = _function(_builds, "pco_clip_scale", c_uint32, _handle, c_uint32, c_double)
+
+executable_create = _function(_runs, "pco_executable_create", c_int, _handle, _handle, POINTER(ExecutableParams), _out,
+                              _err)
+executable_destroy = _function(_runs, "pco_executable_destroy", None, _handle)
+executable_tensor = _function(_builds, "pco_executable_tensor", c_uint32, _handle, c_char_p)
+executable_write = _function(_runs, "pco_executable_write", c_int, _handle, c_uint32, c_void_p, c_uint64, _err)
+executable_read = _function(_runs, "pco_executable_read", c_int, _handle, c_uint32, c_void_p, c_uint64, _err)
+executable_run = _function(_runs, "pco_executable_run", c_int, _handle, _err)
+executable_inspect = _function(_builds, "pco_executable_inspect", c_int, _handle, POINTER(ExecutableStats), _err)
+
+model_open = _function(_runs, "pco_model_open", c_int, _handle, c_char_p, POINTER(ModelParams), _out, _err)
+model_close = _function(_runs, "pco_model_close", None, _handle)
+model_describe = _function(_builds, "pco_model_describe", None, _handle, POINTER(ModelInfo))
+_ids = POINTER(c_int32)
+model_tokenize = _function(_builds, "pco_model_tokenize", c_int, _handle, c_char_p, c_size_t, c_int, POINTER(_ids),
+                           POINTER(c_size_t), _err)
+model_detokenize = _function(_builds, "pco_model_detokenize", c_int, _handle, _ids, c_size_t, POINTER(c_void_p),
+                             POINTER(c_size_t), _err)
+model_generate = _function(_runs, "pco_model_generate", c_int, _handle, c_char_p, POINTER(GenerateParams), TEXT,
+                           c_void_p, POINTER(GenerateStats), _err)
+model_logits = _function(_runs, "pco_model_logits", c_int, _handle, _ids, c_size_t, c_void_p, _err)
+
+_local = threading.local()
+
+
+def error_buffer():
+    """The calling thread's pco_error, for the last argument of a call."""
+    try:
+        return _local.error
+    except AttributeError:
+        _local.error = ctypes.create_string_buffer(1024)
+        return _local.error
+
+
+def failure(status):
+    """The exception for a status, with the line that the call has left."""
+    text = error_buffer().value.decode("utf-8", "replace") or status_text(status).decode()
+    error = ERRORS.get(status, Error)(text)
+    error.status = status
+    return error
+
+
+def check(status):
+    if status:
+        raise failure(status)
+
+
+def encoded(text, what):
+    """A string for C: UTF-8, without a NUL in it."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} is {type(text).__name__}, and must be str")
+    if "\0" in text:
+        raise InvalidError(f"{what} holds a NUL character")
+    return text.encode("utf-8")
