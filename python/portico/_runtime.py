@@ -94,7 +94,7 @@ class Context:
         self._dead = []  # programs whose owner is gone, to be destroyed by the next call
         self._sessions = {}
         self._models = weakref.WeakSet()
-        self.raised = None  # by a callback, for whoever called into C
+        self.suspended = None  # what a call in C waits for that only its caller can do, in words
         self.handle = ctypes.c_void_p()
         params = native.ContextParams()
         if backend is not None:
@@ -127,6 +127,8 @@ class Context:
         me = threading.get_ident()
         if self._owner == me:
             raise native.InvalidError("this was called from a callback of a call that still runs; return from it first")
+        if self.suspended:
+            raise native.InvalidError(self.suspended)
         with self._lock:
             if self.handle is None:
                 raise native.InvalidError("this context was closed")

@@ -1,0 +1,213 @@
+"""Models: text in, text out."""
+import ctypes
+import os
+import queue
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+from portico import _native as native, _runtime
+
+STOP_REASONS = ("end", "max_tokens", "context", "callback")
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What generating took: tokens, seconds, and why it ended ("end", "max_tokens", "context" or "callback")."""
+
+    stop_reason: str
+    prompt_tokens: int
+    prompt_seconds: float
+    generated_tokens: int
+    generation_seconds: float
+
+
+class Model:
+    """A model that portico.load opened on a device. Calls of several threads wait for each other; close() or `with` gives
+    its memory back."""
+
+    def __init__(self, path, device=None, context_length=0, progress=None):
+        path = os.fspath(path)
+        self._context = context = _runtime.context()
+        self.handle = None
+        self.last_stats = None
+        raised = []
+
+        def call(_, share):
+            try:
+                return int(bool(progress(share)))
+            except BaseException as error:  # C knows no exceptions: raised again below
+                raised.append(error)
+                return 1
+        params = native.ModelParams(context_length=int(context_length))
+        device = _runtime.device_spec(device) or _runtime.current_device()
+        if device is not None:
+            params.device = native.encoded(device, "device")
+        if progress is not None:
+            params.progress = native.PROGRESS(call)
+        handle = ctypes.c_void_p()
+        with context.use():
+            status = native.model_open(context.handle, native.encoded(path, "path"), params, handle,
+                                       native.error_buffer())
+            if raised:
+                raise raised[0]
+            native.check(status)
+            self.handle = handle
+            context._models.add(self)
+
+    def _open(self):
+        if self.handle is None:
+            raise native.InvalidError("this model was closed")
+        return self.handle
+
+    def _close(self):
+        handle, self.handle = self.handle, None
+        if handle is not None:
+            native.model_close(handle)
+
+    def close(self):
+        """Gives back its memory. Later calls say that it is closed."""
+        if self.handle is not None:
+            with self._context.use():
+                self._close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        handle = getattr(self, "handle", None)
+        if handle is not None and self._context.handle is not None:
+            self._context.discard(native.model_close, handle)
+
+    @property
+    def info(self):
+        """architecture, device, vocab_size, context_length, layers, width, parameters and bytes of memory: a dict."""
+        info = native.ModelInfo()
+        with self._context.use():
+            native.model_describe(self._open(), info)
+        return {name: value.decode() if isinstance(value, bytes) else value
+                for name, value in ((n, getattr(info, n)) for n, _ in info._fields_ if n != "size")}
+
+    def encode(self, text, special=True):
+        """The ids of a prompt; with `special`, BOS in front or EOS behind as the model wants it."""
+        data = native.encoded(text, "text")
+        ids, count = native._ids(), ctypes.c_size_t()
+        with self._context.use():
+            native.check(native.model_tokenize(self._open(), data, len(data), int(bool(special)), ids, count,
+                                               native.error_buffer()))
+            try:
+                return ids[:count.value]
+            finally:
+                native.free(ctypes.cast(ids, ctypes.c_void_p))
+
+    def decode(self, ids):
+        """The text of ids; bytes that are no whole character become U+FFFD."""
+        ids = [int(i) for i in ids]
+        array = (ctypes.c_int32 * max(len(ids), 1))(*ids)
+        text, count = ctypes.c_void_p(), ctypes.c_size_t()
+        with self._context.use():
+            native.check(native.model_detokenize(self._open(), array, len(ids), text, count, native.error_buffer()))
+            try:
+                return ctypes.string_at(text, count.value).decode("utf-8", "replace")
+            finally:
+                native.free(text)
+
+    def logits(self, ids):
+        """float32 [len(ids), vocab_size]; row i is for the token that follows ids[0] .. ids[i] (decoder-only)."""
+        ids = [int(i) for i in ids]
+        if not ids:
+            raise native.InvalidError("logits of no ids")
+        array = (ctypes.c_int32 * len(ids))(*ids)
+        result = np.empty((len(ids), self.info["vocab_size"]), np.float32)
+        with self._context.use():
+            native.check(native.model_logits(self._open(), array, len(ids), result.ctypes.data, native.error_buffer()))
+        return result
+
+    def generate(self, prompt, *, max_tokens=0, temperature=0.0, top_k=0, top_p=0.0, seed=0, echo=False, prefix=None):
+        """Continues a prompt, or answers a source: an iterator of pieces of text; "".join(...) has it whole.
+
+        max_tokens: 0: as many as the context holds. temperature: 0: always the likeliest token. top_k, top_p: 0: no limit.
+        seed: the same gives the same text on the same device. prefix: what the answer of an encoder-decoder begins with.
+        Closing the iterator, or leaving its loop, ends generating. Afterwards last_stats has tokens and seconds.
+        Errors: InvalidError for parameters out of range, and for a prompt longer than the context.
+        """
+        self._open()
+        params = native.GenerateParams(max_tokens=int(max_tokens), temperature=float(temperature), top_k=int(top_k),
+                                       top_p=float(top_p), seed=int(seed), echo=int(bool(echo)))
+        if prefix is not None:
+            params.prefix = native.encoded(prefix, "prefix")
+        return self._pieces(native.encoded(prompt, "prompt"), params)
+
+    def _pieces(self, prompt, params):
+        # C hands out text through a callback, which waits in a thread of its own until the next piece is wanted: no more
+        # is computed than is asked for.
+        pieces, wanted, failed = queue.SimpleQueue(), threading.Semaphore(0), []
+        ended = threading.Event()
+        stats = native.GenerateStats()
+
+        def text(_, data, count):
+            self._context.suspended = "a text is being generated here; take it to its end or close its iterator first, or " \
+                                      "use another portico.Context"
+            pieces.put(ctypes.string_at(data, count))
+            wanted.acquire()
+            self._context.suspended = None
+            return int(ended.is_set())
+
+        def work():
+            try:
+                callback = native.TEXT(text)
+                with self._context.use():
+                    native.check(native.model_generate(self._open(), prompt, params, callback, None, stats,
+                                                       native.error_buffer()))
+            except BaseException as error:  # raised where the pieces are taken
+                failed.append(error)
+            finally:
+                pieces.put(None)
+        import codecs
+
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may come in several pieces
+        thread = threading.Thread(target=work, name="portico.generate", daemon=True)
+        thread.start()
+        try:
+            while True:
+                piece = pieces.get()
+                if piece is None:
+                    break
+                decoded = decoder.decode(piece)
+                if decoded:
+                    yield decoded
+                wanted.release()
+            rest = decoder.decode(b"", True)
+            if rest and not failed:
+                yield rest
+        finally:
+            ended.set()
+            wanted.release()
+            thread.join()
+        if failed:
+            raise failed[0]
+        self.last_stats = Stats(STOP_REASONS[stats.stop_reason], stats.prompt_tokens, stats.prompt_seconds,
+                                stats.generated_tokens, stats.generation_seconds)
+
+    def __repr__(self):
+        if self.handle is None:
+            return "<portico.Model, closed>"
+        info = self.info
+        return f"<portico.Model {info['architecture']}, {info['parameters']} parameters, on {info['device']}>"
+
+
+def load(path, *, device=None, context_length=0, progress=None):
+    """Opens a model: a .gguf file, or a folder with config.json and model.safetensors.
+
+        for piece in portico.load("model.gguf").generate("Once upon a time"):
+            print(piece, end="")
+
+    device: as in PORTICO_BACKEND; None: that of `with portico.device(...)`, or the best there is. context_length: most
+    tokens of a sequence; 0: what the file says, at most 4096. progress: called with a share between 0 and 1 while the
+    model is opened; returning something true cancels (CancelledError).
+    """
+    return Model(path, device, context_length, progress)

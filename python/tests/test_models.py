@@ -1,0 +1,103 @@
+"""portico.load: text, tokens, logits, and what is said when something is wrong."""
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import portico
+from portico._models import load
+
+DATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "models", "dates")
+
+
+@pytest.fixture(scope="module")
+def dates():
+    with load(DATES) as model:
+        yield model
+
+
+def test_generates_in_pieces(dates):
+    pieces = list(dates.generate("THE 21ST OF OCTOBER, 2038"))
+    assert "".join(pieces) == "2038-10-21" and len(pieces) > 1
+    assert dates.last_stats.stop_reason == "end" and dates.last_stats.generated_tokens >= len(pieces)
+
+
+def test_no_more_is_computed_than_asked_for(dates):
+    iterator = dates.generate("3 Sep 51")
+    assert "2051-09-03".startswith(next(iterator))
+    iterator.close()
+    assert "".join(dates.generate("3 Sep 51")) == "2051-09-03"
+    assert "portico.generate" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_calls_while_generating_do_not_hang(dates):
+    iterator = dates.generate("3 Sep 51")
+    first = next(iterator)
+    with pytest.raises(portico.InvalidError, match="being generated"):
+        dates.encode("x")
+    assert first + "".join(iterator) == "2051-09-03"
+    assert dates.encode("3")
+
+
+def test_text_and_ids(dates):
+    ids = dates.encode("3 Sep 51", special=False)
+    assert ids and all(isinstance(i, int) for i in ids)
+    assert dates.info["parameters"] > 0 and dates.info["device"]
+
+
+def test_decoder_text_ids_and_logits():
+    path = os.path.join(DATES, "..", "..", "tests", "golden", "families", "qwen2.gguf")
+    with load(path, device="cpu:reference") as reference, load(path) as model:
+        ids = list(range(5))
+        want, got = reference.logits(ids), model.logits(ids)
+        assert got.shape == (5, model.info["vocab_size"])
+        # docs/numerics.md: 1e-4 (|y| + rms of the row), as `portico compare` has it
+        rms = np.sqrt((want.astype(np.float64) ** 2).mean(axis=1, keepdims=True))
+        assert (np.abs(got - want) <= 1e-4 * (np.abs(want) + rms)).all()
+        assert isinstance(model.decode(ids), str)
+
+
+def test_progress_and_what_it_throws():
+    shares = []
+    load(DATES, progress=lambda share: shares.append(share)).close()
+    assert shares == sorted(shares) and 0 <= shares[0] and shares[-1] <= 1
+
+    def throws(share):
+        raise KeyError("of the callback")
+    with pytest.raises(KeyError, match="of the callback"):
+        load(DATES, progress=throws)
+    with pytest.raises(portico.CancelledError):
+        load(DATES, progress=lambda share: True)
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda m: load("/no/such/model.gguf"), portico.Error, "no/such"),
+    (lambda m: load(DATES, device="vulkan:no-such-gpu"), portico.NotFoundError, "no-such-gpu"),
+    (lambda m: list(m.generate("x", temperature=-1)), portico.InvalidError, "temperature"),
+    (lambda m: m.encode("a\0b"), portico.InvalidError, "NUL"),
+    (lambda m: m.encode(3), TypeError, "str"),
+])
+def test_one_clear_line(dates, call, error, words):
+    with pytest.raises(error, match=words) as caught:
+        call(dates)
+    assert "\n" not in str(caught.value)
+
+
+def test_after_close():
+    model = load(DATES)
+    model.close()
+    model.close()
+    for call in (lambda: model.generate("x"), lambda: model.encode("x"), lambda: model.info):
+        with pytest.raises(portico.InvalidError, match="closed"):
+            call()
+
+
+def test_many_models_leave_nothing():
+    before = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+    load(DATES).close()
+    opened = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+    for _ in range(20):
+        load(DATES).close()
+    after = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+    assert after <= opened or after <= before
