@@ -1,7 +1,6 @@
 """Tensors: values, or expressions that are computed when their value is asked for."""
 import math
 import os
-import weakref
 
 import numpy as np
 
@@ -477,7 +476,7 @@ _names = iter(range(1, 1 << 62))
 
 class State(Tensor):
     """A tensor that operations write in place (portico.ops.state_write, adamw, sgd): a cache, a parameter, a moment. Its
-    memory is the device's that first uses it, and outlives runs.
+    memory is the device's that first uses it, outlives runs, and is given back when the context is closed.
 
     data: its first value. label: for messages.
     """
@@ -507,7 +506,6 @@ class State(Tensor):
         if self._data is None:
             raise native.InvalidError(f"'{self.label}' was on device {self._session.id}, whose context was closed")
         self._session, self._dirty = session, True
-        weakref.finalize(self, _forget, session, self.name)
 
     def ready(self, session):
         """Writes the value to the device, when a program has made the state there."""
@@ -543,8 +541,6 @@ class State(Tensor):
         """Moves it to another device."""
         device = _runtime.device_spec(device)
         self._data = self._values()
-        if self._session is not None:
-            _forget(self._session, self.name)
         self.name = f"state.{os.getpid()}.{next(_names)}"
         self._session, self._dirty, self._device = None, True, device
         return self
@@ -562,8 +558,3 @@ class State(Tensor):
 
     def __deepcopy__(self, memo):
         return type(self)(self.numpy(), self.dtype, self._device, self.label)
-
-
-def _forget(session, name):
-    if session.handle is not None:
-        session.context.discard(lambda handle: native.forget_state(handle, name.encode()), session.handle)
