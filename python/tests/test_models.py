@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 
 import portico
-from portico._models import load
 
 DATES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "models", "dates")
 
 
 @pytest.fixture(scope="module")
 def dates():
-    with load(DATES) as model:
+    with portico.load(DATES) as model:
         yield model
 
 
@@ -48,7 +47,7 @@ def test_text_and_ids(dates):
 
 def test_decoder_text_ids_and_logits():
     path = os.path.join(DATES, "..", "..", "tests", "golden", "families", "qwen2.gguf")
-    with load(path, device="cpu:reference") as reference, load(path) as model:
+    with portico.load(path, device="cpu:reference") as reference, portico.load(path) as model:
         ids = list(range(5))
         want, got = reference.logits(ids), model.logits(ids)
         assert got.shape == (5, model.info["vocab_size"])
@@ -60,20 +59,20 @@ def test_decoder_text_ids_and_logits():
 
 def test_progress_and_what_it_throws():
     shares = []
-    load(DATES, progress=lambda share: shares.append(share)).close()
+    portico.load(DATES, progress=lambda share: shares.append(share)).close()
     assert shares == sorted(shares) and 0 <= shares[0] and shares[-1] <= 1
 
     def throws(share):
         raise KeyError("of the callback")
     with pytest.raises(KeyError, match="of the callback"):
-        load(DATES, progress=throws)
+        portico.load(DATES, progress=throws)
     with pytest.raises(portico.CancelledError):
-        load(DATES, progress=lambda share: True)
+        portico.load(DATES, progress=lambda share: True)
 
 
 @pytest.mark.parametrize("call, error, words", [
-    (lambda m: load("/no/such/model.gguf"), portico.Error, "no/such"),
-    (lambda m: load(DATES, device="vulkan:no-such-gpu"), portico.NotFoundError, "no-such-gpu"),
+    (lambda m: portico.load("/no/such/model.gguf"), portico.Error, "no/such"),
+    (lambda m: portico.load(DATES, device="vulkan:no-such-gpu"), portico.NotFoundError, "no-such-gpu"),
     (lambda m: list(m.generate("x", temperature=-1)), portico.InvalidError, "temperature"),
     (lambda m: m.encode("a\0b"), portico.InvalidError, "NUL"),
     (lambda m: m.encode(3), TypeError, "str"),
@@ -85,7 +84,7 @@ def test_one_clear_line(dates, call, error, words):
 
 
 def test_after_close():
-    model = load(DATES)
+    model = portico.load(DATES)
     model.close()
     model.close()
     for call in (lambda: model.generate("x"), lambda: model.encode("x"), lambda: model.info):
@@ -95,9 +94,9 @@ def test_after_close():
 
 def test_many_models_leave_nothing():
     before = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
-    load(DATES).close()
+    portico.load(DATES).close()
     opened = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
     for _ in range(20):
-        load(DATES).close()
+        portico.load(DATES).close()
     after = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
     assert after <= opened or after <= before
