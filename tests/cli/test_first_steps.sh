@@ -68,7 +68,8 @@ models=$work/models
 mkdir -p "$models"/{bare,hf,torch,parts,gguf,nothing}
 cp "$dates/model.safetensors" "$models/bare/weights.safetensors"
 cp "$dates/model.safetensors" "$models/hf"
-echo '{"model_type": "llama"}' | tee "$models/hf/config.json" "$models/torch/config.json" > "$models/parts/config.json"
+echo '{"model_type": "rwkv"}' | tee "$models/hf/config.json" > "$models/torch/config.json"
+echo '{"model_type": "llama"}' > "$models/parts/config.json"
 printf 'PK\3\4 archive' | tee "$models/new.pt" > "$models/torch/pytorch_model.bin"
 printf '\200\2}q' > "$models/old.ckpt"
 printf '\10\7\22\7pytorch' > "$models/graph.onnx"
@@ -86,14 +87,14 @@ while read -r path pattern; do
     case $path in /*) ;; *) path=$models/$path ;; esac
     run run "$path" --prompt x; status "run ${path##*/}" 1; says "${path##*/}: what to do" err "^portico: .*$pattern"
     if [ "$(wc -l < "$work/err")" = 1 ]; then ok "one line"; else bad "run ${path##*/}" "not one line"; fi
-    case $path in *weights.safetensors | *model.safetensors | *.gguf | */hf | */torch | *.pt | *.ckpt) continue ;; esac
+    case $path in *weights.safetensors | *model.safetensors | *.gguf | */hf | */torch | */parts | *.pt | *.ckpt) continue ;; esac
     run inspect "$path"; status "inspect ${path##*/}" 1; says "inspect ${path##*/}: the same" err "$pattern"
 done <<TEXT
 bare/weights.safetensors put it into a folder as model.safetensors, with a config.json
 $dates/model.safetensors give its folder instead: $dates\$
-hf of type 'llama'; .* from GGUF
-torch of type 'llama'; .* from GGUF
-parts join these into one model.safetensors
+hf of type 'rwkv', which Portico cannot run; it runs 'llama'
+torch of type 'rwkv', which Portico cannot run; it runs 'llama'
+parts config.json: key 'hidden_size' is missing
 gguf model.gguf in it is a model by itself; give that file
 nothing has no config.json and no model.safetensors; a model is a folder with both, or a GGUF file
 new.pt a PyTorch checkpoint, .* put it into a folder as pytorch_model.bin, with a config.json
