@@ -256,7 +256,7 @@ aarch64_sysroot() {
            -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Acquire::Languages=none)
   apt-get "${options[@]}" update || echo "some lists could not be read"
   (cd "$apt" && apt-get "${options[@]}" download libcjson1 libcjson-dev libpcre2-8-0 libpcre2-16-0 libpcre2-32-0 \
-    libpcre2-posix3 libpcre2-dev libcmocka0 libcmocka-dev) || return 1
+    libpcre2-posix3 libpcre2-dev libutf8proc2 libutf8proc-dev libcmocka0 libcmocka-dev) || return 1
   local package
   for package in "$apt"/*.deb; do dpkg-deb -x "$package" "$sysroot" || return 1; done
   rm -rf "$apt"

@@ -7,13 +7,9 @@
 #include "base/error.h"
 #include "text/tokenizer_kinds.h"
 
-#define TEXT_SIZE_MOST ((size_t)1 << 30)
-
 void pco_tokenizer_destroy(pco_tokenizer *tokenizer)
 {
     if (!tokenizer) return;
-    free(tokenizer->pairs);
-    text_release_steps(tokenizer);
     text_release(tokenizer);
 }
 
@@ -22,9 +18,13 @@ pco_tokenizer_special pco_tokenizer_specials(const pco_tokenizer *tokenizer) { r
 int pco_tokenizer_adds_bos(const pco_tokenizer *tokenizer) { return tokenizer->add_bos; }
 int pco_tokenizer_ends(const pco_tokenizer *tokenizer, int32_t id)
 {
-    return id >= 0 && (id == tokenizer->special.eos || id == tokenizer->eot || id == tokenizer->eom);
+    if (id >= 0 && id == tokenizer->special.eos) return 1;
+    for (uint32_t i = 0; i < tokenizer->end_count; i++)
+        if (id == tokenizer->ends[i]) return 1;
+    return 0;
 }
 
+const char *pco_tokenizer_chat_template(const pco_tokenizer *tokenizer) { return tokenizer->chat_template; }
 int pco_tokenizer_adds_eos(const pco_tokenizer *tokenizer) { return tokenizer->add_eos; }
 
 const char *pco_tokenizer_token(const pco_tokenizer *tokenizer, int32_t id, size_t *size)
@@ -36,36 +36,15 @@ const char *pco_tokenizer_token(const pco_tokenizer *tokenizer, int32_t id, size
 
 /* ---- encoding ------------------------------------------------------------------------------------------ */
 
-/* The longest special token that stands at the start of text[size], or -1. */
-static int32_t text_marked_at(const pco_tokenizer *tokenizer, const char *text, size_t size, int control)
-{
-    unsigned char first = (unsigned char)text[0];
-    for (uint32_t i = tokenizer->marked_first[first]; i < tokenizer->marked_first[first + 1]; i++) {
-        const text_token *token = &tokenizer->tokens[tokenizer->marked[i]];
-        if (token->type == TEXT_CONTROL && !control) continue;
-        if (token->piece_size <= size && memcmp(token->piece, text, token->piece_size) == 0)
-            return (int32_t)tokenizer->marked[i];
-    }
-    return -1;
-}
-
-static pco_status text_encode_all(text_run *run, const char *text, size_t size, int control)
+/* BOS or EOS, or what the tokenizer has in its place. */
+static pco_status text_push_around(text_run *run, int behind)
 {
     const pco_tokenizer *tokenizer = run->tokenizer;
-    size_t begin = 0, at = 0;
     pco_status status = PCO_OK;
-    while (at < size && tokenizer->marked_count && !status) {
-        int32_t id = text_marked_at(tokenizer, text + at, size - at, control);
-        if (id < 0) {
-            at++;
-            continue;
-        }
-        if (at > begin) status = tokenizer->encode(run, text + begin, at - begin, 1);
-        if (!status) status = text_push(&run->ids, id, run->err);
-        at += tokenizer->tokens[id].piece_size;
-        begin = at;
-    }
-    if (!status && size > begin) status = tokenizer->encode(run, text + begin, size - begin, 1);
+    if (!tokenizer->around_count[behind])
+        return text_push(&run->ids, behind ? tokenizer->special.eos : tokenizer->special.bos, run->err);
+    for (uint32_t i = 0; i < tokenizer->around_count[behind] && !status; i++)
+        status = text_push(&run->ids, tokenizer->around[behind][i], run->err);
     return status;
 }
 
@@ -76,15 +55,17 @@ pco_status pco_tokenizer_encode(const pco_tokenizer *tokenizer, const char *text
     *count = 0;
     if (size > TEXT_SIZE_MOST / 4)
         return pco_fail(err, PCO_ERROR_INVALID, "a text of %zu bytes is too long to encode at once; cut it", size);
-    if (((flags & PCO_ENCODE_BOS) && tokenizer->special.bos < 0) ||
-        ((flags & PCO_ENCODE_EOS) && tokenizer->special.eos < 0))
+    const int no_bos = tokenizer->special.bos < 0 && !tokenizer->around_count[0];
+    const int no_eos = tokenizer->special.eos < 0 && !tokenizer->around_count[1];
+    if (((flags & PCO_ENCODE_BOS) && no_bos) || ((flags & PCO_ENCODE_EOS) && no_eos))
         return pco_fail(err, PCO_ERROR_INVALID, "the vocabulary has no %s token",
-                        (flags & PCO_ENCODE_BOS) && tokenizer->special.bos < 0 ? "BOS" : "EOS");
+                        (flags & PCO_ENCODE_BOS) && no_bos ? "BOS" : "EOS");
     text_run run;
     pco_status status = text_run_begin(&run, tokenizer, size, err);
-    if (!status && (flags & PCO_ENCODE_BOS)) status = text_push(&run.ids, tokenizer->special.bos, err);
-    if (!status) status = text_encode_all(&run, text, size, (flags & PCO_ENCODE_SPECIAL) != 0);
-    if (!status && (flags & PCO_ENCODE_EOS)) status = text_push(&run.ids, tokenizer->special.eos, err);
+    if (!status && (flags & PCO_ENCODE_BOS)) status = text_push_around(&run, 0);
+    run.control = (flags & PCO_ENCODE_SPECIAL) != 0;
+    if (!status) status = text_marks_cut(&run, &tokenizer->marks[0], text, size, TEXT_AT_START, tokenizer->encode);
+    if (!status && (flags & PCO_ENCODE_EOS)) status = text_push_around(&run, 1);
     text_run_end(&run);
     if (status) {
         free(run.ids.data);
@@ -110,7 +91,8 @@ pco_status pco_decoder_next(pco_decoder *decoder, int32_t id, const char **piece
         if (!decoder->show_control) *size = 0;
         return PCO_OK;
     }
-    if (tokenizer->space_prefix && !decoder->begun && *size && **piece == ' ') {
+    for (int most = tokenizer->strip == TEXT_STRIP_ALL ? INT32_MAX : tokenizer->strip == TEXT_STRIP_ONE;
+         most > 0 && !decoder->begun && *size && **piece == ' '; most--) {
         ++*piece;
         --*size;
     }

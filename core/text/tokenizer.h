@@ -36,7 +36,7 @@ pco_status pco_tokenizer_from_bpe(const char *label, const char *const *tokens, 
                                   const char *const *merges, uint32_t merge_count, const pco_tokenizer_special *special,
                                   pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
-/* From a folder as Hugging Face's: vocab.json with merges.txt. The caller gives
+/* From a folder as Hugging Face's: tokenizer.json, or vocab.json with merges.txt. The caller gives
  * *tokenizer to pco_tokenizer_destroy. Errors: NOT_FOUND where the folder has none of these; IO; FORMAT and
  * UNSUPPORTED with the file and the place in it. */
 pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
@@ -53,6 +53,9 @@ int pco_tokenizer_ends(const pco_tokenizer *tokenizer, int32_t id);
 /* Does the model want BOS in front of (EOS behind) a prompt? */
 int pco_tokenizer_adds_bos(const pco_tokenizer *tokenizer);
 int pco_tokenizer_adds_eos(const pco_tokenizer *tokenizer);
+
+/* The model's chat template (Jinja), or NULL where it has none. */
+const char *pco_tokenizer_chat_template(const pco_tokenizer *tokenizer);
 
 /* The token as the vocabulary spells it, *size bytes with a NUL behind; NULL for an id outside the
  * vocabulary. */

@@ -79,12 +79,22 @@ static pco_status folder_bpe(const char *vocabulary, const char *merges_path, pc
 
 pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokenizer, pco_error *err)
 {
-    char vocabulary[4096], merges[4096];
+    char vocabulary[4096], merges[4096], whole[4096];
     *tokenizer = NULL;
-    if (snprintf(vocabulary, sizeof vocabulary, "%s/vocab.json", folder) >= (int)sizeof vocabulary ||
+    if (snprintf(whole, sizeof whole, "%s/tokenizer.json", folder) >= (int)sizeof whole ||
+        snprintf(vocabulary, sizeof vocabulary, "%s/vocab.json", folder) >= (int)sizeof vocabulary ||
         snprintf(merges, sizeof merges, "%s/merges.txt", folder) >= (int)sizeof merges)
         return pco_fail(err, PCO_ERROR_INVALID, "the path of the folder is too long");
+    if (access(whole, F_OK) == 0) {
+        cJSON *root;
+        pco_status status = pco_json_load(whole, &root, err);
+        if (status) return status;
+        status = text_json_tokenizer(root, whole, tokenizer, err);
+        cJSON_Delete(root);
+        return status;
+    }
     if (access(vocabulary, F_OK) == 0 && access(merges, F_OK) == 0)
         return folder_bpe(vocabulary, merges, tokenizer, err);
-    return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s: there is no tokenizer (vocab.json with merges.txt)", folder);
+    return pco_fail(err, PCO_ERROR_NOT_FOUND,
+                    "%s: there is no tokenizer (tokenizer.json, or vocab.json with merges.txt)", folder);
 }

@@ -61,8 +61,12 @@ static pco_status text_special_ids(const pco_gguf *gguf, const text_kind *kind, 
     if (!status)
         status = text_special_id(gguf, "tokenizer.ggml.unknown_token_id", count, kind->unk, &special->unk, err);
     if (!status) status = text_special_id(gguf, "tokenizer.ggml.padding_token_id", count, -1, &special->pad, err);
-    if (!status) status = text_special_id(gguf, "tokenizer.ggml.eot_token_id", count, -1, &tokenizer->eot, err);
-    if (!status) status = text_special_id(gguf, "tokenizer.ggml.eom_token_id", count, -1, &tokenizer->eom, err);
+    for (int i = 0; i < 2 && !status; i++) { /* end of a turn, of a message */
+        int32_t *end = &tokenizer->ends[tokenizer->end_count];
+        status = text_special_id(gguf, i ? "tokenizer.ggml.eom_token_id" : "tokenizer.ggml.eot_token_id", count, -1,
+                                 end, err);
+        if (!status && *end >= 0) tokenizer->end_count++;
+    }
     if (!status)
         status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_bos_token", kind->add_bos, &tokenizer->add_bos, err);
     if (!status) status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_eos_token", 0, &tokenizer->add_eos, err);
@@ -107,6 +111,14 @@ fail:
     return status;
 }
 
+static pco_status text_chat_template(const pco_gguf *gguf, pco_tokenizer *tokenizer, pco_error *err)
+{
+    const char *text;
+    pco_status status = pco_gguf_text_or(gguf, "tokenizer.chat_template", NULL, &text, err);
+    if (!status && text && !(tokenizer->chat_template = strdup(text))) status = text_no_memory(err);
+    return status;
+}
+
 pco_status pco_tokenizer_from_gguf(const pco_gguf *gguf, pco_tokenizer **tokenizer, pco_error *err)
 {
     const text_kind *kind;
@@ -120,6 +132,7 @@ pco_status pco_tokenizer_from_gguf(const pco_gguf *gguf, pco_tokenizer **tokeniz
     status = text_special_ids(gguf, kind, made, err);
     if (!status) status = text_index(made, &twice, err);
     if (!status) status = kind->prepare(made, gguf, err);
+    if (!status) status = text_chat_template(gguf, made, err);
     if (status)
         pco_tokenizer_destroy(made);
     else

@@ -8,32 +8,6 @@
 #include "base/utf8.h"
 #include "text/tokenizer_kinds.h"
 
-/* Printable bytes of Latin-1 stand for themselves, the others for U+0100 and up, in order. */
-static int text_is_printable(uint32_t byte)
-{
-    return (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD && byte < 0x100);
-}
-
-void text_gpt2_spell(unsigned char byte, char out[4])
-{
-    uint32_t next = 0x100;
-    if (!text_is_printable(byte))
-        for (uint32_t b = 0; b < byte; b++) next += !text_is_printable(b);
-    out[pco_utf8_encode(text_is_printable(byte) ? byte : next, out)] = 0;
-}
-
-/* The byte that a character of the vocabulary spells, or -1. */
-static int text_spelled_byte(uint32_t codepoint)
-{
-    if (text_is_printable(codepoint)) return (int)codepoint;
-    uint32_t next = 0x100;
-    for (uint32_t byte = 0; byte < 0x100; byte++) {
-        if (text_is_printable(byte)) continue;
-        if (next++ == codepoint) return (int)byte;
-    }
-    return -1;
-}
-
 /* Tokens that are not spelled this way (control tokens, text added later) decode to what they say. */
 void text_gpt2_pieces(pco_tokenizer *tokenizer)
 {
@@ -74,11 +48,6 @@ static text_pair *text_pair_bucket(const pco_tokenizer *tokenizer, uint64_t key)
 
 static uint64_t text_pair_key(int32_t left, int32_t right) { return (uint64_t)(uint32_t)left << 32 | (uint32_t)right; }
 
-/* Where merges come from, for messages. */
-typedef struct text_source {
-    const char *label, *key;
-} text_source;
-
 /* `joined` has room for the merge. */
 static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const text_source *source, const pco_gguf_string *merge,
                                       uint32_t rank, char *joined, pco_error *err)
@@ -90,8 +59,10 @@ static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const text_sourc
         left = text_find(tokenizer, merge->data, left_size);
         right = text_find(tokenizer, space + 1, right_size);
         memcpy(joined, merge->data, left_size);
-        memcpy(joined + left_size, space + 1, right_size);
-        id = text_find(tokenizer, joined, left_size + right_size);
+        size_t prefix = tokenizer->prefixes[1] ? strlen(tokenizer->prefixes[1]) : 0; /* of all but the first */
+        if (prefix > right_size || memcmp(space + 1, tokenizer->prefixes[1], prefix) != 0) prefix = 0;
+        memcpy(joined + left_size, space + 1 + prefix, right_size - prefix);
+        id = text_find(tokenizer, joined, left_size + right_size - prefix);
     }
     if (left < 0 || right < 0 || id < 0)
         return pco_fail(err, PCO_ERROR_FORMAT,
@@ -102,8 +73,8 @@ static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const text_sourc
     return PCO_OK;
 }
 
-static pco_status text_gpt2_merges(pco_tokenizer *tokenizer, const text_source *source, const pco_gguf_string *merges,
-                                   uint64_t count, pco_error *err)
+pco_status text_gpt2_merges(pco_tokenizer *tokenizer, const text_source *source, const pco_gguf_string *merges,
+                            uint64_t count, pco_error *err)
 {
     pco_status status = PCO_OK;
     if (count > UINT32_MAX / 4)
@@ -126,8 +97,8 @@ static pco_status text_gpt2_merges(pco_tokenizer *tokenizer, const text_source *
 
 /* ---- encoding ------------------------------------------------------------------------------------------ */
 
-static int text_gpt2_pair(const pco_tokenizer *tokenizer, const char *text, const text_symbol *left,
-                          const text_symbol *right, double *rank, int32_t *id)
+int text_pair_by_ids(const pco_tokenizer *tokenizer, const char *text, const text_symbol *left,
+                     const text_symbol *right, double *rank, int32_t *id)
 {
     (void)text;
     if (left->id < 0 || right->id < 0) return 0;
@@ -162,7 +133,7 @@ static pco_status text_gpt2_word(text_run *run, const char *word, size_t size)
     merger->symbol_count = 0;
     for (size_t i = 0; i < size && !status; i++)
         status = text_merger_add(merger, i, 1, tokenizer->byte_ids[(unsigned char)word[i]], run->err);
-    if (!status) status = text_merger_run(merger, tokenizer, word, text_gpt2_pair, run->err);
+    if (!status) status = text_merger_run(merger, tokenizer, word, text_pair_by_ids, run->err);
     for (int32_t i = 0; i >= 0 && !status; i = merger->symbols[i].next) {
         const text_symbol *symbol = &merger->symbols[i];
         if (symbol->id >= 0)
@@ -173,7 +144,7 @@ static pco_status text_gpt2_word(text_run *run, const char *word, size_t size)
     return status;
 }
 
-static void text_gpt2_ready(pco_tokenizer *tokenizer)
+void text_gpt2_ready(pco_tokenizer *tokenizer)
 {
     for (int byte = 0; byte < 256; byte++) text_gpt2_spell((unsigned char)byte, tokenizer->spelling[byte]);
     tokenizer->encode = text_steps_encode;

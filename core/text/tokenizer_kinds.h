@@ -2,6 +2,8 @@
 #ifndef PCO_TEXT_TOKENIZER_KINDS_H
 #define PCO_TEXT_TOKENIZER_KINDS_H
 
+#include "base/writer.h"
+#include "formats/json.h"
 #include "text/tokenizer.h"
 
 /* Token types, by the numbers of GGUF. */
@@ -17,7 +19,7 @@ typedef enum text_type {
 typedef struct text_token {
     const char *text, *piece; /* in the vocabulary; as decoded. Both in the pool */
     uint32_t size, piece_size;
-    float score;
+    double score;
     uint32_t type; /* text_type */
 } text_token;
 
@@ -28,6 +30,15 @@ typedef struct text_pair {
     int32_t id; /* of the merged token; -1: an empty bucket */
 } text_pair;
 
+/* What is taken from the start of decoded text: nothing, one blank, all blanks. */
+typedef enum text_strip { TEXT_STRIP_NONE, TEXT_STRIP_ONE, TEXT_STRIP_ALL } text_strip;
+
+enum { TEXT_ENDS_MOST = 8, TEXT_AROUND_MOST = 8 };
+
+/* Bytes of one text, and how far an expression may search: one from a file must not hang. */
+#define TEXT_SIZE_MOST  ((size_t)1 << 30)
+#define TEXT_MATCH_MOST 50000000u
+
 typedef struct text_ids {
     int32_t *data;
     size_t count, capacity;
@@ -36,8 +47,11 @@ typedef struct text_ids {
 /* One call of pco_tokenizer_encode: what it makes, and memory that its parts use again and again. */
 typedef struct text_run text_run;
 
-/* Text to tokens, without special tokens. `first`: at the start, or right behind a special token. */
-typedef pco_status (*text_encode_fn)(text_run *run, const char *text, size_t size, int first);
+/* Where a piece of text stands: inside the text, right behind a special token, at the very start. */
+typedef enum text_place { TEXT_INSIDE, TEXT_BEHIND_MARK, TEXT_AT_START } text_place;
+
+/* Text to tokens, without special tokens. */
+typedef pco_status (*text_encode_fn)(text_run *run, const char *text, size_t size, text_place place);
 /* A word, as the steps of pre-tokenisation cut the text, to tokens. */
 typedef pco_status (*text_word_fn)(text_run *run, const char *word, size_t size);
 
@@ -54,38 +68,87 @@ typedef enum text_behaviour {
 /* A step of pre-tokenisation: gets a piece of the text and hands its parts to the next step, the last to `word`. */
 typedef struct text_step text_step;
 struct text_step {
-    pco_status (*apply)(text_run *run, const text_step *step, const char *text, size_t size, int first);
+    pco_status (*apply)(text_run *run, const text_step *step, const char *text, size_t size, text_place place);
     void *pattern; /* pcre2_code, or NULL */
     text_behaviour behaviour;
-    int invert; /* what the pattern does not match is the match */
+    int invert;             /* what the pattern does not match is the match */
+    char *content;          /* what stands for a blank, or comes in front; owned */
+    int prepend, at_starts; /* `content` comes in front; only at the start of the text */
 };
 enum { TEXT_STEPS_MOST = 16 };
+
+/* A step of normalisation: appends what becomes of text[size], which is UTF-8. */
+typedef struct text_norm text_norm;
+struct text_norm {
+    pco_status (*apply)(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+    unsigned flags; /* what the function makes of it */
+    void *pattern;  /* pcre2_code, or NULL */
+    char *content;  /* owned */
+    size_t content_size;
+    void *charsmap; /* text_charsmap, or NULL; owned */
+};
+enum { TEXT_NORMS_MOST = 24 };
+
+/* A token that is found in text before anything else. */
+typedef struct text_mark {
+    char *text; /* owned */
+    uint32_t size;
+    int32_t id;
+    unsigned char control, lstrip, rstrip, single_word; /* lstrip, rstrip: takes blanks beside it */
+} text_mark;
+
+typedef struct text_marks {
+    text_mark *items; /* by first byte, then the longest first */
+    uint32_t count, capacity;
+    uint32_t first[257]; /* where those that begin with a byte begin; the last: the count */
+} text_marks;
+
+/* Strings as a tree of bytes. Node 0 is the root. */
+typedef struct text_trie {
+    struct text_trie_edge {
+        uint32_t from; /* node << 8 | byte, and so below 2^24 nodes */
+        uint32_t to;   /* 0: an empty bucket */
+    } *edges;
+    uint32_t size, nodes;
+    int32_t *ids; /* of the token that ends at a node, or -1 */
+} text_trie;
 
 struct pco_tokenizer {
     text_encode_fn encode;
     text_word_fn word; /* of kinds whose `encode` is text_steps_encode */
+    text_norm norms[TEXT_NORMS_MOST];
     text_step steps[TEXT_STEPS_MOST];
-    uint32_t step_count;
+    uint32_t norm_count, step_count;
+    text_marks marks[2]; /* found in the text as it is, and in what is left once it is normalised */
     text_token *tokens;
     uint32_t count;
     char *pool; /* the bytes of all texts and pieces */
-    size_t pool_used;
-    uint32_t *table;     /* open addressing by text; id + 1, or 0 for an empty bucket */
-    uint32_t table_size; /* a power of two */
-    pco_tokenizer_special special;
-    int32_t eot, eom; /* end of a turn, of a message: a text ends there too; -1: none */
-    int add_bos, add_eos;
-    int space_prefix;      /* llama: a space goes in front of text, and is taken away when decoding */
+    size_t pool_used, pool_size;
+    uint32_t *table;       /* open addressing by text; id + 1, or 0 for an empty bucket */
+    uint32_t table_size;   /* a power of two */
+    uint32_t longest;      /* bytes of the longest token */
     int32_t byte_ids[256]; /* token of each byte, or -1 */
-    uint32_t *marked;      /* ids of control and user-defined tokens, by first byte, then the longest piece first */
-    uint32_t marked_count;
-    uint32_t marked_first[257]; /* where in `marked` those that begin with a byte begin; the last: the count */
-    uint32_t longest;           /* bytes of the longest token */
-    /* gpt2 */
+    pco_tokenizer_special special;
+    int32_t ends[TEXT_ENDS_MOST]; /* a text ends there, too: end of a turn, of a message */
+    uint32_t end_count;
+    int32_t around[2][TEXT_AROUND_MOST]; /* in front of a text and behind it */
+    uint32_t around_count[2];
+    int add_bos, add_eos;
+    int space_prefix; /* llama: a space goes in front of text */
+    text_strip strip; /* from the start of what is decoded */
+    char *chat_template;
+    /* BPE */
     text_pair *pairs;
     uint32_t pairs_size;   /* a power of two */
     char spelling[256][4]; /* of each byte */
     int ignore_merges;     /* a word that is a token becomes that token, whatever its merges would make of it */
+    int fuse_unk;          /* neighbours without a token become one unknown token */
+    int byte_fallback;     /* ... or the tokens of their bytes */
+    char *prefixes[2];     /* WordPiece: in front of the first part of a word and of the others; BPE: [1], too */
+    char *suffix;          /* BPE: behind the last character of a word */
+    uint32_t longest_word; /* WordPiece: characters; a longer word is unknown. 0: any */
+    text_trie trie;        /* WordPiece, Unigram */
+    double unk_score;      /* Unigram */
 };
 
 /* tokens.c: room for `count` tokens with `bytes` bytes of text in all. NULL without memory. */
@@ -94,17 +157,49 @@ pco_tokenizer *text_create(uint32_t count, size_t bytes);
 void text_release(pco_tokenizer *tokenizer);
 /* Copies the text of token `id` into the pool. Its piece is set by text_set_piece. */
 void text_set_token(pco_tokenizer *tokenizer, uint32_t id, const char *text, size_t size, uint32_t type);
-/* Copies a piece, at most as long as the token's text. */
+/* Copies a piece, at most one byte longer than the token's text. */
 void text_set_piece(pco_tokenizer *tokenizer, uint32_t id, const char *piece, size_t size);
-/* Fills the table, `longest` and `marked`, once all texts and pieces are set. Of tokens with the same text
- * the first is found; *twice is one of the others, or -1. */
+/* The token's text with `to` for each `from`, which is not empty and not shorter. */
+void text_set_piece_replaced(pco_tokenizer *tokenizer, uint32_t id, const char *from, const char *to);
+/* Appends the text with `to` for each `from`; an empty `from` is nowhere. */
+void text_write_replaced(pco_writer *out, const char *text, size_t size, const char *from, const char *to);
+/* Fills the table and `longest`, and marks tokens of type CONTROL and USER, once all texts and pieces are set. Of
+ * tokens with the same text the first is found; *twice is one of the others, or -1. */
 pco_status text_index(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err);
+/* The same without marking. */
+pco_status text_index_table(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err);
 /* The token with that text, or -1. */
 int32_t text_find(const pco_tokenizer *tokenizer, const char *text, size_t size);
 pco_status text_push(text_ids *ids, int32_t id, pco_error *err);
 /* Tokens for bytes without one of their own: byte tokens, else one unknown token, else INVALID. */
 pco_status text_push_bytes(text_run *run, const char *bytes, size_t size);
 pco_status text_no_memory(pco_error *err);
+/* Is this one of the model's own tokens, which plain text may become? Control, unknown and byte tokens only look like
+ * text. */
+int text_is_plain(const text_token *token);
+/* White space, as Unicode has it. */
+int text_is_blank(uint32_t codepoint);
+/* The byte of "<0xNN>", or -1. */
+int text_byte_value(const char *text, size_t size);
+
+/* ---- special tokens in text (tokenizer_marks.c) ---- */
+
+/* Adds a copy of a mark; before text_marks_sort, which sorts them for the search. */
+pco_status text_marks_add(text_marks *marks, const text_mark *mark, pco_error *err);
+void text_marks_sort(text_marks *marks);
+void text_marks_release(text_marks *marks);
+/* Pushes the marks in text[size], and hands what stands between them to `encode`. */
+pco_status text_marks_cut(text_run *run, const text_marks *marks, const char *text, size_t size, text_place place,
+                          text_encode_fn encode);
+
+/* ---- a tree of tokens (tokenizer_trie.c) ---- */
+
+/* Of the texts of all tokens that text_is_plain says yes to. Errors: OUT_OF_HOST_MEMORY; FORMAT with `label` for a
+ * vocabulary that is too large. */
+pco_status text_trie_make(pco_tokenizer *tokenizer, const char *label, pco_error *err);
+/* The node behind `node` along a byte, or 0. */
+uint32_t text_trie_step(const text_trie *trie, uint32_t node, unsigned char byte);
+void text_trie_release(text_trie *trie);
 
 /* tokenizer_llama.c, tokenizer_gpt2.c: fill what is particular to the kind. */
 pco_status text_llama_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err);
@@ -112,8 +207,19 @@ pco_status text_gpt2_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco
 /* The same with merges[count], each "LEFT RIGHT"; `label` is for messages. */
 pco_status text_gpt2_prepare_list(pco_tokenizer *tokenizer, const char *label, const char *const *merges,
                                   uint32_t count, pco_error *err);
+/* Where merges come from, for messages. */
+typedef struct text_source {
+    const char *label, *key;
+} text_source;
+/* The merges of BPE, "LEFT RIGHT" each, once the index is made. */
+pco_status text_gpt2_merges(pco_tokenizer *tokenizer, const text_source *source, const pco_gguf_string *merges,
+                            uint64_t count, pco_error *err);
+/* Makes it a byte-level BPE. */
+void text_gpt2_ready(pco_tokenizer *tokenizer);
 /* How the vocabulary spells a byte: 1 or 2 bytes of UTF-8 and a NUL. */
 void text_gpt2_spell(unsigned char byte, char out[4]);
+/* The byte that a character of the vocabulary spells, or -1. */
+int text_spelled_byte(uint32_t codepoint);
 /* The pieces, before text_index. */
 void text_llama_pieces(pco_tokenizer *tokenizer);
 void text_gpt2_pieces(pco_tokenizer *tokenizer);
@@ -133,8 +239,84 @@ pco_status text_add_split(pco_tokenizer *tokenizer, const char *expression, cons
  * by name. */
 pco_status text_add_words(pco_tokenizer *tokenizer, const char *name, const char *label, pco_error *err);
 void text_release_steps(pco_tokenizer *tokenizer);
-/* A text_encode_fn: all steps, then `word` for each part. */
-pco_status text_steps_encode(text_run *run, const char *text, size_t size, int first);
+void text_release_step(const text_step *step);
+/* A text_encode_fn: normalisation, marks in what it makes, all steps, then `word` for each part. */
+pco_status text_steps_encode(text_run *run, const char *text, size_t size, text_place place);
+/* Appends a step that does something else. `content` becomes the tokenizer's own, also when it fails. */
+pco_status text_add_step(pco_tokenizer *tokenizer, const text_step *step, const char *label, pco_error *err);
+/* The functions of such steps: blanks become `content`, which may also come in front; bytes are spelled as in the
+ * vocabulary of a byte-level BPE; `content` comes in front of what does not begin with it. */
+pco_status text_step_metaspace(text_run *run, const text_step *step, const char *text, size_t size, text_place place);
+pco_status text_step_spell(text_run *run, const text_step *step, const char *text, size_t size, text_place place);
+pco_status text_step_prepend(text_run *run, const text_step *step, const char *text, size_t size, text_place place);
+
+/* ---- normalisation (tokenizer_norms.c, tokenizer_charsmap.c) ---- */
+
+/* Appends a step, whose content, pattern and charsmap become the tokenizer's own, also when it fails. */
+pco_status text_add_norm(pco_tokenizer *tokenizer, const text_norm *norm, const char *label, pco_error *err);
+/* All steps; *made is what `out` holds then, or `text` itself where there is none. */
+pco_status text_normalize(const pco_tokenizer *tokenizer, const char *text, size_t size, pco_writer *out,
+                          const char **made, size_t *made_size, pco_error *err);
+void text_release_norms(pco_tokenizer *tokenizer);
+void text_release_norm(const text_norm *norm);
+
+enum { /* flags of text_norm_unicode: the forms */
+       TEXT_NFC = 0,
+       TEXT_DECOMPOSED = 1,
+       TEXT_COMPATIBLE = 2
+};
+enum { TEXT_CLEAN = 1, TEXT_CHINESE = 2, TEXT_ACCENTS = 4, TEXT_LOWER = 8 }; /* of text_norm_bert */
+enum { TEXT_LEFT = 1, TEXT_RIGHT = 2 };                                      /* of text_norm_strip */
+pco_status text_norm_unicode(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+pco_status text_norm_lowercase(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+pco_status text_norm_replace(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+pco_status text_norm_prepend(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+pco_status text_norm_strip(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+pco_status text_norm_nmt(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+pco_status text_norm_bert(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+pco_status text_norm_spell(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+/* By grapheme, as Hugging Face's, or the longest match everywhere, as SentencePiece. */
+pco_status text_norm_charsmap_hf(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+pco_status text_norm_charsmap(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+/* The table of a norm from the bytes of a SentencePiece model. Errors: FORMAT with `label`. */
+pco_status text_charsmap_make(const void *data, size_t size, const char *label, void **charsmap, pco_error *err);
+
+/* ---- tokenizer.json (tokenizer_json.c, tokenizer_json_steps.c) ---- */
+
+/* The parts "normalizer", "pre_tokenizer", "post_processor" and "decoder"; item may be NULL or null. *spelled: does
+ * the last step spell bytes, which a byte-level BPE does itself? Errors: FORMAT and UNSUPPORTED with the place. */
+pco_status text_json_normalizer(pco_tokenizer *tokenizer, const cJSON *item, const char *label, int depth,
+                                pco_error *err);
+pco_status text_json_pre_tokenizer(pco_tokenizer *tokenizer, const cJSON *item, const char *label, int depth,
+                                   int *spelled, pco_error *err);
+pco_status text_json_post_processor(pco_tokenizer *tokenizer, const cJSON *item, const char *label, int depth,
+                                    pco_error *err);
+/* What the decoder does with each token. */
+typedef struct text_decoding {
+    int bytes;        /* spelled bytes become bytes */
+    int byte_tokens;  /* <0xNN> is a byte */
+    int blank_before; /* a blank in front of tokens without `prefix` (WordPiece) */
+    int cleanup;      /* and none in front of signs */
+    const char *prefix, *replaced[4][2];
+    int n_replaced;
+} text_decoding;
+pco_status text_json_decoder(pco_tokenizer *tokenizer, const cJSON *item, const char *label, int depth,
+                             text_decoding *decoding, pco_error *err);
+/* The pieces, before text_index_table. */
+void text_decoding_pieces(pco_tokenizer *tokenizer, const text_decoding *decoding);
+/* A tokenizer from a parsed tokenizer.json. */
+pco_status text_json_tokenizer(const cJSON *root, const char *label, pco_tokenizer **tokenizer, pco_error *err);
+
+/* ---- models (tokenizer_bpe.c, tokenizer_wordpiece.c, tokenizer_unigram.c): a text_word_fn each ---- */
+
+pco_status text_bpe_word(text_run *run, const char *word, size_t size);
+pco_status text_wordpiece_word(text_run *run, const char *word, size_t size);
+pco_status text_unigram_word(text_run *run, const char *word, size_t size);
+/* A word is a token, or unknown. */
+pco_status text_whole_word(text_run *run, const char *word, size_t size);
+/* Makes it such a tokenizer, once tokens, scores and prefixes are set. */
+pco_status text_wordpiece_ready(pco_tokenizer *tokenizer, const char *label, pco_error *err);
+pco_status text_unigram_ready(pco_tokenizer *tokenizer, const char *label, pco_error *err);
 
 /* ---- merging (tokenizer_merge.c): the loop that both kinds of BPE share -----------------------------------
  */
@@ -164,6 +346,10 @@ typedef struct text_merger {
 typedef int (*text_pair_fn)(const pco_tokenizer *tokenizer, const char *text, const text_symbol *left,
                             const text_symbol *right, double *rank, int32_t *id);
 
+/* One, for symbols whose ids are known: what the merge list says. */
+int text_pair_by_ids(const pco_tokenizer *tokenizer, const char *text, const text_symbol *left,
+                     const text_symbol *right, double *rank, int32_t *id);
+
 /* Appends a symbol to merger->symbols. */
 pco_status text_merger_add(text_merger *merger, size_t begin, size_t size, int32_t id, pco_error *err);
 /* Merges the pair with the smallest rank, the leftmost of equals, until none is left. Symbol 0 stays first.
@@ -187,6 +373,10 @@ struct text_run {
     const pco_tokenizer *tokenizer;
     text_ids ids;
     text_merger merger;
+    int control;       /* control tokens are found in the text */
+    pco_writer normal; /* text, normalised */
+    void *paths;       /* of text_unigram_word */
+    size_t path_capacity;
     text_cached *cache; /* TEXT_CACHE_SIZE, by hash; NULL: none, for a short text */
     void *match;        /* pcre2_match_data, made when a step first needs it */
     void *context;      /* pcre2_match_context */

@@ -11,23 +11,6 @@
 #define TEXT_SPACE      "\xE2\x96\x81"
 #define TEXT_SPACE_SIZE 3u
 
-/* The N of "<0xNN>", or -1. */
-static int text_byte_value(const char *text, size_t size)
-{
-    if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
-    int value = 0;
-    for (int i = 3; i < 5; i++) {
-        char c = text[i];
-        int digit = c >= '0' && c <= '9'   ? c - '0'
-                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                           : -1;
-        if (digit < 0) return -1;
-        value = value * 16 + digit;
-    }
-    return value;
-}
-
 void text_llama_pieces(pco_tokenizer *tokenizer)
 {
     for (uint32_t id = 0; id < tokenizer->count; id++) {
@@ -39,21 +22,8 @@ void text_llama_pieces(pco_tokenizer *tokenizer)
             if (tokenizer->byte_ids[byte] < 0) tokenizer->byte_ids[byte] = (int32_t)id;
             continue;
         }
-        char *out = tokenizer->pool + tokenizer->pool_used; /* in place: never longer than the text */
-        size_t used = 0;
-        for (size_t at = 0; at < token->size;) {
-            int space = token->size - at >= TEXT_SPACE_SIZE && memcmp(token->text + at, TEXT_SPACE, 3) == 0;
-            out[used++] = space ? ' ' : token->text[at];
-            at += space ? TEXT_SPACE_SIZE : 1;
-        }
-        text_set_piece(tokenizer, id, out, used);
+        text_set_piece_replaced(tokenizer, id, TEXT_SPACE, " ");
     }
-}
-
-/* May plain text become this token? Control, unknown and byte tokens only look like text. */
-static int text_is_plain(const text_token *token)
-{
-    return token->type == TEXT_NORMAL || token->type == TEXT_USER || token->type == TEXT_UNUSED;
 }
 
 static int text_llama_pair(const pco_tokenizer *tokenizer, const char *text, const text_symbol *left,
@@ -61,7 +31,7 @@ static int text_llama_pair(const pco_tokenizer *tokenizer, const char *text, con
 {
     *id = text_find(tokenizer, text + left->begin, (size_t)left->size + right->size);
     if (*id < 0 || !text_is_plain(&tokenizer->tokens[*id])) return 0;
-    *rank = -(double)tokenizer->tokens[*id].score;
+    *rank = -tokenizer->tokens[*id].score;
     return 1;
 }
 
@@ -90,29 +60,16 @@ static pco_status text_llama_merge(text_run *run, const char *text, size_t size)
     return status;
 }
 
-static pco_status text_llama_encode(text_run *run, const char *text, size_t size, int first)
+static pco_status text_llama_encode(text_run *run, const char *text, size_t size, text_place place)
 {
     const pco_tokenizer *tokenizer = run->tokenizer;
-    size_t spaces = tokenizer->space_prefix && first;
+    pco_writer escaped = {0};
     if (size == 0) return PCO_OK;
-    for (size_t i = 0; i < size; i++) spaces += text[i] == ' ';
-    char *escaped = malloc(size + TEXT_SPACE_SIZE * spaces);
-    if (!escaped) return text_no_memory(run->err);
-    size_t used = 0;
-    if (tokenizer->space_prefix && first) {
-        memcpy(escaped, TEXT_SPACE, TEXT_SPACE_SIZE);
-        used = TEXT_SPACE_SIZE;
-    }
-    for (size_t i = 0; i < size; i++) {
-        if (text[i] == ' ') {
-            memcpy(escaped + used, TEXT_SPACE, TEXT_SPACE_SIZE);
-            used += TEXT_SPACE_SIZE;
-        } else {
-            escaped[used++] = text[i];
-        }
-    }
-    pco_status status = text_llama_merge(run, escaped, used);
-    free(escaped);
+    if (tokenizer->space_prefix && place != TEXT_INSIDE) pco_write(&escaped, TEXT_SPACE, TEXT_SPACE_SIZE);
+    text_write_replaced(&escaped, text, size, " ", TEXT_SPACE);
+    pco_status status = pco_writer_check(&escaped, "a text to encode", run->err);
+    if (!status) status = text_llama_merge(run, escaped.data, escaped.size);
+    pco_writer_release(&escaped);
     return status;
 }
 
@@ -138,6 +95,7 @@ pco_status text_llama_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pc
     }
     tokenizer->encode = text_llama_encode;
     status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_space_prefix", 1, &tokenizer->space_prefix, err);
+    if (tokenizer->space_prefix) tokenizer->strip = TEXT_STRIP_ONE;
 fail:
     free(scores);
     return status;

@@ -21,6 +21,8 @@ pco_status text_run_begin(text_run *run, const pco_tokenizer *tokenizer, size_t 
 void text_run_end(text_run *run)
 {
     text_merger_release(&run->merger);
+    pco_writer_release(&run->normal);
+    free(run->paths);
     free(run->cache);
     pcre2_match_data_free(run->match);
     pcre2_match_context_free(run->context);

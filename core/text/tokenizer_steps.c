@@ -2,22 +2,21 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/utf8.h"
 #include "text/tokenizer_kinds.h"
 
-/* Memory of one search, and how far it may go back: an expression from a file must not hang. */
-#define TEXT_STACK_MOST ((size_t)4 << 20)
-#define TEXT_MATCH_MOST 50000000u
+#define TEXT_STACK_MOST ((size_t)4 << 20) /* memory of one search */
 
 /* Hands a part of the text to the step behind `step` (NULL: to the first), or to the model. */
-static pco_status text_step_next(text_run *run, const text_step *step, const char *text, size_t size, int first)
+static pco_status text_step_next(text_run *run, const text_step *step, const char *text, size_t size, text_place place)
 {
     const text_step *next = step ? step + 1 : run->tokenizer->steps;
     if (size == 0) return PCO_OK;
     if (next == run->tokenizer->steps + run->tokenizer->step_count) return text_run_word(run, text, size);
-    return next->apply(run, next, text, size, first);
+    return next->apply(run, next, text, size, place);
 }
 
 /* ---- where a pattern matches ---- */
@@ -70,14 +69,15 @@ typedef struct text_splitter {
     const text_step *step;
     const char *text;
     size_t begin, end; /* pending; nothing where both are equal */
-    int match, first;
+    int match;
+    text_place place;
 } text_splitter;
 
 static pco_status text_splitter_flush(text_splitter *s)
 {
     size_t begin = s->begin, end = s->end;
     s->begin = s->end;
-    return text_step_next(s->run, s->step, s->text + begin, end - begin, s->first && begin == 0);
+    return text_step_next(s->run, s->step, s->text + begin, end - begin, begin ? TEXT_INSIDE : s->place);
 }
 
 /* The next span, which begins where the last one ended. */
@@ -96,9 +96,9 @@ static pco_status text_splitter_add(text_splitter *s, size_t end, int match)
     return status;
 }
 
-static pco_status text_split(text_run *run, const text_step *step, const char *text, size_t size, int first)
+static pco_status text_split(text_run *run, const text_step *step, const char *text, size_t size, text_place place)
 {
-    text_splitter splitter = {.run = run, .step = step, .text = text, .first = first};
+    text_splitter splitter = {.run = run, .step = step, .text = text, .place = place};
     pco_status status = PCO_OK;
     for (size_t at = 0; at < size && !status;) {
         size_t begin, end;
@@ -114,12 +114,72 @@ static pco_status text_split(text_run *run, const text_step *step, const char *t
     return status ? status : text_splitter_flush(&splitter);
 }
 
-pco_status text_steps_encode(text_run *run, const char *text, size_t size, int first)
+/* ---- steps that change the text ---- */
+
+pco_status text_step_metaspace(text_run *run, const text_step *step, const char *text, size_t size, text_place place)
+{
+    pco_writer made = {0};
+    size_t length = strlen(step->content);
+    const int starts = size >= length && memcmp(text, step->content, length) == 0;
+    if (step->prepend && !starts && text[0] != ' ' && (!step->at_starts || place == TEXT_AT_START))
+        pco_write(&made, step->content, length);
+    text_write_replaced(&made, text, size, " ", step->content);
+    pco_status status = pco_writer_check(&made, "a text to encode", run->err);
+    if (!status && step->pattern)
+        status = text_split(run, step, made.data, made.size, place);
+    else if (!status)
+        status = text_step_next(run, step, made.data, made.size, place);
+    pco_writer_release(&made);
+    return status;
+}
+
+pco_status text_step_spell(text_run *run, const text_step *step, const char *text, size_t size, text_place place)
+{
+    pco_writer made = {0};
+    pco_status status = text_norm_spell(NULL, text, size, &made, run->err);
+    if (!status) status = pco_writer_check(&made, "a text to encode", run->err);
+    if (!status) status = text_step_next(run, step, made.data, made.size, place);
+    pco_writer_release(&made);
+    return status;
+}
+
+pco_status text_step_prepend(text_run *run, const text_step *step, const char *text, size_t size, text_place place)
+{
+    pco_writer made = {0};
+    size_t length = strlen(step->content);
+    if (size >= length && memcmp(text, step->content, length) == 0) return text_step_next(run, step, text, size, place);
+    pco_write(&made, step->content, length);
+    pco_write(&made, text, size);
+    pco_status status = pco_writer_check(&made, "a text to encode", run->err);
+    if (!status) status = text_step_next(run, step, made.data, made.size, place);
+    pco_writer_release(&made);
+    return status;
+}
+
+/* ---- all steps ---- */
+
+/* Behind normalisation. A text_encode_fn. */
+static pco_status text_steps_run(text_run *run, const char *text, size_t size, text_place place)
+{
+    return text_step_next(run, NULL, text, size, place);
+}
+
+/* text[size] is UTF-8. */
+static pco_status text_steps_part(text_run *run, const char *text, size_t size, text_place place)
+{
+    const pco_tokenizer *tokenizer = run->tokenizer;
+    pco_status status = PCO_OK;
+    if (tokenizer->norm_count) status = text_normalize(tokenizer, text, size, &run->normal, &text, &size, run->err);
+    if (status || !size) return status;
+    return text_marks_cut(run, &tokenizer->marks[1], text, size, place, text_steps_run);
+}
+
+pco_status text_steps_encode(text_run *run, const char *text, size_t size, text_place place)
 {
     pco_status status = text_prepare_match(run);
-    for (size_t at = 0; at < size && !status;) {
+    for (size_t at = 0; at < size && !status; place = TEXT_INSIDE) {
         size_t good = pco_utf8_check(text + at, size - at);
-        status = text_step_next(run, NULL, text + at, good, first && at == 0);
+        if (good) status = text_steps_part(run, text + at, good, place);
         at += good;
         if (at == size || status) break;
         status = text_run_word(run, text + at, 1); /* a byte that is not UTF-8 */
@@ -146,19 +206,32 @@ pco_status text_pattern_compile(const char *expression, const char *label, void 
     return PCO_OK;
 }
 
+void text_release_step(const text_step *step)
+{
+    pcre2_code_free(step->pattern);
+    free(step->content);
+}
+
+pco_status text_add_step(pco_tokenizer *tokenizer, const text_step *step, const char *label, pco_error *err)
+{
+    if (tokenizer->step_count < TEXT_STEPS_MOST) {
+        tokenizer->steps[tokenizer->step_count++] = *step;
+        return PCO_OK;
+    }
+    text_release_step(step);
+    return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: more than %d steps of pre-tokenisation are not supported", label,
+                    TEXT_STEPS_MOST);
+}
+
 pco_status text_add_split(pco_tokenizer *tokenizer, const char *expression, const char *label, text_behaviour behaviour,
                           int invert, pco_error *err)
 {
-    if (tokenizer->step_count == TEXT_STEPS_MOST)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: more than %d steps of pre-tokenisation are not supported",
-                        label, TEXT_STEPS_MOST);
     text_step step = {.apply = text_split, .behaviour = behaviour, .invert = invert};
     pco_status status = text_pattern_compile(expression, label, &step.pattern, err);
-    if (!status) tokenizer->steps[tokenizer->step_count++] = step;
-    return status;
+    return status ? status : text_add_step(tokenizer, &step, label, err);
 }
 
 void text_release_steps(pco_tokenizer *tokenizer)
 {
-    for (uint32_t i = 0; i < tokenizer->step_count; i++) pcre2_code_free(tokenizer->steps[i].pattern);
+    for (uint32_t i = 0; i < tokenizer->step_count; i++) text_release_step(&tokenizer->steps[i]);
 }

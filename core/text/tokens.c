@@ -6,17 +6,21 @@
 
 #include "base/error.h"
 
-pco_status text_no_memory(pco_error *err)
-{
-    return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for the tokenizer");
-}
-
 /* ---- making and looking up ---- */
 
 void text_release(pco_tokenizer *tokenizer)
 {
+    for (int i = 0; i < 2; i++) {
+        text_marks_release(&tokenizer->marks[i]);
+        free(tokenizer->prefixes[i]);
+    }
+    text_release_steps(tokenizer);
+    text_release_norms(tokenizer);
+    text_trie_release(&tokenizer->trie);
+    free(tokenizer->suffix);
+    free(tokenizer->pairs);
+    free(tokenizer->chat_template);
     free(tokenizer->tokens);
-    free(tokenizer->marked);
     free(tokenizer->pool);
     free(tokenizer->table);
     free(tokenizer);
@@ -27,15 +31,14 @@ pco_tokenizer *text_create(uint32_t count, size_t bytes)
     pco_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
     if (!tokenizer) return NULL;
     tokenizer->tokens = calloc(count, sizeof *tokenizer->tokens);
-    tokenizer->marked = calloc(count, sizeof *tokenizer->marked);
-    tokenizer->pool = malloc(2 * bytes + 2 * (size_t)count);
-    if (!tokenizer->tokens || !tokenizer->marked || !tokenizer->pool) {
+    tokenizer->pool_size = 2 * bytes + 3 * (size_t)count; /* texts, pieces with a blank more, and a NUL behind each */
+    tokenizer->pool = malloc(tokenizer->pool_size);
+    if (!tokenizer->tokens || !tokenizer->pool) {
         text_release(tokenizer);
         return NULL;
     }
     tokenizer->count = count;
     tokenizer->special = (pco_tokenizer_special){-1, -1, -1, -1};
-    tokenizer->eot = tokenizer->eom = -1;
     for (int i = 0; i < 256; i++) tokenizer->byte_ids[i] = -1;
     return tokenizer;
 }
@@ -64,6 +67,20 @@ void text_set_piece(pco_tokenizer *tokenizer, uint32_t id, const char *piece, si
     token->piece_size = (uint32_t)size;
 }
 
+void text_set_piece_replaced(pco_tokenizer *tokenizer, uint32_t id, const char *from, const char *to)
+{
+    const text_token *token = &tokenizer->tokens[id];
+    char *out = tokenizer->pool + tokenizer->pool_used; /* in place: never longer than the text */
+    size_t used = 0, from_size = strlen(from), to_size = strlen(to);
+    for (size_t at = 0; at < token->size;) {
+        int found = token->size - at >= from_size && memcmp(token->text + at, from, from_size) == 0;
+        memcpy(out + used, found ? to : token->text + at, found ? to_size : 1);
+        used += found ? to_size : 1;
+        at += found ? from_size : 1;
+    }
+    text_set_piece(tokenizer, id, out, used);
+}
+
 /* FNV-1a. The bucket of the text, or the empty bucket where it would be. */
 static uint32_t *text_bucket(const pco_tokenizer *tokenizer, const char *text, size_t size)
 {
@@ -84,17 +101,7 @@ int32_t text_find(const pco_tokenizer *tokenizer, const char *text, size_t size)
     return (int32_t)*text_bucket(tokenizer, text, size) - 1;
 }
 
-static int text_by_length(const void *a, const void *b, void *tokens)
-{
-    const text_token *first = (const text_token *)tokens + *(const uint32_t *)a;
-    const text_token *second = (const text_token *)tokens + *(const uint32_t *)b;
-    unsigned char first_byte = (unsigned char)first->piece[0], second_byte = (unsigned char)second->piece[0];
-    if (first_byte != second_byte) return first_byte < second_byte ? -1 : 1;
-    if (first->piece_size != second->piece_size) return first->piece_size > second->piece_size ? -1 : 1;
-    return first < second ? -1 : first > second;
-}
-
-pco_status text_index(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err)
+pco_status text_index_table(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err)
 {
     uint64_t size = 16;
     while (size < 2 * (uint64_t)tokenizer->count) size *= 2;
@@ -110,31 +117,41 @@ pco_status text_index(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err)
         else
             *bucket = id + 1;
         if (token->size > tokenizer->longest) tokenizer->longest = token->size;
-        if ((token->type != TEXT_CONTROL && token->type != TEXT_USER) || token->piece_size == 0) continue;
-        tokenizer->marked[tokenizer->marked_count++] = id;
-        tokenizer->marked_first[(unsigned char)token->piece[0] + 1]++;
     }
-    if (tokenizer->marked_count)
-        qsort_r(tokenizer->marked, tokenizer->marked_count, sizeof *tokenizer->marked, text_by_length,
-                tokenizer->tokens);
-    for (int byte = 0; byte < 256; byte++) tokenizer->marked_first[byte + 1] += tokenizer->marked_first[byte];
     return PCO_OK;
+}
+
+pco_status text_index(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err)
+{
+    pco_status status = text_index_table(tokenizer, twice, err);
+    for (uint32_t id = 0; id < tokenizer->count && !status; id++) {
+        const text_token *token = &tokenizer->tokens[id];
+        if ((token->type != TEXT_CONTROL && token->type != TEXT_USER) || token->piece_size == 0) continue;
+        const text_mark mark = {
+            (char *)token->piece, token->piece_size, (int32_t)id, token->type == TEXT_CONTROL, 0, 0, 0};
+        status = text_marks_add(&tokenizer->marks[0], &mark, err);
+    }
+    text_marks_sort(&tokenizer->marks[0]);
+    return status;
+}
+
+int text_byte_value(const char *text, size_t size)
+{
+    if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
+    int value = 0;
+    for (int i = 3; i < 5; i++) {
+        char c = text[i];
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                           : -1;
+        if (digit < 0) return -1;
+        value = value * 16 + digit;
+    }
+    return value;
 }
 
 /* ---- ids ---- */
-
-pco_status text_push(text_ids *ids, int32_t id, pco_error *err)
-{
-    if (ids->count == ids->capacity) {
-        size_t capacity = ids->capacity ? 2 * ids->capacity : 64;
-        int32_t *data = realloc(ids->data, capacity * sizeof *data);
-        if (!data) return text_no_memory(err);
-        ids->data = data;
-        ids->capacity = capacity;
-    }
-    ids->data[ids->count++] = id;
-    return PCO_OK;
-}
 
 pco_status text_push_bytes(text_run *run, const char *bytes, size_t size)
 {

@@ -367,12 +367,44 @@ static void folders(void **state)
     check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "the id of 'b'");
 }
 
+#define JSON_BPE(normalizer, cut) \
+    "{\"added_tokens\": [{\"id\": 4, \"content\": \"<s>\", \"special\": true, \"lstrip\": false, \"rstrip\": false, " \
+    "\"single_word\": false, \"normalized\": false}], \"normalizer\": " normalizer ", \"pre_tokenizer\": " cut ", " \
+    "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"<s>\", " \
+    "\"type_id\": 0}}, " \
+    "{\"Sequence\": {\"id\": \"A\", \"type_id\": 0}}]}, \"decoder\": {\"type\": \"ByteLevel\"}, \"model\": " \
+    "{\"type\": \"BPE\", " \
+    "\"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2, \"\\u0120\": 3}, \"merges\": [\"a b\"]}}"
+#define JSON_CUT "{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}"
+
+/* tokenizer.json goes before the other files; what it has and we don't is named. */
+static void json_folders(void **state)
+{
+    (void)state;
+    char folder[200];
+    pco_tokenizer *t;
+    snprintf(folder, sizeof folder, "%s/json", check_folder);
+    check_ok(pco_folder_make(folder, &err));
+    put_file(folder, "tokenizer.json", JSON_BPE("null", JSON_CUT));
+    check_ok(pco_tokenizer_open_folder(folder, &t, &err));
+    check_encode(t, "ab a", 0, IDS(2, 3, 0));
+    check_encode(t, "ab", PCO_ENCODE_BOS, IDS(4, 2));
+    pco_tokenizer_destroy(t);
+    put_file(folder, "tokenizer.json", JSON_BPE("{\"type\": \"StripAccents\"}", JSON_CUT));
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_UNSUPPORTED, "the normalizer 'StripAccents'");
+    put_file(folder, "tokenizer.json", JSON_BPE("null", "{\"type\": \"Whitespace\"}"));
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_UNSUPPORTED, "the pre-tokenizer 'Whitespace'");
+    put_file(folder, "tokenizer.json", "{\"model\": 7}");
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "tokenizer.json");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(llama),      cmocka_unit_test(llama_long_text),   cmocka_unit_test(refuses_models),
-        cmocka_unit_test(gpt2),       cmocka_unit_test(words_of_gpt2),     cmocka_unit_test(characters),
-        cmocka_unit_test(trains_bpe), cmocka_unit_test(trains_characters), cmocka_unit_test(folders),
+        cmocka_unit_test(llama),        cmocka_unit_test(llama_long_text),   cmocka_unit_test(refuses_models),
+        cmocka_unit_test(gpt2),         cmocka_unit_test(words_of_gpt2),     cmocka_unit_test(characters),
+        cmocka_unit_test(trains_bpe),   cmocka_unit_test(trains_characters), cmocka_unit_test(folders),
+        cmocka_unit_test(json_folders),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }
