@@ -203,19 +203,7 @@ pco_status pco_safetensors_parse(const void *data, size_t size, const char *labe
 
 pco_status pco_safetensors_open(const char *path, pco_weights **weights, pco_error *err)
 {
-    pco_map map;
-    *weights = NULL;
-    pco_status status = pco_map_open(path, &map, err);
-    if (status) return status;
-    status = pco_safetensors_parse(map.data, map.size, path, weights, err);
-    if (!status) {
-        status = pco_weights_keep_map((*weights), &map, err);
-        if (!status) return PCO_OK;
-        pco_weights_close(*weights);
-        *weights = NULL;
-    }
-    pco_map_close(&map);
-    return status;
+    return pco_weights_open_mapped(path, pco_safetensors_parse, weights, err);
 }
 
 /* ---- writing ------------------------------------------------------------------------------------------- */

@@ -420,16 +420,5 @@ pco_status pco_torch_parse(const void *data, size_t size, const char *label, pco
 
 pco_status pco_torch_open(const char *path, pco_weights **weights, pco_error *err)
 {
-    pco_map map;
-    pco_status status = pco_map_open(path, &map, err);
-    if (status) return status;
-    status = pco_torch_parse(map.data, map.size, path, weights, err);
-    if (!status) {
-        status = pco_weights_keep_map(*weights, &map, err);
-        if (!status) return PCO_OK;
-        pco_weights_close(*weights);
-        *weights = NULL;
-    }
-    pco_map_close(&map);
-    return status;
+    return pco_weights_open_mapped(path, pco_torch_parse, weights, err);
 }

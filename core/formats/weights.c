@@ -51,6 +51,23 @@ pco_status pco_weights_keep_map(pco_weights *weights, const pco_map *map, pco_er
     return PCO_OK;
 }
 
+pco_status pco_weights_open_mapped(const char *path, pco_weights_parse_fn parse, pco_weights **weights, pco_error *err)
+{
+    pco_map map;
+    *weights = NULL;
+    pco_status status = pco_map_open(path, &map, err);
+    if (status) return status;
+    status = parse(map.data, map.size, path, weights, err);
+    if (!status) {
+        status = pco_weights_keep_map(*weights, &map, err);
+        if (!status) return PCO_OK;
+        pco_weights_close(*weights);
+        *weights = NULL;
+    }
+    pco_map_close(&map);
+    return status;
+}
+
 void *pco_weights_allocate(pco_weights *weights, uint64_t bytes)
 {
     pco_error ignored;

@@ -65,6 +65,13 @@ pco_status pco_weights_add_note(pco_weights *weights, const char *key, const cha
 /* Takes a map, which is closed with the weights. Errors: OUT_OF_HOST_MEMORY; the map is then still the caller's. */
 pco_status pco_weights_keep_map(pco_weights *weights, const pco_map *map, pco_error *err) PCO_NODISCARD;
 
+/* Maps a file, has `parse` read it with its path as label, and gives the weights the map. Errors: those of mapping and
+ * of parsing; then *weights is NULL. */
+typedef pco_status (*pco_weights_parse_fn)(const void *data, size_t size, const char *label, pco_weights **weights,
+                                           pco_error *err);
+pco_status pco_weights_open_mapped(const char *path, pco_weights_parse_fn parse, pco_weights **weights,
+                                   pco_error *err) PCO_NODISCARD;
+
 /* Memory for the elements of weights, page-aligned, which lives as long as they do. NULL without memory. */
 void *pco_weights_allocate(pco_weights *weights, uint64_t bytes);
 

@@ -168,24 +168,12 @@ class Tensor:
 
     def detach(self):
         """The same values, through which no gradient passes."""
-        return apply(_graph.RESHAPE, (floor_stop(self),), _shape_attributes(self.shape))
-
-
-def floor_stop(x):
-    """x as something that has no gradient: a gradient stops where values become other than floats."""
-    if not x.dtype.is_float:
-        return x
-    return _Detached.of(x)
-
-
-class _Detached:
-    """Detaching needs the values: what has no node has no gradient."""
-
-    @staticmethod
-    def of(x):
-        if trace.current is not None:
-            raise native.UnsupportedError("detach() inside of a @portico.function; pass the value as an argument")
-        return leaf(x._values(), x.dtype, x._device, own=x._own)
+        if not self.dtype.is_float:
+            return self
+        if trace.current is not None or trace.gradients:
+            raise native.UnsupportedError("detach() where a function is compiled or differentiated; pass the value as an "
+                                          "argument")
+        return leaf(self._values(), self.dtype, self._device, own=self._own)
 
 
 def _restore(array, name):

@@ -163,3 +163,13 @@ def test_import_is_fast():
 def _time(subprocess, sys, time):
     bare = "import time; t = time.perf_counter(); import portico; print(time.perf_counter() - t)"
     return float(subprocess.run([sys.executable, "-c", bare], check=True, capture_output=True, text=True).stdout)
+
+
+def test_detach():
+    """The values without what they were computed from; where there are no values, one line."""
+    x = p.tensor([2.0]) * 3
+    assert x.detach().tolist() == [6.0] and x.detach()._node is None
+    assert p.tensor([1]).detach().tolist() == [1]
+    for made in (p.function(lambda w: w.detach()), p.grad(lambda w: (w.detach() * w).sum())):
+        with pytest.raises(p.Error, match=r"detach\(\)"):
+            made(p.tensor([2.0]))

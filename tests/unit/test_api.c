@@ -88,6 +88,26 @@ static void null_status(const char *what, pco_status status, int allowed, const 
         (void)(call); \
     }
 
+static size_t null_read(const char *file, void *data, size_t size)
+{
+    FILE *in = fopen(file, "rb");
+    assert_non_null(in);
+    const size_t bytes = fread(data, 1, size, in);
+    fclose(in);
+    return bytes;
+}
+
+#ifdef PCO_HAVE_ONNX
+/* A file in memory that holds those bytes, and its path. */
+static int null_file(const void *data, size_t size, char file[64])
+{
+    const int fd = memfd_create("null", MFD_CLOEXEC);
+    assert_int_equal(write(fd, data, size), size);
+    snprintf(file, 64, "/proc/self/fd/%d", fd);
+    return fd;
+}
+#endif
+
 static void test_null(void **state)
 {
     (void)state;
@@ -105,11 +125,10 @@ static void test_null(void **state)
     pco_generate_stats stats = {.size = sizeof stats};
     pco_special_ids special = {.size = sizeof special};
     pco_sequence *sequence, *sequence_out = NULL;
-    int32_t *ids_out = NULL;
+    int32_t *ids_out = NULL, id_out;
     size_t count_out;
     char *text_out = NULL;
     float logits[1000];
-    int32_t id_out;
     double *numbers_out = NULL;
     const pco_executable_params executable_params = {.size = sizeof executable_params};
     pco_executable_stats counts = {.size = sizeof counts};
@@ -126,37 +145,29 @@ static void test_null(void **state)
     check_ok(pco_context_create(&context_params, &context, &err));
     check_ok(pco_model_open(context, path, &model_params, &model, &err));
     static unsigned char gguf[1 << 18];
-    FILE *in = fopen(decoder_path, "rb");
-    assert_non_null(in);
-    const size_t gguf_bytes = fread(gguf, 1, sizeof gguf, in);
-    fclose(in);
+    const size_t gguf_bytes = null_read(decoder_path, gguf, sizeof gguf);
     const pco_model_params two = {.size = sizeof two, .device = "cpu", .sequences = 3};
     check_ok(pco_model_open(context, decoder_path, &two, &decoder, &err));
     check_ok(pco_sequence_create(decoder, &sequence, &err));
-    pco_sequence *other;
-    check_ok(pco_sequence_create(decoder, &other, &err));
-    pco_sequence *const sequences[] = {sequence, other};
+    pco_sequence *sequences[] = {sequence, NULL};
+    check_ok(pco_sequence_create(decoder, &sequences[1], &err));
     check_ok(pco_session_open(context, "cpu", &session, &err));
     check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
     const uint32_t handles[] = {pco_executable_tensor(executable, "x"), pco_executable_tensor(executable, "y")};
 #ifdef PCO_HAVE_ONNX
     /* one Identity from x to y, operator set 13 */
     static const char onnx_bytes[] =
-        "\x3A\x1C\x0A\x10\x0A\x01x\x12\x01y\x22\x08Identity\x5A\x03\x0A\x01x\x62\x03\x0A\x01y"
-        "\x42\x02\x10\x0D";
+        "\x3A\x1C\x0A\x10\x0A\x01x\x12\x01y\x22\x08Identity\x5A\x03\x0A\x01x\x62\x03\x0A\x01y\x42\x02\x10\x0D";
     pco_onnx_model *onnx = NULL, *onnx_out = NULL;
     pco_onnx_runner *runner = NULL, *runner_out = NULL;
     pco_onnx_value onnx_value = {.size = sizeof onnx_value};
-    const float onnx_data = 1;
-    const pco_onnx_array onnx_input = {sizeof onnx_input, "x", PCO_ONNX_FLOAT, 1, {1}, &onnx_data, 4};
+    const pco_onnx_array onnx_input = {sizeof onnx_input, "x", PCO_ONNX_FLOAT, 1, {1}, factors, 4};
     pco_onnx_array onnx_output = {.size = sizeof onnx_output};
     check_ok(pco_onnx_parse(onnx_bytes, sizeof onnx_bytes - 1, NULL, &onnx, &err));
     check_ok(pco_onnx_runner_create(session, onnx, &runner, &err));
     check_ok(pco_onnx_run(runner, &onnx_input, 1, &err));
     char onnx_path[64];
-    const int onnx_file = memfd_create("onnx", MFD_CLOEXEC);
-    assert_int_equal(write(onnx_file, onnx_bytes, sizeof onnx_bytes - 1), sizeof onnx_bytes - 1);
-    snprintf(onnx_path, sizeof onnx_path, "/proc/self/fd/%d", onnx_file);
+    const int onnx_file = null_file(onnx_bytes, sizeof onnx_bytes - 1, onnx_path);
 #endif
 #include "null_calls.h"
 #ifdef PCO_HAVE_ONNX
@@ -172,7 +183,7 @@ static void test_null(void **state)
     pco_model_describe(NULL, &info);
     assert_int_equal(info.layers, 0);
     pco_sequence_destroy(sequence);
-    pco_sequence_destroy(other);
+    pco_sequence_destroy(sequences[1]);
     pco_model_close(decoder);
     pco_model_close(model);
     pco_context_destroy(context);
