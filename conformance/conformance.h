@@ -346,7 +346,7 @@ typedef struct pco_conformance_isolation {
     pco_conformance_log *log;         /* may be NULL */
     pco_conformance_waivers *waivers; /* may be NULL; counts what they waive */
     const volatile sig_atomic_t *interrupted; /* may be NULL: set to end the run with CANCELLED */
-    double deadline;                          /* of CLOCK_MONOTONIC in seconds, for the end of the run; 0: none */
+    double deadline;                          /* by base/clock.h, for the end of the run; 0: none */
     uint32_t resumed;                         /* out: cases that the log had */
 } pco_conformance_isolation;
 

@@ -181,6 +181,8 @@ void ocl_programs_destroy(pco_device *device);
 extern const pco_gpu_driver ocl_gpu_driver;
 
 /* queue.c */
+/* Nanoseconds of a clock that only goes forward. */
+uint64_t ocl_now(void);
 extern const pco_queue_api ocl_queue_api;
 /* Kernel times of the last run, one entry per run of dispatches of the same node; returns how many. */
 uint32_t ocl_queue_timings(pco_gpu_device *gpu, pco_gpu_recording *recording, pco_timing *out, uint32_t capacity);

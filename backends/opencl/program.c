@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 enum { OCL_KEEPING_MS = 500 };
 
@@ -16,13 +15,6 @@ typedef struct ocl_build {
     char options[OCL_OPTIONS_ROOM];
     char name[64]; /* in the cache */
 } ocl_build;
-
-static double ocl_now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
-}
 
 /* No fast-math of any kind: the contract is judged. */
 static pco_status ocl_build_start(ocl_build *build, pco_device *device, uint32_t kernel, const int32_t *specs,
@@ -188,13 +180,13 @@ static void ocl_keep(const ocl_build *build, cl_program program)
 {
     pco_device *device = build->device;
     if (device->keeping_ms >= OCL_KEEPING_MS) return;
-    double start = ocl_now_ms();
+    const uint64_t start = ocl_now();
     if (ocl_build_store(build, program) != PCO_OK) {
         ocl_log(device->gpu.host, PCO_LOG_DEBUG, "opencl: no binary of %s is kept", build->row->name);
         device->keeping_ms = OCL_KEEPING_MS; /* nor of the others, most likely */
         return;
     }
-    device->keeping_ms += ocl_now_ms() - start;
+    device->keeping_ms += 1e-6 * (double)(ocl_now() - start);
 }
 
 /* A fresh entry with its program, from the cache or from source. */
@@ -202,18 +194,18 @@ static pco_status ocl_program_make(const ocl_build *build, ocl_program *made, pc
 {
     pco_device *device = build->device;
     const pco_host *host = device->gpu.host;
-    double start = ocl_now_ms();
+    const uint64_t start = ocl_now();
     made->program = ocl_build_from_cache(build);
     if (made->program && ocl_check_workgroup(build, made, err) == PCO_OK) {
         ocl_log(host, PCO_LOG_DEBUG, "opencl: kernel %s from the cache in %.1f ms", build->row->name,
-                ocl_now_ms() - start);
+                1e-6 * (double)(ocl_now() - start));
         return PCO_OK;
     }
     if (made->program) device->api->ReleaseProgram(made->program);
     pco_status status = ocl_build_from_source(build, &made->program, err);
     if (status != PCO_OK) return status;
     ocl_log(host, PCO_LOG_DEBUG, "opencl: kernel %s (%s) compiled in %.1f ms", build->row->name, build->options,
-            ocl_now_ms() - start);
+            1e-6 * (double)(ocl_now() - start));
     status = ocl_check_workgroup(build, made, err);
     if (status != PCO_OK) {
         device->api->ReleaseProgram(made->program);

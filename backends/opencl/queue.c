@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-static uint64_t ocl_now_ns(void)
+uint64_t ocl_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -26,7 +26,7 @@ static cl_int ocl_enqueue(pco_device *device, pco_gpu_recording *recording, uint
             step->event = NULL;
         }
         if (!step->kernel) continue;
-        uint64_t start = by_host ? ocl_now_ns() : 0;
+        uint64_t start = by_host ? ocl_now() : 0;
         cl_event *event = timed ? &step->event : i + 1 == end ? last : NULL;
         cl_int code =
             api->EnqueueNDRangeKernel(device->queue, step->kernel, 3, NULL, step->global, step->local, 0, NULL, event);
@@ -34,7 +34,7 @@ static cl_int ocl_enqueue(pco_device *device, pco_gpu_recording *recording, uint
         if (by_host) {
             code = api->WaitForEvents(1, &step->event);
             if (code != CL_SUCCESS) return code;
-            step->nanoseconds = ocl_now_ns() - start;
+            step->nanoseconds = ocl_now() - start;
         }
         if (timed && i + 1 == end && api->RetainEvent(step->event) == CL_SUCCESS) *last = step->event;
     }
@@ -88,10 +88,10 @@ static cl_int ocl_wait_event(const pco_device *device, cl_event event, uint64_t 
         status = ocl_event_status(device, event);
         return status < 0 ? status : code < 0 ? code : CL_COMPLETE;
     }
-    uint64_t start = ocl_now_ns();
+    uint64_t start = ocl_now();
     struct timespec nap = {.tv_nsec = 20000};
     for (;;) {
-        uint64_t spent = ocl_now_ns() - start;
+        uint64_t spent = ocl_now() - start;
         if (spent >= nanoseconds) return CL_QUEUED;
         if (nanoseconds - spent < (uint64_t)nap.tv_nsec) nap.tv_nsec = (long)(nanoseconds - spent);
         nanosleep(&nap, NULL);

@@ -6,6 +6,7 @@
 #include "isolate/wire.h"
 #include "run/result.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 
@@ -143,7 +144,7 @@ pco_status bisect_apart_begin(bisect_apart *apart, const bisect_problem *problem
 /* Waits for the answer, or for the worker's end, which goes to `how` in words. Returns whether it ended. */
 static bool bisect_apart_wait(bisect_apart *apart, char *how, size_t size)
 {
-    const double limit = apart->isolation->timeout, start = conf_now();
+    const double limit = apart->isolation->timeout, start = pco_seconds();
     int state = 0;
     bool killed, gone = false;
     while (!apart->done && !apart->stopped && !apart->status && !gone) {
@@ -157,7 +158,7 @@ static bool bisect_apart_wait(bisect_apart *apart, char *how, size_t size)
         gone = conf_process_ended(&apart->process, &state);
         if (gone) conf_process_drain(&apart->process);
         if (gone) conf_process_read(&apart->process, bisect_apart_answer, apart); /* what it said before */
-        apart->hung = !gone && conf_now() - start > limit;
+        apart->hung = !gone && pco_seconds() - start > limit;
         gone = gone || apart->hung;
     }
     if (!gone && !apart->stopped) return false;

@@ -7,6 +7,7 @@
 #include "run/result.h"
 #include "isolate/wire.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -129,7 +130,7 @@ static bool isolate_answer(void *user, char *text)
     pco_status status = pco_json_parse(text, strlen(text), "a worker's answer", &line, run->err);
     if (!status) status = pco_json_string(line, "an answer", "kind", &kind, run->err);
     isolate_fail(run, status);
-    job->heard = conf_now();
+    job->heard = pco_seconds();
     if (status) {
         kind = "";
     } else if (strcmp(kind, "ready") == 0 || strcmp(kind, "asked") == 0) {
@@ -171,7 +172,7 @@ static void isolate_start(conf_job *job)
     if (job->started) conf_process_send(&job->process, command);
     job->op = 0;
     job->order = PCO_NONE;
-    job->heard = conf_now();
+    job->heard = pco_seconds();
 }
 
 /* {"op": ..., "cases": [...], "from": n, "not": [...]}, and a newline */
@@ -243,7 +244,7 @@ static void isolate_give(conf_job *job)
     job->begun = false;
     job->order = PCO_NONE;
     job->unit = 0;
-    job->heard = conf_now();
+    job->heard = pco_seconds();
     char *command = isolate_command(run, &job->group);
     if (!command)
         isolate_fail(run, pco_fail(run->err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory"));
@@ -319,7 +320,7 @@ static void isolate_look(conf_job *job)
         isolate_end(job, state);
     } else if (job->stopped) {
         isolate_end(job, 0);
-    } else if ((job->busy || !job->ready) && conf_now() - job->heard > limit) {
+    } else if ((job->busy || !job->ready) && pco_seconds() - job->heard > limit) {
         job->hung = true;
         isolate_end(job, 0);
     } else if (!open) {
@@ -346,7 +347,7 @@ static bool isolate_step(conf_isolated *run)
     uint32_t busy = 0, usable = 0, idle = 0;
     if (isolation->interrupted && *isolation->interrupted)
         isolate_fail(run, pco_fail(run->err, PCO_ERROR_CANCELLED, "interrupted"));
-    if (isolation->deadline > 0 && conf_now() >= isolation->deadline)
+    if (isolation->deadline > 0 && pco_seconds() >= isolation->deadline)
         isolate_fail(run, pco_fail(run->err, PCO_ERROR_CANCELLED, "its time is up"));
     for (uint32_t i = 0; i < run->n_jobs && !run->status; i++) {
         conf_job *job = &run->jobs[i];
@@ -448,7 +449,7 @@ pco_status pco_conformance_run_isolated(const pco_conformance_options *options, 
     pco_error local;
     conf_isolated run = {.options = options, .isolation = isolation, .device = device, .err = err ? err : &local};
     run.questions = options->compile_only ? 0 : CONF_QUESTIONS;
-    double start = conf_now();
+    double start = pco_seconds();
     memset(result, 0, sizeof *result);
     isolate_fail(&run, conf_list_make(&run.list, options, device->info, run.err));
     if (!run.status && isolation->log) isolate_resume(&run);
@@ -467,7 +468,7 @@ pco_status pco_conformance_run_isolated(const pco_conformance_options *options, 
     } else if (status) {
         *run.err = why;
     }
-    result->seconds = conf_now() - start;
+    result->seconds = pco_seconds() - start;
     conf_units_clear(&run.units);
     conf_units_clear(&run.crashes);
     conf_constants_clear(&run.constants);

@@ -2,6 +2,7 @@
 #include "isolate/isolate.h"
 #include "run/result.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <stdlib.h>
@@ -153,7 +154,7 @@ static bool verdict_blame(conf_job *job, const char *how)
     if (job->announced) {
         pco_conformance_case one = job->next;
         one.state = state;
-        one.seconds = conf_now() - job->heard;
+        one.seconds = pco_seconds() - job->heard;
         snprintf(one.detail, sizeof one.detail, "%s", how);
         verdict_fail(run, conf_units_add(&job->pending, job->order, job->unit++, &one, run->err));
         return !job->whole;

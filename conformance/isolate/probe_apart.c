@@ -4,6 +4,7 @@
 #include "run/probe.h"
 #include "run/result.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <poll.h>
@@ -70,9 +71,9 @@ pco_status pco_conformance_probe_isolated(const pco_conformance_isolation *isola
     *probe = (pco_conformance_probe){0};
     apart.status = conf_process_start(&apart.process, isolation->command, err);
     if (apart.status) return apart.status;
-    const double limit = conf_now() + PATIENCE * isolation->timeout;
+    const double limit = pco_seconds() + PATIENCE * isolation->timeout;
     conf_process_send(&apart.process, "{\"probe\": 1}\n");
-    while (!apart.done && !apart.status && !gone && conf_now() < limit &&
+    while (!apart.done && !apart.status && !gone && pco_seconds() < limit &&
            !(isolation->interrupted && *isolation->interrupted)) {
         struct pollfd fds[] = {{.fd = apart.process.out, .events = POLLIN},
                                {.fd = apart.process.error, .events = POLLIN}};

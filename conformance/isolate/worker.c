@@ -18,6 +18,7 @@
 #include "run/runner.h"
 #include "isolate/wire.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <fcntl.h>
@@ -157,14 +158,14 @@ static int worker_case_begins(void *user, const pco_conformance_case *next, int 
     worker_record(worker, whole ? "case" : "begin", next);
     worker->pipelines.op = next->op_name, worker->pipelines.variant = worker->variant;
     snprintf(worker->variant, sizeof worker->variant, "%s", next->variant);
-    worker->began = conf_now();
+    worker->began = pco_seconds();
     return worker->status == PCO_OK;
 }
 
 static void worker_case_ends(void *user, pco_conformance_case *one)
 {
     conf_worker *worker = user;
-    one->seconds = conf_now() - worker->began;
+    one->seconds = pco_seconds() - worker->began;
     worker_record(worker, "record", one);
 }
 
@@ -254,7 +255,7 @@ static pco_status worker_problem(conf_worker *worker, const cJSON *command)
     if (!status) status = conf_problem_load(path, &map, &one, data, &worker->err);
     if (!status) status = conf_problem_make_from(&problem, &one, data, &worker->device->info->contract, &worker->err);
     problem.own_choice = true;
-    worker->began = conf_now();
+    worker->began = pco_seconds();
     if (!status) status = conf_run_problem(worker->device, &problem, &options, worker_case_ends, worker, &worker->err);
     if (writer.status) status = pco_fail(&worker->err, writer.status, "%s", writer.err.message);
     if (writer.written) worker_number(worker, "written", writer.written);

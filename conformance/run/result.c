@@ -6,14 +6,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-double conf_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 void conf_case_free(pco_conformance_case *one)
 {

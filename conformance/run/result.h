@@ -31,7 +31,4 @@ void conf_result_pipelines(pco_conformance_result *result, conf_pipelines *pipel
 pco_status conf_case_copy(const pco_conformance_case *one, pco_conformance_case *copy, pco_error *err) PCO_NODISCARD;
 void conf_case_free(pco_conformance_case *one);
 
-/* Seconds of a monotonic clock. */
-double conf_now(void);
-
 #endif

@@ -3,6 +3,7 @@
 #include "run/result.h"
 #include "run/runner.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "graph/op.h"
@@ -178,11 +179,11 @@ static pco_status conf_replay_all(conf_run_state *run, const pco_conformance_opt
     conf_session session = {.run = run};
     pco_status status = conf_run_propose(run, tally->err);
     if (!status) status = conf_session_open(&session, run, PCO_NONE, tally->err);
-    double heard = conf_now();
+    double heard = pco_seconds();
     for (uint32_t i = 0; i < options->replays && !status; i++) {
-        if (options->companions && options->companions->alive && conf_now() - heard > 1) {
+        if (options->companions && options->companions->alive && pco_seconds() - heard > 1) {
             options->companions->alive(options->companions->user);
-            heard = conf_now();
+            heard = pco_seconds();
         }
         status = conf_replay_companion(options->companions, i, tally);
         if (status) break;

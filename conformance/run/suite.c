@@ -3,6 +3,7 @@
 #include "run/result.h"
 #include "run/runner.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <string.h>
@@ -46,7 +47,7 @@ typedef struct conf_suite_run {
 static void conf_suite_report(void *user, pco_conformance_case *one)
 {
     conf_suite_run *run = user;
-    double now = conf_now();
+    double now = pco_seconds();
     one->seconds = now - run->began, run->began = now;
     pco_status status = conf_result_add(&run->builder, one, run->err);
     if (status) run->status = status;
@@ -70,7 +71,7 @@ static bool conf_suite_visit(void *user, const conf_case *one)
     conf_suite_run *run = user;
     if (!conf_case_is_selected(one, run->options)) return true;
     run->done++;
-    run->began = conf_now();
+    run->began = pco_seconds();
     pco_status status = conf_run_case(run->device, one, run->options, conf_suite_report, run, run->err);
     if (status && run->status == PCO_OK) run->status = status;
     return run->status == PCO_OK;
@@ -92,7 +93,7 @@ static pco_status conf_suite_device(const pco_conformance_options *options, cons
     run.total = pco_conformance_count(options, device->info);
     pco_status status = conf_result_start(&run.builder, options, device->id, result, err);
     if (status) return status;
-    double start = conf_now();
+    double start = pco_seconds();
     if (options->replays) run.status = conf_companions_create(&own.companions, NULL, NULL, err);
     if (!run.status) conf_cases_visit_on(device->info, options->tier, options->ops, conf_suite_visit, &run);
     conf_companions_destroy(own.companions);
@@ -107,7 +108,7 @@ static pco_status conf_suite_device(const pco_conformance_options *options, cons
         if (status) return status;
         conf_diagnose_name(result, &device->info->contract);
     }
-    result->seconds = conf_now() - start;
+    result->seconds = pco_seconds() - start;
     result->status = run.status;
     if (run.status) snprintf(result->message, sizeof result->message, "%.255s", err->message);
     return run.status == PCO_ERROR_DEVICE_LOST ? PCO_OK : run.status;

@@ -72,7 +72,4 @@ pco_status api_lane(pco_model *model, int64_t *lane, pco_error *err) PCO_NODISCA
 /* Makes model->encoder, where it is not there yet. */
 pco_status api_encoder(pco_model *model, pco_error *err) PCO_NODISCARD;
 
-/* Seconds of a clock that only goes forward. */
-double api_seconds(void);
-
 #endif

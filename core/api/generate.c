@@ -1,5 +1,6 @@
 #include "api/text.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "text/sampler.h"
 
@@ -78,7 +79,7 @@ static int api_ends(const api_generation *g, int32_t id)
  * the context still holds. */
 static pco_status api_continue(api_generation *g, int64_t room)
 {
-    const double begin = api_seconds();
+    const double begin = pco_seconds();
     pco_status status = PCO_OK;
     for (int64_t n = 0; !status && !g->stopped; n++) {
         int32_t id;
@@ -96,7 +97,7 @@ static pco_status api_continue(api_generation *g, int64_t room)
         int more = n + 1 < room && (g->params->max_tokens == 0 || n + 1 < g->params->max_tokens);
         if (!status && !g->stopped && more) status = api_advance(g);
     }
-    g->stats.generation_seconds = api_seconds() - begin;
+    g->stats.generation_seconds = pco_seconds() - begin;
     return status;
 }
 
@@ -125,10 +126,10 @@ static pco_status api_read_prompt(api_generation *g, size_t before)
     g->decoder.begun = before > 0;
     for (size_t i = before; !status && i < sequence->count && !g->stopped; i++)
         status = api_emit(g, sequence->ids[i], g->params->echo, -1);
-    const double begin = api_seconds();
+    const double begin = pco_seconds();
     if (!status && !g->stopped) status = api_read(g->sequence, g->model->logits, g->params->progress, g->user, g->err);
     g->stats.prompt_tokens = (int64_t)(sequence->count - before);
-    g->stats.prompt_seconds = api_seconds() - begin;
+    g->stats.prompt_seconds = pco_seconds() - begin;
     g->stats.stop_reason = PCO_STOP_CALLBACK;
     return status;
 }
@@ -187,7 +188,7 @@ static pco_status api_generate_seq2seq(api_generation *g, const char *prompt)
     pco_status status =
         api_ids(g, prompt, g->params->prompt_ids, g->params->prompt_count, PCO_TOKENIZE_ENDS, &ids, &count, &made);
     if (status) return status;
-    const double begin = api_seconds();
+    const double begin = pco_seconds();
     g->stats.prompt_tokens = (int64_t)count;
     if ((int64_t)count > model->context_length)
         status = pco_fail(g->err, PCO_ERROR_INVALID, "the source has %zu tokens and the context %" PRId64, count,
@@ -195,7 +196,7 @@ static pco_status api_generate_seq2seq(api_generation *g, const char *prompt)
     if (!status) status = pco_seq2seq_encode(model->seq2seq, ids, (int64_t)count, g->err);
     free(made);
     if (!status) status = api_begin_target(g);
-    g->stats.prompt_seconds = api_seconds() - begin;
+    g->stats.prompt_seconds = pco_seconds() - begin;
     g->stats.stop_reason = PCO_STOP_CALLBACK;
     if (status) return status;
     /* the last token of the target need not be read: position may reach the context */

@@ -1,5 +1,6 @@
 #include "api/api.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "text/sampler.h"
 
@@ -7,17 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { API_MOST_LANES = 1024 };
-
-double api_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 pco_status api_no_writer(const pco_model_file *file, pco_error *err)
 {
@@ -119,7 +112,7 @@ static pco_status api_open(pco_context *context, const api_source *source, const
                            pco_model **model, pco_error *err)
 {
     pco_model_params known = {.size = sizeof known};
-    const double begin = api_seconds();
+    const double begin = pco_seconds();
     pco_status status = pco_registry_check(context->registry, err);
     if (!status && params) status = pco_copy_sized(&known, sizeof known, params, params->size, err);
     if (status) return status;
@@ -138,7 +131,7 @@ static pco_status api_open(pco_context *context, const api_source *source, const
         pco_model_close(made);
         return status;
     }
-    made->load_seconds = api_seconds() - begin;
+    made->load_seconds = pco_seconds() - begin;
     *model = made;
     return PCO_OK;
 }

@@ -2,6 +2,7 @@
 #include "cli/bench.h"
 #include "cli/compare.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -47,12 +48,12 @@ static pco_status bench_generate(bench_runner *r, pco_error *err)
 
 static pco_status bench_round(bench_runner *r, double *prompt, double *generation, pco_error *err)
 {
-    double start = cli_seconds();
+    double start = pco_seconds();
     pco_status status = bench_prompt(r, err);
-    *prompt = cli_seconds() - start;
-    start = cli_seconds();
+    *prompt = pco_seconds() - start;
+    start = pco_seconds();
     if (!status) status = bench_generate(r, err);
-    *generation = cli_seconds() - start;
+    *generation = pco_seconds() - start;
     return status;
 }
 
@@ -81,8 +82,8 @@ static void bench_by_device(bench_runner *r, double seconds)
     if (!(pco_session_device(session)->features & PCO_FEATURE_TIMESTAMPS)) return;
     pco_status status = pco_session_profile(session, 1, &ignored);
     if (!status) status = bench_rebuild(r->model, &ignored);
-    const double start = cli_seconds();
-    for (; !status && n <= BENCH_DEVICE_ROUNDS && (n < 2 || cli_seconds() - start < seconds); n++) { /* 0 warms up */
+    const double start = pco_seconds();
+    for (; !status && n <= BENCH_DEVICE_ROUNDS && (n < 2 || pco_seconds() - start < seconds); n++) { /* 0 warms up */
         const uint64_t before = pco_session_nanoseconds(session);
         status = bench_prompt(r, &ignored);
         const uint64_t between = pco_session_nanoseconds(session);
@@ -126,9 +127,9 @@ static void bench_fail(bench_runner *r, const pco_error *err)
 static void bench_open(bench_runner *r, pco_context *context, const bench_arguments *arguments)
 {
     pco_error err = {""};
-    double prompt, generation, start = cli_seconds();
+    double prompt, generation, start = pco_seconds();
     pco_status status = cli_open_model(context, arguments->what, r->device->id, arguments->context, &r->model, &err);
-    r->load_seconds = cli_seconds() - start;
+    r->load_seconds = pco_seconds() - start;
     if (!status) status = bench_lengths(r, arguments, &err);
     if (!status) status = bench_round(r, &prompt, &generation, &err); /* warm-up: builds what it needs */
     if (status) bench_fail(r, &err);
@@ -136,9 +137,9 @@ static void bench_open(bench_runner *r, pco_context *context, const bench_argume
 
 static void bench_rounds(bench_runner *runners, uint32_t count, double seconds)
 {
-    double start = cli_seconds();
+    double start = pco_seconds();
     for (int n = 0; n < BENCH_ROUNDS && !cli_interrupted(); n++) {
-        if (n >= 3 && cli_seconds() - start > seconds * count) return;
+        if (n >= 3 && pco_seconds() - start > seconds * count) return;
         for (uint32_t i = 0; i < count; i++) {
             bench_runner *r = &runners[i];
             pco_error err = {""};

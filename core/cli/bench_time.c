@@ -1,6 +1,8 @@
 /* Timing. */
 #include "cli/bench.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <time.h>
 
@@ -29,9 +31,9 @@ static double bench_processor_seconds(void)
 /* threads > 0: the processor time of this process, shared evenly among so many threads. */
 static pco_status bench_one(const bench_job *job, uint32_t threads, double *seconds, pco_error *err)
 {
-    double start = threads ? bench_processor_seconds() : cli_seconds();
+    double start = threads ? bench_processor_seconds() : pco_seconds();
     pco_status status = job->run(job->user, err);
-    *seconds = threads ? (bench_processor_seconds() - start) / threads : cli_seconds() - start;
+    *seconds = threads ? (bench_processor_seconds() - start) / threads : pco_seconds() - start;
     return status;
 }
 
@@ -49,8 +51,8 @@ pco_status bench_time(const bench_job *jobs, int count, double seconds, uint32_t
         if (!times[j]) status = PCO_ERROR_OUT_OF_HOST_MEMORY;
     }
     if (first > 8 * seconds * count) least = 1;
-    double start = cli_seconds();
-    while (!status && n < BENCH_MOST && (n < least || cli_seconds() - start < seconds * count) &&
+    double start = pco_seconds();
+    while (!status && n < BENCH_MOST && (n < least || pco_seconds() - start < seconds * count) &&
            (n == 0 || !cli_interrupted())) {
         for (int j = 0; !status && j < count; j++) status = bench_one(&jobs[j], threads, &times[j][n], err);
         n++;

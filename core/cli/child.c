@@ -1,5 +1,7 @@
 #include "cli/child.h"
 
+#include "base/clock.h"
+
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -43,7 +45,7 @@ static int child_listen(int beats, cli_child *child, double *heard)
     ssize_t got = read(beats, text, sizeof text - 1);
     if (got < 0) return errno == EINTR || errno == EAGAIN;
     if (got == 0) return 0;
-    *heard = cli_seconds();
+    *heard = pco_seconds();
     text[got] = 0;
     char *end = strrchr(text, '\n');
     if (!end) return 1;
@@ -56,9 +58,9 @@ static int child_listen(int beats, cli_child *child, double *heard)
 /* A process that sits in its driver, in the kernel, does not die either: it is left behind. */
 static void child_kill(pid_t pid)
 {
-    const double start = cli_seconds();
+    const double start = pco_seconds();
     kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, WNOHANG) == 0 && cli_seconds() - start < CHILD_UNKILLABLE_SECONDS) poll(NULL, 0, 20);
+    while (waitpid(pid, NULL, WNOHANG) == 0 && pco_seconds() - start < CHILD_UNKILLABLE_SECONDS) poll(NULL, 0, 20);
 }
 
 int cli_child_run(const char *const *words, double patience, const volatile sig_atomic_t *interrupted, cli_child *child)
@@ -72,15 +74,15 @@ int cli_child_run(const char *const *words, double patience, const volatile sig_
         return 0;
     }
     pid_t ended = 0;
-    for (double heard = cli_seconds(); ended == 0;) {
+    for (double heard = pco_seconds(); ended == 0;) {
         struct pollfd fd = {.fd = open ? beats : -1, .events = POLLIN};
         if (poll(&fd, 1, 20) > 0) open = child_listen(beats, child, &heard);
         ended = waitpid(pid, &state, WNOHANG);
         if (ended == 0 && interrupted && *interrupted && !asked) {
             asked = kill(pid, SIGTERM) == 0;
-            patience = cli_seconds() - heard + CHILD_END_SECONDS;
+            patience = pco_seconds() - heard + CHILD_END_SECONDS;
         }
-        if (ended == 0 && cli_seconds() - heard > patience) {
+        if (ended == 0 && pco_seconds() - heard > patience) {
             child_kill(pid);
             break;
         }

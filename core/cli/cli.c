@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 void cli_error(const char *format, ...)
 {
@@ -224,11 +223,4 @@ char *cli_bytes(uint64_t bytes, char *text)
     while (value >= 1024 && unit < 4) value /= 1024, unit++;
     snprintf(text, 32, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
     return text;
-}
-
-double cli_seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }

@@ -76,7 +76,4 @@ char *cli_quote(const char *text);
 /* "1.5 GiB" into text (32 bytes). */
 char *cli_bytes(uint64_t bytes, char *text);
 
-/* Seconds of a monotonic clock. */
-double cli_seconds(void);
-
 #endif

@@ -1,6 +1,7 @@
 /* portico compare: the same input on several devices. */
 #include "cli/compare.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/utf8.h"
@@ -30,9 +31,9 @@ static void compare_device(const compare_arguments *arguments, pco_context *cont
 {
     pco_model *model = NULL;
     pco_error err = {""};
-    double start = cli_seconds();
+    double start = pco_seconds();
     pco_status status = cli_open_model(context, arguments->model, result->device, arguments->context, &model, &err);
-    result->load_seconds = cli_seconds() - start;
+    result->load_seconds = pco_seconds() - start;
     if (!status) status = compare_generate(model, arguments->prompt, arguments->max_tokens, result, &err);
     if (!status) status = compare_text(model, result, &err);
     const compare_result *target = reference ? reference : result;

@@ -1,6 +1,7 @@
 /* Greedy generation and scoring with the tokens in hand, for `portico compare` and `portico bench`. */
 #include "cli/compare.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <inttypes.h>
@@ -81,10 +82,10 @@ pco_status compare_generate(pco_model *model, const char *prompt, int64_t max_to
         pco_free(ids);
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for tokens");
     }
-    double start = cli_seconds();
+    double start = pco_seconds();
     status = compare_prompt(model, result, err);
-    result->prompt_seconds = cli_seconds() - start;
-    start = cli_seconds();
+    result->prompt_seconds = pco_seconds() - start;
+    start = pco_seconds();
     for (int64_t n = 0; !status && n < max_tokens && !cli_interrupted(); n++) {
         int32_t id = compare_argmax(model->logits, result->vocab);
         if (compare_ends(model, id)) break;
@@ -93,7 +94,7 @@ pco_status compare_generate(pco_model *model, const char *prompt, int64_t max_to
         status = compare_step(model, id, err);
         result->steps++;
     }
-    result->generation_seconds = cli_seconds() - start;
+    result->generation_seconds = pco_seconds() - start;
     return status;
 }
 

@@ -1,6 +1,8 @@
 /* Devices in turn: in worker processes, or in this one. */
 #include "cli/conformance_parts.h"
 
+#include "base/clock.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +38,7 @@ static int conformance_progress(void *user, const pco_conformance_progress *prog
     }
     cli_progress_update(&watch->progress, progress->done, progress->total);
     if (watch->arguments->fail_fast && pco_conformance_state_is_bad(last->state)) watch->stopped = 1;
-    return !cli_interrupted() && !watch->stopped && !(watch->deadline > 0 && cli_seconds() >= watch->deadline);
+    return !cli_interrupted() && !watch->stopped && !(watch->deadline > 0 && pco_seconds() >= watch->deadline);
 }
 
 /* ---- worker processes ---- */
@@ -226,7 +228,7 @@ static void conformance_soak(conformance_run *run, const pco_device_entry *entri
         for (uint32_t i = 0; i < count && conformance_goes_on(run); i++) {
             pco_conformance_result more;
             pco_error err;
-            if (run->deadline > 0 && cli_seconds() >= run->deadline) return;
+            if (run->deadline > 0 && pco_seconds() >= run->deadline) return;
             if (results[i].status) continue;
             usable++;
             conformance_device(run, run->arguments->options.seed + round, &entries[indices[i]], &devices[i], &more);
@@ -352,7 +354,7 @@ int conformance_devices(const conformance_arguments *arguments, const pco_regist
     conformance_run run = {.arguments = arguments, .registry = registry, .watch = {.arguments = arguments}};
     int soak = arguments->options.tier == PCO_CONFORMANCE_SOAK || arguments->seeds > 1, status = CLI_FAILED;
     uint32_t done = 0, judged;
-    if (arguments->minutes > 0) run.watch.deadline = run.deadline = cli_seconds() + 60 * arguments->minutes;
+    if (arguments->minutes > 0) run.watch.deadline = run.deadline = pco_seconds() + 60 * arguments->minutes;
     if (!devices || !results || !broken || !folders) {
         cli_error("out of host memory");
         goto done;

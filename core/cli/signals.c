@@ -1,7 +1,9 @@
 #include "cli/signals.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
-#include <time.h>
+#include <stdint.h>
 
 /* after: milliseconds from the first signal on after which another one ends the process; 0: never */
 static const struct {
@@ -16,9 +18,7 @@ static int signals_on, signals_ignored[SIGNALS];
 static void signals_note(int number)
 {
     const int kept = errno;
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    const unsigned when = (unsigned)now.tv_sec * 1000u + (unsigned)now.tv_nsec / 1000000u;
+    const unsigned when = (unsigned)(uint64_t)(1e3 * pco_seconds());
     if (!signals_first) {
         signals_when = (sig_atomic_t)when;
         signals_first = number;

@@ -1,5 +1,6 @@
 #include "cli/terminal.h"
 
+#include "base/clock.h"
 #include "base/env.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
@@ -89,12 +90,12 @@ void cli_line_clear(void)
 
 void cli_progress_start(cli_progress *progress, const char *label, const char *unit)
 {
-    *progress = (cli_progress){.label = label, .unit = unit, .start = cli_seconds(), .last_tenth = -1};
+    *progress = (cli_progress){.label = label, .unit = unit, .start = pco_seconds(), .last_tenth = -1};
 }
 
 void cli_progress_update(cli_progress *progress, uint64_t done, uint64_t total)
 {
-    double now = cli_seconds(), spent = now - progress->start, part = total ? (double)done / (double)total : 1;
+    double now = pco_seconds(), spent = now - progress->start, part = total ? (double)done / (double)total : 1;
     int tenth = (int)(part * 10);
     double quiet = now - (progress->last_print > 0 ? progress->last_print : progress->start);
     if (cli_terminal() ? quiet < 0.1 && done < total : tenth == progress->last_tenth || quiet < 1) return;

@@ -3,6 +3,7 @@
 #include "cli/ranks.h"
 #include "cli/train_log.h"
 
+#include "base/clock.h"
 #include "base/dtype.h"
 #include "train/trainer.h"
 
@@ -38,7 +39,7 @@ typedef struct train_run {
 /* A line that is rewritten on a terminal; elsewhere a plain one at every tenth of the run. */
 static void train_progress(train_run *run, const pco_train_result *result)
 {
-    const double now = cli_seconds(), spent = now - run->begin - run->evaluating;
+    const double now = pco_seconds(), spent = now - run->begin - run->evaluating;
     const int64_t step = pco_trainer_steps(run->trainer), done = step - run->first, total = run->last - run->first;
     const int tenth = done * 10 / total != (done - 1) * 10 / total || done == 1;
     if (pco_ranks_rank(run->ranks) != 0) return;
@@ -119,9 +120,9 @@ static void train_describe(const train_run *run, const pco_session *session)
 static pco_status train_evaluate(train_run *run, double *loss, pco_error *err)
 {
     int64_t tokens;
-    const double begin = cli_seconds();
+    const double begin = pco_seconds();
     pco_status status = pco_trainer_evaluate(run->trainer, loss, &tokens, err);
-    run->evaluating += cli_seconds() - begin;
+    run->evaluating += pco_seconds() - begin;
     if (status == PCO_ERROR_CANCELLED) { /* by a signal, while its executable was made: the run ends behind this step */
         *loss = NAN;
         return PCO_OK;
@@ -138,7 +139,7 @@ static pco_status train_save(train_run *run, pco_error *err)
     const int64_t step = pco_trainer_steps(run->trainer);
     if (run->saved == step) return PCO_OK;
     pco_status status = pco_trainer_save(run->trainer, err);
-    run->saved_at = cli_seconds();
+    run->saved_at = pco_seconds();
     if (!status) run->saved = step;
     return status;
 }
@@ -161,7 +162,7 @@ static pco_status train_step(train_run *run, pco_error *err)
                            .loss = result.loss,
                            .learning_rate = result.learning_rate,
                            .grad_norm = result.grad_norm,
-                           .seconds = cli_seconds() - run->begin,
+                           .seconds = pco_seconds() - run->begin,
                            .validation_loss = NAN,
                            .loss_scale = result.loss_scale};
     train_progress(run, &result);
@@ -183,7 +184,7 @@ static pco_status train_step(train_run *run, pco_error *err)
 
 static void train_done(const train_run *run)
 {
-    const double spent = cli_seconds() - run->begin - run->evaluating;
+    const double spent = pco_seconds() - run->begin - run->evaluating;
     double summing, waiting;
     if (pco_ranks_rank(run->ranks) != 0) return;
     fprintf(stderr, "done        %" PRId64 " steps, %" PRId64 " tokens, %.1f s, %.0f tokens/s, %u executables\n",
@@ -203,7 +204,7 @@ enum { TRAIN_GOES_ON, TRAIN_SAVES, TRAIN_ENDS /* and above: by the signal TRAIN_
 static pco_status train_ask(const train_run *run, int *next, pco_error *err)
 {
     const double interval = run->config.checkpoint_seconds;
-    const int due = pco_ranks_rank(run->ranks) == 0 && interval > 0 && cli_seconds() - run->saved_at >= interval;
+    const int due = pco_ranks_rank(run->ranks) == 0 && interval > 0 && pco_seconds() - run->saved_at >= interval;
     const int mine = cli_interrupted() ? TRAIN_ENDS + cli_interrupted() : due ? TRAIN_SAVES : TRAIN_GOES_ON;
     return pco_ranks_largest(run->ranks, mine, next, err);
 }
@@ -258,7 +259,7 @@ static int train_on(train_run *run, pco_session *session)
     if (status) return cli_ranks_fail(run->ranks, &err);
     if (first && run->first >= run->last && a->resume)
         fprintf(stderr, "nothing to do: step %" PRId64 " was reached before\n", run->first);
-    run->begin = run->saved_at = cli_seconds();
+    run->begin = run->saved_at = pco_seconds();
     return train_loop(run);
 }
 

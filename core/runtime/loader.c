@@ -1,5 +1,6 @@
 #include "runtime/loader.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/paths.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -38,13 +38,6 @@ pco_status pco_loader_open(const char *path, void **handle, pco_plugin_tables *t
     return status;
 }
 
-static double loader_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
-}
-
 /* Reads the probe's line until it ends or time is up; 1 when the pipe was closed in time. Time runs in small steps: one
  * in which this process was stopped (Ctrl-Z), and the probe with it, counts as no more than that. */
 static int loader_read(int fd, uint32_t seconds, char *text, size_t size)
@@ -53,10 +46,10 @@ static int loader_read(int fd, uint32_t seconds, char *text, size_t size)
     size_t used = 0;
     double left = 1000.0 * seconds;
     for (;;) {
-        const double begin = loader_now();
+        const double begin = pco_seconds();
         struct pollfd wait = {.fd = fd, .events = POLLIN};
         const int ready = poll(&wait, 1, left > 0 ? STEP : 0);
-        const double spent = loader_now() - begin;
+        const double spent = 1e3 * (pco_seconds() - begin);
         const int expired = left <= 0;
         left -= spent < STEP ? spent : STEP;
         if ((ready < 0 && errno == EINTR) || (ready == 0 && !expired)) continue;

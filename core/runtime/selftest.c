@@ -1,5 +1,6 @@
 #include "runtime/selftest.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "runtime/quarantine.h"
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SELFTEST_CHOICES = 4 };
 
@@ -31,13 +31,6 @@ struct session_selftest {
     uint32_t tested, failed;
     double seconds;
 };
-
-static double selftest_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static pco_open_device selftest_slot(const pco_session *session, uint32_t slot)
 {
@@ -194,13 +187,13 @@ static pco_status selftest_judge_case(pco_session *session, uint32_t slot, const
     if (!selftest_reference(session)) return PCO_OK;
     const volatile sig_atomic_t *interrupted = pco_registry_config(session->registry)->interrupted;
     if (interrupted && *interrupted) return pco_fail(err, PCO_ERROR_CANCELLED, "interrupted in the self-test");
-    const double start = selftest_now();
+    const double start = pco_seconds();
     char what[PCO_QUARANTINE_SEEN];
     snprintf(what, sizeof what, "op '%s', variant '%s'", pco_op_find(one->graph->nodes[0].op)->name, name);
     pco_quarantine_begin(test->verdicts[slot], what);
     pco_status status = selftest_compare(&on, &test->reference, one, variant, verdict, seen, size, err);
     pco_quarantine_end(test->verdicts[slot]);
-    test->seconds += selftest_now() - start;
+    test->seconds += pco_seconds() - start;
     test->tested += *verdict != PCO_VERDICT_UNKNOWN;
     test->failed += *verdict == PCO_VERDICT_BAD;
     if (*verdict == PCO_VERDICT_UNKNOWN) return status;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 
@@ -31,13 +31,6 @@ struct pco_ranks {
     pco_status status; /* of the sums since the last wait */
     double summing, waiting;
 };
-
-static double ranks_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* ---- messages ---- */
 
@@ -198,9 +191,9 @@ static pco_status ranks_sum(pco_ranks *ranks, float *values, uint64_t count, pco
 static void ranks_sum_timed(pco_ranks *ranks, const ranks_bucket *bucket)
 {
     pco_error err;
-    const double begin = ranks_now();
+    const double begin = pco_seconds();
     pco_status status = ranks_sum(ranks, bucket->values, bucket->count, &err);
-    ranks->summing += ranks_now() - begin;
+    ranks->summing += pco_seconds() - begin;
     if (status && !ranks->status) ranks->status = status;
 }
 
@@ -241,9 +234,9 @@ void pco_ranks_sum_start(pco_ranks *ranks, float *values, uint64_t count)
     const ranks_bucket bucket = {values, count};
     if (pco_ranks_count(ranks) == 1) return;
     if (!ranks->threaded) {
-        const double begin = ranks_now();
+        const double begin = pco_seconds();
         ranks_sum_timed(ranks, &bucket);
-        ranks->waiting += ranks_now() - begin;
+        ranks->waiting += pco_seconds() - begin;
         return;
     }
     pthread_mutex_lock(&ranks->mutex);
@@ -255,13 +248,13 @@ void pco_ranks_sum_start(pco_ranks *ranks, float *values, uint64_t count)
 pco_status pco_ranks_sum_wait(pco_ranks *ranks, pco_error *err)
 {
     if (pco_ranks_count(ranks) == 1) return PCO_OK;
-    const double begin = ranks_now();
+    const double begin = pco_seconds();
     if (ranks->threaded) {
         pthread_mutex_lock(&ranks->mutex);
         while (ranks->done < ranks->started) pthread_cond_wait(&ranks->changed, &ranks->mutex);
         ranks->done = ranks->started = 0;
         pthread_mutex_unlock(&ranks->mutex);
-        ranks->waiting += ranks_now() - begin;
+        ranks->waiting += pco_seconds() - begin;
     }
     const pco_status status = ranks->status;
     ranks->status = PCO_OK;
