@@ -81,7 +81,8 @@ static pco_status inspect_open_torch(inspect_file *file, pco_error *err)
 static pco_status inspect_open_any(inspect_file *file, pco_error *err)
 {
     if (inspect_ends(file->path, ".gguf")) return inspect_open_gguf(file, err);
-    if (inspect_ends(file->path, ".safetensors")) return inspect_open_safetensors(file, err);
+    if (inspect_ends(file->path, ".safetensors") || inspect_ends(file->path, ".safetensors.index.json"))
+        return inspect_open_safetensors(file, err);
     pco_map map;
     pco_status status = pco_map_open(file->path, &map, err);
     if (status) return status;

@@ -19,8 +19,7 @@ static uint32_t family_choose(int folder, const pco_family **chosen, const char 
 {
     uint32_t count = 0;
     for (int i = 0; i < FAMILIES; i++) {
-        const char *type = families[i]->read_config ? families[i]->name : families[i]->model_type;
-        const char *name = folder ? type : families[i]->architecture;
+        const char *name = folder ? families[i]->model_type : families[i]->architecture;
         if (!name) continue;
         names[count] = name;
         chosen[count++] = families[i];
@@ -69,6 +68,16 @@ pco_status pco_family_of_gguf(const pco_gguf *gguf, const pco_family **family, p
     return status || !(*family)->read_gguf ? status : (*family)->read_gguf(gguf, spec, err);
 }
 
+/* The row that a config.json without model_type is of, by the key that only its files have; NULL for none. */
+static const pco_family *family_guess(const cJSON *root)
+{
+    for (int i = 0; i < FAMILIES; i++) {
+        const char *telltale = families[i]->hub ? families[i]->hub->telltale : NULL;
+        if (telltale && cJSON_HasObjectItem(root, telltale)) return families[i];
+    }
+    return NULL;
+}
+
 pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_family **family, pco_model_spec *spec,
                                 pco_error *err)
 {
@@ -78,19 +87,16 @@ pco_status pco_family_of_config(const cJSON *root, const char *label, const pco_
     uint32_t index;
     const uint32_t count = family_choose(1, chosen, names);
     const char *name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(root, "model_type"));
-    for (uint32_t i = 0; !cJSON_HasObjectItem(root, "model_type") && i < count; i++)
-        if (chosen[i]->telltale && cJSON_HasObjectItem(root, chosen[i]->telltale)) {
-            *family = chosen[i];
-            *spec = *(*family)->spec;
-            return (*family)->read_config(root, label, spec, err);
-        }
     if (name && !family_find(name, 1))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s is of a model of type '%s', which Portico cannot run; it runs %s", label, name,
                         family_list(1, list, sizeof list));
-    pco_status status = pco_json_enum(root, label, "model_type", names, count, &index, err);
-    if (status) return status;
-    *family = chosen[index];
+    *family = cJSON_HasObjectItem(root, "model_type") ? NULL : family_guess(root);
+    if (!*family) {
+        pco_status status = pco_json_enum(root, label, "model_type", names, count, &index, err);
+        if (status) return status;
+        *family = chosen[index];
+    }
     *spec = *(*family)->spec;
     if ((*family)->hub) return pco_hub_read((*family)->hub, root, label, spec, err);
     return (*family)->read_config(root, label, spec, err);

@@ -8,23 +8,17 @@
 #include "text/tokenizer.h"
 
 /* A family is read from GGUF files, from folders with a config.json, or from both. The spec that it begins with is what
- * all its models share, with the names of GGUF; the rest is what the file says. */
+ * all its models share, with the names of GGUF where it is read from there; the rest is what the file says. */
 typedef struct pco_family {
     const char *name;
     const char *architecture; /* general.architecture of its GGUF files; NULL: it is not read from GGUF */
-    const char *model_type;   /* of its config.json, for `hub`; with read_config it is the name */
+    const char *model_type;   /* of its config.json; NULL: it is not read from folders */
     const pco_model_spec *spec;
-    /* In folders of Hugging Face: what names of tensors may begin with, which is taken away, and (up to a NULL) how
-     * those begin that the model does without. Others that the graph does not use are refused. NULL: neither is
-     * looked at. */
-    const char *telltale; /* a key that tells the family in a config.json without model_type; NULL: there is none */
-    const char *prefix;
-    const char *const *ignored;
     /* What pco_gguf_read_spec does not know of (models/gguf_spec.h), called after it; may be NULL. */
     pco_status (*read_gguf)(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err);
     const pco_hub *hub; /* folders are in the layout of Hugging Face; NULL: in one of its own, which is read by: */
     pco_status (*read_config)(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err);
-    /* With read_config: the tokenizer of a side, NULL when there is none. GGUF says by itself which it has.
+    /* With read_config: the tokenizer of a side, NULL when there is none. The others say by themselves which they have.
      */
     pco_status (*read_tokenizer)(const cJSON *root, const char *label, const pco_model_spec *spec, pco_model_side side,
                                  pco_tokenizer **tokenizer, pco_error *err);

@@ -3,7 +3,6 @@
 #include "models/family.h"
 
 #include "base/error.h"
-#include "models/hf_config.h"
 
 #include <inttypes.h>
 
@@ -35,27 +34,26 @@ static const pco_model_spec albert_spec = {
     .encoder_only = 1,
 };
 
-static pco_status albert_read(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
+static void albert_read(pco_hub_reader *r, pco_model_spec *spec)
 {
-    pco_json_reader reader = {.root = root, .label = label, .err = err};
-    pco_hf_read_encoder(&reader, spec);
+    pco_hub_read_encoder(r, &pco_hub_encoder_keys, spec);
     spec->masked_head.activation = spec->activation_function;
-    spec->token_types = pco_json_read_int(&reader, "type_vocab_size", 1, 1 << 20, 2);
-    spec->embedding_size = pco_json_read_int(&reader, "embedding_size", 1, 1 << 20, 128);
-    spec->layer_groups = pco_json_read_int(&reader, "num_hidden_groups", 1, 1024, 1);
-    const int64_t inner = pco_json_read_int(&reader, "inner_group_num", 1, 1024, 1);
-    if (reader.status) return reader.status;
-    if (inner != 1)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "%s: 'inner_group_num' is %" PRId64 "; Portico runs groups of 1 layer only", label, inner);
-    if (spec->layers[PCO_ENCODER] % spec->layer_groups)
-        return pco_fail(err, PCO_ERROR_FORMAT,
-                        "%s: 'num_hidden_layers' %" PRId64 " is no multiple of 'num_hidden_groups' %" PRId64, label,
-                        spec->layers[PCO_ENCODER], spec->layer_groups);
-    return PCO_OK;
+    spec->token_types = pco_hub_size_or(r, "type_vocab_size", 1 << 20, 2);
+    spec->embedding_size = pco_hub_size_or(r, "embedding_size", 1 << 20, 128);
+    spec->layer_groups = pco_hub_size_or(r, "num_hidden_groups", 1024, 1);
+    pco_hub_only(r, "inner_group_num", 1);
+    pco_hub_only(r, "down_scale_factor", 1); /* of experiments before publication, as the next ones */
+    pco_hub_only(r, "gap_size", 0);
+    pco_hub_only(r, "net_structure_type", 0);
+    pco_hub_only(r, "num_memory_blocks", 0);
+    if (!r->status && spec->layers[PCO_ENCODER] % spec->layer_groups)
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                             "%s: 'num_hidden_layers' %" PRId64 " is no multiple of 'num_hidden_groups' %" PRId64,
+                             r->label, spec->layers[PCO_ENCODER], spec->layer_groups);
 }
 
-static const char *const albert_ignored[] = {PCO_HF_ENCODER_IGNORED, "predictions.decoder.", "sop_classifier.", NULL};
+static const char *const albert_unused[] = {PCO_HUB_ENCODER_UNUSED, "predictions.decoder.", "sop_classifier.", NULL};
+static const pco_hub albert_hub = {.read = albert_read, .prefix = "albert.", .unused = albert_unused};
 
 const pco_family pco_family_albert = {
-    .name = "albert", .spec = &albert_spec, .prefix = "albert.", .ignored = albert_ignored, .read_config = albert_read};
+    .name = "albert", .model_type = "albert", .spec = &albert_spec, .hub = &albert_hub};

@@ -3,7 +3,6 @@
 #include "models/family.h"
 
 #include "base/error.h"
-#include "models/hf_config.h"
 
 #include <inttypes.h>
 
@@ -45,51 +44,65 @@ static const pco_model_spec marian_spec = {
     .sinusoidal_layout = 2,
 };
 
-static pco_status bart_read(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
+/* Keys of the first files, which were written when the code had more choices than it has now. */
+static void bart_refuse(pco_hub_reader *r, const pco_model_spec *spec)
+{
+    const int learned = spec->position_embedding == PCO_POSITION_LEARNED;
+    pco_hub_only(r, "is_encoder_decoder", 1);
+    pco_hub_only(r, "tie_word_embeddings", 1);
+    pco_hub_only(r, "share_encoder_decoder_embeddings", 1);
+    pco_hub_only(r, "decoder_vocab_size", (double)spec->vocab_size[PCO_DECODER]);
+    pco_hub_only(r, "normalize_before", 0);
+    pco_hub_only(r, "add_final_layer_norm", 0);
+    pco_hub_only(r, "normalize_embedding", learned);
+    pco_hub_only(r, "static_position_embeddings", !learned);
+    if (learned)
+        pco_hub_only(r, "extra_pos_embeddings", (double)spec->position_offset);
+    else
+        pco_hub_ignore(r, "extra_pos_embeddings");
+    static const char *const same[] = {"add_bias_logits",                  /* the tensor is there */
+                                       "num_hidden_layers",                /* encoder_layers once more */
+                                       "force_bos_token_to_be_generated",  /* of generation */
+                                       "grapheme_chars", "phoneme_chars"}; /* which characters ids stand for */
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++) pco_hub_ignore(r, same[i]);
+}
+
+static void bart_read(pco_hub_reader *r, pco_model_spec *spec)
 {
     static const char *const layers[] = {"encoder_layers", "decoder_layers"},
                              *const heads[] = {"encoder_attention_heads", "decoder_attention_heads"},
                              *const hidden[] = {"encoder_ffn_dim", "decoder_ffn_dim"};
-    pco_json_reader reader = {.root = root, .label = label, .err = err};
-    const int64_t vocab = pco_json_read_int(&reader, "vocab_size", 1, INT32_MAX, 50265);
-    spec->d_model = pco_json_read_int(&reader, "d_model", 1, 1 << 20, 1024);
+    const int64_t vocab = pco_hub_size_or(r, "vocab_size", INT32_MAX, 50265);
+    spec->d_model = pco_hub_size_or(r, "d_model", 1 << 20, 1024);
     for (int side = 0; side < 2; side++) {
         spec->vocab_size[side] = vocab;
-        spec->layers[side] = pco_json_read_int(&reader, layers[side], 1, 1024, 12);
-        spec->attention_heads[side] = spec->kv_heads[side] = pco_json_read_int(&reader, heads[side], 1, 4096, 16);
-        spec->ffn_dim[side] = pco_json_read_int(&reader, hidden[side], 1, 1 << 24, 4096);
+        spec->layers[side] = pco_hub_size_or(r, layers[side], 1024, 12);
+        spec->attention_heads[side] = spec->kv_heads[side] = pco_hub_size_or(r, heads[side], 4096, 16);
+        spec->ffn_dim[side] = pco_hub_size_or(r, hidden[side], 1 << 24, 4096);
         spec->head_dim[side] = spec->d_model / spec->attention_heads[side];
-        if (!reader.status && spec->d_model % spec->attention_heads[side])
-            return pco_fail(err, PCO_ERROR_FORMAT, "%s: 'd_model' %" PRId64 " is no multiple of '%s'", label,
-                            spec->d_model, heads[side]);
+        if (!r->status && spec->d_model % spec->attention_heads[side])
+            r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'd_model' %" PRId64 " is no multiple of '%s'", r->label,
+                                 spec->d_model, heads[side]);
     }
-    spec->max_position_embeddings = pco_json_read_int(&reader, "max_position_embeddings", 1, 1 << 24, 1024);
+    spec->max_position_embeddings = pco_hub_size_or(r, "max_position_embeddings", 1 << 24, 1024);
     spec->position_rows = spec->max_position_embeddings + spec->position_offset;
-    spec->activation_function = pco_hf_activation(&reader, "activation_function", PCO_NN_GELU);
-    spec->scale_embedding = pco_json_read_bool(&reader, "scale_embedding", 0);
+    spec->activation_function = pco_hub_activation(r, "activation_function", PCO_NN_GELU);
+    spec->scale_embedding = pco_hub_bool(r, "scale_embedding", 0);
     spec->norm.size = spec->d_model;
-    spec->pad_token_id = pco_hf_token(&reader, "pad_token_id", 1);
-    spec->bos_token_id = pco_hf_token(&reader, "bos_token_id", 0);
-    spec->eos_token_id = pco_hf_token(&reader, "eos_token_id", 2);
-    spec->decoder_start_token_id = pco_hf_token(&reader, "decoder_start_token_id", 2);
-    if (!reader.status && !pco_json_read_bool(&reader, "tie_word_embeddings", 1))
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "%s: 'tie_word_embeddings' is false; Portico runs BART with shared embeddings only", label);
-    if (!reader.status && !pco_json_read_bool(&reader, "share_encoder_decoder_embeddings", 1))
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "%s: 'share_encoder_decoder_embeddings' is false; Portico runs one table for both sides only",
-                        label);
-    if (!reader.status && spec->position_embedding == PCO_POSITION_SINUSOIDAL && spec->d_model % 2)
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: sinusoidal positions need an even d_model", label);
-    if (!reader.status && spec->pad_token_id < 0) spec->pad_token_id = 0;
-    return reader.status;
+    spec->pad_token_id = pco_hub_token(r, "pad_token_id", 1);
+    spec->bos_token_id = pco_hub_token(r, "bos_token_id", 0);
+    spec->eos_token_id = pco_hub_token(r, "eos_token_id", 2);
+    spec->decoder_start_token_id = pco_hub_token(r, "decoder_start_token_id", 2);
+    bart_refuse(r, spec);
+    if (!r->status && spec->position_embedding == PCO_POSITION_SINUSOIDAL && spec->d_model % 2)
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: sinusoidal positions need an even d_model", r->label);
+    if (spec->pad_token_id < 0) spec->pad_token_id = 0;
 }
 
-static const char *const bart_ignored[] = {"encoder.embed_tokens.",    "decoder.embed_tokens.",    "lm_head.",
-                                           "encoder.embed_positions.", "decoder.embed_positions.", NULL};
+static const char *const bart_unused[] = {"encoder.embed_tokens.",    "decoder.embed_tokens.",    "lm_head.",
+                                          "encoder.embed_positions.", "decoder.embed_positions.", NULL};
+static const pco_hub bart_hub = {.read = bart_read, .prefix = "model.", .unused = bart_unused};
 
-const pco_family pco_family_bart = {
-    .name = "bart", .spec = &bart_spec, .prefix = "model.", .ignored = bart_ignored, .read_config = bart_read};
+const pco_family pco_family_bart = {.name = "bart", .model_type = "bart", .spec = &bart_spec, .hub = &bart_hub};
 
-const pco_family pco_family_marian = {
-    .name = "marian", .spec = &marian_spec, .prefix = "model.", .ignored = bart_ignored, .read_config = bart_read};
+const pco_family pco_family_marian = {.name = "marian", .model_type = "marian", .spec = &marian_spec, .hub = &bart_hub};

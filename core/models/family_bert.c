@@ -2,7 +2,6 @@
  * types. RoBERTa (Liu et al. 2019), XLM-RoBERTa and CamemBERT are the same with positions that begin behind the padding
  * token's id, and a head of another name. */
 #include "models/family.h"
-#include "models/hf_config.h"
 
 #define BERT_SPEC(head_dense, head_norm, head_bias) \
     .program = "encoder", \
@@ -32,39 +31,33 @@ static const pco_model_spec bert_spec = {
 static const pco_model_spec roberta_spec = {BERT_SPEC("lm_head.dense", "lm_head.layer_norm", "lm_head.bias"),
                                             .pad_token_id = 1};
 
-static pco_status bert_read(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
+static void bert_read(pco_hub_reader *r, pco_model_spec *spec)
 {
-    pco_json_reader reader = {.root = root, .label = label, .err = err};
-    pco_hf_read_encoder(&reader, spec);
+    pco_hub_read_encoder(r, &pco_hub_encoder_keys, spec);
     spec->masked_head.activation = spec->activation_function;
-    spec->token_types = pco_json_read_int(&reader, "type_vocab_size", 1, 1 << 20, 2);
-    return reader.status;
+    spec->token_types = pco_hub_size_or(r, "type_vocab_size", 1 << 20, 2);
 }
 
-static pco_status roberta_read(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
+static void roberta_read(pco_hub_reader *r, pco_model_spec *spec)
 {
-    pco_json_reader reader = {.root = root, .label = label, .err = err};
-    spec->position_offset = 1 + pco_json_read_int(&reader, "pad_token_id", 0, 1 << 24, spec->pad_token_id);
-    pco_hf_read_encoder(&reader, spec);
+    spec->position_offset = 1 + (int64_t)pco_hub_number(r, "pad_token_id", 0, 1 << 24, spec->pad_token_id);
+    pco_hub_read_encoder(r, &pco_hub_encoder_keys, spec);
     spec->masked_head.activation = PCO_NN_GELU;
-    spec->token_types = pco_json_read_int(&reader, "type_vocab_size", 1, 1 << 20, 1);
-    return reader.status;
+    spec->token_types = pco_hub_size_or(r, "type_vocab_size", 1 << 20, 1);
 }
 
-static const char *const bert_ignored[] = {PCO_HF_ENCODER_IGNORED, "cls.predictions.decoder.", NULL};
-static const char *const roberta_ignored[] = {PCO_HF_ENCODER_IGNORED, "lm_head.decoder.", NULL};
+static const char *const bert_unused[] = {PCO_HUB_ENCODER_UNUSED, "cls.predictions.decoder.", NULL};
+static const char *const roberta_unused[] = {PCO_HUB_ENCODER_UNUSED, "lm_head.decoder.", NULL};
 
-const pco_family pco_family_bert = {.name = "bert",
-                                    .telltale = "type_vocab_size",
-                                    .spec = &bert_spec,
-                                    .prefix = "bert.",
-                                    .ignored = bert_ignored,
-                                    .read_config = bert_read};
+static const pco_hub bert_hub = {
+    .read = bert_read, .telltale = "type_vocab_size", .prefix = "bert.", .unused = bert_unused};
+static const pco_hub roberta_hub = {.read = roberta_read, .prefix = "roberta.", .unused = roberta_unused};
+
+const pco_family pco_family_bert = {.name = "bert", .model_type = "bert", .spec = &bert_spec, .hub = &bert_hub};
 
 #define ROBERTA(type) \
     { \
-        .name = type, .spec = &roberta_spec, .prefix = "roberta.", .ignored = roberta_ignored, \
-        .read_config = roberta_read \
+        .name = type, .model_type = type, .spec = &roberta_spec, .hub = &roberta_hub \
     }
 
 const pco_family pco_family_roberta = ROBERTA("roberta");

@@ -1,7 +1,6 @@
 /* DistilBERT (Sanh et al. 2019) in folders of Hugging Face: BERT without token types, with names and keys of its own.
  */
 #include "models/family.h"
-#include "models/hf_config.h"
 
 static const pco_model_spec distilbert_spec = {
     .program = "encoder",
@@ -29,20 +28,23 @@ static const pco_model_spec distilbert_spec = {
     .encoder_only = 1,
 };
 
-/* Positions by sinuses are in the table, too: the model has them there. */
-static pco_status distilbert_read(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
+static void distilbert_read(pco_hub_reader *r, pco_model_spec *spec)
 {
-    static const pco_hf_encoder_keys keys = {"dim", "n_layers", "n_heads", "hidden_dim", "activation"};
-    pco_json_reader reader = {.root = root, .label = label, .err = err};
-    pco_hf_read_encoder_keys(&reader, &keys, spec);
+    static const pco_hub_keys keys = {.width = "dim",
+                                      .ffn = "hidden_dim",
+                                      .layers = "n_layers",
+                                      .heads = "n_heads",
+                                      .context = "max_position_embeddings",
+                                      .eps = "layer_norm_eps",
+                                      .activation = "activation"};
+    pco_hub_read_encoder(r, &keys, spec);
     spec->masked_head.activation = spec->activation_function;
-    return reader.status;
+    pco_hub_ignore(r, "sinusoidal_pos_embds"); /* what the file's table of positions was filled with */
+    pco_hub_only(r, "tie_weights_", 1);
 }
 
-static const char *const distilbert_ignored[] = {PCO_HF_ENCODER_IGNORED, "pre_classifier.", "vocab_projector.", NULL};
+static const char *const distilbert_unused[] = {PCO_HUB_ENCODER_UNUSED, "pre_classifier.", "vocab_projector.", NULL};
+static const pco_hub distilbert_hub = {.read = distilbert_read, .prefix = "distilbert.", .unused = distilbert_unused};
 
-const pco_family pco_family_distilbert = {.name = "distilbert",
-                                          .spec = &distilbert_spec,
-                                          .prefix = "distilbert.",
-                                          .ignored = distilbert_ignored,
-                                          .read_config = distilbert_read};
+const pco_family pco_family_distilbert = {
+    .name = "distilbert", .model_type = "distilbert", .spec = &distilbert_spec, .hub = &distilbert_hub};

@@ -33,9 +33,6 @@ static void gpt2_read(pco_hub_reader *r, pco_model_spec *spec)
     if (!pco_hub_bool(r, "scale_attn_weights", 1)) spec->attention_scale = 1;
     pco_hub_only(r, "scale_attn_by_inverse_layer_idx", 0);
     pco_hub_ignore(r, "reorder_and_upcast_attn"); /* the same in other precision */
-    static const char *const summaries[] = {"summary_type", "summary_use_proj", "summary_activation",
-                                            "summary_proj_to_labels", "summary_first_dropout"};
-    for (int i = 0; i < 5; i++) pco_hub_ignore(r, summaries[i]); /* of a head that is not here */
 }
 
 static const char *const gpt2_transposed[] = {"attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj", NULL};

@@ -2,11 +2,6 @@
  * distance, as T5's; all layers share the table. */
 #include "models/family.h"
 
-#include "base/error.h"
-#include "models/hf_config.h"
-
-#include <inttypes.h>
-
 static const pco_model_spec mpnet_spec = {
     .program = "encoder",
     .stacks[PCO_ENCODER] = {.embed_scope = "embeddings",
@@ -38,19 +33,15 @@ static const pco_model_spec mpnet_spec = {
     .encoder_only = 1,
 };
 
-static pco_status mpnet_read(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
+static void mpnet_read(pco_hub_reader *r, pco_model_spec *spec)
 {
-    pco_json_reader reader = {.root = root, .label = label, .err = err};
-    pco_hf_read_encoder(&reader, spec);
+    pco_hub_read_encoder(r, &pco_hub_encoder_keys, spec);
     spec->masked_head.activation = PCO_NN_GELU;
-    const int64_t buckets = pco_json_read_int(&reader, "relative_attention_num_buckets", 1, INT32_MAX, 32);
-    if (reader.status || buckets == spec->relative_buckets) return reader.status;
-    return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                    "%s: 'relative_attention_num_buckets' is %" PRId64 "; MPNet is known with %" PRId64 " only", label,
-                    buckets, spec->relative_buckets);
+    /* its code has them as constants, whatever the file says */
+    pco_hub_only(r, "relative_attention_num_buckets", (double)spec->relative_buckets);
 }
 
-static const char *const mpnet_ignored[] = {PCO_HF_ENCODER_IGNORED, "lm_head.decoder.", NULL};
+static const char *const mpnet_unused[] = {PCO_HUB_ENCODER_UNUSED, "lm_head.decoder.", NULL};
+static const pco_hub mpnet_hub = {.read = mpnet_read, .prefix = "mpnet.", .unused = mpnet_unused};
 
-const pco_family pco_family_mpnet = {
-    .name = "mpnet", .spec = &mpnet_spec, .prefix = "mpnet.", .ignored = mpnet_ignored, .read_config = mpnet_read};
+const pco_family pco_family_mpnet = {.name = "mpnet", .model_type = "mpnet", .spec = &mpnet_spec, .hub = &mpnet_hub};

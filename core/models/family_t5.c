@@ -3,7 +3,7 @@
  * scaled and have a bias for each distance instead of positions. */
 #include "models/family.h"
 
-#include "models/hf_config.h"
+#include "base/error.h"
 
 #include <math.h>
 
@@ -42,40 +42,44 @@ static const pco_model_spec t5_spec = {
     .add_eos_to_source = 1,
 };
 
-static pco_status t5_read(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
+static void t5_read(pco_hub_reader *r, pco_model_spec *spec)
 {
     static const char *const forms[] = {"relu", "gated-gelu"};
-    pco_json_reader reader = {.root = root, .label = label, .err = err};
-    const int64_t vocab = pco_json_read_int(&reader, "vocab_size", 1, INT32_MAX, 32128);
-    spec->d_model = pco_json_read_int(&reader, "d_model", 1, 1 << 20, 512);
-    const int64_t layers = pco_json_read_int(&reader, "num_layers", 1, 1024, 6);
+    const int64_t vocab = pco_hub_size_or(r, "vocab_size", INT32_MAX, 32128);
+    spec->d_model = pco_hub_size_or(r, "d_model", 1 << 20, 512);
+    const int64_t layers = pco_hub_size_or(r, "num_layers", 1024, 6);
     for (int side = 0; side < 2; side++) {
         spec->vocab_size[side] = vocab;
-        spec->layers[side] = side ? pco_json_read_int(&reader, "num_decoder_layers", 1, 1024, layers) : layers;
-        spec->attention_heads[side] = spec->kv_heads[side] = pco_json_read_int(&reader, "num_heads", 1, 4096, 8);
-        spec->head_dim[side] = pco_json_read_int(&reader, "d_kv", 1, 1 << 16, 64);
-        spec->ffn_dim[side] = pco_json_read_int(&reader, "d_ff", 1, 1 << 24, 2048);
+        spec->layers[side] = side ? pco_hub_size_or(r, "num_decoder_layers", 1024, layers) : layers;
+        spec->attention_heads[side] = spec->kv_heads[side] = pco_hub_size_or(r, "num_heads", 4096, 8);
+        spec->head_dim[side] = pco_hub_size_or(r, "d_kv", 1 << 16, 64);
+        spec->ffn_dim[side] = pco_hub_size_or(r, "d_ff", 1 << 24, 2048);
     }
-    spec->activation_function =
-        pco_json_read_enum(&reader, "feed_forward_proj", forms, 2, 0) ? PCO_NN_GEGLU : PCO_NN_RELU;
-    spec->relative_buckets = pco_json_read_int(&reader, "relative_attention_num_buckets", 4, 1 << 16, 32);
-    spec->relative_distance = pco_json_read_int(&reader, "relative_attention_max_distance", 1, 1 << 24, 128);
-    spec->max_position_embeddings = pco_json_read_int(&reader, "n_positions", 1, 1 << 24, 512);
-    spec->norm.eps = pco_json_read_number(&reader, "layer_norm_epsilon", 0, 1, spec->norm.eps);
+    const uint32_t gated = pco_hub_enum(r, "feed_forward_proj", forms, 2, 0);
+    spec->activation_function = gated ? PCO_NN_GEGLU : PCO_NN_RELU;
+    pco_hub_only(r, "is_gated_act", gated); /* what follows from feed_forward_proj, written down, as the next one */
+    pco_hub_only_text(r, "dense_act_fn", gated ? "gelu_new" : "relu");
+    spec->relative_buckets = pco_hub_size_or(r, "relative_attention_num_buckets", 1 << 16, 32);
+    if (!r->status && spec->relative_buckets < 4)
+        r->status =
+            pco_fail(r->err, PCO_ERROR_FORMAT, "%s: 'relative_attention_num_buckets' must be at least 4", r->label);
+    spec->relative_distance = pco_hub_size_or(r, "relative_attention_max_distance", 1 << 24, 128);
+    spec->max_position_embeddings = pco_hub_size_or(r, "n_positions", 1 << 24, 512);
+    spec->norm.eps = pco_hub_number(r, "layer_norm_epsilon", 0, 1, spec->norm.eps);
     spec->norm.size = spec->d_model;
     spec->last_norm = spec->norm;
-    spec->tie_word_embeddings = pco_json_read_bool(&reader, "tie_word_embeddings", 1);
+    spec->tie_word_embeddings = pco_hub_bool(r, "tie_word_embeddings", 1);
     /* transformers 5 writes that embeddings are tied, and separately whether the scale is there */
-    if (pco_json_read_bool(&reader, "scale_decoder_outputs", spec->tie_word_embeddings))
+    if (pco_hub_bool(r, "scale_decoder_outputs", spec->tie_word_embeddings))
         spec->head_scale = 1 / sqrt((double)spec->d_model);
-    spec->pad_token_id = pco_hf_token(&reader, "pad_token_id", 0);
-    spec->eos_token_id = pco_hf_token(&reader, "eos_token_id", 1);
+    pco_hub_only(r, "is_encoder_decoder", 1);
+    spec->pad_token_id = pco_hub_token(r, "pad_token_id", 0);
+    spec->eos_token_id = pco_hub_token(r, "eos_token_id", 1);
     spec->bos_token_id = -1;
-    spec->decoder_start_token_id = pco_hf_token(&reader, "decoder_start_token_id", spec->pad_token_id);
-    return reader.status;
+    spec->decoder_start_token_id = pco_hub_token(r, "decoder_start_token_id", spec->pad_token_id);
 }
 
-static const char *const t5_ignored[] = {"encoder.embed_tokens.", "decoder.embed_tokens.", NULL};
+static const char *const t5_unused[] = {"encoder.embed_tokens.", "decoder.embed_tokens.", NULL};
+static const pco_hub t5_hub = {.read = t5_read, .prefix = "", .unused = t5_unused};
 
-const pco_family pco_family_t5 = {
-    .name = "t5", .spec = &t5_spec, .prefix = "", .ignored = t5_ignored, .read_config = t5_read};
+const pco_family pco_family_t5 = {.name = "t5", .model_type = "t5", .spec = &t5_spec, .hub = &t5_hub};

@@ -236,7 +236,7 @@ static const pco_model_spec transformer_spec = {
 };
 
 const pco_family pco_family_transformer = {.name = "transformer",
-
+                                           .model_type = "transformer",
                                            .spec = &transformer_spec,
                                            .read_config = transformer_read,
                                            .read_tokenizer = transformer_tokenizer};

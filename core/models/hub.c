@@ -10,36 +10,51 @@
  * asks for here. */
 static const char *const hub_harmless[] = {
     "_name_or_path",
+    "activation_dropout",
     "add_cross_attention", /* true has tensors that no decoder here uses, which are refused */
     "architectures",
     "attention_dropout",
+    "attention_probs_dropout_prob",
     "attn_pdrop",
     "auto_map",
     "bad_words_ids",
     "begin_suppress_tokens",
     "bos_token_id",
     "chunk_size_feed_forward",
+    "classif_dropout",
     "classifier_dropout",
+    "classifier_dropout_prob",
+    "cls_token_id",
+    "decoder_layerdrop",
     "decoder_start_token_id",
+    "directionality", /* said by files of 2018, and never looked at */
     "diversity_penalty",
     "do_sample",
+    "dropout",
+    "dropout_rate",
     "dtype",
     "early_stopping",
     "embd_pdrop",
     "embedding_dropout",
+    "encoder_layerdrop",
     "encoder_no_repeat_ngram_size",
     "eos_token_id",
+    "eos_token_ids",
     "exponential_decay_length_penalty",
     "finetuning_task",
     "forced_bos_token_id",
     "forced_eos_token_id",
     "gradient_checkpointing",
     "hidden_dropout",
+    "hidden_dropout_prob",
     "id2label",
+    "init_std",
+    "initializer_factor",
     "initializer_range",
     "is_decoder",
     "label2id",
     "length_penalty",
+    "mask_token_id",
     "max_length",
     "min_length",
     "model_type",
@@ -50,12 +65,19 @@ static const char *const hub_harmless[] = {
     "num_return_sequences",
     "output_attentions",
     "output_hidden_states",
+    "output_past",
     "output_router_logits",
     "output_scores",
     "pad_token_id",
+    "pooler_fc_size", /* of a head that is not here, as the next ones */
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
     "prefix",
     "pretraining_tp", /* the same sums in parts */
     "problem_type",
+    "qa_dropout",
     "remove_invalid_values",
     "repetition_penalty",
     "resid_pdrop",
@@ -65,6 +87,12 @@ static const char *const hub_harmless[] = {
     "router_aux_loss_coef",
     "router_jitter_noise",
     "sep_token_id",
+    "seq_classif_dropout",
+    "summary_activation", /* likewise */
+    "summary_first_dropout",
+    "summary_proj_to_labels",
+    "summary_type",
+    "summary_use_proj",
     "suppress_tokens",
     "task_specific_params",
     "temperature",
@@ -77,9 +105,12 @@ static const char *const hub_harmless[] = {
     "transformers.js_config",
     "transformers_version",
     "typical_p",
+    "unk_token_id",
     "unsloth_version",
     "use_bfloat16",
     "use_cache",
+    "use_return_dict",
+    "xla_device",
 };
 
 const pco_hub_keys pco_hub_usual_keys = {.width = "hidden_size",
@@ -91,25 +122,6 @@ const pco_hub_keys pco_hub_usual_keys = {.width = "hidden_size",
                                          .context = "max_position_embeddings",
                                          .eps = "rms_norm_eps",
                                          .activation = "hidden_act"};
-
-static pco_nn_activation hub_activation(pco_hub_reader *r, const char *key, pco_nn_activation usual)
-{
-    static const char *const names[] = {"silu", "swish", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu", "relu"};
-    static const pco_nn_activation plain[] = {PCO_NN_SILU,      PCO_NN_SILU, PCO_NN_GELU_TANH, PCO_NN_GELU_TANH,
-                                              PCO_NN_GELU_TANH, PCO_NN_GELU, PCO_NN_RELU};
-    enum { NAMES = sizeof names / sizeof *names };
-    const int gated = usual == PCO_NN_SWIGLU || usual == PCO_NN_GEGLU;
-    const uint32_t found = pco_hub_enum(r, key, names, NAMES, NAMES);
-    if (r->status || found == NAMES) return usual;
-    if (!gated) return plain[found];
-    if (plain[found] == PCO_NN_SILU) return PCO_NN_SWIGLU;
-    if (plain[found] == PCO_NN_GELU_TANH) return PCO_NN_GEGLU;
-    r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
-                         "%s: '%s' is '%s', which Portico cannot run in a gated feed-forward block; it runs 'silu' and "
-                         "'gelu_pytorch_tanh' there",
-                         r->label, key, names[found]);
-    return usual;
-}
 
 static void hub_read_heads(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec)
 {
@@ -142,7 +154,7 @@ void pco_hub_read_decoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model
     spec->norm.eps = pco_hub_number(r, keys->eps, 0x1p-149, 1e3, 1);
     spec->norm.size = spec->d_model;
     spec->last_norm = spec->norm;
-    spec->activation_function = hub_activation(r, keys->activation, spec->activation_function);
+    spec->activation_function = pco_hub_activation(r, keys->activation, spec->activation_function);
     spec->tie_word_embeddings = pco_hub_bool(r, "tie_word_embeddings", spec->tie_word_embeddings);
     spec->rope_interleaved = 0;
     if (spec->position_embedding == PCO_POSITION_ROPE) pco_hub_read_rope(r, spec);
@@ -215,11 +227,12 @@ void pco_hub_read_window(pco_hub_reader *r, int on, pco_model_spec *spec)
         r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no 'sliding_window' for its 'layer_types'", r->label);
 }
 
-/* A key that nobody has read and that may change what the model computes. */
+/* A key that nobody has read and that may change what the model computes. What is null or empty says nothing. */
 static void hub_check_keys(pco_hub_reader *r)
 {
     for (const cJSON *item = r->root->child; item && !r->status; item = item->next) {
-        int known = cJSON_IsNull(item) || item->string[0] == '_';
+        const int empty = (cJSON_IsObject(item) || cJSON_IsArray(item)) && !item->child;
+        int known = empty || cJSON_IsNull(item) || item->string[0] == '_';
         for (size_t i = 0; i < sizeof hub_harmless / sizeof *hub_harmless && !known; i++)
             known = strcmp(hub_harmless[i], item->string) == 0;
         for (uint32_t i = 0; i < r->n_read && !known; i++) known = strcmp(r->read[i], item->string) == 0;
@@ -235,9 +248,11 @@ static void hub_check_keys(pco_hub_reader *r)
 pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err)
 {
     pco_hub_reader reader = {.root = root, .label = label, .err = err};
-    spec->stacks[PCO_DECODER] = hub->stack;
-    spec->names = hub->names;
-    spec->lm_head = hub->lm_head;
+    if (hub->stack.layer) {
+        spec->stacks[PCO_DECODER] = hub->stack;
+        spec->names = hub->names;
+        spec->lm_head = hub->lm_head;
+    }
     hub->read(&reader, spec);
     if (!reader.status && pco_hub_item(&reader, "quantization_config"))
         reader.status = pco_fail(err, PCO_ERROR_UNSUPPORTED,

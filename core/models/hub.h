@@ -32,8 +32,13 @@ double pco_hub_number(pco_hub_reader *r, const char *key, double least, double m
 int pco_hub_bool(pco_hub_reader *r, const char *key, int fallback);
 /* The index of the text in names[count]. */
 uint32_t pco_hub_enum(pco_hub_reader *r, const char *key, const char *const *names, uint32_t count, uint32_t fallback);
-/* A key that Portico can follow only where it has this value: a number, or 0 and 1 for false and true. */
+/* A key that Portico can follow only where it has this value: a number, or 0 and 1 for false and true; a text. */
 void pco_hub_only(pco_hub_reader *r, const char *key, double value);
+void pco_hub_only_text(pco_hub_reader *r, const char *key, const char *value);
+/* A token id, or the first of a list of them; -1 for none. */
+int32_t pco_hub_token(pco_hub_reader *r, const char *key, int32_t fallback);
+/* The activation that the key names; that of gated blocks where `usual` is one. */
+pco_nn_activation pco_hub_activation(pco_hub_reader *r, const char *key, pco_nn_activation usual);
 /* A key that the family knows to change nothing. */
 void pco_hub_ignore(pco_hub_reader *r, const char *key);
 
@@ -49,6 +54,10 @@ extern const pco_hub_keys pco_hub_usual_keys;
  * embeddings, RoPE with its scaling where positions are rotated. What is not said is as in most families: as many
  * kv_heads as heads, head_dim of width / heads. */
 void pco_hub_read_decoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec);
+/* The same of an encoder alone, with learned positions: also the padding token, which comes before those. What the
+ * model has beyond that is refused: a decoder, positions other than absolute ones, an output projection of its own. */
+void pco_hub_read_encoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec);
+extern const pco_hub_keys pco_hub_encoder_keys;
 /* "attention_bias" and its like: of a bias that is everywhere, or nowhere. */
 pco_bias pco_hub_bias(pco_hub_reader *r, const char *key, int fallback);
 /* "sliding_window", "use_sliding_window", "max_window_layers" and "layer_types": which layers see how many keys. `on`:
@@ -59,8 +68,16 @@ void pco_hub_read_rope(pco_hub_reader *r, pco_model_spec *spec);
 
 /* ---- families ------------------------------------------------------------------------------------------- */
 
-/* How a family's folders differ from its GGUF files. */
+/* What folders of a family are like. */
 typedef struct pco_hub {
+    void (*read)(pco_hub_reader *r, pco_model_spec *spec);
+    const char *telltale; /* a key that tells the family in a config.json without model_type; NULL: there is none */
+
+    /* Encoders and encoder-decoders, whose spec has the names without what those of some files begin with. */
+    const char *prefix;
+    const char *const *unused; /* how names begin that the model does without, ended by NULL; or NULL */
+
+    /* Decoders, whose spec has the names of GGUF, and here are those of folders. */
     pco_stack_names stack;
     pco_layer_names names;
     const char *lm_head;
@@ -69,8 +86,11 @@ typedef struct pco_hub {
     const char *const *ignored;    /* ends of names of tensors that are no weights, ended by NULL; or NULL */
     double norm_offset;            /* is added to the weights of norms */
     int grouped;                   /* rows of the fused projection: for each key head its queries, its key, its value */
-    void (*read)(pco_hub_reader *r, pco_model_spec *spec);
 } pco_hub;
+
+/* For `unused` of an encoder: heads of tasks, and tables that are made from the config. */
+#define PCO_HUB_ENCODER_UNUSED \
+    "embeddings.position_ids", "pooler.", "classifier.", "qa_outputs.", "cls.seq_relationship."
 
 /* `ignored` of most: tables that follow from the config. */
 extern const char *const pco_hub_inverse_frequencies[];
@@ -92,10 +112,14 @@ extern const char *const pco_hub_inverse_frequencies[];
 pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec,
                         pco_error *err) PCO_NODISCARD;
 
-/* Makes of a folder's tensors what the spec's graph asks for (hub_weights.c): names in full, matrices [out,in], fused
- * rows in the order q, k, v, norms with their offset, F64 as F32, and what is exact in F16, F8 and I8, as F16. What
- * needs no change stays mapped. Errors: OUT_OF_HOST_MEMORY. */
+/* Makes of a folder's tensors what the spec's graph asks for (hub_weights.c): names as in the spec, and in decoders
+ * matrices [out,in], fused rows in the order q, k, v, norms with their offset, F64 as F32, and what is exact in F16, F8
+ * and I8, as F16. What needs no change stays mapped. Errors: FORMAT when two tensors have one name;
+ * OUT_OF_HOST_MEMORY. */
 pco_status pco_hub_prepare(const pco_hub *hub, const pco_model_spec *spec, pco_weights *weights,
                            pco_error *err) PCO_NODISCARD;
+
+/* Is it one of those that the model does without? */
+int pco_hub_unused(const pco_hub *hub, const char *name);
 
 #endif

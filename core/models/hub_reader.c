@@ -3,6 +3,8 @@
 
 #include "base/error.h"
 
+#include <string.h>
+
 void pco_hub_ignore(pco_hub_reader *r, const char *key)
 {
     if (r->n_read < PCO_HUB_KEYS) r->read[r->n_read++] = key;
@@ -60,6 +62,45 @@ void pco_hub_only(pco_hub_reader *r, const char *key, double value)
         return;
     r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED, "%s: '%s' is set to what Portico cannot run; it runs %g",
                          r->label, key, value);
+}
+
+void pco_hub_only_text(pco_hub_reader *r, const char *key, const char *value)
+{
+    const cJSON *item = pco_hub_item(r, key);
+    const char *text = cJSON_GetStringValue(item);
+    if (!item || r->status || (text && strcmp(text, value) == 0)) return;
+    r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED, "%s: '%s' is %s%.100s, which Portico cannot run; it runs '%s'",
+                         r->label, key, text ? "" : "no text", text ? text : "", value);
+}
+
+int32_t pco_hub_token(pco_hub_reader *r, const char *key, int32_t fallback)
+{
+    const cJSON *item = pco_hub_item(r, key);
+    int64_t value = fallback;
+    if (!item || r->status) return fallback;
+    if (cJSON_IsArray(item) && item->child && pco_json_whole(item->child, &value) && value >= 0 && value <= INT32_MAX)
+        return (int32_t)value;
+    r->status = pco_json_int(r->root, r->label, key, -1, INT32_MAX, &value, r->err);
+    return r->status ? fallback : (int32_t)value;
+}
+
+pco_nn_activation pco_hub_activation(pco_hub_reader *r, const char *key, pco_nn_activation usual)
+{
+    static const char *const names[] = {"silu", "swish", "gelu_pytorch_tanh", "gelu_new", "gelu_fast", "gelu", "relu"};
+    static const pco_nn_activation plain[] = {PCO_NN_SILU,      PCO_NN_SILU, PCO_NN_GELU_TANH, PCO_NN_GELU_TANH,
+                                              PCO_NN_GELU_TANH, PCO_NN_GELU, PCO_NN_RELU};
+    enum { NAMES = sizeof names / sizeof *names };
+    const int gated = usual == PCO_NN_SWIGLU || usual == PCO_NN_GEGLU;
+    const uint32_t found = pco_hub_enum(r, key, names, NAMES, NAMES);
+    if (r->status || found == NAMES) return usual;
+    if (!gated) return plain[found];
+    if (plain[found] == PCO_NN_SILU) return PCO_NN_SWIGLU;
+    if (plain[found] == PCO_NN_GELU_TANH) return PCO_NN_GEGLU;
+    r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                         "%s: '%s' is '%s', which Portico cannot run in a gated feed-forward block; it runs 'silu' and "
+                         "'gelu_pytorch_tanh' there",
+                         r->label, key, names[found]);
+    return usual;
 }
 
 pco_bias pco_hub_bias(pco_hub_reader *r, const char *key, int fallback)

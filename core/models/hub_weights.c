@@ -26,6 +26,48 @@ static int hub_ends(const char *name, const char *end)
 
 /* ---- names ---------------------------------------------------------------------------------------------- */
 
+int pco_hub_unused(const pco_hub *hub, const char *name)
+{
+    for (const char *const *begin = hub->unused; begin && *begin; begin++)
+        if (strncmp(name, *begin, strlen(*begin)) == 0) return 1;
+    return 0;
+}
+
+/* The name behind the prefix, with the end that PyTorch gives to norms ("gamma" and "beta" in the first BERTs); NULL
+ * without memory. */
+static char *hub_name(const char *name, const char *prefix)
+{
+    static const char *const ends[][2] = {{".LayerNorm.gamma", "weight"}, {".LayerNorm.beta", "bias"}};
+    const size_t skip = strncmp(name, prefix, strlen(prefix)) == 0 ? strlen(prefix) : 0;
+    char *made = strdup(name + skip);
+    const size_t size = made ? strlen(made) : 0;
+    for (int i = 0; made && i < 2; i++) {
+        const size_t end = strlen(ends[i][0]);
+        char *longer = NULL;
+        if (!hub_ends(made, ends[i][0])) continue;
+        if (asprintf(&longer, "%.*s.LayerNorm.%s", (int)(size - end), made, ends[i][1]) < 0) longer = NULL;
+        free(made);
+        return longer;
+    }
+    return made;
+}
+
+static pco_status hub_rename(const pco_hub *hub, pco_weights *weights, pco_error *err)
+{
+    for (uint32_t i = 0; i < weights->count; i++) {
+        pco_weight *weight = &weights->items[i];
+        char *name = hub_name(weight->name, hub->prefix);
+        if (!name) return hub_no_memory(weights, err);
+        free(weight->name);
+        weight->name = name;
+        if (weight->rank == 2 && weight->shape[0] == 1 && strcmp(name, "final_logits_bias") == 0) {
+            weight->rank = 1; /* a vector that is kept as a row */
+            weight->shape[0] = weight->shape[1];
+        }
+    }
+    return pco_weights_index(weights, err);
+}
+
 /* Takes out what is no weight: tables that follow from the config, and an output projection that is not its own. */
 static void hub_drop(const pco_hub *hub, const pco_model_spec *spec, pco_weights *weights)
 {
@@ -211,6 +253,7 @@ static pco_status hub_arrange(const pco_hub *hub, const pco_model_spec *spec, pc
 
 pco_status pco_hub_prepare(const pco_hub *hub, const pco_model_spec *spec, pco_weights *weights, pco_error *err)
 {
+    if (hub->prefix) return hub_rename(hub, weights, err);
     pco_status status = hub_complete_names(hub, weights, err);
     if (!status) hub_drop(hub, spec, weights);
     if (!status) status = pco_weights_index(weights, err);

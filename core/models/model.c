@@ -8,7 +8,6 @@
 #include "models/causal.h"
 #include "models/ct2_model.h"
 #include "models/encoder.h"
-#include "models/hf_weights.h"
 #include "models/refuse.h"
 
 #include <inttypes.h>
@@ -49,7 +48,7 @@ static pco_status model_check_tensors(const pco_model_file *file, pco_error *err
         const pco_weight *weight = &file->weights->items[i];
         if (!model_uses(graph, weight) &&
             !(file->spec.rope_factor_count && strcmp(weight->name, "rope_freqs.weight") == 0) &&
-            !pco_hf_ignores(file->family, weight->name))
+            !(file->family->hub && pco_hub_unused(file->family->hub, weight->name)))
             status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
                               "%s has a tensor '%s', which a model of architecture '%s' with %" PRId64
                               " layers has not; Portico does not run the file, as it would leave the tensor out",
@@ -159,26 +158,18 @@ static pco_status model_read_config(const char *folder, const char *path, pco_mo
     return status;
 }
 
-/* Names as the spec has them; the head that guesses masked tokens only where there is one. */
+/* The tensors of a folder of Hugging Face as the spec has them. The head that guesses masked tokens is built only where
+ * there is one. */
 static pco_status model_prepare_hub(pco_model_file *file, pco_error *err)
 {
     char name[PCO_SPEC_NAME];
-    pco_status status = pco_hf_rename(file->family, file->safetensors, err);
+    pco_model_spec *spec = &file->spec;
+    pco_status status = pco_hub_prepare(file->family->hub, spec, file->safetensors, err);
     if (status) return status;
-    snprintf(name, sizeof name, "%s.weight", file->spec.masked_head.dense ? file->spec.masked_head.dense : "");
-    if (file->spec.masked_head.dense && !pco_weights_find(file->weights, name))
-        file->spec.masked_head = (pco_masked_head){0};
-    if (file->spec.lm_head && pco_weights_find(file->weights, file->spec.lm_head)) file->spec.tie_word_embeddings = 0;
-    if (file->spec.encoder_only) status = model_check_tensors(file, err);
-    if (status) return status;
-    status = pco_tokenizer_open_folder(file->path, &file->source, err);
-    if (status == PCO_ERROR_NOT_FOUND) return PCO_OK; /* whoever needs it says so */
-    file->target = file->source;
-    const int64_t vocab = file->spec.vocab_size[PCO_ENCODER];
-    if (!status && (int64_t)pco_tokenizer_vocab_size(file->source) > vocab)
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokenizer has %u tokens and the embeddings %" PRId64,
-                          file->path, pco_tokenizer_vocab_size(file->source), vocab);
-    return status;
+    snprintf(name, sizeof name, "%s.weight", spec->masked_head.dense ? spec->masked_head.dense : "");
+    if (spec->masked_head.dense && !pco_weights_find(file->weights, name)) spec->masked_head = (pco_masked_head){0};
+    if (spec->lm_head && pco_weights_find(file->weights, spec->lm_head)) spec->tie_word_embeddings = 0;
+    return spec->encoder_only || spec->decoder_only ? model_check_tensors(file, err) : PCO_OK;
 }
 
 /* model.bin is CTranslate2's, with or without a config.json of its own. */
@@ -213,9 +204,7 @@ static pco_status model_open_folder(const char *path, pco_model_file *file, pco_
                                              : pco_shards_open(name, &file->safetensors, err);
     free(name);
     file->weights = file->safetensors;
-    if (status || !file->family->hub) return status || !file->family->prefix ? status : model_prepare_hub(file, err);
-    status = pco_hub_prepare(file->family->hub, &file->spec, file->safetensors, err);
-    return status ? status : model_check_tensors(file, err);
+    return status || !file->family->hub ? status : model_prepare_hub(file, err);
 }
 
 int pco_model_file_ends(const pco_model_file *file, int32_t id)

@@ -18,8 +18,8 @@ static const char REFUSE_PICKLE[] =
     "config.json "
     "beside it, and give the folder, or convert a language model to GGUF (llama.cpp's convert_hf_to_gguf.py)";
 static const char REFUSE_ONNX[] =
-    "an ONNX graph, and Portico runs no ONNX models; use the model that it was exported from: a language model as "
-    "GGUF, an encoder-decoder as a folder with config.json and model.safetensors";
+    "an ONNX graph, which takes and gives arrays and not text; 'portico onnx' runs it. For text give the model that it "
+    "was exported from: a GGUF file, or a folder with config.json and model.safetensors";
 static const char REFUSE_GGML[] = "a GGML file, of the time before GGUF; convert the original model to GGUF "
                                   "(llama.cpp's convert_hf_to_gguf.py)";
 static const char REFUSE_HDF5[] = "an HDF5 file, as Keras writes them; save its tensors as safetensors beside a "
@@ -111,8 +111,7 @@ static const char *refuse_weights(const char *folder, char *name, size_t size)
         const char *end, *advice;
     } kinds[] = {
         {".gguf", "a model by itself; give that file"},
-        {".safetensors.index.json", "the list of several files of weights; join these into one model.safetensors "
-                                    "(safetensors.torch: load_file each, save_file all)"},
+        {".safetensors.index.json", "not by that name; call it model.safetensors.index.json"},
         {".bin", REFUSE_PICKLE},
         {".pt", REFUSE_PICKLE},
         {".pth", REFUSE_PICKLE},

@@ -99,9 +99,11 @@ gguf model.gguf in it is a model by itself; give that file
 nothing has no config.json and no model.safetensors; a model is a folder with both, or a GGUF file
 new.pt a PyTorch checkpoint, .* put it into a folder as pytorch_model.bin, with a config.json
 old.ckpt a PyTorch checkpoint
-graph.onnx an ONNX graph, .* use the model that it was exported from
+graph.onnx an ONNX graph, .*'portico onnx' runs it.* give the model that it was exported from
 x-00001-of-00003.gguf one of 3 files .* join them
 TEXT
+run inspect "$models/parts"; status "inspect a folder with a broken index" 1
+says "it says what is wrong with the index" err "^portico: .*index.json has no 'weight_map'"
 
 # ---- a reader that has read enough, and a disk that is full ----
 # Every command that prints, with what makes it print.

@@ -1,0 +1,155 @@
+/* Each family's config.json of Hugging Face: an invented key, and a known one with a value that Portico cannot follow,
+ * refuse the model in one line that names the key; what is known to change nothing does not. */
+#include "check.h"
+
+#include "models/family.h"
+
+enum { CONFIG_CASES = 8 };
+
+/* What a config.json says beside the model_type, and values that it may not have. */
+typedef struct config_family {
+    const char *type, *keys;
+    struct {
+        const char *key, *value, *says; /* says NULL: the key */
+    } wrong[CONFIG_CASES];
+} config_family;
+
+#define CONFIG_DECODER \
+    "\"vocab_size\": 64, \"hidden_size\": 32, \"intermediate_size\": 48, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 4, \"rms_norm_eps\": 1e-5"
+#define CONFIG_ENCODER \
+    "\"vocab_size\": 64, \"hidden_size\": 32, \"intermediate_size\": 48, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 4, \"max_position_embeddings\": 40"
+#define CONFIG_SEQ2SEQ "\"vocab_size\": 64, \"d_model\": 32, \"is_encoder_decoder\": true"
+/* What no decoder can follow, in the place of values that are right. */
+#define CONFIG_NO_DECODER \
+    {"num_attention_heads", "5", NULL}, {"num_hidden_layers", "0", NULL}, {"is_encoder_decoder", "true", NULL}, \
+        {"hidden_act", "\"mish\"", NULL}, \
+    { \
+        "rope_scaling", "{\"type\": \"dynamic\"}", "dynamic" \
+    }
+#define CONFIG_NO_ENCODER \
+    {"position_embedding_type", "\"relative_key\"", NULL}, {"is_decoder", "true", NULL}, \
+        {"add_cross_attention", "true", NULL}, {"hidden_act", "\"mish\"", NULL}, {"num_attention_heads", "5", NULL}, \
+    { \
+        "tie_word_embeddings", "false", NULL \
+    }
+
+static const config_family families[] = {
+    {"llama", CONFIG_DECODER, {CONFIG_NO_DECODER}},
+    {"mistral", CONFIG_DECODER, {CONFIG_NO_DECODER, {"sliding_window", "-1", NULL}}},
+    {"qwen2", CONFIG_DECODER, {CONFIG_NO_DECODER, {"layer_types", "[\"linear_attention\", \"full_attention\"]", NULL}}},
+    {"qwen3", CONFIG_DECODER, {CONFIG_NO_DECODER, {"layer_types", "[\"full_attention\"]", NULL}}},
+    {"gemma2",
+     CONFIG_DECODER,
+     {{"query_pre_attn_scalar", "0", NULL},
+      {"hidden_activation", "\"mish\"", NULL},
+      {"use_bidirectional_attention", "true", NULL},
+      {"final_logit_softcapping", "-1", NULL}}},
+    {"gpt2",
+     "\"vocab_size\": 64, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 4, \"layer_norm_epsilon\": 1e-5",
+     {{"scale_attn_by_inverse_layer_idx", "true", NULL}, {"activation_function", "\"mish\"", NULL}}},
+    {"bert", CONFIG_ENCODER, {CONFIG_NO_ENCODER, {"type_vocab_size", "0", NULL}}},
+    {"roberta", CONFIG_ENCODER, {CONFIG_NO_ENCODER, {"pad_token_id", "39", "max_position_embeddings"}}},
+    {"xlm-roberta", CONFIG_ENCODER, {CONFIG_NO_ENCODER, {"pad_token_id", "-1", NULL}}},
+    {"camembert", CONFIG_ENCODER, {CONFIG_NO_ENCODER}},
+    {"albert", CONFIG_ENCODER, {CONFIG_NO_ENCODER, {"inner_group_num", "2", NULL}, {"net_structure_type", "1", NULL}}},
+    {"mpnet", CONFIG_ENCODER, {CONFIG_NO_ENCODER, {"relative_attention_num_buckets", "16", NULL}}},
+    {"distilbert",
+     "\"vocab_size\": 64, \"dim\": 32, \"hidden_dim\": 48, \"n_layers\": 2, \"n_heads\": 4, "
+     "\"max_position_embeddings\": 40",
+     {{"activation", "\"mish\"", NULL}, {"n_heads", "5", NULL}, {"tie_weights_", "false", NULL}}},
+    {"bart",
+     CONFIG_SEQ2SEQ,
+     {{"add_final_layer_norm", "true", NULL},
+      {"normalize_before", "true", NULL},
+      {"normalize_embedding", "false", NULL},
+      {"static_position_embeddings", "true", NULL},
+      {"extra_pos_embeddings", "0", NULL},
+      {"tie_word_embeddings", "false", NULL},
+      {"is_encoder_decoder", "false", NULL}}},
+    {"marian",
+     CONFIG_SEQ2SEQ,
+     {{"share_encoder_decoder_embeddings", "false", NULL},
+      {"normalize_embedding", "true", NULL},
+      {"static_position_embeddings", "false", NULL},
+      {"decoder_vocab_size", "65", NULL},
+      {"activation_function", "\"mish\"", NULL}}},
+    {"t5",
+     CONFIG_SEQ2SEQ,
+     {{"feed_forward_proj", "\"gated-silu\"", NULL},
+      {"dense_act_fn", "\"gelu\"", NULL},
+      {"is_gated_act", "true", NULL},
+      {"relative_attention_num_buckets", "2", NULL},
+      {"is_encoder_decoder", "false", NULL}}},
+};
+enum { CONFIG_FAMILIES = sizeof families / sizeof *families };
+
+/* The family's config with `key` as given, in the place of what it has there. */
+static pco_status config_read(const config_family *c, const char *key, const char *value, pco_error *e)
+{
+    char text[2000];
+    cJSON *root;
+    pco_model_spec spec;
+    const pco_family *family;
+    snprintf(text, sizeof text, "{\"model_type\": \"%s\", %s}", c->type, c->keys);
+    check_ok(pco_json_parse(text, strlen(text), "config.json", &root, &err));
+    cJSON_DeleteItemFromObjectCaseSensitive(root, key);
+    cJSON_AddItemToObject(root, key, cJSON_Parse(value));
+    const pco_status status = pco_family_of_config(root, "config.json", &family, &spec, e);
+    if (!status) assert_string_equal(family->model_type, c->type);
+    cJSON_Delete(root);
+    return status;
+}
+
+static void test_invented(void **state)
+{
+    (void)state;
+    static const char *const values[] = {"1", "true", "\"a\"", "[1]", "{\"a\": 1}"};
+    for (int i = 0; i < CONFIG_FAMILIES; i++)
+        for (int v = 0; v < 5; v++)
+            check_fails(config_read(&families[i], "invented_key", values[v], &err), PCO_ERROR_UNSUPPORTED,
+                        "'invented_key'");
+}
+
+static void test_harmless(void **state)
+{
+    (void)state;
+    static const char *const keys[][2] = {{"transformers_version", "\"9.9\""},
+                                          {"architectures", "[\"Any\"]"},
+                                          {"torch_dtype", "\"float16\""},
+                                          {"temperature", "0.7"},
+                                          {"id2label", "{\"0\": \"a\"}"},
+                                          {"_name_or_path", "\"a/b\""},
+                                          {"invented_key", "null"},
+                                          {"pruned_heads", "{}"},
+                                          {"use_cache", "false"}};
+    for (int i = 0; i < CONFIG_FAMILIES; i++)
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+            check_ok(config_read(&families[i], keys[k][0], keys[k][1], &err));
+}
+
+static void test_wrong(void **state)
+{
+    (void)state;
+    for (int i = 0; i < CONFIG_FAMILIES; i++)
+        for (int k = 0; k < CONFIG_CASES && families[i].wrong[k].key; k++) {
+            const char *key = families[i].wrong[k].key, *says = families[i].wrong[k].says;
+            pco_error err = {""};
+            const pco_status status = config_read(&families[i], key, families[i].wrong[k].value, &err);
+            if ((status != PCO_ERROR_UNSUPPORTED && status != PCO_ERROR_FORMAT) ||
+                !strstr(err.message, says ? says : key) || strchr(err.message, '\n'))
+                fail_msg("%s, %s = %s: status %d, '%s'", families[i].type, key, families[i].wrong[k].value, (int)status,
+                         err.message);
+        }
+    for (int i = 0; i < CONFIG_FAMILIES; i++)
+        check_fails(config_read(&families[i], "pruned_heads", "{\"0\": [1]}", &err), PCO_ERROR_UNSUPPORTED,
+                    "'pruned_heads'");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_invented), cmocka_unit_test(test_harmless),
+                                       cmocka_unit_test(test_wrong)};
+    return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}
