@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compiles every row of the kernel table with both compilers, warnings as errors:
+"""Compiles all kernels of a folder with both compilers, warnings as errors:
 
-    check.py kernels.def [--glslc glslc] [--clang clang] [--lacks NEED ...] [--only PATTERN ...]
+    check.py shaders [--glslc glslc] [--clang clang] [--lacks NEED ...] [--only PATTERN ...]
 
 glslc -Werror compiles the Vulkan side; clang -x cl -cl-std=CL1.2 -Wall -Wextra -Werror parses the OpenCL side
 with specialisation constants at their initial values (rows with PCO_GPU_NEEDS_* other than F16 are Vulkan only
@@ -45,16 +45,16 @@ def check_opencl(kernel, sources, clang, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('table')
+    parser.add_argument('folder')
     parser.add_argument('--glslc', default='glslc')
     parser.add_argument('--clang', default='clang')
     parser.add_argument('--lacks', action='append', default=[], metavar='NEED')
     parser.add_argument('--only', action='append', metavar='PATTERN')
     args = parser.parse_args()
 
-    kernels = [kernel for kernel in embed.read_table(args.table)
+    kernels = [kernel for kernel in embed.read_table(args.folder)
                if any(fnmatch.fnmatch(kernel.name, only) for only in args.only or ['*']) and not kernel.needs_any(args.lacks)]
-    sources = embed.Sources(os.path.dirname(os.path.abspath(args.table)))
+    sources = embed.Sources(args.folder)
     opencl = [kernel for kernel in kernels if not set(kernel.interface.needs) - {'F16', 'VECTOR_16'}]
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         jobs = [pool.submit(check_vulkan, kernel, sources, args.glslc, folder) for kernel in kernels

@@ -30,7 +30,7 @@ def kernel_text():
 
 def header_lines():
     """For backends/gpu: ROW(NAME, name, block, bytes, quants, scales) of each quantised type, in the order of the rows
-    that a PCO_KERNEL_QUANT row of kernels.def stands for."""
+    that a COMPILED_QUANT of a kernel stands for."""
     rows = [f'    ROW({one.upper}, {one.name}, {one.block}, {one.bytes}, {one.quants}, {one.scales})'
             for one in quantised()]
     return ['#define GPU_FORMATS(ROW) \\', ' \\\n'.join(rows)]

@@ -1,13 +1,21 @@
 #!/usr/bin/env python3
-"""Compiles the kernel table into one C file. Run by Meson, or by hand:
+"""Compiles all kernels of a folder into one C file. Run by Meson, or by hand:
 
-    embed.py spirv  kernels.def kernels_spirv.c  --glslc glslc [--lacks NEED ...] [--depfile FILE]
-    embed.py opencl kernels.def kernels_opencl.c [--depfile FILE]
-    embed.py header kernels.def kernels.h        [--depfile FILE]
+    embed.py spirv  shaders kernels_spirv.c  --glslc glslc [--lacks NEED ...] [--depfile FILE]
+    embed.py opencl shaders kernels_opencl.c [--depfile FILE]
+    embed.py header shaders kernels.h        [--depfile FILE]
 
-The header has the numbers of the rows, and what interface.py makes of their declarations. The C file defines pco_gpu_kernels[], pco_gpu_n_kernels, pco_gpu_codes[] and pco_gpu_sources[] of
-backends/gpu/gpu.h. A row that needs a feature (NEEDS) which --lacks
-names, or which this glslc turns out to be unable to compile, gets no code, and a line says so. A kernel that does not compile stops the build.
+The kernels are the files *.kern, in the order of their names, in the forms that each names in lines of its own:
+
+    COMPILED(name)            GPU_KERNEL_name in backends/gpu; shows in messages and in the tuner's results
+    COMPILED(name, -DA=1 -DB) with these defines, for both targets
+    COMPILED_QUANT(name, ...) a row name_FORMAT for each quantised type of core/base/dtypes.def, in their order, with
+                              -DFORMAT. The kernel reads quant_FORMAT.inc
+
+A row's index is its number, the same in all plugins. The header has the numbers of the rows, and what interface.py
+makes of their declarations. The C file defines pco_gpu_kernels[], pco_gpu_n_kernels, pco_gpu_codes[] and
+pco_gpu_sources[] of backends/gpu/gpu.h. A row that needs a feature (NEEDS) which --lacks names, or which this glslc
+turns out to be unable to compile, gets no code, and a line says so. A kernel that does not compile stops the build.
 """
 
 import argparse
@@ -22,17 +30,17 @@ import tempfile
 import dtypes
 import interface as declarations
 
-ROW = re.compile(r'^PCO_KERNEL(_QUANT)?\(\s*(\w+)\s*,\s*"([^"]+)"\s*,\s*"([^"]*)"\s*\)', re.MULTILINE)
+ROW = re.compile(r'^COMPILED(_QUANT)?\((\w+)(?:, *([^()\n]+))?\)[ \t]*(?://.*)?\n', re.MULTILINE)
 INCLUDE = re.compile(r'^#include "([\w.]+)"[ \t]*$', re.MULTILINE)
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 class Kernel:
-    """A row of kernels.def."""
+    """A form in which a file is compiled."""
 
     def __init__(self, name, file, defines, sources, first=None):
         self.name, self.file, self.defines = name, file, defines
-        self.first = first  # of the first row that a PCO_KERNEL_QUANT row stands for: that row's name
+        self.first = first  # of the first row that a COMPILED_QUANT stands for: that row's name
         self.interface = self.expand(sources)[0]
         self.bindings = []  # of the interface's buffers, None where this row lacks one
 
@@ -67,25 +75,25 @@ class Kernel:
                 f'0x{fnv1a(text.encode()):016x}u, {self.number}, {{{bindings}}}}}')
 
 
-def rows_of(match, sources):
-    """The kernels of a row of the table."""
-    is_quant, name, file, defines = match.groups()
+def rows_of(file, match, sources):
+    """The kernels of a line of a file."""
+    is_quant, name, defines = match.groups(default='')
     if not is_quant:
         return [Kernel(name, file, defines, sources)]
     return [Kernel(f'{name}_{one.name}', file, f'{defines} -DFORMAT={one.name}'.strip(), sources, name if i == 0 else None)
             for i, one in enumerate(dtypes.quantised())]
 
 
-def read_table(path):
-    with open(path, encoding='utf-8') as file:
-        text = re.sub(r'/\*.*?\*/', '', file.read(), flags=re.DOTALL)
-    sources = Sources(os.path.dirname(os.path.abspath(path)))
-    rows = list(ROW.finditer(text))
-    if len(rows) != text.count('PCO_KERNEL(') + text.count('PCO_KERNEL_QUANT('):
-        raise SystemExit(f'{path}: a row is not PCO_KERNEL(name, "file", "defines") or the same with PCO_KERNEL_QUANT')
-    kernels = [kernel for row in rows for kernel in rows_of(row, sources)]
+def read_table(folder):
+    sources, kernels = Sources(folder), []
+    for file in sorted(name for name in os.listdir(folder) if name.endswith('.kern')):
+        text = sources.text(file)
+        rows = list(ROW.finditer(text))
+        if not rows or len(rows) != len(re.findall(r'^\s*COMPILED', text, re.MULTILINE)):
+            raise SystemExit(f'{file}: no line COMPILED(name, -DA=1 ...), or one that is not of this form')
+        kernels += [kernel for row in rows for kernel in rows_of(file, row, sources)]
     if len({kernel.name for kernel in kernels}) != len(kernels):
-        raise SystemExit(f'{path}: two rows have the same name')
+        raise SystemExit(f'{folder}: two rows have the same name')
     united = declarations.unite(kernels)
     for kernel in kernels:
         own = [name for _, name in kernel.interface.buffers]
@@ -120,7 +128,7 @@ class Sources:
         if name in seen:
             return []
         seen.add(name)
-        parts = INCLUDE.split(self.text(name))
+        parts = INCLUDE.split(ROW.sub('', self.text(name)))
         pieces = []
         for i, part in enumerate(parts):
             pieces += self.pieces(part, kind, seen) if i % 2 else [part]
@@ -299,15 +307,15 @@ def write_code(args, kernels, sources):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('target', choices=['spirv', 'opencl', 'header'])
-    parser.add_argument('table')
+    parser.add_argument('folder')
     parser.add_argument('out')
     parser.add_argument('--glslc', default='glslc')
     parser.add_argument('--lacks', action='append', default=[], metavar='NEED')
     parser.add_argument('--depfile')
     args = parser.parse_args()
 
-    folder = os.path.dirname(os.path.abspath(args.table))
-    kernels, sources = read_table(args.table), Sources(folder)
+    folder = os.path.abspath(args.folder)
+    kernels, sources = read_table(folder), Sources(folder)
     if args.target == 'header':
         declarations.write_header(args.out, kernels, write_whole)
         for kernel in kernels:
@@ -316,7 +324,7 @@ def main():
         write_code(args, kernels, sources)
     if args.depfile:
         with open(args.depfile, 'w', encoding='utf-8') as file:
-            file.write(f'{args.out}: ' + ' '.join(sorted(sources.used) + [os.path.abspath(args.table)]) + '\n')
+            file.write(f'{args.out}: ' + ' '.join(sorted(sources.used) + [folder]) + '\n')
 
 
 if __name__ == '__main__':

@@ -30,7 +30,7 @@ enum {
     PCO_GPU_NEEDS_VECTOR_16 = 1u << 5, /* registers for vectors of 16 floats: CPUs, OpenCL only */
 };
 
-/* One row of shaders/kernels.def: a .kern file compiled with a set of defines. The numbers of rows are the
+/* A .kern file of shaders/, compiled with a set of defines. The numbers of rows are the
  * same in both plugins; the code is not. */
 typedef struct pco_gpu_kernel {
     const char *name;    /* "unary", "matmul_tiled_8x4" ... */

@@ -7,7 +7,7 @@
 
 /* A quantised type (core/base/dtypes.def). Both planes are in block order; the scales follow the quants. */
 typedef struct gpu_format {
-    uint32_t number;         /* of its rows among those of a PCO_KERNEL_QUANT in shaders/kernels.def */
+    uint32_t number;         /* of its rows among those of a COMPILED_QUANT in shaders/ */
     uint32_t block, bytes;   /* weights of a block; its bytes in the file */
     uint32_t quants, scales; /* its bytes in either plane */
     void (*part)(const unsigned char *block, unsigned char *quants, unsigned char *scales);

@@ -1,5 +1,5 @@
 /* What lowerers of row kernels share: rows by one invocation each, by a part of a workgroup each, or by a
- * workgroup each with subgroups. The three kernels of an op follow each other in shaders/kernels.def in this
+ * workgroup each with subgroups. The three kernels of an op follow each other in its .kern in this
  * order and have one interface. */
 #ifndef PCO_GPU_ROWS_H
 #define PCO_GPU_ROWS_H

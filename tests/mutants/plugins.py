@@ -43,7 +43,7 @@ class Builder:
 
     def __init__(self, backend, build, scratch, kept):
         self.backend, self.build, self.scratch, self.kept = backend, build, scratch, kept
-        self.rows = embed.read_table(os.path.join(sources.SHADERS, 'kernels.def'))
+        self.rows = embed.read_table(sources.SHADERS)
         self.plain = embed.glsl_text if backend == 'vulkan' else embed.opencl_text
         self.has_code = self.rows_with_code()
         self.originals = [self.plain(row, Edited()) for row in self.rows]

@@ -119,7 +119,7 @@ class Lowering:
         for name in sorted(os.listdir(LOWERING)):
             if name.endswith('.c'):
                 self.units[name] = c_units(read(os.path.join(LOWERING, name)))
-        rows = embed.read_table(os.path.join(SHADERS, 'kernels.def'))
+        rows = embed.read_table(SHADERS)
         self.file_of = {name: row.file for row in rows for name in (row.name, row.first) if name}
         names = {unit.name for units in self.units.values() for unit in units}
         definitions = {}
@@ -161,7 +161,7 @@ class Kernels:
 
     def __init__(self, lowering):
         self.lowering = lowering
-        self.rows = embed.read_table(os.path.join(SHADERS, 'kernels.def'))
+        self.rows = embed.read_table(SHADERS)
         self.units = {name: kernel_units(read(os.path.join(SHADERS, name)))
                       for name in sorted(os.listdir(SHADERS)) if name.endswith(('.kern', '.inc', '.glsl', '.cl'))}
         self.reach = {}
