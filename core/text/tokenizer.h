@@ -41,6 +41,10 @@ pco_status pco_tokenizer_from_bpe(const char *label, const char *const *tokens, 
  * UNSUPPORTED with the file and the place in it. */
 pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
+/* The same from a file of any kind, known by its bytes and (vocab.txt) its name: tokenizer.json, GGUF, a SentencePiece
+ * model; or from a folder. Errors: as above, and as pco_gguf_open. */
+pco_status pco_tokenizer_open(const char *path, pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
+
 /* NULL is allowed. */
 void pco_tokenizer_destroy(pco_tokenizer *tokenizer);
 

@@ -16,12 +16,12 @@ static int32_t bpe_character(const pco_tokenizer *tokenizer, const char *text, s
 {
     char spelled[2 * BPE_AFFIX_MOST + 4];
     const char *prefix = first ? NULL : tokenizer->prefixes[1], *suffix = last ? tokenizer->suffix : NULL;
-    if (!prefix && !suffix) return text_find(tokenizer, text, size);
+    if (!prefix && !suffix) return text_find_plain(tokenizer, text, size);
     size_t before = prefix ? strlen(prefix) : 0, after = suffix ? strlen(suffix) : 0;
     if (before) memcpy(spelled, prefix, before);
     memcpy(spelled + before, text, size);
     if (after) memcpy(spelled + before + size, suffix, after);
-    return text_find(tokenizer, spelled, before + size + after);
+    return text_find_plain(tokenizer, spelled, before + size + after);
 }
 
 /* What becomes of a character without a token. */
@@ -55,8 +55,8 @@ pco_status text_bpe_word(text_run *run, const char *word, size_t size)
     const pco_tokenizer *tokenizer = run->tokenizer;
     text_merger *merger = &run->merger;
     pco_status status = PCO_OK;
-    int32_t whole = tokenizer->ignore_merges ? text_find(tokenizer, word, size) : -1;
-    if (whole >= 0 && text_is_plain(&tokenizer->tokens[whole])) return text_push(&run->ids, whole, run->err);
+    int32_t whole = tokenizer->ignore_merges ? text_find_plain(tokenizer, word, size) : -1;
+    if (whole >= 0) return text_push(&run->ids, whole, run->err);
     merger->symbol_count = 0;
     for (size_t at = 0, length; at < size && !status; at += length) {
         length = pco_utf8_decode(word + at, size - at, NULL);

@@ -77,6 +77,16 @@ static pco_status folder_bpe(const char *vocabulary, const char *merges_path, pc
     return status;
 }
 
+static pco_status folder_json(const char *path, pco_tokenizer **tokenizer, pco_error *err)
+{
+    cJSON *root;
+    pco_status status = pco_json_load(path, &root, err);
+    if (status) return status;
+    status = text_json_tokenizer(root, path, tokenizer, err);
+    cJSON_Delete(root);
+    return status;
+}
+
 pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokenizer, pco_error *err)
 {
     char vocabulary[4096], merges[4096], whole[4096];
@@ -85,16 +95,36 @@ pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokeniz
         snprintf(vocabulary, sizeof vocabulary, "%s/vocab.json", folder) >= (int)sizeof vocabulary ||
         snprintf(merges, sizeof merges, "%s/merges.txt", folder) >= (int)sizeof merges)
         return pco_fail(err, PCO_ERROR_INVALID, "the path of the folder is too long");
-    if (access(whole, F_OK) == 0) {
-        cJSON *root;
-        pco_status status = pco_json_load(whole, &root, err);
-        if (status) return status;
-        status = text_json_tokenizer(root, whole, tokenizer, err);
-        cJSON_Delete(root);
-        return status;
-    }
+    if (access(whole, F_OK) == 0) return folder_json(whole, tokenizer, err);
     if (access(vocabulary, F_OK) == 0 && access(merges, F_OK) == 0)
         return folder_bpe(vocabulary, merges, tokenizer, err);
     return pco_fail(err, PCO_ERROR_NOT_FOUND,
                     "%s: there is no tokenizer (tokenizer.json, or vocab.json with merges.txt)", folder);
+}
+
+static pco_status folder_gguf(const char *path, pco_tokenizer **tokenizer, pco_error *err)
+{
+    pco_gguf *gguf;
+    pco_status status = pco_gguf_open(path, PCO_GGUF_METADATA_ONLY, &gguf, err);
+    if (status) return status;
+    status = pco_tokenizer_from_gguf(gguf, tokenizer, err);
+    pco_gguf_close(gguf);
+    return status;
+}
+
+pco_status pco_tokenizer_open(const char *path, pco_tokenizer **tokenizer, pco_error *err)
+{
+    pco_map map;
+    *tokenizer = NULL;
+    if (pco_is_directory(path)) return pco_tokenizer_open_folder(path, tokenizer, err);
+    pco_status status = pco_map_open(path, &map, err);
+    if (status) return status;
+    const int is_gguf = map.size >= 4 && memcmp(map.data, "GGUF", 4) == 0;
+    size_t blanks = 0;
+    while (blanks < map.size && strchr(" \t\r\n", map.data[blanks]) && map.data[blanks]) blanks++;
+    const int is_json = blanks < map.size && map.data[blanks] == '{';
+    pco_map_close(&map);
+    if (is_gguf) return folder_gguf(path, tokenizer, err);
+    if (is_json) return folder_json(path, tokenizer, err);
+    return pco_fail(err, PCO_ERROR_FORMAT, "%s: neither a GGUF file nor a tokenizer.json", path);
 }

@@ -72,10 +72,14 @@ static pco_status json_added(const cJSON *root, const char *label, json_vocabula
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "added_tokens"))
     {
         int64_t id;
-        json_token token = {.type = json_true(item, "special") ? TEXT_CONTROL : TEXT_USER};
+        json_token token = {.type = TEXT_ADDED};
         pco_status status = pco_json_int(item, label, "id", 0, INT32_MAX, &id, err);
         if (!status) status = pco_json_string(item, label, "content", &token.text, err);
-        if (!status && id < vocabulary->capacity) token.score = vocabulary->tokens[id].score;
+        if (!status && id < vocabulary->capacity && vocabulary->tokens[id].text) { /* the model has it, too */
+            token.score = vocabulary->tokens[id].score;
+            token.type = TEXT_NORMAL;
+        }
+        if (json_true(item, "special")) token.type = TEXT_CONTROL;
         if (!status) status = json_put(vocabulary, id, &token, label, err);
         if (status) return status;
     }

@@ -31,27 +31,6 @@ static pco_status json_list(const cJSON *item, const char *label, const char *ke
     return cJSON_IsArray(*list) ? PCO_OK : pco_fail(err, PCO_ERROR_FORMAT, "%s: '%s' is not a list", label, key);
 }
 
-/* {"String": "x"} or {"Regex": "x"} as an expression of pcre2; the caller frees *expression. */
-static pco_status json_pattern(const cJSON *item, const char *label, char **expression, pco_error *err)
-{
-    const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(item, "pattern");
-    const char *text, *regex;
-    pco_writer out = {0};
-    pco_status status = pco_json_string_or(pattern, label, "String", NULL, &text, err);
-    if (!status) status = pco_json_string_or(pattern, label, "Regex", NULL, &regex, err);
-    if (status) return status;
-    if (!text && !regex) return pco_fail(err, PCO_ERROR_FORMAT, "%s: 'pattern' is neither a String nor a Regex", label);
-    if (regex) pco_write_text(&out, "(?m)"); /* ^ and $ are ends of lines in Oniguruma's syntax */
-    for (const char *at = text ? text : regex; *at; at++) {
-        if (text && strchr("\\^$.|?*+()[]{}#- ", *at)) pco_write_char(&out, '\\');
-        pco_write_char(&out, *at);
-    }
-    status = pco_writer_check(&out, "a pattern", err);
-    if (!status && !out.data && !(out.data = strdup(""))) status = text_no_memory(err);
-    *expression = out.data;
-    return status;
-}
-
 /* ---- normalizers ---- */
 
 static pco_status json_flag(const cJSON *item, const char *label, const char *key, int fallback, unsigned bit,
@@ -111,7 +90,7 @@ static pco_status json_replace(const cJSON *item, const char *label, text_norm *
     const char *content;
     char *expression = NULL;
     pco_status status = pco_json_string(item, label, "content", &content, err);
-    if (!status) status = json_pattern(item, label, &expression, err);
+    if (!status) status = text_json_pattern(item, label, &expression, err);
     if (!status) status = text_pattern_compile(expression, label, &norm->pattern, err);
     free(expression);
     if (!status && !(norm->content = strdup(content))) status = text_no_memory(err);
@@ -129,6 +108,7 @@ static const struct {
     {"NFKC", text_norm_unicode, TEXT_COMPATIBLE},
     {"NFKD", text_norm_unicode, TEXT_COMPATIBLE | TEXT_DECOMPOSED},
     {"Lowercase", text_norm_lowercase, 0},
+    {"StripAccents", text_norm_unaccented, 0},
     {"Nmt", text_norm_nmt, 0},
     {"ByteLevel", text_norm_spell, 0},
     {"BertNormalizer", text_norm_bert, 0},
@@ -192,10 +172,6 @@ pco_status text_json_normalizer(pco_tokenizer *tokenizer, const cJSON *item, con
 
 static const char *const JSON_BEHAVIOURS[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext",
                                               "Contiguous"};
-/* As Rust has them: signs of ASCII and Unicode's punctuation, white space. */
-#define JSON_SIGNS "[!-/:-@\\[-`{-~\\p{P}]"
-#define JSON_BLANK "\\p{White_Space}"
-
 static pco_status json_split(pco_tokenizer *tokenizer, const cJSON *item, const char *label, pco_error *err)
 {
     uint32_t behaviour;
@@ -203,7 +179,7 @@ static pco_status json_split(pco_tokenizer *tokenizer, const cJSON *item, const 
     char *expression = NULL;
     pco_status status = pco_json_enum(item, label, "behavior", JSON_BEHAVIOURS, 5, &behaviour, err);
     if (!status) status = pco_json_bool_or(item, label, "invert", 0, &invert, err);
-    if (!status) status = json_pattern(item, label, &expression, err);
+    if (!status) status = text_json_pattern(item, label, &expression, err);
     if (!status && *expression) /* an empty string matches nowhere */
         status = text_add_split(tokenizer, expression, label, (text_behaviour)behaviour, invert, err);
     free(expression);
@@ -249,39 +225,58 @@ static pco_status json_metaspace(pco_tokenizer *tokenizer, const cJSON *item, co
     return status ? text_release_step(&step), status : text_add_step(tokenizer, &step, label, err);
 }
 
-/* What the names without more to say cut at. */
-static const struct {
-    const char *name, *pattern;
-    text_behaviour behaviour;
-    int invert;
-} JSON_CUTS[] = {
-    {"WhitespaceSplit", JSON_BLANK, TEXT_REMOVED, 0},
-    {"BertPreTokenizer", JSON_BLANK, TEXT_REMOVED, 0},
-    {"BertPreTokenizer", JSON_SIGNS, TEXT_ISOLATED, 0},
-};
+/* A word, as Rust's \w is it. */
+#define JSON_WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200C}\\x{200D}"
+
+static pco_status json_at_delimiter(pco_tokenizer *tokenizer, const cJSON *item, const char *label, pco_error *err)
+{
+    const char *text;
+    char expression[16];
+    uint32_t codepoint;
+    pco_status status = pco_json_string(item, label, "delimiter", &text, err);
+    if (status) return status;
+    if (!*text || pco_utf8_decode(text, strlen(text), &codepoint) != strlen(text))
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: the delimiter '%.20s' is not one character", label, text);
+    snprintf(expression, sizeof expression, "\\x{%X}", (unsigned)codepoint);
+    return text_add_split(tokenizer, expression, label, TEXT_REMOVED, 0, err);
+}
+
+static pco_status json_fixed_length(pco_tokenizer *tokenizer, const cJSON *item, const char *label, pco_error *err)
+{
+    char expression[32];
+    int64_t length;
+    pco_status status = pco_json_int_or(item, label, "length", 1, UINT16_MAX, 5, &length, err);
+    if (status) return status;
+    snprintf(expression, sizeof expression, "(?s).{1,%d}", (int)length);
+    return text_add_split(tokenizer, expression, label, TEXT_ISOLATED, 0, err);
+}
 
 static pco_status json_cut(pco_tokenizer *tokenizer, const cJSON *item, const char *label, const char *type,
                            pco_error *err)
 {
     pco_status status = PCO_OK;
-    int found = 0;
+    int single;
+    uint32_t behaviour;
+    if (strcmp(type, "WhitespaceSplit") == 0) return text_add_cut(tokenizer, text_is_blank, label, TEXT_REMOVED, err);
+    if (strcmp(type, "Whitespace") == 0)
+        return text_add_split(tokenizer, "[" JSON_WORD "]+|[^" JSON_WORD "\\p{White_Space}]+", label, TEXT_REMOVED, 1,
+                              err);
+    if (strcmp(type, "BertPreTokenizer") == 0) {
+        status = text_add_cut(tokenizer, text_is_blank, label, TEXT_REMOVED, err);
+        return status ? status : text_add_cut(tokenizer, text_is_punctuation, label, TEXT_ISOLATED, err);
+    }
     if (strcmp(type, "Digits") == 0) {
-        status = pco_json_bool_or(item, label, "individual_digits", 0, &found, err);
+        status = pco_json_bool_or(item, label, "individual_digits", 0, &single, err);
         return status ? status
-                      : text_add_split(tokenizer, "\\p{N}", label, found ? TEXT_ISOLATED : TEXT_CONTIGUOUS, 0, err);
+                      : text_add_cut(tokenizer, text_is_number, label, single ? TEXT_ISOLATED : TEXT_CONTIGUOUS, err);
     }
     if (strcmp(type, "Punctuation") == 0) {
-        uint32_t behaviour;
         status = pco_json_enum_or(item, label, "behavior", JSON_BEHAVIOURS, 5, 0, &behaviour, err);
-        return status ? status : text_add_split(tokenizer, JSON_SIGNS, label, (text_behaviour)behaviour, 0, err);
+        return status ? status : text_add_cut(tokenizer, text_is_punctuation, label, (text_behaviour)behaviour, err);
     }
-    for (size_t i = 0; i < sizeof JSON_CUTS / sizeof *JSON_CUTS && !status; i++)
-        if (strcmp(type, JSON_CUTS[i].name) == 0) {
-            status = text_add_split(tokenizer, JSON_CUTS[i].pattern, label, JSON_CUTS[i].behaviour, JSON_CUTS[i].invert,
-                                    err);
-            found = 1;
-        }
-    return found || status ? status : json_unsupported(label, "pre-tokenizer", type, err);
+    if (strcmp(type, "CharDelimiterSplit") == 0) return json_at_delimiter(tokenizer, item, label, err);
+    if (strcmp(type, "FixedLength") == 0) return json_fixed_length(tokenizer, item, label, err);
+    return json_unsupported(label, "pre-tokenizer", type, err);
 }
 
 pco_status text_json_pre_tokenizer(pco_tokenizer *tokenizer, const cJSON *item, const char *label, int depth,

@@ -14,6 +14,7 @@ typedef enum text_type {
     TEXT_USER = 4, /* user-defined: always found in plain text, before anything else */
     TEXT_UNUSED = 5,
     TEXT_BYTE = 6,
+    TEXT_ADDED = 7, /* ours: found in plain text like TEXT_USER, and not one of the model's own tokens */
 } text_type;
 
 typedef struct text_token {
@@ -69,7 +70,8 @@ typedef enum text_behaviour {
 typedef struct text_step text_step;
 struct text_step {
     pco_status (*apply)(text_run *run, const text_step *step, const char *text, size_t size, text_place place);
-    void *pattern; /* pcre2_code, or NULL */
+    void *pattern;                       /* pcre2_code, or NULL */
+    int (*is_match)(uint32_t codepoint); /* instead of a pattern: each such character is a match */
     text_behaviour behaviour;
     int invert;             /* what the pattern does not match is the match */
     char *content;          /* what stands for a blank, or comes in front; owned */
@@ -170,6 +172,8 @@ pco_status text_index(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err);
 pco_status text_index_table(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err);
 /* The token with that text, or -1. */
 int32_t text_find(const pco_tokenizer *tokenizer, const char *text, size_t size);
+/* The same, but only one that plain text may become. */
+int32_t text_find_plain(const pco_tokenizer *tokenizer, const char *text, size_t size);
 pco_status text_push(text_ids *ids, int32_t id, pco_error *err);
 /* Tokens for bytes without one of their own: byte tokens, else one unknown token, else INVALID. */
 pco_status text_push_bytes(text_run *run, const char *bytes, size_t size);
@@ -179,6 +183,15 @@ pco_status text_no_memory(pco_error *err);
 int text_is_plain(const text_token *token);
 /* White space, as Unicode has it. */
 int text_is_blank(uint32_t codepoint);
+/* Sets of code points as Hugging Face's tokenizers have them, whose parts keep Unicode's tables of several versions
+ * (text_sets.c): signs of ASCII and punctuation; control characters but tab and ends of lines; marks without a width;
+ * all marks; numbers. Inert: what its normalisation forms leave as it is, though newer ones do not. */
+int text_is_punctuation(uint32_t codepoint);
+int text_is_control(uint32_t codepoint);
+int text_is_nonspacing(uint32_t codepoint);
+int text_is_mark(uint32_t codepoint);
+int text_is_number(uint32_t codepoint);
+int text_is_inert(uint32_t codepoint);
 /* The byte of "<0xNN>", or -1. */
 int text_byte_value(const char *text, size_t size);
 
@@ -235,6 +248,9 @@ pco_status text_pattern_compile(const char *expression, const char *label, void 
 /* Appends a step that cuts where the expression matches. Errors: as above; UNSUPPORTED for too many steps. */
 pco_status text_add_split(pco_tokenizer *tokenizer, const char *expression, const char *label, text_behaviour behaviour,
                           int invert, pco_error *err);
+/* The same at characters of a set. */
+pco_status text_add_cut(pco_tokenizer *tokenizer, int (*is_match)(uint32_t codepoint), const char *label,
+                        text_behaviour behaviour, pco_error *err);
 /* Appends the steps that a value of tokenizer.ggml.pre names, and sets what else follows from it. Errors: UNSUPPORTED
  * by name. */
 pco_status text_add_words(pco_tokenizer *tokenizer, const char *name, const char *label, pco_error *err);
@@ -268,6 +284,8 @@ enum { /* flags of text_norm_unicode: the forms */
 enum { TEXT_CLEAN = 1, TEXT_CHINESE = 2, TEXT_ACCENTS = 4, TEXT_LOWER = 8 }; /* of text_norm_bert */
 enum { TEXT_LEFT = 1, TEXT_RIGHT = 2 };                                      /* of text_norm_strip */
 pco_status text_norm_unicode(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
+/* Without marks. */
+pco_status text_norm_unaccented(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
 pco_status text_norm_lowercase(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
 pco_status text_norm_replace(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
 pco_status text_norm_prepend(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
@@ -291,6 +309,8 @@ pco_status text_json_pre_tokenizer(pco_tokenizer *tokenizer, const cJSON *item, 
                                    int *spelled, pco_error *err);
 pco_status text_json_post_processor(pco_tokenizer *tokenizer, const cJSON *item, const char *label, int depth,
                                     pco_error *err);
+/* "pattern": {"String": "x"} or {"Regex": "x"} as an expression of pcre2; the caller frees *expression. */
+pco_status text_json_pattern(const cJSON *item, const char *label, char **expression, pco_error *err);
 /* What the decoder does with each token. */
 typedef struct text_decoding {
     int bytes;        /* spelled bytes become bytes */

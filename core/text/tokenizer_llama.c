@@ -29,8 +29,8 @@ void text_llama_pieces(pco_tokenizer *tokenizer)
 static int text_llama_pair(const pco_tokenizer *tokenizer, const char *text, const text_symbol *left,
                            const text_symbol *right, double *rank, int32_t *id)
 {
-    *id = text_find(tokenizer, text + left->begin, (size_t)left->size + right->size);
-    if (*id < 0 || !text_is_plain(&tokenizer->tokens[*id])) return 0;
+    *id = text_find_plain(tokenizer, text + left->begin, (size_t)left->size + right->size);
+    if (*id < 0) return 0;
     *rank = -tokenizer->tokens[*id].score;
     return 1;
 }
@@ -51,8 +51,8 @@ static pco_status text_llama_merge(text_run *run, const char *text, size_t size)
     for (int32_t i = 0; i >= 0 && !status; i = merger->symbols[i].next) {
         const text_symbol *symbol = &merger->symbols[i];
         int32_t id = symbol->id;
-        if (id < 0) id = text_find(tokenizer, text + symbol->begin, symbol->size);
-        if (id >= 0 && text_is_plain(&tokenizer->tokens[id]))
+        if (id < 0) id = text_find_plain(tokenizer, text + symbol->begin, symbol->size);
+        if (id >= 0)
             status = text_push(&run->ids, id, run->err);
         else
             status = text_push_bytes(run, text + symbol->begin, symbol->size);

@@ -85,7 +85,10 @@ static int text_is_word(uint32_t codepoint)
     case UTF8PROC_CATEGORY_ND:
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_PC: return 1;
-    default: return codepoint == 0x200C || codepoint == 0x200D || (codepoint >= 0x24B6 && codepoint <= 0x24E9);
+    default:
+        return codepoint == 0x200C || codepoint == 0x200D || (codepoint >= 0x24B6 && codepoint <= 0x24E9) ||
+               (codepoint >= 0x1F130 && codepoint <= 0x1F149) || (codepoint >= 0x1F150 && codepoint <= 0x1F169) ||
+               (codepoint >= 0x1F170 && codepoint <= 0x1F189); /* letters in circles and squares */
     }
 }
 

@@ -28,11 +28,12 @@ static int norm_is_ascii(const char *text, size_t size)
     return 1;
 }
 
-/* Code points at a time: utf8proc orders marks within what it is given, and characters without a combining class
- * begin anew, so that a text may be cut in front of ASCII. */
+/* utf8proc orders marks within what it is given, and characters without a combining class begin anew, so that a text
+ * may be cut in front of ASCII and of what is inert. */
 static pco_status norm_part(const char *text, size_t size, utf8proc_option_t options, pco_writer *out, pco_error *err)
 {
     utf8proc_uint8_t *made = NULL;
+    if (!size) return PCO_OK;
     utf8proc_ssize_t length =
         utf8proc_map((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, &made, options | UTF8PROC_STABLE);
     if (length < 0) return pco_fail(err, PCO_ERROR_INVALID, "normalisation: %s", utf8proc_errmsg(length));
@@ -46,17 +47,25 @@ pco_status text_norm_unicode(const text_norm *norm, const char *text, size_t siz
     utf8proc_option_t options = norm->flags & TEXT_DECOMPOSED ? UTF8PROC_DECOMPOSE : UTF8PROC_COMPOSE;
     if (norm->flags & TEXT_COMPATIBLE) options |= UTF8PROC_COMPAT;
     pco_status status = PCO_OK;
-    for (size_t at = 0;
-         at < size && !status;) { /* runs of ASCII stay; the last of each may combine with what follows */
-        size_t ascii = 0, other;
+    for (size_t at = 0, other, length; at < size && !status; at += other) {
+        size_t ascii = 0; /* which stays, but that its last character may combine with what follows */
+        uint32_t codepoint;
         while (at + ascii < size && (unsigned char)text[at + ascii] < 0x80) ascii++;
         if (at + ascii < size && ascii) ascii--;
         pco_write(out, text + at, ascii);
         at += ascii;
-        for (other = at < size; at + other < size; other++)
-            if ((unsigned char)text[at + other] < 0x80 && (unsigned char)text[at + other - 1] < 0x80) break;
-        if (other) status = norm_part(text + at, other, options, out, err);
-        at += other;
+        for (other = 0; at + other < size; other += length) {
+            const int is_ascii = (unsigned char)text[at + other] < 0x80;
+            if (is_ascii && other && (unsigned char)text[at + other - 1] < 0x80) break;
+            length = pco_utf8_decode(text + at + other, size - at - other, &codepoint);
+            if (!is_ascii && text_is_inert(codepoint)) break;
+        }
+        status = norm_part(text + at, other, options, out, err);
+        while (at + other < size && (length = pco_utf8_decode(text + at + other, size - at - other, &codepoint)) &&
+               text_is_inert(codepoint)) {
+            pco_write(out, text + at + other, length);
+            other += length;
+        }
     }
     return status;
 }
@@ -81,20 +90,20 @@ pco_status text_norm_lowercase(const text_norm *norm, const char *text, size_t s
     return PCO_OK;
 }
 
-static int norm_is_mark(uint32_t codepoint, int any)
-{
-    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)codepoint);
-    return category == UTF8PROC_CATEGORY_MN ||
-           (any && (category == UTF8PROC_CATEGORY_MC || category == UTF8PROC_CATEGORY_ME));
-}
-
-static void norm_put_unaccented(const char *text, size_t size, int any, pco_writer *out)
+static void norm_put_without(const char *text, size_t size, int (*is_dropped)(uint32_t codepoint), pco_writer *out)
 {
     uint32_t codepoint;
     for (size_t at = 0, length; at < size; at += length) {
         length = pco_utf8_decode(text + at, size - at, &codepoint);
-        if (codepoint < 0x300 || !norm_is_mark(codepoint, any)) pco_write(out, text + at, length);
+        if (codepoint < 0x300 || !is_dropped(codepoint)) pco_write(out, text + at, length);
     }
+}
+
+pco_status text_norm_unaccented(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err)
+{
+    (void)norm, (void)err;
+    norm_put_without(text, size, text_is_mark, out);
+    return PCO_OK;
 }
 
 pco_status text_norm_replace(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err)
@@ -173,13 +182,6 @@ static int norm_is_chinese(uint32_t c)
            (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
-static int norm_is_control(uint32_t c)
-{
-    if (c == '\t' || c == '\n' || c == '\r') return 0;
-    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)c);
-    return category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_CO;
-}
-
 pco_status text_norm_bert(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err)
 {
     pco_writer clean = {0}, decomposed = {0};
@@ -187,7 +189,7 @@ pco_status text_norm_bert(const text_norm *norm, const char *text, size_t size, 
     for (size_t at = 0; at < size;) {
         uint32_t c;
         at += pco_utf8_decode(text + at, size - at, &c);
-        if ((norm->flags & TEXT_CLEAN) && (c == 0 || c == 0xFFFD || norm_is_control(c))) continue;
+        if ((norm->flags & TEXT_CLEAN) && (c == 0 || c == 0xFFFD || text_is_control(c))) continue;
         if ((norm->flags & TEXT_CLEAN) && text_is_blank(c)) c = ' ';
         int alone = (norm->flags & TEXT_CHINESE) && norm_is_chinese(c);
         if (alone) pco_write_char(&clean, ' ');
@@ -198,7 +200,7 @@ pco_status text_norm_bert(const text_norm *norm, const char *text, size_t size, 
         const text_norm nfd = {.flags = TEXT_DECOMPOSED};
         status = text_norm_unicode(&nfd, clean.data, clean.size, &decomposed, err);
         clean.size = 0;
-        if (!status && decomposed.size) norm_put_unaccented(decomposed.data, decomposed.size, 0, &clean);
+        if (!status && decomposed.size) norm_put_without(decomposed.data, decomposed.size, text_is_nonspacing, &clean);
     }
     if (!status && clean.size && (norm->flags & TEXT_LOWER))
         status = text_norm_lowercase(norm, clean.data, clean.size, out, err);

@@ -33,13 +33,30 @@ static pco_status text_prepare_match(text_run *run)
     return PCO_OK;
 }
 
+/* The first character of the step's set. */
+static void text_find_character(const text_step *step, const char *text, size_t size, size_t from, size_t *begin,
+                                size_t *end)
+{
+    uint32_t codepoint;
+    *end = size;
+    for (*begin = from; *begin < size; *begin = *end) {
+        *end = *begin + pco_utf8_decode(text + *begin, size - *begin, &codepoint);
+        if (step->is_match(codepoint)) return;
+    }
+}
+
 /* The first match in text[size] at `from` or behind it, in *begin and *end; both are `size` where there is none. An
  * empty match where the last one ended (`from`, unless `fresh`) does not count. */
-static pco_status text_find_match(text_run *run, void *pattern, const char *text, size_t size, size_t from, int fresh,
-                                  size_t *begin, size_t *end)
+static pco_status text_find_match(text_run *run, const text_step *step, const char *text, size_t size, size_t from,
+                                  int fresh, size_t *begin, size_t *end)
 {
+    if (step->is_match) {
+        text_find_character(step, text, size, from, begin, end);
+        return PCO_OK;
+    }
     for (size_t at = from;;) {
-        int found = pcre2_match(pattern, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK, run->match, run->context);
+        int found =
+            pcre2_match(step->pattern, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK, run->match, run->context);
         const size_t *bounds = pcre2_get_ovector_pointer(run->match);
         if (found == PCRE2_ERROR_NOMATCH) break;
         if (found < 0 || bounds[0] < at || bounds[1] < bounds[0])
@@ -102,7 +119,7 @@ static pco_status text_split(text_run *run, const text_step *step, const char *t
     pco_status status = PCO_OK;
     for (size_t at = 0; at < size && !status;) {
         size_t begin, end;
-        status = text_find_match(run, step->pattern, text, size, at, at == 0, &begin, &end);
+        status = text_find_match(run, step, text, size, at, at == 0, &begin, &end);
         if (status) return status;
         if (begin > at) status = text_splitter_add(&splitter, begin, step->invert);
         if (!status && end > begin)
@@ -229,6 +246,13 @@ pco_status text_add_split(pco_tokenizer *tokenizer, const char *expression, cons
     text_step step = {.apply = text_split, .behaviour = behaviour, .invert = invert};
     pco_status status = text_pattern_compile(expression, label, &step.pattern, err);
     return status ? status : text_add_step(tokenizer, &step, label, err);
+}
+
+pco_status text_add_cut(pco_tokenizer *tokenizer, int (*is_match)(uint32_t codepoint), const char *label,
+                        text_behaviour behaviour, pco_error *err)
+{
+    const text_step step = {.apply = text_split, .is_match = is_match, .behaviour = behaviour};
+    return text_add_step(tokenizer, &step, label, err);
 }
 
 void text_release_steps(pco_tokenizer *tokenizer)

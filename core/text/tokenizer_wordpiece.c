@@ -61,6 +61,6 @@ pco_status text_wordpiece_ready(pco_tokenizer *tokenizer, const char *label, pco
 
 pco_status text_whole_word(text_run *run, const char *word, size_t size)
 {
-    int32_t id = text_find(run->tokenizer, word, size);
+    int32_t id = text_find_plain(run->tokenizer, word, size);
     return id >= 0 ? text_push(&run->ids, id, run->err) : wordpiece_unknown(run, word, size);
 }

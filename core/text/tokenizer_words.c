@@ -8,14 +8,16 @@
 /* English contractions, letters, numbers, other signs, blanks; a blank in front belongs to the word (Radford et al.
  * 2019). */
 #define CONTRACTIONS "'s|'t|'re|'ve|'m|'ll|'d"
-#define GPT2         CONTRACTIONS "| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
+#define GPT2 \
+    CONTRACTIONS "| ?\\p{L}+| ?\\p{N}+| " \
+                 "?[^\\p{White_Space}\\p{L}\\p{N}]+|\\p{White_Space}+(?!\\P{White_Space})|\\p{White_Space}+"
 const char TEXT_GPT2_WORDS[] = GPT2;
 
 /* Later ones: any sign in front of letters belongs to them, and ends of lines to the signs before them. */
 #define ANY_CASE "(?i:" CONTRACTIONS ")"
 #define LETTERS  "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+"
-#define SIGNS    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*"
-#define BLANKS   "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define SIGNS    " ?[^\\p{White_Space}\\p{L}\\p{N}]+[\\r\\n]*"
+#define BLANKS   "\\p{White_Space}*[\\r\\n]+|\\p{White_Space}+(?!\\P{White_Space})|\\p{White_Space}+"
 #define BY_DIGIT ANY_CASE "|" LETTERS "|\\p{N}|" SIGNS "|" BLANKS
 #define BY_THREE ANY_CASE "|" LETTERS "|\\p{N}{1,3}|" SIGNS "|" BLANKS
 /* Words also end before a capital. */
@@ -23,7 +25,7 @@ const char TEXT_GPT2_WORDS[] = GPT2;
 #define LOWER        "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define SIGN         "[^\\r\\n\\p{L}\\p{N}]?"
 #define CASED(after) SIGN UPPER "*" LOWER "+" after "|" SIGN UPPER "+" LOWER "*" after
-#define SLASHED      " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|" BLANKS
+#define SLASHED      " ?[^\\p{White_Space}\\p{L}\\p{N}]+[\\r\\n/]*|" BLANKS
 #define GPT4O        CASED(ANY_CASE "?") "|\\p{N}{1,3}|" SLASHED
 
 /* DeepSeek LLM's letters: those with a case, of scripts that had it when its list was made. */
@@ -39,7 +41,7 @@ const char TEXT_GPT2_WORDS[] = GPT2;
     "[!-/:-@\\[-`{-~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|" BLANKS
 
 /* What stands between the signs that end a clause in several scripts. */
-#define BLOOM " ?[^(\\s|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{0964}\\x{06D4}\\x{060C})]+"
+#define BLOOM " ?[^(\\p{White_Space}|.,!?\\x{2026}\\x{3002}\\x{FF0C}\\x{3001}\\x{0964}\\x{06D4}\\x{060C})]+"
 
 typedef struct text_words {
     const char *names; /* between blanks */
@@ -57,13 +59,16 @@ static const text_words TEXT_WORDS[] = {
     {" dbrx smaug-bpe chatglm-bpe ", {BY_THREE}},
     {" qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2 ", {BY_DIGIT}},
     {" qwen35 ",
-     {ANY_CASE "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" BLANKS}},
+     {ANY_CASE
+      "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\p{White_Space}\\p{L}\\p{M}\\p{N}]+[\\r\\n]*|" BLANKS}},
     {" minicpm5 ", {"\\p{N}{1,3}", ANY_CASE "|" LETTERS "|\\p{N}+|" SIGNS "|" BLANKS}, 1},
     {" falcon ", {"[\\p{P}$+<=>^~|`]+", GPT2, "[0-9][0-9][0-9]"}},
     {" default ", {"[\\p{P}$+<=>^~|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"}},
     {" deepseek-llm ",
-     {"[\\r\\n]", "\\s?" DEEPSEEK_LETTERS "+", "\\s?" DEEPSEEK_SIGNS "+", "\\s+$", DEEPSEEK_ASIAN, "\\p{N}+"}},
-    {" deepseek-coder ", {"[\\r\\n]", "\\s?\\p{L}+", "\\s?\\p{P}+", DEEPSEEK_ASIAN, "\\p{N}"}},
+     {"[\\r\\n]", "\\p{White_Space}?" DEEPSEEK_LETTERS "+", "\\p{White_Space}?" DEEPSEEK_SIGNS "+",
+      "\\p{White_Space}+$", DEEPSEEK_ASIAN, "\\p{N}+"}},
+    {" deepseek-coder ",
+     {"[\\r\\n]", "\\p{White_Space}?\\p{L}+", "\\p{White_Space}?\\p{P}+", DEEPSEEK_ASIAN, "\\p{N}"}},
     {" deepseek-v3 hunyuan-dense joyai-llm hy_v4 ", {"\\p{N}{1,3}", CHINESE_OR_KANA, DEEPSEEK3}},
     {" gpt-4o llama4 kanana2 talkie minimax-m2 ", {GPT4O}},
     {" tiny_aya cohere2moe ", {"\\d{1,3}(?=(?:\\d{3})*\\b)", GPT4O}},
@@ -71,12 +76,14 @@ static const text_words TEXT_WORDS[] = {
     {" bloom gpt3-finnish poro-chat ", {BLOOM}},
     {" viking ", {BLOOM, "\\p{N}"}},
     {" bailingmoe bailingmoe2 llada-moe ",
-     {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]"
-      "|\\s+(?!\\S)|\\s+"}},
-    {" seed-coder ", {ANY_CASE "|" LETTERS "|\\p{N}| ?[^\\s\\p{L}\\p{N}\\r\\n]+|" BLANKS}},
+     {"'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}| "
+      "?[^\\p{White_Space}\\p{L}\\p{N}]++[\\r\\n]*|\\p{White_Space}*[\\r\\n]"
+      "|\\p{White_Space}+(?!\\P{White_Space})|\\p{White_Space}+"}},
+    {" seed-coder ", {ANY_CASE "|" LETTERS "|\\p{N}| ?[^\\p{White_Space}\\p{L}\\p{N}\\r\\n]+|" BLANKS}},
     {" exaone-moe ",
-     {ANY_CASE "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]?"
-               "|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"}},
+     {ANY_CASE
+      "|[^\\r\\n\\p{L}\\p{N}]?(?:\\p{L}\\p{M}*(?: \\p{L}\\p{M}*)*)+|\\p{N}| ?[^\\p{White_Space}\\p{L}\\p{N}]+[\\r\\n/]?"
+      "|\\p{White_Space}*[\\r\\n]|\\p{White_Space}+(?!\\P{White_Space})|\\p{White_Space}+"}},
 };
 
 pco_status text_add_words(pco_tokenizer *tokenizer, const char *name, const char *label, pco_error *err)

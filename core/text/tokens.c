@@ -101,6 +101,12 @@ int32_t text_find(const pco_tokenizer *tokenizer, const char *text, size_t size)
     return (int32_t)*text_bucket(tokenizer, text, size) - 1;
 }
 
+int32_t text_find_plain(const pco_tokenizer *tokenizer, const char *text, size_t size)
+{
+    int32_t id = text_find(tokenizer, text, size);
+    return id >= 0 && text_is_plain(&tokenizer->tokens[id]) ? id : -1;
+}
+
 pco_status text_index_table(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err)
 {
     uint64_t size = 16;

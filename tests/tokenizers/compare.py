@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""compare.py PORTICO [--count N] [--only PART] [--seed S]: `portico tokenizer` against the package `tokenizers`: the same
+ids, and the same texts back. First on tests/golden/tokenizers.json, which needs no package; where there is one, on N
+(10,000) random strings for each kind of kinds.py, of code points that both know (kinds.py says which)."""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import kinds
+
+GOLDENS = pathlib.Path(__file__).resolve().parents[1] / "golden" / "tokenizers.json"
+
+
+def lines_of(portico, action, path, values):
+    text = "".join(json.dumps(v, ensure_ascii=False) + "\n" for v in values)
+    done = subprocess.run([portico, "tokenizer", action, path, "--json"] + ["--special"] * (action == "encode"),
+                          input=text.encode("utf-8"), capture_output=True, check=False)
+    if done.returncode:
+        return done.stderr.decode("utf-8", "replace").strip()
+    return [json.loads(line) for line in done.stdout.decode("utf-8").split("\n")[:-1]]
+
+
+def same(name, given, ours, theirs):
+    """How many differ; shows the first two."""
+    if isinstance(ours, str):
+        print(f"{name}: {ours}")
+        return 1
+    wrong = [i for i, (a, b) in enumerate(zip(ours, theirs)) if a != b]
+    print(f"{name}: {len(wrong)} differ" if wrong else f"{name}: {len(given)} are the same")
+    for i in wrong[:2]:
+        print(f"  {given[i]!r:.300}\n    ours   {ours[i]!r:.300}\n    theirs {theirs[i]!r:.300}")
+    return len(wrong) + (len(ours) != len(theirs))
+
+
+def compare(portico, name, saved, texts, ids, decoded):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "tokenizer.json")
+        pathlib.Path(path).write_text(saved, encoding="utf-8")
+        wrong = same(name, texts, lines_of(portico, "encode", path, texts), ids)
+        if decoded:
+            wrong += same(name + ", decoded", ids, lines_of(portico, "decode", path, ids), decoded)
+    return wrong
+
+
+def compare_goldens(portico):
+    goldens = json.loads(GOLDENS.read_text(encoding="utf-8"))
+    return sum(compare(portico, kind["name"], json.dumps(kind["tokenizer"], ensure_ascii=False), goldens["texts"],
+                       kind["ids"], kind["decoded"]) for kind in goldens["kinds"])
+
+
+def compare_package(portico, arguments):
+    points = kinds.assigned()
+    import sentencepiece  # noqa: F401
+    import tokenizers
+
+    print(f"tokenizers {tokenizers.__version__}; {len(points)} code points of Unicode {kinds.UNICODE}")
+    texts = list(kinds.texts(arguments.count, arguments.seed, points))
+    wrong = 0
+    for name, tokenizer in kinds.kinds():
+        if arguments.only in name:
+            ids = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
+            decoded = [tokenizer.decode(i) for i in ids] if tokenizer.decoder else None
+            wrong += compare(portico, name, tokenizer.to_str(), texts, ids, decoded)
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("portico")
+    parser.add_argument("--count", type=int, default=10000)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    wrong = compare_goldens(arguments.portico)
+    try:
+        wrong += compare_package(arguments.portico, arguments)
+    except ImportError as error:
+        print(f"random strings: skipped, {error}")
+    return wrong > 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
