@@ -458,8 +458,9 @@ static void json_folders(void **state)
     pco_tokenizer_destroy(t);
     put_file(folder, "tokenizer.json", JSON_BPE("{\"type\": \"Transliterate\"}", JSON_CUT));
     check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_UNSUPPORTED, "the normalizer 'Transliterate'");
-    put_file(folder, "tokenizer.json", JSON_BPE("null", "{\"type\": \"Whitespace\"}"));
-    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_UNSUPPORTED, "the pre-tokenizer 'Whitespace'");
+    put_file(folder, "tokenizer.json", JSON_BPE("null", "{\"type\": \"UnicodeScripts\"}"));
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_UNSUPPORTED,
+                "the pre-tokenizer 'UnicodeScripts'");
     put_file(folder, "tokenizer.json", "{\"model\": 7}");
     check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "tokenizer.json");
 }
