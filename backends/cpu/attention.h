@@ -39,6 +39,20 @@ bool cpu_query_mask(const cpu_node *node, const cpu_query *query, int64_t first,
  * where there is nothing to add to o. */
 bool cpu_online_add(const cpu_node *node, cpu_online *online, float *scores, int64_t n, float *o, int64_t e);
 
-const cpu_variant *cpu_attention_choose(const cpu_node *node);
+/* attention_stream.c, attention_rows.c, attention_backward.c */
+CPU_RUN(native_attention_stream);
+CPU_WORKSPACE(native_attention_stream);
+CPU_RUN(native_attention_rows);
+CPU_WORKSPACE(native_attention_rows);
+CPU_RUN(native_attention_whole);
+CPU_WORKSPACE(native_attention_whole);
+CPU_RUN(native_attention_backward);
+CPU_WORKSPACE(native_attention_backward);
+
+/* reference_attention.c */
+CPU_RUN(reference_attention);
+CPU_WORKSPACE(reference_attention);
+CPU_RUN(reference_attention_backward);
+CPU_WORKSPACE(reference_attention_backward);
 
 #endif

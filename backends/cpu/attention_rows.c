@@ -83,7 +83,7 @@ static void cpu_rows_slice(void *task, int64_t begin, int64_t end, uint32_t work
     }
 }
 
-void cpu_run_native_attention_rows(const cpu_node *node)
+CPU_RUN(native_attention_rows)
 {
     const cpu_attention *plan = &node->plan.attention;
     if (node->out[0].count == 0) return;
@@ -147,7 +147,7 @@ static void cpu_whole_slice(void *task, int64_t begin, int64_t end, uint32_t wor
     }
 }
 
-void cpu_run_native_attention_whole(const cpu_node *node)
+CPU_RUN(native_attention_whole)
 {
     const cpu_attention *plan = &node->plan.attention;
     if (node->out[0].count == 0 && node->out[1].count == 0) return;

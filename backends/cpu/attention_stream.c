@@ -190,7 +190,7 @@ static void cpu_stream_slice(void *task, int64_t begin, int64_t end, uint32_t wo
     }
 }
 
-void cpu_run_native_attention_stream(const cpu_node *node)
+CPU_RUN(native_attention_stream)
 {
     const cpu_attention *plan = &node->plan.attention;
     if (node->out[0].count == 0) return;

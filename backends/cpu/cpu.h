@@ -88,11 +88,6 @@ typedef struct cpu_matmul {
     bool b_by_rows;     /* b is stored [N,K] */
 } cpu_matmul;
 
-/* x [n,c,l], weight [o,c/groups,k], y [n,o,m] */
-typedef struct cpu_conv1d {
-    int64_t n, c, l, o, k, m, groups;
-} cpu_conv1d;
-
 typedef struct cpu_attention {
     int64_t b, h, g, s, t, d, e;
     int64_t q_b, q_h, q_s; /* strides in elements; the last dimension is contiguous */
@@ -118,7 +113,6 @@ typedef union cpu_plan {
     cpu_gather gather;
     cpu_state_write state_write;
     cpu_matmul matmul;
-    cpu_conv1d conv1d;
     cpu_attention attention;
     cpu_rope rope;
 } cpu_plan;

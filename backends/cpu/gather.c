@@ -29,7 +29,7 @@ static void cpu_gather_slice(void *task, int64_t begin, int64_t end, uint32_t wo
     }
 }
 
-void cpu_run_gather(const cpu_node *node)
+static CPU_RUN(gather)
 {
     if (node->out[0].count == 0) return;
     const cpu_gather *plan = &node->plan.gather;
@@ -53,15 +53,12 @@ static void cpu_gather_along_slice(void *task, int64_t begin, int64_t end, uint3
     }
 }
 
-void cpu_run_gather_along_axis(const cpu_node *node)
-{
-    cpu_parallel(node, node->out[0].count, cpu_grain(16), cpu_gather_along_slice);
-}
+static CPU_RUN(gather_along_axis) { cpu_parallel(node, node->out[0].count, cpu_grain(16), cpu_gather_along_slice); }
 
 /* ---- scatter_add ---- */
 
 /* 16-bit types are summed in f32 and rounded once. */
-CPU_WORKSPACE(native_scatter_add)
+static CPU_WORKSPACE(native_scatter_add)
 {
     const cpu_tensor *y = &node->out[0];
     return cpu_size(y->dtype) == 2 ? cpu_round64((uint64_t)y->count * 4) : 0;
@@ -107,7 +104,7 @@ static void cpu_scatter_slice(void *task, int64_t begin, int64_t end, uint32_t w
     }
 }
 
-void cpu_run_native_scatter_add(const cpu_node *node)
+static CPU_RUN(native_scatter_add)
 {
     const cpu_tensor *x = &node->in[0], *y = &node->out[0];
     const cpu_gather *plan = &node->plan.gather;
@@ -155,7 +152,7 @@ static void cpu_state_write_slice(void *task, int64_t begin, int64_t end, uint32
     }
 }
 
-void cpu_run_state_write(const cpu_node *node)
+static CPU_RUN(state_write)
 {
     const cpu_tensor *state = &node->in[0], *y = &node->out[0];
     const cpu_state_write *plan = &node->plan.state_write;
@@ -165,3 +162,81 @@ void cpu_run_state_write(const cpu_node *node)
     if (node->in[1].count == 0) return;
     cpu_parallel(node, plan->sequences * plan->middle, cpu_grain(plan->rows * plan->inner), cpu_state_write_slice);
 }
+
+/* ---- plans ---- */
+
+/* x around the axis, and how many slices of it are picked. */
+static void cpu_plan_gather(cpu_node *node, int64_t axis, int64_t picks)
+{
+    const cpu_axis split = cpu_split(&node->in[0], axis);
+    node->plan.gather = (cpu_gather){.outer = split.outer, .n = split.n, .inner = split.inner, .picks = picks};
+}
+
+static CPU_PARSE(gather) { cpu_plan_gather(node, node->attrs.gather.axis, node->in[1].count); }
+
+static CPU_PARSE(gather_along_axis)
+{
+    const int64_t axis = node->attrs.gather_along_axis.axis;
+    cpu_plan_gather(node, axis, node->in[1].shape[axis]);
+}
+
+static CPU_PARSE(scatter_add) { cpu_plan_gather(node, node->attrs.scatter_add.axis, node->in[1].count); }
+
+static CPU_PARSE(state_write)
+{
+    const cpu_tensor *state = &node->in[0], *x = &node->in[1];
+    const int axis = (int)node->attrs.state_write.axis;
+    node->plan.state_write = (cpu_state_write){
+        .sequences = state->shape[0],
+        .middle = cpu_product(state->shape, 1, axis),
+        .n = state->shape[axis],
+        .inner = cpu_product(state->shape, axis + 1, (int)state->rank),
+        .rows = x->shape[axis],
+    };
+}
+
+/* ---- cpu:reference ---- */
+
+CPU_REFERENCE_BEGIN
+
+/* Floats are summed in double and rounded once. */
+static CPU_WORKSPACE(reference_scatter_add)
+{
+    const cpu_tensor *y = &node->out[0];
+    return y->dtype == PCO_I32 ? 0 : cpu_round64((uint64_t)y->count * 8);
+}
+
+static CPU_RUN(reference_scatter_add)
+{
+    const cpu_tensor *x = &node->in[0], *indices = &node->in[1], *updates = &node->in[2], *y = &node->out[0];
+    const cpu_gather *plan = &node->plan.gather;
+    double *sum = (double *)(void *)node->workspace;
+    bool integer = y->dtype == PCO_I32;
+    for (int64_t i = 0; i < y->count; i++) {
+        if (integer)
+            ((int32_t *)(void *)y->data)[i] = cpu_i32_at(x, i);
+        else
+            sum[i] = cpu_load_f64(x->dtype, x->data, i);
+    }
+    for (int64_t outer = 0; outer < plan->outer; outer++)
+        for (int64_t pick = 0; pick < plan->picks; pick++) {
+            int64_t index = cpu_i32_at(indices, pick);
+            if (index < 0 || index >= plan->n) continue;
+            for (int64_t inner = 0; inner < plan->inner; inner++) {
+                int64_t to = (outer * plan->n + index) * plan->inner + inner;
+                int64_t from = (outer * plan->picks + pick) * plan->inner + inner;
+                if (integer)
+                    ((uint32_t *)(void *)y->data)[to] += (uint32_t)cpu_i32_at(updates, from);
+                else
+                    sum[to] += cpu_load_f64(updates->dtype, updates->data, from);
+            }
+        }
+    for (int64_t i = 0; i < y->count && !integer; i++) cpu_store_f64(y->dtype, y->data, i, sum[i]);
+}
+
+CPU_REFERENCE_END
+
+CPU_OP(GATHER, gather, 0, PLAIN(gather), PLAIN(gather))
+CPU_OP(GATHER_ALONG_AXIS, gather_along_axis, 0, PLAIN(gather_along_axis), PLAIN(gather_along_axis))
+CPU_OP(SCATTER_ADD, scatter_add, 1, MEMORY(native_scatter_add), MEMORY(reference_scatter_add))
+CPU_OP(STATE_WRITE, state_write, 0, PLAIN(state_write), PLAIN(state_write))

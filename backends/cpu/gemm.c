@@ -232,7 +232,7 @@ static void cpu_gemm_batches(void *argument, int64_t begin, int64_t end, uint32_
     for (int64_t batch = begin; batch < end; batch++) cpu_gemm_batch(&task, batch, sums);
 }
 
-void cpu_run_native_gemm(const cpu_node *node)
+CPU_RUN(native_gemm)
 {
     const cpu_matmul *plan = &node->plan.matmul;
     if (node->out[0].count == 0) return;

@@ -95,7 +95,7 @@ static void cpu_gemv_slice(void *task, int64_t begin, int64_t end, uint32_t work
     }
 }
 
-void cpu_run_native_gemv(const cpu_node *node)
+CPU_RUN(native_gemv)
 {
     const cpu_matmul *plan = &node->plan.matmul;
     if (node->out[0].count == 0) return;

@@ -13,7 +13,10 @@ void cpu_matmul_offsets(const cpu_matmul *plan, int64_t batch, int64_t *a, int64
  * batches), rounds and stores. May work on sums in place; sums may lie in y itself when y is f32. */
 void cpu_matmul_finish(const cpu_node *node, int64_t row, int64_t column, float *sums, int64_t n);
 
-/* Which variant is likely the fastest. */
-const cpu_variant *cpu_matmul_choose(const cpu_node *node);
+/* gemm.c, gemv.c */
+CPU_RUN(native_gemm);
+CPU_WORKSPACE(native_gemm);
+CPU_RUN(native_gemv);
+CPU_WORKSPACE(native_gemv);
 
 #endif

@@ -24,7 +24,7 @@ static void cpu_fill_slice(void *task, int64_t begin, int64_t end, uint32_t work
     cpu_fill_elements(node->out[0].dtype, cpu_at(&node->out[0], begin), value, end - begin);
 }
 
-void cpu_run_fill(const cpu_node *node) { cpu_parallel(node, node->out[0].count, cpu_grain(1), cpu_fill_slice); }
+static CPU_RUN(fill) { cpu_parallel(node, node->out[0].count, cpu_grain(1), cpu_fill_slice); }
 
 static void cpu_iota_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -43,7 +43,7 @@ static void cpu_iota_slice(void *task, int64_t begin, int64_t end, uint32_t work
     }
 }
 
-void cpu_run_iota(const cpu_node *node) { cpu_parallel(node, node->out[0].count, cpu_grain(8), cpu_iota_slice); }
+static CPU_RUN(iota) { cpu_parallel(node, node->out[0].count, cpu_grain(8), cpu_iota_slice); }
 
 static void cpu_copy_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
 {
@@ -58,7 +58,7 @@ static void cpu_copy_slice(void *task, int64_t begin, int64_t end, uint32_t work
 }
 
 /* broadcast_to, permute, slice. Only a slice can lie where its elements lie in x, and then there is nothing to do. */
-void cpu_run_copy(const cpu_node *node)
+static CPU_RUN(copy)
 {
     if (node->in[0].data && node->out[0].data == node->in[0].data + node->plan.copy.base * cpu_size(node->out[0].dtype))
         return;
@@ -72,7 +72,7 @@ static void cpu_reshape_slice(void *task, int64_t begin, int64_t end, uint32_t w
     memcpy(node->out[0].data + begin, node->in[0].data + begin, (size_t)(end - begin));
 }
 
-void cpu_run_reshape(const cpu_node *node)
+static CPU_RUN(reshape)
 {
     if (node->out[0].data == node->in[0].data) return;
     cpu_parallel(node, cpu_bytes(node->out[0].dtype, node->out[0].count), 1 << 18, cpu_reshape_slice);
@@ -97,7 +97,7 @@ static void cpu_concat_slice(void *task, int64_t begin, int64_t end, uint32_t wo
     }
 }
 
-void cpu_run_concat(const cpu_node *node)
+static CPU_RUN(concat)
 {
     if (node->out[0].count == 0) return;
     cpu_axis axis = node->plan.axis;
@@ -124,7 +124,7 @@ static void cpu_pad_slice(void *task, int64_t begin, int64_t end, uint32_t worke
     }
 }
 
-void cpu_run_pad(const cpu_node *node)
+static CPU_RUN(pad)
 {
     cpu_run_fill(node);
     const cpu_walk *walk = &node->plan.copy.walk;
@@ -132,3 +132,76 @@ void cpu_run_pad(const cpu_node *node)
     int64_t run = walk->shape[walk->rank - 1];
     cpu_parallel(node, walk->count / run, cpu_grain(run), cpu_pad_slice);
 }
+
+/* ---- plans ---- */
+
+static CPU_PARSE(iota) { node->plan.axis = cpu_split(&node->out[0], node->attrs.iota.axis); }
+
+static CPU_PARSE(broadcast_to)
+{
+    const cpu_tensor *x = &node->in[0], *y = &node->out[0];
+    cpu_walk_init(&node->plan.copy.walk, y->rank, y->shape, 1);
+    cpu_walk_broadcast(&node->plan.copy.walk, 0, x->rank, x->shape);
+    cpu_walk_merge(&node->plan.copy.walk);
+}
+
+static void cpu_strides(const cpu_tensor *x, int64_t *stride)
+{
+    int64_t step = 1;
+    for (int i = (int)x->rank - 1; i >= 0; i--) {
+        stride[i] = step;
+        step *= x->shape[i];
+    }
+}
+
+static CPU_PARSE(permute)
+{
+    const cpu_tensor *x = &node->in[0], *y = &node->out[0];
+    cpu_walk *walk = &node->plan.copy.walk;
+    cpu_walk_init(walk, y->rank, y->shape, 1);
+    int64_t stride[PCO_MAX_RANK];
+    cpu_strides(x, stride);
+    for (uint32_t i = 0; i < y->rank; i++) walk->stride[0][i] = stride[node->attrs.permute.dims[i]];
+    cpu_walk_merge(walk);
+}
+
+static CPU_PARSE(slice)
+{
+    const cpu_tensor *x = &node->in[0], *y = &node->out[0];
+    const pco_slice_attrs *attrs = &node->attrs.slice;
+    cpu_walk *walk = &node->plan.copy.walk;
+    cpu_walk_init(walk, y->rank, y->shape, 1);
+    int64_t stride[PCO_MAX_RANK];
+    cpu_strides(x, stride);
+    for (uint32_t i = 0; i < x->rank && y->count > 0; i++) { /* where nothing is taken, a step may be any number */
+        walk->stride[0][i] = y->shape[i] > 1 ? stride[i] * attrs->steps[i] : 0;
+        node->plan.copy.base += attrs->starts[i] * stride[i];
+    }
+    cpu_walk_merge(walk);
+}
+
+static CPU_PARSE(concat) { node->plan.axis = cpu_split(&node->out[0], node->attrs.concat.axis); }
+
+/* The plan walks over x; the stride is that of y. */
+static CPU_PARSE(pad)
+{
+    const cpu_tensor *x = &node->in[0], *y = &node->out[0];
+    cpu_walk *walk = &node->plan.copy.walk;
+    cpu_walk_init(walk, x->rank, x->shape, 1);
+    int64_t stride[PCO_MAX_RANK];
+    cpu_strides(y, stride);
+    for (uint32_t i = 0; i < x->rank; i++) {
+        walk->stride[0][i] = stride[i];
+        node->plan.copy.base += node->attrs.pad.before[i] * stride[i];
+    }
+    cpu_walk_merge(walk);
+}
+
+CPU_OP(FILL, nothing, 0, PLAIN(fill), PLAIN(fill))
+CPU_OP(IOTA, iota, 0, PLAIN(iota), PLAIN(iota))
+CPU_OP(BROADCAST_TO, broadcast_to, 0, PLAIN(copy), PLAIN(copy))
+CPU_OP(RESHAPE, nothing, 0, PLAIN(reshape), PLAIN(reshape))
+CPU_OP(PERMUTE, permute, 0, PLAIN(copy), PLAIN(copy))
+CPU_OP(SLICE, slice, 0, PLAIN(copy), PLAIN(copy))
+CPU_OP(CONCAT, concat, 0, PLAIN(concat), PLAIN(concat))
+CPU_OP(PAD, pad, 0, PLAIN(pad), PLAIN(pad))

@@ -1,11 +1,11 @@
-/* layer_norm and rms_norm of cpu:native: statistics in f32 partial sums, added in double. The sum of x - mean
+/* layer_norm and rms_norm. On cpu:native: statistics in f32 partial sums, added in double. The sum of x - mean
  * corrects the mean, which is kept as two floats: rows far from zero lose nothing. */
 #include "run.h"
 
 static uint64_t cpu_norm_row_bytes(const cpu_node *node) { return cpu_round64((uint64_t)node->plan.axis.n * 4); }
 
 /* Weight and bias in f32, then one row per worker; only what is not f32 already. */
-CPU_WORKSPACE(native_norm)
+static CPU_WORKSPACE(native_norm)
 {
     uint64_t rows = 0;
     for (int i = 1; i <= 2; i++)
@@ -65,7 +65,7 @@ static void cpu_norm_slice(void *task, int64_t begin, int64_t end, uint32_t work
     }
 }
 
-void cpu_run_native_norm(const cpu_node *node)
+static CPU_RUN(native_norm)
 {
     cpu_axis axis = node->plan.axis;
     for (int i = 1; i <= 2; i++) {
@@ -76,3 +76,63 @@ void cpu_run_native_norm(const cpu_node *node)
     }
     cpu_parallel(node, axis.outer, cpu_grain(axis.n * 4), cpu_norm_slice);
 }
+
+/* ---- cpu:reference ---- */
+
+CPU_REFERENCE_BEGIN
+
+static double cpu_reference_at(const cpu_tensor *x, int64_t i, double absent)
+{
+    return x->present ? cpu_load_f64(x->dtype, x->data, i) : absent;
+}
+
+/* 1 / deviation of a row; rms_norm: of the row's distance from 0. */
+static double cpu_reference_rstd(const cpu_node *node, int64_t row, double mean)
+{
+    const cpu_tensor *x = &node->in[0];
+    const pco_layer_norm_attrs *attrs = &node->attrs.layer_norm;
+    int64_t n = node->plan.axis.n;
+    double squares = 0;
+    for (int64_t j = 0; j < n; j++) {
+        double d = cpu_load_f64(x->dtype, x->data, row * n + j) - mean;
+        squares += d * d;
+    }
+    if (node->op->op == PCO_OP_RMS_NORM) return 1 / sqrt(squares / (double)n + node->attrs.rms_norm.eps);
+    double variance = squares / (double)(n - attrs->correction);
+    return attrs->form ? 1 / (sqrt(variance) + attrs->eps) : 1 / sqrt(variance + attrs->eps);
+}
+
+static void cpu_reference_norm_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    const cpu_node *node = task;
+    bool rms = node->op->op == PCO_OP_RMS_NORM;
+    const cpu_tensor *x = &node->in[0], *y = &node->out[0], *rstd_out = &node->out[rms ? 1 : 2];
+    int64_t n = node->plan.axis.n;
+    for (int64_t i = begin; i < end; i++) {
+        double mean = 0;
+        if (!rms) {
+            for (int64_t j = 0; j < n; j++) mean += cpu_load_f64(x->dtype, x->data, i * n + j);
+            mean /= (double)n;
+        }
+        double rstd = cpu_reference_rstd(node, i, mean);
+        for (int64_t j = 0; j < n; j++) {
+            double v =
+                (cpu_load_f64(x->dtype, x->data, i * n + j) - mean) * rstd * cpu_reference_at(&node->in[1], j, 1);
+            if (!rms && node->in[2].present) v += cpu_reference_at(&node->in[2], j, 0);
+            cpu_store_f64(y->dtype, y->data, i * n + j, v);
+        }
+        if (!rms && node->out[1].present) cpu_store_f64(PCO_F32, node->out[1].data, i, mean);
+        if (rstd_out->present) cpu_store_f64(PCO_F32, rstd_out->data, i, rstd);
+    }
+}
+
+static CPU_RUN(reference_norm)
+{
+    cpu_parallel(node, node->plan.axis.outer, cpu_grain(node->plan.axis.n * 16), cpu_reference_norm_slice);
+}
+
+CPU_REFERENCE_END
+
+CPU_OP(LAYER_NORM, rows, 1, MEMORY(native_norm), PLAIN(reference_norm))
+CPU_OP(RMS_NORM, rows, 1, MEMORY(native_norm), PLAIN(reference_norm))

@@ -10,7 +10,6 @@ static void cpu_random_slice(void *task, int64_t begin, int64_t end, uint32_t wo
     for (int64_t i = begin; i < end; i++) y[i] = cpu_philox_word(&philox, i);
 }
 
-void cpu_run_random_bits(const cpu_node *node)
-{
-    cpu_parallel(node, node->out[0].count, cpu_grain(16), cpu_random_slice);
-}
+static CPU_RUN(random_bits) { cpu_parallel(node, node->out[0].count, cpu_grain(16), cpu_random_slice); }
+
+CPU_OP(RANDOM_BITS, nothing, 0, PLAIN(random_bits), PLAIN(random_bits))

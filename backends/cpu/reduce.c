@@ -1,4 +1,4 @@
-/* sum, mean, amax, argmax, cumsum. A result's terms are added in an order that depends on the shapes alone. */
+/* sum, mean, amax, argmax. A result's terms are added in an order that depends on the shapes alone. */
 #include "run.h"
 
 enum { CPU_REDUCE_COLUMNS = 256 };
@@ -137,7 +137,7 @@ static void cpu_reduce_columns(void *task, int64_t begin, int64_t end, uint32_t 
     }
 }
 
-void cpu_run_native_reduce(const cpu_node *node)
+static CPU_RUN(native_reduce)
 {
     const cpu_reduction *plan = &node->plan.reduction;
     int rank = plan->reduced_rank;
@@ -165,121 +165,93 @@ static void cpu_argmax_slice(void *task, int64_t begin, int64_t end, uint32_t wo
     }
 }
 
-void cpu_run_argmax(const cpu_node *node)
+static CPU_RUN(argmax) { cpu_parallel(node, node->out[0].count, cpu_grain(node->plan.axis.n), cpu_argmax_slice); }
+
+/* Adds a dimension in front of those of its kind, which merges with its inner neighbour where it can. */
+static void cpu_add_dim(int *rank, int64_t *shape, int64_t *stride, int64_t size, int64_t step)
 {
-    cpu_parallel(node, node->out[0].count, cpu_grain(node->plan.axis.n), cpu_argmax_slice);
+    if (size == 1) return;
+    if (*rank > 0 && step == shape[*rank - 1] * stride[*rank - 1]) {
+        shape[*rank - 1] *= size;
+        return;
+    }
+    shape[*rank] = size;
+    stride[(*rank)++] = step;
 }
 
-/* ---- cumsum: floats in double ---- */
-
-enum { CPU_CUMSUM_PARTS = 4, CPU_CUMSUM_PART = 256, CPU_CUMSUM_COLUMNS = 256 };
-
-/* Where term j of a row lies, counted from its beginning in steps of the axis. */
-static int64_t cpu_cumsum_at(const cpu_node *node, int64_t j)
+static void cpu_reverse(int rank, int64_t *values)
 {
-    return node->attrs.cumsum.reverse ? node->plan.axis.n - 1 - j : j;
+    for (int i = 0; i < rank / 2; i++) {
+        int64_t first = values[i];
+        values[i] = values[rank - 1 - i];
+        values[rank - 1 - i] = first;
+    }
 }
 
-/* i32 elements [from, from + width) of each step: one row, or neighbours. */
-static void cpu_cumsum_i32(const cpu_node *node, int64_t from, int64_t width)
+static CPU_PARSE(reduce)
 {
-    uint32_t sum[CPU_CUMSUM_COLUMNS] = {0};
-    const cpu_axis *axis = &node->plan.axis;
-    for (int64_t j = 0; j < axis->n; j++) {
-        int64_t at = from + cpu_cumsum_at(node, j) * axis->inner;
-        const uint32_t *x = (const uint32_t *)(void *)node->in[0].data + at;
-        uint32_t *y = (uint32_t *)(void *)node->out[0].data + at;
-        for (int64_t i = 0; i < width; i++) {
-            uint32_t before = sum[i];
-            sum[i] += x[i];
-            y[i] = node->attrs.cumsum.exclusive ? before : sum[i];
+    const pco_sum_attrs *attrs = &node->attrs.sum; /* mean and amax have the same */
+    const cpu_tensor *x = &node->in[0];
+    uint32_t dims = 0;
+    for (int64_t i = 0; i < attrs->n_axes; i++) dims |= 1u << attrs->axes[i];
+    cpu_reduction *plan = &node->plan.reduction;
+    plan->outputs = node->out[0].count;
+    plan->terms = 1;
+    int64_t step = 1;
+    for (int i = (int)x->rank - 1; i >= 0; i--) {
+        if (dims >> i & 1) {
+            plan->terms *= x->shape[i];
+            cpu_add_dim(&plan->reduced_rank, plan->reduced, plan->reduced_stride, x->shape[i], step);
+        } else {
+            cpu_add_dim(&plan->kept_rank, plan->kept, plan->kept_stride, x->shape[i], step);
         }
+        step *= x->shape[i];
     }
+    cpu_reverse(plan->reduced_rank, plan->reduced);
+    cpu_reverse(plan->reduced_rank, plan->reduced_stride);
+    cpu_reverse(plan->kept_rank, plan->kept);
+    cpu_reverse(plan->kept_rank, plan->kept_stride);
 }
 
-/* Rows that lie side by side: term after term, many rows at once. */
-static void cpu_cumsum_columns(const cpu_node *node, int64_t from, int64_t width)
-{
-    double sum[CPU_CUMSUM_COLUMNS] = {0};
-    float lanes[CPU_CUMSUM_COLUMNS], sums[CPU_CUMSUM_COLUMNS];
-    const cpu_tensor *x = &node->in[0], *y = &node->out[0];
-    for (int64_t j = 0; j < node->plan.axis.n; j++) {
-        int64_t at = from + cpu_cumsum_at(node, j) * node->plan.axis.inner;
-        node->kernels->load[x->dtype](lanes, cpu_at(x, at), width);
-        if (!node->attrs.cumsum.exclusive) node->kernels->add_to(sum, lanes, width);
-        for (int64_t i = 0; i < width; i++) sums[i] = (float)sum[i];
-        if (node->attrs.cumsum.exclusive) node->kernels->add_to(sum, lanes, width);
-        node->kernels->store[y->dtype](cpu_at(y, at), sums, width);
-    }
-}
+/* ---- cpu:reference ---- */
 
-static void cpu_cumsum_turn(float *lanes, int64_t n)
-{
-    for (int64_t i = 0; i < n / 2; i++) {
-        float lane = lanes[i];
-        lanes[i] = lanes[n - 1 - i];
-        lanes[n - 1 - i] = lane;
-    }
-}
+CPU_REFERENCE_BEGIN
 
-/* lanes[0 .. n) become their sums, with *sum in front of them; it becomes the sum of all. Four parts at once, since a
- * sum waits for the one before it. */
-static void cpu_cumsum_block(float *lanes, int64_t n, bool exclusive, double *sum)
-{
-    double part[CPU_CUMSUM_PARTS] = {0}, sums[CPU_CUMSUM_PARTS][CPU_CUMSUM_PART], carry = *sum;
-    int64_t width = (n + CPU_CUMSUM_PARTS - 1) / CPU_CUMSUM_PARTS;
-    for (int64_t i = n; i < width * CPU_CUMSUM_PARTS; i++) lanes[i] = 0;
-    for (int64_t i = 0; i < width; i++)
-        for (int p = 0; p < CPU_CUMSUM_PARTS; p++) {
-            double before = part[p];
-            part[p] += (double)lanes[p * width + i];
-            sums[p][i] = exclusive ? before : part[p];
-        }
-    for (int p = 0; p < CPU_CUMSUM_PARTS; p++) {
-        for (int64_t i = 0; i < width; i++) lanes[p * width + i] = (float)(carry + sums[p][i]);
-        carry += part[p];
-    }
-    *sum = carry;
-}
-
-/* A row that is contiguous. */
-static void cpu_cumsum_row(const cpu_node *node, int64_t from)
-{
-    float lanes[CPU_CUMSUM_PARTS * CPU_CUMSUM_PART];
-    const cpu_tensor *x = &node->in[0], *y = &node->out[0];
-    const pco_cumsum_attrs *attrs = &node->attrs.cumsum;
-    double sum = 0;
-    for (int64_t j = 0, n, size = node->plan.axis.n; j < size; j += n) {
-        n = cpu_min(CPU_CUMSUM_PARTS * CPU_CUMSUM_PART, size - j);
-        int64_t at = from + (attrs->reverse ? size - j - n : j);
-        node->kernels->load[x->dtype](lanes, cpu_at(x, at), n);
-        if (attrs->reverse) cpu_cumsum_turn(lanes, n);
-        cpu_cumsum_block(lanes, n, attrs->exclusive != 0, &sum);
-        if (attrs->reverse) cpu_cumsum_turn(lanes, n);
-        node->kernels->store[y->dtype](cpu_at(y, at), lanes, n);
-    }
-}
-
-static void cpu_cumsum_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
+static void cpu_reference_reduce_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
     const cpu_node *node = task;
-    cpu_axis axis = node->plan.axis;
-    for (int64_t i = begin, width; i < end; i += width) {
-        int64_t from = i / axis.inner * axis.n * axis.inner + i % axis.inner;
-        width = cpu_min(cpu_min(CPU_CUMSUM_COLUMNS, end - i), axis.inner - i % axis.inner);
-        if (node->in[0].dtype == PCO_I32)
-            cpu_cumsum_i32(node, from, width);
-        else if (axis.inner > 1)
-            cpu_cumsum_columns(node, from, width);
+    const cpu_reduction *plan = &node->plan.reduction;
+    const cpu_tensor *x = &node->in[0], *y = &node->out[0];
+    bool integer = x->dtype == PCO_I32;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t base = cpu_reference_offset(i, plan->kept_rank, plan->kept, plan->kept_stride);
+        double sum = 0, most = integer ? (double)INT32_MIN : -INFINITY;
+        uint32_t wrapped = 0;
+        for (int64_t j = 0; j < plan->terms; j++) {
+            int64_t at = base + cpu_reference_offset(j, plan->reduced_rank, plan->reduced, plan->reduced_stride);
+            double v = cpu_load_f64(x->dtype, x->data, at);
+            sum += v;
+            if (v > most || v != v) most = v;
+            if (integer) wrapped += (uint32_t)cpu_i32_at(x, at);
+        }
+        if (node->op->op == PCO_OP_AMAX)
+            cpu_store_f64(y->dtype, y->data, i, most);
+        else if (integer)
+            ((int32_t *)(void *)y->data)[i] = (int32_t)wrapped;
         else
-            cpu_cumsum_row(node, from);
+            cpu_store_f64(y->dtype, y->data, i, node->op->op == PCO_OP_MEAN ? sum / (double)plan->terms : sum);
     }
 }
 
-void cpu_run_native_cumsum(const cpu_node *node)
+static CPU_RUN(reference_reduce)
 {
-    cpu_axis axis = node->plan.axis;
-    if (node->out[0].count == 0) return;
-    cpu_parallel(node, axis.outer * axis.inner, cpu_grain(axis.n), cpu_cumsum_slice);
+    cpu_parallel(node, node->out[0].count, cpu_grain(node->plan.reduction.terms * 8), cpu_reference_reduce_slice);
 }
+
+CPU_REFERENCE_END
+
+CPU_OP(SUM, reduce, 0, PLAIN(native_reduce), PLAIN(reference_reduce))
+CPU_OP(MEAN, reduce, 0, PLAIN(native_reduce), PLAIN(reference_reduce))
+CPU_OP(AMAX, reduce, 0, PLAIN(native_reduce), PLAIN(reference_reduce))
+CPU_OP(ARGMAX, axis, 0, PLAIN(argmax), PLAIN(argmax))

@@ -1,65 +1,7 @@
-/* cpu:reference: attention and positions, in double. */
-#include "reference.h"
+/* cpu:reference: attention and its gradients, in double. */
+#include "attention.h"
 
-/* ---- rope, sinusoidal_positions ---- */
-
-/* Radians of a pair at a position: a 64-bit fraction of a turn, which wraps, taken in [-1/2, 1/2). */
-static double cpu_reference_angle(const cpu_tensor *phase, int64_t pair, int32_t position)
-{
-    uint64_t fraction = (uint64_t)(uint32_t)cpu_i32_at(phase, 2 * pair + 1) << 32;
-    fraction |= (uint32_t)cpu_i32_at(phase, 2 * pair);
-    fraction *= (uint64_t)(int64_t)position;
-    return (double)(int64_t)fraction * 0x1p-64 * 6.28318530717958647693;
-}
-
-static void cpu_reference_rope_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
-{
-    (void)worker;
-    const cpu_node *node = task;
-    const cpu_rope *plan = &node->plan.rope;
-    const pco_rope_attrs *attrs = &node->attrs.rope;
-    const cpu_tensor *x = &node->in[0], *y = &node->out[0];
-    for (int64_t i = begin; i < end; i++) {
-        int64_t b = i / plan->s / plan->h, s = i / plan->h % plan->s, h = i % plan->h;
-        int64_t at = b * plan->x_b + s * plan->x_s + h * plan->x_h;
-        int32_t position = cpu_i32_at(&node->in[1], b * plan->positions_b + s);
-        for (int64_t pair = 0; pair < plan->r; pair++) {
-            double angle = cpu_reference_angle(&node->in[2], pair, position);
-            double cosine = cos(angle) * attrs->scale, sine = sin(angle) * attrs->scale;
-            if (attrs->inverse) sine = -sine;
-            int64_t first = at + (attrs->interleaved ? 2 * pair : pair);
-            int64_t second = attrs->interleaved ? first + 1 : first + plan->r;
-            double u = cpu_load_f64(x->dtype, x->data, first), v = cpu_load_f64(x->dtype, x->data, second);
-            cpu_store_f64(y->dtype, y->data, first, u * cosine - v * sine);
-            cpu_store_f64(y->dtype, y->data, second, u * sine + v * cosine);
-        }
-        for (int64_t j = 2 * plan->r; j < plan->d; j++)
-            cpu_store_f64(y->dtype, y->data, at + j, cpu_load_f64(x->dtype, x->data, at + j));
-    }
-}
-
-void cpu_run_reference_rope(const cpu_node *node)
-{
-    const cpu_rope *plan = &node->plan.rope;
-    if (node->out[0].count == 0) return;
-    cpu_parallel(node, plan->b * plan->s * plan->h, cpu_grain(plan->r * 64), cpu_reference_rope_slice);
-}
-
-void cpu_run_reference_sinusoidal_positions(const cpu_node *node)
-{
-    const cpu_tensor *positions = &node->in[0], *phase = &node->in[1], *y = &node->out[0];
-    int64_t pairs = phase->shape[0];
-    bool halves = node->attrs.sinusoidal_positions.layout != 0;
-    for (int64_t i = 0; i < positions->count; i++)
-        for (int64_t pair = 0; pair < pairs; pair++) {
-            double angle = cpu_reference_angle(phase, pair, cpu_i32_at(positions, i));
-            int64_t sine = i * 2 * pairs + (halves ? pair : 2 * pair), cosine = halves ? sine + pairs : sine + 1;
-            cpu_store_f64(y->dtype, y->data, sine, sin(angle));
-            cpu_store_f64(y->dtype, y->data, cosine, cos(angle));
-        }
-}
-
-/* ---- attention ---- */
+CPU_REFERENCE_BEGIN
 
 /* Per worker: T scores or weights, E sums, and T bytes that say which keys are seen. */
 CPU_WORKSPACE(reference_attention)
@@ -142,7 +84,7 @@ static void cpu_reference_attention_slice(void *task, int64_t begin, int64_t end
                              cpu_worker_memory(node, worker));
 }
 
-void cpu_run_reference_attention(const cpu_node *node)
+CPU_RUN(reference_attention)
 {
     const cpu_attention *plan = &node->plan.attention;
     if (node->out[0].count == 0 && node->out[1].count == 0) return;
@@ -246,3 +188,5 @@ CPU_RUN(reference_attention_backward)
     const cpu_attention *plan = &node->plan.attention;
     cpu_parallel(node, plan->b * plan->g, 1, cpu_reference_attention_backward_slice);
 }
+
+CPU_REFERENCE_END

@@ -1,4 +1,4 @@
-/* softmax, log_softmax and logsumexp of cpu:native. A row is worked on in f32: where it lies if it is f32 and
+/* softmax, log_softmax and logsumexp. On cpu:native a row is worked on in f32: where it lies if it is f32 and
  * contiguous, else in the worker's memory. */
 #include "run.h"
 
@@ -6,7 +6,7 @@ enum { CPU_EXP_BLOCK = 4096 };
 
 static bool cpu_row_is_f32(const cpu_node *node) { return node->in[0].dtype == PCO_F32 && node->plan.axis.inner == 1; }
 
-CPU_WORKSPACE(native_softmax)
+static CPU_WORKSPACE(native_softmax)
 {
     return cpu_row_is_f32(node) ? 0 : node->device->threads * cpu_round64((uint64_t)node->plan.axis.n * 4);
 }
@@ -97,9 +97,55 @@ static void cpu_softmax_slice(void *task, int64_t begin, int64_t end, uint32_t w
     }
 }
 
-void cpu_run_native_softmax(const cpu_node *node)
+static CPU_RUN(native_softmax)
 {
     cpu_axis axis = node->plan.axis;
     if (node->out[0].count == 0) return;
     cpu_parallel(node, axis.outer * axis.inner, cpu_grain(axis.n * 8), cpu_softmax_slice);
 }
+
+/* ---- cpu:reference ---- */
+
+CPU_REFERENCE_BEGIN
+
+static void cpu_reference_softmax_slice(void *task, int64_t begin, int64_t end, uint32_t worker)
+{
+    (void)worker;
+    const cpu_node *node = task;
+    const cpu_tensor *x = &node->in[0], *y = &node->out[0];
+    cpu_axis axis = node->plan.axis;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t base = i / axis.inner * axis.n * axis.inner + i % axis.inner;
+        double most = -INFINITY, sum = 0;
+        for (int64_t j = 0; j < axis.n; j++) {
+            double v = cpu_load_f64(x->dtype, x->data, base + j * axis.inner);
+            if (v > most || v != v) most = v;
+        }
+        for (int64_t j = 0; j < axis.n; j++) sum += exp(cpu_load_f64(x->dtype, x->data, base + j * axis.inner) - most);
+        if (node->op->op == PCO_OP_LOGSUMEXP) {
+            cpu_store_f64(y->dtype, y->data, i, most == -INFINITY ? most : most + log(sum));
+            continue;
+        }
+        for (int64_t j = 0; j < axis.n; j++) {
+            double v = cpu_load_f64(x->dtype, x->data, base + j * axis.inner) - most;
+            if (node->op->op == PCO_OP_SOFTMAX)
+                v = most == -INFINITY ? 0 : exp(v) / sum;
+            else
+                v = v - log(sum);
+            cpu_store_f64(y->dtype, y->data, base + j * axis.inner, v);
+        }
+    }
+}
+
+static CPU_RUN(reference_softmax)
+{
+    cpu_axis axis = node->plan.axis;
+    if (node->out[0].count == 0) return;
+    cpu_parallel(node, axis.outer * axis.inner, cpu_grain(axis.n * 64), cpu_reference_softmax_slice);
+}
+
+CPU_REFERENCE_END
+
+CPU_OP(SOFTMAX, axis, 1, MEMORY(native_softmax), PLAIN(reference_softmax))
+CPU_OP(LOG_SOFTMAX, axis, 1, MEMORY(native_softmax), PLAIN(reference_softmax))
+CPU_OP(LOGSUMEXP, axis, 0, MEMORY(native_softmax), PLAIN(reference_softmax))

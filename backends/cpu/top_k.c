@@ -69,11 +69,13 @@ static void cpu_top_k_slice(void *task, int64_t begin, int64_t end, uint32_t wor
     }
 }
 
-CPU_WORKSPACE(top_k) { return node->device->threads * cpu_round64((uint64_t)node->attrs.top_k.k * 8); }
+static CPU_WORKSPACE(top_k) { return node->device->threads * cpu_round64((uint64_t)node->attrs.top_k.k * 8); }
 
-CPU_RUN(top_k)
+static CPU_RUN(top_k)
 {
     const cpu_axis axis = node->plan.axis;
     if (node->out[0].count == 0) return;
     cpu_parallel(node, axis.outer * axis.inner, cpu_grain(axis.n * 4 + node->attrs.top_k.k * 16), cpu_top_k_slice);
 }
+
+CPU_OP(TOP_K, axis, 0, MEMORY(top_k), MEMORY(top_k))
