@@ -2,7 +2,7 @@
 # Manual pages and completions: test_pages.sh PORTICO PAGES, the folder in which the build made them.
 . "$(dirname "$0")/checks.sh"
 portico=$1 pages=$2
-PATH=$(dirname "$portico"):$PATH
+PATH=$(dirname "$(realpath "$portico")"):$PATH
 
 run --help
 commands=$(sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p' "$work/out")
@@ -28,7 +28,7 @@ for command in $commands; do
 done
 ok "options have a place in their pages"
 
-for shell in bash zsh fish; do run completion $shell; status "completion $shell" 0; cp "$work/out" "$work/$shell"; done
+for shell in bash zsh fish; do run completion $shell; status "completion $shell" 0; cp "$work/out" "$work/completion.$shell"; done
 run completion tcsh; status "completion of another shell" 2; says "it says which there are" err 'bash, zsh and fish'
 
 # complete LINE: the words that bash is offered behind LINE, a line each.
@@ -41,7 +41,7 @@ complete_bash() {
         [[ $2 == *" " ]] && COMP_WORDS+=("")
         COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
         _portico
-        printf "%s\n" "${COMPREPLY[@]}"' bash "$work/bash" "$1" | sort > "$work/out"
+        printf "%s\n" "${COMPREPLY[@]}"' bash "$work/completion.bash" "$1" | sort > "$work/out"
 }
 offers() { # NAME LINE WORD...: exactly these
     complete_bash "$2"
@@ -64,12 +64,12 @@ cd "$work" && touch model.gguf
 offers "bash: files" "portico inspect mod" model.gguf
 
 if command -v zsh > /dev/null; then
-    zsh -n "$work/zsh" 2> "$work/err" && ok "zsh reads its file" || bad "zsh reads its file" "$(cat "$work/err")"
+    zsh -n "$work/completion.zsh" 2> "$work/err" && ok "zsh reads its file" || bad "zsh reads its file" "$(cat "$work/err")"
 else skip "zsh is not here"; fi
 if command -v fish > /dev/null; then
-    fish -c "source $work/fish; complete -C 'portico conformance --judge n'" > "$work/out" 2> "$work/err"
+    fish -c "source $work/completion.fish; complete -C 'portico conformance --judge n'" > "$work/out" 2> "$work/err"
     says "fish: a word of an option" out '^nmse'
-    fish -c "source $work/fish; complete -C 'portico run --temp'" > "$work/out" 2> "$work/err"
+    fish -c "source $work/completion.fish; complete -C 'portico run --temp'" > "$work/out" 2> "$work/err"
     says "fish: an option, and what it is" out '^--temperature.*likeliest token'
 else skip "fish is not here"; fi
 
