@@ -9,7 +9,7 @@
 
 static const pco_model_spec gemma2_spec = {
     .program = "gemma2",
-    PCO_GGUF_NAMES,
+    PCO_GGUF_NAMES("attn_norm", "ffn_norm"),
     .names.self_attention_post_norm = "post_attention_norm",
     .names.ffn_post_norm = "post_ffw_norm",
     .activation_function = PCO_NN_GEGLU,

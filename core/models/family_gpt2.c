@@ -5,7 +5,7 @@
 
 static const pco_model_spec gpt2_spec = {
     .program = "gpt2",
-    PCO_GGUF_NAMES,
+    PCO_GGUF_NAMES("attn_norm", "ffn_norm"),
     .names.fused = "attn_qkv",
     .activation_function = PCO_NN_GELU_TANH,
     .normalize_before = 1,

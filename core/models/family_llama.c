@@ -4,7 +4,7 @@
 
 static const pco_model_spec llama_spec = {
     .program = "llama",
-    PCO_GGUF_NAMES,
+    PCO_GGUF_NAMES("attn_norm", "ffn_norm"),
     .activation_function = PCO_NN_SWIGLU,
     .normalize_before = 1,
     .norm.type = PCO_NN_RMS_NORM,

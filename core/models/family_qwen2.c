@@ -5,7 +5,7 @@
 
 static const pco_model_spec qwen2_spec = {
     .program = "qwen2",
-    PCO_GGUF_NAMES,
+    PCO_GGUF_NAMES("attn_norm", "ffn_norm"),
     .activation_function = PCO_NN_SWIGLU,
     .normalize_before = 1,
     .norm.type = PCO_NN_RMS_NORM,

@@ -5,7 +5,7 @@
 
 static const pco_model_spec qwen3_spec = {
     .program = "qwen3",
-    PCO_GGUF_NAMES,
+    PCO_GGUF_NAMES("attn_norm", "ffn_norm"),
     .names.query_norm = "attn_q_norm",
     .names.key_norm = "attn_k_norm",
     .activation_function = PCO_NN_SWIGLU,

@@ -103,23 +103,28 @@ static void gguf_read_heads(gguf_reader *r, pco_model_spec *spec)
     spec->head_dim[PCO_DECODER] = head_dim;
 }
 
-/* rope.scaling.*: linear (Chen et al. 2023), or refused by name. A factor without a type is linear, and files of before
- * these keys have rope.scale_linear. */
+/* rope.scaling.*: linear (Chen et al. 2023), LongRoPE (whose factors are tensors), or refused by name. A factor without
+ * a type is linear, and files of before these keys have rope.scale_linear. */
 static void gguf_read_rope(gguf_reader *r, pco_model_spec *spec)
 {
     const char *type = "linear";
     spec->rope_dimensions = gguf_size_or(r, "rope.dimension_count", 1 << 16, spec->head_dim[PCO_DECODER]);
     spec->rope_theta = gguf_number(r, "rope.freq_base", 1e-30, 1e30, 10000);
+    if (spec->rope_theta_windowed > 0)
+        spec->rope_theta_windowed = gguf_number(r, "rope.freq_base_swa", 1e-30, 1e30, spec->rope_theta_windowed);
+    if (spec->rope_amplitude > 0)
+        spec->rope_amplitude = gguf_number(r, "rope.scaling.attn_factor", GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST, 1);
     if (!r->status) r->status = pco_gguf_text_or(r->gguf, gguf_key(r, "rope.scaling.type"), type, &type, r->err);
     if (r->status) return;
     if (strcmp(type, "linear") == 0)
         spec->rope_scale =
             gguf_factor(r, pco_gguf_find(r->gguf, gguf_key(r, "rope.scaling.factor")) ? "rope.scaling.factor"
                                                                                       : "rope.scale_linear");
-    else if (strcmp(type, "none") != 0)
-        r->status =
-            pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
-                     "%s: %s is '%s', which Portico cannot run; it runs 'none' and 'linear'", r->label, r->key, type);
+    else if (strcmp(type, "none") != 0 && !(strcmp(type, "longrope") == 0 &&
+                                            pco_weights_find(pco_gguf_weights(r->gguf), "rope_factors_short.weight")))
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: %s is '%s', which Portico cannot run; it runs 'none', 'linear' and 'longrope'",
+                             r->label, r->key, type);
 }
 
 /* A soft cap, where the family has one. */
@@ -132,8 +137,8 @@ static void gguf_read_cap(gguf_reader *r, const char *name, double *cap)
 static void gguf_read_window(gguf_reader *r, pco_model_spec *spec)
 {
     static const char pattern[] = "attention.sliding_window_pattern";
-    const int windowed = spec->sliding_window > 0;
-    uint32_t window = (uint32_t)spec->sliding_window;
+    const int windowed = spec->sliding_window != 0;
+    uint32_t window = spec->sliding_window > 0 ? (uint32_t)spec->sliding_window : 0;
     if (!r->status)
         r->status = pco_gguf_u32_or(r->gguf, gguf_key(r, "attention.sliding_window"), window, &window, r->err);
     if (windowed) {
@@ -170,8 +175,8 @@ static void gguf_refuse(gguf_reader *r, const pco_model_spec *spec)
         {"final_logit_softcapping", 0, .read = spec->logits_softcap > 0},
         {"logit_scale", 1},
         {"residual_scale", 1},
-        {"rope.freq_base_swa", spec->rope_theta},
-        {"rope.scaling.attn_factor", 1},
+        {"rope.freq_base_swa", spec->rope_theta, .read = spec->rope_theta_windowed > 0},
+        {"rope.scaling.attn_factor", 1, .read = spec->rope_amplitude > 0},
     };
     int causal = 1;
     for (size_t i = 0; i < sizeof keys / sizeof *keys && !r->status; i++) {
@@ -205,26 +210,48 @@ static void gguf_check_heads(gguf_reader *r, const pco_model_spec *spec)
                              gguf_key(r, "rope.dimension_count"), spec->rope_dimensions, head_dim);
 }
 
-static void gguf_read_factors(gguf_reader *r, pco_model_spec *spec)
+/* The tensor, where there is one; returns whether there is. */
+static int gguf_read_factors(gguf_reader *r, const char *name, const pco_model_spec *spec, float *factors)
 {
-    const pco_weight *factors = pco_weights_find(pco_gguf_weights(r->gguf), "rope_freqs.weight");
-    if (r->status || !factors) return;
-    if (factors->dtype != PCO_F32 || factors->rank != 1 || factors->shape[0] != spec->rope_dimensions / 2 ||
-        !factors->data || (uintptr_t)factors->data % sizeof(float))
-        r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: tensor 'rope_freqs.weight' must be F32 [%" PRId64 "]",
-                             r->label, spec->rope_dimensions / 2);
-    else if (factors->shape[0] > PCO_ROPE_PAIRS)
-        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
-                             "%s: tensor 'rope_freqs.weight' has %" PRId64 " elements; Portico runs %d at most",
-                             r->label, factors->shape[0], PCO_ROPE_PAIRS);
-    const float *values = r->status ? NULL : factors->data;
-    for (int64_t i = 0; values && !r->status && i < factors->shape[0]; i++)
+    const pco_weight *found = pco_weights_find(pco_gguf_weights(r->gguf), name);
+    const int64_t pairs = spec->rope_dimensions / 2;
+    if (r->status || !found) return 0;
+    if (found->dtype != PCO_F32 || found->rank != 1 || found->shape[0] != pairs || !found->data ||
+        (uintptr_t)found->data % sizeof(float))
+        r->status =
+            pco_fail(r->err, PCO_ERROR_FORMAT, "%s: tensor '%s' must be F32 [%" PRId64 "]", r->label, name, pairs);
+    else if (pairs > PCO_ROPE_PAIRS)
+        r->status =
+            pco_fail(r->err, PCO_ERROR_UNSUPPORTED, "%s: tensor '%s' has %" PRId64 " elements; Portico runs %d at most",
+                     r->label, name, pairs, PCO_ROPE_PAIRS);
+    const float *values = found->data;
+    for (int64_t i = 0; !r->status && i < pairs; i++) {
         if (!((double)values[i] >= GGUF_FACTOR_LEAST && (double)values[i] <= GGUF_FACTOR_MOST))
-            r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
-                                 "%s: element %" PRId64 " of 'rope_freqs.weight' is %g, and must be %g to %g", r->label,
-                                 i, (double)values[i], GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST);
-    for (int64_t i = 0; values && !r->status && i < factors->shape[0]; i++) spec->rope_factors[i] = values[i];
-    if (values && !r->status) spec->rope_factor_count = factors->shape[0];
+            r->status =
+                pco_fail(r->err, PCO_ERROR_FORMAT, "%s: element %" PRId64 " of '%s' is %g, and must be %g to %g",
+                         r->label, i, name, (double)values[i], GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST);
+        factors[i] = values[i];
+    }
+    return !r->status;
+}
+
+/* One list of factors, or LongRoPE's two (Ding et al. 2024). */
+static void gguf_read_all_factors(gguf_reader *r, pco_model_spec *spec)
+{
+    static const char long_name[] = "rope_factors_long.weight", short_name[] = "rope_factors_short.weight";
+    const pco_weights *weights = pco_gguf_weights(r->gguf);
+    if (!r->status && !pco_weights_find(weights, short_name) != !pco_weights_find(weights, long_name)) {
+        const int only_long = pco_weights_find(weights, long_name) != NULL;
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED, "%s has a tensor '%s' and no '%s', and Portico needs both",
+                             r->label, only_long ? long_name : short_name, only_long ? short_name : long_name);
+    }
+    const int one = gguf_read_factors(r, "rope_freqs.weight", spec, spec->rope_factors);
+    const int two = gguf_read_factors(r, short_name, spec, spec->rope_factors) &&
+                    gguf_read_factors(r, long_name, spec, spec->rope_long_factors);
+    if (one || two) spec->rope_factor_count = spec->rope_dimensions / 2;
+    if (two)
+        spec->rope_original_context =
+            gguf_size_or(r, "rope.scaling.original_context_length", 1 << 30, spec->max_position_embeddings);
 }
 
 /* The embedding table's first dimension: the vocabulary. It is the output projection too where there is no
@@ -260,7 +287,7 @@ pco_status pco_gguf_read_spec(const pco_gguf *gguf, pco_model_spec *spec, pco_er
     gguf_read_window(&reader, spec);
     gguf_refuse(&reader, spec);
     gguf_check_heads(&reader, spec);
-    if (spec->position_embedding == PCO_POSITION_ROPE) gguf_read_factors(&reader, spec);
+    if (spec->position_embedding == PCO_POSITION_ROPE) gguf_read_all_factors(&reader, spec);
     gguf_read_vocab(&reader, spec);
     spec->vocab_size[PCO_ENCODER] = spec->vocab_size[PCO_DECODER];
     spec->attention_heads[PCO_ENCODER] = spec->attention_heads[PCO_DECODER];

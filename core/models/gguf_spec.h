@@ -7,15 +7,16 @@
 #include "formats/gguf.h"
 #include "models/spec.h"
 
-/* For the initialiser of a family's spec: what GGUF calls the tensors of a decoder, whatever the family. */
-#define PCO_GGUF_NAMES \
+/* For the initialiser of a family's spec: what GGUF calls the tensors of a decoder, whatever the family, but for the
+ * norms in front of blocks. */
+#define PCO_GGUF_NAMES(attention_norm_name, ffn_norm_name) \
     .stacks[PCO_DECODER] = {.embed_scope = "embed", \
                             .head_scope = "output", \
                             .embedding = "token_embd.weight", \
                             .positions = "position_embd.weight", \
                             .layer = "blk.*", \
                             .last_norm = "output_norm"}, \
-    .lm_head = "output.weight", .names.self_attention_norm = "attn_norm", .names.ffn_norm = "ffn_norm", \
+    .lm_head = "output.weight", .names.self_attention_norm = attention_norm_name, .names.ffn_norm = ffn_norm_name, \
     .names.query = "attn_q", .names.key = "attn_k", .names.value = "attn_v", .names.output = "attn_output", \
     .names.fc1 = "ffn_up", .names.fc2 = "ffn_down", .names.gate = "ffn_gate", .names.up = "ffn_up", \
     .names.down = "ffn_down"

@@ -76,7 +76,7 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
         params.head_norm = spec->norm;
         params.norm_whole = spec->query_norm_whole;
     }
-    params.bias = spec_bias(namer->nn, spec->attention_bias, params.query);
+    params.bias = spec_bias(namer->nn, spec->attention_bias, params.fused ? params.fused : params.query);
     params.output_bias = spec_bias(namer->nn, spec->output_bias, params.output);
     return params;
 }

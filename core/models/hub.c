@@ -253,6 +253,7 @@ pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label
         spec->names = hub->names;
         spec->lm_head = hub->lm_head;
     }
+    if (spec->sliding_window == PCO_SPEC_NO_WINDOW) spec->sliding_window = 0;
     hub->read(&reader, spec);
     if (!reader.status && pco_hub_item(&reader, "quantization_config"))
         reader.status = pco_fail(err, PCO_ERROR_UNSUPPORTED,

@@ -156,7 +156,7 @@ void pco_hub_read_rope(pco_hub_reader *r, pco_model_spec *spec)
     if (!parameters) parameters = scaling;
     if (parameters && !cJSON_IsObject(parameters) && !r->status)
         r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: the parameters of RoPE must be an object", r->label);
-    spec->rope_theta = pco_hub_number(r, "rope_theta", 1e-30, 1e30, 10000);
+    spec->rope_theta = pco_hub_number(r, "rope_theta", 1e-30, 1e30, spec->rope_theta > 0 ? spec->rope_theta : 10000);
     spec->rope_theta = pco_hub_number(r, "rotary_emb_base", 1e-30, 1e30, spec->rope_theta);
     spec->rope_dimensions = hub_rope_dimensions(r, parameters, spec);
     const int64_t original =

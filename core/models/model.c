@@ -46,8 +46,7 @@ static pco_status model_check_tensors(const pco_model_file *file, pco_error *err
         pco_causal_build(&nn, &file->spec, PCO_CAUSAL_ROWS(1, 1));
     for (uint32_t i = 0; i < file->weights->count && !graph->status && !status; i++) {
         const pco_weight *weight = &file->weights->items[i];
-        if (!model_uses(graph, weight) &&
-            !(file->spec.rope_factor_count && strcmp(weight->name, "rope_freqs.weight") == 0) &&
+        if (!model_uses(graph, weight) && !(file->spec.rope_factor_count && strncmp(weight->name, "rope_f", 6) == 0) &&
             !(file->family->hub && pco_hub_unused(file->family->hub, weight->name)))
             status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
                               "%s has a tensor '%s', which a model of architecture '%s' with %" PRId64

@@ -55,6 +55,9 @@ typedef struct pco_layer_names {
     const char *fc1, *fc2, *gate, *up, *down, *gate_up; /* as in pco_nn_ffn_params */
 } pco_layer_names;
 
+/* In a family's spec: models of it may have windows, where their files say so. It becomes 0 when it is read. */
+enum { PCO_SPEC_NO_WINDOW = -1 };
+
 /* Most pairs of channels of a head whose frequencies have factors of their own. */
 enum { PCO_ROPE_PAIRS = 256 };
 
@@ -79,13 +82,13 @@ typedef struct pco_model_spec {
     int parallel_residual; /* x + attention(norm(x)) + feed-forward(norm(x)); without an ffn_norm of one norm */
     pco_nn_norm_params norm, last_norm; /* of the layers; the stacks' own, with final_norm */
     int final_norm;
-    int query_norm_whole;              /* query_norm and key_norm: 1: of all heads as one row; 0: of each head */
-    double attention_scale;            /* 0: 1 / sqrt(head_dim) */
-    double attention_softcap;          /* 0: none */
-    int64_t sliding_window;            /* self-attention of the decoder sees that many keys; 0: all */
-    int64_t full_first, full_interval; /* but all in the first layers, and in every so many, the last of
-                                          each; 0: in none */
-    double logits_softcap;             /* logits become softcap * tanh(logits / softcap); 0: they do not */
+    int query_norm_whole;     /* query_norm and key_norm: 1: of all heads as one row; 0: of each head */
+    double attention_scale;   /* 0: 1 / sqrt(head_dim) */
+    double attention_softcap; /* 0: none */
+    int64_t sliding_window;   /* self-attention of the decoder sees that many keys; 0: all; PCO_SPEC_NO_WINDOW */
+    int64_t full_first, full_interval;              /* but all in the first layers, and in every so many, the last of
+                                                       each; 0: in none */
+    double logits_softcap;                          /* logits become softcap * tanh(logits / softcap); 0: they do not */
     pco_bias attention_bias, output_bias, ffn_bias; /* of query, key and value; of what attention ends with */
     pco_position_embedding position_embedding;
     int64_t rope_dimensions;                /* of each head; 0: all */

@@ -111,6 +111,79 @@ CASES = {
     },
     "gpt2": {"model_type": "gpt2", "n_inner": HIDDEN, "activation_function": "gelu_new"},
     "gpt2-plain": {"model_type": "gpt2", "n_inner": None, "activation_function": "gelu", "scale_attn_weights": False},
+    "gemma3": {
+        "model_type": "gemma3_text",
+        "head_dim": 16,
+        "query_pre_attn_scalar": 12,
+        "sliding_window": WINDOW,
+        "layer_types": types(LAYERS, 2),
+        "tie_word_embeddings": True,
+        "rope_parameters": {
+            "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e3},
+        },
+    },
+    "gemma3-old": {
+        "model_type": "gemma3_text",
+        "head_dim": 16,
+        "sliding_window": WINDOW,
+        "sliding_window_pattern": 3,
+        "attention_bias": True,
+        "tie_word_embeddings": True,
+        "final_logit_softcapping": 3.0,
+        "rope_theta": 1e5,
+        "rope_local_base_freq": 500.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+    },
+    "olmo2": {"model_type": "olmo2", "attention_bias": True, **new_rope(YARN, 5e5)},
+    "olmo2-plain": {"model_type": "olmo2", "num_key_value_heads": HEADS, "tie_word_embeddings": True},
+    "smollm3": {
+        "model_type": "smollm3",
+        "attention_bias": True,
+        "mlp_bias": True,
+        "no_rope_layer_interval": 2,
+        "no_rope_layers": [1, 0, 1],
+        "use_sliding_window": True,
+        "sliding_window": WINDOW,
+        "layer_types": types(LAYERS, 3),
+        "tie_word_embeddings": True,
+        **old_rope(None, 5e6),
+    },
+    "smollm3-plain": {"model_type": "smollm3", "no_rope_layer_interval": 3, "tie_word_embeddings": True},
+    "phi3": {
+        "model_type": "phi3",
+        "sliding_window": WINDOW,
+        "original_max_position_embeddings": 16,
+        "partial_rotary_factor": 0.5,
+        **old_rope({"type": "longrope", "short_factor": [1.0, 1.5], "long_factor": [1.25, 3.0]}),
+    },
+    "phi3-short": {
+        "model_type": "phi3",
+        "original_max_position_embeddings": CONTEXT,
+        **new_rope({"rope_type": "longrope", "short_factor": [1.0, 1.1, 1.5, 2.0], "long_factor": [1.0, 2.0, 3.0, 4.0]}),
+    },
+    "phi3-plain": {"model_type": "phi3", "num_key_value_heads": HEADS, **old_rope(None)},
+    "starcoder2": {"model_type": "starcoder2", "sliding_window": WINDOW, "use_bias": True, **old_rope(None, 1e5)},
+    "starcoder2-plain": {"model_type": "starcoder2", "use_bias": False, "tie_word_embeddings": False},
+    "gptneox": {"model_type": "gpt_neox", "rotary_pct": 0.5, "rotary_emb_base": 5000, "use_parallel_residual": True},
+    "gptneox-sequential": {
+        "model_type": "gpt_neox",
+        "use_parallel_residual": False,
+        "attention_bias": False,
+        "hidden_act": "gelu_new",
+        **new_rope({"rope_type": "default", "partial_rotary_factor": 1.0}),
+    },
+    "falcon": {"model_type": "falcon", "new_decoder_architecture": True, "num_kv_heads": KV_HEADS, "bias": True},
+    "falcon-7b": {"model_type": "falcon", "multi_query": True, "parallel_attn": True, **old_rope(None)},
+    "falcon-11b": {
+        "model_type": "falcon",
+        "new_decoder_architecture": True,
+        "num_kv_heads": KV_HEADS,
+        "num_ln_in_parallel_attn": 1,
+        "ffn_hidden_size": HIDDEN,
+        "tie_word_embeddings": False,
+    },
+    "falcon-sequential": {"model_type": "falcon", "multi_query": False, "parallel_attn": False, "bias": True},
 }
 GPT2 = {
     "vocab_size": VOCAB,
@@ -120,6 +193,20 @@ GPT2 = {
     "n_head": HEADS,
     "layer_norm_epsilon": EPS,
 }
+PLAIN = {  # what the others call as most do
+    "vocab_size": VOCAB,
+    "hidden_size": WIDTH,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "max_position_embeddings": CONTEXT,
+}
+BASES = {
+    "gpt2": GPT2,
+    "starcoder2": {**PLAIN, "intermediate_size": HIDDEN, "num_key_value_heads": KV_HEADS, "norm_epsilon": EPS},
+    "gpt_neox": {**PLAIN, "intermediate_size": HIDDEN, "layer_norm_eps": EPS},
+    "falcon": {**PLAIN, "layer_norm_epsilon": EPS},
+}
+PADDING = {"smollm3": 0, "phi3": 0}  # whose default is a token that a small vocabulary lacks
 # How the file differs: the type of its elements (F32), the number of its files (1: no index), and whether names lack
 # what the base model's begin with.
 FILES = {
@@ -128,6 +215,9 @@ FILES = {
     "llama-tied": {"type": "F8_E4M3", "shards": 2},
     "llama-linear": {"type": "F8_E5M2"},
     "mistral": {"type": "F16"},
+    "falcon": {"type": "BF16", "shards": 2},
+    "gptneox": {"type": "F16"},
+    "phi3": {"type": "BF16"},
     "gpt2": {"type": "F16", "base": "transformer."},
     "gpt2-plain": {"type": "F64"},
 }
@@ -137,8 +227,8 @@ TYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16
 
 def config_of(name):
     changes = CASES[name]
-    config = dict(GPT2 if changes["model_type"] == "gpt2" else USUAL)
-    config.update(changes, bos_token_id=1, eos_token_id=[2, 3], pad_token_id=None)
+    config = dict(BASES.get(changes["model_type"], USUAL))
+    config.update(changes, bos_token_id=1, eos_token_id=[2, 3], pad_token_id=PADDING.get(changes["model_type"]))
     return {key: value for key, value in config.items() if value is not None or key in changes}
 
 

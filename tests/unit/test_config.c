@@ -14,9 +14,9 @@ typedef struct config_family {
     } wrong[CONFIG_CASES];
 } config_family;
 
-#define CONFIG_DECODER \
-    "\"vocab_size\": 64, \"hidden_size\": 32, \"intermediate_size\": 48, \"num_hidden_layers\": 2, " \
-    "\"num_attention_heads\": 4, \"rms_norm_eps\": 1e-5"
+#define CONFIG_SIZES            "\"vocab_size\": 64, \"hidden_size\": 32, \"num_hidden_layers\": 2, \"num_attention_heads\": 4"
+#define CONFIG_DECODER_EPS(eps) CONFIG_SIZES ", \"intermediate_size\": 48, \"" eps "\": 1e-5"
+#define CONFIG_DECODER          CONFIG_DECODER_EPS("rms_norm_eps")
 #define CONFIG_ENCODER \
     "\"vocab_size\": 64, \"hidden_size\": 32, \"intermediate_size\": 48, \"num_hidden_layers\": 2, " \
     "\"num_attention_heads\": 4, \"max_position_embeddings\": 40"
@@ -49,6 +49,37 @@ static const config_family families[] = {
     {"gpt2",
      "\"vocab_size\": 64, \"n_embd\": 32, \"n_layer\": 2, \"n_head\": 4, \"layer_norm_epsilon\": 1e-5",
      {{"scale_attn_by_inverse_layer_idx", "true", NULL}, {"activation_function", "\"mish\"", NULL}}},
+    {"gemma3_text",
+     CONFIG_DECODER,
+     {{"query_pre_attn_scalar", "0", NULL},
+      {"hidden_activation", "\"mish\"", NULL},
+      {"use_bidirectional_attention", "true", NULL},
+      {"sliding_window_pattern", "0", NULL},
+      {"rope_local_base_freq", "\"a\"", NULL}}},
+    {"olmo2", CONFIG_DECODER, {CONFIG_NO_DECODER, {"attention_bias", "2", NULL}}},
+    {"smollm3",
+     CONFIG_DECODER,
+     {CONFIG_NO_DECODER,
+      {"no_rope_layer_interval", "0", NULL},
+      {"no_rope_layers", "[1]", NULL},
+      {"no_rope_layers", "[1, \"a\"]", NULL}}},
+    {"phi3",
+     CONFIG_DECODER,
+     {CONFIG_NO_DECODER,
+      {"partial_rotary_factor", "0.01", "RoPE turns"},
+      {"rope_scaling", "{\"type\": \"longrope\", \"short_factor\": [1, 1, 1, 1]}", "long_factor"}}},
+    {"starcoder2",
+     CONFIG_DECODER_EPS("norm_epsilon"),
+     {CONFIG_NO_DECODER, {"norm_type", "\"rms_norm\"", NULL}, {"mlp_type", "\"gated\"", NULL}}},
+    {"gpt_neox",
+     CONFIG_DECODER_EPS("layer_norm_eps"),
+     {CONFIG_NO_DECODER, {"rotary_pct", "2", NULL}, {"use_parallel_residual", "1", NULL}}},
+    {"falcon",
+     CONFIG_SIZES ", \"layer_norm_epsilon\": 1e-5",
+     {{"alibi", "true", NULL},
+      {"apply_residual_connection_post_layernorm", "true", NULL},
+      {"activation", "\"mish\"", NULL},
+      {"num_ln_in_parallel_attn", "2", NULL}}},
     {"bert", CONFIG_ENCODER, {CONFIG_NO_ENCODER, {"type_vocab_size", "0", NULL}}},
     {"roberta", CONFIG_ENCODER, {CONFIG_NO_ENCODER, {"pad_token_id", "39", "max_position_embeddings"}}},
     {"xlm-roberta", CONFIG_ENCODER, {CONFIG_NO_ENCODER, {"pad_token_id", "-1", NULL}}},

@@ -1,0 +1,73 @@
+/* Gemma 3, the part that reads text (Gemma Team 2025): Gemma 2 with a norm of each head's query and key instead of soft
+ * caps, and five layers with a window and a rotation of their own to each that sees all keys. */
+#include "models/family.h"
+
+#include "models/gguf_spec.h"
+
+#include <math.h>
+
+static const pco_model_spec gemma3_spec = {
+    .program = "gemma3",
+    PCO_GGUF_NAMES("attn_norm", "ffn_norm"),
+    .names.self_attention_post_norm = "post_attention_norm",
+    .names.ffn_post_norm = "post_ffw_norm",
+    .names.query_norm = "attn_q_norm",
+    .names.key_norm = "attn_k_norm",
+    .activation_function = PCO_NN_GEGLU,
+    .normalize_before = 1,
+    .norm.type = PCO_NN_RMS_NORM,
+    .final_norm = 1,
+    .position_embedding = PCO_POSITION_ROPE,
+    .rope_theta = 1e6,
+    .rope_theta_windowed = 10000,
+    .scale_embedding = 1,
+    .sliding_window = PCO_SPEC_NO_WINDOW,
+    .full_interval = 6,
+    .decoder_only = 1,
+};
+
+/* No key says it: scores of the model with 27 billion parameters are scaled by what a head would have if heads shared
+ * the width. */
+static pco_status gemma3_read(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err)
+{
+    enum { LARGEST = 62 }; /* its layers */
+    (void)gguf;
+    (void)err;
+    if (spec->layers[PCO_DECODER] == LARGEST)
+        spec->attention_scale = 1 / sqrt((double)spec->d_model / (double)spec->attention_heads[PCO_DECODER]);
+    return PCO_OK;
+}
+
+static void gemma3_read_config(pco_hub_reader *r, pco_model_spec *spec)
+{
+    pco_hub_keys keys = pco_hub_usual_keys;
+    keys.activation = "hidden_activation";
+    spec->tie_word_embeddings = 1;
+    spec->rope_theta_windowed = pco_hub_number(r, "rope_local_base_freq", 1e-30, 1e30, 10000);
+    pco_hub_read_decoder(r, &keys, spec);
+    spec->sliding_window = 4096;
+    spec->full_interval = pco_hub_size_or(r, "sliding_window_pattern", 1 << 12, 6);
+    pco_hub_read_window(r, 1, spec);
+    spec->attention_softcap = pco_hub_number(r, "attn_logit_softcapping", 1e-3, 1e6, 0);
+    spec->logits_softcap = pco_hub_number(r, "final_logit_softcapping", 1e-3, 1e6, 0);
+    spec->attention_scale = 1 / sqrt(pco_hub_number(r, "query_pre_attn_scalar", 1e-6, 1e6, 256));
+    spec->attention_bias = spec->output_bias = pco_hub_bias(r, "attention_bias", 0);
+    pco_hub_only(r, "use_bidirectional_attention", 0);
+    pco_hub_ignore(r, "cache_implementation");
+}
+
+static const pco_hub gemma3_hub = {PCO_HUB_NAMES("input_layernorm", "pre_feedforward_layernorm"),
+                                   .names.self_attention_post_norm = "post_attention_layernorm",
+                                   .names.ffn_post_norm = "post_feedforward_layernorm",
+                                   .names.query_norm = "self_attn.q_norm",
+                                   .names.key_norm = "self_attn.k_norm",
+                                   .norm_offset = 1,
+                                   .ignored = pco_hub_inverse_frequencies,
+                                   .read = gemma3_read_config};
+
+const pco_family pco_family_gemma3 = {.name = "gemma3",
+                                      .architecture = "gemma3",
+                                      .model_type = "gemma3_text",
+                                      .hub = &gemma3_hub,
+                                      .spec = &gemma3_spec,
+                                      .read_gguf = gemma3_read};
