@@ -109,6 +109,15 @@ pco_status pco_onnx_tensor_read(const char *path, pco_onnx_tensor *tensor, pco_e
 void pco_onnx_decode(int32_t type, const void *raw, int64_t count, double *value);
 void pco_onnx_encode(int32_t type, const double *value, int64_t count, void *raw);
 
+/* A float of 8 or 4 bits; all 0 for float8e8m0, which holds powers of two alone. */
+typedef struct pco_onnx_small {
+    int mantissa, bias; /* bits behind the point; what is subtracted from the exponent */
+    bool infinity, nan; /* are there such */
+    double largest;     /* finite number */
+} pco_onnx_small;
+/* False for another type. */
+bool pco_onnx_small_float(int32_t type, pco_onnx_small *small);
+
 /* Before it is parsed: are messages nested no deeper than `PCO_ONNX_DEEPEST`, and so few that parsing takes no more
  * than ten times the file's bytes and a little? (formats/onnx_nesting.c) */
 enum { PCO_ONNX_DEEPEST = 32 };

@@ -8,11 +8,11 @@
 
 const char *pco_onnx_type_name(int32_t type)
 {
-    static const char *const NAMES[] = {"no type",        "float",    "uint8",        "int8",           "uint16",
-                                        "int16",          "int32",    "int64",        "string",         "bool",
-                                        "float16",        "double",   "uint32",       "uint64",         "complex64",
-                                        "complex128",     "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
-                                        "float8e5m2fnuz", "uint4",    "int4",         "float4e2m1"};
+    static const char *const NAMES[] = {
+        "no type",   "float",      "uint8",      "int8",         "uint16",         "int16",      "int32",
+        "int64",     "string",     "bool",       "float16",      "double",         "uint32",     "uint64",
+        "complex64", "complex128", "bfloat16",   "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz",
+        "uint4",     "int4",       "float4e2m1", "float8e8m0",   "uint2",          "int2"};
     return type >= 0 && type < (int32_t)(sizeof NAMES / sizeof *NAMES) ? NAMES[type] : "unknown type";
 }
 
@@ -38,7 +38,10 @@ uint32_t pco_onnx_type_bytes(int32_t type)
     case PCO_ONNX_FLOAT8E5M2FNUZ:
     case PCO_ONNX_UINT4:
     case PCO_ONNX_INT4:
-    case PCO_ONNX_FLOAT4E2M1: return 1;
+    case PCO_ONNX_FLOAT4E2M1:
+    case PCO_ONNX_FLOAT8E8M0:
+    case PCO_ONNX_UINT2:
+    case PCO_ONNX_INT2: return 1;
     default: return 0;
     }
 }
@@ -82,7 +85,7 @@ static double onnx_small_value(const onnx_small *small, unsigned code)
 static uint8_t onnx_small_code(const onnx_small *small, double value)
 {
     const unsigned sign = 1u << (small->bits - 1);
-    if (isnan(value)) return (uint8_t)(small->unsigned_zero ? sign : sign - 1);
+    if (isnan(value)) return (uint8_t)(small->unsigned_zero ? sign : small->bits == 8 ? sign - 1 : 0);
     const double size = fabs(value);
     unsigned low = 0, high = (unsigned)small->largest; /* codes grow with their values */
     if (isinf(value) && small->mantissa == 2 && !small->unsigned_zero) return (uint8_t)(signbit(value) ? 0xFC : 0x7C);
@@ -98,6 +101,19 @@ static uint8_t onnx_small_code(const onnx_small *small, double value)
         if (below > above || (below == above && (low & 1))) low++;
     }
     return (uint8_t)(signbit(value) && (low || !small->unsigned_zero) ? low | sign : low);
+}
+
+bool pco_onnx_small_float(int32_t type, pco_onnx_small *small)
+{
+    const onnx_small *found = onnx_small_of(type);
+    *small = (pco_onnx_small){0};
+    if (found)
+        *small = (pco_onnx_small){.mantissa = found->mantissa,
+                                  .bias = found->bias,
+                                  .infinity = type == PCO_ONNX_FLOAT8E5M2,
+                                  .nan = found->bits == 8,
+                                  .largest = onnx_small_value(found, (unsigned)found->largest)};
+    return found || type == PCO_ONNX_FLOAT8E8M0;
 }
 
 /* ---- all types ---- */
@@ -126,6 +142,9 @@ static double onnx_decode_one(int32_t type, const uint8_t *at)
     case PCO_ONNX_INT8: return (int8_t)*at;
     case PCO_ONNX_INT4: return (*at & 15) - ((*at & 8) << 1);
     case PCO_ONNX_UINT4: return *at & 15;
+    case PCO_ONNX_INT2: return (*at & 3) - ((*at & 2) << 1);
+    case PCO_ONNX_UINT2: return *at & 3;
+    case PCO_ONNX_FLOAT8E8M0: return *at == 255 ? (double)NAN : ldexp(1, *at - 127);
     case PCO_ONNX_BOOL: return *at != 0;
     default: break;
     }
@@ -169,6 +188,9 @@ static void onnx_encode_one(int32_t type, double v, uint8_t *at)
     case PCO_ONNX_INT8: ONNX_STORE(int8_t, at, onnx_saturated(v, -128, 127));
     case PCO_ONNX_INT4: *at = (uint8_t)((int)onnx_saturated(v, -8, 7) & 15); return;
     case PCO_ONNX_UINT4: *at = (uint8_t)onnx_saturated(v, 0, 15); return;
+    case PCO_ONNX_INT2: *at = (uint8_t)((int)onnx_saturated(v, -2, 1) & 3); return;
+    case PCO_ONNX_UINT2: *at = (uint8_t)onnx_saturated(v, 0, 3); return;
+    case PCO_ONNX_FLOAT8E8M0: *at = isnan(v) ? 255 : v > 0 ? (uint8_t)onnx_saturated(log2(v) + 127, 0, 254) : 0; return;
     case PCO_ONNX_BOOL: *at = v != 0; return;
     default: break;
     }

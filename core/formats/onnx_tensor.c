@@ -8,18 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool onnx_packed(int32_t type)
+/* How many elements are in a byte of a file. */
+static int onnx_packed(int32_t type)
 {
-    return type == PCO_ONNX_INT4 || type == PCO_ONNX_UINT4 || type == PCO_ONNX_FLOAT4E2M1;
+    if (type == PCO_ONNX_INT2 || type == PCO_ONNX_UINT2) return 4;
+    return type == PCO_ONNX_INT4 || type == PCO_ONNX_UINT4 || type == PCO_ONNX_FLOAT4E2M1 ? 2 : 1;
 }
 
-/* Two elements a byte, the first in its low bits. */
+static uint64_t onnx_packed_bytes(const pco_onnx_tensor *tensor)
+{
+    const uint64_t n = (uint64_t)onnx_packed(tensor->type);
+    return ((uint64_t)tensor->count + n - 1) / n;
+}
+
+/* Element i of those that are packed, the first in the lowest bits. */
+static uint8_t onnx_packed_code(int32_t type, uint32_t byte, int64_t i)
+{
+    const int n = onnx_packed(type), bits = 8 / n;
+    return (uint8_t)(byte >> (i % n * bits) & ((1u << bits) - 1));
+}
+
 static pco_status onnx_unpack(pco_onnx_tensor *to, const uint8_t *from, pco_error *err)
 {
     to->value = malloc(((size_t)to->count + 1) * sizeof *to->value);
     if (!to->value) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a tensor");
     for (int64_t i = 0; i < to->count; i++) {
-        const uint8_t code = from[i / 2] >> (i % 2 * 4) & 15;
+        const uint8_t code = onnx_packed_code(to->type, from[i / onnx_packed(to->type)], i);
         pco_onnx_decode(to->type, &code, 1, to->value + i);
     }
     return PCO_OK;
@@ -28,11 +42,11 @@ static pco_status onnx_unpack(pco_onnx_tensor *to, const uint8_t *from, pco_erro
 static pco_status onnx_take_raw(pco_onnx_tensor *to, const void *data, uint64_t bytes, pco_error *err)
 {
     const uint64_t step = pco_onnx_type_bytes(to->type),
-                   needed = onnx_packed(to->type) ? ((uint64_t)to->count + 1) / 2 : (uint64_t)to->count * step;
+                   needed = onnx_packed(to->type) > 1 ? onnx_packed_bytes(to) : (uint64_t)to->count * step;
     if (bytes != needed)
         return pco_fail(err, PCO_ERROR_FORMAT, "a tensor has %llu bytes, and needs %llu", (unsigned long long)bytes,
                         (unsigned long long)needed);
-    if (onnx_packed(to->type)) return onnx_unpack(to, data, err);
+    if (onnx_packed(to->type) > 1) return onnx_unpack(to, data, err);
     to->raw = data;
     return PCO_OK;
 }
@@ -62,20 +76,22 @@ static onnx_typed onnx_typed_field(const Onnx__TensorProto *from)
     return found;
 }
 
-/* Halves and floats of fewer bits stand as bits in int32_data, whole numbers as they are; 4 bits two in one. */
+/* Halves and floats of fewer bits stand as bits in int32_data, whole numbers as they are; 4 and 2 bits packed. */
 static pco_status onnx_take_typed(pco_onnx_tensor *to, const Onnx__TensorProto *from, pco_error *err)
 {
     const onnx_typed field = onnx_typed_field(from);
-    const size_t needed = onnx_packed(to->type) ? ((size_t)to->count + 1) / 2 : (size_t)to->count;
+    const int packed = onnx_packed(to->type);
+    const uint64_t needed = onnx_packed_bytes(to);
     if (field.count != needed)
         return pco_fail(err, PCO_ERROR_FORMAT, "a tensor has not as many values as its shape says");
     if (field.type == to->type) {
         to->raw = field.data;
         return PCO_OK;
     }
-    const bool bits = field.type == PCO_ONNX_INT32 &&
-                      (to->type == PCO_ONNX_FLOAT16 || to->type == PCO_ONNX_BFLOAT16 || onnx_packed(to->type) ||
-                       (to->type >= PCO_ONNX_FLOAT8E4M3FN && to->type <= PCO_ONNX_FLOAT8E5M2FNUZ));
+    const bool bits =
+        field.type == PCO_ONNX_INT32 &&
+        (to->type == PCO_ONNX_FLOAT16 || to->type == PCO_ONNX_BFLOAT16 || packed > 1 ||
+         (to->type >= PCO_ONNX_FLOAT8E4M3FN && to->type <= PCO_ONNX_FLOAT8E5M2FNUZ) || to->type == PCO_ONNX_FLOAT8E8M0);
     to->value = malloc(((size_t)to->count + 1) * sizeof *to->value);
     if (!to->value) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a tensor");
     if (!bits) {
@@ -84,7 +100,8 @@ static pco_status onnx_take_typed(pco_onnx_tensor *to, const Onnx__TensorProto *
     }
     for (int64_t i = 0; i < to->count; i++) {
         const int32_t *at = field.data;
-        uint16_t code = (uint16_t)(onnx_packed(to->type) ? at[i / 2] >> (i % 2 * 4) & 15 : at[i]);
+        uint16_t code =
+            (uint16_t)(packed > 1 ? onnx_packed_code(to->type, (uint32_t)at[i / packed], i) : (uint32_t)at[i]);
         pco_onnx_decode(to->type, &code, 1, to->value + i);
     }
     return PCO_OK;

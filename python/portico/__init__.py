@@ -33,7 +33,7 @@ _MODULES = {
         "var", "where", "zeros", "zeros_like",
     ],
 }
-_SUBMODULES = ["ops"]
+_SUBMODULES = ["onnx", "ops"]
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = ["CancelledError", "DeviceLostError", "Error", "FileError", "InvalidError", "NotFoundError",

@@ -54,6 +54,9 @@ typedef enum pco_onnx_type {
     PCO_ONNX_UINT4 = 21,
     PCO_ONNX_INT4 = 22,
     PCO_ONNX_FLOAT4E2M1 = 23,
+    PCO_ONNX_FLOAT8E8M0 = 24,
+    PCO_ONNX_UINT2 = 25,
+    PCO_ONNX_INT2 = 26,
 } pco_onnx_type;
 
 /* "float", "int64" ...; "unknown type". Static. */

@@ -193,7 +193,8 @@ static bool fold_cast(fold *f, int32_t to)
     const pco_onnx_tensor *x = fold_in(f, 0);
     pco_onnx_tensor *y = f->results;
     double low, high;
-    onnx_without(f->map, "saturate");
+    onnx_without(f->map, "round_mode");
+    if (!onnx_int(f->map, "saturate", 1) || to == PCO_ONNX_FLOAT8E8M0) return false;
     if (!x || pco_onnx_map_type(to) == PCO_NONE || !fold_copy(x, x->rank, x->shape, y)) return false;
     y->type = to;
     for (int64_t i = 0; i < y->count; i++) {

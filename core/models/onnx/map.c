@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const onnx_rule *const RULES[] = {ONNX_ELEMENTWISE, ONNX_SUMS, ONNX_SHAPES, ONNX_LAYERS, ONNX_QUANTISED};
+static const onnx_rule *const RULES[] = {ONNX_ELEMENTWISE, ONNX_FUNCTIONS, ONNX_CASTS,    ONNX_SUMS,
+                                         ONNX_EINSUM,      ONNX_SHAPES,    ONNX_INDICES,  ONNX_NORMS,
+                                         ONNX_CONV,        ONNX_LAYERS,    ONNX_QUANTISED};
 
 static const onnx_rule *onnx_find(const char *domain, const char *op)
 {
@@ -17,7 +19,7 @@ static const onnx_rule *onnx_find(const char *domain, const char *op)
 /* Those that exist on the host only: constants, and what works shapes out. */
 static bool onnx_host_only(const char *op)
 {
-    static const char *const OPS[] = {"Constant", "ConstantOfShape", "Shape", "Size", "Range"};
+    static const char *const OPS[] = {"Constant", "Shape", "Size"};
     for (size_t i = 0; i < sizeof OPS / sizeof *OPS; i++)
         if (strcmp(OPS[i], op) == 0) return true;
     return false;

@@ -33,32 +33,6 @@ static uint32_t onnx_map_pow(pco_onnx_map *map)
     return pco_cast(graph, pco_unary(graph, PCO_OP_FLOOR, pco_binary_scalar(graph, PCO_OP_ADD, y, 0.5)), PCO_I32);
 }
 
-static uint32_t onnx_map_leaky(pco_onnx_map *map)
-{
-    uint32_t x = onnx_in(map, 0);
-    uint32_t scaled = pco_binary_scalar(map->graph, PCO_OP_MUL, x, onnx_float(map, "alpha", 0.01));
-    return pco_where(map->graph, pco_binary_scalar(map->graph, PCO_OP_LT, x, 0.0), scaled, x);
-}
-
-/* max(x, 0) + log(1 + exp(-|x|)) */
-static uint32_t onnx_map_softplus(pco_onnx_map *map)
-{
-    pco_graph *graph = map->graph;
-    uint32_t x = onnx_in(map, 0), size = pco_unary(graph, PCO_OP_NEG, pco_unary(graph, PCO_OP_ABS, x));
-    uint32_t log =
-        pco_unary(graph, PCO_OP_LOG, pco_binary_scalar(graph, PCO_OP_ADD, pco_unary(graph, PCO_OP_EXP, size), 1.0));
-    return pco_binary(graph, PCO_OP_ADD, pco_unary(graph, PCO_OP_RELU, x), log);
-}
-
-static uint32_t onnx_map_hard_swish(pco_onnx_map *map)
-{
-    pco_graph *graph = map->graph;
-    uint32_t x = onnx_in(map, 0);
-    uint32_t line = pco_binary_scalar(graph, PCO_OP_ADD, pco_binary_scalar(graph, PCO_OP_MUL, x, 1.0 / 6.0), 0.5);
-    uint32_t gate = pco_graph_add(graph, PCO_OP_CLAMP, &(pco_clamp_attrs){0.0, 1.0}, &line, 1, NULL);
-    return pco_binary(graph, PCO_OP_MUL, x, gate);
-}
-
 /* x sigmoid(alpha x); SwiGLU: times its second operand. */
 static uint32_t onnx_map_swish(pco_onnx_map *map)
 {
@@ -72,39 +46,71 @@ static uint32_t onnx_map_swish(pco_onnx_map *map)
     return onnx_is(map, "SwiGLU") ? pco_binary(map->graph, PCO_OP_MUL, y, onnx_in(map, 1)) : y;
 }
 
-static uint32_t onnx_map_cast(pco_onnx_map *map)
-{
-    int32_t to = (int32_t)onnx_int(map, "to", PCO_ONNX_FLOAT), from = onnx_type(map, 0);
-    uint32_t type = pco_onnx_map_type(to);
-    onnx_without(map, "saturate"); /* of types of 8 bits, which have no mapping */
-    if (type == PCO_NONE || to == PCO_ONNX_DOUBLE || to == PCO_ONNX_UINT8 || to == PCO_ONNX_INT8)
-        return onnx_skip(map, "type %s", pco_onnx_type_name(to));
-    if (from == PCO_ONNX_DOUBLE) return onnx_skip(map, "a cast from double"); /* it would be rounded twice */
-    map->type[0] = to;
-    return pco_cast(map->graph, onnx_in(map, 0), (pco_dtype)type);
-}
-
 static uint32_t onnx_map_identity(pco_onnx_map *map) { return onnx_in(map, 0); }
 
+/* Of booleans, which no comparison takes, as whole numbers. */
+static uint32_t onnx_map_equal(pco_onnx_map *map)
+{
+    uint32_t in[2] = {onnx_in(map, 0), onnx_in(map, 1)};
+    for (int i = 0; i < 2; i++)
+        if (onnx_desc(map, in[i])->dtype == PCO_BOOL) in[i] = pco_cast(map->graph, in[i], PCO_I32);
+    return pco_binary(map->graph, onnx_is(map, "Xor") ? PCO_OP_NE : PCO_OP_EQ, in[0], in[1]);
+}
+
+static uint32_t onnx_map_where(pco_onnx_map *map)
+{
+    map->type[0] = onnx_type(map, 1);
+    return pco_where(map->graph, onnx_in(map, 0), onnx_in(map, 1), onnx_in(map, 2));
+}
+
+/* Of inference: x itself, and a mask that keeps everything. */
+static uint32_t onnx_map_dropout(pco_onnx_map *map)
+{
+    const uint32_t x = onnx_in(map, 0);
+    const pco_tensor shape = *onnx_desc(map, x);
+    onnx_without(map, "seed");
+    onnx_without(map, "ratio");
+    if (onnx_has(map, 2) && onnx_host_scalar(map, 2, 0) != 0) return onnx_skip(map, "Dropout of training");
+    if (map->node->n_outputs > 1) map->out[1] = pco_fill(map->graph, PCO_BOOL, 1, shape.rank, shape.shape);
+    map->type[1] = PCO_ONNX_BOOL;
+    return x;
+}
+
 const onnx_rule ONNX_ELEMENTWISE[] = {
-    {"Abs", NULL, PCO_OP_ABS, 1},          {"Neg", NULL, PCO_OP_NEG, 1},
-    {"Exp", NULL, PCO_OP_EXP, 1},          {"Log", NULL, PCO_OP_LOG, 1},
-    {"Sqrt", NULL, PCO_OP_SQRT, 1},        {"Tanh", NULL, PCO_OP_TANH, 1},
-    {"Erf", NULL, PCO_OP_ERF, 1},          {"Sigmoid", NULL, PCO_OP_SIGMOID, 1},
-    {"Relu", NULL, PCO_OP_RELU, 1},        {"Floor", NULL, PCO_OP_FLOOR, 1},
-    {"Sign", NULL, PCO_OP_SIGN, 1},        {"Reciprocal", NULL, PCO_OP_RECIPROCAL, 1},
-    {"Sin", NULL, PCO_OP_SIN, 1},          {"Cos", NULL, PCO_OP_COS, 1},
-    {"Not", NULL, PCO_OP_LOGICAL_NOT, 1},  {"Add", NULL, PCO_OP_ADD, 2},
-    {"Sub", NULL, PCO_OP_SUB, 2},          {"Mul", NULL, PCO_OP_MUL, 2},
-    {"Div", NULL, PCO_OP_DIV, 2},          {"Equal", NULL, PCO_OP_EQ, 2},
-    {"Less", NULL, PCO_OP_LT, 2},          {"Greater", NULL, PCO_OP_GT, 2},
-    {"LessOrEqual", NULL, PCO_OP_LE, 2},   {"GreaterOrEqual", NULL, PCO_OP_GE, 2},
-    {"Identity", onnx_map_identity, 0, 0}, {"And", NULL, PCO_OP_LOGICAL_AND, 2},
-    {"Or", NULL, PCO_OP_LOGICAL_OR, 2},    {"Min", NULL, PCO_OP_MINIMUM, 2},
-    {"Max", NULL, PCO_OP_MAXIMUM, 2},      {"Where", NULL, PCO_OP_WHERE, 3},
-    {"Gelu", onnx_map_gelu, 0, 0},         {"Clip", onnx_map_clip, 0, 0},
-    {"Pow", onnx_map_pow, 0, 0},           {"LeakyRelu", onnx_map_leaky, 0, 0},
-    {"Softplus", onnx_map_softplus, 0, 0}, {"HardSwish", onnx_map_hard_swish, 0, 0},
-    {"Swish", onnx_map_swish, 0, 0},       {"SwiGLU", onnx_map_swish, 0, 0},
-    {"Cast", onnx_map_cast, 0, 0},         {0},
+    {"Abs", NULL, PCO_OP_ABS, 1},
+    {"Neg", NULL, PCO_OP_NEG, 1},
+    {"Exp", NULL, PCO_OP_EXP, 1},
+    {"Log", NULL, PCO_OP_LOG, 1},
+    {"Sqrt", NULL, PCO_OP_SQRT, 1},
+    {"Tanh", NULL, PCO_OP_TANH, 1},
+    {"Erf", NULL, PCO_OP_ERF, 1},
+    {"Sigmoid", NULL, PCO_OP_SIGMOID, 1},
+    {"Relu", NULL, PCO_OP_RELU, 1},
+    {"Floor", NULL, PCO_OP_FLOOR, 1},
+    {"Sign", NULL, PCO_OP_SIGN, 1},
+    {"Reciprocal", NULL, PCO_OP_RECIPROCAL, 1},
+    {"Sin", NULL, PCO_OP_SIN, 1},
+    {"Cos", NULL, PCO_OP_COS, 1},
+    {"Not", NULL, PCO_OP_LOGICAL_NOT, 1},
+    {"Add", NULL, PCO_OP_ADD, 2},
+    {"Sub", NULL, PCO_OP_SUB, 2},
+    {"Mul", NULL, PCO_OP_MUL, 2},
+    {"Div", NULL, PCO_OP_DIV, 2},
+    {"Less", NULL, PCO_OP_LT, 2},
+    {"Greater", NULL, PCO_OP_GT, 2},
+    {"LessOrEqual", NULL, PCO_OP_LE, 2},
+    {"GreaterOrEqual", NULL, PCO_OP_GE, 2},
+    {"And", NULL, PCO_OP_LOGICAL_AND, 2},
+    {"Or", NULL, PCO_OP_LOGICAL_OR, 2},
+    {"Equal", onnx_map_equal, 0, 0},
+    {"Xor", onnx_map_equal, 0, 0},
+    {"Where", onnx_map_where, 0, 0},
+    {"Identity", onnx_map_identity, 0, 0},
+    {"Dropout", onnx_map_dropout, 0, 0},
+    {"Gelu", onnx_map_gelu, 0, 0},
+    {"Clip", onnx_map_clip, 0, 0},
+    {"Pow", onnx_map_pow, 0, 0},
+    {"Swish", onnx_map_swish, 0, 0},
+    {"SwiGLU", onnx_map_swish, 0, 0},
+    {0},
 };

@@ -15,7 +15,8 @@ typedef struct onnx_rule {
     uint32_t inputs; /* of `same` */
 } onnx_rule;
 
-extern const onnx_rule ONNX_ELEMENTWISE[], ONNX_SUMS[], ONNX_SHAPES[], ONNX_LAYERS[], ONNX_QUANTISED[];
+extern const onnx_rule ONNX_ELEMENTWISE[], ONNX_FUNCTIONS[], ONNX_CASTS[], ONNX_SUMS[], ONNX_EINSUM[], ONNX_SHAPES[],
+    ONNX_INDICES[], ONNX_NORMS[], ONNX_CONV[], ONNX_LAYERS[], ONNX_QUANTISED[];
 
 /* ---- operands (map_operands.c) ---- */
 
@@ -60,12 +61,34 @@ bool onnx_bounds_permute(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *d
 /* Sizes along *axis of the node's outputs. */
 bool onnx_bounds_split(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *axis, int64_t *sizes);
 
-/* ---- pieces that several operators need ---- */
+/* Limits of a whole type of at most 32 bits; false for other types (map_types.c). */
+bool onnx_range(int32_t type, double *low, double *high);
+
+/* ---- to narrower types (map_casts.c) ---- */
 
 /* i32 to what remains of it in a narrower whole type, which wraps; others as they are. */
 uint32_t onnx_wrapped_to(pco_onnx_map *map, uint32_t x, int32_t type);
-/* Limits of a whole type; false for other types. */
-bool onnx_range(int32_t type, double *low, double *high);
+/* Floats to the nearest integer, ties to even. */
+uint32_t onnx_rounded(pco_onnx_map *map, uint32_t x);
+/* f32 to the nearest number of a float of 8 or 4 bits. */
+uint32_t onnx_small_rounded(pco_onnx_map *map, uint32_t x, int32_t type, bool saturate);
+
+/* ---- pieces that several operators need ---- */
+
+/* Indices with negative ones counted from the end of an axis of n. */
+uint32_t onnx_wrapped(pco_onnx_map *map, uint32_t indices, int64_t n);
+/* `count` indices along an axis of n, start, start + 1 ... ; what lies outside is brought in. */
+typedef enum onnx_choice {
+    ONNX_CHOOSE_EDGE,    /* the nearest */
+    ONNX_CHOOSE_WRAPPED, /* from the other end on */
+    ONNX_CHOOSE_MIRRORED /* back from the last one, which is not repeated */
+} onnx_choice;
+uint32_t onnx_chosen(pco_onnx_map *map, uint32_t x, int64_t axis, int64_t count, onnx_choice how, int64_t start,
+                     int64_t n);
+/* exp(x) - 1, without cancellation. */
+uint32_t onnx_expm1(pco_onnx_map *map, uint32_t x);
+/* The product of two operands as MatMul has it: vectors are rows, or columns. */
+uint32_t onnx_product(pco_onnx_map *map, uint32_t a, uint32_t b);
 
 /* ---- attributes (map_attributes.c): each call takes the one that it names, unless it is of another type or does not
  * fit; the default comes where there is none ---- */

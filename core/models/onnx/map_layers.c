@@ -1,95 +1,9 @@
-/* Norms, convolution, rotary embedding and attention of ONNX. */
+/* Rotary embedding and attention of ONNX. */
 #include "models/onnx/map_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- norms ---- */
-
-/* x as [outer, n] over the dimensions from the axis on. */
-static uint32_t onnx_layers_flatten(pco_onnx_map *map, uint32_t x, int64_t axis)
-{
-    const pco_tensor *desc = onnx_desc(map, x);
-    int64_t outer = 1, n = 1;
-    for (int64_t d = 0; d < (int64_t)desc->rank; d++) *(d < axis ? &outer : &n) *= desc->shape[d];
-    return pco_reshape(map->graph, x, 2, (int64_t[]){outer, n});
-}
-
-static uint32_t onnx_layers_norm(pco_onnx_map *map)
-{
-    const bool layer = onnx_is(map, "LayerNormalization");
-    pco_graph *graph = map->graph;
-    uint32_t x = onnx_in(map, 0), weight = onnx_in(map, 1), bias = layer ? onnx_in(map, 2) : PCO_NONE, out[4];
-    pco_tensor shape = *onnx_desc(map, x), stats = shape;
-    int64_t axis = onnx_axis(map, onnx_int(map, "axis", -1), shape.rank);
-    double eps = onnx_float(map, "epsilon", 1e-5);
-    if (onnx_int(map, "stash_type", PCO_ONNX_FLOAT) != PCO_ONNX_FLOAT)
-        return onnx_skip(map, "statistics in another type than float");
-    uint32_t flat = onnx_layers_flatten(map, x, axis);
-    int64_t n = onnx_desc(map, flat)->shape[1];
-    uint32_t in[3] = {flat, weight == PCO_NONE ? PCO_NONE : pco_reshape(graph, weight, 1, &n),
-                      bias == PCO_NONE ? PCO_NONE : pco_reshape(graph, bias, 1, &n)};
-    pco_layer_norm_attrs layer_attrs = {.eps = eps, .stats = map->node->n_outputs > 1};
-    pco_rms_norm_attrs rms_attrs = {.eps = eps};
-    if (layer)
-        pco_graph_add(graph, PCO_OP_LAYER_NORM, &layer_attrs, in, 3, out);
-    else
-        pco_graph_add(graph, PCO_OP_RMS_NORM, &rms_attrs, in, 2, out);
-    if (graph->status) return PCO_NONE;
-    const uint32_t y = pco_reshape(graph, out[0], shape.rank, shape.shape);
-    for (int64_t d = axis; d < (int64_t)shape.rank; d++) stats.shape[d] = 1;
-    for (uint32_t i = 1; i < 3 && layer_attrs.stats; i++)
-        map->out[i] = pco_reshape(graph, out[i], stats.rank, stats.shape);
-    return y;
-}
-
-/* ---- convolution ---- */
-
-/* Zeros in front of x and behind it, as `pads` or `auto_pad` say; SAME: as many positions as strides begin on x. */
-static void onnx_layers_pads(pco_onnx_map *map, const pco_conv1d_attrs *attrs, int64_t length, int64_t taps,
-                             int64_t *pads)
-{
-    char mode[16];
-    onnx_text(map, "auto_pad", "NOTSET", mode, sizeof mode);
-    pads[0] = pads[1] = 0;
-    onnx_ints(map, "pads", pads, 2);
-    if (strcmp(mode, "SAME_UPPER") == 0 || strcmp(mode, "SAME_LOWER") == 0) {
-        const int64_t positions = (length + attrs->stride - 1) / attrs->stride;
-        int64_t both = (positions - 1) * attrs->stride + attrs->dilation * (taps - 1) + 1 - length;
-        if (both < 0) both = 0;
-        pads[0] = strcmp(mode, "SAME_LOWER") == 0 ? (both + 1) / 2 : both / 2;
-        pads[1] = both - pads[0];
-    } else if (strcmp(mode, "VALID") == 0) {
-        pads[0] = pads[1] = 0;
-    } else if (strcmp(mode, "NOTSET") != 0) {
-        onnx_skip(map, "Conv with an unknown auto_pad");
-    }
-}
-
-static uint32_t onnx_layers_conv(pco_onnx_map *map)
-{
-    uint32_t x = onnx_in(map, 0), weight = onnx_in(map, 1);
-    if (onnx_desc(map, x)->rank != 3 || onnx_desc(map, weight)->rank != 3)
-        return onnx_skip(map, "Conv of other than one dimension");
-    pco_conv1d_attrs attrs = {.stride = 1, .dilation = 1, .groups = onnx_int(map, "group", 1)};
-    const int64_t length = onnx_desc(map, x)->shape[2], taps = onnx_desc(map, weight)->shape[2];
-    int64_t pads[2];
-    onnx_without(map, "kernel_shape"); /* the weights say it */
-    onnx_ints(map, "strides", &attrs.stride, 1);
-    onnx_ints(map, "dilations", &attrs.dilation, 1);
-    if (attrs.stride < 1 || attrs.dilation < 1) return onnx_skip(map, "Conv with steps below 1");
-    if (attrs.stride > INT32_MAX || attrs.dilation > INT32_MAX) return onnx_skip(map, "Conv with steps beyond 2^31");
-    onnx_layers_pads(map, &attrs, length, taps, pads);
-    if (pads[0] == pads[1]) {
-        attrs.padding = pads[0];
-    } else {
-        const pco_pad_attrs zeros = {.n_before = 3, .before = {0, 0, pads[0]}, .n_after = 3, .after = {0, 0, pads[1]}};
-        x = pco_graph_add(map->graph, PCO_OP_PAD, &zeros, &x, 1, NULL);
-    }
-    const uint32_t in[3] = {x, weight, onnx_in(map, 2)};
-    return pco_graph_add(map->graph, PCO_OP_CONV1D, &attrs, in, 3, NULL);
-}
 
 /* ---- rotary embedding: caches of cosines and sines, chosen by position ---- */
 
@@ -177,7 +91,7 @@ static uint32_t onnx_layers_joined(pco_onnx_map *map, uint32_t past, uint32_t x)
     return onnx_has(map, past) ? pco_concat(map->graph, parts, 2, 2) : x;
 }
 
-/* A mask is broadcast from the right; Portico wants all four dimensions. */
+/* A mask is broadcast from the right; Portico wants all four dimensions. Keys behind a mask's end are not seen. */
 static uint32_t onnx_layers_mask(pco_onnx_map *map, int64_t keys)
 {
     uint32_t mask = onnx_in(map, 3);
@@ -185,8 +99,13 @@ static uint32_t onnx_layers_mask(pco_onnx_map *map, int64_t keys)
     pco_tensor desc = *onnx_desc(map, mask);
     int64_t shape[4] = {1, 1, 1, 1};
     for (uint32_t d = 0; d < desc.rank && d < 4; d++) shape[4 - desc.rank + d] = desc.shape[d];
-    if (desc.rank > 4 || (shape[3] != keys && shape[3] != 1)) return onnx_skip(map, "a mask shorter than the keys");
-    return pco_reshape(map->graph, mask, 4, shape);
+    if (desc.rank > 4 || shape[3] > keys) return onnx_skip(map, "a mask that does not go with the keys");
+    mask = pco_reshape(map->graph, mask, 4, shape);
+    if (shape[3] == keys || (shape[3] == 1 && desc.rank == 0)) return mask;
+    if (shape[3] == 1 && map->opset < 24) return mask;
+    pco_pad_attrs unseen = {.n_before = 4, .n_after = 4, .after = {0, 0, 0, keys - shape[3]}};
+    if (desc.dtype != PCO_BOOL) unseen.value = -INFINITY;
+    return pco_graph_add(map->graph, PCO_OP_PAD, &unseen, &mask, 1, NULL);
 }
 
 /* Row 0 stands at the number of keys before it: the past's length, or what nonpad_kv_seqlen leaves. */
@@ -199,6 +118,44 @@ static void onnx_layers_positions(pco_onnx_map *map, onnx_layers_attention *a)
         a->starts = pco_binary_scalar(map->graph, PCO_OP_SUB, a->lengths, (double)a->q.shape[2]);
     else if (a->past)
         a->starts = pco_fill(map->graph, PCO_I32, (double)a->past, 1, &batch);
+}
+
+/* A window that is not the causal one's, as part of the mask: row s stands at p = starts[b] + s, and sees p - left to
+ * p + right. */
+static void onnx_layers_window(pco_onnx_map *map, onnx_layers_attention *a)
+{
+    pco_graph *graph = map->graph;
+    const int64_t left = onnx_int(map, "left_window_size", -1), right = onnx_int(map, "right_window_size", -1);
+    const int64_t rows = a->q.shape[2], keys = a->k.shape[2];
+    uint32_t seen = PCO_NONE, starts = a->starts;
+    if (left < 0 && right < 0) return;
+    if (left > INT32_MAX || right > INT32_MAX) {
+        onnx_skip(map, "Attention with a window beyond 2^31");
+        return;
+    }
+    uint32_t position = pco_iota(graph, PCO_I32, 2, (double)a->past, 1, 4, (int64_t[]){1, 1, rows, 1});
+    if (a->lengths != PCO_NONE) {
+        starts = pco_binary_scalar(graph, PCO_OP_SUB, a->lengths, (double)rows);
+        starts = pco_reshape(graph, starts, 4, (int64_t[]){a->q.shape[0], 1, 1, 1});
+        position =
+            pco_binary(graph, PCO_OP_ADD, pco_binary_scalar(graph, PCO_OP_SUB, position, (double)a->past), starts);
+    }
+    const uint32_t key = pco_iota(graph, PCO_I32, 3, 0, 1, 4, (int64_t[]){1, 1, 1, keys});
+    if (left >= 0)
+        seen = pco_binary(graph, PCO_OP_GE, key, pco_binary_scalar(graph, PCO_OP_SUB, position, (double)left));
+    if (right >= 0) {
+        const uint32_t below =
+            pco_binary(graph, PCO_OP_LE, key, pco_binary_scalar(graph, PCO_OP_ADD, position, (double)right));
+        seen = seen == PCO_NONE ? below : pco_binary(graph, PCO_OP_LOGICAL_AND, seen, below);
+    }
+    if (a->mask == PCO_NONE) {
+        a->mask = seen;
+    } else if (onnx_desc(map, a->mask)->dtype == PCO_BOOL) {
+        a->mask = pco_binary(graph, PCO_OP_LOGICAL_AND, a->mask, seen);
+    } else {
+        const uint32_t lowest = pco_scalar(graph, (pco_dtype)onnx_desc(map, a->mask)->dtype, -INFINITY);
+        a->mask = pco_where(graph, seen, a->mask, lowest);
+    }
 }
 
 /* scores as an output: 0 scaled products, 1 capped, 2 capped and masked (causal rule included). */
@@ -269,13 +226,14 @@ static uint32_t onnx_layers_attend(pco_onnx_map *map)
     a.mask = onnx_layers_mask(map, a.k.shape[2]);
     if (map->skip[0]) return PCO_NONE;
     onnx_layers_positions(map, &a);
+    onnx_layers_window(map, &a);
+    if (onnx_int(map, "softmax_precision", PCO_ONNX_FLOAT) == PCO_ONNX_DOUBLE)
+        return onnx_skip(map,
+                         "Attention with a softmax in double"); /* all others are no wider than f32, as which it runs */
     return onnx_layers_attention_outputs(map, &a, flat);
 }
 
 const onnx_rule ONNX_LAYERS[] = {
-    {"LayerNormalization", onnx_layers_norm, 0, 0},
-    {"RMSNormalization", onnx_layers_norm, 0, 0},
-    {"Conv", onnx_layers_conv, 0, 0},
     {"RotaryEmbedding", onnx_layers_rotary, 0, 0},
     {"Attention", onnx_layers_attend, 0, 0},
     {0},

@@ -20,22 +20,6 @@ uint32_t onnx_skip(pco_onnx_map *map, const char *format, ...)
     return PCO_NONE;
 }
 
-uint32_t pco_onnx_map_type(int32_t type)
-{
-    switch (type) {
-    case PCO_ONNX_FLOAT:
-    case PCO_ONNX_DOUBLE: return PCO_F32;
-    case PCO_ONNX_FLOAT16: return PCO_F16;
-    case PCO_ONNX_BFLOAT16: return PCO_BF16;
-    case PCO_ONNX_INT8:
-    case PCO_ONNX_UINT8:
-    case PCO_ONNX_INT32:
-    case PCO_ONNX_INT64: return PCO_I32;
-    case PCO_ONNX_BOOL: return PCO_BOOL;
-    default: return PCO_NONE;
-    }
-}
-
 int32_t onnx_type(const pco_onnx_map *map, uint32_t i) { return onnx_has(map, i) ? map->operands[i]->type : 0; }
 
 /* ---- in the graph ---- */
@@ -138,27 +122,6 @@ double onnx_host_scalar(pco_onnx_map *map, uint32_t i, double initial)
     const double *known = onnx_known(map, i, false);
     if (known && map->operands[i]->count != 1) onnx_skip(map, "more or less than one value where there is one");
     return known && map->operands[i]->count ? known[0] : initial;
-}
-
-bool onnx_range(int32_t type, double *low, double *high)
-{
-    *low = type == PCO_ONNX_INT8 ? -128 : type == PCO_ONNX_INT32 ? INT32_MIN : 0;
-    *high = type == PCO_ONNX_INT8 ? 127 : type == PCO_ONNX_INT32 ? INT32_MAX : 255;
-    return type == PCO_ONNX_INT8 || type == PCO_ONNX_UINT8 || type == PCO_ONNX_INT32;
-}
-
-/* y mod 256, as 0 .. 255, and for int8 those above 127 less 256. */
-uint32_t onnx_wrapped_to(pco_onnx_map *map, uint32_t x, int32_t type)
-{
-    pco_graph *graph = map->graph;
-    if ((type != PCO_ONNX_INT8 && type != PCO_ONNX_UINT8) || onnx_desc(map, x)->dtype != PCO_I32) return x;
-    const uint32_t whole = pco_binary_scalar(graph, PCO_OP_DIV, x, 256.0);
-    uint32_t y = pco_binary(graph, PCO_OP_SUB, x, pco_binary_scalar(graph, PCO_OP_MUL, whole, 256.0));
-    const uint32_t up = pco_binary_scalar(graph, PCO_OP_ADD, y, 256.0);
-    y = pco_where(graph, pco_binary_scalar(graph, PCO_OP_LT, y, 0.0), up, y);
-    if (type == PCO_ONNX_UINT8) return y;
-    const uint32_t down = pco_binary_scalar(graph, PCO_OP_SUB, y, 256.0);
-    return pco_where(graph, pco_binary_scalar(graph, PCO_OP_GT, y, 127.0), down, y);
 }
 
 int64_t onnx_axis(pco_onnx_map *map, int64_t axis, uint32_t rank)

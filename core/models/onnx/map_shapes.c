@@ -2,17 +2,11 @@
  * go through the device. */
 #include "models/onnx/map_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_PARTS = PCO_ONNX_MAX_OPERANDS };
-
-/* Indices with negative ones counted from the end of an axis of n. */
-static uint32_t onnx_wrapped(pco_onnx_map *map, uint32_t indices, int64_t n)
-{
-    uint32_t negative = pco_binary_scalar(map->graph, PCO_OP_LT, indices, 0.0);
-    return pco_where(map->graph, negative, pco_binary_scalar(map->graph, PCO_OP_ADD, indices, (double)n), indices);
-}
 
 static uint32_t onnx_shapes_transpose(pco_onnx_map *map)
 {
@@ -115,75 +109,6 @@ static uint32_t onnx_shapes_slice(pco_onnx_map *map)
     return pco_graph_add(map->graph, PCO_OP_SLICE, &attrs, &x, 1, NULL);
 }
 
-static uint32_t onnx_shapes_gather(pco_onnx_map *map)
-{
-    uint32_t x = onnx_in(map, 0), indices = onnx_in(map, 1);
-    int64_t axis = onnx_axis(map, onnx_int(map, "axis", 0), onnx_desc(map, x)->rank);
-    indices = onnx_wrapped(map, indices, onnx_desc(map, x)->shape[axis]);
-    return pco_gather(map->graph, x, indices, axis);
-}
-
-/* x is cut to the indices' shape outside the axis. */
-static uint32_t onnx_shapes_gather_elements(pco_onnx_map *map)
-{
-    uint32_t x = onnx_in(map, 0), indices = onnx_in(map, 1);
-    pco_tensor shape = *onnx_desc(map, indices);
-    int64_t axis = onnx_axis(map, onnx_int(map, "axis", 0), onnx_desc(map, x)->rank);
-    indices = onnx_wrapped(map, indices, onnx_desc(map, x)->shape[axis]);
-    for (int64_t d = 0; d < (int64_t)shape.rank; d++)
-        if (d != axis && onnx_desc(map, x)->shape[d] != shape.shape[d])
-            x = pco_slice_axis(map->graph, x, d, 0, shape.shape[d]);
-    pco_gather_along_axis_attrs attrs = {.axis = axis};
-    return pco_graph_add(map->graph, PCO_OP_GATHER_ALONG_AXIS, &attrs, (uint32_t[]){x, indices}, 2, NULL);
-}
-
-/* Rows of a matrix, by index tuples: rows of `indices`, all in `rows` rows of x. */
-static uint32_t onnx_shapes_linear(pco_onnx_map *map, uint32_t indices, const pco_tensor *data, int64_t batch,
-                                   int64_t depth, int64_t rows)
-{
-    pco_graph *graph = map->graph;
-    uint32_t linear = PCO_NONE;
-    for (int64_t k = 0; k < depth; k++) {
-        uint32_t one = onnx_wrapped(map, pco_slice_axis(graph, indices, -1, k, 1), data->shape[batch + k]);
-        if (linear != PCO_NONE) {
-            linear = pco_binary_scalar(graph, PCO_OP_MUL, linear, (double)data->shape[batch + k]);
-            one = pco_binary(graph, PCO_OP_ADD, linear, one);
-        }
-        linear = one;
-    }
-    if (batch) {
-        double step = (double)rows / (double)data->shape[0];
-        uint32_t first = pco_iota(graph, PCO_I32, 0, 0.0, step, 2, (int64_t[]){data->shape[0], 1});
-        linear = pco_reshape(graph, linear, 2, (int64_t[]){data->shape[0], -1});
-        linear = pco_binary(graph, PCO_OP_ADD, linear, first);
-    }
-    return pco_reshape(graph, linear, 1, (int64_t[]){-1});
-}
-
-/* Index tuples become one index into rows of a matrix; leading batch dimensions count as a first index. The result has
- * the dimensions of the tuples, then those of x that no tuple counts through. */
-static uint32_t onnx_shapes_gather_nd(pco_onnx_map *map)
-{
-    pco_graph *graph = map->graph;
-    uint32_t x = onnx_in(map, 0), indices = onnx_in(map, 1);
-    const pco_tensor data = *onnx_desc(map, x), tuple = *onnx_desc(map, indices);
-    int64_t batch = onnx_int(map, "batch_dims", 0), rows = 1, inner = 1, shape[2 * PCO_MAX_RANK];
-    if (batch > 1) return onnx_skip(map, "GatherND with several batch dimensions");
-    if (tuple.rank < 1 || batch < 0 || batch >= tuple.rank) return onnx_skip(map, "GatherND without index tuples");
-    const int64_t depth = tuple.shape[tuple.rank - 1];
-    if (depth < 1 || batch + depth > data.rank) return onnx_skip(map, "GatherND with tuples longer than its shape");
-    uint32_t rank = tuple.rank - 1;
-    memcpy(shape, tuple.shape, rank * sizeof *shape);
-    for (uint32_t d = 0; d < data.rank; d++) {
-        *((int64_t)d < batch + depth ? &rows : &inner) *= data.shape[d];
-        if ((int64_t)d >= batch + depth) shape[rank++] = data.shape[d];
-    }
-    if (rank > PCO_MAX_RANK) return onnx_skip(map, "GatherND to more dimensions than there are");
-    const uint32_t flat = onnx_shapes_linear(map, indices, &data, batch, depth, rows);
-    const uint32_t y = pco_gather(graph, pco_reshape(graph, x, 2, (int64_t[]){rows, inner}), flat, 0);
-    return pco_reshape(graph, y, rank, shape);
-}
-
 static uint32_t onnx_shapes_constant(pco_onnx_map *map, pco_dtype dtype, int64_t rows, int64_t columns,
                                      const void *data)
 {
@@ -195,7 +120,9 @@ static uint32_t onnx_shapes_trilu(pco_onnx_map *map)
     uint32_t x = onnx_in(map, 0);
     const pco_tensor *desc = onnx_desc(map, x);
     if (desc->rank < 2) return onnx_skip(map, "Trilu of less than two dimensions");
-    int64_t rows = desc->shape[desc->rank - 2], columns = desc->shape[desc->rank - 1], k = 0;
+    const int64_t rows = desc->shape[desc->rank - 2], columns = desc->shape[desc->rank - 1];
+    int64_t k = 0;
+    if (rows > 1 << 15 || columns > 1 << 15) return onnx_skip(map, "Trilu of a matrix that is too large");
     bool upper = onnx_int(map, "upper", 1) != 0;
     onnx_host(map, 1, &k, 1);
     uint8_t *mask = calloc((size_t)(rows * columns) + 1, 1);
@@ -230,29 +157,164 @@ static uint32_t onnx_shapes_top_k(pco_onnx_map *map)
     return out[0];
 }
 
-/* The cache is a state, first filled with the past. Where it is circular, what falls off its end is written a
- * second time, a whole length further in front; what then lies outside is dropped. */
+/* The place t along the axis has row t - index[b] of the update where there is one (in a circular cache: modulo its
+ * length), and what it had elsewhere. */
 static uint32_t onnx_shapes_tensor_scatter(pco_onnx_map *map)
 {
     pco_graph *graph = map->graph;
     char mode[16];
-    uint32_t past = onnx_in(map, 0), update = onnx_in(map, 1), indices = onnx_in(map, 2);
-    pco_tensor shape = *onnx_desc(map, past);
-    int64_t axis = onnx_axis(map, onnx_int(map, "axis", -2), shape.rank), zero[1] = {1};
+    const uint32_t past = onnx_in(map, 0), update = onnx_in(map, 1);
+    uint32_t indices = onnx_in(map, 2);
+    const pco_tensor shape = *onnx_desc(map, past), rows = *onnx_desc(map, update);
+    const int64_t axis = onnx_axis(map, onnx_int(map, "axis", -2), shape.rank);
+    int64_t line[PCO_MAX_RANK], batch[PCO_MAX_RANK];
     onnx_text(map, "mode", "linear", mode, sizeof mode);
     if (strcmp(mode, "linear") != 0 && strcmp(mode, "circular") != 0)
         return onnx_skip(map, "TensorScatter in an unknown mode");
     if (axis == 0) return onnx_skip(map, "TensorScatter along the batch");
-    uint32_t state = pco_graph_state(graph, map->node->outputs[0], (pco_dtype)shape.dtype, shape.rank, shape.shape);
-    uint32_t origin = pco_fill(graph, PCO_I32, 0.0, 1, zero);
-    if (indices == PCO_NONE) indices = origin;
-    state = pco_state_write(graph, state, past, origin, axis);
-    state = pco_state_write(graph, state, update, indices, axis);
-    if (strcmp(mode, "circular") == 0) {
-        uint32_t wrapped = pco_binary_scalar(graph, PCO_OP_SUB, indices, (double)shape.shape[axis]);
-        state = pco_state_write(graph, state, update, wrapped, axis);
+    const int64_t length = shape.shape[axis], count = rows.shape[axis];
+    if (rows.rank != shape.rank || count > length || !length) return onnx_skip(map, "TensorScatter of too many rows");
+    for (uint32_t d = 0; d < shape.rank; d++) {
+        line[d] = (int64_t)d == axis ? length : 1, batch[d] = d ? 1 : shape.shape[0];
     }
-    return state;
+    uint32_t at = pco_iota(graph, PCO_I32, (uint32_t)axis, 0, 1, shape.rank, line);
+    if (indices != PCO_NONE) {
+        indices = pco_reshape(graph, indices, shape.rank, batch);
+        at = pco_binary(graph, PCO_OP_SUB, at, indices);
+        const uint32_t before = pco_binary_scalar(graph, PCO_OP_LT, at, 0.0);
+        if (*mode == 'c') at = pco_where(graph, before, pco_binary_scalar(graph, PCO_OP_ADD, at, (double)length), at);
+    }
+    at = pco_broadcast_to(graph, at, shape.rank, shape.shape);
+    const pco_gather_along_axis_attrs attrs = {.axis = axis};
+    const uint32_t new = pco_graph_add(graph, PCO_OP_GATHER_ALONG_AXIS, &attrs, (uint32_t[]){update, at}, 2, NULL);
+    const uint32_t there = pco_binary(graph, PCO_OP_LOGICAL_AND, pco_binary_scalar(graph, PCO_OP_GE, at, 0.0),
+                                      pco_binary_scalar(graph, PCO_OP_LT, at, (double)count));
+    return pco_where(graph, there, new, past);
+}
+
+/* Copies one behind the other: a choice of indices along each axis. */
+static uint32_t onnx_shapes_tile(pco_onnx_map *map)
+{
+    uint32_t x = onnx_in(map, 0);
+    const pco_tensor desc = *onnx_desc(map, x);
+    int64_t repeats[PCO_MAX_RANK];
+    const int64_t n = onnx_host(map, 1, repeats, PCO_MAX_RANK);
+    if (n != (int64_t)desc.rank) return onnx_skip(map, "Tile with another number of repeats than dimensions");
+    for (uint32_t d = 0; d < desc.rank && !map->skip[0]; d++) {
+        int64_t count;
+        if (repeats[d] == 1) continue;
+        if (repeats[d] < 0 || __builtin_mul_overflow(repeats[d], desc.shape[d], &count))
+            return onnx_skip(map, "Tile with repeats below 0, or too many");
+        x = onnx_chosen(map, x, d, count, ONNX_CHOOSE_WRAPPED, 0, desc.shape[d]);
+    }
+    return x;
+}
+
+/* Elements of one value, or indices that mirror, repeat or continue; negative ones cut off. */
+static uint32_t onnx_shapes_pad(pco_onnx_map *map)
+{
+    char mode[16];
+    uint32_t x = onnx_in(map, 0);
+    const pco_tensor desc = *onnx_desc(map, x);
+    int64_t pads[2 * PCO_MAX_RANK], axes[PCO_MAX_RANK];
+    pco_pad_attrs attrs = {.n_before = desc.rank, .n_after = desc.rank};
+    onnx_text(map, "mode", "constant", mode, sizeof mode);
+    int64_t n = onnx_host(map, 1, pads, 2 * PCO_MAX_RANK), named = onnx_host(map, 3, axes, PCO_MAX_RANK);
+    if (n < 0) n = onnx_ints(map, "pads", pads, 2 * PCO_MAX_RANK);
+    attrs.value =
+        onnx_has(map, 2) && map->operands[2]->count ? onnx_host_scalar(map, 2, 0) : onnx_float(map, "value", 0);
+    if (named < 0)
+        for (named = 0; named < (int64_t)desc.rank; named++) axes[named] = named;
+    if (n != 2 * named) return onnx_skip(map, "Pad with another number of pads than axes");
+    const bool constant = strcmp(mode, "constant") == 0, edge = strcmp(mode, "edge") == 0;
+    if (!constant && !edge && strcmp(mode, "reflect") != 0 && strcmp(mode, "wrap") != 0)
+        return onnx_skip(map, "Pad in an unknown mode");
+    const onnx_choice how = edge ? ONNX_CHOOSE_EDGE : *mode == 'w' ? ONNX_CHOOSE_WRAPPED : ONNX_CHOOSE_MIRRORED;
+    for (int64_t i = 0; i < named && !map->skip[0]; i++) {
+        const int64_t axis = onnx_axis(map, axes[i], desc.rank), before = pads[i], after = pads[named + i];
+        const int64_t size = desc.rank ? desc.shape[axis] : 0;
+        int64_t count;
+        if (before < INT32_MIN || before > INT32_MAX || after < INT32_MIN || after > INT32_MAX || size > INT32_MAX ||
+            (count = size + before + after) < 0)
+            return onnx_skip(map, "Pad of more than there is, or too much");
+        if (!constant && count > size && !size) return onnx_skip(map, "Pad of nothing");
+        if (!constant) {
+            x = onnx_chosen(map, x, axis, count, how, -before, size);
+            continue;
+        }
+        const int64_t low = before < 0 ? -before : 0, high = after < 0 ? -after : 0;
+        if (low || high) x = pco_slice_axis(map->graph, x, axis, low, size - low - high);
+        attrs.before[axis] = before > 0 ? before : 0, attrs.after[axis] = after > 0 ? after : 0;
+    }
+    return constant ? pco_graph_add(map->graph, PCO_OP_PAD, &attrs, &x, 1, NULL) : x;
+}
+
+/* Blocks of b by b pixels to as many channels, and back. */
+static uint32_t onnx_shapes_depth(pco_onnx_map *map)
+{
+    pco_graph *graph = map->graph;
+    char mode[8];
+    const uint32_t x = onnx_in(map, 0);
+    const pco_tensor desc = *onnx_desc(map, x);
+    const int64_t b = onnx_int(map, "blocksize", 0), *s = desc.shape;
+    const bool depth = onnx_is(map, "SpaceToDepth");
+    onnx_text(map, "mode", "DCR", mode, sizeof mode);
+    if (desc.rank != 4 || b < 1 || (!depth && b > 32768) || (depth ? s[2] % b || s[3] % b : s[1] % (b * b)) ||
+        (strcmp(mode, "DCR") != 0 && strcmp(mode, "CRD") != 0))
+        return onnx_skip(map, "%s of a shape that has no such blocks", map->node->op);
+    if (depth) {
+        const uint32_t split = pco_reshape(graph, x, 6, (int64_t[]){s[0], s[1], s[2] / b, b, s[3] / b, b});
+        const uint32_t y =
+            pco_permute(graph, split, *mode == 'D' ? (int64_t[]){0, 3, 5, 1, 2, 4} : (int64_t[]){0, 1, 3, 5, 2, 4});
+        return pco_reshape(graph, y, 4, (int64_t[]){s[0], s[1] * b * b, s[2] / b, s[3] / b});
+    }
+    const int64_t channels = s[1] / (b * b);
+    const bool first = *mode == 'D';
+    const uint32_t split = first ? pco_reshape(graph, x, 6, (int64_t[]){s[0], b, b, channels, s[2], s[3]})
+                                 : pco_reshape(graph, x, 6, (int64_t[]){s[0], channels, b, b, s[2], s[3]});
+    const uint32_t y = pco_permute(graph, split, first ? (int64_t[]){0, 3, 4, 1, 5, 2} : (int64_t[]){0, 1, 4, 2, 5, 3});
+    return pco_reshape(graph, y, 4, (int64_t[]){s[0], channels, s[2] * b, s[3] * b});
+}
+
+/* What is too large for the host. */
+static uint32_t onnx_shapes_range(pco_onnx_map *map)
+{
+    const double start = onnx_host_scalar(map, 0, 0), limit = onnx_host_scalar(map, 1, 0);
+    const double step = onnx_host_scalar(map, 2, 1), steps = ceil((limit - start) / step);
+    const int64_t count = steps > 0 ? (int64_t)fmin(steps, 0x1p62) : 0;
+    if (!(steps <= 0x1p24)) return onnx_skip(map, "Range of too many values, or of none");
+    return pco_iota(map->graph, (pco_dtype)pco_onnx_map_type(onnx_type(map, 0)), 0, start, step, 1, &count);
+}
+
+static uint32_t onnx_shapes_fill(pco_onnx_map *map)
+{
+    pco_onnx_tensor value;
+    pco_error err;
+    int64_t shape[PCO_MAX_RANK];
+    const int64_t rank = onnx_host(map, 0, shape, PCO_MAX_RANK);
+    const bool given = onnx_tensor(map, "value", &value) && !pco_onnx_tensor_values(&value, &err);
+    const uint32_t dtype = given ? pco_onnx_map_type(value.type) : PCO_F32;
+    const double one = given && value.count == 1 ? value.value[0] : 0;
+    map->type[0] = given ? value.type : PCO_ONNX_FLOAT;
+    const bool good = rank >= 0 && dtype != PCO_NONE && (!given || value.count == 1);
+    pco_onnx_tensor_clear(&value);
+    if (!good) return onnx_skip(map, "ConstantOfShape of a value that is none");
+    return pco_fill(map->graph, (pco_dtype)dtype, one, (uint32_t)rank, shape);
+}
+
+static uint32_t onnx_shapes_eye(pco_onnx_map *map)
+{
+    pco_graph *graph = map->graph;
+    const int32_t type = (int32_t)onnx_int(map, "dtype", onnx_type(map, 0));
+    const int64_t k = onnx_int(map, "k", 0);
+    if (!onnx_has(map, 0) || map->operands[0]->rank != 2 || pco_onnx_map_type(type) == PCO_NONE || k > INT32_MAX ||
+        k < INT32_MIN)
+        return onnx_skip(map, "EyeLike of another shape or type than it can have");
+    const int64_t *shape = map->operands[0]->shape;
+    const uint32_t rows = pco_iota(graph, PCO_I32, 0, (double)k, 1, 2, (int64_t[]){shape[0], 1});
+    const uint32_t columns = pco_iota(graph, PCO_I32, 1, 0, 1, 2, (int64_t[]){1, shape[1]});
+    map->type[0] = type;
+    return pco_cast(graph, pco_binary(graph, PCO_OP_EQ, rows, columns), (pco_dtype)pco_onnx_map_type(type));
 }
 
 const onnx_rule ONNX_SHAPES[] = {
@@ -265,9 +327,13 @@ const onnx_rule ONNX_SHAPES[] = {
     {"Concat", onnx_shapes_concat, 0, 0},
     {"Split", onnx_shapes_split, 0, 0},
     {"Slice", onnx_shapes_slice, 0, 0},
-    {"Gather", onnx_shapes_gather, 0, 0},
-    {"GatherElements", onnx_shapes_gather_elements, 0, 0},
-    {"GatherND", onnx_shapes_gather_nd, 0, 0},
+    {"Tile", onnx_shapes_tile, 0, 0},
+    {"Pad", onnx_shapes_pad, 0, 0},
+    {"DepthToSpace", onnx_shapes_depth, 0, 0},
+    {"SpaceToDepth", onnx_shapes_depth, 0, 0},
+    {"Range", onnx_shapes_range, 0, 0},
+    {"ConstantOfShape", onnx_shapes_fill, 0, 0},
+    {"EyeLike", onnx_shapes_eye, 0, 0},
     {"Trilu", onnx_shapes_trilu, 0, 0},
     {"CumSum", onnx_shapes_cumsum, 0, 0},
     {"TopK", onnx_shapes_top_k, 0, 0},

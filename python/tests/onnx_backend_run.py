@@ -1,0 +1,134 @@
+"""Runs ONNX's own backend test (the runner and the cases of the package onnx) on the device of PORTICO_BACKEND.
+
+    python3 python/tests/onnx_backend_run.py [--verbose] [PATTERN]
+
+Prints every skipped case's reason (--verbose: its name, too), every failed case, the operators that have a mapping, and how
+many of the node cases of these alone passed. Exit status 1 if any failed, or if fewer than 95 % of those passed; 77 without
+the package onnx. Models that the runner would download are left out."""
+import argparse
+import collections
+import re
+import sys
+import unittest
+import warnings
+
+AT_LEAST = 0.95
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+
+
+def make_backend(portico, onnx_backend, unsupported):
+    """Portico's, but a case that it is not supposed to implement is a skipped one, which ONNX's runner calls passed."""
+
+    class Recorded(onnx_backend.PorticoRep):
+        def run(self, inputs, **kwargs):
+            try:
+                return super().run(inputs, **kwargs)
+            except unsupported as error:
+                raise unittest.SkipTest(str(error)) from None
+
+    class Backend(onnx_backend.PorticoBackend):
+        @classmethod
+        def prepare(cls, model, device="CPU", **kwargs):  # kwargs: of the comparison
+            try:
+                return Recorded(super().prepare(model, device).model, None)
+            except unsupported as error:
+                raise unittest.SkipTest(str(error)) from None
+
+        @classmethod
+        def supports_device(cls, device):
+            return device == "CPU"
+
+        is_compatible = None  # the runner would skip without a reason
+
+    return Backend
+
+
+class Result(unittest.TestResult):
+    def __init__(self):
+        super().__init__()
+        self.passed = []
+
+    def addSuccess(self, test):
+        self.passed.append(test)
+
+
+def name_of(test):
+    return test.id().rsplit(".", 1)[-1].removesuffix("_cpu")
+
+
+def operators(graph):
+    """Names of all operators of a graph, those of branches and bodies too."""
+    found = set()
+    for node in graph.node:
+        found.add((node.domain, node.op_type))
+        for attribute in node.attribute:
+            for inner in [attribute.g, *attribute.graphs] if attribute.type in (5, 10) else []:
+                found |= operators(inner)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("pattern", nargs="?", default="", help="only cases whose names have this regular expression")
+    parser.add_argument("--verbose", action="store_true", help="name every skipped case")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    try:
+        import onnx
+        from onnx.backend.test import loader
+        from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt, Runner
+    except ImportError as error:
+        print(f"the package onnx is not here: {error}")
+        return 77
+    import portico
+    import portico.onnx
+    from portico import onnx_backend
+
+    cases = {}  # name -> operators, of those whose model is at hand
+    everything = loader.load_model_tests
+    known = [case for kind in KINDS for case in everything(kind=kind)]
+    loader_module = sys.modules[Runner.__module__]
+    loader_module.load_model_tests = lambda kind, **_: everything(kind=kind) if kind in KINDS else []
+    # The nodes of an expanded function each round to float16, whose unit is 2^-10: two units, as the runner gives bfloat16,
+    # where 1e-3 is hardly one.
+    wider = {case.name: {"rtol": 2 ** -9} for case in known if re.search("(fp16|float16).*_expanded", case.name)}
+    runner = Runner(make_backend(portico, onnx_backend, BackendIsNotSupposedToImplementIt), "onnx_backend_run", wider)
+    for case in known:
+        if case.kind == "node" and case.model is not None:
+            names = operators(case.model.graph)
+            for function in case.model.functions:
+                names -= {(function.domain, function.name)}
+                names |= operators(function)
+            cases[case.name] = names
+    result = Result()
+    tests = [test for case in runner.test_cases.values()
+             for test in unittest.defaultTestLoader.loadTestsFromTestCase(case)
+             if test.id().endswith("_cpu") and re.search(arguments.pattern, name_of(test))]
+    for test in tests:
+        test.run(result)
+
+    reasons = collections.defaultdict(list)
+    for test, reason in result.skipped:
+        reasons[re.sub(r"'[^']*'", "'...'", re.sub(r" \(and \d+ more\)", "", reason))].append(name_of(test))
+    for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        print(f"skipped {len(names):4}  {reason}")
+        for name in names if arguments.verbose else []:
+            print(f"              {name}")
+    for test, trace in result.failures + result.errors:
+        lines = [line.strip() for line in trace.strip().splitlines() if line.strip()]
+        print(f"FAILED {name_of(test)}: {' '.join(lines[-12:] if 'AssertionError' in trace else lines[-1:])[:400]}")
+
+    claimed = {op for names in cases.values() for op in names if portico.onnx.has_operator(op[1], op[0]) or op == ("", "If")}
+    ours = {name for name, names in cases.items() if names <= claimed and re.search(arguments.pattern, name)}
+    passed = {name_of(test) for test in result.passed}
+    print(f"{len(claimed)} operators with a mapping: {', '.join(sorted(op for _, op in claimed))}")
+    rate = len(ours & passed) / max(len(ours), 1)
+    print(f"node cases of these operators alone: {len(ours & passed)} of {len(ours)} passed, {100 * rate:.1f} % (package onnx "
+          f"{onnx.__version__})")
+    failed = len(result.failures) + len(result.errors)
+    print(f"{len(result.passed)} passed, {failed} failed, {len(result.skipped)} skipped")
+    return int(failed > 0 or rate < AT_LEAST)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
