@@ -123,6 +123,18 @@ print("%d passed, %d failed, %d skipped" % (counts.get("passed", 0), counts.get(
   return $status
 }
 
+# ONNX's own backend test, with the first Python that has the package onnx and its cases: PORTICO_TEST_PYTHON, or Debian's
+# (python3-onnx, libonnx-testdata).
+check_onnx_backend() {
+  local python status=77
+  for python in "${PORTICO_TEST_PYTHON:-}" python3 /usr/bin/python3; do
+    [ -n "$python" ] && [ $status = 77 ] || continue
+    status=0
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python "$python" "$root/python/tests/onnx_backend_run.py" || status=$?
+  done
+  return $status
+}
+
 # Deleting a plugin's file leaves a program that works with the others.
 check_without_plugin() {
   dest_tree || return 1

@@ -59,10 +59,10 @@ void conf_cases_unary(conf_cases_context *context, pco_op op)
 void conf_cases_clamp(conf_cases_context *context, pco_op op)
 {
     static const uint32_t TYPES[4] = {PCO_F32, PCO_F16, PCO_BF16, PCO_I32};
-    static const double LIMITS[3][2] = {{-1.5, 2.25}, {0.0, INFINITY}, {-INFINITY, 0.1}};
+    static const double LIMITS[4][2] = {{-1.5, 2.25}, {0.0, INFINITY}, {-INFINITY, 0.1}, {1.0, -1.0}};
     for (uint32_t t = 0; t < 4; t++) {
         conf_unary_type(context, op, TYPES[t], 0);
-        for (uint32_t l = 0; l < 3; l++) {
+        for (uint32_t l = 0; l < 4; l++) {
             conf_case *one = conf_cases_begin(context, op, l == 2 ? CONF_ADVERSARIAL : CONF_RANDOM);
             pco_clamp_attrs *attrs = (pco_clamp_attrs *)one->attrs.bytes;
             attrs->min = TYPES[t] == PCO_I32 ? ceil(LIMITS[l][0]) : LIMITS[l][0];

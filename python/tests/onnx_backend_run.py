@@ -6,13 +6,21 @@ Prints every skipped case's reason (--verbose: its name, too), every failed case
 many of the node cases of these alone passed. Exit status 1 if any failed, or if fewer than 95 % of those passed; 77 without
 the package onnx. Models that the runner would download are left out."""
 import argparse
+import builtins
 import collections
+import dataclasses
+import os
 import re
 import sys
 import unittest
 import warnings
 
+import numpy
+
 AT_LEAST = 0.95
+# Cases whose values have another shape than their models say.
+FAULTY = {"1.12.0": {f"test_castlike_{to}{how}" for to in ("BFLOAT16_to_FLOAT", "FLOAT_to_BFLOAT16")
+                     for how in ("", "_expanded")}}
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 
 
@@ -52,6 +60,14 @@ class Result(unittest.TestResult):
         self.passed.append(test)
 
 
+def wider(case):
+    """The nodes of an expanded function each round to float16, whose unit is 2^-10: two units, as the runner gives bfloat16,
+    where 1e-3 is hardly one."""
+    if not re.search("(fp16|float16).*_expanded", case.name):
+        return case
+    return case._replace(rtol=2 ** -9) if hasattr(case, "_replace") else dataclasses.replace(case, rtol=2 ** -9)
+
+
 def name_of(test):
     return test.id().rsplit(".", 1)[-1].removesuffix("_cpu")
 
@@ -73,30 +89,30 @@ def main():
     parser.add_argument("--verbose", action="store_true", help="name every skipped case")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
+    for name in ("object", "bool"):  # which NumPy 1.24 took away, and package onnx 1.12 uses
+        if not hasattr(numpy, name):
+            setattr(numpy, name, getattr(builtins, name))
     try:
         import onnx
         from onnx.backend.test import loader
         from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt, Runner
-    except ImportError as error:
-        print(f"the package onnx is not here: {error}")
+        known = [wider(case) for kind in KINDS for case in loader.load_model_tests(kind=kind)
+                 if case.name not in FAULTY.get(onnx.__version__, ())]
+    except (ImportError, OSError) as error:
+        print(f"the package onnx with its test cases is not here: {error}")
         return 77
     import portico
     import portico.onnx
     from portico import onnx_backend
 
     cases = {}  # name -> operators, of those whose model is at hand
-    everything = loader.load_model_tests
-    known = [case for kind in KINDS for case in everything(kind=kind)]
-    loader_module = sys.modules[Runner.__module__]
-    loader_module.load_model_tests = lambda kind, **_: everything(kind=kind) if kind in KINDS else []
-    # The nodes of an expanded function each round to float16, whose unit is 2^-10: two units, as the runner gives bfloat16,
-    # where 1e-3 is hardly one.
-    wider = {case.name: {"rtol": 2 ** -9} for case in known if re.search("(fp16|float16).*_expanded", case.name)}
-    runner = Runner(make_backend(portico, onnx_backend, BackendIsNotSupposedToImplementIt), "onnx_backend_run", wider)
+    sys.modules[Runner.__module__].load_model_tests = lambda kind, **_: [case for case in known if case.kind == kind]
+    runner = Runner(make_backend(portico, onnx_backend, BackendIsNotSupposedToImplementIt), "onnx_backend_run")
     for case in known:
-        if case.kind == "node" and case.model is not None:
-            names = operators(case.model.graph)
-            for function in case.model.functions:
+        if case.kind == "node":
+            model = case.model or onnx.load(os.path.join(case.model_dir, "model.onnx"))
+            names = operators(model.graph)
+            for function in model.functions:
                 names -= {(function.domain, function.name)}
                 names |= operators(function)
             cases[case.name] = names
@@ -121,6 +137,8 @@ def main():
     claimed = {op for names in cases.values() for op in names if portico.onnx.has_operator(op[1], op[0]) or op == ("", "If")}
     ours = {name for name, names in cases.items() if names <= claimed and re.search(arguments.pattern, name)}
     passed = {name_of(test) for test in result.passed}
+    for name in sorted(ours - passed) if arguments.verbose else []:
+        print(f"not passed, of operators with a mapping: {name}")
     print(f"{len(claimed)} operators with a mapping: {', '.join(sorted(op for _, op in claimed))}")
     rate = len(ours & passed) / max(len(ours), 1)
     print(f"node cases of these operators alone: {len(ours & passed)} of {len(ours)} passed, {100 * rate:.1f} % (package onnx "

@@ -6,17 +6,19 @@
  *     if (pco_onnx_run(runner, &ids, 1, &err)) ...
  *     if (pco_onnx_runner_output(runner, 0, &array, &err)) ...
  *
- * Operator sets 13 to 23 are read, and older and newer ones (7 to 28) as far as the operators in a file mean the same.
- * Control flow (Loop, Scan, and an If whose condition only a run knows) is refused. Every
- * attribute of a node is used, or refused by its name.
+ * Operator sets 13 to 23 are read. Older and newer ones (1 to 28) are, too, as far as the operators in a file mean the
+ * same as in these; what does not is refused by its name, and so is an attribute that has gone since. Control flow
+ * (Loop, Scan, and an If whose condition only a run knows) is refused. Every attribute of a node is used, or refused by
+ * its name.
  *
  * Shapes: dimensions that a file leaves open are those of the arrays that a run is given. A runner makes one executable
  * for each set of shapes (and of those values that shapes depend on), and keeps the last few. What a file computes from
  * shapes and constants alone is computed once, on the host.
  *
- * Types: whole numbers run as i32, and 64-bit floats as f32; a value of an input that does not fit is an error, and a
- * result has the type that the file says. Other types than float, float16, bfloat16, double, int8, uint8, int32, int64
- * and bool are refused.
+ * Types: whole numbers run as i32, and 64-bit floats as f32; a whole number of an input that does not fit is an error,
+ * as is a negative one in an output of uint32 or uint64. Sums and products of int8, uint8, int16 and uint16 wrap as
+ * these do; floats of 8 and 4 bits run as f32, and are rounded to their own values where they are made. A result has
+ * the type that the file says. Strings, complex numbers, sequences and optional values are refused.
  *
  * Threads: a model is read-only once it is open, and may be used by several runners at once; a runner is used by one
  * thread at a time, as its session is. Arguments: `err` may be NULL; other NULL is INVALID. A library that was built

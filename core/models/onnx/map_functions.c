@@ -97,6 +97,7 @@ static uint32_t onnx_functions_leaky(pco_onnx_map *map)
 static uint32_t onnx_functions_prelu(pco_onnx_map *map)
 {
     const uint32_t x = onnx_in(map, 0);
+    if (map->opset < 7) return onnx_skip(map, "PRelu as before operator set 7");
     return onnx_functions_sloped(map, x, pco_binary(map->graph, PCO_OP_MUL, x, onnx_in(map, 1)));
 }
 

@@ -57,7 +57,7 @@ static uint32_t onnx_norms_batch(pco_onnx_map *map)
     const double eps = onnx_float(map, "epsilon", 1e-5);
     uint32_t part[4];
     onnx_without(map, "momentum"); /* of training */
-    if (onnx_int(map, "training_mode", 0)) return onnx_skip(map, "BatchNormalization of training");
+    if (onnx_int(map, "training_mode", 0) || map->opset < 7) return onnx_skip(map, "BatchNormalization of training");
     if (desc.rank < 2) return onnx_skip(map, "BatchNormalization without channels");
     for (uint32_t i = 0; i < 4; i++)
         part[i] = onnx_norms_channels(map, pco_cast(graph, onnx_in(map, 1 + i), PCO_F32), desc.rank, desc.shape[1]);

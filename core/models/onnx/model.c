@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MODEL_OLDEST = 7, MODEL_NEWEST = 28 }; /* operator sets; before 7 shapes were broadcast another way */
+enum { MODEL_OLDEST = 1, MODEL_NEWEST = 28 }; /* operator sets */
 
 static pco_status model_finish(pco_onnx_model *opened, pco_status status, const char *label, pco_onnx_model **model,
                                pco_error *err)

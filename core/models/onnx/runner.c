@@ -320,8 +320,14 @@ static pco_status runner_read(const pco_onnx_runner *runner, uint32_t index, run
     void *data = malloc(bytes);
     status = values && data ? pco_executable_read(executable, handle, data, bytes, err)
                             : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for an output");
+    if (!status) pco_onnx_decode(runner_stored(dtype), data, count, values);
+    const bool unsigned_type = output->array.type == PCO_ONNX_UINT32 || output->array.type == PCO_ONNX_UINT64;
+    for (int64_t i = 0; i < count && !status && unsigned_type; i++)
+        if (values[i] < 0)
+            status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                              "element %lld of output '%.100s' is beyond the 31 bits in which %s is run", (long long)i,
+                              output->array.name, pco_onnx_type_name(output->array.type));
     if (!status) {
-        pco_onnx_decode(runner_stored(dtype), data, count, values);
         pco_onnx_encode(output->array.type, values, count, output->data);
     }
     free(values);
