@@ -132,7 +132,11 @@ typedef enum pco_conformance_judging {
 typedef struct pco_conformance_options {
     pco_conformance_tier tier;
     pco_conformance_slice slice;
-    const char *ops; /* shell pattern of op names, or several with commas; NULL: all */
+    const struct pco_operation *const
+        *own; /* n_own operations that are no rows of the table, to be judged with those */
+    uint32_t n_own;
+    const char *own_from; /* the library that declares them, for commands that repeat a case */
+    const char *ops;      /* shell pattern of op names, or several with commas; NULL: all */
     uint64_t seed;
     uint32_t case_id;    /* 0: all cases */
     const char *variant; /* shell pattern; NULL: all */

@@ -49,6 +49,7 @@ typedef union cpu_attrs {
 #define CPU_ATTRS(NAME, name) pco_##name##_attrs name;
     PCO_OPERATIONS_WITH_ATTRS(CPU_ATTRS)
 #undef CPU_ATTRS
+    pco_own_attrs own;
 } cpu_attrs;
 
 /* A tensor seen as [outer, n, inner] around one axis. */
@@ -125,6 +126,8 @@ typedef struct cpu_variant {
     cpu_run_fn run;
     uint64_t (*workspace)(const cpu_node *node); /* bytes, a multiple of 64; NULL: none */
     bool (*fits)(const cpu_node *node);          /* NULL: always */
+    /* Instead of `run`: what can fail. */
+    pco_status (*attempt)(const cpu_node *node, pco_error *err);
 } cpu_variant;
 
 struct cpu_op {
@@ -139,6 +142,7 @@ struct cpu_op {
 
 struct cpu_node {
     cpu_run_fn run;
+    pco_status (*attempt)(const cpu_node *node, pco_error *err); /* instead, where it is not NULL */
     const cpu_op *op;
     const pco_device *device;
     const cpu_kernels *kernels;
@@ -160,6 +164,7 @@ pco_status cpu_fail(pco_error *err, pco_status status, const char *format, ...) 
 /* ---- nodes ---- */
 
 const cpu_op *cpu_op_find(uint32_t op);
+extern const cpu_op cpu_own_op;       /* of all operations that are declared, own.c */
 uint32_t cpu_attrs_size(uint32_t op); /* 0 without attributes */
 
 /* Reads node `index` of a part without addresses. The host has checked it (plugin.h). Errors: UNSUPPORTED, for what a

@@ -14,31 +14,37 @@ pco_status cpu_fail(pco_error *err, pco_status status, const char *format, ...)
     return status;
 }
 
+static const char *cpu_op_name(const cpu_node *node)
+{
+    return PCO_OP_IS_OWN(node->op->op) ? "of one's own" : pco_op_name(node->op->op);
+}
+
 static pco_status cpu_read_tensor(const cpu_node *node, const pco_tensor *tensor, cpu_tensor *out, pco_error *err)
 {
     if (tensor->dtype >= PCO_DTYPE_COUNT)
         return cpu_fail(err, PCO_ERROR_UNSUPPORTED, "op '%s' (%.200s): type %u is newer than this plugin",
-                        pco_op_name(node->op->op), node->name, tensor->dtype);
+                        cpu_op_name(node), node->name, tensor->dtype);
     *out = (cpu_tensor){.present = true, .dtype = tensor->dtype, .rank = tensor->rank};
     memcpy(out->shape, tensor->shape, tensor->rank * sizeof *out->shape);
     out->count = cpu_product(out->shape, 0, (int)out->rank);
     /* So that bytes of workspaces, up to 16 for an element, can be counted. */
     if (out->count > INT64_MAX / 16)
-        return cpu_fail(err, PCO_ERROR_UNSUPPORTED, "op '%s' (%.200s): a tensor is too large",
-                        pco_op_name(node->op->op), node->name);
+        return cpu_fail(err, PCO_ERROR_UNSUPPORTED, "op '%s' (%.200s): a tensor is too large", cpu_op_name(node),
+                        node->name);
     return PCO_OK;
 }
 
 static pco_status cpu_read_attrs(cpu_node *node, const pco_node *from, pco_error *err)
 {
     uint32_t known = cpu_attrs_size(node->op->op);
+    if (PCO_OP_IS_OWN(from->op)) known = from->attrs_size < sizeof node->attrs ? from->attrs_size : sizeof node->attrs;
     if (known == 0) return PCO_OK;
     memcpy(node->attrs.bytes, from->attrs, known);
     for (uint32_t i = known; i < from->attrs_size; i++)
         if (((const unsigned char *)from->attrs)[i])
             return cpu_fail(err, PCO_ERROR_UNSUPPORTED,
-                            "op '%s' (%.200s) uses an attribute that is newer than this plugin",
-                            pco_op_name(node->op->op), node->name);
+                            "op '%s' (%.200s) uses an attribute that is newer than this plugin", cpu_op_name(node),
+                            node->name);
     return PCO_OK;
 }
 
@@ -94,7 +100,7 @@ pco_status cpu_node_choose(cpu_node *node, uint32_t wanted, const cpu_variant **
             if (list[i] == choice) wanted = i;
     }
     if (wanted >= count)
-        return cpu_fail(err, PCO_ERROR_INVALID, "op '%s' (%.200s): there is no variant %u", pco_op_name(node->op->op),
+        return cpu_fail(err, PCO_ERROR_INVALID, "op '%s' (%.200s): there is no variant %u", cpu_op_name(node),
                         node->name, wanted);
     node->variant = wanted;
     *variant = list[wanted];

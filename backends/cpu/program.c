@@ -79,6 +79,7 @@ static void cpu_bind(cpu_node *node, const pco_node *from, const pco_plan *plan,
     node->workspace_bytes = variant->workspace ? variant->workspace(node) : 0;
     if (node->workspace_bytes) node->workspace = cpu_address(plan, &plan->workspaces[node->index]);
     node->run = variant->run;
+    node->attempt = variant->attempt;
 }
 
 static void cpu_program_destroy(pco_device *device, pco_program *program)
@@ -151,10 +152,14 @@ static pco_status cpu_submit(pco_device *device, pco_program *program, uint32_t 
     if (first > program->n_nodes || count > program->n_nodes - first)
         return cpu_fail(err, PCO_ERROR_INVALID, "segments %u..%llu of %u", first, (unsigned long long)first + count,
                         program->n_nodes);
+    pco_status status;
     for (uint32_t i = first; i < first + count; i++) {
         const cpu_node *node = &program->nodes[i];
         uint64_t start = program->profiling ? cpu_now() : 0;
-        node->run(node);
+        if (!node->attempt)
+            node->run(node);
+        else if ((status = node->attempt(node, err)) != PCO_OK)
+            return status;
         if (program->profiling) program->nanoseconds[i] = cpu_now() - start;
     }
     *ticket = ++device->ticket;

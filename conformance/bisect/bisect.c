@@ -153,7 +153,7 @@ const void *pco_bisect_output(const pco_bisect *bisect, const char *name)
 void bisect_problem_label(bisect_problem *problem)
 {
     conf_case *one = &problem->one;
-    size_t used = (size_t)snprintf(one->label, sizeof one->label, "%s", pco_op_find(one->op)->name);
+    size_t used = (size_t)snprintf(one->label, sizeof one->label, "%s", conf_case_op(one)->name);
     for (uint32_t i = 0; i < one->n_inputs && used < sizeof one->label; i++) {
         const conf_operand *in = &one->in[i];
         used += (size_t)snprintf(one->label + used, sizeof one->label - used, " %s",
@@ -277,7 +277,7 @@ static pco_status bisect_advance(pco_bisect *bisect, const pco_node *node, conf_
         uint32_t t = node->outputs[i];
         if (t == PCO_NONE) continue;
         pco_status status = PCO_OK;
-        if (pco_op_written(pco_op_find(node->op), i) != PCO_NONE)
+        if (pco_op_written(pco_node_op(node), i) != PCO_NONE)
             bisect->values[t] = bisect->values[pco_graph_root(graph, t)];
         else
             status = bisect_new_value(bisect, t, err);
@@ -287,13 +287,13 @@ static pco_status bisect_advance(pco_bisect *bisect, const pco_node *node, conf_
     if (status) return status;
     if (take.taken && !pco_conformance_state_is_bad(result.state)) return PCO_OK;
     return pco_fail(err, PCO_ERROR_INTERNAL, "the reference %s is itself wrong at '%s' (%s): %s", bisect->reference->id,
-                    node->name, pco_op_find(node->op)->name, result.detail);
+                    node->name, pco_node_op(node)->name, result.detail);
 }
 
 static void bisect_note(pco_bisect *bisect, const pco_node *node, const pco_conformance_case *result)
 {
     pco_bisect_op *row = &bisect->ops[node->op % BISECT_OPS];
-    row->name = pco_op_find(node->op)->name;
+    row->name = pco_node_op(node)->name;
     if (result->state == PCO_CASE_UNSUPPORTED) {
         row->unsupported++;
         return;

@@ -31,7 +31,7 @@ static bool bisect_infers(const conf_case *one)
     pco_tensor tensors[PCO_MAX_INPUTS];
     pco_error why;
     pco_shape_context context = {
-        .op = pco_op_find(one->op), .attrs = one->attrs.bytes, .node_name = "", .n_inputs = one->n_inputs};
+        .op = conf_case_op(one), .attrs = one->attrs.bytes, .node_name = "", .n_inputs = one->n_inputs};
     for (uint32_t i = 0; i < one->n_inputs; i++) {
         if (!one->in[i].present) continue;
         tensors[i] = conf_operand_tensor(one, i);
@@ -203,7 +203,7 @@ static void bisect_add_member(bisect_search *search, uint32_t operand, uint32_t 
 static void bisect_find_members(bisect_search *search, int64_t n)
 {
     const conf_case *one = &search->bisect->problem.one;
-    const pco_op_info *op = pco_op_find(one->op);
+    const pco_op_info *op = conf_case_op(one);
     const pco_attr_info *attr;
     search->n_members = 0;
     for (uint32_t i = 0; i < one->n_inputs; i++)
@@ -233,7 +233,7 @@ static uint32_t bisect_sizes(const bisect_problem *problem, int64_t *sizes, uint
             if (one->in[i].shape[d] > 1) sizes[count++] = one->in[i].shape[d];
     if (!one->n_inputs || !count) { /* ops without operands have their shape in the attributes */
         const pco_attr_info *attr;
-        for (uint32_t a = 0; (attr = pco_op_attr(pco_op_find(one->op), a)) != NULL; a++)
+        for (uint32_t a = 0; (attr = pco_op_attr(conf_case_op(one), a)) != NULL; a++)
             for (uint32_t e = 1; attr->type == PCO_ATTR_VECTOR && e <= PCO_MAX_RANK && count < capacity; e++) {
                 int64_t value;
                 memcpy(&value, one->attrs.bytes + attr->offset + 8 * e, sizeof value);

@@ -4,6 +4,7 @@
 #define CONF_CASE_H
 
 #include "conformance.h"
+#include "graph/op.h"
 
 #include <stdbool.h>
 
@@ -63,6 +64,9 @@ typedef struct conf_case {
     } attrs;
     char label[CONF_LABEL];
 } conf_case;
+
+/* The row of its op, which may be one of somebody's own. */
+static inline const pco_op_info *conf_case_op(const conf_case *one) { return pco_op_of(one->op, one->attrs.bytes); }
 
 /* Called per case; returns false to stop. */
 typedef bool (*conf_visit_fn)(void *user, const conf_case *one);

@@ -21,11 +21,16 @@ int conf_cases_blocks(int size, uint32_t type)
 
 conf_case *conf_cases_begin(conf_cases_context *context, pco_op op, conf_regime regime)
 {
+    return conf_cases_begin_row(context, pco_op_find(op), regime);
+}
+
+conf_case *conf_cases_begin_row(conf_cases_context *context, const pco_op_info *op, conf_regime regime)
+{
     conf_case *one = &context->one;
     memset(one, 0, sizeof *one);
-    one->op = op, one->regime = regime;
-    one->attrs_size = pco_op_attrs_size(pco_op_find(op));
-    pco_op_default_attrs(pco_op_find(op), one->attrs.bytes);
+    one->op = (uint32_t)op->op, one->regime = regime;
+    one->attrs_size = pco_op_attrs_size(op);
+    pco_op_default_attrs(op, one->attrs.bytes);
     return one;
 }
 
@@ -131,6 +136,6 @@ void conf_cases_emit(conf_cases_context *context)
     if (!conf_cases_is_new(context, one->id)) return;
     one->turn = conf_cases_turn(context, one);
     /* As in a graph; the label keeps the short form that its list has. */
-    if (one->n_inputs) pco_op_resolve_axes(pco_op_find(one->op), one->attrs.bytes, one->in[0].rank);
+    if (one->n_inputs) pco_op_resolve_axes(conf_case_op(one), one->attrs.bytes, one->in[0].rank);
     if (!context->visit(context->user, one)) context->stopped = true;
 }

@@ -22,8 +22,9 @@ typedef struct conf_cases_context {
     } kinds[256]; /* of the op whose cases are visited */
 } conf_cases_context;
 
-/* Starts a case with the op's default attributes. */
+/* Starts a case with the op's default attributes; the second of any row. */
 conf_case *conf_cases_begin(conf_cases_context *context, pco_op op, conf_regime regime);
+conf_case *conf_cases_begin_row(conf_cases_context *context, const pco_op_info *op, conf_regime regime);
 /* Adds an operand; the shape is text such as "2,3,5" ("": a scalar). Returns it, to be refined. */
 conf_operand *conf_cases_in(conf_case *one, uint32_t dtype, const char *shape, ...)
     __attribute__((format(printf, 3, 4)));

@@ -30,7 +30,7 @@ pco_tensor conf_operand_tensor(const conf_case *one, uint32_t input)
                          .rank = operand->rank,
                          .alias = PCO_NONE,
                          .name = NAMES[input]};
-    if (pco_op_writes(pco_op_find(one->op), input)) tensor.kind = PCO_KIND_STATE;
+    if (pco_op_writes(conf_case_op(one), input)) tensor.kind = PCO_KIND_STATE;
     memcpy(tensor.shape, operand->shape, sizeof tensor.shape);
     tensor.bytes = oracle_bytes(&tensor);
     return tensor;
@@ -64,6 +64,11 @@ static void conf_data_domain(const conf_case *one, uint32_t input, double *low, 
     case PCO_OP_CLAMP:
     case PCO_OP_ISFINITE: limit = 100.0; break;
     default: break;
+    }
+    const pco_op_range *range = pco_op_range_of(conf_case_op(one), input);
+    if (range) {
+        *low = range->low, *high = range->high;
+        return;
     }
     *low = positive ? 1.0 / 1024.0 : -limit;
     *high = limit;

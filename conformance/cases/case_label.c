@@ -63,7 +63,7 @@ static void conf_label_operand(char *label, const conf_operand *operand)
 /* Attributes that differ from their defaults. */
 static void conf_label_attrs(const conf_case *one, char *label)
 {
-    const pco_op_info *info = pco_op_find(one->op);
+    const pco_op_info *info = conf_case_op(one);
     unsigned char defaults[256] = {0};
     pco_op_default_attrs(info, defaults);
     const pco_attr_info *attr;
@@ -88,7 +88,7 @@ static void conf_label_attrs(const conf_case *one, char *label)
 
 void conf_case_label(conf_case *one)
 {
-    conf_label_append(one->label, "%s", pco_op_find(one->op)->name);
+    conf_label_append(one->label, "%s", conf_case_op(one)->name);
     for (uint32_t i = 0; i < one->n_inputs; i++) conf_label_operand(one->label, &one->in[i]);
     conf_label_attrs(one, one->label);
     if (one->chain) conf_label_append(one->label, " program of %s", conf_chain_find(one->chain)->name);

@@ -74,6 +74,21 @@ void conf_cases_visit_on(const pco_device_info *info, pco_conformance_tier tier,
     }
 }
 
+void conf_cases_visit_all(const pco_device_info *info, const pco_conformance_options *options, conf_visit_fn visit,
+                          void *user)
+{
+    conf_cases_context all = {0}, *context = &all;
+    conf_cases_visit_on(info, options->tier, options->ops, visit, user);
+    if (!options->n_own) return;
+    conf_cases_edges_of(context, info);
+    context->tier = options->tier, context->visit = visit, context->user = user;
+    for (uint32_t i = 0; i < options->n_own && !context->stopped; i++) {
+        if (options->ops && !conf_cases_match(options->ops, options->own[i]->info.name)) continue;
+        context->n_kinds = 0;
+        conf_cases_own(context, options->own[i]);
+    }
+}
+
 bool conf_cases_is_slow(uint32_t op)
 {
     return op == PCO_OP_MATMUL || op == PCO_OP_SCALED_DOT_PRODUCT_ATTENTION ||

@@ -10,6 +10,11 @@ void conf_cases_visit_on(const pco_device_info *info, pco_conformance_tier tier,
                          conf_visit_fn visit, void *user);
 void conf_cases_visit(pco_conformance_tier tier, const char *pattern, conf_visit_fn visit, void *user);
 
+/* Of all that the options select by tier and name: those of the table as above, then those of operations of one's own.
+ */
+void conf_cases_visit_all(const pco_device_info *info, const pco_conformance_options *options, conf_visit_fn visit,
+                          void *user);
+
 /* True for ops whose kernels drivers compile longest; they are begun first. */
 bool conf_cases_is_slow(uint32_t op);
 

@@ -22,6 +22,7 @@ CASES(dimensions);
 CASES(chain);
 CASES(edges);
 CASES(large);
+void conf_cases_own(conf_cases_context *context, const pco_operation *operation);
 #undef CASES
 
 #endif

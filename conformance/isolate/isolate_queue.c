@@ -41,7 +41,7 @@ static bool conf_list_visit(void *user, const conf_case *one)
     conf_listed *listed = &list->items[list->count];
     *listed = (conf_listed){.op = one->op,
                             .id = one->id,
-                            .op_name = pco_op_find(one->op)->name,
+                            .op_name = conf_case_op(one)->name,
                             .regime = conf_regime_name(one->regime),
                             .dtype = conf_case_dtype(one),
                             .label = strdup(one->label)};
@@ -65,7 +65,7 @@ pco_status conf_list_make(conf_list *list, const pco_conformance_options *option
 {
     *list = (conf_list){0};
     conf_list_build build = {.list = list, .options = options};
-    conf_cases_visit_on(info, options->tier, options->ops, conf_list_visit, &build);
+    conf_cases_visit_all(info, options, conf_list_visit, &build);
     conf_list_key *keys = malloc((list->count + 1) * sizeof *keys);
     list->by_id = malloc((list->count + 1) * sizeof *list->by_id);
     if (build.failed || !keys || !list->by_id) {

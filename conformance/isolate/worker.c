@@ -287,7 +287,9 @@ static pco_status worker_command(conf_worker *worker, const cJSON *command)
     worker->left = worker->n_ids;
     worker->skip = (uint32_t)from;
     worker->refused = cJSON_GetObjectItemCaseSensitive(command, "not");
-    conf_cases_visit_on(worker->device->info, worker->options.tier, op, worker_visit, worker);
+    worker->options.ops = op;
+    conf_cases_visit_all(worker->device->info, &worker->options, worker_visit, worker);
+    worker->options.ops = NULL;
     if (!worker->status && worker->left)
         return pco_fail(&worker->err, PCO_ERROR_NOT_FOUND, "a case that the worker does not have");
     return worker->status ? worker->status : worker_ask(worker, "asked");

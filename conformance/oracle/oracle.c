@@ -10,7 +10,10 @@ static oracle_fn *const FUNCTIONS[] = {
 #include "graph/ops.def"
 };
 
-bool oracle_knows(uint32_t op) { return op < sizeof FUNCTIONS / sizeof FUNCTIONS[0] && FUNCTIONS[op]; }
+bool oracle_knows(uint32_t op)
+{
+    return PCO_OP_IS_OWN(op) || (op < sizeof FUNCTIONS / sizeof FUNCTIONS[0] && FUNCTIONS[op]);
+}
 
 pco_status oracle_run(oracle_node *node, pco_error *err)
 {
@@ -23,6 +26,7 @@ pco_status oracle_run(oracle_node *node, pco_error *err)
         out->bound = calloc((size_t)out->count + 1, sizeof *out->bound);
         if (!out->value || !out->bound) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "oracle: no memory");
     }
+    if (PCO_OP_IS_OWN(node->op)) return oracle_eval_own(node, err);
     if (node->out[0].desc.dtype == PCO_I32 &&
         (node->op <= PCO_OP_MAXIMUM || node->op == PCO_OP_SUM || node->op == PCO_OP_NEG || node->op == PCO_OP_ABS ||
          node->op == PCO_OP_SCATTER_ADD))

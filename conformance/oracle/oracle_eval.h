@@ -44,6 +44,7 @@ oracle_ve oracle_sum_end(const oracle_rules *rules, const oracle_sum *sum, int64
 typedef pco_status oracle_fn(oracle_node *node, pco_error *err);
 #define PCO_OP(id, upper, name, family, ...) oracle_fn oracle_eval_##family;
 #include "graph/ops.def"
+oracle_fn oracle_eval_own;     /* what is declared outside of the table */
 oracle_fn oracle_eval_integer; /* sums and elementwise arithmetic in i32 */
 
 /* Philox 4x32-10, written again for the oracle. */

@@ -20,7 +20,7 @@ static int64_t must_product(const pco_tensor *tensor, uint32_t first)
 /* The dimension that an op's axis names, of several the first; the last where it names none. */
 static uint32_t must_axis(const conf_case *one)
 {
-    const uint32_t rank = one->in[0].rank, axes = pco_op_axes(pco_op_find(one->op), one->attrs.bytes, rank);
+    const uint32_t rank = one->in[0].rank, axes = pco_op_axes(conf_case_op(one), one->attrs.bytes, rank);
     uint32_t first = 0;
     while (first + 1 < rank && !(axes >> first & 1)) first++;
     return first;
@@ -83,7 +83,7 @@ static bool must_fits(const conf_problem *problem, const pco_device_info *info)
 {
     for (uint32_t t = 0; t < problem->n_tensors; t++)
         if (problem->tensors[t].bytes > info->max_allocation / 2) return false;
-    return conf_split_bytes(problem, pco_op_find(problem->one->op)->split) <= info->max_binding;
+    return conf_split_bytes(problem, conf_case_op(problem->one)->split) <= info->max_binding;
 }
 
 /* block: that of quantised weights along this dimension; 1: none */
@@ -96,7 +96,7 @@ static int64_t must_shrunk(int64_t size, int64_t block)
 /* The same form with small sizes; false where that is none (sizes that depend on each other). */
 static bool must_shrink(const conf_case *one, conf_case *small, conf_problem *problem)
 {
-    const pco_op_info *info = pco_op_find(one->op);
+    const pco_op_info *info = conf_case_op(one);
     const pco_attr_info *attr;
     pco_error ignored;
     *small = *one;
@@ -151,7 +151,7 @@ bool conf_must_fit(const pco_conformance_device *device, const conf_problem *pro
 {
     conf_case small;
     conf_problem shrunk;
-    const pco_op_info *info = problem->one ? pco_op_find(problem->one->op) : NULL;
+    const pco_op_info *info = problem->one ? conf_case_op(problem->one) : NULL;
     if (!info || pco_op_decomposition(info->op) || !must_fits(problem, device->info)) return false;
     if (!must_shrink(problem->one, &small, &shrunk)) return false;
     conf_run_state run = conf_run_start(device, &shrunk);

@@ -12,7 +12,7 @@ pco_status conf_problem_infer(conf_problem *problem, pco_error *err)
 {
     const conf_case *one = problem->one;
     pco_shape_context context = {
-        .op = pco_op_find(one->op), .attrs = one->attrs.bytes, .node_name = "case", .n_inputs = problem->node.n_inputs};
+        .op = conf_case_op(one), .attrs = one->attrs.bytes, .node_name = "case", .n_inputs = problem->node.n_inputs};
     for (uint32_t i = 0; i < problem->node.n_inputs; i++)
         if (problem->node.inputs[i] != PCO_NONE) context.inputs[i] = &problem->tensors[problem->node.inputs[i]];
     pco_status status = pco_infer(&context, err);

@@ -34,16 +34,16 @@ pco_status conf_result_start(conf_result_builder *builder, const pco_conformance
     *builder = (conf_result_builder){.result = result};
     *result = (pco_conformance_result){
         .device_id = device_id, .tier = options->tier, .slice = options->slice, .seed = options->seed};
-    result->ops = calloc(n_ops, sizeof *result->ops);
+    result->ops = calloc(n_ops + options->n_own, sizeof *result->ops);
     return result->ops ? PCO_OK : pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for results");
 }
 
-static pco_conformance_op *conf_result_row(pco_conformance_result *result, uint32_t op)
+static pco_conformance_op *conf_result_row(pco_conformance_result *result, uint32_t op, const char *name)
 {
     for (uint32_t i = result->n_ops; i-- > 0;)
         if (result->ops[i].op == op) return &result->ops[i];
     pco_conformance_op *row = &result->ops[result->n_ops++];
-    *row = (pco_conformance_op){.op = op, .name = pco_op_find(op)->name};
+    *row = (pco_conformance_op){.op = op, .name = name};
     return row;
 }
 
@@ -55,7 +55,7 @@ static void conf_replays_add(pco_conformance_replays *sum, const pco_conformance
 
 void conf_result_count(conf_result_builder *builder, const pco_conformance_case *one)
 {
-    pco_conformance_op *row = conf_result_row(builder->result, one->op);
+    pco_conformance_op *row = conf_result_row(builder->result, one->op, one->op_name);
     row->count[one->state]++;
     builder->result->count[one->state]++;
     conf_replays_add(&builder->result->replays, &one->replays);
@@ -113,7 +113,7 @@ void pco_conformance_compare_threads(pco_conformance_result *result, const pco_c
             continue;
         }
         if (!one->bits || !other->cases[j].bits) continue;
-        pco_conformance_invariance *sum = &conf_result_row(result, one->op)->invariance;
+        pco_conformance_invariance *sum = &conf_result_row(result, one->op, one->op_name)->invariance;
         sum->compared[PCO_PIECE_THREADS]++;
         sum->differed[PCO_PIECE_THREADS] += one->bits != other->cases[j].bits;
     }
@@ -138,7 +138,7 @@ pco_status conf_result_finish(conf_result_builder *builder, pco_error *err)
     qsort(judged, count, sizeof *judged, conf_result_compare);
     for (uint32_t begin = 0, end; begin < count; begin = end) {
         for (end = begin; end < count && judged[end]->op == judged[begin]->op;) end++;
-        pco_conformance_op *row = conf_result_row(result, judged[begin]->op);
+        pco_conformance_op *row = conf_result_row(result, judged[begin]->op, judged[begin]->op_name);
         row->median_ratio = judged[begin + (end - begin) / 2]->ratio;
         row->max_ratio = judged[end - 1]->ratio;
     }
@@ -184,7 +184,7 @@ pco_status pco_conformance_add_round(pco_conformance_result *sum, pco_conformanc
     }
     for (uint32_t i = 0; i < round->n_ops; i++) {
         const pco_conformance_op *row = &round->ops[i];
-        pco_conformance_op *total = conf_result_row(sum, row->op);
+        pco_conformance_op *total = conf_result_row(sum, row->op, row->name);
         for (int s = 0; s < PCO_CASE_STATES; s++) { /* what is bad was counted when it was added */
             if (pco_conformance_state_is_bad((pco_conformance_state)s)) continue;
             total->count[s] += row->count[s];

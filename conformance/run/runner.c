@@ -204,7 +204,7 @@ static pco_status conf_run_variant(conf_run_state *run, const pco_conformance_op
 static pco_conformance_case conf_run_result(const pco_conformance_device *device, const conf_case *one,
                                             const pco_conformance_options *options)
 {
-    const char *name = pco_op_find(one->op)->name;
+    const char *name = conf_case_op(one)->name;
     pco_conformance_case result = {.op = one->op,
                                    .id = one->id,
                                    .op_name = name,
@@ -224,6 +224,9 @@ static pco_conformance_case conf_run_result(const pco_conformance_device *device
             "portico conformance --devices %s --tier %s --ops %s --seed %" PRIu64 " --case %08x", device->id,
             pco_conformance_tier_name(options->tier == PCO_CONFORMANCE_SOAK ? PCO_CONFORMANCE_FULL : options->tier),
             name, options->seed, one->id);
+    if (options->own_from && PCO_OP_IS_OWN(one->op))
+        snprintf(result.repeat + strlen(result.repeat), sizeof result.repeat - strlen(result.repeat), " --ops-from %s",
+                 options->own_from);
     if (options->replays)
         snprintf(result.repeat + strlen(result.repeat), sizeof result.repeat - strlen(result.repeat),
                  " --replays %" PRIu32, options->replays);

@@ -25,7 +25,7 @@ static bool conf_suite_count_one(void *user, const conf_case *one)
 uint32_t pco_conformance_count(const pco_conformance_options *options, const pco_device_info *info)
 {
     conf_suite_count count = {.options = options};
-    conf_cases_visit_on(info, options->tier, options->ops, conf_suite_count_one, &count);
+    conf_cases_visit_all(info, options, conf_suite_count_one, &count);
     return count.count;
 }
 
@@ -95,7 +95,7 @@ static pco_status conf_suite_device(const pco_conformance_options *options, cons
     if (status) return status;
     double start = pco_seconds();
     if (options->replays) run.status = conf_companions_create(&own.companions, NULL, NULL, err);
-    if (!run.status) conf_cases_visit_on(device->info, options->tier, options->ops, conf_suite_visit, &run);
+    if (!run.status) conf_cases_visit_all(device->info, options, conf_suite_visit, &run);
     conf_companions_destroy(own.companions);
     conf_result_constants(result, &watch.constants);
     conf_result_pipelines(result, &run.pipelines.pipelines);

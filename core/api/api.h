@@ -3,6 +3,7 @@
 #define PCO_API_API_H
 
 #include "base/error.h"
+#include "graph/own.h"
 #include "models/causal.h"
 #include "models/encoder.h"
 #include "models/model.h"
@@ -11,9 +12,15 @@
 #include "portico/sequence.h"
 #include "runtime/session.h"
 
+typedef struct pco_registered pco_registered;
 struct pco_context {
     pco_registry *registry;
+    pco_registered *operations; /* of one's own (op.c) */
 };
+
+/* What plugins declare is registered when a context is made; what its like has already is left out, with a line. */
+void api_plugin_operations(pco_context *context);
+void api_drop_operations(pco_context *context);
 
 /* ids[count] are its tokens, those behind the cache's position not yet read by the model. */
 struct pco_sequence {

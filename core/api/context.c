@@ -64,6 +64,7 @@ pco_status api_context_create(const pco_context_params *params, pco_context **ou
         free(context);
         return status;
     }
+    api_plugin_operations(context);
     *out = context;
     return PCO_OK;
 }
@@ -88,6 +89,7 @@ void pco_context_destroy(pco_context *context)
 {
     if (!context || pco_registry_check(context->registry, NULL))
         return; /* a child would wait for threads that are not there */
+    api_drop_operations(context);
     pco_registry_destroy(context->registry);
     free(context);
 }

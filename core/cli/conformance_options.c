@@ -10,8 +10,9 @@
 #include <string.h>
 
 /* An op pattern that names nothing is most likely a slip: say what there is. */
-static int conformance_check_ops(const char *patterns)
+static int conformance_check_ops(const pco_conformance_options *options)
 {
+    const char *patterns = options->ops;
     uint32_t count;
     const pco_op_info *table = pco_op_table(&count);
     for (const char *at = patterns, *next; at; at = next) {
@@ -23,6 +24,7 @@ static int conformance_check_ops(const char *patterns)
         snprintf(pattern, sizeof pattern, "%.*s", (int)length, at);
         next = at[length] ? at + length + 1 : NULL;
         for (uint32_t i = 0; i < count; i++) found += fnmatch(pattern, table[i].name, 0) == 0;
+        for (uint32_t i = 0; i < options->n_own; i++) found += fnmatch(pattern, options->own[i]->info.name, 0) == 0;
         if (found) continue;
         for (uint32_t i = 0; i < count; i++) pco_suggest(&suggestion, pattern, table[i].name);
         cli_error("no op matches '%s'%s; `portico ops` lists them", pattern, pco_suggest_hint(&suggestion, hint));
@@ -85,6 +87,7 @@ static const cli_option OPTIONS[] = {
     {CLI_TEXT("--devices", A, devices), .traits = CLI_MAY_BE_EMPTY,
      .uses = DO_RUN | DO_RERUN | DO_BISECT | DO_PREPARE | DO_PROBE | DO_COMPILE},
     {CLI_TEXT("--ops", A, options.ops), .uses = DO_RUN | DO_PREPARE | DO_COMPILE},
+    {CLI_TEXT("--ops-from", A, options.own_from), .uses = DO_RUN | DO_COMPILE},
     {CLI_READ("--tier", conformance_tier), .uses = DO_RUN | DO_PREPARE | DO_COMPILE},
     {CLI_READ("--slice", conformance_slice), .uses = DO_RUN | DO_COMPILE},
     {CLI_TEXT("--variant", A, options.variant), .uses = DO_RUN | DO_PREPARE | DO_COMPILE},
@@ -143,6 +146,9 @@ static const struct conformance_pair {
              {"--in-process", "--jobs", "there are no worker processes then"},
              {"--in-process", "--timeout", "nobody could end a case that hangs"},
              {"--case", "--slice", "the case is in one of them, and none is left of the others"},
+             {"--ops-from", "--report", "a report is of operations that everyone has"},
+             {"--ops-from", "--baseline", "a report is of operations that everyone has"},
+             {"--ops-from", "--reproducers", "a reproducer is of an operation that everyone has"},
              {"--seeds", "--log", "a log is of one seed"},
              {"--seeds", "--report", "a report is of one seed"},
              {"--seeds", "--baseline", "runs are compared seed by seed"}};
@@ -217,11 +223,13 @@ static int conformance_check(const conformance_arguments *arguments, uint64_t gi
 static int conformance_parse(int argc, char **argv, conformance_arguments *arguments)
 {
     uint64_t given;
+    int status;
     if (cli_parse(&cli_conformance, argc, argv, arguments, &given)) return CLI_USAGE;
     if (arguments->reproducers.no_run) arguments->reproducers.here = 1;
     for (uint32_t i = 0; i < N_OPTIONS; i++)
         if ((given >> i & 1) && (OPTIONS[i].traits & CLI_HIDDEN)) arguments->internal = 1;
-    if (arguments->worker) return CLI_OK;
+    status = conformance_own_load(arguments);
+    if (status || arguments->worker) return status;
     if (arguments->internal && !arguments->reproducers.here && !(arguments->bisect.child && arguments->bisect.model)) {
         cli_error("conformance: --plugin, --id, --index and --child are for worker processes, "
                   "which the program starts itself");
@@ -229,7 +237,7 @@ static int conformance_parse(int argc, char **argv, conformance_arguments *argum
     }
     if (!conformance_check(arguments, given)) return CLI_USAGE;
     if (arguments->bisect.model || arguments->report.verify) return CLI_OK;
-    return conformance_check_ops(arguments->options.ops) ? CLI_OK : CLI_USAGE;
+    return conformance_check_ops(&arguments->options) ? CLI_OK : CLI_USAGE;
 }
 
 static int conformance_main(int argc, char **argv)
@@ -238,15 +246,17 @@ static int conformance_main(int argc, char **argv)
     conformance_arguments arguments = {
         .max_failures = 20, .bisect.max_tokens = TOKENS, .options = {.tier = PCO_CONFORMANCE_QUICK}};
     const int status = conformance_parse(argc, argv, &arguments);
-    return status ? status : conformance_do(&arguments, argc, argv);
+    const int result = status ? status : conformance_do(&arguments, argc, argv);
+    conformance_own_clear(&arguments);
+    return result;
 }
 
 const cli_command cli_conformance = {
     .name = "conformance",
     .summary = "judge a device, one operation at a time, against a float64 oracle",
     .help =
-        "usage: portico conformance [--devices LIST] [--ops PATTERN] [--tier TIER] [--slice K/N]\n"
-        "                           [--variant PATTERN] [--seed S] [--case ID] [--jobs N]\n"
+        "usage: portico conformance [--devices LIST] [--ops PATTERN] [--ops-from LIBRARY] [--tier TIER]\n"
+        "                           [--slice K/N] [--variant PATTERN] [--seed S] [--case ID] [--jobs N]\n"
         "                           [--timeout SECONDS] [--log FILE]\n"
         "                           [--waivers FILE] [--seeds N] [--minutes N] [--max-failures N] [--json]\n"
         "                           [--verbose] [--in-process] [--fail-fast] [--judge JUDGE] [--replays N]\n"
@@ -270,6 +280,7 @@ const cli_command cli_conformance = {
         "                     cannot be loaded is a failure, unless there is no driver for it here\n"
         "  --ops PATTERN      names of operations, `*` and `?` allowed, several with commas:\n"
         "                     matmul,*_norm\n"
+        "  --ops-from LIBRARY operations that a shared object declares (portico/op.h); without --ops only these\n"
         "  --tier TIER        quick (default): every op, type and variant at a few shapes; standard: at\n"
         "                     all shapes; full: with what takes hours or much memory; soak: full again\n"
         "                     and again with new seeds; tiny: for slow interpreters\n"

@@ -19,6 +19,8 @@ typedef struct conformance_arguments {
     conformance_reproducers reproducers;
     conformance_bisect_arguments bisect;
     pco_conformance_options options;
+    struct conformance_own *own; /* what options.own points to (conformance_own.c) */
+    char *own_ops;               /* their names, where --ops names none */
     /* of child processes, which the program starts itself */
     int internal, worker;
     const char *plugin, *id;
@@ -28,6 +30,11 @@ typedef struct conformance_arguments {
 /* Does what the command line asks for; returns the exit status (conformance.c). argv is for reports, which name their
  * command. */
 int conformance_do(conformance_arguments *arguments, int argc, char **argv);
+
+/* Loads the operations that --ops-from names into the options; without --ops, only they are judged. Returns the exit
+ * status, after a message (conformance_own.c). */
+int conformance_own_load(conformance_arguments *arguments);
+void conformance_own_clear(conformance_arguments *arguments);
 
 /* Judges the devices entries[indices[count]] and prints what was found; returns the exit status
  * (conformance_run.c). */

@@ -21,6 +21,7 @@ void conformance_command_make(conformance_command *command, const pco_registry *
         command->tier,    "--seed",       command->seed};
     int n = 0;
     for (; n < (int)(sizeof words / sizeof *words); n++) command->words[n] = words[n];
+    if (options->own_from) command->words[n++] = "--ops-from", command->words[n++] = (char *)options->own_from;
     if (options->variant) command->words[n++] = "--variant", command->words[n++] = (char *)options->variant;
     if (options->judging != PCO_JUDGE_BOUNDS)
         command->words[n++] = "--judge", command->words[n++] = options->judging == PCO_JUDGE_NMSE ? "nmse" : "field";

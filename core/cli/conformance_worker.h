@@ -8,7 +8,7 @@
 
 /* The command line of a worker for one device. */
 typedef struct conformance_command {
-    char *words[32]; /* NULL-terminated; into the members below, the registry and the options */
+    char *words[40]; /* NULL-terminated; into the members below, the registry and the options */
     char tier[16], seed[24], index[12], replays[12], threads[12];
 } conformance_command;
 

@@ -40,7 +40,7 @@ static void dot_graph(const char *prefix, const char *title, const pco_graph *gr
         if (graph->producers[t] == PCO_NONE) dot_source(prefix, graph, t);
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         const pco_node *node = &graph->nodes[i];
-        printf("    %s_n%u [shape=box, label=\"%s\\n", prefix, i, pco_op_find(node->op)->name);
+        printf("    %s_n%u [shape=box, label=\"%s\\n", prefix, i, pco_node_op(node)->name);
         dot_text(node->name);
         printf("\"];\n");
         for (uint32_t k = 0; k < node->n_inputs; k++) {

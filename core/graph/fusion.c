@@ -153,7 +153,7 @@ static void fusion_stay(fusion_search *search, const pco_node *writer)
 {
     const pco_graph *graph = search->graph;
     for (uint32_t k = 0; k < writer->n_outputs; k++) {
-        if (pco_op_written(pco_op_find(writer->op), k) == PCO_NONE) continue;
+        if (pco_op_written(pco_node_op(writer), k) == PCO_NONE) continue;
         uint32_t root = pco_graph_root(graph, writer->outputs[k]);
         for (uint32_t t = 0; t < graph->n_tensors; t++) {
             const pco_node *node = search->owner[t] == PCO_NONE ? NULL : &search->found->nodes[search->owner[t]];
@@ -344,7 +344,7 @@ pco_status pco_fusions_find(const pco_graph *graph, const unsigned char *live, c
     for (uint32_t t = 0; room && t < graph->n_tensors; t++) search.owner[t] = PCO_NONE;
     for (uint32_t i = 0; room && i < graph->n_nodes; i++) {
         if (!live[i]) continue;
-        if (pco_op_has_effect(pco_op_find(graph->nodes[i].op))) fusion_stay(&search, &graph->nodes[i]);
+        if (pco_op_has_effect(pco_node_op(&graph->nodes[i]))) fusion_stay(&search, &graph->nodes[i]);
         if (!fusion_end(&search, i)) room = fusion_begin(&search, i);
     }
     if (room) fusion_join(&search);

@@ -28,6 +28,8 @@ typedef void pco_gradient_fn(pco_gradient *g);
 /* Any composite, as a rule or as the end of one: the decomposition of the node is to be added (computed again) and
  * differentiated, which gradients.c does. */
 PCO_GRADIENT(decomposed);
+/* That of an operation of one's own, which declares one. */
+PCO_GRADIENT(own);
 
 /* ---- for the rules ---- */
 

@@ -115,7 +115,7 @@ static void move_back(pco_gradient *g, int64_t axis, uint32_t picks)
     int64_t taken = indices.shape[axis], total = outer * size * inner;
     if (total > INT32_MAX) {
         pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED, "gradient of op '%s' (%s): '%s' has more than 2^31 - 1 elements",
-                       pco_op_find(g->node.op)->name, g->node.name, x.name);
+                       pco_node_op(&g->node)->name, g->node.name, x.name);
         return;
     }
     uint32_t at = pco_reshape(graph, picks, 3, SHAPE(outer, taken, inner));

@@ -76,8 +76,9 @@ static void gradient_node(gradient_walk *walk, uint32_t index)
         wanted |= g.wanted[k];
     }
     if (!needed || !wanted) return;
-    const pco_op_info *info = pco_op_find(g.node.op);
-    pco_gradient_fn *rule = pco_op_gradient(g.node.op);
+    const pco_op_info *info = pco_node_op(&g.node);
+    pco_gradient_fn *rule =
+        info->own ? info->own->declaration.gradient ? gradient_own : NULL : pco_op_gradient(g.node.op);
     if (!rule) {
         pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED,
                        "op '%s' (%s) has no gradient, and the loss depends on it; take the gradient for "

@@ -3,11 +3,18 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "graph/infer.h"
+#include "graph/own.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* One operation that is no row of the table. */
+typedef struct graph_own {
+    struct graph_own *next;
+    pco_operation *operation;
+} graph_own;
 
 pco_graph *pco_graph_create(void)
 {
@@ -19,6 +26,7 @@ pco_graph *pco_graph_create(void)
 void pco_graph_destroy(pco_graph *graph)
 {
     if (!graph) return;
+    for (graph_own *own = graph->own; own; own = own->next) pco_operation_drop(own->operation);
     pco_arena_release(&graph->arena);
     free(graph->tensors);
     free(graph->producers);
@@ -216,6 +224,19 @@ static uint32_t graph_shared(const pco_op_info *op, const uint32_t *inputs, uint
     return written == PCO_NONE ? PCO_NONE : inputs[written];
 }
 
+/* Holds an operation of one's own as long as the graph lives; 0 without memory. */
+static int graph_hold(pco_graph *graph, pco_operation *operation)
+{
+    for (const graph_own *own = graph->own; own; own = own->next)
+        if (own->operation == operation) return 1;
+    graph_own *own = pco_arena_allocate(&graph->arena, sizeof *own);
+    if (!own) return 0;
+    *own = (graph_own){.next = graph->own, .operation = operation};
+    pco_operation_hold(operation);
+    graph->own = own;
+    return 1;
+}
+
 /* Adds a node whose shapes have been inferred; its axes are counted from the first dimension from here on. */
 static uint32_t graph_add_inferred(pco_graph *graph, const pco_shape_context *context, const uint32_t *inputs,
                                    const char *name, uint32_t *outputs)
@@ -231,6 +252,8 @@ static uint32_t graph_add_inferred(pco_graph *graph, const pco_shape_context *co
     node->attrs = attrs;
     node->name = pco_arena_text(&graph->arena, name);
     if (!node->name || (node->attrs_size && !attrs)) return graph_no_memory(graph);
+    if (context->op->own && !graph_hold(graph, (pco_operation *)(uintptr_t)context->op->own))
+        return graph_no_memory(graph);
     if (attrs && context->n_inputs > 0) pco_op_resolve_axes(context->op, attrs, context->inputs[0]->rank);
     for (uint32_t i = 0; i < PCO_MAX_INPUTS; i++) node->inputs[i] = i < context->n_inputs ? inputs[i] : PCO_NONE;
     for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) {
@@ -257,13 +280,24 @@ uint32_t pco_graph_add(pco_graph *graph, pco_op op, const void *attrs, const uin
         for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) outputs[i] = PCO_NONE;
     if (!graph || graph->status) return PCO_NONE;
     const pco_op_info *info = pco_op_find((uint32_t)op);
-    if (!info) return pco_graph_fail(graph, PCO_ERROR_INVALID, "op %d does not exist", (int)op);
+    if (!info)
+        return pco_graph_fail(graph, PCO_ERROR_INVALID, "op %d does not exist%s", (int)op,
+                              PCO_OP_IS_OWN(op) ? "; operations of one's own are added with pco_graph_apply" : "");
+    return pco_graph_add_row(graph, info, attrs, inputs, n_inputs, outputs);
+}
+
+uint32_t pco_graph_add_row(pco_graph *graph, const pco_op_info *info, const void *attrs, const uint32_t *inputs,
+                           uint32_t n_inputs, uint32_t *outputs)
+{
+    if (outputs)
+        for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) outputs[i] = PCO_NONE;
+    if (!graph || graph->status) return PCO_NONE;
     if (n_inputs && (!inputs || n_inputs > PCO_MAX_INPUTS))
         return pco_graph_fail(graph, PCO_ERROR_INVALID, "op '%s': %u operands at %s; at most %d", info->name, n_inputs,
                               inputs ? "one node" : "NULL", PCO_MAX_INPUTS);
     char name[160];
     snprintf(name, sizeof name, "%s%s%s_%u", graph->scope, *graph->scope ? "." : "", info->name, graph->n_nodes);
-    unsigned char defaults[512];
+    _Alignas(8) unsigned char defaults[512];
     if (!attrs) {
         pco_op_default_attrs(info, defaults);
         attrs = defaults;
@@ -280,6 +314,19 @@ uint32_t pco_graph_add(pco_graph *graph, pco_op op, const void *attrs, const uin
     pco_status status = pco_infer(&context, &err);
     if (status) return pco_graph_fail(graph, status, "%s", err.message);
     return graph_add_inferred(graph, &context, inputs, name, outputs);
+}
+
+uint32_t pco_graph_apply(pco_graph *graph, const pco_operation *operation, const void *attrs, const uint32_t *inputs,
+                         uint32_t n_inputs, uint32_t *outputs)
+{
+    if (outputs)
+        for (uint32_t i = 0; i < PCO_MAX_OUTPUTS; i++) outputs[i] = PCO_NONE;
+    if (!graph || graph->status) return PCO_NONE;
+    if (!operation) return pco_graph_fail(graph, PCO_ERROR_INVALID, "pco_graph_apply: operation is NULL");
+    _Alignas(8) unsigned char all[sizeof(pco_own_attrs) + 8 * PCO_OP_ATTRIBUTES];
+    pco_op_default_attrs(&operation->info, all);
+    if (attrs) memcpy(all + sizeof(pco_own_attrs), attrs, 8 * operation->n_attrs);
+    return pco_graph_add_row(graph, &operation->info, all, inputs, n_inputs, outputs);
 }
 
 uint32_t pco_graph_output(pco_graph *graph, uint32_t tensor, const char *name)

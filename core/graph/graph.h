@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "graph/op.h"
 #include "portico/graph.h"
+#include "portico/op.h"
 
 struct pco_graph {
     pco_arena arena; /* names, attributes, copied constants */
@@ -12,12 +13,18 @@ struct pco_graph {
     uint32_t tensor_capacity, node_capacity;
     pco_tensor *tensors;
     pco_node *nodes;
-    uint32_t *producers; /* per tensor: the node that writes it, or PCO_NONE */
-    uint32_t *originals; /* per tensor: what it is a copy of (pco_graph_recompute), or PCO_NONE */
-    const char *scope;   /* prefix of node names, "" at first */
+    uint32_t *producers;   /* per tensor: the node that writes it, or PCO_NONE */
+    uint32_t *originals;   /* per tensor: what it is a copy of (pco_graph_recompute), or PCO_NONE */
+    const char *scope;     /* prefix of node names, "" at first */
+    struct graph_own *own; /* operations that are no rows of the table, which the graph holds */
     pco_status status;
     pco_error error;
 };
+
+/* As pco_graph_add, of any row: `attrs` are the node's, also those of an operation of one's own, which the graph holds
+ * from here on. */
+uint32_t pco_graph_add_row(pco_graph *graph, const pco_op_info *info, const void *attrs, const uint32_t *inputs,
+                           uint32_t n_inputs, uint32_t *outputs);
 
 /* Moves the nodes from `first` on, as they are, to right behind the last node before them that makes what they read,
  * or that reads or writes a state which they touch: what was appended last then runs as early as it can. */

@@ -92,6 +92,20 @@ const pco_op_info *pco_op_find(uint32_t op)
     return NULL;
 }
 
+const pco_op_info *pco_op_of(uint32_t op, const void *attrs)
+{
+    if (!PCO_OP_IS_OWN(op)) return pco_op_find(op);
+    const pco_operation *own = ((const pco_own_attrs *)attrs)->host;
+    return &own->info;
+}
+
+const pco_op_info *pco_node_op(const pco_node *node) { return pco_op_of(node->op, node->attrs); }
+
+const pco_op_range *pco_op_range_of(const pco_op_info *op, uint32_t input)
+{
+    return op->own && op->own->declaration.ranges ? &op->own->declaration.ranges[input] : NULL;
+}
+
 const pco_op_info *pco_op_find_name(const char *name)
 {
     for (uint32_t i = 0; i < N_OPS; i++)
@@ -147,6 +161,7 @@ pco_domain pco_op_domain(uint32_t op, uint32_t input)
 
 const pco_attr_info *pco_op_attr(const pco_op_info *op, uint32_t i)
 {
+    if (op->own) return i < op->own->n_attrs ? &op->own->attrs[i] : NULL;
     for (uint32_t row = 0; row < N_ATTR_ROWS; row++)
         if (strcmp(ATTR_ROWS[row].op, op->name) == 0 && i-- == 0) return &ATTR_ROWS[row].info;
     return NULL;
@@ -154,7 +169,7 @@ const pco_attr_info *pco_op_attr(const pco_op_info *op, uint32_t i)
 
 uint32_t pco_op_attrs_size(const pco_op_info *op)
 {
-    uint32_t size = 0;
+    uint32_t size = op->own ? sizeof(pco_own_attrs) : 0;
     const pco_attr_info *attr;
     for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++)
         size = attr->offset + (attr->type == PCO_ATTR_VECTOR ? 8u + 8u * PCO_MAX_RANK : 8u);
@@ -164,6 +179,8 @@ uint32_t pco_op_attrs_size(const pco_op_info *op)
 void pco_op_default_attrs(const pco_op_info *op, void *attrs)
 {
     memset(attrs, 0, pco_op_attrs_size(op));
+    if (op->own)
+        memcpy(attrs, &(pco_own_attrs){.declaration = &op->own->declaration, .host = op->own}, sizeof(pco_own_attrs));
     const pco_attr_info *attr;
     for (uint32_t i = 0; (attr = pco_op_attr(op, i)) != NULL; i++) {
         unsigned char *at = (unsigned char *)attrs + attr->offset;

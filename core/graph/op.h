@@ -4,6 +4,8 @@
 
 #include "portico/plugin.h"
 
+#include <stdatomic.h>
+
 /* What stands in the columns `bound`, `split` and `rows`. */
 typedef enum pco_bound_rule {
 #define PCO_BOUND(upper, name, doc) PCO_BOUND_##upper,
@@ -43,6 +45,7 @@ typedef struct pco_attr_info {
 
 typedef struct pco_graph pco_graph;
 typedef struct pco_shape_context pco_shape_context;
+typedef struct pco_operation pco_operation;
 
 /* Works out the outputs of a node from its inputs (core/graph/infer.h). */
 typedef pco_status pco_infer_fn(pco_shape_context *context, pco_error *err);
@@ -57,7 +60,22 @@ typedef struct pco_op_info {
     pco_split_rule split;
     pco_bound_rule bound;
     pco_rows_rule rows;
+    const pco_operation *own; /* NULL for a row of the table */
 } pco_op_info;
+
+/* An operation of one's own: a row made of a declaration. Held by what it is registered with, and by each graph that
+ * has a node of it (own.c). */
+struct pco_operation {
+    pco_op_info info;
+    pco_op_declaration declaration; /* of this library's size */
+    uint32_t n_attrs;
+    pco_attr_info attrs[PCO_OP_ATTRIBUTES];
+    atomic_uint holders;
+};
+
+/* The row of a node's op, also of one's own. For a number that pco_op_find knows, attrs may be NULL. */
+const pco_op_info *pco_op_of(uint32_t op, const void *attrs);
+const pco_op_info *pco_node_op(const pco_node *node);
 
 /* The row of an op, or NULL for a number that is reserved or unknown. Static. */
 const pco_op_info *pco_op_find(uint32_t op);
@@ -81,6 +99,9 @@ int pco_op_writes(const pco_op_info *op, uint32_t input);
 /* Does the op change a state? Then it runs although nothing may read its outputs, and its place in the order of
  * nodes counts. */
 int pco_op_has_effect(const pco_op_info *op);
+
+/* Values that an own op's operand may have, or NULL: it does not say. */
+const pco_op_range *pco_op_range_of(const pco_op_info *op, uint32_t input);
 
 /* What float operand `input` of an op has to be for a number to come out. */
 pco_domain pco_op_domain(uint32_t op, uint32_t input);

@@ -18,7 +18,7 @@ typedef struct rewrite_state {
     pco_fusions fusions; /* empty when nothing is to be fused */
 } rewrite_state;
 
-static int rewrite_effect(const pco_node *node) { return pco_op_has_effect(pco_op_find(node->op)); }
+static int rewrite_effect(const pco_node *node) { return pco_op_has_effect(pco_node_op(node)); }
 
 /* Marks from the end what outputs and effects need. */
 static void rewrite_liveness(rewrite_state *state)
@@ -173,7 +173,7 @@ static void rewrite_node(rewrite_state *state, uint32_t i, int decompose)
         pco_status status = decomposition(result, &view, out, &err);
         if (status) pco_graph_fail(result, status, "%s", err.message);
     } else {
-        pco_graph_add(result, (pco_op)node->op, node->attrs, inputs, node->n_inputs, out);
+        pco_graph_add_row(result, pco_node_op(node), node->attrs, inputs, node->n_inputs, out);
         if (!result->status) result->nodes[result->n_nodes - 1].variant = node->variant;
         rewrite_name(result, node, "");
     }

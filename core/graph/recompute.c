@@ -79,7 +79,7 @@ static void recompute_check(const recompute_state *s)
     pco_graph *graph = s->graph;
     for (uint32_t i = s->first; i < s->at; i++) {
         const pco_node *writer = &graph->nodes[i];
-        const pco_op_info *info = pco_op_find(writer->op);
+        const pco_op_info *info = pco_node_op(writer);
         for (uint32_t k = 0; k < writer->n_outputs; k++) {
             if (pco_op_written(info, k) == PCO_NONE) continue;
             const uint32_t root = pco_graph_root(graph, writer->outputs[k]);
@@ -110,7 +110,7 @@ static void recompute_copy(recompute_state *s, uint32_t i)
     }
     memcpy(name, node.name, length);
     memcpy(name + length, "_again", sizeof "_again");
-    pco_graph_add(graph, (pco_op)node.op, node.attrs, inputs, node.n_inputs, outputs);
+    pco_graph_add_row(graph, pco_node_op(&node), node.attrs, inputs, node.n_inputs, outputs);
     if (graph->status) return;
     graph->nodes[graph->n_nodes - 1].name = name;
     graph->nodes[graph->n_nodes - 1].variant = node.variant;

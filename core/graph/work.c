@@ -83,7 +83,7 @@ static pco_node_rows work_matmul(const pco_tensor *tensors, const pco_node *node
 
 pco_node_rows pco_node_rows_by(pco_rows_rule rule, const pco_tensor *tensors, const pco_node *node)
 {
-    const pco_op_info *op = pco_op_find(node->op);
+    const pco_op_info *op = pco_node_op(node);
     const pco_tensor *x = work_input(tensors, node, 0);
     switch (rule) {
     case PCO_ROWS_ELEMENTS: return work_elements(tensors, node);
@@ -101,7 +101,7 @@ pco_node_rows pco_node_rows_by(pco_rows_rule rule, const pco_tensor *tensors, co
 
 pco_node_rows pco_node_rows_of(const pco_tensor *tensors, const pco_node *node)
 {
-    return pco_node_rows_by(pco_op_find(node->op)->rows, tensors, node);
+    return pco_node_rows_by(pco_node_op(node)->rows, tensors, node);
 }
 
 /* ---- products ---- */
@@ -168,7 +168,7 @@ double pco_node_products(const pco_tensor *tensors, const pco_node *node)
 
 double pco_node_terms(const pco_tensor *tensors, const pco_node *node)
 {
-    const pco_op_info *op = pco_op_find(node->op);
+    const pco_op_info *op = pco_node_op(node);
     const pco_tensor *x = work_input(tensors, node, 0), *y = work_output(tensors, node, 0);
     double terms = 1;
     if (pco_op_products(node->op) && op->bound == PCO_BOUND_SUM)

@@ -152,6 +152,24 @@ pco_status session_assign(pco_session *session, const pco_graph *graph, uint32_t
 
 /* ---- choosing ---- */
 
+/* Is it the first time that this op falls back for this reason? */
+static int assign_is_news(pco_session *session, uint32_t op, unsigned reason)
+{
+    if (op < sizeof session->warned) {
+        const int news = !(session->warned[op] & reason);
+        session->warned[op] |= (unsigned char)reason;
+        return news;
+    }
+    const uint32_t key = op << 2 | reason; /* bit 30 says own, and is the same for all */
+    for (size_t i = 0; i < sizeof session->warned_own / sizeof *session->warned_own; i++) {
+        if (session->warned_own[i] == key) return 0;
+        if (session->warned_own[i]) continue;
+        session->warned_own[i] = key;
+        return 1;
+    }
+    return 1;
+}
+
 /* What happens to a node that no device can run: an error, or the CPU with a word about it. reason: 1 it is
  * not supported, 2 it failed the self-test. */
 static pco_status assign_fallback(pco_session *session, const pco_graph *graph, uint32_t i, unsigned reason,
@@ -159,7 +177,7 @@ static pco_status assign_fallback(pco_session *session, const pco_graph *graph, 
 {
     const pco_config *config = pco_registry_config(session->registry);
     const pco_node *node = &graph->nodes[i];
-    const char *op = pco_op_find(node->op)->name, *id = session->whole.id;
+    const char *op = pco_node_op(node)->name, *id = session->whole.id;
     if (config->fallback == PCO_FALLBACK_ERROR)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "device %s cannot run op '%s' (%s): %s; PORTICO_FALLBACK=warn lets the "
@@ -173,9 +191,8 @@ static pco_status assign_fallback(pco_session *session, const pco_graph *graph, 
     if (!session_supports(session, SESSION_CPU, graph, i, &cpu_why))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "neither device %s nor the CPU can run op '%s' (%s): %s", id, op,
                         node->name, cpu_why.message);
-    if (config->fallback == PCO_FALLBACK_WARN && node->op < 256 && !(session->warned[node->op] & reason))
+    if (assign_is_news(session, node->op, reason) && config->fallback == PCO_FALLBACK_WARN)
         pco_log_line(config, PCO_LOG_WARNING, "op '%s' runs on the CPU: device %s: %s", op, id, why->message);
-    if (node->op < 256) session->warned[node->op] |= (unsigned char)reason;
     return PCO_OK;
 }
 
@@ -197,7 +214,7 @@ static uint32_t assign_state(const pco_graph *graph, const pco_node *node, uint3
     const uint32_t t = node->inputs[k];
     if (t == PCO_NONE || graph->tensors[t].kind == PCO_KIND_STATE) return t;
     for (uint32_t i = 0; i < node->n_outputs; i++) {
-        if (node->outputs[i] == PCO_NONE || pco_op_written(pco_op_find(node->op), i) != k) continue;
+        if (node->outputs[i] == PCO_NONE || pco_op_written(pco_node_op(node), i) != k) continue;
         const uint32_t root = pco_graph_root(graph, t);
         if (graph->tensors[root].kind == PCO_KIND_STATE) return root;
     }

@@ -30,12 +30,24 @@ pco_status pco_loader_open(const char *path, void **handle, pco_plugin_tables *t
         status = pco_fail(err, PCO_ERROR_ABI, "it is no Portico plugin: it has no symbol pco_plugin_query");
     } else {
         status = pco_plugin_adopt(query(PCO_ABI_VERSION), tables, err);
+        *(void **)&tables->operations = dlsym(*handle, "pco_ops_query");
     }
     if (status) {
         dlclose(*handle);
         *handle = NULL;
     }
     return status;
+}
+
+pco_status pco_loader_operations(const char *path, void **handle, pco_ops_query_fn *query, pco_error *err)
+{
+    *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!*handle) return pco_fail(err, PCO_ERROR_IO, "%s", dlerror());
+    *(void **)query = dlsym(*handle, "pco_ops_query");
+    if (*query) return PCO_OK;
+    dlclose(*handle);
+    *handle = NULL;
+    return pco_fail(err, PCO_ERROR_INVALID, "%s declares no operations: it has no symbol pco_ops_query", path);
 }
 
 /* Reads the probe's line until it ends or time is up; 1 when the pipe was closed in time. Time runs in small steps: one

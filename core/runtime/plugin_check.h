@@ -12,6 +12,7 @@ typedef struct pco_plugin_tables {
     pco_buffer_api buffer;
     pco_program_api program;
     pco_queue_api queue;
+    pco_ops_query_fn operations; /* that it declares; NULL: none */
 } pco_plugin_tables;
 
 /* Checks ABI number, name, and every function that plugin.h does not say may be NULL, and copies the tables. `from` may

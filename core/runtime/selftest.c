@@ -189,7 +189,7 @@ static pco_status selftest_judge_case(pco_session *session, uint32_t slot, const
     if (interrupted && *interrupted) return pco_fail(err, PCO_ERROR_CANCELLED, "interrupted in the self-test");
     const double start = pco_seconds();
     char what[PCO_QUARANTINE_SEEN];
-    snprintf(what, sizeof what, "op '%s', variant '%s'", pco_op_find(one->graph->nodes[0].op)->name, name);
+    snprintf(what, sizeof what, "op '%s', variant '%s'", pco_node_op(&one->graph->nodes[0])->name, name);
     pco_quarantine_begin(test->verdicts[slot], what);
     pco_status status = selftest_compare(&on, &test->reference, one, variant, verdict, seen, size, err);
     pco_quarantine_end(test->verdicts[slot]);
@@ -221,7 +221,7 @@ static pco_status selftest_judge(pco_session *session, uint32_t slot, const pco_
     if (missing)
         pco_log_line(pco_registry_config(session->registry), PCO_LOG_INFO,
                      "self-test: op '%s', variant '%s': %u of the kernels that node '%s' runs are in no small problem",
-                     pco_op_find(graph->nodes[node].op)->name, name, missing, graph->nodes[node].name);
+                     pco_node_op(&graph->nodes[node])->name, name, missing, graph->nodes[node].name);
     if (!status) status = selftest_judge_case(session, slot, name, &one, forced, verdict, seen, size, err);
     selftest_case_free(&one);
     for (uint32_t i = 0; !status && *verdict == PCO_VERDICT_GOOD && i < count; i++) {
@@ -282,7 +282,7 @@ static pco_status selftest_decide(pco_session *session, uint32_t slot, const pco
                                   selftest_case *whole, selftest_memo *memo, pco_error *err)
 {
     pco_open_device on = selftest_slot(session, slot);
-    const char *op = pco_op_find(graph->nodes[node].op)->name;
+    const char *op = pco_node_op(&graph->nodes[node])->name;
     pco_variant variants[PCO_VARIANTS];
     char name[PCO_VARIANT_TEXT], taken[PCO_VARIANT_TEXT];
     char seen[PCO_QUARANTINE_SEEN] = "", first[PCO_QUARANTINE_SEEN] = "";

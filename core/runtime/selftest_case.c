@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "graph/own.h"
 #include "graph/work.h"
 
 #include <math.h>
@@ -77,7 +78,7 @@ static uint32_t selftest_operand(const pco_graph *graph, uint32_t t, int64_t cap
 pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t cap, selftest_case *made, pco_error *err)
 {
     const pco_node *node = &graph->nodes[index];
-    const pco_op_info *info = pco_op_find(node->op);
+    const pco_op_info *info = pco_node_op(node);
     union {
         int64_t align;
         unsigned char bytes[512];
@@ -94,7 +95,7 @@ pco_status selftest_case_make(const pco_graph *graph, uint32_t index, int64_t ca
         if (node->inputs[i] != PCO_NONE && inputs[i] == PCO_NONE)
             inputs[i] = selftest_operand(graph, node->inputs[i], cap, &row, made->graph);
     }
-    pco_graph_add(made->graph, (pco_op)node->op, attrs.bytes, inputs, node->n_inputs, outputs);
+    pco_graph_add_row(made->graph, info, attrs.bytes, inputs, node->n_inputs, outputs);
     pco_status status = pco_graph_check(made->graph, err);
     if (status) {
         selftest_case_free(made);
@@ -137,7 +138,12 @@ uint64_t selftest_case_hash(const selftest_case *one)
 {
     const pco_node *node = &one->graph->nodes[0];
     uint64_t hash = pco_hash(PCO_HASH_START, &node->op, sizeof node->op);
-    if (node->attrs_size) hash = pco_hash(hash, node->attrs, node->attrs_size);
+    const pco_operation *own = pco_node_op(node)->own; /* whose attributes begin with addresses */
+    const uint64_t declared = own ? pco_operation_hash(own, node->attrs) : 0;
+    if (own)
+        hash = pco_hash(hash, &declared, sizeof declared);
+    else if (node->attrs_size)
+        hash = pco_hash(hash, node->attrs, node->attrs_size);
     hash = pco_hash(hash, node->inputs, node->n_inputs * sizeof *node->inputs);
     for (uint32_t t = 0; t < one->graph->n_tensors; t++) {
         const pco_tensor *x = &one->graph->tensors[t];
@@ -172,12 +178,16 @@ static int selftest_compares(uint32_t op) { return op >= PCO_OP_EQ && op <= PCO_
 /* Multiples of 1/8 from -2 to 2, or from 1/4 to 2 1/4: exact in every float type. Most sums of their products
  * are exact in f32, so that a right kernel is far inside the tolerance. isfinite gets NaN and infinities
  * for half of them, where the device promises to keep them (`special`). */
-static void selftest_floats(uint32_t op, uint32_t k, int64_t count, int special, float *out)
+static void selftest_floats(const pco_op_info *info, uint32_t k, int64_t count, int special, float *out)
 {
+    const uint32_t op = (uint32_t)info->op;
     const int positive = selftest_is_positive(op, k);
+    const pco_op_range *range = pco_op_range_of(info, k); /* 32 steps of it */
     for (int64_t i = 0; i < count; i++) {
         const uint64_t bits = selftest_bits(k, (uint64_t)i) >> 20;
-        if (op == PCO_OP_ISFINITE && special && bits % 2 == 0)
+        if (range)
+            out[i] = (float)(range->low + (range->high - range->low) * (double)(bits % 33) / 32);
+        else if (op == PCO_OP_ISFINITE && special && bits % 2 == 0)
             out[i] = bits & 2 ? NAN : bits & 4 ? INFINITY : -INFINITY;
         else if (selftest_compares(op))
             out[i] = (float)((int)(bits % 5) - 2) * 0.875f;
@@ -198,6 +208,12 @@ static void selftest_range(const selftest_case *one, uint32_t k, int64_t *low, i
     const pco_tensor *tensors = one->graph->tensors, *first = node->n_inputs ? &tensors[node->inputs[0]] : NULL;
     *low = selftest_compares(node->op) ? -2 : -100;
     *span = selftest_compares(node->op) ? 5 : 201;
+    if (PCO_OP_IS_OWN(node->op)) {
+        const pco_op_range *range = pco_op_range_of(pco_node_op(node), k);
+        *low = range ? (int64_t)ceil(range->low) : 0;
+        *span = range ? (int64_t)floor(range->high) - *low + 1 : 1;
+        return;
+    }
     switch (node->op) {
     case PCO_OP_GATHER:
     case PCO_OP_GATHER_ALONG_AXIS:
@@ -263,7 +279,7 @@ static pco_status selftest_fill_one(selftest_case *one, uint32_t k, uint32_t t, 
     } else {
         float *values = malloc(((size_t)count + 1) * sizeof *values);
         if (!values) return selftest_no_memory(err);
-        selftest_floats(one->graph->nodes[0].op, k, count, special, values);
+        selftest_floats(pco_node_op(&one->graph->nodes[0]), k, count, special, values);
         status = pco_dtype_from_f32(x->dtype, values, count, one->data[t], err);
         free(values);
     }

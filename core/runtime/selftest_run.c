@@ -118,7 +118,7 @@ static double selftest_unit(uint32_t type)
 static double selftest_tolerance(const selftest_case *one, const pco_tensor *y, const pco_contract *c)
 {
     const pco_node *node = &one->graph->nodes[0];
-    const pco_op_info *info = pco_op_find(node->op);
+    const pco_op_info *info = pco_node_op(node);
     int converts = 0;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] != PCO_NONE && pco_dtype_is_quantised(one->graph->tensors[node->inputs[i]].dtype))
@@ -141,7 +141,7 @@ static double selftest_tolerance(const selftest_case *one, const pco_tensor *y, 
  * but rounding. */
 static double selftest_largest(const selftest_case *one, const float *want, int64_t count)
 {
-    const uint32_t bound = (uint32_t)pco_op_find(one->graph->nodes[0].op)->bound;
+    const uint32_t bound = (uint32_t)pco_node_op(&one->graph->nodes[0])->bound;
     double largest = bound == PCO_BOUND_SUM || bound == PCO_BOUND_COMPOSITE ? 1 : 0;
     for (int64_t i = 0; i < count; i++)
         if (isfinite(want[i]) && fabs((double)want[i]) > largest) largest = fabs((double)want[i]);

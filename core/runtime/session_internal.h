@@ -80,6 +80,7 @@ struct pco_session {
     int profiling;             /* 1: what nodes take is summed ... */
     uint64_t nanoseconds;      /* ... here; UINT64_MAX: some were not timed */
     unsigned char warned[256]; /* op number: its fallback has been said, 1 unsupported, 2 failed the self-test */
+    uint32_t warned_own[64];   /* the same of ops that are no rows of the table: number and reason in one; 0: free */
     struct session_selftest *selftest; /* NULL: nothing was tested yet */
 };
 

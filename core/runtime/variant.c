@@ -48,7 +48,7 @@ uint32_t pco_variant_forced(const pco_open_device *on, uint32_t index)
 static pco_status variant_refuse(const pco_node *node, const pco_variant *variant, const char *what, pco_error *err)
 {
     return pco_fail(err, PCO_ERROR_INTERNAL, "the plugin lists the variant '%.40s' for node '%s' (%s), %s",
-                    variant->name, node->name, pco_op_name(node->op), what);
+                    variant->name, node->name, pco_node_op_name(node), what);
 }
 
 static pco_status variant_check(const pco_device_info *info, const pco_node *node, const pco_variant *variants,
@@ -58,7 +58,7 @@ static pco_status variant_check(const pco_device_info *info, const pco_node *nod
     const uint32_t width = variant->subgroup_width;
     if (!variant->name)
         return pco_fail(err, PCO_ERROR_INTERNAL, "the plugin lists a variant without a name for node '%s' (%s)",
-                        node->name, pco_op_name(node->op));
+                        node->name, pco_node_op_name(node));
     const size_t length = strnlen(variant->name, PCO_VARIANT_NAME);
     if (!length || length == PCO_VARIANT_NAME ||
         strspn(variant->name, "abcdefghijklmnopqrstuvwxyz0123456789_") != length)

@@ -33,6 +33,7 @@ VALUES = {
     "pco_onnx_problem_fn": "NULL", "void *user": "NULL", "pco_onnx_runner **": "&runner_out", "pco_onnx_runner *": "runner",
     "const pco_onnx_runner *": "runner", "pco_onnx_runner_destroy runner": "NULL", "const pco_onnx_array *": "&onnx_input",
     "pco_onnx_array *": "&onnx_output", "pco_onnx_runner_output index": "0",
+    "const pco_op_declaration *": "&declaration", "const pco_operation **": "&operation_out", "const pco_operation *": "operation", "pco_graph_apply inputs": "wrt",
     "const char *const *": "texts", "const pco_embed_params *": "&embed_params", "int64_t axis": "0", "int64_t size": "1", "uint32_t weight": "1", "uint32_t bias": "PCO_NONE",
 }
 FUNCTIONS = {"pco_text_fn", "pco_attention_fn"}

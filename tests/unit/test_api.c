@@ -4,6 +4,7 @@
 
 #include "portico/embed.h"
 #include "portico/onnx.h"
+#include "portico/op.h"
 #include "portico/portico.h"
 #include "portico/sequence.h"
 #include "portico/session.h"
@@ -29,6 +30,16 @@ static int take_map(void *user, const pco_attention_map *map)
 
 static const int64_t shape[] = {2, 2};
 static float values[1024];
+
+static pco_status declared_compute(const pco_op_call *call, const double *const *in, double *const *out,
+                                   pco_error *error)
+{
+    (void)error;
+    for (int64_t i = 0; i < pco_tensor_elements(call->inputs[0]); i++) out[0][i] = 2 * in[0][i];
+    return PCO_OK;
+}
+static const pco_op_declaration declaration = {
+    .size = sizeof declaration, .name = "twice", .signature = "x:f32[..] -> y:f32[..]", .compute = declared_compute};
 
 /* A new graph in place of the one before: an input, a constant, a state, their sum as output "y", and a loss. */
 static pco_graph *fresh_graph(pco_graph **graph)
@@ -153,6 +164,10 @@ static void test_null(void **state)
     check_ok(pco_sequence_create(decoder, &sequences[1], &err));
     check_ok(pco_session_open(context, "cpu", &session, &err));
     check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
+    pco_op_declaration other = declaration;
+    const pco_operation *operation, *operation_out;
+    other.name = "other";
+    check_ok(pco_op_register(context, &other, &operation, &err));
     const uint32_t handles[] = {pco_executable_tensor(executable, "x"), pco_executable_tensor(executable, "y")};
 #ifdef PCO_HAVE_ONNX
     /* one Identity from x to y, operator set 13 */

@@ -1,0 +1,73 @@
+/* Operations that a library declares, to be judged as those of the table are. */
+#include "cli/conformance_parts.h"
+
+#include "graph/own.h"
+#include "runtime/loader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct conformance_own {
+    uint32_t count;
+    const pco_operation *operations[];
+};
+
+/* How many declarations there are, for room; a library may not go on without end. */
+static uint32_t own_count(pco_ops_query_fn query)
+{
+    enum { MOST = 4096 };
+    uint32_t count = 0;
+    while (count < MOST && query(count)) count++;
+    return count;
+}
+
+/* "snake,foo": the pattern that selects these and no others. */
+static char *own_names(const struct conformance_own *own)
+{
+    char *names = calloc(own->count, 33);
+    for (uint32_t i = 0; names && i < own->count; i++) {
+        if (i) strcat(names, ",");
+        strcat(names, own->operations[i]->info.name);
+    }
+    return names;
+}
+
+int conformance_own_load(conformance_arguments *arguments)
+{
+    pco_conformance_options *options = &arguments->options;
+    pco_error err;
+    pco_ops_query_fn query;
+    void *handle; /* stays open: what it declares is used to the end */
+    if (!options->own_from) return CLI_OK;
+    if (pco_loader_operations(options->own_from, &handle, &query, &err)) return cli_fail(&err);
+    const uint32_t count = own_count(query);
+    arguments->own = calloc(1, sizeof *arguments->own + (count + 1) * sizeof(pco_operation *));
+    if (!arguments->own) {
+        cli_error("out of host memory");
+        return CLI_FAILED;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        pco_operation *operation;
+        if (pco_operation_create(query(i), &operation, &err)) return cli_fail(&err);
+        arguments->own->operations[arguments->own->count++] = operation;
+    }
+    if (!count) {
+        cli_error("%s declares no operations", options->own_from);
+        return CLI_USAGE;
+    }
+    options->own = arguments->own->operations;
+    options->n_own = count;
+    if (!options->ops && !(options->ops = arguments->own_ops = own_names(arguments->own))) {
+        cli_error("out of host memory");
+        return CLI_FAILED;
+    }
+    return CLI_OK;
+}
+
+void conformance_own_clear(conformance_arguments *arguments)
+{
+    for (uint32_t i = 0; arguments->own && i < arguments->own->count; i++)
+        pco_operation_drop((pco_operation *)(uintptr_t)arguments->own->operations[i]);
+    free(arguments->own);
+    free(arguments->own_ops);
+}

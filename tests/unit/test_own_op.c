@@ -1,0 +1,336 @@
+/* Operations of one's own through the public headers: what a declaration may be, what runs, gradients against finite
+ * differences, and errors of the functions. argv[1 ...]: further devices, of which those that are not there are left
+ * out; on all of them the answers are the same. */
+#include "check.h"
+
+#include "portico/op.h"
+#include "portico/portico.h"
+#include "portico/session.h"
+
+#include <math.h>
+
+static char **devices;
+static int n_devices;
+
+typedef struct power_attrs {
+    double scale;
+    int64_t exponent;
+} power_attrs;
+
+static const pco_op_attribute POWER_ATTRIBUTES[] = {{"scale", 1, 2, "in front"}, {"exponent", 0, 3, "whole"}};
+
+/* y[.., k] = scale (x[.., k] w[k])^exponent, w 1 where absent */
+static pco_status power(const pco_op_call *call, const double *const *in, double *const *out, pco_error *error)
+{
+    const power_attrs *attrs = call->attrs;
+    const int64_t k = call->inputs[0]->shape[call->inputs[0]->rank - 1];
+    if (attrs->exponent == 13) {
+        snprintf(error->message, sizeof error->message, "13 brings bad luck");
+        return PCO_ERROR_UNSUPPORTED;
+    }
+    for (int64_t i = 0; i < pco_tensor_elements(call->inputs[0]); i++)
+        out[0][i] = attrs->scale * pow(in[0][i] * (in[1] ? in[1][i % k] : 1), (double)attrs->exponent);
+    return PCO_OK;
+}
+
+/* d/dx = exponent y / x, d/dw = exponent y / w */
+static void power_gradient(pco_graph *graph, const pco_op_call *call, const uint32_t *in, const uint32_t *out,
+                           const uint32_t *upstream, uint32_t *gradients)
+{
+    const power_attrs *attrs = call->attrs;
+    const uint32_t all =
+        pco_binary_scalar(graph, PCO_OP_MUL, pco_mul(graph, upstream[0], out[0]), (double)attrs->exponent);
+    gradients[0] = pco_div(graph, all, in[0]);
+    if (in[1] != PCO_NONE) gradients[1] = pco_div(graph, all, in[1]);
+}
+
+static const pco_op_declaration POWER = {.size = sizeof POWER,
+                                         .name = "power",
+                                         .signature = "x:F[..,K] w?:F[K] -> y:F[..,K]",
+                                         .types = "F=f32,f16,bf16",
+                                         .attributes = POWER_ATTRIBUTES,
+                                         .n_attributes = 2,
+                                         .compute = power,
+                                         .gradient = power_gradient};
+
+/* Every second element, as f32, and its index */
+static pco_status halve_shape(const pco_op_call *call, pco_tensor *outputs, uint32_t *n_outputs, pco_error *error)
+{
+    if (call->inputs[0]->rank != 1) {
+        snprintf(error->message, sizeof error->message, "x has %u dimensions, and must have 1", call->inputs[0]->rank);
+        return PCO_ERROR_INVALID;
+    }
+    for (uint32_t i = 0; i < *n_outputs; i++) outputs[i].rank = 1, outputs[i].shape[0] = call->inputs[0]->shape[0] / 2;
+    outputs[0].dtype = PCO_F32, outputs[1].dtype = PCO_I32;
+    return PCO_OK;
+}
+
+static pco_status halve(const pco_op_call *call, const double *const *in, double *const *out, pco_error *error)
+{
+    (void)error;
+    for (int64_t i = 0; i < call->outputs[0]->shape[0]; i++) out[0][i] = in[0][2 * i], out[1][i] = (double)(2 * i);
+    return PCO_OK;
+}
+
+static const pco_op_declaration HALVE = {.size = sizeof HALVE,
+                                         .name = "halve",
+                                         .signature = "x:F[@] -> y:@[@] index:@[@]",
+                                         .types = "F=f32,f16",
+                                         .shape = halve_shape,
+                                         .compute = halve};
+
+static pco_context *context;
+
+static int begin(void **state)
+{
+    (void)state;
+    check_ok(pco_context_create(&(pco_context_params){.size = sizeof(pco_context_params)}, &context, &err));
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    pco_context_destroy(context);
+    return 0;
+}
+
+static void refused(pco_op_declaration declaration, const char *part)
+{
+    const pco_operation *op;
+    check_fails(pco_op_register(context, &declaration, &op, &err), PCO_ERROR_INVALID, part);
+    assert_null(op);
+}
+
+static void test_declarations(void **state)
+{
+    (void)state;
+    const pco_operation *op, *second;
+    pco_op_declaration bad = POWER;
+    bad.size = 0, refused(bad, "size");
+    bad = POWER, bad.name = "Power", refused(bad, "lower-case");
+    bad = POWER, bad.name = NULL, refused(bad, "lower-case");
+    bad = POWER, bad.name = "matmul", refused(bad, "the table has an operation of that name");
+    bad = POWER, bad.compute = NULL, refused(bad, "compute is NULL");
+    bad = POWER, bad.signature = NULL, refused(bad, "signature is NULL");
+    bad = POWER, bad.signature = "x:F[..,K]", refused(bad, "not understood");
+    bad = POWER, bad.signature = "x:F -> y:F[..]", refused(bad, "not understood");
+    bad = POWER, bad.signature = "x:F[..k] -> y:F[..]", refused(bad, "capital letters");
+    bad = POWER, bad.signature = "x:G[..] -> y:F[..]", refused(bad, "neither a type");
+    bad = POWER, bad.signature = "x:q8_0[..] -> y:F[..]", refused(bad, "neither a type");
+    bad = POWER, bad.signature = "x:F[..] -> x:F[..]", refused(bad, "two operands or results");
+    bad = POWER, bad.signature = "-> y:f32[3]", refused(bad, "0 operands");
+    bad = POWER, bad.types = "F=f33", refused(bad, "no element type");
+    bad = POWER, bad.types = "f32", refused(bad, "types are");
+    bad = POWER, bad.n_attributes = 17, refused(bad, "17 attributes");
+    bad = POWER, bad.ulps = -1, refused(bad, "ulps");
+    bad = POWER, bad.workgroup = 48, refused(bad, "power of two");
+    check_ok(pco_op_register(context, &POWER, &op, &err));
+    check_ok(pco_op_register(context, &HALVE, &second, &err));
+    check_fails(pco_op_register(context, &POWER, &second, &err), PCO_ERROR_INVALID, "registered already");
+    assert_ptr_equal(pco_op_lookup(context, "power"), op);
+    assert_null(pco_op_lookup(context, "powers"));
+}
+
+static const int64_t SHAPE[] = {2, 3}, ROW[] = {3};
+static const float X[6] = {0.5F, -1, 2, 1.5F, 1, -0.25F}, W[3] = {1, 2, -1.5F};
+
+/* loss = sum of y over x [2,3] and w [3], with its gradients */
+static void power_graph(pco_graph *graph, uint32_t *by)
+{
+    const pco_operation *op = pco_op_lookup(context, "power");
+    const uint32_t in[2] = {pco_graph_input(graph, "x", PCO_F32, 2, SHAPE),
+                            pco_graph_input(graph, "w", PCO_F32, 1, ROW)};
+    const uint32_t y = pco_graph_apply(graph, op, &(power_attrs){.scale = 0.5, .exponent = 3}, in, 2, NULL);
+    const uint32_t loss = pco_sum(graph, pco_mul(graph, y, y), &(pco_sum_attrs){.n_axes = 2, .axes = {0, 1}});
+    check_ok(pco_gradients(graph, loss, in, 2, by, &err));
+    pco_graph_output(graph, loss, "loss");
+    pco_graph_output(graph, y, "y");
+    pco_graph_output(graph, by[0], "by x");
+    pco_graph_output(graph, by[1], "by w");
+}
+
+static void put(pco_executable *executable, const char *name, const float *data, size_t bytes)
+{
+    check_ok(pco_executable_write(executable, pco_executable_tensor(executable, name), data, bytes, &err));
+}
+
+static void take(pco_executable *executable, const char *name, void *data, size_t bytes)
+{
+    check_ok(pco_executable_read(executable, pco_executable_tensor(executable, name), data, bytes, &err));
+}
+
+/* sum of (0.5 (x w)^3)^2, in double */
+static double power_loss(const double *x, const double *w)
+{
+    double sum = 0;
+    for (int i = 0; i < 6; i++) sum += pow(0.5 * pow(x[i] * w[i % 3], 3), 2);
+    return sum;
+}
+
+/* The rule against differences of the function in double: (f(v + h) - f(v - h)) / 2h has an error of h^2 f'''/6, here
+ * below 1e-5 with h = 1e-4; the graph's f32 rounds some ten times, so 1e-5 of the value. */
+static void check_gradient(double *at, const double *x, const double *w, float got)
+{
+    const double h = 1e-4, before = *at;
+    *at = before + h;
+    const double above = power_loss(x, w);
+    *at = before - h;
+    const double below = power_loss(x, w);
+    *at = before;
+    const double want = (above - below) / (2 * h);
+    if (!(fabs((double)got - want) <= 1e-5 * fabs(want) + 1e-5))
+        fail_msg("gradient %g, differences give %g", (double)got, want);
+}
+
+static void test_gradients(void **state)
+{
+    (void)state;
+    double x[6], w[3];
+    for (int i = 0; i < 6; i++) x[i] = (double)X[i];
+    for (int i = 0; i < 3; i++) w[i] = (double)W[i];
+    for (int d = -1; d < n_devices; d++) {
+        pco_session *session;
+        pco_executable *executable;
+        pco_graph *graph = pco_graph_create();
+        uint32_t by[2];
+        float loss, by_x[6], by_w[3];
+        if (pco_session_open(context, d < 0 ? "cpu" : devices[d], &session, NULL)) {
+            print_message("%s is not there\n", devices[d]);
+            pco_graph_destroy(graph);
+            continue;
+        }
+        power_graph(graph, by);
+        check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
+        pco_graph_destroy(graph); /* what it needs of the operation stays */
+        put(executable, "x", X, sizeof X);
+        put(executable, "w", W, sizeof W);
+        check_ok(pco_executable_run(executable, &err));
+        take(executable, "loss", &loss, sizeof loss);
+        take(executable, "by x", by_x, sizeof by_x);
+        take(executable, "by w", by_w, sizeof by_w);
+        assert_true(fabs((double)loss - power_loss(x, w)) <= 1e-6 * power_loss(x, w));
+        for (int i = 0; i < 6; i++) check_gradient(&x[i], x, w, by_x[i]);
+        for (int i = 0; i < 3; i++) check_gradient(&w[i], x, w, by_w[i]);
+        pco_executable_destroy(executable);
+        pco_session_close(session);
+    }
+}
+
+/* An absent operand, initial attributes, half types, results of two types, and shapes by a function. */
+static void test_forms(void **state)
+{
+    (void)state;
+    pco_session *session;
+    pco_executable *executable;
+    float y[6], z[3];
+    int32_t index[3];
+    pco_graph *graph = pco_graph_create();
+    const uint32_t x = pco_graph_input(graph, "x", PCO_F32, 1, (const int64_t[]){6});
+    const uint32_t half = pco_cast(graph, x, PCO_F16);
+    uint32_t both[PCO_MAX_OUTPUTS];
+    const uint32_t made = pco_graph_apply(graph, pco_op_lookup(context, "power"), NULL, &half, 1, NULL);
+    pco_graph_output(graph, pco_cast(graph, made, PCO_F32), "y");
+    pco_graph_apply(graph, pco_op_lookup(context, "halve"), NULL, &x, 1, both);
+    pco_graph_output(graph, both[0], "z");
+    pco_graph_output(graph, both[1], "index");
+    check_ok(pco_session_open(context, "cpu", &session, &err));
+    check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
+    put(executable, "x", X, sizeof X);
+    check_ok(pco_executable_run(executable, &err));
+    take(executable, "y", y, sizeof y);
+    take(executable, "z", z, sizeof z);
+    take(executable, "index", index, sizeof index);
+    for (int i = 0; i < 6; i++) assert_true(y[i] == 2 * X[i] * X[i] * X[i]); /* exact in f16 */
+    for (int i = 0; i < 3; i++) assert_true(z[i] == X[2 * i] && index[i] == 2 * i);
+    pco_executable_destroy(executable);
+    pco_session_close(session);
+    pco_graph_destroy(graph);
+}
+
+static void wrong(const pco_operation *op, const void *attrs, uint32_t rank, pco_dtype dtype, const char *part)
+{
+    pco_graph *graph = pco_graph_create();
+    const uint32_t x = pco_graph_input(graph, "x", dtype, rank, SHAPE);
+    assert_int_equal(pco_graph_apply(graph, op, attrs, &x, 1, NULL), PCO_NONE);
+    check_fails(pco_graph_check(graph, &err), PCO_ERROR_INVALID, part);
+    pco_graph_destroy(graph);
+}
+
+static void test_misuse(void **state)
+{
+    (void)state;
+    const pco_operation *op = pco_op_lookup(context, "power"), *two = pco_op_lookup(context, "halve");
+    wrong(NULL, NULL, 2, PCO_F32, "operation is NULL");
+    wrong(op, NULL, 0, PCO_F32, "at least 1 dimension");
+    wrong(op, NULL, 2, PCO_I32, "must be one of f32,f16,bf16");
+    wrong(two, NULL, 2, PCO_F32, "x has 2 dimensions, and must have 1");
+    pco_graph *graph = pco_graph_create();
+    const uint32_t x = pco_graph_input(graph, "x", PCO_F32, 2, SHAPE),
+                   made = pco_graph_apply(graph, two, NULL, &x, 0, NULL);
+    assert_int_equal(made, PCO_NONE);
+    check_fails(pco_graph_check(graph, &err), PCO_ERROR_INVALID, "operand 'x' is missing");
+    pco_graph_destroy(graph);
+    graph = pco_graph_create();
+    assert_int_equal(pco_graph_add(graph, (pco_op)(PCO_OP_OWN + 5), NULL, &x, 1, NULL), PCO_NONE);
+    check_fails(pco_graph_check(graph, &err), PCO_ERROR_INVALID, "pco_graph_apply");
+    pco_graph_destroy(graph);
+    graph = pco_graph_create(); /* not differentiable */
+    const uint32_t v = pco_graph_input(graph, "v", PCO_F32, 1, ROW);
+    const uint32_t loss = pco_sum(graph, pco_graph_apply(graph, two, NULL, &v, 1, NULL), &(pco_sum_attrs){.n_axes = 1});
+    uint32_t by;
+    check_fails(pco_gradients(graph, loss, &v, 1, &by, &err), PCO_ERROR_UNSUPPORTED, "op 'halve'");
+    pco_graph_destroy(graph);
+}
+
+/* What a function says when a node runs ends the run, and the next one is as good as any. */
+static void test_failing(void **state)
+{
+    (void)state;
+    pco_session *session;
+    pco_executable *executable;
+    pco_graph *graph = pco_graph_create();
+    const uint32_t x = pco_graph_input(graph, "x", PCO_F32, 2, SHAPE);
+    pco_graph_output(graph, pco_graph_apply(graph, pco_op_lookup(context, "power"), &(power_attrs){1, 13}, &x, 1, NULL),
+                     "y");
+    check_ok(pco_session_open(context, "cpu", &session, &err));
+    check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
+    put(executable, "x", X, sizeof X);
+    check_fails(pco_executable_run(executable, &err), PCO_ERROR_UNSUPPORTED, "op 'power': 13 brings bad luck");
+    check_fails(pco_executable_run(executable, &err), PCO_ERROR_UNSUPPORTED, "op 'power': 13 brings bad luck");
+    pco_executable_destroy(executable);
+    pco_session_close(session);
+    pco_graph_destroy(graph);
+}
+
+/* A graph may outlive the context that knew its operation. */
+static void test_lifetime(void **state)
+{
+    (void)state;
+    pco_context *other;
+    const pco_operation *op;
+    check_ok(pco_context_create(NULL, &other, &err));
+    check_ok(pco_op_register(other, &POWER, &op, &err));
+    pco_graph *graph = pco_graph_create();
+    const uint32_t x = pco_graph_input(graph, "x", PCO_F32, 2, SHAPE);
+    pco_graph_output(graph, pco_graph_apply(graph, op, NULL, &x, 1, NULL), "y");
+    pco_context_destroy(other);
+    pco_session *session;
+    pco_executable *executable;
+    check_ok(pco_session_open(context, "cpu", &session, &err));
+    check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
+    pco_graph_destroy(graph);
+    check_ok(pco_executable_run(executable, &err));
+    pco_executable_destroy(executable);
+    pco_session_close(session);
+}
+
+int main(int argc, char **argv)
+{
+    devices = argv + 1, n_devices = argc - 1;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_declarations), cmocka_unit_test(test_gradients), cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_misuse),       cmocka_unit_test(test_failing),   cmocka_unit_test(test_lifetime),
+    };
+    return cmocka_run_group_tests(tests, begin, end);
+}
