@@ -126,8 +126,6 @@ typedef struct cpu_variant {
     cpu_run_fn run;
     uint64_t (*workspace)(const cpu_node *node); /* bytes, a multiple of 64; NULL: none */
     bool (*fits)(const cpu_node *node);          /* NULL: always */
-    /* Instead of `run`: what can fail. */
-    pco_status (*attempt)(const cpu_node *node, pco_error *err);
 } cpu_variant;
 
 struct cpu_op {
@@ -138,6 +136,7 @@ struct cpu_op {
     const cpu_variant *native; /* the first that fits is chosen unless `choose` says otherwise */
     const cpu_variant *(*choose)(const cpu_node *node);
     const cpu_variant *reference;
+    pco_status (*attempt)(const cpu_node *node, pco_error *err); /* instead of what variants run: what can fail */
 };
 
 struct cpu_node {
@@ -164,7 +163,7 @@ pco_status cpu_fail(pco_error *err, pco_status status, const char *format, ...) 
 /* ---- nodes ---- */
 
 const cpu_op *cpu_op_find(uint32_t op);
-extern const cpu_op cpu_own_op;       /* of all operations that are declared, own.c */
+extern const cpu_op cpu_op_own;       /* of all operations that are declared, own.c */
 uint32_t cpu_attrs_size(uint32_t op); /* 0 without attributes */
 
 /* Reads node `index` of a part without addresses. The host has checked it (plugin.h). Errors: UNSUPPORTED, for what a

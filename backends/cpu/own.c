@@ -1,12 +1,8 @@
 /* Operations that a program or a plugin declares: their own function in double, on operands that are turned into
  * doubles; results are rounded once. The same on both devices. */
-#include "cpu.h"
-#include "parse.h"
-#include "reference.h"
+#include "run.h"
 
 #include <stdio.h>
-
-static void cpu_parse_own(cpu_node *node) { (void)node; }
 
 /* Operands and results as doubles, each from a multiple of 64 bytes on. */
 static uint64_t cpu_own_workspace(const cpu_node *node)
@@ -65,7 +61,11 @@ static pco_status cpu_own_run(const cpu_node *node, pco_error *err)
     return PCO_OK;
 }
 
-static const cpu_variant cpu_own_variant = {"default", NULL, cpu_own_workspace, NULL, cpu_own_run};
+static const cpu_variant cpu_own_variant = {"default", NULL, cpu_own_workspace, NULL};
 
-const cpu_op cpu_own_op = {
-    .op = PCO_OP_OWN, .parse = cpu_parse_own, .n_native = 1, .native = &cpu_own_variant, .reference = &cpu_own_variant};
+const cpu_op cpu_op_own = {.op = PCO_OP_OWN,
+                           .parse = cpu_parse_nothing,
+                           .n_native = 1,
+                           .native = &cpu_own_variant,
+                           .reference = &cpu_own_variant,
+                           .attempt = cpu_own_run};

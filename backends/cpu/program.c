@@ -79,7 +79,7 @@ static void cpu_bind(cpu_node *node, const pco_node *from, const pco_plan *plan,
     node->workspace_bytes = variant->workspace ? variant->workspace(node) : 0;
     if (node->workspace_bytes) node->workspace = cpu_address(plan, &plan->workspaces[node->index]);
     node->run = variant->run;
-    node->attempt = variant->attempt;
+    node->attempt = node->op->attempt;
 }
 
 static void cpu_program_destroy(pco_device *device, pco_program *program)
