@@ -10,9 +10,9 @@ static const pco_model_spec starcoder2_spec = {
     .normalize_before = 1,
     .norm.type = PCO_NN_LAYER_NORM,
     .final_norm = 1,
-    .attention_bias = PCO_BIAS_FOUND,
-    .output_bias = PCO_BIAS_FOUND,
-    .ffn_bias = PCO_BIAS_FOUND,
+    .attention_bias = PCO_BIAS_ALL,
+    .output_bias = PCO_BIAS_ALL,
+    .ffn_bias = PCO_BIAS_ALL,
     .position_embedding = PCO_POSITION_ROPE,
     .decoder_only = 1,
 };

@@ -23,6 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "tests" / "golden" / "families"
 VOCAB, WIDTH, HEADS, KV_HEADS, LAYERS, HIDDEN, CONTEXT, ROWS = 288, 32, 4, 2, 2, 48, 40, 24
 HEAD, WINDOW = WIDTH // HEADS, 7
+WORDS = 64  # of models without a tokenizer
 EPS = 1e-3  # large, so that an epsilon that is not read shows in the logits
 END = "<|endoftext|>"
 QWEN2_WORDS = (
@@ -76,7 +77,19 @@ def random_weights(model, seed):
         parameter.data = torch.from_numpy(values.astype(np.float32)).double()
 
 
-def write_tensors(writer, arch, model, conv1d=False, norm_offset=0):
+def split_heads(array, heads):
+    """[heads][queries, key, value][HEAD] rows to all queries, all keys, all values."""
+    groups = array.reshape(heads, -1, HEAD, *array.shape[1:])
+    parts = groups[:, :-2], groups[:, -2:-1], groups[:, -1:]
+    return np.concatenate([part.reshape(-1, *array.shape[1:]) for part in parts])
+
+
+def pair_heads(array):
+    """Rows of heads for RoPE on pairs half a head apart, to adjacent pairs."""
+    return array.reshape(-1, 2, HEAD // 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
+
+
+def write_tensors(writer, arch, model, conv1d=False, norm_offset=0, grouped=0, paired=False):
     names = gguf.get_tensor_name_map(arch, model.config.num_hidden_layers)
     done = set()
     for name, value in model.state_dict().items():
@@ -90,6 +103,10 @@ def write_tensors(writer, arch, model, conv1d=False, norm_offset=0):
             array = array.T  # transformers keeps GPT-2's matrices as [in, out]
         if "norm" in name:
             array = (value.numpy() + norm_offset).astype(np.float32)
+        if grouped and "query_key_value" in name:
+            array = split_heads(array, grouped)
+        if paired and ("q_proj" in name or "k_proj" in name):
+            array = pair_heads(array)
         assert found and found not in done, name
         done.add(found)
         writer.add_tensor(found, np.ascontiguousarray(array))
@@ -219,26 +236,192 @@ def gemma2_27b(writer):
     return gemma2(writer, width=8, hidden=4, layers=46, head=4, scale_of=8 // HEADS)
 
 
+def plain(seed, kind, norm="rms", theta=1e4, hidden=HIDDEN, **options):
+    """A model without a tokenizer, called by the name of its class in transformers, and how its GGUF begins."""
+    model_class = getattr(transformers, kind + "ForCausalLM")
+    eps = "rms_norm_eps" if norm == "rms" else norm
+    sizes = {
+        "vocab_size": WORDS,
+        "hidden_size": WIDTH,
+        "intermediate_size": hidden,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "num_key_value_heads": KV_HEADS,
+        "max_position_embeddings": CONTEXT,
+        "rope_parameters": {"rope_type": "default", "rope_theta": theta},
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": 0,
+        eps: EPS,
+    }
+    model = model_class(model_class.config_class(**{**sizes, **options}, attn_implementation="eager"))
+    random_weights(model, seed)
+
+    def begin(writer, kv_heads=KV_HEADS):
+        write_sizes(writer, model.config, kv_heads, hidden)
+        (writer.add_layer_norm_rms_eps if norm == "rms" else writer.add_layer_norm_eps)(EPS)
+        writer.add_rope_freq_base(theta)
+
+    return model, begin
+
+
+def olmo2(writer):
+    model, begin = plain(6, "Olmo2")
+    begin(writer)
+    write_tensors(writer, gguf.MODEL_ARCH.OLMO2, model)
+    return model, None
+
+
+def smollm3(writer):
+    """With six layers, so that there are some behind the first that does not rotate."""
+    model, begin = plain(7, "SmolLM3", theta=2e6, hidden=24, num_hidden_layers=6, tie_word_embeddings=True)
+    begin(writer)
+    write_tensors(writer, gguf.MODEL_ARCH.SMOLLM3, model, paired=True)
+    return model, None
+
+
+def phi3(writer):
+    model, begin = plain(8, "Phi3", sliding_window=WINDOW)
+    begin(writer)
+    writer.add_rope_dimension_count(HEAD)
+    writer.add_sliding_window(WINDOW)
+    write_tensors(writer, gguf.MODEL_ARCH.PHI3, model)
+    return model, None
+
+
+def phi3_long(writer):
+    original, turned = 16, HEAD // 2
+    factors = {"short": [1.0, 1.5], "long": [1.25, 3.0]}
+    model, begin = plain(
+        9,
+        "Phi3",
+        original_max_position_embeddings=original,
+        rope_parameters={
+            "rope_type": "longrope",
+            "rope_theta": 1e4,
+            "partial_rotary_factor": turned / HEAD,
+            "original_max_position_embeddings": original,
+            "short_factor": factors["short"],
+            "long_factor": factors["long"],
+        },
+    )
+    begin(writer)
+    writer.add_rope_dimension_count(turned)
+    writer.add_sliding_window(0)
+    writer.add_rope_scaling_orig_ctx_len(original)
+    writer.add_rope_scaling_attn_factors((1 + np.log(CONTEXT / original) / np.log(original)) ** 0.5)
+    for name, values in factors.items():
+        writer.add_tensor(f"rope_factors_{name}.weight", np.array(values, np.float32))
+    write_tensors(writer, gguf.MODEL_ARCH.PHI3, model)
+    return model, None
+
+
+def starcoder2(writer):
+    model, begin = plain(10, "Starcoder2", norm="norm_epsilon", theta=1e5, tie_word_embeddings=False)
+    begin(writer)
+    write_tensors(writer, gguf.MODEL_ARCH.STARCODER2, model)
+    return model, None
+
+
+def gptneox(writer, parallel=True):
+    model, begin = plain(
+        11 + parallel,
+        "GPTNeoX",
+        norm="layer_norm_eps",
+        use_parallel_residual=parallel,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.5},
+    )
+    begin(writer, 0)
+    writer.add_rope_dimension_count(HEAD // 2)
+    writer.add_parallel_residual(parallel)
+    write_tensors(writer, gguf.MODEL_ARCH.GPTNEOX, model, grouped=HEADS)
+    return model, None
+
+
+def gptneox_sequential(writer):
+    return gptneox(writer, False)
+
+
+def falcon(writer, grouped=False):
+    """Those of 7B have one key head, those of 40B some and two norms."""
+    heads = KV_HEADS if grouped else 1
+    options = {"new_decoder_architecture": grouped, "num_kv_heads": heads, "tie_word_embeddings": grouped}
+    model, begin = plain(13 + grouped, "Falcon", norm="layer_norm_epsilon", ffn_hidden_size=HIDDEN, **options)
+    begin(writer, heads)
+    write_tensors(writer, gguf.MODEL_ARCH.FALCON, model, grouped=heads)
+    return model, None
+
+
+def falcon_40b(writer):
+    return falcon(writer, True)
+
+
+def gemma3(writer):
+    """With seven layers, so that one sees all keys, and one comes behind it."""
+    layers, head = 7, 8
+    model, begin = plain(
+        15,
+        "Gemma3",
+        theta=1e6,
+        hidden=20,
+        hidden_size=16,
+        num_hidden_layers=layers,
+        head_dim=head,
+        query_pre_attn_scalar=head,
+        sliding_window=WINDOW,
+        rope_parameters={
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+        },
+    )
+    for name, parameter in model.named_parameters():
+        if "norm" in name:
+            parameter.data = parameter.data - 1
+    begin(writer)
+    writer.add_key_length(head)
+    writer.add_value_length(head)
+    writer.add_sliding_window(WINDOW)
+    writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
+    writer.add_rope_scaling_factor(8.0)
+    write_tensors(writer, gguf.MODEL_ARCH.GEMMA3, model, norm_offset=1)
+    return model, None
+
+
+FAMILIES = {
+    "gemma2": gemma2,
+    "gemma2-27b": gemma2_27b,
+    "gpt2": gpt2,
+    "qwen2": qwen2,
+    "qwen3": qwen3,
+    "gemma3": gemma3,
+    "olmo2": olmo2,
+    "smollm3": smollm3,
+    "phi3": phi3,
+    "phi3-long": phi3_long,
+    "starcoder2": starcoder2,
+    "gptneox": gptneox,
+    "gptneox-sequential": gptneox_sequential,
+    "falcon": falcon,
+    "falcon-40b": falcon_40b,
+}
+
+
 def main():
     OUT.mkdir(exist_ok=True)
-    arrays, cases = {}, []
-    families = {"gemma2": gemma2, "gemma2-27b": gemma2_27b, "gpt2": gpt2, "qwen2": qwen2, "qwen3": qwen3}
-    for name, family in families.items():
+    for name, family in FAMILIES.items():
         writer = gguf.GGUFWriter(OUT / f"{name}.gguf", name.split("-")[0])
         model, tokenizer = family(writer)
         writer.write_header_to_file()
         writer.write_kv_data_to_file()
         writer.write_tensors_to_file()
         writer.close()
-        ids = np.random.default_rng(3).integers(0, VOCAB, ROWS).astype(np.int32)
+        ids = np.random.default_rng(3).integers(0, model.config.vocab_size, ROWS).astype(np.int32)
         with torch.no_grad():
             logits = model.double().eval()(torch.from_numpy(ids)[None].long()).logits[0]
         assert logits.dtype == torch.float64
-        arrays[f"{name}/ids"] = ids
-        arrays[f"{name}/logits"] = logits.numpy()
         texts = [{"text": text, "ids": tokenizer.encode(text).ids} for text in TEXTS] if tokenizer else []
-        cases.append({"name": name, "texts": texts})
-    goldens.save(OUT / "logits.safetensors", arrays, "models", cases)
+        arrays, cases = {"ids": ids, "logits": logits.numpy()}, [{"name": name, "texts": texts}]
+        goldens.save(OUT / f"{name}.safetensors", arrays, "models", cases)
 
 
 main()

@@ -28,13 +28,11 @@ typedef struct fixture {
 static void fixture_open(const char *name, int64_t sequences, fixture *f)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s/logits.safetensors", folder);
+    snprintf(path, sizeof path, "%s/%s.safetensors", folder, name);
     snprintf(f->path, sizeof f->path, "%s/%s.gguf", folder, name);
     check_ok(pco_safetensors_open(path, &f->goldens, &err));
-    snprintf(path, sizeof path, "%s/ids", name);
-    f->ids = pco_weights_find(f->goldens, path)->data;
-    snprintf(path, sizeof path, "%s/logits", name);
-    const pco_weight *want = pco_weights_find(f->goldens, path);
+    f->ids = pco_weights_find(f->goldens, "ids")->data;
+    const pco_weight *want = pco_weights_find(f->goldens, "logits");
     f->want = want->data;
     f->count = (size_t)want->shape[0];
     assert_int_equal(want->shape[1], VOCAB);
