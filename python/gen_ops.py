@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes ops.py and ops.pyi, a function for each operation: gen_ops.py ops.def dtypes.def ops.py ops.pyi"""
+"""Writes ops.py and ops.pyi, a function for each operation, and _numbers.py, what the table calls them:
+gen_ops.py ops.def dtypes.def ops.py ops.pyi _numbers.py"""
 import os
 import re
 import sys
@@ -43,6 +44,9 @@ from portico import ArrayLike, DTypeLike, State, Tensor
 '''
 
 
+NUMBERS_HEAD = '"""Of each operation its number; which operands it writes. Made from core/graph/ops.def."""\n'
+
+
 class Op:
     """A row of the table."""
 
@@ -62,6 +66,10 @@ class Op:
     def operand(word):
         name, kind = word.split(":")
         return name.rstrip("?"), name.endswith("?"), kind
+
+    def written(self):
+        """Which operands are states that it writes."""
+        return tuple(i for i, operand in enumerate(self.operands) if operand[0] in self.states)
 
     def promoted(self):
         """Operands that NumPy would bring to one type: of one letter, and broadcast."""
@@ -150,7 +158,7 @@ def function(op):
         text = f"_{op.name}_attrs = _struct.Struct('={layout}').pack\n\n\n" + text
         attributes = f"_{op.name}_attrs({', '.join(values)})"
     promoted = f", promote={op.promoted()}" if op.promoted() else ""
-    states = f", states={tuple(i for i, o in enumerate(op.operands) if o[0] in op.states)}" if op.states else ""
+    states = f", states={op.written()}" if op.states else ""
     return text + f"    return _apply({op.number}, {operands}, {attributes}{promoted}{states})\n"
 
 
@@ -191,7 +199,14 @@ def read(table):
     return ops
 
 
-def main(table, dtypes, output, stub):
+def numbered(ops):
+    """_numbers.py: what the rest of the package needs of the table without reading the functions."""
+    lines = [f"{op.upper} = {op.number}" for op in ops]
+    states = {int(op.number): op.written() for op in ops if op.states}
+    return NUMBERS_HEAD + "\n".join(lines) + f"\n\nSTATES = {states}\n"
+
+
+def main(table, dtypes, output, stub, numbers):
     ops = read(table)
     known = [args for macro, args in rows(open(dtypes, encoding="utf-8").read()) if macro == "PCO_DTYPE"]
     missing = {args[2] for args in known if args[3] != "QUANTISED"} - set(PYTHON_NAMES)
@@ -199,13 +214,14 @@ def main(table, dtypes, output, stub):
         sys.exit(f"{dtypes}: Python has no name for {', '.join(sorted(missing))}")
     names = ", ".join(repr(op.name) for op in ops)
     listed = "\n".join(textwrap.wrap(f"__all__ = [{names}]", 118, subsequent_indent="           "))
-    numbers = "\n".join(textwrap.wrap("NAMES = {" + ", ".join(f"{o.number}: {o.name!r}" for o in ops) + "}", 118,
+    names_of = "\n".join(textwrap.wrap("NAMES = {" + ", ".join(f"{o.number}: {o.name!r}" for o in ops) + "}", 118,
                                       subsequent_indent="         "))
-    write_if_changed(output, HEAD + listed + "\n\n" + numbers + "\n\n\n" + "\n\n".join(map(function, ops)))
+    write_if_changed(output, HEAD + listed + "\n\n" + names_of + "\n\n\n" + "\n\n".join(map(function, ops)))
     write_if_changed(stub, STUB_HEAD + "".join(map(annotated, ops)))
+    write_if_changed(numbers, numbered(ops))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 5:
+    if len(sys.argv) != 6:
         sys.exit(__doc__)
     main(*sys.argv[1:])

@@ -22,6 +22,7 @@ _MODULES = {
     "_dtypes": ["DType", "bfloat16", "bool_", "float16", "float32", "int32"],
     "_tensor": ["State", "Tensor", "asarray", "tensor"],
     "_function": ["eval", "function", "grad", "value_and_grad"],
+    "random": ["manual_seed", "rand", "randint", "randn", "randperm"],
     "_functions": [
         "absolute", "add", "all", "any", "arange", "argmax", "argmin", "broadcast_to", "ceil", "clip", "concatenate", "cos",
         "cumsum", "divide", "equal", "erf", "exp", "expand_dims", "eye", "flatten", "floor", "floor_divide", "full",
@@ -33,7 +34,7 @@ _MODULES = {
         "var", "where", "zeros", "zeros_like",
     ],
 }
-_SUBMODULES = ["onnx", "ops"]
+_SUBMODULES = ["nn", "onnx", "ops", "optim", "random"]
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = ["CancelledError", "DeviceLostError", "Error", "FileError", "InvalidError", "NotFoundError",
@@ -46,6 +47,7 @@ def __getattr__(name):
             importlib.import_module("portico._functions")  # gives tensors their operators
         value = getattr(importlib.import_module(f"portico.{_HOME[name]}"), name)
     elif name in _SUBMODULES:
+        importlib.import_module("portico._functions")
         value = importlib.import_module(f"portico.{name}")
     else:
         raise AttributeError(f"portico has no '{name}'")

@@ -66,6 +66,13 @@ def dtype(of):
     return _BY_NAME[name]
 
 
+def is_device(target):
+    """Whether what x.to(...) was given names a device, and not a type."""
+    if isinstance(target, str):
+        return target not in _BY_NAME
+    return hasattr(target, "driver")  # portico.Device
+
+
 def of_numpy(array_type):
     """The type whose elements NumPy keeps in that way, or None."""
     return _BY_NUMPY.get(array_type)

@@ -4,7 +4,7 @@ import weakref
 
 import numpy as np
 
-from portico import _dtypes, _graph, _native as native, _runtime, _tensor
+from portico import _dtypes, _graph, _native as native, _numbers, _runtime, _tensor
 from portico._tensor import Tensor, apply, asarray, evaluate
 
 VARIANTS = 64  # most programs that a function keeps
@@ -87,7 +87,11 @@ class Tracing:
         self.current = {}  # state -> the tensor that has its value now
         self.effects = []
         self.inputs = []   # [(placeholder, function that gives the array of each run)]
-        self.guards = []   # [(weak reference to an object, name of an attribute, its value)]
+        self.guards = {}   # (identity of an object, name of an attribute) -> (the object, name, value)
+        self.watched = []
+        self.gradients = {}  # parameter -> the gradient that it had before
+        self.random = {}   # generator -> (seed, offset) of its numbers in a run
+        self.streams = 0   # how many sequences of random numbers are drawn from it
 
     def current_of(self, state):
         return self.current.get(state, state)
@@ -103,11 +107,25 @@ class Tracing:
         self.inputs.append((made, value))
         return made
 
-    def guard(self, owner, name):
-        """The function is to be compiled again when an attribute has changed."""
-        value = getattr(owner, name)
-        self.guards.append((weakref.ref(owner), name, value))
-        return value
+    def guard(self, owner, name, value):
+        """The function is to be compiled again when an attribute has another value; whoever changes one counts
+        _graph.Changes."""
+        self.guards.setdefault((id(owner), name), (owner, name, value))
+
+    def watch(self, owner, name, value):
+        """As guard(), for what changes without being counted: it is looked at in each call."""
+        self.watched.append((weakref.ref(owner), name, value))
+
+    def gradient_of(self, parameter):
+        """What was added to its gradient since the function began: nothing from before belongs to it."""
+        if parameter not in self.gradients:
+            self.gradients[parameter] = parameter.grad
+            parameter.grad = None
+        return parameter.grad
+
+    def end(self):
+        for parameter, gradient in self.gradients.items():
+            parameter.grad = gradient
 
 
 class _Variant:
@@ -115,7 +133,11 @@ class _Variant:
 
     def __init__(self, program, tracing, leaves, places, out_shape, constants):
         self.program = program
-        self.guards = tracing.guards
+        self.guards = [(weakref.ref(owner), name, value) for owner, name, value in tracing.guards.values()]
+        self.watched = tracing.watched
+        self.checked = _graph.Changes.count
+        self.states = [(x, x.name, x.requires_grad) for x in leaves if x.is_state]
+        self.cut = any(requires_grad for _, _, requires_grad in self.states)
         self.leaves = leaves        # of the program
         self.places = places        # of each leaf: number of an argument, of an input, or None for a state or constant
         self.inputs = [value for _, value in tracing.inputs]
@@ -123,11 +145,29 @@ class _Variant:
         self.constants = constants  # {number of a result: tensor that was no result of the program}
 
     def valid(self):
-        for owner, name, value in self.guards:
-            it = owner()
-            if it is None or getattr(it, name) != value:
+        if self.program.handle is None:
+            return False
+        if not _unchanged(self.watched):
+            return False
+        now = _graph.Changes.count
+        if self.checked == now:
+            return True
+        if not _unchanged(self.guards):
+            return False
+        for state, name, requires_grad in self.states:
+            if state.name != name or state.requires_grad != requires_grad:  # it was moved to another device, or frozen
                 return False
+        self.checked = now
         return True
+
+
+def _unchanged(guards):
+    for owner, name, value in guards:
+        it = owner()
+        found = value if it is None else getattr(it, name, None)
+        if found is not value and (isinstance(value, Tensor) or isinstance(found, Tensor) or found != value):
+            return False
+    return True
 
 
 class Function:
@@ -158,16 +198,24 @@ class Function:
             _runtime.current_device()
         context = _runtime.context()
         with context.use():
-            session = context.session(device)
-            key = (session, shape, tuple([x.leaf_key() for x in operands]))
-            variant = self._variants.get(key)
-            ready = variant is not None and variant.program.handle is not None and variant.valid()
-        if not ready:
+            where = context if device is None else context.session(device)
+        key = (where, shape, tuple([x.leaf_key() for x in operands]))
+        variants = self._variants.setdefault(key, [])  # of one combination: a model in training and in use, for example
+        variant = next((v for v in variants if v.valid()), None)
+        if variant is None:
+            variants[:] = [v for v in variants if v.program.handle is not None]
             variant = self._compile(context, device, shape, operands)
-            if len(self._variants) >= VARIANTS:
-                self._variants.pop(next(iter(self._variants)))
-            self._variants[key] = variant
+            variants.append(variant)
+            self._forget()
         return self._run(context, variant, operands, device)
+
+    def _forget(self):
+        """Keeps at most VARIANTS programs, those made last."""
+        while sum(map(len, self._variants.values())) > VARIANTS:
+            first = next(iter(self._variants))
+            self._variants[first].pop(0)
+            if not self._variants[first]:
+                del self._variants[first]
 
     def _run(self, context, variant, operands, device):
         count = len(operands)
@@ -181,6 +229,9 @@ class Function:
             results = variant.program.run(leaves)
         results = [_tensor.leaf(data, dtype, device, own=True)
                    for data, (_, dtype) in zip(results, variant.program.outputs)]
+        if variant.cut:
+            for x in results:
+                x._cut = x.dtype.is_float
         for index, x in variant.constants.items():
             results.insert(index, x)
         return unflatten(variant.out_shape, iter(results))
@@ -198,6 +249,7 @@ class Function:
                 results = [tracing.current_of(x) if x.is_state else x for x in results]
         finally:
             _graph.trace.current = None
+            tracing.end()
         # A result that was there before, and is no expression, need not go through a program.
         constants = {i: x for i, x in enumerate(results) if x._node is None and x._data is not None and not x.is_state}
         roots = [x for i, x in enumerate(results) if i not in constants]
@@ -209,14 +261,17 @@ class Function:
             if place is None and not x.is_state and x._data is None:
                 raise native.InvalidError("the function uses a tensor that stood for an argument of another function "
                                           "while that was compiled")
+        if device is None:  # then that of the states
+            device = next((x._device for x in leaves if x._device is not None), None)
         with context.use():
-            session = context.session(device)
+            session = _graph.session_of(context, leaves, None, device)
             program = _graph.Program(session, nodes, leaves, roots)
         return _Variant(program, tracing, leaves, places, out_shape, constants)
 
     def statistics(self):
         """Of each compiled variant: nodes, parts, cpu_nodes, arena_bytes and more."""
-        return [variant.program.statistics() for variant in self._variants.values()]
+        return [variant.program.statistics() for variants in self._variants.values() for variant in variants
+                if variant.program.handle is not None]
 
 
 def function(function=None, *, device=None):
@@ -245,11 +300,19 @@ def _keep(operands):
     """Gradients follow the operations from the loss to what it is differentiated for, also when somebody asks for the
     value of a tensor on the way before, which then is no expression any more: the operations get tensors of their own
     as operands, which nobody else has."""
-    nodes, _, _ = _graph.collect(operands[:1], ())
+    nodes, leaves, _ = _graph.collect(operands[:1], ())
+    if any(x._cut for x in leaves):
+        raise native.InvalidError("the loss was computed from a value that was asked for before its gradients, or that a "
+                                  "@portico.function returned, and what that was computed from is forgotten; ask for it "
+                                  "afterwards, or use x.detach()")
     own = {}
     for node in nodes:
         node.inputs = tuple([x if x is None or x._node is None else _own(x, own) for x in node.inputs])
     operands[:] = [x if x._node is None else _own(x, own) for x in operands]
+    if any(x.is_state for x in leaves):
+        # What somebody still holds of it cannot be computed any more when a step has changed the states: the step does.
+        alive = [x for node in nodes for x in (reference() for reference in node.results) if x is not None]
+        want([x for x in alive if x._data is None])
 
 
 def _own(x, own):
@@ -295,7 +358,7 @@ def gradients(loss, wrt):
     if now is not None:
         operands = [now.current_of(x) if x.is_state else x for x in operands]
     if now is None:
-        _check_reached(operands[0], operands[1:])
+        _check_reached(operands[0], [x for x in operands[1:] if not x.is_state])
         _keep(operands)
     node = _graph.Node(_graph.GRADIENTS, b"", tuple(operands), tuple((x.shape, x.dtype) for x in wrt))
     return [_tensor._make(x.shape, x.dtype, node, i, None, False, loss._device or x._device, loss._depth + 1)
@@ -310,7 +373,7 @@ def _distinct(x):
         return x
     if not x.dtype.is_float:
         raise native.InvalidError(f"gradients are of floats; an argument is of type {x.dtype}")
-    return apply(_graph.RESHAPE, (x,), _tensor._shape_attributes(x.shape))
+    return apply(_numbers.RESHAPE, (x,), _tensor._shape_attributes(x.shape))
 
 
 def value_and_grad(function, argnums=0, has_aux=False):
@@ -330,7 +393,7 @@ def value_and_grad(function, argnums=0, has_aux=False):
             if not -len(args) <= number < len(args):
                 raise native.InvalidError(f"argnums is {number}, and the function was called with {len(args)} arguments")
             if hasattr(args[number], "named_parameters"):
-                found = dict(args[number].named_parameters())
+                found = {name: x for name, x in args[number].named_parameters() if x.requires_grad}
                 shapes.append(flatten(found, [], lambda x: isinstance(x, Tensor)))
                 wrt += list(found.values())
                 continue
@@ -364,25 +427,28 @@ def grad(function, argnums=0):
     return wrapped
 
 
-pending_losses = []  # weak references: backward() was called, and no step since
-
-
 def backward(loss):
-    nodes, leaves, _ = _graph.collect((loss,), ())
-    parameters = [x for x in leaves if x.is_state and getattr(x, "requires_grad", False)]
+    _, leaves, _ = _graph.collect((loss,), ())
+    parameters = [x for x in leaves if x.is_state and x.requires_grad]
     if not parameters:
         raise native.InvalidError("this tensor depends on no parameter (portico.nn.Parameter), so that there is nothing "
                                   "to differentiate for; if it does, its value was asked for before backward()")
+    tracing = _graph.trace.current
     for x, gradient in zip(parameters, gradients(loss, parameters)):
-        x.grad = gradient if x.grad is None else x.grad + gradient
-    pending_losses.append(weakref.ref(loss))
+        before = x.grad if tracing is None else tracing.gradient_of(x)
+        x.grad = gradient if before is None else before + gradient
 
 
-def take_losses():
-    """Losses whose values a step may as well compute."""
-    found = [x for x in (reference() for reference in pending_losses) if x is not None and x._data is None]
-    pending_losses.clear()
-    return found
+def want(tensors):
+    """Tensors that the next step of an optimiser computes as well, if somebody still holds them then."""
+    wanted = [r for r in _graph.trace.wanted if r() is not None and r()._data is None]
+    _graph.trace.wanted = wanted + [weakref.ref(x) for x in tensors]
+
+
+def take_wanted():
+    found = [x for x in (reference() for reference in _graph.trace.wanted) if x is not None and x._data is None]
+    _graph.trace.wanted = []
+    return list(dict.fromkeys(found))
 
 
 def global_norm(tensors):
@@ -391,8 +457,14 @@ def global_norm(tensors):
     return _special(_graph.GLOBAL_NORM, None, tensors)
 
 
-def clip_scale(norm, most):
-    return _special(_graph.CLIP_SCALE, float(most), (norm,))
+def clipped(gradients, most):
+    """(norm of all together, what they are multiplied with so that it is at most `most`), each of shape [1]."""
+    if not most > 0:
+        raise native.InvalidError(f"max_norm is {most}, and must be above 0")
+    norm = global_norm(gradients)
+    if _graph.trace.current is None:
+        want([norm])
+    return norm, _special(_graph.CLIP_SCALE, float(most), (norm,))
 
 
 def _special(op, attributes, inputs):

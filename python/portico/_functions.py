@@ -729,11 +729,7 @@ def _methods():
 
 def _to(self, target):
     """On another device (its words), or of another type."""
-    if isinstance(target, _dtypes.DType) or not isinstance(target, (str, _tensor._runtime.Device)):
-        return cast(self, _dtypes.dtype(target))
-    if isinstance(target, str) and target in _dtypes._BY_NAME:
-        return cast(self, _dtypes.dtype(target))
-    return asarray(self, device=target)
+    return asarray(self, device=target) if _dtypes.is_device(target) else cast(self, _dtypes.dtype(target))
 
 
 _state_to = State.to

@@ -5,10 +5,8 @@ import threading
 
 import numpy as np
 
-from portico import _dtypes, _native as native
+from portico import _dtypes, _native as native, _numbers
 
-RESHAPE = 43
-CONCAT = 46
 GRADIENTS, GLOBAL_NORM, CLIP_SCALE, ROPE_PHASE, SINUSOIDAL_PHASE, SCALAR = -1, -2, -3, -4, -5, -6  # what is no operation
 
 sequence = itertools.count(1)  # nodes and writes of states, in the order in which they were asked for
@@ -18,11 +16,13 @@ class Node:
     """An operation that was asked for: its operands are tensors or None, its results are `specs`, [(shape, dtype)]."""
 
     __slots__ = ("number", "op", "attributes", "inputs", "specs", "results", "states")
+    # results: weak references to the tensors that were handed out as its results
 
     def __init__(self, op, attributes, inputs, specs, states=()):
         self.number = next(sequence)
         self.op, self.attributes, self.inputs, self.specs = op, attributes, inputs, specs
         self.states = states  # those that it writes, in the order of its first results
+        self.results = ()
 
     def name(self):
         from portico.ops import NAMES
@@ -64,7 +64,7 @@ class Builder:
         """Appends a node; returns the numbers of its results."""
         operands = (ctypes.c_uint32 * max(len(inputs), 1))(*inputs)
         if op >= 0:
-            if op == CONCAT and len(inputs) > 8:
+            if op == _numbers.CONCAT and len(inputs) > 8:
                 axis = int.from_bytes(attributes[:8], "little", signed=True)
                 return [native.graph_concat(self.handle, operands, len(inputs), axis)]
             outputs = (ctypes.c_uint32 * native.MAX_OUTPUTS)(*([native.NONE] * native.MAX_OUTPUTS))
@@ -111,7 +111,7 @@ def infer(op, attributes, operands, names):
         for index, operand in enumerate(operands):
             name = names[index] if index < len(names) else f"x{index}"
             # Optimisers and caches want states.
-            make = native.graph_state if index in _state_operands(op) else native.graph_input
+            make = native.graph_state if index in _numbers.STATES.get(op, ()) else native.graph_input
             inputs.append(native.NONE if operand is None else builder.leaf(make, name, operand[1], operand[0]))
         numbers = builder.add(op, attributes, inputs)
         builder.check()
@@ -120,13 +120,6 @@ def infer(op, attributes, operands, names):
         _inferred.clear()
     _inferred[key] = specs
     return specs
-
-
-_STATES = {51: (0,), 120: (0, 1, 2), 121: (0, 1)}
-
-
-def _state_operands(op):
-    return _STATES.get(op, ())
 
 
 def collect(roots, effects):
@@ -184,7 +177,6 @@ class Program:
         self.outputs = [(root.shape, root.dtype) for root in roots]
         self.states = [leaf for leaf in leaves if leaf.is_state]
         self.written = [state for node in nodes for state in node.states]
-        self.reads = {}  # state -> number of the first node that reads it, to see what is out of date
         for state in self.states:
             state.place(session)
         with Builder() as builder:
@@ -285,7 +277,8 @@ def session_of(context, leaves, nodes_device, device):
         device = nodes_device
     if device is None:
         for leaf in leaves:
-            if leaf.is_state and leaf._session is not None and leaf._session.handle is not None:
+            if leaf.is_state and leaf._session is not None and leaf._session.handle is not None and \
+                    leaf._session.context is context:
                 return leaf._session
     session = context.session(device)
     session.check_open()
@@ -293,11 +286,22 @@ def session_of(context, leaves, nodes_device, device):
 
 
 class Trace(threading.local):
-    """Of the function that the thread is compiling, or None; and how many gradients it is building, during which
-    compiled functions give their operations in place of values."""
+    """Of a thread. current: the function that it is compiling, or None; gradients: how many gradients it is building,
+    during which compiled functions give their operations in place of values; deferred: None, or a list of writes to
+    states that one run is to do together; wanted: weak references to tensors that the next such run computes as well,
+    because they depend on what it writes."""
 
-    current = None
-    gradients = 0
+    def __init__(self):
+        self.current = None
+        self.gradients = 0
+        self.deferred = None
+        self.wanted = []
 
 
 trace = Trace()
+
+
+class Changes:
+    """How often something was changed that compiled functions may have been made from: parameters, modules, modes."""
+
+    count = 0

@@ -1,14 +1,14 @@
 """Tensors: values, or expressions that are computed when their value is asked for."""
 import math
 import os
+import weakref
 
 import numpy as np
 
-from portico import _dtypes, _graph, _native as native, _runtime
+from portico import _dtypes, _graph, _native as native, _numbers, _runtime
 from portico._dtypes import bool_, float32, int32
 from portico._graph import trace
 
-CAST = 36
 SCALAR_CACHE = 4096
 DEPTH = 1000  # operations that wait behind each other before they are computed without being asked for
 
@@ -23,7 +23,7 @@ class Tensor:
     shape: a tuple of int. dtype: portico.float32, float16, bfloat16, int32 or bool_.
     """
 
-    __slots__ = ("shape", "dtype", "_node", "_index", "_data", "_own", "_device", "_depth", "__weakref__")
+    __slots__ = ("shape", "dtype", "_node", "_index", "_data", "_own", "_device", "_depth", "_cut", "__weakref__")
     is_state = False
 
     def __init__(self, *_, **__):
@@ -175,6 +175,10 @@ class Tensor:
                                           "argument")
         return leaf(self._values(), self.dtype, self._device, own=self._own)
 
+    def numel(self):
+        """The number of elements."""
+        return self.size
+
 
 def _restore(array, name):
     return tensor(array, dtype=name)
@@ -184,6 +188,7 @@ def _make(shape, dtype, node, index, data, own, device, depth):
     made = object.__new__(Tensor)
     made.shape, made.dtype, made._node, made._index = shape, dtype, node, index
     made._data, made._own, made._device, made._depth = data, own, device, depth
+    made._cut = False  # whether parameters were forgotten that it was computed from
     return made
 
 
@@ -310,7 +315,7 @@ def _shape_attributes(shape):
 def cast(x, dtype):
     if x.dtype is dtype:
         return x
-    return apply(CAST, (x,), dtype.number.to_bytes(8, "little"))
+    return apply(_numbers.CAST, (x,), dtype.number.to_bytes(8, "little"))
 
 
 def _kind_of(value):
@@ -402,12 +407,22 @@ def apply(op, operands, attributes, promote=(), states=()):
     if written:
         if now is not None:
             now.wrote(node, results)
+        elif trace.deferred is not None:
+            trace.deferred.append(node)
+            results = list(written)
         else:
             evaluate((), (node,))
-            results = [state for state in written]
-    elif depth >= DEPTH and now is None:
-        evaluate(results)
+            results = list(written)
+    elif now is None:
+        node.results = tuple([weakref.ref(x) for x in results])
+        if depth and depth % DEPTH == 0 and not _differentiable(results[0]):
+            evaluate(results)
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def _differentiable(x):
+    _, leaves, _ = _graph.collect((x,), ())
+    return any(leaf_.is_state and leaf_.requires_grad for leaf_ in leaves)
 
 
 def _check_fresh(nodes):
@@ -435,8 +450,10 @@ def evaluate(tensors, effects=()):
             raise native.InvalidError("this tensor stood for an argument of a function while that was compiled, and has "
                                       "no value; return what you need from the function")
     nodes, leaves, where = _graph.collect(pending, effects)
-    if any(leaf_.is_state for leaf_ in leaves):
+    cut = ()
+    if any(leaf_.is_state or leaf_._cut for leaf_ in leaves):
         _check_fresh(nodes)
+        cut = reached(nodes, leaves)
     device = pending[0]._device if pending else None
     if device is None:
         device = next((x._device for x in leaves if x._device is not None), None)
@@ -454,7 +471,20 @@ def evaluate(tensors, effects=()):
             session.programs.move_to_end(key)
         results = program.run(leaves)
     for x, data in zip(pending, results):
+        x._cut = x._node is not None and id(x._node) in cut and x.dtype.is_float
         x._data, x._own, x._node, x._depth = data, True, None, 0
+
+
+def reached(nodes, leaves):
+    """The identities of the nodes whose results depend on parameters that gradients are wanted for."""
+    found = {id(x) for x in leaves if x._cut or (x.is_state and x.requires_grad)}
+    if found:
+        for node in nodes:
+            for x in node.inputs:
+                if x is not None and (id(x) if x._node is None else id(x._node)) in found:
+                    found.add(id(node))
+                    break
+    return found
 
 
 # ---- states ----
@@ -471,11 +501,12 @@ class State(Tensor):
 
     __slots__ = ("name", "label", "_session", "_dirty", "written", "grad")
     is_state = True
+    requires_grad = False
 
     def __init__(self, data, dtype=None, device=None, label=None):
         first = tensor(data, dtype, device)
         self.shape, self.dtype, self._node, self._index = first.shape, first.dtype, None, 0
-        self._device, self._depth, self._own = first._device, 0, True
+        self._device, self._depth, self._own, self._cut = first._device, 0, True, False
         self._data = first._values()  # what a device has not yet; None: it has the value
         self.name = f"state.{os.getpid()}.{next(_names)}"
         self.label = label or "state"
@@ -499,9 +530,12 @@ class State(Tensor):
         """Writes the value to the device, when a program has made the state there."""
         if self._dirty:
             data = self._data
-            native.check(native.session_write_state(session.handle, self.name.encode(), data.ctypes.data, data.nbytes,
-                                                    native.error_buffer()))
-            self._dirty = False
+            status = native.session_write_state(session.handle, self.name.encode(), data.ctypes.data, data.nbytes,
+                                                native.error_buffer())
+            if status == native.NotFoundError.status:  # nothing in the program needs its value
+                return
+            native.check(status)
+            self._dirty, self._data = False, None  # the device has it now
 
     def _values(self):
         if trace.current is not None:
@@ -525,12 +559,18 @@ class State(Tensor):
         self.written = next(_graph.sequence)
         return self
 
-    def to(self, device):
-        """Moves it to another device."""
-        device = _runtime.device_spec(device)
-        self._data = self._values()
+    def to(self, target):
+        """Moves it to another device (its words), or gives it another type."""
+        data = self._values()
+        dtype = None if _dtypes.is_device(target) else _dtypes.dtype(target)
+        if dtype is None:
+            self._device = _runtime.device_spec(target)
+        elif dtype is not self.dtype:
+            data = cast(leaf(data, self.dtype), dtype)._values()
+            self.dtype = dtype
         self.name = f"state.{os.getpid()}.{next(_names)}"
-        self._session, self._dirty, self._device = None, True, device
+        self._data, self._session, self._dirty = data, None, True
+        _graph.Changes.count += 1
         return self
 
     def numpy(self):
