@@ -9,8 +9,10 @@ def test_readme(capsys):
     text = (pathlib.Path(__file__).parents[2] / "README.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
     assert blocks
+    names = {}
     for block in blocks:
-        exec(compile(block, "README.md", "exec"), {})
+        exec(compile(block, "README.md", "exec"), names)
+    assert names["losses"][-1] < names["losses"][0] / 2
     got = np.array([float(x) for x in re.findall(r"-?\d+\.\d+", capsys.readouterr().out)]).reshape(2, 2)
     x = np.array([[1.0, 2.0], [3.0, 4.0]])
 
