@@ -103,18 +103,7 @@ pco_status text_norm_charsmap_hf(const text_norm *norm, const char *text, size_t
     return PCO_OK;
 }
 
-pco_status text_norm_charsmap(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err)
+const char *text_charsmap_longest(const void *charsmap, const char *text, size_t size, size_t *length)
 {
-    const text_charsmap *map = norm->charsmap;
-    (void)err;
-    for (size_t at = 0, length; at < size; at += length) {
-        const char *found = charsmap_find(map, text + at, size - at, 1, &length);
-        if (found) {
-            pco_write_text(out, found);
-            continue;
-        }
-        length = pco_utf8_decode(text + at, size - at, NULL);
-        pco_write(out, text + at, length);
-    }
-    return PCO_OK;
+    return charsmap_find(charsmap, text, size, 1, length);
 }

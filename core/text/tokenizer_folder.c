@@ -123,8 +123,12 @@ pco_status pco_tokenizer_open(const char *path, pco_tokenizer **tokenizer, pco_e
     size_t blanks = 0;
     while (blanks < map.size && strchr(" \t\r\n", map.data[blanks]) && map.data[blanks]) blanks++;
     const int is_json = blanks < map.size && map.data[blanks] == '{';
+    const int is_pieces = map.size && map.data[0] == '\n'; /* field 1, a message */
+    if (!is_gguf && !is_json && is_pieces) status = text_sentence_model(map.data, map.size, path, tokenizer, err);
     pco_map_close(&map);
+    if (!is_gguf && !is_json && is_pieces) return status;
     if (is_gguf) return folder_gguf(path, tokenizer, err);
     if (is_json) return folder_json(path, tokenizer, err);
-    return pco_fail(err, PCO_ERROR_FORMAT, "%s: neither a GGUF file nor a tokenizer.json", path);
+    return pco_fail(err, PCO_ERROR_FORMAT,
+                    "%s: neither a GGUF file, nor a tokenizer.json, nor a model of SentencePiece", path);
 }

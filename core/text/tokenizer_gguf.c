@@ -26,14 +26,19 @@ static pco_status text_special_id(const pco_gguf *gguf, const char *key, uint32_
 typedef struct text_kind {
     const char *name;
     int32_t bos, eos, unk;
-    int add_bos;
+    int add_bos, add_eos;
+    const char *bos_key, *eos_key;            /* where they are not the usual ones */
     void (*pieces)(pco_tokenizer *tokenizer); /* before text_index */
     pco_status (*prepare)(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err);
 } text_kind;
 
 static const text_kind text_kinds[] = {
-    {"llama", 1, 2, 0, 1, text_llama_pieces, text_llama_prepare},
-    {"gpt2", -1, -1, -1, 0, text_gpt2_pieces, text_gpt2_prepare},
+    {"llama", 1, 2, 0, 1, 0, NULL, NULL, text_llama_pieces, text_llama_prepare},
+    {"gpt2", -1, -1, -1, 0, 0, NULL, NULL, text_gpt2_pieces, text_gpt2_prepare},
+    {"gemma4", -1, -1, -1, 0, 0, NULL, NULL, text_llama_pieces, text_gemma4_prepare},
+    {"t5", -1, 1, 2, 0, 1, NULL, NULL, text_llama_pieces, text_t5_prepare},
+    {"bert", 101, 102, 100, 1, 1, "tokenizer.ggml.cls_token_id", "tokenizer.ggml.seperator_token_id", text_llama_pieces,
+     text_bert_prepare},
 };
 
 static pco_status text_find_kind(const pco_gguf *gguf, const text_kind **kind, pco_error *err)
@@ -46,9 +51,11 @@ static pco_status text_find_kind(const pco_gguf *gguf, const text_kind **kind, p
             *kind = &text_kinds[i];
             return PCO_OK;
         }
-    return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                    "%s: the tokenizer '%s' (key 'tokenizer.ggml.model') is not supported; 'llama' and 'gpt2' are",
-                    pco_gguf_label(gguf), model);
+    return pco_fail(
+        err, PCO_ERROR_UNSUPPORTED,
+        "%s: the tokenizer '%s' (key 'tokenizer.ggml.model') is not supported; 'llama', 'gpt2', 'gemma4', 't5' and "
+        "'bert' are",
+        pco_gguf_label(gguf), model);
 }
 
 static pco_status text_special_ids(const pco_gguf *gguf, const text_kind *kind, pco_tokenizer *tokenizer,
@@ -56,8 +63,10 @@ static pco_status text_special_ids(const pco_gguf *gguf, const text_kind *kind, 
 {
     pco_tokenizer_special *special = &tokenizer->special;
     uint32_t count = tokenizer->count;
-    pco_status status = text_special_id(gguf, "tokenizer.ggml.bos_token_id", count, kind->bos, &special->bos, err);
-    if (!status) status = text_special_id(gguf, "tokenizer.ggml.eos_token_id", count, kind->eos, &special->eos, err);
+    const char *bos_key = kind->bos_key ? kind->bos_key : "tokenizer.ggml.bos_token_id";
+    const char *eos_key = kind->eos_key ? kind->eos_key : "tokenizer.ggml.eos_token_id";
+    pco_status status = text_special_id(gguf, bos_key, count, kind->bos, &special->bos, err);
+    if (!status) status = text_special_id(gguf, eos_key, count, kind->eos, &special->eos, err);
     if (!status)
         status = text_special_id(gguf, "tokenizer.ggml.unknown_token_id", count, kind->unk, &special->unk, err);
     if (!status) status = text_special_id(gguf, "tokenizer.ggml.padding_token_id", count, -1, &special->pad, err);
@@ -69,7 +78,8 @@ static pco_status text_special_ids(const pco_gguf *gguf, const text_kind *kind, 
     }
     if (!status)
         status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_bos_token", kind->add_bos, &tokenizer->add_bos, err);
-    if (!status) status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_eos_token", 0, &tokenizer->add_eos, err);
+    if (!status)
+        status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_eos_token", kind->add_eos, &tokenizer->add_eos, err);
     if (status) return status;
     tokenizer->add_bos = tokenizer->add_bos && special->bos >= 0;
     tokenizer->add_eos = tokenizer->add_eos && special->eos >= 0;

@@ -115,6 +115,18 @@ typedef struct text_trie {
     int32_t *ids; /* of the token that ends at a node, or -1 */
 } text_trie;
 
+/* What SentencePiece does with a text before its model sees it. */
+typedef struct text_sentence {
+    void *charsmap; /* text_charsmap, or NULL; owned */
+    text_marks symbols;
+    enum { TEXT_SENTENCE_UNIGRAM = 1, TEXT_SENTENCE_BPE, TEXT_SENTENCE_WORD, TEXT_SENTENCE_CHAR } model;
+    int squeeze; /* of several blanks one is left, and none at the ends */
+    int suffix;  /* the blank that is added goes behind the text */
+    int escape;  /* blanks are spelled U+2581 */
+    int single;  /* scores are added in single precision */
+    double best; /* score of the most frequent token */
+} text_sentence;
+
 struct pco_tokenizer {
     text_encode_fn encode;
     text_word_fn word; /* of kinds whose `encode` is text_steps_encode */
@@ -151,6 +163,7 @@ struct pco_tokenizer {
     uint32_t longest_word; /* WordPiece: characters; a longer word is unknown. 0: any */
     text_trie trie;        /* WordPiece, Unigram */
     double unk_score;      /* Unigram */
+    text_sentence sentence;
 };
 
 /* tokens.c: room for `count` tokens with `bytes` bytes of text in all. NULL without memory. */
@@ -202,6 +215,8 @@ pco_status text_marks_add(text_marks *marks, const text_mark *mark, pco_error *e
 void text_marks_sort(text_marks *marks);
 void text_marks_release(text_marks *marks);
 /* Pushes the marks in text[size], and hands what stands between them to `encode`. */
+/* The longest mark that text[size] begins with, or NULL. */
+const text_mark *text_marks_at(const text_marks *marks, const char *text, size_t size);
 pco_status text_marks_cut(text_run *run, const text_marks *marks, const char *text, size_t size, text_place place,
                           text_encode_fn encode);
 
@@ -233,6 +248,12 @@ void text_gpt2_ready(pco_tokenizer *tokenizer);
 void text_gpt2_spell(unsigned char byte, char out[4]);
 /* The byte that a character of the vocabulary spells, or -1. */
 int text_spelled_byte(uint32_t codepoint);
+/* tokenizer_gguf_kinds.c */
+pco_status text_gemma4_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err);
+pco_status text_t5_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err);
+pco_status text_bert_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err);
+/* Scores of all tokens (key tokenizer.ggml.scores). */
+pco_status text_read_scores(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err);
 /* The pieces, before text_index. */
 void text_llama_pieces(pco_tokenizer *tokenizer);
 void text_gpt2_pieces(pco_tokenizer *tokenizer);
@@ -293,11 +314,24 @@ pco_status text_norm_strip(const text_norm *norm, const char *text, size_t size,
 pco_status text_norm_nmt(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
 pco_status text_norm_bert(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
 pco_status text_norm_spell(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
-/* By grapheme, as Hugging Face's, or the longest match everywhere, as SentencePiece. */
+/* By grapheme, as Hugging Face's. */
 pco_status text_norm_charsmap_hf(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
-pco_status text_norm_charsmap(const text_norm *norm, const char *text, size_t size, pco_writer *out, pco_error *err);
 /* The table of a norm from the bytes of a SentencePiece model. Errors: FORMAT with `label`. */
 pco_status text_charsmap_make(const void *data, size_t size, const char *label, void **charsmap, pco_error *err);
+
+/* The longest string of the table that text[size] begins with: what stands for it, and its length; or NULL. */
+const char *text_charsmap_longest(const void *charsmap, const char *text, size_t size, size_t *length);
+
+/* ---- SentencePiece (tokenizer_sentence.c, sentencepiece.c) ---- */
+
+/* Makes it such a tokenizer, once tokens, index and `sentence` are set; user-defined tokens are its symbols, and
+ * control tokens are marks. */
+pco_status text_sentence_ready(pco_tokenizer *tokenizer, const char *label, pco_error *err);
+/* A text_word_fn: SentencePiece's BPE, by falling score of the merged token; CHAR: without merging. */
+pco_status text_llama_word(text_run *run, const char *word, size_t size);
+/* A tokenizer from the bytes of a model file. Errors: FORMAT and UNSUPPORTED with `label`. */
+pco_status text_sentence_model(const unsigned char *data, size_t size, const char *label, pco_tokenizer **tokenizer,
+                               pco_error *err);
 
 /* ---- tokenizer.json (tokenizer_json.c, tokenizer_json_steps.c) ---- */
 

@@ -1,4 +1,5 @@
-/* Lists of ids and texts that grow, and the characters in which byte-level vocabularies spell bytes. */
+/* Lists of ids and texts that grow, scores, and the characters in which byte-level vocabularies spell bytes. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,6 +61,26 @@ int text_spelled_byte(uint32_t codepoint)
         if (next++ == codepoint) return (int)byte;
     }
     return -1;
+}
+
+pco_status text_read_scores(pco_tokenizer *tokenizer, const pco_gguf *gguf, pco_error *err)
+{
+    static const char key[] = "tokenizer.ggml.scores";
+    float *scores;
+    uint64_t count;
+    pco_status status = pco_gguf_f32_array(gguf, key, &scores, &count, err);
+    if (status) return status;
+    if (count != tokenizer->count)
+        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: key '%s' has %llu elements for %u tokens", pco_gguf_label(gguf),
+                          key, (unsigned long long)count, tokenizer->count);
+    for (uint32_t id = 0; id < tokenizer->count && !status; id++) {
+        if (isnan(scores[id]))
+            status = pco_fail(err, PCO_ERROR_FORMAT, "%s: element %u of key '%s' is not a number", pco_gguf_label(gguf),
+                              id, key);
+        tokenizer->tokens[id].score = (double)scores[id];
+    }
+    free(scores);
+    return status;
 }
 
 int text_is_plain(const text_token *token)

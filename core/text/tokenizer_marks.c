@@ -62,6 +62,11 @@ static const text_mark *text_mark_at(const text_marks *marks, const char *text, 
     return NULL;
 }
 
+const text_mark *text_marks_at(const text_marks *marks, const char *text, size_t size)
+{
+    return marks->count && size ? text_mark_at(marks, text, size, 1) : NULL;
+}
+
 /* The character that ends in front of text[at], and its bytes; 0 where there is none. */
 static size_t text_before_at(const char *text, size_t at, uint32_t *codepoint)
 {

@@ -17,6 +17,8 @@ void text_release(pco_tokenizer *tokenizer)
     text_release_steps(tokenizer);
     text_release_norms(tokenizer);
     text_trie_release(&tokenizer->trie);
+    text_marks_release(&tokenizer->sentence.symbols);
+    free(tokenizer->sentence.charsmap);
     free(tokenizer->suffix);
     free(tokenizer->pairs);
     free(tokenizer->chat_template);

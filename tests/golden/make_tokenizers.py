@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes tokenizers.json: tokenizers of several kinds with small vocabularies, texts, and what the package `tokenizers`
-makes of them. Needs tokenizers and sentencepiece."""
+"""Writes tokenizers.json and sentencepieces.json: tokenizers of several kinds with small vocabularies, texts, and what the
+packages `tokenizers` and `sentencepiece` make of them."""
+import base64
 import json
 import pathlib
 import sys
@@ -8,10 +9,33 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tokenizers"))
 import kinds  # noqa: E402
+import pieces  # noqa: E402
 
 CHOSEN = ("byte_level_gpt4 nfc nfkd strip_accents nmt replace bert_parts whitespace digits split_contiguous split_invert "
           "fixed_length wordpiece wordpiece_cased unigram unigram_first unigram_never byte_fallback bpe_unknown "
           "bpe_suffix bpe_prefix word_level").split()
+
+
+PIECES = "unigram unigram_fold unigram_symbols unigram_across bpe bpe_bytes bpe_symbols char".split()
+
+
+def write(name, content):
+    with open(HERE / name, "w", encoding="utf-8") as out:
+        json.dump(content, out, ensure_ascii=False, separators=(",", ":"))
+        out.write("\n")
+
+
+def make_pieces(texts):
+    import sentencepiece
+
+    for name in PIECES:
+        options = pieces.MODELS[name]
+        if options.get("normalization_rule_name") == "nfkc_cf":  # its table is too large to be kept
+            options["normalization_rule_name"] = "identity"
+        model = pieces.train(name, 250)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        ids = processor.encode(texts)
+        yield {"name": name, "model": base64.b64encode(model).decode(), "ids": ids, "decoded": processor.decode(ids)}
 
 
 def main():
@@ -24,9 +48,8 @@ def main():
         made.append({"name": name, "tokenizer": json.loads(tokenizer.to_str()), "ids": ids,
                      "decoded": [tokenizer.decode(i) for i in ids] if tokenizer.decoder else None})
     assert len(made) == len(CHOSEN)
-    with open(HERE / "tokenizers.json", "w", encoding="utf-8") as out:
-        json.dump({"texts": texts, "kinds": made}, out, ensure_ascii=False, separators=(",", ":"))
-        out.write("\n")
+    write("tokenizers.json", {"texts": texts, "kinds": made})
+    write("sentencepieces.json", {"texts": texts, "models": list(make_pieces(texts))})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""compare.py PORTICO [--count N] [--only PART] [--seed S]: `portico tokenizer` against the package `tokenizers`: the same
-ids, and the same texts back. First on tests/golden/tokenizers.json, which needs no package; where there is one, on N
-(10,000) random strings for each kind of kinds.py, of code points that both know (kinds.py says which)."""
+"""compare.py PORTICO [--count N] [--only PART] [--seed S]: `portico tokenizer` against the packages `tokenizers`
+and `sentencepiece`: the same ids, and the same texts back. First on tests/golden/tokenizers.json and sentencepieces.json,
+which need no package; where these are, on N (10,000) random strings for each kind of kinds.py and pieces.py, of code
+points that all know (kinds.py says which)."""
 import argparse
+import base64
 import json
 import os
 import pathlib
@@ -12,12 +14,13 @@ import tempfile
 
 import kinds
 
+PIECES = pathlib.Path(__file__).resolve().parents[1] / "golden" / "sentencepieces.json"
 GOLDENS = pathlib.Path(__file__).resolve().parents[1] / "golden" / "tokenizers.json"
 
 
-def lines_of(portico, action, path, values):
+def lines_of(portico, action, path, values, special=True):
     text = "".join(json.dumps(v, ensure_ascii=False) + "\n" for v in values)
-    done = subprocess.run([portico, "tokenizer", action, path, "--json"] + ["--special"] * (action == "encode"),
+    done = subprocess.run([portico, "tokenizer", action, path, "--json"] + ["--special"] * (special and action == "encode"),
                           input=text.encode("utf-8"), capture_output=True, check=False)
     if done.returncode:
         return done.stderr.decode("utf-8", "replace").strip()
@@ -46,10 +49,49 @@ def compare(portico, name, saved, texts, ids, decoded):
     return wrong
 
 
+def compare_pieces(portico, name, model, texts, ids, decoded):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "m.model")
+        pathlib.Path(path).write_bytes(model)
+        wrong = same(name, texts, lines_of(portico, "encode", path, texts, special=False), ids)
+        return wrong + same(name + ", decoded", ids, lines_of(portico, "decode", path, ids), decoded)
+
+
+# Whose sums are so far apart that double precision, which GGUF's readers have, finds the same way.
+AS_GGUF = ("unigram", "unigram_nmt", "unigram_bare", "unigram_across", "bpe_bytes")
+
+
+def compare_golden_pieces(portico):
+    goldens = json.loads(PIECES.read_text(encoding="utf-8"))
+    return sum(compare_pieces(portico, "pieces_" + m["name"], base64.b64decode(m["model"]), goldens["texts"], m["ids"],
+                              m["decoded"]) for m in goldens["models"])
+
+
 def compare_goldens(portico):
     goldens = json.loads(GOLDENS.read_text(encoding="utf-8"))
     return sum(compare(portico, kind["name"], json.dumps(kind["tokenizer"], ensure_ascii=False), goldens["texts"],
                        kind["ids"], kind["decoded"]) for kind in goldens["kinds"])
+
+
+def compare_sentencepiece(portico, arguments, texts):
+    import pieces
+    import sentencepiece
+
+    print(f"sentencepiece {sentencepiece.__version__}")
+    wrong = 0
+    for name in pieces.MODELS:
+        if arguments.only not in "pieces_" + name:
+            continue
+        model = pieces.train(name)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+        ids = processor.encode(texts)
+        if name in AS_GGUF:
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "m.gguf")
+                pieces.as_gguf(model, path)
+                wrong += same("pieces_" + name + " in GGUF", texts, lines_of(portico, "encode", path, texts, False), ids)
+        wrong += compare_pieces(portico, "pieces_" + name, model, texts, ids, processor.decode(ids))
+    return wrong
 
 
 def compare_package(portico, arguments):
@@ -65,7 +107,7 @@ def compare_package(portico, arguments):
             ids = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
             decoded = [tokenizer.decode(i) for i in ids] if tokenizer.decoder else None
             wrong += compare(portico, name, tokenizer.to_str(), texts, ids, decoded)
-    return wrong
+    return wrong + compare_sentencepiece(portico, arguments, texts)
 
 
 def main():
@@ -75,7 +117,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
-    wrong = compare_goldens(arguments.portico)
+    wrong = compare_goldens(arguments.portico) + compare_golden_pieces(arguments.portico)
     try:
         wrong += compare_package(arguments.portico, arguments)
     except ImportError as error:

@@ -147,8 +147,8 @@ static void refuses_models(void **state)
 {
     (void)state;
     static built file;
-    build_llama(&file, "t5");
-    check_refused(&file, PCO_ERROR_UNSUPPORTED, "'t5'");
+    build_llama(&file, "rwkv");
+    check_refused(&file, PCO_ERROR_UNSUPPORTED, "'rwkv'");
     build_llama(&file, "gpt2");
     check_refused(&file, PCO_ERROR_NOT_FOUND, "tokenizer.ggml.pre"); /* what are its words? */
     put_header(&file, 3, 0, 0);
