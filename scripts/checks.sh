@@ -67,14 +67,18 @@ sys.exit(not {"cpu", "opencl", "vulkan"} <= names or any(sys.argv[1] not in p["p
     fi
   done
   local example
-  for example in generate graph; do
+  for example in generate graph own_op; do
     # shellcheck disable=SC2046
     cc -std=c11 -Wall -Wextra -Werror -o "$build/$example" "$root/examples/$example.c" $(pkg-config --cflags --libs portico) -lm || return 1
   done
   "$build/generate" "$root/models/dates" "3 Sep 51" || return 1
+  # shellcheck disable=SC2046
+  cc -shared -fPIC -o "$dest/own_op.so" "$root/examples/own_op.c" $(pkg-config --cflags --libs portico) -lm || return 1
   local device first=
   for device in $DEVICES; do
     have_device "$device" || continue
+    PORTICO_FALLBACK=error "$build/own_op" "$device" || return 1
+    "$prefix/bin/portico" conformance --devices "$device" --tier tiny --ops-from "$dest/own_op.so" || return 1
     use_device "$device" && PORTICO_FALLBACK=error "$build/graph" > "$dest/losses" || return 1
     [ -n "$first" ] || first=$(cat "$dest/losses")
     if [ "$(cat "$dest/losses")" != "$first" ]; then

@@ -156,6 +156,13 @@ def opencl_text(kernel, sources):
     return '\n'.join(line for line in lines if line) + '\n'
 
 
+def prelude(sources, as_text):
+    """What kernels that are made at run time begin with."""
+    seen = set()
+    files = ['dialect.cl' if as_text else 'dialect.glsl', 'numbers.inc', 'functions.inc']
+    return ''.join(piece for name in files for piece in sources.pieces(name, seen=seen))
+
+
 def compiler_version(glslc):
     return subprocess.run([glslc, '--version'], capture_output=True, text=True, check=True).stdout
 
@@ -261,6 +268,8 @@ def write_c(path, kernels, texts, codes, as_text, sources):
         out.write('};\n\n')
         if not as_text:
             write_sources(out, kernels, sources)
+        out.write(f'static const char gpu_prelude[] = {{\n{c_bytes(prelude(sources, as_text))}}};\n'
+                  'const pco_gpu_code pco_gpu_prelude = {gpu_prelude, sizeof gpu_prelude - 1};\n')
         out.write('\nconst pco_gpu_code *const pco_gpu_sources[] = {\n')
         for kernel in kernels:
             out.write('    NULL,\n' if as_text else f'    gpu_source_{kernel.name},\n')

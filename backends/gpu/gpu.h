@@ -60,6 +60,23 @@ extern const pco_gpu_code pco_gpu_codes[];
  * is its source). The list ends with NULL data. */
 extern const pco_gpu_code *const pco_gpu_sources[];
 
+/* What kernels that are made at run time begin with: the dialect, numbers.inc and functions.inc, in the plugin's
+ * language. */
+extern const pco_gpu_code pco_gpu_prelude;
+
+/* A kernel that was made at run time, of an operation of somebody's own. Their numbers follow those of the table. */
+enum { PCO_GPU_MOST_MADE = 256 }; /* of a device: an operation in some combination of types each */
+typedef struct pco_gpu_made {
+    pco_gpu_kernel row;
+    char name[48];
+    uint64_t key;           /* of what it was made from */
+    pco_gpu_code source;    /* text, allocated */
+    pco_gpu_code code;      /* of row: SPIR-V, allocated, or the text */
+    pco_gpu_code pieces[2]; /* the source as a list that ends */
+    pco_status status;      /* why there is no code, or OK */
+    char why[512];
+} pco_gpu_made;
+
 typedef struct pco_gpu_limits {
     uint32_t type;         /* pco_device_type: the class, for defaults */
     uint32_t needs_met;    /* PCO_GPU_NEEDS_* that this device and this build can serve */
@@ -115,6 +132,10 @@ typedef struct pco_gpu_driver {
     /* The driver's part of a description: api, entry, options, source, binary, subgroups, machine code. */
     pco_status (*describe)(pco_gpu_device *device, const pco_gpu_dispatch *dispatch, pco_dispatch_info *info,
                            pco_error *err);
+    /* Compiles text of the plugin's language; *code is allocated by the host and the caller's. UNSUPPORTED and why
+     * where that cannot be done here; INVALID with the compiler's first line. NULL: text is what the API takes. */
+    pco_status (*compile)(pco_gpu_device *device, const char *name, const pco_gpu_code *source, pco_gpu_code *code,
+                          pco_error *err);
     /* As pco_program_api.timings, of a recording. */
     uint32_t (*timings)(pco_gpu_device *device, pco_gpu_recording *recording, pco_timing *out, uint32_t capacity);
 } pco_gpu_driver;
@@ -126,7 +147,23 @@ struct pco_gpu_device {
     char name[256];
     uint32_t profile; /* timings are taken */
     uint32_t inspect; /* what the compiler says of kernels is kept */
+    uint32_t n_made;
+    pco_gpu_made *made[PCO_GPU_MOST_MADE];
 };
+
+/* Row, code and source of a kernel, of the table or made; a row is NULL where there is no kernel of that number. */
+const pco_gpu_kernel *pco_gpu_row(const pco_gpu_device *device, uint32_t kernel);
+const pco_gpu_code *pco_gpu_code_of(const pco_gpu_device *device, uint32_t kernel);
+const pco_gpu_code *pco_gpu_source_of(const pco_gpu_device *device, uint32_t kernel);
+
+/* The number of the made kernel with that key, or PCO_NONE. */
+uint32_t pco_gpu_find_made(const pco_gpu_device *device, uint64_t key);
+/* Adds one. Its source, allocated by the host, is the device's from here on; where it does not compile, its status says
+ * why. Errors: OUT_OF_HOST_MEMORY; UNSUPPORTED, as there are too many. */
+pco_status pco_gpu_make(pco_gpu_device *device, const char *name, uint64_t key, const pco_gpu_kernel *row,
+                        pco_gpu_code source, uint32_t *kernel, pco_error *err);
+/* When the device is closed. */
+void pco_gpu_forget_made(pco_gpu_device *device);
 
 /* A prepared program: gpu/ owns it, the API side reads `recording` when it submits. */
 struct pco_program {

@@ -116,23 +116,28 @@ pco_status gpu_fail(gpu_lowering *gpu, pco_status status, const char *format, ..
 
 /* ---- dispatches ---- */
 
+static const pco_gpu_kernel *gpu_row(const gpu_lowering *gpu, uint32_t kernel)
+{
+    return pco_gpu_row(gpu->device, kernel);
+}
+
 void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t x, uint32_t y, uint32_t z)
 {
     memset(d, 0, sizeof *d);
     memset(gpu->building, 0, sizeof gpu->building);
     gpu->named = 0;
     d->kernel = kernel;
-    d->width = pco_gpu_kernels[kernel].needs & PCO_GPU_NEEDS_SUBGROUPS ? gpu->width : 0;
+    d->width = gpu_row(gpu, kernel)->needs & PCO_GPU_NEEDS_SUBGROUPS ? gpu->width : 0;
     d->node = gpu->node_index;
-    d->n_specs = pco_gpu_kernels[kernel].n_specs;
-    d->n_bindings = pco_gpu_kernels[kernel].n_bindings;
-    d->n_params = pco_gpu_kernels[kernel].n_params;
+    d->n_specs = gpu_row(gpu, kernel)->n_specs;
+    d->n_bindings = gpu_row(gpu, kernel)->n_bindings;
+    d->n_params = gpu_row(gpu, kernel)->n_params;
     d->specs[0] = (int32_t)x;
     d->specs[1] = (int32_t)y;
     d->specs[2] = (int32_t)z;
-    if (!pco_gpu_codes[kernel].data || (pco_gpu_kernels[kernel].needs & ~gpu->limits->needs_met)) {
+    if (!pco_gpu_code_of(gpu->device, kernel)->data || (gpu_row(gpu, kernel)->needs & ~gpu->limits->needs_met)) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "kernel %s is not in this build or beyond this device",
-                 pco_gpu_kernels[kernel].name);
+                 gpu_row(gpu, kernel)->name);
     }
     if (d->width && (uint64_t)x * y * z > (uint64_t)d->width * gpu->limits->subgroups_settable) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "a workgroup of %u in subgroups of %u: the device allows %u of them",
@@ -140,13 +145,14 @@ void gpu_begin(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t kernel, uint32_t
     }
     if (d->n_bindings > gpu->limits->max_bindings) {
         gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "kernel %s needs %u storage buffers, the device has %u",
-                 pco_gpu_kernels[kernel].name, d->n_bindings, gpu->limits->max_bindings);
+                 gpu_row(gpu, kernel)->name, d->n_bindings, gpu->limits->max_bindings);
     }
 }
 
 /* The binding of a buffer, whose number is its interface's with its own in the lowest 8 bits. */
 static uint32_t gpu_binding_of(const pco_gpu_dispatch *d, uint32_t buffer)
 {
+    if (d->kernel >= pco_gpu_n_kernels) return buffer; /* made at run time: buffers have no names here */
     const pco_gpu_kernel *kernel = &pco_gpu_kernels[d->kernel];
     const uint32_t number = buffer & 0xff;
     return buffer >> 8 == kernel->interface && number < PCO_GPU_MAX_BINDINGS ? kernel->bindings[number]
@@ -161,7 +167,7 @@ static uint32_t gpu_bind(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer
 {
     const uint32_t binding = gpu_binding_of(d, buffer);
     if (binding >= d->n_bindings) {
-        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no buffer %u of interface %u", pco_gpu_kernels[d->kernel].name,
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has no buffer %u of interface %u", gpu_row(gpu, d->kernel)->name,
                  buffer & 0xff, buffer >> 8);
         return 0;
     }
@@ -238,7 +244,7 @@ void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uin
     if (to < d->n_bindings && from < d->n_bindings)
         gpu_see_again(gpu, d, to, from);
     else
-        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s lacks buffer %u or %u", pco_gpu_kernels[d->kernel].name, buffer,
+        gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s lacks buffer %u or %u", gpu_row(gpu, d->kernel)->name, buffer,
                  other);
 }
 
@@ -246,7 +252,7 @@ void gpu_bind_again(gpu_lowering *gpu, pco_gpu_dispatch *d, uint32_t buffer, uin
 static void gpu_copy(gpu_lowering *gpu, const pco_gpu_dispatch *d, uint32_t interface, const char *what, void *to,
                      uint32_t words, const void *from, size_t bytes)
 {
-    const pco_gpu_kernel *kernel = &pco_gpu_kernels[d->kernel];
+    const pco_gpu_kernel *kernel = gpu_row(gpu, d->kernel);
     if (interface != kernel->interface || bytes < words * sizeof(uint32_t)) {
         gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s has %u %s of interface %u, not %zu bytes of interface %u",
                  kernel->name, words, what, kernel->interface, bytes, interface);
@@ -304,7 +310,7 @@ static pco_status gpu_fill_bindings(gpu_lowering *gpu, pco_gpu_dispatch *d)
     for (uint32_t binding = 0; binding < d->n_bindings; binding++) {
         if (d->bindings[binding].bytes) continue;
         if (good == d->n_bindings) {
-            return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing", pco_gpu_kernels[d->kernel].name);
+            return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s binds nothing", gpu_row(gpu, d->kernel)->name);
         }
         gpu_see_again(gpu, d, binding, good);
     }
@@ -317,7 +323,7 @@ pco_status gpu_emit_grid(gpu_lowering *gpu, pco_gpu_dispatch *d, uint64_t x, uin
     if (gpu->status != PCO_OK || x == 0 || y == 0 || z == 0) return gpu->status;
     if ((d->n_specs > 3 && !(gpu->named & GPU_NAMED_SPECS)) || (d->n_params > 0 && !(gpu->named & GPU_NAMED_PARAMS)))
         return gpu_fail(gpu, PCO_ERROR_INTERNAL, "kernel %s was given no constants or no parameters",
-                        pco_gpu_kernels[d->kernel].name);
+                        gpu_row(gpu, d->kernel)->name);
     for (uint32_t i = 0; i < 3; i++) {
         if (groups[i] > gpu->limits->max_groups[i]) {
             return gpu_fail(gpu, PCO_ERROR_UNSUPPORTED, "%llu workgroups in dimension %u, the device has %u",

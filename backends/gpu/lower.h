@@ -34,6 +34,7 @@ enum { GPU_NAMED_SPECS = 1, GPU_NAMED_PARAMS = 2 };
 
 /* The work at hand: one node of a part. */
 typedef struct gpu_lowering {
+    pco_gpu_device *device;
     const pco_host *host;
     const pco_gpu_limits *limits;
     const pco_part *part;
@@ -87,9 +88,10 @@ typedef struct gpu_lowerer {
 #define GPU_LOWERER(NAME, name, family)  extern const gpu_lowerer gpu_lower_##family;
 PCO_OPERATIONS(GPU_LOWERER)
 #undef GPU_LOWERER
+extern const gpu_lowerer gpu_lower_own; /* of all operations that are declared outside of the table */
 
 /* The lowerer of an op and the op's name, or NULL. */
-const gpu_lowerer *gpu_find_lowerer(uint32_t op, const char **name);
+const gpu_lowerer *gpu_find_lowerer(const pco_node *node, const char **name);
 
 /* ---- the node's operands ---- */
 

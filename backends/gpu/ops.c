@@ -12,10 +12,14 @@ static const gpu_op gpu_ops[] = {
     PCO_OPERATIONS(GPU_OP){0}, /* the end */
 };
 
-const gpu_lowerer *gpu_find_lowerer(uint32_t op, const char **name)
+const gpu_lowerer *gpu_find_lowerer(const pco_node *node, const char **name)
 {
+    if (PCO_OP_IS_OWN(node->op)) {
+        if (name) *name = pco_node_op_name(node);
+        return &gpu_lower_own;
+    }
     for (const gpu_op *row = gpu_ops; row->lowerer; row++) {
-        if (row->op != op) continue;
+        if (row->op != node->op) continue;
         if (name) *name = row->name;
         return row->lowerer;
     }

@@ -13,10 +13,11 @@ enum { GPU_PER_SEGMENT = 128, GPU_MAX_VARIANTS = 32 };
 
 static gpu_lowering gpu_start(pco_device *device, const pco_part *part, uint32_t node, pco_error *err)
 {
-    const pco_gpu_device *gpu = (const pco_gpu_device *)(const void *)device;
+    pco_gpu_device *gpu = (pco_gpu_device *)(void *)device;
     const int cut = part->window != 0;
     const uint64_t most = gpu->limits.max_binding;
-    return (gpu_lowering){.host = gpu->host,
+    return (gpu_lowering){.device = gpu,
+                          .host = gpu->host,
                           .limits = &gpu->limits,
                           .binding = cut && part->window < most ? part->window : most,
                           .part = part,
@@ -117,7 +118,7 @@ static pco_status gpu_supports(pco_device *device, const pco_part *part, uint32_
 {
     gpu_lowering gpu = gpu_start(device, part, node, err);
     const char *name = "op";
-    const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node->op, &name);
+    const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node, &name);
     if (!lowerer) {
         snprintf(err->message, sizeof err->message, "no kernel for op %u", gpu.node->op);
         return PCO_ERROR_UNSUPPORTED;
@@ -146,7 +147,7 @@ static uint32_t gpu_variants(pco_device *device, const pco_part *part, uint32_t 
                              uint32_t capacity)
 {
     const gpu_lowering gpu = gpu_start(device, part, node, NULL);
-    const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node->op, NULL);
+    const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node, NULL);
     gpu_offer offers[GPU_MAX_VARIANTS];
     if (!lowerer) return 0;
     const uint32_t n = gpu_offered(&gpu, lowerer, offers);
@@ -181,7 +182,7 @@ static pco_status gpu_propose(pco_device *device, const pco_part *part, pco_prop
         gpu_lowering gpu = gpu_start(device, part, node, err);
         pco_node_proposal *wish = &proposal->nodes[node];
         const char *name = "op";
-        const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node->op, &name);
+        const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node, &name);
         if (!lowerer) {
             snprintf(err->message, sizeof err->message, "no kernel for op %u", gpu.node->op);
             return PCO_ERROR_UNSUPPORTED;
@@ -209,7 +210,7 @@ static pco_status gpu_lower_part(pco_device *device, const pco_part *part, const
     for (uint32_t node = 0; node < part->n_nodes; node++) {
         gpu_lowering gpu = gpu_start(device, part, node, err);
         const char *name = "op";
-        const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node->op, &name);
+        const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node, &name);
         if (!lowerer) {
             snprintf(err->message, sizeof err->message, "no kernel for op %u", gpu.node->op);
             return PCO_ERROR_UNSUPPORTED;
@@ -294,7 +295,7 @@ static uint32_t gpu_pipelines(pco_device *device, const pco_part *part, uint32_t
 {
     pco_error why;
     gpu_lowering gpu = gpu_start(device, part, node, &why);
-    const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node->op, NULL);
+    const gpu_lowerer *lowerer = gpu_find_lowerer(gpu.node, NULL);
     gpu_list list = {.host = gpu.host};
     uint32_t count = 0;
     if (!lowerer) return 0;
@@ -326,7 +327,7 @@ static pco_status gpu_describe(pco_device *device, pco_program *program, uint32_
     pco_dispatch_info full = {.size = sizeof full,
                               .node = dispatch->node,
                               .barrier_before = dispatch->barrier_before,
-                              .kernel = pco_gpu_kernels[dispatch->kernel].name,
+                              .kernel = pco_gpu_row(gpu, dispatch->kernel)->name,
                               .options = "",
                               .n_specs = dispatch->n_specs,
                               .n_params = PCO_GPU_MAX_PARAMS,

@@ -36,6 +36,7 @@ static void ocl_device_close(pco_device *device)
     ocl_programs_destroy(device);
     if (device->queue) api->ReleaseCommandQueue(device->queue);
     if (device->context) api->ReleaseContext(device->context);
+    pco_gpu_forget_made(&device->gpu);
     ocl_release(device->gpu.host, device);
 }
 

@@ -22,8 +22,8 @@ static pco_status ocl_build_start(ocl_build *build, pco_device *device, uint32_t
 {
     *build = (ocl_build){
         .device = device,
-        .row = &pco_gpu_kernels[kernel],
-        .code = &pco_gpu_codes[kernel],
+        .row = pco_gpu_row(&device->gpu, kernel),
+        .code = pco_gpu_code_of(&device->gpu, kernel),
     };
     if (!build->code->data)
         return ocl_fail(err, PCO_ERROR_UNSUPPORTED, "kernel %s has no OpenCL code in this build", build->row->name);
@@ -220,8 +220,8 @@ pco_status ocl_program_find(pco_device *device, uint32_t kernel, const int32_t *
                             ocl_program **program, pco_error *err)
 {
     *program = NULL;
-    if (kernel >= pco_gpu_n_kernels || n_specs < 3 || n_specs > PCO_GPU_MAX_SPECS || specs[0] < 1 || specs[1] < 1 ||
-        specs[2] < 1)
+    if (!pco_gpu_row(&device->gpu, kernel) || n_specs < 3 || n_specs > PCO_GPU_MAX_SPECS || specs[0] < 1 ||
+        specs[1] < 1 || specs[2] < 1)
         return ocl_fail(err, PCO_ERROR_INTERNAL, "a dispatch without a kernel or workgroup size");
     uint64_t key = ocl_hash(ocl_hash(OCL_HASH_START, &kernel, sizeof kernel), specs, n_specs * sizeof *specs);
     ocl_program **bucket = &device->programs[(key ^ key >> 32) % OCL_PROGRAM_BUCKETS];

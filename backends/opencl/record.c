@@ -26,7 +26,7 @@ static pco_status ocl_set_buffers(pco_device *device, pco_gpu_recording *recordi
         const pco_gpu_binding *binding = &dispatch->bindings[i];
         if (binding->buffer >= plan->n_buffers || binding->bytes > device->gpu.limits.max_binding)
             return ocl_fail(err, PCO_ERROR_INTERNAL, "kernel %s: binding %u is no window of a buffer",
-                            pco_gpu_kernels[dispatch->kernel].name, i);
+                            pco_gpu_row(&device->gpu, dispatch->kernel)->name, i);
         pco_buffer *buffer = plan->buffers[binding->buffer];
         cl_mem mem = NULL;
         ocl_window *window = NULL;
@@ -66,8 +66,8 @@ static pco_status ocl_record_step(pco_device *device, pco_gpu_recording *recordi
         if (step->local[d] > device->gpu.limits.max_local[d] || dispatch->groups[d] > device->gpu.limits.max_groups[d])
             return ocl_fail(err, PCO_ERROR_INTERNAL,
                             "kernel %s: %u groups of %u along dimension %d are beyond the limits of %s",
-                            pco_gpu_kernels[dispatch->kernel].name, dispatch->groups[d], (unsigned)step->local[d], d,
-                            device->gpu.name);
+                            pco_gpu_row(&device->gpu, dispatch->kernel)->name, dispatch->groups[d],
+                            (unsigned)step->local[d], d, device->gpu.name);
     }
     if (!dispatch->groups[0] || !dispatch->groups[1] || !dispatch->groups[2]) return PCO_OK;
     cl_int code = CL_SUCCESS;

@@ -110,6 +110,7 @@ static void vk_device_close(pco_device *device)
         vk_queue_close(device);
         device->vk.DestroyDevice(device->handle, NULL);
     }
+    pco_gpu_forget_made(&device->gpu);
     vk_release(host, device);
 }
 

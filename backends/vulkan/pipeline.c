@@ -43,7 +43,7 @@ static pco_status vk_make_layouts(pco_device *device, pco_error *err)
 
 pco_status vk_pipelines_open(pco_device *device, pco_error *err)
 {
-    device->modules = vk_allocate(device->gpu.host, pco_gpu_n_kernels, sizeof *device->modules);
+    device->modules = vk_allocate(device->gpu.host, pco_gpu_n_kernels + PCO_GPU_MOST_MADE, sizeof *device->modules);
     if (!device->modules) return vk_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of kernels");
     vk_cache_load(device);
     return vk_make_layouts(device, err);
@@ -60,7 +60,7 @@ void vk_pipelines_close(pco_device *device)
             vk_release(device->gpu.host, at);
         }
     }
-    for (uint32_t i = 0; device->modules && i < pco_gpu_n_kernels; i++)
+    for (uint32_t i = 0; device->modules && i < pco_gpu_n_kernels + PCO_GPU_MOST_MADE; i++)
         if (device->modules[i]) vk->DestroyShaderModule(device->handle, device->modules[i], NULL);
     vk_release(device->gpu.host, device->modules);
     vk_release(device->gpu.host, device->described);
@@ -76,8 +76,8 @@ void vk_pipelines_close(pco_device *device)
 /* A kernel's code with the device's float modes patched in: *out (release with vk_release) of *n words. */
 static pco_status vk_patched_code(const pco_device *device, uint32_t kernel, uint32_t **out, size_t *n, pco_error *err)
 {
-    const pco_gpu_code *code = &pco_gpu_codes[kernel];
-    const char *name = pco_gpu_kernels[kernel].name;
+    const pco_gpu_code *code = pco_gpu_code_of(&device->gpu, kernel);
+    const char *name = pco_gpu_row(&device->gpu, kernel)->name;
     *out = NULL;
     if (!code->data) return vk_fail(err, PCO_ERROR_UNSUPPORTED, "kernel '%s' is not in this build", name);
     uint32_t *words = vk_allocate(device->gpu.host, code->bytes / 4 + VK_PATCH_WORDS, 4);
@@ -104,7 +104,7 @@ static pco_status vk_load_module(pco_device *device, uint32_t kernel, pco_error 
         .pCode = words,
     };
     char what[160];
-    snprintf(what, sizeof what, "kernel '%s': vkCreateShaderModule", pco_gpu_kernels[kernel].name);
+    snprintf(what, sizeof what, "kernel '%s': vkCreateShaderModule", pco_gpu_row(&device->gpu, kernel)->name);
     status =
         vk_check(device, VK_MAKE(&device->modules[kernel], device->vk.CreateShaderModule, device->handle, &info, NULL),
                  err, what);
@@ -116,7 +116,7 @@ static pco_status vk_load_module(pco_device *device, uint32_t kernel, pco_error 
 static pco_status vk_check_workgroup(const pco_device *device, const pco_gpu_dispatch *dispatch, pco_error *err)
 {
     const pco_gpu_limits *limits = &device->gpu.limits;
-    const pco_gpu_kernel *kernel = &pco_gpu_kernels[dispatch->kernel];
+    const pco_gpu_kernel *kernel = pco_gpu_row(&device->gpu, dispatch->kernel);
     uint64_t size = 1;
     if (dispatch->n_specs < 3 || dispatch->n_specs > PCO_GPU_MAX_SPECS)
         return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s': %u specialisation constants", kernel->name,
@@ -147,7 +147,7 @@ static VkPipelineShaderStageCreateFlags vk_subgroups(const pco_device *device, c
     const int32_t *specs = pipeline->specs;
     uint32_t size = pipeline->width ? pipeline->width : physical->subgroup_size;
     uint64_t group = (uint64_t)specs[0] * (uint64_t)specs[1] * (uint64_t)specs[2];
-    if (!(pco_gpu_kernels[pipeline->kernel].needs & PCO_GPU_NEEDS_SUBGROUPS) || !size) return 0;
+    if (!(pco_gpu_row(&device->gpu, pipeline->kernel)->needs & PCO_GPU_NEEDS_SUBGROUPS) || !size) return 0;
     if (physical->has & VK_HAS_SUBGROUP_CONTROL && size >= physical->info.subgroup_min &&
         size <= physical->info.subgroup_max && group <= (uint64_t)size * physical->max_workgroup_subgroups) {
         width->requiredSubgroupSize = size;
@@ -179,7 +179,7 @@ static void vk_compile(pco_device *device, vk_pipeline *pipeline)
                   .module = device->modules[pipeline->kernel],
                   .pName = "main",
                   .pSpecializationInfo = &specs},
-        .layout = device->layouts[pco_gpu_kernels[pipeline->kernel].n_bindings],
+        .layout = device->layouts[pco_gpu_row(&device->gpu, pipeline->kernel)->n_bindings],
     };
     info.stage.flags = vk_subgroups(device, pipeline, &width, &info.stage.pNext);
     /* What comes from a cache may have nothing to say. */
@@ -232,7 +232,7 @@ pco_status vk_pipeline_describe(pco_device *device, const pco_gpu_dispatch *disp
                                 pco_error *err)
 {
     const pco_host *host = device->gpu.host;
-    const pco_gpu_code *pieces = pco_gpu_sources[dispatch->kernel];
+    const pco_gpu_code *pieces = pco_gpu_source_of(&device->gpu, dispatch->kernel);
     size_t n = 0, bytes = 0;
     vk_release(host, device->described);
     vk_release(host, device->described_source);
@@ -269,11 +269,11 @@ static pco_status vk_report_compile(pco_device *device, const vk_pipeline *pipel
     if (pipeline->result == VK_SUCCESS) return PCO_OK;
     if (pipeline->result == VK_ERROR_DEVICE_LOST || pipeline->result == VK_ERROR_OUT_OF_HOST_MEMORY)
         return vk_check(device, pipeline->result, err, "vkCreateComputePipelines");
-    return vk_fail(err, PCO_ERROR_INTERNAL,
-                   "%s: kernel '%s' (%s %s), workgroup %dx%dx%d: vkCreateComputePipelines says %s (%d)",
-                   device->gpu.name, pco_gpu_kernels[pipeline->kernel].name, pco_gpu_kernels[pipeline->kernel].file,
-                   pco_gpu_kernels[pipeline->kernel].defines, specs[0], specs[1], specs[2],
-                   vk_result_name(pipeline->result), (int)pipeline->result);
+    return vk_fail(
+        err, PCO_ERROR_INTERNAL, "%s: kernel '%s' (%s %s), workgroup %dx%dx%d: vkCreateComputePipelines says %s (%d)",
+        device->gpu.name, pco_gpu_row(&device->gpu, pipeline->kernel)->name,
+        pco_gpu_row(&device->gpu, pipeline->kernel)->file, pco_gpu_row(&device->gpu, pipeline->kernel)->defines,
+        specs[0], specs[1], specs[2], vk_result_name(pipeline->result), (int)pipeline->result);
 }
 
 pco_status vk_pipelines_require(pco_device *device, const pco_gpu_dispatch *list, uint32_t count, vk_pipeline **out,

@@ -10,7 +10,7 @@ static pco_status vk_check_binding(const pco_device *device, const pco_plan *pla
 {
     const pco_gpu_limits *limits = &device->gpu.limits;
     const pco_gpu_binding *binding = &dispatch->bindings[i];
-    const char *kernel = pco_gpu_kernels[dispatch->kernel].name;
+    const char *kernel = pco_gpu_row(&device->gpu, dispatch->kernel)->name;
     if (binding->buffer >= plan->n_buffers || !plan->buffers[binding->buffer])
         return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s', binding %u: buffer %u of %u", kernel, i, binding->buffer,
                        plan->n_buffers);
@@ -36,9 +36,8 @@ static pco_status vk_check_dispatch(const pco_device *device, const pco_plan *pl
                                     pco_error *err)
 {
     const pco_gpu_limits *limits = &device->gpu.limits;
-    if (dispatch->kernel >= pco_gpu_n_kernels)
-        return vk_fail(err, PCO_ERROR_INTERNAL, "kernel %u of %u", dispatch->kernel, pco_gpu_n_kernels);
-    const pco_gpu_kernel *kernel = &pco_gpu_kernels[dispatch->kernel];
+    const pco_gpu_kernel *kernel = pco_gpu_row(&device->gpu, dispatch->kernel);
+    if (!kernel) return vk_fail(err, PCO_ERROR_INTERNAL, "kernel %u of %u", dispatch->kernel, pco_gpu_n_kernels);
     if (dispatch->n_bindings != kernel->n_bindings || dispatch->n_bindings > limits->max_bindings)
         return vk_fail(err, PCO_ERROR_INTERNAL, "kernel '%s': %u bindings, it has %u and %s allows %u", kernel->name,
                        dispatch->n_bindings, kernel->n_bindings, device->gpu.name, limits->max_bindings);
@@ -310,5 +309,6 @@ const pco_gpu_driver vk_driver = {
     .discard = vk_discard,
     .segments = vk_segment_count,
     .describe = vk_describe_dispatch,
+    .compile = vk_shaderc_compile,
     .timings = vk_timings,
 };

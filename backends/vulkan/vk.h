@@ -309,6 +309,11 @@ void vk_inspection_clear(pco_device *device);
 /* ---- record.c, queue.c --------------------------------------------------------------------------------- */
 
 extern const pco_gpu_driver vk_driver;
+
+/* ---- shaderc.c: pco_gpu_driver.compile ------------------------------------------------------------------- */
+
+PCO_NODISCARD pco_status vk_shaderc_compile(pco_gpu_device *gpu, const char *name, const pco_gpu_code *source,
+                                            pco_gpu_code *code, pco_error *err);
 extern const pco_queue_api vk_queue_table;
 PCO_NODISCARD pco_status vk_queue_open(pco_device *device, pco_error *err);
 void vk_queue_close(pco_device *device);

@@ -156,7 +156,8 @@ class Builder:
             out.write(f'}};\nconst uint32_t pco_gpu_n_kernels = {len(self.rows)};\nconst pco_gpu_code pco_gpu_codes[] = {{\n')
             for row, path in zip(self.rows, paths):
                 out.write(f'{{gpu_code_{row.name}, {os.path.getsize(path) - as_text}}},\n' if path else '{NULL, 0},\n')
-            out.write('};\nconst pco_gpu_code *const pco_gpu_sources[] = {' + 'NULL, ' * len(self.rows) + '};\n')
+            out.write('};\nconst pco_gpu_code *const pco_gpu_sources[] = {' + 'NULL, ' * len(self.rows) + '};\n'
+                      'const pco_gpu_code pco_gpu_prelude = {"", 0};\n')
         made = os.path.join(self.scratch, 'table.o'), os.path.join(self.scratch, 'codes.o')
         run(['cc', '-w', '-O0', '-fPIC', '-fvisibility=hidden', '-I', sources.LOWERING, '-I',
              os.path.join(self.build, 'core/include'), '-c', table, '-o', made[0]])

@@ -44,13 +44,32 @@ static void power_gradient(pco_graph *graph, const pco_op_call *call, const uint
     if (in[1] != PCO_NONE) gradients[1] = pco_div(graph, all, in[1]);
 }
 
+/* A word of y each; the power by multiplying, as whole powers are. */
+static const char POWER_KERNEL[] = "#define SHARED_ARRAYS\n"
+                                   "KERNEL(power)\n"
+                                   "{\n"
+                                   "    ENTER\n"
+                                   "    const int w = GROUP() * LOCAL_X + LANE_X(), first = w * PER_WORD(Y);\n"
+                                   "    uint word = 0u;\n"
+                                   "    for (int i = first; i < first + PER_WORD(Y) && i < Y_SIZE; ++i) {\n"
+                                   "        float v = LOAD(x, X, i), r = SCALE;\n"
+                                   "#if HAS_W_\n"
+                                   "        v *= LOAD(w_, W_, i % DIM_K);\n"
+                                   "#endif\n"
+                                   "        for (int k = 0; k < EXPONENT; ++k) r *= v;\n"
+                                   "        word |= pco_bits(Y, r) << LANE_AT(Y, TO_UINT(i));\n"
+                                   "    }\n"
+                                   "    if (w < Y_WORDS) y[w] = word;\n"
+                                   "}\n";
+
 static const pco_op_declaration POWER = {.size = sizeof POWER,
                                          .name = "power",
-                                         .signature = "x:F[..,K] w?:F[K] -> y:F[..,K]",
+                                         .signature = "x:F[..,K] w_?:F[K] -> y:F[..,K]",
                                          .types = "F=f32,f16,bf16",
                                          .attributes = POWER_ATTRIBUTES,
                                          .n_attributes = 2,
                                          .compute = power,
+                                         .kernel = POWER_KERNEL,
                                          .gradient = power_gradient};
 
 /* Every second element, as f32, and its index */
@@ -71,6 +90,41 @@ static pco_status halve(const pco_op_call *call, const double *const *in, double
     for (int64_t i = 0; i < call->outputs[0]->shape[0]; i++) out[0][i] = in[0][2 * i], out[1][i] = (double)(2 * i);
     return PCO_OK;
 }
+
+/* The sum of each row: a workgroup of 32 each, in shared memory */
+static pco_status sums(const pco_op_call *call, const double *const *in, double *const *out, pco_error *error)
+{
+    (void)error;
+    const int64_t k = call->inputs[0]->shape[call->inputs[0]->rank - 1];
+    for (int64_t i = 0; i < pco_tensor_elements(call->inputs[0]); i++)
+        out[0][i / k] = (i % k ? out[0][i / k] : 0) + in[0][i];
+    return PCO_OK;
+}
+
+static const char SUMS_KERNEL[] =
+    "#define SHARED_ARRAYS SHARED(float, part, 32)\n"
+    "KERNEL(sums)\n"
+    "{\n"
+    "    ENTER\n"
+    "    const int row = GROUP();\n"
+    "    float sum = 0.0f;\n"
+    "    if (row < Y_SIZE)\n"
+    "        for (int i = LANE_X(); i < DIM_K; i += 32) sum += LOAD(x, X, row * DIM_K + i);\n"
+    "    part[LANE_X()] = sum;\n"
+    "    BARRIER();\n"
+    "    if (LANE_X() == 0 && row < Y_SIZE) {\n"
+    "        for (int i = 1; i < 32; ++i) sum += part[i];\n"
+    "        y[row] = AS_UINT(sum);\n"
+    "    }\n"
+    "}\n";
+
+static const pco_op_declaration SUMS = {.size = sizeof SUMS,
+                                        .name = "sums",
+                                        .signature = "x:f32[R,K] -> y:f32[R,1]",
+                                        .compute = sums,
+                                        .kernel = SUMS_KERNEL,
+                                        .workgroup = 32,
+                                        .group_per_row = 1};
 
 static const pco_op_declaration HALVE = {.size = sizeof HALVE,
                                          .name = "halve",
@@ -127,6 +181,7 @@ static void test_declarations(void **state)
     bad = POWER, bad.workgroup = 48, refused(bad, "power of two");
     check_ok(pco_op_register(context, &POWER, &op, &err));
     check_ok(pco_op_register(context, &HALVE, &second, &err));
+    check_ok(pco_op_register(context, &SUMS, &second, &err));
     check_fails(pco_op_register(context, &POWER, &second, &err), PCO_ERROR_INVALID, "registered already");
     assert_ptr_equal(pco_op_lookup(context, "power"), op);
     assert_null(pco_op_lookup(context, "powers"));
@@ -146,6 +201,8 @@ static void power_graph(pco_graph *graph, uint32_t *by)
     check_ok(pco_gradients(graph, loss, in, 2, by, &err));
     pco_graph_output(graph, loss, "loss");
     pco_graph_output(graph, y, "y");
+    const uint32_t rows = pco_graph_apply(graph, pco_op_lookup(context, "sums"), NULL, in, 1, NULL);
+    pco_graph_output(graph, rows, "sums");
     pco_graph_output(graph, by[0], "by x");
     pco_graph_output(graph, by[1], "by w");
 }
@@ -194,7 +251,7 @@ static void test_gradients(void **state)
         pco_executable *executable;
         pco_graph *graph = pco_graph_create();
         uint32_t by[2];
-        float loss, by_x[6], by_w[3];
+        float loss, rows[2], by_x[6], by_w[3];
         if (pco_session_open(context, d < 0 ? "cpu" : devices[d], &session, NULL)) {
             print_message("%s is not there\n", devices[d]);
             pco_graph_destroy(graph);
@@ -202,13 +259,18 @@ static void test_gradients(void **state)
         }
         power_graph(graph, by);
         check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
-        pco_graph_destroy(graph); /* what it needs of the operation stays */
+        pco_executable_stats stats = {.size = sizeof stats};
+        check_ok(pco_executable_inspect(executable, &stats, &err));
+        assert_int_equal(stats.cpu_nodes, 0); /* kernels were made of text, and have passed the self-test */
+        pco_graph_destroy(graph);             /* what it needs of the operation stays */
         put(executable, "x", X, sizeof X);
         put(executable, "w", W, sizeof W);
         check_ok(pco_executable_run(executable, &err));
         take(executable, "loss", &loss, sizeof loss);
         take(executable, "by x", by_x, sizeof by_x);
         take(executable, "by w", by_w, sizeof by_w);
+        take(executable, "sums", rows, sizeof rows);
+        for (int i = 0; i < 2; i++) assert_true(rows[i] == X[3 * i] + X[3 * i + 1] + X[3 * i + 2]); /* exact */
         assert_true(fabs((double)loss - power_loss(x, w)) <= 1e-6 * power_loss(x, w));
         for (int i = 0; i < 6; i++) check_gradient(&x[i], x, w, by_x[i]);
         for (int i = 0; i < 3; i++) check_gradient(&w[i], x, w, by_w[i]);
