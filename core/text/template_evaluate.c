@@ -71,7 +71,7 @@ static pco_status evaluate_call(tpl_run *run, const tpl_node *node, tpl_value *v
     if (status) return status;
     run->line = node->line;
     switch (called.kind) {
-    case TPL_MACRO: return tpl_call_macro(run, called.macro, &arguments, value);
+    case TPL_MACRO: return run->call_macro(run, called.macro, &arguments, value);
     case TPL_FUNCTION: return tpl_call_function(run, called.text, &arguments, value);
     case TPL_METHOD: return tpl_call_method(run, called.method, &arguments, value);
     case TPL_UNDEFINED:

@@ -192,7 +192,7 @@ static pco_status macro_argument(tpl_run *run, const tpl_macro *macro, const tpl
     return PCO_OK;
 }
 
-pco_status tpl_call_macro(tpl_run *run, const tpl_macro *macro, const tpl_arguments *arguments, tpl_value *value)
+static pco_status execute_macro(tpl_run *run, const tpl_macro *macro, const tpl_arguments *arguments, tpl_value *value)
 {
     tpl_scope *scope, *const kept = run->scope;
     size_t index = 0, used = 0;
@@ -316,6 +316,7 @@ pco_status pco_template_render(const pco_template *made, const cJSON *variables,
                    .most_steps = STEPS + FACTOR * (uint64_t)size,
                    .out = &out,
                    .now = now,
+                   .call_macro = execute_macro,
                    .line = 1,
                    .err = err};
     *text = NULL;

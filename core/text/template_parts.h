@@ -246,6 +246,7 @@ struct tpl_scope {
 
 typedef enum tpl_flow { TPL_ON, TPL_BROKEN, TPL_CONTINUED } tpl_flow;
 
+struct tpl_arguments;
 typedef struct tpl_run {
     const pco_template *made;
     pco_arena arena;
@@ -258,6 +259,9 @@ typedef struct tpl_run {
     pco_writer *out;
     int64_t now;
     pco_error *err;
+    /* Calls of macros are expressions, and what macros hold are statements. */
+    pco_status (*call_macro)(struct tpl_run *run, const tpl_macro *macro, const struct tpl_arguments *arguments,
+                             tpl_value *value);
 } tpl_run;
 
 /* The arguments of a call, filter or test. */
@@ -314,8 +318,6 @@ pco_status tpl_binary(tpl_run *run, const char *sign, const tpl_value *a, const 
 pco_status tpl_evaluate(tpl_run *run, const tpl_node *node, tpl_value *value) PCO_NODISCARD;
 pco_status tpl_execute(tpl_run *run, const tpl_node *body) PCO_NODISCARD;
 pco_status tpl_assign(tpl_run *run, tpl_text name, tpl_value value) PCO_NODISCARD;
-pco_status tpl_call_macro(tpl_run *run, const tpl_macro *macro, const tpl_arguments *arguments,
-                          tpl_value *value) PCO_NODISCARD;
 pco_status tpl_call_function(tpl_run *run, tpl_text name, const tpl_arguments *arguments,
                              tpl_value *value) PCO_NODISCARD;
 int tpl_is_function(tpl_text name);
