@@ -1,10 +1,13 @@
-/* Llama (Touvron et al. 2023), also SmolLM2: RMS norm, RoPE (in GGUF on adjacent pairs), grouped queries, SwiGLU. */
+/* Llama (Touvron et al. 2023), also SmolLM2, and in GGUF Mixtral: RMS norm, RoPE (in GGUF on adjacent pairs), grouped
+ * queries, SwiGLU. */
 #include "models/family.h"
 #include "models/gguf_spec.h"
 
 static const pco_model_spec llama_spec = {
     .program = "llama",
     PCO_GGUF_NAMES("attn_norm", "ffn_norm"),
+    .names.router = PCO_GGUF_ROUTER,
+    .experts_normalized = 1,
     .activation_function = PCO_NN_SWIGLU,
     .normalize_before = 1,
     .norm.type = PCO_NN_RMS_NORM,

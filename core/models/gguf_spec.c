@@ -60,16 +60,35 @@ static double gguf_factor(gguf_reader *r, const char *name)
     return gguf_number(r, name, GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST, 1);
 }
 
+/* A mixture of experts, in families that know some; their blocks may have a size of their own. */
+static void gguf_read_experts(gguf_reader *r, pco_model_spec *spec)
+{
+    uint32_t experts = 0, softmax = 1;
+    if (!r->status) r->status = pco_gguf_u32_or(r->gguf, gguf_key(r, "expert_count"), 0, &experts, r->err);
+    if (r->status || !experts) return;
+    if (!spec->names.router || experts > PCO_SPEC_EXPERTS)
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s is a mixture of %u experts, which Portico cannot run in a model of architecture '%s'",
+                             r->label, experts, r->architecture);
+    else
+        r->status = pco_gguf_u32_or(r->gguf, gguf_key(r, "expert_gating_func"), 1, &softmax, r->err);
+    if (!r->status && softmax != 1)
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED, "%s: key '%s' is %u, which Portico cannot run; it runs 1",
+                             r->label, r->key, softmax);
+    spec->experts = r->status ? 1 : experts;
+    spec->experts_used = gguf_size(r, "expert_used_count", (uint32_t)spec->experts);
+    spec->ffn_dim[PCO_DECODER] = gguf_size_or(r, "expert_feed_forward_length", 1 << 24, spec->ffn_dim[PCO_DECODER]);
+    spec->names.gate = "ffn_gate_exps";
+    spec->names.up = "ffn_up_exps";
+    spec->names.down = "ffn_down_exps";
+}
+
 static void gguf_read_sizes(gguf_reader *r, pco_model_spec *spec)
 {
-    uint32_t experts = 0;
-    if (!r->status) r->status = pco_gguf_u32_or(r->gguf, gguf_key(r, "expert_count"), 0, &experts, r->err);
-    if (!r->status && experts)
-        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED, "%s is a mixture of %u experts, which Portico cannot run",
-                             r->label, experts);
     spec->d_model = gguf_size(r, "embedding_length", 1 << 20);
     spec->layers[PCO_DECODER] = gguf_size(r, "block_count", 1 << 12);
     spec->ffn_dim[PCO_DECODER] = gguf_size(r, "feed_forward_length", 1 << 24);
+    gguf_read_experts(r, spec);
     spec->attention_heads[PCO_DECODER] = gguf_size(r, "attention.head_count", 1 << 12);
     spec->kv_heads[PCO_DECODER] =
         gguf_size_or(r, "attention.head_count_kv", 1 << 12, spec->attention_heads[PCO_DECODER]);
@@ -172,6 +191,7 @@ static void gguf_refuse(gguf_reader *r, const pco_model_spec *spec)
         {"attention.temperature_scale", 0},
         {"attn_logit_softcapping", 0, .read = spec->attention_softcap > 0},
         {"embedding_scale", 1},
+        {"expert_weights_scale", 1},
         {"final_logit_softcapping", 0, .read = spec->logits_softcap > 0},
         {"logit_scale", 1},
         {"residual_scale", 1},

@@ -21,6 +21,9 @@
     .names.fc1 = "ffn_up", .names.fc2 = "ffn_down", .names.gate = "ffn_gate", .names.up = "ffn_up", \
     .names.down = "ffn_down"
 
+/* For names.router of families with experts; the stacks of experts have names of their own, which reading fills in. */
+#define PCO_GGUF_ROUTER "ffn_gate_inp"
+
 /* Fills in sizes, epsilon, RoPE, the vocabulary, and the soft caps and window of families that have some. Errors:
  * UNSUPPORTED for experts, a kind of RoPE scaling, and keys that ask for what the family does not compute, by name;
  * NOT_FOUND and FORMAT for keys, naming them. */

@@ -93,6 +93,12 @@ static pco_nn_ffn_params spec_ffn_params(const spec_namer *namer, const pco_mode
     params.down = spec_name(namer, names->down);
     params.gate_up = spec_name(namer, names->gate_up);
     params.bias = spec_bias(namer->nn, spec->ffn_bias, params.up ? params.up : params.fc1);
+    if (side == PCO_DECODER && spec->experts) {
+        params.router = spec_name(namer, names->router);
+        params.experts = spec->experts;
+        params.experts_used = spec->experts_used;
+        params.experts_normalized = spec->experts_normalized;
+    }
     return params;
 }
 

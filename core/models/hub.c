@@ -162,6 +162,16 @@ void pco_hub_read_decoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model
     spec->bos_token_id = spec->eos_token_id = spec->pad_token_id = spec->decoder_start_token_id = -1;
 }
 
+void pco_hub_read_experts(pco_hub_reader *r, const char *count_key, int64_t count, const char *used_key, int64_t used,
+                          pco_model_spec *spec)
+{
+    spec->experts = pco_hub_size_or(r, count_key, PCO_SPEC_EXPERTS, count);
+    spec->experts_used = pco_hub_size_or(r, used_key, spec->experts, used < spec->experts ? used : spec->experts);
+    if (!r->status && spec->activation_function != PCO_NN_SWIGLU)
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: 'hidden_act' is none that Portico can run in experts; it runs 'silu'", r->label);
+}
+
 /* Does the list's layer see all keys? -1 for another kind than the two. */
 static int hub_full_layer(const cJSON *item)
 {

@@ -63,6 +63,9 @@ pco_bias pco_hub_bias(pco_hub_reader *r, const char *key, int fallback);
 /* "sliding_window", "use_sliding_window", "max_window_layers" and "layer_types": which layers see how many keys. `on`:
  * the model has windows where none of the others says otherwise. */
 void pco_hub_read_window(pco_hub_reader *r, int on, pco_model_spec *spec);
+/* How many experts there are, and how many a token takes, up to all. */
+void pco_hub_read_experts(pco_hub_reader *r, const char *count_key, int64_t count, const char *used_key, int64_t used,
+                          pco_model_spec *spec);
 /* "rope_parameters", or "rope_theta" and "rope_scaling" of before (hub_rope.c); called by pco_hub_read_decoder. */
 void pco_hub_read_rope(pco_hub_reader *r, pco_model_spec *spec);
 
@@ -85,7 +88,8 @@ typedef struct pco_hub {
     const char *const *transposed; /* projections whose matrices are [in,out], ended by NULL; or NULL */
     const char *const *ignored;    /* ends of names of tensors that are no weights, ended by NULL; or NULL */
     double norm_offset;            /* is added to the weights of norms */
-    int grouped;                   /* rows of the fused projection: for each key head its queries, its key, its value */
+    const char *experts; /* what stands before the number of an expert, whose tensors become stacks; or NULL */
+    int grouped;         /* rows of the fused projection: for each key head its queries, its key, its value */
 } pco_hub;
 
 /* For `unused` of an encoder: heads of tasks, and tables that are made from the config. */
@@ -96,16 +100,18 @@ typedef struct pco_hub {
 extern const char *const pco_hub_inverse_frequencies[];
 
 /* For the initialiser of a pco_hub: what most families call their tensors, but for the norms in front of blocks. */
+#define PCO_HUB_STACK \
+    { \
+        .embed_scope = "embed", .head_scope = "output", .embedding = "model.embed_tokens.weight", \
+        .layer = "model.layers.*", .last_norm = "model.norm" \
+    }
+#define PCO_HUB_ATTENTION(attention_norm_name, ffn_norm_name) \
+    .self_attention_norm = attention_norm_name, .ffn_norm = ffn_norm_name, .query = "self_attn.q_proj", \
+    .key = "self_attn.k_proj", .value = "self_attn.v_proj", .output = "self_attn.o_proj"
 #define PCO_HUB_NAMES(attention_norm_name, ffn_norm_name) \
-    .stack = {.embed_scope = "embed", \
-              .head_scope = "output", \
-              .embedding = "model.embed_tokens.weight", \
-              .layer = "model.layers.*", \
-              .last_norm = "model.norm"}, \
-    .base = "model.", .lm_head = "lm_head.weight", .names.self_attention_norm = attention_norm_name, \
-    .names.ffn_norm = ffn_norm_name, .names.query = "self_attn.q_proj", .names.key = "self_attn.k_proj", \
-    .names.value = "self_attn.v_proj", .names.output = "self_attn.o_proj", .names.gate = "mlp.gate_proj", \
-    .names.up = "mlp.up_proj", .names.down = "mlp.down_proj"
+    .stack = PCO_HUB_STACK, .base = "model.", .lm_head = "lm_head.weight", \
+    .names = {PCO_HUB_ATTENTION(attention_norm_name, ffn_norm_name), .gate = "mlp.gate_proj", .up = "mlp.up_proj", \
+              .down = "mlp.down_proj"}
 
 /* Fills the spec, which has what all models of the family share, from a config.json. Errors: FORMAT and UNSUPPORTED,
  * naming the key. */
@@ -118,6 +124,11 @@ pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label
  * OUT_OF_HOST_MEMORY. */
 pco_status pco_hub_prepare(const pco_hub *hub, const pco_model_spec *spec, pco_weights *weights,
                            pco_error *err) PCO_NODISCARD;
+
+/* Makes one tensor [experts,..] of those of all experts, for each matrix in a layer, without the number in its name
+ * (hub_experts.c). Errors: FORMAT for experts that are missing or differ; OUT_OF_HOST_MEMORY. */
+pco_status pco_hub_stack_experts(const pco_hub *hub, int64_t experts, pco_weights *weights,
+                                 pco_error *err) PCO_NODISCARD;
 
 /* Is it one of those that the model does without? */
 int pco_hub_unused(const pco_hub *hub, const char *name);

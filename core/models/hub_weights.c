@@ -259,5 +259,5 @@ pco_status pco_hub_prepare(const pco_hub *hub, const pco_model_spec *spec, pco_w
     if (!status) status = pco_weights_index(weights, err);
     for (uint32_t i = 0; i < weights->count && !status; i++)
         status = hub_arrange(hub, spec, weights, &weights->items[i], err);
-    return status;
+    return status || !hub->experts ? status : pco_hub_stack_experts(hub, spec->experts, weights, err);
 }

@@ -52,11 +52,14 @@ typedef struct pco_layer_names {
     const char *query, *key, *value, *fused, *output;     /* as in pco_nn_attention_params */
     const char *query_norm, *key_norm;                    /* of self-attention, as query_norm_whole says */
     const char *cross_query, *cross_key, *cross_value, *cross_output;
-    const char *fc1, *fc2, *gate, *up, *down, *gate_up; /* as in pco_nn_ffn_params */
+    const char *fc1, *fc2, *gate, *up, *down, *gate_up, *router; /* as in pco_nn_ffn_params */
 } pco_layer_names;
 
 /* In a family's spec: models of it may have windows, where their files say so. It becomes 0 when it is read. */
 enum { PCO_SPEC_NO_WINDOW = -1 };
+
+/* Most experts of a layer. */
+enum { PCO_SPEC_EXPERTS = 1024 };
 
 /* Most pairs of channels of a head whose frequencies have factors of their own. */
 enum { PCO_ROPE_PAIRS = 256 };
@@ -77,6 +80,8 @@ typedef struct pco_model_spec {
     int64_t relative_buckets;  /* of distances between positions (Raffel et al. 2020, 2.1); 0: none */
     int64_t relative_distance; /* from here on all distances fall into the last bucket */
     int64_t layers[2], attention_heads[2], kv_heads[2], head_dim[2], ffn_dim[2];
+    int64_t experts, experts_used; /* of the decoder's feed-forward blocks; 0: each is one block, of ffn_dim too */
+    int experts_normalized;
     pco_nn_activation activation_function;
     int normalize_before;
     int parallel_residual; /* x + attention(norm(x)) + feed-forward(norm(x)); without an ffn_norm of one norm */

@@ -7,6 +7,7 @@ uint32_t pco_nn_ffn(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *param
                                  .out_features = params->width,
                                  .bias = params->bias,
                                  .role = PCO_NN_ROLE_RESIDUAL};
+    if (params->experts) return pco_nn_experts(nn, x, params);
     if (params->activation == PCO_NN_GEGLU) {
         back.name = params->down;
         into.name = params->up;

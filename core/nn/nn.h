@@ -84,6 +84,9 @@ void pco_nn_set_role(const pco_nn *nn, const char *name, pco_nn_role role);
 uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape, int64_t first,
                             int64_t count);
 
+/* Rows first .. first+count-1 of a stack of matrices, [count,rows,columns], as if these were one matrix. */
+uint32_t pco_nn_weight_stack(const pco_nn *nn, const char *name, const int64_t shape[3], int64_t first, int64_t count);
+
 /* ---- linear and embedding (linear.c) ---------------------------------------------------------------- */
 
 /* As the attribute `activation` of matmul. */
@@ -212,7 +215,16 @@ typedef struct pco_nn_ffn_params {
     const char *gate_up;          /* swiglu, instead of gate and up: one projection, gate rows first */
     int64_t width, hidden;
     int bias;
+    /* A mixture of `experts` blocks of that size, of which each row takes the experts_used that router(x) is largest
+     * for, in parts of its softmax, which with experts_normalized are divided by their sum. gate, up and down are then
+     * stacks, [experts,hidden,width] and [experts,width,hidden], without biases. 0: one block, without a router. */
+    const char *router;
+    int64_t experts, experts_used;
+    int experts_normalized;
 } pco_nn_ffn_params;
+
+/* The same for experts (experts.c), which pco_nn_ffn calls: with swiglu only. */
+uint32_t pco_nn_experts(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *params);
 
 /* x [B,S,width] -> the same. */
 uint32_t pco_nn_ffn(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *params);

@@ -146,6 +146,19 @@ uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const 
     return pco_graph_constant(nn->graph, name, (pco_dtype)weight->dtype, rank, shape, weight->data);
 }
 
+/* Rows of the tensor as a constant of that shape, whose first dimension counts them; `rows` is how many the whole has.
+ */
+static uint32_t nn_rows(const pco_nn *nn, const pco_weight *weight, int64_t rows, uint32_t rank, const int64_t *shape,
+                        int64_t first)
+{
+    const char *part = pco_nn_name(nn, "%s[%" PRId64 ":%" PRId64 "]", weight->name, first, first + shape[0]);
+    uint32_t known = nn_known(nn, part);
+    if (known != PCO_NONE) return known;
+    uint64_t row_bytes = rows ? weight->bytes / (uint64_t)rows : 0;
+    const char *data = (const char *)weight->data + (uint64_t)first * row_bytes;
+    return pco_graph_constant(nn->graph, part, (pco_dtype)weight->dtype, rank, shape, data);
+}
+
 uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape, int64_t first,
                             int64_t count)
 {
@@ -153,13 +166,20 @@ uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, c
     if (nn->training) return pco_slice_axis(nn->graph, nn_parameter(nn, name, rank, shape), 0, first, count);
     const pco_weight *weight = nn_find(nn, name, rank, shape);
     if (!weight) return PCO_NONE;
-    const char *part = pco_nn_name(nn, "%s[%" PRId64 ":%" PRId64 "]", name, first, first + count);
-    uint32_t known = nn_known(nn, part);
-    if (known != PCO_NONE) return known;
     int64_t part_shape[PCO_MAX_RANK];
     memcpy(part_shape, shape, rank * sizeof *shape);
     part_shape[0] = count;
-    uint64_t row_bytes = shape[0] ? weight->bytes / (uint64_t)shape[0] : 0;
-    const char *data = (const char *)weight->data + (uint64_t)first * row_bytes;
-    return pco_graph_constant(nn->graph, part, (pco_dtype)weight->dtype, rank, part_shape, data);
+    return nn_rows(nn, weight, shape[0], rank, part_shape, first);
+}
+
+uint32_t pco_nn_weight_stack(const pco_nn *nn, const char *name, const int64_t shape[3], int64_t first, int64_t count)
+{
+    const int64_t rows = shape[0] * shape[1];
+    if (nn->graph->status) return PCO_NONE;
+    if (nn->training) {
+        const uint32_t all = pco_reshape(nn->graph, nn_parameter(nn, name, 3, shape), 2, (int64_t[]){rows, shape[2]});
+        return count == rows ? all : pco_slice_axis(nn->graph, all, 0, first, count);
+    }
+    const pco_weight *weight = nn_find(nn, name, 3, shape);
+    return weight ? nn_rows(nn, weight, rows, 2, (int64_t[]){count, shape[2]}, first) : PCO_NONE;
 }

@@ -93,7 +93,7 @@ def write_tensors(writer, arch, model, conv1d=False, norm_offset=0, grouped=0, p
     names = gguf.get_tensor_name_map(arch, model.config.num_hidden_layers)
     done = set()
     for name, value in model.state_dict().items():
-        if name == "lm_head.weight" and model.config.tie_word_embeddings:
+        if name == "lm_head.weight" and model.config.tie_word_embeddings or ".experts." in name:
             continue
         found = names.get_name(name.removeprefix("transformer."), (".weight", ".bias")) or names.get_name(
             name, (".weight", ".bias")
@@ -110,6 +110,22 @@ def write_tensors(writer, arch, model, conv1d=False, norm_offset=0, grouped=0, p
         assert found and found not in done, name
         done.add(found)
         writer.add_tensor(found, np.ascontiguousarray(array))
+
+
+def write_experts(writer, model, kind=gguf.GGMLQuantizationType.F32):
+    """The stacks of experts in that type, which the model then has the values of."""
+    for name, parameter in model.named_parameters():
+        if ".experts." not in name:
+            continue
+        layer = name.split(".")[2]
+        split = ["gate", "up"] if "gate_up" in name else ["down"]
+        stored = [gguf.quantize(part, kind) for part in np.split(parameter.detach().numpy().astype(np.float32), len(split), 1)]
+        for part, array in zip(split, stored):
+            writer.add_tensor(f"blk.{layer}.ffn_{part}_exps.weight", array, raw_dtype=kind)
+        values = np.concatenate([gguf.dequantize(array, kind) for array in stored], 1)
+        parameter.data = torch.from_numpy(values).double()
+    writer.add_expert_count(model.config.num_local_experts)
+    writer.add_expert_used_count(model.config.num_experts_per_tok)
 
 
 def write_sizes(writer, config, kv_heads, hidden):
@@ -255,6 +271,8 @@ def plain(seed, kind, norm="rms", theta=1e4, hidden=HIDDEN, **options):
         eps: EPS,
     }
     model = model_class(model_class.config_class(**{**sizes, **options}, attn_implementation="eager"))
+    if "num_local_experts" in options:
+        model.set_experts_implementation("eager")  # others take no float64
     random_weights(model, seed)
 
     def begin(writer, kv_heads=KV_HEADS):
@@ -387,6 +405,28 @@ def gemma3(writer):
     return model, None
 
 
+def mixtral(writer):
+    """Its files say that they are Llamas. With experts in Q8_0."""
+    model, begin = plain(16, "Mixtral", hidden=32, num_local_experts=4, num_experts_per_tok=2)
+    begin(writer)
+    write_experts(writer, model, gguf.GGMLQuantizationType.Q8_0)
+    write_tensors(writer, gguf.MODEL_ARCH.LLAMA, model, paired=True)
+    return model, None
+
+
+def qwen3moe(writer):
+    """With experts of a size that is not that of feed_forward_length."""
+    size, options = 20, {"num_local_experts": 5, "num_experts_per_tok": 3, "norm_topk_prob": True}
+    model, begin = plain(17, "Qwen3Moe", theta=1e6, head_dim=2 * HEAD, moe_intermediate_size=size, **options)
+    begin(writer)
+    writer.add_key_length(2 * HEAD)
+    writer.add_value_length(2 * HEAD)
+    writer.add_expert_feed_forward_length(size)
+    write_experts(writer, model)
+    write_tensors(writer, gguf.MODEL_ARCH.QWEN3MOE, model)
+    return model, None
+
+
 FAMILIES = {
     "gemma2": gemma2,
     "gemma2-27b": gemma2_27b,
@@ -403,6 +443,8 @@ FAMILIES = {
     "gptneox-sequential": gptneox_sequential,
     "falcon": falcon,
     "falcon-40b": falcon_40b,
+    "llama-mixtral": mixtral,
+    "qwen3moe": qwen3moe,
 }
 
 

@@ -184,6 +184,38 @@ CASES = {
         "tie_word_embeddings": False,
     },
     "falcon-sequential": {"model_type": "falcon", "multi_query": False, "parallel_attn": False, "bias": True},
+    "mixtral": {
+        "model_type": "mixtral",
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "sliding_window": WINDOW,
+        "head_dim": 16,
+        **old_rope(None, 1e5),
+    },
+    "mixtral-plain": {"model_type": "mixtral", "num_local_experts": 5, "num_experts_per_tok": 1},
+    "qwen3moe": {
+        "model_type": "qwen3_moe",
+        "head_dim": 16,
+        "attention_bias": True,
+        "num_experts": 6,
+        "num_experts_per_tok": 3,
+        "moe_intermediate_size": 20,
+        "norm_topk_prob": True,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "use_sliding_window": True,
+        "sliding_window": WINDOW,
+        "max_window_layers": 1,  # has no effect
+    },
+    "qwen3moe-plain": {
+        "model_type": "qwen3_moe",
+        "head_dim": 16,
+        "num_experts": 3,
+        "num_experts_per_tok": 3,
+        "moe_intermediate_size": 20,
+        "norm_topk_prob": False,
+        "tie_word_embeddings": True,
+    },
 }
 GPT2 = {
     "vocab_size": VOCAB,
@@ -217,6 +249,8 @@ FILES = {
     "mistral": {"type": "F16"},
     "falcon": {"type": "BF16", "shards": 2},
     "gptneox": {"type": "F16"},
+    "mixtral": {"type": "BF16", "shards": 3},
+    "qwen3moe": {"type": "F16"},
     "phi3": {"type": "BF16"},
     "gpt2": {"type": "F16", "base": "transformer."},
     "gpt2-plain": {"type": "F64"},
@@ -263,7 +297,7 @@ def make(number, name):
             values[tensor] = exact.to(torch.float64)
         safetensors.torch.save_file(values, folder / "model.safetensors", metadata={"format": "pt"})
         model = transformers.AutoModelForCausalLM.from_pretrained(
-            folder, dtype=torch.float64, attn_implementation="eager"
+            folder, dtype=torch.float64, attn_implementation="eager", experts_implementation="eager"
         ).eval()
         ids = np.random.default_rng(seed).integers(4, VOCAB, ROWS).astype(np.int32)
         with torch.no_grad():

@@ -223,6 +223,35 @@ static void hub_judge(const pco_weights *goldens, const cJSON *c)
     pco_model_file_close(m.file);
 }
 
+/* A file with more experts than the config says, or fewer, is refused by the tensor that is there or not. */
+static void test_experts(void **state)
+{
+    static const struct {
+        int experts;
+        pco_status status;
+        const char *says;
+    } wrong[] = {{5, PCO_ERROR_FORMAT, "has no tensor 'model.layers.0.block_sparse_moe.experts.4."},
+                 {3, PCO_ERROR_UNSUPPORTED, "has a tensor 'model.layers.0.block_sparse_moe.experts.3."}};
+    char path[600], folder[512];
+    pco_weights *goldens;
+    pco_model_file *file;
+    cJSON *cases;
+    (void)state;
+    snprintf(path, sizeof path, "%s/mixtral.safetensors", hub_folder);
+    check_ok(pco_safetensors_open(path, &goldens, &err));
+    const char *text = pco_weights_note_value(goldens, "cases");
+    check_ok(pco_json_parse(text, strlen(text), path, &cases, &err));
+    cJSON *count = cJSON_GetObjectItem(cJSON_GetObjectItem(cases->child, "config"), "num_local_experts");
+    assert_int_equal(count->valueint, 4);
+    for (int i = 0; i < 2; i++) {
+        cJSON_SetNumberValue(count, wrong[i].experts);
+        hub_write(cases->child, folder);
+        check_fails(pco_model_file_open(folder, &file, &err), wrong[i].status, wrong[i].says);
+    }
+    cJSON_Delete(cases);
+    pco_weights_close(goldens);
+}
+
 static int hub_by_name(const void *a, const void *b) { return strcmp(a, b); }
 
 static void test_logits(void **state)
@@ -260,7 +289,7 @@ static void test_logits(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_logits)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_experts), cmocka_unit_test(test_logits)};
     if (argc < 2) return 2;
     hub_folder = argv[1];
     hub_all = argc > 2 && strcmp(argv[2], "all") == 0;

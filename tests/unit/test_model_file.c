@@ -135,6 +135,8 @@ static void test_unknown_kinds(void **state)
         {{.added = "llama.attention.sliding_window", .type = PCO_GGUF_U32, .value = 15}, "sliding_window' is 15"},
         {{.added = "general.type", .type = PCO_GGUF_STRING, .text = "model"}, NULL},
         {{.added = "general.type", .type = PCO_GGUF_STRING, .text = "adapter"}, "'general.type' is 'adapter'"},
+        {{.added = "llama.expert_count", .type = PCO_GGUF_U32, .value = 2000}, "a mixture of 2000 experts"},
+        {{.added = "llama.expert_count", .type = PCO_GGUF_U32}, NULL},
         {{.scaling = "yarn"}, "llama.rope.scaling.type is 'yarn'"},
         {{.tensor = "blk.0.attn_k.bias"}, "a tensor 'blk.0.attn_k.bias'"},
         {{.tensor = "blk.1.attn_norm.weight"}, "a tensor 'blk.1.attn_norm.weight'"},
