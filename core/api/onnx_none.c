@@ -108,6 +108,8 @@ void pco_onnx_runner_tell(pco_onnx_runner *runner, pco_onnx_problem_fn problem, 
     (void)runner, (void)problem, (void)user;
 }
 
+void pco_onnx_runner_merge(pco_onnx_runner *runner, int merge) { (void)runner, (void)merge; }
+
 pco_status pco_onnx_run(pco_onnx_runner *runner, const pco_onnx_array *inputs, uint32_t n_inputs, pco_error *err)
 {
     PCO_NEEDS(runner);

@@ -60,6 +60,7 @@ _has_operator = _c("has_operator", ctypes.c_int, ctypes.c_char_p, ctypes.c_char_
 _type_name = _c("type_name", ctypes.c_char_p, ctypes.c_int32, runs=False)
 _runner_create = _c("runner_create", ctypes.c_int, _handle, _handle, _out, _err)
 _runner_destroy = _c("runner_destroy", None, _handle)
+_runner_merge = _c("runner_merge", None, _handle, ctypes.c_int, runs=False)
 _run = _c("run", ctypes.c_int, _handle, ctypes.POINTER(_Array), _u32, _err)
 _runner_output = _c("runner_output", ctypes.c_int, _handle, _u32, ctypes.POINTER(_Array), _err, runs=False)
 _runner_executable = _c("runner_executable", ctypes.c_void_p, _handle, runs=False)
@@ -128,10 +129,11 @@ class Model:
     A device keeps a program for each set of shapes, the last few of them; the first call with new shapes makes it. Calls of
     several threads wait for each other; close() or `with` gives memory back. Use load() to open one."""
 
-    def __init__(self, handle, device, label):
+    def __init__(self, handle, device, label, merge):
         self._context = _runtime.context()
         self._device = _runtime.device_spec(device)
         self._label = label
+        self._merge = merge
         self.handle = handle
         self._runners = OrderedDict()  # session -> runner
         self.inputs = self._values(_inputs, _input)
@@ -202,6 +204,7 @@ class Model:
         if runner is None:
             runner = ctypes.c_void_p()
             native.check(_runner_create(session.handle, self._open(), runner, native.error_buffer()))
+            _runner_merge(runner, int(bool(self._merge)))
             self._runners[session] = runner
             if len(self._runners) > RUNNERS:
                 _runner_destroy(self._runners.popitem(last=False)[1])
@@ -259,20 +262,21 @@ def _destroy(held):
     _close(handle)
 
 
-def load(model, *, device=None, folder=None):
+def load(model, *, device=None, folder=None, merge=True):
     """Opens an ONNX model: the path of a file, or the bytes of one.
 
     device: where it runs if a call names no other, as in PORTICO_BACKEND. folder: where weights outside of bytes lie; those
-    of a file lie beside it. Errors: FileError; UnsupportedError: an operator set that is not read."""
+    of a file lie beside it. merge: attention, norms and activations that the exporter has taken apart are put together again,
+    which is faster; False is for comparing. Errors: FileError; UnsupportedError: an operator set that is not read."""
     handle = ctypes.c_void_p()
     if isinstance(model, (bytes, bytearray, memoryview)):
         data = bytes(model)
         where = None if folder is None else native.encoded(os.fspath(folder), "folder")
         native.check(_parse(data, len(data), where, handle, native.error_buffer()))
-        return Model(handle, device, "from memory")
+        return Model(handle, device, "from memory", merge)
     path = os.fspath(model)
     native.check(_open(native.encoded(path, "path"), handle, native.error_buffer()))
-    return Model(handle, device, os.path.basename(path))
+    return Model(handle, device, os.path.basename(path), merge)
 
 
 def has_operator(name, domain=""):

@@ -1,5 +1,6 @@
 """portico.onnx: models made here byte by byte (so that no other package is needed), called with arrays. ONNX's own backend
 test is onnx_backend_run.py."""
+import os
 import struct
 
 import numpy as np
@@ -159,3 +160,41 @@ def test_memory_stays_the_same():
     for _ in range(300):
         portico.onnx.load(TWO)(x, w)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 << 10  # KiB
+
+
+# ---- models as PyTorch exports them (tests/golden/make_onnx.py) ----
+
+GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "onnx")
+
+
+def differ(y, expected):
+    """The largest difference over the bound of `portico compare`: 1e-4 (|y| + rms of its row)."""
+    rms = np.sqrt((expected ** 2).mean(axis=-1, keepdims=True))
+    return np.max(np.abs(y - expected) / (1e-4 * (np.abs(expected) + rms)))
+
+
+# Nodes behind merging, at most, of two layers; without it there are more than twice as many (t5: 1.7 times).
+@pytest.mark.parametrize("name, most", [("bert", 65), ("distilbert", 44), ("gpt2", 71), ("llama", 62), ("t5", 65),
+                                        ("vit", 50)])
+def test_exported_models_are_merged(name, most):
+    arrays = dict(np.load(os.path.join(GOLDEN, f"{name}.npz")))
+    expected = arrays.pop("hidden")
+    counts = []
+    for merge in (True, False):
+        with portico.onnx.load(os.path.join(GOLDEN, f"{name}.onnx"), merge=merge) as opened:
+            assert opened.check() == []
+            hidden, = opened(arrays)
+            counts.append(opened.statistics()["nodes"])
+        assert differ(hidden, expected) < 1, f"merged: {merge}"
+    assert counts[0] <= most and counts[1] > 1.7 * counts[0]
+
+
+def test_shapes_may_change_from_call_to_call():
+    with portico.onnx.load(os.path.join(GOLDEN, "bert.onnx")) as opened:
+        arrays = dict(np.load(os.path.join(GOLDEN, "bert.npz")))
+        expected = arrays.pop("hidden")
+        for rows in (slice(0, 2), slice(0, 1), slice(1, 2), slice(0, 2)):
+            hidden, = opened({name: x[rows] for name, x in arrays.items()})
+            assert differ(hidden, expected[rows]) < 1
+        hidden, = opened({name: x[1:, :4] for name, x in arrays.items()})  # what the mask hid is left out
+        assert differ(hidden, expected[1:, :4]) < 1

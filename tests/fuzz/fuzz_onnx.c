@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (!bound) abort();
         fuzz_bind(&file, bound);
         pco_onnx_unknown(&file, NULL, NULL);
-        const bool mapped = pco_onnx_import_create(&file, bound, NULL, NULL, &import, &err) == PCO_OK;
+        const bool mapped = pco_onnx_import_create(&file, bound, true, NULL, NULL, &import, &err) == PCO_OK;
         for (uint32_t i = 0; mapped && i < import.n_made; i++)
             if (!import.made[i].in_graph && !import.made[i].tensor.value) abort();
         pco_onnx_import_clear(&import);
@@ -234,7 +234,7 @@ static bool fuzz_map(const pco_onnx_file *file)
         bound[i].given = pco_onnx_initializer(file, &file->graph, fuzz_below(file->graph.n_initializers),
                                               &bound[i].tensor, &err) == PCO_OK &&
                          bound[i].tensor.raw;
-    const bool mapped = pco_onnx_import_create(file, bound, NULL, NULL, &import, &err) == PCO_OK;
+    const bool mapped = pco_onnx_import_create(file, bound, true, NULL, NULL, &import, &err) == PCO_OK;
     for (uint32_t i = 0; mapped && i < import.n_made; i++)
         if (!import.made[i].in_graph && !import.made[i].tensor.value) abort();
     pco_onnx_import_clear(&import);

@@ -130,6 +130,11 @@ PCO_EXPORT pco_status pco_onnx_runner_create(pco_session *session, const pco_onn
 /* NULL is allowed. */
 PCO_EXPORT void pco_onnx_runner_destroy(pco_onnx_runner *runner);
 
+/* Exporters take attention, norms and activations apart into simple operators, which are put together again: the same
+ * but for rounding, and a row of attention that sees no key is 0, not NaN. With 0, from the next set of shapes on, not.
+ */
+PCO_EXPORT void pco_onnx_runner_merge(pco_onnx_runner *runner, int merge);
+
 /* Told of everything that a run could not express, one call each, before it returns UNSUPPORTED. NULL: nobody. */
 PCO_EXPORT void pco_onnx_runner_tell(pco_onnx_runner *runner, pco_onnx_problem_fn problem, void *user);
 

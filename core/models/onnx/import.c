@@ -47,7 +47,7 @@ typedef struct import_state {
     import_problem *first, **last;
     uint32_t n_problems;
     uint64_t wanted; /* inputs whose values something depends on that must be known */
-    bool no_memory;
+    bool merge, no_memory;
 } import_state;
 
 enum { IMPORT_DEEPEST = 16, IMPORT_MOST_NODES = 1 << 20 };
@@ -359,6 +359,7 @@ static void import_node(import_state *state, import_scope *scope, const pco_onnx
 {
     pco_graph *graph = state->result->graph;
     pco_onnx_map map = pco_onnx_map_start(graph, state->file, node, opset);
+    map.merge = state->merge;
     pco_onnx_tensor folded[PCO_ONNX_MAX_OPERANDS] = {{0}};
     import_value *operands[PCO_ONNX_MAX_OPERANDS] = {NULL};
     uint64_t depends = 0;
@@ -492,13 +493,13 @@ static pco_status import_pass(import_state *state, const pco_onnx_bound *bound, 
     return pco_graph_check(result->graph, err);
 }
 
-pco_status pco_onnx_import_create(const pco_onnx_file *file, const pco_onnx_bound *bound, pco_onnx_problem_fn problem,
-                                  void *user, pco_onnx_import *result, pco_error *err)
+pco_status pco_onnx_import_create(const pco_onnx_file *file, const pco_onnx_bound *bound, bool merge,
+                                  pco_onnx_problem_fn problem, void *user, pco_onnx_import *result, pco_error *err)
 {
     uint64_t values = 0;
     pco_status status = PCO_OK;
     for (;;) {
-        import_state state = {.file = file, .result = result};
+        import_state state = {.file = file, .result = result, .merge = merge};
         *result = (pco_onnx_import){0};
         status = import_pass(&state, bound, values, err);
         if (!status && state.n_problems && (state.wanted & ~values)) { /* again, with more that is known */

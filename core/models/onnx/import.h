@@ -28,12 +28,13 @@ typedef struct pco_onnx_import {
     pco_arena arena;
 } pco_onnx_import;
 
-/* Makes a graph for inputs of these shapes. `bound` has an entry per input of the file. Tells of everything that cannot
- * be expressed, and goes on behind it as far as shapes are known. Constants are borrowed from the file. Errors:
- * UNSUPPORTED, with the first problem and how many more there are; OUT_OF_HOST_MEMORY. Clear the result also after an
- * error. */
-pco_status pco_onnx_import_create(const pco_onnx_file *file, const pco_onnx_bound *bound, pco_onnx_problem_fn problem,
-                                  void *user, pco_onnx_import *result, pco_error *err) PCO_NODISCARD;
+/* Makes a graph for inputs of these shapes, with composites where `merge` allows them (merge.h). `bound` has an entry
+ * per input of the file. Tells of everything that cannot be expressed, and goes on behind it as far as shapes are
+ * known. Constants are borrowed from the file. Errors: UNSUPPORTED, with the first problem and how many more there are;
+ * OUT_OF_HOST_MEMORY. Clear the result also after an error. */
+pco_status pco_onnx_import_create(const pco_onnx_file *file, const pco_onnx_bound *bound, bool merge,
+                                  pco_onnx_problem_fn problem, void *user, pco_onnx_import *result,
+                                  pco_error *err) PCO_NODISCARD;
 void pco_onnx_import_clear(pco_onnx_import *result);
 
 /* "in3", "out0": in name[PCO_ONNX_NAME]; returned. */

@@ -1,5 +1,6 @@
 /* The operators that are mapped, in lists, and one of them at a time. */
 #include "models/onnx/map_internal.h"
+#include "models/onnx/merge.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,6 +75,8 @@ void pco_onnx_map_node(pco_onnx_map *map)
     const onnx_rule *rule = onnx_find(node->domain, node->op);
     if (rule) map->out[0] = rule->map ? rule->map(map) : onnx_map_same(map, rule);
     if (map->skip[0] || map->graph->status) return;
+    if (map->merge) map->out[0] = pco_onnx_merge(map->graph, map->out[0]);
+    if (map->graph->status) return;
     const char *left = onnx_left(map);
     if (!rule && !*node->domain && onnx_host_only(node->op))
         onnx_skip(map, "%.100s of what only a run knows, or too large", node->op);

@@ -12,6 +12,7 @@ typedef struct pco_onnx_map {
     const pco_onnx_file *file; /* that the node is of */
     const pco_onnx_node *node;
     int64_t opset;
+    bool merge; /* into composites, where nodes before this one go with it */
     /* By input, filled in by the caller: NULL where it is left out. Without `value` and `raw` only a run will know it;
      * then the input can be no shape, no axis and the like. Values are filled in where they are asked for. */
     pco_onnx_tensor *operands[PCO_ONNX_MAX_OPERANDS];

@@ -10,6 +10,20 @@ uint32_t onnx_wrapped(pco_onnx_map *map, uint32_t indices, int64_t n)
     return pco_where(map->graph, negative, pco_binary_scalar(map->graph, PCO_OP_ADD, indices, (double)n), indices);
 }
 
+/* Input i, wrapped; on the host where it is known. */
+static uint32_t onnx_indices_of(pco_onnx_map *map, uint32_t i, int64_t n)
+{
+    const double *known = onnx_known(map, i, true);
+    const pco_onnx_tensor *tensor = map->operands[i];
+    if (!known || pco_onnx_map_type(tensor->type) != PCO_I32) return onnx_wrapped(map, onnx_in(map, i), n);
+    double *values = malloc(((size_t)tensor->count + 1) * sizeof *values);
+    if (!values) return pco_graph_fail(map->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for indices");
+    for (int64_t k = 0; k < tensor->count; k++) values[k] = known[k] < 0 ? known[k] + (double)n : known[k];
+    const uint32_t indices = onnx_constant(map, PCO_I32, tensor->rank, tensor->shape, values);
+    free(values);
+    return indices;
+}
+
 static int64_t onnx_choose(onnx_choice how, int64_t i, int64_t n)
 {
     if (how == ONNX_CHOOSE_EDGE) return i < 0 ? 0 : i >= n ? n - 1 : i;
@@ -33,10 +47,10 @@ uint32_t onnx_chosen(pco_onnx_map *map, uint32_t x, int64_t axis, int64_t count,
 
 static uint32_t onnx_indices_gather(pco_onnx_map *map)
 {
-    uint32_t x = onnx_in(map, 0), indices = onnx_in(map, 1);
-    int64_t axis = onnx_axis(map, onnx_int(map, "axis", 0), onnx_desc(map, x)->rank);
-    indices = onnx_wrapped(map, indices, onnx_desc(map, x)->shape[axis]);
-    return pco_gather(map->graph, x, indices, axis);
+    const uint32_t x = onnx_in(map, 0);
+    const int64_t axis = onnx_axis(map, onnx_int(map, "axis", 0), onnx_desc(map, x)->rank);
+    if (!onnx_has(map, 1)) return onnx_skip(map, "Gather without indices");
+    return pco_gather(map->graph, x, onnx_indices_of(map, 1, onnx_desc(map, x)->shape[axis]), axis);
 }
 
 /* x is cut to the indices' shape outside the axis. */

@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-/* x as [outer, n] over the dimensions from the axis on. */
+/* x as [outer, n] over the dimensions from the axis on; the last one alone is that already. */
 static uint32_t onnx_norms_flatten(pco_onnx_map *map, uint32_t x, int64_t axis)
 {
     const pco_tensor *desc = onnx_desc(map, x);
     int64_t outer = 1, n = 1;
+    if (axis + 1 == (int64_t)desc->rank) return x;
     for (int64_t d = 0; d < (int64_t)desc->rank; d++) *(d < axis ? &outer : &n) *= desc->shape[d];
     return pco_reshape(map->graph, x, 2, (int64_t[]){outer, n});
 }
@@ -23,9 +24,10 @@ static uint32_t onnx_norms_norm(pco_onnx_map *map)
     if (onnx_int(map, "stash_type", PCO_ONNX_FLOAT) != PCO_ONNX_FLOAT)
         return onnx_skip(map, "statistics in another type than float");
     uint32_t flat = onnx_norms_flatten(map, x, axis);
-    int64_t n = onnx_desc(map, flat)->shape[1];
-    uint32_t in[3] = {flat, weight == PCO_NONE ? PCO_NONE : pco_reshape(graph, weight, 1, &n),
-                      bias == PCO_NONE ? PCO_NONE : pco_reshape(graph, bias, 1, &n)};
+    const int64_t n = shape.rank ? onnx_desc(map, flat)->shape[onnx_desc(map, flat)->rank - 1] : 1;
+    uint32_t in[3] = {flat, weight, bias};
+    for (int i = 1; i < 3; i++)
+        if (in[i] != PCO_NONE && onnx_desc(map, in[i])->rank != 1) in[i] = pco_reshape(graph, in[i], 1, &n);
     pco_layer_norm_attrs layer_attrs = {.eps = eps, .stats = map->node->n_outputs > 1};
     pco_rms_norm_attrs rms_attrs = {.eps = eps};
     if (layer)
@@ -33,7 +35,7 @@ static uint32_t onnx_norms_norm(pco_onnx_map *map)
     else
         pco_graph_add(graph, PCO_OP_RMS_NORM, &rms_attrs, in, 2, out);
     if (graph->status) return PCO_NONE;
-    const uint32_t y = pco_reshape(graph, out[0], shape.rank, shape.shape);
+    const uint32_t y = flat == x ? out[0] : pco_reshape(graph, out[0], shape.rank, shape.shape);
     for (int64_t d = axis; d < (int64_t)shape.rank; d++) stats.shape[d] = 1;
     for (uint32_t i = 1; i < 3 && layer_attrs.stats; i++)
         map->out[i] = pco_reshape(graph, out[i], stats.rank, stats.shape);

@@ -31,6 +31,7 @@ struct pco_onnx_runner {
     runner_program *current;
     runner_output *outputs;
     uint64_t runs;
+    bool apart; /* composites are not put together */
     pco_onnx_problem_fn problem;
     void *user;
 };
@@ -93,6 +94,11 @@ void pco_onnx_runner_destroy(pco_onnx_runner *runner)
 void pco_onnx_runner_tell(pco_onnx_runner *runner, pco_onnx_problem_fn problem, void *user)
 {
     if (runner) runner->problem = problem, runner->user = user;
+}
+
+void pco_onnx_runner_merge(pco_onnx_runner *runner, int merge)
+{
+    if (runner) runner->apart = !merge;
 }
 
 /* ---- inputs ---- */
@@ -204,8 +210,8 @@ static bool runner_fits(const pco_onnx_runner *runner, const runner_program *pro
 static pco_status runner_make(pco_onnx_runner *runner, runner_program *program, pco_onnx_bound *bound, pco_error *err)
 {
     runner_forget(runner, program);
-    pco_status status =
-        pco_onnx_import_create(&runner->model->file, bound, runner->problem, runner->user, &program->import, err);
+    pco_status status = pco_onnx_import_create(&runner->model->file, bound, !runner->apart, runner->problem,
+                                               runner->user, &program->import, err);
     const pco_executable_params params = {.size = sizeof params, .name = "the ONNX model"};
     bool runs = false;
     for (uint32_t i = 0; i < program->import.n_made && !status; i++) runs |= program->import.made[i].in_graph;
