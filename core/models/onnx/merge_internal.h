@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+/* ---- merge_nodes.c ---- */
+
 /* The node that makes x, if it is of this operation. */
 const pco_node *merge_made(const pco_graph *graph, uint32_t x, pco_op op);
 /* The value of a constant of one element. */
