@@ -281,25 +281,10 @@ static bool fold_reshape(fold *f)
 
 static bool fold_squeeze(fold *f)
 {
-    const bool add = onnx_is(f->map, "Unsqueeze");
+    int64_t shape[PCO_MAX_RANK];
+    uint32_t rank = 0;
     const pco_onnx_tensor *x = fold_in(f, 0);
-    int64_t axes[PCO_MAX_RANK], shape[PCO_MAX_RANK] = {0}, n = onnx_host(f->map, 1, axes, PCO_MAX_RANK);
-    uint32_t mask = 0, to = 0, from = 0;
-    if (!x) return false;
-    if (n < 0) n = onnx_ints(f->map, "axes", axes, PCO_MAX_RANK);
-    const uint32_t rank = x->rank + (add && n > 0 ? (uint32_t)n : 0);
-    if (rank > PCO_MAX_RANK) return false;
-    for (int64_t i = 0; i < n; i++) mask |= 1u << onnx_axis(f->map, axes[i], rank);
-    for (uint32_t i = 0; i < rank && !f->map->skip[0]; i++) {
-        const bool named = mask >> i & 1;
-        if (add) {
-            if (!named && from == x->rank) return false;
-            shape[to++] = named ? 1 : x->shape[from++];
-        } else if (!named && !(n < 0 && x->shape[i] == 1)) {
-            shape[to++] = x->shape[i];
-        }
-    }
-    return !f->map->skip[0] && fold_copy(x, to, shape, f->results);
+    return x && onnx_bounds_squeeze(f->map, x, shape, &rank) && fold_copy(x, rank, shape, f->results);
 }
 
 static bool fold_identity(fold *f)

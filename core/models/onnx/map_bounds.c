@@ -78,6 +78,30 @@ bool onnx_bounds_reshape(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *s
     return !map->skip[0];
 }
 
+bool onnx_bounds_squeeze(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *shape, uint32_t *rank)
+{
+    const bool add = onnx_is(map, "Unsqueeze");
+    int64_t axes[PCO_MAX_RANK], n = onnx_host(map, 1, axes, PCO_MAX_RANK);
+    uint32_t mask = 0, from = 0;
+    if (n < 0) n = onnx_ints(map, "axes", axes, PCO_MAX_RANK); /* before operator set 13 */
+    const uint32_t most = x->rank + (add && n > 0 ? (uint32_t)n : 0);
+    *rank = 0;
+    if (most > PCO_MAX_RANK) onnx_skip(map, "Unsqueeze to more dimensions than there are");
+    for (int64_t i = 0; i < n && !map->skip[0]; i++) mask |= 1u << onnx_axis(map, axes[i], most);
+    for (uint32_t i = 0; i < most && !map->skip[0]; i++) {
+        const bool named = mask >> i & 1;
+        if (add && !named && from == x->rank)
+            onnx_skip(map, "Unsqueeze with an axis that is named twice");
+        else if (add)
+            shape[(*rank)++] = named ? 1 : x->shape[from++];
+        else if (named && x->shape[i] != 1)
+            onnx_skip(map, "Squeeze of a dimension of %lld", (long long)x->shape[i]);
+        else if (!named && !(n < 0 && x->shape[i] == 1))
+            shape[(*rank)++] = x->shape[i];
+    }
+    return !map->skip[0];
+}
+
 bool onnx_bounds_expand(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *shape, uint32_t *rank)
 {
     int64_t wanted[PCO_MAX_RANK];

@@ -17,6 +17,7 @@ static uint32_t onnx_map_gelu(pco_onnx_map *map)
 static uint32_t onnx_map_clip(pco_onnx_map *map)
 {
     pco_clamp_attrs attrs = {onnx_host_scalar(map, 1, -INFINITY), onnx_host_scalar(map, 2, INFINITY)};
+    if (map->opset < 11) attrs.min = onnx_float(map, "min", attrs.min), attrs.max = onnx_float(map, "max", attrs.max);
     uint32_t x = onnx_in(map, 0);
     return pco_graph_add(map->graph, PCO_OP_CLAMP, &attrs, &x, 1, NULL);
 }

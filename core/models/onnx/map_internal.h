@@ -56,6 +56,7 @@ typedef struct onnx_slices {
 } onnx_slices;
 bool onnx_bounds_slice(pco_onnx_map *map, const pco_onnx_tensor *x, onnx_slices *slices);
 bool onnx_bounds_reshape(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *shape, uint32_t *rank);
+bool onnx_bounds_squeeze(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *shape, uint32_t *rank);
 bool onnx_bounds_expand(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *shape, uint32_t *rank);
 bool onnx_bounds_permute(pco_onnx_map *map, const pco_onnx_tensor *x, int64_t *dims);
 /* Sizes along *axis of the node's outputs. */

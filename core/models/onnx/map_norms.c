@@ -1,6 +1,8 @@
 /* Norms of ONNX. */
 #include "models/onnx/map_internal.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* x as [outer, n] over the dimensions from the axis on; the last one alone is that already. */
@@ -50,6 +52,26 @@ static uint32_t onnx_norms_channels(pco_onnx_map *map, uint32_t values, uint32_t
     return pco_reshape(map->graph, values, rank, shape);
 }
 
+/* Scale, bias, mean and variance that the host knows as one factor and one term; false where it does not, or cannot. */
+static bool onnx_norms_known(pco_onnx_map *map, double eps, int64_t channels, uint32_t *scale, uint32_t *shift)
+{
+    const double *known[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        known[i] = onnx_known(map, 1 + i, true);
+        if (!known[i] || map->operands[1 + i]->count != channels) return false;
+    }
+    double *made = malloc(2 * (size_t)channels * sizeof *made + 1);
+    if (!made) return false;
+    for (int64_t c = 0; c < channels; c++) {
+        made[c] = known[0][c] / sqrt(known[3][c] + eps);
+        made[channels + c] = known[1][c] - known[2][c] * made[c];
+    }
+    *scale = onnx_constant(map, PCO_F32, 1, &channels, made);
+    *shift = onnx_constant(map, PCO_F32, 1, &channels, made + channels);
+    free(made);
+    return true;
+}
+
 /* Of inference: (x - mean) / sqrt(var + epsilon) * scale + bias, all four per channel. */
 static uint32_t onnx_norms_batch(pco_onnx_map *map)
 {
@@ -61,6 +83,12 @@ static uint32_t onnx_norms_batch(pco_onnx_map *map)
     onnx_without(map, "momentum"); /* of training */
     if (onnx_int(map, "training_mode", 0) || map->opset < 7) return onnx_skip(map, "BatchNormalization of training");
     if (desc.rank < 2) return onnx_skip(map, "BatchNormalization without channels");
+    if (onnx_norms_known(map, eps, desc.shape[1], &part[0], &part[1])) {
+        part[0] = onnx_norms_channels(map, part[0], desc.rank, desc.shape[1]);
+        part[1] = onnx_norms_channels(map, part[1], desc.rank, desc.shape[1]);
+        const uint32_t scaled = pco_binary(graph, PCO_OP_MUL, pco_cast(graph, x, PCO_F32), part[0]);
+        return pco_cast(graph, pco_binary(graph, PCO_OP_ADD, scaled, part[1]), (pco_dtype)desc.dtype);
+    }
     for (uint32_t i = 0; i < 4; i++)
         part[i] = onnx_norms_channels(map, pco_cast(graph, onnx_in(map, 1 + i), PCO_F32), desc.rank, desc.shape[1]);
     const uint32_t var = pco_binary_scalar(graph, PCO_OP_ADD, part[3], eps);

@@ -40,22 +40,11 @@ static uint32_t onnx_shapes_flatten(pco_onnx_map *map)
 /* Both are reshapes to the expected rank: dimensions of size 1 come or go. */
 static uint32_t onnx_shapes_squeeze(pco_onnx_map *map)
 {
-    const bool add = onnx_is(map, "Unsqueeze");
-    uint32_t x = onnx_in(map, 0);
-    const pco_tensor *desc = onnx_desc(map, x);
-    int64_t axes[PCO_MAX_RANK], n = onnx_host(map, 1, axes, PCO_MAX_RANK), shape[PCO_MAX_RANK] = {0};
-    uint32_t rank = desc->rank + (add && n > 0 ? (uint32_t)n : 0), mask = 0, to = 0, from = 0;
-    if (rank > PCO_MAX_RANK) return onnx_skip(map, "Unsqueeze to more dimensions than there are");
-    for (int64_t i = 0; i < n; i++) mask |= 1u << onnx_axis(map, axes[i], rank);
-    for (uint32_t i = 0; i < rank; i++) {
-        bool named = mask >> i & 1;
-        if (add) {
-            shape[to++] = named ? 1 : desc->shape[from++];
-        } else if (!named && !(n <= 0 && desc->shape[i] == 1)) {
-            shape[to++] = desc->shape[i];
-        }
-    }
-    return pco_reshape(map->graph, x, to, shape);
+    int64_t shape[PCO_MAX_RANK];
+    uint32_t rank = 0;
+    const uint32_t x = onnx_in(map, 0);
+    if (x == PCO_NONE || !onnx_bounds_squeeze(map, map->operands[0], shape, &rank)) return PCO_NONE;
+    return pco_reshape(map->graph, x, rank, shape);
 }
 
 static uint32_t onnx_shapes_expand(pco_onnx_map *map)

@@ -153,7 +153,7 @@ static pco_status runner_symbols(const pco_onnx_graph *graph, const pco_onnx_bou
     for (uint32_t i = 0; i < graph->n_inputs; i++)
         for (uint32_t d = 0; bound[i].given && graph->inputs[i].shaped && d < graph->inputs[i].rank; d++) {
             const char *symbol = graph->inputs[i].symbols[d];
-            if (!*symbol || graph->inputs[i].dims[d] >= 0) continue;
+            if (!*symbol || strcmp(symbol, "?") == 0 || graph->inputs[i].dims[d] >= 0) continue; /* "?": as no name */
             for (uint32_t j = 0; j <= i; j++)
                 for (uint32_t e = 0; bound[j].given && graph->inputs[j].shaped && e < graph->inputs[j].rank; e++) {
                     const bool same = graph->inputs[j].dims[e] < 0 && strcmp(symbol, graph->inputs[j].symbols[e]) == 0;
