@@ -127,14 +127,13 @@ print("%d passed, %d failed, %d skipped" % (counts.get("passed", 0), counts.get(
   return $status
 }
 
-# ONNX's own backend test, with the first Python that has the package onnx and its cases: PORTICO_TEST_PYTHON, or Debian's
-# (python3-onnx, libonnx-testdata).
-check_onnx_backend() {
+# with_onnx SCRIPT: with the first Python that has the packages which it needs: PORTICO_TEST_PYTHON, or Debian's.
+with_onnx() {
   local python status=77
   for python in "${PORTICO_TEST_PYTHON:-}" python3 /usr/bin/python3; do
     [ -n "$python" ] && [ $status = 77 ] || continue
     status=0
-    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python "$python" "$root/python/tests/onnx_backend_run.py" || status=$?
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python "$python" "$root/python/tests/$1" || status=$?
   done
   return $status
 }
