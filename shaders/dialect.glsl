@@ -15,7 +15,8 @@ layout(constant_id = 1) const int LOCAL_Y = 1;
 layout(constant_id = 2) const int LOCAL_Z = 1;
 #define SPEC(id, name, initial) layout(constant_id = id) const int name = initial;
 
-// 32 parameters of 32 bits: P(n) as uint, PI(n) as int, PF(n) as float; what a PARAMETER's name stands for.
+// 32 parameters of 32 bits: P(n) as uint, PI(n) as int, PF(n) as float. A PARAMETER's name is a variable, which ENTER
+// fills with one: drivers of processors compile a load outside of all branches to one, and one in a branch to a gather.
 layout(push_constant) uniform pco_parameters { uint p[32]; } pco_push;
 #define P(n) pco_push.p[n]
 #define PI(n) int(pco_push.p[n])
@@ -38,7 +39,7 @@ layout(push_constant) uniform pco_parameters { uint p[32]; } pco_push;
 #define SEP
 #define SHARED(type, name, count) shared type name[count];
 #define KERNEL(name) BUFFERS SHARED_ARRAYS void main()
-#define ENTER
+#define ENTER LOAD_PARAMETERS
 
 #define GLOBAL_ID(d) gl_GlobalInvocationID[d]
 #define GROUP_ID(d) gl_WorkGroupID[d]

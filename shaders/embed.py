@@ -53,10 +53,10 @@ class Kernel:
             pairs.append((name, value or '1'))
         return pairs
 
-    def expand(self, sources):
+    def expand(self, sources, as_variables=False):
         pairs = self.define_pairs()
         return declarations.expand(sources.pieces(self.file, dict(pairs).get('FORMAT')), pairs,
-                                   f'kernel {self.name} ({self.file})')
+                                   f'kernel {self.name} ({self.file})', as_variables)
 
     def needs_any(self, features):
         return any(feature in self.interface.needs for feature in features)
@@ -141,7 +141,7 @@ class Sources:
 def glsl_pieces(kernel, sources):
     text = sources.read('dialect.glsl')
     version = text.index('\n', text.index('#version')) + 1
-    pieces = [text[:version], kernel.define_lines(), text[version:]] + kernel.expand(sources)[1]
+    pieces = [text[:version], kernel.define_lines(), text[version:]] + kernel.expand(sources, as_variables=True)[1]
     return [piece for piece in pieces if piece]
 
 
@@ -281,7 +281,8 @@ def features_lacking(kernels, sources, glslc, known):
     """What kernels need and this glslc cannot compile, even in an empty kernel; says which rows are left out."""
     dialect, lacking = sources.read('dialect.glsl'), []
     version = dialect.index('\n', dialect.index('#version')) + 1
-    empty = '#define BUFFERS RW(0, y)\n#define SHARED_ARRAYS\nKERNEL(probe) { ENTER y[0] = 0u; }\n'
+    empty = ('#define BUFFERS RW(0, y)\n#define LOAD_PARAMETERS\n#define SHARED_ARRAYS\n'
+             'KERNEL(probe) { ENTER y[0] = 0u; }\n')
     with tempfile.TemporaryDirectory() as room:
         for feature in sorted({need for kernel in kernels for need in kernel.interface.needs} - set(known)):
             probe = argparse.Namespace(name=feature, file='dialect.glsl', defines=f'-D{feature}')

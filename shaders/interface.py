@@ -31,6 +31,7 @@ FIRST_SPEC, MAX_SPECS, MAX_PARAMETERS, MAX_BUFFERS = 3, 24, 32, 8
 class Interface:
     def __init__(self):
         self.name, self.specs, self.parameters, self.buffers, self.needs = None, [], [], [], []
+        self.loads = []  # of parameters into variables: statements
 
     def n_parameters(self):
         return sum(count or 1 for _, _, count in self.parameters)
@@ -77,19 +78,20 @@ class Conditions:
             self.stack[-1] = [now, now or self.stack[-1][1]]
 
 
-def declare(interface, word, values, where):
+def declare(interface, word, values, where, as_variables):
     """Adds a declaration; returns the line that the compiler sees instead."""
     if word == 'SPEC' and len(values) == 2:
         interface.specs.append(tuple(values))
         return f'SPEC({FIRST_SPEC + len(interface.specs) - 1}, {values[0]}, {values[1]})'
     if word == 'PARAMETER' and len(values) in (2, 3) and values[0] in TYPES:
         count, first = int(values[2]) if len(values) == 3 else None, interface.n_parameters()
-        macro, name = TYPES[values[0]][0], values[1]
+        (macro, _), name = TYPES[values[0]], values[1]
         interface.parameters.append((values[0], name, count))
-        if count is None:
-            return f'#define {name} {macro}({first})'
-        return '\n'.join([f'#define {name}_{i} {macro}({first + i})' for i in range(count)] +
-                         [f'#define {name}(i) {name}_##i'])
+        names = [name] if count is None else [f'{name}_{i}' for i in range(count)]
+        interface.loads += [f'{one} = {macro}({first + i});' for i, one in enumerate(names)]
+        lines = [f'{values[0]} {one};' if as_variables else f'#define {one} {macro}({first + i})'
+                 for i, one in enumerate(names)]
+        return '\n'.join(lines + ([] if count is None else [f'#define {name}(i) {name}_##i']))
     if word == 'BUFFER' and len(values) == 2 and values[0] in ACCESS:
         interface.buffers.append(tuple(values))
         return ''
@@ -104,8 +106,9 @@ def declare(interface, word, values, where):
     raise SystemExit(f'{where}: {word}({", ".join(values)}): not a declaration (shaders/interface.py)')
 
 
-def expand(pieces, defines, where):
-    """Returns (interface, pieces as the compiler sees them); the first piece has the buffers."""
+def expand(pieces, defines, where, as_variables=False):
+    """Returns (interface, pieces as the compiler sees them); the first piece has the buffers. Parameters are variables,
+    which LOAD_PARAMETERS fills, or macros."""
     interface, conditions, out = Interface(), Conditions(dict(defines)), []
     for piece in pieces:
         lines = []
@@ -115,7 +118,8 @@ def expand(pieces, defines, where):
                 conditions.line(condition.group(1), condition.group(2))
             elif declaration:
                 values = [value.strip() for value in declaration.group(2).split(',')]
-                line = declare(interface, declaration.group(1), values, where) if conditions.active() else ''
+                word, active = declaration.group(1), conditions.active()
+                line = declare(interface, word, values, where, as_variables) if active else ''
             elif define and conditions.active():
                 conditions.defines[define.group(1)] = define.group(2).split('//')[0].strip()
             lines.append(line)
@@ -127,7 +131,10 @@ def expand(pieces, defines, where):
         raise SystemExit(f'{where}: more than {MAX_SPECS - FIRST_SPEC} constants, {MAX_PARAMETERS} parameters or '
                          f'{MAX_BUFFERS} buffers')
     bound = ' SEP '.join(f'{ACCESS[access]}({i}, {name})' for i, (access, name) in enumerate(interface.buffers))
-    return interface, [f'#define BUFFERS {bound}\n'] + out
+    first = f'#define BUFFERS {bound}\n'
+    if as_variables:
+        first += f'#define LOAD_PARAMETERS {" ".join(interface.loads)}\n'
+    return interface, [first] + out
 
 
 def unite(kernels):

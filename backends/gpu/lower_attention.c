@@ -14,7 +14,7 @@ enum {
 };
 
 /* Bits of the kernels' FLAGS. */
-enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2 };
+enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2, ATTENTION_ROLLED_UP = 4 };
 
 static const gpu_variant attention_variants[] = {[ATTENTION_ROWS] = {"rows", 0},
                                                  [ATTENTION_TILED] = {"tiled", .has_forms = 1},
@@ -296,9 +296,9 @@ static float attention_scale(const attention_sizes *z)
 }
 
 /* What the kernels that read queries, keys and values declare alike: all constants, and some parameters. */
-#define ATTENTION_SPECS(gpu, z) \
+#define ATTENTION_SPECS(gpu, z, more_flags) \
     .q = (int32_t)gpu_input(gpu, 0)->dtype, .k = (int32_t)gpu_input(gpu, 1)->dtype, .m = attention_mask_type(gpu), \
-    .flags = attention_flags(z), .d = (int32_t)(z)->depth, .e = (int32_t)(z)->value_depth
+    .flags = attention_flags(z) | (more_flags), .d = (int32_t)(z)->depth, .e = (int32_t)(z)->value_depth
 #define ATTENTION_PARAMS(z) \
     .n_heads = (z)->heads, .group_heads = (z)->group_heads, .n_rows = (z)->rows, .n_keys = (z)->keys, \
     .scale = attention_scale(z), .reach = (uint32_t)attention_reach(z)
@@ -368,7 +368,8 @@ static pco_status attention_lower(gpu_lowering *gpu)
     const attention_tile *tile = gpu->variant == ATTENTION_TILED ? attention_tile_of(gpu, &z) : NULL;
     const uint32_t local = gpu_workgroup(gpu, tile ? tile->x : 64);
     gpu_begin(gpu, &d, tile ? tile->kernel : GPU_KERNEL_attention_rows, local, tile ? tile->y : 1, 1);
-    gpu_set_specs(gpu, &d, attention, ATTENTION_SPECS(gpu, &z));
+    const int rolled_up = tile && !gpu->software && gpu->limits->type == PCO_DEVICE_SOFTWARE;
+    gpu_set_specs(gpu, &d, attention, ATTENTION_SPECS(gpu, &z, rolled_up ? ATTENTION_ROLLED_UP : 0));
     gpu_attention_params p = {ATTENTION_PARAMS(&z), .cap = (float)z.attrs.softcap};
     attention_bind_all(gpu, &d, &z, &p);
     const uint64_t heads = (uint64_t)z.batch * z.heads;
@@ -410,7 +411,7 @@ static uint32_t attention_bind_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, con
 static void attention_fill_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z, uint32_t blocks)
 {
     const uint32_t q = GPU_attention_stats_q;
-    gpu_set_specs(gpu, d, attention_stats, ATTENTION_SPECS(gpu, z));
+    gpu_set_specs(gpu, d, attention_stats, ATTENTION_SPECS(gpu, z, 0));
     gpu_attention_stats_params p = {ATTENTION_PARAMS(z), .n_key_heads = attention_key_heads(gpu, z),
                                     .n_blocks = blocks};
     p.q_first = attention_bind(gpu, d, q, gpu_input_index(gpu, 0), q, 0);
@@ -434,7 +435,7 @@ static void attention_fill_gradients(gpu_lowering *gpu, pco_gpu_dispatch *d, con
 {
     const uint32_t y = GPU_attention_gradients_y, other = GPU_attention_gradients_other;
     const int keys = gpu_has_buffer(d, other);
-    gpu_set_specs(gpu, d, attention_gradients, ATTENTION_SPECS(gpu, z));
+    gpu_set_specs(gpu, d, attention_gradients, ATTENTION_SPECS(gpu, z, 0));
     gpu_attention_gradients_params p = {ATTENTION_PARAMS(z), .n_key_heads = attention_key_heads(gpu, z),
                                         .n_blocks = blocks};
     p.y_first = attention_bind(gpu, d, y, gpu_output_index(gpu, keys ? 1 : 0), y, 1);
