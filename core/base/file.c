@@ -258,58 +258,117 @@ static pco_status file_read_back(int fd, const char *path, const void *data, siz
     return status;
 }
 
-static pco_status file_write_straight(const file_target *target, const char *path, const void *data, size_t size,
-                                      pco_error *err)
+struct pco_file_stream {
+    file_target target;
+    const char *path; /* for messages */
+    char
+        temporary[PATH_MAX + sizeof file_mark + FILE_RANDOM]; /* what is written to, where a regular file is replaced */
+    int fd, directory; /* of the target's folder; -1 where it cannot be listed, or nothing is replaced */
+    uint64_t size;     /* sent so far */
+};
+
+/* From here on file_end is due, whatever comes back. */
+static pco_status file_begin(pco_file_stream *stream, const char *path, pco_error *err)
 {
-    const int fd = file_open_straight(target);
-    if (fd < 0) return pco_fail(err, PCO_ERROR_IO, "%s: cannot open: %s", path, strerror(errno));
-    pco_status status = pco_file_send(fd, data, size, path, err);
-    if (close(fd) != 0 && !status) status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
+    file_target *target = &stream->target;
+    char folder[PATH_MAX];
+    stream->path = path;
+    stream->fd = stream->directory = -1;
+    stream->temporary[0] = 0;
+    stream->size = 0;
+    pco_status status = file_find(path, target, err);
+    if (status) return status;
+    if (target->exists && S_ISDIR(target->st.st_mode))
+        return pco_fail(err, PCO_ERROR_IO, "%s: cannot write: it is a folder", path);
+    if (!file_is_regular(target)) {
+        stream->fd = file_open_straight(target);
+        return stream->fd < 0 ? pco_fail(err, PCO_ERROR_IO, "%s: cannot open: %s", path, strerror(errno)) : PCO_OK;
+    }
+    const size_t length = strlen(target->path);
+    const char *name = file_folder(target->path, folder);
+    stream->directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (stream->directory >= 0) file_remove_left(stream->directory, name);
+    memcpy(stream->temporary, target->path, length);
+    stream->fd = file_create(stream->temporary, length, target->exists ? 0600 : 0644);
+    if (stream->fd >= 0) return PCO_OK;
+    status = pco_fail(err, PCO_ERROR_IO, "%s: cannot create: %s", path, strerror(errno));
+    stream->temporary[0] = 0;
     return status;
 }
 
-static pco_status file_replace(const file_target *target, const char *path, const void *data, size_t size,
-                               pco_file_check_fn check, void *user, pco_error *err)
+static pco_status file_put(pco_file_stream *stream, const void *data, size_t size, pco_error *err)
 {
-    char temporary[PATH_MAX + sizeof file_mark + FILE_RANDOM], folder[PATH_MAX];
-    const size_t length = strlen(target->path);
-    const char *name = file_folder(target->path, folder);
-    memcpy(temporary, target->path, length);
-    const int directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* may be one that cannot be listed */
-    if (directory >= 0) file_remove_left(directory, name);
-    const int fd = file_create(temporary, length, target->exists ? 0600 : 0644);
-    pco_status status = PCO_OK;
-    if (fd < 0) {
-        status = pco_fail(err, PCO_ERROR_IO, "%s: cannot create: %s", path, strerror(errno));
-        goto done;
+    stream->size += size;
+    return pco_file_send(stream->fd, data, size, stream->path, err);
+}
+
+/* Makes durable what was written, before it takes its place. */
+static pco_status file_settle(pco_file_stream *stream, pco_error *err)
+{
+    if (!stream->temporary[0]) return PCO_OK;
+    if (file_keep_mode(stream->fd, &stream->target) != 0 || fsync(stream->fd) != 0)
+        return pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", stream->path, strerror(errno));
+    return PCO_OK;
+}
+
+/* Puts it in its place, or (after an error, which it returns) takes it away. */
+static pco_status file_end(pco_file_stream *stream, pco_status status, pco_error *err)
+{
+    if (stream->temporary[0]) {
+        if (!status && rename(stream->temporary, stream->target.path) != 0)
+            status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", stream->path, strerror(errno));
+        if (status)
+            unlink(stream->temporary);
+        else if (stream->directory >= 0 && fsync(stream->directory) != 0 && errno != EINVAL && errno != EROFS)
+            /* the name is durable with the folder; some file systems cannot sync one (EINVAL) */
+            status = pco_fail(err, PCO_ERROR_IO, "%s: cannot sync its folder: %s", stream->path, strerror(errno));
     }
-    status = pco_file_send(fd, data, size, path, err);
-    if (!status && (file_keep_mode(fd, target) != 0 || fsync(fd) != 0))
-        status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
-    if (!status && check) status = file_read_back(fd, path, data, size, check, user, err);
-    if (!status && rename(temporary, target->path) != 0)
-        status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", path, strerror(errno));
-    if (status)
-        unlink(temporary);
-    else if (directory >= 0 && fsync(directory) != 0 && errno != EINVAL && errno != EROFS)
-        /* the name is durable with the folder; some file systems cannot sync one (EINVAL) */
-        status = pco_fail(err, PCO_ERROR_IO, "%s: cannot sync its folder: %s", path, strerror(errno));
-done:
-    if (fd >= 0) close(fd);
-    if (directory >= 0) close(directory);
+    if (stream->fd >= 0 && close(stream->fd) != 0 && !status && !stream->temporary[0])
+        status = pco_fail(err, PCO_ERROR_IO, "%s: cannot write: %s", stream->path, strerror(errno));
+    if (stream->directory >= 0) close(stream->directory);
     return status;
 }
 
 pco_status pco_file_write_checked(const char *path, const void *data, size_t size, pco_file_check_fn check, void *user,
                                   pco_error *err)
 {
-    file_target target;
-    pco_status status = file_find(path, &target, err);
-    if (status) return status;
-    if (target.exists && S_ISDIR(target.st.st_mode))
-        return pco_fail(err, PCO_ERROR_IO, "%s: cannot write: it is a folder", path);
-    return file_is_regular(&target) ? file_replace(&target, path, data, size, check, user, err)
-                                    : file_write_straight(&target, path, data, size, err);
+    pco_file_stream stream;
+    pco_status status = file_begin(&stream, path, err);
+    if (!status) status = file_put(&stream, data, size, err);
+    if (!status) status = file_settle(&stream, err);
+    if (!status && check && stream.temporary[0]) status = file_read_back(stream.fd, path, data, size, check, user, err);
+    return file_end(&stream, status, err);
+}
+
+pco_status pco_file_stream_open(const char *path, pco_file_stream **stream, pco_error *err)
+{
+    *stream = NULL;
+    pco_file_stream *made = malloc(sizeof *made);
+    if (!made) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: out of host memory", path);
+    pco_status status = file_begin(made, path, err);
+    if (status) {
+        status = file_end(made, status, err);
+        free(made);
+        return status;
+    }
+    *stream = made;
+    return PCO_OK;
+}
+
+pco_status pco_file_stream_send(pco_file_stream *stream, const void *data, size_t size, pco_error *err)
+{
+    return file_put(stream, data, size, err);
+}
+
+uint64_t pco_file_stream_size(const pco_file_stream *stream) { return stream->size; }
+
+pco_status pco_file_stream_close(pco_file_stream *stream, pco_status status, pco_error *err)
+{
+    if (!stream) return status;
+    if (!status) status = file_settle(stream, err);
+    status = file_end(stream, status, err);
+    free(stream);
+    return status;
 }
 
 pco_status pco_file_write(const char *path, const void *data, size_t size, pco_error *err)

@@ -30,6 +30,15 @@ typedef pco_status (*pco_file_check_fn)(void *user, const void *data, size_t siz
 pco_status pco_file_write_checked(const char *path, const void *data, size_t size, pco_file_check_fn check, void *user,
                                   pco_error *err) PCO_NODISCARD;
 
+/* The same for a file that is made piece by piece and never lies in memory whole. What is sent goes to the temporary
+ * file; the close puts it in its place, or, with the status of something that failed, takes it away and returns that
+ * status. Every stream that was opened is closed. `path` lives until then. Errors: IO, OUT_OF_HOST_MEMORY. */
+typedef struct pco_file_stream pco_file_stream;
+pco_status pco_file_stream_open(const char *path, pco_file_stream **stream, pco_error *err) PCO_NODISCARD;
+pco_status pco_file_stream_send(pco_file_stream *stream, const void *data, size_t size, pco_error *err) PCO_NODISCARD;
+uint64_t pco_file_stream_size(const pco_file_stream *stream);
+pco_status pco_file_stream_close(pco_file_stream *stream, pco_status status, pco_error *err) PCO_NODISCARD;
+
 /* Opens a file that grows, at its end; it is made where it is not there yet. *is_regular: it can be read, cut
  * and gone on with; else it is a device, a pipe or the like. The caller closes *fd. Errors: IO. */
 pco_status pco_file_open_log(const char *path, int *fd, int *is_regular, pco_error *err) PCO_NODISCARD;

@@ -16,5 +16,6 @@ const cli_command *const cli_commands[] = {
     &cli_plot,
     &cli_tokenizer,
     &cli_onnx,
+    &cli_convert,
     NULL,
 };

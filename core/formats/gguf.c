@@ -176,7 +176,7 @@ pco_status pco_gguf_parse(const void *data, size_t size, const char *label, uint
     return status;
 }
 
-pco_status pco_gguf_open(const char *path, uint32_t flags, pco_gguf **gguf, pco_error *err)
+pco_status gguf_open_one(const char *path, uint32_t flags, pco_gguf **gguf, pco_error *err)
 {
     pco_map map;
     *gguf = NULL;

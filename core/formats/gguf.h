@@ -48,8 +48,9 @@ enum {
     PCO_GGUF_METADATA_ONLY = 1u << 0, /* the tensors' data may be missing; their `data` is then NULL */
 };
 
-/* Maps and checks `path`; the caller closes *gguf. Errors: IO; FORMAT, with the file, the key or tensor, the
- * offset; OUT_OF_HOST_MEMORY. Refused as FORMAT: other versions and big-endian files, a key or tensor name
+/* Maps and checks `path`, and the parts beside it where it is the first of several; the caller closes *gguf. Errors:
+ * IO; FORMAT, with the file, the key or tensor, the offset; INVALID for a part that is not the first;
+ * OUT_OF_HOST_MEMORY. Refused as FORMAT: other versions and big-endian files, a key or tensor name
  * twice, nested arrays, tensors that are not packed in order at general.alignment, more than 4 dimensions. */
 pco_status pco_gguf_open(const char *path, uint32_t flags, pco_gguf **gguf, pco_error *err) PCO_NODISCARD;
 
@@ -114,5 +115,7 @@ typedef struct pco_ggml_type {
     int32_t dtype;
 } pco_ggml_type;
 const pco_ggml_type *pco_ggml_type_find(uint32_t id);
+/* That of a pco_dtype; NULL for one that GGUF does not have. */
+const pco_ggml_type *pco_ggml_type_of(uint32_t dtype);
 
 #endif

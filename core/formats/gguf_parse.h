@@ -4,6 +4,9 @@
 
 #include "formats/gguf.h"
 
+#define GGUF_RANK_MOST 4u
+#define GGUF_NAME_MOST 64u /* with a NUL behind */
+
 struct pco_gguf {
     pco_weights *weights; /* also owns the map and the label */
     pco_gguf_entry *entries;
@@ -30,5 +33,8 @@ size_t gguf_type_bytes(uint32_t type);
 
 /* Reads `count` tensor descriptions at reader->at, and finds their data. */
 pco_status gguf_read_tensors(pco_gguf *gguf, gguf_reader *reader, uint64_t count, uint32_t flags, pco_error *err);
+
+/* The file alone, whether or not it is one part of several. */
+pco_status gguf_open_one(const char *path, uint32_t flags, pco_gguf **gguf, pco_error *err);
 
 #endif

@@ -7,8 +7,6 @@
 #include "base/error.h"
 #include "formats/gguf_parse.h"
 
-#define GGUF_RANK_MOST         4u
-#define GGUF_NAME_MOST         64u
 #define GGUF_ALIGNMENT_DEFAULT 32u
 
 /* Our types, and those that files may have besides; sizes as ggml's block structures define them. Numbers that are
@@ -28,6 +26,13 @@ const pco_ggml_type *pco_ggml_type_find(uint32_t id)
 {
     for (size_t i = 0; i < sizeof gguf_types / sizeof *gguf_types; i++)
         if (gguf_types[i].id == id && *gguf_types[i].name) return &gguf_types[i];
+    return NULL;
+}
+
+const pco_ggml_type *pco_ggml_type_of(uint32_t dtype)
+{
+    for (size_t i = 0; i < sizeof gguf_types / sizeof *gguf_types; i++)
+        if (gguf_types[i].dtype == (int32_t)dtype && *gguf_types[i].name) return &gguf_types[i];
     return NULL;
 }
 

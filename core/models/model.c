@@ -62,7 +62,7 @@ static pco_status model_open_gguf(const char *path, const void *data, size_t siz
 {
     pco_status status =
         data ? pco_gguf_parse(data, size, path, 0, &file->gguf, err) : pco_gguf_open(path, 0, &file->gguf, err);
-    if (!status) status = pco_model_check_parts(path, file->gguf, err);
+    if (!status) status = pco_model_check_kind(path, file->gguf, err);
     if (!status) status = pco_family_of_gguf(file->gguf, &file->family, &file->spec, err);
     if (status) return status;
     file->weights = pco_gguf_weights(file->gguf);

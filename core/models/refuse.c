@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,19 +158,13 @@ pco_status pco_model_check_folder(const char *path, pco_error *err)
     return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no %s; %s in it is %s", path, missing, name, advice);
 }
 
-pco_status pco_model_check_parts(const char *path, const pco_gguf *gguf, pco_error *err)
+pco_status pco_model_check_kind(const char *path, const pco_gguf *gguf, pco_error *err)
 {
     const char *type = "model";
-    uint32_t count = 1;
     pco_status status = pco_gguf_text_or(gguf, "general.type", type, &type, err);
     if (!status && strcmp(type, "model") != 0)
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "%s holds no model by itself (key 'general.type' is '%s'); give the model that it is for", path,
                         type);
-    if (!status) status = pco_gguf_u32_or(gguf, "split.count", 1, &count, err);
-    if (status || count <= 1) return status;
-    return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                    "%s is one of %" PRIu32 " files that hold a model together; join them (llama.cpp's "
-                    "llama-gguf-split --merge FIRST-FILE JOINED.gguf) and give the joined file",
-                    path, count);
+    return status;
 }

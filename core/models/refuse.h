@@ -10,9 +10,8 @@ pco_status pco_model_refuse(const char *path, pco_error *err);
 /* Has the folder a config.json and a model.safetensors? Errors: NOT_FOUND, saying what there is instead. */
 pco_status pco_model_check_folder(const char *path, pco_error *err) PCO_NODISCARD;
 
-/* Errors: UNSUPPORTED for one file of several that hold a model together, and for what belongs to a model (an adapter,
- * a projector). */
-pco_status pco_model_check_parts(const char *path, const pco_gguf *gguf, pco_error *err) PCO_NODISCARD;
+/* Errors: UNSUPPORTED for what belongs to a model (an adapter, a projector). */
+pco_status pco_model_check_kind(const char *path, const pco_gguf *gguf, pco_error *err) PCO_NODISCARD;
 
 /* The file of a folder's weights: model.safetensors, else pytorch_model.bin (formats/torch_file.h). Release with free.
  * NULL when there is none, or no memory. */

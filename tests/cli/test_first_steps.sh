@@ -78,7 +78,8 @@ echo '{}' > "$models/parts/model.safetensors.index.json"
 python3 - "$models/x-00001-of-00003.gguf" <<'TEXT'
 import struct, sys
 text = lambda s: struct.pack("<Q", len(s)) + s.encode()
-pairs = [("general.architecture", 8, text("llama")), ("split.count", 2, struct.pack("<H", 3))]
+pairs = [("general.architecture", 8, text("llama")), ("split.no", 2, struct.pack("<H", 0)),
+         ("split.count", 2, struct.pack("<H", 3))]
 with open(sys.argv[1], "wb") as file:
     file.write(b"GGUF" + struct.pack("<IQQ", 3, 0, len(pairs)))
     for key, kind, data in pairs: file.write(text(key) + struct.pack("<I", kind) + data)
@@ -100,7 +101,7 @@ nothing has no config.json and no model.safetensors; a model is a folder with bo
 new.pt a PyTorch checkpoint, .* put it into a folder as pytorch_model.bin, with a config.json
 old.ckpt a PyTorch checkpoint
 graph.onnx an ONNX graph, .*'portico onnx' runs it.* give the model that it was exported from
-x-00001-of-00003.gguf one of 3 files .* join them
+x-00001-of-00003.gguf is one of 3 files, and all must lie beside it: .*x-00002-of-00003.gguf: cannot open
 TEXT
 run inspect "$models/parts"; status "inspect a folder with a broken index" 1
 says "it says what is wrong with the index" err "^portico: .*index.json has no 'weight_map'"

@@ -1,0 +1,286 @@
+#include "models/convert_internal.h"
+
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/threads.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- types ---------------------------------------------------------------------------------------------- */
+
+/* What a matrix becomes whose rows are not whole blocks of a type: blocks of 32 with at least as many levels. */
+static const struct {
+    pco_dtype wanted, instead;
+} convert_instead[] = {
+    {PCO_Q2_K, PCO_IQ4_NL}, {PCO_Q3_K, PCO_IQ4_NL}, {PCO_IQ4_XS, PCO_IQ4_NL},
+    {PCO_Q4_K, PCO_Q5_0},   {PCO_Q5_K, PCO_Q5_1},   {PCO_Q6_K, PCO_Q8_0},
+};
+
+/* general.file_type: what most tensors are, by ggml's numbers of such mixtures. */
+static const struct {
+    pco_dtype dtype;
+    uint32_t number;
+} convert_file_types[] = {
+    {PCO_F32, 0},     {PCO_F16, 1},     {PCO_Q4_0, 2},  {PCO_Q4_1, 3},   {PCO_Q8_0, 7},  {PCO_Q5_0, 8},
+    {PCO_Q5_1, 9},    {PCO_Q2_K, 10},   {PCO_Q3_K, 11}, {PCO_Q4_K, 14},  {PCO_Q5_K, 16}, {PCO_Q6_K, 18},
+    {PCO_IQ4_NL, 25}, {PCO_IQ4_XS, 30}, {PCO_BF16, 32}, {PCO_MXFP4, 38},
+};
+
+static double convert_bits(uint32_t dtype) { return 8.0 * pco_dtype_block_bytes(dtype) / pco_dtype_block(dtype); }
+
+static int convert_ends(const char *name, const char *end)
+{
+    const size_t size = strlen(name), tail = strlen(end);
+    return size >= tail && strcmp(name + size - tail, end) == 0;
+}
+
+/* Tables that are added, and what chooses experts, are small, and what follows hangs on them. */
+static int convert_is_matrix(const convert_item *item)
+{
+    return item->weight->rank >= 2 && convert_ends(item->name, ".weight") && !strstr(item->name, "position_embd") &&
+           !strstr(item->name, "token_types") && !strstr(item->name, "ffn_gate_inp");
+}
+
+static uint32_t convert_matrix_type(const convert_item *item, int is_output, const pco_convert_options *options)
+{
+    const int64_t columns = item->weight->shape[item->weight->rank - 1];
+    uint32_t dtype = (uint32_t)options->type;
+    if (is_output && options->output_type >= 0)
+        dtype = (uint32_t)options->output_type;
+    else if (is_output && convert_bits(dtype) < convert_bits(PCO_Q6_K))
+        dtype = PCO_Q6_K;
+    for (size_t i = 0; i < sizeof convert_instead / sizeof *convert_instead; i++)
+        if (convert_instead[i].wanted == dtype && columns % pco_dtype_block(dtype)) dtype = convert_instead[i].instead;
+    return columns % pco_dtype_block(dtype) ? PCO_F16 : dtype;
+}
+
+static void convert_choose_types(const convert_items *all, const pco_convert_options *options,
+                                 pco_convert_result *result)
+{
+    int tied = 1;
+    for (uint32_t i = 0; i < all->count; i++) tied = tied && strcmp(all->items[i].name, "output.weight") != 0;
+    for (uint32_t i = 0; i < all->count; i++) {
+        convert_item *item = &all->items[i];
+        const uint32_t before = (uint32_t)item->weight->dtype;
+        const int is_output = strcmp(item->name, tied ? "token_embd.weight" : "output.weight") == 0;
+        item->dtype = before;
+        if (options->type >= 0 && convert_is_matrix(item) && pco_dtype_class_of(before) != PCO_DTYPE_WHOLE) {
+            item->dtype = convert_matrix_type(item, is_output, options);
+            result->odd += !is_output && item->dtype != (uint32_t)options->type;
+            result->requants +=
+                pco_dtype_is_quantised(before) && item->dtype != before && pco_dtype_is_quantised(item->dtype);
+        } else if (item->weight->rank < 2 && pco_dtype_is_float(before)) {
+            item->dtype = PCO_F32;
+        }
+        result->tensors[item->dtype]++;
+    }
+}
+
+/* ---- numbers -------------------------------------------------------------------------------------------- */
+
+/* Some rows of a tensor; each is for itself, so that threads change nothing. */
+typedef struct convert_rows {
+    const convert_item *item;
+    int64_t first, columns;
+    size_t bytes_in, bytes_out; /* of a row */
+    float *numbers;             /* of all of them */
+    unsigned char *out;
+    pco_status *status; /* one for each row */
+    pco_error *errors;
+} convert_rows;
+
+/* Where the file that is made has row `row` of a matrix, the one that is read has this one. */
+static int64_t convert_source_row(const convert_item *item, int64_t row)
+{
+    if (!item->pair_heads) return row;
+    const int64_t head = item->weight->shape[0] / item->pair_heads, in = row % head, half = item->pair_rows / 2;
+    return in >= item->pair_rows ? row : row - in + in % 2 * half + in / 2;
+}
+
+static void convert_some_rows(void *task, int64_t begin, int64_t end, uint32_t worker)
+{
+    const convert_rows *rows = task;
+    const convert_item *item = rows->item;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        const unsigned char *from = (const unsigned char *)item->weight->data +
+                                    (size_t)convert_source_row(item, rows->first + i) * rows->bytes_in;
+        unsigned char *to = rows->out + (size_t)i * rows->bytes_out;
+        float *numbers = rows->numbers + i * rows->columns;
+        rows->status[i] = PCO_OK;
+        if ((uint32_t)item->weight->dtype == item->dtype) {
+            memcpy(to, from, rows->bytes_in);
+            continue;
+        }
+        rows->status[i] =
+            pco_dtype_to_f32((uint32_t)item->weight->dtype, from, rows->columns, numbers, &rows->errors[i]);
+        if (!rows->status[i])
+            rows->status[i] = pco_dtype_from_f32(item->dtype, numbers, rows->columns, to, &rows->errors[i]);
+    }
+}
+
+enum { CONVERT_CHUNK = 4 << 20 }; /* elements that are converted at once */
+
+typedef struct convert_job {
+    pco_gguf_writer out;
+    const pco_convert_options *options;
+    pco_threads *threads;
+    uint64_t done, total;
+} convert_job;
+
+static pco_status convert_send_rows(convert_job *job, convert_rows *rows, int64_t count, pco_error *err)
+{
+    pco_status status = PCO_OK;
+    pco_threads_for(job->threads, count, 1, convert_some_rows, rows);
+    for (int64_t i = 0; i < count && !status; i++)
+        if (rows->status[i]) status = pco_fail(err, rows->status[i], "%s", rows->errors[i].message);
+    if (status) return pco_fail_prefix(err, PCO_ERROR_FORMAT, "tensor '%s'", rows->item->weight->name);
+    status = pco_gguf_write_data(&job->out, rows->out, (size_t)count * rows->bytes_out, err);
+    job->done += (uint64_t)count * rows->bytes_in;
+    if (!status && job->options->progress && job->options->progress(job->options->user, job->done, job->total))
+        status = pco_fail(err, PCO_ERROR_CANCELLED, "cancelled");
+    return status;
+}
+
+static pco_status convert_send(convert_job *job, const convert_item *item, pco_error *err)
+{
+    const pco_weight *weight = item->weight;
+    int64_t count = 0;
+    convert_rows rows = {.item = item, .columns = weight->rank ? weight->shape[weight->rank - 1] : 1};
+    pco_status status = pco_shape_count(weight->rank, weight->shape, &count, err);
+    if (status || !count) return status;
+    const int64_t all = count / rows.columns;
+    int64_t most = CONVERT_CHUNK / rows.columns;
+    most = most < 1 ? 1 : most > all ? all : most;
+    rows.bytes_in = (size_t)(weight->bytes / (uint64_t)all);
+    rows.bytes_out = (size_t)rows.columns / pco_dtype_block(item->dtype) * pco_dtype_block_bytes(item->dtype);
+    rows.numbers = malloc((size_t)(most * rows.columns) * sizeof *rows.numbers);
+    rows.out = malloc((size_t)most * rows.bytes_out);
+    rows.status = malloc((size_t)most * sizeof *rows.status);
+    rows.errors = malloc((size_t)most * sizeof *rows.errors);
+    if (!rows.numbers || !rows.out || !rows.status || !rows.errors)
+        status = pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for rows of '%s'", weight->name);
+    for (; rows.first < all && !status; rows.first += most)
+        status = convert_send_rows(job, &rows, all - rows.first < most ? all - rows.first : most, err);
+    free(rows.numbers);
+    free(rows.out);
+    free(rows.status);
+    free(rows.errors);
+    return status ? status : pco_gguf_write_padding(&job->out, err);
+}
+
+static pco_status convert_send_all(convert_job *job, const convert_items *all, const char *path,
+                                   pco_convert_result *result, pco_error *err)
+{
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; i < all->count && !status; i++) {
+        const convert_item *item = &all->items[i];
+        uint64_t bytes = 0;
+        status = pco_gguf_put_tensor(&job->out, item->name, item->weight->rank, item->weight->shape,
+                                     pco_ggml_type_of(item->dtype), err);
+        if (!status) status = pco_dtype_bytes(item->dtype, item->weight->rank, item->weight->shape, &bytes, err);
+        job->total += item->weight->bytes;
+        result->bytes_out += bytes;
+    }
+    result->bytes_in = job->total;
+    if (!status) status = pco_gguf_write_open(&job->out, path, err);
+    for (uint32_t i = 0; i < all->count && !status; i++) status = convert_send(job, &all->items[i], err);
+    return status;
+}
+
+/* ---- where models come from ----------------------------------------------------------------------------- */
+
+/* Keys that say of another file what may not be so of this one. */
+static int convert_drops(const char *key)
+{
+    static const char *const keys[] = {"general.alignment", "general.file_type", "general.quantization_version"};
+    int drops = strncmp(key, "split.", 6) == 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) drops = drops || strcmp(key, keys[i]) == 0;
+    return drops;
+}
+
+static void convert_put_type(pco_gguf_writer *out, const convert_items *all, const pco_convert_options *options)
+{
+    uint32_t most = PCO_F32;
+    uint64_t bytes = 0, largest = 0;
+    for (uint32_t dtype = 0; dtype < PCO_DTYPE_COUNT && options->type < 0; dtype++, bytes = 0) {
+        for (uint32_t i = 0; i < all->count; i++)
+            bytes += all->items[i].dtype == dtype ? all->items[i].weight->bytes : 0;
+        if (bytes > largest) most = dtype;
+        if (bytes > largest) largest = bytes;
+    }
+    if (options->type >= 0) most = (uint32_t)options->type;
+    for (size_t i = 0; i < sizeof convert_file_types / sizeof *convert_file_types; i++)
+        if (convert_file_types[i].dtype == most)
+            pco_gguf_put_u32(out, "general.file_type", convert_file_types[i].number);
+    pco_gguf_put_u32(out, "general.quantization_version", 2); /* that of ggml's blocks as they are since 2023 */
+}
+
+static pco_status convert_list(const pco_weights *weights, const char *label, convert_items *all, pco_error *err)
+{
+    all->items = calloc((size_t)weights->count + CONVERT_MADE, sizeof *all->items);
+    if (!all->items)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: out of host memory for its tensors", label);
+    for (uint32_t i = 0; i < weights->count; i++) {
+        const pco_weight *weight = &weights->items[i];
+        if (weight->dtype < 0 || !pco_ggml_type_of((uint32_t)weight->dtype))
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: tensor '%s' has the type %s, which cannot be converted",
+                            label, weight->name, weight->type_name);
+        all->items[i].weight = weight;
+        snprintf(all->items[i].name, sizeof all->items[i].name, "%.*s", PCO_GGUF_NAME - 1, weight->name);
+    }
+    all->count = weights->count;
+    return PCO_OK;
+}
+
+static pco_status convert_run(convert_job *job, convert_items *all, const char *path, pco_convert_result *result,
+                              pco_error *err)
+{
+    convert_choose_types(all, job->options, result);
+    convert_put_type(&job->out, all, job->options);
+    job->threads = pco_threads_create(job->options->threads ? job->options->threads : 1);
+    if (!job->threads) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for threads");
+    pco_status status = convert_send_all(job, all, path, result, err);
+    pco_threads_destroy(job->threads);
+    return status;
+}
+
+static pco_status convert_gguf(const pco_gguf *gguf, const char *path, convert_job *job, pco_convert_result *result,
+                               pco_error *err)
+{
+    convert_items all = {0};
+    pco_status status = convert_list(pco_gguf_weights(gguf), pco_gguf_label(gguf), &all, err);
+    for (uint64_t i = 0; i < pco_gguf_entry_count(gguf) && !status; i++)
+        if (!convert_drops(pco_gguf_entry_at(gguf, i)->key)) pco_gguf_put_entry(&job->out, pco_gguf_entry_at(gguf, i));
+    if (!status) status = convert_run(job, &all, path, result, err);
+    free(all.items);
+    return status;
+}
+
+static pco_status convert_check(const pco_convert_options *options, pco_error *err)
+{
+    const int32_t types[] = {options->type, options->output_type};
+    for (int i = 0; i < 2; i++)
+        if (types[i] >= 0 &&
+            (!pco_ggml_type_of((uint32_t)types[i]) || pco_dtype_class_of((uint32_t)types[i]) == PCO_DTYPE_WHOLE))
+            return pco_fail(err, PCO_ERROR_INVALID, "weights of GGUF files cannot be of type %s",
+                            pco_dtype_name((uint32_t)types[i]));
+    return PCO_OK;
+}
+
+pco_status pco_convert_to_gguf(const char *in, const char *out, const pco_convert_options *options,
+                               pco_convert_result *result, pco_error *err)
+{
+    pco_gguf *gguf = NULL;
+    convert_job job = {.options = options};
+    *result = (pco_convert_result){0};
+    pco_status status = convert_check(options, err);
+    if (!status) status = pco_gguf_open(in, 0, &gguf, err);
+    if (!status) status = convert_gguf(gguf, out, &job, result, err);
+    status = pco_gguf_write_close(&job.out, status, err);
+    pco_gguf_close(gguf);
+    return status;
+}

@@ -1,0 +1,34 @@
+/* Model files of one kind or type made into others. Nothing here needs a device. */
+#ifndef PCO_MODELS_CONVERT_H
+#define PCO_MODELS_CONVERT_H
+
+#include "models/model.h"
+
+enum { PCO_CONVERT_KEEP = -1 };
+
+typedef struct pco_convert_options {
+    int32_t type;        /* a pco_dtype for all matrices; PCO_CONVERT_KEEP: each as it is */
+    int32_t output_type; /* for the output projection, and for embeddings that are one; PCO_CONVERT_KEEP: Q6_K where
+                            `type` has fewer bits, else as `type` */
+    uint32_t threads;    /* 0: one */
+    /* From time to time, in bytes of the input; other than 0 ends it with CANCELLED. May be NULL. */
+    int (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+} pco_convert_options;
+
+/* What was written. */
+typedef struct pco_convert_result {
+    uint64_t bytes_in, bytes_out; /* of the tensors */
+    uint32_t tensors[PCO_DTYPE_COUNT];
+    uint32_t odd;      /* matrices that got another type than asked for: their rows are not whole blocks of it */
+    uint32_t requants; /* that were quantised before, otherwise: what that lost stays lost */
+} pco_convert_result;
+
+/* Writes the GGUF file `out` from the GGUF file `in` (the first of several, too), whose keys are kept. Vectors of
+ * floats become F32. Errors: those of opening `in`; INVALID for a type that weights of GGUF cannot have; FORMAT for
+ * weights that are not finite where they are to be quantised; IO, when `out` is as it was; CANCELLED;
+ * OUT_OF_HOST_MEMORY. */
+pco_status pco_convert_to_gguf(const char *in, const char *out, const pco_convert_options *options,
+                               pco_convert_result *result, pco_error *err) PCO_NODISCARD;
+
+#endif

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# portico convert, and models in several files: test_convert.sh PORTICO, in a build tree.
+. "$(dirname "$0")/checks.sh"
+portico=$1
+tests=$(dirname "$(realpath "$0")")/..
+families=$tests/golden/families
+export PORTICO_BACKEND=cpu:native
+
+text_of() { run run "$1" --prompt "abc def" --max-tokens 12; status "run ${1##*/}" 0; cp "$work/out" "$work/${2:-text}"; }
+same_text() { # NAME FILE OTHER
+    text_of "$2" text1; text_of "$3" text2
+    if cmp -s "$work/text1" "$work/text2"; then ok "$1"; else bad "$1" "the texts differ"; fi
+}
+types() { sed -n '/^tensors$/,$p' "$work/out" | awk 'NF >= 4 && $1 != "name" {print $2}' | sort | uniq -c | tr -s ' \n' ' '; }
+
+# As it is: the same tensors and keys, and once more the same bytes.
+for name in qwen2 gpt2; do
+    run convert "$families/$name.gguf" "$work/$name.gguf"; status "convert $name" 0
+    run convert "$work/$name.gguf" "$work/again.gguf"; status "convert $name again" 0
+    if cmp -s "$work/$name.gguf" "$work/again.gguf"; then ok "$name: the same bytes"; else bad "$name: the same bytes" "they differ"; fi
+    run inspect "$families/$name.gguf"; sed -n '/^tensors$/,$p' "$work/out" > "$work/before"
+    run inspect "$work/$name.gguf"; sed -n '/^tensors$/,$p' "$work/out" > "$work/after"
+    if cmp -s "$work/before" "$work/after"; then ok "$name: the same tensors"; else bad "$name: the same tensors" "$(diff "$work/before" "$work/after" | head -3)"; fi
+    same_text "$name: the same text" "$families/$name.gguf" "$work/$name.gguf"
+done
+
+# Types. Rows of 32 and 48 are no whole blocks of 256: what is there instead is said.
+run convert "$families/qwen2.gguf" "$work/q8.gguf" --type q8_0; status "q8_0" 0
+says "what was written" out '^.*q8.gguf: .* of tensors as f32 \(11\), f16 \(2\), q8_0 \(14\); 133.1 KiB before'
+says "rows that do not fit" out '^2 matrices have rows that are not whole blocks of q8_0'
+run inspect "$work/q8.gguf"; says "what inspect says" out 'blk.0.attn_q.weight +Q8_0'
+says "general.file_type" out 'general.file_type +7'
+run convert "$families/qwen2.gguf" "$work/q4k.gguf" -t Q4_K --json; status "--json" 0; json "--json is JSON"
+says "blocks of 32 instead" out '"q5_0": *13'
+run inspect "$work/q4k.gguf"; says "the output projection has more bits" out ' output.weight +Q8_0'
+run convert "$families/gpt2.gguf" "$work/tied.gguf" -t Q4_K
+run inspect "$work/tied.gguf"; says "and embeddings that are one" out 'token_embd.weight +Q8_0'
+run convert "$families/qwen2.gguf" "$work/q4.gguf" -t q4_0 --output-type f16; status "--output-type" 0
+run inspect "$work/q4.gguf"; says "as asked" out ' output.weight +F16'
+run convert "$work/q4.gguf" "$work/q8of4.gguf" -t q8_0; says "quantised twice" out 'were quantised before; what that lost stays lost'
+run run "$work/q4.gguf" --prompt abc --max-tokens 4; status "quantised files run" 0
+# Numbers do not depend on threads.
+PORTICO_THREADS=1 run convert "$families/gpt2.gguf" "$work/one.gguf" -t q4_1
+PORTICO_THREADS=5 run convert "$families/gpt2.gguf" "$work/five.gguf" -t q4_1
+if cmp -s "$work/one.gguf" "$work/five.gguf"; then ok "threads change nothing"; else bad "threads change nothing" "the files differ"; fi
+
+# Several files.
+mkdir "$work/parts"
+python3 "$tests/scripts/split_gguf.py" "$families/qwen2.gguf" "$work/parts/m" 3
+same_text "three files are one model" "$families/qwen2.gguf" "$work/parts/m-00001-of-00003.gguf"
+run convert "$work/parts/m-00001-of-00003.gguf" "$work/joined.gguf"; status "convert joins" 0
+run convert "$families/qwen2.gguf" "$work/whole.gguf"
+if cmp -s "$work/joined.gguf" "$work/whole.gguf"; then ok "joined: the same bytes"; else bad "joined: the same bytes" "they differ"; fi
+run inspect "$work/parts/m-00001-of-00003.gguf"; says "inspect has all tensors" out '^tensors +27,'
+run run "$work/parts/m-00002-of-00003.gguf" --prompt a; status "another part" 1; says "give the first" err 'part 2 of 3 of a model; give the first: .*m-00001-of-00003.gguf'
+mv "$work/parts/m-00003-of-00003.gguf" "$work/elsewhere.gguf"
+run run "$work/parts/m-00001-of-00003.gguf" --prompt a; status "a part is missing" 1; says "which" err 'm-00003-of-00003.gguf: cannot open'
+python3 "$tests/scripts/split_gguf.py" "$families/qwen2.gguf" "$work/parts/n" 4
+cp "$work/parts/n-00003-of-00004.gguf" "$work/parts/m-00003-of-00003.gguf"
+run run "$work/parts/m-00001-of-00003.gguf" --prompt a; status "a part of another model" 1; says "it is told" err 'says that it is part 3 of 4, and by its name it is part 3 of 3'
+cp "$work/parts/m-00002-of-00003.gguf" "$work/parts/m-00003-of-00003.gguf"
+run run "$work/parts/m-00001-of-00003.gguf" --prompt a; status "a part twice" 1; says "it is told, too" err 'says that it is part 2 of 3'
+cp "$work/parts/m-00001-of-00003.gguf" "$work/parts/other.gguf"
+run run "$work/parts/other.gguf" --prompt a; status "a part by another name" 1; says "its name must end so" err 'its name must end with -00001-of-00003.gguf'
+
+# Nothing half written.
+run convert "$families/none.gguf" "$work/x.gguf"; status "no such model" 1
+run convert "$families/qwen2.gguf" "$work/x.gguf" --type q9; status "no such type" 2; says "those that there are" err 'q4_k'
+run convert "$families/qwen2.gguf" "$work/x.gguf" --type i32; status "no type of weights" 1
+run convert "$families/qwen2.gguf" "$work/x.gguf" --output-type f16; status "--output-type alone" 2
+run convert "$families/qwen2.gguf" "$work/parts"; status "a folder is there" 1
+run convert "$families/qwen2.gguf"; status "nothing to write" 2
+run convert "$tests/golden/quants.gguf" "$work/parts/y/z.gguf"; status "no such folder" 1
+if [ -e "$work/x.gguf" ] || ls "$work"/*.portico-* > /dev/null 2>&1; then bad "nothing is left" "$(ls "$work")"; else ok "nothing is left"; fi
+cp "$work/q8.gguf" "$work/keep.gguf"; before=$(stat -c %i "$work/keep.gguf")
+head -c 20000 "$families/qwen2.gguf" > "$work/cut.gguf"
+run convert "$work/cut.gguf" "$work/keep.gguf"; status "a file that is cut off" 1
+if cmp -s "$work/q8.gguf" "$work/keep.gguf" && [ "$before" = "$(stat -c %i "$work/keep.gguf")" ]; then ok "what was there stays"; else bad "what was there stays" "it changed"; fi
+run convert "$work/q8.gguf" "$work/q8.gguf" -t q8_0; status "a file onto itself" 0
+run run "$work/q8.gguf" --prompt abc --max-tokens 4; status "it is whole" 0
+"$portico" convert "$families/qwen2.gguf" /dev/stdout 2> /dev/null | cat > "$work/piped.gguf"
+if cmp -s "$work/piped.gguf" "$work/whole.gguf"; then ok "through a pipe: the same bytes"; else bad "through a pipe: the same bytes" "they differ"; fi
+finish
