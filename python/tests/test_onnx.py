@@ -198,3 +198,144 @@ def test_shapes_may_change_from_call_to_call():
             assert differ(hidden, expected[rows]) < 1
         hidden, = opened({name: x[1:, :4] for name, x in arrays.items()})  # what the mask hid is left out
         assert differ(hidden, expected[1:, :4]) < 1
+
+
+# ---- single operators, against NumPy ----
+
+def attribute(name, value):
+    """Whole numbers, lists of them, text, or a graph (bytes)."""
+    if isinstance(value, str):
+        return field(5, field(1, name) + field(4, value) + field(20, 3))
+    if isinstance(value, bytes):
+        return field(5, field(1, name) + field(6, value) + field(20, 5))
+    if isinstance(value, int):
+        return field(5, field(1, name) + field(3, value & (1 << 64) - 1) + field(20, 2))
+    return field(5, field(1, name) + b"".join(field(8, x & (1 << 64) - 1) for x in value) + field(20, 7))
+
+
+TYPES = {"float32": 1, "int64": 7, "int32": 6, "bool": 9, "float64": 11}
+
+
+def run_node(op, *arrays, outputs=1, opset=17, constant=(), **attributes):
+    """The results of one node, all of whose inputs are inputs of the model, but those that `constant` counts, which are
+    initializers."""
+    names = [f"x{i}" for i in range(len(arrays))]
+    arrays = [np.asarray(x) for x in arrays]
+    made = node(op, names, [f"y{i}" for i in range(outputs)]) + b"".join(attribute(*x) for x in attributes.items())
+    graph = field(1, made)
+    for i, (name, x) in enumerate(zip(names, arrays)):
+        if i in constant:
+            graph += field(5, b"".join(field(1, d) for d in x.shape) + field(2, TYPES[x.dtype.name]) + field(8, name) +
+                           field(9, x.tobytes()))
+        else:
+            graph += field(11, value(name, TYPES[x.dtype.name], x.shape))
+    graph += b"".join(field(12, field(1, f"y{i}")) for i in range(outputs))
+    opened = portico.onnx.load(field(1, 8) + field(7, graph) + field(8, field(2, opset)))
+    return opened({name: x for i, (name, x) in enumerate(zip(names, arrays)) if i not in constant})
+
+
+@pytest.mark.parametrize("equation, shapes", [
+    ("ij,jk->ik", [(3, 4), (4, 5)]), ("ij,jk", [(3, 4), (4, 5)]), ("bhqd,bhkd->bhqk", [(2, 3, 4, 5), (2, 3, 6, 5)]),
+    ("bqhd,bkhd->bhqk", [(2, 4, 3, 5), (2, 6, 3, 5)]), ("bhqk,bkhd->bqhd", [(2, 3, 4, 6), (2, 6, 3, 5)]),
+    ("...ij,...jk->...ik", [(2, 3, 4), (1, 4, 5)]), ("...ij,jk->...ik", [(2, 6, 3, 4), (4, 5)]), ("ii->i", [(4, 4)]),
+    ("ii", [(4, 4)]), ("bii->b", [(2, 4, 4)]), ("ij->ji", [(3, 4)]), ("ij->", [(3, 4)]), ("i,j->ij", [(3,), (4,)]),
+    ("i,i", [(3,), (3,)]), ("ij,kj,lj->ikl", [(3, 4), (2, 4), (5, 4)]), ("ab,bc,cd->ad", [(2, 3), (3, 4), (4, 5)]),
+    ("ijk,jil->kl", [(3, 4, 2), (4, 3, 5)]), ("ij,j->", [(3, 4), (4,)]), ("... -> ...", [(2, 3)]),
+    ("b n h w, n d -> b d h w", [(2, 3, 4, 5), (3, 6)]), ("aab,bc->ac", [(3, 3, 4), (4, 2)]),
+])
+def test_einsum(random, equation, shapes):
+    arrays = [random.normal(size=shape).astype(np.float32) for shape in shapes]
+    expected = np.einsum(equation, *[x.astype(np.float64) for x in arrays])
+    y, = run_node("Einsum", *arrays, equation=equation)
+    assert y.shape == expected.shape
+    # at most 20 products are added, each of numbers below 5: gamma_20 times their sum
+    np.testing.assert_allclose(y, expected, rtol=0, atol=24 * 2 ** -24 * 20 * 25)
+
+
+@pytest.mark.parametrize("equation, shapes", [("ij,jk->il", [(3, 4), (4, 5)]), ("ij->i", [(3, 4, 5)]), ("ij,jk->ik", [(3, 4), (5, 6)]),
+                                              ("i?->i", [(3, 4)]), ("ij,jk->ii", [(3, 4), (4, 5)])])
+def test_einsum_that_is_none_is_refused(random, equation, shapes):
+    with pytest.raises(portico.UnsupportedError, match="Einsum"):
+        run_node("Einsum", *[random.normal(size=shape).astype(np.float32) for shape in shapes], equation=equation)
+
+
+def convolved(x, w, bias, pads, strides, dilations, groups):
+    n = x.ndim - 2
+    x = np.pad(x, [(0, 0), (0, 0)] + [(pads[d], pads[n + d]) for d in range(n)])
+    counts = [(x.shape[2 + d] - dilations[d] * (w.shape[2 + d] - 1) - 1) // strides[d] + 1 for d in range(n)]
+    y = np.zeros((x.shape[0], w.shape[0], *counts))
+    inner, out = w.shape[1], w.shape[0] // groups
+    for at in np.ndindex(*counts):
+        window = x[(slice(None), slice(None)) + tuple(slice(at[d] * strides[d], None, dilations[d]) for d in range(n))]
+        window = window[(slice(None), slice(None)) + tuple(slice(0, k) for k in w.shape[2:])]
+        for g in range(groups):
+            part = np.tensordot(window[:, g * inner:(g + 1) * inner], w[g * out:(g + 1) * out],
+                                axes=(range(1, n + 2), range(1, n + 2)))
+            y[(slice(None), slice(g * out, (g + 1) * out)) + at] = part
+    return y + bias.reshape(1, -1, *[1] * n)
+
+
+@pytest.mark.parametrize("size, weight, pads, strides, dilations, groups", [
+    ((2, 3, 8, 8), (5, 3, 4, 4), (0, 0, 0, 0), (4, 4), (1, 1), 1),      # a patch embedding
+    ((1, 3, 9, 11), (4, 3, 4, 4), (0, 0, 0, 0), (4, 4), (1, 1), 1),     # whose patches do not fill the picture
+    ((2, 4, 7, 6), (6, 2, 3, 3), (1, 0, 2, 1), (2, 1), (1, 2), 2),
+    ((1, 4, 5, 5), (4, 1, 3, 3), (1, 1, 1, 1), (1, 1), (1, 1), 4),
+    ((1, 2, 6, 7), (3, 2, 1, 1), (0, 0, 0, 0), (1, 1), (1, 1), 1),
+    ((2, 4, 20), (6, 2, 3), (2, 1), (2,), (3,), 2),
+    ((1, 2, 4, 5, 4), (3, 2, 2, 3, 2), (0, 1, 1, 1, 0, 0), (1, 2, 1), (1, 1, 2), 1),
+])
+def test_conv(random, size, weight, pads, strides, dilations, groups):
+    x, w = random.normal(size=size).astype(np.float32), random.normal(size=weight).astype(np.float32)
+    bias = random.normal(size=weight[0]).astype(np.float32)
+    y, = run_node("Conv", x, w, bias, pads=pads, strides=strides, dilations=dilations, group=groups)
+    expected = convolved(x.astype(np.float64), w.astype(np.float64), bias, pads, strides, dilations, groups)
+    assert y.shape == expected.shape
+    np.testing.assert_allclose(y, expected, rtol=0, atol=50 * 2 ** -24 * 48 * 25)  # 48 products, as above
+
+
+def test_indices_and_ends(random):
+    x = random.normal(size=(3, 5)).astype(np.float32)
+    ints = [np.array(v, np.int64) for v in ([4, 2], [-6, -4], [1, 0], [-2, -1])]
+    np.testing.assert_array_equal(run_node("Slice", x, *ints)[0], x[2::-1, 4:-6:-2])
+    for largest in (0, 1):
+        values, indices = run_node("TopK", x, np.array([2], np.int64), outputs=2, largest=largest, axis=-1)
+        order = np.argsort(-x if largest else x, axis=-1, kind="stable")[:, :2]
+        np.testing.assert_array_equal(indices, order)
+        np.testing.assert_array_equal(values, np.take_along_axis(x, order, -1))
+    same = np.array([[1, 3, 3, 2], [5, 5, 1, 5]], np.float32)
+    assert run_node("ArgMax", same, axis=1, keepdims=0, select_last_index=1)[0].tolist() == [2, 3]
+    assert run_node("ArgMin", same, axis=1, keepdims=0)[0].tolist() == [0, 2]
+    for name, mode in (("reflect", "reflect"), ("edge", "edge"), ("wrap", "wrap")):
+        y, = run_node("Pad", x, np.array([1, 2, 2, 1], np.int64), mode=name, opset=19, constant=(1,))
+        np.testing.assert_array_equal(y, np.pad(x, [(1, 2), (2, 1)], mode=mode))
+
+
+def test_whole_numbers_and_doubles():
+    assert run_node("Add", np.array([2 ** 31 - 2]), np.array([1]))[0].tolist() == [2 ** 31 - 1]
+    with pytest.raises(portico.InvalidError, match="beyond the 32 bits"):
+        run_node("Add", np.array([2 ** 31]), np.array([1]))
+    with pytest.raises(portico.UnsupportedError, match="beyond the 32 bits"):
+        run_node("Add", np.array([1]), np.array([2 ** 40]), constant=(1,))
+    y, = run_node("Mul", np.array([0.1, 3.0]), np.array([2.0, 0.5]))
+    assert y.dtype == np.float64
+    np.testing.assert_allclose(y, [0.2, 1.5], rtol=2 ** -22)  # in f32: two operands and a product, each rounded
+
+
+def branch(op):
+    """A graph without inputs: op of x0 of the graph around it."""
+    return field(1, node(op, ["x0"], ["r"])) + field(12, field(1, "r"))
+
+
+def test_control_flow():
+    def chosen(made):
+        graph = made + field(11, value("x0", FLOAT, [2])) + field(12, field(1, "y"))
+        return portico.onnx.load(field(1, 8) + field(7, graph) + field(8, field(2, 17)))
+    either = node("If", ["c"], ["y"]) + attribute("then_branch", branch("Neg")) + attribute("else_branch", branch("Abs"))
+    yes = field(5, field(2, 9) + field(8, "c") + field(9, b"\1"))
+    assert chosen(field(1, either) + yes)(np.array([1, -2], np.float32))[0].tolist() == [-1, 2]
+    with pytest.raises(portico.UnsupportedError, match="If 'y': control flow"):
+        chosen(field(1, node("Sum", ["x0"], ["s"])) + field(1, node("Greater", ["s", "x0"], ["c"])) + field(1, either))(
+            np.zeros(2, np.float32))
+    for op in ("Loop", "Scan"):
+        with pytest.raises(portico.UnsupportedError, match=f"{op} 'y': control flow: {op}"):
+            chosen(field(1, node(op, ["x0"], ["y"])))(np.zeros(2, np.float32))
