@@ -173,9 +173,9 @@ def differ(y, expected):
     return np.max(np.abs(y - expected) / (1e-4 * (np.abs(expected) + rms)))
 
 
-# Nodes behind merging, at most, of two layers; without it there are more than twice as many (t5: 1.7 times).
-@pytest.mark.parametrize("name, most", [("bert", 65), ("distilbert", 44), ("gpt2", 71), ("llama", 62), ("t5", 65),
-                                        ("vit", 50)])
+# Nodes behind merging, at most, of two layers; without it there are about twice as many.
+@pytest.mark.parametrize("name, most", [("bert", 65), ("distilbert", 44), ("gpt2", 71), ("llama", 62), ("nn", 54),
+                                        ("t5", 65), ("vit", 50)])
 def test_exported_models_are_merged(name, most):
     arrays = dict(np.load(os.path.join(GOLDEN, f"{name}.npz")))
     expected = arrays.pop("hidden")
@@ -186,7 +186,7 @@ def test_exported_models_are_merged(name, most):
             hidden, = opened(arrays)
             counts.append(opened.statistics()["nodes"])
         assert differ(hidden, expected) < 1, f"merged: {merge}"
-    assert counts[0] <= most and counts[1] > 1.7 * counts[0]
+    assert counts[0] <= most and counts[1] > 1.6 * counts[0]
 
 
 def test_shapes_may_change_from_call_to_call():

@@ -19,6 +19,21 @@ GPT2 = {"vocab_size": 30, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions"
         "eos_token_id": 0}
 T5 = {"vocab_size": 30, "d_model": 16, "num_layers": 2, "num_heads": 4, "d_ff": 24, "d_kv": 4,
       "feed_forward_proj": "gated-gelu"}
+
+
+class Encoder(torch.nn.Module):
+    """PyTorch's own encoder layers, post-norm with ReLU."""
+
+    def __init__(self):
+        super().__init__()
+        layer = torch.nn.TransformerEncoderLayer(16, 4, 24, batch_first=False)
+        self.layers = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.config = type("Config", (), {})()
+
+    def forward(self, x, return_dict):
+        return [self.layers(x)]
+
+
 MODELS = {  # name: model, how it attends
     "bert": (lambda: hf.BertModel(hf.BertConfig(**SIZES)), "sdpa"),
     "distilbert": (lambda: hf.DistilBertModel(hf.DistilBertConfig(vocab_size=30, dim=16, n_layers=2, n_heads=4,
@@ -26,6 +41,7 @@ MODELS = {  # name: model, how it attends
     "gpt2": (lambda: hf.GPT2Model(hf.GPT2Config(**GPT2)), "eager"),
     "llama": (lambda: hf.LlamaModel(hf.LlamaConfig(**SIZES, num_key_value_heads=2, use_cache=False)), "sdpa"),
     "t5": (lambda: hf.T5EncoderModel(hf.T5Config(**T5)), "eager"),
+    "nn": (lambda: Encoder(), "eager"),  # attention of rank 3
     "vit": (lambda: hf.ViTModel(hf.ViTConfig(**{k: SIZES[k] for k in list(SIZES)[1:5]}, image_size=16, patch_size=4)), "sdpa"),
 }
 
@@ -44,6 +60,7 @@ class Hidden(torch.nn.Module):
 def main():
     warnings.simplefilter("ignore")
     os.makedirs(FOLDER, exist_ok=True)
+    torch.backends.mha.set_fastpath_enabled(False)  # which has no export
     for name, (make, attends) in MODELS.items():
         torch.manual_seed(20261123)
         model = make().eval()
@@ -51,7 +68,9 @@ def main():
             with torch.no_grad():
                 parameter += 0.1 * torch.randn_like(parameter)
         model.config._attn_implementation = attends
-        if name == "vit":
+        if name == "nn":
+            inputs, axes = {"x": torch.randn(6, 2, 16)}, {"x": {0: "tokens", 1: "batch"}}
+        elif name == "vit":
             inputs = {"pixel_values": torch.randn(2, 3, 16, 16)}
             axes = {"pixel_values": {0: "batch"}}
         else:

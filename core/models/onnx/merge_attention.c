@@ -203,48 +203,87 @@ static bool merge_heads_inside(const pco_graph *graph, uint32_t x, bool transpos
     return dims[0] == 0 && dims[1] == 2 && dims[transposed ? 3 : 2] == 1 && dims[transposed ? 2 : 3] == 3;
 }
 
+/* The same of rank 3, whose batch is that of one head each. */
+static uint32_t merge_one_head(pco_graph *graph, merge_attended *found, bool transposed, const pco_tensor *scores)
+{
+    int64_t dims[PCO_MAX_RANK];
+    const int64_t n = scores->shape[0], rows = scores->shape[1], keys = scores->shape[2];
+    uint32_t key = found->key;
+    if (transposed) {
+        key = merge_unpermuted(graph, key, dims);
+        const int64_t back[3] = {dims[0], dims[2], dims[1]};
+        if (back[0] != 0 || back[1] != 1 || back[2] != 2) key = pco_permute(graph, key, back);
+    }
+    const int64_t width = graph->tensors[key].shape[2], out = graph->tensors[found->value].shape[2];
+    const pco_scaled_dot_product_attention_attrs attrs = {.scale = found->scale, .heads_first = 1};
+    if (found->mask != PCO_NONE) {
+        const pco_tensor mask = graph->tensors[found->mask];
+        int64_t shape[4] = {1, 1, 1, 1};
+        if (mask.rank > 3 || mask.dtype != PCO_F32) return PCO_NONE;
+        for (uint32_t d = 0; d < mask.rank; d++) shape[mask.rank - d == 3 ? 0 : 4 - mask.rank + d] = mask.shape[d];
+        if ((shape[0] != 1 && shape[0] != n) || (shape[2] != 1 && shape[2] != rows) ||
+            (shape[3] != 1 && shape[3] != keys))
+            return PCO_NONE;
+        found->mask = pco_reshape(graph, found->mask, 4, shape);
+    }
+    const uint32_t in[4] = {pco_reshape(graph, found->query, 4, (int64_t[]){n, 1, rows, width}),
+                            pco_reshape(graph, key, 4, (int64_t[]){n, 1, keys, width}),
+                            pco_reshape(graph, found->value, 4, (int64_t[]){n, 1, keys, out}), found->mask};
+    const uint32_t y = pco_graph_add(graph, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, in, 4, NULL);
+    return pco_reshape(graph, y, 3, (int64_t[]){n, rows, out});
+}
+
+/* Rank 4: keys and values that stand several times are taken as they are, and [B,S,H,D] without a copy. */
+static uint32_t merge_heads(pco_graph *graph, merge_attended *found, bool transposed, const pco_tensor *scores)
+{
+    int64_t dims[PCO_MAX_RANK];
+    const uint32_t value = merge_ungrouped(graph, found->value), turned = merge_unpermuted(graph, found->key, dims);
+    const uint32_t key = merge_ungrouped(graph, turned);
+    const int64_t groups = graph->tensors[value].shape[1];
+    if (value != found->value && key != turned && dims[0] == 0 && dims[1] == 1 &&
+        graph->tensors[key].shape[1] == groups) {
+        found->value = value; /* both, or neither */
+        found->key = dims[2] == 2 ? key : pco_permute(graph, key, dims);
+    }
+    if (!merge_mask(graph, found, scores->shape)) return PCO_NONE;
+    const bool inside = merge_heads_inside(graph, found->query, false) &&
+                        merge_heads_inside(graph, found->value, false) &&
+                        merge_heads_inside(graph, found->key, transposed);
+    const pco_scaled_dot_product_attention_attrs attrs = {.scale = found->scale, .heads_first = !inside};
+    const uint32_t in[4] = {merge_operand(graph, found->query, false, !inside),
+                            merge_operand(graph, found->key, transposed, !inside),
+                            merge_operand(graph, found->value, false, !inside), found->mask};
+    const uint32_t attended = pco_graph_add(graph, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, in, 4, NULL);
+    return inside ? pco_permute(graph, attended, (int64_t[]){0, 2, 1, 3}) : attended;
+}
+
 /* matmul(softmax(matmul(query, key) scale + mask), value) */
 uint32_t merge_attention(pco_graph *graph, uint32_t y)
 {
     const pco_node *outer = merge_made(graph, y, PCO_OP_MATMUL);
     const pco_matmul_attrs *plain = outer->attrs;
     merge_attended found = {.mask = PCO_NONE, .scale = 1};
-    if (graph->tensors[y].rank != 4 || plain->transpose_a || plain->transpose_b || outer->n_inputs > 2) return PCO_NONE;
+    const uint32_t rank = graph->tensors[y].rank;
+    if ((rank != 3 && rank != 4) || plain->transpose_a || plain->transpose_b || outer->n_inputs > 2) return PCO_NONE;
     found.value = outer->inputs[1];
     const pco_node *softmax = merge_made(graph, merge_unnan(graph, outer->inputs[0]), PCO_OP_SOFTMAX);
     const pco_softmax_attrs *over = softmax ? softmax->attrs : NULL;
-    if (!softmax || over->axis != 3) return PCO_NONE;
+    if (!softmax || over->axis != (int64_t)rank - 1) return PCO_NONE;
     uint32_t scores = merge_unmasked(graph, softmax->inputs[0], &found);
     scores = merge_unscaled(graph, scores, &found.scale);
     const pco_node *inner = merge_made(graph, scores, PCO_OP_MATMUL);
     if (!inner || inner->n_inputs > 2) return PCO_NONE;
     plain = inner->attrs;
     const bool transposed = !plain->transpose_b; /* the key's last two dimensions are D and T */
-    if (plain->transpose_a || graph->tensors[scores].rank != 4) return PCO_NONE;
+    if (plain->transpose_a || graph->tensors[scores].rank != rank) return PCO_NONE;
     found.query = merge_unscaled(graph, inner->inputs[0], &found.scale);
     found.key = merge_unscaled(graph, inner->inputs[1], &found.scale);
-    pco_tensor q = graph->tensors[found.query], k = graph->tensors[found.key], v = graph->tensors[found.value];
-    if (q.rank != 4 || k.rank != 4 || v.rank != 4 || !(found.scale > 0) || !isfinite(found.scale)) return PCO_NONE;
-    if (q.shape[0] != k.shape[0] || q.shape[1] != k.shape[1] || v.shape[0] != k.shape[0] || v.shape[1] != k.shape[1])
+    const pco_tensor q = graph->tensors[found.query], k = graph->tensors[found.key], v = graph->tensors[found.value];
+    if (q.rank != rank || k.rank != rank || v.rank != rank || !(found.scale > 0) || !isfinite(found.scale))
         return PCO_NONE;
-    int64_t dims[PCO_MAX_RANK];
-    const uint32_t value = merge_ungrouped(graph, found.value), turned = merge_unpermuted(graph, found.key, dims);
-    const uint32_t key = merge_ungrouped(graph, turned);
-    const int64_t groups = graph->tensors[value].shape[1];
-    if (value != found.value && key != turned && dims[0] == 0 && dims[1] == 1 &&
-        graph->tensors[key].shape[1] == groups) {
-        found.value = value; /* both, or neither */
-        found.key = dims[2] == 2 ? key : pco_permute(graph, key, dims);
-    }
+    for (uint32_t d = 0; d + 2 < rank; d++)
+        if (q.shape[d] != k.shape[d] || v.shape[d] != k.shape[d]) return PCO_NONE;
     const pco_tensor shape = graph->tensors[scores];
-    if (!merge_mask(graph, &found, shape.shape)) return PCO_NONE;
-    const bool inside = merge_heads_inside(graph, found.query, false) &&
-                        merge_heads_inside(graph, found.value, false) &&
-                        merge_heads_inside(graph, found.key, transposed);
-    const pco_scaled_dot_product_attention_attrs attrs = {.scale = found.scale, .heads_first = !inside};
-    uint32_t in[4] = {merge_operand(graph, found.query, false, !inside),
-                      merge_operand(graph, found.key, transposed, !inside),
-                      merge_operand(graph, found.value, false, !inside), found.mask};
-    const uint32_t attended = pco_graph_add(graph, PCO_OP_SCALED_DOT_PRODUCT_ATTENTION, &attrs, in, 4, NULL);
-    return inside ? pco_permute(graph, attended, (int64_t[]){0, 2, 1, 3}) : attended;
+    return rank == 3 ? merge_one_head(graph, &found, transposed, &shape)
+                     : merge_heads(graph, &found, transposed, &shape);
 }
