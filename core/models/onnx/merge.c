@@ -115,11 +115,15 @@ static uint32_t merge_permute(pco_graph *graph, uint32_t y)
     return x == node->inputs[0] ? PCO_NONE : pco_permute(graph, x, dims);
 }
 
-/* [B,H,T,D] as [BH,T,D], whose last two dimensions change places, as [B,H,D,T]: one permutation. */
+/* To the shape that it has: nothing. [B,H,T,D] as [BH,T,D], whose last two dimensions change places, as [B,H,D,T]: one
+ * permutation. */
 static uint32_t merge_reshape(pco_graph *graph, uint32_t y)
 {
     const pco_node *back = merge_made(graph, y, PCO_OP_RESHAPE);
-    const pco_node *swap = back ? merge_made(graph, back->inputs[0], PCO_OP_PERMUTE) : NULL;
+    const pco_tensor *was = &graph->tensors[back->inputs[0]], *is = &graph->tensors[y];
+    if (was->rank == is->rank && memcmp(was->shape, is->shape, was->rank * sizeof *was->shape) == 0)
+        return back->inputs[0];
+    const pco_node *swap = merge_made(graph, back->inputs[0], PCO_OP_PERMUTE);
     const pco_node *flat = swap ? merge_made(graph, swap->inputs[0], PCO_OP_RESHAPE) : NULL;
     const pco_permute_attrs *attrs = swap ? swap->attrs : NULL;
     if (!flat || attrs->n_dims != 3 || attrs->dims[0] != 0 || attrs->dims[1] != 2) return PCO_NONE;
