@@ -339,3 +339,140 @@ def test_control_flow():
     for op in ("Loop", "Scan"):
         with pytest.raises(portico.UnsupportedError, match=f"{op} 'y': control flow: {op}"):
             chosen(field(1, node(op, ["x0"], ["y"])))(np.zeros(2, np.float32))
+
+
+# ---- what is merged, and what only looks like it ----
+
+def graph_of(text, arrays, constants, opset=17):
+    """A model from lines "result = Op a b name:value ...", whose last result is its output."""
+    made = b""
+    for line in text.strip().splitlines():
+        result, _, rest = line.strip().partition(" = ")
+        op, *words = rest.split()
+        names = [x for x in words if ":" not in x]
+        said = [x.split(":") for x in words if ":" in x]
+        made += field(1, node(op, names, [result]) + b"".join(
+            attribute(name, [int(v) for v in x.split(",")] if "," in x or name in ("axes", "perm") else int(x))
+            for name, x in said))
+    for name, x in constants.items():
+        x = np.asarray(x)
+        made += field(5, b"".join(field(1, d) for d in x.shape) + field(2, TYPES[x.dtype.name]) + field(8, name) +
+                      field(9, x.tobytes()))
+    made += b"".join(field(11, value(name, TYPES[x.dtype.name], x.shape)) for name, x in arrays.items())
+    return field(1, 8) + field(7, made + field(12, field(1, result))) + field(8, field(2, opset))
+
+
+PATTERNS = {
+    "layer_norm": """
+        m = ReduceMean x axes:-1
+        d = Sub x m
+        q = Pow d two
+        v = ReduceMean q axes:-1
+        e = Add v eps
+        s = Sqrt e
+        n = Div d s
+        w = Mul n weight
+        y = Add w bias""",
+    "rms_norm": """
+        q = Pow x two
+        v = ReduceMean q axes:-1
+        e = Add v eps
+        s = Sqrt e
+        r = Reciprocal s
+        n = Mul x r
+        y = Mul weight n""",
+    "gelu": """
+        d = Div x root2
+        e = Erf d
+        p = Add e one
+        m = Mul x p
+        y = Mul m half""",
+    "gelu_tanh": """
+        c = Pow x three
+        k = Mul c small
+        i = Add x k
+        s = Mul i root
+        t = Tanh s
+        p = Add t one
+        h = Mul x half
+        y = Mul h p""",
+    "swiglu": """
+        s = Sigmoid x
+        g = Mul x s
+        y = Mul g z""",
+    "attention": """
+        kt = Transpose k perm:0,1,3,2
+        p = MatMul q kt
+        s = Mul p scale
+        m = Add s mask
+        w = Softmax m axis:-1
+        y = MatMul w v""",
+    "rotary": """
+        c = Cos angles
+        s = Sin angles
+        c4 = Unsqueeze c zeros
+        s4 = Unsqueeze s zeros
+        low = Slice h a0 a2 last
+        high = Slice h a2 a4 last
+        minus = Neg high
+        turned = Concat minus low axis:-1
+        straight = Mul h c4
+        across = Mul turned s4
+        y = Add straight across""",
+}
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+def merging_inputs(random):
+    arrays = {"x": (3, 5, 8), "z": (3, 5, 8), "q": (2, 3, 5, 4), "k": (2, 3, 6, 4), "v": (2, 3, 6, 7), "mask": (2, 1, 5, 6),
+              "h": (2, 3, 5, 4)}
+    arrays = {name: random.normal(size=shape).astype(np.float32) for name, shape in arrays.items()}
+    angle = np.arange(5)[:, None] * np.array([[1.0, 0.01]], np.float32).astype(np.float64)
+    f = np.float32
+    constants = {"two": f(2), "three": f(3), "one": f(1), "half": f(0.5), "eps": f(1e-5), "root2": f(2 ** 0.5),
+                 "small": f(0.044715), "root": f((2 / np.pi) ** 0.5), "scale": f(0.3), "zeros": ints(0, 1), "a0": ints(0),
+                 "a2": ints(2), "a4": ints(4), "last": ints(-1), "weight": random.normal(size=8).astype(f),
+                 "bias": random.normal(size=8).astype(f), "angles": np.tile(angle, (1, 2)).astype(f)}
+    return arrays, constants
+
+
+@pytest.mark.parametrize("merged, pattern, change", [
+    (True, "layer_norm", {}), (True, "rms_norm", {}), (True, "gelu", {}), (True, "gelu_tanh", {}), (True, "swiglu", {}),
+    (True, "attention", {}), (True, "rotary", {}), (True, "attention", {"Mul p scale": "Div p scale"}),
+    (True, "attention", {"Add s mask": "Add mask s"}), (True, "gelu", {"Mul x p": "Mul p x", "Mul m half": "Mul half m"}),
+    (True, "layer_norm", {"ReduceMean x axes:-1": "ReduceMean x axes:-2"}),  # the RMS norm of d
+    (False, "layer_norm", {"ReduceMean q axes:-1": "ReduceMean q axes:1"}), (False, "layer_norm", {"Pow d two": "Pow d three", "Sqrt e": "Exp e"}),
+    (False, "layer_norm", {"Pow d two": "Pow x two"}), (False, "layer_norm", {"Div d s": "Div x s"}),
+    (False, "rms_norm", {"Mul x r": "Mul z r"}), (False, "rms_norm", {"Pow x two": "Pow x three", "Sqrt e": "Abs e"}),
+    (False, "gelu", {"half": 0.51}), (False, "gelu", {"root2": 1.5}), (False, "gelu", {"one": 2.0}),
+    (False, "gelu", {"Mul x p": "Mul z p"}), (False, "gelu_tanh", {"small": 0.05}), (False, "gelu_tanh", {"three": 2.0}),
+    (False, "gelu_tanh", {"Mul x half": "Mul z half"}), (False, "swiglu", {"Mul x s": "Mul z s"}),
+    (False, "attention", {"axis:-1": "axis:2"}), (False, "attention", {"scale": -0.3}),
+    (False, "attention", {"perm:0,1,3,2": "perm:0,1,3,2", "Softmax m axis:-1": "Sigmoid m"}),
+    (False, "rotary", {"Concat minus low": "Concat low minus"}), (False, "rotary", {"Cos angles": "Sin angles"}),
+    (False, "rotary", {"angles": 1.5}), (False, "rotary", {"Neg high": "Abs high"}),
+])
+def test_merging(random, merged, pattern, change):
+    text = PATTERNS[pattern]
+    arrays, constants = merging_inputs(random)
+    for old, new in change.items():
+        if isinstance(new, str):
+            assert old in text
+            text = text.replace(old, new)
+        elif old == "angles":  # those of no positions
+            constants[old] = (constants[old] ** np.float32(new)).astype(np.float32)
+        else:
+            constants[old] = np.float32(new)
+    words = set(text.split())
+    arrays = {name: x for name, x in arrays.items() if name in words}
+    data = graph_of(text, arrays, {name: x for name, x in constants.items() if name in words})
+    results, counts = [], []
+    for merge in (False, True):
+        opened = portico.onnx.load(data, merge=merge)
+        results.append(opened(arrays)[0])
+        counts.append(opened.statistics()["nodes"])
+    np.testing.assert_allclose(results[1], results[0], rtol=0, atol=2e-5 * np.abs(results[0]).max())  # 2^-24, 300 times
+    assert counts[1] < counts[0] if merged else counts[1] == counts[0]
