@@ -175,7 +175,11 @@ static uint32_t onnx_conv_map(pco_onnx_map *map)
 static uint32_t onnx_conv_counts(pco_onnx_map *map, const onnx_conv *conv, bool padded)
 {
     int64_t shape[2 + CONV_MOST] = {1, 1}, all = 1;
-    for (uint32_t d = 0; d < conv->n; d++) all *= shape[2 + d] = conv->count[d];
+    for (uint32_t d = 0; d < conv->n; d++) {
+        shape[2 + d] = conv->count[d];
+        if (__builtin_mul_overflow(all, conv->count[d], &all) || all > 1 << 24)
+            return onnx_skip(map, "%.100s of too many windows", map->node->op);
+    }
     double *counts = calloc((size_t)all + 1, sizeof *counts);
     if (!counts) return pco_graph_fail(map->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a pooling");
     for (int64_t i = 0; i < all; i++) {
