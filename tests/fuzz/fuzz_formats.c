@@ -268,14 +268,23 @@ int main(int argc, char **argv)
     enum { MOST = 64 };
     static built llama, factors;
     static const char config[] = BUILT_CONFIG(", \"rope_theta\": 500.5, \"dropout\": 0.1");
+    static const char hub[] =
+        "{\"model_type\": \"smollm3\", \"vocab_size\": 9, \"hidden_size\": 8, \"num_hidden_layers\": 3, "
+        "\"num_attention_heads\": 2, \"rms_norm_eps\": 1e-5, \"no_rope_layers\": [1, 0, 1], "
+        "\"layer_types\": [\"full_attention\", \"sliding_attention\", \"full_attention\"], \"sliding_window\": 4, "
+        "\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 2], \"long_factor\": [1, 2.5]}}";
+    static const char experts[] = "{\"model_type\": \"mixtral\", \"vocab_size\": 9, \"hidden_size\": 8, "
+                                  "\"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"rms_norm_eps\": 1e-5, "
+                                  "\"num_local_experts\": 4, \"num_experts_per_tok\": 2, \"pruned_heads\": {}}";
     static const char json[] = "{\"a\": [1, -2.5e3, true, null, \"x\\u00e9\\n\"], \"b\": {\"c\": {}}}";
     build_llama(&llama, NULL);
     build_llama(&factors, &(built_change){.factors = 1, .value = 8, .least = 1});
     seed seeds[MOST] = {fuzz_safetensors_seed(),           fuzz_npy_seed(),
                         fuzz_gguf_seed("llama"),           fuzz_gguf_seed("gpt2"),
                         fuzz_copy(json, sizeof json - 1),  fuzz_copy(config, sizeof config - 1),
-                        fuzz_copy(llama.data, llama.size), fuzz_copy(factors.data, factors.size)};
-    size_t count = 8, prefixes = 0;
+                        fuzz_copy(llama.data, llama.size), fuzz_copy(factors.data, factors.size),
+                        fuzz_copy(hub, sizeof hub - 1),    fuzz_copy(experts, sizeof experts - 1)};
+    size_t count = 10, prefixes = 0;
     fuzz_begin();
     unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 20000;
     uint64_t step = 0;

@@ -149,7 +149,7 @@ CASES = {
         "tie_word_embeddings": True,
         **old_rope(None, 5e6),
     },
-    "smollm3-plain": {"model_type": "smollm3", "no_rope_layer_interval": 3, "tie_word_embeddings": True},
+    "smollm3-plain": {"model_type": "smollm3", "no_rope_layers": [1, 1, 0], "tie_word_embeddings": True},
     "phi3": {
         "model_type": "phi3",
         "sliding_window": WINDOW,
@@ -165,7 +165,7 @@ CASES = {
     "phi3-plain": {"model_type": "phi3", "num_key_value_heads": HEADS, **old_rope(None)},
     "starcoder2": {"model_type": "starcoder2", "sliding_window": WINDOW, "use_bias": True, **old_rope(None, 1e5)},
     "starcoder2-plain": {"model_type": "starcoder2", "use_bias": False, "tie_word_embeddings": False},
-    "gptneox": {"model_type": "gpt_neox", "rotary_pct": 0.5, "rotary_emb_base": 5000, "use_parallel_residual": True},
+    "gptneox": {"model_type": "gpt_neox", "rotary_pct": 0.5, "rotary_emb_base": 5000},
     "gptneox-sequential": {
         "model_type": "gpt_neox",
         "use_parallel_residual": False,
