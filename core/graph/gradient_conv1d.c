@@ -28,25 +28,26 @@ static conv1d_sizes conv1d_sizes_of(pco_gradient *g)
     return s;
 }
 
-/* dy with stride - 1 zeros behind each position, as the convolution in the other direction, with weights in the other
- * order, sees it: output channels are its input, and each x gets what it gave. */
+/* dy with stride - 1 zeros behind each position (behind a single one, as many as are used), as the convolution in the
+ * other direction, with weights in the other order, sees it: output channels are its input, and each x gets what it
+ * gave. */
 static void conv1d_to_x(pco_gradient *g, const conv1d_sizes *s, uint32_t dy)
 {
     ATTRS(conv1d);
     pco_graph *graph = g->graph;
     const pco_tensor x = gradient_tensor(graph, g->node.inputs[0]);
     const int64_t reach = attrs->dilation * (s->k - 1), padding = reach - attrs->padding,
-                  cut = padding < 0 ? -padding : 0;
+                  cut = padding < 0 ? -padding : 0, step = s->m > 1 ? attrs->stride : s->rest + 1;
     uint32_t weight = g->node.inputs[1];
-    if (attrs->stride > 1) {
-        const pco_pad_attrs zeros = {.n_before = 4, .n_after = 4, .after = {0, 0, 0, attrs->stride - 1}};
+    if (step > 1) {
+        const pco_pad_attrs zeros = {.n_before = 4, .n_after = 4, .after = {0, 0, 0, step - 1}};
         dy = pco_reshape(graph, dy, 4, SHAPE(s->n, s->o, s->m, 1));
         dy = pco_graph_add(graph, PCO_OP_PAD, &zeros, &dy, 1, NULL);
-        dy = pco_reshape(graph, dy, 3, SHAPE(s->n, s->o, s->m * attrs->stride));
+        dy = pco_reshape(graph, dy, 3, SHAPE(s->n, s->o, s->m * step));
     } else {
         dy = pco_reshape(graph, dy, 3, SHAPE(s->n, s->o, s->m));
     }
-    dy = pco_slice_axis(graph, dy, 2, cut, (s->m - 1) * attrs->stride + 1 + s->rest - 2 * cut);
+    dy = pco_slice_axis(graph, dy, 2, cut, (s->m - 1) * step + 1 + s->rest - 2 * cut);
     if (s->k > 1) weight = pco_gather(graph, weight, pco_iota(graph, PCO_I32, 0, (double)(s->k - 1), -1, 1, &s->k), 2);
     weight = pco_reshape(graph, weight, 4, SHAPE(s->groups, s->o / s->groups, s->c / s->groups, s->k));
     weight = pco_permute(graph, weight, SHAPE(0, 2, 1, 3));

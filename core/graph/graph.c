@@ -94,13 +94,6 @@ pco_status pco_graph_describe(const pco_graph *graph, uint32_t tensor, pco_tenso
     return PCO_OK;
 }
 
-int64_t pco_tensor_elements(const pco_tensor *tensor)
-{
-    int64_t count = tensor != NULL;
-    for (uint32_t i = 0; tensor && i < tensor->rank; i++) count *= tensor->shape[i];
-    return count;
-}
-
 /* Appends a tensor; `name` is copied. */
 static uint32_t graph_append(pco_graph *graph, pco_tensor tensor, const char *name)
 {

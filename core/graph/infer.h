@@ -1,5 +1,5 @@
 /* Shape and type inference: from a node's operands to its outputs, with messages that name the op, the
- * operands and both shapes. Signatures are read by signature.c; what letters cannot say is in infer.c. */
+ * operands and both shapes. Signatures are read by signature.c; what letters cannot say is in infer_*.c. */
 #ifndef PCO_GRAPH_INFER_H
 #define PCO_GRAPH_INFER_H
 

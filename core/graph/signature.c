@@ -1,5 +1,6 @@
 /* Reads the signatures of ops.def: which operands there are, their types, and what their letters bind. */
 #include "graph/infer.h"
+#include "portico/graph.h"
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -29,6 +30,13 @@ typedef struct signature_operand {
     char dims[32];
     int optional;
 } signature_operand;
+
+int64_t pco_tensor_elements(const pco_tensor *tensor)
+{
+    int64_t count = tensor != NULL;
+    for (uint32_t i = 0; tensor && i < tensor->rank; i++) count *= tensor->shape[i];
+    return count;
+}
 
 char *pco_tensor_shape_text(const pco_tensor *tensor, char *text)
 {

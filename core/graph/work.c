@@ -4,16 +4,6 @@
 
 #include <string.h>
 
-static const pco_tensor *work_input(const pco_tensor *tensors, const pco_node *node, uint32_t i)
-{
-    return i < node->n_inputs && node->inputs[i] != PCO_NONE ? &tensors[node->inputs[i]] : NULL;
-}
-
-static const pco_tensor *work_output(const pco_tensor *tensors, const pco_node *node, uint32_t i)
-{
-    return i < node->n_outputs && node->outputs[i] != PCO_NONE ? &tensors[node->outputs[i]] : NULL;
-}
-
 /* ---- rows ---- */
 
 pco_node_rows pco_node_rows_whole(void)
@@ -28,7 +18,7 @@ pco_node_rows pco_node_rows_whole(void)
 static pco_node_rows work_first(const pco_tensor *tensors, const pco_node *node, uint32_t rank)
 {
     pco_node_rows rows = pco_node_rows_whole();
-    const pco_tensor *x = work_input(tensors, node, 0);
+    const pco_tensor *x = pco_work_input(tensors, node, 0);
     if (!x || x->rank < rank) return rows;
     rows.n = x->shape[0];
     rows.in[0] = 0;
@@ -40,10 +30,10 @@ static pco_node_rows work_first(const pco_tensor *tensors, const pco_node *node,
 static pco_node_rows work_elements(const pco_tensor *tensors, const pco_node *node)
 {
     pco_node_rows rows = pco_node_rows_whole();
-    const pco_tensor *y = work_output(tensors, node, 0), *x;
+    const pco_tensor *y = pco_work_output(tensors, node, 0), *x;
     if (y->rank < 2) return rows;
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if ((x = work_input(tensors, node, i)) && x->rank == y->rank && x->shape[0] == y->shape[0]) rows.in[i] = 0;
+        if ((x = pco_work_input(tensors, node, i)) && x->rank == y->rank && x->shape[0] == y->shape[0]) rows.in[i] = 0;
     rows.n = y->shape[0];
     rows.out[0] = 0;
     return rows;
@@ -63,7 +53,7 @@ static pco_node_rows work_sequences(const pco_tensor *tensors, const pco_node *n
     pco_node_rows rows = work_first(tensors, node, 1);
     const pco_tensor *x;
     for (uint32_t i = 1; i < node->n_inputs; i++)
-        if ((x = work_input(tensors, node, i)) && work_of_batch(op, i) && x->shape[0] == rows.n) rows.in[i] = 0;
+        if ((x = pco_work_input(tensors, node, i)) && work_of_batch(op, i) && x->shape[0] == rows.n) rows.in[i] = 0;
     return rows;
 }
 
@@ -72,8 +62,8 @@ static pco_node_rows work_matmul(const pco_tensor *tensors, const pco_node *node
 {
     pco_node_rows rows = pco_node_rows_whole();
     const pco_matmul_attrs *attrs = node->attrs;
-    const pco_tensor *a = work_input(tensors, node, 0), *c = work_input(tensors, node, 3),
-                     *y = work_output(tensors, node, 0);
+    const pco_tensor *a = pco_work_input(tensors, node, 0), *c = pco_work_input(tensors, node, 3),
+                     *y = pco_work_output(tensors, node, 0);
     rows.in[0] = (int)a->rank - (attrs->transpose_a ? 1 : 2);
     rows.out[0] = (int)y->rank - 2;
     rows.n = y->shape[y->rank - 2];
@@ -84,7 +74,7 @@ static pco_node_rows work_matmul(const pco_tensor *tensors, const pco_node *node
 pco_node_rows pco_node_rows_by(pco_rows_rule rule, const pco_tensor *tensors, const pco_node *node)
 {
     const pco_op_info *op = pco_node_op(node);
-    const pco_tensor *x = work_input(tensors, node, 0);
+    const pco_tensor *x = pco_work_input(tensors, node, 0);
     switch (rule) {
     case PCO_ROWS_ELEMENTS: return work_elements(tensors, node);
     case PCO_ROWS_LAST: return work_first(tensors, node, 2);
@@ -105,42 +95,6 @@ pco_node_rows pco_node_rows_of(const pco_tensor *tensors, const pco_node *node)
 }
 
 /* ---- products ---- */
-
-PCO_PRODUCTS(matmul)
-{
-    const pco_matmul_attrs *attrs = node->attrs;
-    const pco_tensor *a = work_input(tensors, node, 0);
-    return (double)pco_tensor_elements(work_output(tensors, node, 0)) *
-           (double)a->shape[a->rank - (attrs->transpose_a ? 2 : 1)];
-}
-
-/* The weights of a channel for each element of the result. */
-PCO_PRODUCTS(conv1d)
-{
-    const pco_tensor *weight = work_input(tensors, node, 1);
-    return (double)pco_tensor_elements(work_output(tensors, node, 0)) * (double)(weight->shape[1] * weight->shape[2]);
-}
-
-/* So many products of the scores' shape over the depth of keys, and over that of values. */
-static double products_scores(const pco_tensor *tensors, const pco_node *node, int heads_first, int keys, int values)
-{
-    const pco_tensor *query = work_input(tensors, node, 0), *key = work_input(tensors, node, 1);
-    const double scores =
-        (double)(query->shape[0] * query->shape[1] * query->shape[2]) * (double)key->shape[heads_first ? 2 : 1];
-    return scores * (keys * (double)query->shape[3] + values * (double)work_input(tensors, node, 2)->shape[3]);
-}
-
-PCO_PRODUCTS(attention)
-{
-    const pco_scaled_dot_product_attention_attrs *attrs = node->attrs;
-    return products_scores(tensors, node, attrs->heads_first != 0, 1, 1);
-}
-
-PCO_PRODUCTS(attention_backward)
-{
-    const pco_scaled_dot_product_attention_backward_attrs *attrs = node->attrs;
-    return products_scores(tensors, node, attrs->heads_first != 0, 3, 2);
-}
 
 pco_products_fn *pco_op_products(uint32_t op)
 {
@@ -169,7 +123,7 @@ double pco_node_products(const pco_tensor *tensors, const pco_node *node)
 double pco_node_terms(const pco_tensor *tensors, const pco_node *node)
 {
     const pco_op_info *op = pco_node_op(node);
-    const pco_tensor *x = work_input(tensors, node, 0), *y = work_output(tensors, node, 0);
+    const pco_tensor *x = pco_work_input(tensors, node, 0), *y = pco_work_output(tensors, node, 0);
     double terms = 1;
     if (pco_op_products(node->op) && op->bound == PCO_BOUND_SUM)
         return pco_tensor_elements(y) ? pco_node_products(tensors, node) / (double)pco_tensor_elements(y) : 1;
@@ -181,7 +135,7 @@ double pco_node_terms(const pco_tensor *tensors, const pco_node *node)
     }
     for (uint32_t i = 0; i < node->n_inputs + node->n_outputs; i++) {
         const pco_tensor *t =
-            i < node->n_inputs ? work_input(tensors, node, i) : work_output(tensors, node, i - node->n_inputs);
+            i < node->n_inputs ? pco_work_input(tensors, node, i) : pco_work_output(tensors, node, i - node->n_inputs);
         for (uint32_t d = 0; t && d < t->rank; d++)
             if ((double)t->shape[d] > terms) terms = (double)t->shape[d];
     }

@@ -5,6 +5,17 @@
 
 #include "graph/op.h"
 
+/* Operand or result i, or NULL where it is absent. */
+static inline const pco_tensor *pco_work_input(const pco_tensor *tensors, const pco_node *node, uint32_t i)
+{
+    return i < node->n_inputs && node->inputs[i] != PCO_NONE ? &tensors[node->inputs[i]] : NULL;
+}
+
+static inline const pco_tensor *pco_work_output(const pco_tensor *tensors, const pco_node *node, uint32_t i)
+{
+    return i < node->n_outputs && node->outputs[i] != PCO_NONE ? &tensors[node->outputs[i]] : NULL;
+}
+
 enum { PCO_ROWS_WHOLE = -1 };
 
 /* Along which dimension a node is cut into rows that are problems of their own: of each operand and result, or

@@ -6,6 +6,8 @@
 #include "base/dtype.h"
 #include "check_device.h"
 
+#include "cases/cases.h"
+
 #include "graph/graph.h"
 
 #include <math.h>
@@ -159,10 +161,10 @@ static double gradient_loss(const gradient_case *c, const pco_graph *lowered)
 }
 
 /* (8 (L(h) - L(-h)) - (L(2h) - L(-2h))) / 12h: wrong by h^4 / 30 of the fifth derivative. */
-static double gradient_quotient(const gradient_case *c, const pco_graph *lowered, uint32_t at, int64_t i)
+static double gradient_quotient(const gradient_case *c, const pco_graph *lowered, uint32_t at, int64_t i, double h)
 {
     static const double STEPS[4] = {1, -1, 2, -2}, FACTORS[4] = {8, -8, -1, 1};
-    const double h = 0x1p-10, x = c->data[at][i];
+    const double x = c->data[at][i];
     double sum = 0;
     for (int k = 0; k < 4; k++) {
         c->data[at][i] = x + STEPS[k] * h;
@@ -189,7 +191,7 @@ static void gradient_check_float64(const gradient_case *c)
         double largest = 1;
         for (int64_t i = 0; i < count; i++) largest = fmax(largest, fabs(g[i]));
         for (int64_t i = 0; i < count; i++) {
-            double quotient = gradient_quotient(c, lowered, at, i);
+            double quotient = gradient_quotient(c, lowered, at, i, 0x1p-10);
             if (!(fabs(g[i] - quotient) <= 1e-6 * largest))
                 fail_msg("%s: d L / d in%u[%lld] is %.10g, the difference quotient says %.10g", c->name, at,
                          (long long)i, g[i], quotient);
@@ -208,24 +210,6 @@ static void test_float64(void **state)
         gradient_check_float64(&c);
         gradient_clear(&c);
     }
-}
-
-/* Every op that says it has a rule is in the list above. */
-static void test_complete(void **state)
-{
-    (void)state;
-    unsigned char seen[256] = {0};
-    for (size_t i = 0; i < sizeof GRADIENT_ROWS / sizeof *GRADIENT_ROWS; i++) {
-        gradient_case c = {.graph = pco_graph_create(), .name = "", .seed = 1};
-        GRADIENT_ROWS[i].build(&c);
-        for (uint32_t k = 0; k < c.graph->n_nodes; k++) seen[c.graph->nodes[k].op] = 1;
-        gradient_clear(&c);
-    }
-    uint32_t count;
-    const pco_op_info *table = pco_op_table(&count);
-    for (uint32_t i = 0; i < count; i++)
-        if (pco_op_gradient(table[i].op) && !seen[table[i].op])
-            fail_msg("the gradient of '%s' is not tried", table[i].name);
 }
 
 /* ---- on a device ---- */
@@ -295,6 +279,8 @@ static void test_device(void **state)
         gradient_clear(&c);
     }
 }
+
+#include "gradient_of_cases.h"
 
 /* ---- what is refused, and what is special ---- */
 
@@ -493,9 +479,9 @@ static void test_nothing_square(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_complete), cmocka_unit_test(test_errors),         cmocka_unit_test(test_special),
-        cmocka_unit_test(test_float64),  cmocka_unit_test(test_device),         cmocka_unit_test(test_rounded_once),
-        cmocka_unit_test(test_ties),     cmocka_unit_test(test_nothing_square),
+        cmocka_unit_test(test_cases),   cmocka_unit_test(test_errors),         cmocka_unit_test(test_special),
+        cmocka_unit_test(test_float64), cmocka_unit_test(test_device),         cmocka_unit_test(test_rounded_once),
+        cmocka_unit_test(test_ties),    cmocka_unit_test(test_nothing_square),
     };
     return cmocka_run_group_tests(tests, device_open, device_close);
 }
