@@ -4,6 +4,7 @@
 /* clang-format off */
 const cli_command *const cli_commands[] = {
     &cli_run,
+    &cli_chat,
     &cli_embed,
     &cli_inspect,
     &cli_devices,

@@ -55,6 +55,16 @@ pco_status cli_open_any_model(pco_context *context, const char *path, const char
     return status;
 }
 
+/* 0 would keep no token. */
+int cli_read_top_p(void *arguments, const char *option, const char *value)
+{
+    double *top_p = &((pco_generate_params *)arguments)->top_p;
+    if (!cli_number(option, value, 0, 1, top_p)) return 0;
+    if (*top_p > 0) return 1;
+    cli_error("option %s: 0 keeps no token; it is above 0, and at most 1", option);
+    return 0;
+}
+
 int cli_read_text(const char *path, char **text, size_t *size)
 {
     int is_stdin = strcmp(path, "-") == 0;

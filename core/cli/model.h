@@ -18,6 +18,16 @@ pco_status cli_open_model(pco_context *context, const char *path, const char *de
 pco_status cli_open_any_model(pco_context *context, const char *path, const char *device, int64_t context_length,
                               pco_model **model, pco_error *err) PCO_NODISCARD;
 
+/* Rows of options of a command whose struct of arguments begins with `pco_generate_params generate`. */
+#define CLI_SAMPLING(type) \
+    {CLI_WHOLE("--max-tokens", type, generate.max_tokens, 0, INT32_MAX), .letter = "-n"}, \
+        {CLI_NUMBER("--temperature", type, generate.temperature, 0, 1000)}, \
+        {CLI_WHOLE("--top-k", type, generate.top_k, 0, INT32_MAX)}, {CLI_READ("--top-p", cli_read_top_p)}, \
+    { \
+        CLI_WHOLE("--seed", type, generate.seed, 0, INT64_MAX) \
+    }
+int cli_read_top_p(void *arguments, const char *option, const char *value);
+
 /* The whole of a file, or of stdin for "-": *text (free) with a NUL behind its *size bytes. 0 after a message, or
  * when a signal ended it. */
 int cli_read_text(const char *path, char **text, size_t *size);

@@ -10,11 +10,11 @@
 #include <unistd.h>
 
 typedef struct run_arguments {
+    pco_generate_params generate; /* the first member: CLI_SAMPLING */
     const char *model, *prompt, *input, *device;
     int piped;   /* "-": the prompt is on stdin */
     int implied; /* nobody said where the prompt is: input is stdin, and must hold one */
-    int64_t max_tokens, context;
-    pco_generate_params generate;
+    int64_t context;
     attention_picture attention; /* path NULL: none */
 } run_arguments;
 
@@ -166,27 +166,13 @@ static int run_generate(pco_model *model, const run_arguments *arguments, run_to
     return CLI_OK;
 }
 
-/* 0 would keep no token. */
-static int run_top_p(void *arguments, const char *option, const char *value)
-{
-    double *top_p = &((run_arguments *)arguments)->generate.top_p;
-    if (!cli_number(option, value, 0, 1, top_p)) return 0;
-    if (*top_p > 0) return 1;
-    cli_error("option %s: 0 keeps no token; it is above 0, and at most 1", option);
-    return 0;
-}
-
 static const cli_option RUN_OPTIONS[] = {
     {CLI_OPERAND("a model", run_arguments, model)},
     {CLI_TEXT("--prompt", run_arguments, prompt), .letter = "-p", .traits = CLI_MAY_BE_EMPTY},
     {CLI_TEXT("--input", run_arguments, input)},
     {CLI_FLAG("-", run_arguments, piped)},
-    {CLI_WHOLE("--max-tokens", run_arguments, generate.max_tokens, 0, INT32_MAX), .letter = "-n"},
     {CLI_WHOLE("--context", run_arguments, context, 1, 1 << 24)},
-    {CLI_NUMBER("--temperature", run_arguments, generate.temperature, 0, 1000)},
-    {CLI_WHOLE("--top-k", run_arguments, generate.top_k, 0, INT32_MAX)},
-    {CLI_READ("--top-p", run_top_p)},
-    {CLI_WHOLE("--seed", run_arguments, generate.seed, 0, INT64_MAX)},
+    CLI_SAMPLING(run_arguments),
     {CLI_TEXT("--device", run_arguments, device), .traits = CLI_MAY_BE_EMPTY},
     {CLI_FLAG("--echo", run_arguments, generate.echo)},
     {CLI_TEXT("--attention", run_arguments, attention.path)},

@@ -71,6 +71,13 @@ void cli_forget_signals(void)
     signals_on = 0;
 }
 
+int cli_forget_interrupt(void)
+{
+    if (signals_first != SIGINT) return signals_first == 0;
+    signals_first = 0;
+    return 1;
+}
+
 int cli_interrupted(void) { return signals_first; }
 
 const volatile sig_atomic_t *cli_interrupted_flag(void) { return &signals_first; }

@@ -23,6 +23,9 @@ const volatile sig_atomic_t *cli_interrupted_flag(void);
  * watched. */
 void cli_signals_end_reads(int end);
 
+/* Forgets a SIGINT, so that the program goes on; 0 where another signal came, which stays. */
+int cli_forget_interrupt(void);
+
 /* They end the process as usual again. */
 void cli_forget_signals(void);
 

@@ -34,7 +34,9 @@ VALUES = {
     "const pco_onnx_runner *": "runner", "pco_onnx_runner_destroy runner": "NULL", "const pco_onnx_array *": "&onnx_input",
     "pco_onnx_array *": "&onnx_output", "pco_onnx_runner_output index": "0",
     "const pco_op_declaration *": "&declaration", "const pco_operation **": "&operation_out", "const pco_operation *": "operation", "pco_graph_apply inputs": "wrt",
-    "const char *const *": "texts", "const pco_embed_params *": "&embed_params", "int64_t axis": "0", "int64_t size": "1", "uint32_t weight": "1", "uint32_t bias": "PCO_NONE",
+    "const char *const *": "texts", "const pco_embed_params *": "&embed_params",
+    "const pco_chat_message *": "&chat_message", "const pco_chat_params *": "&chat_params", "pco_chat_render count": "1", "pco_chat_source model": "decoder", "pco_chat_render model": "decoder", "pco_chat_encode model": "decoder",
+    "pco_chat_encode count": "1", "pco_chat_answer count": "1", "pco_chat_answer generate": "&chat_generate", "int64_t axis": "0", "int64_t size": "1", "uint32_t weight": "1", "uint32_t bias": "PCO_NONE",
 }
 FUNCTIONS = {"pco_text_fn", "pco_attention_fn"}
 ALWAYS_ALLOWED = {"err", "user"}

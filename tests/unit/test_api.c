@@ -2,6 +2,7 @@
  * calls in a child of fork, graphs that cannot be. argv[1]: models/dates, argv[2]: a decoder. */
 #include "check.h"
 
+#include "portico/chat.h"
 #include "portico/embed.h"
 #include "portico/onnx.h"
 #include "portico/op.h"
@@ -119,6 +120,25 @@ static int null_file(const void *data, size_t size, char file[64])
 }
 #endif
 
+/* The file with a chat template as its first key: 64 bytes, so that what lies behind keeps its alignment. */
+static size_t null_with_template(const unsigned char *gguf, size_t bytes, unsigned char *out)
+{
+    static const char key[] = "tokenizer.chat_template", text[] = "{{messages|length}}ab";
+    const uint64_t key_size = sizeof key - 1, text_size = sizeof text - 1;
+    const uint32_t type = 8; /* a string */
+    unsigned char *at = out + 24;
+    memcpy(out, gguf, 24);
+    out[16]++; /* how many keys there are */
+    memcpy(at, &key_size, 8);
+    memcpy(at += 8, key, key_size);
+    memcpy(at += key_size, &type, 4);
+    memcpy(at += 4, &text_size, 8);
+    memcpy(at += 8, text, text_size);
+    assert_int_equal(at + text_size - out, 24 + 64);
+    memcpy(at + text_size, gguf + 24, bytes - 24);
+    return bytes + 64;
+}
+
 static void test_null(void **state)
 {
     (void)state;
@@ -127,6 +147,9 @@ static void test_null(void **state)
     const pco_generate_params generate_params = {.size = sizeof generate_params, .max_tokens = 2};
     const char *const texts[2] = {"3 May 2021", "4"};
     const pco_embed_params embed_params = {.size = sizeof embed_params};
+    const pco_chat_message chat_message = {"user", "a"};
+    const pco_chat_params chat_params = {.size = sizeof chat_params, .source = "{{ messages[0].content }}"};
+    const pco_generate_params chat_generate = {.size = sizeof chat_generate, .max_tokens = 2};
     const int32_t ids[2] = {5, 6};
     pco_context *context, *context_out = NULL;
     pco_model *model, *decoder, *model_out = NULL;
@@ -158,7 +181,9 @@ static void test_null(void **state)
     static unsigned char gguf[1 << 18];
     const size_t gguf_bytes = null_read(decoder_path, gguf, sizeof gguf);
     const pco_model_params two = {.size = sizeof two, .device = "cpu", .sequences = 3};
-    check_ok(pco_model_open(context, decoder_path, &two, &decoder, &err));
+    static unsigned char chatty[sizeof gguf + 64];
+    const size_t chatty_bytes = null_with_template(gguf, gguf_bytes, chatty);
+    check_ok(pco_model_open_memory(context, chatty, chatty_bytes, &two, &decoder, &err));
     check_ok(pco_sequence_create(decoder, &sequence, &err));
     pco_sequence *sequences[] = {sequence, NULL};
     check_ok(pco_sequence_create(decoder, &sequences[1], &err));

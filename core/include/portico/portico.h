@@ -1,5 +1,6 @@
 /* Portico: runs transformer models on any compute device. This header opens models and generates text; portico/graph.h
- * and portico/session.h build graphs of your own and run them; portico/sequence.h has several texts under way at once.
+ * and portico/session.h build graphs of your own and run them; portico/sequence.h has several texts under way at once,
+ * portico/chat.h talks.
  *
  * A context knows the plugins and devices of the machine. A model is opened on one device; text goes in, text
  * comes out piece by piece. Everything returns a pco_status and leaves one line in a pco_error (NULL where
