@@ -261,6 +261,7 @@ pco_status pco_chat_answer(pco_sequence *sequence, const pco_chat_message *messa
     PCO_NEEDS_SOME(messages, count);
     pco_status status = chat_params(params, &known, err);
     if (!status && generate) status = pco_copy_sized(&how, sizeof how, generate, generate->size, err);
+    how.size = sizeof how; /* it is handed on, with more than a caller with an older header knows */
     if (!status && stats) status = pco_check_sized(sizeof *stats, stats->size, err);
     if (!status && (how.prompt_ids || how.prompt_count || how.prefix || how.prefix_ids || how.echo || known.complete))
         status = pco_fail(err, PCO_ERROR_INVALID, "a chat's answer takes no prompt, prefix, echo and no 'complete'");

@@ -1,5 +1,6 @@
 """Models: text in, text out."""
 import ctypes
+import json
 import os
 import queue
 import threading
@@ -31,6 +32,7 @@ class Model:
         path = os.fspath(path)
         self._context = context = _runtime.context()
         self.handle = None
+        self._talk = None  # the sequence of chat()
         self.last_stats = None
         raised = []
 
@@ -61,7 +63,14 @@ class Model:
             raise native.InvalidError("this model was closed")
         return self.handle
 
+    def _forget(self):
+        """Gives the cache of chat() back, for what needs it."""
+        talk, self._talk = self._talk, None
+        if talk is not None:
+            native.sequence_destroy(talk)
+
     def _close(self):
+        self._forget()
         handle, self.handle = self.handle, None
         if handle is not None:
             native.model_close(handle)
@@ -124,6 +133,7 @@ class Model:
         array = (ctypes.c_int32 * len(ids))(*ids)
         result = np.empty((len(ids), self.info["vocab_size"]), np.float32)
         with self._context.use():
+            self._forget()
             native.check(native.model_logits(self._open(), array, len(ids), result.ctypes.data, native.error_buffer()))
         return result
 
@@ -140,9 +150,59 @@ class Model:
                                        top_p=float(top_p), seed=int(seed), echo=int(bool(echo)))
         if prefix is not None:
             params.prefix = native.encoded(prefix, "prefix")
-        return self._pieces(native.encoded(prompt, "prompt"), params)
+        prompt = native.encoded(prompt, "prompt")
 
-    def _pieces(self, prompt, params):
+        def run(*rest):
+            self._forget()
+            return native.model_generate(self._open(), prompt, params, *rest)
+        return self._pieces(run)
+
+    def _chat_params(self, messages, template, variables, complete):
+        params = native.ChatParams(complete=int(complete))
+        params.variables = json.dumps({**variables, "messages": list(messages)}).encode()
+        if template is not None:
+            params.source = native.encoded(template, "template")
+        return params
+
+    def chat_text(self, messages, *, template=None, complete=False, **variables):
+        """Messages, [{"role": "user", "content": "..."}, ...], as the model's chat template writes them: a string.
+
+        template: Jinja, instead of the model's own. complete: no answer is begun behind them. Other arguments (tools,
+        enable_thinking ...) are variables of the template. Errors: NotFoundError without a template; InvalidError and
+        UnsupportedError by the template's line.
+        """
+        params = self._chat_params(messages, template, variables, complete)
+        text, count = ctypes.c_void_p(), ctypes.c_size_t()
+        with self._context.use():
+            native.check(native.chat_render(self._open(), None, 0, params, text, count, native.error_buffer()))
+            try:
+                return ctypes.string_at(text, count.value).decode("utf-8", "replace")
+            finally:
+                native.free(text)
+
+    def chat(self, messages, *, template=None, max_tokens=0, temperature=0.0, top_k=0, top_p=0.0, seed=0, **variables):
+        """Answers messages: an iterator of pieces of text, as generate's. Decoder-only.
+
+            talk = [{"role": "user", "content": "Why is the sea salty?"}]
+            talk.append({"role": "assistant", "content": "".join(model.chat(talk))})
+
+        What the model has read of a talk stays on the device until the next call of generate or logits. template and
+        variables: as chat_text's. Errors: those, and as generate's.
+        """
+        self._open()
+        chat = self._chat_params(messages, template, variables, False)
+        params = native.GenerateParams(max_tokens=int(max_tokens), temperature=float(temperature), top_k=int(top_k),
+                                       top_p=float(top_p), seed=int(seed))
+
+        def run(*rest):
+            if self._talk is None:
+                talk = ctypes.c_void_p()
+                native.check(native.sequence_create(self._open(), talk, native.error_buffer()))
+                self._talk = talk
+            return native.chat_answer(self._talk, None, 0, chat, params, *rest)
+        return self._pieces(run)
+
+    def _pieces(self, run):
         # C hands out text through a callback, which waits in a thread of its own until the next piece is wanted: no more
         # is computed than is asked for.
         pieces, wanted, failed = queue.SimpleQueue(), threading.Semaphore(0), []
@@ -161,8 +221,7 @@ class Model:
             try:
                 callback = native.TEXT(text)
                 with self._context.use():
-                    native.check(native.model_generate(self._open(), prompt, params, callback, None, stats,
-                                                       native.error_buffer()))
+                    native.check(run(callback, None, stats, native.error_buffer()))
             except BaseException as error:  # raised where the pieces are taken
                 failed.append(error)
             finally:

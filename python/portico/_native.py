@@ -140,6 +140,10 @@ class GenerateParams(Sized):
                 ("top_p", c_double), ("seed", c_uint64), ("echo", c_int), ("prefix", c_char_p)]
 
 
+class ChatParams(Sized):
+    _fields_ = [("size", c_size_t), ("source", c_char_p), ("complete", c_int), ("time", c_int64), ("variables", c_char_p)]
+
+
 class GenerateStats(Sized):
     _fields_ = [("size", c_size_t), ("stop_reason", c_int), ("load_seconds", c_double), ("prompt_tokens", c_int64),
                 ("prompt_seconds", c_double), ("generated_tokens", c_int64), ("generation_seconds", c_double),
@@ -230,6 +234,12 @@ model_detokenize = _function(_builds, "pco_model_detokenize", c_int, _handle, _i
                              POINTER(c_size_t), _err)
 model_generate = _function(_runs, "pco_model_generate", c_int, _handle, c_char_p, POINTER(GenerateParams), TEXT,
                            c_void_p, POINTER(GenerateStats), _err)
+sequence_create = _function(_runs, "pco_sequence_create", c_int, _handle, POINTER(_handle), _err)
+sequence_destroy = _function(_runs, "pco_sequence_destroy", None, _handle)
+chat_render = _function(_runs, "pco_chat_render", c_int, _handle, c_void_p, c_size_t, POINTER(ChatParams),
+                        POINTER(c_void_p), POINTER(c_size_t), _err)
+chat_answer = _function(_runs, "pco_chat_answer", c_int, _handle, c_void_p, c_size_t, POINTER(ChatParams),
+                        POINTER(GenerateParams), TEXT, c_void_p, POINTER(GenerateStats), _err)
 model_logits = _function(_runs, "pco_model_logits", c_int, _handle, _ids, c_size_t, c_void_p, _err)
 
 _local = threading.local()

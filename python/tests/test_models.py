@@ -100,3 +100,26 @@ def test_many_models_leave_nothing():
         portico.load(DATES).close()
     after = len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
     assert after <= opened or after <= before
+
+
+CHAT = "{% for m in messages %}<{{ m.role }}>{{ m.content }}<|endoftext|>{% endfor %}{{ tools | length if tools }}" \
+       "{% if add_generation_prompt %}<assistant>{% endif %}"
+
+
+def test_chat():
+    path = os.path.join(DATES, "..", "..", "tests", "golden", "families", "qwen2.gguf")
+    with portico.load(path, context_length=256) as model:
+        talk = [{"role": "user", "content": "one two \u00e9"}]
+        assert model.chat_text(talk, template=CHAT, tools=[1, 2]) == "<user>one two \u00e9<|endoftext|>2<assistant>"
+        assert model.chat_text(talk, template=CHAT, complete=True) == "<user>one two \u00e9<|endoftext|>"
+        first = "".join(model.chat(talk, template=CHAT, max_tokens=8))
+        read = model.last_stats.prompt_tokens
+        assert "".join(model.chat(talk, template=CHAT, max_tokens=8)) == first
+        assert model.last_stats.prompt_tokens == 1 < read  # the rest was there
+        assert "".join(model.generate(model.chat_text(talk, template=CHAT), max_tokens=2)) is not None  # in the same cache
+        assert "".join(model.chat(talk, template=CHAT, max_tokens=8)) == first
+        assert model.last_stats.prompt_tokens == read
+        with pytest.raises(portico.NotFoundError, match="no chat template"):
+            model.chat_text(talk)
+        with pytest.raises(portico.InvalidError, match="refuses these messages: no"):
+            list(model.chat(talk, template="{{ raise_exception('no') }}"))
