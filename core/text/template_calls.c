@@ -296,10 +296,12 @@ static pco_status string_find(const call *c, tpl_value *value)
         *value = tpl_int(count);
         return PCO_OK;
     }
-    for (size_t at = 0; (at = tpl_find(c->self, part, at)) != SIZE_MAX; at++) {
-        found = at;
-        if (*c->name != 'r') break;
-    }
+    if (*c->name != 'r') found = tpl_find(c->self, part, 0);
+    for (size_t at = c->self.size - part.size + 1; *c->name == 'r' && part.size <= c->self.size && at-- > 0;)
+        if (part.size == 0 || memcmp(c->self.data + at, part.data, part.size) == 0) {
+            found = at;
+            break;
+        }
     *value = tpl_int(found == SIZE_MAX ? -1 : (int64_t)tpl_count_characters((tpl_text){c->self.data, found}));
     return PCO_OK;
 }

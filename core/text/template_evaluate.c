@@ -5,13 +5,12 @@ static pco_status evaluate_name(tpl_run *run, tpl_text name, tpl_value *value)
 {
     int in_macro = 0;
     for (const tpl_scope *scope = run->scope; scope; scope = scope->up) {
-        pco_status status = tpl_work(run, 0);
-        if (status) return status;
-        for (const tpl_variable *v = scope->first; v; v = v->next)
-            if (tpl_same(v->name, name)) {
-                *value = v->value;
-                return PCO_OK;
-            }
+        size_t seen = 0;
+        const tpl_variable *v = scope->first;
+        for (; v && !tpl_same(v->name, name); v = v->next) seen++;
+        pco_status status = tpl_work(run, 32 * seen);
+        if (v) *value = v->value;
+        if (v || status) return status;
         in_macro |= scope->of_macro;
     }
     if (in_macro && (tpl_is(name, "varargs") || tpl_is(name, "kwargs") || tpl_is(name, "caller")))

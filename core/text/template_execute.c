@@ -19,13 +19,13 @@ static pco_status execute_enter(tpl_run *run, tpl_scope *up, tpl_scope **scope)
 
 pco_status tpl_assign(tpl_run *run, tpl_text name, tpl_value value)
 {
-    tpl_variable *variable;
-    for (variable = run->scope->first; variable; variable = variable->next)
-        if (tpl_same(variable->name, name)) {
-            variable->value = value;
-            return tpl_work(run, 0);
-        }
-    pco_status status = tpl_allocate(run, sizeof *variable, &variable);
+    tpl_variable *variable = run->scope->first;
+    size_t seen = 0;
+    for (; variable && !tpl_same(variable->name, name); variable = variable->next) seen++;
+    if (variable) variable->value = value;
+    pco_status status = tpl_work(run, 32 * seen);
+    if (variable || status) return status;
+    status = tpl_allocate(run, sizeof *variable, &variable);
     if (status) return status;
     *variable = (tpl_variable){name, value, run->scope->first};
     run->scope->first = variable;
@@ -189,7 +189,7 @@ static pco_status macro_argument(tpl_run *run, const tpl_macro *macro, const tpl
                             TPL_SHOW(parameter->name));
         *found = &arguments->values[i];
     }
-    return PCO_OK;
+    return tpl_work(run, 32 * arguments->count);
 }
 
 static pco_status execute_macro(tpl_run *run, const tpl_macro *macro, const tpl_arguments *arguments, tpl_value *value)
@@ -306,14 +306,14 @@ static pco_status render_run(tpl_run *run, const cJSON *variables)
 pco_status pco_template_render(const pco_template *made, const cJSON *variables, int64_t now, char **text,
                                size_t *bytes, pco_error *err)
 {
-    /* A template that collects what it writes takes the square of a chat's length; 64 times both leaves room for that.
-     */
-    enum { BUDGET = 1 << 23, STEPS = 1 << 22, FACTOR = 64 };
-    const size_t size = made->size + render_size(variables, 0);
+    /* A template that collects what it writes takes the square of a chat's length; 64 times the chat leaves room for
+     * it. */
+    enum { BUDGET = 1 << 23, STEPS = 1 << 22, OF_CHAT = 64, OF_TEMPLATE = 10, STEPS_OF_BOTH = 16 };
+    const size_t chat = render_size(variables, 0);
     pco_writer out = {0};
     tpl_run run = {.made = made,
-                   .budget = BUDGET + FACTOR * size,
-                   .most_steps = STEPS + FACTOR * (uint64_t)size,
+                   .budget = BUDGET + OF_CHAT * chat + OF_TEMPLATE * made->size,
+                   .most_steps = STEPS + STEPS_OF_BOTH * (uint64_t)(chat + made->size),
                    .out = &out,
                    .now = now,
                    .call_macro = execute_macro,

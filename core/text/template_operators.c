@@ -60,7 +60,7 @@ pco_status tpl_attribute(tpl_run *run, const tpl_value *a, tpl_text name, tpl_va
     if (a->kind == TPL_DICT || a->kind == TPL_NAMESPACE) found = tpl_dict_find(a->dict, &key);
     if (found) *value = *found;
     if (a->kind == TPL_LOOP) *value = operators_loop(a->loop, name);
-    return tpl_work(run, 0);
+    return tpl_work(run, a->kind == TPL_DICT || a->kind == TPL_NAMESPACE ? 32 * a->dict->count : 0);
 }
 
 /* ---- subscripts ---- */

@@ -117,6 +117,12 @@ static void test_bounds(void **state)
     check_refused(wide.data, "{}", PCO_ERROR_INVALID, "steps");
     pco_writer_release(&wide);
     wide = (pco_writer){0};
+    pco_write_text(&wide, "{% set d = {"); /* looking things up is work, too */
+    for (int i = 0; i < 2000; i++) pco_print(&wide, "%d: 1, ", i);
+    pco_write_text(&wide, "'x': 1} %}{% for i in range(9999) %}{{ d.x }}{% endfor %}");
+    check_refused(wide.data, "{}", PCO_ERROR_INVALID, "steps");
+    pco_writer_release(&wide);
+    wide = (pco_writer){0};
     check_refused("{{ 'aaaaaaaaaa' * 100000000000 }}", "{}", PCO_ERROR_INVALID, "bytes of memory");
     check_refused("{% set n = namespace(a='aaaaaaaa') %}{% for i in range(60) %}{% set n.a = n.a + n.a %}{% endfor %}",
                   "{}", PCO_ERROR_INVALID, "bytes of memory");
