@@ -53,6 +53,7 @@ static void falcon_read_config(pco_hub_reader *r, pco_model_spec *spec)
         spec->names.ffn_norm = "ln_mlp";
     }
     spec->attention_bias = spec->output_bias = spec->ffn_bias = pco_hub_bias(r, "bias", 0);
+    pco_hub_ignore(r, "ff_factor"); /* what ffn_hidden_size was worked out from */
     pco_hub_only(r, "alibi", 0);
     pco_hub_only(r, "apply_residual_connection_post_layernorm", 0);
 }

@@ -45,8 +45,10 @@ static void gemma2_read_config(pco_hub_reader *r, pco_model_spec *spec)
     spec->tie_word_embeddings = 1;
     pco_hub_read_decoder(r, &keys, spec);
     pco_hub_read_window(r, 1, spec);
-    spec->attention_softcap = pco_hub_number(r, "attn_logit_softcapping", 1e-3, 1e6, 0);
-    spec->logits_softcap = pco_hub_number(r, "final_logit_softcapping", 1e-3, 1e6, 0);
+    static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"}; /* null: none */
+    const int said[] = {cJSON_HasObjectItem(r->root, caps[0]), cJSON_HasObjectItem(r->root, caps[1])};
+    spec->attention_softcap = pco_hub_number(r, caps[0], 1e-3, 1e6, said[0] ? 0 : spec->attention_softcap);
+    spec->logits_softcap = pco_hub_number(r, caps[1], 1e-3, 1e6, said[1] ? 0 : spec->logits_softcap);
     spec->attention_scale = 1 / sqrt(pco_hub_number(r, "query_pre_attn_scalar", 1e-6, 1e6, 256));
     spec->attention_bias = spec->output_bias = pco_hub_bias(r, "attention_bias", 0);
     pco_hub_only(r, "use_bidirectional_attention", 0);

@@ -28,6 +28,7 @@ static void gptneox_read_config(pco_hub_reader *r, pco_model_spec *spec)
 {
     pco_hub_keys keys = pco_hub_usual_keys;
     keys.eps = "layer_norm_eps";
+    keys.rotary = 0.25;
     pco_hub_read_decoder(r, &keys, spec);
     spec->parallel_residual = pco_hub_bool(r, "use_parallel_residual", 1);
     spec->attention_bias = spec->output_bias = pco_hub_bias(r, "attention_bias", 1);

@@ -14,6 +14,7 @@ static const pco_model_spec mistral_spec = {
     .norm.type = PCO_NN_RMS_NORM,
     .final_norm = 1,
     .position_embedding = PCO_POSITION_ROPE,
+    .sliding_window = 4096,
     .decoder_only = 1,
 };
 

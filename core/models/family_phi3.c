@@ -22,6 +22,11 @@ static void phi3_read(pco_hub_reader *r, pco_model_spec *spec)
 {
     pco_hub_read_decoder(r, &pco_hub_usual_keys, spec);
     pco_hub_read_window(r, 1, spec);
+    pco_hub_only(r, "attention_bias", 0); /* what the files say and its code does not have, as the next ones */
+    pco_hub_only(r, "mlp_bias", 0);
+    pco_hub_only(r, "lm_head_bias", 0);
+    pco_hub_only(r, "full_attn_mod", 1);
+    pco_hub_only(r, "interpolate_factor", 1);
 }
 
 static const pco_hub phi3_hub = {PCO_HUB_NAMES("input_layernorm", "post_attention_layernorm"),

@@ -25,8 +25,12 @@ static void starcoder2_read(pco_hub_reader *r, pco_model_spec *spec)
     pco_hub_read_decoder(r, &keys, spec);
     pco_hub_read_window(r, 1, spec);
     spec->attention_bias = spec->output_bias = spec->ffn_bias = pco_hub_bias(r, "use_bias", 1);
-    pco_hub_only_text(r, "norm_type", "layer_norm"); /* of the first files, as the next one */
+    pco_hub_only_text(r, "norm_type", "layer_norm"); /* of the first files, as the next ones */
     pco_hub_only_text(r, "mlp_type", "default");
+    pco_hub_only(r, "scale_attn_weights", 1);
+    pco_hub_ignore(r, "layer_norm_epsilon"); /* norm_epsilon once more */
+    pco_hub_ignore(r, "attention_softmax_in_fp32");
+    pco_hub_ignore(r, "scale_attention_softmax_in_fp32");
 }
 
 static const pco_hub starcoder2_hub = {PCO_HUB_NAMES("input_layernorm", "post_attention_layernorm"),

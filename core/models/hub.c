@@ -157,7 +157,7 @@ void pco_hub_read_decoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model
     spec->activation_function = pco_hub_activation(r, keys->activation, spec->activation_function);
     spec->tie_word_embeddings = pco_hub_bool(r, "tie_word_embeddings", spec->tie_word_embeddings);
     spec->rope_interleaved = 0;
-    if (spec->position_embedding == PCO_POSITION_ROPE) pco_hub_read_rope(r, spec);
+    if (spec->position_embedding == PCO_POSITION_ROPE) pco_hub_read_rope(r, keys->rotary > 0 ? keys->rotary : 1, spec);
     pco_hub_only(r, "is_encoder_decoder", 0);
     spec->bos_token_id = spec->eos_token_id = spec->pad_token_id = spec->decoder_start_token_id = -1;
 }
@@ -225,7 +225,8 @@ static void hub_read_types(pco_hub_reader *r, const cJSON *list, pco_model_spec 
 void pco_hub_read_window(pco_hub_reader *r, int on, pco_model_spec *spec)
 {
     const cJSON *types = pco_hub_item(r, "layer_types");
-    const int64_t window = pco_hub_size_or(r, "sliding_window", 1 << 30, on ? spec->sliding_window : 0);
+    const int said = cJSON_HasObjectItem(r->root, "sliding_window"); /* null: there is none */
+    const int64_t window = pco_hub_size_or(r, "sliding_window", 1 << 30, on && !said ? spec->sliding_window : 0);
     on = pco_hub_bool(r, "use_sliding_window", on);
     spec->full_first = (int64_t)pco_hub_number(r, "max_window_layers", 0, 1 << 12, (double)spec->full_first);
     spec->sliding_window = on || types ? window : 0;

@@ -45,6 +45,7 @@ void pco_hub_ignore(pco_hub_reader *r, const char *key);
 /* What families call the same thing differently; NULL for what a family does not have. */
 typedef struct pco_hub_keys {
     const char *width, *ffn, *layers, *heads, *kv_heads, *head_dim, *context, *eps, *activation;
+    double rotary; /* no key: which part of a head is rotated where the file does not say; 0: all */
 } pco_hub_keys;
 
 /* As most families call them. */
@@ -66,8 +67,9 @@ void pco_hub_read_window(pco_hub_reader *r, int on, pco_model_spec *spec);
 /* How many experts there are, and how many a token takes, up to all. */
 void pco_hub_read_experts(pco_hub_reader *r, const char *count_key, int64_t count, const char *used_key, int64_t used,
                           pco_model_spec *spec);
-/* "rope_parameters", or "rope_theta" and "rope_scaling" of before (hub_rope.c); called by pco_hub_read_decoder. */
-void pco_hub_read_rope(pco_hub_reader *r, pco_model_spec *spec);
+/* "rope_parameters", or "rope_theta" and "rope_scaling" of before (hub_rope.c); called by pco_hub_read_decoder. `part`
+ * of each head is rotated where the file does not say. */
+void pco_hub_read_rope(pco_hub_reader *r, double part, pco_model_spec *spec);
 
 /* ---- families ------------------------------------------------------------------------------------------- */
 

@@ -134,10 +134,10 @@ static const cJSON *hub_rope_of_kinds(pco_hub_reader *r, const cJSON *parameters
 }
 
 /* The rotated part of each head. */
-static int64_t hub_rope_dimensions(pco_hub_reader *r, const cJSON *parameters, const pco_model_spec *spec)
+static int64_t hub_rope_dimensions(pco_hub_reader *r, const cJSON *parameters, double part, const pco_model_spec *spec)
 {
     const cJSON *inner = cJSON_GetObjectItemCaseSensitive(parameters, "partial_rotary_factor");
-    double part = pco_hub_number(r, "partial_rotary_factor", 1e-6, 1, 1);
+    part = pco_hub_number(r, "partial_rotary_factor", 1e-6, 1, part);
     part = pco_hub_number(r, "rotary_pct", 1e-6, 1, part);
     if (inner && !cJSON_IsNull(inner) && !r->status)
         r->status = pco_json_number(parameters, r->label, "partial_rotary_factor", 1e-6, 1, &part, r->err);
@@ -150,7 +150,7 @@ static int64_t hub_rope_dimensions(pco_hub_reader *r, const cJSON *parameters, c
     return r->status ? 2 : dimensions;
 }
 
-void pco_hub_read_rope(pco_hub_reader *r, pco_model_spec *spec)
+void pco_hub_read_rope(pco_hub_reader *r, double part, pco_model_spec *spec)
 {
     const cJSON *parameters = pco_hub_item(r, "rope_parameters"), *scaling = pco_hub_item(r, "rope_scaling");
     if (!parameters) parameters = scaling;
@@ -158,7 +158,7 @@ void pco_hub_read_rope(pco_hub_reader *r, pco_model_spec *spec)
         r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: the parameters of RoPE must be an object", r->label);
     spec->rope_theta = pco_hub_number(r, "rope_theta", 1e-30, 1e30, spec->rope_theta > 0 ? spec->rope_theta : 10000);
     spec->rope_theta = pco_hub_number(r, "rotary_emb_base", 1e-30, 1e30, spec->rope_theta);
-    spec->rope_dimensions = hub_rope_dimensions(r, parameters, spec);
+    spec->rope_dimensions = hub_rope_dimensions(r, parameters, part, spec);
     const int64_t original =
         pco_hub_size_or(r, "original_max_position_embeddings", 1 << 30, spec->max_position_embeddings);
     if (parameters && !r->status) parameters = hub_rope_of_kinds(r, parameters, spec);

@@ -126,35 +126,87 @@ static const config_family families[] = {
 enum { CONFIG_FAMILIES = sizeof families / sizeof *families };
 
 /* The family's config with `key` as given, in the place of what it has there. */
-static pco_status config_read(const config_family *c, const char *key, const char *value, pco_error *e)
+static pco_status config_read(const config_family *c, const char *key, const char *value, pco_model_spec *spec,
+                              pco_error *e)
 {
     char text[2000];
     cJSON *root;
-    pco_model_spec spec;
     const pco_family *family;
     snprintf(text, sizeof text, "{\"model_type\": \"%s\", %s}", c->type, c->keys);
     check_ok(pco_json_parse(text, strlen(text), "config.json", &root, &err));
     cJSON_DeleteItemFromObjectCaseSensitive(root, key);
     cJSON_AddItemToObject(root, key, cJSON_Parse(value));
-    const pco_status status = pco_family_of_config(root, "config.json", &family, &spec, e);
+    const pco_status status = pco_family_of_config(root, "config.json", &family, spec, e);
     if (!status) assert_string_equal(family->model_type, c->type);
     cJSON_Delete(root);
     return status;
 }
 
+static const config_family *config_of(const char *type)
+{
+    int i = 0;
+    while (i + 1 < CONFIG_FAMILIES && strcmp(families[i].type, type) != 0) i++;
+    assert_string_equal(families[i].type, type);
+    return &families[i];
+}
+
+/* What published files say beyond the keys that the first ones have, and what follows where they do not. */
+static void test_published(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *key, *value;
+    } same[] = {{"phi3", "attention_bias", "false"},
+                {"phi3", "mlp_bias", "false"},
+                {"phi3", "lm_head_bias", "false"},
+                {"phi3", "full_attn_mod", "1"},
+                {"phi3", "interpolate_factor", "1"},
+                {"starcoder2", "attention_softmax_in_fp32", "true"},
+                {"starcoder2", "scale_attn_weights", "true"},
+                {"starcoder2", "layer_norm_epsilon", "1e-5"},
+                {"starcoder2", "mlp_type", "\"default\""},
+                {"smollm3", "pretraining_tp", "2"},
+                {"smollm3", "max_window_layers", "28"},
+                {"gemma3_text", "cache_implementation", "\"hybrid\""},
+                {"gemma3_text", "final_logit_softcapping", "null"},
+                {"qwen3_moe", "mlp_only_layers", "[]"},
+                {"qwen3_moe", "router_aux_loss_coef", "0.001"},
+                {"falcon", "num_kv_heads", "71"},
+                {"falcon", "ff_factor", "4"},
+                {"bart", "extra_pos_embeddings", "2"},
+                {"marian", "static_position_embeddings", "true"},
+                {"distilbert", "sinusoidal_pos_embds", "true"},
+                {"albert", "down_scale_factor", "1"}};
+    pco_model_spec spec;
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        check_ok(config_read(config_of(same[i].type), same[i].key, same[i].value, &spec, &err));
+    check_ok(config_read(config_of("mistral"), "use_cache", "true", &spec, &err));
+    assert_int_equal(spec.sliding_window, 4096);
+    check_ok(config_read(config_of("mistral"), "sliding_window", "null", &spec, &err));
+    assert_int_equal(spec.sliding_window, 0);
+    check_ok(config_read(config_of("gemma2"), "use_cache", "true", &spec, &err));
+    assert_true(spec.attention_softcap == 50 && spec.logits_softcap == 30);
+    check_ok(config_read(config_of("gemma2"), "attn_logit_softcapping", "null", &spec, &err));
+    assert_true(spec.attention_softcap == 0 && spec.logits_softcap == 30);
+    check_ok(config_read(config_of("gpt_neox"), "use_cache", "true", &spec, &err));
+    assert_int_equal(spec.rope_dimensions, 2); /* a quarter of 8 */
+}
+
 static void test_invented(void **state)
 {
     (void)state;
+    pco_model_spec spec;
     static const char *const values[] = {"1", "true", "\"a\"", "[1]", "{\"a\": 1}"};
     for (int i = 0; i < CONFIG_FAMILIES; i++)
         for (int v = 0; v < 5; v++)
-            check_fails(config_read(&families[i], "invented_key", values[v], &err), PCO_ERROR_UNSUPPORTED,
+            check_fails(config_read(&families[i], "invented_key", values[v], &spec, &err), PCO_ERROR_UNSUPPORTED,
                         "'invented_key'");
 }
 
 static void test_harmless(void **state)
 {
     (void)state;
+    pco_model_spec spec;
     static const char *const keys[][2] = {{"transformers_version", "\"9.9\""},
                                           {"architectures", "[\"Any\"]"},
                                           {"torch_dtype", "\"float16\""},
@@ -166,30 +218,31 @@ static void test_harmless(void **state)
                                           {"use_cache", "false"}};
     for (int i = 0; i < CONFIG_FAMILIES; i++)
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
-            check_ok(config_read(&families[i], keys[k][0], keys[k][1], &err));
+            check_ok(config_read(&families[i], keys[k][0], keys[k][1], &spec, &err));
 }
 
 static void test_wrong(void **state)
 {
     (void)state;
+    pco_model_spec spec;
     for (int i = 0; i < CONFIG_FAMILIES; i++)
         for (int k = 0; k < CONFIG_CASES && families[i].wrong[k].key; k++) {
             const char *key = families[i].wrong[k].key, *says = families[i].wrong[k].says;
             pco_error err = {""};
-            const pco_status status = config_read(&families[i], key, families[i].wrong[k].value, &err);
+            const pco_status status = config_read(&families[i], key, families[i].wrong[k].value, &spec, &err);
             if ((status != PCO_ERROR_UNSUPPORTED && status != PCO_ERROR_FORMAT) ||
                 !strstr(err.message, says ? says : key) || strchr(err.message, '\n'))
                 fail_msg("%s, %s = %s: status %d, '%s'", families[i].type, key, families[i].wrong[k].value, (int)status,
                          err.message);
         }
     for (int i = 0; i < CONFIG_FAMILIES; i++)
-        check_fails(config_read(&families[i], "pruned_heads", "{\"0\": [1]}", &err), PCO_ERROR_UNSUPPORTED,
+        check_fails(config_read(&families[i], "pruned_heads", "{\"0\": [1]}", &spec, &err), PCO_ERROR_UNSUPPORTED,
                     "'pruned_heads'");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_invented), cmocka_unit_test(test_harmless),
-                                       cmocka_unit_test(test_wrong)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_published), cmocka_unit_test(test_invented),
+                                       cmocka_unit_test(test_harmless), cmocka_unit_test(test_wrong)};
     return cmocka_run_group_tests_name("config", tests, NULL, NULL);
 }
