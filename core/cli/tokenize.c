@@ -25,6 +25,9 @@ static pco_status tokenize_one(const pco_tokenizer *tokenizer, const char *text,
     if (options->ends && pco_tokenizer_adds_eos(tokenizer)) flags |= PCO_ENCODE_EOS;
     pco_status status = pco_tokenizer_encode(tokenizer, text, size, flags, &ids, &count, err);
     if (status) return status;
+    const uint32_t most = pco_tokenizer_max_length(tokenizer);
+    if (most && count > most)
+        fprintf(stderr, "portico: a text has %zu tokens, more than the %u that the model takes\n", count, most);
     tokenize_ids(ids, count, options->json, out);
     free(ids);
     return PCO_OK;

@@ -64,7 +64,7 @@ typedef struct piece_text {
 
 typedef struct piece_file {
     const char *label;
-    uint32_t count;
+    uint32_t count, total;                       /* pieces; and with tokens that are added */
     size_t bytes;                                /* of all pieces */
     int model, byte_fallback, suffix;            /* of trainer_spec */
     int dummy_prefix, squeeze, escape, denormal; /* of the normalisers */
@@ -197,11 +197,56 @@ static int32_t piece_special(const pco_tokenizer *tokenizer, const piece_text *n
     return id >= 0 && tokenizer->tokens[id].type == TEXT_CONTROL ? id : -1;
 }
 
-static pco_status piece_build(piece_reader reader, const piece_file *file, pco_tokenizer *tokenizer, pco_error *err)
+/* Tokens that are added: new ones, or others for pieces of the model. */
+static pco_status piece_scan_added(const cJSON *added, piece_file *file, pco_error *err)
+{
+    const cJSON *item;
+    file->total = file->count;
+    cJSON_ArrayForEach(item, added)
+    {
+        int64_t id;
+        const char *text;
+        pco_status status = pco_json_int(item, file->label, "id", 0, 2 * (int64_t)file->count + 4096, &id, err);
+        if (!status) status = pco_json_string(item, file->label, "content", &text, err);
+        if (status) return status;
+        file->bytes += strlen(text);
+        if (id >= file->total) file->total = (uint32_t)id + 1;
+    }
+    return PCO_OK;
+}
+
+static pco_status piece_put_added(const cJSON *added, const piece_file *file, pco_tokenizer *tokenizer, pco_error *err)
+{
+    const cJSON *item;
+    pco_status status = PCO_OK;
+    for (uint32_t id = file->count; id < file->total; id++) text_set_token(tokenizer, id, "", 0, TEXT_ADDED);
+    cJSON_ArrayForEach(item, added)
+    {
+        const char *text = cJSON_GetObjectItemCaseSensitive(item, "content")->valuestring;
+        const uint32_t id = (uint32_t)cJSON_GetObjectItemCaseSensitive(item, "id")->valuedouble;
+        const int special = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "special"));
+        if (id >= file->count) text_set_token(tokenizer, id, text, strlen(text), special ? TEXT_CONTROL : TEXT_ADDED);
+        if (special && id < file->count && (int32_t)id != tokenizer->special.unk)
+            tokenizer->tokens[id].type = TEXT_CONTROL;
+        const text_mark mark = {(char *)text,
+                                (uint32_t)strlen(text),
+                                (int32_t)id,
+                                special != 0,
+                                cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "lstrip")) != 0,
+                                cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "rstrip")) != 0,
+                                cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(item, "single_word")) != 0};
+        if (!status && mark.size) status = text_marks_add(&tokenizer->marks[0], &mark, err);
+    }
+    return status;
+}
+
+static pco_status piece_build(piece_reader reader, const piece_file *file, const cJSON *added, pco_tokenizer *tokenizer,
+                              pco_error *err)
 {
     text_sentence *sentence = &tokenizer->sentence;
     int32_t twice;
     pco_status status = piece_put_all(reader, file, tokenizer, err);
+    if (!status) status = piece_put_added(added, file, tokenizer, err);
     if (status) return status;
     sentence->model = file->model;
     sentence->squeeze = file->squeeze;
@@ -214,7 +259,7 @@ static pco_status piece_build(piece_reader reader, const piece_file *file, pco_t
     if (tokenizer->special.unk >= 0)
         text_set_piece(tokenizer, (uint32_t)tokenizer->special.unk, file->unk_surface.data, file->unk_surface.size);
     status = text_index_table(tokenizer, &twice, err);
-    if (!status && twice >= 0)
+    if (!status && twice >= 0 && tokenizer->tokens[twice].size && !added)
         status = pco_fail(err, PCO_ERROR_FORMAT, "%s: piece '%.80s' is there twice", file->label,
                           tokenizer->tokens[twice].text);
     if (!status && file->charsmap.size)
@@ -226,8 +271,8 @@ static pco_status piece_build(piece_reader reader, const piece_file *file, pco_t
     return text_sentence_ready(tokenizer, file->label, err);
 }
 
-pco_status text_sentence_model(const unsigned char *data, size_t size, const char *label, pco_tokenizer **tokenizer,
-                               pco_error *err)
+pco_status text_sentence_model(const unsigned char *data, size_t size, const cJSON *added, const char *label,
+                               pco_tokenizer **tokenizer, pco_error *err)
 {
     const piece_reader reader = {data, data + size, 0};
     piece_file file = {.label = label,
@@ -238,10 +283,11 @@ pco_status text_sentence_model(const unsigned char *data, size_t size, const cha
                        .unk_surface = {" \xE2\x81\x87 ", 5}};
     *tokenizer = NULL;
     pco_status status = piece_scan(reader, &file, err);
+    if (!status) status = piece_scan_added(added, &file, err);
     if (status) return status;
-    pco_tokenizer *made = text_create(file.count, file.bytes + file.unk_surface.size);
+    pco_tokenizer *made = text_create(file.total, file.bytes + file.unk_surface.size);
     if (!made) return text_no_memory(err);
-    status = piece_build(reader, &file, made, err);
+    status = piece_build(reader, &file, added, made, err);
     if (status)
         pco_tokenizer_destroy(made);
     else

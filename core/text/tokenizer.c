@@ -25,6 +25,7 @@ int pco_tokenizer_ends(const pco_tokenizer *tokenizer, int32_t id)
 }
 
 const char *pco_tokenizer_chat_template(const pco_tokenizer *tokenizer) { return tokenizer->chat_template; }
+uint32_t pco_tokenizer_max_length(const pco_tokenizer *tokenizer) { return tokenizer->max_length; }
 int pco_tokenizer_adds_eos(const pco_tokenizer *tokenizer) { return tokenizer->add_eos; }
 
 const char *pco_tokenizer_token(const pco_tokenizer *tokenizer, int32_t id, size_t *size)

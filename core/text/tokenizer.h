@@ -36,9 +36,10 @@ pco_status pco_tokenizer_from_bpe(const char *label, const char *const *tokens, 
                                   const char *const *merges, uint32_t merge_count, const pco_tokenizer_special *special,
                                   pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
-/* From a folder as Hugging Face's: tokenizer.json, or vocab.json with merges.txt. The caller gives
- * *tokenizer to pco_tokenizer_destroy. Errors: NOT_FOUND where the folder has none of these; IO; FORMAT and
- * UNSUPPORTED with the file and the place in it. */
+/* From a folder as Hugging Face's: tokenizer.json, or vocab.json with merges.txt (GPT-2 and its kin), vocab.txt (BERT),
+ * tokenizer.model or spiece.model (Llama, Gemma, T5); and what tokenizer_config.json, special_tokens_map.json and
+ * added_tokens.json say beside it. The caller gives *tokenizer to pco_tokenizer_destroy. Errors: NOT_FOUND where the
+ * folder has none of these; IO; FORMAT and UNSUPPORTED with the file and the place in it. */
 pco_status pco_tokenizer_open_folder(const char *folder, pco_tokenizer **tokenizer, pco_error *err) PCO_NODISCARD;
 
 /* The same from a file of any kind, known by its bytes and (vocab.txt) its name: tokenizer.json, GGUF, a SentencePiece
@@ -60,6 +61,9 @@ int pco_tokenizer_adds_eos(const pco_tokenizer *tokenizer);
 
 /* The model's chat template (Jinja), or NULL where it has none. */
 const char *pco_tokenizer_chat_template(const pco_tokenizer *tokenizer);
+
+/* The most tokens of a text, as tokenizer_config.json says ("model_max_length"); 0 where it does not. */
+uint32_t pco_tokenizer_max_length(const pco_tokenizer *tokenizer);
 
 /* The token as the vocabulary spells it, *size bytes with a NUL behind; NULL for an id outside the
  * vocabulary. */

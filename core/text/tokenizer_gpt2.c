@@ -59,8 +59,9 @@ static pco_status text_gpt2_add_merge(pco_tokenizer *tokenizer, const text_sourc
         left = text_find(tokenizer, merge->data, left_size);
         right = text_find(tokenizer, space + 1, right_size);
         memcpy(joined, merge->data, left_size);
-        size_t prefix = tokenizer->prefixes[1] ? strlen(tokenizer->prefixes[1]) : 0; /* of all but the first */
-        if (prefix > right_size || memcmp(space + 1, tokenizer->prefixes[1], prefix) != 0) prefix = 0;
+        const char *mark = tokenizer->prefixes[1] ? tokenizer->prefixes[1] : ""; /* of all but the first */
+        size_t prefix = strlen(mark);
+        if (prefix > right_size || memcmp(space + 1, mark, prefix) != 0) prefix = 0;
         memcpy(joined + left_size, space + 1 + prefix, right_size - prefix);
         id = text_find(tokenizer, joined, left_size + right_size - prefix);
     }

@@ -123,6 +123,7 @@ typedef struct text_sentence {
     int squeeze; /* of several blanks one is left, and none at the ends */
     int suffix;  /* the blank that is added goes behind the text */
     int escape;  /* blanks are spelled U+2581 */
+    int first;   /* a blank is added only at the very start, and not behind special tokens */
     int single;  /* scores are added in single precision */
     double best; /* score of the most frequent token */
 } text_sentence;
@@ -148,8 +149,9 @@ struct pco_tokenizer {
     int32_t around[2][TEXT_AROUND_MOST]; /* in front of a text and behind it */
     uint32_t around_count[2];
     int add_bos, add_eos;
-    int space_prefix; /* llama: a space goes in front of text */
-    text_strip strip; /* from the start of what is decoded */
+    uint32_t max_length; /* tokens that the model takes; 0: not said */
+    int space_prefix;    /* llama: a space goes in front of text */
+    text_strip strip;    /* from the start of what is decoded */
     char *chat_template;
     /* BPE */
     text_pair *pairs;
@@ -329,9 +331,40 @@ const char *text_charsmap_longest(const void *charsmap, const char *text, size_t
 pco_status text_sentence_ready(pco_tokenizer *tokenizer, const char *label, pco_error *err);
 /* A text_word_fn: SentencePiece's BPE, by falling score of the merged token; CHAR: without merging. */
 pco_status text_llama_word(text_run *run, const char *word, size_t size);
-/* A tokenizer from the bytes of a model file. Errors: FORMAT and UNSUPPORTED with `label`. */
-pco_status text_sentence_model(const unsigned char *data, size_t size, const char *label, pco_tokenizer **tokenizer,
+/* A tokenizer from the bytes of a model file, and tokens that are added, as in tokenizer.json, or NULL. Errors: FORMAT
+ * and UNSUPPORTED with `label`. */
+pco_status text_sentence_model(const unsigned char *data, size_t size, const cJSON *added, const char *label,
+                               pco_tokenizer **tokenizer, pco_error *err);
+
+/* ---- what stands beside a tokenizer (tokenizer_config.c) ---- */
+
+typedef struct text_config {
+    const char *folder;      /* borrowed */
+    cJSON *root, *map, *ids; /* tokenizer_config.json, special_tokens_map.json, added_tokens.json; or NULL */
+    cJSON *added;            /* what these add, as tokenizer.json's "added_tokens" */
+    char class[64];          /* of the tokenizer, without "Fast" at the end; or empty */
+} text_config;
+
+/* What there is of these files in a folder; the caller closes it. Errors: IO and FORMAT with the file. */
+pco_status text_config_open(const char *folder, text_config *config, pco_error *err);
+void text_config_close(text_config *config);
+/* A token's text, or a flag, by its key in either file. */
+const char *text_config_text(const text_config *config, const char *key, const char *fallback);
+int text_config_flag(const text_config *config, const char *key, int fallback);
+/* Fills `added`. `find`: the id of a text among the model's own `count` tokens, or -1. Errors: FORMAT. */
+typedef int64_t (*text_config_find_fn)(const void *user, const char *text);
+pco_status text_config_add_all(text_config *config, text_config_find_fn find, const void *user, int64_t count,
                                pco_error *err);
+/* Special tokens by their names, what goes around a text where nothing else says so, and the length of texts. */
+void text_config_apply(const text_config *config, pco_tokenizer *tokenizer);
+
+/* ---- older layouts (tokenizer_files.c) ---- */
+
+/* From vocab.txt, from vocab.json and merges.txt, from a model of SentencePiece. Errors: FORMAT and UNSUPPORTED. */
+pco_status text_files_bert(const char *path, text_config *config, pco_tokenizer **tokenizer, pco_error *err);
+pco_status text_files_bpe(const char *path, const char *merges_path, text_config *config, pco_tokenizer **tokenizer,
+                          pco_error *err);
+pco_status text_files_pieces(const char *path, text_config *config, pco_tokenizer **tokenizer, pco_error *err);
 
 /* ---- tokenizer.json (tokenizer_json.c, tokenizer_json_steps.c) ---- */
 

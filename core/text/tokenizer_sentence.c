@@ -61,7 +61,7 @@ static pco_status sentence_normalize(const pco_tokenizer *tokenizer, const char 
 {
     const text_sentence *sentence = &tokenizer->sentence;
     sentence_reader reader = {tokenizer, text, size, NULL, 0};
-    const int adds = tokenizer->space_prefix && place != TEXT_INSIDE;
+    const int adds = tokenizer->space_prefix && (sentence->first ? place == TEXT_AT_START : place != TEXT_INSIDE);
     int after_blank = sentence->squeeze;
     out->size = 0;
     if (sentence->squeeze) { /* blanks in front go */

@@ -18,10 +18,10 @@ PIECES = pathlib.Path(__file__).resolve().parents[1] / "golden" / "sentencepiece
 GOLDENS = pathlib.Path(__file__).resolve().parents[1] / "golden" / "tokenizers.json"
 
 
-def lines_of(portico, action, path, values, special=True):
+def lines_of(portico, action, path, values, special=True, more=()):
     text = "".join(json.dumps(v, ensure_ascii=False) + "\n" for v in values)
-    done = subprocess.run([portico, "tokenizer", action, path, "--json"] + ["--special"] * (special and action == "encode"),
-                          input=text.encode("utf-8"), capture_output=True, check=False)
+    done = subprocess.run([portico, "tokenizer", action, path, "--json"] + ["--special"] * (special and action == "encode")
+                          + list(more), input=text.encode("utf-8"), capture_output=True, check=False)
     if done.returncode:
         return done.stderr.decode("utf-8", "replace").strip()
     return [json.loads(line) for line in done.stdout.decode("utf-8").split("\n")[:-1]]
@@ -94,6 +94,35 @@ def compare_sentencepiece(portico, arguments, texts):
     return wrong
 
 
+def compare_folders(portico, arguments, texts):
+    import folders
+    import sentencepiece
+    import transformers
+
+    print(f"transformers {transformers.__version__}")
+    transformers.logging.set_verbosity_error()
+    wrong = 0
+    for name, make in folders.FOLDERS.items():
+        if arguments.only not in "folder_" + name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            make(pathlib.Path(folder))
+            theirs = transformers.AutoTokenizer.from_pretrained(folder)
+            for ends in (False, True):
+                ids = theirs(texts, add_special_tokens=ends, verbose=False)["input_ids"]
+                ours = lines_of(portico, "encode", folder, texts, more=["--ends"] * ends)
+                wrong += same(f"folder_{name}{' with its ends' * ends}", texts, ours, ids)
+    for name, (make, file, front, behind) in folders.PIECES.items():
+        if arguments.only not in "folder_" + name:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            make(pathlib.Path(folder))
+            theirs = sentencepiece.SentencePieceProcessor(model_file=os.path.join(folder, file))
+            ids = [front + i + behind for i in theirs.encode(texts)]
+            wrong += same("folder_" + name, texts, lines_of(portico, "encode", folder, texts, False, ["--ends"]), ids)
+    return wrong
+
+
 def compare_package(portico, arguments):
     points = kinds.assigned()
     import sentencepiece  # noqa: F401
@@ -107,7 +136,7 @@ def compare_package(portico, arguments):
             ids = [e.ids for e in tokenizer.encode_batch(texts, add_special_tokens=False)]
             decoded = [tokenizer.decode(i) for i in ids] if tokenizer.decoder else None
             wrong += compare(portico, name, tokenizer.to_str(), texts, ids, decoded)
-    return wrong + compare_sentencepiece(portico, arguments, texts)
+    return wrong + compare_sentencepiece(portico, arguments, texts) + compare_folders(portico, arguments, texts)
 
 
 def main():

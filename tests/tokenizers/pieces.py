@@ -24,6 +24,7 @@ MODELS = {
                       split_digits=True, allow_whitespace_only_pieces=True),
     "bpe_symbols": dict(model_type="bpe", **TABLE, **SYMBOLS, byte_fallback=True, vocab_size=700),
     "bpe_bare": dict(model_type="bpe", **TABLE, add_dummy_prefix=False, bos_id=-1, eos_id=-1, pad_id=3, unk_surface="?"),
+    "t5": dict(model_type="unigram", normalization_rule_name="nmt_nfkc", pad_id=0, eos_id=1, unk_id=2, bos_id=-1),
     "char": dict(model_type="char", **TABLE, vocab_size=200, character_coverage=0.98),
 }
 

@@ -433,6 +433,55 @@ static void folders(void **state)
     check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "the id of 'b'");
 }
 
+/* Older layouts, and what stands beside them. */
+static void layouts(void **state)
+{
+    (void)state;
+    char folder[200], path[300];
+    pco_tokenizer *t;
+    snprintf(folder, sizeof folder, "%s/bert", check_folder);
+    check_ok(pco_folder_make(folder, &err));
+    put_file(folder, "vocab.txt", "[UNK]\n[CLS]\n[SEP]\r\nhel\n##lo\n!\n\xC3\xA9\ne\n");
+    check_ok(pco_tokenizer_open_folder(folder, &t, &err));
+    check_encode(t, "HELLO!\xC3\xA9 x", PCO_ENCODE_BOS | PCO_ENCODE_EOS, IDS(1, 3, 4, 5, 7, 0, 2));
+    check_decode(t, IDS(3, 4, 5), "hello!");
+    assert_int_equal(pco_tokenizer_max_length(t), 0);
+    pco_tokenizer_destroy(t);
+    snprintf(path, sizeof path, "%s/vocab.txt", folder);
+    check_ok(pco_tokenizer_open(path, &t, &err));
+    assert_int_equal(pco_tokenizer_vocab_size(t), 8);
+    pco_tokenizer_destroy(t);
+    put_file(folder, "tokenizer_config.json",
+             "{\"do_lower_case\": false, \"model_max_length\": 512, \"sep_token\": {\"content\": \"!\"}, "
+             "\"added_tokens_decoder\": {\"9\": {\"content\": \"<x>\", \"special\": true, \"lstrip\": true}}}");
+    put_file(folder, "special_tokens_map.json", "{\"mask_token\": \"<m>\"}");
+    put_file(folder, "added_tokens.json", "{\"hey\": 8}");
+    check_ok(pco_tokenizer_open_folder(folder, &t, &err));
+    check_encode(t, "hel <x>\xC3\xA9 hey<m>", PCO_ENCODE_EOS | PCO_ENCODE_SPECIAL, IDS(3, 9, 6, 8, 10, 5));
+    assert_int_equal(pco_tokenizer_max_length(t), 512);
+    pco_tokenizer_destroy(t);
+    put_file(folder, "added_tokens.json", "{\"hey\": 80000}");
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "added_tokens.json");
+    put_file(folder, "added_tokens.json", "[]");
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "not an object");
+    snprintf(folder, sizeof folder, "%s/klingon", check_folder);
+    check_ok(pco_folder_make(folder, &err));
+    put_file(folder, "merges.txt", "a b\n");
+    put_file(folder, "vocab.json", "{\"a\": 0, \"b\": 1, \"ab\": 2, \"<s>\": 3}");
+    put_file(folder, "tokenizer_config.json", "{\"tokenizer_class\": \"KlingonTokenizerFast\"}");
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_UNSUPPORTED, "'KlingonTokenizer'");
+    put_file(folder, "tokenizer_config.json", "{\"bos_token\": \"<s>\", \"add_bos_token\": true}");
+    check_ok(pco_tokenizer_open_folder(folder, &t, &err));
+    assert_int_equal(pco_tokenizer_adds_bos(t), 1);
+    check_encode(t, "ab", PCO_ENCODE_BOS, IDS(3, 2));
+    pco_tokenizer_destroy(t);
+    put_file(folder, "tokenizer.model",
+             "\n\x05\n\x03"
+             "a");
+    snprintf(path, sizeof path, "%s/tokenizer.model", folder);
+    check_fails(pco_tokenizer_open(path, &t, &err), PCO_ERROR_FORMAT, "no model of SentencePiece");
+}
+
 #define JSON_BPE(normalizer, cut) \
     "{\"added_tokens\": [{\"id\": 4, \"content\": \"<s>\", \"special\": true, \"lstrip\": false, \"rstrip\": false, " \
     "\"single_word\": false, \"normalized\": false}], \"normalizer\": " normalizer ", \"pre_tokenizer\": " cut ", " \
@@ -471,7 +520,7 @@ int main(void)
         cmocka_unit_test(llama),        cmocka_unit_test(llama_long_text),   cmocka_unit_test(refuses_models),
         cmocka_unit_test(gpt2),         cmocka_unit_test(words_of_gpt2),     cmocka_unit_test(characters),
         cmocka_unit_test(trains_bpe),   cmocka_unit_test(trains_characters), cmocka_unit_test(folders),
-        cmocka_unit_test(json_folders), cmocka_unit_test(bytes_come_back),
+        cmocka_unit_test(json_folders), cmocka_unit_test(bytes_come_back),   cmocka_unit_test(layouts),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }
