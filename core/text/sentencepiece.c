@@ -274,7 +274,7 @@ static pco_status piece_build(piece_reader reader, const piece_file *file, const
 pco_status text_sentence_model(const unsigned char *data, size_t size, const cJSON *added, const char *label,
                                pco_tokenizer **tokenizer, pco_error *err)
 {
-    const piece_reader reader = {data, data + size, 0};
+    const piece_reader reader = {data, size ? data + size : data, 0};
     piece_file file = {.label = label,
                        .model = TEXT_SENTENCE_UNIGRAM,
                        .dummy_prefix = 1,
@@ -282,6 +282,7 @@ pco_status text_sentence_model(const unsigned char *data, size_t size, const cJS
                        .escape = 1,
                        .unk_surface = {" \xE2\x81\x87 ", 5}};
     *tokenizer = NULL;
+    if (!size) return piece_broken(label, err);
     pco_status status = piece_scan(reader, &file, err);
     if (!status) status = piece_scan_added(added, &file, err);
     if (status) return status;

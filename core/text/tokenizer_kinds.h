@@ -36,9 +36,10 @@ typedef enum text_strip { TEXT_STRIP_NONE, TEXT_STRIP_ONE, TEXT_STRIP_ALL } text
 
 enum { TEXT_ENDS_MOST = 8, TEXT_AROUND_MOST = 8 };
 
-/* Bytes of one text, and how far an expression may search: one from a file must not hang. */
-#define TEXT_SIZE_MOST  ((size_t)1 << 30)
-#define TEXT_MATCH_MOST 50000000u
+/* Bytes of one text. */
+#define TEXT_SIZE_MOST ((size_t)1 << 30)
+/* How far one search of an expression in a text of `size` bytes may go: one from a file must not hang. */
+#define TEXT_MATCH_MOST(size) ((size) > 700000 ? 45000000u : 20000u + 64u * (uint32_t)(size))
 
 typedef struct text_ids {
     int32_t *data;
@@ -160,6 +161,7 @@ struct pco_tokenizer {
     int ignore_merges;     /* a word that is a token becomes that token, whatever its merges would make of it */
     int fuse_unk;          /* neighbours without a token become one unknown token */
     int byte_fallback;     /* ... or the tokens of their bytes */
+    int blank_starts;      /* U+2581 is in no token behind another character: a text may be cut in front of it */
     char *prefixes[2];     /* WordPiece: in front of the first part of a word and of the others; BPE: [1], too */
     char *suffix;          /* BPE: behind the last character of a word */
     uint32_t longest_word; /* WordPiece: characters; a longer word is unknown. 0: any */
@@ -475,7 +477,9 @@ struct text_run {
 pco_status text_run_begin(text_run *run, const pco_tokenizer *tokenizer, size_t size, pco_error *err);
 /* All but `ids`, which the caller frees. */
 void text_run_end(text_run *run);
-/* tokenizer->word, or what the cache has of it. */
+/* Finds out about `blank_starts`, once tokens and index are set. For kinds of BPE that spell blanks as U+2581. */
+void text_run_cut_at_blanks(pco_tokenizer *tokenizer);
+/* tokenizer->word, or what the cache has of it; of each word of the text, if it may be cut. */
 pco_status text_run_word(text_run *run, const char *word, size_t size);
 
 #endif

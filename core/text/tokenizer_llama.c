@@ -77,7 +77,7 @@ static pco_status text_llama_encode(text_run *run, const char *text, size_t size
     if (tokenizer->space_prefix && place != TEXT_INSIDE) pco_write(&escaped, TEXT_SPACE, TEXT_SPACE_SIZE);
     text_write_replaced(&escaped, text, size, " ", TEXT_SPACE);
     pco_status status = pco_writer_check(&escaped, "a text to encode", run->err);
-    if (!status) status = text_llama_word(run, escaped.data, escaped.size);
+    if (!status) status = text_run_word(run, escaped.data, escaped.size);
     pco_writer_release(&escaped);
     return status;
 }
@@ -87,6 +87,8 @@ pco_status text_llama_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pc
     pco_status status = text_read_scores(tokenizer, gguf, err);
     if (status) return status;
     tokenizer->encode = text_llama_encode;
+    tokenizer->word = text_llama_word;
+    text_run_cut_at_blanks(tokenizer);
     status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_space_prefix", 1, &tokenizer->space_prefix, err);
     if (tokenizer->space_prefix) tokenizer->strip = TEXT_STRIP_ONE;
     return status;

@@ -113,7 +113,7 @@ pco_status text_norm_replace(const text_norm *norm, const char *text, size_t siz
     pcre2_match_data *match = pcre2_match_data_create(1, NULL);
     pcre2_match_context *context = pcre2_match_context_create(NULL);
     if (!match || !context) status = text_no_memory(err);
-    if (!status) pcre2_set_match_limit(context, TEXT_MATCH_MOST);
+    if (!status) pcre2_set_match_limit(context, TEXT_MATCH_MOST(size));
     for (size_t from = 0; from <= size && !status;) {
         int found = pcre2_match(norm->pattern, (PCRE2_SPTR)text, size, from, PCRE2_NO_UTF_CHECK, match, context);
         const size_t *bounds = pcre2_get_ovector_pointer(match);

@@ -98,7 +98,7 @@ pco_status text_sentence_encode(text_run *run, const char *text, size_t size, te
     if (status || !run->normal.size) return status;
     if (run->normal.size > TEXT_SIZE_MOST)
         return pco_fail(run->err, PCO_ERROR_INVALID, "normalised, the text is too long to encode at once; cut it");
-    return run->tokenizer->word(run, run->normal.data, run->normal.size);
+    return text_run_word(run, run->normal.data, run->normal.size);
 }
 
 pco_status text_sentence_ready(pco_tokenizer *tokenizer, const char *label, pco_error *err)
@@ -115,7 +115,10 @@ pco_status text_sentence_ready(pco_tokenizer *tokenizer, const char *label, pco_
     text_marks_sort(&tokenizer->marks[0]);
     const int unigram = tokenizer->sentence.model == TEXT_SENTENCE_UNIGRAM;
     if (!status && unigram) status = text_unigram_ready(tokenizer, label, err);
-    if (!unigram) tokenizer->word = text_llama_word;
+    if (!unigram) {
+        tokenizer->word = text_llama_word;
+        text_run_cut_at_blanks(tokenizer);
+    }
     tokenizer->encode = text_sentence_encode;
     tokenizer->strip = !tokenizer->space_prefix || tokenizer->sentence.suffix ? TEXT_STRIP_NONE
                        : tokenizer->sentence.squeeze                          ? TEXT_STRIP_ALL

@@ -28,7 +28,6 @@ static pco_status text_prepare_match(text_run *run)
     run->context = pcre2_match_context_create(NULL);
     run->stack = pcre2_jit_stack_create(32 << 10, TEXT_STACK_MOST, NULL); /* NULL where there is no JIT */
     if (!run->match || !run->context) return text_no_memory(run->err);
-    pcre2_set_match_limit(run->context, TEXT_MATCH_MOST);
     if (run->stack) pcre2_jit_stack_assign(run->context, NULL, run->stack);
     return PCO_OK;
 }
@@ -54,6 +53,7 @@ static pco_status text_find_match(text_run *run, const text_step *step, const ch
         text_find_character(step, text, size, from, begin, end);
         return PCO_OK;
     }
+    pcre2_set_match_limit(run->context, TEXT_MATCH_MOST(size));
     for (size_t at = from;;) {
         int found =
             pcre2_match(step->pattern, (PCRE2_SPTR)text, size, at, PCRE2_NO_UTF_CHECK, run->match, run->context);
