@@ -117,9 +117,10 @@ static pco_status text_split(text_run *run, const text_step *step, const char *t
 {
     text_splitter splitter = {.run = run, .step = step, .text = text, .place = place};
     pco_status status = PCO_OK;
-    for (size_t at = 0; at < size && !status;) {
+    int fresh = 1; /* an empty match at the start counts once */
+    for (size_t at = 0; at < size && !status; fresh = 0) {
         size_t begin, end;
-        status = text_find_match(run, step, text, size, at, at == 0, &begin, &end);
+        status = text_find_match(run, step, text, size, at, fresh, &begin, &end);
         if (status) return status;
         if (begin > at) status = text_splitter_add(&splitter, begin, step->invert);
         if (!status && end > begin)

@@ -510,6 +510,14 @@ static void json_folders(void **state)
     put_file(folder, "tokenizer.json", JSON_BPE("null", "{\"type\": \"UnicodeScripts\"}"));
     check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_UNSUPPORTED,
                 "the pre-tokenizer 'UnicodeScripts'");
+    put_file(folder, "tokenizer.json", /* an expression that matches nothing, too */
+             JSON_BPE("null",
+                      "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": "
+                      "\"b?\"}, \"behavior\": \"Isolated\"}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+                      "\"use_regex\": false}]}"));
+    check_ok(pco_tokenizer_open_folder(folder, &t, &err));
+    check_encode(t, "aaba", 0, IDS(0, 0, 1, 0));
+    pco_tokenizer_destroy(t);
     put_file(folder, "tokenizer.json", "{\"model\": 7}");
     check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "tokenizer.json");
 }
