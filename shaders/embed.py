@@ -157,10 +157,11 @@ def opencl_text(kernel, sources):
 
 
 def prelude(sources, as_text):
-    """What kernels that are made at run time begin with."""
+    """What kernels that are made at run time begin with. Their parameters are macros."""
     seen = set()
     files = ['dialect.cl' if as_text else 'dialect.glsl', 'numbers.inc', 'functions.inc']
-    return ''.join(piece for name in files for piece in sources.pieces(name, seen=seen))
+    text = ''.join(piece for name in files for piece in sources.pieces(name, seen=seen))
+    return text if as_text else text + '#define LOAD_PARAMETERS\n'
 
 
 def compiler_version(glslc):
