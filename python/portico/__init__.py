@@ -17,11 +17,13 @@ __version__ = _version().decode()
 
 # Where each name comes from: a module is read when a name of it is first used, so that `import portico` takes no time.
 _MODULES = {
+    "_conformance": ["Conformance", "conformance"],
     "_models": ["Model", "load"],
+    "_progress": ["progress"],
     "_runtime": ["Context", "Device", "close", "device", "devices"],
     "_dtypes": ["DType", "bfloat16", "bool_", "float16", "float32", "int32"],
     "_tensor": ["State", "Tensor", "asarray", "tensor"],
-    "_function": ["eval", "function", "grad", "value_and_grad"],
+    "_function": ["Function", "eval", "function", "grad", "value_and_grad"],
     "random": ["manual_seed", "rand", "randint", "randn", "randperm"],
     "_functions": [
         "absolute", "add", "all", "any", "arange", "argmax", "argmin", "broadcast_to", "ceil", "clip", "concatenate", "cos",
@@ -43,7 +45,7 @@ __all__ = ["CancelledError", "DeviceLostError", "Error", "FileError", "InvalidEr
 
 def __getattr__(name):
     if name in _HOME:
-        if _HOME[name] != "_runtime":
+        if _HOME[name] not in ("_conformance", "_progress", "_runtime"):
             importlib.import_module("portico._functions")  # gives tensors their operators
         value = getattr(importlib.import_module(f"portico.{_HOME[name]}"), name)
     elif name in _SUBMODULES:

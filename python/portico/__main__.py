@@ -1,3 +1,4 @@
 from portico._program import main
 
-main()
+if __name__ == "__main__":
+    main()

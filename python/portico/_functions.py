@@ -734,4 +734,4 @@ def _to(self, target):
 
 _state_to = State.to
 _methods()
-State.to = _state_to
+setattr(State, "to", _state_to)

@@ -95,7 +95,7 @@ class Builder:
         return tuple(found.shape[:found.rank]), _dtypes.ALL[found.dtype]
 
 
-_inferred = {}  # (op, attributes, operands' shapes and types) -> shapes and types of the results
+_inferred: dict = {}  # (op, attributes, operands' shapes and types) -> shapes and types of the results
 INFERRED = 1 << 16  # before it is emptied
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from portico import _native as native, _runtime
+from portico import _native as native, _progress, _runtime
 
 STOP_REASONS = ("end", "max_tokens", "context", "callback")
 
@@ -30,6 +30,10 @@ class Model:
 
     def __init__(self, path, device=None, context_length=0, progress=None):
         path = os.fspath(path)
+        bar = None
+        if progress is None or isinstance(progress, bool):
+            bar = _progress.Bar(f"loading {os.path.basename(os.path.normpath(path))}") if _progress.wanted(progress) else None
+            progress = bar and (lambda share: bar.update(round(100 * share), 100))
         self._context = context = _runtime.context()
         self.handle = None
         self._talk = None  # the sequence of chat()
@@ -49,14 +53,18 @@ class Model:
         if progress is not None:
             params.progress = native.PROGRESS(call)
         handle = ctypes.c_void_p()
-        with context.use():
-            status = native.model_open(context.handle, native.encoded(path, "path"), params, handle,
-                                       native.error_buffer())
-            if raised:
-                raise raised[0]
-            native.check(status)
-            self.handle = handle
-            context._models.add(self)
+        try:
+            with context.use():
+                status = native.model_open(context.handle, native.encoded(path, "path"), params, handle,
+                                           native.error_buffer())
+                if raised:
+                    raise raised[0]
+                native.check(status)
+                self.handle = handle
+                context._models.add(self)
+        finally:
+            if bar:
+                bar.close()
 
     def _open(self):
         if self.handle is None:
@@ -137,11 +145,13 @@ class Model:
             native.check(native.model_logits(self._open(), array, len(ids), result.ctypes.data, native.error_buffer()))
         return result
 
-    def generate(self, prompt, *, max_tokens=0, temperature=0.0, top_k=0, top_p=0.0, seed=0, echo=False, prefix=None):
+    def generate(self, prompt, *, max_tokens=0, temperature=0.0, top_k=0, top_p=0.0, seed=0, echo=False, prefix=None,
+                 progress=False):
         """Continues a prompt, or answers a source: an iterator of pieces of text; "".join(...) has it whole.
 
         max_tokens: 0: as many as the context holds. temperature: 0: always the likeliest token. top_k, top_p: 0: no limit.
         seed: the same gives the same text on the same device. prefix: what the answer of an encoder-decoder begins with.
+        progress: a bar on stderr, which counts pieces of text; None: where that is a terminal.
         Closing the iterator, or leaving its loop, ends generating. Afterwards last_stats has tokens and seconds.
         Errors: InvalidError for parameters out of range, and for a prompt longer than the context.
         """
@@ -155,7 +165,10 @@ class Model:
         def run(*rest):
             self._forget()
             return native.model_generate(self._open(), prompt, params, *rest)
-        return self._pieces(run)
+        pieces = self._pieces(run)
+        if progress is not False and _progress.wanted(progress):
+            return _progress.progress(pieces, max_tokens or None, "generating", "pieces")
+        return pieces
 
     def _chat_params(self, messages, template, variables, complete):
         params = native.ChatParams(complete=int(complete))
@@ -266,7 +279,8 @@ def load(path, *, device=None, context_length=0, progress=None):
             print(piece, end="")
 
     device: as in PORTICO_BACKEND; None: that of `with portico.device(...)`, or the best there is. context_length: most
-    tokens of a sequence; 0: what the file says, at most 4096. progress: called with a share between 0 and 1 while the
-    model is opened; returning something true cancels (CancelledError).
+    tokens of a sequence; 0: what the file says, at most 4096. progress: True or False: a bar on stderr; None: where that is
+    a terminal; or a function that is called with a share between 0 and 1 while the model is opened, which cancels by
+    returning something true (CancelledError).
     """
     return Model(path, device, context_length, progress)

@@ -263,7 +263,7 @@ def tensor(data, dtype=None, device=None):
     return made
 
 
-_scalars = {}
+_scalars: dict = {}
 
 
 def scalar(value, dtype):
@@ -353,7 +353,7 @@ def _same_device(a, b):
     return a
 
 
-_operand_names = {}
+_operand_names: dict = {}
 
 
 def operand_names(op):

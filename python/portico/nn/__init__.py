@@ -20,12 +20,12 @@ from portico.nn import functional, init, utils
 from portico.nn.layers import (Dropout, Embedding, Flatten, GELU, Identity, LayerNorm, Linear, ReLU, RMSNorm,
                                RotaryEmbedding, Sigmoid, SiLU, SinusoidalPositionalEncoding, Softmax, SwiGLU, Tanh)
 from portico.nn.losses import BCEWithLogitsLoss, CrossEntropyLoss, L1Loss, MSELoss, NLLLoss
-from portico.nn.module import Module, ModuleList, Parameter, Sequential
+from portico.nn.module import Loaded, Module, ModuleList, Parameter, Sequential
 from portico.nn.transformer import (FeedForward, MultiheadAttention, Transformer, TransformerDecoder,
                                     TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer)
 
 __all__ = ["BCEWithLogitsLoss", "CrossEntropyLoss", "Dropout", "Embedding", "FeedForward", "Flatten", "GELU", "Identity",
-           "L1Loss", "LayerNorm", "Linear", "MSELoss", "Module", "ModuleList", "MultiheadAttention", "NLLLoss",
+           "L1Loss", "LayerNorm", "Linear", "Loaded", "MSELoss", "Module", "ModuleList", "MultiheadAttention", "NLLLoss",
            "Parameter", "ReLU", "RMSNorm", "RotaryEmbedding", "Sequential", "SiLU", "Sigmoid",
            "SinusoidalPositionalEncoding", "Softmax", "SwiGLU", "Tanh", "Transformer", "TransformerDecoder",
            "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer", "functional", "init", "utils"]

@@ -15,7 +15,7 @@ class Optimizer:
     param_groups may be changed between steps; lr without anything being compiled anew.
     """
 
-    _moments = ()  # names of the states of each parameter
+    _moments: tuple = ()  # names of the states of each parameter
 
     def __init__(self, params, defaults):
         if isinstance(params, Parameter):
