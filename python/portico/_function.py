@@ -445,10 +445,16 @@ def want(tensors):
     _graph.trace.wanted = wanted + [weakref.ref(x) for x in tensors]
 
 
-def take_wanted():
-    found = [x for x in (reference() for reference in _graph.trace.wanted) if x is not None and x._data is None]
-    _graph.trace.wanted = []
-    return list(dict.fromkeys(found))
+def take_wanted(effects):
+    """Those that depend on a state that one of these nodes writes. The others are still wanted."""
+    written = {id(state) for node in effects for state in node.states}
+    alive = [x for x in (reference() for reference in _graph.trace.wanted) if x is not None and x._data is None]
+    found, others = [], []
+    for x in dict.fromkeys(alive):
+        _, leaves, _ = _graph.collect((x,), ())
+        (found if any(id(leaf) in written for leaf in leaves) else others).append(x)
+    _graph.trace.wanted = [weakref.ref(x) for x in others]
+    return found
 
 
 def global_norm(tensors):

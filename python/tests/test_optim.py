@@ -105,6 +105,19 @@ def test_what_depends_on_parameters_is_computed_by_the_step():
         late.numpy()
 
 
+def test_two_models_on_two_devices():
+    """The step of one leaves alone what was computed with the other."""
+    model, optimizer = tiny()
+    with p.device("cpu:reference"):
+        other, second = tiny()
+    x = np.float32([[1, 2]])
+    a, b = (model(x) ** 2).sum(), (other(x) ** 2).sum()
+    a.backward(), b.backward()
+    optimizer.step(), second.step()
+    np.testing.assert_allclose(a.item(), b.item(), rtol=1e-6)
+    np.testing.assert_allclose(model.weight.numpy(), other.weight.numpy(), rtol=1e-6)
+
+
 def test_several_losses_before_a_step():
     """Gradients add up, as over the parts of a batch; a compiled step may do the same."""
     x = np.random.default_rng(0).standard_normal((6, 2)).astype(np.float32)

@@ -87,7 +87,7 @@ class Optimizer:
                 _graph.trace.deferred = outer
             if not effects:
                 raise native.InvalidError("no parameter has a gradient; call loss.backward() before the step")
-            _tensor.evaluate(_function.take_wanted(), effects)
+            _tensor.evaluate(_function.take_wanted(effects), effects)
         else:
             self._update_all(now)
         clear_gradients(self.state)
