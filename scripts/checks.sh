@@ -127,6 +127,32 @@ print("%d passed, %d failed, %d skipped" % (counts.get("passed", 0), counts.get(
   return $status
 }
 
+# The wheel, in a bare root of this Debian: no compiler, no glslc, no SDK.
+check_wheel() {
+  if [ "$(id -u)" != 0 ] || ! command -v debootstrap > /dev/null; then
+    echo "a bare root takes debootstrap, and root"
+    return 77
+  fi
+  local bare=$build/bare
+  rm -rf "$build/wheel"
+  scripts/package --output "$build/wheel" wheel || return 1
+  if [ ! -e "$bare/complete" ]; then
+    rm -rf "$bare"
+    debootstrap --variant=minbase --include=python3-numpy,python3-pip,libvulkan1,mesa-vulkan-drivers \
+      "$(. /etc/os-release; echo "$VERSION_CODENAME")" "$bare" > "$build/debootstrap.log" 2>&1 || {
+      tail -n 5 "$build/debootstrap.log"
+      return 1
+    }
+    touch "$bare/complete"
+  fi
+  rm -f "$bare"/tmp/*.whl
+  cp "$build"/wheel/*.whl "$root/README.md" "$root/python/tests/check_wheel.py" "$bare/tmp/"
+  chroot "$bare" env -i HOME=/root PATH=/usr/local/bin:/usr/bin:/bin sh -c 'cd /tmp &&
+    { python3 -m pip uninstall -q -y --root-user-action=ignore --break-system-packages portico 2> /dev/null || true; } &&
+    python3 -m pip install -q --root-user-action=ignore --break-system-packages --no-index ./*.whl &&
+    python3 check_wheel.py README.md'
+}
+
 # with_onnx SCRIPT: with the first Python that has the packages which it needs: PORTICO_TEST_PYTHON, or Debian's.
 with_onnx() {
   local python status=77
