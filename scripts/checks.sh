@@ -147,7 +147,10 @@ check_wheel() {
   fi
   rm -f "$bare"/tmp/*.whl
   cp "$build"/wheel/*.whl "$root/README.md" "$root/python/tests/check_wheel.py" "$bare/tmp/"
-  chroot "$bare" env -i HOME=/root PATH=/usr/local/bin:/usr/bin:/bin sh -c 'cd /tmp &&
+  # Programs find the libraries beside them by /proc/self/exe.
+  # shellcheck disable=SC2016 # $0 is for the shell within
+  unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$bare" \
+    env -i HOME=/root PATH=/usr/local/bin:/usr/bin:/bin sh -c 'cd /tmp &&
     { python3 -m pip uninstall -q -y --root-user-action=ignore --break-system-packages portico 2> /dev/null || true; } &&
     python3 -m pip install -q --root-user-action=ignore --break-system-packages --no-index ./*.whl &&
     python3 check_wheel.py README.md'
