@@ -165,6 +165,11 @@ def where(condition, a, b):
     return ops.where(_truth(condition), a, b)
 
 
+def masked_fill(x, mask, value):
+    """x, with a number where the mask holds."""
+    return where(mask, value, x)
+
+
 def clip(x, min=None, max=None):
     """x, but at least min and at most max, which are numbers."""
     x = asarray(x)
@@ -713,7 +718,7 @@ def _methods():
     Tensor.__getitem__ = getitem
     for function in (sum, mean, max, min, var, std, all, any, argmax, argmin, cumsum, topk, softmax, log_softmax,
                      logsumexp, reshape, transpose, swapaxes, squeeze, flatten, split, clip, exp, log, sqrt, rsqrt, sin,
-                     cos, tanh, sigmoid, relu, square, isnan, tril, triu):
+                     cos, tanh, sigmoid, relu, square, isnan, masked_fill, tril, triu):
         setattr(Tensor, function.__name__, function)
     Tensor.abs, Tensor.view, Tensor.permute, Tensor.unsqueeze = Tensor.__abs__, reshape, transpose, expand_dims
     Tensor.pow, Tensor.dim, Tensor.expand_dims = power, lambda self: self.ndim, expand_dims

@@ -93,6 +93,11 @@ def test_softmax(random):
     close(p.log_softmax(p.tensor(a)), np.log(e / e.sum(-1, keepdims=True)))
 
 
+def test_masked_fill(random):
+    a = random.standard_normal((3, 4)).astype(np.float32)
+    close(p.tensor(a).masked_fill(a > 0, -2.0), np.where(a > 0, -2, a))
+
+
 def test_types(random):
     a = random.standard_normal((4, 4)).astype(np.float32)
     half = p.tensor(a).astype("float16")

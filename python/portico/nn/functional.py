@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 
-from portico import _dtypes, _functions as p, _graph, _native as native, _tensor, ops, random
+from portico import _dtypes, _functions as p, _graph, _native as native, ops, random
 from portico._function import phase_table
-from portico._functions import gelu, log_softmax, relu, sigmoid, silu, softmax, tanh  # noqa: F401
-from portico._tensor import Tensor, asarray, cast
+from portico._functions import gelu, relu, sigmoid, silu, tanh
+from portico._tensor import asarray, cast
 
 __all__ = ["relu", "gelu", "silu", "sigmoid", "tanh", "softmax", "log_softmax", "linear", "embedding", "layer_norm",
            "rms_norm", "dropout", "swiglu", "glu", "scaled_dot_product_attention", "rope", "sinusoidal_positions",
@@ -23,6 +23,16 @@ def _number(name, value, low, high, open_end=False):
     if not low <= value <= high or (open_end and value == high):
         raise native.InvalidError(f"{name} is {value}, and must be from {low} to {'below ' if open_end else ''}{high}")
     return float(value)
+
+
+def softmax(x, dim=-1):
+    """exp(x) divided by its sum along a dimension."""
+    return p.softmax(x, dim)
+
+
+def log_softmax(x, dim=-1):
+    """The logarithm of softmax."""
+    return p.log_softmax(x, dim)
 
 
 def linear(x, weight, bias=None):
@@ -104,9 +114,9 @@ def swiglu(gate, up=None):
     return ops.swiglu(gate, up)
 
 
-def glu(x, axis=-1):
-    """The first half of an axis times the sigmoid of the second (Dauphin et al. 2017)."""
-    a, b = p.split(x, 2, axis)
+def glu(x, dim=-1):
+    """The first half of a dimension times the sigmoid of the second (Dauphin et al. 2017)."""
+    a, b = p.split(x, 2, dim)
     return a * sigmoid(b)
 
 
@@ -315,11 +325,6 @@ def binary_cross_entropy_with_logits(input, target, reduction="mean"):  # noqa: 
     return _reduced(relu(x) - x * target + p.log(1 + p.exp(-p.absolute(x))), reduction)
 
 
-def masked_fill(x, mask, value):
-    """x, with `value` where the mask is true."""
-    return p.where(mask, value, x)
-
-
 def square_subsequent_mask(size):
     """[size, size]: 0 on and below the diagonal, -inf above."""
     return asarray(np.triu(np.full((size, size), -np.inf, np.float32), 1))
@@ -361,10 +366,3 @@ def activation_of(activation):
     if activation not in found:
         raise native.InvalidError(f"there is no activation {activation!r}; there are {', '.join(found)}")
     return found[activation]
-
-
-def is_tensor(x):
-    return isinstance(x, (Tensor, np.ndarray)) or hasattr(x, "__dlpack__")
-
-
-_tensor.Tensor.masked_fill = masked_fill
