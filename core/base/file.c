@@ -362,6 +362,11 @@ pco_status pco_file_stream_send(pco_file_stream *stream, const void *data, size_
 
 uint64_t pco_file_stream_size(const pco_file_stream *stream) { return stream->size; }
 
+pco_status pco_file_stream_map(const pco_file_stream *stream, pco_map *map, pco_error *err)
+{
+    return pco_map_descriptor(stream->fd, stream->path, map, err);
+}
+
 pco_status pco_file_stream_close(pco_file_stream *stream, pco_status status, pco_error *err)
 {
     if (!stream) return status;

@@ -37,6 +37,8 @@ typedef struct pco_file_stream pco_file_stream;
 pco_status pco_file_stream_open(const char *path, pco_file_stream **stream, pco_error *err) PCO_NODISCARD;
 pco_status pco_file_stream_send(pco_file_stream *stream, const void *data, size_t size, pco_error *err) PCO_NODISCARD;
 uint64_t pco_file_stream_size(const pco_file_stream *stream);
+/* What was sent so far, as a map; IO where it goes to what is no regular file. */
+pco_status pco_file_stream_map(const pco_file_stream *stream, pco_map *map, pco_error *err) PCO_NODISCARD;
 pco_status pco_file_stream_close(pco_file_stream *stream, pco_status status, pco_error *err) PCO_NODISCARD;
 
 /* Opens a file that grows, at its end; it is made where it is not there yet. *is_regular: it can be read, cut

@@ -64,6 +64,11 @@ static void convert_print(const convert_arguments *a, const pco_convert_result *
         fprintf(to,
                 "%" PRIu32 " matrices have rows that are not whole blocks of %s, and got the nearest type that fits\n",
                 result->odd, pco_dtype_name((uint32_t)a->type));
+    if (result->no_tokenizer)
+        fprintf(to, "the folder has no tokenizer, and so the file has none: it runs from ids only\n");
+    if (result->other_ids)
+        fprintf(to,
+                "the tokenizer normalises texts, which GGUF cannot say: texts that are not normalised get other ids\n");
     if (result->requants)
         fprintf(to, "%" PRIu32 " matrices were quantised before; what that lost stays lost\n", result->requants);
 }

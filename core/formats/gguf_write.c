@@ -142,6 +142,11 @@ pco_status pco_gguf_write_padding(pco_gguf_writer *out, pco_error *err)
     return rest ? pco_file_stream_send(out->file, zeros, (size_t)rest, err) : PCO_OK;
 }
 
+pco_status pco_gguf_write_map(const pco_gguf_writer *out, pco_map *map, pco_error *err)
+{
+    return pco_file_stream_map(out->file, map, err);
+}
+
 pco_status pco_gguf_write_close(pco_gguf_writer *out, pco_status status, pco_error *err)
 {
     status = pco_file_stream_close(out->file, status, err);

@@ -41,6 +41,8 @@ pco_status pco_gguf_write_open(pco_gguf_writer *out, const char *path, pco_error
 pco_status pco_gguf_write_data(pco_gguf_writer *out, const void *data, size_t size, pco_error *err) PCO_NODISCARD;
 /* Behind the last byte of each tensor. */
 pco_status pco_gguf_write_padding(pco_gguf_writer *out, pco_error *err) PCO_NODISCARD;
+/* The whole file as it is read back, before the close; IO where it goes to what is no regular file. */
+pco_status pco_gguf_write_map(const pco_gguf_writer *out, pco_map *map, pco_error *err) PCO_NODISCARD;
 /* Puts the file in its place, or, with the status of what failed, leaves no trace of it; releases all. */
 pco_status pco_gguf_write_close(pco_gguf_writer *out, pco_status status, pco_error *err) PCO_NODISCARD;
 

@@ -2,7 +2,9 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/threads.h"
+#include "text/tokenizer_write.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -152,6 +154,7 @@ static pco_status convert_send(convert_job *job, const convert_item *item, pco_e
     convert_rows rows = {.item = item, .columns = weight->rank ? weight->shape[weight->rank - 1] : 1};
     pco_status status = pco_shape_count(weight->rank, weight->shape, &count, err);
     if (status || !count) return status;
+    if (weight->rank == 1 && item->pair_heads) rows.columns = 1; /* a bias: each element is a row */
     const int64_t all = count / rows.columns;
     int64_t most = CONVERT_CHUNK / rows.columns;
     most = most < 1 ? 1 : most > all ? all : most;
@@ -260,6 +263,78 @@ static pco_status convert_gguf(const pco_gguf *gguf, const char *path, convert_j
     return status;
 }
 
+/* Letters with and without case, numbers, blanks, ends of lines, signs, other scripts, contractions. */
+static const char convert_probe[] =
+    "Hello, World! I'm 1234567 and YOU'LL see: x = y_2 + {z};\n\n\t  Stra\xC3\x9F"
+    "e \xE4\xBD\xA0\xE5\xA5\xBD "
+    "\xD0\x9F\xD1\x80\xD0\xB8\xD0\xB2\xD0\xB5\xD1\x82 \xF0\x9F\x98\x80 -- it's 3.14%  \r\n end ";
+
+/* Do both tokenizers make the same ids of a text? */
+static pco_status convert_compare_ids(const pco_model_file *file, const pco_model_file *made, pco_error *err)
+{
+    int32_t *ids[2] = {NULL, NULL};
+    size_t counts[2] = {0, 0};
+    const pco_tokenizer *of[2] = {file->target, made->target};
+    pco_status status = PCO_OK;
+    if (!file->target) return PCO_OK;
+    for (int i = 0; i < 2 && !status; i++)
+        status = pco_tokenizer_encode(of[i], convert_probe, sizeof convert_probe - 1, 0, &ids[i], &counts[i], err);
+    if (!status && (counts[0] != counts[1] || memcmp(ids[0], ids[1], counts[0] * sizeof **ids) != 0))
+        status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                          "%s: its tokenizer makes other ids of a text than what GGUF can say of it", file->path);
+    free(ids[0]);
+    free(ids[1]);
+    return status;
+}
+
+/* Is the file that was written the model that was read? */
+static pco_status convert_read_back(const pco_model_file *file, const pco_gguf_writer *out, pco_error *err)
+{
+    pco_model_file *made = NULL;
+    pco_memory_estimate unused;
+    pco_map map = {0};
+    pco_status status = pco_gguf_write_map(out, &map, err);
+    if (!status && (pco_model_file_open_memory(map.data, map.size, &made, err) ||
+                    pco_model_estimate(made, 1, 1, &unused, err))) /* which builds all of it */
+        status = pco_fail_prefix(err, PCO_ERROR_UNSUPPORTED, "%s: GGUF cannot say all of it", file->path);
+    if (!status) status = convert_compare_specs(file, &made->spec, err);
+    if (!status) status = convert_compare_ids(file, made, err);
+    pco_model_file_close(made);
+    pco_map_close(&map);
+    return status;
+}
+
+static pco_status convert_put_tokens(const pco_model_file *file, convert_job *job, pco_convert_result *result,
+                                     pco_error *err)
+{
+    int exact = 1;
+    result->no_tokenizer = !file->target;
+    if (!file->target) return PCO_OK;
+    pco_status status = pco_tokenizer_put_gguf(file->target, (uint32_t)file->spec.vocab_size[PCO_DECODER], file->ends,
+                                               file->n_ends, &job->out, &exact, err);
+    result->other_ids = !exact;
+    return status ? pco_fail_prefix(err, status, "%s", file->path) : PCO_OK;
+}
+
+static pco_status convert_folder(const pco_model_file *file, const char *path, convert_job *job,
+                                 pco_convert_result *result, pco_error *err)
+{
+    convert_items all = {0};
+    pco_weight made[CONVERT_MADE];
+    if (!convert_family(file))
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: GGUF has no models of type '%s' that Portico knows of",
+                        file->path, file->family->name);
+    pco_status status = convert_list(file->weights, file->path, &all, err);
+    if (!status) status = convert_rename(file, &all, err);
+    if (!status) convert_add_factors(&file->spec, &all, made);
+    if (!status) convert_put_spec(&job->out, file);
+    if (!status) status = convert_put_tokens(file, job, result, err);
+    if (!status) status = convert_run(job, &all, path, result, err);
+    if (!status) status = convert_read_back(file, &job->out, err);
+    free(all.items);
+    return status;
+}
+
 static pco_status convert_check(const pco_convert_options *options, pco_error *err)
 {
     const int32_t types[] = {options->type, options->output_type};
@@ -275,12 +350,16 @@ pco_status pco_convert_to_gguf(const char *in, const char *out, const pco_conver
                                pco_convert_result *result, pco_error *err)
 {
     pco_gguf *gguf = NULL;
+    pco_model_file *file = NULL;
     convert_job job = {.options = options};
     *result = (pco_convert_result){0};
+    const int folder = pco_is_directory(in);
     pco_status status = convert_check(options, err);
-    if (!status) status = pco_gguf_open(in, 0, &gguf, err);
-    if (!status) status = convert_gguf(gguf, out, &job, result, err);
+    if (!status) status = folder ? pco_model_file_open(in, &file, err) : pco_gguf_open(in, 0, &gguf, err);
+    if (!status)
+        status = folder ? convert_folder(file, out, &job, result, err) : convert_gguf(gguf, out, &job, result, err);
     status = pco_gguf_write_close(&job.out, status, err);
     pco_gguf_close(gguf);
+    pco_model_file_close(file);
     return status;
 }

@@ -22,4 +22,16 @@ typedef struct convert_items {
     uint32_t count;
 } convert_items;
 
+/* The family whose GGUF files the model's are; NULL: there are none. */
+const pco_family *convert_family(const pco_model_file *file);
+/* What GGUF calls the tensors of a folder, and which of their rows change places (convert_hub.c). Errors: UNSUPPORTED,
+ * by name. */
+pco_status convert_rename(const pco_model_file *file, convert_items *all, pco_error *err) PCO_NODISCARD;
+/* Tensors that GGUF has and a folder has not, behind the others: factors of rotations, which live in the spec. */
+void convert_add_factors(const pco_model_spec *spec, convert_items *all, pco_weight made[CONVERT_MADE]);
+/* The keys of the model itself. */
+void convert_put_spec(pco_gguf_writer *out, const pco_model_file *file);
+/* Is it what was read back? Errors: UNSUPPORTED, with what GGUF cannot say. */
+pco_status convert_compare_specs(const pco_model_file *file, const pco_model_spec *read, pco_error *err) PCO_NODISCARD;
+
 #endif

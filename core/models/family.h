@@ -16,6 +16,7 @@ typedef struct pco_family {
     const pco_model_spec *spec;
     /* What pco_gguf_read_spec does not know of (models/gguf_spec.h), called after it; may be NULL. */
     pco_status (*read_gguf)(const pco_gguf *gguf, pco_model_spec *spec, pco_error *err);
+    const struct pco_family *in_gguf; /* whose GGUF files its models are, where it has none of its own; may be NULL */
     const pco_hub *hub; /* folders are in the layout of Hugging Face; NULL: in one of its own, which is read by: */
     pco_status (*read_config)(const cJSON *root, const char *label, pco_model_spec *spec, pco_error *err);
     /* With read_config: the tokenizer of a side, NULL when there is none. The others say by themselves which they have.

@@ -21,5 +21,8 @@ static const pco_model_spec mistral_spec = {
 static const pco_hub mistral_hub = {PCO_HUB_NAMES("input_layernorm", "post_attention_layernorm"),
                                     .ignored = pco_hub_inverse_frequencies, .read = mistral_read};
 
-const pco_family pco_family_mistral = {
-    .name = "mistral", .model_type = "mistral", .spec = &mistral_spec, .hub = &mistral_hub};
+const pco_family pco_family_mistral = {.name = "mistral",
+                                       .model_type = "mistral",
+                                       .spec = &mistral_spec,
+                                       .in_gguf = &pco_family_llama,
+                                       .hub = &mistral_hub};

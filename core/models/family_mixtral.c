@@ -32,5 +32,8 @@ static const pco_hub mixtral_hub = {.stack = PCO_HUB_STACK,
                                     .ignored = pco_hub_inverse_frequencies,
                                     .read = mixtral_read};
 
-const pco_family pco_family_mixtral = {
-    .name = "mixtral", .model_type = "mixtral", .spec = &mixtral_spec, .hub = &mixtral_hub};
+const pco_family pco_family_mixtral = {.name = "mixtral",
+                                       .model_type = "mixtral",
+                                       .spec = &mixtral_spec,
+                                       .in_gguf = &pco_family_llama,
+                                       .hub = &mixtral_hub};

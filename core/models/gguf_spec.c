@@ -60,6 +60,13 @@ static double gguf_factor(gguf_reader *r, const char *name)
     return gguf_number(r, name, GGUF_FACTOR_LEAST, GGUF_FACTOR_MOST, 1);
 }
 
+void pco_gguf_name_experts(pco_layer_names *names)
+{
+    names->gate = "ffn_gate_exps";
+    names->up = "ffn_up_exps";
+    names->down = "ffn_down_exps";
+}
+
 /* A mixture of experts, in families that know some; their blocks may have a size of their own. */
 static void gguf_read_experts(gguf_reader *r, pco_model_spec *spec)
 {
@@ -78,9 +85,7 @@ static void gguf_read_experts(gguf_reader *r, pco_model_spec *spec)
     spec->experts = r->status ? 1 : experts;
     spec->experts_used = gguf_size(r, "expert_used_count", (uint32_t)spec->experts);
     spec->ffn_dim[PCO_DECODER] = gguf_size_or(r, "expert_feed_forward_length", 1 << 24, spec->ffn_dim[PCO_DECODER]);
-    spec->names.gate = "ffn_gate_exps";
-    spec->names.up = "ffn_up_exps";
-    spec->names.down = "ffn_down_exps";
+    pco_gguf_name_experts(&spec->names);
 }
 
 static void gguf_read_sizes(gguf_reader *r, pco_model_spec *spec)

@@ -24,6 +24,9 @@
 /* For names.router of families with experts; the stacks of experts have names of their own, which reading fills in. */
 #define PCO_GGUF_ROUTER "ffn_gate_inp"
 
+/* What GGUF calls the stacks of experts. */
+void pco_gguf_name_experts(pco_layer_names *names);
+
 /* Fills in sizes, epsilon, RoPE, the vocabulary, and the soft caps and window of families that have some. Errors:
  * UNSUPPORTED for experts, a kind of RoPE scaling, and keys that ask for what the family does not compute, by name;
  * NOT_FOUND and FORMAT for keys, naming them. */

@@ -72,6 +72,7 @@ typedef struct text_step text_step;
 struct text_step {
     pco_status (*apply)(text_run *run, const text_step *step, const char *text, size_t size, text_place place);
     void *pattern;                       /* pcre2_code, or NULL */
+    char *expression;                    /* that it was made from, where it alone says what the step does; owned */
     int (*is_match)(uint32_t codepoint); /* instead of a pattern: each such character is a match */
     text_behaviour behaviour;
     int invert;             /* what the pattern does not match is the match */
@@ -279,6 +280,8 @@ pco_status text_add_cut(pco_tokenizer *tokenizer, int (*is_match)(uint32_t codep
 /* Appends the steps that a value of tokenizer.ggml.pre names, and sets what else follows from it. Errors: UNSUPPORTED
  * by name. */
 pco_status text_add_words(pco_tokenizer *tokenizer, const char *name, const char *label, pco_error *err);
+/* A value of tokenizer.ggml.pre that stands for the steps of the tokenizer, in name[64]; 0 where there is none. */
+int text_words_name(const pco_tokenizer *tokenizer, char name[64]);
 void text_release_steps(pco_tokenizer *tokenizer);
 void text_release_step(const text_step *step);
 /* A text_encode_fn: normalisation, marks in what it makes, all steps, then `word` for each part. */

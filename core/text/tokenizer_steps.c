@@ -227,6 +227,7 @@ pco_status text_pattern_compile(const char *expression, const char *label, void 
 void text_release_step(const text_step *step)
 {
     pcre2_code_free(step->pattern);
+    free(step->expression);
     free(step->content);
 }
 
@@ -246,7 +247,8 @@ pco_status text_add_split(pco_tokenizer *tokenizer, const char *expression, cons
 {
     text_step step = {.apply = text_split, .behaviour = behaviour, .invert = invert};
     pco_status status = text_pattern_compile(expression, label, &step.pattern, err);
-    return status ? status : text_add_step(tokenizer, &step, label, err);
+    if (!status && !(step.expression = strdup(expression))) status = text_no_memory(err);
+    return status ? text_release_step(&step), status : text_add_step(tokenizer, &step, label, err);
 }
 
 pco_status text_add_cut(pco_tokenizer *tokenizer, int (*is_match)(uint32_t codepoint), const char *label,

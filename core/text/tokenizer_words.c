@@ -1,5 +1,6 @@
 /* What a word is to byte-level BPE, by the values of tokenizer.ggml.pre. The expressions are those that the models'
  * own tokenizers have; each cuts what the one before it has left, and what it does not match is a word, too. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -105,4 +106,49 @@ pco_status text_add_words(pco_tokenizer *tokenizer, const char *name, const char
                     "%s: the pre-tokenizer '%.60s' (key 'tokenizer.ggml.pre') is not supported; 'gpt-2', 'llama-bpe', "
                     "'qwen2', 'smollm' and others are",
                     label, name);
+}
+
+/* The same expression, when that of a tokenizer.json has (?m) in front, which matters to $ alone, and brackets around
+ * what \s and \S stand for? */
+static int text_same_expression(const char *expression, const char *cut)
+{
+    static const char *const bracketed[] = {"[\\p{White_Space}]", "[\\P{White_Space}]"};
+    if (!strchr(cut, '$') && strncmp(expression, "(?m)", 4) == 0) expression += 4;
+    while (*expression && *cut) {
+        size_t skip = 0;
+        for (int i = 0; i < 2; i++)
+            if (strncmp(expression, bracketed[i], strlen(bracketed[i])) == 0 && *cut != '[')
+                skip = strlen(bracketed[i]);
+        if (skip) {
+            if (strncmp(expression + 1, cut, skip - 2) != 0) return 0;
+            cut += skip - 2;
+            expression += skip;
+        } else if (*expression++ != *cut++) {
+            return 0;
+        }
+    }
+    return *expression == *cut;
+}
+
+/* Does the step do what the cut of a row does? Digits by themselves are a set of characters in a tokenizer.json. */
+static int text_is_cut(const text_step *step, const char *cut)
+{
+    if (step->behaviour != TEXT_ISOLATED || step->invert || step->content) return 0;
+    if (step->is_match) return step->is_match == text_is_number && strcmp(cut, "\\p{N}") == 0;
+    return step->expression && text_same_expression(step->expression, cut);
+}
+
+int text_words_name(const pco_tokenizer *tokenizer, char name[64])
+{
+    for (size_t row = 0; row < sizeof TEXT_WORDS / sizeof *TEXT_WORDS; row++) {
+        const text_words *words = &TEXT_WORDS[row];
+        uint32_t count = 0;
+        while (count < 6 && words->cuts[count]) count++;
+        int same = count == tokenizer->step_count && words->ignore_merges == tokenizer->ignore_merges;
+        for (uint32_t i = 0; i < count && same; i++) same = text_is_cut(&tokenizer->steps[i], words->cuts[i]);
+        if (!same) continue;
+        snprintf(name, 64, "%.*s", (int)strcspn(words->names + 1, " "), words->names + 1);
+        return 1;
+    }
+    return 0;
 }

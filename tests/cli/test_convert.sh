@@ -63,6 +63,27 @@ run run "$work/parts/m-00001-of-00003.gguf" --prompt a; status "a part twice" 1;
 cp "$work/parts/m-00001-of-00003.gguf" "$work/parts/other.gguf"
 run run "$work/parts/other.gguf" --prompt a; status "a part by another name" 1; says "its name must end so" err 'its name must end with -00001-of-00003.gguf'
 
+# A folder of Hugging Face: weights, keys and tokenizer.
+python3 "$tests/scripts/make_folder.py" "$work/tiny"
+run convert "$work/tiny" "$work/tiny.gguf"; status "a folder" 0; says "its weights stay as they are" out 'as f32 \(5\), bf16 \(16\)'
+same_text "the same text from both" "$work/tiny" "$work/tiny.gguf"
+for text in "hello world  12345 it's" "a[user]b" "x<|end|>y"; do
+    printf %s "$text" > "$work/in"
+    run tokenizer encode "$work/tiny" "$work/in" --special; cp "$work/out" "$work/ids1"
+    run tokenizer encode "$work/tiny.gguf" "$work/in" --special
+    if [ -s "$work/out" ] && cmp -s "$work/out" "$work/ids1"; then ok "the same ids of '$text'"; else bad "the same ids of '$text'" "$(diff "$work/out" "$work/ids1" | head -2)"; fi
+done
+run inspect "$work/tiny.gguf"; says "the pre-tokenizer has its name" out 'tokenizer.ggml.pre +llama-bpe'
+run convert "$work/tiny" "$work/tiny-q8.gguf" --type q8_0; status "a folder, quantised" 0
+run run "$work/tiny-q8.gguf" --prompt hello --max-tokens 4; status "it runs" 0
+sed -i 's/{1,3}/{1,4}/' "$work/tiny/tokenizer.json"
+run convert "$work/tiny" "$work/x.gguf"; status "an unknown pre-tokenizer" 1; says "it has no name" err 'in a way that has no name in GGUF'
+rm "$work/tiny/tokenizer.json"
+run convert "$work/tiny" "$work/mute.gguf"; status "no tokenizer" 0; says "that is said" out 'the folder has no tokenizer'
+sed -i 's/"silu"/"gelu_pytorch_tanh"/' "$work/tiny/config.json"
+run convert "$work/tiny" "$work/x.gguf"; status "what GGUF cannot say" 1; says "by name" err "cannot say that activation_function"
+run convert "$tests/golden/encoders/bert" "$work/x.gguf"; status "a family without GGUF" 1; says "it is named" err "no models of type 'bert'"
+
 # Nothing half written.
 run convert "$families/none.gguf" "$work/x.gguf"; status "no such model" 1
 run convert "$families/qwen2.gguf" "$work/x.gguf" --type q9; status "no such type" 2; says "those that there are" err 'q4_k'

@@ -1,6 +1,7 @@
-/* test_hub FOLDER [all]: tiny models in the layout of Hugging Face, on the device that PORTICO_BACKEND picks, against
- * transformers in float64 (tests/golden/make_hub.py): |y - want| <= 1e-4 (|want| + rms of the row), docs/numerics.md.
- * The first model of each family, or all. The test writes their folders itself, from the config and the generator. */
+/* test_hub FOLDER [all|gguf]: tiny models in the layout of Hugging Face, on the device that PORTICO_BACKEND picks,
+ * against transformers in float64 (tests/golden/make_hub.py): |y - want| <= 1e-4 (|want| + rms of the row),
+ * docs/numerics.md. The first model of each family, or all; or all once they are converted to GGUF. The test writes
+ * their folders itself, from the config and the generator. */
 #define CHECK_FOLDER
 #include "models_test.h"
 
@@ -11,6 +12,7 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "models/causal.h"
+#include "models/convert.h"
 #include "models/model.h"
 #include "train/graph.h"
 
@@ -18,7 +20,7 @@
 
 static const double hub_tolerance = 1e-4;
 static const char *hub_folder;
-static int hub_all;
+static int hub_all, hub_convert;
 
 /* ---- writing a folder ------------------------------------------------------------------------------------ */
 
@@ -196,7 +198,29 @@ static void hub_train(const hub_model *m)
     pco_nn_training_release(&training);
 }
 
-static void hub_judge(const pco_weights *goldens, const cJSON *c)
+/* The folder as a GGUF file, in place of it; 0 where GGUF cannot say what it is. */
+static int hub_to_gguf(hub_model *m, const char *folder)
+{
+    /* other models of these families have what GGUF does not know, and are refused by what it is */
+    static const char *const refused[] = {"GGUF has no models of type", "cannot say", "have no tensor"};
+    char path[600];
+    const pco_convert_options options = {.type = PCO_CONVERT_KEEP, .output_type = PCO_CONVERT_KEEP, .threads = 2};
+    pco_convert_result result;
+    pco_error why = {""};
+    snprintf(path, sizeof path, "%s/model.gguf", folder);
+    const pco_status status = pco_convert_to_gguf(folder, path, &options, &result, &why);
+    int known = 0;
+    for (int i = 0; i < 3; i++) known = known || (status && strstr(why.message, refused[i]));
+    if (known) print_message("  %-20s %s\n", m->name, strstr(why.message, "GGUF"));
+    if (known) return 0;
+    if (status) fail_msg("%s: %s", m->name, why.message);
+    assert_true(result.no_tokenizer && result.bytes_in > 0);
+    pco_model_file_close(m->file);
+    check_ok(pco_model_file_open(path, &m->file, &err));
+    return 1;
+}
+
+static int hub_judge(const pco_weights *goldens, const cJSON *c)
 {
     char folder[512], name[128];
     hub_model m = {.name = cJSON_GetObjectItem(c, "name")->valuestring};
@@ -215,14 +239,19 @@ static void hub_judge(const pco_weights *goldens, const cJSON *c)
     check_ok(pco_model_file_open(folder, &m.file, &err));
     assert_int_equal(m.file->spec.vocab_size[PCO_DECODER], m.vocab);
     assert_true(pco_model_file_ends(m.file, 2) && pco_model_file_ends(m.file, 3) && !pco_model_file_ends(m.file, 1));
+    if (hub_convert && !hub_to_gguf(&m, folder)) {
+        pco_model_file_close(m.file);
+        return 0;
+    }
     models_device_open(&device);
     check_ok(pco_causal_create(device.session, m.file->weights, &m.file->spec, m.file->spec.max_position_embeddings, 1,
                                &run, &err));
     hub_logits(&m, run);
     pco_causal_destroy(run);
     models_device_close(&device);
-    hub_train(&m);
+    if (!hub_convert) hub_train(&m);
     pco_model_file_close(m.file);
+    return 1;
 }
 
 /* A file with more experts than the config says, or fewer, is refused by the tensor that does not go with it. */
@@ -278,8 +307,7 @@ static void test_logits(void **state)
         check_ok(pco_json_parse(text, strlen(text), path, &cases, &err));
         cJSON_ArrayForEach(item, cases)
         {
-            hub_judge(goldens, item);
-            models++;
+            models += hub_judge(goldens, item);
             if (!hub_all) break;
         }
         cJSON_Delete(cases);
@@ -287,6 +315,7 @@ static void test_logits(void **state)
     }
     print_message("  %d models of %d families\n", models, count);
     assert_true(count > 5);
+    if (hub_convert) assert_true(models >= 17); /* those that GGUF can say */
 }
 
 int main(int argc, char **argv)
@@ -294,6 +323,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_experts), cmocka_unit_test(test_logits)};
     if (argc < 2) return 2;
     hub_folder = argv[1];
-    hub_all = argc > 2 && strcmp(argv[2], "all") == 0;
+    hub_all = argc > 2;
+    hub_convert = argc > 2 && strcmp(argv[2], "gguf") == 0;
     return cmocka_run_group_tests_name("hub", tests, check_make_folder, check_remove_folder);
 }
