@@ -45,6 +45,48 @@ check_format() {
   find backends conformance core examples tests -name '*.[ch]' -print0 | xargs -0 clang-format-15 --dry-run -Werror
 }
 
+# Other ways to link: CMake's package, shared and static, and pkg-config --static. Plugins need nothing of a host that has
+# the library within itself but to be found: where they were installed, or, as this install has moved, from the folder of
+# the program.
+check_linking() {
+  local libdir=$LD_LIBRARY_PATH room=$dest/linking kind
+  mkdir -p "$room/archive" && cp "$root/examples/generate.c" "$room" || return 1
+  ln -sf "$libdir/libportico.a" "$room/archive/libportico.a"
+  # shellcheck disable=SC2046
+  cc -o "$room/static" "$room/generate.c" -L"$room/archive" $(pkg-config --static --cflags --libs portico) || return 1
+  if ldd "$room/static" | grep -q libportico; then
+    echo "pkg-config --static: it needs libportico.so"
+    return 1
+  fi
+  cp "$room/static" "$prefix/bin/static" && LD_LIBRARY_PATH='' "$prefix/bin/static" "$root/models/dates" "3 Sep 51" || return 1
+  if ! command -v cmake > /dev/null; then
+    echo "no cmake: its package is not tested"
+    return 0
+  fi
+  cat > "$room/CMakeLists.txt" <<'EOF'
+cmake_minimum_required(VERSION 3.13)
+project(linking C)
+find_package(portico 0.1 REQUIRED CONFIG)
+foreach(kind shared static)
+  add_executable(with_${kind} generate.c)
+endforeach()
+target_link_libraries(with_shared portico::portico)
+target_link_libraries(with_static portico::static)
+EOF
+  if ! { cmake -S "$room" -B "$room/cmake" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$room/cmake"; } > "$room/log" 2>&1; then
+    cat "$room/log"
+    return 1
+  fi
+  for kind in shared static; do
+    cp "$room/cmake/with_$kind" "$prefix/bin/static" && LD_LIBRARY_PATH='' "$prefix/bin/static" "$root/models/dates" "3 Sep 51" || return 1
+  done
+  sed -i 's/portico 0.1/portico 0.2/' "$room/CMakeLists.txt"
+  if cmake -S "$room" -B "$room/newer" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null 2>&1; then
+    echo "cmake: a version that is not there was found"
+    return 1
+  fi
+}
+
 # An install works where it was moved to: the program finds its plugins, a program of the user's compiles and runs.
 check_install() {
   dest_tree || return 1
@@ -72,6 +114,7 @@ sys.exit(not {"cpu", "opencl", "vulkan"} <= names or any(sys.argv[1] not in p["p
     cc -std=c11 -Wall -Wextra -Werror -o "$build/$example" "$root/examples/$example.c" $(pkg-config --cflags --libs portico) -lm || return 1
   done
   "$build/generate" "$root/models/dates" "3 Sep 51" || return 1
+  check_linking || return 1
   # shellcheck disable=SC2046
   cc -shared -fPIC -o "$dest/own_op.so" "$root/examples/own_op.c" $(pkg-config --cflags --libs portico) -lm || return 1
   local device first=

@@ -1,7 +1,8 @@
 #include "base/paths.h"
 
 /* Made by the build: PCO_BUILD_ROOT, its own folder (empty: -Drun_from_build=false), and paths from the installed
- * program's folder (..._FROM_BIN), and the library's (..._FROM_LIB), to plugins and helpers. */
+ * program's folder (..._FROM_BIN), and the library's (..._FROM_LIB), to plugins and helpers; where these are installed
+ * (..._INSTALLED; empty: nowhere that is known). */
 #include "build_paths.h"
 
 #include <dlfcn.h>
@@ -52,8 +53,18 @@ static int paths_is_build(const char *dir)
     return dir[root] == 0 || (dir[root] == '/' && !strchr(dir + root + 1, '/'));
 }
 
-/* The first of the candidates that is there: those of a build tree, or those of an install. */
-static int paths_find(const char *const *built, const char *const *installed, char *path, size_t size)
+/* Is this code part of the program itself? Then it may be anybody's, with libportico.a in it, and lie anywhere. */
+static int paths_is_program(void)
+{
+    Dl_info own, program;
+    return dladdr(&PATHS_MARK, &own) && dladdr((const void *)(uintptr_t)getauxval(AT_PHDR), &program) &&
+           own.dli_fbase == program.dli_fbase;
+}
+
+/* The first of the candidates that is there: those of a build tree, or those of an install; and for a program that is
+ * not beside them, where they are installed. */
+static int paths_find(const char *const *built, const char *const *installed, const char *absolute, char *path,
+                      size_t size)
 {
     char dir[PATH_MAX];
     if (!paths_own(dir, sizeof dir)) return 0;
@@ -62,7 +73,8 @@ static int paths_find(const char *const *built, const char *const *installed, ch
         int length = snprintf(path, size, "%s/%s", dir, *candidates);
         if (length > 0 && (size_t)length < size && access(path, R_OK | X_OK) == 0) return 1;
     }
-    return 0;
+    return *absolute && paths_is_program() && access(absolute, R_OK | X_OK) == 0 &&
+           (size_t)snprintf(path, size, "%s", absolute) < size;
 }
 
 int pco_path_plugins(char *path, size_t size)
@@ -70,12 +82,12 @@ int pco_path_plugins(char *path, size_t size)
     /* In a build tree the plugins are in "backends" beside the program, or beside the folder of the tests. */
     static const char *const built[] = {"backends", "../backends", NULL};
     static const char *const installed[] = {PCO_PLUGINS_FROM_BIN, PCO_PLUGINS_FROM_LIB, NULL};
-    return paths_find(built, installed, path, size);
+    return paths_find(built, installed, PCO_PLUGINS_INSTALLED, path, size);
 }
 
 int pco_path_probe(char *path, size_t size)
 {
     static const char *const built[] = {"portico-probe", "../portico-probe", NULL};
     static const char *const installed[] = {PCO_PROBE_FROM_BIN, PCO_PROBE_FROM_LIB, NULL};
-    return paths_find(built, installed, path, size);
+    return paths_find(built, installed, PCO_PROBE_INSTALLED, path, size);
 }

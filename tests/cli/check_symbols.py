@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What a library exports is what its headers declare: check_symbols.py LIBRARY HEADER..."""
+"""What a library exports is what its headers declare, and structs begin with their size, so that they can grow
+(docs/abi.md): check_symbols.py LIBRARY HEADER..."""
 import re
 import subprocess
 import sys
@@ -14,12 +15,18 @@ for line in subprocess.run(["nm", "-D", "--defined-only", sys.argv[1]], check=Tr
     exported.add(name)
     if version.lstrip("@") != "PORTICO_0" or kind != "T":
         odd.append(f"{symbol} ({kind})")
-declared = set()
+declared, sizeless = set(), set()
 for header in sys.argv[2:]:
-    declared |= set(re.findall(r"PCO_EXPORT[\s\w*]*?(\w+)\(", open(header, encoding="utf-8").read()))
+    text = open(header, encoding="utf-8").read()
+    declared |= set(re.findall(r"PCO_EXPORT[\s\w*]*?(\w+)\(", text))
+    plain = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    for name, first in re.findall(r"typedef\s+struct\s+(\w+)\s*\{\s*([^;]*);", plain):
+        if not re.fullmatch(r"(size_t|uint32_t)\s+size", first.strip()):
+            sizeless.add(name)
 for what, names in (("exported, and in no header", exported - declared), ("declared, and not exported", declared - exported),
-                    ("no function of version PORTICO_0", odd)):
+                    ("no function of version PORTICO_0", odd),
+                    ("a struct that does not begin with its size", sizeless)):
     for name in sorted(names):
         print(f"{name}: {what}")
 print(f"{len(exported)} symbols")
-sys.exit(exported != declared or bool(odd))
+sys.exit(exported != declared or bool(odd) or bool(sizeless))
