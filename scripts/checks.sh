@@ -232,6 +232,14 @@ sanitizer_build() {
     "${with_data[@]}"
 }
 
+# The library and the cpu plugin under ThreadSanitizer: two threads with two contexts, and one context of two threads.
+check_threads() {
+  local races=$build/races
+  prepare_build "$races" -Db_sanitize=thread -Db_lundef=false -Dbuildtype=debugoptimized -Dmpi=disabled -Dvulkan=disabled \
+    -Dopencl=disabled -Donnx=disabled || return 1
+  TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 PORTICO_THREADS=3 "$races/tests/test_threads" "$root/models/dates"
+}
+
 # sanitized COMMAND...: with that build, and with the sanitizers' options.
 sanitized() {
   local supp=$root/tests/suppressions

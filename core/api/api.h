@@ -49,26 +49,19 @@ struct pco_model {
 
 /* What the functions of a model begin with. */
 #define API_NEEDS_MODEL(model) \
-    do { \
-        PCO_NEEDS(model); \
-        pco_status api_status = pco_registry_check((model)->context->registry, err); \
-        if (api_status) return api_status; \
-    } while (0)
+    PCO_NEEDS(model); \
+    PCO_ENTER((model)->context->registry)
 
 /* What those that need a text from the model begin with. */
 #define API_NEEDS_WRITER(model) \
-    do { \
-        API_NEEDS_MODEL(model); \
-        if ((model)->file->spec.encoder_only) return api_no_writer((model)->file, err); \
-    } while (0)
+    API_NEEDS_MODEL(model); \
+    if ((model)->file->spec.encoder_only) return api_no_writer((model)->file, err)
 pco_status api_no_writer(const pco_model_file *file, pco_error *err) PCO_NODISCARD;
 
 /* What the functions of a sequence begin with. */
 #define API_NEEDS_SEQUENCE(sequence) \
-    do { \
-        PCO_NEEDS(sequence); \
-        API_NEEDS_MODEL((sequence)->model); \
-    } while (0)
+    PCO_NEEDS(sequence); \
+    PCO_ENTER((sequence)->model->context->registry)
 
 /* As pco_context_create, but a backend that is not there is no error yet: for those who have another choice. */
 pco_status api_context_create(const pco_context_params *params, pco_context **context, pco_error *err) PCO_NODISCARD;

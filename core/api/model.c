@@ -113,7 +113,8 @@ static pco_status api_open(pco_context *context, const api_source *source, const
 {
     pco_model_params known = {.size = sizeof known};
     const double begin = pco_seconds();
-    pco_status status = pco_registry_check(context->registry, err);
+    PCO_ENTER(context->registry);
+    pco_status status = PCO_OK;
     if (!status && params) status = pco_copy_sized(&known, sizeof known, params, params->size, err);
     if (status) return status;
     params = &known;

@@ -59,8 +59,8 @@ pco_status pco_op_register(pco_context *context, const pco_op_declaration *decla
     *operation = NULL;
     PCO_NEEDS(context);
     PCO_NEEDS(declaration);
-    pco_status status = pco_registry_check(context->registry, err);
-    return status ? status : op_add(context, declaration, operation, err);
+    PCO_ENTER(context->registry);
+    return op_add(context, declaration, operation, err);
 }
 
 void api_plugin_operations(pco_context *context)

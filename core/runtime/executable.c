@@ -10,13 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the functions of portico/session.h begin with. */
-#define EXECUTABLE_NEEDS(executable) \
-    do { \
-        PCO_NEEDS(executable); \
-        SESSION_NEEDS((executable)->session); \
-    } while (0)
-
 enum { MOST_ROUNDS = 8 }; /* of decompositions: each leaves simpler operations, or they go in a circle */
 
 static pco_status executable_no_memory(pco_error *err)
@@ -322,8 +315,8 @@ const pco_tensor *pco_executable_describe(const pco_executable *executable, uint
     return executable && handle < executable->graph->n_tensors ? &executable->graph->tensors[handle] : NULL;
 }
 
-static pco_status executable_check(const pco_executable *executable, uint32_t handle, uint64_t bytes, int output,
-                                   pco_error *err)
+pco_status executable_check(const pco_executable *executable, uint32_t handle, uint64_t bytes, int output,
+                            pco_error *err)
 {
     const pco_tensor *x = pco_executable_describe(executable, handle);
     if (!x || (output ? x->kind != PCO_KIND_OUTPUT : x->kind != PCO_KIND_INPUT && x->kind != PCO_KIND_VALUE))

@@ -12,6 +12,8 @@
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -23,7 +25,9 @@ struct pco_registry {
     pco_plugin_entry *plugins;
     uint32_t n_devices, device_capacity;
     pco_device_entry *devices;
-    pid_t process; /* that made it */
+    pid_t process;           /* that made it */
+    atomic_uintptr_t caller; /* the thread that is in a call; 0: none is */
+    uint32_t depth;          /* calls of that thread, one in the other */
 };
 
 /* Folders whose change means that drivers were installed or removed. */
@@ -287,6 +291,29 @@ pco_status pco_registry_check(const pco_registry *registry, pco_error *err)
                     "the context belongs to process %ld, and this is a child of it: devices and threads do not survive "
                     "a fork; let the child exec a program, or fork before there is a context",
                     (long)registry->process);
+}
+
+pco_status pco_registry_enter(pco_registry *registry, pco_registry **entered, pco_error *err)
+{
+    const uintptr_t me = (uintptr_t)pthread_self();
+    uintptr_t nobody = 0;
+    pco_status status = pco_registry_check(registry, err);
+    if (status) return status;
+    if (atomic_load_explicit(&registry->caller, memory_order_relaxed) != me &&
+        !atomic_compare_exchange_strong_explicit(&registry->caller, &nobody, me, memory_order_acquire,
+                                                 memory_order_relaxed))
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "another thread is in a call of this context; let one call at a time, or give each thread a "
+                        "context of its own");
+    registry->depth++;
+    *entered = registry;
+    return PCO_OK;
+}
+
+void pco_registry_leave(pco_registry **entered)
+{
+    pco_registry *registry = *entered;
+    if (registry && --registry->depth == 0) atomic_store_explicit(&registry->caller, 0, memory_order_release);
 }
 
 const pco_config *pco_registry_config(const pco_registry *registry) { return &registry->host.config; }

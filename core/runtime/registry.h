@@ -40,6 +40,18 @@ void pco_registry_destroy(pco_registry *registry);
  */
 pco_status pco_registry_check(const pco_registry *registry, pco_error *err);
 
+/* What a call of the public interface begins and ends with: from one to the other the context is that thread's, which
+ * may call again (from a callback). Errors: as check; INVALID while another thread is in a call. *entered is for leave,
+ * which runs by itself where the variable ends: PCO_ENTER. */
+pco_status pco_registry_enter(pco_registry *registry, pco_registry **entered, pco_error *err) PCO_NODISCARD;
+void pco_registry_leave(pco_registry **entered);
+#define PCO_ENTER(registry) \
+    __attribute__((cleanup(pco_registry_leave))) pco_registry *entered_registry = NULL; \
+    do { \
+        pco_status entered_status = pco_registry_enter(registry, &entered_registry, err); \
+        if (entered_status) return entered_status; \
+    } while (0)
+
 const pco_config *pco_registry_config(const pco_registry *registry);
 /* Sets the configuration's `interrupted`: for the program, which handles signals; the library handles none. */
 void pco_registry_watch(pco_registry *registry, const volatile sig_atomic_t *interrupted);

@@ -7,11 +7,11 @@
 
 /* What the functions of portico/session.h begin with. */
 #define SESSION_NEEDS(session) \
-    do { \
-        PCO_NEEDS(session); \
-        pco_status process_status = pco_registry_check((session)->registry, err); \
-        if (process_status) return process_status; \
-    } while (0)
+    PCO_NEEDS(session); \
+    PCO_ENTER((session)->registry)
+#define EXECUTABLE_NEEDS(executable) \
+    PCO_NEEDS(executable); \
+    PCO_ENTER((executable)->session->registry)
 
 /* Slots 0 .. n_devices - 1: the session's devices; SESSION_CPU: the CPU, for what they cannot run. */
 enum { SESSION_CPU = PCO_SET_DEVICES, SESSION_SLOTS };
@@ -202,6 +202,10 @@ struct pco_executable {
  * prepare. `needed_after` tells for each graph tensor whether a later part or the host reads it. */
 pco_status session_part_create(pco_session *session, const pco_graph *graph, session_part *part,
                                const unsigned char *needed_after, pco_error *err) PCO_NODISCARD;
+/* Is the handle an input or a run value (output 0), or an output, of at least so many bytes? Errors: INVALID. */
+pco_status executable_check(const pco_executable *executable, uint32_t handle, uint64_t bytes, int output,
+                            pco_error *err) PCO_NODISCARD;
+
 void session_part_destroy(pco_session *session, session_part *part);
 
 #endif

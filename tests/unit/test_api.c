@@ -9,6 +9,7 @@
 #include "portico/portico.h"
 #include "portico/sequence.h"
 #include "portico/session.h"
+#include "runtime/dlpack.h"
 
 #include <math.h>
 #include <sys/mman.h>
@@ -87,6 +88,7 @@ static void null_status(const char *what, pco_status status, int allowed, const 
         free(ids_out), free(text_out), free(numbers_out); \
         ids_out = NULL, text_out = NULL, numbers_out = NULL; \
         CLEAR_ONNX; \
+        if (managed_out) managed_out->deleter(managed_out), managed_out = NULL; \
         pco_model_close(model_out); \
         pco_sequence_destroy(sequence_out); \
         pco_executable_destroy(executable_out); \
@@ -188,7 +190,13 @@ static void test_null(void **state)
     pco_sequence *sequences[] = {sequence, NULL};
     check_ok(pco_sequence_create(decoder, &sequences[1], &err));
     check_ok(pco_session_open(context, "cpu", &session, &err));
+    check_ok(pco_session_profile(session, 1, &err));
     check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
+    void *address_out;
+    pco_node_timing node_timings[1] = {{.size = sizeof *node_timings}};
+    int64_t managed_shape[] = {2, 2};
+    const DLManagedTensor managed = {.dl_tensor = {values, {DL_CPU, 0}, 2, {DL_FLOAT, 32, 1}, managed_shape, NULL, 0}};
+    DLManagedTensor *managed_out = NULL;
     pco_op_declaration other = declaration;
     const pco_operation *operation, *operation_out;
     other.name = "other";

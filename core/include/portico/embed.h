@@ -28,7 +28,7 @@ typedef struct pco_embed_params {
 
 /* embeddings[count][width], f32, of texts[count], each UTF-8 and ending with NUL; width is that of pco_model_info.
  * Texts are run in batches of similar length. A text longer than the model's context (or max_seq_length) is cut; *cut
- * (may be NULL) counts those. `params` may be NULL, and `cut` may be NULL. Not for two threads at once on one model.
+ * (may be NULL) counts those. `params` may be NULL, and `cut` may be NULL. Threads: as in portico.h.
  * Errors: NOT_FOUND without a tokenizer; INVALID for a text that cannot be encoded, or has no tokens; UNSUPPORTED and
  * FORMAT for what the folder asks for; CANCELLED; what the device returned. */
 PCO_EXPORT pco_status pco_model_embed(pco_model *model, const char *const *texts, size_t count,

@@ -27,9 +27,10 @@
  * fork: threads and devices stay with the process that made the context. In a child its calls are INVALID, destroy and
  * close do nothing; a child that computes execs a program, or is made before there is a context.
  *
- * Threads: a context and the models opened in it are used by one thread at a time; different contexts by
- * different threads at once. Text is UTF-8. Memory is counted in bytes, time in seconds. What a call hands
- * out belongs to the caller where it says so, and is given back with pco_free. */
+ * Threads: a context and the models opened in it are used by one thread at a time, one after the other; different
+ * contexts by different threads at once. A call while another thread is in one of the same context is INVALID; a
+ * callback may call what its own thread is in. Text is UTF-8. Memory is counted in bytes, time in seconds. What a call
+ * hands out belongs to the caller where it says so, and is given back with pco_free. */
 #ifndef PORTICO_PORTICO_H
 #define PORTICO_PORTICO_H
 

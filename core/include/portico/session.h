@@ -15,9 +15,11 @@
  * Any number of executables live in a session; they share constants of one content, and states of one name. Executables
  * are destroyed before their session is closed, and sessions before their context is destroyed.
  *
- * Threads: a session and what belongs to it is used by one thread at a time; sessions of different contexts by
- * different threads at once. Arguments: `err` may be NULL, and what says so; otherwise NULL is INVALID, or the call
- * does nothing where there is no status. After fork, calls in the child are INVALID (portico.h). */
+ * Threads: a context with its sessions and executables is used by one thread at a time, one after the other; different
+ * contexts by different threads at once. A call while another thread is in one of the same context is INVALID. A
+ * callback may call what its own thread is in. Arguments: `err` may be NULL, and what says so; otherwise NULL is
+ * INVALID, or the call does nothing where there is no status. After fork, calls in the child are INVALID (portico.h).
+ */
 #ifndef PORTICO_SESSION_H
 #define PORTICO_SESSION_H
 
@@ -94,6 +96,23 @@ PCO_EXPORT pco_status pco_executable_read(pco_executable *executable, uint32_t h
 /* Runs once and waits. Errors: DEVICE_LOST and what the device returned. */
 PCO_EXPORT pco_status pco_executable_run(pco_executable *executable, pco_error *err) PCO_NODISCARD;
 
+/* Where the host can address the memory of an input, a run value or an output itself: *address, as long as the
+ * executable lives, of the tensor's bytes. Between runs they are read and written there instead of by write and read,
+ * without a copy. Errors: UNSUPPORTED where the device has memory of its own, or where several parts of the graph read
+ * the input. */
+PCO_EXPORT pco_status pco_executable_map(pco_executable *executable, uint32_t handle, void **address,
+                                         pco_error *err) PCO_NODISCARD;
+
+/* The same as write and read with tensors of DLPack (dlpack.h of its own; versions before 1.0): of the handle's type
+ * and shape, on DLPack's CPU, with any strides. `tensor` stays the caller's. What read makes is the caller's, who calls
+ * its deleter; it does not need the executable. Errors: INVALID for another type or shape; UNSUPPORTED for another
+ * device. */
+struct DLManagedTensor;
+PCO_EXPORT pco_status pco_executable_write_dlpack(pco_executable *executable, uint32_t handle,
+                                                  const struct DLManagedTensor *tensor, pco_error *err) PCO_NODISCARD;
+PCO_EXPORT pco_status pco_executable_read_dlpack(pco_executable *executable, uint32_t handle,
+                                                 struct DLManagedTensor **tensor, pco_error *err) PCO_NODISCARD;
+
 /* A run in stretches, so that what is ready can be read while the host does something else: the segments of
  * all parts, counted through. start waits for the stretch before, then starts segments first .. first+count-1
  * and returns, when only the last part that they touch is still running (cpu devices run in the caller's
@@ -114,6 +133,19 @@ PCO_EXPORT pco_status pco_session_profile(pco_session *session, int on, pco_erro
 
 /* What the nodes took in all runs since profile was switched on, summed; 0: not known, as some were not timed. */
 PCO_EXPORT uint64_t pco_session_nanoseconds(const pco_session *session);
+
+/* How long a node took in the last run, by its device's clock. */
+typedef struct pco_node_timing {
+    size_t size;                    /* sizeof(pco_node_timing), set by the caller in the first of an array */
+    const char *node, *op, *device; /* names, as long as the executable lives: nodes may be fused or decomposed */
+    uint32_t index;                 /* in the order in which they run */
+    uint64_t nanoseconds;
+} pco_node_timing;
+
+/* The nodes of the last run, of an executable that was made while pco_session_profile was on: the first `capacity` of
+ * them; *count receives how many there are. `timings` may be NULL. Errors: INVALID where nothing was timed. */
+PCO_EXPORT pco_status pco_executable_timings(const pco_executable *executable, pco_node_timing *timings,
+                                             uint32_t capacity, uint32_t *count, pco_error *err) PCO_NODISCARD;
 
 /* Fills a session's state of that name with zeros (it is created by the first executable that has it). */
 PCO_EXPORT pco_status pco_session_clear_state(pco_session *session, const char *name, pco_error *err) PCO_NODISCARD;

@@ -1,0 +1,146 @@
+/* Inputs and outputs beside plain copies: memory that the host addresses, tensors of DLPack, timings of nodes.
+ * argv[1 ...]: devices, of which those that are not there are left out. */
+#include "check.h"
+
+#include "portico/portico.h"
+#include "portico/session.h"
+#include "runtime/dlpack.h"
+
+static pco_context *context;
+static char **devices;
+
+/* y = x + x of [2,3], with a second node */
+static pco_executable *make(pco_session *session)
+{
+    pco_executable *executable;
+    pco_graph *graph = pco_graph_create();
+    const uint32_t x = pco_graph_input(graph, "x", PCO_F32, 2, (const int64_t[]){2, 3});
+    pco_graph_output(graph, pco_exp(graph, pco_sub(graph, x, x)), "one");
+    pco_graph_output(graph, pco_add(graph, x, x), "y");
+    check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
+    pco_graph_destroy(graph);
+    return executable;
+}
+
+static void read_dlpack(pco_executable *executable, const float *want)
+{
+    DLManagedTensor *made;
+    check_ok(pco_executable_read_dlpack(executable, pco_executable_tensor(executable, "y"), &made, &err));
+    const DLTensor *y = &made->dl_tensor;
+    assert_int_equal(y->device.device_type, DL_CPU);
+    assert_int_equal(y->ndim, 2);
+    assert_true(y->dtype.code == DL_FLOAT && y->dtype.bits == 32 && y->dtype.lanes == 1);
+    assert_true(y->shape[0] == 2 && y->shape[1] == 3 && y->strides[0] == 3 && y->strides[1] == 1);
+    assert_int_equal((uintptr_t)y->data % 64, 0);
+    assert_memory_equal((const char *)y->data + y->byte_offset, want, 24);
+    made->deleter(made);
+}
+
+static void dlpack(pco_executable *executable)
+{
+    float stored[] = {99, 1, 4, 2, 5, 3, 6}; /* [2,3] stored by columns, behind one more */
+    int64_t shape[] = {2, 3}, strides[] = {1, 2};
+    const float want[] = {2, 4, 6, 8, 10, 12}, plain[] = {2, 8, 4, 10, 6, 12};
+    DLManagedTensor x = {.dl_tensor = {.data = stored,
+                                       .byte_offset = 4,
+                                       .device = {DL_CPU, 0},
+                                       .ndim = 2,
+                                       .dtype = {DL_FLOAT, 32, 1},
+                                       .shape = shape,
+                                       .strides = strides}};
+    const uint32_t handle = pco_executable_tensor(executable, "x");
+    check_ok(pco_executable_write_dlpack(executable, handle, &x, &err));
+    check_ok(pco_executable_run(executable, &err));
+    read_dlpack(executable, want);
+    x.dl_tensor.strides = NULL; /* contiguous */
+    check_ok(pco_executable_write_dlpack(executable, handle, &x, &err));
+    check_ok(pco_executable_run(executable, &err));
+    read_dlpack(executable, plain);
+    x.dl_tensor.dtype.bits = 64;
+    check_fails(pco_executable_write_dlpack(executable, handle, &x, &err), PCO_ERROR_INVALID, "must be f32");
+    x.dl_tensor.dtype.bits = 32, shape[1] = 2;
+    check_fails(pco_executable_write_dlpack(executable, handle, &x, &err), PCO_ERROR_INVALID,
+                "another shape than [2,3]");
+    shape[1] = 3, x.dl_tensor.device.device_type = 2;
+    check_fails(pco_executable_write_dlpack(executable, handle, &x, &err), PCO_ERROR_UNSUPPORTED, "move it to the CPU");
+    x.dl_tensor.device.device_type = DL_CPU, x.dl_tensor.data = NULL;
+    check_fails(pco_executable_write_dlpack(executable, handle, &x, &err), PCO_ERROR_INVALID, "has no data");
+    DLManagedTensor *made;
+    check_fails(pco_executable_read_dlpack(executable, handle, &made, &err), PCO_ERROR_INVALID, "no output");
+    assert_null(made);
+}
+
+static void map(pco_executable *executable, const char *device)
+{
+    void *x, *y;
+    const float data[] = {1, 2, 3, 4, 5, 6}, want[] = {2, 4, 6, 8, 10, 12};
+    pco_error why = {""};
+    const pco_status status = pco_executable_map(executable, pco_executable_tensor(executable, "y"), &y, &why);
+    if (strncmp(device, "cpu", 3) != 0 && status == PCO_ERROR_UNSUPPORTED) {
+        assert_non_null(strstr(why.message, "cannot address"));
+        return;
+    }
+    assert_int_equal(status, PCO_OK);
+    /* both nodes read x, in one part */
+    check_ok(pco_executable_map(executable, pco_executable_tensor(executable, "x"), &x, &err));
+    memcpy(x, data, sizeof data);
+    check_ok(pco_executable_run(executable, &err));
+    assert_memory_equal(y, want, sizeof want);
+    check_fails(pco_executable_map(executable, PCO_NONE, &y, &err), PCO_ERROR_INVALID, "no input");
+}
+
+static void time_nodes(pco_session *session)
+{
+    pco_node_timing timings[8] = {{.size = sizeof *timings}};
+    uint32_t count = 0, named = 0;
+    pco_error why;
+    if (pco_session_profile(session, 1, &why) == PCO_ERROR_UNSUPPORTED) return;
+    pco_executable *executable = make(session);
+    check_ok(pco_executable_run(executable, &err));
+    check_ok(pco_executable_timings(executable, timings, 8, &count, &err));
+    assert_true(count >= 3 && count <= 8);
+    for (uint32_t i = 0; i < count; i++) {
+        assert_int_equal(timings[i].size, sizeof *timings);
+        assert_non_null(timings[i].node);
+        assert_string_equal(timings[i].device, pco_session_device_id(session));
+        named += !strcmp(timings[i].op, "exp") + !strcmp(timings[i].op, "add") + !strcmp(timings[i].op, "sub");
+    }
+    assert_int_equal(named, 3);
+    uint32_t again;
+    check_ok(pco_executable_timings(executable, NULL, 0, &again, &err));
+    assert_int_equal(again, count);
+    pco_executable_destroy(executable);
+    check_ok(pco_session_profile(session, 0, &err));
+}
+
+static void test_devices(void **state)
+{
+    (void)state;
+    for (char **device = devices; *device; device++) {
+        pco_session *session;
+        uint32_t count;
+        if (pco_session_open(context, *device, &session, NULL)) {
+            print_message("%s is not there\n", *device);
+            continue;
+        }
+        pco_executable *executable = make(session);
+        check_fails(pco_executable_timings(executable, NULL, 0, &count, &err), PCO_ERROR_INVALID, "nothing was timed");
+        dlpack(executable);
+        map(executable, *device);
+        pco_executable_destroy(executable);
+        time_nodes(session);
+        pco_session_close(session);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    devices = argv + 1;
+    pco_error err = {""};
+    if (pco_context_create(NULL, &context, &err)) return 1;
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_devices)};
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    pco_context_destroy(context);
+    return failed;
+}
