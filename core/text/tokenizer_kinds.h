@@ -188,6 +188,8 @@ void text_write_replaced(pco_writer *out, const char *text, size_t size, const c
 pco_status text_index(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err);
 /* The same without marking. */
 pco_status text_index_table(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err);
+/* The bucket of a text in the table, or the empty one where it would be (tokenizer_find.c). */
+uint32_t *text_bucket(const pco_tokenizer *tokenizer, const char *text, size_t size);
 /* The token with that text, or -1. */
 int32_t text_find(const pco_tokenizer *tokenizer, const char *text, size_t size);
 /* The same, but only one that plain text may become. */

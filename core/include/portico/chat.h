@@ -22,7 +22,8 @@
 extern "C" {
 #endif
 
-/* UTF-8. Roles are for the template to know: "system", "user", "assistant". */
+/* UTF-8. Roles are for the template to know: "system", "user", "assistant". The struct never grows: what a template
+ * wants beyond these two is in the variables of the params. */
 typedef struct pco_chat_message {
     const char *role, *content;
 } pco_chat_message;
