@@ -159,7 +159,7 @@ refused "run: --input and - exclude each other$" run m --input x -
 refused "bench: option --op is not for models; see" bench m --op add
 refused "bench: option --context is not for operations; see" bench op --context 5
 refused "bench: option --variant is not for models; see" bench m --variant gemv
-refused "tokenizer: there is no action 'trian', only 'train'; see" tokenizer trian
+refused "tokenizer: there is no action 'trian', only train, encode, decode and bench; see" tokenizer trian
 run ops -- --json; status "ops -- --json" 2; says "behind -- is no option" err "there is no op '--json'"
 run ops --json -- add; status "ops --json -- add" 0; json "an option, --, and an operand"
 run ops -- add; status "ops -- add" 0; says "ops -- add" out '^add '
