@@ -8,34 +8,41 @@
 enum { BENCH_FIGURES = 256 };
 
 /* What is timed, and so which options say something. */
-enum { BENCH_OP = 1, BENCH_MODEL = 2 };
+enum { BENCH_OP = 1, BENCH_MODEL = 2, BENCH_OVERHEAD = 4 };
 
 static const cli_option BENCH_OPTIONS[] = {
-    {CLI_OPERAND("`op` or a model", bench_arguments, what), .uses = BENCH_OP | BENCH_MODEL},
-    {CLI_TEXT("--devices", bench_arguments, devices), .traits = CLI_MAY_BE_EMPTY, .uses = BENCH_OP | BENCH_MODEL},
+    {CLI_OPERAND("`op`, `overhead` or a model", bench_arguments, what),
+     .uses = BENCH_OP | BENCH_MODEL | BENCH_OVERHEAD},
+    {CLI_TEXT("--devices", bench_arguments, devices), .traits = CLI_MAY_BE_EMPTY,
+     .uses = BENCH_OP | BENCH_MODEL | BENCH_OVERHEAD},
+    {CLI_TEXT("--python", bench_arguments, python), .uses = BENCH_OVERHEAD},
     {CLI_TEXT("--op", bench_arguments, op), .uses = BENCH_OP},
     {CLI_TEXT("--variant", bench_arguments, variant), .uses = BENCH_OP},
-    {CLI_NUMBER("--seconds", bench_arguments, seconds, 0.001, 3600), .uses = BENCH_OP | BENCH_MODEL},
+    {CLI_NUMBER("--seconds", bench_arguments, seconds, 0.001, 3600), .uses = BENCH_OP | BENCH_MODEL | BENCH_OVERHEAD},
     {CLI_FLAG("--cpu-time", bench_arguments, processor), .uses = BENCH_OP},
     {CLI_WHOLE("--prompt-tokens", bench_arguments, prompt_tokens, 1, 1 << 24), .uses = BENCH_MODEL},
     {CLI_WHOLE("--max-tokens", bench_arguments, max_tokens, 1, 1 << 24), .letter = "-n", .uses = BENCH_MODEL},
     {CLI_WHOLE("--context", bench_arguments, context, 1, 1 << 24), .uses = BENCH_MODEL},
-    {CLI_FLAG("--json", bench_arguments, json), .uses = BENCH_OP | BENCH_MODEL},
+    {CLI_FLAG("--json", bench_arguments, json), .uses = BENCH_OP | BENCH_MODEL | BENCH_OVERHEAD},
 };
 
 static int bench_parse(int argc, char **argv, bench_arguments *arguments)
 {
     uint64_t given;
     if (cli_parse(&cli_bench, argc, argv, arguments, &given)) return CLI_USAGE;
-    const unsigned use = strcmp(arguments->what, "op") == 0 ? BENCH_OP : BENCH_MODEL;
+    const unsigned use = strcmp(arguments->what, "op") == 0         ? BENCH_OP
+                         : strcmp(arguments->what, "overhead") == 0 ? BENCH_OVERHEAD
+                                                                    : BENCH_MODEL;
     for (uint32_t i = 0; i < cli_bench.n_options; i++) {
         if (!(given >> i & 1) || (BENCH_OPTIONS[i].uses & use)) continue;
         cli_error("bench: option %s is not for %s; see portico bench --help", BENCH_OPTIONS[i].name,
-                  use == BENCH_OP ? "operations" : "models");
+                  use == BENCH_OP         ? "operations"
+                  : use == BENCH_OVERHEAD ? "overhead"
+                                          : "models");
         return CLI_USAGE;
     }
     if (strcmp(arguments->op, "all") == 0) arguments->op = "*";
-    return use == BENCH_MODEL || bench_op_check(arguments->op) ? CLI_OK : CLI_USAGE;
+    return use != BENCH_OP || bench_op_check(arguments->op) ? CLI_OK : CLI_USAGE;
 }
 
 static void bench_print(const pco_device_entry *device, const bench_figure *figures, uint32_t count)
@@ -128,8 +135,12 @@ static int bench_devices(const bench_arguments *arguments, pco_registry *registr
         bench_setup setup = {.device = device->id, .seconds = arguments->seconds, .variant = arguments->variant};
         if (arguments->processor) setup.processor = pco_registry_config(registry)->threads;
         fprintf(stderr, "%s ...\n", device->id);
-        uint32_t n =
-            bench_ops(&setup, registry, arguments->op, pco_registry_config(registry)->threads, figures, BENCH_FIGURES);
+        uint32_t n = 1;
+        if (strcmp(arguments->what, "overhead") == 0)
+            bench_overhead(registry, device->id, arguments->python, arguments->seconds, figures);
+        else
+            n = bench_ops(&setup, registry, arguments->op, pco_registry_config(registry)->threads, figures,
+                          BENCH_FIGURES);
         for (uint32_t k = 0; k < n; k++)
             if (!*figures[k].error) status = CLI_OK;
         if (n == 0 && !cli_interrupted()) cli_error("%s: no figure has a variant '%s'", device->id, arguments->variant);
@@ -156,7 +167,7 @@ static int bench_run(int argc, char **argv)
     uint32_t *indices = NULL;
     int status = bench_parse(argc, argv, &arguments);
     if (status) return status;
-    if (strcmp(arguments.what, "op") != 0) return bench_model(&arguments);
+    if (strcmp(arguments.what, "op") != 0 && strcmp(arguments.what, "overhead") != 0) return bench_model(&arguments);
     cli_watch_signals();
     pco_registry *registry = cli_registry(&status);
     if (!registry) return status;
@@ -173,7 +184,8 @@ const cli_command cli_bench = {
     .help = "usage: portico bench op [--devices LIST] [--op NAME] [--variant PATTERN] [--seconds S]\n"
             "                        [--cpu-time] [--json]\n"
             "       portico bench MODEL [--devices LIST] [--prompt-tokens N] [-n N] [--context N] [--seconds "
-            "S] [--json]\n\n"
+            "S] [--json]\n"
+            "       portico bench overhead [--devices LIST] [--python PROGRAM] [--seconds S] [--json]\n\n"
             "`bench op` times single operations on operands in device memory. Copy, add, gelu, norms and\n"
             "softmax work on 4096 x 4096 f32; gemv is one row times 4096 x 4096 weights; each is shown as a\n"
             "fraction of what a copy on the same device moves per second. matmul is 1024^3 in f32, beside\n"
@@ -185,6 +197,9 @@ const cli_command cli_bench = {
             "compared (there, all devices) alternate in one run; the figures are medians; warm-up is not\n"
             "counted. Figures are of the host's clock; where a device has a clock of its own, what its kernels\n"
             "alone took by that is added: of an operation, of a prompt, and of a token generated.\n\n"
+            "`bench overhead` times what a run costs the host: a graph of 200 nodes on 16 x 16 numbers, written,\n"
+            "run and read, beside PyTorch (eager) and onnxruntime where --python names a Python that has them;\n"
+            "turns alternate, and x is how many times as long they take.\n\n"
             "  --devices LIST     devices separated by commas, each of which must match one, or `all`;\n"
             "                     default: the chosen one\n"
             "  --op NAME          one figure, a pattern, or `all` (default)\n"
@@ -196,6 +211,7 @@ const cli_command cli_bench = {
             "  --prompt-tokens N  length of the prompt (default 64, or half of the context)\n"
             "  -n, --max-tokens N tokens generated in one run (default 32)\n"
             "  --context N        as for portico run\n"
+            "  --python PROGRAM   a Python with torch, or with onnx and onnxruntime\n"
             "  --json             an array of objects instead of text\n\n"
             "Exit status: 0 done, 1 nothing could be timed, 2 wrong usage, 128 + N ended by signal N.\n",
     CLI_OPTIONS(BENCH_OPTIONS),

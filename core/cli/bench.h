@@ -12,8 +12,8 @@ enum { BENCH_MAX = 4 }; /* things that are timed against each other */
 
 /* What was asked for. */
 typedef struct bench_arguments {
-    const char *what; /* "op", or a model */
-    const char *devices, *op, *variant;
+    const char *what; /* "op", "overhead", or a model */
+    const char *devices, *op, *variant, *python;
     int64_t prompt_tokens, max_tokens, context; /* of a model; 0: as bench_model chooses */
     double seconds;
     int json, processor;
@@ -98,6 +98,11 @@ void bench_rate(bench_figure *figure, double seconds, double flops, double bytes
 
 /* Is there a figure of that name? 0 after a message. */
 int bench_op_check(const char *pattern);
+
+/* What a run of many small nodes costs the host on that device; `python` (NULL: none) has PyTorch or onnxruntime, or
+ * both, to run them beside it. */
+void bench_overhead(pco_registry *registry, const char *device, const char *python, double seconds,
+                    bench_figure *figure);
 
 /* `portico bench MODEL`. Returns the exit status. */
 int bench_model(const bench_arguments *arguments);

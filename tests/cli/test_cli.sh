@@ -158,6 +158,13 @@ refused "run: a model is missing; see" run -
 refused "run: --input and - exclude each other$" run m --input x -
 refused "bench: option --op is not for models; see" bench m --op add
 refused "bench: option --context is not for operations; see" bench op --context 5
+refused "bench: option --op is not for overhead; see" bench overhead --op add
+run bench overhead --devices cpu:native --seconds 0.1
+status "bench overhead" 0
+says "bench overhead: a figure" out '200 nodes .* us/node'
+run bench overhead --devices cpu:native --seconds 0.1 --python no-such-python
+status "bench overhead without its peers" 0
+says "bench overhead without its peers: it says so" err 'torch: the process ended'
 refused "bench: option --variant is not for models; see" bench m --variant gemv
 refused "tokenizer: there is no action 'trian', only train, encode, decode and bench; see" tokenizer trian
 run ops -- --json; status "ops -- --json" 2; says "behind -- is no option" err "there is no op '--json'"
