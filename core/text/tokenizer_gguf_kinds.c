@@ -24,7 +24,7 @@ pco_status text_gemma4_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, p
     tokenizer->byte_fallback = tokenizer->fuse_unk = 1;
     tokenizer->encode = text_steps_encode;
     tokenizer->word = text_bpe_word;
-    if (!status) text_run_cut_at_blanks(tokenizer);
+    if (!status) text_cut_at_blanks(tokenizer);
     return status;
 }
 

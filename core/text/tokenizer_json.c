@@ -226,7 +226,7 @@ static pco_status json_bpe(pco_tokenizer *tokenizer, const cJSON *model, const c
     if (!status) status = json_unknown(tokenizer, model, label, err);
     if (!status) status = json_merges(tokenizer, model, label, err);
     tokenizer->word = text_bpe_word;
-    if (!status && !spelled) text_run_cut_at_blanks(tokenizer);
+    if (!status && !spelled) text_cut_at_blanks(tokenizer);
     if (status || !spelled) return status;
     if (!tokenizer->suffix && !tokenizer->prefixes[1]) {
         text_gpt2_ready(tokenizer);

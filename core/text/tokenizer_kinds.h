@@ -36,6 +36,8 @@ typedef enum text_strip { TEXT_STRIP_NONE, TEXT_STRIP_ONE, TEXT_STRIP_ALL } text
 
 enum { TEXT_ENDS_MOST = 8, TEXT_AROUND_MOST = 8 };
 
+#define TEXT_BLANK "\xE2\x96\x81" /* U+2581, as which SentencePiece spells blanks */
+
 /* Bytes of one text. */
 #define TEXT_SIZE_MOST ((size_t)1 << 30)
 /* How far one search of an expression in a text of `size` bytes may go: one from a file must not hang. */
@@ -194,6 +196,8 @@ uint32_t *text_bucket(const pco_tokenizer *tokenizer, const char *text, size_t s
 int32_t text_find(const pco_tokenizer *tokenizer, const char *text, size_t size);
 /* The same, but only one that plain text may become. */
 int32_t text_find_plain(const pco_tokenizer *tokenizer, const char *text, size_t size);
+/* Finds out about `blank_starts`, once tokens and index are set. For kinds of BPE that spell blanks as U+2581. */
+void text_cut_at_blanks(pco_tokenizer *tokenizer);
 pco_status text_push(text_ids *ids, int32_t id, pco_error *err);
 /* Tokens for bytes without one of their own: byte tokens, else one unknown token, else INVALID. */
 pco_status text_push_bytes(text_run *run, const char *bytes, size_t size);
@@ -482,8 +486,6 @@ struct text_run {
 pco_status text_run_begin(text_run *run, const pco_tokenizer *tokenizer, size_t size, pco_error *err);
 /* All but `ids`, which the caller frees. */
 void text_run_end(text_run *run);
-/* Finds out about `blank_starts`, once tokens and index are set. For kinds of BPE that spell blanks as U+2581. */
-void text_run_cut_at_blanks(pco_tokenizer *tokenizer);
 /* tokenizer->word, or what the cache has of it; of each word of the text, if it may be cut. */
 pco_status text_run_word(text_run *run, const char *word, size_t size);
 

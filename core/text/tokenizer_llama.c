@@ -7,9 +7,6 @@
 #include "base/utf8.h"
 #include "text/tokenizer_kinds.h"
 
-#define TEXT_SPACE      "\xE2\x96\x81"
-#define TEXT_SPACE_SIZE 3u
-
 void text_llama_pieces(pco_tokenizer *tokenizer)
 {
     for (uint32_t id = 0; id < tokenizer->count; id++) {
@@ -21,7 +18,7 @@ void text_llama_pieces(pco_tokenizer *tokenizer)
             if (tokenizer->byte_ids[byte] < 0) tokenizer->byte_ids[byte] = (int32_t)id;
             continue;
         }
-        text_set_piece_replaced(tokenizer, id, TEXT_SPACE, " ");
+        text_set_piece_replaced(tokenizer, id, TEXT_BLANK, " ");
     }
 }
 
@@ -74,8 +71,8 @@ static pco_status text_llama_encode(text_run *run, const char *text, size_t size
     const pco_tokenizer *tokenizer = run->tokenizer;
     pco_writer escaped = {0};
     if (size == 0) return PCO_OK;
-    if (tokenizer->space_prefix && place != TEXT_INSIDE) pco_write(&escaped, TEXT_SPACE, TEXT_SPACE_SIZE);
-    text_write_replaced(&escaped, text, size, " ", TEXT_SPACE);
+    if (tokenizer->space_prefix && place != TEXT_INSIDE) pco_write(&escaped, TEXT_BLANK, 3);
+    text_write_replaced(&escaped, text, size, " ", TEXT_BLANK);
     pco_status status = pco_writer_check(&escaped, "a text to encode", run->err);
     if (!status) status = text_run_word(run, escaped.data, escaped.size);
     pco_writer_release(&escaped);
@@ -88,7 +85,7 @@ pco_status text_llama_prepare(pco_tokenizer *tokenizer, const pco_gguf *gguf, pc
     if (status) return status;
     tokenizer->encode = text_llama_encode;
     tokenizer->word = text_llama_word;
-    text_run_cut_at_blanks(tokenizer);
+    text_cut_at_blanks(tokenizer);
     status = pco_gguf_bool_or(gguf, "tokenizer.ggml.add_space_prefix", 1, &tokenizer->space_prefix, err);
     if (tokenizer->space_prefix) tokenizer->strip = TEXT_STRIP_ONE;
     return status;

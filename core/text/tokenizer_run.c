@@ -29,37 +29,16 @@ void text_run_end(text_run *run)
     pcre2_jit_stack_free(run->stack);
 }
 
-#define RUN_BLANK "\xE2\x96\x81"
-
-void text_run_cut_at_blanks(pco_tokenizer *tokenizer)
-{
-    tokenizer->blank_starts = 0;
-    if (tokenizer->ignore_merges || tokenizer->suffix || tokenizer->prefixes[1] || tokenizer->sentence.symbols.count ||
-        text_find_plain(tokenizer, RUN_BLANK, 3) < 0)
-        return;
-    for (uint32_t id = 0; id < tokenizer->count; id++) {
-        const text_token *token = &tokenizer->tokens[id];
-        int inside = 0; /* behind another character */
-        for (uint32_t i = 0; text_is_plain(token) && i < token->size; i++) {
-            const int blank = token->size - i >= 3 && memcmp(token->text + i, RUN_BLANK, 3) == 0;
-            if (blank && inside) return;
-            inside |= !blank;
-            if (blank) i += 2;
-        }
-    }
-    tokenizer->blank_starts = 1;
-}
-
 /* Where the word that text[size] begins with ends: in front of a blank behind another character. */
 static size_t run_word_end(const char *text, size_t size)
 {
     size_t at = 0;
-    while (size - at >= 3 && memcmp(text + at, RUN_BLANK, 3) == 0) at += 3;
+    while (size - at >= 3 && memcmp(text + at, TEXT_BLANK, 3) == 0) at += 3;
     for (const char *found; size - at > 3; at++) {
-        found = memchr(text + at, RUN_BLANK[0], size - at - 2);
+        found = memchr(text + at, TEXT_BLANK[0], size - at - 2);
         if (!found) break;
         at = (size_t)(found - text);
-        if (memcmp(found, RUN_BLANK, 3) == 0) return at;
+        if (memcmp(found, TEXT_BLANK, 3) == 0) return at;
     }
     return size;
 }

@@ -6,8 +6,6 @@
 #include "base/utf8.h"
 #include "text/tokenizer_kinds.h"
 
-#define SENTENCE_BLANK "\xE2\x96\x81"
-
 /* A text as it is read: what stands for the next part of it. */
 typedef struct sentence_reader {
     const pco_tokenizer *tokenizer;
@@ -45,13 +43,13 @@ static void sentence_next(sentence_reader *reader)
 
 static void sentence_blank(const text_sentence *sentence, pco_writer *out)
 {
-    pco_write_text(out, sentence->escape ? SENTENCE_BLANK : " ");
+    pco_write_text(out, sentence->escape ? TEXT_BLANK : " ");
 }
 
 /* Takes blanks away from the end. */
 static void sentence_trim(const text_sentence *sentence, pco_writer *out)
 {
-    const char *blank = sentence->escape ? SENTENCE_BLANK : " ";
+    const char *blank = sentence->escape ? TEXT_BLANK : " ";
     const size_t length = strlen(blank);
     while (out->size >= length && memcmp(out->data + out->size - length, blank, length) == 0) out->size -= length;
 }
@@ -117,7 +115,7 @@ pco_status text_sentence_ready(pco_tokenizer *tokenizer, const char *label, pco_
     if (!status && unigram) status = text_unigram_ready(tokenizer, label, err);
     if (!unigram) {
         tokenizer->word = text_llama_word;
-        text_run_cut_at_blanks(tokenizer);
+        text_cut_at_blanks(tokenizer);
     }
     tokenizer->encode = text_sentence_encode;
     tokenizer->strip = !tokenizer->space_prefix || tokenizer->sentence.suffix ? TEXT_STRIP_NONE

@@ -117,6 +117,25 @@ pco_status text_index(pco_tokenizer *tokenizer, int32_t *twice, pco_error *err)
     return status;
 }
 
+void text_cut_at_blanks(pco_tokenizer *tokenizer)
+{
+    tokenizer->blank_starts = 0;
+    if (tokenizer->ignore_merges || tokenizer->suffix || tokenizer->prefixes[1] || tokenizer->sentence.symbols.count ||
+        text_find_plain(tokenizer, TEXT_BLANK, 3) < 0)
+        return;
+    for (uint32_t id = 0; id < tokenizer->count; id++) {
+        const text_token *token = &tokenizer->tokens[id];
+        int inside = 0; /* behind another character */
+        for (uint32_t i = 0; text_is_plain(token) && i < token->size; i++) {
+            const int blank = token->size - i >= 3 && memcmp(token->text + i, TEXT_BLANK, 3) == 0;
+            if (blank && inside) return;
+            inside |= !blank;
+            if (blank) i += 2;
+        }
+    }
+    tokenizer->blank_starts = 1;
+}
+
 int text_byte_value(const char *text, size_t size)
 {
     if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
