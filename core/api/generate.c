@@ -64,7 +64,8 @@ static pco_status api_draw(api_generation *g, int64_t step, int32_t *id)
                         "the sampler chose token %d at step %" PRId64 ", outside a vocabulary of %" PRId64, *id, step,
                         vocab);
     if (*id >= 0) return PCO_OK;
-    return pco_sampler_draw(&g->sampler, model->logits, vocab, (uint64_t)step, model->workspace, id, g->err);
+    const pco_sampler_history history = {g->sequence->ids, g->sequence->count, (size_t)g->stats.generated_tokens};
+    return pco_sampler_draw(&g->sampler, model->logits, vocab, &history, (uint64_t)step, model->workspace, id, g->err);
 }
 
 /* Does a text end with this token? */
@@ -208,7 +209,13 @@ static pco_status api_sampler(const pco_generate_params *params, pco_sampler *sa
     *sampler = (pco_sampler){.temperature = params->temperature,
                              .top_p = params->top_p == 0 ? 1 : params->top_p,
                              .top_k = params->top_k,
-                             .seed = params->seed};
+                             .seed = params->seed,
+                             .min_p = params->min_p,
+                             .typical_p = params->typical_p,
+                             .repeat_penalty = params->repeat_penalty,
+                             .presence_penalty = params->presence_penalty,
+                             .frequency_penalty = params->frequency_penalty,
+                             .repeat_last_n = params->repeat_last_n};
     return pco_sampler_check(sampler, err);
 }
 
@@ -275,5 +282,8 @@ pco_status pco_sample(const pco_generate_params *params, const float *logits, si
     PCO_NEEDS(logits);
     pco_status status = params ? pco_copy_sized(&known, sizeof known, params, params->size, err) : PCO_OK;
     if (!status) status = api_sampler(&known, &sampler, err);
-    return status ? status : pco_sampler_draw(&sampler, logits, (int64_t)count, step, NULL, id, err);
+    if (status) return status;
+    const size_t written = known.prompt_ids ? known.prompt_count : 0;
+    const pco_sampler_history history = {known.prompt_ids, written, step < written ? (size_t)step : written};
+    return pco_sampler_draw(&sampler, logits, (int64_t)count, written ? &history : NULL, step, NULL, id, err);
 }

@@ -32,4 +32,14 @@ int cli_read_top_p(void *arguments, const char *option, const char *value);
  * when a signal ended it. */
 int cli_read_text(const char *path, char **text, size_t *size);
 
+/* More rows for the same commands. */
+#define CLI_PENALTIES(type) \
+    {CLI_NUMBER("--min-p", type, generate.min_p, 0, 1)}, {CLI_NUMBER("--typical-p", type, generate.typical_p, 0, 1)}, \
+        {CLI_NUMBER("--repeat-penalty", type, generate.repeat_penalty, 0.001, 1000)}, \
+        {CLI_WHOLE("--repeat-last-n", type, generate.repeat_last_n, 0, INT32_MAX)}, \
+        {CLI_NUMBER("--presence-penalty", type, generate.presence_penalty, -1000, 1000)}, \
+    { \
+        CLI_NUMBER("--frequency-penalty", type, generate.frequency_penalty, -1000, 1000) \
+    }
+
 #endif

@@ -177,6 +177,7 @@ static const cli_option RUN_OPTIONS[] = {
     {CLI_FLAG("--echo", run_arguments, generate.echo)},
     {CLI_TEXT("--attention", run_arguments, attention.path)},
     {CLI_WHOLE("--attention-layer", run_arguments, attention.layer, 0, 1 << 12)},
+    CLI_PENALTIES(run_arguments),
 };
 
 static int run_parse(int argc, char **argv, run_arguments *arguments)
@@ -248,6 +249,15 @@ const cli_command cli_run = {
             "  --top-p P           draw among the likeliest that have the share P together (default 1: all)\n"
             "  --seed S            another draw (default 0); the same seed gives the same text on the same\n"
             "                      device\n"
+            "  --min-p P           draw among those at least P times as likely as the likeliest\n"
+            "  --typical-p P       draw among those nearest to the entropy that have the share P together\n"
+            "  --repeat-penalty R  above 1: tokens of the prompt and the text become less likely (logits above 0\n"
+            "                      are divided by R, others multiplied)\n"
+            "  --presence-penalty A\n"
+            "                      taken from the logits of tokens that were generated\n"
+            "  --frequency-penalty A\n"
+            "                      taken from them for each time that they were\n"
+            "  --repeat-last-n N   penalties look at the last N tokens (0, default: all)\n"
             "  --device D          as PORTICO_BACKEND, and before it\n"
             "  --echo              print the prompt first (language models)\n"
             "  --attention FILE    draw the attention weights of the prompt and what was generated: a heat "

@@ -134,6 +134,7 @@ done
 
 # ---- options ----
 for option in "-n -1" "-n many" "--temperature -1" "--temperature nan" "--top-p 2" "--top-p 0" "--top-k -1" "--seed x" \
+    "--min-p 2" "--typical-p -1" "--repeat-penalty 0" "--repeat-last-n -1" "--presence-penalty x" "--frequency-penalty 1e9" \
     "--context 0" "-n" "--echo=1" "--device nonsense" "--prompt a --input b"; do
     run run "$source/models/dates" $option; status "run $option" 2
 done

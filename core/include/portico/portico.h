@@ -225,6 +225,13 @@ typedef struct pco_generate_params {
     pco_sample_fn sample;
     pco_token_fn token;
     pco_prompt_fn progress; /* decoder-only */
+    /* Penalties come before the temperature; then come top_k, top_p, min_p and typical_p, each on what is left. */
+    double min_p;            /* draw among those at least so likely, as a share of the likeliest; 0: no limit */
+    double typical_p;        /* draw among those whose -log p is nearest to the entropy, with this share; 0: no limit */
+    double repeat_penalty;   /* of tokens in prompt and text: divides logits above 0, multiplies others; 0 or 1: none */
+    double presence_penalty; /* taken from the logits of tokens that were generated */
+    double frequency_penalty; /* and this for each time */
+    int64_t repeat_last_n;    /* penalties look at so many of the last tokens; 0: all */
 } pco_generate_params;
 
 /* Why generation ended. */
@@ -262,7 +269,8 @@ PCO_EXPORT pco_status pco_model_generate(pco_model *model, const char *prompt, c
                                          pco_error *err) PCO_NODISCARD;
 
 /* The token that these parameters draw from logits[count] at that step, in *id: pure, for any thread. `params` may be
- * NULL: the largest. Errors: INVALID for parameters, and for logits that are NaN or +infinity. */
+ * NULL: the largest. Penalties look at params->prompt_ids, the last `step` of them as generated. Errors: INVALID for
+ * parameters, for ids outside of `count`, and for logits that are NaN or +infinity. */
 PCO_EXPORT pco_status pco_sample(const pco_generate_params *params, const float *logits, size_t count, uint64_t step,
                                  int32_t *id, pco_error *err) PCO_NODISCARD;
 
