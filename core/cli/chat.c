@@ -361,7 +361,7 @@ const cli_command cli_chat = {
             "  --temperature T     0 (default): always the likeliest token; 1: as the model was trained\n"
             "  --top-k K           draw among the K likeliest (0, default: all)\n"
             "  --top-p P           draw among the likeliest that have the share P together (default 1: all)\n"
-            "  --seed S            another draw (default 0)\n"
+            "  --seed S            another draw (default 0)\n" CLI_SAMPLERS_HELP
             "  --device D          as PORTICO_BACKEND, and before it\n"
             "  --stats             a line behind each answer: tokens, their rates, and how full the context is\n\n"
             "Commands: /system TEXT, /clear, /save FILE, /load FILE, /help, /quit. A line that ends with \\ goes\n"

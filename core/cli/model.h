@@ -23,23 +23,30 @@ pco_status cli_open_any_model(pco_context *context, const char *path, const char
     {CLI_WHOLE("--max-tokens", type, generate.max_tokens, 0, INT32_MAX), .letter = "-n"}, \
         {CLI_NUMBER("--temperature", type, generate.temperature, 0, 1000)}, \
         {CLI_WHOLE("--top-k", type, generate.top_k, 0, INT32_MAX)}, {CLI_READ("--top-p", cli_read_top_p)}, \
+        {CLI_NUMBER("--min-p", type, generate.min_p, 0, 1)}, \
+        {CLI_NUMBER("--typical-p", type, generate.typical_p, 0, 1)}, \
+        {CLI_NUMBER("--repeat-penalty", type, generate.repeat_penalty, 0.001, 1000)}, \
+        {CLI_WHOLE("--repeat-last-n", type, generate.repeat_last_n, 0, INT32_MAX)}, \
+        {CLI_NUMBER("--presence-penalty", type, generate.presence_penalty, -1000, 1000)}, \
+        {CLI_NUMBER("--frequency-penalty", type, generate.frequency_penalty, -1000, 1000)}, \
     { \
         CLI_WHOLE("--seed", type, generate.seed, 0, INT64_MAX) \
     }
+/* Of their help, what both say in the same words. */
+#define CLI_SAMPLERS_HELP \
+    "  --min-p P           draw among those at least P times as likely as the likeliest\n" \
+    "  --typical-p P       draw among those nearest to the entropy that have the share P together\n" \
+    "  --repeat-penalty R  above 1: tokens of the prompt and the text become less likely (logits above 0\n" \
+    "                      are divided by R, others multiplied)\n" \
+    "  --presence-penalty A\n" \
+    "                      taken from the logits of tokens that were generated\n" \
+    "  --frequency-penalty A\n" \
+    "                      taken from them for each time that they were\n" \
+    "  --repeat-last-n N   penalties look at the last N tokens (0, default: all)\n"
 int cli_read_top_p(void *arguments, const char *option, const char *value);
 
 /* The whole of a file, or of stdin for "-": *text (free) with a NUL behind its *size bytes. 0 after a message, or
  * when a signal ended it. */
 int cli_read_text(const char *path, char **text, size_t *size);
-
-/* More rows for the same commands. */
-#define CLI_PENALTIES(type) \
-    {CLI_NUMBER("--min-p", type, generate.min_p, 0, 1)}, {CLI_NUMBER("--typical-p", type, generate.typical_p, 0, 1)}, \
-        {CLI_NUMBER("--repeat-penalty", type, generate.repeat_penalty, 0.001, 1000)}, \
-        {CLI_WHOLE("--repeat-last-n", type, generate.repeat_last_n, 0, INT32_MAX)}, \
-        {CLI_NUMBER("--presence-penalty", type, generate.presence_penalty, -1000, 1000)}, \
-    { \
-        CLI_NUMBER("--frequency-penalty", type, generate.frequency_penalty, -1000, 1000) \
-    }
 
 #endif

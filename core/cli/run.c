@@ -177,7 +177,6 @@ static const cli_option RUN_OPTIONS[] = {
     {CLI_FLAG("--echo", run_arguments, generate.echo)},
     {CLI_TEXT("--attention", run_arguments, attention.path)},
     {CLI_WHOLE("--attention-layer", run_arguments, attention.layer, 0, 1 << 12)},
-    CLI_PENALTIES(run_arguments),
 };
 
 static int run_parse(int argc, char **argv, run_arguments *arguments)
@@ -231,43 +230,32 @@ static int run_run(int argc, char **argv)
 const cli_command cli_run = {
     .name = "run",
     .summary = "continue a text, or answer it line by line",
-    .help = "usage: portico run MODEL [--prompt TEXT | --input FILE | -] [OPTION ...]\n\n"
-            "MODEL is a .gguf file, or a folder with config.json and model.safetensors. A language model\n"
-            "continues the prompt (an empty one: it begins by itself). An encoder-decoder answers the\n"
-            "prompt; from a file or stdin, each line is a source of its own and gives one line. stdout\n"
-            "carries the text and a newline, nothing else; progress and statistics go to stderr.\n\n"
-            "  --prompt, -p TEXT   the prompt\n"
-            "  --input FILE        the prompt is in a file; `-`, or `-` as an argument: on stdin, which is also\n"
-            "                      read when nothing says where the prompt is and stdin is no terminal. A\n"
-            "                      newline at the end of the file is not part of the prompt\n"
-            "  -n, --max-tokens N  most tokens that are generated; 0 (default): until the end or a full\n"
-            "                      context\n"
-            "  --context N         most tokens of prompt and text together (default: what the model says,\n"
-            "                      at most 4096)\n"
-            "  --temperature T     0 (default): always the likeliest token; 1: as the model was trained\n"
-            "  --top-k K           draw among the K likeliest (0, default: all)\n"
-            "  --top-p P           draw among the likeliest that have the share P together (default 1: all)\n"
-            "  --seed S            another draw (default 0); the same seed gives the same text on the same\n"
-            "                      device\n"
-            "  --min-p P           draw among those at least P times as likely as the likeliest\n"
-            "  --typical-p P       draw among those nearest to the entropy that have the share P together\n"
-            "  --repeat-penalty R  above 1: tokens of the prompt and the text become less likely (logits above 0\n"
-            "                      are divided by R, others multiplied)\n"
-            "  --presence-penalty A\n"
-            "                      taken from the logits of tokens that were generated\n"
-            "  --frequency-penalty A\n"
-            "                      taken from them for each time that they were\n"
-            "  --repeat-last-n N   penalties look at the last N tokens (0, default: all)\n"
-            "  --device D          as PORTICO_BACKEND, and before it\n"
-            "  --echo              print the prompt first (language models)\n"
-            "  --attention FILE    draw the attention weights of the prompt and what was generated: a heat "
-            "map for\n"
-            "                      each layer and head, labelled with the tokens, as SVG; a FILE that ends "
-            "in .json\n"
-            "                      gets the numbers instead\n"
-            "  --attention-layer N draw only that layer, from 0\n\n"
-            "Ctrl-C ends the text cleanly, with statistics and the line \"interrupted\". Exit status: 0 done,\n"
-            "1 failed (also when stdout was closed), 2 wrong usage, 128 + N ended by signal N (130: Ctrl-C).\n",
+    .help =
+        "usage: portico run MODEL [--prompt TEXT | --input FILE | -] [OPTION ...]\n\n"
+        "MODEL is a .gguf file, or a folder with config.json and model.safetensors. A language model\n"
+        "continues the prompt (an empty one: it begins by itself). An encoder-decoder answers the\n"
+        "prompt; from a file or stdin, each line is a source of its own and gives one line. stdout\n"
+        "carries the text and a newline, nothing else; progress and statistics go to stderr.\n\n"
+        "  --prompt, -p TEXT   the prompt\n"
+        "  --input FILE        the prompt is in a file; `-`, or `-` as an argument: on stdin, which is also\n"
+        "                      read when nothing says where the prompt is and stdin is no terminal. A\n"
+        "                      newline at the end of the file is not part of the prompt\n"
+        "  -n, --max-tokens N  most tokens that are generated; 0 (default): until the end or a full\n"
+        "                      context\n"
+        "  --context N         most tokens of prompt and text together (default: what the model says,\n"
+        "                      at most 4096)\n"
+        "  --temperature T     0 (default): always the likeliest token; 1: as the model was trained\n"
+        "  --top-k K           draw among the K likeliest (0, default: all)\n"
+        "  --top-p P           draw among the likeliest that have the share P together (default 1: all)\n"
+        "  --seed S            another draw (default 0); the same seed gives the same text on the same\n"
+        "                      device\n" CLI_SAMPLERS_HELP "  --device D          as PORTICO_BACKEND, and before it\n"
+        "  --echo              print the prompt first (language models)\n"
+        "  --attention FILE    draw the attention weights of the prompt and what was generated: a heat map\n"
+        "                      for each layer and head, labelled with the tokens, as SVG; a FILE that ends\n"
+        "                      in .json gets the numbers instead\n"
+        "  --attention-layer N draw only that layer, from 0\n\n"
+        "Ctrl-C ends the text cleanly, with statistics and the line \"interrupted\". Exit status: 0 done,\n"
+        "1 failed (also when stdout was closed), 2 wrong usage, 128 + N ended by signal N (130: Ctrl-C).\n",
     CLI_OPTIONS(RUN_OPTIONS),
     .run = run_run,
 };

@@ -145,6 +145,7 @@ refused() {
     run "$@"; status "$*" 2; says "$*: said" err "^portico: $pattern"
     if [ "$(wc -l < "$work/err")" = 1 ]; then ok "$*: one line"; else bad "$*" "not one line"; fi
 }
+refused "option --repeat-penalty: '0' is not a number from 0.001 to 1000$" run m --repeat-penalty 0
 refused "option -n needs a value$" run m -n
 refused "option --max-tokens needs a value$" run m --max-tokens
 refused "option -n: '5x' is not a whole number from 0 to 2147483647$" run m -n5x
@@ -575,6 +576,14 @@ if [ -f "$dates/model.safetensors" ]; then
     run run "$dates" --prompt "5 March 2020" --device cpu; status "run: one source" 0
     if [ "$(cat "$work/out")" = 2020-03-05 ]; then ok "stdout is the answer alone"; else bad "answer" "$(cat "$work/out")"; fi
     says "statistics on stderr" err 'tokens/s'
+    for penalty in "--repeat-penalty 1000" "--presence-penalty 1000" "--frequency-penalty 1000"; do # tokens are bytes
+        run run "$dates" --prompt "5 March 2020" --device cpu -n 8 $penalty; status "run $penalty" 0
+        if [ "$(tr -d '\n' < "$work/out" | fold -w 1 | sort | uniq -d)" = "" ]; then
+            ok "run $penalty: no byte twice"
+        else
+            bad "run $penalty" "$(cat "$work/out")"
+        fi
+    done
     printf '5 March 2020\n\n14 July 1999' > "$work/lines"
     run run "$dates" --input "$work/lines" --device cpu; status "run: lines" 0
     if [ "$(wc -l < "$work/out")" = 3 ]; then ok "a line for each line"; else bad "lines" "$(cat "$work/out")"; fi
