@@ -1,3 +1,4 @@
+#include "api/stop.h"
 #include "api/text.h"
 
 #include "base/clock.h"
@@ -17,10 +18,34 @@ typedef struct api_generation {
     pco_decoder decoder;
     pco_text_fn text;
     void *user;
-    int stopped; /* a callback asked to stop */
+    int stopped; /* a callback asked to stop, or a stop string came */
+    api_stop stop;
     pco_generate_stats stats;
     pco_error *err;
 } api_generation;
+
+static void api_give(api_generation *g, const char *text, size_t bytes)
+{
+    if (bytes && g->text && g->text(g->user, text, bytes)) g->stopped = 1;
+}
+
+/* Generated text: what no stop string can begin in. */
+static pco_status api_give_generated(api_generation *g, const char *text, size_t bytes)
+{
+    int found = 0, stopped = g->stopped; /* by the token's callback: the text of the token still comes */
+    if (!g->stop.count) {
+        api_give(g, text, bytes);
+        return PCO_OK;
+    }
+    const size_t sure = api_stop_add(&g->stop, text, bytes, &found);
+    pco_status status = pco_writer_check(&g->stop.held, "a text", g->err);
+    if (status) return status;
+    api_give(g, g->stop.held.data, sure);
+    api_stop_given(&g->stop, found || g->stopped > stopped ? g->stop.held.size : sure);
+    if (found) g->stats.stop_reason = PCO_STOP_TEXT;
+    g->stopped |= found;
+    return PCO_OK;
+}
 
 /* Gives out the text of one token where `show` is set, and the token itself where it was generated (step >= 0). */
 static pco_status api_emit(api_generation *g, int32_t id, int show, int64_t step)
@@ -39,7 +64,8 @@ static pco_status api_emit(api_generation *g, int32_t id, int show, int64_t step
                                  .vocab_size = g->model->file->spec.vocab_size[PCO_DECODER]};
         g->stopped |= g->params->token(g->user, &token) != 0;
     }
-    if (!status && show && bytes && g->text && g->text(g->user, piece, bytes)) g->stopped = 1;
+    if (!status && show && step < 0) api_give(g, piece, bytes);
+    if (!status && show && step >= 0) status = api_give_generated(g, piece, bytes);
     return status;
 }
 
@@ -98,6 +124,7 @@ static pco_status api_continue(api_generation *g, int64_t room)
         int more = n + 1 < room && (g->params->max_tokens == 0 || n + 1 < g->params->max_tokens);
         if (!status && !g->stopped && more) status = api_advance(g);
     }
+    api_give(g, g->stop.held.data, g->stop.held.size); /* it became no stop string */
     g->stats.generation_seconds = pco_seconds() - begin;
     return status;
 }
@@ -230,8 +257,13 @@ static pco_status api_check_call(const api_generation *g, const char *function, 
     if ((prompt && params->prompt_ids) || (params->prefix && params->prefix_ids))
         return pco_fail(g->err, PCO_ERROR_INVALID, "%s is given as text and as ids; leave one out",
                         params->prefix_ids && params->prefix ? "the prefix" : "the prompt");
+    if (!params->stop && params->stop_count) return pco_fail_missing(g->err, function, "stop");
+    for (size_t i = 0; i < params->stop_count; i++)
+        if (!params->stop[i] || !*params->stop[i])
+            return pco_fail(g->err, PCO_ERROR_INVALID, "stop string %zu is %s; leave it out", i,
+                            params->stop[i] ? "empty" : "NULL");
     if (params->max_tokens < 0) return pco_fail(g->err, PCO_ERROR_INVALID, "max_tokens is below 0");
-    if ((prompt && !file->source) || ((params->prefix || g->text) && !file->target))
+    if ((prompt && !file->source) || ((params->prefix || g->text || params->stop_count) && !file->target))
         return pco_fail(g->err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", file->path);
     return PCO_OK;
 }
@@ -250,7 +282,9 @@ static pco_status api_generate(pco_sequence *sequence, const char *function, con
     if (!status) status = api_sampler(&known, &g.sampler, err);
     if (status) return status;
     g.decoder = PCO_DECODER(model->file->target);
+    g.stop = (api_stop){known.stop, known.stop_count, {0}};
     status = model->causal ? api_generate_causal(&g, prompt) : api_generate_seq2seq(&g, prompt);
+    pco_writer_release(&g.stop.held);
     g.stats.load_seconds = model->load_seconds;
     pco_session_memory(model->session, &g.stats.peak_device_bytes);
     if (stats) (void)pco_fill_sized(stats, &g.stats, sizeof g.stats, NULL); /* its size was looked at above */

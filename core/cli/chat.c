@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 typedef struct chat_arguments {
-    pco_generate_params generate; /* the first member: CLI_SAMPLING */
+    cli_generate generate; /* the first member: CLI_SAMPLING */
     const char *model, *prompt, *system, *template, *load, *device;
     int64_t context;
     int stats;
@@ -65,7 +65,7 @@ static void chat_statistics(const chat *c, const pco_generate_stats *stats)
 static pco_status chat_fit(chat *c, pco_error *err)
 {
     size_t forgotten = 0;
-    const int64_t wanted = c->arguments->generate.max_tokens, eighth = c->context / 8,
+    const int64_t wanted = c->arguments->generate.params.max_tokens, eighth = c->context / 8,
                   room = wanted && wanted < eighth ? wanted
                          : eighth > 1              ? eighth
                                                    : 1;
@@ -111,7 +111,7 @@ static pco_status chat_keep(chat *c, pco_error *err)
 static pco_status chat_ask(chat *c, const char *question, pco_error *err)
 {
     pco_generate_stats stats = {.size = sizeof stats};
-    pco_generate_params generate = c->arguments->generate;
+    pco_generate_params generate = c->arguments->generate.params;
     generate.progress = chat_prompt;
     c->answer.size = 0;
     pco_status status = cli_talk_add(&c->talk, "user", question, err);
@@ -317,7 +317,7 @@ static const cli_option CHAT_OPTIONS[] = {
 
 static int chat_main(int argc, char **argv)
 {
-    chat_arguments arguments = {.generate.size = sizeof arguments.generate};
+    chat_arguments arguments = {.generate.params.size = sizeof arguments.generate.params};
     chat c = {.arguments = &arguments};
     char *template = NULL;
     size_t size;

@@ -58,11 +58,27 @@ pco_status cli_open_any_model(pco_context *context, const char *path, const char
 /* 0 would keep no token. */
 int cli_read_top_p(void *arguments, const char *option, const char *value)
 {
-    double *top_p = &((pco_generate_params *)arguments)->top_p;
+    double *top_p = &((cli_generate *)arguments)->params.top_p;
     if (!cli_number(option, value, 0, 1, top_p)) return 0;
     if (*top_p > 0) return 1;
     cli_error("option %s: 0 keeps no token; it is above 0, and at most 1", option);
     return 0;
+}
+
+int cli_read_stop(void *arguments, const char *option, const char *value)
+{
+    cli_generate *generate = arguments;
+    if (generate->params.stop_count == CLI_STOPS) {
+        cli_error("option %s: at most %d stop strings", option, CLI_STOPS);
+        return 0;
+    }
+    if (!*value) {
+        cli_error("option %s: its value is empty", option);
+        return 0;
+    }
+    generate->stops[generate->params.stop_count++] = value;
+    generate->params.stop = generate->stops;
+    return 1;
 }
 
 int cli_read_text(const char *path, char **text, size_t *size)

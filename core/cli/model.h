@@ -18,19 +18,27 @@ pco_status cli_open_model(pco_context *context, const char *path, const char *de
 pco_status cli_open_any_model(pco_context *context, const char *path, const char *device, int64_t context_length,
                               pco_model **model, pco_error *err) PCO_NODISCARD;
 
-/* Rows of options of a command whose struct of arguments begins with `pco_generate_params generate`. */
+/* How a text is generated, as the options below say. */
+enum { CLI_STOPS = 16 };
+typedef struct cli_generate {
+    pco_generate_params params; /* its stop strings are those below: the struct stays where it is */
+    const char *stops[CLI_STOPS];
+} cli_generate;
+
+/* Rows of options of a command whose struct of arguments begins with `cli_generate generate`. */
 #define CLI_SAMPLING(type) \
-    {CLI_WHOLE("--max-tokens", type, generate.max_tokens, 0, INT32_MAX), .letter = "-n"}, \
-        {CLI_NUMBER("--temperature", type, generate.temperature, 0, 1000)}, \
-        {CLI_WHOLE("--top-k", type, generate.top_k, 0, INT32_MAX)}, {CLI_READ("--top-p", cli_read_top_p)}, \
-        {CLI_NUMBER("--min-p", type, generate.min_p, 0, 1)}, \
-        {CLI_NUMBER("--typical-p", type, generate.typical_p, 0, 1)}, \
-        {CLI_NUMBER("--repeat-penalty", type, generate.repeat_penalty, 0.001, 1000)}, \
-        {CLI_WHOLE("--repeat-last-n", type, generate.repeat_last_n, 0, INT32_MAX)}, \
-        {CLI_NUMBER("--presence-penalty", type, generate.presence_penalty, -1000, 1000)}, \
-        {CLI_NUMBER("--frequency-penalty", type, generate.frequency_penalty, -1000, 1000)}, \
+    {CLI_WHOLE("--max-tokens", type, generate.params.max_tokens, 0, INT32_MAX), .letter = "-n"}, \
+        {CLI_NUMBER("--temperature", type, generate.params.temperature, 0, 1000)}, \
+        {CLI_WHOLE("--top-k", type, generate.params.top_k, 0, INT32_MAX)}, {CLI_READ("--top-p", cli_read_top_p)}, \
+        {CLI_NUMBER("--min-p", type, generate.params.min_p, 0, 1)}, \
+        {CLI_NUMBER("--typical-p", type, generate.params.typical_p, 0, 1)}, \
+        {CLI_NUMBER("--repeat-penalty", type, generate.params.repeat_penalty, 0.001, 1000)}, \
+        {CLI_WHOLE("--repeat-last-n", type, generate.params.repeat_last_n, 0, INT32_MAX)}, \
+        {CLI_NUMBER("--presence-penalty", type, generate.params.presence_penalty, -1000, 1000)}, \
+        {CLI_NUMBER("--frequency-penalty", type, generate.params.frequency_penalty, -1000, 1000)}, \
+        {CLI_READ("--stop", cli_read_stop)}, \
     { \
-        CLI_WHOLE("--seed", type, generate.seed, 0, INT64_MAX) \
+        CLI_WHOLE("--seed", type, generate.params.seed, 0, INT64_MAX) \
     }
 /* Of their help, what both say in the same words. */
 #define CLI_SAMPLERS_HELP \
@@ -42,7 +50,9 @@ pco_status cli_open_any_model(pco_context *context, const char *path, const char
     "                      taken from the logits of tokens that were generated\n" \
     "  --frequency-penalty A\n" \
     "                      taken from them for each time that they were\n" \
-    "  --repeat-last-n N   penalties look at the last N tokens (0, default: all)\n"
+    "  --repeat-last-n N   penalties look at the last N tokens (0, default: all)\n" \
+    "  --stop TEXT         the text ends before TEXT; may be given several times\n"
+int cli_read_stop(void *arguments, const char *option, const char *value);
 int cli_read_top_p(void *arguments, const char *option, const char *value);
 
 /* The whole of a file, or of stdin for "-": *text (free) with a NUL behind its *size bytes. 0 after a message, or

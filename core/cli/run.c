@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 typedef struct run_arguments {
-    pco_generate_params generate; /* the first member: CLI_SAMPLING */
+    cli_generate generate; /* the first member: CLI_SAMPLING */
     const char *model, *prompt, *input, *device;
     int piped;   /* "-": the prompt is on stdin */
     int implied; /* nobody said where the prompt is: input is stdin, and must hold one */
@@ -51,7 +51,7 @@ static double run_rate(int64_t count, double seconds) { return seconds > 0 ? (do
 static void run_statistics(const pco_model *model, const run_totals *totals)
 {
     static const char *const reasons[] = {"the model ended the text", "-n was reached", "the context is full",
-                                          "stopped"};
+                                          "stopped", "a stop string came"};
     char bytes[32];
     const pco_device_info *info = pco_session_device(model->session);
     fprintf(stderr, "device      %s, %s\n", pco_session_device_id(model->session), info->name);
@@ -70,7 +70,7 @@ static pco_status run_one(pco_model *model, const run_arguments *arguments, cons
                           pco_error *err)
 {
     pco_generate_stats stats = {.size = sizeof stats};
-    pco_status status = pco_model_generate(model, text, &arguments->generate, run_piece, totals, &stats, err);
+    pco_status status = pco_model_generate(model, text, &arguments->generate.params, run_piece, totals, &stats, err);
     if (status) return status;
     run_add(totals, &stats);
     if (!totals->broken && (putchar('\n') == EOF || fflush(stdout) != 0)) totals->broken = 1;
@@ -174,7 +174,7 @@ static const cli_option RUN_OPTIONS[] = {
     {CLI_WHOLE("--context", run_arguments, context, 1, 1 << 24)},
     CLI_SAMPLING(run_arguments),
     {CLI_TEXT("--device", run_arguments, device), .traits = CLI_MAY_BE_EMPTY},
-    {CLI_FLAG("--echo", run_arguments, generate.echo)},
+    {CLI_FLAG("--echo", run_arguments, generate.params.echo)},
     {CLI_TEXT("--attention", run_arguments, attention.path)},
     {CLI_WHOLE("--attention-layer", run_arguments, attention.layer, 0, 1 << 12)},
 };
@@ -205,7 +205,7 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
 
 static int run_run(int argc, char **argv)
 {
-    run_arguments arguments = {.generate.size = sizeof arguments.generate, .attention.layer = -1};
+    run_arguments arguments = {.generate.params.size = sizeof arguments.generate.params, .attention.layer = -1};
     run_totals totals = {0};
     pco_model *model = NULL;
     pco_error err = {""};

@@ -10,12 +10,12 @@ import numpy as np
 
 from portico import _native as native, _progress, _runtime
 
-STOP_REASONS = ("end", "max_tokens", "context", "callback")
+STOP_REASONS = ("end", "max_tokens", "context", "callback", "stop")
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What generating took: tokens, seconds, and why it ended ("end", "max_tokens", "context" or "callback")."""
+    """What generating took: tokens, seconds, and why it ended ("end", "max_tokens", "context", "callback" or "stop")."""
 
     stop_reason: str
     prompt_tokens: int

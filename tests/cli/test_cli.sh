@@ -146,6 +146,7 @@ refused() {
     if [ "$(wc -l < "$work/err")" = 1 ]; then ok "$*: one line"; else bad "$*" "not one line"; fi
 }
 refused "option --repeat-penalty: '0' is not a number from 0.001 to 1000$" run m --repeat-penalty 0
+refused "option --stop: its value is empty$" run m --stop=
 refused "option -n needs a value$" run m -n
 refused "option --max-tokens needs a value$" run m --max-tokens
 refused "option -n: '5x' is not a whole number from 0 to 2147483647$" run m -n5x
@@ -584,6 +585,17 @@ if [ -f "$dates/model.safetensors" ]; then
             bad "run $penalty" "$(cat "$work/out")"
         fi
     done
+    while IFS='|' read -r want stops; do # tokens are bytes: 2020-03-05
+        run run "$dates" --prompt "5 March 2020" --device cpu $stops; status "run $stops" 0
+        if [ "$(cat "$work/out")" = "$want" ]; then ok "run $stops: $want"; else bad "run $stops" "$(cat "$work/out")"; fi
+    done <<-'END'
+	2020|--stop -
+	2020-|--stop 03-0
+	20|--stop 3-05 --stop 20-03-05
+	2020-03-05|--stop 05x --stop 2020-03-050
+	2020-0|--stop 03-06 --stop 3
+END
+    says "run --stop: why it ended" err 'a stop string came'
     printf '5 March 2020\n\n14 July 1999' > "$work/lines"
     run run "$dates" --input "$work/lines" --device cpu; status "run: lines" 0
     if [ "$(wc -l < "$work/out")" = 3 ]; then ok "a line for each line"; else bad "lines" "$(cat "$work/out")"; fi

@@ -232,6 +232,10 @@ typedef struct pco_generate_params {
     double presence_penalty; /* taken from the logits of tokens that were generated */
     double frequency_penalty; /* and this for each time */
     int64_t repeat_last_n;    /* penalties look at so many of the last tokens; 0: all */
+    /* stop[stop_count]: where one of these comes in what is generated (in its bytes, over tokens), the text ends before
+     * it. What may become one is held back until that is clear. Tokens are as generated. */
+    const char *const *stop;
+    size_t stop_count;
 } pco_generate_params;
 
 /* Why generation ended. */
@@ -240,6 +244,7 @@ typedef enum pco_stop_reason {
     PCO_STOP_MAX_TOKENS = 1,
     PCO_STOP_CONTEXT = 2,  /* prompt and text fill the context */
     PCO_STOP_CALLBACK = 3, /* the callback asked for it */
+    PCO_STOP_TEXT = 4,     /* one of the stop strings came */
 } pco_stop_reason;
 
 typedef struct pco_generate_stats {
