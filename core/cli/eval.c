@@ -38,16 +38,6 @@ static pco_status eval_no_memory(pco_error *err)
 
 /* ---- a text, for a language model ---- */
 
-/* log softmax(logits)[id], in double. */
-static double eval_log_probability(const float *logits, int64_t vocab, int32_t id)
-{
-    double largest = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < vocab; i++)
-        if ((double)logits[i] > largest) largest = (double)logits[i];
-    for (int64_t i = 0; i < vocab; i++) sum += exp((double)logits[i] - largest);
-    return (double)logits[id] - largest - log(sum);
-}
-
 /* Windows of the model's context side by side, as in training: each token but the first is predicted once. */
 static pco_status eval_windows(pco_model *model, const eval_arguments *a, const int32_t *ids, size_t count,
                                eval_result *result, pco_error *err)
@@ -63,7 +53,8 @@ static pco_status eval_windows(pco_model *model, const eval_arguments *a, const 
         if (a->limit && result->lines >= a->limit) break;
         status = pco_model_logits(model, ids + at, (size_t)rows, logits, err);
         for (int64_t i = 0; i < rows && !status; i++)
-            result->log_probability += eval_log_probability(logits + i * vocab, vocab, ids[at + i + 1]);
+            result->log_probability +=
+                (double)logits[i * vocab + ids[at + i + 1]] - cli_log_total(logits + i * vocab, vocab);
         result->tokens += rows;
         result->lines++;
         cli_progress_update(&progress, (uint64_t)(at + rows), count);

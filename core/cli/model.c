@@ -1,6 +1,7 @@
 #include "cli/model.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,15 @@ pco_status cli_open_any_model(pco_context *context, const char *path, const char
     pco_status status = pco_model_open(context, path, &params, model, err);
     cli_progress_end(&progress);
     return status;
+}
+
+double cli_log_total(const float *logits, int64_t count)
+{
+    double largest = -INFINITY, sum = 0;
+    for (int64_t i = 0; i < count; i++)
+        if ((double)logits[i] > largest) largest = (double)logits[i];
+    for (int64_t i = 0; i < count; i++) sum += exp((double)logits[i] - largest);
+    return largest + log(sum);
 }
 
 /* 0 would keep no token. */

@@ -55,6 +55,9 @@ typedef struct cli_generate {
 int cli_read_stop(void *arguments, const char *option, const char *value);
 int cli_read_top_p(void *arguments, const char *option, const char *value);
 
+/* log of the sum of exp(logits[count]), in double: what turns a logit into a log-probability, in nats. */
+double cli_log_total(const float *logits, int64_t count);
+
 /* The whole of a file, or of stdin for "-": *text (free) with a NUL behind its *size bytes. 0 after a message, or
  * when a signal ended it. */
 int cli_read_text(const char *path, char **text, size_t *size);

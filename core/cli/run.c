@@ -1,4 +1,5 @@
 /* portico run: text in, text out. */
+#include "cli/answer.h"
 #include "cli/attention_map.h"
 #include "cli/model.h"
 
@@ -12,9 +13,10 @@
 typedef struct run_arguments {
     cli_generate generate; /* the first member: CLI_SAMPLING */
     const char *model, *prompt, *input, *device;
-    int piped;   /* "-": the prompt is on stdin */
-    int implied; /* nobody said where the prompt is: input is stdin, and must hold one */
-    int64_t context;
+    int piped;                 /* "-": the prompt is on stdin */
+    int implied;               /* nobody said where the prompt is: input is stdin, and must hold one */
+    int64_t context, logprobs; /* below 0: none */
+    int json;
     attention_picture attention; /* path NULL: none */
 } run_arguments;
 
@@ -65,10 +67,30 @@ static void run_statistics(const pco_model *model, const run_totals *totals)
     fprintf(stderr, "\nmemory      %s at most on the device\n", cli_bytes(totals->peak, bytes));
 }
 
+static pco_status run_json(pco_model *model, const run_arguments *arguments, const char *text, run_totals *totals,
+                           pco_error *err)
+{
+    pco_generate_stats stats = {.size = sizeof stats};
+    pco_generate_params params = arguments->generate.params;
+    cli_answer answer;
+    int written = 1;
+    cli_answer_begin(&answer, model, arguments->logprobs);
+    params.token = cli_answer_token;
+    pco_status status = pco_model_generate(model, text, &params, cli_answer_text, &answer, &stats, err);
+    if (!status) {
+        run_add(totals, &stats);
+        status = cli_answer_print(&answer, &stats, &written, err);
+    }
+    cli_answer_release(&answer);
+    totals->broken |= !written;
+    return status;
+}
+
 /* One prompt, or one source; a newline follows the text. */
 static pco_status run_one(pco_model *model, const run_arguments *arguments, const char *text, run_totals *totals,
                           pco_error *err)
 {
+    if (arguments->json) return run_json(model, arguments, text, totals, err);
     pco_generate_stats stats = {.size = sizeof stats};
     pco_status status = pco_model_generate(model, text, &arguments->generate.params, run_piece, totals, &stats, err);
     if (status) return status;
@@ -176,6 +198,8 @@ static const cli_option RUN_OPTIONS[] = {
     {CLI_TEXT("--device", run_arguments, device), .traits = CLI_MAY_BE_EMPTY},
     {CLI_FLAG("--echo", run_arguments, generate.params.echo)},
     {CLI_TEXT("--attention", run_arguments, attention.path)},
+    {CLI_FLAG("--json", run_arguments, json)},
+    {CLI_WHOLE("--logprobs", run_arguments, logprobs, 0, CLI_MOST_LOGPROBS)},
     {CLI_WHOLE("--attention-layer", run_arguments, attention.layer, 0, 1 << 12)},
 };
 
@@ -184,6 +208,10 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
     if (cli_parse(&cli_run, argc, argv, arguments, NULL)) return CLI_USAGE;
     if (arguments->attention.layer >= 0 && !arguments->attention.path) {
         cli_error("run: --attention-layer is for --attention");
+        return CLI_USAGE;
+    }
+    if (arguments->logprobs >= 0 && !arguments->json) {
+        cli_error("run: --logprobs is for --json");
         return CLI_USAGE;
     }
     if (arguments->piped && arguments->input) {
@@ -205,7 +233,8 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
 
 static int run_run(int argc, char **argv)
 {
-    run_arguments arguments = {.generate.params.size = sizeof arguments.generate.params, .attention.layer = -1};
+    run_arguments arguments = {
+        .generate.params.size = sizeof arguments.generate.params, .attention.layer = -1, .logprobs = -1};
     run_totals totals = {0};
     pco_model *model = NULL;
     pco_error err = {""};
@@ -250,6 +279,9 @@ const cli_command cli_run = {
         "  --seed S            another draw (default 0); the same seed gives the same text on the same\n"
         "                      device\n" CLI_SAMPLERS_HELP "  --device D          as PORTICO_BACKEND, and before it\n"
         "  --echo              print the prompt first (language models)\n"
+        "  --json              one JSON object a line for each answer, when it is whole: text, why it ended, tokens\n"
+        "  --logprobs N        with --json: log-probabilities (natural, of the model itself: before temperature and\n"
+        "                      penalties) of the tokens, and the N likeliest at each place\n"
         "  --attention FILE    draw the attention weights of the prompt and what was generated: a heat map\n"
         "                      for each layer and head, labelled with the tokens, as SVG; a FILE that ends\n"
         "                      in .json gets the numbers instead\n"

@@ -146,6 +146,7 @@ refused() {
     if [ "$(wc -l < "$work/err")" = 1 ]; then ok "$*: one line"; else bad "$*" "not one line"; fi
 }
 refused "option --repeat-penalty: '0' is not a number from 0.001 to 1000$" run m --repeat-penalty 0
+refused "run: --logprobs is for --json$" run m --prompt x --logprobs 3
 refused "option --stop: its value is empty$" run m --stop=
 refused "option -n needs a value$" run m -n
 refused "option --max-tokens needs a value$" run m --max-tokens
@@ -596,6 +597,19 @@ if [ -f "$dates/model.safetensors" ]; then
 	2020-0|--stop 03-06 --stop 3
 END
     says "run --stop: why it ended" err 'a stop string came'
+    run run "$dates" --prompt "5 March 2020" --device cpu --json --logprobs 1000; json "run --json parses"
+    if python3 - "$work/out" <<-'END'
+	import json, math, sys
+	answer = json.load(open(sys.argv[1]))
+	assert answer["text"] == "2020-03-05" and answer["stop_reason"] == "end", answer
+	assert len(answer["tokens"]) == len(answer["text"])
+	for token in answer["tokens"]:
+	    chosen, top = token["logprob"], [one["logprob"] for one in token["top"]]
+	    assert top == sorted(top, reverse=True) and chosen == top[0] and token["id"] == token["top"][0]["id"]
+	    assert len({one["id"] for one in token["top"]}) == len(top)
+	    assert abs(math.fsum(map(math.exp, top)) - 1) < 1e-9  # the whole vocabulary, in double
+	END
+    then ok "--logprobs: all of them sum to 1"; else bad "--logprobs" "$(head -c 300 "$work/out")"; fi
     printf '5 March 2020\n\n14 July 1999' > "$work/lines"
     run run "$dates" --input "$work/lines" --device cpu; status "run: lines" 0
     if [ "$(wc -l < "$work/out")" = 3 ]; then ok "a line for each line"; else bad "lines" "$(cat "$work/out")"; fi
