@@ -16,7 +16,7 @@
 
 typedef struct eval_arguments {
     const char *model, *data, *device;
-    int64_t columns[2], limit, seed, wrong;
+    int64_t columns[2], limit, seed, wrong, context;
     double held_out;
     int json;
 } eval_arguments;
@@ -262,7 +262,7 @@ static int eval_model(pco_context *context, const eval_arguments *a)
     pco_error err = {""};
     eval_result result = {0};
     const int dates = strcmp(a->data, "dates") == 0;
-    if (cli_open_model(context, a->model, a->device, 0, &model, &err)) return cli_fail(&err);
+    if (cli_open_model(context, a->model, a->device, a->context, &model, &err)) return cli_fail(&err);
     const int pairs = model->seq2seq != NULL;
     int status = CLI_FAILED;
     if (dates && !pairs)
@@ -290,6 +290,7 @@ static const cli_option EVAL_OPTIONS[] = {
     {CLI_OPERAND("a model", eval_arguments, model)},
     {CLI_TEXT("--data", eval_arguments, data)},
     {CLI_NUMBER("--held-out", eval_arguments, held_out, 0, 0.9)},
+    {CLI_WHOLE("--context", eval_arguments, context, 1, 1 << 24)},
     {CLI_WHOLE("--limit", eval_arguments, limit, 1, INT32_MAX)},
     {CLI_WHOLE("--source-column", eval_arguments, columns[0], 1, INT32_MAX)},
     {CLI_WHOLE("--target-column", eval_arguments, columns[1], 1, INT32_MAX)},
@@ -325,7 +326,7 @@ const cli_command cli_eval = {
     .name = "eval",
     .summary = "measures a model on a file: perplexity, exact match, BLEU",
     .help = "usage: portico eval MODEL --data FILE [--device D] [--held-out P] [--limit N] [--json]\n"
-            "                    [--source-column N] [--target-column N] [--show-wrong N] [--seed S]\n\n"
+            "                    [--context N] [--source-column N] [--target-column N] [--show-wrong N] [--seed S]\n\n"
             "For an encoder-decoder FILE has a pair in each line, columns between tabs. Each source is answered, "
             "always\n"
             "with the likeliest token: the share of answers equal to the target, and BLEU as sacreBLEU defines "
@@ -337,6 +338,7 @@ const cli_command cli_eval = {
             "model's context are left out, counted, and the first ten of them named by their lines.\n\n"
             "  --data FILE          `dates` stands for the built-in test dates, which no training uses\n"
             "  --held-out P         only what portico train holds out with \"held_out\": P\n"
+            "  --context N          windows of N tokens (default: what the model says, at most 4096)\n"
             "  --limit N            at most N pairs, windows or dates (dates: 1000 by default)\n"
             "  --source-column N    column of the source (default 1); --target-column of the target (default 2)\n"
             "  --show-wrong N       print the first N answers that are wrong, on stderr\n"

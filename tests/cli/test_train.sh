@@ -264,6 +264,7 @@ JSON
 run train text.json --log logs/new/text.jsonl; status "train a language model" 0
 run run lm --prompt "the cat" -n 5; status "run of it" 0
 run eval lm --data text.txt --held-out 0.2; status "eval of it" 0; says "eval: tokens" out '^tokens +[0-9]+'
+run eval lm --data text.txt --context 4 --limit 3; status "eval --context" 0; says "eval: three windows" out '^tokens +12$'
 for kind in svg json; do
     run run lm --prompt "the cat" -n 3 --attention "lm.$kind"; status "run --attention $kind of a decoder" 0
 done
