@@ -299,7 +299,7 @@ const cli_command cli_conformance = {
         "                     compiled once for all of them\n"
         "  --replays N        each program is executed N times more; results are judged, and how many differ is\n"
         "                     counted, with the rate that N clean replays exclude (95 % confidence)\n"
-        "  --invariance       all cases in pieces, those of the cpu plugin on 1, 2 and 3 threads: is each result the\n"
+        "  --invariance       all cases in pieces, and with 1, 2 and 3 threads of the cpu plugin: is each result the\n"
         "                     same bits alone, in chunks and on any number of threads? A table by operation\n"
         "  --minutes N        a soak ends then (default: with Ctrl-C)\n"
         "  --in-process       without worker processes, for debuggers: a crash ends the run\n"

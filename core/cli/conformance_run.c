@@ -197,14 +197,12 @@ static int conformance_device(conformance_run *run, uint64_t seed, const pco_dev
     return status == PCO_OK;
 }
 
-/* The run was on one thread; the same on others must give the same bits. Only the cpu plugin runs on the host's
- * threads: a driver has as many of its own as it likes. */
+/* The run was on one thread; the same on others must give the same bits. */
 static void conformance_threads(conformance_run *run, const pco_device_entry *entry, pco_conformance_device *device,
                                 pco_conformance_result *result)
 {
     enum { MOST_THREADS = 3 };
     conformance_run again = *run;
-    if (result->status || device->info->type != PCO_DEVICE_CPU) return;
     for (again.threads = 2; again.threads <= MOST_THREADS && !cli_interrupted() && !result->status; again.threads++) {
         pco_conformance_result other = {0};
         conformance_device(&again, run->arguments->options.seed, entry, device, &other);
