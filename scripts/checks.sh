@@ -73,7 +73,7 @@ endforeach()
 target_link_libraries(with_shared portico::portico)
 target_link_libraries(with_static portico::static)
 EOF
-  if ! { cmake -S "$room" -B "$room/cmake" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$room/cmake"; } > "$room/log" 2>&1; then
+  if ! { cmake -G Ninja -S "$room" -B "$room/cmake" -DCMAKE_PREFIX_PATH="$prefix" && cmake --build "$room/cmake"; } > "$room/log" 2>&1; then
     cat "$room/log"
     return 1
   fi
@@ -81,7 +81,7 @@ EOF
     cp "$room/cmake/with_$kind" "$prefix/bin/static" && LD_LIBRARY_PATH='' "$prefix/bin/static" "$root/models/dates" "3 Sep 51" || return 1
   done
   sed -i 's/portico 0.1/portico 0.2/' "$room/CMakeLists.txt"
-  if cmake -S "$room" -B "$room/newer" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null 2>&1; then
+  if cmake -G Ninja -S "$room" -B "$room/newer" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null 2>&1; then
     echo "cmake: a version that is not there was found"
     return 1
   fi
