@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/threads.h"
+#include "models/chat.h"
 #include "text/tokenizer_write.h"
 
 #include <inttypes.h>
@@ -304,6 +305,17 @@ static pco_status convert_read_back(const pco_model_file *file, const pco_gguf_w
     return status;
 }
 
+/* The chat template, wherever the folder has it. */
+static pco_status convert_put_template(const pco_model_file *file, convert_job *job, pco_error *err)
+{
+    char *source;
+    pco_status status = pco_model_chat_source(file, &source, err);
+    if (status == PCO_ERROR_NOT_FOUND) return PCO_OK;
+    if (!status) pco_gguf_put_text(&job->out, "tokenizer.chat_template", source);
+    free(source);
+    return status;
+}
+
 static pco_status convert_put_tokens(const pco_model_file *file, convert_job *job, pco_convert_result *result,
                                      pco_error *err)
 {
@@ -313,7 +325,7 @@ static pco_status convert_put_tokens(const pco_model_file *file, convert_job *jo
     pco_status status = pco_tokenizer_put_gguf(file->target, (uint32_t)file->spec.vocab_size[PCO_DECODER], file->ends,
                                                file->n_ends, &job->out, &exact, err);
     result->other_ids = !exact;
-    return status ? pco_fail_prefix(err, status, "%s", file->path) : PCO_OK;
+    return status ? pco_fail_prefix(err, status, "%s", file->path) : convert_put_template(file, job, err);
 }
 
 static pco_status convert_folder(const pco_model_file *file, const char *path, convert_job *job,

@@ -108,7 +108,6 @@ static void write_specials(const pco_tokenizer *tokenizer, const int32_t *ends, 
         if (ends[i] != eos) write_id(out, more[used++], ends[i]);
     pco_gguf_put_bool(out, "tokenizer.ggml.add_bos_token", tokenizer->add_bos || in_front);
     pco_gguf_put_bool(out, "tokenizer.ggml.add_eos_token", tokenizer->add_eos || behind);
-    if (tokenizer->chat_template) pco_gguf_put_text(out, "tokenizer.chat_template", tokenizer->chat_template);
 }
 
 pco_status pco_tokenizer_put_gguf(const pco_tokenizer *tokenizer, uint32_t rows, const int32_t *ends,

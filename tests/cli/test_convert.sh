@@ -73,12 +73,16 @@ for text in "hello world  12345 it's" "a[user]b" "x<|end|>y"; do
     run tokenizer encode "$work/tiny.gguf" "$work/in" --special
     if [ -s "$work/out" ] && cmp -s "$work/out" "$work/ids1"; then ok "the same ids of '$text'"; else bad "the same ids of '$text'" "$(diff "$work/out" "$work/ids1" | head -2)"; fi
 done
-run inspect "$work/tiny.gguf"; says "the pre-tokenizer has its name" out 'tokenizer.ggml.pre +llama-bpe'
+for model in tiny tiny.gguf; do
+    run chat "$work/$model" --prompt hello --max-tokens 12; status "a chat with $model" 0; cp "$work/out" "$work/$model.said"
+done
+if cmp -s "$work/tiny.said" "$work/tiny.gguf.said"; then ok "the same chat template"; else bad "the same chat template" "the answers differ"; fi
+run inspect "$work/tiny.gguf"; says "the template" out 'tokenizer.chat_template +\{\{ bos_token'; says "the pre-tokenizer has its name" out 'tokenizer.ggml.pre +llama-bpe'
 run convert "$work/tiny" "$work/tiny-q8.gguf" --type q8_0; status "a folder, quantised" 0
 run run "$work/tiny-q8.gguf" --prompt hello --max-tokens 4; status "it runs" 0
 sed -i 's/{1,3}/{1,4}/' "$work/tiny/tokenizer.json"
 run convert "$work/tiny" "$work/x.gguf"; status "an unknown pre-tokenizer" 1; says "it has no name" err 'in a way that has no name in GGUF'
-rm "$work/tiny/tokenizer.json"
+rm "$work/tiny/tokenizer.json" "$work/tiny/tokenizer_config.json"
 run convert "$work/tiny" "$work/mute.gguf"; status "no tokenizer" 0; says "that is said" out 'the folder has no tokenizer'
 sed -i 's/"silu"/"gelu_pytorch_tanh"/' "$work/tiny/config.json"
 run convert "$work/tiny" "$work/x.gguf"; status "what GGUF cannot say" 1; says "by name" err "cannot say that activation_function"

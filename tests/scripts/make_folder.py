@@ -41,6 +41,9 @@ json.dump({"version": "1.0", "added_tokens": added, "normalizer": None,
            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
                      "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": True,
                      "vocab": vocab, "merges": merges}}, open(f"{folder}/tokenizer.json", "w"), ensure_ascii=False)
+template = "{{ bos_token }}{% for m in messages %}[user]{{ m.content }}{% endfor %}"
+json.dump({"tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<|begin|>", "eos_token": "<|end|>",
+           "chat_template": template}, open(f"{folder}/tokenizer_config.json", "w"))
 shapes = {"model.embed_tokens.weight": (size, width), "lm_head.weight": (size, width), "model.norm.weight": (width,)}
 for i in range(layers):
     for name, shape in (("input_layernorm", (width,)), ("post_attention_layernorm", (width,)),
