@@ -24,7 +24,14 @@ class Stats:
     generation_seconds: float
 
 
-class Model:
+def _destroy(held):
+    talk, handle = held
+    if talk is not None:
+        native.sequence_destroy(talk)
+    native.model_close(handle)
+
+
+class Model(_runtime.Opened):
     """A model that portico.load opened on a device. Calls of several threads wait for each other; close() or `with` gives
     its memory back."""
 
@@ -66,39 +73,15 @@ class Model:
             if bar:
                 bar.close()
 
-    def _open(self):
-        if self.handle is None:
-            raise native.InvalidError("this model was closed")
-        return self.handle
-
     def _forget(self):
         """Gives the cache of chat() back, for what needs it."""
         talk, self._talk = self._talk, None
         if talk is not None:
             native.sequence_destroy(talk)
 
-    def _close(self):
-        self._forget()
-        handle, self.handle = self.handle, None
-        if handle is not None:
-            native.model_close(handle)
-
-    def close(self):
-        """Gives back its memory. Later calls say that it is closed."""
-        if self.handle is not None:
-            with self._context.use():
-                self._close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def __del__(self):
-        handle = getattr(self, "handle", None)
-        if handle is not None and self._context.handle is not None:
-            self._context.discard(native.model_close, handle)
+    def _held(self):
+        talk, self._talk = self._talk, None
+        return _destroy, (talk, self.handle)
 
     @property
     def info(self):

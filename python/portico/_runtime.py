@@ -33,6 +33,41 @@ class Device:
         return self.id
 
 
+class Opened:
+    """Something of C that lives on a context: given back by close(), at the end of `with`, or once nothing refers to it.
+    Subclasses set `_context` and `handle`, and say what is to be given back."""
+
+    handle = None
+    _held = None  # a method: (function, its argument) that give back all that is held
+
+    def _open(self):
+        if self.handle is None:
+            raise native.InvalidError("this model was closed")
+        return self.handle
+
+    def _close(self):
+        if self.handle is not None:
+            destroy, held = self._held()
+            self.handle = None
+            destroy(held)
+
+    def close(self):
+        """Gives back its memory. Later calls say that it is closed."""
+        if self.handle is not None:
+            with self._context.use():
+                self._close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if self.handle is not None and self._context.handle is not None:
+            self._context.discard(*self._held())
+
+
 def _text(value):
     return value.decode("utf-8", "replace")
 

@@ -123,7 +123,7 @@ def _as_array(name, value, wanted):
     return array if array.flags.c_contiguous else np.ascontiguousarray(array), number
 
 
-class Model:
+class Model(_runtime.Opened):
     """An ONNX model: call it with its inputs, in their order or by name, for a list of its outputs as NumPy arrays.
 
     A device keeps a program for each set of shapes, the last few of them; the first call with new shapes makes it. Calls of
@@ -134,8 +134,8 @@ class Model:
         self._device = _runtime.device_spec(device)
         self._label = label
         self._merge = merge
-        self.handle = handle
         self._runners = OrderedDict()  # session -> runner
+        self.handle = handle
         self.inputs = self._values(_inputs, _input)
         self.outputs = self._values(_outputs, _output)
         self.opset = _opset(handle)
@@ -223,31 +223,10 @@ class Model:
             native.check(native.executable_inspect(executable, stats, native.error_buffer()))
         return {name: getattr(stats, name) for name, _ in stats._fields_ if name != "size"}
 
-    def _open(self):
-        if self.handle is None:
-            raise native.InvalidError("this model was closed")
-        return self.handle
-
-    def _close(self):
-        handle, self.handle = self.handle, None
-        _destroy((list(self._runners.values()), handle))
+    def _held(self):
+        runners = list(self._runners.values())
         self._runners.clear()
-
-    def close(self):
-        """Gives back its memory. Later calls say that it is closed."""
-        if self.handle is not None:
-            with self._context.use():
-                self._close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def __del__(self):
-        if getattr(self, "handle", None) is not None and self._context.handle is not None:
-            self._context.discard(_destroy, (list(self._runners.values()), self.handle))
+        return _destroy, (runners, self.handle)
 
     def __repr__(self):
         if self.handle is None:

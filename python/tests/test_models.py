@@ -1,4 +1,5 @@
 """portico.load: text, tokens, logits, and what is said when something is wrong."""
+import gc
 import os
 import threading
 
@@ -116,10 +117,32 @@ def test_chat():
         read = model.last_stats.prompt_tokens
         assert "".join(model.chat(talk, template=CHAT, max_tokens=8)) == first
         assert model.last_stats.prompt_tokens == 1 < read  # the rest was there
-        assert "".join(model.generate(model.chat_text(talk, template=CHAT), max_tokens=2)) is not None  # in the same cache
+        assert len(list(model.generate("one", max_tokens=2))) > 0 and model.last_stats.prompt_tokens < read  # in the same cache
         assert "".join(model.chat(talk, template=CHAT, max_tokens=8)) == first
         assert model.last_stats.prompt_tokens == read
         with pytest.raises(portico.NotFoundError, match="no chat template"):
             model.chat_text(talk)
         with pytest.raises(portico.InvalidError, match="refuses these messages: no"):
             list(model.chat(talk, template="{{ raise_exception('no') }}"))
+
+
+def test_a_forgotten_chat_is_given_back(monkeypatch):
+    path = os.path.join(DATES, "..", "..", "tests", "golden", "families", "qwen2.gguf")
+    order = []
+    native = portico._native
+    for name in ("sequence_destroy", "model_close"):
+        def spied(handle, name=name, function=getattr(native, name)):
+            order.append(name)
+            function(handle)
+        monkeypatch.setattr(native, name, spied)
+    model = portico.load(path, context_length=64)
+    list(model.chat([{"role": "user", "content": "a"}], template=CHAT, max_tokens=1))
+    del model
+    gc.collect()
+    portico.load(path, context_length=64).close()  # the next call buries what was left
+    assert order == ["sequence_destroy", "model_close", "model_close"]
+    model = portico.load(path, context_length=64)
+    list(model.chat([{"role": "user", "content": "a"}], template=CHAT, max_tokens=1))
+    model.close()
+    model.close()
+    assert order[3:] == ["sequence_destroy", "model_close"]
