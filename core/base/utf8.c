@@ -1,5 +1,8 @@
 #include "base/utf8.h"
 
+#include <string.h>
+#include <strings.h>
+
 size_t pco_utf8_decode(const char *text, size_t size, uint32_t *codepoint)
 {
     if (size == 0) return 0;
@@ -52,4 +55,16 @@ size_t pco_utf8_check(const char *text, size_t size)
         at += length;
     }
     return at;
+}
+
+int pco_text_ends(const char *text, const char *end)
+{
+    const size_t size = strlen(text), tail = strlen(end);
+    return size >= tail && strcmp(text + size - tail, end) == 0;
+}
+
+int pco_text_ends_like(const char *text, const char *end)
+{
+    const size_t size = strlen(text), tail = strlen(end);
+    return size >= tail && strcasecmp(text + size - tail, end) == 0;
 }

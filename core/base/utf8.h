@@ -16,4 +16,8 @@ size_t pco_utf8_encode(uint32_t codepoint, char out[4]);
 /* Offset of the first byte that is not part of a well-formed sequence; `size` when all of it is UTF-8. */
 size_t pco_utf8_check(const char *text, size_t size);
 
+/* Does the text end so? The second form takes ASCII letters of either case as the same, for the names of files. */
+int pco_text_ends(const char *text, const char *end);
+int pco_text_ends_like(const char *text, const char *end);
+
 #endif

@@ -322,12 +322,6 @@ static void map_json_attention(pco_json_writer *json, const pco_attention_map *m
 
 /* ---- the whole ---- */
 
-static int map_ends(const char *path, const char *end)
-{
-    size_t length = strlen(path), tail = strlen(end);
-    return length >= tail && strcasecmp(path + length - tail, end) == 0;
-}
-
 /* Ids of the side that looks: for an encoder-decoder, the start token is in front. NULL without memory. */
 static int32_t *map_target(const pco_model *model, size_t *count)
 {
@@ -344,7 +338,7 @@ static void map_write(pco_writer *out, const map_set *set, const pco_model *mode
                       const int32_t *target, const attention_picture *picture)
 {
     const char *device = pco_session_device_id(model->session);
-    if (!map_ends(picture->path, ".json")) {
+    if (!pco_text_ends_like(picture->path, ".json")) {
         map_svg(out, set, device);
         return;
     }
@@ -380,7 +374,7 @@ static pco_status map_check(const map_set *set, const attention_picture *picture
         return pco_fail(err, PCO_ERROR_INVALID, "the model has no layer %" PRId64 " (layers count from 0)", set->layer);
     for (uint32_t i = 0; i < set->count; i++)
         cells += set->items[i].map.heads * set->items[i].map.queries * set->items[i].map.keys;
-    if (cells <= MAP_CELLS || map_ends(picture->path, ".json")) return PCO_OK;
+    if (cells <= MAP_CELLS || pco_text_ends_like(picture->path, ".json")) return PCO_OK;
     return pco_fail(err, PCO_ERROR_INVALID,
                     "%" PRId64
                     " cells are more than a picture holds, %d; draw one layer (--attention-layer), a shorter "

@@ -1,6 +1,7 @@
 /* Finding out what a file or folder holds. */
 #include "cli/inspect.h"
 
+#include "base/utf8.h"
 #include "base/error.h"
 #include "formats/shards.h"
 #include "formats/torch_file.h"
@@ -9,12 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int inspect_ends(const char *path, const char *end)
-{
-    size_t length = strlen(path), tail = strlen(end);
-    return length >= tail && strcasecmp(path + length - tail, end) == 0;
-}
 
 /* Bytes that one value takes in a GGUF file, without its type. */
 static uint64_t inspect_value_bytes(const pco_gguf_entry *entry)
@@ -80,8 +75,8 @@ static pco_status inspect_open_torch(inspect_file *file, pco_error *err)
 /* By name first, so that a damaged file is told what is wrong with it; by content otherwise. */
 static pco_status inspect_open_any(inspect_file *file, pco_error *err)
 {
-    if (inspect_ends(file->path, ".gguf")) return inspect_open_gguf(file, err);
-    if (inspect_ends(file->path, ".safetensors") || inspect_ends(file->path, ".safetensors.index.json"))
+    if (pco_text_ends_like(file->path, ".gguf")) return inspect_open_gguf(file, err);
+    if (pco_text_ends_like(file->path, ".safetensors") || pco_text_ends_like(file->path, ".safetensors.index.json"))
         return inspect_open_safetensors(file, err);
     pco_map map;
     pco_status status = pco_map_open(file->path, &map, err);

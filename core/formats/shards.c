@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "base/error.h"
 #include "formats/json.h"
 #include "formats/safetensors.h"
@@ -26,11 +27,7 @@ char *pco_shards_find(const char *folder)
     return NULL;
 }
 
-static int shards_is_index(const char *path)
-{
-    const size_t size = strlen(path), tail = sizeof shards_index - 1;
-    return size >= tail && strcmp(path + size - tail, shards_index) == 0;
-}
+static int shards_is_index(const char *path) { return pco_text_ends(path, shards_index); }
 
 /* What an index names, as far as it was read. */
 typedef struct shards_state {

@@ -1,5 +1,6 @@
 #include "models/convert_internal.h"
 
+#include "base/utf8.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/file.h"
@@ -34,16 +35,10 @@ static const struct {
 
 static double convert_bits(uint32_t dtype) { return 8.0 * pco_dtype_block_bytes(dtype) / pco_dtype_block(dtype); }
 
-static int convert_ends(const char *name, const char *end)
-{
-    const size_t size = strlen(name), tail = strlen(end);
-    return size >= tail && strcmp(name + size - tail, end) == 0;
-}
-
 /* Tables that are added, and what chooses experts, are small, and what follows hangs on them. */
 static int convert_is_matrix(const convert_item *item)
 {
-    return item->weight->rank >= 2 && convert_ends(item->name, ".weight") && !strstr(item->name, "position_embd") &&
+    return item->weight->rank >= 2 && pco_text_ends(item->name, ".weight") && !strstr(item->name, "position_embd") &&
            !strstr(item->name, "token_types") && !strstr(item->name, "ffn_gate_inp");
 }
 
@@ -256,7 +251,11 @@ static pco_status convert_gguf(const pco_gguf *gguf, const char *path, convert_j
                                pco_error *err)
 {
     convert_items all = {0};
-    pco_status status = convert_list(pco_gguf_weights(gguf), pco_gguf_label(gguf), &all, err);
+    const pco_family *family;
+    pco_model_spec spec;
+    /* of a model that nobody here knows, it is not known either which tensors may have another type */
+    pco_status status = job->options->type >= 0 ? pco_family_of_gguf(gguf, &family, &spec, err) : PCO_OK;
+    if (!status) status = convert_list(pco_gguf_weights(gguf), pco_gguf_label(gguf), &all, err);
     for (uint64_t i = 0; i < pco_gguf_entry_count(gguf) && !status; i++)
         if (!convert_drops(pco_gguf_entry_at(gguf, i)->key)) pco_gguf_put_entry(&job->out, pco_gguf_entry_at(gguf, i));
     if (!status) status = convert_run(job, &all, path, result, err);

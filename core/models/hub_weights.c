@@ -2,6 +2,7 @@
  * collection owns. */
 #include "models/hub.h"
 
+#include "base/utf8.h"
 #include "base/dtype.h"
 #include "base/error.h"
 
@@ -16,12 +17,6 @@ static pco_status hub_no_memory(const pco_weights *weights, pco_error *err)
 {
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for weights that the file has in another form",
                     weights->label);
-}
-
-static int hub_ends(const char *name, const char *end)
-{
-    const size_t size = strlen(name), tail = strlen(end);
-    return size >= tail && strcmp(name + size - tail, end) == 0;
 }
 
 /* ---- names ---------------------------------------------------------------------------------------------- */
@@ -44,7 +39,7 @@ static char *hub_name(const char *name, const char *prefix)
     for (int i = 0; made && i < 2; i++) {
         const size_t end = strlen(ends[i][0]);
         char *longer = NULL;
-        if (!hub_ends(made, ends[i][0])) continue;
+        if (!pco_text_ends(made, ends[i][0])) continue;
         if (asprintf(&longer, "%.*s.LayerNorm.%s", (int)(size - end), made, ends[i][1]) < 0) longer = NULL;
         free(made);
         return longer;
@@ -75,7 +70,7 @@ static void hub_drop(const pco_hub *hub, const pco_model_spec *spec, pco_weights
     for (uint32_t i = 0; i < weights->count; i++) {
         char *name = weights->items[i].name;
         int drop = spec->tie_word_embeddings && strcmp(name, hub->lm_head) == 0;
-        for (const char *const *end = hub->ignored; end && *end && !drop; end++) drop = hub_ends(name, *end);
+        for (const char *const *end = hub->ignored; end && *end && !drop; end++) drop = pco_text_ends(name, *end);
         if (drop)
             free(name);
         else

@@ -76,19 +76,26 @@ pco_status tpl_list_create(tpl_run *run, tpl_kind kind, size_t capacity, tpl_val
     return PCO_OK;
 }
 
+/* Room for one more behind *items[count], which moves (items: the address of that pointer). */
+static pco_status tpl_grow(tpl_run *run, size_t count, size_t item_size, size_t *capacity, void *items)
+{
+    const size_t wanted = *capacity ? 2 * *capacity : 4;
+    void *old, *grown;
+    if (count < *capacity) return PCO_OK;
+    pco_status status = tpl_allocate(run, wanted * item_size, &grown);
+    if (status) return status;
+    memcpy(&old, items, sizeof old);
+    if (count) memcpy(grown, old, count * item_size);
+    memcpy(items, &grown, sizeof grown);
+    *capacity = wanted;
+    return PCO_OK;
+}
+
 pco_status tpl_list_add(tpl_run *run, tpl_value *list, tpl_value item)
 {
     tpl_list *to = list->list;
     pco_status status = tpl_work(run, 0);
-    if (!status && to->count == to->capacity) {
-        tpl_value *grown;
-        const size_t capacity = to->capacity ? 2 * to->capacity : 4;
-        status = tpl_allocate(run, capacity * sizeof *grown, &grown);
-        if (status) return status;
-        if (to->count) memcpy(grown, to->items, to->count * sizeof *grown);
-        to->items = grown;
-        to->capacity = capacity;
-    }
+    if (!status) status = tpl_grow(run, to->count, sizeof *to->items, &to->capacity, &to->items);
     if (!status) to->items[to->count++] = item;
     return status;
 }
@@ -126,15 +133,7 @@ pco_status tpl_dict_set(tpl_run *run, tpl_value *dict, tpl_value key, tpl_value 
         *found = value;
         return status;
     }
-    if (!status && to->count == to->capacity) {
-        tpl_pair *grown;
-        const size_t capacity = to->capacity ? 2 * to->capacity : 4;
-        status = tpl_allocate(run, capacity * sizeof *grown, &grown);
-        if (status) return status;
-        if (to->count) memcpy(grown, to->pairs, to->count * sizeof *grown);
-        to->pairs = grown;
-        to->capacity = capacity;
-    }
+    if (!status) status = tpl_grow(run, to->count, sizeof *to->pairs, &to->capacity, &to->pairs);
     if (!status) to->pairs[to->count++] = (tpl_pair){key, value};
     return status;
 }

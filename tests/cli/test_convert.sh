@@ -92,6 +92,9 @@ run convert "$tests/golden/encoders/bert" "$work/x.gguf"; status "a family witho
 run convert "$families/none.gguf" "$work/x.gguf"; status "no such model" 1
 run convert "$families/qwen2.gguf" "$work/x.gguf" --type q9; status "no such type" 2; says "those that there are" err 'q4_k'
 run convert "$families/qwen2.gguf" "$work/x.gguf" --type i32; status "no type of weights" 1
+sed 's/qwen2/mamba/g' "$families/qwen2.gguf" > "$work/mamba.gguf"
+run convert "$work/mamba.gguf" "$work/same.gguf"; status "a model that nobody here knows, as it is" 0
+run convert "$work/mamba.gguf" "$work/x.gguf" -t q8_0; status "... and in another type" 1; says "it is named" err "architecture 'mamba'"
 run convert "$families/qwen2.gguf" "$work/x.gguf" --output-type f16; status "--output-type alone" 2
 run convert "$families/qwen2.gguf" "$work/parts"; status "a folder is there" 1
 run convert "$families/qwen2.gguf"; status "nothing to write" 2
