@@ -169,96 +169,6 @@ static void test_null_is_none(void **state)
     pco_context_destroy(context);
 }
 
-/* The calls (null_calls.h, made from the headers) find their arguments here by name. */
-static void test_null(void **state)
-{
-    (void)state;
-    const pco_context_params context_params = {.size = sizeof context_params, .backend = "cpu"};
-    const pco_model_params model_params = {.size = sizeof model_params, .device = "cpu"};
-    const pco_generate_params generate_params = {.size = sizeof generate_params, .max_tokens = 2};
-    const char *const texts[2] = {"3 May 2021", "4"};
-    const pco_embed_params embed_params = {.size = sizeof embed_params};
-    const pco_chat_message chat_message = {"user", "a"};
-    const pco_chat_params chat_params = {.size = sizeof chat_params, .source = "{{ messages[0].content }}"};
-    const pco_generate_params chat_generate = {.size = sizeof chat_generate, .max_tokens = 2};
-    const int32_t ids[2] = {5, 6};
-    pco_context *context, *context_out = NULL;
-    pco_model *model, *decoder, *model_out = NULL;
-    static pco_device_description devices[1] = {{.size = sizeof *devices}};
-    static pco_plugin_description plugins[1] = {{.size = sizeof *plugins}};
-    pco_model_info info = {.size = sizeof info};
-    pco_generate_stats stats = {.size = sizeof stats};
-    pco_special_ids special = {.size = sizeof special};
-    pco_sequence *sequence, *sequence_out = NULL;
-    int32_t *ids_out = NULL, id_out;
-    size_t count_out;
-    char *text_out = NULL;
-    float logits[1000];
-    double *numbers_out = NULL;
-    const pco_executable_params executable_params = {.size = sizeof executable_params};
-    pco_executable_stats counts = {.size = sizeof counts};
-    pco_graph *graph = NULL;
-    pco_session *session, *session_out = NULL;
-    pco_executable *executable, *executable_out = NULL;
-    pco_tensor tensor = {0};
-    uint32_t numbers[PCO_MAX_OUTPUTS];
-    const uint32_t wrt[PCO_MAX_INPUTS] = {0};
-    const double frequencies[] = {1, 0.5};
-    const float factors[] = {1, 1};
-    uint64_t bytes_out;
-    static const _Alignas(65536) unsigned char page[4] = {0};
-    check_ok(pco_context_create(&context_params, &context, &err));
-    check_ok(pco_model_open(context, path, &model_params, &model, &err));
-    static unsigned char gguf[NULL_GGUF];
-    const size_t gguf_bytes = null_read(decoder_path, gguf, sizeof gguf);
-    decoder = null_open_chatty(context, gguf, gguf_bytes);
-    check_ok(pco_sequence_create(decoder, &sequence, &err));
-    pco_sequence *sequences[] = {sequence, NULL};
-    check_ok(pco_sequence_create(decoder, &sequences[1], &err));
-    check_ok(pco_session_open(context, "cpu", &session, &err));
-    check_ok(pco_session_profile(session, 1, &err));
-    check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
-    void *address_out;
-    pco_node_timing node_timings[1] = {{.size = sizeof *node_timings}};
-    int64_t managed_shape[] = {2, 2};
-    const DLManagedTensor managed = {.dl_tensor = {values, {DL_CPU, 0}, 2, {DL_FLOAT, 32, 1}, managed_shape, NULL, 0}};
-    DLManagedTensor *managed_out = NULL;
-    pco_op_declaration other = declaration;
-    const pco_operation *operation, *operation_out;
-    other.name = "other";
-    check_ok(pco_op_register(context, &other, &operation, &err));
-    const uint32_t handles[] = {pco_executable_tensor(executable, "x"), pco_executable_tensor(executable, "y")};
-#ifdef PCO_HAVE_ONNX
-    /* one Identity from x to y, operator set 13 */
-    static const char onnx_bytes[] =
-        "\x3A\x1C\x0A\x10\x0A\x01x\x12\x01y\x22\x08Identity\x5A\x03\x0A\x01x\x62\x03\x0A\x01y\x42\x02\x10\x0D";
-    pco_onnx_model *onnx = NULL, *onnx_out = NULL;
-    pco_onnx_runner *runner = NULL, *runner_out = NULL;
-    pco_onnx_value onnx_value = {.size = sizeof onnx_value};
-    const pco_onnx_array onnx_input = {sizeof onnx_input, "x", PCO_ONNX_FLOAT, 1, {1}, factors, 4};
-    pco_onnx_array onnx_output = {.size = sizeof onnx_output};
-    check_ok(pco_onnx_parse(onnx_bytes, sizeof onnx_bytes - 1, NULL, &onnx, &err));
-    check_ok(pco_onnx_runner_create(session, onnx, &runner, &err));
-    check_ok(pco_onnx_run(runner, &onnx_input, 1, &err));
-    char onnx_path[64];
-    const int onnx_file = null_file(onnx_bytes, sizeof onnx_bytes - 1, onnx_path);
-#endif
-#include "null_calls.h"
-#ifdef PCO_HAVE_ONNX
-    pco_onnx_runner_destroy(runner);
-    pco_onnx_close(onnx);
-    close(onnx_file);
-#endif
-    pco_graph_destroy(graph);
-    pco_executable_destroy(executable);
-    pco_session_close(session);
-    pco_sequence_destroy(sequence);
-    pco_sequence_destroy(sequences[1]);
-    pco_model_close(decoder);
-    pco_model_close(model);
-    pco_context_destroy(context);
-}
-
 static void test_backend(void **state)
 {
     (void)state;
@@ -443,6 +353,98 @@ static void test_embed(void **state)
     assert_true(fabs((double)(rows[0] - rows[96])) > 1e-4);
     params.pooling = (pco_pooling)7;
     check_fails(pco_model_embed(model, texts, 1, &params, rows, NULL, &err), PCO_ERROR_INVALID, "mean nothing");
+    pco_model_close(model);
+    pco_context_destroy(context);
+}
+
+/* Arguments of the calls below. */
+static const pco_context_params context_params = {.size = sizeof context_params, .backend = "cpu"};
+static const pco_model_params model_params = {.size = sizeof model_params, .device = "cpu"};
+static const pco_generate_params generate_params = {.size = sizeof generate_params, .max_tokens = 2};
+static const char *const texts[2] = {"3 May 2021", "4"};
+static const pco_embed_params embed_params = {.size = sizeof embed_params};
+static const pco_chat_message chat_message = {"user", "a"};
+static const pco_chat_params chat_params = {.size = sizeof chat_params, .source = "{{ messages[0].content }}"};
+static const pco_generate_params chat_generate = {.size = sizeof chat_generate, .max_tokens = 2};
+static const int32_t ids[2] = {5, 6};
+static const pco_executable_params executable_params = {.size = sizeof executable_params};
+static const uint32_t wrt[PCO_MAX_INPUTS] = {0};
+static const double frequencies[] = {1, 0.5};
+static const float factors[] = {1, 1};
+static const _Alignas(65536) unsigned char page[4] = {0};
+
+/* The calls (null_calls.h, made from the headers) find their arguments here by name. */
+static void test_null(void **state)
+{
+    (void)state;
+    pco_context *context, *context_out = NULL;
+    pco_model *model, *decoder, *model_out = NULL;
+    static pco_device_description devices[1] = {{.size = sizeof *devices}};
+    static pco_plugin_description plugins[1] = {{.size = sizeof *plugins}};
+    pco_model_info info = {.size = sizeof info};
+    pco_generate_stats stats = {.size = sizeof stats};
+    pco_special_ids special = {.size = sizeof special};
+    pco_sequence *sequence, *sequence_out = NULL;
+    int32_t *ids_out = NULL, id_out;
+    size_t count_out;
+    char *text_out = NULL;
+    float logits[1000];
+    double *numbers_out = NULL;
+    pco_executable_stats counts = {.size = sizeof counts};
+    pco_graph *graph = NULL;
+    pco_session *session, *session_out = NULL;
+    pco_executable *executable, *executable_out = NULL;
+    pco_tensor tensor = {0};
+    uint32_t numbers[PCO_MAX_OUTPUTS];
+    uint64_t bytes_out;
+    check_ok(pco_context_create(&context_params, &context, &err));
+    check_ok(pco_model_open(context, path, &model_params, &model, &err));
+    static unsigned char gguf[NULL_GGUF];
+    const size_t gguf_bytes = null_read(decoder_path, gguf, sizeof gguf);
+    decoder = null_open_chatty(context, gguf, gguf_bytes);
+    check_ok(pco_sequence_create(decoder, &sequence, &err));
+    pco_sequence *sequences[] = {sequence, NULL};
+    check_ok(pco_sequence_create(decoder, &sequences[1], &err));
+    check_ok(pco_session_open(context, "cpu", &session, &err));
+    check_ok(pco_session_profile(session, 1, &err));
+    check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
+    void *address_out;
+    pco_node_timing node_timings[1] = {{.size = sizeof *node_timings}};
+    int64_t managed_shape[] = {2, 2};
+    const DLManagedTensor managed = {.dl_tensor = {values, {DL_CPU, 0}, 2, {DL_FLOAT, 32, 1}, managed_shape, NULL, 0}};
+    DLManagedTensor *managed_out = NULL;
+    pco_op_declaration other = declaration;
+    const pco_operation *operation, *operation_out;
+    other.name = "other";
+    check_ok(pco_op_register(context, &other, &operation, &err));
+    const uint32_t handles[] = {pco_executable_tensor(executable, "x"), pco_executable_tensor(executable, "y")};
+#ifdef PCO_HAVE_ONNX
+    /* one Identity from x to y, operator set 13 */
+    static const char onnx_bytes[] =
+        "\x3A\x1C\x0A\x10\x0A\x01x\x12\x01y\x22\x08Identity\x5A\x03\x0A\x01x\x62\x03\x0A\x01y\x42\x02\x10\x0D";
+    pco_onnx_model *onnx = NULL, *onnx_out = NULL;
+    pco_onnx_runner *runner = NULL, *runner_out = NULL;
+    pco_onnx_value onnx_value = {.size = sizeof onnx_value};
+    const pco_onnx_array onnx_input = {sizeof onnx_input, "x", PCO_ONNX_FLOAT, 1, {1}, factors, 4};
+    pco_onnx_array onnx_output = {.size = sizeof onnx_output};
+    check_ok(pco_onnx_parse(onnx_bytes, sizeof onnx_bytes - 1, NULL, &onnx, &err));
+    check_ok(pco_onnx_runner_create(session, onnx, &runner, &err));
+    check_ok(pco_onnx_run(runner, &onnx_input, 1, &err));
+    char onnx_path[64];
+    const int onnx_file = null_file(onnx_bytes, sizeof onnx_bytes - 1, onnx_path);
+#endif
+#include "null_calls.h"
+#ifdef PCO_HAVE_ONNX
+    pco_onnx_runner_destroy(runner);
+    pco_onnx_close(onnx);
+    close(onnx_file);
+#endif
+    pco_graph_destroy(graph);
+    pco_executable_destroy(executable);
+    pco_session_close(session);
+    pco_sequence_destroy(sequence);
+    pco_sequence_destroy(sequences[1]);
+    pco_model_close(decoder);
     pco_model_close(model);
     pco_context_destroy(context);
 }
