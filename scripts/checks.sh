@@ -154,20 +154,28 @@ for p in json.load(sys.stdin)["plugins"]:
   for name in $names; do portico conformance --devices "$name" --tier quick || return 1; done
 }
 
-# The Python package of the build, on the device that is chosen; with the first Python that has NumPy and pytest.
-check_python() {
-  local python
-  for python in python3 /usr/bin/python3 ""; do
-    [ -n "$python" ] || { echo "no Python here has NumPy and pytest"; return 77; }
-    if "$python" -c 'import numpy, pytest' 2> /dev/null; then break; fi
+# python_with MODULE...: sets `python` to the first that has these packages: PORTICO_TEST_PYTHON, the one of PATH (pyenv's,
+# say), or Debian's.
+python_with() {
+  local modules=$*
+  for python in "${PORTICO_TEST_PYTHON:-}" python3 /usr/bin/python3; do
+    if [ -n "$python" ] && "$python" -c "import ${modules// /, }" 2> /dev/null; then return 0; fi
   done
-  local status=0
-  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python "$python" -m pytest -q -p no:cacheprovider "$root/python/tests" > "$build/pytest.log" 2>&1 || status=$?
-  cat "$build/pytest.log"
+  echo "no Python here has the packages $modules"
+  return 77
+}
+
+# The Python package of the build, on the device that is chosen.
+check_python() {
+  local python status=0 log
+  python_with numpy pytest || return
+  log=$(mktemp "$logs/pytest.XXXXXX") || return 1 # devices are judged beside each other
+  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python "$python" -m pytest -q -p no:cacheprovider "$root/python/tests" > "$log" 2>&1 || status=$?
+  cat "$log"
   python3 -c '
 import re, sys
 counts = {word: int(n) for n, word in re.findall(r"(\d+) (passed|failed|skipped|error)", open(sys.argv[1]).read().splitlines()[-1])}
-print("%d passed, %d failed, %d skipped" % (counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0), counts.get("skipped", 0)))' "$build/pytest.log"
+print("%d passed, %d failed, %d skipped" % (counts.get("passed", 0), counts.get("failed", 0) + counts.get("error", 0), counts.get("skipped", 0)))' "$log"
   return $status
 }
 
@@ -200,15 +208,11 @@ check_wheel() {
     python3 check_wheel.py README.md'
 }
 
-# with_onnx SCRIPT: with the first Python that has the packages which it needs: PORTICO_TEST_PYTHON, or Debian's.
-with_onnx() {
-  local python status=77
-  for python in "${PORTICO_TEST_PYTHON:-}" python3 /usr/bin/python3; do
-    [ -n "$python" ] && [ $status = 77 ] || continue
-    status=0
-    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python "$python" "$root/python/tests/$1" || status=$?
-  done
-  return $status
+# with_packages SCRIPT MODULE...: a script of the Python package's tests, with a Python that has these.
+with_packages() {
+  local python script=$1
+  python_with "${@:2}" || return
+  PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$build/python "$python" "$root/python/tests/$script"
 }
 
 # Deleting a plugin's file leaves a program that works with the others.

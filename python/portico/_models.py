@@ -243,10 +243,11 @@ class Model(_runtime.Opened):
             ended.set()
             wanted.release()
             thread.join()
+            if not failed:
+                self.last_stats = Stats(STOP_REASONS[stats.stop_reason], stats.prompt_tokens, stats.prompt_seconds,
+                                        stats.generated_tokens, stats.generation_seconds)
         if failed:
             raise failed[0]
-        self.last_stats = Stats(STOP_REASONS[stats.stop_reason], stats.prompt_tokens, stats.prompt_seconds,
-                                stats.generated_tokens, stats.generation_seconds)
 
     def __repr__(self):
         if self.handle is None:

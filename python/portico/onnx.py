@@ -131,7 +131,7 @@ class Model(_runtime.Opened):
 
     def __init__(self, handle, device, label, merge):
         self._context = _runtime.context()
-        self._device = _runtime.device_spec(device)
+        self._device = device
         self._label = label
         self._merge = merge
         self._runners = OrderedDict()  # session -> runner
@@ -247,6 +247,7 @@ def load(model, *, device=None, folder=None, merge=True):
     device: where it runs if a call names no other, as in PORTICO_BACKEND. folder: where weights outside of bytes lie; those
     of a file lie beside it. merge: attention, norms and activations that the exporter has taken apart are put together again,
     which is faster; False is for comparing. Errors: FileError; UnsupportedError: an operator set that is not read."""
+    device = _runtime.device_spec(device)  # before there is something that would have to be closed
     handle = ctypes.c_void_p()
     if isinstance(model, (bytes, bytearray, memoryview)):
         data = bytes(model)

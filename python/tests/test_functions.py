@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import portico as p
+from bounds import resident
 
 
 def test_function_compiles_once(random):
@@ -136,10 +137,6 @@ def test_threads(random):
 
 def test_nothing_leaks():
     """Memory of 2,000 runs: the process may not grow by more than 4 MiB (a run's results are 64 KiB: 128 MiB in all)."""
-    def resident():
-        with open("/proc/self/statm") as f:
-            return int(f.read().split()[1]) * 4096
-
     f = p.function(lambda x: x * 2 + 1)
     x = p.ones((128, 128))
     for _ in range(200):

@@ -1,5 +1,6 @@
 """portico.onnx: models made here byte by byte (so that no other package is needed), called with arrays. ONNX's own backend
 test is onnx_backend_run.py."""
+import gc
 import os
 import struct
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 import portico
+from bounds import over_bound, resident
 
 FLOAT, INT64, BFLOAT16 = 1, 7, 16
 
@@ -54,7 +56,9 @@ TWO = model([node("MatMul", ["x", "w"], ["product"]), node("LeakyRelu", ["produc
 
 try:
     portico.onnx.load(TWO).close()
-except portico.UnsupportedError as unsupported:  # Meson's option onnx
+except portico.UnsupportedError as unsupported:
+    if "option onnx" not in str(unsupported):  # Meson's
+        raise
     pytest.skip(str(unsupported), allow_module_level=True)
 
 
@@ -152,25 +156,21 @@ def test_closed_models_and_contexts_say_so():
 
 def test_memory_stays_the_same():
     x, w = np.ones((2, 3), np.float32), np.ones((3, 2), np.float32)
-    for _ in range(300):
+    for _ in range(100):
         portico.onnx.load(TWO)(x, w)
-    import resource
-
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(300):
-        portico.onnx.load(TWO)(x, w)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 << 10  # KiB
+    sizes = []
+    for _ in range(5):
+        for _ in range(100):
+            portico.onnx.load(TWO)(x, w)
+        gc.collect()
+        sizes.append(resident())
+    # What grows once, as allocators' memory does, is no leak; what grows in every fifth, by 512 bytes a model or more, is.
+    assert min(b - a for a, b in zip(sizes, sizes[1:])) < 100 * 512, sizes
 
 
 # ---- models as PyTorch exports them (tests/golden/make_onnx.py) ----
 
 GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tests", "golden", "onnx")
-
-
-def differ(y, expected):
-    """The largest difference over the bound of `portico compare`: 1e-4 (|y| + rms of its row)."""
-    rms = np.sqrt((expected ** 2).mean(axis=-1, keepdims=True))
-    return np.max(np.abs(y - expected) / (1e-4 * (np.abs(expected) + rms)))
 
 
 # Nodes behind merging, at most, of two layers; without it there are about twice as many.
@@ -185,7 +185,7 @@ def test_exported_models_are_merged(name, most):
             assert opened.check() == []
             hidden, = opened(arrays)
             counts.append(opened.statistics()["nodes"])
-        assert differ(hidden, expected) < 1, f"merged: {merge}"
+        assert over_bound(hidden, expected) < 1, f"merged: {merge}"
     assert counts[0] <= most and counts[1] > 1.6 * counts[0]
 
 
@@ -195,9 +195,9 @@ def test_shapes_may_change_from_call_to_call():
         expected = arrays.pop("hidden")
         for rows in (slice(0, 2), slice(0, 1), slice(1, 2), slice(0, 2)):
             hidden, = opened({name: x[rows] for name, x in arrays.items()})
-            assert differ(hidden, expected[rows]) < 1
+            assert over_bound(hidden, expected[rows]) < 1
         hidden, = opened({name: x[1:, :4] for name, x in arrays.items()})  # what the mask hid is left out
-        assert differ(hidden, expected[1:, :4]) < 1
+        assert over_bound(hidden, expected[1:, :4]) < 1
 
 
 # ---- single operators, against NumPy ----

@@ -1,6 +1,7 @@
 """portico.optim against 50 steps of torch.optim (make_goldens.py), as in PyTorch, compiled, and with gradients of one's
 own."""
 import gc
+import math
 import os
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 import nn_cases
 import portico as p
+from bounds import held, resident
 from portico import nn, optim
 from portico.nn import functional as F
 from portico.optim import lr_scheduler
@@ -193,7 +195,14 @@ def test_rates():
     np.testing.assert_allclose(warm[6:], [0.01, 0.01])
     assert warm[2] > warm[3] > warm[4] > warm[5]
     np.testing.assert_allclose(first_rates(lr_scheduler.LambdaLR(optimizer, lambda n: 1 / (n + 1)), 3), [0.1, 0.05, 0.1 / 3])
-    torch = pytest.importorskip("torch")
+    cosine = first_rates(lr_scheduler.CosineAnnealingLR(optimizer, T_max=7, eta_min=0.01), 12)
+    np.testing.assert_allclose(cosine, [0.01 + 0.045 * (1 + math.cos(math.pi * n / 7)) for n in range(12)])
+    steps = first_rates(lr_scheduler.StepLR(optimizer, step_size=3, gamma=0.5), 12)
+    np.testing.assert_allclose(steps, [0.1 * 0.5 ** (n // 3) for n in range(12)])
+    try:
+        import torch
+    except ImportError:
+        return
     theirs = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     for name, options in (("CosineAnnealingLR", {"T_max": 7, "eta_min": 0.01}), ("StepLR", {"step_size": 3, "gamma": 0.5})):
         theirs.param_groups[0].update(lr=0.1, initial_lr=0.1)
@@ -263,15 +272,6 @@ def test_misuse_is_one_line(what, error, words):
     assert "\n" not in str(caught.value)
 
 
-def resident():
-    with open("/proc/self/statm") as f:
-        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def opened():
-    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
-
-
 @pytest.mark.parametrize("way, runs", [("compiled", 10000), ("as in PyTorch", 1000)])
 def test_nothing_leaks_in_training(way, runs):
     """10,000 steps (500 where the device is not the cpu plugin's, and takes longer): descriptors and threads stay as they
@@ -293,7 +293,7 @@ def test_nothing_leaks_in_training(way, runs):
         for _ in range(runs // 5):
             step(x + 0)
         gc.collect()
-        sizes.append(resident()), handles.append(opened())
+        sizes.append(resident()), handles.append(held())
     assert len(set(handles)) == 1
     # What grows once, as allocators' and drivers' own memory does, is no leak: what grows in every fifth is.
     assert min(b - a for a, b in zip(sizes, sizes[1:])) < 1 << 18, sizes
