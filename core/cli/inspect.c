@@ -121,10 +121,11 @@ const cli_command cli_inspect = {
     .name = "inspect",
     .summary = "what a model file holds, and the memory that it takes",
     .help = "usage: portico inspect MODEL [--device D] [--context N] [--memory] [--dot | --json]\n\n"
-            "MODEL is a .gguf file, a folder with config.json and model.safetensors, or a .safetensors\n"
-            "file. Prints the format, metadata or configuration, every tensor, whether the model can run,\n"
-            "and, on the chosen device, the memory for weights, cache, activations and buffers, and whether\n"
-            "it fits. A GGUF file that is only a header (the data were not downloaded) is listed as such.\n\n"
+            "MODEL is a .gguf file, a folder of Hugging Face, CTranslate2 or Portico, a .safetensors file, or\n"
+            "what torch.save wrote (.pt, .bin). Prints the format, metadata or configuration, every tensor,\n"
+            "whether the model can run, and, on the chosen device, the memory for weights, cache, activations\n"
+            "and buffers, and whether it fits. A GGUF file that is only a header (the data were not\n"
+            "downloaded) is listed as such.\n\n"
             "  --device D    as PORTICO_BACKEND: plan for that device\n"
             "  --context N   plan for a cache of N tokens (default: what the file says, at most 4096)\n"
             "  --memory      where the memory goes instead: by kind (weights, states, arenas, inputs and\n"

@@ -261,7 +261,7 @@ const cli_command cli_run = {
     .summary = "continue a text, or answer it line by line",
     .help =
         "usage: portico run MODEL [--prompt TEXT | --input FILE | -] [OPTION ...]\n\n"
-        "MODEL is a .gguf file, or a folder with config.json and model.safetensors. A language model\n"
+        "MODEL is a .gguf file, or a folder of Hugging Face, CTranslate2 or Portico. A language model\n"
         "continues the prompt (an empty one: it begins by itself). An encoder-decoder answers the\n"
         "prompt; from a file or stdin, each line is a source of its own and gives one line. stdout\n"
         "carries the text and a newline, nothing else; progress and statistics go to stderr.\n\n"

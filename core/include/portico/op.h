@@ -2,9 +2,13 @@
  * (pco_op_declaration in portico/plugin.h says what there is to declare), and then built into graphs, planned, tested
  * and run as the others are.
  *
- *     static const pco_op_declaration SNAKE = {.size = sizeof SNAKE, .name = "snake", .signature = "x:F[..] ->
- * y:F[..]", .types = "F=f32,f16,bf16", .compute = snake, .kernel = SNAKE_KERNEL}; if (pco_op_register(context, &SNAKE,
- * &op, &err)) ... uint32_t y = pco_graph_apply(graph, op, NULL, &x, 1, NULL);
+ *     static const pco_op_declaration SNAKE = {
+ *         .size = sizeof SNAKE, .name = "snake",
+ *         .signature = "x:F[..] -> y:F[..]", .types = "F=f32,f16,bf16",
+ *         .compute = snake, .kernel = SNAKE_KERNEL,
+ *     };
+ *     if (pco_op_register(context, &SNAKE, &op, &err)) ...
+ *     uint32_t y = pco_graph_apply(graph, op, NULL, &x, 1, NULL);
  *
  * Where a device has no kernel for the operation, or the kernel fails the self-test, the CPU computes it with the
  * declaration's function, and one line says so; with PORTICO_FALLBACK=error that is an error. `portico conformance
