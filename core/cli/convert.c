@@ -96,6 +96,10 @@ static int convert_json(const convert_arguments *a, const pco_convert_result *re
     pco_json_write_int(&json, result->odd);
     pco_json_key(&json, "quantised_again");
     pco_json_write_int(&json, result->requants);
+    pco_json_key(&json, "no_tokenizer");
+    pco_json_write_bool(&json, result->no_tokenizer);
+    pco_json_key(&json, "other_ids");
+    pco_json_write_bool(&json, result->other_ids);
     pco_json_end_object(&json);
     pco_write_char(&text, '\n');
     return cli_print(&text);

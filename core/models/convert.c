@@ -9,6 +9,7 @@
 #include "text/tokenizer_write.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +43,47 @@ static int convert_is_matrix(const convert_item *item)
            !strstr(item->name, "token_types") && !strstr(item->name, "ffn_gate_inp");
 }
 
+/* From here on numbers round to infinity in the type: half a unit above its largest one. 0: none does. */
+static float convert_overflow(uint32_t dtype)
+{
+    return dtype == PCO_F16 ? 65520.0f : dtype == PCO_BF16 ? 0x1.FFp127f : 0;
+}
+
+static int convert_overflows(uint32_t dtype, const float *numbers, int64_t count, int64_t *at)
+{
+    const float from = convert_overflow(dtype);
+    for (int64_t i = 0; from > 0 && i < count; i++)
+        if (isfinite(numbers[i]) && fabsf(numbers[i]) >= from) return *at = i, 1;
+    return 0;
+}
+
+/* Would none of its elements become infinite in F16? */
+static int convert_fits_f16(const convert_item *item)
+{
+    enum { PIECE = 4096 }; /* whole blocks of all types */
+    const pco_weight *weight = item->weight;
+    const uint32_t dtype = (uint32_t)weight->dtype, block = pco_dtype_block(dtype);
+    const uint64_t count = weight->bytes / pco_dtype_block_bytes(dtype) * block;
+    float numbers[PIECE];
+    int fits = 1;
+    for (uint64_t at = 0; at < count && fits; at += PIECE) {
+        const int64_t some = (int64_t)(count - at < PIECE ? count - at : PIECE);
+        int64_t where;
+        pco_error unused;
+        const char *from = (const char *)weight->data + at / block * pco_dtype_block_bytes(dtype);
+        fits = !pco_dtype_to_f32(dtype, from, some, numbers, &unused) &&
+               !convert_overflows(PCO_F16, numbers, some, &where);
+    }
+    return fits;
+}
+
+/* For rows that are no whole blocks of anything: half of F32, where that holds all numbers. */
+static uint32_t convert_float_type(const convert_item *item)
+{
+    if (item->weight->dtype == PCO_BF16 || item->weight->dtype == PCO_F16) return (uint32_t)item->weight->dtype;
+    return convert_fits_f16(item) ? PCO_F16 : PCO_F32;
+}
+
 static uint32_t convert_matrix_type(const convert_item *item, int is_output, const pco_convert_options *options)
 {
     const int64_t columns = item->weight->shape[item->weight->rank - 1];
@@ -52,7 +94,7 @@ static uint32_t convert_matrix_type(const convert_item *item, int is_output, con
         dtype = PCO_Q6_K;
     for (size_t i = 0; i < sizeof convert_instead / sizeof *convert_instead; i++)
         if (convert_instead[i].wanted == dtype && columns % pco_dtype_block(dtype)) dtype = convert_instead[i].instead;
-    return columns % pco_dtype_block(dtype) ? PCO_F16 : dtype;
+    return columns % pco_dtype_block(dtype) ? convert_float_type(item) : dtype;
 }
 
 static void convert_choose_types(const convert_items *all, const pco_convert_options *options,
@@ -115,6 +157,12 @@ static void convert_some_rows(void *task, int64_t begin, int64_t end, uint32_t w
         }
         rows->status[i] =
             pco_dtype_to_f32((uint32_t)item->weight->dtype, from, rows->columns, numbers, &rows->errors[i]);
+        int64_t at;
+        if (!rows->status[i] && convert_overflows(item->dtype, numbers, rows->columns, &at))
+            rows->status[i] = pco_fail(&rows->errors[i], PCO_ERROR_FORMAT,
+                                       "element %" PRId64 " of row %" PRId64 " is %g, which %s cannot hold; take %s",
+                                       at, rows->first + i, (double)numbers[at], pco_dtype_name(item->dtype),
+                                       item->dtype == PCO_F16 ? "bf16" : "f32");
         if (!rows->status[i])
             rows->status[i] = pco_dtype_from_f32(item->dtype, numbers, rows->columns, to, &rows->errors[i]);
     }
@@ -263,22 +311,42 @@ static pco_status convert_gguf(const pco_gguf *gguf, const char *path, convert_j
     return status;
 }
 
+/* Every token as it is decoded, behind each other and, once more, behind blanks: what tokens are found in. */
+static pco_status convert_all_pieces(const pco_tokenizer *tokenizer, pco_writer *out, pco_error *err)
+{
+    static const char *const between[] = {"", " "};
+    for (int pass = 0; pass < 2; pass++)
+        for (uint32_t id = 0; id < pco_tokenizer_vocab_size(tokenizer); id++) {
+            pco_decoder decoder = {.tokenizer = tokenizer, .begun = 1};
+            const char *piece;
+            size_t size;
+            pco_status status = pco_decoder_next(&decoder, (int32_t)id, &piece, &size, err);
+            if (status) return status;
+            pco_write_text(out, between[pass]);
+            pco_write(out, piece, size);
+        }
+    return pco_writer_check(out, "a text of all tokens", err);
+}
+
 /* Letters with and without case, numbers, blanks, ends of lines, signs, other scripts, contractions. */
 static const char convert_probe[] =
     "Hello, World! I'm 1234567 and YOU'LL see: x = y_2 + {z};\n\n\t  Stra\xC3\x9F"
     "e \xE4\xBD\xA0\xE5\xA5\xBD "
     "\xD0\x9F\xD1\x80\xD0\xB8\xD0\xB2\xD0\xB5\xD1\x82 \xF0\x9F\x98\x80 -- it's 3.14%  \r\n end ";
 
-/* Do both tokenizers make the same ids of a text? */
-static pco_status convert_compare_ids(const pco_model_file *file, const pco_model_file *made, pco_error *err)
+/* Do both tokenizers make the same ids of a text, with what each puts around it? */
+static pco_status convert_compare_text(const pco_model_file *file, const pco_model_file *made, const char *text,
+                                       size_t size, pco_error *err)
 {
     int32_t *ids[2] = {NULL, NULL};
     size_t counts[2] = {0, 0};
     const pco_tokenizer *of[2] = {file->target, made->target};
     pco_status status = PCO_OK;
-    if (!file->target) return PCO_OK;
-    for (int i = 0; i < 2 && !status; i++)
-        status = pco_tokenizer_encode(of[i], convert_probe, sizeof convert_probe - 1, 0, &ids[i], &counts[i], err);
+    for (int i = 0; i < 2 && !status; i++) {
+        const uint32_t flags = (pco_tokenizer_adds_bos(of[i]) ? PCO_ENCODE_BOS : 0u) |
+                               (pco_tokenizer_adds_eos(of[i]) ? PCO_ENCODE_EOS : 0u);
+        status = pco_tokenizer_encode(of[i], text, size, flags, &ids[i], &counts[i], err);
+    }
     if (!status && (counts[0] != counts[1] || memcmp(ids[0], ids[1], counts[0] * sizeof **ids) != 0))
         status = pco_fail(err, PCO_ERROR_UNSUPPORTED,
                           "%s: its tokenizer makes other ids of a text than what GGUF can say of it", file->path);
@@ -287,8 +355,24 @@ static pco_status convert_compare_ids(const pco_model_file *file, const pco_mode
     return status;
 }
 
+/* `exact`: texts need not be as a normaliser leaves them. */
+static pco_status convert_compare_ids(const pco_model_file *file, const pco_model_file *made, int exact, pco_error *err)
+{
+    pco_writer pieces = {0};
+    if (!file->target) return PCO_OK;
+    pco_status status = convert_compare_text(file, made, convert_probe, sizeof convert_probe - 1, err);
+    if (!status && exact) status = convert_all_pieces(file->target, &pieces, err);
+    if (!status && exact) status = convert_compare_text(file, made, pieces.data, pieces.size, err);
+    for (uint32_t i = 0; i < file->n_ends && !status; i++)
+        if (!pco_model_file_ends(made, file->ends[i]))
+            status = pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: GGUF cannot say that a text ends with token %" PRId32,
+                              file->path, file->ends[i]);
+    pco_writer_release(&pieces);
+    return status;
+}
+
 /* Is the file that was written the model that was read? */
-static pco_status convert_read_back(const pco_model_file *file, const pco_gguf_writer *out, pco_error *err)
+static pco_status convert_read_back(const pco_model_file *file, const pco_gguf_writer *out, int exact, pco_error *err)
 {
     pco_model_file *made = NULL;
     pco_memory_estimate unused;
@@ -298,7 +382,7 @@ static pco_status convert_read_back(const pco_model_file *file, const pco_gguf_w
                     pco_model_estimate(made, 1, 1, &unused, err))) /* which builds all of it */
         status = pco_fail_prefix(err, PCO_ERROR_UNSUPPORTED, "%s: GGUF cannot say all of it", file->path);
     if (!status) status = convert_compare_specs(file, &made->spec, err);
-    if (!status) status = convert_compare_ids(file, made, err);
+    if (!status) status = convert_compare_ids(file, made, exact, err);
     pco_model_file_close(made);
     pco_map_close(&map);
     return status;
@@ -341,7 +425,7 @@ static pco_status convert_folder(const pco_model_file *file, const char *path, c
     if (!status) convert_put_spec(&job->out, file);
     if (!status) status = convert_put_tokens(file, job, result, err);
     if (!status) status = convert_run(job, &all, path, result, err);
-    if (!status) status = convert_read_back(file, &job->out, err);
+    if (!status) status = convert_read_back(file, &job->out, !result->other_ids, err);
     free(all.items);
     return status;
 }

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The number of the expert whose tensor it is, -1 for none; *begin and *end are where the number and its dot stand. */
+/* The number of the expert whose tensor it is, -1 for none (also for one with zeros in front, which no expert is
+ * called); *begin and *end are where the number and its dot stand. */
 static int64_t hub_expert(const pco_hub *hub, const char *name, size_t *begin, size_t *end)
 {
     const char *found = strstr(name, hub->experts);
@@ -16,6 +17,7 @@ static int64_t hub_expert(const pco_hub *hub, const char *name, size_t *begin, s
     *begin = (size_t)(found - name) + strlen(hub->experts);
     const size_t digits = strspn(name + *begin, "0123456789");
     *end = *begin + digits + 1;
+    if (digits > 1 && name[*begin] == '0') return -1;
     return digits && digits < 7 && name[*begin + digits] == '.' ? strtoll(name + *begin, NULL, 10) : -1;
 }
 
@@ -63,13 +65,30 @@ static pco_status hub_stack(int64_t experts, pco_weights *weights, pco_weight *f
     return PCO_OK;
 }
 
+/* What another expert has, expert 0 has, too: the stack is made of its tensors. */
+static pco_status hub_check_twin(pco_weights *weights, const pco_weight *weight, size_t begin, size_t end,
+                                 pco_error *err)
+{
+    char *name = NULL;
+    if (asprintf(&name, "%.*s0.%s", (int)begin, weight->name, weight->name + end) < 0)
+        return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "%s: no memory for experts", weights->label);
+    const int has = pco_weights_find(weights, name) != NULL;
+    const pco_status status = has ? PCO_OK
+                                  : pco_fail(err, PCO_ERROR_FORMAT, "%s has a tensor '%s' and no '%s' of expert 0",
+                                             weights->label, weight->name, name);
+    free(name);
+    return status;
+}
+
 pco_status pco_hub_stack_experts(const pco_hub *hub, int64_t experts, pco_weights *weights, pco_error *err)
 {
     size_t begin, end;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < weights->count; i++) {
-        if (hub_expert(hub, weights->items[i].name, &begin, &end) != 0) continue;
-        const pco_status status = hub_stack(experts, weights, &weights->items[i], begin, end, err);
+        const int64_t e = hub_expert(hub, weights->items[i].name, &begin, &end);
+        pco_status status = PCO_OK;
+        if (e == 0) status = hub_stack(experts, weights, &weights->items[i], begin, end, err);
+        if (e > 0) status = hub_check_twin(weights, &weights->items[i], begin, end, err);
         if (status) return status;
     }
     for (uint32_t i = 0; i < weights->count; i++) {

@@ -117,22 +117,6 @@ static void hub_rope_scaling(pco_hub_reader *outer, const cJSON *object, int64_t
     outer->status = r->status;
 }
 
-/* The object for full attention of a model that has one for each kind of layer: the other's theta goes to
- * rope_theta_windowed. */
-static const cJSON *hub_rope_of_kinds(pco_hub_reader *r, const cJSON *parameters, pco_model_spec *spec)
-{
-    const cJSON *full = cJSON_GetObjectItemCaseSensitive(parameters, "full_attention"),
-                *windowed = cJSON_GetObjectItemCaseSensitive(parameters, "sliding_attention");
-    if (!full || !windowed) return parameters;
-    pco_model_spec other = *spec;
-    hub_rope_scaling(r, windowed, spec->max_position_embeddings, &other);
-    if (!r->status && (other.rope_scale > 0 || other.rope_factor_count))
-        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
-                             "%s: RoPE of 'sliding_attention' is scaled, which Portico cannot run", r->label);
-    spec->rope_theta_windowed = other.rope_theta;
-    return full;
-}
-
 /* The rotated part of each head. */
 static int64_t hub_rope_dimensions(pco_hub_reader *r, const cJSON *parameters, double part, const pco_model_spec *spec)
 {
@@ -150,6 +134,45 @@ static int64_t hub_rope_dimensions(pco_hub_reader *r, const cJSON *parameters, d
     return r->status ? 2 : dimensions;
 }
 
+/* The object for full attention of a model that has one for each kind of layer, and in *windowed the other; or the
+ * object itself. */
+static const cJSON *hub_rope_of_kinds(pco_hub_reader *r, const cJSON *parameters, const cJSON **windowed)
+{
+    const cJSON *full = cJSON_GetObjectItemCaseSensitive(parameters, "full_attention");
+    *windowed = cJSON_GetObjectItemCaseSensitive(parameters, "sliding_attention");
+    if (!full || !*windowed) {
+        *windowed = NULL;
+        return parameters;
+    }
+    for (const cJSON *item = parameters->child; item && !r->status; item = item->next)
+        if (item != full && item != *windowed && !cJSON_IsNull(item))
+            r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                                 "%s: RoPE has a parameter '%.100s' beside those of 'full_attention' and "
+                                 "'sliding_attention', which Portico does not know",
+                                 r->label, item->string);
+    if (!r->status && !(cJSON_IsObject(full) && cJSON_IsObject(*windowed)))
+        r->status = pco_fail(r->err, PCO_ERROR_FORMAT,
+                             "%s: 'full_attention' and 'sliding_attention' of RoPE must be objects", r->label);
+    return full;
+}
+
+/* The theta of layers with a window goes to rope_theta_windowed; all else must be as in the others, unscaled. */
+static void hub_rope_windowed(pco_hub_reader *r, const cJSON *windowed, double part, pco_model_spec *spec)
+{
+    pco_model_spec other = *spec;
+    const int64_t dimensions = hub_rope_dimensions(r, windowed, part, spec);
+    if (!r->status && dimensions != spec->rope_dimensions)
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: 'partial_rotary_factor' of 'sliding_attention' is another than that of "
+                             "'full_attention', which Portico cannot run",
+                             r->label);
+    if (!r->status) hub_rope_scaling(r, windowed, spec->max_position_embeddings, &other);
+    if (!r->status && (other.rope_scale > 0 || other.rope_factor_count))
+        r->status = pco_fail(r->err, PCO_ERROR_UNSUPPORTED,
+                             "%s: RoPE of 'sliding_attention' is scaled, which Portico cannot run", r->label);
+    spec->rope_theta_windowed = other.rope_theta;
+}
+
 void pco_hub_read_rope(pco_hub_reader *r, double part, pco_model_spec *spec)
 {
     const cJSON *parameters = pco_hub_item(r, "rope_parameters"), *scaling = pco_hub_item(r, "rope_scaling");
@@ -158,9 +181,11 @@ void pco_hub_read_rope(pco_hub_reader *r, double part, pco_model_spec *spec)
         r->status = pco_fail(r->err, PCO_ERROR_FORMAT, "%s: the parameters of RoPE must be an object", r->label);
     spec->rope_theta = pco_hub_number(r, "rope_theta", 1e-30, 1e30, spec->rope_theta > 0 ? spec->rope_theta : 10000);
     spec->rope_theta = pco_hub_number(r, "rotary_emb_base", 1e-30, 1e30, spec->rope_theta);
+    const cJSON *windowed = NULL;
+    if (parameters && !r->status) parameters = hub_rope_of_kinds(r, parameters, &windowed);
     spec->rope_dimensions = hub_rope_dimensions(r, parameters, part, spec);
     const int64_t original =
         pco_hub_size_or(r, "original_max_position_embeddings", 1 << 30, spec->max_position_embeddings);
-    if (parameters && !r->status) parameters = hub_rope_of_kinds(r, parameters, spec);
+    if (windowed && !r->status) hub_rope_windowed(r, windowed, part, spec);
     if (parameters && !r->status) hub_rope_scaling(r, parameters, original, spec);
 }

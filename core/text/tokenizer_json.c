@@ -26,6 +26,10 @@ static pco_status json_put(json_vocabulary *vocabulary, int64_t id, const json_t
     if (id < 0 || id >= vocabulary->capacity)
         return pco_fail(err, PCO_ERROR_FORMAT, "%s: token '%.80s' has an id far outside of 0 to the number of tokens",
                         label, token->text);
+    const char *other = vocabulary->tokens[id].text;
+    if (other && strcmp(other, token->text) != 0)
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: the tokens '%.80s' and '%.80s' have the same id %lld", label, other,
+                        token->text, (long long)id);
     if (id >= vocabulary->count) vocabulary->count = (uint32_t)id + 1;
     vocabulary->tokens[id] = *token;
     return PCO_OK;

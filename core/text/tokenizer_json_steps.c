@@ -201,6 +201,17 @@ static pco_status json_byte_level(pco_tokenizer *tokenizer, const cJSON *item, c
     return status;
 }
 
+/* The one character of a text, as an expression. */
+static pco_status json_character(const char *text, const char *label, const char *what, char expression[16],
+                                 pco_error *err)
+{
+    uint32_t codepoint;
+    if (!*text || pco_utf8_decode(text, strlen(text), &codepoint) != strlen(text))
+        return pco_fail(err, PCO_ERROR_FORMAT, "%s: the %s '%.20s' is not one character", label, what, text);
+    snprintf(expression, 16, "\\x{%X}", (unsigned)codepoint);
+    return PCO_OK;
+}
+
 static pco_status json_metaspace(pco_tokenizer *tokenizer, const cJSON *item, const char *label, pco_error *err)
 {
     static const char *const schemes[] = {"first", "never", "always"};
@@ -212,13 +223,11 @@ static pco_status json_metaspace(pco_tokenizer *tokenizer, const cJSON *item, co
     if (!status) status = pco_json_bool_or(item, label, "add_prefix_space", 1, &prefix, err); /* of older files */
     if (!status) status = pco_json_enum_or(item, label, "prepend_scheme", schemes, 3, prefix ? 2 : 1, &scheme, err);
     if (!status) status = pco_json_bool_or(item, label, "split", 1, &split, err);
+    char expression[16];
+    if (!status) status = json_character(replacement, label, "replacement", expression, err);
     if (status) return status;
-    if (pco_utf8_decode(replacement, strlen(replacement), NULL) != strlen(replacement))
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: the replacement '%.20s' is not one character", label, replacement);
     step.prepend = scheme != 1;
     step.at_starts = scheme == 0;
-    char expression[8];
-    snprintf(expression, sizeof expression, "%s%s", strlen(replacement) == 1 ? "\\" : "", replacement);
     if (split) status = text_pattern_compile(expression, label, &step.pattern, err);
     step.content = strdup(replacement);
     if (!step.content) status = text_no_memory(err);
@@ -232,12 +241,9 @@ static pco_status json_at_delimiter(pco_tokenizer *tokenizer, const cJSON *item,
 {
     const char *text;
     char expression[16];
-    uint32_t codepoint;
     pco_status status = pco_json_string(item, label, "delimiter", &text, err);
+    if (!status) status = json_character(text, label, "delimiter", expression, err);
     if (status) return status;
-    if (!*text || pco_utf8_decode(text, strlen(text), &codepoint) != strlen(text))
-        return pco_fail(err, PCO_ERROR_FORMAT, "%s: the delimiter '%.20s' is not one character", label, text);
-    snprintf(expression, sizeof expression, "\\x{%X}", (unsigned)codepoint);
     return text_add_split(tokenizer, expression, label, TEXT_REMOVED, 0, err);
 }
 

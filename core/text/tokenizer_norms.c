@@ -1,5 +1,6 @@
 /* Normalisation: steps that rewrite text before it is cut into words. Unicode's own forms are utf8proc's. */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <inttypes.h>
 #include <pcre2.h>
 #include <stdlib.h>
 #include <string.h>
@@ -265,6 +266,9 @@ pco_status text_normalize(const pco_tokenizer *tokenizer, const char *text, size
         out->size = 0;
         status = norm->apply(norm, *made, *made_size, out, err);
         if (!status) status = pco_writer_check(out, "normalised text", err);
+        if (!status && pco_utf8_check(out->data, out->size) != out->size) /* all that follows takes UTF-8 for granted */
+            status = pco_fail(err, PCO_ERROR_FORMAT,
+                              "step %" PRIu32 " of the tokenizer's normalizer makes bytes that are not UTF-8", i);
         if (!status && out->size > TEXT_SIZE_MOST)
             status = pco_fail(err, PCO_ERROR_INVALID, "normalised, the text is too long to encode at once; cut it");
         *made = out->size ? out->data : "";

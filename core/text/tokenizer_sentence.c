@@ -13,6 +13,7 @@ typedef struct sentence_reader {
     size_t size;
     const char *made; /* of the part */
     size_t made_size;
+    int wrong; /* an entry of the table is not UTF-8 */
 } sentence_reader;
 
 /* Moves on by a symbol, an entry of the table or a character. */
@@ -29,6 +30,7 @@ static void sentence_next(sentence_reader *reader)
                (found = text_charsmap_longest(sentence->charsmap, reader->text, reader->size, &length))) {
         reader->made = found;
         reader->made_size = strlen(found);
+        reader->wrong |= pco_utf8_check(found, reader->made_size) != reader->made_size;
     } else if ((length = pco_utf8_decode(reader->text, reader->size, NULL))) {
         reader->made = reader->text;
         reader->made_size = length;
@@ -58,7 +60,7 @@ static pco_status sentence_normalize(const pco_tokenizer *tokenizer, const char 
                                      pco_writer *out, pco_error *err)
 {
     const text_sentence *sentence = &tokenizer->sentence;
-    sentence_reader reader = {tokenizer, text, size, NULL, 0};
+    sentence_reader reader = {.tokenizer = tokenizer, .text = text, .size = size};
     const int adds = tokenizer->space_prefix && (sentence->first ? place == TEXT_AT_START : place != TEXT_INSIDE);
     int after_blank = sentence->squeeze;
     out->size = 0;
@@ -85,6 +87,9 @@ static pco_status sentence_normalize(const pco_tokenizer *tokenizer, const char 
     }
     if (sentence->squeeze) sentence_trim(sentence, out);
     if (adds && sentence->suffix) sentence_blank(sentence, out);
+    if (reader.wrong)
+        return pco_fail(err, PCO_ERROR_FORMAT,
+                        "the tokenizer's table of normalisation makes bytes that are not UTF-8 of the text");
     return pco_writer_check(out, "normalised text", err);
 }
 

@@ -213,8 +213,9 @@ pco_status text_pattern_compile(const char *expression, const char *label, void 
     int code = 0;
     PCRE2_SIZE offset = 0;
     PCRE2_UCHAR reason[120] = "";
-    *pattern =
-        pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &offset, NULL);
+    /* \C, a byte, would cut characters in two */
+    *pattern = pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED,
+                             PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &code, &offset, NULL);
     if (!*pattern) {
         pcre2_get_error_message(code, reason, sizeof reason);
         return pco_fail(err, PCO_ERROR_FORMAT, "%s: the expression '%.100s' is wrong at byte %zu: %s", label,

@@ -92,8 +92,28 @@ static void write_id(pco_gguf_writer *out, const char *key, int32_t id)
     if (id >= 0) pco_gguf_put_u32(out, key, (uint32_t)id);
 }
 
-static void write_specials(const pco_tokenizer *tokenizer, const int32_t *ends, uint32_t ends_count,
-                           pco_gguf_writer *out)
+/* GGUF has one token in front of a text and one behind it, which are BOS and EOS. */
+static pco_status write_check_around(const pco_tokenizer *tokenizer, pco_error *err)
+{
+    const int32_t special[] = {tokenizer->special.bos, tokenizer->special.eos};
+    for (int behind = 0; behind < 2; behind++) {
+        const int32_t id = tokenizer->around[behind][0];
+        const uint32_t count = tokenizer->around_count[behind];
+        const char *side = behind ? "behind" : "in front of", *name = behind ? "EOS" : "BOS";
+        if (count > 1)
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                            "its tokenizer puts %" PRIu32 " tokens %s a text, and GGUF has one", count, side);
+        if (count && special[behind] >= 0 && special[behind] != id)
+            return pco_fail(
+                err, PCO_ERROR_UNSUPPORTED,
+                "its tokenizer puts '%.40s' %s a text and has '%.40s' as %s, and GGUF has one token for both",
+                tokenizer->tokens[id].text, side, tokenizer->tokens[special[behind]].text, name);
+    }
+    return PCO_OK;
+}
+
+static pco_status write_specials(const pco_tokenizer *tokenizer, const int32_t *ends, uint32_t ends_count,
+                                 pco_gguf_writer *out, pco_error *err)
 {
     const int in_front = tokenizer->around_count[0] > 0, behind = tokenizer->around_count[1] > 0;
     const int32_t bos = tokenizer->special.bos >= 0 ? tokenizer->special.bos : in_front ? tokenizer->around[0][0] : -1;
@@ -104,10 +124,16 @@ static void write_specials(const pco_tokenizer *tokenizer, const int32_t *ends, 
     write_id(out, "tokenizer.ggml.eos_token_id", eos);
     write_id(out, "tokenizer.ggml.padding_token_id", tokenizer->special.pad);
     write_id(out, "tokenizer.ggml.unknown_token_id", tokenizer->special.unk);
-    for (uint32_t i = 0; i < ends_count && used < 2; i++)
-        if (ends[i] != eos) write_id(out, more[used++], ends[i]);
+    for (uint32_t i = 0; i < ends_count; i++) {
+        if (ends[i] == eos) continue;
+        if (used == 2)
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                            "'eos_token_id' has more tokens than the three ends of a text that GGUF has");
+        write_id(out, more[used++], ends[i]);
+    }
     pco_gguf_put_bool(out, "tokenizer.ggml.add_bos_token", tokenizer->add_bos || in_front);
     pco_gguf_put_bool(out, "tokenizer.ggml.add_eos_token", tokenizer->add_eos || behind);
+    return PCO_OK;
 }
 
 pco_status pco_tokenizer_put_gguf(const pco_tokenizer *tokenizer, uint32_t rows, const int32_t *ends,
@@ -117,14 +143,15 @@ pco_status pco_tokenizer_put_gguf(const pco_tokenizer *tokenizer, uint32_t rows,
     if (!tokenizer->pairs || !tokenizer->spelling[0][0])
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "its tokenizer is no byte-level BPE, the only kind that is written to GGUF files");
-    if (tokenizer->around_count[0] > 1 || tokenizer->around_count[1] > 1 || !text_words_name(tokenizer, pre))
+    pco_status status = write_check_around(tokenizer, err);
+    if (status) return status;
+    if (!text_words_name(tokenizer, pre))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED,
                         "its tokenizer cuts texts into words in a way that has no name in GGUF files");
     *exact = tokenizer->norm_count == 0;
     pco_gguf_put_text(out, "tokenizer.ggml.model", "gpt2");
     pco_gguf_put_text(out, "tokenizer.ggml.pre", pre);
-    pco_status status = write_tokens(tokenizer, rows, out, err);
+    status = write_tokens(tokenizer, rows, out, err);
     if (!status) status = write_merges(tokenizer, out, err);
-    if (!status) write_specials(tokenizer, ends, ends_count, out);
-    return status;
+    return status ? status : write_specials(tokenizer, ends, ends_count, out, err);
 }

@@ -80,6 +80,26 @@ if cmp -s "$work/tiny.said" "$work/tiny.gguf.said"; then ok "the same chat templ
 run inspect "$work/tiny.gguf"; says "the template" out 'tokenizer.chat_template +\{\{ bos_token'; says "the pre-tokenizer has its name" out 'tokenizer.ggml.pre +llama-bpe'
 run convert "$work/tiny" "$work/tiny-q8.gguf" --type q8_0; status "a folder, quantised" 0
 run run "$work/tiny-q8.gguf" --prompt hello --max-tokens 4; status "it runs" 0
+run convert "$work/tiny" "$work/tiny.gguf" --json
+says "--json tells of the tokenizer" out '"no_tokenizer": *false, *"other_ids": *false'
+sed -i.bak 's/"bos_token": "<|begin|>"/"bos_token": "<|end|>"/' "$work/tiny/tokenizer_config.json"
+run convert "$work/tiny" "$work/x.gguf"; status "BOS is not what stands in front of texts" 1
+says "both are named" err "puts '<\\|begin\\|>' in front of a text and has '<\\|end\\|>' as BOS"
+mv "$work/tiny/tokenizer_config.json.bak" "$work/tiny/tokenizer_config.json"
+echo '{"eos_token_id": [267, 7, 8]}' > "$work/tiny/generation_config.json"
+run convert "$work/tiny" "$work/three.gguf"; status "three ends of a text" 0
+run inspect "$work/three.gguf"; says "all are said" out 'tokenizer.ggml.eom_token_id +8'
+echo '{"eos_token_id": [267, 7, 8, 9]}' > "$work/tiny/generation_config.json"
+run convert "$work/tiny" "$work/x.gguf"; status "four ends" 1; says "GGUF has three" err "'eos_token_id' has more tokens than the three"
+rm "$work/tiny/generation_config.json"
+# Numbers beyond F16 are refused where F16 was asked for, and keep their type where it was not.
+python3 "$tests/scripts/make_folder.py" "$work/large" 40 1267650600228229401496703205376
+run convert "$work/large" "$work/x.gguf" -t f16; status "too large for f16" 1
+says "which number" err "tensor 'lm_head.weight': element 0 of row 0 is 1.26765e\\+30, which f16 cannot hold; take bf16"
+run convert "$work/large" "$work/large.gguf" -t q8_0; status "rows of 40" 0; says "they stay bf16" out 'as f32 \(5\), bf16 \(14\), q8_0 \(2\)'
+run convert "$work/large" "$work/wide.gguf" -t f32; run convert "$work/wide.gguf" "$work/mixed.gguf" -t q8_0
+says "f32 becomes f16 but for that" out 'as f32 \(6\), f16 \(13\), q8_0 \(2\)'
+run inspect "$work/mixed.gguf"; says "it is that" out ' output.weight +F32'
 sed -i 's/{1,3}/{1,4}/' "$work/tiny/tokenizer.json"
 run convert "$work/tiny" "$work/x.gguf"; status "an unknown pre-tokenizer" 1; says "it has no name" err 'in a way that has no name in GGUF'
 rm "$work/tiny/tokenizer.json" "$work/tiny/tokenizer_config.json"

@@ -279,6 +279,19 @@ static void test_experts(void **state)
         hub_write(cases->child, folder);
         check_fails(pco_model_inspect(folder, 0, &info, &err), wrong[i].status, wrong[i].says);
     }
+    /* what expert 0 has not, and a number that is spelled otherwise */
+    static const char *const more[] = {"model.layers.0.block_sparse_moe.experts.1.w4.weight",
+                                       "model.layers.0.block_sparse_moe.experts.01.w1.weight"};
+    cJSON_SetNumberValue(count, 4);
+    cJSON *tensors = cJSON_GetObjectItem(cases->child, "tensors");
+    for (int i = 0; i < 2; i++) {
+        cJSON *extra = cJSON_Duplicate(cJSON_GetArrayItem(tensors, 0), 1);
+        cJSON_ReplaceItemInArray(extra, 0, cJSON_CreateString(more[i]));
+        cJSON_AddItemToArray(tensors, extra);
+        hub_write(cases->child, folder);
+        check_fails(pco_model_inspect(folder, 0, &info, &err), i ? PCO_ERROR_UNSUPPORTED : PCO_ERROR_FORMAT, more[i]);
+        cJSON_DeleteItemFromArray(tensors, cJSON_GetArraySize(tensors) - 1);
+    }
     cJSON_Delete(cases);
     pco_weights_close(goldens);
 }

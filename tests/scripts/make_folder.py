@@ -1,4 +1,5 @@
-"""A tiny Llama in the layout of Hugging Face, with random weights and a byte-level BPE: make_folder.py FOLDER."""
+"""A tiny Llama in the layout of Hugging Face, with random weights and a byte-level BPE: make_folder.py FOLDER [WIDTH
+[NUMBER]]; the number is the first of lm_head."""
 import json
 import os
 import random
@@ -20,7 +21,8 @@ added = [{"id": len(vocab) + i, "content": text, "special": special, "normalized
           "rstrip": False, "single_word": False}
          for i, (text, special) in enumerate((("<|begin|>", True), ("<|end|>", True), ("[user]", False)))]
 size = len(vocab) + len(added) + 5  # rows without a token, as models have them that are padded
-width, heads, kv_heads, ffn, layers = 32, 4, 2, 64, 2
+heads, kv_heads, ffn, layers = 4, 2, 64, 2
+width = int(sys.argv[2]) if len(sys.argv) > 2 else 32
 config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": width, "intermediate_size": ffn,
           "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads, "vocab_size": size,
           "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "max_position_embeddings": 64, "hidden_act": "silu",
@@ -56,6 +58,8 @@ for name, shape in shapes.items():
     count = shape[0] * (shape[1] if len(shape) > 1 else 1)
     # BF16: the upper halves of floats
     values = [1.0 if len(shape) == 1 else random.uniform(-0.4, 0.4) for _ in range(count)]
+    if name == "lm_head.weight" and len(sys.argv) > 3:
+        values[0] = float(sys.argv[3])
     part = b"".join(struct.pack("<f", value)[2:] for value in values)
     header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [len(data), len(data) + len(part)]}
     data += part

@@ -64,7 +64,11 @@ static const config_family families[] = {
       {"hidden_activation", "\"mish\"", NULL},
       {"use_bidirectional_attention", "true", NULL},
       {"sliding_window_pattern", "0", NULL},
-      {"rope_local_base_freq", "\"a\"", NULL}}},
+      {"rope_local_base_freq", "\"a\"", NULL},
+      {"rope_parameters",
+       "{\"full_attention\": {\"rope_theta\": 1e6}, \"sliding_attention\": {\"partial_rotary_factor\": 0.5}}",
+       "partial_rotary_factor"},
+      {"rope_parameters", "{\"full_attention\": {}, \"sliding_attention\": {}, \"factor\": 8}", "'factor' beside"}}},
     {"olmo2", CONFIG_DECODER, {CONFIG_NO_DECODER, {"attention_bias", "2", NULL}}},
     {"smollm3",
      CONFIG_DECODER,
@@ -188,6 +192,12 @@ static void test_published(void **state)
     assert_true(spec.attention_softcap == 50 && spec.logits_softcap == 30);
     check_ok(config_read(config_of("gemma2"), "attn_logit_softcapping", "null", &spec, &err));
     assert_true(spec.attention_softcap == 0 && spec.logits_softcap == 30);
+    check_ok(config_read(config_of("gemma3_text"), "rope_parameters",
+                         "{\"full_attention\": {\"partial_rotary_factor\": 0.5, \"rope_theta\": 5e5}, "
+                         "\"sliding_attention\": {\"partial_rotary_factor\": 0.5, \"rope_theta\": 7e3}}",
+                         &spec, &err));
+    assert_int_equal(spec.rope_dimensions, 4);
+    assert_true(spec.rope_theta == 5e5 && spec.rope_theta_windowed == 7e3);
     check_ok(config_read(config_of("gpt_neox"), "use_cache", "true", &spec, &err));
     assert_int_equal(spec.rope_dimensions, 2); /* a quarter of 8 */
 }

@@ -520,6 +520,64 @@ static void json_folders(void **state)
     pco_tokenizer_destroy(t);
     put_file(folder, "tokenizer.json", "{\"model\": 7}");
     check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "tokenizer.json");
+    put_file(folder, "tokenizer.json", "{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 0, \"b\": 0}}}");
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "'a' and 'b' have the same id 0");
+    put_file(folder, "tokenizer.json",
+             "{\"added_tokens\": [{\"id\": 1, \"content\": \"c\"}], \"model\": {\"type\": \"WordLevel\", \"vocab\": "
+             "{\"a\": 0, \"b\": 1}}}");
+    check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, "'b' and 'c' have the same id 1");
+}
+
+/* An expression, a table of SentencePiece or what stands for a blank must not cut characters in two. */
+static void json_bytes(void **state)
+{
+    /* the table has one entry, for "a": in front the size of its trie, 257 units of which three are used, then the
+     * string, 0xFF; as base64 */
+    static unsigned char table[4 + 4 * 257 + 3];
+    static const uint32_t units[][2] = {{0, 1 << 10}, {1 ^ 'a', 1 << 10 | 1 << 8 | 'a'}, {'a', 1u << 31}};
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char folder[200], base64[1600], normalizer[1800], file[4000];
+    const uint32_t trie = 4 * 257;
+    size_t used = 0, count;
+    pco_tokenizer *t;
+    int32_t *ids;
+    (void)state;
+    snprintf(folder, sizeof folder, "%s/json", check_folder);
+    check_ok(pco_folder_make(folder, &err));
+    static const char *const wrong[] = {
+        "{\"type\": \"Split\", \"pattern\": {\"Regex\": \"\\\\C\"}, \"behavior\": \"Isolated\"}",
+        "{\"type\": \"Metaspace\", \"replacement\": \"\"}", "{\"type\": \"Metaspace\", \"replacement\": \"ab\"}"};
+    static const char *const says[] = {"the expression", "the replacement ''", "the replacement 'ab'"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(file, sizeof file, JSON_BPE("null", "%s"), wrong[i]);
+        put_file(folder, "tokenizer.json", file);
+        check_fails(pco_tokenizer_open_folder(folder, &t, &err), PCO_ERROR_FORMAT, says[i]);
+    }
+    /* a letter that is a class behind a backslash */
+    put_file(folder, "tokenizer.json",
+             "{\"pre_tokenizer\": {\"type\": \"Metaspace\", \"replacement\": \"d\", \"prepend_scheme\": \"never\"}, "
+             "\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 0, \"da\": 1, \"?\": 2, \"1\": 3, \"a1\": 4}, "
+             "\"unk_token\": \"?\"}}");
+    check_ok(pco_tokenizer_open_folder(folder, &t, &err));
+    check_encode(t, "a a1", 0, IDS(0, 2));
+    check_encode(t, "a1 a", 0, IDS(4, 1));
+    pco_tokenizer_destroy(t);
+    memcpy(table, &trie, 4);
+    for (int i = 0; i < 3; i++) memcpy(table + 4 + 4 * units[i][0], &units[i][1], 4);
+    table[4 + trie] = 0xFF;
+    assert_true(sizeof table % 3 == 0);
+    for (size_t i = 0; i < sizeof table; i += 3) {
+        const uint32_t bits = (uint32_t)(table[i] << 16 | table[i + 1] << 8 | table[i + 2]);
+        for (int shift = 18; shift >= 0; shift -= 6) base64[used++] = digits[bits >> shift & 63];
+    }
+    base64[used] = 0;
+    snprintf(normalizer, sizeof normalizer, "{\"type\": \"Precompiled\", \"precompiled_charsmap\": \"%s\"}", base64);
+    snprintf(file, sizeof file, JSON_BPE("%s", JSON_CUT), normalizer);
+    put_file(folder, "tokenizer.json", file);
+    check_ok(pco_tokenizer_open_folder(folder, &t, &err));
+    check_encode(t, "b", 0, IDS(1));
+    check_fails(pco_tokenizer_encode(t, "bab", 3, 0, &ids, &count, &err), PCO_ERROR_FORMAT, "not UTF-8");
+    pco_tokenizer_destroy(t);
 }
 
 int main(void)
@@ -529,6 +587,7 @@ int main(void)
         cmocka_unit_test(gpt2),         cmocka_unit_test(words_of_gpt2),     cmocka_unit_test(characters),
         cmocka_unit_test(trains_bpe),   cmocka_unit_test(trains_characters), cmocka_unit_test(folders),
         cmocka_unit_test(json_folders), cmocka_unit_test(bytes_come_back),   cmocka_unit_test(layouts),
+        cmocka_unit_test(json_bytes),
     };
     return cmocka_run_group_tests(tests, check_make_folder, check_remove_folder);
 }
