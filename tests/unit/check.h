@@ -52,4 +52,22 @@ static int check_remove_folder(void **state)
 }
 #endif
 
+/* Devices that not every machine has, for tests that define CHECK_SESSIONS before this file. */
+#ifdef CHECK_SESSIONS
+#include "portico/session.h"
+
+/* A session on the device; NULL, and a line, where there is no such device, which the processor never is. A device that
+ * is there and does not open is no reason to test without it. */
+static pco_session *open_if_there(pco_context *context, const char *device)
+{
+    pco_session *session = NULL;
+    pco_error err = {""};
+    const pco_status status = pco_session_open(context, device, &session, &err);
+    if (status && (status != PCO_ERROR_NOT_FOUND || strncmp(device, "cpu", 3) == 0))
+        fail_msg("%s: status %d: %s", device, (int)status, err.message);
+    if (status) print_message("%s is not there\n", device);
+    return session;
+}
+#endif
+
 #endif
