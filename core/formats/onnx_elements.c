@@ -2,6 +2,7 @@
 #include "formats/onnx.h"
 
 #include "base/dtype.h"
+#include "base/small_float.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,73 +47,30 @@ uint32_t pco_onnx_type_bytes(int32_t type)
     }
 }
 
-/* ---- floats of 8 and 4 bits (OCP 8-bit Floating Point Specification; FNUZ: Noune et al. 2022, arXiv 2206.02915) ----
- */
+/* ---- floats of 8 and 4 bits ---- */
 
-typedef struct onnx_small {
-    int bits, mantissa, bias;
-    int unsigned_zero; /* 1: there is no -0, and its code is NaN; no infinity */
-    int largest;       /* code of the largest finite number */
-} onnx_small;
-
-static const onnx_small *onnx_small_of(int32_t type)
+static const pco_small_float *onnx_small_of(int32_t type)
 {
-    static const onnx_small E4M3FN = {8, 3, 7, 0, 0x7E}, E4M3FNUZ = {8, 3, 8, 1, 0x7F}, E5M2 = {8, 2, 15, 0, 0x7B},
-                            E5M2FNUZ = {8, 2, 16, 1, 0x7F}, E2M1 = {4, 1, 1, 0, 7};
     switch (type) {
-    case PCO_ONNX_FLOAT8E4M3FN: return &E4M3FN;
-    case PCO_ONNX_FLOAT8E4M3FNUZ: return &E4M3FNUZ;
-    case PCO_ONNX_FLOAT8E5M2: return &E5M2;
-    case PCO_ONNX_FLOAT8E5M2FNUZ: return &E5M2FNUZ;
-    case PCO_ONNX_FLOAT4E2M1: return &E2M1;
+    case PCO_ONNX_FLOAT8E4M3FN: return &PCO_E4M3FN;
+    case PCO_ONNX_FLOAT8E4M3FNUZ: return &PCO_E4M3FNUZ;
+    case PCO_ONNX_FLOAT8E5M2: return &PCO_E5M2;
+    case PCO_ONNX_FLOAT8E5M2FNUZ: return &PCO_E5M2FNUZ;
+    case PCO_ONNX_FLOAT4E2M1: return &PCO_E2M1;
     default: return NULL;
     }
 }
 
-static double onnx_small_value(const onnx_small *small, unsigned code)
-{
-    const unsigned sign = 1u << (small->bits - 1), size = code & (sign - 1);
-    const double turned = code & sign ? -1.0 : 1.0;
-    if (small->unsigned_zero && code == sign) return (double)NAN;
-    if ((int)size > small->largest) /* E5M2 has an infinity, E4M3FN has not */
-        return small->mantissa == 2 && size == 0x7C ? turned * (double)INFINITY : (double)NAN;
-    const int exponent = (int)(size >> small->mantissa), fraction = (int)(size & ((1u << small->mantissa) - 1));
-    if (!exponent) return turned * ldexp(fraction, 1 - small->bias - small->mantissa);
-    return turned * ldexp(fraction + (1 << small->mantissa), exponent - small->bias - small->mantissa);
-}
-
-/* To nearest even; what is beyond the largest number becomes that. */
-static uint8_t onnx_small_code(const onnx_small *small, double value)
-{
-    const unsigned sign = 1u << (small->bits - 1);
-    if (isnan(value)) return (uint8_t)(small->unsigned_zero ? sign : small->bits == 8 ? sign - 1 : 0);
-    const double size = fabs(value);
-    unsigned low = 0, high = (unsigned)small->largest; /* codes grow with their values */
-    if (isinf(value) && small->mantissa == 2 && !small->unsigned_zero) return (uint8_t)(signbit(value) ? 0xFC : 0x7C);
-    while (low < high) {
-        const unsigned middle = (low + high) / 2;
-        if (onnx_small_value(small, middle + 1) <= size)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low < (unsigned)small->largest) {
-        const double below = size - onnx_small_value(small, low), above = onnx_small_value(small, low + 1) - size;
-        if (below > above || (below == above && (low & 1))) low++;
-    }
-    return (uint8_t)(signbit(value) && (low || !small->unsigned_zero) ? low | sign : low);
-}
-
 bool pco_onnx_small_float(int32_t type, pco_onnx_small *small)
 {
-    const onnx_small *found = onnx_small_of(type);
+    const pco_small_float *found = onnx_small_of(type);
     *small = (pco_onnx_small){0};
     if (found)
         *small = (pco_onnx_small){.mantissa = found->mantissa,
                                   .bias = found->bias,
                                   .infinity = type == PCO_ONNX_FLOAT8E5M2,
                                   .nan = found->bits == 8,
-                                  .largest = onnx_small_value(found, (unsigned)found->largest)};
+                                  .largest = pco_small_float_value(found, (unsigned)found->largest)};
     return found || type == PCO_ONNX_FLOAT8E8M0;
 }
 
@@ -148,8 +106,8 @@ static double onnx_decode_one(int32_t type, const uint8_t *at)
     case PCO_ONNX_BOOL: return *at != 0;
     default: break;
     }
-    const onnx_small *small = onnx_small_of(type);
-    return small ? onnx_small_value(small, small->bits == 4 ? *at & 15u : *at) : *at;
+    const pco_small_float *small = onnx_small_of(type);
+    return small ? pco_small_float_value(small, small->bits == 4 ? *at & 15u : *at) : *at;
 }
 
 void pco_onnx_decode(int32_t type, const void *raw, int64_t count, double *value)
@@ -172,6 +130,22 @@ static double onnx_saturated(double value, double low, double high)
         return; \
     } while (0)
 
+/* Rounded to f32 so that rounding that to a half type rounds once: towards zero, and odd where anything was lost. The
+ * last of f32's 24 bits then only says on which side of a tie of 11 or 8 bits the value lies (Boldo and Melquiond 2008,
+ * Emulation of FMA and correctly rounded sums: 24 >= 11 + 2). */
+static float onnx_odd(double v)
+{
+    const float near = (float)v;
+    if ((double)near == v || !isfinite(near)) return near;
+    const float inside = fabs((double)near) > fabs(v) ? nextafterf(near, 0) : near;
+    uint32_t bits;
+    float odd;
+    memcpy(&bits, &inside, sizeof bits);
+    bits |= 1;
+    memcpy(&odd, &bits, sizeof odd);
+    return odd;
+}
+
 static void onnx_encode_one(int32_t type, double v, uint8_t *at)
 {
     switch (type) {
@@ -183,8 +157,8 @@ static void onnx_encode_one(int32_t type, double v, uint8_t *at)
     case PCO_ONNX_UINT32: ONNX_STORE(uint32_t, at, onnx_saturated(v, 0, UINT32_MAX));
     case PCO_ONNX_INT16: ONNX_STORE(int16_t, at, onnx_saturated(v, INT16_MIN, INT16_MAX));
     case PCO_ONNX_UINT16: ONNX_STORE(uint16_t, at, onnx_saturated(v, 0, UINT16_MAX));
-    case PCO_ONNX_FLOAT16: ONNX_STORE(uint16_t, at, pco_f16_from_f32((float)v));
-    case PCO_ONNX_BFLOAT16: ONNX_STORE(uint16_t, at, pco_bf16_from_f32((float)v));
+    case PCO_ONNX_FLOAT16: ONNX_STORE(uint16_t, at, pco_f16_from_f32(onnx_odd(v)));
+    case PCO_ONNX_BFLOAT16: ONNX_STORE(uint16_t, at, pco_bf16_from_f32(onnx_odd(v)));
     case PCO_ONNX_INT8: ONNX_STORE(int8_t, at, onnx_saturated(v, -128, 127));
     case PCO_ONNX_INT4: *at = (uint8_t)((int)onnx_saturated(v, -8, 7) & 15); return;
     case PCO_ONNX_UINT4: *at = (uint8_t)onnx_saturated(v, 0, 15); return;
@@ -194,8 +168,8 @@ static void onnx_encode_one(int32_t type, double v, uint8_t *at)
     case PCO_ONNX_BOOL: *at = v != 0; return;
     default: break;
     }
-    const onnx_small *small = onnx_small_of(type);
-    *at = small ? onnx_small_code(small, v) : (uint8_t)onnx_saturated(v, 0, 255);
+    const pco_small_float *small = onnx_small_of(type);
+    *at = small ? pco_small_float_code(small, v) : (uint8_t)onnx_saturated(v, 0, 255);
 }
 
 void pco_onnx_encode(int32_t type, const double *value, int64_t count, void *raw)

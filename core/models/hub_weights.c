@@ -2,11 +2,13 @@
  * collection owns. */
 #include "models/hub.h"
 
-#include "base/utf8.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/small_float.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,22 +116,21 @@ static int hub_is(const char *part, const char *projection)
 
 /* ---- types ---------------------------------------------------------------------------------------------- */
 
-/* FP8 as in Micikevicius et al. 2022 (arXiv 2209.05433): E4M3 has no infinity and one NaN, E5M2 is the upper half of an
- * F16. Both are exact in F16. */
-static uint16_t hub_e4m3(uint8_t bits)
+/* Types of one byte whose numbers are all exact in F16: what each code stands for. False for another type. */
+static bool hub_codes(const char *type, uint16_t *half)
 {
-    const uint16_t sign = (uint16_t)((bits & 0x80) << 8);
-    const unsigned exponent = bits >> 3 & 15, fraction = bits & 7;
-    if (exponent == 15 && fraction == 7) return sign | 0x7E00;
-    if (exponent) return (uint16_t)(sign | (exponent + 8) << 10 | fraction << 7);
-    return (uint16_t)(sign | pco_f16_from_f32((float)fraction * 0x1p-9f));
+    const bool e4m3 = strcmp(type, "F8_E4M3") == 0, e5m2 = strcmp(type, "F8_E5M2") == 0, i8 = strcmp(type, "I8") == 0;
+    const pco_small_float *small = e4m3 ? &PCO_E4M3FN : &PCO_E5M2;
+    for (unsigned code = 0; code < 256 && (e4m3 || e5m2 || i8); code++)
+        half[code] = pco_f16_from_f32(i8 ? (float)(int8_t)code : (float)pco_small_float_value(small, code));
+    return e4m3 || e5m2 || i8;
 }
 
 static pco_status hub_widen_item(pco_weights *weights, pco_weight *weight, pco_error *err)
 {
-    const int wide = strcmp(weight->type_name, "F64") == 0, e4m3 = strcmp(weight->type_name, "F8_E4M3") == 0,
-              e5m2 = strcmp(weight->type_name, "F8_E5M2") == 0, i8 = strcmp(weight->type_name, "I8") == 0;
-    if (weight->dtype >= 0 || !(wide || e4m3 || e5m2 || i8)) return PCO_OK;
+    uint16_t half[256];
+    const bool wide = strcmp(weight->type_name, "F64") == 0;
+    if (weight->dtype >= 0 || !(wide || hub_codes(weight->type_name, half))) return PCO_OK;
     const uint64_t count = wide ? weight->bytes / 8 : weight->bytes, bytes = count * (wide ? 4 : 2);
     const unsigned char *from = weight->data;
     void *to = pco_weights_allocate(weights, bytes);
@@ -140,9 +141,7 @@ static pco_status hub_widen_item(pco_weights *weights, pco_weight *weight, pco_e
             memcpy(&value, from + 8 * i, sizeof value);
             ((float *)to)[i] = (float)value;
         } else {
-            ((uint16_t *)to)[i] = e4m3   ? hub_e4m3(from[i])
-                                  : e5m2 ? (uint16_t)(from[i] << 8)
-                                         : pco_f16_from_f32((float)(int8_t)from[i]);
+            ((uint16_t *)to)[i] = half[from[i]];
         }
     }
     weight->type_name = wide ? "F32" : "F16";

@@ -20,6 +20,25 @@ def _device(device):
     return None if device == "CPU" else device
 
 
+def _element_type(dtype):
+    """ONNX's number for a NumPy type; package onnx has the function since 1.13."""
+    if hasattr(helper, "np_dtype_to_tensor_dtype"):
+        return helper.np_dtype_to_tensor_dtype(dtype)
+    return onnx.mapping.NP_TYPE_TO_TENSOR_TYPE[dtype]
+
+
+def _open(model):
+    """Errors: BackendIsNotSupposedToImplementIt, with what is missing."""
+    try:
+        opened = _onnx.load(model.SerializeToString())
+        problems = opened.check()
+    except portico.UnsupportedError as error:
+        raise BackendIsNotSupposedToImplementIt(str(error)) from error
+    if problems:
+        raise BackendIsNotSupposedToImplementIt("; ".join(f"{p.operator} '{p.node}': {p.reason}" for p in problems))
+    return opened
+
+
 class PorticoRep(_BackendRep):
     """A model that was prepared: run(inputs) gives its outputs, which also have their names."""
 
@@ -51,23 +70,16 @@ class PorticoBackend(_Backend):
     def is_compatible(cls, model, device="CPU", **kwargs):
         """Is there a mapping for each of the model's operators?"""
         try:
-            with _onnx.load(model.SerializeToString()) as opened:
-                return not opened.check()
-        except portico.UnsupportedError:
+            _open(model).close()
+        except BackendIsNotSupposedToImplementIt:
             return False
+        return True
 
     @classmethod
     def prepare(cls, model, device="CPU", **kwargs):
         """Opens an onnx.ModelProto. Errors: BackendIsNotSupposedToImplementIt."""
         onnx.checker.check_model(model)
-        try:
-            opened = _onnx.load(model.SerializeToString())
-            problems = opened.check()
-        except portico.UnsupportedError as error:
-            raise BackendIsNotSupposedToImplementIt(str(error)) from error
-        if problems:
-            raise BackendIsNotSupposedToImplementIt("; ".join(f"{p.operator} '{p.node}': {p.reason}" for p in problems))
-        return PorticoRep(opened, _device(device))
+        return PorticoRep(_open(model), _device(device))
 
     @classmethod
     def run_model(cls, model, inputs, device="CPU", **kwargs):
@@ -80,16 +92,15 @@ class PorticoBackend(_Backend):
         import numpy as np
 
         arrays = [np.asarray(x) for x in inputs]
-        ins = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        ins = [helper.make_tensor_value_info(name, _element_type(x.dtype), x.shape)
                for name, x in zip((n for n in node.input if n), arrays)]
-        outs = [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(outputs_info[i][0])),
-                                              outputs_info[i][1]) if outputs_info else onnx.ValueInfoProto(name=name)
+        outs = [helper.make_tensor_value_info(name, _element_type(np.dtype(outputs_info[i][0])), outputs_info[i][1])
+                if outputs_info else onnx.ValueInfoProto(name=name)
                 for i, name in enumerate(n for n in node.output if n)]
         graph = helper.make_graph([node], "node", ins, outs)
         opset = kwargs.pop("opset_version", min(onnx.defs.onnx_opset_version(), 23))
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-        opened = _onnx.load(model.SerializeToString())
-        return PorticoRep(opened, _device(device)).run(arrays)
+        return PorticoRep(_open(model), _device(device)).run(arrays)
 
     @classmethod
     def supports_device(cls, device):

@@ -20,8 +20,8 @@ import numpy
 AT_LEAST = 0.95
 # Of a whole run: how many pass, at least, and are skipped, at most. A mapping that is lost, or refuses more, shows here: its
 # cases leave those that the rate above is of.
-EXPECTED = {"1.12.0": (747, 321), "1.23.2": (1474, 550)}
-# Cases whose values have another shape than their models say.
+EXPECTED = {"1.12.0": (747, 325), "1.23.2": (1474, 550)}
+# Cases whose values have another shape than their models say: skipped, with that reason.
 FAULTY = {"1.12.0": {f"test_castlike_{to}{how}" for to in ("BFLOAT16_to_FLOAT", "FLOAT_to_BFLOAT16")
                      for how in ("", "_expanded")}}
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
@@ -99,8 +99,7 @@ def main():
         import onnx
         from onnx.backend.test import loader
         from onnx.backend.test.runner import BackendIsNotSupposedToImplementIt, Runner
-        known = [wider(case) for kind in KINDS for case in loader.load_model_tests(kind=kind)
-                 if case.name not in FAULTY.get(onnx.__version__, ())]
+        known = [wider(case) for kind in KINDS for case in loader.load_model_tests(kind=kind)]
     except (ImportError, OSError) as error:
         print(f"the package onnx with its test cases is not here: {error}")
         return 77
@@ -124,7 +123,10 @@ def main():
              for test in unittest.defaultTestLoader.loadTestsFromTestCase(case)
              if test.id().endswith("_cpu") and re.search(arguments.pattern, name_of(test))]
     for test in tests:
-        test.run(result)
+        if name_of(test) in FAULTY.get(onnx.__version__, ()):
+            result.addSkip(test, "a fault of the case: its values have another shape than its model says")
+        else:
+            test.run(result)
 
     reasons = collections.defaultdict(list)
     for test, reason in result.skipped:

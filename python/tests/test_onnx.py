@@ -213,7 +213,8 @@ def attribute(name, value):
     return field(5, field(1, name) + b"".join(field(8, x & (1 << 64) - 1) for x in value) + field(20, 7))
 
 
-TYPES = {"float32": 1, "int64": 7, "int32": 6, "bool": 9, "float64": 11}
+TYPES = {"float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
+         "float64": 11, "uint32": 12, "uint64": 13}
 
 
 def run_node(op, *arrays, outputs=1, opset=17, constant=(), **attributes):
@@ -321,6 +322,43 @@ def test_whole_numbers_and_doubles():
     np.testing.assert_allclose(y, [0.2, 1.5], rtol=2 ** -22)  # in f32: two operands and a product, each rounded
 
 
+I8, I16, I32, I64, U8 = np.int8, np.int16, np.int32, np.int64, np.uint8
+
+
+@pytest.mark.parametrize("op, a, b, expected", [
+    ("Add", U8([250, 3]), U8([10, 4]), [4, 7]), ("Sub", U8([3, 4]), U8([5, 4]), [254, 0]),
+    ("Mul", U8([16, 20]), U8([16, 30]), [0, 88]), ("Add", I8([127, -128]), I8([1, -1]), [-128, 127]),
+    ("Mul", I16([256, 300]), I16([256, -300]), [0, -24464]), ("Neg", I8([-128, 5]), None, [-128, -5]),
+    ("Abs", I8([-128, -5]), None, [-128, 5]), ("Div", I32([7, -7]), I32([2, 2]), [3, -3]),
+    ("Mod", I32([7, -7]), I32([-3, 3]), [-2, 2]),
+    # beyond 2^24, where f32 has no longer all whole numbers
+    ("Pow", I32([3, -3, -2, 46340]), I32([19, 17, 31, 2]), [1162261467, -129140163, -2 ** 31, 2147395600]),
+    ("Pow", I64([0, 1, -1, -1, 0, 7]), I64([0, 50, 51, 60, 33, 1]), [1, 1, -1, 1, 0, 7]),
+    ("Pow", I64([1, -1, -1, 2, -5]), I64([-2, -2, -3, -1, -1]), [1, 1, -1, 0, 0]), ("Pow", U8([2, 3]), U8([9, 3]), [0, 27]),
+])
+def test_known_whole_numbers_are_as_on_the_device(op, a, b, expected):
+    arrays = [x for x in (a, b) if x is not None]
+    for constant in ((), tuple(range(len(arrays)))):
+        y, = run_node(op, *arrays, constant=constant)
+        assert y.tolist() == expected and y.dtype == a.dtype, constant
+
+
+def test_only_exact_results_are_known():
+    known = lambda op, *arrays: run_node(op, *arrays, constant=tuple(range(len(arrays))))[0]
+    beyond = 2 ** 53
+    assert known("Add", I64([beyond - 2]), I64([1])).tolist() == [beyond - 1]
+    assert known("Less", I64([5]), I64([2 ** 63 - 1])).tolist() == [True]
+    assert known("Shape", np.zeros((2, 3), np.float32)).tolist() == [2, 3]
+    for op, *operands in (("Add", beyond, 1), ("Mul", 2 ** 30, 2 ** 30), ("Equal", beyond, beyond + 1), ("Sub", beyond + 1, beyond),
+                          ("Identity", beyond + 1), ("Neg", -beyond - 1), ("Div", beyond + 1, 2)):
+        with pytest.raises(portico.UnsupportedError, match="32 bits|2\\^53"):
+            known(op, *[I64([x]) for x in operands])
+    assert known("Pow", I64([3]), I64([33])).tolist() == [3 ** 33]
+    # from a double to half precision at once: by way of f32 the last bit would be lost, and the rest be a tie
+    y, = run_node("CastLike", np.array([1 + 2 ** -11 + 2 ** -40, 2 ** -25 + 2 ** -60]), np.zeros(1, np.float16), constant=(0, 1))
+    assert y.tolist() == [1 + 2 ** -10, 2 ** -24]
+
+
 def branch(op):
     """A graph without inputs: op of x0 of the graph around it."""
     return field(1, node(op, ["x0"], ["r"])) + field(12, field(1, "r"))
@@ -407,6 +445,13 @@ PATTERNS = {
         m = Add s mask
         w = Softmax m axis:-1
         y = MatMul w v""",
+    "choice": """
+        kt = Transpose k perm:0,1,3,2
+        p = MatMul q kt
+        s = Mul p scale
+        m = Where seen s low
+        w = Softmax m axis:-1
+        y = MatMul w v""",
     "rotary": """
         c = Cos angles
         s = Sin angles
@@ -430,10 +475,11 @@ def merging_inputs(random):
     arrays = {"x": (3, 5, 8), "z": (3, 5, 8), "q": (2, 3, 5, 4), "k": (2, 3, 6, 4), "v": (2, 3, 6, 7), "mask": (2, 1, 5, 6),
               "h": (2, 3, 5, 4)}
     arrays = {name: random.normal(size=shape).astype(np.float32) for name, shape in arrays.items()}
+    arrays["seen"] = np.tril(np.ones((2, 1, 5, 6), bool), -1)  # row 0 sees nothing
     angle = np.arange(5)[:, None] * np.array([[1.0, 0.01]], np.float32).astype(np.float64)
     f = np.float32
     constants = {"two": f(2), "three": f(3), "one": f(1), "half": f(0.5), "eps": f(1e-5), "root2": f(2 ** 0.5),
-                 "small": f(0.044715), "root": f((2 / np.pi) ** 0.5), "scale": f(0.3), "zeros": ints(0, 1), "a0": ints(0),
+                 "small": f(0.044715), "root": f((2 / np.pi) ** 0.5), "scale": f(0.3), "low": f(-3e38), "zeros": ints(0, 1), "a0": ints(0),
                  "a2": ints(2), "a4": ints(4), "last": ints(-1), "weight": random.normal(size=8).astype(f),
                  "bias": random.normal(size=8).astype(f), "angles": np.tile(angle, (1, 2)).astype(f)}
     return arrays, constants
@@ -453,13 +499,18 @@ def merging_inputs(random):
     (False, "attention", {"axis:-1": "axis:2"}), (False, "attention", {"scale": -0.3}),
     (False, "attention", {"perm:0,1,3,2": "perm:0,1,3,2", "Softmax m axis:-1": "Sigmoid m"}),
     (False, "rotary", {"Concat minus low": "Concat low minus"}), (False, "rotary", {"Cos angles": "Sin angles"}),
-    (False, "rotary", {"angles": 1.5}), (False, "rotary", {"Neg high": "Abs high"}),
+    (True, "choice", {}), (True, "choice", {"Where seen s low": "Where seen low s"}), (False, "choice", {"low": -1e4}),
+    (True, "rms_norm", {"Reciprocal s": "Div one s"}), (False, "rms_norm", {"Reciprocal s": "Div one s", "one": 1 + 2 ** -21}),
+    (False, "gelu", {"half": 0.5 + 2 ** -20}), (False, "gelu", {"root2": 2 ** 0.5 + 2 ** -20}), (True, "gelu", {"root2": 1.4142135}),
+    (False, "rotary", {"angles": 1.5}), (False, "rotary", {"angles": "the next float"}), (False, "rotary", {"Neg high": "Abs high"}),
 ])
 def test_merging(random, merged, pattern, change):
     text = PATTERNS[pattern]
     arrays, constants = merging_inputs(random)
     for old, new in change.items():
-        if isinstance(new, str):
+        if new == "the next float":
+            constants[old][3, 1] = np.nextafter(constants[old][3, 1], np.float32(9))
+        elif isinstance(new, str):
             assert old in text
             text = text.replace(old, new)
         elif old == "angles":  # those of no positions

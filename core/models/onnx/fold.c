@@ -1,16 +1,21 @@
-/* What exporters leave in graphs to work out shapes with, computed on the host: whole numbers are exact to 2^53, floats
- * are computed in double and rounded to their type after each node. */
+/* What exporters leave in graphs to work out shapes with, computed on the host. A node is folded only where its result
+ * is the exact one: whole numbers within their type and within 2^53, below which a double has each of them; floats
+ * computed in double and rounded once to their type, which has less than half of double's bits, so that the two
+ * roundings of a sum, product, quotient or root are one (Figueroa 1995, When is double rounding innocuous). Anything
+ * else is left to the device, which has its own rule for it, or refuses it. */
 #include "models/onnx/map_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { FOLD_MOST = 1 << 16 }; /* elements of a result; what is larger is computed on the device */
+enum { FOLD_MOST = 1 << 16 };           /* elements of a result; what is larger is computed on the device */
+#define FOLD_EXACT 0x1.fffffffffffffp52 /* 2^53 - 1: any whole number beyond it may have been rounded to a double */
 
 typedef struct fold {
     pco_onnx_map *map;
     pco_onnx_tensor *results;
+    bool beyond; /* FOLD_EXACT: refused */
 } fold;
 
 static const pco_onnx_tensor *fold_in(const fold *f, uint32_t i)
@@ -30,15 +35,53 @@ static bool fold_make(pco_onnx_tensor *y, int32_t type, uint32_t rank, const int
     return y->value != NULL;
 }
 
-/* Rounds to the type as a tensor of it would be. */
-static void fold_round(pco_onnx_tensor *y)
+static bool fold_is_whole(int32_t type)
+{
+    double low, high;
+    return onnx_range(type, &low, &high) || type == PCO_ONNX_INT64 || type == PCO_ONNX_UINT64 ||
+           type == PCO_ONNX_UINT32;
+}
+
+/* Types that are computed in: of those that only store, as floats of 8 bits, no operator that is folded makes any. */
+static bool fold_computes(int32_t type)
+{
+    return fold_is_whole(type) || type == PCO_ONNX_FLOAT || type == PCO_ONNX_DOUBLE || type == PCO_ONNX_FLOAT16 ||
+           type == PCO_ONNX_BFLOAT16 || type == PCO_ONNX_BOOL;
+}
+
+/* Is the computed value, of operands of which each is, exactly that of the type? (No NaN is.) */
+static bool fold_fits(int32_t type, double value)
+{
+    double low = type == PCO_ONNX_INT64 ? -FOLD_EXACT : 0, high = type == PCO_ONNX_UINT32 ? UINT32_MAX : FOLD_EXACT;
+    if (!fold_is_whole(type)) return true;
+    onnx_range(type, &low, &high);
+    return value >= low && value <= high;
+}
+
+/* What does not fit is left to the device; but what takes 64 bits is refused, since on the device it would be wrapped
+ * to 32 in silence. */
+static bool fold_all_fit(fold *f, const pco_onnx_tensor *x)
+{
+    bool fit = true;
+    for (int64_t i = 0; i < x->count && fit; i++) {
+        fit = fold_fits(x->type, x->value[i]);
+        if (!fit && (x->type == PCO_ONNX_INT64 || x->type == PCO_ONNX_UINT64) && fabs(x->value[i]) > FOLD_EXACT)
+            f->beyond = true, onnx_skip(f->map, "%.100s of whole numbers of 2^53 and more", f->map->node->op);
+    }
+    return fit;
+}
+
+/* Rounds floats to their type as a tensor of it would be. False: a whole number that is not the type's, or not exact.
+ */
+static bool fold_round(fold *f, pco_onnx_tensor *y)
 {
     uint64_t one;
-    if (y->type == PCO_ONNX_INT64 || y->type == PCO_ONNX_UINT64 || y->type == PCO_ONNX_DOUBLE) return;
-    for (int64_t i = 0; i < y->count; i++) {
+    if (fold_is_whole(y->type)) return fold_all_fit(f, y);
+    for (int64_t i = 0; i < y->count && y->type != PCO_ONNX_DOUBLE; i++) {
         pco_onnx_encode(y->type, y->value + i, 1, &one);
         pco_onnx_decode(y->type, &one, 1, y->value + i);
     }
+    return true;
 }
 
 /* y[i] = x[offset + sum of i[d] strides[d]]. */
@@ -80,18 +123,6 @@ static bool fold_copy(const pco_onnx_tensor *x, uint32_t rank, const int64_t *sh
 
 /* ---- arithmetic ---- */
 
-static bool fold_is_whole(int32_t type)
-{
-    double low, high;
-    return onnx_range(type, &low, &high) || type == PCO_ONNX_INT64 || type == PCO_ONNX_UINT64;
-}
-
-static double fold_modulus(double a, double b, bool whole)
-{
-    const double rest = b != 0 ? fmod(a, b) : whole ? 0 : (double)NAN;
-    return whole && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-
 enum fold_function {
     FOLD_ADD,
     FOLD_SUB,
@@ -111,14 +142,36 @@ enum fold_function {
     FOLD_OR
 };
 
-static double fold_apply(enum fold_function function, double a, double b, bool whole)
+/* a to the power of b, both whole; NaN where that is no whole number, and beyond FOLD_EXACT anything there. */
+static double fold_power(double a, double b)
+{
+    double power = 1;
+    if (b < 0) return (double)NAN;
+    if (fabs(a) <= 1) return a == 0 ? b == 0 : a < 0 && fmod(b, 2) != 0 ? -1 : 1;
+    for (double i = 0; i < b && fabs(power) <= FOLD_EXACT; i++) power *= a;
+    return power;
+}
+
+/* Of whole numbers, where that is another function than of floats; NaN: none. As C divides: towards zero. A modulus has
+ * the sign of b. Below 2^53 all steps are exact in int64. */
+static double fold_whole(enum fold_function function, double a, double b)
+{
+    const int64_t x = (int64_t)a, y = (int64_t)b;
+    if (function == FOLD_POW) return fold_power(a, b);
+    if (y == 0) return (double)NAN;
+    if (function == FOLD_DIV) return (double)(x / y);
+    const int64_t rest = x % y;
+    return (double)(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
+}
+
+static double fold_apply(enum fold_function function, double a, double b)
 {
     switch (function) {
     case FOLD_ADD: return a + b;
     case FOLD_SUB: return a - b;
     case FOLD_MUL: return a * b;
-    case FOLD_DIV: return whole ? (b != 0 ? trunc(a / b) : 0) : a / b;
-    case FOLD_MOD: return fold_modulus(a, b, whole);
+    case FOLD_DIV: return a / b;
+    case FOLD_MOD: return (double)NAN; /* of floats: fmod alone */
     case FOLD_POW: return pow(a, b);
     case FOLD_MIN: return isnan(a) || a < b ? a : b;
     case FOLD_MAX: return isnan(a) || a > b ? a : b;
@@ -133,6 +186,27 @@ static double fold_apply(enum fold_function function, double a, double b, bool w
     return 0;
 }
 
+/* y = function(y, b), element by element, where all results are exact. What only compares its operands needs less than
+ * exact ones: two that were rounded to the same double are all that it cannot tell apart, and the smaller and the
+ * larger of such are the same double. */
+static bool fold_elements(fold *f, enum fold_function function, int32_t type, pco_onnx_tensor *y,
+                          const pco_onnx_tensor *b)
+{
+    const bool whole = fold_is_whole(type), picks = function == FOLD_MIN || function == FOLD_MAX;
+    const bool differs = whole && (function == FOLD_DIV || function == FOLD_MOD || function == FOLD_POW);
+    if (!fold_computes(type) || (function == FOLD_MOD && !whole)) return false;
+    for (int64_t i = 0; i < y->count; i++) {
+        const double x = y->value[i], z = b->value[i];
+        const bool exact = fold_fits(type, x) && fold_fits(b->type, z);
+        if (!exact && !picks && (function < FOLD_COMPARE || x == z)) {
+            const double large = fold_fits(type, x) ? z : x;
+            return fold_all_fit(f, &(pco_onnx_tensor){.type = type, .count = 1, .value = (double[]){large}});
+        }
+        y->value[i] = differs ? fold_whole(function, x, z) : fold_apply(function, x, z);
+    }
+    return picks || fold_round(f, y);
+}
+
 static bool fold_binary(fold *f, enum fold_function function)
 {
     const pco_onnx_tensor *a = fold_in(f, 0), *b = fold_in(f, 1);
@@ -142,32 +216,31 @@ static bool fold_binary(fold *f, enum fold_function function)
     if (!a || !b || f->map->node->n_inputs != 2 || !onnx_broadcast(a->shape, a->rank, b->shape, b->rank, shape, &rank))
         return false;
     if (function == FOLD_MOD && onnx_int(f->map, "fmod", 0)) return false;
-    if (!fold_make(y, function >= FOLD_COMPARE ? PCO_ONNX_BOOL : a->type, rank, shape) ||
-        !fold_make(&other, b->type, rank, shape)) {
-        pco_onnx_tensor_clear(&other);
-        return false;
+    if (function == FOLD_POW && fold_is_whole(a->type) && !fold_is_whole(b->type)) return false;
+    bool good = fold_make(y, function >= FOLD_COMPARE ? PCO_ONNX_BOOL : a->type, rank, shape) &&
+                fold_make(&other, b->type, rank, shape);
+    if (good) {
+        fold_expand(a, y);
+        fold_expand(b, &other);
+        good = fold_elements(f, function, a->type, y, &other);
     }
-    fold_expand(a, y);
-    fold_expand(b, &other);
-    for (int64_t i = 0; i < y->count; i++)
-        y->value[i] = fold_apply(function, y->value[i], other.value[i], fold_is_whole(a->type));
     pco_onnx_tensor_clear(&other);
-    fold_round(y);
-    return true;
-}
-
-static bool fold_unary(fold *f, double (*function)(double))
-{
-    const pco_onnx_tensor *x = fold_in(f, 0);
-    if (!x || f->map->node->n_inputs != 1 || !fold_copy(x, x->rank, x->shape, f->results)) return false;
-    for (int64_t i = 0; i < x->count; i++) f->results->value[i] = function(x->value[i]);
-    fold_round(f->results);
-    return true;
+    return good;
 }
 
 static double fold_neg(double x) { return -x; }
 static double fold_not(double x) { return x == 0; }
 static double fold_reciprocal(double x) { return 1 / x; }
+
+static bool fold_unary(fold *f, double (*function)(double))
+{
+    const pco_onnx_tensor *x = fold_in(f, 0);
+    if (!x || f->map->node->n_inputs != 1 || !fold_computes(x->type) || !fold_all_fit(f, x)) return false;
+    if (fold_is_whole(x->type) && function != fold_neg && function != fabs) return false;
+    if (!fold_copy(x, x->rank, x->shape, f->results)) return false;
+    for (int64_t i = 0; i < x->count; i++) f->results->value[i] = function(x->value[i]);
+    return fold_round(f, f->results);
+}
 
 static bool fold_where(fold *f)
 {
@@ -188,23 +261,22 @@ static bool fold_where(fold *f)
     return good;
 }
 
+/* Whole numbers beyond FOLD_EXACT may only become what they were. */
 static bool fold_cast(fold *f, int32_t to)
 {
     const pco_onnx_tensor *x = fold_in(f, 0);
     pco_onnx_tensor *y = f->results;
-    double low, high;
     onnx_without(f->map, "round_mode");
     if (!onnx_int(f->map, "saturate", 1) || to == PCO_ONNX_FLOAT8E8M0) return false;
-    if (!x || pco_onnx_map_type(to) == PCO_NONE || !fold_copy(x, x->rank, x->shape, y)) return false;
+    if (!x || pco_onnx_map_type(to) == PCO_NONE) return false;
+    if (x->type == to) return fold_copy(x, x->rank, x->shape, y);
+    if ((to != PCO_ONNX_BOOL && !fold_all_fit(f, x)) || !fold_copy(x, x->rank, x->shape, y)) return false;
     y->type = to;
     for (int64_t i = 0; i < y->count; i++) {
         if (to == PCO_ONNX_BOOL) y->value[i] = y->value[i] != 0;
-        if (!fold_is_whole(to)) continue;
-        y->value[i] = trunc(y->value[i]);
-        if (onnx_range(to, &low, &high) && (y->value[i] < low || y->value[i] > high)) return false;
+        if (fold_is_whole(to)) y->value[i] = trunc(y->value[i]);
     }
-    fold_round(y);
-    return true;
+    return fold_round(f, y);
 }
 
 /* ---- shapes ---- */
@@ -261,13 +333,13 @@ static bool fold_range(fold *f)
 {
     const pco_onnx_tensor *start = fold_in(f, 0), *limit = fold_in(f, 1), *step = fold_in(f, 2);
     if (!start || !limit || !step || start->count != 1 || limit->count != 1 || step->count != 1) return false;
+    if (!fold_all_fit(f, start) || !fold_all_fit(f, limit) || !fold_all_fit(f, step)) return false;
     const double steps = ceil((limit->value[0] - start->value[0]) / step->value[0]);
     if (!(steps <= FOLD_MOST)) return false;
     const int64_t count = steps > 0 ? (int64_t)steps : 0;
     if (!fold_make(f->results, start->type, 1, &count)) return false;
     for (int64_t i = 0; i < count; i++) f->results->value[i] = start->value[0] + (double)i * step->value[0];
-    fold_round(f->results);
-    return true;
+    return fold_round(f, f->results);
 }
 
 /* Reshape, Flatten, Squeeze, Unsqueeze, Identity: the same elements. */
@@ -406,11 +478,11 @@ static bool fold_reduce(fold *f)
     const bool product = onnx_is(f->map, "ReduceProd"), most = onnx_is(f->map, "ReduceMax");
     if (!fold_make(f->results, x->type, kept ? 1 : 0, &one) || (!x->count && !product)) return false;
     double all = product ? 1 : x->value[0];
+    if (product && (!fold_is_whole(x->type) || !fold_all_fit(f, x))) return false;
     for (int64_t i = product ? 0 : 1; i < x->count; i++)
-        all = product ? all * x->value[i] : fold_apply(most ? FOLD_MAX : FOLD_MIN, all, x->value[i], false);
+        all = product ? all * x->value[i] : fold_apply(most ? FOLD_MAX : FOLD_MIN, all, x->value[i]);
     f->results->value[0] = all;
-    fold_round(f->results);
-    return true;
+    return !product || fold_all_fit(f, f->results);
 }
 
 /* ---- which ---- */
@@ -498,6 +570,7 @@ bool pco_onnx_fold_node(pco_onnx_map *map, pco_onnx_tensor *results)
         return false;
     const bool done = fold_any(&f) && !map->skip[0] && !onnx_left(map);
     for (uint32_t i = 0; i < PCO_ONNX_MAX_OPERANDS && !done; i++) pco_onnx_tensor_clear(&results[i]);
-    if (!done) map->skip[0] = 0, map->taken = 0, map->asked = PCO_NONE;
+    if (!done && !f.beyond) map->skip[0] = 0;
+    if (!done) map->taken = 0, map->asked = PCO_NONE;
     return done;
 }

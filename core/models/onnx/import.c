@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -435,6 +436,15 @@ static void import_inputs(import_state *state, import_scope *scope, const pco_on
     }
 }
 
+/* Are values that the host knows exact? Of whole numbers, doubles have all below 2^53. */
+static bool import_is_exact(const pco_onnx_tensor *tensor)
+{
+    const bool wide = tensor->type == PCO_ONNX_INT64 || tensor->type == PCO_ONNX_UINT64;
+    for (int64_t i = 0; i < tensor->count && wide && tensor->value; i++)
+        if (!(fabs(tensor->value[i]) < 0x1p53)) return false;
+    return true;
+}
+
 static void import_outputs(import_state *state, import_scope *scope)
 {
     const pco_onnx_graph *graph = &state->file->graph;
@@ -448,6 +458,7 @@ static void import_outputs(import_state *state, import_scope *scope)
         if (!value) import_problem_add(state, &place, "is made nowhere");
         if (!value || value->broken) continue;
         if (pco_onnx_tensor_values(&value->tensor, &err)) state->no_memory = true;
+        if (!import_is_exact(&value->tensor)) import_problem_add(state, &place, "whole numbers of 2^53 and more");
         made->tensor = value->tensor;
         made->tensor.raw = NULL, made->tensor.value = NULL;
         made->in_graph = !value->tensor.value;

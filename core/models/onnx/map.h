@@ -37,7 +37,8 @@ bool pco_onnx_map_knows(const char *domain, const char *op);
 
 /* Computes the node's results on the host: true, and results[], each with its values, where it is one of the operators
  * that shapes are worked out with, all of its operands are known (or only their shapes matter), and results are small.
- * `results` are cleared by the caller. Attributes that were not taken are as in pco_onnx_map_node. */
+ * `results` are cleared by the caller. Attributes that were not taken are as in pco_onnx_map_node. Results that are not
+ * exact are left to that; where the device would not have them either, `skip` says so. */
 bool pco_onnx_fold_node(pco_onnx_map *map, pco_onnx_tensor *results);
 
 /* The Portico type in which an ONNX type is run: integers as i32, f64 as f32; PCO_NONE where there is none. */

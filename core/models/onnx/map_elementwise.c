@@ -22,12 +22,47 @@ static uint32_t onnx_map_clip(pco_onnx_map *map)
     return pco_graph_add(map->graph, PCO_OP_CLAMP, &attrs, &x, 1, NULL);
 }
 
-/* The base's type decides; an integer result is the nearest integer of the power in f32. */
+/* Whole numbers to whole powers, exactly, in i32, which wraps: by the exponent's bits, lowest first (Knuth, The Art of
+ * Computer Programming 2, 4.6.3). Powers of 0, 1 and -1 are told by the lowest bit, and those of others are beyond 32
+ * bits from 31 on; so five bits, of 30 or 31 in the place of what is larger. With negative exponents all but 1 and -1
+ * have a fraction, which is cut off, as C's conversion of a power to a whole number does. */
+static uint32_t onnx_whole_power(pco_graph *graph, uint32_t base, uint32_t exponent)
+{
+    enum { BITS = 5 };
+    const uint32_t odd_half = pco_binary_scalar(graph, PCO_OP_DIV, exponent, 2.0);
+    const uint32_t parity =
+        pco_binary(graph, PCO_OP_SUB, exponent, pco_binary_scalar(graph, PCO_OP_MUL, odd_half, 2.0)); /* -1, 0, 1 */
+    const uint32_t odd = pco_unary(graph, PCO_OP_ABS, parity);
+    const uint32_t beyond = pco_binary_scalar(graph, PCO_OP_GT, exponent, 31.0);
+    const uint32_t negative = pco_binary_scalar(graph, PCO_OP_LT, exponent, 0.0);
+    uint32_t rest = pco_where(graph, beyond, pco_binary_scalar(graph, PCO_OP_ADD, odd, 30.0), exponent);
+    rest = pco_where(graph, negative, odd, rest); /* 1 / -1 = -1 */
+    uint32_t power = PCO_NONE;
+    for (int bit = 0; bit < BITS; bit++) {
+        const uint32_t half = pco_binary_scalar(graph, PCO_OP_DIV, rest, 2.0);
+        const uint32_t set = pco_binary(graph, PCO_OP_SUB, rest, pco_binary_scalar(graph, PCO_OP_MUL, half, 2.0));
+        const uint32_t factor =
+            pco_where(graph, pco_binary_scalar(graph, PCO_OP_GT, set, 0.0), base, pco_scalar(graph, PCO_I32, 1.0));
+        power = bit ? pco_binary(graph, PCO_OP_MUL, power, factor) : factor;
+        if (bit + 1 < BITS) base = pco_binary(graph, PCO_OP_MUL, base, base), rest = half;
+    }
+    return power;
+}
+
+/* The base's type decides; a whole base to a power with a fraction is the nearest integer of the power in f32. */
 static uint32_t onnx_map_pow(pco_onnx_map *map)
 {
     pco_graph *graph = map->graph;
     uint32_t a = onnx_in(map, 0), b = onnx_in(map, 1);
     bool whole = onnx_desc(map, a)->dtype == PCO_I32;
+    if (whole && onnx_desc(map, b)->dtype == PCO_I32) {
+        const uint32_t size = pco_unary(graph, PCO_OP_ABS, a), one = pco_scalar(graph, PCO_I32, 1.0);
+        const uint32_t fraction = pco_binary(graph, PCO_OP_LOGICAL_AND, pco_binary_scalar(graph, PCO_OP_LT, b, 0.0),
+                                             pco_binary(graph, PCO_OP_NE, size, one));
+        const uint32_t power = onnx_whole_power(graph, a, b);
+        return onnx_wrapped_to(map, pco_where(graph, fraction, pco_scalar(graph, PCO_I32, 0.0), power),
+                               map->operands[0]->type);
+    }
     pco_dtype type = whole ? PCO_F32 : (pco_dtype)onnx_desc(map, a)->dtype;
     uint32_t y = pco_binary(graph, PCO_OP_POW, pco_cast(graph, a, type), pco_cast(graph, b, type));
     if (!whole) return y;

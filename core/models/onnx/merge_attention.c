@@ -30,7 +30,10 @@ static void merge_factors(const pco_graph *graph, uint32_t x, int depth, merge_p
     }
 }
 
-static bool merge_near(double a, double b) { return fabs(a - b) <= 0x1p-18 * fabs(b); }
+/* A constant of a file is a number rounded to f32, by 2^-24 of it at most, or another such worked out of one: two
+ * roundings. What stands here is at most a product of two of them, so four. gelu then differs from what the file says
+ * by what those four do, which is as if its operand were rounded twice more. */
+static bool merge_near(double a, double b) { return fabs(a - b) <= 4 * 0x1p-24 * fabs(b); }
 
 /* x times a number, either way round: x, or PCO_NONE. */
 static uint32_t merge_scaled(const pco_graph *graph, uint32_t y, double number)
@@ -125,6 +128,13 @@ static bool merge_scores(const pco_graph *graph, uint32_t x, int depth)
            (merge_scores(graph, sum->inputs[0], depth + 1) || merge_scores(graph, sum->inputs[1], depth + 1));
 }
 
+/* A choice between scores s and a number is, to the last bit, a sum of s and 0 or that number where s + low rounds to
+ * low: where |s| is at most half a unit in the last place towards zero of low, which from -2^100 on is 2^75. (Scores of
+ * that size are 2^52 apart, and no softmax tells anything of them.) What is not seen then weighs exp(low - max) = 0
+ * beside what is, and in rows that see nothing all keys weigh alike, in both forms. With a number such as -1e4, which
+ * some files have, those rows differ, and the choice stays as it is. */
+static const double MERGE_LOWEST = -0x1p100;
+
 /* The product under masks, which are added; a choice between scores and a number is one between 0 and that. */
 static uint32_t merge_unmasked(pco_graph *graph, uint32_t scores, merge_attended *found)
 {
@@ -141,7 +151,7 @@ static uint32_t merge_unmasked(pco_graph *graph, uint32_t scores, merge_attended
     }
     if (!choice) return scores;
     const bool first = merge_scalar(graph, choice->inputs[1], &low);
-    if ((!first && !merge_scalar(graph, choice->inputs[2], &low)) || !(low <= -1e4)) return scores;
+    if ((!first && !merge_scalar(graph, choice->inputs[2], &low)) || !(low <= MERGE_LOWEST)) return scores;
     const uint32_t of = choice->inputs[first ? 2 : 1], seen = choice->inputs[0], zero = pco_scalar(graph, PCO_F32, 0);
     const uint32_t number = pco_scalar(graph, PCO_F32, low);
     found->mask = pco_where(graph, seen, first ? number : zero, first ? zero : number);

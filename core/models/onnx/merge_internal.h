@@ -12,7 +12,7 @@
 const pco_node *merge_made(const pco_graph *graph, uint32_t x, pco_op op);
 /* The value of a constant of one element. */
 bool merge_scalar(const pco_graph *graph, uint32_t x, double *value);
-/* Is it this number, but for rounding to f32? */
+/* Is it this number, which f32 has exactly? */
 bool merge_is(const pco_graph *graph, uint32_t x, double value);
 /* x = a op b, with b (of add and mul: either) a number: its other operand, or PCO_NONE. */
 uint32_t merge_with_scalar(const pco_graph *graph, uint32_t x, pco_op op, double *value);

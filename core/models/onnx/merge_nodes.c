@@ -1,7 +1,6 @@
 /* What patterns ask of nodes. */
 #include "models/onnx/merge_internal.h"
 
-#include <math.h>
 #include <string.h>
 
 const pco_node *merge_made(const pco_graph *graph, uint32_t x, pco_op op)
@@ -25,7 +24,7 @@ bool merge_scalar(const pco_graph *graph, uint32_t x, double *value)
 bool merge_is(const pco_graph *graph, uint32_t x, double value)
 {
     double found;
-    return merge_scalar(graph, x, &found) && fabs(found - value) <= 0x1p-20 * fabs(value);
+    return merge_scalar(graph, x, &found) && found == value;
 }
 
 uint32_t merge_with_scalar(const pco_graph *graph, uint32_t x, pco_op op, double *value)

@@ -1,7 +1,6 @@
 /* Rotary positions (Su et al. 2021) from primitives: x cos + (-second half, first half) sin. */
 #include "models/onnx/merge_internal.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,18 +60,19 @@ typedef struct rotary {
     double frequencies[ROTARY_MOST];
 } rotary;
 
-/* Angles that the host has worked out: those of the positions 0, 1 .., each a multiple of those at 1, to rounding. */
+/* Angles that the exporter has worked out: those of the positions 0, 1 .., each a multiple of that at 1, rounded to
+ * f32. A position has less than 29 bits, so that the product is exact in double, and the same float, or none of these.
+ */
 static bool rotary_known(pco_graph *graph, uint32_t angles, int64_t rows, rotary *found)
 {
     const pco_tensor desc = graph->tensors[angles];
     const float *data = desc.data;
-    if (desc.kind != PCO_KIND_CONSTANT || desc.dtype != PCO_F32 || rows < 2) return false;
+    if (desc.kind != PCO_KIND_CONSTANT || desc.dtype != PCO_F32 || rows < 2 || rows > 1 << 29) return false;
     if (pco_tensor_elements(&desc) != rows * 2 * found->count) return false;
     for (int64_t s = 0; s < rows; s++)
         for (int64_t i = 0; i < 2 * found->count; i++) {
-            const double is = (double)data[s * 2 * found->count + i];
-            const double should = (double)s * (double)data[2 * found->count + i % found->count];
-            if (!(fabs(is - should) <= 0x1p-22 * fabs(should))) return false;
+            const double angle = (double)s * (double)data[2 * found->count + i % found->count];
+            if (data[s * 2 * found->count + i] != (float)angle) return false;
         }
     for (int64_t i = 0; i < found->count; i++) found->frequencies[i] = (double)data[2 * found->count + i];
     found->positions = pco_iota(graph, PCO_I32, 1, 0, 1, 2, (int64_t[]){1, rows});
