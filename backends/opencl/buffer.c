@@ -113,8 +113,10 @@ static pco_status ocl_buffer_copy(pco_device *device, pco_buffer *from, uint64_t
     cl_event event = NULL;
     cl_int code = device->api->EnqueueCopyBuffer(device->queue, from->mem, to->mem, (size_t)from_offset,
                                                  (size_t)to_offset, (size_t)bytes, 0, NULL, &event);
-    if (code == CL_SUCCESS) code = device->api->WaitForEvents(1, &event);
-    if (event) device->api->ReleaseEvent(event);
+    if (code == CL_SUCCESS) { /* otherwise it says nothing of the event */
+        code = device->api->WaitForEvents(1, &event);
+        device->api->ReleaseEvent(event);
+    }
     return code == CL_SUCCESS ? PCO_OK : ocl_fail_code(device, err, code, "copying between buffers");
 }
 

@@ -46,12 +46,13 @@ pco_status ocl_device_open(pco_backend *backend, uint32_t index, pco_device **ou
     if (index >= backend->n_entries)
         return ocl_fail(err, PCO_ERROR_NOT_FOUND, "there is no OpenCL device %u, only %u", index, backend->n_entries);
     const pco_host *host = backend->host;
+    ocl_facts facts;
+    pco_status status = ocl_devices_facts(&backend->api, &backend->entries[index], &facts, err);
+    if (status) return status;
     pco_device *device = ocl_allocate(host, sizeof *device);
     if (!device) return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for an OpenCL device");
-    ocl_facts facts;
     device->api = &backend->api;
     device->entry = backend->entries[index];
-    ocl_devices_facts(device->api, &device->entry, &facts);
     device->gpu.host = host;
     device->gpu.driver = &ocl_gpu_driver;
     device->gpu.limits = facts.limits;
@@ -63,7 +64,6 @@ pco_status ocl_device_open(pco_backend *backend, uint32_t index, pco_device **ou
     device->kernel_limit_unknown = facts.kernel_limit_unknown;
     device->clock_unknown = facts.clock_unknown;
 
-    pco_status status = PCO_OK;
     cl_int code = CL_SUCCESS;
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)device->entry.platform, 0};
     device->context =

@@ -36,28 +36,53 @@ static const struct {
 
 /* ---- enumeration ------------------------------------------------------------------------------------- */
 
-static cl_uint ocl_device_uint(const ocl_api *api, cl_device_id id, cl_device_info what)
+/* Questions to a driver. What a question that it does not know leaves open, an older one's, is as if it were answered
+ * with 0 or nothing; any other error means that the device is not known, and must not be used by what it seems to be.
+ */
+typedef struct ocl_asked {
+    const ocl_api *api;
+    const ocl_entry *entry;
+    cl_int code; /* the first such error */
+} ocl_asked;
+
+/* 1: there is an answer. */
+static int ocl_answered(ocl_asked *asked, cl_int code)
+{
+    if (code != CL_SUCCESS && code != CL_INVALID_VALUE && asked->code == CL_SUCCESS) asked->code = code;
+    return code == CL_SUCCESS;
+}
+
+static int ocl_ask_device(ocl_asked *asked, cl_device_info what, void *out, size_t room)
+{
+    return ocl_answered(asked, asked->api->GetDeviceInfo(asked->entry->id, what, room, out, NULL));
+}
+
+static cl_uint ocl_device_uint(ocl_asked *asked, cl_device_info what)
 {
     cl_uint value = 0;
-    return api->GetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+    return ocl_ask_device(asked, what, &value, sizeof value) ? value : 0;
 }
 
-static uint64_t ocl_device_ulong(const ocl_api *api, cl_device_id id, cl_device_info what)
+static uint64_t ocl_device_ulong(ocl_asked *asked, cl_device_info what)
 {
     cl_ulong value = 0;
-    return api->GetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+    return ocl_ask_device(asked, what, &value, sizeof value) ? value : 0;
 }
 
-static size_t ocl_device_size(const ocl_api *api, cl_device_id id, cl_device_info what)
+static size_t ocl_device_size(ocl_asked *asked, cl_device_info what)
 {
     size_t value = 0;
-    return api->GetDeviceInfo(id, what, sizeof value, &value, NULL) == CL_SUCCESS ? value : 0;
+    return ocl_ask_device(asked, what, &value, sizeof value) ? value : 0;
 }
 
-static int ocl_usable(const ocl_api *api, cl_device_id id)
+/* A device of which the driver does not even say that is kept: describing and opening it will say why. */
+static int ocl_usable(const ocl_api *api, const ocl_entry *entry)
 {
-    return ocl_device_uint(api, id, CL_DEVICE_AVAILABLE) && ocl_device_uint(api, id, CL_DEVICE_COMPILER_AVAILABLE) &&
-           ocl_device_uint(api, id, CL_DEVICE_ENDIAN_LITTLE);
+    ocl_asked asked = {.api = api, .entry = entry};
+    const int usable = ocl_device_uint(&asked, CL_DEVICE_AVAILABLE) &&
+                       ocl_device_uint(&asked, CL_DEVICE_COMPILER_AVAILABLE) &&
+                       ocl_device_uint(&asked, CL_DEVICE_ENDIAN_LITTLE);
+    return usable || asked.code != CL_SUCCESS;
 }
 
 /* The usable devices of one platform, in the platform's own order. */
@@ -75,11 +100,19 @@ static pco_status ocl_platform_devices(pco_backend *backend, cl_platform_id plat
         ocl_release(host, entries);
         return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of %u devices", count);
     }
-    if (api->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, ids, NULL) != CL_SUCCESS) count = 0;
+    const cl_int code = api->GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, ids, NULL);
+    if (code != CL_SUCCESS) {
+        ocl_log(host, PCO_LOG_WARNING,
+                "opencl: a platform says that it has %u devices, and does not name them (%s, %d)", count,
+                ocl_code_name(code), code);
+        count = 0;
+    }
     uint32_t n = backend->n_entries;
     if (n) memcpy(entries, backend->entries, n * sizeof *entries);
-    for (cl_uint i = 0; i < count; i++)
-        if (ids[i] && ocl_usable(api, ids[i])) entries[n++] = (ocl_entry){.platform = platform, .id = ids[i]};
+    for (cl_uint i = 0; i < count; i++) {
+        entries[n] = (ocl_entry){.platform = platform, .id = ids[i]};
+        if (ids[i] && ocl_usable(api, &entries[n])) n++;
+    }
     ocl_release(host, ids);
     ocl_release(host, backend->entries);
     backend->entries = entries;
@@ -98,9 +131,13 @@ pco_status ocl_devices_find(pco_backend *backend, pco_error *err)
     cl_platform_id *platforms = ocl_allocate(backend->host, count * sizeof *platforms);
     if (!platforms) return ocl_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "no memory for a list of %u platforms", count);
     pco_status status = PCO_OK;
-    if (api->GetPlatformIDs(count, platforms, NULL) == CL_SUCCESS)
-        for (cl_uint i = 0; i < count && status == PCO_OK; i++)
-            status = ocl_platform_devices(backend, platforms[i], err);
+    code = api->GetPlatformIDs(count, platforms, NULL);
+    if (code != CL_SUCCESS)
+        status = ocl_fail(err, PCO_ERROR_INTERNAL,
+                          "the OpenCL loader says that it has %u platforms, and does not name "
+                          "them (%s, %d)",
+                          count, ocl_code_name(code), code);
+    for (cl_uint i = 0; i < count && status == PCO_OK; i++) status = ocl_platform_devices(backend, platforms[i], err);
     ocl_release(backend->host, platforms);
     return status;
 }
@@ -116,20 +153,25 @@ static void ocl_trim(char *text)
 }
 
 /* Texts of drivers can be longer than ours: then OpenCL gives nothing, so a longer buffer is asked first. */
-static void ocl_device_text(const ocl_api *api, cl_device_id id, cl_device_info what, char out[256])
+enum { OCL_LONG_TEXT = 2048 };
+
+static void ocl_keep_text(const char *text, char out[256])
 {
-    char text[2048] = "";
-    if (api->GetDeviceInfo(id, what, sizeof text - 1, text, NULL) != CL_SUCCESS) text[0] = 0;
     snprintf(out, 256, "%.255s", text);
     ocl_trim(out);
 }
 
-static void ocl_platform_text(const ocl_api *api, cl_platform_id id, cl_platform_info what, char out[256])
+static void ocl_device_text(ocl_asked *asked, cl_device_info what, char out[256])
 {
-    char text[2048] = "";
-    if (api->GetPlatformInfo(id, what, sizeof text - 1, text, NULL) != CL_SUCCESS) text[0] = 0;
-    snprintf(out, 256, "%.255s", text);
-    ocl_trim(out);
+    char text[OCL_LONG_TEXT] = "";
+    ocl_keep_text(ocl_ask_device(asked, what, text, sizeof text - 1) ? text : "", out);
+}
+
+static void ocl_platform_text(ocl_asked *asked, cl_platform_info what, char out[256])
+{
+    char text[OCL_LONG_TEXT] = "";
+    const cl_int code = asked->api->GetPlatformInfo(asked->entry->platform, what, sizeof text - 1, text, NULL);
+    ocl_keep_text(ocl_answered(asked, code) ? text : "", out);
 }
 
 static void ocl_lower(char *out, size_t room, const char *text)
@@ -162,9 +204,9 @@ static void ocl_find_aliases(const ocl_facts *facts, char *out, size_t room)
     }
 }
 
-static uint32_t ocl_device_class(const ocl_api *api, cl_device_id id, const ocl_facts *facts, const char *aliases)
+static uint32_t ocl_device_class(ocl_asked *asked, const ocl_facts *facts, const char *aliases)
 {
-    cl_device_type type = ocl_device_ulong(api, id, CL_DEVICE_TYPE);
+    cl_device_type type = ocl_device_ulong(asked, CL_DEVICE_TYPE);
     if (ocl_has_word(aliases, "llvmpipe") || ocl_has_word(aliases, "softpipe") || ocl_has_word(aliases, "oclgrind") ||
         type & CL_DEVICE_TYPE_CPU)
         return PCO_DEVICE_SOFTWARE;
@@ -172,9 +214,9 @@ static uint32_t ocl_device_class(const ocl_api *api, cl_device_id id, const ocl_
     return PCO_DEVICE_OTHER;
 }
 
-static pco_contract ocl_find_contract(const ocl_api *api, cl_device_id id, uint32_t correctly_rounded)
+static pco_contract ocl_find_contract(ocl_asked *asked, uint32_t correctly_rounded)
 {
-    cl_device_fp_config fp = ocl_device_ulong(api, id, CL_DEVICE_SINGLE_FP_CONFIG);
+    cl_device_fp_config fp = ocl_device_ulong(asked, CL_DEVICE_SINGLE_FP_CONFIG);
     pco_contract contract = {
         .accumulate_f32 = PCO_F32,
         .accumulate_f16 = PCO_F32,
@@ -196,19 +238,19 @@ static pco_contract ocl_find_contract(const ocl_api *api, cl_device_id id, uint3
 
 static uint32_t ocl_min_u64(uint64_t a, uint64_t b) { return (uint32_t)(a < b ? a : b); }
 
-static void ocl_find_limits(const ocl_api *api, cl_device_id id, ocl_facts *facts)
+static void ocl_find_limits(ocl_asked *asked, ocl_facts *facts)
 {
     pco_gpu_limits *limits = &facts->limits;
     size_t items[16] = {1, 1, 1};
-    if (ocl_device_uint(api, id, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS) < 3 ||
-        api->GetDeviceInfo(id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, NULL) != CL_SUCCESS)
+    if (ocl_device_uint(asked, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS) < 3 ||
+        !ocl_ask_device(asked, CL_DEVICE_MAX_WORK_ITEM_SIZES, items, sizeof items))
         items[0] = items[1] = items[2] = 1;
-    size_t group = ocl_device_size(api, id, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    size_t group = ocl_device_size(asked, CL_DEVICE_MAX_WORK_GROUP_SIZE);
     /* Windows are sub-buffers, whose origins have this alignment; uint4 loads need 16. */
-    uint32_t alignment = 16, wanted = ocl_device_uint(api, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+    uint32_t alignment = 16, wanted = ocl_device_uint(asked, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
     while (alignment < wanted && alignment < 1u << 20) alignment *= 2;
     limits->type = facts->type;
-    if (ocl_device_uint(api, id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) >= 8) limits->needs_met = PCO_GPU_NEEDS_VECTOR_16;
+    if (ocl_device_uint(asked, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) >= 8) limits->needs_met = PCO_GPU_NEEDS_VECTOR_16;
     limits->max_bindings = PCO_GPU_MAX_BINDINGS;
     limits->max_allocation = facts->max_allocation;
     /* Kernels index words of a window with 32 bits of bytes. */
@@ -222,18 +264,17 @@ static void ocl_find_limits(const ocl_api *api, cl_device_id id, ocl_facts *fact
         limits->max_groups[d] = UINT32_MAX / limits->max_local[d];
         if (limits->max_groups[d] > INT32_MAX) limits->max_groups[d] = INT32_MAX;
     }
-    limits->shared_memory = ocl_min_u64(ocl_device_ulong(api, id, CL_DEVICE_LOCAL_MEM_SIZE), 1u << 30);
+    limits->shared_memory = ocl_min_u64(ocl_device_ulong(asked, CL_DEVICE_LOCAL_MEM_SIZE), 1u << 30);
     limits->is_opencl = 1;
     if (strstr(facts->name, "llvmpipe"))
         limits->max_rounds = pco_gpu_llvmpipe_rounds((uint32_t)strtoul(facts->driver, NULL, 10));
-    limits->contract = ocl_find_contract(api, id, facts->correctly_rounded);
+    limits->contract = ocl_find_contract(asked, facts->correctly_rounded);
 }
 
-static uint32_t ocl_find_features(const ocl_api *api, cl_device_id id, const ocl_facts *facts)
+static uint32_t ocl_find_features(ocl_asked *asked, const ocl_facts *facts)
 {
     char extensions[8192] = "";
-    if (api->GetDeviceInfo(id, CL_DEVICE_EXTENSIONS, sizeof extensions - 1, extensions, NULL) != CL_SUCCESS)
-        extensions[0] = 0;
+    if (!ocl_ask_device(asked, CL_DEVICE_EXTENSIONS, extensions, sizeof extensions - 1)) extensions[0] = 0;
     uint32_t features = PCO_FEATURE_STORAGE_16 | PCO_FEATURE_TIMESTAMPS; /* both are core in OpenCL 1.2 */
     if (facts->unified) features |= PCO_FEATURE_UNIFIED_MEMORY;
     if (ocl_has_word(extensions, "cl_khr_fp16")) features |= PCO_FEATURE_F16_ARITHMETIC;
@@ -247,22 +288,23 @@ static uint32_t ocl_find_features(const ocl_api *api, cl_device_id id, const ocl
     return features;
 }
 
-void ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_facts *facts)
+pco_status ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_facts *facts, pco_error *err)
 {
-    cl_device_id id = entry->id;
+    ocl_asked all = {.api = api, .entry = entry}, *asked = &all;
     *facts = (ocl_facts){0};
-    ocl_device_text(api, id, CL_DEVICE_NAME, facts->name);
-    ocl_device_text(api, id, CL_DRIVER_VERSION, facts->driver);
-    ocl_device_text(api, id, CL_DEVICE_VERSION, facts->version);
-    ocl_device_text(api, id, CL_DEVICE_VENDOR, facts->vendor);
-    ocl_platform_text(api, entry->platform, CL_PLATFORM_NAME, facts->platform);
-    ocl_platform_text(api, entry->platform, CL_PLATFORM_VERSION, facts->platform_version);
-    cl_device_fp_config fp = ocl_device_ulong(api, id, CL_DEVICE_SINGLE_FP_CONFIG);
+    ocl_device_text(asked, CL_DEVICE_NAME, facts->name);
+    ocl_device_text(asked, CL_DRIVER_VERSION, facts->driver);
+    ocl_device_text(asked, CL_DEVICE_VERSION, facts->version);
+    ocl_device_text(asked, CL_DEVICE_VENDOR, facts->vendor);
+    ocl_platform_text(asked, CL_PLATFORM_NAME, facts->platform);
+    ocl_platform_text(asked, CL_PLATFORM_VERSION, facts->platform_version);
+    cl_device_fp_config fp = ocl_device_ulong(asked, CL_DEVICE_SINGLE_FP_CONFIG);
     facts->correctly_rounded = fp & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? 1 : 0;
-    facts->unified = ocl_device_uint(api, id, CL_DEVICE_HOST_UNIFIED_MEMORY) ? 1 : 0;
-    facts->memory = ocl_device_ulong(api, id, CL_DEVICE_GLOBAL_MEM_SIZE);
-    facts->max_allocation = ocl_device_ulong(api, id, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    facts->features = ocl_find_features(api, id, facts);
+    facts->unified = ocl_device_uint(asked, CL_DEVICE_HOST_UNIFIED_MEMORY) ? 1 : 0;
+    facts->vendor_id = ocl_device_uint(asked, CL_DEVICE_VENDOR_ID);
+    facts->memory = ocl_device_ulong(asked, CL_DEVICE_GLOBAL_MEM_SIZE);
+    facts->max_allocation = ocl_device_ulong(asked, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    facts->features = ocl_find_features(asked, facts);
     char aliases[128];
     ocl_find_aliases(facts, aliases, sizeof aliases);
     /* Mesa 22.3 names the subgroup's width as the limit of every kernel, and runs larger ones well. */
@@ -270,13 +312,16 @@ void ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_facts *fa
     /* There, events of a kernel that takes half a second are 1 ns apart. */
     facts->clock_unknown = ocl_has_word(aliases, "rusticl") && ocl_has_word(aliases, "llvmpipe") ? 1 : 0;
     if (facts->clock_unknown) facts->features &= ~(uint32_t)PCO_FEATURE_TIMESTAMPS;
-    facts->type = ocl_device_class(api, id, facts, aliases);
-    ocl_find_limits(api, id, facts);
+    facts->type = ocl_device_class(asked, facts, aliases);
+    ocl_find_limits(asked, facts);
     const char *const texts[] = {facts->platform, facts->platform_version, facts->vendor,
                                  facts->name,     facts->version,          facts->driver};
     facts->identity = OCL_HASH_START;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         facts->identity = ocl_hash_text(facts->identity, texts[i]);
+    if (all.code == CL_SUCCESS) return PCO_OK;
+    return ocl_fail(err, PCO_ERROR_INTERNAL, "the driver does not say what %s is (%s, %d)",
+                    *facts->name ? facts->name : "its device", ocl_code_name(all.code), all.code);
 }
 
 /* ---- description ------------------------------------------------------------------------------------- */
@@ -324,7 +369,8 @@ pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device
     if (index >= backend->n_entries)
         return ocl_fail(err, PCO_ERROR_NOT_FOUND, "there is no OpenCL device %u, only %u", index, backend->n_entries);
     ocl_facts facts;
-    ocl_devices_facts(&backend->api, &backend->entries[index], &facts);
+    const pco_status status = ocl_devices_facts(&backend->api, &backend->entries[index], &facts, err);
+    if (status) return status;
     pco_device_info made = {
         .size = sizeof made,
         .type = facts.type,
@@ -340,7 +386,7 @@ pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device
     snprintf(made.name, sizeof made.name, "%s", facts.name);
     snprintf(made.driver, sizeof made.driver, "%.120s %.120s", facts.platform, facts.driver);
     snprintf(made.platform, sizeof made.platform, "%s", facts.platform);
-    made.vendor_id = ocl_device_uint(&backend->api, backend->entries[index].id, CL_DEVICE_VENDOR_ID);
+    made.vendor_id = facts.vendor_id;
     snprintf(made.api, sizeof made.api, "%.63s", facts.version);
     snprintf(made.driver_version, sizeof made.driver_version, "%.63s", facts.driver);
     ocl_find_driver_file(&backend->api, backend->entries[index].platform, made.driver_file, sizeof made.driver_file);

@@ -149,13 +149,15 @@ uint64_t ocl_hash_text(uint64_t hash, const char *text);
 typedef struct ocl_facts {
     char name[256], driver[256], version[256], vendor[256], platform[256], platform_version[256];
     uint32_t type; /* pco_device_type */
+    uint32_t vendor_id;
     uint32_t features, unified, correctly_rounded, kernel_limit_unknown, clock_unknown;
     uint64_t memory, max_allocation;
     uint64_t identity;
     pco_gpu_limits limits;
 } ocl_facts;
 PCO_NODISCARD pco_status ocl_devices_find(pco_backend *backend, pco_error *err);
-void ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_facts *facts);
+PCO_NODISCARD pco_status ocl_devices_facts(const ocl_api *api, const ocl_entry *entry, ocl_facts *facts,
+                                           pco_error *err);
 pco_status ocl_devices_describe(pco_backend *backend, uint32_t index, pco_device_info *info, pco_error *err);
 
 /* device.c */

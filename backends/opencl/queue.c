@@ -30,7 +30,10 @@ static cl_int ocl_enqueue(pco_device *device, pco_gpu_recording *recording, uint
         cl_event *event = timed ? &step->event : i + 1 == end ? last : NULL;
         cl_int code =
             api->EnqueueNDRangeKernel(device->queue, step->kernel, 3, NULL, step->global, step->local, 0, NULL, event);
-        if (code != CL_SUCCESS) return code;
+        if (code != CL_SUCCESS) {
+            if (event) *event = NULL; /* nothing is said of the event */
+            return code;
+        }
         if (by_host) {
             code = api->WaitForEvents(1, &step->event);
             if (code != CL_SUCCESS) return code;
