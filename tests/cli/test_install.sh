@@ -67,6 +67,33 @@ if [ "$(setpriv --reuid 65534 --clear-groups "$work/id" -u 2> /dev/null)" = "$(i
     *cpu.so*) ok "a set-user-ID program takes its own plugins" ;;
     *) bad "a set-user-ID program takes its own plugins" "$(cat "$work/err")" ;;
     esac
+    # Nor does it take anything from the caller's environment, which counts for the same program without the bit.
+    plain=$prefix/bin/plain home=$work/home
+    cp "$portico" "$plain" && chmod u-s "$plain" && mkdir "$home" && chown 65534 "$home"
+    # called PROGRAM VARIABLE=VALUE...: `devices`, called by the other user, who says that. Leaks are not looked for:
+    # that takes ptrace, which a set-user-ID program does not allow.
+    called() {
+        setpriv --reuid 65534 --clear-groups env -u PORTICO_CACHE_DIR -u XDG_CACHE_HOME HOME="$home/none" \
+            ASAN_OPTIONS="${ASAN_OPTIONS:-}:detect_leaks=0" "${@:2}" "$1" devices > "$work/out" 2> "$work/err" < /dev/null
+        status=$?
+    }
+    for setting in PORTICO_LOG=loud PORTICO_FALLBACK=never PORTICO_SELF_TEST=maybe PORTICO_THREADS=many \
+        PORTICO_BACKEND="$(printf '%02000d' 0)"; do
+        name=${setting%%=*}
+        called "$plain" "$setting"; status "otherwise $name counts" 2; says "and is named" err "$name is "
+        called "$portico" "$setting"; status "for a set-user-ID program $name does not count" 0
+    done
+    # What Portico keeps is in a folder of its name; drivers have caches of their own.
+    for setting in PORTICO_CACHE_DIR="$home/portico" XDG_CACHE_HOME="$home/xdg" HOME="$home"; do
+        name=${setting%%=*}
+        called "$portico" "$setting"; kept=$(find "$home" -name portico); find "$home" -mindepth 1 -delete
+        if [ "$kept" = "" ]; then ok "for a set-user-ID program $name does not count"; else bad "for a set-user-ID program $name does not count" "it wrote $kept"; fi
+        called "$plain" "$setting"; kept=$(find "$home" -name portico); find "$home" -mindepth 1 -delete
+        if [ "$kept" != "" ]; then ok "otherwise $name counts"; else bad "otherwise $name counts" "nothing is kept there"; fi
+    done
+    called "$portico" PORTICO_PLUGIN_PATH="$elsewhere/nowhere"
+    if grep -q nowhere "$work/err"; then bad "for a set-user-ID program PORTICO_PLUGIN_PATH does not count" "it is searched"; else ok "for a set-user-ID program PORTICO_PLUGIN_PATH does not count"; fi
+    called "$plain" PORTICO_PLUGIN_PATH="$elsewhere/nowhere"; says "otherwise PORTICO_PLUGIN_PATH counts" err nowhere
     chmod u-s "$portico"
 else
     skip "a set-user-ID program: there are none here"
