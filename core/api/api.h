@@ -39,6 +39,7 @@ struct pco_model {
     pco_encoder *encoder; /* of embeddings; NULL until the first */
     int64_t context_length;
     pco_memory_estimate estimate;
+    uint32_t cache_type;
     int64_t lanes;            /* sequences that causal holds */
     pco_sequence **sequences; /* [lanes]: the caller's, or NULL */
     pco_sequence own;         /* of the last pco_model_generate; an encoder-decoder's: the target */
@@ -68,6 +69,9 @@ pco_status api_context_create(const pco_context_params *params, pco_context **co
 
 /* A lane without a sequence of the caller's, in *lane, and empty. Errors: INVALID, as all are taken. */
 pco_status api_lane(pco_model *model, int64_t *lane, pco_error *err) PCO_NODISCARD;
+
+/* Makes model->causal or model->seq2seq, anew where it is there. */
+pco_status api_runner(pco_model *model, pco_error *err) PCO_NODISCARD;
 
 /* Makes model->encoder, where it is not there yet. */
 pco_status api_encoder(pco_model *model, pco_error *err) PCO_NODISCARD;

@@ -90,7 +90,8 @@ static pco_status api_draw(api_generation *g, int64_t step, int32_t *id)
                         "the sampler chose token %d at step %" PRId64 ", outside a vocabulary of %" PRId64, *id, step,
                         vocab);
     if (*id >= 0) return PCO_OK;
-    const pco_sampler_history history = {g->sequence->ids, g->sequence->count, (size_t)g->stats.generated_tokens};
+    const size_t count = g->sequence->count, written = (size_t)g->stats.generated_tokens; /* some may be forgotten */
+    const pco_sampler_history history = {g->sequence->ids, count, written < count ? written : count};
     return pco_sampler_draw(&g->sampler, model->logits, vocab, &history, (uint64_t)step, model->workspace, id, g->err);
 }
 
@@ -100,6 +101,26 @@ static int api_ends(const api_generation *g, int32_t id)
     const pco_model_file *file = g->model->file;
     if (!g->model->causal || !file->target) return id == file->spec.eos_token_id;
     return pco_model_file_ends(file, id) || id == pco_tokenizer_specials(file->target).bos;
+}
+
+/* A full context: forgets the older half of what does not stay. *room grows by as much. What stays is read again with
+ * the next token: keys and values of later tokens have seen those that are forgotten, and positions may be learned. */
+static pco_status api_shift(api_generation *g, int64_t *room)
+{
+    pco_sequence *sequence = g->sequence;
+    const pco_tokenizer *tokenizer = g->model->file->target;
+    int64_t kept = g->params->keep;
+    if (kept == 0 && tokenizer && sequence->count && sequence->ids[0] == pco_tokenizer_specials(tokenizer).bos)
+        kept = 1;
+    const int64_t behind = (int64_t)sequence->count - kept, dropped = (behind + 1) / 2;
+    if (dropped < 1) return PCO_OK;
+    memmove(sequence->ids + kept, sequence->ids + kept + dropped, (size_t)(behind - dropped) * sizeof *sequence->ids);
+    sequence->count -= (size_t)dropped;
+    pco_causal_select(g->model->causal, sequence->lane);
+    pco_causal_rewind(g->model->causal, kept);
+    g->stats.context_shifts++;
+    *room += dropped;
+    return api_advance(g);
 }
 
 /* Draws and emits until something ends it. The logits of the first token are there; `room` is how many tokens
@@ -113,7 +134,8 @@ static pco_status api_continue(api_generation *g, int64_t room)
         g->stats.stop_reason = PCO_STOP_MAX_TOKENS;
         if (g->params->max_tokens > 0 && n >= g->params->max_tokens) break;
         g->stats.stop_reason = PCO_STOP_CONTEXT;
-        if (n >= room) break;
+        if (n >= room && g->params->context_shift) status = api_shift(g, &room);
+        if (status || n >= room) break;
         status = api_draw(g, n, &id);
         g->stats.stop_reason = PCO_STOP_END;
         if (status || api_ends(g, id)) break;
@@ -263,6 +285,13 @@ static pco_status api_check_call(const api_generation *g, const char *function, 
             return pco_fail(g->err, PCO_ERROR_INVALID, "stop string %zu is %s; leave it out", i,
                             params->stop[i] ? "empty" : "NULL");
     if (params->max_tokens < 0) return pco_fail(g->err, PCO_ERROR_INVALID, "max_tokens is below 0");
+    if (params->context_shift && !g->model->causal)
+        return pco_fail(g->err, PCO_ERROR_INVALID, "context_shift is for language models; %s is an encoder-decoder",
+                        file->path);
+    if (params->keep < 0 || (params->keep && params->keep > g->model->context_length - 2))
+        return pco_fail(g->err, PCO_ERROR_INVALID,
+                        "keep is %" PRId64 "; with a context of %" PRId64 " it is 0 to %" PRId64, params->keep,
+                        g->model->context_length, g->model->context_length - 2);
     if ((prompt && !file->source) || ((params->prefix || g->text || params->stop_count) && !file->target))
         return pco_fail(g->err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", file->path);
     return PCO_OK;

@@ -31,17 +31,22 @@ static pco_status api_progress(const pco_model_params *params, double share, pco
     return pco_fail(err, PCO_ERROR_CANCELLED, "opening the model was cancelled");
 }
 
-/* Refuses a model that the device cannot hold, before anything is uploaded. */
+/* Refuses a model that the device cannot hold, before anything is uploaded: caches of decoders grow later. */
 static pco_status api_check_memory(const pco_model *model, pco_error *err)
 {
     const pco_device_info *info = pco_session_device(model->session);
-    const pco_memory_estimate *need = &model->estimate;
-    if (info->memory == 0 || need->total <= info->memory) return PCO_OK;
+    const int64_t first = model->file->spec.decoder_only && model->context_length > PCO_CAUSAL_FIRST
+                              ? PCO_CAUSAL_FIRST
+                              : model->context_length;
+    pco_memory_estimate need = model->estimate;
+    if (info->memory == 0 || need.total <= info->memory) return PCO_OK;
+    const pco_status status = pco_model_estimate(model->file, first, model->lanes, model->cache_type, &need, err);
+    if (status || need.total <= info->memory) return status;
     return pco_fail(err, PCO_ERROR_OUT_OF_DEVICE_MEMORY,
                     "%s needs about %" PRIu64 " bytes (weights %" PRIu64 ", cache %" PRIu64 " for %" PRId64
                     " tokens, activations %" PRIu64 "), and device %s has %" PRIu64,
-                    model->file->path, need->total, need->constant_bytes, need->state_bytes, model->context_length,
-                    need->arena_bytes + need->io_bytes, pco_session_device_id(model->session), info->memory);
+                    model->file->path, need.total, need.constant_bytes, need.state_bytes, first,
+                    need.arena_bytes + need.io_bytes, pco_session_device_id(model->session), info->memory);
 }
 
 static pco_status api_prepare(pco_model *model, pco_error *err)
@@ -56,10 +61,21 @@ static pco_status api_prepare(pco_model *model, pco_error *err)
     if (!model->logits || !model->workspace || !model->sequences || !model->own.ids)
         return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for %s", file->path);
     if (file->spec.encoder_only) return PCO_OK; /* pco_model_embed prepares what it needs */
+    return api_runner(model, err);
+}
+
+pco_status api_runner(pco_model *model, pco_error *err)
+{
+    const pco_model_file *file = model->file;
+    const pco_causal_room room = {model->context_length, model->lanes, model->cache_type, NULL};
+    pco_causal_destroy(model->causal);
+    pco_seq2seq_destroy(model->seq2seq);
+    model->causal = NULL;
+    model->seq2seq = NULL;
     if (file->spec.decoder_only)
-        return pco_causal_create(model->session, file->weights, &file->spec, model->context_length, model->lanes,
-                                 &model->causal, err);
-    return pco_seq2seq_create(model->session, file->weights, &file->spec, model->context_length, &model->seq2seq, err);
+        return pco_causal_create(model->session, file->weights, &file->spec, &room, &model->causal, err);
+    return pco_seq2seq_create(model->session, file->weights, &file->spec, model->context_length, model->cache_type,
+                              &model->seq2seq, err);
 }
 
 /* What a model is opened from: a path, or the bytes of a file. */
@@ -91,7 +107,10 @@ static pco_status api_read_model(pco_model *model, const api_source *source, con
                               : pco_model_file_open_memory(source->data, source->bytes, &model->file, err);
     if (!status) status = pco_model_context(model->file, params->context_length, &model->context_length, err);
     if (!status) status = api_lanes(params, model->file, &model->lanes, err);
-    if (!status) status = pco_model_estimate(model->file, model->context_length, model->lanes, &model->estimate, err);
+    model->cache_type = params->cache_type;
+    if (!status)
+        status = pco_model_estimate(model->file, model->context_length, model->lanes, model->cache_type,
+                                    &model->estimate, err);
     return status ? status : api_progress(params, 0.1, err);
 }
 
@@ -200,6 +219,7 @@ void pco_model_describe(const pco_model *model, pco_model_info *info)
         snprintf(all.device, sizeof all.device, "%s", pco_session_device_id(model->session));
         all.device_bytes = pco_session_memory(model->session, &all.peak_device_bytes);
         all.sequences = model->causal ? model->lanes : 0;
+        all.cached_tokens = model->causal ? pco_causal_capacity(model->causal) : 0;
     }
     (void)pco_fill_sized(info, &all, sizeof all, NULL);
 }
@@ -216,7 +236,7 @@ pco_status pco_model_inspect(const char *path, int64_t context_length, pco_model
     if (!status) status = pco_model_file_open(path, &file, err);
     if (status) return status;
     status = pco_model_context(file, context_length, &context, err);
-    if (!status) status = pco_model_estimate(file, context, 1, &estimate, err);
+    if (!status) status = pco_model_estimate(file, context, 1, PCO_F32, &estimate, err);
     if (!status) api_describe(file, context, &estimate, &all);
     if (!status) status = pco_fill_sized(info, &all, sizeof all, err);
     pco_model_file_close(file);

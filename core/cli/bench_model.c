@@ -57,20 +57,6 @@ static pco_status bench_round(bench_runner *r, double *prompt, double *generatio
     return status;
 }
 
-/* The model's programs anew: a session's profile is for those that are made under it. */
-static pco_status bench_rebuild(pco_model *model, pco_error *err)
-{
-    const pco_model_file *file = model->file;
-    if (model->seq2seq) {
-        pco_seq2seq_destroy(model->seq2seq);
-        return pco_seq2seq_create(model->session, file->weights, &file->spec, model->context_length, &model->seq2seq,
-                                  err);
-    }
-    pco_causal_destroy(model->causal);
-    return pco_causal_create(model->session, file->weights, &file->spec, model->context_length, model->lanes,
-                             &model->causal, err);
-}
-
 /* Rounds by the device's own clock. Noting times costs time, so they come after those that are timed. Where the device
  * cannot tell there is no figure, and nothing wrong with the others. */
 static void bench_by_device(bench_runner *r, double seconds)
@@ -81,7 +67,7 @@ static void bench_by_device(bench_runner *r, double seconds)
     pco_session *session = r->model->session;
     if (!(pco_session_device(session)->features & PCO_FEATURE_TIMESTAMPS)) return;
     pco_status status = pco_session_profile(session, 1, &ignored);
-    if (!status) status = bench_rebuild(r->model, &ignored);
+    if (!status) status = api_runner(r->model, &ignored); /* a profile is of programs that are made under it */
     const double start = pco_seconds();
     for (; !status && n <= BENCH_DEVICE_ROUNDS && (n < 2 || pco_seconds() - start < seconds); n++) { /* 0 warms up */
         const uint64_t before = pco_session_nanoseconds(session);
@@ -128,7 +114,8 @@ static void bench_open(bench_runner *r, pco_context *context, const bench_argume
 {
     pco_error err = {""};
     double prompt, generation, start = pco_seconds();
-    pco_status status = cli_open_model(context, arguments->what, r->device->id, arguments->context, &r->model, &err);
+    pco_status status =
+        cli_open_model(context, arguments->what, CLI_OPEN(r->device->id, arguments->context), &r->model, &err);
     r->load_seconds = pco_seconds() - start;
     if (!status) status = bench_lengths(r, arguments, &err);
     if (!status) status = bench_round(r, &prompt, &generation, &err); /* warm-up: builds what it needs */

@@ -16,7 +16,7 @@ typedef struct chat_arguments {
     cli_generate generate; /* the first member: CLI_SAMPLING */
     const char *model, *prompt, *system, *template, *load, *device;
     int64_t context;
-    int stats;
+    int stats, cache_type; /* of cli_cache_types */
 } chat_arguments;
 
 typedef struct chat {
@@ -310,6 +310,7 @@ static const cli_option CHAT_OPTIONS[] = {
     {CLI_TEXT("--load", chat_arguments, load)},
     {CLI_TEXT("--template", chat_arguments, template)},
     {CLI_WHOLE("--context", chat_arguments, context, 2, 1 << 24)},
+    {CLI_WORD("--cache-type", chat_arguments, cache_type, cli_cache_types)},
     CLI_SAMPLING(chat_arguments),
     {CLI_TEXT("--device", chat_arguments, device), .traits = CLI_MAY_BE_EMPTY},
     {CLI_FLAG("--stats", chat_arguments, stats)},
@@ -319,17 +320,20 @@ static int chat_main(int argc, char **argv)
 {
     chat_arguments arguments = {.generate.params.size = sizeof arguments.generate.params};
     chat c = {.arguments = &arguments};
+    pco_model_params how = {0};
     char *template = NULL;
     size_t size;
     pco_error err = {""};
     int status = cli_parse(&cli_chat, argc, argv, &arguments, NULL);
     if (status) return status;
     if (arguments.template && !cli_read_text(arguments.template, &template, &size)) return CLI_FAILED;
+    how.device = arguments.device;
+    how.context_length = arguments.context;
+    how.cache_type = cli_cache_dtype(arguments.cache_type);
     cli_watch_signals();
     pco_context *context = cli_context(arguments.device, &status);
     if (context) {
-        const pco_status opened =
-            cli_open_model(context, arguments.model, arguments.device, arguments.context, &c.model, &err);
+        const pco_status opened = cli_open_model(context, arguments.model, &how, &c.model, &err);
         if (!opened)
             status = chat_run(&c, template);
         else
@@ -358,6 +362,7 @@ const cli_command cli_chat = {
             "  --template FILE     a chat template (Jinja) instead of the model's own\n"
             "  -n, --max-tokens N  most tokens of an answer; 0 (default): until it ends or the context is full\n"
             "  --context N         most tokens of the talk (default: what the model says, at most 4096)\n"
+            "  --cache-type T      how keys and values are kept: f32 (default), f16 or q8_0\n"
             "  --temperature T     0 (default): always the likeliest token; 1: as the model was trained\n"
             "  --top-k K           draw among the K likeliest (0, default: all)\n"
             "  --top-p P           draw among the likeliest that have the share P together (default 1: all)\n"

@@ -32,7 +32,8 @@ static void compare_device(const compare_arguments *arguments, pco_context *cont
     pco_model *model = NULL;
     pco_error err = {""};
     double start = pco_seconds();
-    pco_status status = cli_open_model(context, arguments->model, result->device, arguments->context, &model, &err);
+    pco_status status =
+        cli_open_model(context, arguments->model, CLI_OPEN(result->device, arguments->context), &model, &err);
     result->load_seconds = pco_seconds() - start;
     if (!status) status = compare_generate(model, arguments->prompt, arguments->max_tokens, result, &err);
     if (!status) status = compare_text(model, result, &err);

@@ -90,9 +90,9 @@ static pco_status bisect_stage_make(bisect_run *run, bisect_stage *stage, const 
     if (file->spec.decoder_only)
         pco_causal_build(&nn, &file->spec, PCO_CAUSAL_ROWS(context, rows));
     else if (first)
-        pco_seq2seq_build_encode(&nn, &file->spec, context, rows);
+        pco_seq2seq_build_encode(&nn, &file->spec, &(pco_seq2seq_form){.context = context, .rows = rows});
     else
-        pco_seq2seq_build_decode(&nn, &file->spec, context, rows, 1);
+        pco_seq2seq_build_decode(&nn, &file->spec, &(pco_seq2seq_form){.context = context, .rows = rows, .step = 1});
     const pco_executable_params params = {.size = sizeof params, .name = stage->name, .no_self_test = 1};
     pco_status status = pco_graph_check(stage->source, err);
     bisect_doing(run, "preparing the graph", stage->name);
@@ -416,7 +416,8 @@ static int bisect_devices(const conformance_bisect_arguments *arguments, pco_con
     bisect_device reference = {0};
     pco_error err = {""};
     int status = CLI_OK;
-    pco_status result = cli_open_model(context, arguments->model, "cpu:reference", arguments->context, &model, &err);
+    pco_status result =
+        cli_open_model(context, arguments->model, CLI_OPEN("cpu:reference", arguments->context), &model, &err);
     if (!result) result = pco_registry_select(context->registry, "cpu:reference", &wanted, 1, &found, &err);
     if (!result) result = bisect_open(context->registry, wanted, &reference, &err);
     if (result) status = cli_fail(&err);

@@ -160,7 +160,7 @@ static int embed_run(int argc, char **argv)
     pco_context *context = cli_context(arguments.device, &status);
     if (context) {
         pco_status opened =
-            cli_open_any_model(context, arguments.model, arguments.device, arguments.context, &model, &err);
+            cli_open_any_model(context, arguments.model, CLI_OPEN(arguments.device, arguments.context), &model, &err);
         if (opened)
             status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
         else

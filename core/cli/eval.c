@@ -262,7 +262,7 @@ static int eval_model(pco_context *context, const eval_arguments *a)
     pco_error err = {""};
     eval_result result = {0};
     const int dates = strcmp(a->data, "dates") == 0;
-    if (cli_open_model(context, a->model, a->device, a->context, &model, &err)) return cli_fail(&err);
+    if (cli_open_model(context, a->model, CLI_OPEN(a->device, a->context), &model, &err)) return cli_fail(&err);
     const int pairs = model->seq2seq != NULL;
     int status = CLI_FAILED;
     if (dates && !pairs)

@@ -80,10 +80,10 @@ pco_status inspect_dot(const inspect_file *file, pco_error *err)
                          PCO_CAUSAL_ROWS(file->context, 1));
     } else {
         int64_t rows = file->context < 64 ? file->context : 64;
-        pco_seq2seq_build_encode(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->spec, file->context,
-                                 rows);
-        pco_seq2seq_build_decode(&(pco_nn){.graph = step, .weights = model->weights}, &model->spec, file->context, 1,
-                                 1);
+        pco_seq2seq_build_encode(&(pco_nn){.graph = encoder, .weights = model->weights}, &model->spec,
+                                 &(pco_seq2seq_form){.context = file->context, .rows = rows});
+        pco_seq2seq_build_decode(&(pco_nn){.graph = step, .weights = model->weights}, &model->spec,
+                                 &(pco_seq2seq_form){.context = file->context, .rows = 1, .step = 1});
         status = pco_graph_check(encoder, err);
     }
     if (!status) status = pco_graph_check(step, err);

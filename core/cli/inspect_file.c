@@ -104,7 +104,7 @@ static pco_status inspect_recognise(inspect_file *file, const char *path, int64_
     }
     pco_status status = pco_model_file_open(path, &file->model, &file->reason);
     if (!status) status = pco_model_context(file->model, context, &file->context, &file->reason);
-    if (!status) status = pco_model_estimate(file->model, file->context, 1, &file->estimate, &file->reason);
+    if (!status) status = pco_model_estimate(file->model, file->context, 1, PCO_F32, &file->estimate, &file->reason);
     if (!status) {
         file->reason.message[0] = 0;
         return PCO_OK;

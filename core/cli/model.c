@@ -30,10 +30,10 @@ static int model_progress(void *user, double share)
     return cli_interrupted() != 0;
 }
 
-pco_status cli_open_model(pco_context *context, const char *path, const char *device, int64_t context_length,
-                          pco_model **model, pco_error *err)
+pco_status cli_open_model(pco_context *context, const char *path, const pco_model_params *how, pco_model **model,
+                          pco_error *err)
 {
-    pco_status status = cli_open_any_model(context, path, device, context_length, model, err);
+    pco_status status = cli_open_any_model(context, path, how, model, err);
     if (status || !(*model)->file->spec.encoder_only) return status;
     status = api_no_writer((*model)->file, err);
     pco_model_close(*model);
@@ -41,19 +41,26 @@ pco_status cli_open_model(pco_context *context, const char *path, const char *de
     return status;
 }
 
-pco_status cli_open_any_model(pco_context *context, const char *path, const char *device, int64_t context_length,
-                              pco_model **model, pco_error *err)
+pco_status cli_open_any_model(pco_context *context, const char *path, const pco_model_params *how, pco_model **model,
+                              pco_error *err)
 {
     cli_progress progress;
+    pco_model_params params = *how;
     cli_progress_start(&progress, "loading", "%");
-    const pco_model_params params = {.size = sizeof params,
-                                     .device = device,
-                                     .context_length = context_length,
-                                     .progress = model_progress,
-                                     .progress_user = &progress};
+    params.size = sizeof params;
+    params.progress = model_progress;
+    params.progress_user = &progress;
     pco_status status = pco_model_open(context, path, &params, model, err);
     cli_progress_end(&progress);
     return status;
+}
+
+const char *const cli_cache_types[] = {"f32", "f16", "q8_0", NULL};
+
+uint32_t cli_cache_dtype(int word)
+{
+    static const uint32_t dtypes[] = {PCO_F32, PCO_F16, PCO_Q8_0};
+    return dtypes[word];
 }
 
 double cli_log_total(const float *logits, int64_t count)

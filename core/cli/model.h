@@ -9,14 +9,22 @@
  * exit status in *status. */
 pco_context *cli_context(const char *device, int *status);
 
-/* Opens a model that writes text on a device, with a progress line on stderr; a signal (cli/signals.h) cancels. Errors:
- * as pco_model_open; UNSUPPORTED for an encoder. */
-pco_status cli_open_model(pco_context *context, const char *path, const char *device, int64_t context_length,
-                          pco_model **model, pco_error *err) PCO_NODISCARD;
+/* Opens a model that writes text, with a progress line on stderr; a signal (cli/signals.h) cancels. Of `how` the size
+ * and the progress are not looked at. Errors: as pco_model_open; UNSUPPORTED for an encoder. */
+pco_status cli_open_model(pco_context *context, const char *path, const pco_model_params *how, pco_model **model,
+                          pco_error *err) PCO_NODISCARD;
 
 /* The same for models of any kind. */
-pco_status cli_open_any_model(pco_context *context, const char *path, const char *device, int64_t context_length,
-                              pco_model **model, pco_error *err) PCO_NODISCARD;
+pco_status cli_open_any_model(pco_context *context, const char *path, const pco_model_params *how, pco_model **model,
+                              pco_error *err) PCO_NODISCARD;
+
+/* For a pco_model_params as above. */
+#define CLI_OPEN(device_id, context_tokens) \
+    (&(pco_model_params){.device = (device_id), .context_length = (context_tokens)})
+
+/* Types of a cache, for --cache-type, and the pco_dtype of each. */
+extern const char *const cli_cache_types[];
+uint32_t cli_cache_dtype(int word);
 
 /* How a text is generated, as the options below say. */
 enum { CLI_STOPS = 16 };

@@ -16,13 +16,14 @@ typedef struct run_arguments {
     int piped;                 /* "-": the prompt is on stdin */
     int implied;               /* nobody said where the prompt is: input is stdin, and must hold one */
     int64_t context, logprobs; /* below 0: none */
+    int cache_type;            /* of cli_cache_types */
     int json;
     attention_picture attention; /* path NULL: none */
 } run_arguments;
 
 /* Totals over all sources. */
 typedef struct run_totals {
-    int64_t prompt_tokens, generated_tokens, answers;
+    int64_t prompt_tokens, generated_tokens, answers, shifts;
     double prompt_seconds, generation_seconds, load_seconds;
     uint64_t peak;
     pco_stop_reason stop_reason;
@@ -43,6 +44,7 @@ static void run_add(run_totals *totals, const pco_generate_stats *stats)
     totals->generated_tokens += stats->generated_tokens;
     totals->prompt_seconds += stats->prompt_seconds;
     totals->generation_seconds += stats->generation_seconds;
+    totals->shifts += stats->context_shifts;
     totals->load_seconds = stats->load_seconds;
     totals->peak = stats->peak_device_bytes;
     totals->stop_reason = stats->stop_reason;
@@ -64,6 +66,8 @@ static void run_statistics(const pco_model *model, const run_totals *totals)
             totals->generation_seconds, run_rate(totals->generated_tokens, totals->generation_seconds));
     if (totals->answers == 1) fprintf(stderr, "; %s", reasons[totals->stop_reason]);
     if (totals->answers > 1) fprintf(stderr, "; %" PRId64 " sources", totals->answers);
+    if (totals->shifts)
+        fprintf(stderr, "\ncontext     full %" PRId64 " times, and half of it forgotten", totals->shifts);
     fprintf(stderr, "\nmemory      %s at most on the device\n", cli_bytes(totals->peak, bytes));
 }
 
@@ -196,6 +200,9 @@ static const cli_option RUN_OPTIONS[] = {
     {CLI_WHOLE("--context", run_arguments, context, 1, 1 << 24)},
     CLI_SAMPLING(run_arguments),
     {CLI_TEXT("--device", run_arguments, device), .traits = CLI_MAY_BE_EMPTY},
+    {CLI_WORD("--cache-type", run_arguments, cache_type, cli_cache_types)},
+    {CLI_FLAG("--context-shift", run_arguments, generate.params.context_shift)},
+    {CLI_WHOLE("--keep", run_arguments, generate.params.keep, 0, 1 << 24)},
     {CLI_FLAG("--echo", run_arguments, generate.params.echo)},
     {CLI_TEXT("--attention", run_arguments, attention.path)},
     {CLI_FLAG("--json", run_arguments, json)},
@@ -208,6 +215,10 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
     if (cli_parse(&cli_run, argc, argv, arguments, NULL)) return CLI_USAGE;
     if (arguments->attention.layer >= 0 && !arguments->attention.path) {
         cli_error("run: --attention-layer is for --attention");
+        return CLI_USAGE;
+    }
+    if (arguments->generate.params.keep && !arguments->generate.params.context_shift) {
+        cli_error("run: --keep is for --context-shift");
         return CLI_USAGE;
     }
     if (arguments->logprobs >= 0 && !arguments->json) {
@@ -240,10 +251,13 @@ static int run_run(int argc, char **argv)
     pco_error err = {""};
     int status = run_parse(argc, argv, &arguments);
     if (status) return status;
+    const pco_model_params how = {.device = arguments.device,
+                                  .context_length = arguments.context,
+                                  .cache_type = cli_cache_dtype(arguments.cache_type)};
     cli_watch_signals();
     pco_context *context = cli_context(arguments.device, &status);
     if (!context) return status;
-    pco_status opened = cli_open_model(context, arguments.model, arguments.device, arguments.context, &model, &err);
+    pco_status opened = cli_open_model(context, arguments.model, &how, &model, &err);
     if (opened) {
         status = opened == PCO_ERROR_CANCELLED ? CLI_OK : cli_fail(&err);
     } else {
@@ -273,6 +287,10 @@ const cli_command cli_run = {
         "                      context\n"
         "  --context N         most tokens of prompt and text together (default: what the model says,\n"
         "                      at most 4096)\n"
+        "  --cache-type T      how keys and values are kept: f32 (default), f16 or q8_0\n"
+        "  --context-shift     a full context does not end the text: the older half of it is forgotten, and the\n"
+        "                      rest is read again, as if the model had never seen the other (language models)\n"
+        "  --keep N            the first N tokens of the prompt are not forgotten (default: BOS only)\n"
         "  --temperature T     0 (default): always the likeliest token; 1: as the model was trained\n"
         "  --top-k K           draw among the K likeliest (0, default: all)\n"
         "  --top-p P           draw among the likeliest that have the share P together (default 1: all)\n"

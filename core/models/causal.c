@@ -10,24 +10,28 @@
 #include <string.h>
 
 enum { CAUSAL_LARGEST_CHUNK = 256, CAUSAL_OUTPUTS = 2 };
+static const char CAUSAL_NAME[] = "cache";
 
 struct pco_causal {
     pco_session *session;
     const pco_weights *weights;
     pco_model_spec spec;
     int64_t context, lanes, lane; /* lane: which one append and score are about */
-    int64_t *positions_of;        /* [lanes] */
+    int64_t capacity;             /* tokens that each lane has room for now, at most context */
+    uint32_t cache_type;
+    const char *name;      /* of the states */
+    int64_t *positions_of; /* [lanes] */
     uint32_t n_sizes;
     int64_t sizes[PCO_STAGE_SIZES + 1];
     pco_stage stages[CAUSAL_OUTPUTS][PCO_STAGE_SIZES + 1]; /* by pco_causal_output */
     pco_stage together;                                    /* one token of every lane */
     pco_stage copy;                                        /* from lane to lane */
-    uint32_t copy_rows;                                    /* handle */
     uint32_t built;
     pco_causal_progress_fn progress;
     void *progress_user;
     int32_t *ids, *positions;      /* [largest of CAUSAL_LARGEST_CHUNK and lanes] */
     int32_t *starts, *ends, *take; /* [lanes] */
+    int64_t *parents;              /* [lanes] */
     float *logits;                 /* [lanes,vocab_size]; made with `together` */
 };
 
@@ -43,8 +47,10 @@ static void causal_build_caches(const pco_nn *nn, const pco_model_spec *spec, co
         decoder->take = pco_graph_value(graph, "take", PCO_I32, 1, &form->lanes);
         decoder->lane = pco_graph_value(graph, "lane", PCO_I32, 1, &form->batch);
     }
-    decoder->key_states = pco_spec_states(nn, spec, form->lanes, form->context, "cache.key");
-    decoder->value_states = pco_spec_states(nn, spec, form->lanes, form->context, "cache.value");
+    const pco_spec_room room = {form->lanes, form->capacity ? form->capacity : form->context, form->cache_type,
+                                form->name ? form->name : CAUSAL_NAME};
+    decoder->keys = pco_spec_caches(nn, spec, &room, 0);
+    decoder->values = pco_spec_caches(nn, spec, &room, 1);
 }
 
 void pco_causal_build(const pco_nn *nn, const pco_model_spec *given, const pco_causal_form *form)
@@ -65,36 +71,17 @@ void pco_causal_build(const pco_nn *nn, const pco_model_spec *given, const pco_c
     pco_graph_output(graph, pco_spec_head(nn, spec, x), "logits");
 }
 
-/* Rows "rows" i32 of the caches, those of lane take[l] to lane l, from starts[l] on. */
-static void causal_build_copy(const pco_nn *nn, const pco_model_spec *spec, int64_t context, int64_t lanes,
-                              int64_t rows)
-{
-    pco_graph *graph = nn->graph;
-    const uint32_t which = pco_graph_input(graph, "rows", PCO_I32, 1, &rows);
-    const uint32_t take = pco_graph_value(graph, "take", PCO_I32, 1, &lanes);
-    const uint32_t starts = pco_graph_value(graph, "starts", PCO_I32, 1, &lanes);
-    static const char *const caches[] = {"cache.key", "cache.value"};
-    for (int c = 0; c < 2; c++) {
-        const uint32_t *states = pco_spec_states(nn, spec, lanes, context, caches[c]);
-        for (int64_t i = 0; states && i < spec->layers[PCO_DECODER]; i++) {
-            char scope[PCO_SPEC_NAME];
-            pco_graph_scope(graph, "%s", pco_spec_layer_name(spec, PCO_DECODER, i, NULL, scope));
-            const uint32_t x = pco_gather(graph, pco_gather(graph, states[i], which, 1), take, 0);
-            pco_state_write(graph, states[i], x, starts, 1);
-        }
-    }
-}
-
 /* Builds a stage; where form is NULL, that of the copy. */
 static pco_status causal_make(pco_causal *run, const pco_causal_form *form, const char *name, int64_t rows,
                               pco_stage *stage, pco_error *err)
 {
     pco_graph *graph = pco_graph_create();
     const pco_nn nn = {.graph = graph, .weights = run->weights};
+    const pco_spec_room room = {run->lanes, run->capacity, run->cache_type, run->name};
     if (graph && form)
         pco_causal_build(&nn, &run->spec, form);
     else if (graph)
-        causal_build_copy(&nn, &run->spec, run->context, run->lanes, rows);
+        pco_spec_build_copy(&nn, &run->spec, &room, rows);
     pco_status status = pco_stage_create(run->session, graph, name, rows, stage, err);
     if (!status) run->built++;
     return status;
@@ -106,7 +93,8 @@ static pco_status causal_stage(pco_causal *run, uint32_t size, pco_causal_output
     pco_stage *stage = *out = &run->stages[output][size];
     if (stage->executable) return PCO_OK;
     char name[64];
-    const pco_causal_form form = {run->context, run->lanes, 1, run->sizes[size], output};
+    const pco_causal_form form = {run->context,    run->lanes,    1,        run->sizes[size], output,
+                                  run->cache_type, run->capacity, run->name};
     snprintf(name, sizeof name, "%s, %" PRId64 " token%s", run->spec.program, run->sizes[size],
              run->sizes[size] == 1 ? "" : "s");
     return causal_make(run, &form, name, run->sizes[size], stage, err);
@@ -120,7 +108,8 @@ static pco_status causal_together(pco_causal *run, pco_error *err)
     const uint64_t elements = (uint64_t)run->lanes * (uint64_t)run->spec.vocab_size[PCO_DECODER];
     if (!run->logits) run->logits = malloc(elements * sizeof *run->logits);
     if (!run->logits) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for logits");
-    const pco_causal_form form = {run->context, run->lanes, run->lanes, 1, PCO_CAUSAL_LAST};
+    const pco_causal_form form = {run->context,    run->lanes,      run->lanes,    1,
+                                  PCO_CAUSAL_LAST, run->cache_type, run->capacity, run->name};
     snprintf(name, sizeof name, "%s, 1 token of %" PRId64, run->spec.program, run->lanes);
     return causal_make(run, &form, name, 1, &run->together, err);
 }
@@ -134,12 +123,14 @@ static pco_status causal_allocate(pco_causal *run, pco_error *err)
     run->starts = calloc(lanes, sizeof *run->starts);
     run->ends = calloc(lanes, sizeof *run->ends);
     run->take = calloc(lanes, sizeof *run->take);
-    if (run->positions_of && run->ids && run->positions && run->starts && run->ends && run->take) return PCO_OK;
+    run->parents = calloc(lanes, sizeof *run->parents);
+    if (run->positions_of && run->ids && run->positions && run->starts && run->ends && run->take && run->parents)
+        return PCO_OK;
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a model");
 }
 
 pco_status pco_causal_create(pco_session *session, const pco_weights *weights, const pco_model_spec *spec,
-                             int64_t context, int64_t lanes, pco_causal **out, pco_error *err)
+                             const pco_causal_room *room, pco_causal **out, pco_error *err)
 {
     *out = NULL;
     pco_causal *run = calloc(1, sizeof *run);
@@ -147,8 +138,11 @@ pco_status pco_causal_create(pco_session *session, const pco_weights *weights, c
     run->session = session;
     run->weights = weights;
     run->spec = *spec;
-    run->context = context;
-    run->lanes = lanes;
+    const int64_t context = run->context = room->context;
+    run->lanes = room->lanes;
+    run->cache_type = room->cache_type;
+    run->name = room->name ? room->name : CAUSAL_NAME;
+    run->capacity = context < PCO_CAUSAL_FIRST ? context : PCO_CAUSAL_FIRST;
     int64_t most = context < CAUSAL_LARGEST_CHUNK ? context : CAUSAL_LARGEST_CHUNK;
     run->n_sizes = 1;
     run->sizes[0] = 1;
@@ -164,19 +158,50 @@ pco_status pco_causal_create(pco_session *session, const pco_weights *weights, c
     return PCO_OK;
 }
 
-void pco_causal_destroy(pco_causal *run)
+static void causal_destroy_stages(pco_causal *run)
 {
-    if (!run) return;
     for (int output = 0; output < CAUSAL_OUTPUTS; output++)
         for (uint32_t i = 0; i < run->n_sizes; i++) pco_stage_destroy(&run->stages[output][i]);
     pco_stage_destroy(&run->together);
     pco_stage_destroy(&run->copy);
+}
+
+/* The stages are gone then, all but the step, which is built again while its constants are held on the device. */
+pco_status pco_causal_reserve(pco_causal *run, int64_t tokens, pco_error *err)
+{
+    int64_t capacity = run->capacity;
+    pco_stage *step;
+    if (tokens <= capacity) return PCO_OK;
+    while (capacity < tokens) capacity *= 2;
+    if (capacity > run->context) capacity = run->context;
+    pco_session_hold_constants(run->session, 1);
+    causal_destroy_stages(run);
+    pco_status status = pco_session_resize_states(run->session, run->name, capacity, err);
+    const int grown = !status;
+    if (grown) run->capacity = capacity;
+    if (grown) status = causal_stage(run, 0, PCO_CAUSAL_LAST, &step, err);
+    if (!grown && !pco_session_resize_states(run->session, run->name, run->capacity, NULL) &&
+        causal_stage(run, 0, PCO_CAUSAL_LAST, &step, NULL))
+        causal_destroy_stages(run); /* the next call builds it, or says why not */
+    pco_session_hold_constants(run->session, 0);
+    if (!status) return PCO_OK;
+    return pco_fail_prefix(err, status, "making room for sequences of %" PRId64 " tokens", capacity);
+}
+
+int64_t pco_causal_capacity(const pco_causal *run) { return run->capacity; }
+
+void pco_causal_destroy(pco_causal *run)
+{
+    if (!run) return;
+    causal_destroy_stages(run);
+    pco_session_drop_states(run->session, run->name);
     free(run->positions_of);
     free(run->ids);
     free(run->positions);
     free(run->starts);
     free(run->ends);
     free(run->take);
+    free(run->parents);
     free(run->logits);
     free(run);
 }
@@ -222,7 +247,7 @@ static uint32_t causal_choose(const pco_causal *run, int64_t count)
 static void causal_idle(pco_causal *run)
 {
     for (int64_t i = 0; i < run->lanes; i++) {
-        run->starts[i] = (int32_t)run->context;
+        run->starts[i] = (int32_t)run->capacity;
         run->ends[i] = 0;
         run->take[i] = -1;
     }
@@ -294,6 +319,7 @@ static pco_status causal_run(pco_causal *run, const int32_t *ids, int64_t count,
     int64_t *position = &run->positions_of[run->lane];
     const int64_t begin = *position;
     pco_status status = causal_check_ids(run, begin, ids, count, err);
+    if (!status) status = pco_causal_reserve(run, begin + count, err);
     for (int64_t done = 0; !status && done < count;) {
         pco_stage *stage;
         status = causal_progress(run, done, count, err);
@@ -323,14 +349,17 @@ pco_status pco_causal_step(pco_causal *run, const int64_t *lanes, const int32_t 
                            pco_error *err)
 {
     const int64_t vocab = run->spec.vocab_size[PCO_DECODER];
+    pco_status status = PCO_OK;
+    int64_t longest = 0;
     causal_idle(run);
     for (int64_t i = 0; i < count; i++) {
         const int64_t lane = lanes[i];
         if (lane < 0 || lane >= run->lanes || run->take[lane] >= 0)
             return pco_fail(err, PCO_ERROR_INVALID, "sequence %" PRId64 " of a step is named twice, or not there", i);
         const int64_t position = run->positions_of[lane];
-        pco_status status = causal_check_ids(run, position, ids + i, 1, err);
+        status = causal_check_ids(run, position, ids + i, 1, err);
         if (status) return pco_fail_prefix(err, status, "sequence %" PRId64 " of a step", i);
+        if (position + 1 > longest) longest = position + 1;
         run->take[lane] = (int32_t)i;
         run->starts[lane] = (int32_t)position;
         run->ends[lane] = (int32_t)position + 1;
@@ -338,7 +367,7 @@ pco_status pco_causal_step(pco_causal *run, const int64_t *lanes, const int32_t 
     if (count == 1) {
         const int64_t selected = run->lane;
         run->lane = lanes[0];
-        const pco_status status = pco_causal_append(run, ids, 1, logits, err);
+        status = pco_causal_append(run, ids, 1, logits, err);
         run->lane = selected;
         return status;
     }
@@ -348,7 +377,10 @@ pco_status pco_causal_step(pco_causal *run, const int64_t *lanes, const int32_t 
         run->ids[lane] = busy ? ids[run->take[lane]] : 0;
         run->positions[lane] = (int32_t)run->spec.position_offset + (busy ? run->starts[lane] : 0);
     }
-    pco_status status = causal_together(run, err);
+    status = pco_causal_reserve(run, longest, err);
+    for (int64_t lane = 0; lane < run->lanes; lane++)
+        if (run->take[lane] < 0) run->starts[lane] = (int32_t)run->capacity;
+    if (!status) status = causal_together(run, err);
     pco_stage *stage = &run->together;
     if (!status) status = pco_stage_write(stage, stage->ids, run->ids, run->lanes, err);
     if (!status) status = pco_stage_write(stage, stage->positions, run->positions, run->lanes, err);
@@ -363,26 +395,35 @@ pco_status pco_causal_step(pco_causal *run, const int64_t *lanes, const int32_t 
     return status;
 }
 
+pco_status pco_causal_reorder(pco_causal *run, const int64_t *from, pco_error *err)
+{
+    pco_stage *stage = &run->copy;
+    int64_t longest = 0;
+    pco_status status = PCO_OK;
+    for (int64_t lane = 0; lane < run->lanes; lane++) {
+        const int moves = from[lane] >= 0 && from[lane] != lane;
+        run->take[lane] = moves ? (int32_t)from[lane] : -1;
+        if (moves && run->positions_of[from[lane]] > longest) longest = run->positions_of[from[lane]];
+    }
+    if (!longest) return PCO_OK;
+    if (!stage->executable)
+        status = causal_make(run, NULL, "copy of a sequence", run->sizes[run->n_sizes - 1], stage, err);
+    if (!status) status = pco_stage_copy_lanes(stage, run->take, run->starts, run->lanes, run->capacity, longest, err);
+    for (int64_t lane = 0; lane < run->lanes; lane++) run->ends[lane] = (int32_t)run->positions_of[lane];
+    for (int64_t lane = 0; lane < run->lanes; lane++)
+        if (run->take[lane] >= 0) run->positions_of[lane] = status ? 0 : run->ends[run->take[lane]];
+    return status;
+}
+
 pco_status pco_causal_copy(pco_causal *run, int64_t from, int64_t to, pco_error *err)
 {
-    const int64_t rows = run->sizes[run->n_sizes - 1], length = run->positions_of[from];
-    pco_stage *stage = &run->copy;
-    pco_status status = PCO_OK;
     if (from == to) return PCO_OK;
-    if (!stage->executable) {
-        status = causal_make(run, NULL, "copy of a sequence", rows, stage, err);
-        if (!status) run->copy_rows = pco_executable_tensor(stage->executable, "rows");
+    if (!run->positions_of[from]) {
+        run->positions_of[to] = 0;
+        return PCO_OK;
     }
-    for (int64_t done = 0; !status && done < length; done += rows) {
-        for (int64_t i = 0; i < rows; i++) run->ids[i] = (int32_t)(done + i);
-        causal_idle(run);
-        run->take[to] = (int32_t)from;
-        run->starts[to] = (int32_t)done;
-        status = pco_stage_write(stage, run->copy_rows, run->ids, rows, err);
-        if (!status) status = causal_go(run, stage, err);
-    }
-    run->positions_of[to] = status ? 0 : length;
-    return status;
+    for (int64_t lane = 0; lane < run->lanes; lane++) run->parents[lane] = lane == to ? from : -1;
+    return pco_causal_reorder(run, run->parents, err);
 }
 
 pco_executable_stats pco_causal_inspect(const pco_causal *run)

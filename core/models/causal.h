@@ -20,26 +20,38 @@ typedef struct pco_causal_form {
     int64_t context; /* most tokens of a sequence */
     int64_t lanes, batch, rows;
     pco_causal_output output;
+    uint32_t cache_type; /* PCO_F32, PCO_F16 or PCO_Q8_0 */
+    int64_t capacity;    /* tokens of each that the caches have room for now; 0: context */
+    const char *name;    /* of the caches' states; NULL: "cache" */
 } pco_causal_form;
 
 /* The next rows of the only sequence. */
 #define PCO_CAUSAL_ROWS(most, n) (&(pco_causal_form){.context = (most), .lanes = 1, .batch = 1, .rows = (n)})
 
 /* Builds it. It reads the input "ids" i32 [batch,rows] and the run values "positions" i32 [batch,rows], "starts" i32
- * [lanes] (position of a lane's first row; the context for lanes that take none) and "lengths" i32 [lanes] (valid keys:
- * starts + valid rows, or 0); where batch is 1 and there are several lanes also "take" i32 [lanes] (0 for the lane that
- * takes the rows, -1 for others) and "lane" i32 [1], its number. Rows beyond the valid ones are computed and mean
- * nothing. The caches are the states "cache.key.N" and "cache.value.N" f32 [lanes,context,kv_heads,head_dim]. The
- * outputs: "logits" f32 [batch*rows,vocab_size]; with LAST and several rows [1,vocab_size] of the row that the run
- * value "row" i32 [1] names. */
+ * [lanes] (position of a lane's first row; the capacity for lanes that take none) and "lengths" i32 [lanes] (valid
+ * keys: starts + valid rows, or 0); where batch is 1 and there are several lanes also "take" i32 [lanes] (0 for the
+ * lane that takes the rows, -1 for others) and "lane" i32 [1], its number. Rows beyond the valid ones are computed and
+ * mean nothing. The caches are the states "cache.key.N" and "cache.value.N" (pco_nn_cache_state). The outputs: "logits"
+ * f32 [batch*rows,vocab_size]; with LAST and several rows [1,vocab_size] of the row that the run value "row" i32 [1]
+ * names. */
 void pco_causal_build(const pco_nn *nn, const pco_model_spec *spec, const pco_causal_form *form);
 
+/* What there is room for. The caches have that for PCO_CAUSAL_FIRST tokens at first, or for `context` where that is
+ * less, and grow to twice as many when a sequence needs them: then the stages are built again. */
+enum { PCO_CAUSAL_FIRST = 256 };
+typedef struct pco_causal_room {
+    int64_t context; /* most tokens of a sequence */
+    int64_t lanes;   /* sequences */
+    uint32_t cache_type;
+    const char *name; /* of the caches' states, static: several models in one session differ in it; NULL: "cache" */
+} pco_causal_room;
+
 /* Prepares the step of one token; stages for longer chunks (16, 64, 256 rows) follow when they are first
- * needed. What is given is borrowed until the destroy; the session must be used by this model alone, as
- * states are known by name. `context` is the most tokens of a sequence, `lanes` the number of sequences. Errors: those
- * of the graph and of pco_executable_create. */
+ * needed. What is given is borrowed until the destroy, which takes the caches along; no other model of the session has
+ * caches of that name. Errors: those of the graph and of pco_executable_create. */
 pco_status pco_causal_create(pco_session *session, const pco_weights *weights, const pco_model_spec *spec,
-                             int64_t context, int64_t lanes, pco_causal **run, pco_error *err) PCO_NODISCARD;
+                             const pco_causal_room *room, pco_causal **run, pco_error *err) PCO_NODISCARD;
 void pco_causal_destroy(pco_causal *run);
 
 /* Builds the stages of all chunk sizes now. */
@@ -58,6 +70,13 @@ void pco_causal_reset(pco_causal *run);
 /* Goes back to the first `position` tokens (at most as many as there are). */
 void pco_causal_rewind(pco_causal *run, int64_t position);
 int64_t pco_causal_position(const pco_causal *run);
+
+/* Makes the caches as large as sequences of `tokens` need (at most the context). Errors: OUT_OF_DEVICE_MEMORY, and what
+ * the device returned; all is then as before. */
+pco_status pco_causal_reserve(pco_causal *run, int64_t tokens, pco_error *err) PCO_NODISCARD;
+
+/* Tokens that the cache of each sequence has room for now. */
+int64_t pco_causal_capacity(const pco_causal *run);
 
 /* Executables built so far. */
 uint32_t pco_causal_stages(const pco_causal *run);
@@ -80,6 +99,10 @@ pco_status pco_causal_step(pco_causal *run, const int64_t *lanes, const int32_t 
 
 /* Makes the sequence in lane `to` that in lane `from`; its keys and values are copied on the device. */
 pco_status pco_causal_copy(pco_causal *run, int64_t from, int64_t to, pco_error *err) PCO_NODISCARD;
+
+/* Makes the sequence in each lane l that which lane from[l] had (from[lanes]; below 0: it stays), all at once: keys and
+ * values are copied on the device. After an error those that were to change are empty. */
+pco_status pco_causal_reorder(pco_causal *run, const int64_t *from, pco_error *err) PCO_NODISCARD;
 
 /* What the stage with the most rows that has been built is made of. */
 pco_executable_stats pco_causal_inspect(const pco_causal *run);

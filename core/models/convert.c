@@ -379,7 +379,7 @@ static pco_status convert_read_back(const pco_model_file *file, const pco_gguf_w
     pco_map map = {0};
     pco_status status = pco_gguf_write_map(out, &map, err);
     if (!status && (pco_model_file_open_memory(map.data, map.size, &made, err) ||
-                    pco_model_estimate(made, 1, 1, &unused, err))) /* which builds all of it */
+                    pco_model_estimate(made, 1, 1, PCO_F32, &unused, err))) /* which builds all of it */
         status = pco_fail_prefix(err, PCO_ERROR_UNSUPPORTED, "%s: GGUF cannot say all of it", file->path);
     if (!status) status = convert_compare_specs(file, &made->spec, err);
     if (!status) status = convert_compare_ids(file, made, exact, err);

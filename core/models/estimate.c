@@ -81,8 +81,8 @@ static pco_status estimate_add(const pco_graph *graph, const pco_graph *other, p
     return PCO_OK;
 }
 
-pco_status pco_model_estimate(const pco_model_file *file, int64_t context, int64_t lanes, pco_memory_estimate *estimate,
-                              pco_error *err)
+pco_status pco_model_estimate(const pco_model_file *file, int64_t context, int64_t lanes, uint32_t cache_type,
+                              pco_memory_estimate *estimate, pco_error *err)
 {
     *estimate = (pco_memory_estimate){0};
     pco_graph *step = pco_graph_create(), *chunk = pco_graph_create();
@@ -96,11 +96,18 @@ pco_status pco_model_estimate(const pco_model_file *file, int64_t context, int64
         pco_encoder_build(&chunk_nn, &file->spec, 1, 1, PCO_ENCODER_MEAN);
     } else if (file->spec.decoder_only) {
         const int64_t chunk_rows = context < 256 ? context : 256;
-        pco_causal_build(&step_nn, &file->spec, &(pco_causal_form){context, lanes, lanes, 1, PCO_CAUSAL_LAST});
-        pco_causal_build(&chunk_nn, &file->spec, &(pco_causal_form){context, lanes, 1, chunk_rows, PCO_CAUSAL_LAST});
+        pco_causal_form form = {
+            .context = context, .lanes = lanes, .batch = lanes, .rows = 1, .cache_type = cache_type};
+        pco_causal_build(&step_nn, &file->spec, &form);
+        form.batch = 1;
+        form.rows = chunk_rows;
+        pco_causal_build(&chunk_nn, &file->spec, &form);
     } else {
-        pco_seq2seq_build_decode(&step_nn, &file->spec, context, 1, 1);
-        pco_seq2seq_build_encode(&chunk_nn, &file->spec, context, context);
+        pco_seq2seq_form form = {.context = context, .rows = 1, .step = 1, .cache_type = cache_type};
+        pco_seq2seq_build_decode(&step_nn, &file->spec, &form);
+        form.rows = context;
+        form.step = 0;
+        pco_seq2seq_build_encode(&chunk_nn, &file->spec, &form);
     }
     if (!status) status = estimate_add(step, NULL, estimate, err);
     if (!status) status = estimate_add(chunk, step, estimate, err);

@@ -211,8 +211,8 @@ static int32_t spec_bucket(const pco_model_spec *spec, int64_t distance, int bot
     return (int32_t)(first + (bucket < buckets ? bucket : buckets - 1));
 }
 
-/* What is added to the scores of `rows` queries, at `positions` (PCO_NONE: 0, 1, ...), and keys 0 ... keys - 1:
- * [1,H,rows,keys], or PCO_NONE. A row of the table is taken per distance first, and then per query and key. */
+/* What is added to the scores of `rows` queries, at `positions` [B|1,rows] (PCO_NONE: 0, 1, ...), and keys 0 ... keys -
+ * 1: [B|1,H,rows,keys], or PCO_NONE. A row of the table is taken per distance first, and then per query and key. */
 static uint32_t spec_relative(const pco_nn *nn, const pco_model_spec *spec, pco_model_side side, uint32_t positions,
                               int64_t rows, int64_t keys)
 {
@@ -228,13 +228,19 @@ static uint32_t spec_relative(const pco_nn *nn, const pco_model_spec *spec, pco_
     free(buckets);
     const uint32_t table = pco_nn_weight(nn, name, 2, (int64_t[]){spec->relative_buckets, heads});
     const uint32_t by_distance = pco_permute(graph, pco_gather(graph, table, index, 0), (int64_t[]){1, 0});
+    const int64_t batch = positions == PCO_NONE ? 1 : graph->tensors[positions].shape[0], queries = batch * rows;
     uint32_t query = pco_iota(graph, PCO_I32, 0, 0, 1, 2, (int64_t[]){rows, 1});
     if (positions != PCO_NONE)
-        query = pco_binary_scalar(graph, PCO_OP_SUB, pco_reshape(graph, positions, 2, (int64_t[]){rows, 1}),
+        query = pco_binary_scalar(graph, PCO_OP_SUB, pco_reshape(graph, positions, 2, (int64_t[]){queries, 1}),
                                   (double)spec->position_offset);
     const uint32_t key = pco_iota(graph, PCO_I32, 1, (double)(keys - 1), 1, 2, (int64_t[]){1, keys});
-    const uint32_t bias = pco_gather(graph, by_distance, pco_binary(graph, PCO_OP_SUB, key, query), 1);
-    return pco_cast(graph, pco_reshape(graph, bias, 4, (int64_t[]){1, heads, rows, keys}), PCO_F32);
+    uint32_t bias = pco_gather(graph, by_distance, pco_binary(graph, PCO_OP_SUB, key, query), 1);
+    bias = pco_reshape(graph, bias, 4, (int64_t[]){heads, batch, rows, keys});
+    if (batch > 1)
+        bias = pco_permute(graph, bias, (int64_t[]){1, 0, 2, 3});
+    else
+        bias = pco_reshape(graph, bias, 4, (int64_t[]){1, heads, rows, keys});
+    return pco_cast(graph, bias, PCO_F32);
 }
 
 /* Nodes from here on belong to that layer. */
@@ -322,7 +328,7 @@ uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, ui
     uint32_t x = pco_spec_embed(nn, spec, PCO_DECODER, ids, positions, PCO_NONE);
     pco_nn_attention_operands self = PCO_NN_NO_OPERANDS, cross = PCO_NN_NO_OPERANDS;
     self.mask = spec_relative(nn, spec, PCO_DECODER, decoder->positions, rows,
-                              decoder->key_states ? nn->graph->tensors[decoder->key_states[0]].shape[1] : rows);
+                              decoder->keys ? nn->graph->tensors[decoder->keys[0].state].shape[1] : rows);
     const spec_phases phases = spec_make_phases(nn, spec, PCO_DECODER);
     self.positions = positions;
     cross.memory = decoder->memory;
@@ -331,17 +337,17 @@ uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, ui
     for (int64_t i = 0; i < spec->layers[PCO_DECODER]; i++) {
         pco_nn_layer_params layer = spec_begin_layer(nn, spec, PCO_DECODER, i);
         self.phase = spec_layer_phase(spec, &phases, i);
-        if (decoder->key_states) {
-            self.key_state = decoder->key_states[i];
-            self.value_state = decoder->value_states[i];
+        if (decoder->keys) {
+            self.key_cache = &decoder->keys[i];
+            self.value_cache = &decoder->values[i];
             self.index = self.starts = decoder->starts;
             self.lengths = decoder->lengths;
             self.take = decoder->take;
             self.lane = decoder->lane;
         }
         if (decoder->cross_keys) {
-            cross.key = decoder->cross_keys[i];
-            cross.value = decoder->cross_values[i];
+            cross.key = pco_nn_cache_read(nn, &decoder->cross_keys[i]);
+            cross.value = pco_nn_cache_read(nn, &decoder->cross_values[i]);
         }
         x = spec->decoder_only ? pco_nn_encoder_layer(nn, x, &layer, &self)
                                : pco_nn_decoder_layer(nn, x, &layer, &self, &cross);
@@ -349,19 +355,45 @@ uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, ui
     return x;
 }
 
-uint32_t *pco_spec_states(const pco_nn *nn, const pco_model_spec *spec, int64_t lanes, int64_t context,
-                          const char *what)
+pco_nn_cache *pco_spec_caches(const pco_nn *nn, const pco_model_spec *spec, const pco_spec_room *room, int values)
 {
     const int64_t layers = spec->layers[PCO_DECODER];
-    const int64_t shape[4] = {lanes, context, spec->kv_heads[PCO_DECODER], spec->head_dim[PCO_DECODER]};
-    uint32_t *states = pco_arena_allocate(&nn->graph->arena, (size_t)(layers + 1) * sizeof *states);
-    if (!states) {
+    const int64_t shape[4] = {room->lanes, room->tokens, spec->kv_heads[PCO_DECODER], spec->head_dim[PCO_DECODER]};
+    pco_nn_cache *caches = pco_arena_allocate(&nn->graph->arena, (size_t)(layers + 1) * sizeof *caches);
+    if (!caches) {
         pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for a graph");
         return NULL;
     }
-    for (int64_t i = 0; i < layers; i++)
-        states[i] = pco_graph_state(nn->graph, pco_nn_name(nn, "%s.%" PRId64, what, i), PCO_F32, 4, shape);
-    return states;
+    for (int64_t i = 0; i < layers; i++) {
+        const char *name = pco_nn_name(nn, "%s.%s.%" PRId64, room->name, values ? "value" : "key", i);
+        caches[i] = pco_nn_cache_state(nn, name, room->type, shape);
+    }
+    return nn->graph->status ? NULL : caches;
+}
+
+/* Rows `which` of a state, to the lanes that take them. */
+static void spec_copy_state(pco_graph *graph, uint32_t state, uint32_t which, uint32_t take, uint32_t starts)
+{
+    if (state == PCO_NONE) return;
+    const uint32_t x = pco_gather(graph, pco_gather(graph, state, which, 1), take, 0);
+    pco_state_write(graph, state, x, starts, 1);
+}
+
+void pco_spec_build_copy(const pco_nn *nn, const pco_model_spec *spec, const pco_spec_room *room, int64_t rows)
+{
+    pco_graph *graph = nn->graph;
+    const uint32_t which = pco_graph_input(graph, "rows", PCO_I32, 1, &rows);
+    const uint32_t take = pco_graph_value(graph, "take", PCO_I32, 1, &room->lanes);
+    const uint32_t starts = pco_graph_value(graph, "starts", PCO_I32, 1, &room->lanes);
+    for (int values = 0; values < 2; values++) {
+        const pco_nn_cache *caches = pco_spec_caches(nn, spec, room, values);
+        for (int64_t i = 0; caches && i < spec->layers[PCO_DECODER]; i++) {
+            char scope[PCO_SPEC_NAME];
+            pco_graph_scope(graph, "%s", pco_spec_layer_name(spec, PCO_DECODER, i, NULL, scope));
+            spec_copy_state(graph, caches[i].state, which, take, starts);
+            spec_copy_state(graph, caches[i].scales, which, take, starts);
+        }
+    }
 }
 
 uint32_t pco_spec_decode(const pco_nn *nn, const pco_model_spec *spec, uint32_t ids, const pco_spec_decoder *decoder)

@@ -26,22 +26,33 @@ uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t 
 /* x f32 [..,d_model] of an encoder alone -> logits f32 [..,vocab_size[0]] of the tokens that are masked. */
 uint32_t pco_spec_masked_head(const pco_nn *nn, const pco_model_spec *spec, uint32_t x);
 
-/* What the decoder attends to, and how. With key_states and value_states (one per layer, [B,T,H,D]) it runs a
+/* What the decoder attends to, and how. With caches `keys` and `values` (one per layer) it runs a
  * few rows at a time: rows are written from starts[b] on, and starts and lengths are i32 [B]. */
 typedef struct pco_spec_decoder {
-    uint32_t memory;                           /* [B,T,d_model]; or: */
-    const uint32_t *cross_keys, *cross_values; /* one per layer, [B,T,H,D] */
-    pco_spec_padding padding;                  /* of the source */
-    uint32_t positions;                        /* i32 [B,S] or [1,S]; PCO_NONE: from position_offset on */
-    const uint32_t *key_states, *value_states;
+    uint32_t memory;                               /* [B,T,d_model]; or: */
+    const pco_nn_cache *cross_keys, *cross_values; /* one per layer, of B sequences */
+    pco_spec_padding padding;                      /* of the source */
+    uint32_t positions;                            /* i32 [B,S] or [1,S]; PCO_NONE: from position_offset on */
+    const pco_nn_cache *keys, *values;
     uint32_t starts, lengths; /* with states: where rows go, and how many keys there are then */
     uint32_t take, lane;      /* as in pco_nn_attention_operands; PCO_NONE: row b of the batch is that of the states */
 } pco_spec_decoder;
 
-/* A state for each decoder layer, f32 [lanes,context,kv_heads,head_dim], "what.N": caches, or the keys and values
- * that cross-attention reads. In the graph's memory; NULL after a kept error. */
-uint32_t *pco_spec_states(const pco_nn *nn, const pco_model_spec *spec, int64_t lanes, int64_t context,
-                          const char *what);
+/* Room for the keys or values of `lanes` sequences of so many tokens: PCO_F32, PCO_F16 or PCO_Q8_0. */
+typedef struct pco_spec_room {
+    int64_t lanes, tokens;
+    uint32_t type;
+    const char *name; /* of its states: "NAME.key.N", "NAME.value.N" */
+} pco_spec_room;
+
+/* A cache of keys (or values) for each decoder layer: of what self-attention has seen, or what cross-attention reads.
+ * In the graph's memory; NULL after a kept error. */
+pco_nn_cache *pco_spec_caches(const pco_nn *nn, const pco_model_spec *spec, const pco_spec_room *room, int values);
+
+/* The graph that copies rows of these caches: the rows that the input "rows" i32 [rows] names, those of lane take[l]
+ * (run value i32 [lanes]; none for -1) to lane l, from row starts[l] on (run value i32 [lanes]). All lanes are read
+ * before the first is written. */
+void pco_spec_build_copy(const pco_nn *nn, const pco_model_spec *spec, const pco_spec_room *room, int64_t rows);
 
 /* Target ids i32 [B,S] -> logits f32 [B,S,vocab_size[1]]. Causal. It is pco_spec_head of
  * pco_spec_decode_layers, which is f32 [B,S,d_model]. A decoder alone has no memory and no cross_keys. */

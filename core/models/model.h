@@ -49,9 +49,9 @@ typedef struct pco_memory_estimate {
     uint64_t total;
 } pco_memory_estimate;
 
-/* `lanes`: sequences of a decoder that are cached at once. Errors: those of building the graphs, that is, tensors that
- * are missing, misshapen or of a type that cannot run. */
-pco_status pco_model_estimate(const pco_model_file *file, int64_t context, int64_t lanes, pco_memory_estimate *estimate,
-                              pco_error *err) PCO_NODISCARD;
+/* `lanes`: sequences of a decoder that are cached at once; cache_type: in PCO_F32, PCO_F16 or PCO_Q8_0. Errors: those
+ * of building the graphs, that is, tensors that are missing, misshapen or of a type that cannot run. */
+pco_status pco_model_estimate(const pco_model_file *file, int64_t context, int64_t lanes, uint32_t cache_type,
+                              pco_memory_estimate *estimate, pco_error *err) PCO_NODISCARD;
 
 #endif

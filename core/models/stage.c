@@ -30,6 +30,7 @@ pco_status pco_stage_create(pco_session *session, pco_graph *graph, const char *
     stage->row = pco_executable_tensor(stage->executable, "row");
     stage->take = pco_executable_tensor(stage->executable, "take");
     stage->lane = pco_executable_tensor(stage->executable, "lane");
+    stage->which = pco_executable_tensor(stage->executable, "rows");
     stage->logits = pco_executable_tensor(stage->executable, "logits");
     return PCO_OK;
 }
@@ -44,4 +45,22 @@ pco_status pco_stage_write(pco_stage *stage, uint32_t handle, const int32_t *val
 {
     if (handle == PCO_NONE) return PCO_OK;
     return pco_executable_write(stage->executable, handle, values, (uint64_t)count * sizeof *values, err);
+}
+
+pco_status pco_stage_copy_lanes(pco_stage *stage, const int32_t *from, int32_t *starts, int64_t lanes, int64_t beyond,
+                                int64_t length, pco_error *err)
+{
+    enum { MOST = 256 };
+    int32_t rows[MOST];
+    pco_status status = PCO_OK;
+    if (stage->rows > MOST) return pco_fail(err, PCO_ERROR_INTERNAL, "a copy of %d rows", (int)stage->rows);
+    for (int64_t done = 0; !status && done < length; done += stage->rows) {
+        for (int64_t i = 0; i < stage->rows; i++) rows[i] = (int32_t)(done + i);
+        for (int64_t lane = 0; lane < lanes; lane++) starts[lane] = (int32_t)(from[lane] < 0 ? beyond : done);
+        status = pco_stage_write(stage, stage->which, rows, stage->rows, err);
+        if (!status) status = pco_stage_write(stage, stage->starts, starts, lanes, err);
+        if (!status) status = pco_stage_write(stage, stage->take, from, lanes, err);
+        if (!status) status = pco_executable_run(stage->executable, err);
+    }
+    return status;
 }

@@ -11,7 +11,7 @@ enum { PCO_STAGE_SIZES = 16 };
 typedef struct pco_stage {
     pco_executable *executable; /* NULL: not built yet */
     int64_t rows;
-    uint32_t ids, positions, starts, lengths, source_lengths, row, take, lane; /* inputs and run values */
+    uint32_t ids, positions, starts, lengths, source_lengths, row, take, lane, which; /* inputs and run values */
     uint32_t logits;
 } pco_stage;
 
@@ -27,5 +27,10 @@ void pco_stage_destroy(pco_stage *stage);
 /* Writes the i32 values of a handle; nothing for PCO_NONE. */
 pco_status pco_stage_write(pco_stage *stage, uint32_t handle, const int32_t *values, int64_t count,
                            pco_error *err) PCO_NODISCARD;
+
+/* Runs a stage of pco_spec_build_copy until the first `length` rows of each lane l (of `lanes`) are those that lane
+ * from[l] had; from[l] < 0: it stays. `starts` is room for [lanes]; what is written at row `beyond` is dropped. */
+pco_status pco_stage_copy_lanes(pco_stage *stage, const int32_t *from, int32_t *starts, int64_t lanes, int64_t beyond,
+                                int64_t length, pco_error *err) PCO_NODISCARD;
 
 #endif

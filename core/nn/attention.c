@@ -61,16 +61,20 @@ uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_p
         uint32_t memory = operands->memory == PCO_NONE ? x : operands->memory;
         pco_nn_attention_memory(nn, memory, params, operands, &key, &value);
     }
-    if (operands->take != PCO_NONE) {
-        query = pco_gather(graph, query, operands->take, 0);
-        key = pco_gather(graph, key, operands->take, 0);
-        value = pco_gather(graph, value, operands->take, 0);
-    }
-    if (operands->key_state != PCO_NONE) {
-        key = pco_state_write(graph, operands->key_state, key, operands->index, 1);
-        value = pco_state_write(graph, operands->value_state, value, operands->index, 1);
+    if (operands->take != PCO_NONE) query = pco_gather(graph, query, operands->take, 0);
+    if (operands->key_cache) {
+        const pco_nn_cache keys = pco_nn_cache_write(nn, operands->key_cache, key, operands->index, operands->take);
+        const pco_nn_cache values =
+            pco_nn_cache_write(nn, operands->value_cache, value, operands->index, operands->take);
+        key = pco_nn_cache_read(nn, &keys);
+        value = pco_nn_cache_read(nn, &values);
     }
     if (graph->status) return PCO_NONE;
+    const int64_t batch = graph->tensors[query].shape[0], queries = graph->tensors[query].shape[1];
+    const int64_t channels = params->heads * params->head_dim;
+    const int shared = !params->causal && batch > 1 && graph->tensors[key].shape[0] == 1;
+    if (shared) /* texts side by side that read one memory are so many rows that read it */
+        query = pco_reshape(graph, query, 4, (int64_t[]){1, batch * queries, params->heads, params->head_dim});
     pco_scaled_dot_product_attention_attrs attrs = {.scale = params->scale,
                                                     .causal = params->causal,
                                                     .window = params->window,
@@ -84,9 +88,9 @@ uint32_t pco_nn_attention(const pco_nn *nn, uint32_t x, const pco_nn_attention_p
     if (operands->lane != PCO_NONE) mixed = pco_gather(graph, mixed, operands->lane, 0);
     if (graph->status) return PCO_NONE;
     const int64_t *shape = graph->tensors[mixed].shape;
-    const int64_t joined[3] = {shape[0], shape[1], params->heads * params->head_dim};
+    const int64_t joined[3] = {shared ? batch : shape[0], shared ? queries : shape[1], channels};
     pco_nn_linear_params output = {.name = params->output,
-                                   .in_features = joined[2],
+                                   .in_features = channels,
                                    .out_features = params->width,
                                    .bias = params->output_bias,
                                    .role = PCO_NN_ROLE_RESIDUAL};

@@ -177,6 +177,26 @@ typedef struct pco_nn_attention_params {
     int64_t window;                    /* above 0: a row sees that many keys, its own the last */
 } pco_nn_attention_params;
 
+/* Keys or values of L sequences, which the device keeps from run to run (cache.c). */
+typedef struct pco_nn_cache {
+    uint32_t type;   /* PCO_F32 or PCO_F16: `state` is [L,T,G,D] of it. PCO_Q8_0: four quants of 8 bits in each word */
+    uint32_t state;  /* of a state i32 [L,T,G*D/4], and for each 32 of them one factor */
+    uint32_t scales; /* in a state f16 [L,T,G*D/32]. PCO_NONE for the other types */
+    int64_t heads, head_dim; /* G and D */
+} pco_nn_cache;
+
+/* A cache of that type, of `tokens` rows for each of `lanes` sequences, zero at first; its states are `name`, and
+ * `name`.scale. Errors, kept in the graph: UNSUPPORTED for a type that is none of the three, and for rows of G*D
+ * elements that blocks of 32 do not fill. */
+pco_nn_cache pco_nn_cache_state(const pco_nn *nn, const char *name, uint32_t type, const int64_t shape[4]);
+
+/* x [B,S,G,D] to rows index[l] ... of lane l (index i32 [L], or [1] for all); where `take` is not PCO_NONE lane l takes
+ * row take[l] of the batch (i32 [L]), and none for -1. The cache after that. */
+pco_nn_cache pco_nn_cache_write(const pco_nn *nn, const pco_nn_cache *cache, uint32_t x, uint32_t index, uint32_t take);
+
+/* All of it, [L,T,G,D], as attention reads it. */
+uint32_t pco_nn_cache_read(const pco_nn *nn, const pco_nn_cache *cache);
+
 /* Its tensors, PCO_NONE for those that are absent; start from PCO_NN_NO_OPERANDS. */
 typedef struct pco_nn_attention_operands {
     uint32_t memory;           /* [B,T,width]: keys and values come from here; absent: self-attention */
@@ -185,9 +205,10 @@ typedef struct pco_nn_attention_operands {
     uint32_t lengths;          /* i32 [B]: keys that are valid */
     uint32_t starts;           /* i32 [B]: position of the first row among the keys */
     uint32_t phase, positions; /* RoPE: the table, and i32 [B,S] or [1,S] */
-    /* A cache: states [B,T,G,D]. The new keys and values are written from index[b] on (i32 [B]), and
-     * attention is over the states after that. */
-    uint32_t key_state, value_state, index;
+    /* Caches of B sequences; NULL without. The new keys and values are written from index[b] on (i32 [B]), and
+     * attention is over all of them after that. */
+    const pco_nn_cache *key_cache, *value_cache;
+    uint32_t index;
     /* Sequences of a cache with more lanes than the batch, [L,T,G,D]: lane l takes row take[l] of the batch (i32 [L];
      * none for -1), and row b of the result is that of lane lane[b] (i32 [B]). lengths, starts and index are then those
      * of the lanes. */
@@ -195,8 +216,8 @@ typedef struct pco_nn_attention_operands {
 } pco_nn_attention_operands;
 
 #define PCO_NN_NO_OPERANDS \
-    ((pco_nn_attention_operands){PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, \
-                                 PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE})
+    ((pco_nn_attention_operands){PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, PCO_NONE, NULL, \
+                                 NULL, PCO_NONE, PCO_NONE, PCO_NONE})
 
 /* Keys and values [B,T,G,D] of memory [B,T,width], rotated where there is RoPE, before any cache. */
 void pco_nn_attention_memory(const pco_nn *nn, uint32_t memory, const pco_nn_attention_params *params,

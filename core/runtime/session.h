@@ -10,6 +10,20 @@
 pco_status pco_registry_open(pco_registry *registry, const char *devices, pco_session **session,
                              pco_error *err) PCO_NODISCARD;
 
+/* 1: constants stay on the devices, as if an executable used them, until the call with 0: for those who build their
+ * executables anew. */
+void pco_session_hold_constants(pco_session *session, int hold);
+
+/* Makes dimension 1 of all states whose name begins with `prefix` and a full stop so long: what they hold there stays,
+ * as far as it fits, and the rest is zero. No executable may use them. Errors: INVALID when one does;
+ * OUT_OF_DEVICE_MEMORY and what the device returned: some states have the new length then, and the call with the old
+ * one undoes that. */
+pco_status pco_session_resize_states(pco_session *session, const char *prefix, int64_t length,
+                                     pco_error *err) PCO_NODISCARD;
+
+/* Destroys the states whose name begins with `prefix` and a full stop, and that no executable uses. */
+void pco_session_drop_states(pco_session *session, const char *prefix);
+
 /* What an executable is made of. */
 pco_executable_stats pco_executable_counts(const pco_executable *executable);
 

@@ -29,6 +29,7 @@ typedef struct session_slot {
 typedef struct session_buffer {
     struct session_buffer *next;
     uint32_t slot;
+    int held;       /* one of the users is pco_session_hold_constants */
     uint32_t users; /* executables; a buffer of constants goes with its last user */
     pco_buffer *buffer;
     uint64_t bytes;

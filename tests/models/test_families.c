@@ -42,7 +42,8 @@ static void families_open(const pco_weights *goldens, const char *name, families
     assert_int_equal(c->file->spec.vocab_size[PCO_DECODER], c->vocab);
     models_device_open(&c->device);
     check_ok(pco_causal_create(c->device.session, c->file->weights, &c->file->spec,
-                               c->file->spec.max_position_embeddings, 1, &c->run, &err));
+                               &(pco_causal_room){.context = c->file->spec.max_position_embeddings, .lanes = 1},
+                               &c->run, &err));
 }
 
 static void families_close(families_case *c)

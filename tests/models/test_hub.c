@@ -244,8 +244,9 @@ static int hub_judge(const pco_weights *goldens, const cJSON *c)
         return 0;
     }
     models_device_open(&device);
-    check_ok(pco_causal_create(device.session, m.file->weights, &m.file->spec, m.file->spec.max_position_embeddings, 1,
-                               &run, &err));
+    check_ok(pco_causal_create(device.session, m.file->weights, &m.file->spec,
+                               &(pco_causal_room){.context = m.file->spec.max_position_embeddings, .lanes = 1}, &run,
+                               &err));
     hub_logits(&m, run);
     pco_causal_destroy(run);
     models_device_close(&device);

@@ -35,7 +35,7 @@ static void seq2seq_check(const pco_weights *goldens, const char *name)
     snprintf(path, sizeof path, "%s/%s", seq2seq_folder, name);
     check_ok(pco_model_file_open(path, &file, &err));
     models_device_open(&device);
-    check_ok(pco_seq2seq_create(device.session, file->weights, &file->spec, 32, &run, &err));
+    check_ok(pco_seq2seq_create(device.session, file->weights, &file->spec, 32, PCO_F32, &run, &err));
     assert_int_equal(ids[0], file->spec.decoder_start_token_id);
     check_ok(pco_seq2seq_encode(run, source->data, source->shape[0], &err));
     check_ok(pco_seq2seq_score(run, ids, count, logits, &err));

@@ -130,7 +130,7 @@ static void test_bart(void **state)
     small_ran = 1;
     check_ok(pco_model_file_open(path, &file, &err));
     models_device_open(&device);
-    check_ok(pco_seq2seq_create(device.session, file->weights, &file->spec, 64, &run, &err));
+    check_ok(pco_seq2seq_create(device.session, file->weights, &file->spec, 64, PCO_F32, &run, &err));
     snprintf(path, sizeof path, "%s/bart-g2p-us/expected.json", small_path);
     check_ok(pco_json_load(path, &cases, &err));
     cJSON_ArrayForEach(item, cases)

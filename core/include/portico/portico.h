@@ -103,15 +103,20 @@ typedef struct pco_model_params {
     int (*progress)(void *user, double share);
     void *progress_user;
     int64_t sequences; /* decoder-only: how many sequences are cached at once (portico/sequence.h), at most 1024; each
-                          takes a cache of context_length. 0: 1 */
+                          takes a cache. 0: 1 */
+    /* How keys and values are kept: PCO_F32 (0), PCO_F16 (half the memory) or PCO_Q8_0 (17 / 64 of it: blocks of 32
+     * quants of 8 bits with one factor; a token's keys must fill such blocks). Caches have room for 256 tokens at first
+     * and grow to twice that, and again, up to context_length, as a sequence gets longer (those of an encoder-decoder
+     * have all of it at once). */
+    uint32_t cache_type;
 } pco_model_params;
 
 /* Opens a model on a device: a .gguf file (or the first of several that belong together), a folder of Hugging Face
  * (config.json; safetensors or pytorch_model.bin, whole or in shards; its tokenizer), one of CTranslate2 (model.bin),
  * or one that `portico train` wrote: decoders, encoders and encoder-decoders of the families that the README lists.
  * `params` may be NULL. The context outlives the model. Errors: IO, and FORMAT, NOT_FOUND and UNSUPPORTED naming the
- * key, tensor, type or op; NOT_FOUND for a device, listing those there are; OUT_OF_DEVICE_MEMORY before anything is
- * uploaded, with the bytes needed and available; CANCELLED. */
+ * key, tensor, type or op; NOT_FOUND for a device, listing those there are; UNSUPPORTED for a cache_type;
+ * OUT_OF_DEVICE_MEMORY before anything is uploaded, with the bytes needed at first and available; CANCELLED. */
 PCO_EXPORT pco_status pco_model_open(pco_context *context, const char *path, const pco_model_params *params,
                                      pco_model **model, pco_error *err) PCO_NODISCARD;
 
@@ -139,6 +144,7 @@ typedef struct pco_model_info {
                                                                     caches, activations, inputs and outputs */
     uint64_t device_bytes, peak_device_bytes; /* held by this model now, and at most; 0 without a device */
     int64_t sequences;                        /* decoder-only: cached at once */
+    int64_t cached_tokens;                    /* decoder-only: what the cache of each has room for now */
 } pco_model_info;
 
 PCO_EXPORT void pco_model_describe(const pco_model *model, pco_model_info *info);
@@ -237,13 +243,19 @@ typedef struct pco_generate_params {
      * it. What may become one is held back until that is clear. Tokens are as generated. */
     const char *const *stop;
     size_t stop_count;
+    /* Decoder-only: what happens when prompt and text fill the context. 0: the text ends (PCO_STOP_CONTEXT). 1: the
+     * first `keep` tokens of the sequence stay (a BOS always does), the older half of those behind them is forgotten,
+     * and the model reads the rest again at its new place: it goes on as if it had never seen the others. Without
+     * max_tokens the text then ends only where the model ends it, or a callback or stop string does. */
+    int context_shift;
+    int64_t keep; /* at most context_length - 2 */
 } pco_generate_params;
 
 /* Why generation ended. */
 typedef enum pco_stop_reason {
     PCO_STOP_END = 0, /* the model ended the text */
     PCO_STOP_MAX_TOKENS = 1,
-    PCO_STOP_CONTEXT = 2,  /* prompt and text fill the context */
+    PCO_STOP_CONTEXT = 2,  /* prompt and text fill the context, without context_shift */
     PCO_STOP_CALLBACK = 3, /* the callback asked for it */
     PCO_STOP_TEXT = 4,     /* one of the stop strings came */
 } pco_stop_reason;
@@ -257,6 +269,7 @@ typedef struct pco_generate_stats {
     int64_t generated_tokens;
     double generation_seconds;
     uint64_t peak_device_bytes;
+    int64_t context_shifts; /* how often the context was full, and half of it forgotten */
 } pco_generate_stats;
 
 /* Receives text[bytes] (no NUL), at least one byte. Bytes of one character may come in several pieces.

@@ -1,0 +1,97 @@
+/* Keys and values that the device keeps. In PCO_Q8_0 a row of G*D elements is blocks of 32 with one factor, as in the
+ * quantised type of that name: d = max |x| / 127 (kept as f16), q = x / d rounded to nearest. Devices have no element
+ * type of 8 bits, so four q stand in a word, as the digits of sum of q_i 256^i: they are balanced (|q| <= 127), so that
+ * each is what is left over after rounding the word to multiples of the next power. */
+#include "nn/nn.h"
+
+#include "base/dtype.h"
+
+enum { CACHE_BLOCK = 32, CACHE_DIGITS = 4 };
+
+pco_nn_cache pco_nn_cache_state(const pco_nn *nn, const char *name, uint32_t type, const int64_t shape[4])
+{
+    pco_graph *graph = nn->graph;
+    const int64_t row = shape[2] * shape[3];
+    pco_nn_cache cache = {type, PCO_NONE, PCO_NONE, shape[2], shape[3]};
+    if (type == PCO_F32 || type == PCO_F16) {
+        cache.state = pco_graph_state(graph, name, type, 4, shape);
+    } else if (type != PCO_Q8_0) {
+        pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED, "a cache can be f32, f16 or q8_0, not %s", pco_dtype_name(type));
+    } else if (row % CACHE_BLOCK) {
+        pco_graph_fail(graph, PCO_ERROR_UNSUPPORTED,
+                       "a cache of q8_0 has blocks of %d, and a token has %lld elements of keys here; take f16",
+                       CACHE_BLOCK, (long long)row);
+    } else {
+        cache.state = pco_graph_state(graph, name, PCO_I32, 3, (int64_t[]){shape[0], shape[1], row / CACHE_DIGITS});
+        cache.scales = pco_graph_state(graph, pco_nn_name(nn, "%s.scale", name), PCO_F16, 3,
+                                       (int64_t[]){shape[0], shape[1], row / CACHE_BLOCK});
+    }
+    return cache;
+}
+
+/* x f32 [B,S,G,D] as words [B,S,G*D/4] and scales f32 [B,S,G*D/32]. */
+static void cache_quantise(pco_graph *graph, uint32_t x, uint32_t *words, uint32_t *scales)
+{
+    static const int32_t powers[CACHE_DIGITS] = {1, 1 << 8, 1 << 16, 1 << 24};
+    if (graph->status) return;
+    const int64_t *shape = graph->tensors[x].shape;
+    const int64_t batch = shape[0], rows = shape[1], blocks = shape[2] * shape[3] / CACHE_BLOCK;
+    const int64_t words_of_row = blocks * CACHE_BLOCK / CACHE_DIGITS;
+    x = pco_cast(graph, pco_reshape(graph, x, 4, (int64_t[]){batch, rows, blocks, CACHE_BLOCK}), PCO_F32);
+    const uint32_t largest = pco_reduce(graph, PCO_OP_AMAX, pco_unary(graph, PCO_OP_ABS, x), 3, 1);
+    const uint32_t scale = pco_binary_scalar(graph, PCO_OP_DIV, largest, 127);
+    const uint32_t zero = pco_binary_scalar(graph, PCO_OP_EQ, scale, 0);
+    const uint32_t safe = pco_where(graph, zero, pco_scalar(graph, PCO_F32, 1), scale);
+    uint32_t q = pco_binary_scalar(graph, PCO_OP_ADD, pco_binary(graph, PCO_OP_DIV, x, safe), 0.5);
+    q = pco_cast(graph, pco_unary(graph, PCO_OP_FLOOR, q), PCO_I32);
+    q = pco_reshape(graph, q, 4, (int64_t[]){batch, rows, words_of_row, CACHE_DIGITS});
+    const uint32_t digits =
+        pco_graph_constant_copy(graph, "cache.digits", PCO_I32, 1, (int64_t[]){CACHE_DIGITS}, powers);
+    *words = pco_reduce(graph, PCO_OP_SUM, pco_binary(graph, PCO_OP_MUL, q, digits), 3, 0);
+    *scales = pco_reshape(graph, scale, 3, (int64_t[]){batch, rows, blocks});
+}
+
+static uint32_t cache_put(pco_graph *graph, uint32_t state, uint32_t x, uint32_t index, uint32_t take)
+{
+    if (take != PCO_NONE) x = pco_gather(graph, x, take, 0);
+    return pco_state_write(graph, state, x, index, 1);
+}
+
+pco_nn_cache pco_nn_cache_write(const pco_nn *nn, const pco_nn_cache *cache, uint32_t x, uint32_t index, uint32_t take)
+{
+    pco_nn_cache after = *cache;
+    uint32_t words = x, scales = PCO_NONE;
+    if (cache->type == PCO_Q8_0) {
+        cache_quantise(nn->graph, x, &words, &scales);
+        after.scales = cache_put(nn->graph, cache->scales, scales, index, take);
+    }
+    after.state = cache_put(nn->graph, cache->state, words, index, take);
+    return after;
+}
+
+/* What is left of words when they are rounded to multiples of `power`; *digit is how many of them. */
+static uint32_t cache_digit(pco_graph *graph, uint32_t words, double power, uint32_t *digit)
+{
+    const uint32_t half = pco_binary_scalar(graph, PCO_OP_MUL, pco_unary(graph, PCO_OP_SIGN, words), power / 2);
+    *digit = pco_binary_scalar(graph, PCO_OP_DIV, pco_binary(graph, PCO_OP_ADD, words, half), power);
+    return pco_binary(graph, PCO_OP_SUB, words, pco_binary_scalar(graph, PCO_OP_MUL, *digit, power));
+}
+
+uint32_t pco_nn_cache_read(const pco_nn *nn, const pco_nn_cache *cache)
+{
+    pco_graph *graph = nn->graph;
+    uint32_t digits[CACHE_DIGITS], words = cache->state;
+    if (cache->type != PCO_Q8_0 || graph->status) return words;
+    const int64_t lanes = graph->tensors[words].shape[0], tokens = graph->tensors[words].shape[1];
+    const int64_t row = cache->heads * cache->head_dim;
+    words = pco_reshape(graph, words, 4, (int64_t[]){lanes, tokens, row / CACHE_DIGITS, 1});
+    words = cache_digit(graph, words, 0x1p24, &digits[3]);
+    words = cache_digit(graph, words, 0x1p16, &digits[2]);
+    digits[0] = cache_digit(graph, words, 0x1p8, &digits[1]);
+    uint32_t q = pco_cast(graph, pco_concat(graph, digits, CACHE_DIGITS, 3), PCO_F32);
+    q = pco_reshape(graph, q, 4, (int64_t[]){lanes, tokens, row / CACHE_BLOCK, CACHE_BLOCK});
+    uint32_t scales = pco_cast(graph, cache->scales, PCO_F32);
+    scales = pco_reshape(graph, scales, 4, (int64_t[]){lanes, tokens, row / CACHE_BLOCK, 1});
+    return pco_reshape(graph, pco_binary(graph, PCO_OP_MUL, q, scales), 4,
+                       (int64_t[]){lanes, tokens, cache->heads, cache->head_dim});
+}
