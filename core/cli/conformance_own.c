@@ -1,9 +1,12 @@
 /* Operations that a library declares, to be judged as those of the table are. */
 #include "cli/conformance_parts.h"
 
+#include "cases/cases_own.h"
 #include "graph/own.h"
 #include "runtime/loader.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +35,26 @@ static char *own_names(const struct conformance_own *own)
     return names;
 }
 
+/* How far its cases go, in one line; 0 after a message, where there is something wrong with what is declared. */
+static int own_tell(const conformance_arguments *arguments, const pco_operation *operation)
+{
+    const pco_op_declaration *d = &operation->declaration;
+    conf_own_coverage coverage;
+    char types[96] = "";
+    pco_error err;
+    if (conf_cases_own_coverage(operation, arguments->options.tier, &coverage, &err)) return cli_fail(&err), 0;
+    if (arguments->worker) return 1;
+    if (coverage.tried < coverage.combinations)
+        snprintf(types, sizeof types, ": every pair of two letters' types in %" PRIu64 " of %" PRIu64 " combinations",
+                 coverage.tried, coverage.combinations);
+    fprintf(stderr, "conformance: %s: %" PRIu32 " cases%s", d->name, coverage.cases, types);
+    if (coverage.refused) fprintf(stderr, ", %" PRIu32 " more are refused by its function shape", coverage.refused);
+    if (d->n_attributes && !d->n_settings)
+        fprintf(stderr, "; attributes have their initial values: it lists no settings");
+    fputc('\n', stderr);
+    return 1;
+}
+
 int conformance_own_load(conformance_arguments *arguments)
 {
     pco_conformance_options *options = &arguments->options;
@@ -50,6 +73,7 @@ int conformance_own_load(conformance_arguments *arguments)
         pco_operation *operation;
         if (pco_operation_create(query(i), &operation, &err)) return cli_fail(&err);
         arguments->own->operations[arguments->own->count++] = operation;
+        if (!own_tell(arguments, operation)) return CLI_USAGE;
     }
     if (!count) {
         cli_error("%s declares no operations", options->own_from);

@@ -1,6 +1,7 @@
 /* Expands ops.def into the table of op.h. How ops are decomposed and differentiated, which is done with graphs, stands
  * above the graph, in op_rules.c. */
 #include "graph/op.h"
+#include "graph/op_signature.h"
 #include "graph/infer.h"
 
 #include <math.h>
@@ -113,27 +114,15 @@ const pco_op_info *pco_op_find_name(const char *name)
     return NULL;
 }
 
-/* Position of the name that begins at `name` among the operands in front of "->", or PCO_NONE. */
-static uint32_t op_operand(const char *signature, const char *name, size_t length)
-{
-    uint32_t index = 0;
-    for (const char *at = signature; *at && strncmp(at, "->", 2) != 0; index++) {
-        if (strcspn(at, "?: ") == length && strncmp(at, name, length) == 0) return index;
-        at += strcspn(at, " ");
-        at += strspn(at, " ");
-    }
-    return PCO_NONE;
-}
-
 uint32_t pco_op_written(const pco_op_info *op, uint32_t output)
 {
-    const char *at = strstr(op->signature, "->") + 2;
-    at += strspn(at, " ");
-    for (; output > 0 && *at; output--) {
-        at += strcspn(at, " ");
-        at += strspn(at, " ");
-    }
-    return *at ? op_operand(op->signature, at, strcspn(at, "?: ")) : PCO_NONE;
+    pco_signature_reader results = {.at = op->signature}, operands = results;
+    pco_signature_operand result, operand;
+    while (pco_signature_next(&results, &result))
+        if (result.result && result.index == output)
+            while (pco_signature_next_input(&operands, &operand))
+                if (!strcmp(operand.name, result.name)) return operand.index;
+    return PCO_NONE;
 }
 
 int pco_op_writes(const pco_op_info *op, uint32_t input)

@@ -4,127 +4,201 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "graph/infer.h"
+#include "graph/op_signature.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A word of [a-z][a-z0-9_]*, of 31 characters at most; returns its length, or 0. */
-static size_t own_word(const char *text)
-{
-    const size_t length = text ? strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_") : 0;
-    return length > 0 && length < 32 && text[0] >= 'a' && text[0] <= 'z' ? length : 0;
-}
+static int own_is_name(const char *text) { return pco_signature_word(text) && !text[pco_signature_word(text)]; }
 
-static int own_is_name(const char *text) { return own_word(text) && !text[own_word(text)]; }
-
-/* One operand or result, "name?:TYPE[dims]"; returns what is behind it, or NULL. */
-static const char *own_operand(const char *at, int result, const char **why)
+/* One letter's types behind "F=": element types, each once, and no stray comma. */
+static pco_status own_check_list(const pco_op_declaration *d, const char *list, size_t length, pco_error *err)
 {
-    const size_t name = own_word(at);
-    *why = "a name is missing";
-    if (!name) return NULL;
-    at += name;
-    if (*at == '?') at++;
-    *why = "a type is missing";
-    if (*at++ != ':') return NULL;
-    const size_t type = strcspn(at, "[ ");
-    if (type < 1 || type > 7 || at[type] != '[') return NULL;
-    *why = "dimensions are missing, or longer than 31 characters";
-    at += type + 1;
-    const size_t dims = strcspn(at, "]");
-    if (dims > 31 || at[dims] != ']') return NULL;
-    *why = "dimensions are `..`, `*`, `@`, capital letters and digits, with commas between";
-    for (size_t i = 0; i < dims; i++)
-        if (!strchr("*@,", at[i]) && !(at[i] == '.' && i < 2) && !(at[i] >= 'A' && at[i] <= 'Z') &&
-            !(at[i] >= '0' && at[i] <= '9'))
-            return NULL;
-    (void)result;
-    at += dims + 1;
-    return at + strspn(at, " ");
+    const char *word, *end = list + length;
+    size_t size;
+    uint64_t seen = 0;
+    if (!length || list[length - 1] == ',')
+        return pco_fail(err, PCO_ERROR_INVALID, "op '%s': a type is missing in \"%s\"", d->name, d->types);
+    while (pco_signature_type_word(&list, end, &word, &size)) {
+        const uint32_t type = pco_signature_dtype(word, size);
+        if (type == PCO_NONE || pco_dtype_is_quantised(type))
+            return pco_fail(err, PCO_ERROR_INVALID, "op '%s': \"%.*s\" is no element type that it can have", d->name,
+                            (int)size, word);
+        if (seen >> type & 1)
+            return pco_fail(err, PCO_ERROR_INVALID, "op '%s': \"%s\" has %s twice for one letter", d->name, d->types,
+                            pco_dtype_name(type));
+        seen |= UINT64_C(1) << type;
+    }
+    return PCO_OK;
 }
 
 /* The letters of types that the list names, "F=f32,f16 G=i32". */
 static pco_status own_check_types(const pco_op_declaration *d, pco_error *err)
 {
-    for (const char *at = d->types; at && *at;) {
+    uint32_t seen = 0;
+    pco_status status = PCO_OK;
+    for (const char *at = d->types; *at && !status;) {
         if (at[0] < 'A' || at[0] > 'Z' || at[1] != '=')
-            return pco_fail(err, PCO_ERROR_INVALID, "op '%s': types are \"F=f32,f16\", not \"%s\"", d->name, d->types);
+            return pco_fail(err, PCO_ERROR_INVALID, "op '%s': types are \"F=f32,f16 G=i32\", not \"%s\"", d->name,
+                            d->types);
+        if (seen >> (at[0] - 'A') & 1)
+            return pco_fail(err, PCO_ERROR_INVALID, "op '%s': \"%s\" lists types of %c twice", d->name, d->types,
+                            at[0]);
+        seen |= 1u << (at[0] - 'A');
         at += 2;
-        while (*at && *at != ' ') {
-            const size_t length = strcspn(at, ", ");
-            uint32_t type = 0;
-            while (type < PCO_DTYPE_COUNT &&
-                   (strncmp(pco_dtype_name(type), at, length) || pco_dtype_name(type)[length]))
-                type++;
-            if (type == PCO_DTYPE_COUNT || pco_dtype_is_quantised(type))
-                return pco_fail(err, PCO_ERROR_INVALID, "op '%s': \"%.*s\" is no element type that it can have",
-                                d->name, (int)length, at);
-            at += length + (at[length] == ',');
-        }
-        at += strspn(at, " ");
+        const size_t length = strcspn(at, " ");
+        status = own_check_list(d, at, length, err);
+        at += length + (at[length] == ' ');
     }
+    return status;
+}
+
+/* What a signature has said so far. */
+typedef struct own_said {
+    char names[PCO_MAX_INPUTS + PCO_MAX_OUTPUTS][32];
+    uint32_t n_names, count[2];
+    uint32_t types, sizes; /* letters of operands, as bits */
+    int leads, broadcasts;
+} own_said;
+
+/* The type of an operand or result: a letter of the list, a type's name, or @. */
+static pco_status own_check_type(const pco_op_declaration *d, const pco_signature_operand *operand, pco_error *err)
+{
+    const char *type = operand->type;
+    size_t length;
+    const uint32_t named = pco_signature_dtype(type, strlen(type));
+    if (type[1] ? named != PCO_NONE && !pco_dtype_is_quantised(named)
+                : *type == '@' || (*type >= 'A' && *type <= 'Z' && pco_signature_types(d->types, *type, &length)))
+        return PCO_OK;
+    return pco_fail(err, PCO_ERROR_INVALID, "op '%s': the type of \"%s:%s[%s]\" is neither a type nor one of \"%s\"",
+                    d->name, operand->name, type, operand->dims, d->types);
+}
+
+/* A result's type and shape must follow from the operands, where no function says them. */
+static pco_status own_check_result(const pco_op_declaration *d, const pco_signature_operand *result,
+                                   const own_said *said, pco_error *err)
+{
+    char open[4] = "";
+    if (result->optional)
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "op '%s': result %s is marked as one that may be absent; function shape makes results fewer",
+                        d->name, result->name);
+    if (d->shape) return PCO_OK;
+    if (result->is_free || result->type[0] == '@') snprintf(open, sizeof open, "@");
+    if (result->leads && !said->leads) snprintf(open, sizeof open, "..");
+    if (result->broadcasts && !said->broadcasts) snprintf(open, sizeof open, "*");
+    if (!result->type[1] && result->type[0] != '@' && !(said->types >> (result->type[0] - 'A') & 1))
+        snprintf(open, sizeof open, "%c", result->type[0]);
+    for (const char *size = result->sizes; *size; size++)
+        if (*size >= 'A' && !(said->sizes >> (*size - 'A') & 1)) snprintf(open, sizeof open, "%c", *size);
+    if (!open[0]) return PCO_OK;
+    return pco_fail(err, PCO_ERROR_INVALID,
+                    "op '%s': what `%s` of result \"%s:%s[%s]\" is follows from no operand, and there is no function "
+                    "shape",
+                    d->name, open, result->name, result->type, result->dims);
+}
+
+static pco_status own_check_operand(const pco_op_declaration *d, const pco_signature_operand *operand, own_said *said,
+                                    pco_error *err)
+{
+    pco_status status = own_check_type(d, operand, err);
+    if (!status && operand->result) status = own_check_result(d, operand, said, err);
+    if (status) return status;
+    for (uint32_t i = 0; i < said->n_names; i++)
+        if (!strcmp(said->names[i], operand->name))
+            return pco_fail(err, PCO_ERROR_INVALID, "op '%s': two operands or results are called \"%s\"", d->name,
+                            operand->name);
+    said->count[operand->result]++;
+    if (said->n_names < PCO_MAX_INPUTS + PCO_MAX_OUTPUTS)
+        memcpy(said->names[said->n_names++], operand->name, sizeof operand->name);
+    if (operand->result) return PCO_OK;
+    if (!operand->type[1] && operand->type[0] != '@') said->types |= 1u << (operand->type[0] - 'A');
+    for (const char *size = operand->sizes; *size; size++)
+        if (*size >= 'A') said->sizes |= 1u << (*size - 'A');
+    said->leads |= operand->leads, said->broadcasts |= operand->broadcasts;
     return PCO_OK;
 }
 
-static int own_has_letter(const char *types, char letter)
+static pco_status own_check_signature(const pco_op_declaration *d, own_said *said, pco_error *err)
 {
-    for (const char *at = types; at && *at; at++)
-        if (at[0] == letter && at[1] == '=') return 1;
-    return 0;
+    pco_signature_reader reader = {.at = d->signature};
+    pco_signature_operand operand;
+    pco_status status = PCO_OK;
+    while (!status && pco_signature_next(&reader, &operand)) status = own_check_operand(d, &operand, said, err);
+    if (status) return status;
+    if (reader.why)
+        return pco_fail(err, PCO_ERROR_INVALID, "op '%s': its signature \"%s\" is not understood at \"%.40s\": %s",
+                        d->name, d->signature, reader.at, reader.why);
+    if (said->count[0] > PCO_MAX_INPUTS || said->count[1] > PCO_MAX_OUTPUTS || !said->count[0] || !said->count[1])
+        return pco_fail(err, PCO_ERROR_INVALID, "op '%s': %u operands and %u results; 1 to %d and 1 to %d can be",
+                        d->name, said->count[0], said->count[1], PCO_MAX_INPUTS, PCO_MAX_OUTPUTS);
+    return PCO_OK;
 }
 
-/* The type of an operand: a letter of the list, a type's name, or @. */
-static int own_type_is_known(const pco_op_declaration *d, const char *operand)
+/* One operand of a list for tests, "3,65", "" (no dimensions) or "-", of up to 2^31 elements. */
+static int own_is_shape(const char *text, size_t length)
 {
-    const char *type = strchr(operand, ':') + 1;
-    const size_t length = strcspn(type, "[");
-    if (length == 1) return *type == '@' || own_has_letter(d->types, *type);
-    for (uint32_t i = 0; i < PCO_DTYPE_COUNT; i++)
-        if (strlen(pco_dtype_name(i)) == length && !strncmp(pco_dtype_name(i), type, length))
-            return !pco_dtype_is_quantised(i);
-    return 0;
-}
-
-/* Is the word at `name` the name of one before it? */
-static int own_is_named(const char *signature, const char *name)
-{
-    const size_t length = own_word(name);
-    for (const char *at = signature; at < name; at += strcspn(at, " "), at += strspn(at, " "))
-        if (own_word(at) == length && !strncmp(at, name, length)) return 1;
-    return 0;
-}
-
-static pco_status own_check_signature(const pco_op_declaration *d, pco_error *err)
-{
-    const char *at = d->signature + strspn(d->signature, " "), *why = "there is no \"->\"";
-    uint32_t count[2] = {0, 0};
-    int result = 0;
-    while (at && *at) {
-        if (!strncmp(at, "->", 2)) {
-            if (result++) break;
-            at += 2;
-            at += strspn(at, " ");
+    double count = 1, size = 0;
+    uint32_t rank = 1;
+    if (!length || (length == 1 && *text == '-')) return 1;
+    for (size_t i = 0, digits = 0; i <= length; i++) {
+        if (i < length && text[i] >= '0' && text[i] <= '9' && ++digits < 10) {
+            size = 10 * size + (text[i] - '0');
             continue;
         }
-        const char *operand = at;
-        at = own_operand(at, result, &why);
-        if (!at) break;
-        if (!own_type_is_known(d, operand))
-            return pco_fail(err, PCO_ERROR_INVALID, "op '%s': the type in \"%.*s\" is neither a type nor one of \"%s\"",
-                            d->name, (int)strcspn(operand, " "), operand, d->types ? d->types : "");
-        if (own_is_named(d->signature, operand))
-            return pco_fail(err, PCO_ERROR_INVALID, "op '%s': two operands or results are called \"%.*s\"", d->name,
-                            (int)own_word(operand), operand);
-        count[result]++;
+        if (!digits || (i < length && text[i] != ',')) return 0;
+        count *= size < 1 ? 1 : size;
+        rank += i < length;
+        digits = 0, size = 0;
     }
-    if (!at || result != 1)
-        return pco_fail(err, PCO_ERROR_INVALID, "op '%s': its signature \"%s\" is not understood: %s", d->name,
-                        d->signature, why);
-    if (count[0] > PCO_MAX_INPUTS || count[1] > PCO_MAX_OUTPUTS || !count[0] || !count[1])
-        return pco_fail(err, PCO_ERROR_INVALID, "op '%s': %u operands and %u results; 1 to %d and 1 to %d can be",
-                        d->name, count[0], count[1], PCO_MAX_INPUTS, PCO_MAX_OUTPUTS);
+    return rank <= PCO_MAX_RANK && count <= 0x1p31;
+}
+
+static pco_status own_check_shapes(const pco_op_declaration *d, uint32_t n_inputs, pco_error *err)
+{
+    for (uint32_t k = 0; d->shapes && d->shapes[k]; k++) {
+        const char *at = d->shapes[k];
+        uint32_t count = 1;
+        int good = own_is_shape(at, strcspn(at, " "));
+        for (at += strcspn(at, " "); good && *at == ' '; count++) {
+            good = own_is_shape(at + 1, strcspn(at + 1, " "));
+            at += 1 + strcspn(at + 1, " ");
+        }
+        if (!good || count != n_inputs)
+            return pco_fail(err, PCO_ERROR_INVALID,
+                            "op '%s': shapes for tests are \"3,65 65\" for two operands, not \"%.60s\" for %u", d->name,
+                            d->shapes[k], n_inputs);
+    }
     return PCO_OK;
+}
+
+static pco_status own_check_settings(const pco_op_declaration *d, pco_error *err)
+{
+    enum { MOST = 1024 };
+    if (d->n_settings && (!d->settings || !d->n_attributes || d->n_settings > MOST))
+        return pco_fail(err, PCO_ERROR_INVALID, "op '%s': settings are %u rows of %u attributes%s; %d can be", d->name,
+                        d->n_settings, d->n_attributes, d->settings ? "" : ", and NULL", MOST);
+    for (uint32_t i = 0; i < d->n_settings * d->n_attributes; i++) {
+        const pco_op_attribute *attribute = &d->attributes[i % d->n_attributes];
+        const double value = d->settings[i];
+        if (!isfinite(value) || (!attribute->is_float && (fabs(value) > 0x1p53 || floor(value) != value)))
+            return pco_fail(err, PCO_ERROR_INVALID, "op '%s': settings have %g for attribute %s, %s", d->name, value,
+                            attribute->name, attribute->is_float ? "a double" : "an int64_t");
+    }
+    return PCO_OK;
+}
+
+/* What is declared for tests. */
+static pco_status own_check_tests(const pco_op_declaration *d, uint32_t n_inputs, pco_error *err)
+{
+    for (uint32_t i = 0; d->ranges && i < n_inputs; i++)
+        if (!(d->ranges[i].low <= d->ranges[i].high) || !isfinite(d->ranges[i].low) || !isfinite(d->ranges[i].high))
+            return pco_fail(err, PCO_ERROR_INVALID, "op '%s': the range of operand %u is %g to %g", d->name, i,
+                            d->ranges[i].low, d->ranges[i].high);
+    pco_status status = own_check_shapes(d, n_inputs, err);
+    return status ? status : own_check_settings(d, err);
 }
 
 static pco_status own_check(const pco_op_declaration *d, pco_error *err)
@@ -149,8 +223,10 @@ static pco_status own_check(const pco_op_declaration *d, pco_error *err)
     if (d->workgroup > 1024 || (d->workgroup & (d->workgroup - 1)))
         return pco_fail(err, PCO_ERROR_INVALID, "op '%s': a workgroup of %u is no power of two up to 1024", d->name,
                         d->workgroup);
+    own_said said = {.n_names = 0};
     pco_status status = own_check_types(d, err);
-    return status ? status : own_check_signature(d, err);
+    if (!status) status = own_check_signature(d, &said, err);
+    return status ? status : own_check_tests(d, said.count[0], err);
 }
 
 pco_op_call pco_operation_call(const pco_operation *operation, const void *attrs)

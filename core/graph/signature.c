@@ -1,5 +1,6 @@
-/* Reads the signatures of ops.def: which operands there are, their types, and what their letters bind. */
+/* Operands against the signature of their op, and what its letters bind. */
 #include "graph/infer.h"
+#include "graph/op_signature.h"
 #include "portico/graph.h"
 
 #include "base/dtype.h"
@@ -22,14 +23,6 @@ typedef struct signature_binding {
     int64_t star[PCO_MAX_RANK];
     char names[26][32]; /* operand that bound each letter, for messages */
 } signature_binding;
-
-/* One operand as written. */
-typedef struct signature_operand {
-    char name[32];
-    char type[8];
-    char dims[32];
-    int optional;
-} signature_operand;
 
 int64_t pco_tensor_elements(const pco_tensor *tensor)
 {
@@ -59,46 +52,24 @@ pco_status pco_infer_fail(const pco_shape_context *context, pco_error *err, cons
                     context->node_name ? context->node_name : "unnamed", text);
 }
 
-/* Reads the next operand from *text; 0 at `->` or at the end. */
-static int signature_next(const char **text, signature_operand *operand)
-{
-    while (**text == ' ') ++*text;
-    if (!**text || strncmp(*text, "->", 2) == 0) return 0;
-    memset(operand, 0, sizeof *operand);
-    int length = 0;
-    sscanf(*text, "%31[a-z0-9_]%n", operand->name, &length);
-    *text += length;
-    if (**text == '?') operand->optional = 1, ++*text;
-    sscanf(*text, ":%7[A-Za-z0-9_@]%n", operand->type, &length);
-    *text += length;
-    sscanf(*text, "[%31[^]]]%n", operand->dims, &length);
-    *text += length;
-    return 1;
-}
-
 /* Is `type` among the names after "LETTER=" in the op's type list? "quantised" names all types of that class. */
 static int signature_type_listed(const char *types, char letter, uint32_t type, char *list, size_t size)
 {
-    const char *at = types;
-    while (at && !(at[0] == letter && at[1] == '=')) {
-        at = strchr(at, ' ');
-        if (at) at++;
-    }
+    const char *word;
+    size_t length;
+    const char *at = pco_signature_types(types, letter, &length);
     if (!at) return 0;
-    snprintf(list, size, "%.*s", (int)strcspn(at + 2, " "), at + 2);
-    const char *name = pco_dtype_name(type);
-    for (const char *p = list; *p;) {
-        size_t length = strcspn(p, ",");
-        if (strlen(name) == length && strncmp(p, name, length) == 0) return 1;
-        if (length == strlen("quantised") && strncmp(p, "quantised", length) == 0 && pco_dtype_is_quantised(type))
+    snprintf(list, size, "%.*s", (int)length, at);
+    for (const char *end = at + length; pco_signature_type_word(&at, end, &word, &length);) {
+        if (pco_signature_dtype(word, length) == type) return 1;
+        if (length == strlen("quantised") && !strncmp(word, "quantised", length) && pco_dtype_is_quantised(type))
             return 1;
-        p += length + (p[length] == ',');
     }
     return 0;
 }
 
 static pco_status signature_check_type(const pco_shape_context *context, signature_binding *binding,
-                                       const signature_operand *operand, const pco_tensor *tensor, pco_error *err)
+                                       const pco_signature_operand *operand, const pco_tensor *tensor, pco_error *err)
 {
     if (tensor->dtype >= PCO_DTYPE_COUNT)
         return pco_infer_fail(context, err, "%s '%s' has the unknown type %u", operand->name, tensor->name,
@@ -146,18 +117,8 @@ static pco_status signature_bind_star(const pco_shape_context *context, signatur
     return PCO_OK;
 }
 
-/* Number of fixed dimensions in "..,K,2" or "R,2"; *lead tells whether it starts with `..`. */
-static uint32_t signature_fixed(const char *dims, int *lead)
-{
-    *lead = strncmp(dims, "..", 2) == 0;
-    if (*lead) dims += dims[2] == ',' ? 3 : 2;
-    uint32_t count = *dims ? 1 : 0;
-    for (; *dims; dims++) count += *dims == ',';
-    return count;
-}
-
 static pco_status signature_bind_lead(const pco_shape_context *context, signature_binding *binding,
-                                      const signature_operand *operand, const pco_tensor *tensor, uint32_t rank,
+                                      const pco_signature_operand *operand, const pco_tensor *tensor, uint32_t rank,
                                       pco_error *err)
 {
     if (!binding->has_lead) {
@@ -175,27 +136,24 @@ static pco_status signature_bind_lead(const pco_shape_context *context, signatur
 }
 
 static pco_status signature_check_dims(const pco_shape_context *context, signature_binding *binding,
-                                       const signature_operand *operand, const pco_tensor *tensor, pco_error *err)
+                                       const pco_signature_operand *operand, const pco_tensor *tensor, pco_error *err)
 {
-    if (operand->dims[0] == '@') return PCO_OK;
-    if (operand->dims[0] == '*') return signature_bind_star(context, binding, tensor, err);
+    if (operand->is_free) return PCO_OK;
+    if (operand->broadcasts) return signature_bind_star(context, binding, tensor, err);
     char text[128];
-    int lead;
-    uint32_t fixed = signature_fixed(operand->dims, &lead);
-    if (tensor->rank < fixed || (!lead && tensor->rank != fixed))
+    const uint32_t fixed = operand->n_sizes;
+    if (tensor->rank < fixed || (!operand->leads && tensor->rank != fixed))
         return pco_infer_fail(context, err, "%s '%s' has shape %s, and must have %s%u dimension%s [%s]", operand->name,
-                              tensor->name, pco_tensor_shape_text(tensor, text), lead ? "at least " : "", fixed,
-                              fixed == 1 ? "" : "s", operand->dims);
+                              tensor->name, pco_tensor_shape_text(tensor, text), operand->leads ? "at least " : "",
+                              fixed, fixed == 1 ? "" : "s", operand->dims);
     uint32_t at = tensor->rank - fixed;
-    if (lead) {
+    if (operand->leads) {
         pco_status status = signature_bind_lead(context, binding, operand, tensor, at, err);
         if (status) return status;
     }
-    const char *dims = operand->dims + (lead ? 2 : 0);
-    for (; *dims; dims++) {
-        if (*dims == ',') continue;
+    for (const char *dims = operand->sizes; *dims; dims++) {
         int64_t have = tensor->shape[at++];
-        if (*dims >= '0' && *dims <= '9') {
+        if (*dims <= '9') {
             if (have != *dims - '0')
                 return pco_infer_fail(context, err, "%s '%s' has shape %s, and dimension %u must be %c", operand->name,
                                       tensor->name, pco_tensor_shape_text(tensor, text), at - 1, *dims);
@@ -214,29 +172,29 @@ static pco_status signature_check_dims(const pco_shape_context *context, signatu
     return PCO_OK;
 }
 
-static void signature_fill_output(const signature_binding *binding, const signature_operand *operand, pco_tensor *out)
+static pco_status signature_fill_output(const pco_shape_context *context, const signature_binding *binding,
+                                        const pco_signature_operand *operand, pco_tensor *out, pco_error *err)
 {
-    if (strlen(operand->type) == 1 && operand->type[0] != '@')
+    if (operand->type[1] == 0 && operand->type[0] != '@')
         out->dtype = (uint32_t)binding->type[operand->type[0] - 'A'];
-    else
-        for (uint32_t i = 0; i < PCO_DTYPE_COUNT; i++)
-            if (strcmp(operand->type, pco_dtype_name(i)) == 0) out->dtype = i;
-    if (operand->dims[0] == '@') return;
-    if (operand->dims[0] == '*') {
+    else if (operand->type[1])
+        out->dtype = pco_signature_dtype(operand->type, strlen(operand->type));
+    if (operand->is_free) return PCO_OK;
+    if (operand->broadcasts) {
         out->rank = binding->star_rank;
         memcpy(out->shape, binding->star, sizeof out->shape);
-        return;
+        return PCO_OK;
     }
-    int lead;
-    signature_fixed(operand->dims, &lead);
-    if (lead) {
+    if (operand->leads) {
         out->rank = binding->lead_rank;
         memcpy(out->shape, binding->lead, sizeof out->shape);
     }
-    for (const char *dims = operand->dims + (lead ? 2 : 0); *dims; dims++) {
-        if (*dims == ',' || out->rank >= PCO_MAX_RANK) continue;
+    if (out->rank + operand->n_sizes > PCO_MAX_RANK)
+        return pco_infer_fail(context, err, "result %s would have %u dimensions, and a tensor has up to %d",
+                              operand->name, out->rank + operand->n_sizes, PCO_MAX_RANK);
+    for (const char *dims = operand->sizes; *dims; dims++)
         out->shape[out->rank++] = *dims >= 'A' ? binding->size[*dims - 'A'] : *dims - '0';
-    }
+    return PCO_OK;
 }
 
 pco_status pco_infer_signature(pco_shape_context *context, pco_error *err)
@@ -244,11 +202,13 @@ pco_status pco_infer_signature(pco_shape_context *context, pco_error *err)
     signature_binding binding = {0};
     memset(binding.size, 0xff, sizeof binding.size);
     memset(binding.type, 0xff, sizeof binding.type);
-    const char *text = context->op->signature;
-    signature_operand operand;
-    uint32_t index = 0;
-    for (; signature_next(&text, &operand); index++) {
-        const pco_tensor *tensor = index < context->n_inputs ? context->inputs[index] : NULL;
+    pco_signature_reader reader = {.at = context->op->signature};
+    pco_signature_operand operand;
+    uint32_t count = 0;
+    int more = pco_signature_next(&reader, &operand);
+    for (; more && !operand.result; more = pco_signature_next(&reader, &operand)) {
+        const pco_tensor *tensor = operand.index < context->n_inputs ? context->inputs[operand.index] : NULL;
+        count++;
         if (!tensor) {
             if (operand.optional) continue;
             return pco_infer_fail(context, err, "operand '%s' is missing", operand.name);
@@ -257,15 +217,16 @@ pco_status pco_infer_signature(pco_shape_context *context, pco_error *err)
         if (!status) status = signature_check_dims(context, &binding, &operand, tensor, err);
         if (status) return status;
     }
-    if (context->n_inputs > index)
+    if (context->n_inputs > count)
         return pco_infer_fail(context, err, "%u operands were given, and it takes at most %u", context->n_inputs,
-                              index);
-    text = strstr(text, "->") + 2;
+                              count);
     context->n_outputs = 0;
-    for (index = 0; signature_next(&text, &operand); index++) {
-        context->outputs[index] = (pco_tensor){.alias = PCO_NONE, .name = ""};
-        signature_fill_output(&binding, &operand, &context->outputs[index]);
-        if (!operand.optional) context->n_outputs = index + 1;
+    for (; more; more = pco_signature_next(&reader, &operand)) {
+        pco_tensor *out = &context->outputs[operand.index];
+        *out = (pco_tensor){.alias = PCO_NONE, .name = ""};
+        pco_status status = signature_fill_output(context, &binding, &operand, out, err);
+        if (status) return status;
+        if (!operand.optional) context->n_outputs = operand.index + 1;
     }
     return PCO_OK;
 }

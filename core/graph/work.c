@@ -1,6 +1,7 @@
 /* Rows, products and bytes of a node. */
 #include "graph/work.h"
 #include "graph/graph.h"
+#include "graph/op_signature.h"
 
 #include <string.h>
 
@@ -42,10 +43,11 @@ static pco_node_rows work_elements(const pco_tensor *tensors, const pco_node *no
 /* Does the signature give operand i the dimensions [B] or [@]: of the batch, or whatever the op looks at? */
 static int work_of_batch(const pco_op_info *op, uint32_t i)
 {
-    const char *at = op->signature;
-    for (; i > 0; i--) at = strchr(at, ' ') + 1;
-    at = strchr(at, '[') + 1;
-    return strncmp(at, "B]", 2) == 0 || strncmp(at, "@]", 2) == 0;
+    pco_signature_reader reader = {.at = op->signature};
+    pco_signature_operand operand;
+    while (pco_signature_next_input(&reader, &operand))
+        if (operand.index == i) return operand.is_free || !strcmp(operand.sizes, "B");
+    return 0;
 }
 
 static pco_node_rows work_sequences(const pco_tensor *tensors, const pco_node *node, const pco_op_info *op)

@@ -8,6 +8,9 @@ import os
 import re
 import sys
 
+# What has a size in plugin.h and is the program's: the rest of that header is held by its own number.
+OF_PLUGINS = ["pco_op_declaration"]
+
 
 def uncommented(text):
     return re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
@@ -34,7 +37,7 @@ def main():
                 lines.append(f"{result} {name}({parameters}) {{ __builtin_trap(); }}")
     open(source, "w", encoding="utf-8").write("\n".join(lines) + "\n")
     grow = "".join(f"[suppress_type]\n  name = {name}\n  type_kind = struct\n  has_data_member_inserted_at = end\n"
-                   "  has_size_change = yes\n\n" for text in texts for name in sized(text))
+                   "  has_size_change = yes\n\n" for name in OF_PLUGINS + [name for text in texts for name in sized(text)])
     grow += "[suppress_type]\n  type_kind = enum\n  changed_enumerators = PCO_DTYPE_COUNT, PCO_OP_LIMIT\n"  # they count
     open(suppressions, "w", encoding="utf-8").write(grow)
 

@@ -156,6 +156,113 @@ static void refused(pco_op_declaration declaration, const char *part)
     assert_null(op);
 }
 
+static pco_status any_shape(const pco_op_call *call, pco_tensor *outputs, uint32_t *n_outputs, pco_error *error)
+{
+    (void)call, (void)error;
+    for (uint32_t i = 0; i < *n_outputs; i++)
+        outputs[i] = (pco_tensor){.dtype = PCO_F32, .rank = 1, .shape = {1}, .alias = PCO_NONE, .name = ""};
+    return PCO_OK;
+}
+
+/* What stands between [ and ], in operands and in results. */
+static void test_dimensions(void **state)
+{
+    static const char *const BAD[] = {".",
+                                      "...",
+                                      "K,*",
+                                      "*,K",
+                                      "..,@",
+                                      "@,..",
+                                      "KN",
+                                      "12",
+                                      "K,",
+                                      ",K",
+                                      "K,,N",
+                                      "..K",
+                                      "..,",
+                                      "..,..",
+                                      "K,..",
+                                      "**",
+                                      "@@",
+                                      "k",
+                                      "K N",
+                                      " K",
+                                      "K ",
+                                      "..,*",
+                                      "*..",
+                                      "-1",
+                                      "K;N",
+                                      "..,KN",
+                                      "..,.",
+                                      "A,B,C,D,E,F,G,H,I",
+                                      "..,A,B,C,D,E,F,G,H,I",
+                                      "3,,",
+                                      "[K",
+                                      "?",
+                                      "0x"};
+    static const char *const GOOD[] = {
+        "", "*", "@", "..", "K", "3", "K,3", "..,K", "..,3,K", "A,B,C,D,E,F,G,H", "..,A,B,C,D,E,F,G,H"};
+    (void)state;
+    char text[80];
+    pco_op_declaration one = POWER;
+    one.name = "formed", one.shape = any_shape, one.kernel = NULL, one.gradient = NULL, one.n_attributes = 0;
+    for (size_t i = 0; i < 2 * (sizeof BAD / sizeof *BAD); i++) {
+        snprintf(text, sizeof text, i % 2 ? "x:F[..] -> y:F[%s]" : "x:F[%s] -> y:F[..]", BAD[i / 2]);
+        one.signature = text, refused(one, "dimensions");
+    }
+    for (size_t i = 0; i < 2 * (sizeof GOOD / sizeof *GOOD); i++) {
+        pco_context *other;
+        const pco_operation *op;
+        snprintf(text, sizeof text, i % 2 ? "x:F[..] -> y:F[%s]" : "x:F[%s] -> y:F[..]", GOOD[i / 2]);
+        one.signature = text;
+        check_ok(pco_context_create(NULL, &other, &err));
+        check_ok(pco_op_register(other, &one, &op, &err));
+        for (uint32_t rank = 0; rank <= PCO_MAX_RANK; rank++) { /* whatever comes of it, within memory */
+            const int64_t shape[PCO_MAX_RANK] = {3, 3, 3, 3, 3, 3, 3, 3};
+            pco_graph *tried = pco_graph_create();
+            const uint32_t x = pco_graph_input(tried, "x", PCO_F32, rank, shape);
+            pco_graph_apply(tried, op, NULL, &x, 1, NULL);
+            pco_graph_destroy(tried);
+        }
+        pco_context_destroy(other);
+    }
+}
+
+/* Text that is cut anywhere, or has another character anywhere, is refused or understood, and nothing else. */
+static void test_mangled(void **state)
+{
+    static const char SIGNATURE[] = "x:F[..,K] w_?:f32[3,K] -> y:F[..,K] z:i32[*]", OTHERS[] = " :?[].,*@->K3x\x80";
+    static struct {
+        char name[16], text[sizeof SIGNATURE];
+    } kept[sizeof SIGNATURE][sizeof OTHERS]; /* as long as the context */
+    (void)state;
+    pco_context *other;
+    pco_op_declaration one = POWER;
+    uint32_t taken = 0;
+    check_ok(pco_context_create(NULL, &other, &err));
+    one.shape = any_shape, one.gradient = NULL, one.n_attributes = 0;
+    for (size_t i = 0; i < sizeof SIGNATURE; i++)
+        for (size_t k = 0; k < sizeof OTHERS; k++) { /* the last of the others ends the text */
+            const pco_operation *op;
+            char *text = kept[i][k].text;
+            memcpy(text, SIGNATURE, sizeof SIGNATURE);
+            if (i + 1 < sizeof SIGNATURE) text[i] = OTHERS[k];
+            snprintf(kept[i][k].name, sizeof kept[i][k].name, "mangled_%u_%u", (unsigned)i, (unsigned)k);
+            one.name = kept[i][k].name, one.signature = text;
+            pco_error why;
+            if (pco_op_register(other, &one, &op, &why) == PCO_OK) {
+                pco_graph *graph = pco_graph_create();
+                const uint32_t in[2] = {pco_graph_input(graph, "x", PCO_F32, 2, (const int64_t[]){2, 3}),
+                                        pco_graph_input(graph, "w", PCO_F32, 2, (const int64_t[]){3, 3})};
+                pco_graph_apply(graph, op, NULL, in, 2, NULL);
+                pco_graph_destroy(graph);
+                taken++;
+            }
+        }
+    pco_context_destroy(other);
+    assert_true(taken > 0 && taken < sizeof SIGNATURE * sizeof OTHERS / 2);
+}
+
 static void test_declarations(void **state)
 {
     (void)state;
@@ -174,8 +281,34 @@ static void test_declarations(void **state)
     bad = POWER, bad.signature = "x:q8_0[..] -> y:F[..]", refused(bad, "neither a type");
     bad = POWER, bad.signature = "x:F[..] -> x:F[..]", refused(bad, "two operands or results");
     bad = POWER, bad.signature = "-> y:f32[3]", refused(bad, "0 operands");
+    bad = POWER, bad.signature = "x:F[..]y:F[..] -> z:F[..]", refused(bad, "no space behind dimensions");
+    bad = POWER, bad.signature = "x:F[..] -> y:F[..] -> z:F[..]", refused(bad, "a name is missing");
+    bad = POWER, bad.signature = "x:F[K] -> y:F[K,N]", refused(bad, "what `N` of result");
+    bad = POWER, bad.signature = "x:F[K] -> y:F[..,K]", refused(bad, "what `..` of result");
+    bad = POWER, bad.signature = "x:F[K] -> y:F[*]", refused(bad, "what `*` of result");
+    bad = POWER, bad.signature = "x:F[K] -> y:F[@]", refused(bad, "what `@` of result");
+    bad = POWER, bad.signature = "x:f32[K] -> y:F[K]", refused(bad, "what `F` of result");
+    bad = POWER, bad.signature = "x:F[K] -> y?:F[K]", refused(bad, "function shape makes results fewer");
+    bad = POWER, bad.signature = "x:f[K] -> y:f[K]", refused(bad, "neither a type");
     bad = POWER, bad.types = "F=f33", refused(bad, "no element type");
     bad = POWER, bad.types = "f32", refused(bad, "types are");
+    bad = POWER, bad.types = "F=", refused(bad, "a type is missing");
+    bad = POWER, bad.types = "F=f32,", refused(bad, "a type is missing");
+    bad = POWER, bad.types = "F=f32,f16,f32", refused(bad, "f32 twice");
+    bad = POWER, bad.types = "F=f32 F=f16", refused(bad, "types of F twice");
+    bad = POWER, bad.types = "F=f32  G=f16", refused(bad, "types are");
+    static const pco_op_range BACKWARDS[] = {{0, 1}, {2, 1}};
+    bad = POWER, bad.ranges = BACKWARDS, refused(bad, "range of operand 1");
+    static const char *const SHAPES[] = {"3,65",     "3,65 65 65",          "3,,65 65",      "3,65 6x",
+                                         "3,-65 65", "1,1,1,1,1,1,1,1,1 1", "65536,65536 3", "99999999999 3"};
+    for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++) {
+        const char *const list[] = {SHAPES[i], NULL};
+        bad = POWER, bad.shapes = list, refused(bad, "shapes for tests");
+    }
+    static const double SETTINGS[] = {1, 2.5}, NOT[] = {NAN, 2};
+    bad = POWER, bad.settings = SETTINGS, bad.n_settings = 1, refused(bad, "2.5 for attribute exponent");
+    bad = POWER, bad.settings = NOT, bad.n_settings = 1, refused(bad, "for attribute scale");
+    bad = POWER, bad.n_settings = 1, refused(bad, "settings are 1 rows");
     bad = POWER, bad.n_attributes = 17, refused(bad, "17 attributes");
     bad = POWER, bad.ulps = -1, refused(bad, "ulps");
     bad = POWER, bad.workgroup = 48, refused(bad, "power of two");
@@ -391,8 +524,9 @@ int main(int argc, char **argv)
     (void)argc;
     devices = argv + 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_declarations), cmocka_unit_test(test_gradients), cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_misuse),       cmocka_unit_test(test_failing),   cmocka_unit_test(test_lifetime),
+        cmocka_unit_test(test_declarations), cmocka_unit_test(test_dimensions), cmocka_unit_test(test_mangled),
+        cmocka_unit_test(test_gradients),    cmocka_unit_test(test_forms),      cmocka_unit_test(test_misuse),
+        cmocka_unit_test(test_failing),      cmocka_unit_test(test_lifetime),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

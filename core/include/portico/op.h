@@ -1,6 +1,6 @@
 /* Operations of one's own, beside those of the table: declared by a program, by a library or by a plugin
- * (pco_op_declaration in portico/plugin.h says what there is to declare), and then built into graphs, planned, tested
- * and run as the others are.
+ * (pco_op_declaration in portico/plugin.h says what there is to declare, and above the table there how signatures are
+ * written), and then built into graphs, planned, tested and run as the others are.
  *
  *     static const pco_op_declaration SNAKE = {
  *         .size = sizeof SNAKE, .name = "snake",
