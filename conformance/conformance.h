@@ -288,11 +288,6 @@ int pco_conformance_is_given_up(const pco_conformance_case *one);
 /* 1 if there is a ratio: pass, fail, mistrusted, waived, flaky. */
 int pco_conformance_state_is_judged(pco_conformance_state state);
 
-/* Opens device `index` of a backend; *device is NULL after an error. A plugin that says that all is well and gives no
- * device is an error too, INTERNAL. */
-pco_status pco_conformance_open(const pco_plugin *plugin, pco_backend *backend, uint32_t index, pco_device **device,
-                                pco_error *err) PCO_NODISCARD;
-
 /* How a run ended, for an exit code: FAIL when something is bad on one of the devices, or one could not be opened or
  * not be run to its end; else NOTHING_TESTED when that holds for one of them. */
 typedef enum pco_conformance_verdict {

@@ -127,17 +127,6 @@ pco_status pco_conformance_run(const pco_conformance_options *options, const pco
     return PCO_OK;
 }
 
-pco_status pco_conformance_open(const pco_plugin *plugin, pco_backend *backend, uint32_t index, pco_device **device,
-                                pco_error *err)
-{
-    *device = NULL;
-    pco_status status = plugin->open(backend, index, device, err);
-    if (!status && !*device)
-        status = pco_fail(err, PCO_ERROR_INTERNAL, "the plugin says that it opened the device, and gave none");
-    if (status) *device = NULL;
-    return status;
-}
-
 pco_conformance_verdict pco_conformance_judge(const pco_conformance_result *results, uint32_t count)
 {
     uint32_t bad = 0, empty = 0;

@@ -167,7 +167,7 @@ uint32_t bench_variants(const bench_setup *setup, pco_registry *registry, const 
     if (!status) {
         const pco_plugin_entry *plugin = &plugins[devices[index].plugin];
         on = (pco_open_device){.plugin = plugin->plugin, .info = &devices[index].info};
-        status = on.plugin->open(plugin->backend, devices[index].index, &on.device, &err);
+        status = pco_plugin_open_device(on.plugin, plugin->backend, devices[index].index, &on.device, &err);
     }
     const int opened = !status;
     if (!status) status = bench_node_take(alone->graph, alone->op, &one, &err);

@@ -340,7 +340,7 @@ static pco_status bisect_open(const pco_registry *registry, uint32_t index, bise
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
     out->plugin = plugin->plugin;
     out->device = (pco_conformance_device){plugin->plugin, NULL, &entry->info, entry->id};
-    pco_status status = pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &out->device.device, err);
+    pco_status status = pco_plugin_open_device(plugin->plugin, plugin->backend, entry->index, &out->device.device, err);
     return status ? pco_fail_prefix(err, status, "%s", entry->id) : PCO_OK;
 }
 

@@ -314,7 +314,7 @@ static int cli_report_device(const pco_registry *registry, const pco_conformance
                        memcmp(was->uuid, entry->info.uuid, sizeof was->uuid) == 0 &&
                        strcmp(report->program, PCO_VERSION) == 0;
     if (how->in_process &&
-        pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &repeat.device.device, &err)) {
+        pco_plugin_open_device(plugin->plugin, plugin->backend, entry->index, &repeat.device.device, &err)) {
         cli_error("%s could not be opened: %s", entry->id, err.message);
         return CLI_FAILED;
     }

@@ -104,7 +104,7 @@ static pco_status conformance_direct(conformance_run *run, const pco_conformance
     *result = (pco_conformance_result){.device_id = entry->id, .tier = options->tier, .seed = options->seed};
     pco_status status = PCO_OK;
     if (!device->device)
-        status = pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device->device, err);
+        status = pco_plugin_open_device(plugin->plugin, plugin->backend, entry->index, &device->device, err);
     if (status) {
         result->status = status;
         result->not_opened = 1;
@@ -133,7 +133,7 @@ static pco_status conformance_probes(conformance_run *run, const pco_device_entr
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
     if (arguments->in_process) {
         pco_conformance_device device = {plugin->plugin, NULL, &entry->info, entry->id};
-        status = pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device.device, &err);
+        status = pco_plugin_open_device(plugin->plugin, plugin->backend, entry->index, &device.device, &err);
         if (!status) status = pco_conformance_probe_device(&device, probe, &err);
         if (device.device) plugin->plugin->device->close(device.device);
         if (status) snprintf(probe->message, sizeof probe->message, "%.255s", err.message);
@@ -263,7 +263,7 @@ static int conformance_here(const conformance_arguments *arguments, const pco_re
     const pco_plugin_entry *plugin = &plugins[entry->plugin];
     pco_conformance_device device = {plugin->plugin, NULL, &entry->info, entry->id};
     pco_error err = {""};
-    if (pco_conformance_open(plugin->plugin, plugin->backend, entry->index, &device.device, &err)) {
+    if (pco_plugin_open_device(plugin->plugin, plugin->backend, entry->index, &device.device, &err)) {
         cli_error("%s could not be opened: %s", entry->id, err.message);
         return CLI_FAILED;
     }

@@ -69,7 +69,8 @@ static pco_status worker_open(void *user, pco_conformance_device *device, pco_er
     if (status) return status;
     worker->info.size = sizeof worker->info;
     status = worker->plugin->describe(worker->backend, arguments->index, &worker->info, err);
-    if (!status) status = pco_conformance_open(worker->plugin, worker->backend, arguments->index, &worker->device, err);
+    if (!status)
+        status = pco_plugin_open_device(worker->plugin, worker->backend, arguments->index, &worker->device, err);
     *device = (pco_conformance_device){worker->plugin, worker->device, &worker->info, arguments->id};
     return status;
 }

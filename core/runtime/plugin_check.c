@@ -196,6 +196,19 @@ pco_status pco_device_info_check(const pco_device_info *info, pco_error *err)
     return status ? status : check_contract(&info->contract, err);
 }
 
+/* ---- a device ---- */
+
+pco_status pco_plugin_open_device(const pco_plugin *plugin, pco_backend *backend, uint32_t index, pco_device **device,
+                                  pco_error *err)
+{
+    *device = NULL;
+    pco_status status = plugin->open(backend, index, device, err);
+    if (!status && !*device)
+        status = pco_fail(err, PCO_ERROR_INTERNAL, "the plugin says that it opened the device, and gave none");
+    if (status) *device = NULL;
+    return status;
+}
+
 /* ---- a proposal ---- */
 
 static pco_status check_tensor(const pco_plugin *plugin, const pco_tensor *tensor, const pco_tensor_proposal *proposed,

@@ -56,7 +56,7 @@ static int selftest_reference(pco_session *session)
     if (!status) {
         const pco_plugin_entry *entry = &plugins[devices[index].plugin];
         pco_device *device;
-        status = entry->plugin->open(entry->backend, devices[index].index, &device, &why);
+        status = pco_plugin_open_device(entry->plugin, entry->backend, devices[index].index, &device, &why);
         if (!status) test->reference = (pco_open_device){entry->plugin, device, &devices[index].info};
     }
     if (status)

@@ -36,7 +36,7 @@ pco_status session_open_slot(pco_session *session, uint32_t slot, uint32_t devic
     pco_device *opened = NULL;
     pco_status status = session_admit(session->registry, plugin, &devices[device], err);
     if (status) return status;
-    status = plugin->plugin->open(plugin->backend, devices[device].index, &opened, err);
+    status = pco_plugin_open_device(plugin->plugin, plugin->backend, devices[device].index, &opened, err);
     if (status) return pco_fail_prefix(err, status, "device %s", devices[device].id);
     session->slots[slot] = (session_slot){.plugin = plugin->plugin, .device = opened, .entry = &devices[device]};
     return PCO_OK;

@@ -264,6 +264,18 @@ static void test_next(void **state)
     close_devices(&f);
 }
 
+/* A plugin that says that it opened its device, and gives none. */
+static void test_empty(void **state)
+{
+    (void)state;
+    fixture f;
+    open_devices(&f, NULL, PCO_FALLBACK_ERROR);
+    check_fails(pco_registry_open(f.registry, "trouble:empty", &f.session, &err), PCO_ERROR_INTERNAL,
+                "the plugin says that it opened the device, and gave none");
+    assert_null(f.session);
+    close_devices(&f);
+}
+
 /* A device that can read a state and not write it: both are done where both can be. */
 static void test_gather(void **state)
 {
@@ -304,6 +316,7 @@ int main(int argc, char **argv)
     unsetenv("PORTICO_BACKEND");
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_select),        cmocka_unit_test(test_states),
                                        cmocka_unit_test(test_other_unit),    cmocka_unit_test(test_next),
-                                       cmocka_unit_test(test_written_twice), cmocka_unit_test(test_gather)};
+                                       cmocka_unit_test(test_written_twice), cmocka_unit_test(test_gather),
+                                       cmocka_unit_test(test_empty)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
