@@ -25,12 +25,18 @@ class Verdict:
         self.outcome, self.by, self.seconds = outcome, by, seconds
 
 
+def named(ops):
+    return ops if isinstance(ops, str) else ','.join(ops or [])
+
+
 def conformance(build, environment, device, tier, ops, variant=None, judge='bounds', silence=SILENCE, own=False):
-    """'killed', 'survived' or 'nothing' (was tested), and what killed it."""
+    """'killed', 'survived' or 'nothing' (was tested), and what killed it. `ops`: names, None for all, or the path of a
+    library that declares operations, of which the device must refuse none."""
+    library = isinstance(ops, str)
     command = [os.path.join(build, 'portico'), 'conformance', '--devices', device, '--tier', tier, '--fail-fast',
                '--verbose', '--max-failures', '1', '--judge', judge]
     command += [] if own else ['--in-process']  # worker processes cost time, and find nothing more in a kernel
-    command += ['--ops', ','.join(ops)] if ops else []
+    command += ['--ops-from' if library else '--ops', named(ops)] if ops else []
     command += ['--variant', variant] if variant else []
     start, last, text = time.monotonic(), time.monotonic(), b''
     child = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -54,6 +60,9 @@ def conformance(build, environment, device, tier, ops, variant=None, judge='boun
     lines = [line for line in text.decode(errors='replace').split('\n') if line.strip()]
     if hung:
         return Verdict('killed', f'hung after {seconds:.0f} s', seconds)
+    refused = [line for line in lines if library and ']: unsupported' in line]
+    if status == 0 and refused:
+        return Verdict('killed', refused[0][:300], seconds)
     if status == 0:
         return Verdict('survived', '', seconds)
     bad = [line for line in lines if ']: fail' in line or ']: mistrusted' in line or ']: crashed' in line or

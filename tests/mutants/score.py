@@ -61,7 +61,8 @@ class Results:
 
 
 class Stage:
-    """A part of the cases: the kernel files that are exchanged for it (None: all), the ops, the variants."""
+    """A part of the cases: the kernel files that are exchanged for it (None: all), the ops (names, or the library that
+    declares operations of one's own), the variants."""
 
     def __init__(self, files, ops, variant):
         self.files, self.ops, self.variant = files, ops, variant
@@ -111,7 +112,7 @@ class Course:
             if verdict.outcome != 'survived':
                 words = f' (windows of {plugins.WINDOW} bytes)' if builder and builder.small_windows else ''
                 words += f' (grids of {plugins.GROUPS} groups)' if builder and builder.few_groups else ''
-                raise SystemExit(f'{device}{words} does not pass tier {tier} of {",".join(ops)} without a fault, so that '
+                raise SystemExit(f'{device}{words} does not pass tier {tier} of {judging.named(ops)} without a fault, so that '
                                  f'nothing can be measured there: {verdict.by or verdict.outcome}')
             self.sound.add(what)
 
@@ -148,16 +149,24 @@ class Course:
         if mutant.family == 'plugin':
             return 0
         return sum(self.rows_of[file] for stage in self.stages(mutant)
-                   for file in (stage.files or {file for op in stage.ops for file in self.lowering.kernels[op]}))
+                   for file in (stage.files or {file for op in self.names(stage) for file in self.lowering.kernels[op]}))
+
+    def names(self, stage):
+        """The operations of the table that it has."""
+        return [] if isinstance(stage.ops, str) else stage.ops
 
     def stages(self, mutant):
         """The cheapest cases first: what is killed there need not be judged by the rest."""
         name = os.path.basename(mutant.file)
         if mutant.family == 'lowering':
+            own, only_own = self.lowering.for_own(name, mutant.first)
+            stages = [Stage(None, os.path.join(self.build, 'tests/operations/operations.so'), None)] if own else []
+            if only_own:
+                return stages
             groups = self.lowering.lowerer_groups(self.lowering.ops_of_line(name, mutant.first))
             cost = [(sum(self.rows_of[file] for op in group[:1] for file in self.lowering.kernels[op]), group)
                     for group in groups]
-            return [Stage(None, group, None) for _, group in sorted(cost, key=lambda pair: pair[0])]
+            return stages + [Stage(None, group, None) for _, group in sorted(cost, key=lambda pair: pair[0])]
         files = sorted(self.kernels.files_of(name, mutant.first), key=lambda file: (self.rows_of[file], file))
         stages = [Stage([file], self.kernels.ops_of(file, name, mutant.first), sources.VARIANTS.get(file))
                   for file in files]
@@ -250,8 +259,7 @@ def sees_sanitizer(course, mutant, stages, worker):
 def sees_pocl(course, mutant, stages, worker):
     """Does PoCL see it? It has forms of kernels that no Vulkan device chooses (sixteen elements side by side), and a
     compiler that turns invocations into vectors. Where few operations reach the fault: its compiler is slow."""
-    ops = sorted({op for stage in stages for op in stage.ops})
-    if len(ops) > POCL_OPS:
+    if len({op for stage in stages for op in course.names(stage)}) > POCL_OPS:
         return None
     builder, environment = course.builder('opencl', worker), course.environment('opencl:pocl', worker)
     for stage in stages:

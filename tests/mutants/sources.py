@@ -131,6 +131,8 @@ class Lowering:
         lowerers = [(row[2], f'gpu_lower_{shared.get(row[3], row[3])}')
                     for macro, row in gen_plugin_h.rows(table) if macro == 'PCO_OP']
         self.ops = [op for op, _ in lowerers]
+        # What operations of one's own reach: the plugin's drivers call the rest of made.c.
+        self.own = closure({'gpu_lower_own'} | {unit.name for unit in self.units['made.c']}, definitions)
         self.functions = {op: closure({lowerer}, definitions) for op, lowerer in lowerers}
         kernel_names = {unit.name: set(re.findall(r'GPU_KERNEL_(\w+)', unit.text))
                         for units in self.units.values() for unit in units}
@@ -147,6 +149,12 @@ class Lowering:
             return ['gather', 'matmul']
         found = [op for op in self.ops if unit and unit.name in self.functions[op]]
         return found or list(self.ops)
+
+    def for_own(self, file, line):
+        """May a line of the lowering change what becomes of operations of one's own, and can it of no others?"""
+        unit = unit_at(self.units[file], line)
+        own = unit is None or unit.name in self.own
+        return own, own and unit is not None and not any(unit.name in names for names in self.functions.values())
 
     def lowerer_groups(self, ops):
         """The ops in groups that share their lowering, one group after the other."""
