@@ -317,6 +317,14 @@ static void test_threads(void **state)
             for (int i = 0; i < 10007; i++) assert_int_equal(atomic_load(&l->counts[i]), round);
         }
         assert_int_equal(atomic_load(&l->clashes), 0);
+        memset(l, 0, sizeof *l);
+        /* so short that most workers come too late, at once behind each other and with time to fall asleep */
+        for (int round = 1; round <= 3000; round++) {
+            if (round % 300 == 0) usleep(1000);
+            pco_threads_for(threads, 20, 1, loop_slice, l);
+            for (int i = 0; i < 20; i++) assert_int_equal(atomic_load(&l->counts[i]), round);
+        }
+        assert_int_equal(atomic_load(&l->clashes), 0);
         free(l);
         pco_threads_destroy(threads);
     }
