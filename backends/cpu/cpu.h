@@ -36,10 +36,17 @@ struct pco_buffer {
     bool imported;
 };
 
+/* How a constant lies in memory. */
+typedef enum cpu_layout {
+    CPU_LAYOUT_FILE = 0,
+    CPU_LAYOUT_PANELS = 1, /* layout.c */
+} cpu_layout;
+
 typedef struct cpu_tensor {
     unsigned char *data; /* NULL until prepare, and where there are no elements */
     bool present;
     uint32_t dtype, rank;
+    uint32_t layout; /* cpu_layout; of constants, and known once the plugin has proposed */
     int64_t shape[PCO_MAX_RANK];
     int64_t count; /* elements */
 } cpu_tensor;
@@ -126,6 +133,9 @@ typedef struct cpu_variant {
     cpu_run_fn run;
     uint64_t (*workspace)(const cpu_node *node); /* bytes, a multiple of 64; NULL: none */
     bool (*fits)(const cpu_node *node);          /* NULL: always */
+    /* In which layout it wants operand i, if that is a constant that nobody wants otherwise. NULL: the file's, always.
+     */
+    cpu_layout (*layout)(const cpu_node *node, uint32_t i);
 } cpu_variant;
 
 struct cpu_op {

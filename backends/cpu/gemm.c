@@ -11,6 +11,8 @@ enum {
     CPU_TASK_ROWS = 8, /* tiles of one task */
     CPU_TASK_COLUMNS = 4,
     CPU_SMALL = 1 << 26, /* products of a batch below which batches run in parallel */
+    CPU_WHOLE =
+        1 << 15, /* floats of a, at most, that one thread packs alone: some microseconds, as threads take to meet */
 };
 
 _Static_assert(CPU_KC % CPU_BLOCK_MOST == 0, "whole blocks");
@@ -22,12 +24,15 @@ typedef struct cpu_gemm {
     int64_t row;                 /* first row of the batch in the result */
     int64_t m0, m, n0, n, k0, k; /* the block */
     bool first, last;            /* along k */
+    int64_t group;               /* tiles of columns in a task */
     bool serial;
     uint32_t worker; /* when serial */
     float *sums;     /* of the block's first element */
     int64_t sums_row;
     float *a_pack, *b_pack, *scratch;
-    int64_t scratch_room; /* floats per worker */
+    const float *b_panels; /* of the block: in b_pack, or where a constant has them */
+    int64_t b_panel;       /* floats from one to the next */
+    int64_t scratch_room;  /* floats per worker */
 } cpu_gemm;
 
 static int64_t cpu_up(int64_t n, int64_t unit) { return (n + unit - 1) / unit * unit; }
@@ -40,6 +45,15 @@ typedef struct cpu_gemm_room {
 /* Sums grow in y itself where that loses nothing. */
 static bool cpu_gemm_in_y(const cpu_node *node) { return node->out[0].dtype == PCO_F32; }
 
+/* b is a constant that lies in panels. */
+static bool cpu_gemm_packed(const cpu_node *node) { return node->in[1].layout == CPU_LAYOUT_PANELS; }
+
+static bool cpu_gemm_is_whole(const cpu_node *node)
+{
+    const cpu_matmul *plan = &node->plan.matmul;
+    return cpu_gemm_packed(node) && cpu_up(plan->m, node->kernels->tile_rows) * plan->k <= CPU_WHOLE;
+}
+
 static cpu_gemm_room cpu_gemm_measure(const cpu_node *node)
 {
     const cpu_matmul *plan = &node->plan.matmul;
@@ -47,8 +61,8 @@ static cpu_gemm_room cpu_gemm_measure(const cpu_node *node)
     int64_t k = cpu_min(plan->k, CPU_KC), n = cpu_min(plan->n, CPU_NC), m = cpu_min(plan->m, CPU_MC);
     int64_t panel = cpu_max(kernels->tile_rows, kernels->tile_columns);
     cpu_gemm_room room = {
-        .a_pack = cpu_up(cpu_up(m, kernels->tile_rows) * k, 16),
-        .b_pack = cpu_up(cpu_up(n, kernels->tile_columns) * k, 16),
+        .a_pack = cpu_up(cpu_up(m, kernels->tile_rows) * (cpu_gemm_is_whole(node) ? plan->k : k), 16),
+        .b_pack = cpu_gemm_packed(node) ? 0 : cpu_up(cpu_up(n, kernels->tile_columns) * k, 16),
         .sums = cpu_gemm_in_y(node) ? 0 : cpu_up(m * n, 16),
         .scratch = cpu_up(panel * CPU_KC, 16),
     };
@@ -132,36 +146,42 @@ static void cpu_gemm_pack(void *argument, int64_t begin, int64_t end, uint32_t w
     }
 }
 
-/* One tile; at the edges through a whole one. */
+/* One tile; where there are not all columns through a whole one. */
 static void cpu_gemm_tile(const cpu_gemm *task, const float *a, const float *b, float *sums, int64_t rows,
                           int64_t columns)
 {
-    int64_t high = task->kernels->tile_rows, wide = task->kernels->tile_columns;
-    if (rows == high && columns == wide) {
-        task->kernels->tile_packed(task->k, a, b, sums, task->sums_row, !task->first);
+    int64_t wide = task->kernels->tile_columns;
+    if (columns == wide) {
+        task->kernels->tile_packed((int)rows, task->k, a, b, sums, task->sums_row, !task->first);
         return;
     }
     float edge[CPU_TILE_MAX] = {0};
     if (!task->first)
         for (int64_t r = 0; r < rows; r++) memcpy(edge + r * wide, sums + r * task->sums_row, (size_t)columns * 4);
-    task->kernels->tile_packed(task->k, a, b, edge, wide, !task->first);
+    task->kernels->tile_packed((int)rows, task->k, a, b, edge, wide, !task->first);
     for (int64_t r = 0; r < rows; r++) memcpy(sums + r * task->sums_row, edge + r * wide, (size_t)columns * 4);
 }
 
-/* Slices are groups of tiles of the block, columns outermost. */
+/* Groups of tiles of the block, columns outermost. */
+static int64_t cpu_gemm_groups(const cpu_gemm *task)
+{
+    int64_t group_m = CPU_TASK_ROWS * task->kernels->tile_rows, group_n = task->group * task->kernels->tile_columns;
+    return cpu_up(task->m, group_m) / group_m * (cpu_up(task->n, group_n) / group_n);
+}
+
 static void cpu_gemm_compute(void *argument, int64_t begin, int64_t end, uint32_t worker)
 {
     (void)worker;
     const cpu_gemm *task = argument;
     int64_t high = task->kernels->tile_rows, wide = task->kernels->tile_columns;
-    int64_t group_m = CPU_TASK_ROWS * high, group_n = CPU_TASK_COLUMNS * wide;
+    int64_t group_m = CPU_TASK_ROWS * high, group_n = task->group * wide;
     int64_t groups_m = cpu_up(task->m, group_m) / group_m;
     for (int64_t i = begin; i < end; i++) {
         int64_t m0 = i % groups_m * group_m, m1 = cpu_min(task->m, m0 + group_m);
         int64_t n0 = i / groups_m * group_n, n1 = cpu_min(task->n, n0 + group_n);
         for (int64_t n = n0; n < n1; n += wide)
             for (int64_t m = m0; m < m1; m += high)
-                cpu_gemm_tile(task, task->a_pack + m * task->k, task->b_pack + n * task->k,
+                cpu_gemm_tile(task, task->a_pack + m * task->k, task->b_panels + n / wide * task->b_panel,
                               task->sums + m * task->sums_row + n, cpu_min(high, m1 - m), cpu_min(wide, n1 - n));
         if (task->last)
             for (int64_t m = m0; m < m1; m++)
@@ -170,21 +190,72 @@ static void cpu_gemm_compute(void *argument, int64_t begin, int64_t end, uint32_
     }
 }
 
-static void cpu_gemm_block(cpu_gemm *task)
+/* The steps of k from k0 on. */
+static void cpu_gemm_step(cpu_gemm *task, int64_t k0)
 {
     const cpu_matmul *plan = &task->node->plan.matmul;
-    int64_t high = task->kernels->tile_rows, wide = task->kernels->tile_columns;
-    int64_t panels = cpu_up(task->m, high) / high + cpu_up(task->n, wide) / wide;
-    int64_t group_m = CPU_TASK_ROWS * high, group_n = CPU_TASK_COLUMNS * wide;
-    int64_t groups = cpu_up(task->m, group_m) / group_m * (cpu_up(task->n, group_n) / group_n);
-    task->k0 = 0;
+    const bool packed = cpu_gemm_packed(task->node);
+    task->k0 = k0;
+    task->k = cpu_min(CPU_KC, plan->k - k0);
+    task->first = k0 == 0;
+    task->last = k0 + task->k == plan->k;
+    task->b_panel = task->kernels->tile_columns * (packed ? plan->k : task->k);
+    task->b_panels = task->b_pack;
+    if (packed) /* n0 is whole panels */
+        task->b_panels =
+            (const float *)(const void *)task->node->in[1].data + task->n0 * plan->k + k0 * task->kernels->tile_columns;
+}
+
+/* The same groups, each over all of k, from panels of a that are all there. */
+static void cpu_gemm_compute_whole(void *argument, int64_t begin, int64_t end, uint32_t worker)
+{
+    cpu_gemm task = *(const cpu_gemm *)argument;
+    const int64_t room = cpu_up(task.m, task.kernels->tile_rows);
+    float *a_pack = task.a_pack;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t k0 = 0;
+        do {
+            cpu_gemm_step(&task, k0);
+            task.a_pack = a_pack + k0 * room;
+            cpu_gemm_compute(&task, i, i + 1, worker);
+            k0 += task.k;
+        } while (!task.last);
+    }
+}
+
+/* Few rows by a constant: a is packed by one thread, so that the threads meet once, and not twice for each block of k.
+ */
+static void cpu_gemm_whole(cpu_gemm *task)
+{
+    const int64_t high = task->kernels->tile_rows, panels = cpu_up(task->m, high) / high;
+    float *a_pack = task->a_pack;
+    int64_t k0 = 0;
     do {
-        task->k = cpu_min(CPU_KC, plan->k - task->k0);
-        task->first = task->k0 == 0;
-        task->last = task->k0 + task->k == plan->k;
+        cpu_gemm_step(task, k0);
+        task->a_pack = a_pack + k0 * panels * high;
+        cpu_gemm_pack(task, 0, panels, task->worker);
+        k0 += task->k;
+    } while (!task->last);
+    task->a_pack = a_pack;
+    task->group = 1;
+    cpu_gemm_loop(task, cpu_gemm_groups(task), cpu_gemm_compute_whole);
+}
+
+static void cpu_gemm_block(cpu_gemm *task)
+{
+    int64_t high = task->kernels->tile_rows, wide = task->kernels->tile_columns;
+    int64_t panels = cpu_up(task->m, high) / high + (cpu_gemm_packed(task->node) ? 0 : cpu_up(task->n, wide) / wide);
+    if (cpu_gemm_is_whole(task->node)) {
+        cpu_gemm_whole(task);
+        return;
+    }
+    task->group = CPU_TASK_COLUMNS;
+    int64_t k0 = 0;
+    do {
+        cpu_gemm_step(task, k0);
         cpu_gemm_loop(task, panels, cpu_gemm_pack);
-        cpu_gemm_loop(task, groups, cpu_gemm_compute);
-        task->k0 += task->k;
+        cpu_gemm_loop(task, cpu_gemm_groups(task), cpu_gemm_compute);
+        k0 += task->k;
     } while (!task->last);
 }
 

@@ -63,7 +63,19 @@ static void cpu_gemv_by_rows(const cpu_node *node, int64_t batch, int64_t first,
     }
 }
 
-/* The same for b stored [K,N]; n <= CPU_GEMV_PANEL. */
+/* y[n] = sum_k x[k] b[k, first + n], for b in panels. */
+static void cpu_gemv_panels(const cpu_node *node, float *y, const float *x, int64_t first, int64_t n)
+{
+    const int64_t wide = node->kernels->tile_columns, k = node->plan.matmul.k;
+    const float *b = (const float *)(const void *)node->in[1].data;
+    for (int64_t done = 0, part; done < n; done += part) {
+        const int64_t column = first + done, within = column % wide;
+        part = cpu_min(wide - within, n - done);
+        node->kernels->dot_columns[PCO_F32](y + done, x, b + (column - within) * k + within, wide, k, part);
+    }
+}
+
+/* The same for b stored [K,N], or so in panels; n <= CPU_GEMV_PANEL. */
 static void cpu_gemv_by_columns(const cpu_node *node, int64_t batch, int64_t first, int64_t n)
 {
     const cpu_matmul *plan = &node->plan.matmul;
@@ -73,7 +85,10 @@ static void cpu_gemv_by_columns(const cpu_node *node, int64_t batch, int64_t fir
     const float *a = cpu_gemv_rows(node, batch, a_at, &stride);
     float sums[CPU_GEMV_PANEL];
     for (int64_t m = 0; m < plan->m; m++) {
-        node->kernels->dot_columns[b->dtype](sums, a + m * stride, cpu_at(b, b_at + first), plan->n, plan->k, n);
+        if (b->layout == CPU_LAYOUT_PANELS)
+            cpu_gemv_panels(node, sums, a + m * stride, first, n);
+        else
+            node->kernels->dot_columns[b->dtype](sums, a + m * stride, cpu_at(b, b_at + first), plan->n, plan->k, n);
         cpu_matmul_finish(node, batch * plan->m + m, first, sums, n);
     }
 }

@@ -23,8 +23,10 @@ typedef enum cpu_activation {
 
 /* One tile of a product: c[tile_rows, tile_columns] (+)= a b over k steps, the rows of c c_row floats apart.
  * Sums run in the order of k, one term at a time. packed: a and b hold the tile's rows or columns of one step
- * after the other. strided: rows of a are a_row apart, steps of b b_step. */
-typedef void (*cpu_tile_packed_fn)(int64_t k, const float *a, const float *b, float *c, int64_t c_row, int add);
+ * after the other; the first `rows` of tile_rows are computed. strided: rows of a are a_row apart, steps of b b_step.
+ */
+typedef void (*cpu_tile_packed_fn)(int rows, int64_t k, const float *a, const float *b, float *c, int64_t c_row,
+                                   int add);
 typedef void (*cpu_tile_strided_fn)(int64_t k, const float *a, int64_t a_row, const float *b, int64_t b_step, float *c,
                                     int64_t c_row, int add);
 

@@ -2,6 +2,8 @@
  * nodes with their addresses; each node is a segment. */
 #include "program.h"
 
+#include "layout.h"
+
 #include <time.h>
 
 struct pco_program {
@@ -52,15 +54,17 @@ static pco_status cpu_propose(pco_device *device, const pco_part *part, pco_prop
         pco_node_proposal *out = &proposal->nodes[i];
         out->variant = node.variant;
         out->in_place = cpu_in_place(&node);
-        out->workspace = variant->workspace ? variant->workspace(&node) : 0;
     }
-    /* No kernel needs more than the alignment of elements: weights can be used where a file has them. */
-    for (uint32_t i = 0; i < part->n_tensors; i++)
-        if (part->tensors[i].kind == PCO_KIND_CONSTANT)
-            proposal->tensors[i].alignment =
-                part->tensors[i].dtype < PCO_DTYPE_COUNT && cpu_size(part->tensors[i].dtype)
-                    ? cpu_size(part->tensors[i].dtype)
-                    : 2;
+    cpu_layout_propose(device, part, proposal);
+    for (uint32_t i = 0; i < part->n_nodes; i++) { /* what a node needs may depend on how its constants lie */
+        cpu_node node;
+        const cpu_variant *variant;
+        pco_status status = cpu_node_parse(device, part, i, &node, err);
+        if (!status) status = cpu_node_choose(&node, proposal->nodes[i].variant, &variant, err);
+        if (status) return status;
+        cpu_layout_apply(&node, &part->nodes[i], proposal);
+        proposal->nodes[i].workspace = variant->workspace ? variant->workspace(&node) : 0;
+    }
     return PCO_OK;
 }
 
@@ -110,6 +114,7 @@ static pco_status cpu_prepare(pco_device *device, const pco_part *part, const pc
         status = cpu_node_parse(device, part, i, &made->nodes[i], err);
         if (!status) status = cpu_node_choose(&made->nodes[i], proposal->nodes[i].variant, &variant, err);
         if (status) break;
+        cpu_layout_apply(&made->nodes[i], &part->nodes[i], proposal);
         cpu_bind(&made->nodes[i], &part->nodes[i], plan, variant);
         made->nodes[i].name = "";
     }
@@ -179,6 +184,7 @@ const pco_program_api cpu_program_api = {
     .supports = cpu_supports,
     .variants = cpu_variants,
     .propose = cpu_propose,
+    .convert = cpu_layout_convert,
     .prepare = cpu_prepare,
     .destroy = cpu_program_destroy,
     .segments = cpu_segments,

@@ -1,18 +1,33 @@
 /* The register tile of matrix multiplication, packing, and products with few rows. */
 
-#define CPU_ROWS_6(X)  X(0) X(1) X(2) X(3) X(4) X(5)
-#define CPU_ROWS_8(X)  CPU_ROWS_6(X) X(6) X(7)
-#define CPU_ROWS_12(X) CPU_ROWS_8(X) X(8) X(9) X(10) X(11)
-#define CPU_ROWS_14(X) CPU_ROWS_12(X) X(12) X(13)
+/* A tile of up to CPU_TILE_ROWS rows, whose sums stay in registers. */
+#define CPU_ROWS_1(X)  X(0)
+#define CPU_ROWS_2(X)  CPU_ROWS_1(X) X(1)
+#define CPU_ROWS_3(X)  CPU_ROWS_2(X) X(2)
+#define CPU_ROWS_4(X)  CPU_ROWS_3(X) X(3)
+#define CPU_ROWS_5(X)  CPU_ROWS_4(X) X(4)
+#define CPU_ROWS_6(X)  CPU_ROWS_5(X) X(5)
+#define CPU_ROWS_7(X)  CPU_ROWS_6(X) X(6)
+#define CPU_ROWS_8(X)  CPU_ROWS_7(X) X(7)
+#define CPU_ROWS_9(X)  CPU_ROWS_8(X) X(8)
+#define CPU_ROWS_10(X) CPU_ROWS_9(X) X(9)
+#define CPU_ROWS_11(X) CPU_ROWS_10(X) X(10)
+#define CPU_ROWS_12(X) CPU_ROWS_11(X) X(11)
+#define CPU_ROWS_13(X) CPU_ROWS_12(X) X(12)
+#define CPU_ROWS_14(X) CPU_ROWS_13(X) X(13)
 
+/* T(n) for each number of rows. */
 #if CPU_TILE_ROWS == 6
-#define CPU_ROWS CPU_ROWS_6
+#define CPU_TILES(T) T(1) T(2) T(3) T(4) T(5) T(6)
+#define tile         tile_6
 #elif CPU_TILE_ROWS == 8
-#define CPU_ROWS CPU_ROWS_8
-#elif CPU_TILE_ROWS == 12
-#define CPU_ROWS CPU_ROWS_12
+#define CPU_TILES(T) T(1) T(2) T(3) T(4) T(5) T(6) T(7) T(8)
+#define tile         tile_8
+#elif CPU_TILE_ROWS == 14
+#define CPU_TILES(T) T(1) T(2) T(3) T(4) T(5) T(6) T(7) T(8) T(9) T(10) T(11) T(12) T(13) T(14)
+#define tile         tile_14
 #else
-#define CPU_ROWS CPU_ROWS_14
+#error "tiles of that many rows"
 #endif
 
 enum { TILE_ROWS = CPU_TILE_ROWS, TILE_COLUMNS = 2 * CPU_LANES };
@@ -30,22 +45,29 @@ enum { TILE_ROWS = CPU_TILE_ROWS, TILE_COLUMNS = 2 * CPU_LANES };
     v_store(c + (r)*c_row, c##r##_0); \
     v_store(c + (r)*c_row + LANES, c##r##_1);
 
-CPU_INLINE void tile(int64_t k, const float *a, int64_t a_row, int64_t a_step, const float *b, int64_t b_step, float *c,
-                     int64_t c_row, int add)
-{
-    CPU_ROWS(CPU_TILE_LOAD)
-    for (int64_t step = 0; step < k; step++) {
-        v_f32 b0 = v_load(b), b1 = v_load(b + LANES);
-        CPU_ROWS(CPU_TILE_STEP)
-        a += a_step;
-        b += b_step;
+#define CPU_TILE(rows) \
+    CPU_INLINE void tile_##rows(int64_t k, const float *a, int64_t a_row, int64_t a_step, const float *b, \
+                                int64_t b_step, float *c, int64_t c_row, int add) \
+    { \
+        CPU_ROWS_##rows(CPU_TILE_LOAD) for (int64_t step = 0; step < k; step++) \
+        { \
+            v_f32 b0 = v_load(b), b1 = v_load(b + LANES); \
+            CPU_ROWS_##rows(CPU_TILE_STEP) a += a_step; \
+            b += b_step; \
+        } \
+        CPU_ROWS_##rows(CPU_TILE_SAVE) \
     }
-    CPU_ROWS(CPU_TILE_SAVE)
-}
+CPU_TILES(CPU_TILE)
 
-static void tile_packed(int64_t k, const float *a, const float *b, float *c, int64_t c_row, int add)
+#define CPU_TILE_CASE(rows) \
+    case rows: tile_##rows(k, a, 1, TILE_ROWS, b, TILE_COLUMNS, c, c_row, add); return;
+
+static void tile_packed(int rows, int64_t k, const float *a, const float *b, float *c, int64_t c_row, int add)
 {
-    tile(k, a, 1, TILE_ROWS, b, TILE_COLUMNS, c, c_row, add);
+    switch (rows) {
+        CPU_TILES(CPU_TILE_CASE)
+    default: return;
+    }
 }
 
 static void tile_strided(int64_t k, const float *a, int64_t a_row, const float *b, int64_t b_step, float *c,

@@ -1,0 +1,135 @@
+/* Constants that cpu:native keeps as its tiles read them: the same bits as without, whatever the number of rows, one
+ * copy for all programs of a session, and none where something else reads the matrix. */
+#include "check.h"
+
+#include "portico/portico.h"
+#include "portico/session.h"
+#include "runtime/memory.h"
+
+enum { MOST = 70 * 300 + 300 * 100 };
+
+static pco_context *context;
+
+typedef struct problem {
+    int64_t m, k, n;
+    int transposed, gathered; /* the weight is [N,K]; its rows are also looked up */
+} problem;
+
+static const float *numbers(void)
+{
+    static float values[MOST];
+    uint32_t random = 1;
+    for (int i = 0; i < MOST; i++) {
+        random = random * 1664525u + 1013904223u;
+        values[i] = (float)(int32_t)random * 0x1p-31f;
+    }
+    return values;
+}
+
+/* Runs x w, with w as a constant or an input; y has m n elements. */
+static pco_executable *product(pco_session *session, const problem *p, int constant, float *y)
+{
+    const int64_t x_shape[] = {p->m, p->k}, w_shape[] = {p->transposed ? p->n : p->k, p->transposed ? p->k : p->n};
+    const float *x = numbers(), *w = x + 70 * 300;
+    pco_executable *executable = NULL;
+    pco_graph *graph = pco_graph_create();
+    const uint32_t in = pco_graph_input(graph, "x", PCO_F32, 2, x_shape),
+                   weight = constant ? pco_graph_constant(graph, "w", PCO_F32, 2, w_shape, w)
+                                     : pco_graph_input(graph, "w", PCO_F32, 2, w_shape);
+    pco_graph_output(graph, pco_matmul(graph, in, weight, 0, p->transposed), "y");
+    if (p->gathered) {
+        const int32_t row = 1;
+        const uint32_t index = pco_graph_constant_copy(graph, "row", PCO_I32, 1, (int64_t[]){1}, &row);
+        pco_graph_output(graph, pco_gather(graph, weight, index, 0), "row 1");
+    }
+    check_ok(pco_executable_create(session, graph, NULL, &executable, &err));
+    pco_graph_destroy(graph);
+    check_ok(
+        pco_executable_write(executable, pco_executable_tensor(executable, "x"), x, (uint64_t)(p->m * p->k) * 4, &err));
+    if (!constant)
+        check_ok(pco_executable_write(executable, pco_executable_tensor(executable, "w"), w,
+                                      (uint64_t)(p->k * p->n) * 4, &err));
+    check_ok(pco_executable_run(executable, &err));
+    check_ok(
+        pco_executable_read(executable, pco_executable_tensor(executable, "y"), y, (uint64_t)(p->m * p->n) * 4, &err));
+    return executable;
+}
+
+static uint64_t weights(const pco_session *session)
+{
+    pco_memory_total totals[PCO_MEMORY_DEVICES];
+    const uint32_t count = pco_session_totals(session, totals);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) bytes += totals[i].weights;
+    return bytes;
+}
+
+static void test_same_bits(void **state)
+{
+    (void)state;
+    /* whole panels and pieces of one; one and several blocks of k; products of few rows and of many */
+    static const int64_t ROWS[] = {1, 3, 4, 14, 15, 29, 70}, K[] = {1, 64, 300}, N[] = {7, 32, 50, 64, 100};
+    static float y[2][70 * 100];
+    for (size_t i = 0; i < 7 * 3 * 5; i++) {
+        const problem p = {.m = ROWS[i % 7], .k = K[i / 7 % 3], .n = N[i / 21]};
+        pco_session *session = NULL;
+        check_ok(pco_session_open(context, "cpu:native", &session, &err));
+        for (int constant = 0; constant < 2; constant++)
+            pco_executable_destroy(product(session, &p, constant, y[constant]));
+        assert_memory_equal(y[0], y[1], (size_t)(p.m * p.n) * sizeof **y);
+        pco_session_close(session);
+    }
+}
+
+/* Two programs of one matrix, with few rows and with many. */
+static uint64_t weights_of(problem p)
+{
+    static float y[2][70 * 100];
+    pco_executable *executables[2];
+    pco_session *session = NULL;
+    check_ok(pco_session_open(context, "cpu:native", &session, &err));
+    for (int i = 0; i < 2; i++) {
+        p.m = i ? 70 : 2;
+        executables[i] = product(session, &p, 1, y[i]);
+    }
+    assert_memory_equal(y[0], y[1], (size_t)(2 * p.n) * sizeof **y * (p.transposed ? 0 : 1));
+    const uint64_t bytes = weights(session);
+    for (int i = 0; i < 2; i++) pco_executable_destroy(executables[i]);
+    assert_int_equal(weights(session), 0);
+    pco_session_close(session);
+    return bytes;
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    const uint64_t matrix = 64 * 300 * 4;
+    assert_int_equal(weights_of((problem){.k = 300, .n = 64}), matrix);
+    /* 90 columns in panels of 32, 16 or 8 are at most 96 */
+    const uint64_t padded = weights_of((problem){.k = 64, .n = 90});
+    assert_true(padded > 64 * 90 * 4 && padded <= 64 * 96 * 4);
+    /* as in the file: what is read by rows, what else is read, and what would be padding for the most part */
+    assert_int_equal(weights_of((problem){.k = 300, .n = 64, .transposed = 1}), matrix);
+    assert_int_equal(weights_of((problem){.k = 64, .n = 90, .gathered = 1}), 64 * 90 * 4 + 4);
+    assert_int_equal(weights_of((problem){.k = 300, .n = 3}), 300 * 3 * 4);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    pco_error err;
+    return pco_context_create(NULL, &context, &err);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    pco_context_destroy(context);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_memory)};
+    return cmocka_run_group_tests(tests, start, stop);
+}
