@@ -36,6 +36,8 @@ struct pco_model {
     pco_session *session;
     pco_causal *causal; /* of a model that continues text; the other one is NULL */
     pco_seq2seq *seq2seq;
+    pco_causal *beams; /* the same model with beam_lanes caches, for beam search; NULL until the first */
+    int64_t beam_lanes;
     pco_encoder *encoder; /* of embeddings; NULL until the first */
     int64_t context_length;
     pco_memory_estimate estimate;

@@ -95,14 +95,6 @@ static pco_status api_draw(api_generation *g, int64_t step, int32_t *id)
     return pco_sampler_draw(&g->sampler, model->logits, vocab, &history, (uint64_t)step, model->workspace, id, g->err);
 }
 
-/* Does a text end with this token? */
-static int api_ends(const api_generation *g, int32_t id)
-{
-    const pco_model_file *file = g->model->file;
-    if (!g->model->causal || !file->target) return id == file->spec.eos_token_id;
-    return pco_model_file_ends(file, id) || id == pco_tokenizer_specials(file->target).bos;
-}
-
 /* A full context: forgets the older half of what does not stay. *room grows by as much. What stays is read again with
  * the next token: keys and values of later tokens have seen those that are forgotten, and positions may be learned. */
 static pco_status api_shift(api_generation *g, int64_t *room)
@@ -138,7 +130,7 @@ static pco_status api_continue(api_generation *g, int64_t room)
         if (status || n >= room) break;
         status = api_draw(g, n, &id);
         g->stats.stop_reason = PCO_STOP_END;
-        if (status || api_ends(g, id)) break;
+        if (status || api_ends(g->model, id)) break;
         g->stats.generated_tokens++;
         g->stats.stop_reason = PCO_STOP_CALLBACK;
         g->sequence->ids[g->sequence->count++] = id;
@@ -191,8 +183,6 @@ static pco_status api_generate_causal(api_generation *g, const char *prompt)
     const int32_t *ids;
     int32_t *made;
     size_t count;
-    if (params->prefix || params->prefix_ids)
-        return pco_fail(g->err, PCO_ERROR_INVALID, "prefix is for encoder-decoder models");
     pco_status status = api_ids(g, prompt, params->prompt_ids, params->prompt_count, before ? 0 : PCO_TOKENIZE_ENDS,
                                 &ids, &count, &made);
     if (!status) status = api_extend(g->sequence, ids, count, g->err);
@@ -273,12 +263,8 @@ static pco_status api_check_call(const api_generation *g, const char *function, 
 {
     const pco_generate_params *params = g->params;
     const pco_model_file *file = g->model->file;
-    if (!prompt && !params->prompt_ids && params->prompt_count) return pco_fail_missing(g->err, function, "prompt_ids");
-    if (!prompt && !params->prompt_ids) return pco_fail_missing(g->err, function, "prompt");
-    if (!params->prefix_ids && params->prefix_count) return pco_fail_missing(g->err, function, "prefix_ids");
-    if ((prompt && params->prompt_ids) || (params->prefix && params->prefix_ids))
-        return pco_fail(g->err, PCO_ERROR_INVALID, "%s is given as text and as ids; leave one out",
-                        params->prefix_ids && params->prefix ? "the prefix" : "the prompt");
+    pco_status status = api_check_texts(g->model, params, function, prompt, g->text || params->stop_count, g->err);
+    if (status) return status;
     if (!params->stop && params->stop_count) return pco_fail_missing(g->err, function, "stop");
     for (size_t i = 0; i < params->stop_count; i++)
         if (!params->stop[i] || !*params->stop[i])
@@ -292,8 +278,6 @@ static pco_status api_check_call(const api_generation *g, const char *function, 
         return pco_fail(g->err, PCO_ERROR_INVALID,
                         "keep is %" PRId64 "; with a context of %" PRId64 " it is 0 to %" PRId64, params->keep,
                         g->model->context_length, g->model->context_length - 2);
-    if ((prompt && !file->source) || ((params->prefix || g->text || params->stop_count) && !file->target))
-        return pco_fail(g->err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", file->path);
     return PCO_OK;
 }
 

@@ -181,6 +181,7 @@ void pco_model_close(pco_model *model)
     if (!model || pco_registry_check(model->context->registry, NULL))
         return; /* a child has no device to give it back to */
     pco_causal_destroy(model->causal);
+    pco_causal_destroy(model->beams);
     pco_seq2seq_destroy(model->seq2seq);
     pco_encoder_destroy(model->encoder);
     pco_session_close(model->session);

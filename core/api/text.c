@@ -87,3 +87,27 @@ const char *pco_model_token(const pco_model *model, int32_t id, size_t *bytes)
     if (bytes) *bytes = token ? size : 0;
     return token;
 }
+
+int api_ends(const pco_model *model, int32_t id)
+{
+    const pco_model_file *file = model->file;
+    if (!model->causal || !file->target) return id == file->spec.eos_token_id;
+    return pco_model_file_ends(file, id) || id == pco_tokenizer_specials(file->target).bos;
+}
+
+pco_status api_check_texts(const pco_model *model, const pco_generate_params *params, const char *function,
+                           const char *prompt, int writes, pco_error *err)
+{
+    const pco_model_file *file = model->file;
+    if (!prompt && !params->prompt_ids && params->prompt_count) return pco_fail_missing(err, function, "prompt_ids");
+    if (!prompt && !params->prompt_ids) return pco_fail_missing(err, function, "prompt");
+    if (!params->prefix_ids && params->prefix_count) return pco_fail_missing(err, function, "prefix_ids");
+    if ((prompt && params->prompt_ids) || (params->prefix && params->prefix_ids))
+        return pco_fail(err, PCO_ERROR_INVALID, "%s is given as text and as ids; leave one out",
+                        params->prefix_ids && params->prefix ? "the prefix" : "the prompt");
+    if ((params->prefix || params->prefix_ids) && model->causal)
+        return pco_fail(err, PCO_ERROR_INVALID, "prefix is for encoder-decoder models");
+    if ((prompt && !file->source) || ((params->prefix || writes) && !file->target))
+        return pco_fail(err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer", file->path);
+    return PCO_OK;
+}

@@ -8,6 +8,14 @@
 pco_status api_encode(const pco_model *model, const char *text, size_t bytes, int special, int32_t **ids, size_t *count,
                       pco_error *err) PCO_NODISCARD;
 
+/* Does a text that the model writes end with this token? */
+int api_ends(const pco_model *model, int32_t id);
+
+/* Is there one prompt, and at most one prefix, as text (which needs a tokenizer) or as ids? `writes`: text is given
+ * out. Errors: INVALID, NOT_FOUND. */
+pco_status api_check_texts(const pco_model *model, const pco_generate_params *params, const char *function,
+                           const char *prompt, int writes, pco_error *err) PCO_NODISCARD;
+
 /* Appends ids to a sequence, for the model to read later. Errors: INVALID: outside the vocabulary, or too many. */
 pco_status api_extend(pco_sequence *sequence, const int32_t *ids, size_t count, pco_error *err) PCO_NODISCARD;
 

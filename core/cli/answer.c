@@ -3,6 +3,12 @@
 #include <math.h>
 #include <stdio.h>
 
+const char *cli_stop_reason(pco_stop_reason reason)
+{
+    static const char *const reasons[] = {"end", "max_tokens", "context", "callback", "stop"};
+    return reasons[reason];
+}
+
 void cli_answer_begin(cli_answer *answer, pco_model *model, int64_t logprobs)
 {
     *answer = (cli_answer){.model = model, .logprobs = logprobs};
@@ -72,7 +78,6 @@ void cli_answer_release(cli_answer *answer)
 
 pco_status cli_answer_print(cli_answer *answer, const pco_generate_stats *stats, int *written, pco_error *err)
 {
-    static const char *const reasons[] = {"end", "max_tokens", "context", "callback", "stop"};
     pco_writer out = {0};
     pco_json_writer json = {.out = &out};
     pco_json_end_array(&answer->json);
@@ -80,7 +85,7 @@ pco_status cli_answer_print(cli_answer *answer, const pco_generate_stats *stats,
     pco_json_key(&json, "text");
     pco_json_write_bytes(&json, answer->text.data ? answer->text.data : "", answer->text.size);
     pco_json_key(&json, "stop_reason");
-    pco_json_write_string(&json, reasons[stats->stop_reason]);
+    pco_json_write_string(&json, cli_stop_reason(stats->stop_reason));
     pco_json_key(&json, "prompt_tokens");
     pco_json_write_int(&json, stats->prompt_tokens);
     pco_json_key(&json, "tokens");

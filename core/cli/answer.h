@@ -14,6 +14,9 @@ typedef struct cli_answer {
     pco_json_writer json; /* of tokens */
 } cli_answer;
 
+/* "end", "max_tokens" ... */
+const char *cli_stop_reason(pco_stop_reason reason);
+
 void cli_answer_begin(cli_answer *answer, pco_model *model, int64_t logprobs);
 
 /* The callbacks of a generation, whose `user` is the answer. A signal stops it. */

@@ -5,6 +5,7 @@
 const cli_command *const cli_commands[] = {
     &cli_run,
     &cli_chat,
+    &cli_translate,
     &cli_embed,
     &cli_inspect,
     &cli_devices,

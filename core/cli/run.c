@@ -1,9 +1,10 @@
 /* portico run: text in, text out. */
 #include "cli/answer.h"
 #include "cli/attention_map.h"
+#include "cli/beams.h"
+#include "cli/lines.h"
 #include "cli/model.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 typedef struct run_arguments {
     cli_generate generate; /* the first member: CLI_SAMPLING */
+    cli_beams beams;
     const char *model, *prompt, *input, *device;
     int piped;                 /* "-": the prompt is on stdin */
     int implied;               /* nobody said where the prompt is: input is stdin, and must hold one */
@@ -90,10 +92,28 @@ static pco_status run_json(pco_model *model, const run_arguments *arguments, con
     return status;
 }
 
+typedef struct run_call {
+    pco_model *model;
+    const run_arguments *arguments;
+    run_totals *totals;
+} run_call;
+
+/* The best of several, each on a line of its own. */
+static pco_status run_beams(pco_model *model, const run_arguments *arguments, const char *text, run_totals *totals,
+                            pco_error *err)
+{
+    pco_generate_stats stats = {.size = sizeof stats};
+    pco_status status = cli_beam_search(model, text, &arguments->generate.params, &arguments->beams, arguments->json,
+                                        &stats, &totals->broken, err);
+    if (!status) run_add(totals, &stats);
+    return status;
+}
+
 /* One prompt, or one source; a newline follows the text. */
 static pco_status run_one(pco_model *model, const run_arguments *arguments, const char *text, run_totals *totals,
                           pco_error *err)
 {
+    if (arguments->beams.params.beams) return run_beams(model, arguments, text, totals, err);
     if (arguments->json) return run_json(model, arguments, text, totals, err);
     pco_generate_stats stats = {.size = sizeof stats};
     pco_status status = pco_model_generate(model, text, &arguments->generate.params, run_piece, totals, &stats, err);
@@ -103,39 +123,17 @@ static pco_status run_one(pco_model *model, const run_arguments *arguments, cons
     return PCO_OK;
 }
 
+static pco_status run_line(void *user, const char *line, pco_error *err)
+{
+    const run_call *call = user;
+    return run_one(call->model, call->arguments, line, call->totals, err);
+}
+
 /* An encoder-decoder answers each line as it comes. */
 static pco_status run_lines(pco_model *model, const run_arguments *arguments, run_totals *totals, pco_error *err)
 {
-    int is_stdin = strcmp(arguments->input, "-") == 0;
-    FILE *in = is_stdin ? stdin : fopen(arguments->input, "r");
-    char *line = NULL;
-    size_t capacity = 0;
-    ssize_t length;
-    uint64_t number = 0;
-    pco_status status = PCO_OK;
-    if (!in) {
-        snprintf(err->message, sizeof err->message, "%.800s cannot be opened: %s", arguments->input, strerror(errno));
-        return PCO_ERROR_IO;
-    }
-    while (!status && !totals->broken && !cli_interrupted()) {
-        cli_signals_end_reads(1);
-        length = getline(&line, &capacity, in);
-        cli_signals_end_reads(0);
-        if (length < 0 || cli_interrupted()) break;
-        pco_error inner = {""};
-        number++;
-        while (length && (line[length - 1] == '\n' || line[length - 1] == '\r')) line[--length] = 0;
-        if (strlen(line) != (size_t)length) {
-            status = PCO_ERROR_INVALID;
-            snprintf(inner.message, sizeof inner.message, "a NUL byte is no text");
-        } else {
-            status = run_one(model, arguments, line, totals, &inner);
-        }
-        if (status) snprintf(err->message, sizeof err->message, "line %" PRIu64 ": %.980s", number, inner.message);
-    }
-    free(line);
-    if (!is_stdin) fclose(in);
-    return status;
+    run_call call = {model, arguments, totals};
+    return cli_each_line(arguments->input, run_line, &call, &totals->broken, err);
 }
 
 /* The picture of what was generated last: the answer to `prompt`. */
@@ -201,6 +199,8 @@ static const cli_option RUN_OPTIONS[] = {
     CLI_SAMPLING(run_arguments),
     {CLI_TEXT("--device", run_arguments, device), .traits = CLI_MAY_BE_EMPTY},
     {CLI_WORD("--cache-type", run_arguments, cache_type, cli_cache_types)},
+    {CLI_WHOLE("--beams", run_arguments, beams.params.beams, 1, 64)},
+    CLI_BEAMS(run_arguments),
     {CLI_FLAG("--context-shift", run_arguments, generate.params.context_shift)},
     {CLI_WHOLE("--keep", run_arguments, generate.params.keep, 0, 1 << 24)},
     {CLI_FLAG("--echo", run_arguments, generate.params.echo)},
@@ -219,6 +219,10 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
     }
     if (arguments->generate.params.keep && !arguments->generate.params.context_shift) {
         cli_error("run: --keep is for --context-shift");
+        return CLI_USAGE;
+    }
+    if (!arguments->beams.params.beams && arguments->beams.params.returned) {
+        cli_error("run: --return is for --beams");
         return CLI_USAGE;
     }
     if (arguments->logprobs >= 0 && !arguments->json) {
@@ -244,8 +248,10 @@ static int run_parse(int argc, char **argv, run_arguments *arguments)
 
 static int run_run(int argc, char **argv)
 {
-    run_arguments arguments = {
-        .generate.params.size = sizeof arguments.generate.params, .attention.layer = -1, .logprobs = -1};
+    run_arguments arguments = {.beams.length_penalty = 1,
+                               .generate.params.size = sizeof arguments.generate.params,
+                               .attention.layer = -1,
+                               .logprobs = -1};
     run_totals totals = {0};
     pco_model *model = NULL;
     pco_error err = {""};
@@ -287,9 +293,11 @@ const cli_command cli_run = {
         "                      context\n"
         "  --context N         most tokens of prompt and text together (default: what the model says,\n"
         "                      at most 4096)\n"
+        "  --beams N           beam search with N texts side by side, instead of drawing tokens\n" CLI_BEAMS_HELP
         "  --cache-type T      how keys and values are kept: f32 (default), f16 or q8_0\n"
-        "  --context-shift     a full context does not end the text: the older half of it is forgotten, and the\n"
-        "                      rest is read again, as if the model had never seen the other (language models)\n"
+        "  --context-shift     a full context does not end the text: the older half of it is forgotten, and\n"
+        "                      the rest is read again, as if the model had never seen the other (language\n"
+        "                      models)\n"
         "  --keep N            the first N tokens of the prompt are not forgotten (default: BOS only)\n"
         "  --temperature T     0 (default): always the likeliest token; 1: as the model was trained\n"
         "  --top-k K           draw among the K likeliest (0, default: all)\n"

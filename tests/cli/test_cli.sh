@@ -24,7 +24,7 @@ run help; status "help" 0; "$portico" --help > "$work/err"
 if cmp -s "$work/out" "$work/err"; then ok "help is --help"; else bad "help" "differs from --help"; fi
 run help nonsense; status "help nonsense" 2; silent "help nonsense: nothing on stdout" out
 run help run train; status "help of two commands" 2
-for command in run chat embed inspect devices ops compare conformance bench train eval plot tokenizer; do
+for command in run translate chat embed inspect devices ops compare conformance bench train eval plot tokenizer; do
     run $command --help; status "$command --help" 0
     says "$command --help: usage" out "^usage: portico $command"
     says "$command --help: exit status" out 'Exit status'
@@ -147,6 +147,9 @@ refused() {
 }
 refused "option --repeat-penalty: '0' is not a number from 0.001 to 1000$" run m --repeat-penalty 0
 refused "run: --logprobs is for --json$" run m --prompt x --logprobs 3
+refused "run: --keep is for --context-shift$" run m --prompt x --keep 3
+refused "run: --return is for --beams$" run m --prompt x --return 2
+refused "translate: --text, --input and - exclude each other$" translate m --text x -
 refused "option --stop: its value is empty$" run m --stop=
 refused "option -n needs a value$" run m -n
 refused "option --max-tokens needs a value$" run m --max-tokens
@@ -575,6 +578,15 @@ says "bench op --variant: unknown" err "cpu:0: no figure has a variant 'x'"
 # ---- encoder-decoder ----
 dates=$source/models/dates
 if [ -f "$dates/model.safetensors" ]; then
+    printf '3 May 2021\r\n\n4 July 2031\n' > "$work/lines"
+    run translate "$dates" --input "$work/lines" --device cpu; status "translate: lines" 0
+    printf '2021-05-03\n\n2031-07-04\n' > "$work/want"
+    if cmp -s "$work/out" "$work/want"; then ok "an answer on each line"; else bad "translate" "it says $(cat "$work/out")"; fi
+    run translate "$dates" --text "3 May 2021" --device cpu --return 2 --json; status "translate --return 2" 0
+    if python3 -c 'import json, sys; a, b = map(json.loads, open(sys.argv[1])); sys.exit(a["score"] <= b["score"] or a["text"] != "2021-05-03")' "$work/out"
+    then ok "the best of two first"; else bad "translate --return 2" "it says $(cat "$work/out")"; fi
+    run translate "$dates" --text "3 May 2021" --device cpu --beams 2 --return 3; status "more texts than beams" 1
+    says "it says so" err '3 texts are to be returned of 2 beams'
     run run "$dates" --prompt "5 March 2020" --device cpu; status "run: one source" 0
     if [ "$(cat "$work/out")" = 2020-03-05 ]; then ok "stdout is the answer alone"; else bad "answer" "$(cat "$work/out")"; fi
     says "statistics on stderr" err 'tokens/s'

@@ -3,6 +3,7 @@
 #include "check.h"
 
 #include "portico/chat.h"
+#include "portico/beam.h"
 #include "portico/embed.h"
 #include "portico/onnx.h"
 #include "portico/op.h"
@@ -21,6 +22,12 @@ static const char *path, *decoder_path;
 static int take_text(void *user, const char *text, size_t bytes)
 {
     (void)user, (void)text, (void)bytes;
+    return 0;
+}
+
+static int take_beam(void *user, const pco_beam *beam)
+{
+    (void)user, (void)beam;
     return 0;
 }
 
@@ -363,6 +370,7 @@ static const pco_model_params model_params = {.size = sizeof model_params, .devi
 static const pco_generate_params generate_params = {.size = sizeof generate_params, .max_tokens = 2};
 static const char *const texts[2] = {"3 May 2021", "4"};
 static const pco_embed_params embed_params = {.size = sizeof embed_params};
+static const pco_beam_params beam_params = {.size = sizeof beam_params, .beams = 2};
 static const pco_chat_message chat_message = {"user", "a"};
 static const pco_chat_params chat_params = {.size = sizeof chat_params, .source = "{{ messages[0].content }}"};
 static const pco_generate_params chat_generate = {.size = sizeof chat_generate, .max_tokens = 2};
