@@ -12,18 +12,27 @@ enum { BATCH = 2, LENGTH = 10, DEPTH = 8, HEADS = 8 };
 static pco_nn_layer_params block(const pco_nn *nn, int before, int64_t width, int64_t hidden, int index)
 {
     const char *p = pco_nn_name(nn, "%s%lld.%d", before ? "pre" : "post", (long long)width, index);
-    pco_nn_layer_params layer = {.normalize_before = before, .norm = {.eps = 1e-5, .size = width}};
+    pco_nn_layer_params layer = {.normalize_before = before,
+                                 .norm = {.size = sizeof layer.norm, .eps = 1e-5, .width = width}};
     layer.self_attention_norm = pco_nn_name(nn, "%s.norm1", p);
     layer.ffn_norm = pco_nn_name(nn, "%s.norm2", p);
-    layer.self_attention = (pco_nn_attention_params){
-        .width = width, .heads = HEADS, .kv_heads = HEADS, .head_dim = width / HEADS, .bias = 1, .output_bias = 1};
+    layer.self_attention = (pco_nn_attention_params){.size = sizeof layer.self_attention,
+                                                     .width = width,
+                                                     .heads = HEADS,
+                                                     .kv_heads = HEADS,
+                                                     .head_dim = width / HEADS,
+                                                     .bias = 1,
+                                                     .output_bias = 1};
     layer.self_attention.query = pco_nn_name(nn, "%s.W_q", p);
     layer.self_attention.key = pco_nn_name(nn, "%s.W_k", p);
     layer.self_attention.value = pco_nn_name(nn, "%s.W_v", p);
     layer.self_attention.fused = before ? pco_nn_name(nn, "%s.qkv", p) : NULL;
     layer.self_attention.output = pco_nn_name(nn, "%s.W_o", p);
-    layer.ffn = (pco_nn_ffn_params){
-        .activation = before ? PCO_NN_GELU : PCO_NN_RELU, .width = width, .hidden = hidden, .bias = 1};
+    layer.ffn = (pco_nn_ffn_params){.size = sizeof layer.ffn,
+                                    .activation = before ? PCO_NN_GELU : PCO_NN_RELU,
+                                    .width = width,
+                                    .hidden = hidden,
+                                    .bias = 1};
     layer.ffn.fc1 = pco_nn_name(nn, "%s.fc1", p);
     layer.ffn.fc2 = pco_nn_name(nn, "%s.fc2", p);
     return layer;
@@ -38,7 +47,7 @@ static void build(kit *k, int before, int64_t width, int64_t hidden, int depth)
     for (int i = 0; i < depth; i++) {
         const pco_nn_layer_params layer = block(&k->nn, before, width, hidden, i);
         kit_layer(k, &layer, 0);
-        x = pco_nn_encoder_layer(&k->nn, x, &layer, &none);
+        x = pco_nn_self_layer(&k->nn, x, &layer, &none);
         pco_graph_output(k->nn.graph, x, i + 1 < depth ? pco_nn_name(&k->nn, "%d", i) : "y");
     }
     kit_ready(k);

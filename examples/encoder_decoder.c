@@ -7,11 +7,12 @@
 
 enum { SOURCE = 9, VALID = 7, TARGET = 6, WIDTH = 64, HEADS = 4, HIDDEN = 256, LAYERS = 2, VOCAB = 50 };
 
-static const pco_nn_norm_params norm = {PCO_NN_LAYER_NORM, PCO_NN_STD_EPS, 1e-6, WIDTH};
+static const pco_nn_norm_params norm = {sizeof norm, PCO_NN_LAYER_NORM, PCO_NN_STD_EPS, 1e-6, WIDTH};
 
 static pco_nn_attention_params attention(const pco_nn *nn, const char *name, int causal)
 {
-    return (pco_nn_attention_params){.query = pco_nn_name(nn, "%s.q", name),
+    return (pco_nn_attention_params){.size = sizeof(pco_nn_attention_params),
+                                     .query = pco_nn_name(nn, "%s.q", name),
                                      .key = pco_nn_name(nn, "%s.k", name),
                                      .value = pco_nn_name(nn, "%s.v", name),
                                      .output = pco_nn_name(nn, "%s.o", name),
@@ -35,8 +36,12 @@ static pco_nn_layer_params layer(kit *k, const char *stack, int index, int decod
                                         .ffn_norm = pco_nn_name(nn, "%s.residual3", p),
                                         .self_attention = attention(nn, pco_nn_name(nn, "%s.self_attn", p), decoder),
                                         .cross_attention = attention(nn, pco_nn_name(nn, "%s.enc_dec_attn", p), 0),
-                                        .ffn = {PCO_NN_RELU, .fc1 = pco_nn_name(nn, "%s.fc1", p),
-                                                .fc2 = pco_nn_name(nn, "%s.fc2", p), .width = WIDTH, .hidden = HIDDEN,
+                                        .ffn = {.size = sizeof(pco_nn_ffn_params),
+                                                .activation = PCO_NN_RELU,
+                                                .fc1 = pco_nn_name(nn, "%s.fc1", p),
+                                                .fc2 = pco_nn_name(nn, "%s.fc2", p),
+                                                .width = WIDTH,
+                                                .hidden = HIDDEN,
                                                 .bias = 1}};
     kit_layer(k, &params, decoder);
     return params;
@@ -60,14 +65,14 @@ static void build(kit *k)
     uint32_t memory = embed(k, "source", SOURCE), x = embed(k, "target", TARGET);
     for (int i = 0; i < LAYERS; i++) {
         const pco_nn_layer_params params = layer(k, "encoder", i, 0);
-        memory = pco_nn_encoder_layer(&k->nn, memory, &params, &encoder);
+        memory = pco_nn_self_layer(&k->nn, memory, &params, &encoder);
     }
     kit_norm(k, "encoder.norm", &norm);
     kit_norm(k, "decoder.norm", &norm);
     cross.memory = pco_nn_norm(&k->nn, memory, "encoder.norm", &norm);
     for (int i = 0; i < LAYERS; i++) {
         const pco_nn_layer_params params = layer(k, "decoder", i, 1);
-        x = pco_nn_decoder_layer(&k->nn, x, &params, &self, &cross);
+        x = pco_nn_cross_layer(&k->nn, x, &params, &self, &cross);
     }
     pco_graph_output(k->nn.graph, pco_nn_norm(&k->nn, x, "decoder.norm", &norm), "y");
     kit_ready(k);

@@ -102,8 +102,8 @@ void kit_linear(kit *k, const char *name, int64_t out_features, int64_t in_featu
 
 void kit_norm(kit *k, const char *name, const pco_nn_norm_params *params)
 {
-    kit_tensor(k, name, "weight", 1, params->size, 0, 0, 1);
-    if (params->type == PCO_NN_LAYER_NORM) kit_tensor(k, name, "bias", 1, params->size, 0, 0, 0);
+    kit_tensor(k, name, "weight", 1, params->width, 0, 0, 1);
+    if (params->type == PCO_NN_LAYER_NORM) kit_tensor(k, name, "bias", 1, params->width, 0, 0, 0);
 }
 
 void kit_ffn(kit *k, const pco_nn_ffn_params *params)
@@ -125,7 +125,8 @@ void kit_ffn(kit *k, const pco_nn_ffn_params *params)
 
 pco_nn_attention_params kit_causal(int64_t width, int64_t heads)
 {
-    return (pco_nn_attention_params){.width = width,
+    return (pco_nn_attention_params){.size = sizeof(pco_nn_attention_params),
+                                     .width = width,
                                      .heads = heads,
                                      .kv_heads = heads,
                                      .head_dim = width / heads,

@@ -10,13 +10,18 @@ enum { WIDTH = 512, HEADS = 8, HIDDEN = 2048 };
 int main(void)
 {
     static const int64_t lengths[] = {16, 64, 256};
-    pco_nn_layer_params layer = {
-        .normalize_before = 1,
-        .norm = {PCO_NN_LAYER_NORM, PCO_NN_VAR_EPS, 1e-5, WIDTH},
-        .self_attention_norm = "block.norm1",
-        .ffn_norm = "block.norm2",
-        .self_attention = kit_causal(WIDTH, HEADS),
-        .ffn = {PCO_NN_GELU, .fc1 = "block.fc1", .fc2 = "block.fc2", .width = WIDTH, .hidden = HIDDEN, .bias = 1}};
+    pco_nn_layer_params layer = {.normalize_before = 1,
+                                 .norm = {sizeof layer.norm, PCO_NN_LAYER_NORM, PCO_NN_VAR_EPS, 1e-5, WIDTH},
+                                 .self_attention_norm = "block.norm1",
+                                 .ffn_norm = "block.norm2",
+                                 .self_attention = kit_causal(WIDTH, HEADS),
+                                 .ffn = {.size = sizeof layer.ffn,
+                                         .activation = PCO_NN_GELU,
+                                         .fc1 = "block.fc1",
+                                         .fc2 = "block.fc2",
+                                         .width = WIDTH,
+                                         .hidden = HIDDEN,
+                                         .bias = 1}};
     const pco_nn_attention_operands none = PCO_NN_NO_OPERANDS;
     kit k;
     layer.self_attention.fused = "block.qkv";
@@ -29,7 +34,7 @@ int main(void)
         pco_memory_total totals[PCO_MEMORY_DEVICES];
         kit_begin(&k);
         uint32_t x = pco_graph_input(k.nn.graph, "x", PCO_F32, 3, (int64_t[]){1, lengths[i], WIDTH});
-        pco_graph_output(k.nn.graph, pco_nn_encoder_layer(&k.nn, x, &layer, &none), "y");
+        pco_graph_output(k.nn.graph, pco_nn_self_layer(&k.nn, x, &layer, &none), "y");
         kit_ready(&k);
         const pco_memory_use use = kit_memory(&k);
         printf("%6" PRId64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64

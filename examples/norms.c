@@ -11,9 +11,9 @@ static const struct {
     const char *name, *weights;
     pco_nn_norm_params params;
 } norms[NORMS] = {
-    {"LayerNorm", "layer", {PCO_NN_LAYER_NORM, PCO_NN_VAR_EPS, 1e-6, WIDTH}},
-    {"LayerNorm, std + eps", "std", {PCO_NN_LAYER_NORM, PCO_NN_STD_EPS, 1e-6, WIDTH}},
-    {"RMSNorm", "rms", {PCO_NN_RMS_NORM, PCO_NN_VAR_EPS, 1e-6, WIDTH}},
+    {"LayerNorm", "layer", {sizeof(pco_nn_norm_params), PCO_NN_LAYER_NORM, PCO_NN_VAR_EPS, 1e-6, WIDTH}},
+    {"LayerNorm, std + eps", "std", {sizeof(pco_nn_norm_params), PCO_NN_LAYER_NORM, PCO_NN_STD_EPS, 1e-6, WIDTH}},
+    {"RMSNorm", "rms", {sizeof(pco_nn_norm_params), PCO_NN_RMS_NORM, PCO_NN_VAR_EPS, 1e-6, WIDTH}},
 };
 
 static void moments(const float *x, double *mean, double *square)

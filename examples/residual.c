@@ -7,7 +7,7 @@
 
 enum { LENGTH = 10, WIDTH = 128, HIDDEN = 512, COUNT = LENGTH * WIDTH, DEPTH = 8 };
 
-static const pco_nn_norm_params norm = {PCO_NN_LAYER_NORM, PCO_NN_VAR_EPS, 1e-5, WIDTH};
+static const pco_nn_norm_params norm = {sizeof norm, PCO_NN_LAYER_NORM, PCO_NN_VAR_EPS, 1e-5, WIDTH};
 
 static uint32_t ffn(const pco_nn *nn, uint32_t x, const void *user) { return pco_nn_ffn(nn, x, user); }
 
@@ -19,7 +19,8 @@ static void build(kit *k, int residual)
     uint32_t x = pco_graph_input(nn->graph, "x", PCO_F32, 3, (int64_t[]){1, LENGTH, WIDTH});
     for (int i = 0; i < DEPTH; i++) {
         const char *name = pco_nn_name(nn, "block%d.norm", i);
-        const pco_nn_ffn_params params = {.activation = PCO_NN_GELU,
+        const pco_nn_ffn_params params = {.size = sizeof params,
+                                          .activation = PCO_NN_GELU,
                                           .width = WIDTH,
                                           .hidden = HIDDEN,
                                           .bias = 1,

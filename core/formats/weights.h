@@ -5,7 +5,7 @@
 #define PCO_FORMATS_WEIGHTS_H
 
 #include "base/file.h"
-#include "portico/plugin.h"
+#include "portico/nn.h" /* opening and closing: every pointer into the weights ends then */
 
 /* One tensor. `type_name` is the format's own name for its type, a static string. `dtype` is a pco_dtype, or
  * -1 for a type that Portico lists and cannot run ("Q5_0", "F64"). */
@@ -24,7 +24,7 @@ typedef struct pco_weights_note {
     char *key, *value;
 } pco_weights_note;
 
-typedef struct pco_weights {
+struct pco_weights {
     pco_weight *items; /* in the order of the file's header */
     uint32_t count, capacity;
     uint32_t *order; /* indices of items, sorted by name */
@@ -35,10 +35,7 @@ typedef struct pco_weights {
                       parsed from the caller's memory */
     uint32_t map_count;
     pco_map copies; /* owned: of tensors that do not lie in the file as they are here */
-} pco_weights;
-
-/* Unmaps and frees; every pointer into it ends. NULL is allowed. */
-void pco_weights_close(pco_weights *weights);
+};
 
 /* The tensor with that name, or NULL. Binary search. */
 const pco_weight *pco_weights_find(const pco_weights *weights, const char *name);

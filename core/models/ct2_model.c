@@ -121,7 +121,7 @@ static pco_status ct2_read_spec(const pco_weights *weights, pco_model_spec *spec
             return pco_fail(err, PCO_ERROR_FORMAT, "%s has not the weights of a %s of %" PRId64 " heads",
                             weights->label, sides[side], heads);
     }
-    spec->norm.size = spec->d_model;
+    pco_spec_set_norm(spec);
     spec->last_norm = spec->norm;
     return PCO_OK;
 }

@@ -88,7 +88,7 @@ static void bart_read(pco_hub_reader *r, pco_model_spec *spec)
     spec->position_rows = spec->max_position_embeddings + spec->position_offset;
     spec->activation_function = pco_hub_activation(r, "activation_function", PCO_NN_GELU);
     spec->scale_embedding = pco_hub_bool(r, "scale_embedding", 0);
-    spec->norm.size = spec->d_model;
+    pco_spec_set_norm(spec);
     spec->pad_token_id = pco_hub_token(r, "pad_token_id", 1);
     spec->bos_token_id = pco_hub_token(r, "bos_token_id", 0);
     spec->eos_token_id = pco_hub_token(r, "eos_token_id", 2);

@@ -66,7 +66,7 @@ static void t5_read(pco_hub_reader *r, pco_model_spec *spec)
     spec->relative_distance = pco_hub_size_or(r, "relative_attention_max_distance", 1 << 24, 128);
     spec->max_position_embeddings = pco_hub_size_or(r, "n_positions", 1 << 24, 512);
     spec->norm.eps = pco_hub_number(r, "layer_norm_epsilon", 0, 1, spec->norm.eps);
-    spec->norm.size = spec->d_model;
+    pco_spec_set_norm(spec);
     spec->last_norm = spec->norm;
     spec->tie_word_embeddings = pco_hub_bool(r, "tie_word_embeddings", 1);
     /* transformers 5 writes that embeddings are tied, and separately whether the scale is there */

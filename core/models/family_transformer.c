@@ -90,7 +90,7 @@ static void transformer_read_sizes(pco_json_reader *r, pco_model_spec *c)
 static void transformer_read_norms(pco_json_reader *r, pco_model_spec *c)
 {
     static const char *const types[] = {"layer_norm", "rms_norm"}, *const forms[] = {"var_eps", "std_eps"};
-    c->norm.size = c->d_model;
+    pco_spec_set_norm(c);
     c->norm.type = (pco_nn_norm_type)pco_json_read_enum(r, "norm_type", types, 2, PCO_NN_LAYER_NORM);
     c->norm.form = (pco_nn_norm_form)pco_json_read_enum(r, "norm_form", forms, 2, PCO_NN_VAR_EPS);
     c->norm.eps = pco_json_read_number(r, "norm_eps", 0, 1e3, 1e-5);

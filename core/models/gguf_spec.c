@@ -107,7 +107,7 @@ static void gguf_read_norm(gguf_reader *r, pco_model_spec *spec)
     spec->norm.eps = gguf_number(r, name, 0x1p-149, 1e3, 1);
     if (!r->status && !pco_gguf_find(r->gguf, gguf_key(r, name)))
         r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no key '%s'", r->label, r->key);
-    spec->norm.size = spec->d_model;
+    pco_spec_set_norm(spec);
     spec->last_norm = spec->norm;
 }
 

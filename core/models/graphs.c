@@ -56,7 +56,8 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
                                                      pco_model_side side, int self)
 {
     const pco_layer_names *names = spec_names(spec, side);
-    pco_nn_attention_params params = {.width = spec->d_model,
+    pco_nn_attention_params params = {.size = sizeof params,
+                                      .width = spec->d_model,
                                       .heads = spec->attention_heads[side],
                                       .kv_heads = spec->kv_heads[side],
                                       .head_dim = spec->head_dim[side],
@@ -73,7 +74,7 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
         params.fused = spec_name(namer, names->fused);
         params.query_norm = spec_name(namer, names->query_norm);
         params.key_norm = spec_name(namer, names->key_norm);
-        params.head_norm = spec->norm;
+        params.head_norm = &spec->norm;
         params.norm_whole = spec->query_norm_whole;
     }
     params.bias = spec_bias(namer->nn, spec->attention_bias, params.fused ? params.fused : params.query);
@@ -84,8 +85,10 @@ static pco_nn_attention_params spec_attention_params(const spec_namer *namer, co
 static pco_nn_ffn_params spec_ffn_params(const spec_namer *namer, const pco_model_spec *spec, pco_model_side side)
 {
     const pco_layer_names *names = spec_names(spec, side);
-    pco_nn_ffn_params params = {
-        .activation = spec->activation_function, .width = spec->d_model, .hidden = spec->ffn_dim[side]};
+    pco_nn_ffn_params params = {.size = sizeof params,
+                                .activation = spec->activation_function,
+                                .width = spec->d_model,
+                                .hidden = spec->ffn_dim[side]};
     params.fc1 = spec_name(namer, names->fc1);
     params.fc2 = spec_name(namer, names->fc2);
     params.gate = spec_name(namer, names->gate);
@@ -140,14 +143,16 @@ uint32_t pco_spec_embed(const pco_nn *nn, const pco_model_spec *spec, pco_model_
                        pco_nn_embedding(nn, types, names->token_types, spec->token_types, width));
     if (names->embedding_norm) {
         pco_nn_norm_params norm = spec->norm;
-        norm.size = width;
+        norm.width = width;
         x = pco_nn_norm(nn, x, names->embedding_norm, &norm);
     }
     if (names->embedding_projection)
-        x = pco_nn_linear(
-            nn, x,
-            &(pco_nn_linear_params){
-                .name = names->embedding_projection, .in_features = width, .out_features = spec->d_model, .bias = 1});
+        x = pco_nn_linear(nn, x,
+                          &(pco_nn_linear_params){.size = sizeof(pco_nn_linear_params),
+                                                  .name = names->embedding_projection,
+                                                  .in_features = width,
+                                                  .out_features = spec->d_model,
+                                                  .bias = 1});
     return pco_nn_activations(nn, pco_nn_dropout(nn, x));
 }
 
@@ -269,7 +274,7 @@ uint32_t pco_spec_encode(const pco_nn *nn, const pco_model_spec *spec, uint32_t 
     self.positions = positions;
     for (int64_t i = 0; i < spec->layers[PCO_ENCODER]; i++) {
         pco_nn_layer_params layer = spec_begin_layer(nn, spec, PCO_ENCODER, i);
-        x = pco_nn_encoder_layer(nn, x, &layer, &self);
+        x = pco_nn_self_layer(nn, x, &layer, &self);
     }
     return pco_spec_last_norm(nn, spec, PCO_ENCODER, x);
 }
@@ -288,10 +293,11 @@ uint32_t pco_spec_masked_head(const pco_nn *nn, const pco_model_spec *spec, uint
     const int64_t width = spec->embedding_size ? spec->embedding_size : spec->d_model;
     const int64_t shape[2] = {spec->vocab_size[PCO_ENCODER], width};
     pco_nn_norm_params norm = spec->norm;
-    norm.size = width;
+    norm.width = width;
     pco_graph_scope(nn->graph, "masked_head");
     x = pco_nn_linear(nn, x,
-                      &(pco_nn_linear_params){.name = head->dense,
+                      &(pco_nn_linear_params){.size = sizeof(pco_nn_linear_params),
+                                              .name = head->dense,
                                               .in_features = spec->d_model,
                                               .out_features = width,
                                               .bias = 1,
@@ -349,8 +355,8 @@ uint32_t pco_spec_decode_layers(const pco_nn *nn, const pco_model_spec *spec, ui
             cross.key = pco_nn_cache_read(nn, &decoder->cross_keys[i]);
             cross.value = pco_nn_cache_read(nn, &decoder->cross_values[i]);
         }
-        x = spec->decoder_only ? pco_nn_encoder_layer(nn, x, &layer, &self)
-                               : pco_nn_decoder_layer(nn, x, &layer, &self, &cross);
+        x = spec->decoder_only ? pco_nn_self_layer(nn, x, &layer, &self)
+                               : pco_nn_cross_layer(nn, x, &layer, &self, &cross);
     }
     return x;
 }

@@ -152,7 +152,7 @@ void pco_hub_read_decoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model
     if (!pco_hub_item(r, keys->eps) && !r->status)
         r->status = pco_fail(r->err, PCO_ERROR_NOT_FOUND, "%s has no '%s'", r->label, keys->eps);
     spec->norm.eps = pco_hub_number(r, keys->eps, 0x1p-149, 1e3, 1);
-    spec->norm.size = spec->d_model;
+    pco_spec_set_norm(spec);
     spec->last_norm = spec->norm;
     spec->activation_function = pco_hub_activation(r, keys->activation, spec->activation_function);
     spec->tie_word_embeddings = pco_hub_bool(r, "tie_word_embeddings", spec->tie_word_embeddings);

@@ -44,7 +44,7 @@ void pco_hub_read_encoder(pco_hub_reader *r, const pco_hub_keys *keys, pco_model
     }
     spec->attention_heads[PCO_ENCODER] = spec->kv_heads[PCO_ENCODER] = heads;
     spec->head_dim[PCO_ENCODER] = spec->d_model / heads;
-    spec->norm.size = spec->d_model;
+    pco_spec_set_norm(spec);
     spec->position_rows = positions;
     spec->max_position_embeddings = positions - spec->position_offset;
     if (spec->max_position_embeddings < 1)

@@ -119,6 +119,13 @@ typedef struct pco_model_spec {
     double dropout;   /* in training graphs only, on embeddings and on what each block adds */
 } pco_model_spec;
 
+/* What follows for norms from the width of the model. */
+static inline void pco_spec_set_norm(pco_model_spec *spec)
+{
+    spec->norm.size = sizeof spec->norm;
+    spec->norm.width = spec->d_model;
+}
+
 /* The name of a part of a layer, or of the layer itself for NULL; written to `name`, and returned. */
 enum { PCO_SPEC_NAME = 256 };
 /* The spec as a model with that context runs it: with the factors for long texts where it is one. */

@@ -53,8 +53,8 @@ static uint32_t nn_parallel_layer(const pco_nn *nn, uint32_t x, const pco_nn_lay
     return pco_binary(nn->graph, PCO_OP_ADD, sum, pco_nn_dropout(nn, nn_ffn_block(nn, second, ffn)));
 }
 
-uint32_t pco_nn_encoder_layer(const pco_nn *nn, uint32_t x, const pco_nn_layer_params *params,
-                              const pco_nn_attention_operands *self_attention)
+uint32_t pco_nn_self_layer(const pco_nn *nn, uint32_t x, const pco_nn_layer_params *params,
+                           const pco_nn_attention_operands *self_attention)
 {
     nn_attention_call self = {
         &params->self_attention, self_attention, {params->self_attention_post_norm, &params->norm}};
@@ -65,9 +65,9 @@ uint32_t pco_nn_encoder_layer(const pco_nn *nn, uint32_t x, const pco_nn_layer_p
     return pco_nn_residual(nn, x, before, params->ffn_norm, &params->norm, nn_ffn_block, &ffn);
 }
 
-uint32_t pco_nn_decoder_layer(const pco_nn *nn, uint32_t x, const pco_nn_layer_params *params,
-                              const pco_nn_attention_operands *self_attention,
-                              const pco_nn_attention_operands *cross_attention)
+uint32_t pco_nn_cross_layer(const pco_nn *nn, uint32_t x, const pco_nn_layer_params *params,
+                            const pco_nn_attention_operands *self_attention,
+                            const pco_nn_attention_operands *cross_attention)
 {
     nn_attention_call self = {
         &params->self_attention, self_attention, {params->self_attention_post_norm, &params->norm}};

@@ -29,6 +29,27 @@ pco_nn_cache pco_nn_cache_state(const pco_nn *nn, const char *name, uint32_t typ
     return cache;
 }
 
+const pco_nn_cache *pco_nn_cache_create(const pco_nn *nn, const char *name, pco_dtype type, int64_t lanes,
+                                        int64_t tokens, int64_t heads, int64_t head_dim)
+{
+    const int64_t shape[4] = {lanes, tokens, heads, head_dim};
+    static const char *const sizes[4] = {"lanes", "tokens", "heads", "head_dim"};
+    if (!nn || !pco_nn_named(nn, __func__, name)) return NULL;
+    for (int i = 0; i < 4; i++)
+        if (!pco_nn_size(nn, name, sizes[i], shape[i])) return NULL;
+    if (!pco_nn_size(nn, name, "heads * head_dim", heads * head_dim)) return NULL;
+    if ((uint32_t)type >= PCO_DTYPE_COUNT) {
+        pco_graph_fail(nn->graph, PCO_ERROR_INVALID, "%s: there is no type %d", name, (int)type);
+        return NULL;
+    }
+    const pco_nn_cache made = pco_nn_cache_state(nn, pco_nn_scoped(nn, name), type, shape);
+    pco_nn_cache *cache = pco_arena_allocate(&nn->graph->arena, sizeof *cache);
+    if (!cache) pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while building a graph");
+    if (nn->graph->status) return NULL;
+    *cache = made;
+    return cache;
+}
+
 /* x f32 [B,S,G,D] as words [B,S,G*D/4] and scales f32 [B,S,G*D/32]. */
 static void cache_quantise(pco_graph *graph, uint32_t x, uint32_t *words, uint32_t *scales)
 {

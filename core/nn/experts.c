@@ -11,7 +11,7 @@ static uint32_t nn_route(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *
 {
     pco_graph *graph = nn->graph;
     const pco_nn_linear_params router = {
-        .name = params->router, .in_features = params->width, .out_features = params->experts};
+        .size = sizeof router, .name = params->router, .in_features = params->width, .out_features = params->experts};
     const uint32_t parts = pco_softmax(graph, pco_cast(graph, pco_nn_linear(nn, x, &router), PCO_F32), -1);
     const pco_top_k_attrs attrs = {.axis = -1, .k = params->experts_used, .largest = 1};
     uint32_t top[PCO_MAX_OUTPUTS];
@@ -29,6 +29,7 @@ static uint32_t nn_route(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *
 /* x times the matrices of all experts: [B,S,experts*hidden]. */
 static uint32_t nn_project_all(const pco_nn *nn, uint32_t x, const char *name, const pco_nn_ffn_params *params)
 {
+    if (!pco_nn_named(nn, "experts", name)) return PCO_NONE;
     const int64_t shape[3] = {params->experts, params->hidden, params->width};
     const uint32_t weight = pco_nn_weight_stack(nn, pco_nn_name(nn, "%s.weight", name), shape, 0, shape[0] * shape[1]);
     return pco_linear(nn->graph, x, pco_nn_activations(nn, weight), PCO_NONE, PCO_NN_IDENTITY);
@@ -38,6 +39,7 @@ uint32_t pco_nn_experts(const pco_nn *nn, uint32_t x, const pco_nn_ffn_params *p
 {
     pco_graph *graph = nn->graph;
     const int64_t experts = params->experts, hidden = params->hidden, width = params->width;
+    if (!pco_nn_has(nn, "experts", x, 3) || !pco_nn_named(nn, "experts", params->down)) return PCO_NONE;
     const uint32_t parts = nn_route(nn, x, params);
     const uint32_t pair[2] = {nn_project_all(nn, x, params->gate, params), nn_project_all(nn, x, params->up, params)};
     uint32_t inner = pco_graph_add(graph, PCO_OP_SWIGLU, NULL, pair, 2, NULL), sum = PCO_NONE;

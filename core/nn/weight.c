@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *pco_nn_name(const pco_nn *nn, const char *format, ...)
@@ -13,12 +12,21 @@ const char *pco_nn_name(const pco_nn *nn, const char *format, ...)
     char text[256];
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    const int length = vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    if (length < 0 || (size_t)length >= sizeof text) {
+        pco_graph_fail(nn->graph, PCO_ERROR_INVALID, "the name '%.40s...' has more than 255 bytes", text);
+        return "";
+    }
     const char *copy = pco_arena_text(&nn->graph->arena, text);
     if (copy) return copy;
     pco_graph_fail(nn->graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while building a graph");
     return "";
+}
+
+const char *pco_nn_scoped(const pco_nn *nn, const char *name)
+{
+    return nn->scope ? pco_nn_name(nn, "%s.%s", nn->scope, name) : name;
 }
 
 /* The classes of types that a constant of that rank may have as an operand. */
@@ -66,68 +74,25 @@ static uint32_t nn_known(const pco_nn *nn, const char *name)
     return PCO_NONE;
 }
 
-const pco_nn_parameter *pco_nn_training_find(const pco_nn_training *training, const char *name)
-{
-    for (uint32_t i = 0; i < training->count; i++)
-        if (strcmp(training->items[i].name, name) == 0) return &training->items[i];
-    return NULL;
-}
-
-void pco_nn_training_release(pco_nn_training *training)
-{
-    for (uint32_t i = 0; i < training->count; i++) free(training->items[i].name);
-    free(training->items);
-    *training = (pco_nn_training){0};
-}
-
-static pco_nn_parameter *nn_add_parameter(pco_nn_training *training, const char *name, uint32_t rank,
-                                          const int64_t *shape)
-{
-    if (training->count == training->capacity) {
-        uint32_t capacity = training->capacity ? 2 * training->capacity : 64;
-        pco_nn_parameter *items = realloc(training->items, capacity * sizeof *items);
-        if (!items) return NULL;
-        training->items = items;
-        training->capacity = capacity;
-    }
-    pco_nn_parameter *parameter = &training->items[training->count];
-    *parameter = (pco_nn_parameter){.rank = rank};
-    memcpy(parameter->shape, shape, rank * sizeof *shape);
-    if (!(parameter->name = strdup(name))) return NULL;
-    training->count++;
-    return parameter;
-}
-
-/* A weight as a state of the graph, listed. */
-static uint32_t nn_parameter(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape)
-{
-    char wanted[160], found[160];
-    pco_graph *graph = nn->graph;
-    pco_nn_parameter *parameter = (pco_nn_parameter *)pco_nn_training_find(nn->training, name);
-    if (parameter && (parameter->rank != rank || memcmp(parameter->shape, shape, rank * sizeof *shape) != 0))
-        return pco_graph_fail(graph, PCO_ERROR_INVALID, "parameter '%s' has shape %s, and %s is asked for too", name,
-                              pco_shape_text(parameter->rank, parameter->shape, found, sizeof found),
-                              pco_shape_text(rank, shape, wanted, sizeof wanted));
-    if (!parameter && !(parameter = nn_add_parameter(nn->training, name, rank, shape)))
-        return pco_graph_fail(graph, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory while building a graph");
-    uint32_t known = pco_graph_find(graph, name);
-    parameter->tensor = known != PCO_NONE ? known : pco_graph_state(graph, name, PCO_F32, rank, shape);
-    return parameter->tensor;
-}
-
 void pco_nn_set_role(const pco_nn *nn, const char *name, pco_nn_role role)
 {
-    pco_nn_parameter *parameter = nn->training ? (pco_nn_parameter *)pco_nn_training_find(nn->training, name) : NULL;
-    if (parameter) parameter->role = role;
+    if (!nn || nn->graph->status || !pco_nn_named(nn, __func__, name) || !nn->training) return;
+    pco_nn_parameter *parameter = (pco_nn_parameter *)pco_nn_training_find(nn->training, pco_nn_scoped(nn, name));
+    if ((uint32_t)role > PCO_NN_ROLE_RESIDUAL)
+        pco_graph_fail(nn->graph, PCO_ERROR_INVALID, "'%s': there is no role %d", name, (int)role);
+    else if (parameter)
+        parameter->role = role;
 }
 
 uint32_t pco_nn_activations(const pco_nn *nn, uint32_t x)
 {
+    if (!nn) return PCO_NONE;
     return nn->training ? pco_cast(nn->graph, x, nn->training->dtype) : x;
 }
 
 uint32_t pco_nn_dropout(const pco_nn *nn, uint32_t x)
 {
+    if (!nn) return PCO_NONE;
     pco_nn_training *training = nn->training;
     if (!training || training->dropout <= 0) return x;
     pco_dropout_attrs attrs = {.p = training->dropout, .stream = training->streams++};
@@ -137,8 +102,13 @@ uint32_t pco_nn_dropout(const pco_nn *nn, uint32_t x)
 
 uint32_t pco_nn_weight(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape)
 {
+    if (!nn || nn->graph->status || !pco_nn_named(nn, __func__, name)) return PCO_NONE;
+    if (!shape || rank < 1 || rank > PCO_MAX_RANK)
+        return pco_graph_fail(nn->graph, PCO_ERROR_INVALID, "'%s': a weight has a shape of 1 to %d dimensions", name,
+                              PCO_MAX_RANK);
+    name = pco_nn_scoped(nn, name);
     if (nn->graph->status) return PCO_NONE;
-    if (nn->training) return nn_parameter(nn, name, rank, shape);
+    if (nn->training) return pco_nn_parameter_state(nn, name, rank, shape);
     const pco_weight *weight = nn_find(nn, name, rank, shape);
     if (!weight) return PCO_NONE;
     uint32_t known = nn_known(nn, name);
@@ -162,8 +132,9 @@ static uint32_t nn_rows(const pco_nn *nn, const pco_weight *weight, int64_t rows
 uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape, int64_t first,
                             int64_t count)
 {
+    name = pco_nn_scoped(nn, name);
     if (nn->graph->status) return PCO_NONE;
-    if (nn->training) return pco_slice_axis(nn->graph, nn_parameter(nn, name, rank, shape), 0, first, count);
+    if (nn->training) return pco_slice_axis(nn->graph, pco_nn_parameter_state(nn, name, rank, shape), 0, first, count);
     const pco_weight *weight = nn_find(nn, name, rank, shape);
     if (!weight) return PCO_NONE;
     int64_t part_shape[PCO_MAX_RANK];
@@ -175,9 +146,11 @@ uint32_t pco_nn_weight_rows(const pco_nn *nn, const char *name, uint32_t rank, c
 uint32_t pco_nn_weight_stack(const pco_nn *nn, const char *name, const int64_t shape[3], int64_t first, int64_t count)
 {
     const int64_t rows = shape[0] * shape[1];
+    name = pco_nn_scoped(nn, name);
     if (nn->graph->status) return PCO_NONE;
     if (nn->training) {
-        const uint32_t all = pco_reshape(nn->graph, nn_parameter(nn, name, 3, shape), 2, (int64_t[]){rows, shape[2]});
+        const uint32_t all =
+            pco_reshape(nn->graph, pco_nn_parameter_state(nn, name, 3, shape), 2, (int64_t[]){rows, shape[2]});
         return count == rows ? all : pco_slice_axis(nn->graph, all, 0, first, count);
     }
     const pco_weight *weight = nn_find(nn, name, 3, shape);

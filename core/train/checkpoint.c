@@ -97,7 +97,7 @@ static pco_status checkpoint_add(const pco_trainer *trainer, checkpoint_set *set
 {
     char *state = NULL;
     pco_weight *weight = &set->items[set->count++];
-    const uint64_t bytes = (uint64_t)trainer_elements(parameter) * sizeof(float);
+    const uint64_t bytes = (uint64_t)pco_nn_elements(parameter) * sizeof(float);
     *weight = (pco_weight){.dtype = PCO_F32, .rank = parameter->rank, .bytes = bytes};
     memcpy(weight->shape, parameter->shape, sizeof weight->shape);
     weight->data = malloc(bytes ? bytes : 1);

@@ -26,7 +26,7 @@ static int diagnose_good(const float *values, int64_t count)
 static pco_status diagnose_parameter(const pco_trainer *trainer, const pco_nn_parameter *parameter, int *bad,
                                      pco_error *err)
 {
-    const int64_t count = trainer_elements(parameter);
+    const int64_t count = pco_nn_elements(parameter);
     float *values = malloc((size_t)count * sizeof *values + 1);
     if (!values) return trainer_no_memory(err);
     pco_status status = pco_trainer_read(trainer, parameter->name, values, count, err);

@@ -97,8 +97,7 @@ static void train_update(const pco_nn *nn, const pco_train_config *config, const
  * dimension 1. */
 static uint32_t train_gradient_state(const pco_nn *nn, const pco_nn_parameter *parameter, int64_t *elements)
 {
-    *elements = 1;
-    for (uint32_t i = 0; i < parameter->rank; i++) *elements *= parameter->shape[i];
+    *elements = pco_nn_elements(parameter);
     return pco_graph_state(nn->graph, pco_nn_name(nn, "gradient.%s", parameter->name), PCO_F32, 2,
                            (int64_t[]){1, *elements});
 }
@@ -163,13 +162,8 @@ static void train_recompute(pco_graph *graph, const pco_model_spec *model, uint3
 /* The type of activations, and dropout. */
 static void train_begin(const pco_nn *nn, const pco_model_spec *model, pco_dtype dtype, pco_train_stage stage)
 {
-    pco_nn_training *training = nn->training;
-    training->streams = 0;
-    training->dtype = stage == PCO_TRAIN_EVALUATE ? PCO_F32 : dtype;
-    training->dropout = stage == PCO_TRAIN_EVALUATE ? 0 : model->dropout;
-    if (training->dropout <= 0) return;
-    training->seed = pco_graph_value(nn->graph, "dropout_seed", PCO_I32, 1, (int64_t[]){2});
-    training->offset = pco_graph_value(nn->graph, "dropout_offset", PCO_I32, 1, (int64_t[]){2});
+    const int evaluate = stage == PCO_TRAIN_EVALUATE;
+    pco_nn_training_begin(nn, evaluate ? PCO_F32 : dtype, evaluate ? 0 : model->dropout);
 }
 
 void pco_train_build(const pco_nn *nn, const pco_train_config *config, const pco_model_spec *model,

@@ -1,8 +1,10 @@
 #include "train/initialization.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "train/random.h"
 
@@ -25,14 +27,15 @@ void pco_initialize(const pco_initialization *how, uint64_t seed, const pco_nn_p
     const char *name = parameter->name;
     const int matrix = parameter->rank >= 2;
     const double out = (double)parameter->shape[0], in = matrix ? (double)parameter->shape[1] : out;
-    int64_t count = 1;
-    for (uint32_t i = 0; i < parameter->rank; i++) count *= parameter->shape[i];
+    const int64_t count = pco_nn_elements(parameter);
     double bound = 0, std = 0;
     if (parameter->role == PCO_NN_ROLE_NORM) {
         for (int64_t i = 0; i < count; i++) values[i] = 1;
         return;
     }
-    if (parameter->role == PCO_NN_ROLE_EMBEDDING)
+    if (how->type == PCO_INITIALIZATION_ZEROS)
+        std = 0;
+    else if (parameter->role == PCO_NN_ROLE_EMBEDDING)
         std = how->embedding_std > 0 ? how->embedding_std : 1 / sqrt(in);
     else if (matrix && how->type == PCO_INITIALIZATION_NORMAL)
         std = how->std / (parameter->role == PCO_NN_ROLE_RESIDUAL ? sqrt(2 * (double)(layers ? layers : 1)) : 1);
@@ -48,4 +51,45 @@ void pco_initialize(const pco_initialization *how, uint64_t seed, const pco_nn_p
         int k = (int)(i % 2) * 2;
         values[i] = (float)(std > 0 ? std * init_normal(r.word[k], r.word[k + 1]) : bound * init_uniform(&r, i % 4));
     }
+}
+
+static pco_status init_check(const pco_initialization *how, pco_error *err)
+{
+    if ((uint32_t)how->type > PCO_INITIALIZATION_ZEROS)
+        return pco_fail(err, PCO_ERROR_INVALID, "pco_nn_initialize: there is no type %d", (int)how->type);
+    if (!(how->std >= 0 && how->std < INFINITY && how->embedding_std >= 0 && how->embedding_std < INFINITY) ||
+        (how->type == PCO_INITIALIZATION_NORMAL && how->std == 0))
+        return pco_fail(err, PCO_ERROR_INVALID,
+                        "pco_nn_initialize: std is %g and embedding_std %g, and should be finite and not negative; "
+                        "normal values need a std above 0",
+                        how->std, how->embedding_std);
+    if (how->layers < 0) return pco_fail(err, PCO_ERROR_INVALID, "pco_nn_initialize: layers is below 0");
+    return PCO_OK;
+}
+
+pco_status pco_initialize_parameters(const pco_nn_training *training, pco_session *session,
+                                     const pco_initialization *how, pco_error *err)
+{
+    pco_initialization known = {.size = sizeof known};
+    pco_status status = how ? pco_copy_sized(&known, sizeof known, how, how->size, err) : PCO_OK;
+    if (!status) status = init_check(&known, err);
+    for (uint32_t i = 0; i < training->count && !status; i++) {
+        const pco_nn_parameter *p = &training->items[i];
+        const uint64_t bytes = (uint64_t)pco_nn_elements(p) * sizeof(float);
+        float *values = malloc(bytes ? bytes : 1);
+        if (!values) return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for '%s'", p->name);
+        pco_initialize(&known, known.seed, p, known.layers, values);
+        status = pco_session_write_state(session, p->name, values, bytes, err);
+        free(values);
+    }
+    return status;
+}
+
+pco_status pco_nn_initialize(const pco_nn *nn, pco_session *session, const pco_initialization *how, pco_error *err)
+{
+    PCO_NEEDS(nn);
+    PCO_NEEDS(session);
+    if (!nn->training)
+        return pco_fail(err, PCO_ERROR_INVALID, "pco_nn_initialize: these weights are a file's, and no parameters");
+    return pco_initialize_parameters(nn->training, session, how, err);
 }

@@ -15,13 +15,6 @@ pco_status trainer_no_memory(pco_error *err)
     return pco_fail(err, PCO_ERROR_OUT_OF_HOST_MEMORY, "out of host memory for training");
 }
 
-int64_t trainer_elements(const pco_nn_parameter *parameter)
-{
-    int64_t elements = 1;
-    for (uint32_t i = 0; i < parameter->rank; i++) elements *= parameter->shape[i];
-    return elements;
-}
-
 /* ---- executables ---- */
 
 static void trainer_handles(trainer_stage *stage)

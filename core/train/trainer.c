@@ -124,7 +124,7 @@ static pco_status trainer_initialize(pco_trainer *trainer, pco_error *err)
     if (trainer->config->initial_weights) return trainer_read_weights(trainer, err);
     for (uint32_t i = 0; i < trainer->training.count && !status; i++) {
         const pco_nn_parameter *p = &trainer->training.items[i];
-        const uint64_t bytes = (uint64_t)trainer_elements(p) * sizeof(float);
+        const uint64_t bytes = (uint64_t)pco_nn_elements(p) * sizeof(float);
         float *values = malloc(bytes ? bytes : 1);
         if (!values) return trainer_no_memory(err);
         pco_initialize(&trainer->config->initialization, trainer->config->seed, p,
@@ -253,6 +253,6 @@ const pco_data *pco_trainer_data(const pco_trainer *trainer) { return trainer->d
 const pco_nn_training *pco_trainer_parameters(const pco_trainer *trainer, int64_t *elements)
 {
     *elements = 0;
-    for (uint32_t i = 0; i < trainer->training.count; i++) *elements += trainer_elements(&trainer->training.items[i]);
+    for (uint32_t i = 0; i < trainer->training.count; i++) *elements += pco_nn_elements(&trainer->training.items[i]);
     return &trainer->training;
 }

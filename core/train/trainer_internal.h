@@ -52,7 +52,6 @@ struct pco_trainer {
 };
 
 /* trainer.c */
-int64_t trainer_elements(const pco_nn_parameter *parameter);
 pco_status trainer_no_memory(pco_error *err);
 pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const pco_data_batch *batch,
                              trainer_stage **stage, pco_error *err);

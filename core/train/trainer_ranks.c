@@ -152,7 +152,7 @@ static pco_status ranks_each_state(pco_trainer *trainer, ranks_visit visit, void
             pco_error why;
             snprintf(name, sizeof name, "%s%s", k ? prefixes[k - 1] : "", p->name);
             pco_status one =
-                visit(trainer, name, trainer->gradients, (uint64_t)trainer_elements(p) * sizeof(float), user, &why);
+                visit(trainer, name, trainer->gradients, (uint64_t)pco_nn_elements(p) * sizeof(float), user, &why);
             if (one && !status) {
                 status = one;
                 if (err) *err = why;
@@ -223,7 +223,7 @@ static pco_status ranks_cut(pco_trainer *trainer, pco_error *err)
 {
     const uint32_t count = trainer->training.count;
     uint64_t total = 0, most = 0;
-    for (uint32_t i = 0; i < count; i++) total += (uint64_t)trainer_elements(ranks_parameter(trainer, i));
+    for (uint32_t i = 0; i < count; i++) total += (uint64_t)pco_nn_elements(ranks_parameter(trainer, i));
     const uint64_t least = total / RANKS_SHARE > RANKS_LEAST ? total / RANKS_SHARE : RANKS_LEAST;
     trainer->buckets = calloc(RANKS_SHARE + 1, sizeof *trainer->buckets);
     trainer->gradients = malloc(total * sizeof *trainer->gradients + 1);
@@ -232,7 +232,7 @@ static pco_status ranks_cut(pco_trainer *trainer, pco_error *err)
     for (uint32_t i = 0; i < count; i++) {
         trainer_bucket *bucket = &trainer->buckets[trainer->n_buckets];
         if (bucket->count == 0) *bucket = (trainer_bucket){.first = i, .at = total};
-        total += (uint64_t)trainer_elements(ranks_parameter(trainer, i));
+        total += (uint64_t)pco_nn_elements(ranks_parameter(trainer, i));
         bucket->count++;
         bucket->elements = total - bucket->at;
         if (bucket->elements > most) most = bucket->elements;
@@ -268,7 +268,7 @@ static pco_status ranks_move(pco_trainer *trainer, const trainer_bucket *bucket,
     pco_status status = PCO_OK;
     for (uint32_t i = 0; i < bucket->count && !status; i++) {
         const pco_nn_parameter *p = ranks_parameter(trainer, bucket->first + i);
-        const uint64_t elements = (uint64_t)trainer_elements(p);
+        const uint64_t elements = (uint64_t)pco_nn_elements(p);
         char name[256];
         snprintf(name, sizeof name, "gradient.%s", p->name);
         status = to_device ? pco_session_write_state(trainer->session, name, values, elements * sizeof *values, err)
@@ -360,9 +360,9 @@ static pco_status ranks_send_weights(pco_trainer *trainer, pco_train_result *res
     const uint32_t count = trainer->training.count;
     float *at = trainer->gradients;
     pco_status status = pco_ranks_broadcast(trainer->ranks, 0, &result->grad_norm, sizeof result->grad_norm, err);
-    for (uint32_t i = 0; i < count && first && !status; at += trainer_elements(ranks_parameter(trainer, i++)))
+    for (uint32_t i = 0; i < count && first && !status; at += pco_nn_elements(ranks_parameter(trainer, i++)))
         status = pco_trainer_read(trainer, ranks_parameter(trainer, i)->name, at,
-                                  trainer_elements(ranks_parameter(trainer, i)), err);
+                                  pco_nn_elements(ranks_parameter(trainer, i)), err);
     status = pco_ranks_agree(trainer->ranks, status, 0, err);
     for (uint32_t b = 0; b < trainer->n_buckets && !status; b++)
         status = pco_ranks_broadcast(trainer->ranks, 0, trainer->gradients + trainer->buckets[b].at,
@@ -370,9 +370,8 @@ static pco_status ranks_send_weights(pco_trainer *trainer, pco_train_result *res
     at = trainer->gradients;
     for (uint32_t i = 0; i < count && !first && !status; i++) {
         const pco_nn_parameter *p = ranks_parameter(trainer, i);
-        status =
-            pco_session_write_state(trainer->session, p->name, at, (uint64_t)trainer_elements(p) * sizeof *at, err);
-        at += trainer_elements(p);
+        status = pco_session_write_state(trainer->session, p->name, at, (uint64_t)pco_nn_elements(p) * sizeof *at, err);
+        at += pco_nn_elements(p);
     }
     return pco_ranks_agree(trainer->ranks, status, 0, err);
 }

@@ -151,11 +151,11 @@ static void golden_build_part(golden_case *c)
     } else if (strcmp(c->kind, "positions") == 0) {
         y = pco_nn_sinusoidal(nn, x, self.positions, c->config.sinusoidal_layout);
     } else if (strcmp(c->kind, "encoder_layer") == 0) {
-        y = pco_nn_encoder_layer(nn, x, &layer, &self);
+        y = pco_nn_self_layer(nn, x, &layer, &self);
     } else if (decoder) {
         cross.memory = golden_input(c, "memory");
         cross.mask = golden_mask(c, "memory_visible");
-        y = pco_nn_decoder_layer(nn, x, &layer, &self, &cross);
+        y = pco_nn_cross_layer(nn, x, &layer, &self, &cross);
     } else {
         fail_msg("%s: unknown kind '%s'", c->name, c->kind);
     }

@@ -5,6 +5,7 @@
 #include "portico/chat.h"
 #include "portico/beam.h"
 #include "portico/embed.h"
+#include "portico/nn.h"
 #include "portico/onnx.h"
 #include "portico/op.h"
 #include "portico/portico.h"
@@ -65,6 +66,15 @@ static pco_graph *fresh_graph(pco_graph **graph)
     return *graph;
 }
 
+/* Blocks for a new graph. */
+static pco_nn *fresh_nn(pco_graph **graph, pco_nn **nn)
+{
+    pco_nn_destroy(*nn);
+    *nn = pco_nn_create(fresh_graph(graph), NULL);
+    assert_non_null(*nn);
+    return *nn;
+}
+
 static pco_sequence *emptied(pco_sequence *sequence)
 {
     check_ok(pco_sequence_truncate(sequence, 0, &err));
@@ -96,12 +106,14 @@ static void null_status(const char *what, pco_status status, int allowed, const 
         ids_out = NULL, text_out = NULL, numbers_out = NULL; \
         CLEAR_ONNX; \
         if (managed_out) managed_out->deleter(managed_out), managed_out = NULL; \
+        pco_weights_close(weights_out); \
         pco_model_close(model_out); \
         pco_sequence_destroy(sequence_out); \
         pco_executable_destroy(executable_out); \
         pco_session_close(session_out); \
         pco_context_destroy(context_out); \
-        model_out = NULL, sequence_out = NULL, executable_out = NULL, session_out = NULL, context_out = NULL; \
+        weights_out = NULL, model_out = NULL, sequence_out = NULL, executable_out = NULL, session_out = NULL, \
+        context_out = NULL; \
     }
 #define PLAIN_CALL(what, call, allowed) \
     { \
@@ -393,6 +405,23 @@ static void test_null(void **state)
     pco_generate_stats stats = {.size = sizeof stats};
     pco_special_ids special = {.size = sizeof special};
     pco_sequence *sequence, *sequence_out = NULL;
+    pco_nn *nn = NULL;
+    pco_weights *weights_out = NULL;
+    char weights_path[512];
+    snprintf(weights_path, sizeof weights_path, "%s/model.safetensors", path);
+    const pco_nn_params nn_params = {.size = sizeof nn_params};
+    const pco_initialization initialization = {.size = sizeof initialization};
+    const pco_nn_linear_params linear_params = {
+        .size = sizeof linear_params, .name = "l", .in_features = 2, .out_features = 2};
+    const pco_nn_norm_params norm_params = {.size = sizeof norm_params, .eps = 1e-5, .width = 2};
+    const pco_nn_attention_params attention_params = {
+        .size = sizeof attention_params, .name = "a", .width = 2, .heads = 1};
+    const pco_nn_attention_operands attention_operands = PCO_NN_NO_OPERANDS;
+    const pco_nn_ffn_params ffn_params = {
+        .size = sizeof ffn_params, .name = "f", .activation = PCO_NN_RELU, .width = 2, .hidden = 2};
+    const pco_nn_transformer_params transformer_params = {
+        .size = sizeof transformer_params, .width = 2, .heads = 1, .layers = 1};
+    const pco_nn_transformer_inputs transformer_inputs = PCO_NN_NO_INPUTS;
     int32_t *ids_out = NULL, id_out;
     size_t count_out;
     char *text_out = NULL;
@@ -447,6 +476,7 @@ static void test_null(void **state)
     pco_onnx_close(onnx);
     close(onnx_file);
 #endif
+    pco_nn_destroy(nn);
     pco_graph_destroy(graph);
     pco_executable_destroy(executable);
     pco_session_close(session);
