@@ -121,7 +121,7 @@ sys.exit(not {"cpu", "opencl", "vulkan"} <= names or any(sys.argv[1] not in p["p
     fi
   done
   local example
-  for example in generate graph own_op; do
+  for example in generate graph own_op train; do
     # shellcheck disable=SC2046
     cc -std=c11 -Wall -Wextra -Werror -o "$build/$example" "$root/examples/$example.c" $(pkg-config --cflags --libs portico) -lm || return 1
   done
@@ -142,6 +142,11 @@ sys.exit(not {"cpu", "opencl", "vulkan"} <= names or any(sys.argv[1] not in p["p
       cat "$dest/losses"
       return 1
     fi
+    case $device in
+      cpu:native | opencl:pocl | vulkan:lavapipe)
+        PORTICO_FALLBACK=error "$build/train" | tee "$dest/losses" || return 1
+        grep -q 'backwards: 9 5 1 4 1 3$' "$dest/losses" || return 1 ;;
+    esac
   done
 }
 

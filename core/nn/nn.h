@@ -44,6 +44,9 @@ typedef struct pco_nn_training {
 } pco_nn_training;
 void pco_nn_training_release(pco_nn_training *training);
 
+/* Appends a copy of a list, for other graphs. 0 without memory: then `to` is empty. */
+int pco_nn_training_copy(pco_nn_training *to, const pco_nn_training *from);
+
 /* Elements of a parameter. */
 static inline int64_t pco_nn_elements(const pco_nn_parameter *parameter)
 {

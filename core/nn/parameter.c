@@ -48,6 +48,21 @@ static pco_nn_parameter *parameter_add(pco_nn_training *training, const char *na
     return parameter;
 }
 
+int pco_nn_training_copy(pco_nn_training *to, const pco_nn_training *from)
+{
+    for (uint32_t i = 0; i < from->count; i++) {
+        const pco_nn_parameter *p = &from->items[i];
+        pco_nn_parameter *copy = parameter_add(to, p->name, p->rank, p->shape);
+        if (!copy) {
+            pco_nn_training_release(to);
+            return 0;
+        }
+        copy->role = p->role;
+        copy->tensor = PCO_NONE;
+    }
+    return 1;
+}
+
 uint32_t pco_nn_parameter_state(const pco_nn *nn, const char *name, uint32_t rank, const int64_t *shape)
 {
     char wanted[160], found[160];

@@ -26,6 +26,8 @@ static pco_status session_open_set(pco_session *session, const pco_device_set *s
     return PCO_OK;
 }
 
+pco_registry *pco_session_registry(const pco_session *session) { return session->registry; }
+
 pco_status pco_registry_open(pco_registry *registry, const char *devices, pco_session **out, pco_error *err)
 {
     enum { MOST = 64 };

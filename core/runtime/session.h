@@ -6,6 +6,9 @@
 #include "portico/session.h"
 #include "runtime/registry.h"
 
+/* The registry that it was opened from. */
+pco_registry *pco_session_registry(const pco_session *session);
+
 /* As pco_session_open, of a registry's devices. */
 pco_status pco_registry_open(pco_registry *registry, const char *devices, pco_session **session,
                              pco_error *err) PCO_NODISCARD;

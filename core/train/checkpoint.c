@@ -75,45 +75,6 @@ pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err)
     return status;
 }
 
-/* Tensors with their values, read from the device. */
-typedef struct checkpoint_set {
-    pco_weight *items;
-    uint32_t count;
-} checkpoint_set;
-
-static void checkpoint_release(checkpoint_set *set)
-{
-    for (uint32_t i = 0; i < set->count; i++) {
-        free(set->items[i].name);
-        free((void *)set->items[i].data);
-    }
-    free(set->items);
-}
-
-/* Adds the state "prefix NAME" under the name "shown NAME". What is not finite is never written: a checkpoint
- * is one to go on from. */
-static pco_status checkpoint_add(const pco_trainer *trainer, checkpoint_set *set, const pco_nn_parameter *parameter,
-                                 const char *prefix, const char *shown, pco_error *err)
-{
-    char *state = NULL;
-    pco_weight *weight = &set->items[set->count++];
-    const uint64_t bytes = (uint64_t)pco_nn_elements(parameter) * sizeof(float);
-    *weight = (pco_weight){.dtype = PCO_F32, .rank = parameter->rank, .bytes = bytes};
-    memcpy(weight->shape, parameter->shape, sizeof weight->shape);
-    weight->data = malloc(bytes ? bytes : 1);
-    if (asprintf(&state, "%s%s", prefix, parameter->name) < 0) state = NULL;
-    if (asprintf(&weight->name, "%s%s", shown, parameter->name) < 0) weight->name = NULL;
-    pco_status status = weight->data && state && weight->name ? PCO_OK : trainer_no_memory(err);
-    if (!status) status = pco_session_read_state(trainer->session, state, (void *)weight->data, bytes, err);
-    free(state);
-    const float *values = weight->data;
-    for (uint64_t i = 0; i < bytes / sizeof *values && !status; i++)
-        if (!isfinite(values[i]))
-            status = pco_fail(err, PCO_ERROR_INVALID, "after step %" PRId64 " tensor '%s' is not finite; %s",
-                              trainer->step, weight->name, trainer_kept(trainer));
-    return status;
-}
-
 /* Keys of "data" in the note, and what they are the digest of. */
 static const char *const checkpoint_vocabularies[] = {"source_vocabulary", "target_vocabulary"};
 
@@ -135,21 +96,21 @@ static char *checkpoint_make_note(const pco_trainer *trainer)
     if (note && cJSON_AddNumberToObject(note, "format", CHECKPOINT_FORMAT) &&
         cJSON_AddNumberToObject(note, "step", (double)trainer->step) &&
         cJSON_AddNumberToObject(note, "batches", (double)pco_trainer_batches(trainer)) &&
-        trainer_scale_note(trainer, note) && pco_json_give(note, "config", cJSON_Duplicate(trainer->config->root, 1)) &&
-        checkpoint_note_data(trainer, note))
+        pco_loss_scale_note(&trainer->scale, note) &&
+        pco_json_give(note, "config", cJSON_Duplicate(trainer->config->root, 1)) && checkpoint_note_data(trainer, note))
         text = cJSON_PrintUnformatted(note);
     cJSON_Delete(note);
     return text;
 }
 
-static pco_status checkpoint_write(const pco_trainer *trainer, const char *name, const checkpoint_set *set, char *note,
+static pco_status checkpoint_write(const pco_trainer *trainer, const char *name, const pco_state_set *set, char *note,
                                    pco_error *err)
 {
     char key[] = "portico.train";
     const pco_weights_note notes[] = {{key, note}};
     char *path = trainer_path(trainer, name);
     if (!path) return trainer_no_memory(err);
-    pco_status status = pco_safetensors_write(path, set->items, set->count, notes, note ? 1 : 0, err);
+    pco_status status = pco_safetensors_write(path, set->items, set->count, notes, 1, err);
     free(path);
     return status;
 }
@@ -180,38 +141,29 @@ static pco_status checkpoint_write_config(const pco_trainer *trainer, pco_error 
     return status;
 }
 
-/* The weights alone, which come first in `set`, as the model calls them. */
-static pco_status checkpoint_write_model(const pco_trainer *trainer, const checkpoint_set *set, pco_error *err)
+/* The weights alone. */
+static pco_status checkpoint_write_model(const pco_trainer *trainer, const pco_state_set *set, pco_error *err)
 {
-    checkpoint_set weights = {calloc((size_t)trainer->training.count + 1, sizeof(pco_weight)), trainer->training.count};
-    if (!weights.items) return trainer_no_memory(err);
-    for (uint32_t i = 0; i < weights.count; i++) {
-        weights.items[i] = set->items[i];
-        weights.items[i].name += strlen("model.");
-    }
-    pco_status status = checkpoint_write(trainer, checkpoint_model, &weights, NULL, err);
-    free(weights.items);
+    char *path = trainer_path(trainer, checkpoint_model);
+    pco_status status =
+        path ? pco_state_set_write_model(set, trainer->training.count, path, err) : trainer_no_memory(err);
+    free(path);
     return status;
 }
 
 static pco_status checkpoint_save(const pco_trainer *trainer, pco_error *err)
 {
-    const char *const *prefixes;
-    const uint32_t n_prefixes = pco_train_state_prefixes(&trainer->config->optimizer, &prefixes),
-                   count = trainer->training.count;
-    checkpoint_set set = {calloc((size_t)count * (n_prefixes + 1) + 1, sizeof(pco_weight)), 0};
+    pco_state_set set = {NULL, 0};
     char *note = checkpoint_make_note(trainer);
-    pco_status status = set.items && note ? pco_folder_make(trainer->config->out, err) : trainer_no_memory(err);
-    for (uint32_t i = 0; i < count && !status; i++)
-        status = checkpoint_add(trainer, &set, &trainer->training.items[i], "", "model.", err);
-    for (uint32_t k = 0; k < n_prefixes; k++)
-        for (uint32_t i = 0; i < count && !status; i++)
-            status = checkpoint_add(trainer, &set, &trainer->training.items[i], prefixes[k], prefixes[k], err);
+    pco_status status = note ? pco_folder_make(trainer->config->out, err) : trainer_no_memory(err);
+    if (!status)
+        status = pco_state_set_read(&set, trainer->session, &trainer->training, trainer->config->optimizer.type,
+                                    trainer->step, trainer_kept(trainer), err);
     if (!status) status = checkpoint_write_config(trainer, err);
     if (!status) status = checkpoint_write_model(trainer, &set, err);
     /* last: a run that is killed in between goes on from the one before, and makes the model anew */
     if (!status) status = checkpoint_write(trainer, checkpoint_file, &set, note, err);
-    checkpoint_release(&set);
+    pco_state_set_release(&set);
     cJSON_free(note);
     return status;
 }
@@ -225,24 +177,6 @@ pco_status pco_trainer_save(pco_trainer *trainer, pco_error *err)
 }
 
 /* ---- reading ---- */
-
-pco_status trainer_load_state(const pco_trainer *trainer, const pco_weights *file, const pco_nn_parameter *parameter,
-                              const char *prefix, const char *shown, pco_error *err)
-{
-    char *name = NULL, *state = NULL;
-    const pco_weight *weight = NULL;
-    if (asprintf(&name, "%s%s", shown, parameter->name) < 0) name = NULL;
-    if (asprintf(&state, "%s%s", prefix, parameter->name) < 0) state = NULL;
-    pco_status status = name && state ? pco_weights_require(file, name, &weight, err) : trainer_no_memory(err);
-    if (!status && (weight->dtype != PCO_F32 || weight->rank != parameter->rank ||
-                    memcmp(weight->shape, parameter->shape, parameter->rank * sizeof(int64_t)) != 0))
-        status = pco_fail(err, PCO_ERROR_FORMAT, "%s: tensor '%s' is not F32 or not of the model's shape", file->label,
-                          name);
-    if (!status) status = pco_session_write_state(trainer->session, state, weight->data, weight->bytes, err);
-    free(name);
-    free(state);
-    return status;
-}
 
 static int checkpoint_is(const cJSON *data, const char *key, const char *digest)
 {
@@ -291,7 +225,7 @@ static pco_status checkpoint_read_note(pco_trainer *trainer, const pco_weights *
     int64_t format;
     status = pco_json_int(note, file->label, "format", CHECKPOINT_FORMAT, CHECKPOINT_FORMAT, &format, err);
     if (!status) status = pco_json_int(note, file->label, "step", 0, INT32_MAX, &trainer->step, err);
-    if (!status) status = trainer_scale_load(trainer, note, file->label, err);
+    if (!status) status = pco_loss_scale_load(&trainer->scale, note, file->label, trainer->step, err);
     const char *key = config ? pco_train_config_difference(trainer->config->root, config) : "config";
     if (!status && key)
         status = pco_fail(err, PCO_ERROR_FORMAT,
@@ -304,8 +238,6 @@ static pco_status checkpoint_read_note(pco_trainer *trainer, const pco_weights *
 
 pco_status trainer_load(pco_trainer *trainer, pco_train_resume resume, pco_error *err)
 {
-    const char *const *prefixes;
-    const uint32_t n_prefixes = pco_train_state_prefixes(&trainer->config->optimizer, &prefixes);
     pco_weights *file = NULL;
     char *path = trainer_path(trainer, checkpoint_file);
     if (!path) return trainer_no_memory(err);
@@ -313,12 +245,8 @@ pco_status trainer_load(pco_trainer *trainer, pco_train_resume resume, pco_error
     free(path);
     if (status) return status;
     status = checkpoint_read_note(trainer, file, resume, err);
-    for (uint32_t i = 0; i < trainer->training.count && !status; i++) {
-        const pco_nn_parameter *p = &trainer->training.items[i];
-        status = trainer_load_state(trainer, file, p, "", "model.", err);
-        for (uint32_t k = 0; k < n_prefixes && !status; k++)
-            status = trainer_load_state(trainer, file, p, prefixes[k], prefixes[k], err);
-    }
+    if (!status)
+        status = pco_state_load_all(trainer->session, file, &trainer->training, trainer->config->optimizer.type, err);
     pco_weights_close(file);
     return status;
 }

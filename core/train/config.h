@@ -6,25 +6,10 @@
 #include "train/data.h"
 #include "train/initialization.h"
 #include "train/schedule.h"
-
-typedef enum pco_optimizer_type { PCO_OPTIMIZER_ADAMW = 0, PCO_OPTIMIZER_SGD = 1 } pco_optimizer_type;
-
-typedef struct pco_optimizer_config {
-    pco_optimizer_type type;
-    double beta1, beta2, eps; /* of adamw */
-    double momentum;          /* of sgd */
-    double weight_decay;      /* of the parameters below; the others have none */
-    int decay_all;            /* 0: matrices and embeddings only (rank 2 and up); 1: every parameter */
-} pco_optimizer_config;
+#include "train/update.h"
 
 /* What is computed again in the backward pass instead of being kept: nothing, or the inside of each layer. */
 typedef enum pco_recompute { PCO_RECOMPUTE_NONE = 0, PCO_RECOMPUTE_BLOCKS = 1 } pco_recompute;
-
-/* Of f16: the factor on the loss doubles after so many good updates in a row, and halves after a bad one. */
-typedef struct pco_loss_scaling {
-    double initial; /* a power of two */
-    int64_t interval;
-} pco_loss_scaling;
 
 typedef struct pco_train_config {
     cJSON *root;  /* the file, as it was, with the seed that holds; owned */

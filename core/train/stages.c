@@ -27,8 +27,6 @@ static void trainer_handles(trainer_stage *stage)
                  {&stage->target, "target"},
                  {&stage->labels, "labels"},
                  {&stage->loss_scale, "loss_scale"},
-                 {&stage->unscale, "unscale"},
-                 {&stage->run, "run"},
                  {&stage->keep, "keep"},
                  {&stage->dropout_seed, "dropout_seed"},
                  {&stage->dropout_offset, "dropout_offset"},
@@ -137,16 +135,15 @@ void trainer_read_batch(pco_trainer *trainer, pco_data_split split, int64_t inde
 
 /* ---- an update ---- */
 
-/* The rate and the corrections of AdamW's moments (Kingma & Ba 2015, algorithm 1), in double. */
+float trainer_factor(const pco_trainer *trainer, int64_t tokens)
+{
+    return (float)trainer->scale.factor * (1 / (float)tokens);
+}
+
 pco_status trainer_write_run(pco_trainer *trainer, trainer_stage *stage, double rate, pco_error *err)
 {
-    const pco_optimizer_config *optimizer = &trainer->config->optimizer;
     const double t = (double)(trainer->step - trainer->scale.skipped) + 1; /* moments know no skipped update */
-    const float unscale = (float)(1 / trainer->scale.factor);
-    const float run[3] = {(float)rate, (float)(1 - pow(optimizer->beta1, t)), (float)(1 - pow(optimizer->beta2, t))};
-    const uint64_t values = optimizer->type == PCO_OPTIMIZER_ADAMW ? 3 : 1;
-    pco_status status = trainer_write(stage, stage->unscale, &unscale, sizeof unscale, err);
-    return status ? status : pco_executable_write(stage->executable, stage->run, run, values * sizeof *run, err);
+    return pco_update_write(stage->executable, &trainer->config->optimizer, rate, t, trainer->scale.factor, err);
 }
 
 int64_t pco_trainer_batches(const pco_trainer *trainer) { return trainer->step * trainer->config->accumulation; }

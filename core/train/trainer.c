@@ -65,7 +65,7 @@ pco_status pco_trainer_step(pco_trainer *trainer, pco_train_result *result, pco_
     result->loss /= result->loss_scale;
     result->skipped = !isfinite(result->grad_norm);
     /* the forward pass knows no factor, so a bad loss is no overflow that a smaller one would cure */
-    if (!isfinite(result->loss) || !trainer_scale_step(trainer, !result->skipped)) {
+    if (!isfinite(result->loss) || !pco_loss_scale_step(&trainer->scale, !result->skipped)) {
         int found = 0;
         status = trainer_diagnose(trainer, result->loss, result->grad_norm, &found, err);
         return pco_ranks_agree(trainer->ranks, status, found, err);
@@ -113,7 +113,7 @@ static pco_status trainer_read_weights(pco_trainer *trainer, pco_error *err)
     pco_status status = pco_safetensors_open(trainer->config->initial_weights, &file, err);
     if (status) return status;
     for (uint32_t i = 0; i < trainer->training.count && !status; i++)
-        status = trainer_load_state(trainer, file, &trainer->training.items[i], "", "", err);
+        status = pco_state_load(trainer->session, file, &trainer->training.items[i], "", "", err);
     pco_weights_close(file);
     return status;
 }
@@ -190,7 +190,7 @@ pco_status pco_trainer_create_ranks(pco_session *session, const pco_train_config
     const uint32_t rank = pco_ranks_rank(ranks), count = pco_ranks_count(ranks);
     trainer->config = config;
     trainer->session = session;
-    trainer_scale_begin(trainer);
+    trainer->scale = pco_loss_scale_begin(config->dtype, &config->scaling);
     trainer->ranks = count > 1 ? ranks : NULL;
     pco_ranks_share(rank, count, config->rows, &trainer->first_row, &trainer->rows);
     pco_status status = rank == 0 ? trainer_check_start(trainer, resume, err) : PCO_OK;

@@ -18,16 +18,10 @@ typedef struct trainer_stage {
     pco_train_stage kind;
     int64_t source_length, target_length;
     pco_executable *executable;
-    uint32_t source, source_lengths, target, labels, loss_scale, unscale, run, keep, dropout_seed, dropout_offset;
+    uint32_t source, source_lengths, target, labels, loss_scale, keep, dropout_seed, dropout_offset;
     uint32_t loss, grad_norm;
     uint32_t *until; /* with several ranks, of ACCUMULATE: the segments after which each bucket can be read */
 } trainer_stage;
-
-/* The factor on the loss (1 unless activations are f16), and what it follows from. */
-typedef struct trainer_scale {
-    double factor;         /* a power of two */
-    int64_t good, skipped; /* updates since it changed; updates skipped so far */
-} trainer_scale;
 
 struct pco_trainer {
     const pco_train_config *config;
@@ -40,7 +34,7 @@ struct pco_trainer {
     trainer_stage **stages;
     uint32_t n_stages, stage_capacity;
     int64_t step;
-    trainer_scale scale;
+    pco_loss_scale scale;
     pco_ranks *ranks;        /* NULL: this process alone */
     int64_t first_row, rows; /* its share of a batch */
     int mixed;               /* 1: the ranks' devices are not all alike */
@@ -59,17 +53,8 @@ pco_status trainer_stage_for(pco_trainer *trainer, pco_train_stage kind, const p
 pco_status trainer_write_batch(pco_trainer *trainer, trainer_stage *stage, const pco_data_batch *batch, float scale,
                                int64_t index, pco_error *err);
 
-/* scale.c */
-/* Is there a factor on the loss? */
-int trainer_scaled(const pco_trainer *trainer);
 /* What the sum of the losses is multiplied with: the factor over the labels. */
 float trainer_factor(const pco_trainer *trainer, int64_t tokens);
-/* The factor of a new run; what follows from an update; 0: it was not finite and cannot be skipped. */
-void trainer_scale_begin(pco_trainer *trainer);
-int trainer_scale_step(pco_trainer *trainer, int finite);
-/* In the note of a checkpoint: 0 without memory. Errors: FORMAT. */
-int trainer_scale_note(const pco_trainer *trainer, cJSON *note);
-pco_status trainer_scale_load(pco_trainer *trainer, const cJSON *note, const char *label, pco_error *err);
 /* This rank's rows of a batch; batch->tokens are those of the whole. */
 void trainer_read_batch(pco_trainer *trainer, pco_data_split split, int64_t index, pco_data_batch *batch);
 pco_status trainer_read(const trainer_stage *stage, uint32_t handle, double *value, pco_error *err);
@@ -109,10 +94,6 @@ pco_status trainer_take_folder(pco_trainer *trainer, pco_error *err);
 /* Makes the folder of the run, so that one that cannot be written to is known before training, and removes
  * what a killed run left of a file there. Errors: IO. */
 pco_status trainer_check_folder(const pco_trainer *trainer, pco_error *err);
-/* The state "prefix NAME" of a parameter, from the tensor "shown NAME" of a file. Errors name the tensor:
- * NOT_FOUND when it is missing; FORMAT when it is not F32 or of another shape. */
-pco_status trainer_load_state(const pco_trainer *trainer, const pco_weights *file, const pco_nn_parameter *parameter,
-                              const char *prefix, const char *shown, pco_error *err);
 /* Puts the checkpoint's values into the states, which exist. */
 pco_status trainer_load(pco_trainer *trainer, pco_train_resume resume, pco_error *err);
 

@@ -143,7 +143,7 @@ typedef pco_status (*ranks_visit)(pco_trainer *trainer, const char *state, float
 static pco_status ranks_each_state(pco_trainer *trainer, ranks_visit visit, void *user, pco_error *err)
 {
     const char *const *prefixes;
-    const uint32_t n_prefixes = pco_train_state_prefixes(&trainer->config->optimizer, &prefixes);
+    const uint32_t n_prefixes = pco_update_prefixes(trainer->config->optimizer.type, &prefixes);
     pco_status status = PCO_OK;
     for (uint32_t i = 0; i < trainer->training.count; i++)
         for (uint32_t k = 0; k <= n_prefixes; k++) {

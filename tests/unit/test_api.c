@@ -11,6 +11,7 @@
 #include "portico/portico.h"
 #include "portico/sequence.h"
 #include "portico/session.h"
+#include "portico/train.h"
 #include "runtime/dlpack.h"
 
 #include <math.h>
@@ -75,6 +76,13 @@ static pco_nn *fresh_nn(pco_graph **graph, pco_nn **nn)
     return *nn;
 }
 
+/* With a parameter. */
+static pco_nn *trained_nn(pco_graph **graph, pco_nn **nn)
+{
+    assert_int_not_equal(pco_nn_weight(fresh_nn(graph, nn), "w", 1, (const int64_t[]){1}), PCO_NONE);
+    return *nn;
+}
+
 static pco_sequence *emptied(pco_sequence *sequence)
 {
     check_ok(pco_sequence_truncate(sequence, 0, &err));
@@ -109,10 +117,11 @@ static void null_status(const char *what, pco_status status, int allowed, const 
         pco_weights_close(weights_out); \
         pco_model_close(model_out); \
         pco_sequence_destroy(sequence_out); \
+        pco_training_destroy(training_out); \
         pco_executable_destroy(executable_out); \
         pco_session_close(session_out); \
         pco_context_destroy(context_out); \
-        weights_out = NULL, model_out = NULL, sequence_out = NULL, executable_out = NULL, session_out = NULL, \
+        weights_out = NULL, training_out = NULL, model_out = NULL, sequence_out = NULL, executable_out = NULL, session_out = NULL, \
         context_out = NULL; \
     }
 #define PLAIN_CALL(what, call, allowed) \
@@ -422,6 +431,14 @@ static void test_null(void **state)
     const pco_nn_transformer_params transformer_params = {
         .size = sizeof transformer_params, .width = 2, .heads = 1, .layers = 1};
     const pco_nn_transformer_inputs transformer_inputs = PCO_NN_NO_INPUTS;
+    pco_training *training, *training_out = NULL;
+    const pco_training_params training_params = {.size = sizeof training_params, .learning_rate = 0.1};
+    pco_training_result training_result = {.size = sizeof training_result};
+    pco_executable *batch_out = NULL;
+    char checkpoint_path[] = "/tmp/portico-api-XXXXXX";
+    const int checkpoint = mkstemp(checkpoint_path);
+    assert_true(checkpoint >= 0);
+    close(checkpoint);
     int32_t *ids_out = NULL, id_out;
     size_t count_out;
     char *text_out = NULL;
@@ -445,6 +462,7 @@ static void test_null(void **state)
     check_ok(pco_session_open(context, "cpu", &session, &err));
     check_ok(pco_session_profile(session, 1, &err));
     check_ok(pco_executable_create(session, fresh_graph(&graph), NULL, &executable, &err));
+    check_ok(pco_training_create(session, &training_params, &training, &err));
     void *address_out;
     pco_node_timing node_timings[1] = {{.size = sizeof *node_timings}};
     int64_t managed_shape[] = {2, 2};
@@ -478,6 +496,8 @@ static void test_null(void **state)
 #endif
     pco_nn_destroy(nn);
     pco_graph_destroy(graph);
+    pco_training_destroy(training);
+    unlink(checkpoint_path);
     pco_executable_destroy(executable);
     pco_session_close(session);
     pco_sequence_destroy(sequence);
