@@ -121,8 +121,8 @@ static void null_status(const char *what, pco_status status, int allowed, const 
         pco_executable_destroy(executable_out); \
         pco_session_close(session_out); \
         pco_context_destroy(context_out); \
-        weights_out = NULL, training_out = NULL, model_out = NULL, sequence_out = NULL, executable_out = NULL, session_out = NULL, \
-        context_out = NULL; \
+        weights_out = NULL, training_out = NULL, model_out = NULL, sequence_out = NULL, executable_out = NULL, \
+        session_out = NULL, context_out = NULL; \
     }
 #define PLAIN_CALL(what, call, allowed) \
     { \
