@@ -1,14 +1,17 @@
-/* portico convert: models as GGUF files, in other types. */
+/* portico convert: models as GGUF files or folders of Hugging Face, in other types. */
 #include "cli/cli.h"
 
 #include "base/dtype.h"
 #include "base/env.h"
+#include "base/file.h"
+#include "base/utf8.h"
 #include "formats/json.h"
 #include "models/convert.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct convert_arguments {
     const char *in, *out;
@@ -39,8 +42,10 @@ static int convert_read_output(void *arguments, const char *option, const char *
 }
 
 static const cli_option CONVERT_OPTIONS[] = {
-    {CLI_OPERAND("a model", convert_arguments, in)},        {CLI_OPERAND("a file to write", convert_arguments, out)},
-    {CLI_READ("--type", convert_read_all), .letter = "-t"}, {CLI_READ("--output-type", convert_read_output)},
+    {CLI_OPERAND("a model", convert_arguments, in)},
+    {CLI_OPERAND("a file or folder to write", convert_arguments, out)},
+    {CLI_READ("--type", convert_read_all), .letter = "-t"},
+    {CLI_READ("--output-type", convert_read_output)},
     {CLI_FLAG("--json", convert_arguments, json)},
 };
 
@@ -105,6 +110,13 @@ static int convert_json(const convert_arguments *a, const pco_convert_result *re
     return cli_print(&text);
 }
 
+/* A name that is no file's, or a folder's. */
+static int convert_wants_folder(const char *out)
+{
+    if (pco_is_directory(out)) return 1;
+    return !pco_text_ends_like(out, ".gguf") && access(out, F_OK) != 0;
+}
+
 static int convert_run(int argc, char **argv)
 {
     convert_arguments arguments = {.type = PCO_CONVERT_KEEP, .output_type = PCO_CONVERT_KEEP};
@@ -128,7 +140,9 @@ static int convert_run(int argc, char **argv)
                                          .threads = config.threads,
                                          .progress = convert_progress,
                                          .user = &progress};
-    const pco_status done = pco_convert_to_gguf(arguments.in, arguments.out, &options, &result, &err);
+    const int folder = convert_wants_folder(arguments.out);
+    const pco_status done = folder ? pco_convert_to_folder(arguments.in, arguments.out, &options, &result, &err)
+                                   : pco_convert_to_gguf(arguments.in, arguments.out, &options, &result, &err);
     cli_progress_end(&progress);
     if (done == PCO_ERROR_CANCELLED) return cli_exit_status(CLI_OK);
     if (done) return cli_exit_status(cli_fail(&err));
@@ -139,14 +153,17 @@ static int convert_run(int argc, char **argv)
 
 const cli_command cli_convert = {
     .name = "convert",
-    .summary = "write a model as a GGUF file, in another type",
+    .summary = "write a model as a GGUF file or a folder of Hugging Face, in another type",
     .help =
-        "usage: portico convert MODEL FILE.gguf [OPTION ...]\n\n"
-        "MODEL is a GGUF file (the first of several, too), or a folder of Hugging Face of a language model.\n"
-        "FILE.gguf is written whole or not at all; llama.cpp reads it, too.\n\n"
+        "usage: portico convert MODEL FILE.gguf|FOLDER [OPTION ...]\n\n"
+        "MODEL is a GGUF file (the first of several, too), or the folder of a language model: of Hugging Face, or of\n"
+        "portico train. FILE.gguf is read by llama.cpp, too, and FOLDER by transformers: it has config.json,\n"
+        "model.safetensors and the tokenizer, and must not be there yet, or be empty. What is written is read back,\n"
+        "and is there whole or not at all.\n\n"
         "  --type, -t T        for all matrices: f32, f16, bf16, q8_0, q6_k, q5_k, q4_k and so on (default: each\n"
         "                      as it is). Vectors stay f32; a matrix whose rows are not whole blocks of T gets\n"
-        "                      the nearest type that fits\n"
+        "                      the nearest type that fits. In a folder f32, f16 or bf16; what is quantised becomes\n"
+        "                      f32 there if nothing is said\n"
         "  --output-type T     for the output projection, or the embeddings where they are it (default: q6_k where\n"
         "                      --type has fewer bits, else as --type)\n"
         "  --json              what was written as one JSON object\n\n"

@@ -59,6 +59,12 @@ void pco_gguf_put_i32s(pco_gguf_writer *out, const char *key, const int32_t *val
     if (count) pco_write(&out->keys, values, (size_t)count * sizeof *values);
 }
 
+void pco_gguf_put_bytes(pco_gguf_writer *out, const char *key, const void *values, uint64_t count)
+{
+    gguf_put_array(out, key, PCO_GGUF_U8, count);
+    if (count) pco_write(&out->keys, values, (size_t)count);
+}
+
 void pco_gguf_put_f32s(pco_gguf_writer *out, const char *key, const float *values, uint64_t count)
 {
     gguf_put_array(out, key, PCO_GGUF_F32, count);

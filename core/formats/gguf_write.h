@@ -23,6 +23,7 @@ void pco_gguf_put_f32(pco_gguf_writer *out, const char *key, float value);
 void pco_gguf_put_bool(pco_gguf_writer *out, const char *key, int value);
 void pco_gguf_put_text(pco_gguf_writer *out, const char *key, const char *value);
 void pco_gguf_put_i32s(pco_gguf_writer *out, const char *key, const int32_t *values, uint64_t count);
+void pco_gguf_put_bytes(pco_gguf_writer *out, const char *key, const void *values, uint64_t count);
 void pco_gguf_put_f32s(pco_gguf_writer *out, const char *key, const float *values, uint64_t count);
 void pco_gguf_put_texts(pco_gguf_writer *out, const char *key, const pco_gguf_string *values, uint64_t count);
 /* A key of another file, as it is there. */

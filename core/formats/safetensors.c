@@ -253,8 +253,6 @@ static pco_status safetensors_layout(const pco_weight *tensors, uint32_t count, 
                                                 : "unknown");
         pco_status status = pco_shape_bytes(tensor->rank, tensor->shape, 1, items[i].type->bytes, &items[i].bytes, err);
         if (status) return pco_fail_prefix(err, status, "tensor '%s'", name);
-        if (items[i].bytes && !tensor->data)
-            return pco_fail(err, PCO_ERROR_INVALID, "tensor '%s' has no data to write", name);
     }
     if (count) qsort(items, count, sizeof *items, safetensors_by_layout);
     *total = 0;
@@ -313,39 +311,64 @@ static void safetensors_header(pco_writer *out, const safetensors_item *items, u
     pco_json_end_object(&writer);
 }
 
+/* Length and header, with blanks behind up to where the data begin. */
+static pco_status safetensors_begin(pco_writer *out, const safetensors_item *items, uint32_t count,
+                                    const pco_weights_note *notes, uint32_t note_count, pco_error *err)
+{
+    uint64_t length = 0;
+    pco_write(out, &length, sizeof length);
+    safetensors_header(out, items, count, notes, note_count);
+    while (out->size % SAFETENSORS_ALIGNMENT && !out->status) pco_write_char(out, ' ');
+    if (out->status) return safetensors_no_memory(err);
+    length = out->size - sizeof length;
+    if (length > SAFETENSORS_HEADER_MOST)
+        return pco_fail(err, PCO_ERROR_INVALID, "a header of %" PRIu64 " bytes is above the format's limit", length);
+    memcpy(out->data, &length, sizeof length);
+    return PCO_OK;
+}
+
+pco_status pco_safetensors_head(const pco_weight *tensors, uint32_t count, const pco_weights_note *notes,
+                                uint32_t note_count, pco_writer *out, uint32_t *order, uint64_t *total, pco_error *err)
+{
+    safetensors_item *items = calloc((size_t)count + 1, sizeof *items);
+    if (!items) return safetensors_no_memory(err);
+    pco_status status = safetensors_layout(tensors, count, items, total, err);
+    if (!status) status = safetensors_unique(items, count, err);
+    if (!status) status = safetensors_begin(out, items, count, notes, note_count, err);
+    for (uint32_t i = 0; i < count && !status; i++) order[i] = (uint32_t)(items[i].tensor - tensors);
+    free(items);
+    return status;
+}
+
 pco_status pco_safetensors_encode(const pco_weight *tensors, uint32_t count, const pco_weights_note *notes,
                                   uint32_t note_count, void **file, size_t *size, pco_error *err)
 {
     *file = NULL;
-    pco_writer header = {0};
-    uint64_t total = 0;
-    safetensors_item *items = calloc((size_t)count + 1, sizeof *items);
-    if (!items) return safetensors_no_memory(err);
-    pco_status status = safetensors_layout(tensors, count, items, &total, err);
-    if (!status) status = safetensors_unique(items, count, err);
-    if (status) goto fail;
-    status = safetensors_no_memory(err);
-    safetensors_header(&header, items, count, notes, note_count);
-    if (header.status) goto fail;
-    size_t begin = (8 + header.size + SAFETENSORS_ALIGNMENT - 1) / SAFETENSORS_ALIGNMENT * SAFETENSORS_ALIGNMENT;
-    uint64_t length = begin - 8;
-    if (length > SAFETENSORS_HEADER_MOST) {
-        status = pco_fail(err, PCO_ERROR_INVALID, "a header of %" PRIu64 " bytes is above the format's limit", length);
-        goto fail;
+    pco_writer head = {0};
+    unsigned char *bytes = NULL;
+    uint64_t total = 0, at = 0;
+    uint32_t *order = calloc((size_t)count + 1, sizeof *order);
+    pco_status status = order ? pco_safetensors_head(tensors, count, notes, note_count, &head, order, &total, err)
+                              : safetensors_no_memory(err);
+    if (!status && !(bytes = malloc(head.size + (size_t)total))) status = safetensors_no_memory(err);
+    if (!status) memcpy(bytes, head.data, head.size);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        const pco_weight *tensor = &tensors[order[i]];
+        const safetensors_type *type = safetensors_find(tensor->type_name, tensor->dtype);
+        uint64_t size_of = 0;
+        status = pco_shape_bytes(tensor->rank, tensor->shape, 1, type->bytes, &size_of, err);
+        if (!status && size_of && !tensor->data)
+            status = pco_fail(err, PCO_ERROR_INVALID, "tensor '%s' has no data to write", tensor->name);
+        if (!status && size_of) memcpy(bytes + head.size + at, tensor->data, (size_t)size_of);
+        at += size_of;
     }
-    unsigned char *bytes = malloc(begin + (size_t)total);
-    if (!bytes) goto fail;
-    memcpy(bytes, &length, sizeof length);
-    memcpy(bytes + 8, header.data, header.size);
-    memset(bytes + 8 + header.size, ' ', begin - 8 - header.size);
-    for (uint32_t i = 0; i < count; i++)
-        if (items[i].bytes) memcpy(bytes + begin + items[i].offset, items[i].tensor->data, (size_t)items[i].bytes);
-    *file = bytes;
-    *size = begin + (size_t)total;
-    status = PCO_OK;
-fail:
-    pco_writer_release(&header);
-    free(items);
+    *size = head.size + (size_t)total;
+    pco_writer_release(&head);
+    free(order);
+    if (status)
+        free(bytes);
+    else
+        *file = bytes;
     return status;
 }
 

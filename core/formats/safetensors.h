@@ -7,6 +7,7 @@
 #ifndef PCO_FORMATS_SAFETENSORS_H
 #define PCO_FORMATS_SAFETENSORS_H
 
+#include "base/writer.h"
 #include "formats/weights.h"
 
 /* Maps and checks `path`; tensors in the order of the header, "__metadata__" as the notes. The caller closes
@@ -17,6 +18,13 @@ pco_status pco_safetensors_open(const char *path, pco_weights **weights, pco_err
 /* The same for bytes that the caller keeps alive and unchanged until the weights are closed. */
 pco_status pco_safetensors_parse(const void *data, size_t size, const char *label, pco_weights **weights,
                                  pco_error *err) PCO_NODISCARD;
+
+/* What comes in front of the data of tensors, which are needed without data here, appended to `out`; and in
+ * order[count] whose data come first, second and so on, without gaps, *total bytes in all. For files that never lie in
+ * memory whole. Errors: as below. */
+pco_status pco_safetensors_head(const pco_weight *tensors, uint32_t count, const pco_weights_note *notes,
+                                uint32_t note_count, pco_writer *out, uint32_t *order, uint64_t *total,
+                                pco_error *err) PCO_NODISCARD;
 
 /* The whole file in memory: *file (release with free) of *size bytes. Takes from each tensor name, type_name
  * (when dtype is -1; otherwise it may be NULL), dtype, rank, shape and data. Tensors are laid out by falling

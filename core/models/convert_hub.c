@@ -1,5 +1,5 @@
-/* Folders of Hugging Face on their way to GGUF: names, order of rows, keys. What GGUF does not say of a model is found
- * by reading the keys back: they must give the spec that the folder's config.json gave. */
+/* Folders of Hugging Face and GGUF files on their way to each other: names, order of rows, keys. What the other file
+ * does not say of a model is found by reading it back: it must give the same spec. */
 #include "models/convert_internal.h"
 
 #include "base/dtype.h"
@@ -13,16 +13,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-const pco_family *convert_family(const pco_model_file *file)
+const pco_family *convert_family(const pco_model_file *file, int folder)
 {
     const pco_family *family = file->family;
+    if (family == &pco_family_transformer) return convert_trained_family(&file->spec, folder);
     if (!family->hub || !file->spec.decoder_only) return NULL;
-    return family->architecture ? family : family->in_gguf;
+    if (!folder) return family->architecture ? family : family->in_gguf;
+    /* GGUF says of Mixtrals that they are Llamas */
+    if (family == &pco_family_llama && file->spec.experts) return &pco_family_mixtral;
+    return family->hub->class ? family : NULL;
 }
 
 /* ---- names ---------------------------------------------------------------------------------------------- */
 
 enum { HUB_PARTS = sizeof(pco_layer_names) / sizeof(const char *) };
+
+/* The names of a layer's parts that the model has: a family's are those of all its models. */
+static pco_layer_names hub_names(const pco_model_spec *spec)
+{
+    pco_layer_names names = spec->names;
+    const int gated = spec->activation_function == PCO_NN_SWIGLU || spec->activation_function == PCO_NN_GEGLU;
+    if (gated) names.fc1 = names.fc2 = NULL;
+    if (!gated) names.gate = names.up = names.down = names.gate_up = NULL;
+    if (names.gate_up) names.gate = names.up = NULL;
+    if (names.fused) names.query = names.key = names.value = NULL;
+    return names;
+}
 
 /* Is the name `base` with ".weight" or ".bias" behind it, or `base` itself? What stands behind it; NULL: it is not. */
 static const char *hub_tail(const char *name, const char *base)
@@ -36,7 +52,8 @@ static const char *hub_tail(const char *name, const char *base)
 /* Which part of a layer: "model.layers.3.self_attn.q_proj.weight" is query, layer 3, ".weight". -1: none. */
 static int hub_part_of(const pco_model_spec *spec, const char *name, int64_t *layer, const char **tail)
 {
-    const char *const *parts = (const char *const *)&spec->names;
+    const pco_layer_names names = hub_names(spec);
+    const char *const *parts = (const char *const *)&names;
     const char *pattern = spec->stacks[PCO_DECODER].layer;
     const size_t star = strcspn(pattern, "*");
     char *end;
@@ -48,11 +65,12 @@ static int hub_part_of(const pco_model_spec *spec, const char *name, int64_t *la
     return -1;
 }
 
-/* The name in GGUF; 0 where there is none. */
-static int hub_gguf_name(const pco_model_spec *from, const pco_model_spec *with, const char *name,
-                         char to[PCO_GGUF_NAME], int *part)
+/* The name in the other file; 0 where there is none. */
+static int hub_other_name(const pco_model_spec *from, const pco_model_spec *with, const char *name,
+                          char to[PCO_SPEC_NAME], int *part)
 {
     const pco_stack_names *a = &from->stacks[PCO_DECODER], *b = &with->stacks[PCO_DECODER];
+    const pco_layer_names names = hub_names(with);
     const struct {
         const char *from, *to;
     } outside[] = {{a->embedding, b->embedding},
@@ -60,62 +78,124 @@ static int hub_gguf_name(const pco_model_spec *from, const pco_model_spec *with,
                    {a->last_norm, b->last_norm},
                    {from->lm_head, with->lm_head}};
     const char *tail = NULL, *base = NULL;
+    char inside[PCO_SPEC_NAME];
     int64_t layer;
     *part = -1;
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++)
         if (!base && outside[i].to && (tail = hub_tail(name, outside[i].from))) base = outside[i].to;
-    if (base) return snprintf(to, PCO_GGUF_NAME, "%s%s", base, tail) < PCO_GGUF_NAME;
+    if (base) return snprintf(to, PCO_SPEC_NAME, "%s%s", base, tail) < PCO_SPEC_NAME;
     *part = hub_part_of(from, name, &layer, &tail);
-    if (*part < 0 || !(base = ((const char *const *)&with->names)[*part])) return 0;
-    return snprintf(to, PCO_GGUF_NAME, "blk.%" PRId64 ".%s%s", layer, base, tail) < PCO_GGUF_NAME;
+    if (*part < 0 || !(base = ((const char *const *)&names)[*part])) return 0;
+    pco_spec_layer_name(with, PCO_DECODER, layer, base, inside);
+    return snprintf(to, PCO_SPEC_NAME, "%s%s", inside, tail) < PCO_SPEC_NAME;
 }
 
-pco_status convert_rename(const pco_model_file *file, convert_items *all, pco_error *err)
+#define HUB_PART(name) ((int)(offsetof(pco_layer_names, name) / sizeof(const char *)))
+
+/* How rows of projections change places. */
+static convert_order hub_order(const pco_model_spec *spec, const convert_target *target, int part)
 {
-    static const int query = offsetof(pco_layer_names, query) / sizeof(const char *),
-                     key = offsetof(pco_layer_names, key) / sizeof(const char *);
-    const pco_model_spec *spec = &file->spec;
-    pco_model_spec with = *convert_family(file)->spec;
-    const int paired = with.rope_interleaved && !spec->rope_interleaved;
-    if (spec->experts) pco_gguf_name_experts(&with.names);
-    for (uint32_t i = 0; i < all->count; i++) {
-        convert_item *item = &all->items[i];
-        int part;
-        if (!hub_gguf_name(spec, &with, item->weight->name, item->name, &part))
-            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: GGUF files of architecture '%s' have no tensor '%s'",
-                            file->path, convert_family(file)->architecture, item->weight->name);
-        if (!paired || (part != query && part != key)) continue;
-        item->pair_heads = part == query ? spec->attention_heads[PCO_DECODER] : spec->kv_heads[PCO_DECODER];
-        item->pair_rows = spec->rope_dimensions ? spec->rope_dimensions : spec->head_dim[PCO_DECODER];
+    const int64_t head_dim = spec->head_dim[PCO_DECODER], heads = spec->attention_heads[PCO_DECODER],
+                  kv_heads = spec->kv_heads[PCO_DECODER];
+    const int pairs = target->names.rope_interleaved;
+    if (spec->position_embedding == PCO_POSITION_ROPE && pairs != spec->rope_interleaved &&
+        (part == HUB_PART(query) || part == HUB_PART(key)))
+        return (convert_order){.kind = pairs ? CONVERT_PAIRS : CONVERT_HALVES,
+                               .heads = part == HUB_PART(query) ? heads : kv_heads,
+                               .rows = spec->rope_dimensions ? spec->rope_dimensions : head_dim};
+    if (target->folder && target->family->hub->grouped && part == HUB_PART(fused) && kv_heads > 1)
+        return (convert_order){CONVERT_GROUPS, kv_heads, head_dim, heads / kv_heads};
+    return (convert_order){.kind = CONVERT_SAME};
+}
+
+/* "experts.w1.weight" as "experts.0.w1.weight" and so on, one matrix each. */
+static pco_status hub_split_experts(convert_items *all, uint32_t index, const char *before, pco_error *err)
+{
+    const convert_item stack = all->items[index];
+    const char *found = strstr(stack.name, before);
+    if (!found || stack.rank != 3)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "tensor '%s' is no stack of matrices", stack.name);
+    const int size = (int)(found - stack.name) + (int)strlen(before);
+    for (int64_t e = 0; e < stack.shape[0]; e++) {
+        convert_item *item = e ? convert_add(all, stack.weight, "") : &all->items[index];
+        if (!item) return convert_no_memory(err);
+        if (snprintf(item->name, sizeof item->name, "%.*s%" PRId64 ".%s", size, stack.name, e, stack.name + size) >=
+            (int)sizeof item->name)
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "the name '%s' is too long", stack.name);
+        item->rank = 2;
+        item->shape[0] = stack.shape[1];
+        item->shape[1] = stack.shape[2];
+        item->first = e * stack.shape[1];
     }
     return PCO_OK;
 }
 
-/* ---- tensors that follow from the config ---------------------------------------------------------------- */
-
-static void hub_add_factors(convert_items *all, pco_weight *made, const char *name, const float *factors, int64_t count)
+/* What folders of a family have in another form than GGUF. */
+static pco_status hub_fold(const pco_hub *hub, convert_items *all, uint32_t index, int part, pco_error *err)
 {
-    convert_item *item = &all->items[all->count];
-    *made = (pco_weight){.name = (char *)name,
-                         .dtype = PCO_F32,
-                         .rank = 1,
-                         .shape = {count},
-                         .bytes = (uint64_t)count * sizeof *factors,
-                         .data = factors};
-    *item = (convert_item){.weight = made};
-    snprintf(item->name, sizeof item->name, "%s", name);
-    all->count++;
+    convert_item *item = &all->items[index];
+    const int is_expert = part == HUB_PART(gate) || part == HUB_PART(up) || part == HUB_PART(down);
+    if (hub->norm_offset != 0 && pco_hub_is_norm(hub, item->name)) {
+        item->scale = 1;
+        item->offset = -hub->norm_offset;
+    }
+    if (pco_hub_is_transposed(hub, item->name)) convert_transpose(item);
+    return hub->experts && is_expert ? hub_split_experts(all, index, hub->experts, err) : PCO_OK;
 }
 
-void convert_add_factors(const pco_model_spec *spec, convert_items *all, pco_weight made[CONVERT_MADE])
+/* "GGUF files of architecture 'llama'" */
+static const char *hub_kind(const convert_target *target, char text[128])
 {
-    if (!spec->rope_factor_count) return;
-    if (spec->rope_original_context) {
-        hub_add_factors(all, &made[0], "rope_factors_short.weight", spec->rope_factors, spec->rope_factor_count);
-        hub_add_factors(all, &made[1], "rope_factors_long.weight", spec->rope_long_factors, spec->rope_factor_count);
-    } else {
-        hub_add_factors(all, &made[0], "rope_freqs.weight", spec->rope_factors, spec->rope_factor_count);
+    snprintf(text, 128,
+             target->folder ? "folders of Hugging Face with model_type '%.40s'" : "GGUF files of architecture '%.40s'",
+             target->folder ? target->family->model_type : target->family->architecture);
+    return text;
+}
+
+pco_status convert_rename(const pco_model_file *file, const convert_target *target, convert_items *all, pco_error *err)
+{
+    const pco_model_spec *spec = &file->spec;
+    const uint32_t count = all->count;
+    uint32_t kept = 0;
+    char kind[128];
+    pco_status status = PCO_OK;
+    for (uint32_t i = 0; i < count && !status; i++) {
+        convert_item *item = &all->items[i];
+        const char *name = item->weight->name;
+        int part;
+        if (spec->rope_factor_count && strncmp(name, "rope_f", 6) == 0) continue; /* they live in the spec */
+        if (!hub_other_name(spec, &target->names, name, item->name, &part) &&
+            !convert_trained_part(file, target, name, item->name))
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %s have no tensor '%s'", file->path,
+                            hub_kind(target, kind), name);
+        item->order = hub_order(spec, target, part);
+        if (target->folder) status = hub_fold(target->family->hub, all, i, part, err);
+        if (kept != i) all->items[kept] = all->items[i];
+        kept++;
     }
+    memmove(all->items + kept, all->items + count, (all->count - count) * sizeof *all->items);
+    all->count -= count - kept;
+    return status;
+}
+
+/* ---- tensors that follow from the config ---------------------------------------------------------------- */
+
+static pco_status hub_add_factors(convert_items *all, const char *name, const float *factors, int64_t count,
+                                  pco_error *err)
+{
+    float *data;
+    if (!convert_add_made(all, name, 1, &count, &data)) return convert_no_memory(err);
+    memcpy(data, factors, (size_t)count * sizeof *data);
+    return PCO_OK;
+}
+
+pco_status convert_add_factors(const pco_model_spec *spec, convert_items *all, pco_error *err)
+{
+    const int64_t count = spec->rope_factor_count;
+    if (!count) return PCO_OK;
+    if (!spec->rope_original_context) return hub_add_factors(all, "rope_freqs.weight", spec->rope_factors, count, err);
+    const pco_status status = hub_add_factors(all, "rope_factors_short.weight", spec->rope_factors, count, err);
+    return status ? status : hub_add_factors(all, "rope_factors_long.weight", spec->rope_long_factors, count, err);
 }
 
 /* ---- keys ----------------------------------------------------------------------------------------------- */
@@ -158,10 +238,10 @@ static void hub_put_rope(hub_keys *k, const pco_model_spec *spec)
     hub_number(k, "rope.scaling.attn_factor", spec->rope_amplitude);
 }
 
-void convert_put_spec(pco_gguf_writer *out, const pco_model_file *file)
+void convert_put_spec(pco_gguf_writer *out, const pco_model_file *file, const convert_target *target)
 {
-    const pco_model_spec *spec = &file->spec;
-    hub_keys keys = {.out = out, .architecture = convert_family(file)->architecture}, *k = &keys;
+    const pco_model_spec *spec = &target->spec;
+    hub_keys keys = {.out = out, .architecture = target->family->architecture}, *k = &keys;
     const char *slash = strrchr(file->path, '/');
     pco_gguf_put_text(out, "general.architecture", k->architecture);
     pco_gguf_put_text(out, "general.type", "model");
@@ -187,7 +267,7 @@ void convert_put_spec(pco_gguf_writer *out, const pco_model_file *file)
     hub_number(k, "attn_logit_softcapping", spec->attention_softcap);
     hub_number(k, "final_logit_softcapping", spec->logits_softcap);
     if (spec->sliding_window > 0) hub_size(k, "attention.sliding_window", spec->sliding_window);
-    if (convert_family(file)->spec->parallel_residual)
+    if (target->family->spec->parallel_residual)
         pco_gguf_put_bool(out, hub_key(k, "use_parallel_residual"), spec->parallel_residual);
 }
 
@@ -216,9 +296,19 @@ static int64_t hub_windows_differ(const pco_model_spec *a, const pco_model_spec 
     return 0;
 }
 
-pco_status convert_compare_specs(const pco_model_file *file, const pco_model_spec *read, pco_error *err)
+/* Llama 3's factors are worked out again from numbers that are rounded: in f64, then to f32, so that a unit is all. */
+static int hub_factors_differ(const float *a, const float *b)
 {
-    const pco_model_spec *a = &file->spec, *b = read;
+    for (int i = 0; i < PCO_ROPE_PAIRS; i++)
+        if (fabsf(a[i] - b[i]) > 0x1p-22f * fabsf(a[i])) return 1;
+    return 0;
+}
+
+pco_status convert_compare_specs(const char *path, const convert_target *target, const pco_model_spec *read,
+                                 pco_error *err)
+{
+    const pco_model_spec *a = &target->spec, *b = read;
+    char kind[128];
 #define HUB_SIZE(field)      #field, (double)a->field, (double)b->field
 #define HUB_MADE(name, made) name, (double)made(a), (double)made(b)
     const struct {
@@ -239,6 +329,9 @@ pco_status convert_compare_specs(const pco_model_file *file, const pco_model_spe
                 {HUB_SIZE(normalize_before)},
                 {HUB_SIZE(parallel_residual)},
                 {HUB_SIZE(norm.type)},
+                {HUB_SIZE(norm.form)},
+                {HUB_SIZE(last_norm.form)},
+                {HUB_SIZE(last_norm.eps)},
                 {HUB_SIZE(norm.eps)},
                 {HUB_SIZE(final_norm)},
                 {HUB_SIZE(query_norm_whole)},
@@ -263,18 +356,15 @@ pco_status convert_compare_specs(const pco_model_file *file, const pco_model_spe
 #undef HUB_MADE
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if ((float)rows[i].wanted != (float)rows[i].found)
-            return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                            "%s: GGUF files of architecture '%s' cannot say that %s is %g (it would be read as %g)",
-                            file->path, convert_family(file)->architecture, rows[i].what, rows[i].wanted,
-                            rows[i].found);
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %s cannot say that %s is %g (it would be read as %g)",
+                            path, hub_kind(target, kind), rows[i].what, rows[i].wanted, rows[i].found);
     const int64_t layer = hub_windows_differ(a, b);
     if (layer)
-        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
-                        "%s: GGUF files of architecture '%s' cannot say how many keys layer %" PRId64 " sees",
-                        file->path, convert_family(file)->architecture, layer - 1);
-    if (memcmp(a->rope_factors, b->rope_factors, sizeof a->rope_factors) != 0 ||
-        memcmp(a->rope_long_factors, b->rope_long_factors, sizeof a->rope_long_factors) != 0)
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: %s cannot say how many keys layer %" PRId64 " sees", path,
+                        hub_kind(target, kind), layer - 1);
+    if (hub_factors_differ(a->rope_factors, b->rope_factors) ||
+        hub_factors_differ(a->rope_long_factors, b->rope_long_factors))
         return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: the factors of its rotations read back other than written",
-                        file->path);
+                        path);
     return PCO_OK;
 }

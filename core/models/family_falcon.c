@@ -28,17 +28,19 @@ static pco_status falcon_read(const pco_gguf *gguf, pco_model_spec *spec, pco_er
     return PCO_OK;
 }
 
+static const pco_hub_keys falcon_keys = {.width = "hidden_size",
+                                         .ffn = "ffn_hidden_size",
+                                         .layers = "num_hidden_layers",
+                                         .heads = "num_attention_heads",
+                                         .context = "max_position_embeddings",
+                                         .eps = "layer_norm_epsilon",
+                                         .activation = "activation"};
+
 static void falcon_read_config(pco_hub_reader *r, pco_model_spec *spec)
 {
     const int grouped = pco_hub_bool(r, "new_decoder_architecture", 0), one = pco_hub_bool(r, "multi_query", 1);
-    const pco_hub_keys keys = {.width = "hidden_size",
-                               .ffn = "ffn_hidden_size",
-                               .layers = "num_hidden_layers",
-                               .heads = "num_attention_heads",
-                               .kv_heads = grouped ? "num_kv_heads" : NULL,
-                               .context = "max_position_embeddings",
-                               .eps = "layer_norm_epsilon",
-                               .activation = "activation"};
+    pco_hub_keys keys = falcon_keys;
+    if (grouped) keys.kv_heads = "num_kv_heads";
     spec->tie_word_embeddings = 1;
     pco_hub_read_decoder(r, &keys, spec);
     pco_hub_ignore(r, "num_kv_heads"); /* looked at with grouped queries only */
@@ -58,6 +60,20 @@ static void falcon_read_config(pco_hub_reader *r, pco_model_spec *spec)
     pco_hub_only(r, "apply_residual_connection_post_layernorm", 0);
 }
 
+static void falcon_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    const int64_t groups = spec->kv_heads[PCO_DECODER], heads = spec->attention_heads[PCO_DECODER];
+    const int two_norms = spec->parallel_residual && spec->names.ffn_norm != NULL;
+    const int grouped = two_norms || (groups != 1 && groups != heads);
+    pco_hub_put_bool(w, "new_decoder_architecture", grouped);
+    pco_hub_put_bool(w, "multi_query", groups == 1);
+    if (grouped) pco_hub_put_size(w, "num_kv_heads", groups);
+    if (grouped) pco_hub_put_size(w, "num_ln_in_parallel_attn", two_norms ? 2 : 1);
+    pco_hub_put_bool(w, "parallel_attn", spec->parallel_residual);
+    pco_hub_put_bool(w, "bias", spec->attention_bias == PCO_BIAS_ALL);
+    pco_hub_put_bool(w, "alibi", 0);
+}
+
 static const pco_hub falcon_hub = {.stack = {.embed_scope = "embed",
                                              .head_scope = "output",
                                              .embedding = "transformer.word_embeddings.weight",
@@ -72,6 +88,9 @@ static const pco_hub falcon_hub = {.stack = {.embed_scope = "embed",
                                              .fc2 = "mlp.dense_4h_to_h"},
                                    .grouped = 1,
                                    .ignored = pco_hub_inverse_frequencies,
+                                   .class = "FalconForCausalLM",
+                                   .keys = &falcon_keys,
+                                   .write = falcon_write,
                                    .read = falcon_read_config};
 
 const pco_family pco_family_falcon = {.name = "falcon",

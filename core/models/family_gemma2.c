@@ -37,13 +37,13 @@ static pco_status gemma2_read(const pco_gguf *gguf, pco_model_spec *spec, pco_er
     return PCO_OK;
 }
 
+static const pco_hub_keys gemma2_keys = {PCO_HUB_USUAL_SIZES, .eps = "rms_norm_eps", .activation = "hidden_activation"};
+
 static void gemma2_read_config(pco_hub_reader *r, pco_model_spec *spec)
 {
-    pco_hub_keys keys = pco_hub_usual_keys;
-    keys.activation = "hidden_activation";
     pco_hub_ignore(r, "hidden_act"); /* of before; not looked at where both are there */
     spec->tie_word_embeddings = 1;
-    pco_hub_read_decoder(r, &keys, spec);
+    pco_hub_read_decoder(r, &gemma2_keys, spec);
     pco_hub_read_window(r, 1, spec);
     static const char *const caps[] = {"attn_logit_softcapping", "final_logit_softcapping"}; /* null: none */
     const int said[] = {cJSON_HasObjectItem(r->root, caps[0]), cJSON_HasObjectItem(r->root, caps[1])};
@@ -55,11 +55,24 @@ static void gemma2_read_config(pco_hub_reader *r, pco_model_spec *spec)
     pco_hub_ignore(r, "cache_implementation");
 }
 
+static void gemma2_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    pco_hub_put_width(w);
+    pco_hub_put_types(w);
+    pco_hub_put_or_null(w, "attn_logit_softcapping", spec->attention_softcap, spec->attention_softcap > 0);
+    pco_hub_put_or_null(w, "final_logit_softcapping", spec->logits_softcap, spec->logits_softcap > 0);
+    pco_hub_put_query_scalar(w, "query_pre_attn_scalar");
+    pco_hub_put_bool(w, "attention_bias", spec->attention_bias == PCO_BIAS_ALL);
+}
+
 static const pco_hub gemma2_hub = {PCO_HUB_NAMES("input_layernorm", "pre_feedforward_layernorm"),
                                    .names.self_attention_post_norm = "post_attention_layernorm",
                                    .names.ffn_post_norm = "post_feedforward_layernorm",
                                    .norm_offset = 1,
                                    .ignored = pco_hub_inverse_frequencies,
+                                   .class = "Gemma2ForCausalLM",
+                                   .keys = &gemma2_keys,
+                                   .write = gemma2_write,
                                    .read = gemma2_read_config};
 
 const pco_family pco_family_gemma2 = {.name = "gemma2",

@@ -38,13 +38,13 @@ static pco_status gemma3_read(const pco_gguf *gguf, pco_model_spec *spec, pco_er
     return PCO_OK;
 }
 
+static const pco_hub_keys gemma3_keys = {PCO_HUB_USUAL_SIZES, .eps = "rms_norm_eps", .activation = "hidden_activation"};
+
 static void gemma3_read_config(pco_hub_reader *r, pco_model_spec *spec)
 {
-    pco_hub_keys keys = pco_hub_usual_keys;
-    keys.activation = "hidden_activation";
     spec->tie_word_embeddings = 1;
     spec->rope_theta_windowed = pco_hub_number(r, "rope_local_base_freq", 1e-30, 1e30, 10000);
-    pco_hub_read_decoder(r, &keys, spec);
+    pco_hub_read_decoder(r, &gemma3_keys, spec);
     spec->sliding_window = 4096;
     spec->full_interval = pco_hub_size_or(r, "sliding_window_pattern", 1 << 12, 6);
     pco_hub_read_window(r, 1, spec);
@@ -56,6 +56,17 @@ static void gemma3_read_config(pco_hub_reader *r, pco_model_spec *spec)
     pco_hub_ignore(r, "cache_implementation");
 }
 
+static void gemma3_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    pco_hub_put_width(w);
+    pco_hub_put_types(w);
+    pco_hub_put_or_null(w, "attn_logit_softcapping", spec->attention_softcap, spec->attention_softcap > 0);
+    pco_hub_put_or_null(w, "final_logit_softcapping", spec->logits_softcap, spec->logits_softcap > 0);
+    pco_hub_put_query_scalar(w, "query_pre_attn_scalar");
+    pco_hub_put_bool(w, "attention_bias", spec->attention_bias == PCO_BIAS_ALL);
+    pco_hub_put_number(w, "rope_local_base_freq", spec->rope_theta_windowed);
+}
+
 static const pco_hub gemma3_hub = {PCO_HUB_NAMES("input_layernorm", "pre_feedforward_layernorm"),
                                    .names.self_attention_post_norm = "post_attention_layernorm",
                                    .names.ffn_post_norm = "post_feedforward_layernorm",
@@ -63,6 +74,9 @@ static const pco_hub gemma3_hub = {PCO_HUB_NAMES("input_layernorm", "pre_feedfor
                                    .names.key_norm = "self_attn.k_norm",
                                    .norm_offset = 1,
                                    .ignored = pco_hub_inverse_frequencies,
+                                   .class = "Gemma3ForCausalLM",
+                                   .keys = &gemma3_keys,
+                                   .write = gemma3_write,
                                    .read = gemma3_read_config};
 
 const pco_family pco_family_gemma3 = {.name = "gemma3",

@@ -18,18 +18,19 @@ static const pco_model_spec gpt2_spec = {
     .decoder_only = 1,
 };
 
+static const pco_hub_keys gpt2_keys = {.width = "n_embd",
+                                       .ffn = "n_inner",
+                                       .layers = "n_layer",
+                                       .heads = "n_head",
+                                       .context = "n_positions",
+                                       .eps = "layer_norm_epsilon",
+                                       .activation = "activation_function"};
+
 static void gpt2_read(pco_hub_reader *r, pco_model_spec *spec)
 {
-    static const pco_hub_keys keys = {.width = "n_embd",
-                                      .ffn = "n_inner",
-                                      .layers = "n_layer",
-                                      .heads = "n_head",
-                                      .context = "n_positions",
-                                      .eps = "layer_norm_epsilon",
-                                      .activation = "activation_function"};
     pco_hub_ignore(r, "n_ctx"); /* of before: the same as n_positions */
     spec->tie_word_embeddings = 1;
-    pco_hub_read_decoder(r, &keys, spec);
+    pco_hub_read_decoder(r, &gpt2_keys, spec);
     if (!pco_hub_bool(r, "scale_attn_weights", 1)) spec->attention_scale = 1;
     pco_hub_only(r, "scale_attn_by_inverse_layer_idx", 0);
     pco_hub_ignore(r, "reorder_and_upcast_attn"); /* the same in other precision */
@@ -37,6 +38,11 @@ static void gpt2_read(pco_hub_reader *r, pco_model_spec *spec)
 
 static const char *const gpt2_transposed[] = {"attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj", NULL};
 static const char *const gpt2_ignored[] = {".attn.bias", ".attn.masked_bias", NULL};
+
+static void gpt2_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    if (spec->attention_scale == 1) pco_hub_put_bool(w, "scale_attn_weights", 0);
+}
 
 static const pco_hub gpt2_hub = {.stack = {.embed_scope = "embed",
                                            .head_scope = "output",
@@ -54,6 +60,9 @@ static const pco_hub gpt2_hub = {.stack = {.embed_scope = "embed",
                                            .fc2 = "mlp.c_proj"},
                                  .transposed = gpt2_transposed,
                                  .ignored = gpt2_ignored,
+                                 .class = "GPT2LMHeadModel",
+                                 .keys = &gpt2_keys,
+                                 .write = gpt2_write,
                                  .read = gpt2_read};
 
 const pco_family pco_family_gpt2 = {

@@ -24,17 +24,23 @@ static pco_status gptneox_read(const pco_gguf *gguf, pco_model_spec *spec, pco_e
     return pco_gguf_bool_or(gguf, "gptneox.use_parallel_residual", 1, &spec->parallel_residual, err);
 }
 
+static const pco_hub_keys gptneox_keys = {PCO_HUB_USUAL_KEYS, .eps = "layer_norm_eps", .theta = "rotary_emb_base",
+                                          .rotary_key = "rotary_pct", .rotary = 0.25};
+
 static void gptneox_read_config(pco_hub_reader *r, pco_model_spec *spec)
 {
-    pco_hub_keys keys = pco_hub_usual_keys;
-    keys.eps = "layer_norm_eps";
-    keys.rotary = 0.25;
-    pco_hub_read_decoder(r, &keys, spec);
+    pco_hub_read_decoder(r, &gptneox_keys, spec);
     spec->parallel_residual = pco_hub_bool(r, "use_parallel_residual", 1);
     spec->attention_bias = spec->output_bias = pco_hub_bias(r, "attention_bias", 1);
 }
 
 static const char *const gptneox_ignored[] = {".attention.bias", ".attention.masked_bias", "rotary_emb.inv_freq", NULL};
+
+static void gptneox_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    pco_hub_put_bool(w, "use_parallel_residual", spec->parallel_residual);
+    pco_hub_put_bool(w, "attention_bias", spec->attention_bias == PCO_BIAS_ALL);
+}
 
 static const pco_hub gptneox_hub = {.stack = {.embed_scope = "embed",
                                               .head_scope = "output",
@@ -51,6 +57,9 @@ static const pco_hub gptneox_hub = {.stack = {.embed_scope = "embed",
                                               .fc2 = "mlp.dense_4h_to_h"},
                                     .grouped = 1,
                                     .ignored = gptneox_ignored,
+                                    .class = "GPTNeoXForCausalLM",
+                                    .keys = &gptneox_keys,
+                                    .write = gptneox_write,
                                     .read = gptneox_read_config};
 
 const pco_family pco_family_gptneox = {.name = "gptneox",

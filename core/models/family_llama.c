@@ -29,8 +29,18 @@ static void llama_read(pco_hub_reader *r, pco_model_spec *spec)
     spec->ffn_bias = pco_hub_bias(r, "mlp_bias", 0);
 }
 
+static void llama_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    pco_hub_put_bool(w, "attention_bias", spec->attention_bias == PCO_BIAS_ALL);
+    pco_hub_put_bool(w, "mlp_bias", spec->ffn_bias == PCO_BIAS_ALL);
+}
+
 static const pco_hub llama_hub = {PCO_HUB_NAMES("input_layernorm", "post_attention_layernorm"),
-                                  .ignored = pco_hub_inverse_frequencies, .read = llama_read};
+                                  .ignored = pco_hub_inverse_frequencies,
+                                  .class = "LlamaForCausalLM",
+                                  .keys = &pco_hub_usual_keys,
+                                  .write = llama_write,
+                                  .read = llama_read};
 
 const pco_family pco_family_llama = {
     .name = "llama", .architecture = "llama", .model_type = "llama", .hub = &llama_hub, .spec = &llama_spec};

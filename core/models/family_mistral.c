@@ -18,8 +18,18 @@ static const pco_model_spec mistral_spec = {
     .decoder_only = 1,
 };
 
+static void mistral_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    (void)spec;
+    pco_hub_put_window(w, 0);
+}
+
 static const pco_hub mistral_hub = {PCO_HUB_NAMES("input_layernorm", "post_attention_layernorm"),
-                                    .ignored = pco_hub_inverse_frequencies, .read = mistral_read};
+                                    .ignored = pco_hub_inverse_frequencies,
+                                    .class = "MistralForCausalLM",
+                                    .keys = &pco_hub_usual_keys,
+                                    .write = mistral_write,
+                                    .read = mistral_read};
 
 const pco_family pco_family_mistral = {.name = "mistral",
                                        .model_type = "mistral",

@@ -21,6 +21,13 @@ static void mixtral_read(pco_hub_reader *r, pco_model_spec *spec)
     pco_hub_read_experts(r, "num_local_experts", 8, "num_experts_per_tok", 2, spec);
 }
 
+static void mixtral_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    pco_hub_put_window(w, 0);
+    pco_hub_put_size(w, "num_local_experts", spec->experts);
+    pco_hub_put_size(w, "num_experts_per_tok", spec->experts_used);
+}
+
 static const pco_hub mixtral_hub = {.stack = PCO_HUB_STACK,
                                     .base = "model.",
                                     .lm_head = "lm_head.weight",
@@ -30,6 +37,9 @@ static const pco_hub mixtral_hub = {.stack = PCO_HUB_STACK,
                                               .down = "block_sparse_moe.experts.w2"},
                                     .experts = "block_sparse_moe.experts.",
                                     .ignored = pco_hub_inverse_frequencies,
+                                    .class = "MixtralForCausalLM",
+                                    .keys = &pco_hub_usual_keys,
+                                    .write = mixtral_write,
                                     .read = mixtral_read};
 
 const pco_family pco_family_mixtral = {.name = "mixtral",

@@ -25,12 +25,20 @@ static void olmo2_read(pco_hub_reader *r, pco_model_spec *spec)
     spec->attention_bias = spec->output_bias = pco_hub_bias(r, "attention_bias", 0);
 }
 
+static void olmo2_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    pco_hub_put_bool(w, "attention_bias", spec->attention_bias == PCO_BIAS_ALL);
+}
+
 static const pco_hub olmo2_hub = {PCO_HUB_NAMES(NULL, NULL),
                                   .names.self_attention_post_norm = "post_attention_layernorm",
                                   .names.ffn_post_norm = "post_feedforward_layernorm",
                                   .names.query_norm = "self_attn.q_norm",
                                   .names.key_norm = "self_attn.k_norm",
                                   .ignored = pco_hub_inverse_frequencies,
+                                  .class = "Olmo2ForCausalLM",
+                                  .keys = &pco_hub_usual_keys,
+                                  .write = olmo2_write,
                                   .read = olmo2_read};
 
 const pco_family pco_family_olmo2 = {

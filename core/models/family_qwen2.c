@@ -22,8 +22,18 @@ static void qwen2_read(pco_hub_reader *r, pco_model_spec *spec)
     pco_hub_read_window(r, 0, spec);
 }
 
+static void qwen2_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    (void)spec;
+    pco_hub_put_window(w, 1);
+}
+
 static const pco_hub qwen2_hub = {PCO_HUB_NAMES("input_layernorm", "post_attention_layernorm"),
-                                  .ignored = pco_hub_inverse_frequencies, .read = qwen2_read};
+                                  .ignored = pco_hub_inverse_frequencies,
+                                  .class = "Qwen2ForCausalLM",
+                                  .keys = &pco_hub_usual_keys,
+                                  .write = qwen2_write,
+                                  .read = qwen2_read};
 
 const pco_family pco_family_qwen2 = {
     .name = "qwen2", .architecture = "qwen2", .model_type = "qwen2", .hub = &qwen2_hub, .spec = &qwen2_spec};

@@ -24,9 +24,20 @@ static void qwen3_read(pco_hub_reader *r, pco_model_spec *spec)
     spec->attention_bias = spec->output_bias = pco_hub_bias(r, "attention_bias", 0);
 }
 
+static void qwen3_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    pco_hub_put_window(w, 1);
+    pco_hub_put_bool(w, "attention_bias", spec->attention_bias == PCO_BIAS_ALL);
+}
+
 static const pco_hub qwen3_hub = {PCO_HUB_NAMES("input_layernorm", "post_attention_layernorm"),
-                                  .names.query_norm = "self_attn.q_norm", .names.key_norm = "self_attn.k_norm",
-                                  .ignored = pco_hub_inverse_frequencies, .read = qwen3_read};
+                                  .names.query_norm = "self_attn.q_norm",
+                                  .names.key_norm = "self_attn.k_norm",
+                                  .ignored = pco_hub_inverse_frequencies,
+                                  .class = "Qwen3ForCausalLM",
+                                  .keys = &pco_hub_usual_keys,
+                                  .write = qwen3_write,
+                                  .read = qwen3_read};
 
 const pco_family pco_family_qwen3 = {
     .name = "qwen3", .architecture = "qwen3", .model_type = "qwen3", .hub = &qwen3_hub, .spec = &qwen3_spec};

@@ -59,8 +59,25 @@ static void smollm3_read(pco_hub_reader *r, pco_model_spec *spec)
     spec->ffn_bias = pco_hub_bias(r, "mlp_bias", 0);
 }
 
+static void smollm3_write(pco_hub_writer *w, const pco_model_spec *spec)
+{
+    cJSON *list = cJSON_CreateArray();
+    const int64_t interval = spec->rope_none_interval;
+    for (int64_t i = 0; i < spec->layers[PCO_DECODER]; i++)
+        w->failed |= !pco_json_give(list, NULL, cJSON_CreateNumber(!interval || (i + 1) % interval != 0));
+    w->failed |= !pco_json_give(w->root, "no_rope_layers", list);
+    if (interval) pco_hub_put_size(w, "no_rope_layer_interval", interval);
+    pco_hub_put_window(w, 1);
+    pco_hub_put_bool(w, "attention_bias", spec->attention_bias == PCO_BIAS_ALL);
+    pco_hub_put_bool(w, "mlp_bias", spec->ffn_bias == PCO_BIAS_ALL);
+}
+
 static const pco_hub smollm3_hub = {PCO_HUB_NAMES("input_layernorm", "post_attention_layernorm"),
-                                    .ignored = pco_hub_inverse_frequencies, .read = smollm3_read};
+                                    .ignored = pco_hub_inverse_frequencies,
+                                    .class = "SmolLM3ForCausalLM",
+                                    .keys = &pco_hub_usual_keys,
+                                    .write = smollm3_write,
+                                    .read = smollm3_read};
 
 const pco_family pco_family_smollm3 = {
     .name = "smollm3", .architecture = "smollm3", .model_type = "smollm3", .hub = &smollm3_hub, .spec = &smollm3_spec};

@@ -113,15 +113,7 @@ static const char *const hub_harmless[] = {
     "xla_device",
 };
 
-const pco_hub_keys pco_hub_usual_keys = {.width = "hidden_size",
-                                         .ffn = "intermediate_size",
-                                         .layers = "num_hidden_layers",
-                                         .heads = "num_attention_heads",
-                                         .kv_heads = "num_key_value_heads",
-                                         .head_dim = "head_dim",
-                                         .context = "max_position_embeddings",
-                                         .eps = "rms_norm_eps",
-                                         .activation = "hidden_act"};
+const pco_hub_keys pco_hub_usual_keys = {PCO_HUB_USUAL_KEYS, .eps = "rms_norm_eps"};
 
 static void hub_read_heads(pco_hub_reader *r, const pco_hub_keys *keys, pco_model_spec *spec)
 {

@@ -45,10 +45,17 @@ void pco_hub_ignore(pco_hub_reader *r, const char *key);
 /* What families call the same thing differently; NULL for what a family does not have. */
 typedef struct pco_hub_keys {
     const char *width, *ffn, *layers, *heads, *kv_heads, *head_dim, *context, *eps, *activation;
-    double rotary; /* no key: which part of a head is rotated where the file does not say; 0: all */
+    const char *theta;      /* NULL: "rope_theta" */
+    const char *rotary_key; /* which part of a head is rotated; NULL: the whole, in files that are written */
+    double rotary;          /* no key: that part where the file does not say; 0: all */
 } pco_hub_keys;
 
-/* As most families call them. */
+/* As most families call them; the parts are for the initialiser of those that call some otherwise. */
+#define PCO_HUB_USUAL_HEADS \
+    .width = "hidden_size", .layers = "num_hidden_layers", .heads = "num_attention_heads", \
+    .kv_heads = "num_key_value_heads", .head_dim = "head_dim", .context = "max_position_embeddings"
+#define PCO_HUB_USUAL_SIZES PCO_HUB_USUAL_HEADS, .ffn = "intermediate_size"
+#define PCO_HUB_USUAL_KEYS  PCO_HUB_USUAL_SIZES, .activation = "hidden_act"
 extern const pco_hub_keys pco_hub_usual_keys;
 
 /* Sizes, the norms' epsilon, the activation (of gated blocks where the spec has a gated one), the vocabulary, tied
@@ -71,6 +78,30 @@ void pco_hub_read_experts(pco_hub_reader *r, const char *count_key, int64_t coun
  * of each head is rotated where the file does not say. */
 void pco_hub_read_rope(pco_hub_reader *r, double part, pco_model_spec *spec);
 
+/* ---- writing config.json -------------------------------------------------------------------------------- */
+
+/* What has no memory is left out, and pco_hub_write fails. */
+typedef struct pco_hub_writer {
+    cJSON *root;
+    const pco_model_spec *spec;
+    int failed;
+} pco_hub_writer;
+
+/* A whole number, and one with a fraction; nothing for a key of NULL. */
+void pco_hub_put_size(pco_hub_writer *w, const char *key, int64_t value);
+void pco_hub_put_number(pco_hub_writer *w, const char *key, double value);
+void pco_hub_put_bool(pco_hub_writer *w, const char *key, int value);
+void pco_hub_put_text(pco_hub_writer *w, const char *key, const char *value);
+/* The number, or null where it is not there. */
+void pco_hub_put_or_null(pco_hub_writer *w, const char *key, double value, int is_there);
+/* 1 / attention_scale^2, as a whole number where it is one. */
+void pco_hub_put_query_scalar(pco_hub_writer *w, const char *key);
+/* "layer_types", for each layer. */
+void pco_hub_put_types(pco_hub_writer *w);
+/* "sliding_window", null where there is none; and with "use_sliding_window" and "layer_types" (says_use). */
+void pco_hub_put_width(pco_hub_writer *w);
+void pco_hub_put_window(pco_hub_writer *w, int says_use);
+
 /* ---- families ------------------------------------------------------------------------------------------- */
 
 /* What folders of a family are like. */
@@ -90,6 +121,9 @@ typedef struct pco_hub {
     const char *const *transposed; /* projections whose matrices are [in,out], ended by NULL; or NULL */
     const char *const *ignored;    /* ends of names of tensors that are no weights, ended by NULL; or NULL */
     double norm_offset;            /* is added to the weights of norms */
+    const char *class; /* that transformers has for a decoder with its output projection; NULL: none is written */
+    const pco_hub_keys *keys;                                     /* of a decoder that is written */
+    void (*write)(pco_hub_writer *w, const pco_model_spec *spec); /* keys that others have not; NULL: there are none */
     const char *experts; /* what stands before the number of an expert, whose tensors become stacks; or NULL */
     int grouped;         /* rows of the fused projection: for each key head its queries, its key, its value */
 } pco_hub;
@@ -120,6 +154,11 @@ extern const char *const pco_hub_inverse_frequencies[];
 pco_status pco_hub_read(const pco_hub *hub, const cJSON *root, const char *label, pco_model_spec *spec,
                         pco_error *err) PCO_NODISCARD;
 
+/* The opposite, of a decoder: a config.json of a family that has a class, which the caller deletes. It is for its
+ * reader to find out what of the spec it cannot say (pco_hub_read). Errors: OUT_OF_HOST_MEMORY. */
+pco_status pco_hub_write(const char *model_type, const pco_hub *hub, const pco_model_spec *spec, cJSON **root,
+                         pco_error *err) PCO_NODISCARD;
+
 /* Makes of a folder's tensors what the spec's graph asks for (hub_weights.c): names as in the spec, and in decoders
  * matrices [out,in], fused rows in the order q, k, v, norms with their offset, F64 as F32, and what is exact in F16, F8
  * and I8, as F16. What needs no change stays mapped. Errors: FORMAT when two tensors have one name;
@@ -131,6 +170,10 @@ pco_status pco_hub_prepare(const pco_hub *hub, const pco_model_spec *spec, pco_w
  * (hub_experts.c). Errors: FORMAT for experts that are missing or differ; OUT_OF_HOST_MEMORY. */
 pco_status pco_hub_stack_experts(const pco_hub *hub, int64_t experts, pco_weights *weights,
                                  pco_error *err) PCO_NODISCARD;
+
+/* Is it a norm of the layers or behind them, or the bias of one? A projection whose matrix folders have as [in,out]? */
+int pco_hub_is_norm(const pco_hub *hub, const char *name);
+int pco_hub_is_transposed(const pco_hub *hub, const char *name);
 
 /* Is it one of those that the model does without? */
 int pco_hub_unused(const pco_hub *hub, const char *name);

@@ -220,14 +220,23 @@ static pco_status hub_offset(double offset, pco_weights *weights, pco_weight *we
     return PCO_OK;
 }
 
-static int hub_is_norm(const pco_hub *hub, const char *name, const char *part)
+int pco_hub_is_norm(const pco_hub *hub, const char *name)
 {
     const pco_layer_names *names = &hub->names;
     const char *const norms[] = {names->self_attention_norm, names->ffn_norm,   names->self_attention_post_norm,
                                  names->ffn_post_norm,       names->query_norm, names->key_norm};
+    const char *part = hub_part(hub, name);
     if (!part) return hub_is(name, hub->stack.last_norm);
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
         if (hub_is(part, norms[i])) return 1;
+    return 0;
+}
+
+int pco_hub_is_transposed(const pco_hub *hub, const char *name)
+{
+    const char *part = hub_part(hub, name);
+    for (const char *const *item = hub->transposed; part && item && *item; item++)
+        if (hub_is(part, *item)) return 1;
     return 0;
 }
 
@@ -236,11 +245,10 @@ static pco_status hub_arrange(const pco_hub *hub, const pco_model_spec *spec, pc
 {
     const char *part = hub_part(hub, weight->name);
     pco_status status = hub_widen_item(weights, weight, err);
-    for (const char *const *name = hub->transposed; part && name && *name && !status; name++)
-        if (hub_is(part, *name)) status = hub_transpose(weights, weight, err);
+    if (!status && pco_hub_is_transposed(hub, weight->name)) status = hub_transpose(weights, weight, err);
     if (!status && part && hub->grouped && hub_is(part, hub->names.fused))
         status = hub_ungroup(spec, weights, weight, err);
-    if (!status && hub->norm_offset != 0 && hub_is_norm(hub, weight->name, part))
+    if (!status && hub->norm_offset != 0 && pco_hub_is_norm(hub, weight->name))
         status = hub_offset(hub->norm_offset, weights, weight, err);
     return status;
 }

@@ -107,3 +107,11 @@ const char *text_charsmap_longest(const void *charsmap, const char *text, size_t
 {
     return charsmap_find(charsmap, text, size, 1, length);
 }
+
+void text_charsmap_bytes(const void *charsmap, pco_writer *out)
+{
+    const text_charsmap *map = charsmap;
+    const uint32_t trie = 4 * map->units;
+    pco_write(out, &trie, sizeof trie);
+    pco_write(out, map->unit, trie + map->bytes);
+}

@@ -262,10 +262,12 @@ static pco_status json_unigram(pco_tokenizer *tokenizer, const cJSON *model, con
     return status ? status : text_unigram_ready(tokenizer, label, err);
 }
 
-static pco_status json_word_level(pco_tokenizer *tokenizer, const cJSON *model, const char *label, pco_error *err)
+static void json_word_level(pco_tokenizer *tokenizer, const cJSON *model)
 {
+    const cJSON *unk = cJSON_GetObjectItemCaseSensitive(model, "unk_token");
     tokenizer->word = text_whole_word;
-    return json_unknown(tokenizer, model, label, err);
+    /* it need not be a token: texts with other words fail, then */
+    if (cJSON_IsString(unk)) tokenizer->special.unk = text_find(tokenizer, unk->valuestring, strlen(unk->valuestring));
 }
 
 static pco_status json_model(pco_tokenizer *tokenizer, const cJSON *model, const char *label, int spelled,
@@ -286,7 +288,7 @@ static pco_status json_model(pco_tokenizer *tokenizer, const cJSON *model, const
     if (status) return status;
     if (strcmp(type, "WordPiece") == 0) return json_wordpiece(tokenizer, model, label, err);
     if (strcmp(type, "Unigram") == 0) return json_unigram(tokenizer, model, label, err);
-    if (strcmp(type, "WordLevel") == 0) return json_word_level(tokenizer, model, label, err);
+    if (strcmp(type, "WordLevel") == 0) return json_word_level(tokenizer, model), PCO_OK;
     return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: the model '%.60s' is not supported", label, type);
 }
 

@@ -332,6 +332,9 @@ pco_status text_norm_charsmap_hf(const text_norm *norm, const char *text, size_t
 /* The table of a norm from the bytes of a SentencePiece model. Errors: FORMAT with `label`. */
 pco_status text_charsmap_make(const void *data, size_t size, const char *label, void **charsmap, pco_error *err);
 
+/* Appends the bytes that the table was made of. */
+void text_charsmap_bytes(const void *charsmap, pco_writer *out);
+
 /* The longest string of the table that text[size] begins with: what stands for it, and its length; or NULL. */
 const char *text_charsmap_longest(const void *charsmap, const char *text, size_t size, size_t *length);
 
@@ -415,6 +418,11 @@ pco_status text_whole_word(text_run *run, const char *word, size_t size);
 /* Makes it such a tokenizer, once tokens, scores and prefixes are set. */
 pco_status text_wordpiece_ready(pco_tokenizer *tokenizer, const char *label, pco_error *err);
 pco_status text_unigram_ready(pco_tokenizer *tokenizer, const char *label, pco_error *err);
+
+/* ---- writing (tokenizer_write.c) ---- */
+
+/* A token of a list of characters that is more than one, and is found in text before them? */
+int text_is_word_of_characters(const pco_tokenizer *tokenizer, uint32_t id);
 
 /* ---- merging (tokenizer_merge.c): the loop that both kinds of BPE share -----------------------------------
  */

@@ -108,11 +108,38 @@ sed -i 's/"silu"/"gelu_pytorch_tanh"/' "$work/tiny/config.json"
 run convert "$work/tiny" "$work/x.gguf"; status "what GGUF cannot say" 1; says "by name" err "cannot say that activation_function"
 run convert "$tests/golden/encoders/bert" "$work/x.gguf"; status "a family without GGUF" 1; says "it is named" err "no models of type 'bert'"
 
+# To folders of Hugging Face.
+sed 's/qwen2/mamba/g' "$families/qwen2.gguf" > "$work/mamba.gguf"
+run convert "$families/qwen2.gguf" "$work/folder"; status "to a folder" 0; says "matrices stay as they are" out 'as f32 \(27\)'
+same_text "a folder: the same text" "$families/qwen2.gguf" "$work/folder"
+run convert "$families/qwen2.gguf" "$work/half/" -t bf16 --json; status "... in another type" 0; json "--json of a folder is JSON"
+if grep -q '"torch_dtype":.*"bfloat16"' "$work/half/config.json"; then ok "config.json says the type"; else bad "config.json says the type" "it does not"; fi
+run convert "$work/half" "$work/half.gguf"; status "and back" 0
+run convert "$work/q8.gguf" "$work/of-q8"; status "quantised" 0; says "it becomes f32" out 'as f32 \('
+same_text "quantised: the same text" "$work/q8.gguf" "$work/of-q8"
+run convert "$work/three.gguf" "$work/chatty"; status "with a chat template" 0
+run chat "$work/chatty" --prompt hello --max-tokens 12; status "a chat with the folder" 0
+if cmp -s "$work/out" "$work/tiny.said"; then ok "the template is there"; else bad "the template is there" "another answer"; fi
+ends=$(tr -d ' \t\n' < "$work/chatty/generation_config.json")
+case $ends in *'"eos_token_id":[7,8,267]'*) ok "all ends of a text" ;; *) bad "all ends of a text" "$ends" ;; esac
+mkdir "$work/empty"
+run convert "$work/large" "$work/empty" --type f32; status "a folder to an empty one" 0
+if cmp -s "$work/large/tokenizer.json" "$work/empty/tokenizer.json"; then ok "its tokenizer goes along"; else bad "its tokenizer goes along" "it is another"; fi
+same_text "the same text from both folders" "$work/large" "$work/empty"
+run convert "$work/large" "$work/empty"; status "a folder that is not empty" 1; says "that is said" err 'is there already, and not empty'
+run convert "$families/qwen2.gguf" "$work/x" -t q8_0; status "no such type in folders" 1; says "which there are" err 'f32, f16 or bf16'
+run convert "$families/qwen2.gguf" "$work/x" -t f16 --output-type f32; status "... nor two" 1
+run convert "$work/mamba.gguf" "$work/x"; status "a model that nobody knows" 1
+run convert "$families/qwen2.gguf" "$work/no/such/place"; status "no folder above it" 1; says "where" err 'no/such/place cannot be made'
+run convert "$tests/golden/encoders/bert" "$work/x"; status "a family that is not written" 1
+run convert "$tests/../models/dates" "$work/x"; status "an encoder-decoder" 1; says "it is told" err 'no family of Hugging Face'
+run convert "$tests/../models/dates" "$work/x.gguf"; status "... nor as GGUF" 1
+if [ -e "$work/x" ] || ls -d "$work"/*.portico-* > /dev/null 2>&1; then bad "no folder is left" "$(ls "$work")"; else ok "no folder is left"; fi
+
 # Nothing half written.
 run convert "$families/none.gguf" "$work/x.gguf"; status "no such model" 1
 run convert "$families/qwen2.gguf" "$work/x.gguf" --type q9; status "no such type" 2; says "those that there are" err 'q4_k'
 run convert "$families/qwen2.gguf" "$work/x.gguf" --type i32; status "no type of weights" 1
-sed 's/qwen2/mamba/g' "$families/qwen2.gguf" > "$work/mamba.gguf"
 run convert "$work/mamba.gguf" "$work/same.gguf"; status "a model that nobody here knows, as it is" 0
 run convert "$work/mamba.gguf" "$work/x.gguf" -t q8_0; status "... and in another type" 1; says "it is named" err "architecture 'mamba'"
 run convert "$families/qwen2.gguf" "$work/x.gguf" --output-type f16; status "--output-type alone" 2

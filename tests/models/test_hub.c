@@ -1,6 +1,7 @@
-/* test_hub FOLDER [all|gguf]: tiny models in the layout of Hugging Face, on the device that PORTICO_BACKEND picks,
- * against transformers in float64 (tests/golden/make_hub.py): |y - want| <= 1e-4 (|want| + rms of the row),
- * docs/numerics.md. The first model of each family, or all; or all once they are converted to GGUF. The test writes
+/* test_hub FOLDER [all|gguf|folder]: tiny models in the layout of Hugging Face, on the device that PORTICO_BACKEND
+ * picks, against transformers in float64 (tests/golden/make_hub.py): |y - want| <= 1e-4 (|want| + rms of the row),
+ * docs/numerics.md. The first model of each family, or all; or all once they are converted to GGUF, and those to
+ * folders again; or to folders. The test writes
  * their folders itself, from the config and the generator. */
 #define CHECK_FOLDER
 #include "models_test.h"
@@ -20,7 +21,7 @@
 
 static const double hub_tolerance = 1e-4;
 static const char *hub_folder;
-static int hub_all, hub_convert;
+static int hub_all, hub_convert, hub_refold;
 
 /* ---- writing a folder ------------------------------------------------------------------------------------ */
 
@@ -220,6 +221,29 @@ static int hub_to_gguf(hub_model *m, const char *folder)
     return 1;
 }
 
+static void hub_remove(const char *name)
+{
+    static const char *const files[] = {"config.json", "generation_config.json", "model.safetensors", ""};
+    char path[700];
+    for (int i = 0; i < 4; i++) {
+        snprintf(path, sizeof path, "%s/%s%s%s", check_folder, name, *files[i] ? "/" : "", files[i]);
+        if (remove(path) != 0) assert_string_equal(files[i], "generation_config.json");
+    }
+}
+
+/* What is in `from` as a folder, in place of it. */
+static void hub_to_folder(hub_model *m, const char *from, const char *name)
+{
+    char path[700];
+    const pco_convert_options options = {.type = PCO_CONVERT_KEEP, .output_type = PCO_CONVERT_KEEP, .threads = 2};
+    pco_convert_result result;
+    snprintf(path, sizeof path, "%s/%s", check_folder, name);
+    check_ok(pco_convert_to_folder(from, path, &options, &result, &err));
+    pco_model_file_close(m->file);
+    check_ok(pco_model_file_open(path, &m->file, &err));
+    assert_true(m->file->family->hub && !m->file->gguf);
+}
+
 static int hub_judge(const pco_weights *goldens, const cJSON *c)
 {
     char folder[512], name[128];
@@ -243,6 +267,12 @@ static int hub_judge(const pco_weights *goldens, const cJSON *c)
         pco_model_file_close(m.file);
         return 0;
     }
+    if (hub_convert) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/model.gguf", folder);
+        hub_to_folder(&m, path, "again");
+    }
+    if (hub_refold) hub_to_folder(&m, folder, "again");
     models_device_open(&device);
     check_ok(pco_causal_create(device.session, m.file->weights, &m.file->spec,
                                &(pco_causal_room){.context = m.file->spec.max_position_embeddings, .lanes = 1}, &run,
@@ -252,6 +282,7 @@ static int hub_judge(const pco_weights *goldens, const cJSON *c)
     models_device_close(&device);
     if (!hub_convert) hub_train(&m);
     pco_model_file_close(m.file);
+    if (hub_convert || hub_refold) hub_remove("again");
     return 1;
 }
 
@@ -339,5 +370,6 @@ int main(int argc, char **argv)
     hub_folder = argv[1];
     hub_all = argc > 2;
     hub_convert = argc > 2 && strcmp(argv[2], "gguf") == 0;
+    hub_refold = argc > 2 && strcmp(argv[2], "folder") == 0;
     return cmocka_run_group_tests_name("hub", tests, check_make_folder, check_remove_folder);
 }

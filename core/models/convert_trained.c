@@ -1,0 +1,177 @@
+/* What Portico trains (family_transformer.c), decoders alone, as the families of others that compute the same: Llama
+ * where norms are RMS norms, StarCoder2 or GPT-NeoX for LayerNorm with rotated positions, GPT-2 for sinusoidal ones,
+ * which become a table. Biases that a model has not are zeros there. */
+#include "models/convert_internal.h"
+
+#include "base/error.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const pco_family *convert_trained_family(const pco_model_spec *spec, int folder)
+{
+    const int rope = spec->position_embedding == PCO_POSITION_ROPE, gated = spec->activation_function == PCO_NN_SWIGLU;
+    if (!spec->decoder_only || !spec->normalize_before) return NULL;
+    if (spec->norm.type == PCO_NN_RMS_NORM) return rope && gated ? &pco_family_llama : NULL;
+    if (gated) return NULL;
+    if (!rope) return &pco_family_gpt2;
+    /* in GGUF each has one activation */
+    return folder || spec->activation_function != PCO_NN_GELU ? &pco_family_starcoder2 : &pco_family_gptneox;
+}
+
+void convert_trained_spec(pco_model_spec *spec, const pco_family *family)
+{
+    if (!family) return;
+    if (spec->position_embedding == PCO_POSITION_SINUSOIDAL) spec->position_embedding = PCO_POSITION_LEARNED;
+    if (spec->position_embedding != PCO_POSITION_ROPE) spec->rope_theta = 0; /* not said */
+    spec->position_offset = 0; /* angles are of distances, and a table begins where it is read first */
+    if (spec->scale_embedding) spec->scale_embedding = spec->tie_word_embeddings = 0;
+    if (family == &pco_family_starcoder2 && spec->ffn_bias == PCO_BIAS_ALL)
+        spec->attention_bias = spec->output_bias = PCO_BIAS_ALL; /* one key for all */
+}
+
+static int trained_fuses(const pco_model_file *file, const convert_target *target)
+{
+    return file->family == &pco_family_transformer && target->names.names.fused && !file->spec.names.fused;
+}
+
+int convert_trained_part(const pco_model_file *file, const convert_target *target, const char *name,
+                         char to[PCO_SPEC_NAME])
+{
+    const pco_layer_names *names = &file->spec.names;
+    const char *const parts[] = {names->query, names->key, names->value};
+    const size_t star = strcspn(file->spec.stacks[PCO_DECODER].layer, "*");
+    const char *part = strlen(name) > star ? strchr(name + star, '.') : NULL;
+    *to = 0;
+    for (int i = 0; i < 3 && part && trained_fuses(file, target); i++)
+        if (strncmp(part + 1, parts[i], strlen(parts[i])) == 0) return 1;
+    return 0;
+}
+
+/* Takes out what is to become part of another tensor. */
+static void trained_drop(convert_items *all)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < all->count; i++)
+        if (*all->items[i].name) all->items[kept++] = all->items[i];
+    all->count = kept;
+}
+
+/* One projection of three, ".weight" or ".bias". */
+static pco_status trained_fuse(const pco_model_file *file, const convert_target *target, int64_t layer,
+                               const char *tail, convert_items *all, pco_error *err)
+{
+    const pco_layer_names *names = &file->spec.names;
+    const char *const parts[] = {names->query, names->key, names->value};
+    const pco_weight *found[3] = {NULL, NULL, NULL};
+    char name[PCO_SPEC_NAME], whole[PCO_SPEC_NAME + 8];
+    for (int i = 0; i < 3; i++) {
+        pco_spec_layer_name(&file->spec, PCO_DECODER, layer, parts[i], name);
+        snprintf(whole, sizeof whole, "%s%s", name, tail);
+        found[i] = pco_weights_find(file->weights, whole);
+        if (!found[0]) return PCO_OK; /* no biases: zeros, later */
+        if (!found[i] || found[i]->dtype != found[0]->dtype || found[i]->rank != found[0]->rank ||
+            file->spec.rope_interleaved != target->names.rope_interleaved)
+            return pco_fail(err, PCO_ERROR_UNSUPPORTED, "%s: '%s' cannot become part of a projection for all three",
+                            file->path, whole);
+    }
+    pco_spec_layer_name(&target->names, PCO_DECODER, layer, target->names.names.fused, name);
+    snprintf(whole, sizeof whole, "%s%s", name, tail);
+    convert_item *item = convert_add(all, found[0], whole);
+    if (!item) return convert_no_memory(err);
+    item->more[0] = found[1];
+    item->more[1] = found[2];
+    item->shape[0] = found[0]->shape[0] + found[1]->shape[0] + found[2]->shape[0];
+    if (target->folder && pco_hub_is_transposed(target->family->hub, whole)) convert_transpose(item);
+    return PCO_OK;
+}
+
+static int trained_has(const convert_items *all, const char *name)
+{
+    for (uint32_t i = 0; i < all->count; i++)
+        if (strcmp(all->items[i].name, name) == 0) return 1;
+    return 0;
+}
+
+/* A bias of zero behind a projection that the target has with one. */
+static pco_status trained_zero(const convert_target *target, int64_t layer, const char *part, int64_t rows,
+                               convert_items *all, pco_error *err)
+{
+    char name[PCO_SPEC_NAME], whole[PCO_SPEC_NAME + 8];
+    float *zeros;
+    if (!part) return PCO_OK;
+    pco_spec_layer_name(&target->names, PCO_DECODER, layer, part, name);
+    snprintf(whole, sizeof whole, "%s.weight", name);
+    if (!trained_has(all, whole)) return PCO_OK;
+    snprintf(whole, sizeof whole, "%s.bias", name);
+    if (trained_has(all, whole)) return PCO_OK;
+    return convert_add_made(all, whole, 1, &rows, &zeros) ? PCO_OK : convert_no_memory(err);
+}
+
+static pco_status trained_layer(const pco_model_file *file, const convert_target *target, int64_t layer,
+                                convert_items *all, pco_error *err)
+{
+    const pco_model_spec *spec = &file->spec;
+    const pco_layer_names *names = &target->names.names;
+    const int64_t head_dim = spec->head_dim[PCO_DECODER], query = spec->attention_heads[PCO_DECODER] * head_dim,
+                  key = spec->kv_heads[PCO_DECODER] * head_dim, ffn = spec->ffn_dim[PCO_DECODER];
+    const struct {
+        pco_bias bias;
+        const char *part;
+        int64_t rows;
+    } zeros[] = {{target->names.attention_bias, names->fused, query + 2 * key},
+                 {target->names.attention_bias, names->query, query},
+                 {target->names.attention_bias, names->key, key},
+                 {target->names.attention_bias, names->value, key},
+                 {target->names.output_bias, names->output, spec->d_model},
+                 {target->names.ffn_bias, names->fc1, ffn},
+                 {target->names.ffn_bias, names->fc2, spec->d_model}};
+    pco_status status = PCO_OK;
+    if (trained_fuses(file, target)) status = trained_fuse(file, target, layer, ".weight", all, err);
+    if (!status && trained_fuses(file, target)) status = trained_fuse(file, target, layer, ".bias", all, err);
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros && !status; i++)
+        if (zeros[i].bias == PCO_BIAS_ALL) status = trained_zero(target, layer, zeros[i].part, zeros[i].rows, all, err);
+    return status;
+}
+
+/* The encoding of Vaswani et al. 2017, 3.5, as pco_nn_sinusoidal lays it out. */
+static pco_status trained_positions(const pco_model_spec *spec, const char *name, convert_items *all, pco_error *err)
+{
+    const int64_t shape[] = {spec->max_position_embeddings, spec->d_model}, half = spec->d_model / 2;
+    const int halves = spec->sinusoidal_layout;
+    float *table;
+    if (!convert_add_made(all, name, 2, shape, &table)) return convert_no_memory(err);
+    for (int64_t row = 0; row < shape[0]; row++)
+        for (int64_t i = 0; i < half; i++) {
+            const double exponent =
+                halves == 1 ? half > 1 ? (double)i / (double)(half - 1) : 0 : 2.0 * (double)i / (double)spec->d_model;
+            const double angle = (double)(row + spec->position_offset) * pow(10000.0, -exponent);
+            float *to = table + row * spec->d_model;
+            to[halves ? i : 2 * i] = (float)sin(angle);
+            to[halves ? half + i : 2 * i + 1] = (float)cos(angle);
+        }
+    return PCO_OK;
+}
+
+pco_status convert_trained_items(const pco_model_file *file, const convert_target *target, convert_items *all,
+                                 pco_error *err)
+{
+    const pco_model_spec *spec = &file->spec;
+    const pco_stack_names *stack = &target->names.stacks[PCO_DECODER];
+    pco_status status = PCO_OK;
+    if (file->family != &pco_family_transformer) return PCO_OK;
+    trained_drop(all);
+    for (int64_t i = 0; i < spec->layers[PCO_DECODER] && !status; i++)
+        status = trained_layer(file, target, i, all, err);
+    if (!status && spec->position_embedding == PCO_POSITION_SINUSOIDAL)
+        status = trained_positions(spec, stack->positions, all, err);
+    for (uint32_t i = 0, count = all->count; i < count && !status && spec->scale_embedding; i++) {
+        if (strcmp(all->items[i].name, stack->embedding) != 0) continue;
+        if (spec->tie_word_embeddings && !convert_add(all, all->items[i].weight, target->names.lm_head))
+            status = convert_no_memory(err);
+        all->items[i].scale = sqrt((double)spec->d_model);
+    }
+    return status;
+}
