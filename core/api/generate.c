@@ -1,3 +1,4 @@
+#include "api/draft.h"
 #include "api/stop.h"
 #include "api/text.h"
 
@@ -20,6 +21,7 @@ typedef struct api_generation {
     void *user;
     int stopped; /* a callback asked to stop, or a stop string came */
     api_stop stop;
+    api_draft draft;
     pco_generate_stats stats;
     pco_error *err;
 } api_generation;
@@ -73,6 +75,9 @@ static pco_status api_emit(api_generation *g, int32_t id, int show, int64_t step
 static pco_status api_advance(api_generation *g)
 {
     const pco_sequence *sequence = g->sequence;
+    const int64_t generated = g->stats.generated_tokens, most = g->params->max_tokens;
+    const api_draft_step step = {&g->sampler, generated, most ? most - generated - 1 : INT64_MAX};
+    if (g->draft.model) return api_draft_advance(&g->draft, g->sequence, &step, g->err);
     if (g->model->causal) return api_read(g->sequence, g->model->logits, NULL, NULL, g->err);
     return pco_seq2seq_step(g->model->seq2seq, sequence->ids[sequence->count - 1], g->model->logits, g->err);
 }
@@ -110,6 +115,7 @@ static pco_status api_shift(api_generation *g, int64_t *room)
     sequence->count -= (size_t)dropped;
     pco_causal_select(g->model->causal, sequence->lane);
     pco_causal_rewind(g->model->causal, kept);
+    api_draft_forget(&g->draft);
     g->stats.context_shifts++;
     *room += dropped;
     return api_advance(g);
@@ -192,7 +198,10 @@ static pco_status api_generate_causal(api_generation *g, const char *prompt)
         g->sequence->count = before;
         return status;
     }
-    return api_continue(g, g->model->context_length - (int64_t)g->sequence->count);
+    status = api_continue(g, g->model->context_length - (int64_t)g->sequence->count);
+    pco_causal_select(g->model->causal, g->sequence->lane);
+    if (g->draft.read) pco_causal_rewind(g->model->causal, g->draft.read); /* what was read ahead is not the text */
+    return status;
 }
 
 /* The start token and the forced prefix. */
@@ -296,7 +305,11 @@ static pco_status api_generate(pco_sequence *sequence, const char *function, con
     if (status) return status;
     g.decoder = PCO_DECODER(model->file->target);
     g.stop = (api_stop){known.stop, known.stop_count, {0}};
-    status = model->causal ? api_generate_causal(&g, prompt) : api_generate_seq2seq(&g, prompt);
+    if (known.draft) status = api_draft_open(&g.draft, model, &known, err);
+    if (!status) status = model->causal ? api_generate_causal(&g, prompt) : api_generate_seq2seq(&g, prompt);
+    g.stats.drafted_tokens = g.draft.made;
+    g.stats.accepted_tokens = g.draft.accepted;
+    api_draft_close(&g.draft);
     pco_writer_release(&g.stop.held);
     g.stats.load_seconds = model->load_seconds;
     pco_session_memory(model->session, &g.stats.peak_device_bytes);

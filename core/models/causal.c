@@ -188,6 +188,21 @@ pco_status pco_causal_reserve(pco_causal *run, int64_t tokens, pco_error *err)
     return pco_fail_prefix(err, status, "making room for sequences of %" PRId64 " tokens", capacity);
 }
 
+void pco_causal_prefer(pco_causal *run, int64_t rows)
+{
+    uint32_t at = 0;
+    while (at < run->n_sizes && run->sizes[at] < rows) at++;
+    if (at == run->n_sizes || run->sizes[at] == rows || run->n_sizes > PCO_STAGE_SIZES) return;
+    memmove(run->sizes + at + 1, run->sizes + at, (run->n_sizes - at) * sizeof *run->sizes);
+    run->sizes[at] = rows;
+    for (int output = 0; output < CAUSAL_OUTPUTS; output++) {
+        pco_stage *stages = run->stages[output];
+        memmove(stages + at + 1, stages + at, (run->n_sizes - at) * sizeof *stages);
+        stages[at] = (pco_stage){0};
+    }
+    run->n_sizes++;
+}
+
 int64_t pco_causal_capacity(const pco_causal *run) { return run->capacity; }
 
 void pco_causal_destroy(pco_causal *run)

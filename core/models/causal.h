@@ -75,6 +75,9 @@ int64_t pco_causal_position(const pco_causal *run);
  * the device returned; all is then as before. */
 pco_status pco_causal_reserve(pco_causal *run, int64_t tokens, pco_error *err) PCO_NODISCARD;
 
+/* From now on there is a stage for so many rows, at least 2, too: for texts that often come in such pieces. */
+void pco_causal_prefer(pco_causal *run, int64_t rows);
+
 /* Tokens that the cache of each sequence has room for now. */
 int64_t pco_causal_capacity(const pco_causal *run);
 

@@ -148,6 +148,7 @@ refused() {
 refused "option --repeat-penalty: '0' is not a number from 0.001 to 1000$" run m --repeat-penalty 0
 refused "run: --logprobs is for --json$" run m --prompt x --logprobs 3
 refused "run: --keep is for --context-shift$" run m --prompt x --keep 3
+refused "run: --draft-tokens is for --draft$" run m --prompt x --draft-tokens 3
 refused "run: --return is for --beams$" run m --prompt x --return 2
 refused "translate: --text, --input and - exclude each other$" translate m --text x -
 refused "option --stop: its value is empty$" run m --stop=

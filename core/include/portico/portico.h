@@ -249,6 +249,12 @@ typedef struct pco_generate_params {
      * max_tokens the text then ends only where the model ends it, or a callback or stop string does. */
     int context_shift;
     int64_t keep; /* at most context_length - 2 */
+    /* Speculative decoding, decoder-only: another model of the same context and vocabulary, much faster than this one,
+     * proposes up to draft_tokens (at most 64; 0: 4) tokens at a time, which the model reads in one run. The text is
+     * the one that the model would write without it, also when it is drawn: the draft draws with the same random
+     * numbers, and where it errs the model's own token is taken. It needs a sequence of the draft's. NULL: none. */
+    pco_model *draft;
+    int64_t draft_tokens;
 } pco_generate_params;
 
 /* Why generation ended. */
@@ -269,7 +275,8 @@ typedef struct pco_generate_stats {
     int64_t generated_tokens;
     double generation_seconds;
     uint64_t peak_device_bytes;
-    int64_t context_shifts; /* how often the context was full, and half of it forgotten */
+    int64_t context_shifts;                  /* how often the context was full, and half of it forgotten */
+    int64_t drafted_tokens, accepted_tokens; /* what a draft proposed, and what of it is in the text */
 } pco_generate_stats;
 
 /* Receives text[bytes] (no NUL), at least one byte. Bytes of one character may come in several pieces.
