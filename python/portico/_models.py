@@ -24,6 +24,17 @@ class Stats:
     generation_seconds: float
 
 
+@dataclass(frozen=True)
+class Token:
+    """A token that was generated, or might have been: its id, how the vocabulary spells it, log softmax(logits)[id] in nats
+    (after penalties and before temperature), and the likeliest at its place, each without a `top` of its own."""
+
+    id: int
+    text: str
+    logprob: float
+    top: tuple = ()
+
+
 def _destroy(held):
     talk, handle = held
     if talk is not None:
@@ -45,6 +56,7 @@ class Model(_runtime.Opened):
         self.handle = None
         self._talk = None  # the sequence of chat()
         self.last_stats = None
+        self.last_tokens = None
         raised = []
 
         def call(_, share):
@@ -128,19 +140,69 @@ class Model(_runtime.Opened):
             native.check(native.model_logits(self._open(), array, len(ids), result.ctypes.data, native.error_buffer()))
         return result
 
-    def generate(self, prompt, *, max_tokens=0, temperature=0.0, top_k=0, top_p=0.0, seed=0, echo=False, prefix=None,
-                 progress=False):
+    def _sampling(self, echo=False, *, max_tokens, temperature, top_k, top_p, min_p, typical_p, repetition_penalty,
+                  presence_penalty, frequency_penalty, repeat_last_n, stop_strings, seed, context_shift, keep, logprobs):
+        """GenerateParams, and where its tokens go."""
+        params = native.GenerateParams(
+            max_tokens=int(max_tokens), temperature=float(temperature), top_k=int(top_k), top_p=float(top_p),
+            seed=int(seed), echo=int(bool(echo)), min_p=float(min_p), typical_p=float(typical_p),
+            repeat_penalty=float(repetition_penalty), presence_penalty=float(presence_penalty),
+            frequency_penalty=float(frequency_penalty), repeat_last_n=int(repeat_last_n),
+            context_shift=int(bool(context_shift)), keep=int(keep))
+        if stop_strings is not None:
+            texts = [stop_strings] if isinstance(stop_strings, str) else list(stop_strings)
+            params.stop = (ctypes.c_char_p * max(len(texts), 1))(*[native.encoded(t, "stop_strings") for t in texts])
+            params.stop_count = len(texts)
+        tokens = None
+        if logprobs is not None:
+            count = int(logprobs)
+            if count < 0:
+                raise native.InvalidError(f"logprobs is {count}, and says how many of the likeliest tokens to note: 0 or more")
+            tokens = []
+
+            def token(_, pointer):
+                tokens.append(self._token(pointer.contents, count))
+                return 0
+            params.token = native.TOKEN(token)
+        return params, tokens
+
+    def _token(self, token, count):
+        logits = np.ctypeslib.as_array(token.logits, (token.vocab_size,)).astype(np.float64)
+        most = logits.max()
+        logprobs = logits - (most + np.log(np.exp(logits - most).sum()))
+        order = np.argsort(-logits, kind="stable")[:count]  # the lower id of equals first
+
+        def made(id, top=()):
+            size = ctypes.c_size_t()
+            text = native.model_token(self.handle, id, size)
+            spelled = ctypes.string_at(text, size.value).decode("utf-8", "replace") if text else ""
+            return Token(int(id), spelled, float(logprobs[id]), top)
+        return made(token.id, tuple(made(int(id)) for id in order))
+
+    def generate(self, prompt, *, max_tokens=0, temperature=0.0, top_k=0, top_p=0.0, min_p=0.0, typical_p=0.0,
+                 repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0, repeat_last_n=0, stop_strings=None,
+                 seed=0, echo=False, prefix=None, context_shift=False, keep=0, logprobs=None, progress=False):
         """Continues a prompt, or answers a source: an iterator of pieces of text; "".join(...) has it whole.
 
-        max_tokens: 0: as many as the context holds. temperature: 0: always the likeliest token. top_k, top_p: 0: no limit.
-        seed: the same gives the same text on the same device. prefix: what the answer of an encoder-decoder begins with.
-        progress: a bar on stderr, which counts pieces of text; None: where that is a terminal.
+        max_tokens: 0: as many as the context holds. temperature: 0: always the likeliest token. seed: the same gives the
+        same text on the same device. What is drawn from, each on what is left, 0: no limit: the top_k likeliest; those that
+        have the share top_p together; those at least min_p times as likely as the likeliest; those whose -log p is nearest
+        to the entropy, with the share typical_p. Before the temperature come penalties, on the last repeat_last_n tokens (0:
+        all): repetition_penalty divides logits above 0 of tokens in prompt and text and multiplies the others;
+        presence_penalty is taken from logits of tokens that were generated, frequency_penalty for each time. stop_strings:
+        a string or several; the text ends before the first that comes. prefix: what the answer of an encoder-decoder begins
+        with. context_shift: a decoder goes on where the context is full, without its older half; the first `keep` tokens
+        stay. logprobs: 0 or more: afterwards last_tokens has a portico.Token for each token, with so many of the likeliest
+        in `top`. progress: a bar on stderr, which counts pieces of text; None: where that is a terminal.
         Closing the iterator, or leaving its loop, ends generating. Afterwards last_stats has tokens and seconds.
         Errors: InvalidError for parameters out of range, and for a prompt longer than the context.
         """
         self._open()
-        params = native.GenerateParams(max_tokens=int(max_tokens), temperature=float(temperature), top_k=int(top_k),
-                                       top_p=float(top_p), seed=int(seed), echo=int(bool(echo)))
+        params, tokens = self._sampling(
+            echo, max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+            typical_p=typical_p, repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
+            frequency_penalty=frequency_penalty, repeat_last_n=repeat_last_n, stop_strings=stop_strings, seed=seed,
+            context_shift=context_shift, keep=keep, logprobs=logprobs)
         if prefix is not None:
             params.prefix = native.encoded(prefix, "prefix")
         prompt = native.encoded(prompt, "prompt")
@@ -148,7 +210,7 @@ class Model(_runtime.Opened):
         def run(*rest):
             self._forget()
             return native.model_generate(self._open(), prompt, params, *rest)
-        pieces = self._pieces(run)
+        pieces = self._pieces(run, tokens)
         if progress is not False and _progress.wanted(progress):
             return _progress.progress(pieces, max_tokens or None, "generating", "pieces")
         return pieces
@@ -176,19 +238,24 @@ class Model(_runtime.Opened):
             finally:
                 native.free(text)
 
-    def chat(self, messages, *, template=None, max_tokens=0, temperature=0.0, top_k=0, top_p=0.0, seed=0, **variables):
+    def chat(self, messages, *, template=None, max_tokens=0, temperature=0.0, top_k=0, top_p=0.0, min_p=0.0,
+             typical_p=0.0, repetition_penalty=1.0, presence_penalty=0.0, frequency_penalty=0.0, repeat_last_n=0,
+             stop_strings=None, seed=0, context_shift=False, keep=0, logprobs=None, **variables):
         """Answers messages: an iterator of pieces of text, as generate's. Decoder-only.
 
             talk = [{"role": "user", "content": "Why is the sea salty?"}]
             talk.append({"role": "assistant", "content": "".join(model.chat(talk))})
 
         What the model has read of a talk stays on the device until the next call of generate or logits. template and
-        variables: as chat_text's. Errors: those, and as generate's.
+        variables: as chat_text's; the others: as generate's. Errors: those, and as generate's.
         """
         self._open()
         chat = self._chat_params(messages, template, variables, False)
-        params = native.GenerateParams(max_tokens=int(max_tokens), temperature=float(temperature), top_k=int(top_k),
-                                       top_p=float(top_p), seed=int(seed))
+        params, tokens = self._sampling(
+            max_tokens=max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, typical_p=typical_p,
+            repetition_penalty=repetition_penalty, presence_penalty=presence_penalty,
+            frequency_penalty=frequency_penalty, repeat_last_n=repeat_last_n, stop_strings=stop_strings, seed=seed,
+            context_shift=context_shift, keep=keep, logprobs=logprobs)
 
         def run(*rest):
             if self._talk is None:
@@ -196,9 +263,9 @@ class Model(_runtime.Opened):
                 native.check(native.sequence_create(self._open(), talk, native.error_buffer()))
                 self._talk = talk
             return native.chat_answer(self._talk, None, 0, chat, params, *rest)
-        return self._pieces(run)
+        return self._pieces(run, tokens)
 
-    def _pieces(self, run):
+    def _pieces(self, run, tokens):
         # C hands out text through a callback, which waits in a thread of its own until the next piece is wanted: no more
         # is computed than is asked for.
         pieces, wanted, failed = queue.SimpleQueue(), threading.Semaphore(0), []
@@ -243,6 +310,7 @@ class Model(_runtime.Opened):
             ended.set()
             wanted.release()
             thread.join()
+            self.last_tokens = tokens
             if not failed:
                 self.last_stats = Stats(STOP_REASONS[stats.stop_reason], stats.prompt_tokens, stats.prompt_seconds,
                                         stats.generated_tokens, stats.generation_seconds)

@@ -106,6 +106,14 @@ PROGRESS = ctypes.CFUNCTYPE(c_int, c_void_p, c_double)
 TEXT = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_char), c_size_t)
 
 
+class Token(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("id", c_int32), ("step", c_int64), ("text", POINTER(c_char)), ("bytes", c_size_t),
+                ("logits", POINTER(c_float)), ("vocab_size", c_int64)]
+
+
+TOKEN = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Token))
+
+
 class ContextParams(Sized):
     _fields_ = [("size", c_size_t), ("backend", c_char_p), ("log_level", c_uint32), ("log", LOG),
                 ("log_user", c_void_p)]
@@ -137,7 +145,12 @@ class ModelInfo(Sized):
 
 class GenerateParams(Sized):
     _fields_ = [("size", c_size_t), ("max_tokens", c_int64), ("temperature", c_double), ("top_k", c_int64),
-                ("top_p", c_double), ("seed", c_uint64), ("echo", c_int), ("prefix", c_char_p)]
+                ("top_p", c_double), ("seed", c_uint64), ("echo", c_int), ("prefix", c_char_p),
+                ("prompt_ids", POINTER(c_int32)), ("prefix_ids", POINTER(c_int32)), ("prompt_count", c_size_t),
+                ("prefix_count", c_size_t), ("sample", c_void_p), ("token", TOKEN), ("progress", c_void_p),
+                ("min_p", c_double), ("typical_p", c_double), ("repeat_penalty", c_double),
+                ("presence_penalty", c_double), ("frequency_penalty", c_double), ("repeat_last_n", c_int64),
+                ("stop", POINTER(c_char_p)), ("stop_count", c_size_t), ("context_shift", c_int), ("keep", c_int64)]
 
 
 class ChatParams(Sized):
@@ -234,6 +247,7 @@ model_detokenize = _function(_builds, "pco_model_detokenize", c_int, _handle, _i
                              POINTER(c_size_t), _err)
 model_generate = _function(_runs, "pco_model_generate", c_int, _handle, c_char_p, POINTER(GenerateParams), TEXT,
                            c_void_p, POINTER(GenerateStats), _err)
+model_token = _function(_builds, "pco_model_token", c_void_p, _handle, c_int32, POINTER(c_size_t))
 sequence_create = _function(_runs, "pco_sequence_create", c_int, _handle, POINTER(_handle), _err)
 sequence_destroy = _function(_runs, "pco_sequence_destroy", None, _handle)
 chat_render = _function(_runs, "pco_chat_render", c_int, _handle, c_void_p, c_size_t, POINTER(ChatParams),

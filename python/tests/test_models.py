@@ -58,6 +58,53 @@ def test_decoder_text_ids_and_logits():
         assert isinstance(model.decode(ids), str)
 
 
+def test_how_tokens_are_drawn():
+    """Each limit against what it means for the logits, which last_tokens has."""
+    path = os.path.join(DATES, "..", "..", "tests", "golden", "families", "qwen2.gguf")
+    with portico.load(path, context_length=64) as model:
+        size = model.info["vocab_size"]
+
+        def drawn(**options):
+            text = "".join(model.generate("one two", max_tokens=24, logprobs=size, **options))
+            return text, model.last_tokens
+        greedy, tokens = drawn()
+        assert len(tokens) == model.last_stats.generated_tokens
+        for token in tokens:
+            logprobs = [t.logprob for t in token.top]
+            assert token.id == token.top[0].id and len(token.top) == size and logprobs == sorted(logprobs, reverse=True)
+            assert abs(sum(np.exp(logprobs)) - 1) < 1e-6 and token.top[0].top == ()
+        # the first are those of the model's own logits
+        ids = model.encode("one two")
+        logits = model.logits(ids)[-1].astype(np.float64)
+        want = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+        assert max(abs(t.logprob - want[t.id]) for t in tokens[0].top) < 1e-4
+        for seed in range(3):  # each drawn token is one of those that the limit leaves
+            for token in drawn(temperature=2.0, min_p=0.5, seed=seed)[1]:
+                scaled = (token.logprob - token.top[0].logprob) / 2.0
+                assert scaled >= np.log(0.5) - 1e-5
+            for token in drawn(temperature=2.0, top_k=2, seed=seed)[1]:
+                assert token.id in [t.id for t in token.top[:2]]
+        assert drawn(temperature=1.0, typical_p=0.1, seed=1)[0] != drawn(temperature=1.0, seed=1)[0]
+        # penalties: nothing that was generated comes again
+        for options in ({"presence_penalty": 1000}, {"frequency_penalty": 1000}):
+            ids = [t.id for t in drawn(**options)[1]]
+            assert len(set(ids)) == len(ids)
+        assert len({t.id for t in tokens}) < len(tokens)  # as it does without
+        assert drawn(repetition_penalty=1000)[0] != greedy
+        assert drawn(presence_penalty=1000, repeat_last_n=1)[0] != drawn(presence_penalty=1000)[0]
+        # a text ends before a stop string
+        stop = next(c for c in greedy if c.isascii() and c.isalnum() and c != greedy[0])
+        assert drawn(stop_strings=stop)[0] == greedy[:greedy.index(stop)] == drawn(stop_strings=["never", stop])[0]
+        assert model.last_stats.stop_reason == "stop"
+        # the context is full, and it goes on
+        long = "".join(model.generate("one two", max_tokens=90, context_shift=True, keep=2))
+        assert model.last_stats.generated_tokens > 64 or model.last_stats.stop_reason == "end", long
+        list(model.generate("one two", max_tokens=2))
+        assert model.last_tokens is None
+        assert "".join(model.chat([{"role": "user", "content": "x"}], template=CHAT, max_tokens=4, logprobs=1)) is not None
+        assert all(len(t.top) == 1 for t in model.last_tokens)
+
+
 def test_progress_and_what_it_throws():
     shares = []
     portico.load(DATES, progress=lambda share: shares.append(share)).close()
@@ -75,6 +122,12 @@ def test_progress_and_what_it_throws():
     (lambda m: portico.load("/no/such/model.gguf"), portico.Error, "no/such"),
     (lambda m: portico.load(DATES, device="vulkan:no-such-gpu"), portico.NotFoundError, "no-such-gpu"),
     (lambda m: list(m.generate("x", temperature=-1)), portico.InvalidError, "temperature"),
+    (lambda m: list(m.generate("x", min_p=2)), portico.InvalidError, "min_p"),
+    (lambda m: list(m.generate("x", typical_p=-1)), portico.InvalidError, "typical_p"),
+    (lambda m: list(m.generate("x", repetition_penalty=-1)), portico.InvalidError, "repeat_penalty"),
+    (lambda m: list(m.generate("x", stop_strings=["a", ""])), portico.InvalidError, "stop"),
+    (lambda m: list(m.generate("x", stop_strings=3)), TypeError, "iterable"),
+    (lambda m: list(m.generate("x", logprobs=-1)), portico.InvalidError, "logprobs"),
     (lambda m: m.encode("a\0b"), portico.InvalidError, "NUL"),
     (lambda m: m.encode(3), TypeError, "str"),
 ])
