@@ -1,8 +1,8 @@
 /* What the example programs share: a device, weights that are made up, one graph at a time, a table's checks.
  *
  * An error ends the program with one line and status 1, so that the examples show what they are about. They
- * are built here, against the headers of core/: the installed library runs whole models (portico.h) and does
- * not offer graphs and blocks yet. The device is the one that PORTICO_BACKEND picks. */
+ * are built here, against the headers of core/, for they also look at weights and at the memory of what runs; what
+ * they build with is in portico/nn.h. The device is the one that PORTICO_BACKEND picks. */
 #ifndef PCO_EXAMPLES_KIT_H
 #define PCO_EXAMPLES_KIT_H
 

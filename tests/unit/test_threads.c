@@ -5,6 +5,7 @@
 
 #include "portico/portico.h"
 #include "portico/session.h"
+#include "portico/train.h"
 
 #include <pthread.h>
 #include <semaphore.h>
@@ -52,6 +53,44 @@ static pco_status work_graph(pco_context *context, worker *one, pco_error *err)
     return status;
 }
 
+/* A parameter, and what trains it. */
+static pco_status begin_training(pco_session *session, pco_training **training, pco_executable **batch, pco_error *err)
+{
+    const pco_training_params params = {.size = sizeof params, .learning_rate = 0.1};
+    const pco_nn_linear_params linear = {.size = sizeof linear, .name = "l", .in_features = SIZE, .out_features = 8};
+    pco_graph *graph = pco_graph_create();
+    pco_nn *nn = pco_nn_create(graph, NULL);
+    const uint32_t x = pco_graph_input(graph, "x", PCO_F32, 2, (const int64_t[]){SIZE, SIZE});
+    const uint32_t labels = pco_graph_input(graph, "labels", PCO_I32, 1, (const int64_t[]){SIZE});
+    const uint32_t loss = pco_nn_cross_entropy(nn, pco_nn_linear(nn, x, &linear), labels, 0);
+    pco_status status = pco_training_create(session, &params, training, err);
+    if (!status) status = pco_training_add(*training, nn, loss, batch, err);
+    if (!status) status = pco_training_initialize(*training, NULL, err);
+    pco_nn_destroy(nn);
+    pco_graph_destroy(graph);
+    return status;
+}
+
+static pco_status work_training(pco_context *context, const worker *one, pco_error *err)
+{
+    pco_session *session = NULL;
+    pco_training *training = NULL;
+    pco_executable *batch;
+    float x[SIZE * SIZE];
+    int32_t labels[SIZE];
+    for (int i = 0; i < SIZE * SIZE; i++) x[i] = (float)(i % 7) / 8;
+    for (int i = 0; i < SIZE; i++) labels[i] = i % 8;
+    pco_status status = pco_session_open(context, one->device, &session, err);
+    if (!status) status = begin_training(session, &training, &batch, err);
+    if (!status) status = pco_executable_write(batch, pco_executable_tensor(batch, "x"), x, sizeof x, err);
+    if (!status)
+        status = pco_executable_write(batch, pco_executable_tensor(batch, "labels"), labels, sizeof labels, err);
+    for (int i = 0; i < RUNS && !status; i++) status = pco_training_step(training, batch, NULL, err);
+    pco_training_destroy(training);
+    pco_session_close(session);
+    return status;
+}
+
 static void *work(void *user)
 {
     worker *one = user;
@@ -61,6 +100,7 @@ static void *work(void *user)
     pco_status status =
         pco_context_create(&(pco_context_params){.size = sizeof(pco_context_params), .backend = "cpu"}, &context, &err);
     if (!status) status = work_graph(context, one, &err);
+    if (!status) status = work_training(context, one, &err);
     if (!status) status = pco_model_open(context, path, NULL, &model, &err);
     if (!status) status = pco_model_generate(model, "3 Sep 51", NULL, append, one->text, NULL, &err);
     pco_model_close(model);
@@ -89,7 +129,8 @@ typedef struct shared {
     pco_context *context;
     pco_model *model;
     pco_session *session;
-    pco_executable *executable;
+    pco_executable *executable, *batch;
+    pco_training *training;
     sem_t inside, tried;
     pthread_t second;
     int calls, refused, reentered;
@@ -113,6 +154,9 @@ static void *second_thread(void *user)
     try_one(both, pco_session_open(both->context, "cpu", &session, &err), &err);
     try_one(both, pco_model_tokenize(both->model, "3", 1, 1, &ids, &count, &err), &err);
     try_one(both, pco_session_clear_state(both->session, "s", &err), &err);
+    try_one(both, pco_training_step(both->training, both->batch, NULL, &err), &err);
+    try_one(both, pco_training_initialize(both->training, NULL, &err), &err);
+    try_one(both, pco_training_save(both->training, "/nowhere/x", &err), &err);
     sem_post(&both->tried);
     return NULL;
 }
@@ -144,15 +188,17 @@ static void test_one_context(void **state)
     pco_graph_output(graph, pco_add(graph, x, s), "y");
     check_ok(pco_executable_create(both.session, graph, NULL, &both.executable, &err));
     pco_graph_destroy(graph);
+    check_ok(begin_training(both.session, &both.training, &both.batch, &err));
     check_ok(pco_model_open(both.context, path, NULL, &both.model, &err));
     assert_int_equal(pthread_create(&both.second, NULL, second_thread, &both), 0);
     check_ok(pco_model_generate(both.model, "3 Sep 51", NULL, while_inside, &both, NULL, &err));
     pthread_join(both.second, NULL);
-    assert_int_equal(both.calls, 4);
-    assert_int_equal(both.refused, 4);
+    assert_int_equal(both.calls, 7);
+    assert_int_equal(both.refused, 7);
     assert_true(both.reentered > 1);
     check_ok(pco_executable_run(both.executable, &err)); /* nothing was spoilt */
     pco_model_close(both.model);
+    pco_training_destroy(both.training);
     pco_executable_destroy(both.executable);
     pco_session_close(both.session);
     pco_context_destroy(both.context);
