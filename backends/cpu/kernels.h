@@ -80,6 +80,10 @@ typedef struct cpu_kernels {
 
     cpu_tile_packed_fn tile_packed;
     cpu_tile_strided_fn tile_strided;
+    /* c[rows, columns] = a b for up to tile_rows rows and whole vectors of columns, which b and c have each; a's rows
+     * are a_row apart, its steps of k a_step. The same bits as of tiles. */
+    void (*tile_direct)(int rows, int64_t columns, int64_t k, const float *a, int64_t a_row, int64_t a_step,
+                        const float *b, float *c);
     /* b[n_rows, k] (rows `stride` floats apart) to packed columns: to[step * tile_columns + row]; rows up to
      * tile_columns are filled with zeros. */
     void (*pack_rows)(float *to, const float *b, int64_t stride, int64_t n_rows, int64_t k, int64_t columns);

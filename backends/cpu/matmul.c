@@ -77,21 +77,24 @@ static CPU_PARSE(matmul)
 /* ---- variants ---- */
 
 /* One matrix [K,N] of f32 is wanted in panels, as tiles read it, by all products, of whatever number of rows: it is
- * then there once, in the place of the matrix itself, and no run packs it. But for a few columns, whose panels would be
- * half as large again. [N,K] stays, since products of few rows read it as it is, and both would be twice the memory. */
+ * then there once, in the place of the matrix itself, and no run packs it. Not a small one, which is read as it is. But
+ * for a few columns, whose panels would be half as large again. [N,K] stays, since products of few rows read it as it
+ * is, and both would be twice the memory. */
 static cpu_layout cpu_matmul_layout(const cpu_node *node, uint32_t i)
 {
     const cpu_matmul *plan = &node->plan.matmul;
     const cpu_tensor *b = &node->in[1];
     const int64_t wide = node->kernels->tile_columns, panels = (plan->n + wide - 1) / wide;
     const bool whole = b->dtype == PCO_F32 && !plan->b_by_rows && b->count == plan->k * plan->n && b->count > 0;
-    return i == 1 && whole && 2 * panels * wide <= 3 * plan->n ? CPU_LAYOUT_PANELS : CPU_LAYOUT_FILE;
+    return i == 1 && whole && !cpu_matmul_is_small(node) && 2 * panels * wide <= 3 * plan->n ? CPU_LAYOUT_PANELS
+                                                                                             : CPU_LAYOUT_FILE;
 }
 
 static const cpu_variant cpu_matmul_variants[] = {
     {"gemm", cpu_run_native_gemm, cpu_native_gemm_workspace, NULL, cpu_matmul_layout},
     {"gemv", cpu_run_native_gemv, cpu_native_gemv_workspace, NULL, cpu_matmul_layout},
     {"naive", cpu_run_native_matmul_naive, NULL, NULL, NULL},
+    {"direct", cpu_run_native_direct, NULL, cpu_native_direct_fits, NULL},
 };
 
 /* Up to this many rows, reading b where it lies is faster than packing it. [K,N] is read once per row, [N,K]
@@ -101,6 +104,7 @@ enum { CPU_GEMV_ROWS = 24, CPU_GEMV_ROWS_BY_COLUMNS = 3 };
 static const cpu_variant *cpu_matmul_choose(const cpu_node *node)
 {
     const cpu_matmul *plan = &node->plan.matmul;
+    if (cpu_matmul_is_small(node)) return &cpu_matmul_variants[3];
     return &cpu_matmul_variants[plan->m <= (plan->b_by_rows ? CPU_GEMV_ROWS : CPU_GEMV_ROWS_BY_COLUMNS) ? 1 : 0];
 }
 

@@ -13,6 +13,12 @@ void cpu_matmul_offsets(const cpu_matmul *plan, int64_t batch, int64_t *a, int64
  * batches), rounds and stores. May work on sums in place; sums may lie in y itself when y is f32. */
 void cpu_matmul_finish(const cpu_node *node, int64_t row, int64_t column, float *sums, int64_t n);
 
+/* gemm_direct.c */
+CPU_RUN(native_direct);
+bool cpu_native_direct_fits(const cpu_node *node);
+/* Does it fit, and is it the fastest? Looks at b alone, and at types. */
+bool cpu_matmul_is_small(const cpu_node *node);
+
 /* gemm.c, gemv.c */
 CPU_RUN(native_gemm);
 CPU_WORKSPACE(native_gemm);

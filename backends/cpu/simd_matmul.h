@@ -70,6 +70,54 @@ static void tile_packed(int rows, int64_t k, const float *a, const float *b, flo
     }
 }
 
+/* The same of one vector of columns. */
+#define CPU_NARROW_STEP(r) c##r = v_fma(v_splat(a[(r)*a_row]), b0, c##r);
+#define CPU_NARROW_ZERO(r) v_f32 c##r = v_splat(0);
+#define CPU_NARROW_SAVE(r) v_store(c + (r)*c_row, c##r);
+#define CPU_NARROW(rows) \
+    CPU_INLINE void narrow_##rows(int64_t k, const float *a, int64_t a_row, int64_t a_step, const float *b, \
+                                  int64_t b_step, float *c, int64_t c_row) \
+    { \
+        CPU_ROWS_##rows(CPU_NARROW_ZERO) for (int64_t step = 0; step < k; step++) \
+        { \
+            v_f32 b0 = v_load(b); \
+            CPU_ROWS_##rows(CPU_NARROW_STEP) a += a_step; \
+            b += b_step; \
+        } \
+        CPU_ROWS_##rows(CPU_NARROW_SAVE) \
+    }
+CPU_TILES(CPU_NARROW)
+
+/* And of less than a vector. */
+static void narrow_part(int rows, int64_t part, int64_t k, const float *a, int64_t a_row, int64_t a_step,
+                        const float *b, int64_t columns, float *c)
+{
+    for (int r = 0; r < rows; r++) {
+        v_f32 sum = v_splat(0);
+        for (int64_t step = 0; step < k; step++)
+            sum = v_fma(v_splat(a[r * a_row + step * a_step]), v_load_part(b + step * columns, part, 0), sum);
+        v_store_part(c + r * columns, sum, part);
+    }
+}
+
+#define CPU_DIRECT_CASE(rows) \
+    case rows: \
+        for (; n + TILE_COLUMNS <= columns; n += TILE_COLUMNS) \
+            tile_##rows(k, a, a_row, a_step, b + n, columns, c + n, columns, 0); \
+        for (; n + LANES <= columns; n += LANES) narrow_##rows(k, a, a_row, a_step, b + n, columns, c + n, columns); \
+        break;
+
+static void tile_direct(int rows, int64_t columns, int64_t k, const float *a, int64_t a_row, int64_t a_step,
+                        const float *b, float *c)
+{
+    int64_t n = 0;
+    switch (rows) {
+        CPU_TILES(CPU_DIRECT_CASE)
+    default: return;
+    }
+    if (n < columns) narrow_part(rows, columns - n, k, a, a_row, a_step, b + n, columns, c + n);
+}
+
 static void tile_strided(int64_t k, const float *a, int64_t a_row, const float *b, int64_t b_step, float *c,
                          int64_t c_row, int add)
 {

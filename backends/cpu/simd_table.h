@@ -47,6 +47,7 @@ const cpu_kernels CPU_TABLE = {
     .rotate = row_rotate,
     .tile_packed = tile_packed,
     .tile_strided = tile_strided,
+    .tile_direct = tile_direct,
     .pack_rows = pack_rows,
     .dot_rows = {[PCO_F32] = dot_f32, [PCO_F16] = dot_f16, [PCO_BF16] = dot_bf16, PCO_QUANTISED_DTYPES(CPU_DOT_ROW)},
     .dot_columns = {[PCO_F32] = columns_f32, [PCO_F16] = columns_f16, [PCO_BF16] = columns_bf16},

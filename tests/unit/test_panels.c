@@ -27,10 +27,10 @@ static const float *numbers(void)
 }
 
 /* Runs x w, with w as a constant or an input; y has m n elements. */
-static pco_executable *product(pco_session *session, const problem *p, int constant, float *y)
+static pco_executable *product(pco_session *session, const problem *p, const float *w, int constant, float *y)
 {
     const int64_t x_shape[] = {p->m, p->k}, w_shape[] = {p->transposed ? p->n : p->k, p->transposed ? p->k : p->n};
-    const float *x = numbers(), *w = x + 70 * 300;
+    const float *x = numbers();
     pco_executable *executable = NULL;
     pco_graph *graph = pco_graph_create();
     const uint32_t in = pco_graph_input(graph, "x", PCO_F32, 2, x_shape),
@@ -75,10 +75,29 @@ static void test_same_bits(void **state)
         pco_session *session = NULL;
         check_ok(pco_session_open(context, "cpu:native", &session, &err));
         for (int constant = 0; constant < 2; constant++)
-            pco_executable_destroy(product(session, &p, constant, y[constant]));
+            pco_executable_destroy(product(session, &p, numbers() + 70 * 300, constant, y[constant]));
         assert_memory_equal(y[0], y[1], (size_t)(p.m * p.n) * sizeof **y);
         pco_session_close(session);
     }
+}
+
+/* Products by a small matrix, which tiles read where it lies, and by the same with a column more, which are packed. */
+static void test_small(void **state)
+{
+    (void)state;
+    static float y[2][70 * 65], wide[64 * 65], narrow[64 * 64];
+    for (int64_t n = 32; n <= 64; n += 32)
+        for (int64_t m = 1; m <= 33; m++) {
+            const problem p = {.m = m, .k = 50, .n = n}, more = {.m = m, .k = 50, .n = n + 1};
+            for (int64_t i = 0; i < 50 * n; i++) wide[i / n * (n + 1) + i % n] = narrow[i] = numbers()[i];
+            pco_session *session = NULL;
+            check_ok(pco_session_open(context, "cpu:native", &session, &err));
+            pco_executable_destroy(product(session, &p, narrow, 0, y[0]));
+            pco_executable_destroy(product(session, &more, wide, 0, y[1]));
+            for (int64_t r = 0; r < m; r++)
+                assert_memory_equal(y[0] + r * n, y[1] + r * (n + 1), (size_t)n * sizeof **y);
+            pco_session_close(session);
+        }
 }
 
 /* Two programs of one matrix, with few rows and with many. */
@@ -90,7 +109,7 @@ static uint64_t weights_of(problem p)
     check_ok(pco_session_open(context, "cpu:native", &session, &err));
     for (int i = 0; i < 2; i++) {
         p.m = i ? 70 : 2;
-        executables[i] = product(session, &p, 1, y[i]);
+        executables[i] = product(session, &p, numbers() + 70 * 300, 1, y[i]);
     }
     assert_memory_equal(y[0], y[1], (size_t)(2 * p.n) * sizeof **y * (p.transposed ? 0 : 1));
     const uint64_t bytes = weights(session);
@@ -112,6 +131,7 @@ static void test_memory(void **state)
     assert_int_equal(weights_of((problem){.k = 300, .n = 64, .transposed = 1}), matrix);
     assert_int_equal(weights_of((problem){.k = 64, .n = 90, .gathered = 1}), 64 * 90 * 4 + 4);
     assert_int_equal(weights_of((problem){.k = 300, .n = 3}), 300 * 3 * 4);
+    assert_int_equal(weights_of((problem){.k = 50, .n = 64}), 50 * 64 * 4); /* and what is small */
 }
 
 static int start(void **state)
@@ -130,6 +150,7 @@ static int stop(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_small),
+                                       cmocka_unit_test(test_memory)};
     return cmocka_run_group_tests(tests, start, stop);
 }
