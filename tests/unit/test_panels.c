@@ -86,10 +86,11 @@ static void test_small(void **state)
 {
     (void)state;
     static float y[2][70 * 65], wide[64 * 65], narrow[64 * 64];
+    const float *values = numbers();
     for (int64_t n = 32; n <= 64; n += 32)
         for (int64_t m = 1; m <= 33; m++) {
             const problem p = {.m = m, .k = 50, .n = n}, more = {.m = m, .k = 50, .n = n + 1};
-            for (int64_t i = 0; i < 50 * n; i++) wide[i / n * (n + 1) + i % n] = narrow[i] = numbers()[i];
+            for (int64_t i = 0; i < 50 * n; i++) wide[i / n * (n + 1) + i % n] = narrow[i] = values[i];
             pco_session *session = NULL;
             check_ok(pco_session_open(context, "cpu:native", &session, &err));
             pco_executable_destroy(product(session, &p, narrow, 0, y[0]));
