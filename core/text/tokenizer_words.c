@@ -29,11 +29,13 @@ const char TEXT_GPT2_WORDS[] = GPT2;
 #define SLASHED      " ?[^\\p{White_Space}\\p{L}\\p{N}]+[\\r\\n/]*|" BLANKS
 #define GPT4O        CASED(ANY_CASE "?") "|\\p{N}{1,3}|" SLASHED
 
-/* DeepSeek LLM's letters: those with a case, of scripts that had it when its list was made. */
+/* DeepSeek LLM's letters: those with a case, of scripts that had it when its list was made. All expressions here are
+ * Oniguruma's, too, so that they can be written to a tokenizer.json. */
 #define DEEPSEEK_LETTERS \
-    "[^\\P{L&}\\x{560}\\x{588}\\x{10C7}\\x{10CD}\\x{10D0}-\\x{10FA}\\x{10FD}-\\x{10FF}\\x{1C80}-\\x{1C8A}" \
+    "(?:(?![\\x{560}\\x{588}\\x{10C7}\\x{10CD}\\x{10D0}-\\x{10FA}\\x{10FD}-\\x{10FF}\\x{1C80}-\\x{1C8A}" \
     "\\x{2C2F}\\x{2C5F}\\x{2D00}-\\x{2D2D}\\x{A78F}-\\x{A7FA}\\x{AB30}-\\x{AB68}\\x{10570}-\\x{105BC}" \
-    "\\x{10D50}-\\x{10D85}\\x{16E40}-\\x{16E7F}\\x{16EA0}-\\x{16ED3}\\x{1D400}-\\x{1D7CB}\\x{1DF00}-\\x{1DF2A}]"
+    "\\x{10D50}-\\x{10D85}\\x{16E40}-\\x{16E7F}\\x{16EA0}-\\x{16ED3}\\x{1D400}-\\x{1D7CB}\\x{1DF00}-\\x{1DF2A}])[\\p{" \
+    "Lu}\\p{Ll}\\p{Lt}])"
 #define DEEPSEEK_ASIAN  "[\\x{4E00}-\\x{9FA5}\\x{0800}-\\x{4E00}\\x{AC00}-\\x{D7FF}]+"
 #define DEEPSEEK_SIGNS  "[!-/:-~\\x{FF01}-\\x{FF0F}\\x{FF1A}-\\x{FF5E}\\x{2018}-\\x{201F}\\x{3000}-\\x{3002}]"
 #define CHINESE_OR_KANA "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]+"
