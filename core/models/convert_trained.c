@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,7 +142,14 @@ static pco_status trained_positions(const pco_model_spec *spec, const char *name
 {
     const int64_t shape[] = {spec->max_position_embeddings, spec->d_model}, half = spec->d_model / 2;
     const int halves = spec->sinusoidal_layout;
+    uint64_t weights = 0;
     float *table;
+    for (uint32_t i = 0; i < all->count; i++) weights += all->items[i].weight->bytes;
+    if ((uint64_t)shape[0] > (10 * weights + (1 << 20)) / (sizeof *table * (uint64_t)shape[1]))
+        return pco_fail(err, PCO_ERROR_UNSUPPORTED,
+                        "a table of %" PRId64 " positions would be more than ten times as large as the model; lower "
+                        "'max_position_embeddings'",
+                        shape[0]);
     if (!convert_add_made(all, name, 2, shape, &table)) return convert_no_memory(err);
     for (int64_t row = 0; row < shape[0]; row++)
         for (int64_t i = 0; i < half; i++) {

@@ -159,9 +159,11 @@ static void make_add_merge(json_maker *m, make_merges *all, double rank, int32_t
 /* Of scores (tokenizer_llama.c): whatever two tokens a token can be cut into merge, by its score. */
 static void make_merges_of_scores(json_maker *m, make_merges *all)
 {
+    enum { LONGEST = 1024 }; /* bytes; each place to cut looks at all of them, and longer ones are no real tokens */
     const pco_tokenizer *tokenizer = m->tokenizer;
     for (uint32_t id = 0; id < m->listed && !m->failed; id++) {
         const text_token *token = &tokenizer->tokens[id];
+        if (token->size > LONGEST) continue;
         for (size_t at = 0, length; text_is_plain(token) && at < token->size; at += length) {
             length = pco_utf8_decode(token->text + at, token->size - at, NULL);
             if (!length) break;
