@@ -1,16 +1,28 @@
-/* scaled_dot_product_attention: a workgroup per query row (few rows, any use), tiles of keys that many rows share, or
- * two matrix products with the scores in the workspace between them. */
+/* scaled_dot_product_attention: a workgroup per query row (few rows, any use), or per part of the keys of few rows,
+ * tiles of keys that many rows share, or two matrix products with the scores in the workspace between them. */
 #include "lower_matmul.h"
 #include "rows.h"
 
 #include <math.h>
 
-enum { ATTENTION_ROWS, ATTENTION_TILED, ATTENTION_MATMUL };
+enum { ATTENTION_ROWS, ATTENTION_TILED, ATTENTION_MATMUL, ATTENTION_SPLIT, ATTENTION_N_VARIANTS };
 #define NOTHING UINT32_MAX /* where absent lengths and starts lie */
 enum {
     ATTENTION_BINDINGS = 8,
     ATTENTION_PARTS = 4, /* EACH_PART */
     ATTENTION_SCORE_BYTES = 1 << 28,
+    ATTENTION_FEW_ROWS = 16, /* from which on tiles pay */
+};
+
+/* Keys of a part and what it leaves beside E sums: SPAN and PART_WORDS of attention_split.kern. Cases with fewer keys
+ * show nothing that others do not; from so many on parts are shared out. */
+enum {
+    ATTENTION_SPAN = 128,
+    ATTENTION_PART_WORDS = 2,
+    ATTENTION_SPLIT_LOCAL = 64,
+    ATTENTION_SPLIT_LEAST = 64,
+    ATTENTION_SPLIT_FROM = 2 * ATTENTION_SPAN,
+    ATTENTION_SPLIT_BYTES = 1 << 26,
 };
 
 /* Bits of the kernels' FLAGS. */
@@ -18,7 +30,8 @@ enum { ATTENTION_WEIGHTS = 1, ATTENTION_SOFTCAP = 2, ATTENTION_ROLLED_UP = 4 };
 
 static const gpu_variant attention_variants[] = {[ATTENTION_ROWS] = {"rows", 0},
                                                  [ATTENTION_TILED] = {"tiled", .has_forms = 1},
-                                                 [ATTENTION_MATMUL] = {"matmul", .has_forms = 1}};
+                                                 [ATTENTION_MATMUL] = {"matmul", .has_forms = 1},
+                                                 [ATTENTION_SPLIT] = {"split", 0}};
 
 typedef struct attention_sizes {
     uint32_t batch, heads, group_heads, rows, keys, depth, value_depth;
@@ -159,7 +172,7 @@ static const attention_tile *attention_tile_of(const gpu_lowering *gpu, const at
 {
     static const attention_tile TILES[] = {{GPU_KERNEL_attention_shared_64, 64, 16, 8, 32, 64, 16, 16384},
                                            {GPU_KERNEL_attention_shared_128, 128, 16, 8, 32, 64, 8, 16384},
-                                           {GPU_KERNEL_attention_shared_256, 256, 32, 4, 16, 64, 8, 16384},
+                                           {GPU_KERNEL_attention_shared_256, 256, 32, 8, 16, 64, 8, 16384},
                                            {GPU_KERNEL_attention_tiled_64, 64, 32, 1, 32, 32, 8, 16384},
                                            {GPU_KERNEL_attention_tiled_128, 128, 32, 1, 32, 16, 8, 16384}};
     const uint32_t first = gpu->software ? 3 : 0, end = gpu->software ? 5 : 3;
@@ -203,9 +216,34 @@ static uint64_t attention_rounds_tiled(const gpu_lowering *gpu, const attention_
            8 * (parts + 8);
 }
 
+static uint64_t attention_n_parts(const attention_sizes *z) { return gpu_div_up(z->keys, ATTENTION_SPAN); }
+
+static uint64_t attention_split_words(const attention_sizes *z)
+{
+    return (uint64_t)z->batch * z->heads * z->rows * attention_n_parts(z) * (z->value_depth + ATTENTION_PART_WORDS);
+}
+
+/* Of the longer of the two: a part's queries, scores, weights and values, or a row's parts, twice. */
+static uint64_t attention_rounds_split(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    const uint64_t width = gpu_workgroup(gpu, ATTENTION_SPLIT_LOCAL), parts = attention_n_parts(z);
+    return gpu_max(z->depth + z->value_depth + 4 * ATTENTION_SPAN + width,
+                   gpu_div_up(parts, width) * (2 + attention_parts(z->value_depth, width)) + width);
+}
+
+static int attention_is_split(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    const uint64_t bytes = attention_split_words(z) * 4;
+    return !z->attrs.weights && z->depth > 0 && z->value_depth > 0 && z->rows < ATTENTION_FEW_ROWS &&
+           z->keys > ATTENTION_SPLIT_LEAST && bytes <= gpu_min(ATTENTION_SPLIT_BYTES, gpu_window(gpu, 1)) &&
+           gpu_workgroup(gpu, ATTENTION_SPLIT_LOCAL) == ATTENTION_SPLIT_LOCAL &&
+           gpu_rounds_fit(gpu, attention_rounds_split(gpu, z));
+}
+
 static int attention_eligible(const gpu_lowering *gpu, uint32_t variant)
 {
     const attention_sizes z = attention_read(gpu);
+    if (variant == ATTENTION_SPLIT) return attention_is_split(gpu, &z);
     if (variant == ATTENTION_MATMUL) return attention_is_product(gpu, &z);
     if (variant == ATTENTION_ROWS) return gpu_rounds_fit(gpu, attention_rounds_rows(gpu, &z));
     const attention_tile *tile = attention_tile_of(gpu, &z);
@@ -214,9 +252,11 @@ static int attention_eligible(const gpu_lowering *gpu, uint32_t variant)
 
 static uint32_t attention_choose(const gpu_lowering *gpu)
 {
+    const attention_sizes z = attention_read(gpu);
     /* On a CPU shared memory is no faster than other memory, and the products have the larger tiles. */
     if (gpu->software && attention_eligible(gpu, ATTENTION_MATMUL)) return ATTENTION_MATMUL;
-    if (attention_read(gpu).rows < 16) return ATTENTION_ROWS;
+    if (z.rows < ATTENTION_FEW_ROWS)
+        return z.keys >= ATTENTION_SPLIT_FROM && attention_is_split(gpu, &z) ? ATTENTION_SPLIT : ATTENTION_ROWS;
     return attention_eligible(gpu, ATTENTION_TILED) ? ATTENTION_TILED : ATTENTION_ROWS;
 }
 
@@ -358,12 +398,73 @@ static void attention_bind_all(gpu_lowering *gpu, pco_gpu_dispatch *d, const att
     attention_mask_steps(gpu, p->mask_step);
 }
 
+/* ---- parts of the keys ---- */
+
+static uint32_t attention_key_heads(const gpu_lowering *gpu, const attention_sizes *z)
+{
+    return (uint32_t)gpu_input(gpu, 1)->shape[z->attrs.heads_first ? 1 : 2];
+}
+
+static pco_status attention_emit_parts(gpu_lowering *gpu, const attention_sizes *z)
+{
+    const uint32_t members = z->group_heads * z->rows, four = members > 1, q = GPU_attention_split_q;
+    const uint64_t parts = attention_n_parts(z), blocks = gpu_div_up(members, four ? 4 : 1);
+    const uint64_t groups = (uint64_t)z->batch * attention_key_heads(gpu, z) * parts * blocks;
+    pco_gpu_dispatch d;
+    gpu_begin(gpu, &d, four ? GPU_KERNEL_attention_split_4 : GPU_KERNEL_attention_split_1, ATTENTION_SPLIT_LOCAL, 1, 1);
+    gpu_set_specs(gpu, &d, attention_split, ATTENTION_SPECS(gpu, z, 0));
+    gpu_attention_split_params p = {ATTENTION_PARAMS(z), .cap = (float)z->attrs.softcap, .n_parts = (uint32_t)parts,
+                                    .n_groups = (uint32_t)groups};
+    p.q_first = attention_bind(gpu, &d, q, gpu_input_index(gpu, 0), q, 0);
+    p.k_first = attention_bind(gpu, &d, GPU_attention_split_k, gpu_input_index(gpu, 1), q, 0);
+    p.v_first = attention_bind(gpu, &d, GPU_attention_split_v, gpu_input_index(gpu, 2), q, 0);
+    p.mask_first = attention_bind(gpu, &d, GPU_attention_split_mask, gpu_input_index(gpu, 3), q, 0);
+    p.lengths_first = attention_bind_optional(gpu, &d, GPU_attention_split_lengths, gpu_input_index(gpu, 4), q);
+    p.starts_first = attention_bind_optional(gpu, &d, GPU_attention_split_starts, gpu_input_index(gpu, 5), q);
+    p.parts_first = gpu_bind_workspace(gpu, &d, GPU_attention_split_parts, 0, attention_split_words(z) * 4, 1) / 4;
+    attention_steps(gpu_input(gpu, 0), z, p.q_step);
+    attention_steps(gpu_input(gpu, 1), z, p.k_step);
+    attention_steps(gpu_input(gpu, 2), z, p.v_step);
+    attention_mask_steps(gpu, p.mask_step);
+    gpu_set_params_from(gpu, &d, attention_split, &p);
+    return gpu_emit(gpu, &d, groups);
+}
+
+static pco_status attention_emit_merge(gpu_lowering *gpu, const attention_sizes *z)
+{
+    const uint64_t groups = (uint64_t)z->batch * z->heads * z->rows;
+    const uint32_t parts = GPU_attention_merge_parts;
+    pco_gpu_dispatch d;
+    gpu_begin(gpu, &d, GPU_KERNEL_attention_split_merge, ATTENTION_SPLIT_LOCAL, 1, 1);
+    gpu_set_specs(gpu, &d, attention_merge, .q = (int32_t)gpu_output(gpu, 0)->dtype, .e = (int32_t)z->value_depth);
+    gpu_attention_merge_params p = {.n_heads = z->heads,
+                                    .n_rows = z->rows,
+                                    .n_keys = z->keys,
+                                    .reach = (uint32_t)attention_reach(z),
+                                    .n_parts = (uint32_t)attention_n_parts(z),
+                                    .n_groups = (uint32_t)groups};
+    p.parts_first = gpu_bind_workspace(gpu, &d, parts, 0, attention_split_words(z) * 4, 0) / 4;
+    p.lengths_first = attention_bind_optional(gpu, &d, GPU_attention_merge_lengths, gpu_input_index(gpu, 4), parts);
+    p.starts_first = attention_bind_optional(gpu, &d, GPU_attention_merge_starts, gpu_input_index(gpu, 5), parts);
+    p.y_first = attention_bind(gpu, &d, GPU_attention_merge_y, gpu_output_index(gpu, 0), parts, 1);
+    attention_steps(gpu_output(gpu, 0), z, p.y_step);
+    gpu_set_params_from(gpu, &d, attention_merge, &p);
+    return gpu_emit(gpu, &d, groups);
+}
+
+static pco_status attention_split(gpu_lowering *gpu, const attention_sizes *z)
+{
+    const pco_status status = attention_emit_parts(gpu, z);
+    return status ? status : attention_emit_merge(gpu, z);
+}
+
 static pco_status attention_lower(gpu_lowering *gpu)
 {
     const attention_sizes z = attention_read(gpu);
     const pco_tensor *y = gpu_output(gpu, 0);
     if (gpu_count(y) == 0 && !(z.attrs.weights && gpu_count(gpu_output(gpu, 1)))) return gpu->status;
     if (gpu->variant == ATTENTION_MATMUL) return attention_products(gpu, &z);
+    if (gpu->variant == ATTENTION_SPLIT) return attention_split(gpu, &z);
     pco_gpu_dispatch d;
     const attention_tile *tile = gpu->variant == ATTENTION_TILED ? attention_tile_of(gpu, &z) : NULL;
     const uint32_t local = gpu_workgroup(gpu, tile ? tile->x : 64);
@@ -381,7 +482,7 @@ static pco_status attention_lower(gpu_lowering *gpu)
 }
 
 const gpu_lowerer gpu_lower_attention = {.variants = attention_variants,
-                                         .n_variants = 3,
+                                         .n_variants = ATTENTION_N_VARIANTS,
                                          .eligible = attention_eligible,
                                          .choose = attention_choose,
                                          .supports = attention_supports,
@@ -391,11 +492,6 @@ const gpu_lowerer gpu_lower_attention = {.variants = attention_variants,
 
 /* Words that the first kernel leaves for each row, and rows or keys of a workgroup; see attention_backward.kern. */
 enum { ATTENTION_STAT_WORDS = 5, ATTENTION_BLOCK = 4, ATTENTION_FEW_SCORES = 1 << 15 };
-
-static uint32_t attention_key_heads(const gpu_lowering *gpu, const attention_sizes *z)
-{
-    return (uint32_t)gpu_input(gpu, 1)->shape[z->attrs.heads_first ? 1 : 2];
-}
 
 /* Binds what the first kernel leaves for each row, or what `other` sees where there are no rows. */
 static uint32_t attention_bind_stats(gpu_lowering *gpu, pco_gpu_dispatch *d, const attention_sizes *z, uint32_t buffer,

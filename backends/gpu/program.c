@@ -375,7 +375,7 @@ static void gpu_add_edge(pco_device_info *info, uint32_t size)
     if (size > 1 && info->n_edges < PCO_MAX_EDGES) info->edges[info->n_edges++] = size;
 }
 
-/* Tiles of matmul (4, 8, 32 and 64 rows, 2 to 64 columns, steps of 16), of attention (keys by 16 and 32,
+/* Tiles of matmul (4, 8, 32 and 64 rows, 2 to 64 columns, steps of 16), of attention (keys by 16, 32 and 128,
  * depths of 64 and 128), lanes of gemv and their terms (4 to 32), workgroups, and the elements of a workgroup where
  * each invocation owns a word. */
 void pco_gpu_describe_edges(const pco_gpu_limits *limits, pco_device_info *info)

@@ -5,16 +5,21 @@ typedef struct conf_attention_spec {
     int b, h, g, s, t, d, e;
     int causal, window, layout, weights; /* layout: heads_first */
     double softcap, scale;
-    const char *mask; /* shape, or NULL */
-    int boolean;      /* mask type */
-    int lengths, starts;
+    const char *mask;    /* shape, or NULL */
+    int boolean;         /* mask type */
+    int lengths, starts; /* 1, or LONG */
 } conf_attention_spec;
+
+enum { LONG = 2 }; /* hundreds of keys */
 
 /* Operands that attention and its backward op have in common: queries, keys, values, masks. */
 static void conf_attention_operands(conf_case *one, const conf_attention_spec *s, uint32_t q_type, uint32_t kv_type,
                                     conf_regime regime)
 {
     static const double LENGTHS[] = {5, 0, 17, 3}, STARTS[] = {4, 2, 0, 11};
+    static const double LONG_LENGTHS[] = {300, 129, 400, 255}, LONG_STARTS[] = {299, 126, 394, 250};
+    const double *lengths = s->lengths == LONG ? LONG_LENGTHS : LENGTHS,
+                 *starts = s->starts == LONG ? LONG_STARTS : STARTS;
     if (s->layout) {
         conf_cases_in(one, q_type, "%d,%d,%d,%d", s->b, s->h, s->s, s->d);
         conf_cases_in(one, kv_type, "%d,%d,%d,%d", s->b, s->g, s->t, s->d);
@@ -35,10 +40,10 @@ static void conf_attention_operands(conf_case *one, const conf_attention_spec *s
         conf_cases_absent(one);
     }
     if (s->lengths)
-        conf_cases_list(conf_cases_in(one, PCO_I32, "%d", s->b), 4, LENGTHS);
+        conf_cases_list(conf_cases_in(one, PCO_I32, "%d", s->b), 4, lengths);
     else if (s->starts)
         conf_cases_absent(one);
-    if (s->starts) conf_cases_list(conf_cases_in(one, PCO_I32, "%d", s->b), 4, STARTS);
+    if (s->starts) conf_cases_list(conf_cases_in(one, PCO_I32, "%d", s->b), 4, starts);
 }
 
 static void conf_attention_one(conf_cases_context *context, const conf_attention_spec *s, uint32_t q_type,
@@ -117,6 +122,43 @@ static const conf_attention_spec SPECS[] = {
 };
 enum { N_SPECS = sizeof SPECS / sizeof *SPECS };
 
+/* Few rows over keys that are split into parts (edges of 128): a cache, of which each row sees another part; heads with
+ * keys of their own; rows of several heads in a block, on both sides of an edge; then each size of heads. */
+static const conf_attention_spec LONG_SPECS[] = {
+    {.b = 4,
+     .h = 2,
+     .g = 1,
+     .s = 1,
+     .t = 400,
+     .d = 8,
+     .e = 8,
+     .layout = 0,
+     .causal = 1,
+     .lengths = LONG,
+     .starts = LONG},
+    {.b = 1, .h = 2, .g = 2, .s = 1, .t = 300, .d = 64, .e = 64, .layout = 1},
+    {.b = 2, .h = 3, .g = 1, .s = 5, .t = 270, .d = 64, .e = 64, .layout = 0, .causal = 1, .starts = LONG},
+    {.b = 2, .h = 2, .g = 2, .s = 1, .t = 130, .d = 8, .e = 8, .layout = 1, .softcap = 2.0, .mask = "2,2,1,130"},
+    {.b = 2, .h = 2, .g = 1, .s = 2, .t = 130, .d = 8, .e = 8, .layout = 0, .mask = "2,2,1,130", .boolean = 1},
+    {.b = 1, .h = 6, .g = 2, .s = 1, .t = 129, .d = 128, .e = 128, .layout = 1, .softcap = 2.0, .window = 60},
+    {.b = 1, .h = 1, .g = 1, .s = 1, .t = 385, .d = 80, .e = 256, .layout = 0, .mask = "1,1,1,385", .boolean = 1},
+    {.b = 1, .h = 2, .g = 1, .s = 15, .t = 260, .d = 33, .e = 36, .layout = 1, .mask = "1,2,1,260", .boolean = 0},
+};
+enum { N_LONG_SPECS = sizeof LONG_SPECS / sizeof *LONG_SPECS, N_LONG_QUICK = 5 };
+
+static void conf_cases_attention_long(conf_cases_context *context)
+{
+    const bool more = conf_cases_standard(context);
+    for (uint32_t i = 0; i < (more ? N_LONG_SPECS : N_LONG_QUICK); i++) {
+        const conf_attention_spec *s = &LONG_SPECS[i];
+        if (more || (i != 0 && i != 3)) conf_attention_one(context, s, PCO_F32, PCO_F32, CONF_RANDOM);
+        if (more || i == 2 || i == 4) conf_attention_one(context, s, PCO_F32, PCO_F32, CONF_ADVERSARIAL);
+        if (more || i == 0) conf_attention_one(context, s, PCO_F32, PCO_F16, CONF_RANDOM);
+        if (s->lengths) conf_attention_one(context, s, PCO_F32, PCO_F16, CONF_SPECIAL);
+        if (more || i == 3) conf_attention_one(context, s, PCO_F16, PCO_F16, CONF_RANDOM);
+    }
+}
+
 /* Software drivers compile a pipeline for each head size, the longer the larger it is: the short tiers have 80 for the
  * kernel of heads beyond 64, without 128, and the case of 32 with the head size of others (the last one). */
 static bool conf_attention_is_extra(uint32_t spec) { return spec == 2 || spec == 18; }
@@ -138,6 +180,7 @@ void conf_cases_attention(conf_cases_context *context, pco_op op)
                 conf_attention_one(context, &SPECS[i], CASES_FLOATS[t], CASES_FLOATS[t], CONF_RANDOM);
         }
     }
+    conf_cases_attention_long(context);
 }
 
 /* More queries than a block has rows, keys on both sides of vectors and tiles, rows and keys that nobody sees. */
