@@ -43,7 +43,7 @@ VALUES = {
     "const pco_nn_attention_params *": "&attention_params", "const pco_nn_attention_operands *": "&attention_operands", "const pco_nn_ffn_params *": "&ffn_params",
     "const pco_nn_transformer_params *": "&transformer_params", "const pco_nn_transformer_inputs *": "&transformer_inputs",
     "const pco_training_params *": "&training_params", "pco_training **": "&training_out", "pco_training *": "training", "const pco_training *": "training", "pco_training_destroy training": "NULL",
-    "pco_training_result *": "&training_result", "pco_training_add nn": "trained_nn(&graph, &nn)", "pco_training_add executable": "&batch_out", "pco_training_step executable": "batch_out", "pco_training_save path": "checkpoint_path", "pco_training_save_weights path": "checkpoint_path", "pco_training_load path": "checkpoint_path",
+    "pco_training_result *": "&training_result", "pco_training_add nn": "trained_nn(&graph, &nn)", "pco_training_add executable": "&batch_out", "pco_training_step executable": "fed(batch_out)", "pco_training_save path": "checkpoint_path", "pco_training_save_weights path": "checkpoint_path", "pco_training_load path": "checkpoint_path",
     "const pco_chat_message *": "&chat_message", "const pco_chat_params *": "&chat_params", "pco_chat_render count": "1", "pco_chat_source model": "decoder", "pco_chat_render model": "decoder", "pco_chat_encode model": "decoder",
     "pco_chat_encode count": "1", "pco_chat_answer count": "1", "pco_chat_answer generate": "&chat_generate", "int64_t axis": "0", "int64_t size": "1", "uint32_t weight": "1", "uint32_t bias": "PCO_NONE",
 }
