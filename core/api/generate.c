@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "text/constraint.h"
 #include "text/sampler.h"
 
 #include <inttypes.h>
@@ -22,6 +23,8 @@ typedef struct api_generation {
     int stopped; /* a callback asked to stop, or a stop string came */
     api_stop stop;
     api_draft draft;
+    pco_grammar *grammar; /* NULL: none; and which tokens it allows */
+    pco_constraint *constraint;
     pco_generate_stats stats;
     pco_error *err;
 } api_generation;
@@ -56,6 +59,7 @@ static pco_status api_emit(api_generation *g, int32_t id, int show, int64_t step
     size_t bytes = 0;
     pco_status status = PCO_OK;
     if (g->decoder.tokenizer) status = pco_decoder_next(&g->decoder, id, &piece, &bytes, g->err);
+    if (!status && step >= 0 && g->constraint) status = pco_constraint_accept(g->constraint, piece, bytes, g->err);
     if (!status && step >= 0 && g->params->token) {
         const pco_token token = {.size = sizeof token,
                                  .id = id,
@@ -82,12 +86,30 @@ static pco_status api_advance(api_generation *g)
     return pco_seq2seq_step(g->model->seq2seq, sequence->ids[sequence->count - 1], g->model->logits, g->err);
 }
 
+static int api_ends_text(const void *user, int32_t id) { return api_ends(user, id); }
+
+/* Leaves what the grammar allows. *done: the text is whole, and the model has no token to say so. */
+static pco_status api_constrain(api_generation *g, int *done)
+{
+    int64_t left;
+    *done = 0;
+    if (!g->constraint) return PCO_OK;
+    const pco_status status =
+        pco_constraint_mask(g->constraint, g->model->logits, g->decoder.begun, api_ends_text, g->model, &left, g->err);
+    if (status || left) return status;
+    *done = pco_constraint_complete(g->constraint);
+    if (*done) return PCO_OK;
+    return pco_fail(g->err, PCO_ERROR_INVALID, "the vocabulary has no token that the grammar allows after %" PRId64,
+                    g->stats.generated_tokens);
+}
+
 /* The token that the caller's sampler sets, or that is drawn from the logits. */
-static pco_status api_draw(api_generation *g, int64_t step, int32_t *id)
+static pco_status api_draw(api_generation *g, int64_t step, int32_t *id, int *done)
 {
     pco_model *model = g->model;
     const int64_t vocab = model->file->spec.vocab_size[PCO_DECODER];
     *id = -1;
+    *done = 0;
     if (g->params->sample && g->params->sample(g->user, model->logits, vocab, step, id))
         return pco_fail(g->err, PCO_ERROR_CANCELLED, "the sampler ended the call at token %" PRId64, step);
     if (*id < -1 || *id >= vocab)
@@ -95,6 +117,8 @@ static pco_status api_draw(api_generation *g, int64_t step, int32_t *id)
                         "the sampler chose token %d at step %" PRId64 ", outside a vocabulary of %" PRId64, *id, step,
                         vocab);
     if (*id >= 0) return PCO_OK;
+    const pco_status status = api_constrain(g, done);
+    if (status || *done) return status;
     const size_t count = g->sequence->count, written = (size_t)g->stats.generated_tokens; /* some may be forgotten */
     const pco_sampler_history history = {g->sequence->ids, count, written < count ? written : count};
     return pco_sampler_draw(&g->sampler, model->logits, vocab, &history, (uint64_t)step, model->workspace, id, g->err);
@@ -129,14 +153,15 @@ static pco_status api_continue(api_generation *g, int64_t room)
     pco_status status = PCO_OK;
     for (int64_t n = 0; !status && !g->stopped; n++) {
         int32_t id;
+        int done;
         g->stats.stop_reason = PCO_STOP_MAX_TOKENS;
         if (g->params->max_tokens > 0 && n >= g->params->max_tokens) break;
         g->stats.stop_reason = PCO_STOP_CONTEXT;
         if (n >= room && g->params->context_shift) status = api_shift(g, &room);
         if (status || n >= room) break;
-        status = api_draw(g, n, &id);
+        status = api_draw(g, n, &id, &done);
         g->stats.stop_reason = PCO_STOP_END;
-        if (status || api_ends(g->model, id)) break;
+        if (status || done || api_ends(g->model, id)) break;
         g->stats.generated_tokens++;
         g->stats.stop_reason = PCO_STOP_CALLBACK;
         g->sequence->ids[g->sequence->count++] = id;
@@ -252,6 +277,20 @@ static pco_status api_generate_seq2seq(api_generation *g, const char *prompt)
     return api_continue(g, model->context_length - pco_seq2seq_position(model->seq2seq) + 1);
 }
 
+/* The grammar, and what it makes of the vocabulary. */
+static pco_status api_grammar(api_generation *g)
+{
+    const pco_model_file *file = g->model->file;
+    const char *text = g->params->grammar;
+    if (!text) return PCO_OK;
+    if (!file->target)
+        return pco_fail(g->err, PCO_ERROR_NOT_FOUND, "%s has no tokenizer, which a grammar needs", file->path);
+    pco_status status = pco_grammar_parse(text, strlen(text), "the grammar", &g->grammar, g->err);
+    return status ? status
+                  : pco_constraint_create(g->grammar, file->target, file->spec.vocab_size[PCO_DECODER], &g->constraint,
+                                          g->err);
+}
+
 static pco_status api_sampler(const pco_generate_params *params, pco_sampler *sampler, pco_error *err)
 {
     *sampler = (pco_sampler){.temperature = params->temperature,
@@ -305,11 +344,14 @@ static pco_status api_generate(pco_sequence *sequence, const char *function, con
     if (status) return status;
     g.decoder = PCO_DECODER(model->file->target);
     g.stop = (api_stop){known.stop, known.stop_count, {0}};
-    if (known.draft) status = api_draft_open(&g.draft, model, &known, err);
+    status = api_grammar(&g);
+    if (!status && known.draft) status = api_draft_open(&g.draft, model, &known, err);
     if (!status) status = model->causal ? api_generate_causal(&g, prompt) : api_generate_seq2seq(&g, prompt);
     g.stats.drafted_tokens = g.draft.made;
     g.stats.accepted_tokens = g.draft.accepted;
     api_draft_close(&g.draft);
+    pco_constraint_destroy(g.constraint);
+    pco_grammar_destroy(g.grammar);
     pco_writer_release(&g.stop.held);
     g.stats.load_seconds = model->load_seconds;
     pco_session_memory(model->session, &g.stats.peak_device_bytes);

@@ -14,7 +14,7 @@
 typedef struct run_arguments {
     cli_generate generate; /* the first member: CLI_SAMPLING */
     cli_beams beams;
-    const char *model, *draft, *prompt, *input, *device;
+    const char *model, *draft, *grammar, *prompt, *input, *device;
     int piped;                 /* "-": the prompt is on stdin */
     int implied;               /* nobody said where the prompt is: input is stdin, and must hold one */
     int64_t context, logprobs; /* below 0: none */
@@ -206,6 +206,7 @@ static const cli_option RUN_OPTIONS[] = {
     {CLI_WORD("--cache-type", run_arguments, cache_type, cli_cache_types)},
     {CLI_WHOLE("--beams", run_arguments, beams.params.beams, 1, 64)},
     CLI_BEAMS(run_arguments),
+    {CLI_TEXT("--grammar", run_arguments, grammar)},
     {CLI_TEXT("--draft", run_arguments, draft)},
     {CLI_WHOLE("--draft-tokens", run_arguments, generate.params.draft_tokens, 1, 64)},
     {CLI_FLAG("--context-shift", run_arguments, generate.params.context_shift)},
@@ -266,14 +267,21 @@ static int run_run(int argc, char **argv)
     run_totals totals = {0};
     pco_model *model = NULL;
     pco_error err = {""};
+    char *grammar = NULL;
+    size_t size;
     int status = run_parse(argc, argv, &arguments);
     if (status) return status;
+    if (arguments.grammar && !cli_read_text(arguments.grammar, &grammar, &size)) return CLI_FAILED;
+    arguments.generate.params.grammar = grammar;
     const pco_model_params how = {.device = arguments.device,
                                   .context_length = arguments.context,
                                   .cache_type = cli_cache_dtype(arguments.cache_type)};
     cli_watch_signals();
     pco_context *context = cli_context(arguments.device, &status);
-    if (!context) return status;
+    if (!context) {
+        free(grammar);
+        return status;
+    }
     pco_model **draft = &arguments.generate.params.draft;
     pco_status opened = cli_open_model(context, arguments.model, &how, &model, &err);
     if (!opened && arguments.draft) opened = cli_open_model(context, arguments.draft, &how, draft, &err);
@@ -284,6 +292,7 @@ static int run_run(int argc, char **argv)
         if (totals.answers) run_statistics(model, &totals);
     }
     if (cli_interrupted()) fprintf(stderr, "interrupted\n");
+    free(grammar);
     pco_model_close(*draft);
     pco_model_close(model);
     pco_context_destroy(context);
@@ -308,6 +317,7 @@ const cli_command cli_run = {
         "  --context N         most tokens of prompt and text together (default: what the model says,\n"
         "                      at most 4096)\n"
         "  --beams N           beam search with N texts side by side, instead of drawing tokens\n" CLI_BEAMS_HELP
+        "  --grammar FILE      only texts of a grammar in GBNF (the notation of llama.cpp) are written\n"
         "  --draft MODEL       a small model of the same vocabulary proposes tokens, which this one reads in\n"
         "                      one run: the same text as without, sooner where most are accepted\n"
         "  --draft-tokens N    so many at a time (default 4)\n"

@@ -50,10 +50,10 @@ typedef struct pco_beam {
 typedef int (*pco_beam_fn)(void *user, const pco_beam *beam);
 
 /* Searches for what follows a prompt (or answers a source; an empty one has an empty answer). Of `params` it uses
- * max_tokens, prompt_ids and prefix; it draws nothing, so anything that is about drawing, stop strings, callbacks, echo
- * and context_shift are INVALID. The beams have caches of their own, beside those of the model's sequences, until the
- * model is closed. `params`, `how` and `stats` may be NULL; the prompt only where params has ids. Of `stats`, tokens
- * and the reason are those of the best text. Errors: as pco_model_generate; INVALID for beams. */
+ * max_tokens, prompt_ids and prefix; it draws nothing, so anything that is about drawing, stop strings, callbacks,
+ * echo, context_shift, draft and grammar are INVALID. The beams have caches of their own, beside those of the model's
+ * sequences, until the model is closed. `params`, `how` and `stats` may be NULL; the prompt only where params has ids.
+ * Of `stats`, tokens and the reason are those of the best text. Errors: as pco_model_generate; INVALID for beams. */
 PCO_EXPORT pco_status pco_model_beam_search(pco_model *model, const char *prompt, const pco_generate_params *params,
                                             const pco_beam_params *how, pco_beam_fn receive, void *user,
                                             pco_generate_stats *stats, pco_error *err) PCO_NODISCARD;

@@ -255,6 +255,9 @@ typedef struct pco_generate_params {
      * numbers, and where it errs the model's own token is taken. It needs a sequence of the draft's. NULL: none. */
     pco_model *draft;
     int64_t draft_tokens;
+    /* A grammar in GBNF, the notation of llama.cpp: what is generated is a text of it, or the beginning of one where
+     * something else ends it. Tokens that it does not allow are never drawn. NULL: none. */
+    const char *grammar;
 } pco_generate_params;
 
 /* Why generation ended. */
