@@ -37,7 +37,7 @@ typedef struct bench_figure {
     double rate;                    /* in `unit` */
     const char *unit;               /* "GFLOP/s", "GB/s" */
     double of_copy;                 /* fraction of the bandwidth of a copy; 0: not compared */
-    char peer[128];                 /* what it was compared with, and the ratio; "" for none */
+    char peer[192];                 /* what it was compared with, and the ratio; "" for none */
     double ratio;                   /* to the peer: above 1 is faster than it; 0: none */
     char error[512];                /* why there is no figure; "" when there is */
     int repetitions;

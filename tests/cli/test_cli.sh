@@ -173,6 +173,11 @@ says "bench overhead: a figure" out '200 nodes .* us/node'
 run bench overhead --devices cpu:native --seconds 0.1 --python no-such-python
 status "bench overhead without its peers" 0
 says "bench overhead without its peers: it says so" err 'torch: the process ended'
+modules=$(dirname "$portico")/python
+if PYTHONPATH=$modules python3 -c 'import portico, numpy' 2> "$work/err"; then
+    PYTHONPATH=$modules run bench overhead --devices cpu:native --seconds 0.1 --python python3
+    says "bench overhead: the first call in Python" out 'first call in Python [0-9.]+ s, [0-9.]+ s of processors'
+fi
 refused "bench: option --variant is not for models; see" bench m --variant gemv
 refused "tokenizer: there is no action 'trian', only train, encode, decode and bench; see" tokenizer trian
 run ops -- --json; status "ops -- --json" 2; says "behind -- is no option" err "there is no op '--json'"
